@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+namespace weft {
+class Error;
+enum class Errc : int;
+enum class Dtype : int;
+struct Coord;
+struct GridShape;
+struct Hash128;
+class RandomStream;
+class StateHasher;
+template <class T>
+class AlignedBuffer;
+template <class T>
+class Result;
+}  // namespace weft
