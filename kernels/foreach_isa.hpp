@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Not a header of its own: a kernel's .cpp includes it first, and is re-included once per ISA by it.
+//
+//   #undef WEFT_THIS_FILE
+//   #define WEFT_THIS_FILE "kernels/scale.cpp"
+//   #include "kernels/foreach_isa.hpp"       // compiles this file for avx2, avx512 or neon, then goes on as scalar
+//   #include "kernels/scale.hpp"             // and std headers: outside of the target region
+//   WEFT_ISA_BEGIN();
+//   namespace weft::kernels::WEFT_ISA {      // avx2, avx512, neon, scalar
+//   namespace {                              // internal linkage: other .cpp have the same namespace
+//   void scale(...) noexcept {
+//     WEFT_ISA_RAN();                        // this variant's own mark, for last_isa_run()
+//   #if WEFT_ISA_IS_SCALAR
+//     plain code with std::fma: the reference
+//   #else
+//     namespace hn = hwy::HWY_NAMESPACE; ...
+//   #endif
+//   }
+//   }  // namespace
+//   }  // namespace weft::kernels::WEFT_ISA
+//   WEFT_ISA_END();
+//   #if WEFT_ISA_IS_LAST
+//   namespace weft::kernels {
+//   namespace { constexpr auto kScale = WEFT_DISPATCH(scale); }
+//   void scale(...) noexcept { kScale.get()(...); }
+//   }
+//   #endif
+//
+// Code is compiled for its ISA by target regions, never by -mavx2 on a file: that would put AVX code into inline
+// functions which the linker shares with everyone. The scalar pass comes last and includes no Highway.
+// Texts named *-inl.hpp follow the same scheme; their guards flip with HWY_TARGET_TOGGLE (see simd/panel-inl.hpp).
+#ifndef WEFT_FOREACH_ISA
+#define WEFT_FOREACH_ISA
+
+#include "kernels/isa.hpp"
+
+#include <hwy/base.h>
+#include <hwy/detect_targets.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#ifdef HWY_HIGHWAY_INCLUDED
+#error "include kernels/foreach_isa.hpp before anything that includes hwy/highway.h"
+#endif
+#define WEFT_ISA_RAN() (::weft::kernels::detail::last_isa = ::weft::kernels::Isa::WEFT_ISA)
+#define WEFT_ISA_IS_LAST 0
+#define WEFT_ISA_IS_SCALAR 0
+#define WEFT_ISA_BEGIN() HWY_BEFORE_NAMESPACE()
+#define WEFT_ISA_END() HWY_AFTER_NAMESPACE()
+
+// Guards of -inl headers compare themselves with HWY_TARGET_TOGGLE, so it flips after each pass.
+#if defined(__x86_64__)
+
+#undef HWY_TARGET
+#define HWY_TARGET HWY_AVX2
+#define WEFT_ISA avx2
+#include <hwy/highway.h>
+#include WEFT_THIS_FILE
+#undef WEFT_ISA
+#define HWY_TARGET_TOGGLE
+
+#undef HWY_TARGET
+#define HWY_TARGET HWY_AVX3
+#define WEFT_ISA avx512
+#include <hwy/highway.h>
+#include WEFT_THIS_FILE
+#undef WEFT_ISA
+#undef HWY_TARGET_TOGGLE
+
+#define WEFT_DISPATCH(function)                                        \
+  ::weft::kernels::Dispatch<decltype(scalar::function)> {              \
+    { &scalar::function, &avx2::function, &avx512::function, nullptr } \
+  }
+
+#elif defined(__aarch64__)
+
+#undef HWY_TARGET
+#define HWY_TARGET HWY_NEON
+#define WEFT_ISA neon
+#include <hwy/highway.h>
+#include WEFT_THIS_FILE
+#undef WEFT_ISA
+#define HWY_TARGET_TOGGLE
+
+#define WEFT_DISPATCH(function)                              \
+  ::weft::kernels::Dispatch<decltype(scalar::function)> {    \
+    { &scalar::function, nullptr, nullptr, &neon::function } \
+  }
+
+#else
+
+#define WEFT_DISPATCH(function)                           \
+  ::weft::kernels::Dispatch<decltype(scalar::function)> { \
+    { &scalar::function, nullptr, nullptr, nullptr }      \
+  }
+
+#endif
+
+#undef WEFT_ISA_IS_LAST
+#undef WEFT_ISA_IS_SCALAR
+#undef WEFT_ISA_BEGIN
+#undef WEFT_ISA_END
+#define WEFT_ISA_IS_LAST 1
+#define WEFT_ISA_IS_SCALAR 1
+#define WEFT_ISA_BEGIN() static_assert(true, "")
+#define WEFT_ISA_END() static_assert(true, "")
+#define WEFT_ISA scalar
+
+#endif  // WEFT_FOREACH_ISA

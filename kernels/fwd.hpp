@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+namespace weft::kernels {
+enum class Activation : int;
+enum class BinaryOp : int;
+enum class Isa : int;
+struct ConstRows;
+struct Rows;
+struct ConstPanels;
+struct Panels;
+class FlushSubnormals;
+class OpStream;
+class CpuStream;
+class ParallelFor;
+}  // namespace weft::kernels

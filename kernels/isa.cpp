@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/isa.hpp"
+
+#include <cstdlib>
+#include <string>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace weft::kernels {
+namespace {
+
+constexpr std::string_view kNames[] = {
+#define WEFT_ISA_ROW(name, needs) #name,
+#include "kernels/isa.def"
+#undef WEFT_ISA_ROW
+};
+constexpr std::string_view kNeeds[] = {
+#define WEFT_ISA_ROW(name, needs) needs,
+#include "kernels/isa.def"
+#undef WEFT_ISA_ROW
+};
+
+#if defined(__x86_64__)
+struct CpuFeatures {
+  bool avx2 = false, avx512 = false;
+};
+
+bool has_all(unsigned word, unsigned bits) noexcept { return (word & bits) == bits; }
+
+// By cpuid itself: __builtin_cpu_supports lacks names (f16c, clang 14) and Highway's detector would link libhwy.
+CpuFeatures detect() noexcept {
+  CpuFeatures found;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid(1, &a, &b, &c, &d)) return found;
+  // FMA, OSXSAVE, AVX, F16C, AES, PCLMUL, SSSE3, SSE4.1, SSE4.2.
+  constexpr unsigned kLeaf1 = 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29 | 1u << 25 | 1u << 1 | 1u << 9 | 3u << 19;
+  if (!has_all(c, kLeaf1)) return found;
+  unsigned xcr0 = 0, xcr0_high = 0;
+  __asm__ volatile("xgetbv" : "=a"(xcr0), "=d"(xcr0_high) : "c"(0));
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return found;
+  const unsigned leaf7 = b;
+  unsigned lzcnt = 0;
+  if (__get_cpuid(0x80000001u, &a, &b, &c, &d)) lzcnt = c & 1u << 5;
+  // AVX2, BMI1, BMI2; the system must save xmm and ymm.
+  found.avx2 = lzcnt && has_all(leaf7, 1u << 5 | 1u << 3 | 1u << 8) && has_all(xcr0, 0x6);
+  // AVX-512 F, DQ, CD, BW, VL; the system must save opmask and zmm too.
+  found.avx512 =
+      found.avx2 && has_all(leaf7, 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31) && has_all(xcr0, 0xe6);
+  return found;
+}
+
+const CpuFeatures& features() noexcept {
+  static const CpuFeatures found = detect();
+  return found;
+}
+#endif
+
+const char* environment() noexcept {
+  const char* text = std::getenv("WEFT_ISA");
+  return text && *text ? text : nullptr;
+}
+
+int initial_isa() noexcept {
+  if (const char* text = environment())
+    if (const auto named = parse_isa(text); named && is_supported(*named)) return static_cast<int>(*named);
+  return static_cast<int>(best_isa());
+}
+
+}  // namespace
+
+namespace detail {
+constinit std::atomic<int> active_isa_index{0};
+constinit thread_local Isa last_isa = Isa::scalar;
+}  // namespace detail
+
+namespace {
+[[maybe_unused]] const int kInitialised = (detail::active_isa_index = initial_isa());
+}
+
+std::string_view name(Isa isa) noexcept { return kNames[static_cast<int>(isa)]; }
+std::string_view needs(Isa isa) noexcept { return kNeeds[static_cast<int>(isa)]; }
+
+std::optional<Isa> parse_isa(std::string_view text) noexcept {
+  for (int i = 0; i < kIsaCount; ++i)
+    if (kNames[i] == text) return static_cast<Isa>(i);
+  return std::nullopt;
+}
+
+bool is_supported(Isa isa) noexcept {
+  switch (isa) {
+    case Isa::scalar:
+      return true;
+#if defined(__x86_64__)
+    case Isa::avx2:
+      return features().avx2;
+    case Isa::avx512:
+      return features().avx512;
+#elif defined(__aarch64__)
+    case Isa::neon:
+      return true;  // part of the AArch64 baseline
+#endif
+    default:
+      return false;
+  }
+}
+
+Isa best_isa() noexcept {
+  for (const Isa isa : {Isa::avx512, Isa::avx2, Isa::neon})
+    if (is_supported(isa)) return isa;
+  return Isa::scalar;
+}
+
+std::vector<Isa> available_isas() {
+  std::vector<Isa> all;
+  for (int i = 0; i < kIsaCount; ++i)
+    if (is_supported(static_cast<Isa>(i))) all.push_back(static_cast<Isa>(i));
+  return all;
+}
+
+Isa active_isa() noexcept { return static_cast<Isa>(detail::active_isa_index.load(std::memory_order_relaxed)); }
+
+Status set_active_isa(Isa isa) {
+  if (!is_supported(isa))
+    return fail(Errc::unsupported, "instruction set '" + std::string(name(isa)) + "' needs " + std::string(needs(isa)) +
+                                       ", which this CPU or build lacks");
+  detail::active_isa_index.store(static_cast<int>(isa), std::memory_order_relaxed);
+  return {};
+}
+
+Status check_isa_environment() {
+  const char* text = environment();
+  if (!text) return {};
+  const auto named = parse_isa(text);
+  if (!named) {
+    std::string known;
+    for (const auto each : kNames) known += (known.empty() ? "" : ", ") + std::string(each);
+    return fail(Errc::unknown_name, "WEFT_ISA='" + std::string(text) + "' is not one of " + known);
+  }
+  if (!is_supported(*named))
+    return fail(Errc::unsupported, "WEFT_ISA='" + std::string(text) + "' needs " + std::string(needs(*named)) +
+                                       ", which this CPU or build lacks");
+  return {};
+}
+
+Isa last_isa_run() noexcept { return detail::last_isa; }
+
+}  // namespace weft::kernels

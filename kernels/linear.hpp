@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "kernels/activation.hpp"
+#include "kernels/parallel_for.hpp"
+#include "kernels/views.hpp"
+
+#include <cstddef>
+
+namespace weft::kernels {
+
+/// A dense layer's forward pass.
+///   z = x w^T + bias,  y = activation(z)
+/// Rule R1 per element: chunks of 64 consecutive k, acc = fma(w, x, acc) from +0 with k ascending; chunk sums added to
+/// a total that starts at +0, ascending; then bias. k = 0 gives +0 (+ bias).
+/// @shape  w [out, in], bias [out] or null, x [B, in] -> z [B, out] (data null: not wanted), y [B, out]; z may be y
+///         only when activation is linear; z and y alias nothing else
+/// @thread any, inside FlushSubnormals; allocates only to grow a scratch of the thread, for B > 1
+/// @exact  same bits on every ISA and for every B
+void linear(ConstPanels w, const float* bias, ConstRows x, Activation activation, Rows z, Rows y) noexcept;
+/// The same, outputs split over threads.
+void linear(ConstPanels w, const float* bias, ConstRows x, Activation activation, Rows z, Rows y,
+            const ParallelFor& parallel) noexcept;
+
+/// A dense layer's input gradient (or target).
+///   dx = dy w
+/// Rule R2 over o: lane j sums o = j, j + 64, ... by fma(w, dy, lane) from +0; lanes are folded 32, 16, 8, 4, 2, 1.
+/// Only o < out enter; a lane without elements is +0.
+/// @shape  w [out, in], dy [B, out] -> dx [B, in]; dx aliases nothing
+/// @thread any, inside FlushSubnormals
+/// @exact  same bits on every ISA and for every B
+void linear_transposed(ConstPanels w, ConstRows dy, Rows dx) noexcept;
+void linear_transposed(ConstPanels w, ConstRows dy, Rows dx, const ParallelFor& parallel) noexcept;
+
+/// A dense layer's weight gradient.
+///   dw[o][k] = fma(dy[b][o], x[b][k], dw[o][k]) for b ascending
+/// Lanes of dw past `out` stay as they are.
+/// @shape  dy [B, out], x [B, in], dw [out, in]
+/// @thread any, inside FlushSubnormals
+/// @exact  same bits on every ISA, however the batch is cut
+void outer_accumulate(ConstRows dy, ConstRows x, Panels dw) noexcept;
+void outer_accumulate(ConstRows dy, ConstRows x, Panels dw, const ParallelFor& parallel) noexcept;
+
+/// s[k] = sum over o of |w[o][k]|, rule R2 over o.
+/// @shape  w [out, in] -> s [in]
+/// @exact  same bits on every ISA
+void absolute_column_sums(ConstPanels w, float* s) noexcept;
+
+/// Row-major [out, in] weights into panels, padding lanes +0.
+/// @shape  rows [out, in] -> panels [out, in]
+void pack_panels(ConstRows rows, Panels panels) noexcept;
+/// The way back.
+void unpack_panels(ConstPanels panels, Rows rows) noexcept;
+
+}  // namespace weft::kernels
