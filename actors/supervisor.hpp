@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "actors/event_ring.hpp"
+#include "actors/fwd.hpp"
+#include "actors/registry.hpp"
+
+#include "core/result.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace weft::actors {
+
+/// What becomes of an actor that failed. The tick's writes are dropped in every case: neighbours see the last good
+/// values.
+enum class Policy : std::uint32_t {
+  halt,     ///< the mesh stops with an error naming actor and tick
+  hold,     ///< it keeps its last output and computes no more
+  restart,  ///< it goes on from its last checkpoint
+  isolate,  ///< it is disabled
+};
+std::string_view name(Policy policy) noexcept;
+std::optional<Policy> parse_policy(std::string_view text) noexcept;
+
+enum class FaultKind : std::uint32_t {
+  threw,              ///< an exception reached the actor's border
+  output_not_finite,  ///< its next output holds an infinity or a NaN
+  update_not_finite,  ///< its weight update would
+  reported,           ///< it said so itself, or an operator did
+};
+std::string_view name(FaultKind kind) noexcept;
+
+/// How one actor is supervised.
+///   parameter     | default | unit    | meaning
+///   policy        | halt    |         | answer to a fault
+///   max_restarts  | 3       | count   | restarts allowed within the window
+///   window        | 1000    | ticks   | a restart counts against its successors so long; 0: for ever
+///   escalation    | halt    |         | answer to a fault that has no restart left
+struct SupervisionRule {
+  Policy policy = Policy::halt;
+  std::uint32_t max_restarts = 3;
+  std::uint64_t window = 1000;
+  Policy escalation = Policy::halt;
+  bool operator==(const SupervisionRule&) const = default;
+};
+
+struct Fault {
+  ActorId actor = 0;
+  std::uint64_t tick = 0;
+  FaultKind kind = FaultKind::threw;
+};
+
+/// The answer to a fault.
+struct Decision {
+  Policy action = Policy::halt;
+  bool escalated = false;           ///< the rule's restarts were used up
+  std::uint32_t restarts_used = 0;  ///< restarts within the window, this one included
+  bool operator==(const Decision&) const = default;
+};
+
+struct SupervisionEvent {
+  Fault fault;
+  Decision decision;
+};
+
+/// Decides what becomes of failing actors. The decision is a function of the actor's rule and its faults so far alone,
+/// so a replayed run decides alike.
+/// @thread decide: any, one at a time per actor; events: any; set_rule, restore: while no tick runs
+class Supervisor {
+ public:
+  static constexpr std::uint32_t kMaxRestarts = 64;
+
+  /// @param registry  whose statuses and counters it keeps; must outlive it
+  explicit Supervisor(Registry& registry, SupervisionRule rule = {}, std::size_t event_capacity = 256);
+
+  /// @error out_of_range: no such actor; invalid_argument: max_restarts above kMaxRestarts, or restart as escalation
+  Status set_rule(ActorId actor, SupervisionRule rule);
+  const SupervisionRule& rule(ActorId actor) const noexcept;
+
+  /// Decides, counts and notes. Allocates nothing.
+  Decision decide(const Fault& fault) noexcept;
+
+  /// The last events; numbers as in EventRing. Order between actors is that of arrival.
+  const EventRing<SupervisionEvent>& events() const noexcept { return events_; }
+
+  /// Ticks of the restarts that still count, oldest first; part of a checkpoint.
+  std::vector<std::uint64_t> restart_ticks(ActorId actor) const;
+  /// @error out_of_range: no such actor; invalid_argument: not ascending
+  Status restore(ActorId actor, std::vector<std::uint64_t> restart_ticks);
+
+ private:
+  struct Case {
+    SupervisionRule rule;
+    std::vector<std::uint64_t> restarts;  // ascending; capacity reserved when the rule is set
+  };
+  Registry& registry_;
+  std::vector<Case> cases_;
+  EventRing<SupervisionEvent> events_;
+};
+
+}  // namespace weft::actors

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "scheduler/executor.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+namespace weft::scheduler {
+
+/// Where clocks get the time and how they wait.
+class TimeSource {
+ public:
+  virtual ~TimeSource() = default;
+  /// Time since an arbitrary start; never runs backwards.
+  virtual std::chrono::nanoseconds now() noexcept = 0;
+  /// Returns at `time` or later; may be early when the wait is interrupted.
+  virtual void sleep_until(std::chrono::nanoseconds time) noexcept = 0;
+};
+
+/// The monotonic clock of the system.
+TimeSource& steady_time() noexcept;
+
+/// Time that only moves when told (or slept through): makes clock tests exact.
+/// @thread any
+class VirtualTime final : public TimeSource {
+ public:
+  std::chrono::nanoseconds now() noexcept override { return std::chrono::nanoseconds(now_.load()); }
+  void sleep_until(std::chrono::nanoseconds time) noexcept override;
+  void advance(std::chrono::nanoseconds by) noexcept { now_.fetch_add(by.count()); }
+
+ private:
+  std::atomic<std::int64_t> now_{0};
+};
+
+/// What a fixed-rate clock does with ticks whose time passed while an earlier one was still running.
+enum class Overrun {
+  skip,      ///< drop them: the next tick is the next one still ahead on the original grid
+  catch_up,  ///< run them at once, back to back, until the grid is reached again
+  stretch,   ///< shift the grid: the next tick is due one period after this one was
+};
+std::string_view name(Overrun policy) noexcept;
+
+/// What happened so far. Durations in nanoseconds; quantiles are upper bounds within 1/8 of the value.
+struct ClockReport {
+  std::uint64_t ticks = 0;     ///< ticks that ran
+  std::uint64_t overruns = 0;  ///< times that a tick was finished after the next one was due
+  std::uint64_t skipped = 0;   ///< ticks dropped by Overrun::skip
+  std::chrono::nanoseconds last{0}, worst{0}, median{0}, p99{0}, p999{0};  ///< due -> finished
+  std::chrono::nanoseconds worst_start{0};                                 ///< due -> begun
+};
+
+/// Says when ticks may run.
+///   while (auto n = clock.await(64)) { executor.run(program, n); clock.finished(n); }
+/// @thread await and finished: the driving thread; stop, report (and Stepped::step): any
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  /// Waits until ticks are due; returns how many may run now, at most `wanted` (>= 1); 0 when stopped.
+  virtual std::uint64_t await(std::uint64_t wanted) noexcept = 0;
+  /// Tells that the ticks granted by the last await have run.
+  virtual void finished(std::uint64_t ticks) noexcept = 0;
+  virtual ClockReport report() const noexcept = 0;
+  /// Ends the current and all later waits.
+  virtual void stop() noexcept = 0;
+};
+
+/// As fast as the machine goes. Latency of a tick is its share of its grant's duration.
+std::unique_ptr<Clock> make_free_clock(TimeSource& time = steady_time());
+
+/// Ticks run when `step` allows them.
+class SteppedClock : public Clock {
+ public:
+  /// Allows `ticks` more.
+  virtual void step(std::uint64_t ticks) noexcept = 0;
+};
+std::unique_ptr<SteppedClock> make_stepped_clock(TimeSource& time = steady_time());
+
+struct FixedRate {
+  double hertz = 1000;
+  Overrun overrun = Overrun::skip;
+  /// Before each tick, so long ahead, the executor's workers are woken and the wait becomes exact (a spin).
+  std::chrono::nanoseconds wake_ahead = std::chrono::microseconds(100);
+  Executor* executor = nullptr;  ///< whom to wake; may be null
+};
+/// The first tick is due at once, tick k after k periods (integer nanoseconds, rounded from hertz).
+/// @error invalid_argument unless 1e-3 <= hertz <= 1e7 and 0 <= wake_ahead
+Result<std::unique_ptr<Clock>> make_fixed_rate_clock(FixedRate rate, TimeSource& time = steady_time());
+
+}  // namespace weft::scheduler

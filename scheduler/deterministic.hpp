@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "scheduler/executor.hpp"
+
+#include "core/philox.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace weft::scheduler {
+
+/// The executor of tests: single-threaded, its order a function of the seed, and steppable event by event.
+class DeterministicExecutor final : public Executor {
+ public:
+  /// One call into the program.
+  struct Event {
+    std::uint32_t region = 0;
+    std::uint64_t step = 0;
+    bool boundary = false;
+    bool operator==(const Event&) const = default;
+  };
+
+  explicit DeterministicExecutor(std::uint64_t seed = 0, ThreadHooks hooks = {});
+
+  std::uint64_t run(TickProgram& program, std::uint64_t n) noexcept override;
+  std::size_t concurrency() const noexcept override { return 1; }
+  std::string_view name() const noexcept override { return "deterministic"; }
+
+  /// Opens a run that `next` then works off, one event a call.
+  void begin(TickProgram& program, std::uint64_t n);
+  /// Does one event of the open run and tells which; nothing when the run is over.
+  std::optional<Event> next() noexcept;
+  /// Steps that every region has finished.
+  std::uint64_t steps_done() const noexcept;
+
+ private:
+  struct Region {
+    std::uint64_t progress = 0;
+    bool interior_done = false;
+  };
+  bool is_ready(std::size_t region) const noexcept;
+  std::size_t pick() noexcept;
+  bool open_block() noexcept;
+
+  std::uint64_t seed_;
+  ThreadHooks hooks_;
+  RandomStream random_;
+  TickProgram* program_ = nullptr;
+  std::uint64_t n_ = 0, limit_ = 0;
+  std::vector<Region> regions_;
+  std::vector<std::uint32_t> ready_;
+};
+
+}  // namespace weft::scheduler

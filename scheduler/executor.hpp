@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "scheduler/tick_program.hpp"
+
+#include "topology/machine.hpp"
+
+#include "core/result.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+namespace weft::scheduler {
+
+/// What each thread that runs program code does around its part of a run (set and restore the floating-point
+/// mode). `enter` returns a word that `leave` of the same thread gets back. The calling thread is included.
+struct ThreadHooks {
+  std::uint64_t (*enter)(void* context) noexcept = nullptr;
+  void (*leave)(void* context, std::uint64_t word) noexcept = nullptr;
+  void* context = nullptr;
+};
+
+/// Runs tick programs.
+/// @thread one thread at a time makes the crew work; a run called meanwhile (also from inside a program) is
+///         done on its own thread alone
+class Executor {
+ public:
+  virtual ~Executor();
+  /// Runs steps [0, n) of every region; returns how many steps were done (n, or fewer when should_stop said so).
+  /// All that the regions wrote is visible to the caller afterwards, and no thread touches the program any more.
+  virtual std::uint64_t run(TickProgram& program, std::uint64_t n) noexcept = 0;
+  /// Threads that may work at once, the caller included.
+  virtual std::size_t concurrency() const noexcept = 0;
+  /// "tbb" or "deterministic".
+  virtual std::string_view name() const noexcept = 0;
+  /// A run will come soon (within tens of microseconds): wakes what sleeps. A hint, never needed.
+  virtual void prepare() noexcept {}
+};
+
+struct ExecutorOptions {
+  std::size_t threads = 0;  ///< caller included; 0: all usable cores. topology::seats says where they sit
+  bool pin = true;          ///< keep workers on their cores
+  /// How long a thread that waits for a neighbour spins before it yields and then blocks.
+  std::chrono::nanoseconds spin = std::chrono::microseconds(50);
+  /// How long a worker stays at hand, spinning, after a run.
+  std::chrono::nanoseconds linger = std::chrono::microseconds(100);
+  /// Runs expected (by the last ones) to be shorter than this do not wake sleeping workers: waking costs more.
+  std::chrono::nanoseconds alone_below = std::chrono::microseconds(20);
+  ThreadHooks hooks;
+};
+
+/// Regions stay resident on pinned oneTBB workers and await each other's progress; no barrier but at `block()`.
+/// @error invalid_argument above 4096 threads; unsupported when TBB cannot make arenas
+Result<std::unique_ptr<Executor>> make_tbb_executor(const topology::Machine& machine, ExecutorOptions options);
+
+/// One thread. Seed 0: regions in ascending order, step by step. Any other seed: of all region halves (interior,
+/// boundary) that the neighbour rule allows next, one is drawn, to prove that order does not matter.
+std::unique_ptr<Executor> make_deterministic_executor(std::uint64_t seed = 0, ThreadHooks hooks = {});
+
+}  // namespace weft::scheduler

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "topology/machine.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace weft::topology {
+
+/// Where one thread of a run sits.
+struct Seat {
+  std::uint32_t core = 0;  ///< CoreInfo::index
+  std::uint32_t node = 0;  ///< position in MachineInfo::nodes
+  bool operator==(const Seat&) const = default;
+};
+
+/// Seats for `threads` threads (0: min(usable_cpus, usable cores)). One per usable core, node after node;
+/// when there are more threads than usable cores, consecutive threads share a core.
+/// Plans and executors both call this, so region i and thread i meet on one core.
+std::vector<Seat> seats(const Machine& machine, std::size_t threads);
+
+/// Keeps the thread that made it on one core; puts the old mask back when destroyed (on that same thread).
+/// @thread the creating thread only
+class ThreadBinding {
+ public:
+  /// @error unsupported on synthetic machines or where the OS refuses
+  static Result<ThreadBinding> pin(const Machine& machine, std::uint32_t core);
+  ThreadBinding(ThreadBinding&&) noexcept;
+  ThreadBinding& operator=(ThreadBinding&&) noexcept;
+  ~ThreadBinding();
+
+ private:
+  struct Impl;
+  explicit ThreadBinding(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// True when the calling thread runs on a hardware thread of `core` now. A few nanoseconds.
+bool is_on_core(const Machine& machine, std::uint32_t core) noexcept;
+
+}  // namespace weft::topology
