@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "topology/plan.hpp"
+
+#include "core/philox.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace weft::topology {
+namespace {
+
+Machine machine(const char* description, Machine::SyntheticOptions options = {}) {
+  return Machine::synthetic(description, options).value();
+}
+
+// A chain: each cell talks to the next.
+Demand chain(std::size_t cells, std::size_t threads, std::uint64_t bytes = 16384) {
+  Demand demand;
+  demand.units.assign(cells, {bytes, 1.0});
+  for (std::uint32_t i = 1; i < cells; ++i) demand.links.emplace_back(i - 1, i);
+  demand.threads = threads;
+  return demand;
+}
+
+// What every plan must be, whatever the demand.
+void expect_sound(const Plan& plan, const Demand& demand) {
+  ASSERT_FALSE(plan.regions.empty());
+  std::uint32_t next = 0;
+  std::uint64_t bytes = 0, all_bytes = 0;
+  for (const auto& region : plan.regions) {
+    EXPECT_EQ(region.begin, next);
+    EXPECT_LT(region.begin, region.end);
+    next = region.end;
+    bytes += region.bytes;
+  }
+  EXPECT_EQ(next, demand.units.size());
+  for (const auto& unit : demand.units) all_bytes += unit.bytes;
+  EXPECT_EQ(bytes, all_bytes);
+  std::set<std::pair<std::uint32_t, std::uint32_t>> expected, found;
+  std::uint64_t cut = 0;
+  for (const auto& [a, b] : demand.links) {
+    const std::uint32_t from = plan.region_of(a), to = plan.region_of(b);
+    EXPECT_TRUE(plan.regions[from].begin <= a && a < plan.regions[from].end);
+    if (from == to) continue;
+    ++cut;
+    expected.insert({from, to});
+    expected.insert({to, from});
+  }
+  for (std::uint32_t r = 0; r < plan.regions.size(); ++r) {
+    for (const std::uint32_t n : plan.regions[r].neighbours) EXPECT_TRUE(found.insert({r, n}).second);
+  }
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(plan.cut_links, cut);
+}
+
+TEST(Plan, OneCoreHoldsEverything) {
+  const Demand demand = chain(256, 0);
+  const auto plan = place(machine("core:1 pu:1"), demand);
+  ASSERT_TRUE(plan);
+  expect_sound(*plan, demand);
+  EXPECT_EQ(plan->regions.size(), 1u);
+  EXPECT_EQ(plan->cut_links, 0u);
+}
+
+TEST(Plan, TwoNodesOfEightAreBalancedAndLocal) {
+  const Demand demand = chain(256, 0);
+  const auto plan = place(machine("node:2 core:8 pu:1"), demand);
+  ASSERT_TRUE(plan);
+  expect_sound(*plan, demand);
+  ASSERT_EQ(plan->regions.size(), 16u);
+  for (std::uint32_t r = 0; r < 16; ++r) {
+    EXPECT_EQ(plan->regions[r].end - plan->regions[r].begin, 16u);
+    EXPECT_EQ(plan->regions[r].seat, (Seat{r, r / 8}));
+  }
+  EXPECT_EQ(plan->cut_links, 15u);  // a chain cut into 16 pieces
+}
+
+TEST(Plan, EightNodesOfSixteenUseEachCoreOnceAndNotItsThreads) {
+  const Demand demand = chain(4096, 0);
+  const auto plan = place(machine("node:8 core:16 pu:2"), demand);
+  ASSERT_TRUE(plan);
+  expect_sound(*plan, demand);
+  ASSERT_EQ(plan->regions.size(), 128u);
+  std::set<std::uint32_t> cores;
+  for (const auto& region : plan->regions) {
+    EXPECT_TRUE(cores.insert(region.seat.core).second);
+    EXPECT_EQ(region.seat.node, region.seat.core / 16);
+    EXPECT_EQ(region.bytes, 32u * 16384);
+  }
+}
+
+TEST(Plan, MaskedNodeGetsNothing) {
+  const Demand demand = chain(256, 0);
+  const auto plan =
+      place(machine("node:2 core:8 pu:1", {.masked_cpus = {0, 1, 2, 3, 4, 5, 6, 7}, .quota_cpus = 0}), demand);
+  ASSERT_TRUE(plan);
+  expect_sound(*plan, demand);
+  ASSERT_EQ(plan->regions.size(), 8u);
+  for (const auto& region : plan->regions) {
+    EXPECT_EQ(region.seat.node, 1u);
+    EXPECT_GE(region.seat.core, 8u);
+  }
+}
+
+TEST(Plan, MoreThreadsThanCoresShareCores) {
+  const Demand demand = chain(70, 7);
+  const auto plan = place(machine("core:2 pu:1"), demand);
+  ASSERT_TRUE(plan);
+  expect_sound(*plan, demand);
+  ASSERT_EQ(plan->regions.size(), 7u);
+  EXPECT_EQ(plan->regions[0].seat.core, 0u);
+  EXPECT_EQ(plan->regions[3].seat.core, 0u);
+  EXPECT_EQ(plan->regions[4].seat.core, 1u);
+}
+
+TEST(Plan, FewerCellsThanThreadsGiveOneRegionACellOnCoresOfItsOwn) {
+  const Demand demand = chain(3, 7);
+  const auto plan = place(machine("core:4 pu:1"), demand);
+  ASSERT_TRUE(plan);
+  expect_sound(*plan, demand);
+  ASSERT_EQ(plan->regions.size(), 3u);
+  for (std::uint32_t r = 0; r < 3; ++r) EXPECT_EQ(plan->regions[r].seat.core, r);
+  EXPECT_EQ(plan->threads, 7u);
+}
+
+TEST(Plan, SmallMeshesStayOnOneCoreUnlessAsked) {
+  EXPECT_EQ(place(machine("core:8 pu:1"), chain(8, 0, 1000))->regions.size(), 1u);
+  EXPECT_EQ(place(machine("core:8 pu:1"), chain(8, 2, 1000))->regions.size(), 2u);
+  EXPECT_EQ(place(machine("core:8 pu:1"), chain(8, 0, 32768))->regions.size(), 4u);  // 256 KiB by grains of 64 KiB
+}
+
+TEST(Plan, BoundaryMovesToWhereFewerLinksAreCut) {
+  // Two cliques of 19 and 21 cells joined by one link: the exact middle would cut 20 links of the larger one.
+  Demand demand;
+  demand.units.assign(40, {100, 1.0});
+  for (std::uint32_t a = 0; a < 40; ++a) {
+    for (std::uint32_t b = a + 1; b < 40; ++b) {
+      if ((a < 19) == (b < 19)) demand.links.emplace_back(a, b);
+    }
+  }
+  demand.links.emplace_back(30, 5);
+  demand.threads = 2;
+  const auto plan = place(machine("core:2 pu:1"), demand);
+  ASSERT_TRUE(plan);
+  expect_sound(*plan, demand);
+  EXPECT_EQ(plan->regions[0].end, 19u);
+  EXPECT_EQ(plan->cut_links, 1u);
+}
+
+TEST(Plan, BalancesUnequalCells) {
+  // Brute force over all cuts is the reference: the heaviest region is at most one slack and one cell above the best.
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    RandomStream random(seed, 0, RandomPurpose::test);
+    Demand demand;
+    std::uint64_t total = 0, largest = 0;
+    for (int i = 0; i < 60; ++i) {
+      const std::uint64_t bytes = 1 + random.next_below(1000);
+      demand.units.push_back({bytes, 0.0});
+      total += bytes;
+      largest = std::max(largest, bytes);
+    }
+    demand.threads = 4;
+    const auto plan = place(machine("core:4 pu:1"), demand);
+    ASSERT_TRUE(plan);
+    expect_sound(*plan, demand);
+    for (const auto& region : plan->regions) {
+      EXPECT_LE(static_cast<double>(region.bytes), total / 4.0 + static_cast<double>(largest)) << "seed " << seed;
+    }
+  }
+}
+
+TEST(Plan, WeighsWorkBesideBytes) {
+  Demand demand;
+  for (int i = 0; i < 10; ++i) demand.units.push_back({0, i < 2 ? 40.0 : 1.0});
+  demand.threads = 2;
+  const auto plan = place(machine("core:2 pu:1"), demand);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->regions[0].end, 1u);
+}
+
+TEST(Plan, RandomDemandsGiveSoundAndRepeatablePlans) {
+  const Machine machines[] = {machine("core:1 pu:1"), machine("node:2 core:8 pu:2"), machine("node:3 core:5 pu:1")};
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    RandomStream random(seed, 1, RandomPurpose::test);
+    Demand demand;
+    const std::uint32_t cells = 1 + random.next_below(100);
+    for (std::uint32_t i = 0; i < cells; ++i) {
+      demand.units.push_back({random.next_below(3) ? random.next_below(5000) : 0u, double(random.next_below(50))});
+    }
+    for (std::uint32_t i = random.next_below(300); i > 0; --i) {
+      demand.links.emplace_back(random.next_below(cells), random.next_below(cells));
+    }
+    demand.threads = random.next_below(40);
+    demand.grain_bytes = random.next_below(3) * 500;
+    const Machine& on = machines[seed % 3];
+    const auto plan = place(on, demand);
+    ASSERT_TRUE(plan);
+    expect_sound(*plan, demand);
+    EXPECT_EQ(*plan, *place(on, demand));
+    if (demand.threads) {
+      EXPECT_EQ(plan->regions.size(), std::min<std::size_t>(demand.threads, cells));
+    }
+  }
+}
+
+TEST(Plan, NoCellsNoRegions) {
+  const auto plan = place(machine("core:2 pu:1"), {});
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(plan->regions.empty());
+}
+
+TEST(Plan, RefusesLinksOutOfRangeAndImpossibleWork) {
+  Demand demand = chain(4, 1);
+  demand.links.emplace_back(0, 4);
+  EXPECT_EQ(place(machine("core:2 pu:1"), demand).error().code(), Errc::out_of_range);
+  demand = chain(4, 1);
+  demand.units[2].work = -1;
+  EXPECT_EQ(place(machine("core:2 pu:1"), demand).error().code(), Errc::invalid_argument);
+}
+
+TEST(Plan, Prints) {
+  const std::string text = place(machine("core:2 pu:1"), chain(8, 2))->describe();
+  EXPECT_NE(text.find("region 1: cells 4..7"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace weft::topology
