@@ -80,14 +80,17 @@ class CheckpointStore {
   };
   CheckpointStore(FileSystem& files, std::string directory, CheckpointOptions options);
   std::string path_of(std::uint64_t tick) const;
-  Status remove_leftovers();
-  Status remove_tree(const std::string& path);
-  Status discard(std::uint64_t tick);
-  Status write_new(const std::string& path, const std::vector<NamedBytes>& files, const std::string& manifest);
-  Result<Checkpoint> read(std::uint64_t tick);
-  Status make_room(std::uint64_t tick, const std::string& manifest, bool& is_there_already);
+  Entry& entry_of(std::uint64_t tick);
   bool is_good(Entry& entry);
+  /// True when the very same checkpoint is there already. Refuses to write behind a newer good one.
+  Result<bool> make_room(std::uint64_t tick, const std::string& manifest);
+  Status write_new(const std::string& path, const std::vector<NamedBytes>& files, const std::string& manifest);
+  /// Reads and checks all of it; with `manifest`, that text must be the one stored.
+  Result<Checkpoint> read(std::uint64_t tick, const std::string* manifest, bool keep_bytes);
+  Status verify(std::uint64_t tick, const std::string* manifest);
   void prune();
+  Status discard(std::uint64_t tick);
+  Status remove_tree(const std::string& path);
 
   FileSystem* files_;
   std::string directory_;

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "formats/file_system.hpp"
+
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <new>
+#include <string_view>
+#include <system_error>
+
+namespace weft::formats {
+namespace {
+
+Failure system_failure(std::string_view action, const std::string& path, int error) {
+  return fail(error == ENOENT ? Errc::not_found : Errc::storage,
+              path + ": cannot " + std::string(action) + ": " + std::generic_category().message(error));
+}
+
+template <class Call>
+auto retry(Call call) {
+  auto result = call();
+  while (result == -1 && errno == EINTR) result = call();
+  return result;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+class PosixFile final : public File {
+ public:
+  PosixFile(int fd, std::string path) : descriptor_(fd), path_(std::move(path)) {}
+
+  Status write(ByteSpan bytes) override {
+    WEFT_CHECK(usable());
+    while (!bytes.empty()) {
+      const std::size_t size = std::min<std::size_t>(bytes.size(), std::size_t{1} << 30);
+      const ssize_t written = retry([&] { return ::write(descriptor_.get(), bytes.data(), size); });
+      if (written <= 0) return broken("write", written == 0 ? EIO : errno);
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+      is_synced_ = false;
+    }
+    return {};
+  }
+  Status sync() override {
+    WEFT_CHECK(usable());
+    // No retry, not even after EINTR: a second fsync may report success for pages that the first one lost.
+    if (::fsync(descriptor_.get()) != 0) return broken("sync", errno);
+    is_synced_ = true;
+    return {};
+  }
+  Status close() override {
+    WEFT_CHECK(usable());
+    // Clean pages are given back, so that whoever reads the file back reads the device, not this copy.
+    if (is_synced_) ::posix_fadvise(descriptor_.get(), 0, 0, POSIX_FADV_DONTNEED);
+    is_broken_ = true;
+    // On Linux the descriptor is gone even after EINTR, and closing again could close someone else's.
+    if (::close(descriptor_.release()) != 0 && errno != EINTR) return system_failure("close", path_, errno);
+    return {};
+  }
+
+ private:
+  Status usable() const {
+    if (!is_broken_) return {};
+    return fail(Errc::storage, path_ + ": used after it was closed or had failed");
+  }
+  Status broken(std::string_view action, int error) {
+    is_broken_ = true;
+    return system_failure(action, path_, error);
+  }
+  Descriptor descriptor_;
+  std::string path_;
+  bool is_synced_ = false;
+  bool is_broken_ = false;
+};
+
+class PosixLock final : public FileLock {
+ public:
+  explicit PosixLock(int fd) : descriptor_(fd) {}
+
+ private:
+  Descriptor descriptor_;
+};
+
+class PosixFileSystem final : public FileSystem {
+ public:
+  Result<ByteBuffer> read(const std::string& path, std::size_t max_bytes) override {
+    // Not blocking: a FIFO in a file's place must give an error, not a wait.
+    const Descriptor file(retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
+    if (file.get() < 0) return system_failure("open", path, errno);
+    struct stat info;
+    if (::fstat(file.get(), &info) != 0) return system_failure("look at", path, errno);
+    if (!S_ISREG(info.st_mode)) return fail(Errc::storage, path + ": not a regular file");
+    const auto size = static_cast<std::size_t>(info.st_size);
+    if (size > max_bytes)
+      return fail(Errc::too_large,
+                  path + ": " + std::to_string(size) + " bytes, at most " + std::to_string(max_bytes) + " are read");
+    try {
+      return read_all(file.get(), path, size);
+    } catch (const std::bad_alloc&) {
+      return fail(Errc::too_large, path + ": no memory for its " + std::to_string(size) + " bytes");
+    }
+  }
+
+  Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) override {
+    const int how = mode == OpenMode::create ? O_TRUNC : mode == OpenMode::create_new ? O_EXCL : O_APPEND;
+    const int fd = retry([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666); });
+    if (fd < 0) return system_failure("open for writing", path, errno);
+    return std::unique_ptr<File>(std::make_unique<PosixFile>(fd, path));
+  }
+
+  Status rename(const std::string& from, const std::string& to) override {
+    if (std::rename(from.c_str(), to.c_str()) != 0) return system_failure("rename to " + to, from, errno);
+    return {};
+  }
+
+  Status sync_directory(const std::string& path) override {
+    const Descriptor directory(retry([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+    if (directory.get() < 0) return system_failure("open", path, errno);
+    // EINVAL: a file system without directory sync; there is nothing more that a program could do there.
+    if (::fsync(directory.get()) != 0 && errno != EINVAL) return system_failure("sync", path, errno);
+    return {};
+  }
+
+  Result<bool> make_directory(const std::string& path) override {
+    if (::mkdir(path.c_str(), 0777) == 0) return true;
+    const int error = errno;
+    struct stat info;
+    if (error == EEXIST && ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return false;
+    return system_failure("make the directory", path, error);
+  }
+
+  Result<std::vector<std::string>> list(const std::string& path) override {
+    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(path.c_str()), ::closedir);
+    if (!directory) return system_failure("list", path, errno);
+    std::vector<std::string> names;
+    for (;;) {
+      errno = 0;
+      const dirent* entry = ::readdir(directory.get());
+      if (!entry && errno != 0) return system_failure("list", path, errno);
+      if (!entry) break;
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") names.emplace_back(name);
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Status remove(const std::string& path) override {
+    if (::unlink(path.c_str()) == 0) return {};
+    if (errno == EISDIR || errno == EPERM) {
+      if (::rmdir(path.c_str()) == 0) return {};
+    }
+    return system_failure("remove", path, errno);
+  }
+
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
+    Descriptor file(retry([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666); }));
+    if (file.get() < 0) return system_failure("open the lock", path, errno);
+    char holder[24] = "";
+    if (retry([&] { return ::flock(file.get(), LOCK_EX | LOCK_NB); }) != 0) {
+      const int error = errno;
+      if (error != EWOULDBLOCK) return system_failure("lock", path, error);
+      // The number is a courtesy; who wrote it may be between locking and writing.
+      const ssize_t size = ::pread(file.get(), holder, sizeof holder - 1, 0);
+      std::string text = path + ": in use by ";
+      text += size > 0 ? "process " + std::string(holder, static_cast<std::size_t>(size)) : "another process";
+      return fail(Errc::storage, std::move(text));
+    }
+    const int size = std::snprintf(holder, sizeof holder, "%ld", static_cast<long>(::getpid()));
+    if (::ftruncate(file.get(), 0) != 0 || ::pwrite(file.get(), holder, static_cast<std::size_t>(size), 0) != size)
+      return system_failure("write the lock", path, errno);
+    return std::unique_ptr<FileLock>(std::make_unique<PosixLock>(file.release()));
+  }
+
+ private:
+  static Result<ByteBuffer> read_all(int fd, const std::string& path, std::size_t size) {
+    ByteBuffer bytes(size);
+    std::size_t done = 0;
+    while (done < size) {
+      const std::size_t ask = std::min<std::size_t>(size - done, std::size_t{1} << 30);
+      const ssize_t got = retry([&] { return ::read(fd, bytes.data() + done, ask); });
+      if (got < 0) return system_failure("read", path, errno);
+      if (got == 0) return fail(Errc::storage, path + ": shrank while it was read");
+      done += static_cast<std::size_t>(got);
+    }
+    char more;
+    const ssize_t got = retry([&] { return ::read(fd, &more, 1); });
+    if (got < 0) return system_failure("read", path, errno);
+    if (got > 0) return fail(Errc::storage, path + ": grew while it was read");
+    return bytes;
+  }
+};
+
+}  // namespace
+
+FileSystem& real_file_system() noexcept {
+  static PosixFileSystem instance;
+  return instance;
+}
+
+std::string parent_path(const std::string& path) {
+  std::size_t end = path.size();
+  while (end > 1 && path[end - 1] == '/') --end;
+  const std::size_t slash = end == 0 ? std::string::npos : path.rfind('/', end - 1);
+  if (slash == std::string::npos) return ".";
+  std::size_t parent_end = slash;
+  while (parent_end > 0 && path[parent_end - 1] == '/') --parent_end;
+  return parent_end == 0 ? "/" : path.substr(0, parent_end);
+}
+
+}  // namespace weft::formats
