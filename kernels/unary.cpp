@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#undef WEFT_THIS_FILE
+#define WEFT_THIS_FILE "kernels/unary.cpp"
+#include "kernels/unary.hpp"
+
+#include "kernels/foreach_isa.hpp"
+#include "kernels/rows-inl.hpp"
+#if !WEFT_ISA_IS_SCALAR
+#include "kernels/unary-inl.hpp"
+#endif
+
+WEFT_ISA_BEGIN();
+namespace weft::kernels::WEFT_ISA {
+namespace {
+
+void unary(Activation activation, ConstRows x, Rows y) noexcept {
+  WEFT_ISA_RAN();
+#if WEFT_ISA_IS_SCALAR
+  map(x, y, [&](float v) { return activate(activation, v); });
+#else
+  VisitActivation(activation, [&](auto a) HWY_ATTR {
+    map(x, y, [](FloatTag d, FloatVec v) HWY_ATTR { return Activate<decltype(a)::value>(d, v); });
+  });
+#endif
+}
+
+void unary_backward(Activation activation, ConstRows from, ConstRows dy, Rows dx) noexcept {
+  WEFT_ISA_RAN();
+#if WEFT_ISA_IS_SCALAR
+  map(from, dy, dx, [&](float v, float g) { return activate_backward(activation, v, g); });
+#else
+  VisitActivation(activation, [&](auto a) HWY_ATTR {
+    map(from, dy, dx,
+        [](FloatTag d, FloatVec v, FloatVec g) HWY_ATTR { return ActivateBackward<decltype(a)::value>(d, v, g); });
+  });
+#endif
+}
+
+}  // namespace
+}  // namespace weft::kernels::WEFT_ISA
+WEFT_ISA_END();
+
+#if WEFT_ISA_IS_LAST
+namespace weft::kernels {
+namespace {
+constexpr auto kUnary = WEFT_DISPATCH(unary);
+constexpr auto kUnaryBackward = WEFT_DISPATCH(unary_backward);
+}  // namespace
+
+void unary(Activation activation, ConstRows x, Rows y) noexcept { kUnary.get()(activation, x, y); }
+
+void unary_backward(Activation activation, ConstRows z, ConstRows y, ConstRows dy, Rows dx) noexcept {
+  kUnaryBackward.get()(activation, needs_preactivation(activation) ? z : y, dy, dx);
+}
+
+}  // namespace weft::kernels
+#endif

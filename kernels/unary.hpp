@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "kernels/activation.hpp"
+#include "kernels/views.hpp"
+
+namespace weft::kernels {
+
+/// y = activation(x), element by element; y may be x.
+///   A NaN gives a NaN. At -inf: linear, leaky_relu -inf; elu, tanh -1; the others 0. At +inf the limits too.
+///   linear copies bits, subnormals included; the others flush.
+/// @shape  x [rows, cols], y the same
+/// @exact  same bits on every ISA, and as fused into `linear`
+void unary(Activation activation, ConstRows x, Rows y) noexcept;
+
+/// dx = dy * activation'(z), with y = activation(z); dx may be dy.
+/// Reads z where `needs_preactivation`, else y; the other one's data may be null.
+///   relu and leaky_relu at 0 have slope 0 and 0.01; relu gives +0 where the slope is 0, whatever dy is.
+/// @shape  z, y, dy, dx [rows, cols]
+/// @exact  same bits on every ISA
+void unary_backward(Activation activation, ConstRows z, ConstRows y, ConstRows dy, Rows dx) noexcept;
+
+/// True when the slope is computed from z = the activation's input: relu2, silu, gelu, gelu_tanh, softplus, mish.
+/// Otherwise it is computed from y, so z need not be kept.
+constexpr bool needs_preactivation(Activation activation) noexcept {
+  switch (activation) {
+    case Activation::linear:
+    case Activation::relu:
+    case Activation::leaky_relu:
+    case Activation::tanh:
+    case Activation::sigmoid:
+    case Activation::elu:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// The scalar reference of one element of `unary`.
+float activate(Activation activation, float x) noexcept;
+/// The scalar reference of one element of `unary_backward`; `v` is z or y, as `needs_preactivation` says.
+float activate_backward(Activation activation, float v, float dy) noexcept;
+
+}  // namespace weft::kernels

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/unary.hpp"
+
+#include "comparing.hpp"
+#include <functional>
+
+namespace weft::kernels {
+namespace {
+
+using namespace testing_support;
+constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<Activation> all_activations() {
+  std::vector<Activation> all;
+  for (int i = 0; i < kActivationCount; ++i) all.push_back(static_cast<Activation>(i));
+  return all;
+}
+
+// The formulas of activations.def in binary64, by libm.
+double reference(Activation activation, double x) {
+  const double gelu_argument = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+  switch (activation) {
+    case Activation::linear:
+      return x;
+    case Activation::relu:
+      return std::fmax(x, 0);
+    case Activation::leaky_relu:
+      return x > 0 ? x : 0.01 * x;
+    case Activation::relu2:
+      return x > 0 ? x * x : 0;
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
+    case Activation::gelu:
+      return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::gelu_tanh:
+      return x / 2 * (1 + std::tanh(gelu_argument));
+    case Activation::tanh:
+      return std::tanh(x);
+    case Activation::sigmoid:
+      return 1 / (1 + std::exp(-x));
+    case Activation::softplus:
+      return std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x)));
+    case Activation::elu:
+      return x > 0 ? x : std::expm1(x);
+    case Activation::mish:
+      return x * std::tanh(std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x))));
+  }
+  return 0;
+}
+
+double central_difference(Activation activation, double x) {
+  constexpr double kStep = 1e-5;
+  return (reference(activation, x + kStep) - reference(activation, x - kStep)) / (2 * kStep);
+}
+
+TEST(Unary, FollowsTheFormulas) {
+  const FlushSubnormals flush;
+  RandomStream random(11, 0, RandomPurpose::test);
+  for (const Activation activation : all_activations())
+    for (int i = 0; i < 40000; ++i) {
+      const float x = random.next_normal() * (i % 2 ? 2.0f : 12.0f);
+      const double want = reference(activation, x);
+      // A few roundings of the result; and for gelu of x itself, since 1 + erf or the cubic's exponent loses digits.
+      const bool is_gelu = activation == Activation::gelu || activation == Activation::gelu_tanh;
+      const double allowed = std::fabs(want) * 6e-7 + (is_gelu ? std::fabs(x) * 6e-8 : 0) + 1e-37;
+      ASSERT_NEAR(activate(activation, x), want, allowed) << name(activation) << " of " << x;
+    }
+}
+
+TEST(Unary, SlopesAreThoseOfTheFormulas) {
+  const FlushSubnormals flush;
+  RandomStream random(12, 0, RandomPurpose::test);
+  for (const Activation activation : all_activations())
+    for (int i = 0; i < 40000; ++i) {
+      const float x = random.next_normal() * (i % 2 ? 1.5f : 5.0f);
+      if (std::fabs(x) < 1e-4f) continue;  // kinks
+      const float v = needs_preactivation(activation) ? x : activate(activation, x);
+      const float dy = random.next_normal();
+      const double want = central_difference(activation, x);
+      ASSERT_NEAR(activate_backward(activation, v, dy), dy * want, std::fabs(dy) * (2e-7 + 1e-6 * std::fabs(want)))
+          << name(activation) << " at " << x;
+    }
+}
+
+TEST(Unary, GivesTheScalarBitsOnEveryIsa) {
+  RandomStream random(13, 0, RandomPurpose::test);
+  for (const Activation activation : all_activations())
+    for (const std::size_t cols : kSizes)
+      for (const bool special : {false, true}) {
+        const std::size_t rows = 1 + random.next_below(4);
+        const Matrix x = special ? special_matrix(random, rows, cols) : random_matrix(random, rows, cols, 4.0f);
+        const std::string what = std::string(name(activation)) + " of " + std::to_string(cols);
+        expect_one_result_on_every_isa(what, [&] {
+          Matrix y(rows, cols, 1), in_place(x);
+          unary(activation, x.view(), y.view());
+          unary(activation, in_place.view(), in_place.view());
+          EXPECT_TRUE(y.gaps_intact() && in_place.gaps_intact()) << what;
+          expect_same_bits(in_place.values(), y.values(), what + " in place");
+          return y.values();
+        });
+      }
+}
+
+TEST(Unary, BackwardGivesTheScalarBitsOnEveryIsa) {
+  RandomStream random(14, 0, RandomPurpose::test);
+  for (const Activation activation : all_activations())
+    for (const std::size_t cols : kSizes)
+      for (const bool special : {false, true}) {
+        const std::size_t rows = 1 + random.next_below(4);
+        const Matrix z = special ? special_matrix(random, rows, cols) : random_matrix(random, rows, cols, 4.0f);
+        const Matrix dy = special ? special_matrix(random, rows, cols) : random_matrix(random, rows, cols);
+        const std::string what = std::string(name(activation)) + " backward of " + std::to_string(cols);
+        expect_one_result_on_every_isa(what, [&] {
+          Matrix y(rows, cols, 1), dx(rows, cols, 2), in_place(dy);
+          unary(activation, z.view(), y.view());
+          // Only the operand that the slope is made of is there.
+          const ConstRows none{nullptr, rows, cols, cols};
+          const bool by_z = needs_preactivation(activation);
+          unary_backward(activation, by_z ? ConstRows(z.view()) : none, by_z ? none : ConstRows(y.view()), dy.view(),
+                         dx.view());
+          unary_backward(activation, z.view(), y.view(), in_place.view(), in_place.view());
+          EXPECT_TRUE(dx.gaps_intact() && in_place.gaps_intact()) << what;
+          expect_same_bits(in_place.values(), dx.values(), what + " in place");
+          return dx.values();
+        });
+      }
+}
+
+TEST(Unary, EqualsItsScalarElements) {
+  const FlushSubnormals flush;
+  RandomStream random(15, 0, RandomPurpose::test);
+  const Matrix x = special_matrix(random, 5, 67), dy = random_matrix(random, 5, 67);
+  for (const Activation activation : all_activations()) {
+    Matrix y(5, 67), dx(5, 67);
+    unary(activation, x.view(), y.view());
+    unary_backward(activation, x.view(), y.view(), dy.view(), dx.view());
+    for (std::size_t i = 0; i < 5; ++i)
+      for (std::size_t j = 0; j < 67; ++j) {
+        ASSERT_TRUE(same_bits(y.at(i, j), activate(activation, x.at(i, j)))) << name(activation) << " " << x.at(i, j);
+        const float v = needs_preactivation(activation) ? x.at(i, j) : y.at(i, j);
+        ASSERT_TRUE(same_bits(dx.at(i, j), activate_backward(activation, v, dy.at(i, j)))) << name(activation);
+      }
+  }
+}
+
+TEST(Unary, HasTheDocumentedLimits) {
+  const FlushSubnormals flush;
+  for (const Activation activation : all_activations()) {
+    EXPECT_TRUE(std::isnan(activate(activation, kNan))) << name(activation);
+    const bool bounded = activation == Activation::tanh || activation == Activation::sigmoid;
+    EXPECT_EQ(activate(activation, kInf), bounded ? 1.0f : kInf) << name(activation);
+    const float low = activate(activation, -kInf);
+    if (activation == Activation::linear || activation == Activation::leaky_relu)
+      EXPECT_EQ(low, -kInf) << name(activation);
+    else if (activation == Activation::tanh || activation == Activation::elu)
+      EXPECT_EQ(low, -1.0f) << name(activation);
+    else
+      EXPECT_EQ(low, 0.0f) << name(activation);
+    const float v_low = needs_preactivation(activation) ? -kInf : low;
+    const float slope = activate_backward(activation, v_low, 1.0f);
+    const float want = activation == Activation::linear ? 1.0f : activation == Activation::leaky_relu ? 0.01f : 0.0f;
+    EXPECT_EQ(slope, want) << name(activation) << " at -inf";
+    const float v_high = needs_preactivation(activation) ? kInf : activate(activation, kInf);
+    const float high_slope = activate_backward(activation, v_high, 1.0f);
+    EXPECT_EQ(high_slope, activation == Activation::relu2 ? kInf
+                          : bounded                       ? 0.0f
+                                                          : 1.0f)
+        << name(activation) << " at inf";
+  }
+}
+
+}  // namespace
+}  // namespace weft::kernels
