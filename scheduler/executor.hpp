@@ -49,8 +49,9 @@ struct ExecutorOptions {
   /// How long a worker stays at hand, spinning, after a run.
   std::chrono::nanoseconds linger = std::chrono::microseconds(100);
   /// Runs expected (by the last ones) to be shorter than this do not wake sleeping workers: waking costs more.
+  /// Programs whose steps are shorter than meeting a neighbour takes run on the caller alone. Zero: always share.
   std::chrono::nanoseconds alone_below = std::chrono::microseconds(20);
-  ThreadHooks hooks;
+  ThreadHooks hooks{};
 };
 
 /// Regions stay resident on pinned oneTBB workers and await each other's progress; no barrier but at `block()`.

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "scheduler/internal/crew.hpp"
+
+#include "scheduler/internal/alone.hpp"
+
+#include <algorithm>
+#include <new>
+#include <thread>
+
+namespace weft::scheduler::internal {
+namespace {
+
+constexpr std::uint32_t kBareTries = 96;  // looks without a pause: a neighbour's line takes about so long to come
+constexpr std::uint32_t kCheckEvery = 16;
+constexpr std::uint32_t kYields = 16;
+
+}  // namespace
+
+Crew::Crew(std::vector<std::uint32_t> cores, Options options, Request request)
+    : options_(options), request_(std::move(request)), members_(cores.size()) {
+  for (std::size_t m = 0; m < cores.size(); ++m) members_[m].core = cores[m];
+  scratch_.resize(members_.size() + 1);
+}
+
+bool Crew::prepare_regions(TickProgram& program) noexcept {
+  region_count_ = static_cast<std::uint32_t>(program.region_count());
+  if (region_count_ > regions_.size()) {
+    try {
+      regions_ = std::vector<Region>(region_count_);
+      home_list_.resize(region_count_);
+    } catch (const std::bad_alloc&) {
+      regions_.clear();
+      return false;
+    }
+  }
+  for (std::uint32_t r = 0; r < region_count_; ++r) {
+    Region& region = regions_[r];
+    // Relaxed: the store that opens the generation publishes all of this.
+    region.progress.store(0, std::memory_order_relaxed);
+    region.owner.store(0, std::memory_order_relaxed);
+    region.neighbours = program.neighbours(r);
+    region.checked = 0;
+    region.interior_done = false;
+  }
+  assign_homes(program);
+  return true;
+}
+
+// A region's home is a member on the core where its memory lies; several members of one core take turns. Without a
+// known core, blocks of consecutive regions go to consecutive members.
+void Crew::assign_homes(TickProgram& program) noexcept {
+  const std::uint32_t members = static_cast<std::uint32_t>(members_.size());
+  std::uint32_t last = 0;
+  for (std::uint32_t r = 0; r < region_count_; ++r) {
+    std::uint32_t home =
+        members < region_count_ ? static_cast<std::uint32_t>(std::uint64_t{r} * members / region_count_) : r;
+    const std::uint32_t core = program.home_core(r);
+    if (core != kAnyCore && members_[home].core != core) {
+      for (std::uint32_t i = 1; i <= members; ++i) {
+        const std::uint32_t candidate = (last + i) % members;
+        if (members_[candidate].core != core) continue;
+        home = candidate;
+        break;
+      }
+    }
+    regions_[r].home = last = home;
+  }
+  std::fill(scratch_.begin(), scratch_.end(), 0u);
+  for (std::uint32_t r = 0; r < region_count_; ++r) ++scratch_[regions_[r].home + 1];
+  for (std::uint32_t m = 0; m < members; ++m) {
+    members_[m].home_begin = scratch_[m];
+    scratch_[m + 1] += scratch_[m];
+    members_[m].home_end = members_[m].home_begin;  // grows while the list is filled
+  }
+  for (std::uint32_t r = 0; r < region_count_; ++r) home_list_[members_[regions_[r].home].home_end++] = r;
+}
+
+bool Crew::run(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept {
+  if (!prepare_regions(program)) return false;
+  program_ = &program;
+  n_ = n;
+  block_ = program.block();
+  limit_.store(block_ == 0 ? n : std::min(block_, n), std::memory_order_relaxed);
+  const std::uint64_t generation = generation_.load(std::memory_order_relaxed) + 1;
+  members_[0].in_run.store(generation, std::memory_order_relaxed);
+  // Sequentially consistent: pairs with leaving members, who store their phase and then look at the generation.
+  generation_.store(generation, std::memory_order_seq_cst);
+  for (std::uint32_t m = 1; m < members_.size(); ++m) {
+    if (members_[m].home_begin == members_[m].home_end) continue;
+    if (members_[m].phase.load(std::memory_order_seq_cst) == kAbsent) request(m);
+  }
+
+  Shift shift{.self = 0, .generation = generation};
+  work(shift);
+  done = limit_.load(std::memory_order_relaxed);
+
+  generation_.store(generation + 1, std::memory_order_seq_cst);  // pairs with the load in join
+  wake_all();
+  members_[0].in_run.store(0, std::memory_order_relaxed);
+  for (const Member& member : members_) {
+    // Acquire: pairs with the release at the end of join; what the member did happens before run returns.
+    for (std::uint32_t tries = 0; member.in_run.load(std::memory_order_seq_cst) == generation; ++tries) {
+      tries < 4096 ? pause() : std::this_thread::yield();
+    }
+  }
+  return true;
+}
+
+bool Crew::is_present() const noexcept {
+  for (std::uint32_t m = 1; m < members_.size(); ++m) {
+    if (members_[m].phase.load(std::memory_order_relaxed) == kArrived) return true;
+  }
+  return false;
+}
+
+void Crew::request(std::size_t m) noexcept {
+  std::uint32_t phase = kAbsent;
+  if (!members_[m].phase.compare_exchange_strong(phase, kRequested, std::memory_order_seq_cst)) return;
+  if (!request_(m)) members_[m].phase.store(kAbsent, std::memory_order_seq_cst);
+}
+
+void Crew::summon() noexcept {
+  for (std::size_t m = 1; m < members_.size(); ++m) {
+    if (members_[m].phase.load(std::memory_order_relaxed) == kAbsent) request(m);
+  }
+}
+
+bool Crew::arrive(std::size_t member) noexcept {
+  std::uint32_t phase = kRequested;
+  return members_[member].phase.compare_exchange_strong(phase, kArrived, std::memory_order_seq_cst);
+}
+
+void Crew::serve(std::size_t m) noexcept {
+  Member& member = members_[m];
+  std::uint64_t served = 0;
+  Nanoseconds deadline = now() + options_.linger;
+  for (std::uint32_t tries = 1;; ++tries) {
+    if (closing_.load(std::memory_order_seq_cst)) break;
+    const std::uint64_t generation = generation_.load(std::memory_order_acquire);
+    if ((generation & 1) && generation != served) {
+      served = generation;
+      join(m, generation);
+      deadline = now() + options_.linger;
+      continue;
+    }
+    if (tries % 64 != 0 || now() < deadline) {
+      pause();
+      continue;
+    }
+    // Leave. A caller that opened a run meanwhile either sees this phase and requests anew, or is seen here.
+    member.phase.store(kAbsent, std::memory_order_seq_cst);
+    const std::uint64_t last = generation_.load(std::memory_order_seq_cst);
+    if (!(last & 1) || last == served || closing_.load(std::memory_order_seq_cst)) return;
+    std::uint32_t phase = kAbsent;
+    if (!member.phase.compare_exchange_strong(phase, kArrived, std::memory_order_seq_cst)) return;
+  }
+  member.phase.store(kAbsent, std::memory_order_seq_cst);
+}
+
+void Crew::close() noexcept {
+  closing_.store(true, std::memory_order_seq_cst);
+  for (const Member& member : members_) {
+    while (member.phase.load(std::memory_order_seq_cst) == kArrived) std::this_thread::yield();
+  }
+}
+
+void Crew::join(std::size_t m, std::uint64_t generation) noexcept {
+  Member& member = members_[m];
+  member.in_run.store(generation, std::memory_order_seq_cst);
+  if (generation_.load(std::memory_order_seq_cst) == generation) {  // pairs with the store that closes the run
+    if (member.home_begin != member.home_end) {
+      const HookScope scope(options_.hooks);
+      Shift shift{.self = static_cast<std::uint32_t>(m), .generation = generation};
+      work(shift);
+    }
+  }
+  member.in_run.store(0, std::memory_order_release);  // pairs with the wait in run
+}
+
+void Crew::work(Shift& shift) noexcept {
+  const Member& member = members_[shift.self];
+  shift.unclaimed = member.home_end - member.home_begin;
+  shift.next_orphan = member.home_begin;
+  for (;;) {
+    if (pass(shift)) {
+      if (shift.armed) disarm(shift);
+      shift.tries = shift.yields = 0;
+    } else if (is_over(shift)) {
+      break;
+    } else {
+      wait(shift);
+    }
+  }
+  if (shift.armed) disarm(shift);
+}
+
+// Works every owned region as far as it goes now; true when anything moved.
+bool Crew::pass(Shift& shift) noexcept {
+  if (shift.unclaimed != 0) claim_homes(shift);
+  bool moved = false;
+  std::uint32_t previous = kNone;
+  for (std::uint32_t r = shift.first; r != kNone;) {
+    Region& region = regions_[r];
+    const std::uint32_t next = region.next;
+    bool keep = true;
+    if (region.home != shift.self && is_in_run(region.home, shift.generation)) {
+      region.owner.store(0, std::memory_order_release);  // pairs with the acquire of the next owner
+      light_fence();
+      wake(region.home);
+      keep = false;
+    } else {
+      moved |= advance(shift, region, r);
+      if (region.progress.load(std::memory_order_relaxed) == n_) {  // done: stays owned, so nobody looks at it again
+        keep = false;
+        light_fence();
+        if (region.home != shift.self) wake(region.home);
+      }
+    }
+    if (keep) {
+      previous = r;
+    } else {
+      (previous == kNone ? shift.first : regions_[previous].next) = next;
+    }
+    r = next;
+  }
+  return moved;
+}
+
+// One step of a region, or its first half; true when either was done.
+bool Crew::advance(Shift& shift, Region& region, std::uint32_t r) noexcept {
+  const std::uint64_t step = region.progress.load(std::memory_order_relaxed);  // written by its owner alone
+  if (step >= shift.limit) {
+    shift.limit = limit_.load(std::memory_order_acquire);  // pairs with the release in is_over
+    if (step >= shift.limit) return false;
+  }
+  bool moved = false;
+  if (!region.interior_done) {
+    program_->run_interior(r, step);
+    region.interior_done = true;
+    region.checked = 0;
+    moved = true;
+  }
+  for (; region.checked < region.neighbours.size(); ++region.checked) {
+    // Pairs with the release below, in the neighbour's owner.
+    if (regions_[region.neighbours[region.checked]].progress.load(std::memory_order_acquire) < step) return moved;
+  }
+  program_->run_boundary(r, step);
+  region.interior_done = false;
+  region.progress.store(step + 1, std::memory_order_release);  // pairs with the acquire above
+  light_fence();
+  if (sleepers_.load(std::memory_order_relaxed) != 0) wake_for(region, step + 1);
+  return true;
+}
+
+// Takes the member's own regions, from an adopter if need be.
+void Crew::claim_homes(Shift& shift) noexcept {
+  const Member& member = members_[shift.self];
+  const std::uint32_t count = member.home_end - member.home_begin;
+  // Backwards and then pushed in front, so the list is ascending when all are free.
+  for (std::uint32_t i = count; i-- > 0 && shift.unclaimed != 0;) {
+    const std::uint32_t r = home_list_[member.home_begin + i];
+    Region& region = regions_[r];
+    std::uint32_t owner = region.owner.load(std::memory_order_relaxed);
+    if (owner == shift.self + 1) continue;  // claimed before
+    // Acquire: pairs with the release of the adopter.
+    if (owner == 0 && region.owner.compare_exchange_strong(owner, shift.self + 1, std::memory_order_acquire)) {
+      region.next = shift.first;
+      shift.first = r;
+    }
+  }
+  // What is neither owned by this member nor finished is still to be claimed.
+  shift.unclaimed = 0;
+  for (std::uint32_t i = member.home_begin; i < member.home_end; ++i) {
+    const Region& region = regions_[home_list_[i]];
+    shift.unclaimed += region.owner.load(std::memory_order_relaxed) != shift.self + 1 &&
+                       region.progress.load(std::memory_order_acquire) != n_;
+  }
+}
+
+// Takes regions whose home member is not there: one, or all of them. True when any was taken.
+bool Crew::adopt(Shift& shift, bool all) noexcept {
+  bool any = false;
+  for (std::uint32_t i = 0; i < region_count_; ++i) {
+    const std::uint32_t r = shift.next_orphan;
+    shift.next_orphan = r + 1 < region_count_ ? r + 1 : 0;
+    Region& region = regions_[r];
+    std::uint32_t owner = region.owner.load(std::memory_order_relaxed);
+    if (owner != 0 || is_in_run(region.home, shift.generation)) continue;
+    // Acquire: pairs with the release of an earlier owner.
+    if (!region.owner.compare_exchange_strong(owner, shift.self + 1, std::memory_order_acquire)) continue;
+    region.next = shift.first;
+    shift.first = r;
+    any = true;
+    if (!all) break;
+  }
+  return any;
+}
+
+// Nothing moved: true when this member's part of the run is over. The caller also opens the next block here.
+bool Crew::is_over(Shift& shift) noexcept {
+  if (shift.self != 0) return shift.first == kNone && shift.unclaimed == 0;
+  const std::uint64_t limit = limit_.load(std::memory_order_relaxed);  // only this thread writes it
+  for (; shift.unfinished < region_count_; ++shift.unfinished) {
+    // Pairs with the release in advance: at a block's end the caller sees all that the regions wrote.
+    if (regions_[shift.unfinished].progress.load(std::memory_order_acquire) < limit) return false;
+  }
+  if (limit == n_ || program_->should_stop(limit)) return true;
+  shift.unfinished = 0;
+  limit_.store(limit + std::min(block_, n_ - limit), std::memory_order_release);  // pairs with the acquire in advance
+  wake_all();
+  return false;
+}
+
+// A run that was stopped leaves members with regions that may not go on: this is how they learn it.
+bool Crew::is_cut_short(Shift& shift) noexcept {
+  if (shift.self == 0 || generation_.load(std::memory_order_relaxed) == shift.generation) return false;
+  shift.first = kNone;
+  shift.unclaimed = 0;
+  return true;
+}
+
+void Crew::wait(Shift& shift) noexcept {
+  if (shift.armed) {  // has looked once more since arming, in vain
+    if (!is_cut_short(shift)) members_[shift.self].spot.park();
+    disarm(shift);
+    shift.yields = 0;
+    return;
+  }
+  if (++shift.tries < kBareTries) return;
+  if (shift.tries == kBareTries) shift.since = now();
+  pause();
+  if (shift.tries % kCheckEvery != 0 || is_cut_short(shift) || adopt(shift, false)) return;
+  if (now() - shift.since < options_.spin) return;
+  std::this_thread::yield();
+  if (++shift.yields < kYields) return;
+  if (shift.self == 0 && adopt(shift, true)) return;
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  members_[shift.self].spot.arm();
+  shift.armed = true;
+}
+
+void Crew::disarm(Shift& shift) noexcept {
+  members_[shift.self].spot.disarm();
+  sleepers_.fetch_sub(1, std::memory_order_relaxed);
+  shift.armed = false;
+}
+
+void Crew::wake(std::uint32_t member) noexcept {
+  if (members_[member].spot.is_armed()) members_[member].spot.unpark();
+}
+
+// Wakes who may wait for this progress: owners of neighbours, and the caller at the end of a block.
+void Crew::wake_for(const Region& region, std::uint64_t progress) noexcept {
+  for (const std::uint32_t neighbour : region.neighbours) {
+    const std::uint32_t owner = regions_[neighbour].owner.load(std::memory_order_relaxed);
+    // Between two owners its home is the one that must look.
+    wake(owner == 0 ? regions_[neighbour].home : owner - 1);
+  }
+  if (progress >= limit_.load(std::memory_order_relaxed)) wake(0);
+}
+
+void Crew::wake_all() noexcept {
+  light_fence();
+  if (sleepers_.load(std::memory_order_relaxed) == 0) return;
+  for (std::uint32_t m = 0; m < members_.size(); ++m) wake(m);
+}
+
+}  // namespace weft::scheduler::internal

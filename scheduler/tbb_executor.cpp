@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "scheduler/internal/alone.hpp"
+#include "scheduler/internal/crew.hpp"
+#include "scheduler/internal/workload.hpp"
+
+#include "topology/seat.hpp"
+
+#include "core/log.hpp"
+
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+#include <tbb/task_scheduler_observer.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace weft::scheduler {
+namespace {
+
+using internal::Crew;
+using internal::Nanoseconds;
+
+constexpr std::size_t kMostThreads = 4096;
+
+// Keeps the workers of one arena on cores: a worker in slot i sits where the arena's i-th member belongs. TBB lends
+// workers to other arenas of the process, so each gets its old mask back when it leaves.
+class PinningObserver final : public tbb::task_scheduler_observer {
+ public:
+  PinningObserver(tbb::task_arena& arena, topology::Machine machine, std::vector<std::uint32_t> cores)
+      : tbb::task_scheduler_observer(arena), machine_(std::move(machine)), cores_(std::move(cores)) {
+    observe(true);
+  }
+  ~PinningObserver() override {
+    // Workers inside would keep their pin: give them a moment to leave.
+    for (int i = 0; i < 2000 && inside_.load(std::memory_order_acquire) != 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    observe(false);
+  }
+
+  void on_scheduler_entry(bool is_worker) override {
+    if (!is_worker) return;
+    inside_.fetch_add(1, std::memory_order_relaxed);
+    const int slot = std::max(0, tbb::this_task_arena::current_thread_index());
+    auto binding = topology::ThreadBinding::pin(machine_, cores_[static_cast<std::size_t>(slot) % cores_.size()]);
+    if (binding) {
+      binding_ = std::move(*binding);
+    } else if (!told_.exchange(true, std::memory_order_relaxed)) {
+      log_info("workers are not pinned: " + binding.error().text());
+    }
+  }
+  void on_scheduler_exit(bool is_worker) override {
+    if (!is_worker) return;
+    binding_.reset();
+    inside_.fetch_sub(1, std::memory_order_release);
+  }
+
+ private:
+  topology::Machine machine_;
+  std::vector<std::uint32_t> cores_;
+  std::atomic<int> inside_{0};
+  std::atomic<bool> told_{false};
+  // A worker is in one arena at a time.
+  static thread_local std::optional<topology::ThreadBinding> binding_;
+};
+thread_local std::optional<topology::ThreadBinding> PinningObserver::binding_;
+
+// The workers of one NUMA node. Members [first, first + count) live here.
+struct NodeArena {
+  NodeArena(std::size_t first_member, std::size_t member_count)
+      : first(first_member), count(member_count), arena(static_cast<int>(member_count), 0) {}
+  std::size_t first, count;
+  tbb::task_arena arena;
+  std::optional<PinningObserver> observer;
+};
+
+class TbbExecutor final : public Executor {
+ public:
+  TbbExecutor(const topology::Machine& machine, std::vector<topology::Seat> seats, const ExecutorOptions& options)
+      : machine_(machine), options_(options), seats_(std::move(seats)) {
+    // By default TBB has a worker for each other CPU; asked for more, it must be allowed to make them.
+    if (seats_.size() > tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)) {
+      more_workers_.emplace(tbb::global_control::max_allowed_parallelism, seats_.size());
+    }
+    make_arenas();
+    std::vector<std::uint32_t> cores;
+    for (const topology::Seat& seat : seats_) cores.push_back(seat.core);
+    // Threads that share a core only take it from each other by spinning.
+    const bool crowded = seats_.size() > machine_.usable_cpus();
+    const Nanoseconds spin = crowded ? std::min<Nanoseconds>(options.spin, std::chrono::microseconds(2)) : options.spin;
+    crew_ = std::make_shared<Crew>(std::move(cores), Crew::Options{spin, options.linger, options.hooks},
+                                   [this](std::size_t member) { return request(member); });
+  }
+  ~TbbExecutor() override { crew_->close(); }
+
+  std::uint64_t run(TickProgram& program, std::uint64_t n) noexcept override {
+    const internal::HookScope scope(options_.hooks);
+    const std::size_t regions = program.region_count();
+    if (regions <= 1 || n == 0 || seats_.size() == 1) return internal::run_alone(program, n);
+    // Acquire and release hand the crew from one caller to the next.
+    if (busy_.exchange(true, std::memory_order_acquire)) return internal::run_alone(program, n);
+    const std::uint64_t done = run_or_share(program, n, regions);
+    busy_.store(false, std::memory_order_release);
+    return done;
+  }
+
+  std::size_t concurrency() const noexcept override { return seats_.size(); }
+  std::string_view name() const noexcept override { return "tbb"; }
+  void prepare() noexcept override {
+    if (busy_.exchange(true, std::memory_order_acquire)) return;
+    if (options_.alone_below.count() == 0 || workload_.is_help_welcome()) crew_->summon();
+    busy_.store(false, std::memory_order_release);
+  }
+
+ private:
+  void make_arenas() {
+    for (std::size_t m = 1; m < seats_.size();) {
+      std::size_t end = m + 1;
+      while (end < seats_.size() && seats_[end].node == seats_[m].node) ++end;
+      arenas_.push_back(std::make_unique<NodeArena>(m, end - m));
+      NodeArena& node = *arenas_.back();
+      node.arena.initialize();
+      if (options_.pin && !machine_.info().synthetic) {
+        std::vector<std::uint32_t> cores;
+        for (std::size_t i = m; i < end; ++i) cores.push_back(seats_[i].core);
+        node.observer.emplace(node.arena, machine_, std::move(cores));
+      }
+      m = end;
+    }
+  }
+
+  // Sends a worker of the member's node to work. It takes the member that belongs to its slot, so that it need not
+  // move; if that one is there already, any that is still wanted.
+  bool request(std::size_t member) noexcept {
+    for (const auto& node : arenas_) {
+      if (member >= node->first + node->count) continue;
+      try {
+        node->arena.enqueue([crew = crew_, first = node->first, count = node->count] {
+          const std::size_t slot = static_cast<std::size_t>(std::max(0, tbb::this_task_arena::current_thread_index()));
+          for (std::size_t i = 0; i < count; ++i) {
+            const std::size_t wanted = first + (slot + i) % count;
+            if (crew->arrive(wanted)) return crew->serve(wanted);
+          }
+        });
+        return true;
+      } catch (const std::exception&) {
+        return false;  // no memory for a task: the caller works alone
+      }
+    }
+    return false;
+  }
+
+  std::uint64_t run_or_share(TickProgram& program, std::uint64_t n, std::size_t regions) noexcept {
+    const Nanoseconds begin = internal::now();
+    std::uint64_t done = 0;
+    const bool alone = workload_.is_alone_better(&program, regions, n, begin, crew_->is_present());
+    if (!alone) stay_in_seat(begin);
+    const bool shared = !alone && crew_->run(program, n, done);
+    if (!shared) done = internal::run_alone(program, n);
+    workload_.note(done, shared ? std::min(regions, seats_.size()) : 1, begin, internal::now());
+    return done;
+  }
+
+  // The caller is not ours to pin, but were it on a worker's core both would crawl: it is moved to its own, then left
+  // to the system again.
+  void stay_in_seat(Nanoseconds now) noexcept {
+    if (!options_.pin || topology::is_on_core(machine_, seats_[0].core)) return;
+    if (now < next_move_) return;
+    next_move_ = now + std::chrono::milliseconds(1);
+    static_cast<void>(topology::ThreadBinding::pin(machine_, seats_[0].core));
+  }
+
+  topology::Machine machine_;
+  ExecutorOptions options_;
+  std::vector<topology::Seat> seats_;
+  std::optional<tbb::global_control> more_workers_;
+  std::vector<std::unique_ptr<NodeArena>> arenas_;
+  std::shared_ptr<Crew> crew_;
+  std::atomic<bool> busy_{false};
+  internal::Workload workload_{options_.alone_below, options_.linger};  // guarded by busy_
+  Nanoseconds next_move_{0};                                            // guarded by busy_
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Executor>> make_tbb_executor(const topology::Machine& machine, ExecutorOptions options) {
+  if (options.threads > kMostThreads) {
+    return fail(Errc::invalid_argument,
+                std::to_string(options.threads) + " threads, at most " + std::to_string(kMostThreads));
+  }
+  if (options.spin.count() < 0 || options.linger.count() < 0 || options.alone_below.count() < 0) {
+    return fail(Errc::invalid_argument, "a negative time to wait");
+  }
+  try {
+    return std::unique_ptr<Executor>(
+        std::make_unique<TbbExecutor>(machine, topology::seats(machine, options.threads), options));
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    return fail(Errc::unsupported, std::string("oneTBB: ") + error.what());
+  }
+}
+
+}  // namespace weft::scheduler

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "scheduler/internal/crew.hpp"
+
+#include "scheduler/deterministic.hpp"
+
+#include <gtest/gtest.h>
+
+#include "checked_program.hpp"
+#include <mutex>
+#include <thread>
+
+namespace weft::scheduler::internal {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::uint64_t expected_digest(std::size_t regions, std::uint64_t seed, std::uint64_t n) {
+  CheckedProgram program(regions, seed);
+  DeterministicExecutor().run(program, n);
+  return program.digest();
+}
+
+// A pool of plain threads that answers requests as late as it likes, or never.
+struct Pool {
+  std::function<std::chrono::microseconds(std::size_t request)> delay;  // negative: never
+  Crew* crew = nullptr;
+  std::mutex guard;
+  std::vector<std::thread> threads;
+  std::size_t requests = 0;
+
+  bool request(std::size_t member) {
+    const std::lock_guard lock(guard);
+    const auto wait = delay(requests++);
+    if (wait < 0us) return true;  // promised, never kept
+    threads.emplace_back([this, member, wait] {
+      std::this_thread::sleep_for(wait);
+      if (crew->arrive(member)) crew->serve(member);
+    });
+    return true;
+  }
+  void join() {
+    for (std::thread& thread : threads) thread.join();
+    threads.clear();
+  }
+};
+
+struct Rig {
+  explicit Rig(std::size_t members, std::function<std::chrono::microseconds(std::size_t)> delay,
+               Crew::Options options = {.spin = 5us, .linger = 50us, .hooks = {}})
+      : crew(std::vector<std::uint32_t>(members, 0), options, [this](std::size_t m) { return pool.request(m); }) {
+    pool.delay = std::move(delay);
+    pool.crew = &crew;
+  }
+  ~Rig() {
+    crew.close();
+    pool.join();
+  }
+  Pool pool;
+  Crew crew;
+};
+
+TEST(Crew, WorksEveryRegionWhenNobodyEverComes) {
+  Rig rig(8, [](std::size_t) { return -1us; });
+  for (const std::size_t regions : {2, 8, 50}) {
+    CheckedProgram program(regions, 3);
+    std::uint64_t done = 0;
+    ASSERT_TRUE(rig.crew.run(program, 500, done));
+    EXPECT_EQ(done, 500u);
+    EXPECT_EQ(program.broken, 0);
+    EXPECT_EQ(program.digest(), expected_digest(regions, 3, 500));
+  }
+}
+
+TEST(Crew, WorksEveryRegionWhenRequestsAreRefused) {
+  Crew crew({0, 0, 0}, {.spin = 5us, .linger = 50us, .hooks = {}}, [](std::size_t) { return false; });
+  CheckedProgram program(9, 3);
+  std::uint64_t done = 0;
+  ASSERT_TRUE(crew.run(program, 500, done));
+  EXPECT_EQ(program.digest(), expected_digest(9, 3, 500));
+}
+
+TEST(Crew, HandsRegionsBackToMembersThatComeLate) {
+  Rig rig(4, [](std::size_t request) { return std::chrono::microseconds(300 * (1 + request)); });
+  CheckedProgram program(4, 7);
+  std::atomic<int> elsewhere{0};
+  const auto caller = std::this_thread::get_id();
+  program.work = [&](std::size_t, std::uint64_t) {
+    std::this_thread::sleep_for(20us);
+    elsewhere += std::this_thread::get_id() != caller;
+  };
+  std::uint64_t done = 0;
+  ASSERT_TRUE(rig.crew.run(program, 1000, done));
+  EXPECT_GT(elsewhere, 1000);  // three of four regions moved over after some steps
+  EXPECT_EQ(program.broken, 0);
+  EXPECT_EQ(program.digest(), expected_digest(4, 7, 1000));
+}
+
+TEST(Crew, SurvivesAnyTimingOfArrivals) {
+  // Runs of all lengths while members come at once, soon, after the run, or never, and leave in between.
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    RandomStream delays(seed, 0, RandomPurpose::test), lengths(seed, 1, RandomPurpose::test);
+    Rig rig(5,
+            [&](std::size_t) {
+              const std::uint32_t kind = delays.next_below(8);
+              return kind == 0 ? -1us : kind < 4 ? 0us : std::chrono::microseconds(delays.next_below(400));
+            },
+            {.spin = std::chrono::microseconds(seed % 3 * 10),
+             .linger = std::chrono::microseconds(30 * seed),
+             .hooks = {}});
+    for (int i = 0; i < 60; ++i) {
+      const std::size_t regions = 2 + lengths.next_below(12);
+      const std::uint64_t n = 1 + lengths.next_below(i % 4 == 0 ? 400 : 4);
+      CheckedProgram program(regions, seed);
+      program.block_steps = lengths.next_below(3) * 7;
+      std::uint64_t done = 0;
+      ASSERT_TRUE(rig.crew.run(program, n, done));
+      ASSERT_EQ(done, n);
+      ASSERT_EQ(program.broken, 0);
+      ASSERT_EQ(program.digest(), expected_digest(regions, seed, n)) << "seed " << seed << ", run " << i;
+      if (lengths.next_below(4) == 0) std::this_thread::sleep_for(std::chrono::microseconds(lengths.next_below(300)));
+    }
+  }
+}
+
+TEST(Crew, StopsEverybodyAtABlock) {
+  Rig rig(4, [](std::size_t) { return 0us; });
+  for (int i = 0; i < 50; ++i) {
+    CheckedProgram program(6, 2);
+    program.block_steps = 5;
+    program.stop_at = 15;
+    std::uint64_t done = 0;
+    ASSERT_TRUE(rig.crew.run(program, 1000, done));
+    ASSERT_EQ(done, 15u);
+    ASSERT_EQ(program.broken, 0);
+    ASSERT_EQ(program.digest(), expected_digest(6, 2, 15));
+  }
+}
+
+TEST(Crew, SleepsInsteadOfSpinningWhenANeighbourIsSlow) {
+  Rig rig(2, [](std::size_t) { return 0us; }, {.spin = 20us, .linger = 50us, .hooks = {}});
+  CheckedProgram program(2, 1, 4);
+  program.work = [](std::size_t r, std::uint64_t) {
+    if (r == 1) std::this_thread::sleep_for(5ms);
+  };
+  timespec begin, end;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+  const auto wall_begin = std::chrono::steady_clock::now();
+  std::uint64_t done = 0;
+  ASSERT_TRUE(rig.crew.run(program, 40, done));
+  const auto wall = std::chrono::steady_clock::now() - wall_begin;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+  const auto cpu =
+      std::chrono::seconds(end.tv_sec - begin.tv_sec) + std::chrono::nanoseconds(end.tv_nsec - begin.tv_nsec);
+  // Who waits for 200 ms in all spins a small part of it; a busy wait would use all of it.
+  EXPECT_LT(cpu * 2, wall);
+  EXPECT_EQ(program.digest(), expected_digest(2, 1, 40));
+}
+
+}  // namespace
+}  // namespace weft::scheduler::internal
