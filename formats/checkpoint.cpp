@@ -72,7 +72,10 @@ Result<CheckpointStore> CheckpointStore::open(FileSystem& files, std::string dir
   if (options.keep == 0) return fail(Errc::invalid_argument, directory + ": keep 0 checkpoints; at least 1");
   CheckpointStore store(files, std::move(directory), options);
   WEFT_TRY(const bool is_new, files.make_directory(store.directory_));
-  if (is_new) WEFT_CHECK(files.sync_directory(parent_path(store.directory_)));
+  // Also when it is not new: who made it may have been killed before it came to this.
+  const Status synced = files.sync_directory(parent_path(store.directory_));
+  if (!synced && is_new) return fail(synced.error());
+  if (!synced) log_warn(synced.error().text());
   WEFT_TRY(store.lock_, files.lock(store.directory_ + "/lock"));
   WEFT_TRY(const auto names, files.list(store.directory_));
   for (const std::string& name : names) {
