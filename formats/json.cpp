@@ -106,7 +106,7 @@ class StrictBuilder final : public nlohmann::json_sax<json> {
  private:
   json* add(json&& value) {
     if (++values_ > limits_.max_values) {
-      refuse(Errc::too_large, count_, "more than " + std::to_string(limits_.max_values) + " values");
+      refuse(Errc::too_large, count_ ? count_ - 1 : 0, "more than " + std::to_string(limits_.max_values) + " values");
       return nullptr;
     }
     if (stack_.empty()) {
