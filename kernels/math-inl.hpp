@@ -24,6 +24,12 @@ HWY_INLINE hn::Vec<D> Constant(D d, float value) {
   return hn::Set(d, value);
 }
 
+// x, or a zero of x's sign where x is subnormal.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Flush(D d, V x) {
+  return hn::IfThenElse(hn::Lt(hn::Abs(x), Constant(d, 0x1p-126f)), hn::And(hn::SignBit(d), x), x);
+}
+
 // limit < x ? limit : x, so a NaN x stays: what x86 min does in this operand order, and no other machine's.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V AtMost(D d, float limit, V x) {

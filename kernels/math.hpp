@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 /// Transcendental functions whose bits are the same on every machine: polynomials in fma, no libm.
@@ -31,6 +32,10 @@ float erf(float x) noexcept;
 /// NaN where |x| > 2^20, infinities included.
 float sin(float x) noexcept;
 float cos(float x) noexcept;
+
+/// x, or a zero of x's sign where x is subnormal: for results that are chosen, not computed, so that no instruction
+/// flushes them. (Multiplying by 1 would not do: compilers take it away.)
+inline float flush(float x) noexcept { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
 
 /// 1 / sqrt(x) as exactly these two correctly rounded operations.
 float inverse_sqrt(float x) noexcept;

@@ -10,6 +10,7 @@ namespace weft::kernels::constants {
 /// Adding it rounds |v| < 2^22 to the nearest integer (ties to even), which then stands in the low bits of the sum.
 inline constexpr float kRound = 0x1.8p23f;
 
+inline constexpr float kSmallestNormal = 0x1p-126f;
 inline constexpr float kLog2E = 0x1.715476p+0f;
 inline constexpr float kLn2 = 0x1.62e430p-1f;
 /// ln 2 - kLn2.

@@ -22,7 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Relu(D d, V x) {
-  return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), x);
+  return hn::IfThenZeroElse(hn::Lt(x, Constant(d, constants::kSmallestNormal)), x);
 }
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Clamp(D d, float limit, V x) {
@@ -98,8 +98,9 @@ template <Activation A, class D, class V = hn::Vec<D>>
 HWY_INLINE V Activate(D d, V x) {
   if constexpr (A == Activation::linear) return x;
   if constexpr (A == Activation::relu) return Relu(d, x);
+  const auto is_kept = hn::Ge(x, Constant(d, constants::kSmallestNormal));
   if constexpr (A == Activation::leaky_relu)
-    return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Mul(x, Constant(d, constants::kLeakySlope)));
+    return hn::IfThenElse(is_kept, x, hn::Mul(x, Constant(d, constants::kLeakySlope)));
   if constexpr (A == Activation::relu2) return hn::Mul(Relu(d, x), Relu(d, x));
   if constexpr (A == Activation::silu) return Gated(d, x, x);
   if constexpr (A == Activation::gelu) return Gelu(d, x);
@@ -107,7 +108,7 @@ HWY_INLINE V Activate(D d, V x) {
   if constexpr (A == Activation::tanh) return Tanh(d, x);
   if constexpr (A == Activation::sigmoid) return Sigmoid(d, x);
   if constexpr (A == Activation::softplus) return Softplus(d, x);
-  if constexpr (A == Activation::elu) return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, Expm1Nonpositive(d, x));
+  if constexpr (A == Activation::elu) return hn::IfThenElse(is_kept, x, Expm1Nonpositive(d, x));
   if constexpr (A == Activation::mish) return Mish(d, x);
 }
 
@@ -117,9 +118,9 @@ HWY_INLINE V ActivateBackward(D d, V v, V dy) {
   const V one = Constant(d, 1.0f);
   const auto is_positive = hn::Gt(v, hn::Zero(d));
   if constexpr (A == Activation::linear) return dy;
-  if constexpr (A == Activation::relu) return hn::IfThenElseZero(is_positive, dy);
+  if constexpr (A == Activation::relu) return hn::IfThenElseZero(is_positive, Flush(d, dy));
   if constexpr (A == Activation::leaky_relu)
-    return hn::IfThenElse(is_positive, dy, hn::Mul(dy, Constant(d, constants::kLeakySlope)));
+    return hn::IfThenElse(is_positive, Flush(d, dy), hn::Mul(dy, Constant(d, constants::kLeakySlope)));
   if constexpr (A == Activation::relu2) return hn::Mul(dy, hn::Add(Relu(d, v), Relu(d, v)));
   if constexpr (A == Activation::silu) return hn::Mul(dy, SiluSlope(d, v));
   if constexpr (A == Activation::gelu) return hn::Mul(dy, GeluSlope(d, v));
@@ -127,7 +128,7 @@ HWY_INLINE V ActivateBackward(D d, V v, V dy) {
   if constexpr (A == Activation::tanh) return hn::Mul(dy, hn::NegMulAdd(v, v, one));
   if constexpr (A == Activation::sigmoid) return hn::Mul(dy, hn::NegMulAdd(v, v, v));
   if constexpr (A == Activation::softplus) return hn::Mul(dy, Sigmoid(d, v));
-  if constexpr (A == Activation::elu) return hn::IfThenElse(is_positive, dy, hn::Mul(dy, hn::Add(v, one)));
+  if constexpr (A == Activation::elu) return hn::IfThenElse(is_positive, Flush(d, dy), hn::Mul(dy, hn::Add(v, one)));
   if constexpr (A == Activation::mish) return hn::Mul(dy, MishSlope(d, v));
 }
 

@@ -15,7 +15,8 @@ using namespace constants;
 float at_most(float limit, float x) noexcept { return limit < x ? limit : x; }
 float at_least(float limit, float x) noexcept { return limit > x ? limit : x; }
 float clamp(float limit, float x) noexcept { return at_most(limit, at_least(-limit, x)); }
-float relu(float x) noexcept { return x <= 0.0f ? 0.0f : x; }
+// Choices between x and another value flush a subnormal x by where they draw the line.
+float relu(float x) noexcept { return x < kSmallestNormal ? 0.0f : x; }
 
 // x / (1 + exp(-v)).
 float gated(float x, float v) noexcept { return v < -kLogisticClamp ? -0.0f : x / math::logistic_denominator(v); }
@@ -74,7 +75,7 @@ float activate(Activation activation, float x) noexcept {
     case Activation::relu:
       return relu(x);
     case Activation::leaky_relu:
-      return x > 0.0f ? x : x * kLeakySlope;
+      return x >= kSmallestNormal ? x : x * kLeakySlope;
     case Activation::relu2:
       return relu(x) * relu(x);
     case Activation::silu:
@@ -92,7 +93,7 @@ float activate(Activation activation, float x) noexcept {
     case Activation::softplus:
       return softplus(x);
     case Activation::elu:
-      return x > 0.0f ? x : math::expm1_nonpositive(x);
+      return x >= kSmallestNormal ? x : math::expm1_nonpositive(x);
     case Activation::mish:
       return mish(x);
   }
@@ -104,9 +105,9 @@ float activate_backward(Activation activation, float v, float dy) noexcept {
     case Activation::linear:
       return dy;
     case Activation::relu:
-      return v > 0.0f ? dy : 0.0f;
+      return v > 0.0f ? math::flush(dy) : 0.0f;
     case Activation::leaky_relu:
-      return v > 0.0f ? dy : dy * kLeakySlope;
+      return v > 0.0f ? math::flush(dy) : dy * kLeakySlope;
     case Activation::relu2:
       return dy * (relu(v) + relu(v));
     case Activation::silu:
@@ -122,7 +123,7 @@ float activate_backward(Activation activation, float v, float dy) noexcept {
     case Activation::softplus:
       return dy * math::sigmoid(v);
     case Activation::elu:
-      return v > 0.0f ? dy : dy * (v + 1.0f);
+      return v > 0.0f ? math::flush(dy) : dy * (v + 1.0f);
     case Activation::mish:
       return dy * mish_slope(v);
   }

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#undef WEFT_THIS_FILE
+#define WEFT_THIS_FILE "kernels/binary.cpp"
+#include "kernels/binary.hpp"
+
+#include "kernels/foreach_isa.hpp"
+#include "kernels/math.hpp"
+#include "kernels/rows-inl.hpp"
+#if !WEFT_ISA_IS_SCALAR
+#include "kernels/math-inl.hpp"
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+WEFT_ISA_BEGIN();
+namespace weft::kernels::WEFT_ISA {
+namespace {
+
+#if WEFT_ISA_IS_SCALAR
+
+void binary(BinaryOp op, ConstRows a, ConstRows b, Rows y) noexcept {
+  WEFT_ISA_RAN();
+  switch (op) {
+    case BinaryOp::add:
+      return map(a, b, y, [](float u, float v) { return u + v; });
+    case BinaryOp::sub:
+      return map(a, b, y, [](float u, float v) { return u - v; });
+    case BinaryOp::mul:
+      return map(a, b, y, [](float u, float v) { return u * v; });
+    case BinaryOp::max:
+      return map(a, b, y, [](float u, float v) { return math::flush(u > v || u != u ? u : v); });
+    case BinaryOp::min:
+      return map(a, b, y, [](float u, float v) { return math::flush(u < v || u != u ? u : v); });
+  }
+}
+
+void scale(float alpha, ConstRows x, Rows y) noexcept {
+  WEFT_ISA_RAN();
+  map(x, y, [=](float v) { return alpha * v; });
+}
+
+void axpy(float alpha, ConstRows x, Rows y) noexcept {
+  WEFT_ISA_RAN();
+  map(x, y, y, [=](float u, float v) { return std::fma(alpha, u, v); });
+}
+
+#else
+
+void binary(BinaryOp op, ConstRows a, ConstRows b, Rows y) noexcept {
+  WEFT_ISA_RAN();
+  switch (op) {
+    case BinaryOp::add:
+      return map(a, b, y, [](FloatTag, FloatVec u, FloatVec v) HWY_ATTR { return hn::Add(u, v); });
+    case BinaryOp::sub:
+      return map(a, b, y, [](FloatTag, FloatVec u, FloatVec v) HWY_ATTR { return hn::Sub(u, v); });
+    case BinaryOp::mul:
+      return map(a, b, y, [](FloatTag, FloatVec u, FloatVec v) HWY_ATTR { return hn::Mul(u, v); });
+    case BinaryOp::max:
+      return map(a, b, y, [](FloatTag d, FloatVec u, FloatVec v) HWY_ATTR {
+        return Flush(d, hn::IfThenElse(hn::Or(hn::Gt(u, v), hn::IsNaN(u)), u, v));
+      });
+    case BinaryOp::min:
+      return map(a, b, y, [](FloatTag d, FloatVec u, FloatVec v) HWY_ATTR {
+        return Flush(d, hn::IfThenElse(hn::Or(hn::Lt(u, v), hn::IsNaN(u)), u, v));
+      });
+  }
+}
+
+void scale(float alpha, ConstRows x, Rows y) noexcept {
+  WEFT_ISA_RAN();
+  map(x, y, [=](FloatTag d, FloatVec v) HWY_ATTR { return hn::Mul(hn::Set(d, alpha), v); });
+}
+
+void axpy(float alpha, ConstRows x, Rows y) noexcept {
+  WEFT_ISA_RAN();
+  map(x, y, y, [=](FloatTag d, FloatVec u, FloatVec v) HWY_ATTR { return hn::MulAdd(hn::Set(d, alpha), u, v); });
+}
+
+#endif
+
+}  // namespace
+}  // namespace weft::kernels::WEFT_ISA
+WEFT_ISA_END();
+
+#if WEFT_ISA_IS_LAST
+namespace weft::kernels {
+namespace {
+constexpr auto kBinary = WEFT_DISPATCH(binary);
+constexpr auto kScale = WEFT_DISPATCH(scale);
+constexpr auto kAxpy = WEFT_DISPATCH(axpy);
+}  // namespace
+
+void binary(BinaryOp op, ConstRows a, ConstRows b, Rows y) noexcept { kBinary.get()(op, a, b, y); }
+void scale(float alpha, ConstRows x, Rows y) noexcept { kScale.get()(alpha, x, y); }
+void axpy(float alpha, ConstRows x, Rows y) noexcept { kAxpy.get()(alpha, x, y); }
+
+void copy(ConstRows x, Rows y) noexcept {
+  if (x.data == y.data || x.cols == 0) return;
+  for (std::size_t i = 0; i < x.rows; ++i) std::memcpy(y.row(i), x.row(i), x.cols * sizeof(float));
+}
+
+void fill(float value, Rows y) noexcept {
+  for (std::size_t i = 0; i < y.rows; ++i) std::fill_n(y.row(i), y.cols, value);
+}
+
+}  // namespace weft::kernels
+#endif

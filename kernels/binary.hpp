@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "kernels/op_stream.hpp"
+#include "kernels/views.hpp"
+
+namespace weft::kernels {
+
+/// y = a op b, element by element; y may be a or b.
+///   max and min: a NaN in either operand gives a NaN; of equal operands (both zeros too) b is taken.
+/// @shape  a, b, y [rows, cols]
+/// @exact  same bits on every ISA; chosen results are flushed like computed ones
+void binary(BinaryOp op, ConstRows a, ConstRows b, Rows y) noexcept;
+
+/// y = alpha x; y may be x.
+void scale(float alpha, ConstRows x, Rows y) noexcept;
+
+/// y = fma(alpha, x, y); y may be x.
+void axpy(float alpha, ConstRows x, Rows y) noexcept;
+
+/// y = x, bit by bit: subnormals and NaN payloads too. y may be x.
+void copy(ConstRows x, Rows y) noexcept;
+
+void fill(float value, Rows y) noexcept;
+
+}  // namespace weft::kernels

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#undef WEFT_THIS_FILE
+#define WEFT_THIS_FILE "kernels/finite.cpp"
+#include "kernels/finite.hpp"
+
+#include "kernels/foreach_isa.hpp"
+#include "kernels/rows-inl.hpp"
+
+#include <bit>
+#include <cstdint>
+
+WEFT_ISA_BEGIN();
+namespace weft::kernels::WEFT_ISA {
+namespace {
+
+bool is_finite(ConstRows x) noexcept {
+  WEFT_ISA_RAN();
+  for (std::size_t i = 0; i < x.rows; ++i) {
+    const float* row = x.row(i);
+    // Infinities and NaNs are those whose exponent bits are all set.
+#if WEFT_ISA_IS_SCALAR
+    for (std::size_t j = 0; j < x.cols; ++j)
+      if ((std::bit_cast<std::uint32_t>(row[j]) & 0x7f800000u) == 0x7f800000u) return false;
+#else
+    const hn::RebindToUnsigned<FloatTag> du;
+    const auto exponent = hn::Set(du, 0x7f800000u);
+    auto largest = hn::Zero(du);
+    ForEachVector(x.cols, [&](auto load, auto)
+                              HWY_ATTR { largest = hn::Max(largest, hn::And(hn::BitCast(du, load(row)), exponent)); });
+    if (!hn::AllFalse(du, hn::Eq(largest, exponent))) return false;
+#endif
+  }
+  return true;
+}
+
+void canonicalize_nan(Rows x) noexcept {
+  WEFT_ISA_RAN();
+#if WEFT_ISA_IS_SCALAR
+  map(x, x, [](float v) { return v != v ? std::bit_cast<float>(0x7fc00000u) : v; });
+#else
+  map(x, x, [](FloatTag d, FloatVec v) HWY_ATTR {
+    const hn::RebindToUnsigned<FloatTag> du;
+    return hn::IfThenElse(hn::IsNaN(v), hn::BitCast(d, hn::Set(du, 0x7fc00000u)), v);
+  });
+#endif
+}
+
+}  // namespace
+}  // namespace weft::kernels::WEFT_ISA
+WEFT_ISA_END();
+
+#if WEFT_ISA_IS_LAST
+namespace weft::kernels {
+namespace {
+constexpr auto kIsFinite = WEFT_DISPATCH(is_finite);
+constexpr auto kCanonicalizeNan = WEFT_DISPATCH(canonicalize_nan);
+}  // namespace
+
+bool is_finite(ConstRows x) noexcept { return kIsFinite.get()(x); }
+void canonicalize_nan(Rows x) noexcept { kCanonicalizeNan.get()(x); }
+
+}  // namespace weft::kernels
+#endif

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/binary.hpp"
+
+#include "comparing.hpp"
+
+namespace weft::kernels {
+namespace {
+
+using namespace testing_support;
+constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr BinaryOp kOps[] = {BinaryOp::add, BinaryOp::sub, BinaryOp::mul, BinaryOp::max, BinaryOp::min};
+
+float one(BinaryOp op, float a, float b) {
+  float y = 0;
+  binary(op, {&a, 1, 1, 1}, {&b, 1, 1, 1}, {&y, 1, 1, 1});
+  return y;
+}
+
+TEST(Binary, GivesTheScalarBitsOnEveryIsaAndInPlace) {
+  RandomStream random(21, 0, RandomPurpose::test);
+  for (const BinaryOp op : kOps)
+    for (const std::size_t cols : kSizes) {
+      const std::size_t rows = 1 + random.next_below(4);
+      const Matrix a = special_matrix(random, rows, cols, 2), b = special_matrix(random, rows, cols, 2);
+      expect_one_result_on_every_isa("binary of " + std::to_string(cols), [&] {
+        Matrix y(rows, cols, 1), on_a(a), on_b(b);
+        binary(op, a.view(), b.view(), y.view());
+        binary(op, on_a.view(), b.view(), on_a.view());
+        binary(op, a.view(), on_b.view(), on_b.view());
+        EXPECT_TRUE(y.gaps_intact() && on_a.gaps_intact() && on_b.gaps_intact());
+        expect_same_bits(on_a.values(), y.values(), "in place of a");
+        expect_same_bits(on_b.values(), y.values(), "in place of b");
+        return y.values();
+      });
+    }
+}
+
+TEST(Binary, ComputesTheCorrectlyRoundedResult) {
+  const FlushSubnormals flush;
+  RandomStream random(22, 0, RandomPurpose::test);
+  for (int i = 0; i < 20000; ++i) {
+    const float a = random.next_normal() * 100.0f, b = random.next_normal();
+    const auto x = static_cast<double>(a), y = static_cast<double>(b);
+    ASSERT_EQ(one(BinaryOp::mul, a, b), static_cast<float>(x * y));
+    ASSERT_EQ(one(BinaryOp::max, a, b), std::fmax(a, b));
+    ASSERT_EQ(one(BinaryOp::min, a, b), std::fmin(a, b));
+    // Exact in binary64 for numbers this close in size, so rounded once.
+    ASSERT_EQ(one(BinaryOp::add, a, b), static_cast<float>(x + y));
+    ASSERT_EQ(one(BinaryOp::sub, a, b), static_cast<float>(x - y));
+  }
+}
+
+TEST(Binary, MaximumAndMinimumKeepNansFlushAndTakeTheSecondOfEquals) {
+  const FlushSubnormals flush;
+  for (const Isa isa : available_isas()) {
+    ASSERT_TRUE(set_active_isa(isa));
+    for (const BinaryOp op : {BinaryOp::max, BinaryOp::min}) {
+      EXPECT_TRUE(std::isnan(one(op, kNan, 1.0f)));
+      EXPECT_TRUE(std::isnan(one(op, 1.0f, kNan)));
+      EXPECT_TRUE(std::isnan(one(op, -kInf, kNan)));
+      EXPECT_TRUE(same_bits(one(op, 0.0f, -0.0f), -0.0f));
+      EXPECT_TRUE(same_bits(one(op, -0.0f, 0.0f), 0.0f));
+    }
+    EXPECT_TRUE(same_bits(one(BinaryOp::max, -1.0f, 0x1p-130f), 0.0f));
+    EXPECT_TRUE(same_bits(one(BinaryOp::min, 1.0f, -0x1p-130f), -0.0f));
+    EXPECT_EQ(one(BinaryOp::max, -kInf, 0x1p-126f), 0x1p-126f);
+  }
+}
+
+TEST(Binary, ScaleAndAxpyAreOneRoundingOnEveryIsa) {
+  RandomStream random(23, 0, RandomPurpose::test);
+  for (const std::size_t cols : kSizes) {
+    const Matrix x = random_matrix(random, 3, cols), y = random_matrix(random, 3, cols);
+    const Matrix sx = special_matrix(random, 3, cols), sy = special_matrix(random, 3, cols);
+    const float alpha = random.next_normal();
+    expect_one_result_on_every_isa("axpy of " + std::to_string(cols), [&] {
+      Matrix z(y), s(3, cols, 1), in_place(x), special(sy);
+      axpy(alpha, x.view(), z.view());
+      scale(alpha, x.view(), s.view());
+      scale(alpha, in_place.view(), in_place.view());
+      axpy(alpha, sx.view(), special.view());
+      scale(alpha, special.view(), special.view());
+      EXPECT_TRUE(z.gaps_intact() && s.gaps_intact() && in_place.gaps_intact() && special.gaps_intact());
+      expect_same_bits(in_place.values(), s.values(), "in place");
+      for (std::size_t i = 0; i < 3; ++i)
+        for (std::size_t j = 0; j < cols; ++j) {
+          // The product of two binary32 numbers is exact in binary64.
+          const double product = static_cast<double>(alpha) * static_cast<double>(x.at(i, j));
+          EXPECT_EQ(s.at(i, j), static_cast<float>(product));
+          EXPECT_EQ(z.at(i, j), std::fma(alpha, x.at(i, j), y.at(i, j)));
+        }
+      std::vector<float> all = z.values(), more = special.values();
+      all.insert(all.end(), more.begin(), more.end());
+      return all;
+    });
+  }
+}
+
+TEST(Binary, CopyKeepsEveryBitAndFillEveryGap) {
+  RandomStream random(24, 0, RandomPurpose::test);
+  const Matrix x = special_matrix(random, 4, 37, 2);
+  Matrix y(4, 37, 3), filled(4, 37, 3);
+  copy(x.view(), y.view());
+  fill(-2.5f, filled.view());
+  for (std::size_t i = 0; i < 4; ++i)
+    for (std::size_t j = 0; j < 37; ++j) {
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(y.at(i, j)), std::bit_cast<std::uint32_t>(x.at(i, j)));
+      EXPECT_EQ(filled.at(i, j), -2.5f);
+    }
+  EXPECT_TRUE(y.gaps_intact() && filled.gaps_intact());
+}
+
+}  // namespace
+}  // namespace weft::kernels
