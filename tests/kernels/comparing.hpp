@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -54,24 +53,15 @@ inline const std::vector<float>& special_values() {
 class Matrix {
  public:
   Matrix(std::size_t rows, std::size_t cols, std::size_t gap = 5)
-      : rows_(rows),
-        cols_(cols),
-        stride_(cols + gap),
-        size_(rows == 0 ? 0 : (rows - 1) * stride_ + cols),
-        data_(new float[size_]) {
-    for (std::size_t i = 0; i < size_; ++i) data_[i] = kSentinel;
-  }
-  Matrix(const Matrix& other) : Matrix(other.rows_, other.cols_, other.stride_ - other.cols_) {
-    for (std::size_t i = 0; i < size_; ++i) data_[i] = other.data_[i];
-  }
-  Rows view() { return {data_.get(), rows_, cols_, stride_}; }
-  ConstRows view() const { return {data_.get(), rows_, cols_, stride_}; }
+      : rows_(rows), cols_(cols), stride_(cols + gap), data_(rows == 0 ? 0 : (rows - 1) * stride_ + cols, kSentinel) {}
+  Rows view() { return {data_.data(), rows_, cols_, stride_}; }
+  ConstRows view() const { return {data_.data(), rows_, cols_, stride_}; }
   float& at(std::size_t i, std::size_t j) { return data_[i * stride_ + j]; }
   float at(std::size_t i, std::size_t j) const { return data_[i * stride_ + j]; }
   std::size_t rows() const { return rows_; }
   std::size_t cols() const { return cols_; }
   bool gaps_intact() const {
-    for (std::size_t i = 0; i < size_; ++i)
+    for (std::size_t i = 0; i < data_.size(); ++i)
       if (i % stride_ >= cols_ && data_[i] != kSentinel) return false;
     return true;
   }
@@ -83,8 +73,8 @@ class Matrix {
 
  private:
   static constexpr float kSentinel = 7654321.0f;
-  std::size_t rows_, cols_, stride_, size_;
-  std::unique_ptr<float[]> data_;
+  std::size_t rows_, cols_, stride_;
+  std::vector<float> data_;
 };
 
 /// Normal numbers times `scale`.
