@@ -62,10 +62,10 @@ class EventRing {
     for (; first < end; ++first) {
       const Slot& slot = slots_[first & mask_];
       const std::uint64_t turn = slot.turn.load(std::memory_order_acquire);  // pairs with the last release in append
-      if (turn < 2 * first + 1) break;                                       // claimed, not begun: read it next time
       if (turn != 2 * first + 2) {
-        if (turn == 2 * first + 1) break;  // being written
-        continue;                          // overwritten
+        // Not yet there: read it next time, unless events were lost, then it may never come. Newer: overwritten.
+        if (turn < 2 * first + 2 && lost() == 0) break;
+        continue;
       }
       std::array<std::uint64_t, kWords> words{};
       for (std::size_t i = 0; i < kWords; ++i) words[i] = slot.words[i].load(std::memory_order_acquire);

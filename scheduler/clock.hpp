@@ -20,6 +20,8 @@ class TimeSource {
   virtual std::chrono::nanoseconds now() noexcept = 0;
   /// Returns at `time` or later; may be early when the wait is interrupted.
   virtual void sleep_until(std::chrono::nanoseconds time) noexcept = 0;
+  /// Returns at `time` as exactly as possible, at the cost of a busy core.
+  virtual void spin_until(std::chrono::nanoseconds time) noexcept { sleep_until(time); }
 };
 
 /// The monotonic clock of the system.
@@ -41,7 +43,7 @@ class VirtualTime final : public TimeSource {
 enum class Overrun {
   skip,      ///< drop them: the next tick is the next one still ahead on the original grid
   catch_up,  ///< run them at once, back to back, until the grid is reached again
-  stretch,   ///< shift the grid: the next tick is due one period after this one was
+  stretch,   ///< shift the grid: the late tick is due now, later ones whole periods after it
 };
 std::string_view name(Overrun policy) noexcept;
 
@@ -51,7 +53,7 @@ struct ClockReport {
   std::uint64_t overruns = 0;  ///< times that a tick was finished after the next one was due
   std::uint64_t skipped = 0;   ///< ticks dropped by Overrun::skip
   std::chrono::nanoseconds last{0}, worst{0}, median{0}, p99{0}, p999{0};  ///< due -> finished
-  std::chrono::nanoseconds worst_start{0};                                 ///< due -> begun
+  std::chrono::nanoseconds worst_start{0};                                 ///< due -> begun, worst
 };
 
 /// Says when ticks may run.

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "scheduler/clock.hpp"
+
+#include "scheduler/internal/histogram.hpp"
+#include "scheduler/internal/wait.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <thread>
+
+namespace weft::scheduler {
+namespace {
+
+using Nanoseconds = std::chrono::nanoseconds;
+
+class SteadyTime final : public TimeSource {
+ public:
+  Nanoseconds now() noexcept override { return internal::now(); }
+  void sleep_until(Nanoseconds time) noexcept override {
+    std::this_thread::sleep_until(std::chrono::steady_clock::time_point(time));
+  }
+  void spin_until(Nanoseconds time) noexcept override {
+    while (now() < time) internal::pause();
+  }
+};
+
+// The figures every clock keeps. Written by the driving thread; relaxed, since each stands for itself.
+class Figures {
+ public:
+  void add_tick(Nanoseconds latency, std::uint64_t count = 1) noexcept {
+    ticks_.fetch_add(count, std::memory_order_relaxed);
+    last_.store(latency.count(), std::memory_order_relaxed);
+    raise(worst_, latency);
+    latencies_.record(latency, count);
+  }
+  void add_start(Nanoseconds late) noexcept { raise(worst_start_, late); }
+  void add_overrun() noexcept { overruns_.fetch_add(1, std::memory_order_relaxed); }
+  void add_skipped(std::uint64_t count) noexcept { skipped_.fetch_add(count, std::memory_order_relaxed); }
+
+  ClockReport report() const noexcept {
+    ClockReport report;
+    report.ticks = ticks_.load(std::memory_order_relaxed);
+    report.overruns = overruns_.load(std::memory_order_relaxed);
+    report.skipped = skipped_.load(std::memory_order_relaxed);
+    report.last = Nanoseconds(last_.load(std::memory_order_relaxed));
+    report.worst = Nanoseconds(worst_.load(std::memory_order_relaxed));
+    report.worst_start = Nanoseconds(worst_start_.load(std::memory_order_relaxed));
+    report.median = latencies_.quantile(0.5);
+    report.p99 = latencies_.quantile(0.99);
+    report.p999 = latencies_.quantile(0.999);
+    return report;
+  }
+
+ private:
+  static void raise(std::atomic<std::int64_t>& most, Nanoseconds value) noexcept {
+    if (value.count() > most.load(std::memory_order_relaxed)) most.store(value.count(), std::memory_order_relaxed);
+  }
+  std::atomic<std::uint64_t> ticks_{0}, overruns_{0}, skipped_{0};
+  std::atomic<std::int64_t> last_{0}, worst_{0}, worst_start_{0};
+  internal::Histogram latencies_;
+};
+
+class FreeClock final : public Clock {
+ public:
+  explicit FreeClock(TimeSource& time) : time_(time) {}
+  std::uint64_t await(std::uint64_t wanted) noexcept override {
+    if (stopped_.load(std::memory_order_relaxed)) return 0;
+    begun_ = time_.now();
+    return wanted;
+  }
+  void finished(std::uint64_t ticks) noexcept override {
+    if (ticks > 0) figures_.add_tick((time_.now() - begun_) / static_cast<std::int64_t>(ticks), ticks);
+  }
+  ClockReport report() const noexcept override { return figures_.report(); }
+  void stop() noexcept override { stopped_.store(true, std::memory_order_relaxed); }
+
+ private:
+  TimeSource& time_;
+  std::atomic<bool> stopped_{false};
+  Nanoseconds begun_{0};
+  Figures figures_;
+};
+
+class SteppedClockImpl final : public SteppedClock {
+ public:
+  explicit SteppedClockImpl(TimeSource& time) : time_(time) {}
+
+  void step(std::uint64_t ticks) noexcept override {
+    allowed_.fetch_add(ticks, std::memory_order_release);  // pairs with the acquire in await
+    ring();
+  }
+  void stop() noexcept override {
+    stopped_.store(true, std::memory_order_release);  // pairs with the acquire in await
+    ring();
+  }
+  std::uint64_t await(std::uint64_t wanted) noexcept override {
+    for (;;) {
+      // Read before the conditions: a ring after this makes the wait return at once.
+      const std::uint32_t rings = rings_.load(std::memory_order_acquire);
+      if (stopped_.load(std::memory_order_acquire)) return 0;
+      const std::uint64_t open = allowed_.load(std::memory_order_acquire) - taken_;
+      if (open > 0) {
+        granted_ = std::min(open, wanted);
+        taken_ += granted_;
+        begun_ = time_.now();
+        return granted_;
+      }
+      rings_.wait(rings, std::memory_order_acquire);
+    }
+  }
+  void finished(std::uint64_t ticks) noexcept override {
+    ticks = std::min(ticks, granted_);
+    taken_ -= granted_ - ticks;  // what was cut short stays allowed
+    granted_ = 0;
+    if (ticks > 0) figures_.add_tick((time_.now() - begun_) / static_cast<std::int64_t>(ticks), ticks);
+  }
+  ClockReport report() const noexcept override { return figures_.report(); }
+
+ private:
+  void ring() noexcept {
+    rings_.fetch_add(1, std::memory_order_release);
+    rings_.notify_all();
+  }
+  TimeSource& time_;
+  std::atomic<std::uint64_t> allowed_{0};
+  std::atomic<std::uint32_t> rings_{0};
+  std::atomic<bool> stopped_{false};
+  std::uint64_t taken_ = 0, granted_ = 0;
+  Nanoseconds begun_{0};
+  Figures figures_;
+};
+
+class FixedRateClock final : public Clock {
+ public:
+  FixedRateClock(FixedRate rate, TimeSource& time)
+      : rate_(rate), period_(std::max<std::int64_t>(1, std::llround(1e9 / rate.hertz))), time_(time) {}
+
+  std::uint64_t await(std::uint64_t wanted) noexcept override {
+    const Nanoseconds now = time_.now();
+    if (!started_) {
+      started_ = true;
+      next_ = last_end_ = now;
+    }
+    granted_ = 1;
+    // Late by its own doing, or by a caller that was away for whole periods.
+    if (last_end_ > next_ || now >= next_ + period_) {
+      figures_.add_overrun();
+      make_up(now, wanted);
+    }
+    if (!wait_for(next_)) return 0;
+    due_ = next_;
+    next_ += static_cast<std::int64_t>(granted_) * period_;
+    begun_ = time_.now();
+    figures_.add_start(begun_ - due_);
+    return granted_;
+  }
+
+  void finished(std::uint64_t ticks) noexcept override {
+    last_end_ = time_.now();
+    ticks = std::min(ticks, granted_);
+    next_ -= static_cast<std::int64_t>(granted_ - ticks) * period_;  // what was cut short stays due
+    granted_ = 0;
+    for (std::uint64_t i = 0; i < ticks; ++i) {
+      figures_.add_tick(last_end_ - (due_ + static_cast<std::int64_t>(i) * period_));
+    }
+  }
+  ClockReport report() const noexcept override { return figures_.report(); }
+  void stop() noexcept override { stopped_.store(true, std::memory_order_relaxed); }
+
+ private:
+  void make_up(Nanoseconds now, std::uint64_t wanted) noexcept {
+    const Nanoseconds late = std::max(now, last_end_) - next_;
+    const std::uint64_t passed = static_cast<std::uint64_t>(late / period_);  // grid points after next_ that passed too
+    switch (rate_.overrun) {
+      case Overrun::skip: {
+        const std::uint64_t dropped = late.count() == 0 ? 0 : passed + (late % period_ != Nanoseconds(0));
+        next_ += static_cast<std::int64_t>(dropped) * period_;
+        figures_.add_skipped(dropped);
+        break;
+      }
+      case Overrun::catch_up:
+        granted_ = std::min(wanted, passed + 1);
+        break;
+      case Overrun::stretch:
+        next_ += late;
+        break;
+    }
+  }
+
+  // False when stopped. Sleeps in slices, so that stop is heard within one.
+  bool wait_for(Nanoseconds due) noexcept {
+    constexpr Nanoseconds kSlice = std::chrono::milliseconds(20);
+    bool woken = false;
+    for (;;) {
+      if (stopped_.load(std::memory_order_relaxed)) return false;
+      const Nanoseconds now = time_.now();
+      if (now >= due) return true;
+      const Nanoseconds wake = due - rate_.wake_ahead;
+      if (now < wake) {
+        time_.sleep_until(std::min(wake, now + kSlice));
+        continue;
+      }
+      if (!woken && rate_.executor && rate_.wake_ahead.count() > 0) rate_.executor->prepare();
+      woken = true;
+      time_.spin_until(std::min(due, now + kSlice));
+    }
+  }
+
+  const FixedRate rate_;
+  const Nanoseconds period_;
+  TimeSource& time_;
+  std::atomic<bool> stopped_{false};
+  bool started_ = false;
+  std::uint64_t granted_ = 0;
+  Nanoseconds next_{0}, due_{0}, begun_{0}, last_end_{0};
+  Figures figures_;
+};
+
+}  // namespace
+
+TimeSource& steady_time() noexcept {
+  static SteadyTime time;
+  return time;
+}
+
+void VirtualTime::sleep_until(Nanoseconds time) noexcept {
+  std::int64_t now = now_.load();
+  while (now < time.count() && !now_.compare_exchange_weak(now, time.count())) {
+  }
+}
+
+std::string_view name(Overrun policy) noexcept {
+  switch (policy) {
+    case Overrun::skip:
+      return "skip";
+    case Overrun::catch_up:
+      return "catch_up";
+    case Overrun::stretch:
+      return "stretch";
+  }
+  return "skip";
+}
+
+std::unique_ptr<Clock> make_free_clock(TimeSource& time) { return std::make_unique<FreeClock>(time); }
+std::unique_ptr<SteppedClock> make_stepped_clock(TimeSource& time) { return std::make_unique<SteppedClockImpl>(time); }
+
+Result<std::unique_ptr<Clock>> make_fixed_rate_clock(FixedRate rate, TimeSource& time) {
+  if (!(rate.hertz >= 1e-3 && rate.hertz <= 1e7)) {
+    return fail(Errc::invalid_argument, "clock: " + std::to_string(rate.hertz) + " Hz, from 0.001 to 10000000");
+  }
+  if (rate.wake_ahead.count() < 0) return fail(Errc::invalid_argument, "clock: a negative time ahead");
+  return std::unique_ptr<Clock>(std::make_unique<FixedRateClock>(rate, time));
+}
+
+}  // namespace weft::scheduler
