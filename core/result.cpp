@@ -25,7 +25,7 @@ Error::Error(Errc code, std::string text, const char* file, int line)
     : code_(code), text_(std::move(text)), file_(file), line_(line) {}
 
 Error Error::within(std::string_view context) && {
-  text_.insert(0, ": ").insert(0, context);
+  text_ = std::string(context) + ": " + text_;
   return std::move(*this);
 }
 

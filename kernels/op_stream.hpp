@@ -46,6 +46,8 @@ class OpStream {
   virtual void axpy(float alpha, ConstRows x, Rows y) = 0;
   virtual void copy(ConstRows x, Rows y) = 0;
   virtual void fill(float value, Rows y) = 0;
+  /// The backward of an elementwise maximum, source by source (route.hpp).
+  virtual void route_equal(ConstRows source, ConstRows x, Rows left, Rows d) = 0;
 
   // --- norm.hpp (R2 along each row) ---
   /// y = x / sqrt(mean(x^2) + epsilon) * gain; gain [cols] or null. inverse_rms [rows] is kept for backward.
@@ -90,6 +92,11 @@ class OpStream {
   /// AdamW with decoupled decay; `step` counts from 1.
   virtual void adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1, float beta2,
                      float epsilon, float weight_decay, std::uint64_t step) = 0;
+
+  // --- target_rules.hpp ---
+  virtual void link_budget(ConstRows a, ConstRows t, float* factor) = 0;
+  virtual void scale_rows(const float* s, ConstRows x, Rows y) = 0;
+  virtual void gap_displacement(ConstRows weighted, const float* sums, ConstRows x, Rows d) = 0;
 
   // --- finite.hpp ---
   /// True when no element is infinite or NaN. On a GPU stream this waits for the device.

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/cpu_stream.hpp"
+
+#include "kernels/binary.hpp"
+#include "kernels/finite.hpp"
+#include "kernels/linear.hpp"
+#include "kernels/loss.hpp"
+#include "kernels/norm.hpp"
+#include "kernels/optimizer.hpp"
+#include "kernels/reduce.hpp"
+#include "kernels/route.hpp"
+#include "kernels/softmax.hpp"
+#include "kernels/target_rules.hpp"
+#include "kernels/unary.hpp"
+
+namespace weft::kernels {
+
+void CpuStream::linear(ConstPanels w, const float* bias, ConstRows x, Activation activation, Rows z, Rows y) {
+  kernels::linear(w, bias, x, activation, z, y);
+}
+
+void CpuStream::linear_transposed(ConstPanels w, ConstRows dy, Rows dx) { kernels::linear_transposed(w, dy, dx); }
+
+void CpuStream::outer_accumulate(ConstRows dy, ConstRows x, Panels dw) { kernels::outer_accumulate(dy, x, dw); }
+
+void CpuStream::absolute_column_sums(ConstPanels w, float* s) { kernels::absolute_column_sums(w, s); }
+
+void CpuStream::unary(Activation activation, ConstRows x, Rows y) { kernels::unary(activation, x, y); }
+
+void CpuStream::unary_backward(Activation activation, ConstRows z, ConstRows y, ConstRows dy, Rows dx) {
+  kernels::unary_backward(activation, z, y, dy, dx);
+}
+
+void CpuStream::binary(BinaryOp op, ConstRows a, ConstRows b, Rows y) { kernels::binary(op, a, b, y); }
+
+void CpuStream::scale(float alpha, ConstRows x, Rows y) { kernels::scale(alpha, x, y); }
+
+void CpuStream::axpy(float alpha, ConstRows x, Rows y) { kernels::axpy(alpha, x, y); }
+
+void CpuStream::copy(ConstRows x, Rows y) { kernels::copy(x, y); }
+
+void CpuStream::fill(float value, Rows y) { kernels::fill(value, y); }
+
+void CpuStream::route_equal(ConstRows source, ConstRows x, Rows left, Rows d) {
+  kernels::route_equal(source, x, left, d);
+}
+
+void CpuStream::rms_norm(ConstRows x, const float* gain, float epsilon, Rows y, float* inverse_rms) {
+  kernels::rms_norm(x, gain, epsilon, y, inverse_rms);
+}
+
+void CpuStream::rms_norm_backward(ConstRows x, const float* gain, const float* inverse_rms, ConstRows dy, Rows dx,
+                                  float* dgain) {
+  kernels::rms_norm_backward(x, gain, inverse_rms, dy, dx, dgain);
+}
+
+void CpuStream::layer_norm(ConstRows x, const float* gain, const float* bias, float epsilon, Rows y, float* mean,
+                           float* inverse_deviation) {
+  kernels::layer_norm(x, gain, bias, epsilon, y, mean, inverse_deviation);
+}
+
+void CpuStream::layer_norm_backward(ConstRows x, const float* gain, const float* mean, const float* inverse_deviation,
+                                    ConstRows dy, Rows dx, float* dgain, float* dbias) {
+  kernels::layer_norm_backward(x, gain, mean, inverse_deviation, dy, dx, dgain, dbias);
+}
+
+void CpuStream::softmax(ConstRows x, float temperature, Rows y) { kernels::softmax(x, temperature, y); }
+
+void CpuStream::softmax_backward(ConstRows y, ConstRows dy, float temperature, Rows dx) {
+  kernels::softmax_backward(y, dy, temperature, dx);
+}
+
+void CpuStream::row_sums(ConstRows a, float* s) { kernels::row_sums(a, s); }
+
+void CpuStream::row_dots(ConstRows a, ConstRows b, float* s) { kernels::row_dots(a, b, s); }
+
+void CpuStream::column_accumulate(ConstRows a, float* s) { kernels::column_accumulate(a, s); }
+
+void CpuStream::row_argmax(ConstRows a, std::uint32_t* index) { kernels::row_argmax(a, index); }
+
+void CpuStream::cross_entropy(ConstRows logits, const std::uint32_t* labels, float* loss, Rows dx) {
+  kernels::cross_entropy(logits, labels, loss, dx);
+}
+
+void CpuStream::mean_squared_error(ConstRows x, ConstRows target, float* loss, Rows dx) {
+  kernels::mean_squared_error(x, target, loss, dx);
+}
+
+void CpuStream::sgd(std::size_t n, float* w, const float* g, float lr, float weight_decay) {
+  kernels::sgd(n, w, g, lr, weight_decay);
+}
+
+void CpuStream::momentum(std::size_t n, float* w, float* v, const float* g, float lr, float momentum, float dampening,
+                         bool nesterov, float weight_decay) {
+  kernels::momentum(n, w, v, g, lr, momentum, dampening, nesterov, weight_decay);
+}
+
+void CpuStream::adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1, float beta2,
+                      float epsilon, float weight_decay, std::uint64_t step) {
+  kernels::adamw(n, w, m, v, g, lr, beta1, beta2, epsilon, weight_decay, step);
+}
+
+void CpuStream::link_budget(ConstRows a, ConstRows t, float* factor) { kernels::link_budget(a, t, factor); }
+
+void CpuStream::scale_rows(const float* s, ConstRows x, Rows y) { kernels::scale_rows(s, x, y); }
+
+void CpuStream::gap_displacement(ConstRows weighted, const float* sums, ConstRows x, Rows d) {
+  kernels::gap_displacement(weighted, sums, x, d);
+}
+
+bool CpuStream::is_finite(ConstRows x) { return kernels::is_finite(x); }
+
+}  // namespace weft::kernels

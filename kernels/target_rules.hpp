@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "kernels/views.hpp"
+
+namespace weft::kernels {
+
+/// What target propagation does with a row's target: its link budget and the share of the learning rate that follows.
+///   budget = (cos(a, t) + 1) / 2;  factor = budget < 0.2 ? 0 : 0.5 + 0.5 budget
+/// cos is 0 when either norm is 0.
+/// @shape  a, t [rows, cols] -> factor [rows]
+/// @exact  three row dots by rule R2, two square roots, a product and a division
+/// @source docs/learning.md, "Link budgets"
+void link_budget(ConstRows a, ConstRows t, float* factor) noexcept;
+
+/// y[b] = s[b] x[b]. May run in place.
+void scale_rows(const float* s, ConstRows x, Rows y) noexcept;
+
+/// The displacement that the rule `gap` asks of an input: d = weighted / sums - x where sums > 0.01, else +0, with
+/// weighted = t W and sums = column sums of |W|.
+/// @shape  weighted, x, d [rows, cols], sums [cols]
+void gap_displacement(ConstRows weighted, const float* sums, ConstRows x, Rows d) noexcept;
+
+}  // namespace weft::kernels

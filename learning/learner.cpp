@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "learning/learner.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace weft::learning {
+
+namespace {
+/// Samples of one run of the executor: enough that starting it costs nothing, few enough that rings stay small.
+constexpr std::uint64_t kChunk = 256;
+std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
+}  // namespace
+
+using kernels::Rows;
+using mesh::NodeId;
+
+Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOptions options) {
+  std::unique_ptr<Learner> learner(new Learner(mesh, with_defaults(options)));
+  WEFT_CHECK(learner->plan());
+  WEFT_TRY(learner->optimizer_, Optimizer::build(mesh.weights(), learner->options_.optimizer));
+  learner->make_feedback();
+  // Oldest value read: the source of the deepest wave, 2 (depth - 1) + 1 ticks back; a neighbour may be two ticks ahead.
+  const std::size_t history = std::bit_ceil<std::size_t>(2 * std::size_t{learner->depth_} + 2);
+  WEFT_CHECK(mesh.attach(learner.get(), history));
+  learner->make_scratch();
+  learner->birth_tick_ = mesh.ticks();
+  return learner;
+}
+
+Learner::~Learner() {
+  const Status taken_off = mesh_.attach(nullptr, 2);
+  WEFT_ASSERT(taken_off, "taking a learner off shrinks the state, which cannot fail but for memory");
+}
+
+Status Learner::plan() {
+  const mesh::Graph& graph = mesh_.graph();
+  if (graph.outputs().empty())
+    return fail(Errc::invalid_argument, "learning: the network names no outputs, so nothing can be learned; add \"outputs\"");
+  if (options_.learners == 0 || options_.learners > mesh_.sessions())
+    return fail(Errc::invalid_argument, "learning.learners: " + std::to_string(options_.learners) + " of " +
+                                            std::to_string(mesh_.sessions()) + " sessions");
+  for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
+    std::optional<std::uint32_t> nearest;
+    for (NodeId port = 0; port < graph.port_count(); ++port)
+      if (const auto ticks = graph.latency(port, graph.outputs()[i]))
+        nearest = std::max(nearest.value_or(0), *ticks);
+    if (!nearest)
+      return fail(Errc::invalid_argument,
+                  "outputs." + graph.spec().outputs[i].name + ": no input reaches it, so no sample can be scored");
+    latency_ = std::max(latency_, *nearest);
+  }
+  hold_ = options_.hold ? options_.hold : std::max(latency_, graph.settle_ticks());
+  const Waves waves(graph, options_.rule, options_.horizon);
+  depth_ = std::max<std::uint32_t>(waves.depth(), 2);
+
+  layers_.resize(graph.nodes().size());
+  edge_boxes_.resize(graph.edges().size());
+  for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
+    const NodeId node = graph.outputs()[i];
+    layers_[node].output = static_cast<std::int32_t>(i);
+    outputs_.push_back({node, graph.nodes()[node].width, {}, {}, {}});
+    if (options_.rule == Rule::dfa)
+      error_boxes_.push_back(add_box(graph.nodes()[node].width));
+  }
+  // Readers first, so that the boxes a layer reads exist: a wave of distance r is fed by waves of distance r - 1.
+  for (std::uint32_t distance = 0; distance < waves.depth(); ++distance)
+    for (NodeId node = static_cast<NodeId>(graph.port_count()); node < graph.nodes().size(); ++node)
+      if (waves.has(node, distance)) plan_wave(waves, node, distance);
+  boxes_ = AlignedBuffer<float>(2 * box_half_);
+
+  const std::uint64_t ring = std::bit_ceil<std::uint64_t>(kChunk + latency_ + 2 * std::uint64_t{depth_} + 2);
+  ring_mask_ = ring - 1;
+  for (OutputPlan& output : outputs_) {
+    output.labels.assign(ring * options_.learners, kNoLabel);
+    output.scores.resize(ring * options_.learners);
+    if (options_.loss == Loss::mse) output.values.assign(ring * options_.learners * output.width, 0.0f);
+  }
+  return {};
+}
+
+std::uint32_t Learner::add_box(std::size_t width) {
+  box_table_.push_back({box_half_, width, padded(width)});
+  box_half_ += padded(width) * options_.learners;
+  return static_cast<std::uint32_t>(box_table_.size() - 1);
+}
+
+void Learner::plan_wave(const Waves& waves, NodeId id, std::uint32_t distance) {
+  const mesh::Graph& graph = mesh_.graph();
+  const mesh::Node& node = graph.nodes()[id];
+  Wave wave;
+  wave.distance = distance;
+  wave.outbox.assign(node.sources.size(), kNoBox);
+  if (options_.rule != Rule::dfa) {
+    for (std::uint32_t e : node.readers)
+      for (const auto& [reader_distance, box] : edge_boxes_[e])
+        if (reader_distance + 1 == distance) wave.inbox.push_back(box);
+    for (std::size_t i = 0; i < node.sources.size(); ++i) {
+      const mesh::Edge& edge = graph.edges()[node.sources[i]];
+      if (!waves.has(edge.from, distance + 1)) continue;
+      wave.outbox[i] = add_box(edge.width);
+      wave.sends = true;
+      edge_boxes_[node.sources[i]].emplace_back(distance, wave.outbox[i]);
+    }
+    if (options_.rule == Rule::backprop && node.layer->state_size()) {
+      if (!layers_[id].waves.empty() && layers_[id].waves.back().distance + 1 == distance)
+        wave.state_in = layers_[id].waves.back().state_out;
+      if (waves.has(id, distance + 1)) wave.state_out = add_box(node.layer->state_size());
+    }
+  }
+  layers_[id].waves.push_back(std::move(wave));
+}
+
+void Learner::make_feedback() {
+  if (options_.rule != Rule::fw_dtp && options_.rule != Rule::dfa) return;
+  const mesh::Graph& graph = mesh_.graph();
+  std::size_t total = 0;
+  // fw_dtp: one matrix [in, out] a layer, from its own displacement to its input's. dfa: one [width, output] a layer and output.
+  const auto each = [&](auto&& visit) {
+    for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
+      const mesh::Node& node = graph.nodes()[id];
+      if (options_.rule == Rule::fw_dtp) {
+        if (node.layer->mixing_matrix() >= 0) visit(id, 0, node.in, node.width);
+      } else {
+        for (std::size_t o = 0; o < outputs_.size(); ++o) visit(id, o, node.width, outputs_[o].width);
+      }
+    }
+  };
+  each([&](NodeId id, std::size_t o, std::size_t rows, std::size_t columns) {
+    if (o == 0) layers_[id].feedback = total;
+    layers_[id].has_feedback = true;
+    total += kernels::panels_size(rows, columns);
+  });
+  feedback_ = AlignedBuffer<float>(total);
+  std::size_t place = 0;
+  each([&](NodeId id, std::size_t o, std::size_t rows, std::size_t columns) {
+    RandomStream random(graph.spec().seed, graph.spec().grid.index(graph.nodes()[id].at) * 16 + o,
+                        RandomPurpose::feedback);
+    const float deviation = options_.feedback_scale / std::sqrt(static_cast<float>(columns));
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t c = 0; c < columns; ++c)
+        feedback_[place + kernels::panel_index(columns, r, c)] = random.next_normal() * deviation;
+    place += kernels::panels_size(rows, columns);
+  });
+}
+
+void Learner::make_scratch() {
+  std::size_t widest = 1;
+  for (const mesh::Node& node : mesh_.graph().nodes()) widest = std::max({widest, node.in, node.width});
+  const std::size_t n = padded(widest) * options_.learners;
+  scratch_.clear();
+  for (std::size_t r = 0; r < mesh_.plan().regions.size(); ++r) {
+    Scratch scratch;
+    for (auto* buffer : {&scratch.delta, &scratch.work, &scratch.target, &scratch.dx, &scratch.split})
+      *buffer = AlignedBuffer<float>(n);
+    scratch.factors = AlignedBuffer<float>(padded(std::max(widest, options_.learners)));
+    scratch.losses = AlignedBuffer<float>(options_.learners);
+    scratch.predictions.resize(options_.learners);
+    scratch.labels.resize(options_.learners);
+    scratch_.push_back(std::move(scratch));
+  }
+}
+
+std::uint64_t Learner::steps_per_sample() const noexcept {
+  if (options_.schedule == Schedule::pipelined) return 1;
+  return hold_ + (options_.rule == Rule::dfa ? 2 : depth_);
+}
+
+bool Learner::fires(std::uint64_t step) const noexcept {
+  return options_.schedule == Schedule::pipelined || step % steps_per_sample() < hold_;
+}
+
+std::uint64_t Learner::fired_before(std::uint64_t step) const noexcept {
+  if (options_.schedule == Schedule::pipelined) return step;
+  const std::uint64_t period = steps_per_sample();
+  return step / period * hold_ + std::min<std::uint64_t>(step % period, hold_);
+}
+
+std::vector<std::pair<NodeId, NodeId>> Learner::extra_links() const {
+  std::vector<std::pair<NodeId, NodeId>> links;
+  if (options_.rule != Rule::dfa) return links;
+  // The outputs' errors go straight to every layer.
+  for (const OutputPlan& output : outputs_)
+    for (NodeId id = static_cast<NodeId>(mesh_.graph().port_count()); id < layers_.size(); ++id)
+      if (id != output.node && !layers_[id].waves.empty()) links.emplace_back(output.node, id);
+  return links;
+}
+
+void Learner::hash_layer(NodeId node, StateHasher& hasher) const {
+  optimizer_.hash_layer(mesh_.weights(), node, hasher);
+}
+
+Status Learner::check(std::span<const mesh::RunInput> inputs, std::span<const Target> targets,
+                      std::uint64_t samples) const {
+  for (const mesh::RunInput& input : inputs) {
+    const auto port = mesh_.graph().find_port(input.port);
+    if (!port) return fail(Errc::unknown_name, "no input is named '" + std::string(input.port) + "'");
+    const std::uint64_t wanted = samples * mesh_.sessions() * mesh_.graph().nodes()[*port].width;
+    if (input.values.size() != wanted)
+      return fail(Errc::shape_mismatch, "input '" + std::string(input.port) + "': " +
+                                            std::to_string(input.values.size()) + " values where " +
+                                            std::to_string(wanted) + " are expected (samples x sessions x width)");
+    for (std::size_t i = 0; i < input.values.size(); ++i)
+      if (!std::isfinite(input.values[i]))
+        return fail(Errc::not_finite, "input '" + std::string(input.port) + "': value " + std::to_string(i) + " is " +
+                                          std::to_string(input.values[i]));
+  }
+  for (const Target& target : targets) {
+    const auto node = mesh_.graph().find_output(target.output);
+    if (!node) return fail(Errc::unknown_name, "no output is named '" + std::string(target.output) + "'");
+    const std::size_t width = mesh_.graph().nodes()[*node].width;
+    const std::string object = "target of '" + std::string(target.output) + "': ";
+    const bool takes_labels = options_.loss == Loss::cross_entropy;
+    const std::uint64_t wanted = samples * options_.learners * (takes_labels ? 1 : width);
+    const std::size_t found = takes_labels ? target.labels.size() : target.values.size();
+    if (found != wanted)
+      return fail(Errc::shape_mismatch, object + std::to_string(found) + (takes_labels ? " labels" : " values") +
+                                            " where " + std::to_string(wanted) + " are expected");
+    for (std::size_t i = 0; takes_labels && i < found; ++i)
+      if (target.labels[i] != kNoLabel && target.labels[i] >= width)
+        return fail(Errc::out_of_range, object + "label " + std::to_string(target.labels[i]) + " of sample " +
+                                            std::to_string(i / options_.learners) + " is not below the output's width " +
+                                            std::to_string(width));
+    for (std::size_t i = 0; !takes_labels && i < found; ++i)
+      if (!std::isfinite(target.values[i]))
+        return fail(Errc::not_finite, object + "value " + std::to_string(i) + " is " + std::to_string(target.values[i]));
+  }
+  return {};
+}
+
+void Learner::stage(std::span<const Target> targets, std::uint64_t first, std::uint64_t samples) {
+  const std::size_t n = options_.learners;
+  for (OutputPlan& output : outputs_) {
+    const auto target = std::find_if(targets.begin(), targets.end(), [&](const Target& t) {
+      return mesh_.graph().find_output(t.output) == output.node;
+    });
+    for (std::uint64_t s = 0; s < samples; ++s) {
+      const std::size_t slot = (samples_ + s) & ring_mask_;
+      std::uint32_t* labels = output.labels.data() + slot * n;
+      if (target == targets.end()) {
+        std::fill_n(labels, n, kNoLabel);
+      } else if (options_.loss == Loss::cross_entropy) {
+        std::copy_n(target->labels.data() + (first + s) * n, n, labels);
+      } else {
+        std::fill_n(labels, n, 0u);
+        std::copy_n(target->values.data() + (first + s) * n * output.width, n * output.width,
+                    output.values.data() + slot * n * output.width);
+      }
+    }
+  }
+}
+
+Status Learner::learn(std::span<const mesh::RunInput> inputs, std::span<const Target> targets, std::uint64_t samples) {
+  WEFT_CHECK(check(inputs, targets, samples));
+  for (std::uint64_t done = 0; done < samples;) {
+    const std::uint64_t now = std::min(kChunk, samples - done);
+    stage(targets, done, now);
+    for (const mesh::RunInput& input : inputs) {
+      const NodeId port = *mesh_.graph().find_port(input.port);
+      const std::size_t row = mesh_.sessions() * mesh_.graph().nodes()[port].width;
+      mesh_.engine().feed(port, {input.values.data() + done * row, now,
+                                 options_.schedule == Schedule::settle ? hold_ : 1});
+    }
+    block_first_ = samples_;
+    samples_ += now;
+    const Status ran = run(now * steps_per_sample());
+    for (const mesh::RunInput& input : inputs) mesh_.engine().feed(*mesh_.graph().find_port(input.port), {});
+    if (!ran) return ran;
+    done += now;
+  }
+  return {};
+}
+
+Status Learner::drain() {
+  if (options_.schedule == Schedule::settle) return {};
+  // The last sample's error has reached the farthest layer.
+  WEFT_CHECK(run(latency_ + depth_));
+  birth_tick_ = mesh_.ticks() - samples_;
+  return {};
+}
+
+Status Learner::run(std::uint64_t steps) {
+  std::uint64_t done = 0;
+  const Status ran = mesh_.run_steps(steps, done);
+  steps_ += done;
+  // After a halt the samples that were not lived through to the end are forgotten; the caller may give them again.
+  if (!ran && samples_ > block_first_)
+    samples_ = std::min(samples_, block_first_ + done / steps_per_sample());
+  collect_scores();
+  return ran;
+}
+
+void Learner::collect_scores() {
+  std::uint64_t end = samples_;
+  if (options_.schedule == Schedule::pipelined) {
+    const std::uint64_t first = birth_tick_ + latency_;
+    end = std::clamp<std::uint64_t>(mesh_.ticks() > first ? mesh_.ticks() - first : 0, scored_, samples_);
+  }
+  for (; scored_ < end; ++scored_)
+    for (const OutputPlan& output : outputs_)
+      for (std::size_t b = 0; b < options_.learners; ++b)
+        pending_scores_.push_back(output.scores[(scored_ & ring_mask_) * options_.learners + b]);
+}
+
+std::vector<std::uint32_t> Learner::save_flight() const {
+  std::vector<std::uint32_t> out;
+  const auto put64 = [&](std::uint64_t v) {
+    out.push_back(static_cast<std::uint32_t>(v));
+    out.push_back(static_cast<std::uint32_t>(v >> 32));
+  };
+  for (std::uint64_t v : {samples_, scored_, steps_, birth_tick_, std::uint64_t{boxes_.size()}}) put64(v);
+  for (float v : boxes_) out.push_back(std::bit_cast<std::uint32_t>(v));
+  for (const OutputPlan& output : outputs_) {
+    out.insert(out.end(), output.labels.begin(), output.labels.end());
+    for (float v : output.values) out.push_back(std::bit_cast<std::uint32_t>(v));
+  }
+  return out;
+}
+
+Status Learner::load_flight(std::span<const std::uint32_t> in) {
+  std::size_t wanted = 10 + boxes_.size();
+  for (const OutputPlan& output : outputs_) wanted += output.labels.size() + output.values.size();
+  if (in.size() != wanted)
+    return fail(Errc::shape_mismatch, "learner state: " + std::to_string(in.size()) + " words where " +
+                                          std::to_string(wanted) + " are expected; network or learning options differ");
+  const auto get64 = [&](std::size_t i) { return std::uint64_t{in[2 * i]} | std::uint64_t{in[2 * i + 1]} << 32; };
+  const std::uint64_t samples = get64(0), scored = get64(1), birth = get64(3);
+  if (get64(4) != boxes_.size() || scored > samples || birth > mesh_.ticks())
+    return fail(Errc::corrupt, "learner state: counters contradict each other");
+  samples_ = samples;
+  scored_ = scored;
+  steps_ = get64(2);
+  birth_tick_ = birth;
+  std::size_t next = 10;
+  for (float& v : boxes_) v = std::bit_cast<float>(in[next++]);
+  for (OutputPlan& output : outputs_) {
+    for (std::uint32_t& label : output.labels) {
+      label = in[next++];
+      if (label != kNoLabel && label >= output.width)
+        return fail(Errc::corrupt, "learner state: label " + std::to_string(label) + " of an output of width " +
+                                       std::to_string(output.width));
+    }
+    for (float& v : output.values) v = std::bit_cast<float>(in[next++]);
+  }
+  pending_scores_.clear();
+  return {};
+}
+
+}  // namespace weft::learning

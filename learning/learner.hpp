@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "learning/optimizer.hpp"
+#include "learning/options.hpp"
+#include "learning/waves.hpp"
+
+#include "mesh/mesh.hpp"
+
+#include "core/aligned_buffer.hpp"
+
+namespace weft::learning {
+
+/// No label: the sample is lived through and not learned from.
+inline constexpr std::uint32_t kNoLabel = UINT32_MAX;
+
+/// What one output should say. cross_entropy: `labels` [samples][learners]; mse: `values` [samples][learners][width].
+struct Target {
+  std::string_view output;
+  std::span<const std::uint32_t> labels;
+  std::span<const float> values;
+};
+
+/// What the mesh said to one sample before it learned from it.
+struct Score {
+  std::uint64_t sample = 0;       // counted from the learner's birth
+  std::uint32_t learner = 0;      // session
+  std::uint32_t prediction = 0;   // largest output (cross_entropy)
+  std::uint32_t label = kNoLabel;
+  float loss = 0.0f;
+};
+
+/// Learning that runs inside the ticks. Errors travel as messages: each layer's reader writes what it wants of the layer
+/// into a double-buffered box, the layer takes it up one tick later, meets it with its own past activation, moves its
+/// weights, and writes on to its sources. Remote links and feedback are links like any other.
+/// @thread one at a time; it drives the mesh it is attached to, which must outlive it
+/// @exact  the same bits on every thread count, ISA, executor and number of sessions aboard
+class Learner final : public mesh::StepHook {
+ public:
+  /// @error invalid_argument, shape_mismatch: a network without outputs, an output no input reaches, more learners than
+  ///        sessions
+  static Result<std::unique_ptr<Learner>> build(mesh::Mesh& mesh, LearningOptions options);
+  ~Learner() override;
+  Learner(const Learner&) = delete;
+  Learner& operator=(const Learner&) = delete;
+
+  /// Lives through `samples` samples and learns. inputs [samples][sessions][width] for every port that changes.
+  /// Targets by output; an output without one learns nothing from these samples. Scores wait in `scores`.
+  /// @error shape_mismatch, out_of_range (a label), not_finite, halted
+  Status learn(std::span<const mesh::RunInput> inputs, std::span<const Target> targets, std::uint64_t samples);
+  /// Runs on, with the last input held, until every sample has been scored and learned from (pipelined; settle: nothing).
+  Status drain();
+
+  /// Scores of finished samples since they were last cleared: by sample, then output (network order), then learner.
+  std::span<const Score> scores() const noexcept { return pending_scores_; }
+  void clear_scores() noexcept { pending_scores_.clear(); }
+
+  /// Samples given so far, and how many of them have been scored.
+  std::uint64_t samples() const noexcept { return samples_; }
+  std::uint64_t scored() const noexcept { return scored_; }
+  /// Ticks a sample is held (settle); how long evaluation holds one under either schedule.
+  std::uint32_t hold() const noexcept { return hold_; }
+  /// Ticks from a sample's input to the outputs.
+  std::uint32_t latency() const noexcept { return latency_; }
+  const LearningOptions& options() const noexcept { return options_; }
+  Optimizer& optimizer() noexcept { return optimizer_; }
+  mesh::Mesh& mesh() noexcept { return mesh_; }
+
+  /// Everything that ticks change besides mesh and optimiser (messages under way, counters, labels), and back.
+  std::vector<std::uint32_t> save_flight() const;
+  /// @error shape_mismatch, corrupt
+  Status load_flight(std::span<const std::uint32_t> flight);
+
+  bool fires(std::uint64_t step) const noexcept override;
+  std::uint64_t fired_before(std::uint64_t step) const noexcept override;
+  void learn(std::size_t region, mesh::NodeId node, std::uint64_t step, std::uint64_t tick) noexcept override;
+  void hash_layer(mesh::NodeId node, StateHasher& hasher) const override;
+  std::vector<std::pair<mesh::NodeId, mesh::NodeId>> extra_links() const override;
+
+ private:
+  static constexpr std::uint32_t kNoBox = UINT32_MAX;
+  static constexpr std::int64_t kNoSample = -1;
+
+  /// One message place: written by the reader of a link in step s, read by its source in step s + 1.
+  struct Box {
+    std::size_t offset = 0;  // floats into boxes_, the first of two halves
+    std::size_t width = 0, stride = 0;
+  };
+  /// What a layer does for errors from `distance` links away.
+  struct Wave {
+    std::uint32_t distance = 0;
+    std::vector<std::uint32_t> inbox;   // boxes to add up, in reader order
+    std::vector<std::uint32_t> outbox;  // by source position; kNoBox: that source has no use for it
+    std::uint32_t state_in = kNoBox, state_out = kNoBox;  // the layer's own hidden state
+    bool sends = false;
+  };
+  struct LayerPlan {
+    std::int32_t output = -1;  // index among the network's outputs
+    std::vector<Wave> waves;
+    std::size_t feedback = 0;  // floats into feedback_
+    bool has_feedback = false;
+  };
+  struct Scratch {
+    std::uint64_t parity = 0;  // half of the boxes that the region's current step writes
+    AlignedBuffer<float> delta, work, target, dx, split;
+    AlignedBuffer<float> factors, losses;
+    std::vector<std::uint32_t> predictions, labels;
+  };
+  struct OutputPlan {
+    mesh::NodeId node = 0;
+    std::size_t width = 0;
+    std::vector<std::uint32_t> labels;  // ring over samples [sample & mask][learner]; mse: 0, or kNoLabel without a target
+    std::vector<float> values;          // ring [sample & mask][learner][width]
+    std::vector<Score> scores;          // ring [sample & mask][learner]
+  };
+
+  Learner(mesh::Mesh& mesh, LearningOptions options) : mesh_(mesh), options_(options) {}
+  Status plan();
+  void plan_wave(const Waves& waves, mesh::NodeId node, std::uint32_t distance);
+  void make_feedback();
+  void make_scratch();
+  std::uint32_t add_box(std::size_t width);
+  Status check(std::span<const mesh::RunInput> inputs, std::span<const Target> targets, std::uint64_t samples) const;
+  void stage(std::span<const Target> targets, std::uint64_t first, std::uint64_t samples);
+  void collect_scores();
+  Status run(std::uint64_t steps);
+  std::uint64_t steps_per_sample() const noexcept;
+
+  /// The sample that the outputs of `output_tick` answer (pipelined); kNoSample before the first and after the last.
+  std::int64_t sample_at(std::uint64_t output_tick) const noexcept;
+  bool is_labelled(std::uint64_t sample) const noexcept;
+  kernels::Rows box(std::uint32_t index, std::uint64_t parity) const noexcept;
+  kernels::Rows scratch_rows(AlignedBuffer<float>& buffer, std::size_t width) const noexcept;
+  /// One wave of one layer; `activation_tick` is when the layer published what the error speaks of.
+  /// True when the layer's gradients were added to.
+  bool process(std::size_t region, mesh::NodeId node, const Wave& wave, std::uint64_t activation_tick,
+               std::uint64_t sample) noexcept;
+  bool process_gradient(std::size_t region, mesh::NodeId node, const Wave& wave, std::uint64_t tick,
+                        kernels::Rows delta) noexcept;
+  bool process_target(std::size_t region, mesh::NodeId node, const Wave& wave, std::uint64_t tick,
+                      kernels::Rows displacement) noexcept;
+  void output_gradient(std::size_t region, mesh::NodeId node, std::uint64_t tick, std::uint64_t sample,
+                       kernels::Rows gradient) noexcept;
+  void gather(std::size_t region, mesh::NodeId node, const Wave& wave, kernels::Rows sum) noexcept;
+  void gather_direct(std::size_t region, mesh::NodeId node, kernels::Rows sum) noexcept;
+  void propagate_target(std::size_t region, mesh::NodeId node, std::uint64_t tick, kernels::Rows displacement,
+                        kernels::Rows dx) noexcept;
+  void send(std::size_t region, mesh::NodeId node, const Wave& wave, std::uint64_t tick, kernels::Rows dx) noexcept;
+  void finish_update(std::size_t region, mesh::NodeId node, std::uint64_t tick) noexcept;
+  mesh::BackwardArgs past(mesh::NodeId node, std::uint64_t tick) const noexcept;
+  kernels::Rows learner_rows(kernels::Rows rows) const noexcept { return {rows.data, options_.learners, rows.cols, rows.stride}; }
+
+  mesh::Mesh& mesh_;
+  LearningOptions options_;
+  Optimizer optimizer_;
+  std::vector<LayerPlan> layers_;
+  std::vector<OutputPlan> outputs_;
+  std::vector<Box> box_table_;
+  std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> edge_boxes_;  // edge -> (reader's distance, box)
+  std::vector<std::uint32_t> error_boxes_;  // dfa: by output, its error
+  AlignedBuffer<float> boxes_;
+  AlignedBuffer<float> feedback_;
+  std::vector<Scratch> scratch_;  // by region
+  std::size_t box_half_ = 0;      // floats of one parity
+  std::uint32_t latency_ = 0, depth_ = 0, hold_ = 0;
+  std::uint64_t ring_mask_ = 0;   // samples at hand for labels and scores
+  std::uint64_t birth_tick_ = 0;  // tick at which sample 0 stood in the ports (pipelined)
+  std::uint64_t samples_ = 0, scored_ = 0;
+  std::vector<Score> pending_scores_;
+  std::uint64_t steps_ = 0;       // steps of all runs before this one; with the step's own number, its parity says which
+                                  // half of a box is written
+  std::uint64_t block_first_ = 0; // sample of the block's first step (settle)
+};
+
+}  // namespace weft::learning

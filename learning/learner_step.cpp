@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What a layer does in one learning step. Runs inside ticks: allocates nothing, takes no lock, reads of other layers only
+// what they wrote in earlier steps. Equations: docs/learning.md.
+
+#include <algorithm>
+#include <cmath>
+
+#include "learning/learner.hpp"
+
+#include "mesh/combine.hpp"
+
+namespace weft::learning {
+
+using kernels::ConstRows;
+using kernels::Rows;
+using mesh::NodeId;
+
+Rows Learner::scratch_rows(AlignedBuffer<float>& buffer, std::size_t width) const noexcept {
+  return {buffer.data(), options_.learners, width, (width + 15) / 16 * 16};
+}
+
+Rows Learner::box(std::uint32_t index, std::uint64_t parity) const noexcept {
+  const Box& place = box_table_[index];
+  return {const_cast<float*>(boxes_.data()) + parity * box_half_ + place.offset, options_.learners, place.width,
+          place.stride};
+}
+
+std::int64_t Learner::sample_at(std::uint64_t output_tick) const noexcept {
+  const std::uint64_t first = birth_tick_ + latency_;
+  if (output_tick < first || output_tick - first >= samples_) return kNoSample;
+  return static_cast<std::int64_t>(output_tick - first);
+}
+
+bool Learner::is_labelled(std::uint64_t sample) const noexcept {
+  const std::size_t slot = (sample & ring_mask_) * options_.learners;
+  for (const OutputPlan& output : outputs_)
+    for (std::size_t b = 0; b < options_.learners; ++b)
+      if (output.labels[slot + b] != kNoLabel) return true;
+  return false;
+}
+
+void Learner::learn(std::size_t region, NodeId node, std::uint64_t step, std::uint64_t tick) noexcept {
+  const LayerPlan& plan = layers_[node];
+  if (plan.waves.empty()) return;
+  scratch_[region].parity = (steps_ + step) & 1;
+  const bool is_direct = options_.rule == Rule::dfa;
+  kernels::OpStream& stream = mesh_.engine().stream(region);
+
+  if (options_.schedule == Schedule::settle) {
+    const std::uint64_t phase = step % steps_per_sample();
+    if (phase < hold_) return;
+    const std::uint64_t sample = block_first_ + step / steps_per_sample();
+    // In a mesh's first ticks the deepest waves would reach behind its birth.
+    if (!is_labelled(sample) || tick < plan.waves.back().distance + 1) return;
+    for (const Wave& wave : plan.waves) {
+      const std::uint64_t when = is_direct ? std::min(wave.distance, 1u) : wave.distance;
+      if (hold_ + when != phase) continue;
+      // Gradients of all waves of a sample add up; the weights move once, after the last.
+      if (&wave == &plan.waves.front()) optimizer_.clear_gradients(stream, mesh_.weights(), node);
+      const bool is_used = process(region, node, wave, tick - wave.distance, sample);
+      if (&wave == &plan.waves.back() && is_used) finish_update(region, node, tick);
+    }
+    return;
+  }
+
+  bool is_cleared = false, is_used = false;
+  for (const Wave& wave : plan.waves) {
+    // The error left the outputs `age` ticks ago and speaks of what they published then.
+    const std::uint64_t age = is_direct ? std::min(wave.distance, 1u) : wave.distance;
+    if (tick < age + wave.distance + 1) continue;
+    const std::int64_t sample = sample_at(tick - age);
+    if (sample == kNoSample || !is_labelled(static_cast<std::uint64_t>(sample))) continue;
+    if (!is_cleared) optimizer_.clear_gradients(stream, mesh_.weights(), node);
+    is_cleared = true;
+    is_used |= process(region, node, wave, tick - age - wave.distance, static_cast<std::uint64_t>(sample));
+  }
+  if (is_used) finish_update(region, node, tick);
+}
+
+void Learner::finish_update(std::size_t region, NodeId node, std::uint64_t tick) noexcept {
+  if (!optimizer_.step(mesh_.engine().stream(region), mesh_.weights(), node))
+    mesh_.engine().report_fault(node, tick, actors::FaultKind::update_not_finite);
+}
+
+bool Learner::process(std::size_t region, NodeId node, const Wave& wave, std::uint64_t tick,
+                      std::uint64_t sample) noexcept {
+  Scratch& scratch = scratch_[region];
+  kernels::OpStream& stream = mesh_.engine().stream(region);
+  const Rows delta = scratch_rows(scratch.delta, mesh_.graph().nodes()[node].width);
+  const bool is_output = wave.distance == 0;
+  if (is_output) {
+    output_gradient(region, node, tick, sample, delta);
+    if (options_.rule == Rule::dfa)
+      stream.copy(delta, box(error_boxes_[static_cast<std::size_t>(layers_[node].output)], scratch.parity));
+    if (options_.rule != Rule::backprop) stream.scale(-options_.output_step, delta, delta);
+  } else if (options_.rule == Rule::dfa) {
+    gather_direct(region, node, delta);
+  } else {
+    gather(region, node, wave, delta);
+  }
+  return options_.rule == Rule::backprop ? process_gradient(region, node, wave, tick, delta)
+                                         : process_target(region, node, wave, tick, delta);
+}
+
+void Learner::output_gradient(std::size_t region, NodeId node, std::uint64_t tick, std::uint64_t sample,
+                              Rows gradient) noexcept {
+  Scratch& scratch = scratch_[region];
+  kernels::OpStream& stream = mesh_.engine().stream(region);
+  OutputPlan& output = outputs_[static_cast<std::size_t>(layers_[node].output)];
+  const Rows y = learner_rows(mesh_.state().output(node, tick));
+  const std::size_t n = options_.learners, slot = (sample & ring_mask_) * n;
+  const std::uint32_t* labels = output.labels.data() + slot;
+  if (options_.loss == Loss::cross_entropy) {
+    for (std::size_t b = 0; b < n; ++b) scratch.labels[b] = labels[b] == kNoLabel ? 0 : labels[b];
+    stream.cross_entropy(y, scratch.labels.data(), scratch.losses.data(), gradient);
+  } else {
+    stream.mean_squared_error(y, {output.values.data() + slot * output.width, n, output.width, output.width},
+                              scratch.losses.data(), gradient);
+  }
+  stream.row_argmax(y, scratch.predictions.data());
+  for (std::size_t b = 0; b < n; ++b) {
+    const bool has_label = labels[b] != kNoLabel;
+    if (!has_label) stream.fill(0.0f, {gradient.row(b), 1, gradient.cols, gradient.stride});
+    output.scores[slot + b] = {sample, static_cast<std::uint32_t>(b), scratch.predictions[b], labels[b],
+                               has_label ? scratch.losses[b] : 0.0f};
+  }
+}
+
+void Learner::gather(std::size_t region, NodeId node, const Wave& wave, Rows sum) noexcept {
+  kernels::OpStream& stream = mesh_.engine().stream(region);
+  const std::uint64_t written = scratch_[region].parity ^ 1;
+  if (wave.inbox.empty()) {
+    // Only its own hidden state speaks to it.
+    stream.fill(0.0f, sum);
+    return;
+  }
+  stream.copy(box(wave.inbox[0], written), sum);
+  for (std::size_t i = 1; i < wave.inbox.size(); ++i)
+    stream.binary(kernels::BinaryOp::add, sum, box(wave.inbox[i], written), sum);
+  // Gradients add up; of several targets a layer takes the mean.
+  if (options_.rule != Rule::backprop && wave.inbox.size() > 1)
+    stream.scale(1.0f / static_cast<float>(wave.inbox.size()), sum, sum);
+}
+
+void Learner::gather_direct(std::size_t region, NodeId node, Rows sum) noexcept {
+  Scratch& scratch = scratch_[region];
+  kernels::OpStream& stream = mesh_.engine().stream(region);
+  std::size_t place = layers_[node].feedback;
+  for (std::size_t o = 0; o < outputs_.size(); ++o) {
+    const ConstRows error = box(error_boxes_[o], scratch.parity ^ 1);
+    const kernels::ConstPanels feedback{feedback_.data() + place, sum.cols, error.cols};
+    const Rows part = o == 0 ? sum : scratch_rows(scratch.work, sum.cols);
+    stream.linear(feedback, nullptr, error, kernels::Activation::linear, {}, part);
+    if (o > 0) stream.binary(kernels::BinaryOp::add, sum, part, sum);
+    place += kernels::panels_size(sum.cols, error.cols);
+  }
+  stream.scale(-options_.output_step, sum, sum);
+}
+
+mesh::BackwardArgs Learner::past(NodeId node, std::uint64_t tick) const noexcept {
+  const mesh::State& state = mesh_.state();
+  mesh::BackwardArgs args;
+  args.weights = mesh_.weights().view(node);
+  args.x = mesh_.engine().input_at(node, tick);
+  args.x.rows = options_.learners;
+  args.y = learner_rows(state.output(node, tick));
+  args.z = learner_rows(state.preactivation(node, tick));
+  args.cache = learner_rows(state.cache(node, tick));
+  args.state = learner_rows(state.hidden(node, tick - 1));
+  return args;
+}
+
+bool Learner::process_gradient(std::size_t region, NodeId node, const Wave& wave, std::uint64_t tick,
+                               Rows delta) noexcept {
+  Scratch& scratch = scratch_[region];
+  kernels::OpStream& stream = mesh_.engine().stream(region);
+  if (wave.distance == 0 && options_.learners > 1)
+    stream.scale(1.0f / static_cast<float>(options_.learners), delta, delta);
+  mesh::BackwardArgs args = past(node, tick);
+  args.dy = delta;
+  args.gradients = optimizer_.gradients(node);
+  if (wave.sends) args.dx = scratch_rows(scratch.dx, mesh_.graph().nodes()[node].in);
+  if (wave.state_in != kNoBox) args.dnext_state = box(wave.state_in, scratch.parity ^ 1);
+  if (wave.state_out != kNoBox) args.dstate = box(wave.state_out, scratch.parity);
+  mesh_.graph().nodes()[node].layer->backward(stream, args);
+  if (wave.sends) send(region, node, wave, tick, args.dx);
+  return true;
+}
+
+bool Learner::process_target(std::size_t region, NodeId node, const Wave& wave, std::uint64_t tick,
+                             Rows displacement) noexcept {
+  Scratch& scratch = scratch_[region];
+  kernels::OpStream& stream = mesh_.engine().stream(region);
+  const mesh::Node& here = mesh_.graph().nodes()[node];
+  if (wave.sends) {
+    const Rows dx = scratch_rows(scratch.dx, here.in);
+    propagate_target(region, node, tick, displacement, dx);
+    send(region, node, wave, tick, dx);
+  }
+  if (here.layer->parameters().empty()) return false;
+
+  mesh::BackwardArgs args = past(node, tick);
+  const Rows target = scratch_rows(scratch.target, here.width);
+  stream.binary(kernels::BinaryOp::add, args.y, displacement, target);
+  stream.link_budget(args.y, target, scratch.factors.data());
+  const float* factors = scratch.factors.data();
+  if (std::all_of(factors, factors + options_.learners, [](float f) { return f == 0.0f; })) return false;
+  // Moving towards the target is descending against the displacement.
+  args.dy = scratch_rows(scratch.work, here.width);
+  stream.scale_rows(factors, displacement, args.dy);
+  stream.scale(-1.0f / static_cast<float>(options_.learners), args.dy, args.dy);
+  args.gradients = optimizer_.gradients(node);
+  here.layer->backward(stream, args);
+  return true;
+}
+
+void Learner::propagate_target(std::size_t region, NodeId node, std::uint64_t tick, Rows displacement,
+                               Rows dx) noexcept {
+  Scratch& scratch = scratch_[region];
+  kernels::OpStream& stream = mesh_.engine().stream(region);
+  const mesh::Node& here = mesh_.graph().nodes()[node];
+  mesh::BackwardArgs args = past(node, tick);
+  const int mixing = here.layer->mixing_matrix();
+  if (options_.rule == Rule::fw_dtp && mixing >= 0) {
+    stream.linear({feedback_.data() + layers_[node].feedback, here.in, here.width}, nullptr, displacement,
+                  kernels::Activation::linear, {}, dx);
+  } else if (options_.rule == Rule::gap && mixing >= 0) {
+    const kernels::ConstPanels weight{args.weights[static_cast<std::size_t>(mixing)], here.width, here.in};
+    const Rows target = scratch_rows(scratch.target, here.width), weighted = scratch_rows(scratch.split, here.in);
+    stream.binary(kernels::BinaryOp::add, args.y, displacement, target);
+    stream.linear_transposed(weight, target, weighted);
+    stream.absolute_column_sums(weight, scratch.factors.data());
+    stream.gap_displacement(weighted, scratch.factors.data(), args.x, dx);
+  } else {
+    // The vector-Jacobian product is odd in its argument, so no sign needs turning twice.
+    args.dy = scratch_rows(scratch.work, here.width);
+    stream.copy(displacement, args.dy);
+    args.dx = dx;
+    here.layer->backward(stream, args);
+    if (options_.rule == Rule::chain) stream.scale(0.1f, dx, dx);
+  }
+}
+
+void Learner::send(std::size_t region, NodeId node, const Wave& wave, std::uint64_t tick, Rows dx) noexcept {
+  Scratch& scratch = scratch_[region];
+  kernels::OpStream& stream = mesh_.engine().stream(region);
+  const mesh::Graph& graph = mesh_.graph();
+  const mesh::Node& here = graph.nodes()[node];
+  if (here.reads_directly()) {
+    stream.copy(dx, box(wave.outbox[0], scratch.parity));
+    return;
+  }
+  const auto source_of = [&](const mesh::Edge& edge) {
+    return ConstRows(learner_rows(mesh_.state().output(edge.from, tick - 1)));
+  };
+  ConstRows x = mesh_.engine().input_at(node, tick);
+  x.rows = options_.learners;
+  for (std::size_t i = 0; i < here.sources.size(); ++i) {
+    const mesh::Edge& edge = graph.edges()[here.sources[i]];
+    if (wave.outbox[i] == kNoBox) {
+      // A maximum's gradient goes to the first source that holds it, whether or not that one listens.
+      if (here.combine == mesh::Combine::max)
+        stream.route_equal(source_of(edge), x, dx, scratch_rows(scratch.split, edge.width));
+      continue;
+    }
+    mesh::split_gradient(stream, graph, here, edge, source_of, x, dx, scratch_rows(scratch.target, edge.width),
+                         box(wave.outbox[i], scratch.parity));
+  }
+}
+
+}  // namespace weft::learning

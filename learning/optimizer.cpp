@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "learning/optimizer.hpp"
+
+#include <algorithm>
+
+namespace weft::learning {
+
+std::size_t Optimizer::slots() const noexcept {
+  return options_.kind == OptimizerKind::sgd ? 0 : options_.kind == OptimizerKind::momentum ? 1 : 2;
+}
+
+Result<Optimizer> Optimizer::build(const mesh::WeightStore& weights, const OptimizerOptions& options) {
+  Optimizer made;
+  made.options_ = options;
+  WEFT_TRY(made.gradients_, weights.make_buffer());
+  for (std::size_t i = 0; i < made.slots(); ++i) {
+    WEFT_TRY(auto slot, weights.make_buffer());
+    made.slots_.push_back(std::move(slot));
+  }
+  mesh::NodeId nodes = 0;
+  for (std::size_t i = 0; i < weights.parameters().size(); ++i) {
+    made.gradient_pointers_.push_back(made.gradients_.data(i));
+    nodes = std::max(nodes, weights.parameters()[i].node + 1);
+  }
+  for (mesh::NodeId id = 0; id < weights.node_count(); ++id) made.first_.push_back(weights.first(id));
+  made.updates_.assign(weights.node_count(), 0);
+  return made;
+}
+
+void Optimizer::clear_gradients(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) const {
+  for (const auto& parameter : weights.of(node)) {
+    const std::size_t n = parameter.spec->stored_size();
+    stream.fill(0.0f, {gradient_pointers_[first_[node] + parameter.index], 1, n, n});
+  }
+}
+
+bool Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node) {
+  const auto parameters = weights.of(node);
+  for (const auto& parameter : parameters) {
+    const std::size_t n = parameter.spec->stored_size();
+    if (!stream.is_finite({gradient_pointers_[first_[node] + parameter.index], 1, n, n})) return false;
+  }
+  ++updates_[node];
+  for (auto& parameter : parameters) {
+    const std::size_t i = first_[node] + parameter.index, n = parameter.spec->stored_size();
+    const float decay = parameter.spec->decays ? options_.weight_decay : 0.0f;
+    switch (options_.kind) {
+      case OptimizerKind::sgd:
+        stream.sgd(n, parameter.data, gradient_pointers_[i], options_.lr, decay);
+        break;
+      case OptimizerKind::momentum:
+        stream.momentum(n, parameter.data, slot(0, i), gradient_pointers_[i], options_.lr, options_.momentum,
+                        options_.dampening, options_.nesterov, decay);
+        break;
+      case OptimizerKind::adamw:
+        stream.adamw(n, parameter.data, slot(0, i), slot(1, i), gradient_pointers_[i], options_.lr, options_.beta1,
+                     options_.beta2, options_.epsilon, decay, updates_[node]);
+        break;
+    }
+    ++parameter.version;
+  }
+  return true;
+}
+
+void Optimizer::hash_layer(const mesh::WeightStore& weights, mesh::NodeId node, StateHasher& hasher) const {
+  hasher.add(updates_[node]);
+  for (std::size_t s = 0; s < slots(); ++s)
+    for (const auto& parameter : weights.of(node))
+      hasher.add(std::span<const float>(slot(s, first_[node] + parameter.index), parameter.spec->stored_size()));
+}
+
+}  // namespace weft::learning

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "learning/options.hpp"
+
+#include "mesh/weight_store.hpp"
+
+#include "kernels/op_stream.hpp"
+
+#include "core/state_hash.hpp"
+
+namespace weft::learning {
+
+/// Gradients, velocities and moments beside the weights, and the step that uses them up.
+/// @thread each layer's part: the thread of the region that owns the layer
+/// @exact  elementwise: same bits everywhere
+class Optimizer {
+ public:
+  static Result<Optimizer> build(const mesh::WeightStore& weights, const OptimizerOptions& options);
+
+  /// The layer's gradients, to be added to.
+  mesh::Gradients gradients(mesh::NodeId node) const noexcept { return {gradient_pointers_.data() + first_[node]}; }
+  void clear_gradients(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) const;
+  /// Moves the layer's weights; counts one update. False, with nothing moved, when a gradient is not finite.
+  bool step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node);
+
+  /// Updates of each layer so far, by node.
+  std::span<std::uint64_t> updates() noexcept { return updates_; }
+  std::span<const std::uint64_t> updates() const noexcept { return updates_; }
+  /// How many arrays beside each parameter are state: 0 (sgd), 1 (momentum), 2 (adamw).
+  std::size_t slots() const noexcept;
+  /// State array `slot` beside parameter `i` of the store, laid out as the parameter is.
+  float* slot(std::size_t slot, std::size_t i) const noexcept { return slots_[slot].data(i); }
+  void hash_layer(const mesh::WeightStore& weights, mesh::NodeId node, StateHasher& hasher) const;
+  const OptimizerOptions& options() const noexcept { return options_; }
+
+ private:
+  OptimizerOptions options_;
+  mesh::ParameterBuffer gradients_;
+  std::vector<mesh::ParameterBuffer> slots_;
+  std::vector<float*> gradient_pointers_;
+  std::vector<std::size_t> first_;
+  std::vector<std::uint64_t> updates_;
+};
+
+}  // namespace weft::learning

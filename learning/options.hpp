@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/result.hpp"
+
+namespace weft::learning {
+
+/// How errors reach the layers (docs/learning.md gives every rule's equations).
+enum class Rule : int {
+  backprop,  ///< gradients, one link back a tick, through `horizon` ticks
+  gap,       ///< targets by the weighted mean of the layer's targets
+  chain,     ///< targets a tenth of a gradient step away
+  fw_dtp,    ///< difference target propagation with fixed feedback weights
+  dfa,       ///< direct feedback alignment: the output's error through fixed random weights to every layer
+};
+std::string_view name(Rule rule) noexcept;
+std::optional<Rule> parse_rule(std::string_view text) noexcept;
+
+/// settle: hold a sample until it has reached the outputs, then learn. pipelined: a new sample every tick; targets travel
+/// back one link a tick and meet the activations of their own sample in each layer's history.
+enum class Schedule : int { settle, pipelined };
+std::string_view name(Schedule schedule) noexcept;
+std::optional<Schedule> parse_schedule(std::string_view text) noexcept;
+
+enum class Loss : int { cross_entropy, mse };
+std::string_view name(Loss loss) noexcept;
+std::optional<Loss> parse_loss(std::string_view text) noexcept;
+
+enum class OptimizerKind : int { sgd, momentum, adamw };
+std::string_view name(OptimizerKind kind) noexcept;
+std::optional<OptimizerKind> parse_optimizer(std::string_view text) noexcept;
+
+/// Parameter | default | meaning
+/// lr | by rule | learning rate
+/// momentum | 0.9 | share of the old velocity (momentum)
+/// dampening | = momentum | velocity = momentum velocity + (1 - dampening) gradient
+/// nesterov | false | look-ahead form (momentum)
+/// beta1, beta2, epsilon | 0.9, 0.999, 1e-8 | AdamW
+/// weight_decay | 0 | L2 (sgd, momentum) or decoupled (adamw); biases and gains are spared
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::momentum;
+  float lr = 0.0f;  // 0: the rule's default
+  float momentum = 0.9f, dampening = 0.9f;
+  bool nesterov = false;
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+  float weight_decay = 0.0f;
+  bool operator==(const OptimizerOptions&) const = default;
+};
+
+struct LearningOptions {
+  Rule rule = Rule::backprop;
+  Schedule schedule = Schedule::settle;
+  Loss loss = Loss::cross_entropy;
+  OptimizerOptions optimizer;
+  std::uint32_t horizon = 0;  // ticks an error travels back; 0: until it has reached every layer once
+  std::uint32_t hold = 0;     // ticks a sample is held (settle); 0: the network's latency
+  float output_step = 1.0f;   // targets: how far the output's target stands from its activation, in gradients
+  float feedback_scale = 0.0f;  // standard deviation of feedback weights times sqrt(fan-in); 0: the rule's default
+  std::size_t learners = 1;   // the first so many sessions learn; the others only live
+  bool operator==(const LearningOptions&) const = default;
+};
+
+/// The rule's own defaults in place of zeros.
+LearningOptions with_defaults(LearningOptions options) noexcept;
+
+/// Reads the section "learning" of a network file. @error names the path ("learning.optimizer.lr")
+Result<LearningOptions> read_learning(std::string_view json);
+/// The section's JSON; reads back equal.
+std::string write_learning(const LearningOptions& options);
+
+}  // namespace weft::learning

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "learning/stream.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "formats/json.hpp"
+
+#include "core/philox.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace weft::learning {
+namespace {
+
+const std::vector<std::string_view> kShifts{"none", "labels", "pixels"};
+
+/// Samples put together for one call of the learner.
+constexpr std::uint64_t kBlock = 256;
+/// The window counts as recovered at this share of the accuracy before the shift.
+constexpr double kRecovered = 0.95;
+
+// Random streams of the data: places no grid reaches, so that they share no numbers with weights.
+constexpr std::uint64_t kSplitPlace = std::uint64_t{1} << 35, kShiftPlace = kSplitPlace + 1, kPassPlace = kSplitPlace + 2;
+
+// Fisher and Yates; Knuth, TAOCP 3.4.2, algorithm P.
+void shuffle(std::vector<std::uint32_t>& items, RandomStream random) {
+  for (std::size_t i = items.size(); i > 1; --i)
+    std::swap(items[i - 1], items[random.next_below(static_cast<std::uint32_t>(i))]);
+}
+
+std::vector<std::uint32_t> iota(std::size_t n) {
+  std::vector<std::uint32_t> items(n);
+  std::iota(items.begin(), items.end(), 0u);
+  return items;
+}
+
+}  // namespace
+
+std::string_view name(Shift shift) noexcept { return kShifts[static_cast<std::size_t>(shift)]; }
+std::optional<Shift> parse_shift(std::string_view text) noexcept {
+  for (std::size_t i = 0; i < kShifts.size(); ++i)
+    if (kShifts[i] == text) return static_cast<Shift>(i);
+  return std::nullopt;
+}
+
+Result<StreamOptions> read_stream(std::string_view text) {
+  WEFT_TRY(const auto document, formats::parse_json(text, "stream"));
+  WEFT_TRY(formats::JsonReader reader, formats::JsonReader::open(document, "stream"));
+  StreamOptions o;
+  WEFT_TRY(o.csv, reader.string("csv"));
+  WEFT_TRY(o.scale, reader.f32_or("scale", o.scale));
+  WEFT_TRY(o.held_out, reader.f64_or("held_out", o.held_out, 0.0, 0.99));
+  WEFT_TRY(o.passes, reader.u64_or("passes", o.passes, 1, 1u << 30));
+  WEFT_TRY(o.max_samples, reader.u64_or("max_samples", o.max_samples));
+  WEFT_TRY(o.seed, reader.u64_or("seed", o.seed));
+  WEFT_TRY(o.window, reader.u32_or("window", o.window, 1, 1u << 20));
+  if (const auto shift = reader.find("shift")) {
+    WEFT_TRY(formats::JsonReader inner, shift->object());
+    WEFT_TRY(o.shift, inner.one_of("kind", parse_shift, kShifts));
+    WEFT_TRY(o.shift_at, inner.f64_or("at", o.shift_at, 0.0, 1.0));
+    WEFT_CHECK(inner.finish());
+  }
+  WEFT_TRY(o.input, reader.string_or("input", ""));
+  WEFT_TRY(o.output, reader.string_or("output", ""));
+  WEFT_CHECK(reader.finish());
+  return o;
+}
+
+Result<Stream> Stream::build(Learner& learner, Dataset data, StreamOptions options) {
+  const mesh::Graph& graph = learner.mesh().graph();
+  const auto& spec = graph.spec();
+  if (options.input.empty()) {
+    if (spec.inputs.size() != 1)
+      return fail(Errc::invalid_argument, "stream.input: the network has " + std::to_string(spec.inputs.size()) +
+                                              " inputs; name the one that the samples go to");
+    options.input = spec.inputs[0].name;
+  }
+  if (options.output.empty()) {
+    if (spec.outputs.size() != 1)
+      return fail(Errc::invalid_argument, "stream.output: the network has " + std::to_string(spec.outputs.size()) +
+                                              " outputs; name the one that should give the label");
+    options.output = spec.outputs[0].name;
+  }
+  const auto input = graph.find_port(options.input);
+  const auto output = graph.find_output(options.output);
+  if (!input) return fail(Errc::unknown_name, "stream.input: no input is named '" + options.input + "'");
+  if (!output) return fail(Errc::unknown_name, "stream.output: no output is named '" + options.output + "'");
+  if (learner.options().loss != Loss::cross_entropy)
+    return fail(Errc::unsupported, "learning.loss: a stream of labels needs cross_entropy, not " +
+                                       std::string(name(learner.options().loss)));
+  if (graph.nodes()[*input].width != data.features)
+    return fail(Errc::shape_mismatch, "stream.csv: " + std::to_string(data.features) + " values a sample; input '" +
+                                          options.input + "' takes " + std::to_string(graph.nodes()[*input].width));
+  if (graph.nodes()[*output].width < data.classes)
+    return fail(Errc::shape_mismatch, "stream.csv: labels up to " + std::to_string(data.classes - 1) + "; output '" +
+                                          options.output + "' has " + std::to_string(graph.nodes()[*output].width) +
+                                          " values");
+  Stream stream(learner);
+  stream.data_ = std::move(data);
+  stream.options_ = std::move(options);
+  stream.split();
+  if (stream.train_.empty())
+    return fail(Errc::invalid_argument, "stream.held_out: " + std::to_string(stream.options_.held_out) +
+                                            " leaves no sample to learn from");
+  stream.window_hits_.assign(stream.options_.window, 0);
+  stream.window_losses_.assign(stream.options_.window, 0.0f);
+  return stream;
+}
+
+void Stream::split() {
+  auto rows = iota(data_.size);
+  shuffle(rows, RandomStream(options_.seed, kSplitPlace, RandomPurpose::shuffle));
+  const auto held = static_cast<std::size_t>(std::llround(options_.held_out * static_cast<double>(data_.size)));
+  held_out_.assign(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(held));
+  train_.assign(rows.begin() + static_cast<std::ptrdiff_t>(held), rows.end());
+  total_ = options_.passes * train_.size();
+  if (options_.max_samples) total_ = std::min(total_, options_.max_samples);
+  if (options_.shift != Shift::none)
+    shift_sample_ = static_cast<std::uint64_t>(std::llround(options_.shift_at * static_cast<double>(total_)));
+  const RandomStream random(options_.seed, kShiftPlace, RandomPurpose::shuffle);
+  label_map_ = iota(data_.classes);
+  pixel_map_ = iota(data_.features);
+  // A turn by one after the shuffle's inverse order keeps no label in place: every class is renamed.
+  if (options_.shift == Shift::labels) {
+    auto cycle = iota(data_.classes);
+    shuffle(cycle, random);
+    for (std::size_t i = 0; i < cycle.size(); ++i) label_map_[cycle[i]] = cycle[(i + 1) % cycle.size()];
+  }
+  if (options_.shift == Shift::pixels) shuffle(pixel_map_, random);
+}
+
+void Stream::shuffle_pass(std::uint64_t pass) {
+  if (order_pass_ == pass) return;
+  order_ = train_;
+  shuffle(order_, RandomStream(options_.seed, kPassPlace + pass, RandomPurpose::shuffle));
+  order_pass_ = pass;
+}
+
+void Stream::put_sample(std::uint64_t sample, std::size_t row, float* input, std::uint32_t* label) const {
+  const float* values = data_.row(row);
+  const bool shifted = is_shifted(sample);
+  for (std::size_t j = 0; j < data_.features; ++j) input[j] = values[shifted ? pixel_map_[j] : j];
+  *label = shifted ? label_map_[data_.labels[row]] : data_.labels[row];
+}
+
+Status Stream::advance(std::uint64_t samples) {
+  const std::size_t sessions = learner_->mesh().sessions(), learners = learner_->options().learners;
+  while (samples > 0 && !is_done()) {
+    const std::uint64_t now = std::min({kBlock, samples, total_ - next_});
+    inputs_.resize(now * sessions * data_.features);
+    labels_.resize(now * learners);
+    for (std::uint64_t i = 0; i < now; ++i) {
+      const std::uint64_t sample = next_ + i;
+      shuffle_pass(sample / train_.size());
+      std::uint32_t label;
+      float* first = inputs_.data() + i * sessions * data_.features;
+      put_sample(sample, order_[sample % train_.size()], first, &label);
+      for (std::size_t b = 1; b < sessions; ++b) std::copy_n(first, data_.features, first + b * data_.features);
+      std::fill_n(labels_.begin() + static_cast<std::ptrdiff_t>(i * learners), learners, label);
+    }
+    const mesh::RunInput input{options_.input, inputs_};
+    const Target target{options_.output, labels_, {}};
+    const Status learned = learner_->learn({&input, 1}, {&target, 1}, now);
+    for (const Score& s : learner_->scores()) score(s);
+    learner_->clear_scores();
+    WEFT_CHECK(learned);
+    next_ += now;
+    samples -= now;
+  }
+  return {};
+}
+
+Status Stream::finish() {
+  const Status drained = learner_->drain();
+  for (const Score& s : learner_->scores()) score(s);
+  learner_->clear_scores();
+  return drained;
+}
+
+void Stream::score(const Score& score) {
+  // Sessions live the same stream; the first one is the one watched. Other outputs have no labels here.
+  if (score.learner != 0 || score.label == kNoLabel) return;
+  if (options_.shift != Shift::none && scored_ == shift_sample_) before_shift_ = progress().prequential_accuracy;
+  const std::size_t slot = scored_ % options_.window;
+  const std::uint8_t hit = score.prediction == score.label;
+  window_hit_count_ += hit;
+  window_hit_count_ -= window_hits_[slot];
+  window_hits_[slot] = hit;
+  window_losses_[slot] = score.loss;
+  hits_ += hit;
+  ++scored_;
+  if (!before_shift_ || recovery_samples_ || scored_ < shift_sample_ + options_.window) return;
+  if (static_cast<double>(window_hit_count_) >= kRecovered * *before_shift_ * options_.window)
+    recovery_samples_ = scored_ - shift_sample_;
+}
+
+StreamProgress Stream::progress() const noexcept {
+  StreamProgress p;
+  p.samples = next_;
+  p.total = total_;
+  p.pass = next_ / std::max<std::uint64_t>(train_.size(), 1);
+  const auto filled = static_cast<double>(std::max<std::uint64_t>(1, std::min<std::uint64_t>(scored_, options_.window)));
+  p.prequential_accuracy = static_cast<double>(window_hit_count_) / filled;
+  p.overall_accuracy = static_cast<double>(hits_) / static_cast<double>(std::max<std::uint64_t>(1, scored_));
+  p.mean_loss = std::accumulate(window_losses_.begin(), window_losses_.end(), 0.0) / filled;
+  p.before_shift = before_shift_;
+  p.recovery_samples = recovery_samples_;
+  return p;
+}
+
+Result<double> Stream::held_out_accuracy() const {
+  if (held_out_.empty()) return fail(Errc::invalid_argument, "stream.held_out: no sample is held out to measure with");
+  const std::size_t n = held_out_.size();
+  std::vector<float> inputs(n * data_.features);
+  std::vector<std::uint32_t> labels(n);
+  const std::uint64_t sample = next_ ? next_ - 1 : 0;
+  for (std::size_t i = 0; i < n; ++i)
+    put_sample(sample, held_out_[i], inputs.data() + i * data_.features, &labels[i]);
+  const mesh::Graph& graph = learner_->mesh().graph();
+  const std::size_t width = graph.nodes()[*graph.find_output(options_.output)].width;
+  std::vector<float> outputs(n * width);
+  const mesh::RunInput input{options_.input, inputs};
+  const mesh::RunOutput output{options_.output, outputs};
+  WEFT_CHECK(learner_->mesh().hold_fresh({&input, 1}, n, learner_->hold(), {&output, 1}));
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto first = outputs.begin() + static_cast<std::ptrdiff_t>(i * width);
+    right += static_cast<std::uint32_t>(std::max_element(first, first + static_cast<std::ptrdiff_t>(width)) - first) ==
+             labels[i];
+  }
+  return static_cast<double>(right) / static_cast<double>(n);
+}
+
+std::string Stream::save_cursor() const {
+  nlohmann::json out{{"next", next_},     {"scored", scored_},   {"hits", hits_},   {"window_hits", window_hits_},
+                     {"window_losses", window_losses_}, {"total", total_}};
+  if (before_shift_) out["before_shift"] = *before_shift_;
+  if (recovery_samples_) out["recovery_samples"] = *recovery_samples_;
+  return out.dump();
+}
+
+Status Stream::load_cursor(std::string_view text) {
+  WEFT_TRY(const auto document, formats::parse_json(text, "stream cursor"));
+  WEFT_TRY(formats::JsonReader reader, formats::JsonReader::open(document, "cursor"));
+  WEFT_TRY(const std::uint64_t total, reader.u64("total"));
+  if (total != total_)
+    return fail(Errc::shape_mismatch, "cursor.total: the checkpoint's stream has " + std::to_string(total) +
+                                          " samples, this one " + std::to_string(total_) +
+                                          "; resume with the same data, passes, held-out share and bound");
+  WEFT_TRY(next_, reader.u64("next", 0, total_));
+  WEFT_TRY(scored_, reader.u64("scored", 0, next_));
+  WEFT_TRY(hits_, reader.u64("hits", 0, scored_));
+  WEFT_TRY(const auto hits, reader.array("window_hits", options_.window, options_.window));
+  WEFT_TRY(const auto losses, reader.array("window_losses", options_.window, options_.window));
+  window_hit_count_ = 0;
+  for (std::size_t i = 0; i < options_.window; ++i) {
+    WEFT_TRY(const std::uint32_t hit, hits[i].u32(0, 1));
+    window_hits_[i] = static_cast<std::uint8_t>(hit);
+    window_hit_count_ += hit;
+    WEFT_TRY(window_losses_[i], losses[i].f32());
+  }
+  before_shift_.reset();
+  recovery_samples_.reset();
+  if (const auto before = reader.find("before_shift")) {
+    WEFT_TRY(before_shift_, before->f64(0.0, 1.0));
+  }
+  if (const auto recovery = reader.find("recovery_samples")) {
+    WEFT_TRY(recovery_samples_, recovery->u64());
+  }
+  return reader.finish();
+}
+
+}  // namespace weft::learning

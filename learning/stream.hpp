@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "learning/dataset.hpp"
+#include "learning/learner.hpp"
+
+namespace weft::learning {
+
+/// How the task changes in the middle of a stream: labels are renamed by a permutation, or inputs are.
+enum class Shift : int { none, labels, pixels };
+std::string_view name(Shift shift) noexcept;
+std::optional<Shift> parse_shift(std::string_view text) noexcept;
+
+/// The section "stream" of a network file.
+struct StreamOptions {
+  std::string csv;  // relative to the network file
+  float scale = 1.0f;
+  double held_out = 0.2;  // share of the samples kept for measuring
+  std::uint64_t passes = 1;
+  std::uint64_t max_samples = 0;  // 0: no bound but the passes
+  std::uint64_t seed = 0;         // split, order and shift
+  std::uint32_t window = 200;     // samples of the sliding accuracy
+  Shift shift = Shift::none;
+  double shift_at = 0.5;  // share of the stream after which the task changes
+  std::string input, output;  // empty: the network's only one
+};
+
+/// @error names the path ("stream.shift.kind")
+Result<StreamOptions> read_stream(std::string_view json);
+
+/// Prequential accuracy over a sliding window, and how a shift was got over.
+/// @source Gama, Sebastiao and Rodrigues 2013, "On evaluating stream learning algorithms", section 3.2 (sliding windows)
+struct StreamProgress {
+  std::uint64_t samples = 0, total = 0;  // lived through; of the whole stream
+  std::uint64_t pass = 0;
+  double prequential_accuracy = 0;       // over the last `window` scored samples
+  double overall_accuracy = 0;           // over all scored samples
+  double mean_loss = 0;                  // over the window
+  std::optional<double> before_shift;    // windowed accuracy when the task changed
+  /// Samples after the shift until the window, filled anew, is back at 95 % of `before_shift`; nothing while it is not.
+  std::optional<std::uint64_t> recovery_samples;
+};
+
+/// Feeds a labelled data set to a learner: every sample is predicted, scored, then learned. Split, order of each pass and
+/// shift are functions of the seed, so a stream resumed at sample n goes on as if it had never stopped.
+/// @thread one at a time
+class Stream {
+ public:
+  /// @error shape_mismatch: features or classes that do not fit the network; unknown_name; invalid_argument
+  static Result<Stream> build(Learner& learner, Dataset data, StreamOptions options);
+
+  /// Lives through the next `samples` samples (fewer at the end).
+  Status advance(std::uint64_t samples);
+  /// Learns what is still under way; after the last sample.
+  Status finish();
+  bool is_done() const noexcept { return next_ == total_; }
+  std::uint64_t total() const noexcept { return total_; }
+  std::uint64_t train_size() const noexcept { return train_.size(); }
+  std::uint64_t held_out_size() const noexcept { return held_out_.size(); }
+  StreamProgress progress() const noexcept;
+  const StreamOptions& options() const noexcept { return options_; }
+
+  /// Share of the held-out samples answered rightly, each held from a fresh state until settled; the task is the one of
+  /// the stream's last sample. Touches neither mesh nor stream.
+  Result<double> held_out_accuracy() const;
+
+  /// Where the stream stands, as JSON, and back. @error corrupt, parse_failed
+  std::string save_cursor() const;
+  Status load_cursor(std::string_view json);
+
+ private:
+  explicit Stream(Learner& learner) : learner_(&learner) {}
+  void split();
+  void shuffle_pass(std::uint64_t pass);
+  bool is_shifted(std::uint64_t sample) const noexcept { return options_.shift != Shift::none && sample >= shift_sample_; }
+  void put_sample(std::uint64_t sample, std::size_t row, float* input, std::uint32_t* label) const;
+  void score(const Score& score);
+
+  Learner* learner_;
+  Dataset data_;
+  StreamOptions options_;
+  std::vector<std::uint32_t> train_, held_out_;  // rows of the data set
+  std::vector<std::uint32_t> order_;             // of the current pass
+  std::uint64_t order_pass_ = UINT64_MAX;
+  std::vector<std::uint32_t> label_map_, pixel_map_;
+  std::uint64_t next_ = 0, total_ = 0, shift_sample_ = UINT64_MAX;
+
+  std::vector<std::uint8_t> window_hits_;  // ring over scored samples
+  std::vector<float> window_losses_;
+  std::uint64_t scored_ = 0, hits_ = 0, window_hit_count_ = 0;
+  std::optional<double> before_shift_;
+  std::optional<std::uint64_t> recovery_samples_;
+  std::vector<float> inputs_;
+  std::vector<std::uint32_t> labels_;
+};
+
+}  // namespace weft::learning

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "learning/waves.hpp"
+
+#include <algorithm>
+
+namespace weft::learning {
+
+Waves::Waves(const mesh::Graph& graph, Rule rule, std::uint32_t horizon) : waves_(graph.nodes().size()) {
+  const auto& nodes = graph.nodes();
+  const bool follows_every_path = rule == Rule::backprop && horizon != 0;
+  std::vector<bool> is_reached(nodes.size(), false);
+  std::vector<mesh::NodeId> front(graph.outputs());
+  std::sort(front.begin(), front.end());
+  front.erase(std::unique(front.begin(), front.end()), front.end());
+  for (std::uint32_t distance = 0; !front.empty() && (horizon == 0 || distance < horizon); ++distance) {
+    depth_ = distance + 1;
+    std::vector<mesh::NodeId> next;
+    for (mesh::NodeId id : front) {
+      waves_[id].push_back(distance);
+      is_reached[id] = true;
+    }
+    for (mesh::NodeId id : front) {
+      // A hidden state is a link from the layer to itself.
+      if (rule == Rule::backprop && nodes[id].layer->state_size()) next.push_back(id);
+      for (std::uint32_t e : nodes[id].sources) {
+        const mesh::NodeId source = graph.edges()[e].from;
+        if (!nodes[source].is_port()) next.push_back(source);
+      }
+    }
+    std::sort(next.begin(), next.end());
+    next.erase(std::unique(next.begin(), next.end()), next.end());
+    if (!follows_every_path && rule != Rule::backprop)
+      std::erase_if(next, [&](mesh::NodeId id) { return is_reached[id]; });
+    // Backprop without a stated horizon stops once the error has reached every layer that it can.
+    if (rule == Rule::backprop && horizon == 0 &&
+        std::all_of(next.begin(), next.end(), [&](mesh::NodeId id) { return is_reached[id]; }))
+      break;
+    front = std::move(next);
+  }
+}
+
+bool Waves::has(mesh::NodeId node, std::uint32_t distance) const noexcept {
+  return std::binary_search(waves_[node].begin(), waves_[node].end(), distance);
+}
+
+}  // namespace weft::learning

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/cell.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace weft::mesh {
+namespace {
+
+constexpr std::array<std::string_view, 8> kControlNames{"enable", "disable", "set_period", "set_weights",
+                                                        "reset",  "probe",   "snapshot",   "morph"};
+
+void copy_out(kernels::ConstRows rows, std::vector<float>& out) {
+  for (std::size_t i = 0; i < rows.rows; ++i) out.insert(out.end(), rows.row(i), rows.row(i) + rows.cols);
+}
+
+const float* copy_in(const float* in, kernels::Rows rows) {
+  for (std::size_t i = 0; i < rows.rows; ++i, in += rows.cols) std::copy_n(in, rows.cols, rows.row(i));
+  return in;
+}
+
+}  // namespace
+
+std::string_view name(ControlKind kind) noexcept { return kControlNames[static_cast<std::size_t>(kind)]; }
+
+void Cell::bind(const Graph& graph, WeightStore& weights, State& state) noexcept {
+  graph_ = &graph;
+  weights_ = &weights;
+  state_ = &state;
+}
+
+void Cell::receive(std::uint64_t tick, std::uint64_t, ControlMessage&& message) noexcept {
+  if (message->not_before <= tick) return carry_out(tick, *message);
+  // Kept in stamp order among equals, so that orders of one tick run as they were sent.
+  const auto later = std::upper_bound(deferred_.begin(), deferred_.end(), message, [](const auto& a, const auto& b) {
+    return a->not_before < b->not_before;
+  });
+  deferred_.insert(later, std::move(message));
+}
+
+bool Cell::run_deferred(std::uint64_t tick) {
+  std::size_t due = 0;
+  while (due < deferred_.size() && deferred_[due]->not_before <= tick) carry_out(tick, *deferred_[due++]);
+  deferred_.erase(deferred_.begin(), deferred_.begin() + static_cast<std::ptrdiff_t>(due));
+  return !deferred_.empty();
+}
+
+void Cell::carry_out(std::uint64_t tick, Control& control) noexcept {
+  std::vector<float> answer;
+  Status status;
+  try {
+    status = apply(tick, control, answer);
+  } catch (const std::exception& error) {
+    status = fail(Errc::internal, "cell " + to_string(at_) + ": " + std::string(name(control.kind)) + " failed: " +
+                                      error.what());
+  }
+  control.finish(tick, std::move(status), std::move(answer));
+}
+
+Status Cell::apply(std::uint64_t tick, Control& control, std::vector<float>& answer) {
+  const std::string object = "cell " + to_string(at_) + ", " + std::string(name(control.kind));
+  const NodeId node = first_ + control.level;
+  if (control.level >= layers_)
+    return fail(Errc::out_of_range, object + ": level " + std::to_string(control.level) + " of a cell with " +
+                                        std::to_string(layers_) + " layers");
+  switch (control.kind) {
+    case ControlKind::enable:
+      enabled_ = true;
+      return {};
+    case ControlKind::disable:
+      enabled_ = false;
+      return {};
+    case ControlKind::set_period:
+      if (control.number == 0) return fail(Errc::invalid_argument, object + ": a period of 0 ticks; 1 is every tick");
+      period_ = control.number;
+      return {};
+    case ControlKind::set_weights: {
+      auto parameters = weights_->of(node);
+      if (control.parameter >= parameters.size())
+        return fail(Errc::out_of_range, object + ": parameter " + std::to_string(control.parameter) + " of a layer with " +
+                                            std::to_string(parameters.size()));
+      return weights_->write(parameters[control.parameter], control.values, object);
+    }
+    case ControlKind::reset:
+      reset_ordered_ = true;
+      return {};
+    case ControlKind::probe: {
+      const kernels::Rows rows = state_->output(node, tick);
+      if (control.number >= rows.rows)
+        return fail(Errc::out_of_range, object + ": session " + std::to_string(control.number) + " of " +
+                                            std::to_string(rows.rows));
+      answer.assign(rows.row(control.number), rows.row(control.number) + rows.cols);
+      return {};
+    }
+    case ControlKind::snapshot:
+      for (const auto& parameter : weights_->of(node)) {
+        const auto values = weights_->read(parameter);
+        answer.insert(answer.end(), values.begin(), values.end());
+      }
+      return {};
+    case ControlKind::morph:
+      return weights_->morph(graph_->nodes()[node], control.dtype);
+  }
+  return fail(Errc::internal, object + ": unknown order");
+}
+
+void Cell::remember(std::uint64_t tick) {
+  remembered_.clear();
+  for (NodeId node = first_; node < first_ + layers_; ++node) {
+    for (const auto& parameter : weights_->of(node))
+      remembered_.emplace_back(parameter.data, parameter.data + parameter.spec->stored_size());
+    std::vector<float> live;
+    copy_out(state_->output(node, tick), live);
+    if (state_->hidden(node, tick).data) copy_out(state_->hidden(node, tick), live);
+    remembered_.push_back(std::move(live));
+  }
+}
+
+void Cell::restart(std::uint64_t tick) {
+  std::size_t next = 0;
+  for (NodeId node = first_; node < first_ + layers_; ++node) {
+    for (auto& parameter : weights_->of(node)) {
+      std::copy(remembered_[next].begin(), remembered_[next].end(), parameter.data);
+      ++parameter.version;
+      ++next;
+    }
+    const float* live = copy_in(remembered_[next].data(), state_->output(node, tick));
+    if (state_->hidden(node, tick).data) copy_in(live, state_->hidden(node, tick));
+    ++next;
+  }
+}
+
+}  // namespace weft::mesh

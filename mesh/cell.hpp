@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "mesh/control.hpp"
+#include "mesh/graph.hpp"
+#include "mesh/state.hpp"
+#include "mesh/weight_store.hpp"
+
+#include "actors/actor.hpp"
+
+namespace weft::mesh {
+
+/// One place (z, y, x) of the grid: an actor whose behaviour is its layers. Data reaches it through the rings its layers
+/// read; orders reach it through its mailbox and are carried out at tick boundaries, in the order of their stamps.
+/// @thread mailbox: any; everything else: the thread that runs the cell's region
+class Cell final : public actors::Actor<ControlMessage> {
+ public:
+  static constexpr std::size_t kMailboxCapacity = 16;
+
+  Cell(actors::ActorId id, Coord at, NodeId first, std::uint32_t layers)
+      : Actor(id, kMailboxCapacity), at_(at), first_(first), layers_(layers) {}
+
+  Coord at() const noexcept { return at_; }
+  NodeId first() const noexcept { return first_; }
+  std::uint32_t layers() const noexcept { return layers_; }
+
+  /// What it acts on; set when the mesh is built or its state is replaced.
+  void bind(const Graph& graph, WeightStore& weights, State& state) noexcept;
+
+  /// Whether the cell computes at this tick, or only keeps its output.
+  bool fires(std::uint64_t tick) const noexcept { return enabled_ && (period_ == 1 || tick % period_ == 0); }
+  /// True when it fires every tick and no order waits: its ticks may be computed many at once.
+  bool is_quiet() const noexcept {
+    return enabled_ && period_ == 1 && !reset_ordered_ && deferred_.empty() && mailbox_is_empty();
+  }
+  bool is_enabled() const noexcept { return enabled_; }
+  std::uint64_t period() const noexcept { return period_; }
+  void set_enabled(bool enabled) noexcept { enabled_ = enabled; }
+  void set_period(std::uint64_t period) noexcept { period_ = period; }
+
+  /// Carries out the orders kept for this tick; true when some are still kept for later ones.
+  bool run_deferred(std::uint64_t tick);
+
+  /// True once after a `reset` order: the cell commits zeros at this tick instead of firing. Zeros go into the slot being
+  /// written, since neighbours may be reading the committed one.
+  bool take_reset() noexcept { return std::exchange(reset_ordered_, false); }
+
+  /// Remembers weights and outputs as they are now, and goes back to them (`restart`).
+  void remember(std::uint64_t tick);
+  /// `tick` is the one being written.
+  void restart(std::uint64_t tick);
+
+ protected:
+  void receive(std::uint64_t tick, std::uint64_t stamp, ControlMessage&& message) noexcept override;
+
+ private:
+  bool mailbox_is_empty() const noexcept { return const_cast<Cell*>(this)->mailbox().empty(); }
+  void carry_out(std::uint64_t tick, Control& control) noexcept;
+  Status apply(std::uint64_t tick, Control& control, std::vector<float>& answer);
+
+  Coord at_;
+  NodeId first_;
+  std::uint32_t layers_;
+  bool enabled_ = true;
+  bool reset_ordered_ = false;
+  std::uint64_t period_ = 1;
+  const Graph* graph_ = nullptr;
+  WeightStore* weights_ = nullptr;
+  State* state_ = nullptr;
+  std::vector<ControlMessage> deferred_;
+  std::vector<std::vector<float>> remembered_;  // parameters, then outputs and hidden states of all sessions
+};
+
+}  // namespace weft::mesh

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/engine.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "mesh/combine.hpp"
+
+namespace weft::mesh {
+
+using kernels::ConstRows;
+using kernels::Rows;
+
+std::unique_ptr<Engine> Engine::build(const Graph& graph, WeightStore& weights, State& state, const topology::Plan& plan,
+                                      const std::vector<std::uint32_t>& node_region,
+                                      std::span<const std::unique_ptr<Cell>> cells, actors::Supervisor* supervisor,
+                                      actors::Registry* registry, StepHook* hook) {
+  std::unique_ptr<Engine> engine(new Engine(graph, weights, state));
+  engine->node_region_ = node_region;
+  engine->cells_ = cells;
+  engine->supervisor_ = supervisor;
+  engine->registry_ = registry;
+  engine->hook_ = hook;
+  engine->feeds_.resize(graph.port_count());
+  engine->streams_.resize(plan.regions.size());
+  engine->make_units();
+  engine->make_regions(plan);
+  return engine;
+}
+
+void Engine::make_units() {
+  for (NodeId id = 0; id < graph_.nodes().size(); ++id) {
+    const Node& node = graph_.nodes()[id];
+    Unit unit;
+    if (!node.is_port()) {
+      unit.layer = node.layer.get();
+      unit.weights = weights_.view(id);
+      unit.reads_directly = node.reads_directly();
+      unit.direct = graph_.edges()[node.sources[0]].from;
+    }
+    units_.push_back(unit);
+  }
+}
+
+void Engine::make_regions(const topology::Plan& plan) {
+  const std::size_t count = plan.regions.size();
+  regions_ = std::vector<Region>(count);
+  link_regions(count);
+  for (std::size_t r = 0; r < count; ++r) regions_[r].core = plan.regions[r].seat.core;
+
+  const auto is_interior = [&](const Part& part) {
+    for (NodeId id = part.first; id < part.first + std::max(part.layers, 1u); ++id) {
+      const Node& node = graph_.nodes()[id];
+      const auto is_elsewhere = [&](NodeId other) { return node_region_[other] != node_region_[id]; };
+      for (std::uint32_t e : node.sources)
+        if (is_elsewhere(graph_.edges()[e].from)) return false;
+      for (std::uint32_t e : node.readers)
+        if (is_elsewhere(graph_.edges()[e].to)) return false;
+    }
+    return true;
+  };
+  // A learning rule may read across links that the network does not have, so its cells all wait for the neighbours.
+  const bool may_run_early = hook_ == nullptr || hook_->extra_links().empty();
+  const auto add = [&](const Part& part) {
+    Region& region = regions_[node_region_[part.first]];
+    (may_run_early && is_interior(part) ? region.interior : region.boundary).push_back(part);
+  };
+  for (NodeId port = 0; port < graph_.port_count(); ++port) add({UINT32_MAX, port, 0});
+  std::uint32_t next_cell = 0;
+  for (NodeId id = static_cast<NodeId>(graph_.port_count()); id < graph_.nodes().size();) {
+    Part part{next_cell++, id, 0};
+    const std::size_t cell = graph_.nodes()[id].cell;
+    for (; id < graph_.nodes().size() && graph_.nodes()[id].cell == cell; ++id) ++part.layers;
+    cell_region_.push_back(node_region_[part.first]);
+    add(part);
+  }
+}
+
+void Engine::link_regions(std::size_t count) {
+  std::vector<std::set<std::uint32_t>> sets(count);
+  const auto link = [&](NodeId a, NodeId b) {
+    const std::uint32_t from = node_region_[a], to = node_region_[b];
+    if (from == to) return;
+    sets[from].insert(to);
+    sets[to].insert(from);
+  };
+  for (const Edge& edge : graph_.edges()) link(edge.from, edge.to);
+  if (hook_)
+    for (const auto& [a, b] : hook_->extra_links()) link(a, b);
+  for (std::size_t r = 0; r < count; ++r) regions_[r].neighbours.assign(sets[r].begin(), sets[r].end());
+}
+
+void Engine::set_sinks(std::vector<OutputSink> sinks) {
+  for (Unit& unit : units_) unit.sink = nullptr;
+  for (const OutputSink& sink : sinks) units_[sink.node].sink = sink.base;
+}
+
+std::uint64_t Engine::run(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps) noexcept {
+  base_tick_ = tick;
+  for (NodeId port = 0; port < feeds_.size(); ++port) {
+    // The slot that the first tick reads; later ones are written by the port as the run goes.
+    const PortFeed& feed = feeds_[port];
+    const Rows slot = state_.output(port, tick);
+    for (std::size_t b = 0; b < slot.rows && feed.base; ++b) std::copy_n(feed.base + b * slot.cols, slot.cols, slot.row(b));
+  }
+  return executor.run(*this, steps);
+}
+
+void Engine::run_interior(std::size_t region, std::uint64_t step) noexcept {
+  run_parts(regions_[region].interior, region, step);
+}
+
+void Engine::run_boundary(std::size_t region, std::uint64_t step) noexcept {
+  run_parts(regions_[region].boundary, region, step);
+}
+
+void Engine::run_parts(const std::vector<Part>& parts, std::size_t region, std::uint64_t step) noexcept {
+  const bool fires = hook_ == nullptr || hook_->fires(step);
+  const std::uint64_t fired = hook_ ? hook_->fired_before(step) : step;
+  const std::uint64_t tick = base_tick_ + fired;
+  // The interior comes first in every step, even when it is empty.
+  if (fires && &parts == &regions_[region].interior) deliver(region, tick);
+  for (const Part& part : parts) {
+    if (part.layers == 0) {
+      if (fires) fire_port(part.first, fired);
+      continue;
+    }
+    if (fires) fire_cell(part, region, tick, fired);
+    if (!hook_) continue;
+    for (NodeId id = part.first; id < part.first + part.layers; ++id) hook_->learn(region, id, step, tick);
+  }
+}
+
+void Engine::deliver(std::size_t region, std::uint64_t tick) noexcept {
+  Region& here = regions_[region];
+  // Relaxed is enough to look; the exchange pairs with the release in post, so the messages are seen.
+  if (here.posted.load(std::memory_order_relaxed) == 0 && !here.has_deferred) return;
+  here.posted.exchange(0, std::memory_order_acquire);
+  here.has_deferred = false;
+  for (const auto* parts : {&here.interior, &here.boundary})
+    for (const Part& part : *parts) {
+      if (part.layers == 0 || cells_.empty()) continue;
+      Cell& cell = *cells_[part.cell];
+      cell.deliver(tick, *registry_);
+      here.has_deferred |= cell.run_deferred(tick);
+    }
+}
+
+Status Engine::post(std::size_t cell, ControlMessage message) {
+  if (auto sent = cells_[cell]->mailbox().push(std::move(message)); !sent)
+    return fail(Errc::full, "cell " + to_string(cells_[cell]->at()) + ": its mailbox holds " +
+                                std::to_string(cells_[cell]->mailbox().capacity()) +
+                                " orders that no tick has taken yet; tick, then send again");
+  regions_[cell_region_[cell]].posted.fetch_add(1, std::memory_order_release);  // pairs with the exchange in deliver
+  return {};
+}
+
+void Engine::fire_port(NodeId port, std::uint64_t fired) noexcept {
+  const PortFeed& feed = feeds_[port];
+  const Rows now = state_.output(port, base_tick_ + fired), next = state_.output(port, base_tick_ + fired + 1);
+  const std::uint64_t row = feed.base ? std::min((fired + 1) / feed.hold, feed.rows - 1) : 0;
+  const float* values = feed.base ? feed.base + row * next.rows * next.cols : nullptr;
+  for (std::size_t b = 0; b < next.rows; ++b)
+    std::copy_n(values ? values + b * next.cols : now.row(b), next.cols, next.row(b));
+}
+
+void Engine::fire_layer(NodeId id, kernels::OpStream& stream, std::uint64_t tick) {
+  const Unit& unit = units_[id];
+  ForwardArgs args;
+  args.weights = unit.weights;
+  if (unit.reads_directly) {
+    args.x = state_.output(unit.direct, tick);
+  } else {
+    const Rows x = state_.input(id, tick + 1);
+    combine_sources(stream, graph_, graph_.nodes()[id],
+                    [&](const Edge& edge) { return ConstRows(state_.output(edge.from, tick)); }, x);
+    args.x = x;
+  }
+  args.y = state_.output(id, tick + 1);
+  args.z = state_.preactivation(id, tick + 1);
+  args.cache = state_.cache(id, tick + 1);
+  args.state = state_.hidden(id, tick);
+  args.next_state = state_.hidden(id, tick + 1);
+  unit.layer->forward(stream, args);
+}
+
+ConstRows Engine::input_at(NodeId node, std::uint64_t tick) const noexcept {
+  const Unit& unit = units_[node];
+  return unit.reads_directly ? ConstRows(state_.output(unit.direct, tick - 1)) : ConstRows(state_.input(node, tick));
+}
+
+void Engine::fire_cell(const Part& part, std::size_t region, std::uint64_t tick, std::uint64_t fired) noexcept {
+  Cell* cell = cells_.empty() ? nullptr : cells_[part.cell].get();
+  kernels::OpStream& stream = streams_[region];
+  if (cell && cell->take_reset()) {
+    zero_output(part, tick);
+  } else if (cell && !cell->fires(tick)) {
+    keep_output(part, tick, false);
+  } else {
+    try {
+      for (NodeId id = part.first; id < part.first + part.layers; ++id) fire_layer(id, stream, tick);
+      if (!is_finite(part, stream, tick)) {
+        keep_output(part, tick, true);
+        answer_fault(part.cell, tick, actors::FaultKind::output_not_finite);
+      }
+    } catch (...) {
+      keep_output(part, tick, false);
+      answer_fault(part.cell, tick, actors::FaultKind::threw);
+    }
+  }
+  for (NodeId id = part.first; id < part.first + part.layers; ++id) {
+    if (!units_[id].sink) continue;
+    const Rows y = state_.output(id, tick + 1);
+    for (std::size_t b = 0; b < y.rows; ++b)
+      std::copy_n(y.row(b), y.cols, units_[id].sink + (fired * y.rows + b) * y.cols);
+  }
+}
+
+bool Engine::is_finite(const Part& part, kernels::OpStream& stream, std::uint64_t tick) noexcept {
+  for (NodeId id = part.first; id < part.first + part.layers; ++id) {
+    if (!stream.is_finite(state_.output(id, tick + 1))) return false;
+    const Rows hidden = state_.hidden(id, tick + 1);
+    if (hidden.data && !stream.is_finite(hidden)) return false;
+  }
+  return true;
+}
+
+void Engine::keep_output(const Part& part, std::uint64_t tick, bool faulty_rows_only) noexcept {
+  const std::size_t sessions = state_.sessions();
+  const auto is_faulty = [&](std::size_t b) {
+    for (NodeId id = part.first; id < part.first + part.layers; ++id)
+      for (const Rows rows : {state_.output(id, tick + 1), state_.hidden(id, tick + 1)})
+        if (rows.data && !std::all_of(rows.row(b), rows.row(b) + rows.cols, [](float v) { return std::isfinite(v); }))
+          return true;
+    return false;
+  };
+  for (std::size_t b = 0; b < sessions; ++b) {
+    if (faulty_rows_only && !is_faulty(b)) continue;
+    for (NodeId id = part.first; id < part.first + part.layers; ++id) {
+      const Rows from = state_.output(id, tick), to = state_.output(id, tick + 1);
+      std::copy_n(from.row(b), from.cols, to.row(b));
+      const Rows hidden = state_.hidden(id, tick);
+      if (hidden.data) std::copy_n(hidden.row(b), hidden.cols, state_.hidden(id, tick + 1).row(b));
+    }
+  }
+}
+
+void Engine::zero_output(const Part& part, std::uint64_t tick) noexcept {
+  for (NodeId id = part.first; id < part.first + part.layers; ++id)
+    for (const Rows rows : {state_.output(id, tick + 1), state_.hidden(id, tick + 1)})
+      for (std::size_t b = 0; b < rows.rows && rows.data; ++b) std::fill_n(rows.row(b), rows.cols, 0.0f);
+}
+
+void Engine::answer_fault(std::uint32_t cell, std::uint64_t tick, actors::FaultKind kind) noexcept {
+  if (!supervisor_) return;
+  const actors::Decision decision = supervisor_->decide({cell, tick, kind});
+  switch (decision.action) {
+    case actors::Policy::halt:
+      return note_halt({tick, cell, kind});
+    case actors::Policy::hold:
+      return;
+    case actors::Policy::restart:
+      return cells_[cell]->restart(tick + 1);
+    case actors::Policy::isolate:
+      return cells_[cell]->set_enabled(false);
+  }
+}
+
+void Engine::note_halt(Halt halt) noexcept {
+  // Once in the life of a run, so a spin lock costs nothing; the earliest fault wins, whoever gets here first.
+  while (halt_lock_.test_and_set(std::memory_order_acquire)) {
+  }
+  if (std::tie(halt.tick, halt.cell) < std::tie(first_halt_.tick, first_halt_.cell)) first_halt_ = halt;
+  halt_lock_.clear(std::memory_order_release);
+  halted_.store(true, std::memory_order_release);  // pairs with the acquire in halt
+}
+
+void Engine::clear_halt() noexcept {
+  first_halt_ = {};
+  halted_.store(false, std::memory_order_release);
+}
+
+void Engine::report_fault(NodeId node, std::uint64_t tick, actors::FaultKind kind) noexcept {
+  for (const auto& cell : cells_)
+    if (node >= cell->first() && node < cell->first() + cell->layers()) return answer_fault(cell->id(), tick, kind);
+}
+
+}  // namespace weft::mesh

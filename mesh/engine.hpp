@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "mesh/cell.hpp"
+#include "mesh/graph.hpp"
+#include "mesh/state.hpp"
+#include "mesh/weight_store.hpp"
+
+#include "actors/supervisor.hpp"
+
+#include "scheduler/executor.hpp"
+
+#include "kernels/cpu_stream.hpp"
+
+#include "topology/plan.hpp"
+
+#include "core/state_hash.hpp"
+
+namespace weft::mesh {
+
+/// What a learning rule adds to a run: which steps are ticks, and what each layer does in a step once its cell has fired.
+/// A step obeys the scheduler's neighbour rule, so `learn` may read what neighbours wrote in earlier steps.
+/// @thread learn: the thread of the region that owns `node`, regions at once
+class StepHook {
+ public:
+  virtual ~StepHook() = default;
+  /// Whether step `step` of the run is a tick (the layers fire).
+  virtual bool fires(std::uint64_t step) const noexcept = 0;
+  /// Number of ticks among the steps [0, step).
+  virtual std::uint64_t fired_before(std::uint64_t step) const noexcept = 0;
+  /// The layer's learning in this step; `tick` counts committed ticks at the step's beginning.
+  virtual void learn(std::size_t region, NodeId node, std::uint64_t step, std::uint64_t tick) noexcept = 0;
+  /// Adds what the rule keeps for a layer (optimiser state) to the state hash.
+  virtual void hash_layer(NodeId node, StateHasher& hasher) const {}
+  /// Links besides the network's own that `learn` reads across; pairs of nodes.
+  virtual std::vector<std::pair<NodeId, NodeId>> extra_links() const { return {}; }
+};
+
+/// Values for an input port over a run: tick f of the run reads row f / hold, the last row again after the end.
+struct PortFeed {
+  const float* base = nullptr;  // [rows][sessions][width]
+  std::uint64_t rows = 0;
+  std::uint64_t hold = 1;
+};
+
+/// Where the values an output commits in a run go: tick f to base + f * sessions * width.
+struct OutputSink {
+  NodeId node = 0;
+  float* base = nullptr;
+};
+
+/// Runs ticks of one State over a network: the region graph, the firing of cells, control and supervision.
+/// @thread run: one at a time; post: any
+class Engine final : public scheduler::TickProgram {
+ public:
+  /// The parts must outlive the engine. `supervisor` null: no cells, only layers (a scratch state, nobody supervises).
+  static std::unique_ptr<Engine> build(const Graph& graph, WeightStore& weights, State& state, const topology::Plan& plan,
+                                       const std::vector<std::uint32_t>& node_region, std::span<const std::unique_ptr<Cell>> cells,
+                                       actors::Supervisor* supervisor, actors::Registry* registry, StepHook* hook);
+
+  /// The feed of a port for the next runs; base == null: the port keeps its last value.
+  void feed(NodeId port, PortFeed feed) noexcept { feeds_[port] = feed; }
+  void set_sinks(std::vector<OutputSink> sinks);
+
+  /// Runs `steps` steps from the state's tick on; returns how many were done.
+  std::uint64_t run(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps) noexcept;
+  /// Ticks among the first `steps` steps.
+  std::uint64_t ticks_in(std::uint64_t steps) const noexcept { return hook_ ? hook_->fired_before(steps) : steps; }
+
+  /// Sends an order to a cell. @error full
+  Status post(std::size_t cell, ControlMessage message);
+
+  /// A fault of the cell that holds `node`, found while learning at `tick`.
+  void report_fault(NodeId node, std::uint64_t tick, actors::FaultKind kind) noexcept;
+  /// The first fault (by tick, then cell) whose policy halts the mesh; nothing when there was none.
+  struct Halt {
+    std::uint64_t tick = UINT64_MAX;
+    std::uint32_t cell = 0;
+    actors::FaultKind kind = actors::FaultKind::reported;
+  };
+  const Halt* halt() const noexcept { return halted_.load(std::memory_order_acquire) ? &first_halt_ : nullptr; }
+  void clear_halt() noexcept;
+
+  kernels::OpStream& stream(std::size_t region) noexcept { return streams_[region]; }
+  std::uint32_t region_of(NodeId node) const noexcept { return node_region_[node]; }
+  /// What `node` read when it made output(node, tick).
+  kernels::ConstRows input_at(NodeId node, std::uint64_t tick) const noexcept;
+
+  std::size_t region_count() const noexcept override { return regions_.size(); }
+  std::span<const std::uint32_t> neighbours(std::size_t region) const noexcept override {
+    return regions_[region].neighbours;
+  }
+  std::uint32_t home_core(std::size_t region) const noexcept override { return regions_[region].core; }
+  void run_interior(std::size_t region, std::uint64_t step) noexcept override;
+  void run_boundary(std::size_t region, std::uint64_t step) noexcept override;
+  bool should_stop(std::uint64_t steps_done) noexcept override { return halt() != nullptr; }
+
+ private:
+  // What a tick reads of a layer, close together: the graph's nodes carry names and lists that a tick never needs.
+  struct Unit {
+    const Layer* layer = nullptr;
+    ConstWeights weights;
+    NodeId direct = 0;  // the one source, when read directly
+    bool reads_directly = false;
+    float* sink = nullptr;
+  };
+  struct Part {  // a cell, or an input port
+    std::uint32_t cell = UINT32_MAX;
+    NodeId first = 0;
+    std::uint32_t layers = 0;
+  };
+  struct Region {
+    std::vector<Part> interior, boundary;
+    std::vector<std::uint32_t> neighbours;
+    std::uint32_t core = scheduler::kAnyCore;
+    alignas(64) std::atomic<std::uint32_t> posted{0};  // orders sent to cells of this region and not yet delivered
+    bool has_deferred = false;
+  };
+
+  Engine(const Graph& graph, WeightStore& weights, State& state) : graph_(graph), weights_(weights), state_(state) {}
+  void make_units();
+  void make_regions(const topology::Plan& plan);
+  void link_regions(std::size_t regions);
+  void run_parts(const std::vector<Part>& parts, std::size_t region, std::uint64_t step) noexcept;
+  void deliver(std::size_t region, std::uint64_t tick) noexcept;
+  void fire_port(NodeId port, std::uint64_t fired) noexcept;
+  void fire_cell(const Part& part, std::size_t region, std::uint64_t tick, std::uint64_t fired) noexcept;
+  void fire_layer(NodeId node, kernels::OpStream& stream, std::uint64_t tick);
+  bool is_finite(const Part& part, kernels::OpStream& stream, std::uint64_t tick) noexcept;
+  void keep_output(const Part& part, std::uint64_t tick, bool faulty_rows_only) noexcept;
+  void zero_output(const Part& part, std::uint64_t tick) noexcept;
+  void answer_fault(std::uint32_t cell, std::uint64_t tick, actors::FaultKind kind) noexcept;
+  void note_halt(Halt halt) noexcept;
+
+  const Graph& graph_;
+  WeightStore& weights_;
+  State& state_;
+  std::span<const std::unique_ptr<Cell>> cells_;
+  actors::Supervisor* supervisor_ = nullptr;
+  actors::Registry* registry_ = nullptr;
+  StepHook* hook_ = nullptr;
+  std::vector<std::uint32_t> node_region_;
+  std::vector<std::uint32_t> cell_region_;
+  std::vector<Unit> units_;
+  std::vector<Region> regions_;
+  std::vector<kernels::CpuStream> streams_;
+  std::vector<PortFeed> feeds_;
+  std::uint64_t base_tick_ = 0;
+
+  std::atomic<bool> halted_{false};
+  std::atomic_flag halt_lock_;
+  Halt first_halt_;
+};
+
+}  // namespace weft::mesh

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/graph.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+#include <numeric>
+#include <set>
+
+#include "core/shape.hpp"
+
+namespace weft::mesh {
+namespace {
+
+/// Widest layer or port: 2^24 values, so that an index of a [rows, width] block cannot overflow.
+constexpr std::size_t kMaxWidth = std::size_t{1} << 24;
+
+std::string layer_object(std::size_t position, Coord at) {
+  return "layers[" + std::to_string(position) + "] " + to_string(at);
+}
+
+}  // namespace
+
+Result<Graph> Graph::build(const NetworkSpec& spec) {
+  Graph graph;
+  graph.spec_ = spec;
+  // Ports have no place in the grid; by name they have one order, whatever order the description had.
+  std::stable_sort(graph.spec_.inputs.begin(), graph.spec_.inputs.end(),
+                   [](const PortSpec& a, const PortSpec& b) { return a.name < b.name; });
+  WEFT_CHECK(spec.grid.check());
+  WEFT_CHECK(graph.add_layers());
+  WEFT_CHECK(graph.add_links());
+  graph.find_components();
+  graph.find_order();
+  WEFT_CHECK(graph.infer_shapes());
+  WEFT_CHECK(graph.add_outputs());
+  return graph;
+}
+
+Status Graph::add_layers() {
+  std::set<std::string_view> names;
+  for (const PortSpec& port : spec_.inputs) {
+    const std::string object = "inputs." + port.name;
+    if (port.name.empty()) return fail(Errc::parse_failed, "inputs: a port needs a name");
+    if (!names.insert(port.name).second) return fail(Errc::duplicate_name, object + ": this port stands twice");
+    if (port.width == 0 || port.width > kMaxWidth)
+      return fail(Errc::out_of_range, object + ": width " + std::to_string(port.width) + " is outside [1, 16777216]");
+    Node node;
+    node.object = "input '" + port.name + "'";
+    node.port = port.name;
+    node.width = port.width;
+    nodes_.push_back(std::move(node));
+    layer_position_.push_back(0);
+  }
+  if (spec_.layers.empty()) return fail(Errc::parse_failed, "layers: a network needs at least one layer");
+
+  std::vector<std::size_t> positions(spec_.layers.size());
+  std::iota(positions.begin(), positions.end(), std::size_t{0});
+  for (std::size_t i : positions) {
+    const Coord at = spec_.layers[i].at;
+    if (!spec_.grid.contains(at))
+      return fail(Errc::out_of_range, "layers[" + std::to_string(i) + "].at: " + to_string(at) +
+                                          " is outside the grid " + to_string(spec_.grid) + " (z,y,x,layers)");
+  }
+  std::stable_sort(positions.begin(), positions.end(), [&](std::size_t a, std::size_t b) {
+    return spec_.grid.index(spec_.layers[a].at) < spec_.grid.index(spec_.layers[b].at);
+  });
+  for (std::size_t i : positions) {
+    const LayerSpec& layer = spec_.layers[i];
+    Node node;
+    node.object = layer_object(i, layer.at);
+    node.at = layer.at;
+    node.cell = spec_.grid.index(layer.at) / spec_.grid.layers;
+    // A residual is a sum by definition.
+    node.combine = layer.type == "residual" ? Combine::add : layer.combine;
+    node.dtype = layer.dtype;
+    if (layer.dtype != Dtype::float32)
+      return fail(Errc::unsupported, node.object + ".dtype: this version stores weights as float32, not " +
+                                         std::string(name(layer.dtype)) + "; leave 'dtype' away");
+    if (nodes_.size() > spec_.inputs.size() && nodes_.back().at == layer.at)
+      return fail(Errc::duplicate_name, node.object + ": this place holds " + nodes_.back().object + " already");
+    nodes_.push_back(std::move(node));
+    layer_position_.push_back(i);
+  }
+  return {};
+}
+
+Result<std::vector<NodeId>> Graph::resolve_sources(std::size_t position, NodeId self) const {
+  const LayerSpec& layer = spec_.layers[position];
+  std::vector<NodeId> sources;
+  if (layer.from.empty() && layer.neighbours == Neighbourhood::none) {
+    if (self > port_count()) return std::vector<NodeId>{self - 1};
+    if (port_count() == 1) return std::vector<NodeId>{0};
+    return fail(Errc::parse_failed, nodes_[self].object + ".from: the first layer must name its sources, since there are " +
+                                        std::to_string(port_count()) + " inputs");
+  }
+  for (std::size_t i = 0; i < layer.from.size(); ++i) {
+    const Source& source = layer.from[i];
+    const std::string object = nodes_[self].object + ".from[" + std::to_string(i) + "]: ";
+    if (source.is_port()) {
+      const auto port = find_port(source.port);
+      if (!port) return fail(Errc::unknown_name, object + "no input is named '" + source.port + "'");
+      sources.push_back(*port);
+      continue;
+    }
+    if (!spec_.grid.contains(source.at))
+      return fail(Errc::out_of_range,
+                  object + to_string(source.at) + " is outside the grid " + to_string(spec_.grid) + " (z,y,x,layers)");
+    const auto found = find_layer(source.at);
+    if (!found) return fail(Errc::unknown_name, object + "no layer stands at " + to_string(source.at));
+    sources.push_back(*found);
+  }
+  add_neighbours(layer, sources);
+  if (sources.empty())
+    return fail(Errc::shape_mismatch, nodes_[self].object + ".neighbours: no layer stands in any neighbouring cell at level " +
+                                          std::to_string(layer.at.l));
+  return sources;
+}
+
+void Graph::add_neighbours(const LayerSpec& layer, std::vector<NodeId>& sources) const {
+  if (layer.neighbours == Neighbourhood::none) return;
+  for (int dz = -1; dz <= 1; ++dz)
+    for (int dy = -1; dy <= 1; ++dy)
+      for (int dx = -1; dx <= 1; ++dx) {
+        const int distance = std::abs(dz) + std::abs(dy) + std::abs(dx);
+        if (distance == 0 || (layer.neighbours == Neighbourhood::von_neumann && distance != 1)) continue;
+        // Unsigned wrap-around below zero lands outside the grid, which `contains` refuses.
+        const Coord at{layer.at.z + static_cast<std::uint32_t>(dz), layer.at.y + static_cast<std::uint32_t>(dy),
+                       layer.at.x + static_cast<std::uint32_t>(dx), layer.at.l};
+        if (!spec_.grid.contains(at)) continue;
+        if (const auto found = find_layer(at)) sources.push_back(*found);
+      }
+}
+
+Status Graph::add_links() {
+  for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) {
+    WEFT_TRY(const auto sources, resolve_sources(layer_position_[id], id));
+    const LayerSpec& layer = spec_.layers[layer_position_[id]];
+    if (layer.type == "residual" && sources.size() < 2)
+      return fail(Errc::shape_mismatch, nodes_[id].object + ".from: a residual sums at least two sources, not " +
+                                            std::to_string(sources.size()));
+    if (nodes_[id].combine == Combine::gate && sources.size() != 2)
+      return fail(Errc::shape_mismatch, nodes_[id].object + ".from: gate combines two sources (value, gate), not " +
+                                            std::to_string(sources.size()));
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      Edge edge;
+      edge.from = sources[i];
+      edge.to = id;
+      edge.position = static_cast<std::uint32_t>(i);
+      nodes_[id].sources.push_back(static_cast<std::uint32_t>(edges_.size()));
+      nodes_[edge.from].readers.push_back(static_cast<std::uint32_t>(edges_.size()));
+      edges_.push_back(edge);
+    }
+  }
+  return {};
+}
+
+Result<std::size_t> Graph::combined_width(NodeId id) const {
+  const Node& node = nodes_[id];
+  std::size_t total = 0;
+  for (std::uint32_t e : node.sources) {
+    const Node& source = nodes_[edges_[e].from];
+    if (node.combine == Combine::concat) {
+      total += source.width;
+      if (total > kMaxWidth) return fail(Errc::too_large, node.object + ".from: more than 16777216 values in all");
+      continue;
+    }
+    const Node& first = nodes_[edges_[node.sources[0]].from];
+    if (source.width != first.width)
+      return fail(Errc::shape_mismatch, node.object + ".combine: '" + std::string(name(node.combine)) +
+                                            "' needs sources of equal width; " + first.object + " has " +
+                                            std::to_string(first.width) + ", " + source.object + " has " +
+                                            std::to_string(source.width));
+    total = first.width;
+  }
+  return total;
+}
+
+Status Graph::infer_shapes() {
+  // Widths may depend on widths (out left away) round a loop, so resolve until nothing moves: a layer that states its
+  // width is known at once, one that does not waits for its sources.
+  for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) {
+    const LayerSpec& layer = spec_.layers[layer_position_[id]];
+    if (layer.out > kMaxWidth)
+      return fail(Errc::too_large, nodes_[id].object + ".out: " + std::to_string(layer.out) + " is above 16777216");
+    nodes_[id].width = layer.out;
+  }
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (NodeId id : order_) {
+      Node& node = nodes_[id];
+      if (node.is_port()) continue;
+      if (node.layer) continue;
+      const bool is_known = std::all_of(node.sources.begin(), node.sources.end(),
+                                        [&](std::uint32_t e) { return nodes_[edges_[e].from].width != 0; });
+      if (!is_known) continue;
+      WEFT_TRY(node.in, combined_width(id));
+      const LayerSpec& spec = spec_.layers[layer_position_[id]];
+      WEFT_TRY(auto layer, make_layer(spec, node.in, node.object));
+      node.width = layer->out();
+      for (const ParameterSpec& parameter : layer->parameters()) {
+        if (!parameter.is_matrix()) continue;
+        if (auto size = volume({parameter.out, parameter.in}); !size)
+          return fail(std::move(size).error().within(node.object + " '" + parameter.name + "'"));
+      }
+      node.layer = std::move(layer);
+      moved = true;
+    }
+  }
+  for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id)
+    if (!nodes_[id].layer)
+      return fail(Errc::shape_mismatch, nodes_[id].object +
+                                            ".out: its width depends on itself round a feedback loop; state 'out'");
+  for (Edge& edge : edges_) edge.width = nodes_[edge.from].width;
+  for (const Node& node : nodes_) {
+    if (node.combine != Combine::concat) continue;
+    std::size_t offset = 0;
+    for (std::uint32_t e : node.sources) {
+      edges_[e].offset = offset;
+      offset += edges_[e].width;
+    }
+  }
+  return {};
+}
+
+Status Graph::add_outputs() {
+  std::set<std::string_view> names;
+  for (const OutputSpec& output : spec_.outputs) {
+    const std::string object = "outputs." + output.name;
+    if (!names.insert(output.name).second) return fail(Errc::duplicate_name, object + ": this output stands twice");
+    if (!spec_.grid.contains(output.at))
+      return fail(Errc::out_of_range, object + ": " + to_string(output.at) + " is outside the grid " +
+                                          to_string(spec_.grid) + " (z,y,x,layers)");
+    const auto found = find_layer(output.at);
+    if (!found) return fail(Errc::unknown_name, object + ": no layer stands at " + to_string(output.at));
+    outputs_.push_back(*found);
+  }
+  return {};
+}
+
+// Tarjan 1972, "Depth-first search and linear graph algorithms", section 4; with an explicit stack, since a mesh may be
+// a chain of millions of layers.
+void Graph::find_components() {
+  const std::size_t n = nodes_.size();
+  constexpr std::uint32_t kUnseen = UINT32_MAX;
+  std::vector<std::uint32_t> index(n, kUnseen), low(n, 0), next_edge(n, 0);
+  std::vector<bool> on_stack(n, false);
+  std::vector<NodeId> stack, path;
+  component_.assign(n, 0);
+  in_loop_.assign(n, false);
+  std::uint32_t counter = 0, components = 0;
+  for (NodeId root = 0; root < n; ++root) {
+    if (index[root] != kUnseen) continue;
+    path.push_back(root);
+    while (!path.empty()) {
+      const NodeId v = path.back();
+      if (index[v] == kUnseen) {
+        index[v] = low[v] = counter++;
+        stack.push_back(v);
+        on_stack[v] = true;
+      }
+      if (next_edge[v] < nodes_[v].readers.size()) {
+        const NodeId w = edges_[nodes_[v].readers[next_edge[v]++]].to;
+        if (index[w] == kUnseen) path.push_back(w);
+        else if (on_stack[w]) low[v] = std::min(low[v], index[w]);
+        if (w == v) in_loop_[v] = true;
+        continue;
+      }
+      path.pop_back();
+      if (!path.empty()) low[path.back()] = std::min(low[path.back()], low[v]);
+      if (low[v] != index[v]) continue;
+      const bool is_loop = stack.back() != v;
+      for (NodeId w = kUnseen; w != v;) {
+        w = stack.back();
+        stack.pop_back();
+        on_stack[w] = false;
+        component_[w] = components;
+        if (is_loop) in_loop_[w] = true;
+      }
+      ++components;
+    }
+  }
+  for (Edge& edge : edges_)
+    edge.is_feedback = component_[edge.from] == component_[edge.to] && edge.from >= edge.to;
+}
+
+void Graph::find_order() {
+  // Kahn's algorithm without the feedback links; ties by node index, so that the order is a function of the network.
+  std::vector<std::uint32_t> waiting(nodes_.size(), 0), depth(nodes_.size(), 0);
+  for (const Edge& edge : edges_)
+    if (!edge.is_feedback) ++waiting[edge.to];
+  std::set<NodeId> ready;
+  for (NodeId id = 0; id < nodes_.size(); ++id)
+    if (waiting[id] == 0) ready.insert(id);
+  while (!ready.empty()) {
+    const NodeId id = *ready.begin();
+    ready.erase(ready.begin());
+    order_.push_back(id);
+    settle_ticks_ = std::max(settle_ticks_, depth[id]);
+    for (std::uint32_t e : nodes_[id].readers) {
+      if (edges_[e].is_feedback) continue;
+      depth[edges_[e].to] = std::max(depth[edges_[e].to], depth[id] + 1);
+      if (--waiting[edges_[e].to] == 0) ready.insert(edges_[e].to);
+    }
+  }
+  WEFT_ASSERT(order_.size() == nodes_.size(), "a loop is left once feedback links are taken out");
+}
+
+std::optional<NodeId> Graph::find_port(std::string_view name) const noexcept {
+  for (NodeId id = 0; id < port_count(); ++id)
+    if (nodes_[id].port == name) return id;
+  return std::nullopt;
+}
+
+std::optional<NodeId> Graph::find_layer(Coord at) const noexcept {
+  const auto first = nodes_.begin() + static_cast<std::ptrdiff_t>(port_count());
+  const auto found = std::lower_bound(first, nodes_.end(), spec_.grid.index(at), [&](const Node& node, std::size_t i) {
+    return spec_.grid.index(node.at) < i;
+  });
+  if (found == nodes_.end() || found->at != at) return std::nullopt;
+  return static_cast<NodeId>(found - nodes_.begin());
+}
+
+std::optional<NodeId> Graph::find_output(std::string_view name) const noexcept {
+  for (std::size_t i = 0; i < spec_.outputs.size(); ++i)
+    if (spec_.outputs[i].name == name) return outputs_[i];
+  return std::nullopt;
+}
+
+std::vector<std::vector<NodeId>> Graph::loops() const {
+  std::vector<std::vector<NodeId>> by_component(nodes_.size());
+  for (NodeId id = 0; id < nodes_.size(); ++id)
+    if (in_loop_[id]) by_component[component_[id]].push_back(id);
+  std::erase_if(by_component, [](const auto& loop) { return loop.empty(); });
+  std::sort(by_component.begin(), by_component.end());
+  return by_component;
+}
+
+std::optional<std::uint32_t> Graph::latency(NodeId port, NodeId output) const {
+  std::vector<std::uint32_t> distance(nodes_.size(), UINT32_MAX);
+  std::deque<NodeId> queue{port};
+  distance[port] = 0;
+  while (!queue.empty()) {
+    const NodeId id = queue.front();
+    queue.pop_front();
+    if (id == output) return distance[id];
+    for (std::uint32_t e : nodes_[id].readers) {
+      const NodeId reader = edges_[e].to;
+      if (distance[reader] != UINT32_MAX) continue;
+      distance[reader] = distance[id] + 1;
+      queue.push_back(reader);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace weft::mesh

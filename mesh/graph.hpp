@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mesh/layer.hpp"
+#include "mesh/network.hpp"
+
+namespace weft::mesh {
+
+/// Index of a node: input ports first, in the order of the network file, then layers in grid index order.
+using NodeId = std::uint32_t;
+
+/// One link: `to` reads `from` at values [offset, offset + width) of its combined input.
+struct Edge {
+  NodeId from = 0, to = 0;
+  std::uint32_t position = 0;  // among the sources of `to`
+  std::size_t offset = 0;      // 0 unless combined by concat
+  std::size_t width = 0;
+  bool is_feedback = false;  // closes a loop: its source stands at or after `to`, inside one strongly connected part
+};
+
+struct Node {
+  std::string object;  // what messages call it: "layers[3] [0,1,0,0]" or "input 'pixels'"
+  std::string port;    // name of the input port; empty for a layer
+  Coord at;
+  std::size_t cell = 0;  // grid cell index; ports have none
+  std::size_t in = 0, width = 0;
+  Combine combine = Combine::concat;
+  Dtype dtype = Dtype::float32;
+  std::shared_ptr<const Layer> layer;   // null for a port
+  std::vector<std::uint32_t> sources;   // edges in, in source order
+  std::vector<std::uint32_t> readers;   // edges out, by (reader, position)
+  bool is_port() const noexcept { return !port.empty(); }
+  /// True when the input is one source as it stands, so that no copy is needed.
+  bool reads_directly() const noexcept { return sources.size() == 1; }
+};
+
+/// A network whose places, links and shapes have been checked. Immutable.
+class Graph {
+ public:
+  /// @error out_of_range, unknown_name, duplicate_name, shape_mismatch, too_large, unsupported: naming the place in the
+  ///        network file, both values and what to do
+  static Result<Graph> build(const NetworkSpec& spec);
+
+  const NetworkSpec& spec() const noexcept { return spec_; }
+  const std::vector<Node>& nodes() const noexcept { return nodes_; }
+  const std::vector<Edge>& edges() const noexcept { return edges_; }
+  std::size_t port_count() const noexcept { return spec_.inputs.size(); }
+
+  std::optional<NodeId> find_port(std::string_view name) const noexcept;
+  std::optional<NodeId> find_layer(Coord at) const noexcept;
+  /// The layer behind a named output.
+  std::optional<NodeId> find_output(std::string_view name) const noexcept;
+  /// The layers behind `spec().outputs`, in that order.
+  const std::vector<NodeId>& outputs() const noexcept { return outputs_; }
+
+  /// Nodes so that every link except feedback goes forward.
+  const std::vector<NodeId>& order() const noexcept { return order_; }
+  /// The strongly connected part of each node; parts of one node without a link to itself are no loop.
+  const std::vector<std::uint32_t>& component() const noexcept { return component_; }
+  bool is_in_loop(NodeId node) const noexcept { return in_loop_[node]; }
+  /// Nodes of each feedback loop (strongly connected part that is a loop).
+  std::vector<std::vector<NodeId>> loops() const;
+
+  /// Ticks from a value at `port` to its first effect on `output`: links on the shortest path; nothing when unreachable.
+  std::optional<std::uint32_t> latency(NodeId port, NodeId output) const;
+  /// Ticks after which an output no longer changes while the inputs are held, feedback left aside: the longest path.
+  std::uint32_t settle_ticks() const noexcept { return settle_ticks_; }
+
+ private:
+  Status add_layers();
+  Status add_links();
+  Status add_outputs();
+  Result<std::vector<NodeId>> resolve_sources(std::size_t layer_position, NodeId self) const;
+  void add_neighbours(const LayerSpec& layer, std::vector<NodeId>& sources) const;
+  Status infer_shapes();
+  Result<std::size_t> combined_width(NodeId node) const;
+  void find_components();
+  void find_order();
+
+  NetworkSpec spec_;
+  std::vector<Node> nodes_;
+  std::vector<Edge> edges_;
+  std::vector<std::size_t> layer_position_;  // node -> index into spec_.layers
+  std::vector<NodeId> outputs_;
+  std::vector<NodeId> order_;
+  std::vector<std::uint32_t> component_;
+  std::vector<bool> in_loop_;
+  std::uint32_t settle_ticks_ = 0;
+};
+
+}  // namespace weft::mesh

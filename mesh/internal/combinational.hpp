@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "mesh/engine.hpp"
+#include "mesh/graph.hpp"
+#include "mesh/weight_store.hpp"
+
+namespace weft::mesh::internal {
+
+/// One pass in topological order over `rows` independent inputs [rows][width]; feedback links and hidden states read
+/// zero. Sinks receive [rows][width].
+/// @error not_finite naming the first layer whose output is not
+Status run_combinational(const Graph& graph, const WeightStore& weights, std::size_t rows,
+                         const std::vector<std::pair<NodeId, const float*>>& inputs,
+                         const std::vector<OutputSink>& sinks);
+
+}  // namespace weft::mesh::internal

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mesh/network.hpp"
+
+#include "kernels/op_stream.hpp"
+#include "kernels/views.hpp"
+
+#include "core/philox.hpp"
+
+namespace weft::mesh {
+
+/// How a parameter of a layer is laid out and first filled.
+struct ParameterSpec {
+  std::string name;              // "weight", "bias", "gain"
+  std::size_t out = 0, in = 0;   // in == 0: a plain vector of `out`; else a matrix [out, in] stored in panels
+  bool decays = true;            // weight decay applies
+  /// Fills the row-major values from the layer's own random stream.
+  std::function<void(RandomStream&, std::span<float>)> init;
+
+  bool is_matrix() const noexcept { return in != 0; }
+  /// Floats it takes in memory, panel padding counted.
+  std::size_t stored_size() const noexcept { return is_matrix() ? kernels::panels_size(out, in) : out; }
+};
+
+/// The parameters of one layer as the ops take them: `data[i]` belongs to `Layer::parameters()[i]`.
+struct ConstWeights {
+  const float* const* data = nullptr;
+  const float* operator[](std::size_t i) const noexcept { return data[i]; }
+};
+struct Gradients {
+  float* const* data = nullptr;
+  float* operator[](std::size_t i) const noexcept { return data[i]; }
+};
+
+/// One firing of a layer. Rows are sessions (or ticks of a block); every row stands alone.
+struct ForwardArgs {
+  ConstWeights weights;
+  kernels::ConstRows x;          // [rows, in]
+  kernels::Rows z;               // [rows, out] pre-activation, or data == null when nobody will ask for it
+  kernels::Rows y;               // [rows, out]
+  kernels::Rows cache;           // [rows, cache_size()], kept from forward to backward
+  kernels::ConstRows state;      // [rows, state_size()] hidden state committed at the last tick
+  kernels::Rows next_state;      // [rows, state_size()]
+};
+
+/// The reverse of one firing. `dy` is dLoss/dy; gradients are added to, dx and dstate are written.
+struct BackwardArgs {
+  ConstWeights weights;
+  kernels::ConstRows x, z, y, cache, state;
+  kernels::Rows dy;              // may be used as scratch
+  Gradients gradients;           // null data: weight gradients are not wanted
+  kernels::Rows dx;              // data == null: not wanted
+  kernels::ConstRows dnext_state;  // dLoss/d next_state, or data == null
+  kernels::Rows dstate;          // data == null: not wanted
+};
+
+/// What a layer type is: its shapes, its parameters, forward and backward. It knows neither ticks nor devices nor
+/// threads: it calls ops on a stream, and never reads through the pointers itself.
+/// Holds no state: one object serves every session.
+/// @thread const calls from any thread
+class Layer {
+ public:
+  virtual ~Layer() = default;
+
+  std::size_t in() const noexcept { return in_; }
+  std::size_t out() const noexcept { return out_; }
+  /// Floats a row that forward leaves for backward.
+  virtual std::size_t cache_size() const noexcept { return 0; }
+  /// Floats a row of hidden state that persist across ticks.
+  virtual std::size_t state_size() const noexcept { return 0; }
+  /// True when backward reads z.
+  virtual bool needs_preactivation() const noexcept { return false; }
+  virtual const std::vector<ParameterSpec>& parameters() const noexcept;
+  /// Multiply-adds of one row's forward; balances regions.
+  virtual double multiply_adds() const noexcept { return static_cast<double>(out_); }
+
+  /// May throw: the cell's supervisor answers for it (Weft's own layers never do).
+  virtual void forward(kernels::OpStream& stream, const ForwardArgs& args) const = 0;
+  virtual void backward(kernels::OpStream& stream, const BackwardArgs& args) const = 0;
+
+  /// The matrix whose columns are the inputs, when the layer is one (Dense): index into parameters(), or -1.
+  /// The target rules `gap` and `fw_dtp` send targets through it; layers without one send them by their own backward.
+  virtual int mixing_matrix() const noexcept { return -1; }
+
+ protected:
+  Layer(std::size_t in, std::size_t out) : in_(in), out_(out) {}
+
+ private:
+  std::size_t in_, out_;
+};
+
+/// Makes a layer for an input of `in` values. Errors name the layer by `options.object()`.
+using LayerFactory =
+    std::function<Result<std::unique_ptr<Layer>>(std::size_t in, std::size_t out, OptionReader& options)>;
+
+/// Adds a layer type of the user's own. @error duplicate_name when the type exists
+/// @thread any
+Status register_layer(std::string type, LayerFactory factory);
+
+/// Builds a layer from its description; `in` is the combined width of its sources.
+Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, std::size_t in, std::string object);
+
+/// Every known layer type, sorted.
+std::vector<std::string> layer_types();
+
+/// "as wide as the input" for layers that cannot be of another width.
+Result<std::size_t> same_width(std::string_view object, std::string_view type, std::size_t in, std::size_t out);
+
+}  // namespace weft::mesh

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/layers/activation.hpp"
+
+#include "kernels/unary.hpp"
+
+namespace weft::mesh {
+namespace {
+
+using kernels::Activation;
+
+class ActivationLayer final : public Layer {
+ public:
+  ActivationLayer(std::size_t width, Activation activation) : Layer(width, width), activation_(activation) {}
+
+  void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
+    stream.unary(activation_, args.x, args.y);
+  }
+  void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
+    if (args.dx.data) stream.unary_backward(activation_, args.x, args.y, args.dy, args.dx);
+  }
+
+ private:
+  Activation activation_;
+};
+
+}  // namespace
+
+Result<Activation> read_activation(OptionReader& options, Activation otherwise) {
+  WEFT_TRY(const std::string text, options.text("activation", kernels::name(otherwise)));
+  if (const auto activation = kernels::parse_activation(text)) return *activation;
+  std::string known;
+  for (int i = 0; i < kernels::kActivationCount; ++i)
+    known += (i ? ", " : "") + std::string(kernels::name(static_cast<Activation>(i)));
+  return fail(Errc::unknown_name,
+              options.object() + ".activation: no activation '" + text + "'; known are " + known);
+}
+
+Result<std::unique_ptr<Layer>> make_activation(std::size_t in, std::size_t out, OptionReader& options) {
+  WEFT_TRY(const std::size_t width, same_width(options.object(), "activation", in, out));
+  WEFT_TRY(const Activation activation, read_activation(options, Activation::relu));
+  return std::unique_ptr<Layer>(new ActivationLayer(width, activation));
+}
+
+}  // namespace weft::mesh

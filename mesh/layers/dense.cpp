@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/layers/dense.hpp"
+
+#include "mesh/layers/activation.hpp"
+#include "mesh/layers/init.hpp"
+
+#include "kernels/unary.hpp"
+
+namespace weft::mesh {
+namespace {
+
+using kernels::Activation;
+
+class Dense final : public Layer {
+ public:
+  Dense(std::size_t in, std::size_t out, Activation activation, bool has_bias, Initializer init)
+      : Layer(in, out), activation_(activation), has_bias_(has_bias) {
+    parameters_.push_back({"weight", out, in, true, std::move(init)});
+    if (has_bias) parameters_.push_back({"bias", out, 0, false, constant(0.0f)});
+  }
+
+  const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
+  bool needs_preactivation() const noexcept override { return kernels::needs_preactivation(activation_); }
+  double multiply_adds() const noexcept override { return static_cast<double>(in()) * static_cast<double>(out()); }
+  int mixing_matrix() const noexcept override { return 0; }
+
+  void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
+    stream.linear({args.weights[0], out(), in()}, has_bias_ ? args.weights[1] : nullptr, args.x, activation_, args.z,
+                  args.y);
+  }
+
+  void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
+    if (activation_ != Activation::linear) stream.unary_backward(activation_, args.z, args.y, args.dy, args.dy);
+    if (args.gradients.data) {
+      stream.outer_accumulate(args.dy, args.x, {args.gradients[0], out(), in()});
+      if (has_bias_) stream.column_accumulate(args.dy, args.gradients[1]);
+    }
+    if (args.dx.data) stream.linear_transposed({args.weights[0], out(), in()}, args.dy, args.dx);
+  }
+
+ private:
+  Activation activation_;
+  bool has_bias_;
+  std::vector<ParameterSpec> parameters_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Layer>> make_dense(std::size_t in, std::size_t out, OptionReader& options) {
+  if (out == 0)
+    return fail(Errc::parse_failed, options.object() + ".out: a dense layer needs its output width, such as \"out\": 64");
+  WEFT_TRY(const Activation activation, read_activation(options));
+  WEFT_TRY(const bool has_bias, options.boolean("bias", true));
+  WEFT_TRY(const std::string kind, options.text("init", "xavier"));
+  WEFT_TRY(auto init, make_initializer(kind, in, out, options.object()));
+  return std::unique_ptr<Layer>(new Dense(in, out, activation, has_bias, std::move(init)));
+}
+
+}  // namespace weft::mesh

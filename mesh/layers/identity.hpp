@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <memory>
+
+#include "mesh/layer.hpp"
+
+namespace weft::mesh {
+
+/// Passes its input on, one tick later: a delay line, or the carrier of a combine mode.
+/// @shape x [rows, in] -> y [rows, in]
+Result<std::unique_ptr<Layer>> make_identity(std::size_t in, std::size_t out, OptionReader& options);
+
+}  // namespace weft::mesh

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <memory>
+
+#include "mesh/layer.hpp"
+
+namespace weft::mesh {
+
+/// Root-mean-square normalisation: y = x / sqrt(mean(x^2) + epsilon) * gain.
+/// @shape  x [rows, in], gain [in] -> y [rows, in]
+/// @exact  rule R2 along the row
+/// @source Zhang and Sennrich 2019, eq. 4, arXiv:1910.07467
+///
+/// parameter | default | unit | meaning
+/// ----------|---------|------|--------
+/// epsilon   | 1e-5    | -    | added to the mean square
+Result<std::unique_ptr<Layer>> make_rms_norm(std::size_t in, std::size_t out, OptionReader& options);
+
+}  // namespace weft::mesh

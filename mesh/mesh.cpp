@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/mesh.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "mesh/internal/batched_run.hpp"
+#include "mesh/internal/combinational.hpp"
+
+#include "kernels/float_environment.hpp"
+
+namespace weft::mesh {
+
+struct Mesh::Parts {
+  Graph graph;
+  MeshOptions options;
+  topology::Machine machine;
+  topology::Plan plan;
+  std::vector<std::uint32_t> node_region;
+  topology::NodeMemory memory;
+  WeightStore weights;
+  std::unique_ptr<State> state;
+  std::vector<std::unique_ptr<Cell>> cells;
+  std::unique_ptr<actors::Registry> registry;
+  std::unique_ptr<actors::Supervisor> supervisor;
+  std::unique_ptr<scheduler::Executor> executor;
+  StepHook* hook = nullptr;
+  std::unique_ptr<Engine> engine;
+  std::uint64_t ticks = 0;
+
+  Parts(Graph g, MeshOptions o, topology::Machine m) : graph(std::move(g)), options(std::move(o)), machine(m), memory(m) {}
+
+  Status place();
+  Status make_cells();
+  Status make_executor();
+  void make_engine() {
+    engine = Engine::build(graph, weights, *state, plan, node_region, cells, supervisor.get(), registry.get(), hook);
+    for (const auto& cell : cells) cell->bind(graph, weights, *state);
+  }
+};
+
+namespace {
+
+std::uint64_t enter_exact(void*) noexcept;
+void leave_exact(void*, std::uint64_t) noexcept;
+
+// One per thread: threads that run ticks hold the contract's floating-point mode for the length of a run.
+thread_local std::optional<kernels::FlushSubnormals> exact_mode;
+thread_local int exact_depth = 0;
+
+std::uint64_t enter_exact(void*) noexcept {
+  if (exact_depth++ == 0) exact_mode.emplace();
+  return 0;
+}
+void leave_exact(void*, std::uint64_t) noexcept {
+  if (--exact_depth == 0) exact_mode.reset();
+}
+
+constexpr scheduler::ThreadHooks kExactMode{enter_exact, leave_exact, nullptr};
+
+}  // namespace
+
+Status Mesh::Parts::place() {
+  topology::Demand demand;
+  std::vector<std::uint32_t> unit_of(graph.nodes().size(), 0);
+  std::uint64_t total = 0;
+  for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    if (demand.units.empty() || graph.nodes()[id - 1].is_port() || graph.nodes()[id - 1].cell != node.cell)
+      demand.units.emplace_back();
+    unit_of[id] = static_cast<std::uint32_t>(demand.units.size() - 1);
+    std::uint64_t bytes = (node.in + 2 * node.width) * sizeof(float) * options.sessions;
+    for (const ParameterSpec& parameter : node.layer->parameters()) bytes += parameter.stored_size() * sizeof(float);
+    demand.units.back().bytes += bytes;
+    demand.units.back().work += node.layer->multiply_adds() * static_cast<double>(options.sessions);
+    total += bytes;
+  }
+  for (const Edge& edge : graph.edges())
+    if (!graph.nodes()[edge.from].is_port()) demand.links.emplace_back(unit_of[edge.from], unit_of[edge.to]);
+  std::size_t threads = options.threads ? options.threads : std::min(machine.usable_cpus(), machine.usable_cores());
+  if (options.grain_bytes)
+    threads = std::clamp<std::uint64_t>(total / options.grain_bytes, 1, threads);
+  demand.threads = options.executor == ExecutorKind::deterministic && options.threads == 0 ? 1 : threads;
+  WEFT_TRY(plan, topology::place(machine, demand));
+
+  node_region.assign(graph.nodes().size(), 0);
+  for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
+    node_region[id] = plan.region_of(unit_of[id]);
+  for (NodeId port = 0; port < graph.port_count(); ++port)
+    if (!graph.nodes()[port].readers.empty())
+      node_region[port] = node_region[graph.edges()[graph.nodes()[port].readers.front()].to];
+  return {};
+}
+
+Status Mesh::Parts::make_cells() {
+  for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size();) {
+    const NodeId first = id;
+    while (id < graph.nodes().size() && graph.nodes()[id].cell == graph.nodes()[first].cell) ++id;
+    Coord at = graph.nodes()[first].at;
+    at.l = 0;
+    cells.push_back(std::make_unique<Cell>(static_cast<actors::ActorId>(cells.size()), at, first, id - first));
+  }
+  registry = std::make_unique<actors::Registry>(cells.size());
+  supervisor = std::make_unique<actors::Supervisor>(*registry, graph.spec().supervision);
+  for (const LayerSpec& layer : graph.spec().layers) {
+    if (!layer.policy) continue;
+    const NodeId node = *graph.find_layer(layer.at);
+    const auto cell = std::upper_bound(cells.begin(), cells.end(), node,
+                                       [](NodeId id, const auto& c) { return id < c->first(); }) - 1;
+    actors::SupervisionRule rule = graph.spec().supervision;
+    rule.policy = *layer.policy;
+    WEFT_CHECK(supervisor->set_rule((*cell)->id(), rule));
+  }
+  return {};
+}
+
+Status Mesh::Parts::make_executor() {
+  if (options.executor == ExecutorKind::deterministic) {
+    executor = scheduler::make_deterministic_executor(options.executor_seed, kExactMode);
+    return {};
+  }
+  scheduler::ExecutorOptions wanted;
+  wanted.threads = options.threads;
+  wanted.pin = options.pin;
+  wanted.hooks = kExactMode;
+  WEFT_TRY(executor, scheduler::make_tbb_executor(machine, wanted));
+  return {};
+}
+
+Mesh::Mesh(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Mesh::Mesh(Mesh&&) noexcept = default;
+Mesh& Mesh::operator=(Mesh&&) noexcept = default;
+Mesh::~Mesh() = default;
+
+Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
+  if (options.sessions == 0 || options.sessions > 65536)
+    return fail(Errc::invalid_argument, "sessions: " + std::to_string(options.sessions) + " is outside [1, 65536]");
+  WEFT_TRY(Graph graph, Graph::build(spec));
+  std::optional<topology::Machine> machine = options.machine;
+  if (!machine) {
+    WEFT_TRY(machine, topology::Machine::discover());
+  }
+  auto parts = std::make_unique<Parts>(std::move(graph), std::move(options), *machine);
+  WEFT_CHECK(parts->place());
+  WEFT_TRY(parts->weights, WeightStore::build(parts->graph, parts->node_region, parts->plan, parts->memory));
+  parts->weights.initialize(parts->graph, spec.seed);
+  WEFT_CHECK(parts->make_cells());
+  WEFT_CHECK(parts->make_executor());
+  Mesh mesh(std::move(parts));
+  WEFT_CHECK(mesh.rebuild_state({mesh.parts_->options.sessions, 2, false}, 0, std::nullopt));
+  mesh.mark_checkpoint();
+  return mesh;
+}
+
+Status Mesh::rebuild_state(State::Options options, std::size_t keep_sessions, std::optional<std::size_t> removed) {
+  Parts& p = *parts_;
+  WEFT_TRY(State fresh, State::build(p.graph, p.node_region, p.plan, p.memory, options));
+  // Committed values only: a deeper or shallower history starts anew.
+  for (std::size_t b = 0, from = 0; b < keep_sessions; ++b, ++from) {
+    if (removed && from == *removed) ++from;
+    for (NodeId id = 0; id < p.graph.nodes().size(); ++id) {
+      const auto copy_row = [&](kernels::Rows source, kernels::Rows target) {
+        if (source.data) std::copy_n(source.row(from), source.cols, target.row(b));
+      };
+      const std::size_t depth = std::min(options.depth, p.state->depth());
+      for (std::uint64_t back = 0; back < depth && back <= p.ticks; ++back) {
+        copy_row(p.state->output(id, p.ticks - back), fresh.output(id, p.ticks - back));
+        copy_row(p.state->hidden(id, p.ticks - back), fresh.hidden(id, p.ticks - back));
+        if (options.keeps_history == p.state->options().keeps_history) {
+          copy_row(p.state->input(id, p.ticks - back), fresh.input(id, p.ticks - back));
+          copy_row(p.state->cache(id, p.ticks - back), fresh.cache(id, p.ticks - back));
+          copy_row(p.state->preactivation(id, p.ticks - back), fresh.preactivation(id, p.ticks - back));
+        }
+      }
+    }
+  }
+  p.state = std::make_unique<State>(std::move(fresh));
+  p.options.sessions = options.sessions;
+  p.make_engine();
+  return {};
+}
+
+Status Mesh::set_input(std::string_view port, std::span<const float> values, std::size_t session) {
+  const auto node = parts_->graph.find_port(port);
+  if (!node) return fail(Errc::unknown_name, "no input is named '" + std::string(port) + "'");
+  const kernels::Rows slot = parts_->state->output(*node, parts_->ticks);
+  const std::string object = "input '" + std::string(port) + "': ";
+  if (session >= slot.rows)
+    return fail(Errc::out_of_range, object + "session " + std::to_string(session) + " of " + std::to_string(slot.rows));
+  if (values.size() != slot.cols)
+    return fail(Errc::shape_mismatch,
+                object + std::to_string(values.size()) + " values where " + std::to_string(slot.cols) + " are expected");
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i]))
+      return fail(Errc::not_finite, object + "value " + std::to_string(i) + " is " + std::to_string(values[i]));
+  std::copy(values.begin(), values.end(), slot.row(session));
+  parts_->engine->feed(*node, {});
+  return {};
+}
+
+Result<std::span<const float>> Mesh::output(std::string_view name, std::size_t session) const {
+  for (const OutputSpec& output : spec().outputs)
+    if (output.name == name) return this->output(output.at, session);
+  return fail(Errc::unknown_name, "no output is named '" + std::string(name) + "'");
+}
+
+Result<std::span<const float>> Mesh::output(Coord at, std::size_t session) const {
+  const auto node = parts_->graph.find_layer(at);
+  if (!node) return fail(Errc::unknown_name, "no layer stands at " + to_string(at));
+  const kernels::Rows rows = parts_->state->output(*node, parts_->ticks);
+  if (session >= rows.rows)
+    return fail(Errc::out_of_range,
+                "output " + to_string(at) + ": session " + std::to_string(session) + " of " + std::to_string(rows.rows));
+  return std::span<const float>(rows.row(session), rows.cols);
+}
+
+Status Mesh::halted_error() const {
+  const Engine::Halt* halt = parts_->engine->halt();
+  if (!halt) return {};
+  return fail(Errc::halted, "cell " + to_string(parts_->cells[halt->cell]->at()) + " failed at tick " +
+                                std::to_string(halt->tick) + " (" + std::string(name(halt->kind)) +
+                                "); the mesh stopped at tick " + std::to_string(parts_->ticks) +
+                                " and the cell kept its last output. Mend the cause and resume, or choose the policy "
+                                "hold, restart or isolate");
+}
+
+Status Mesh::run_steps(std::uint64_t steps, std::uint64_t& done) {
+  done = 0;
+  WEFT_CHECK(halted_error());
+  done = parts_->engine->run(*parts_->executor, parts_->ticks, steps);
+  parts_->ticks += parts_->engine->ticks_in(done);
+  return halted_error();
+}
+
+Status Mesh::tick(std::uint64_t n) {
+  WEFT_ASSERT(parts_->hook == nullptr, "tick() while a learning rule drives the mesh; ask the rule to run");
+  std::uint64_t done = 0;
+  return run_steps(n, done);
+}
+
+Result<std::vector<std::pair<NodeId, const float*>>> Mesh::check_inputs(std::span<const RunInput> inputs,
+                                                                        std::uint64_t rows) const {
+  std::vector<std::pair<NodeId, const float*>> found;
+  for (const RunInput& input : inputs) {
+    const auto node = parts_->graph.find_port(input.port);
+    if (!node) return fail(Errc::unknown_name, "no input is named '" + std::string(input.port) + "'");
+    const std::string object = "input '" + std::string(input.port) + "': ";
+    const std::uint64_t wanted = rows * parts_->graph.nodes()[*node].width;
+    if (input.values.size() != wanted)
+      return fail(Errc::shape_mismatch, object + std::to_string(input.values.size()) + " values where " +
+                                            std::to_string(wanted) + " are expected");
+    for (std::size_t i = 0; i < input.values.size(); ++i)
+      if (!std::isfinite(input.values[i]))
+        return fail(Errc::not_finite, object + "value " + std::to_string(i) + " is " + std::to_string(input.values[i]));
+    found.emplace_back(*node, input.values.data());
+  }
+  return found;
+}
+
+Result<std::vector<OutputSink>> Mesh::check_outputs(std::span<const RunOutput> outputs, std::uint64_t rows) const {
+  std::vector<OutputSink> sinks;
+  for (const RunOutput& output : outputs) {
+    const auto node = parts_->graph.find_output(output.output);
+    if (!node) return fail(Errc::unknown_name, "no output is named '" + std::string(output.output) + "'");
+    const std::uint64_t wanted = rows * parts_->graph.nodes()[*node].width;
+    if (output.values.size() != wanted)
+      return fail(Errc::shape_mismatch, "output '" + std::string(output.output) + "': room for " +
+                                            std::to_string(output.values.size()) + " values where " +
+                                            std::to_string(wanted) + " are expected");
+    sinks.push_back({*node, output.values.data()});
+  }
+  return sinks;
+}
+
+Status Mesh::run(std::span<const RunInput> inputs, std::uint64_t ticks, std::span<const RunOutput> outputs) {
+  WEFT_ASSERT(parts_->hook == nullptr, "run() while a learning rule drives the mesh; ask the rule to run");
+  WEFT_CHECK(halted_error());
+  const std::uint64_t rows = ticks * sessions();
+  WEFT_TRY(const auto feeds, check_inputs(inputs, rows));
+  WEFT_TRY(const auto sinks, check_outputs(outputs, rows));
+  if (ticks == 0) return {};
+  Parts& p = *parts_;
+  if (internal::may_batch(p.graph, p.cells, ticks)) {
+    const kernels::FlushSubnormals exact;
+    if (internal::run_batched(p.graph, p.weights, *p.state, p.ticks, ticks, feeds, sinks)) {
+      p.ticks += ticks;
+      return {};
+    }
+    // A value was not finite: the ticks are done again one by one, so that supervision sees what it would have seen.
+  }
+  for (const auto& [node, values] : feeds) p.engine->feed(node, {values, ticks, 1});
+  p.engine->set_sinks(sinks);
+  std::uint64_t done = 0;
+  Status ran = run_steps(ticks, done);
+  p.engine->set_sinks({});
+  for (const auto& [node, values] : feeds) p.engine->feed(node, {});
+  return ran;
+}
+
+Status Mesh::forward(std::span<const RunInput> inputs, std::size_t rows, std::span<const RunOutput> outputs) const {
+  WEFT_TRY(const auto feeds, check_inputs(inputs, rows));
+  WEFT_TRY(const auto sinks, check_outputs(outputs, rows));
+  if (rows == 0) return {};
+  const kernels::FlushSubnormals exact;
+  return internal::run_combinational(parts_->graph, parts_->weights, rows, feeds, sinks);
+}
+
+Status Mesh::hold_fresh(std::span<const RunInput> inputs, std::size_t rows, std::uint64_t ticks,
+                        std::span<const RunOutput> outputs) const {
+  WEFT_TRY(const auto feeds, check_inputs(inputs, rows));
+  WEFT_TRY(const auto sinks, check_outputs(outputs, rows));
+  if (rows == 0) return {};
+  Parts& p = *parts_;
+  WEFT_TRY(State scratch, State::build(p.graph, p.node_region, p.plan, p.memory, {rows, 2, false}));
+  const auto engine = Engine::build(p.graph, p.weights, scratch, p.plan, p.node_region, {}, nullptr, nullptr, nullptr);
+  for (const auto& [node, values] : feeds) engine->feed(node, {values, 1, 1});
+  engine->run(*p.executor, 0, ticks);
+  for (const OutputSink& sink : sinks) {
+    const kernels::Rows y = scratch.output(sink.node, ticks);
+    for (std::size_t b = 0; b < rows; ++b) std::copy_n(y.row(b), y.cols, sink.base + b * y.cols);
+  }
+  return {};
+}
+
+Result<std::size_t> Mesh::add_session() {
+  State::Options options = parts_->state->options();
+  const std::size_t before = options.sessions++;
+  WEFT_CHECK(rebuild_state(options, before, std::nullopt));
+  mark_checkpoint();
+  return before;
+}
+
+Status Mesh::remove_session(std::size_t session) {
+  State::Options options = parts_->state->options();
+  if (session >= options.sessions)
+    return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(options.sessions));
+  if (options.sessions == 1) return fail(Errc::invalid_argument, "session 0 is the last one; a mesh keeps at least one");
+  --options.sessions;
+  WEFT_CHECK(rebuild_state(options, options.sessions, session));
+  mark_checkpoint();
+  return {};
+}
+
+Status Mesh::reset_session(std::size_t session) {
+  if (session >= sessions())
+    return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
+  parts_->state->reset_session(session);
+  return {};
+}
+
+Result<std::vector<float>> Mesh::save_session(std::size_t session) const {
+  if (session >= sessions())
+    return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
+  std::vector<float> out(parts_->state->session_size());
+  parts_->state->save_session(session, parts_->ticks, out);
+  return out;
+}
+
+Status Mesh::load_session(std::size_t session, std::span<const float> state) {
+  if (session >= sessions())
+    return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
+  if (state.size() != parts_->state->session_size())
+    return fail(Errc::shape_mismatch, "session state: " + std::to_string(state.size()) + " values where " +
+                                          std::to_string(parts_->state->session_size()) +
+                                          " are expected; network or history depth differ");
+  parts_->state->load_session(session, parts_->ticks, state);
+  return {};
+}
+
+Result<ControlMessage> Mesh::post(Coord at, std::shared_ptr<Control> control) {
+  if (!spec().grid.contains(at))
+    return fail(Errc::out_of_range, "cell " + to_string(at) + " is outside the grid " + to_string(spec().grid));
+  at.l = 0;
+  const auto& cells = parts_->cells;
+  const auto found = std::lower_bound(cells.begin(), cells.end(), at, [](const auto& c, Coord b) { return c->at() < b; });
+  if (found == cells.end() || (*found)->at() != at)
+    return fail(Errc::unknown_name, "no layer stands in cell " + to_string(at));
+  WEFT_CHECK(parts_->engine->post((*found)->id(), control));
+  return control;
+}
+
+Hash128 Mesh::state_hash(std::size_t session) const {
+  const Parts& p = *parts_;
+  StateHasher cell_hasher, hasher;
+  hasher.add(p.ticks);
+  for (const auto& cell : p.cells) {
+    cell_hasher.reset();
+    cell_hasher.add(std::uint64_t{cell->is_enabled()});
+    cell_hasher.add(cell->period());
+    for (NodeId id = cell->first(); id < cell->first() + cell->layers(); ++id) {
+      for (const kernels::Rows rows : {p.state->output(id, p.ticks), p.state->hidden(id, p.ticks)})
+        if (rows.data) cell_hasher.add(std::span<const float>(rows.row(session), rows.cols));
+      for (const auto& parameter : p.weights.of(id))
+        cell_hasher.add(std::span<const float>(parameter.data, parameter.spec->stored_size()));
+      if (p.hook) p.hook->hash_layer(id, cell_hasher);
+    }
+    hasher.add(cell_hasher.digest());
+  }
+  return hasher.digest();
+}
+
+void Mesh::resume() noexcept { parts_->engine->clear_halt(); }
+
+void Mesh::mark_checkpoint() {
+  for (const auto& cell : parts_->cells)
+    if (parts_->supervisor->rule(cell->id()).policy == actors::Policy::restart) cell->remember(parts_->ticks);
+}
+
+Status Mesh::attach(StepHook* hook, std::size_t history_depth) {
+  parts_->hook = hook;
+  WEFT_CHECK(rebuild_state({sessions(), history_depth, hook != nullptr}, sessions(), std::nullopt));
+  mark_checkpoint();
+  return {};
+}
+
+void Mesh::restore_supervision(actors::ActorId cell, const actors::ActorView& view) noexcept {
+  parts_->registry->restore(cell, view);
+}
+Status Mesh::restore_restarts(actors::ActorId cell, std::vector<std::uint64_t> ticks) {
+  return parts_->supervisor->restore(cell, std::move(ticks));
+}
+
+std::uint64_t Mesh::ticks() const noexcept { return parts_->ticks; }
+void Mesh::set_ticks(std::uint64_t ticks) noexcept { parts_->ticks = ticks; }
+std::size_t Mesh::sessions() const noexcept { return parts_->state->sessions(); }
+const Graph& Mesh::graph() const noexcept { return parts_->graph; }
+const topology::Plan& Mesh::plan() const noexcept { return parts_->plan; }
+const actors::Registry& Mesh::registry() const noexcept { return *parts_->registry; }
+const actors::Supervisor& Mesh::supervisor() const noexcept { return *parts_->supervisor; }
+const MeshOptions& Mesh::options() const noexcept { return parts_->options; }
+WeightStore& Mesh::weights() noexcept { return parts_->weights; }
+const WeightStore& Mesh::weights() const noexcept { return parts_->weights; }
+State& Mesh::state() noexcept { return *parts_->state; }
+const State& Mesh::state() const noexcept { return *parts_->state; }
+std::span<const std::unique_ptr<Cell>> Mesh::cells() const noexcept { return parts_->cells; }
+Engine& Mesh::engine() noexcept { return *parts_->engine; }
+scheduler::Executor& Mesh::executor() noexcept { return *parts_->executor; }
+
+}  // namespace weft::mesh

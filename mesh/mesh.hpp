@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "mesh/control.hpp"
+#include "mesh/engine.hpp"
+#include "mesh/graph.hpp"
+#include "mesh/network.hpp"
+#include "mesh/state.hpp"
+#include "mesh/weight_store.hpp"
+
+#include "actors/registry.hpp"
+#include "actors/supervisor.hpp"
+
+#include "scheduler/executor.hpp"
+
+#include "topology/machine.hpp"
+
+#include "core/state_hash.hpp"
+
+namespace weft::mesh {
+
+enum class ExecutorKind : int { tbb, deterministic };
+
+struct MeshOptions {
+  std::size_t threads = 0;   // at most so many, the caller included; 0: all usable cores
+  std::size_t sessions = 1;  // independent lives over one set of weights
+  ExecutorKind executor = ExecutorKind::tbb;
+  std::uint64_t executor_seed = 0;  // order of the deterministic executor
+  bool pin = true;                  // keep workers on their cores
+  /// One more region (thread) for so many bytes that a tick reads; 0: as many regions as threads. A region costs about
+  /// 0.1 to 0.4 us a tick, the time one core reads 20 KiB from its second-level cache.
+  std::uint64_t grain_bytes = 192 * 1024;
+  std::optional<topology::Machine> machine;  // none: the running one
+};
+
+/// Inputs of a run for one port: [ticks][sessions][width], row-major.
+struct RunInput {
+  std::string_view port;
+  std::span<const float> values;
+};
+/// Room for what one output commits over a run: [ticks][sessions][width].
+struct RunOutput {
+  std::string_view output;
+  std::span<float> values;
+};
+
+/// A network brought to life: weights, sessions, cells as actors, and ticks.
+///   auto mesh = Mesh::build(spec);  mesh->set_input("in", x);  mesh->tick();  auto y = mesh->output("out");
+/// A value moves one link a tick: what is set now reaches a layer `latency` ticks away after as many ticks.
+/// @thread one at a time; `post` and the registry: any
+/// @exact  outputs, states and weights are the same bits on every thread count, executor, ISA and session count
+class Mesh {
+ public:
+  /// Checks the network, places it on the machine, makes weights from `spec.seed`.
+  static Result<Mesh> build(const NetworkSpec& spec, MeshOptions options = {});
+  Mesh(Mesh&&) noexcept;
+  Mesh& operator=(Mesh&&) noexcept;
+  ~Mesh();
+
+  /// Puts `values` [width] into a port; it stays until replaced. @error unknown_name, shape_mismatch, not_finite
+  Status set_input(std::string_view port, std::span<const float> values, std::size_t session = 0);
+  /// What the output committed last. Valid until the next tick. @error unknown_name, out_of_range
+  Result<std::span<const float>> output(std::string_view name, std::size_t session = 0) const;
+  Result<std::span<const float>> output(Coord at, std::size_t session = 0) const;
+
+  /// `n` ticks. @error not_finite or halted when a cell's fault halted the mesh: names coordinate and tick
+  Status tick(std::uint64_t n = 1);
+  /// As set_input and tick, `ticks` times over, recording outputs; the same bits. Layers outside every loop may be
+  /// computed for many ticks at once.
+  Status run(std::span<const RunInput> inputs, std::uint64_t ticks, std::span<const RunOutput> outputs = {});
+  /// One combinational pass in topological order: outputs for `rows` independent inputs, each as if held until settled.
+  /// Feedback links read zero. Touches no session. inputs [rows][width], outputs [rows][width].
+  Status forward(std::span<const RunInput> inputs, std::size_t rows, std::span<const RunOutput> outputs) const;
+
+  /// Ticks committed since birth.
+  std::uint64_t ticks() const noexcept;
+
+  std::size_t sessions() const noexcept;
+  /// A new session at zero state; returns its index.
+  Result<std::size_t> add_session();
+  /// Later sessions move down by one. @error out_of_range, invalid_argument for the last one
+  Status remove_session(std::size_t session);
+  Status reset_session(std::size_t session);
+  /// A session's live state, and back, here or in another mesh of the same network and history depth.
+  Result<std::vector<float>> save_session(std::size_t session) const;
+  Status load_session(std::size_t session, std::span<const float> state);
+
+  /// Sends an order to the cell at `cell` (its level is ignored), to be carried out at a tick boundary.
+  /// @error out_of_range, unknown_name, full
+  /// @thread any
+  Result<ControlMessage> post(Coord cell, std::shared_ptr<Control> control);
+
+  /// XXH3-128 over committed outputs, hidden states, weights, optimiser state and tick of one session, per cell, folded in
+  /// coordinate order.
+  Hash128 state_hash(std::size_t session = 0) const;
+
+  /// Goes on after a fault halted the mesh. The cell that failed keeps its last output until it computes well again.
+  void resume() noexcept;
+  /// What `restart` goes back to is the state as it is now.
+  void mark_checkpoint();
+
+  const Graph& graph() const noexcept;
+  const NetworkSpec& spec() const noexcept { return graph().spec(); }
+  const topology::Plan& plan() const noexcept;
+  const actors::Registry& registry() const noexcept;
+  const actors::Supervisor& supervisor() const noexcept;
+  const MeshOptions& options() const noexcept;
+  WeightStore& weights() noexcept;
+  const WeightStore& weights() const noexcept;
+  State& state() noexcept;
+  const State& state() const noexcept;
+  std::span<const std::unique_ptr<Cell>> cells() const noexcept;
+
+  /// Joins a learning rule to the ticks (null: takes it off). State is rebuilt with the history the rule needs; sessions
+  /// keep their committed values.
+  Status attach(StepHook* hook, std::size_t history_depth);
+  Engine& engine() noexcept;
+  scheduler::Executor& executor() noexcept;
+  /// Runs `steps` steps of the attached rule (ticks, without one); `done` tells how many were, also after a fault.
+  Status run_steps(std::uint64_t steps, std::uint64_t& done);
+  /// A second state over the same weights and plan, for evaluation beside the run; runs it for `ticks` ticks.
+  /// inputs [rows][width] are held; outputs [rows][width] are what is committed at the end.
+  Status hold_fresh(std::span<const RunInput> inputs, std::size_t rows, std::uint64_t ticks,
+                    std::span<const RunOutput> outputs) const;
+  /// Puts a cell's supervision back, from a file.
+  void restore_supervision(actors::ActorId cell, const actors::ActorView& view) noexcept;
+  Status restore_restarts(actors::ActorId cell, std::vector<std::uint64_t> ticks);
+  /// Sets the tick counter, when a saved state is put back.
+  void set_ticks(std::uint64_t ticks) noexcept;
+
+ private:
+  struct Parts;
+  explicit Mesh(std::unique_ptr<Parts> parts);
+  Status rebuild_state(State::Options options, std::size_t keep_sessions, std::optional<std::size_t> removed);
+  Status halted_error() const;
+  Result<std::vector<std::pair<NodeId, const float*>>> check_inputs(std::span<const RunInput> inputs,
+                                                                    std::uint64_t values_per_width) const;
+  Result<std::vector<OutputSink>> check_outputs(std::span<const RunOutput> outputs, std::uint64_t values_per_width) const;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace weft::mesh

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/network.hpp"
+
+#include <array>
+#include <utility>
+
+namespace weft::mesh {
+namespace {
+constexpr std::array<std::string_view, 5> kCombineNames{"concat", "add", "avg", "max", "gate"};
+
+constexpr std::array<std::string_view, 3> kNeighbourhoodNames{"none", "von_neumann", "moore"};
+
+template <class Enum, std::size_t N>
+std::optional<Enum> parse(const std::array<std::string_view, N>& names, std::string_view text) noexcept {
+  for (std::size_t i = 0; i < N; ++i)
+    if (names[i] == text) return static_cast<Enum>(i);
+  return std::nullopt;
+}
+}  // namespace
+
+std::string_view name(Combine combine) noexcept { return kCombineNames[static_cast<std::size_t>(combine)]; }
+std::optional<Combine> parse_combine(std::string_view text) noexcept { return parse<Combine>(kCombineNames, text); }
+
+std::string_view name(Neighbourhood n) noexcept { return kNeighbourhoodNames[static_cast<std::size_t>(n)]; }
+std::optional<Neighbourhood> parse_neighbourhood(std::string_view text) noexcept {
+  return parse<Neighbourhood>(kNeighbourhoodNames, text);
+}
+
+std::string to_string(const Source& source) {
+  return source.is_port() ? "\"" + source.port + "\"" : to_string(source.at);
+}
+
+NetworkBuilder::NetworkBuilder(std::string name, GridShape grid) {
+  spec_.name = std::move(name);
+  spec_.grid = grid;
+}
+NetworkBuilder& NetworkBuilder::input(std::string port, std::size_t width) {
+  spec_.inputs.push_back({std::move(port), width});
+  return *this;
+}
+NetworkBuilder& NetworkBuilder::layer(Coord at, std::string type, std::size_t out) {
+  LayerSpec layer;
+  layer.at = at;
+  layer.type = std::move(type);
+  layer.out = out;
+  spec_.layers.push_back(std::move(layer));
+  return *this;
+}
+NetworkBuilder& NetworkBuilder::dense(Coord at, std::size_t out, kernels::Activation activation) {
+  return layer(at, "dense", out).option("activation", std::string(kernels::name(activation)));
+}
+NetworkBuilder& NetworkBuilder::from(std::vector<Source> sources, Combine combine) {
+  spec_.layers.back().from = std::move(sources);
+  spec_.layers.back().combine = combine;
+  return *this;
+}
+NetworkBuilder& NetworkBuilder::neighbours(Neighbourhood neighbourhood) {
+  spec_.layers.back().neighbours = neighbourhood;
+  return *this;
+}
+NetworkBuilder& NetworkBuilder::option(std::string key, OptionValue value) {
+  spec_.layers.back().options.insert_or_assign(std::move(key), std::move(value));
+  return *this;
+}
+NetworkBuilder& NetworkBuilder::dtype(Dtype dtype) {
+  spec_.layers.back().dtype = dtype;
+  return *this;
+}
+NetworkBuilder& NetworkBuilder::policy(actors::Policy policy) {
+  spec_.layers.back().policy = policy;
+  return *this;
+}
+NetworkBuilder& NetworkBuilder::output(std::string name, Coord at) {
+  spec_.outputs.push_back({std::move(name), at});
+  return *this;
+}
+NetworkBuilder& NetworkBuilder::seed(std::uint64_t seed) {
+  spec_.seed = seed;
+  return *this;
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mesh/options.hpp"
+
+#include "actors/supervisor.hpp"
+
+#include "kernels/activation.hpp"
+
+#include "core/coord.hpp"
+#include "core/dtype.hpp"
+#include "core/result.hpp"
+
+namespace weft::mesh {
+
+/// How several sources become one input: concat along the last axis; add, avg, max elementwise over equal widths;
+/// gate = first * sigmoid(second), two sources of equal width (Dauphin et al. 2017, arXiv:1612.08083, eq. 1).
+enum class Combine : int { concat, add, avg, max, gate };
+std::string_view name(Combine combine) noexcept;
+std::optional<Combine> parse_combine(std::string_view text) noexcept;
+
+/// Cells whose layers at the same level are sources too, in index order, where they exist: von_neumann the up to 6 that
+/// share a face, moore the up to 26 that share a face, an edge or a corner.
+enum class Neighbourhood : int { none, von_neumann, moore };
+std::string_view name(Neighbourhood neighbourhood) noexcept;
+std::optional<Neighbourhood> parse_neighbourhood(std::string_view text) noexcept;
+
+/// Where a layer reads: an input port by name, or any layer of the grid, earlier or later (a remote link).
+struct Source {
+  std::string port;  // empty: `at` counts
+  Coord at;
+  Source(Coord coord) : at(coord) {}
+  Source(std::string port_name) : port(std::move(port_name)) {}
+  Source(const char* port_name) : port(port_name) {}
+  bool is_port() const noexcept { return !port.empty(); }
+  bool operator==(const Source&) const = default;
+};
+std::string to_string(const Source& source);
+
+/// One layer as described, before shapes are inferred.
+struct LayerSpec {
+  Coord at;
+  std::string type;         // a row of mesh/layers.def or a registered name
+  std::size_t out = 0;      // 0: as wide as the input
+  std::vector<Source> from;  // empty, without neighbours: the previous place in index order
+  Neighbourhood neighbours = Neighbourhood::none;  // follow the sources of `from`
+  Combine combine = Combine::concat;
+  Dtype dtype = Dtype::float32;
+  std::optional<actors::Policy> policy;  // of the whole cell; none: the network's
+  Options options;  // what the layer type reads for itself
+};
+
+struct PortSpec {
+  std::string name;
+  std::size_t width = 0;
+};
+
+struct OutputSpec {
+  std::string name;
+  Coord at;
+};
+
+/// A network as described: plain data, equal to its JSON file (docs/formats/network.md). `Graph::build` checks it.
+struct NetworkSpec {
+  std::string name;
+  GridShape grid;
+  std::vector<PortSpec> inputs;
+  std::vector<LayerSpec> layers;
+  std::vector<OutputSpec> outputs;
+  actors::SupervisionRule supervision;
+  std::uint64_t seed = 0;
+  std::string learning;  // JSON text of the section, read by learning/; empty: none
+  std::string stream;    // JSON text of the section, read by the stream trainer; empty: none
+};
+
+/// Writes a NetworkSpec in C++.
+///   auto spec = NetworkBuilder("demo", {.z = 1, .y = 1, .x = 2}).input("in", 8)
+///                   .dense({0,0,0,0}, 16, Activation::tanh).from({"in"}).dense({0,0,1,0}, 4).output("out", {0,0,1,0}).spec();
+class NetworkBuilder {
+ public:
+  NetworkBuilder(std::string name, GridShape grid);
+
+  NetworkBuilder& input(std::string port, std::size_t width);
+  NetworkBuilder& layer(Coord at, std::string type, std::size_t out = 0);
+  NetworkBuilder& dense(Coord at, std::size_t out, kernels::Activation activation = kernels::Activation::linear);
+  /// The following change the layer added last.
+  NetworkBuilder& from(std::vector<Source> sources, Combine combine = Combine::concat);
+  NetworkBuilder& neighbours(Neighbourhood neighbourhood);
+  NetworkBuilder& option(std::string key, OptionValue value);
+  NetworkBuilder& dtype(Dtype dtype);
+  NetworkBuilder& policy(actors::Policy policy);
+  NetworkBuilder& output(std::string name, Coord at);
+  NetworkBuilder& seed(std::uint64_t seed);
+
+  const NetworkSpec& spec() const& noexcept { return spec_; }
+  NetworkSpec spec() && noexcept { return std::move(spec_); }
+
+ private:
+  NetworkSpec spec_;
+};
+
+}  // namespace weft::mesh

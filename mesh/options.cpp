@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/options.hpp"
+
+#include <cmath>
+#include <sstream>
+
+namespace weft::mesh {
+namespace {
+std::string show(const OptionValue& value) {
+  if (const bool* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const std::string* text = std::get_if<std::string>(&value)) return "\"" + *text + "\"";
+  std::ostringstream out;
+  out << std::get<double>(value);
+  return out.str();
+}
+}  // namespace
+
+const OptionValue* OptionReader::take(std::string_view key) {
+  known_ += (known_.empty() ? "" : ", ") + std::string(key);
+  read_.emplace(key, true);
+  const auto found = options_.find(key);
+  return found == options_.end() ? nullptr : &found->second;
+}
+
+Failure OptionReader::wrong_type(std::string_view key, const OptionValue& found, std::string_view expected) const {
+  return fail(Errc::parse_failed,
+              object_ + "." + std::string(key) + ": " + show(found) + " where " + std::string(expected) + " is expected");
+}
+
+Result<bool> OptionReader::boolean(std::string_view key, bool otherwise) {
+  const OptionValue* value = take(key);
+  if (!value) return otherwise;
+  if (const bool* flag = std::get_if<bool>(value)) return *flag;
+  return wrong_type(key, *value, "true or false");
+}
+
+Result<double> OptionReader::number(std::string_view key, double otherwise, double low, double high) {
+  const OptionValue* value = take(key);
+  if (!value) return otherwise;
+  const double* number = std::get_if<double>(value);
+  if (!number) return wrong_type(key, *value, "a number");
+  if (!std::isfinite(*number) || *number < low || *number > high) {
+    std::ostringstream out;
+    out << object_ << "." << key << ": " << *number << " is outside [" << low << ", " << high << "]";
+    return fail(Errc::out_of_range, out.str());
+  }
+  return *number;
+}
+
+Result<std::string> OptionReader::text(std::string_view key, std::string_view otherwise) {
+  const OptionValue* value = take(key);
+  if (!value) return std::string(otherwise);
+  if (const std::string* text = std::get_if<std::string>(value)) return *text;
+  return wrong_type(key, *value, "a text");
+}
+
+Status OptionReader::finish() const {
+  for (const auto& [key, value] : options_)
+    if (!read_.contains(key))
+      return fail(Errc::unknown_name, object_ + "." + key + ": this layer type has no such option; it has " +
+                                          (known_.empty() ? std::string("none") : known_));
+  return {};
+}
+
+}  // namespace weft::mesh

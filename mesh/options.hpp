@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "core/result.hpp"
+
+namespace weft::mesh {
+
+/// One setting of a layer as the network file or the builder gave it.
+using OptionValue = std::variant<bool, double, std::string>;
+
+/// The settings that a layer type reads for itself (activation, bias, epsilon, ...), by name.
+using Options = std::map<std::string, OptionValue, std::less<>>;
+
+/// Reads a layer's options one by one and then refuses those that nobody read.
+/// @error parse_failed or invalid_argument, naming the layer, the key, what was found and what is expected
+class OptionReader {
+ public:
+  OptionReader(const Options& options, std::string object) : options_(options), object_(std::move(object)) {}
+
+  Result<bool> boolean(std::string_view key, bool otherwise);
+  /// A finite number in [low, high].
+  Result<double> number(std::string_view key, double otherwise, double low, double high);
+  Result<std::string> text(std::string_view key, std::string_view otherwise);
+  /// @error unknown_name when an option was given that this layer type does not have
+  Status finish() const;
+  const std::string& object() const noexcept { return object_; }
+
+ private:
+  const OptionValue* take(std::string_view key);
+  Failure wrong_type(std::string_view key, const OptionValue& found, std::string_view expected) const;
+
+  const Options& options_;
+  std::string object_;
+  std::string known_;
+  std::map<std::string, bool, std::less<>> read_;
+};
+
+}  // namespace weft::mesh

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "mesh/graph.hpp"
+
+#include "kernels/views.hpp"
+
+#include "topology/node_memory.hpp"
+#include "topology/plan.hpp"
+
+namespace weft::mesh {
+
+/// A value that changes once a tick, with the last `depth` of its ticks at hand. Slot t % depth holds what was committed
+/// at tick t. Depth 2 is the double buffer: one slot is read while the other is written, and committing moves no bytes.
+struct Ring {
+  float* base = nullptr;
+  std::size_t slot = 0;    // floats from one tick to the next
+  std::size_t stride = 0;  // floats from one row (session) to the next
+  std::size_t width = 0;
+};
+
+/// The live state of B sessions over one network: outputs, hidden states, and, while learning, the history that targets
+/// and gradients are paired with. Rows are sessions; no row reads another.
+/// @thread a layer's rings are written by the region that owns it
+class State {
+ public:
+  struct Options {
+    std::size_t sessions = 1;
+    std::size_t depth = 2;       // ticks at hand, a power of two; more than 2 only for learning
+    bool keeps_history = false;  // whether inputs, pre-activations and caches of past ticks are kept too
+  };
+  static Result<State> build(const Graph& graph, const std::vector<std::uint32_t>& node_region,
+                             const topology::Plan& plan, topology::NodeMemory& memory, Options options);
+
+  std::size_t sessions() const noexcept { return options_.sessions; }
+  std::size_t depth() const noexcept { return options_.depth; }
+  const Options& options() const noexcept { return options_; }
+
+  /// What a node published at `tick`. [sessions, width]
+  kernels::Rows output(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].output, tick); }
+  /// The combined input that made output(node, tick); data == null when the source is read directly.
+  kernels::Rows input(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].input, tick); }
+  kernels::Rows preactivation(NodeId node, std::uint64_t tick) const noexcept {
+    return at(rings_[node].preactivation, tick);
+  }
+  kernels::Rows cache(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].cache, tick); }
+  kernels::Rows hidden(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].hidden, tick); }
+
+  /// Everything as it was at birth: zero.
+  void reset() noexcept;
+  /// One session's rows to zero, all ticks.
+  void reset_session(std::size_t session) noexcept;
+  /// Floats of one session over all rings and ticks, and its copy out and in: node by node, oldest tick first, so that a
+  /// session may go on in another mesh that stands at another tick.
+  std::size_t session_size() const noexcept;
+  void save_session(std::size_t session, std::uint64_t tick, std::span<float> out) const noexcept;
+  void load_session(std::size_t session, std::uint64_t tick, std::span<const float> in) noexcept;
+  std::uint64_t bytes() const noexcept;
+
+ private:
+  struct Rings {
+    Ring output, input, preactivation, cache, hidden;
+  };
+  kernels::Rows at(const Ring& ring, std::uint64_t tick) const noexcept {
+    return {ring.base ? ring.base + (tick & (options_.depth - 1)) * ring.slot : nullptr, options_.sessions, ring.width,
+            ring.stride};
+  }
+  template <class Visit>
+  void each_row(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept;
+
+  Options options_;
+  std::vector<Rings> rings_;
+  std::vector<topology::NodeBuffer> buffers_;
+};
+
+}  // namespace weft::mesh
