@@ -172,8 +172,9 @@ class TbbExecutor final : public Executor {
   void stay_in_seat(Nanoseconds now) noexcept {
     if (!options_.pin || topology::is_on_core(machine_, seats_[0].core)) return;
     if (now < next_move_) return;
-    next_move_ = now + std::chrono::milliseconds(1);
-    static_cast<void>(topology::ThreadBinding::pin(machine_, seats_[0].core));
+    // A caller that may not go there is not asked again soon.
+    const bool moved = topology::move_to_core(machine_, seats_[0].core);
+    next_move_ = now + (moved ? std::chrono::milliseconds(1) : std::chrono::milliseconds(100));
   }
 
   topology::Machine machine_;

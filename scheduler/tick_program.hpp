@@ -17,7 +17,8 @@ class TickProgram {
  public:
   virtual ~TickProgram() = default;
   virtual std::size_t region_count() const noexcept = 0;
-  /// Regions that read from `region` or that it reads from: symmetric, without itself.
+  /// Regions that read from `region` or that it reads from: symmetric, without itself. The list stays as and where it
+  /// is while a run lasts.
   virtual std::span<const std::uint32_t> neighbours(std::size_t region) const noexcept = 0;
   /// The core (topology::CoreInfo::index) where the region's memory lives; kAnyCore: the executor's choice.
   virtual std::uint32_t home_core(std::size_t region) const noexcept { return kAnyCore; }

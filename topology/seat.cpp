@@ -72,4 +72,17 @@ bool is_on_core(const Machine& machine, std::uint32_t core) noexcept {
   return false;
 }
 
+bool move_to_core(const Machine& machine, std::uint32_t core) noexcept {
+  const MachineInfo& info = machine.info();
+  if (info.synthetic || core >= info.cores.size()) return false;
+  cpu_set_t before, wanted;
+  CPU_ZERO(&wanted);
+  if (sched_getaffinity(0, sizeof before, &before) != 0) return false;
+  for (const std::uint32_t cpu : info.cores[core].usable) {
+    if (cpu < CPU_SETSIZE && CPU_ISSET(cpu, &before)) CPU_SET(cpu, &wanted);
+  }
+  if (CPU_COUNT(&wanted) == 0 || sched_setaffinity(0, sizeof wanted, &wanted) != 0) return false;
+  return sched_setaffinity(0, sizeof before, &before) == 0;
+}
+
 }  // namespace weft::topology

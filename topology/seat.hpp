@@ -40,4 +40,8 @@ class ThreadBinding {
 /// True when the calling thread runs on a hardware thread of `core` now. A few nanoseconds.
 bool is_on_core(const Machine& machine, std::uint32_t core) noexcept;
 
+/// Moves the calling thread to `core` once, its affinity mask unchanged, so that the system may move it on.
+/// False, and nothing done, when its mask does not hold the core or the OS refuses.
+bool move_to_core(const Machine& machine, std::uint32_t core) noexcept;
+
 }  // namespace weft::topology

@@ -4,6 +4,7 @@
 
 #include "scheduler/internal/wait.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -52,8 +53,8 @@ class Workload {
       const double overhead = kAwaitNs + kMeetNs / static_cast<double>(steps);
       now = now > overhead ? (now - overhead) * static_cast<double>(threads) : 0;
     }
-    // Quick to believe in less, slow in more: a preempted run looks long.
-    step_ns_ = step_ns_ < 0 || now < step_ns_ ? now : step_ns_ + (now - step_ns_) / 8;
+    // Believes in less at once, in more by an eighth a run: a run that was preempted looks long.
+    step_ns_ = step_ns_ < 0 ? now : std::min(now, step_ns_ * 1.125 + 1);
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <thread>
 #include <vector>
@@ -186,14 +187,16 @@ TEST(SteppedClock, GrantsWhatWasAllowed) {
   clock->finished(1);  // cut short
   EXPECT_EQ(clock->await(3), 1u);
   clock->finished(1);
+  std::atomic<bool> granted{false};
   std::thread other([&] {
     std::this_thread::sleep_for(2ms);
     clock->step(1);
-    std::this_thread::sleep_for(2ms);
+    while (!granted) std::this_thread::sleep_for(1ms);
     clock->stop();
   });
   EXPECT_EQ(clock->await(3), 1u);
   clock->finished(1);
+  granted = true;
   EXPECT_EQ(clock->await(3), 0u);
   other.join();
   EXPECT_EQ(clock->report().ticks, 6u);

@@ -142,6 +142,26 @@ TEST(ThreadBinding, PinsAndRestores) {
   EXPECT_EQ(own_mask(), before);
 }
 
+TEST(ThreadBinding, MovesAThreadOnlyWhereItMayGo) {
+  const auto machine = Machine::discover();
+  ASSERT_TRUE(machine);
+  const std::set<int> before = own_mask();
+  for (const Seat seat : seats(*machine, 0)) {
+    EXPECT_TRUE(move_to_core(*machine, seat.core));
+    EXPECT_EQ(own_mask(), before);
+  }
+  const auto places = seats(*machine, 0);
+  if (places.size() > 1) {
+    std::thread([&] {
+      auto binding = ThreadBinding::pin(*machine, places[0].core);
+      if (!binding) GTEST_SKIP() << binding.error().text();
+      EXPECT_FALSE(move_to_core(*machine, places[1].core));
+      EXPECT_TRUE(is_on_core(*machine, places[0].core));
+    }).join();
+  }
+  EXPECT_FALSE(move_to_core(*Machine::synthetic("core:2 pu:1"), 0));
+}
+
 TEST(ThreadBinding, RefusesSyntheticAndMaskedCores) {
   EXPECT_EQ(ThreadBinding::pin(*Machine::synthetic("core:2 pu:1"), 0).error().code(), Errc::unsupported);
   EXPECT_EQ(
