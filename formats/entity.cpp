@@ -116,6 +116,8 @@ Status check_unique(const std::vector<Blob>& blobs) {
 }
 
 Result<std::string> encode_header(const json& network, const json& meta, const std::vector<Blob>& blobs) {
+  for (const json* value : {&network, &meta})
+    if (Status status = check_json(*value); !status) return fail(std::move(status).error().within("entity header"));
   json rows = json::array();
   std::size_t offset = 0;
   for (const Blob& blob : blobs) {

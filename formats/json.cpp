@@ -184,8 +184,8 @@ Result<json> parse_json(std::string_view text, std::string_view source_name, con
   return std::move(builder).finish();
 }
 
-Result<std::string> write_json(const json& value, int indent, const JsonLimits& limits) {
-  // dump() recurses and writes NaN as null, so depth and numbers are checked first, without recursion.
+Status check_json(const json& value, const JsonLimits& limits) {
+  // dump() and copying recurse, and dump() writes NaN as null.
   std::vector<std::pair<const json*, std::size_t>> open{{&value, 1}};
   std::size_t values = 0;
   while (!open.empty()) {
@@ -201,6 +201,11 @@ Result<std::string> write_json(const json& value, int indent, const JsonLimits& 
       return fail(Errc::too_large, "JSON: nested deeper than " + std::to_string(limits.max_depth) + " levels");
     for (const json& child : *at) open.emplace_back(&child, depth + 1);
   }
+  return {};
+}
+
+Result<std::string> write_json(const json& value, int indent, const JsonLimits& limits) {
+  WEFT_CHECK(check_json(value, limits));
   try {
     std::string text = value.dump(indent);
     if (text.size() > limits.max_bytes)

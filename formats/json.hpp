@@ -37,6 +37,11 @@ Result<nlohmann::json> parse_json(std::string_view text, std::string_view source
 ///        too_large: a limit passed
 Result<std::string> write_json(const nlohmann::json& value, int indent = -1, const JsonLimits& limits = {});
 
+/// Whether write_json would take a value's depth, number of values and numbers, found without recursion. To be asked
+/// before a value from elsewhere is copied or compared: the library's own walks recurse.
+/// @error as write_json, save for strings
+Status check_json(const nlohmann::json& value, const JsonLimits& limits = {});
+
 class JsonReader;
 
 /// One value and the path that leads to it ("layers[3].dtype"). Each getter checks kind and range; each error names

@@ -62,6 +62,7 @@ bool is_file_name(std::string_view name) noexcept {
 }
 
 Result<std::string> encode_manifest(std::uint64_t tick, const std::vector<NamedBytes>& files, const json& info) {
+  WEFT_CHECK(check_json(info));
   json rows = json::array();
   for (const NamedBytes& file : files)
     rows.push_back({{"name", file.name},

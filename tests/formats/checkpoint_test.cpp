@@ -84,6 +84,9 @@ TEST(CheckpointStore, RefusesNamesThatLeaveTheDirectory) {
     EXPECT_EQ(store->write(1, {{name, {}}}, json()).error().code(), Errc::invalid_argument) << name;
   EXPECT_EQ(store->write(1, {{"a", {}}, {"a", {}}}, json()).error().code(), Errc::invalid_argument);
   EXPECT_EQ(store->write(1, {}, json(std::nan(""))).error().code(), Errc::invalid_argument);
+  json deep = 1;
+  for (int i = 0; i < 100000; ++i) deep = json::array({std::move(deep)});
+  EXPECT_EQ(store->write(1, {}, deep).error().code(), Errc::too_large);
   EXPECT_TRUE(store->ticks().empty());
 }
 
