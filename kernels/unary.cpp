@@ -10,6 +10,10 @@
 #include "kernels/unary-inl.hpp"
 #endif
 
+#include "core/assert.hpp"
+
+#include <string>
+
 WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
@@ -51,7 +55,9 @@ constexpr auto kUnaryBackward = WEFT_DISPATCH(unary_backward);
 void unary(Activation activation, ConstRows x, Rows y) noexcept { kUnary.get()(activation, x, y); }
 
 void unary_backward(Activation activation, ConstRows z, ConstRows y, ConstRows dy, Rows dx) noexcept {
-  kUnaryBackward.get()(activation, needs_preactivation(activation) ? z : y, dy, dx);
+  const ConstRows from = needs_preactivation(activation) ? z : y;
+  WEFT_DCHECK(from.data || from.rows == 0, "the slope of " + std::string(name(activation)) + " lacks its operand");
+  kUnaryBackward.get()(activation, from, dy, dx);
 }
 
 }  // namespace weft::kernels
