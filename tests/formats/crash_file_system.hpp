@@ -21,11 +21,12 @@ namespace weft::formats {
 /// each entry of a directory may or may not be there; a failed sync loses the data for good, whatever later syncs say.
 class CrashFileSystem final : public FileSystem {
  public:
-  enum class Fault { none, fail, crash };
+  enum class Fault { none, fail, crash, corrupt };
 
   CrashFileSystem() : root_(std::make_shared<Node>(true)) {}
 
-  /// From now on the `at`th operation (from 1) fails once, or it and all after it never happen.
+  /// From now on the `at`th operation (from 1) fails once, or it and all after it never happen, or (a write) it stores
+  /// one bit wrong and says nothing.
   void arm(Fault fault, std::size_t at) {
     fault_ = fault;
     fault_at_ = operations_ + at;
@@ -159,6 +160,7 @@ class CrashFileSystem final : public FileSystem {
       Status status = files_.step(path_);
       const std::size_t size = status ? bytes.size() : files_.is_struck_now_ ? bytes.size() / 2 : 0;
       node_->data.insert(node_->data.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+      if (status && files_.is_struck_now_ && size != 0) node_->data.back() ^= std::byte{4};
       return status;
     }
     Status sync() override {
@@ -204,6 +206,7 @@ class CrashFileSystem final : public FileSystem {
     is_struck_now_ = fault_ != Fault::none && operations_ == fault_at_;
     if (is_struck_now_ || (fault_ == Fault::crash && operations_ > fault_at_)) {
       has_struck_ = true;
+      if (fault_ == Fault::corrupt) return {};
       return fail(Errc::storage, path + ": injected fault");
     }
     return {};
