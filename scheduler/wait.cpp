@@ -44,7 +44,7 @@ void ParkingSpot::arm() noexcept {
   fenced_ = heavy_fence();
 }
 
-void ParkingSpot::park() noexcept {
+bool ParkingSpot::park() noexcept {
   const Nanoseconds limit = fenced_ ? kFencedLimit : kUnfencedLimit;
 #if defined(__linux__)
   static_assert(sizeof word_ == 4 && std::atomic<std::uint32_t>::is_always_lock_free);
@@ -54,7 +54,7 @@ void ParkingSpot::park() noexcept {
   const Nanoseconds end = now() + limit;
   while (is_armed() && now() < end) std::this_thread::sleep_for(std::chrono::microseconds(50));
 #endif
-  disarm();
+  return word_.exchange(0, std::memory_order_relaxed) == 0;
 }
 
 void ParkingSpot::unpark() noexcept {

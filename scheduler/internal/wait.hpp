@@ -41,8 +41,8 @@ class ParkingSpot {
   void arm() noexcept;
   void disarm() noexcept { word_.store(0, std::memory_order_relaxed); }
   bool is_armed() const noexcept { return word_.load(std::memory_order_relaxed) != 0; }
-  /// Sleeps until unparked, at most some milliseconds.
-  void park() noexcept;
+  /// Sleeps until unparked, at most some milliseconds; false when that time ran out.
+  bool park() noexcept;
   void unpark() noexcept;
 
  private:

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "checked_program.hpp"
+#include <array>
 #include <mutex>
 #include <thread>
 
@@ -24,6 +25,7 @@ std::uint64_t expected_digest(std::size_t regions, std::uint64_t seed, std::uint
 // A pool of plain threads that answers requests as late as it likes, or never.
 struct Pool {
   std::function<std::chrono::microseconds(std::size_t request)> delay;  // negative: never
+  std::function<void()> gate;                                           // what threads wait for before they arrive
   Crew* crew = nullptr;
   std::mutex guard;
   std::vector<std::thread> threads;
@@ -35,6 +37,7 @@ struct Pool {
     if (wait < 0us) return true;  // promised, never kept
     threads.emplace_back([this, member, wait] {
       std::this_thread::sleep_for(wait);
+      if (gate) gate();
       if (crew->arrive(member)) crew->serve(member);
     });
     return true;
@@ -81,17 +84,26 @@ TEST(Crew, WorksEveryRegionWhenRequestsAreRefused) {
 }
 
 TEST(Crew, HandsRegionsBackToMembersThatComeLate) {
-  Rig rig(4, [](std::size_t request) { return std::chrono::microseconds(300 * (1 + request)); });
+  Rig rig(4, [](std::size_t) { return 0us; });
+  std::atomic<int> begun{0};
+  rig.pool.gate = [&] {
+    while (begun < 4) std::this_thread::sleep_for(100us);
+  };
   CheckedProgram program(4, 7);
-  std::atomic<int> elsewhere{0};
+  // Where each region was worked in the first and in the last steps.
+  std::array<std::atomic<int>, 4> early{}, late{};
   const auto caller = std::this_thread::get_id();
-  program.work = [&](std::size_t, std::uint64_t) {
-    std::this_thread::sleep_for(20us);
-    elsewhere += std::this_thread::get_id() != caller;
+  program.work = [&](std::size_t r, std::uint64_t step) {
+    std::this_thread::sleep_for(50us);
+    if (step == 0) early[r] += std::this_thread::get_id() == caller, ++begun;
+    if (step == 999) late[r] += std::this_thread::get_id() == caller;
   };
   std::uint64_t done = 0;
   ASSERT_TRUE(rig.crew.run(program, 1000, done));
-  EXPECT_GT(elsewhere, 1000);  // three of four regions moved over after some steps
+  for (std::size_t r = 0; r < 4; ++r) {
+    EXPECT_EQ(early[r], 1) << r;  // nobody else was there yet
+    EXPECT_EQ(late[r], r == 0) << r;
+  }
   EXPECT_EQ(program.broken, 0);
   EXPECT_EQ(program.digest(), expected_digest(4, 7, 1000));
 }
