@@ -2,19 +2,28 @@
 
 #include "mesh/graph.hpp"
 
+#include "core/shape.hpp"
+
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <numeric>
 #include <set>
 
-#include "core/shape.hpp"
-
 namespace weft::mesh {
 namespace {
 
 /// Widest layer or port: 2^24 values, so that an index of a [rows, width] block cannot overflow.
 constexpr std::size_t kMaxWidth = std::size_t{1} << 24;
+
+/// Longest name of a network, port or output: what read_network takes, so that what was built can be saved and read.
+constexpr std::size_t kMaxName = 256;
+
+Status check_name(std::string_view object, const std::string& name) {
+  if (name.size() <= kMaxName) return {};
+  return fail(Errc::too_large, std::string(object) + ": a name of " + std::to_string(name.size()) +
+                                   " characters, at most " + std::to_string(kMaxName) + " are read back");
+}
 
 std::string layer_object(std::size_t position, Coord at) {
   return "layers[" + std::to_string(position) + "] " + to_string(at);
@@ -28,6 +37,7 @@ Result<Graph> Graph::build(const NetworkSpec& spec) {
   // Ports have no place in the grid; by name they have one order, whatever order the description had.
   std::stable_sort(graph.spec_.inputs.begin(), graph.spec_.inputs.end(),
                    [](const PortSpec& a, const PortSpec& b) { return a.name < b.name; });
+  WEFT_CHECK(check_name("name", spec.name));
   WEFT_CHECK(spec.grid.check());
   WEFT_CHECK(graph.add_layers());
   WEFT_CHECK(graph.add_links());
@@ -43,6 +53,7 @@ Status Graph::add_layers() {
   for (const PortSpec& port : spec_.inputs) {
     const std::string object = "inputs." + port.name;
     if (port.name.empty()) return fail(Errc::parse_failed, "inputs: a port needs a name");
+    WEFT_CHECK(check_name("inputs", port.name));
     if (!names.insert(port.name).second) return fail(Errc::duplicate_name, object + ": this port stands twice");
     if (port.width == 0 || port.width > kMaxWidth)
       return fail(Errc::out_of_range, object + ": width " + std::to_string(port.width) + " is outside [1, 16777216]");
@@ -83,6 +94,24 @@ Status Graph::add_layers() {
     nodes_.push_back(std::move(node));
     layer_position_.push_back(i);
   }
+  return check_policies();
+}
+
+Status Graph::check_policies() const {
+  NodeId speaker = 0;  // the layer that stated its cell's policy
+  bool has_spoken = false;
+  for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) {
+    if (id > port_count() && nodes_[id].cell != nodes_[id - 1].cell) has_spoken = false;
+    const auto& policy = spec_.layers[layer_position_[id]].policy;
+    if (!policy) continue;
+    const auto& other = spec_.layers[layer_position_[speaker]].policy;
+    if (has_spoken && *policy != *other)
+      return fail(Errc::duplicate_name, nodes_[id].object + ".policy: '" + std::string(actors::name(*policy)) +
+                                            "', where " + nodes_[speaker].object + " says '" +
+                                            std::string(actors::name(*other)) + "'; a cell has one policy");
+    speaker = id;
+    has_spoken = true;
+  }
   return {};
 }
 
@@ -92,7 +121,8 @@ Result<std::vector<NodeId>> Graph::resolve_sources(std::size_t position, NodeId 
   if (layer.from.empty() && layer.neighbours == Neighbourhood::none) {
     if (self > port_count()) return std::vector<NodeId>{self - 1};
     if (port_count() == 1) return std::vector<NodeId>{0};
-    return fail(Errc::parse_failed, nodes_[self].object + ".from: the first layer must name its sources, since there are " +
+    return fail(Errc::parse_failed, nodes_[self].object +
+                                        ".from: the first layer must name its sources, since there are " +
                                         std::to_string(port_count()) + " inputs");
   }
   for (std::size_t i = 0; i < layer.from.size(); ++i) {
@@ -113,7 +143,8 @@ Result<std::vector<NodeId>> Graph::resolve_sources(std::size_t position, NodeId 
   }
   add_neighbours(layer, sources);
   if (sources.empty())
-    return fail(Errc::shape_mismatch, nodes_[self].object + ".neighbours: no layer stands in any neighbouring cell at level " +
+    return fail(Errc::shape_mismatch, nodes_[self].object +
+                                          ".neighbours: no layer stands in any neighbouring cell at level " +
                                           std::to_string(layer.at.l));
   return sources;
 }
@@ -177,41 +208,50 @@ Result<std::size_t> Graph::combined_width(NodeId id) const {
   return total;
 }
 
+Status Graph::make_node_layer(NodeId id) {
+  Node& node = nodes_[id];
+  WEFT_TRY(node.in, combined_width(id));
+  const LayerSpec& spec = spec_.layers[layer_position_[id]];
+  WEFT_TRY(auto layer, make_layer(spec, node.in, node.object));
+  if (layer->out() == 0 || layer->out() > kMaxWidth)
+    return fail(Errc::shape_mismatch, node.object + ": " + spec.type + " made a layer of width " +
+                                          std::to_string(layer->out()) + ", outside [1, 16777216]");
+  for (const ParameterSpec& parameter : layer->parameters()) {
+    if (!parameter.is_matrix()) continue;
+    if (auto size = volume({parameter.out, parameter.in}); !size)
+      return fail(std::move(size).error().within(node.object + " '" + parameter.name + "'"));
+  }
+  node.width = layer->out();
+  node.layer = std::move(layer);
+  return {};
+}
+
 Status Graph::infer_shapes() {
-  // Widths may depend on widths (out left away) round a loop, so resolve until nothing moves: a layer that states its
-  // width is known at once, one that does not waits for its sources.
+  // Widths may depend on widths (out left away) round a loop: a layer that states its width is known at once, one that
+  // does not waits for its sources.
   for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) {
     const LayerSpec& layer = spec_.layers[layer_position_[id]];
     if (layer.out > kMaxWidth)
       return fail(Errc::too_large, nodes_[id].object + ".out: " + std::to_string(layer.out) + " is above 16777216");
     nodes_[id].width = layer.out;
   }
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (NodeId id : order_) {
-      Node& node = nodes_[id];
-      if (node.is_port()) continue;
-      if (node.layer) continue;
-      const bool is_known = std::all_of(node.sources.begin(), node.sources.end(),
-                                        [&](std::uint32_t e) { return nodes_[edges_[e].from].width != 0; });
-      if (!is_known) continue;
-      WEFT_TRY(node.in, combined_width(id));
-      const LayerSpec& spec = spec_.layers[layer_position_[id]];
-      WEFT_TRY(auto layer, make_layer(spec, node.in, node.object));
-      node.width = layer->out();
-      for (const ParameterSpec& parameter : layer->parameters()) {
-        if (!parameter.is_matrix()) continue;
-        if (auto size = volume({parameter.out, parameter.in}); !size)
-          return fail(std::move(size).error().within(node.object + " '" + parameter.name + "'"));
-      }
-      node.layer = std::move(layer);
-      moved = true;
-    }
+  std::vector<std::uint32_t> unknown(nodes_.size(), 0);  // sources whose width is not known yet
+  for (const Edge& edge : edges_) unknown[edge.to] += nodes_[edge.from].width == 0;
+  std::deque<NodeId> ready;
+  for (NodeId id : order_)
+    if (!nodes_[id].is_port() && unknown[id] == 0) ready.push_back(id);
+  for (; !ready.empty(); ready.pop_front()) {
+    const NodeId id = ready.front();
+    const bool is_news = nodes_[id].width == 0;
+    WEFT_CHECK(make_node_layer(id));
+    if (!is_news) continue;
+    for (std::uint32_t e : nodes_[id].readers)
+      if (--unknown[edges_[e].to] == 0) ready.push_back(edges_[e].to);
   }
   for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id)
     if (!nodes_[id].layer)
-      return fail(Errc::shape_mismatch, nodes_[id].object +
-                                            ".out: its width depends on itself round a feedback loop; state 'out'");
+      return fail(Errc::shape_mismatch,
+                  nodes_[id].object + ".out: its width depends on itself round a feedback loop; state 'out'");
   for (Edge& edge : edges_) edge.width = nodes_[edge.from].width;
   for (const Node& node : nodes_) {
     if (node.combine != Combine::concat) continue;
@@ -228,6 +268,8 @@ Status Graph::add_outputs() {
   std::set<std::string_view> names;
   for (const OutputSpec& output : spec_.outputs) {
     const std::string object = "outputs." + output.name;
+    if (output.name.empty()) return fail(Errc::parse_failed, "outputs: an output needs a name");
+    WEFT_CHECK(check_name("outputs", output.name));
     if (!names.insert(output.name).second) return fail(Errc::duplicate_name, object + ": this output stands twice");
     if (!spec_.grid.contains(output.at))
       return fail(Errc::out_of_range, object + ": " + to_string(output.at) + " is outside the grid " +
@@ -262,8 +304,10 @@ void Graph::find_components() {
       }
       if (next_edge[v] < nodes_[v].readers.size()) {
         const NodeId w = edges_[nodes_[v].readers[next_edge[v]++]].to;
-        if (index[w] == kUnseen) path.push_back(w);
-        else if (on_stack[w]) low[v] = std::min(low[v], index[w]);
+        if (index[w] == kUnseen)
+          path.push_back(w);
+        else if (on_stack[w])
+          low[v] = std::min(low[v], index[w]);
         if (w == v) in_loop_[v] = true;
         continue;
       }
@@ -281,8 +325,7 @@ void Graph::find_components() {
       ++components;
     }
   }
-  for (Edge& edge : edges_)
-    edge.is_feedback = component_[edge.from] == component_[edge.to] && edge.from >= edge.to;
+  for (Edge& edge : edges_) edge.is_feedback = component_[edge.from] == component_[edge.to] && edge.from >= edge.to;
 }
 
 void Graph::find_order() {
@@ -315,9 +358,8 @@ std::optional<NodeId> Graph::find_port(std::string_view name) const noexcept {
 
 std::optional<NodeId> Graph::find_layer(Coord at) const noexcept {
   const auto first = nodes_.begin() + static_cast<std::ptrdiff_t>(port_count());
-  const auto found = std::lower_bound(first, nodes_.end(), spec_.grid.index(at), [&](const Node& node, std::size_t i) {
-    return spec_.grid.index(node.at) < i;
-  });
+  const auto found = std::lower_bound(first, nodes_.end(), spec_.grid.index(at),
+                                      [&](const Node& node, std::size_t i) { return spec_.grid.index(node.at) < i; });
   if (found == nodes_.end() || found->at != at) return std::nullopt;
   return static_cast<NodeId>(found - nodes_.begin());
 }

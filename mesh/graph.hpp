@@ -2,6 +2,9 @@
 
 #pragma once
 
+#include "mesh/layer.hpp"
+#include "mesh/network.hpp"
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -9,12 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "mesh/layer.hpp"
-#include "mesh/network.hpp"
-
 namespace weft::mesh {
 
-/// Index of a node: input ports first, in the order of the network file, then layers in grid index order.
+/// Index of a node: input ports first, sorted by name, then layers in grid index order.
 using NodeId = std::uint32_t;
 
 /// One link: `to` reads `from` at values [offset, offset + width) of its combined input.
@@ -34,9 +34,9 @@ struct Node {
   std::size_t in = 0, width = 0;
   Combine combine = Combine::concat;
   Dtype dtype = Dtype::float32;
-  std::shared_ptr<const Layer> layer;   // null for a port
-  std::vector<std::uint32_t> sources;   // edges in, in source order
-  std::vector<std::uint32_t> readers;   // edges out, by (reader, position)
+  std::shared_ptr<const Layer> layer;  // null for a port
+  std::vector<std::uint32_t> sources;  // edges in, in source order
+  std::vector<std::uint32_t> readers;  // edges out, by (reader, position)
   bool is_port() const noexcept { return !port.empty(); }
   /// True when the input is one source as it stands, so that no copy is needed.
   bool reads_directly() const noexcept { return sources.size() == 1; }
@@ -69,7 +69,8 @@ class Graph {
   /// Nodes of each feedback loop (strongly connected part that is a loop).
   std::vector<std::vector<NodeId>> loops() const;
 
-  /// Ticks from a value at `port` to its first effect on `output`: links on the shortest path; nothing when unreachable.
+  /// Ticks from a value at `port` to its first effect on `output`: links on the shortest path; nothing when
+  /// unreachable.
   std::optional<std::uint32_t> latency(NodeId port, NodeId output) const;
   /// Ticks after which an output no longer changes while the inputs are held, feedback left aside: the longest path.
   std::uint32_t settle_ticks() const noexcept { return settle_ticks_; }
@@ -80,6 +81,8 @@ class Graph {
   Status add_outputs();
   Result<std::vector<NodeId>> resolve_sources(std::size_t layer_position, NodeId self) const;
   void add_neighbours(const LayerSpec& layer, std::vector<NodeId>& sources) const;
+  Status check_policies() const;
+  Status make_node_layer(NodeId node);
   Status infer_shapes();
   Result<std::size_t> combined_width(NodeId node) const;
   void find_components();

@@ -57,6 +57,15 @@ Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, std::size_t in,
   OptionReader options(spec.options, object);
   WEFT_TRY(auto layer, factory(in, spec.out, options));
   WEFT_CHECK(options.finish());
+  // Types of the user's own are not believed: what reads the layer was told these widths.
+  if (!layer) return fail(Errc::invalid_argument, object + ": the factory of '" + spec.type + "' made no layer");
+  const auto differs = [&](std::string_view what, std::size_t got, std::size_t wanted) {
+    return fail(Errc::shape_mismatch, object + ": the factory of '" + spec.type + "' made a layer whose " +
+                                          std::string(what) + " is " + std::to_string(got) + ", not " +
+                                          std::to_string(wanted));
+  };
+  if (layer->in() != in) return differs("input", layer->in(), in);
+  if (spec.out != 0 && layer->out() != spec.out) return differs("output", layer->out(), spec.out);
   return layer;
 }
 

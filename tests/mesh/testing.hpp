@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/mesh.hpp"
+
+#include "core/philox.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+/// What the tests of the mesh share.
+namespace weft::mesh::testing_support {
+
+/// The value, or the end of the program with the error's text.
+template <class T>
+T must(Result<T> result) {
+  WEFT_ASSERT(result.has_value(), result.error().text());
+  return *std::move(result);
+}
+inline void must(const Status& status) { WEFT_ASSERT(status.has_value(), status.error().text()); }
+
+/// That `result` failed with `code`, in a text that holds every fragment.
+template <class T>
+void expect_error(const Result<T>& result, Errc code, std::initializer_list<std::string_view> fragments) {
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code(), code) << name(result.error().code()) << ": " << result.error().text();
+  for (const std::string_view fragment : fragments)
+    EXPECT_NE(result.error().text().find(fragment), std::string::npos)
+        << "'" << fragment << "' is missing in: " << result.error().text();
+}
+
+inline std::vector<float> noise(std::size_t n, std::uint64_t seed, float scale = 1.0f) {
+  RandomStream random(seed, 0, RandomPurpose::test);
+  std::vector<float> values(n);
+  for (float& value : values) value = random.next_normal() * scale;
+  return values;
+}
+
+inline std::vector<std::uint32_t> bits(std::span<const float> values) {
+  std::vector<std::uint32_t> out;
+  for (const float value : values) out.push_back(std::bit_cast<std::uint32_t>(value));
+  return out;
+}
+
+inline std::vector<float> output_of(const Mesh& mesh, Coord at, std::size_t session = 0) {
+  const auto values = must(mesh.output(at, session));
+  return {values.begin(), values.end()};
+}
+
+/// Posts an order and returns it, to be looked at when done.
+inline ControlMessage post(Mesh& mesh, Coord cell, ControlKind kind, std::uint64_t not_before = 0,
+                           std::uint64_t number = 0) {
+  auto control = std::make_shared<Control>();
+  control->kind = kind;
+  control->not_before = not_before;
+  control->number = number;
+  return must(mesh.post(cell, std::move(control)));
+}
+
+/// One of everything: several levels a cell, norms, a skip, hidden state, every combine mode, two loops, empty places.
+inline NetworkBuilder mixed_network(std::uint64_t seed = 7) {
+  using kernels::Activation;
+  return NetworkBuilder("mixed", GridShape{2, 2, 2, 2})
+      .input("a", 7)
+      .input("b", 5)
+      .dense({0, 0, 0, 0}, 19, Activation::silu)
+      .from({"a", "b", Coord{1, 1, 1, 0}})
+      .layer({0, 0, 0, 1}, "layer_norm")
+      .dense({0, 0, 1, 0}, 19, Activation::gelu)
+      .layer({0, 0, 1, 1}, "residual")
+      .from({Coord{0, 0, 1, 0}, Coord{0, 0, 0, 1}})
+      .layer({0, 1, 0, 0}, "leaky_integrator")
+      .dense({0, 1, 1, 0}, 19, Activation::tanh)
+      .from({Coord{0, 1, 0, 0}, Coord{0, 0, 0, 0}}, Combine::max)
+      .layer({1, 0, 0, 0}, "rms_norm")
+      .from({Coord{0, 1, 1, 0}, Coord{0, 1, 0, 0}}, Combine::avg)
+      .dense({1, 0, 1, 0}, 19, Activation::sigmoid)
+      .from({Coord{1, 0, 0, 0}, Coord{0, 1, 1, 0}}, Combine::gate)
+      .dense({1, 1, 0, 0}, 4)
+      .dense({1, 1, 1, 0}, 3, Activation::tanh)
+      .from({Coord{1, 0, 1, 0}, Coord{1, 1, 1, 0}})
+      .output("left", {1, 1, 0, 0})
+      .output("right", {1, 1, 1, 0})
+      .seed(seed);
+}
+
+/// What tells a `fragile` layer to fail: the first value of a row.
+inline constexpr float kThrow = 101.0f, kNan = 102.0f, kInfinite = 103.0f, kBadHidden = 104.0f;
+
+/// y = x, or with memory h = h/2 + x, y = h; fails on a row whose first value is a trigger. A function of its input
+/// alone, as layers are.
+class Fragile final : public Layer {
+ public:
+  Fragile(std::size_t width, bool remembers) : Layer(width, width), remembers_(remembers) {
+    parameters_.push_back({"scale", 1, 0, false, [](RandomStream&, std::span<float> v) { v[0] = 1.0f; }});
+  }
+  std::size_t state_size() const noexcept override { return remembers_ ? in() : 0; }
+  const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
+
+  void forward(kernels::OpStream&, const ForwardArgs& args) const override {
+    for (std::size_t b = 0; b < args.x.rows; ++b) {
+      const float trigger = args.x.row(b)[0];
+      for (std::size_t j = 0; j < in(); ++j) {
+        float y = args.weights[0][0] * args.x.row(b)[j];
+        if (remembers_) args.next_state.row(b)[j] = y = 0.5f * args.state.row(b)[j] + y;
+        if (trigger == kNan) y = std::numeric_limits<float>::quiet_NaN();
+        if (trigger == kInfinite) y = std::numeric_limits<float>::infinity();
+        if (trigger == kBadHidden) args.next_state.row(b)[j] = std::numeric_limits<float>::infinity();
+        args.y.row(b)[j] = y;
+      }
+      if (trigger == kThrow) throw std::runtime_error("the fuse blew");
+    }
+  }
+  void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
+    if (args.dx.data) stream.copy(args.dy, args.dx);
+  }
+
+ private:
+  bool remembers_;
+  std::vector<ParameterSpec> parameters_;
+};
+
+/// Adds the type "fragile" once a process.
+inline void register_fragile() {
+  static const Status done = register_layer(
+      "fragile", [](std::size_t in, std::size_t, OptionReader& options) -> Result<std::unique_ptr<Layer>> {
+        WEFT_TRY(const bool remembers, options.boolean("memory", false));
+        return std::unique_ptr<Layer>(new Fragile(in, remembers));
+      });
+  must(done);
+}
+
+}  // namespace weft::mesh::testing_support
