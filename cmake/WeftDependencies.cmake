@@ -3,6 +3,11 @@
 # Installed beside weftConfig.cmake, so a consumer finds the same ones.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
+if(WEFT_TBB_TSAN)
+  # ThreadSanitizer needs an instrumented oneTBB (the packaged one looks like a race everywhere); built once.
+  execute_process(COMMAND ${PROJECT_SOURCE_DIR}/tools/build_tbb_tsan.sh ${WEFT_TBB_TSAN} COMMAND_ERROR_IS_FATAL ANY)
+  list(PREPEND CMAKE_PREFIX_PATH ${WEFT_TBB_TSAN})
+endif()
 find_package(TBB REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
@@ -47,10 +52,12 @@ function(weft_link_dependency target dependency)
 endfunction()
 
 # OpenBLAS and oneDNN are rivals to measure against, never needed to run.
-find_library(WEFT_OPENBLAS_LIBRARY openblas)
-find_path(WEFT_CBLAS_INCLUDE cblas.h PATH_SUFFIXES x86_64-linux-gnu openblas)
-find_library(WEFT_DNNL_LIBRARY dnnl)
-find_path(WEFT_DNNL_INCLUDE dnnl.h)
+if(WEFT_BENCH)
+  find_library(WEFT_OPENBLAS_LIBRARY openblas)
+  find_path(WEFT_CBLAS_INCLUDE cblas.h PATH_SUFFIXES x86_64-linux-gnu openblas)
+  find_library(WEFT_DNNL_LIBRARY dnnl)
+  find_path(WEFT_DNNL_INCLUDE dnnl.h)
+endif()
 function(weft_link_bench_peers target)
   if(NOT WEFT_BENCH OR NOT TARGET weft_kernels)
     return()

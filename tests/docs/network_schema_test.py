@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""docs/formats/network.schema.json against the examples, against networks that are wrong, and against the readers.
+
+The last part reads the sources: every key that a reader asks for must be a key of the schema's object and the other way
+round, and the schema's lists of names must be the lists of the code. Needs python3-jsonschema.
+"""
+import copy
+import json
+import pathlib
+import re
+import sys
+import unittest
+
+try:
+    import jsonschema
+except ImportError:
+    print("python3-jsonschema is missing (tools/setup.sh installs it)")
+    sys.exit(77)
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCHEMA = json.loads((ROOT / "docs/formats/network.schema.json").read_text())
+DEFS = SCHEMA["$defs"]
+GOOD = {
+    "weft": 1, "name": "all", "seed": 7, "grid": {"z": 1, "y": 1, "x": 3, "layers": 2}, "inputs": {"in": [4]},
+    "layers": [
+        {"at": [0, 0, 0, 0], "type": "dense", "out": 8, "from": ["in", [0, 0, 2, 1]], "activation": "tanh", "bias": False},
+        {"at": [0, 0, 0, 1], "type": "leaky_integrator", "rate": 0.25, "policy": "hold"},
+        {"at": [0, 0, 1, 0], "type": "softmax", "temperature": 2, "neighbours": "moore", "combine": "avg"},
+        {"at": [0, 0, 2, 1], "type": "their_own", "sharpness": 3, "is_on": True, "mode": "x", "dtype": "int8"}],
+    "outputs": {"y": [0, 0, 1, 0]},
+    "supervision": {"policy": "restart", "max_restarts": 2, "window": 100, "escalation": "isolate"},
+    "learning": {"rule": "dfa", "schedule": "pipelined", "optimizer": {"type": "adamw", "lr": 0.01}},
+    "stream": {"csv": "x.csv", "shift": {"kind": "pixels", "at": 0.25}},
+}
+
+
+def function_body(path, head):
+    text = (ROOT / path).read_text()
+    start = text.index("{\n", text.index(head))
+    return text[start:text.index("\n}\n", start)]
+
+
+def asked_keys(body, reader=r"reader"):
+    return set(re.findall(reader + r"\.\w+\(\"(\w+)\"", body))
+
+
+def listed(path, name):
+    return re.findall(r"\"(\w+)\"", re.search(name + r"\s*[={]([^;]*);", (ROOT / path).read_text()).group(1))
+
+
+def rows(path):
+    return re.findall(r"^WEFT_\w+\((\w+),", (ROOT / path).read_text(), re.MULTILINE)
+
+
+class NetworkSchema(unittest.TestCase):
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+
+    def assert_valid(self, network):
+        errors = [f"{list(e.absolute_path)}: {e.message}" for e in self.validator.iter_errors(network)]
+        self.assertEqual(errors, [])
+
+    def test_is_a_schema(self):
+        jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+    def test_takes_every_example(self):
+        examples = sorted((ROOT / "examples").glob("*.json"))
+        self.assertTrue(examples)
+        for path in examples:
+            with self.subTest(path.name):
+                self.assert_valid(json.loads(path.read_text()))
+
+    def test_takes_a_network_that_uses_everything(self):
+        self.assert_valid(GOOD)
+
+    def test_refuses_what_the_reader_refuses(self):
+        faults = {
+            "no version": lambda n: n.pop("weft"),
+            "another version": lambda n: n.update(weft=2),
+            "no grid": lambda n: n.pop("grid"),
+            "an empty axis": lambda n: n["grid"].update(z=0),
+            "an unknown key": lambda n: n.update(layer=[]),
+            "an unknown key of a grid": lambda n: n["grid"].update(w=1),
+            "no layers": lambda n: n.update(layers=[]),
+            "a place of three numbers": lambda n: n["layers"][0].update(at=[0, 0, 0]),
+            "a negative place": lambda n: n["layers"][0].update(at=[0, 0, 0, -1]),
+            "a width of zero": lambda n: n["layers"][0].update(out=0),
+            "an input of no width": lambda n: n["inputs"].update(more=[]),
+            "an option of another type": lambda n: n["layers"][0].update(rate=0.5),
+            "an option out of range": lambda n: n["layers"][1].update(rate=2),
+            "an option that is a list": lambda n: n["layers"][3].update(mode=["x"]),
+            "an unknown activation": lambda n: n["layers"][0].update(activation="tahn"),
+            "an unknown dtype": lambda n: n["layers"][0].update(dtype="float31"),
+            "an empty port name": lambda n: n["layers"][0].update({"from": [""]}),
+            "no sources in a list": lambda n: n["layers"][0].update({"from": []}),
+            "an escalation to restart": lambda n: n["supervision"].update(escalation="restart"),
+            "an unknown rule": lambda n: n["learning"].update(rule="magic"),
+            "a momentum above one": lambda n: n["learning"]["optimizer"].update(momentum=1.5),
+            "a stream from nowhere": lambda n: n["stream"].pop("csv"),
+            "a shift without its kind": lambda n: n["stream"]["shift"].pop("kind"),
+            "no pass": lambda n: n["stream"].update(passes=0),
+        }
+        for name, plant in faults.items():
+            with self.subTest(name):
+                network = copy.deepcopy(GOOD)
+                plant(network)
+                self.assertFalse(self.validator.is_valid(network))
+
+    def test_has_the_keys_that_the_readers_ask_for(self):
+        network, learning, stream = "mesh/network_json.cpp", "learning/options.cpp", "learning/stream.cpp"
+        layer_keys = asked_keys(function_body(network, "Result<LayerSpec> read_layer("))
+        stream_body = function_body(stream, "Result<StreamOptions> read_stream(")
+        learning_body = function_body(learning, "Result<LearningOptions> read_learning(")
+        root_body = function_body(network, "Result<NetworkSpec> read_network(")
+        sections = set(re.findall(r"section\(reader, \"(\w+)\"", root_body))
+        for schema, keys in [
+            (SCHEMA, asked_keys(root_body) | sections),
+            (SCHEMA["properties"]["grid"], asked_keys(function_body(network, "Result<GridShape> read_grid("), "grid")),
+            (DEFS["layer_base"], layer_keys),
+            (DEFS["supervision"], asked_keys(function_body(network, "SupervisionRule> read_supervision("))),
+            (DEFS["learning"], asked_keys(learning_body)),
+            (DEFS["optimizer"], asked_keys(function_body(learning, "Result<OptimizerOptions> read_optimizer("))),
+            (DEFS["stream"], asked_keys(stream_body)),
+            (DEFS["stream"]["properties"]["shift"], asked_keys(stream_body, "inner")),
+        ]:
+            self.assertTrue(keys)
+            self.assertEqual(set(schema["properties"]), keys)
+        self.assertEqual(set(listed(network, "kOwn")), layer_keys)
+
+    def test_has_the_options_that_the_layers_read(self):
+        for layer in rows("mesh/layers.def"):
+            with self.subTest(layer):
+                source = ROOT / f"mesh/layers/{layer}.cpp"
+                if not source.exists():
+                    source = source.with_suffix(".hpp")
+                body = source.read_text().partition(f"make_{layer}(")[2]
+                keys = asked_keys(body, "options") | ({"activation"} if "read_activation(" in body else set())
+                properties = set(DEFS[f"layer_{layer}"]["properties"])
+                self.assertLessEqual(set(DEFS["layer_base"]["properties"]), properties)
+                self.assertEqual(properties - set(DEFS["layer_base"]["properties"]), keys)
+
+    def test_has_the_names_of_the_code(self):
+        network, learning = "mesh/network_json.cpp", "learning/options.cpp"
+        layer, optimizer = DEFS["layer_base"]["properties"], DEFS["optimizer"]["properties"]
+        for schema, names in [
+            (layer["combine"], listed(network, "kCombines")),
+            (DEFS["policy"], listed(network, "kPolicies")),
+            (DEFS["activation"], rows("kernels/activations.def")),
+            (DEFS["dtype"], rows("core/dtypes.def")),
+            (DEFS["learning"]["properties"]["rule"], listed(learning, "kRules")),
+            (DEFS["learning"]["properties"]["schedule"], listed(learning, "kSchedules")),
+            (DEFS["learning"]["properties"]["loss"], listed(learning, "kLosses")),
+            (optimizer["type"], listed(learning, "kOptimizers")),
+            (DEFS["stream"]["properties"]["shift"]["properties"]["kind"], listed("learning/stream.cpp", "kShifts")),
+            (DEFS["layer_dense"]["properties"]["init"],
+             re.findall(r"kind == \"(\w+)\"", (ROOT / "mesh/layers/init.cpp").read_text())),
+        ]:
+            self.assertEqual(sorted(schema["enum"]), sorted(names))
+        layers = rows("mesh/layers.def")
+        self.assertEqual(DEFS["layer_registered"]["properties"]["type"]["not"]["enum"], layers)
+        self.assertEqual(DEFS["layer"]["oneOf"], [{"$ref": f"#/$defs/layer_{name}"} for name in (*layers, "registered")])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks what the tree may include and that each folder introduces itself. Run by ctest as tools.layers.
+
+  tools/check_layers.py [ROOT]
+
+1. Folders include only what their row of tools/layers.txt names; a row names earlier rows only, so no circle can form.
+2. Nobody includes a foreign internal/, and a public header includes no internal/ at all (it is never installed).
+3. Vendor headers stay in their home: tbb in scheduler, hwloc in topology, vulkan in gpu, SIMD headers in kernels.
+4. Public headers include std and Weft only (and nlohmann/json_fwd.hpp in formats). Texts "re-included once per ISA" are
+   no public headers.
+5. Each folder has a README.md of at most 15 lines; each library folder a fwd.hpp.
+"""
+import pathlib
+import re
+import sys
+
+HOMES = {"tbb": "scheduler", "oneapi": "scheduler", "hwloc": "topology", "vulkan": "gpu", "volk": "gpu",
+         "hwy": "kernels", "immintrin": "kernels", "x86intrin": "kernels", "arm_neon": "kernels"}
+INCLUDE = re.compile(r'^[ \t]*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+ALL = ("*.hpp", "*.cpp", "*.h", "*.def")
+
+
+def read_rows(path, errors):
+    rows = {}
+    for line in path.read_text().splitlines():
+        if line and not line.startswith("#"):
+            folder, _, allowed = line.partition(":")
+            errors += [f"{path}: '{folder}' names '{a}', which is no earlier row" for a in allowed.split() if a not in rows]
+            rows[folder] = set(allowed.split()) | {folder}
+    return rows
+
+
+def check_file(path, name, rows, errors):
+    parts = name.split("/")
+    folder, mirrors = parts[0], parts[1] if parts[0] in ("tests", "bench") else parts[0]
+    text = path.read_text()
+    is_isa_text = "re-included once per ISA" in "\n".join(text.splitlines()[:6])
+    is_public = (folder in rows and folder != "cli" and path.suffix in (".hpp", ".h") and "internal" not in parts
+                 and not is_isa_text)
+    for match in INCLUDE.finditer(text):
+        ours, theirs = match.groups()
+        where = f"{name}:{text.count(chr(10), 0, match.start()) + 1}: "
+        target = (ours or theirs).split("/")
+        vendor = HOMES.get(target[0].split(".")[0])
+        if vendor and mirrors != vendor:
+            errors.append(f"{where}<{ours or theirs}> belongs to {vendor}/ alone")
+        if ours and folder in rows and target[0] not in rows[folder]:
+            errors.append(f"{where}{folder}/ may not include {target[0]}/ (tools/layers.txt)")
+        if ours and "internal" in target and (is_public or target[0] != mirrors and mirrors != "fuzz"):
+            errors.append(f"{where}\"{ours}\" is internal to the .cpp files of {target[0]}/")
+        is_std = theirs and re.fullmatch(r"[a-z_0-9]+", theirs)
+        if theirs and is_public and not is_std and (folder, theirs) != ("formats", "nlohmann/json_fwd.hpp"):
+            errors.append(f"{where}<{theirs}> in a public header, which shows std and Weft types only")
+
+
+def check(root):
+    errors = []
+    rows = read_rows(root / "tools/layers.txt", errors)
+    for folder in [f for f in (*rows, "tests", "bench", "examples") if (root / f).is_dir()]:
+        for path in sorted(p for pattern in ALL for p in (root / folder).rglob(pattern)):
+            check_file(path, path.relative_to(root).as_posix(), rows, errors)
+        readme = root / folder / "README.md"
+        if not readme.is_file() or len(readme.read_text().splitlines()) > 15:
+            errors.append(f"{folder}/README.md: must exist and have at most 15 lines")
+        if folder in rows and folder not in ("capi", "cli") and not (root / folder / "fwd.hpp").is_file():
+            errors.append(f"{folder}/fwd.hpp: each library folder declares its types there")
+    return errors
+
+
+if __name__ == "__main__":
+    found = check(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parents[1]))
+    print("\n".join(found) if found else "layers: fine")
+    sys.exit(bool(found))

@@ -1,0 +1,16 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Sets up, builds the program and lets a mesh learn handwritten digits from a stream. Arguments go to `weft run`:
+#
+#   tools/run.sh                                 examples/digits.json as it is
+#   tools/run.sh --rule dfa --schedule settle    another way to learn; `--help` lists the others
+set -eu
+cd "$(dirname "$0")/.."
+tools/setup.sh
+log=build/release-build.log
+mkdir -p build
+if ! { cmake --preset release && cmake --build --preset release --target weft; } > "$log" 2>&1; then
+  cat "$log" >&2
+  exit 1
+fi
+exec build/release/bin/weft run examples/digits.json "$@"
