@@ -128,7 +128,9 @@ TEST(Norm, GivesTheScalarBitsOnEveryIsaWithAndWithoutGains) {
       const float* bias = variant & 2 ? o.bias.view().data : nullptr;
       expect_one_result_on_every_isa("norms of " + std::to_string(cols), [&] {
         std::vector<float> all;
-        const auto take = [&](const std::vector<float>& v) { all.insert(all.end(), v.begin(), v.end()); };
+        const auto take = [&](const std::vector<float>& v) {
+          for (const float x : v) all.push_back(x);
+        };
         Matrix y(rows, cols, 1), in_place(o.x), dx(rows, cols, 2), dx_in_place(o.dy);
         std::vector<float> kept(3 * rows), dgain(cols, 0.5f), dbias(cols, 0.5f), again(2 * cols, 0.5f);
         rms_norm(o.x.view(), gain, kEpsilon, y.view(), kept.data());

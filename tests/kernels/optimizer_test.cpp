@@ -81,7 +81,9 @@ TEST(Optimizer, GivesTheScalarBitsOnEveryIsa) {
       for (float& s : squares) s *= s;
       expect_one_result_on_every_isa("optimisers of " + std::to_string(n), [&] {
         std::vector<float> all;
-        const auto take = [&](const std::vector<float>& v) { all.insert(all.end(), v.begin(), v.end()); };
+        const auto take = [&](const std::vector<float>& v) {
+          for (const float x : v) all.push_back(x);
+        };
         std::vector<float> w = w0, v = v0, s = squares;
         sgd(n, w.data(), g.data(), 0.1f, 0.01f);
         take(w);

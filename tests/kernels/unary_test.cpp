@@ -2,6 +2,10 @@
 
 #include "kernels/unary.hpp"
 
+#include "kernels/linear.hpp"
+
+#include "core/aligned_buffer.hpp"
+
 #include "comparing.hpp"
 #include <functional>
 
@@ -142,6 +146,25 @@ TEST(Unary, EqualsItsScalarElements) {
         ASSERT_TRUE(same_bits(dx.at(i, j), activate_backward(activation, v, dy.at(i, j)))) << name(activation);
       }
   }
+}
+
+TEST(Unary, GivesTheBitsThatLinearFusesIn) {
+  constexpr std::size_t kOut = 37, kIn = 19, kBatch = 3;
+  RandomStream random(16, 0, RandomPurpose::test);
+  AlignedBuffer<float> w(panels_size(kOut, kIn)), bias(kOut);
+  for (std::size_t o = 0; o < kOut; ++o) {
+    bias[o] = random.next_normal();
+    for (std::size_t k = 0; k < kIn; ++k) w[panel_index(kIn, o, k)] = random.next_normal();
+  }
+  const Matrix x = random_matrix(random, kBatch, kIn);
+  for (const Activation activation : all_activations())
+    expect_one_result_on_every_isa("linear with " + std::string(name(activation)), [&] {
+      Matrix z(kBatch, kOut, 1), fused(kBatch, kOut, 2), apart(kBatch, kOut, 3);
+      linear({w.data(), kOut, kIn}, bias.data(), x.view(), activation, z.view(), fused.view());
+      unary(activation, z.view(), apart.view());
+      expect_same_bits(fused.values(), apart.values(), std::string(name(activation)));
+      return fused.values();
+    });
 }
 
 TEST(Unary, HasTheDocumentedLimits) {
