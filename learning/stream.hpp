@@ -2,14 +2,14 @@
 
 #pragma once
 
+#include "learning/dataset.hpp"
+#include "learning/learner.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "learning/dataset.hpp"
-#include "learning/learner.hpp"
 
 namespace weft::learning {
 
@@ -28,7 +28,7 @@ struct StreamOptions {
   std::uint64_t seed = 0;         // split, order and shift
   std::uint32_t window = 200;     // samples of the sliding accuracy
   Shift shift = Shift::none;
-  double shift_at = 0.5;  // share of the stream after which the task changes
+  double shift_at = 0.5;      // share of the stream after which the task changes
   std::string input, output;  // empty: the network's only one
 };
 
@@ -36,20 +36,21 @@ struct StreamOptions {
 Result<StreamOptions> read_stream(std::string_view json);
 
 /// Prequential accuracy over a sliding window, and how a shift was got over.
-/// @source Gama, Sebastiao and Rodrigues 2013, "On evaluating stream learning algorithms", section 3.2 (sliding windows)
+/// @source Gama, Sebastiao and Rodrigues 2013, "On evaluating stream learning algorithms", section 3.2 (sliding
+/// windows)
 struct StreamProgress {
   std::uint64_t samples = 0, total = 0;  // lived through; of the whole stream
   std::uint64_t pass = 0;
-  double prequential_accuracy = 0;       // over the last `window` scored samples
-  double overall_accuracy = 0;           // over all scored samples
-  double mean_loss = 0;                  // over the window
-  std::optional<double> before_shift;    // windowed accuracy when the task changed
+  double prequential_accuracy = 0;     // over the last `window` scored samples
+  double overall_accuracy = 0;         // over all scored samples
+  double mean_loss = 0;                // over the window
+  std::optional<double> before_shift;  // windowed accuracy when the task changed
   /// Samples after the shift until the window, filled anew, is back at 95 % of `before_shift`; nothing while it is not.
   std::optional<std::uint64_t> recovery_samples;
 };
 
-/// Feeds a labelled data set to a learner: every sample is predicted, scored, then learned. Split, order of each pass and
-/// shift are functions of the seed, so a stream resumed at sample n goes on as if it had never stopped.
+/// Feeds a labelled data set to a learner: every sample is predicted, scored, then learned. Split, order of each pass
+/// and shift are functions of the seed, so a stream resumed at sample n goes on as if it had never stopped.
 /// @thread one at a time
 class Stream {
  public:
@@ -65,6 +66,8 @@ class Stream {
   std::uint64_t train_size() const noexcept { return train_.size(); }
   std::uint64_t held_out_size() const noexcept { return held_out_.size(); }
   StreamProgress progress() const noexcept;
+  /// The first sample of the changed task; UINT64_MAX without a shift.
+  std::uint64_t shift_sample() const noexcept { return shift_sample_; }
   const StreamOptions& options() const noexcept { return options_; }
 
   /// Share of the held-out samples answered rightly, each held from a fresh state until settled; the task is the one of
@@ -79,7 +82,9 @@ class Stream {
   explicit Stream(Learner& learner) : learner_(&learner) {}
   void split();
   void shuffle_pass(std::uint64_t pass);
-  bool is_shifted(std::uint64_t sample) const noexcept { return options_.shift != Shift::none && sample >= shift_sample_; }
+  bool is_shifted(std::uint64_t sample) const noexcept {
+    return options_.shift != Shift::none && sample >= shift_sample_;
+  }
   void put_sample(std::uint64_t sample, std::size_t row, float* input, std::uint32_t* label) const;
   void score(const Score& score);
 

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace weft::cli {
+
+/// Prints an object as one line on stdout, at once, so that who reads along is not kept waiting. Text that is not UTF-8
+/// (a file's name may be anything) is shown with replacement characters.
+void print_json(const nlohmann::ordered_json& object);
+
+}  // namespace weft::cli

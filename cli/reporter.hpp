@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "cli/session.hpp"
+#include "cli/terminal.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace weft::cli {
+
+/// How fast a run went since it started or was resumed.
+struct Pace {
+  double seconds = 0;  // spent learning
+  std::uint64_t samples = 0, ticks = 0;
+  double samples_per_second() const noexcept { return seconds > 0 ? static_cast<double>(samples) / seconds : 0.0; }
+  double ticks_per_second() const noexcept { return seconds > 0 ? static_cast<double>(ticks) / seconds : 0.0; }
+};
+
+/// What `weft run` says while it works and at its end.
+class Reporter {
+ public:
+  virtual ~Reporter() = default;
+  virtual void started(Session& session, std::optional<std::uint64_t> resumed_at) = 0;
+  /// Called often; shows as much of it as suits its reader.
+  virtual void progressed(Session& session, const Pace& pace) = 0;
+  /// The task has just changed.
+  virtual void shifted(Session& session) = 0;
+  virtual void saved(std::uint64_t samples, std::string_view path) = 0;
+  virtual void done(Session& session, const Pace& pace) = 0;
+  /// Before something else is printed: leaves no half line behind.
+  virtual void interrupt() {}
+};
+
+/// JSON, an object a line, on stdout.
+std::unique_ptr<Reporter> make_json_reporter();
+/// Progress on stderr (a redrawn line on a terminal, a line now and then elsewhere), the result on stdout.
+std::unique_ptr<Reporter> make_text_reporter(bool quiet);
+
+/// The redrawn line: at most `columns` wide.
+std::string progress_line(const learning::StreamProgress& progress, const Course& course, const Pace& pace,
+                          std::size_t columns, bool unicode);
+
+}  // namespace weft::cli

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/json_line.hpp"
+#include "cli/reporter.hpp"
+#include "cli/wording.hpp"
+
+#include "kernels/isa.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+
+namespace weft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kProgressLines = 40;  // of a whole run, and one a second besides
+
+template <class T>
+Json maybe(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+class JsonReporter final : public Reporter {
+ public:
+  void started(Session& session, std::optional<std::uint64_t> resumed_at) override {
+    const auto& setup = session.setup();
+    const auto& mesh = session.mesh();
+    print_json({{"event", "start"},
+                {"network", setup.spec.name},
+                {"rule", name(setup.learning.rule)},
+                {"schedule", name(setup.learning.schedule)},
+                {"lr", as_written(setup.learning.optimizer.lr)},
+                {"seed", setup.spec.seed},
+                {"samples", session.stream().total()},
+                {"training_set", session.stream().train_size()},
+                {"held_out", session.stream().held_out_size()},
+                {"weights", mesh.weights().count()},
+                {"executor", session.mesh().executor().name()},
+                {"threads", session.mesh().executor().concurrency()},
+                {"isa", name(kernels::active_isa())},
+                {"resumed_at", maybe(resumed_at)}});
+    last_samples_ = resumed_at.value_or(0);
+  }
+
+  void progressed(Session& session, const Pace& pace) override {
+    const learning::StreamProgress p = session.stream().progress();
+    const bool is_due =
+        p.samples == p.total || pace.seconds >= last_seconds_ + 1 || p.samples / step(p) != last_samples_ / step(p);
+    if (!is_due || p.samples == last_samples_) return;
+    last_samples_ = p.samples;
+    last_seconds_ = pace.seconds;
+    print_json({{"event", "progress"},
+                {"samples", p.samples},
+                {"total", p.total},
+                {"pass", p.pass},
+                {"ticks", session.mesh().ticks()},
+                {"ticks_per_second", pace.ticks_per_second()},
+                {"samples_per_second", pace.samples_per_second()},
+                {"prequential_accuracy", p.prequential_accuracy},
+                {"overall_accuracy", p.overall_accuracy},
+                {"mean_loss", p.mean_loss}});
+  }
+
+  void shifted(Session& session) override {
+    const learning::StreamProgress p = session.stream().progress();
+    const auto& o = session.stream().options();
+    print_json({{"event", "shift"},
+                {"kind", name(o.shift)},
+                {"samples", p.samples},
+                {"prequential_accuracy", maybe(p.before_shift)}});
+  }
+
+  void saved(std::uint64_t samples, std::string_view path) override {
+    print_json({{"event", "checkpoint"}, {"samples", samples}, {"path", path}});
+  }
+
+  void done(Session& session, const Pace& pace) override {
+    const learning::StreamProgress p = session.stream().progress();
+    print_json({{"event", "done"},
+                {"rule", name(session.setup().learning.rule)},
+                {"held_out_accuracy", maybe(session.held_out_accuracy())},
+                {"prequential_accuracy", p.prequential_accuracy},
+                {"state_hash", to_string(session.mesh().state_hash())},
+                {"ticks", session.mesh().ticks()},
+                {"ticks_per_second", pace.ticks_per_second()},
+                {"samples", p.samples},
+                {"recovery_samples", maybe(p.recovery_samples)}});
+  }
+
+ private:
+  static std::uint64_t step(const learning::StreamProgress& p) { return p.total / kProgressLines + 1; }
+
+  std::uint64_t last_samples_ = 0;
+  double last_seconds_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Reporter> make_json_reporter() { return std::make_unique<JsonReporter>(); }
+
+}  // namespace weft::cli

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/reporter.hpp"
+#include "cli/wording.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+namespace weft::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kRedraw{100}, kPlainLine{5000};
+constexpr std::size_t kLabel = 12;
+
+void put(std::FILE* file, const std::string& text) { std::fwrite(text.data(), 1, text.size(), file); }
+
+std::string_view what_changed(learning::Shift shift) {
+  return shift == learning::Shift::pixels ? "inputs permuted" : "labels permuted";
+}
+
+class TextReporter final : public Reporter {
+ public:
+  explicit TextReporter(bool quiet)
+      : quiet_(quiet), err_(Terminal::of(STDERR_FILENO)), out_(Terminal::of(STDOUT_FILENO)) {}
+
+  void started(Session& session, std::optional<std::uint64_t> resumed_at) override {
+    const auto& setup = session.setup();
+    say(setup.spec.name + ": " + std::string(name(setup.learning.rule)) + ", " +
+        std::string(name(setup.learning.schedule)));
+    say(grouped(session.stream().total()) + " samples, " + grouped(session.stream().held_out_size()) + " held out");
+    if (resumed_at) say("resumed at sample " + grouped(*resumed_at));
+    last_ = Clock::now();
+  }
+
+  void progressed(Session& session, const Pace& pace) override {
+    if (quiet_) return;
+    const learning::StreamProgress p = session.stream().progress();
+    const auto now = Clock::now();
+    if (err_.redraws) {
+      if (now - last_ < kRedraw && p.samples != p.total) return;
+      // The last column stays free: many terminals wrap when it is written.
+      const std::size_t columns = std::max<std::size_t>(err_.columns(), 2) - 1;
+      put(stderr, "\r" + progress_line(p, session.course(), pace, columns, err_.unicode) + "\x1b[K");
+      std::fflush(stderr);
+      is_drawn_ = true;
+    } else {
+      const bool tenth = p.samples * 10 / p.total != last_samples_ * 10 / p.total;
+      if (!tenth && now - last_ < kPlainLine) return;
+      const std::size_t columns = err_.columns();
+      put(stderr, progress_line(p, session.course(), pace, columns ? columns - 1 : 100, err_.unicode) + "\n");
+    }
+    last_ = now;
+    last_samples_ = p.samples;
+  }
+
+  void shifted(Session& session) override {
+    const learning::StreamProgress p = session.stream().progress();
+    say(std::string(what_changed(session.stream().options().shift)) + " at " +
+        grouped(session.stream().shift_sample()) + ", was " + percent(*p.before_shift));
+  }
+
+  void saved(std::uint64_t samples, std::string_view path) override {
+    if (!err_.redraws) say("checkpoint: " + std::string(path));
+  }
+
+  void done(Session& session, const Pace& pace) override {
+    interrupt();
+    const learning::StreamProgress p = session.stream().progress();
+    const auto& setup = session.setup();
+    heading(setup.spec.name + ": " + std::string(name(setup.learning.rule)) + ", " +
+            std::string(name(setup.learning.schedule)));
+    if (session.held_out_accuracy())
+      line("held out", percent(*session.held_out_accuracy()) + " of " + grouped(session.stream().held_out_size()));
+    line("prequential", percent(p.prequential_accuracy) + " of the last " +
+                            grouped(std::min<std::uint64_t>(session.stream().options().window, p.samples)));
+    if (p.before_shift) {
+      line("shift", std::string(what_changed(session.stream().options().shift)) + " at " +
+                        grouped(session.stream().shift_sample()));
+      std::string dip = percent(*p.before_shift);
+      if (session.course().dip) dip += ", fell to " + percent(*session.course().dip);
+      line("accuracy", dip);
+      line("recovery", p.recovery_samples ? "after " + grouped(*p.recovery_samples) + " samples" : "not yet");
+    }
+    const std::size_t room = out_.columns() ? out_.columns() - 1 : 80;
+    if (room > kLabel + 8 && !session.course().curve.empty())
+      line("course", sparkline(session.course().curve, std::min<std::size_t>(room - kLabel, 60), out_.unicode));
+    line("samples", grouped(p.samples) + " (" + short_number(pace.samples_per_second()) + "/s)");
+    line("ticks", grouped(session.mesh().ticks()) + " (" + short_number(pace.ticks_per_second()) + "/s)");
+    const std::string hash = to_string(session.mesh().state_hash());
+    if (room < kLabel + hash.size())
+      put(stdout, "state hash\n" + fit(hash, room, out_.unicode) + "\n");
+    else
+      line("state hash", hash);
+    std::fflush(stdout);
+  }
+
+  void interrupt() override {
+    if (is_drawn_) put(stderr, "\n");
+    is_drawn_ = false;
+    std::fflush(stderr);
+  }
+
+ private:
+  /// A line of its own on stderr; a drawn line gives way.
+  void say(const std::string& text) {
+    if (quiet_) return;
+    if (is_drawn_) put(stderr, "\r\x1b[K");
+    is_drawn_ = false;
+    const std::size_t columns = err_.columns();
+    put(stderr, (columns ? fit(text, columns - 1, err_.unicode) : text) + "\n");
+    std::fflush(stderr);
+  }
+  void heading(const std::string& text) {
+    const std::size_t columns = out_.columns();
+    put(stdout, out_.styled(columns ? fit(text, columns - 1, out_.unicode) : text, "1") + "\n");
+  }
+  void line(std::string_view label, const std::string& value) {
+    std::string padded(label);
+    padded.resize(std::max(kLabel, label.size() + 1), ' ');
+    const std::size_t columns = out_.columns();
+    put(stdout, columns ? fit(padded + value, columns - 1, out_.unicode) + "\n" : padded + value + "\n");
+  }
+
+  bool quiet_, is_drawn_ = false;
+  Terminal err_, out_;
+  Clock::time_point last_ = Clock::now();
+  std::uint64_t last_samples_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Reporter> make_text_reporter(bool quiet) { return std::make_unique<TextReporter>(quiet); }
+
+std::string progress_line(const learning::StreamProgress& p, const Course& course, const Pace& pace,
+                          std::size_t columns, bool unicode) {
+  const double share = p.total ? static_cast<double>(p.samples) / static_cast<double>(p.total) : 1.0;
+  char head[16];
+  std::snprintf(head, sizeof head, "%3d %%", static_cast<int>(share * 100));
+  // What is at hand, most wanted first; each part is taken while it fits beside the curve's least width.
+  std::string line = head, tail;
+  const auto take = [&](const std::string& part, std::size_t reserve) {
+    if (display_width(line) + display_width(tail) + display_width(part) + 2 + reserve > columns) return;
+    tail += "  " + part;
+  };
+  take("acc " + percent(p.prequential_accuracy), 0);
+  take(short_number(pace.samples_per_second()) + " smp/s", 8);
+  take(short_number(pace.ticks_per_second()) + " ticks/s", 16);
+  take(grouped(p.samples) + "/" + grouped(p.total), 16);
+  const std::size_t used = display_width(line) + display_width(tail);
+  std::size_t room = columns > used + 2 ? columns - used - 2 : 0;
+  if (room >= 30) {
+    const std::size_t cells = std::min<std::size_t>(room / 2, 30);
+    line += "  " + bar(share, cells, unicode);
+    room -= cells + 2;
+  }
+  if (room >= 4 && !course.curve.empty())
+    tail += "  " + sparkline(course.curve, std::min<std::size_t>(room, 40), unicode);
+  return fit(line + tail, columns, unicode);
+}
+
+}  // namespace weft::cli

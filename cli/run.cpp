@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/reporter.hpp"
+#include "cli/session.hpp"
+#include "cli/signals.hpp"
+#include "cli/verb.hpp"
+
+#include "formats/checkpoint.hpp"
+#include "formats/durable.hpp"
+#include "formats/file_system.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace weft::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kFileInCheckpoint = "run.entity";
+// A block is what Ctrl-C waits for: long enough to cost nothing, short enough not to be noticed.
+constexpr std::uint64_t kLongestBlock = 256;
+constexpr double kBlockSeconds = 0.05;
+
+/// One run from its first block to its result.
+class Run {
+ public:
+  Run(const RunRequest& request, Session& session, formats::CheckpointStore* store, Reporter& reporter)
+      : request_(request), session_(session), store_(store), reporter_(reporter) {}
+
+  Status operator()(std::optional<std::uint64_t> resumed_at) {
+    first_sample_ = samples();
+    first_tick_ = session_.mesh().ticks();
+    reporter_.started(session_, resumed_at);
+    if (!session_.is_finished()) {
+      WEFT_CHECK(stream());
+      WEFT_CHECK(timed([&] { return session_.finish(); }));
+      if (store_) WEFT_CHECK(checkpoint());
+    }
+    if (!request_.save.empty()) {
+      WEFT_TRY(const auto bytes, session_.snapshot_for(request_.save));
+      WEFT_CHECK(formats::write_file_durably(formats::real_file_system(), request_.save, bytes));
+    }
+    reporter_.done(session_, pace());
+    return {};
+  }
+
+ private:
+  std::uint64_t samples() { return session_.stream().progress().samples; }
+
+  Pace pace() { return {seconds_, samples() - first_sample_, session_.mesh().ticks() - first_tick_}; }
+
+  template <class Work>
+  Status timed(Work&& work) {
+    const auto begin = Clock::now();
+    Status status = work();
+    last_seconds_ = std::chrono::duration<double>(Clock::now() - begin).count();
+    seconds_ += last_seconds_;
+    return status;
+  }
+
+  /// To the end of the stream, or to a signal.
+  Status stream() {
+    const std::uint64_t every = request_.checkpoint_every.value_or(0);
+    std::uint64_t block = 16;
+    bool was_shifted = session_.stream().progress().before_shift.has_value();
+    while (!session_.stream().is_done()) {
+      if (noted_signal()) return stop();
+      const std::uint64_t wanted = every ? std::min(block, every - samples() % every) : block;
+      WEFT_CHECK(timed([&] { return session_.advance(wanted); }));
+      if (last_seconds_ < kBlockSeconds / 4) block = std::min(block * 2, kLongestBlock);
+      if (last_seconds_ > kBlockSeconds) block = std::max<std::uint64_t>(block / 2, 1);
+      if (!was_shifted && session_.stream().progress().before_shift) {
+        was_shifted = true;
+        reporter_.shifted(session_);
+      }
+      reporter_.progressed(session_, pace());
+      // The last one is written when what is under way has been learned too.
+      if (every && samples() % every == 0 && !session_.stream().is_done()) WEFT_CHECK(checkpoint());
+    }
+    return {};
+  }
+
+  Status checkpoint() {
+    WEFT_TRY(const auto bytes, session_.snapshot());
+    const std::uint64_t at = samples();
+    const nlohmann::json info{{"kind", "weft run"}, {"samples", at}, {"ticks", session_.mesh().ticks()}};
+    WEFT_CHECK(store_->write(at, {{kFileInCheckpoint, bytes}}, info));
+    reporter_.saved(at, store_->directory());
+    last_saved_ = at;
+    return {};
+  }
+
+  Status stop() {
+    std::string text = "stopped by a signal at sample " + std::to_string(samples());
+    if (store_) {
+      if (samples() > 0 && last_saved_ != samples()) WEFT_CHECK(checkpoint());
+      text += "; go on with --resume";
+    }
+    return fail(Errc::interrupted, text);
+  }
+
+  const RunRequest& request_;
+  Session& session_;
+  formats::CheckpointStore* store_;
+  Reporter& reporter_;
+  std::uint64_t first_sample_ = 0, first_tick_ = 0;
+  std::optional<std::uint64_t> last_saved_;
+  double seconds_ = 0, last_seconds_ = 0;
+};
+
+/// The sample that the run goes on from; nothing: afresh.
+Result<std::optional<std::uint64_t>> resume(const RunRequest& request, formats::CheckpointStore& store,
+                                            Session& session) {
+  if (!request.resume) {
+    const auto ticks = store.ticks();
+    if (ticks.empty()) return std::optional<std::uint64_t>();
+    return fail(Errc::invalid_argument, "--checkpoint " + request.checkpoint + ": holds a run that stood at sample " +
+                                            std::to_string(ticks.back()) +
+                                            "; give --resume to go on with it, or remove the directory");
+  }
+  WEFT_TRY(const auto found, store.latest());
+  if (!found) return std::optional<std::uint64_t>();
+  WEFT_TRY(const auto bytes, found->file(kFileInCheckpoint));
+  WEFT_TRY(const auto file, formats::decode_entity(bytes, found->path + "/" + kFileInCheckpoint));
+  if (auto resumed = session.resume(file); !resumed) return fail(std::move(resumed).error().within(found->path));
+  return std::optional<std::uint64_t>(session.stream().progress().samples);
+}
+
+Status run(const RunRequest& request) {
+  WEFT_TRY(const Model model, read_model(request.file));
+  WEFT_TRY(auto setup, make_setup(model, request));
+  auto opened = Session::open(model, std::move(setup));
+  if (!opened) return fail(std::move(opened).error().within(request.file));
+  Session& session = **opened;
+  std::optional<formats::CheckpointStore> store;
+  std::optional<std::uint64_t> resumed_at;
+  if (!request.checkpoint.empty()) {
+    WEFT_TRY(store, formats::CheckpointStore::open(formats::real_file_system(), request.checkpoint));
+    WEFT_TRY(resumed_at, resume(request, *store, session));
+  }
+  watch_signals();
+  const auto reporter = request.json ? make_json_reporter() : make_text_reporter(request.quiet);
+  Status ran = Run(request, session, store ? &*store : nullptr, *reporter)(resumed_at);
+  reporter->interrupt();
+  return ran;
+}
+
+}  // namespace
+
+Verb add_run(CLI::App& program) {
+  CLI::App* app =
+      program.add_subcommand("run", "Stream samples through a network that predicts, is scored, then learns");
+  auto request = std::make_shared<RunRequest>();
+  RunRequest& r = *request;
+  app->add_option("NETWORK", r.file, "A network file with a section \"stream\", or an .entity file")->required();
+  one_of(add_option(*app, "rule", r.rule, "How errors reach the layers"),
+         {"backprop", "gap", "chain", "fw_dtp", "dfa"});
+  one_of(add_option(*app, "schedule", r.schedule, "Hold each sample until settled, or a new one every tick"),
+         {"settle", "pipelined"});
+  add_option(*app, "lr", r.lr, "Learning rate; with another --rule than the file's, that rule's default counts")
+      ->check(CLI::Range(1e-9, 1000.0));
+  add_option(*app, "passes", r.passes, "How often the training samples are streamed")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 30));
+  add_option(*app, "seed", r.seed, "Seed of weights, split, order and shift")->check(CLI::NonNegativeNumber);
+  add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores")
+      ->check(CLI::Range(std::size_t{0}, std::size_t{4096}));
+  add_option(*app, "device", r.device, "Where to compute: cpu");
+  one_of(add_option(*app, "executor", r.executor, "Who runs the ticks; the bits are the same"),
+         {"tbb", "deterministic"});
+  add_option(*app, "held-out", r.held_out, "Share of the samples kept for measuring")->check(CLI::Range(0.0, 0.99));
+  add_option(*app, "max-samples", r.max_samples, "Stop the stream after so many samples")
+      ->check(CLI::Range(std::uint64_t{1}, UINT64_MAX));
+  add_option(*app, "save", r.save, "Write the model with its live state there at the end")->type_name("FILE.entity");
+  add_option(*app, "checkpoint", r.checkpoint, "Keep checkpoints there: at the end, and on Ctrl-C")->type_name("DIR");
+  add_option(*app, "checkpoint-every", r.checkpoint_every, "And every so many samples")
+      ->check(CLI::Range(std::uint64_t{1}, UINT64_MAX));
+  add_flag(*app, "resume", r.resume, "Go on from the newest checkpoint; afresh where there is none");
+  add_flag(*app, "json", r.json, "Events on stdout, a JSON object a line");
+  add_flag(*app, "quiet", r.quiet, "No progress on stderr");
+  return {app, [request] { return run(*request); }};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/session.hpp"
+
+#include "learning/dataset.hpp"
+#include "learning/learner_snapshot.hpp"
+
+#include "mesh/network_json.hpp"
+#include "mesh/snapshot.hpp"
+
+#include "formats/file_system.hpp"
+#include "formats/json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace weft::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kMarks = 240;  // of a whole run: more than any terminal shows
+constexpr std::uint64_t kShortest = 64;
+constexpr std::size_t kMaxDataBytes = std::size_t{1} << 30;
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setup) {
+  std::unique_ptr<Session> session(new Session(std::move(setup)));
+  const RunSetup& s = session->setup_;
+  WEFT_TRY(session->mesh_, mesh::Mesh::build(s.spec, s.mesh));
+  if (model.entity) WEFT_CHECK(mesh::restore_weights(*session->mesh_, *model.entity));
+  WEFT_TRY(session->learner_, learning::Learner::build(*session->mesh_, s.learning));
+  formats::FileSystem& files = formats::real_file_system();
+  WEFT_TRY(const auto bytes, files.read(s.csv_path, kMaxDataBytes));
+  session->data_digest_ = to_string(hash_bytes(bytes.data(), bytes.size()));
+  WEFT_TRY(auto data, learning::read_dataset(files, s.csv_path, s.stream.scale));
+  WEFT_TRY(session->stream_, learning::Stream::build(*session->learner_, std::move(data), s.stream));
+  const std::uint64_t total = session->stream_->total();
+  session->stride_ = std::max(kShortest, (total / kMarks + kShortest - 1) / kShortest * kShortest);
+  return session;
+}
+
+Status Session::advance(std::uint64_t samples) {
+  const std::uint64_t done = stream_->progress().samples;
+  WEFT_CHECK(stream_->advance(std::min(samples, stride_ - done % stride_)));
+  mark();
+  return {};
+}
+
+void Session::mark() {
+  const learning::StreamProgress now = stream_->progress();
+  if (now.samples % stride_ != 0) return;
+  course_.curve.push_back(static_cast<float>(now.prequential_accuracy));
+  if (now.before_shift) course_.dip = std::min(course_.dip.value_or(1.0), now.prequential_accuracy);
+}
+
+Status Session::finish() {
+  WEFT_CHECK(stream_->finish());
+  is_finished_ = true;
+  return measure_held_out();
+}
+
+Status Session::measure_held_out() {
+  if (stream_->held_out_size() == 0) return {};
+  WEFT_TRY(held_out_, stream_->held_out_accuracy());
+  return {};
+}
+
+Result<formats::ByteBuffer> Session::snapshot() {
+  WEFT_TRY(const json cursor, formats::parse_json(stream_->save_cursor(), "cursor"));
+  json run{{"cursor", cursor},
+           {"data", data_digest_},
+           {"state_hash", to_string(mesh_->state_hash())},
+           {"finished", is_finished_},
+           {"curve", course_.curve}};
+  if (course_.dip) run["dip"] = *course_.dip;
+  const learning::LearnerBlobs learner(*learner_);
+  mesh::SnapshotExtras extras;
+  extras.blobs = learner.blobs();
+  extras.meta_json = json{{"run", run}}.dump();
+  return mesh::encode_mesh(*mesh_, true, extras);
+}
+
+Result<formats::ByteBuffer> Session::snapshot_for(const std::string& path) {
+  WEFT_TRY(auto bytes, snapshot());
+  if (std::filesystem::path(setup_.stream.csv).is_absolute()) return bytes;
+  WEFT_TRY(const auto file, formats::decode_entity(std::move(bytes), path));
+  std::error_code unknown;
+  const auto from_there =
+      std::filesystem::proximate(setup_.csv_path, std::filesystem::path(formats::parent_path(path)), unknown);
+  json network = file.network();
+  if (!unknown) network["stream"]["csv"] = from_there.string();
+  return formats::encode_entity(network, file.meta(), file.blobs());
+}
+
+Status Session::resume(const formats::EntityFile& file) {
+  WEFT_TRY(const std::string given, mesh::write_network(setup_.spec));
+  WEFT_TRY(const std::string stored, formats::write_json(file.network()));
+  if (const auto difference = first_difference(stored, given))
+    return fail(Errc::invalid_argument, "the checkpoint is of another run: " + *difference);
+  const std::string text = mesh::extras_of(file);
+  WEFT_TRY(const json document, formats::parse_json(text, "checkpoint"));
+  WEFT_TRY(auto extras, formats::JsonReader::open(document, "extras"));
+  WEFT_TRY(auto run, extras.object("run"));
+  WEFT_TRY(const std::string data, run.string("data"));
+  if (data != data_digest_)
+    return fail(Errc::invalid_argument, "the checkpoint is of another run: the data were " + data + ", " +
+                                            setup_.csv_path + " is " + data_digest_);
+  WEFT_CHECK(mesh::restore_weights(*mesh_, file));
+  WEFT_CHECK(mesh::restore_live(*mesh_, file));
+  WEFT_CHECK(learning::restore_learner(*learner_, file));
+  WEFT_TRY(const auto cursor, run.value("cursor"));
+  WEFT_CHECK(stream_->load_cursor(cursor.raw().dump()));
+  WEFT_TRY(const std::string hash, run.string("state_hash"));
+  if (hash != to_string(mesh_->state_hash()))
+    return fail(Errc::corrupt,
+                "the checkpoint's state has the hash " + to_string(mesh_->state_hash()) + ", saved was " + hash);
+  WEFT_TRY(is_finished_, run.boolean("finished"));
+  WEFT_TRY(const auto curve, run.array("curve", 0, std::size_t{1} << 20));
+  course_ = {};
+  for (const auto& value : curve) {
+    WEFT_TRY(course_.curve.emplace_back(), value.f32());
+  }
+  if (const auto dip = run.find("dip")) {
+    WEFT_TRY(course_.dip, dip->f64());
+  }
+  if (is_finished_) WEFT_CHECK(measure_held_out());
+  return run.finish();
+}
+
+Result<Loaded> load(const Model& model, mesh::MeshOptions options) {
+  Loaded loaded;
+  const auto* entity = model.entity ? &*model.entity : nullptr;
+  if (entity) options.sessions = mesh::sessions_of(*entity);
+  WEFT_TRY(auto mesh, mesh::Mesh::build(model.spec, options));
+  loaded.mesh = std::make_unique<mesh::Mesh>(std::move(mesh));
+  if (!entity) return loaded;
+  WEFT_CHECK(mesh::restore_weights(*loaded.mesh, *entity));
+  if (!mesh::holds_live_state(*entity)) return loaded;
+  const bool learned = entity->contains("learning/flight");
+  if (learned) {
+    WEFT_TRY(const auto learning, learning::read_learning(model.spec.learning));
+    WEFT_TRY(loaded.learner, learning::Learner::build(*loaded.mesh, learning));
+  }
+  WEFT_CHECK(mesh::restore_live(*loaded.mesh, *entity));
+  if (learned) WEFT_CHECK(learning::restore_learner(*loaded.learner, *entity));
+  loaded.is_live = true;
+  return loaded;
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "cli/setup.hpp"
+
+#include "learning/learner.hpp"
+#include "learning/stream.hpp"
+
+#include "mesh/mesh.hpp"
+
+#include "formats/bytes.hpp"
+#include "formats/entity.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft::cli {
+
+/// The accuracy of a run so far, at marks that depend on the sample number alone, so that a resumed run draws the same.
+struct Course {
+  std::vector<float> curve;   // accuracy over the window
+  std::optional<double> dip;  // the lowest of them after the shift
+};
+
+/// Mesh, learner and stream of one run, and their snapshots.
+class Session {
+ public:
+  static Result<std::unique_ptr<Session>> open(const Model& model, RunSetup setup);
+
+  /// Lives through at most `samples` samples, no further than the next mark.
+  Status advance(std::uint64_t samples);
+  /// Learns what is under way; held-out accuracy is measured. After the last sample, once.
+  Status finish();
+  bool is_finished() const noexcept { return is_finished_; }
+
+  /// Everything, so that `resume` goes on to the bit.
+  Result<formats::ByteBuffer> snapshot();
+  /// The same for a file kept elsewhere: its path to the data is made to fit `path`.
+  Result<formats::ByteBuffer> snapshot_for(const std::string& path);
+  /// Puts a snapshot back. @error invalid_argument: another network, settings or data, naming the first difference;
+  ///                             corrupt: the state is not the one that was saved
+  Status resume(const formats::EntityFile& file);
+
+  mesh::Mesh& mesh() noexcept { return *mesh_; }
+  learning::Stream& stream() noexcept { return *stream_; }
+  const RunSetup& setup() const noexcept { return setup_; }
+  const Course& course() const noexcept { return course_; }
+  /// None before `finish`, and where nothing is held out.
+  std::optional<double> held_out_accuracy() const noexcept { return held_out_; }
+  /// Marks stand at its multiples.
+  std::uint64_t stride() const noexcept { return stride_; }
+
+ private:
+  explicit Session(RunSetup setup) : setup_(std::move(setup)) {}
+  Status measure_held_out();
+  void mark();
+
+  RunSetup setup_;
+  std::string data_digest_;
+  std::optional<mesh::Mesh> mesh_;  // before what refers to it
+  std::unique_ptr<learning::Learner> learner_;
+  std::optional<learning::Stream> stream_;
+  Course course_;
+  std::uint64_t stride_ = 1;
+  bool is_finished_ = false;
+  std::optional<double> held_out_;
+};
+
+/// A mesh with all that `file` holds: weights, and live state with a learner where there is one. For looking at, not
+/// for running.
+struct Loaded {
+  std::unique_ptr<mesh::Mesh> mesh;
+  std::unique_ptr<learning::Learner> learner;  // after the mesh: it goes first
+  bool is_live = false;
+};
+Result<Loaded> load(const Model& model, mesh::MeshOptions options);
+
+}  // namespace weft::cli

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/setup.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace weft::cli {
+namespace {
+
+using nlohmann::json;
+
+Status check(const RunRequest& r) {
+  if (r.device != "cpu")
+    return fail(Errc::invalid_argument, "--device " + r.device + ": this version runs on the CPU; give --device cpu");
+  if (r.checkpoint.empty() && r.resume)
+    return fail(Errc::invalid_argument, "--resume: name the directory of checkpoints with --checkpoint DIR");
+  if (r.checkpoint.empty() && r.checkpoint_every)
+    return fail(Errc::invalid_argument, "--checkpoint-every: name the directory of checkpoints with --checkpoint DIR");
+  return {};
+}
+
+void apply(const RunRequest& r, learning::LearningOptions& o) {
+  if (r.rule) {
+    const learning::Rule rule = *learning::parse_rule(*r.rule);
+    if (rule != o.rule) {
+      // Step sizes are a rule's own: those of another rule would be noise or a standstill.
+      o.optimizer.lr = 0;
+      o.feedback_scale = 0;
+      o.output_step = learning::LearningOptions{}.output_step;
+    }
+    o.rule = rule;
+  }
+  if (r.schedule) o.schedule = *learning::parse_schedule(*r.schedule);
+  if (r.lr) o.optimizer.lr = static_cast<float>(*r.lr);
+  o = learning::with_defaults(o);
+}
+
+std::optional<std::string> difference(const json& stored, const json& given, const std::string& path) {
+  if (path == "stream.csv" || stored == given) return std::nullopt;
+  if (stored.is_object() && given.is_object()) {
+    for (const auto& [key, value] : given.items()) {
+      const std::string inner = path.empty() ? key : path + "." + key;
+      if (auto found = difference(stored.contains(key) ? stored[key] : json(), value, inner)) return found;
+    }
+    for (const auto& [key, value] : stored.items())
+      if (!given.contains(key)) return difference(value, json(), path.empty() ? key : path + "." + key);
+    return std::nullopt;
+  }
+  if (stored.is_array() && given.is_array() && stored.size() == given.size()) {
+    for (std::size_t i = 0; i < stored.size(); ++i)
+      if (auto found = difference(stored[i], given[i], path + "[" + std::to_string(i) + "]")) return found;
+    return std::nullopt;
+  }
+  const auto show = [](const json& value) {
+    const std::string text = value.is_null() ? "nothing" : value.dump();
+    return text.size() > 60 ? text.substr(0, 57) + "..." : text;
+  };
+  return path + ": " + show(stored) + " there, " + show(given) + " here";
+}
+
+}  // namespace
+
+std::string write_stream(const learning::StreamOptions& o) {
+  json out{{"csv", o.csv},
+           {"scale", o.scale},
+           {"held_out", o.held_out},
+           {"passes", o.passes},
+           {"max_samples", o.max_samples},
+           {"seed", o.seed},
+           {"window", o.window},
+           {"input", o.input},
+           {"output", o.output}};
+  if (o.shift != learning::Shift::none) out["shift"] = {{"kind", name(o.shift)}, {"at", o.shift_at}};
+  return out.dump();
+}
+
+std::optional<std::string> first_difference(const std::string& stored, const std::string& given) {
+  const json there = json::parse(stored), here = json::parse(given);
+  // What people change goes first: the rest may only follow from it.
+  for (const char* path : {"/learning/rule", "/learning/schedule", "/seed"}) {
+    const json::json_pointer at(path);
+    std::string dotted = std::string(path).substr(1);
+    std::replace(dotted.begin(), dotted.end(), '/', '.');
+    if (there.contains(at) && here.contains(at))
+      if (auto found = difference(there[at], here[at], dotted)) return found;
+  }
+  return difference(there, here, "");
+}
+
+Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
+  WEFT_CHECK(check(request));
+  RunSetup setup;
+  setup.spec = model.spec;
+  if (setup.spec.stream.empty())
+    return fail(Errc::not_found,
+                model.path + ": stream: the network has no such section, so there is nothing to run on");
+  WEFT_TRY(setup.learning, learning::read_learning(setup.spec.learning));
+  WEFT_TRY(setup.stream, learning::read_stream(setup.spec.stream));
+  apply(request, setup.learning);
+  if (request.seed) setup.spec.seed = setup.stream.seed = *request.seed;
+  if (request.passes) setup.stream.passes = *request.passes;
+  if (request.held_out) setup.stream.held_out = *request.held_out;
+  if (request.max_samples) setup.stream.max_samples = *request.max_samples;
+  setup.spec.learning = learning::write_learning(setup.learning);
+  setup.spec.stream = write_stream(setup.stream);
+  setup.csv_path = path_within(model.folder, setup.stream.csv);
+  setup.mesh.threads = request.threads;
+  setup.mesh.sessions = std::max<std::size_t>(1, setup.learning.learners);
+  setup.mesh.executor =
+      request.executor == "deterministic" ? mesh::ExecutorKind::deterministic : mesh::ExecutorKind::tbb;
+  return setup;
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "cli/model.hpp"
+
+#include "learning/options.hpp"
+#include "learning/stream.hpp"
+
+#include "mesh/mesh.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace weft::cli {
+
+/// What the command line of `weft run` says; empty: the file's word counts.
+struct RunRequest {
+  std::string file;
+  std::optional<std::string> rule, schedule;
+  std::optional<double> lr, held_out;
+  std::optional<std::uint64_t> passes, seed, max_samples, checkpoint_every;
+  std::size_t threads = 0;
+  std::string device = "cpu", executor = "tbb", save, checkpoint;
+  bool resume = false, json = false, quiet = false;
+};
+
+/// One set of settings, made of file and command line. `spec` carries them all, so a file written from it is complete.
+struct RunSetup {
+  mesh::NetworkSpec spec;
+  learning::LearningOptions learning;
+  learning::StreamOptions stream;
+  mesh::MeshOptions mesh;
+  std::string csv_path;
+};
+
+/// @error invalid_argument: flags that contradict each other; what the sections' readers refuse
+Result<RunSetup> make_setup(const Model& model, const RunRequest& request);
+
+/// The section "stream" as JSON; reads back equal.
+std::string write_stream(const learning::StreamOptions& options);
+
+/// The first place where two networks (as JSON texts) differ: "learning.rule: fw_dtp against dfa"; nothing when equal.
+/// The stream's path is passed over: the data's digest speaks for it.
+std::optional<std::string> first_difference(const std::string& stored, const std::string& given);
+
+}  // namespace weft::cli

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/verb.hpp"
+
+#include <cctype>
+#include <utility>
+
+namespace weft::cli {
+
+std::string environment_name(std::string_view flag) {
+  std::string name = "WEFT_ARG_";
+  for (const char c : flag) name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+CLI::Option* add_flag(CLI::App& verb, const std::string& name, bool& value, const std::string& help) {
+  return verb.add_flag("--" + name, value, help)->envname(environment_name(name));
+}
+
+CLI::Option* one_of(CLI::Option* option, std::vector<std::string> names) {
+  std::string listed;
+  for (const std::string& name : names) listed += (listed.empty() ? "" : "|") + name;
+  const std::string text = listed + " (Env:" + option->get_envname() + ")";
+  return option->type_name("")->option_text(text)->check([names = std::move(names), listed](const std::string& text) {
+    for (const std::string& name : names)
+      if (name == text) return std::string();
+    return "'" + text + "' is none of " + listed;
+  });
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "core/result.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::cli {
+
+/// One verb: its options on the command line and what it does. Failures are printed by `main`, nowhere else.
+struct Verb {
+  CLI::App* app = nullptr;
+  std::function<Status()> run;
+};
+
+Verb add_run(CLI::App& program);
+Verb add_inspect(CLI::App& program);
+Verb add_doctor(CLI::App& program);
+Verb add_hash(CLI::App& program);
+Verb add_bench(CLI::App& program);
+
+/// "WEFT_ARG_CHECKPOINT_EVERY" for "checkpoint-every".
+std::string environment_name(std::string_view flag);
+
+/// `--name VALUE`, and its environment twin.
+template <class T>
+CLI::Option* add_option(CLI::App& verb, const std::string& name, T& value, const std::string& help) {
+  return verb.add_option("--" + name, value, help)->envname(environment_name(name));
+}
+/// `--name`, and its environment twin (1, true, on, yes).
+CLI::Option* add_flag(CLI::App& verb, const std::string& name, bool& value, const std::string& help);
+/// Refuses values outside `names`, and lists them.
+CLI::Option* one_of(CLI::Option* option, std::vector<std::string> names);
+
+}  // namespace weft::cli

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/wording.hpp"
+
+#include <charconv>
+#include <cstdio>
+
+namespace weft::cli {
+namespace {
+std::string print(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+}  // namespace
+
+std::string short_number(double value) {
+  const char* unit = "";
+  if (value >= 999.5) {
+    for (const char* next : {"k", "M", "G", "T"}) {
+      value /= 1000;
+      unit = next;
+      if (value < 999.5) break;
+    }
+  } else if (value == static_cast<double>(static_cast<long>(value))) {
+    return print("%.0f", value);
+  }
+  return print(value < 9.995 ? "%.2f" : value < 99.95 ? "%.1f" : "%.0f", value) + unit;
+}
+
+std::string percent(double share) { return print("%.1f %%", share * 100); }
+
+std::string byte_size(std::uint64_t bytes) {
+  if (bytes < 1024) return std::to_string(bytes) + " B";
+  double value = static_cast<double>(bytes);
+  const char* unit = "";
+  for (const char* next : {" KiB", " MiB", " GiB", " TiB"}) {
+    value /= 1024;
+    unit = next;
+    if (value < 1024) break;
+  }
+  return print("%.1f", value) + unit;
+}
+
+double as_written(float value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  double out = value;
+  std::from_chars(text, end, out);
+  return out;
+}
+
+std::string grouped(std::uint64_t value) {
+  std::string digits = std::to_string(value);
+  for (std::size_t place = digits.size(); place > 3; place -= 3) digits.insert(place - 3, ",");
+  return digits;
+}
+
+}  // namespace weft::cli

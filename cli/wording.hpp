@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace weft::cli {
+
+/// "312", "4.21k", "98.2k", "1.25M": four characters and a unit.
+std::string short_number(double value);
+/// "96.1 %".
+std::string percent(double share);
+/// "640 B", "1.5 KiB", "12.0 MiB".
+std::string byte_size(std::uint64_t bytes);
+/// The double whose shortest text is that of `value`: 0.03f as 0.03, not as 0.029999999329447746.
+double as_written(float value);
+/// "1,438".
+std::string grouped(std::uint64_t value);
+
+}  // namespace weft::cli
