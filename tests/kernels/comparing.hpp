@@ -67,7 +67,9 @@ class Matrix {
   }
   std::vector<float> values() const {
     std::vector<float> all;
-    for (std::size_t i = 0; i < rows_; ++i) all.insert(all.end(), &data_[i * stride_], &data_[i * stride_] + cols_);
+    all.reserve(rows_ * cols_);
+    for (std::size_t i = 0; i < rows_; ++i)
+      for (std::size_t j = 0; j < cols_; ++j) all.push_back(at(i, j));
     return all;
   }
 
