@@ -16,74 +16,83 @@
 
 namespace weft::kernels {
 
-void CpuStream::linear(ConstPanels w, const float* bias, ConstRows x, Activation activation, Rows z, Rows y) {
+void CpuStream::linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation,
+                       const Rows& z, const Rows& y) {
   kernels::linear(w, bias, x, activation, z, y);
 }
 
-void CpuStream::linear_transposed(ConstPanels w, ConstRows dy, Rows dx) { kernels::linear_transposed(w, dy, dx); }
+void CpuStream::linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx) {
+  kernels::linear_transposed(w, dy, dx);
+}
 
-void CpuStream::outer_accumulate(ConstRows dy, ConstRows x, Panels dw) { kernels::outer_accumulate(dy, x, dw); }
+void CpuStream::outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) {
+  kernels::outer_accumulate(dy, x, dw);
+}
 
-void CpuStream::absolute_column_sums(ConstPanels w, float* s) { kernels::absolute_column_sums(w, s); }
+void CpuStream::absolute_column_sums(const ConstPanels& w, float* s) { kernels::absolute_column_sums(w, s); }
 
-void CpuStream::unary(Activation activation, ConstRows x, Rows y) { kernels::unary(activation, x, y); }
+void CpuStream::unary(Activation activation, const ConstRows& x, const Rows& y) { kernels::unary(activation, x, y); }
 
-void CpuStream::unary_backward(Activation activation, ConstRows z, ConstRows y, ConstRows dy, Rows dx) {
+void CpuStream::unary_backward(Activation activation, const ConstRows& z, const ConstRows& y, const ConstRows& dy,
+                               const Rows& dx) {
   kernels::unary_backward(activation, z, y, dy, dx);
 }
 
-void CpuStream::binary(BinaryOp op, ConstRows a, ConstRows b, Rows y) { kernels::binary(op, a, b, y); }
+void CpuStream::binary(BinaryOp op, const ConstRows& a, const ConstRows& b, const Rows& y) {
+  kernels::binary(op, a, b, y);
+}
 
-void CpuStream::scale(float alpha, ConstRows x, Rows y) { kernels::scale(alpha, x, y); }
+void CpuStream::scale(float alpha, const ConstRows& x, const Rows& y) { kernels::scale(alpha, x, y); }
 
-void CpuStream::axpy(float alpha, ConstRows x, Rows y) { kernels::axpy(alpha, x, y); }
+void CpuStream::axpy(float alpha, const ConstRows& x, const Rows& y) { kernels::axpy(alpha, x, y); }
 
-void CpuStream::copy(ConstRows x, Rows y) { kernels::copy(x, y); }
+void CpuStream::copy(const ConstRows& x, const Rows& y) { kernels::copy(x, y); }
 
-void CpuStream::fill(float value, Rows y) { kernels::fill(value, y); }
+void CpuStream::fill(float value, const Rows& y) { kernels::fill(value, y); }
 
-void CpuStream::route_equal(ConstRows source, ConstRows x, Rows left, Rows d) {
+void CpuStream::route_equal(const ConstRows& source, const ConstRows& x, const Rows& left, const Rows& d) {
   kernels::route_equal(source, x, left, d);
 }
 
-void CpuStream::rms_norm(ConstRows x, const float* gain, float epsilon, Rows y, float* inverse_rms) {
+void CpuStream::rms_norm(const ConstRows& x, const float* gain, float epsilon, const Rows& y, float* inverse_rms) {
   kernels::rms_norm(x, gain, epsilon, y, inverse_rms);
 }
 
-void CpuStream::rms_norm_backward(ConstRows x, const float* gain, const float* inverse_rms, ConstRows dy, Rows dx,
-                                  float* dgain) {
+void CpuStream::rms_norm_backward(const ConstRows& x, const float* gain, const float* inverse_rms, const ConstRows& dy,
+                                  const Rows& dx, float* dgain) {
   kernels::rms_norm_backward(x, gain, inverse_rms, dy, dx, dgain);
 }
 
-void CpuStream::layer_norm(ConstRows x, const float* gain, const float* bias, float epsilon, Rows y, float* mean,
-                           float* inverse_deviation) {
+void CpuStream::layer_norm(const ConstRows& x, const float* gain, const float* bias, float epsilon, const Rows& y,
+                           float* mean, float* inverse_deviation) {
   kernels::layer_norm(x, gain, bias, epsilon, y, mean, inverse_deviation);
 }
 
-void CpuStream::layer_norm_backward(ConstRows x, const float* gain, const float* mean, const float* inverse_deviation,
-                                    ConstRows dy, Rows dx, float* dgain, float* dbias) {
+void CpuStream::layer_norm_backward(const ConstRows& x, const float* gain, const float* mean,
+                                    const float* inverse_deviation, const ConstRows& dy, const Rows& dx, float* dgain,
+                                    float* dbias) {
   kernels::layer_norm_backward(x, gain, mean, inverse_deviation, dy, dx, dgain, dbias);
 }
 
-void CpuStream::softmax(ConstRows x, float temperature, Rows y) { kernels::softmax(x, temperature, y); }
+void CpuStream::softmax(const ConstRows& x, float temperature, const Rows& y) { kernels::softmax(x, temperature, y); }
 
-void CpuStream::softmax_backward(ConstRows y, ConstRows dy, float temperature, Rows dx) {
+void CpuStream::softmax_backward(const ConstRows& y, const ConstRows& dy, float temperature, const Rows& dx) {
   kernels::softmax_backward(y, dy, temperature, dx);
 }
 
-void CpuStream::row_sums(ConstRows a, float* s) { kernels::row_sums(a, s); }
+void CpuStream::row_sums(const ConstRows& a, float* s) { kernels::row_sums(a, s); }
 
-void CpuStream::row_dots(ConstRows a, ConstRows b, float* s) { kernels::row_dots(a, b, s); }
+void CpuStream::row_dots(const ConstRows& a, const ConstRows& b, float* s) { kernels::row_dots(a, b, s); }
 
-void CpuStream::column_accumulate(ConstRows a, float* s) { kernels::column_accumulate(a, s); }
+void CpuStream::column_accumulate(const ConstRows& a, float* s) { kernels::column_accumulate(a, s); }
 
-void CpuStream::row_argmax(ConstRows a, std::uint32_t* index) { kernels::row_argmax(a, index); }
+void CpuStream::row_argmax(const ConstRows& a, std::uint32_t* index) { kernels::row_argmax(a, index); }
 
-void CpuStream::cross_entropy(ConstRows logits, const std::uint32_t* labels, float* loss, Rows dx) {
+void CpuStream::cross_entropy(const ConstRows& logits, const std::uint32_t* labels, float* loss, const Rows& dx) {
   kernels::cross_entropy(logits, labels, loss, dx);
 }
 
-void CpuStream::mean_squared_error(ConstRows x, ConstRows target, float* loss, Rows dx) {
+void CpuStream::mean_squared_error(const ConstRows& x, const ConstRows& target, float* loss, const Rows& dx) {
   kernels::mean_squared_error(x, target, loss, dx);
 }
 
@@ -101,14 +110,16 @@ void CpuStream::adamw(std::size_t n, float* w, float* m, float* v, const float* 
   kernels::adamw(n, w, m, v, g, lr, beta1, beta2, epsilon, weight_decay, step);
 }
 
-void CpuStream::link_budget(ConstRows a, ConstRows t, float* factor) { kernels::link_budget(a, t, factor); }
+void CpuStream::link_budget(const ConstRows& a, const ConstRows& t, float* factor) {
+  kernels::link_budget(a, t, factor);
+}
 
-void CpuStream::scale_rows(const float* s, ConstRows x, Rows y) { kernels::scale_rows(s, x, y); }
+void CpuStream::scale_rows(const float* s, const ConstRows& x, const Rows& y) { kernels::scale_rows(s, x, y); }
 
-void CpuStream::gap_displacement(ConstRows weighted, const float* sums, ConstRows x, Rows d) {
+void CpuStream::gap_displacement(const ConstRows& weighted, const float* sums, const ConstRows& x, const Rows& d) {
   kernels::gap_displacement(weighted, sums, x, d);
 }
 
-bool CpuStream::is_finite(ConstRows x) { return kernels::is_finite(x); }
+bool CpuStream::is_finite(const ConstRows& x) { return kernels::is_finite(x); }
 
 }  // namespace weft::kernels

@@ -67,18 +67,23 @@ float dot(const ConstPanels& w, std::size_t o, const float* x) noexcept {
   return total;
 }
 
-void linear(const ConstPanels& w, const ConstRows& x, const Outputs& outputs, std::size_t first_panel,
-            std::size_t panels) noexcept {
+void linear_batch(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
+                  const Rows& y) noexcept {
   WEFT_ISA_RAN();
-  const std::size_t begin = first_panel * kPanelWidth, end = std::min(w.out, (first_panel + panels) * kPanelWidth);
+  const Outputs outputs{bias, activation, z, y};
   for (std::size_t b = 0; b < x.rows; ++b) {
     float* to = outputs.before_activation(b);
-    for (std::size_t o = begin; o < end; ++o) {
+    for (std::size_t o = 0; o < w.out; ++o) {
       const float total = dot(w, o, x.row(b));
-      to[o] = outputs.bias ? total + outputs.bias[o] : total;
+      to[o] = bias ? total + bias[o] : total;
     }
-    outputs.finish(b, begin, end - begin);
+    outputs.finish(b, 0, w.out);
   }
+}
+
+void linear_row(const ConstPanels& w, const float* bias, const float* x, Activation activation, float* z,
+                float* y) noexcept {
+  linear_batch(w, bias, {x, 1, w.in, w.in}, activation, {z, 1, w.out, w.out}, {y, 1, w.out, w.out});
 }
 
 #else
@@ -92,25 +97,29 @@ constexpr PanelTag kTag;
 constexpr std::size_t kRowPanels = 4, kStep = 4;
 
 template <std::size_t P, std::size_t C, std::size_t J>
-HWY_INLINE void gemv_step(const float* w, std::size_t panel_stride, const float* x, V (&sum)[C][P][kPanelVectors]) {
+HWY_INLINE void gemv_step(const float* const (&panel)[P], const float* x, std::size_t k,
+                          V (&sum)[C][P][kPanelVectors]) {
   V xs[C][J];
   WEFT_UNROLL for (std::size_t c = 0; c < C; ++c) {
-    WEFT_UNROLL for (std::size_t j = 0; j < J; ++j) xs[c][j] = hn::Set(kTag, x[c * kChunk + j]);
+    WEFT_UNROLL for (std::size_t j = 0; j < J; ++j) xs[c][j] = hn::Set(kTag, x[k + c * kChunk + j]);
   }
   WEFT_UNROLL for (std::size_t c = 0; c < C; ++c) {
     WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
       WEFT_UNROLL for (std::size_t j = 0; j < J; ++j) {
-        const float* from = w + p * panel_stride + (c * kChunk + j) * kPanelWidth;
-        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[c][p][v] =
-            hn::MulAdd(hn::Load(kTag, from + v * kPanelLanes), xs[c][j], sum[c][p][v]);
+        const float* from = panel[p] + (k + c * kChunk + j) * kPanelWidth;
+        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
+          const V ws = hn::Load(kTag, from + v * kPanelLanes);
+          sum[c][p][v] = hn::MulAdd(ws, xs[c][j], sum[c][p][v]);
+        }
       }
     }
   }
 }
 
-// C chunks side by side, so that a row of few outputs does not wait for the adder; their sums still add up in order.
+// Chunks at k, C of them side by side, so that a row of few outputs does not wait for the adder; their sums still add
+// up in order.
 template <std::size_t P, std::size_t C>
-HWY_INLINE void gemv_chunks(const float* w, std::size_t panel_stride, const float* x, std::size_t length,
+HWY_INLINE void gemv_chunks(const float* const (&panel)[P], const float* x, std::size_t k, std::size_t length,
                             V (&total)[P][kPanelVectors]) {
   constexpr std::size_t J = kStep / C;
   V sum[C][P][kPanelVectors];
@@ -119,9 +128,9 @@ HWY_INLINE void gemv_chunks(const float* w, std::size_t panel_stride, const floa
       WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[c][p][v] = hn::Zero(kTag);
     }
   }
-  std::size_t k = 0;
-  for (; k + J <= length; k += J) gemv_step<P, C, J>(w + k * kPanelWidth, panel_stride, x + k, sum);
-  for (; k < length; ++k) gemv_step<P, C, 1>(w + k * kPanelWidth, panel_stride, x + k, sum);
+  const std::size_t end = k + length;
+  for (; k + J <= end; k += J) gemv_step<P, C, J>(panel, x, k, sum);
+  for (; k < end; ++k) gemv_step<P, C, 1>(panel, x, k, sum);
   WEFT_UNROLL for (std::size_t c = 0; c < C; ++c) {
     WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
       WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) total[p][v] = hn::Add(total[p][v], sum[c][p][v]);
@@ -133,18 +142,22 @@ HWY_INLINE void gemv_chunks(const float* w, std::size_t panel_stride, const floa
 template <std::size_t P>
 HWY_INLINE void gemv_panels(const ConstPanels& w, const float* x, const float* bias, float* to, std::size_t first) {
   constexpr std::size_t C = kRowPanels / P;
-  const std::size_t stride = w.in * kPanelWidth, o = first * kPanelWidth;
-  const float* panel = w.data + first * stride;
+  const std::size_t o = first * kPanelWidth;
+  const float* panel[P];
+  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+    panel[p] = w.data + (first + p) * w.in * kPanelWidth;
+    // One register each: g++ would otherwise make an index of every distance between them and run out of registers.
+    __asm__("" : "+r"(panel[p]));
+  }
   V total[P][kPanelVectors];
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
     WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) total[p][v] = hn::Zero(kTag);
   }
   std::size_t k = 0;
   if constexpr (C > 1)
-    for (; k + C * kChunk <= w.in; k += C * kChunk)
-      gemv_chunks<P, C>(panel + k * kPanelWidth, stride, x + k, kChunk, total);
-  for (; k + kChunk <= w.in; k += kChunk) gemv_chunks<P, 1>(panel + k * kPanelWidth, stride, x + k, kChunk, total);
-  if (k < w.in) gemv_chunks<P, 1>(panel + k * kPanelWidth, stride, x + k, w.in - k, total);
+    for (; k + C * kChunk <= w.in; k += C * kChunk) gemv_chunks<P, C>(panel, x, k, kChunk, total);
+  for (; k + kChunk <= w.in; k += kChunk) gemv_chunks<P, 1>(panel, x, k, kChunk, total);
+  if (k < w.in) gemv_chunks<P, 1>(panel, x, k, w.in - k, total);
   if (o + P * kPanelWidth <= w.out) {
     WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
       WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
@@ -163,27 +176,25 @@ HWY_INLINE void gemv_panels(const ConstPanels& w, const float* x, const float* b
   }
 }
 
-void gemv(const ConstPanels& w, const float* x, const Outputs& outputs, std::size_t b, std::size_t first_panel,
-          std::size_t panels) noexcept {
-  float* to = outputs.before_activation(b);
-  std::size_t p = first_panel;
-  const std::size_t end = first_panel + panels;
-  for (; p + kRowPanels <= end; p += kRowPanels) gemv_panels<kRowPanels>(w, x, outputs.bias, to, p);
-  switch (end - p) {
-    case 3:
-      gemv_panels<3>(w, x, outputs.bias, to, p);
-      break;
-    case 2:
-      gemv_panels<2>(w, x, outputs.bias, to, p);
-      break;
-    case 1:
-      gemv_panels<1>(w, x, outputs.bias, to, p);
-      break;
-    default:
-      break;
+void linear_row(const ConstPanels& w, const float* bias, const float* x, Activation activation, float* z,
+                float* y) noexcept {
+  WEFT_ISA_RAN();
+  float* const to = z ? z : y;
+  const std::size_t panels = panel_count(w.out);
+  std::size_t p = 0;
+  for (; p + kRowPanels <= panels; p += kRowPanels) gemv_panels<kRowPanels>(w, x, bias, to, p);
+  if (p < panels) {
+    if (panels - p == 3)
+      gemv_panels<3>(w, x, bias, to, p);
+    else if (panels - p == 2)
+      gemv_panels<2>(w, x, bias, to, p);
+    else
+      gemv_panels<1>(w, x, bias, to, p);
   }
-  const std::size_t o = first_panel * kPanelWidth;
-  outputs.finish(b, o, std::min(w.out, end * kPanelWidth) - o);
+  if (activation != Activation::linear)
+    activate_row(activation, to, y, w.out);
+  else if (to != y)
+    std::memcpy(y, to, w.out * sizeof(float));
 }
 
 // --- many rows ---------------------------------------------------------------------------------------------------
@@ -306,14 +317,17 @@ std::size_t run_tiles(std::size_t P, Tile one, const ConstPanels& w, const float
   return p;
 }
 
-void gemm(const ConstPanels& w, const ConstRows& x, const Outputs& outputs, std::size_t first_panel,
-          std::size_t panels) noexcept {
+void linear_batch(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
+                  const Rows& y) noexcept {
+  WEFT_ISA_RAN();
+  if (x.rows == 0) return;
+  const Outputs outputs{bias, activation, z, y};
   const std::size_t row_floats = (w.in + kChunk - 1) / kChunk * kChunk;
   const detail::EvenParts blocks(x.rows, kTileRows);
   const std::size_t held =
       std::clamp<std::size_t>(kPackedFloats / (kTileRows * std::max<std::size_t>(row_floats, 1)), 1, blocks.parts);
   float* packed = detail::linear_scratch(held * kTileRows * row_floats);
-  const std::size_t end = first_panel + panels;
+  const std::size_t end = panel_count(w.out);
   for (std::size_t block = 0; block < blocks.parts; block += held) {
     const std::size_t last = std::min(blocks.parts, block + held);
     const auto packed_at = [&](std::size_t i) { return packed + (blocks.begin(i) - blocks.begin(block)) * row_floats; };
@@ -322,7 +336,7 @@ void gemm(const ConstPanels& w, const ConstRows& x, const Outputs& outputs, std:
     // One step over panels serves all rows held, so that weights come from afar once per step.
     const bool wide = rows_of(block) <= kWideRows;
     const std::size_t step = wide ? kWidePanels : kTilePanels;
-    for (std::size_t p = first_panel; p < end; p += step) {
+    for (std::size_t p = 0; p < end; p += step) {
       const std::size_t stop = std::min(end, p + step);
       for (std::size_t i = block; i < last; ++i) {
         const std::size_t R = rows_of(i), b = blocks.begin(i);
@@ -336,23 +350,7 @@ void gemm(const ConstPanels& w, const ConstRows& x, const Outputs& outputs, std:
   }
 }
 
-void linear(const ConstPanels& w, const ConstRows& x, const Outputs& outputs, std::size_t first_panel,
-            std::size_t panels) noexcept {
-  WEFT_ISA_RAN();
-  if (x.rows == 0) return;
-  if (x.rows == 1)
-    gemv(w, x.data, outputs, 0, first_panel, panels);
-  else
-    gemm(w, x, outputs, first_panel, panels);
-}
-
 #endif
-
-/// What the dispatch table holds: rows of x against a range of panels.
-void linear_range(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-                  const Rows& y, std::size_t first_panel, std::size_t panels) noexcept {
-  linear(w, x, Outputs{bias, activation, z, y}, first_panel, panels);
-}
 
 }  // namespace
 }  // namespace weft::kernels::WEFT_ISA
@@ -362,35 +360,39 @@ WEFT_ISA_END();
 namespace weft::kernels {
 namespace {
 
-constexpr auto kLinear = WEFT_DISPATCH(linear_range);
+constexpr auto kRow = WEFT_DISPATCH(linear_row);
+constexpr auto kBatch = WEFT_DISPATCH(linear_batch);
 
 // A task's share of outputs: enough work to be worth a handover, few enough that threads stay busy.
 constexpr std::size_t kTaskRows = 56, kTaskPanels = 16, kTaskWork = std::size_t{1} << 15;
 
 }  // namespace
 
-void linear(ConstPanels w, const float* bias, ConstRows x, Activation activation, Rows z, Rows y) noexcept {
-  kLinear.get()(w, bias, x, activation, z, y, 0, panel_count(w.out));
+void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
+            const Rows& y) noexcept {
+  if (x.rows == 1)
+    kRow.get()(w, bias, x.data, activation, z.data, y.data);
+  else
+    kBatch.get()(w, bias, x, activation, z, y);
 }
 
-void linear(ConstPanels w, const float* bias, ConstRows x, Activation activation, Rows z, Rows y,
-            const ParallelFor& parallel) noexcept {
-  const std::size_t panels = panel_count(w.out);
+void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
+            const Rows& y, const ParallelFor& parallel) noexcept {
   // One row: tasks of whole steps of four panels that read 128 KiB or more.
-  const std::size_t small =
-      std::max<std::size_t>(1, kTaskWork / (4 * kPanelWidth * std::max<std::size_t>(w.in, 1))) * 4;
-  const detail::EvenParts row_parts(x.rows, kTaskRows), panel_parts(panels, x.rows == 1 ? small : kTaskPanels);
+  const std::size_t step = 4 * kPanelWidth * std::max<std::size_t>(w.in, 1);
+  const std::size_t row_panels = std::max<std::size_t>(1, kTaskWork / step) * 4;
+  const detail::EvenParts row_parts(x.rows, kTaskRows);
+  const detail::EvenParts panel_parts(panel_count(w.out), x.rows == 1 ? row_panels : kTaskPanels);
   const std::size_t tasks = row_parts.parts * panel_parts.parts;
   if (tasks <= 1 || x.rows * w.in * w.out < kTaskWork) return linear(w, bias, x, activation, z, y);
-  const auto variant = kLinear.get();
   parallel(tasks, [&](std::size_t task) {
     const std::size_t r = task / panel_parts.parts, p = task % panel_parts.parts;
     const std::size_t first = row_parts.begin(r), rows = row_parts.begin(r + 1) - first;
-    const ConstRows x_part{x.row(first), rows, x.cols, x.stride};
-    const Rows z_part{z.data ? z.row(first) : nullptr, rows, z.cols, z.stride};
-    const Rows y_part{y.row(first), rows, y.cols, y.stride};
-    variant(w, bias, x_part, activation, z_part, y_part, panel_parts.begin(p),
-            panel_parts.begin(p + 1) - panel_parts.begin(p));
+    const std::size_t o = panel_parts.begin(p) * kPanelWidth;
+    const std::size_t out = std::min(w.out, panel_parts.begin(p + 1) * kPanelWidth) - o;
+    linear({w.data + o * w.in, out, w.in}, bias ? bias + o : nullptr, {x.row(first), rows, x.cols, x.stride},
+           activation, {z.data ? z.row(first) + o : nullptr, rows, out, z.stride},
+           {y.row(first) + o, rows, out, y.stride});
   });
 }
 

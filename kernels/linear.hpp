@@ -18,10 +18,11 @@ namespace weft::kernels {
 ///         only when activation is linear; z and y alias nothing else
 /// @thread any, inside FlushSubnormals; allocates only to grow a scratch of the thread, for B > 1
 /// @exact  same bits on every ISA and for every B
-void linear(ConstPanels w, const float* bias, ConstRows x, Activation activation, Rows z, Rows y) noexcept;
+void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
+            const Rows& y) noexcept;
 /// The same, outputs split over threads.
-void linear(ConstPanels w, const float* bias, ConstRows x, Activation activation, Rows z, Rows y,
-            const ParallelFor& parallel) noexcept;
+void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
+            const Rows& y, const ParallelFor& parallel) noexcept;
 
 /// A dense layer's input gradient (or target).
 ///   dx = dy w
@@ -30,8 +31,8 @@ void linear(ConstPanels w, const float* bias, ConstRows x, Activation activation
 /// @shape  w [out, in], dy [B, out] -> dx [B, in]; dx aliases nothing
 /// @thread any, inside FlushSubnormals
 /// @exact  same bits on every ISA and for every B
-void linear_transposed(ConstPanels w, ConstRows dy, Rows dx) noexcept;
-void linear_transposed(ConstPanels w, ConstRows dy, Rows dx, const ParallelFor& parallel) noexcept;
+void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx) noexcept;
+void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx, const ParallelFor& parallel) noexcept;
 
 /// A dense layer's weight gradient.
 ///   dw[o][k] = fma(dy[b][o], x[b][k], dw[o][k]) for b ascending
@@ -39,18 +40,18 @@ void linear_transposed(ConstPanels w, ConstRows dy, Rows dx, const ParallelFor& 
 /// @shape  dy [B, out], x [B, in], dw [out, in]
 /// @thread any, inside FlushSubnormals
 /// @exact  same bits on every ISA, however the batch is cut
-void outer_accumulate(ConstRows dy, ConstRows x, Panels dw) noexcept;
-void outer_accumulate(ConstRows dy, ConstRows x, Panels dw, const ParallelFor& parallel) noexcept;
+void outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) noexcept;
+void outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw, const ParallelFor& parallel) noexcept;
 
 /// s[k] = sum over o of |w[o][k]|, rule R2 over o.
 /// @shape  w [out, in] -> s [in]
 /// @exact  same bits on every ISA
-void absolute_column_sums(ConstPanels w, float* s) noexcept;
+void absolute_column_sums(const ConstPanels& w, float* s) noexcept;
 
 /// Row-major [out, in] weights into panels, padding lanes +0.
 /// @shape  rows [out, in] -> panels [out, in]
-void pack_panels(ConstRows rows, Panels panels) noexcept;
+void pack_panels(const ConstRows& rows, const Panels& panels) noexcept;
 /// The way back.
-void unpack_panels(ConstPanels panels, Rows rows) noexcept;
+void unpack_panels(const ConstPanels& panels, const Rows& rows) noexcept;
 
 }  // namespace weft::kernels

@@ -175,11 +175,11 @@ constexpr auto kOuter = WEFT_DISPATCH(outer_range);
 constexpr std::size_t kTaskPanels = 4, kTaskWork = std::size_t{1} << 15;
 }  // namespace
 
-void outer_accumulate(ConstRows dy, ConstRows x, Panels dw) noexcept {
+void outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) noexcept {
   kOuter.get()(dy, x, dw, 0, panel_count(dw.out));
 }
 
-void outer_accumulate(ConstRows dy, ConstRows x, Panels dw, const ParallelFor& parallel) noexcept {
+void outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw, const ParallelFor& parallel) noexcept {
   const detail::EvenParts parts(panel_count(dw.out), kTaskPanels);
   if (parts.parts <= 1 || dy.rows * dw.in * dw.out < kTaskWork) return outer_accumulate(dy, x, dw);
   const auto variant = kOuter.get();

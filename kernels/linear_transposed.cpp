@@ -85,7 +85,7 @@ HWY_INLINE void sum_classes(const float* w, std::size_t panel_stride, std::size_
     const float* d = dy + p * kPanelWidth;
     WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
       V ds[R];
-      WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) ds[r] = hn::Load(kTag, d + r * dy_stride + v * kPanelLanes);
+      WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) ds[r] = hn::LoadU(kTag, d + r * dy_stride + v * kPanelLanes);
       WEFT_UNROLL for (std::size_t k = 0; k < K; ++k) {
         const V ws = hn::Load(kTag, panel + k * kPanelWidth + v * kPanelLanes);
         WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) lanes[c][r][k][v] = Step::next(ws, ds[r], lanes[c][r][k][v]);
@@ -128,6 +128,8 @@ void columns(const ConstPanels& w, const float* dy, std::size_t dy_stride, float
              std::size_t first, std::size_t count) noexcept {
   const std::size_t stride = w.in * kPanelWidth, panels = panel_count(w.out);
   alignas(64) float folded[R * kPanelLanes * kPanelLanes];
+  // Columns that do not exist fold to something that nobody reads.
+  if (count < kPanelLanes) std::fill(std::begin(folded), std::end(folded), 0.0f);
   std::size_t k = 0;
   for (; k + kTileColumns <= count; k += kTileColumns)
     fold_columns<Step, R, kTileColumns>(w.data + (first + k) * kPanelWidth, stride, panels, dy, dy_stride,
@@ -138,7 +140,7 @@ void columns(const ConstPanels& w, const float* dy, std::size_t dy_stride, float
   for (std::size_t r = 0; r < R; ++r) {
     V v[kPanelLanes];
     WEFT_UNROLL for (std::size_t i = 0; i < kPanelLanes; ++i) v[i] =
-        i < count ? hn::Load(kTag, folded + (r * kPanelLanes + i) * kPanelLanes) : hn::Zero(kTag);
+        hn::Load(kTag, folded + (r * kPanelLanes + i) * kPanelLanes);
     const V sums = fold_each(v);
     if (count == kPanelLanes) {
       hn::StoreU(sums, kTag, dx + r * dx_stride + first);
@@ -175,6 +177,13 @@ void transposed_range(const ConstPanels& w, const ConstRows& dy, const Rows& dx,
                       std::size_t count) noexcept {
   WEFT_ISA_RAN();
   const std::size_t padded = panel_count(w.out) * kPanelWidth;
+  if (dy.rows == 1) {
+    // Learning sample by sample: no packing, no division.
+    const float* row = w.out == padded ? dy.data : pad_rows(dy, 0, 1, padded);
+    for (std::size_t k = first; k < first + count; k += kPanelLanes)
+      columns<FusedProduct, 1>(w, row, 0, dx.data, 0, k, std::min(kPanelLanes, first + count - k));
+    return;
+  }
   const std::size_t held = std::max<std::size_t>(kHeldFloats / std::max<std::size_t>(padded, 1), kTileRows);
   for (std::size_t b = 0; b < dy.rows; b += held) {
     const std::size_t rows = std::min(held, dy.rows - b);
@@ -211,9 +220,12 @@ constexpr auto kColumnSums = WEFT_DISPATCH(column_sums);
 constexpr std::size_t kTaskColumns = 64, kTaskWork = std::size_t{1} << 15;
 }  // namespace
 
-void linear_transposed(ConstPanels w, ConstRows dy, Rows dx) noexcept { kTransposed.get()(w, dy, dx, 0, w.in); }
+void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx) noexcept {
+  kTransposed.get()(w, dy, dx, 0, w.in);
+}
 
-void linear_transposed(ConstPanels w, ConstRows dy, Rows dx, const ParallelFor& parallel) noexcept {
+void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx,
+                       const ParallelFor& parallel) noexcept {
   const detail::EvenParts parts((w.in + kPanelWidth - 1) / kPanelWidth, kTaskColumns / kPanelWidth);
   if (parts.parts <= 1 || dy.rows * w.in * w.out < kTaskWork) return linear_transposed(w, dy, dx);
   const auto variant = kTransposed.get();
@@ -223,7 +235,7 @@ void linear_transposed(ConstPanels w, ConstRows dy, Rows dx, const ParallelFor& 
   });
 }
 
-void absolute_column_sums(ConstPanels w, float* s) noexcept { kColumnSums.get()(w, s); }
+void absolute_column_sums(const ConstPanels& w, float* s) noexcept { kColumnSums.get()(w, s); }
 
 }  // namespace weft::kernels
 #endif

@@ -27,61 +27,64 @@ class OpStream {
   // --- linear.hpp (R1 over k) ---
   /// z = x w^T + bias, y = activation(z).  x [B, in], w [out, in], bias [out] or null, y [B, out];
   /// z [B, out] or data == null when the pre-activation is not wanted. z may be y only when activation is linear.
-  virtual void linear(ConstPanels w, const float* bias, ConstRows x, Activation activation, Rows z, Rows y) = 0;
+  virtual void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
+                      const Rows& y) = 0;
   /// dx = dy w.  dx[b][k] = sum over o of w[o][k] dy[b][o], rule R2 over o. dy [B, out], dx [B, in].
-  virtual void linear_transposed(ConstPanels w, ConstRows dy, Rows dx) = 0;
+  virtual void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx) = 0;
   /// dw[o][k] = fma(dy[b][o], x[b][k], dw[o][k]) for b ascending. dy [B, out], x [B, in].
-  virtual void outer_accumulate(ConstRows dy, ConstRows x, Panels dw) = 0;
+  virtual void outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) = 0;
   /// s[k] = sum over o of |w[o][k]|, rule R2 over o. s [in].
-  virtual void absolute_column_sums(ConstPanels w, float* s) = 0;
+  virtual void absolute_column_sums(const ConstPanels& w, float* s) = 0;
 
   // --- unary.hpp, binary.hpp ---
-  virtual void unary(Activation activation, ConstRows x, Rows y) = 0;
+  virtual void unary(Activation activation, const ConstRows& x, const Rows& y) = 0;
   /// dx = dy * activation'(z), with y = activation(z) at hand. May run in place on dy.
-  virtual void unary_backward(Activation activation, ConstRows z, ConstRows y, ConstRows dy, Rows dx) = 0;
-  virtual void binary(BinaryOp op, ConstRows a, ConstRows b, Rows y) = 0;
+  virtual void unary_backward(Activation activation, const ConstRows& z, const ConstRows& y, const ConstRows& dy,
+                              const Rows& dx) = 0;
+  virtual void binary(BinaryOp op, const ConstRows& a, const ConstRows& b, const Rows& y) = 0;
   /// y = alpha x.
-  virtual void scale(float alpha, ConstRows x, Rows y) = 0;
+  virtual void scale(float alpha, const ConstRows& x, const Rows& y) = 0;
   /// y = fma(alpha, x, y).
-  virtual void axpy(float alpha, ConstRows x, Rows y) = 0;
-  virtual void copy(ConstRows x, Rows y) = 0;
-  virtual void fill(float value, Rows y) = 0;
+  virtual void axpy(float alpha, const ConstRows& x, const Rows& y) = 0;
+  virtual void copy(const ConstRows& x, const Rows& y) = 0;
+  virtual void fill(float value, const Rows& y) = 0;
   /// The backward of an elementwise maximum, source by source (route.hpp).
-  virtual void route_equal(ConstRows source, ConstRows x, Rows left, Rows d) = 0;
+  virtual void route_equal(const ConstRows& source, const ConstRows& x, const Rows& left, const Rows& d) = 0;
 
   // --- norm.hpp (R2 along each row) ---
   /// y = x / sqrt(mean(x^2) + epsilon) * gain; gain [cols] or null. inverse_rms [rows] is kept for backward.
-  virtual void rms_norm(ConstRows x, const float* gain, float epsilon, Rows y, float* inverse_rms) = 0;
+  virtual void rms_norm(const ConstRows& x, const float* gain, float epsilon, const Rows& y, float* inverse_rms) = 0;
   /// dx, and dgain[j] accumulated over rows ascending (null: not wanted).
-  virtual void rms_norm_backward(ConstRows x, const float* gain, const float* inverse_rms, ConstRows dy, Rows dx,
-                                 float* dgain) = 0;
+  virtual void rms_norm_backward(const ConstRows& x, const float* gain, const float* inverse_rms, const ConstRows& dy,
+                                 const Rows& dx, float* dgain) = 0;
   /// y = (x - mean) / sqrt(variance + epsilon) * gain + bias, biased variance; gain, bias [cols] or null.
-  virtual void layer_norm(ConstRows x, const float* gain, const float* bias, float epsilon, Rows y, float* mean,
-                          float* inverse_deviation) = 0;
-  virtual void layer_norm_backward(ConstRows x, const float* gain, const float* mean, const float* inverse_deviation,
-                                   ConstRows dy, Rows dx, float* dgain, float* dbias) = 0;
+  virtual void layer_norm(const ConstRows& x, const float* gain, const float* bias, float epsilon, const Rows& y,
+                          float* mean, float* inverse_deviation) = 0;
+  virtual void layer_norm_backward(const ConstRows& x, const float* gain, const float* mean,
+                                   const float* inverse_deviation, const ConstRows& dy, const Rows& dx, float* dgain,
+                                   float* dbias) = 0;
 
   // --- softmax.hpp (R2 along each row) ---
   /// y = softmax(x / temperature) along each row, the row's maximum subtracted first.
-  virtual void softmax(ConstRows x, float temperature, Rows y) = 0;
+  virtual void softmax(const ConstRows& x, float temperature, const Rows& y) = 0;
   /// dx = y (dy - sum(y dy)) / temperature. May run in place on dy.
-  virtual void softmax_backward(ConstRows y, ConstRows dy, float temperature, Rows dx) = 0;
+  virtual void softmax_backward(const ConstRows& y, const ConstRows& dy, float temperature, const Rows& dx) = 0;
 
   // --- reduce.hpp ---
   /// s[b] = sum over j of a[b][j] (R2).
-  virtual void row_sums(ConstRows a, float* s) = 0;
+  virtual void row_sums(const ConstRows& a, float* s) = 0;
   /// s[b] = sum over j of a[b][j] b[b][j], one fma an element (R2).
-  virtual void row_dots(ConstRows a, ConstRows b, float* s) = 0;
+  virtual void row_dots(const ConstRows& a, const ConstRows& b, float* s) = 0;
   /// s[j] = s[j] + a[b][j] for b ascending.
-  virtual void column_accumulate(ConstRows a, float* s) = 0;
+  virtual void column_accumulate(const ConstRows& a, float* s) = 0;
   /// index[b] = the first j with the largest a[b][j].
-  virtual void row_argmax(ConstRows a, std::uint32_t* index) = 0;
+  virtual void row_argmax(const ConstRows& a, std::uint32_t* index) = 0;
 
   // --- loss.hpp ---
   /// loss[b] = -log softmax(x)[label[b]]; dx = softmax(x) - onehot(label). Labels below cols.
-  virtual void cross_entropy(ConstRows logits, const std::uint32_t* labels, float* loss, Rows dx) = 0;
+  virtual void cross_entropy(const ConstRows& logits, const std::uint32_t* labels, float* loss, const Rows& dx) = 0;
   /// loss[b] = mean over j of (x - target)^2; dx = 2 (x - target) / cols.
-  virtual void mean_squared_error(ConstRows x, ConstRows target, float* loss, Rows dx) = 0;
+  virtual void mean_squared_error(const ConstRows& x, const ConstRows& target, float* loss, const Rows& dx) = 0;
 
   // --- optimizer.hpp (elementwise over n) ---
   /// w = w - lr (g + weight_decay w).
@@ -94,13 +97,13 @@ class OpStream {
                      float epsilon, float weight_decay, std::uint64_t step) = 0;
 
   // --- target_rules.hpp ---
-  virtual void link_budget(ConstRows a, ConstRows t, float* factor) = 0;
-  virtual void scale_rows(const float* s, ConstRows x, Rows y) = 0;
-  virtual void gap_displacement(ConstRows weighted, const float* sums, ConstRows x, Rows d) = 0;
+  virtual void link_budget(const ConstRows& a, const ConstRows& t, float* factor) = 0;
+  virtual void scale_rows(const float* s, const ConstRows& x, const Rows& y) = 0;
+  virtual void gap_displacement(const ConstRows& weighted, const float* sums, const ConstRows& x, const Rows& d) = 0;
 
   // --- finite.hpp ---
   /// True when no element is infinite or NaN. On a GPU stream this waits for the device.
-  virtual bool is_finite(ConstRows x) = 0;
+  virtual bool is_finite(const ConstRows& x) = 0;
 };
 
 }  // namespace weft::kernels
