@@ -6,8 +6,9 @@
 
 namespace weft::kernels {
 
-/// The backward of an elementwise maximum x = max(a, b, ...), asked source by source: where source == x, d takes what is
-/// left of the gradient and `left` becomes +0; elsewhere d is +0. So the first source that holds the maximum gets all.
+/// The backward of an elementwise maximum x = max(a, b, ...), asked source by source: where source == x, d takes what
+/// is left of the gradient and `left` becomes +0; elsewhere d is +0. So the first source that holds the maximum gets
+/// all.
 /// @shape  source, x, left, d [rows, cols]; d aliases nothing
 /// @exact  comparisons and moves only
 void route_equal(ConstRows source, ConstRows x, Rows left, Rows d) noexcept;

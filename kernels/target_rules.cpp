@@ -2,22 +2,16 @@
 
 #include "kernels/target_rules.hpp"
 
-#include <cmath>
+#include "kernels/target.hpp"
 
-#include "kernels/reduce.hpp"
+#include <cmath>
 
 namespace weft::kernels {
 
 void link_budget(ConstRows a, ConstRows t, float* factor) noexcept {
+  row_cosine(a, t, factor);
   for (std::size_t b = 0; b < a.rows; ++b) {
-    const ConstRows ra{a.row(b), 1, a.cols, a.cols}, rt{t.row(b), 1, t.cols, t.cols};
-    float dot, aa, tt;
-    row_dots(ra, rt, &dot);
-    row_dots(ra, ra, &aa);
-    row_dots(rt, rt, &tt);
-    const float norms = std::sqrt(aa) * std::sqrt(tt);
-    const float cosine = norms > 0.0f ? dot / norms : 0.0f;
-    const float budget = (cosine + 1.0f) * 0.5f;
+    const float budget = (factor[b] + 1.0f) * 0.5f;
     factor[b] = budget < 0.2f ? 0.0f : std::fma(0.5f, budget, 0.5f);
   }
 }

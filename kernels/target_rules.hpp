@@ -10,7 +10,7 @@ namespace weft::kernels {
 ///   budget = (cos(a, t) + 1) / 2;  factor = budget < 0.2 ? 0 : 0.5 + 0.5 budget
 /// cos is 0 when either norm is 0.
 /// @shape  a, t [rows, cols] -> factor [rows]
-/// @exact  three row dots by rule R2, two square roots, a product and a division
+/// @exact  row_cosine (kernels/target.hpp), then one addition, two products and a fma
 /// @source docs/learning.md, "Link budgets"
 void link_budget(ConstRows a, ConstRows t, float* factor) noexcept;
 

@@ -2,10 +2,10 @@
 
 #include "learning/dataset.hpp"
 
+#include "formats/csv.hpp"
+
 #include <algorithm>
 #include <cmath>
-
-#include "formats/csv.hpp"
 
 namespace weft::learning {
 

@@ -2,21 +2,21 @@
 
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "formats/file_system.hpp"
 
 #include "core/result.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
 
 namespace weft::learning {
 
 /// Labelled samples in memory.
 struct Dataset {
   std::size_t size = 0, features = 0;
-  std::uint32_t classes = 0;        // labels are below this
-  std::vector<float> inputs;        // [size][features]
+  std::uint32_t classes = 0;          // labels are below this
+  std::vector<float> inputs;          // [size][features]
   std::vector<std::uint32_t> labels;  // [size]
 
   const float* row(std::size_t i) const noexcept { return inputs.data() + i * features; }

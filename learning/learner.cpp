@@ -23,7 +23,8 @@ Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOption
   WEFT_CHECK(learner->plan());
   WEFT_TRY(learner->optimizer_, Optimizer::build(mesh.weights(), learner->options_.optimizer));
   learner->make_feedback();
-  // Oldest value read: the source of the deepest wave, 2 (depth - 1) + 1 ticks back; a neighbour may be two ticks ahead.
+  // Oldest value read: the source of the deepest wave, 2 (depth - 1) + 1 ticks back; a neighbour may be two ticks
+  // ahead.
   const std::size_t history = std::bit_ceil<std::size_t>(2 * std::size_t{learner->depth_} + 2);
   WEFT_CHECK(mesh.attach(learner.get(), history));
   learner->make_scratch();
@@ -39,15 +40,15 @@ Learner::~Learner() {
 Status Learner::plan() {
   const mesh::Graph& graph = mesh_.graph();
   if (graph.outputs().empty())
-    return fail(Errc::invalid_argument, "learning: the network names no outputs, so nothing can be learned; add \"outputs\"");
+    return fail(Errc::invalid_argument,
+                "learning: the network names no outputs, so nothing can be learned; add \"outputs\"");
   if (options_.learners == 0 || options_.learners > mesh_.sessions())
     return fail(Errc::invalid_argument, "learning.learners: " + std::to_string(options_.learners) + " of " +
                                             std::to_string(mesh_.sessions()) + " sessions");
   for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
     std::optional<std::uint32_t> nearest;
     for (NodeId port = 0; port < graph.port_count(); ++port)
-      if (const auto ticks = graph.latency(port, graph.outputs()[i]))
-        nearest = std::max(nearest.value_or(0), *ticks);
+      if (const auto ticks = graph.latency(port, graph.outputs()[i])) nearest = std::max(nearest.value_or(0), *ticks);
     if (!nearest)
       return fail(Errc::invalid_argument,
                   "outputs." + graph.spec().outputs[i].name + ": no input reaches it, so no sample can be scored");
@@ -63,8 +64,7 @@ Status Learner::plan() {
     const NodeId node = graph.outputs()[i];
     layers_[node].output = static_cast<std::int32_t>(i);
     outputs_.push_back({node, graph.nodes()[node].width, {}, {}, {}});
-    if (options_.rule == Rule::dfa)
-      error_boxes_.push_back(add_box(graph.nodes()[node].width));
+    if (options_.rule == Rule::dfa) error_boxes_.push_back(add_box(graph.nodes()[node].width));
   }
   // Readers first, so that the boxes a layer reads exist: a wave of distance r is fed by waves of distance r - 1.
   for (std::uint32_t distance = 0; distance < waves.depth(); ++distance)
@@ -118,7 +118,8 @@ void Learner::make_feedback() {
   if (options_.rule != Rule::fw_dtp && options_.rule != Rule::dfa) return;
   const mesh::Graph& graph = mesh_.graph();
   std::size_t total = 0;
-  // fw_dtp: one matrix [in, out] a layer, from its own displacement to its input's. dfa: one [width, output] a layer and output.
+  // fw_dtp: one matrix [in, out] a layer, from its own displacement to its input's. dfa: one [width, output] a layer
+  // and output.
   const auto each = [&](auto&& visit) {
     for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
       const mesh::Node& node = graph.nodes()[id];
@@ -200,8 +201,8 @@ Status Learner::check(std::span<const mesh::RunInput> inputs, std::span<const Ta
     if (!port) return fail(Errc::unknown_name, "no input is named '" + std::string(input.port) + "'");
     const std::uint64_t wanted = samples * mesh_.sessions() * mesh_.graph().nodes()[*port].width;
     if (input.values.size() != wanted)
-      return fail(Errc::shape_mismatch, "input '" + std::string(input.port) + "': " +
-                                            std::to_string(input.values.size()) + " values where " +
+      return fail(Errc::shape_mismatch, "input '" + std::string(input.port) +
+                                            "': " + std::to_string(input.values.size()) + " values where " +
                                             std::to_string(wanted) + " are expected (samples x sessions x width)");
     for (std::size_t i = 0; i < input.values.size(); ++i)
       if (!std::isfinite(input.values[i]))
@@ -212,21 +213,22 @@ Status Learner::check(std::span<const mesh::RunInput> inputs, std::span<const Ta
     const auto node = mesh_.graph().find_output(target.output);
     if (!node) return fail(Errc::unknown_name, "no output is named '" + std::string(target.output) + "'");
     const std::size_t width = mesh_.graph().nodes()[*node].width;
-    const std::string object = "target of '" + std::string(target.output) + "': ";
+    const auto object = [&] { return "target of '" + std::string(target.output) + "': "; };
     const bool takes_labels = options_.loss == Loss::cross_entropy;
     const std::uint64_t wanted = samples * options_.learners * (takes_labels ? 1 : width);
     const std::size_t found = takes_labels ? target.labels.size() : target.values.size();
     if (found != wanted)
-      return fail(Errc::shape_mismatch, object + std::to_string(found) + (takes_labels ? " labels" : " values") +
+      return fail(Errc::shape_mismatch, object() + std::to_string(found) + (takes_labels ? " labels" : " values") +
                                             " where " + std::to_string(wanted) + " are expected");
     for (std::size_t i = 0; takes_labels && i < found; ++i)
       if (target.labels[i] != kNoLabel && target.labels[i] >= width)
-        return fail(Errc::out_of_range, object + "label " + std::to_string(target.labels[i]) + " of sample " +
-                                            std::to_string(i / options_.learners) + " is not below the output's width " +
-                                            std::to_string(width));
+        return fail(Errc::out_of_range, object() + "label " + std::to_string(target.labels[i]) + " of sample " +
+                                            std::to_string(i / options_.learners) +
+                                            " is not below the output's width " + std::to_string(width));
     for (std::size_t i = 0; !takes_labels && i < found; ++i)
       if (!std::isfinite(target.values[i]))
-        return fail(Errc::not_finite, object + "value " + std::to_string(i) + " is " + std::to_string(target.values[i]));
+        return fail(Errc::not_finite,
+                    object() + "value " + std::to_string(i) + " is " + std::to_string(target.values[i]));
   }
   return {};
 }
@@ -261,8 +263,8 @@ Status Learner::learn(std::span<const mesh::RunInput> inputs, std::span<const Ta
     for (const mesh::RunInput& input : inputs) {
       const NodeId port = *mesh_.graph().find_port(input.port);
       const std::size_t row = mesh_.sessions() * mesh_.graph().nodes()[port].width;
-      mesh_.engine().feed(port, {input.values.data() + done * row, now,
-                                 options_.schedule == Schedule::settle ? hold_ : 1});
+      mesh_.engine().feed(port,
+                          {input.values.data() + done * row, now, options_.schedule == Schedule::settle ? hold_ : 1});
     }
     block_first_ = samples_;
     samples_ += now;
@@ -287,8 +289,7 @@ Status Learner::run(std::uint64_t steps) {
   const Status ran = mesh_.run_steps(steps, done);
   steps_ += done;
   // After a halt the samples that were not lived through to the end are forgotten; the caller may give them again.
-  if (!ran && samples_ > block_first_)
-    samples_ = std::min(samples_, block_first_ + done / steps_per_sample());
+  if (!ran && samples_ > block_first_) samples_ = std::min(samples_, block_first_ + done / steps_per_sample());
   collect_scores();
   return ran;
 }

@@ -2,13 +2,6 @@
 
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "learning/optimizer.hpp"
 #include "learning/options.hpp"
 #include "learning/waves.hpp"
@@ -16,6 +9,13 @@
 #include "mesh/mesh.hpp"
 
 #include "core/aligned_buffer.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace weft::learning {
 
@@ -31,16 +31,16 @@ struct Target {
 
 /// What the mesh said to one sample before it learned from it.
 struct Score {
-  std::uint64_t sample = 0;       // counted from the learner's birth
-  std::uint32_t learner = 0;      // session
-  std::uint32_t prediction = 0;   // largest output (cross_entropy)
+  std::uint64_t sample = 0;      // counted from the learner's birth
+  std::uint32_t learner = 0;     // session
+  std::uint32_t prediction = 0;  // largest output (cross_entropy)
   std::uint32_t label = kNoLabel;
   float loss = 0.0f;
 };
 
-/// Learning that runs inside the ticks. Errors travel as messages: each layer's reader writes what it wants of the layer
-/// into a double-buffered box, the layer takes it up one tick later, meets it with its own past activation, moves its
-/// weights, and writes on to its sources. Remote links and feedback are links like any other.
+/// Learning that runs inside the ticks. Errors travel as messages: each layer's reader writes what it wants of the
+/// layer into a double-buffered box, the layer takes it up one tick later, meets it with its own past activation, moves
+/// its weights, and writes on to its sources. Remote links and feedback are links like any other.
 /// @thread one at a time; it drives the mesh it is attached to, which must outlive it
 /// @exact  the same bits on every thread count, ISA, executor and number of sessions aboard
 class Learner final : public mesh::StepHook {
@@ -56,7 +56,8 @@ class Learner final : public mesh::StepHook {
   /// Targets by output; an output without one learns nothing from these samples. Scores wait in `scores`.
   /// @error shape_mismatch, out_of_range (a label), not_finite, halted
   Status learn(std::span<const mesh::RunInput> inputs, std::span<const Target> targets, std::uint64_t samples);
-  /// Runs on, with the last input held, until every sample has been scored and learned from (pipelined; settle: nothing).
+  /// Runs on, with the last input held, until every sample has been scored and learned from (pipelined; settle:
+  /// nothing).
   Status drain();
 
   /// Scores of finished samples since they were last cleared: by sample, then output (network order), then learner.
@@ -97,8 +98,8 @@ class Learner final : public mesh::StepHook {
   /// What a layer does for errors from `distance` links away.
   struct Wave {
     std::uint32_t distance = 0;
-    std::vector<std::uint32_t> inbox;   // boxes to add up, in reader order
-    std::vector<std::uint32_t> outbox;  // by source position; kNoBox: that source has no use for it
+    std::vector<std::uint32_t> inbox;                     // boxes to add up, in reader order
+    std::vector<std::uint32_t> outbox;                    // by source position; kNoBox: that source has no use for it
     std::uint32_t state_in = kNoBox, state_out = kNoBox;  // the layer's own hidden state
     bool sends = false;
   };
@@ -117,9 +118,10 @@ class Learner final : public mesh::StepHook {
   struct OutputPlan {
     mesh::NodeId node = 0;
     std::size_t width = 0;
-    std::vector<std::uint32_t> labels;  // ring over samples [sample & mask][learner]; mse: 0, or kNoLabel without a target
-    std::vector<float> values;          // ring [sample & mask][learner][width]
-    std::vector<Score> scores;          // ring [sample & mask][learner]
+    std::vector<std::uint32_t>
+        labels;                 // ring over samples [sample & mask][learner]; mse: 0, or kNoLabel without a target
+    std::vector<float> values;  // ring [sample & mask][learner][width]
+    std::vector<Score> scores;  // ring [sample & mask][learner]
   };
 
   Learner(mesh::Mesh& mesh, LearningOptions options) : mesh_(mesh), options_(options) {}
@@ -156,7 +158,9 @@ class Learner final : public mesh::StepHook {
   void send(std::size_t region, mesh::NodeId node, const Wave& wave, std::uint64_t tick, kernels::Rows dx) noexcept;
   void finish_update(std::size_t region, mesh::NodeId node, std::uint64_t tick) noexcept;
   mesh::BackwardArgs past(mesh::NodeId node, std::uint64_t tick) const noexcept;
-  kernels::Rows learner_rows(kernels::Rows rows) const noexcept { return {rows.data, options_.learners, rows.cols, rows.stride}; }
+  kernels::Rows learner_rows(kernels::Rows rows) const noexcept {
+    return {rows.data, options_.learners, rows.cols, rows.stride};
+  }
 
   mesh::Mesh& mesh_;
   LearningOptions options_;
@@ -165,7 +169,7 @@ class Learner final : public mesh::StepHook {
   std::vector<OutputPlan> outputs_;
   std::vector<Box> box_table_;
   std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> edge_boxes_;  // edge -> (reader's distance, box)
-  std::vector<std::uint32_t> error_boxes_;  // dfa: by output, its error
+  std::vector<std::uint32_t> error_boxes_;                                        // dfa: by output, its error
   AlignedBuffer<float> boxes_;
   AlignedBuffer<float> feedback_;
   std::vector<Scratch> scratch_;  // by region
@@ -175,9 +179,9 @@ class Learner final : public mesh::StepHook {
   std::uint64_t birth_tick_ = 0;  // tick at which sample 0 stood in the ports (pipelined)
   std::uint64_t samples_ = 0, scored_ = 0;
   std::vector<Score> pending_scores_;
-  std::uint64_t steps_ = 0;       // steps of all runs before this one; with the step's own number, its parity says which
-                                  // half of a box is written
-  std::uint64_t block_first_ = 0; // sample of the block's first step (settle)
+  std::uint64_t steps_ = 0;  // steps of all runs before this one; with the step's own number, its parity says which
+                             // half of a box is written
+  std::uint64_t block_first_ = 0;  // sample of the block's first step (settle)
 };
 
 }  // namespace weft::learning

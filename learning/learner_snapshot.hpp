@@ -2,12 +2,12 @@
 
 #pragma once
 
-#include <deque>
-#include <vector>
-
 #include "learning/learner.hpp"
 
 #include "formats/entity.hpp"
+
+#include <deque>
+#include <vector>
 
 namespace weft::learning {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a layer does in one learning step. Runs inside ticks: allocates nothing, takes no lock, reads of other layers only
-// what they wrote in earlier steps. Equations: docs/learning.md.
-
-#include <algorithm>
-#include <cmath>
+// What a layer does in one learning step. Runs inside ticks: allocates nothing, takes no lock, reads of other layers
+// only what they wrote in earlier steps. Equations: docs/learning.md.
 
 #include "learning/learner.hpp"
 
 #include "mesh/combine.hpp"
+
+#include <algorithm>
+#include <cmath>
 
 namespace weft::learning {
 

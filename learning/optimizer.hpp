@@ -2,10 +2,6 @@
 
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <vector>
-
 #include "learning/options.hpp"
 
 #include "mesh/weight_store.hpp"
@@ -13,6 +9,10 @@
 #include "kernels/op_stream.hpp"
 
 #include "core/state_hash.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
 
 namespace weft::learning {
 

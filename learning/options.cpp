@@ -2,12 +2,12 @@
 
 #include "learning/options.hpp"
 
-#include <array>
-#include <vector>
-
 #include "formats/json.hpp"
 
 #include <nlohmann/json.hpp>
+
+#include <array>
+#include <vector>
 
 namespace weft::learning {
 namespace {
@@ -58,8 +58,8 @@ LearningOptions with_defaults(LearningOptions options) noexcept {
   if (options.optimizer.lr == 0.0f) {
     // Rows: measured on the digits with the momentum form, docs/learning.md.
     static constexpr std::array<float, 5> kRates{0.03f, 0.001f, 0.2f, 0.03f, 0.03f};
-    options.optimizer.lr = options.optimizer.kind == OptimizerKind::adamw ? 0.001f
-                                                                          : kRates[static_cast<std::size_t>(options.rule)];
+    options.optimizer.lr =
+        options.optimizer.kind == OptimizerKind::adamw ? 0.001f : kRates[static_cast<std::size_t>(options.rule)];
   }
   if (options.feedback_scale == 0.0f) options.feedback_scale = options.rule == Rule::dfa ? 1.6f : 1.0f;
   return options;

@@ -2,12 +2,12 @@
 
 #pragma once
 
+#include "core/result.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include "core/result.hpp"
 
 namespace weft::learning {
 
@@ -22,8 +22,8 @@ enum class Rule : int {
 std::string_view name(Rule rule) noexcept;
 std::optional<Rule> parse_rule(std::string_view text) noexcept;
 
-/// settle: hold a sample until it has reached the outputs, then learn. pipelined: a new sample every tick; targets travel
-/// back one link a tick and meet the activations of their own sample in each layer's history.
+/// settle: hold a sample until it has reached the outputs, then learn. pipelined: a new sample every tick; targets
+/// travel back one link a tick and meet the activations of their own sample in each layer's history.
 enum class Schedule : int { settle, pipelined };
 std::string_view name(Schedule schedule) noexcept;
 std::optional<Schedule> parse_schedule(std::string_view text) noexcept;
@@ -58,11 +58,11 @@ struct LearningOptions {
   Schedule schedule = Schedule::settle;
   Loss loss = Loss::cross_entropy;
   OptimizerOptions optimizer;
-  std::uint32_t horizon = 0;  // ticks an error travels back; 0: until it has reached every layer once
-  std::uint32_t hold = 0;     // ticks a sample is held (settle); 0: the network's latency
-  float output_step = 1.0f;   // targets: how far the output's target stands from its activation, in gradients
+  std::uint32_t horizon = 0;    // ticks an error travels back; 0: until it has reached every layer once
+  std::uint32_t hold = 0;       // ticks a sample is held (settle); 0: the network's latency
+  float output_step = 1.0f;     // targets: how far the output's target stands from its activation, in gradients
   float feedback_scale = 0.0f;  // standard deviation of feedback weights times sqrt(fan-in); 0: the rule's default
-  std::size_t learners = 1;   // the first so many sessions learn; the others only live
+  std::size_t learners = 1;     // the first so many sessions learn; the others only live
   bool operator==(const LearningOptions&) const = default;
 };
 

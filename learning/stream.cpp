@@ -2,15 +2,15 @@
 
 #include "learning/stream.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-
 #include "formats/json.hpp"
 
 #include "core/philox.hpp"
 
 #include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
 
 namespace weft::learning {
 namespace {
@@ -23,7 +23,8 @@ constexpr std::uint64_t kBlock = 256;
 constexpr double kRecovered = 0.95;
 
 // Random streams of the data: places no grid reaches, so that they share no numbers with weights.
-constexpr std::uint64_t kSplitPlace = std::uint64_t{1} << 35, kShiftPlace = kSplitPlace + 1, kPassPlace = kSplitPlace + 2;
+constexpr std::uint64_t kSplitPlace = std::uint64_t{1} << 35, kShiftPlace = kSplitPlace + 1,
+                        kPassPlace = kSplitPlace + 2;
 
 // Fisher and Yates; Knuth, TAOCP 3.4.2, algorithm P.
 void shuffle(std::vector<std::uint32_t>& items, RandomStream random) {
@@ -103,8 +104,8 @@ Result<Stream> Stream::build(Learner& learner, Dataset data, StreamOptions optio
   stream.options_ = std::move(options);
   stream.split();
   if (stream.train_.empty())
-    return fail(Errc::invalid_argument, "stream.held_out: " + std::to_string(stream.options_.held_out) +
-                                            " leaves no sample to learn from");
+    return fail(Errc::invalid_argument,
+                "stream.held_out: " + std::to_string(stream.options_.held_out) + " leaves no sample to learn from");
   stream.window_hits_.assign(stream.options_.window, 0);
   stream.window_losses_.assign(stream.options_.window, 0.0f);
   return stream;
@@ -202,7 +203,8 @@ StreamProgress Stream::progress() const noexcept {
   p.samples = next_;
   p.total = total_;
   p.pass = next_ / std::max<std::uint64_t>(train_.size(), 1);
-  const auto filled = static_cast<double>(std::max<std::uint64_t>(1, std::min<std::uint64_t>(scored_, options_.window)));
+  const auto filled =
+      static_cast<double>(std::max<std::uint64_t>(1, std::min<std::uint64_t>(scored_, options_.window)));
   p.prequential_accuracy = static_cast<double>(window_hit_count_) / filled;
   p.overall_accuracy = static_cast<double>(hits_) / static_cast<double>(std::max<std::uint64_t>(1, scored_));
   p.mean_loss = std::accumulate(window_losses_.begin(), window_losses_.end(), 0.0) / filled;
@@ -217,8 +219,7 @@ Result<double> Stream::held_out_accuracy() const {
   std::vector<float> inputs(n * data_.features);
   std::vector<std::uint32_t> labels(n);
   const std::uint64_t sample = next_ ? next_ - 1 : 0;
-  for (std::size_t i = 0; i < n; ++i)
-    put_sample(sample, held_out_[i], inputs.data() + i * data_.features, &labels[i]);
+  for (std::size_t i = 0; i < n; ++i) put_sample(sample, held_out_[i], inputs.data() + i * data_.features, &labels[i]);
   const mesh::Graph& graph = learner_->mesh().graph();
   const std::size_t width = graph.nodes()[*graph.find_output(options_.output)].width;
   std::vector<float> outputs(n * width);
@@ -235,8 +236,12 @@ Result<double> Stream::held_out_accuracy() const {
 }
 
 std::string Stream::save_cursor() const {
-  nlohmann::json out{{"next", next_},     {"scored", scored_},   {"hits", hits_},   {"window_hits", window_hits_},
-                     {"window_losses", window_losses_}, {"total", total_}};
+  nlohmann::json out{{"next", next_},
+                     {"scored", scored_},
+                     {"hits", hits_},
+                     {"window_hits", window_hits_},
+                     {"window_losses", window_losses_},
+                     {"total", total_}};
   if (before_shift_) out["before_shift"] = *before_shift_;
   if (recovery_samples_) out["recovery_samples"] = *recovery_samples_;
   return out.dump();

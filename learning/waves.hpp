@@ -2,20 +2,20 @@
 
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "learning/options.hpp"
 
 #include "mesh/graph.hpp"
 
+#include <cstdint>
+#include <vector>
+
 namespace weft::learning {
 
-/// How far, in links, each layer stands from the outputs: an error that leaves an output at tick t reaches a layer r links
-/// before it at tick t + r, and speaks of what that layer published at tick t - r. A wave is one such (layer, r).
+/// How far, in links, each layer stands from the outputs: an error that leaves an output at tick t reaches a layer r
+/// links before it at tick t + r, and speaks of what that layer published at tick t - r. A wave is one such (layer, r).
 ///
-/// backprop follows every path of up to `horizon` links, so a layer inside a loop has several waves; target rules use the
-/// shortest distance only.
+/// backprop follows every path of up to `horizon` links, so a layer inside a loop has several waves; target rules use
+/// the shortest distance only.
 class Waves {
  public:
   Waves(const mesh::Graph& graph, Rule rule, std::uint32_t horizon);

@@ -33,9 +33,8 @@ void Cell::bind(const Graph& graph, WeightStore& weights, State& state) noexcept
 void Cell::receive(std::uint64_t tick, std::uint64_t, ControlMessage&& message) noexcept {
   if (message->not_before <= tick) return carry_out(tick, *message);
   // Kept in stamp order among equals, so that orders of one tick run as they were sent.
-  const auto later = std::upper_bound(deferred_.begin(), deferred_.end(), message, [](const auto& a, const auto& b) {
-    return a->not_before < b->not_before;
-  });
+  const auto later = std::upper_bound(deferred_.begin(), deferred_.end(), message,
+                                      [](const auto& a, const auto& b) { return a->not_before < b->not_before; });
   deferred_.insert(later, std::move(message));
 }
 
@@ -52,8 +51,8 @@ void Cell::carry_out(std::uint64_t tick, Control& control) noexcept {
   try {
     status = apply(tick, control, answer);
   } catch (const std::exception& error) {
-    status = fail(Errc::internal, "cell " + to_string(at_) + ": " + std::string(name(control.kind)) + " failed: " +
-                                      error.what());
+    status = fail(Errc::internal,
+                  "cell " + to_string(at_) + ": " + std::string(name(control.kind)) + " failed: " + error.what());
   }
   control.finish(tick, std::move(status), std::move(answer));
 }
@@ -78,8 +77,8 @@ Status Cell::apply(std::uint64_t tick, Control& control, std::vector<float>& ans
     case ControlKind::set_weights: {
       auto parameters = weights_->of(node);
       if (control.parameter >= parameters.size())
-        return fail(Errc::out_of_range, object + ": parameter " + std::to_string(control.parameter) + " of a layer with " +
-                                            std::to_string(parameters.size()));
+        return fail(Errc::out_of_range, object + ": parameter " + std::to_string(control.parameter) +
+                                            " of a layer with " + std::to_string(parameters.size()));
       return weights_->write(parameters[control.parameter], control.values, object);
     }
     case ControlKind::reset:
@@ -88,8 +87,8 @@ Status Cell::apply(std::uint64_t tick, Control& control, std::vector<float>& ans
     case ControlKind::probe: {
       const kernels::Rows rows = state_->output(node, tick);
       if (control.number >= rows.rows)
-        return fail(Errc::out_of_range, object + ": session " + std::to_string(control.number) + " of " +
-                                            std::to_string(rows.rows));
+        return fail(Errc::out_of_range,
+                    object + ": session " + std::to_string(control.number) + " of " + std::to_string(rows.rows));
       answer.assign(rows.row(control.number), rows.row(control.number) + rows.cols);
       return {};
     }

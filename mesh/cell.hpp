@@ -2,10 +2,6 @@
 
 #pragma once
 
-#include <cstdint>
-#include <utility>
-#include <vector>
-
 #include "mesh/control.hpp"
 #include "mesh/graph.hpp"
 #include "mesh/state.hpp"
@@ -13,10 +9,15 @@
 
 #include "actors/actor.hpp"
 
+#include <cstdint>
+#include <utility>
+#include <vector>
+
 namespace weft::mesh {
 
-/// One place (z, y, x) of the grid: an actor whose behaviour is its layers. Data reaches it through the rings its layers
-/// read; orders reach it through its mailbox and are carried out at tick boundaries, in the order of their stamps.
+/// One place (z, y, x) of the grid: an actor whose behaviour is its layers. Data reaches it through the rings its
+/// layers read; orders reach it through its mailbox and are carried out at tick boundaries, in the order of their
+/// stamps.
 /// @thread mailbox: any; everything else: the thread that runs the cell's region
 class Cell final : public actors::Actor<ControlMessage> {
  public:
@@ -46,8 +47,8 @@ class Cell final : public actors::Actor<ControlMessage> {
   /// Carries out the orders kept for this tick; true when some are still kept for later ones.
   bool run_deferred(std::uint64_t tick);
 
-  /// True once after a `reset` order: the cell commits zeros at this tick instead of firing. Zeros go into the slot being
-  /// written, since neighbours may be reading the committed one.
+  /// True once after a `reset` order: the cell commits zeros at this tick instead of firing. Zeros go into the slot
+  /// being written, since neighbours may be reading the committed one.
   bool take_reset() noexcept { return std::exchange(reset_ordered_, false); }
 
   /// Remembers weights and outputs as they are now, and goes back to them (`restart`).

@@ -23,8 +23,7 @@ void combine_sources(kernels::OpStream& stream, const Graph& graph, const Node& 
                      kernels::Rows x) {
   const auto& edges = graph.edges();
   if (node.combine == Combine::concat) {
-    for (std::uint32_t e : node.sources)
-      stream.copy(source_of(edges[e]), columns(x, edges[e].offset, edges[e].width));
+    for (std::uint32_t e : node.sources) stream.copy(source_of(edges[e]), columns(x, edges[e].offset, edges[e].width));
     return;
   }
   if (node.combine == Combine::gate) {

@@ -2,16 +2,16 @@
 
 #pragma once
 
+#include "actors/actor.hpp"
+
+#include "core/dtype.hpp"
+#include "core/result.hpp"
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string_view>
 #include <vector>
-
-#include "actors/actor.hpp"
-
-#include "core/dtype.hpp"
-#include "core/result.hpp"
 
 namespace weft::mesh {
 

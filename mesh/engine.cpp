@@ -2,20 +2,20 @@
 
 #include "mesh/engine.hpp"
 
+#include "mesh/combine.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
-
-#include "mesh/combine.hpp"
 
 namespace weft::mesh {
 
 using kernels::ConstRows;
 using kernels::Rows;
 
-std::unique_ptr<Engine> Engine::build(const Graph& graph, WeightStore& weights, State& state, const topology::Plan& plan,
-                                      const std::vector<std::uint32_t>& node_region,
+std::unique_ptr<Engine> Engine::build(const Graph& graph, WeightStore& weights, State& state,
+                                      const topology::Plan& plan, const std::vector<std::uint32_t>& node_region,
                                       std::span<const std::unique_ptr<Cell>> cells, actors::Supervisor* supervisor,
                                       actors::Registry* registry, StepHook* hook) {
   std::unique_ptr<Engine> engine(new Engine(graph, weights, state));
@@ -104,7 +104,8 @@ std::uint64_t Engine::run(scheduler::Executor& executor, std::uint64_t tick, std
     // The slot that the first tick reads; later ones are written by the port as the run goes.
     const PortFeed& feed = feeds_[port];
     const Rows slot = state_.output(port, tick);
-    for (std::size_t b = 0; b < slot.rows && feed.base; ++b) std::copy_n(feed.base + b * slot.cols, slot.cols, slot.row(b));
+    for (std::size_t b = 0; b < slot.rows && feed.base; ++b)
+      std::copy_n(feed.base + b * slot.cols, slot.cols, slot.row(b));
   }
   return executor.run(*this, steps);
 }
@@ -175,8 +176,9 @@ void Engine::fire_layer(NodeId id, kernels::OpStream& stream, std::uint64_t tick
     args.x = state_.output(unit.direct, tick);
   } else {
     const Rows x = state_.input(id, tick + 1);
-    combine_sources(stream, graph_, graph_.nodes()[id],
-                    [&](const Edge& edge) { return ConstRows(state_.output(edge.from, tick)); }, x);
+    combine_sources(
+        stream, graph_, graph_.nodes()[id], [&](const Edge& edge) { return ConstRows(state_.output(edge.from, tick)); },
+        x);
     args.x = x;
   }
   args.y = state_.output(id, tick + 1);

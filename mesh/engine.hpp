@@ -2,13 +2,6 @@
 
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <utility>
-#include <vector>
-
 #include "mesh/cell.hpp"
 #include "mesh/graph.hpp"
 #include "mesh/state.hpp"
@@ -24,10 +17,17 @@
 
 #include "core/state_hash.hpp"
 
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
 namespace weft::mesh {
 
-/// What a learning rule adds to a run: which steps are ticks, and what each layer does in a step once its cell has fired.
-/// A step obeys the scheduler's neighbour rule, so `learn` may read what neighbours wrote in earlier steps.
+/// What a learning rule adds to a run: which steps are ticks, and what each layer does in a step once its cell has
+/// fired. A step obeys the scheduler's neighbour rule, so `learn` may read what neighbours wrote in earlier steps.
 /// @thread learn: the thread of the region that owns `node`, regions at once
 class StepHook {
  public:
@@ -62,9 +62,10 @@ struct OutputSink {
 class Engine final : public scheduler::TickProgram {
  public:
   /// The parts must outlive the engine. `supervisor` null: no cells, only layers (a scratch state, nobody supervises).
-  static std::unique_ptr<Engine> build(const Graph& graph, WeightStore& weights, State& state, const topology::Plan& plan,
-                                       const std::vector<std::uint32_t>& node_region, std::span<const std::unique_ptr<Cell>> cells,
-                                       actors::Supervisor* supervisor, actors::Registry* registry, StepHook* hook);
+  static std::unique_ptr<Engine> build(const Graph& graph, WeightStore& weights, State& state,
+                                       const topology::Plan& plan, const std::vector<std::uint32_t>& node_region,
+                                       std::span<const std::unique_ptr<Cell>> cells, actors::Supervisor* supervisor,
+                                       actors::Registry* registry, StepHook* hook);
 
   /// The feed of a port for the next runs; base == null: the port keeps its last value.
   void feed(NodeId port, PortFeed feed) noexcept { feeds_[port] = feed; }

@@ -2,6 +2,13 @@
 
 #pragma once
 
+#include "mesh/network.hpp"
+
+#include "kernels/op_stream.hpp"
+#include "kernels/views.hpp"
+
+#include "core/philox.hpp"
+
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -10,20 +17,13 @@
 #include <string_view>
 #include <vector>
 
-#include "mesh/network.hpp"
-
-#include "kernels/op_stream.hpp"
-#include "kernels/views.hpp"
-
-#include "core/philox.hpp"
-
 namespace weft::mesh {
 
 /// How a parameter of a layer is laid out and first filled.
 struct ParameterSpec {
-  std::string name;              // "weight", "bias", "gain"
-  std::size_t out = 0, in = 0;   // in == 0: a plain vector of `out`; else a matrix [out, in] stored in panels
-  bool decays = true;            // weight decay applies
+  std::string name;             // "weight", "bias", "gain"
+  std::size_t out = 0, in = 0;  // in == 0: a plain vector of `out`; else a matrix [out, in] stored in panels
+  bool decays = true;           // weight decay applies
   /// Fills the row-major values from the layer's own random stream.
   std::function<void(RandomStream&, std::span<float>)> init;
 
@@ -45,23 +45,23 @@ struct Gradients {
 /// One firing of a layer. Rows are sessions (or ticks of a block); every row stands alone.
 struct ForwardArgs {
   ConstWeights weights;
-  kernels::ConstRows x;          // [rows, in]
-  kernels::Rows z;               // [rows, out] pre-activation, or data == null when nobody will ask for it
-  kernels::Rows y;               // [rows, out]
-  kernels::Rows cache;           // [rows, cache_size()], kept from forward to backward
-  kernels::ConstRows state;      // [rows, state_size()] hidden state committed at the last tick
-  kernels::Rows next_state;      // [rows, state_size()]
+  kernels::ConstRows x;      // [rows, in]
+  kernels::Rows z;           // [rows, out] pre-activation, or data == null when nobody will ask for it
+  kernels::Rows y;           // [rows, out]
+  kernels::Rows cache;       // [rows, cache_size()], kept from forward to backward
+  kernels::ConstRows state;  // [rows, state_size()] hidden state committed at the last tick
+  kernels::Rows next_state;  // [rows, state_size()]
 };
 
 /// The reverse of one firing. `dy` is dLoss/dy; gradients are added to, dx and dstate are written.
 struct BackwardArgs {
   ConstWeights weights;
   kernels::ConstRows x, z, y, cache, state;
-  kernels::Rows dy;              // may be used as scratch
-  Gradients gradients;           // null data: weight gradients are not wanted
-  kernels::Rows dx;              // data == null: not wanted
+  kernels::Rows dy;                // may be used as scratch
+  Gradients gradients;             // null data: weight gradients are not wanted
+  kernels::Rows dx;                // data == null: not wanted
   kernels::ConstRows dnext_state;  // dLoss/d next_state, or data == null
-  kernels::Rows dstate;          // data == null: not wanted
+  kernels::Rows dstate;            // data == null: not wanted
 };
 
 /// What a layer type is: its shapes, its parameters, forward and backward. It knows neither ticks nor devices nor

@@ -2,14 +2,14 @@
 
 #include "mesh/mesh.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <optional>
-
 #include "mesh/internal/batched_run.hpp"
 #include "mesh/internal/combinational.hpp"
 
 #include "kernels/float_environment.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
 
 namespace weft::mesh {
 
@@ -30,7 +30,8 @@ struct Mesh::Parts {
   std::unique_ptr<Engine> engine;
   std::uint64_t ticks = 0;
 
-  Parts(Graph g, MeshOptions o, topology::Machine m) : graph(std::move(g)), options(std::move(o)), machine(m), memory(m) {}
+  Parts(Graph g, MeshOptions o, topology::Machine m)
+      : graph(std::move(g)), options(std::move(o)), machine(m), memory(m) {}
 
   Status place();
   Status make_cells();
@@ -80,8 +81,7 @@ Status Mesh::Parts::place() {
   for (const Edge& edge : graph.edges())
     if (!graph.nodes()[edge.from].is_port()) demand.links.emplace_back(unit_of[edge.from], unit_of[edge.to]);
   std::size_t threads = options.threads ? options.threads : std::min(machine.usable_cpus(), machine.usable_cores());
-  if (options.grain_bytes)
-    threads = std::clamp<std::uint64_t>(total / options.grain_bytes, 1, threads);
+  if (options.grain_bytes) threads = std::clamp<std::uint64_t>(total / options.grain_bytes, 1, threads);
   demand.threads = options.executor == ExecutorKind::deterministic && options.threads == 0 ? 1 : threads;
   WEFT_TRY(plan, topology::place(machine, demand));
 
@@ -107,8 +107,9 @@ Status Mesh::Parts::make_cells() {
   for (const LayerSpec& layer : graph.spec().layers) {
     if (!layer.policy) continue;
     const NodeId node = *graph.find_layer(layer.at);
-    const auto cell = std::upper_bound(cells.begin(), cells.end(), node,
-                                       [](NodeId id, const auto& c) { return id < c->first(); }) - 1;
+    const auto cell =
+        std::upper_bound(cells.begin(), cells.end(), node, [](NodeId id, const auto& c) { return id < c->first(); }) -
+        1;
     actors::SupervisionRule rule = graph.spec().supervision;
     rule.policy = *layer.policy;
     WEFT_CHECK(supervisor->set_rule((*cell)->id(), rule));
@@ -190,8 +191,8 @@ Status Mesh::set_input(std::string_view port, std::span<const float> values, std
   if (session >= slot.rows)
     return fail(Errc::out_of_range, object + "session " + std::to_string(session) + " of " + std::to_string(slot.rows));
   if (values.size() != slot.cols)
-    return fail(Errc::shape_mismatch,
-                object + std::to_string(values.size()) + " values where " + std::to_string(slot.cols) + " are expected");
+    return fail(Errc::shape_mismatch, object + std::to_string(values.size()) + " values where " +
+                                          std::to_string(slot.cols) + " are expected");
   for (std::size_t i = 0; i < values.size(); ++i)
     if (!std::isfinite(values[i]))
       return fail(Errc::not_finite, object + "value " + std::to_string(i) + " is " + std::to_string(values[i]));
@@ -211,8 +212,8 @@ Result<std::span<const float>> Mesh::output(Coord at, std::size_t session) const
   if (!node) return fail(Errc::unknown_name, "no layer stands at " + to_string(at));
   const kernels::Rows rows = parts_->state->output(*node, parts_->ticks);
   if (session >= rows.rows)
-    return fail(Errc::out_of_range,
-                "output " + to_string(at) + ": session " + std::to_string(session) + " of " + std::to_string(rows.rows));
+    return fail(Errc::out_of_range, "output " + to_string(at) + ": session " + std::to_string(session) + " of " +
+                                        std::to_string(rows.rows));
   return std::span<const float>(rows.row(session), rows.cols);
 }
 
@@ -336,7 +337,8 @@ Status Mesh::remove_session(std::size_t session) {
   State::Options options = parts_->state->options();
   if (session >= options.sessions)
     return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(options.sessions));
-  if (options.sessions == 1) return fail(Errc::invalid_argument, "session 0 is the last one; a mesh keeps at least one");
+  if (options.sessions == 1)
+    return fail(Errc::invalid_argument, "session 0 is the last one; a mesh keeps at least one");
   --options.sessions;
   WEFT_CHECK(rebuild_state(options, options.sessions, session));
   mark_checkpoint();
@@ -374,7 +376,8 @@ Result<ControlMessage> Mesh::post(Coord at, std::shared_ptr<Control> control) {
     return fail(Errc::out_of_range, "cell " + to_string(at) + " is outside the grid " + to_string(spec().grid));
   at.l = 0;
   const auto& cells = parts_->cells;
-  const auto found = std::lower_bound(cells.begin(), cells.end(), at, [](const auto& c, Coord b) { return c->at() < b; });
+  const auto found =
+      std::lower_bound(cells.begin(), cells.end(), at, [](const auto& c, Coord b) { return c->at() < b; });
   if (found == cells.end() || (*found)->at() != at)
     return fail(Errc::unknown_name, "no layer stands in cell " + to_string(at));
   WEFT_CHECK(parts_->engine->post((*found)->id(), control));

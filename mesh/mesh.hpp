@@ -2,13 +2,6 @@
 
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string_view>
-#include <vector>
-
 #include "mesh/control.hpp"
 #include "mesh/engine.hpp"
 #include "mesh/graph.hpp"
@@ -24,6 +17,13 @@
 #include "topology/machine.hpp"
 
 #include "core/state_hash.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
 
 namespace weft::mesh {
 
@@ -98,8 +98,8 @@ class Mesh {
   /// @thread any
   Result<ControlMessage> post(Coord cell, std::shared_ptr<Control> control);
 
-  /// XXH3-128 over committed outputs, hidden states, weights, optimiser state and tick of one session, per cell, folded in
-  /// coordinate order.
+  /// XXH3-128 over committed outputs, hidden states, weights, optimiser state and tick of one session, per cell, folded
+  /// in coordinate order.
   Hash128 state_hash(std::size_t session = 0) const;
 
   /// Goes on after a fault halted the mesh. The cell that failed keeps its last output until it computes well again.
@@ -119,8 +119,8 @@ class Mesh {
   const State& state() const noexcept;
   std::span<const std::unique_ptr<Cell>> cells() const noexcept;
 
-  /// Joins a learning rule to the ticks (null: takes it off). State is rebuilt with the history the rule needs; sessions
-  /// keep their committed values.
+  /// Joins a learning rule to the ticks (null: takes it off). State is rebuilt with the history the rule needs;
+  /// sessions keep their committed values.
   Status attach(StepHook* hook, std::size_t history_depth);
   Engine& engine() noexcept;
   scheduler::Executor& executor() noexcept;
@@ -143,7 +143,8 @@ class Mesh {
   Status halted_error() const;
   Result<std::vector<std::pair<NodeId, const float*>>> check_inputs(std::span<const RunInput> inputs,
                                                                     std::uint64_t values_per_width) const;
-  Result<std::vector<OutputSink>> check_outputs(std::span<const RunOutput> outputs, std::uint64_t values_per_width) const;
+  Result<std::vector<OutputSink>> check_outputs(std::span<const RunOutput> outputs,
+                                                std::uint64_t values_per_width) const;
   std::unique_ptr<Parts> parts_;
 };
 

@@ -2,13 +2,6 @@
 
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "mesh/options.hpp"
 
 #include "actors/supervisor.hpp"
@@ -18,6 +11,13 @@
 #include "core/coord.hpp"
 #include "core/dtype.hpp"
 #include "core/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace weft::mesh {
 
@@ -48,14 +48,14 @@ std::string to_string(const Source& source);
 /// One layer as described, before shapes are inferred.
 struct LayerSpec {
   Coord at;
-  std::string type;         // a row of mesh/layers.def or a registered name
-  std::size_t out = 0;      // 0: as wide as the input
-  std::vector<Source> from;  // empty, without neighbours: the previous place in index order
+  std::string type;                                // a row of mesh/layers.def or a registered name
+  std::size_t out = 0;                             // 0: as wide as the input
+  std::vector<Source> from;                        // empty, without neighbours: the previous place in index order
   Neighbourhood neighbours = Neighbourhood::none;  // follow the sources of `from`
   Combine combine = Combine::concat;
   Dtype dtype = Dtype::float32;
   std::optional<actors::Policy> policy;  // of the whole cell; none: the network's
-  Options options;  // what the layer type reads for itself
+  Options options;                       // what the layer type reads for itself
 };
 
 struct PortSpec {
@@ -83,7 +83,8 @@ struct NetworkSpec {
 
 /// Writes a NetworkSpec in C++.
 ///   auto spec = NetworkBuilder("demo", {.z = 1, .y = 1, .x = 2}).input("in", 8)
-///                   .dense({0,0,0,0}, 16, Activation::tanh).from({"in"}).dense({0,0,1,0}, 4).output("out", {0,0,1,0}).spec();
+///                   .dense({0,0,0,0}, 16, Activation::tanh).from({"in"}).dense({0,0,1,0}, 4).output("out",
+///                   {0,0,1,0}).spec();
 class NetworkBuilder {
  public:
   NetworkBuilder(std::string name, GridShape grid);

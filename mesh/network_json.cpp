@@ -2,11 +2,11 @@
 
 #include "mesh/network_json.hpp"
 
-#include <algorithm>
-
 #include "formats/json.hpp"
 
 #include <nlohmann/json.hpp>
+
+#include <algorithm>
 
 namespace weft::mesh {
 namespace {
@@ -40,7 +40,8 @@ Result<GridShape> read_grid(JsonReader grid) {
   return shape;
 }
 
-// A stencil names the neighbours of the layer's own cell at the same level: von_neumann the 6 that share a face, moore all
+// A stencil names the neighbours of the layer's own cell at the same level: von_neumann the 6 that share a face, moore
+// all
 // 26. Neighbours outside the grid or without a layer are left out when the network is built.
 Result<std::vector<Source>> read_sources(const JsonValue& value) {
   std::vector<Source> sources;
@@ -61,7 +62,8 @@ Result<std::vector<Source>> read_sources(const JsonValue& value) {
 }
 
 Status read_options(JsonReader& reader, LayerSpec& layer) {
-  static const std::vector<std::string_view> kOwn{"at", "type", "out", "from", "combine", "dtype", "policy", "neighbours"};
+  static const std::vector<std::string_view> kOwn{"at",      "type",  "out",    "from",
+                                                  "combine", "dtype", "policy", "neighbours"};
   for (const std::string& key : reader.keys()) {
     if (std::find(kOwn.begin(), kOwn.end(), key) != kOwn.end()) continue;
     const JsonValue value = *reader.find(key);
@@ -88,7 +90,8 @@ Result<LayerSpec> read_layer(const JsonValue& value) {
   WEFT_TRY(layer.at, read_coord(at));
   WEFT_TRY(layer.type, reader.string("type", 64));
   WEFT_TRY(const std::uint32_t out, reader.u32_or("out", 0));
-  if (out == 0 && reader.find("out")) return reader.find("out")->unexpected("a width of at least 1", Errc::out_of_range);
+  if (out == 0 && reader.find("out"))
+    return reader.find("out")->unexpected("a width of at least 1", Errc::out_of_range);
   layer.out = out;
   if (const auto from = reader.find("from")) {
     WEFT_TRY(layer.from, read_sources(*from));
@@ -153,8 +156,8 @@ Result<NetworkSpec> read_network(std::string_view text, std::string_view source_
   WEFT_TRY(JsonReader reader, JsonReader::open(document));
   WEFT_TRY(const std::uint32_t version, reader.u32("weft"));
   if (version != kVersion)
-    return fail(Errc::unsupported, "weft: version " + std::to_string(version) + " of the network format; this program reads " +
-                                       std::to_string(kVersion));
+    return fail(Errc::unsupported, "weft: version " + std::to_string(version) +
+                                       " of the network format; this program reads " + std::to_string(kVersion));
   NetworkSpec spec;
   WEFT_TRY(spec.name, reader.string_or("name", "unnamed", 256));
   WEFT_TRY(JsonReader grid, reader.object("grid"));

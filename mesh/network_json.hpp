@@ -2,15 +2,16 @@
 
 #pragma once
 
+#include "mesh/network.hpp"
+
 #include <string>
 #include <string_view>
-
-#include "mesh/network.hpp"
 
 namespace weft::mesh {
 
 /// Reads a network file (docs/formats/network.md). Only the text is checked here; `Graph::build` checks the network.
-/// @error parse_failed, unknown_name, out_of_range, duplicate_name: naming source, line or path ("layers[3].dtype"), what
+/// @error parse_failed, unknown_name, out_of_range, duplicate_name: naming source, line or path ("layers[3].dtype"),
+/// what
 ///        was found and what is expected
 Result<NetworkSpec> read_network(std::string_view json, std::string_view source_name);
 

@@ -24,8 +24,8 @@ const OptionValue* OptionReader::take(std::string_view key) {
 }
 
 Failure OptionReader::wrong_type(std::string_view key, const OptionValue& found, std::string_view expected) const {
-  return fail(Errc::parse_failed,
-              object_ + "." + std::string(key) + ": " + show(found) + " where " + std::string(expected) + " is expected");
+  return fail(Errc::parse_failed, object_ + "." + std::string(key) + ": " + show(found) + " where " +
+                                      std::string(expected) + " is expected");
 }
 
 Result<bool> OptionReader::boolean(std::string_view key, bool otherwise) {

@@ -2,12 +2,12 @@
 
 #pragma once
 
+#include "core/result.hpp"
+
 #include <map>
 #include <string>
 #include <string_view>
 #include <variant>
-
-#include "core/result.hpp"
 
 namespace weft::mesh {
 

@@ -2,15 +2,15 @@
 
 #include "mesh/snapshot.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <deque>
-
 #include "mesh/network_json.hpp"
 
 #include "formats/json.hpp"
 
 #include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
 
 namespace weft::mesh {
 namespace {
@@ -37,8 +37,9 @@ std::vector<std::uint64_t> cell_words(Mesh& mesh) {
   for (const auto& cell : mesh.cells()) {
     const actors::ActorView view = mesh.registry().view(cell->id());
     const std::vector<std::uint64_t> restarts = mesh.supervisor().restart_ticks(cell->id());
-    words.insert(words.end(), {std::uint64_t{cell->is_enabled()}, cell->period(), static_cast<std::uint64_t>(view.status),
-                               view.messages, view.faults, view.restarts, view.last_fault_tick, restarts.size()});
+    words.insert(words.end(),
+                 {std::uint64_t{cell->is_enabled()}, cell->period(), static_cast<std::uint64_t>(view.status),
+                  view.messages, view.faults, view.restarts, view.last_fault_tick, restarts.size()});
     words.insert(words.end(), restarts.begin(), restarts.end());
   }
   return words;
@@ -88,7 +89,8 @@ Result<formats::ByteBuffer> encode_mesh(Mesh& mesh, bool live, const SnapshotExt
                     {"keeps_history", mesh.state().options().keeps_history}};
     for (std::size_t s = 0; s < mesh.sessions(); ++s) {
       WEFT_TRY(auto session, mesh.save_session(s));
-      blobs.push_back(formats::make_blob(session_name(s), std::span<const float>(floats.emplace_back(std::move(session)))));
+      blobs.push_back(
+          formats::make_blob(session_name(s), std::span<const float>(floats.emplace_back(std::move(session)))));
     }
     cells = cell_words(mesh);
     blobs.push_back(formats::make_blob("state/cells", std::span<const std::uint64_t>(cells)));
@@ -151,8 +153,8 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
     WEFT_TRY(const auto values, file.values<float>(session_name(s)));
     const auto bad = std::find_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
     if (bad != values.end())
-      return fail(Errc::not_finite, session_name(s) + ": value " + std::to_string(bad - values.begin()) + " is " +
-                                        std::to_string(*bad));
+      return fail(Errc::not_finite,
+                  session_name(s) + ": value " + std::to_string(bad - values.begin()) + " is " + std::to_string(*bad));
     WEFT_CHECK(mesh.load_session(s, values));
   }
   WEFT_TRY(const auto cells, file.values<std::uint64_t>("state/cells"));

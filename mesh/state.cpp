@@ -61,7 +61,8 @@ void State::each_row(std::size_t session, std::uint64_t tick, Visit&& visit) con
     for (const Ring* ring : {&rings.output, &rings.input, &rings.preactivation, &rings.cache, &rings.hidden})
       if (ring->base)
         for (std::size_t t = 0; t < options_.depth; ++t)
-          visit(ring->base + ((tick + 1 + t) & (options_.depth - 1)) * ring->slot + session * ring->stride, ring->width);
+          visit(ring->base + ((tick + 1 + t) & (options_.depth - 1)) * ring->slot + session * ring->stride,
+                ring->width);
 }
 
 void State::reset() noexcept {

@@ -2,10 +2,6 @@
 
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <vector>
-
 #include "mesh/graph.hpp"
 
 #include "kernels/views.hpp"
@@ -13,10 +9,15 @@
 #include "topology/node_memory.hpp"
 #include "topology/plan.hpp"
 
+#include <cstdint>
+#include <span>
+#include <vector>
+
 namespace weft::mesh {
 
-/// A value that changes once a tick, with the last `depth` of its ticks at hand. Slot t % depth holds what was committed
-/// at tick t. Depth 2 is the double buffer: one slot is read while the other is written, and committing moves no bytes.
+/// A value that changes once a tick, with the last `depth` of its ticks at hand. Slot t % depth holds what was
+/// committed at tick t. Depth 2 is the double buffer: one slot is read while the other is written, and committing moves
+/// no bytes.
 struct Ring {
   float* base = nullptr;
   std::size_t slot = 0;    // floats from one tick to the next
@@ -55,8 +56,8 @@ class State {
   void reset() noexcept;
   /// One session's rows to zero, all ticks.
   void reset_session(std::size_t session) noexcept;
-  /// Floats of one session over all rings and ticks, and its copy out and in: node by node, oldest tick first, so that a
-  /// session may go on in another mesh that stands at another tick.
+  /// Floats of one session over all rings and ticks, and its copy out and in: node by node, oldest tick first, so that
+  /// a session may go on in another mesh that stands at another tick.
   std::size_t session_size() const noexcept;
   void save_session(std::size_t session, std::uint64_t tick, std::span<float> out) const noexcept;
   void load_session(std::size_t session, std::uint64_t tick, std::span<const float> in) noexcept;

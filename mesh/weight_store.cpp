@@ -2,11 +2,11 @@
 
 #include "mesh/weight_store.hpp"
 
+#include "kernels/linear.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-
-#include "kernels/linear.hpp"
 
 namespace weft::mesh {
 namespace {
@@ -94,8 +94,8 @@ Status WeightStore::write(Parameter& parameter, std::span<const float> values, s
                                           " values where " + std::to_string(wanted) + " are expected");
   for (std::size_t i = 0; i < values.size(); ++i)
     if (!std::isfinite(values[i]))
-      return fail(Errc::not_finite, std::string(object) + " '" + spec.name + "': value " + std::to_string(i) +
-                                        " is " + std::to_string(values[i]) + "; weights must be finite");
+      return fail(Errc::not_finite, std::string(object) + " '" + spec.name + "': value " + std::to_string(i) + " is " +
+                                        std::to_string(values[i]) + "; weights must be finite");
   if (spec.is_matrix())
     kernels::pack_panels({values.data(), spec.out, spec.in, spec.in}, {parameter.data, spec.out, spec.in});
   else
@@ -106,8 +106,8 @@ Status WeightStore::write(Parameter& parameter, std::span<const float> values, s
 
 Status WeightStore::morph(const Node& node, Dtype dtype) {
   if (dtype == Dtype::float32) return {};
-  return fail(Errc::unsupported, node.object + ": this version stores weights as float32, not " +
-                                     std::string(name(dtype)));
+  return fail(Errc::unsupported,
+              node.object + ": this version stores weights as float32, not " + std::string(name(dtype)));
 }
 
 std::uint64_t WeightStore::bytes() const noexcept {

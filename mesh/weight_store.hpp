@@ -2,15 +2,15 @@
 
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "mesh/graph.hpp"
 
 #include "topology/node_memory.hpp"
 #include "topology/plan.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace weft::mesh {
 

@@ -2,9 +2,9 @@
 
 #include "mesh/internal/batched_run.hpp"
 
-#include <algorithm>
-
 #include "mesh/internal/time_series.hpp"
+
+#include <algorithm>
 
 namespace weft::mesh::internal {
 namespace {
@@ -146,9 +146,8 @@ class BatchedRun {
 
   // Ticks [t, t + n) of the block: reads row blocks t.., writes row blocks t + 1...
   void fire(NodeId id, std::uint64_t t, std::uint64_t n) {
-    series_.fire(stream_, weights_, id, (t + 1) * sessions_, n * sessions_, t * sessions_, [&](const Edge& edge) {
-      return ConstRows(series_.output(edge.from, t * sessions_, n * sessions_));
-    });
+    series_.fire(stream_, weights_, id, (t + 1) * sessions_, n * sessions_, t * sessions_,
+                 [&](const Edge& edge) { return ConstRows(series_.output(edge.from, t * sessions_, n * sessions_)); });
   }
 
   const Graph& graph_;

@@ -2,9 +2,9 @@
 
 #include "mesh/internal/combinational.hpp"
 
-#include <algorithm>
-
 #include "mesh/internal/time_series.hpp"
+
+#include <algorithm>
 
 namespace weft::mesh::internal {
 

@@ -2,12 +2,12 @@
 
 #pragma once
 
-#include <utility>
-#include <vector>
-
 #include "mesh/engine.hpp"
 #include "mesh/graph.hpp"
 #include "mesh/weight_store.hpp"
+
+#include <utility>
+#include <vector>
 
 namespace weft::mesh::internal {
 

@@ -2,14 +2,14 @@
 
 #pragma once
 
-#include <vector>
-
 #include "mesh/graph.hpp"
 #include "mesh/weight_store.hpp"
 
 #include "kernels/cpu_stream.hpp"
 
 #include "core/aligned_buffer.hpp"
+
+#include <vector>
 
 namespace weft::mesh::internal {
 

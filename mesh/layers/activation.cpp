@@ -32,8 +32,7 @@ Result<Activation> read_activation(OptionReader& options, Activation otherwise) 
   std::string known;
   for (int i = 0; i < kernels::kActivationCount; ++i)
     known += (i ? ", " : "") + std::string(kernels::name(static_cast<Activation>(i)));
-  return fail(Errc::unknown_name,
-              options.object() + ".activation: no activation '" + text + "'; known are " + known);
+  return fail(Errc::unknown_name, options.object() + ".activation: no activation '" + text + "'; known are " + known);
 }
 
 Result<std::unique_ptr<Layer>> make_activation(std::size_t in, std::size_t out, OptionReader& options) {

@@ -2,9 +2,9 @@
 
 #pragma once
 
-#include <memory>
-
 #include "mesh/layer.hpp"
+
+#include <memory>
 
 namespace weft::mesh {
 

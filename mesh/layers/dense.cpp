@@ -49,7 +49,8 @@ class Dense final : public Layer {
 
 Result<std::unique_ptr<Layer>> make_dense(std::size_t in, std::size_t out, OptionReader& options) {
   if (out == 0)
-    return fail(Errc::parse_failed, options.object() + ".out: a dense layer needs its output width, such as \"out\": 64");
+    return fail(Errc::parse_failed,
+                options.object() + ".out: a dense layer needs its output width, such as \"out\": 64");
   WEFT_TRY(const Activation activation, read_activation(options));
   WEFT_TRY(const bool has_bias, options.boolean("bias", true));
   WEFT_TRY(const std::string kind, options.text("init", "xavier"));

@@ -2,12 +2,12 @@
 
 #pragma once
 
+#include "core/philox.hpp"
+#include "core/result.hpp"
+
 #include <functional>
 #include <span>
 #include <string_view>
-
-#include "core/philox.hpp"
-#include "core/result.hpp"
 
 namespace weft::mesh {
 

@@ -21,11 +21,12 @@ class RmsNorm final : public Layer {
       stream.rms_norm({args.x.row(row), 1, in(), in()}, args.weights[0], epsilon_, {args.y.row(row), 1, in(), in()},
                       args.cache.row(row));
   }
+  // Where nobody wants dx, it goes over dy, which is scratch.
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     for (std::size_t row = 0; row < args.x.rows; ++row)
       stream.rms_norm_backward({args.x.row(row), 1, in(), in()}, args.weights[0], args.cache.row(row),
                                {args.dy.row(row), 1, in(), in()},
-                               args.dx.data ? kernels::Rows{args.dx.row(row), 1, in(), in()} : kernels::Rows{},
+                               {(args.dx.data ? args.dx : args.dy).row(row), 1, in(), in()},
                                args.gradients.data ? args.gradients[0] : nullptr);
   }
 

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Steady-state ticks and learning allocate nothing. Every way to get memory through C++ is counted here; malloc called
+// by C libraries is counted by glibc's own figures.
+
+#include <gtest/gtest.h>
+
+#include <malloc.h>
+
+#include "networks.hpp"
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace {
+std::atomic<long> allocations{0};
+void* counted(std::size_t size, std::size_t alignment) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  void* memory = nullptr;
+  if (alignment <= alignof(std::max_align_t))
+    memory = std::malloc(size);
+  else if (posix_memalign(&memory, alignment, size) != 0)
+    memory = nullptr;
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+}  // namespace
+
+void* operator new(std::size_t size) { return counted(size, 0); }
+void* operator new[](std::size_t size) { return counted(size, 0); }
+void* operator new(std::size_t size, std::align_val_t alignment) { return counted(size, std::size_t(alignment)); }
+void* operator new[](std::size_t size, std::align_val_t alignment) { return counted(size, std::size_t(alignment)); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace weft::learning {
+namespace {
+
+template <class Work>
+long allocations_during(Work&& work) {
+  const long before = allocations.load();
+  work();
+  return allocations.load() - before;
+}
+
+class Allocation : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(Allocation, TicksAllocateNothing) {
+  mesh::MeshOptions options;
+  options.threads = GetParam();
+  options.grain_bytes = GetParam() == 1 ? options.grain_bytes : 0;
+  auto mesh = mesh::Mesh::build(test::mixed_network(1), options);
+  ASSERT_TRUE(mesh);
+  ASSERT_TRUE(mesh->tick(1000));  // warm: scratch of the kernels, the crew
+  const long for_100 = allocations_during([&] { ASSERT_TRUE(mesh->tick(100)); });
+  const long for_2000 = allocations_during([&] { ASSERT_TRUE(mesh->tick(2000)); });
+  // Starting a run may wake workers, which may allocate; ticks within it may not.
+  EXPECT_LE(for_2000, GetParam() == 1 ? 0 : for_100 + 8);
+  if (GetParam() == 1) EXPECT_EQ(for_100, 0);
+}
+
+TEST_P(Allocation, LearningAllocatesNothing) {
+  for (const Rule rule : {Rule::backprop, Rule::gap, Rule::chain, Rule::fw_dtp, Rule::dfa})
+    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+      mesh::MeshOptions shape;
+      shape.threads = GetParam();
+      shape.grain_bytes = GetParam() == 1 ? shape.grain_bytes : 0;
+      auto mesh = mesh::Mesh::build(test::mixed_network(1), shape);
+      LearningOptions options;
+      options.rule = rule;
+      options.schedule = schedule;
+      options.optimizer.lr = 1e-3f;
+      auto learner = *Learner::build(*mesh, options);
+      const test::Samples data(200, 1, 3);
+      const mesh::RunInput inputs[] = {{"a", data.a}, {"b", data.b}};
+      const Target targets[] = {{"left", data.left, {}}, {"right", data.right, {}}};
+      const auto learn = [&] {
+        const Status learned = learner->learn(inputs, targets, 200);
+        WEFT_ASSERT(learned, learned.error().text());
+        learner->clear_scores();
+      };
+      for (int i = 0; i < 3; ++i) learn();
+      const long made = allocations_during([&] {
+        for (int i = 0; i < 5; ++i) learn();
+      });
+      EXPECT_LE(made, GetParam() == 1 ? 0 : 5 * 8) << name(rule) << " " << name(schedule);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, Allocation, ::testing::Values(1, 2));
+
+}  // namespace
+}  // namespace weft::learning

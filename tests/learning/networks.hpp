@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "learning/learner.hpp"
+#include "learning/stream.hpp"
+
+#include "mesh/mesh.hpp"
+
+#include "formats/file_system.hpp"
+
+#include <string>
+#include <vector>
+
+namespace weft::learning::test {
+
+/// The network of examples/digits.json: 64-64-64-10 with a cell that feeds back.
+inline mesh::NetworkSpec digits_network(std::uint64_t seed) {
+  using kernels::Activation;
+  return mesh::NetworkBuilder("digits", GridShape{1, 2, 2, 1})
+      .input("pixels", 64)
+      .dense({0, 0, 0, 0}, 64, Activation::tanh)
+      .from({"pixels", Coord{0, 1, 1, 0}})
+      .dense({0, 0, 1, 0}, 64, Activation::tanh)
+      .dense({0, 1, 0, 0}, 10)
+      .dense({0, 1, 1, 0}, 16, Activation::tanh)
+      .from({Coord{0, 0, 1, 0}})
+      .output("digit", {0, 1, 0, 0})
+      .seed(seed)
+      .spec();
+}
+
+/// One of everything that learns: several levels a cell, norms, a skip, hidden state, every combine mode, two loops,
+/// silu (which needs its pre-activation), two outputs.
+inline mesh::NetworkSpec mixed_network(std::uint64_t seed) {
+  using kernels::Activation;
+  using mesh::Combine;
+  return mesh::NetworkBuilder("mixed", GridShape{2, 2, 2, 2})
+      .input("a", 7)
+      .input("b", 5)
+      .dense({0, 0, 0, 0}, 19, Activation::silu)
+      .from({"a", "b", Coord{1, 1, 1, 0}})
+      .layer({0, 0, 0, 1}, "layer_norm")
+      .dense({0, 0, 1, 0}, 19, Activation::gelu)
+      .layer({0, 0, 1, 1}, "residual")
+      .from({Coord{0, 0, 1, 0}, Coord{0, 0, 0, 1}})
+      .layer({0, 1, 0, 0}, "leaky_integrator")
+      .dense({0, 1, 1, 0}, 19, Activation::tanh)
+      .from({Coord{0, 1, 0, 0}, Coord{0, 0, 0, 0}}, Combine::max)
+      .layer({1, 0, 0, 0}, "rms_norm")
+      .from({Coord{0, 1, 1, 0}, Coord{0, 1, 0, 0}}, Combine::avg)
+      .dense({1, 0, 1, 0}, 19, Activation::sigmoid)
+      .from({Coord{1, 0, 0, 0}, Coord{0, 1, 1, 0}}, Combine::gate)
+      .dense({1, 1, 0, 0}, 4)
+      .dense({1, 1, 1, 0}, 3, Activation::tanh)
+      .from({Coord{1, 0, 1, 0}})
+      .output("left", {1, 1, 0, 0})
+      .output("right", {1, 1, 1, 0})
+      .seed(seed)
+      .spec();
+}
+
+/// Inputs and labels drawn from a seed; `sessions` rows a sample, of which row 0 does not depend on how many there are.
+struct Samples {
+  std::vector<float> a, b;
+  std::vector<std::uint32_t> left, right;
+  std::uint64_t count;
+
+  Samples(std::uint64_t samples, std::size_t sessions, std::uint64_t seed) : count(samples) {
+    for (std::uint64_t s = 0; s < samples; ++s) {
+      for (std::size_t r = 0; r < sessions; ++r) {
+        RandomStream random(seed, s * 64 + r, RandomPurpose::test);
+        for (int i = 0; i < 7; ++i) a.push_back(random.next_normal());
+        for (int i = 0; i < 5; ++i) b.push_back(random.next_normal());
+      }
+      RandomStream random(seed + 1, s, RandomPurpose::test);
+      left.push_back(random.next_below(4));
+      right.push_back(s % 7 == 3 ? kNoLabel : random.next_below(3));
+    }
+  }
+};
+
+inline Dataset digits() {
+  auto data =
+      read_dataset(formats::real_file_system(), std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz", 0.0625f);
+  WEFT_ASSERT(data, data.error().text());
+  return *std::move(data);
+}
+
+}  // namespace weft::learning::test
