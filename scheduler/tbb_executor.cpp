@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -80,6 +82,25 @@ struct NodeArena {
   std::optional<PinningObserver> observer;
 };
 
+// A crew and the tasks sent to TBB for it. A task that no worker has taken yet still points here, and TBB neither runs
+// nor drops it when its arena goes; so who is not free to die is buried where the last task still finds it.
+struct Resident {
+  Resident(std::vector<std::uint32_t> cores, Crew::Options options, Crew::Request request)
+      : crew(std::move(cores), options, std::move(request)) {}
+  Crew crew;
+  std::atomic<int> tasks{0};                                                            // sent and not ended
+  bool is_free() const noexcept { return tasks.load(std::memory_order_acquire) == 0; }  // pairs with the end of a task
+};
+
+void bury(std::unique_ptr<Resident> resident) {
+  // Never destroyed: a late task may outlive every static.
+  static std::mutex& guard = *new std::mutex;
+  static auto& graves = *new std::vector<std::unique_ptr<Resident>>;
+  const std::lock_guard lock(guard);
+  graves.push_back(std::move(resident));
+  std::erase_if(graves, [](const auto& each) { return each->is_free(); });
+}
+
 class TbbExecutor final : public Executor {
  public:
   TbbExecutor(const topology::Machine& machine, std::vector<topology::Seat> seats, const ExecutorOptions& options)
@@ -94,10 +115,14 @@ class TbbExecutor final : public Executor {
     // Threads that share a core only take it from each other by spinning.
     const bool crowded = seats_.size() > machine_.usable_cpus();
     const Nanoseconds spin = crowded ? std::min<Nanoseconds>(options.spin, std::chrono::microseconds(2)) : options.spin;
-    crew_ = std::make_shared<Crew>(std::move(cores), Crew::Options{spin, options.linger, options.hooks},
-                                   [this](std::size_t member) { return request(member); });
+    resident_ = std::make_unique<Resident>(std::move(cores), Crew::Options{spin, options.linger, options.hooks},
+                                           [this](std::size_t member) { return request(member); });
   }
-  ~TbbExecutor() override { crew_->close(); }
+  ~TbbExecutor() override {
+    resident_->crew.close();
+    arenas_.clear();  // waits for workers to leave
+    bury(std::move(resident_));
+  }
 
   std::uint64_t run(TickProgram& program, std::uint64_t n) noexcept override {
     const internal::HookScope scope(options_.hooks);
@@ -114,7 +139,7 @@ class TbbExecutor final : public Executor {
   std::string_view name() const noexcept override { return "tbb"; }
   void prepare() noexcept override {
     if (busy_.exchange(true, std::memory_order_acquire)) return;
-    if (options_.alone_below.count() == 0 || workload_.is_help_welcome()) crew_->summon();
+    if (options_.alone_below.count() == 0 || workload_.is_help_welcome()) resident_->crew.summon();
     busy_.store(false, std::memory_order_release);
   }
 
@@ -140,16 +165,21 @@ class TbbExecutor final : public Executor {
   bool request(std::size_t member) noexcept {
     for (const auto& node : arenas_) {
       if (member >= node->first + node->count) continue;
+      resident_->tasks.fetch_add(1, std::memory_order_relaxed);
       try {
-        node->arena.enqueue([crew = crew_, first = node->first, count = node->count] {
+        node->arena.enqueue([resident = resident_.get(), first = node->first, count = node->count] {
           const std::size_t slot = static_cast<std::size_t>(std::max(0, tbb::this_task_arena::current_thread_index()));
           for (std::size_t i = 0; i < count; ++i) {
             const std::size_t wanted = first + (slot + i) % count;
-            if (crew->arrive(wanted)) return crew->serve(wanted);
+            if (!resident->crew.arrive(wanted)) continue;
+            resident->crew.serve(wanted);
+            break;
           }
+          resident->tasks.fetch_sub(1, std::memory_order_release);  // the last touch; pairs with is_free
         });
         return true;
       } catch (const std::exception&) {
+        resident_->tasks.fetch_sub(1, std::memory_order_relaxed);
         return false;  // no memory for a task: the caller works alone
       }
     }
@@ -159,9 +189,9 @@ class TbbExecutor final : public Executor {
   std::uint64_t run_or_share(TickProgram& program, std::uint64_t n, std::size_t regions) noexcept {
     const Nanoseconds begin = internal::now();
     std::uint64_t done = 0;
-    const bool alone = workload_.is_alone_better(&program, regions, n, begin, crew_->is_present());
+    const bool alone = workload_.is_alone_better(&program, regions, n, begin, resident_->crew.is_present());
     if (!alone) stay_in_seat(begin);
-    const bool shared = !alone && crew_->run(program, n, done);
+    const bool shared = !alone && resident_->crew.run(program, n, done);
     if (!shared) done = internal::run_alone(program, n);
     workload_.note(done, shared ? std::min(regions, seats_.size()) : 1, begin, internal::now());
     return done;
@@ -182,7 +212,7 @@ class TbbExecutor final : public Executor {
   std::vector<topology::Seat> seats_;
   std::optional<tbb::global_control> more_workers_;
   std::vector<std::unique_ptr<NodeArena>> arenas_;
-  std::shared_ptr<Crew> crew_;
+  std::unique_ptr<Resident> resident_;
   std::atomic<bool> busy_{false};
   internal::Workload workload_{options_.alone_below, options_.linger};  // guarded by busy_
   Nanoseconds next_move_{0};                                            // guarded by busy_
