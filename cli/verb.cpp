@@ -21,10 +21,10 @@ CLI::Option* one_of(CLI::Option* option, std::vector<std::string> names) {
   std::string listed;
   for (const std::string& name : names) listed += (listed.empty() ? "" : "|") + name;
   const std::string text = listed + " (Env:" + option->get_envname() + ")";
-  return option->type_name("")->option_text(text)->check([names = std::move(names), listed](const std::string& text) {
+  return option->type_name("")->option_text(text)->check([names = std::move(names), listed](const std::string& given) {
     for (const std::string& name : names)
-      if (name == text) return std::string();
-    return "'" + text + "' is none of " + listed;
+      if (name == given) return std::string();
+    return "'" + given + "' is none of " + listed;
   });
 }
 

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/json_line.hpp"
+#include "cli/session.hpp"
+#include "cli/table.hpp"
+#include "cli/terminal.hpp"
+#include "cli/verb.hpp"
+#include "cli/wording.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+namespace weft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string activation_of(const mesh::NetworkSpec& spec, Coord at) {
+  for (const mesh::LayerSpec& layer : spec.layers) {
+    if (layer.at != at) continue;
+    const auto found = layer.options.find("activation");
+    if (found != layer.options.end())
+      if (const auto* text = std::get_if<std::string>(&found->second)) return *text;
+    return layer.type == "dense" ? "linear" : layer.type == "activation" ? "relu" : "-";
+  }
+  return "-";
+}
+
+std::string type_of(const mesh::NetworkSpec& spec, Coord at) {
+  for (const mesh::LayerSpec& layer : spec.layers)
+    if (layer.at == at) return layer.type;
+  return "?";
+}
+
+std::string place(const mesh::Node& node) { return node.is_port() ? "\"" + node.port + "\"" : to_string(node.at); }
+
+Json layers_of(const mesh::Mesh& mesh) {
+  Json layers = Json::array();
+  const mesh::Graph& graph = mesh.graph();
+  for (std::size_t id = graph.port_count(); id < graph.nodes().size(); ++id) {
+    const mesh::Node& node = graph.nodes()[id];
+    std::uint64_t parameters = 0, bytes = 0;
+    for (const mesh::ParameterSpec& p : node.layer->parameters()) {
+      parameters += p.out * std::max<std::uint64_t>(p.in, 1);
+      bytes += p.stored_size() * sizeof(float);
+    }
+    Json from = Json::array();
+    for (const std::uint32_t e : node.sources) from.push_back(place(graph.nodes()[graph.edges()[e].from]));
+    layers.push_back({{"at", {node.at.z, node.at.y, node.at.x, node.at.l}},
+                      {"type", type_of(mesh.spec(), node.at)},
+                      {"in", node.in},
+                      {"out", node.width},
+                      {"activation", activation_of(mesh.spec(), node.at)},
+                      {"dtype", name(node.dtype)},
+                      {"parameters", parameters},
+                      {"bytes", bytes},
+                      {"from", from},
+                      {"in_loop", graph.is_in_loop(static_cast<mesh::NodeId>(id))}});
+  }
+  return layers;
+}
+
+Json latencies_of(const mesh::Graph& graph) {
+  Json rows = Json::array();
+  for (mesh::NodeId port = 0; port < graph.port_count(); ++port)
+    for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
+      const auto ticks = graph.latency(port, graph.outputs()[i]);
+      rows.push_back({{"input", graph.nodes()[port].port},
+                      {"output", graph.spec().outputs[i].name},
+                      {"ticks", ticks ? Json(*ticks) : Json()}});
+    }
+  return rows;
+}
+
+Json loops_of(const mesh::Graph& graph) {
+  Json loops = Json::array();
+  for (const auto& loop : graph.loops()) {
+    Json members = Json::array();
+    for (const mesh::NodeId id : loop) members.push_back(place(graph.nodes()[id]));
+    loops.push_back(std::move(members));
+  }
+  return loops;
+}
+
+Json describe(const Model& model, const Loaded& loaded) {
+  const mesh::Mesh& mesh = *loaded.mesh;
+  const mesh::Graph& graph = mesh.graph();
+  const GridShape& grid = graph.spec().grid;
+  Json inputs = Json::object(), outputs = Json::object();
+  for (const mesh::PortSpec& port : graph.spec().inputs) inputs[port.name] = port.width;
+  for (std::size_t i = 0; i < graph.outputs().size(); ++i)
+    outputs[graph.spec().outputs[i].name] = graph.nodes()[graph.outputs()[i]].width;
+  Json out{{"file", model.path},
+           {"kind", model.entity ? "entity" : "network"},
+           {"file_bytes", model.file_bytes},
+           {"name", graph.spec().name},
+           {"seed", graph.spec().seed},
+           {"grid", {{"z", grid.z}, {"y", grid.y}, {"x", grid.x}, {"layers", grid.layers}}},
+           {"inputs", inputs},
+           {"outputs", outputs},
+           {"layers", layers_of(mesh)},
+           {"cells", mesh.cells().size()},
+           {"links", graph.edges().size()},
+           {"parameters", mesh.weights().count()},
+           {"weight_bytes", mesh.weights().bytes()},
+           {"state_bytes", mesh.state().bytes()},
+           {"sessions", mesh.sessions()},
+           {"latency", latencies_of(graph)},
+           {"loops", loops_of(graph)},
+           {"settle_ticks", graph.settle_ticks()},
+           {"ticks", mesh.ticks()},
+           {"live", loaded.is_live},
+           {"state_hash", to_string(mesh.state_hash())}};
+  return out;
+}
+
+std::string joined(const Json& names) {
+  std::string out;
+  for (const auto& each : names) out += (out.empty() ? "" : " ") + each.get<std::string>();
+  return out;
+}
+
+void print_layers(const Json& d, std::size_t columns) {
+  using Align = Table::Align;
+  Table table({{"place"},
+               {"type"},
+               {"in", Align::right},
+               {"out", Align::right},
+               {"activation"},
+               {"dtype"},
+               {"weights", Align::right},
+               {"bytes", Align::right},
+               {"from"}});
+  for (const auto& layer : d["layers"]) {
+    const auto& at = layer["at"];
+    table.add({to_string(Coord{at[0], at[1], at[2], at[3]}), layer["type"],
+               std::to_string(layer["in"].get<std::size_t>()), std::to_string(layer["out"].get<std::size_t>()),
+               layer["activation"], layer["dtype"], grouped(layer["parameters"]), byte_size(layer["bytes"]),
+               joined(layer["from"])});
+  }
+  std::printf("%s\n", table.text(columns).c_str());
+}
+
+void print(const Json& d) {
+  const Terminal terminal = Terminal::of(STDOUT_FILENO);
+  const auto& grid = d["grid"];
+  const auto number = [](const Json& value) { return grouped(value.get<std::uint64_t>()); };
+  std::printf("%s\n", terminal.styled(d["name"].get<std::string>(), "1").c_str());
+  std::printf("grid %s x %s x %s, %s layers a cell; %s cells, %s links\n\n", grid["z"].dump().c_str(),
+              grid["y"].dump().c_str(), grid["x"].dump().c_str(), grid["layers"].dump().c_str(),
+              number(d["cells"]).c_str(), number(d["links"]).c_str());
+  print_layers(d, terminal.columns());
+  std::printf("weights     %s in %s\n", number(d["parameters"]).c_str(), byte_size(d["weight_bytes"]).c_str());
+  std::printf("state       %s for %s session%s\n", byte_size(d["state_bytes"]).c_str(), d["sessions"].dump().c_str(),
+              d["sessions"] == 1 ? "" : "s");
+  for (const auto& row : d["latency"])
+    std::printf("latency     %s to %s: %s\n", row["input"].get<std::string>().c_str(),
+                row["output"].get<std::string>().c_str(),
+                row["ticks"].is_null() ? "not connected" : (row["ticks"].dump() + " ticks").c_str());
+  std::printf("settles     after %s ticks, feedback left aside\n", d["settle_ticks"].dump().c_str());
+  if (d["loops"].empty()) std::printf("feedback    none\n");
+  for (const auto& loop : d["loops"]) std::printf("feedback    loop of %s\n", joined(loop).c_str());
+  if (d["live"] == true) std::printf("live        at tick %s\n", number(d["ticks"]).c_str());
+  std::printf("state hash  %s\n", d["state_hash"].get<std::string>().c_str());
+}
+
+}  // namespace
+
+Verb add_inspect(CLI::App& program) {
+  CLI::App* app =
+      program.add_subcommand("inspect", "Show a network: layers, weights, latencies, feedback loops, memory");
+  struct Request {
+    std::string file;
+    bool json = false;
+  };
+  auto request = std::make_shared<Request>();
+  app->add_option("FILE", request->file, "A network file or an .entity file")->required();
+  add_flag(*app, "json", request->json, "One JSON object on stdout");
+  return {app, [request]() -> Status {
+            WEFT_TRY(const Model model, read_model(request->file));
+            mesh::MeshOptions options;
+            options.threads = 1;
+            auto loaded = load(model, options);
+            if (!loaded) return fail(std::move(loaded).error().within(request->file));
+            const Json description = describe(model, *loaded);
+            if (request->json)
+              print_json(description);
+            else
+              print(description);
+            return {};
+          }};
+}
+
+}  // namespace weft::cli
