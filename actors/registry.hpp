@@ -15,7 +15,7 @@ namespace weft::actors {
 
 enum class ActorStatus : std::uint32_t {
   running,
-  held,       ///< keeps its last output
+  held,       ///< keeps its last output until it computes well again
   isolated,   ///< disabled
   halted,     ///< stopped the mesh
   restarted,  ///< running again since its last checkpoint

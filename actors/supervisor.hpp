@@ -19,7 +19,7 @@ namespace weft::actors {
 /// values.
 enum class Policy : std::uint32_t {
   halt,     ///< the mesh stops with an error naming actor and tick
-  hold,     ///< it keeps its last output and computes no more
+  hold,     ///< it keeps its last output, and tries again each tick until it computes well
   restart,  ///< it goes on from its last checkpoint
   isolate,  ///< it is disabled
 };

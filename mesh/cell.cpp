@@ -38,11 +38,10 @@ void Cell::receive(std::uint64_t tick, std::uint64_t, ControlMessage&& message) 
   deferred_.insert(later, std::move(message));
 }
 
-bool Cell::run_deferred(std::uint64_t tick) {
+void Cell::run_deferred(std::uint64_t tick) {
   std::size_t due = 0;
   while (due < deferred_.size() && deferred_[due]->not_before <= tick) carry_out(tick, *deferred_[due++]);
   deferred_.erase(deferred_.begin(), deferred_.begin() + static_cast<std::ptrdiff_t>(due));
-  return !deferred_.empty();
 }
 
 void Cell::carry_out(std::uint64_t tick, Control& control) noexcept {

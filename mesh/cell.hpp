@@ -10,6 +10,7 @@
 #include "actors/actor.hpp"
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,11 @@ class Cell final : public actors::Actor<ControlMessage> {
 
   /// Whether the cell computes at this tick, or only keeps its output.
   bool fires(std::uint64_t tick) const noexcept { return enabled_ && (period_ == 1 || tick % period_ == 0); }
+  /// Whether the registry says that the cell is held, isolated or has halted the mesh: it is told when the cell fires
+  /// well again.
+  bool is_marked() const noexcept { return marked_; }
+  void set_marked(bool marked) noexcept { marked_ = marked; }
+
   /// True when it fires every tick and no order waits: its ticks may be computed many at once.
   bool is_quiet() const noexcept {
     return enabled_ && period_ == 1 && !reset_ordered_ && deferred_.empty() && mailbox_is_empty();
@@ -44,12 +50,17 @@ class Cell final : public actors::Actor<ControlMessage> {
   void set_enabled(bool enabled) noexcept { enabled_ = enabled; }
   void set_period(std::uint64_t period) noexcept { period_ = period; }
 
-  /// Carries out the orders kept for this tick; true when some are still kept for later ones.
-  bool run_deferred(std::uint64_t tick);
+  /// Carries out the orders kept for this tick. To be called before `deliver`: what is kept was sent earlier.
+  void run_deferred(std::uint64_t tick);
+  /// Orders kept for later ticks, as they will be carried out; part of a checkpoint.
+  std::span<const ControlMessage> deferred() const noexcept { return deferred_; }
+  void restore_deferred(std::vector<ControlMessage> orders) noexcept { deferred_ = std::move(orders); }
 
   /// True once after a `reset` order: the cell commits zeros at this tick instead of firing. Zeros go into the slot
   /// being written, since neighbours may be reading the committed one.
   bool take_reset() noexcept { return std::exchange(reset_ordered_, false); }
+  bool is_reset_ordered() const noexcept { return reset_ordered_; }
+  void set_reset_ordered(bool ordered) noexcept { reset_ordered_ = ordered; }
 
   /// Remembers weights and outputs as they are now, and goes back to them (`restart`).
   void remember(std::uint64_t tick);
@@ -69,6 +80,7 @@ class Cell final : public actors::Actor<ControlMessage> {
   std::uint32_t layers_;
   bool enabled_ = true;
   bool reset_ordered_ = false;
+  bool marked_ = false;
   std::uint64_t period_ = 1;
   const Graph* graph_ = nullptr;
   WeightStore* weights_ = nullptr;

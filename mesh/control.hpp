@@ -28,7 +28,7 @@ enum class ControlKind : int {
 };
 std::string_view name(ControlKind kind) noexcept;
 
-/// An order to a cell and, when it is done, the answer. Make it, post it, keep the pointer, look at `is_done`.
+/// An order to a cell and, when it is done, the answer. Make it, post it once, keep the pointer, look at `is_done`.
 struct Control {
   ControlKind kind = ControlKind::probe;
   std::uint32_t level = 0;      // layer inside the cell

@@ -7,12 +7,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <exception>
 #include <set>
 
 namespace weft::mesh {
 
 using kernels::ConstRows;
 using kernels::Rows;
+
+namespace {
+constexpr std::size_t kPrefetchLines = 32;
+}
 
 std::unique_ptr<Engine> Engine::build(const Graph& graph, WeightStore& weights, State& state,
                                       const topology::Plan& plan, const std::vector<std::uint32_t>& node_region,
@@ -38,6 +43,7 @@ void Engine::make_units() {
     if (!node.is_port()) {
       unit.layer = node.layer.get();
       unit.weights = weights_.view(id);
+      if (!node.layer->parameters().empty()) unit.first_weights = unit.weights[0];
       unit.reads_directly = node.reads_directly();
       unit.direct = graph_.edges()[node.sources[0]].from;
     }
@@ -50,6 +56,7 @@ void Engine::make_regions(const topology::Plan& plan) {
   regions_ = std::vector<Region>(count);
   link_regions(count);
   for (std::size_t r = 0; r < count; ++r) regions_[r].core = plan.regions[r].seat.core;
+  look_for_orders();  // cells may hold some from before this engine was made
 
   const auto is_interior = [&](const Part& part) {
     for (NodeId id = part.first; id < part.first + std::max(part.layers, 1u); ++id) {
@@ -94,8 +101,13 @@ void Engine::link_regions(std::size_t count) {
 }
 
 void Engine::set_sinks(std::vector<OutputSink> sinks) {
-  for (Unit& unit : units_) unit.sink = nullptr;
-  for (const OutputSink& sink : sinks) units_[sink.node].sink = sink.base;
+  for (Unit& unit : units_) unit.sinks = 0;
+  sinks_ = std::move(sinks);
+  std::stable_sort(sinks_.begin(), sinks_.end(), [](const auto& a, const auto& b) { return a.node < b.node; });
+  for (std::uint32_t i = 0; i < sinks_.size(); ++i) {
+    Unit& unit = units_[sinks_[i].node];
+    if (unit.sinks++ == 0) unit.first_sink = i;
+  }
 }
 
 std::uint64_t Engine::run(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps) noexcept {
@@ -124,12 +136,16 @@ void Engine::run_parts(const std::vector<Part>& parts, std::size_t region, std::
   const std::uint64_t tick = base_tick_ + fired;
   // The interior comes first in every step, even when it is empty.
   if (fires && &parts == &regions_[region].interior) deliver(region, tick);
-  for (const Part& part : parts) {
+  // Every other tick runs backwards: what the last tick touched last is still in cache and is used first, where a
+  // region's weights are a little larger than the cache. No value depends on the order of parts.
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto at = [&](std::size_t n) -> const Part& { return parts[(tick & 1) ? parts.size() - 1 - n : n]; };
+    const Part& part = at(i);
     if (part.layers == 0) {
       if (fires) fire_port(part.first, fired);
       continue;
     }
-    if (fires) fire_cell(part, region, tick, fired);
+    if (fires) fire_cell(part, at(std::min(i + 1, parts.size() - 1)), region, tick, fired);
     if (!hook_) continue;
     for (NodeId id = part.first; id < part.first + part.layers; ++id) hook_->learn(region, id, step, tick);
   }
@@ -145,9 +161,18 @@ void Engine::deliver(std::size_t region, std::uint64_t tick) noexcept {
     for (const Part& part : *parts) {
       if (part.layers == 0 || cells_.empty()) continue;
       Cell& cell = *cells_[part.cell];
+      cell.run_deferred(tick);  // sent earlier than what is delivered now
       cell.deliver(tick, *registry_);
-      here.has_deferred |= cell.run_deferred(tick);
+      here.has_deferred |= !cell.deferred().empty();
     }
+}
+
+void Engine::look_for_orders() noexcept {
+  for (Region& region : regions_) region.has_deferred = true;
+}
+
+void Engine::deliver_all(std::uint64_t tick) noexcept {
+  for (std::size_t r = 0; r < regions_.size(); ++r) deliver(r, tick);
 }
 
 Status Engine::post(std::size_t cell, ControlMessage message) {
@@ -194,7 +219,14 @@ ConstRows Engine::input_at(NodeId node, std::uint64_t tick) const noexcept {
   return unit.reads_directly ? ConstRows(state_.output(unit.direct, tick - 1)) : ConstRows(state_.input(node, tick));
 }
 
-void Engine::fire_cell(const Part& part, std::size_t region, std::uint64_t tick, std::uint64_t fired) noexcept {
+void Engine::prefetch(const Part& part) const noexcept {
+  const float* weights = units_[part.first].first_weights;
+  if (!weights) return;
+  for (std::size_t line = 0; line < kPrefetchLines; ++line) __builtin_prefetch(weights + 16 * line);
+}
+
+void Engine::fire_cell(const Part& part, const Part& next, std::size_t region, std::uint64_t tick,
+                       std::uint64_t fired) noexcept {
   Cell* cell = cells_.empty() ? nullptr : cells_[part.cell].get();
   kernels::OpStream& stream = streams_[region];
   if (cell && cell->take_reset()) {
@@ -204,20 +236,28 @@ void Engine::fire_cell(const Part& part, std::size_t region, std::uint64_t tick,
   } else {
     try {
       for (NodeId id = part.first; id < part.first + part.layers; ++id) fire_layer(id, stream, tick);
+      // The memory is idle while this cell's output is looked over; the next cell's weights may come meanwhile.
+      prefetch(next);
       if (!is_finite(part, stream, tick)) {
         keep_output(part, tick, true);
         answer_fault(part.cell, tick, actors::FaultKind::output_not_finite);
+      } else if (cell && cell->is_marked()) {
+        cell->set_marked(false);
+        registry_->set_status(cell->id(), actors::ActorStatus::running);
       }
+    } catch (const std::exception& error) {
+      keep_output(part, tick, false);
+      answer_fault(part.cell, tick, actors::FaultKind::threw, error.what());
     } catch (...) {
       keep_output(part, tick, false);
       answer_fault(part.cell, tick, actors::FaultKind::threw);
     }
   }
   for (NodeId id = part.first; id < part.first + part.layers; ++id) {
-    if (!units_[id].sink) continue;
     const Rows y = state_.output(id, tick + 1);
-    for (std::size_t b = 0; b < y.rows; ++b)
-      std::copy_n(y.row(b), y.cols, units_[id].sink + (fired * y.rows + b) * y.cols);
+    for (std::uint32_t s = 0; s < units_[id].sinks; ++s)
+      for (std::size_t b = 0; b < y.rows; ++b)
+        std::copy_n(y.row(b), y.cols, sinks_[units_[id].first_sink + s].base + (fired * y.rows + b) * y.cols);
   }
 }
 
@@ -242,10 +282,11 @@ void Engine::keep_output(const Part& part, std::uint64_t tick, bool faulty_rows_
   for (std::size_t b = 0; b < sessions; ++b) {
     if (faulty_rows_only && !is_faulty(b)) continue;
     for (NodeId id = part.first; id < part.first + part.layers; ++id) {
-      const Rows from = state_.output(id, tick), to = state_.output(id, tick + 1);
-      std::copy_n(from.row(b), from.cols, to.row(b));
-      const Rows hidden = state_.hidden(id, tick);
-      if (hidden.data) std::copy_n(hidden.row(b), hidden.cols, state_.hidden(id, tick + 1).row(b));
+      // Also what backward pairs with the output: nothing of a dropped firing stays, finite or not.
+      for (const auto ring : {&State::output, &State::hidden, &State::input, &State::preactivation, &State::cache}) {
+        const Rows from = (state_.*ring)(id, tick), to = (state_.*ring)(id, tick + 1);
+        if (from.data) std::copy_n(from.row(b), from.cols, to.row(b));
+      }
     }
   }
 }
@@ -256,12 +297,18 @@ void Engine::zero_output(const Part& part, std::uint64_t tick) noexcept {
       for (std::size_t b = 0; b < rows.rows && rows.data; ++b) std::fill_n(rows.row(b), rows.cols, 0.0f);
 }
 
-void Engine::answer_fault(std::uint32_t cell, std::uint64_t tick, actors::FaultKind kind) noexcept {
+void Engine::answer_fault(std::uint32_t cell, std::uint64_t tick, actors::FaultKind kind, const char* reason) noexcept {
   if (!supervisor_) return;
   const actors::Decision decision = supervisor_->decide({cell, tick, kind});
+  cells_[cell]->set_marked(decision.action != actors::Policy::restart);
   switch (decision.action) {
-    case actors::Policy::halt:
-      return note_halt({tick, cell, kind});
+    case actors::Policy::halt: {
+      Halt halt{tick, cell, kind, {}};
+      // Plain characters only: the text goes into messages and files.
+      for (std::size_t i = 0; i + 1 < halt.reason.size() && reason[i]; ++i)
+        halt.reason[i] = reason[i] >= ' ' && reason[i] <= '~' ? reason[i] : '?';
+      return note_halt(halt);
+    }
     case actors::Policy::hold:
       return;
     case actors::Policy::restart:
@@ -271,7 +318,7 @@ void Engine::answer_fault(std::uint32_t cell, std::uint64_t tick, actors::FaultK
   }
 }
 
-void Engine::note_halt(Halt halt) noexcept {
+void Engine::note_halt(const Halt& halt) noexcept {
   // Once in the life of a run, so a spin lock costs nothing; the earliest fault wins, whoever gets here first.
   while (halt_lock_.test_and_set(std::memory_order_acquire)) {
   }

@@ -17,6 +17,7 @@
 
 #include "core/state_hash.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -86,9 +87,18 @@ class Engine final : public scheduler::TickProgram {
     std::uint64_t tick = UINT64_MAX;
     std::uint32_t cell = 0;
     actors::FaultKind kind = actors::FaultKind::reported;
+    std::array<char, 120> reason{};  // what an exception said, cut to fit; empty: nothing
   };
   const Halt* halt() const noexcept { return halted_.load(std::memory_order_acquire) ? &first_halt_ : nullptr; }
   void clear_halt() noexcept;
+  /// Halts the mesh, or keeps the halt that came first.
+  /// @thread any
+  void note_halt(const Halt& halt) noexcept;
+
+  /// Delivers what waits for the cells, as the next tick would: so that a checkpoint holds it.
+  void deliver_all(std::uint64_t tick) noexcept;
+  /// Cells were given orders other than by `post`.
+  void look_for_orders() noexcept;
 
   kernels::OpStream& stream(std::size_t region) noexcept { return streams_[region]; }
   std::uint32_t region_of(NodeId node) const noexcept { return node_region_[node]; }
@@ -111,7 +121,8 @@ class Engine final : public scheduler::TickProgram {
     ConstWeights weights;
     NodeId direct = 0;  // the one source, when read directly
     bool reads_directly = false;
-    float* sink = nullptr;
+    std::uint32_t first_sink = 0, sinks = 0;  // into sinks_: an output may have several names
+    const float* first_weights = nullptr;     // of the first parameter, for prefetching
   };
   struct Part {  // a cell, or an input port
     std::uint32_t cell = UINT32_MAX;
@@ -132,14 +143,15 @@ class Engine final : public scheduler::TickProgram {
   void link_regions(std::size_t regions);
   void run_parts(const std::vector<Part>& parts, std::size_t region, std::uint64_t step) noexcept;
   void deliver(std::size_t region, std::uint64_t tick) noexcept;
+  void prefetch(const Part& part) const noexcept;
   void fire_port(NodeId port, std::uint64_t fired) noexcept;
-  void fire_cell(const Part& part, std::size_t region, std::uint64_t tick, std::uint64_t fired) noexcept;
+  void fire_cell(const Part& part, const Part& next, std::size_t region, std::uint64_t tick,
+                 std::uint64_t fired) noexcept;
   void fire_layer(NodeId node, kernels::OpStream& stream, std::uint64_t tick);
   bool is_finite(const Part& part, kernels::OpStream& stream, std::uint64_t tick) noexcept;
   void keep_output(const Part& part, std::uint64_t tick, bool faulty_rows_only) noexcept;
   void zero_output(const Part& part, std::uint64_t tick) noexcept;
-  void answer_fault(std::uint32_t cell, std::uint64_t tick, actors::FaultKind kind) noexcept;
-  void note_halt(Halt halt) noexcept;
+  void answer_fault(std::uint32_t cell, std::uint64_t tick, actors::FaultKind kind, const char* reason = "") noexcept;
 
   const Graph& graph_;
   WeightStore& weights_;
@@ -151,6 +163,7 @@ class Engine final : public scheduler::TickProgram {
   std::vector<std::uint32_t> node_region_;
   std::vector<std::uint32_t> cell_region_;
   std::vector<Unit> units_;
+  std::vector<OutputSink> sinks_;  // by node
   std::vector<Region> regions_;
   std::vector<kernels::CpuStream> streams_;
   std::vector<PortFeed> feeds_;

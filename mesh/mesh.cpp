@@ -8,6 +8,7 @@
 #include "kernels/float_environment.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <optional>
 
@@ -37,7 +38,9 @@ struct Mesh::Parts {
   Status make_cells();
   Status make_executor();
   void make_engine() {
+    const auto before = std::move(engine);
     engine = Engine::build(graph, weights, *state, plan, node_region, cells, supervisor.get(), registry.get(), hook);
+    if (before && before->halt()) engine->note_halt(*before->halt());
     for (const auto& cell : cells) cell->bind(graph, weights, *state);
   }
 };
@@ -58,6 +61,8 @@ std::uint64_t enter_exact(void*) noexcept {
 void leave_exact(void*, std::uint64_t) noexcept {
   if (--exact_depth == 0) exact_mode.reset();
 }
+
+constexpr std::size_t kMaxSessions = 65536;
 
 constexpr scheduler::ThreadHooks kExactMode{enter_exact, leave_exact, nullptr};
 
@@ -103,7 +108,8 @@ Status Mesh::Parts::make_cells() {
     cells.push_back(std::make_unique<Cell>(static_cast<actors::ActorId>(cells.size()), at, first, id - first));
   }
   registry = std::make_unique<actors::Registry>(cells.size());
-  supervisor = std::make_unique<actors::Supervisor>(*registry, graph.spec().supervision);
+  supervisor = std::make_unique<actors::Supervisor>(*registry);
+  for (const auto& cell : cells) WEFT_CHECK(supervisor->set_rule(cell->id(), graph.spec().supervision));
   for (const LayerSpec& layer : graph.spec().layers) {
     if (!layer.policy) continue;
     const NodeId node = *graph.find_layer(layer.at);
@@ -126,6 +132,8 @@ Status Mesh::Parts::make_executor() {
   wanted.threads = options.threads;
   wanted.pin = options.pin;
   wanted.hooks = kExactMode;
+  // Without a grain every region is a thread's own, however little it does.
+  if (options.grain_bytes == 0) wanted.alone_below = std::chrono::nanoseconds(0);
   WEFT_TRY(executor, scheduler::make_tbb_executor(machine, wanted));
   return {};
 }
@@ -136,7 +144,7 @@ Mesh& Mesh::operator=(Mesh&&) noexcept = default;
 Mesh::~Mesh() = default;
 
 Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
-  if (options.sessions == 0 || options.sessions > 65536)
+  if (options.sessions == 0 || options.sessions > kMaxSessions)
     return fail(Errc::invalid_argument, "sessions: " + std::to_string(options.sessions) + " is outside [1, 65536]");
   WEFT_TRY(Graph graph, Graph::build(spec));
   std::optional<topology::Machine> machine = options.machine;
@@ -220,9 +228,11 @@ Result<std::span<const float>> Mesh::output(Coord at, std::size_t session) const
 Status Mesh::halted_error() const {
   const Engine::Halt* halt = parts_->engine->halt();
   if (!halt) return {};
+  const std::string_view reason = halt->reason.data();
   return fail(Errc::halted, "cell " + to_string(parts_->cells[halt->cell]->at()) + " failed at tick " +
                                 std::to_string(halt->tick) + " (" + std::string(name(halt->kind)) +
-                                "); the mesh stopped at tick " + std::to_string(parts_->ticks) +
+                                (reason.empty() ? "" : ": ") + std::string(reason) + "); the mesh stopped at tick " +
+                                std::to_string(parts_->ticks) +
                                 " and the cell kept its last output. Mend the cause and resume, or choose the policy "
                                 "hold, restart or isolate");
 }
@@ -236,7 +246,8 @@ Status Mesh::run_steps(std::uint64_t steps, std::uint64_t& done) {
 }
 
 Status Mesh::tick(std::uint64_t n) {
-  WEFT_ASSERT(parts_->hook == nullptr, "tick() while a learning rule drives the mesh; ask the rule to run");
+  if (parts_->hook)
+    return fail(Errc::invalid_argument, "tick() while a learning rule drives the mesh; ask the rule to run");
   std::uint64_t done = 0;
   return run_steps(n, done);
 }
@@ -248,6 +259,8 @@ Result<std::vector<std::pair<NodeId, const float*>>> Mesh::check_inputs(std::spa
     const auto node = parts_->graph.find_port(input.port);
     if (!node) return fail(Errc::unknown_name, "no input is named '" + std::string(input.port) + "'");
     const std::string object = "input '" + std::string(input.port) + "': ";
+    for (const auto& [other, values] : found)
+      if (other == *node) return fail(Errc::duplicate_name, object + "given twice");
     const std::uint64_t wanted = rows * parts_->graph.nodes()[*node].width;
     if (input.values.size() != wanted)
       return fail(Errc::shape_mismatch, object + std::to_string(input.values.size()) + " values where " +
@@ -276,7 +289,8 @@ Result<std::vector<OutputSink>> Mesh::check_outputs(std::span<const RunOutput> o
 }
 
 Status Mesh::run(std::span<const RunInput> inputs, std::uint64_t ticks, std::span<const RunOutput> outputs) {
-  WEFT_ASSERT(parts_->hook == nullptr, "run() while a learning rule drives the mesh; ask the rule to run");
+  if (parts_->hook)
+    return fail(Errc::invalid_argument, "run() while a learning rule drives the mesh; ask the rule to run");
   WEFT_CHECK(halted_error());
   const std::uint64_t rows = ticks * sessions();
   WEFT_TRY(const auto feeds, check_inputs(inputs, rows));
@@ -328,6 +342,8 @@ Status Mesh::hold_fresh(std::span<const RunInput> inputs, std::size_t rows, std:
 Result<std::size_t> Mesh::add_session() {
   State::Options options = parts_->state->options();
   const std::size_t before = options.sessions++;
+  if (before >= kMaxSessions)
+    return fail(Errc::too_large, "sessions: " + std::to_string(before) + " are there, at most 65536 are carried");
   WEFT_CHECK(rebuild_state(options, before, std::nullopt));
   mark_checkpoint();
   return before;
@@ -367,6 +383,9 @@ Status Mesh::load_session(std::size_t session, std::span<const float> state) {
     return fail(Errc::shape_mismatch, "session state: " + std::to_string(state.size()) + " values where " +
                                           std::to_string(parts_->state->session_size()) +
                                           " are expected; network or history depth differ");
+  if (const auto bad = parts_->state->first_not_finite(state))
+    return fail(Errc::not_finite,
+                "session state: value " + std::to_string(*bad) + " is " + std::to_string(state[*bad]));
   parts_->state->load_session(session, parts_->ticks, state);
   return {};
 }
@@ -374,6 +393,7 @@ Status Mesh::load_session(std::size_t session, std::span<const float> state) {
 Result<ControlMessage> Mesh::post(Coord at, std::shared_ptr<Control> control) {
   if (!spec().grid.contains(at))
     return fail(Errc::out_of_range, "cell " + to_string(at) + " is outside the grid " + to_string(spec().grid));
+  if (!control) return fail(Errc::invalid_argument, "cell " + to_string(at) + ": no order to post");
   at.l = 0;
   const auto& cells = parts_->cells;
   const auto found =
@@ -386,6 +406,7 @@ Result<ControlMessage> Mesh::post(Coord at, std::shared_ptr<Control> control) {
 
 Hash128 Mesh::state_hash(std::size_t session) const {
   const Parts& p = *parts_;
+  WEFT_ASSERT(session < sessions(), "session " + std::to_string(session) + " of " + std::to_string(sessions()));
   StateHasher cell_hasher, hasher;
   hasher.add(p.ticks);
   for (const auto& cell : p.cells) {

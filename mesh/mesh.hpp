@@ -38,7 +38,7 @@ struct MeshOptions {
   /// One more region (thread) for so many bytes that a tick reads; 0: as many regions as threads. A region costs about
   /// 0.1 to 0.4 us a tick, the time one core reads 20 KiB from its second-level cache.
   std::uint64_t grain_bytes = 192 * 1024;
-  std::optional<topology::Machine> machine;  // none: the running one
+  std::optional<topology::Machine> machine = std::nullopt;  // none: the running one
 };
 
 /// Inputs of a run for one port: [ticks][sessions][width], row-major.
@@ -55,7 +55,8 @@ struct RunOutput {
 /// A network brought to life: weights, sessions, cells as actors, and ticks.
 ///   auto mesh = Mesh::build(spec);  mesh->set_input("in", x);  mesh->tick();  auto y = mesh->output("out");
 /// A value moves one link a tick: what is set now reaches a layer `latency` ticks away after as many ticks.
-/// @thread one at a time; `post` and the registry: any
+/// @thread one at a time; the registry: any; `post`: any, but not while sessions are added or removed or a rule
+/// attached
 /// @exact  outputs, states and weights are the same bits on every thread count, executor, ISA and session count
 class Mesh {
  public:
@@ -71,13 +72,16 @@ class Mesh {
   Result<std::span<const float>> output(std::string_view name, std::size_t session = 0) const;
   Result<std::span<const float>> output(Coord at, std::size_t session = 0) const;
 
-  /// `n` ticks. @error not_finite or halted when a cell's fault halted the mesh: names coordinate and tick
+  /// `n` ticks. A fault that halts the mesh stops it at the next multiple of 256 ticks of the call, or at its end.
+  /// @error halted when a cell's fault halted the mesh: names coordinate and tick; invalid_argument: a rule drives it
   Status tick(std::uint64_t n = 1);
   /// As set_input and tick, `ticks` times over, recording outputs; the same bits. Layers outside every loop may be
   /// computed for many ticks at once.
   Status run(std::span<const RunInput> inputs, std::uint64_t ticks, std::span<const RunOutput> outputs = {});
   /// One combinational pass in topological order: outputs for `rows` independent inputs, each as if held until settled.
-  /// Feedback links read zero. Touches no session. inputs [rows][width], outputs [rows][width].
+  /// Feedback links and hidden states read zero; disabled cells compute too. Touches no session.
+  /// @error unknown_name, shape_mismatch, not_finite; internal when a layer threw
+  /// inputs [rows][width], outputs [rows][width].
   Status forward(std::span<const RunInput> inputs, std::size_t rows, std::span<const RunOutput> outputs) const;
 
   /// Ticks committed since birth.
@@ -88,13 +92,15 @@ class Mesh {
   Result<std::size_t> add_session();
   /// Later sessions move down by one. @error out_of_range, invalid_argument for the last one
   Status remove_session(std::size_t session);
+  /// Back to zero, its inputs too.
   Status reset_session(std::size_t session);
-  /// A session's live state, and back, here or in another mesh of the same network and history depth.
+  /// A session's live state (its inputs too), and back, here or in another mesh of the same network and history depth.
+  /// @error out_of_range; shape_mismatch: another network or depth; not_finite: an output or hidden state
   Result<std::vector<float>> save_session(std::size_t session) const;
   Status load_session(std::size_t session, std::span<const float> state);
 
   /// Sends an order to the cell at `cell` (its level is ignored), to be carried out at a tick boundary.
-  /// @error out_of_range, unknown_name, full
+  /// @error out_of_range, unknown_name, invalid_argument (no order), full
   /// @thread any
   Result<ControlMessage> post(Coord cell, std::shared_ptr<Control> control);
 

@@ -19,8 +19,8 @@ struct SnapshotExtras {
 };
 
 /// The bytes of an .entity file (docs/formats/entity.md): network and weights; with `live`, also everything that ticks
-/// change: all sessions with their histories, cells, supervision, tick.
-/// The same mesh state gives the same bytes.
+/// change: all sessions with their histories, cells, supervision, tick. What waits in mailboxes is delivered first, as
+/// the next tick would; orders for later ticks are in the file. The same mesh state gives the same bytes.
 Result<formats::ByteBuffer> encode_mesh(Mesh& mesh, bool live, const SnapshotExtras& extras = {});
 
 /// The network a file describes.
@@ -33,7 +33,9 @@ std::string extras_of(const formats::EntityFile& file);
 /// Puts a file's weights into a mesh built from its network. @error not_found, shape_mismatch, not_finite; then the
 /// mesh is to be thrown away
 Status restore_weights(Mesh& mesh, const formats::EntityFile& file);
-/// Puts the live state back into a mesh that has as many sessions and as deep a history (attach the learner first).
+/// Puts the live state back into a mesh that has as many sessions and as deep a history (attach the learner first):
+/// also orders not due yet, and a fault that halted the mesh. @error not_found, shape_mismatch, not_finite, corrupt;
+/// then the mesh is to be thrown away
 Status restore_live(Mesh& mesh, const formats::EntityFile& file);
 /// Sessions in the file's live state; 1 without any.
 std::size_t sessions_of(const formats::EntityFile& file);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 namespace weft::mesh {
@@ -90,6 +91,18 @@ void State::load_session(std::size_t session, std::uint64_t tick, std::span<cons
     std::copy_n(next, width, row);
     next += width;
   });
+}
+
+std::optional<std::size_t> State::first_not_finite(std::span<const float> session) const noexcept {
+  std::size_t next = 0;
+  for (const Rings& rings : rings_)
+    for (const Ring* ring : {&rings.output, &rings.input, &rings.preactivation, &rings.cache, &rings.hidden}) {
+      if (!ring->base) continue;
+      const std::size_t end = next + options_.depth * ring->width;
+      for (; next < end; ++next)
+        if ((ring == &rings.output || ring == &rings.hidden) && !std::isfinite(session[next])) return next;
+    }
+  return std::nullopt;
 }
 
 std::uint64_t State::bytes() const noexcept {

@@ -10,6 +10,7 @@
 #include "topology/plan.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -61,6 +62,9 @@ class State {
   std::size_t session_size() const noexcept;
   void save_session(std::size_t session, std::uint64_t tick, std::span<float> out) const noexcept;
   void load_session(std::size_t session, std::uint64_t tick, std::span<const float> in) noexcept;
+  /// The first value of a saved session that neighbours could read (outputs, hidden states) and that is not finite.
+  /// What only backward reads may be infinite: tanh of an infinite pre-activation is 1.
+  std::optional<std::size_t> first_not_finite(std::span<const float> session) const noexcept;
   std::uint64_t bytes() const noexcept;
 
  private:

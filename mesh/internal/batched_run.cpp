@@ -5,6 +5,7 @@
 #include "mesh/internal/time_series.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace weft::mesh::internal {
 namespace {
@@ -45,8 +46,11 @@ class BatchedRun {
         for (std::uint64_t t = 0; t < ticks; ++t)
           for (NodeId id : group) fire(id, t, 1);
       }
-      for (NodeId id : group)
+      for (NodeId id : group) {
         if (!stream_.is_finite(series_.output(id, sessions_, ticks * sessions_))) return false;
+        const Rows hidden = series_.hidden(id, sessions_, ticks * sessions_);
+        if (hidden.data && !stream_.is_finite(hidden)) return false;
+      }
     }
     for (const OutputSink& sink : sinks) {
       const Rows y = series_.output(sink.node, sessions_, ticks * sessions_);
@@ -112,16 +116,15 @@ class BatchedRun {
           if (group_of[graph_.edges()[e].to] != g) visit(group_of[graph_.edges()[e].to]);
     };
     for (std::size_t g = 0; g < groups_.size(); ++g) each_link(g, [&](std::size_t to) { ++waiting[to]; });
-    std::vector<std::pair<std::size_t, std::size_t>> ready;
+    std::set<std::pair<std::size_t, std::size_t>> ready;
     for (std::size_t g = 0; g < groups_.size(); ++g)
-      if (waiting[g] == 0) ready.emplace_back(rank(groups_[g]), g);
+      if (waiting[g] == 0) ready.emplace(rank(groups_[g]), g);
     std::vector<std::vector<NodeId>> ordered;
     while (!ready.empty()) {
-      const auto first = std::min_element(ready.begin(), ready.end());
-      const std::size_t g = first->second;
-      ready.erase(first);
+      const std::size_t g = ready.begin()->second;
+      ready.erase(ready.begin());
       each_link(g, [&](std::size_t to) {
-        if (--waiting[to] == 0) ready.emplace_back(rank(groups_[to]), to);
+        if (--waiting[to] == 0) ready.emplace(rank(groups_[to]), to);
       });
       ordered.push_back(groups_[g]);
     }
@@ -175,15 +178,19 @@ bool may_batch(const Graph& graph, const std::vector<std::unique_ptr<Cell>>& cel
 
 bool run_batched(const Graph& graph, const WeightStore& weights, State& state, std::uint64_t tick, std::uint64_t ticks,
                  const std::vector<std::pair<NodeId, const float*>>& feeds, const std::vector<OutputSink>& sinks) {
-  BatchedRun run(graph, weights, state, tick);
-  for (std::uint64_t done = 0; done < ticks;) {
-    const std::uint64_t now = std::min(run.block(), ticks - done);
-    if (!run.run_block(done, now, feeds, sinks)) return false;
-    run.roll(now);
-    done += now;
+  try {
+    BatchedRun run(graph, weights, state, tick);
+    for (std::uint64_t done = 0; done < ticks;) {
+      const std::uint64_t now = std::min(run.block(), ticks - done);
+      if (!run.run_block(done, now, feeds, sinks)) return false;
+      run.roll(now);
+      done += now;
+    }
+    run.commit(state, tick + ticks);
+    return true;
+  } catch (...) {
+    return false;  // a layer threw, or there is no memory for a block: ticks need none, and supervision answers
   }
-  run.commit(state, tick + ticks);
-  return true;
 }
 
 }  // namespace weft::mesh::internal

@@ -20,7 +20,7 @@ bool may_batch(const Graph& graph, const std::vector<std::unique_ptr<Cell>>& cel
 
 /// Runs `ticks` ticks in blocks: layers outside every loop as one call for all ticks of the block (rows of a GEMM),
 /// loops tick by tick. The same bits as ticking, since no op's row depends on how many rows there are. Returns false,
-/// with `state` untouched, when a value was not finite: supervision then needs the ticks one by one.
+/// with `state` untouched, when a value was not finite or a layer threw: supervision then needs the ticks one by one.
 bool run_batched(const Graph& graph, const WeightStore& weights, State& state, std::uint64_t tick, std::uint64_t ticks,
                  const std::vector<std::pair<NodeId, const float*>>& feeds, const std::vector<OutputSink>& sinks);
 

@@ -5,6 +5,7 @@
 #include "mesh/internal/time_series.hpp"
 
 #include <algorithm>
+#include <exception>
 
 namespace weft::mesh::internal {
 
@@ -20,9 +21,13 @@ Status run_combinational(const Graph& graph, const WeightStore& weights, std::si
   }
   for (NodeId id : graph.order()) {
     if (graph.nodes()[id].is_port()) continue;
-    series.fire(stream, weights, id, 0, rows, rows, [&](const Edge& edge) {
-      return kernels::ConstRows(series.output(edge.from, edge.is_feedback ? rows : 0, rows));
-    });
+    try {
+      series.fire(stream, weights, id, 0, rows, rows, [&](const Edge& edge) {
+        return kernels::ConstRows(series.output(edge.from, edge.is_feedback ? rows : 0, rows));
+      });
+    } catch (const std::exception& error) {
+      return fail(Errc::internal, graph.nodes()[id].object + " threw: " + error.what());
+    }
     if (!stream.is_finite(series.output(id, 0, rows)))
       return fail(Errc::not_finite, graph.nodes()[id].object + ": its output is not finite");
   }

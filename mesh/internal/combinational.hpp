@@ -13,7 +13,7 @@ namespace weft::mesh::internal {
 
 /// One pass in topological order over `rows` independent inputs [rows][width]; feedback links and hidden states read
 /// zero. Sinks receive [rows][width].
-/// @error not_finite naming the first layer whose output is not
+/// @error not_finite naming the first layer whose output is not; internal naming one that threw
 Status run_combinational(const Graph& graph, const WeightStore& weights, std::size_t rows,
                          const std::vector<std::pair<NodeId, const float*>>& inputs,
                          const std::vector<OutputSink>& sinks);

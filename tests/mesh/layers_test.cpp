@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Every row of mesh/layers.def against a float64 model written apart, and the model's finite differences.
+
+#include "mesh/layer.hpp"
+
+#include "kernels/cpu_stream.hpp"
+#include "kernels/float_environment.hpp"
+#include "kernels/linear.hpp"
+#include "kernels/unary.hpp"
+
+#include "core/aligned_buffer.hpp"
+
+#include "testing.hpp"
+#include <algorithm>
+#include <functional>
+#include <set>
+
+namespace weft::mesh {
+namespace {
+
+using kernels::Activation;
+using testing_support::bits;
+using testing_support::expect_error;
+using testing_support::must;
+using testing_support::noise;
+using Vector = std::vector<double>;
+
+double activate(Activation activation, double x) {
+  const auto sigmoid = [](double v) { return 1.0 / (1.0 + std::exp(-v)); };
+  switch (activation) {
+    case Activation::linear:
+      return x;
+    case Activation::relu:
+      return std::max(x, 0.0);
+    case Activation::leaky_relu:
+      return x > 0 ? x : 0.01 * x;
+    case Activation::relu2:
+      return x > 0 ? x * x : 0.0;
+    case Activation::silu:
+      return x * sigmoid(x);
+    case Activation::gelu:
+      return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case Activation::gelu_tanh:
+      return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::tanh:
+      return std::tanh(x);
+    case Activation::sigmoid:
+      return sigmoid(x);
+    case Activation::softplus:
+      return std::log1p(std::exp(x));
+    case Activation::elu:
+      return x > 0 ? x : std::expm1(x);
+    case Activation::mish:
+      return x * std::tanh(std::log1p(std::exp(x)));
+  }
+  return NAN;
+}
+
+/// What one row gives: y, then the next hidden state.
+struct Outcome {
+  Vector y, next;
+};
+using Model = std::function<Outcome(const std::vector<Vector>& parameters, const Vector& x, const Vector& state)>;
+
+struct Case {
+  std::string label, type;
+  std::size_t in, out;
+  Options options;
+  Model model;
+};
+
+Model dense_model(Activation activation) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
+    const std::size_t out = p[0].size() / x.size();
+    Outcome outcome;
+    for (std::size_t o = 0; o < out; ++o) {
+      double z = p.size() > 1 ? p[1][o] : 0.0;
+      for (std::size_t k = 0; k < x.size(); ++k) z += p[0][o * x.size() + k] * x[k];
+      outcome.y.push_back(activate(activation, z));
+    }
+    return outcome;
+  };
+}
+
+Model elementwise(Activation activation) {
+  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
+    Outcome outcome;
+    for (const double v : x) outcome.y.push_back(activate(activation, v));
+    return outcome;
+  };
+}
+
+Model rms_norm_model(double epsilon) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
+    double squares = 0;
+    for (const double v : x) squares += v * v;
+    Outcome outcome;
+    for (std::size_t j = 0; j < x.size(); ++j)
+      outcome.y.push_back(x[j] / std::sqrt(squares / static_cast<double>(x.size()) + epsilon) * p[0][j]);
+    return outcome;
+  };
+}
+
+Model layer_norm_model(double epsilon) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
+    const double n = static_cast<double>(x.size());
+    double mean = 0, variance = 0;
+    for (const double v : x) mean += v / n;
+    for (const double v : x) variance += (v - mean) * (v - mean) / n;
+    Outcome outcome;
+    for (std::size_t j = 0; j < x.size(); ++j)
+      outcome.y.push_back((x[j] - mean) / std::sqrt(variance + epsilon) * p[0][j] + p[1][j]);
+    return outcome;
+  };
+}
+
+Model softmax_model(double temperature) {
+  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
+    double sum = 0;
+    Outcome outcome;
+    for (const double v : x) sum += std::exp(v / temperature);
+    for (const double v : x) outcome.y.push_back(std::exp(v / temperature) / sum);
+    return outcome;
+  };
+}
+
+Model integrator_model(double rate) {
+  return [=](const std::vector<Vector>&, const Vector& x, const Vector& h) {
+    Outcome outcome;
+    for (std::size_t j = 0; j < x.size(); ++j) outcome.y.push_back((1.0 - rate) * h[j] + rate * x[j]);
+    outcome.next = outcome.y;
+    return outcome;
+  };
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (int i = 0; i < kernels::kActivationCount; ++i) {
+    const auto activation = static_cast<Activation>(i);
+    const std::string text(kernels::name(activation));
+    all.push_back({"dense_" + text, "dense", 19, 17, {{"activation", text}}, dense_model(activation)});
+    all.push_back({"activation_" + text, "activation", 21, 21, {{"activation", text}}, elementwise(activation)});
+  }
+  all.push_back({"dense_wide", "dense", 131, 65, {{"activation", std::string("tanh")}}, dense_model(Activation::tanh)});
+  all.push_back({"dense_one", "dense", 1, 1, {}, dense_model(Activation::linear)});
+  all.push_back({"dense_without_bias", "dense", 16, 16, {{"bias", false}}, dense_model(Activation::linear)});
+  all.push_back({"activation_unnamed_is_relu", "activation", 8, 8, {}, elementwise(Activation::relu)});
+  for (const std::size_t width : {1, 13, 64, 65, 131}) {
+    const std::string n = "_" + std::to_string(width);
+    all.push_back({"identity" + n, "identity", width, width, {}, elementwise(Activation::linear)});
+    all.push_back({"residual" + n, "residual", width, width, {}, elementwise(Activation::linear)});
+    all.push_back({"rms_norm" + n, "rms_norm", width, width, {}, rms_norm_model(1e-5)});
+    all.push_back({"softmax" + n, "softmax", width, width, {}, softmax_model(1.0)});
+    all.push_back({"leaky_integrator" + n, "leaky_integrator", width, width, {}, integrator_model(0.5)});
+    // One value less its mean is nothing: with a width of 1 only the bias is left.
+    all.push_back({"layer_norm" + n, "layer_norm", width, width, {}, layer_norm_model(1e-5)});
+  }
+  all.push_back({"rms_norm_epsilon", "rms_norm", 13, 13, {{"epsilon", 0.25}}, rms_norm_model(0.25)});
+  all.push_back({"layer_norm_epsilon", "layer_norm", 13, 13, {{"epsilon", 0.25}}, layer_norm_model(0.25)});
+  all.push_back({"softmax_hot", "softmax", 13, 13, {{"temperature", 3.0}}, softmax_model(3.0)});
+  all.push_back({"softmax_cold", "softmax", 13, 13, {{"temperature", 0.5}}, softmax_model(0.5)});
+  all.push_back({"leaky_integrator_slow", "leaky_integrator", 13, 13, {{"rate", 0.125}}, integrator_model(0.125)});
+  all.push_back({"leaky_integrator_whole", "leaky_integrator", 13, 13, {{"rate", 1.0}}, integrator_model(1.0)});
+  return all;
+}
+
+/// A matrix whose rows stand apart between values that no layer may touch.
+class Block {
+ public:
+  Block(std::size_t rows, std::size_t cols, std::vector<float> values = {})
+      : rows_(rows), cols_(cols), stride_((cols + 15) / 16 * 16 + 16), data_(rows * stride_) {
+    std::fill(data_.begin(), data_.end(), kGap);
+    for (std::size_t b = 0; b < rows && !values.empty(); ++b)
+      std::copy_n(values.data() + b * cols, cols, data_.data() + b * stride_);
+  }
+  kernels::Rows view() { return cols_ ? kernels::Rows{data_.data(), rows_, cols_, stride_} : kernels::Rows{}; }
+  kernels::Rows row(std::size_t b) {
+    return cols_ ? kernels::Rows{data_.data() + b * stride_, 1, cols_, stride_} : kernels::Rows{};
+  }
+  float at(std::size_t b, std::size_t j) const { return data_[b * stride_ + j]; }
+  Vector wide(std::size_t b) const { return {data_.begin() + b * stride_, data_.begin() + b * stride_ + cols_}; }
+  std::vector<float> values() const {
+    std::vector<float> out;
+    for (std::size_t b = 0; b < rows_; ++b)
+      out.insert(out.end(), data_.begin() + b * stride_, data_.begin() + b * stride_ + cols_);
+    return out;
+  }
+  bool gaps_intact() const {
+    for (std::size_t i = 0; i < data_.size(); ++i)
+      if (i % stride_ >= cols_ && data_[i] != kGap) return false;
+    return true;
+  }
+
+ private:
+  static constexpr float kGap = 7654321.0f;
+  std::size_t rows_, cols_, stride_;
+  AlignedBuffer<float> data_;
+};
+
+/// A layer with random parameters, inputs and gradients of its outputs.
+class Bench {
+ public:
+  Bench(const Case& tested, std::size_t rows) : rows_(rows) {
+    LayerSpec spec;
+    spec.type = tested.type;
+    spec.out = tested.type == "dense" ? tested.out : 0;
+    spec.options = tested.options;
+    layer = must(make_layer(spec, tested.in, "layer"));
+    x = Block(rows, tested.in, noise(rows * tested.in, 1));
+    state = Block(rows, layer->state_size(), noise(rows * layer->state_size(), 2));
+    dy = noise(rows * layer->out(), 3);
+    dnext = Block(rows, layer->state_size(), noise(rows * layer->state_size(), 4));
+    y = Block(rows, layer->out());
+    z = Block(rows, layer->needs_preactivation() ? layer->out() : 0);
+    cache = Block(rows, layer->cache_size());
+    next = Block(rows, layer->state_size());
+    for (std::size_t i = 0; i < layer->parameters().size(); ++i) {
+      const ParameterSpec& p = layer->parameters()[i];
+      plain.push_back(noise(p.out * std::max<std::size_t>(p.in, 1), 10 + i, p.is_matrix() ? 0.3f : 1.0f));
+      weights.push_back(stored(p, plain.back()));
+      pointers.push_back(weights.back().data());
+    }
+  }
+
+  static AlignedBuffer<float> stored(const ParameterSpec& p, const std::vector<float>& values) {
+    AlignedBuffer<float> buffer(p.stored_size());
+    if (p.is_matrix())
+      kernels::pack_panels({values.data(), p.out, p.in, p.in}, {buffer.data(), p.out, p.in});
+    else
+      std::copy(values.begin(), values.end(), buffer.begin());
+    return buffer;
+  }
+
+  void forward() {
+    layer->forward(stream, {{pointers.data()}, x.view(), z.view(), y.view(), cache.view(), state.view(), next.view()});
+  }
+  void forward_row(std::size_t b) {
+    layer->forward(stream, {{pointers.data()}, x.row(b), z.row(b), y.row(b), cache.row(b), state.row(b), next.row(b)});
+  }
+
+  struct Backward {
+    Block dx, dstate;
+    std::vector<AlignedBuffer<float>> gradients;
+  };
+  Backward backward(bool wants_dx, bool wants_gradients, float before = 0.0f) {
+    Backward out{Block(rows_, layer->in()), Block(rows_, layer->state_size()), {}};
+    std::vector<float*> gradients;
+    for (const ParameterSpec& p : layer->parameters()) {
+      const std::vector<float> filled(p.out * std::max<std::size_t>(p.in, 1), before);
+      out.gradients.push_back(stored(p, filled));
+    }
+    for (auto& gradient : out.gradients) gradients.push_back(gradient.data());
+    Block down(rows_, layer->out(), dy);
+    BackwardArgs args;
+    args.weights = {pointers.data()};
+    args.x = x.view(), args.z = z.view(), args.y = y.view(), args.cache = cache.view(), args.state = state.view();
+    args.dy = down.view();
+    if (wants_gradients) args.gradients = {gradients.data()};
+    if (wants_dx) args.dx = out.dx.view();
+    args.dnext_state = dnext.view();
+    args.dstate = out.dstate.view();
+    layer->backward(stream, args);
+    return out;
+  }
+
+  std::vector<Vector> wide_parameters() const {
+    std::vector<Vector> out;
+    for (const auto& p : plain) out.emplace_back(p.begin(), p.end());
+    return out;
+  }
+
+  std::unique_ptr<Layer> layer;
+  Block x{0, 0}, state{0, 0}, dnext{0, 0}, y{0, 0}, z{0, 0}, cache{0, 0}, next{0, 0};
+  std::vector<float> dy;
+  std::vector<std::vector<float>> plain;
+  std::vector<AlignedBuffer<float>> weights;
+  std::vector<const float*> pointers;
+  kernels::CpuStream stream;
+  kernels::FlushSubnormals exact;
+
+ private:
+  std::size_t rows_;
+};
+
+/// The loss whose gradients backward gives: sum of dy y + dnext next.
+double loss(const Case& tested, const Bench& bench, const std::vector<Vector>& parameters, std::size_t b,
+            const Vector& x, const Vector& state) {
+  const Outcome outcome = tested.model(parameters, x, state);
+  double sum = 0;
+  for (std::size_t j = 0; j < outcome.y.size(); ++j) sum += bench.dy[b * outcome.y.size() + j] * outcome.y[j];
+  for (std::size_t j = 0; j < outcome.next.size(); ++j) sum += bench.dnext.at(b, j) * outcome.next[j];
+  return sum;
+}
+
+double slope(double& value, const std::function<double()>& f) {
+  const double kept = value, step = 1e-5;
+  value = kept + step;
+  const double above = f();
+  value = kept - step;
+  const double below = f();
+  value = kept;
+  return (above - below) / (2 * step);
+}
+
+// Rounding of float32 sums of at most 131 terms of magnitude about `scale`; finite differences err by 1e-9.
+void expect_near(const std::vector<float>& got, const Vector& want, const std::string& what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  double scale = 1.0;
+  for (const double v : want) scale = std::max(scale, std::fabs(v));
+  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 4e-6 * scale) << what << ", element " << i;
+}
+
+class EveryLayer : public testing::TestWithParam<Case> {};
+
+TEST_P(EveryLayer, ComputesWhatTheFloat64ModelDoes) {
+  for (const std::size_t rows : {1, 3}) {
+    Bench bench(GetParam(), rows);
+    bench.forward();
+    Vector y, next;
+    for (std::size_t b = 0; b < rows; ++b) {
+      const Outcome outcome = GetParam().model(bench.wide_parameters(), bench.x.wide(b), bench.state.wide(b));
+      y.insert(y.end(), outcome.y.begin(), outcome.y.end());
+      next.insert(next.end(), outcome.next.begin(), outcome.next.end());
+    }
+    expect_near(bench.y.values(), y, "y");
+    expect_near(bench.next.values(), next, "next state");
+    for (const Block* block : {&bench.y, &bench.z, &bench.cache, &bench.next}) EXPECT_TRUE(block->gaps_intact());
+  }
+}
+
+TEST_P(EveryLayer, SendsBackTheModelsFiniteDifferences) {
+  for (const std::size_t rows : {1, 3}) {
+    Bench bench(GetParam(), rows);
+    bench.forward();
+    const auto got = bench.backward(true, true);
+    std::vector<Vector> parameters = bench.wide_parameters();
+    Vector dx, dstate;
+    for (std::size_t b = 0; b < rows; ++b) {
+      Vector x = bench.x.wide(b), state = bench.state.wide(b);
+      const auto f = [&] { return loss(GetParam(), bench, parameters, b, x, state); };
+      for (double& v : x) dx.push_back(slope(v, f));
+      for (double& v : state) dstate.push_back(slope(v, f));
+    }
+    expect_near(got.dx.values(), dx, "dx");
+    expect_near(got.dstate.values(), dstate, "dstate");
+    EXPECT_TRUE(got.dx.gaps_intact() && got.dstate.gaps_intact());
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const ParameterSpec& p = bench.layer->parameters()[i];
+      Vector want;
+      for (double& v : parameters[i])
+        want.push_back(slope(v, [&] {
+          double sum = 0;
+          for (std::size_t b = 0; b < rows; ++b)
+            sum += loss(GetParam(), bench, parameters, b, bench.x.wide(b), bench.state.wide(b));
+          return sum;
+        }));
+      std::vector<float> gradient(want.size());
+      if (p.is_matrix())
+        kernels::unpack_panels({got.gradients[i].data(), p.out, p.in}, {gradient.data(), p.out, p.in, p.in});
+      else
+        std::copy_n(got.gradients[i].data(), gradient.size(), gradient.data());
+      expect_near(gradient, want, p.name);
+    }
+  }
+}
+
+TEST_P(EveryLayer, AddsToGradientsAndComputesOnlyWhatIsWanted) {
+  Bench bench(GetParam(), 3);
+  bench.forward();
+  const auto whole = bench.backward(true, true), on_top = bench.backward(true, true, 1.0f);
+  const auto without_dx = bench.backward(false, true), without_gradients = bench.backward(true, false);
+  EXPECT_EQ(bits(without_gradients.dx.values()), bits(whole.dx.values()));
+  EXPECT_EQ(bits(without_dx.dstate.values()), bits(whole.dstate.values()));
+  for (std::size_t i = 0; i < whole.gradients.size(); ++i) {
+    EXPECT_EQ(bits(without_dx.gradients[i]), bits(whole.gradients[i]));
+    for (std::size_t k = 0; k < whole.gradients[i].size(); ++k)
+      EXPECT_NEAR(on_top.gradients[i][k], whole.gradients[i][k] + (on_top.gradients[i][k] == 0.0f ? 0.0f : 1.0f),
+                  2e-5f);
+  }
+}
+
+TEST_P(EveryLayer, GivesARowTheSameBitsWhoeverElseIsInTheBatch) {
+  Bench together(GetParam(), 3), alone(GetParam(), 3);
+  together.forward();
+  for (const std::size_t b : {2, 0, 1}) alone.forward_row(b);
+  EXPECT_EQ(bits(together.y.values()), bits(alone.y.values()));
+  EXPECT_EQ(bits(together.z.values()), bits(alone.z.values()));
+  EXPECT_EQ(bits(together.cache.values()), bits(alone.cache.values()));
+  EXPECT_EQ(bits(together.next.values()), bits(alone.next.values()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, EveryLayer, testing::ValuesIn(cases()),
+                         [](const auto& tested) { return tested.param.label; });
+
+TEST(Layers, AreAllTestedHere) {
+  std::set<std::string> tested;
+  for (const Case& each : cases()) tested.insert(each.type);
+  const auto types = layer_types();
+  EXPECT_EQ(tested, std::set<std::string>(types.begin(), types.end()));
+}
+
+TEST(Layers, DrawWeightsFromTheirStatedDistribution) {
+  // Moments of 200 x 300 draws; bounds of 5 standard errors.
+  struct Kind {
+    const char* name;
+    double variance, bound;
+  };
+  const double n = 200.0 * 300.0;
+  for (const Kind kind : {Kind{"xavier", 6.0 / 500.0 / 3.0, std::sqrt(6.0 / 500.0)}, Kind{"he", 2.0 / 300.0, 99},
+                          Kind{"normal", 1.0 / 300.0, 99}, Kind{"uniform", 1.0 / 900.0, std::sqrt(1.0 / 300.0)},
+                          Kind{"zero", 0.0, 0.0}}) {
+    LayerSpec spec;
+    spec.type = "dense";
+    spec.out = 200;
+    spec.options = {{"init", std::string(kind.name)}};
+    const auto layer = must(make_layer(spec, 300, "layer"));
+    std::vector<float> values(200 * 300, NAN), bias(200, NAN);
+    RandomStream random(3, 0, RandomPurpose::init);
+    layer->parameters()[0].init(random, values);
+    layer->parameters()[1].init(random, bias);
+    double sum = 0, squares = 0, largest = 0;
+    for (const float v : values) {
+      sum += v;
+      squares += double{v} * v;
+      largest = std::max(largest, std::fabs(double{v}));
+    }
+    EXPECT_LE(std::fabs(sum / n), 5 * std::sqrt(kind.variance / n)) << kind.name;
+    EXPECT_LE(std::fabs(squares / n - kind.variance), 5 * kind.variance * std::sqrt(2.0 / n)) << kind.name;
+    EXPECT_LE(largest, kind.bound * (1 + 1e-6)) << kind.name;
+    for (const float v : bias) EXPECT_EQ(v, 0.0f);
+  }
+}
+
+}  // namespace
+}  // namespace weft::mesh

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/mesh.hpp"
+
+#include "testing.hpp"
+#include <set>
+
+namespace weft::mesh {
+namespace {
+
+using testing_support::bits;
+using testing_support::expect_error;
+using testing_support::mixed_network;
+using testing_support::must;
+using testing_support::noise;
+using testing_support::output_of;
+using testing_support::register_fragile;
+
+Mesh mesh_of(std::size_t sessions) {
+  return must(Mesh::build(mixed_network().spec(), {.threads = 1, .sessions = sessions}));
+}
+
+/// What agent `life` sees at `tick`.
+void feed(Mesh& mesh, std::size_t session, std::uint64_t life, std::uint64_t tick) {
+  must(mesh.set_input("a", noise(7, 1000 * life + 2 * tick), session));
+  must(mesh.set_input("b", noise(5, 1000 * life + 2 * tick + 1), session));
+}
+
+/// Everything a session shows, over all layers.
+std::vector<std::uint32_t> view(const Mesh& mesh, std::size_t session) {
+  std::vector<std::uint32_t> all;
+  for (const Node& node : mesh.graph().nodes()) {
+    if (node.is_port()) continue;
+    const auto one = bits(output_of(mesh, node.at, session));
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  return all;
+}
+
+TEST(Sessions, LiveAsIfAloneWhoeverElseIsAboard) {
+  Mesh together = mesh_of(5);
+  std::vector<Mesh> alone;
+  for (int i = 0; i < 5; ++i) alone.push_back(mesh_of(1));
+  for (std::uint64_t tick = 0; tick < 20; ++tick) {
+    for (std::size_t b = 0; b < 5; ++b) {
+      feed(together, b, b, tick);
+      feed(alone[b], 0, b, tick);
+      must(alone[b].tick());
+    }
+    must(together.tick());
+  }
+  for (std::size_t b = 0; b < 5; ++b) {
+    EXPECT_EQ(view(together, b), view(alone[b], 0)) << "session " << b;
+    EXPECT_EQ(together.state_hash(b), alone[b].state_hash());
+  }
+  EXPECT_NE(view(together, 0), view(together, 1));
+}
+
+TEST(Sessions, ComeAndGoWithoutTouchingTheOthers) {
+  Mesh together = mesh_of(2), first = mesh_of(1), second = mesh_of(1), third = mesh_of(1);
+  const auto tick = [&](std::uint64_t t) {
+    for (Mesh* mesh : {&together, &first, &second, &third}) must(mesh->tick());
+    return t + 1;
+  };
+  std::uint64_t t = 0;
+  while (t < 7) {
+    feed(together, 0, 1, t), feed(together, 1, 2, t), feed(first, 0, 1, t), feed(second, 0, 2, t);
+    t = tick(t);
+  }
+  EXPECT_EQ(must(together.add_session()), 2u);
+  EXPECT_EQ(together.sessions(), 3u);
+  must(third.reset_session(0));  // a new session is at zero state
+  EXPECT_EQ(view(together, 2), std::vector<std::uint32_t>(view(third, 0).size(), 0u));
+  while (t < 14) {
+    feed(together, 0, 1, t), feed(together, 1, 2, t), feed(together, 2, 3, t);
+    feed(first, 0, 1, t), feed(second, 0, 2, t), feed(third, 0, 3, t);
+    t = tick(t);
+  }
+  EXPECT_EQ(view(together, 2), view(third, 0));
+  must(together.remove_session(1));
+  while (t < 21) {
+    feed(together, 0, 1, t), feed(together, 1, 3, t), feed(first, 0, 1, t), feed(third, 0, 3, t);
+    t = tick(t);
+  }
+  EXPECT_EQ(together.state_hash(0), first.state_hash());
+  EXPECT_EQ(together.state_hash(1), third.state_hash());
+}
+
+TEST(Sessions, KeepTheInputTheyWereGivenWhenOthersCome) {
+  Mesh mesh = mesh_of(1), alone = mesh_of(1);
+  feed(mesh, 0, 1, 0), feed(alone, 0, 1, 0);
+  must(mesh.add_session());
+  must(mesh.tick(5));
+  must(alone.tick(5));
+  EXPECT_EQ(view(mesh, 0), view(alone, 0));
+}
+
+TEST(Sessions, ResetAloneToTheirBirth) {
+  Mesh mesh = mesh_of(2), other = mesh_of(1), fresh = mesh_of(1);
+  for (std::uint64_t t = 0; t < 6; ++t) {
+    feed(mesh, 0, 1, t), feed(mesh, 1, 2, t), feed(other, 0, 2, t);
+    must(mesh.tick());
+    must(other.tick());
+  }
+  must(mesh.reset_session(0));
+  for (std::uint64_t t = 0; t < 6; ++t) {
+    feed(mesh, 0, 3, t), feed(mesh, 1, 2, t), feed(other, 0, 2, t), feed(fresh, 0, 3, t);
+    must(mesh.tick());
+    must(other.tick());
+    must(fresh.tick());
+  }
+  EXPECT_EQ(view(mesh, 0), view(fresh, 0));
+  EXPECT_EQ(view(mesh, 1), view(other, 0));
+}
+
+TEST(Sessions, MoveToAnotherMeshThatStandsAtAnotherTick) {
+  Mesh home = mesh_of(1), away = mesh_of(3);
+  must(away.tick(5));
+  for (std::uint64_t t = 0; t < 8; ++t) {
+    feed(home, 0, 1, t);
+    must(home.tick());
+  }
+  ASSERT_NE(home.ticks() % 2, away.ticks() % 2);  // so the two stand at different slots of their rings
+  must(away.load_session(1, must(home.save_session(0))));
+  EXPECT_EQ(view(away, 1), view(home, 0));
+  EXPECT_EQ(must(away.save_session(1)), must(home.save_session(0)));
+  for (std::uint64_t t = 8; t < 16; ++t) {
+    if (t > 9) feed(home, 0, 1, t), feed(away, 1, 1, t);  // at first with the inputs it came with
+    must(home.tick());
+    must(away.tick());
+    EXPECT_EQ(view(away, 1), view(home, 0)) << "tick " << t;
+  }
+}
+
+TEST(Sessions, RefuseWhatDoesNotFit) {
+  Mesh mesh = mesh_of(2);
+  expect_error(mesh.set_input("a", std::vector<float>(7), 2), Errc::out_of_range, {"'a'", "session 2 of 2"});
+  expect_error(mesh.set_input("a", std::vector<float>(6)), Errc::shape_mismatch, {"'a'", "6", "7"});
+  expect_error(mesh.set_input("c", std::vector<float>(6)), Errc::unknown_name, {"'c'"});
+  expect_error(mesh.set_input("b", std::vector<float>{1, 2, INFINITY, 4, 5}), Errc::not_finite,
+               {"'b'", "value 2", "inf"});
+  expect_error(mesh.output("left", 2), Errc::out_of_range, {"session 2 of 2"});
+  expect_error(mesh.output("middle"), Errc::unknown_name, {"'middle'"});
+  expect_error(mesh.output(Coord{1, 1, 1, 1}), Errc::unknown_name, {"[1,1,1,1]"});
+  expect_error(mesh.output(Coord{5, 1, 1, 1}), Errc::unknown_name, {"[5,1,1,1]"});
+  expect_error(mesh.remove_session(2), Errc::out_of_range, {"session 2 of 2"});
+  expect_error(mesh.reset_session(9), Errc::out_of_range, {"session 9 of 2"});
+  expect_error(mesh.save_session(2), Errc::out_of_range, {"session 2 of 2"});
+  const auto saved = must(mesh.save_session(0));
+  expect_error(mesh.load_session(2, saved), Errc::out_of_range, {"session 2 of 2"});
+  expect_error(mesh.load_session(0, std::span(saved).first(saved.size() - 1)), Errc::shape_mismatch,
+               {std::to_string(saved.size() - 1), std::to_string(saved.size())});
+  auto poisoned = saved;
+  poisoned[3] = NAN;
+  expect_error(mesh.load_session(0, poisoned), Errc::not_finite, {"value 3", "nan"});
+  must(mesh.remove_session(1));
+  expect_error(mesh.remove_session(0), Errc::invalid_argument, {"session 0", "last"});
+  expect_error(Mesh::build(mixed_network().spec(), {.sessions = 0}), Errc::invalid_argument,
+               {"sessions", "0", "65536"});
+  expect_error(Mesh::build(mixed_network().spec(), {.sessions = 65537}), Errc::invalid_argument, {"65537"});
+}
+
+// Runs.
+
+TEST(Runs, GiveTheBitsOfTicksWithInputsAndOutputsOfEverySession) {
+  constexpr std::size_t kTicks = 150, kSessions = 3;
+  std::vector<float> a, b;
+  Mesh ticked = mesh_of(kSessions), ran = mesh_of(kSessions);
+  std::vector<float> want;
+  for (std::size_t t = 0; t < kTicks; ++t) {
+    for (std::size_t s = 0; s < kSessions; ++s) {
+      feed(ticked, s, s, t);
+      const auto in_a = noise(7, 1000 * s + 2 * t), in_b = noise(5, 1000 * s + 2 * t + 1);
+      a.insert(a.end(), in_a.begin(), in_a.end());
+      b.insert(b.end(), in_b.begin(), in_b.end());
+    }
+    must(ticked.tick());
+    for (std::size_t s = 0; s < kSessions; ++s) {
+      const auto y = output_of(ticked, {1, 1, 0, 0}, s);
+      want.insert(want.end(), y.begin(), y.end());
+    }
+  }
+  std::vector<float> left(kTicks * kSessions * 4, NAN);
+  const RunInput inputs[] = {{"a", a}, {"b", b}};
+  const RunOutput outputs[] = {{"left", left}};
+  must(ran.run(inputs, kTicks, outputs));
+  EXPECT_EQ(bits(left), bits(want));
+  for (std::size_t s = 0; s < kSessions; ++s) EXPECT_EQ(ran.state_hash(s), ticked.state_hash(s));
+}
+
+/// Nothing feeds back, so that a long run is computed layer by layer.
+NetworkBuilder forward_network() {
+  return NetworkBuilder("forward", {1, 1, 4, 1})
+      .input("a", 7)
+      .input("b", 5)
+      .dense({0, 0, 0, 0}, 19, kernels::Activation::tanh)
+      .from({"a", "b"})
+      .layer({0, 0, 1, 0}, "leaky_integrator")
+      .layer({0, 0, 2, 0}, "layer_norm")
+      .from({Coord{0, 0, 1, 0}, Coord{0, 0, 0, 0}}, Combine::add)
+      .dense({0, 0, 3, 0}, 4)
+      .output("left", {0, 0, 3, 0})
+      .output("same", {0, 0, 3, 0});
+}
+
+class RunLengths : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(RunLengths, BatchLayersOverTicksWithoutChangingABit) {
+  const std::uint64_t ticks = GetParam();
+  for (const std::size_t sessions : {1, 3}) {
+    Mesh ticked = must(Mesh::build(forward_network().spec(), {.threads = 1, .sessions = sessions}));
+    Mesh ran = must(Mesh::build(forward_network().spec(), {.threads = 1, .sessions = sessions}));
+    for (Mesh* mesh : {&ticked, &ran}) {
+      for (std::size_t s = 0; s < sessions; ++s) feed(*mesh, s, s, 99);
+      must(mesh->tick(3));
+    }
+    const auto a = noise(7 * sessions * ticks, 1);  // b stays as it was
+    std::vector<float> want, left(4 * sessions * ticks, NAN), same(4 * sessions * ticks, NAN);
+    for (std::uint64_t t = 0; t < ticks; ++t) {
+      for (std::size_t s = 0; s < sessions; ++s)
+        must(ticked.set_input("a", std::span(a).subspan((t * sessions + s) * 7, 7), s));
+      must(ticked.tick());
+      for (std::size_t s = 0; s < sessions; ++s) {
+        const auto y = must(ticked.output("left", s));
+        want.insert(want.end(), y.begin(), y.end());
+      }
+    }
+    const RunInput inputs[] = {{"a", a}};
+    const RunOutput outputs[] = {{"left", left}, {"same", same}};
+    must(ran.run(inputs, ticks, outputs));
+    EXPECT_EQ(bits(left), bits(want));
+    EXPECT_EQ(bits(same), bits(want)) << "the second name of an output";
+    // What was fed last stays in the port.
+    must(ran.tick(2));
+    must(ticked.tick(2));
+    for (std::size_t s = 0; s < sessions; ++s) EXPECT_EQ(ran.state_hash(s), ticked.state_hash(s));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ticks, RunLengths, testing::Values(1, 7, 8, 63, 64, 65, 200));
+
+TEST(Runs, RefuseInputsAndOutputsThatDoNotFit) {
+  Mesh mesh = mesh_of(2);
+  const std::vector<float> a(2 * 3 * 7);
+  std::vector<float> left(2 * 3 * 4);
+  const auto run = [&](std::vector<RunInput> inputs, std::vector<RunOutput> outputs) {
+    const auto status = mesh.run(inputs, 3, outputs);
+    EXPECT_EQ(mesh.ticks(), 0u);
+    return status;
+  };
+  expect_error(run({{"z", a}}, {}), Errc::unknown_name, {"'z'"});
+  expect_error(run({{"a", std::span(a).first(40)}}, {}), Errc::shape_mismatch, {"'a'", "40", "42"});
+  expect_error(run({{"a", a}, {"a", a}}, {}), Errc::duplicate_name, {"'a'"});
+  expect_error(run({}, {{"up", left}}), Errc::unknown_name, {"'up'"});
+  expect_error(run({}, {{"left", std::span(left).first(23)}}), Errc::shape_mismatch, {"'left'", "23", "24"});
+  std::vector<float> bad(a);
+  bad[5] = -INFINITY;
+  expect_error(run({{"a", bad}}, {}), Errc::not_finite, {"'a'", "value 5", "inf"});
+}
+
+TEST(Forward, EqualsHoldingAnInputUntilItHasSettledWhereNothingFeedsBack) {
+  const auto spec = NetworkBuilder("combinational", {1, 1, 3, 1})
+                        .input("a", 7)
+                        .dense({0, 0, 0, 0}, 19, kernels::Activation::gelu)
+                        .layer({0, 0, 1, 0}, "rms_norm")
+                        .dense({0, 0, 2, 0}, 4)
+                        .from({Coord{0, 0, 1, 0}, "a"})
+                        .output("y", {0, 0, 2, 0})
+                        .spec();
+  Mesh mesh = must(Mesh::build(spec));
+  const auto a = noise(7 * 5, 3);
+  std::vector<float> y(4 * 5, NAN), want;
+  const RunInput inputs[] = {{"a", a}};
+  const RunOutput outputs[] = {{"y", y}};
+  const auto before = mesh.state_hash();
+  must(mesh.forward(inputs, 5, outputs));
+  EXPECT_EQ(mesh.state_hash(), before);
+  for (std::size_t row = 0; row < 5; ++row) {
+    Mesh held = must(Mesh::build(spec));
+    must(held.set_input("a", std::span(a).subspan(7 * row, 7)));
+    must(held.tick(held.graph().settle_ticks()));
+    const auto one = must(held.output("y"));
+    want.insert(want.end(), one.begin(), one.end());
+  }
+  EXPECT_EQ(bits(y), bits(want));
+}
+
+TEST(Forward, NamesTheLayerThatFails) {
+  register_fragile();
+  Mesh mesh = must(Mesh::build(NetworkBuilder("n", {1, 1, 2, 1})
+                                   .input("in", 1)
+                                   .layer({0, 0, 0, 0}, "identity")
+                                   .layer({0, 0, 1, 0}, "fragile")
+                                   .spec()));
+  const auto forward = [&](float value) {
+    const RunInput inputs[] = {{"in", {&value, 1}}};
+    return mesh.forward(inputs, 1, {});
+  };
+  EXPECT_TRUE(forward(1.0f).has_value());
+  expect_error(forward(testing_support::kNan), Errc::not_finite, {"[0,0,1,0]", "not finite"});
+  expect_error(forward(testing_support::kThrow), Errc::internal, {"[0,0,1,0]", "the fuse blew"});
+}
+
+}  // namespace
+}  // namespace weft::mesh
