@@ -25,6 +25,18 @@ Status check_name(std::string_view object, const std::string& name) {
                                    " characters, at most " + std::to_string(kMaxName) + " are read back");
 }
 
+/// Where a key of the network file stands, and which place that is: "layers[3].out ([0,1,0,0])".
+std::string key_path(std::size_t position, Coord at, std::string_view key) {
+  return "layers[" + std::to_string(position) + "]." + std::string(key) + " (" + to_string(at) + ")";
+}
+
+/// An error whose text begins with a path of the network file, told of the place too.
+Failure placed(const Error& error, Coord at) {
+  std::string text = error.text();
+  text.insert(std::min(text.find(": "), text.size()), " (" + to_string(at) + ")");
+  return fail(error.code(), std::move(text), error.file(), error.line());
+}
+
 std::string layer_object(std::size_t position, Coord at) {
   return "layers[" + std::to_string(position) + "] " + to_string(at);
 }
@@ -87,7 +99,7 @@ Status Graph::add_layers() {
     node.combine = layer.type == "residual" ? Combine::add : layer.combine;
     node.dtype = layer.dtype;
     if (layer.dtype != Dtype::float32)
-      return fail(Errc::unsupported, node.object + ".dtype: this version stores weights as float32, not " +
+      return fail(Errc::unsupported, key_path(i, layer.at, "dtype") + ": this version stores weights as float32, not " +
                                          std::string(name(layer.dtype)) + "; leave 'dtype' away");
     if (nodes_.size() > spec_.inputs.size() && nodes_.back().at == layer.at)
       return fail(Errc::duplicate_name, node.object + ": this place holds " + nodes_.back().object + " already");
@@ -95,6 +107,10 @@ Status Graph::add_layers() {
     layer_position_.push_back(i);
   }
   return check_policies();
+}
+
+std::string Graph::key_of(NodeId id, std::string_view key) const {
+  return key_path(layer_position_[id], nodes_[id].at, key);
 }
 
 Status Graph::check_policies() const {
@@ -106,7 +122,7 @@ Status Graph::check_policies() const {
     if (!policy) continue;
     const auto& other = spec_.layers[layer_position_[speaker]].policy;
     if (has_spoken && *policy != *other)
-      return fail(Errc::duplicate_name, nodes_[id].object + ".policy: '" + std::string(actors::name(*policy)) +
+      return fail(Errc::duplicate_name, key_of(id, "policy") + ": '" + std::string(actors::name(*policy)) +
                                             "', where " + nodes_[speaker].object + " says '" +
                                             std::string(actors::name(*other)) + "'; a cell has one policy");
     speaker = id;
@@ -121,13 +137,12 @@ Result<std::vector<NodeId>> Graph::resolve_sources(std::size_t position, NodeId 
   if (layer.from.empty() && layer.neighbours == Neighbourhood::none) {
     if (self > port_count()) return std::vector<NodeId>{self - 1};
     if (port_count() == 1) return std::vector<NodeId>{0};
-    return fail(Errc::parse_failed, nodes_[self].object +
-                                        ".from: the first layer must name its sources, since there are " +
+    return fail(Errc::parse_failed, key_of(self, "from") + ": the first layer must name its sources, since there are " +
                                         std::to_string(port_count()) + " inputs");
   }
   for (std::size_t i = 0; i < layer.from.size(); ++i) {
     const Source& source = layer.from[i];
-    const std::string object = nodes_[self].object + ".from[" + std::to_string(i) + "]: ";
+    const std::string object = key_of(self, "from[" + std::to_string(i) + "]") + ": ";
     if (source.is_port()) {
       const auto port = find_port(source.port);
       if (!port) return fail(Errc::unknown_name, object + "no input is named '" + source.port + "'");
@@ -143,8 +158,8 @@ Result<std::vector<NodeId>> Graph::resolve_sources(std::size_t position, NodeId 
   }
   add_neighbours(layer, sources);
   if (sources.empty())
-    return fail(Errc::shape_mismatch, nodes_[self].object +
-                                          ".neighbours: no layer stands in any neighbouring cell at level " +
+    return fail(Errc::shape_mismatch, key_of(self, "neighbours") +
+                                          ": no layer stands in any neighbouring cell at level " +
                                           std::to_string(layer.at.l));
   return sources;
 }
@@ -169,10 +184,10 @@ Status Graph::add_links() {
     WEFT_TRY(const auto sources, resolve_sources(layer_position_[id], id));
     const LayerSpec& layer = spec_.layers[layer_position_[id]];
     if (layer.type == "residual" && sources.size() < 2)
-      return fail(Errc::shape_mismatch, nodes_[id].object + ".from: a residual sums at least two sources, not " +
-                                            std::to_string(sources.size()));
+      return fail(Errc::shape_mismatch,
+                  key_of(id, "from") + ": a residual sums at least two sources, not " + std::to_string(sources.size()));
     if (nodes_[id].combine == Combine::gate && sources.size() != 2)
-      return fail(Errc::shape_mismatch, nodes_[id].object + ".from: gate combines two sources (value, gate), not " +
+      return fail(Errc::shape_mismatch, key_of(id, "from") + ": gate combines two sources (value, gate), not " +
                                             std::to_string(sources.size()));
     for (std::size_t i = 0; i < sources.size(); ++i) {
       Edge edge;
@@ -194,12 +209,12 @@ Result<std::size_t> Graph::combined_width(NodeId id) const {
     const Node& source = nodes_[edges_[e].from];
     if (node.combine == Combine::concat) {
       total += source.width;
-      if (total > kMaxWidth) return fail(Errc::too_large, node.object + ".from: more than 16777216 values in all");
+      if (total > kMaxWidth) return fail(Errc::too_large, key_of(id, "from") + ": more than 16777216 values in all");
       continue;
     }
     const Node& first = nodes_[edges_[node.sources[0]].from];
     if (source.width != first.width)
-      return fail(Errc::shape_mismatch, node.object + ".combine: '" + std::string(name(node.combine)) +
+      return fail(Errc::shape_mismatch, key_of(id, "combine") + ": '" + std::string(name(node.combine)) +
                                             "' needs sources of equal width; " + first.object + " has " +
                                             std::to_string(first.width) + ", " + source.object + " has " +
                                             std::to_string(source.width));
@@ -212,7 +227,9 @@ Status Graph::make_node_layer(NodeId id) {
   Node& node = nodes_[id];
   WEFT_TRY(node.in, combined_width(id));
   const LayerSpec& spec = spec_.layers[layer_position_[id]];
-  WEFT_TRY(auto layer, make_layer(spec, node.in, node.object));
+  auto made = make_layer(spec, node.in, "layers[" + std::to_string(layer_position_[id]) + "]");
+  if (!made) return placed(made.error(), node.at);
+  std::unique_ptr<Layer> layer = *std::move(made);
   if (layer->out() == 0 || layer->out() > kMaxWidth)
     return fail(Errc::shape_mismatch, node.object + ": " + spec.type + " made a layer of width " +
                                           std::to_string(layer->out()) + ", outside [1, 16777216]");
@@ -232,7 +249,7 @@ Status Graph::infer_shapes() {
   for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) {
     const LayerSpec& layer = spec_.layers[layer_position_[id]];
     if (layer.out > kMaxWidth)
-      return fail(Errc::too_large, nodes_[id].object + ".out: " + std::to_string(layer.out) + " is above 16777216");
+      return fail(Errc::too_large, key_of(id, "out") + ": " + std::to_string(layer.out) + " is above 16777216");
     nodes_[id].width = layer.out;
   }
   std::vector<std::uint32_t> unknown(nodes_.size(), 0);  // sources whose width is not known yet
@@ -251,7 +268,7 @@ Status Graph::infer_shapes() {
   for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id)
     if (!nodes_[id].layer)
       return fail(Errc::shape_mismatch,
-                  nodes_[id].object + ".out: its width depends on itself round a feedback loop; state 'out'");
+                  key_of(id, "out") + ": its width depends on itself round a feedback loop; state 'out'");
   for (Edge& edge : edges_) edge.width = nodes_[edge.from].width;
   for (const Node& node : nodes_) {
     if (node.combine != Combine::concat) continue;

@@ -81,6 +81,7 @@ class Graph {
   Status add_outputs();
   Result<std::vector<NodeId>> resolve_sources(std::size_t layer_position, NodeId self) const;
   void add_neighbours(const LayerSpec& layer, std::vector<NodeId>& sources) const;
+  std::string key_of(NodeId node, std::string_view key) const;
   Status check_policies() const;
   Status make_node_layer(NodeId node);
   Status infer_shapes();

@@ -112,13 +112,19 @@ Result<LayerSpec> read_layer(const JsonValue& value) {
   return layer;
 }
 
+// A restart that failed too often is no answer to itself.
+std::optional<actors::Policy> parse_escalation(std::string_view text) noexcept {
+  const auto policy = actors::parse_policy(text);
+  return policy == actors::Policy::restart ? std::nullopt : policy;
+}
+
 Result<actors::SupervisionRule> read_supervision(JsonReader reader) {
   actors::SupervisionRule rule;
   WEFT_TRY(rule.policy, reader.one_of_or("policy", rule.policy, actors::parse_policy, kPolicies));
   WEFT_TRY(rule.max_restarts, reader.u32_or("max_restarts", rule.max_restarts, 0, actors::Supervisor::kMaxRestarts));
   WEFT_TRY(rule.window, reader.u64_or("window", rule.window));
   WEFT_TRY(rule.escalation,
-           reader.one_of_or("escalation", rule.escalation, actors::parse_policy, {"halt", "hold", "isolate"}));
+           reader.one_of_or("escalation", rule.escalation, parse_escalation, {"halt", "hold", "isolate"}));
   WEFT_CHECK(reader.finish());
   return rule;
 }

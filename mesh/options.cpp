@@ -2,8 +2,11 @@
 
 #include "mesh/options.hpp"
 
+#include "formats/json.hpp"
+
 #include <cmath>
 #include <sstream>
+#include <vector>
 
 namespace weft::mesh {
 namespace {
@@ -17,7 +20,6 @@ std::string show(const OptionValue& value) {
 }  // namespace
 
 const OptionValue* OptionReader::take(std::string_view key) {
-  known_ += (known_.empty() ? "" : ", ") + std::string(key);
   read_.emplace(key, true);
   const auto found = options_.find(key);
   return found == options_.end() ? nullptr : &found->second;
@@ -56,10 +58,19 @@ Result<std::string> OptionReader::text(std::string_view key, std::string_view ot
 }
 
 Status OptionReader::finish() const {
-  for (const auto& [key, value] : options_)
-    if (!read_.contains(key))
-      return fail(Errc::unknown_name, object_ + "." + key + ": this layer type has no such option; it has " +
-                                          (known_.empty() ? std::string("none") : known_));
+  for (const auto& [key, value] : options_) {
+    if (read_.contains(key)) continue;
+    std::string known;
+    std::vector<std::string_view> names;
+    for (const auto& [name, was_read] : read_) {
+      known += (known.empty() ? "" : ", ") + name;
+      names.push_back(name);
+    }
+    const auto near = formats::nearest_name(key, names);
+    return fail(Errc::unknown_name, object_ + "." + key + ": this layer type has no such option; it has " +
+                                        (known.empty() ? std::string("none") : known) +
+                                        (near ? "; did you mean '" + std::string(*near) + "'?" : std::string()));
+  }
   return {};
 }
 

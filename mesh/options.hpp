@@ -37,7 +37,6 @@ class OptionReader {
 
   const Options& options_;
   std::string object_;
-  std::string known_;
   std::map<std::string, bool, std::less<>> read_;
 };
 

@@ -327,7 +327,7 @@ std::vector<Wrong> wrong_places() {
            .policy(actors::Policy::isolate)
            .spec(),
        Errc::duplicate_name,
-       {"layers[1] [0,0,0,1].policy", "'isolate'", "layers[0] [0,0,0,0]", "'hold'", "one policy"}},
+       {"layers[1].policy ([0,0,0,1])", "'isolate'", "layers[0] [0,0,0,0]", "'hold'", "one policy"}},
       {"NameTooLongToBeReadBack",
        NetworkBuilder(std::string(257, 'n'), {1, 1, 1, 1}).input("in", 2).dense({0, 0, 0, 0}, 2).spec(),
        Errc::too_large,
@@ -424,7 +424,7 @@ std::vector<Wrong> wrong_settings() {
       {"UnknownOption",
        pair().dense({0, 0, 0, 0}, 3).option("activaton", "tanh").spec(),
        Errc::unknown_name,
-       {"layers[0]", ".activaton", "activation, bias, init"}},
+       {"layers[0].activaton ([0,0,0,0]):", "activation, bias, init", "did you mean 'activation'?"}},
       {"OptionOfAnotherKind",
        pair().dense({0, 0, 0, 0}, 3).option("bias", 1.0).spec(),
        Errc::parse_failed,
@@ -440,7 +440,7 @@ std::vector<Wrong> wrong_settings() {
       {"Int8",
        pair().dense({0, 0, 0, 0}, 3).dtype(Dtype::int8).spec(),
        Errc::unsupported,
-       {"layers[0]", ".dtype", "int8", "float32", "leave 'dtype' away"}},
+       {"layers[0].dtype ([0,0,0,0])", "int8", "float32", "leave 'dtype' away"}},
   };
 }
 

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/network_json.hpp"
+
+#include "mesh/graph.hpp"
+
+#include "testing.hpp"
+
+namespace weft::mesh {
+namespace {
+
+using testing_support::expect_error;
+using testing_support::mixed_network;
+using testing_support::must;
+
+void expect_equal(const NetworkSpec& a, const NetworkSpec& b) {
+  EXPECT_EQ(a.name, b.name);
+  EXPECT_EQ(a.grid, b.grid);
+  EXPECT_EQ(a.seed, b.seed);
+  EXPECT_EQ(a.supervision, b.supervision);
+  EXPECT_EQ(a.learning, b.learning);
+  EXPECT_EQ(a.stream, b.stream);
+  ASSERT_EQ(a.inputs.size(), b.inputs.size());
+  for (std::size_t i = 0; i < a.inputs.size(); ++i) {
+    EXPECT_EQ(a.inputs[i].name, b.inputs[i].name);
+    EXPECT_EQ(a.inputs[i].width, b.inputs[i].width);
+  }
+  ASSERT_EQ(a.layers.size(), b.layers.size());
+  for (std::size_t i = 0; i < a.layers.size(); ++i) {
+    const LayerSpec &x = a.layers[i], &y = b.layers[i];
+    EXPECT_EQ(x.at, y.at) << i;
+    EXPECT_EQ(x.type, y.type) << i;
+    EXPECT_EQ(x.out, y.out) << i;
+    EXPECT_EQ(x.from, y.from) << i;
+    EXPECT_EQ(x.neighbours, y.neighbours) << i;
+    EXPECT_EQ(x.combine, y.combine) << i;
+    EXPECT_EQ(x.dtype, y.dtype) << i;
+    EXPECT_EQ(x.policy, y.policy) << i;
+    EXPECT_EQ(x.options, y.options) << i;
+  }
+  ASSERT_EQ(a.outputs.size(), b.outputs.size());
+  for (std::size_t i = 0; i < a.outputs.size(); ++i) {
+    EXPECT_EQ(a.outputs[i].name, b.outputs[i].name);
+    EXPECT_EQ(a.outputs[i].at, b.outputs[i].at);
+  }
+}
+
+NetworkSpec everything() {
+  NetworkSpec spec = mixed_network(~std::uint64_t{0})
+                         .layer({1, 1, 1, 1}, "softmax")
+                         .option("temperature", 0.1)
+                         .neighbours(Neighbourhood::moore)
+                         .dtype(Dtype::int4)
+                         .policy(actors::Policy::isolate)
+                         .layer({0, 0, 1, 1}, "of \"my\" own \xC3\xA9")  // may not exist: only the text counts here
+                         .option("flag", false)
+                         .option("text", std::string("a\nb"))
+                         .from({"a", Coord{1, 1, 1, 0}, "b"}, Combine::gate)
+                         .spec();
+  spec.supervision = {actors::Policy::restart, 7, 0, actors::Policy::isolate};
+  spec.learning = R"({"rule":"dfa"})";
+  spec.stream = R"({"csv":"x.csv","passes":[1,2]})";
+  return spec;
+}
+
+TEST(NetworkJson, ReadsBackWhatItWrites) {
+  for (const NetworkSpec& spec : {mixed_network().spec(), everything()})
+    for (const int indent : {-1, 1, 4}) {
+      const std::string text = must(write_network(spec, indent));
+      const NetworkSpec again = must(read_network(text, "again"));
+      expect_equal(spec, again);
+      EXPECT_EQ(must(write_network(again, indent)), text);
+    }
+}
+
+constexpr std::string_view kDesign = R"({"weft": 1, "name": "digits", "grid": {"z": 1, "y": 2, "x": 2, "layers": 1},
+ "inputs": {"pixels": [64]},
+ "layers": [
+  {"at": [0,0,0,0], "type": "dense", "out": 64, "activation": "tanh", "from": ["pixels", [0,1,1,0]], "combine": "concat"},
+  {"at": [0,0,1,0], "type": "dense", "out": 64, "activation": "tanh", "dtype": "int8"},
+  {"at": [0,1,0,0], "type": "dense", "out": 10},
+  {"at": [0,1,1,0], "type": "dense", "out": 16, "activation": "tanh", "from": [[0,0,1,0]]}],
+ "outputs": {"digit": [0,1,0,0]},
+ "learning": {"rule": "fw_dtp", "schedule": "pipelined", "loss": "cross_entropy", "optimizer": {"type": "momentum", "lr": 0.03}},
+ "stream": {"csv": "data/digits.csv.gz", "passes": 20}})";
+
+TEST(NetworkJson, ReadsTheNetworkOfTheDesign) {
+  NetworkSpec spec = must(read_network(kDesign, "design"));
+  EXPECT_EQ(spec.name, "digits");
+  EXPECT_EQ(spec.grid, (GridShape{1, 2, 2, 1}));
+  ASSERT_EQ(spec.layers.size(), 4u);
+  EXPECT_EQ(spec.layers[0].from, (std::vector<Source>{"pixels", Coord{0, 1, 1, 0}}));
+  EXPECT_EQ(spec.layers[0].options, (Options{{"activation", std::string("tanh")}}));
+  EXPECT_EQ(spec.layers[1].dtype, Dtype::int8);
+  EXPECT_EQ(spec.outputs[0].at, (Coord{0, 1, 0, 0}));
+  EXPECT_NE(spec.learning.find("fw_dtp"), std::string::npos);
+  EXPECT_NE(spec.stream.find("digits.csv.gz"), std::string::npos);
+  // This version has float32 only, and says so.
+  expect_error(Graph::build(spec), Errc::unsupported,
+               {"layers[1].dtype", "[0,0,1,0]", "int8", "float32", "leave 'dtype' away"});
+  spec.layers[1].dtype = Dtype::float32;
+  EXPECT_EQ(must(Graph::build(spec)).loops().size(), 1u);
+}
+
+TEST(NetworkJson, TakesDefaultsForAllThatMayBeLeftAway) {
+  const NetworkSpec spec =
+      must(read_network(R"({"weft":1,"grid":{},"layers":[{"at":[0,0,0,0],"type":"identity"}]})", "least"));
+  EXPECT_EQ(spec.name, "unnamed");
+  EXPECT_EQ(spec.grid, (GridShape{1, 1, 1, 1}));
+  EXPECT_EQ(spec.supervision, actors::SupervisionRule{});
+  EXPECT_EQ(spec.layers[0].out, 0u);
+  EXPECT_EQ(spec.layers[0].dtype, Dtype::float32);
+  EXPECT_TRUE(spec.inputs.empty() && spec.outputs.empty() && spec.learning.empty() && spec.stream.empty());
+}
+
+struct Malformed {
+  std::string label, text;
+  Errc code;
+  std::vector<std::string> fragments;
+};
+
+std::string with_layer(const std::string& keys) {
+  return R"({"weft":1,"grid":{"x":2},"inputs":{"in":[4]},"layers":[{"at":[0,0,0,0],"type":"dense","out":3},{)" + keys +
+         "}]}";
+}
+std::string with_top(const std::string& keys) {
+  return R"({"weft":1,"grid":{"x":2},"layers":[{"at":[0,0,0,0],"type":"dense","out":3}])" + keys + "}";
+}
+std::string repeated(std::string_view text, std::size_t times) {
+  std::string out;
+  for (std::size_t i = 0; i < times; ++i) out += text;
+  return out;
+}
+
+std::vector<Malformed> malformed() {
+  const std::string at = R"("at":[0,0,1,0],"type":"dense")";
+  return {
+      {"Empty", "", Errc::parse_failed, {"net:1:1"}},
+      {"NotJson", "weft", Errc::parse_failed, {"net:1:"}},
+      {"CutShort", R"({"weft":1,"grid":{)", Errc::parse_failed, {"net:1:"}},
+      {"NotAnObject", "[1]", Errc::parse_failed, {"top level", "array"}},
+      {"NoVersion", R"({"grid":{},"layers":[]})", Errc::not_found, {"weft"}},
+      {"LaterVersion", R"({"weft":2,"grid":{},"layers":[]})", Errc::unsupported, {"weft", "2", "1"}},
+      {"NoGrid", R"({"weft":1,"layers":[]})", Errc::not_found, {"grid"}},
+      {"NoLayers", R"({"weft":1,"grid":{}})", Errc::not_found, {"layers"}},
+      {"EmptyLayers", R"({"weft":1,"grid":{},"layers":[]})", Errc::out_of_range, {"layers", "0"}},
+      {"UnknownKey", with_top(R"(,"imputs":{"in":[4]})"), Errc::unknown_name, {"imputs", "did you mean 'inputs'?"}},
+      {"UnknownGridKey",
+       R"({"weft":1,"grid":{"layer":1},"layers":[{"at":[0,0,0,0],"type":"dense"}]})",
+       Errc::unknown_name,
+       {"grid.layer", "did you mean 'layers'?"}},
+      {"KeyTwice",
+       R"({"weft":1,"weft":1,"grid":{},"layers":[]})",
+       Errc::duplicate_name,
+       {"net:1:11", "\"weft\"", "twice"}},
+      {"PortTwice", with_top(R"(,"inputs":{"a":[1],"a":[2]})"), Errc::duplicate_name, {"\"a\"", "twice"}},
+      {"LayerKeyTwice", with_layer(at + R"(,"out":3,"out":4)"), Errc::duplicate_name, {"\"out\"", "twice"}},
+      {"DeepArrays", repeated("[", 100000), Errc::too_large, {"deeper than 64"}},
+      {"DeepObjects", repeated(R"({"weft":)", 100000), Errc::too_large, {"deeper than 64"}},
+      {"DeepSource",
+       with_layer(at + R"(,"out":3,"from":)" + repeated("[", 100000)),
+       Errc::too_large,
+       {"deeper than 64"}},
+      {"DeepLearning", with_top(R"(,"learning":)" + repeated(R"({"a":)", 100000)), Errc::too_large, {"deeper than 64"}},
+      {"HugeWidth", with_layer(at + R"(,"out":4294967296)"), Errc::out_of_range, {"layers[1].out", "4294967296"}},
+      {"WidthBeyondIntegers", with_layer(at + R"(,"out":99999999999999999999999)"), Errc::parse_failed, {"64 bits"}},
+      {"ZeroWidth", with_layer(at + R"(,"out":0)"), Errc::out_of_range, {"layers[1].out", "0", "at least 1"}},
+      {"NegativeWidth", with_layer(at + R"(,"out":-3)"), Errc::out_of_range, {"layers[1].out", "-3"}},
+      {"FractionalWidth", with_layer(at + R"(,"out":2.5)"), Errc::parse_failed, {"layers[1].out", "2.5", "whole"}},
+      {"WidthAsText", with_layer(at + R"(,"out":"64")"), Errc::parse_failed, {"layers[1].out", "\"64\"", "whole"}},
+      {"NullWidth", with_layer(at + R"(,"out":null)"), Errc::parse_failed, {"layers[1].out", "null"}},
+      {"ZeroPort", with_top(R"(,"inputs":{"in":[0]})"), Errc::out_of_range, {"inputs.in[0]", "0", "at least 1"}},
+      {"PortOfTwoAxes", with_top(R"(,"inputs":{"in":[8,8]})"), Errc::out_of_range, {"inputs.in", "2"}},
+      {"PortAsNumber", with_top(R"(,"inputs":{"in":8})"), Errc::parse_failed, {"inputs.in", "8"}},
+      {"InputsAsList", with_top(R"(,"inputs":[8])"), Errc::parse_failed, {"inputs", "array"}},
+      {"NumberBeyondDoubles", with_layer(at + R"(,"out":3,"gain":1e999)"), Errc::parse_failed, {"1e999"}},
+      {"NoPlace", with_layer(R"("type":"dense","out":3)"), Errc::not_found, {"layers[1]", "\"at\" is missing"}},
+      {"ShortPlace",
+       with_layer(R"("at":[0,0,1],"type":"dense","out":3)"),
+       Errc::out_of_range,
+       {"layers[1].at", "3", "4"}},
+      {"NegativePlace",
+       with_layer(R"("at":[0,0,-1,0],"type":"dense","out":3)"),
+       Errc::out_of_range,
+       {"layers[1].at[2]", "-1"}},
+      {"HugePlace",
+       with_layer(R"("at":[0,0,4294967296,0],"type":"dense","out":3)"),
+       Errc::out_of_range,
+       {"layers[1].at[2]", "4294967296"}},
+      {"NoType", with_layer(R"("at":[0,0,1,0],"out":3)"), Errc::not_found, {"layers[1]", "\"type\" is missing"}},
+      {"LayerAsNumber", R"({"weft":1,"grid":{},"layers":[7]})", Errc::parse_failed, {"layers[0]", "7", "object"}},
+      {"EmptySources", with_layer(at + R"(,"out":3,"from":[])"), Errc::out_of_range, {"layers[1].from", "0"}},
+      {"SourceOfNothing",
+       with_layer(at + R"(,"out":3,"from":[""])"),
+       Errc::parse_failed,
+       {"layers[1].from[0]", "name"}},
+      {"SourceAsNumber",
+       with_layer(at + R"(,"out":3,"from":["in",3])"),
+       Errc::parse_failed,
+       {"layers[1].from[1]", "3", "[z,y,x,layer]"}},
+      {"SourcesAsText", with_layer(at + R"(,"out":3,"from":"in")"), Errc::parse_failed, {"layers[1].from", "\"in\""}},
+      {"UnknownCombine",
+       with_layer(at + R"(,"out":3,"combine":"sum")"),
+       Errc::unknown_name,
+       {"layers[1].combine", "sum", "concat, add"}},
+      {"NearCombine",
+       with_layer(at + R"(,"out":3,"combine":"concta")"),
+       Errc::unknown_name,
+       {"did you mean 'concat'?"}},
+      {"UnknownNeighbours",
+       with_layer(at + R"(,"out":3,"neighbours":"more")"),
+       Errc::unknown_name,
+       {"layers[1].neighbours", "did you mean 'moore'?"}},
+      {"UnknownDtype", with_layer(at + R"(,"out":3,"dtype":"int9")"), Errc::parse_failed, {"layers[1].dtype", "int9"}},
+      {"UnknownPolicy",
+       with_layer(at + R"(,"out":3,"policy":"retry")"),
+       Errc::unknown_name,
+       {"layers[1].policy", "retry", "halt"}},
+      {"OptionAsObject", with_layer(at + R"(,"out":3,"bias":{})"), Errc::parse_failed, {"layers[1].bias", "object"}},
+      {"OutputOutsideNumbers", with_top(R"(,"outputs":{"y":[0,0,0]})"), Errc::out_of_range, {"outputs.y", "3"}},
+      {"OutputsAsNames", with_top(R"(,"outputs":["y"])"), Errc::parse_failed, {"outputs", "array"}},
+      {"TooManyRestarts",
+       with_top(R"(,"supervision":{"policy":"restart","max_restarts":65})"),
+       Errc::out_of_range,
+       {"supervision.max_restarts", "65", "64"}},
+      {"RestartAsEscalation",
+       with_top(R"(,"supervision":{"escalation":"restart"})"),
+       Errc::unknown_name,
+       {"supervision.escalation", "restart", "halt, hold, isolate"}},
+      {"UnknownSupervision",
+       with_top(R"(,"supervision":{"polcy":"halt"})"),
+       Errc::unknown_name,
+       {"supervision.polcy", "did you mean 'policy'?"}},
+      {"LearningAsText", with_top(R"(,"learning":"dfa")"), Errc::parse_failed, {"learning", "object"}},
+      {"LongName", with_top(R"(,"name":")" + std::string(257, 'n') + "\""), Errc::out_of_range, {"name", "256"}},
+  };
+}
+
+class MalformedNetwork : public testing::TestWithParam<Malformed> {};
+
+TEST_P(MalformedNetwork, IsRefusedWithThePathAndWhatWasExpected) {
+  const auto spec = read_network(GetParam().text, "net");
+  ASSERT_FALSE(spec.has_value());
+  EXPECT_EQ(spec.error().code(), GetParam().code) << name(spec.error().code()) << ": " << spec.error().text();
+  for (const std::string& fragment : GetParam().fragments)
+    EXPECT_NE(spec.error().text().find(fragment), std::string::npos)
+        << "'" << fragment << "' is missing in: " << spec.error().text();
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, MalformedNetwork, testing::ValuesIn(malformed()),
+                         [](const auto& tested) { return tested.param.label; });
+
+TEST(NetworkJson, TellsUnknownLayerKeysWhenTheLayerIsMade) {
+  // Which options there are depends on the type, so the graph finds them; the path is the file's.
+  const auto spec =
+      must(read_network(with_layer(R"("at":[0,0,1,0],"type":"dense","out":3,"activaton":"tanh")"), "net"));
+  expect_error(Graph::build(spec), Errc::unknown_name,
+               {"layers[1].activaton", "[0,0,1,0]", "did you mean 'activation'?"});
+}
+
+TEST(NetworkJson, SaysWhatCannotBeWritten) {
+  NetworkSpec spec = mixed_network().spec();
+  spec.name = "\xFF";
+  expect_error(write_network(spec), Errc::invalid_argument, {"UTF-8"});
+  spec = mixed_network().option("rate", INFINITY).spec();
+  expect_error(write_network(spec), Errc::invalid_argument, {"finite"});
+  spec = mixed_network().spec();
+  spec.learning = "{";
+  expect_error(write_network(spec), Errc::parse_failed, {"learning"});
+}
+
+}  // namespace
+}  // namespace weft::mesh
