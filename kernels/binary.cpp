@@ -21,7 +21,7 @@ namespace {
 
 #if WEFT_ISA_IS_SCALAR
 
-void binary(BinaryOp op, ConstRows a, ConstRows b, Rows y) noexcept {
+void binary(BinaryOp op, const ConstRows& a, const ConstRows& b, const Rows& y) noexcept {
   WEFT_ISA_RAN();
   switch (op) {
     case BinaryOp::add:
@@ -37,19 +37,19 @@ void binary(BinaryOp op, ConstRows a, ConstRows b, Rows y) noexcept {
   }
 }
 
-void scale(float alpha, ConstRows x, Rows y) noexcept {
+void scale(float alpha, const ConstRows& x, const Rows& y) noexcept {
   WEFT_ISA_RAN();
   map(x, y, [=](float v) { return alpha * v; });
 }
 
-void axpy(float alpha, ConstRows x, Rows y) noexcept {
+void axpy(float alpha, const ConstRows& x, const Rows& y) noexcept {
   WEFT_ISA_RAN();
   map(x, y, y, [=](float u, float v) { return std::fma(alpha, u, v); });
 }
 
 #else
 
-void binary(BinaryOp op, ConstRows a, ConstRows b, Rows y) noexcept {
+void binary(BinaryOp op, const ConstRows& a, const ConstRows& b, const Rows& y) noexcept {
   WEFT_ISA_RAN();
   switch (op) {
     case BinaryOp::add:
@@ -69,12 +69,12 @@ void binary(BinaryOp op, ConstRows a, ConstRows b, Rows y) noexcept {
   }
 }
 
-void scale(float alpha, ConstRows x, Rows y) noexcept {
+void scale(float alpha, const ConstRows& x, const Rows& y) noexcept {
   WEFT_ISA_RAN();
   map(x, y, [=](FloatTag d, FloatVec v) HWY_ATTR { return hn::Mul(hn::Set(d, alpha), v); });
 }
 
-void axpy(float alpha, ConstRows x, Rows y) noexcept {
+void axpy(float alpha, const ConstRows& x, const Rows& y) noexcept {
   WEFT_ISA_RAN();
   map(x, y, y, [=](FloatTag d, FloatVec u, FloatVec v) HWY_ATTR { return hn::MulAdd(hn::Set(d, alpha), u, v); });
 }
@@ -93,16 +93,16 @@ constexpr auto kScale = WEFT_DISPATCH(scale);
 constexpr auto kAxpy = WEFT_DISPATCH(axpy);
 }  // namespace
 
-void binary(BinaryOp op, ConstRows a, ConstRows b, Rows y) noexcept { kBinary.get()(op, a, b, y); }
-void scale(float alpha, ConstRows x, Rows y) noexcept { kScale.get()(alpha, x, y); }
-void axpy(float alpha, ConstRows x, Rows y) noexcept { kAxpy.get()(alpha, x, y); }
+void binary(BinaryOp op, const ConstRows& a, const ConstRows& b, const Rows& y) noexcept { kBinary.get()(op, a, b, y); }
+void scale(float alpha, const ConstRows& x, const Rows& y) noexcept { kScale.get()(alpha, x, y); }
+void axpy(float alpha, const ConstRows& x, const Rows& y) noexcept { kAxpy.get()(alpha, x, y); }
 
-void copy(ConstRows x, Rows y) noexcept {
+void copy(const ConstRows& x, const Rows& y) noexcept {
   if (x.data == y.data || x.cols == 0) return;
   for (std::size_t i = 0; i < x.rows; ++i) std::memcpy(y.row(i), x.row(i), x.cols * sizeof(float));
 }
 
-void fill(float value, Rows y) noexcept {
+void fill(float value, const Rows& y) noexcept {
   for (std::size_t i = 0; i < y.rows; ++i) std::fill_n(y.row(i), y.cols, value);
 }
 

@@ -11,17 +11,17 @@ namespace weft::kernels {
 ///   max and min: a NaN in either operand gives a NaN; of equal operands (both zeros too) b is taken.
 /// @shape  a, b, y [rows, cols]
 /// @exact  same bits on every ISA; chosen results are flushed like computed ones
-void binary(BinaryOp op, ConstRows a, ConstRows b, Rows y) noexcept;
+void binary(BinaryOp op, const ConstRows& a, const ConstRows& b, const Rows& y) noexcept;
 
 /// y = alpha x; y may be x.
-void scale(float alpha, ConstRows x, Rows y) noexcept;
+void scale(float alpha, const ConstRows& x, const Rows& y) noexcept;
 
 /// y = fma(alpha, x, y); y may be x.
-void axpy(float alpha, ConstRows x, Rows y) noexcept;
+void axpy(float alpha, const ConstRows& x, const Rows& y) noexcept;
 
 /// y = x, bit by bit: subnormals and NaN payloads too. y may be x.
-void copy(ConstRows x, Rows y) noexcept;
+void copy(const ConstRows& x, const Rows& y) noexcept;
 
-void fill(float value, Rows y) noexcept;
+void fill(float value, const Rows& y) noexcept;
 
 }  // namespace weft::kernels

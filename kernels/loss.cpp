@@ -13,7 +13,7 @@ WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-void cross_entropy(ConstRows logits, const std::uint32_t* labels, float* loss, Rows dx) noexcept {
+void cross_entropy(const ConstRows& logits, const std::uint32_t* labels, float* loss, const Rows& dx) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < logits.rows; ++b) {
     const float* in = logits.row(b);
@@ -34,7 +34,7 @@ void cross_entropy(ConstRows logits, const std::uint32_t* labels, float* loss, R
   }
 }
 
-void mean_squared_error(ConstRows x, ConstRows target, float* loss, Rows dx) noexcept {
+void mean_squared_error(const ConstRows& x, const ConstRows& target, float* loss, const Rows& dx) noexcept {
   WEFT_ISA_RAN();
   const auto n = static_cast<float>(x.cols);
   for (std::size_t b = 0; b < x.rows; ++b) {
@@ -72,10 +72,10 @@ constexpr auto kCrossEntropy = WEFT_DISPATCH(cross_entropy);
 constexpr auto kMeanSquaredError = WEFT_DISPATCH(mean_squared_error);
 }  // namespace
 
-void cross_entropy(ConstRows logits, const std::uint32_t* labels, float* loss, Rows dx) noexcept {
+void cross_entropy(const ConstRows& logits, const std::uint32_t* labels, float* loss, const Rows& dx) noexcept {
   kCrossEntropy.get()(logits, labels, loss, dx);
 }
-void mean_squared_error(ConstRows x, ConstRows target, float* loss, Rows dx) noexcept {
+void mean_squared_error(const ConstRows& x, const ConstRows& target, float* loss, const Rows& dx) noexcept {
   kMeanSquaredError.get()(x, target, loss, dx);
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 #if WEFT_ISA_IS_SCALAR
 
-void rms_norm(ConstRows x, const float* gain, float epsilon, Rows y, float* inverse_rms) noexcept {
+void rms_norm(const ConstRows& x, const float* gain, float epsilon, const Rows& y, float* inverse_rms) noexcept {
   WEFT_ISA_RAN();
   const std::size_t n = x.cols;
   for (std::size_t b = 0; b < x.rows; ++b) {
@@ -29,8 +29,8 @@ void rms_norm(ConstRows x, const float* gain, float epsilon, Rows y, float* inve
   }
 }
 
-void rms_norm_backward(ConstRows x, const float* gain, const float* inverse_rms, ConstRows dy, Rows dx,
-                       float* dgain) noexcept {
+void rms_norm_backward(const ConstRows& x, const float* gain, const float* inverse_rms, const ConstRows& dy,
+                       const Rows& dx, float* dgain) noexcept {
   WEFT_ISA_RAN();
   const std::size_t n = x.cols;
   for (std::size_t b = 0; b < x.rows; ++b) {
@@ -47,7 +47,7 @@ void rms_norm_backward(ConstRows x, const float* gain, const float* inverse_rms,
   }
 }
 
-void layer_norm(ConstRows x, const float* gain, const float* bias, float epsilon, Rows y, float* mean,
+void layer_norm(const ConstRows& x, const float* gain, const float* bias, float epsilon, const Rows& y, float* mean,
                 float* inverse_deviation) noexcept {
   WEFT_ISA_RAN();
   const std::size_t n = x.cols;
@@ -72,8 +72,8 @@ void layer_norm(ConstRows x, const float* gain, const float* bias, float epsilon
   }
 }
 
-void layer_norm_backward(ConstRows x, const float* gain, const float* mean, const float* inverse_deviation,
-                         ConstRows dy, Rows dx, float* dgain, float* dbias) noexcept {
+void layer_norm_backward(const ConstRows& x, const float* gain, const float* mean, const float* inverse_deviation,
+                         const ConstRows& dy, const Rows& dx, float* dgain, float* dbias) noexcept {
   WEFT_ISA_RAN();
   const std::size_t n = x.cols;
   for (std::size_t b = 0; b < x.rows; ++b) {
@@ -94,7 +94,7 @@ void layer_norm_backward(ConstRows x, const float* gain, const float* mean, cons
 
 #else
 
-void rms_norm(ConstRows x, const float* gain, float epsilon, Rows y, float* inverse_rms) noexcept {
+void rms_norm(const ConstRows& x, const float* gain, float epsilon, const Rows& y, float* inverse_rms) noexcept {
   WEFT_ISA_RAN();
   const FloatTag d;
   const auto n = static_cast<float>(x.cols);
@@ -114,8 +114,8 @@ void rms_norm(ConstRows x, const float* gain, float epsilon, Rows y, float* inve
   }
 }
 
-void rms_norm_backward(ConstRows x, const float* gain, const float* inverse_rms, ConstRows dy, Rows dx,
-                       float* dgain) noexcept {
+void rms_norm_backward(const ConstRows& x, const float* gain, const float* inverse_rms, const ConstRows& dy,
+                       const Rows& dx, float* dgain) noexcept {
   WEFT_ISA_RAN();
   const FloatTag d;
   for (std::size_t b = 0; b < x.rows; ++b) {
@@ -134,7 +134,7 @@ void rms_norm_backward(ConstRows x, const float* gain, const float* inverse_rms,
   }
 }
 
-void layer_norm(ConstRows x, const float* gain, const float* bias, float epsilon, Rows y, float* mean,
+void layer_norm(const ConstRows& x, const float* gain, const float* bias, float epsilon, const Rows& y, float* mean,
                 float* inverse_deviation) noexcept {
   WEFT_ISA_RAN();
   const FloatTag d;
@@ -161,8 +161,8 @@ void layer_norm(ConstRows x, const float* gain, const float* bias, float epsilon
   }
 }
 
-void layer_norm_backward(ConstRows x, const float* gain, const float* mean, const float* inverse_deviation,
-                         ConstRows dy, Rows dx, float* dgain, float* dbias) noexcept {
+void layer_norm_backward(const ConstRows& x, const float* gain, const float* mean, const float* inverse_deviation,
+                         const ConstRows& dy, const Rows& dx, float* dgain, float* dbias) noexcept {
   WEFT_ISA_RAN();
   const FloatTag d;
   const auto n = static_cast<float>(x.cols);
@@ -200,19 +200,19 @@ constexpr auto kLayerNorm = WEFT_DISPATCH(layer_norm);
 constexpr auto kLayerNormBackward = WEFT_DISPATCH(layer_norm_backward);
 }  // namespace
 
-void rms_norm(ConstRows x, const float* gain, float epsilon, Rows y, float* inverse_rms) noexcept {
+void rms_norm(const ConstRows& x, const float* gain, float epsilon, const Rows& y, float* inverse_rms) noexcept {
   kRmsNorm.get()(x, gain, epsilon, y, inverse_rms);
 }
-void rms_norm_backward(ConstRows x, const float* gain, const float* inverse_rms, ConstRows dy, Rows dx,
-                       float* dgain) noexcept {
+void rms_norm_backward(const ConstRows& x, const float* gain, const float* inverse_rms, const ConstRows& dy,
+                       const Rows& dx, float* dgain) noexcept {
   kRmsNormBackward.get()(x, gain, inverse_rms, dy, dx, dgain);
 }
-void layer_norm(ConstRows x, const float* gain, const float* bias, float epsilon, Rows y, float* mean,
+void layer_norm(const ConstRows& x, const float* gain, const float* bias, float epsilon, const Rows& y, float* mean,
                 float* inverse_deviation) noexcept {
   kLayerNorm.get()(x, gain, bias, epsilon, y, mean, inverse_deviation);
 }
-void layer_norm_backward(ConstRows x, const float* gain, const float* mean, const float* inverse_deviation,
-                         ConstRows dy, Rows dx, float* dgain, float* dbias) noexcept {
+void layer_norm_backward(const ConstRows& x, const float* gain, const float* mean, const float* inverse_deviation,
+                         const ConstRows& dy, const Rows& dx, float* dgain, float* dbias) noexcept {
   kLayerNormBackward.get()(x, gain, mean, inverse_deviation, dy, dx, dgain, dbias);
 }
 

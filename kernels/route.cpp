@@ -4,7 +4,7 @@
 
 namespace weft::kernels {
 
-void route_equal(ConstRows source, ConstRows x, Rows left, Rows d) noexcept {
+void route_equal(const ConstRows& source, const ConstRows& x, const Rows& left, const Rows& d) noexcept {
   for (std::size_t i = 0; i < x.rows; ++i) {
     const float *s = source.row(i), *m = x.row(i);
     float *rest = left.row(i), *mine = d.row(i);

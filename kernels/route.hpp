@@ -11,6 +11,6 @@ namespace weft::kernels {
 /// all.
 /// @shape  source, x, left, d [rows, cols]; d aliases nothing
 /// @exact  comparisons and moves only
-void route_equal(ConstRows source, ConstRows x, Rows left, Rows d) noexcept;
+void route_equal(const ConstRows& source, const ConstRows& x, const Rows& left, const Rows& d) noexcept;
 
 }  // namespace weft::kernels

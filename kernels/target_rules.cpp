@@ -8,7 +8,7 @@
 
 namespace weft::kernels {
 
-void link_budget(ConstRows a, ConstRows t, float* factor) noexcept {
+void link_budget(const ConstRows& a, const ConstRows& t, float* factor) noexcept {
   row_cosine(a, t, factor);
   for (std::size_t b = 0; b < a.rows; ++b) {
     const float budget = (factor[b] + 1.0f) * 0.5f;
@@ -16,12 +16,12 @@ void link_budget(ConstRows a, ConstRows t, float* factor) noexcept {
   }
 }
 
-void scale_rows(const float* s, ConstRows x, Rows y) noexcept {
+void scale_rows(const float* s, const ConstRows& x, const Rows& y) noexcept {
   for (std::size_t b = 0; b < x.rows; ++b)
     for (std::size_t j = 0; j < x.cols; ++j) y.row(b)[j] = s[b] * x.row(b)[j];
 }
 
-void gap_displacement(ConstRows weighted, const float* sums, ConstRows x, Rows d) noexcept {
+void gap_displacement(const ConstRows& weighted, const float* sums, const ConstRows& x, const Rows& d) noexcept {
   for (std::size_t b = 0; b < x.rows; ++b)
     for (std::size_t j = 0; j < x.cols; ++j)
       d.row(b)[j] = sums[j] > 0.01f ? weighted.row(b)[j] / sums[j] - x.row(b)[j] : 0.0f;

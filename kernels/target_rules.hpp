@@ -12,14 +12,14 @@ namespace weft::kernels {
 /// @shape  a, t [rows, cols] -> factor [rows]
 /// @exact  row_cosine (kernels/target.hpp), then one addition, two products and a fma
 /// @source docs/learning.md, "Link budgets"
-void link_budget(ConstRows a, ConstRows t, float* factor) noexcept;
+void link_budget(const ConstRows& a, const ConstRows& t, float* factor) noexcept;
 
 /// y[b] = s[b] x[b]. May run in place.
-void scale_rows(const float* s, ConstRows x, Rows y) noexcept;
+void scale_rows(const float* s, const ConstRows& x, const Rows& y) noexcept;
 
 /// The displacement that the rule `gap` asks of an input: d = weighted / sums - x where sums > 0.01, else +0, with
 /// weighted = t W and sums = column sums of |W|.
 /// @shape  weighted, x, d [rows, cols], sums [cols]
-void gap_displacement(ConstRows weighted, const float* sums, ConstRows x, Rows d) noexcept;
+void gap_displacement(const ConstRows& weighted, const float* sums, const ConstRows& x, const Rows& d) noexcept;
 
 }  // namespace weft::kernels

@@ -18,7 +18,7 @@ WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-void unary(Activation activation, ConstRows x, Rows y) noexcept {
+void unary(Activation activation, const ConstRows& x, const Rows& y) noexcept {
   WEFT_ISA_RAN();
 #if WEFT_ISA_IS_SCALAR
   map(x, y, [&](float v) { return activate(activation, v); });
@@ -29,7 +29,7 @@ void unary(Activation activation, ConstRows x, Rows y) noexcept {
 #endif
 }
 
-void unary_backward(Activation activation, ConstRows from, ConstRows dy, Rows dx) noexcept {
+void unary_backward(Activation activation, const ConstRows& from, const ConstRows& dy, const Rows& dx) noexcept {
   WEFT_ISA_RAN();
 #if WEFT_ISA_IS_SCALAR
   map(from, dy, dx, [&](float v, float g) { return activate_backward(activation, v, g); });
@@ -52,9 +52,10 @@ constexpr auto kUnary = WEFT_DISPATCH(unary);
 constexpr auto kUnaryBackward = WEFT_DISPATCH(unary_backward);
 }  // namespace
 
-void unary(Activation activation, ConstRows x, Rows y) noexcept { kUnary.get()(activation, x, y); }
+void unary(Activation activation, const ConstRows& x, const Rows& y) noexcept { kUnary.get()(activation, x, y); }
 
-void unary_backward(Activation activation, ConstRows z, ConstRows y, ConstRows dy, Rows dx) noexcept {
+void unary_backward(Activation activation, const ConstRows& z, const ConstRows& y, const ConstRows& dy,
+                    const Rows& dx) noexcept {
   const ConstRows from = needs_preactivation(activation) ? z : y;
   WEFT_DCHECK(from.data || from.rows == 0, "the slope of " + std::string(name(activation)) + " lacks its operand");
   kUnaryBackward.get()(activation, from, dy, dx);

@@ -151,6 +151,8 @@ class Learner final : public mesh::StepHook {
                       kernels::Rows displacement) noexcept;
   void output_gradient(std::size_t region, mesh::NodeId node, std::uint64_t tick, std::uint64_t sample,
                        kernels::Rows gradient) noexcept;
+  void output_target(std::size_t region, mesh::NodeId node, std::uint64_t tick, std::uint64_t sample,
+                     kernels::Rows displacement) noexcept;
   void gather(std::size_t region, mesh::NodeId node, const Wave& wave, kernels::Rows sum) noexcept;
   void gather_direct(std::size_t region, mesh::NodeId node, kernels::Rows sum) noexcept;
   void propagate_target(std::size_t region, mesh::NodeId node, std::uint64_t tick, kernels::Rows displacement,

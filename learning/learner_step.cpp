@@ -93,7 +93,10 @@ bool Learner::process(std::size_t region, NodeId node, const Wave& wave, std::ui
     output_gradient(region, node, tick, sample, delta);
     if (options_.rule == Rule::dfa)
       stream.copy(delta, box(error_boxes_[static_cast<std::size_t>(layers_[node].output)], scratch.parity));
-    if (options_.rule != Rule::backprop) stream.scale(-options_.output_step, delta, delta);
+    if (options_.rule == Rule::gap)
+      output_target(region, node, tick, sample, delta);
+    else if (options_.rule != Rule::backprop)
+      stream.scale(-options_.output_step, delta, delta);
   } else if (options_.rule == Rule::dfa) {
     gather_direct(region, node, delta);
   } else {
@@ -124,6 +127,28 @@ void Learner::output_gradient(std::size_t region, NodeId node, std::uint64_t tic
     if (!has_label) stream.fill(0.0f, {gradient.row(b), 1, gradient.cols, gradient.stride});
     output.scores[slot + b] = {sample, static_cast<std::uint32_t>(b), scratch.predictions[b], labels[b],
                                has_label ? scratch.losses[b] : 0.0f};
+  }
+}
+
+// gap sends the wanted output itself, as the system it comes from does: the labels' one-hot rows or the target values,
+// times output_step; the displacement is what is missing to it.
+void Learner::output_target(std::size_t region, NodeId node, std::uint64_t tick, std::uint64_t sample,
+                            Rows displacement) noexcept {
+  kernels::OpStream& stream = mesh_.engine().stream(region);
+  const OutputPlan& output = outputs_[static_cast<std::size_t>(layers_[node].output)];
+  const Rows y = learner_rows(mesh_.state().output(node, tick));
+  const std::size_t n = options_.learners, slot = (sample & ring_mask_) * n;
+  const auto has_label = [&](std::size_t b) { return output.labels[slot + b] != kNoLabel; };
+  for (std::size_t b = 0; b < n; ++b) {
+    const Rows row{displacement.row(b), 1, displacement.cols, displacement.stride};
+    stream.fill(0.0f, row);
+    if (!has_label(b)) continue;
+    if (options_.loss == Loss::cross_entropy)
+      stream.fill(options_.output_step, {row.data + output.labels[slot + b], 1, 1, 1});
+    else
+      stream.scale(options_.output_step, {output.values.data() + (slot + b) * output.width, 1, row.cols, row.cols},
+                   row);
+    stream.binary(kernels::BinaryOp::sub, row, {y.row(b), 1, y.cols, y.stride}, row);
   }
 }
 

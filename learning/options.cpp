@@ -61,6 +61,7 @@ LearningOptions with_defaults(LearningOptions options) noexcept {
     options.optimizer.lr =
         options.optimizer.kind == OptimizerKind::adamw ? 0.001f : kRates[static_cast<std::size_t>(options.rule)];
   }
+  if (options.output_step == 0.0f) options.output_step = options.rule == Rule::gap ? 5.0f : 1.0f;
   if (options.feedback_scale == 0.0f) options.feedback_scale = options.rule == Rule::dfa ? 1.6f : 1.0f;
   return options;
 }
@@ -79,7 +80,7 @@ Result<LearningOptions> read_learning(std::string_view text) {
   }
   WEFT_TRY(o.horizon, reader.u32_or("horizon", o.horizon, 0, 1024));
   WEFT_TRY(o.hold, reader.u32_or("hold", o.hold, 0, 1u << 20));
-  WEFT_TRY(o.output_step, reader.f32_or("output_step", o.output_step, 1e-6f, 1e6f));
+  WEFT_TRY(o.output_step, reader.f32_or("output_step", o.output_step, 0.0f, 1e6f));
   WEFT_TRY(o.feedback_scale, reader.f32_or("feedback_scale", o.feedback_scale, 0.0f, 1e6f));
   WEFT_TRY(const std::uint32_t learners, reader.u32_or("learners", 1, 1, 65536));
   o.learners = learners;

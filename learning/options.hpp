@@ -58,9 +58,11 @@ struct LearningOptions {
   Schedule schedule = Schedule::settle;
   Loss loss = Loss::cross_entropy;
   OptimizerOptions optimizer;
-  std::uint32_t horizon = 0;    // ticks an error travels back; 0: until it has reached every layer once
-  std::uint32_t hold = 0;       // ticks a sample is held (settle); 0: the network's latency
-  float output_step = 1.0f;     // targets: how far the output's target stands from its activation, in gradients
+  std::uint32_t horizon = 0;  // ticks an error travels back; 0: until it has reached every layer once
+  std::uint32_t hold = 0;     // ticks a sample is held (settle); 0: the network's latency
+  /// How far the output's target stands from its activation, in gradients; gap: what the wanted output (one-hot row or
+  /// values) is multiplied by. 0: the rule's default, 5 for gap and 1 for the others.
+  float output_step = 0.0f;
   float feedback_scale = 0.0f;  // standard deviation of feedback weights times sqrt(fan-in); 0: the rule's default
   std::size_t learners = 1;     // the first so many sessions learn; the others only live
   bool operator==(const LearningOptions&) const = default;

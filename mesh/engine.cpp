@@ -220,7 +220,10 @@ ConstRows Engine::input_at(NodeId node, std::uint64_t tick) const noexcept {
 }
 
 void Engine::prefetch(const Part& part) const noexcept {
-  const float* weights = units_[part.first].first_weights;
+  const Unit& unit = units_[part.first];
+  __builtin_prefetch(unit.layer);
+  if (!cells_.empty()) __builtin_prefetch(cells_[std::min<std::size_t>(part.cell, cells_.size() - 1)].get());
+  const float* weights = unit.first_weights;
   if (!weights) return;
   for (std::size_t line = 0; line < kPrefetchLines; ++line) __builtin_prefetch(weights + 16 * line);
 }

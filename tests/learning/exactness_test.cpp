@@ -7,9 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "networks.hpp"
+#include <cmath>
 
 namespace weft::learning {
 namespace {

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "networks.hpp"
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 
 namespace weft::learning {
 namespace {
@@ -85,6 +85,7 @@ struct Model {
     std::vector<Vector> displacements(3);
     displacements[2] = error;
     for (double& v : displacements[2]) v = -v;
+    for (std::size_t o = 0; rule == Rule::gap && o < kOut; ++o) displacements[2][o] = 5.0 * (o == label) - a[3][o];
     for (std::size_t l = 2; l-- > 0;) {
       if (rule != Rule::dfa) {
         displacements[l] = propagate(l + 1, displacements[l + 1]);
