@@ -13,7 +13,12 @@
 namespace weft::learning {
 namespace {
 
+// A sanitizer looks for other things and is ten times slower.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kSamples = 40;
+#else
 constexpr std::uint64_t kSamples = 2000;
+#endif
 
 struct Setting {
   std::size_t threads = 1, sessions = 1;
