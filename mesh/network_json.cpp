@@ -151,7 +151,7 @@ json layer_json(const LayerSpec& layer) {
   if (layer.combine != Combine::concat) out["combine"] = name(layer.combine);
   if (layer.dtype != Dtype::float32) out["dtype"] = name(layer.dtype);
   if (layer.policy) out["policy"] = name(*layer.policy);
-  for (const auto& [key, value] : layer.options) std::visit([&](const auto& v) { out[key] = v; }, value);
+  for (const auto& option : layer.options) std::visit([&](const auto& v) { out[option.first] = v; }, option.second);
   return out;
 }
 
