@@ -8,11 +8,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include <csignal>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -67,9 +68,14 @@ int main_of(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
     std::string text = error.what();
+    const std::string_view first = argc > 1 ? argv[1] : "";
+    const bool is_verb =
+        std::any_of(verbs.begin(), verbs.end(), [&](const Verb& v) { return v.app->get_name() == first; });
+    if (!first.empty() && !is_verb)
+      text = "'" + std::string(first) + "' is no " + (first.starts_with("-") ? "flag" : "verb") + " of weft";
     for (const Verb& verb : verbs)
       if (*verb.app) text += " (see weft " + verb.app->get_name() + " --help)";
-    if (argc < 2) text += " (see weft --help)";
+    if (!is_verb) text += " (see weft --help)";
     report(Error(Errc::invalid_argument, text), json);
     return kUsage;
   }

@@ -44,7 +44,10 @@ class TextReporter final : public Reporter {
       if (now - last_ < kRedraw && p.samples != p.total) return;
       // The last column stays free: many terminals wrap when it is written.
       const std::size_t columns = std::max<std::size_t>(err_.columns(), 2) - 1;
-      put(stderr, "\r" + progress_line(p, session.course(), pace, columns, err_.unicode) + "\x1b[K");
+      // Appended, not added: g++ 12 sees an overlap in "literal" + string that is not there.
+      std::string line = "\r";
+      line.append(progress_line(p, session.course(), pace, columns, err_.unicode)).append("\x1b[K");
+      put(stderr, line);
       std::fflush(stderr);
       is_drawn_ = true;
     } else {
@@ -64,7 +67,10 @@ class TextReporter final : public Reporter {
   }
 
   void saved(std::uint64_t samples, std::string_view path) override {
-    if (!err_.redraws) say("checkpoint: " + std::string(path));
+    const auto now = Clock::now();
+    if (err_.redraws || (last_saved_ && now - *last_saved_ < kPlainLine)) return;
+    say("checkpoint at " + grouped(samples) + " in " + std::string(path));
+    last_saved_ = now;
   }
 
   void done(Session& session, const Pace& pace) override {
@@ -91,10 +97,13 @@ class TextReporter final : public Reporter {
     line("samples", grouped(p.samples) + " (" + short_number(pace.samples_per_second()) + "/s)");
     line("ticks", grouped(session.mesh().ticks()) + " (" + short_number(pace.ticks_per_second()) + "/s)");
     const std::string hash = to_string(session.mesh().state_hash());
-    if (room < kLabel + hash.size())
-      put(stdout, "state hash\n" + fit(hash, room, out_.unicode) + "\n");
-    else
+    if (room >= kLabel + hash.size()) {
       line("state hash", hash);
+    } else {
+      // Too long for one line, too precious to cut.
+      put(stdout, "state hash\n");
+      for (std::size_t at = 0; at < hash.size(); at += room) put(stdout, hash.substr(at, room) + "\n");
+    }
     std::fflush(stdout);
   }
 
@@ -128,6 +137,7 @@ class TextReporter final : public Reporter {
   bool quiet_, is_drawn_ = false;
   Terminal err_, out_;
   Clock::time_point last_ = Clock::now();
+  std::optional<Clock::time_point> last_saved_;
   std::uint64_t last_samples_ = 0;
 };
 

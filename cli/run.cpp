@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -132,7 +133,15 @@ Result<std::optional<std::uint64_t>> resume(const RunRequest& request, formats::
   return std::optional<std::uint64_t>(session.stream().progress().samples);
 }
 
+/// Before hours of work, not after.
+Status check_place(const std::string& save) {
+  const std::string folder = formats::parent_path(save);
+  if (save.empty() || std::filesystem::is_directory(folder)) return {};
+  return fail(Errc::not_found, "--save " + save + ": there is no directory " + folder);
+}
+
 Status run(const RunRequest& request) {
+  WEFT_CHECK(check_place(request.save));
   WEFT_TRY(const Model model, read_model(request.file));
   WEFT_TRY(auto setup, make_setup(model, request));
   auto opened = Session::open(model, std::move(setup));

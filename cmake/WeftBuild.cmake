@@ -128,9 +128,9 @@ function(weft_add_benchmarks module)
   endforeach()
 endfunction()
 
-# weft_add_program(weft FROM cli DEPENDS ...): every .cpp of the folder into one program.
+# weft_add_program(weft FROM cli DEPENDS ...): every .cpp of the folder into one program. PEERS: links the rivals too.
 function(weft_add_program program)
-  cmake_parse_arguments(arg "" "FROM" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "PEERS" "FROM" "DEPENDS" ${ARGN})
   if(WEFT_MODULES AND NOT arg_FROM IN_LIST WEFT_MODULES)
     return()
   endif()
@@ -142,7 +142,9 @@ function(weft_add_program program)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${program} PRIVATE WEFT_VERSION="${PROJECT_VERSION}")
   weft_link(${program} PRIVATE ${arg_DEPENDS})
-  weft_link_bench_peers(${program})
+  if(arg_PEERS)
+    weft_link_bench_peers(${program})
+  endif()
   install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "bench/weft/rows.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace weft::bench {
+namespace {
+
+std::string show(const std::optional<double>& value) {
+  if (!value) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, *value >= 1000 ? "%.0f" : *value >= 10 ? "%.1f" : "%.2f", *value);
+  return text;
+}
+
+nlohmann::ordered_json maybe(const std::optional<double>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
+}  // namespace
+
+void Rows::add(Row row) {
+  if (settings_.json) {
+    const nlohmann::ordered_json line{
+        {"name", row.name},
+        {"weft", row.weft},
+        {"peer", row.peer.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(row.peer)},
+        {"peer_value", maybe(row.peer_value)},
+        {"ratio", maybe(row.ratio)},
+        {"floor", maybe(row.floor)},
+        {"unit", row.unit}};
+    std::printf("%s\n", line.dump().c_str());
+    std::fflush(stdout);
+  }
+  rows_.push_back(std::move(row));
+}
+
+void Rows::finish() {
+  if (settings_.json) return;
+  std::size_t name = 4, peer = 4;
+  for (const Row& row : rows_) {
+    name = std::max(name, row.name.size());
+    peer = std::max(peer, row.peer.size());
+  }
+  const auto line = [&](const std::string& first, const std::string& weft, const std::string& who,
+                        const std::string& value, const std::string& ratio, const std::string& floor,
+                        const std::string& unit) {
+    std::printf("%-*s  %9s  %-*s  %9s  %6s  %9s  %s\n", static_cast<int>(name), first.c_str(), weft.c_str(),
+                static_cast<int>(peer), who.c_str(), value.c_str(), ratio.c_str(), floor.c_str(), unit.c_str());
+  };
+  line("name", "weft", "peer", "value", "ratio", "floor", "unit");
+  for (const Row& row : rows_)
+    line(row.name, show(row.weft), row.peer.empty() ? "-" : row.peer, show(row.peer_value), show(row.ratio),
+         show(row.floor), row.unit);
+  std::printf(
+      "\nratio: above 1 Weft is better. floor: the machine's best in the same run (least time or highest rate).\n");
+}
+
+}  // namespace weft::bench

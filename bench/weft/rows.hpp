@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace weft::bench {
+
+/// One measured figure, beside a rival's or the machine's in the same run.
+struct Row {
+  std::string name;
+  double weft = 0;
+  std::string peer;  // empty: nothing to compare with
+  std::optional<double> peer_value;
+  std::optional<double> ratio;  // above 1: Weft is better
+  std::optional<double> floor;  // what the machine allows at best: the least time, or the highest rate
+  std::string unit;
+};
+
+struct Settings {
+  bool json = false, quick = false;
+  bool openblas_only = false;  // kernels, in a child process: only the rows that depend on OpenBLAS' choice of core
+};
+
+/// Takes rows: as JSON lines at once, or as a table at the end.
+class Rows {
+ public:
+  explicit Rows(Settings settings) : settings_(settings) {}
+  void add(Row row);
+  void finish();
+  /// What was added so far.
+  std::vector<Row> take() { return std::move(rows_); }
+  const Settings& settings() const noexcept { return settings_; }
+
+ private:
+  Settings settings_;
+  std::vector<Row> rows_;
+};
+
+void bench_kernels(Rows& rows);
+void bench_tick(Rows& rows);
+void bench_mesh(Rows& rows);
+void bench_learn(Rows& rows);
+
+}  // namespace weft::bench

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whatever is wrong with a file or a flag: one line on stderr that names the place, nothing else, and the right exit
+// code.
+
+#include "tests/cli/program.hpp"
+
+namespace weft::cli_test {
+namespace {
+
+void expect_refused(const Words& arguments, int exit, const std::string& fragment) {
+  const Outcome outcome = weft(arguments);
+  std::string shown;
+  for (const std::string& word : arguments) shown += word + " ";
+  EXPECT_EQ(outcome.exit, exit) << shown << outcome.err;
+  EXPECT_TRUE(outcome.err.starts_with("weft: error: ")) << shown << outcome.err;
+  EXPECT_NE(outcome.err.find(fragment), std::string::npos)
+      << shown << "should name " << fragment << ": " << outcome.err;
+  EXPECT_EQ(outcome.out, "") << shown;
+  const Outcome with_json = weft(arguments + Words{"--json"});
+  EXPECT_EQ(with_json.exit, exit) << shown;
+  ASSERT_EQ(with_json.events().size(), 1u) << shown << with_json.out;
+  EXPECT_EQ(with_json.last()["event"], "error");
+  EXPECT_EQ("weft: error: " + with_json.last()["text"].get<std::string>() + "\n", with_json.err);
+}
+
+TEST(Usage, IsRefusedWithExit2) {
+  expect_refused({}, 2, "subcommand");
+  expect_refused({"fly"}, 2, "fly");
+  expect_refused({"run"}, 2, "NETWORK");
+  expect_refused({"run", kDigits, "--fast"}, 2, "--fast");
+  expect_refused({"run", kDigits, "--rule", "hebb"}, 2, "backprop|gap|chain|fw_dtp|dfa");
+  expect_refused({"run", kDigits, "--schedule", "never"}, 2, "settle|pipelined");
+  expect_refused({"run", kDigits, "--executor", "omp"}, 2, "tbb|deterministic");
+  expect_refused({"run", kDigits, "--device", "vulkan"}, 2, "this version runs on the CPU");
+  expect_refused({"run", kDigits, "--passes", "0"}, 2, "--passes");
+  expect_refused({"run", kDigits, "--passes", "-1"}, 2, "--passes");
+  expect_refused({"run", kDigits, "--passes", "many"}, 2, "--passes");
+  expect_refused({"run", kDigits, "--seed", "-5"}, 2, "--seed");
+  expect_refused({"run", kDigits, "--held-out", "1.5"}, 2, "--held-out");
+  expect_refused({"run", kDigits, "--max-samples", "0"}, 2, "--max-samples");
+  expect_refused({"run", kDigits, "--threads", "100000"}, 2, "--threads");
+  expect_refused({"run", kDigits, "--resume"}, 2, "--checkpoint");
+  expect_refused({"run", kDigits, "--checkpoint-every", "9"}, 2, "--checkpoint");
+  expect_refused({"bench", "nothing"}, 2, "nothing");
+}
+
+TEST(Usage, ComesFromTheEnvironmentTooAndOnlyOfTheVerbAskedFor) {
+  const Outcome refused = weft({"run", kDigits}, {{"WEFT_ARG_RULE", "hebb"}});
+  EXPECT_EQ(refused.exit, 2);
+  EXPECT_NE(refused.err.find("hebb"), std::string::npos) << refused.err;
+  EXPECT_EQ(weft({"hash", kDigits}, {{"WEFT_ARG_RULE", "hebb"}}).exit, 0);
+}
+
+TEST(Usage, HelpAndVersionGoToStdout) {
+  for (const Words& words : {Words{"--help"}, Words{"run", "--help"}, Words{"inspect", "--help"},
+                             Words{"doctor", "--help"}, Words{"hash", "--help"}, Words{"bench", "--help"}}) {
+    const Outcome help = weft(words);
+    EXPECT_EQ(help.exit, 0) << words[0];
+    EXPECT_NE(help.out.find("Usage: weft"), std::string::npos) << help.out;
+    EXPECT_EQ(help.err, "");
+  }
+  const Outcome version = weft({"--version"});
+  EXPECT_EQ(version.exit, 0);
+  EXPECT_TRUE(version.out.starts_with("weft ")) << version.out;
+}
+
+TEST(Usage, RefusesAnInstructionSetThatIsNotThere) {
+  const Outcome refused = weft({"hash", kDigits}, {{"WEFT_ISA", "mmx"}});
+  EXPECT_EQ(refused.exit, 3);
+  EXPECT_NE(refused.err.find("mmx"), std::string::npos) << refused.err;
+}
+
+/// One thing wrong with the digits network, and what the message has to name.
+struct Flaw {
+  const char* pointer;
+  const char* value;  // JSON
+  const char* names;
+};
+
+TEST(BadNetwork, IsRefusedWithExit3NamingThePlace) {
+  Folder folder;
+  const std::string file = folder / "flawed.json";
+  for (const Flaw& flaw : std::initializer_list<Flaw>{{"/weft", "2", "weft"},
+                                                      {"/grid/x", "0", "grid"},
+                                                      {"/grid/x", "4294967295", "grid"},
+                                                      {"/grid/depth", "1", "grid.depth"},
+                                                      {"/layers/1/at", "[0,0,9,0]", "layers[1]"},
+                                                      {"/layers/1/at", "[0,0,0,0]", "layers[1]"},
+                                                      {"/layers/1/at", "[0,0,-1,0]", "layers[1].at[2]"},
+                                                      {"/layers/1/at", "[0,0,1]", "layers[1].at"},
+                                                      {"/layers/1/type", "\"sense\"", "sense"},
+                                                      {"/layers/1/out", "0", "layers[1].out"},
+                                                      {"/layers/1/out", "4000000000", "layers[1]"},
+                                                      {"/layers/1/dtype", "\"int9\"", "layers[1].dtype"},
+                                                      {"/layers/1/activation", "\"tan\"", "layers[1]"},
+                                                      {"/layers/1/depth", "3", "layers[1]"},
+                                                      {"/layers/0/from", "[\"pictures\"]", "pictures"},
+                                                      {"/layers/0/from", "[[0,5,0,0]]", "[0,5,0,0]"},
+                                                      {"/layers/0/combine", "\"add\"", "layers[0]"},
+                                                      {"/layers/0/combine", "\"glue\"", "layers[0].combine"},
+                                                      {"/outputs/digit", "[0,1,0,7]", "outputs.digit"},
+                                                      {"/inputs/pixels", "[63]", "stream.csv"},
+                                                      {"/layers/2/out", "9", "stream.csv"},
+                                                      {"/learning/rule", "\"hebb\"", "learning.rule"},
+                                                      {"/learning/rate", "1", "learning.rate"},
+                                                      {"/learning/optimizer/lr", "\"fast\"", "learning.optimizer.lr"},
+                                                      {"/stream/csv", "\"nowhere.csv\"", "nowhere.csv"},
+                                                      {"/stream/held_out", "2", "stream.held_out"},
+                                                      {"/stream/shift/kind", "\"up\"", "stream.shift.kind"},
+                                                      {"/surprise", "1", "surprise"}}) {
+    Json network = digits_json();
+    network[Json::json_pointer(flaw.pointer)] = Json::parse(flaw.value);
+    write_file(file, network.dump());
+    SCOPED_TRACE(std::string(flaw.pointer) + " = " + flaw.value);
+    expect_refused({"run", file, "--max-samples", "10"}, 3, flaw.names);
+  }
+}
+
+TEST(BadNetwork, IsRefusedWhenTheTextIsNotJson) {
+  Folder folder;
+  const std::string file = folder / "flawed.json", good = digits_json().dump();
+  const std::string deep(100000, '[');
+  for (const auto& [text, names] : std::initializer_list<std::pair<std::string, std::string>>{
+           {"", "flawed.json:1:1"},
+           {"{", "flawed.json:1"},
+           {good + "}", "flawed.json:1"},
+           {good.substr(0, good.size() / 2), "flawed.json:1"},
+           {deep, "deeper than 64"},
+           {"{\"weft\": 1, \"weft\": 1}", "weft"},
+           {"{\"weft\": 1, \"grid\": {\"x\": 1e999}}", "flawed.json:1"},
+           {std::string("\xff\xfe", 2), "flawed.json:1"},
+           {"[]", "object"},
+           {"{}", "weft"}}) {
+    write_file(file, text);
+    SCOPED_TRACE(text.substr(0, 60));
+    for (const char* verb : {"run", "inspect", "hash"}) expect_refused({verb, file}, 3, names);
+  }
+}
+
+TEST(BadFile, IsNamed) {
+  Folder folder;
+  for (const char* verb : {"run", "inspect", "hash", "doctor"})
+    expect_refused({verb, folder / "missing.json"}, 3, "missing.json");
+  std::filesystem::create_directory(folder / "d");
+  expect_refused({"inspect", folder / "d"}, 5, "/d");
+  expect_refused({"run", kDigits, "--max-samples", "64", "--save", folder / "no/such/x.entity"}, 3, "no/such");
+  write_file(folder / "occupied", "");
+  expect_refused({"run", kDigits, "--max-samples", "64", "--checkpoint", folder / "occupied"}, 5, "occupied");
+}
+
+TEST(BadFile, DataAreRefusedByRow) {
+  Folder folder;
+  Json network = digits_json();
+  network["inputs"]["pixels"] = {2};
+  network["stream"]["csv"] = "data.csv";
+  write_file(folder / "n.json", network.dump());
+  for (const auto& [data, names] :
+       std::initializer_list<std::pair<std::string, std::string>>{{"", "data.csv"},
+                                                                  {"1,2,0\n1,2\n", "data.csv:2"},
+                                                                  {"1,2,0\n1,x,0\n", "data.csv:2"},
+                                                                  {"1,2,0\n1,2,0.5\n", "row 2"}}) {
+    write_file(folder / "data.csv", data);
+    expect_refused({"run", folder / "n.json"}, 3, names);
+  }
+}
+
+TEST(BadEntity, IsRefusedHoweverItWasCutOrFlipped) {
+  Folder folder;
+  const std::string good = folder / "good.entity", bad = folder / "bad.entity";
+  ASSERT_EQ(weft({"run", kDigits, "--max-samples", "64", "--quiet", "--save", good}).exit, 0);
+  const std::string bytes = read_file(good);
+  ASSERT_GT(bytes.size(), 1000u);
+  for (const std::size_t size :
+       {std::size_t{6}, std::size_t{8}, std::size_t{31}, std::size_t{64}, bytes.size() / 2, bytes.size() - 1}) {
+    write_file(bad, bytes.substr(0, size));
+    expect_refused({"hash", bad}, 3, "bad.entity");
+  }
+  for (std::size_t i = 0; i < 24; ++i) {
+    std::string flipped = bytes;
+    const std::size_t at = 8 + i * (bytes.size() - 9) / 23;
+    flipped[at] = static_cast<char>(flipped[at] ^ (1 << (i % 8)));
+    write_file(bad, flipped);
+    const Outcome outcome = weft({"hash", bad});
+    EXPECT_EQ(outcome.exit, 3) << "byte " << at << ": " << outcome.out << outcome.err;
+  }
+}
+
+TEST(Stdout, IsMissedWhenItCannotBeWritten) {
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+  const Outcome outcome = Process({"hash", kDigits}, {}, "/dev/full").wait();
+  EXPECT_EQ(outcome.exit, 5);
+  EXPECT_NE(outcome.err.find("stdout"), std::string::npos) << outcome.err;
+}
+
+}  // namespace
+}  // namespace weft::cli_test

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stopped at any moment, by any signal, a run goes on and ends as if nothing had happened.
+
+#include "tests/cli/program.hpp"
+#include <random>
+
+namespace weft::cli_test {
+namespace {
+
+using std::chrono::microseconds, std::chrono::milliseconds;
+
+const Words kRun{"run", kDigits, "--json", "--max-samples", "12000"};
+
+std::string unbroken() {
+  static const std::string hash = weft(kRun).last()["state_hash"];
+  return hash;
+}
+
+Words resumed(const std::string& folder) {
+  return kRun + Words{"--checkpoint", folder, "--checkpoint-every", "300", "--resume"};
+}
+
+TEST(Resume, EndsTheSameAfterTwentyKillsAtRandomMoments) {
+  Folder folder;
+  const unsigned seed = std::random_device{}();
+  RecordProperty("seed", static_cast<int>(seed));
+  std::mt19937 random(seed);
+  // How a run goes on elsewhere must not matter, so every life is another.
+  const std::vector<Words> lives{{}, {"--threads", "1"}, {"--threads", "2"}, {"--executor", "deterministic"}};
+  int kills = 0, finished = 0;
+  for (int attempt = 0; kills < 20 && attempt < 200; ++attempt) {
+    const std::string place = folder / std::to_string(finished);
+    Process process(resumed(place) + lives[random() % lives.size()]);
+    std::this_thread::sleep_for(microseconds(random() % 120000));
+    process.send(SIGKILL);
+    const Outcome life = process.wait();
+    if (life.exit == 128 + SIGKILL) {
+      ++kills;
+      continue;
+    }
+    ASSERT_EQ(life.exit, 0) << "seed " << seed << ": " << life.err;
+    ASSERT_EQ(life.last()["state_hash"], unbroken()) << "seed " << seed;
+    ++finished;
+  }
+  EXPECT_EQ(kills, 20) << "seed " << seed;
+  const Outcome last = weft(resumed(folder / std::to_string(finished)));
+  ASSERT_EQ(last.exit, 0) << "seed " << seed << ": " << last.err;
+  EXPECT_EQ(last.last()["state_hash"], unbroken()) << "seed " << seed;
+}
+
+/// Sends `signal` while samples are streamed; tries again when the run was faster.
+Outcome stopped_by(int signal, const Folder& folder, std::string& place) {
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    place = folder / std::to_string(attempt);
+    Process process(resumed(place));
+    while (process.out_so_far().find("\"progress\"") == std::string::npos) std::this_thread::sleep_for(milliseconds(1));
+    process.send(signal);
+    const Outcome outcome = process.wait();
+    if (outcome.exit != 0) return outcome;
+  }
+  ADD_FAILURE() << "ten runs ended before their signal came";
+  return {};
+}
+
+TEST(Resume, WritesACheckpointOnInterruptAndExits130) {
+  Folder folder;
+  std::string place;
+  const Outcome stopped = stopped_by(SIGINT, folder, place);
+  EXPECT_EQ(stopped.exit, 130) << stopped.err;
+  EXPECT_NE(stopped.err.find("weft: error: stopped by a signal"), std::string::npos) << stopped.err;
+  const auto events = stopped.events();
+  ASSERT_GE(events.size(), 2u);
+  EXPECT_EQ(events.back()["event"], "error");
+  EXPECT_EQ(events.back()["code"], "interrupted");
+  const Json saved = events[events.size() - 2];
+  EXPECT_EQ(saved["event"], "checkpoint");
+  const Outcome rest = weft(resumed(place));
+  ASSERT_EQ(rest.exit, 0) << rest.err;
+  EXPECT_EQ(rest.events().front()["resumed_at"], saved["samples"]);
+  EXPECT_EQ(rest.last()["state_hash"], unbroken());
+}
+
+TEST(Resume, Exits143OnTermination) {
+  Folder folder;
+  std::string place;
+  EXPECT_EQ(stopped_by(SIGTERM, folder, place).exit, 143);
+  EXPECT_EQ(weft(resumed(place)).last()["state_hash"], unbroken());
+}
+
+TEST(Resume, StartsAfreshWithoutACheckpointAndRestsAfterTheEnd) {
+  Folder folder;
+  const Outcome first = weft(resumed(folder / "c"));
+  ASSERT_EQ(first.exit, 0) << first.err;
+  EXPECT_TRUE(first.events().front()["resumed_at"].is_null());
+  Json again = weft(resumed(folder / "c")).last(), once = first.last();
+  again.erase("ticks_per_second");
+  once.erase("ticks_per_second");
+  EXPECT_EQ(again, once) << "a finished run resumed says its result again and learns nothing more";
+}
+
+TEST(Resume, RefusesAnotherRun) {
+  Folder folder;
+  ASSERT_EQ(weft(resumed(folder / "c")).exit, 0);
+  const auto refused = [&](const Words& more, const std::string& fragment) {
+    const Outcome outcome = weft(resumed(folder / "c") + more);
+    EXPECT_EQ(outcome.exit, 2) << fragment;
+    EXPECT_NE(outcome.err.find(fragment), std::string::npos) << outcome.err;
+  };
+  refused({"--rule", "dfa"}, "learning.rule: \"fw_dtp\" there, \"dfa\" here");
+  refused({"--schedule", "settle"}, "learning.schedule");
+  refused({"--seed", "9"}, "seed: 0 there, 9 here");
+  refused({"--passes", "9"}, "stream.passes: 20 there, 9 here");
+  refused({"--held-out", "0.3"}, "stream.held_out");
+  refused({"--lr", "0.02"}, "learning.optimizer.lr");
+  const Outcome anew = weft(kRun + Words{"--checkpoint", folder / "c"});
+  EXPECT_EQ(anew.exit, 2) << "an earlier run's checkpoints are not overwritten unasked";
+  EXPECT_NE(anew.err.find("--resume"), std::string::npos) << anew.err;
+}
+
+TEST(Resume, RefusesOtherDataUnderTheSameName) {
+  Folder folder;
+  Json network = digits_json();
+  network["stream"]["csv"] = "data.csv";
+  network["stream"].erase("shift");
+  network["inputs"]["pixels"] = {2};
+  write_file(folder / "n.json", network.dump());
+  const Words run{"run", folder / "n.json", "--checkpoint", folder / "c", "--resume", "--passes", "1"};
+  write_file(folder / "data.csv", "1,2,0\n3,4,1\n5,6,0\n7,8,1\n");
+  ASSERT_EQ(weft(run).exit, 0) << weft(run).err;
+  write_file(folder / "data.csv", "1,2,0\n3,4,1\n5,6,0\n7,9,1\n");
+  const Outcome changed = weft(run);
+  EXPECT_EQ(changed.exit, 2);
+  EXPECT_NE(changed.err.find("the data were"), std::string::npos) << changed.err;
+}
+
+TEST(Resume, FallsBackToTheEarlierCheckpointWhenTheNewestIsDamaged) {
+  Folder folder;
+  ASSERT_EQ(weft(resumed(folder / "c")).exit, 0);
+  const std::string newest = folder / "c/ckpt-12000/run.entity";
+  std::string bytes = read_file(newest);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  write_file(newest, bytes);
+  const Outcome outcome = weft(resumed(folder / "c"));
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_EQ(outcome.events().front()["resumed_at"], 11700);
+  EXPECT_EQ(outcome.last()["state_hash"], unbroken());
+}
+
+}  // namespace
+}  // namespace weft::cli_test

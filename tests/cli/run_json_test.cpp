@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// What others script against: the events of `weft run --json`.
+
+#include "tests/cli/program.hpp"
+#include <algorithm>
+#include <cctype>
+
+namespace weft::cli_test {
+namespace {
+
+const Words kShort{"run", kDigits, "--json", "--max-samples", "3000"};
+
+std::vector<std::string> keys(const Json& object) {
+  std::vector<std::string> out;
+  for (const auto& [key, value] : object.items()) out.push_back(key);
+  return out;
+}
+
+/// What two runs that did the same must agree on.
+Json lasting(Json done) {
+  done.erase("ticks_per_second");
+  return done;
+}
+
+TEST(RunJson, EndsWithDoneAndItsKeysInOrder) {
+  const Outcome ran = weft(kShort);
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(ran.err, "");
+  const Json done = ran.last();
+  const std::vector<std::string> expected{"event",           "rule",  "held_out_accuracy", "prequential_accuracy",
+                                          "state_hash",      "ticks", "ticks_per_second",  "samples",
+                                          "recovery_samples"};
+  EXPECT_EQ(keys(done), expected);
+  EXPECT_EQ(done["event"], "done");
+  EXPECT_EQ(done["rule"], "fw_dtp");
+  EXPECT_EQ(done["samples"], 3000);
+  EXPECT_GT(done["ticks"], 3000);
+  EXPECT_GT(done["ticks_per_second"], 0.0);
+  EXPECT_GT(done["held_out_accuracy"], 0.5);
+  EXPECT_LE(done["held_out_accuracy"], 1.0);
+  EXPECT_GT(done["prequential_accuracy"], 0.5);
+  const std::string hash = done["state_hash"];
+  EXPECT_EQ(hash.size(), 32u);
+  EXPECT_TRUE(
+      std::all_of(hash.begin(), hash.end(), [](unsigned char c) { return std::isxdigit(c) && !std::isupper(c); }));
+}
+
+TEST(RunJson, TellsStartProgressAndShiftOnTheWay) {
+  const auto events = weft(kShort).events();
+  ASSERT_GE(events.size(), 4u);
+  EXPECT_EQ(events.front()["event"], "start");
+  EXPECT_EQ(events.front()["schedule"], "pipelined");
+  EXPECT_EQ(events.front()["held_out"], 359);
+  EXPECT_EQ(events.front()["training_set"], 1438);
+  EXPECT_EQ(events.front()["lr"], 0.03);
+  std::uint64_t last = 0;
+  int progress = 0, shifts = 0;
+  for (const Json& event : events) {
+    if (event["event"] == "progress") {
+      ++progress;
+      EXPECT_GT(event["samples"], last);
+      last = event["samples"];
+      for (const char* key : {"total", "ticks", "ticks_per_second", "samples_per_second", "prequential_accuracy"})
+        EXPECT_TRUE(event.contains(key)) << key;
+    } else if (event["event"] == "shift") {
+      ++shifts;
+      EXPECT_EQ(event["kind"], "labels");
+      EXPECT_GE(event["samples"], 1500);
+      EXPECT_LT(event["samples"], 1800);
+    }
+  }
+  EXPECT_GE(progress, 10);
+  EXPECT_EQ(shifts, 1);
+  EXPECT_EQ(last, 3000u);
+}
+
+TEST(RunJson, SaysNullWhereNothingWasHeldOutOrRecovered) {
+  Folder folder;
+  Json network = digits_json();
+  network["stream"].erase("shift");
+  write_file(folder / "n.json", network.dump());
+  const Json done = weft({"run", folder / "n.json", "--json", "--max-samples", "300", "--held-out", "0"}).last();
+  EXPECT_TRUE(done["held_out_accuracy"].is_null()) << done;
+  EXPECT_TRUE(done["recovery_samples"].is_null()) << done;
+}
+
+TEST(RunJson, FallsAtTheShiftAndRecovers) {
+  const Outcome ran = weft({"run", kDigits, "--json"});
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  double before = 0, lowest = 1;
+  for (const Json& event : ran.events()) {
+    if (event["event"] == "shift") before = event["prequential_accuracy"];
+    if (event["event"] == "progress" && before > 0)
+      lowest = std::min(lowest, event["prequential_accuracy"].get<double>());
+  }
+  EXPECT_GT(before, 0.95);
+  EXPECT_LT(lowest, before - 0.3);
+  const Json done = ran.last();
+  ASSERT_FALSE(done["recovery_samples"].is_null());
+  EXPECT_LT(done["recovery_samples"], 14380);
+  EXPECT_GT(done["prequential_accuracy"], 0.9);
+}
+
+TEST(RunJson, IsTheSameOnEveryThreadCountExecutorAndInstructionSet) {
+  const Words run{"run", kDigits, "--json", "--max-samples", "600"};
+  const Json expected = lasting(weft(run).last());
+  ASSERT_EQ(expected["event"], "done");
+  for (const Words& more : {Words{"--threads", "1"}, Words{"--threads", "2"}, Words{"--threads", "5"},
+                            Words{"--executor", "deterministic"}, Words{"--device", "cpu"}})
+    EXPECT_EQ(lasting(weft(run + more).last()), expected) << more[0] << " " << more[1];
+  for (const Json& isa : weft({"doctor", "--json"}).last()["isa"]["available"])
+    EXPECT_EQ(lasting(weft(run, {{"WEFT_ISA", isa}}).last()), expected) << isa;
+}
+
+TEST(RunJson, RunsEveryRuleUnderBothSchedules) {
+  for (const char* rule : {"backprop", "gap", "chain", "fw_dtp", "dfa"})
+    for (const char* schedule : {"settle", "pipelined"}) {
+      const Outcome ran =
+          weft({"run", kDigits, "--json", "--max-samples", "200", "--rule", rule, "--schedule", schedule});
+      ASSERT_EQ(ran.exit, 0) << ran.err;
+      EXPECT_EQ(ran.events().front()["schedule"], schedule);
+      EXPECT_EQ(ran.last()["rule"], rule);
+    }
+}
+
+TEST(RunJson, TakesAnotherRulesOwnRateUnlessToldOtherwise) {
+  Folder folder;
+  Json network = digits_json();
+  network["learning"] = {{"rule", "gap"}, {"schedule", "pipelined"}};
+  write_file(folder / "gap.json", network.dump());
+  const Words bound{"--json", "--max-samples", "200"};
+  const Json own = lasting(weft(Words{"run", folder / "gap.json"} + bound).last());
+  EXPECT_EQ(lasting(weft(Words{"run", kDigits, "--rule", "gap"} + bound).last()), own);
+  EXPECT_NE(lasting(weft(Words{"run", kDigits, "--rule", "gap", "--lr", "0.03"} + bound).last()), own);
+  EXPECT_EQ(weft(Words{"run", kDigits, "--rule", "gap", "--lr", "0.03"} + bound).events().front()["lr"], 0.03);
+}
+
+TEST(RunJson, ReadsEveryFlagFromTheEnvironmentToo) {
+  const Words bound{"run", kDigits, "--json", "--max-samples", "400"};
+  const std::vector<std::pair<std::string, std::string>> flags{
+      {"rule", "dfa"},   {"schedule", "settle"}, {"lr", "0.01"},       {"seed", "7"},
+      {"passes", "3"},   {"held-out", "0.5"},    {"threads", "1"},     {"executor", "deterministic"},
+      {"device", "cpu"}, {"quiet", "true"},      {"max-samples", "90"}};
+  for (const auto& [flag, value] : flags) {
+    std::string twin = "WEFT_ARG_";
+    for (const char c : flag) twin += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    Words by_flag{"run", kDigits, "--json", "--" + flag};
+    if (flag != "quiet") by_flag.push_back(value);
+    Words by_twin{"run", kDigits, "--json"};
+    if (flag != "max-samples")
+      for (Words* each : {&by_flag, &by_twin}) *each = *each + Words{"--max-samples", "400"};
+    const Outcome first = weft(by_flag), second = weft(by_twin, {{twin, value}});
+    ASSERT_EQ(first.exit, 0) << flag << first.err;
+    ASSERT_EQ(second.exit, 0) << twin << second.err;
+    EXPECT_EQ(lasting(first.last()), lasting(second.last())) << twin;
+  }
+  EXPECT_EQ(weft({"run", kDigits}, {{"WEFT_ARG_MAX_SAMPLES", "90"}, {"WEFT_ARG_JSON", "1"}}).last()["samples"], 90);
+  EXPECT_EQ(weft(bound, {{"WEFT_ARG_MAX_SAMPLES", "90"}}).last()["samples"], 400) << "the command line wins";
+}
+
+TEST(RunJson, NamesATwinForEveryFlagInItsHelp) {
+  const std::string help = weft({"run", "--help"}).out;
+  for (const char* twin : {"RULE", "SCHEDULE", "PASSES", "SEED", "THREADS", "DEVICE", "EXECUTOR", "HELD_OUT",
+                           "MAX_SAMPLES", "SAVE", "CHECKPOINT", "CHECKPOINT_EVERY", "RESUME", "JSON", "QUIET", "LR"})
+    EXPECT_NE(help.find("(Env:WEFT_ARG_" + std::string(twin) + ")"), std::string::npos) << twin;
+}
+
+}  // namespace
+}  // namespace weft::cli_test
