@@ -62,6 +62,7 @@ Result<StreamOptions> read_stream(std::string_view text) {
     WEFT_TRY(formats::JsonReader inner, shift->object());
     WEFT_TRY(o.shift, inner.one_of("kind", parse_shift, kShifts));
     WEFT_TRY(o.shift_at, inner.f64_or("at", o.shift_at, 0.0, 1.0));
+    WEFT_TRY(o.shift_share, inner.f64_or("share", o.shift_share, 0.0, 1.0));
     WEFT_CHECK(inner.finish());
   }
   WEFT_TRY(o.input, reader.string_or("input", ""));
@@ -124,13 +125,16 @@ void Stream::split() {
   const RandomStream random(options_.seed, kShiftPlace, RandomPurpose::shuffle);
   label_map_ = iota(data_.classes);
   pixel_map_ = iota(data_.features);
-  // A turn by one after the shuffle's inverse order keeps no label in place: every class is renamed.
-  if (options_.shift == Shift::labels) {
-    auto cycle = iota(data_.classes);
+  // A turn by one along a shuffled cycle leaves none of its members in place.
+  const auto turn = [&](std::vector<std::uint32_t>& map) {
+    auto cycle = iota(map.size());
     shuffle(cycle, random);
-    for (std::size_t i = 0; i < cycle.size(); ++i) label_map_[cycle[i]] = cycle[(i + 1) % cycle.size()];
-  }
-  if (options_.shift == Shift::pixels) shuffle(pixel_map_, random);
+    const auto wanted = static_cast<std::size_t>(std::llround(options_.shift_share * static_cast<double>(map.size())));
+    cycle.resize(std::clamp<std::size_t>(wanted, std::min<std::size_t>(2, map.size()), map.size()));
+    for (std::size_t i = 0; i < cycle.size(); ++i) map[cycle[i]] = cycle[(i + 1) % cycle.size()];
+  };
+  if (options_.shift == Shift::labels) turn(label_map_);
+  if (options_.shift == Shift::pixels) turn(pixel_map_);
 }
 
 void Stream::shuffle_pass(std::uint64_t pass) {
@@ -225,7 +229,7 @@ Result<double> Stream::held_out_accuracy() const {
   std::vector<float> outputs(n * width);
   const mesh::RunInput input{options_.input, inputs};
   const mesh::RunOutput output{options_.output, outputs};
-  WEFT_CHECK(learner_->mesh().hold_fresh({&input, 1}, n, learner_->hold(), {&output, 1}));
+  WEFT_CHECK(learner_->mesh().hold_copies(0, {&input, 1}, n, learner_->hold(), {&output, 1}));
   std::size_t right = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const auto first = outputs.begin() + static_cast<std::ptrdiff_t>(i * width);

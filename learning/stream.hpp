@@ -29,6 +29,7 @@ struct StreamOptions {
   std::uint32_t window = 200;     // samples of the sliding accuracy
   Shift shift = Shift::none;
   double shift_at = 0.5;      // share of the stream after which the task changes
+  double shift_share = 1.0;  // share of the labels (pixels) that change, at least two of them
   std::string input, output;  // empty: the network's only one
 };
 
@@ -70,8 +71,8 @@ class Stream {
   std::uint64_t shift_sample() const noexcept { return shift_sample_; }
   const StreamOptions& options() const noexcept { return options_; }
 
-  /// Share of the held-out samples answered rightly, each held from a fresh state until settled; the task is the one of
-  /// the stream's last sample. Touches neither mesh nor stream.
+  /// Share of the held-out samples answered rightly: each is shown, until settled, to a copy of the living session 0;
+  /// the task is the one of the stream's last sample. Touches neither mesh nor stream.
   Result<double> held_out_accuracy() const;
 
   /// Where the stream stands, as JSON, and back. @error corrupt, parse_failed

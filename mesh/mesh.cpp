@@ -322,13 +322,22 @@ Status Mesh::forward(std::span<const RunInput> inputs, std::size_t rows, std::sp
   return internal::run_combinational(parts_->graph, parts_->weights, rows, feeds, sinks);
 }
 
-Status Mesh::hold_fresh(std::span<const RunInput> inputs, std::size_t rows, std::uint64_t ticks,
-                        std::span<const RunOutput> outputs) const {
+Status Mesh::hold_copies(std::optional<std::size_t> session, std::span<const RunInput> inputs, std::size_t rows,
+                         std::uint64_t ticks, std::span<const RunOutput> outputs) const {
+  if (session && *session >= sessions())
+    return fail(Errc::out_of_range, "session " + std::to_string(*session) + " of " + std::to_string(sessions()));
   WEFT_TRY(const auto feeds, check_inputs(inputs, rows));
   WEFT_TRY(const auto sinks, check_outputs(outputs, rows));
   if (rows == 0) return {};
   Parts& p = *parts_;
   WEFT_TRY(State scratch, State::build(p.graph, p.node_region, p.plan, p.memory, {rows, 2, false}));
+  const auto spread = [&](const kernels::Rows& from, const kernels::Rows& to) {
+    for (std::size_t b = 0; b < rows && from.data; ++b) std::copy_n(from.row(*session), from.cols, to.row(b));
+  };
+  for (NodeId id = 0; id < p.graph.nodes().size() && session; ++id) {
+    spread(p.state->output(id, p.ticks), scratch.output(id, 0));
+    spread(p.state->hidden(id, p.ticks), scratch.hidden(id, 0));
+  }
   const auto engine = Engine::build(p.graph, p.weights, scratch, p.plan, p.node_region, {}, nullptr, nullptr, nullptr);
   for (const auto& [node, values] : feeds) engine->feed(node, {values, 1, 1});
   engine->run(*p.executor, 0, ticks);

@@ -132,10 +132,11 @@ class Mesh {
   scheduler::Executor& executor() noexcept;
   /// Runs `steps` steps of the attached rule (ticks, without one); `done` tells how many were, also after a fault.
   Status run_steps(std::uint64_t steps, std::uint64_t& done);
-  /// A second state over the same weights and plan, for evaluation beside the run; runs it for `ticks` ticks.
-  /// inputs [rows][width] are held; outputs [rows][width] are what is committed at the end.
-  Status hold_fresh(std::span<const RunInput> inputs, std::size_t rows, std::uint64_t ticks,
-                    std::span<const RunOutput> outputs) const;
+  /// Copies beside the run, over the same weights: each of `rows` starts as `session` stands now (none: at zero), its
+  /// inputs [rows][width] are held for `ticks` ticks; outputs [rows][width] are what it commits last. Touches no
+  /// session.
+  Status hold_copies(std::optional<std::size_t> session, std::span<const RunInput> inputs, std::size_t rows,
+                     std::uint64_t ticks, std::span<const RunOutput> outputs) const;
   /// Puts a cell's supervision back, from a file.
   void restore_supervision(actors::ActorId cell, const actors::ActorView& view) noexcept;
   Status restore_restarts(actors::ActorId cell, std::vector<std::uint64_t> ticks);

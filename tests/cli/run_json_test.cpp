@@ -108,7 +108,8 @@ TEST(RunJson, IsTheSameOnEveryThreadCountExecutorAndInstructionSet) {
   for (const Words& more : {Words{"--threads", "1"}, Words{"--threads", "2"}, Words{"--threads", "5"},
                             Words{"--executor", "deterministic"}, Words{"--device", "cpu"}})
     EXPECT_EQ(lasting(weft(run + more).last()), expected) << more[0] << " " << more[1];
-  for (const Json& isa : weft({"doctor", "--json"}).last()["isa"]["available"])
+  const Json doctor = weft({"doctor", "--json"}).last();
+  for (const std::string isa : doctor["isa"]["available"])
     EXPECT_EQ(lasting(weft(run, {{"WEFT_ISA", isa}}).last()), expected) << isa;
 }
 
