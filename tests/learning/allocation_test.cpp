@@ -63,7 +63,9 @@ TEST_P(Allocation, TicksAllocateNothing) {
   const long for_2000 = allocations_during([&] { ASSERT_TRUE(mesh->tick(2000)); });
   // Starting a run may wake workers, which may allocate; ticks within it may not.
   EXPECT_LE(for_2000, GetParam() == 1 ? 0 : for_100 + 8);
-  if (GetParam() == 1) EXPECT_EQ(for_100, 0);
+  if (GetParam() == 1) {
+    EXPECT_EQ(for_100, 0);
+  }
 }
 
 TEST_P(Allocation, LearningAllocatesNothing) {

@@ -111,9 +111,9 @@ INSTANTIATE_TEST_SUITE_P(Rules, Exactness,
                          ::testing::Combine(::testing::Values(Rule::backprop, Rule::fw_dtp, Rule::dfa, Rule::gap,
                                                               Rule::chain),
                                             ::testing::Values(Schedule::settle, Schedule::pipelined)),
-                         [](const auto& info) {
-                           return std::string(name(std::get<0>(info.param))) + "_" +
-                                  std::string(name(std::get<1>(info.param)));
+                         [](const auto& row) {
+                           return std::string(name(std::get<0>(row.param))) + "_" +
+                                  std::string(name(std::get<1>(row.param)));
                          });
 
 TEST(Exactness, OtherOptimizersAgreeToo) {

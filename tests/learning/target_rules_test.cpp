@@ -165,9 +165,9 @@ TEST_P(TargetRules, MoveEveryWeightAsTheEquationsSay) {
 INSTANTIATE_TEST_SUITE_P(Rules, TargetRules,
                          ::testing::Combine(::testing::Values(Rule::gap, Rule::chain, Rule::fw_dtp, Rule::dfa),
                                             ::testing::Values(Schedule::settle, Schedule::pipelined)),
-                         [](const auto& info) {
-                           return std::string(name(std::get<0>(info.param))) + "_" +
-                                  std::string(name(std::get<1>(info.param)));
+                         [](const auto& row) {
+                           return std::string(name(std::get<0>(row.param))) + "_" +
+                                  std::string(name(std::get<1>(row.param)));
                          });
 
 // A target far on the other side of the activation has a budget below 0.2: the layer stays as it is.
