@@ -46,8 +46,12 @@ class JsonReporter final : public Reporter {
 
   void progressed(Session& session, const Pace& pace) override {
     const learning::StreamProgress p = session.stream().progress();
-    const bool is_due =
-        p.samples == p.total || pace.seconds >= last_seconds_ + 1 || p.samples / step(p) != last_samples_ / step(p);
+    // A dip is over within a few windows: there every block is told, however fast the run goes.
+    const auto& stream = session.stream();
+    const bool is_dip =
+        p.before_shift && p.samples < stream.shift_sample() + 4 * std::uint64_t{stream.options().window};
+    const bool is_due = is_dip || p.samples == p.total || pace.seconds >= last_seconds_ + 1 ||
+                        p.samples / step(p) != last_samples_ / step(p);
     if (!is_due || p.samples == last_samples_) return;
     last_samples_ = p.samples;
     last_seconds_ = pace.seconds;

@@ -72,7 +72,7 @@ std::string write_stream(const learning::StreamOptions& o) {
            {"window", o.window},
            {"input", o.input},
            {"output", o.output}};
-  if (o.shift != learning::Shift::none) out["shift"] = {{"kind", name(o.shift)}, {"at", o.shift_at}};
+  if (o.shift != learning::Shift::none) out["shift"] = {{"kind", name(o.shift)}, {"at", o.shift_at}, {"share", o.shift_share}};
   return out.dump();
 }
 

@@ -65,8 +65,8 @@ TEST(RunJson, TellsStartProgressAndShiftOnTheWay) {
     } else if (event["event"] == "shift") {
       ++shifts;
       EXPECT_EQ(event["kind"], "labels");
-      EXPECT_GE(event["samples"], 1500);
-      EXPECT_LT(event["samples"], 1800);
+      EXPECT_GE(event["samples"], 1200);
+      EXPECT_LT(event["samples"], 1500);
     }
   }
   EXPECT_GE(progress, 10);
@@ -94,7 +94,7 @@ TEST(RunJson, FallsAtTheShiftAndRecovers) {
       lowest = std::min(lowest, event["prequential_accuracy"].get<double>());
   }
   EXPECT_GT(before, 0.95);
-  EXPECT_LT(lowest, before - 0.3);
+  EXPECT_LT(lowest, before - 0.15);  // three labels of ten change
   const Json done = ran.last();
   ASSERT_FALSE(done["recovery_samples"].is_null());
   EXPECT_LT(done["recovery_samples"], 14380);
