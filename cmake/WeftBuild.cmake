@@ -24,8 +24,9 @@ endif()
 add_compile_options(-ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow -Wno-unused-parameter
                     # -Wrestrict: g++ 12 warns of its own std::string (GCC bug 105651)
                     $<$<CXX_COMPILER_ID:GNU>:-Wno-psabi> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+# -g1: lines are enough for a report; tracking variables through the unrolled kernels takes g++ minutes.
 if(WEFT_SANITIZE)
-  add_compile_options(-fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g)
+  add_compile_options(-fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   add_link_options(-fsanitize=${WEFT_SANITIZE})
 endif()
 
