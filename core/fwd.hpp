@@ -6,6 +6,9 @@ namespace weft {
 class Error;
 enum class Errc : int;
 enum class Dtype : int;
+enum class Granularity : int;
+enum class Activations : int;
+struct Encoding;
 struct Coord;
 struct GridShape;
 struct Hash128;

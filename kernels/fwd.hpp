@@ -10,6 +10,8 @@ struct ConstRows;
 struct Rows;
 struct ConstPanels;
 struct Panels;
+struct ConstWeight;
+struct Weight;
 class FlushSubnormals;
 class OpStream;
 class CpuStream;

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "core/dtype.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace weft {
+
+/// How many weights share one scale (and zero point): all of a matrix, one output's row, or 32 consecutive inputs of one
+/// output's row (the last block of a row may be shorter).
+enum class Granularity : int { tensor, channel, block32 };
+std::string_view name(Granularity granularity) noexcept;
+std::optional<Granularity> parse_granularity(std::string_view text) noexcept;
+
+/// Inputs of a scale block, and of an activation block (docs/numerics.md).
+inline constexpr std::size_t kScaleBlock = 32;
+
+/// True when codes of `dtype` stand for multiples of a scale: all but the IEEE formats and bfloat16.
+bool has_scale(Dtype dtype) noexcept;
+/// True when they are also counted from a zero point: the unsigned ones.
+bool has_zero_point(Dtype dtype) noexcept;
+/// True for integer codes of 8 bits or fewer (ternary and binary too), which run integer inner loops.
+bool has_integer_kernel(Dtype dtype) noexcept;
+/// Channel for 8 bits and more, block32 for 4 bits and fewer, tensor for ternary and binary.
+Granularity default_granularity(Dtype dtype) noexcept;
+
+/// How the weights of a layer are stored. Types without a scale have one encoding only: their granularity is `tensor`.
+struct Encoding {
+  Dtype dtype = Dtype::float32;
+  Granularity granularity = Granularity::tensor;
+
+  Encoding() = default;
+  /// `granularity` none: the type's default.
+  explicit Encoding(Dtype type, std::optional<Granularity> wanted = std::nullopt) noexcept;
+  bool operator==(const Encoding&) const = default;
+};
+/// "int4/block32", or "float16" for a type without scales.
+std::string to_string(const Encoding& encoding);
+
+/// What a layer with integer codes of 8 bits or fewer does to its inputs: quantises them to int8 and sums integers, or
+/// decodes its weights and sums float32. Other types read float32 either way.
+enum class Activations : int { int8, float32 };
+/// "int8", "float".
+std::string_view name(Activations activations) noexcept;
+std::optional<Activations> parse_activations(std::string_view text) noexcept;
+
+}  // namespace weft

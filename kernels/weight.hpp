@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "kernels/views.hpp"
+
+#include "core/encoding.hpp"
+
+#include <cstddef>
+
+namespace weft::kernels {
+
+/// How codes are laid out in memory. Both forms keep 16 outputs side by side, as float32 panels do, so that one vector
+/// holds one input's weights of 16 outputs:
+///   elements  [ceil(out/16)][in][16] codes of 8 to 64 bits: floating point of any width, integers of 16 bits and more
+///   words     [ceil(out/16)][ceil(in/n)][16] 32-bit words; a word holds n = 32 / bits codes of one output, for n
+///             consecutive inputs, the first in the low bits: fp4, ternary, binary and integers of 8 bits and fewer
+/// Lanes past `out` and codes past `in` are 0 bits. Signed integers, ternary included, are two's complement of their
+/// width; binary is 1 for +1 and 0 for -1.
+enum class CodeLayout : int { elements, words };
+CodeLayout code_layout(Dtype dtype) noexcept;
+/// Codes of one 32-bit word.
+inline constexpr std::size_t codes_per_word(int bits) noexcept { return 32 / static_cast<std::size_t>(bits); }
+
+/// Bytes of the arrays of a weight [out, in], lane padding counted.
+struct WeightBytes {
+  std::size_t codes = 0, scales = 0, zeros = 0;
+  std::size_t total() const noexcept { return codes + scales + zeros; }
+};
+WeightBytes weight_bytes(const Encoding& encoding, std::size_t out, std::size_t in) noexcept;
+
+/// Scales of a weight [out, in]: tensor 1, channel ceil(out/16) * 16, block32 ceil(out/16) * ceil(in/32) * 16.
+std::size_t scale_count(const Encoding& encoding, std::size_t out, std::size_t in) noexcept;
+/// Where the scale of element (o, k) stands: tensor 0, channel o, block32 (o/16 * ceil(in/32) + k/32) * 16 + o%16.
+std::size_t scale_index(Granularity granularity, std::size_t in, std::size_t o, std::size_t k) noexcept;
+/// Scales are float64 for integers of 32 and 64 bits, else float32.
+bool has_double_scale(Dtype dtype) noexcept;
+
+/// A weight matrix [out, in] as stored. The value of a code q is
+///   float types without scale   its number
+///   fp8, fp4                    scale * number(q), rounded once
+///   integers to 16 bits         scale * float(q - zero), rounded once (ternary: q in -1 0 1; binary: -1 or +1)
+///   integers of 32, 64 bits     float(scale * double(q - zero)), the difference taken exactly
+/// `scales` (float or double, never 0, never subnormal for lanes below `out`) and `zeros` (unsigned integers as wide as
+/// the codes, at least 8 bits) have one element a scale group; null where the type has none. All 64-byte aligned.
+struct ConstWeight {
+  const void* codes = nullptr;
+  const void* scales = nullptr;
+  const void* zeros = nullptr;
+  std::size_t out = 0, in = 0;
+  Dtype dtype = Dtype::float32;
+  Granularity granularity = Granularity::tensor;
+  Activations activations = Activations::int8;
+
+  ConstWeight() = default;
+  ConstWeight(const ConstPanels& panels) noexcept : codes(panels.data), out(panels.out), in(panels.in) {}
+  Encoding encoding() const noexcept { return Encoding(dtype, granularity); }
+  /// As float32 panels. Only for dtype float32.
+  ConstPanels panels() const noexcept { return {static_cast<const float*>(codes), out, in}; }
+};
+struct Weight {
+  void* codes = nullptr;
+  void* scales = nullptr;
+  void* zeros = nullptr;
+  std::size_t out = 0, in = 0;
+  Dtype dtype = Dtype::float32;
+  Granularity granularity = Granularity::tensor;
+  operator ConstWeight() const noexcept;
+};
+
+/// Outputs [16 first, 16 (first + panels)) of a weight, cut at its end.
+ConstWeight panel_range(const ConstWeight& weight, std::size_t first, std::size_t panels) noexcept;
+
+}  // namespace weft::kernels
