@@ -11,8 +11,8 @@
 
 namespace weft {
 
-/// How many weights share one scale (and zero point): all of a matrix, one output's row, or 32 consecutive inputs of one
-/// output's row (the last block of a row may be shorter).
+/// How many weights share one scale (and zero point): all of a matrix, one output's row, or 32 consecutive inputs of
+/// one output's row (the last block of a row may be shorter).
 enum class Granularity : int { tensor, channel, block32 };
 std::string_view name(Granularity granularity) noexcept;
 std::optional<Granularity> parse_granularity(std::string_view text) noexcept;
