@@ -4,139 +4,15 @@
 
 #include "mesh/internal/batched_run.hpp"
 #include "mesh/internal/combinational.hpp"
+#include "mesh/internal/mesh_parts.hpp"
 
 #include "kernels/float_environment.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <optional>
 
 namespace weft::mesh {
-
-struct Mesh::Parts {
-  Graph graph;
-  MeshOptions options;
-  topology::Machine machine;
-  topology::Plan plan;
-  std::vector<std::uint32_t> node_region;
-  topology::NodeMemory memory;
-  WeightStore weights;
-  std::unique_ptr<State> state;
-  std::vector<std::unique_ptr<Cell>> cells;
-  std::unique_ptr<actors::Registry> registry;
-  std::unique_ptr<actors::Supervisor> supervisor;
-  std::unique_ptr<scheduler::Executor> executor;
-  StepHook* hook = nullptr;
-  std::unique_ptr<Engine> engine;
-  std::uint64_t ticks = 0;
-
-  Parts(Graph g, MeshOptions o, topology::Machine m)
-      : graph(std::move(g)), options(std::move(o)), machine(m), memory(m) {}
-
-  Status place();
-  Status make_cells();
-  Status make_executor();
-  void make_engine() {
-    const auto before = std::move(engine);
-    engine = Engine::build(graph, weights, *state, plan, node_region, cells, supervisor.get(), registry.get(), hook);
-    if (before && before->halt()) engine->note_halt(*before->halt());
-    for (const auto& cell : cells) cell->bind(graph, weights, *state);
-  }
-};
-
-namespace {
-
-std::uint64_t enter_exact(void*) noexcept;
-void leave_exact(void*, std::uint64_t) noexcept;
-
-// One per thread: threads that run ticks hold the contract's floating-point mode for the length of a run.
-thread_local std::optional<kernels::FlushSubnormals> exact_mode;
-thread_local int exact_depth = 0;
-
-std::uint64_t enter_exact(void*) noexcept {
-  if (exact_depth++ == 0) exact_mode.emplace();
-  return 0;
-}
-void leave_exact(void*, std::uint64_t) noexcept {
-  if (--exact_depth == 0) exact_mode.reset();
-}
-
-constexpr std::size_t kMaxSessions = 65536;
-
-constexpr scheduler::ThreadHooks kExactMode{enter_exact, leave_exact, nullptr};
-
-}  // namespace
-
-Status Mesh::Parts::place() {
-  topology::Demand demand;
-  std::vector<std::uint32_t> unit_of(graph.nodes().size(), 0);
-  std::uint64_t total = 0;
-  for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
-    const Node& node = graph.nodes()[id];
-    if (demand.units.empty() || graph.nodes()[id - 1].is_port() || graph.nodes()[id - 1].cell != node.cell)
-      demand.units.emplace_back();
-    unit_of[id] = static_cast<std::uint32_t>(demand.units.size() - 1);
-    std::uint64_t bytes = (node.in + 2 * node.width) * sizeof(float) * options.sessions;
-    for (const ParameterSpec& parameter : node.layer->parameters()) bytes += parameter.stored_size() * sizeof(float);
-    demand.units.back().bytes += bytes;
-    demand.units.back().work += node.layer->multiply_adds() * static_cast<double>(options.sessions);
-    total += bytes;
-  }
-  for (const Edge& edge : graph.edges())
-    if (!graph.nodes()[edge.from].is_port()) demand.links.emplace_back(unit_of[edge.from], unit_of[edge.to]);
-  std::size_t threads = options.threads ? options.threads : std::min(machine.usable_cpus(), machine.usable_cores());
-  if (options.grain_bytes) threads = std::clamp<std::uint64_t>(total / options.grain_bytes, 1, threads);
-  demand.threads = options.executor == ExecutorKind::deterministic && options.threads == 0 ? 1 : threads;
-  WEFT_TRY(plan, topology::place(machine, demand));
-
-  node_region.assign(graph.nodes().size(), 0);
-  for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
-    node_region[id] = plan.region_of(unit_of[id]);
-  for (NodeId port = 0; port < graph.port_count(); ++port)
-    if (!graph.nodes()[port].readers.empty())
-      node_region[port] = node_region[graph.edges()[graph.nodes()[port].readers.front()].to];
-  return {};
-}
-
-Status Mesh::Parts::make_cells() {
-  for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size();) {
-    const NodeId first = id;
-    while (id < graph.nodes().size() && graph.nodes()[id].cell == graph.nodes()[first].cell) ++id;
-    Coord at = graph.nodes()[first].at;
-    at.l = 0;
-    cells.push_back(std::make_unique<Cell>(static_cast<actors::ActorId>(cells.size()), at, first, id - first));
-  }
-  registry = std::make_unique<actors::Registry>(cells.size());
-  supervisor = std::make_unique<actors::Supervisor>(*registry);
-  for (const auto& cell : cells) WEFT_CHECK(supervisor->set_rule(cell->id(), graph.spec().supervision));
-  for (const LayerSpec& layer : graph.spec().layers) {
-    if (!layer.policy) continue;
-    const NodeId node = *graph.find_layer(layer.at);
-    const auto cell =
-        std::upper_bound(cells.begin(), cells.end(), node, [](NodeId id, const auto& c) { return id < c->first(); }) -
-        1;
-    actors::SupervisionRule rule = graph.spec().supervision;
-    rule.policy = *layer.policy;
-    WEFT_CHECK(supervisor->set_rule((*cell)->id(), rule));
-  }
-  return {};
-}
-
-Status Mesh::Parts::make_executor() {
-  if (options.executor == ExecutorKind::deterministic) {
-    executor = scheduler::make_deterministic_executor(options.executor_seed, kExactMode);
-    return {};
-  }
-  scheduler::ExecutorOptions wanted;
-  wanted.threads = options.threads;
-  wanted.pin = options.pin;
-  wanted.hooks = kExactMode;
-  // Without a grain every region is a thread's own, however little it does.
-  if (options.grain_bytes == 0) wanted.alone_below = std::chrono::nanoseconds(0);
-  WEFT_TRY(executor, scheduler::make_tbb_executor(machine, wanted));
-  return {};
-}
 
 Mesh::Mesh(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Mesh::Mesh(Mesh&&) noexcept = default;
@@ -161,34 +37,6 @@ Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
   WEFT_CHECK(mesh.rebuild_state({mesh.parts_->options.sessions, 2, false}, 0, std::nullopt));
   mesh.mark_checkpoint();
   return mesh;
-}
-
-Status Mesh::rebuild_state(State::Options options, std::size_t keep_sessions, std::optional<std::size_t> removed) {
-  Parts& p = *parts_;
-  WEFT_TRY(State fresh, State::build(p.graph, p.node_region, p.plan, p.memory, options));
-  // Committed values only: a deeper or shallower history starts anew.
-  for (std::size_t b = 0, from = 0; b < keep_sessions; ++b, ++from) {
-    if (removed && from == *removed) ++from;
-    for (NodeId id = 0; id < p.graph.nodes().size(); ++id) {
-      const auto copy_row = [&](kernels::Rows source, kernels::Rows target) {
-        if (source.data) std::copy_n(source.row(from), source.cols, target.row(b));
-      };
-      const std::size_t depth = std::min(options.depth, p.state->depth());
-      for (std::uint64_t back = 0; back < depth && back <= p.ticks; ++back) {
-        copy_row(p.state->output(id, p.ticks - back), fresh.output(id, p.ticks - back));
-        copy_row(p.state->hidden(id, p.ticks - back), fresh.hidden(id, p.ticks - back));
-        if (options.keeps_history == p.state->options().keeps_history) {
-          copy_row(p.state->input(id, p.ticks - back), fresh.input(id, p.ticks - back));
-          copy_row(p.state->cache(id, p.ticks - back), fresh.cache(id, p.ticks - back));
-          copy_row(p.state->preactivation(id, p.ticks - back), fresh.preactivation(id, p.ticks - back));
-        }
-      }
-    }
-  }
-  p.state = std::make_unique<State>(std::move(fresh));
-  p.options.sessions = options.sessions;
-  p.make_engine();
-  return {};
 }
 
 Status Mesh::set_input(std::string_view port, std::span<const float> values, std::size_t session) {
@@ -345,57 +193,6 @@ Status Mesh::hold_copies(std::optional<std::size_t> session, std::span<const Run
     const kernels::Rows y = scratch.output(sink.node, ticks);
     for (std::size_t b = 0; b < rows; ++b) std::copy_n(y.row(b), y.cols, sink.base + b * y.cols);
   }
-  return {};
-}
-
-Result<std::size_t> Mesh::add_session() {
-  State::Options options = parts_->state->options();
-  const std::size_t before = options.sessions++;
-  if (before >= kMaxSessions)
-    return fail(Errc::too_large, "sessions: " + std::to_string(before) + " are there, at most 65536 are carried");
-  WEFT_CHECK(rebuild_state(options, before, std::nullopt));
-  mark_checkpoint();
-  return before;
-}
-
-Status Mesh::remove_session(std::size_t session) {
-  State::Options options = parts_->state->options();
-  if (session >= options.sessions)
-    return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(options.sessions));
-  if (options.sessions == 1)
-    return fail(Errc::invalid_argument, "session 0 is the last one; a mesh keeps at least one");
-  --options.sessions;
-  WEFT_CHECK(rebuild_state(options, options.sessions, session));
-  mark_checkpoint();
-  return {};
-}
-
-Status Mesh::reset_session(std::size_t session) {
-  if (session >= sessions())
-    return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
-  parts_->state->reset_session(session);
-  return {};
-}
-
-Result<std::vector<float>> Mesh::save_session(std::size_t session) const {
-  if (session >= sessions())
-    return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
-  std::vector<float> out(parts_->state->session_size());
-  parts_->state->save_session(session, parts_->ticks, out);
-  return out;
-}
-
-Status Mesh::load_session(std::size_t session, std::span<const float> state) {
-  if (session >= sessions())
-    return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
-  if (state.size() != parts_->state->session_size())
-    return fail(Errc::shape_mismatch, "session state: " + std::to_string(state.size()) + " values where " +
-                                          std::to_string(parts_->state->session_size()) +
-                                          " are expected; network or history depth differ");
-  if (const auto bad = parts_->state->first_not_finite(state))
-    return fail(Errc::not_finite,
-                "session state: value " + std::to_string(*bad) + " is " + std::to_string(state[*bad]));
-  parts_->state->load_session(session, parts_->ticks, state);
   return {};
 }
 

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/internal/mesh_parts.hpp"
+
+#include "kernels/float_environment.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+namespace weft::mesh {
+namespace {
+
+// One per thread: threads that run ticks hold the contract's floating-point mode for the length of a run.
+thread_local std::optional<kernels::FlushSubnormals> exact_mode;
+thread_local int exact_depth = 0;
+
+std::uint64_t enter_exact(void*) noexcept {
+  if (exact_depth++ == 0) exact_mode.emplace();
+  return 0;
+}
+void leave_exact(void*, std::uint64_t) noexcept {
+  if (--exact_depth == 0) exact_mode.reset();
+}
+
+constexpr scheduler::ThreadHooks kExactMode{enter_exact, leave_exact, nullptr};
+
+}  // namespace
+
+Status Mesh::Parts::place() {
+  topology::Demand demand;
+  std::vector<std::uint32_t> unit_of(graph.nodes().size(), 0);
+  std::uint64_t total = 0;
+  for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    if (demand.units.empty() || graph.nodes()[id - 1].is_port() || graph.nodes()[id - 1].cell != node.cell)
+      demand.units.emplace_back();
+    unit_of[id] = static_cast<std::uint32_t>(demand.units.size() - 1);
+    std::uint64_t bytes = (node.in + 2 * node.width) * sizeof(float) * options.sessions;
+    for (const ParameterSpec& parameter : node.layer->parameters()) bytes += parameter.stored_size() * sizeof(float);
+    demand.units.back().bytes += bytes;
+    demand.units.back().work += node.layer->multiply_adds() * static_cast<double>(options.sessions);
+    total += bytes;
+  }
+  for (const Edge& edge : graph.edges())
+    if (!graph.nodes()[edge.from].is_port()) demand.links.emplace_back(unit_of[edge.from], unit_of[edge.to]);
+  std::size_t threads = options.threads ? options.threads : std::min(machine.usable_cpus(), machine.usable_cores());
+  if (options.grain_bytes) threads = std::clamp<std::uint64_t>(total / options.grain_bytes, 1, threads);
+  demand.threads = options.executor == ExecutorKind::deterministic && options.threads == 0 ? 1 : threads;
+  WEFT_TRY(plan, topology::place(machine, demand));
+
+  node_region.assign(graph.nodes().size(), 0);
+  for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
+    node_region[id] = plan.region_of(unit_of[id]);
+  for (NodeId port = 0; port < graph.port_count(); ++port)
+    if (!graph.nodes()[port].readers.empty())
+      node_region[port] = node_region[graph.edges()[graph.nodes()[port].readers.front()].to];
+  return {};
+}
+
+Status Mesh::Parts::make_cells() {
+  for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size();) {
+    const NodeId first = id;
+    while (id < graph.nodes().size() && graph.nodes()[id].cell == graph.nodes()[first].cell) ++id;
+    Coord at = graph.nodes()[first].at;
+    at.l = 0;
+    cells.push_back(std::make_unique<Cell>(static_cast<actors::ActorId>(cells.size()), at, first, id - first));
+  }
+  registry = std::make_unique<actors::Registry>(cells.size());
+  supervisor = std::make_unique<actors::Supervisor>(*registry);
+  for (const auto& cell : cells) WEFT_CHECK(supervisor->set_rule(cell->id(), graph.spec().supervision));
+  for (const LayerSpec& layer : graph.spec().layers) {
+    if (!layer.policy) continue;
+    const NodeId node = *graph.find_layer(layer.at);
+    const auto cell =
+        std::upper_bound(cells.begin(), cells.end(), node, [](NodeId id, const auto& c) { return id < c->first(); }) -
+        1;
+    actors::SupervisionRule rule = graph.spec().supervision;
+    rule.policy = *layer.policy;
+    WEFT_CHECK(supervisor->set_rule((*cell)->id(), rule));
+  }
+  return {};
+}
+
+Status Mesh::Parts::make_executor() {
+  if (options.executor == ExecutorKind::deterministic) {
+    executor = scheduler::make_deterministic_executor(options.executor_seed, kExactMode);
+    return {};
+  }
+  scheduler::ExecutorOptions wanted;
+  wanted.threads = options.threads;
+  wanted.pin = options.pin;
+  wanted.hooks = kExactMode;
+  // Without a grain every region is a thread's own, however little it does.
+  if (options.grain_bytes == 0) wanted.alone_below = std::chrono::nanoseconds(0);
+  WEFT_TRY(executor, scheduler::make_tbb_executor(machine, wanted));
+  return {};
+}
+
+void Mesh::Parts::make_engine() {
+  const auto before = std::move(engine);
+  engine = Engine::build(graph, weights, *state, plan, node_region, cells, supervisor.get(), registry.get(), hook);
+  if (before && before->halt()) engine->note_halt(*before->halt());
+  for (const auto& cell : cells) cell->bind(graph, weights, *state);
+}
+
+}  // namespace weft::mesh

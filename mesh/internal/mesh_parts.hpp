@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/cell.hpp"
+#include "mesh/engine.hpp"
+#include "mesh/graph.hpp"
+#include "mesh/mesh.hpp"
+#include "mesh/state.hpp"
+#include "mesh/weight_store.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace weft::mesh {
+
+inline constexpr std::size_t kMaxSessions = 65536;
+
+/// What a mesh is made of.
+struct Mesh::Parts {
+  Graph graph;
+  MeshOptions options;
+  topology::Machine machine;
+  topology::Plan plan;
+  std::vector<std::uint32_t> node_region;
+  topology::NodeMemory memory;
+  WeightStore weights;
+  std::unique_ptr<State> state;
+  std::vector<std::unique_ptr<Cell>> cells;
+  std::unique_ptr<actors::Registry> registry;
+  std::unique_ptr<actors::Supervisor> supervisor;
+  std::unique_ptr<scheduler::Executor> executor;
+  StepHook* hook = nullptr;
+  std::unique_ptr<Engine> engine;
+  std::uint64_t ticks = 0;
+
+  Parts(Graph g, MeshOptions o, topology::Machine m)
+      : graph(std::move(g)), options(std::move(o)), machine(m), memory(m) {}
+
+  Status place();
+  Status make_cells();
+  Status make_executor();
+  void make_engine();
+};
+
+}  // namespace weft::mesh

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of a mesh's state: their number, their history, and their way out and in.
+
+#include "mesh/internal/mesh_parts.hpp"
+#include "mesh/mesh.hpp"
+
+#include <algorithm>
+
+namespace weft::mesh {
+
+Status Mesh::rebuild_state(State::Options options, std::size_t keep_sessions, std::optional<std::size_t> removed) {
+  Parts& p = *parts_;
+  WEFT_TRY(State fresh, State::build(p.graph, p.node_region, p.plan, p.memory, options));
+  // Committed values only: a deeper or shallower history starts anew.
+  for (std::size_t b = 0, from = 0; b < keep_sessions; ++b, ++from) {
+    if (removed && from == *removed) ++from;
+    for (NodeId id = 0; id < p.graph.nodes().size(); ++id) {
+      const auto copy_row = [&](kernels::Rows source, kernels::Rows target) {
+        if (source.data) std::copy_n(source.row(from), source.cols, target.row(b));
+      };
+      const std::size_t depth = std::min(options.depth, p.state->depth());
+      for (std::uint64_t back = 0; back < depth && back <= p.ticks; ++back) {
+        copy_row(p.state->output(id, p.ticks - back), fresh.output(id, p.ticks - back));
+        copy_row(p.state->hidden(id, p.ticks - back), fresh.hidden(id, p.ticks - back));
+        if (options.keeps_history == p.state->options().keeps_history) {
+          copy_row(p.state->input(id, p.ticks - back), fresh.input(id, p.ticks - back));
+          copy_row(p.state->cache(id, p.ticks - back), fresh.cache(id, p.ticks - back));
+          copy_row(p.state->preactivation(id, p.ticks - back), fresh.preactivation(id, p.ticks - back));
+        }
+      }
+    }
+  }
+  p.state = std::make_unique<State>(std::move(fresh));
+  p.options.sessions = options.sessions;
+  p.make_engine();
+  return {};
+}
+
+Result<std::size_t> Mesh::add_session() {
+  State::Options options = parts_->state->options();
+  const std::size_t before = options.sessions++;
+  if (before >= kMaxSessions)
+    return fail(Errc::too_large, "sessions: " + std::to_string(before) + " are there, at most 65536 are carried");
+  WEFT_CHECK(rebuild_state(options, before, std::nullopt));
+  mark_checkpoint();
+  return before;
+}
+
+Status Mesh::remove_session(std::size_t session) {
+  State::Options options = parts_->state->options();
+  if (session >= options.sessions)
+    return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(options.sessions));
+  if (options.sessions == 1)
+    return fail(Errc::invalid_argument, "session 0 is the last one; a mesh keeps at least one");
+  --options.sessions;
+  WEFT_CHECK(rebuild_state(options, options.sessions, session));
+  mark_checkpoint();
+  return {};
+}
+
+Status Mesh::reset_session(std::size_t session) {
+  if (session >= sessions())
+    return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
+  parts_->state->reset_session(session);
+  return {};
+}
+
+Result<std::vector<float>> Mesh::save_session(std::size_t session) const {
+  if (session >= sessions())
+    return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
+  std::vector<float> out(parts_->state->session_size());
+  parts_->state->save_session(session, parts_->ticks, out);
+  return out;
+}
+
+Status Mesh::load_session(std::size_t session, std::span<const float> state) {
+  if (session >= sessions())
+    return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
+  if (state.size() != parts_->state->session_size())
+    return fail(Errc::shape_mismatch, "session state: " + std::to_string(state.size()) + " values where " +
+                                          std::to_string(parts_->state->session_size()) +
+                                          " are expected; network or history depth differ");
+  if (const auto bad = parts_->state->first_not_finite(state))
+    return fail(Errc::not_finite,
+                "session state: value " + std::to_string(*bad) + " is " + std::to_string(state[*bad]));
+  parts_->state->load_session(session, parts_->ticks, state);
+  return {};
+}
+
+}  // namespace weft::mesh
