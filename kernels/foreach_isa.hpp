@@ -26,6 +26,9 @@
 //   }
 //   #endif
 //
+// A kernel with a form of its own for AVX-512 VNNI says #define WEFT_WITH_VNNI before the inclusion: the file is then
+// compiled once more, as avx512_vnni, with WEFT_ISA_IS_VNNI 1. All others run their avx512 code there, and report it.
+//
 // Code is compiled for its ISA by target regions, never by -mavx2 on a file: that would put AVX code into inline
 // functions which the linker shares with everyone. The scalar pass comes last and includes no Highway.
 // Texts named *-inl.hpp follow the same scheme; their guards flip with HWY_TARGET_TOGGLE (see simd/panel-inl.hpp).
@@ -48,6 +51,7 @@
 #define WEFT_ISA_RAN() (::weft::kernels::detail::last_isa = ::weft::kernels::Isa::WEFT_ISA)
 #define WEFT_ISA_IS_LAST 0
 #define WEFT_ISA_IS_SCALAR 0
+#define WEFT_ISA_IS_VNNI 0
 #define WEFT_ISA_BEGIN() HWY_BEFORE_NAMESPACE()
 #define WEFT_ISA_END() HWY_AFTER_NAMESPACE()
 
@@ -70,9 +74,28 @@
 #undef WEFT_ISA
 #undef HWY_TARGET_TOGGLE
 
-#define WEFT_DISPATCH(function)                                        \
-  ::weft::kernels::Dispatch<decltype(scalar::function)> {              \
-    { &scalar::function, &avx2::function, &avx512::function, nullptr } \
+#ifdef WEFT_WITH_VNNI
+// Highway's operations stay those of AVX-512: its headers are told that they were here, only the target's text grows.
+#undef HWY_TARGET_STR
+#define HWY_TARGET_STR HWY_TARGET_STR_AVX3 ",avx512vnni"
+#undef HWY_HIGHWAY_PER_TARGET
+#define HWY_HIGHWAY_PER_TARGET
+#undef WEFT_ISA_IS_VNNI
+#define WEFT_ISA_IS_VNNI 1
+#define WEFT_ISA avx512_vnni
+#include WEFT_THIS_FILE
+#undef WEFT_ISA
+#undef WEFT_ISA_IS_VNNI
+#define WEFT_ISA_IS_VNNI 0
+#define HWY_TARGET_TOGGLE
+#define WEFT_VNNI_FORM avx512_vnni
+#else
+#define WEFT_VNNI_FORM avx512
+#endif
+
+#define WEFT_DISPATCH(function)                                                                   \
+  ::weft::kernels::Dispatch<decltype(scalar::function)> {                                         \
+    { &scalar::function, &avx2::function, &avx512::function, nullptr, &WEFT_VNNI_FORM::function } \
   }
 
 #elif defined(__aarch64__)
@@ -85,16 +108,16 @@
 #undef WEFT_ISA
 #define HWY_TARGET_TOGGLE
 
-#define WEFT_DISPATCH(function)                              \
-  ::weft::kernels::Dispatch<decltype(scalar::function)> {    \
-    { &scalar::function, nullptr, nullptr, &neon::function } \
+#define WEFT_DISPATCH(function)                                       \
+  ::weft::kernels::Dispatch<decltype(scalar::function)> {             \
+    { &scalar::function, nullptr, nullptr, &neon::function, nullptr } \
   }
 
 #else
 
-#define WEFT_DISPATCH(function)                           \
-  ::weft::kernels::Dispatch<decltype(scalar::function)> { \
-    { &scalar::function, nullptr, nullptr, nullptr }      \
+#define WEFT_DISPATCH(function)                               \
+  ::weft::kernels::Dispatch<decltype(scalar::function)> {     \
+    { &scalar::function, nullptr, nullptr, nullptr, nullptr } \
   }
 
 #endif

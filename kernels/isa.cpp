@@ -24,7 +24,7 @@ constexpr std::string_view kNeeds[] = {
 
 #if defined(__x86_64__)
 struct CpuFeatures {
-  bool avx2 = false, avx512 = false;
+  bool avx2 = false, avx512 = false, avx512_vnni = false;
 };
 
 bool has_all(unsigned word, unsigned bits) noexcept { return (word & bits) == bits; }
@@ -40,7 +40,7 @@ CpuFeatures detect() noexcept {
   unsigned xcr0 = 0, xcr0_high = 0;
   __asm__ volatile("xgetbv" : "=a"(xcr0), "=d"(xcr0_high) : "c"(0));
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return found;
-  const unsigned leaf7 = b;
+  const unsigned leaf7 = b, leaf7_c = c;
   unsigned lzcnt = 0;
   if (__get_cpuid(0x80000001u, &a, &b, &c, &d)) lzcnt = c & 1u << 5;
   // AVX2, BMI1, BMI2; the system must save xmm and ymm.
@@ -48,6 +48,8 @@ CpuFeatures detect() noexcept {
   // AVX-512 F, DQ, CD, BW, VL; the system must save opmask and zmm too.
   found.avx512 =
       found.avx2 && has_all(leaf7, 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31) && has_all(xcr0, 0xe6);
+  // VNNI: vpdpbusd and vpdpwssd on the registers that the above tells of.
+  found.avx512_vnni = found.avx512 && has_all(leaf7_c, 1u << 11);
   return found;
 }
 
@@ -97,6 +99,8 @@ bool is_supported(Isa isa) noexcept {
       return features().avx2;
     case Isa::avx512:
       return features().avx512;
+    case Isa::avx512_vnni:
+      return features().avx512_vnni;
 #elif defined(__aarch64__)
     case Isa::neon:
       return true;  // part of the AArch64 baseline
@@ -107,10 +111,12 @@ bool is_supported(Isa isa) noexcept {
 }
 
 Isa best_isa() noexcept {
-  for (const Isa isa : {Isa::avx512, Isa::avx2, Isa::neon})
+  for (const Isa isa : {Isa::avx512_vnni, Isa::avx512, Isa::avx2, Isa::neon})
     if (is_supported(isa)) return isa;
   return Isa::scalar;
 }
+
+Isa general_isa(Isa isa) noexcept { return isa == Isa::avx512_vnni ? Isa::avx512 : isa; }
 
 std::vector<Isa> available_isas() {
   std::vector<Isa> all;

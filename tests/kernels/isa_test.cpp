@@ -39,6 +39,7 @@ TEST(Isa, ScalarIsAlwaysThereAndTheBestIsListedLast) {
   EXPECT_EQ(is_supported(Isa::avx512), __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                                            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
                                            __builtin_cpu_supports("avx512cd"));
+  EXPECT_EQ(is_supported(Isa::avx512_vnni), is_supported(Isa::avx512) && __builtin_cpu_supports("avx512vnni"));
 #endif
 }
 
@@ -47,7 +48,7 @@ TEST_F(Environment, AnUnknownNameIsAnErrorThatListsTheKnownOnes) {
   const Status status = check_isa_environment();
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code(), Errc::unknown_name);
-  EXPECT_EQ(status.error().text(), "WEFT_ISA='avx99' is not one of scalar, avx2, avx512, neon");
+  EXPECT_EQ(status.error().text(), "WEFT_ISA='avx99' is not one of scalar, avx2, avx512, neon, avx512_vnni");
 }
 
 TEST_F(Environment, AnUnsupportedNameIsAnErrorThatSaysWhatItNeeds) {
@@ -94,7 +95,14 @@ TEST_F(Dispatching, TheCodeThatRanIsTheOneThatWasForced) {
     float y[1] = {};
     linear({w, 1, 1}, nullptr, {x, 1, 1, 1}, Activation::linear, {}, {y, 1, 1, 1});
     EXPECT_EQ(y[0], 2.0f);
-    EXPECT_EQ(last_isa_run(), isa);
+    EXPECT_EQ(last_isa_run(), general_isa(isa));
+  }
+}
+
+TEST(Isa, OnlyVnniRunsTheCodeOfAnotherWhereAKernelHasNoneOfItsOwn) {
+  for (int i = 0; i < kIsaCount; ++i) {
+    const Isa isa = static_cast<Isa>(i);
+    EXPECT_EQ(general_isa(isa), isa == Isa::avx512_vnni ? Isa::avx512 : isa);
   }
 }
 

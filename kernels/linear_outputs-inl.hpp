@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Not a header of its own: re-included once per ISA (kernels/foreach_isa.hpp), the scalar pass too.
+// What every form of a linear layer does once a row's sums are there.
+
+#if defined(WEFT_KERNELS_LINEAR_OUTPUTS_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_KERNELS_LINEAR_OUTPUTS_INL
+#undef WEFT_KERNELS_LINEAR_OUTPUTS_INL
+#else
+#define WEFT_KERNELS_LINEAR_OUTPUTS_INL
+#endif
+
+#include "kernels/activation.hpp"
+#include "kernels/rows-inl.hpp"
+#include "kernels/unary.hpp"
+#include "kernels/views.hpp"
+#if !WEFT_ISA_IS_SCALAR
+#include "kernels/unary-inl.hpp"
+#endif
+
+#include <cstddef>
+#include <cstring>
+
+WEFT_ISA_BEGIN();
+namespace weft::kernels::WEFT_ISA {
+namespace {
+
+void activate_row(Activation activation, const float* from, float* to, std::size_t n) noexcept {
+  const ConstRows x{from, 1, n, n};
+  const Rows y{to, 1, n, n};
+#if WEFT_ISA_IS_SCALAR
+  map(x, y, [&](float v) { return activate(activation, v); });
+#else
+  VisitActivation(activation, [&](auto a) HWY_ATTR {
+    map(x, y, [](FloatTag d, FloatVec v) HWY_ATTR { return Activate<decltype(a)::value>(d, v); });
+  });
+#endif
+}
+
+/// Where a row's pre-activations go, and the arithmetic after them, is the same for one row and for many.
+struct Outputs {
+  const float* bias;
+  Activation activation;
+  const Rows& z;
+  const Rows& y;
+  float* before_activation(std::size_t b) const noexcept { return z.data ? z.row(b) : y.row(b); }
+  std::size_t stride_before_activation() const noexcept { return z.data ? z.stride : y.stride; }
+  bool has_finish() const noexcept { return activation != Activation::linear || (z.data && z.data != y.data); }
+  void finish(std::size_t b, std::size_t first, std::size_t count) const noexcept {
+    const float* from = before_activation(b) + first;
+    float* to = y.row(b) + first;
+    if (activation != Activation::linear)
+      activate_row(activation, from, to, count);
+    else if (from != to)
+      std::memcpy(to, from, count * sizeof(float));
+  }
+};
+
+}  // namespace
+}  // namespace weft::kernels::WEFT_ISA
+WEFT_ISA_END();
+
+#endif  // guard that flips
