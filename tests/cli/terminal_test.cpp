@@ -6,9 +6,23 @@
 #include <pty.h>
 
 #include "tests/cli/program.hpp"
+#include <cerrno>
+#include <cstring>
 
 namespace weft::cli_test {
 namespace {
+
+/// Skipped where there are no pseudo terminals: a container without /dev/pts, or all of them in use.
+class Terminal : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int master = -1, slave = -1;
+    if (openpty(&master, &slave, nullptr, nullptr, nullptr) != 0)
+      GTEST_SKIP() << "no pseudo terminal here: " << std::strerror(errno);
+    close(slave);
+    close(master);
+  }
+};
 
 /// Runs the program on a pseudo terminal (all three streams) and returns all that it wrote.
 std::string on_terminal(Words arguments, unsigned short columns, const Environment& more) {
@@ -18,6 +32,10 @@ std::string on_terminal(Words arguments, unsigned short columns, const Environme
   auto environment = environment_with(more);
   const auto words = pointers(arguments), variables = pointers(environment);
   const pid_t child = forkpty(&master, nullptr, nullptr, &size);
+  if (child < 0) {
+    ADD_FAILURE() << "no pseudo terminal to run on: " << std::strerror(errno);
+    return {};
+  }
   if (child == 0) {
     execve(WEFT_PROGRAM, words.data(), variables.data());
     _exit(127);
@@ -52,7 +70,7 @@ std::size_t widest(const std::string& text) {
 const Words kRun{"run", kDigits, "--max-samples", "4000"};
 const Environment kXterm{{"TERM", "xterm-256color"}, {"LC_ALL", "C.UTF-8"}};
 
-TEST(Terminal, NeverWrapsAtAnyWidth) {
+TEST_F(Terminal, NeverWrapsAtAnyWidth) {
   for (const unsigned short columns : {20, 40, 60, 80, 200}) {
     const std::string out = on_terminal(kRun, columns, kXterm);
     EXPECT_LT(widest(out), columns) << out;
@@ -61,7 +79,7 @@ TEST(Terminal, NeverWrapsAtAnyWidth) {
   }
 }
 
-TEST(Terminal, ShowsEverythingThatCountsOn40Columns) {
+TEST_F(Terminal, ShowsEverythingThatCountsOn40Columns) {
   const std::string out = on_terminal(kRun, 40, kXterm);
   for (const char* wanted : {"acc ", "labels permuted", "held out", "prequential", "recovery", "state hash", "ticks"})
     EXPECT_NE(out.find(wanted), std::string::npos) << wanted << " in:\n" << out;
@@ -69,7 +87,7 @@ TEST(Terminal, ShowsEverythingThatCountsOn40Columns) {
   EXPECT_NE(out.find(hash), std::string::npos) << out;
 }
 
-TEST(Terminal, HasNoEscapesWhenDumb) {
+TEST_F(Terminal, HasNoEscapesWhenDumb) {
   const std::string out = on_terminal(kRun, 40, {{"TERM", "dumb"}});
   EXPECT_EQ(out.find('\x1b'), std::string::npos) << out;
   EXPECT_LT(widest(out), 40u) << out;
@@ -78,7 +96,7 @@ TEST(Terminal, HasNoEscapesWhenDumb) {
   for (const char c : out) ASSERT_LT(static_cast<unsigned char>(c), 128) << "not a UTF-8 locale";
 }
 
-TEST(Terminal, HasNoColoursWhenAskedNotTo) {
+TEST_F(Terminal, HasNoColoursWhenAskedNotTo) {
   Environment plain = kXterm;
   plain["NO_COLOR"] = "1";
   const std::string out = on_terminal(kRun, 80, plain);
@@ -87,7 +105,7 @@ TEST(Terminal, HasNoColoursWhenAskedNotTo) {
   EXPECT_NE(on_terminal(kRun, 80, kXterm).find("\x1b[1m"), std::string::npos);
 }
 
-TEST(Terminal, PrintsPlainLinesWhenThereIsNone) {
+TEST(WithoutTerminal, PrintsPlainLines) {
   const Outcome outcome = weft(kRun);
   ASSERT_EQ(outcome.exit, 0);
   for (const std::string* text : {&outcome.out, &outcome.err}) {
@@ -100,7 +118,7 @@ TEST(Terminal, PrintsPlainLinesWhenThereIsNone) {
   EXPECT_EQ(weft(kRun + Words{"--quiet"}).err, "");
 }
 
-TEST(Terminal, TablesBecomeListsWhenTooWide) {
+TEST_F(Terminal, TablesBecomeListsWhenTooWide) {
   EXPECT_LE(widest(on_terminal({"inspect", kDigits}, 60, kXterm)), 60u);
   EXPECT_NE(on_terminal({"inspect", kDigits}, 100, kXterm).find("activation  dtype"), std::string::npos);
 }
