@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/linear_decoded.hpp"
+
+#include "kernels/internal/decoded.hpp"
+#include "kernels/internal/linear_scratch.hpp"
+#include "kernels/linear.hpp"
+#include "kernels/unary.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weft::kernels {
+namespace {
+using detail::DecodedPart;
+using detail::EvenParts;
+
+/// The kernels of a type's family; none for float32, and `row` none for float64.
+struct Family {
+  void (*decode)(const ConstWeight&, const DecodedPart&, float*) noexcept;
+  void (*row)(const ConstWeight&, const float*, const float*, float*) noexcept;
+};
+Family family(Dtype dtype) noexcept {
+  if (dtype == Dtype::float32) return {nullptr, nullptr};
+  if (dtype == Dtype::float64) return {detail::decode_doubles, nullptr};
+  if (code_layout(dtype) == CodeLayout::words) return {detail::decode_words, detail::row_of_words};
+  const bool is_integer = has_scale(dtype) && dtype != Dtype::fp8_e4m3 && dtype != Dtype::fp8_e5m2;
+  if (is_integer) return {detail::decode_integers, detail::row_of_integers};
+  return {detail::decode_floats, detail::row_of_floats};
+}
+
+// Decoded weights held at once: for few rows they stay in a second-level cache; for many, packing the rows anew for
+// each group of panels costs more than a trip to the third.
+constexpr std::size_t kHeldFloats = std::size_t{128} << 10, kManyRows = 28, kHeldFloatsOfMany = std::size_t{1} << 20;
+// A group of panels: whole tiles of linear(), and more of them only where that packs less.
+constexpr std::size_t kFewestPanels = 4, kMostPanels = 16;
+// Columns of a block that is decoded for a transposed product; a multiple of a scale block.
+constexpr std::size_t kMostColumns = 512, kHeldColumnFloats = std::size_t{256} << 10;
+
+Rows before_activation(const Rows& z, const Rows& y) noexcept { return z.data ? z : y; }
+
+/// y = activation(z), where the products went.
+void finish(const Rows& from, Activation activation, const Rows& y) noexcept {
+  if (activation != Activation::linear) return unary(activation, from, y);
+  if (from.data == y.data) return;
+  for (std::size_t b = 0; b < y.rows; ++b) std::memcpy(y.row(b), from.row(b), y.cols * sizeof(float));
+}
+
+Rows columns(const Rows& rows, std::size_t first, std::size_t count) noexcept {
+  return {rows.data ? rows.data + first : nullptr, rows.rows, count, rows.stride};
+}
+
+void linear_by_groups(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
+                      const Rows& y) noexcept {
+  const auto decode_part = family(w.dtype).decode;
+  const std::size_t panels = panel_count(w.out), panel_floats = std::max<std::size_t>(w.in, 1) * kPanelWidth;
+  const std::size_t held = x.rows < kManyRows ? kHeldFloats : kHeldFloatsOfMany;
+  const std::size_t group = std::min(std::clamp(held / panel_floats, kFewestPanels, kMostPanels), panels);
+  float* scratch = detail::decode_scratch(group * panel_floats);
+  for (std::size_t p = 0; p < panels; p += group) {
+    const std::size_t count = std::min(group, panels - p), o = p * kPanelWidth;
+    const std::size_t out = std::min(w.out - o, count * kPanelWidth);
+    decode_part(w, {p, count, 0, w.in}, scratch);
+    linear({scratch, out, w.in}, bias ? bias + o : nullptr, x, activation, columns(z, o, out), columns(y, o, out));
+  }
+}
+
+/// Calls part(first, count, panels) with blocks of decoded columns.
+template <class Part>
+void for_column_blocks(const ConstWeight& w, std::size_t first, std::size_t count, const Part& part) noexcept {
+  const auto decode_part = family(w.dtype).decode;
+  const std::size_t panels = panel_count(w.out), column = std::max<std::size_t>(panels, 1) * kPanelWidth;
+  const std::size_t fitting = kHeldColumnFloats / column / kScaleBlock * kScaleBlock;
+  const std::size_t block = std::min(std::clamp(fitting, kScaleBlock, kMostColumns), count);
+  float* scratch = detail::decode_scratch(block * column);
+  for (std::size_t k = first; k < first + count; k += block) {
+    const std::size_t columns_now = std::min(block, first + count - k);
+    decode_part(w, {0, panels, k, columns_now}, scratch);
+    part(k, columns_now, ConstPanels{scratch, w.out, columns_now});
+  }
+}
+
+/// Columns [first, first + count) of dx; `first` a multiple of 32.
+void transposed_range(const ConstWeight& w, const ConstRows& dy, const Rows& dx, std::size_t first,
+                      std::size_t count) noexcept {
+  if (w.dtype == Dtype::float64) return detail::transposed_doubles(w, dy, dx, first, count);
+  for_column_blocks(w, first, count, [&](std::size_t k, std::size_t n, const ConstPanels& panels) {
+    linear_transposed(panels, dy, columns(dx, k, n));
+  });
+}
+
+// Shares of one task: enough work to be worth a handover, few enough that threads stay busy.
+constexpr std::size_t kTaskRows = 224, kTaskPanels = 16, kTaskColumns = 64, kTaskWork = std::size_t{1} << 15;
+
+}  // namespace
+
+void decode(const ConstWeight& from, const Panels& to) noexcept {
+  if (panels_size(from.out, from.in) == 0) return;
+  if (from.dtype == Dtype::float32)
+    std::memcpy(to.data, from.codes, panels_size(from.out, from.in) * sizeof(float));
+  else
+    family(from.dtype).decode(from, {0, panel_count(from.out), 0, from.in}, to.data);
+}
+
+void linear_decoded(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
+                    const Rows& y) noexcept {
+  if (w.dtype == Dtype::float32) return linear(w.panels(), bias, x, activation, z, y);
+  if (x.rows == 0 || w.out == 0) return;
+  const Rows to = before_activation(z, y);
+  if (w.dtype == Dtype::float64) {
+    detail::rows_of_doubles(w, bias, x, to);
+    finish(to, activation, y);
+  } else if (x.rows == 1) {
+    family(w.dtype).row(w, bias, x.data, to.data);
+    finish(to, activation, y);
+  } else {
+    linear_by_groups(w, bias, x, activation, z, y);
+  }
+}
+
+void linear_decoded(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
+                    const Rows& y, const ParallelFor& parallel) noexcept {
+  if (w.dtype == Dtype::float32) return linear(w.panels(), bias, x, activation, z, y, parallel);
+  // One row: tasks of whole steps of four panels. Rows are split late: each part decodes the weights again.
+  const std::size_t step = 4 * kPanelWidth * std::max<std::size_t>(w.in, 1);
+  const std::size_t row_panels = std::max<std::size_t>(1, kTaskWork / step) * 4;
+  const EvenParts row_parts(x.rows, kTaskRows);
+  const EvenParts panel_parts(panel_count(w.out), x.rows == 1 ? row_panels : kTaskPanels);
+  const std::size_t tasks = row_parts.parts * panel_parts.parts;
+  if (tasks <= 1 || x.rows * w.in * w.out < kTaskWork) return linear_decoded(w, bias, x, activation, z, y);
+  parallel(tasks, [&](std::size_t task) {
+    const std::size_t r = task / panel_parts.parts, p = task % panel_parts.parts;
+    const std::size_t first = row_parts.begin(r), rows = row_parts.begin(r + 1) - first;
+    const std::size_t panel = panel_parts.begin(p), o = panel * kPanelWidth;
+    const ConstWeight part = panel_range(w, panel, panel_parts.begin(p + 1) - panel);
+    linear_decoded(part, bias ? bias + o : nullptr, {x.row(first), rows, x.cols, x.stride}, activation,
+                   {z.data ? z.row(first) + o : nullptr, rows, part.out, z.stride},
+                   {y.row(first) + o, rows, part.out, y.stride});
+  });
+}
+
+void linear_transposed_decoded(const ConstWeight& w, const ConstRows& dy, const Rows& dx) noexcept {
+  if (w.dtype == Dtype::float32) return linear_transposed(w.panels(), dy, dx);
+  transposed_range(w, dy, dx, 0, w.in);
+}
+
+void linear_transposed_decoded(const ConstWeight& w, const ConstRows& dy, const Rows& dx,
+                               const ParallelFor& parallel) noexcept {
+  if (w.dtype == Dtype::float32) return linear_transposed(w.panels(), dy, dx, parallel);
+  const EvenParts parts((w.in + kScaleBlock - 1) / kScaleBlock, kTaskColumns / kScaleBlock);
+  if (parts.parts <= 1 || dy.rows * w.in * w.out < kTaskWork) return linear_transposed_decoded(w, dy, dx);
+  parallel(parts.parts, [&](std::size_t i) {
+    const std::size_t first = parts.begin(i) * kScaleBlock;
+    transposed_range(w, dy, dx, first, std::min(w.in, parts.begin(i + 1) * kScaleBlock) - first);
+  });
+}
+
+void absolute_column_sums_decoded(const ConstWeight& w, float* s) noexcept {
+  if (w.dtype == Dtype::float32) return absolute_column_sums(w.panels(), s);
+  if (w.dtype == Dtype::float64) return detail::column_sums_of_doubles(w, s);
+  for_column_blocks(
+      w, 0, w.in, [&](std::size_t k, std::size_t, const ConstPanels& panels) { absolute_column_sums(panels, s + k); });
+}
+
+}  // namespace weft::kernels

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#undef WEFT_THIS_FILE
+#define WEFT_THIS_FILE "kernels/linear_decoded_integers.cpp"
+#include "kernels/foreach_isa.hpp"
+#include "kernels/internal/decoded.hpp"
+#include "kernels/simd/decoded_row-inl.hpp"
+
+WEFT_ISA_BEGIN();
+namespace weft::kernels::WEFT_ISA {
+namespace {
+
+#if WEFT_ISA_IS_SCALAR
+
+void decode_values(const ConstWeight& w, const detail::DecodedPart& part, float* to) noexcept {
+  WEFT_ISA_RAN();
+  detail::decode_codes(w, part, to);
+}
+
+void row(const ConstWeight& w, const float* bias, const float* x, float* to) noexcept {
+  WEFT_ISA_RAN();
+  detail::row_of_codes(w, bias, x, to);
+}
+
+#else
+
+/// Calls visit.operator()<Decoder>() with the decoder of a type.
+template <class Visit>
+void visit_decoder(const ConstWeight& w, const Visit& visit) {
+  switch (w.dtype) {
+    case Dtype::int16:
+      return visit.template operator()<ShortDecoder<std::int16_t> >();
+    case Dtype::uint16:
+      return visit.template operator()<ShortDecoder<std::uint16_t> >();
+    case Dtype::int32:
+      return visit.template operator()<LongDecoder<std::int32_t> >();
+    case Dtype::uint32:
+      return visit.template operator()<LongDecoder<std::uint32_t> >();
+    case Dtype::int64:
+      return visit.template operator()<LongLongDecoder<std::int64_t> >();
+    default:
+      return visit.template operator()<LongLongDecoder<std::uint64_t> >();
+  }
+}
+
+void decode_values(const ConstWeight& w, const detail::DecodedPart& part, float* to) noexcept {
+  WEFT_ISA_RAN();
+  visit_decoder(w, [&]<class Decoder>() HWY_ATTR { decode_part<Decoder>(w, part, to); });
+}
+
+void row(const ConstWeight& w, const float* bias, const float* x, float* to) noexcept {
+  WEFT_ISA_RAN();
+  visit_decoder(w, [&]<class Decoder>() HWY_ATTR { decoded_row<Decoder>(w, bias, x, to); });
+}
+
+#endif
+
+}  // namespace
+}  // namespace weft::kernels::WEFT_ISA
+WEFT_ISA_END();
+
+#if WEFT_ISA_IS_LAST
+namespace weft::kernels::detail {
+namespace {
+constexpr auto kDecode = WEFT_DISPATCH(decode_values);
+constexpr auto kRow = WEFT_DISPATCH(row);
+}  // namespace
+
+void decode_integers(const ConstWeight& w, const DecodedPart& part, float* to) noexcept { kDecode.get()(w, part, to); }
+void row_of_integers(const ConstWeight& w, const float* bias, const float* x, float* to) noexcept {
+  kRow.get()(w, bias, x, to);
+}
+
+}  // namespace weft::kernels::detail
+#endif

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decoders: how the codes of each type become vectors of values. Text that is re-included once per ISA, see
+// kernels/foreach_isa.hpp. The scalar reference is kernels/internal/code_value.cpp.
+//
+// A decoder has
+//   kCodes       inputs of one load (a unit), kUnitBytes of each panel
+//   kStep        inputs that one values() gives, a divisor of kCodes; next() goes on to the following ones
+//   kReadsPast   values() reads the codes of a whole unit, also where fewer are left
+//   Scale, Zero  element types of a weight's scales and zeros
+//   Group        a scale group's scales and zeros in registers
+// and is made from the weight, for its tables. `v` is the vector within the panel.
+#if !WEFT_ISA_IS_SCALAR
+#if defined(WEFT_KERNELS_SIMD_DECODE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_KERNELS_SIMD_DECODE_INL
+#undef WEFT_KERNELS_SIMD_DECODE_INL
+#else
+#define WEFT_KERNELS_SIMD_DECODE_INL
+#endif
+
+#include "kernels/internal/code_value.hpp"
+#include "kernels/simd/panel-inl.hpp"
+#include "kernels/weight.hpp"
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+HWY_BEFORE_NAMESPACE();
+namespace weft::kernels::WEFT_ISA {
+namespace {
+
+using DecodedSigned = hn::RebindToSigned<PanelTag>;
+using DecodedUnsigned = hn::RebindToUnsigned<PanelTag>;
+using WordVector = hn::Vec<DecodedUnsigned>;
+constexpr PanelTag kDecodedTag;
+constexpr DecodedSigned kSignedTag;
+constexpr DecodedUnsigned kUnsignedTag;
+
+struct NoGroup {};
+struct ScaleGroup {
+  PanelVector scale;
+};
+struct AffineGroup {
+  PanelVector scale, zero;
+};
+
+template <class Group, class Zero>
+HWY_INLINE Group load_group([[maybe_unused]] const float* scales, [[maybe_unused]] const Zero* zeros) {
+  Group group;
+  if constexpr (!std::is_same_v<Group, NoGroup>) group.scale = hn::Load(kDecodedTag, scales);
+  if constexpr (std::is_same_v<Group, AffineGroup>)
+    group.zero = hn::ConvertTo(kDecodedTag, hn::PromoteTo(kSignedTag, hn::LoadU(hn::Rebind<Zero, PanelTag>(), zeros)));
+  return group;
+}
+
+/// The code's number less its zero point, times its scale: each step exact but the last.
+HWY_INLINE PanelVector scaled(PanelVector number, const NoGroup&) { return number; }
+HWY_INLINE PanelVector scaled(PanelVector number, const ScaleGroup& group) { return hn::Mul(group.scale, number); }
+HWY_INLINE PanelVector scaled(PanelVector number, const AffineGroup& group) {
+  return hn::Mul(group.scale, hn::Sub(number, group.zero));
+}
+
+// --- one code an element ------------------------------------------------------------------------------------------
+
+/// What decoders of codes that stand one by one share: a unit is four inputs, read when they are decoded.
+template <class CodeType, class GroupType, class ZeroType = std::uint8_t, class ScaleType = float>
+struct ElementDecoder {
+  using Code = CodeType;
+  using Group = GroupType;
+  using Zero = ZeroType;
+  using Scale = ScaleType;
+  using Raw = const Code*;
+  static constexpr std::size_t kCodes = 4, kStep = 4, kUnitBytes = kCodes * kPanelWidth * sizeof(Code);
+  static constexpr bool kReadsPast = true;
+  explicit ElementDecoder(const ConstWeight&) {}
+  HWY_INLINE Raw load(const void* codes, std::size_t v) const { return static_cast<Raw>(codes) + v * kPanelLanes; }
+  static HWY_INLINE Raw next(Raw raw) { return raw; }
+  HWY_INLINE Group group(const float* scales, const Zero* zeros) const { return load_group<Group>(scales, zeros); }
+};
+
+/// binary16's bits to float32: exact, and blind to the flushing of subnormals on x86 and ARM alike.
+template <class Bits>
+HWY_INLINE PanelVector from_half(Bits half) {
+  return hn::PromoteTo(kDecodedTag, hn::BitCast(hn::Rebind<hwy::float16_t, PanelTag>(), half));
+}
+
+struct HalfDecoder : ElementDecoder<std::uint16_t, NoGroup> {
+  using ElementDecoder::ElementDecoder;
+  HWY_INLINE void values(Raw raw, const Group&, PanelVector (&to)[kStep]) const {
+    WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) to[j] =
+        from_half(hn::LoadU(hn::Rebind<std::uint16_t, PanelTag>(), raw + j * kPanelWidth));
+  }
+};
+
+struct Bfloat16Decoder : ElementDecoder<std::uint16_t, NoGroup> {
+  using ElementDecoder::ElementDecoder;
+  HWY_INLINE void values(Raw raw, const Group&, PanelVector (&to)[kStep]) const {
+    WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) {
+      const auto half = hn::LoadU(hn::Rebind<std::uint16_t, PanelTag>(), raw + j * kPanelWidth);
+      to[j] = hn::BitCast(kDecodedTag, hn::ShiftLeft<16>(hn::PromoteTo(kUnsignedTag, half)));
+    }
+  }
+};
+
+/// e5m2 is the upper byte of binary16.
+struct E5m2Decoder : ElementDecoder<std::uint8_t, ScaleGroup> {
+  using ElementDecoder::ElementDecoder;
+  HWY_INLINE void values(Raw raw, const Group& group, PanelVector (&to)[kStep]) const {
+    WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) {
+      const auto code = hn::LoadU(hn::Rebind<std::uint8_t, PanelTag>(), raw + j * kPanelWidth);
+      to[j] = scaled(from_half(hn::ShiftLeft<8>(hn::PromoteTo(hn::Rebind<std::uint16_t, PanelTag>(), code))), group);
+    }
+  }
+};
+
+/// e4m3 moved to binary16's places is 2^-8 of its number, subnormals too; its NaN needs a binary16 NaN's bits.
+struct E4m3Decoder : ElementDecoder<std::uint8_t, ScaleGroup> {
+  using ElementDecoder::ElementDecoder;
+  HWY_INLINE void values(Raw raw, const Group& group, PanelVector (&to)[kStep]) const {
+    const hn::Rebind<std::int8_t, PanelTag> d8;
+    const hn::Rebind<std::int16_t, PanelTag> d16;
+    const auto nan = hn::Set(d16, static_cast<std::int16_t>(0x7f80));
+    WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) {
+      const auto code = hn::PromoteTo(d16, hn::LoadU(d8, reinterpret_cast<const std::int8_t*>(raw + j * kPanelWidth)));
+      // The sign fills bits 15 and 14 of the shifted code; bit 14 must go.
+      const auto half = hn::And(hn::ShiftLeft<7>(code), hn::Set(d16, static_cast<std::int16_t>(0xbf80)));
+      const auto magnitude = hn::And(half, hn::Set(d16, static_cast<std::int16_t>(0x3f80)));
+      const auto is_nan = hn::Eq(magnitude, hn::Set(d16, static_cast<std::int16_t>(0x3f80)));
+      const PanelVector number = from_half(hn::IfThenElse(is_nan, nan, half));
+      to[j] = scaled(hn::Mul(number, hn::Set(kDecodedTag, 256.0f)), group);
+    }
+  }
+};
+
+template <class Code>
+struct ShortDecoder
+    : ElementDecoder<Code, std::conditional_t<std::is_signed_v<Code>, ScaleGroup, AffineGroup>, std::uint16_t> {
+  using Base = ElementDecoder<Code, std::conditional_t<std::is_signed_v<Code>, ScaleGroup, AffineGroup>, std::uint16_t>;
+  using Base::Base;
+  HWY_INLINE void values(const Code* raw, const typename Base::Group& group, PanelVector (&to)[Base::kStep]) const {
+    WEFT_UNROLL for (std::size_t j = 0; j < Base::kStep; ++j) {
+      const auto code = hn::LoadU(hn::Rebind<Code, PanelTag>(), raw + j * kPanelWidth);
+      to[j] = scaled(hn::ConvertTo(kDecodedTag, hn::PromoteTo(kSignedTag, code)), group);
+    }
+  }
+};
+
+// --- integers of 32 and 64 bits, by way of binary64 ---------------------------------------------------------------
+
+using DoubleTag = hn::Repartition<double, PanelTag>;
+using DoubleVector = hn::Vec<DoubleTag>;
+inline constexpr std::size_t kDoubleLanes = kPanelLanes / 2;
+constexpr DoubleTag kDoubleTag;
+
+/// The two halves of one panel vector's scales and zeros.
+template <class ZeroVector>
+struct WideGroup {
+  DoubleVector scale[2];
+  ZeroVector zero[2];
+};
+
+HWY_INLINE PanelVector to_float(DoubleVector lower, DoubleVector upper) {
+  const hn::Half<PanelTag> half;
+  return hn::Combine(kDecodedTag, hn::DemoteTo(half, upper), hn::DemoteTo(half, lower));
+}
+
+/// u to the nearest double: exact halves, one rounded addition, where the CPU has no instruction for it.
+HWY_INLINE DoubleVector from_u64(hn::Vec<hn::RebindToUnsigned<DoubleTag>> u) {
+#if HWY_TARGET <= HWY_AVX3
+  return DoubleVector{_mm512_cvtepu64_pd(u.raw)};
+#else
+  const hn::RebindToUnsigned<DoubleTag> du;
+  const auto high = hn::Or(hn::ShiftRight<32>(u), hn::Set(du, 0x4530000000000000u));
+  const auto low = hn::Or(hn::And(u, hn::Set(du, 0xffffffffu)), hn::Set(du, 0x4330000000000000u));
+  const auto base = hn::Set(kDoubleTag, 0x1p84 + 0x1p52);
+  return hn::Add(hn::Sub(hn::BitCast(kDoubleTag, high), base), hn::BitCast(kDoubleTag, low));
+#endif
+}
+
+template <class Code>
+struct LongDecoder : ElementDecoder<Code, WideGroup<DoubleVector>, Code, double> {
+  using Base = ElementDecoder<Code, WideGroup<DoubleVector>, Code, double>;
+  using Base::Base;
+  using Base::kStep;
+  using Group = typename Base::Group;
+  static HWY_INLINE DoubleVector number(const Code* from) {
+    if constexpr (std::is_signed_v<Code>) {
+      return hn::PromoteTo(kDoubleTag, hn::LoadU(hn::Rebind<std::int32_t, DoubleTag>(), from));
+    } else {
+      const hn::RebindToUnsigned<DoubleTag> du;
+      const auto u = hn::PromoteTo(du, hn::LoadU(hn::Rebind<std::uint32_t, DoubleTag>(), from));
+      const auto biased = hn::BitCast(kDoubleTag, hn::Or(u, hn::Set(du, 0x4330000000000000u)));
+      return hn::Sub(biased, hn::Set(kDoubleTag, 0x1p52));
+    }
+  }
+  HWY_INLINE Group group(const double* scales, const Code* zeros) const {
+    Group group;
+    WEFT_UNROLL for (std::size_t h = 0; h < 2; ++h) {
+      group.scale[h] = hn::Load(kDoubleTag, scales + h * kDoubleLanes);
+      if constexpr (!std::is_signed_v<Code>) group.zero[h] = number(zeros + h * kDoubleLanes);
+    }
+    return group;
+  }
+  HWY_INLINE void values(const Code* raw, const Group& group, PanelVector (&to)[kStep]) const {
+    WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) {
+      DoubleVector half[2];
+      WEFT_UNROLL for (std::size_t h = 0; h < 2; ++h) {
+        half[h] = number(raw + j * kPanelWidth + h * kDoubleLanes);
+        // Two integers below 2^32: exact.
+        if constexpr (!std::is_signed_v<Code>) half[h] = hn::Sub(half[h], group.zero[h]);
+        half[h] = hn::Mul(group.scale[h], half[h]);
+      }
+      to[j] = to_float(half[0], half[1]);
+    }
+  }
+};
+
+template <class Code>
+struct LongLongDecoder : ElementDecoder<Code, WideGroup<hn::Vec<hn::RebindToUnsigned<DoubleTag>>>, Code, double> {
+  using Base = ElementDecoder<Code, WideGroup<hn::Vec<hn::RebindToUnsigned<DoubleTag>>>, Code, double>;
+  using Base::Base;
+  using Base::kStep;
+  using Group = typename Base::Group;
+  HWY_INLINE Group group(const double* scales, const Code* zeros) const {
+    Group group;
+    WEFT_UNROLL for (std::size_t h = 0; h < 2; ++h) {
+      group.scale[h] = hn::Load(kDoubleTag, scales + h * kDoubleLanes);
+      if constexpr (!std::is_signed_v<Code>)
+        group.zero[h] = hn::LoadU(hn::RebindToUnsigned<DoubleTag>(), zeros + h * kDoubleLanes);
+    }
+    return group;
+  }
+  // q - zero takes 65 bits: sign and magnitude apart.
+  HWY_INLINE void values(const Code* raw, const Group& group, PanelVector (&to)[kStep]) const {
+    const hn::RebindToUnsigned<DoubleTag> du;
+    const hn::RebindToSigned<DoubleTag> ds;
+    const auto top = hn::Set(du, std::uint64_t{1} << 63);
+    WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) {
+      DoubleVector half[2];
+      WEFT_UNROLL for (std::size_t h = 0; h < 2; ++h) {
+        const Code* from = raw + j * kPanelWidth + h * kDoubleLanes;
+        auto q = hn::LoadU(du, reinterpret_cast<const std::uint64_t*>(from));
+        hn::Vec<hn::RebindToUnsigned<DoubleTag>> is_negative;
+        if constexpr (std::is_signed_v<Code>) {
+          is_negative = hn::BitCast(du, hn::VecFromMask(ds, hn::Lt(hn::BitCast(ds, q), hn::Zero(ds))));
+        } else {
+          const auto zero = group.zero[h];
+          is_negative = hn::BitCast(
+              du, hn::VecFromMask(ds, hn::Lt(hn::BitCast(ds, hn::Xor(q, top)), hn::BitCast(ds, hn::Xor(zero, top)))));
+          q = hn::Sub(q, zero);
+        }
+        const auto magnitude = hn::Sub(hn::Xor(q, is_negative), is_negative);
+        const auto number = hn::Xor(hn::BitCast(du, from_u64(magnitude)), hn::And(is_negative, top));
+        half[h] = hn::Mul(group.scale[h], hn::BitCast(kDoubleTag, number));
+      }
+      to[j] = to_float(half[0], half[1]);
+    }
+  }
+};
+
+// --- several codes a word -----------------------------------------------------------------------------------------
+
+/// What decoders of word codes share.
+template <class GroupType>
+struct WordDecoder {
+  using Group = GroupType;
+  using Zero = std::uint8_t;
+  using Scale = float;
+  using Raw = WordVector;
+  static constexpr std::size_t kUnitBytes = kPanelWidth * sizeof(std::uint32_t);
+  static constexpr bool kReadsPast = false;
+  HWY_INLINE Raw load(const void* codes, std::size_t v) const {
+    return hn::Load(kUnsignedTag, static_cast<const std::uint32_t*>(codes) + v * kPanelLanes);
+  }
+  HWY_INLINE Group group(const float* scales, const Zero* zeros) const { return load_group<Group>(scales, zeros); }
+};
+
+/// int8 and uint8: four codes a word.
+template <bool is_signed>
+struct ByteDecoder : WordDecoder<std::conditional_t<is_signed, ScaleGroup, AffineGroup>> {
+  static constexpr std::size_t kCodes = 4, kStep = 4;
+  explicit ByteDecoder(const ConstWeight&) {}
+  static HWY_INLINE WordVector next(WordVector raw) { return raw; }
+  template <std::size_t j>
+  static HWY_INLINE PanelVector number(WordVector raw) {
+    if constexpr (is_signed) {
+      const auto top = hn::BitCast(kSignedTag, hn::ShiftLeft<24 - 8 * static_cast<int>(j)>(raw));
+      return hn::ConvertTo(kDecodedTag, hn::ShiftRight<24>(top));
+    } else {
+      const auto low = hn::And(hn::ShiftRight<8 * static_cast<int>(j)>(raw), hn::Set(kUnsignedTag, 255u));
+      return hn::ConvertTo(kDecodedTag, hn::BitCast(kSignedTag, low));
+    }
+  }
+  template <class Group>
+  HWY_INLINE void values(WordVector raw, const Group& group, PanelVector (&to)[kStep]) const {
+    to[0] = scaled(number<0>(raw), group);
+    to[1] = scaled(number<1>(raw), group);
+    to[2] = scaled(number<2>(raw), group);
+    to[3] = scaled(number<3>(raw), group);
+  }
+};
+
+#if HWY_TARGET <= HWY_AVX3
+/// Sixteen floats, picked by the low four bits of each lane.
+struct NibbleTable {
+  explicit NibbleTable(const float (&entries)[16]) : all(hn::LoadU(kDecodedTag, entries)) {}
+  HWY_INLINE PanelVector pick(WordVector raw) const { return PanelVector{_mm512_permutexvar_ps(raw.raw, all.raw)}; }
+  PanelVector all;
+};
+// A nibble may hold several codes: one table for each of its places saves shifts.
+inline constexpr bool kHasTablePerPlace = true;
+#elif HWY_TARGET == HWY_AVX2
+struct NibbleTable {
+  explicit NibbleTable(const float (&entries)[16])
+      : low(hn::LoadU(kDecodedTag, entries)), high(hn::LoadU(kDecodedTag, entries + 8)) {}
+  HWY_INLINE PanelVector pick(WordVector raw) const {
+    // The permutation reads three bits; the fourth, moved to the sign, says which half.
+    const __m256 lower = _mm256_permutevar8x32_ps(low.raw, raw.raw),
+                 upper = _mm256_permutevar8x32_ps(high.raw, raw.raw);
+    return PanelVector{_mm256_blendv_ps(lower, upper, _mm256_castsi256_ps(hn::ShiftLeft<28>(raw).raw))};
+  }
+  PanelVector low, high;
+};
+inline constexpr bool kHasTablePerPlace = false;
+#else
+struct NibbleTable {
+  explicit NibbleTable(const float (&entries)[16]) : all(vld1q_u8_x4(reinterpret_cast<const std::uint8_t*>(entries))) {}
+  HWY_INLINE PanelVector pick(WordVector raw) const {
+    const uint32x4_t first = vmulq_n_u32(vandq_u32(raw.raw, vdupq_n_u32(15)), 0x04040404u);
+    const uint8x16_t bytes = vreinterpretq_u8_u32(vaddq_u32(first, vdupq_n_u32(0x03020100u)));
+    return PanelVector{vreinterpretq_f32_u8(vqtbl4q_u8(all, bytes))};
+  }
+  uint8x16x4_t all;
+};
+inline constexpr bool kHasTablePerPlace = false;
+#endif
+
+/// Codes of 4, 2 and 1 bits by table. Where one scale holds for the whole weight, the table has the values themselves
+/// (Group is NoGroup); otherwise the numbers, which the group then scales.
+template <int bits, class GroupType>
+struct NibbleDecoder : WordDecoder<GroupType> {
+  static constexpr std::size_t kCodes = codes_per_word(bits), kStep = kHasTablePerPlace ? 4 / bits : 1;
+  explicit NibbleDecoder(const ConstWeight& w) : NibbleDecoder(w, std::make_index_sequence<kStep>()) {}
+  static HWY_INLINE WordVector next(WordVector raw) { return hn::ShiftRight<bits* static_cast<int>(kStep)>(raw); }
+  HWY_INLINE void values(WordVector raw, const GroupType& group, PanelVector (&to)[kStep]) const {
+    WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) to[j] = scaled(tables[j].pick(raw), group);
+  }
+
+ private:
+  template <std::size_t... j>
+  NibbleDecoder(const ConstWeight& w, std::index_sequence<j...>) : tables{make_table(w, j)...} {}
+  static NibbleTable make_table(const ConstWeight& w, std::size_t place) {
+    float entries[16];
+    for (std::uint32_t i = 0; i < 16; ++i) {
+      const std::uint32_t code = i >> (place * bits) & ((1u << bits) - 1);
+      entries[i] = detail::code_number(w.dtype, code);
+      if constexpr (std::is_same_v<GroupType, NoGroup>) {
+        const float zero = w.zeros ? static_cast<float>(*static_cast<const std::uint8_t*>(w.zeros)) : 0.0f;
+        const float difference = w.zeros ? entries[i] - zero : entries[i];
+        entries[i] = *static_cast<const float*>(w.scales) * difference;
+      }
+    }
+    return NibbleTable(entries);
+  }
+  NibbleTable tables[kStep];
+};
+
+}  // namespace
+}  // namespace weft::kernels::WEFT_ISA
+HWY_AFTER_NAMESPACE();
+
+#endif  // guard
+#endif  // !WEFT_ISA_IS_SCALAR
