@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "kernels/activation.hpp"
+#include "kernels/internal/linear_scratch.hpp"
+#include "kernels/views.hpp"
+#include "kernels/weight.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weft::kernels::detail {
+
+/// How the codes of a weight are read, the same way for all eight types: a word's bits are flipped by `flip`, its codes
+/// then taken as unsigned numbers u (binary ones doubled), and each stands for u - zero.
+///   int8 128, int4 8, int2 and ternary 2, binary 1; the unsigned types have their own zero points
+struct CodeForm {
+  int bits = 8;
+  std::uint32_t flip = 0;
+  std::int32_t zero = 0;     ///< where one zero serves all of the matrix
+  bool lane_zero = false;    ///< each output, or each of its blocks, has its own
+  bool block_scale = false;  ///< scales, and zeros of its own, belong to blocks of 32
+};
+CodeForm code_form(const ConstWeight& w) noexcept;
+
+/// Quantised activations as the tiles want them. Rows are cut into parts of at most a tile's rows, R of them in each:
+///   codes [part][block][R][block_bytes], scales and zero_terms [part][block][R]
+/// zero_terms is -(zero * sum of the block's codes), or -sum where zeros differ by output.
+struct PackedRows {
+  std::size_t in, blocks, block_bytes;
+  EvenParts parts;
+  std::int8_t* codes;
+  float* scales;
+  std::int32_t* zero_terms;
+  std::size_t first_row(std::size_t part) const noexcept { return parts.begin(part); }
+  std::size_t rows_of(std::size_t part) const noexcept { return parts.begin(part + 1) - parts.begin(part); }
+  std::int8_t* codes_of(std::size_t part) const noexcept { return codes + parts.begin(part) * blocks * block_bytes; }
+  float* scales_of(std::size_t part) const noexcept { return scales + parts.begin(part) * blocks; }
+  std::int32_t* zero_terms_of(std::size_t part) const noexcept { return zero_terms + parts.begin(part) * blocks; }
+};
+
+/// One instruction set's share of linear_integer. Taken together, because their packing is their own.
+struct IntegerKernels {
+  std::size_t tile_rows;                        ///< rows of a part, when there are several
+  std::size_t (*block_bytes)(const CodeForm&);  ///< of one row's packed codes of a block
+  /// Quantises and packs the rows of parts [first, last).
+  void (*pack)(const ConstRows& x, const CodeForm&, const PackedRows& to, std::size_t first, std::size_t last) noexcept;
+  /// Packed parts [first, last) against all of `w`; z and y are those of the whole batch.
+  void (*run)(const ConstWeight& w, const float* bias, const PackedRows& x, std::size_t first, std::size_t last,
+              Activation activation, const Rows& z, const Rows& y) noexcept;
+};
+
+}  // namespace weft::kernels::detail

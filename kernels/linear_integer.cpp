@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#undef WEFT_THIS_FILE
+#define WEFT_THIS_FILE "kernels/linear_integer.cpp"
+#include "kernels/linear_integer.hpp"
+
+#define WEFT_WITH_VNNI
+#include "kernels/foreach_isa.hpp"
+#include "kernels/internal/integer_linear.hpp"
+#include "kernels/internal/scratch_lease.hpp"
+#include "kernels/linear_outputs-inl.hpp"
+#include "kernels/quantize-inl.hpp"
+#include "kernels/quantize_rows.hpp"
+#if !WEFT_ISA_IS_SCALAR
+#include "kernels/linear_integer_row-inl.hpp"
+#include "kernels/linear_integer_tiles-inl.hpp"
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+WEFT_ISA_BEGIN();
+namespace weft::kernels::WEFT_ISA {
+namespace {
+
+using detail::CodeForm;
+using detail::IntegerKernels;
+using detail::PackedRows;
+
+#if WEFT_ISA_IS_SCALAR
+
+// The reference for all other code here: codes in order, each decoded by itself.
+inline constexpr std::size_t kTileRows = 1;
+
+std::size_t block_bytes(const CodeForm&) { return kScaleBlock; }
+
+void pack(const ConstRows& x, const CodeForm&, const PackedRows& to, std::size_t first, std::size_t last) noexcept {
+  for (std::size_t b = first; b < last; ++b)
+    for (std::size_t t = 0; t < to.blocks; ++t) {
+      const std::size_t k = t * kScaleBlock;
+      to.scales_of(b)[t] =
+          quantize_block(x.row(b) + k, std::min(kScaleBlock, x.cols - k), to.codes_of(b) + t * kScaleBlock).scale;
+    }
+}
+
+/// code - zero of element (o, k).
+std::int32_t weight_at(const ConstWeight& w, std::size_t o, std::size_t k) noexcept {
+  const int width = bits(w.dtype);
+  const std::size_t n = codes_per_word(width), words = (w.in + n - 1) / n;
+  const std::uint32_t word =
+      static_cast<const std::uint32_t*>(w.codes)[(o / kPanelWidth * words + k / n) * kPanelWidth + o % kPanelWidth];
+  const int shift = static_cast<int>(k % n) * width;
+  if (w.dtype == Dtype::binary) return (word >> shift & 1u) != 0 ? 1 : -1;
+  if (has_zero_point(w.dtype)) {
+    const std::uint32_t code = word >> shift & ((1u << width) - 1);
+    const std::size_t group = scale_index(w.granularity, w.in, o, k);
+    return static_cast<std::int32_t>(code) - static_cast<const std::uint8_t*>(w.zeros)[group];
+  }
+  return static_cast<std::int32_t>(word << (32 - width - shift)) >> (32 - width);
+}
+
+float total_of(const ConstWeight& w, std::size_t o, const std::int8_t* q, const float* x_scales) noexcept {
+  const auto scale = [&](std::size_t k) {
+    return static_cast<const float*>(w.scales)[scale_index(w.granularity, w.in, o, k)];
+  };
+  const bool block_scale = w.granularity == Granularity::block32;
+  float total = 0.0f;
+  for (std::size_t chunk = 0; chunk < w.in; chunk += kChunk) {
+    float sum = 0.0f;
+    for (std::size_t k = chunk; k < std::min(w.in, chunk + kChunk); k += kScaleBlock) {
+      std::int32_t exact = 0;
+      for (std::size_t i = k; i < std::min(w.in, k + kScaleBlock); ++i) exact += weight_at(w, o, i) * q[i];
+      const float x_scale = x_scales[k / kScaleBlock];
+      sum = std::fma(static_cast<float>(exact), block_scale ? x_scale * scale(k) : x_scale, sum);
+    }
+    total += sum;
+  }
+  return block_scale ? total : total * scale(0);
+}
+
+void run(const ConstWeight& w, const float* bias, const PackedRows& x, std::size_t first, std::size_t last,
+         Activation activation, const Rows& z, const Rows& y) noexcept {
+  WEFT_ISA_RAN();
+  const Outputs outputs{bias, activation, z, y};
+  for (std::size_t b = first; b < last; ++b) {
+    float* const to = outputs.before_activation(b);
+    for (std::size_t o = 0; o < w.out; ++o) {
+      const float total = total_of(w, o, x.codes_of(b), x.scales_of(b));
+      to[o] = bias ? total + bias[o] : total;
+    }
+    outputs.finish(b, 0, w.out);
+  }
+}
+
+#else
+
+std::size_t block_bytes(const CodeForm& form) {
+  return kScaleBlock * (form.bits == 8 ? DotOf<8>::kWords : DotOf<4>::kWords);
+}
+
+/// Calls f with the width of a code as a type.
+template <class F>
+HWY_INLINE void visit_bits(int bits, const F& f) {
+  if (bits == 8)
+    f(std::integral_constant<int, 8>());
+  else if (bits == 4)
+    f(std::integral_constant<int, 4>());
+  else if (bits == 2)
+    f(std::integral_constant<int, 2>());
+  else
+    f(std::integral_constant<int, 1>());
+}
+
+void pack(const ConstRows& x, const CodeForm& form, const PackedRows& to, std::size_t first,
+          std::size_t last) noexcept {
+  visit_bits(form.bits, [&](auto width) { pack_parts<decltype(width)::value>(x, form, to, first, last); });
+}
+
+template <int kBits, bool kBlockScale, bool kLaneZero>
+void run_form(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t first, std::size_t last,
+              const Outputs& outputs) noexcept {
+  if (last - first == 1 && x.rows_of(first) == 1)
+    run_row<kBits, kBlockScale, kLaneZero>(w, form, x, first, outputs);
+  else
+    run_tiles<kBits, kBlockScale, kLaneZero>(w, form, x, first, last, outputs);
+}
+
+void run(const ConstWeight& w, const float* bias, const PackedRows& x, std::size_t first, std::size_t last,
+         Activation activation, const Rows& z, const Rows& y) noexcept {
+  WEFT_ISA_RAN();
+  const Outputs outputs{bias, activation, z, y};
+  const CodeForm form = own_form(detail::code_form(w));
+  visit_bits(form.bits, [&](auto width) {
+    constexpr int kBits = decltype(width)::value;
+    constexpr bool kHasZeros = kBits > 1;  // no binary type has zeros of its own
+    if (form.block_scale) {
+      if (kHasZeros && form.lane_zero)
+        run_form<kBits, true, kHasZeros>(w, form, x, first, last, outputs);
+      else
+        run_form<kBits, true, false>(w, form, x, first, last, outputs);
+    } else {
+      if (kHasZeros && form.lane_zero)
+        run_form<kBits, false, kHasZeros>(w, form, x, first, last, outputs);
+      else
+        run_form<kBits, false, false>(w, form, x, first, last, outputs);
+    }
+  });
+}
+
+#endif
+
+const IntegerKernels& integer_kernels() noexcept {
+  static constexpr IntegerKernels kKernels{kTileRows, &block_bytes, &pack, &run};
+  return kKernels;
+}
+
+}  // namespace
+}  // namespace weft::kernels::WEFT_ISA
+WEFT_ISA_END();
+
+#if WEFT_ISA_IS_LAST
+namespace weft::kernels {
+namespace {
+
+constexpr auto kIntegerKernels = WEFT_DISPATCH(integer_kernels);
+
+// A task's share: enough work to be worth a handover, few enough that threads stay busy.
+constexpr std::size_t kTaskRows = 256, kTaskPanels = 16, kTaskWork = std::size_t{1} << 17,
+                      kTaskBytes = std::size_t{1} << 17, kPackWork = std::size_t{1} << 15;
+
+std::size_t aligned(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
+
+/// A batch on its way through one instruction set's kernels.
+struct Batch {
+  Batch(const ConstWeight& w, const ConstRows& x) noexcept
+      : form(detail::code_form(w)),
+        kernels(kIntegerKernels.get()()),
+        blocks(quantized_blocks(w.in)),
+        block_bytes(kernels.block_bytes(form)),
+        code_bytes(aligned(x.rows * blocks * block_bytes)),
+        scale_bytes(aligned(x.rows * blocks * sizeof(float))),
+        lease(code_bytes + 2 * scale_bytes),
+        packed{w.in,
+               blocks,
+               block_bytes,
+               detail::EvenParts(x.rows, kernels.tile_rows),
+               reinterpret_cast<std::int8_t*>(lease.data()),
+               reinterpret_cast<float*>(lease.data() + code_bytes),
+               reinterpret_cast<std::int32_t*>(lease.data() + code_bytes + scale_bytes)} {}
+  detail::CodeForm form;
+  const detail::IntegerKernels& kernels;
+  std::size_t blocks, block_bytes, code_bytes, scale_bytes;
+  detail::ScratchLease lease;
+  detail::PackedRows packed;
+};
+
+}  // namespace
+
+void linear_integer(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
+                    const Rows& y) noexcept {
+  if (x.rows == 0) return;
+  const Batch batch(w, x);
+  batch.kernels.pack(x, batch.form, batch.packed, 0, batch.packed.parts.parts);
+  batch.kernels.run(w, bias, batch.packed, 0, batch.packed.parts.parts, activation, z, y);
+}
+
+void linear_integer(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
+                    const Rows& y, const ParallelFor& parallel) noexcept {
+  if (x.rows == 0) return;
+  // One row: tasks of whole steps of four panels that read 128 KiB or more.
+  const std::size_t step =
+      4 * kPanelWidth * std::max<std::size_t>(8, w.in * static_cast<std::size_t>(bits(w.dtype))) / 8;
+  const std::size_t row_panels = std::max<std::size_t>(1, kTaskBytes / step) * 4;
+  const detail::EvenParts panel_parts(panel_count(w.out), x.rows == 1 ? row_panels : kTaskPanels);
+  if (panel_parts.parts * x.rows <= 1 || x.rows * w.in * w.out < kTaskWork)
+    return linear_integer(w, bias, x, activation, z, y);
+  const Batch batch(w, x);
+  const std::size_t parts = batch.packed.parts.parts, tile_rows = batch.kernels.tile_rows;
+  const detail::EvenParts pack_parts(parts, std::max<std::size_t>(1, kPackWork / (tile_rows * (w.in + 1))));
+  parallel(pack_parts.parts, [&](std::size_t task) {
+    batch.kernels.pack(x, batch.form, batch.packed, pack_parts.begin(task), pack_parts.begin(task + 1));
+  });
+  const detail::EvenParts row_parts(parts, std::max<std::size_t>(1, kTaskRows / tile_rows));
+  parallel(row_parts.parts * panel_parts.parts, [&](std::size_t task) {
+    const std::size_t r = task / panel_parts.parts, p = task % panel_parts.parts;
+    const std::size_t first = panel_parts.begin(p), o = first * kPanelWidth;
+    const ConstWeight part = panel_range(w, first, panel_parts.begin(p + 1) - first);
+    batch.kernels.run(part, bias ? bias + o : nullptr, batch.packed, row_parts.begin(r), row_parts.begin(r + 1),
+                      activation, {z.data ? z.data + o : nullptr, z.rows, part.out, z.stride},
+                      {y.data + o, y.rows, part.out, y.stride});
+  });
+}
+
+}  // namespace weft::kernels
+#endif

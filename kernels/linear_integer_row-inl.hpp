@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Not a header of its own: re-included once per ISA (kernels/foreach_isa.hpp), never by the scalar pass.
+// linear_integer for one row: weights are read once, straight from their packed words.
+
+#if defined(WEFT_KERNELS_LINEAR_INTEGER_ROW_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_KERNELS_LINEAR_INTEGER_ROW_INL
+#undef WEFT_KERNELS_LINEAR_INTEGER_ROW_INL
+#else
+#define WEFT_KERNELS_LINEAR_INTEGER_ROW_INL
+#endif
+
+#include "kernels/linear_integer_parts-inl.hpp"
+
+WEFT_ISA_BEGIN();
+namespace weft::kernels::WEFT_ISA {
+namespace {
+
+// Panels side by side: their sums' latencies overlap, and more streams come from memory at once.
+inline constexpr std::size_t kRowPanels = kPanelVectors == 1 ? 4 : kPanelVectors == 2 ? 2 : 1;
+
+template <int kBits, std::size_t P>
+struct RowSums {
+  using D = DotOf<kBits>;
+  typename D::Sum sum[P][kPanelVectors];
+
+  template <int j>
+  HWY_INLINE void add(const Words (&w)[P][kPanelVectors], const std::int8_t* q) {
+    Words xs[D::kWords];
+    broadcast_words(q + 4 * D::kWords * j, xs);
+    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
+        Words codes[D::kWords];
+        D::split(four_codes<kBits, j>(w[p][v]), codes);
+        D::add(sum[p][v], codes, xs);
+      }
+    }
+    if constexpr (j + 1 < static_cast<int>(kSubWords<kBits>)) add<j + 1>(w, q);
+  }
+};
+
+/// Block t of P panels: `take(p, v, sum)` gets each exact sum. kWhole: the block has all its words, else `words`.
+template <int kBits, std::size_t P, bool kWhole, class Init, class Take>
+HWY_INLINE void row_block(const std::uint32_t* const (&code)[P], std::size_t t, std::size_t words, Words flip,
+                          const std::int8_t* q, const Init& init, const Take& take) {
+  using D = DotOf<kBits>;
+  const WordTag d;
+  RowSums<kBits, P> sums;
+  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+    WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sums.sum[p][v] = D::start(init(p, v));
+  }
+  WEFT_UNROLL for (std::size_t i = 0; i < kBits; ++i) {
+    if (!kWhole && i >= words) break;
+    Words w[P][kPanelVectors];
+    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
+        w[p][v] = hn::Load(d, code[p] + (t * kBits + i) * kPanelWidth + v * kPanelLanes);
+        if constexpr (kBits > 1) w[p][v] = hn::Xor(w[p][v], flip);
+      }
+    }
+    sums.template add<0>(w, q + i * kSubWords<kBits> * 4 * D::kWords);
+  }
+  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+    WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) take(p, v, D::finish(sums.sum[p][v], init(p, v)));
+  }
+}
+
+/// Panels first .. first + P - 1 of one row.
+template <int kBits, bool kBlockScale, bool kLaneZero, std::size_t P>
+void row_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t part,
+                const Outputs& outputs, std::size_t first) noexcept {
+  const PanelTag d;
+  const std::size_t words = panel_words(kBits, w.in), blocks = x.blocks;
+  const std::int8_t* const q = x.codes_of(part);
+  const float* const xs = x.scales_of(part);
+  const std::int32_t* const zero_terms = x.zero_terms_of(part);
+  const Words flip = hn::Set(WordTag(), form.flip);
+  const std::uint32_t* code[P];
+  const float* scale[P];
+  const std::uint8_t* zero[P];
+  const std::size_t groups = kBlockScale ? blocks : 1;
+  V total[P][kPanelVectors], sum[P][kPanelVectors];
+  Ints zeros[P][kPanelVectors];
+  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+    code[p] = static_cast<const std::uint32_t*>(w.codes) + (first + p) * words * kPanelWidth;
+    scale[p] = static_cast<const float*>(w.scales) + (first + p) * groups * kPanelWidth;
+    zero[p] = static_cast<const std::uint8_t*>(w.zeros) + (kLaneZero ? (first + p) * groups * kPanelWidth : 0);
+    WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
+      total[p][v] = hn::Zero(d);
+      if constexpr (kLaneZero && !kBlockScale) zeros[p][v] = load_zeros<kBits>(zero[p] + v * kPanelLanes);
+    }
+  }
+  const auto block = [&](auto whole, std::size_t t, const auto& take) HWY_ATTR {
+    const Ints zero_term = hn::Set(IntTag(), zero_terms[t]);
+    const V x_scale = hn::Set(d, xs[t]);
+    if constexpr (kLaneZero && kBlockScale) {
+      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) zeros[p][v] =
+            load_zeros<kBits>(zero[p] + t * kPanelWidth + v * kPanelLanes);
+      }
+    }
+    row_block<kBits, P, decltype(whole)::value>(
+        code, t, words - t * kBits, flip, q + t * x.block_bytes,
+        [&](std::size_t p, std::size_t v)
+            HWY_ATTR { return kLaneZero ? zero_product(zeros[p][v], zero_term) : zero_term; },
+        [&](std::size_t p, std::size_t v, Ints exact) HWY_ATTR {
+          const V scales =
+              kBlockScale ? hn::Mul(x_scale, hn::Load(d, scale[p] + t * kPanelWidth + v * kPanelLanes)) : x_scale;
+          take(p, v, hn::ConvertTo(d, exact), scales);
+        });
+  };
+  // A chunk's first product takes no sum: that differs from fma(..., +0) in a zero's sign, which the total forgets.
+  const auto begin = [&](std::size_t p, std::size_t v, V a, V b) HWY_ATTR { sum[p][v] = hn::Mul(a, b); };
+  const auto end = [&](std::size_t p, std::size_t v, V a, V b)
+                       HWY_ATTR { total[p][v] = hn::Add(total[p][v], hn::MulAdd(a, b, sum[p][v])); };
+  std::size_t t = 0;
+  for (; (t + 2) * kScaleBlock <= w.in; t += 2) {
+    block(std::true_type(), t, begin);
+    block(std::true_type(), t + 1, end);
+  }
+  if (t < blocks) {
+    block(std::false_type(), t, begin);
+    if (t + 1 < blocks)
+      block(std::false_type(), t + 1, end);
+    else
+      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) total[p][v] = hn::Add(total[p][v], sum[p][v]);
+      }
+  }
+  alignas(64) float totals[P * kPanelWidth];
+  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+    WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v)
+        hn::Store(total[p][v], d, totals + p * kPanelWidth + v * kPanelLanes);
+  }
+  scale_outputs(w, outputs, x.first_row(part), first * kPanelWidth, P * kPanelWidth, totals);
+}
+
+template <int kBits, bool kBlockScale, bool kLaneZero>
+void run_row(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t part,
+             const Outputs& outputs) noexcept {
+  const std::size_t panels = panel_count(w.out);
+  std::size_t p = 0;
+  for (; p + kRowPanels <= panels; p += kRowPanels)
+    row_panels<kBits, kBlockScale, kLaneZero, kRowPanels>(w, form, x, part, outputs, p);
+  if constexpr (kRowPanels > 2)
+    for (; p + 2 <= panels; p += 2) row_panels<kBits, kBlockScale, kLaneZero, 2>(w, form, x, part, outputs, p);
+  if constexpr (kRowPanels > 1)
+    for (; p < panels; ++p) row_panels<kBits, kBlockScale, kLaneZero, 1>(w, form, x, part, outputs, p);
+  if (outputs.has_finish()) outputs.finish(x.first_row(part), 0, w.out);
+}
+
+}  // namespace
+}  // namespace weft::kernels::WEFT_ISA
+WEFT_ISA_END();
+
+#endif  // guard that flips

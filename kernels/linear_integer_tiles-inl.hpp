@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Not a header of its own: re-included once per ISA (kernels/foreach_isa.hpp), never by the scalar pass.
+// linear_integer for many rows: a few panels' codes are unpacked for a stretch of inputs, then meet all rows.
+
+#if defined(WEFT_KERNELS_LINEAR_INTEGER_TILES_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_KERNELS_LINEAR_INTEGER_TILES_INL
+#undef WEFT_KERNELS_LINEAR_INTEGER_TILES_INL
+#else
+#define WEFT_KERNELS_LINEAR_INTEGER_TILES_INL
+#endif
+
+#include "kernels/linear_integer_parts-inl.hpp"
+
+#include <array>
+#include <utility>
+
+WEFT_ISA_BEGIN();
+namespace weft::kernels::WEFT_ISA {
+namespace {
+
+// A tile is R rows by P panels of sums in registers: 24 (VNNI), 16 (AVX-512), 8 (AVX2), 16 (NEON, two a vector).
+#if WEFT_ISA_IS_VNNI
+inline constexpr std::size_t kTileRows = 6, kTilePanels = 4;
+#else
+inline constexpr std::size_t kTileRows = kPanelVectors == 1 ? 8 : kPanelVectors == 2 ? 4 : 2;
+inline constexpr std::size_t kTilePanels = kPanelVectors == 1 ? 2 : 1;
+#endif
+// Blocks unpacked at once: their codes stay in a first-level cache while all rows pass.
+inline constexpr std::size_t kTileBlocks = 8;
+// Packed codes of the rows that pass: they stay in a second-level cache.
+inline constexpr std::size_t kHeldBytes = std::size_t{1} << 20;
+
+/// Unpacked weights of P panels: codes [block][word][kWords][P][16 words], scales and zeros [block][P][16].
+struct TileWeights {
+  std::uint32_t* codes;
+  float* scales;
+  std::int32_t* zeros;
+};
+
+template <int kBits, int j>
+HWY_INLINE void unpack_word(Words w, std::size_t P, std::uint32_t* to) {
+  using D = DotOf<kBits>;
+  Words codes[D::kWords];
+  D::split(four_codes<kBits, j>(w), codes);
+  WEFT_UNROLL for (std::size_t h = 0; h < D::kWords; ++h) {
+    hn::Store(codes[h], WordTag(), to);
+    to += P * kPanelWidth;
+  }
+  if constexpr (j + 1 < static_cast<int>(kSubWords<kBits>)) unpack_word<kBits, j + 1>(w, P, to);
+}
+
+/// Blocks t .. t + count - 1 of panels first .. first + P - 1.
+template <int kBits, bool kBlockScale, bool kLaneZero>
+void unpack(const ConstWeight& w, const CodeForm& form, std::size_t first, std::size_t P, std::size_t t,
+            std::size_t count, const TileWeights& to) noexcept {
+  const WordTag d;
+  constexpr std::size_t kWordStep = kSubWords<kBits> * DotOf<kBits>::kWords;
+  const std::size_t words = panel_words(kBits, w.in), blocks = (w.in + kScaleBlock - 1) / kScaleBlock;
+  const Words flip = hn::Set(d, form.flip);
+  for (std::size_t p = 0; p < P; ++p) {
+    const std::uint32_t* const from = static_cast<const std::uint32_t*>(w.codes) + (first + p) * words * kPanelWidth;
+    std::uint32_t* const codes = to.codes + p * kPanelWidth;
+    for (std::size_t i = 0; i < count * kBits; ++i) {
+      const std::size_t word = t * kBits + i;
+      for (std::size_t v = 0; v < kPanelVectors; ++v) {
+        // Words past the last meet activations of 0; they only must not be read.
+        const Words u =
+            word < words ? hn::Xor(hn::Load(d, from + word * kPanelWidth + v * kPanelLanes), flip) : hn::Zero(d);
+        unpack_word<kBits, 0>(u, P, codes + i * kWordStep * P * kPanelWidth + v * kPanelLanes);
+      }
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t group = kBlockScale ? (first + p) * blocks + t + i : first + p, at = (i * P + p) * kPanelWidth;
+      for (std::size_t v = 0; v < kPanelWidth; v += kPanelLanes) {
+        if constexpr (kBlockScale)
+          hn::Store(hn::Load(PanelTag(), static_cast<const float*>(w.scales) + group * kPanelWidth + v), PanelTag(),
+                    to.scales + at + v);
+        if constexpr (kLaneZero)
+          hn::Store(load_zeros<kBits>(static_cast<const std::uint8_t*>(w.zeros) + group * kPanelWidth + v), IntTag(),
+                    to.zeros + at + v);
+      }
+    }
+  }
+}
+
+/// One block of R packed rows against P unpacked panels: `take(r, p, v, sum)` gets each exact sum.
+template <bool kBytes, bool kLaneZero, std::size_t R, std::size_t P, class Take>
+HWY_INLINE void tile_block(const std::uint32_t* codes, const std::int32_t* zeros, const std::int8_t* q,
+                           const std::int32_t* zero_terms, const Take& take) {
+  using D = Dot<kBytes>;
+  const auto init = [&](std::size_t r, std::size_t p, std::size_t v) HWY_ATTR {
+    const Ints term = hn::Set(IntTag(), zero_terms[r]);
+    if constexpr (kLaneZero)
+      return zero_product(hn::Load(IntTag(), zeros + p * kPanelWidth + v * kPanelLanes), term);
+    else
+      return term;
+  };
+  typename D::Sum sum[R][P][kPanelVectors];
+  WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[r][p][v] = D::start(init(r, p, v));
+    }
+  }
+  for (std::size_t word = 0; word < kBlockWords; ++word) {
+    Words w[P][kPanelVectors][D::kWords];
+    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
+        WEFT_UNROLL for (std::size_t h = 0; h < D::kWords; ++h) w[p][v][h] =
+            hn::Load(WordTag(), codes + ((word * D::kWords + h) * P + p) * kPanelWidth + v * kPanelLanes);
+      }
+    }
+    WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+      Words xs[D::kWords];
+      broadcast_words(q + (r * kBlockWords + word) * 4 * D::kWords, xs);
+      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) D::add(sum[r][p][v], w[p][v], xs);
+      }
+    }
+  }
+  WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) take(r, p, v, D::finish(sum[r][p][v], init(r, p, v)));
+    }
+  }
+}
+
+/// `count` blocks from an even one on, added to totals [R][P][16].
+template <bool kBytes, bool kBlockScale, bool kLaneZero, std::size_t P, std::size_t R>
+void tile(const TileWeights& w, std::size_t count, const std::int8_t* q, const float* xs,
+          const std::int32_t* zero_terms, float* totals) noexcept {
+  const PanelTag d;
+  constexpr std::size_t kCodes = kBlockWords * Dot<kBytes>::kWords * P * kPanelWidth;
+  constexpr std::size_t kRowBytes = kBlockWords * Dot<kBytes>::kWords * 4;
+  alignas(64) float sums[R * P * kPanelWidth];
+  const auto at = [](std::size_t r, std::size_t p, std::size_t v) {
+    return (r * P + p) * kPanelWidth + v * kPanelLanes;
+  };
+  const auto block = [&](std::size_t t, const auto& take) HWY_ATTR {
+    const float* const scales = w.scales + t * P * kPanelWidth;
+    tile_block<kBytes, kLaneZero, R, P>(
+        w.codes + t * kCodes, w.zeros + t * P * kPanelWidth, q + t * R * kRowBytes, zero_terms + t * R,
+        [&](std::size_t r, std::size_t p, std::size_t v, Ints exact) HWY_ATTR {
+          V scale = hn::Set(d, xs[t * R + r]);
+          if constexpr (kBlockScale) scale = hn::Mul(scale, hn::Load(d, scales + p * kPanelWidth + v * kPanelLanes));
+          take(at(r, p, v), hn::ConvertTo(d, exact), scale);
+        });
+  };
+  std::size_t t = 0;
+  for (; t + 2 <= count; t += 2) {
+    // A chunk's first product takes no sum: see row_panels.
+    block(t, [&](std::size_t i, V a, V b) HWY_ATTR { hn::Store(hn::Mul(a, b), d, sums + i); });
+    block(t + 1, [&](std::size_t i, V a, V b) HWY_ATTR {
+      hn::Store(hn::Add(hn::Load(d, totals + i), hn::MulAdd(a, b, hn::Load(d, sums + i))), d, totals + i);
+    });
+  }
+  if (t < count)
+    block(t, [&](std::size_t i, V a, V b)
+                 HWY_ATTR { hn::Store(hn::Add(hn::Load(d, totals + i), hn::Mul(a, b)), d, totals + i); });
+}
+
+using Tile = void (*)(const TileWeights&, std::size_t, const std::int8_t*, const float*, const std::int32_t*,
+                      float*) noexcept;
+
+template <bool kBytes, bool kBlockScale, bool kLaneZero, std::size_t P, std::size_t... I>
+constexpr std::array<Tile, sizeof...(I)> make_tiles(std::index_sequence<I...>) {
+  return {&tile<kBytes, kBlockScale, kLaneZero, P, I + 1>...};
+}
+// Where one Dot serves all widths, so do one width's tiles.
+template <int kBits>
+inline constexpr bool kTileBytes = kBits == 8 && !WEFT_ISA_IS_VNNI;
+template <bool kBytes, bool kBlockScale, bool kLaneZero, std::size_t P>
+inline constexpr auto kTiles = make_tiles<kBytes, kBlockScale, kLaneZero, P>(std::make_index_sequence<kTileRows>());
+
+/// Parts [begin, end) against panels first .. first + P - 1.
+template <int kBits, bool kBlockScale, bool kLaneZero, std::size_t P>
+void run_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t begin, std::size_t end,
+                const Outputs& outputs, std::size_t first, const TileWeights& unpacked, float* totals) noexcept {
+  const auto& tiles = kTiles<kTileBytes<kBits>, kBlockScale, kLaneZero, P>;
+  constexpr std::size_t kLanes16 = P * kPanelWidth;
+  const std::size_t first_row = x.first_row(begin);
+  const auto totals_of = [&](std::size_t row) { return totals + (row - first_row) * kLanes16; };
+  std::memset(totals, 0, (x.first_row(end) - first_row) * kLanes16 * sizeof(float));
+  for (std::size_t t = 0; t < x.blocks; t += kTileBlocks) {
+    const std::size_t count = std::min(kTileBlocks, x.blocks - t);
+    unpack<kBits, kBlockScale, kLaneZero>(w, form, first, P, t, count, unpacked);
+    for (std::size_t part = begin; part < end; ++part) {
+      const std::size_t R = x.rows_of(part), at = t * R;
+      tiles[R - 1](unpacked, count, x.codes_of(part) + at * x.block_bytes, x.scales_of(part) + at,
+                   x.zero_terms_of(part) + at, totals_of(x.first_row(part)));
+    }
+  }
+  const std::size_t o = first * kPanelWidth;
+  for (std::size_t row = first_row; row < x.first_row(end); ++row) {
+    scale_outputs(w, outputs, row, o, kLanes16, totals_of(row));
+    if (outputs.has_finish()) outputs.finish(row, o, std::min(kLanes16, w.out - o));
+  }
+}
+
+template <int kBits, bool kBlockScale, bool kLaneZero>
+void run_tiles(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t first, std::size_t last,
+               const Outputs& outputs) noexcept {
+  const std::size_t panels = panel_count(w.out);
+  const std::size_t part_bytes = std::max<std::size_t>(1, kTileRows * x.blocks * x.block_bytes);
+  const std::size_t held = std::max<std::size_t>(1, kHeldBytes / part_bytes);
+  constexpr std::size_t kCodes = kTileBlocks * kBlockWords * DotOf<kBits>::kWords * kTilePanels * kPanelWidth;
+  constexpr std::size_t kLanes16 = kTileBlocks * kTilePanels * kPanelWidth;
+  const std::size_t totals_size = std::min(held, last - first) * kTileRows * kTilePanels * kPanelWidth;
+  float* const scratch = detail::linear_scratch(kCodes + 2 * kLanes16 + totals_size);
+  const TileWeights unpacked{reinterpret_cast<std::uint32_t*>(scratch), scratch + kCodes,
+                             reinterpret_cast<std::int32_t*>(scratch + kCodes + kLanes16)};
+  float* const totals = scratch + kCodes + 2 * kLanes16;
+  for (std::size_t begin = first; begin < last; begin += held) {
+    const std::size_t end = std::min(last, begin + held);
+    const auto run = [&](auto P, std::size_t p) {
+      run_panels<kBits, kBlockScale, kLaneZero, decltype(P)::value>(w, form, x, begin, end, outputs, p, unpacked,
+                                                                    totals);
+    };
+    std::size_t p = 0;
+    for (; p + kTilePanels <= panels; p += kTilePanels) run(std::integral_constant<std::size_t, kTilePanels>(), p);
+    if constexpr (kTilePanels > 2)
+      for (; p + 2 <= panels; p += 2) run(std::integral_constant<std::size_t, 2>(), p);
+    if constexpr (kTilePanels > 1)
+      for (; p < panels; ++p) run(std::integral_constant<std::size_t, 1>(), p);
+  }
+}
+
+}  // namespace
+}  // namespace weft::kernels::WEFT_ISA
+WEFT_ISA_END();
+
+#endif  // guard that flips

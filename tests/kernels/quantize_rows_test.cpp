@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/quantize_rows.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/kernels/comparing.hpp"
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace weft::kernels {
+namespace {
+using namespace testing_support;
+constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+
+struct Quantized {
+  Quantized(std::size_t rows, std::size_t cols)
+      : blocks((cols + 31) / 32), codes(rows * blocks * 32, 99), scales(rows * blocks, -1), sums(rows * blocks, -1) {}
+  QuantizedRows view() { return {codes.data(), scales.data(), sums.data()}; }
+  std::size_t blocks;
+  std::vector<std::int8_t> codes;
+  std::vector<float> scales;
+  std::vector<std::int32_t> sums;
+};
+
+Quantized quantized(const Matrix& x) {
+  Quantized q(x.rows(), x.cols());
+  quantize_rows(x.view(), q.view());
+  return q;
+}
+
+// The contract in binary64, each step rounded to binary32 once.
+Quantized expected(const Matrix& x) {
+  Quantized q(x.rows(), x.cols());
+  for (std::size_t i = 0; i < x.rows(); ++i)
+    for (std::size_t t = 0; t < q.blocks; ++t) {
+      double m = 0;
+      bool finite = true;
+      for (std::size_t k = t * 32; k < std::min(x.cols(), t * 32 + 32); ++k) {
+        finite = finite && std::isfinite(x.at(i, k));
+        m = std::max(m, std::abs(static_cast<double>(x.at(i, k))));
+      }
+      const std::size_t at = i * q.blocks + t;
+      q.scales[at] = !finite ? std::bit_cast<float>(0x7fc00000u) : m < 0x1p-100 ? 0.0f : static_cast<float>(m / 127);
+      q.sums[at] = 0;
+      for (std::size_t k = t * 32; k < t * 32 + 32; ++k) {
+        std::int8_t& code = q.codes[at * 32 + k - t * 32];
+        code = 0;
+        if (k >= x.cols() || !finite || m < 0x1p-100) continue;
+        const float inverse = static_cast<float>(127 / m);
+        const double scaled = static_cast<float>(static_cast<double>(x.at(i, k)) * inverse);
+        const double down = std::floor(scaled), rest = scaled - down;
+        const bool up = rest > 0.5 || (rest == 0.5 && std::fmod(down, 2) != 0);
+        code = static_cast<std::int8_t>(down + (up ? 1 : 0));
+        q.sums[at] += code;
+      }
+    }
+  return q;
+}
+
+void expect_equal(const Quantized& got, const Quantized& want, const std::string& what) {
+  EXPECT_EQ(got.codes, want.codes) << what;
+  EXPECT_EQ(got.sums, want.sums) << what;
+  ASSERT_EQ(got.scales.size(), want.scales.size());
+  for (std::size_t i = 0; i < got.scales.size(); ++i)
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(got.scales[i]), std::bit_cast<std::uint32_t>(want.scales[i]))
+        << what << ", scale " << i;
+}
+
+class QuantizeRows : public testing::Test {
+ protected:
+  void TearDown() override { ASSERT_TRUE(set_active_isa(best_isa())); }
+  static void check_on_each_isa(const Matrix& x, const std::string& what) {
+    const FlushSubnormals flush;
+    const Quantized want = expected(x);
+    for (const Isa isa : available_isas()) {
+      ASSERT_TRUE(set_active_isa(isa));
+      expect_equal(quantized(x), want, what + " on " + std::string(name(isa)));
+      EXPECT_EQ(last_isa_run(), general_isa(isa));
+    }
+  }
+};
+
+TEST_F(QuantizeRows, GivesTheContractsBitsForEveryLength) {
+  RandomStream random(71, 0, RandomPurpose::test);
+  for (std::size_t cols = 1; cols <= 100; ++cols)
+    check_on_each_isa(random_matrix(random, 3, cols, 0.3f), std::to_string(cols) + " columns");
+  check_on_each_isa(random_matrix(random, 2, 1000), "1000 columns");
+  check_on_each_isa(Matrix(4, 0), "no columns");
+  check_on_each_isa(Matrix(0, 40), "no rows");
+}
+
+TEST_F(QuantizeRows, TakesEveryKindOfFloat) {
+  RandomStream random(72, 0, RandomPurpose::test);
+  for (const std::uint32_t one_in : {2u, 40u, 400u})
+    for (const std::size_t cols : {7u, 32u, 33u, 500u})
+      check_on_each_isa(special_matrix(random, 9, cols, one_in), "special values");
+  // Blocks without infinities, at every exponent.
+  for (int exponent = -149; exponent < 128; ++exponent) {
+    Matrix x = random_matrix(random, 1, 64, 0.2f);
+    for (std::size_t k = 0; k < 64; ++k)
+      x.at(0, k) = std::clamp(std::ldexp(x.at(0, k), exponent), -0x1.fffffep127f, 0x1.fffffep127f);
+    check_on_each_isa(x, "2^" + std::to_string(exponent));
+  }
+}
+
+TEST_F(QuantizeRows, RoundsTiesToEven) {
+  Matrix x(1, 32);
+  // m = 127, so that the scale is 1 and halves are ties.
+  for (std::size_t k = 0; k < 32; ++k) x.at(0, k) = static_cast<float>(k) - 15.5f;
+  x.at(0, 0) = 127.0f;
+  check_on_each_isa(x, "ties");
+  const Quantized q = quantized(x);
+  EXPECT_EQ(q.scales[0], 1.0f);
+  EXPECT_EQ(q.codes[15], 0);   // -0.5
+  EXPECT_EQ(q.codes[16], 0);   // 0.5
+  EXPECT_EQ(q.codes[17], 2);   // 1.5
+  EXPECT_EQ(q.codes[14], -2);  // -1.5
+  EXPECT_EQ(q.codes[18], 2);   // 2.5
+}
+
+TEST_F(QuantizeRows, OneBadNumberSpoilsItsBlockAlone) {
+  for (const float bad : {kInf, -kInf, kNan, -kNan})
+    for (std::size_t at = 0; at < 70; ++at) {
+      Matrix x(2, 70);
+      for (std::size_t i = 0; i < 2; ++i)
+        for (std::size_t k = 0; k < 70; ++k) x.at(i, k) = 1.0f + static_cast<float>(k);
+      x.at(1, at) = bad;
+      check_on_each_isa(x, "bad number at " + std::to_string(at));
+    }
+}
+
+TEST_F(QuantizeRows, TheSmallestScaledBlockIsTwoToTheMinus100) {
+  Matrix x(1, 64);
+  for (std::size_t k = 0; k < 64; ++k) x.at(0, k) = 0.0f;
+  x.at(0, 5) = 0x1p-100f;
+  x.at(0, 40) = 0x1.fffffep-101f;
+  check_on_each_isa(x, "tiny");
+  const Quantized q = quantized(x);
+  EXPECT_EQ(q.codes[5], 127);
+  EXPECT_EQ(q.codes[40], 0);
+  EXPECT_EQ(q.scales[1], 0.0f);
+  EXPECT_FALSE(std::signbit(q.scales[1]));
+}
+
+TEST_F(QuantizeRows, ErrsByHalfAStepAtMost) {
+  RandomStream random(73, 0, RandomPurpose::test);
+  const Matrix x = random_matrix(random, 20, 320, 5.0f);
+  const Quantized q = quantized(x);
+  for (std::size_t i = 0; i < 20; ++i)
+    for (std::size_t k = 0; k < 320; ++k) {
+      const double scale = q.scales[i * q.blocks + k / 32];
+      EXPECT_LE(std::abs(x.at(i, k) - scale * q.codes[(i * q.blocks) * 32 + k]), scale * (0.5 + 127 * 0x1p-22));
+    }
+}
+
+}  // namespace
+}  // namespace weft::kernels
