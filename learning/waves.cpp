@@ -8,7 +8,7 @@ namespace weft::learning {
 
 Waves::Waves(const mesh::Graph& graph, Rule rule, std::uint32_t horizon) : waves_(graph.nodes().size()) {
   const auto& nodes = graph.nodes();
-  const bool follows_every_path = rule == Rule::backprop && horizon != 0;
+  const bool is_backprop = rule == Rule::backprop;
   std::vector<bool> is_reached(nodes.size(), false);
   std::vector<mesh::NodeId> front(graph.outputs());
   std::sort(front.begin(), front.end());
@@ -22,7 +22,7 @@ Waves::Waves(const mesh::Graph& graph, Rule rule, std::uint32_t horizon) : waves
     }
     for (mesh::NodeId id : front) {
       // A hidden state is a link from the layer to itself.
-      if (rule == Rule::backprop && nodes[id].layer->state_size()) next.push_back(id);
+      if (is_backprop && nodes[id].layer->state_size()) next.push_back(id);
       for (std::uint32_t e : nodes[id].sources) {
         const mesh::NodeId source = graph.edges()[e].from;
         if (!nodes[source].is_port()) next.push_back(source);
@@ -30,12 +30,10 @@ Waves::Waves(const mesh::Graph& graph, Rule rule, std::uint32_t horizon) : waves
     }
     std::sort(next.begin(), next.end());
     next.erase(std::unique(next.begin(), next.end()), next.end());
-    if (!follows_every_path && rule != Rule::backprop)
-      std::erase_if(next, [&](mesh::NodeId id) { return is_reached[id]; });
+    const auto is_known = [&](mesh::NodeId id) { return is_reached[id]; };
+    if (!is_backprop) std::erase_if(next, is_known);
     // Backprop without a stated horizon stops once the error has reached every layer that it can.
-    if (rule == Rule::backprop && horizon == 0 &&
-        std::all_of(next.begin(), next.end(), [&](mesh::NodeId id) { return is_reached[id]; }))
-      break;
+    if (is_backprop && horizon == 0 && std::all_of(next.begin(), next.end(), is_known)) break;
     front = std::move(next);
   }
 }

@@ -5,10 +5,9 @@
 #include "learning/learner.hpp"
 #include "learning/stream.hpp"
 
-#include "mesh/mesh.hpp"
-
 #include "formats/file_system.hpp"
 
+#include "tests/mesh/testing.hpp"
 #include <string>
 #include <vector>
 
@@ -30,35 +29,8 @@ inline mesh::NetworkSpec digits_network(std::uint64_t seed) {
       .spec();
 }
 
-/// One of everything that learns: several levels a cell, norms, a skip, hidden state, every combine mode, two loops,
-/// silu (which needs its pre-activation), two outputs.
-inline mesh::NetworkSpec mixed_network(std::uint64_t seed) {
-  using kernels::Activation;
-  using mesh::Combine;
-  return mesh::NetworkBuilder("mixed", GridShape{2, 2, 2, 2})
-      .input("a", 7)
-      .input("b", 5)
-      .dense({0, 0, 0, 0}, 19, Activation::silu)
-      .from({"a", "b", Coord{1, 1, 1, 0}})
-      .layer({0, 0, 0, 1}, "layer_norm")
-      .dense({0, 0, 1, 0}, 19, Activation::gelu)
-      .layer({0, 0, 1, 1}, "residual")
-      .from({Coord{0, 0, 1, 0}, Coord{0, 0, 0, 1}})
-      .layer({0, 1, 0, 0}, "leaky_integrator")
-      .dense({0, 1, 1, 0}, 19, Activation::tanh)
-      .from({Coord{0, 1, 0, 0}, Coord{0, 0, 0, 0}}, Combine::max)
-      .layer({1, 0, 0, 0}, "rms_norm")
-      .from({Coord{0, 1, 1, 0}, Coord{0, 1, 0, 0}}, Combine::avg)
-      .dense({1, 0, 1, 0}, 19, Activation::sigmoid)
-      .from({Coord{1, 0, 0, 0}, Coord{0, 1, 1, 0}}, Combine::gate)
-      .dense({1, 1, 0, 0}, 4)
-      .dense({1, 1, 1, 0}, 3, Activation::tanh)
-      .from({Coord{1, 0, 1, 0}})
-      .output("left", {1, 1, 0, 0})
-      .output("right", {1, 1, 1, 0})
-      .seed(seed)
-      .spec();
-}
+/// One of everything that learns: silu, which needs its pre-activation, a link to itself and two outputs among it.
+inline mesh::NetworkSpec mixed_network(std::uint64_t seed) { return mesh::testing_support::mixed_network(seed).spec(); }
 
 /// Inputs and labels drawn from a seed; `sessions` rows a sample, of which row 0 does not depend on how many there are.
 struct Samples {
