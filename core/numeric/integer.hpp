@@ -74,7 +74,11 @@ struct Unsigned {
   static constexpr Code kMask = Code(~std::uint64_t{0} >> (64 - kBits));
   /// The largest code that encode gives: 2^bits - 1, of 64 bits the largest double below.
   static constexpr std::uint64_t kLargest = kBits == 64 ? ~std::uint64_t{0} - 2047 : std::uint64_t{kMask};
-  static constexpr Scale largest_number() noexcept { return static_cast<Scale>(kLargest); }
+  /// Steps of a range, which scales are made of: as many, but of 64 bits so few that the quotients of both ends,
+  /// rounded to double each, still fit.
+  static constexpr Scale largest_number() noexcept {
+    return static_cast<Scale>(kBits == 64 ? ~std::uint64_t{8191} : kLargest);
+  }
 
   /// The nearest integer, ties to even, plus the zero point, within 0 and kLargest; NaN gives the zero point.
   static constexpr Code encode(double x, std::uint64_t zero = 0) noexcept {

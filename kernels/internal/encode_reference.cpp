@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/internal/encode_reference.hpp"
+
+#include "core/numeric.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+namespace weft::kernels::detail {
+namespace {
+
+constexpr float kLargestFloat = std::numeric_limits<float>::max(), kSmallestNormal = 0x1p-126f;
+
+/// code_layout() as a constant.
+template <class T>
+constexpr bool kInWords = T::bits < 8 || T::dtype == Dtype::int8 || T::dtype == Dtype::uint8;
+
+float finite_or_zero(float w) noexcept {
+  return (std::bit_cast<std::uint32_t>(w) & 0x7f800000u) == 0x7f800000u ? 0.0f : w;
+}
+
+template <class Each>
+void for_each_weight(const ConstPanels& master, const WeightGroup& g, const Each& each) noexcept {
+  for (std::size_t o = g.first_out; o < g.first_out + g.outs; ++o)
+    for (std::size_t k = g.first_in; k < g.first_in + g.ins; ++k)
+      each(finite_or_zero(master.data[panel_index(master.in, o, k)]));
+}
+
+/// R2 over outputs of R1 over inputs, of |w| * factor. Of one output that is R1, of one block a serial sum.
+float magnitude_sum(const ConstPanels& master, const WeightGroup& g, float factor) noexcept {
+  float lanes[kLanes] = {};
+  for (std::size_t i = 0; i < g.outs; ++i) {
+    float total = 0.0f;
+    for (std::size_t chunk = 0; chunk < g.ins; chunk += kChunk) {
+      float sum = 0.0f;
+      for (std::size_t k = chunk; k < std::min(chunk + kChunk, g.ins); ++k)
+        sum += std::fabs(finite_or_zero(master.data[panel_index(master.in, g.first_out + i, g.first_in + k)])) * factor;
+      total += sum;
+    }
+    lanes[i % kLanes] += total;
+  }
+  for (std::size_t half = kLanes / 2; half > 0; half /= 2)
+    for (std::size_t j = 0; j < half; ++j) lanes[j] += lanes[j + half];
+  return lanes[0];
+}
+
+template <class Real>
+struct GroupScale {
+  Real scale;
+  std::uint64_t zero = 0;
+};
+
+/// Of float32 scales, the next one down where `largest` times the scale is past the largest float.
+template <class Real>
+Real decodable(Real scale, Real largest) noexcept {
+  if constexpr (sizeof(Real) == sizeof(float))
+    if (scale * largest > kLargestFloat) return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) - 1);
+  return scale;
+}
+
+template <class T>
+GroupScale<typename T::Scale> group_scale(const ConstPanels& master, const WeightGroup& g) noexcept {
+  using Real = typename T::Scale;
+  // Floats: at least the smallest normal. Doubles have room below every float: only zero is left out.
+  const auto at_least = [](Real scale) {
+    if constexpr (sizeof(Real) == sizeof(double)) return scale > 0 ? scale : Real(kSmallestNormal);
+    return scale > kSmallestNormal ? scale : Real(kSmallestNormal);
+  };
+  if constexpr (T::scale_rule == numeric::ScaleRule::mean) {
+    if (g.outs * g.ins == 0) return {kSmallestNormal};
+    const float sum = magnitude_sum(master, g, 1.0f);
+    return {at_least(sum > kLargestFloat ? mean_of_huge(master, g) : sum / static_cast<float>(g.outs * g.ins))};
+  } else if constexpr (T::scale_rule == numeric::ScaleRule::largest) {
+    float most = 0.0f;
+    for_each_weight(master, g, [&](float w) { most = std::max(most, std::fabs(w)); });
+    return {decodable(at_least(static_cast<Real>(most) / T::largest_number()), T::largest_number())};
+  } else {
+    float low = 0.0f, high = 0.0f;
+    for_each_weight(master, g, [&](float w) { low = std::min(low, w), high = std::max(high, w); });
+    const Real lo = low, hi = high, steps = T::largest_number();
+    Real scale = (hi - lo) / steps;
+    if constexpr (sizeof(Real) == sizeof(float)) {
+      // A range past the largest float is halved, and so are the steps.
+      scale = hi - lo > kLargestFloat ? at_least((hi * 0.5f - lo * 0.5f) / (steps * 0.5f))
+                                      : decodable(at_least(scale), steps);
+    } else {
+      scale = at_least(scale);
+    }
+    return {scale, T::encode(static_cast<double>(-lo / scale))};
+  }
+}
+
+template <class T>
+typename T::Code code_of(float w, [[maybe_unused]] typename T::Scale scale, [[maybe_unused]] std::uint64_t zero) {
+  if constexpr (T::scale_rule == numeric::ScaleRule::none || T::bits == 1) {
+    return T::encode(w);
+  } else if constexpr (T::scale_rule != numeric::ScaleRule::range) {
+    return T::encode(static_cast<typename T::Scale>(w) / scale);
+  } else if constexpr (sizeof(typename T::Scale) == sizeof(double)) {
+    return T::encode(static_cast<double>(w) / scale, zero);
+  } else {
+    // The end codes stand for up to half a step more than the weights: not for what is past the largest float.
+    const bool no_lowest = static_cast<float>(zero) * scale > kLargestFloat;
+    const bool no_highest = static_cast<float>(T::kLargest - zero) * scale > kLargestFloat;
+    const std::uint64_t code = T::encode(static_cast<double>(w / scale), zero);
+    return static_cast<typename T::Code>(
+        std::clamp<std::uint64_t>(code, no_lowest ? 1 : 0, T::kLargest - (no_highest ? 1 : 0)));
+  }
+}
+
+template <class T>
+void write_scale(const ConstPanels& master, const Weight& to, const WeightGroup& g, std::size_t at) noexcept {
+  const auto made = group_scale<T>(master, g);
+  static_cast<typename T::Scale*>(to.scales)[at] = made.scale;
+  if constexpr (T::scale_rule == numeric::ScaleRule::range)
+    static_cast<typename T::Code*>(to.zeros)[at] = static_cast<typename T::Code>(made.zero);
+}
+
+template <class T>
+void write_scales(const ConstPanels& master, const Weight& to) noexcept {
+  const std::size_t out = master.out, in = master.in;
+  if (to.granularity == Granularity::tensor) return write_scale<T>(master, to, {0, out, 0, in}, 0);
+  for (std::size_t o = 0; o < out; ++o) {
+    if (to.granularity == Granularity::channel) {
+      write_scale<T>(master, to, {o, 1, 0, in}, o);
+    } else {
+      for (std::size_t k = 0; k < in; k += kScaleBlock)
+        write_scale<T>(master, to, {o, 1, k, std::min(kScaleBlock, in - k)}, scale_index(to.granularity, in, o, k));
+    }
+  }
+}
+
+template <class T>
+void encode_as(const ConstPanels& master, const Weight& to) noexcept {
+  using Code = typename T::Code;
+  using Scale = typename T::Scale;
+  const std::size_t out = master.out, in = master.in;
+  const WeightBytes bytes = weight_bytes(Encoding(T::dtype, to.granularity), out, in);
+  for (const auto& [array, size] :
+       {std::pair{to.codes, bytes.codes}, {to.scales, bytes.scales}, {to.zeros, bytes.zeros}})
+    if (size != 0) std::memset(array, 0, size);
+  if constexpr (T::scale_rule != numeric::ScaleRule::none) write_scales<T>(master, to);
+  for (std::size_t first = 0; first < out; first += kPanelWidth)
+    for (std::size_t k = 0; k < in; ++k)
+      for (std::size_t o = first; o < std::min(first + kPanelWidth, out); ++o) {
+        [[maybe_unused]] const std::size_t group = scale_index(to.granularity, in, o, k);
+        Scale scale = 1;
+        std::uint64_t zero = 0;
+        if constexpr (T::scale_rule != numeric::ScaleRule::none) scale = static_cast<const Scale*>(to.scales)[group];
+        if constexpr (T::scale_rule == numeric::ScaleRule::range) zero = static_cast<const Code*>(to.zeros)[group];
+        const Code code = code_of<T>(master.data[panel_index(in, o, k)], scale, zero);
+        if constexpr (kInWords<T>) {
+          constexpr std::size_t n = codes_per_word(T::bits);
+          const std::size_t words = (in + n - 1) / n;
+          auto* word = static_cast<std::uint32_t*>(to.codes) + panel_index(words, o, k / n);
+          *word |= std::uint32_t{code} << (k % n * T::bits);
+        } else {
+          static_cast<Code*>(to.codes)[panel_index(in, o, k)] = code;
+        }
+      }
+}
+
+}  // namespace
+
+float mean_of_huge(const ConstPanels& master, const WeightGroup& group) noexcept {
+  const float mean = magnitude_sum(master, group, 0x1p-64f) / static_cast<float>(group.outs * group.ins);
+  return std::min(mean, kLargestFloat * 0x1p-64f) * 0x1p64f;
+}
+
+void encode_reference(const ConstPanels& master, const Weight& to) noexcept {
+  visit(to.dtype, [&](auto type) { encode_as<decltype(type)>(master, to); });
+}
+
+}  // namespace weft::kernels::detail

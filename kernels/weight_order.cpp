@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/weight_order.hpp"
+
+#include "core/assert.hpp"
+#include "core/numeric.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace weft::kernels {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "files are little-endian: swap bytes here");
+
+std::size_t row_scales(Granularity granularity, std::size_t in) noexcept {
+  return granularity == Granularity::channel ? 1 : (in + kScaleBlock - 1) / kScaleBlock;
+}
+
+/// Bytes of n codes; n * bits may be past what size_t holds.
+std::size_t code_bytes(std::size_t n, int bits) noexcept {
+  const auto width = static_cast<std::size_t>(bits);
+  return n / 8 * width + (n % 8 * width + 7) / 8;
+}
+
+/// each(o, k): the groups of a weight in file order, by an element of theirs.
+template <class Each>
+void for_each_group(const ConstWeight& w, const Each& each) {
+  if (w.granularity == Granularity::tensor) return each(std::size_t{0}, std::size_t{0});
+  for (std::size_t o = 0; o < w.out; ++o)
+    for (std::size_t i = 0; i < row_scales(w.granularity, w.in); ++i) each(o, i * kScaleBlock);
+}
+
+/// Where T's codes stand in a weight's array.
+template <class T>
+struct CodePlace {
+  static constexpr bool kInWords = T::bits < 8 || T::dtype == Dtype::int8 || T::dtype == Dtype::uint8;
+  using Unit = std::conditional_t<kInWords, std::uint32_t, typename T::Code>;
+  static constexpr std::size_t kPerUnit = kInWords ? codes_per_word(std::min(T::bits, 8)) : 1;
+
+  std::size_t units;  // of one output
+  explicit CodePlace(std::size_t in) noexcept : units((in + kPerUnit - 1) / kPerUnit) {}
+  std::size_t index(std::size_t o, std::size_t k) const noexcept { return panel_index(units, o, k / kPerUnit); }
+  static constexpr int shift(std::size_t k) noexcept { return static_cast<int>(k % kPerUnit) * T::bits; }
+};
+
+template <class T>
+void export_codes(const ConstWeight& w, std::byte* to) noexcept {
+  using Place = CodePlace<T>;
+  const Place place(w.in);
+  const auto* units = static_cast<const typename Place::Unit*>(w.codes);
+  if constexpr (T::bits >= 8) {
+    for (std::size_t o = 0; o < w.out; ++o)
+      for (std::size_t k = 0; k < w.in; ++k, to += sizeof(typename T::Code)) {
+        const auto code = static_cast<typename T::Code>(units[place.index(o, k)] >> Place::shift(k));
+        std::memcpy(to, &code, sizeof code);
+      }
+  } else {
+    // Rows follow each other within a byte.
+    unsigned pending = 0;
+    int held = 0;
+    for (std::size_t o = 0; o < w.out; ++o)
+      for (std::size_t k = 0; k < w.in; ++k) {
+        pending |= (units[place.index(o, k)] >> Place::shift(k) & ((1u << T::bits) - 1)) << held;
+        held += T::bits;
+        if (held == 8) *to++ = static_cast<std::byte>(pending), pending = 0, held = 0;
+      }
+    if (held != 0) *to = static_cast<std::byte>(pending);
+  }
+}
+
+/// Code number i of packed bytes.
+template <class T>
+typename T::Code packed_code(const std::byte* from, std::size_t i) noexcept {
+  if constexpr (T::bits >= 8) {
+    typename T::Code code;
+    std::memcpy(&code, from + i * sizeof code, sizeof code);
+    return code;
+  } else {
+    constexpr std::size_t n = 8 / T::bits;
+    return static_cast<typename T::Code>(static_cast<unsigned>(from[i / n]) >> (i % n * T::bits) &
+                                         ((1u << T::bits) - 1));
+  }
+}
+
+template <class T>
+void import_codes(const std::byte* from, const Weight& to) noexcept {
+  using Place = CodePlace<T>;
+  const Place place(to.in);
+  auto* units = static_cast<typename Place::Unit*>(to.codes);
+  for (std::size_t o = 0, i = 0; o < to.out; ++o)
+    for (std::size_t k = 0; k < to.in; ++k, ++i) {
+      const auto code = static_cast<typename Place::Unit>(packed_code<T>(from, i));
+      units[place.index(o, k)] |= static_cast<typename Place::Unit>(code << Place::shift(k));
+    }
+}
+
+template <class Element>
+void copy_groups(const ConstWeight& w, const void* elements, std::byte* to) noexcept {
+  for_each_group(w, [&](std::size_t o, std::size_t k) {
+    std::memcpy(to, static_cast<const Element*>(elements) + scale_index(w.granularity, w.in, o, k), sizeof(Element));
+    to += sizeof(Element);
+  });
+}
+template <class Element>
+void place_groups(const std::byte* from, const Weight& w, void* elements) noexcept {
+  for_each_group(w, [&](std::size_t o, std::size_t k) {
+    std::memcpy(static_cast<Element*>(elements) + scale_index(w.granularity, w.in, o, k), from, sizeof(Element));
+    from += sizeof(Element);
+  });
+}
+
+std::string describe(const Weight& w) {
+  return to_string(ConstWeight(w).encoding()) + " [" + std::to_string(w.out) + ", " + std::to_string(w.in) + "]";
+}
+
+Status check_length(std::string_view what, std::size_t given, std::size_t wanted, const Weight& w) {
+  if (given == wanted) return {};
+  return fail(Errc::corrupt, std::string(what) + " of " + describe(w) + " are " + std::to_string(given) +
+                                 " bytes, not " + std::to_string(wanted));
+}
+
+template <class T>
+Status check_groups(const ConstOrderedWeight& from, const Weight& w) {
+  using Scale = typename T::Scale;
+  // By bits, as FTZ and DAZ would make subnormals zeros.
+  using Word = std::conditional_t<sizeof(Scale) == 8, std::uint64_t, std::uint32_t>;
+  constexpr Word kSmallest = Word{1} << (std::numeric_limits<Scale>::digits - 1);
+  constexpr Word kInfinity = std::bit_cast<Word>(std::numeric_limits<Scale>::infinity());
+  for (std::size_t i = 0; i < from.scales.size() / sizeof(Scale); ++i) {
+    Word word;
+    std::memcpy(&word, from.scales.data() + i * sizeof word, sizeof word);
+    if (word < kSmallest || word >= kInfinity) {
+      char number[32];
+      std::snprintf(number, sizeof number, "%g", static_cast<double>(std::bit_cast<Scale>(word)));
+      return fail(Errc::corrupt, "scale " + std::to_string(i) + " of " + describe(w) + " is " + number +
+                                     ", not a positive normal number");
+    }
+  }
+  if constexpr (T::scale_rule == numeric::ScaleRule::range)
+    for (std::size_t i = 0; i < from.zeros.size() / sizeof(typename T::Code); ++i) {
+      typename T::Code zero;
+      std::memcpy(&zero, from.zeros.data() + i * sizeof zero, sizeof zero);
+      if (!T::is_code(zero))
+        return fail(Errc::corrupt, "zero point " + std::to_string(i) + " of " + describe(w) + " is " +
+                                       std::to_string(zero) + ", past the largest code " + std::to_string(T::kMask));
+    }
+  return {};
+}
+
+template <class T>
+Status check_codes(const std::byte* from, const Weight& w) {
+  const std::size_t n = w.out * w.in;
+  // The one pattern of a signed type that stands for nothing; of other types every pattern is a code.
+  if constexpr (std::is_same_v<typename T::Number, std::int64_t>)
+    for (std::size_t i = 0; i < n; ++i)
+      if (!T::is_code(packed_code<T>(from, i)))
+        return fail(Errc::corrupt, "code " + std::to_string(i) + " of " + describe(w) + " is " +
+                                       std::to_string(T::decode(packed_code<T>(from, i))) +
+                                       ", which stands for nothing");
+  if constexpr (T::bits < 8)
+    if (const std::size_t used = n * T::bits % 8; used != 0 && static_cast<unsigned>(from[n * T::bits / 8]) >> used)
+      return fail(Errc::corrupt, "codes of " + describe(w) + ": bits after the last code are set");
+  return {};
+}
+
+}  // namespace
+
+std::size_t ordered_scale_count(const Encoding& encoding, std::size_t out, std::size_t in) noexcept {
+  if (!has_scale(encoding.dtype)) return 0;
+  return encoding.granularity == Granularity::tensor ? 1 : out * row_scales(encoding.granularity, in);
+}
+
+WeightBytes ordered_bytes(const Encoding& encoding, std::size_t out, std::size_t in) noexcept {
+  return visit(encoding.dtype, [&](auto type) {
+    using T = decltype(type);
+    const std::size_t scales = ordered_scale_count(encoding, out, in);
+    return WeightBytes{code_bytes(out * in, T::bits), scales * sizeof(typename T::Scale),
+                       T::scale_rule == numeric::ScaleRule::range ? scales * sizeof(typename T::Code) : 0};
+  });
+}
+
+void export_weight(const ConstWeight& weight, const OrderedWeight& to) noexcept {
+  const WeightBytes bytes = ordered_bytes(weight.encoding(), weight.out, weight.in);
+  WEFT_ASSERT(to.codes.size() == bytes.codes && to.scales.size() == bytes.scales && to.zeros.size() == bytes.zeros,
+              "export_weight: spans are not of ordered_bytes()");
+  visit(weight.dtype, [&](auto type) {
+    using T = decltype(type);
+    export_codes<T>(weight, to.codes.data());
+    if constexpr (T::scale_rule != numeric::ScaleRule::none)
+      copy_groups<typename T::Scale>(weight, weight.scales, to.scales.data());
+    if constexpr (T::scale_rule == numeric::ScaleRule::range)
+      copy_groups<typename T::Code>(weight, weight.zeros, to.zeros.data());
+  });
+}
+
+Status import_weight(const ConstOrderedWeight& from, const Weight& to) {
+  const Encoding encoding = ConstWeight(to).encoding();
+  const WeightBytes ordered = ordered_bytes(encoding, to.out, to.in), stored = weight_bytes(encoding, to.out, to.in);
+  WEFT_CHECK(check_length("codes", from.codes.size(), ordered.codes, to));
+  WEFT_CHECK(check_length("scales", from.scales.size(), ordered.scales, to));
+  WEFT_CHECK(check_length("zero points", from.zeros.size(), ordered.zeros, to));
+  return visit(to.dtype, [&](auto type) -> Status {
+    using T = decltype(type);
+    if constexpr (T::scale_rule != numeric::ScaleRule::none) WEFT_CHECK(check_groups<T>(from, to));
+    WEFT_CHECK(check_codes<T>(from.codes.data(), to));
+    if (stored.codes != 0) std::memset(to.codes, 0, stored.codes);
+    if (stored.scales != 0) std::memset(to.scales, 0, stored.scales);
+    if (stored.zeros != 0) std::memset(to.zeros, 0, stored.zeros);
+    import_codes<T>(from.codes.data(), to);
+    if constexpr (T::scale_rule != numeric::ScaleRule::none)
+      place_groups<typename T::Scale>(from.scales.data(), to, to.scales);
+    if constexpr (T::scale_rule == numeric::ScaleRule::range)
+      place_groups<typename T::Code>(from.zeros.data(), to, to.zeros);
+    return {};
+  });
+}
+
+}  // namespace weft::kernels
