@@ -42,14 +42,11 @@ constexpr EncodeIntTag kIntTag;
 constexpr EncodeWordTag kWordTag;
 using V = PanelVector;
 
-/// A panel's 16 lanes.
+/// A panel's 16 lanes; zeros at first.
 struct Statistics {
+  HWY_INLINE Statistics() {}
   LaneStatistic of[kPanelVectors];
 };
-
-HWY_INLINE void clear(Statistics& statistics) {
-  for (LaneStatistic& lanes : statistics.of) lanes = {hn::Zero(kTag), hn::Zero(kTag)};
-}
 
 HWY_INLINE V load(const float* rows, std::size_t k, std::size_t v) {
   return hn::Load(kTag, rows + k * kPanelWidth + v * kPanelLanes);
@@ -176,23 +173,21 @@ struct PanelEncoder {
   }
 };
 
-/// The statistic of a whole matrix, in every lane.
+/// The statistic of a whole matrix, in every lane of the first vector.
 template <class T>
 HWY_INLINE void gather_tensor(const ConstPanels& master, Statistics& all) {
-  clear(all);
   if constexpr (T::scale_rule != numeric::ScaleRule::mean) {
     for (std::size_t o = 0; o < master.out; o += kPanelWidth) gather<T>(master.data + o * master.in, master.in, all);
     for (std::size_t v = 1; v < kPanelVectors; ++v) {
       all.of[0].low = hn::Min(all.of[0].low, all.of[v].low);
       all.of[0].high = hn::Max(all.of[0].high, all.of[v].high);
     }
-    all.of[0] = {hn::MinOfLanes(kTag, all.of[0].low), hn::MaxOfLanes(kTag, all.of[0].high)};
+    all.of[0] = LaneStatistic(hn::MinOfLanes(kTag, all.of[0].low), hn::MaxOfLanes(kTag, all.of[0].high));
   } else {
     // Rule R2 over outputs: lane o % 64 is a lane of panels whose index is the same modulo 4.
     alignas(64) float lanes[kLanes] = {};
     for (std::size_t o = 0; o < master.out; o += kPanelWidth) {
       Statistics panel;
-      clear(panel);
       gather<T>(master.data + o * master.in, master.in, panel);
       for (std::size_t v = 0; v < kPanelVectors; ++v) {
         float* at = lanes + o % kLanes + v * kPanelLanes;
@@ -205,7 +200,7 @@ HWY_INLINE void gather_tensor(const ConstPanels& master, Statistics& all) {
     const std::size_t count = std::max<std::size_t>(master.out * master.in, 1);
     float mean = lanes[0] / static_cast<float>(count);
     if (lanes[0] > hwy::HighestValue<float>()) mean = detail::mean_of_huge(master, {0, master.out, 0, master.in});
-    all.of[0] = {hn::Zero(kTag), hn::Set(kTag, mean)};
+    all.of[0].high = hn::Set(kTag, mean);
   }
 }
 
@@ -236,7 +231,6 @@ void encode_as(const ConstPanels& master, const Weight& to) noexcept {
         const std::size_t end = std::min(in, k + step);
         if (end == k && to.granularity == Granularity::block32) break;
         Statistics group;
-        clear(group);
         gather<T>(panel.rows + k * kPanelWidth, end - k, group);
         panel.make_groups(group, k, end - k, at);
         panel.write(k, end);

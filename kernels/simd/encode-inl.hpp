@@ -62,6 +62,8 @@ HWY_INLINE WordVector small_float_code(PanelVector x) {
 
 /// What the lanes' groups have in common.
 struct LaneGroups {
+  // Constructors are spelled out here, as those that the compiler adds lack the target region's instructions.
+  HWY_INLINE LaneGroups() {}
   PanelVector scale;            // of ternary and int2: half of it
   IntVector zero, least, most;  // of unsigned types
   IntVector offset;             // zero, less the bits of kRounder
@@ -113,6 +115,8 @@ HWY_INLINE WordVector code_of(PanelVector x, [[maybe_unused]] const LaneGroups& 
 
 /// Where lanes hold a statistic: mean or largest magnitude in `high`, or the range's ends.
 struct LaneStatistic {
+  HWY_INLINE LaneStatistic() : low(hn::Zero(PanelTag())), high(hn::Zero(PanelTag())) {}
+  HWY_INLINE LaneStatistic(PanelVector least, PanelVector most) : low(least), high(most) {}
   PanelVector low, high;
 };
 
@@ -122,7 +126,8 @@ HWY_INLINE LaneGroups lane_groups(const LaneStatistic& of, PanelVector& scale) {
   const PanelTag d;
   const EncodeIntTag di;
   const PanelVector smallest = hn::Set(d, 0x1p-126f), infinity = hn::BitCast(d, hn::Set(di, kInfinityBits));
-  LaneGroups groups{smallest, hn::Zero(di), hn::Zero(di), hn::Zero(di), hn::Zero(di)};
+  LaneGroups groups;
+  scale = smallest;
   if constexpr (T::scale_rule == numeric::ScaleRule::mean) {
     scale = hn::Max(of.high, smallest);
   } else if constexpr (T::scale_rule != numeric::ScaleRule::none) {
