@@ -25,8 +25,8 @@ inline constexpr std::uint32_t kNoLabel = UINT32_MAX;
 /// What one output should say. cross_entropy: `labels` [samples][learners]; mse: `values` [samples][learners][width].
 struct Target {
   std::string_view output;
-  std::span<const std::uint32_t> labels;
-  std::span<const float> values;
+  std::span<const std::uint32_t> labels{};
+  std::span<const float> values{};
 };
 
 /// What the mesh said to one sample before it learned from it.

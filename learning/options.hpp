@@ -57,7 +57,7 @@ struct LearningOptions {
   Rule rule = Rule::backprop;
   Schedule schedule = Schedule::settle;
   Loss loss = Loss::cross_entropy;
-  OptimizerOptions optimizer;
+  OptimizerOptions optimizer{};
   std::uint32_t horizon = 0;  // ticks an error travels back; 0: until it has reached every layer once
   std::uint32_t hold = 0;     // ticks a sample is held (settle); 0: the network's latency
   /// How far the output's target stands from its activation, in gradients; gap: what the wanted output (one-hot row or

@@ -20,7 +20,7 @@ std::optional<Shift> parse_shift(std::string_view text) noexcept;
 
 /// The section "stream" of a network file.
 struct StreamOptions {
-  std::string csv;  // relative to the network file
+  std::string csv{};  // relative to the network file
   float scale = 1.0f;
   double held_out = 0.2;  // share of the samples kept for measuring
   std::uint64_t passes = 1;
@@ -28,9 +28,9 @@ struct StreamOptions {
   std::uint64_t seed = 0;         // split, order and shift
   std::uint32_t window = 200;     // samples of the sliding accuracy
   Shift shift = Shift::none;
-  double shift_at = 0.5;      // share of the stream after which the task changes
-  double shift_share = 1.0;  // share of the labels (pixels) that change, at least two of them
-  std::string input, output;  // empty: the network's only one
+  double shift_at = 0.5;          // share of the stream after which the task changes
+  double shift_share = 1.0;       // share of the labels (pixels) that change, at least two of them
+  std::string input{}, output{};  // empty: the network's only one
 };
 
 /// @error names the path ("stream.shift.kind")

@@ -40,7 +40,7 @@ class StepHook {
   /// The layer's learning in this step; `tick` counts committed ticks at the step's beginning.
   virtual void learn(std::size_t region, NodeId node, std::uint64_t step, std::uint64_t tick) noexcept = 0;
   /// Adds what the rule keeps for a layer (optimiser state) to the state hash.
-  virtual void hash_layer(NodeId node, StateHasher& hasher) const {}
+  virtual void hash_layer([[maybe_unused]] NodeId node, [[maybe_unused]] StateHasher& hasher) const {}
   /// Links besides the network's own that `learn` reads across; pairs of nodes.
   virtual std::vector<std::pair<NodeId, NodeId>> extra_links() const { return {}; }
 };
@@ -112,7 +112,7 @@ class Engine final : public scheduler::TickProgram {
   std::uint32_t home_core(std::size_t region) const noexcept override { return regions_[region].core; }
   void run_interior(std::size_t region, std::uint64_t step) noexcept override;
   void run_boundary(std::size_t region, std::uint64_t step) noexcept override;
-  bool should_stop(std::uint64_t steps_done) noexcept override { return halt() != nullptr; }
+  bool should_stop(std::uint64_t) noexcept override { return halt() != nullptr; }
 
  private:
   // What a tick reads of a layer, close together: the graph's nodes carry names and lists that a tick never needs.

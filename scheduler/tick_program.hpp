@@ -21,7 +21,7 @@ class TickProgram {
   /// is while a run lasts.
   virtual std::span<const std::uint32_t> neighbours(std::size_t region) const noexcept = 0;
   /// The core (topology::CoreInfo::index) where the region's memory lives; kAnyCore: the executor's choice.
-  virtual std::uint32_t home_core(std::size_t region) const noexcept { return kAnyCore; }
+  virtual std::uint32_t home_core([[maybe_unused]] std::size_t region) const noexcept { return kAnyCore; }
 
   /// Work of the region's step that reads nothing of other regions and writes nothing that they read:
   /// runs before the neighbours are awaited.
@@ -33,7 +33,7 @@ class TickProgram {
 
   /// Asked on the thread that called run, at every multiple of `block()` steps short of n, when all regions
   /// stand at that step: true ends the run there.
-  virtual bool should_stop(std::uint64_t steps_done) noexcept { return false; }
+  virtual bool should_stop([[maybe_unused]] std::uint64_t steps_done) noexcept { return false; }
   /// Steps between two questions; 0: never ask.
   virtual std::uint64_t block() const noexcept { return 256; }
 };

@@ -62,8 +62,8 @@ struct MachineInfo {
 class Machine {
  public:
   struct SyntheticOptions {
-    std::vector<std::uint32_t> masked_cpus;  ///< OS numbers taken out of the affinity mask
-    double quota_cpus = 0;                   ///< 0: unlimited
+    std::vector<std::uint32_t> masked_cpus{};  ///< OS numbers taken out of the affinity mask
+    double quota_cpus = 0;                     ///< 0: unlimited
   };
 
   /// Reads the running machine.

@@ -18,9 +18,9 @@ struct Demand {
     std::uint64_t bytes = 0;  ///< weights and buffers read per tick
     double work = 0;          ///< any unit of work, the same for all (operations, nanoseconds)
   };
-  std::vector<Unit> units;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> links;  ///< pairs of units that exchange values
-  std::size_t threads = 0;                                     ///< wanted threads; 0: as many as pay
+  std::vector<Unit> units{};
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> links{};  ///< pairs of units that exchange values
+  std::size_t threads = 0;                                       ///< wanted threads; 0: as many as pay
   /// With threads = 0, a further region is opened only for each so many bytes a tick: waking and
   /// awaiting another core costs about what a core needs to read this much.
   std::uint64_t grain_bytes = 64 * 1024;
