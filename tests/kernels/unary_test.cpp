@@ -7,6 +7,7 @@
 #include "core/aligned_buffer.hpp"
 
 #include "comparing.hpp"
+#include <algorithm>
 #include <functional>
 
 namespace weft::kernels {
@@ -23,7 +24,6 @@ std::vector<Activation> all_activations() {
 
 // The formulas of activations.def in binary64, by libm.
 double reference(Activation activation, double x) {
-  const double gelu_argument = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
   switch (activation) {
     case Activation::linear:
       return x;
@@ -36,9 +36,10 @@ double reference(Activation activation, double x) {
     case Activation::silu:
       return x / (1 + std::exp(-x));
     case Activation::gelu:
-      return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+      return x / 2 * std::erfc(-x / std::sqrt(2.0));  // 1 + erf, without its cancellation
     case Activation::gelu_tanh:
-      return x / 2 * (1 + std::tanh(gelu_argument));
+      // (1 + tanh a)/2 = 1/(1 + exp(-2a)), which cancels nowhere either
+      return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
     case Activation::tanh:
       return std::tanh(x);
     case Activation::sigmoid:
@@ -58,6 +59,21 @@ double central_difference(Activation activation, double x) {
   return (reference(activation, x + kStep) - reference(activation, x - kStep)) / (2 * kStep);
 }
 
+/// How far `activate` may be from the formula; measured over all x of 2^-6 <= |x| < 16 (docs/numerics.md, section 7).
+double allowed_error(Activation activation, float x, double y) {
+  constexpr double kFlushed = 0x1p-126;
+  const double ulp_of_x = std::ldexp(1.0, std::max(std::ilogb(x), -126) - 23);
+  // 1 + erf cancels in the negative tail: y has fewer good bits than x there.
+  if (activation == Activation::gelu) return (x < 0 ? 0.75 : 1.1) * ulp_of_x + kFlushed;
+  if (activation == Activation::gelu_tanh) {
+    if (x >= 0) return 1.6 * ulp_of_x + kFlushed;
+    // x / (1 + exp(-v)) cancels nowhere, but y is as far off as v is, times |v|; and it is 0 below v = -88.
+    const double v = 2 * std::sqrt(2 / M_PI) * (x + 0.044715 * std::pow(x, 3));
+    return std::min(0.85 * ulp_of_x, std::fabs(y) * 0x1p-24 * (4 - 3 * v)) + kFlushed - x * std::exp(-88.0);
+  }
+  return std::fabs(y) * 6e-7 + 1e-37;  // a few roundings of the result
+}
+
 TEST(Unary, FollowsTheFormulas) {
   const FlushSubnormals flush;
   RandomStream random(11, 0, RandomPurpose::test);
@@ -65,11 +81,18 @@ TEST(Unary, FollowsTheFormulas) {
     for (int i = 0; i < 40000; ++i) {
       const float x = random.next_normal() * (i % 2 ? 2.0f : 12.0f);
       const double want = reference(activation, x);
-      // A few roundings of the result; and for gelu of x itself, since 1 + erf or the cubic's exponent loses digits.
-      const bool is_gelu = activation == Activation::gelu || activation == Activation::gelu_tanh;
-      const double allowed = std::fabs(want) * 6e-7 + (is_gelu ? std::fabs(x) * 6e-8 : 0) + 1e-37;
-      ASSERT_NEAR(activate(activation, x), want, allowed) << name(activation) << " of " << x;
+      ASSERT_NEAR(activate(activation, x), want, allowed_error(activation, x, want)) << name(activation) << " of " << x;
     }
+}
+
+TEST(Unary, GelusKeepTheBitsOfXAlongTheWholeLine) {
+  const FlushSubnormals flush;
+  for (const Activation activation : {Activation::gelu, Activation::gelu_tanh})
+    for (std::uint32_t bits = 0x00800000; bits < 0x42000000; bits += 1009)  // 2^-126 to 32
+      for (const float x : {std::bit_cast<float>(bits), -std::bit_cast<float>(bits)}) {
+        const double want = reference(activation, x), error = std::fabs(activate(activation, x) - want);
+        ASSERT_LE(error, allowed_error(activation, x, want)) << name(activation) << " of " << x;
+      }
 }
 
 TEST(Unary, SlopesAreThoseOfTheFormulas) {
