@@ -7,6 +7,7 @@
 #include "kernels/foreach_isa.hpp"
 #include "kernels/internal/encode_reference.hpp"
 #include "kernels/simd/encode-inl.hpp"
+#include "kernels/simd/encode_wide-inl.hpp"
 
 #include "core/numeric.hpp"
 
@@ -241,14 +242,68 @@ void encode_as(const ConstPanels& master, const Weight& to) noexcept {
   }
 }
 
+/// Scales and zero points of a panel's lanes, into place `at` of the arrays (of `tensor`, of one lane alone).
+template <class T>
+WideGroups wide_groups(const Statistics& statistics, const Weight& to, std::size_t lanes, std::size_t at) noexcept {
+  alignas(64) float low[kPanelWidth], high[kPanelWidth];
+  for (std::size_t v = 0; v < kPanelVectors; ++v) {
+    hn::Store(statistics.of[v].low, kTag, low + v * kPanelLanes);
+    hn::Store(statistics.of[v].high, kTag, high + v * kPanelLanes);
+  }
+  WideGroups groups;
+  for (std::size_t i = 0; i < kPanelWidth; ++i) {
+    const bool is_tensor = to.granularity == Granularity::tensor;
+    detail::WideScale made{1.0, 0};
+    if (i < lanes) made = detail::wide_scale(T::dtype, low[is_tensor ? 0 : i], high[is_tensor ? 0 : i]);
+    groups.scale[i] = made.scale;
+    groups.zero[i] = static_cast<double>(made.zero);
+    if (is_tensor && i != 0) continue;
+    static_cast<double*>(to.scales)[at + i] = i < lanes ? made.scale : 0.0;
+    if constexpr (T::scale_rule == numeric::ScaleRule::range)
+      static_cast<typename T::Code*>(to.zeros)[at + i] = static_cast<typename T::Code>(made.zero);
+  }
+  return groups;
+}
+
+template <class T>
+void encode_wide_as(const ConstPanels& master, const Weight& to) noexcept {
+  const std::size_t out = master.out, in = master.in;
+  const bool is_tensor = to.granularity == Granularity::tensor;
+  Statistics all;
+  if (is_tensor) {
+    gather_tensor<T>(master, all);
+    if (out == 0) wide_groups<T>(all, to, 1, 0);
+  }
+  const std::size_t step = to.granularity == Granularity::block32 ? kScaleBlock : std::max<std::size_t>(in, 1);
+  const std::size_t groups = to.granularity == Granularity::block32 ? (in + step - 1) / step : 1;
+  for (std::size_t o = 0; o < out; o += kPanelWidth)
+    for (std::size_t group = 0; group < groups; ++group) {
+      const std::size_t k = group * step, n = std::min(in - k, step), lanes = std::min(out - o, kPanelWidth);
+      const float* rows = master.data + panel_index(in, o, k);
+      Statistics some;
+      if (!is_tensor) gather<T>(rows, n, some);
+      const std::size_t at = is_tensor ? 0 : scale_index(to.granularity, in, o, k);
+      const WideGroups by = wide_groups<T>(is_tensor ? all : some, to, lanes, at);
+      encode_words32<T>(rows, n, by, static_cast<std::uint32_t*>(to.codes) + panel_index(in, o, k));
+    }
+}
+
 void encode_weight(const ConstPanels& master, const Weight& to) noexcept {
   WEFT_ISA_RAN();
+  const std::size_t size = panels_size(master.out, master.in);
   visit(to.dtype, [&](auto type) HWY_ATTR {
     using T = decltype(type);
-    if constexpr (T::bits < 32)
+    if constexpr (T::bits < 32) {
       encode_as<T>(master, to);
-    else
+    } else if constexpr (T::dtype == Dtype::float64) {
+      widen(master.data, size, static_cast<std::uint64_t*>(to.codes));
+    } else if constexpr (T::dtype == Dtype::float32) {
+      if (size != 0) std::memcpy(to.codes, master.data, size * sizeof(float));
+    } else if constexpr (T::bits == 32) {
+      encode_wide_as<T>(master, to);
+    } else {
       detail::encode_reference(master, to);
+    }
   });
 }
 

@@ -56,43 +56,36 @@ struct GroupScale {
   std::uint64_t zero = 0;
 };
 
-/// Of float32 scales, the next one down where `largest` times the scale is past the largest float.
-template <class Real>
-Real decodable(Real scale, Real largest) noexcept {
-  if constexpr (sizeof(Real) == sizeof(float))
-    if (scale * largest > kLargestFloat) return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) - 1);
-  return scale;
+/// The scale, or the next float down where `largest` times the scale is past the largest float.
+float decodable(float scale, float largest) noexcept {
+  return scale * largest > kLargestFloat ? std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) - 1) : scale;
 }
 
 template <class T>
 GroupScale<typename T::Scale> group_scale(const ConstPanels& master, const WeightGroup& g) noexcept {
-  using Real = typename T::Scale;
-  // Floats: at least the smallest normal. Doubles have room below every float: only zero is left out.
-  const auto at_least = [](Real scale) {
-    if constexpr (sizeof(Real) == sizeof(double)) return scale > 0 ? scale : Real(kSmallestNormal);
-    return scale > kSmallestNormal ? scale : Real(kSmallestNormal);
-  };
+  const auto at_least = [](float scale) { return scale > kSmallestNormal ? scale : kSmallestNormal; };
   if constexpr (T::scale_rule == numeric::ScaleRule::mean) {
     if (g.outs * g.ins == 0) return {kSmallestNormal};
     const float sum = magnitude_sum(master, g, 1.0f);
     return {at_least(sum > kLargestFloat ? mean_of_huge(master, g) : sum / static_cast<float>(g.outs * g.ins))};
-  } else if constexpr (T::scale_rule == numeric::ScaleRule::largest) {
-    float most = 0.0f;
-    for_each_weight(master, g, [&](float w) { most = std::max(most, std::fabs(w)); });
-    return {decodable(at_least(static_cast<Real>(most) / T::largest_number()), T::largest_number())};
   } else {
     float low = 0.0f, high = 0.0f;
-    for_each_weight(master, g, [&](float w) { low = std::min(low, w), high = std::max(high, w); });
-    const Real lo = low, hi = high, steps = T::largest_number();
-    Real scale = (hi - lo) / steps;
-    if constexpr (sizeof(Real) == sizeof(float)) {
-      // A range past the largest float is halved, and so are the steps.
-      scale = hi - lo > kLargestFloat ? at_least((hi * 0.5f - lo * 0.5f) / (steps * 0.5f))
-                                      : decodable(at_least(scale), steps);
+    for_each_weight(master, g, [&](float w) {
+      if constexpr (T::scale_rule == numeric::ScaleRule::largest) w = std::fabs(w);
+      low = std::min(low, w), high = std::max(high, w);
+    });
+    if constexpr (sizeof(typename T::Scale) == sizeof(double)) {
+      const WideScale made = wide_scale(T::dtype, low, high);
+      return {made.scale, made.zero};
+    } else if constexpr (T::scale_rule == numeric::ScaleRule::largest) {
+      return {decodable(at_least(high / T::largest_number()), T::largest_number())};
     } else {
-      scale = at_least(scale);
+      constexpr float kSteps = T::largest_number();
+      // A range past the largest float is halved, and so are the steps.
+      const float scale = high - low > kLargestFloat ? at_least((high * 0.5f - low * 0.5f) / (kSteps * 0.5f))
+                                                     : decodable(at_least((high - low) / kSteps), kSteps);
+      return {scale, T::encode(static_cast<double>(-low / scale))};
     }
-    return {scale, T::encode(static_cast<double>(-lo / scale))};
   }
 }
 
@@ -171,6 +164,20 @@ void encode_as(const ConstPanels& master, const Weight& to) noexcept {
 float mean_of_huge(const ConstPanels& master, const WeightGroup& group) noexcept {
   const float mean = magnitude_sum(master, group, 0x1p-64f) / static_cast<float>(group.outs * group.ins);
   return std::min(mean, kLargestFloat * 0x1p-64f) * 0x1p64f;
+}
+
+WideScale wide_scale(Dtype dtype, float low, float high) noexcept {
+  return visit(dtype, [&](auto type) -> WideScale {
+    using T = decltype(type);
+    if constexpr (sizeof(typename T::Scale) == sizeof(double)) {
+      // Doubles have room below every float: only zero is left out.
+      const double lo = low, hi = high, made = (hi - lo) / T::largest_number();
+      const double scale = made > 0 ? made : static_cast<double>(kSmallestNormal);
+      if constexpr (T::scale_rule == numeric::ScaleRule::range) return {scale, T::encode(-lo / scale)};
+      return {scale, 0};
+    }
+    return {};
+  });
 }
 
 void encode_reference(const ConstPanels& master, const Weight& to) noexcept {

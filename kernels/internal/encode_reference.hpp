@@ -5,6 +5,7 @@
 #include "kernels/weight.hpp"
 
 #include <cstddef>
+#include <cstdint>
 
 namespace weft::kernels::detail {
 
@@ -18,5 +19,13 @@ struct WeightGroup {
 /// Their mean magnitude where the sum of magnitudes overflows: summed at 2^-64 of their size, at most the largest
 /// float.
 float mean_of_huge(const ConstPanels& master, const WeightGroup& group) noexcept;
+
+/// Scale and zero point of integers of 32 and 64 bits, of weights within [low, high], low <= 0 <= high. Of signed ones
+/// `high` is the largest magnitude.
+struct WideScale {
+  double scale;
+  std::uint64_t zero;
+};
+WideScale wide_scale(Dtype dtype, float low, float high) noexcept;
 
 }  // namespace weft::kernels::detail
