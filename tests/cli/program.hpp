@@ -11,7 +11,9 @@
 #include <spawn.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -96,6 +98,8 @@ struct Outcome {
     const auto all = events();
     return all.empty() ? Json() : all.back();
   }
+  /// All that is known, for the message of a failed expectation.
+  std::string told() const { return "exit " + std::to_string(exit) + "\nstderr:\n" + err + "\nstdout:\n" + out; }
 };
 
 /// The program, running.
@@ -110,31 +114,50 @@ class Process {
     posix_spawn_file_actions_addopen(&actions, 2, (folder_ / "err").c_str(), O_WRONLY | O_CREAT, 0600);
     arguments.insert(arguments.begin(), WEFT_PROGRAM);
     auto environment = environment_with(more);
-    if (posix_spawn(&pid_, WEFT_PROGRAM, &actions, nullptr, pointers(arguments).data(), pointers(environment).data()) !=
-        0)
-      ADD_FAILURE() << "cannot start " << WEFT_PROGRAM;
+    pid_t child = -1;
+    const int error =
+        posix_spawn(&child, WEFT_PROGRAM, &actions, nullptr, pointers(arguments).data(), pointers(environment).data());
     posix_spawn_file_actions_destroy(&actions);
+    if (error == 0)
+      pid_ = child;
+    else  // such as ETXTBSY, when a build writes the program anew while its tests run
+      ADD_FAILURE() << "cannot start " << WEFT_PROGRAM << ": " << std::strerror(error);
   }
   ~Process() {
     if (pid_ <= 0) return;
     kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
+    reap();
   }
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  void send(int signal) const { kill(pid_, signal); }
+  /// Nothing without a process: kill(-1) would reach all that we may signal.
+  void send(int signal) const {
+    if (pid_ > 0) kill(pid_, signal);
+  }
+  bool has_ended() const {
+    siginfo_t info{};
+    return pid_ <= 0 || waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+           info.si_pid == pid_;
+  }
   std::string out_so_far() const { return read_file(out_); }
   Outcome wait() {
-    int status = 0;
-    waitpid(pid_, &status, 0);
-    pid_ = -1;
+    if (pid_ <= 0) return {};
+    const int status = reap();
     // Only a file of ours is read: a device given in its place may have no end.
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
             out_ == folder_ / "out" ? read_file(out_) : std::string(), read_file(folder_ / "err")};
   }
 
  private:
+  int reap() {
+    int status = 0;
+    while (waitpid(pid_, &status, 0) == -1 && errno == EINTR) {
+    }
+    pid_ = -1;
+    return status;
+  }
+
   Folder folder_;
   std::string out_;
   pid_t pid_ = -1;

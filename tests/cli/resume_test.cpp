@@ -12,8 +12,15 @@ using std::chrono::microseconds, std::chrono::milliseconds;
 const Words kRun{"run", kDigits, "--json", "--max-samples", "12000"};
 
 std::string unbroken() {
-  static const std::string hash = weft(kRun).last()["state_hash"];
-  return hash;
+  static const Outcome run = weft(kRun);
+  EXPECT_EQ(run.exit, 0) << run.told();
+  return run.exit == 0 ? run.last()["state_hash"] : Json("no run");
+}
+
+/// That a run came to its end, in the state that it was to come to.
+void expect_unbroken(const Outcome& run, const std::string& where = "") {
+  ASSERT_EQ(run.exit, 0) << where << run.told();
+  EXPECT_EQ(run.last()["state_hash"], unbroken()) << where << run.told();
 }
 
 Words resumed(const std::string& folder) {
@@ -28,6 +35,10 @@ TEST(Resume, EndsTheSameAfterTwentyKillsAtRandomMoments) {
   // How a run goes on elsewhere must not matter, so every life is another.
   const std::vector<Words> lives{{}, {"--threads", "1"}, {"--threads", "2"}, {"--executor", "deterministic"}};
   int kills = 0, finished = 0;
+  const auto when = [&] {
+    return "seed " + std::to_string(seed) + ", after " + std::to_string(kills) + " kills and " +
+           std::to_string(finished) + " ends: ";
+  };
   for (int attempt = 0; kills < 20 && attempt < 200; ++attempt) {
     const std::string place = folder / std::to_string(finished);
     Process process(resumed(place) + lives[random() % lives.size()]);
@@ -38,14 +49,12 @@ TEST(Resume, EndsTheSameAfterTwentyKillsAtRandomMoments) {
       ++kills;
       continue;
     }
-    ASSERT_EQ(life.exit, 0) << "seed " << seed << ": " << life.err;
-    ASSERT_EQ(life.last()["state_hash"], unbroken()) << "seed " << seed;
+    expect_unbroken(life, when());
+    if (HasFailure()) return;
     ++finished;
   }
-  EXPECT_EQ(kills, 20) << "seed " << seed;
-  const Outcome last = weft(resumed(folder / std::to_string(finished)));
-  ASSERT_EQ(last.exit, 0) << "seed " << seed << ": " << last.err;
-  EXPECT_EQ(last.last()["state_hash"], unbroken()) << "seed " << seed;
+  EXPECT_EQ(kills, 20) << when();
+  expect_unbroken(weft(resumed(folder / std::to_string(finished))), when());
 }
 
 /// Sends `signal` while samples are streamed; tries again when the run was faster.
@@ -53,7 +62,8 @@ Outcome stopped_by(int signal, const Folder& folder, std::string& place) {
   for (int attempt = 0; attempt < 10; ++attempt) {
     place = folder / std::to_string(attempt);
     Process process(resumed(place));
-    while (process.out_so_far().find("\"progress\"") == std::string::npos) std::this_thread::sleep_for(milliseconds(1));
+    while (!process.has_ended() && process.out_so_far().find("\"progress\"") == std::string::npos)
+      std::this_thread::sleep_for(milliseconds(1));
     process.send(signal);
     const Outcome outcome = process.wait();
     if (outcome.exit != 0) return outcome;
@@ -66,31 +76,31 @@ TEST(Resume, WritesACheckpointOnInterruptAndExits130) {
   Folder folder;
   std::string place;
   const Outcome stopped = stopped_by(SIGINT, folder, place);
-  EXPECT_EQ(stopped.exit, 130) << stopped.err;
+  ASSERT_EQ(stopped.exit, 130) << stopped.told();
   EXPECT_NE(stopped.err.find("weft: error: stopped by a signal"), std::string::npos) << stopped.err;
   const auto events = stopped.events();
   ASSERT_GE(events.size(), 2u);
   EXPECT_EQ(events.back()["event"], "error");
   EXPECT_EQ(events.back()["code"], "interrupted");
   const Json saved = events[events.size() - 2];
-  EXPECT_EQ(saved["event"], "checkpoint");
+  EXPECT_EQ(saved["event"], "checkpoint") << stopped.told();
   const Outcome rest = weft(resumed(place));
-  ASSERT_EQ(rest.exit, 0) << rest.err;
-  EXPECT_EQ(rest.events().front()["resumed_at"], saved["samples"]);
-  EXPECT_EQ(rest.last()["state_hash"], unbroken());
+  expect_unbroken(rest);
+  EXPECT_EQ(rest.events().front()["resumed_at"], saved["samples"]) << rest.told();
 }
 
 TEST(Resume, Exits143OnTermination) {
   Folder folder;
   std::string place;
-  EXPECT_EQ(stopped_by(SIGTERM, folder, place).exit, 143);
-  EXPECT_EQ(weft(resumed(place)).last()["state_hash"], unbroken());
+  const Outcome stopped = stopped_by(SIGTERM, folder, place);
+  EXPECT_EQ(stopped.exit, 143) << stopped.told();
+  expect_unbroken(weft(resumed(place)));
 }
 
 TEST(Resume, StartsAfreshWithoutACheckpointAndRestsAfterTheEnd) {
   Folder folder;
   const Outcome first = weft(resumed(folder / "c"));
-  ASSERT_EQ(first.exit, 0) << first.err;
+  ASSERT_EQ(first.exit, 0) << first.told();
   EXPECT_TRUE(first.events().front()["resumed_at"].is_null());
   Json again = weft(resumed(folder / "c")).last(), once = first.last();
   again.erase("ticks_per_second");
@@ -141,9 +151,8 @@ TEST(Resume, FallsBackToTheEarlierCheckpointWhenTheNewestIsDamaged) {
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   write_file(newest, bytes);
   const Outcome outcome = weft(resumed(folder / "c"));
-  ASSERT_EQ(outcome.exit, 0) << outcome.err;
-  EXPECT_EQ(outcome.events().front()["resumed_at"], 11700);
-  EXPECT_EQ(outcome.last()["state_hash"], unbroken());
+  expect_unbroken(outcome);
+  EXPECT_EQ(outcome.events().front()["resumed_at"], 11700) << outcome.told();
 }
 
 }  // namespace
