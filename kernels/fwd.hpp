@@ -12,6 +12,7 @@ struct ConstPanels;
 struct Panels;
 struct ConstWeight;
 struct Weight;
+struct QuantizedRows;
 class FlushSubnormals;
 class OpStream;
 class CpuStream;

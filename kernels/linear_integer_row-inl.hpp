@@ -25,14 +25,10 @@ struct RowSums {
 
   template <int j>
   HWY_INLINE void add(const Words (&w)[P][kPanelVectors], const std::int8_t* q) {
-    Words xs[D::kWords];
-    broadcast_words(q + 4 * D::kWords * j, xs);
+    const auto xs = broadcast_activations<D>(q + 4 * D::kWords * j);
     WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
-        Words codes[D::kWords];
-        D::split(four_codes<kBits, j>(w[p][v]), codes);
-        D::add(sum[p][v], codes, xs);
-      }
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[p][v] =
+          D::add(sum[p][v], D::split(four_codes<kBits, j>(w[p][v])), xs);
     }
     if constexpr (j + 1 < static_cast<int>(kSubWords<kBits>)) add<j + 1>(w, q);
   }

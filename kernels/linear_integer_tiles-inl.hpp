@@ -40,13 +40,9 @@ struct TileWeights {
 template <int kBits, int j>
 HWY_INLINE void unpack_word(Words w, std::size_t P, std::uint32_t* to) {
   using D = DotOf<kBits>;
-  Words codes[D::kWords];
-  D::split(four_codes<kBits, j>(w), codes);
-  WEFT_UNROLL for (std::size_t h = 0; h < D::kWords; ++h) {
-    hn::Store(codes[h], WordTag(), to);
-    to += P * kPanelWidth;
-  }
-  if constexpr (j + 1 < static_cast<int>(kSubWords<kBits>)) unpack_word<kBits, j + 1>(w, P, to);
+  store_codes<D>(D::split(four_codes<kBits, j>(w)), to, P * kPanelWidth);
+  if constexpr (j + 1 < static_cast<int>(kSubWords<kBits>))
+    unpack_word<kBits, j + 1>(w, P, to + D::kWords * P * kPanelWidth);
 }
 
 /// Blocks t .. t + count - 1 of panels first .. first + P - 1.
@@ -83,10 +79,11 @@ void unpack(const ConstWeight& w, const CodeForm& form, std::size_t first, std::
   }
 }
 
-/// One block of R packed rows against P unpacked panels: `take(r, p, v, sum)` gets each exact sum.
-template <bool kBytes, bool kLaneZero, std::size_t R, std::size_t P, class Take>
+/// One block of R packed rows against P unpacked panels: exact sums to `to` [R][P][16]. They go by way of memory
+/// because compilers that must keep them in registers for what follows move and spill them inside the loop.
+template <bool kBytes, bool kLaneZero, std::size_t R, std::size_t P>
 HWY_INLINE void tile_block(const std::uint32_t* codes, const std::int32_t* zeros, const std::int8_t* q,
-                           const std::int32_t* zero_terms, const Take& take) {
+                           const std::int32_t* zero_terms, std::int32_t* to) {
   using D = Dot<kBytes>;
   const auto init = [&](std::size_t r, std::size_t p, std::size_t v) HWY_ATTR {
     const Ints term = hn::Set(IntTag(), zero_terms[r]);
@@ -102,24 +99,45 @@ HWY_INLINE void tile_block(const std::uint32_t* codes, const std::int32_t* zeros
     }
   }
   for (std::size_t word = 0; word < kBlockWords; ++word) {
-    Words w[P][kPanelVectors][D::kWords];
+    typename D::Codes w[P][kPanelVectors];
     WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
-        WEFT_UNROLL for (std::size_t h = 0; h < D::kWords; ++h) w[p][v][h] =
-            hn::Load(WordTag(), codes + ((word * D::kWords + h) * P + p) * kPanelWidth + v * kPanelLanes);
-      }
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) w[p][v] =
+          load_codes<D>(codes + (word * D::kWords * P + p) * kPanelWidth + v * kPanelLanes, P * kPanelWidth);
     }
     WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
-      Words xs[D::kWords];
-      broadcast_words(q + (r * kBlockWords + word) * 4 * D::kWords, xs);
+      const auto xs = broadcast_activations<D>(q + (r * kBlockWords + word) * 4 * D::kWords);
       WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) D::add(sum[r][p][v], w[p][v], xs);
+        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[r][p][v] = D::add(sum[r][p][v], w[p][v], xs);
       }
     }
   }
   WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
     WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) take(r, p, v, D::finish(sum[r][p][v], init(r, p, v)));
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v)
+          hn::Store(D::finish(sum[r][p][v], init(r, p, v)), IntTag(), to + (r * P + p) * kPanelWidth + v * kPanelLanes);
+    }
+  }
+}
+
+/// Exact sums of a chunk's blocks, [kCount][rows][P][16], scaled and added to totals [rows][P][16].
+template <bool kBlockScale, std::size_t P, std::size_t kCount>
+HWY_INLINE void add_chunk(const std::int32_t* exact, const float* scales, const float* xs, std::size_t rows,
+                          float* totals) {
+  const PanelTag d;
+  constexpr std::size_t kLanes16 = P * kPanelWidth;
+  for (std::size_t r = 0; r < rows; ++r) {
+    V x_scale[kCount];
+    WEFT_UNROLL for (std::size_t c = 0; c < kCount; ++c) x_scale[c] = hn::Set(d, xs[c * rows + r]);
+    WEFT_UNROLL for (std::size_t i = 0; i < kLanes16; i += kPanelLanes) {
+      // A chunk's first product takes no sum: see row_panels.
+      V sum = hn::Zero(d);
+      WEFT_UNROLL for (std::size_t c = 0; c < kCount; ++c) {
+        const V scale = kBlockScale ? hn::Mul(x_scale[c], hn::Load(d, scales + c * kLanes16 + i)) : x_scale[c];
+        const V block = hn::ConvertTo(d, hn::Load(IntTag(), exact + (c * rows + r) * kLanes16 + i));
+        sum = c == 0 ? hn::Mul(block, scale) : hn::MulAdd(block, scale, sum);
+      }
+      float* const total = totals + r * kLanes16 + i;
+      hn::Store(hn::Add(hn::Load(d, total), sum), d, total);
     }
   }
 }
@@ -128,34 +146,22 @@ HWY_INLINE void tile_block(const std::uint32_t* codes, const std::int32_t* zeros
 template <bool kBytes, bool kBlockScale, bool kLaneZero, std::size_t P, std::size_t R>
 void tile(const TileWeights& w, std::size_t count, const std::int8_t* q, const float* xs,
           const std::int32_t* zero_terms, float* totals) noexcept {
-  const PanelTag d;
-  constexpr std::size_t kCodes = kBlockWords * Dot<kBytes>::kWords * P * kPanelWidth;
-  constexpr std::size_t kRowBytes = kBlockWords * Dot<kBytes>::kWords * 4;
-  alignas(64) float sums[R * P * kPanelWidth];
-  const auto at = [](std::size_t r, std::size_t p, std::size_t v) {
-    return (r * P + p) * kPanelWidth + v * kPanelLanes;
-  };
-  const auto block = [&](std::size_t t, const auto& take) HWY_ATTR {
-    const float* const scales = w.scales + t * P * kPanelWidth;
-    tile_block<kBytes, kLaneZero, R, P>(
-        w.codes + t * kCodes, w.zeros + t * P * kPanelWidth, q + t * R * kRowBytes, zero_terms + t * R,
-        [&](std::size_t r, std::size_t p, std::size_t v, Ints exact) HWY_ATTR {
-          V scale = hn::Set(d, xs[t * R + r]);
-          if constexpr (kBlockScale) scale = hn::Mul(scale, hn::Load(d, scales + p * kPanelWidth + v * kPanelLanes));
-          take(at(r, p, v), hn::ConvertTo(d, exact), scale);
-        });
+  constexpr std::size_t kLanes16 = P * kPanelWidth, kWords = kBlockWords * Dot<kBytes>::kWords;
+  alignas(64) std::int32_t exact[2 * R * kLanes16];
+  const auto block = [&](std::size_t t, std::int32_t* to) HWY_ATTR {
+    tile_block<kBytes, kLaneZero, R, P>(w.codes + t * kWords * kLanes16, w.zeros + t * kLanes16, q + t * R * kWords * 4,
+                                        zero_terms + t * R, to);
   };
   std::size_t t = 0;
   for (; t + 2 <= count; t += 2) {
-    // A chunk's first product takes no sum: see row_panels.
-    block(t, [&](std::size_t i, V a, V b) HWY_ATTR { hn::Store(hn::Mul(a, b), d, sums + i); });
-    block(t + 1, [&](std::size_t i, V a, V b) HWY_ATTR {
-      hn::Store(hn::Add(hn::Load(d, totals + i), hn::MulAdd(a, b, hn::Load(d, sums + i))), d, totals + i);
-    });
+    block(t, exact);
+    block(t + 1, exact + R * kLanes16);
+    add_chunk<kBlockScale, P, 2>(exact, w.scales + t * kLanes16, xs + t * R, R, totals);
   }
-  if (t < count)
-    block(t, [&](std::size_t i, V a, V b)
-                 HWY_ATTR { hn::Store(hn::Add(hn::Load(d, totals + i), hn::Mul(a, b)), d, totals + i); });
+  if (t < count) {
+    block(t, exact);
+    add_chunk<kBlockScale, P, 1>(exact, w.scales + t * kLanes16, xs + t * R, R, totals);
+  }
 }
 
 using Tile = void (*)(const TileWeights&, std::size_t, const std::int8_t*, const float*, const std::int32_t*,

@@ -31,8 +31,8 @@ using Ints = hn::Vec<IntTag>;
 
 // Dot<kBytes> multiplies codes of 8 bits (kBytes) or of fewer (below 16, no sign):
 //   kWords                  words that four codes, and four activations, take
-//   split(u, w)             a word of four codes as it wants them
-//   start, add, finish      sum = start(init); add(sum, w, q) for up to eight words of codes; finish(sum, init)
+//   split(u)                a word of four codes as it wants them
+//   start, add, finish      sum = start(init); sum = add(sum, w, q) for up to eight words of codes; finish(sum, init)
 // kByteFlip, kByteOffset: what codes of 8 bits are to be flipped by, and their zeros lowered by, to be signed bytes.
 
 #if defined(__x86_64__)
@@ -40,34 +40,38 @@ using Ints = hn::Vec<IntTag>;
 inline constexpr std::uint32_t kByteFlip = 0;
 inline constexpr std::int32_t kByteOffset = 0;
 
+// Sums are vectors of their own lanes' type, not __m512i: g++ would keep both forms alive through a loop.
 #if HWY_TARGET == HWY_AVX2
-HWY_INLINE Ints madd_pairs(__m256i a, __m256i b) { return Ints{_mm256_madd_epi16(a, b)}; }
-HWY_INLINE __m256i madd_bytes(__m256i codes, __m256i q) { return _mm256_maddubs_epi16(codes, q); }
-HWY_INLINE __m256i add_pairs(__m256i a, __m256i b) { return _mm256_add_epi16(a, b); }
-HWY_INLINE __m256i ones() { return _mm256_set1_epi16(1); }
+using Raw = __m256i;
+typedef std::int32_t Sums32 __attribute__((vector_size(32)));
+typedef std::int16_t Sums16 __attribute__((vector_size(32)));
+HWY_INLINE Sums32 madd_pairs(Raw a, Raw b) { return (Sums32)_mm256_madd_epi16(a, b); }
+HWY_INLINE Sums16 madd_bytes(Raw codes, Raw q) { return (Sums16)_mm256_maddubs_epi16(codes, q); }
+HWY_INLINE Raw ones() { return _mm256_set1_epi16(1); }
 #else
-HWY_INLINE Ints madd_pairs(__m512i a, __m512i b) { return Ints{_mm512_madd_epi16(a, b)}; }
-HWY_INLINE __m512i madd_bytes(__m512i codes, __m512i q) { return _mm512_maddubs_epi16(codes, q); }
-HWY_INLINE __m512i add_pairs(__m512i a, __m512i b) { return _mm512_add_epi16(a, b); }
-HWY_INLINE __m512i ones() { return _mm512_set1_epi16(1); }
+using Raw = __m512i;
+typedef std::int32_t Sums32 __attribute__((vector_size(64)));
+typedef std::int16_t Sums16 __attribute__((vector_size(64)));
+HWY_INLINE Sums32 madd_pairs(Raw a, Raw b) { return (Sums32)_mm512_madd_epi16(a, b); }
+HWY_INLINE Sums16 madd_bytes(Raw codes, Raw q) { return (Sums16)_mm512_maddubs_epi16(codes, q); }
+HWY_INLINE Raw ones() { return _mm512_set1_epi16(1); }
 #endif
 
 /// A zero (0 to 255) times a sum of activations (-4064 to 4064): both fit 16 bits and the zero's upper half is 0, so
 /// one instruction does where a 32-bit product takes two.
-HWY_INLINE Ints zero_product(Ints zero, Ints sum) { return madd_pairs(zero.raw, sum.raw); }
+HWY_INLINE Ints zero_product(Ints zero, Ints sum) { return Ints{(Raw)madd_pairs(zero.raw, sum.raw)}; }
 
 #if WEFT_ISA_IS_VNNI
 
 template <bool kBytes>
 struct Dot {
   static constexpr std::size_t kWords = 1;
-  using Sum = Ints;
-  static HWY_INLINE void split(Words u, Words (&w)[1]) { w[0] = u; }
-  static HWY_INLINE Sum start(Ints init) { return init; }
-  static HWY_INLINE void add(Sum& sum, const Words (&w)[1], const Words (&q)[1]) {
-    sum.raw = _mm512_dpbusd_epi32(sum.raw, w[0].raw, q[0].raw);
-  }
-  static HWY_INLINE Ints finish(const Sum& sum, Ints) { return sum; }
+  using Codes = Words;
+  using Sum = Sums32;
+  static HWY_INLINE Codes split(Words u) { return u; }
+  static HWY_INLINE Sum start(Ints init) { return (Sum)init.raw; }
+  static HWY_INLINE Sum add(Sum sum, Codes w, Codes q) { return (Sum)_mm512_dpbusd_epi32((Raw)sum, w.raw, q.raw); }
+  static HWY_INLINE Ints finish(Sum sum, Ints) { return Ints{(Raw)sum}; }
 };
 
 #else
@@ -79,30 +83,34 @@ struct Dot;
 template <>
 struct Dot<true> {
   static constexpr std::size_t kWords = 2;
-  using Sum = Ints;
-  static HWY_INLINE void split(Words u, Words (&w)[2]) {
+  struct Codes {
+    Words even, odd;
+  };
+  using Sum = Sums32;
+  static HWY_INLINE Codes split(Words u) {
     const hn::Repartition<std::uint16_t, WordTag> pairs;
-    w[0] = hn::And(u, hn::Set(WordTag(), 0x00ff00ffu));
-    w[1] = hn::BitCast(WordTag(), hn::ShiftRight<8>(hn::BitCast(pairs, u)));
+    return {hn::And(u, hn::Set(WordTag(), 0x00ff00ffu)),
+            hn::BitCast(WordTag(), hn::ShiftRight<8>(hn::BitCast(pairs, u)))};
   }
-  static HWY_INLINE Sum start(Ints init) { return init; }
-  static HWY_INLINE void add(Sum& sum, const Words (&w)[2], const Words (&q)[2]) {
-    sum = hn::Add(sum, hn::Add(madd_pairs(w[0].raw, q[0].raw), madd_pairs(w[1].raw, q[1].raw)));
+  static HWY_INLINE Sum start(Ints init) { return (Sum)init.raw; }
+  static HWY_INLINE Sum add(Sum sum, Codes w, Codes q) {
+    return sum + (madd_pairs(w.even.raw, q.even.raw) + madd_pairs(w.odd.raw, q.odd.raw));
   }
-  static HWY_INLINE Ints finish(const Sum& sum, Ints) { return sum; }
+  static HWY_INLINE Ints finish(Sum sum, Ints) { return Ints{(Raw)sum}; }
 };
 
 // Sixteen products of 15 * 127 fit 16 bits, so a block's sum stays there until its end.
 template <>
 struct Dot<false> {
   static constexpr std::size_t kWords = 1;
-  using Sum = Ints;
-  static HWY_INLINE void split(Words u, Words (&w)[1]) { w[0] = u; }
-  static HWY_INLINE Sum start(Ints) { return hn::Zero(IntTag()); }
-  static HWY_INLINE void add(Sum& sum, const Words (&w)[1], const Words (&q)[1]) {
-    sum.raw = add_pairs(sum.raw, madd_bytes(w[0].raw, q[0].raw));
+  using Codes = Words;
+  using Sum = Sums16;
+  static HWY_INLINE Codes split(Words u) { return u; }
+  static HWY_INLINE Sum start(Ints) { return Sum{}; }
+  static HWY_INLINE Sum add(Sum sum, Codes w, Codes q) { return sum + madd_bytes(w.raw, q.raw); }
+  static HWY_INLINE Ints finish(Sum sum, Ints init) {
+    return Ints{(Raw)(madd_pairs((Raw)sum, ones()) + (Sums32)init.raw)};
   }
-  static HWY_INLINE Ints finish(const Sum& sum, Ints init) { return hn::Add(madd_pairs(sum.raw, ones()), init); }
 };
 
 #endif  // VNNI
@@ -121,49 +129,71 @@ struct Dot;
 template <>
 struct Dot<true> {
   static constexpr std::size_t kWords = 1;
+  using Codes = Words;
   struct Sum {
     int32x4_t lower, upper;
   };
-  static HWY_INLINE void split(Words u, Words (&w)[1]) { w[0] = u; }
+  static HWY_INLINE Codes split(Words u) { return u; }
   static HWY_INLINE Sum start(Ints) { return {vdupq_n_s32(0), vdupq_n_s32(0)}; }
-  static HWY_INLINE void add(Sum& sum, const Words (&w)[1], const Words (&q)[1]) {
-    const int8x16_t codes = signed_bytes(w[0]), xs = signed_bytes(q[0]);
-    sum.lower = vpadalq_s16(sum.lower, vmull_s8(vget_low_s8(codes), vget_low_s8(xs)));
-    sum.upper = vpadalq_s16(sum.upper, vmull_high_s8(codes, xs));
+  static HWY_INLINE Sum add(Sum sum, Codes w, Codes q) {
+    const int8x16_t codes = signed_bytes(w), xs = signed_bytes(q);
+    return {vpadalq_s16(sum.lower, vmull_s8(vget_low_s8(codes), vget_low_s8(xs))),
+            vpadalq_s16(sum.upper, vmull_high_s8(codes, xs))};
   }
-  static HWY_INLINE Ints finish(const Sum& sum, Ints init) {
-    return hn::Add(Ints(vpaddq_s32(sum.lower, sum.upper)), init);
-  }
+  static HWY_INLINE Ints finish(Sum sum, Ints init) { return hn::Add(Ints(vpaddq_s32(sum.lower, sum.upper)), init); }
 };
 
 // Eight products of 15 * 127 fit 16 bits, so a block's sum stays there until its end.
 template <>
 struct Dot<false> {
   static constexpr std::size_t kWords = 1;
+  using Codes = Words;
   struct Sum {
     int16x8_t lower, upper;
   };
-  static HWY_INLINE void split(Words u, Words (&w)[1]) { w[0] = u; }
+  static HWY_INLINE Codes split(Words u) { return u; }
   static HWY_INLINE Sum start(Ints) { return {vdupq_n_s16(0), vdupq_n_s16(0)}; }
-  static HWY_INLINE void add(Sum& sum, const Words (&w)[1], const Words (&q)[1]) {
-    const int8x16_t codes = signed_bytes(w[0]), xs = signed_bytes(q[0]);
-    sum.lower = vmlal_s8(sum.lower, vget_low_s8(codes), vget_low_s8(xs));
-    sum.upper = vmlal_high_s8(sum.upper, codes, xs);
+  static HWY_INLINE Sum add(Sum sum, Codes w, Codes q) {
+    const int8x16_t codes = signed_bytes(w), xs = signed_bytes(q);
+    return {vmlal_s8(sum.lower, vget_low_s8(codes), vget_low_s8(xs)), vmlal_high_s8(sum.upper, codes, xs)};
   }
-  static HWY_INLINE Ints finish(const Sum& sum, Ints init) {
+  static HWY_INLINE Ints finish(Sum sum, Ints init) {
     return hn::Add(Ints(vpaddq_s32(vpaddlq_s16(sum.lower), vpaddlq_s16(sum.upper))), init);
   }
 };
 
 #endif
 
-/// Activation words `at`, the same in each lane.
-template <std::size_t kWords>
-HWY_INLINE void broadcast_words(const std::int8_t* from, Words (&q)[kWords]) {
-  WEFT_UNROLL for (std::size_t h = 0; h < kWords; ++h) {
-    std::uint32_t word;
-    std::memcpy(&word, from + 4 * h, sizeof word);
-    q[h] = hn::Set(WordTag(), word);
+HWY_INLINE Words broadcast_word(const std::int8_t* from) {
+  std::uint32_t word;
+  std::memcpy(&word, from, sizeof word);
+  return hn::Set(WordTag(), word);
+}
+
+/// Packed activations that meet four codes, the same in each lane.
+template <class D>
+HWY_INLINE typename D::Codes broadcast_activations(const std::int8_t* from) {
+  if constexpr (D::kWords == 1)
+    return broadcast_word(from);
+  else
+    return {broadcast_word(from), broadcast_word(from + 4)};
+}
+
+/// Split codes, their words `stride` apart.
+template <class D>
+HWY_INLINE typename D::Codes load_codes(const std::uint32_t* from, std::size_t stride) {
+  if constexpr (D::kWords == 1)
+    return hn::Load(WordTag(), from);
+  else
+    return {hn::Load(WordTag(), from), hn::Load(WordTag(), from + stride)};
+}
+template <class D>
+HWY_INLINE void store_codes(typename D::Codes codes, std::uint32_t* to, std::size_t stride) {
+  if constexpr (D::kWords == 1) {
+    hn::Store(codes, WordTag(), to);
+  } else {
+    hn::Store(codes.even, WordTag(), to);
+    hn::Store(codes.odd, WordTag(), to + stride);
   }
 }
 
