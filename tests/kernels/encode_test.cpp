@@ -311,6 +311,23 @@ TEST_F(Encode, SmallFloatsHaveTheCodesOfTheScalarReference) {
   }
 }
 
+TEST_F(Encode, ScalarCodecsDoNotSeeTheFlushing) {
+  ASSERT_TRUE(flushes_subnormals());
+  for (unsigned code = 0; code < 0x8000; ++code) {
+    // By bits, as comparing floats would flush: the middle between two codes of bfloat16 ends in 8000.
+    const auto bf16 = static_cast<std::uint16_t>(code);
+    if (code < 0x7f80) {
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(numeric::Bfloat16::decode(bf16)), code << 16);
+      EXPECT_EQ(numeric::Bfloat16::encode(std::bit_cast<float>(code << 16 | 0x7fffu)), code);
+      if (code < 0x7f7f) {
+        EXPECT_EQ(numeric::Bfloat16::encode(std::bit_cast<float>(code << 16 | 0x8000u)), code + code % 2);
+      }
+    }
+  }
+  EXPECT_EQ(numeric::Float64::encode(std::bit_cast<float>(1u)), 0x36a0000000000000u);           // 2^-149
+  EXPECT_EQ(numeric::Float64::encode(std::bit_cast<float>(0x807fffffu)), 0xb80fffffc0000000u);  // -(2^-126 - 2^-149)
+}
+
 TEST_F(Encode, SubnormalsStayInTypesWithoutAScale) {
   for (const Isa isa : available_isas()) {
     ASSERT_TRUE(set_active_isa(isa));
