@@ -44,8 +44,7 @@ HWY_INLINE void row_block(const std::uint32_t* const (&code)[P], std::size_t t, 
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
     WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sums.sum[p][v] = D::start(init(p, v));
   }
-  WEFT_UNROLL for (std::size_t i = 0; i < kBits; ++i) {
-    if (!kWhole && i >= words) break;
+  const auto add_word = [&](std::size_t i) HWY_ATTR {
     Words w[P][kPanelVectors];
     WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
       WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
@@ -54,6 +53,11 @@ HWY_INLINE void row_block(const std::uint32_t* const (&code)[P], std::size_t t, 
       }
     }
     sums.template add<0>(w, q + i * kSubWords<kBits> * 4 * D::kWords);
+  };
+  if constexpr (kWhole) {
+    WEFT_UNROLL for (std::size_t i = 0; i < kBits; ++i) add_word(i);
+  } else {
+    for (std::size_t i = 0; i < words; ++i) add_word(i);
   }
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
     WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) take(p, v, D::finish(sums.sum[p][v], init(p, v)));
@@ -95,7 +99,7 @@ void row_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
       }
     }
     row_block<kBits, P, decltype(whole)::value>(
-        code, t, words - t * kBits, flip, q + t * x.block_bytes,
+        code, t, std::min<std::size_t>(kBits, words - t * kBits), flip, q + t * x.block_bytes,
         [&](std::size_t p, std::size_t v)
             HWY_ATTR { return kLaneZero ? zero_product(zeros[p][v], zero_term) : zero_term; },
         [&](std::size_t p, std::size_t v, Ints exact) HWY_ATTR {
