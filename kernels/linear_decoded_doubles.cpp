@@ -13,9 +13,6 @@ WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-// Panels whose index is the same modulo this feed the same lanes of rule R2.
-constexpr std::size_t kClasses = kLanes / kPanelWidth;
-
 /// The codes: binary64, as panels.
 const double* doubles(const ConstWeight& w) noexcept { return static_cast<const double*>(w.codes); }
 
@@ -151,6 +148,9 @@ struct FusedProduct {
 struct AbsoluteSum {
   static HWY_INLINE V next(V w, V, V lane) { return hn::Add(lane, hn::Abs(w)); }
 };
+
+// Panels whose index is the same modulo this feed the same lanes of rule R2.
+constexpr std::size_t kClasses = kLanes / kPanelWidth;
 
 /// Columns k .. k + K - 1 of one row, rule R2 in binary64; dy is padded to whole panels.
 template <class Step, std::size_t K>

@@ -3,11 +3,14 @@
 // kernels/foreach_isa.hpp. The scalar reference is kernels/internal/code_value.cpp.
 //
 // A decoder has
-//   kCodes       inputs of one load (a unit), kUnitBytes of each panel
-//   kStep        inputs that one values() gives, a divisor of kCodes; next() goes on to the following ones
+//   kCodes       inputs of one unit, kUnitBytes of each panel
+//   kLoad        inputs that one load() serves, kLoadBytes on from the one before it within the unit
+//   kStep        inputs that one values() gives, a divisor of kLoad; next() goes on to the following ones
 //   kReadsPast   values() reads the codes of a whole unit, also where fewer are left
+//   kLoadsPast   a load() may read up to three bytes past its unit
 //   Scale, Zero  element types of a weight's scales and zeros
 //   Group        a scale group's scales and zeros in registers
+//   Halves       a decoder of binary16 codes to go by (to_halves() writes them), or void
 // and is made from the weight, for its tables. `v` is the vector within the panel.
 #if !WEFT_ISA_IS_SCALAR
 #if defined(WEFT_KERNELS_SIMD_DECODE_INL) == defined(HWY_TARGET_TOGGLE)
@@ -72,8 +75,11 @@ struct ElementDecoder {
   using Zero = ZeroType;
   using Scale = ScaleType;
   using Raw = const Code*;
-  static constexpr std::size_t kCodes = 4, kStep = 4, kUnitBytes = kCodes * kPanelWidth * sizeof(Code);
-  static constexpr bool kReadsPast = true;
+  using Halves = void;
+  static constexpr std::size_t kCodes = 4, kLoad = 4, kLoadBytes = 0, kStep = 4;
+  static constexpr std::size_t kUnitBytes = kCodes * kPanelWidth * sizeof(Code);
+  static constexpr bool kReadsPast = true, kLoadsPast = false;
+  ElementDecoder() = default;
   explicit ElementDecoder(const ConstWeight&) {}
   HWY_INLINE Raw load(const void* codes, std::size_t v) const { return static_cast<Raw>(codes) + v * kPanelLanes; }
   static HWY_INLINE Raw next(Raw raw) { return raw; }
@@ -104,33 +110,82 @@ struct Bfloat16Decoder : ElementDecoder<std::uint16_t, NoGroup> {
   }
 };
 
+/// binary16 codes times 2^exponent times a scale.
+template <int exponent>
+struct ScaledHalfDecoder : ElementDecoder<std::uint16_t, ScaleGroup> {
+  HWY_INLINE Group group(const float* scales, const Zero* zeros) const {
+    Group group = load_group<Group>(scales, zeros);
+    if constexpr (exponent != 0) group.scale = hn::Mul(group.scale, hn::Set(kDecodedTag, float{1u << exponent}));
+    return group;
+  }
+  HWY_INLINE void values(Raw raw, const Group& group, PanelVector (&to)[kStep]) const {
+    WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) to[j] =
+        scaled(from_half(hn::LoadU(hn::Rebind<std::uint16_t, PanelTag>(), raw + j * kPanelWidth)), group);
+  }
+};
+
+// fp8 goes to binary16 many codes at a time and by way of memory: as an operand in memory, binary16 costs the
+// conversion alone, from a register a shuffle more.
+using ManyHalves = hn::Repartition<std::int16_t, PanelTag>;
+inline constexpr std::size_t kManyHalves = hn::MaxLanes(ManyHalves());
+
 /// e5m2 is the upper byte of binary16.
 struct E5m2Decoder : ElementDecoder<std::uint8_t, ScaleGroup> {
   using ElementDecoder::ElementDecoder;
+  using Halves = ScaledHalfDecoder<0>;
   HWY_INLINE void values(Raw raw, const Group& group, PanelVector (&to)[kStep]) const {
     WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) {
       const auto code = hn::LoadU(hn::Rebind<std::uint8_t, PanelTag>(), raw + j * kPanelWidth);
       to[j] = scaled(from_half(hn::ShiftLeft<8>(hn::PromoteTo(hn::Rebind<std::uint16_t, PanelTag>(), code))), group);
     }
   }
+  static HWY_INLINE bool to_halves(Raw codes, const float*, std::size_t count, std::uint16_t* to) {
+    const hn::RebindToUnsigned<ManyHalves> d;
+    for (std::size_t i = 0; i < count; i += kManyHalves)
+      hn::Store(hn::ShiftLeft<8>(hn::PromoteTo(d, hn::LoadU(hn::Rebind<std::uint8_t, ManyHalves>(), codes + i))), d,
+                to + i);
+    return true;
+  }
 };
 
 /// e4m3 moved to binary16's places is 2^-8 of its number, subnormals too; its NaN needs a binary16 NaN's bits.
 struct E4m3Decoder : ElementDecoder<std::uint8_t, ScaleGroup> {
   using ElementDecoder::ElementDecoder;
+  using Halves = ScaledHalfDecoder<8>;
+  /// The sign fills bits 15 and 14 of the shifted code; bit 14 must go.
+  template <class D16>
+  static HWY_INLINE auto moved(D16 d16, const std::uint8_t* codes) {
+    const auto code =
+        hn::PromoteTo(d16, hn::LoadU(hn::Rebind<std::int8_t, D16>(), reinterpret_cast<const std::int8_t*>(codes)));
+    return hn::And(hn::ShiftLeft<7>(code), hn::Set(d16, static_cast<std::int16_t>(0xbf80)));
+  }
   HWY_INLINE void values(Raw raw, const Group& group, PanelVector (&to)[kStep]) const {
-    const hn::Rebind<std::int8_t, PanelTag> d8;
     const hn::Rebind<std::int16_t, PanelTag> d16;
+    const auto last = hn::Set(d16, static_cast<std::int16_t>(0x3f80));
     const auto nan = hn::Set(d16, static_cast<std::int16_t>(0x7f80));
     WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) {
-      const auto code = hn::PromoteTo(d16, hn::LoadU(d8, reinterpret_cast<const std::int8_t*>(raw + j * kPanelWidth)));
-      // The sign fills bits 15 and 14 of the shifted code; bit 14 must go.
-      const auto half = hn::And(hn::ShiftLeft<7>(code), hn::Set(d16, static_cast<std::int16_t>(0xbf80)));
-      const auto magnitude = hn::And(half, hn::Set(d16, static_cast<std::int16_t>(0x3f80)));
-      const auto is_nan = hn::Eq(magnitude, hn::Set(d16, static_cast<std::int16_t>(0x3f80)));
-      const PanelVector number = from_half(hn::IfThenElse(is_nan, nan, half));
+      const auto half = moved(d16, raw + j * kPanelWidth);
+      const PanelVector number = from_half(hn::IfThenElse(hn::Eq(hn::And(half, last), last), nan, half));
       to[j] = scaled(hn::Mul(number, hn::Set(kDecodedTag, 256.0f)), group);
     }
+  }
+  /// False where a code is NaN, or where 256 times a scale may overflow and a value not: those go by values().
+  static HWY_INLINE bool to_halves(Raw codes, const float* scales, std::size_t count, std::uint16_t* to) {
+    const ManyHalves d16;
+    const hn::Repartition<std::uint8_t, PanelTag> d8;
+    auto largest = hn::Zero(d8);
+    for (std::size_t i = 0; i < count; i += hn::MaxLanes(d8)) {
+      const auto code = hn::LoadU(d8, codes + i);
+      // Twice a code is its magnitude alone.
+      largest = hn::Max(largest, hn::Add(code, code));
+      for (std::size_t j = i; j < i + hn::MaxLanes(d8); j += kManyHalves)
+        hn::Store(moved(d16, codes + j), d16, reinterpret_cast<std::int16_t*>(to + j));
+    }
+    auto limit = hn::Load(kDecodedTag, scales);
+    for (std::size_t v = 1; v < kPanelVectors; ++v)
+      limit = hn::Max(limit, hn::Load(kDecodedTag, scales + v * kPanelLanes));
+    return hn::AllFalse(d8, hn::Eq(largest, hn::Set(d8, std::uint8_t{0xfe}))) &&
+           hn::AllTrue(kDecodedTag, hn::Lt(limit, hn::Set(kDecodedTag, 0x1p119f)));
   }
 };
 
@@ -269,10 +324,11 @@ struct WordDecoder {
   using Zero = std::uint8_t;
   using Scale = float;
   using Raw = WordVector;
+  using Halves = void;
   static constexpr std::size_t kUnitBytes = kPanelWidth * sizeof(std::uint32_t);
   static constexpr bool kReadsPast = false;
   HWY_INLINE Raw load(const void* codes, std::size_t v) const {
-    return hn::Load(kUnsignedTag, static_cast<const std::uint32_t*>(codes) + v * kPanelLanes);
+    return hn::LoadU(kUnsignedTag, static_cast<const std::uint32_t*>(codes) + v * kPanelLanes);
   }
   HWY_INLINE Group group(const float* scales, const Zero* zeros) const { return load_group<Group>(scales, zeros); }
 };
@@ -280,8 +336,16 @@ struct WordDecoder {
 /// int8 and uint8: four codes a word.
 template <bool is_signed>
 struct ByteDecoder : WordDecoder<std::conditional_t<is_signed, ScaleGroup, AffineGroup>> {
-  static constexpr std::size_t kCodes = 4, kStep = 4;
+  using Base = WordDecoder<std::conditional_t<is_signed, ScaleGroup, AffineGroup>>;
+  using Group = typename Base::Group;
+  static constexpr std::size_t kCodes = 4, kLoad = 4, kLoadBytes = 0, kStep = 4;
+  static constexpr bool kLoadsPast = false;
   explicit ByteDecoder(const ConstWeight&) {}
+  HWY_INLINE Group group(const float* scales, const std::uint8_t* zeros) const {
+    Group group = Base::group(scales, zeros);
+    if constexpr (!is_signed) group.zero = hn::Add(group.zero, hn::Set(kDecodedTag, 0x1p23f));
+    return group;
+  }
   static HWY_INLINE WordVector next(WordVector raw) { return raw; }
   template <std::size_t j>
   static HWY_INLINE PanelVector number(WordVector raw) {
@@ -289,11 +353,11 @@ struct ByteDecoder : WordDecoder<std::conditional_t<is_signed, ScaleGroup, Affin
       const auto top = hn::BitCast(kSignedTag, hn::ShiftLeft<24 - 8 * static_cast<int>(j)>(raw));
       return hn::ConvertTo(kDecodedTag, hn::ShiftRight<24>(top));
     } else {
-      const auto low = hn::And(hn::ShiftRight<8 * static_cast<int>(j)>(raw), hn::Set(kUnsignedTag, 255u));
-      return hn::ConvertTo(kDecodedTag, hn::BitCast(kSignedTag, low));
+      // In the low digits of 2^23, a code is a float already; the zero point takes the 2^23 off again.
+      const auto code = hn::ShiftRight<8 * static_cast<int>(j)>(raw);
+      return hn::BitCast(kDecodedTag, hn::OrAnd(hn::Set(kUnsignedTag, 0x4b000000u), code, hn::Set(kUnsignedTag, 255u)));
     }
   }
-  template <class Group>
   HWY_INLINE void values(WordVector raw, const Group& group, PanelVector (&to)[kStep]) const {
     to[0] = scaled(number<0>(raw), group);
     to[1] = scaled(number<1>(raw), group);
@@ -309,7 +373,8 @@ struct NibbleTable {
   HWY_INLINE PanelVector pick(WordVector raw) const { return PanelVector{_mm512_permutexvar_ps(raw.raw, all.raw)}; }
   PanelVector all;
 };
-// A nibble may hold several codes: one table for each of its places saves shifts.
+// A nibble may hold several codes: one table for each of its places saves shifts. So does a load for each byte, whose
+// upper bits are then another lane's: the permutation reads four bits alone.
 inline constexpr bool kHasTablePerPlace = true;
 #elif HWY_TARGET == HWY_AVX2
 struct NibbleTable {
@@ -342,6 +407,8 @@ inline constexpr bool kHasTablePerPlace = false;
 template <int bits, class GroupType>
 struct NibbleDecoder : WordDecoder<GroupType> {
   static constexpr std::size_t kCodes = codes_per_word(bits), kStep = kHasTablePerPlace ? 4 / bits : 1;
+  static constexpr std::size_t kLoad = kHasTablePerPlace ? 8 / bits : kCodes, kLoadBytes = 1;
+  static constexpr bool kLoadsPast = kHasTablePerPlace;
   explicit NibbleDecoder(const ConstWeight& w) : NibbleDecoder(w, std::make_index_sequence<kStep>()) {}
   static HWY_INLINE WordVector next(WordVector raw) { return hn::ShiftRight<bits* static_cast<int>(kStep)>(raw); }
   HWY_INLINE void values(WordVector raw, const GroupType& group, PanelVector (&to)[kStep]) const {

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace weft::kernels::WEFT_ISA {
@@ -28,6 +29,10 @@ struct PanelCodes {
   const typename Decoder::Scale* scales;
   const typename Decoder::Zero* zeros;
 };
+
+inline constexpr std::size_t kLineBytes = 64;
+/// How far ahead codes are asked for: hardware does it too late for streams this slow. Measured 1.2 times the speed.
+inline constexpr std::size_t kAhead = 1024;
 
 /// A weight as `Decoder` reads it: in blocks of 32 inputs, whose scales repeat where they hold for more.
 template <class Decoder>
@@ -61,6 +66,11 @@ class CodedWeight {
   PanelCodes<Decoder> at(std::size_t panel, std::size_t block) const {
     const std::size_t group = panel * panel_groups_ + block * block_groups_;
     return {codes_ + panel * panel_bytes_ + block * kBlockBytes, scales_ + group, zeros_ + group * zero_step_};
+  }
+  /// How far ahead of a block's codes to prefetch when P panels run side by side: into the next P near the end.
+  HWY_INLINE std::size_t distance(std::size_t k, std::size_t P) const {
+    const std::size_t left = panel_bytes_ - k / kScaleBlock * kBlockBytes;
+    return kAhead + (left > kAhead ? 0 : (P - 1) * panel_bytes_);
   }
   /// From a block to the panel's next one.
   HWY_INLINE void step(PanelCodes<Decoder>& panel) const {
@@ -140,45 +150,12 @@ void decode_part(const ConstWeight& w, const detail::DecodedPart& part, float* t
 /// Panels at once: as many sums in flight as an fma takes cycles, at least.
 inline constexpr std::size_t kDecodedPanels = kPanelVectors == 1 ? 4 : 2;
 
-/// 32 inputs of P panels, codes straight to sums.
+/// Fewer than 32 inputs at a row's end, or 32 that need care, by way of memory.
 template <class Decoder, std::size_t P>
-HWY_INLINE void add_block(const Decoder& decoder, const PanelCodes<Decoder> (&panel)[P], const float* x,
-                          PanelVector (&sum)[P][kPanelVectors]) {
-  constexpr std::size_t kCodes = Decoder::kCodes, kStep = Decoder::kStep;
-  typename Decoder::Group group[P][kPanelVectors];
-  const char* codes[P];
-  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-    codes[p] = panel[p].codes;
-    WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) group[p][v] =
-        decoder.group(panel[p].scales + v * kPanelLanes, panel[p].zeros + v * kPanelLanes);
-  }
-  for (std::size_t k = 0; k < kScaleBlock; k += kCodes) {
-    typename Decoder::Raw raw[P][kPanelVectors];
-    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) raw[p][v] = decoder.load(codes[p], v);
-      codes[p] += Decoder::kUnitBytes;
-    }
-    for (std::size_t i = 0; i < kCodes; i += kStep) {
-      PanelVector xs[kStep];
-      WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) xs[j] = hn::Set(kDecodedTag, x[k + i + j]);
-      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
-          PanelVector ws[kStep];
-          decoder.values(raw[p][v], group[p][v], ws);
-          WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) sum[p][v] = hn::MulAdd(ws[j], xs[j], sum[p][v]);
-          raw[p][v] = Decoder::next(raw[p][v]);
-        }
-      }
-    }
-  }
-}
-
-/// The last inputs of a row, fewer than 32, by way of memory.
-template <class Decoder, std::size_t P>
-HWY_INLINE void add_rest(const Decoder& decoder, const PanelCodes<Decoder> (&panel)[P], const float* x,
-                         std::size_t count, PanelVector (&sum)[P][kPanelVectors]) {
+HWY_INLINE void add_decoded(const Decoder& decoder, const PanelCodes<Decoder> (&panel)[P], const float* x,
+                            std::size_t count, PanelVector (&sum)[P][kPanelVectors]) {
   alignas(64) float values[kScaleBlock * kPanelWidth];
-  for (std::size_t p = 0; p < P; ++p) {
+  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
     decode_block(decoder, panel[p], count, values);
     for (std::size_t k = 0; k < count; ++k) {
       const PanelVector xs = hn::Set(kDecodedTag, x[k]);
@@ -188,12 +165,75 @@ HWY_INLINE void add_rest(const Decoder& decoder, const PanelCodes<Decoder> (&pan
   }
 }
 
+/// 32 inputs of P panels, codes straight to sums. Each unit prefetches `prefetched` bytes a panel, in turn from
+/// `later`.
+template <std::size_t prefetched, class Decoder, std::size_t P>
+HWY_INLINE void add_block(const Decoder& decoder, const PanelCodes<Decoder> (&panel)[P], const float* x,
+                          const char* (&later)[P], PanelVector (&sum)[P][kPanelVectors]) {
+  constexpr std::size_t kStep = Decoder::kStep, kLoad = Decoder::kLoad;
+  typename Decoder::Group group[P][kPanelVectors];
+  const char* codes[P];
+  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+    codes[p] = panel[p].codes;
+    WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) group[p][v] =
+        decoder.group(panel[p].scales + v * kPanelLanes, panel[p].zeros + v * kPanelLanes);
+  }
+  for (std::size_t k = 0; k < kScaleBlock; k += Decoder::kCodes) {
+    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+      WEFT_UNROLL for (std::size_t line = 0; line < prefetched; line += kLineBytes) __builtin_prefetch(later[p] + line);
+      later[p] += prefetched;
+    }
+    for (std::size_t load = 0; load < Decoder::kCodes; load += kLoad) {
+      typename Decoder::Raw raw[P][kPanelVectors];
+      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) raw[p][v] =
+            decoder.load(codes[p] + load / kLoad * Decoder::kLoadBytes, v);
+      }
+      for (std::size_t i = 0; i < kLoad; i += kStep) {
+        PanelVector xs[kStep];
+        WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) xs[j] = hn::Set(kDecodedTag, x[k + load + i + j]);
+        WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+          WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
+            PanelVector ws[kStep];
+            decoder.values(raw[p][v], group[p][v], ws);
+            WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) sum[p][v] = hn::MulAdd(ws[j], xs[j], sum[p][v]);
+            raw[p][v] = Decoder::next(raw[p][v]);
+          }
+        }
+      }
+    }
+    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) codes[p] += Decoder::kUnitBytes;
+  }
+}
+
+/// The same by way of binary16 codes, for decoders that prefer it.
+template <class Decoder, std::size_t P>
+HWY_INLINE void add_halves(const Decoder& decoder, const PanelCodes<Decoder> (&panel)[P], const float* x,
+                           const char* (&later)[P], PanelVector (&sum)[P][kPanelVectors]) {
+  using Halves = typename Decoder::Halves;
+  constexpr std::size_t kCount = kScaleBlock * kPanelWidth;
+  alignas(64) std::uint16_t half[P][kCount];
+  PanelCodes<Halves> by_half[P];
+  bool is_plain = true;
+  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+    const auto* codes = reinterpret_cast<const std::uint8_t*>(panel[p].codes);
+    is_plain &= Decoder::to_halves(codes, panel[p].scales, kCount, half[p]);
+    by_half[p] = {reinterpret_cast<const char*>(half[p]), panel[p].scales, panel[p].zeros};
+  }
+  if (HWY_LIKELY(is_plain))
+    add_block<Halves::kCodes * kPanelWidth>(Halves(), by_half, x, later, sum);
+  else
+    add_decoded(decoder, panel, x, kScaleBlock, sum);
+}
+
 /// Panels first .. first + P - 1 of one row by rule R1, and the bias.
 template <class Decoder, std::size_t P>
 HWY_NOINLINE void row_panels(const CodedWeight<Decoder>& w, std::size_t out, std::size_t in, const float* bias,
                              const float* x, float* to, std::size_t first) noexcept {
   // A copy: its tables stay in registers.
   const Decoder decoder = w.decoder;
+  constexpr std::size_t kBlockBytes = CodedWeight<Decoder>::kBlockBytes;
+  alignas(64) char last[kBlockBytes + kLineBytes];
   PanelCodes<Decoder> panel[P];
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) panel[p] = w.at(first + p, 0);
   PanelVector total[P][kPanelVectors];
@@ -208,10 +248,20 @@ HWY_NOINLINE void row_panels(const CodedWeight<Decoder>& w, std::size_t out, std
     const std::size_t end = std::min(in, chunk + kChunk);
     std::size_t k = chunk;
     for (; k + kScaleBlock <= end; k += kScaleBlock) {
-      add_block(decoder, panel, x + k, sum);
+      if (Decoder::kLoadsPast && k + kScaleBlock == in && (first + P) * kPanelWidth >= out) {
+        // Nothing may lie behind the last codes of all.
+        std::memcpy(last, panel[P - 1].codes, kBlockBytes);
+        panel[P - 1].codes = last;
+      }
+      const char* later[P];
+      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) later[p] = panel[p].codes + w.distance(k, P);
+      if constexpr (std::is_void_v<typename Decoder::Halves>)
+        add_block<Decoder::kUnitBytes>(decoder, panel, x + k, later, sum);
+      else
+        add_halves(decoder, panel, x + k, later, sum);
       WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) w.step(panel[p]);
     }
-    if (k < end) add_rest(decoder, panel, x + k, end - k, sum);
+    if (k < end) add_decoded(decoder, panel, x + k, end - k, sum);
     WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
       WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) total[p][v] = hn::Add(total[p][v], sum[p][v]);
     }
