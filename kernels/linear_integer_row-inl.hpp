@@ -108,23 +108,24 @@ void row_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
           take(p, v, hn::ConvertTo(d, exact), scales);
         });
   };
-  // A chunk's first product takes no sum: that differs from fma(..., +0) in a zero's sign, which the total forgets.
-  const auto begin = [&](std::size_t p, std::size_t v, V a, V b) HWY_ATTR { sum[p][v] = hn::Mul(a, b); };
-  const auto end = [&](std::size_t p, std::size_t v, V a, V b)
-                       HWY_ATTR { total[p][v] = hn::Add(total[p][v], hn::MulAdd(a, b, sum[p][v])); };
   std::size_t t = 0;
   for (; (t + 2) * kScaleBlock <= w.in; t += 2) {
-    block(std::true_type(), t, begin);
-    block(std::true_type(), t + 1, end);
+    // A chunk's first product takes no sum: that differs from fma(..., +0) in a zero's sign, which the total forgets.
+    block(std::true_type(), t, [&](std::size_t p, std::size_t v, V a, V b) HWY_ATTR { sum[p][v] = hn::Mul(a, b); });
+    block(std::true_type(), t + 1, [&](std::size_t p, std::size_t v, V a, V b) HWY_ATTR {
+      total[p][v] = hn::Add(total[p][v], hn::MulAdd(a, b, sum[p][v]));
+    });
   }
   if (t < blocks) {
-    block(std::false_type(), t, begin);
-    if (t + 1 < blocks)
-      block(std::false_type(), t + 1, end);
-    else
-      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) total[p][v] = hn::Add(total[p][v], sum[p][v]);
-      }
+    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[p][v] = hn::Zero(d);
+    }
+    for (; t < blocks; ++t)
+      block(std::false_type(), t,
+            [&](std::size_t p, std::size_t v, V a, V b) HWY_ATTR { sum[p][v] = hn::MulAdd(a, b, sum[p][v]); });
+    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) total[p][v] = hn::Add(total[p][v], sum[p][v]);
+    }
   }
   alignas(64) float totals[P * kPanelWidth];
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {

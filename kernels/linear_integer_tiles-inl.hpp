@@ -30,7 +30,8 @@ inline constexpr std::size_t kTileBlocks = 8;
 // Packed codes of the rows that pass: they stay in a second-level cache.
 inline constexpr std::size_t kHeldBytes = std::size_t{1} << 20;
 
-/// Unpacked weights of P panels: codes [block][word][kWords][P][16 words], scales and zeros [block][P][16].
+/// Unpacked weights of P panels: codes [block][word][kWords][P][16 words], scales (null: none) and zeros
+/// [block][P][16].
 struct TileWeights {
   std::uint32_t* codes;
   float* scales;
@@ -47,8 +48,8 @@ HWY_INLINE void unpack_word(Words w, std::size_t P, std::uint32_t* to) {
 
 /// Blocks t .. t + count - 1 of panels first .. first + P - 1.
 template <int kBits, bool kBlockScale, bool kLaneZero>
-void unpack(const ConstWeight& w, const CodeForm& form, std::size_t first, std::size_t P, std::size_t t,
-            std::size_t count, const TileWeights& to) noexcept {
+HWY_NOINLINE void unpack(const ConstWeight& w, const CodeForm& form, std::size_t first, std::size_t P, std::size_t t,
+                         std::size_t count, const TileWeights& to) noexcept {
   const WordTag d;
   constexpr std::size_t kWordStep = kSubWords<kBits> * DotOf<kBits>::kWords;
   const std::size_t words = panel_words(kBits, w.in), blocks = (w.in + kScaleBlock - 1) / kScaleBlock;
@@ -121,8 +122,8 @@ HWY_INLINE void tile_block(const std::uint32_t* codes, const std::int32_t* zeros
 
 /// Exact sums of a chunk's blocks, [kCount][rows][P][16], scaled and added to totals [rows][P][16].
 template <bool kBlockScale, std::size_t P, std::size_t kCount>
-HWY_INLINE void add_chunk(const std::int32_t* exact, const float* scales, const float* xs, std::size_t rows,
-                          float* totals) {
+HWY_INLINE void add_blocks(const std::int32_t* exact, const float* scales, const float* xs, std::size_t rows,
+                           float* totals) {
   const PanelTag d;
   constexpr std::size_t kLanes16 = P * kPanelWidth;
   for (std::size_t r = 0; r < rows; ++r) {
@@ -142,46 +143,51 @@ HWY_INLINE void add_chunk(const std::int32_t* exact, const float* scales, const 
   }
 }
 
+/// The same for one block or two, with scales of their own or (null) without.
+template <std::size_t P>
+HWY_NOINLINE void add_chunk(const std::int32_t* exact, std::size_t count, const float* scales, const float* xs,
+                            std::size_t rows, float* totals) noexcept {
+  if (count == 2)
+    scales ? add_blocks<true, P, 2>(exact, scales, xs, rows, totals)
+           : add_blocks<false, P, 2>(exact, scales, xs, rows, totals);
+  else
+    scales ? add_blocks<true, P, 1>(exact, scales, xs, rows, totals)
+           : add_blocks<false, P, 1>(exact, scales, xs, rows, totals);
+}
+
 /// `count` blocks from an even one on, added to totals [R][P][16].
-template <bool kBytes, bool kBlockScale, bool kLaneZero, std::size_t P, std::size_t R>
+template <bool kBytes, bool kLaneZero, std::size_t P, std::size_t R>
 void tile(const TileWeights& w, std::size_t count, const std::int8_t* q, const float* xs,
           const std::int32_t* zero_terms, float* totals) noexcept {
   constexpr std::size_t kLanes16 = P * kPanelWidth, kWords = kBlockWords * Dot<kBytes>::kWords;
   alignas(64) std::int32_t exact[2 * R * kLanes16];
-  const auto block = [&](std::size_t t, std::int32_t* to) HWY_ATTR {
+  for (std::size_t t = 0; t < count; ++t) {
+    const std::size_t in_chunk = t % 2, first = t - in_chunk;
     tile_block<kBytes, kLaneZero, R, P>(w.codes + t * kWords * kLanes16, w.zeros + t * kLanes16, q + t * R * kWords * 4,
-                                        zero_terms + t * R, to);
-  };
-  std::size_t t = 0;
-  for (; t + 2 <= count; t += 2) {
-    block(t, exact);
-    block(t + 1, exact + R * kLanes16);
-    add_chunk<kBlockScale, P, 2>(exact, w.scales + t * kLanes16, xs + t * R, R, totals);
-  }
-  if (t < count) {
-    block(t, exact);
-    add_chunk<kBlockScale, P, 1>(exact, w.scales + t * kLanes16, xs + t * R, R, totals);
+                                        zero_terms + t * R, exact + in_chunk * R * kLanes16);
+    if (in_chunk == 1 || t + 1 == count)
+      add_chunk<P>(exact, in_chunk + 1, w.scales ? w.scales + first * kLanes16 : nullptr, xs + first * R, R, totals);
   }
 }
 
 using Tile = void (*)(const TileWeights&, std::size_t, const std::int8_t*, const float*, const std::int32_t*,
                       float*) noexcept;
 
-template <bool kBytes, bool kBlockScale, bool kLaneZero, std::size_t P, std::size_t... I>
+template <bool kBytes, bool kLaneZero, std::size_t P, std::size_t... I>
 constexpr std::array<Tile, sizeof...(I)> make_tiles(std::index_sequence<I...>) {
-  return {&tile<kBytes, kBlockScale, kLaneZero, P, I + 1>...};
+  return {&tile<kBytes, kLaneZero, P, I + 1>...};
 }
 // Where one Dot serves all widths, so do one width's tiles.
 template <int kBits>
 inline constexpr bool kTileBytes = kBits == 8 && !WEFT_ISA_IS_VNNI;
-template <bool kBytes, bool kBlockScale, bool kLaneZero, std::size_t P>
-inline constexpr auto kTiles = make_tiles<kBytes, kBlockScale, kLaneZero, P>(std::make_index_sequence<kTileRows>());
+template <bool kBytes, bool kLaneZero, std::size_t P>
+inline constexpr auto kTiles = make_tiles<kBytes, kLaneZero, P>(std::make_index_sequence<kTileRows>());
 
 /// Parts [begin, end) against panels first .. first + P - 1.
 template <int kBits, bool kBlockScale, bool kLaneZero, std::size_t P>
 void run_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t begin, std::size_t end,
                 const Outputs& outputs, std::size_t first, const TileWeights& unpacked, float* totals) noexcept {
-  const auto& tiles = kTiles<kTileBytes<kBits>, kBlockScale, kLaneZero, P>;
+  const auto& tiles = kTiles<kTileBytes<kBits>, kLaneZero, P>;
   constexpr std::size_t kLanes16 = P * kPanelWidth;
   const std::size_t first_row = x.first_row(begin);
   const auto totals_of = [&](std::size_t row) { return totals + (row - first_row) * kLanes16; };
@@ -212,7 +218,7 @@ void run_tiles(const ConstWeight& w, const CodeForm& form, const PackedRows& x, 
   constexpr std::size_t kLanes16 = kTileBlocks * kTilePanels * kPanelWidth;
   const std::size_t totals_size = std::min(held, last - first) * kTileRows * kTilePanels * kPanelWidth;
   float* const scratch = detail::linear_scratch(kCodes + 2 * kLanes16 + totals_size);
-  const TileWeights unpacked{reinterpret_cast<std::uint32_t*>(scratch), scratch + kCodes,
+  const TileWeights unpacked{reinterpret_cast<std::uint32_t*>(scratch), kBlockScale ? scratch + kCodes : nullptr,
                              reinterpret_cast<std::int32_t*>(scratch + kCodes + kLanes16)};
   float* const totals = scratch + kCodes + 2 * kLanes16;
   for (std::size_t begin = first; begin < last; begin += held) {
