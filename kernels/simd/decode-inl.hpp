@@ -41,11 +41,14 @@ constexpr PanelTag kDecodedTag;
 constexpr DecodedSigned kSignedTag;
 constexpr DecodedUnsigned kUnsignedTag;
 
+// Constructors that the compiler declares are of no target, and NEON's vectors have one that must be inlined.
 struct NoGroup {};
 struct ScaleGroup {
+  HWY_INLINE ScaleGroup() {}
   PanelVector scale;
 };
 struct AffineGroup {
+  HWY_INLINE AffineGroup() {}
   PanelVector scale, zero;
 };
 
@@ -212,6 +215,7 @@ constexpr DoubleTag kDoubleTag;
 /// The two halves of one panel vector's scales and zeros.
 template <class ZeroVector>
 struct WideGroup {
+  HWY_INLINE WideGroup() {}
   DoubleVector scale[2];
   ZeroVector zero[2];
 };
@@ -409,27 +413,32 @@ struct NibbleDecoder : WordDecoder<GroupType> {
   static constexpr std::size_t kCodes = codes_per_word(bits), kStep = kHasTablePerPlace ? 4 / bits : 1;
   static constexpr std::size_t kLoad = kHasTablePerPlace ? 8 / bits : kCodes, kLoadBytes = 1;
   static constexpr bool kLoadsPast = kHasTablePerPlace;
-  explicit NibbleDecoder(const ConstWeight& w) : NibbleDecoder(w, std::make_index_sequence<kStep>()) {}
+  explicit NibbleDecoder(const ConstWeight& w) : NibbleDecoder(Entries(w), std::make_index_sequence<kStep>()) {}
   static HWY_INLINE WordVector next(WordVector raw) { return hn::ShiftRight<bits* static_cast<int>(kStep)>(raw); }
   HWY_INLINE void values(WordVector raw, const GroupType& group, PanelVector (&to)[kStep]) const {
     WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) to[j] = scaled(tables[j].pick(raw), group);
   }
 
  private:
-  template <std::size_t... j>
-  NibbleDecoder(const ConstWeight& w, std::index_sequence<j...>) : tables{make_table(w, j)...} {}
-  static NibbleTable make_table(const ConstWeight& w, std::size_t place) {
-    float entries[16];
-    for (std::uint32_t i = 0; i < 16; ++i) {
-      const std::uint32_t code = i >> (place * bits) & ((1u << bits) - 1);
-      entries[i] = detail::code_number(w.dtype, code);
-      if constexpr (std::is_same_v<GroupType, NoGroup>) {
-        const float zero = w.zeros ? static_cast<float>(*static_cast<const std::uint8_t*>(w.zeros)) : 0.0f;
-        const float difference = w.zeros ? entries[i] - zero : entries[i];
-        entries[i] = *static_cast<const float*>(w.scales) * difference;
+  /// What each code's table entry is.
+  struct Entries {
+    explicit Entries(const ConstWeight& w) {
+      for (std::uint32_t code = 0; code < 1u << bits; ++code) {
+        of[code] = detail::code_number(w.dtype, code);
+        if constexpr (std::is_same_v<GroupType, NoGroup>) {
+          if (w.zeros) of[code] -= static_cast<float>(*static_cast<const std::uint8_t*>(w.zeros));
+          of[code] *= *static_cast<const float*>(w.scales);
+        }
       }
     }
-    return NibbleTable(entries);
+    float of[1 << bits];
+  };
+  template <std::size_t... j>
+  NibbleDecoder(const Entries& entries, std::index_sequence<j...>) : tables{make_table(entries, j * bits)...} {}
+  static NibbleTable make_table(const Entries& entries, std::size_t shift) {
+    float all[16];
+    for (std::size_t i = 0; i < 16; ++i) all[i] = entries.of[i >> shift & ((1u << bits) - 1)];
+    return NibbleTable(all);
   }
   NibbleTable tables[kStep];
 };

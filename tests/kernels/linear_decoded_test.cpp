@@ -137,6 +137,24 @@ TEST_F(LinearDecoded, HasTheBitsOfDecodedPanelsWithSpecialCodesAndInputs) {
     }
 }
 
+// A kernel that takes a power of two into the scale must see where that would overflow.
+TEST_F(LinearDecoded, TakesScalesAtTheEndsOfTheRange) {
+  for (const Encoding& encoding : all_encodings()) {
+    if (!has_scale(encoding.dtype) || bits(encoding.dtype) > 16) continue;
+    for (const double scale : {0x1p-126, 0x1.8p-120, 0x1.fffffep118, 0x1p119, 0x1.8p120, 0x1.fffffep127}) {
+      Problem p(encoding, {1, 80, 96}, 21);
+      for (std::size_t o = 0; o < 80; o += 3)
+        for (std::size_t k = 0; k < 96; ++k) p.w.set_scale(o, k, scale);
+      const auto want = forward_of_panels(p, p.decoded());
+      expect_same_on_all(to_string(encoding), [&] {
+        const auto got = forward(p);
+        EXPECT_TRUE(same_bits(got, want)) << to_string(encoding) << " times " << scale;
+        return got;
+      });
+    }
+  }
+}
+
 TEST_F(LinearDecoded, GivesEachRowTheSameBitsInEveryBatch) {
   for (const Encoding& encoding : all_encodings()) {
     const Problem p(encoding, {40, 67, 101}, 9);
