@@ -40,16 +40,34 @@ std::string type_of(const mesh::NetworkSpec& spec, Coord at) {
 
 std::string place(const mesh::Node& node) { return node.is_port() ? "\"" + node.port + "\"" : to_string(node.at); }
 
+/// Of each matrix in another type than float32: its scales, and how far what computes is from the master.
+Json matrices_of(const mesh::Mesh& mesh, mesh::NodeId node) {
+  Json matrices = Json::array();
+  for (const auto& parameter : mesh.weights().of(node)) {
+    const mesh::StoredWeight* const stored = mesh.weights().stored(mesh.weights().first(node) + parameter.index);
+    if (!stored) continue;
+    const auto [low, high] = stored->scale_range();
+    Json matrix{{"name", parameter.spec->name}, {"scale_min", low}, {"scale_max", high}};
+    if (parameter.data) {
+      const auto error = stored->error({parameter.data, parameter.spec->out, parameter.spec->in});
+      matrix.update({{"rmse", error.rmse}, {"max_error", error.largest}, {"cosine", error.cosine}});
+    }
+    matrices.push_back(std::move(matrix));
+  }
+  return matrices;
+}
+
 Json layers_of(const mesh::Mesh& mesh) {
   Json layers = Json::array();
   const mesh::Graph& graph = mesh.graph();
   for (std::size_t id = graph.port_count(); id < graph.nodes().size(); ++id) {
     const mesh::Node& node = graph.nodes()[id];
-    std::uint64_t parameters = 0, bytes = 0;
-    for (const mesh::ParameterSpec& p : node.layer->parameters()) {
+    const auto layer = static_cast<mesh::NodeId>(id);
+    const Encoding encoding = mesh.weights().encoding(layer);
+    std::uint64_t parameters = 0;
+    for (const mesh::ParameterSpec& p : node.layer->parameters())
       parameters += p.out * std::max<std::uint64_t>(p.in, 1);
-      bytes += p.stored_size() * sizeof(float);
-    }
+    const std::uint64_t bytes = mesh.weights().bytes(layer);
     Json from = Json::array();
     for (const std::uint32_t e : node.sources) from.push_back(place(graph.nodes()[graph.edges()[e].from]));
     layers.push_back({{"at", {node.at.z, node.at.y, node.at.x, node.at.l}},
@@ -57,11 +75,18 @@ Json layers_of(const mesh::Mesh& mesh) {
                       {"in", node.in},
                       {"out", node.width},
                       {"activation", activation_of(mesh.spec(), node.at)},
-                      {"dtype", name(node.dtype)},
+                      {"dtype", name(encoding.dtype)},
+                      {"granularity", has_scale(encoding.dtype) ? Json(name(encoding.granularity)) : Json()},
+                      {"activations", has_integer_kernel(encoding.dtype) ? Json(name(node.activations)) : Json()},
+                      {"qat", node.quantization_aware},
+                      {"learns", mesh.weights().learns(layer)},
+                      {"bits_per_weight",
+                       parameters ? Json(8.0 * static_cast<double>(bytes) / static_cast<double>(parameters)) : Json()},
+                      {"matrices", matrices_of(mesh, layer)},
                       {"parameters", parameters},
                       {"bytes", bytes},
                       {"from", from},
-                      {"in_loop", graph.is_in_loop(static_cast<mesh::NodeId>(id))}});
+                      {"in_loop", graph.is_in_loop(layer)}});
   }
   return layers;
 }
@@ -126,6 +151,46 @@ std::string joined(const Json& names) {
   return out;
 }
 
+std::string decimal(const Json& number, const char* format) {
+  char text[32];
+  std::snprintf(text, sizeof text, format, number.get<double>());
+  return text;
+}
+
+std::string type_text(const Json& layer) {
+  std::string text = layer["dtype"];
+  if (!layer["granularity"].is_null()) text += "/" + layer["granularity"].get<std::string>();
+  return text;
+}
+
+/// Nothing for a network in float32.
+void print_stored(const Json& d, std::size_t columns) {
+  using Align = Table::Align;
+  Table table({{"place"},
+               {"matrix"},
+               {"stored as"},
+               {"scales", Align::right},
+               {"rmse", Align::right},
+               {"max error", Align::right},
+               {"cosine", Align::right}});
+  bool is_empty = true;
+  for (const auto& layer : d["layers"])
+    for (const auto& matrix : layer["matrices"]) {
+      is_empty = false;
+      const auto& at = layer["at"];
+      const bool has_master = matrix.contains("rmse");
+      const auto figure = [&](const char* key, const char* format) {
+        return has_master ? decimal(matrix[key], format) : std::string("no master");
+      };
+      table.add({to_string(Coord{at[0], at[1], at[2], at[3]}), matrix["name"], type_text(layer),
+                 layer["granularity"].is_null()
+                     ? "-"
+                     : decimal(matrix["scale_min"], "%.3g") + " to " + decimal(matrix["scale_max"], "%.3g"),
+                 figure("rmse", "%.3g"), figure("max_error", "%.3g"), figure("cosine", "%.6f")});
+    }
+  if (!is_empty) std::printf("%s\n", table.text(columns).c_str());
+}
+
 void print_layers(const Json& d, std::size_t columns) {
   using Align = Table::Align;
   Table table({{"place"},
@@ -134,6 +199,7 @@ void print_layers(const Json& d, std::size_t columns) {
                {"out", Align::right},
                {"activation"},
                {"dtype"},
+               {"bits", Align::right},
                {"weights", Align::right},
                {"bytes", Align::right},
                {"from"}});
@@ -141,8 +207,9 @@ void print_layers(const Json& d, std::size_t columns) {
     const auto& at = layer["at"];
     table.add({to_string(Coord{at[0], at[1], at[2], at[3]}), layer["type"],
                std::to_string(layer["in"].get<std::size_t>()), std::to_string(layer["out"].get<std::size_t>()),
-               layer["activation"], layer["dtype"], grouped(layer["parameters"]), byte_size(layer["bytes"]),
-               joined(layer["from"])});
+               layer["activation"], type_text(layer),
+               layer["bits_per_weight"].is_null() ? "-" : decimal(layer["bits_per_weight"], "%.2f"),
+               grouped(layer["parameters"]), byte_size(layer["bytes"]), joined(layer["from"])});
   }
   std::printf("%s\n", table.text(columns).c_str());
 }
@@ -156,6 +223,7 @@ void print(const Json& d) {
               grid["y"].dump().c_str(), grid["x"].dump().c_str(), grid["layers"].dump().c_str(),
               number(d["cells"]).c_str(), number(d["links"]).c_str());
   print_layers(d, terminal.columns());
+  print_stored(d, terminal.columns());
   std::printf("weights     %s in %s\n", number(d["parameters"]).c_str(), byte_size(d["weight_bytes"]).c_str());
   std::printf("state       %s for %s session%s\n", byte_size(d["state_bytes"]).c_str(), d["sessions"].dump().c_str(),
               d["sessions"] == 1 ? "" : "s");

@@ -174,6 +174,9 @@ Verb add_run(CLI::App& program) {
          {"settle", "pipelined"});
   add_option(*app, "lr", r.lr, "Learning rate; with another --rule than the file's, that rule's default counts")
       ->check(CLI::Range(1e-9, 1000.0));
+  add_encoding_flags(*app, r.encoding);
+  one_of(add_option(*app, "activations", r.activations, "What integer types of 8 bits and fewer make of their inputs"),
+         {"int8", "float"});
   add_option(*app, "passes", r.passes, "How often the training samples are streamed")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 30));
   add_option(*app, "seed", r.seed, "Seed of weights, split, order and shift")->check(CLI::NonNegativeNumber);

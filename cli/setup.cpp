@@ -37,6 +37,28 @@ void apply(const RunRequest& r, learning::LearningOptions& o) {
   o = learning::with_defaults(o);
 }
 
+/// `--dtype` gives every layer with a weight matrix that type and lets it learn through it.
+Status apply_encoding(const RunRequest& r, mesh::NetworkSpec& spec) {
+  WEFT_TRY(const auto encoding, read_encoding(r.encoding));
+  if (!encoding) {
+    if (r.activations)
+      return fail(Errc::invalid_argument, "--activations: say which type the weights have with --dtype");
+    return {};
+  }
+  // Which layers have a matrix, the graph knows.
+  WEFT_TRY(const mesh::Graph graph, mesh::Graph::build(spec));
+  const std::vector<mesh::NodeId> nodes = matrix_layers(graph);
+  for (mesh::LayerSpec& layer : spec.layers) {
+    if (std::find(nodes.begin(), nodes.end(), *graph.find_layer(layer.at)) == nodes.end()) continue;
+    layer.dtype = encoding->dtype;
+    layer.granularity.reset();
+    if (r.encoding.granularity) layer.granularity = encoding->granularity;
+    layer.quantization_aware = encoding->dtype != Dtype::float32;
+    if (r.activations) layer.activations = *parse_activations(*r.activations);
+  }
+  return {};
+}
+
 std::optional<std::string> difference(const json& stored, const json& given, const std::string& path) {
   if (path == "stream.csv" || stored == given) return std::nullopt;
   if (stored.is_object() && given.is_object()) {
@@ -72,7 +94,8 @@ std::string write_stream(const learning::StreamOptions& o) {
            {"window", o.window},
            {"input", o.input},
            {"output", o.output}};
-  if (o.shift != learning::Shift::none) out["shift"] = {{"kind", name(o.shift)}, {"at", o.shift_at}, {"share", o.shift_share}};
+  if (o.shift != learning::Shift::none)
+    out["shift"] = {{"kind", name(o.shift)}, {"at", o.shift_at}, {"share", o.shift_share}};
   return out.dump();
 }
 
@@ -103,6 +126,7 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   if (request.passes) setup.stream.passes = *request.passes;
   if (request.held_out) setup.stream.held_out = *request.held_out;
   if (request.max_samples) setup.stream.max_samples = *request.max_samples;
+  WEFT_CHECK(apply_encoding(request, setup.spec));
   setup.spec.learning = learning::write_learning(setup.learning);
   setup.spec.stream = write_stream(setup.stream);
   setup.csv_path = path_within(model.folder, setup.stream.csv);

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "cli/encoding_flags.hpp"
 #include "cli/model.hpp"
 
 #include "learning/options.hpp"
@@ -21,6 +22,8 @@ struct RunRequest {
   std::optional<std::string> rule, schedule;
   std::optional<double> lr, held_out;
   std::optional<std::uint64_t> passes, seed, max_samples, checkpoint_every;
+  EncodingFlags encoding;
+  std::optional<std::string> activations;
   std::size_t threads = 0;
   std::string device = "cpu", executor = "tbb", save, checkpoint;
   bool resume = false, json = false, quiet = false;

@@ -5,6 +5,8 @@
 #include "kernels/binary.hpp"
 #include "kernels/finite.hpp"
 #include "kernels/linear.hpp"
+#include "kernels/linear_decoded.hpp"
+#include "kernels/linear_integer.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/optimizer.hpp"
@@ -16,20 +18,33 @@
 
 namespace weft::kernels {
 
-void CpuStream::linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation,
+void CpuStream::linear(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation,
                        const Rows& z, const Rows& y) {
-  kernels::linear(w, bias, x, activation, z, y);
+  if (w.dtype == Dtype::float32)
+    kernels::linear(w.panels(), bias, x, activation, z, y);
+  else if (w.activations == Activations::int8 && has_integer_kernel(w.dtype))
+    linear_integer(w, bias, x, activation, z, y);
+  else
+    linear_decoded(w, bias, x, activation, z, y);
 }
 
-void CpuStream::linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx) {
-  kernels::linear_transposed(w, dy, dx);
+void CpuStream::linear_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx) {
+  if (w.dtype == Dtype::float32)
+    kernels::linear_transposed(w.panels(), dy, dx);
+  else
+    linear_transposed_decoded(w, dy, dx);
 }
 
 void CpuStream::outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) {
   kernels::outer_accumulate(dy, x, dw);
 }
 
-void CpuStream::absolute_column_sums(const ConstPanels& w, float* s) { kernels::absolute_column_sums(w, s); }
+void CpuStream::absolute_column_sums(const ConstWeight& w, float* s) {
+  if (w.dtype == Dtype::float32)
+    kernels::absolute_column_sums(w.panels(), s);
+  else
+    absolute_column_sums_decoded(w, s);
+}
 
 void CpuStream::unary(Activation activation, const ConstRows& x, const Rows& y) { kernels::unary(activation, x, y); }
 

@@ -10,11 +10,11 @@ namespace weft::kernels {
 /// @thread one thread at a time, inside FlushSubnormals
 class CpuStream final : public OpStream {
  public:
-  void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
+  void linear(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
               const Rows& y) override;
-  void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx) override;
+  void linear_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx) override;
   void outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) override;
-  void absolute_column_sums(const ConstPanels& w, float* s) override;
+  void absolute_column_sums(const ConstWeight& w, float* s) override;
   void unary(Activation activation, const ConstRows& x, const Rows& y) override;
   void unary_backward(Activation activation, const ConstRows& z, const ConstRows& y, const ConstRows& dy,
                       const Rows& dx) override;

@@ -4,6 +4,7 @@
 
 #include "kernels/activation.hpp"
 #include "kernels/views.hpp"
+#include "kernels/weight.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -24,17 +25,17 @@ class OpStream {
  public:
   virtual ~OpStream() = default;
 
-  // --- linear.hpp (R1 over k) ---
+  // --- linear.hpp (R1 over k); weights in any type: linear_decoded.hpp, linear_integer.hpp ---
   /// z = x w^T + bias, y = activation(z).  x [B, in], w [out, in], bias [out] or null, y [B, out];
   /// z [B, out] or data == null when the pre-activation is not wanted. z may be y only when activation is linear.
-  virtual void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
+  virtual void linear(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
                       const Rows& y) = 0;
   /// dx = dy w.  dx[b][k] = sum over o of w[o][k] dy[b][o], rule R2 over o. dy [B, out], dx [B, in].
-  virtual void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx) = 0;
+  virtual void linear_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx) = 0;
   /// dw[o][k] = fma(dy[b][o], x[b][k], dw[o][k]) for b ascending. dy [B, out], x [B, in].
   virtual void outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) = 0;
   /// s[k] = sum over o of |w[o][k]|, rule R2 over o. s [in].
-  virtual void absolute_column_sums(const ConstPanels& w, float* s) = 0;
+  virtual void absolute_column_sums(const ConstWeight& w, float* s) = 0;
 
   // --- unary.hpp, binary.hpp ---
   virtual void unary(Activation activation, const ConstRows& x, const Rows& y) = 0;

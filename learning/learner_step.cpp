@@ -186,7 +186,7 @@ void Learner::gather_direct(std::size_t region, NodeId node, Rows sum) noexcept 
 mesh::BackwardArgs Learner::past(NodeId node, std::uint64_t tick) const noexcept {
   const mesh::State& state = mesh_.state();
   mesh::BackwardArgs args;
-  args.weights = mesh_.weights().view(node);
+  args.weights = mesh_.weights().backward_view(node);
   args.x = mesh_.engine().input_at(node, tick);
   args.x.rows = options_.learners;
   args.y = learner_rows(state.output(node, tick));
@@ -204,13 +204,14 @@ bool Learner::process_gradient(std::size_t region, NodeId node, const Wave& wave
     stream.scale(1.0f / static_cast<float>(options_.learners), delta, delta);
   mesh::BackwardArgs args = past(node, tick);
   args.dy = delta;
-  args.gradients = optimizer_.gradients(node);
+  const bool learns = mesh_.weights().learns(node);
+  if (learns) args.gradients = optimizer_.gradients(node);
   if (wave.sends) args.dx = scratch_rows(scratch.dx, mesh_.graph().nodes()[node].in);
   if (wave.state_in != kNoBox) args.dnext_state = box(wave.state_in, scratch.parity ^ 1);
   if (wave.state_out != kNoBox) args.dstate = box(wave.state_out, scratch.parity);
   mesh_.graph().nodes()[node].layer->backward(stream, args);
   if (wave.sends) send(region, node, wave, tick, args.dx);
-  return true;
+  return learns;
 }
 
 bool Learner::process_target(std::size_t region, NodeId node, const Wave& wave, std::uint64_t tick,
@@ -223,7 +224,7 @@ bool Learner::process_target(std::size_t region, NodeId node, const Wave& wave, 
     propagate_target(region, node, tick, displacement, dx);
     send(region, node, wave, tick, dx);
   }
-  if (here.layer->parameters().empty()) return false;
+  if (here.layer->parameters().empty() || !mesh_.weights().learns(node)) return false;
 
   mesh::BackwardArgs args = past(node, tick);
   const Rows target = scratch_rows(scratch.target, here.width);
@@ -248,10 +249,10 @@ void Learner::propagate_target(std::size_t region, NodeId node, std::uint64_t ti
   mesh::BackwardArgs args = past(node, tick);
   const int mixing = here.layer->mixing_matrix();
   if (options_.rule == Rule::fw_dtp && mixing >= 0) {
-    stream.linear({feedback_.data() + layers_[node].feedback, here.in, here.width}, nullptr, displacement,
-                  kernels::Activation::linear, {}, dx);
+    stream.linear(kernels::ConstPanels{feedback_.data() + layers_[node].feedback, here.in, here.width}, nullptr,
+                  displacement, kernels::Activation::linear, {}, dx);
   } else if (options_.rule == Rule::gap && mixing >= 0) {
-    const kernels::ConstPanels weight{args.weights[static_cast<std::size_t>(mixing)], here.width, here.in};
+    const kernels::ConstWeight& weight = args.weights.matrix(static_cast<std::size_t>(mixing));
     const Rows target = scratch_rows(scratch.target, here.width), weighted = scratch_rows(scratch.split, here.in);
     stream.binary(kernels::BinaryOp::add, args.y, displacement, target);
     stream.linear_transposed(weight, target, weighted);

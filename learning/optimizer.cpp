@@ -60,6 +60,7 @@ bool Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh
     }
     ++parameter.version;
   }
+  weights.refresh(node);
   return true;
 }
 

@@ -98,7 +98,7 @@ Status Cell::apply(std::uint64_t tick, Control& control, std::vector<float>& ans
       }
       return {};
     case ControlKind::morph:
-      return weights_->morph(graph_->nodes()[node], control.dtype);
+      return weights_->morph(node, object, control.encoding);
   }
   return fail(Errc::internal, object + ": unknown order");
 }
@@ -107,7 +107,7 @@ void Cell::remember(std::uint64_t tick) {
   remembered_.clear();
   for (NodeId node = first_; node < first_ + layers_; ++node) {
     for (const auto& parameter : weights_->of(node))
-      remembered_.emplace_back(parameter.data, parameter.data + parameter.spec->stored_size());
+      remembered_.emplace_back(parameter.data, parameter.data + (parameter.data ? parameter.spec->stored_size() : 0));
     std::vector<float> live;
     copy_out(state_->output(node, tick), live);
     if (state_->hidden(node, tick).data) copy_out(state_->hidden(node, tick), live);
@@ -119,10 +119,14 @@ void Cell::restart(std::uint64_t tick) {
   std::size_t next = 0;
   for (NodeId node = first_; node < first_ + layers_; ++node) {
     for (auto& parameter : weights_->of(node)) {
-      std::copy(remembered_[next].begin(), remembered_[next].end(), parameter.data);
-      ++parameter.version;
+      // Weights without a master do not change, nor those that had none when they were remembered.
+      if (parameter.data && !remembered_[next].empty()) {
+        std::copy(remembered_[next].begin(), remembered_[next].end(), parameter.data);
+        ++parameter.version;
+      }
       ++next;
     }
+    weights_->refresh(node);
     const float* live = copy_in(remembered_[next].data(), state_->output(node, tick));
     if (state_->hidden(node, tick).data) copy_in(live, state_->hidden(node, tick));
     ++next;

@@ -4,7 +4,7 @@
 
 #include "actors/actor.hpp"
 
-#include "core/dtype.hpp"
+#include "core/encoding.hpp"
 #include "core/result.hpp"
 
 #include <atomic>
@@ -24,7 +24,7 @@ enum class ControlKind : int {
   reset,        ///< outputs and hidden state to zero
   probe,        ///< answer with the committed output of layer `level`, session `number`
   snapshot,     ///< answer with all parameters of layer `level`, one after another, row-major
-  morph,        ///< change the stored type of layer `level`'s weights to `dtype`
+  morph,        ///< store the weight matrices of layer `level` as `encoding` says
 };
 std::string_view name(ControlKind kind) noexcept;
 
@@ -34,7 +34,7 @@ struct Control {
   std::uint32_t level = 0;      // layer inside the cell
   std::uint32_t parameter = 0;  // index into Layer::parameters()
   std::uint64_t number = 0;
-  Dtype dtype = Dtype::float32;
+  Encoding encoding;  // wanted by morph
   std::vector<float> values;
   std::uint64_t not_before = 0;  // tick before which it is not carried out; recorded orders are replayed by it
 

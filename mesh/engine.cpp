@@ -43,7 +43,7 @@ void Engine::make_units() {
     if (!node.is_port()) {
       unit.layer = node.layer.get();
       unit.weights = weights_.view(id);
-      if (!node.layer->parameters().empty()) unit.first_weights = unit.weights[0];
+      unit.has_weights = !node.layer->parameters().empty();
       unit.reads_directly = node.reads_directly();
       unit.direct = graph_.edges()[node.sources[0]].from;
     }
@@ -223,9 +223,9 @@ void Engine::prefetch(const Part& part) const noexcept {
   const Unit& unit = units_[part.first];
   __builtin_prefetch(unit.layer);
   if (!cells_.empty()) __builtin_prefetch(cells_[std::min<std::size_t>(part.cell, cells_.size() - 1)].get());
-  const float* weights = unit.first_weights;
-  if (!weights) return;
-  for (std::size_t line = 0; line < kPrefetchLines; ++line) __builtin_prefetch(weights + 16 * line);
+  if (!unit.has_weights) return;
+  const auto* const codes = static_cast<const std::byte*>(unit.weights.data->codes);
+  for (std::size_t line = 0; line < kPrefetchLines; ++line) __builtin_prefetch(codes + 64 * line);
 }
 
 void Engine::fire_cell(const Part& part, const Part& next, std::size_t region, std::uint64_t tick,

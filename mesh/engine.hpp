@@ -122,7 +122,7 @@ class Engine final : public scheduler::TickProgram {
     NodeId direct = 0;  // the one source, when read directly
     bool reads_directly = false;
     std::uint32_t first_sink = 0, sinks = 0;  // into sinks_: an output may have several names
-    const float* first_weights = nullptr;     // of the first parameter, for prefetching
+    bool has_weights = false;                 // of the first parameter, for prefetching
   };
   struct Part {  // a cell, or an input port
     std::uint32_t cell = UINT32_MAX;

@@ -41,6 +41,25 @@ std::string layer_object(std::size_t position, Coord at) {
   return "layers[" + std::to_string(position) + "] " + to_string(at);
 }
 
+Result<Encoding> encoding_of(std::size_t position, const LayerSpec& layer) {
+  if (layer.granularity && !has_scale(layer.dtype))
+    return fail(Errc::invalid_argument, key_path(position, layer.at, "granularity") + ": '" +
+                                            std::string(name(*layer.granularity)) + "' with dtype " +
+                                            std::string(name(layer.dtype)) + ", which has no scales; leave it away");
+  return Encoding(layer.dtype, layer.granularity);
+}
+
+/// Only matrices are stored in other types: a key about them on a layer without one is a mistake.
+Status check_has_matrix(std::size_t position, const LayerSpec& spec, const Layer& layer) {
+  for (const ParameterSpec& parameter : layer.parameters())
+    if (parameter.is_matrix()) return {};
+  const bool has_dtype = spec.dtype != Dtype::float32;
+  if (!has_dtype && !spec.quantization_aware) return {};
+  return fail(Errc::unsupported, key_path(position, spec.at, has_dtype ? "dtype" : "qat") + ": a " + spec.type +
+                                     " layer has no weight matrix to store as " + std::string(name(spec.dtype)) +
+                                     "; leave it away");
+}
+
 }  // namespace
 
 Result<Graph> Graph::build(const NetworkSpec& spec) {
@@ -97,10 +116,9 @@ Status Graph::add_layers() {
     node.cell = spec_.grid.index(layer.at) / spec_.grid.layers;
     // A residual is a sum by definition.
     node.combine = layer.type == "residual" ? Combine::add : layer.combine;
-    node.dtype = layer.dtype;
-    if (layer.dtype != Dtype::float32)
-      return fail(Errc::unsupported, key_path(i, layer.at, "dtype") + ": this version stores weights as float32, not " +
-                                         std::string(name(layer.dtype)) + "; leave 'dtype' away");
+    WEFT_TRY(node.encoding, encoding_of(i, layer));
+    node.activations = layer.activations;
+    node.quantization_aware = layer.quantization_aware;
     if (nodes_.size() > spec_.inputs.size() && nodes_.back().at == layer.at)
       return fail(Errc::duplicate_name, node.object + ": this place holds " + nodes_.back().object + " already");
     nodes_.push_back(std::move(node));
@@ -238,6 +256,7 @@ Status Graph::make_node_layer(NodeId id) {
     if (auto size = volume({parameter.out, parameter.in}); !size)
       return fail(std::move(size).error().within(node.object + " '" + parameter.name + "'"));
   }
+  WEFT_CHECK(check_has_matrix(layer_position_[id], spec, *layer));
   node.width = layer->out();
   node.layer = std::move(layer);
   return {};

@@ -5,6 +5,8 @@
 #include "mesh/layer.hpp"
 #include "mesh/network.hpp"
 
+#include "core/encoding.hpp"
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -33,7 +35,9 @@ struct Node {
   std::size_t cell = 0;  // grid cell index; ports have none
   std::size_t in = 0, width = 0;
   Combine combine = Combine::concat;
-  Dtype dtype = Dtype::float32;
+  Encoding encoding;  // of its matrices when the mesh is built; messages may change it (WeightStore)
+  Activations activations = Activations::int8;
+  bool quantization_aware = false;     // "qat"
   std::shared_ptr<const Layer> layer;  // null for a port
   std::vector<std::uint32_t> sources;  // edges in, in source order
   std::vector<std::uint32_t> readers;  // edges out, by (reader, position)

@@ -6,6 +6,7 @@
 
 #include "kernels/op_stream.hpp"
 #include "kernels/views.hpp"
+#include "kernels/weight.hpp"
 
 #include "core/philox.hpp"
 
@@ -32,10 +33,13 @@ struct ParameterSpec {
   std::size_t stored_size() const noexcept { return is_matrix() ? kernels::panels_size(out, in) : out; }
 };
 
-/// The parameters of one layer as the ops take them: `data[i]` belongs to `Layer::parameters()[i]`.
+/// The parameters of one layer as the ops take them: number i belongs to `Layer::parameters()[i]`.
 struct ConstWeights {
-  const float* const* data = nullptr;
-  const float* operator[](std::size_t i) const noexcept { return data[i]; }
+  const kernels::ConstWeight* data = nullptr;
+  /// A matrix, in whatever type it is stored.
+  const kernels::ConstWeight& matrix(std::size_t i) const noexcept { return data[i]; }
+  /// A plain vector, such as a bias: always float32.
+  const float* vector(std::size_t i) const noexcept { return static_cast<const float*>(data[i].codes); }
 };
 struct Gradients {
   float* const* data = nullptr;

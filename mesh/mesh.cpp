@@ -29,7 +29,8 @@ Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
   }
   auto parts = std::make_unique<Parts>(std::move(graph), std::move(options), *machine);
   WEFT_CHECK(parts->place());
-  WEFT_TRY(parts->weights, WeightStore::build(parts->graph, parts->node_region, parts->plan, parts->memory));
+  WEFT_TRY(parts->weights, WeightStore::build(parts->graph, parts->node_region, parts->plan, parts->memory,
+                                              parts->options.keeps_masters));
   parts->weights.initialize(parts->graph, spec.seed);
   WEFT_CHECK(parts->make_cells());
   WEFT_CHECK(parts->make_executor());
@@ -222,13 +223,24 @@ Hash128 Mesh::state_hash(std::size_t session) const {
     for (NodeId id = cell->first(); id < cell->first() + cell->layers(); ++id) {
       for (const kernels::Rows rows : {p.state->output(id, p.ticks), p.state->hidden(id, p.ticks)})
         if (rows.data) cell_hasher.add(std::span<const float>(rows.row(session), rows.cols));
-      for (const auto& parameter : p.weights.of(id))
-        cell_hasher.add(std::span<const float>(parameter.data, parameter.spec->stored_size()));
+      p.weights.hash_layer(id, cell_hasher);
       if (p.hook) p.hook->hash_layer(id, cell_hasher);
     }
     hasher.add(cell_hasher.digest());
   }
   return hasher.digest();
+}
+
+NetworkSpec Mesh::current_spec() const {
+  NetworkSpec now = spec();
+  for (LayerSpec& layer : now.layers) {
+    const Encoding& encoding = weights().encoding(*graph().find_layer(layer.at));
+    if (encoding == Encoding(layer.dtype, layer.granularity)) continue;
+    layer.dtype = encoding.dtype;
+    layer.granularity.reset();
+    if (encoding != Encoding(encoding.dtype)) layer.granularity = encoding.granularity;
+  }
+  return now;
 }
 
 void Mesh::resume() noexcept { parts_->engine->clear_halt(); }

@@ -38,6 +38,9 @@ struct MeshOptions {
   /// One more region (thread) for so many bytes that a tick reads; 0: as many regions as threads. A region costs about
   /// 0.1 to 0.4 us a tick, the time one core reads 20 KiB from its second-level cache.
   std::uint64_t grain_bytes = 192 * 1024;
+  /// Whether weights stored in another type than float32 keep a float32 master although they do not learn. Without it
+  /// they take their true size, and a later morph starts from what the type kept.
+  bool keeps_masters = true;
   std::optional<topology::Machine> machine = std::nullopt;  // none: the running one
 };
 
@@ -115,6 +118,8 @@ class Mesh {
 
   const Graph& graph() const noexcept;
   const NetworkSpec& spec() const noexcept { return graph().spec(); }
+  /// The network with the types that its layers have now.
+  NetworkSpec current_spec() const;
   const topology::Plan& plan() const noexcept;
   const actors::Registry& registry() const noexcept;
   const actors::Supervisor& supervisor() const noexcept;

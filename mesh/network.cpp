@@ -63,8 +63,17 @@ NetworkBuilder& NetworkBuilder::option(std::string key, OptionValue value) {
   spec_.layers.back().options.insert_or_assign(std::move(key), std::move(value));
   return *this;
 }
-NetworkBuilder& NetworkBuilder::dtype(Dtype dtype) {
+NetworkBuilder& NetworkBuilder::dtype(Dtype dtype, std::optional<Granularity> granularity) {
   spec_.layers.back().dtype = dtype;
+  spec_.layers.back().granularity = granularity;
+  return *this;
+}
+NetworkBuilder& NetworkBuilder::activations(Activations activations) {
+  spec_.layers.back().activations = activations;
+  return *this;
+}
+NetworkBuilder& NetworkBuilder::quantization_aware(bool on) {
+  spec_.layers.back().quantization_aware = on;
   return *this;
 }
 NetworkBuilder& NetworkBuilder::policy(actors::Policy policy) {

@@ -9,7 +9,7 @@
 #include "kernels/activation.hpp"
 
 #include "core/coord.hpp"
-#include "core/dtype.hpp"
+#include "core/encoding.hpp"
 #include "core/result.hpp"
 
 #include <cstddef>
@@ -53,9 +53,12 @@ struct LayerSpec {
   std::vector<Source> from;                        // empty, without neighbours: the previous place in index order
   Neighbourhood neighbours = Neighbourhood::none;  // follow the sources of `from`
   Combine combine = Combine::concat;
-  Dtype dtype = Dtype::float32;
-  std::optional<actors::Policy> policy;  // of the whole cell; none: the network's
-  Options options;                       // what the layer type reads for itself
+  Dtype dtype = Dtype::float32;                 // of its weight matrices, as stored and computed with
+  std::optional<Granularity> granularity;       // of scales; none: the type's default
+  Activations activations = Activations::int8;  // what integer types of 8 bits and fewer do to their inputs
+  bool quantization_aware = false;              // "qat": errors travel back through the stored weights
+  std::optional<actors::Policy> policy;         // of the whole cell; none: the network's
+  Options options;                              // what the layer type reads for itself
 };
 
 struct PortSpec {
@@ -96,7 +99,12 @@ class NetworkBuilder {
   NetworkBuilder& from(std::vector<Source> sources, Combine combine = Combine::concat);
   NetworkBuilder& neighbours(Neighbourhood neighbourhood);
   NetworkBuilder& option(std::string key, OptionValue value);
-  NetworkBuilder& dtype(Dtype dtype);
+  NetworkBuilder& dtype(Dtype dtype, std::optional<Granularity> granularity = std::nullopt);
+  NetworkBuilder& activations(Activations activations);
+  /// Quantisation-aware training: errors travel back through the stored weights that computed (straight-through), not
+  /// through their masters.
+  /// @source Bengio, Leonard and Courville 2013, arXiv:1308.3432, section 3.1 (straight-through estimator)
+  NetworkBuilder& quantization_aware(bool on = true);
   NetworkBuilder& policy(actors::Policy policy);
   NetworkBuilder& output(std::string name, Coord at);
   NetworkBuilder& seed(std::uint64_t seed);

@@ -62,8 +62,8 @@ Result<std::vector<Source>> read_sources(const JsonValue& value) {
 }
 
 Status read_options(JsonReader& reader, LayerSpec& layer) {
-  static const std::vector<std::string_view> kOwn{"at",      "type",  "out",    "from",
-                                                  "combine", "dtype", "policy", "neighbours"};
+  static const std::vector<std::string_view> kOwn{
+      "at", "type", "out", "from", "combine", "dtype", "policy", "neighbours", "granularity", "activations", "qat"};
   for (const std::string& key : reader.keys()) {
     if (std::find(kOwn.begin(), kOwn.end(), key) != kOwn.end()) continue;
     const JsonValue value = *reader.find(key);
@@ -104,6 +104,11 @@ Result<LayerSpec> read_layer(const JsonValue& value) {
   const auto parsed = parse_dtype(dtype);
   if (!parsed) return reader.find("dtype")->unexpected("a numeric type such as float32");
   layer.dtype = *parsed;
+  if (const auto granularity = reader.find("granularity")) {
+    WEFT_TRY(layer.granularity, granularity->one_of(parse_granularity, {"tensor", "channel", "block32"}));
+  }
+  WEFT_TRY(layer.activations, reader.one_of_or("activations", Activations::int8, parse_activations, {"int8", "float"}));
+  WEFT_TRY(layer.quantization_aware, reader.boolean_or("qat", false));
   if (const auto policy = reader.find("policy")) {
     WEFT_TRY(layer.policy, policy->one_of(actors::parse_policy, kPolicies));
   }
@@ -150,6 +155,9 @@ json layer_json(const LayerSpec& layer) {
   }
   if (layer.combine != Combine::concat) out["combine"] = name(layer.combine);
   if (layer.dtype != Dtype::float32) out["dtype"] = name(layer.dtype);
+  if (layer.granularity) out["granularity"] = name(*layer.granularity);
+  if (layer.activations != Activations::int8) out["activations"] = name(layer.activations);
+  if (layer.quantization_aware) out["qat"] = true;
   if (layer.policy) out["policy"] = name(*layer.policy);
   for (const auto& option : layer.options) std::visit([&](const auto& v) { out[option.first] = v; }, option.second);
   return out;

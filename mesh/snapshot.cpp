@@ -6,6 +6,8 @@
 
 #include "formats/json.hpp"
 
+#include "kernels/linear.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -33,6 +35,30 @@ Shape weight_shape(const ParameterSpec& parameter) {
   return parameter.is_matrix() ? Shape{parameter.out, parameter.in} : Shape{parameter.out};
 }
 
+// Type in the low byte, granularity above it.
+std::uint64_t encoding_word(const Encoding& encoding) {
+  return static_cast<std::uint64_t>(encoding.dtype) | static_cast<std::uint64_t>(encoding.granularity) << 8;
+}
+std::optional<Encoding> read_encoding(std::uint64_t word) {
+  if ((word & 0xff) >= kDtypeCount || word >> 8 > static_cast<std::uint64_t>(Granularity::block32)) return std::nullopt;
+  return Encoding(static_cast<Dtype>(word & 0xff), static_cast<Granularity>(word >> 8));
+}
+
+std::string_view scale_type(Dtype dtype) { return kernels::has_double_scale(dtype) ? "float64" : "float32"; }
+/// Zero points are as wide as the codes, a byte at least.
+std::string_view zero_type(Dtype dtype) { return name(bits(dtype) < 8 ? Dtype::uint8 : dtype); }
+Shape scale_shape(const Encoding& encoding, const ParameterSpec& spec) {
+  switch (encoding.granularity) {
+    case Granularity::tensor:
+      return {1};
+    case Granularity::channel:
+      return {spec.out};
+    case Granularity::block32:
+      return {spec.out, (spec.in + kScaleBlock - 1) / kScaleBlock};
+  }
+  return {};
+}
+
 std::vector<std::uint64_t> cell_words(Mesh& mesh) {
   std::vector<std::uint64_t> words;
   for (const auto& cell : mesh.cells()) {
@@ -45,7 +71,7 @@ std::vector<std::uint64_t> cell_words(Mesh& mesh) {
     words.insert(words.end(), restarts.begin(), restarts.end());
     for (const ControlMessage& order : cell->deferred()) {
       words.insert(words.end(), {static_cast<std::uint64_t>(order->kind), order->level, order->parameter, order->number,
-                                 static_cast<std::uint64_t>(order->dtype), order->not_before, order->values.size()});
+                                 encoding_word(order->encoding), order->not_before, order->values.size()});
       for (const float value : order->values) words.push_back(std::bit_cast<std::uint32_t>(value));
     }
   }
@@ -63,14 +89,14 @@ std::optional<std::vector<ControlMessage>> restore_orders(std::span<const std::u
     const std::uint64_t* w = words.data() + next;
     next += kOrderWords;
     if (w[0] > static_cast<std::uint64_t>(ControlKind::morph) || w[1] > UINT32_MAX || w[2] > UINT32_MAX ||
-        w[4] >= kDtypeCount || w[6] > words.size() - next)
+        !read_encoding(w[4]) || w[6] > words.size() - next)
       return std::nullopt;
     auto& order = *orders.emplace_back(std::make_shared<Control>());
     order.kind = static_cast<ControlKind>(w[0]);
     order.level = static_cast<std::uint32_t>(w[1]);
     order.parameter = static_cast<std::uint32_t>(w[2]);
     order.number = w[3];
-    order.dtype = static_cast<Dtype>(w[4]);
+    order.encoding = *read_encoding(w[4]);
     order.not_before = w[5];
     for (const std::uint64_t word : words.subspan(next, w[6]))
       order.values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(word)));
@@ -116,10 +142,116 @@ Result<Engine::Halt> read_halt(const Mesh& mesh, const formats::JsonValue& value
   return halt;
 }
 
+/// A parameter's blobs: a matrix in its type at its true size, with scales and zero points beside it; float32 as
+/// values. A live state also has the master of a matrix in another type, since learning or a later morph goes on from
+/// it.
+void add_weight(const Mesh& mesh, std::size_t i, bool live, std::deque<std::vector<float>>& floats,
+                std::deque<StoredWeight::Ordered>& codes, std::vector<Blob>& blobs) {
+  const WeightStore& weights = mesh.weights();
+  const auto& parameter = weights.parameters()[i];
+  const ParameterSpec& spec = *parameter.spec;
+  const std::string base = weight_name(mesh.graph().nodes()[parameter.node], spec);
+  const StoredWeight* const stored = weights.stored(i);
+  if (stored) {
+    const Encoding encoding = stored->encoding();
+    const StoredWeight::Ordered& arrays = codes.emplace_back(stored->ordered());
+    blobs.push_back({base, std::string(name(encoding.dtype)), weight_shape(spec), arrays.codes});
+    if (has_scale(encoding.dtype))
+      blobs.push_back(
+          {base + ".scales", std::string(scale_type(encoding.dtype)), scale_shape(encoding, spec), arrays.scales});
+    if (has_zero_point(encoding.dtype))
+      blobs.push_back(
+          {base + ".zeros", std::string(zero_type(encoding.dtype)), scale_shape(encoding, spec), arrays.zeros});
+    if (!live || !parameter.data) return;
+  }
+  const auto& values = floats.emplace_back(weights.read(parameter));
+  blobs.push_back(
+      formats::make_blob(stored ? base + ".master" : base, weight_shape(spec), std::span<const float>(values)));
+}
+
+Result<formats::ByteSpan> bytes_of(const formats::EntityFile& file, const std::string& name, std::string_view type,
+                                   const Shape& shape) {
+  WEFT_TRY(const formats::BlobView blob, file.find(name));
+  if (blob.type != type || blob.shape != shape)
+    return fail(Errc::shape_mismatch, name + ": " + blob.type + " " + weft::to_string(blob.shape) + " in the file, " +
+                                          std::string(type) + " " + weft::to_string(shape) + " in the network");
+  return blob.bytes;
+}
+
+/// How a matrix stands in the file; `wanted` where its shapes fit that too. @error not_found, shape_mismatch,
+/// unsupported
+Result<Encoding> encoding_in(const formats::EntityFile& file, const std::string& base, const ParameterSpec& spec,
+                             const Encoding& wanted) {
+  WEFT_TRY(const formats::BlobView codes, file.find(base));
+  const auto dtype = parse_dtype(codes.type);
+  if (!dtype) return fail(Errc::shape_mismatch, base + ": holds " + codes.type + ", which is no type of weights");
+  if (!has_scale(*dtype)) return Encoding(*dtype);
+  WEFT_TRY(const formats::BlobView scales, file.find(base + ".scales"));
+  if (wanted.dtype == *dtype && scales.shape == scale_shape(wanted, spec)) return wanted;
+  return Encoding(*dtype, scales.shape.size() == 2   ? Granularity::block32
+                          : scales.shape == Shape{1} ? Granularity::tensor
+                                                     : Granularity::channel);
+}
+
+Status restore_stored(StoredWeight& stored, const ParameterSpec& spec, const std::string& base,
+                      const formats::EntityFile& file) {
+  const Encoding encoding = stored.encoding();
+  formats::ByteSpan scales, zeros;
+  WEFT_TRY(const formats::ByteSpan codes, bytes_of(file, base, name(encoding.dtype), weight_shape(spec)));
+  if (has_scale(encoding.dtype)) {
+    WEFT_TRY(scales, bytes_of(file, base + ".scales", scale_type(encoding.dtype), scale_shape(encoding, spec)));
+  }
+  if (has_zero_point(encoding.dtype)) {
+    WEFT_TRY(zeros, bytes_of(file, base + ".zeros", zero_type(encoding.dtype), scale_shape(encoding, spec)));
+  }
+  if (auto restored = stored.restore(codes, scales, zeros); !restored)
+    return fail(std::move(restored).error().within(base));
+  return {};
+}
+
+/// The values of a matrix that the file holds in another type than the mesh.
+Result<std::vector<float>> decoded_values(const WeightStore& weights, std::size_t i, const Encoding& encoding,
+                                          const std::string& base, const formats::EntityFile& file) {
+  const ParameterSpec& spec = *weights.parameters()[i].spec;
+  WEFT_TRY(StoredWeight stored, weights.make_stored(i, encoding));
+  WEFT_CHECK(restore_stored(stored, spec, base, file));
+  AlignedBuffer<float> panels(spec.stored_size());
+  stored.decode({panels.data(), spec.out, spec.in});
+  std::vector<float> values(spec.out * spec.in);
+  kernels::unpack_panels({panels.data(), spec.out, spec.in}, {values.data(), spec.out, spec.in, spec.in});
+  return values;
+}
+
+Status restore_weight(Mesh& mesh, WeightStore::Parameter& parameter, const std::string& base,
+                      const formats::EntityFile& file) {
+  WeightStore& weights = mesh.weights();
+  const Shape shape = weight_shape(*parameter.spec);
+  const std::size_t i = weights.first(parameter.node) + parameter.index;
+  Encoding encoding;
+  if (parameter.spec->is_matrix()) {
+    WEFT_TRY(encoding, encoding_in(file, base, *parameter.spec, weights.encoding(parameter.node)));
+  }
+  StoredWeight* const stored = weights.stored(i);
+  const bool is_same = stored && stored->encoding() == encoding;
+  const bool has_master = file.contains(base + ".master");
+  if (has_master || encoding.dtype == Dtype::float32) {
+    WEFT_TRY(const auto values, file.values<float>(has_master ? base + ".master" : base, shape));
+    WEFT_CHECK(weights.write(parameter, values, "values"));
+  } else if (!is_same) {
+    WEFT_TRY(const auto values, decoded_values(weights, i, encoding, base, file));
+    WEFT_CHECK(weights.write(parameter, values, "values"));
+  }
+  if (!is_same) return {};
+  // The codes come last: what is in the file computes, not what its master would be encoded to.
+  WEFT_CHECK(restore_stored(*stored, *parameter.spec, base, file));
+  if (!has_master) weights.decode_master(i);
+  return {};
+}
+
 }  // namespace
 
 Result<formats::ByteBuffer> encode_mesh(Mesh& mesh, bool live, const SnapshotExtras& extras) {
-  WEFT_TRY(const std::string network_text, write_network(mesh.spec(), -1));
+  WEFT_TRY(const std::string network_text, write_network(mesh.current_spec(), -1));
   WEFT_TRY(const json network, formats::parse_json(network_text, "network"));
   WEFT_TRY(const json extra_meta, formats::parse_json(extras.meta_json, "extras"));
   json meta{{"extras", extra_meta}};
@@ -127,11 +259,8 @@ Result<formats::ByteBuffer> encode_mesh(Mesh& mesh, bool live, const SnapshotExt
   std::deque<std::vector<float>> floats;
   std::vector<std::uint64_t> cells;
   std::vector<Blob> blobs;
-  for (const auto& parameter : mesh.weights().parameters()) {
-    const auto& values = floats.emplace_back(mesh.weights().read(parameter));
-    blobs.push_back(formats::make_blob(weight_name(mesh.graph().nodes()[parameter.node], *parameter.spec),
-                                       weight_shape(*parameter.spec), std::span<const float>(values)));
-  }
+  std::deque<StoredWeight::Ordered> codes;
+  for (std::size_t i = 0; i < mesh.weights().parameters().size(); ++i) add_weight(mesh, i, live, floats, codes, blobs);
   if (live) {
     mesh.engine().deliver_all(mesh.ticks());
     meta["live"] = {{"ticks", mesh.ticks()},
@@ -182,8 +311,8 @@ std::size_t sessions_of(const formats::EntityFile& file) {
 Status restore_weights(Mesh& mesh, const formats::EntityFile& file) {
   for (auto& parameter : mesh.weights().parameters()) {
     const Node& node = mesh.graph().nodes()[parameter.node];
-    WEFT_TRY(const auto values, file.values<float>(weight_name(node, *parameter.spec), weight_shape(*parameter.spec)));
-    WEFT_CHECK(mesh.weights().write(parameter, values, node.object));
+    if (auto restored = restore_weight(mesh, parameter, weight_name(node, *parameter.spec), file); !restored)
+      return fail(std::move(restored).error().within(node.object));
   }
   mesh.mark_checkpoint();
   return {};

@@ -15,26 +15,68 @@ std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
 }  // namespace
 
 Result<WeightStore> WeightStore::build(const Graph& graph, const std::vector<std::uint32_t>& node_region,
-                                       const topology::Plan& plan, topology::NodeMemory& memory) {
+                                       const topology::Plan& plan, topology::NodeMemory& memory, bool keeps_masters) {
   WeightStore store;
   store.memory_ = &memory;
   for (const auto& region : plan.regions) store.region_node_.push_back(region.seat.node);
+  std::vector<bool> has_master;
   for (NodeId id = 0; id < graph.nodes().size(); ++id) {
     const Node& node = graph.nodes()[id];
     store.first_.push_back(static_cast<std::uint32_t>(store.parameters_.size()));
+    store.layers_.push_back({node.encoding, node.quantization_aware, true});
     if (node.is_port()) continue;
     for (std::uint32_t i = 0; i < node.layer->parameters().size(); ++i) {
-      store.parameters_.push_back({id, i, &node.layer->parameters()[i], nullptr, 0});
+      const ParameterSpec& spec = node.layer->parameters()[i];
+      store.parameters_.push_back({id, i, &spec, nullptr, 0});
       store.parameter_region_.push_back(node_region[id]);
+      has_master.push_back(keeps_masters || !spec.is_matrix() || node.quantization_aware ||
+                           node.encoding.dtype == Dtype::float32);
+      kernels::ConstWeight view;
+      view.out = spec.out;
+      view.in = spec.in;
+      view.activations = node.activations;
+      store.views_.push_back(view);
     }
   }
   store.first_.push_back(static_cast<std::uint32_t>(store.parameters_.size()));
-  WEFT_TRY(store.masters_, store.make_buffer());
+  store.storage_.resize(store.parameters_.size());
+  store.master_views_ = store.views_;
+  WEFT_CHECK(store.make_arena(has_master));
   for (std::size_t i = 0; i < store.parameters_.size(); ++i) {
-    store.parameters_[i].data = store.masters_.data(i);
-    store.pointers_.push_back(store.masters_.data(i));
+    const ParameterSpec& spec = *store.parameters_[i].spec;
+    const Encoding& encoding = store.layers_[store.parameters_[i].node].encoding;
+    if (spec.is_matrix() && encoding.dtype != Dtype::float32) {
+      WEFT_TRY(auto made, StoredWeight::make(encoding, spec.out, spec.in, memory, store.numa_node(i)));
+      store.storage_[i].active = std::make_unique<StoredWeight>(std::move(made));
+    }
+    store.set_view(i);
   }
   return store;
+}
+
+// Masters of `is_inside` side by side, region by region; those that have one keep their values.
+Status WeightStore::make_arena(const std::vector<bool>& is_inside) {
+  std::vector<topology::NodeBuffer> arena;
+  std::vector<std::size_t> floats(region_node_.size(), 0);
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (is_inside[i]) floats[parameter_region_[i]] += padded(parameters_[i].spec->stored_size());
+  std::vector<float*> next(region_node_.size(), nullptr);
+  for (std::size_t r = 0; r < region_node_.size(); ++r) {
+    if (floats[r] == 0) continue;
+    WEFT_TRY(auto buffer, memory_->allocate(floats[r] * sizeof(float), region_node_[r]));
+    next[r] = buffer.as<float>().data();
+    arena.push_back(std::move(buffer));
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!is_inside[i]) continue;
+    float*& place = next[parameter_region_[i]];
+    if (parameters_[i].data)
+      std::memcpy(place, parameters_[i].data, parameters_[i].spec->stored_size() * sizeof(float));
+    parameters_[i].data = place;
+    place += padded(parameters_[i].spec->stored_size());
+  }
+  arena_ = std::move(arena);
+  return {};
 }
 
 Result<ParameterBuffer> WeightStore::make_buffer() const {
@@ -55,6 +97,24 @@ Result<ParameterBuffer> WeightStore::make_buffer() const {
     place += padded(parameters_[i].spec->stored_size());
   }
   return made;
+}
+
+void WeightStore::set_view(std::size_t i) noexcept {
+  const Storage& storage = storage_[i];
+  kernels::ConstWeight view;
+  if (storage.active) {
+    view = storage.active->view();
+  } else {
+    view.codes = parameters_[i].data;
+    view.out = parameters_[i].spec->out;
+    view.in = parameters_[i].spec->in;
+  }
+  view.activations = views_[i].activations;
+  views_[i] = view;
+  master_views_[i].codes = parameters_[i].data;
+  const auto parameters = of(parameters_[i].node);
+  layers_[parameters_[i].node].has_masters =
+      std::all_of(parameters.begin(), parameters.end(), [](const Parameter& p) { return p.data != nullptr; });
 }
 
 void WeightStore::initialize(const Graph& graph, std::uint64_t seed) {
@@ -78,11 +138,21 @@ std::span<const WeightStore::Parameter> WeightStore::of(NodeId node) const noexc
   return std::span(parameters_).subspan(first_[node], first_[node + 1] - first_[node]);
 }
 
+kernels::ConstPanels WeightStore::panels(std::size_t i, AlignedBuffer<float>& room) const {
+  const ParameterSpec& spec = *parameters_[i].spec;
+  if (parameters_[i].data) return {parameters_[i].data, spec.out, spec.in};
+  room = AlignedBuffer<float>(spec.stored_size());
+  storage_[i].active->decode({room.data(), spec.out, spec.in});
+  return {room.data(), spec.out, spec.in};
+}
+
 std::vector<float> WeightStore::read(const Parameter& parameter) const {
   const ParameterSpec& spec = *parameter.spec;
   if (!spec.is_matrix()) return {parameter.data, parameter.data + spec.out};
+  AlignedBuffer<float> room;
   std::vector<float> values(spec.out * spec.in);
-  kernels::unpack_panels({parameter.data, spec.out, spec.in}, {values.data(), spec.out, spec.in, spec.in});
+  kernels::unpack_panels(panels(first_[parameter.node] + parameter.index, room),
+                         {values.data(), spec.out, spec.in, spec.in});
   return values;
 }
 
@@ -96,23 +166,45 @@ Status WeightStore::write(Parameter& parameter, std::span<const float> values, s
     if (!std::isfinite(values[i]))
       return fail(Errc::not_finite, std::string(object) + " '" + spec.name + "': value " + std::to_string(i) + " is " +
                                         std::to_string(values[i]) + "; weights must be finite");
-  if (spec.is_matrix())
-    kernels::pack_panels({values.data(), spec.out, spec.in, spec.in}, {parameter.data, spec.out, spec.in});
-  else
-    std::memcpy(parameter.data, values.data(), values.size_bytes());
   ++parameter.version;
+  if (!spec.is_matrix()) {
+    std::memcpy(parameter.data, values.data(), values.size_bytes());
+    return {};
+  }
+  AlignedBuffer<float> room(parameter.data ? 0 : spec.stored_size());
+  const kernels::Panels panels{parameter.data ? parameter.data : room.data(), spec.out, spec.in};
+  kernels::pack_panels({values.data(), spec.out, spec.in, spec.in}, panels);
+  if (StoredWeight* stored = storage_[first_[parameter.node] + parameter.index].active.get()) {
+    stored->encode(panels);
+    stored->version = parameter.version;
+  }
   return {};
 }
 
-Status WeightStore::morph(const Node& node, Dtype dtype) {
-  if (dtype == Dtype::float32) return {};
-  return fail(Errc::unsupported,
-              node.object + ": this version stores weights as float32, not " + std::string(name(dtype)));
+std::uint64_t WeightStore::bytes(NodeId node) const noexcept {
+  std::uint64_t total = 0;
+  for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) {
+    const ParameterSpec& spec = *parameters_[i].spec;
+    total += storage_[i].active ? kernels::weight_bytes(storage_[i].active->encoding(), spec.out, spec.in).total()
+                                : spec.stored_size() * sizeof(float);
+  }
+  return total;
 }
 
 std::uint64_t WeightStore::bytes() const noexcept {
   std::uint64_t total = 0;
-  for (const Parameter& parameter : parameters_) total += parameter.spec->stored_size() * sizeof(float);
+  for (NodeId node = 0; node < node_count(); ++node) total += bytes(node);
+  return total;
+}
+
+std::uint64_t WeightStore::allocated_bytes() const noexcept {
+  constexpr std::uint64_t kPage = 4096;
+  std::uint64_t total = 0;
+  for (const auto& buffer : arena_) total += (buffer.size() + kPage - 1) / kPage * kPage;
+  for (const Storage& storage : storage_) {
+    total += storage.master.bytes() + (storage.active ? storage.active->bytes() : 0);
+    for (const auto& derived : storage.derived) total += derived->bytes();
+  }
   return total;
 }
 

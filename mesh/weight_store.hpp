@@ -3,18 +3,22 @@
 #pragma once
 
 #include "mesh/graph.hpp"
+#include "mesh/stored_weight.hpp"
 
 #include "topology/node_memory.hpp"
 #include "topology/plan.hpp"
 
+#include "core/state_hash.hpp"
+
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace weft::mesh {
 
-/// An array beside every parameter, laid out and placed as the weights are: gradients, velocities, moments.
+/// An array beside every parameter, laid out and placed as the master weights are: gradients, velocities, moments.
 class ParameterBuffer {
  public:
   /// The floats beside parameter `i` of the store, spec->stored_size() of them.
@@ -26,8 +30,9 @@ class ParameterBuffer {
   std::vector<topology::NodeBuffer> buffers_;
 };
 
-/// The master weights of every layer, float32, in the layout the kernels read, each on the NUMA node of its region.
-/// A version counts the changes of each parameter, so that derived (packed) forms know when they are stale.
+/// Every layer's weights. A matrix has a float32 master, which learning moves, and is stored in the encoding of its
+/// layer, which computes; in float32 the two are one. A version counts the changes of each master, so that derived
+/// forms know when they are stale. Vectors (biases, gains) are float32 always.
 /// @thread a parameter is written by the region that owns its layer, or between ticks by the owner of the mesh
 class WeightStore {
  public:
@@ -35,13 +40,14 @@ class WeightStore {
     NodeId node = 0;
     std::uint32_t index = 0;  // into Layer::parameters()
     const ParameterSpec* spec = nullptr;
-    float* data = nullptr;  // spec->stored_size() floats, 64-byte aligned
+    float* data = nullptr;  // the master, spec->stored_size() floats, 64-byte aligned; null: released
     std::uint64_t version = 0;
   };
 
-  /// Room for all parameters of `graph`, zeroed; `plan` counts cells as units, region by region.
+  /// Room for all parameters of `graph`, zeroed, in the encodings that it names; `plan` counts cells as units, region
+  /// by region. Without `keeps_masters`, only layers that are float32 or quantisation-aware have masters.
   static Result<WeightStore> build(const Graph& graph, const std::vector<std::uint32_t>& node_region,
-                                   const topology::Plan& plan, topology::NodeMemory& memory);
+                                   const topology::Plan& plan, topology::NodeMemory& memory, bool keeps_masters);
   /// A zeroed array beside every parameter.
   Result<ParameterBuffer> make_buffer() const;
   /// Fills every parameter from the network's seed and its layer's place.
@@ -56,28 +62,86 @@ class WeightStore {
   std::size_t node_count() const noexcept { return first_.size() - 1; }
   /// Position of a layer's first parameter in `parameters()`.
   std::size_t first(NodeId node) const noexcept { return first_[node]; }
-  /// The same as the ops take them.
-  ConstWeights view(NodeId node) const noexcept { return {pointers_.data() + first_[node]}; }
+  /// The same as the ops take them; stays valid while types change.
+  ConstWeights view(NodeId node) const noexcept { return {views_.data() + first_[node]}; }
 
-  /// Row-major copies out of and into a parameter.
+  /// Row-major values: of the master, or decoded where it is released.
   std::vector<float> read(const Parameter& parameter) const;
   /// @error shape_mismatch: wrong number of values; not_finite: naming the first index; the parameter is untouched
   Status write(Parameter& parameter, std::span<const float> values, std::string_view object);
 
-  /// Changes the stored type of a layer's weights.
-  /// @error unsupported: anything but float32, in this version
-  Status morph(const Node& node, Dtype dtype);
+  /// How a layer's matrices are stored now. float32 for a layer without a matrix.
+  const Encoding& encoding(NodeId node) const noexcept { return layers_[node].encoding; }
+  /// Whether learning can move the layer's weights: its masters are held.
+  bool learns(NodeId node) const noexcept { return layers_[node].has_masters; }
+  /// The weights that errors and targets travel back through: the stored ones of a quantisation-aware layer (the
+  /// straight-through estimate) and of one without masters, else the masters.
+  ConstWeights backward_view(NodeId node) const noexcept {
+    const bool is_stored = layers_[node].quantization_aware || !layers_[node].has_masters;
+    return {(is_stored ? views_ : master_views_).data() + first_[node]};
+  }
+  /// Stores a layer's matrices in another encoding; the one before is given back. Other layers are not touched.
+  /// @error unsupported: the layer has no matrix; not_finite: a weight the type cannot hold, the first index named,
+  ///        also when it could (NaN, infinities) unless `allow_non_finite`; nothing changes then
+  Status morph(NodeId node, std::string_view object, const Encoding& encoding, bool allow_non_finite = false);
+  /// A matrix in another encoding beside the one that computes, derived again only when the master has moved since.
+  /// Valid until `forget` or `morph` of its layer.
+  Result<const StoredWeight*> derive(std::size_t parameter, const Encoding& encoding);
+  /// Room for a matrix in another encoding, that belongs to the caller.
+  Result<StoredWeight> make_stored(std::size_t parameter, const Encoding& encoding) const;
+  /// Gives back what `derive` made for a layer.
+  void forget(NodeId node) noexcept;
+  /// Encodes a layer's matrices anew after its masters moved. Allocates nothing.
+  void refresh(NodeId node) noexcept;
+  /// The matrix as stored, or null where it is float32.
+  const StoredWeight* stored(std::size_t parameter) const noexcept { return storage_[parameter].active.get(); }
+  StoredWeight* stored(std::size_t parameter) noexcept { return storage_[parameter].active.get(); }
 
-  /// Bytes of all parameters, padding counted.
+  /// Gives back the masters of layers that are not stored as float32. What the encoding rounded away is lost.
+  /// Such layers learn no more until `rebuild_master`.
+  /// @error unsupported: a float32 layer computes with its master; nothing changes then
+  Status release_masters(const Graph& graph, std::span<const NodeId> nodes);
+  /// Makes the masters of a layer again from its stored form: the values that it computes with.
+  Status rebuild_master(NodeId node);
+  /// Sets a master that is held to what the stored form decodes to, after that was read from a file.
+  void decode_master(std::size_t parameter) noexcept;
+
+  /// Adds what a layer computes with, and its masters, to a state hash.
+  void hash_layer(NodeId node, StateHasher& hasher) const;
+
+  /// Bytes of what layers compute with: codes, scales, zero points, vectors; lane padding counted.
   std::uint64_t bytes() const noexcept;
+  std::uint64_t bytes(NodeId node) const noexcept;
+  /// All memory it holds, masters and derived forms too, as the allocators gave it.
+  std::uint64_t allocated_bytes() const noexcept;
   /// Number of weights, padding not counted.
   std::uint64_t count() const noexcept;
 
  private:
+  struct Storage {
+    std::unique_ptr<StoredWeight> active;                // null: the master computes
+    std::vector<std::unique_ptr<StoredWeight>> derived;  // made by `derive`
+    WeightMemory master;                                 // made by `rebuild_master` or `morph`; else in the arena
+  };
+  struct LayerStorage {
+    Encoding encoding;
+    bool quantization_aware = false;
+    bool has_masters = true;
+  };
+  bool is_matrix(std::size_t i) const noexcept { return parameters_[i].spec->is_matrix(); }
+  /// A master's panels; released: decoded into `room`.
+  kernels::ConstPanels panels(std::size_t i, AlignedBuffer<float>& room) const;
+  void set_view(std::size_t i) noexcept;
+  Status make_own_master(std::size_t i);
+  Status make_arena(const std::vector<bool>& is_inside);
+  std::uint32_t numa_node(std::size_t i) const noexcept { return region_node_[parameter_region_[i]]; }
+
   std::vector<Parameter> parameters_;
-  std::vector<const float*> pointers_;
-  std::vector<std::uint32_t> first_;  // node -> its first parameter; one past the end at the back
-  ParameterBuffer masters_;
+  std::vector<kernels::ConstWeight> views_, master_views_;
+  std::vector<Storage> storage_;
+  std::vector<LayerStorage> layers_;         // by node
+  std::vector<std::uint32_t> first_;         // node -> its first parameter; one past the end at the back
+  std::vector<topology::NodeBuffer> arena_;  // masters, a region after the other
   std::vector<std::uint32_t> parameter_region_, region_node_;
   topology::NodeMemory* memory_ = nullptr;
 };

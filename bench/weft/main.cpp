@@ -24,13 +24,13 @@ int main(int argc, char** argv) {
     void (*run)(Rows&);
   };
   for (const Suite& each : {Suite{"kernels", bench_kernels}, Suite{"tick", bench_tick}, Suite{"mesh", bench_mesh},
-                            Suite{"learn", bench_learn}}) {
+                            Suite{"learn", bench_learn}, Suite{"dtypes", bench_dtypes}}) {
     if (suite == nullptr || std::strcmp(suite, each.name) != 0) continue;
     Rows rows(settings);
     each.run(rows);
     rows.finish();
     return 0;
   }
-  std::fprintf(stderr, "weft: error: weft-bench kernels|tick|mesh|learn [--json] [--quick]\n");
+  std::fprintf(stderr, "weft: error: weft-bench kernels|tick|mesh|learn|dtypes [--json] [--quick]\n");
   return 2;
 }

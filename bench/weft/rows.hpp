@@ -44,5 +44,6 @@ void bench_kernels(Rows& rows);
 void bench_tick(Rows& rows);
 void bench_mesh(Rows& rows);
 void bench_learn(Rows& rows);
+void bench_dtypes(Rows& rows);
 
 }  // namespace weft::bench

@@ -37,7 +37,9 @@ Status Mesh::Parts::place() {
       demand.units.emplace_back();
     unit_of[id] = static_cast<std::uint32_t>(demand.units.size() - 1);
     std::uint64_t bytes = (node.in + 2 * node.width) * sizeof(float) * options.sessions;
-    for (const ParameterSpec& parameter : node.layer->parameters()) bytes += parameter.stored_size() * sizeof(float);
+    for (const ParameterSpec& parameter : node.layer->parameters())
+      bytes += parameter.is_matrix() ? kernels::weight_bytes(node.encoding, parameter.out, parameter.in).total()
+                                     : parameter.stored_size() * sizeof(float);
     demand.units.back().bytes += bytes;
     demand.units.back().work += node.layer->multiply_adds() * static_cast<double>(options.sessions);
     total += bytes;

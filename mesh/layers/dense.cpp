@@ -26,7 +26,7 @@ class Dense final : public Layer {
   int mixing_matrix() const noexcept override { return 0; }
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
-    stream.linear({args.weights[0], out(), in()}, has_bias_ ? args.weights[1] : nullptr, args.x, activation_, args.z,
+    stream.linear(args.weights.matrix(0), has_bias_ ? args.weights.vector(1) : nullptr, args.x, activation_, args.z,
                   args.y);
   }
 
@@ -36,7 +36,7 @@ class Dense final : public Layer {
       stream.outer_accumulate(args.dy, args.x, {args.gradients[0], out(), in()});
       if (has_bias_) stream.column_accumulate(args.dy, args.gradients[1]);
     }
-    if (args.dx.data) stream.linear_transposed({args.weights[0], out(), in()}, args.dy, args.dx);
+    if (args.dx.data) stream.linear_transposed(args.weights.matrix(0), args.dy, args.dx);
   }
 
  private:

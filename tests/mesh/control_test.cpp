@@ -148,13 +148,46 @@ TEST(Control, RefusesOrdersThatDoNotFitAndChangesNothing) {
                {"parameter 2", "2"});
   expect_error(refused([](Control& c) { c.kind = ControlKind::disable, c.level = 2; }), Errc::out_of_range,
                {"level 2", "2 layers"});
-  expect_error(refused([](Control& c) { c.kind = ControlKind::probe, c.number = 2; }), Errc::out_of_range,
-               {"session 2 of 2"});
-  expect_error(refused([](Control& c) { c.kind = ControlKind::morph, c.dtype = Dtype::int8; }), Errc::unsupported,
-               {"int8", "float32"});
   EXPECT_TRUE(refused([](Control& c) { c.kind = ControlKind::morph; }).has_value());
   expect_error(mesh.post({0, 0, 7, 0}, std::make_shared<Control>()), Errc::out_of_range, {"[0,0,7,0]", "1x1x1x2"});
   expect_error(mesh.post(kCell, nullptr), Errc::invalid_argument, {"[0,0,0,0]"});
+}
+
+TEST(Control, MorphsALayerAtATickBoundary) {
+  Mesh mesh = must(Mesh::build(NetworkBuilder("n", {1, 1, 1, 2})
+                                   .input("in", 40)
+                                   .dense({0, 0, 0, 0}, 20, kernels::Activation::tanh)
+                                   .layer({0, 0, 0, 1}, "layer_norm")
+                                   .spec()));
+  must(mesh.set_input("in", noise(40, 1)));
+  must(mesh.tick(2));
+  Mesh twin = must(Mesh::build(mesh.spec()));
+  must(twin.set_input("in", noise(40, 1)));
+  must(twin.tick(2));
+  auto order = std::make_shared<Control>();
+  order->kind = ControlKind::morph;
+  order->encoding = Encoding(Dtype::int4);
+  order->not_before = 4;
+  must(mesh.post(kCell, order));
+  must(mesh.tick(5));
+  ASSERT_TRUE(order->is_done());
+  EXPECT_EQ(order->done_at(), 4u);
+  must(order->status());
+  // The same by hand, between two ticks.
+  must(twin.tick(2));
+  must(twin.weights().morph(1, "layer", Encoding(Dtype::int4)));
+  must(twin.tick(3));
+  EXPECT_EQ(twin.state_hash(), mesh.state_hash());
+
+  auto wrong = std::make_shared<Control>();
+  wrong->kind = ControlKind::morph;
+  wrong->level = 1;
+  wrong->encoding = Encoding(Dtype::int8);
+  must(mesh.post(kCell, wrong));
+  must(mesh.tick());
+  must(twin.tick());
+  expect_error(wrong->status(), Errc::unsupported, {"cell [0,0,0,0]", "morph", "no weight matrix", "int8/channel"});
+  EXPECT_EQ(twin.state_hash(), mesh.state_hash());
 }
 
 TEST(Control, RefusesAnOrderToAnEmptyCell) {

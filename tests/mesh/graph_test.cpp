@@ -437,10 +437,18 @@ std::vector<Wrong> wrong_settings() {
        pair().layer({0, 0, 0, 0}, "softmax").option("temperature", NAN).spec(),
        Errc::out_of_range,
        {".temperature", "nan"}},
-      {"Int8",
-       pair().dense({0, 0, 0, 0}, 3).dtype(Dtype::int8).spec(),
+      {"TypeWithoutMatrix",
+       pair().layer({0, 0, 0, 0}, "layer_norm").dtype(Dtype::int8).spec(),
        Errc::unsupported,
-       {"layers[0].dtype ([0,0,0,0])", "int8", "float32", "leave 'dtype' away"}},
+       {"layers[0].dtype ([0,0,0,0])", "layer_norm", "no weight matrix", "int8", "leave it away"}},
+      {"QatWithoutMatrix",
+       pair().layer({0, 0, 0, 0}, "softmax").quantization_aware().spec(),
+       Errc::unsupported,
+       {"layers[0].qat ([0,0,0,0])", "softmax", "no weight matrix"}},
+      {"GranularityWithoutScales",
+       pair().dense({0, 0, 0, 0}, 3).dtype(Dtype::float16, Granularity::channel).spec(),
+       Errc::invalid_argument,
+       {"layers[0].granularity ([0,0,0,0])", "channel", "float16", "no scales"}},
   };
 }
 

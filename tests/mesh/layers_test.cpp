@@ -219,7 +219,8 @@ class Bench {
       const ParameterSpec& p = layer->parameters()[i];
       plain.push_back(noise(p.out * std::max<std::size_t>(p.in, 1), 10 + i, p.is_matrix() ? 0.3f : 1.0f));
       weights.push_back(stored(p, plain.back()));
-      pointers.push_back(weights.back().data());
+      kernels::ConstWeight view(kernels::ConstPanels{weights.back().data(), p.out, p.in});
+      pointers.push_back(view);
     }
   }
 
@@ -275,7 +276,7 @@ class Bench {
   std::vector<float> dy;
   std::vector<std::vector<float>> plain;
   std::vector<AlignedBuffer<float>> weights;
-  std::vector<const float*> pointers;
+  std::vector<kernels::ConstWeight> pointers;
   kernels::CpuStream stream;
   kernels::FlushSubnormals exact;
 

@@ -35,6 +35,9 @@ void expect_equal(const NetworkSpec& a, const NetworkSpec& b) {
     EXPECT_EQ(x.neighbours, y.neighbours) << i;
     EXPECT_EQ(x.combine, y.combine) << i;
     EXPECT_EQ(x.dtype, y.dtype) << i;
+    EXPECT_EQ(x.granularity, y.granularity) << i;
+    EXPECT_EQ(x.activations, y.activations) << i;
+    EXPECT_EQ(x.quantization_aware, y.quantization_aware) << i;
     EXPECT_EQ(x.policy, y.policy) << i;
     EXPECT_EQ(x.options, y.options) << i;
   }
@@ -50,7 +53,9 @@ NetworkSpec everything() {
                          .layer({1, 1, 1, 1}, "softmax")
                          .option("temperature", 0.1)
                          .neighbours(Neighbourhood::moore)
-                         .dtype(Dtype::int4)
+                         .dtype(Dtype::int4, Granularity::channel)
+                         .activations(Activations::float32)
+                         .quantization_aware()
                          .policy(actors::Policy::isolate)
                          .layer({0, 0, 1, 1}, "of \"my\" own \xC3\xA9")  // may not exist: only the text counts here
                          .option("flag", false)
@@ -85,7 +90,7 @@ constexpr std::string_view kDesign = R"({"weft": 1, "name": "digits", "grid": {"
  "stream": {"csv": "data/digits.csv.gz", "passes": 20}})";
 
 TEST(NetworkJson, ReadsTheNetworkOfTheDesign) {
-  NetworkSpec spec = must(read_network(kDesign, "design"));
+  const NetworkSpec spec = must(read_network(kDesign, "design"));
   EXPECT_EQ(spec.name, "digits");
   EXPECT_EQ(spec.grid, (GridShape{1, 2, 2, 1}));
   ASSERT_EQ(spec.layers.size(), 4u);
@@ -95,11 +100,9 @@ TEST(NetworkJson, ReadsTheNetworkOfTheDesign) {
   EXPECT_EQ(spec.outputs[0].at, (Coord{0, 1, 0, 0}));
   EXPECT_NE(spec.learning.find("fw_dtp"), std::string::npos);
   EXPECT_NE(spec.stream.find("digits.csv.gz"), std::string::npos);
-  // This version has float32 only, and says so.
-  expect_error(Graph::build(spec), Errc::unsupported,
-               {"layers[1].dtype", "[0,0,1,0]", "int8", "float32", "leave 'dtype' away"});
-  spec.layers[1].dtype = Dtype::float32;
-  EXPECT_EQ(must(Graph::build(spec)).loops().size(), 1u);
+  const Graph graph = must(Graph::build(spec));
+  EXPECT_EQ(graph.nodes()[2].encoding, Encoding(Dtype::int8, Granularity::channel));
+  EXPECT_EQ(graph.loops().size(), 1u);
 }
 
 TEST(NetworkJson, TakesDefaultsForAllThatMayBeLeftAway) {
@@ -212,6 +215,15 @@ std::vector<Malformed> malformed() {
        Errc::unknown_name,
        {"layers[1].neighbours", "did you mean 'moore'?"}},
       {"UnknownDtype", with_layer(at + R"(,"out":3,"dtype":"int9")"), Errc::parse_failed, {"layers[1].dtype", "int9"}},
+      {"UnknownGranularity",
+       with_layer(at + R"(,"out":3,"dtype":"int8","granularity":"block33")"),
+       Errc::unknown_name,
+       {"layers[1].granularity", "block33", "block32"}},
+      {"UnknownActivations",
+       with_layer(at + R"(,"out":3,"dtype":"int8","activations":"int4")"),
+       Errc::unknown_name,
+       {"layers[1].activations", "int4", "float"}},
+      {"QatAsNumber", with_layer(at + R"(,"out":3,"qat":1)"), Errc::parse_failed, {"layers[1].qat", "1"}},
       {"UnknownPolicy",
        with_layer(at + R"(,"out":3,"policy":"retry")"),
        Errc::unknown_name,

@@ -113,7 +113,7 @@ class Fragile final : public Layer {
     for (std::size_t b = 0; b < args.x.rows; ++b) {
       const float trigger = args.x.row(b)[0];
       for (std::size_t j = 0; j < in(); ++j) {
-        float y = args.weights[0][0] * args.x.row(b)[j];
+        float y = args.weights.vector(0)[0] * args.x.row(b)[j];
         if (remembers_) args.next_state.row(b)[j] = y = 0.5f * args.state.row(b)[j] + y;
         if (trigger == kNan) y = std::numeric_limits<float>::quiet_NaN();
         if (trigger == kInfinite) y = std::numeric_limits<float>::infinity();

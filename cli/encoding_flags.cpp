@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/encoding_flags.hpp"
+
+#include "cli/verb.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace weft::cli {
+
+void add_encoding_flags(CLI::App& verb, EncodingFlags& flags) {
+  std::vector<std::string> dtypes;
+  for (int i = 0; i < kDtypeCount; ++i) dtypes.emplace_back(name(static_cast<Dtype>(i)));
+  one_of(add_option(verb, "dtype", flags.dtype, "Numeric type of the weights"), dtypes);
+  one_of(add_option(verb, "granularity", flags.granularity, "How many weights share a scale; the type's default else"),
+         {"tensor", "channel", "block32"});
+}
+
+Result<std::optional<Encoding>> read_encoding(const EncodingFlags& flags) {
+  if (!flags.dtype) {
+    if (flags.granularity)
+      return fail(Errc::invalid_argument, "--granularity " + *flags.granularity + ": say of which type with --dtype");
+    return std::optional<Encoding>();
+  }
+  const Dtype dtype = *parse_dtype(*flags.dtype);
+  if (flags.granularity && !has_scale(dtype))
+    return fail(Errc::invalid_argument,
+                "--granularity " + *flags.granularity + ": " + *flags.dtype + " has no scales; leave it away");
+  std::optional<Granularity> granularity;
+  if (flags.granularity) granularity = parse_granularity(*flags.granularity);
+  return std::optional(Encoding(dtype, granularity));
+}
+
+std::vector<mesh::NodeId> matrix_layers(const mesh::Graph& graph) {
+  std::vector<mesh::NodeId> found;
+  for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
+    const auto& parameters = graph.nodes()[id].layer->parameters();
+    if (std::any_of(parameters.begin(), parameters.end(), [](const auto& p) { return p.is_matrix(); }))
+      found.push_back(id);
+  }
+  return found;
+}
+
+Result<std::vector<mesh::NodeId>> find_layers(const mesh::Graph& graph, const std::string& place) {
+  if (place == "*") return matrix_layers(graph);
+  std::array<std::uint32_t, 4> parts{};
+  const char *at = place.data(), *const end = place.data() + place.size();
+  bool is_place = true;
+  for (std::size_t i = 0; i < parts.size() && is_place; ++i) {
+    const auto read = std::from_chars(at, end, parts[i]);
+    is_place = read.ec == std::errc() && (i == 3 ? read.ptr == end : read.ptr != end && *read.ptr == ',');
+    at = read.ptr + (i < 3);
+  }
+  if (!is_place)
+    return fail(Errc::invalid_argument, "--layer " + place + ": is no place; give z,y,x,layer such as 0,1,0,0, or *");
+  const Coord coord{parts[0], parts[1], parts[2], parts[3]};
+  const auto found = graph.spec().grid.contains(coord) ? graph.find_layer(coord) : std::nullopt;
+  if (!found)
+    return fail(Errc::unknown_name, "--layer " + place + ": no layer stands there; weft inspect lists the places");
+  return std::vector<mesh::NodeId>{*found};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/encoding_flags.hpp"
+#include "cli/json_line.hpp"
+#include "cli/session.hpp"
+#include "cli/verb.hpp"
+#include "cli/wording.hpp"
+
+#include "learning/learner_snapshot.hpp"
+
+#include "mesh/snapshot.hpp"
+
+#include "formats/durable.hpp"
+#include "formats/file_system.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <memory>
+
+namespace weft::cli {
+namespace {
+
+struct Request {
+  std::string file, out;
+  std::vector<std::string> places{"*"};
+  EncodingFlags encoding;
+  bool weights_only = false, json = false;
+};
+
+/// What the file held, with other weights; `live`: its state and its learner's too.
+Result<formats::ByteBuffer> encode(Loaded& loaded, const Model& model, bool live) {
+  mesh::SnapshotExtras extras;
+  std::optional<learning::LearnerBlobs> learner;
+  if (live) {
+    if (model.entity) extras.meta_json = mesh::extras_of(*model.entity);
+    if (loaded.learner) extras.blobs = learner.emplace(*loaded.learner).blobs();
+  }
+  return mesh::encode_mesh(*loaded.mesh, live, extras);
+}
+
+Status morph(const Request& request) {
+  WEFT_TRY(const auto encoding, read_encoding(request.encoding));
+  WEFT_TRY(const Model model, read_model(request.file));
+  mesh::MeshOptions options;
+  options.threads = 1;
+  auto loaded = load(model, options);
+  if (!loaded) return fail(std::move(loaded).error().within(request.file));
+  mesh::Mesh& mesh = *loaded->mesh;
+  const std::uint64_t before = mesh.weights().bytes();
+  std::size_t layers = 0;
+  for (const std::string& place : request.places) {
+    WEFT_TRY(const auto nodes, find_layers(mesh.graph(), place));
+    for (const mesh::NodeId node : nodes)
+      WEFT_CHECK(mesh.weights().morph(node, mesh.graph().nodes()[node].object, *encoding));
+    layers += nodes.size();
+  }
+  WEFT_TRY(const auto bytes, encode(*loaded, model, loaded->is_live && !request.weights_only));
+  WEFT_CHECK(formats::write_file_durably(formats::real_file_system(), request.out, bytes));
+  const std::uint64_t after = mesh.weights().bytes();
+  if (request.json)
+    print_json({{"file", request.out},
+                {"layers", layers},
+                {"encoding", to_string(*encoding)},
+                {"weight_bytes_before", before},
+                {"weight_bytes", after},
+                {"file_bytes", bytes.size()}});
+  else
+    std::printf("%s: %zu layer%s as %s, weights %s (were %s), file %s\n", request.out.c_str(), layers,
+                layers == 1 ? "" : "s", to_string(*encoding).c_str(), byte_size(after).c_str(),
+                byte_size(before).c_str(), byte_size(bytes.size()).c_str());
+  return {};
+}
+
+}  // namespace
+
+Verb add_morph(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("morph", "Store the weights of a model in another numeric type");
+  auto request = std::make_shared<Request>();
+  app->add_option("FILE", request->file, "An .entity file, or a network file")->required();
+  add_option(*app, "layer", request->places, "Place z,y,x,layer of a layer, or * for all with a weight matrix");
+  add_encoding_flags(*app, request->encoding);
+  app->get_option("--dtype")->required();
+  app->add_option("-o,--output", request->out, "The file to write")
+      ->envname(environment_name("output"))
+      ->type_name("FILE.entity")
+      ->required();
+  add_flag(*app, "weights-only", request->weights_only, "Leave live state and master weights out of the file");
+  add_flag(*app, "json", request->json, "One JSON object on stdout");
+  return {app, [request] { return morph(*request); }};
+}
+
+}  // namespace weft::cli

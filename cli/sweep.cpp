@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/encoding_flags.hpp"
+#include "cli/json_line.hpp"
+#include "cli/session.hpp"
+#include "cli/table.hpp"
+#include "cli/terminal.hpp"
+#include "cli/verb.hpp"
+#include "cli/wording.hpp"
+
+#include "learning/dataset.hpp"
+
+#include "mesh/snapshot.hpp"
+
+#include "formats/file_system.hpp"
+#include "formats/json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+
+namespace weft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Request {
+  std::string file, data;
+  EncodingFlags encoding;
+  double seconds = 0.2;
+  bool json = false;
+};
+
+/// A model, its data, and what it says to them.
+class Sweep {
+ public:
+  static Result<std::unique_ptr<Sweep>> open(const Request& request);
+  /// The row of one type. The first call must be float32's: the others are measured against it.
+  Result<Json> row(const Encoding& encoding);
+
+ private:
+  Result<std::vector<float>> outputs() const;
+  Result<double> accuracy(const std::vector<float>& outputs) const;
+  Status morph(mesh::Mesh& mesh, const Encoding& encoding) const;
+  Result<double> ticks_per_second(const Encoding& encoding);
+
+  Request request_;
+  std::optional<Model> model_;
+  Loaded loaded_;
+  std::unique_ptr<learning::Learner> learner_;  // of a model without live state
+  learning::StreamOptions options_;
+  learning::Dataset data_;
+  std::optional<learning::Stream> stream_;  // none with --data: all of its rows are shown
+  std::optional<mesh::Mesh> ticking_;       // the same weights without a learner: what is timed
+  std::vector<float> reference_;
+  std::uint64_t reference_bytes_ = 0;
+};
+
+Result<std::unique_ptr<Sweep>> Sweep::open(const Request& request) {
+  auto sweep = std::make_unique<Sweep>();
+  sweep->request_ = request;
+  WEFT_TRY(sweep->model_, read_model(request.file));
+  const Model& model = *sweep->model_;
+  if (model.spec.stream.empty() && request.data.empty())
+    return fail(Errc::not_found, request.file + ": stream: the network has no such section; name the data with --data");
+  mesh::MeshOptions options;
+  WEFT_TRY(sweep->loaded_, load(model, options));
+  learning::LearningOptions learning;
+  if (!model.spec.learning.empty()) {
+    WEFT_TRY(learning, learning::read_learning(model.spec.learning));
+  }
+  if (!sweep->loaded_.learner) {
+    WEFT_TRY(sweep->learner_, learning::Learner::build(*sweep->loaded_.mesh, learning));
+  }
+  if (!model.spec.stream.empty()) {
+    WEFT_TRY(sweep->options_, learning::read_stream(model.spec.stream));
+  }
+  const std::string path = request.data.empty() ? path_within(model.folder, sweep->options_.csv) : request.data;
+  WEFT_TRY(sweep->data_, learning::read_dataset(formats::real_file_system(), path, sweep->options_.scale));
+  learning::Learner& learner = sweep->learner_ ? *sweep->learner_ : *sweep->loaded_.learner;
+  // Also checks that the data fit the network, and fills in the names of port and output.
+  WEFT_TRY(auto stream, learning::Stream::build(learner, sweep->data_, sweep->options_));
+  sweep->options_ = stream.options();
+  if (request.data.empty()) {
+    if (model.entity) {
+      const std::string text = mesh::extras_of(*model.entity);
+      WEFT_TRY(const auto extras, formats::parse_json(text, "extras"));
+      // After a shift the task is another one; the cursor knows.
+      if (extras.contains("run") && extras["run"].contains("cursor"))
+        WEFT_CHECK(stream.load_cursor(extras["run"]["cursor"].dump()));
+    }
+    sweep->stream_ = std::move(stream);
+  }
+  WEFT_TRY(sweep->ticking_, mesh::Mesh::build(model.spec, options));
+  if (model.entity) WEFT_CHECK(mesh::restore_weights(*sweep->ticking_, *model.entity));
+  return sweep;
+}
+
+Result<std::vector<float>> Sweep::outputs() const {
+  const mesh::Mesh& mesh = *loaded_.mesh;
+  const mesh::Graph& graph = mesh.graph();
+  std::vector<float> outputs(data_.size * graph.nodes()[*graph.find_output(options_.output)].width);
+  const mesh::RunInput input{options_.input, data_.inputs};
+  const mesh::RunOutput output{options_.output, outputs};
+  const std::uint32_t hold = learner_ ? learner_->hold() : loaded_.learner->hold();
+  WEFT_CHECK(mesh.hold_copies(0, {&input, 1}, data_.size, hold, {&output, 1}));
+  return outputs;
+}
+
+Result<double> Sweep::accuracy(const std::vector<float>& outputs) const {
+  if (stream_) return stream_->held_out_accuracy();
+  const std::size_t width = outputs.size() / data_.size;
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < data_.size; ++i) {
+    const auto first = outputs.begin() + static_cast<std::ptrdiff_t>(i * width);
+    const auto largest = std::max_element(first, first + static_cast<std::ptrdiff_t>(width));
+    right += static_cast<std::uint32_t>(largest - first) == data_.labels[i];
+  }
+  return static_cast<double>(right) / static_cast<double>(data_.size);
+}
+
+Status Sweep::morph(mesh::Mesh& mesh, const Encoding& encoding) const {
+  for (const mesh::NodeId node : matrix_layers(mesh.graph()))
+    WEFT_CHECK(mesh.weights().morph(node, mesh.graph().nodes()[node].object, encoding));
+  return {};
+}
+
+Result<double> Sweep::ticks_per_second(const Encoding& encoding) {
+  using Clock = std::chrono::steady_clock;
+  WEFT_CHECK(morph(*ticking_, encoding));
+  WEFT_CHECK(ticking_->set_input(options_.input, std::span(data_.inputs).first(data_.features)));
+  WEFT_CHECK(ticking_->tick(256));
+  const auto begin = Clock::now();
+  double seconds = 0;
+  std::uint64_t ticks = 0;
+  while (seconds < request_.seconds) {
+    WEFT_CHECK(ticking_->tick(1024));
+    ticks += 1024;
+    seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+  return static_cast<double>(ticks) / seconds;
+}
+
+Result<Json> Sweep::row(const Encoding& encoding) {
+  mesh::Mesh& mesh = *loaded_.mesh;
+  WEFT_CHECK(morph(mesh, encoding));
+  WEFT_TRY(const auto said, outputs());
+  if (reference_.empty()) {
+    reference_ = said;
+    reference_bytes_ = mesh.weights().bytes();
+  }
+  double squares = 0, power = 0;
+  for (std::size_t i = 0; i < said.size(); ++i) {
+    squares += std::pow(static_cast<double>(said[i]) - reference_[i], 2);
+    power += std::pow(static_cast<double>(reference_[i]), 2);
+  }
+  WEFT_TRY(const double share, accuracy(said));
+  WEFT_TRY(const double rate, ticks_per_second(encoding));
+  const std::uint64_t bytes = mesh.weights().bytes();
+  return Json{{"dtype", name(encoding.dtype)},
+              {"granularity", has_scale(encoding.dtype) ? Json(name(encoding.granularity)) : Json()},
+              {"bytes", bytes},
+              {"ratio", static_cast<double>(bytes) / static_cast<double>(reference_bytes_)},
+              {"accuracy", share},
+              {"output_error", power > 0 ? std::sqrt(squares / power) : 0.0},
+              {"ticks_per_second", rate}};
+}
+
+Status sweep(const Request& request) {
+  WEFT_TRY(auto opened, Sweep::open(request));
+  std::vector<Encoding> encodings{Encoding(Dtype::float32)};
+  for (int i = 0; i < kDtypeCount; ++i)
+    if (const auto dtype = static_cast<Dtype>(i); dtype != Dtype::float32)
+      encodings.emplace_back(
+          dtype, request.encoding.granularity ? parse_granularity(*request.encoding.granularity) : std::nullopt);
+  using Align = Table::Align;
+  Table table({{"dtype"},
+               {"scales"},
+               {"bytes", Align::right},
+               {"of fp32", Align::right},
+               {"accuracy", Align::right},
+               {"output error", Align::right},
+               {"ticks/s", Align::right}});
+  for (const Encoding& encoding : encodings) {
+    WEFT_TRY(const Json row, opened->row(encoding));
+    if (request.json) print_json(row);
+    table.add({row["dtype"], row["granularity"].is_null() ? "none" : row["granularity"].get<std::string>(),
+               byte_size(row["bytes"]), percent(row["ratio"]), percent(row["accuracy"]), percent(row["output_error"]),
+               short_number(row["ticks_per_second"])});
+  }
+  if (!request.json) std::printf("%s\n", table.text(Terminal::of(STDOUT_FILENO).columns()).c_str());
+  return {};
+}
+
+}  // namespace
+
+Verb add_sweep(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("sweep", "Measure a model with its weights in each of the numeric types");
+  auto request = std::make_shared<Request>();
+  app->add_option("FILE", request->file, "An .entity file, or a network file")->required();
+  add_option(*app, "data", request->data, "Labelled table to measure with; else what the file's stream holds out")
+      ->type_name("FILE.csv");
+  one_of(add_option(*app, "granularity", request->encoding.granularity,
+                    "Of all types with scales; each one's default else"),
+         {"tensor", "channel", "block32"});
+  add_option(*app, "seconds", request->seconds, "Time that ticks are counted for each type")
+      ->check(CLI::Range(0.001, 60.0));
+  add_flag(*app, "json", request->json, "A JSON object a row");
+  return {app, [request] { return sweep(*request); }};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/stored_weight.hpp"
+
+#include "kernels/encode.hpp"
+#include "kernels/float_environment.hpp"
+#include "kernels/linear_decoded.hpp"
+#include "kernels/weight_order.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace weft::mesh {
+namespace {
+
+constexpr std::size_t kBoundFrom = std::size_t{256} << 10;  // pages are 4 KiB: below, whole pages would waste too much
+
+std::size_t cache_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+Result<WeightMemory> WeightMemory::allocate(std::size_t bytes, topology::NodeMemory& memory, std::uint32_t node) {
+  WeightMemory made;
+  if (bytes >= kBoundFrom) {
+    WEFT_TRY(made.bound_, memory.allocate(bytes, node));
+  } else {
+    made.heap_ = AlignedBuffer<std::byte>(bytes);
+  }
+  return made;
+}
+
+std::uint64_t WeightMemory::bytes() const noexcept {
+  constexpr std::size_t kPage = 4096;
+  return bound_.empty() ? cache_lines(heap_.size()) : (bound_.size() + kPage - 1) / kPage * kPage;
+}
+
+Result<StoredWeight> StoredWeight::make(const Encoding& encoding, std::size_t out, std::size_t in,
+                                        topology::NodeMemory& memory, std::uint32_t node) {
+  StoredWeight made;
+  made.encoding_ = encoding;
+  const kernels::WeightBytes bytes = kernels::weight_bytes(encoding, out, in);
+  const std::size_t scales = cache_lines(bytes.codes), zeros = scales + cache_lines(bytes.scales);
+  WEFT_TRY(made.memory_, WeightMemory::allocate(zeros + bytes.zeros, memory, node));
+  std::byte* const base = made.memory_.data();
+  made.weight_.codes = base;
+  if (bytes.scales) made.weight_.scales = base + scales;
+  if (bytes.zeros) made.weight_.zeros = base + zeros;
+  made.weight_.out = out;
+  made.weight_.in = in;
+  made.weight_.dtype = encoding.dtype;
+  made.weight_.granularity = encoding.granularity;
+  return made;
+}
+
+void StoredWeight::encode(const kernels::ConstPanels& master) noexcept {
+  const kernels::FlushSubnormals exact;
+  kernels::encode(master, weight_);
+}
+
+void StoredWeight::decode(const kernels::Panels& to) const noexcept {
+  const kernels::FlushSubnormals exact;
+  kernels::decode(weight_, to);
+}
+
+StoredWeight::Ordered StoredWeight::ordered() const {
+  const kernels::WeightBytes bytes = kernels::ordered_bytes(encoding_, weight_.out, weight_.in);
+  Ordered made{AlignedBuffer<std::byte>(bytes.codes), AlignedBuffer<std::byte>(bytes.scales),
+               AlignedBuffer<std::byte>(bytes.zeros)};
+  kernels::export_weight(weight_, {made.codes, made.scales, made.zeros});
+  return made;
+}
+
+Status StoredWeight::restore(std::span<const std::byte> codes, std::span<const std::byte> scales,
+                             std::span<const std::byte> zeros) {
+  return kernels::import_weight({codes, scales, zeros}, weight_);
+}
+
+QuantizationError StoredWeight::error(const kernels::ConstPanels& master) const {
+  AlignedBuffer<float> decoded(kernels::panels_size(weight_.out, weight_.in));
+  decode({decoded.data(), weight_.out, weight_.in});
+  QuantizationError error;
+  double squares = 0.0, left = 0.0, right = 0.0, product = 0.0;
+  for (std::size_t o = 0; o < weight_.out; ++o)
+    for (std::size_t k = 0; k < weight_.in; ++k) {
+      const std::size_t i = kernels::panel_index(weight_.in, o, k);
+      const double a = master.data[i], b = decoded[i];
+      squares += (a - b) * (a - b);
+      error.largest = std::max(error.largest, std::fabs(a - b));
+      left += a * a;
+      right += b * b;
+      product += a * b;
+    }
+  error.rmse = std::sqrt(squares / static_cast<double>(std::max<std::size_t>(weight_.out * weight_.in, 1)));
+  if (left != 0.0 || right != 0.0) error.cosine = left == 0.0 || right == 0.0 ? 0.0 : product / std::sqrt(left * right);
+  return error;
+}
+
+std::pair<double, double> StoredWeight::scale_range() const noexcept {
+  if (!weight_.scales) return {1.0, 1.0};
+  std::pair<double, double> range{std::numeric_limits<double>::infinity(), 0.0};
+  const std::size_t step =
+      encoding_.granularity == Granularity::block32 ? kScaleBlock : std::max<std::size_t>(weight_.in, 1);
+  const std::size_t outputs = encoding_.granularity == Granularity::tensor ? 1 : weight_.out;
+  for (std::size_t o = 0; o < outputs; ++o)
+    for (std::size_t k = 0; k < weight_.in; k += step) {
+      const std::size_t i = kernels::scale_index(encoding_.granularity, weight_.in, o, k);
+      const double scale = kernels::has_double_scale(encoding_.dtype) ? static_cast<const double*>(weight_.scales)[i]
+                                                                      : static_cast<const float*>(weight_.scales)[i];
+      range = {std::min(range.first, scale), std::max(range.second, scale)};
+    }
+  return range;
+}
+
+}  // namespace weft::mesh

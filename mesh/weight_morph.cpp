@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How the stored form of weights changes: other types, derived forms, masters given back and made again.
+
+#include "mesh/weight_store.hpp"
+
+#include "kernels/encode.hpp"
+#include "kernels/linear.hpp"
+
+#include <algorithm>
+
+namespace weft::mesh {
+
+Status WeightStore::morph(NodeId node, std::string_view object, const Encoding& encoding, bool allow_non_finite) {
+  const std::size_t begin = first_[node], end = first_[node + 1];
+  const auto is_matrix_at = [&](std::size_t i) { return is_matrix(i); };
+  std::vector<std::size_t> matrices;
+  for (std::size_t i = begin; i < end; ++i)
+    if (is_matrix_at(i)) matrices.push_back(i);
+  if (matrices.empty())
+    return fail(Errc::unsupported, std::string(object) + ": has no weight matrix to store as " + to_string(encoding) +
+                                       "; only layers with one have a numeric type");
+  if (encoding == layers_[node].encoding) return {};
+
+  // Everything that can fail comes before the first change.
+  std::vector<std::unique_ptr<StoredWeight>> made(matrices.size());
+  std::vector<AlignedBuffer<float>> rooms(matrices.size());
+  for (std::size_t m = 0; m < matrices.size(); ++m) {
+    const std::size_t i = matrices[m];
+    const ParameterSpec& spec = *parameters_[i].spec;
+    const kernels::ConstPanels from = panels(i, rooms[m]);
+    if (const auto bad = kernels::first_unstorable(from, encoding.dtype, allow_non_finite))
+      return fail(Errc::not_finite,
+                  std::string(object) + " '" + spec.name + "': weight " + std::to_string(*bad) + " is " +
+                      std::to_string(from.data[kernels::panel_index(spec.in, *bad / spec.in, *bad % spec.in)]) +
+                      ", which " + to_string(encoding) + " does not take; set finite weights first");
+    if (encoding.dtype == Dtype::float32) {
+      if (!parameters_[i].data) WEFT_CHECK(make_own_master(i));
+      continue;
+    }
+    WEFT_TRY(StoredWeight stored, make_stored(i, encoding));
+    stored.encode(from);
+    stored.version = parameters_[i].version;
+    made[m] = std::make_unique<StoredWeight>(std::move(stored));
+  }
+  for (std::size_t m = 0; m < matrices.size(); ++m) {
+    storage_[matrices[m]].active = std::move(made[m]);
+    storage_[matrices[m]].derived.clear();
+    set_view(matrices[m]);
+  }
+  layers_[node].encoding = encoding;
+  return {};
+}
+
+Result<const StoredWeight*> WeightStore::derive(std::size_t parameter, const Encoding& encoding) {
+  Storage& storage = storage_[parameter];
+  WEFT_ASSERT(is_matrix(parameter), "parameter '" + parameters_[parameter].spec->name + "' is no matrix");
+  auto found = std::find_if(storage.derived.begin(), storage.derived.end(),
+                            [&](const auto& each) { return each->encoding() == encoding; });
+  AlignedBuffer<float> room;
+  if (found == storage.derived.end()) {
+    WEFT_TRY(StoredWeight stored, make_stored(parameter, encoding));
+    stored.encode(panels(parameter, room));
+    stored.version = parameters_[parameter].version;
+    storage.derived.push_back(std::make_unique<StoredWeight>(std::move(stored)));
+    return storage.derived.back().get();
+  }
+  if ((*found)->version != parameters_[parameter].version) {
+    (*found)->encode(panels(parameter, room));
+    (*found)->version = parameters_[parameter].version;
+  }
+  return found->get();
+}
+
+Result<StoredWeight> WeightStore::make_stored(std::size_t i, const Encoding& encoding) const {
+  return StoredWeight::make(encoding, parameters_[i].spec->out, parameters_[i].spec->in, *memory_, numa_node(i));
+}
+
+void WeightStore::forget(NodeId node) noexcept {
+  for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) storage_[i].derived.clear();
+}
+
+void WeightStore::refresh(NodeId node) noexcept {
+  for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) {
+    StoredWeight* const stored = storage_[i].active.get();
+    if (!stored || !parameters_[i].data || stored->version == parameters_[i].version) continue;
+    stored->encode({parameters_[i].data, parameters_[i].spec->out, parameters_[i].spec->in});
+    stored->version = parameters_[i].version;
+  }
+}
+
+Status WeightStore::make_own_master(std::size_t i) {
+  const ParameterSpec& spec = *parameters_[i].spec;
+  WEFT_TRY(storage_[i].master, WeightMemory::allocate(spec.stored_size() * sizeof(float), *memory_, numa_node(i)));
+  parameters_[i].data = reinterpret_cast<float*>(storage_[i].master.data());
+  storage_[i].active->decode({parameters_[i].data, spec.out, spec.in});
+  return {};
+}
+
+Status WeightStore::rebuild_master(NodeId node) {
+  for (std::size_t i = first_[node]; i < first_[node + 1]; ++i)
+    if (!parameters_[i].data) {
+      WEFT_CHECK(make_own_master(i));
+      set_view(i);
+    }
+  return {};
+}
+
+void WeightStore::decode_master(std::size_t i) noexcept {
+  StoredWeight* const stored = storage_[i].active.get();
+  if (!stored || !parameters_[i].data) return;
+  stored->decode({parameters_[i].data, parameters_[i].spec->out, parameters_[i].spec->in});
+  stored->version = ++parameters_[i].version;
+}
+
+Status WeightStore::release_masters(const Graph& graph, std::span<const NodeId> nodes) {
+  for (const NodeId node : nodes)
+    if (layers_[node].encoding.dtype == Dtype::float32)
+      return fail(Errc::unsupported,
+                  graph.nodes()[node].object + ": computes with its master weights; morph it to another type first");
+  std::vector<bool> is_released(parameters_.size(), false), stays(parameters_.size(), false);
+  for (const NodeId node : nodes)
+    for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) is_released[i] = storage_[i].active != nullptr;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    stays[i] = !is_released[i] && parameters_[i].data && storage_[i].master.bytes() == 0;
+  // The arena is made anew without them, so that its memory goes back to the system.
+  WEFT_CHECK(make_arena(stays));
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (is_released[i]) {
+      parameters_[i].data = nullptr;
+      storage_[i].master = {};
+      storage_[i].derived.clear();
+    }
+    set_view(i);
+  }
+  return {};
+}
+
+void WeightStore::hash_layer(NodeId node, StateHasher& hasher) const {
+  for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) {
+    const ParameterSpec& spec = *parameters_[i].spec;
+    if (const StoredWeight* stored = storage_[i].active.get()) {
+      const kernels::ConstWeight view = stored->view();
+      const kernels::WeightBytes bytes = kernels::weight_bytes(view.encoding(), view.out, view.in);
+      hasher.add(std::uint64_t(view.dtype));
+      hasher.add(std::uint64_t(view.granularity));
+      for (const auto& [data, size] :
+           {std::pair{view.codes, bytes.codes}, {view.scales, bytes.scales}, {view.zeros, bytes.zeros}})
+        hasher.add(std::span(static_cast<const std::byte*>(data), size));
+    }
+    if (parameters_[i].data) hasher.add(std::span<const float>(parameters_[i].data, spec.stored_size()));
+  }
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/weight_store.hpp"
+
+#include "kernels/cpu_stream.hpp"
+#include "kernels/float_environment.hpp"
+#include "kernels/linear.hpp"
+
+#include "testing.hpp"
+#include <fstream>
+#include <set>
+
+namespace weft::mesh {
+namespace {
+
+using testing_support::bits;
+using testing_support::expect_error;
+using testing_support::must;
+using testing_support::noise;
+using testing_support::output_of;
+
+constexpr Coord kFirst{0, 0, 0, 0}, kSecond{0, 0, 1, 0};
+
+NetworkSpec two_layers(Dtype dtype, std::size_t in = 70, std::size_t width = 33) {
+  return NetworkBuilder("two", {1, 1, 2, 1})
+      .input("in", in)
+      .dense(kFirst, width, kernels::Activation::tanh)
+      .dtype(dtype)
+      .dense(kSecond, 5)
+      .output("out", kSecond)
+      .seed(3)
+      .spec();
+}
+
+std::vector<Encoding> all_encodings() {
+  std::vector<Encoding> all;
+  for (int i = 0; i < kDtypeCount; ++i) {
+    const auto dtype = static_cast<Dtype>(i);
+    for (const Granularity g : {Granularity::tensor, Granularity::channel, Granularity::block32})
+      if (has_scale(dtype) || g == Granularity::tensor) all.emplace_back(dtype, g);
+  }
+  return all;
+}
+
+NodeId node_at(const Mesh& mesh, Coord at) { return *mesh.graph().find_layer(at); }
+
+class OfType : public ::testing::TestWithParam<Encoding> {};
+INSTANTIATE_TEST_SUITE_P(Encodings, OfType, ::testing::ValuesIn(all_encodings()), [](const auto& row) {
+  return std::string(name(row.param.dtype)) + "_" + std::string(name(row.param.granularity));
+});
+
+TEST_P(OfType, ComputesWithWhatItsStoredWeightsDecodeTo) {
+  Mesh mesh = must(Mesh::build(two_layers(Dtype::float32)));
+  const NodeId node = node_at(mesh, kFirst);
+  must(mesh.weights().morph(node, "first", GetParam()));
+  EXPECT_EQ(mesh.weights().encoding(node), GetParam());
+  const auto input = noise(70, 5);
+  must(mesh.set_input("in", input));
+  must(mesh.tick());
+  // The same sum in float64 over decoded weights; int8 activations differ by at most half a step of each block.
+  AlignedBuffer<float> decoded(kernels::panels_size(33, 70));
+  if (const StoredWeight* stored = mesh.weights().stored(mesh.weights().first(node)))
+    stored->decode({decoded.data(), 33, 70});
+  else
+    std::copy_n(mesh.weights().of(node)[0].data, decoded.size(), decoded.data());
+  const auto y = output_of(mesh, kFirst);
+  const bool is_quantized = has_integer_kernel(GetParam().dtype);
+  for (std::size_t o = 0; o < 33; ++o) {
+    double z = mesh.weights().of(node)[1].data[o], slack = 1e-5;
+    for (std::size_t k = 0; k < 70; ++k) {
+      const double w = decoded[kernels::panel_index(70, o, k)];
+      z += w * input[k];
+      double largest = 0;
+      for (std::size_t j = k / 32 * 32; j < std::min<std::size_t>(70, k / 32 * 32 + 32); ++j)
+        largest = std::max(largest, std::fabs(double(input[j])));
+      if (is_quantized) slack += std::fabs(w) * largest / 127 / 2;
+    }
+    EXPECT_NEAR(y[o], std::tanh(z), slack) << o;
+  }
+}
+
+TEST_P(OfType, TakesItsTrueSize) {
+  constexpr std::size_t kOut = 256, kIn = 512;
+  Mesh mesh = must(Mesh::build(two_layers(Dtype::float32, kIn, kOut)));
+  const NodeId node = node_at(mesh, kFirst);
+  must(mesh.weights().morph(node, "first", GetParam()));
+  const std::size_t codes = kOut * kIn * static_cast<std::size_t>(weft::bits(GetParam().dtype)) / 8;
+  const std::size_t groups = !has_scale(GetParam().dtype)                     ? 0
+                             : GetParam().granularity == Granularity::tensor  ? 1
+                             : GetParam().granularity == Granularity::channel ? kOut
+                                                                              : kOut * kIn / 32;
+  const std::size_t scale = kernels::has_double_scale(GetParam().dtype) ? 8 : 4;
+  const std::size_t zero =
+      has_zero_point(GetParam().dtype) ? static_cast<std::size_t>(std::max(weft::bits(GetParam().dtype), 8)) / 8 : 0;
+  EXPECT_EQ(mesh.weights().bytes(node), codes + groups * (scale + zero) + kOut * sizeof(float));
+}
+
+TEST_P(OfType, IsTheSameWhenItBeganThatWay) {
+  NetworkSpec spec = two_layers(GetParam().dtype);
+  if (has_scale(GetParam().dtype)) spec.layers[0].granularity = GetParam().granularity;
+  Mesh born = must(Mesh::build(spec)), morphed = must(Mesh::build(two_layers(Dtype::float32)));
+  must(morphed.weights().morph(node_at(morphed, kFirst), "first", GetParam()));
+  EXPECT_EQ(born.state_hash(), morphed.state_hash());
+  EXPECT_EQ(morphed.current_spec().layers[0].dtype, GetParam().dtype);
+}
+
+TEST_P(OfType, ComesBackToItsMasterAndToWhatWasLeftOfIt) {
+  Mesh mesh = must(Mesh::build(two_layers(Dtype::float32)));
+  const NodeId node = node_at(mesh, kFirst);
+  WeightStore& weights = mesh.weights();
+  const auto before = weights.read(weights.of(node)[0]);
+  must(weights.morph(node, "first", GetParam()));
+  must(weights.morph(node, "first", Encoding(Dtype::float32)));
+  EXPECT_EQ(bits(weights.read(weights.of(node)[0])), bits(before));
+  if (GetParam().dtype == Dtype::float32) return;
+  // Without the master, what comes back is what the type kept, and it stays so.
+  must(weights.morph(node, "first", GetParam()));
+  const auto decode = [&] {
+    AlignedBuffer<float> panels(kernels::panels_size(33, 70));
+    weights.stored(weights.first(node))->decode({panels.data(), 33, 70});
+    std::vector<float> rows(33 * 70);
+    kernels::unpack_panels({panels.data(), 33, 70}, {rows.data(), 33, 70, 70});
+    return rows;
+  };
+  const auto kept = decode();
+  const NodeId nodes[] = {node};
+  must(weights.release_masters(mesh.graph(), nodes));
+  EXPECT_FALSE(weights.learns(node));
+  EXPECT_EQ(bits(weights.read(weights.of(node)[0])), bits(kept));
+  must(weights.rebuild_master(node));
+  EXPECT_TRUE(weights.learns(node));
+  EXPECT_EQ(bits(weights.read(weights.of(node)[0])), bits(kept));
+  must(weights.morph(node, "first", Encoding(Dtype::float32)));
+  EXPECT_EQ(bits(weights.read(weights.of(node)[0])), bits(kept));
+}
+
+TEST(WeightStore, LeavesOtherLayersAlone) {
+  Mesh mesh = must(Mesh::build(two_layers(Dtype::float32)));
+  const NodeId second = node_at(mesh, kSecond);
+  const void* const before = mesh.weights().view(second).matrix(0).codes;
+  must(mesh.weights().morph(node_at(mesh, kFirst), "first", Encoding(Dtype::int4)));
+  EXPECT_EQ(mesh.weights().view(second).matrix(0).codes, before);
+  EXPECT_EQ(mesh.weights().encoding(second), Encoding(Dtype::float32));
+}
+
+TEST(WeightStore, DerivesAgainOnlyWhatIsStale) {
+  Mesh mesh = must(Mesh::build(two_layers(Dtype::float32)));
+  WeightStore& weights = mesh.weights();
+  const NodeId node = node_at(mesh, kFirst);
+  const std::size_t i = weights.first(node);
+  const StoredWeight* const int8 = must(weights.derive(i, Encoding(Dtype::int8)));
+  const StoredWeight* const coarse = must(weights.derive(i, Encoding(Dtype::int8, Granularity::tensor)));
+  EXPECT_NE(int8, coarse);
+  EXPECT_NE(int8->scale_range(), coarse->scale_range());  // each has scales of its own
+  const std::uint64_t version = int8->version;
+  EXPECT_EQ(must(weights.derive(i, Encoding(Dtype::int8))), int8);
+  EXPECT_EQ(int8->version, version);
+  must(weights.write(weights.of(node)[0], noise(33 * 70, 9), "first"));
+  EXPECT_EQ(int8->version, version);  // cached until somebody asks
+  EXPECT_EQ(must(weights.derive(i, Encoding(Dtype::int8))), int8);
+  EXPECT_EQ(int8->version, version + 1);
+  const std::uint64_t held = weights.allocated_bytes();
+  weights.forget(node);
+  EXPECT_LT(weights.allocated_bytes(), held);
+}
+
+TEST(WeightStore, GivesReleasedMastersBackToTheSystem) {
+  constexpr std::size_t kWide = 1024;
+  MeshOptions options{.threads = 1};
+  Mesh mesh = must(Mesh::build(two_layers(Dtype::float32, kWide, kWide), options));
+  const NodeId nodes[] = {node_at(mesh, kFirst)};
+  const std::uint64_t before = mesh.weights().allocated_bytes();
+  must(mesh.weights().morph(nodes[0], "first", Encoding(Dtype::int4)));
+  EXPECT_GT(mesh.weights().allocated_bytes(), before + kWide * kWide / 2);
+  must(mesh.weights().release_masters(mesh.graph(), nodes));
+  EXPECT_LT(mesh.weights().allocated_bytes(), kWide * kWide * 3 / 4);
+  // The other way: never made.
+  options.keeps_masters = false;
+  const Mesh small = must(Mesh::build(two_layers(Dtype::int4, kWide, kWide), options));
+  EXPECT_EQ(small.weights().allocated_bytes(), mesh.weights().allocated_bytes());
+  EXPECT_FALSE(small.weights().learns(nodes[0]));
+  EXPECT_EQ(small.weights().read(small.weights().of(nodes[0])[0]), mesh.weights().read(mesh.weights().of(nodes[0])[0]));
+}
+
+TEST(WeightStore, AccountsForWhatTheAllocatorGave) {
+  const auto resident = [] {
+    std::ifstream file("/proc/self/statm");
+    std::uint64_t size = 0, pages = 0;
+    file >> size >> pages;
+    return pages * 4096;
+  };
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer keeps freed memory";
+#endif
+  constexpr std::size_t kWide = 4096;
+  Mesh mesh = must(Mesh::build(two_layers(Dtype::float32, kWide, kWide), {.threads = 1}));
+  const NodeId nodes[] = {node_at(mesh, kFirst)};
+  const auto at_first = static_cast<double>(resident());
+  const auto held = static_cast<double>(mesh.weights().allocated_bytes());
+  must(mesh.weights().morph(nodes[0], "first", Encoding(Dtype::int8)));
+  must(mesh.weights().release_masters(mesh.graph(), nodes));
+  const double gone = at_first - static_cast<double>(resident());
+  const double stated = held - static_cast<double>(mesh.weights().allocated_bytes());
+  EXPECT_NEAR(gone, stated, 2.0 * 1024 * 1024) << "of " << held;
+}
+
+TEST(WeightStore, RefusesWhatCannotBe) {
+  Mesh mesh = must(Mesh::build(
+      NetworkBuilder("n", {1, 1, 2, 1}).input("in", 4).dense(kFirst, 4).layer(kSecond, "layer_norm").spec()));
+  WeightStore& weights = mesh.weights();
+  const NodeId first = node_at(mesh, kFirst), second = node_at(mesh, kSecond);
+  expect_error(weights.morph(second, "layers[1]", Encoding(Dtype::int8)), Errc::unsupported,
+               {"layers[1]", "no weight matrix", "int8/channel"});
+  const NodeId nodes[] = {first};
+  expect_error(weights.release_masters(mesh.graph(), nodes), Errc::unsupported, {"layers[0]", "morph it"});
+  weights.of(first)[0].data[kernels::panel_index(4, 2, 1)] = NAN;
+  const Hash128 before = mesh.state_hash();
+  expect_error(weights.morph(first, "layers[0]", Encoding(Dtype::int4)), Errc::not_finite,
+               {"layers[0] 'weight'", "weight 9", "nan", "int4/block32"});
+  expect_error(weights.morph(first, "layers[0]", Encoding(Dtype::float16)), Errc::not_finite, {"weight 9", "float16"});
+  expect_error(weights.morph(first, "layers[0]", Encoding(Dtype::int4), true), Errc::not_finite, {"weight 9"});
+  EXPECT_EQ(mesh.state_hash(), before);
+  EXPECT_EQ(weights.encoding(first), Encoding());
+  EXPECT_TRUE(weights.morph(first, "layers[0]", Encoding(Dtype::float16), true).has_value());
+}
+
+TEST(WeightStore, ReportsHowFarTheStoredWeightsAreFromTheirMasters) {
+  Mesh mesh = must(Mesh::build(two_layers(Dtype::float32)));
+  WeightStore& weights = mesh.weights();
+  const std::size_t i = weights.first(node_at(mesh, kFirst));
+  const kernels::ConstPanels master{weights.parameters()[i].data, 33, 70};
+  double last = 0;
+  for (const Dtype dtype : {Dtype::float32, Dtype::float16, Dtype::int8, Dtype::int4, Dtype::ternary, Dtype::binary}) {
+    if (dtype == Dtype::float32) continue;
+    const QuantizationError error = must(weights.derive(i, Encoding(dtype)))->error(master);
+    EXPECT_GT(error.rmse, last) << name(dtype);
+    EXPECT_GE(error.largest, error.rmse);
+    EXPECT_LT(error.cosine, 1.0);
+    EXPECT_GT(error.cosine, 0.6);
+    last = error.rmse;
+  }
+}
+
+}  // namespace
+}  // namespace weft::mesh
