@@ -109,7 +109,8 @@ void race_gemv(Rows& rows, SpinningThreads& threads) {
         const float* const from = stored.data() + turn++ % stored.count() * stored.floats_of_one();
         const std::size_t half = stored.floats_of_one() / kThreads / 16 * 16;
         const auto body = [&](std::size_t task) { sink = read_all(from + task * half, half); };
-        ParallelFor(threads)(kThreads, body);
+        const ParallelFor parallel(threads);
+        parallel(kThreads, body);
       };
       const Contestant all[] = {
           {"weft", [&] { product(stored.next(), 1, m.x.data(), m.y.data(), threads); }},

@@ -109,6 +109,42 @@ TEST_P(Allocation, LearningAllocatesNothing) {
     }
 }
 
+TEST_P(Allocation, LearningThroughEveryTypeAllocatesNothing) {
+  for (int i = 0; i < kDtypeCount; ++i)
+    for (const Activations activations : {Activations::int8, Activations::float32}) {
+      mesh::MeshOptions shape;
+      shape.threads = GetParam();
+      shape.grain_bytes = GetParam() == 1 ? shape.grain_bytes : 0;
+      shape.sessions = 3;
+      mesh::NetworkSpec spec = test::mixed_network(1);
+      for (mesh::LayerSpec& layer : spec.layers) {
+        if (layer.type != "dense") continue;
+        layer.dtype = static_cast<Dtype>(i);
+        layer.activations = activations;
+        layer.quantization_aware = true;
+      }
+      auto mesh = mesh::Mesh::build(spec, shape);
+      LearningOptions options;
+      options.optimizer.lr = 1e-3f;
+      options.learners = 3;
+      auto learner = *Learner::build(*mesh, options);
+      const test::Samples data(50, 3, 3);
+      const mesh::RunInput inputs[] = {{"a", data.a}, {"b", data.b}};
+      const std::vector<std::uint32_t> left(150, 1), right(150, 2);
+      const Target targets[] = {{"left", left, {}}, {"right", right, {}}};
+      const auto learn = [&] {
+        const Status learned = learner->learn(inputs, targets, 50);
+        WEFT_ASSERT(learned, learned.error().text());
+        learner->clear_scores();
+      };
+      for (int n = 0; n < 3; ++n) learn();
+      const long made = allocations_during([&] {
+        for (int n = 0; n < 3; ++n) learn();
+      });
+      EXPECT_LE(made, GetParam() == 1 ? 0 : 3 * 8) << name(static_cast<Dtype>(i)) << " " << name(activations);
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Threads, Allocation, ::testing::Values(1, 2));
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t kSamples = 20, kMorphTicks = 2000;
 #else
-constexpr std::uint64_t kSamples = 300, kMorphTicks = 100000;
+constexpr std::uint64_t kSamples = 120, kMorphTicks = 100000;
 #endif
 
 class ForIsa {
