@@ -7,6 +7,7 @@
 #include "cli/wording.hpp"
 
 #include "learning/learner_snapshot.hpp"
+#include "learning/stream.hpp"
 
 #include "mesh/snapshot.hpp"
 
@@ -55,7 +56,12 @@ Status morph(const Request& request) {
       WEFT_CHECK(mesh.weights().morph(node, mesh.graph().nodes()[node].object, *encoding));
     layers += nodes.size();
   }
-  WEFT_TRY(const auto bytes, encode(*loaded, model, loaded->is_live && !request.weights_only));
+  WEFT_TRY(auto bytes, encode(*loaded, model, loaded->is_live && !request.weights_only));
+  if (!model.spec.stream.empty()) {
+    auto stream = learning::read_stream(model.spec.stream);
+    if (!stream) return fail(std::move(stream).error().within(request.file));
+    WEFT_TRY(bytes, fit_data_path(std::move(bytes), stream->csv, path_within(model.folder, stream->csv), request.out));
+  }
   WEFT_CHECK(formats::write_file_durably(formats::real_file_system(), request.out, bytes));
   const std::uint64_t after = mesh.weights().bytes();
   if (request.json)

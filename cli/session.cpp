@@ -86,14 +86,7 @@ Result<formats::ByteBuffer> Session::snapshot() {
 
 Result<formats::ByteBuffer> Session::snapshot_for(const std::string& path) {
   WEFT_TRY(auto bytes, snapshot());
-  if (std::filesystem::path(setup_.stream.csv).is_absolute()) return bytes;
-  WEFT_TRY(const auto file, formats::decode_entity(std::move(bytes), path));
-  std::error_code unknown;
-  const auto from_there =
-      std::filesystem::proximate(setup_.csv_path, std::filesystem::path(formats::parent_path(path)), unknown);
-  json network = file.network();
-  if (!unknown) network["stream"]["csv"] = from_there.string();
-  return formats::encode_entity(network, file.meta(), file.blobs());
+  return fit_data_path(std::move(bytes), setup_.stream.csv, setup_.csv_path, path);
 }
 
 Status Session::resume(const formats::EntityFile& file) {
@@ -129,6 +122,17 @@ Status Session::resume(const formats::EntityFile& file) {
   }
   if (is_finished_) WEFT_CHECK(measure_held_out());
   return run.finish();
+}
+
+Result<formats::ByteBuffer> fit_data_path(formats::ByteBuffer bytes, const std::string& written,
+                                          const std::string& found, const std::string& path) {
+  if (std::filesystem::path(written).is_absolute()) return bytes;
+  WEFT_TRY(const auto file, formats::decode_entity(std::move(bytes), path));
+  std::error_code unknown;
+  const auto from_there = std::filesystem::proximate(found, std::filesystem::path(formats::parent_path(path)), unknown);
+  json network = file.network();
+  if (!unknown) network["stream"]["csv"] = from_there.string();
+  return formats::encode_entity(network, file.meta(), file.blobs());
 }
 
 Result<Loaded> load(const Model& model, mesh::MeshOptions options) {

@@ -70,6 +70,11 @@ class Session {
   std::optional<double> held_out_;
 };
 
+/// The bytes of an .entity file for a place of its own, `path`: a relative way to its data, `written` in its section
+/// `stream` and `found` from here, is made to fit.
+Result<formats::ByteBuffer> fit_data_path(formats::ByteBuffer bytes, const std::string& written,
+                                          const std::string& found, const std::string& path);
+
 /// A mesh with all that `file` holds: weights, and live state with a learner where there is one. For looking at, not
 /// for running.
 struct Loaded {

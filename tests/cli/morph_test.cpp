@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights stored in other numeric types.
+
+#include <sys/stat.h>
+
+#include "tests/cli/dtypes.hpp"
+#include <iterator>
+
+namespace weft::cli_test {
+namespace {
+
+std::string hash_of(const std::string& file) { return weft({"hash", file}).out; }
+
+TEST(Morph, StoresEveryTypeAndStoringAgainChangesNothing) {
+  Folder folder;
+  save_digits(folder / "m.entity");
+  for (const std::string& dtype : kAllTypes) {
+    const std::string first = folder / (dtype + ".entity"), second = folder / "again.entity";
+    const Outcome morphed = weft({"morph", folder / "m.entity", "--dtype", dtype, "-o", first, "--json"});
+    ASSERT_EQ(morphed.exit, 0) << dtype << morphed.told();
+    EXPECT_EQ(morphed.err, "");
+    EXPECT_EQ(morphed.last()["layers"], 4);
+    EXPECT_EQ(morphed.last()["file_bytes"], std::filesystem::file_size(first));
+    EXPECT_EQ(layer(first, 2)["dtype"], dtype);
+    ASSERT_EQ(weft({"morph", first, "--dtype", dtype, "-o", second}).exit, 0);
+    EXPECT_EQ(read_file(first), read_file(second)) << dtype;
+    const Outcome ran = weft({"run", first, "--json", "--max-samples", "40"});
+    EXPECT_EQ(ran.exit, 0) << dtype << ran.told();
+  }
+  // Masters went along: through binary and back nothing is lost.
+  ASSERT_EQ(weft({"morph", folder / "binary.entity", "--dtype", "float32", "-o", folder / "back.entity"}).exit, 0);
+  EXPECT_EQ(hash_of(folder / "back.entity"), hash_of(folder / "m.entity"));
+}
+
+TEST(Morph, KeepsTheWayToTheData) {
+  Folder folder;
+  std::filesystem::create_directories(folder / "a/data");
+  std::filesystem::create_directories(folder / "b");
+  std::filesystem::copy(std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz", folder / "a/data/d.csv.gz");
+  Json network = digits_json();
+  network["stream"]["csv"] = "data/d.csv.gz";
+  write_file(folder / "a/n.json", network.dump());
+  ASSERT_EQ(weft({"run", folder / "a/n.json", "--quiet", "--max-samples", "40", "--save", folder / "a/m.entity"}).exit,
+            0);
+  for (const char* file : {"a/n.json", "a/m.entity"}) {
+    ASSERT_EQ(weft({"morph", folder / file, "--dtype", "int8", "-o", folder / "b/out.entity"}).exit, 0);
+    const Outcome ran = weft({"run", folder / "b/out.entity", "--json", "--max-samples", "40"});
+    EXPECT_EQ(ran.exit, 0) << file << ran.told();
+  }
+}
+
+TEST(Morph, MakesABinaryFileOfABitAWeight) {
+  Folder folder;
+  const Json network = Json::parse(R"({"weft": 1, "name": "one", "grid": {"x": 1}, "inputs": {"i": [1024]},
+      "layers": [{"at": [0,0,0,0], "type": "dense", "out": 1024, "bias": false}], "outputs": {"o": [0,0,0,0]}})");
+  write_file(folder / "n.json", network.dump());
+  const auto size = [&](const std::string& dtype) {
+    const Outcome morphed = weft({"morph", folder / "n.json", "--dtype", dtype, "-o", folder / "o.entity", "--json"});
+    EXPECT_EQ(morphed.exit, 0) << morphed.told();
+    return std::filesystem::file_size(folder / "o.entity");
+  };
+  constexpr std::size_t kWeights = 1024 * 1024, kHeader = 2048;
+  EXPECT_LE(size("binary"), kWeights / 8 + kHeader);
+  EXPECT_LE(size("ternary"), kWeights / 4 + kHeader);
+  EXPECT_LE(size("int4"), kWeights / 2 + kWeights / 32 * 4 + kHeader);
+  EXPECT_LE(size("int8"), kWeights + 1024 * 4 + kHeader);
+  EXPECT_LE(size("float32"), kWeights * 4 + kHeader);
+}
+
+}  // namespace
+}  // namespace weft::cli_test
