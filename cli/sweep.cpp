@@ -62,6 +62,13 @@ class Sweep {
   std::uint64_t reference_bytes_ = 0;
 };
 
+/// Errors that name a place within a file name the file, too.
+template <class T>
+Result<T> within(const std::string& file, Result<T> result) {
+  if (!result) return fail(std::move(result).error().within(file));
+  return result;
+}
+
 Result<std::unique_ptr<Sweep>> Sweep::open(const Request& request) {
   auto sweep = std::make_unique<Sweep>();
   sweep->request_ = request;
@@ -70,22 +77,24 @@ Result<std::unique_ptr<Sweep>> Sweep::open(const Request& request) {
   if (model.spec.stream.empty() && request.data.empty())
     return fail(Errc::not_found, request.file + ": stream: the network has no such section; name the data with --data");
   mesh::MeshOptions options;
-  WEFT_TRY(sweep->loaded_, load(model, options));
+  WEFT_TRY(sweep->loaded_, within(request.file, load(model, options)));
   learning::LearningOptions learning;
   if (!model.spec.learning.empty()) {
-    WEFT_TRY(learning, learning::read_learning(model.spec.learning));
+    WEFT_TRY(learning, within(request.file, learning::read_learning(model.spec.learning)));
   }
   if (!sweep->loaded_.learner) {
-    WEFT_TRY(sweep->learner_, learning::Learner::build(*sweep->loaded_.mesh, learning));
+    WEFT_TRY(sweep->learner_, within(request.file, learning::Learner::build(*sweep->loaded_.mesh, learning)));
   }
   if (!model.spec.stream.empty()) {
-    WEFT_TRY(sweep->options_, learning::read_stream(model.spec.stream));
+    WEFT_TRY(sweep->options_, within(request.file, learning::read_stream(model.spec.stream)));
   }
+  if (!request.data.empty()) sweep->options_.held_out = 0;  // all rows are shown, however few
   const std::string path = request.data.empty() ? path_within(model.folder, sweep->options_.csv) : request.data;
   WEFT_TRY(sweep->data_, learning::read_dataset(formats::real_file_system(), path, sweep->options_.scale));
   learning::Learner& learner = sweep->learner_ ? *sweep->learner_ : *sweep->loaded_.learner;
   // Also checks that the data fit the network, and fills in the names of port and output.
-  WEFT_TRY(auto stream, learning::Stream::build(learner, sweep->data_, sweep->options_));
+  const std::string named = request.data.empty() ? request.file : "--data " + request.data;
+  WEFT_TRY(auto stream, within(named, learning::Stream::build(learner, sweep->data_, sweep->options_)));
   sweep->options_ = stream.options();
   if (request.data.empty()) {
     if (model.entity) {
