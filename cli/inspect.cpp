@@ -40,15 +40,16 @@ std::string type_of(const mesh::NetworkSpec& spec, Coord at) {
 
 std::string place(const mesh::Node& node) { return node.is_port() ? "\"" + node.port + "\"" : to_string(node.at); }
 
-/// Of each matrix in another type than float32: its scales, and how far what computes is from the master.
-Json matrices_of(const mesh::Mesh& mesh, mesh::NodeId node) {
+/// Of each matrix in another type than float32: its scales, and how far what computes is from the master, where the
+/// file has one: of codes alone, masters are only what they decode to.
+Json matrices_of(const mesh::Mesh& mesh, mesh::NodeId node, bool has_masters) {
   Json matrices = Json::array();
   for (const auto& parameter : mesh.weights().of(node)) {
     const mesh::StoredWeight* const stored = mesh.weights().stored(mesh.weights().first(node) + parameter.index);
     if (!stored) continue;
     const auto [low, high] = stored->scale_range();
     Json matrix{{"name", parameter.spec->name}, {"scale_min", low}, {"scale_max", high}};
-    if (parameter.data) {
+    if (parameter.data && has_masters) {
       const auto error = stored->error({parameter.data, parameter.spec->out, parameter.spec->in});
       matrix.update({{"rmse", error.rmse}, {"max_error", error.largest}, {"cosine", error.cosine}});
     }
@@ -57,7 +58,7 @@ Json matrices_of(const mesh::Mesh& mesh, mesh::NodeId node) {
   return matrices;
 }
 
-Json layers_of(const mesh::Mesh& mesh) {
+Json layers_of(const mesh::Mesh& mesh, bool has_masters) {
   Json layers = Json::array();
   const mesh::Graph& graph = mesh.graph();
   for (std::size_t id = graph.port_count(); id < graph.nodes().size(); ++id) {
@@ -82,7 +83,7 @@ Json layers_of(const mesh::Mesh& mesh) {
                       {"learns", mesh.weights().learns(layer)},
                       {"bits_per_weight",
                        parameters ? Json(8.0 * static_cast<double>(bytes) / static_cast<double>(parameters)) : Json()},
-                      {"matrices", matrices_of(mesh, layer)},
+                      {"matrices", matrices_of(mesh, layer, has_masters)},
                       {"parameters", parameters},
                       {"bytes", bytes},
                       {"from", from},
@@ -129,7 +130,7 @@ Json describe(const Model& model, const Loaded& loaded) {
            {"grid", {{"z", grid.z}, {"y", grid.y}, {"x", grid.x}, {"layers", grid.layers}}},
            {"inputs", inputs},
            {"outputs", outputs},
-           {"layers", layers_of(mesh)},
+           {"layers", layers_of(mesh, loaded.is_live || !model.entity)},
            {"cells", mesh.cells().size()},
            {"links", graph.edges().size()},
            {"parameters", mesh.weights().count()},

@@ -32,6 +32,25 @@ TEST(Morph, StoresEveryTypeAndStoringAgainChangesNothing) {
   EXPECT_EQ(hash_of(folder / "back.entity"), hash_of(folder / "m.entity"));
 }
 
+TEST(Morph, LeavesTheStateOutWhenOnlyWeightsAreWanted) {
+  Folder folder;
+  save_digits(folder / "m.entity");
+  const Words morph{"morph", folder / "m.entity", "--dtype", "int4"};
+  ASSERT_EQ(weft(morph + Words{"-o", folder / "live.entity"}).exit, 0);
+  ASSERT_EQ(weft(morph + Words{"-o", folder / "codes.entity", "--weights-only"}).exit, 0);
+  EXPECT_LT(std::filesystem::file_size(folder / "codes.entity") * 8,
+            std::filesystem::file_size(folder / "live.entity"));
+  const Json live = weft({"inspect", folder / "live.entity", "--json"}).last();
+  const Json codes = weft({"inspect", folder / "codes.entity", "--json"}).last();
+  EXPECT_TRUE(live["live"]);
+  EXPECT_FALSE(codes["live"]);
+  EXPECT_EQ(live["weight_bytes"], codes["weight_bytes"]);
+  EXPECT_GT(live["layers"][0]["matrices"][0]["rmse"], 0.0);
+  EXPECT_FALSE(codes["layers"][0]["matrices"][0].contains("rmse")) << "without masters there is nothing to compare";
+  EXPECT_NE(weft({"inspect", folder / "codes.entity"}).out.find("no master"), std::string::npos);
+  EXPECT_EQ(weft({"run", folder / "codes.entity", "--json", "--max-samples", "40"}).exit, 0);
+}
+
 TEST(Morph, KeepsTheWayToTheData) {
   Folder folder;
   std::filesystem::create_directories(folder / "a/data");
