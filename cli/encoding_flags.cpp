@@ -46,7 +46,8 @@ std::vector<mesh::NodeId> matrix_layers(const mesh::Graph& graph) {
 Result<std::vector<mesh::NodeId>> find_layers(const mesh::Graph& graph, const std::string& place) {
   if (place == "*") return matrix_layers(graph);
   std::array<std::uint32_t, 4> parts{};
-  const char *at = place.data(), *const end = place.data() + place.size();
+  const bool has_brackets = place.size() >= 2 && place.front() == '[' && place.back() == ']';
+  const char *at = place.data() + has_brackets, *const end = place.data() + place.size() - has_brackets;
   bool is_place = true;
   for (std::size_t i = 0; i < parts.size() && is_place; ++i) {
     const auto read = std::from_chars(at, end, parts[i]);

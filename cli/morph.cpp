@@ -18,6 +18,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <set>
 
 namespace weft::cli {
 namespace {
@@ -49,13 +50,13 @@ Status morph(const Request& request) {
   if (!loaded) return fail(std::move(loaded).error().within(request.file));
   mesh::Mesh& mesh = *loaded->mesh;
   const std::uint64_t before = mesh.weights().bytes();
-  std::size_t layers = 0;
+  std::set<mesh::NodeId> nodes;  // a layer named twice is one layer
   for (const std::string& place : request.places) {
-    WEFT_TRY(const auto nodes, find_layers(mesh.graph(), place));
-    for (const mesh::NodeId node : nodes)
-      WEFT_CHECK(mesh.weights().morph(node, mesh.graph().nodes()[node].object, *encoding));
-    layers += nodes.size();
+    WEFT_TRY(const auto found, find_layers(mesh.graph(), place));
+    nodes.insert(found.begin(), found.end());
   }
+  for (const mesh::NodeId node : nodes)
+    WEFT_CHECK(mesh.weights().morph(node, mesh.graph().nodes()[node].object, *encoding));
   WEFT_TRY(auto bytes, encode(*loaded, model, loaded->is_live && !request.weights_only));
   if (!model.spec.stream.empty()) {
     auto stream = learning::read_stream(model.spec.stream);
@@ -66,14 +67,14 @@ Status morph(const Request& request) {
   const std::uint64_t after = mesh.weights().bytes();
   if (request.json)
     print_json({{"file", request.out},
-                {"layers", layers},
+                {"layers", nodes.size()},
                 {"encoding", to_string(*encoding)},
                 {"weight_bytes_before", before},
                 {"weight_bytes", after},
                 {"file_bytes", bytes.size()}});
   else
-    std::printf("%s: %zu layer%s as %s, weights %s (were %s), file %s\n", request.out.c_str(), layers,
-                layers == 1 ? "" : "s", to_string(*encoding).c_str(), byte_size(after).c_str(),
+    std::printf("%s: %zu layer%s as %s, weights %s (were %s), file %s\n", request.out.c_str(), nodes.size(),
+                nodes.size() == 1 ? "" : "s", to_string(*encoding).c_str(), byte_size(after).c_str(),
                 byte_size(before).c_str(), byte_size(bytes.size()).c_str());
   return {};
 }
@@ -84,7 +85,9 @@ Verb add_morph(CLI::App& program) {
   CLI::App* app = program.add_subcommand("morph", "Store the weights of a model in another numeric type");
   auto request = std::make_shared<Request>();
   app->add_option("FILE", request->file, "An .entity file, or a network file")->required();
-  add_option(*app, "layer", request->places, "Place z,y,x,layer of a layer, or * for all with a weight matrix");
+  // One place a flag, so that FILE may follow, and as inspect prints it: [0,1,0,0] is no list.
+  add_option(*app, "layer", request->places, "Place z,y,x,layer of a layer, or * for all with a weight matrix")
+      ->allow_extra_args(false);
   add_encoding_flags(*app, request->encoding);
   app->get_option("--dtype")->required();
   app->add_option("-o,--output", request->out, "The file to write")

@@ -32,6 +32,22 @@ TEST(Morph, StoresEveryTypeAndStoringAgainChangesNothing) {
   EXPECT_EQ(hash_of(folder / "back.entity"), hash_of(folder / "m.entity"));
 }
 
+TEST(Morph, TakesPlacesInAnyOrderEachCountedOnce) {
+  Folder folder;
+  save_digits(folder / "m.entity");
+  const std::string out = folder / "out.entity";
+  const Outcome morphed = weft({"morph", "--dtype", "ternary", "--layer", "0,0,1,0", "--layer", "[0,1,0,0]", "--layer",
+                                "0,0,1,0", folder / "m.entity", "-o", out, "--json"});
+  ASSERT_EQ(morphed.exit, 0) << morphed.told();
+  EXPECT_EQ(morphed.last()["layers"], 2);
+  const Words expected{"float32", "ternary", "ternary", "float32"};
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(layer(out, i)["dtype"], expected[i]) << i;
+  EXPECT_EQ(weft({"morph", out, "--layer", "0,0,0,0", "--layer", "*", "--dtype", "int8", "-o", folder / "all.entity",
+                  "--json"})
+                .last()["layers"],
+            4);
+}
+
 TEST(Morph, LeavesTheStateOutWhenOnlyWeightsAreWanted) {
   Folder folder;
   save_digits(folder / "m.entity");
@@ -66,6 +82,31 @@ TEST(Morph, KeepsTheWayToTheData) {
     const Outcome ran = weft({"run", folder / "b/out.entity", "--json", "--max-samples", "40"});
     EXPECT_EQ(ran.exit, 0) << file << ran.told();
   }
+}
+
+TEST(Morph, RefusesBadPlacesAndTypes) {
+  Folder folder;
+  Json network = digits_json();
+  network["grid"]["layers"] = 2;
+  network["layers"].push_back({{"at", {0, 0, 0, 1}}, {"type", "rms_norm"}});
+  write_file(folder / "n.json", network.dump());
+  const std::string out = folder / "out.entity";
+  const auto refused = [&](const Words& more, int exit, const std::string& names) {
+    expect_refused(Words{"morph", folder / "n.json", "-o", out} + more, exit, names);
+  };
+  for (const char* place : {"", "**", "0,0,0", "0,0,0,0,", "0,0,0,0,0", "-1,0,0,0", "0 0 0 0", "99999999999,0,0,0",
+                            "[0,0,0,0", "0,0,0,0]", "[]"})
+    refused({"--dtype", "int8", "--layer", place}, 2, "--layer " + std::string(place) + ": is no place");
+  refused({"--dtype", "int8", "--layer", "9,9,9,9"}, 3, "no layer stands there");
+  refused({"--dtype", "int8", "--layer", "0,1,0,1"}, 3, "no layer stands there");
+  refused({"--dtype", "int8", "--layer", "0,0,0,1"}, 3, "no weight matrix");
+  refused({}, 2, "--dtype");
+  refused({"--dtype", "int9"}, 2, "'int9'");
+  refused({"--dtype", "float16", "--granularity", "tensor"}, 2, "float16 has no scales");
+  refused({"--dtype", "int4", "--granularity", "block64"}, 2, "tensor|channel|block32");
+  EXPECT_FALSE(std::filesystem::exists(out));
+  expect_refused({"morph", folder / "n.json", "--dtype", "int8"}, 2, "--output");
+  expect_refused({"morph", folder / "missing.entity", "--dtype", "int8", "-o", out}, 3, "missing.entity");
 }
 
 TEST(Morph, MakesABinaryFileOfABitAWeight) {
