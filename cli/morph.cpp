@@ -2,6 +2,7 @@
 
 #include "cli/encoding_flags.hpp"
 #include "cli/json_line.hpp"
+#include "cli/output.hpp"
 #include "cli/session.hpp"
 #include "cli/verb.hpp"
 #include "cli/wording.hpp"
@@ -43,6 +44,7 @@ Result<formats::ByteBuffer> encode(Loaded& loaded, const Model& model, bool live
 
 Status morph(const Request& request) {
   WEFT_TRY(const auto encoding, read_encoding(request.encoding));
+  WEFT_CHECK(check_output("--output", request.out, request.file));
   WEFT_TRY(const Model model, read_model(request.file));
   mesh::MeshOptions options;
   options.threads = 1;
@@ -90,7 +92,7 @@ Verb add_morph(CLI::App& program) {
       ->allow_extra_args(false);
   add_encoding_flags(*app, request->encoding);
   app->get_option("--dtype")->required();
-  app->add_option("-o,--output", request->out, "The file to write")
+  names_a_file(app->add_option("-o,--output", request->out, "The file to write"))
       ->envname(environment_name("output"))
       ->type_name("FILE.entity")
       ->required();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "cli/output.hpp"
 #include "cli/reporter.hpp"
 #include "cli/session.hpp"
 #include "cli/signals.hpp"
@@ -13,7 +14,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -133,15 +133,8 @@ Result<std::optional<std::uint64_t>> resume(const RunRequest& request, formats::
   return std::optional<std::uint64_t>(session.stream().progress().samples);
 }
 
-/// Before hours of work, not after.
-Status check_place(const std::string& save) {
-  const std::string folder = formats::parent_path(save);
-  if (save.empty() || std::filesystem::is_directory(folder)) return {};
-  return fail(Errc::not_found, "--save " + save + ": there is no directory " + folder);
-}
-
 Status run(const RunRequest& request) {
-  WEFT_CHECK(check_place(request.save));
+  if (!request.save.empty()) WEFT_CHECK(check_output("--save", request.save));
   WEFT_TRY(const Model model, read_model(request.file));
   WEFT_TRY(auto setup, make_setup(model, request));
   auto opened = Session::open(model, std::move(setup));
@@ -188,7 +181,8 @@ Verb add_run(CLI::App& program) {
   add_option(*app, "held-out", r.held_out, "Share of the samples kept for measuring")->check(CLI::Range(0.0, 0.99));
   add_option(*app, "max-samples", r.max_samples, "Stop the stream after so many samples")
       ->check(CLI::Range(std::uint64_t{1}, UINT64_MAX));
-  add_option(*app, "save", r.save, "Write the model with its live state there at the end")->type_name("FILE.entity");
+  names_a_file(add_option(*app, "save", r.save, "Write the model with its live state there at the end"))
+      ->type_name("FILE.entity");
   add_option(*app, "checkpoint", r.checkpoint, "Keep checkpoints there: at the end, and on Ctrl-C")->type_name("DIR");
   add_option(*app, "checkpoint-every", r.checkpoint_every, "And every so many samples")
       ->check(CLI::Range(std::uint64_t{1}, UINT64_MAX));

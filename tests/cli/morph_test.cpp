@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights stored in other numeric types.
+// Weights stored in other numeric types, and where files may not be written.
 
 #include <sys/stat.h>
 
@@ -10,6 +10,10 @@ namespace weft::cli_test {
 namespace {
 
 std::string hash_of(const std::string& file) { return weft({"hash", file}).out; }
+
+std::size_t files_in(const std::string& folder) {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
 
 TEST(Morph, StoresEveryTypeAndStoringAgainChangesNothing) {
   Folder folder;
@@ -107,6 +111,41 @@ TEST(Morph, RefusesBadPlacesAndTypes) {
   EXPECT_FALSE(std::filesystem::exists(out));
   expect_refused({"morph", folder / "n.json", "--dtype", "int8"}, 2, "--output");
   expect_refused({"morph", folder / "missing.entity", "--dtype", "int8", "-o", out}, 3, "missing.entity");
+}
+
+TEST(Morph, WritesNothingWhereItShouldNot) {
+  Folder folder;
+  const std::string file = folder / "m.entity";
+  save_digits(file);
+  const std::string before = read_file(file);
+  std::filesystem::create_directory(folder / "d");
+  std::filesystem::create_symlink("m.entity", folder / "link");
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  const std::size_t files = files_in(folder / "");
+  const Words morph{"morph", file, "--dtype", "int4", "-o"};
+  expect_refused(morph + Words{""}, 2, "--output");
+  expect_refused(morph + Words{folder / "no/such.entity"}, 3, "no directory " + (folder / "no"));
+  expect_refused(morph + Words{folder / "d"}, 5, "not a regular file");
+  expect_refused(morph + Words{folder / "pipe"}, 5, "not a regular file");
+  expect_refused(morph + Words{file}, 2, "is the file that is read");
+  expect_refused(morph + Words{folder / "link"}, 2, "is the file that is read");
+  expect_refused(morph + Words{folder / std::string(300, 'n')}, 5, "too long");
+  EXPECT_EQ(read_file(file), before);
+  EXPECT_EQ(files_in(folder / ""), files);
+}
+
+TEST(Run, SavesNothingWhereItShouldNotAndSaysSoBeforeItRuns) {
+  Folder folder;
+  std::filesystem::create_directory(folder / "d");
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  for (const char* place : {"d", "pipe"}) {
+    const Outcome refused = weft({"run", kDigits, "--json", "--max-samples", "40", "--save", folder / place});
+    EXPECT_EQ(refused.exit, 5) << refused.told();
+    ASSERT_EQ(refused.events().size(), 1u) << refused.told();
+    EXPECT_NE(refused.err.find("not a regular file"), std::string::npos) << refused.err;
+  }
+  expect_refused({"run", kDigits, "--max-samples", "40", "--save", ""}, 2, "--save");
+  EXPECT_EQ(files_in(folder / ""), 2u);
 }
 
 TEST(Morph, MakesABinaryFileOfABitAWeight) {
