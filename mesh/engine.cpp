@@ -16,7 +16,7 @@ using kernels::ConstRows;
 using kernels::Rows;
 
 namespace {
-constexpr std::size_t kPrefetchLines = 32;
+constexpr std::size_t kPrefetchLines = 128;
 }
 
 std::unique_ptr<Engine> Engine::build(const Graph& graph, WeightStore& weights, State& state,
