@@ -149,14 +149,18 @@ void Learner::make_feedback() {
 }
 
 void Learner::make_scratch() {
-  std::size_t widest = 1;
-  for (const mesh::Node& node : mesh_.graph().nodes()) widest = std::max({widest, node.in, node.width});
+  std::size_t widest = 1, widest_own = 0;
+  for (const mesh::Node& node : mesh_.graph().nodes()) {
+    widest = std::max({widest, node.in, node.width});
+    if (!node.is_port()) widest_own = std::max(widest_own, node.layer->scratch_size());
+  }
   const std::size_t n = padded(widest) * options_.learners;
   scratch_.clear();
   for (std::size_t r = 0; r < mesh_.plan().regions.size(); ++r) {
     Scratch scratch;
     for (auto* buffer : {&scratch.delta, &scratch.work, &scratch.target, &scratch.dx, &scratch.split})
       *buffer = AlignedBuffer<float>(n);
+    scratch.own = AlignedBuffer<float>(padded(widest_own) * options_.learners);
     scratch.factors = AlignedBuffer<float>(padded(std::max(widest, options_.learners)));
     scratch.losses = AlignedBuffer<float>(options_.learners);
     scratch.predictions.resize(options_.learners);

@@ -112,6 +112,7 @@ class Learner final : public mesh::StepHook {
   struct Scratch {
     std::uint64_t parity = 0;  // half of the boxes that the region's current step writes
     AlignedBuffer<float> delta, work, target, dx, split;
+    AlignedBuffer<float> own;  // what a layer's backward wants for itself
     AlignedBuffer<float> factors, losses;
     std::vector<std::uint32_t> predictions, labels;
   };
@@ -159,7 +160,7 @@ class Learner final : public mesh::StepHook {
                         kernels::Rows dx) noexcept;
   void send(std::size_t region, mesh::NodeId node, const Wave& wave, std::uint64_t tick, kernels::Rows dx) noexcept;
   void finish_update(std::size_t region, mesh::NodeId node, std::uint64_t tick) noexcept;
-  mesh::BackwardArgs past(mesh::NodeId node, std::uint64_t tick) const noexcept;
+  mesh::BackwardArgs past(std::size_t region, mesh::NodeId node, std::uint64_t tick) noexcept;
   kernels::Rows learner_rows(kernels::Rows rows) const noexcept {
     return {rows.data, options_.learners, rows.cols, rows.stride};
   }

@@ -183,7 +183,7 @@ void Learner::gather_direct(std::size_t region, NodeId node, Rows sum) noexcept 
   stream.scale(-options_.output_step, sum, sum);
 }
 
-mesh::BackwardArgs Learner::past(NodeId node, std::uint64_t tick) const noexcept {
+mesh::BackwardArgs Learner::past(std::size_t region, NodeId node, std::uint64_t tick) noexcept {
   const mesh::State& state = mesh_.state();
   mesh::BackwardArgs args;
   args.weights = mesh_.weights().backward_view(node);
@@ -193,6 +193,7 @@ mesh::BackwardArgs Learner::past(NodeId node, std::uint64_t tick) const noexcept
   args.z = learner_rows(state.preactivation(node, tick));
   args.cache = learner_rows(state.cache(node, tick));
   args.state = learner_rows(state.hidden(node, tick - 1));
+  args.scratch = scratch_rows(scratch_[region].own, mesh_.graph().nodes()[node].layer->scratch_size());
   return args;
 }
 
@@ -202,7 +203,7 @@ bool Learner::process_gradient(std::size_t region, NodeId node, const Wave& wave
   kernels::OpStream& stream = mesh_.engine().stream(region);
   if (wave.distance == 0 && options_.learners > 1)
     stream.scale(1.0f / static_cast<float>(options_.learners), delta, delta);
-  mesh::BackwardArgs args = past(node, tick);
+  mesh::BackwardArgs args = past(region, node, tick);
   args.dy = delta;
   const bool learns = mesh_.weights().learns(node);
   if (learns) args.gradients = optimizer_.gradients(node);
@@ -226,7 +227,7 @@ bool Learner::process_target(std::size_t region, NodeId node, const Wave& wave, 
   }
   if (here.layer->parameters().empty() || !mesh_.weights().learns(node)) return false;
 
-  mesh::BackwardArgs args = past(node, tick);
+  mesh::BackwardArgs args = past(region, node, tick);
   const Rows target = scratch_rows(scratch.target, here.width);
   stream.binary(kernels::BinaryOp::add, args.y, displacement, target);
   stream.link_budget(args.y, target, scratch.factors.data());
@@ -246,7 +247,7 @@ void Learner::propagate_target(std::size_t region, NodeId node, std::uint64_t ti
   Scratch& scratch = scratch_[region];
   kernels::OpStream& stream = mesh_.engine().stream(region);
   const mesh::Node& here = mesh_.graph().nodes()[node];
-  mesh::BackwardArgs args = past(node, tick);
+  mesh::BackwardArgs args = past(region, node, tick);
   const int mixing = here.layer->mixing_matrix();
   if (options_.rule == Rule::fw_dtp && mixing >= 0) {
     stream.linear(kernels::ConstPanels{feedback_.data() + layers_[node].feedback, here.in, here.width}, nullptr,

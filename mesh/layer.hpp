@@ -66,6 +66,7 @@ struct BackwardArgs {
   kernels::Rows dx;                // data == null: not wanted
   kernels::ConstRows dnext_state;  // dLoss/d next_state, or data == null
   kernels::Rows dstate;            // data == null: not wanted
+  kernels::Rows scratch;           // [rows, scratch_size()], anything in it before and after
 };
 
 /// What a layer type is: its shapes, its parameters, forward and backward. It knows neither ticks nor devices nor
@@ -80,6 +81,8 @@ class Layer {
   std::size_t out() const noexcept { return out_; }
   /// Floats a row that forward leaves for backward.
   virtual std::size_t cache_size() const noexcept { return 0; }
+  /// Floats a row that backward wants for itself.
+  virtual std::size_t scratch_size() const noexcept { return 0; }
   /// Floats a row of hidden state that persist across ticks.
   virtual std::size_t state_size() const noexcept { return 0; }
   /// True when backward reads z.

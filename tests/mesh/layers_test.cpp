@@ -11,6 +11,7 @@
 
 #include "core/aligned_buffer.hpp"
 
+#include "layer_models.hpp"
 #include "testing.hpp"
 #include <algorithm>
 #include <functional>
@@ -20,48 +21,14 @@ namespace weft::mesh {
 namespace {
 
 using kernels::Activation;
+using models::activate;
+using models::Model;
+using models::Outcome;
+using models::Vector;
 using testing_support::bits;
 using testing_support::expect_error;
 using testing_support::must;
 using testing_support::noise;
-using Vector = std::vector<double>;
-
-double activate(Activation activation, double x) {
-  const auto sigmoid = [](double v) { return 1.0 / (1.0 + std::exp(-v)); };
-  switch (activation) {
-    case Activation::linear:
-      return x;
-    case Activation::relu:
-      return std::max(x, 0.0);
-    case Activation::leaky_relu:
-      return x > 0 ? x : 0.01 * x;
-    case Activation::relu2:
-      return x > 0 ? x * x : 0.0;
-    case Activation::silu:
-      return x * sigmoid(x);
-    case Activation::gelu:
-      return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
-    case Activation::gelu_tanh:
-      return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
-    case Activation::tanh:
-      return std::tanh(x);
-    case Activation::sigmoid:
-      return sigmoid(x);
-    case Activation::softplus:
-      return std::log1p(std::exp(x));
-    case Activation::elu:
-      return x > 0 ? x : std::expm1(x);
-    case Activation::mish:
-      return x * std::tanh(std::log1p(std::exp(x)));
-  }
-  return NAN;
-}
-
-/// What one row gives: y, then the next hidden state.
-struct Outcome {
-  Vector y, next;
-};
-using Model = std::function<Outcome(const std::vector<Vector>& parameters, const Vector& x, const Vector& state)>;
 
 struct Case {
   std::string label, type;
@@ -156,6 +123,26 @@ std::vector<Case> cases() {
     // One value less its mean is nothing: with a width of 1 only the bias is left.
     all.push_back({"layer_norm" + n, "layer_norm", width, width, {}, layer_norm_model(1e-5)});
   }
+  for (const auto& [in, out] : {std::pair<std::size_t, std::size_t>{1, 1}, {7, 5}, {3, 17}, {13, 13}})
+    for (const bool bias : {true, false}) {
+      const std::string n = "_" + std::to_string(in) + "_" + std::to_string(out) + (bias ? "" : "_without_bias");
+      const Options options{{"bias", bias}};
+      all.push_back({"rnn" + n, "rnn", in, out, options, models::rnn(out, bias, Activation::tanh)});
+      all.push_back({"lstm" + n, "lstm", in, out, options, models::lstm(out, bias)});
+      all.push_back({"gru" + n, "gru", in, out, options, models::gru(out, bias)});
+      for (const Activation gate : {Activation::silu, Activation::gelu, Activation::relu2}) {
+        const std::string text(kernels::name(gate));
+        all.push_back({"swiglu_" + text + n,
+                       "swiglu",
+                       in,
+                       out,
+                       {{"bias", bias}, {"gate", text}, {"hidden", 9.0}},
+                       models::swiglu(9, bias, gate)});
+      }
+    }
+  all.push_back(
+      {"rnn_relu", "rnn", 6, 9, {{"activation", std::string("relu")}}, models::rnn(9, true, Activation::relu)});
+  all.push_back({"swiglu_unnamed", "swiglu", 7, 7, {}, models::swiglu(32, false, Activation::silu)});
   all.push_back({"rms_norm_epsilon", "rms_norm", 13, 13, {{"epsilon", 0.25}}, rms_norm_model(0.25)});
   all.push_back({"layer_norm_epsilon", "layer_norm", 13, 13, {{"epsilon", 0.25}}, layer_norm_model(0.25)});
   all.push_back({"softmax_hot", "softmax", 13, 13, {{"temperature", 3.0}}, softmax_model(3.0)});
@@ -204,7 +191,7 @@ class Bench {
   Bench(const Case& tested, std::size_t rows) : rows_(rows) {
     LayerSpec spec;
     spec.type = tested.type;
-    spec.out = tested.type == "dense" ? tested.out : 0;
+    spec.out = tested.type == "dense" || tested.out != tested.in ? tested.out : 0;
     spec.options = tested.options;
     layer = must(make_layer(spec, tested.in, "layer"));
     x = Block(rows, tested.in, noise(rows * tested.in, 1));
@@ -261,7 +248,10 @@ class Bench {
     if (wants_dx) args.dx = out.dx.view();
     args.dnext_state = dnext.view();
     args.dstate = out.dstate.view();
+    Block scratch(rows_, layer->scratch_size());
+    args.scratch = scratch.view();
     layer->backward(stream, args);
+    EXPECT_TRUE(scratch.gaps_intact());
     return out;
   }
 

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/layer.hpp"
+
+#include <memory>
+
+namespace weft::mesh {
+
+/// Long short-term memory, one step a tick, gates in the order i, f, g, o:
+///   [i f g o] = W_ih x + b_ih + W_hh h + b_hh, then sigmoid of i, f, o and tanh of g
+///   c' = f c + i g,  h' = o tanh(c'),  y = h'
+/// The state [h c] persists across ticks, one a session, and starts at 0.
+/// @shape  x [rows, in], W_ih [4 out, in], W_hh [4 out, out], b_ih, b_hh [4 out] -> y [rows, out]; state [rows, 2 out]
+/// @exact  same bits on every ISA, thread count and batch; each sum and product is rounded
+/// @source Hochreiter and Schmidhuber 1997, "Long short-term memory"; Gers et al. 2000 (the forget gate); equations,
+///         gate order and parameters of PyTorch 1.13's torch.nn.LSTM
+///
+/// parameter | default           | unit   | meaning
+/// ----------|-------------------|--------|--------
+/// out       | the input's width | values | width of h, of c and of the output
+/// bias      | true              | -      | whether b_ih and b_hh exist
+/// init      | uniform           | -      | uniform: all parameters within +-1/sqrt(out), as PyTorch; xavier, he,
+/// normal,
+///           |                   |        | zero (mesh/layers/init.hpp) with biases 0
+Result<std::unique_ptr<Layer>> make_lstm(std::size_t in, std::size_t out, OptionReader& options);
+
+}  // namespace weft::mesh

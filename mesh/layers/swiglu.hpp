@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/layer.hpp"
+
+#include <memory>
+
+namespace weft::mesh {
+
+/// Gated feed-forward block: y = W_down (act(W_gate x + b_gate) (W_up x + b_up)) + b_down.
+/// @shape  x [rows, in], W_gate, W_up [hidden, in], W_down [out, hidden] -> y [rows, out]; biases only with `bias`
+/// @exact  same bits on every ISA, thread count and batch: rule R1 (docs/numerics.md)
+/// @source Shazeer 2020, "GLU variants improve Transformer", eq. 6, arXiv:2002.05202 (silu: FFN_SwiGLU, gelu:
+/// FFN_GEGLU);
+///         So et al. 2021, arXiv:2109.08668 (relu2). The down gradient is that of the gated product, all `hidden` of it
+///
+/// parameter | default           | unit   | meaning
+/// ----------|-------------------|--------|--------
+/// out       | the input's width | values | width of the output
+/// hidden    | 0                 | values | width between; 0: 8/3 of the input's width, up to the next multiple of 16
+/// gate      | silu              | -      | silu (SwiGLU), gelu (GeGLU, by erf) or relu2
+/// bias      | false             | -      | whether the three biases exist; they start at 0
+/// init      | xavier            | -      | of each matrix: xavier, he, normal, uniform, zero (mesh/layers/init.hpp)
+Result<std::unique_ptr<Layer>> make_swiglu(std::size_t in, std::size_t out, OptionReader& options);
+
+}  // namespace weft::mesh

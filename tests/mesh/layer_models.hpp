@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "kernels/activation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <utility>
+#include <vector>
+
+/// Layers in float64, one row at a time, written from their equations and not from the code.
+namespace weft::mesh::models {
+
+using kernels::Activation;
+using Vector = std::vector<double>;
+
+inline double activate(Activation activation, double x) {
+  const auto sigmoid = [](double v) { return 1.0 / (1.0 + std::exp(-v)); };
+  switch (activation) {
+    case Activation::linear:
+      return x;
+    case Activation::relu:
+      return std::max(x, 0.0);
+    case Activation::leaky_relu:
+      return x > 0 ? x : 0.01 * x;
+    case Activation::relu2:
+      return x > 0 ? x * x : 0.0;
+    case Activation::silu:
+      return x * sigmoid(x);
+    case Activation::gelu:
+      return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case Activation::gelu_tanh:
+      return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::tanh:
+      return std::tanh(x);
+    case Activation::sigmoid:
+      return sigmoid(x);
+    case Activation::softplus:
+      return std::log1p(std::exp(x));
+    case Activation::elu:
+      return x > 0 ? x : std::expm1(x);
+    case Activation::mish:
+      return x * std::tanh(std::log1p(std::exp(x)));
+  }
+  return NAN;
+}
+
+/// What one row gives: y, then the next hidden state.
+struct Outcome {
+  Vector y, next;
+};
+using Model = std::function<Outcome(const std::vector<Vector>& parameters, const Vector& x, const Vector& state)>;
+
+inline double sigmoid(double v) { return 1.0 / (1.0 + std::exp(-v)); }
+
+/// W x + b, W row-major; `bias` null: none.
+inline Vector affine(const Vector& w, const Vector* bias, const Vector& x) {
+  Vector out(w.size() / x.size());
+  for (std::size_t o = 0; o < out.size(); ++o) {
+    out[o] = bias ? (*bias)[o] : 0.0;
+    for (std::size_t k = 0; k < x.size(); ++k) out[o] += w[o * x.size() + k] * x[k];
+  }
+  return out;
+}
+
+/// The two halves of a recurrent layer's pre-activation. Parameters: weight_ih, weight_hh, bias_ih, bias_hh.
+inline std::pair<Vector, Vector> halves(const std::vector<Vector>& p, bool has_bias, const Vector& x, const Vector& h) {
+  return {affine(p[0], has_bias ? &p[2] : nullptr, x), affine(p[1], has_bias ? &p[3] : nullptr, h)};
+}
+
+inline Model rnn(std::size_t n, bool has_bias, Activation activation) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector& h) {
+    const auto [a, b] = halves(p, has_bias, x, h);
+    Outcome outcome;
+    for (std::size_t j = 0; j < n; ++j) outcome.y.push_back(activate(activation, a[j] + b[j]));
+    outcome.next = outcome.y;
+    return outcome;
+  };
+}
+
+/// state: h, then c.
+inline Model lstm(std::size_t n, bool has_bias) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector& state) {
+    const auto [a, b] = halves(p, has_bias, x, Vector(state.begin(), state.begin() + static_cast<std::ptrdiff_t>(n)));
+    Outcome outcome;
+    Vector cells;
+    for (std::size_t j = 0; j < n; ++j) {
+      const auto z = [&, &a = a, &b = b](std::size_t gate) { return a[gate * n + j] + b[gate * n + j]; };
+      cells.push_back(sigmoid(z(1)) * state[n + j] + sigmoid(z(0)) * std::tanh(z(2)));
+      outcome.y.push_back(sigmoid(z(3)) * std::tanh(cells.back()));
+    }
+    outcome.next = outcome.y;
+    outcome.next.insert(outcome.next.end(), cells.begin(), cells.end());
+    return outcome;
+  };
+}
+
+inline Model gru(std::size_t n, bool has_bias) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector& h) {
+    const auto [a, b] = halves(p, has_bias, x, h);
+    Outcome outcome;
+    for (std::size_t j = 0; j < n; ++j) {
+      const double r = sigmoid(a[j] + b[j]), z = sigmoid(a[n + j] + b[n + j]);
+      const double fresh = std::tanh(a[2 * n + j] + r * b[2 * n + j]);
+      outcome.y.push_back((1 - z) * fresh + z * h[j]);
+    }
+    outcome.next = outcome.y;
+    return outcome;
+  };
+}
+
+/// Parameters: gate, up, down and their biases.
+inline Model swiglu(std::size_t hidden, bool has_bias, Activation gate) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
+    const auto bias = [&](std::size_t i) { return has_bias ? &p[3 + i] : nullptr; };
+    Vector product = affine(p[0], bias(0), x);
+    const Vector up = affine(p[1], bias(1), x);
+    for (std::size_t j = 0; j < hidden; ++j) product[j] = activate(gate, product[j]) * up[j];
+    return Outcome{affine(p[2], bias(2), product), {}};
+  };
+}
+
+}  // namespace weft::mesh::models
