@@ -58,7 +58,8 @@ Status morph(const Request& request) {
     nodes.insert(found.begin(), found.end());
   }
   for (const mesh::NodeId node : nodes)
-    WEFT_CHECK(mesh.weights().morph(node, mesh.graph().nodes()[node].object, *encoding));
+    if (Status done = mesh.weights().morph(node, mesh.graph().nodes()[node].object, *encoding); !done)
+      return fail(std::move(done).error().within(request.file));
   WEFT_TRY(auto bytes, encode(*loaded, model, loaded->is_live && !request.weights_only));
   if (!model.spec.stream.empty()) {
     auto stream = learning::read_stream(model.spec.stream);

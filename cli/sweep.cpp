@@ -197,7 +197,7 @@ Status sweep(const Request& request) {
                {"output error", Align::right},
                {"ticks/s", Align::right}});
   for (const Encoding& encoding : encodings) {
-    WEFT_TRY(const Json row, opened->row(encoding));
+    WEFT_TRY(const Json row, within(request.file, opened->row(encoding)));
     if (request.json) print_json(row);
     table.add({row["dtype"], row["granularity"].is_null() ? "none" : row["granularity"].get<std::string>(),
                byte_size(row["bytes"]), percent(row["ratio"]), percent(row["accuracy"]), percent(row["output_error"]),

@@ -103,7 +103,7 @@ TEST(Morph, RefusesBadPlacesAndTypes) {
     refused({"--dtype", "int8", "--layer", place}, 2, "--layer " + std::string(place) + ": is no place");
   refused({"--dtype", "int8", "--layer", "9,9,9,9"}, 3, "no layer stands there");
   refused({"--dtype", "int8", "--layer", "0,1,0,1"}, 3, "no layer stands there");
-  refused({"--dtype", "int8", "--layer", "0,0,0,1"}, 3, "no weight matrix");
+  refused({"--dtype", "int8", "--layer", "0,0,0,1"}, 3, "n.json: layers[4] [0,0,0,1]: has no weight matrix");
   refused({}, 2, "--dtype");
   refused({"--dtype", "int9"}, 2, "'int9'");
   refused({"--dtype", "float16", "--granularity", "tensor"}, 2, "float16 has no scales");
