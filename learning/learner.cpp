@@ -246,6 +246,9 @@ void Learner::stage(std::span<const Target> targets, std::uint64_t first, std::u
     for (std::uint64_t s = 0; s < samples; ++s) {
       const std::size_t slot = (samples_ + s) & ring_mask_;
       std::uint32_t* labels = output.labels.data() + slot * n;
+      // What is never scored, for want of a label, says so, and not what stood in its slot before.
+      for (std::size_t b = 0; b < n; ++b)
+        output.scores[slot * n + b] = {samples_ + s, static_cast<std::uint32_t>(b), 0, kNoLabel, 0.0f};
       if (target == targets.end()) {
         std::fill_n(labels, n, kNoLabel);
       } else if (options_.loss == Loss::cross_entropy) {

@@ -9,6 +9,8 @@
 namespace weft::mesh {
 
 /// Gated feed-forward block: y = W_down (act(W_gate x + b_gate) (W_up x + b_up)) + b_down.
+/// Its output grows with the square of its input and is not bounded: fw_dtp and dfa, which do not send true gradients,
+/// want a norm after it or small steps (adamw).
 /// @shape  x [rows, in], W_gate, W_up [hidden, in], W_down [out, hidden] -> y [rows, out]; biases only with `bias`
 /// @exact  same bits on every ISA, thread count and batch: rule R1 (docs/numerics.md)
 /// @source Shazeer 2020, "GLU variants improve Transformer", eq. 6, arXiv:2002.05202 (silu: FFN_SwiGLU, gelu:

@@ -67,6 +67,34 @@ TEST(Learner, AnUnlabelledSampleIsLivedThroughAndNotLearnedFrom) {
   }
 }
 
+// Slots of scores are used again every few hundred samples; those without a label kept what had stood there.
+TEST(Learner, ASampleWithoutALabelHasAScoreWithoutOne) {
+  constexpr std::uint64_t kSamples = 1500;
+  for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+    auto mesh = mesh::Mesh::build(test::mixed_network(3), {});
+    LearningOptions options;
+    options.schedule = schedule;
+    auto learner = *Learner::build(*mesh, options);
+    test::Samples data(kSamples, 1, 5);
+    for (std::uint64_t s = 0; s < kSamples; ++s)
+      if (s % 5 != 2) data.left[s] = data.right[s] = kNoLabel;
+    const mesh::RunInput inputs[] = {{"a", data.a}, {"b", data.b}};
+    const Target targets[] = {{"left", data.left, {}}, {"right", data.right, {}}};
+    ASSERT_TRUE(learner->learn(inputs, targets, kSamples));
+    ASSERT_TRUE(learner->drain());
+    ASSERT_EQ(learner->scores().size(), 2 * kSamples);
+    for (std::uint64_t s = 0; s < kSamples; ++s)
+      for (const bool is_right : {false, true}) {
+        const Score& score = learner->scores()[2 * s + is_right];
+        ASSERT_EQ(score.sample, s);
+        // A mesh's first ticks lie too close to its birth to be learned from.
+        if (s < 20) continue;
+        ASSERT_EQ(score.label, (is_right ? data.right : data.left)[s]) << s;
+        ASSERT_EQ(score.loss != 0.0f, score.label != kNoLabel) << s;
+      }
+  }
+}
+
 // Saved in the middle of a stream, put into a new process's mesh, and gone on with: the same end.
 TEST(Learner, ResumedFromAFileEndsInTheSameState) {
   constexpr std::uint64_t kSamples = 300, kCut = 137;
