@@ -43,9 +43,9 @@ std::string layer_object(std::size_t position, Coord at) {
 
 Result<Encoding> encoding_of(std::size_t position, const LayerSpec& layer) {
   if (layer.granularity && !has_scale(layer.dtype))
-    return fail(Errc::invalid_argument, key_path(position, layer.at, "granularity") + ": '" +
-                                            std::string(name(*layer.granularity)) + "' with dtype " +
-                                            std::string(name(layer.dtype)) + ", which has no scales; leave it away");
+    return fail(Errc::unsupported, key_path(position, layer.at, "granularity") + ": '" +
+                                       std::string(name(*layer.granularity)) + "' with dtype " +
+                                       std::string(name(layer.dtype)) + ", which has no scales; leave it away");
   return Encoding(layer.dtype, layer.granularity);
 }
 
@@ -55,9 +55,9 @@ Status check_has_matrix(std::size_t position, const LayerSpec& spec, const Layer
     if (parameter.is_matrix()) return {};
   const bool has_dtype = spec.dtype != Dtype::float32;
   if (!has_dtype && !spec.quantization_aware) return {};
+  const std::string purpose = has_dtype ? "store as " + std::string(name(spec.dtype)) : "train through";
   return fail(Errc::unsupported, key_path(position, spec.at, has_dtype ? "dtype" : "qat") + ": a " + spec.type +
-                                     " layer has no weight matrix to store as " + std::string(name(spec.dtype)) +
-                                     "; leave it away");
+                                     " layer has no weight matrix to " + purpose + "; leave it away");
 }
 
 }  // namespace

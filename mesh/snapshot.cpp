@@ -206,7 +206,16 @@ Status restore_stored(StoredWeight& stored, const ParameterSpec& spec, const std
   }
   if (auto restored = stored.restore(codes, scales, zeros); !restored)
     return fail(std::move(restored).error().within(base));
+  if (const auto bad = stored.first_not_finite())
+    return fail(Errc::corrupt,
+                base + ": weight " + std::to_string(*bad) + " decodes to an infinity or NaN; weights must be finite");
   return {};
+}
+
+/// What is not finite in a file is the file's fault.
+Status of_file(Status status) {
+  if (!status && status.error().code() == Errc::not_finite) return fail(Errc::corrupt, status.error().text());
+  return status;
 }
 
 /// The values of a matrix that the file holds in another type than the mesh.
@@ -236,10 +245,10 @@ Status restore_weight(Mesh& mesh, WeightStore::Parameter& parameter, const std::
   const bool has_master = file.contains(base + ".master");
   if (has_master || encoding.dtype == Dtype::float32) {
     WEFT_TRY(const auto values, file.values<float>(has_master ? base + ".master" : base, shape));
-    WEFT_CHECK(weights.write(parameter, values, "values"));
+    WEFT_CHECK(of_file(weights.write(parameter, values, "values")));
   } else if (!is_same) {
     WEFT_TRY(const auto values, decoded_values(weights, i, encoding, base, file));
-    WEFT_CHECK(weights.write(parameter, values, "values"));
+    WEFT_CHECK(of_file(weights.write(parameter, values, "values")));
   }
   if (!is_same) return {};
   // The codes come last: what is in the file computes, not what its master would be encoded to.
@@ -251,6 +260,8 @@ Status restore_weight(Mesh& mesh, WeightStore::Parameter& parameter, const std::
 }  // namespace
 
 Result<formats::ByteBuffer> encode_mesh(Mesh& mesh, bool live, const SnapshotExtras& extras) {
+  // First of all: orders that are due change weights and types.
+  if (live) mesh.engine().deliver_all(mesh.ticks());
   WEFT_TRY(const std::string network_text, write_network(mesh.current_spec(), -1));
   WEFT_TRY(const json network, formats::parse_json(network_text, "network"));
   WEFT_TRY(const json extra_meta, formats::parse_json(extras.meta_json, "extras"));
@@ -260,9 +271,14 @@ Result<formats::ByteBuffer> encode_mesh(Mesh& mesh, bool live, const SnapshotExt
   std::vector<std::uint64_t> cells;
   std::vector<Blob> blobs;
   std::deque<StoredWeight::Ordered> codes;
-  for (std::size_t i = 0; i < mesh.weights().parameters().size(); ++i) add_weight(mesh, i, live, floats, codes, blobs);
+  for (std::size_t i = 0; i < mesh.weights().parameters().size(); ++i) {
+    if (const StoredWeight* const stored = mesh.weights().stored(i))
+      if (const auto bad = stored->first_not_finite())
+        return fail(Errc::not_finite, mesh.graph().nodes()[mesh.weights().parameters()[i].node].object + ": weight " +
+                                          std::to_string(*bad) + " is not finite and would not be read back");
+    add_weight(mesh, i, live, floats, codes, blobs);
+  }
   if (live) {
-    mesh.engine().deliver_all(mesh.ticks());
     meta["live"] = {{"ticks", mesh.ticks()},
                     {"sessions", mesh.sessions()},
                     {"depth", mesh.state().depth()},
@@ -340,7 +356,7 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
   mesh.set_ticks(ticks);
   for (std::size_t s = 0; s < sessions; ++s) {
     WEFT_TRY(const auto values, file.values<float>(session_name(s)));
-    if (auto loaded = mesh.load_session(s, values); !loaded)
+    if (auto loaded = of_file(mesh.load_session(s, values)); !loaded)
       return fail(std::move(loaded).error().within(session_name(s)));
   }
   WEFT_TRY(const auto cells, file.values<std::uint64_t>("state/cells"));

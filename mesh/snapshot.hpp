@@ -30,7 +30,7 @@ bool holds_live_state(const formats::EntityFile& file);
 /// meta.extras, as JSON text; "{}" when there is none.
 std::string extras_of(const formats::EntityFile& file);
 
-/// Puts a file's weights into a mesh built from its network. @error not_found, shape_mismatch, not_finite; then the
+/// Puts a file's weights into a mesh built from its network. @error not_found, shape_mismatch, corrupt; then the
 /// mesh is to be thrown away
 Status restore_weights(Mesh& mesh, const formats::EntityFile& file);
 /// Puts the live state back into a mesh that has as many sessions and as deep a history (attach the learner first):

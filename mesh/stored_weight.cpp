@@ -77,6 +77,21 @@ Status StoredWeight::restore(std::span<const std::byte> codes, std::span<const s
   return kernels::import_weight({codes, scales, zeros}, weight_);
 }
 
+std::optional<std::size_t> StoredWeight::first_not_finite() const {
+  const kernels::FlushSubnormals exact;
+  // Panel by panel: a float32 copy of the whole could be larger than memory.
+  AlignedBuffer<float> panel(kernels::panels_size(kernels::kPanelWidth, weight_.in));
+  std::optional<std::size_t> first;
+  for (std::size_t p = 0; p < kernels::panel_count(weight_.out); ++p) {
+    const kernels::ConstWeight part = kernels::panel_range(weight_, p, 1);
+    const kernels::Panels to{panel.data(), part.out, part.in};
+    kernels::decode(part, to);
+    if (const auto found = kernels::first_unstorable(to, Dtype::float32, false))
+      if (!first) first = *found + p * kernels::kPanelWidth * weight_.in;
+  }
+  return first;
+}
+
 QuantizationError StoredWeight::error(const kernels::ConstPanels& master) const {
   AlignedBuffer<float> decoded(kernels::panels_size(weight_.out, weight_.in));
   decode({decoded.data(), weight_.out, weight_.in});

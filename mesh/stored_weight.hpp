@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace weft::mesh {
@@ -61,6 +62,8 @@ class StoredWeight {
   /// @error corrupt: naming the array, the place and both values; nothing changes then
   Status restore(std::span<const std::byte> codes, std::span<const std::byte> scales, std::span<const std::byte> zeros);
 
+  /// The smallest row-major index of a weight that decodes to an infinity or NaN; nothing when there is none.
+  std::optional<std::size_t> first_not_finite() const;
   QuantizationError error(const kernels::ConstPanels& master) const;
   /// Smallest and largest scale of lanes that hold outputs; 1 and 1 for a type without scales.
   std::pair<double, double> scale_range() const noexcept;

@@ -444,10 +444,10 @@ std::vector<Wrong> wrong_settings() {
       {"QatWithoutMatrix",
        pair().layer({0, 0, 0, 0}, "softmax").quantization_aware().spec(),
        Errc::unsupported,
-       {"layers[0].qat ([0,0,0,0])", "softmax", "no weight matrix"}},
+       {"layers[0].qat ([0,0,0,0])", "softmax", "no weight matrix to train through"}},
       {"GranularityWithoutScales",
        pair().dense({0, 0, 0, 0}, 3).dtype(Dtype::float16, Granularity::channel).spec(),
-       Errc::invalid_argument,
+       Errc::unsupported,
        {"layers[0].granularity ([0,0,0,0])", "channel", "float16", "no scales"}},
   };
 }

@@ -224,9 +224,9 @@ TEST(Snapshot, RefusesValuesThatAreNotFinite) {
   Mesh mesh = must(Mesh::build(small(3)));
   const ByteBuffer bytes = must(encode_mesh(mesh, true));
   const EntityFile weights = with_blob(bytes, "weights/0,0,0,0/weight", put(4, NAN));
-  expect_error(restore_weights(mesh, weights), Errc::not_finite, {"layers[0] [0,0,0,0]", "'weight'", "value 4", "nan"});
+  expect_error(restore_weights(mesh, weights), Errc::corrupt, {"layers[0] [0,0,0,0]", "'weight'", "value 4", "nan"});
   const EntityFile state = with_blob(bytes, "state/session/0", put(2, -INFINITY));
-  expect_error(restore_live(mesh, state), Errc::not_finite, {"state/session/0", "value 2", "inf"});
+  expect_error(restore_live(mesh, state), Errc::corrupt, {"state/session/0", "value 2", "inf"});
 }
 
 TEST(Snapshot, RefusesStateThatNoMeshCouldHave) {
@@ -300,6 +300,29 @@ TEST(Snapshot, SurvivesAnyFlippedBit) {
     flipped.data()[i] ^= std::byte{static_cast<unsigned char>(1u << (i % 8))};
     EXPECT_FALSE(formats::decode_entity(formats::ByteSpan(flipped), "flipped").has_value()) << "byte " << i;
   }
+}
+
+TEST(Snapshot, HoldsOrdersThatWereDueWhenItWasTaken) {
+  Mesh mesh = must(Mesh::build(NetworkBuilder("n", {1, 1, 1, 1}).input("in", 4).dense({0, 0, 0, 0}, 3).spec()));
+  must(mesh.tick(2));
+  auto weights = std::make_shared<Control>();
+  weights->kind = ControlKind::set_weights;
+  weights->values = noise(12, 5);
+  must(mesh.post({0, 0, 0, 0}, weights));
+  auto type = std::make_shared<Control>();
+  type->kind = ControlKind::morph;
+  type->encoding = Encoding(Dtype::int8);
+  must(mesh.post({0, 0, 0, 0}, type));
+  const ByteBuffer bytes = must(encode_mesh(mesh, true, {}));
+  EXPECT_TRUE(weights->is_done() && type->is_done());
+  EXPECT_EQ(hashes(wake(bytes)), hashes(mesh));
+}
+
+TEST(Snapshot, RefusesWeightsThatNoFileGivesBack) {
+  Mesh mesh = must(Mesh::build(NetworkBuilder("n", {1, 1, 1, 1}).input("in", 4).dense({0, 0, 0, 0}, 3).spec()));
+  mesh.weights().parameters()[0].data[kernels::panel_index(4, 1, 2)] = INFINITY;
+  must(mesh.weights().morph(1, "layer", Encoding(Dtype::float16), true));
+  expect_error(encode_mesh(mesh, false, {}), Errc::not_finite, {"layers[0]", "weight 6"});
 }
 
 }  // namespace
