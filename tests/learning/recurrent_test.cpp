@@ -105,6 +105,42 @@ TEST_P(Recurrent, BackpropagatesThroughItsStateAsFiniteDifferencesDo) {
     }
 }
 
+TEST(SeveralLearners, MoveALayerByTheMeanOfTheirGradients) {
+  constexpr std::size_t kLearners = 3;
+  RandomStream random(4, 0, RandomPurpose::test);
+  std::vector<float> x;
+  for (std::size_t i = 0; i < kLearners * kIn; ++i) x.push_back(random.next_normal());
+  const std::vector<std::uint32_t> labels{1, 0, 2};
+  for (const char* type : {"rnn", "lstm", "gru", "swiglu"}) {
+    const auto change = [&](std::size_t first, std::size_t count) {
+      mesh::MeshOptions shape;
+      shape.threads = 1;
+      shape.sessions = count;
+      mesh::Mesh mesh = build(small_network(type), shape);
+      LearningOptions options;
+      options.learners = count;
+      options.horizon = options.hold = 5;
+      options.optimizer.kind = OptimizerKind::sgd;
+      options.optimizer.lr = 1.0f;
+      auto learner = Learner::build(mesh, options);
+      WEFT_ASSERT(learner, learner.error().text());
+      auto moved = weights_of(mesh);
+      const mesh::RunInput input{"x", std::span(x).subspan(first * kIn, count * kIn)};
+      const Target target{"y", std::span(labels).subspan(first, count), {}};
+      const Status learned = (*learner)->learn({&input, 1}, {&target, 1}, 1);
+      WEFT_ASSERT(learned, learned.error().text());
+      const auto after = weights_of(mesh);
+      for (std::size_t p = 0; p < moved.size(); ++p)
+        for (std::size_t i = 0; i < moved[p].size(); ++i) moved[p][i] -= after[p][i];
+      return moved;
+    };
+    const auto together = change(0, kLearners), a = change(0, 1), b = change(1, 1), c = change(2, 1);
+    for (std::size_t p = 0; p < together.size(); ++p)
+      for (std::size_t i = 0; i < together[p].size(); ++i)
+        ASSERT_NEAR(together[p][i], (a[p][i] + b[p][i] + c[p][i]) / 3, 5e-7) << type << " " << p << " " << i;
+  }
+}
+
 /// All four layers, a link back to the first one, two outputs.
 mesh::NetworkSpec deep_network() {
   return mesh::NetworkBuilder("deep", GridShape{1, 2, 3, 1})
