@@ -33,7 +33,7 @@ Status restore_learner(Learner& learner, const formats::EntityFile& file) {
       const std::string name = slot_name(s, i);
       WEFT_TRY(const auto values, file.values<float>(name, {parameters[i].spec->stored_size()}));
       if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); }))
-        return fail(Errc::not_finite, name + ": holds a value that is not finite");
+        return fail(Errc::corrupt, name + ": holds a value that is not finite");
       std::copy(values.begin(), values.end(), optimizer.slot(s, i));
     }
   WEFT_TRY(const auto updates, file.values<std::uint64_t>("learning/updates", {optimizer.updates().size()}));

@@ -34,7 +34,7 @@ std::string extras_of(const formats::EntityFile& file);
 /// mesh is to be thrown away
 Status restore_weights(Mesh& mesh, const formats::EntityFile& file);
 /// Puts the live state back into a mesh that has as many sessions and as deep a history (attach the learner first):
-/// also orders not due yet, and a fault that halted the mesh. @error not_found, shape_mismatch, not_finite, corrupt;
+/// also orders not due yet, and a fault that halted the mesh. @error not_found, shape_mismatch, corrupt;
 /// then the mesh is to be thrown away
 Status restore_live(Mesh& mesh, const formats::EntityFile& file);
 /// Sessions in the file's live state; 1 without any.
