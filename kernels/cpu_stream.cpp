@@ -3,6 +3,7 @@
 #include "kernels/cpu_stream.hpp"
 
 #include "kernels/binary.hpp"
+#include "kernels/entmax.hpp"
 #include "kernels/finite.hpp"
 #include "kernels/linear.hpp"
 #include "kernels/linear_decoded.hpp"
@@ -93,6 +94,15 @@ void CpuStream::softmax(const ConstRows& x, float temperature, const Rows& y) { 
 
 void CpuStream::softmax_backward(const ConstRows& y, const ConstRows& dy, float temperature, const Rows& dx) {
   kernels::softmax_backward(y, dy, temperature, dx);
+}
+
+void CpuStream::entmax(const ConstRows& x, float alpha_minus_one, float temperature, const Rows& y) {
+  kernels::entmax(x, alpha_minus_one, temperature, y);
+}
+
+void CpuStream::entmax_backward(const ConstRows& y, const ConstRows& dy, float alpha_minus_one, float temperature,
+                                const Rows& dx) {
+  kernels::entmax_backward(y, dy, alpha_minus_one, temperature, dx);
 }
 
 void CpuStream::row_sums(const ConstRows& a, float* s) { kernels::row_sums(a, s); }

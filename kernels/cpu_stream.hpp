@@ -33,6 +33,9 @@ class CpuStream final : public OpStream {
                            const ConstRows& dy, const Rows& dx, float* dgain, float* dbias) override;
   void softmax(const ConstRows& x, float temperature, const Rows& y) override;
   void softmax_backward(const ConstRows& y, const ConstRows& dy, float temperature, const Rows& dx) override;
+  void entmax(const ConstRows& x, float alpha_minus_one, float temperature, const Rows& y) override;
+  void entmax_backward(const ConstRows& y, const ConstRows& dy, float alpha_minus_one, float temperature,
+                       const Rows& dx) override;
   void row_sums(const ConstRows& a, float* s) override;
   void row_dots(const ConstRows& a, const ConstRows& b, float* s) override;
   void column_accumulate(const ConstRows& a, float* s) override;

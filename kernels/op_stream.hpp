@@ -70,6 +70,13 @@ class OpStream {
   virtual void softmax(const ConstRows& x, float temperature, const Rows& y) = 0;
   /// dx = y (dy - sum(y dy)) / temperature. May run in place on dy.
   virtual void softmax_backward(const ConstRows& y, const ConstRows& dy, float temperature, const Rows& dx) = 0;
+  // --- entmax.hpp (bisection, R2 along each row) ---
+  /// y = alpha-entmax(x / temperature) along each row, alpha_minus_one > 0: 0.5 is 1.5-entmax, 1 sparsemax. May run in
+  /// place.
+  virtual void entmax(const ConstRows& x, float alpha_minus_one, float temperature, const Rows& y) = 0;
+  /// dx = s (dy - sum(s dy) / sum(s)) / temperature, s = y^(2 - alpha) where y > 0. May run in place on dy.
+  virtual void entmax_backward(const ConstRows& y, const ConstRows& dy, float alpha_minus_one, float temperature,
+                               const Rows& dx) = 0;
 
   // --- reduce.hpp ---
   /// s[b] = sum over j of a[b][j] (R2).
