@@ -92,6 +92,38 @@ Model softmax_model(double temperature) {
   };
 }
 
+/// alpha-entmax by halving an interval for the threshold -exp((alpha - 1) log_top).
+Model entmax_model(double alpha, double temperature) {
+  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
+    const double top = *std::max_element(x.begin(), x.end());
+    const auto p = [&](double v, double log_top) {
+      const double u = (alpha - 1) * (v - top) / temperature + std::exp((alpha - 1) * log_top);
+      return u > 0 ? std::pow(u, 1 / (alpha - 1)) : 0.0;
+    };
+    double low = -std::log(static_cast<double>(x.size())) - 1e-9, high = 0;
+    for (int step = 0; step < 100; ++step) {
+      double sum = 0;
+      for (const double v : x) sum += p(v, (low + high) / 2);
+      (sum < 1 ? low : high) = (low + high) / 2;
+    }
+    Outcome outcome;
+    for (const double v : x) outcome.y.push_back(p(v, high));
+    return outcome;
+  };
+}
+
+Model in_groups(const Model& model, std::size_t groups) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
+    Outcome all;
+    const auto width = static_cast<std::ptrdiff_t>(x.size() / groups);
+    for (auto from = x.begin(); from != x.end(); from += width) {
+      const Outcome part = model(p, Vector(from, from + width), {});
+      all.y.insert(all.y.end(), part.y.begin(), part.y.end());
+    }
+    return all;
+  };
+}
+
 Model integrator_model(double rate) {
   return [=](const std::vector<Vector>&, const Vector& x, const Vector& h) {
     Outcome outcome;
@@ -147,6 +179,31 @@ std::vector<Case> cases() {
   all.push_back({"layer_norm_epsilon", "layer_norm", 13, 13, {{"epsilon", 0.25}}, layer_norm_model(0.25)});
   all.push_back({"softmax_hot", "softmax", 13, 13, {{"temperature", 3.0}}, softmax_model(3.0)});
   all.push_back({"softmax_cold", "softmax", 13, 13, {{"temperature", 0.5}}, softmax_model(0.5)});
+  for (const auto& [kind, alpha] : {std::pair<std::string, double>{"standard", 1}, {"sparsemax", 2}, {"entmax", 1.5}})
+    for (const auto& [width, groups] : {std::pair<std::size_t, double>{12, 1}, {12, 2}, {12, 4}, {13, 13}, {130, 2}})
+      for (const double t : {1.0, 2.5}) {
+        const Model whole = alpha == 1 ? softmax_model(t) : entmax_model(alpha, t);
+        all.push_back({"softmax_" + kind + "_" + std::to_string(width) + "_in_" + std::to_string(int(groups)) +
+                           (t == 1 ? "" : "_hot"),
+                       "softmax",
+                       width,
+                       width,
+                       {{"kind", kind}, {"groups", groups}, {"temperature", t}},
+                       in_groups(whole, static_cast<std::size_t>(groups))});
+      }
+  for (const auto& [label, alpha] : {std::pair<std::string, double>{"1_1", 1.1}, {"1_75", 1.75}, {"2", 2}, {"3", 3}})
+    all.push_back({"softmax_entmax_alpha_" + label,
+                   "softmax",
+                   13,
+                   13,
+                   {{"kind", std::string("entmax")}, {"alpha", alpha}, {"temperature", 0.5}},
+                   entmax_model(alpha, 0.5)});
+  all.push_back({"softmax_entmax_alpha_1",
+                 "softmax",
+                 13,
+                 13,
+                 {{"kind", std::string("entmax")}, {"alpha", 1.0}},
+                 softmax_model(1)});
   all.push_back({"leaky_integrator_slow", "leaky_integrator", 13, 13, {{"rate", 0.125}}, integrator_model(0.125)});
   all.push_back({"leaky_integrator_whole", "leaky_integrator", 13, 13, {{"rate", 1.0}}, integrator_model(1.0)});
   return all;
