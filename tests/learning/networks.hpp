@@ -32,6 +32,26 @@ inline mesh::NetworkSpec digits_network(std::uint64_t seed) {
 /// One of everything that learns: silu, which needs its pre-activation, a link to itself and two outputs among it.
 inline mesh::NetworkSpec mixed_network(std::uint64_t seed) { return mesh::testing_support::mixed_network(seed).spec(); }
 
+/// Layers with gates and hidden states, a link back to the first one, and the ports and outputs of `mixed_network`.
+inline mesh::NetworkSpec recurrent_network(std::uint64_t seed) {
+  return mesh::NetworkBuilder("recurrent", GridShape{1, 2, 3, 1})
+      .input("a", 7)
+      .input("b", 5)
+      .layer({0, 0, 0, 0}, "lstm", 19)
+      .from({"a", "b", Coord{0, 1, 0, 0}})
+      .layer({0, 0, 1, 0}, "gru", 17)
+      .layer({0, 0, 2, 0}, "swiglu", 18)
+      .option("hidden", 33.0)
+      .layer({0, 1, 0, 0}, "rnn", 11)
+      .dense({0, 1, 1, 0}, 4)
+      .dense({0, 1, 2, 0}, 3)
+      .from({Coord{0, 1, 0, 0}, Coord{0, 0, 1, 0}})
+      .output("left", {0, 1, 1, 0})
+      .output("right", {0, 1, 2, 0})
+      .seed(seed)
+      .spec();
+}
+
 /// Inputs and labels drawn from a seed; `sessions` rows a sample, of which row 0 does not depend on how many there are.
 struct Samples {
   std::vector<float> a, b;

@@ -141,26 +141,6 @@ TEST(SeveralLearners, MoveALayerByTheMeanOfTheirGradients) {
   }
 }
 
-/// All four layers, a link back to the first one, two outputs.
-mesh::NetworkSpec deep_network() {
-  return mesh::NetworkBuilder("deep", GridShape{1, 2, 3, 1})
-      .input("a", 7)
-      .input("b", 5)
-      .layer({0, 0, 0, 0}, "lstm", 19)
-      .from({"a", "b", Coord{0, 1, 0, 0}})
-      .layer({0, 0, 1, 0}, "gru", 17)
-      .layer({0, 0, 2, 0}, "swiglu", 18)
-      .option("hidden", 33.0)
-      .layer({0, 1, 0, 0}, "rnn", 11)
-      .dense({0, 1, 1, 0}, 4)
-      .dense({0, 1, 2, 0}, 3)
-      .from({Coord{0, 1, 0, 0}, Coord{0, 0, 1, 0}})
-      .output("left", {0, 1, 1, 0})
-      .output("right", {0, 1, 2, 0})
-      .seed(3)
-      .spec();
-}
-
 struct Setting {
   std::size_t threads = 1, sessions = 1;
   bool at_once = true;
@@ -189,7 +169,7 @@ struct Type {
 };
 
 std::string train(const Type& type, Rule rule, Schedule schedule, const Setting& setting) {
-  auto spec = deep_network();
+  auto spec = test::recurrent_network(3);
   for (mesh::LayerSpec& layer : spec.layers) {
     layer.dtype = type.dtype;
     layer.activations = type.activations;
@@ -256,7 +236,7 @@ TEST_P(RecurrentOfType, LearningEndsInTheSameStateOnEveryMachineShape) {
 TEST(RecurrentRules, EveryRuleMovesEveryParameterOfEveryLayer) {
   for (const Rule rule : {Rule::backprop, Rule::gap, Rule::chain, Rule::fw_dtp, Rule::dfa})
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-      mesh::Mesh mesh = build(deep_network());
+      mesh::Mesh mesh = build(test::recurrent_network(3));
       LearningOptions options;
       options.rule = rule;
       options.schedule = schedule;
