@@ -5,6 +5,7 @@
 #include "kernels/binary.hpp"
 #include "kernels/entmax.hpp"
 #include "kernels/finite.hpp"
+#include "kernels/gumbel.hpp"
 #include "kernels/linear.hpp"
 #include "kernels/linear_decoded.hpp"
 #include "kernels/linear_integer.hpp"
@@ -104,6 +105,13 @@ void CpuStream::entmax_backward(const ConstRows& y, const ConstRows& dy, float a
                                 const Rows& dx) {
   kernels::entmax_backward(y, dy, alpha_minus_one, temperature, dx);
 }
+
+void CpuStream::gumbel_noise(const ConstRows& x, std::array<std::uint32_t, 2> key, const ConstRows& state,
+                             const Rows& next_state, const Rows& y) {
+  kernels::gumbel_noise(x, key, state, next_state, y);
+}
+
+void CpuStream::one_hot_largest(const ConstRows& x, const Rows& y) { kernels::one_hot_largest(x, y); }
 
 void CpuStream::row_sums(const ConstRows& a, float* s) { kernels::row_sums(a, s); }
 

@@ -36,6 +36,9 @@ class CpuStream final : public OpStream {
   void entmax(const ConstRows& x, float alpha_minus_one, float temperature, const Rows& y) override;
   void entmax_backward(const ConstRows& y, const ConstRows& dy, float alpha_minus_one, float temperature,
                        const Rows& dx) override;
+  void gumbel_noise(const ConstRows& x, std::array<std::uint32_t, 2> key, const ConstRows& state,
+                    const Rows& next_state, const Rows& y) override;
+  void one_hot_largest(const ConstRows& x, const Rows& y) override;
   void row_sums(const ConstRows& a, float* s) override;
   void row_dots(const ConstRows& a, const ConstRows& b, float* s) override;
   void column_accumulate(const ConstRows& a, float* s) override;

@@ -6,6 +6,7 @@
 #include "kernels/views.hpp"
 #include "kernels/weight.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -77,6 +78,14 @@ class OpStream {
   /// dx = s (dy - sum(s dy) / sum(s)) / temperature, s = y^(2 - alpha) where y > 0. May run in place on dy.
   virtual void entmax_backward(const ConstRows& y, const ConstRows& dy, float alpha_minus_one, float temperature,
                                const Rows& dx) = 0;
+
+  // --- gumbel.hpp ---
+  /// y = x + standard Gumbel noise, a function of key, column and the row's state [rows, kNoiseState] alone; next_state
+  /// stands one draw further. May run in place.
+  virtual void gumbel_noise(const ConstRows& x, std::array<std::uint32_t, 2> key, const ConstRows& state,
+                            const Rows& next_state, const Rows& y) = 0;
+  /// y = 1 at the first of a row's largest elements, 0 elsewhere. May run in place.
+  virtual void one_hot_largest(const ConstRows& x, const Rows& y) = 0;
 
   // --- reduce.hpp ---
   /// s[b] = sum over j of a[b][j] (R2).
