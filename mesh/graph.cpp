@@ -5,6 +5,7 @@
 #include "core/shape.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <deque>
 #include <numeric>
@@ -245,7 +246,9 @@ Status Graph::make_node_layer(NodeId id) {
   Node& node = nodes_[id];
   WEFT_TRY(node.in, combined_width(id));
   const LayerSpec& spec = spec_.layers[layer_position_[id]];
-  auto made = make_layer(spec, node.in, "layers[" + std::to_string(layer_position_[id]) + "]");
+  RandomStream own(spec_.seed, spec_.grid.index(node.at), RandomPurpose::noise);
+  const std::array<std::uint32_t, 2> noise_key{own.next_u32(), own.next_u32()};
+  auto made = make_layer(spec, node.in, "layers[" + std::to_string(layer_position_[id]) + "]", noise_key);
   if (!made) return placed(made.error(), node.at);
   std::unique_ptr<Layer> layer = *std::move(made);
   if (layer->out() == 0 || layer->out() > kMaxWidth)

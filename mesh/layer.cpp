@@ -42,7 +42,8 @@ Status register_layer(std::string type, LayerFactory factory) {
   return {};
 }
 
-Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, std::size_t in, std::string object) {
+Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, std::size_t in, std::string object,
+                                          std::array<std::uint32_t, 2> noise_key) {
   LayerFactory factory;
   {
     const std::lock_guard lock(types().mutex);
@@ -54,7 +55,7 @@ Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, std::size_t in,
     }
     factory = found->second;
   }
-  OptionReader options(spec.options, object);
+  OptionReader options(spec.options, object, noise_key);
   WEFT_TRY(auto layer, factory(in, spec.out, options));
   WEFT_CHECK(options.finish());
   // Types of the user's own are not believed: what reads the layer was told these widths.

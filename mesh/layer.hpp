@@ -10,7 +10,9 @@
 
 #include "core/philox.hpp"
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -114,8 +116,9 @@ using LayerFactory =
 /// @thread any
 Status register_layer(std::string type, LayerFactory factory);
 
-/// Builds a layer from its description; `in` is the combined width of its sources.
-Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, std::size_t in, std::string object);
+/// Builds a layer from its description; `in` is the combined width of its sources, `noise_key` what it may draw with.
+Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, std::size_t in, std::string object,
+                                          std::array<std::uint32_t, 2> noise_key = {});
 
 /// Every known layer type, sorted.
 std::vector<std::string> layer_types();

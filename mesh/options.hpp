@@ -4,6 +4,8 @@
 
 #include "core/result.hpp"
 
+#include <array>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -21,7 +23,8 @@ using Options = std::map<std::string, OptionValue, std::less<>>;
 /// @error parse_failed or invalid_argument, naming the layer, the key, what was found and what is expected
 class OptionReader {
  public:
-  OptionReader(const Options& options, std::string object) : options_(options), object_(std::move(object)) {}
+  OptionReader(const Options& options, std::string object, std::array<std::uint32_t, 2> noise_key = {})
+      : options_(options), object_(std::move(object)), noise_key_(noise_key) {}
 
   Result<bool> boolean(std::string_view key, bool otherwise);
   /// A finite number in [low, high].
@@ -30,6 +33,8 @@ class OptionReader {
   /// @error unknown_name when an option was given that this layer type does not have
   Status finish() const;
   const std::string& object() const noexcept { return object_; }
+  /// The Philox key of what the layer draws while it runs: of the network's seed and its own place.
+  std::array<std::uint32_t, 2> noise_key() const noexcept { return noise_key_; }
 
  private:
   const OptionValue* take(std::string_view key);
@@ -37,6 +42,7 @@ class OptionReader {
 
   const Options& options_;
   std::string object_;
+  std::array<std::uint32_t, 2> noise_key_;
   std::map<std::string, bool, std::less<>> read_;
 };
 

@@ -76,6 +76,12 @@ class NetworkSchema(unittest.TestCase):
     def test_takes_a_network_that_uses_everything(self):
         self.assert_valid(GOOD)
 
+    def test_takes_what_only_one_softmax_has(self):
+        network = copy.deepcopy(GOOD)
+        del network["layers"][2]["alpha"]
+        network["layers"][2].update(kind="gumbel", straight_through=True)
+        self.assert_valid(network)
+
     def test_refuses_what_the_reader_refuses(self):
         faults = {
             "no version": lambda n: n.pop("weft"),
@@ -98,6 +104,7 @@ class NetworkSchema(unittest.TestCase):
             "an unknown softmax": lambda n: n["layers"][2].update(kind="hardmax"),
             "an alpha below one": lambda n: n["layers"][2].update(alpha=0.5),
             "an alpha of another kind": lambda n: n["layers"][2].update(kind="sparsemax"),
+            "a straight-through entmax": lambda n: n["layers"][2].update(straight_through=True),
             "groups of half a value": lambda n: n["layers"][2].update(groups=1.5),
             "a hidden width of half a value": lambda n: n["layers"][3].update(hidden=2.5),
             "an unknown dtype": lambda n: n["layers"][0].update(dtype="float31"),

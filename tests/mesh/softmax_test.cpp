@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The softmax layer's options. Values, finite differences and single rows of a batch: layers_test.cpp.
+// The softmax layer's options. Values and finite differences of those that draw nothing: layers_test.cpp.
+
+#include "mesh/snapshot.hpp"
+
+#include "kernels/gumbel.hpp"
+#include "kernels/isa.hpp"
 
 #include "goldens.hpp"
+#include <set>
 
 namespace weft::mesh {
 namespace {
@@ -59,14 +65,17 @@ TEST(Softmax, GivesEachGroupASumOfOneWhateverTheBatch) {
 TEST(Softmax, RefusesOptionsThatAreWrong) {
   goldens::expect_refused("softmax", {{"temperature", 0.0, Errc::out_of_range, "0 is outside"},
                                       {"temperature", std::string("hot"), Errc::parse_failed, "a number"},
-                                      {"kind", std::string("hardmax"), Errc::unknown_name, "standard, sparsemax"},
+                                      {"kind", std::string("hardmax"), Errc::unknown_name, "sparsemax, entmax, gumbel"},
                                       {"kind", 2.0, Errc::parse_failed, "a text"},
                                       {"groups", 3.0, Errc::out_of_range, "4 values"},
                                       {"groups", 0.0, Errc::out_of_range, "0 is outside"},
                                       {"groups", 1.5, Errc::out_of_range, "1.5"},
                                       {"groups", 8.0, Errc::out_of_range, "4 values"},
                                       {"alpha", 1.5, Errc::unknown_name, "no such option"},
+                                      {"straight_through", true, Errc::unknown_name, "no such option"},
                                       {"temprature", 1.0, Errc::unknown_name, "did you mean 'temperature'"}});
+  expect_error(make_layer(spec_of({{"kind", std::string("gumbel")}, {"straight_through", 1.0}}), 4, "layers[3]"),
+               Errc::parse_failed, {"layers[3].straight_through", "true or false"});
   for (const double alpha : {0.5, -1.0, 1e4, std::nan("")})
     expect_error(make_layer(spec_of({{"kind", std::string("entmax")}, {"alpha", alpha}}), 4, "layers[3]"),
                  Errc::out_of_range, {"layers[3].alpha"});
@@ -78,6 +87,236 @@ TEST(Softmax, SaysThatABisectionCostsMore) {
   };
   EXPECT_LT(cost({}), cost({{"kind", std::string("sparsemax")}}));
   EXPECT_LT(cost({{"kind", std::string("sparsemax")}}), cost({{"kind", std::string("entmax")}, {"alpha", 1.2}}));
+}
+
+Options gumbel(double temperature, bool is_straight, double groups = 1) {
+  return {{"kind", std::string("gumbel")},
+          {"temperature", temperature},
+          {"straight_through", is_straight},
+          {"groups", groups}};
+}
+
+/// What the layer adds to row `stream` - 1 at its draw number `counter`, without a seed.
+std::vector<float> noise_of(std::size_t width, std::size_t counter, std::size_t stream) {
+  const kernels::FlushSubnormals exact;
+  const std::vector<float> zero(width);
+  std::vector<float> g(width);
+  std::array<float, 4> state{static_cast<float>(counter), 0, static_cast<float>(stream), 0};
+  kernels::CpuStream().gumbel_noise({zero.data(), 1, width, width}, {}, {state.data(), 1, 4, 4},
+                                    {state.data(), 1, 4, 4}, {g.data(), 1, width, width});
+  return g;
+}
+
+std::vector<double> softmax_of(const std::vector<double>& x, double temperature) {
+  std::vector<double> y;
+  double sum = 0;
+  for (const double v : x) sum += y.emplace_back(std::exp(v / temperature));
+  for (double& v : y) v /= sum;
+  return y;
+}
+
+constexpr std::size_t kWidth = 12, kGroups = 3, kGroup = kWidth / kGroups;
+
+TEST(GumbelSoftmax, IsTheSoftmaxOfItsInputAndItsNoiseAndSendsBackThatSlope) {
+  constexpr std::size_t kTicks = 4, kRows = 3;
+  for (const double temperature : {1.0, 0.5, 2.5})
+    for (const bool is_straight : {false, true}) {
+      goldens::Sequence run(spec_of(gumbel(temperature, is_straight, kGroups)), kWidth, kTicks, kRows);
+      std::fill(run.state.begin(), run.state.end(), 0.0f);
+      run.forward(0, kRows);
+      run.backward();
+      for (std::size_t t = 0; t < kTicks; ++t)
+        for (std::size_t b = 0; b < kRows; ++b) {
+          const std::vector<float> g = noise_of(kWidth, t, b + 1);
+          for (std::size_t group = 0; group < kGroups; ++group) {
+            const std::size_t at = (t * kRows + b) * kWidth + group * kGroup;
+            std::vector<double> z;
+            for (std::size_t j = 0; j < kGroup; ++j) z.push_back(double{run.x[at + j]} + g[group * kGroup + j]);
+            const std::vector<double> soft = softmax_of(z, temperature);
+            const auto largest = std::max_element(z.begin(), z.end()) - z.begin();
+            for (std::size_t j = 0; j < kGroup; ++j) {
+              // z is rounded, by up to 5e-7 of its 8.
+              const double want = !is_straight ? soft[j] : static_cast<std::ptrdiff_t>(j) == largest;
+              ASSERT_NEAR(run.y[at + j], want, is_straight ? 0 : 2e-6 / temperature);
+              std::vector<double> above = z, below = z;
+              above[j] += 1e-5, below[j] -= 1e-5;
+              const auto up = softmax_of(above, temperature), down = softmax_of(below, temperature);
+              double slope = 0;
+              for (std::size_t k = 0; k < kGroup; ++k) slope += double{run.dy[at + k]} * (up[k] - down[k]) / 2e-5;
+              ASSERT_NEAR(run.dx[at + j], slope, 1e-5 / temperature);
+            }
+          }
+        }
+      for (const float v : run.dstate) EXPECT_EQ(v, 0.0f);
+    }
+}
+
+TEST(GumbelSoftmax, DrawsARowTheSameWhoeverElseIsInTheBatch) {
+  for (const bool is_straight : {false, true}) {
+    const LayerSpec spec = spec_of(gumbel(0.7, is_straight, kGroups));
+    goldens::Sequence together(spec, kWidth, 3, 5), alone(spec, kWidth, 3, 5);
+    for (goldens::Sequence* each : {&together, &alone})
+      for (std::size_t b = 0; b < 5; ++b) {
+        const std::array<float, 4> state{static_cast<float>(10 * b), 0, static_cast<float>(b + 1), 0};
+        std::copy(state.begin(), state.end(), each->state.begin() + static_cast<std::ptrdiff_t>(4 * b));
+      }
+    together.forward(0, 5);
+    for (std::size_t b = 5; b-- > 0;) alone.forward(b, 1);
+    EXPECT_EQ(bits(together.y), bits(alone.y));
+    EXPECT_EQ(bits(together.state), bits(alone.state));
+  }
+}
+
+/// How often each of the values was the largest, in `ticks` draws of a straight-through layer over the same x.
+std::vector<double> counts(const std::vector<float>& x, double temperature, std::size_t ticks) {
+  goldens::Sequence run(spec_of(gumbel(temperature, true)), x.size(), ticks, 1);
+  std::fill(run.state.begin(), run.state.end(), 0.0f);
+  for (std::size_t i = 0; i < run.x.size(); ++i) run.x[i] = x[i % x.size()];
+  run.forward(0, 1);
+  std::vector<double> sums(x.size());
+  for (std::size_t i = 0; i < run.y.size(); ++i) {
+    EXPECT_TRUE(run.y[i] == 0.0f || run.y[i] == 1.0f);
+    sums[i % x.size()] += run.y[i];
+  }
+  return sums;
+}
+
+double chi_square(const std::vector<double>& counts, const std::vector<double>& probabilities, double n) {
+  double sum = 0;
+  for (std::size_t j = 0; j < counts.size(); ++j)
+    sum += (counts[j] - n * probabilities[j]) * (counts[j] - n * probabilities[j]) / (n * probabilities[j]);
+  return sum;
+}
+
+// Seven degrees of freedom: above 36.3 once in 160,000 runs of another seed.
+TEST(GumbelSoftmax, DrawsFromSoftmaxWhateverTheTemperature) {
+  const std::vector<float> x{0.5f, -1.0f, 2.0f, 0.0f, 1.25f, -2.5f, 0.75f, 1.0f};
+  const std::vector<double> p = softmax_of({x.begin(), x.end()}, 1.0);
+  constexpr std::size_t kDraws = 50000;
+  const std::vector<double> cold = counts(x, 0.1, kDraws), hot = counts(x, 10.0, kDraws);
+  EXPECT_LT(chi_square(cold, p, kDraws), 36.3);
+  EXPECT_LT(chi_square(hot, p, kDraws), 36.3);
+  EXPECT_GT(chi_square(cold, softmax_of({x.begin(), x.end()}, 1.05), kDraws), 36.3) << "and would tell five percent";
+}
+
+// --- in a mesh ---
+
+NetworkSpec network(bool is_straight, std::uint64_t seed = 5) {
+  NetworkBuilder builder("drawing", {1, 1, 3, 1});
+  builder.input("in", 6).dense({0, 0, 0, 0}, 20).layer({0, 0, 1, 0}, "softmax");
+  for (const auto& [key, value] : gumbel(0.8, is_straight, 2)) builder.option(key, value);
+  builder.layer({0, 0, 2, 0}, "softmax").from({Coord{0, 0, 1, 0}, "in"});
+  for (const auto& [key, value] : gumbel(1.5, false)) builder.option(key, value);
+  return builder.output("y", {0, 0, 2, 0}).seed(seed).spec();
+}
+
+Mesh mesh_of(std::size_t sessions, std::size_t threads = 1, const NetworkSpec& spec = network(true)) {
+  return must(Mesh::build(spec, {.threads = threads, .sessions = sessions, .grain_bytes = 0}));
+}
+
+/// Ticks [from, to), every session with the same inputs, and the hash of each.
+std::vector<std::string> live(Mesh& mesh, std::uint64_t from, std::uint64_t to) {
+  for (std::uint64_t tick = from; tick < to; ++tick) {
+    for (std::size_t b = 0; b < mesh.sessions(); ++b)
+      must(mesh.set_input("in", testing_support::noise(6, 100 + tick), b));
+    must(mesh.tick());
+  }
+  std::vector<std::string> hashes;
+  for (std::size_t b = 0; b < mesh.sessions(); ++b) hashes.push_back(to_string(mesh.state_hash(b)));
+  return hashes;
+}
+
+TEST(GumbelSoftmax, IsTheSameOnEveryIsaThreadCountAndNumberOfSessions) {
+  Mesh mesh = mesh_of(3);
+  const std::vector<std::string> want = live(mesh, 0, 20);
+  const kernels::Isa before = kernels::active_isa();
+  for (const kernels::Isa isa : kernels::available_isas())
+    for (const std::size_t threads : {1, 2}) {
+      ASSERT_TRUE(kernels::set_active_isa(isa));
+      Mesh again = mesh_of(3, threads);
+      EXPECT_EQ(live(again, 0, 20), want) << name(isa) << ", " << threads << " threads";
+    }
+  ASSERT_TRUE(kernels::set_active_isa(before));
+  Mesh wider = mesh_of(7, 2);
+  std::vector<std::string> first = live(wider, 0, 20);
+  first.resize(3);
+  EXPECT_EQ(first, want);
+}
+
+TEST(GumbelSoftmax, GivesEachSessionSeedAndPlaceItsOwnNoise) {
+  Mesh mesh = mesh_of(4);
+  live(mesh, 0, 10);
+  Mesh other = mesh_of(1, 1, network(true, 6));
+  live(other, 0, 10);
+  std::set<std::vector<std::uint32_t>> outputs{bits(testing_support::output_of(other, {0, 0, 2, 0}))};
+  for (std::size_t b = 0; b < 4; ++b) outputs.insert(bits(testing_support::output_of(mesh, {0, 0, 2, 0}, b)));
+  EXPECT_EQ(outputs.size(), 5u);
+
+  // Two layers over the same input, at two places.
+  NetworkBuilder builder("twins", {1, 1, 2, 1});
+  builder.input("in", 8);
+  for (const Coord at : {Coord{0, 0, 0, 0}, Coord{0, 0, 1, 0}})
+    builder.layer(at, "softmax").from({"in"}).option("kind", std::string("gumbel"));
+  Mesh twins = must(Mesh::build(builder.output("y", {0, 0, 1, 0}).spec()));
+  must(twins.tick(3));
+  EXPECT_NE(bits(testing_support::output_of(twins, {0, 0, 0, 0})),
+            bits(testing_support::output_of(twins, {0, 0, 1, 0})));
+}
+
+TEST(GumbelSoftmax, ReplaysExactlyFromASnapshot) {
+  for (const bool is_straight : {false, true}) {
+    Mesh unbroken = mesh_of(3, 1, network(is_straight));
+    live(unbroken, 0, 9);
+    const formats::ByteBuffer bytes = must(encode_mesh(unbroken, true));
+    const formats::EntityFile file = must(formats::decode_entity(formats::ByteSpan(bytes), "test"));
+    Mesh resumed = must(Mesh::build(must(network_of(file)), {.threads = 2, .sessions = sessions_of(file)}));
+    must(restore_weights(resumed, file));
+    must(restore_live(resumed, file));
+    EXPECT_EQ(live(resumed, 9, 30), live(unbroken, 9, 30));
+  }
+}
+
+TEST(GumbelSoftmax, TakesASessionsNoiseAlongAndStartsAgainWithAReset) {
+  Mesh mesh = mesh_of(3), elsewhere = mesh_of(1);
+  live(mesh, 0, 5);
+  live(elsewhere, 0, 2);
+  must(elsewhere.load_session(0, must(mesh.save_session(2))));
+  live(mesh, 5, 12);
+  live(elsewhere, 5, 12);
+  const auto output = [](const Mesh& of, std::size_t b) {
+    return bits(testing_support::output_of(of, {0, 0, 2, 0}, b));
+  };
+  EXPECT_EQ(output(mesh, 2), output(elsewhere, 0));
+
+  must(mesh.reset_session(1));
+  live(mesh, 0, 4);
+  Mesh fresh = mesh_of(2);
+  live(fresh, 0, 4);
+  EXPECT_EQ(output(mesh, 1), output(fresh, 1));
+  // A session that moves to another row keeps its stream.
+  must(mesh.remove_session(0));
+  live(mesh, 4, 8);
+  live(fresh, 4, 8);
+  EXPECT_EQ(output(mesh, 0), output(fresh, 1));
+}
+
+TEST(GumbelSoftmax, RunsManyTicksAsItRunsThemOneByOne) {
+  constexpr std::size_t kTicks = 40;
+  const std::vector<float> in = testing_support::noise(2 * kTicks * 6, 9);
+  std::vector<float> at_once(2 * kTicks * 26);
+  Mesh one = mesh_of(2), two = mesh_of(2);
+  const RunInput input{"in", in};
+  const RunOutput output{"y", at_once};
+  must(one.run({&input, 1}, kTicks, {&output, 1}));
+  for (std::size_t t = 0; t < kTicks; ++t) {
+    for (std::size_t b = 0; b < 2; ++b) must(two.set_input("in", std::span(in).subspan((t * 2 + b) * 6, 6), b));
+    must(two.tick());
+    for (std::size_t b = 0; b < 2; ++b)
+      ASSERT_EQ(bits(testing_support::output_of(two, {0, 0, 2, 0}, b)),
+                bits(std::span(at_once).subspan((t * 2 + b) * 26, 26)))
+          << t;
+  }
+  for (std::size_t b = 0; b < 2; ++b) EXPECT_EQ(to_string(one.state_hash(b)), to_string(two.state_hash(b)));
 }
 
 }  // namespace
