@@ -2,8 +2,10 @@
 // Row kernels and optimisers at sizes of one cell (64) and of a large layer.
 
 #include "kernels/binary.hpp"
+#include "kernels/entmax.hpp"
 #include "kernels/finite.hpp"
 #include "kernels/float_environment.hpp"
+#include "kernels/gumbel.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/norm.hpp"
@@ -67,6 +69,14 @@ const bool kRegistered = [] {
   add("is_finite", [](Operands& o) { benchmark::DoNotOptimize(is_finite(o.x())); });
   add("softmax", [](Operands& o) { softmax(o.x(), 1.0f, o.y()); });
   add("softmax_backward", [](Operands& o) { softmax_backward(o.x(), o.g(), 1.0f, o.y()); });
+  add("sparsemax", [](Operands& o) { entmax(o.x(), 1.0f, 1.0f, o.y()); });
+  add("entmax_1.5", [](Operands& o) { entmax(o.x(), 0.5f, 1.0f, o.y()); });
+  add("entmax_1.25", [](Operands& o) { entmax(o.x(), 0.25f, 1.0f, o.y()); });
+  add("entmax_1.25_backward", [](Operands& o) { entmax_backward(o.x(), o.g(), 0.25f, 1.0f, o.y()); });
+  add("gumbel_noise", [](Operands& o) {
+    const Rows state{o.s, 1, kNoiseState, kNoiseState};
+    gumbel_noise(o.x(), {1, 2}, state, state, o.y());
+  });
   add("cross_entropy", [](Operands& o) { cross_entropy(o.x(), &o.index, o.s, o.y()); });
   add("mean_squared_error", [](Operands& o) { mean_squared_error(o.x(), o.g(), o.s, o.y()); });
   add("rms_norm", [](Operands& o) { rms_norm(o.x(), o.b.data(), 1e-5f, o.y(), o.s); });
