@@ -15,7 +15,9 @@ namespace weft::mesh {
 ///
 /// Each session draws its own noise, a function of the network's seed, the layer's place, the session's index when it
 /// first drew, and the number of its draws. The last two are hidden state: a saved session goes on with the noise it
-/// would have met, elsewhere too. A reset one starts again.
+/// would have met, elsewhere too; a copy draws what the original draws. A reset one starts again. Sessions added after
+/// others were removed may take the index, and so the noise, with which one still living began. In a pass without
+/// sessions (`Mesh::forward`) row b draws as session b does at its first tick.
 /// @shape  x [rows, in] -> y [rows, in]; state of gumbel [rows, 4]
 /// @exact  rule R2 along each group; entmax by bisection over float32's own numbers (docs/numerics.md, section 11)
 /// @source Martins and Astudillo 2016, arXiv:1602.02068; Peters, Niculae and Martins 2019, arXiv:1905.05702;
@@ -26,8 +28,8 @@ namespace weft::mesh {
 /// temperature      | 1        | -    | T, above 0
 /// kind             | standard | -    | standard, sparsemax, entmax, gumbel
 /// alpha            | 1.5      | -    | with entmax: from 1 to 1000; the larger, the sparser
-/// straight_through | false    | -    | with gumbel: y is 1 at the largest and 0 elsewhere, the slope that of the soft
-/// y groups           | 1        | -    | a grid softmax: so many groups of equal width, each with a sum of one
+/// straight_through | false    | -    | with gumbel: y is 1 at the largest and 0 elsewhere, its slope the soft one
+/// groups           | 1        | -    | a grid softmax: so many groups of equal width, each with a sum of one
 Result<std::unique_ptr<Layer>> make_softmax(std::size_t in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

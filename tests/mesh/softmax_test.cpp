@@ -300,6 +300,21 @@ TEST(GumbelSoftmax, TakesASessionsNoiseAlongAndStartsAgainWithAReset) {
   EXPECT_EQ(output(mesh, 0), output(fresh, 1));
 }
 
+TEST(GumbelSoftmax, DrawsInAPassWhatSessionsDrawFirst) {
+  NetworkBuilder builder("one", {1, 1, 1, 1});
+  builder.input("in", 6).layer({0, 0, 0, 0}, "softmax").option("kind", std::string("gumbel"));
+  Mesh mesh = must(Mesh::build(builder.output("y", {0, 0, 0, 0}).seed(8).spec(), {.threads = 1, .sessions = 3}));
+  const std::vector<float> in = testing_support::noise(3 * 6, 10);
+  std::vector<float> out(in.size());
+  const RunInput input{"in", in};
+  const RunOutput output{"y", out};
+  must(mesh.forward({&input, 1}, 3, {&output, 1}));
+  for (std::size_t b = 0; b < 3; ++b) must(mesh.set_input("in", std::span(in).subspan(6 * b, 6), b));
+  must(mesh.tick());
+  for (std::size_t b = 0; b < 3; ++b)
+    EXPECT_EQ(bits(testing_support::output_of(mesh, {0, 0, 0, 0}, b)), bits(std::span(out).subspan(6 * b, 6)));
+}
+
 TEST(GumbelSoftmax, RunsManyTicksAsItRunsThemOneByOne) {
   constexpr std::size_t kTicks = 40;
   const std::vector<float> in = testing_support::noise(2 * kTicks * 6, 9);
