@@ -28,6 +28,11 @@ add_compile_options(-ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow -Wno-unu
 if(WEFT_SANITIZE)
   add_compile_options(-fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   add_link_options(-fsanitize=${WEFT_SANITIZE})
+  add_compile_definitions(WEFT_SANITIZED)
+endif()
+if(WEFT_SANITIZE MATCHES undefined OR WEFT_FUZZ)
+  # Its checks of undefined behaviour would take compilers four minutes for this one file.
+  set_source_files_properties(kernels/linear_integer.cpp PROPERTIES COMPILE_OPTIONS -fno-sanitize=undefined)
 endif()
 
 set(WEFT_MODULES "" CACHE STRING "Build these modules only (all when empty)")

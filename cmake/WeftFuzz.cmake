@@ -12,7 +12,8 @@ function(weft_add_fuzz_targets)
     # The libraries too: the fuzzer steers by their branches.
     foreach(module ${built})
       target_compile_options(weft_${module} PRIVATE -fsanitize=fuzzer-no-link,address,undefined
-                             -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+                             -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+      target_compile_definitions(weft_${module} PRIVATE WEFT_SANITIZED)
       target_link_options(weft_${module} PUBLIC -fsanitize=address,undefined)
     endforeach()
   endif()

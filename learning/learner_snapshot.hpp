@@ -24,7 +24,7 @@ class LearnerBlobs {
   std::vector<std::uint64_t> updates_;
 };
 
-/// Puts it back. @error not_found, shape_mismatch, corrupt, not_finite; then the learner is to be thrown away
+/// Puts it back. @error not_found, shape_mismatch, corrupt; then the learner is to be thrown away
 Status restore_learner(Learner& learner, const formats::EntityFile& file);
 
 }  // namespace weft::learning

@@ -14,9 +14,12 @@
 
 #include <cstddef>
 
-// Loops over registers must vanish before the compiler assigns registers.
+// Loops over registers must vanish before the compiler assigns registers. Under a sanitizer, which looks for other
+// things than speed, the checks of unrolled code would take compilers minutes.
 #undef WEFT_UNROLL
-#ifdef __clang__
+#if defined(WEFT_SANITIZED)
+#define WEFT_UNROLL
+#elif defined(__clang__)
 #define WEFT_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define WEFT_UNROLL _Pragma("GCC unroll 32")
