@@ -18,8 +18,8 @@ class RmsNorm final : public Layer {
   // One row at a time: the cache is a column of the history, strided, and the op wants it dense.
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     for (std::size_t row = 0; row < args.x.rows; ++row)
-      stream.rms_norm({args.x.row(row), 1, in(), in()}, args.weights.vector(0), epsilon_, {args.y.row(row), 1, in(), in()},
-                      args.cache.row(row));
+      stream.rms_norm({args.x.row(row), 1, in(), in()}, args.weights.vector(0), epsilon_,
+                      {args.y.row(row), 1, in(), in()}, args.cache.row(row));
   }
   // Where nobody wants dx, it goes over dy, which is scratch.
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
