@@ -54,36 +54,11 @@ Result<WeightStore> WeightStore::build(const Graph& graph, const std::vector<std
   return store;
 }
 
-// Masters of `is_inside` side by side, region by region; those that have one keep their values.
-Status WeightStore::make_arena(const std::vector<bool>& is_inside) {
-  std::vector<topology::NodeBuffer> arena;
-  std::vector<std::size_t> floats(region_node_.size(), 0);
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (is_inside[i]) floats[parameter_region_[i]] += padded(parameters_[i].spec->stored_size());
-  std::vector<float*> next(region_node_.size(), nullptr);
-  for (std::size_t r = 0; r < region_node_.size(); ++r) {
-    if (floats[r] == 0) continue;
-    WEFT_TRY(auto buffer, memory_->allocate(floats[r] * sizeof(float), region_node_[r]));
-    next[r] = buffer.as<float>().data();
-    arena.push_back(std::move(buffer));
-  }
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!is_inside[i]) continue;
-    float*& place = next[parameter_region_[i]];
-    if (parameters_[i].data)
-      std::memcpy(place, parameters_[i].data, parameters_[i].spec->stored_size() * sizeof(float));
-    parameters_[i].data = place;
-    place += padded(parameters_[i].spec->stored_size());
-  }
-  arena_ = std::move(arena);
-  return {};
-}
-
-Result<ParameterBuffer> WeightStore::make_buffer() const {
+Result<ParameterBuffer> WeightStore::make_buffer_for(const std::vector<bool>& is_inside) const {
   ParameterBuffer made;
   std::vector<std::size_t> floats(region_node_.size(), 0);
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    floats[parameter_region_[i]] += padded(parameters_[i].spec->stored_size());
+    if (is_inside[i]) floats[parameter_region_[i]] += padded(parameters_[i].spec->stored_size());
   std::vector<float*> next(region_node_.size(), nullptr);
   for (std::size_t r = 0; r < region_node_.size(); ++r) {
     if (floats[r] == 0) continue;
@@ -93,10 +68,28 @@ Result<ParameterBuffer> WeightStore::make_buffer() const {
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     float*& place = next[parameter_region_[i]];
-    made.data_.push_back(place);
-    place += padded(parameters_[i].spec->stored_size());
+    made.data_.push_back(is_inside[i] ? place : nullptr);
+    if (is_inside[i]) place += padded(parameters_[i].spec->stored_size());
   }
   return made;
+}
+
+Result<ParameterBuffer> WeightStore::make_buffer() const {
+  return make_buffer_for(std::vector<bool>(parameters_.size(), true));
+}
+
+// Masters of `is_inside` side by side, region by region; those that have one keep their values.
+Status WeightStore::make_arena(const std::vector<bool>& is_inside) {
+  WEFT_TRY(ParameterBuffer arena, make_buffer_for(is_inside));
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    float* const place = arena.data(i);
+    if (!place) continue;
+    if (parameters_[i].data)
+      std::memcpy(place, parameters_[i].data, parameters_[i].spec->stored_size() * sizeof(float));
+    parameters_[i].data = place;
+  }
+  arena_ = std::move(arena);
+  return {};
 }
 
 void WeightStore::set_view(std::size_t i) noexcept {
@@ -200,7 +193,7 @@ std::uint64_t WeightStore::bytes() const noexcept {
 std::uint64_t WeightStore::allocated_bytes() const noexcept {
   constexpr std::uint64_t kPage = 4096;
   std::uint64_t total = 0;
-  for (const auto& buffer : arena_) total += (buffer.size() + kPage - 1) / kPage * kPage;
+  for (const auto& buffer : arena_.buffers_) total += (buffer.size() + kPage - 1) / kPage * kPage;
   for (const Storage& storage : storage_) {
     total += storage.master.bytes() + (storage.active ? storage.active->bytes() : 0);
     for (const auto& derived : storage.derived) total += derived->bytes();

@@ -133,15 +133,17 @@ class WeightStore {
   kernels::ConstPanels panels(std::size_t i, AlignedBuffer<float>& room) const;
   void set_view(std::size_t i) noexcept;
   Status make_own_master(std::size_t i);
+  /// Room beside some parameters; null beside the others.
+  Result<ParameterBuffer> make_buffer_for(const std::vector<bool>& is_inside) const;
   Status make_arena(const std::vector<bool>& is_inside);
   std::uint32_t numa_node(std::size_t i) const noexcept { return region_node_[parameter_region_[i]]; }
 
   std::vector<Parameter> parameters_;
   std::vector<kernels::ConstWeight> views_, master_views_;
   std::vector<Storage> storage_;
-  std::vector<LayerStorage> layers_;         // by node
-  std::vector<std::uint32_t> first_;         // node -> its first parameter; one past the end at the back
-  std::vector<topology::NodeBuffer> arena_;  // masters, a region after the other
+  std::vector<LayerStorage> layers_;  // by node
+  std::vector<std::uint32_t> first_;  // node -> its first parameter; one past the end at the back
+  ParameterBuffer arena_;             // masters, a region after the other
   std::vector<std::uint32_t> parameter_region_, region_node_;
   topology::NodeMemory* memory_ = nullptr;
 };

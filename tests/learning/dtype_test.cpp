@@ -23,18 +23,6 @@ constexpr std::uint64_t kSamples = 20, kMorphTicks = 2000;
 constexpr std::uint64_t kSamples = 120, kMorphTicks = 100000;
 #endif
 
-class ForIsa {
- public:
-  explicit ForIsa(kernels::Isa isa) : before_(kernels::active_isa()) {
-    const Status set = kernels::set_active_isa(isa);
-    WEFT_ASSERT(set, set.error().text());
-  }
-  ~ForIsa() { (void)kernels::set_active_isa(before_).has_value(); }
-
- private:
-  kernels::Isa before_;
-};
-
 struct Type {
   Dtype dtype;
   Activations activations;
@@ -104,7 +92,7 @@ TEST_P(OfType, LearningEndsInTheSameStateOnEveryMachineShape) {
   const Hash128 settled = train(GetParam(), Rule::backprop, Schedule::settle, 1, 1, true);
   const Hash128 pipelined = train(GetParam(), Rule::fw_dtp, Schedule::pipelined, 1, 1, true);
   for (const kernels::Isa isa : kernels::available_isas()) {
-    const ForIsa scope(isa);
+    const test::ForIsa scope(isa);
     for (const std::size_t threads : {1, 2, 7})
       for (const std::size_t sessions : {1, 5}) {
         const bool at_once = (threads + sessions) % 2 == 0;
@@ -137,7 +125,7 @@ TEST_P(OfType, ManyTicksAtOnceAreTheSameAsOneByOne) {
     ASSERT_TRUE(one->tick());
   }
   for (const kernels::Isa isa : kernels::available_isas()) {
-    const ForIsa scope(isa);
+    const test::ForIsa scope(isa);
     for (const std::size_t threads : {1, 2, 7}) {
       auto all = mesh::Mesh::build(spec, mesh_options(threads, 1));
       const mesh::RunInput inputs[] = {{"a", a}, {"b", b}};

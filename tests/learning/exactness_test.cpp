@@ -72,18 +72,6 @@ Hash128 train_mixed(Rule rule, Schedule schedule, OptimizerKind optimizer, const
   return mesh->state_hash(0);
 }
 
-class ForIsa {
- public:
-  explicit ForIsa(kernels::Isa isa) : before_(kernels::active_isa()) {
-    const Status set = kernels::set_active_isa(isa);
-    WEFT_ASSERT(set, set.error().text());
-  }
-  ~ForIsa() { (void)kernels::set_active_isa(before_).has_value(); }
-
- private:
-  kernels::Isa before_;
-};
-
 std::vector<Setting> all_settings() {
   std::vector<Setting> settings;
   for (std::size_t threads : {1, 2, 7})
@@ -99,7 +87,7 @@ TEST_P(Exactness, TrainingEndsInTheSameStateOnEveryMachineShape) {
   const auto [rule, schedule] = GetParam();
   const Hash128 reference = train_mixed(rule, schedule, OptimizerKind::momentum, {}, kSamples);
   for (const kernels::Isa isa : kernels::available_isas()) {
-    const ForIsa scope(isa);
+    const test::ForIsa scope(isa);
     for (const Setting& setting : all_settings())
       EXPECT_EQ(to_string(train_mixed(rule, schedule, OptimizerKind::momentum, setting, kSamples)),
                 to_string(reference))
@@ -120,7 +108,7 @@ TEST(Exactness, OtherOptimizersAgreeToo) {
   for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adamw}) {
     const Hash128 reference = train_mixed(Rule::backprop, Schedule::settle, kind, {}, 500);
     for (const kernels::Isa isa : kernels::available_isas()) {
-      const ForIsa scope(isa);
+      const test::ForIsa scope(isa);
       const Setting setting{2, 5, mesh::ExecutorKind::tbb, true};
       EXPECT_EQ(train_mixed(Rule::backprop, Schedule::settle, kind, setting, 500), reference) << name(isa);
     }

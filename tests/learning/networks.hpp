@@ -7,11 +7,26 @@
 
 #include "formats/file_system.hpp"
 
+#include "kernels/isa.hpp"
+
 #include "tests/mesh/testing.hpp"
 #include <string>
 #include <vector>
 
 namespace weft::learning::test {
+
+/// Runs on another instruction set for as long as it lives.
+class ForIsa {
+ public:
+  explicit ForIsa(kernels::Isa isa) : before_(kernels::active_isa()) {
+    const Status set = kernels::set_active_isa(isa);
+    WEFT_ASSERT(set, set.error().text());
+  }
+  ~ForIsa() { (void)kernels::set_active_isa(before_).has_value(); }
+
+ private:
+  kernels::Isa before_;
+};
 
 /// The network of examples/digits.json: 64-64-64-10 with a cell that feeds back.
 inline mesh::NetworkSpec digits_network(std::uint64_t seed) {

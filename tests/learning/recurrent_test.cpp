@@ -191,18 +191,6 @@ std::string train(const Type& type, Rule rule, Schedule schedule, const Setting&
   return to_string(mesh.state_hash(0));
 }
 
-class ForIsa {
- public:
-  explicit ForIsa(kernels::Isa isa) : before_(kernels::active_isa()) {
-    const Status set = kernels::set_active_isa(isa);
-    WEFT_ASSERT(set, set.error().text());
-  }
-  ~ForIsa() { (void)kernels::set_active_isa(before_).has_value(); }
-
- private:
-  kernels::Isa before_;
-};
-
 class RecurrentOfType : public ::testing::TestWithParam<Type> {};
 INSTANTIATE_TEST_SUITE_P(
     Dtypes, RecurrentOfType,
@@ -223,7 +211,7 @@ TEST_P(RecurrentOfType, LearningEndsInTheSameStateOnEveryMachineShape) {
   for (const Way& way : ways) {
     const std::string expected = train(GetParam(), way.rule, way.schedule, {});
     for (const kernels::Isa isa : kernels::available_isas()) {
-      const ForIsa scope(isa);
+      const test::ForIsa scope(isa);
       for (const std::size_t threads : {1, 2, 7})
         for (const std::size_t sessions : {1, 5})
           EXPECT_EQ(train(GetParam(), way.rule, way.schedule, {threads, sessions, (threads + sessions) % 2 == 0}),
