@@ -13,10 +13,9 @@ namespace weft::mesh {
 
 Status WeightStore::morph(NodeId node, std::string_view object, const Encoding& encoding, bool allow_non_finite) {
   const std::size_t begin = first_[node], end = first_[node + 1];
-  const auto is_matrix_at = [&](std::size_t i) { return is_matrix(i); };
   std::vector<std::size_t> matrices;
   for (std::size_t i = begin; i < end; ++i)
-    if (is_matrix_at(i)) matrices.push_back(i);
+    if (is_matrix(i)) matrices.push_back(i);
   if (matrices.empty())
     return fail(Errc::unsupported, std::string(object) + ": has no weight matrix to store as " + to_string(encoding) +
                                        "; only layers with one have a numeric type");
@@ -25,6 +24,7 @@ Status WeightStore::morph(NodeId node, std::string_view object, const Encoding& 
   // Everything that can fail comes before the first change.
   std::vector<std::unique_ptr<StoredWeight>> made(matrices.size());
   std::vector<AlignedBuffer<float>> rooms(matrices.size());
+  std::vector<WeightMemory> masters(matrices.size());
   for (std::size_t m = 0; m < matrices.size(); ++m) {
     const std::size_t i = matrices[m];
     const ParameterSpec& spec = *parameters_[i].spec;
@@ -35,7 +35,9 @@ Status WeightStore::morph(NodeId node, std::string_view object, const Encoding& 
                       std::to_string(from.data[kernels::panel_index(spec.in, *bad / spec.in, *bad % spec.in)]) +
                       ", which " + to_string(encoding) + " does not take; set finite weights first");
     if (encoding.dtype == Dtype::float32) {
-      if (!parameters_[i].data) WEFT_CHECK(make_own_master(i));
+      if (!parameters_[i].data) {
+        WEFT_TRY(masters[m], make_master_room(i));
+      }
       continue;
     }
     WEFT_TRY(StoredWeight stored, make_stored(i, encoding));
@@ -44,6 +46,7 @@ Status WeightStore::morph(NodeId node, std::string_view object, const Encoding& 
     made[m] = std::make_unique<StoredWeight>(std::move(stored));
   }
   for (std::size_t m = 0; m < matrices.size(); ++m) {
+    if (masters[m].bytes() != 0) take_master(matrices[m], std::move(masters[m]));
     storage_[matrices[m]].active = std::move(made[m]);
     storage_[matrices[m]].derived.clear();
     set_view(matrices[m]);
@@ -89,18 +92,21 @@ void WeightStore::refresh(NodeId node) noexcept {
   }
 }
 
-Status WeightStore::make_own_master(std::size_t i) {
-  const ParameterSpec& spec = *parameters_[i].spec;
-  WEFT_TRY(storage_[i].master, WeightMemory::allocate(spec.stored_size() * sizeof(float), *memory_, numa_node(i)));
+Result<WeightMemory> WeightStore::make_master_room(std::size_t i) const {
+  return WeightMemory::allocate(parameters_[i].spec->stored_size() * sizeof(float), *memory_, numa_node(i));
+}
+
+void WeightStore::take_master(std::size_t i, WeightMemory room) noexcept {
+  storage_[i].master = std::move(room);
   parameters_[i].data = reinterpret_cast<float*>(storage_[i].master.data());
-  storage_[i].active->decode({parameters_[i].data, spec.out, spec.in});
-  return {};
+  storage_[i].active->decode({parameters_[i].data, parameters_[i].spec->out, parameters_[i].spec->in});
 }
 
 Status WeightStore::rebuild_master(NodeId node) {
   for (std::size_t i = first_[node]; i < first_[node + 1]; ++i)
     if (!parameters_[i].data) {
-      WEFT_CHECK(make_own_master(i));
+      WEFT_TRY(WeightMemory room, make_master_room(i));
+      take_master(i, std::move(room));
       set_view(i);
     }
   return {};

@@ -132,7 +132,9 @@ class WeightStore {
   /// A master's panels; released: decoded into `room`.
   kernels::ConstPanels panels(std::size_t i, AlignedBuffer<float>& room) const;
   void set_view(std::size_t i) noexcept;
-  Status make_own_master(std::size_t i);
+  Result<WeightMemory> make_master_room(std::size_t i) const;
+  /// Makes the decoded values the master.
+  void take_master(std::size_t i, WeightMemory room) noexcept;
   /// Room beside some parameters; null beside the others.
   Result<ParameterBuffer> make_buffer_for(const std::vector<bool>& is_inside) const;
   Status make_arena(const std::vector<bool>& is_inside);
