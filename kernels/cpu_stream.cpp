@@ -3,12 +3,15 @@
 #include "kernels/cpu_stream.hpp"
 
 #include "kernels/binary.hpp"
+#include "kernels/distance.hpp"
+#include "kernels/dropout.hpp"
 #include "kernels/entmax.hpp"
 #include "kernels/finite.hpp"
 #include "kernels/gumbel.hpp"
 #include "kernels/linear.hpp"
 #include "kernels/linear_decoded.hpp"
 #include "kernels/linear_integer.hpp"
+#include "kernels/log_softmax.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/optimizer.hpp"
@@ -112,6 +115,41 @@ void CpuStream::gumbel_noise(const ConstRows& x, std::array<std::uint32_t, 2> ke
 }
 
 void CpuStream::one_hot_largest(const ConstRows& x, const Rows& y) { kernels::one_hot_largest(x, y); }
+
+void CpuStream::dropout_mask(std::array<std::uint32_t, 2> key, const ConstRows& state, const Rows& next_state,
+                             std::uint32_t threshold, float scale, const Rows& mask) {
+  kernels::dropout_mask(key, state, next_state, threshold, scale, mask);
+}
+
+void CpuStream::log_softmax(const ConstRows& x, const ConstRows& base, const Rows& y) {
+  kernels::log_softmax(x, base, y);
+}
+
+void CpuStream::log_softmax_backward(const ConstRows& y, const ConstRows& base, const ConstRows& dy, const Rows& dx,
+                                     const Rows& dbase) {
+  kernels::log_softmax_backward(y, base, dy, dx, dbase);
+}
+
+void CpuStream::log_floored(const ConstRows& x, const Rows& y) { kernels::log_floored(x, y); }
+
+void CpuStream::log_floored_backward(const ConstRows& x, const ConstRows& dy, const Rows& dx) {
+  kernels::log_floored_backward(x, dy, dx);
+}
+
+void CpuStream::squared_distances(const ConstWeight& c, const ConstRows& x, const Rows& y) {
+  kernels::squared_distances(c, x, y);
+}
+
+void CpuStream::squared_distances_backward(const ConstWeight& c, const ConstRows& x, const ConstRows& dy,
+                                           const Rows& dx, const Panels& dc) {
+  kernels::squared_distances_backward(c, x, dy, dx, dc);
+}
+
+void CpuStream::square_root(const ConstRows& x, const Rows& y) { kernels::square_root(x, y); }
+
+void CpuStream::square_root_backward(const ConstRows& y, const ConstRows& dy, const Rows& dx) {
+  kernels::square_root_backward(y, dy, dx);
+}
 
 void CpuStream::row_sums(const ConstRows& a, float* s) { kernels::row_sums(a, s); }
 

@@ -39,6 +39,18 @@ class CpuStream final : public OpStream {
   void gumbel_noise(const ConstRows& x, std::array<std::uint32_t, 2> key, const ConstRows& state,
                     const Rows& next_state, const Rows& y) override;
   void one_hot_largest(const ConstRows& x, const Rows& y) override;
+  void dropout_mask(std::array<std::uint32_t, 2> key, const ConstRows& state, const Rows& next_state,
+                    std::uint32_t threshold, float scale, const Rows& mask) override;
+  void log_softmax(const ConstRows& x, const ConstRows& base, const Rows& y) override;
+  void log_softmax_backward(const ConstRows& y, const ConstRows& base, const ConstRows& dy, const Rows& dx,
+                            const Rows& dbase) override;
+  void log_floored(const ConstRows& x, const Rows& y) override;
+  void log_floored_backward(const ConstRows& x, const ConstRows& dy, const Rows& dx) override;
+  void squared_distances(const ConstWeight& c, const ConstRows& x, const Rows& y) override;
+  void squared_distances_backward(const ConstWeight& c, const ConstRows& x, const ConstRows& dy, const Rows& dx,
+                                  const Panels& dc) override;
+  void square_root(const ConstRows& x, const Rows& y) override;
+  void square_root_backward(const ConstRows& y, const ConstRows& dy, const Rows& dx) override;
   void row_sums(const ConstRows& a, float* s) override;
   void row_dots(const ConstRows& a, const ConstRows& b, float* s) override;
   void column_accumulate(const ConstRows& a, float* s) override;

@@ -87,6 +87,30 @@ class OpStream {
   /// y = 1 at the first of a row's largest elements, 0 elsewhere. May run in place.
   virtual void one_hot_largest(const ConstRows& x, const Rows& y) = 0;
 
+  /// mask = 0 with a chance of threshold / 2^32, else scale; state as gumbel_noise's (dropout.hpp).
+  virtual void dropout_mask(std::array<std::uint32_t, 2> key, const ConstRows& state, const Rows& next_state,
+                            std::uint32_t threshold, float scale, const Rows& mask) = 0;
+
+  // --- log_softmax.hpp (R2 along each row) ---
+  /// y = log softmax(x) + base[row]; base [rows, 1] or data null.
+  virtual void log_softmax(const ConstRows& x, const ConstRows& base, const Rows& y) = 0;
+  /// dx = dy - exp(y - base) sum(dy); sum(dy) is added to dbase [rows, 1], unless data is null. May run in place on dy.
+  virtual void log_softmax_backward(const ConstRows& y, const ConstRows& base, const ConstRows& dy, const Rows& dx,
+                                    const Rows& dbase) = 0;
+  /// y = log(max(x, 2^-126)); dx = dy / max(x, 2^-126). Both may run in place.
+  virtual void log_floored(const ConstRows& x, const Rows& y) = 0;
+  virtual void log_floored_backward(const ConstRows& x, const ConstRows& dy, const Rows& dx) = 0;
+
+  // --- distance.hpp (R1 over features, R2 over points) ---
+  /// y[b][k] = sum over j of (x[b][j] - c[k][j])^2. c [points, features], x [rows, features], y [rows, points].
+  virtual void squared_distances(const ConstWeight& c, const ConstRows& x, const Rows& y) = 0;
+  /// dx is written, dc added to; data == null: not wanted.
+  virtual void squared_distances_backward(const ConstWeight& c, const ConstRows& x, const ConstRows& dy, const Rows& dx,
+                                          const Panels& dc) = 0;
+  /// y = sqrt(x); dx = dy / (2 y), 0 where y is 0. Both may run in place.
+  virtual void square_root(const ConstRows& x, const Rows& y) = 0;
+  virtual void square_root_backward(const ConstRows& y, const ConstRows& dy, const Rows& dx) = 0;
+
   // --- reduce.hpp ---
   /// s[b] = sum over j of a[b][j] (R2).
   virtual void row_sums(const ConstRows& a, float* s) = 0;
