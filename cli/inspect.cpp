@@ -119,7 +119,7 @@ Json describe(const Model& model, const Loaded& loaded) {
   const mesh::Graph& graph = mesh.graph();
   const GridShape& grid = graph.spec().grid;
   Json inputs = Json::object(), outputs = Json::object();
-  for (const mesh::PortSpec& port : graph.spec().inputs) inputs[port.name] = port.width;
+  for (const mesh::PortSpec& port : graph.spec().inputs) inputs[port.name] = port.shape;
   for (std::size_t i = 0; i < graph.outputs().size(); ++i)
     outputs[graph.spec().outputs[i].name] = graph.nodes()[graph.outputs()[i]].width;
   Json out{{"file", model.path},

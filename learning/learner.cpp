@@ -208,10 +208,7 @@ Status Learner::check(std::span<const mesh::RunInput> inputs, std::span<const Ta
       return fail(Errc::shape_mismatch, "input '" + std::string(input.port) +
                                             "': " + std::to_string(input.values.size()) + " values where " +
                                             std::to_string(wanted) + " are expected (samples x sessions x width)");
-    for (std::size_t i = 0; i < input.values.size(); ++i)
-      if (!std::isfinite(input.values[i]))
-        return fail(Errc::not_finite, "input '" + std::string(input.port) + "': value " + std::to_string(i) + " is " +
-                                          std::to_string(input.values[i]));
+    WEFT_CHECK(mesh::check_values(mesh_.graph().nodes()[*port], input.values));
   }
   for (const Target& target : targets) {
     const auto node = mesh_.graph().find_output(target.output);

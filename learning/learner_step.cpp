@@ -193,6 +193,7 @@ mesh::BackwardArgs Learner::past(std::size_t region, NodeId node, std::uint64_t 
   args.z = learner_rows(state.preactivation(node, tick));
   args.cache = learner_rows(state.cache(node, tick));
   args.state = learner_rows(state.hidden(node, tick - 1));
+  args.workspace = mesh_.engine().workspace(region);
   args.scratch = scratch_rows(scratch_[region].own, mesh_.graph().nodes()[node].layer->scratch_size());
   return args;
 }

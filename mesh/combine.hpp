@@ -16,6 +16,17 @@ inline kernels::ConstRows columns(kernels::ConstRows rows, std::size_t offset, s
   return {rows.data + offset, rows.rows, width, rows.stride};
 }
 
+/// Calls visit(rows of the source, its columns of the combined input): all sessions at once where a row is one token,
+/// else session by session.
+template <class Source, class Combined, class Visit>
+void each_concatenated(const Node& node, const Edge& edge, Source source, Combined combined, const Visit& visit) {
+  if (node.tokens == 1) return visit(source, columns(combined, edge.offset, edge.width));
+  const std::size_t width = edge.width / node.tokens, total = node.in / node.tokens;
+  for (std::size_t b = 0; b < combined.rows; ++b)
+    visit(Source{source.row(b), node.tokens, width, width},
+          Combined{combined.row(b) + edge.offset, node.tokens, width, total});
+}
+
 /// x = the sources of `node` combined. `source_of(edge)` gives the rows of one source.
 /// @exact sources enter in source order; avg multiplies the sum by the reciprocal of their number
 template <class SourceOf>
@@ -23,7 +34,9 @@ void combine_sources(kernels::OpStream& stream, const Graph& graph, const Node& 
                      kernels::Rows x) {
   const auto& edges = graph.edges();
   if (node.combine == Combine::concat) {
-    for (std::uint32_t e : node.sources) stream.copy(source_of(edges[e]), columns(x, edges[e].offset, edges[e].width));
+    for (std::uint32_t e : node.sources)
+      each_concatenated(node, edges[e], kernels::ConstRows(source_of(edges[e])), x,
+                        [&](const auto& source, const auto& part) { stream.copy(source, part); });
     return;
   }
   if (node.combine == Combine::gate) {
@@ -47,7 +60,8 @@ void split_gradient(kernels::OpStream& stream, const Graph& graph, const Node& n
   using kernels::Activation, kernels::BinaryOp;
   switch (node.combine) {
     case Combine::concat:
-      return stream.copy(columns(kernels::ConstRows(dx), edge.offset, edge.width), dsource);
+      return each_concatenated(node, edge, dsource, kernels::ConstRows(dx),
+                               [&](const auto& source, const auto& part) { stream.copy(part, source); });
     case Combine::add:
       return stream.copy(dx, dsource);
     case Combine::avg:

@@ -31,6 +31,7 @@ std::unique_ptr<Engine> Engine::build(const Graph& graph, WeightStore& weights, 
   engine->hook_ = hook;
   engine->feeds_.resize(graph.port_count());
   engine->streams_.resize(plan.regions.size());
+  for (std::size_t r = 0; r < plan.regions.size(); ++r) engine->workspaces_.emplace_back(graph.workspace_size());
   engine->make_units();
   engine->make_regions(plan);
   return engine;
@@ -193,7 +194,8 @@ void Engine::fire_port(NodeId port, std::uint64_t fired) noexcept {
     std::copy_n(values ? values + b * next.cols : now.row(b), next.cols, next.row(b));
 }
 
-void Engine::fire_layer(NodeId id, kernels::OpStream& stream, std::uint64_t tick) {
+void Engine::fire_layer(NodeId id, std::size_t region, std::uint64_t tick) {
+  kernels::OpStream& stream = streams_[region];
   const Unit& unit = units_[id];
   ForwardArgs args;
   args.weights = unit.weights;
@@ -211,6 +213,7 @@ void Engine::fire_layer(NodeId id, kernels::OpStream& stream, std::uint64_t tick
   args.cache = state_.cache(id, tick + 1);
   args.state = state_.hidden(id, tick);
   args.next_state = state_.hidden(id, tick + 1);
+  args.workspace = workspaces_[region].data();
   unit.layer->forward(stream, args);
 }
 
@@ -238,7 +241,7 @@ void Engine::fire_cell(const Part& part, const Part& next, std::size_t region, s
     keep_output(part, tick, false);
   } else {
     try {
-      for (NodeId id = part.first; id < part.first + part.layers; ++id) fire_layer(id, stream, tick);
+      for (NodeId id = part.first; id < part.first + part.layers; ++id) fire_layer(id, region, tick);
       // The memory is idle while this cell's output is looked over; the next cell's weights may come meanwhile.
       prefetch(next);
       if (!is_finite(part, stream, tick)) {

@@ -101,6 +101,8 @@ class Engine final : public scheduler::TickProgram {
   void look_for_orders() noexcept;
 
   kernels::OpStream& stream(std::size_t region) noexcept { return streams_[region]; }
+  /// Room for Layer::workspace_size() of any layer, for the thread that runs the region.
+  float* workspace(std::size_t region) noexcept { return workspaces_[region].data(); }
   std::uint32_t region_of(NodeId node) const noexcept { return node_region_[node]; }
   /// What `node` read when it made output(node, tick).
   kernels::ConstRows input_at(NodeId node, std::uint64_t tick) const noexcept;
@@ -147,7 +149,7 @@ class Engine final : public scheduler::TickProgram {
   void fire_port(NodeId port, std::uint64_t fired) noexcept;
   void fire_cell(const Part& part, const Part& next, std::size_t region, std::uint64_t tick,
                  std::uint64_t fired) noexcept;
-  void fire_layer(NodeId node, kernels::OpStream& stream, std::uint64_t tick);
+  void fire_layer(NodeId node, std::size_t region, std::uint64_t tick);
   bool is_finite(const Part& part, kernels::OpStream& stream, std::uint64_t tick) noexcept;
   void keep_output(const Part& part, std::uint64_t tick, bool faulty_rows_only) noexcept;
   void zero_output(const Part& part, std::uint64_t tick) noexcept;
@@ -166,6 +168,7 @@ class Engine final : public scheduler::TickProgram {
   std::vector<OutputSink> sinks_;  // by node
   std::vector<Region> regions_;
   std::vector<kernels::CpuStream> streams_;
+  std::vector<AlignedBuffer<float>> workspaces_;
   std::vector<PortFeed> feeds_;
   std::uint64_t base_tick_ = 0;
 

@@ -6,16 +6,20 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <deque>
 #include <numeric>
 #include <set>
+#include <sstream>
 
 namespace weft::mesh {
 namespace {
 
 /// Widest layer or port: 2^24 values, so that an index of a [rows, width] block cannot overflow.
 constexpr std::size_t kMaxWidth = std::size_t{1} << 24;
+/// Most axes of a shape.
+constexpr std::size_t kMaxRank = 8;
 
 /// Longest name of a network, port or output: what read_network takes, so that what was built can be saved and read.
 constexpr std::size_t kMaxName = 256;
@@ -26,9 +30,31 @@ Status check_name(std::string_view object, const std::string& name) {
                                    " characters, at most " + std::to_string(kMaxName) + " are read back");
 }
 
+/// The number of values of a shape that a network states.
+Result<std::size_t> check_extents(const std::string& object, const Shape& shape) {
+  if (shape.empty() || shape.size() > kMaxRank)
+    return fail(Errc::out_of_range, object + ": a shape of " + std::to_string(shape.size()) + " axes, not 1 to " +
+                                        std::to_string(kMaxRank));
+  auto values = volume(shape);
+  if (!values || *values > kMaxWidth)
+    return fail(Errc::out_of_range, object + ": width " +
+                                        (shape.size() == 1 ? std::to_string(shape[0]) : weft::to_string(shape)) +
+                                        " is outside [1, 16777216]");
+  return values;
+}
+
 /// Where a key of the network file stands, and which place that is: "layers[3].out ([0,1,0,0])".
 std::string key_path(std::size_t position, Coord at, std::string_view key) {
   return "layers[" + std::to_string(position) + "]." + std::string(key) + " (" + to_string(at) + ")";
+}
+
+/// "64" for a vector, "[3, 64]" for more axes.
+std::string shape_text(const Shape& shape) { return shape.size() == 1 ? std::to_string(shape[0]) : weft::to_string(shape); }
+
+std::string number_text(float value) {
+  std::ostringstream out;
+  out << value;
+  return out.str();
 }
 
 /// An error whose text begins with a path of the network file, told of the place too.
@@ -63,6 +89,21 @@ Status check_has_matrix(std::size_t position, const LayerSpec& spec, const Layer
 
 }  // namespace
 
+Status check_values(const Node& port, std::span<const float> values) {
+  const auto refused = [&](std::size_t i, Errc code, const std::string& text) {
+    return fail(code, port.object + ": value " + std::to_string(i) + " is " + text);
+  };
+  const auto limit = static_cast<float>(port.index_limit);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i])) return refused(i, Errc::not_finite, std::to_string(values[i]));
+    if (port.index_limit == 0) continue;
+    if (values[i] < 0 || values[i] >= limit || values[i] != std::floor(values[i]))
+      return refused(i, Errc::out_of_range,
+                     number_text(values[i]) + ", not an index below " + std::to_string(port.index_limit));
+  }
+  return {};
+}
+
 Result<Graph> Graph::build(const NetworkSpec& spec) {
   Graph graph;
   graph.spec_ = spec;
@@ -87,12 +128,12 @@ Status Graph::add_layers() {
     if (port.name.empty()) return fail(Errc::parse_failed, "inputs: a port needs a name");
     WEFT_CHECK(check_name("inputs", port.name));
     if (!names.insert(port.name).second) return fail(Errc::duplicate_name, object + ": this port stands twice");
-    if (port.width == 0 || port.width > kMaxWidth)
-      return fail(Errc::out_of_range, object + ": width " + std::to_string(port.width) + " is outside [1, 16777216]");
+    WEFT_TRY(const std::size_t width, check_extents(object, port.shape));
     Node node;
     node.object = "input '" + port.name + "'";
     node.port = port.name;
-    node.width = port.width;
+    node.width = width;
+    node.shape = port.shape;
     nodes_.push_back(std::move(node));
     layer_position_.push_back(0);
   }
@@ -221,34 +262,49 @@ Status Graph::add_links() {
   return {};
 }
 
-Result<std::size_t> Graph::combined_width(NodeId id) const {
+Result<Shape> Graph::combined_shape(NodeId id) const {
   const Node& node = nodes_[id];
-  std::size_t total = 0;
-  for (std::uint32_t e : node.sources) {
-    const Node& source = nodes_[edges_[e].from];
-    if (node.combine == Combine::concat) {
-      total += source.width;
-      if (total > kMaxWidth) return fail(Errc::too_large, key_of(id, "from") + ": more than 16777216 values in all");
-      continue;
-    }
-    const Node& first = nodes_[edges_[node.sources[0]].from];
-    if (source.width != first.width)
+  const Node& first = nodes_[edges_[node.sources[0]].from];
+  Shape shape = first.shape;
+  std::size_t total = first.width;
+  for (std::size_t i = 1; i < node.sources.size(); ++i) {
+    const Node& source = nodes_[edges_[node.sources[i]].from];
+    const bool joins = node.combine == Combine::concat;
+    Shape fitting = shape;
+    if (joins) fitting.back() = source.shape.back();
+    if (source.shape != fitting)
       return fail(Errc::shape_mismatch, key_of(id, "combine") + ": '" + std::string(name(node.combine)) +
-                                            "' needs sources of equal width; " + first.object + " has " +
-                                            std::to_string(first.width) + ", " + source.object + " has " +
-                                            std::to_string(source.width));
-    total = first.width;
+                                            "' needs sources of equal " +
+                                            (joins                                           ? "axes before the last"
+                                             : shape.size() == 1 && source.shape.size() == 1 ? "width"
+                                                                                             : "shape") +
+                                            "; " + first.object + " has " + shape_text(first.shape) + ", " +
+                                            source.object + " has " + shape_text(source.shape));
+    if (!joins) continue;
+    shape.back() += source.shape.back();
+    total += source.width;
+    if (total > kMaxWidth) return fail(Errc::too_large, key_of(id, "from") + ": more than 16777216 values in all");
   }
-  return total;
+  return shape;
 }
 
 Status Graph::make_node_layer(NodeId id) {
   Node& node = nodes_[id];
-  WEFT_TRY(node.in, combined_width(id));
+  WEFT_TRY(Shape in, combined_shape(id));
   const LayerSpec& spec = spec_.layers[layer_position_[id]];
+  WEFT_TRY(node.in, volume(in));
+  node.tokens = node.in / in.back();
+  if (!spec.view.empty()) {
+    WEFT_TRY(const std::size_t seen, check_extents(key_of(id, "view"), spec.view));
+    if (seen != node.in)
+      return fail(Errc::shape_mismatch, key_of(id, "view") + ": " + weft::to_string(spec.view) + " has " +
+                                            std::to_string(seen) + " values, the input " + weft::to_string(in) + " has " +
+                                            std::to_string(node.in));
+    in = spec.view;
+  }
   RandomStream own(spec_.seed, spec_.grid.index(node.at), RandomPurpose::noise);
   const std::array<std::uint32_t, 2> noise_key{own.next_u32(), own.next_u32()};
-  auto made = make_layer(spec, node.in, "layers[" + std::to_string(layer_position_[id]) + "]", noise_key);
+  auto made = make_layer(spec, in, "layers[" + std::to_string(layer_position_[id]) + "]", noise_key);
   if (!made) return placed(made.error(), node.at);
   std::unique_ptr<Layer> layer = *std::move(made);
   if (layer->out() == 0 || layer->out() > kMaxWidth)
@@ -260,44 +316,95 @@ Status Graph::make_node_layer(NodeId id) {
       return fail(std::move(size).error().within(node.object + " '" + parameter.name + "'"));
   }
   WEFT_CHECK(check_has_matrix(layer_position_[id], spec, *layer));
+  WEFT_CHECK(check_shape(id, *layer));
   node.width = layer->out();
+  node.shape = layer->out_shape();
   node.layer = std::move(layer);
   return {};
 }
 
+Status Graph::check_shape(NodeId id, const Layer& layer) const {
+  const Shape& shape = nodes_[id].shape;  // what readers were told
+  if (shape.empty() || shape == layer.out_shape()) return {};
+  const LayerSpec& spec = spec_.layers[layer_position_[id]];
+  if (spec.shape.empty())
+    return fail(Errc::shape_mismatch, key_of(id, "out") +
+                                          ": a feedback loop needs the output's shape before the layer " +
+                                          "is made, and took " + weft::to_string(shape) + "; it is " +
+                                          weft::to_string(layer.out_shape()) + ": state that as 'shape'");
+  return fail(Errc::shape_mismatch, key_of(id, "shape") + ": " + weft::to_string(spec.shape) + " is promised, but " +
+                                        spec.type + " makes " + weft::to_string(layer.out_shape()));
+}
+
+// What is known of a shape before its layer is made: what the description states, if anything.
+Status Graph::promise_shape(NodeId id) {
+  const LayerSpec& layer = spec_.layers[layer_position_[id]];
+  if (layer.out > kMaxWidth)
+    return fail(Errc::too_large, key_of(id, "out") + ": " + std::to_string(layer.out) + " is above 16777216");
+  if (layer.shape.empty()) return {};
+  WEFT_TRY(nodes_[id].width, check_extents(key_of(id, "shape"), layer.shape));
+  nodes_[id].shape = layer.shape;
+  return {};
+}
+
 Status Graph::infer_shapes() {
-  // Widths may depend on widths (out left away) round a loop: a layer that states its width is known at once, one that
-  // does not waits for its sources.
-  for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) {
-    const LayerSpec& layer = spec_.layers[layer_position_[id]];
-    if (layer.out > kMaxWidth)
-      return fail(Errc::too_large, key_of(id, "out") + ": " + std::to_string(layer.out) + " is above 16777216");
-    nodes_[id].width = layer.out;
-  }
-  std::vector<std::uint32_t> unknown(nodes_.size(), 0);  // sources whose width is not known yet
+  for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) WEFT_CHECK(promise_shape(id));
+  std::vector<std::uint32_t> unknown(nodes_.size(), 0);  // sources whose shape is not known yet
   for (const Edge& edge : edges_) unknown[edge.to] += nodes_[edge.from].width == 0;
   std::deque<NodeId> ready;
   for (NodeId id : order_)
     if (!nodes_[id].is_port() && unknown[id] == 0) ready.push_back(id);
-  for (; !ready.empty(); ready.pop_front()) {
-    const NodeId id = ready.front();
-    const bool is_news = nodes_[id].width == 0;
-    WEFT_CHECK(make_node_layer(id));
-    if (!is_news) continue;
+  const auto tell_readers = [&](NodeId id) {
     for (std::uint32_t e : nodes_[id].readers)
       if (--unknown[edges_[e].to] == 0) ready.push_back(edges_[e].to);
+  };
+  for (std::size_t next = 0;;) {
+    for (; !ready.empty(); ready.pop_front()) {
+      const NodeId id = ready.front();
+      const bool is_news = nodes_[id].width == 0;
+      WEFT_CHECK(make_node_layer(id));
+      if (is_news) tell_readers(id);
+    }
+    // What is left waits for a loop. A layer that states `out` tells its readers, as a vector, before it is made.
+    while (next < order_.size() && (nodes_[order_[next]].width != 0 || stated_out(order_[next]) == 0)) ++next;
+    if (next == order_.size()) break;
+    Node& node = nodes_[order_[next]];
+    node.shape = {stated_out(order_[next])};
+    node.width = node.shape[0];
+    tell_readers(order_[next]);
   }
   for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id)
     if (!nodes_[id].layer)
       return fail(Errc::shape_mismatch,
-                  key_of(id, "out") + ": its width depends on itself round a feedback loop; state 'out'");
+                  key_of(id, "out") + ": its width depends on itself round a feedback loop; state 'out' or 'shape'");
+  place_concat_sources();
+  return limit_indices();
+}
+
+void Graph::place_concat_sources() {
   for (Edge& edge : edges_) edge.width = nodes_[edge.from].width;
   for (const Node& node : nodes_) {
     if (node.combine != Combine::concat) continue;
     std::size_t offset = 0;
     for (std::uint32_t e : node.sources) {
       edges_[e].offset = offset;
-      offset += edges_[e].width;
+      offset += edges_[e].width / node.tokens;
+    }
+  }
+}
+
+// Only what enters through a port can be refused before it is in the mesh.
+Status Graph::limit_indices() {
+  for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) {
+    const std::size_t limit = nodes_[id].layer->index_limit();
+    if (limit == 0) continue;
+    for (const std::uint32_t e : nodes_[id].sources) {
+      Node& source = nodes_[edges_[e].from];
+      if (!source.is_port() || (nodes_[id].combine != Combine::concat && nodes_[id].sources.size() > 1))
+        return fail(Errc::unsupported, key_of(id, "from") + ": " + spec_.layers[layer_position_[id]].type +
+                                           " takes indices, and so reads input ports as they are, not " +
+                                           source.object);
+      source.index_limit = source.index_limit == 0 ? limit : std::min(source.index_limit, limit);
     }
   }
   return {};
@@ -393,6 +500,13 @@ std::optional<NodeId> Graph::find_port(std::string_view name) const noexcept {
   for (NodeId id = 0; id < port_count(); ++id)
     if (nodes_[id].port == name) return id;
   return std::nullopt;
+}
+
+std::size_t Graph::workspace_size() const noexcept {
+  std::size_t most = 0;
+  for (const Node& node : nodes_)
+    if (node.layer) most = std::max(most, node.layer->workspace_size());
+  return most;
 }
 
 std::optional<NodeId> Graph::find_layer(Coord at) const noexcept {

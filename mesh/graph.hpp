@@ -6,10 +6,12 @@
 #include "mesh/network.hpp"
 
 #include "core/encoding.hpp"
+#include "core/shape.hpp"
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,21 +21,25 @@ namespace weft::mesh {
 /// Index of a node: input ports first, sorted by name, then layers in grid index order.
 using NodeId = std::uint32_t;
 
-/// One link: `to` reads `from` at values [offset, offset + width) of its combined input.
+/// One link. With concat, `to` reads `from` at values [offset, offset + width / tokens) of each of the `tokens` rows of
+/// its combined input (Node::tokens).
 struct Edge {
   NodeId from = 0, to = 0;
   std::uint32_t position = 0;  // among the sources of `to`
   std::size_t offset = 0;      // 0 unless combined by concat
-  std::size_t width = 0;
-  bool is_feedback = false;  // closes a loop: its source stands at or after `to`, inside one strongly connected part
+  std::size_t width = 0;       // values of the source
+  bool is_feedback = false;    // closes a loop: its source stands at or after `to`, inside one strongly connected part
 };
 
 struct Node {
   std::string object;  // what messages call it: "layers[3] [0,1,0,0]" or "input 'pixels'"
   std::string port;    // name of the input port; empty for a layer
   Coord at;
-  std::size_t cell = 0;  // grid cell index; ports have none
-  std::size_t in = 0, width = 0;
+  std::size_t cell = 0;           // grid cell index; ports have none
+  std::size_t in = 0, width = 0;  // values of the combined input and of the output
+  Shape shape;                    // of the output
+  std::size_t tokens = 1;         // rows that sources are joined in: the axes before the last one, multiplied
+  std::size_t index_limit = 0;    // a port: its values must be whole numbers below this; 0: any numbers
   Combine combine = Combine::concat;
   Encoding encoding;  // of its matrices when the mesh is built; messages may change it (WeightStore)
   Activations activations = Activations::int8;
@@ -45,6 +51,10 @@ struct Node {
   /// True when the input is one source as it stands, so that no copy is needed.
   bool reads_directly() const noexcept { return sources.size() == 1; }
 };
+
+/// Whether values may stand in an input port: finite, and whole numbers below its index limit where it has one.
+/// @error not_finite, out_of_range: naming the port and the first such value
+Status check_values(const Node& port, std::span<const float> values);
 
 /// A network whose places, links and shapes have been checked. Immutable.
 class Graph {
@@ -62,6 +72,8 @@ class Graph {
   std::optional<NodeId> find_layer(Coord at) const noexcept;
   /// The layer behind a named output.
   std::optional<NodeId> find_output(std::string_view name) const noexcept;
+  /// The largest workspace that a layer wants, in floats.
+  std::size_t workspace_size() const noexcept;
   /// The layers behind `spec().outputs`, in that order.
   const std::vector<NodeId>& outputs() const noexcept { return outputs_; }
 
@@ -89,7 +101,14 @@ class Graph {
   Status check_policies() const;
   Status make_node_layer(NodeId node);
   Status infer_shapes();
-  Result<std::size_t> combined_width(NodeId node) const;
+  Result<Shape> combined_shape(NodeId node) const;
+  Status promise_shape(NodeId node);
+  std::size_t stated_out(NodeId node) const noexcept {
+    return nodes_[node].is_port() ? 0 : spec_.layers[layer_position_[node]].out;
+  }
+  Status check_shape(NodeId node, const Layer& layer) const;
+  void place_concat_sources();
+  Status limit_indices();
   void find_components();
   void find_order();
 

@@ -8,11 +8,17 @@
 namespace weft::mesh {
 
 #define WEFT_LAYER(type, meaning) \
-  Result<std::unique_ptr<Layer>> make_##type(std::size_t in, std::size_t out, OptionReader& options);
+  Result<std::unique_ptr<Layer>> make_##type(const Shape& in, std::size_t out, OptionReader& options);
 #include "mesh/layers.def"
 #undef WEFT_LAYER
 
 namespace {
+
+std::size_t values_of(const Shape& shape) noexcept {
+  std::size_t values = 1;
+  for (const std::size_t extent : shape) values *= extent;
+  return values;
+}
 
 struct Types {
   std::mutex mutex;
@@ -42,7 +48,10 @@ Status register_layer(std::string type, LayerFactory factory) {
   return {};
 }
 
-Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, std::size_t in, std::string object,
+Layer::Layer(Shape in, Shape out)
+    : in_shape_(std::move(in)), out_shape_(std::move(out)), in_(values_of(in_shape_)), out_(values_of(out_shape_)) {}
+
+Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, const Shape& in, std::string object,
                                           std::array<std::uint32_t, 2> noise_key) {
   LayerFactory factory;
   {
@@ -60,13 +69,14 @@ Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, std::size_t in,
   WEFT_CHECK(options.finish());
   // Types of the user's own are not believed: what reads the layer was told these widths.
   if (!layer) return fail(Errc::invalid_argument, object + ": the factory of '" + spec.type + "' made no layer");
-  const auto differs = [&](std::string_view what, std::size_t got, std::size_t wanted) {
+  const auto differs = [&](std::string_view what, const Shape& got, const std::string& wanted) {
     return fail(Errc::shape_mismatch, object + ": the factory of '" + spec.type + "' made a layer whose " +
-                                          std::string(what) + " is " + std::to_string(got) + ", not " +
-                                          std::to_string(wanted));
+                                          std::string(what) + " is " + weft::to_string(got) + ", not " + wanted);
   };
-  if (layer->in() != in) return differs("input", layer->in(), in);
-  if (spec.out != 0 && layer->out() != spec.out) return differs("output", layer->out(), spec.out);
+  if (layer->in_shape() != in) return differs("input", layer->in_shape(), weft::to_string(in));
+  const Shape& made = layer->out_shape();
+  if (spec.out != 0 && made.size() == 1 && made[0] != spec.out)
+    return differs("output", made, weft::to_string(Shape{spec.out}));
   return layer;
 }
 
@@ -77,10 +87,30 @@ std::vector<std::string> layer_types() {
   return names;
 }
 
-Result<std::size_t> same_width(std::string_view object, std::string_view type, std::size_t in, std::size_t out) {
-  if (out != 0 && out != in)
+Result<Shape> same_shape(std::string_view object, std::string_view type, const Shape& in, std::size_t out) {
+  if (out != 0 && out != in.back())
     return fail(Errc::shape_mismatch, std::string(object) + ".out: " + std::string(type) + " keeps its input's width " +
-                                          std::to_string(in) + ", not " + std::to_string(out) + "; leave 'out' away");
+                                          std::to_string(in.back()) + ", not " + std::to_string(out) +
+                                          "; leave 'out' away");
+  return in;
+}
+
+Result<std::size_t> vector_width(std::string_view object, std::string_view type, const Shape& in) {
+  if (in.size() != 1)
+    return fail(Errc::shape_mismatch, std::string(object) + ": " + std::string(type) +
+                                          " takes one vector, not an input of shape " + weft::to_string(in) +
+                                          "; state 'view' to read it as [" + std::to_string(values_of(in)) + "]");
+  return in[0];
+}
+
+Result<std::size_t> same_width(std::string_view object, std::string_view type, const Shape& in, std::size_t out) {
+  WEFT_TRY(const std::size_t width, vector_width(object, type, in));
+  WEFT_CHECK(same_shape(object, type, in, out));
+  return width;
+}
+
+Shape with_features(Shape in, std::size_t features) {
+  in.back() = features;
   return in;
 }
 

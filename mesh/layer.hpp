@@ -9,6 +9,7 @@
 #include "kernels/weight.hpp"
 
 #include "core/philox.hpp"
+#include "core/shape.hpp"
 
 #include <array>
 #include <cstddef>
@@ -18,6 +19,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace weft::mesh {
@@ -51,12 +53,13 @@ struct Gradients {
 /// One firing of a layer. Rows are sessions (or ticks of a block); every row stands alone.
 struct ForwardArgs {
   ConstWeights weights;
-  kernels::ConstRows x;      // [rows, in]
-  kernels::Rows z;           // [rows, out] pre-activation, or data == null when nobody will ask for it
-  kernels::Rows y;           // [rows, out]
-  kernels::Rows cache;       // [rows, cache_size()], kept from forward to backward
-  kernels::ConstRows state;  // [rows, state_size()] hidden state committed at the last tick
-  kernels::Rows next_state;  // [rows, state_size()]
+  kernels::ConstRows x;        // [rows, in]
+  kernels::Rows z;             // [rows, out] pre-activation, or data == null when nobody will ask for it
+  kernels::Rows y;             // [rows, out]
+  kernels::Rows cache;         // [rows, cache_size()], kept from forward to backward
+  kernels::ConstRows state;    // [rows, state_size()] hidden state committed at the last tick
+  kernels::Rows next_state;    // [rows, state_size()]
+  float* workspace = nullptr;  // workspace_size() floats, anything in them before and after
 };
 
 /// The reverse of one firing. `dy` is dLoss/dy; gradients are added to, dx and dstate are written.
@@ -69,6 +72,7 @@ struct BackwardArgs {
   kernels::ConstRows dnext_state;  // dLoss/d next_state, or data == null
   kernels::Rows dstate;            // data == null: not wanted
   kernels::Rows scratch;           // [rows, scratch_size()], anything in it before and after
+  float* workspace = nullptr;      // workspace_size() floats, likewise
 };
 
 /// What a layer type is: its shapes, its parameters, forward and backward. It knows neither ticks nor devices nor
@@ -79,12 +83,21 @@ class Layer {
  public:
   virtual ~Layer() = default;
 
+  /// Values of a row: the volumes of the shapes.
   std::size_t in() const noexcept { return in_; }
   std::size_t out() const noexcept { return out_; }
+  /// What a row is, row-major, outermost axis first: [features], [tokens, features], [channels, height, width], ...
+  const Shape& in_shape() const noexcept { return in_shape_; }
+  const Shape& out_shape() const noexcept { return out_shape_; }
   /// Floats a row that forward leaves for backward.
   virtual std::size_t cache_size() const noexcept { return 0; }
   /// Floats a row that backward wants for itself.
   virtual std::size_t scratch_size() const noexcept { return 0; }
+  /// Floats that one call of forward or backward wants for itself, however many rows it has.
+  virtual std::size_t workspace_size() const noexcept { return 0; }
+  /// Not 0: its inputs are indices, whole numbers in [0, index_limit()), and so it may read input ports only; the mesh
+  /// refuses other values there.
+  virtual std::size_t index_limit() const noexcept { return 0; }
   /// Floats a row of hidden state that persist across ticks.
   virtual std::size_t state_size() const noexcept { return 0; }
   /// True when backward reads z.
@@ -102,28 +115,43 @@ class Layer {
   virtual int mixing_matrix() const noexcept { return -1; }
 
  protected:
-  Layer(std::size_t in, std::size_t out) : in_(in), out_(out) {}
+  Layer(std::size_t in, std::size_t out) : Layer(Shape{in}, Shape{out}) {}
+  /// The extents are at least 1 and their products fit.
+  Layer(Shape in, Shape out);
 
  private:
+  Shape in_shape_, out_shape_;
   std::size_t in_, out_;
 };
 
-/// Makes a layer for an input of `in` values. Errors name the layer by `options.object()`.
+/// Makes a layer for an input of shape `in`. `out` is the number of features that the network asks for (of the last
+/// axis; channels of a convolution), 0 when it does not. Errors name the layer by `options.object()`.
 using LayerFactory =
-    std::function<Result<std::unique_ptr<Layer>>(std::size_t in, std::size_t out, OptionReader& options)>;
+    std::function<Result<std::unique_ptr<Layer>>(const Shape& in, std::size_t out, OptionReader& options)>;
 
 /// Adds a layer type of the user's own. @error duplicate_name when the type exists
 /// @thread any
 Status register_layer(std::string type, LayerFactory factory);
 
-/// Builds a layer from its description; `in` is the combined width of its sources, `noise_key` what it may draw with.
-Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, std::size_t in, std::string object,
+/// Builds a layer from its description; `in` is the shape of its combined sources, `noise_key` what it may draw with.
+Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, const Shape& in, std::string object,
                                           std::array<std::uint32_t, 2> noise_key = {});
+inline Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, std::size_t in, std::string object,
+                                                 std::array<std::uint32_t, 2> noise_key = {}) {
+  return make_layer(spec, Shape{in}, std::move(object), noise_key);
+}
 
 /// Every known layer type, sorted.
 std::vector<std::string> layer_types();
 
-/// "as wide as the input" for layers that cannot be of another width.
-Result<std::size_t> same_width(std::string_view object, std::string_view type, std::size_t in, std::size_t out);
+/// The input's shape, for layers that cannot have another: `out` is 0 or the extent of its last axis.
+Result<Shape> same_shape(std::string_view object, std::string_view type, const Shape& in, std::size_t out);
+/// The same, for layers that take one vector a tick.
+/// @error shape_mismatch: an input of several axes
+Result<std::size_t> same_width(std::string_view object, std::string_view type, const Shape& in, std::size_t out);
+/// The width of an input that must be one vector. @error shape_mismatch
+Result<std::size_t> vector_width(std::string_view object, std::string_view type, const Shape& in);
+/// `in` with another extent of its last axis.
+Shape with_features(Shape in, std::size_t features);
 
 }  // namespace weft::mesh

@@ -50,9 +50,7 @@ Status Mesh::set_input(std::string_view port, std::span<const float> values, std
   if (values.size() != slot.cols)
     return fail(Errc::shape_mismatch, object + std::to_string(values.size()) + " values where " +
                                           std::to_string(slot.cols) + " are expected");
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (!std::isfinite(values[i]))
-      return fail(Errc::not_finite, object + "value " + std::to_string(i) + " is " + std::to_string(values[i]));
+  WEFT_CHECK(check_values(parts_->graph.nodes()[*node], values));
   std::copy(values.begin(), values.end(), slot.row(session));
   parts_->engine->feed(*node, {});
   return {};
@@ -114,9 +112,7 @@ Result<std::vector<std::pair<NodeId, const float*>>> Mesh::check_inputs(std::spa
     if (input.values.size() != wanted)
       return fail(Errc::shape_mismatch, object + std::to_string(input.values.size()) + " values where " +
                                             std::to_string(wanted) + " are expected");
-    for (std::size_t i = 0; i < input.values.size(); ++i)
-      if (!std::isfinite(input.values[i]))
-        return fail(Errc::not_finite, object + "value " + std::to_string(i) + " is " + std::to_string(input.values[i]));
+    WEFT_CHECK(check_values(parts_->graph.nodes()[*node], input.values));
     found.emplace_back(*node, input.values.data());
   }
   return found;

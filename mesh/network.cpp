@@ -35,8 +35,8 @@ NetworkBuilder::NetworkBuilder(std::string name, GridShape grid) {
   spec_.name = std::move(name);
   spec_.grid = grid;
 }
-NetworkBuilder& NetworkBuilder::input(std::string port, std::size_t width) {
-  spec_.inputs.push_back({std::move(port), width});
+NetworkBuilder& NetworkBuilder::input(std::string port, Shape shape) {
+  spec_.inputs.push_back({std::move(port), std::move(shape)});
   return *this;
 }
 NetworkBuilder& NetworkBuilder::layer(Coord at, std::string type, std::size_t out) {
@@ -61,6 +61,14 @@ NetworkBuilder& NetworkBuilder::neighbours(Neighbourhood neighbourhood) {
 }
 NetworkBuilder& NetworkBuilder::option(std::string key, OptionValue value) {
   spec_.layers.back().options.insert_or_assign(std::move(key), std::move(value));
+  return *this;
+}
+NetworkBuilder& NetworkBuilder::view(Shape shape) {
+  spec_.layers.back().view = std::move(shape);
+  return *this;
+}
+NetworkBuilder& NetworkBuilder::shape(Shape shape) {
+  spec_.layers.back().shape = std::move(shape);
   return *this;
 }
 NetworkBuilder& NetworkBuilder::dtype(Dtype dtype, std::optional<Granularity> granularity) {

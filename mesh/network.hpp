@@ -11,12 +11,14 @@
 #include "core/coord.hpp"
 #include "core/encoding.hpp"
 #include "core/result.hpp"
+#include "core/shape.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace weft::mesh {
@@ -49,7 +51,9 @@ std::string to_string(const Source& source);
 struct LayerSpec {
   Coord at;
   std::string type;                                // a row of mesh/layers.def or a registered name
-  std::size_t out = 0;                             // 0: as wide as the input
+  std::size_t out = 0;                             // features of the output; 0: as many as the input has
+  Shape view;                                      // its combined sources read as this shape; empty: as they are
+  Shape shape;                                     // the output's, where a loop needs it told; checked. empty: inferred
   std::vector<Source> from;                        // empty, without neighbours: the previous place in index order
   Neighbourhood neighbours = Neighbourhood::none;  // follow the sources of `from`
   Combine combine = Combine::concat;
@@ -63,7 +67,7 @@ struct LayerSpec {
 
 struct PortSpec {
   std::string name;
-  std::size_t width = 0;
+  Shape shape;
 };
 
 struct OutputSpec {
@@ -92,13 +96,18 @@ class NetworkBuilder {
  public:
   NetworkBuilder(std::string name, GridShape grid);
 
-  NetworkBuilder& input(std::string port, std::size_t width);
+  NetworkBuilder& input(std::string port, std::size_t width) { return input(std::move(port), Shape{width}); }
+  NetworkBuilder& input(std::string port, Shape shape);
   NetworkBuilder& layer(Coord at, std::string type, std::size_t out = 0);
   NetworkBuilder& dense(Coord at, std::size_t out, kernels::Activation activation = kernels::Activation::linear);
   /// The following change the layer added last.
   NetworkBuilder& from(std::vector<Source> sources, Combine combine = Combine::concat);
   NetworkBuilder& neighbours(Neighbourhood neighbourhood);
   NetworkBuilder& option(std::string key, OptionValue value);
+  /// Its combined sources read as another shape of as many values.
+  NetworkBuilder& view(Shape shape);
+  /// Promises the shape of its output: needed once in a feedback loop without a layer that states `out`.
+  NetworkBuilder& shape(Shape shape);
   NetworkBuilder& dtype(Dtype dtype, std::optional<Granularity> granularity = std::nullopt);
   NetworkBuilder& activations(Activations activations);
   /// Quantisation-aware training: errors travel back through the stored weights that computed (straight-through), not

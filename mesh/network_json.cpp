@@ -61,9 +61,20 @@ Result<std::vector<Source>> read_sources(const JsonValue& value) {
   return sources;
 }
 
+Result<Shape> read_shape(const JsonValue& value) {
+  WEFT_TRY(const auto extents, value.array(1, 8));
+  Shape shape;
+  for (const JsonValue& extent : extents) {
+    WEFT_TRY(const std::uint32_t size, extent.u32(1));
+    shape.push_back(size);
+  }
+  return shape;
+}
+
 Status read_options(JsonReader& reader, LayerSpec& layer) {
-  static const std::vector<std::string_view> kOwn{
-      "at", "type", "out", "from", "combine", "dtype", "policy", "neighbours", "granularity", "activations", "qat"};
+  static const std::vector<std::string_view> kOwn{"at",          "type",        "out",   "view",   "shape",
+                                                  "from",        "combine",     "dtype", "policy", "neighbours",
+                                                  "granularity", "activations", "qat"};
   for (const std::string& key : reader.keys()) {
     if (std::find(kOwn.begin(), kOwn.end(), key) != kOwn.end()) continue;
     const JsonValue value = *reader.find(key);
@@ -76,8 +87,16 @@ Status read_options(JsonReader& reader, LayerSpec& layer) {
     } else if (value.is_string()) {
       WEFT_TRY(std::string text, value.string());
       layer.options.emplace(key, std::move(text));
+    } else if (value.is_array()) {
+      WEFT_TRY(const auto items, value.array(0, 1u << 24));
+      std::vector<double> numbers;
+      for (const JsonValue& item : items) {
+        WEFT_TRY(const double number, item.f64());
+        numbers.push_back(number);
+      }
+      layer.options.emplace(key, std::move(numbers));
     } else {
-      return value.unexpected("true, false, a number or a text");
+      return value.unexpected("true, false, a number, a text or a list of numbers");
     }
   }
   return {};
@@ -93,6 +112,12 @@ Result<LayerSpec> read_layer(const JsonValue& value) {
   if (out == 0 && reader.find("out"))
     return reader.find("out")->unexpected("a width of at least 1", Errc::out_of_range);
   layer.out = out;
+  if (const auto view = reader.find("view")) {
+    WEFT_TRY(layer.view, read_shape(*view));
+  }
+  if (const auto shape = reader.find("shape")) {
+    WEFT_TRY(layer.shape, read_shape(*shape));
+  }
   if (const auto from = reader.find("from")) {
     WEFT_TRY(layer.from, read_sources(*from));
   }
@@ -146,6 +171,8 @@ json coord_json(Coord at) { return json::array({at.z, at.y, at.x, at.l}); }
 json layer_json(const LayerSpec& layer) {
   json out{{"at", coord_json(layer.at)}, {"type", layer.type}};
   if (layer.out) out["out"] = layer.out;
+  if (!layer.view.empty()) out["view"] = layer.view;
+  if (!layer.shape.empty()) out["shape"] = layer.shape;
   if (layer.neighbours != Neighbourhood::none) out["neighbours"] = name(layer.neighbours);
   if (!layer.from.empty()) {
     json from = json::array();
@@ -180,9 +207,9 @@ Result<NetworkSpec> read_network(std::string_view text, std::string_view source_
   if (const auto inputs = reader.find("inputs")) {
     WEFT_TRY(JsonReader ports, inputs->object());
     for (const std::string& port : ports.keys()) {
-      WEFT_TRY(const auto shape, ports.array(port, 1, 1));
-      WEFT_TRY(const std::uint32_t width, shape[0].u32(1));
-      spec.inputs.push_back({port, width});
+      WEFT_TRY(const JsonValue extents, ports.value(port));
+      WEFT_TRY(Shape shape, read_shape(extents));
+      spec.inputs.push_back({port, std::move(shape)});
     }
   }
   WEFT_TRY(const auto layers, reader.array("layers", 1, 1u << 24));
@@ -212,7 +239,7 @@ Result<std::string> write_network(const NetworkSpec& spec, int indent) {
   json out{{"weft", kVersion}, {"name", spec.name}, {"seed", spec.seed}};
   out["grid"] = {{"z", spec.grid.z}, {"y", spec.grid.y}, {"x", spec.grid.x}, {"layers", spec.grid.layers}};
   out["inputs"] = json::object();
-  for (const PortSpec& port : spec.inputs) out["inputs"][port.name] = json::array({port.width});
+  for (const PortSpec& port : spec.inputs) out["inputs"][port.name] = port.shape;
   out["layers"] = json::array();
   for (const LayerSpec& layer : spec.layers) out["layers"].push_back(layer_json(layer));
   out["outputs"] = json::object();

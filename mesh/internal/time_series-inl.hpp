@@ -24,6 +24,7 @@ void TimeSeries::fire(kernels::OpStream& stream, const WeightStore& weights, Nod
   args.cache = view(cache_, node.layer->cache_size(), 0, rows);
   args.state = hidden(id, state_first, rows);
   args.next_state = hidden(id, first, rows);
+  args.workspace = workspace_.data();
   node.layer->forward(stream, args);
 }
 

@@ -18,6 +18,7 @@ TimeSeries::TimeSeries(const Graph& graph, std::size_t rows) : graph_(graph), se
   }
   input_ = AlignedBuffer<float>(rows * widest_input);
   cache_ = AlignedBuffer<float>(rows * widest_cache);
+  workspace_ = AlignedBuffer<float>(graph.workspace_size());
 }
 
 kernels::Rows TimeSeries::hidden(NodeId node, std::size_t first, std::size_t rows) const noexcept {

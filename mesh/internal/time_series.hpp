@@ -43,7 +43,7 @@ class TimeSeries {
 
   const Graph& graph_;
   mutable std::vector<Series> series_;
-  AlignedBuffer<float> input_, cache_;
+  AlignedBuffer<float> input_, cache_, workspace_;
 };
 
 }  // namespace weft::mesh::internal

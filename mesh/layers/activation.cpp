@@ -11,7 +11,7 @@ using kernels::Activation;
 
 class ActivationLayer final : public Layer {
  public:
-  ActivationLayer(std::size_t width, Activation activation) : Layer(width, width), activation_(activation) {}
+  ActivationLayer(const Shape& shape, Activation activation) : Layer(shape, shape), activation_(activation) {}
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     stream.unary(activation_, args.x, args.y);
@@ -35,10 +35,10 @@ Result<Activation> read_activation(OptionReader& options, Activation otherwise) 
   return fail(Errc::unknown_name, options.object() + ".activation: no activation '" + text + "'; known are " + known);
 }
 
-Result<std::unique_ptr<Layer>> make_activation(std::size_t in, std::size_t out, OptionReader& options) {
-  WEFT_TRY(const std::size_t width, same_width(options.object(), "activation", in, out));
+Result<std::unique_ptr<Layer>> make_activation(const Shape& in, std::size_t out, OptionReader& options) {
+  WEFT_TRY(const Shape shape, same_shape(options.object(), "activation", in, out));
   WEFT_TRY(const Activation activation, read_activation(options, Activation::relu));
-  return std::unique_ptr<Layer>(new ActivationLayer(width, activation));
+  return std::unique_ptr<Layer>(new ActivationLayer(shape, activation));
 }
 
 }  // namespace weft::mesh

@@ -19,6 +19,6 @@ Result<kernels::Activation> read_activation(OptionReader& options,
 /// parameter  | default | unit | meaning
 /// -----------|---------|------|--------
 /// activation | relu    | -    | a row of kernels/activations.def
-Result<std::unique_ptr<Layer>> make_activation(std::size_t in, std::size_t out, OptionReader& options);
+Result<std::unique_ptr<Layer>> make_activation(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

@@ -4,6 +4,7 @@
 
 #include "mesh/layers/activation.hpp"
 #include "mesh/layers/init.hpp"
+#include "mesh/layers/tokens.hpp"
 
 #include "kernels/unary.hpp"
 
@@ -14,32 +15,39 @@ using kernels::Activation;
 
 class Dense final : public Layer {
  public:
-  Dense(std::size_t in, std::size_t out, Activation activation, bool has_bias, Initializer init)
-      : Layer(in, out), activation_(activation), has_bias_(has_bias) {
-    parameters_.push_back({"weight", out, in, true, std::move(init)});
+  Dense(const Shape& in, std::size_t out, Activation activation, bool has_bias, Initializer init)
+      : Layer(in, with_features(in, out)), tokens_(in), activation_(activation), has_bias_(has_bias) {
+    parameters_.push_back({"weight", out, in.back(), true, std::move(init)});
     if (has_bias) parameters_.push_back({"bias", out, 0, false, constant(0.0f)});
   }
 
   const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
   bool needs_preactivation() const noexcept override { return kernels::needs_preactivation(activation_); }
-  double multiply_adds() const noexcept override { return static_cast<double>(in()) * static_cast<double>(out()); }
-  int mixing_matrix() const noexcept override { return 0; }
+  double multiply_adds() const noexcept override {
+    return static_cast<double>(in()) * static_cast<double>(out_shape().back());
+  }
+  int mixing_matrix() const noexcept override { return tokens_.count() == 1 ? 0 : -1; }
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
-    stream.linear(args.weights.matrix(0), has_bias_ ? args.weights.vector(1) : nullptr, args.x, activation_, args.z,
-                  args.y);
+    tokens_.each(args, [&](const ForwardArgs& own) {
+      stream.linear(own.weights.matrix(0), has_bias_ ? own.weights.vector(1) : nullptr, own.x, activation_, own.z,
+                    own.y);
+    });
   }
 
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
-    if (activation_ != Activation::linear) stream.unary_backward(activation_, args.z, args.y, args.dy, args.dy);
-    if (args.gradients.data) {
-      stream.outer_accumulate(args.dy, args.x, {args.gradients[0], out(), in()});
-      if (has_bias_) stream.column_accumulate(args.dy, args.gradients[1]);
-    }
-    if (args.dx.data) stream.linear_transposed(args.weights.matrix(0), args.dy, args.dx);
+    tokens_.each(args, [&](const BackwardArgs& own) {
+      if (activation_ != Activation::linear) stream.unary_backward(activation_, own.z, own.y, own.dy, own.dy);
+      if (own.gradients.data) {
+        stream.outer_accumulate(own.dy, own.x, {own.gradients[0], own.dy.cols, own.x.cols});
+        if (has_bias_) stream.column_accumulate(own.dy, own.gradients[1]);
+      }
+      if (own.dx.data) stream.linear_transposed(own.weights.matrix(0), own.dy, own.dx);
+    });
   }
 
  private:
+  Tokens tokens_;
   Activation activation_;
   bool has_bias_;
   std::vector<ParameterSpec> parameters_;
@@ -47,14 +55,14 @@ class Dense final : public Layer {
 
 }  // namespace
 
-Result<std::unique_ptr<Layer>> make_dense(std::size_t in, std::size_t out, OptionReader& options) {
+Result<std::unique_ptr<Layer>> make_dense(const Shape& in, std::size_t out, OptionReader& options) {
   if (out == 0)
     return fail(Errc::parse_failed,
                 options.object() + ".out: a dense layer needs its output width, such as \"out\": 64");
   WEFT_TRY(const Activation activation, read_activation(options));
   WEFT_TRY(const bool has_bias, options.boolean("bias", true));
   WEFT_TRY(const std::string kind, options.text("init", "xavier"));
-  WEFT_TRY(auto init, make_initializer(kind, in, out, options.object()));
+  WEFT_TRY(auto init, make_initializer(kind, in.back(), out, options.object()));
   return std::unique_ptr<Layer>(new Dense(in, out, activation, has_bias, std::move(init)));
 }
 

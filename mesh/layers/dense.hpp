@@ -18,6 +18,6 @@ namespace weft::mesh {
 /// activation | linear  | -    | a row of kernels/activations.def
 /// bias       | true    | -    | whether b exists
 /// init       | xavier  | -    | xavier, he, normal, uniform, zero (mesh/layers/init.hpp); b starts at 0
-Result<std::unique_ptr<Layer>> make_dense(std::size_t in, std::size_t out, OptionReader& options);
+Result<std::unique_ptr<Layer>> make_dense(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

@@ -20,9 +20,9 @@ class Gru final : public Recurrent {
  public:
   static Result<std::unique_ptr<Layer>> make(std::size_t in, std::size_t hidden, const Filling& filling,
                                              std::string_view object) {
-    const Shape shape{in, hidden, kGates, 1};
-    WEFT_TRY(auto parameters, make_parameters(shape, filling, object));
-    return std::unique_ptr<Layer>(new Gru(shape, std::move(parameters)));
+    const Sizes sizes{in, hidden, kGates, 1};
+    WEFT_TRY(auto parameters, make_parameters(sizes, filling, object));
+    return std::unique_ptr<Layer>(new Gru(sizes, std::move(parameters)));
   }
 
  protected:
@@ -58,15 +58,16 @@ class Gru final : public Recurrent {
   bool has_carry() const noexcept override { return true; }
 
  private:
-  Gru(const Shape& shape, std::vector<ParameterSpec> parameters) : Recurrent(shape, std::move(parameters)) {}
+  Gru(const Sizes& sizes, std::vector<ParameterSpec> parameters) : Recurrent(sizes, std::move(parameters)) {}
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Layer>> make_gru(std::size_t in, std::size_t out, OptionReader& options) {
+Result<std::unique_ptr<Layer>> make_gru(const Shape& in, std::size_t out, OptionReader& options) {
+  WEFT_TRY(const std::size_t width, vector_width(options.object(), "gru", in));
   WEFT_TRY(const bool has_bias, options.boolean("bias", true));
   WEFT_TRY(std::string init, options.text("init", "uniform"));
-  return Gru::make(in, out ? out : in, {has_bias, std::move(init)}, options.object());
+  return Gru::make(width, out ? out : width, {has_bias, std::move(init)}, options.object());
 }
 
 }  // namespace weft::mesh

@@ -16,6 +16,6 @@ namespace weft::mesh {
 /// parameter | default | unit | meaning
 /// ----------|---------|------|--------
 /// epsilon   | 1e-5    | -    | added to the variance
-Result<std::unique_ptr<Layer>> make_layer_norm(std::size_t in, std::size_t out, OptionReader& options);
+Result<std::unique_ptr<Layer>> make_layer_norm(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

@@ -30,7 +30,7 @@ class LeakyIntegrator final : public Layer {
 
 }  // namespace
 
-Result<std::unique_ptr<Layer>> make_leaky_integrator(std::size_t in, std::size_t out, OptionReader& options) {
+Result<std::unique_ptr<Layer>> make_leaky_integrator(const Shape& in, std::size_t out, OptionReader& options) {
   WEFT_TRY(const std::size_t width, same_width(options.object(), "leaky_integrator", in, out));
   WEFT_TRY(const double rate, options.number("rate", 0.5, 1e-6, 1.0));
   return std::unique_ptr<Layer>(new LeakyIntegrator(width, static_cast<float>(rate)));

@@ -16,6 +16,6 @@ namespace weft::mesh {
 /// parameter | default | unit   | meaning
 /// ----------|---------|--------|--------
 /// rate      | 0.5     | 1/tick | tick length over time constant, in (0, 1]
-Result<std::unique_ptr<Layer>> make_leaky_integrator(std::size_t in, std::size_t out, OptionReader& options);
+Result<std::unique_ptr<Layer>> make_leaky_integrator(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

@@ -22,9 +22,9 @@ class Lstm final : public Recurrent {
  public:
   static Result<std::unique_ptr<Layer>> make(std::size_t in, std::size_t hidden, const Filling& filling,
                                              std::string_view object) {
-    const Shape shape{in, hidden, kGates, kStates};
-    WEFT_TRY(auto parameters, make_parameters(shape, filling, object));
-    return std::unique_ptr<Layer>(new Lstm(shape, std::move(parameters)));
+    const Sizes sizes{in, hidden, kGates, kStates};
+    WEFT_TRY(auto parameters, make_parameters(sizes, filling, object));
+    return std::unique_ptr<Layer>(new Lstm(sizes, std::move(parameters)));
   }
 
  protected:
@@ -60,15 +60,16 @@ class Lstm final : public Recurrent {
   }
 
  private:
-  Lstm(const Shape& shape, std::vector<ParameterSpec> parameters) : Recurrent(shape, std::move(parameters)) {}
+  Lstm(const Sizes& sizes, std::vector<ParameterSpec> parameters) : Recurrent(sizes, std::move(parameters)) {}
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Layer>> make_lstm(std::size_t in, std::size_t out, OptionReader& options) {
+Result<std::unique_ptr<Layer>> make_lstm(const Shape& in, std::size_t out, OptionReader& options) {
+  WEFT_TRY(const std::size_t width, vector_width(options.object(), "lstm", in));
   WEFT_TRY(const bool has_bias, options.boolean("bias", true));
   WEFT_TRY(std::string init, options.text("init", "uniform"));
-  return Lstm::make(in, out ? out : in, {has_bias, std::move(init)}, options.object());
+  return Lstm::make(width, out ? out : width, {has_bias, std::move(init)}, options.object());
 }
 
 }  // namespace weft::mesh

@@ -24,6 +24,6 @@ namespace weft::mesh {
 /// init      | uniform           | -      | uniform: all parameters within +-1/sqrt(out), as PyTorch; xavier, he,
 /// normal,
 ///           |                   |        | zero (mesh/layers/init.hpp) with biases 0
-Result<std::unique_ptr<Layer>> make_lstm(std::size_t in, std::size_t out, OptionReader& options);
+Result<std::unique_ptr<Layer>> make_lstm(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

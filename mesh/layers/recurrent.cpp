@@ -12,17 +12,17 @@ using kernels::Activation;
 using kernels::ConstRows;
 using kernels::Rows;
 
-Result<std::vector<ParameterSpec>> Recurrent::make_parameters(const Shape& shape, const Filling& filling,
+Result<std::vector<ParameterSpec>> Recurrent::make_parameters(const Sizes& sizes, const Filling& filling,
                                                               std::string_view object) {
-  const std::size_t rows = shape.gates * shape.hidden;
+  const std::size_t rows = sizes.gates * sizes.hidden;
   // "uniform" is PyTorch's: all four within +-1/sqrt(hidden). Of the others each matrix has its own fan-in, biases 0.
   const bool is_pytorch = filling.init == "uniform";
-  WEFT_TRY(auto init_ih, make_initializer(filling.init, is_pytorch ? shape.hidden : shape.in, shape.hidden, object));
-  WEFT_TRY(auto init_hh, make_initializer(filling.init, shape.hidden, shape.hidden, object));
+  WEFT_TRY(auto init_ih, make_initializer(filling.init, is_pytorch ? sizes.hidden : sizes.in, sizes.hidden, object));
+  WEFT_TRY(auto init_hh, make_initializer(filling.init, sizes.hidden, sizes.hidden, object));
   const Initializer bias = is_pytorch ? init_hh : constant(0.0f);
   std::vector<ParameterSpec> parameters;
-  parameters.push_back({"weight_ih", rows, shape.in, true, std::move(init_ih)});
-  parameters.push_back({"weight_hh", rows, shape.hidden, true, std::move(init_hh)});
+  parameters.push_back({"weight_ih", rows, sizes.in, true, std::move(init_ih)});
+  parameters.push_back({"weight_hh", rows, sizes.hidden, true, std::move(init_hh)});
   if (filling.has_bias) {
     parameters.push_back({"bias_ih", rows, 0, false, bias});
     parameters.push_back({"bias_hh", rows, 0, false, bias});

@@ -32,7 +32,7 @@ class Recurrent : public Layer {
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const final;
 
  protected:
-  struct Shape {
+  struct Sizes {
     std::size_t in = 0, hidden = 0;
     std::size_t gates = 1;   // blocks of the pre-activation
     std::size_t states = 1;  // blocks of the hidden state
@@ -42,10 +42,10 @@ class Recurrent : public Layer {
     std::string init;
   };
   /// @error unknown_name: no such initializer
-  static Result<std::vector<ParameterSpec>> make_parameters(const Shape& shape, const Filling& filling,
+  static Result<std::vector<ParameterSpec>> make_parameters(const Sizes& sizes, const Filling& filling,
                                                             std::string_view object);
-  Recurrent(const Shape& shape, std::vector<ParameterSpec> parameters)
-      : Layer(shape.in, shape.hidden), gates_(shape.gates), states_(shape.states), parameters_(std::move(parameters)) {}
+  Recurrent(const Sizes& sizes, std::vector<ParameterSpec> parameters)
+      : Layer(sizes.in, sizes.hidden), gates_(sizes.gates), states_(sizes.states), parameters_(std::move(parameters)) {}
 
   /// From the blocks to y and next_state. `a` and `b` lie in the cache: what is written there is what backward finds.
   virtual void step(kernels::OpStream& stream, const ForwardArgs& args, const kernels::Rows& a,

@@ -32,7 +32,7 @@ class Groups {
   std::size_t count_, width_;
 };
 
-struct Shape {
+struct Division {
   std::size_t width, groups;
   float temperature;
 };
@@ -40,7 +40,7 @@ struct Shape {
 /// A softmax of each group of a row: alpha = 1 the softmax, 2 sparsemax, anything above 1 alpha-entmax.
 class Softmax final : public Layer {
  public:
-  Softmax(const Shape& shape, double alpha)
+  Softmax(const Division& shape, double alpha)
       : Layer(shape.width, shape.width),
         groups_(shape.width, shape.groups),
         temperature_(shape.temperature),
@@ -81,7 +81,7 @@ class Softmax final : public Layer {
 /// A straight-through one gives that as 1 among zeros, and sends back the slope of the soft one, kept in the cache.
 class GumbelSoftmax final : public Layer {
  public:
-  GumbelSoftmax(const Shape& shape, bool is_straight, std::array<std::uint32_t, 2> key)
+  GumbelSoftmax(const Division& shape, bool is_straight, std::array<std::uint32_t, 2> key)
       : Layer(shape.width, shape.width),
         groups_(shape.width, shape.groups),
         temperature_(shape.temperature),
@@ -127,9 +127,9 @@ Result<std::size_t> group_count(double asked, std::size_t width, const std::stri
 
 }  // namespace
 
-Result<std::unique_ptr<Layer>> make_softmax(std::size_t in, std::size_t out, OptionReader& options) {
+Result<std::unique_ptr<Layer>> make_softmax(const Shape& in, std::size_t out, OptionReader& options) {
   const std::string& object = options.object();
-  Shape shape;
+  Division shape;
   WEFT_TRY(shape.width, same_width(object, "softmax", in, out));
   WEFT_TRY(const double temperature, options.number("temperature", 1.0, 1e-6, 1e6));
   shape.temperature = static_cast<float>(temperature);

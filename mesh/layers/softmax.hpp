@@ -30,6 +30,6 @@ namespace weft::mesh {
 /// alpha            | 1.5      | -    | with entmax: from 1 to 1000; the larger, the sparser
 /// straight_through | false    | -    | with gumbel: y is 1 at the largest and 0 elsewhere, its slope the soft one
 /// groups           | 1        | -    | a grid softmax: so many groups of equal width, each with a sum of one
-Result<std::unique_ptr<Layer>> make_softmax(std::size_t in, std::size_t out, OptionReader& options);
+Result<std::unique_ptr<Layer>> make_softmax(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

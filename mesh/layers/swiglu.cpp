@@ -3,6 +3,7 @@
 #include "mesh/layers/swiglu.hpp"
 
 #include "mesh/layers/init.hpp"
+#include "mesh/layers/tokens.hpp"
 
 #include <cmath>
 #include <string>
@@ -20,19 +21,31 @@ constexpr std::size_t kGate = 0, kUp = 1, kDown = 2, kMatrices = 3;
 
 class SwiGlu final : public Layer {
  public:
-  SwiGlu(std::size_t in, std::size_t hidden, std::size_t out, Activation gate, std::vector<ParameterSpec> parameters)
-      : Layer(in, out), hidden_(hidden), gate_(gate), parameters_(std::move(parameters)) {}
+  SwiGlu(const Shape& in, std::size_t hidden, std::size_t out, Activation gate, std::vector<ParameterSpec> parameters)
+      : Layer(in, with_features(in, out)),
+        tokens_(in),
+        hidden_(hidden),
+        gate_(gate),
+        parameters_(std::move(parameters)) {}
 
   const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
   // The gate before and after its activation, the other branch, their product.
-  std::size_t cache_size() const noexcept override { return 4 * hidden_; }
+  std::size_t cache_size() const noexcept override { return tokens_.count() * 4 * hidden_; }
   // The two branches' gradients, and what the second sends to the input.
-  std::size_t scratch_size() const noexcept override { return 2 * hidden_ + in(); }
+  std::size_t scratch_size() const noexcept override { return tokens_.count() * 2 * hidden_ + in(); }
   double multiply_adds() const noexcept override {
-    return static_cast<double>(hidden_) * static_cast<double>(2 * in() + out());
+    return static_cast<double>(hidden_) * (2 * static_cast<double>(in()) + static_cast<double>(out()));
   }
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
+    tokens_.each(args, [&](const ForwardArgs& own) { forward_tokens(stream, own); });
+  }
+  void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
+    tokens_.each(args, [&](const BackwardArgs& own) { backward_tokens(stream, own); });
+  }
+
+ private:
+  void forward_tokens(kernels::OpStream& stream, const ForwardArgs& args) const {
     const auto bias = [&](std::size_t i) { return has_bias() ? args.weights.vector(kMatrices + i) : nullptr; };
     const Rows before = block(args.cache, 0), gate = block(args.cache, 1), up = block(args.cache, 2),
                product = block(args.cache, 3);
@@ -42,7 +55,7 @@ class SwiGlu final : public Layer {
     stream.linear(args.weights.matrix(kDown), bias(kDown), product, Activation::linear, {}, args.y);
   }
 
-  void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
+  void backward_tokens(kernels::OpStream& stream, const BackwardArgs& args) const {
     const ConstRows before = block(args.cache, 0), gate = block(args.cache, 1), up = block(args.cache, 2);
     const Rows d_gate = block(args.scratch, 0), d_up = block(args.scratch, 1);
     add_gradients(stream, args, kDown, args.dy, block(args.cache, 3));
@@ -53,13 +66,11 @@ class SwiGlu final : public Layer {
     add_gradients(stream, args, kGate, d_gate, args.x);
     add_gradients(stream, args, kUp, d_up, args.x);
     if (!args.dx.data) return;
-    const Rows through_up{args.scratch.data + 2 * hidden_, args.scratch.rows, in(), args.scratch.stride};
+    const Rows through_up{args.scratch.data + 2 * hidden_, args.scratch.rows, in_shape().back(), args.scratch.stride};
     stream.linear_transposed(args.weights.matrix(kGate), d_gate, args.dx);
     stream.linear_transposed(args.weights.matrix(kUp), d_up, through_up);
     stream.binary(BinaryOp::add, args.dx, through_up, args.dx);
   }
-
- private:
   bool has_bias() const noexcept { return parameters_.size() > kMatrices; }
   template <class View>
   View block(const View& rows, std::size_t i) const noexcept {
@@ -72,6 +83,7 @@ class SwiGlu final : public Layer {
     if (has_bias()) stream.column_accumulate(d, args.gradients[kMatrices + i]);
   }
 
+  Tokens tokens_;
   std::size_t hidden_;
   Activation gate_;
   std::vector<ParameterSpec> parameters_;
@@ -85,21 +97,22 @@ Result<std::size_t> hidden_width(double asked, std::size_t in, const std::string
 
 }  // namespace
 
-Result<std::unique_ptr<Layer>> make_swiglu(std::size_t in, std::size_t out, OptionReader& options) {
+Result<std::unique_ptr<Layer>> make_swiglu(const Shape& in, std::size_t out, OptionReader& options) {
   const std::string& object = options.object();
-  if (out == 0) out = in;
+  const std::size_t width = in.back();
+  if (out == 0) out = width;
   WEFT_TRY(const double asked, options.number("hidden", 0, 0, 16777216));
-  WEFT_TRY(const std::size_t hidden, hidden_width(asked, in, object));
+  WEFT_TRY(const std::size_t hidden, hidden_width(asked, width, object));
   WEFT_TRY(const std::string gate, options.text("gate", "silu"));
   if (gate != "silu" && gate != "gelu" && gate != "relu2")
     return fail(Errc::unknown_name, object + ".gate: no gate '" + gate + "'; known are silu, gelu, relu2");
   WEFT_TRY(const bool has_bias, options.boolean("bias", false));
   WEFT_TRY(const std::string init, options.text("init", "xavier"));
-  WEFT_TRY(auto branch, make_initializer(init, in, hidden, object));
+  WEFT_TRY(auto branch, make_initializer(init, width, hidden, object));
   WEFT_TRY(auto down, make_initializer(init, hidden, out, object));
   std::vector<ParameterSpec> parameters;
-  parameters.push_back({"gate", hidden, in, true, branch});
-  parameters.push_back({"up", hidden, in, true, std::move(branch)});
+  parameters.push_back({"gate", hidden, width, true, branch});
+  parameters.push_back({"up", hidden, width, true, std::move(branch)});
   parameters.push_back({"down", out, hidden, true, std::move(down)});
   for (std::size_t i = 0; i < kMatrices && has_bias; ++i)
     parameters.push_back({parameters[i].name + "_bias", parameters[i].out, 0, false, constant(0.0f)});

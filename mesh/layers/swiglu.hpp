@@ -24,6 +24,6 @@ namespace weft::mesh {
 /// gate      | silu              | -      | silu (SwiGLU), gelu (GeGLU, by erf) or relu2
 /// bias      | false             | -      | whether the three biases exist; they start at 0
 /// init      | xavier            | -      | of each matrix: xavier, he, normal, uniform, zero (mesh/layers/init.hpp)
-Result<std::unique_ptr<Layer>> make_swiglu(std::size_t in, std::size_t out, OptionReader& options);
+Result<std::unique_ptr<Layer>> make_swiglu(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

@@ -22,15 +22,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((ROOT / "docs/formats/network.schema.json").read_text())
 DEFS = SCHEMA["$defs"]
 GOOD = {
-    "weft": 1, "name": "all", "seed": 7, "grid": {"z": 1, "y": 1, "x": 3, "layers": 2}, "inputs": {"in": [4]},
+    "weft": 1, "name": "all", "seed": 7, "grid": {"z": 1, "y": 1, "x": 3, "layers": 2}, "inputs": {"in": [2, 2]},
     "layers": [
         {"at": [0, 0, 0, 0], "type": "dense", "out": 8, "from": ["in", [0, 0, 2, 1]], "activation": "tanh", "bias": False},
-        {"at": [0, 0, 0, 1], "type": "leaky_integrator", "rate": 0.25, "policy": "hold"},
+        {"at": [0, 0, 0, 1], "type": "leaky_integrator", "rate": 0.25, "policy": "hold", "view": [8], "shape": [8]},
         {"at": [0, 0, 1, 0], "type": "softmax", "temperature": 2, "neighbours": "moore", "combine": "avg",
          "kind": "entmax", "alpha": 1.25, "groups": 2},
         {"at": [0, 0, 1, 1], "type": "swiglu", "out": 6, "hidden": 24, "gate": "relu2", "bias": True, "init": "he"},
         {"at": [0, 0, 2, 0], "type": "rnn", "out": 5, "activation": "relu", "init": "uniform"},
-        {"at": [0, 0, 2, 1], "type": "their_own", "sharpness": 3, "is_on": True, "mode": "x", "dtype": "int8"}],
+        {"at": [0, 0, 2, 1], "type": "their_own", "sharpness": 3, "is_on": True, "mode": "x", "steps": [1, 2.5], "dtype": "int8"}],
     "outputs": {"y": [0, 0, 1, 0]},
     "supervision": {"policy": "restart", "max_restarts": 2, "window": 100, "escalation": "isolate"},
     "learning": {"rule": "dfa", "schedule": "pipelined", "optimizer": {"type": "adamw", "lr": 0.01}},
@@ -97,7 +97,9 @@ class NetworkSchema(unittest.TestCase):
             "an input of no width": lambda n: n["inputs"].update(more=[]),
             "an option of another type": lambda n: n["layers"][0].update(rate=0.5),
             "an option out of range": lambda n: n["layers"][1].update(rate=2),
-            "an option that is a list": lambda n: n["layers"][5].update(mode=["x"]),
+            "an option that is a list of texts": lambda n: n["layers"][5].update(mode=["x"]),
+            "an input of nine axes": lambda n: n["inputs"].update(more=[1] * 9),
+            "a view with an empty axis": lambda n: n["layers"][0].update(view=[4, 0]),
             "an unknown activation": lambda n: n["layers"][0].update(activation="tahn"),
             "an activation that an rnn lacks": lambda n: n["layers"][4].update(activation="gelu"),
             "a gate that swiglu lacks": lambda n: n["layers"][3].update(gate="tanh"),

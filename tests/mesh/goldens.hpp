@@ -41,7 +41,8 @@ inline std::vector<float> draw(std::uint32_t stream, std::size_t n, float scale 
 
 struct Golden {
   LayerSpec spec;
-  std::size_t in = 0, out = 0, ticks = 0, rows = 0;
+  Shape in;  // a number in the file is a vector's width
+  std::size_t out = 0, ticks = 0, rows = 0;
   std::vector<double> y, dx, state, dstate;
   std::vector<std::vector<double>> gradients;
 };
@@ -55,13 +56,15 @@ inline std::vector<Golden> read(const std::string& type) {
   const auto json = testing_support::must(formats::parse_json(text.str(), path));
   for (const auto& row : json) {
     Golden golden;
-    golden.in = row["in"], golden.out = row["out"], golden.ticks = row["ticks"], golden.rows = row["rows"];
+    golden.in = row["in"].is_number() ? Shape{row["in"].get<std::size_t>()} : row["in"].get<Shape>();
+    golden.out = row["out"], golden.ticks = row["ticks"], golden.rows = row["rows"];
     golden.spec.type = type;
     golden.spec.out = golden.out;
     for (const auto& [key, value] : row["options"].items()) {
       if (value.is_boolean()) golden.spec.options[key] = value.get<bool>();
       if (value.is_number()) golden.spec.options[key] = value.get<double>();
       if (value.is_string()) golden.spec.options[key] = value.get<std::string>();
+      if (value.is_array()) golden.spec.options[key] = value.get<std::vector<double>>();
     }
     golden.y = row["y"].get<std::vector<double>>();
     golden.dx = row["dx"].get<std::vector<double>>();
@@ -77,8 +80,10 @@ inline std::vector<Golden> read(const std::string& type) {
 class Sequence {
  public:
   Sequence(const LayerSpec& spec, std::size_t in, std::size_t ticks, std::size_t rows)
+      : Sequence(spec, Shape{in}, ticks, rows) {}
+  Sequence(const LayerSpec& spec, const Shape& in, std::size_t ticks, std::size_t rows)
       : layer(testing_support::must(make_layer(spec, in, "layer"))), ticks_(ticks), rows_(rows) {
-    x = draw(kX, ticks * rows * in);
+    x = draw(kX, ticks * rows * layer->in());
     state = draw(kState, rows * layer->state_size());
     state.resize((ticks + 1) * rows * layer->state_size());
     dy = draw(kDy, ticks * rows * layer->out());
@@ -87,6 +92,7 @@ class Sequence {
     dx.resize(x.size());
     cache_.resize(ticks * rows * layer->cache_size());
     scratch_.resize(rows * layer->scratch_size());
+    workspace_ = AlignedBuffer<float>(layer->workspace_size());
     for (std::size_t i = 0; i < layer->parameters().size(); ++i) {
       const ParameterSpec& p = layer->parameters()[i];
       const auto values =
@@ -112,7 +118,8 @@ class Sequence {
                                view(y, layer->out(), t, first, count),
                                view(cache_, layer->cache_size(), t, first, count),
                                view(state, layer->state_size(), t, first, count),
-                               view(state, layer->state_size(), t + 1, first, count)});
+                               view(state, layer->state_size(), t + 1, first, count),
+                               workspace_.data()});
   }
   /// From the last tick to the first; dstate ends as that of the state before the first tick.
   void backward() {
@@ -130,6 +137,7 @@ class Sequence {
       args.dx = view(dx, layer->in(), t, 0, rows_);
       args.dnext_state = view(from, layer->state_size(), 0, 0, rows_);
       args.dstate = view(dstate, layer->state_size(), 0, 0, rows_);
+      args.workspace = workspace_.data();
       args.scratch = view(scratch_, layer->scratch_size(), 0, 0, rows_);
       layer->backward(stream_, args);
       from = dstate;
@@ -160,6 +168,7 @@ class Sequence {
 
   std::size_t ticks_, rows_;
   std::vector<float> cache_, scratch_;
+  AlignedBuffer<float> workspace_;
   std::vector<AlignedBuffer<float>> buffers_, sums_;
   std::vector<kernels::ConstWeight> weights_;
   std::vector<float*> pointers_;
@@ -175,7 +184,7 @@ inline void expect_equal(const std::vector<float>& got, const std::vector<double
 }
 
 inline void expect_as_pytorch(const Golden& golden) {
-  std::string label = golden.spec.type + " " + std::to_string(golden.in) + " to " + std::to_string(golden.out) + ", " +
+  std::string label = golden.spec.type + " " + weft::to_string(golden.in) + " to " + std::to_string(golden.out) + ", " +
                       std::to_string(golden.ticks) + " ticks of " + std::to_string(golden.rows) + " rows:";
   for (const auto& option : golden.spec.options) label += " " + option.first;
   SCOPED_TRACE(label);

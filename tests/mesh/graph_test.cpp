@@ -471,7 +471,7 @@ INSTANTIATE_TEST_SUITE_P(Setting, WrongNetwork, testing::ValuesIn(wrong_settings
 // A layer type of the user's own is not believed either.
 class Shaped final : public Layer {
  public:
-  Shaped(std::size_t in, std::size_t out) : Layer(in, out) {}
+  Shaped(Shape in, Shape out) : Layer(std::move(in), std::move(out)) {}
   void forward(kernels::OpStream&, const ForwardArgs&) const override {}
   void backward(kernels::OpStream&, const BackwardArgs&) const override {}
 };
@@ -479,15 +479,15 @@ class Shaped final : public Layer {
 TEST(Graph, RefusesALayerTypeThatReturnsNothingOrOtherWidthsThanAskedFor) {
   using Made = Result<std::unique_ptr<Layer>>;
   must(register_layer("makes_nothing",
-                      [](std::size_t, std::size_t, OptionReader&) -> Made { return std::unique_ptr<Layer>(); }));
-  must(register_layer("makes_wide", [](std::size_t in, std::size_t out, OptionReader&) -> Made {
-    return std::unique_ptr<Layer>(new Shaped(in, out + 1));
+                      [](const Shape&, std::size_t, OptionReader&) -> Made { return std::unique_ptr<Layer>(); }));
+  must(register_layer("makes_wide", [](const Shape& in, std::size_t out, OptionReader&) -> Made {
+    return std::unique_ptr<Layer>(new Shaped(in, {out + 1}));
   }));
-  must(register_layer("reads_wide", [](std::size_t in, std::size_t out, OptionReader&) -> Made {
-    return std::unique_ptr<Layer>(new Shaped(in + 1, out));
+  must(register_layer("reads_wide", [](const Shape& in, std::size_t out, OptionReader&) -> Made {
+    return std::unique_ptr<Layer>(new Shaped({in[0] + 1}, {out}));
   }));
-  must(register_layer("is_empty", [](std::size_t in, std::size_t, OptionReader&) -> Made {
-    return std::unique_ptr<Layer>(new Shaped(in, 0));
+  must(register_layer("is_empty", [](const Shape& in, std::size_t, OptionReader&) -> Made {
+    return std::unique_ptr<Layer>(new Shaped(in, {0}));
   }));
   expect_error(Graph::build(pair().layer({0, 0, 0, 0}, "makes_nothing", 2).spec()), Errc::invalid_argument,
                {"layers[0]", "makes_nothing"});
@@ -497,9 +497,9 @@ TEST(Graph, RefusesALayerTypeThatReturnsNothingOrOtherWidthsThanAskedFor) {
                {"layers[0]", "reads_wide", "5", "4"});
   expect_error(Graph::build(pair().layer({0, 0, 0, 0}, "is_empty").spec()), Errc::shape_mismatch,
                {"layers[0]", "is_empty", "0"});
-  expect_error(
-      register_layer("dense", [](std::size_t, std::size_t, OptionReader&) -> Made { return std::unique_ptr<Layer>(); }),
-      Errc::duplicate_name, {"'dense'"});
+  expect_error(register_layer(
+                   "dense", [](const Shape&, std::size_t, OptionReader&) -> Made { return std::unique_ptr<Layer>(); }),
+               Errc::duplicate_name, {"'dense'"});
 }
 
 }  // namespace

@@ -135,9 +135,9 @@ class Fragile final : public Layer {
 /// Adds the type "fragile" once a process.
 inline void register_fragile() {
   static const Status done = register_layer(
-      "fragile", [](std::size_t in, std::size_t, OptionReader& options) -> Result<std::unique_ptr<Layer>> {
+      "fragile", [](const Shape& in, std::size_t, OptionReader& options) -> Result<std::unique_ptr<Layer>> {
         WEFT_TRY(const bool remembers, options.boolean("memory", false));
-        return std::unique_ptr<Layer>(new Fragile(in, remembers));
+        return std::unique_ptr<Layer>(new Fragile(in.at(0), remembers));
       });
   must(done);
 }
