@@ -136,6 +136,10 @@ void CpuStream::log_floored_backward(const ConstRows& x, const ConstRows& dy, co
   kernels::log_floored_backward(x, dy, dx);
 }
 
+void CpuStream::permute(const ConstRows& x, const AxisOrder& order, const Rows& y) {
+  kernels::permute(x, order, y);
+}
+
 void CpuStream::squared_distances(const ConstWeight& c, const ConstRows& x, const Rows& y) {
   kernels::squared_distances(c, x, y);
 }

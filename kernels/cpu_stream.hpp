@@ -46,6 +46,7 @@ class CpuStream final : public OpStream {
                             const Rows& dbase) override;
   void log_floored(const ConstRows& x, const Rows& y) override;
   void log_floored_backward(const ConstRows& x, const ConstRows& dy, const Rows& dx) override;
+  void permute(const ConstRows& x, const AxisOrder& order, const Rows& y) override;
   void squared_distances(const ConstWeight& c, const ConstRows& x, const Rows& y) override;
   void squared_distances_backward(const ConstWeight& c, const ConstRows& x, const ConstRows& dy, const Rows& dx,
                                   const Panels& dc) override;

@@ -5,7 +5,11 @@
 #include "kernels/log_softmax.hpp"
 
 #include "kernels/foreach_isa.hpp"
-#include "kernels/softmax-inl.hpp"
+#include "kernels/lanes-inl.hpp"
+#include "kernels/math.hpp"
+#if !WEFT_ISA_IS_SCALAR
+#include "kernels/math-inl.hpp"
+#endif
 
 #include <cmath>
 
@@ -23,7 +27,8 @@ void log_softmax(const ConstRows& x, const ConstRows& base, const Rows& y) noexc
     float* out = y.row(b);
 #if WEFT_ISA_IS_SCALAR
     const float largest = row_maximum(in, x.cols);
-    const float log_sum = math::log(exponentials(in, x.cols, largest, 1.0f, out));
+    const float log_sum =
+        math::log(lane_sum(x.cols, [&](float sum, std::size_t j) { return sum + math::exp(in[j] - largest); }));
     for (std::size_t j = 0; j < x.cols; ++j) {
       const float v = (in[j] - largest) - log_sum;
       out[j] = base.data ? v + base.row(b)[0] : v;
@@ -32,7 +37,9 @@ void log_softmax(const ConstRows& x, const ConstRows& base, const Rows& y) noexc
     const FloatTag d;
     const float largest = RowMaximum(in, x.cols);
     const FloatVec top = hn::Set(d, largest);
-    const FloatVec log_sum = Log(d, hn::Set(d, Exponentials(in, x.cols, largest, 1.0f, out)));
+    const FloatVec log_sum = Log(d, hn::Set(d, LaneSum(x.cols, [&](FloatVec sum, auto load) HWY_ATTR {
+                                              return hn::Add(sum, Exp(d, hn::Sub(load(in), top)));
+                                            })));
     // Adding -0 changes no value.
     const FloatVec shift = hn::Set(d, base.data ? base.row(b)[0] : -0.0f);
     ForEachVector(x.cols, [&](auto load, auto store)

@@ -9,7 +9,7 @@ namespace weft::kernels {
 /// y = log softmax(x) + base[row]: e = exp(x - largest), y = (x - largest) - log(sum(e)), then + base where there is
 /// one.
 ///   A row that holds a NaN or +inf, or nothing but -inf, becomes NaN.
-/// @shape  x, y [rows, cols], cols >= 1; base [rows, 1] or data null; y aliases nothing
+/// @shape  x, y [rows, cols], cols >= 1; base [rows, 1] or data null; y may be x
 /// @exact  the sum by rule R2
 void log_softmax(const ConstRows& x, const ConstRows& base, const Rows& y) noexcept;
 

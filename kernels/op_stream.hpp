@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/activation.hpp"
+#include "kernels/permute.hpp"
 #include "kernels/views.hpp"
 #include "kernels/weight.hpp"
 
@@ -92,7 +93,7 @@ class OpStream {
                             std::uint32_t threshold, float scale, const Rows& mask) = 0;
 
   // --- log_softmax.hpp (R2 along each row) ---
-  /// y = log softmax(x) + base[row]; base [rows, 1] or data null.
+  /// y = log softmax(x) + base[row]; base [rows, 1] or data null. May run in place.
   virtual void log_softmax(const ConstRows& x, const ConstRows& base, const Rows& y) = 0;
   /// dx = dy - exp(y - base) sum(dy); sum(dy) is added to dbase [rows, 1], unless data is null. May run in place on dy.
   virtual void log_softmax_backward(const ConstRows& y, const ConstRows& base, const ConstRows& dy, const Rows& dx,
@@ -100,6 +101,10 @@ class OpStream {
   /// y = log(max(x, 2^-126)); dx = dy / max(x, 2^-126). Both may run in place.
   virtual void log_floored(const ConstRows& x, const Rows& y) = 0;
   virtual void log_floored_backward(const ConstRows& x, const ConstRows& dy, const Rows& dx) = 0;
+
+  // --- permute.hpp ---
+  /// Each row's values in another order of their axes.
+  virtual void permute(const ConstRows& x, const AxisOrder& order, const Rows& y) = 0;
 
   // --- distance.hpp (R1 over features, R2 over points) ---
   /// y[b][k] = sum over j of (x[b][j] - c[k][j])^2. c [points, features], x [rows, features], y [rows, points].
