@@ -14,9 +14,13 @@ namespace weft::mesh {
 /// Fills a weight matrix [out, in], row-major, from the layer's random stream.
 using Initializer = std::function<void(RandomStream&, std::span<float>)>;
 
-/// xavier: uniform in +-sqrt(6/(in+out)) (Glorot and Bengio 2010, eq. 16); he: normal, variance 2/in (He et al. 2015,
-/// eq. 10); normal: variance 1/in; uniform: +-1/sqrt(in); zero.
-/// @exact  same bits everywhere: Philox words, one correctly rounded sqrt and multiplications
+/// xavier: uniform in +-sqrt(6/(in+out)), xavier_normal: normal, variance 2/(in+out) (Glorot and Bengio 2010, eq. 16
+/// and 12); he: normal, variance 2/in, he_uniform: uniform in +-sqrt(6/in) (He et al. 2015, eq. 10); normal: variance
+/// 1/in; uniform: +-1/sqrt(in); zero; orthogonal: W W^T = 1 of a matrix [out, in], or W^T W = 1 when it is taller than
+/// wide, evenly spread over all such matrices (Saxe et al. 2014, arXiv:1312.6120). Of several matrices [out, in] one
+/// below the other, such as the gates of an LSTM, each is orthogonal.
+/// @exact  same bits everywhere: Philox words, correctly rounded + - * / and sqrt; orthogonal in float64, sums in eight
+///         strided lanes
 /// @error  unknown_name for another spelling, naming `object`
 Result<Initializer> make_initializer(std::string_view kind, std::size_t in, std::size_t out, std::string_view object);
 
