@@ -31,7 +31,8 @@ def draw(stream, shape, scale=1.0):
 
 
 def recurrent(row):
-    kind, n, width = row["type"], row["in"], row["out"]
+    kind, width, is_sequence = row["type"], row["out"], isinstance(row["in"], list)
+    n = row["in"][-1] if is_sequence else row["in"]
     options = {"bias": row["options"].get("bias", True)}
     if kind == "rnn":
         options["nonlinearity"] = row["options"].get("activation", "tanh")
@@ -41,11 +42,24 @@ def recurrent(row):
         for i, p in enumerate(parameters):
             p.copy_(draw(PARAMETERS + i, p.shape, 0.5))
     blocks = 2 if kind == "lstm" else 1
-    x = draw(X, (row["ticks"], row["rows"], n)).requires_grad_()
+    tokens = row["in"][0] if is_sequence else 1
+    x = draw(X, (row["ticks"], row["rows"], tokens * n)).requires_grad_()
+    # PyTorch's [time, batch, features]: a tick's tokens follow each other.
+    steps = x.reshape(row["ticks"], row["rows"], tokens, n).transpose(1, 2).reshape(-1, row["rows"], n)
     state = draw(STATE, (row["rows"], blocks * width)).requires_grad_()
-    parts = [part.unsqueeze(0).contiguous() for part in state.split(width, dim=1)]
-    y, last = module(x, tuple(parts) if blocks == 2 else parts[0])
-    last = torch.cat(last if blocks == 2 else (last,), dim=2)[0]
+
+    def run(steps, parts):
+        y, last = module(steps, tuple(parts) if blocks == 2 else parts[0])
+        return y, torch.cat(last if blocks == 2 else (last,), dim=2)[0]
+
+    if row["options"].get("stateful", not is_sequence):
+        y, last = run(steps, [part.unsqueeze(0).contiguous() for part in state.split(width, dim=1)])
+    else:
+        zero = torch.zeros(1, row["rows"], width, dtype=torch.float64)
+        y, state, last = torch.cat([run(tick, [zero] * blocks)[0] for tick in steps.split(tokens)]), None, None
+    y = y.reshape(row["ticks"], tokens, row["rows"], width).transpose(1, 2)
+    if row["options"].get("output") == "last":
+        y = y[:, :, -1]
     return parameters, x, state, y, last
 
 
@@ -100,6 +114,13 @@ def rows(kind):
                 row["options"]["hidden"] = hidden
             row["hidden"] = hidden or -(-8 * n // 48) * 16
         yield row
+    if kind == "swiglu":
+        return
+    sequences = [(4, 3, 5, 1, 1, {}), (5, 3, 4, 2, 3, {"stateful": True}), (3, 2, 7, 1, 3, {"output": "last"}),
+                 (6, 5, 2, 2, 2, {"output": "last", "stateful": True}), (1, 4, 3, 3, 2, {"stateful": True}),
+                 (1, 4, 3, 2, 2, {}), (9, 1, 1, 2, 1, {"bias": False})]
+    for tokens, n, width, ticks, batch, option in sequences:
+        yield {"type": kind, "in": [tokens, n], "out": width, "ticks": ticks, "rows": batch, "options": option}
 
 
 for kind in ("rnn", "lstm", "gru", "swiglu"):

@@ -18,12 +18,7 @@ constexpr std::size_t kR = 0, kZ = 1, kN = 2, kGates = 3;
 
 class Gru final : public Recurrent {
  public:
-  static Result<std::unique_ptr<Layer>> make(std::size_t in, std::size_t hidden, const Filling& filling,
-                                             std::string_view object) {
-    const Sizes sizes{in, hidden, kGates, 1};
-    WEFT_TRY(auto parameters, make_parameters(sizes, filling, object));
-    return std::unique_ptr<Layer>(new Gru(sizes, std::move(parameters)));
-  }
+  explicit Gru(Sizes sizes) : Recurrent(std::move(sizes)) {}
 
  protected:
   // Backward finds r, z, n in `a` and W_hn h + b_hn in its place of `b`.
@@ -56,18 +51,13 @@ class Gru final : public Recurrent {
     stream.binary(BinaryOp::mul, blocks(d, kN), blocks(a, kR), blocks(d, kN));
   }
   bool has_carry() const noexcept override { return true; }
-
- private:
-  Gru(const Sizes& sizes, std::vector<ParameterSpec> parameters) : Recurrent(sizes, std::move(parameters)) {}
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Layer>> make_gru(const Shape& in, std::size_t out, OptionReader& options) {
-  WEFT_TRY(const std::size_t width, vector_width(options.object(), "gru", in));
-  WEFT_TRY(const bool has_bias, options.boolean("bias", true));
-  WEFT_TRY(std::string init, options.text("init", "uniform"));
-  return Gru::make(width, out ? out : width, {has_bias, std::move(init)}, options.object());
+  WEFT_TRY(auto sizes, Gru::read_sizes("gru", in, out, kGates, 1, options));
+  return std::unique_ptr<Layer>(new Gru(std::move(sizes)));
 }
 
 }  // namespace weft::mesh

@@ -12,7 +12,7 @@ namespace weft::mesh {
 ///   r = sigmoid(W_ir x + b_ir + W_hr h + b_hr),  z likewise
 ///   n = tanh(W_in x + b_in + r (W_hn h + b_hn))
 ///   h' = n + z (h - n),  y = h'
-/// The state h persists across ticks, one a session, and starts at 0.
+/// The state h is one a session and starts at 0. Of an input [tokens, in] a tick takes all tokens, one step each.
 /// @shape  x [rows, in], W_ih [3 out, in], W_hh [3 out, out], b_ih, b_hh [3 out] -> y [rows, out]; state h [rows, out]
 /// @exact  same bits on every ISA, thread count and batch; each sum and product is rounded
 /// @source Cho et al. 2014, arXiv:1406.1078; the reset gate after the product and the order of blocks of PyTorch 1.13's
@@ -22,9 +22,12 @@ namespace weft::mesh {
 /// ----------|-------------------|--------|--------
 /// out       | the input's width | values | width of h and of the output
 /// bias      | true              | -      | whether b_ih and b_hh exist
-/// init      | uniform           | -      | uniform: all parameters within +-1/sqrt(out), as PyTorch; xavier, he,
-/// normal,
-///           |                   |        | zero (mesh/layers/init.hpp) with biases 0
+/// init      | uniform           | -      | uniform: all parameters within +-1/sqrt(out), as PyTorch; the others
+///           |                   |        | (mesh/layers/init.hpp) with biases 0
+/// stateful  | of a vector true, | -      | whether the state persists across ticks
+///           | of a sequence     |        |
+///           | false             |        |
+/// output    | sequence          | -      | of a sequence: every token's h, or only the `last` one
 Result<std::unique_ptr<Layer>> make_gru(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

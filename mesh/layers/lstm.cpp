@@ -20,12 +20,7 @@ constexpr std::size_t kH = 0, kC = 1, kStates = 2;
 
 class Lstm final : public Recurrent {
  public:
-  static Result<std::unique_ptr<Layer>> make(std::size_t in, std::size_t hidden, const Filling& filling,
-                                             std::string_view object) {
-    const Sizes sizes{in, hidden, kGates, kStates};
-    WEFT_TRY(auto parameters, make_parameters(sizes, filling, object));
-    return std::unique_ptr<Layer>(new Lstm(sizes, std::move(parameters)));
-  }
+  explicit Lstm(Sizes sizes) : Recurrent(std::move(sizes)) {}
 
  protected:
   void step(kernels::OpStream& stream, const ForwardArgs& args, const Rows& a, const Rows& b) const override {
@@ -58,18 +53,13 @@ class Lstm final : public Recurrent {
     backward_of(stream, Activation::tanh, blocks(a, kG), blocks(da, kG));
     backward_of(stream, Activation::sigmoid, blocks(a, kO), blocks(da, kO));
   }
-
- private:
-  Lstm(const Sizes& sizes, std::vector<ParameterSpec> parameters) : Recurrent(sizes, std::move(parameters)) {}
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Layer>> make_lstm(const Shape& in, std::size_t out, OptionReader& options) {
-  WEFT_TRY(const std::size_t width, vector_width(options.object(), "lstm", in));
-  WEFT_TRY(const bool has_bias, options.boolean("bias", true));
-  WEFT_TRY(std::string init, options.text("init", "uniform"));
-  return Lstm::make(width, out ? out : width, {has_bias, std::move(init)}, options.object());
+  WEFT_TRY(auto sizes, Lstm::read_sizes("lstm", in, out, kGates, kStates, options));
+  return std::unique_ptr<Layer>(new Lstm(std::move(sizes)));
 }
 
 }  // namespace weft::mesh

@@ -11,7 +11,7 @@ namespace weft::mesh {
 /// Long short-term memory, one step a tick, gates in the order i, f, g, o:
 ///   [i f g o] = W_ih x + b_ih + W_hh h + b_hh, then sigmoid of i, f, o and tanh of g
 ///   c' = f c + i g,  h' = o tanh(c'),  y = h'
-/// The state [h c] persists across ticks, one a session, and starts at 0.
+/// The state [h c] is one a session and starts at 0. Of an input [tokens, in] a tick takes all tokens, a step each.
 /// @shape  x [rows, in], W_ih [4 out, in], W_hh [4 out, out], b_ih, b_hh [4 out] -> y [rows, out]; state [rows, 2 out]
 /// @exact  same bits on every ISA, thread count and batch; each sum and product is rounded
 /// @source Hochreiter and Schmidhuber 1997, "Long short-term memory"; Gers et al. 2000 (the forget gate); equations,
@@ -21,9 +21,12 @@ namespace weft::mesh {
 /// ----------|-------------------|--------|--------
 /// out       | the input's width | values | width of h, of c and of the output
 /// bias      | true              | -      | whether b_ih and b_hh exist
-/// init      | uniform           | -      | uniform: all parameters within +-1/sqrt(out), as PyTorch; xavier, he,
-/// normal,
-///           |                   |        | zero (mesh/layers/init.hpp) with biases 0
+/// init      | uniform           | -      | uniform: all parameters within +-1/sqrt(out), as PyTorch; the others
+///           |                   |        | (mesh/layers/init.hpp) with biases 0
+/// stateful  | of a vector true, | -      | whether the state persists across ticks
+///           | of a sequence     |        |
+///           | false             |        |
+/// output    | sequence          | -      | of a sequence: every token's h, or only the `last` one
 Result<std::unique_ptr<Layer>> make_lstm(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

@@ -3,6 +3,7 @@
 #include "mesh/layers/recurrent.hpp"
 
 #include "mesh/layers/init.hpp"
+#include "mesh/layers/tokens.hpp"
 
 #include <utility>
 
@@ -12,29 +13,86 @@ using kernels::Activation;
 using kernels::ConstRows;
 using kernels::Rows;
 
-Result<std::vector<ParameterSpec>> Recurrent::make_parameters(const Sizes& sizes, const Filling& filling,
-                                                              std::string_view object) {
-  const std::size_t rows = sizes.gates * sizes.hidden;
+namespace {
+
+Result<std::vector<ParameterSpec>> make_parameters(std::size_t in, std::size_t hidden, std::size_t gates, bool has_bias,
+                                                   const std::string& init, std::string_view object) {
+  const std::size_t rows = gates * hidden;
   // "uniform" is PyTorch's: all four within +-1/sqrt(hidden). Of the others each matrix has its own fan-in, biases 0.
-  const bool is_pytorch = filling.init == "uniform";
-  WEFT_TRY(auto init_ih, make_initializer(filling.init, is_pytorch ? sizes.hidden : sizes.in, sizes.hidden, object));
-  WEFT_TRY(auto init_hh, make_initializer(filling.init, sizes.hidden, sizes.hidden, object));
+  const bool is_pytorch = init == "uniform";
+  WEFT_TRY(auto init_ih, make_initializer(init, is_pytorch ? hidden : in, hidden, object));
+  WEFT_TRY(auto init_hh, make_initializer(init, hidden, hidden, object));
   const Initializer bias = is_pytorch ? init_hh : constant(0.0f);
   std::vector<ParameterSpec> parameters;
-  parameters.push_back({"weight_ih", rows, sizes.in, true, std::move(init_ih)});
-  parameters.push_back({"weight_hh", rows, sizes.hidden, true, std::move(init_hh)});
-  if (filling.has_bias) {
+  parameters.push_back({"weight_ih", rows, in, true, std::move(init_ih)});
+  parameters.push_back({"weight_hh", rows, hidden, true, std::move(init_hh)});
+  if (has_bias) {
     parameters.push_back({"bias_ih", rows, 0, false, bias});
     parameters.push_back({"bias_hh", rows, 0, false, bias});
   }
   return parameters;
 }
 
+Shape output_shape(const Shape& in, std::size_t hidden, bool is_last_only) {
+  return is_last_only ? Shape{hidden} : with_features(in, hidden);
+}
+
+}  // namespace
+
+Result<Recurrent::Sizes> Recurrent::read_sizes(std::string_view type, const Shape& in, std::size_t out,
+                                               std::size_t gates, std::size_t states, OptionReader& options) {
+  if (in.size() > 2)
+    return fail(Errc::shape_mismatch, options.object() + ": " + std::string(type) +
+                                          " takes [features] or [tokens, features], not " + weft::to_string(in) +
+                                          "; state 'view'");
+  Sizes sizes{in, out ? out : in.back(), gates, states, in.size() == 1, false, {}};
+  WEFT_TRY(const bool has_bias, options.boolean("bias", true));
+  WEFT_TRY(const std::string init, options.text("init", "uniform"));
+  WEFT_TRY(sizes.is_stateful, options.boolean("stateful", in.size() == 1));
+  WEFT_TRY(const std::string output, options.text("output", "sequence"));
+  if (output != "sequence" && output != "last")
+    return fail(Errc::unknown_name, options.object() + ".output: no output '" + output + "'; known are sequence, last");
+  sizes.is_last_only = output == "last" && in.size() == 2;
+  WEFT_TRY(sizes.parameters, make_parameters(in.back(), sizes.hidden, gates, has_bias, init, options.object()));
+  return sizes;
+}
+
+Recurrent::Recurrent(Sizes sizes)
+    : Layer(sizes.in, output_shape(sizes.in, sizes.hidden, sizes.is_last_only)),
+      tokens_(sizes.in.size() == 2 ? sizes.in[0] : 1),
+      hidden_(sizes.hidden),
+      gates_(sizes.gates),
+      states_(sizes.states),
+      is_stateful_(sizes.is_stateful),
+      is_last_only_(sizes.is_last_only),
+      is_sequence_(tokens_ > 1 || !is_stateful_),
+      parameters_(std::move(sizes.parameters)) {}
+
+std::size_t Recurrent::cache_size() const noexcept {
+  const std::size_t gates = 2 * tokens_ * gates_ * hidden_;
+  if (!is_sequence_) return gates;
+  return gates + (tokens_ + 1) * state_width() + (is_last_only_ ? tokens_ * hidden_ : 0);
+}
+
+// The gradients of a and, of a sequence, of b; what is carried to h; of a sequence the gradients of the state and of an
+// output that is not published.
+std::size_t Recurrent::scratch_size() const noexcept {
+  if (!is_sequence_) return (gates_ + 1) * hidden_;
+  return (2 * tokens_ * gates_ + 2) * hidden_ + state_width();
+}
+
 double Recurrent::multiply_adds() const noexcept {
-  return static_cast<double>(gates_ * hidden()) * static_cast<double>(in() + hidden());
+  return static_cast<double>(tokens_ * gates_ * hidden_) * static_cast<double>(features() + hidden_);
 }
 
 void Recurrent::forward(kernels::OpStream& stream, const ForwardArgs& args) const {
+  is_sequence_ ? forward_sequence(stream, args) : forward_tick(stream, args);
+}
+void Recurrent::backward(kernels::OpStream& stream, const BackwardArgs& args) const {
+  is_sequence_ ? backward_sequence(stream, args) : backward_tick(stream, args);
+}
+
+void Recurrent::forward_tick(kernels::OpStream& stream, const ForwardArgs& args) const {
   const Rows a = blocks(args.cache, 0, gates_), b = blocks(args.cache, gates_, gates_);
   const auto bias = [&](std::size_t i) { return has_bias() ? args.weights.vector(i) : nullptr; };
   stream.linear(args.weights.matrix(0), bias(2), args.x, Activation::linear, {}, a);
@@ -42,7 +100,7 @@ void Recurrent::forward(kernels::OpStream& stream, const ForwardArgs& args) cons
   step(stream, args, a, b);
 }
 
-void Recurrent::backward(kernels::OpStream& stream, const BackwardArgs& args) const {
+void Recurrent::backward_tick(kernels::OpStream& stream, const BackwardArgs& args) const {
   const ConstRows a = blocks(args.cache, 0, gates_), b = blocks(args.cache, gates_, gates_);
   const Rows d = blocks(args.scratch, 0, gates_), carry = blocks(args.scratch, gates_);
   // y and the next state's h are the same value, so their gradients add.
@@ -50,7 +108,7 @@ void Recurrent::backward(kernels::OpStream& stream, const BackwardArgs& args) co
   step_back(stream, args, a, b, d, carry);
 
   if (args.gradients.data) {
-    stream.outer_accumulate(d, args.x, {args.gradients[0], d.cols, in()});
+    stream.outer_accumulate(d, args.x, {args.gradients[0], d.cols, features()});
     if (has_bias()) stream.column_accumulate(d, args.gradients[2]);
   }
   if (args.dx.data) stream.linear_transposed(args.weights.matrix(0), d, args.dx);
@@ -65,6 +123,82 @@ void Recurrent::backward(kernels::OpStream& stream, const BackwardArgs& args) co
     const Rows dh = blocks(args.dstate, 0);
     stream.linear_transposed(args.weights.matrix(1), d, dh);
     if (has_carry()) stream.binary(kernels::BinaryOp::add, dh, carry, dh);
+  }
+}
+
+void Recurrent::forward_sequence(kernels::OpStream& stream, const ForwardArgs& args) const {
+  const auto bias = [&](std::size_t i) { return has_bias() ? args.weights.vector(i) : nullptr; };
+  const Rows all_a = columns_at(args.cache, 0, tokens_ * gates_ * hidden_);
+  const Tokens tokens(tokens_);
+  tokens.each(
+      [&](const auto& part) {
+        stream.linear(args.weights.matrix(0), bias(2), part(args.x), Activation::linear, {}, part(all_a));
+      },
+      args.x, all_a);
+  const Rows first = state_before(args.cache, 0);
+  is_stateful_ ? stream.copy(args.state, first) : stream.fill(0.0f, first);
+  for (std::size_t t = 0; t < tokens_; ++t) {
+    ForwardArgs own = args;
+    own.state = state_before(args.cache, t);
+    own.next_state = state_before(args.cache, t + 1);
+    own.y = output_of(args.cache, args.y, t);
+    const Rows a = gates_of(args.cache, t), b = gates_of(args.cache, tokens_ + t);
+    stream.linear(args.weights.matrix(1), bias(3), blocks(own.state, 0), Activation::linear, {}, b);
+    step(stream, own, a, b);
+  }
+  if (is_last_only_) stream.copy(output_of(args.cache, args.y, tokens_ - 1), args.y);
+  if (is_stateful_) stream.copy(state_before(args.cache, tokens_), args.next_state);
+}
+
+void Recurrent::backward_sequence(kernels::OpStream& stream, const BackwardArgs& args) const {
+  const std::size_t gates = 2 * tokens_ * gates_ * hidden_;
+  const Rows carry = columns_at(args.scratch, gates, hidden_),
+             silent = columns_at(args.scratch, gates + hidden_, hidden_),
+             d_state = columns_at(args.scratch, gates + 2 * hidden_, state_width());
+  for (std::size_t t = tokens_; t-- > 0;) {
+    const bool is_last = t + 1 == tokens_;
+    BackwardArgs own = args;
+    own.state = state_before(args.cache, t);
+    own.y = output_of(args.cache, args.y, t);
+    own.dy = is_last_only_ ? (is_last ? args.dy : silent) : columns_at(args.dy, t * hidden_, hidden_);
+    if (is_last_only_ && !is_last) stream.fill(0.0f, silent);
+    own.dnext_state = is_last ? args.dnext_state : ConstRows(d_state);
+    own.dstate = d_state;
+    const Rows da = gates_of(args.scratch, t), db = gates_of(args.scratch, tokens_ + t);
+    const ConstRows a = gates_of(args.cache, t), b = gates_of(args.cache, tokens_ + t);
+    if (own.dnext_state.data) stream.binary(kernels::BinaryOp::add, own.dy, blocks(own.dnext_state, 0), own.dy);
+    step_back(stream, own, a, b, da, carry);
+    stream.copy(da, db);
+    to_recurrent(stream, a, db);
+    if (t == 0 && !args.dstate.data) break;
+    const Rows dh = blocks(d_state, 0);
+    stream.linear_transposed(args.weights.matrix(1), db, dh);
+    if (has_carry()) stream.binary(kernels::BinaryOp::add, dh, carry, dh);
+  }
+  if (args.dstate.data) stream.copy(d_state, args.dstate);
+  sequence_gradients(stream, args);
+}
+
+void Recurrent::sequence_gradients(kernels::OpStream& stream, const BackwardArgs& args) const {
+  const std::size_t width = gates_ * hidden_;
+  const Rows all_da = columns_at(args.scratch, 0, tokens_ * width),
+             all_db = columns_at(args.scratch, tokens_ * width, tokens_ * width);
+  const Tokens tokens(tokens_);
+  tokens.each(
+      [&](const auto& part) {
+        const Rows da = part(all_da);
+        if (args.gradients.data) {
+          stream.outer_accumulate(da, part(args.x), {args.gradients[0], width, features()});
+          if (has_bias()) stream.column_accumulate(da, args.gradients[2]);
+        }
+        if (args.dx.data) stream.linear_transposed(args.weights.matrix(0), da, part(args.dx));
+      },
+      args.x, all_da, args.dx);
+  for (std::size_t b = 0; b < args.dy.rows && args.gradients.data; ++b) {
+    const ConstRows db{all_db.row(b), tokens_, width, width};
+    const ConstRows h{state_before(args.cache, 0).row(b), tokens_, hidden_, state_width()};
+    stream.outer_accumulate(db, h, {args.gradients[1], width, hidden_});
+    if (has_bias()) stream.column_accumulate(db, args.gradients[3]);
   }
 }
 

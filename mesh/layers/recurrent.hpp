@@ -12,19 +12,35 @@
 
 namespace weft::mesh {
 
-/// What rnn, lstm and gru share: one step a tick over a hidden state h of `hidden` values a session, that starts at 0.
+/// What rnn, lstm and gru share: steps over a hidden state h of `hidden` values a session.
 ///   a = W_ih x + b_ih,  b = W_hh h + b_hh     `gates` blocks of `hidden` values each, in PyTorch's order
 /// A type says how the blocks become the output and the next state, and how an error comes back to the blocks. The
 /// first `hidden` values of the state are h, which is also y. Parameters, named and laid out as PyTorch's: weight_ih
 /// [gates hidden, in], weight_hh [gates hidden, hidden], bias_ih, bias_hh [gates hidden]. PyTorch's second bias is
 /// redundant in all but gru's n; it is kept, so that weights carry over and so that a bias moves as fast as it does
 /// there.
+/// An input [in] is one step a tick, over a state that persists and starts at 0. An input [tokens, in] is a step a
+/// token, all in one tick; the state starts each tick at 0, or, `stateful`, where the last tick left it. Token by token
+/// and all in one tick give the same bits. Gradients of the weights add tokens ascending, session after session.
 /// @thread const calls from any thread
 class Recurrent : public Layer {
  public:
-  std::size_t state_size() const noexcept override { return states_ * hidden(); }
-  std::size_t cache_size() const noexcept override { return 2 * gates_ * hidden(); }
-  std::size_t scratch_size() const noexcept override { return (gates_ + 1) * hidden(); }
+  struct Sizes {
+    Shape in;  // [in] or [tokens, in]
+    std::size_t hidden = 0;
+    std::size_t gates = 1;   // blocks of the pre-activation
+    std::size_t states = 1;  // blocks of the hidden state
+    bool is_stateful = true, is_last_only = false;
+    std::vector<ParameterSpec> parameters;
+  };
+  /// Reads what the three have in common: bias, init, stateful, output.
+  /// @error shape_mismatch: neither a vector nor a sequence of vectors; unknown_name: no such initializer
+  static Result<Sizes> read_sizes(std::string_view type, const Shape& in, std::size_t out, std::size_t gates,
+                                  std::size_t states, OptionReader& options);
+
+  std::size_t state_size() const noexcept override { return is_stateful_ ? state_width() : 0; }
+  std::size_t cache_size() const noexcept override;
+  std::size_t scratch_size() const noexcept override;
   const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
   double multiply_adds() const noexcept override;
 
@@ -32,20 +48,7 @@ class Recurrent : public Layer {
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const final;
 
  protected:
-  struct Sizes {
-    std::size_t in = 0, hidden = 0;
-    std::size_t gates = 1;   // blocks of the pre-activation
-    std::size_t states = 1;  // blocks of the hidden state
-  };
-  struct Filling {
-    bool has_bias = true;
-    std::string init;
-  };
-  /// @error unknown_name: no such initializer
-  static Result<std::vector<ParameterSpec>> make_parameters(const Sizes& sizes, const Filling& filling,
-                                                            std::string_view object);
-  Recurrent(const Sizes& sizes, std::vector<ParameterSpec> parameters)
-      : Layer(sizes.in, sizes.hidden), gates_(sizes.gates), states_(sizes.states), parameters_(std::move(parameters)) {}
+  explicit Recurrent(Sizes sizes);
 
   /// From the blocks to y and next_state. `a` and `b` lie in the cache: what is written there is what backward finds.
   virtual void step(kernels::OpStream& stream, const ForwardArgs& args, const kernels::Rows& a,
@@ -64,7 +67,7 @@ class Recurrent : public Layer {
                           const kernels::Rows& d) {
     stream.unary_backward(activation, {}, y, d, d);
   }
-  std::size_t hidden() const noexcept { return out(); }
+  std::size_t hidden() const noexcept { return hidden_; }
   /// Blocks [first, first + count) of `hidden` columns.
   kernels::Rows blocks(const kernels::Rows& rows, std::size_t first, std::size_t count = 1) const noexcept {
     return {rows.data + first * hidden(), rows.rows, count * hidden(), rows.stride};
@@ -75,8 +78,38 @@ class Recurrent : public Layer {
 
  private:
   bool has_bias() const noexcept { return parameters_.size() > 2; }
+  std::size_t state_width() const noexcept { return states_ * hidden_; }
+  std::size_t features() const noexcept { return in_shape().back(); }
+  void forward_tick(kernels::OpStream& stream, const ForwardArgs& args) const;
+  void backward_tick(kernels::OpStream& stream, const BackwardArgs& args) const;
+  void forward_sequence(kernels::OpStream& stream, const ForwardArgs& args) const;
+  void backward_sequence(kernels::OpStream& stream, const BackwardArgs& args) const;
+  void sequence_gradients(kernels::OpStream& stream, const BackwardArgs& args) const;
 
-  std::size_t gates_, states_;
+  /// `width` columns at `offset` of every row.
+  template <class View>
+  static View columns_at(const View& rows, std::size_t offset, std::size_t width) noexcept {
+    return {rows.data + offset, rows.rows, width, rows.stride};
+  }
+  // Of a sequence the cache holds a, then b, of every token, then the states before the first and after every token,
+  // then, when only the last output is published, every output.
+  template <class View>
+  View gates_of(const View& cache, std::size_t token) const noexcept {
+    return columns_at(cache, token * gates_ * hidden_, gates_ * hidden_);
+  }
+  template <class View>
+  View state_before(const View& cache, std::size_t token) const noexcept {
+    return columns_at(cache, 2 * tokens_ * gates_ * hidden_ + token * state_width(), state_width());
+  }
+  template <class View>
+  View output_of(const View& cache, const View& y, std::size_t token) const noexcept {
+    if (!is_last_only_) return columns_at(y, token * hidden_, hidden_);
+    return columns_at(cache, 2 * tokens_ * gates_ * hidden_ + (tokens_ + 1) * state_width() + token * hidden_, hidden_);
+  }
+
+  std::size_t tokens_, hidden_, gates_, states_;
+  bool is_stateful_, is_last_only_;
+  bool is_sequence_;  // several tokens a tick, or a state that does not persist
   std::vector<ParameterSpec> parameters_;
 };
 

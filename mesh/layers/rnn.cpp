@@ -16,12 +16,7 @@ using kernels::Rows;
 
 class Rnn final : public Recurrent {
  public:
-  static Result<std::unique_ptr<Layer>> make(std::size_t in, std::size_t hidden, Activation activation,
-                                             const Filling& filling, std::string_view object) {
-    const Sizes sizes{in, hidden, 1, 1};
-    WEFT_TRY(auto parameters, make_parameters(sizes, filling, object));
-    return std::unique_ptr<Layer>(new Rnn(sizes, activation, std::move(parameters)));
-  }
+  Rnn(Sizes sizes, Activation activation) : Recurrent(std::move(sizes)), activation_(activation) {}
 
  protected:
   void step(kernels::OpStream& stream, const ForwardArgs& args, const Rows& a, const Rows& b) const override {
@@ -35,24 +30,18 @@ class Rnn final : public Recurrent {
   }
 
  private:
-  Rnn(const Sizes& sizes, Activation activation, std::vector<ParameterSpec> parameters)
-      : Recurrent(sizes, std::move(parameters)), activation_(activation) {}
-
   Activation activation_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Layer>> make_rnn(const Shape& in, std::size_t out, OptionReader& options) {
-  WEFT_TRY(const std::size_t width, vector_width(options.object(), "rnn", in));
   WEFT_TRY(const std::string text, options.text("activation", "tanh"));
   if (text != "tanh" && text != "relu")
     return fail(Errc::unknown_name,
                 options.object() + ".activation: an rnn has no activation '" + text + "'; known are tanh, relu");
-  WEFT_TRY(const bool has_bias, options.boolean("bias", true));
-  WEFT_TRY(std::string init, options.text("init", "uniform"));
-  return Rnn::make(width, out ? out : width, text == "tanh" ? Activation::tanh : Activation::relu,
-                   {has_bias, std::move(init)}, options.object());
+  WEFT_TRY(auto sizes, Rnn::read_sizes("rnn", in, out, 1, 1, options));
+  return std::unique_ptr<Layer>(new Rnn(std::move(sizes), text == "tanh" ? Activation::tanh : Activation::relu));
 }
 
 }  // namespace weft::mesh

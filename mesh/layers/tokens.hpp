@@ -18,6 +18,7 @@ class Tokens {
   explicit Tokens(const Shape& shape) noexcept {
     for (std::size_t i = 0; i + 1 < shape.size(); ++i) count_ *= shape[i];
   }
+  explicit Tokens(std::size_t count) noexcept : count_(count) {}
   std::size_t count() const noexcept { return count_; }
 
   /// Calls visit(part) so that the views part(rows) together are all tokens of all rows, ascending: in one call where

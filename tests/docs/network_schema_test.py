@@ -154,6 +154,9 @@ class NetworkSchema(unittest.TestCase):
                     source = source.with_suffix(".hpp")
                 body = source.read_text().partition(f"make_{layer}(")[2]
                 keys = asked_keys(body, "options") | ({"activation"} if "read_activation(" in body else set())
+                if "read_sizes(" in body:  # what rnn, lstm and gru have in common
+                    shared = (ROOT / "mesh/layers/recurrent.cpp").read_text().partition("Recurrent::read_sizes(")[2]
+                    keys |= asked_keys(shared, "options")
                 properties = set(DEFS[f"layer_{layer}"]["properties"])
                 self.assertLessEqual(set(DEFS["layer_base"]["properties"]), properties)
                 self.assertEqual(properties - set(DEFS["layer_base"]["properties"]), keys)
