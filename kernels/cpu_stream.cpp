@@ -13,6 +13,7 @@
 #include "kernels/linear_integer.hpp"
 #include "kernels/log_softmax.hpp"
 #include "kernels/loss.hpp"
+#include "kernels/mixture.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/optimizer.hpp"
 #include "kernels/reduce.hpp"
@@ -155,6 +156,14 @@ void CpuStream::square_root_backward(const ConstRows& y, const ConstRows& dy, co
   kernels::square_root_backward(y, dy, dx);
 }
 
+void CpuStream::weighted_sum(const ConstRows& p, const ConstRows& x, const Rows& y) { kernels::weighted_sum(p, x, y); }
+void CpuStream::weighted_sum_backward(const ConstRows& p, const ConstRows& x, const ConstRows& dy, const Rows& dp,
+                                      const Rows& dx) {
+  kernels::weighted_sum_backward(p, x, dy, dp, dx);
+}
+void CpuStream::keep_largest(const ConstRows& x, std::size_t count, const Rows& y) {
+  kernels::keep_largest(x, count, y);
+}
 void CpuStream::row_sums(const ConstRows& a, float* s) { kernels::row_sums(a, s); }
 
 void CpuStream::row_dots(const ConstRows& a, const ConstRows& b, float* s) { kernels::row_dots(a, b, s); }

@@ -52,6 +52,10 @@ class CpuStream final : public OpStream {
                                   const Panels& dc) override;
   void square_root(const ConstRows& x, const Rows& y) override;
   void square_root_backward(const ConstRows& y, const ConstRows& dy, const Rows& dx) override;
+  void weighted_sum(const ConstRows& p, const ConstRows& x, const Rows& y) override;
+  void weighted_sum_backward(const ConstRows& p, const ConstRows& x, const ConstRows& dy, const Rows& dp,
+                             const Rows& dx) override;
+  void keep_largest(const ConstRows& x, std::size_t count, const Rows& y) override;
   void row_sums(const ConstRows& a, float* s) override;
   void row_dots(const ConstRows& a, const ConstRows& b, float* s) override;
   void column_accumulate(const ConstRows& a, float* s) override;

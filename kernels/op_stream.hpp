@@ -116,6 +116,15 @@ class OpStream {
   virtual void square_root(const ConstRows& x, const Rows& y) = 0;
   virtual void square_root_backward(const ConstRows& y, const ConstRows& dy, const Rows& dx) = 0;
 
+  // --- mixture.hpp ---
+  /// y[b][j] = sum over e ascending of p[b][e] x[b][e * cols + j], from +0.
+  virtual void weighted_sum(const ConstRows& p, const ConstRows& x, const Rows& y) = 0;
+  /// dp[b][e] = sum over j of dy[b][j] x[b][e * cols + j] (R2); dx[b][e * cols + j] = p[b][e] dy[b][j].
+  virtual void weighted_sum_backward(const ConstRows& p, const ConstRows& x, const ConstRows& dy, const Rows& dp,
+                                     const Rows& dx) = 0;
+  /// y = x where it is among the `count` largest of its row (of equal ones the first), -inf elsewhere. In place allowed.
+  virtual void keep_largest(const ConstRows& x, std::size_t count, const Rows& y) = 0;
+
   // --- reduce.hpp ---
   /// s[b] = sum over j of a[b][j] (R2).
   virtual void row_sums(const ConstRows& a, float* s) = 0;

@@ -2,6 +2,8 @@
 
 #include "mesh/graph.hpp"
 
+#include "mesh/combine.hpp"
+
 #include "core/shape.hpp"
 
 #include <algorithm>
@@ -16,8 +18,6 @@
 namespace weft::mesh {
 namespace {
 
-/// Widest layer or port: 2^24 values, so that an index of a [rows, width] block cannot overflow.
-constexpr std::size_t kMaxWidth = std::size_t{1} << 24;
 /// Most axes of a shape.
 constexpr std::size_t kMaxRank = 8;
 
@@ -47,9 +47,6 @@ Result<std::size_t> check_extents(const std::string& object, const Shape& shape)
 std::string key_path(std::size_t position, Coord at, std::string_view key) {
   return "layers[" + std::to_string(position) + "]." + std::string(key) + " (" + to_string(at) + ")";
 }
-
-/// "64" for a vector, "[3, 64]" for more axes.
-std::string shape_text(const Shape& shape) { return shape.size() == 1 ? std::to_string(shape[0]) : weft::to_string(shape); }
 
 std::string number_text(float value) {
   std::ostringstream out;
@@ -246,9 +243,6 @@ Status Graph::add_links() {
     if (layer.type == "residual" && sources.size() < 2)
       return fail(Errc::shape_mismatch,
                   key_of(id, "from") + ": a residual sums at least two sources, not " + std::to_string(sources.size()));
-    if (nodes_[id].combine == Combine::gate && sources.size() != 2)
-      return fail(Errc::shape_mismatch, key_of(id, "from") + ": gate combines two sources (value, gate), not " +
-                                            std::to_string(sources.size()));
     for (std::size_t i = 0; i < sources.size(); ++i) {
       Edge edge;
       edge.from = sources[i];
@@ -264,28 +258,11 @@ Status Graph::add_links() {
 
 Result<Shape> Graph::combined_shape(NodeId id) const {
   const Node& node = nodes_[id];
-  const Node& first = nodes_[edges_[node.sources[0]].from];
-  Shape shape = first.shape;
-  std::size_t total = first.width;
-  for (std::size_t i = 1; i < node.sources.size(); ++i) {
-    const Node& source = nodes_[edges_[node.sources[i]].from];
-    const bool joins = node.combine == Combine::concat;
-    Shape fitting = shape;
-    if (joins) fitting.back() = source.shape.back();
-    if (source.shape != fitting)
-      return fail(Errc::shape_mismatch, key_of(id, "combine") + ": '" + std::string(name(node.combine)) +
-                                            "' needs sources of equal " +
-                                            (joins                                           ? "axes before the last"
-                                             : shape.size() == 1 && source.shape.size() == 1 ? "width"
-                                                                                             : "shape") +
-                                            "; " + first.object + " has " + shape_text(first.shape) + ", " +
-                                            source.object + " has " + shape_text(source.shape));
-    if (!joins) continue;
-    shape.back() += source.shape.back();
-    total += source.width;
-    if (total > kMaxWidth) return fail(Errc::too_large, key_of(id, "from") + ": more than 16777216 values in all");
-  }
-  return shape;
+  const auto source = [&](std::size_t i) -> const Node& { return nodes_[edges_[node.sources[i]].from]; };
+  return mesh::combined_shape(
+      node.combine, node.sources.size(), [&](std::size_t i) { return source(i).object; },
+      [&](std::size_t i) -> const Shape& { return source(i).shape; },
+      [&](std::string_view key) { return key_of(id, key); });
 }
 
 Status Graph::make_node_layer(NodeId id) {

@@ -52,7 +52,7 @@ Layer::Layer(Shape in, Shape out)
     : in_shape_(std::move(in)), out_shape_(std::move(out)), in_(values_of(in_shape_)), out_(values_of(out_shape_)) {}
 
 Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, const Shape& in, std::string object,
-                                          std::array<std::uint32_t, 2> noise_key) {
+                                          LayerContext context) {
   LayerFactory factory;
   {
     const std::lock_guard lock(types().mutex);
@@ -64,7 +64,7 @@ Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, const Shape& in
     }
     factory = found->second;
   }
-  OptionReader options(spec.options, object, noise_key);
+  OptionReader options(spec.options, object, std::move(context), &spec.layers);
   WEFT_TRY(auto layer, factory(in, spec.out, options));
   WEFT_CHECK(options.finish());
   // Types of the user's own are not believed: what reads the layer was told these widths.

@@ -75,6 +75,13 @@ struct BackwardArgs {
   float* workspace = nullptr;      // workspace_size() floats, likewise
 };
 
+/// One place among the weights that a layer computes with.
+struct WeightSlot {
+  static constexpr std::int32_t kOwn = -1;
+  std::int32_t owner = kOwn;    // into borrowed()
+  std::uint32_t parameter = 0;  // of that owner, or of the layer itself
+};
+
 /// What a layer type is: its shapes, its parameters, forward and backward. It knows neither ticks nor devices nor
 /// threads: it calls ops on a stream, and never reads through the pointers itself.
 /// Holds no state: one object serves every session.
@@ -110,6 +117,13 @@ class Layer {
   virtual void forward(kernels::OpStream& stream, const ForwardArgs& args) const = 0;
   virtual void backward(kernels::OpStream& stream, const BackwardArgs& args) const = 0;
 
+  /// Places of the grid whose layers' weights it computes with besides its own (containers with a `shared` layer), each
+  /// once.
+  virtual std::span<const Coord> borrowed() const noexcept { return {}; }
+  /// Of a layer that borrows: what stands where in the weights and gradients that it is given. Empty: its own
+  /// parameters, in order.
+  virtual std::span<const WeightSlot> weight_slots() const noexcept { return {}; }
+
   /// The matrix whose columns are the inputs, when the layer is one (Dense): index into parameters(), or -1.
   /// The target rules `gap` and `fw_dtp` send targets through it; layers without one send them by their own backward.
   virtual int mixing_matrix() const noexcept { return -1; }
@@ -129,16 +143,19 @@ class Layer {
 using LayerFactory =
     std::function<Result<std::unique_ptr<Layer>>(const Shape& in, std::size_t out, OptionReader& options)>;
 
+/// Widest layer or port: 2^24 values, so that an index of a [rows, width] block cannot overflow.
+inline constexpr std::size_t kMaxWidth = std::size_t{1} << 24;
+
 /// Adds a layer type of the user's own. @error duplicate_name when the type exists
 /// @thread any
 Status register_layer(std::string type, LayerFactory factory);
 
-/// Builds a layer from its description; `in` is the shape of its combined sources, `noise_key` what it may draw with.
+/// Builds a layer from its description; `in` is the shape of its combined sources.
 Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, const Shape& in, std::string object,
-                                          std::array<std::uint32_t, 2> noise_key = {});
+                                          LayerContext context = {});
 inline Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, std::size_t in, std::string object,
-                                                 std::array<std::uint32_t, 2> noise_key = {}) {
-  return make_layer(spec, Shape{in}, std::move(object), noise_key);
+                                                 LayerContext context = {}) {
+  return make_layer(spec, Shape{in}, std::move(object), std::move(context));
 }
 
 /// Every known layer type, sorted.

@@ -88,6 +88,10 @@ NetworkBuilder& NetworkBuilder::policy(actors::Policy policy) {
   spec_.layers.back().policy = policy;
   return *this;
 }
+NetworkBuilder& NetworkBuilder::inside(std::vector<LayerSpec> layers) {
+  spec_.layers.back().layers = std::move(layers);
+  return *this;
+}
 NetworkBuilder& NetworkBuilder::output(std::string name, Coord at) {
   spec_.outputs.push_back({std::move(name), at});
   return *this;

@@ -63,6 +63,9 @@ struct LayerSpec {
   bool quantization_aware = false;              // "qat": errors travel back through the stored weights
   std::optional<actors::Policy> policy;         // of the whole cell; none: the network's
   Options options;                              // what the layer type reads for itself
+  // Of the layers inside a container, which have no place of their own:
+  std::string name;               // siblings after it may name it as a source
+  std::vector<LayerSpec> layers;  // what a container holds
 };
 
 struct PortSpec {
@@ -115,6 +118,9 @@ class NetworkBuilder {
   /// @source Bengio, Leonard and Courville 2013, arXiv:1308.3432, section 3.1 (straight-through estimator)
   NetworkBuilder& quantization_aware(bool on = true);
   NetworkBuilder& policy(actors::Policy policy);
+  /// The layers inside the container added last: `at` counts for type "shared" only, sources are names of siblings, or
+  /// "input".
+  NetworkBuilder& inside(std::vector<LayerSpec> layers);
   NetworkBuilder& output(std::string name, Coord at);
   NetworkBuilder& seed(std::uint64_t seed);
 

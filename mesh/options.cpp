@@ -2,6 +2,8 @@
 
 #include "mesh/options.hpp"
 
+#include "mesh/network.hpp"
+
 #include "formats/json.hpp"
 
 #include <algorithm>
@@ -120,7 +122,15 @@ Result<std::string> OptionReader::text(std::string_view key, std::string_view ot
   return wrong_type(key, *value, "a text");
 }
 
+const std::vector<LayerSpec>& OptionReader::layers() {
+  static const std::vector<LayerSpec> none;
+  has_read_layers_ = true;
+  return layers_ ? *layers_ : none;
+}
+
 Status OptionReader::finish() const {
+  if (layers_ && !layers_->empty() && !has_read_layers_)
+    return fail(Errc::unknown_name, object_ + ".layers: only containers (sequential, parallel) hold layers");
   for (const auto& [key, value] : options_) {
     if (read_.contains(key)) continue;
     std::string known;

@@ -2,14 +2,20 @@
 
 #pragma once
 
+#include "mesh/fwd.hpp"
+
+#include "core/coord.hpp"
 #include "core/result.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -21,12 +27,23 @@ using OptionValue = std::variant<bool, double, std::string, std::vector<double>>
 /// The settings that a layer type reads for itself (activation, bias, epsilon, ...), by name.
 using Options = std::map<std::string, OptionValue, std::less<>>;
 
+/// What a layer's factory may know of the network around it.
+struct LayerContext {
+  /// The Philox key of what the layer draws while it runs: of the network's seed and its own place.
+  std::array<std::uint32_t, 2> noise_key{};
+  /// Containers around it.
+  unsigned depth = 0;
+  /// The layer at a place of the grid, for a container that computes with its weights. Null: there is no grid.
+  std::function<Result<std::shared_ptr<const Layer>>(Coord)> lender;
+};
+
 /// Reads a layer's options one by one and then refuses those that nobody read.
 /// @error parse_failed or invalid_argument, naming the layer, the key, what was found and what is expected
 class OptionReader {
  public:
-  OptionReader(const Options& options, std::string object, std::array<std::uint32_t, 2> noise_key = {})
-      : options_(options), object_(std::move(object)), noise_key_(noise_key) {}
+  OptionReader(const Options& options, std::string object, LayerContext context = {},
+               const std::vector<LayerSpec>* layers = nullptr)
+      : options_(options), object_(std::move(object)), context_(std::move(context)), layers_(layers) {}
 
   Result<bool> boolean(std::string_view key, bool otherwise);
   /// A finite number in [low, high].
@@ -39,11 +56,13 @@ class OptionReader {
   /// A list of finite numbers; empty when it is not given.
   Result<std::vector<double>> numbers(std::string_view key);
   Result<std::string> text(std::string_view key, std::string_view otherwise);
-  /// @error unknown_name when an option was given that this layer type does not have
+  /// The layers inside a container.
+  const std::vector<LayerSpec>& layers();
+  /// @error unknown_name when an option was given that this layer type does not have, or layers to no container
   Status finish() const;
   const std::string& object() const noexcept { return object_; }
-  /// The Philox key of what the layer draws while it runs: of the network's seed and its own place.
-  std::array<std::uint32_t, 2> noise_key() const noexcept { return noise_key_; }
+  const LayerContext& context() const noexcept { return context_; }
+  std::array<std::uint32_t, 2> noise_key() const noexcept { return context_.noise_key; }
 
  private:
   const OptionValue* take(std::string_view key);
@@ -52,7 +71,9 @@ class OptionReader {
 
   const Options& options_;
   std::string object_;
-  std::array<std::uint32_t, 2> noise_key_;
+  LayerContext context_;
+  const std::vector<LayerSpec>* layers_;
+  bool has_read_layers_ = false;
   std::map<std::string, bool, std::less<>> read_;
 };
 

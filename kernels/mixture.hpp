@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "kernels/views.hpp"
+
+#include <cstddef>
+
+namespace weft::kernels {
+
+/// y[b][j] = sum over e ascending of p[b][e] x[b][e * cols + j]: fma from +0.
+/// @shape  p [rows, parts], x [rows, parts * cols] -> y [rows, cols]; y overlaps nothing
+/// @exact  same bits on every ISA
+void weighted_sum(const ConstRows& p, const ConstRows& x, const Rows& y) noexcept;
+/// dp[b][e] = sum over j of dy[b][j] x[b][e * cols + j] (R2), dx[b][e * cols + j] = p[b][e] dy[b][j].
+void weighted_sum_backward(const ConstRows& p, const ConstRows& x, const ConstRows& dy, const Rows& dp,
+                           const Rows& dx) noexcept;
+
+/// y[b][j] = x[b][j] where it is among the `count` largest of its row, -inf elsewhere; of equal ones the first are
+/// kept. A row with a NaN becomes NaN throughout. May run in place.
+void keep_largest(const ConstRows& x, std::size_t count, const Rows& y) noexcept;
+
+}  // namespace weft::kernels

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/combine.hpp"
+#include "mesh/layer.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace weft::mesh {
+
+/// Deepest nesting of containers: 16.
+inline constexpr unsigned kMaxContainerDepth = 16;
+
+/// Layers that compute one after the other within one tick: what sequential and parallel are made of. Each step reads
+/// the container's input or earlier steps, so nothing can go round in a circle inside a tick. Inner values, caches and
+/// combined inputs lie in the container's cache, inner hidden states one after the other in its state.
+/// Errors come back step by step, last first; where a value has several readers their errors add, the last reader's
+/// first.
+/// @thread const calls from any thread
+class Container : public Layer {
+ public:
+  static constexpr std::int32_t kInput = -1;  // as a source: what the container reads
+
+  const std::vector<ParameterSpec>& parameters() const noexcept final { return parameters_; }
+  std::size_t cache_size() const noexcept final { return cache_size_; }
+  std::size_t scratch_size() const noexcept final { return scratch_size_; }
+  std::size_t state_size() const noexcept final { return state_size_; }
+  std::size_t workspace_size() const noexcept final { return workspace_size_; }
+  std::size_t index_limit() const noexcept final { return index_limit_; }
+  double multiply_adds() const noexcept final;
+  std::span<const Coord> borrowed() const noexcept final { return borrowed_; }
+  std::span<const WeightSlot> weight_slots() const noexcept final {
+    return borrowed_.empty() ? std::span<const WeightSlot>() : slots_;
+  }
+
+  void forward(kernels::OpStream& stream, const ForwardArgs& args) const final;
+  void backward(kernels::OpStream& stream, const BackwardArgs& args) const final;
+
+  /// One layer inside.
+  struct Step {
+    std::shared_ptr<const Layer> layer;
+    std::vector<std::int32_t> sources;
+    Combine combine = Combine::concat;
+    std::string name;            // where it stands in the container, and how its parameters' names begin
+    std::optional<Coord> owner;  // it computes with the weights of the layer there
+  };
+
+  /// Builds steps from descriptions, one by one. The last step's output is the container's.
+  class Builder {
+   public:
+    Builder(const Shape& in, OptionReader& options) : in_(in), options_(options) {}
+    /// The layer `spec` describes, reading `from` when it names no sources itself. `key`: where it stands in the
+    /// container, such as "layers[2]".
+    Result<std::int32_t> add(const LayerSpec& spec, const std::string& key, std::vector<std::int32_t> from);
+    /// A layer made by the container itself.
+    Result<std::int32_t> add(std::unique_ptr<Layer> layer, const std::string& key, std::vector<std::int32_t> from,
+                             Combine combine);
+    const Shape& shape_of(std::int32_t step) const noexcept;
+    /// The shape that sources make together.
+    Result<Shape> joined(Combine combine, std::span<const std::int32_t> sources, const std::string& key) const;
+    Result<std::unique_ptr<Layer>> finish();
+
+   private:
+    friend class Container;
+    Result<std::vector<std::int32_t>> sources_of(const LayerSpec& spec, const std::string& key,
+                                                 std::vector<std::int32_t> otherwise) const;
+    Result<std::shared_ptr<const Layer>> make(const LayerSpec& spec, const Shape& in, const std::string& key);
+    std::string object_of(const std::string& key) const { return options_.object() + "." + key; }
+
+    Shape in_;
+    OptionReader& options_;
+    std::vector<Step> steps_;
+    std::vector<std::string> names_;  // of steps that siblings may name
+  };
+
+ private:
+  /// Columns of a row of cache, scratch or state.
+  struct Columns {
+    std::size_t offset = 0, width = 0;
+  };
+  struct Place {
+    Junction junction;
+    std::vector<SourcePlace> sources;
+    Columns y, x, z, cache, state;         // x: width 0 where one source is read as it stands
+    Columns dy;                            // in scratch
+    std::vector<bool> is_first;            // by source: no later step has sent an error to it
+    std::size_t slot = 0;                  // of its first parameter
+  };
+
+  explicit Container(Builder&& builder);
+  void place_values();
+  void place_parameters();
+
+  template <class View>
+  static View part(const View& rows, const Columns& columns) noexcept {
+    if (!rows.data || columns.width == 0) return {};
+    return {rows.data + columns.offset, rows.rows, columns.width, rows.stride};
+  }
+  bool is_last(std::size_t step) const noexcept { return step + 1 == steps_.size(); }
+  /// What a source gave: the container's x, or an earlier step's y.
+  kernels::ConstRows value(std::int32_t source, const kernels::ConstRows& x, const kernels::ConstRows& cache) const noexcept {
+    return source == kInput ? x : part(cache, places_[static_cast<std::size_t>(source)].y);
+  }
+  kernels::ConstRows input_of(std::size_t step, const kernels::ConstRows& x, const kernels::ConstRows& cache) const noexcept;
+  void send(kernels::OpStream& stream, const BackwardArgs& args, std::size_t step, const kernels::ConstRows& x,
+            const kernels::Rows& dx) const;
+
+  std::vector<Step> steps_;
+  std::vector<Place> places_;
+  std::vector<ParameterSpec> parameters_;
+  std::vector<Coord> borrowed_;
+  std::vector<WeightSlot> slots_;
+  std::size_t cache_size_ = 0, scratch_size_ = 0, state_size_ = 0, workspace_size_ = 0, index_limit_ = 0;
+  Columns dx_, split_, gate_, inner_scratch_;  // in scratch
+};
+
+}  // namespace weft::mesh

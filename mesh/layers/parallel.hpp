@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/layer.hpp"
+
+#include <memory>
+
+namespace weft::mesh {
+
+/// Layers side by side over one input, within one tick, and their outputs brought together by `merge`:
+///   concat        one after the other along the last axis
+///   add, avg      elementwise, of equal shapes
+///   grid_scatter  branch i, of `features` values, at places[i] of a grid [z, y, x, features], zeros elsewhere
+///   filter        a mixture of experts: sum over branches of p_i y_i, p = softmax of a learned gate, of every token
+///                 (mesh/layers/mixture.hpp); every expert is computed, also where top_k gives it no weight
+/// The branches stand in the key `layers`, described as in sequential, whose rules hold here; a branch of several
+/// layers is a sequential.
+/// @exact  as its layers; sums in branch order
+/// @error  shapes that differ, places outside the grid or taken twice, top_k above the number of experts
+/// @source filter: Shazeer et al. 2017, arXiv:1701.06538, eq. 1
+///
+/// parameter    | default | unit   | meaning
+/// -------------|---------|--------|--------
+/// layers       | needed  | -      | at least one branch
+/// merge        | concat  | -      | concat, add, avg, grid_scatter, filter
+/// grid         | needed  | cells  | grid_scatter: [z, y, x]
+/// places       | needed  | -      | grid_scatter: [z, y, x] of each branch, one list: [z0, y0, x0, z1, ...]
+/// top_k        | 0       | -      | filter: experts kept a token; 0: all
+/// temperature  | 1       | -      | filter: divides the gate's logits
+/// balance      | 0       | -      | filter: weight of the load-balance loss; 0: none
+/// balance_rate | 0.01    | 1/tick | filter: how fast the running mean of the load moves
+Result<std::unique_ptr<Layer>> make_parallel(const Shape& in, std::size_t out, OptionReader& options);
+
+}  // namespace weft::mesh
