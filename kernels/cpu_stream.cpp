@@ -5,6 +5,7 @@
 #include "kernels/binary.hpp"
 #include "kernels/distance.hpp"
 #include "kernels/dropout.hpp"
+#include "kernels/embedding.hpp"
 #include "kernels/entmax.hpp"
 #include "kernels/finite.hpp"
 #include "kernels/gumbel.hpp"
@@ -137,9 +138,7 @@ void CpuStream::log_floored_backward(const ConstRows& x, const ConstRows& dy, co
   kernels::log_floored_backward(x, dy, dx);
 }
 
-void CpuStream::permute(const ConstRows& x, const AxisOrder& order, const Rows& y) {
-  kernels::permute(x, order, y);
-}
+void CpuStream::permute(const ConstRows& x, const AxisOrder& order, const Rows& y) { kernels::permute(x, order, y); }
 
 void CpuStream::squared_distances(const ConstWeight& c, const ConstRows& x, const Rows& y) {
   kernels::squared_distances(c, x, y);
@@ -164,6 +163,27 @@ void CpuStream::weighted_sum_backward(const ConstRows& p, const ConstRows& x, co
 void CpuStream::keep_largest(const ConstRows& x, std::size_t count, const Rows& y) {
   kernels::keep_largest(x, count, y);
 }
+void CpuStream::attention(const AttentionShape& shape, const AttentionOperands& operands, const Rows& y,
+                          const Rows& statistics, const Rows& next_state, float* workspace) {
+  kernels::attention(shape, operands, y, statistics, next_state, workspace);
+}
+
+void CpuStream::attention_backward(const AttentionShape& shape, const AttentionOperands& operands, const ConstRows& y,
+                                   const ConstRows& statistics, const AttentionGradients& gradients, float* workspace) {
+  kernels::attention_backward(shape, operands, y, statistics, gradients, workspace);
+}
+
+void CpuStream::rope(const Rope& rope, std::size_t tokens, const ConstRows& x, const ConstRows& state, bool transposed,
+                     const Rows& y, float* workspace) {
+  kernels::rope(rope, tokens, x, state, transposed, y, workspace);
+}
+
+void CpuStream::embedding(const ConstWeight& w, const ConstRows& x, const Rows& y) { kernels::embedding(w, x, y); }
+
+void CpuStream::embedding_backward(const ConstRows& x, const ConstRows& dy, std::size_t skipped, const Panels& dw) {
+  kernels::embedding_backward(x, dy, skipped, dw);
+}
+
 void CpuStream::row_sums(const ConstRows& a, float* s) { kernels::row_sums(a, s); }
 
 void CpuStream::row_dots(const ConstRows& a, const ConstRows& b, float* s) { kernels::row_dots(a, b, s); }

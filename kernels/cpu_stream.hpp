@@ -56,6 +56,14 @@ class CpuStream final : public OpStream {
   void weighted_sum_backward(const ConstRows& p, const ConstRows& x, const ConstRows& dy, const Rows& dp,
                              const Rows& dx) override;
   void keep_largest(const ConstRows& x, std::size_t count, const Rows& y) override;
+  void attention(const AttentionShape& shape, const AttentionOperands& operands, const Rows& y, const Rows& statistics,
+                 const Rows& next_state, float* workspace) override;
+  void attention_backward(const AttentionShape& shape, const AttentionOperands& operands, const ConstRows& y,
+                          const ConstRows& statistics, const AttentionGradients& gradients, float* workspace) override;
+  void rope(const Rope& rope, std::size_t tokens, const ConstRows& x, const ConstRows& state, bool transposed,
+            const Rows& y, float* workspace) override;
+  void embedding(const ConstWeight& w, const ConstRows& x, const Rows& y) override;
+  void embedding_backward(const ConstRows& x, const ConstRows& dy, std::size_t skipped, const Panels& dw) override;
   void row_sums(const ConstRows& a, float* s) override;
   void row_dots(const ConstRows& a, const ConstRows& b, float* s) override;
   void column_accumulate(const ConstRows& a, float* s) override;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include "kernels/activation.hpp"
+#include "kernels/attention.hpp"
 #include "kernels/permute.hpp"
+#include "kernels/rope.hpp"
 #include "kernels/views.hpp"
 #include "kernels/weight.hpp"
 
@@ -124,6 +126,22 @@ class OpStream {
                                      const Rows& dx) = 0;
   /// y = x where it is among the `count` largest of its row (of equal ones the first), -inf elsewhere. In place allowed.
   virtual void keep_largest(const ConstRows& x, std::size_t count, const Rows& y) = 0;
+  // --- attention.hpp (R1 over features; sums over keys by absolute position) ---
+  /// y = softmax(scale q k^T) v of every head, over the keys that each token sees; next_state has learned the call's.
+  virtual void attention(const AttentionShape& shape, const AttentionOperands& operands, const Rows& y,
+                         const Rows& statistics, const Rows& next_state, float* workspace) = 0;
+  virtual void attention_backward(const AttentionShape& shape, const AttentionOperands& operands, const ConstRows& y,
+                                  const ConstRows& statistics, const AttentionGradients& gradients,
+                                  float* workspace) = 0;
+  // --- rope.hpp ---
+  /// Turns pairs of features by angles that grow with the position; transposed: back again. May run in place.
+  virtual void rope(const Rope& rope, std::size_t tokens, const ConstRows& x, const ConstRows& state, bool transposed,
+                    const Rows& y, float* workspace) = 0;
+  // --- embedding.hpp ---
+  /// y[b][t] = column x[b][t] of w, decoded; x holds whole numbers, and others name the nearest column below.
+  virtual void embedding(const ConstWeight& w, const ConstRows& x, const Rows& y) = 0;
+  /// dw[:, x[b][t]] += dy[b][t] for b, then t ascending; column `skipped` gets nothing.
+  virtual void embedding_backward(const ConstRows& x, const ConstRows& dy, std::size_t skipped, const Panels& dw) = 0;
 
   // --- reduce.hpp ---
   /// s[b] = sum over j of a[b][j] (R2).

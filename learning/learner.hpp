@@ -83,6 +83,10 @@ class Learner final : public mesh::StepHook {
   bool fires(std::uint64_t step) const noexcept override;
   std::uint64_t fired_before(std::uint64_t step) const noexcept override;
   void learn(std::size_t region, mesh::NodeId node, std::uint64_t step, std::uint64_t tick) noexcept override;
+  /// The learners' rows, where this firing is what an error of a labelled sample will speak of; else none. What is
+  /// scored and learned from is thus computed as in training (with dropout); unlabelled samples, runs without a
+  /// learner, passes and held copies are not.
+  std::size_t training_rows(mesh::NodeId node, std::uint64_t step, std::uint64_t tick) const noexcept override;
   void hash_layer(mesh::NodeId node, StateHasher& hasher) const override;
   std::vector<std::pair<mesh::NodeId, mesh::NodeId>> extra_links() const override;
 

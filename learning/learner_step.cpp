@@ -40,6 +40,18 @@ bool Learner::is_labelled(std::uint64_t sample) const noexcept {
   return false;
 }
 
+std::size_t Learner::training_rows(NodeId node, std::uint64_t step, std::uint64_t tick) const noexcept {
+  const std::vector<Wave>& waves = layers_[node].waves;
+  if (options_.schedule == Schedule::settle)
+    return !waves.empty() && is_labelled(block_first_ + step / steps_per_sample()) ? options_.learners : 0;
+  // What is committed at tick + 1 is paired with the errors of the outputs `distance` ticks later.
+  for (const Wave& wave : waves) {
+    const std::int64_t sample = sample_at(tick + 1 + wave.distance);
+    if (sample != kNoSample && is_labelled(static_cast<std::uint64_t>(sample))) return options_.learners;
+  }
+  return 0;
+}
+
 void Learner::learn(std::size_t region, NodeId node, std::uint64_t step, std::uint64_t tick) noexcept {
   const LayerPlan& plan = layers_[node];
   if (plan.waves.empty()) return;

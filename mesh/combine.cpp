@@ -6,11 +6,14 @@ namespace weft::mesh {
 namespace {
 
 /// "64" for a vector, "[3, 64]" for more axes.
-std::string shape_text(const Shape& shape) { return shape.size() == 1 ? std::to_string(shape[0]) : weft::to_string(shape); }
+std::string shape_text(const Shape& shape) {
+  return shape.size() == 1 ? std::to_string(shape[0]) : weft::to_string(shape);
+}
 
 }  // namespace
 
-Result<Shape> combined_shape(Combine combine, std::size_t sources, const std::function<std::string(std::size_t)>& name_of,
+Result<Shape> combined_shape(Combine combine, std::size_t sources,
+                             const std::function<std::string(std::size_t)>& name_of,
                              const std::function<const Shape&(std::size_t)>& shape_of,
                              const std::function<std::string(std::string_view)>& key_of) {
   if (combine == Combine::gate && sources != 2)

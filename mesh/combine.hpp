@@ -39,7 +39,8 @@ struct SourcePlace {
 /// The shape that sources make together. `name_of(i)`, `shape_of(i)`: of source i; `key_of("from")`:
 /// how errors name a key of the layer.
 /// @error shape_mismatch, too_large
-Result<Shape> combined_shape(Combine combine, std::size_t sources, const std::function<std::string(std::size_t)>& name_of,
+Result<Shape> combined_shape(Combine combine, std::size_t sources,
+                             const std::function<std::string(std::size_t)>& name_of,
                              const std::function<const Shape&(std::size_t)>& shape_of,
                              const std::function<std::string(std::string_view)>& key_of);
 
@@ -78,7 +79,8 @@ void combine_sources(kernels::OpStream& stream, const Junction& junction, const 
 }
 
 /// dsource = the part of dLoss/dx that belongs to source i. dx is scratch afterwards for `max`, whose sources must be
-/// asked for in source order: a maximum goes to the first source that holds it. `scratch` [rows, in] is needed for gate.
+/// asked for in source order: a maximum goes to the first source that holds it. `scratch` [rows, in] is needed for
+/// gate.
 template <class SourceOf>
 void split_gradient(kernels::OpStream& stream, const Junction& junction, std::size_t i, const SourcePlace& place,
                     const SourceOf& source_of, kernels::ConstRows x, kernels::Rows dx, kernels::Rows scratch,
@@ -113,7 +115,10 @@ void combine_sources(kernels::OpStream& stream, const Graph& graph, const Node& 
                      kernels::Rows x) {
   const auto edge = [&](std::size_t i) -> const Edge& { return graph.edges()[node.sources[i]]; };
   combine_sources(
-      stream, junction_of(node), [&](std::size_t i) { return SourcePlace{edge(i).offset, edge(i).width}; },
+      stream, junction_of(node),
+      [&](std::size_t i) {
+        return SourcePlace{edge(i).offset, edge(i).width};
+      },
       [&](std::size_t i) { return source_of(edge(i)); }, x);
 }
 template <class SourceOf>

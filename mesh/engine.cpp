@@ -46,6 +46,7 @@ void Engine::make_units() {
       unit.weights = weights_.view(id);
       unit.has_weights = !node.layer->parameters().empty();
       unit.reads_directly = node.reads_directly();
+      unit.trains_otherwise = node.layer->trains_otherwise();
       unit.direct = graph_.edges()[node.sources[0]].from;
     }
     units_.push_back(unit);
@@ -146,7 +147,7 @@ void Engine::run_parts(const std::vector<Part>& parts, std::size_t region, std::
       if (fires) fire_port(part.first, fired);
       continue;
     }
-    if (fires) fire_cell(part, at(std::min(i + 1, parts.size() - 1)), region, tick, fired);
+    if (fires) fire_cell(part, at(std::min(i + 1, parts.size() - 1)), region, tick, fired, step);
     if (!hook_) continue;
     for (NodeId id = part.first; id < part.first + part.layers; ++id) hook_->learn(region, id, step, tick);
   }
@@ -194,7 +195,7 @@ void Engine::fire_port(NodeId port, std::uint64_t fired) noexcept {
     std::copy_n(values ? values + b * next.cols : now.row(b), next.cols, next.row(b));
 }
 
-void Engine::fire_layer(NodeId id, std::size_t region, std::uint64_t tick) {
+void Engine::fire_layer(NodeId id, std::size_t region, std::uint64_t tick, std::uint64_t step) {
   kernels::OpStream& stream = streams_[region];
   const Unit& unit = units_[id];
   ForwardArgs args;
@@ -214,6 +215,7 @@ void Engine::fire_layer(NodeId id, std::size_t region, std::uint64_t tick) {
   args.state = state_.hidden(id, tick);
   args.next_state = state_.hidden(id, tick + 1);
   args.workspace = workspaces_[region].data();
+  if (hook_ && unit.trains_otherwise) args.training_rows = hook_->training_rows(id, step, tick);
   unit.layer->forward(stream, args);
 }
 
@@ -231,8 +233,8 @@ void Engine::prefetch(const Part& part) const noexcept {
   for (std::size_t line = 0; line < kPrefetchLines; ++line) __builtin_prefetch(codes + 64 * line);
 }
 
-void Engine::fire_cell(const Part& part, const Part& next, std::size_t region, std::uint64_t tick,
-                       std::uint64_t fired) noexcept {
+void Engine::fire_cell(const Part& part, const Part& next, std::size_t region, std::uint64_t tick, std::uint64_t fired,
+                       std::uint64_t step) noexcept {
   Cell* cell = cells_.empty() ? nullptr : cells_[part.cell].get();
   kernels::OpStream& stream = streams_[region];
   if (cell && cell->take_reset()) {
@@ -241,7 +243,7 @@ void Engine::fire_cell(const Part& part, const Part& next, std::size_t region, s
     keep_output(part, tick, false);
   } else {
     try {
-      for (NodeId id = part.first; id < part.first + part.layers; ++id) fire_layer(id, region, tick);
+      for (NodeId id = part.first; id < part.first + part.layers; ++id) fire_layer(id, region, tick, step);
       // The memory is idle while this cell's output is looked over; the next cell's weights may come meanwhile.
       prefetch(next);
       if (!is_finite(part, stream, tick)) {
@@ -298,9 +300,11 @@ void Engine::keep_output(const Part& part, std::uint64_t tick, bool faulty_rows_
 }
 
 void Engine::zero_output(const Part& part, std::uint64_t tick) noexcept {
-  for (NodeId id = part.first; id < part.first + part.layers; ++id)
+  for (NodeId id = part.first; id < part.first + part.layers; ++id) {
     for (const Rows rows : {state_.output(id, tick + 1), state_.hidden(id, tick + 1)})
       for (std::size_t b = 0; b < rows.rows && rows.data; ++b) std::fill_n(rows.row(b), rows.cols, 0.0f);
+    for (std::size_t b = 0; b < state_.sessions(); ++b) state_.copy_streams(id, b, tick, tick + 1);
+  }
 }
 
 void Engine::answer_fault(std::uint32_t cell, std::uint64_t tick, actors::FaultKind kind, const char* reason) noexcept {

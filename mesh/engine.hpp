@@ -39,6 +39,11 @@ class StepHook {
   virtual std::uint64_t fired_before(std::uint64_t step) const noexcept = 0;
   /// The layer's learning in this step; `tick` counts committed ticks at the step's beginning.
   virtual void learn(std::size_t region, NodeId node, std::uint64_t step, std::uint64_t tick) noexcept = 0;
+  /// How many of a layer's rows, the first ones, will be learned from as they fire in this step (ForwardArgs).
+  virtual std::size_t training_rows([[maybe_unused]] NodeId node, [[maybe_unused]] std::uint64_t step,
+                                    [[maybe_unused]] std::uint64_t tick) const noexcept {
+    return 0;
+  }
   /// Adds what the rule keeps for a layer (optimiser state) to the state hash.
   virtual void hash_layer([[maybe_unused]] NodeId node, [[maybe_unused]] StateHasher& hasher) const {}
   /// Links besides the network's own that `learn` reads across; pairs of nodes.
@@ -123,6 +128,7 @@ class Engine final : public scheduler::TickProgram {
     ConstWeights weights;
     NodeId direct = 0;  // the one source, when read directly
     bool reads_directly = false;
+    bool trains_otherwise = false;
     std::uint32_t first_sink = 0, sinks = 0;  // into sinks_: an output may have several names
     bool has_weights = false;                 // of the first parameter, for prefetching
   };
@@ -147,9 +153,9 @@ class Engine final : public scheduler::TickProgram {
   void deliver(std::size_t region, std::uint64_t tick) noexcept;
   void prefetch(const Part& part) const noexcept;
   void fire_port(NodeId port, std::uint64_t fired) noexcept;
-  void fire_cell(const Part& part, const Part& next, std::size_t region, std::uint64_t tick,
-                 std::uint64_t fired) noexcept;
-  void fire_layer(NodeId node, std::size_t region, std::uint64_t tick);
+  void fire_cell(const Part& part, const Part& next, std::size_t region, std::uint64_t tick, std::uint64_t fired,
+                 std::uint64_t step) noexcept;
+  void fire_layer(NodeId node, std::size_t region, std::uint64_t tick, std::uint64_t step);
   bool is_finite(const Part& part, kernels::OpStream& stream, std::uint64_t tick) noexcept;
   void keep_output(const Part& part, std::uint64_t tick, bool faulty_rows_only) noexcept;
   void zero_output(const Part& part, std::uint64_t tick) noexcept;

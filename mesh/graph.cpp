@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <deque>
+#include <map>
 #include <numeric>
 #include <set>
 #include <sstream>
@@ -275,13 +276,14 @@ Status Graph::make_node_layer(NodeId id) {
     WEFT_TRY(const std::size_t seen, check_extents(key_of(id, "view"), spec.view));
     if (seen != node.in)
       return fail(Errc::shape_mismatch, key_of(id, "view") + ": " + weft::to_string(spec.view) + " has " +
-                                            std::to_string(seen) + " values, the input " + weft::to_string(in) + " has " +
-                                            std::to_string(node.in));
+                                            std::to_string(seen) + " values, the input " + weft::to_string(in) +
+                                            " has " + std::to_string(node.in));
     in = spec.view;
   }
   RandomStream own(spec_.seed, spec_.grid.index(node.at), RandomPurpose::noise);
   const std::array<std::uint32_t, 2> noise_key{own.next_u32(), own.next_u32()};
-  auto made = make_layer(spec, in, "layers[" + std::to_string(layer_position_[id]) + "]", noise_key);
+  const LayerContext context{noise_key, 0, [this](Coord at) { return lend(at); }};
+  auto made = make_layer(spec, in, "layers[" + std::to_string(layer_position_[id]) + "]", context);
   if (!made) return placed(made.error(), node.at);
   std::unique_ptr<Layer> layer = *std::move(made);
   if (layer->out() == 0 || layer->out() > kMaxWidth)
@@ -294,10 +296,31 @@ Status Graph::make_node_layer(NodeId id) {
   }
   WEFT_CHECK(check_has_matrix(layer_position_[id], spec, *layer));
   WEFT_CHECK(check_shape(id, *layer));
+  for (const Coord at : layer->borrowed()) node.owners.push_back(*find_layer(at));
   node.width = layer->out();
   node.shape = layer->out_shape();
   node.layer = std::move(layer);
   return {};
+}
+
+Result<std::shared_ptr<const Layer>> Graph::lend(Coord at) const {
+  if (!spec_.grid.contains(at))
+    return fail(Errc::out_of_range,
+                to_string(at) + " is outside the grid " + to_string(spec_.grid) + " (z,y,x,layers)");
+  const auto owner = find_layer(at);
+  if (!owner) return fail(Errc::unknown_name, "no layer stands at " + to_string(at));
+  if (nodes_[*owner].layer->parameters().empty())
+    return fail(Errc::unsupported, "the layer at " + to_string(at) + " has no weights to share");
+  return nodes_[*owner].layer;
+}
+
+// Layers of the grid whose weights the layers inside a container are to share, as far as they exist.
+void Graph::find_owners(const std::vector<LayerSpec>& inside, std::set<NodeId>& owners) const {
+  for (const LayerSpec& layer : inside) {
+    find_owners(layer.layers, owners);
+    if (layer.type != "shared" || !spec_.grid.contains(layer.at)) continue;
+    if (const auto owner = find_layer(layer.at)) owners.insert(*owner);
+  }
 }
 
 Status Graph::check_shape(NodeId id, const Layer& layer) const {
@@ -328,6 +351,16 @@ Status Graph::infer_shapes() {
   for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) WEFT_CHECK(promise_shape(id));
   std::vector<std::uint32_t> unknown(nodes_.size(), 0);  // sources whose shape is not known yet
   for (const Edge& edge : edges_) unknown[edge.to] += nodes_[edge.from].width == 0;
+  // A container that shares weights waits until their owner is made too.
+  std::map<NodeId, std::vector<NodeId>> borrowers;
+  for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) {
+    const std::vector<LayerSpec>& inside = spec_.layers[layer_position_[id]].layers;
+    if (inside.empty()) continue;
+    std::set<NodeId> owners;
+    find_owners(inside, owners);
+    for (const NodeId owner : owners) borrowers[owner].push_back(id);
+    unknown[id] += static_cast<std::uint32_t>(owners.size());
+  }
   std::deque<NodeId> ready;
   for (NodeId id : order_)
     if (!nodes_[id].is_port() && unknown[id] == 0) ready.push_back(id);
@@ -341,6 +374,9 @@ Status Graph::infer_shapes() {
       const bool is_news = nodes_[id].width == 0;
       WEFT_CHECK(make_node_layer(id));
       if (is_news) tell_readers(id);
+      if (const auto found = borrowers.find(id); found != borrowers.end())
+        for (const NodeId borrower : found->second)
+          if (--unknown[borrower] == 0) ready.push_back(borrower);
     }
     // What is left waits for a loop. A layer that states `out` tells its readers, as a vector, before it is made.
     while (next < order_.size() && (nodes_[order_[next]].width != 0 || stated_out(order_[next]) == 0)) ++next;
@@ -353,7 +389,8 @@ Status Graph::infer_shapes() {
   for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id)
     if (!nodes_[id].layer)
       return fail(Errc::shape_mismatch,
-                  key_of(id, "out") + ": its width depends on itself round a feedback loop; state 'out' or 'shape'");
+                  key_of(id, "out") + ": its width depends on itself round a feedback loop, or on layers that share its " +
+                      "weights; state 'out' or 'shape'");
   place_concat_sources();
   return limit_indices();
 }

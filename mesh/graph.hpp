@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,6 +48,7 @@ struct Node {
   std::shared_ptr<const Layer> layer;  // null for a port
   std::vector<std::uint32_t> sources;  // edges in, in source order
   std::vector<std::uint32_t> readers;  // edges out, by (reader, position)
+  std::vector<NodeId> owners;          // whose weights it computes with too, as Layer::borrowed()
   bool is_port() const noexcept { return !port.empty(); }
   /// True when the input is one source as it stands, so that no copy is needed.
   bool reads_directly() const noexcept { return sources.size() == 1; }
@@ -107,6 +109,8 @@ class Graph {
     return nodes_[node].is_port() ? 0 : spec_.layers[layer_position_[node]].out;
   }
   Status check_shape(NodeId node, const Layer& layer) const;
+  Result<std::shared_ptr<const Layer>> lend(Coord at) const;
+  void find_owners(const std::vector<LayerSpec>& inside, std::set<NodeId>& owners) const;
   void place_concat_sources();
   Status limit_indices();
   void find_components();

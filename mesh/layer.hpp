@@ -60,6 +60,8 @@ struct ForwardArgs {
   kernels::ConstRows state;    // [rows, state_size()] hidden state committed at the last tick
   kernels::Rows next_state;    // [rows, state_size()]
   float* workspace = nullptr;  // workspace_size() floats, anything in them before and after
+  /// The first so many rows will be learned from: to those is done what only training does (dropout).
+  std::size_t training_rows = 0;
 };
 
 /// The reverse of one firing. `dy` is dLoss/dy; gradients are added to, dx and dstate are written.
@@ -107,6 +109,11 @@ class Layer {
   virtual std::size_t index_limit() const noexcept { return 0; }
   /// Floats a row of hidden state that persist across ticks.
   virtual std::size_t state_size() const noexcept { return 0; }
+  /// Where in the hidden state the places of noise streams stand, kernels::kNoiseState floats each: a new session is
+  /// given streams of its own there, and a reset one keeps them.
+  virtual std::vector<std::size_t> noise_states() const { return {}; }
+  /// True when forward looks at training_rows.
+  virtual bool trains_otherwise() const noexcept { return false; }
   /// True when backward reads z.
   virtual bool needs_preactivation() const noexcept { return false; }
   virtual const std::vector<ParameterSpec>& parameters() const noexcept;

@@ -34,6 +34,7 @@ Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
   parts->weights.initialize(parts->graph, spec.seed);
   WEFT_CHECK(parts->make_cells());
   WEFT_CHECK(parts->make_executor());
+  parts->sessions_born = parts->options.sessions;
   Mesh mesh(std::move(parts));
   WEFT_CHECK(mesh.rebuild_state({mesh.parts_->options.sessions, 2, false}, 0, std::nullopt));
   mesh.mark_checkpoint();
@@ -261,6 +262,8 @@ Status Mesh::restore_restarts(actors::ActorId cell, std::vector<std::uint64_t> t
 }
 
 std::uint64_t Mesh::ticks() const noexcept { return parts_->ticks; }
+std::uint64_t Mesh::sessions_born() const noexcept { return parts_->sessions_born; }
+void Mesh::set_sessions_born(std::uint64_t born) noexcept { parts_->sessions_born = born; }
 void Mesh::set_ticks(std::uint64_t ticks) noexcept { parts_->ticks = ticks; }
 std::size_t Mesh::sessions() const noexcept { return parts_->state->sessions(); }
 const Graph& Mesh::graph() const noexcept { return parts_->graph; }

@@ -91,11 +91,11 @@ class Mesh {
   std::uint64_t ticks() const noexcept;
 
   std::size_t sessions() const noexcept;
-  /// A new session at zero state; returns its index.
+  /// A new session at zero state, with noise that no session of this mesh ever had; returns its index.
   Result<std::size_t> add_session();
   /// Later sessions move down by one. @error out_of_range, invalid_argument for the last one
   Status remove_session(std::size_t session);
-  /// Back to zero, its inputs too.
+  /// Back to zero, its inputs too; its noise begins again as it began.
   Status reset_session(std::size_t session);
   /// A session's live state (its inputs too), and back, here or in another mesh of the same network and history depth.
   /// @error out_of_range; shape_mismatch: another network or depth; not_finite: an output or hidden state
@@ -147,6 +147,9 @@ class Mesh {
   Status restore_restarts(actors::ActorId cell, std::vector<std::uint64_t> ticks);
   /// Sets the tick counter, when a saved state is put back.
   void set_ticks(std::uint64_t ticks) noexcept;
+  /// How many sessions there ever were; the next one's noise is numbered by it. Saved and put back with a state.
+  std::uint64_t sessions_born() const noexcept;
+  void set_sessions_born(std::uint64_t born) noexcept;
 
  private:
   struct Parts;

@@ -42,6 +42,8 @@ Result<std::size_t> Mesh::add_session() {
   if (before >= kMaxSessions)
     return fail(Errc::too_large, "sessions: " + std::to_string(before) + " are there, at most 65536 are carried");
   WEFT_CHECK(rebuild_state(options, before, std::nullopt));
+  // Sessions there at birth take streams 1, 2, ... as they first draw; no later one may take one of those again.
+  parts_->state->set_streams(before, parts_->ticks, ++parts_->sessions_born);
   mark_checkpoint();
   return before;
 }
@@ -61,7 +63,7 @@ Status Mesh::remove_session(std::size_t session) {
 Status Mesh::reset_session(std::size_t session) {
   if (session >= sessions())
     return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
-  parts_->state->reset_session(session);
+  parts_->state->reset_session(session, parts_->ticks);
   return {};
 }
 

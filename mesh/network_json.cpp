@@ -102,12 +102,29 @@ Status read_options(JsonReader& reader, LayerSpec& layer) {
   return {};
 }
 
-Result<LayerSpec> read_layer(const JsonValue& value) {
+// A layer inside a container has a name where a sibling reads it, and a place only to share the weights there.
+Result<LayerSpec> read_layer(const JsonValue& value, bool is_inside = false) {
   WEFT_TRY(JsonReader reader, value.object());
   LayerSpec layer;
-  WEFT_TRY(const JsonValue at, reader.value("at"));
-  WEFT_TRY(layer.at, read_coord(at));
   WEFT_TRY(layer.type, reader.string("type", 64));
+  if (!is_inside || layer.type == "shared") {
+    WEFT_TRY(const JsonValue at, reader.value("at"));
+    WEFT_TRY(layer.at, read_coord(at));
+  } else if (const auto at = reader.find("at")) {
+    return at->unexpected("no place, since the container has it", Errc::unsupported);
+  }
+  if (is_inside) {
+    WEFT_TRY(layer.name, reader.string_or("name", "", 256));
+  } else if (const auto name = reader.find("name")) {
+    return name->unexpected("no name, since 'at' says which layer it is", Errc::unsupported);
+  }
+  if (const auto inside = reader.find("layers")) {
+    WEFT_TRY(const auto items, inside->array(1, 65536));
+    for (const JsonValue& item : items) {
+      WEFT_TRY(auto read, read_layer(item, true));
+      layer.layers.push_back(std::move(read));
+    }
+  }
   WEFT_TRY(const std::uint32_t out, reader.u32_or("out", 0));
   if (out == 0 && reader.find("out"))
     return reader.find("out")->unexpected("a width of at least 1", Errc::out_of_range);
@@ -168,8 +185,11 @@ Result<std::string> section(JsonReader& reader, std::string_view key) {
 
 json coord_json(Coord at) { return json::array({at.z, at.y, at.x, at.l}); }
 
-json layer_json(const LayerSpec& layer) {
-  json out{{"at", coord_json(layer.at)}, {"type", layer.type}};
+json layer_json(const LayerSpec& layer, bool is_inside = false) {
+  json out{{"type", layer.type}};
+  if (!is_inside || layer.type == "shared") out["at"] = coord_json(layer.at);
+  if (!layer.name.empty()) out["name"] = layer.name;
+  for (const LayerSpec& inner : layer.layers) out["layers"].push_back(layer_json(inner, true));
   if (layer.out) out["out"] = layer.out;
   if (!layer.view.empty()) out["view"] = layer.view;
   if (!layer.shape.empty()) out["shape"] = layer.shape;

@@ -281,6 +281,7 @@ Result<formats::ByteBuffer> encode_mesh(Mesh& mesh, bool live, const SnapshotExt
   if (live) {
     meta["live"] = {{"ticks", mesh.ticks()},
                     {"sessions", mesh.sessions()},
+                    {"sessions_born", mesh.sessions_born()},
                     {"depth", mesh.state().depth()},
                     {"keeps_history", mesh.state().options().keeps_history}};
     if (const Engine::Halt* halt = mesh.engine().halt())
@@ -340,6 +341,8 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
   WEFT_TRY(formats::JsonReader live, formats::JsonReader::open(file.meta()["live"], "meta.live"));
   WEFT_TRY(const std::uint64_t ticks, live.u64("ticks"));
   WEFT_TRY(const std::uint64_t sessions, live.u64("sessions"));
+  // Files from before it was counted have no such number.
+  WEFT_TRY(const std::uint64_t born, live.u64("sessions_born", sessions));
   WEFT_TRY(const std::uint64_t depth, live.u64("depth"));
   WEFT_TRY(const bool keeps_history, live.boolean("keeps_history"));
   std::optional<Engine::Halt> halt;
@@ -353,7 +356,11 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
                                           std::to_string(depth) + " ticks of history in the file, " +
                                           std::to_string(options.sessions) + " with " + std::to_string(options.depth) +
                                           " in the mesh; use the file's learning options and sessions");
+  if (born < sessions || born >> 48 != 0)
+    return fail(Errc::corrupt, "meta.live.sessions_born: " + std::to_string(born) + " where " +
+                                   std::to_string(sessions) + " sessions live");
   mesh.set_ticks(ticks);
+  mesh.set_sessions_born(born);
   for (std::size_t s = 0; s < sessions; ++s) {
     WEFT_TRY(const auto values, file.values<float>(session_name(s)));
     if (auto loaded = of_file(mesh.load_session(s, values)); !loaded)

@@ -10,6 +10,9 @@
 namespace weft::mesh {
 namespace {
 std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
+
+// Of the kernels::kNoiseState floats that say where noise stands, the first two are the counter, the others the stream.
+constexpr std::size_t kStreamNumber = 2, kNumberFloats = 2;
 }  // namespace
 
 Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>& node_region,
@@ -42,6 +45,9 @@ Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>&
   };
   each_ring(shape);
 
+  for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
+    for (const std::size_t place : graph.nodes()[id].layer->noise_states()) state.noise_.emplace_back(id, place);
+
   std::vector<float*> next(plan.regions.size(), nullptr);
   for (std::size_t r = 0; r < plan.regions.size(); ++r) {
     if (floats[r] == 0) continue;
@@ -70,8 +76,32 @@ void State::reset() noexcept {
   for (topology::NodeBuffer& buffer : buffers_) std::memset(buffer.data(), 0, buffer.size());
 }
 
-void State::reset_session(std::size_t session) noexcept {
-  each_row(session, 0, [](float* row, std::size_t width) { std::fill_n(row, width, 0.0f); });
+void State::reset_session(std::size_t session, std::uint64_t tick) noexcept {
+  std::vector<float> numbers;
+  for (const auto& [node, place] : noise_) {
+    const float* number = hidden(node, tick).row(session) + place + kStreamNumber;
+    numbers.insert(numbers.end(), number, number + kNumberFloats);
+  }
+  each_row(session, tick, [](float* row, std::size_t width) { std::fill_n(row, width, 0.0f); });
+  const float* next = numbers.data();
+  for (const auto& [node, place] : noise_) {
+    std::copy_n(next, kNumberFloats, hidden(node, tick).row(session) + place + kStreamNumber);
+    next += kNumberFloats;
+  }
+}
+
+void State::set_streams(std::size_t session, std::uint64_t tick, std::uint64_t number) noexcept {
+  for (const auto& [node, place] : noise_) {
+    float* to = hidden(node, tick).row(session) + place + kStreamNumber;
+    to[0] = static_cast<float>(number & 0xffffffu), to[1] = static_cast<float>(number >> 24 & 0xffffffu);
+  }
+}
+
+void State::copy_streams(NodeId id, std::size_t session, std::uint64_t from, std::uint64_t to) noexcept {
+  for (const auto& [node, place] : noise_)
+    if (node == id)
+      std::copy_n(hidden(node, from).row(session) + place + kStreamNumber, kNumberFloats,
+                  hidden(node, to).row(session) + place + kStreamNumber);
 }
 
 std::size_t State::session_size() const noexcept {

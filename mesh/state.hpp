@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace weft::mesh {
@@ -55,8 +56,12 @@ class State {
 
   /// Everything as it was at birth: zero.
   void reset() noexcept;
-  /// One session's rows to zero, all ticks.
-  void reset_session(std::size_t session) noexcept;
+  /// One session's rows to zero, all ticks; the numbers of its noise streams at `tick` stay.
+  void reset_session(std::size_t session, std::uint64_t tick) noexcept;
+  /// Gives a session that never drew the noise streams of that number, 1 to 2^48 - 1.
+  void set_streams(std::size_t session, std::uint64_t tick, std::uint64_t number) noexcept;
+  /// The numbers of a layer's noise streams from one tick to another.
+  void copy_streams(NodeId node, std::size_t session, std::uint64_t from, std::uint64_t to) noexcept;
   /// Floats of one session over all rings and ticks, and its copy out and in: node by node, oldest tick first, so that
   /// a session may go on in another mesh that stands at another tick.
   std::size_t session_size() const noexcept;
@@ -80,6 +85,8 @@ class State {
 
   Options options_;
   std::vector<Rings> rings_;
+  std::vector<std::pair<NodeId, std::size_t>>
+      noise_;  // by node: where in its hidden state a noise stream's place stands
   std::vector<topology::NodeBuffer> buffers_;
 };
 

@@ -35,6 +35,7 @@ struct Mesh::Parts {
   StepHook* hook = nullptr;
   std::unique_ptr<Engine> engine;
   std::uint64_t ticks = 0;
+  std::uint64_t sessions_born = 0;  // ever, those that were removed too
 
   Parts(Graph g, MeshOptions o, topology::Machine m)
       : graph(std::move(g)), options(std::move(o)), machine(m), memory(m) {}

@@ -75,7 +75,8 @@ Result<std::shared_ptr<const Layer>> Container::Builder::make(const LayerSpec& s
     LayerContext context = options_.context();
     ++context.depth;
     if (context.depth > kMaxContainerDepth)
-      return fail(Errc::too_large, object + ": containers nest at most " + std::to_string(kMaxContainerDepth) + " deep");
+      return fail(Errc::too_large,
+                  object + ": containers nest at most " + std::to_string(kMaxContainerDepth) + " deep");
     // Steps draw from streams of their own: the key's second word is the container's, the first counts its steps.
     context.noise_key[0] += 0x9e3779b9u * static_cast<std::uint32_t>(steps_.size() + 1);
     WEFT_TRY(auto layer, make_layer(spec, in, object, std::move(context)));
@@ -104,14 +105,13 @@ Result<std::int32_t> Container::Builder::add(const LayerSpec& spec, const std::s
     return fail(Errc::unsupported, object + "." + std::string(own) + ": only layers of the grid have it; state '" +
                                        std::string(own) + "' on the container");
   if (spec.name == "input" || std::find(names_.begin(), names_.end(), spec.name) != names_.end()) {
-    if (!spec.name.empty())
-      return fail(Errc::duplicate_name, object + ".name: '" + spec.name + "' is taken");
+    if (!spec.name.empty()) return fail(Errc::duplicate_name, object + ".name: '" + spec.name + "' is taken");
   }
   WEFT_TRY(std::vector<std::int32_t> sources, sources_of(spec, key, std::move(from)));
   const Combine combine = spec.type == "residual" ? Combine::add : spec.combine;
   if (spec.type == "residual" && sources.size() < 2)
-    return fail(Errc::shape_mismatch, object + ".from: a residual sums at least two sources, not " +
-                                          std::to_string(sources.size()));
+    return fail(Errc::shape_mismatch,
+                object + ".from: a residual sums at least two sources, not " + std::to_string(sources.size()));
   WEFT_TRY(Shape in, joined(combine, sources, key));
   if (!spec.view.empty()) {
     WEFT_TRY(const std::size_t has, volume(in));

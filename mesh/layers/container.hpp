@@ -89,10 +89,10 @@ class Container : public Layer {
   struct Place {
     Junction junction;
     std::vector<SourcePlace> sources;
-    Columns y, x, z, cache, state;         // x: width 0 where one source is read as it stands
-    Columns dy;                            // in scratch
-    std::vector<bool> is_first;            // by source: no later step has sent an error to it
-    std::size_t slot = 0;                  // of its first parameter
+    Columns y, x, z, cache, state;  // x: width 0 where one source is read as it stands
+    Columns dy;                     // in scratch
+    std::vector<bool> is_first;     // by source: no later step has sent an error to it
+    std::size_t slot = 0;           // of its first parameter
   };
 
   explicit Container(Builder&& builder);
@@ -106,10 +106,12 @@ class Container : public Layer {
   }
   bool is_last(std::size_t step) const noexcept { return step + 1 == steps_.size(); }
   /// What a source gave: the container's x, or an earlier step's y.
-  kernels::ConstRows value(std::int32_t source, const kernels::ConstRows& x, const kernels::ConstRows& cache) const noexcept {
+  kernels::ConstRows value(std::int32_t source, const kernels::ConstRows& x,
+                           const kernels::ConstRows& cache) const noexcept {
     return source == kInput ? x : part(cache, places_[static_cast<std::size_t>(source)].y);
   }
-  kernels::ConstRows input_of(std::size_t step, const kernels::ConstRows& x, const kernels::ConstRows& cache) const noexcept;
+  kernels::ConstRows input_of(std::size_t step, const kernels::ConstRows& x,
+                              const kernels::ConstRows& cache) const noexcept;
   void send(kernels::OpStream& stream, const BackwardArgs& args, std::size_t step, const kernels::ConstRows& x,
             const kernels::Rows& dx) const;
 

@@ -44,8 +44,7 @@ class Gate final : public Layer {
 
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     if (gate_.balance > 0) {
-      const float slope =
-          gate_.balance * static_cast<float>(gate_.experts) / static_cast<float>(tokens_.count());
+      const float slope = gate_.balance * static_cast<float>(gate_.experts) / static_cast<float>(tokens_.count());
       for (std::size_t t = 0; t < tokens_.count(); ++t)
         stream.axpy(slope, args.state, columns(args.dy, t * gate_.experts, gate_.experts));
       // The running mean is held fixed: no error goes back through it.
@@ -70,9 +69,7 @@ class WeightedSum final : public Layer {
       : Layer(in, with_features(in, in.back() / experts - 1)), tokens_(in), experts_(experts) {}
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
-    tokens_.each(args, [&](const ForwardArgs& own) {
-      stream.weighted_sum(weights(own.x), values(own.x), own.y);
-    });
+    tokens_.each(args, [&](const ForwardArgs& own) { stream.weighted_sum(weights(own.x), values(own.x), own.y); });
   }
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     if (!args.dx.data) return;

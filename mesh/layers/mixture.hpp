@@ -18,18 +18,21 @@ struct GateOptions {
   float balance_rate = 0.01f;  // of the running mean of the load
 };
 
-/// The gate of a mixture of experts, of every token alone: p = softmax(keep_k(W x) / temperature); what is not among the
-/// k largest has weight 0. Parameter weight [experts, features]. Inside `parallel` only.
-/// The state holds m, a running mean of p, one a session: m' = m + rate (mean over tokens of p - m). The load-balance
-/// loss balance * experts * sum of m p enters by its slope in p, m held fixed, as if it were part of every loss.
+/// The gate of a mixture of experts, of every token alone: p = softmax(keep_k(W x) / temperature); what is not among
+/// the k largest has weight 0. Parameter weight [experts, features]. Inside `parallel` only. The state holds m, a
+/// running mean of p, one a session: m' = m + rate (mean over tokens of p - m). The load-balance loss balance * experts
+/// * sum of m p enters by its slope in p, m held fixed, as if it were part of every loss.
 /// @shape  x [rows, ..., features] -> y [rows, ..., experts]
-/// @exact  same bits on every ISA, thread count and batch: m is the session's own, where a batch's share of tokens would
+/// @exact  same bits on every ISA, thread count and batch: m is the session's own, where a batch's share of tokens
+/// would
 ///         make one agent's life depend on who else is aboard
-/// @source Shazeer et al. 2017, arXiv:1701.06538, eq. 3 to 5 (without noise); Fedus et al. 2021, arXiv:2101.03961, eq. 4
+/// @source Shazeer et al. 2017, arXiv:1701.06538, eq. 3 to 5 (without noise); Fedus et al. 2021, arXiv:2101.03961, eq.
+/// 4
 ///         (m in place of a batch's share)
 Result<std::unique_ptr<Layer>> make_gate(const Shape& in, const GateOptions& gate, OptionReader& options);
 
-/// y = sum over experts of p_e y_e, of every token. Input: p, then every expert's output, joined. Inside `parallel` only.
+/// y = sum over experts of p_e y_e, of every token. Input: p, then every expert's output, joined. Inside `parallel`
+/// only.
 /// @shape  x [rows, ..., experts + experts * features] -> y [rows, ..., features]
 std::unique_ptr<Layer> make_weighted_sum(const Shape& in, std::size_t experts);
 

@@ -35,7 +35,8 @@ Status merge_elementwise(Builder& builder, const Steps& branches, Combine combin
 Status merge_on_grid(Builder& builder, const Steps& branches, OptionReader& options) {
   const std::string& object = options.object();
   WEFT_TRY(const auto grid, options.integers("grid", {}, 3, 1, kMaxWidth));
-  if (grid.empty()) return fail(Errc::parse_failed, object + ".grid: grid_scatter needs the grid's size, such as [1, 4, 4]");
+  if (grid.empty())
+    return fail(Errc::parse_failed, object + ".grid: grid_scatter needs the grid's size, such as [1, 4, 4]");
   WEFT_TRY(const auto places, options.integers("places", {}, 3 * branches.size(), 0, kMaxWidth));
   if (places.empty())
     return fail(Errc::parse_failed, object + ".places: grid_scatter needs [z, y, x] of each of its " +
@@ -44,7 +45,8 @@ Status merge_on_grid(Builder& builder, const Steps& branches, OptionReader& opti
   const std::size_t features = builder.shape_of(branches[0]).back();
   for (const std::int32_t branch : branches)
     if (builder.shape_of(branch) != Shape{features})
-      return fail(Errc::shape_mismatch, object + ".merge: grid_scatter takes vectors of equal width; the first branch has " +
+      return fail(Errc::shape_mismatch, object +
+                                            ".merge: grid_scatter takes vectors of equal width; the first branch has " +
                                             weft::to_string(builder.shape_of(branches[0])) + ", another has " +
                                             weft::to_string(builder.shape_of(branch)));
   auto values = volume({grid[0], grid[1], grid[2], features});
@@ -108,8 +110,7 @@ Result<std::unique_ptr<Layer>> make_parallel(const Shape& in, std::size_t out, O
              builder.add(layer, "layers[" + std::to_string(branches.size()) + "]", {Container::kInput}));
     branches.push_back(step);
   }
-  if (branches.empty())
-    return fail(Errc::parse_failed, object + ".layers: a parallel holds at least one branch");
+  if (branches.empty()) return fail(Errc::parse_failed, object + ".layers: a parallel holds at least one branch");
   WEFT_TRY(const std::string merge, options.text("merge", "concat"));
   if (merge == "concat") {
     WEFT_CHECK(merge_elementwise(builder, branches, Combine::concat));
@@ -122,8 +123,8 @@ Result<std::unique_ptr<Layer>> make_parallel(const Shape& in, std::size_t out, O
   } else if (merge == "filter") {
     WEFT_CHECK(merge_by_gate(builder, in, branches, options));
   } else {
-    return fail(Errc::unknown_name, object + ".merge: no way '" + merge +
-                                        "' to merge; known are concat, add, avg, grid_scatter, filter");
+    return fail(Errc::unknown_name,
+                object + ".merge: no way '" + merge + "' to merge; known are concat, add, avg, grid_scatter, filter");
   }
   return builder.finish();
 }

@@ -10,8 +10,8 @@ namespace weft::mesh {
 
 Result<std::unique_ptr<Layer>> make_sequential(const Shape& in, std::size_t out, OptionReader& options) {
   if (out != 0)
-    return fail(Errc::shape_mismatch, options.object() + ".out: the last layer inside says how wide a sequential is; " +
-                                          "leave 'out' away");
+    return fail(Errc::shape_mismatch,
+                options.object() + ".out: the last layer inside says how wide a sequential is; " + "leave 'out' away");
   Container::Builder builder(in, options);
   std::int32_t last = Container::kInput;
   std::size_t position = 0;

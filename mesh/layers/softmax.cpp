@@ -89,6 +89,7 @@ class GumbelSoftmax final : public Layer {
         key_(key) {}
 
   std::size_t state_size() const noexcept override { return kernels::kNoiseState; }
+  std::vector<std::size_t> noise_states() const override { return {0}; }
   std::size_t cache_size() const noexcept override { return is_straight_ ? out() : 0; }
   // Ten rounds of Philox for four values, two logarithms.
   double multiply_adds() const noexcept override { return 16 * static_cast<double>(out()); }

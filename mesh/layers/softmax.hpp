@@ -15,9 +15,9 @@ namespace weft::mesh {
 ///
 /// Each session draws its own noise, a function of the network's seed, the layer's place, the session's index when it
 /// first drew, and the number of its draws. The last two are hidden state: a saved session goes on with the noise it
-/// would have met, elsewhere too; a copy draws what the original draws. A reset one starts again. Sessions added after
-/// others were removed may take the index, and so the noise, with which one still living began. In a pass without
-/// sessions (`Mesh::forward`) row b draws as session b does at its first tick.
+/// would have met, elsewhere too; a copy draws what the original draws. A reset one starts its own again. A session
+/// that is added later has noise that none before it had. In a pass without sessions (`Mesh::forward`) row b draws as
+/// session b does at its first tick.
 /// @shape  x [rows, in] -> y [rows, in]; state of gumbel [rows, 4]
 /// @exact  rule R2 along each group; entmax by bisection over float32's own numbers (docs/numerics.md, section 11)
 /// @source Martins and Astudillo 2016, arXiv:1602.02068; Peters, Niculae and Martins 2019, arXiv:1905.05702;

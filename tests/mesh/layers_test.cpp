@@ -204,6 +204,10 @@ std::vector<Case> cases() {
                  13,
                  {{"kind", std::string("entmax")}, {"alpha", 1.0}},
                  softmax_model(1)});
+  // Nobody learns from these rows; dropout_test.cpp has those that are learned from.
+  all.push_back({"dropout", "dropout", 13, 13, {{"rate", 0.25}}, [](const auto&, const Vector& x, const Vector& state) {
+                   return Outcome{x, state};
+                 }});
   all.push_back({"leaky_integrator_slow", "leaky_integrator", 13, 13, {{"rate", 0.125}}, integrator_model(0.125)});
   all.push_back({"leaky_integrator_whole", "leaky_integrator", 13, 13, {{"rate", 1.0}}, integrator_model(1.0)});
   return all;
@@ -259,6 +263,7 @@ class Bench {
     z = Block(rows, layer->needs_preactivation() ? layer->out() : 0);
     cache = Block(rows, layer->cache_size());
     next = Block(rows, layer->state_size());
+    workspace = AlignedBuffer<float>(layer->workspace_size());
     for (std::size_t i = 0; i < layer->parameters().size(); ++i) {
       const ParameterSpec& p = layer->parameters()[i];
       plain.push_back(noise(p.out * std::max<std::size_t>(p.in, 1), 10 + i, p.is_matrix() ? 0.3f : 1.0f));
@@ -278,10 +283,14 @@ class Bench {
   }
 
   void forward() {
-    layer->forward(stream, {{pointers.data()}, x.view(), z.view(), y.view(), cache.view(), state.view(), next.view()});
+    layer->forward(
+        stream,
+        {{pointers.data()}, x.view(), z.view(), y.view(), cache.view(), state.view(), next.view(), workspace.data()});
   }
   void forward_row(std::size_t b) {
-    layer->forward(stream, {{pointers.data()}, x.row(b), z.row(b), y.row(b), cache.row(b), state.row(b), next.row(b)});
+    layer->forward(
+        stream,
+        {{pointers.data()}, x.row(b), z.row(b), y.row(b), cache.row(b), state.row(b), next.row(b), workspace.data()});
   }
 
   struct Backward {
@@ -307,6 +316,7 @@ class Bench {
     args.dstate = out.dstate.view();
     Block scratch(rows_, layer->scratch_size());
     args.scratch = scratch.view();
+    args.workspace = workspace.data();
     layer->backward(stream, args);
     EXPECT_TRUE(scratch.gaps_intact());
     return out;
@@ -322,6 +332,7 @@ class Bench {
   Block x{0, 0}, state{0, 0}, dnext{0, 0}, y{0, 0}, z{0, 0}, cache{0, 0}, next{0, 0};
   std::vector<float> dy;
   std::vector<std::vector<float>> plain;
+  AlignedBuffer<float> workspace;
   std::vector<AlignedBuffer<float>> weights;
   std::vector<kernels::ConstWeight> pointers;
   kernels::CpuStream stream;

@@ -300,6 +300,55 @@ TEST(GumbelSoftmax, TakesASessionsNoiseAlongAndStartsAgainWithAReset) {
   EXPECT_EQ(output(mesh, 0), output(fresh, 1));
 }
 
+// Streams were numbered by rows: a session added after one was removed took over the noise of one that still lives.
+TEST(GumbelSoftmax, GivesASessionNoiseThatNoneEverHad) {
+  const auto output = [](const Mesh& of, std::size_t b) {
+    return bits(testing_support::output_of(of, {0, 0, 2, 0}, b));
+  };
+  // What sessions 0 to 5 say at each of their first ticks, when each is there from the start.
+  Mesh all = mesh_of(6);
+  std::vector<std::set<std::vector<std::uint32_t>>> said(6);
+  for (std::uint64_t tick = 0; tick < 4; ++tick) {
+    live(all, 0, 1);
+    for (std::size_t b = 0; b < 6; ++b) said[b].insert(output(all, b));
+  }
+  Mesh mesh = mesh_of(3);
+  live(mesh, 0, 1);
+  must(mesh.remove_session(1));
+  EXPECT_EQ(must(mesh.add_session()), 2u);
+  must(mesh.remove_session(2));
+  EXPECT_EQ(must(mesh.add_session()), 2u);
+  const auto expect_as_fifth = [&](Mesh& of) {
+    // Hidden states reach the output two ticks later.
+    for (std::uint64_t tick = 0; tick < 3; ++tick) live(of, 0, 1);
+    EXPECT_TRUE(said[4].contains(output(of, 2)));
+  };
+  // A file keeps the count.
+  const formats::ByteBuffer bytes = must(encode_mesh(mesh, true));
+  const formats::EntityFile file = must(formats::decode_entity(formats::ByteSpan(bytes), "test"));
+  Mesh resumed = must(Mesh::build(must(network_of(file)), {.threads = 1, .sessions = sessions_of(file)}));
+  must(restore_weights(resumed, file));
+  must(restore_live(resumed, file));
+  expect_as_fifth(resumed);
+  must(resumed.add_session());
+  for (std::uint64_t tick = 0; tick < 3; ++tick) live(resumed, 0, 1);
+  EXPECT_TRUE(said[5].contains(output(resumed, 3)));
+
+  expect_as_fifth(mesh);
+  // A reset session, or cell, keeps its stream and begins it again.
+  must(mesh.reset_session(2));
+  expect_as_fifth(mesh);
+  std::set<std::vector<std::uint32_t>> now;
+  for (std::size_t b = 0; b < 3; ++b) now.insert(output(mesh, b));
+  EXPECT_EQ(now.size(), 3u);
+  auto reset = std::make_shared<Control>();
+  reset->kind = ControlKind::reset;
+  must(mesh.post({0, 0, 2, 0}, reset));
+  live(mesh, 0, 1);
+  const auto hidden = mesh.state().hidden(*mesh.graph().find_layer({0, 0, 2, 0}), mesh.ticks());
+  EXPECT_EQ(std::vector<float>(hidden.row(2), hidden.row(2) + 4), std::vector<float>({0, 0, 5, 0}));
+}
+
 TEST(GumbelSoftmax, DrawsInAPassWhatSessionsDrawFirst) {
   NetworkBuilder builder("one", {1, 1, 1, 1});
   builder.input("in", 6).layer({0, 0, 0, 0}, "softmax").option("kind", std::string("gumbel"));

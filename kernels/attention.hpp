@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "kernels/views.hpp"
+
+#include <cstddef>
+
+namespace weft::kernels {
+
+/// One self-attention: who sees whom. A token at position p sees the keys at positions p - reach + 1 .. p, where reach
+/// is the smaller of context and window; without `causal` it sees the later ones of its call too, less than `window`
+/// away.
+struct AttentionShape {
+  std::size_t tokens = 1;                             // of a call
+  std::size_t heads = 1, kv_heads = 1, head_dim = 1;  // heads a multiple of kv_heads: head h reads h / (heads/kv_heads)
+  std::size_t context = 0;                            // tokens that are remembered between calls; 0: none are
+  std::size_t window = 0;                             // 0: no bound
+  bool causal = false;                                // true where context > 0
+  float scale = 1.0f;                                 // of the scores
+};
+
+/// Floats of a session's hidden state, 0 without context: a header of 16 with the position in two numbers of 24 bits
+/// (low, high; what is no such number counts as 0), then for each kv head a ring of keys in panels
+/// [slots/16][head_dim][16] and a ring of values [slots][head_dim up to 16s]; position p has slot p % slots, slots =
+/// context up to 16s.
+std::size_t attention_state_size(const AttentionShape& shape) noexcept;
+/// Floats that forward leaves for backward beside its operands: the largest score [heads][tokens], then the sum of
+/// exponentials [heads][tokens].
+std::size_t attention_statistics_size(const AttentionShape& shape) noexcept;
+/// Floats that a call of either direction wants, however many rows it has.
+std::size_t attention_workspace_size(const AttentionShape& shape) noexcept;
+
+/// Each row is a session. With context, keys and values of earlier calls come from `state`.
+struct AttentionOperands {
+  ConstRows q;      // [B, tokens * heads * head_dim], as [tokens][heads][head_dim]
+  ConstRows k, v;   // [B, tokens * kv_heads * head_dim]
+  ConstRows state;  // [B, attention_state_size()]; data == null without context
+};
+
+/// y[t][h] = sum over visible j of softmax(scale q[t][h] k[j][h'])[j] v[j][h'].
+/// Scores by R1 over head_dim; sums over keys by their absolute positions: exponentials in 64 lanes, position % 64;
+/// values in chunks of 64 positions (docs/numerics.md, section 12). So T tokens in one call give the bits of T calls.
+/// Keys that a token does not see take no part, whatever they hold.
+/// @shape  y [B, tokens * heads * head_dim], statistics [B, attention_statistics_size()], next_state as state, other
+///         memory; workspace 64-byte aligned
+/// @thread any, inside FlushSubnormals
+/// @exact  same bits on every ISA, for every B, however tokens are cut into calls
+/// @source Vaswani et al. 2017, eq. 1, arXiv:1706.03762; Ainslie et al. 2023, arXiv:2305.13245 (grouped queries);
+///         Beltagy et al. 2020, arXiv:2004.05150 (window)
+void attention(const AttentionShape& shape, const AttentionOperands& operands, const Rows& y, const Rows& statistics,
+               const Rows& next_state, float* workspace) noexcept;
+
+/// What backward reads of the errors, and writes.
+struct AttentionGradients {
+  ConstRows dy;           // as y
+  ConstRows dnext_state;  // data == null: no error comes from the state
+  Rows dq, dk, dv;        // written; as q, k, v
+  Rows dstate;            // data == null: not wanted
+};
+/// The reverse of `attention`; scores and exponentials are computed again from the statistics, with the same bits.
+/// Sums over the tokens that saw a key run in ascending order, head after head of its group.
+/// @exact  same bits on every ISA and for every B
+void attention_backward(const AttentionShape& shape, const AttentionOperands& operands, const ConstRows& y,
+                        const ConstRows& statistics, const AttentionGradients& gradients, float* workspace) noexcept;
+
+}  // namespace weft::kernels

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#undef WEFT_THIS_FILE
+#define WEFT_THIS_FILE "kernels/attention_backward.cpp"
+#include "kernels/foreach_isa.hpp"
+#include "kernels/simd/attention-inl.hpp"
+
+WEFT_ISA_BEGIN();
+namespace weft::kernels::WEFT_ISA {
+namespace {
+
+/// One session's rows of the operands, errors and results.
+struct Session {
+  const float *q, *y, *largest, *sums, *dy;
+  float *dq, *dk, *dv, *dstate;
+};
+
+/// Gives a session's sums over tokens away: a key of the call owns its gradient, one of the state adds to dstate.
+inline void give_key(const AttentionShape& shape, const Keys& keys, const Session& session, std::size_t kv,
+                     std::size_t j, const float* dk, const float* dv) noexcept {
+  const std::size_t n = shape.head_dim;
+  if (j >= keys.fresh()) {
+    const std::size_t at = ((j - keys.fresh()) * shape.kv_heads + kv) * n;
+    std::memcpy(session.dk + at, dk, n * sizeof(float));
+    std::memcpy(session.dv + at, dv, n * sizeof(float));
+  } else if (session.dstate) {
+    const Ring ring(shape);
+    const std::size_t slot = ring.slot(keys.base() + j);
+    float* const to_key = session.dstate + ring.key(kv, slot);
+    float* const to_value = session.dstate + ring.value(kv, slot);
+    for (std::size_t i = 0; i < n; ++i) {
+      to_key[i * kPanelWidth] += dk[i];
+      to_value[i] += dv[i];
+    }
+  }
+}
+
+#if WEFT_ISA_IS_SCALAR
+
+// sum of dy y over a head, rule R2.
+inline float row_dot(const float* a, const float* b, std::size_t n) noexcept {
+  return lane_sum(n, [&](float sum, std::size_t i) { return std::fma(a[i], b[i], sum); });
+}
+
+// The definition. The workspace holds a row of exponentials and one of slopes, and sums of dk and dv of a kv head.
+void backward_session(const AttentionShape& shape, const Keys& keys, const HeadKeys& all, const Session& session,
+                      float* workspace) noexcept {
+  const std::size_t n = shape.head_dim, group = shape.heads / shape.kv_heads, most = detail::most_keys(shape);
+  float *const p = workspace, *const slope = p + most, *const dk = slope + most, *const dv = dk + most * n;
+  std::fill_n(dk, 2 * most * n, 0.0f);
+  for (std::size_t head = all.kv * group; head < (all.kv + 1) * group; ++head)
+    for (std::size_t t = 0; t < shape.tokens; ++t) {
+      const Range seen = keys.visible(t);
+      const std::size_t at = (t * shape.heads + head) * n;
+      const float largest = session.largest[head * shape.tokens + t];
+      const float share = 1.0f / session.sums[head * shape.tokens + t];
+      const float mean = row_dot(session.dy + at, session.y + at, n);
+      for (std::size_t j = seen.lo; j < seen.hi; ++j) {
+        p[j] = math::exp(score(session.q + at, all.key(j), n) * shape.scale - largest) * share;
+        slope[j] = p[j] * (score(session.dy + at, {all.value(j), 1}, n) - mean) * shape.scale;
+      }
+      for (std::size_t i = 0; i < n; ++i)
+        session.dq[at + i] = sum_over_keys(
+            seen, [&](std::size_t j) { return slope[j]; },
+            [&](std::size_t j) {
+              const Strided key = all.key(j);
+              return key.at[i * key.step];
+            });
+      for (std::size_t j = seen.lo; j < seen.hi; ++j)
+        for (std::size_t i = 0; i < n; ++i) {
+          dk[j * n + i] = std::fma(slope[j], session.q[at + i], dk[j * n + i]);
+          dv[j * n + i] = std::fma(p[j], session.dy[at + i], dv[j * n + i]);
+        }
+    }
+  for (std::size_t j = keys.first(); j < keys.end(); ++j)
+    give_key(shape, keys, session, all.kv, j, dk + j * n, dv + j * n);
+}
+
+#else
+
+HWY_INLINE float row_dot(const float* a, const float* b, std::size_t n) {
+  return LaneSum(n, [&](FloatVec sum, auto load) HWY_ATTR { return hn::MulAdd(load(a), load(b), sum); });
+}
+
+/// Row r's scores become probabilities, its products with the errors the slopes of the scores.
+HWY_INLINE void slopes_of(float* scores, float* slopes, std::size_t rows, std::size_t r, Range seen, float scale,
+                          float largest, float share, float mean) {
+  const FloatTag d;
+  const FloatVec by = hn::Set(d, scale), top = hn::Set(d, largest), part = hn::Set(d, share), middle = hn::Set(d, mean);
+  for_chunks(scores, rows, r, seen, [&](float* at) HWY_ATTR {
+    float* const slope = slopes + (at - scores);
+    for (std::size_t i = 0; i < kChunk; i += kVectorLanes) {
+      const FloatVec e = Exp(d, hn::Sub(hn::Mul(hn::LoadU(d, at + i), by), top));
+      const FloatVec p = hn::Mul(e, part);
+      hn::StoreU(p, d, at + i);
+      hn::StoreU(hn::Mul(hn::Mul(p, hn::Sub(hn::LoadU(d, slope + i), middle)), by), d, slope + i);
+    }
+  });
+}
+
+/// dk and dv of the keys that a tile of tokens sees: token after token onto what the sums hold.
+void add_to_keys(const AttentionShape& shape, const Keys& keys, std::size_t token, std::size_t rows, Range seen,
+                 const AttentionWorkspace& space) noexcept {
+  const std::size_t width = round_up(shape.head_dim, kPanelWidth);
+  for (std::size_t chunk = seen.lo / kChunk; chunk * kChunk < seen.hi; ++chunk) {
+    const std::size_t begin = std::max(seen.lo, chunk * kChunk), end = std::min(seen.hi, (chunk + 1) * kChunk);
+    const detail::EvenParts tiles(end - begin, kTileRows);
+    for (std::size_t i = 0; i < tiles.parts; ++i) {
+      const std::size_t j = begin + tiles.begin(i), count = tiles.begin(i + 1) - tiles.begin(i);
+      Range readers[kTileRows];
+      for (std::size_t r = 0; r < count; ++r) {
+        const Range all = keys.seen_by(j + r);
+        readers[r].lo = std::clamp(all.lo, token, token + rows) - token;
+        readers[r].hi = std::clamp(all.hi, token, token + rows) - token;
+      }
+      const std::size_t at = chunk * rows * kChunk + j % kChunk;
+      const auto add = [&](const float* a, const float* b, float* c) {
+        multiply_seen<true>(
+            {a + at, b, 0, width, kPanelWidth, c, c, width, 0, rows, nullptr, Start::kept, Finish::keep}, count,
+            width / kPanelWidth, readers);
+      };
+      add(space.slopes, space.query_rows, space.dk + j * width);
+      add(space.scores, space.error_rows, space.dv + j * width);
+    }
+  }
+}
+
+void backward_tile(const AttentionShape& shape, const Keys& keys, const Session& session, std::size_t head,
+                   std::size_t token, std::size_t rows, const AttentionWorkspace& space) noexcept {
+  const std::size_t n = shape.head_dim, width = round_up(n, kPanelWidth),
+                    panels = detail::most_keys(shape) / kPanelWidth;
+  const auto at = [&](std::size_t r) { return ((token + r) * shape.heads + head) * n; };
+  Range seen[kTileRows] = {};
+  for (std::size_t r = 0; r < rows; ++r) {
+    seen[r] = keys.visible(token + r);
+    pack_tile_row(session.q + at(r), n, rows, r, space.queries);
+    pack_tile_row(session.dy + at(r), n, rows, r, space.errors);
+    pack_row({session.q + at(r), 1}, n, width, space.query_rows + r * width);
+    pack_row({session.dy + at(r), 1}, n, width, space.error_rows + r * width);
+  }
+  const Range all{seen[0].lo, seen[rows - 1].hi};
+  tile_scores(space.queries, rows, n, space.key_panels, 0, panels, all, space.scores);
+  tile_scores(space.errors, rows, n, space.value_panels, 0, panels, all, space.slopes);
+  for (std::size_t r = 0; r < rows; ++r) {
+    const std::size_t statistic = head * shape.tokens + token + r;
+    slopes_of(space.scores, space.slopes, rows, r, seen[r], shape.scale, session.largest[statistic],
+              1.0f / session.sums[statistic], row_dot(session.dy + at(r), session.y + at(r), n));
+  }
+  tile_sums(space.slopes, rows, space.key_rows, 0, panels, width, seen, space.carry, space.total);
+  for (std::size_t r = 0; r < rows; ++r) {
+    const float* const from = space.total + r * width;
+    ForEachVector(n, [&](auto load, auto store)
+                         HWY_ATTR { store(hn::Add(load(from), hn::Zero(FloatTag())), session.dq + at(r)); });
+  }
+  add_to_keys(shape, keys, token, rows, all, space);
+}
+
+void backward_session(const AttentionShape& shape, const Keys& keys, const HeadKeys& all, const Session& session,
+                      float* workspace) noexcept {
+  const AttentionWorkspace space(shape, workspace);
+  const std::size_t n = shape.head_dim, group = shape.heads / shape.kv_heads, width = round_up(n, kPanelWidth);
+  for (std::size_t j = keys.first(); j < keys.end(); ++j) {
+    pack_row(all.key(j), n, width, space.key_rows + j * width);
+    pack_row({all.value(j), 1}, n, width, space.value_rows + j * width);
+  }
+  const auto panels_of = [&](const float* rows, float* panels) {
+    pack_key_panels(
+        keys.first(), keys.end(), n,
+        [&](std::size_t j) {
+          return Strided{rows + j * width, 1};
+        },
+        panels);
+  };
+  panels_of(space.key_rows, space.key_panels);
+  panels_of(space.value_rows, space.value_panels);
+  const std::size_t from = keys.first() * width, size = (keys.end() - keys.first()) * width;
+  std::fill_n(space.dk + from, size, 0.0f);
+  std::fill_n(space.dv + from, size, 0.0f);
+  const detail::EvenParts tiles(shape.tokens, kTileRows);
+  for (std::size_t head = all.kv * group; head < (all.kv + 1) * group; ++head)
+    for (std::size_t i = 0; i < tiles.parts; ++i)
+      backward_tile(shape, keys, session, head, tiles.begin(i), tiles.begin(i + 1) - tiles.begin(i), space);
+  for (std::size_t j = keys.first(); j < keys.end(); ++j)
+    give_key(shape, keys, session, all.kv, j, space.dk + j * width, space.dv + j * width);
+}
+
+#endif
+
+void attention_backward(const AttentionShape& shape, const AttentionOperands& operands, const ConstRows& y,
+                        const ConstRows& statistics, const AttentionGradients& gradients, float* workspace) noexcept {
+  WEFT_ISA_RAN();
+  for (std::size_t b = 0; b < y.rows; ++b) {
+    const float* const state = shape.context ? operands.state.row(b) : nullptr;
+    const Keys keys(shape, state);
+    Session session{operands.q.row(b),
+                    y.row(b),
+                    statistics.row(b),
+                    statistics.row(b) + shape.heads * shape.tokens,
+                    gradients.dy.row(b),
+                    gradients.dq.row(b),
+                    gradients.dk.row(b),
+                    gradients.dv.row(b),
+                    shape.context && gradients.dstate.data ? gradients.dstate.row(b) : nullptr};
+    const float* const dnext = shape.context && gradients.dnext_state.data ? gradients.dnext_state.row(b) : nullptr;
+    if (session.dstate) detail::pass_state(shape, keys, dnext, session.dstate);
+    for (std::size_t kv = 0; kv < shape.kv_heads; ++kv)
+      backward_session(shape, keys, HeadKeys(shape, keys, operands.k.row(b), operands.v.row(b), state, kv), session,
+                       workspace);
+    if (dnext) detail::add_appended(shape, keys, dnext, session.dk, session.dv);
+  }
+}
+
+}  // namespace
+}  // namespace weft::kernels::WEFT_ISA
+WEFT_ISA_END();
+
+#if WEFT_ISA_IS_LAST
+namespace weft::kernels {
+namespace {
+constexpr auto kAttentionBackward = WEFT_DISPATCH(attention_backward);
+}  // namespace
+
+void attention_backward(const AttentionShape& shape, const AttentionOperands& operands, const ConstRows& y,
+                        const ConstRows& statistics, const AttentionGradients& gradients, float* workspace) noexcept {
+  kAttentionBackward.get()(shape, operands, y, statistics, gradients, workspace);
+}
+
+}  // namespace weft::kernels
+#endif

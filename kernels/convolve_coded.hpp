@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "kernels/convolve.hpp"
+
+namespace weft::kernels {
+
+/// `convolve` on a weight stored in any type, with its bits on the decoded values; types that `linear` sums in another
+/// way (integers with int8 activations, float64) have the bits of `linear` on the windows as rows. A tile of windows is
+/// quantised like rows of a dense layer: each window alone, in blocks of 32 columns.
+/// Groups of such types that are not multiples of 16 outputs compute the outputs around them too, and drop them.
+/// @shape  as convolve; workspace of convolve_workspace() floats
+/// @dtype  all 21
+/// @thread any, inside FlushSubnormals; allocates only to grow a scratch of the thread
+/// @exact  same bits on every ISA and for every B
+void convolve_coded(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
+                    Activation activation, const Rows& z, const Rows& y, float* workspace) noexcept;
+
+/// `convolve_transposed` on the decoded weight; float64 is rounded to float32.
+void convolve_transposed_coded(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
+                               Activation activation, const Rows& z, const Rows& y, float* workspace) noexcept;
+
+/// What convolve_coded does for types of their own sums, for every type: windows as rows, `tile` (at most 64) at a
+/// time.
+void convolve_rows(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
+                   Activation activation, const Rows& z, const Rows& y, float* workspace, std::size_t tile) noexcept;
+
+}  // namespace weft::kernels

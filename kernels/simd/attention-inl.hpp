@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// Not a header of its own: re-included once per ISA (kernels/foreach_isa.hpp), the scalar pass too.
+// What both directions of attention share.
+
+#if defined(WEFT_KERNELS_SIMD_ATTENTION_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_KERNELS_SIMD_ATTENTION_INL
+#undef WEFT_KERNELS_SIMD_ATTENTION_INL
+#else
+#define WEFT_KERNELS_SIMD_ATTENTION_INL
+#endif
+
+#include "kernels/attention.hpp"
+#include "kernels/internal/attention_keys.hpp"
+#include "kernels/internal/attention_workspace.hpp"
+#include "kernels/internal/linear_scratch.hpp"
+#include "kernels/lanes-inl.hpp"
+#include "kernels/math.hpp"
+#include "kernels/simd/panel-inl.hpp"
+#if !WEFT_ISA_IS_SCALAR
+#include "kernels/math-inl.hpp"
+#endif
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+WEFT_ISA_BEGIN();
+namespace weft::kernels::WEFT_ISA {
+namespace {
+
+using detail::AttentionWorkspace;
+using detail::Keys;
+using detail::Range;
+using detail::Ring;
+using detail::round_up;
+using detail::Strided;
+
+/// Keys and values of one kv head of a session, wherever they stand.
+struct HeadKeys {
+  HeadKeys(const AttentionShape& shape, const Keys& all, const float* k, const float* v, const float* state,
+           std::size_t head) noexcept
+      : keys(all),
+        ring(shape),
+        state_row(state),
+        k_row(k + head * shape.head_dim),
+        v_row(v + head * shape.head_dim),
+        stride(shape.kv_heads * shape.head_dim),
+        kv(head) {}
+  Strided key(std::size_t j) const noexcept {
+    if (j >= keys.fresh()) return {k_row + (j - keys.fresh()) * stride, 1};
+    return {state_row + ring.key(kv, ring.slot(keys.base() + j)), kPanelWidth};
+  }
+  const float* value(std::size_t j) const noexcept {
+    if (j >= keys.fresh()) return v_row + (j - keys.fresh()) * stride;
+    return state_row + ring.value(kv, ring.slot(keys.base() + j));
+  }
+
+  const Keys& keys;
+  Ring ring;
+  const float *state_row, *k_row, *v_row;
+  std::size_t stride, kv;
+};
+
+#if WEFT_ISA_IS_SCALAR
+
+// Rule R1 over the elements of a head.
+inline float score(const float* q, Strided k, std::size_t n) noexcept {
+  float total = 0.0f;
+  for (std::size_t first = 0; first < n; first += kChunk) {
+    float sum = 0.0f;
+    for (std::size_t i = first; i < std::min(n, first + kChunk); ++i) sum = std::fma(k.at[i * k.step], q[i], sum);
+    total += sum;
+  }
+  return total;
+}
+
+// The sum of weight(j) number(j) over keys [seen.lo, seen.hi): chunks of 64 positions, and never -0.
+template <class Weight, class Number>
+float sum_over_keys(Range seen, const Weight& weight, const Number& number) noexcept {
+  float total = 0.0f;
+  for (std::size_t chunk = seen.lo / kChunk * kChunk; chunk < seen.hi; chunk += kChunk) {
+    float sum = 0.0f;
+    for (std::size_t j = std::max(seen.lo, chunk); j < std::min(seen.hi, chunk + kChunk); ++j)
+      sum = std::fma(weight(j), number(j), sum);
+    total += sum;
+  }
+  return total + 0.0f;
+}
+
+#else
+
+using PV = PanelVector;
+constexpr PanelTag kTag;
+
+// A tile is R rows by P panels of sums in registers, as in linear.cpp.
+constexpr std::size_t kTileRows = kPanelVectors == 1 ? 14 : 6, kTilePanels = kPanelVectors == 1 ? 2 : 1;
+constexpr std::size_t kWideRows = kPanelVectors == 1 ? 6 : 2, kWidePanels = kPanelVectors == 1 ? 4 : 2;
+static_assert(kTileRows <= detail::kMostTileRows);
+
+/// What a tile's sums start from, and what becomes of them: they are kept in `c`, or added to `total` (or to +0, the
+/// first time).
+enum class Start { zero, kept };
+enum class Finish { keep, first, add };
+
+/// c[r][lane] (+)= sum over steps k of a[r][k] b[k][lane], ascending. Elements of a stand at r * kChunk + k, or, for
+/// `across`, at k * kChunk + r; b stands for step b_first. `seen`, when it is there, has each row's steps; others are
+/// left out.
+struct Product {
+  const float* a;
+  const float* b;
+  std::size_t b_first;
+  std::size_t b_step, b_panel;
+  float* c;
+  float* total;
+  std::size_t c_row;
+  std::size_t first, last;  // steps
+  const Range* seen;
+  Start start;
+  Finish finish;
+};
+
+template <std::size_t R, std::size_t P, bool across, bool partial>
+void product_tile(const Product& job) noexcept {
+  PV sum[R][P][kPanelVectors];
+  const auto each = [&](const auto& visit) HWY_ATTR {
+    WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v)
+            visit(sum[r][p][v], r * job.c_row + p * kPanelWidth + v * kPanelLanes);
+      }
+    }
+  };
+  if (job.start == Start::zero)
+    each([&](PV& s, std::size_t) HWY_ATTR { s = hn::Zero(kTag); });
+  else
+    each([&](PV& s, std::size_t at) HWY_ATTR { s = hn::LoadU(kTag, job.c + at); });
+  const float* b = job.b + (job.first - job.b_first) * job.b_step;
+  const float* a = job.a + job.first * (across ? kChunk : 1);
+  for (std::size_t k = job.first; k < job.last; ++k, b += job.b_step, a += across ? kChunk : 1) {
+    PV bs[P][kPanelVectors];
+    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) bs[p][v] =
+          hn::LoadU(kTag, b + p * job.b_panel + v * kPanelLanes);
+    }
+    WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+      if (partial && (k < job.seen[r].lo || k >= job.seen[r].hi)) continue;
+      const PV as = hn::Set(kTag, a[across ? r : r * kChunk]);
+      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[r][p][v] =
+            hn::MulAdd(bs[p][v], as, sum[r][p][v]);
+      }
+    }
+  }
+  if (job.finish == Finish::keep)
+    each([&](PV& s, std::size_t at) HWY_ATTR { hn::StoreU(s, kTag, job.c + at); });
+  else if (job.finish == Finish::first)
+    each([&](PV& s, std::size_t at) HWY_ATTR { hn::StoreU(hn::Add(hn::Zero(kTag), s), kTag, job.total + at); });
+  else
+    each([&](PV& s, std::size_t at)
+             HWY_ATTR { hn::StoreU(hn::Add(hn::LoadU(kTag, job.total + at), s), kTag, job.total + at); });
+}
+
+using ProductTile = void (*)(const Product&) noexcept;
+template <std::size_t P, bool across, bool partial, std::size_t... I>
+constexpr std::array<ProductTile, sizeof...(I)> make_products(std::index_sequence<I...>) {
+  return {&product_tile<I + 1, P, across, partial>...};
+}
+template <bool across>
+struct Products {
+  static constexpr auto kRows = std::make_index_sequence<kTileRows>();
+  static constexpr auto kWide = make_products<kWidePanels, across, false>(std::make_index_sequence<kWideRows>());
+  static constexpr auto kTall = make_products<kTilePanels, across, false>(kRows);
+  static constexpr auto kSingle = make_products<1, across, false>(kRows);
+  static constexpr auto kPartial = make_products<1, across, true>(kRows);
+};
+
+/// All panels of a product of `rows` rows.
+template <bool across>
+void multiply(Product job, std::size_t rows, std::size_t panels) noexcept {
+  using All = Products<across>;
+  const auto run = [&](std::size_t P, ProductTile tile) {
+    for (; panels >= P; panels -= P) {
+      tile(job);
+      job.b += P * job.b_panel;
+      job.c += P * kPanelWidth;
+      job.total += P * kPanelWidth;
+    }
+  };
+  if (job.seen) return run(1, All::kPartial[rows - 1]);
+  if (rows <= kWideRows) run(kWidePanels, All::kWide[rows - 1]);
+  run(kTilePanels, All::kTall[rows - 1]);
+  run(1, All::kSingle[rows - 1]);
+}
+
+/// The steps of [first, last) that rows see, `seen` rising from row to row: only where they differ is each looked at.
+/// The sums start from what `start` says and finish once.
+template <bool across>
+void multiply_seen(Product job, std::size_t rows, std::size_t panels, const Range* seen) noexcept {
+  const std::size_t first = std::max(job.first, seen[0].lo), last = std::min(job.last, seen[rows - 1].hi);
+  const std::size_t all_first = std::min(std::max(first, seen[rows - 1].lo), last);
+  const std::size_t all_last = std::max(std::min(last, seen[0].hi), all_first);
+  const Finish finish = job.finish;
+  const auto part = [&](std::size_t from, std::size_t to, const Range* ranges) {
+    if (from >= to) return;
+    job.first = from, job.last = to, job.seen = ranges;
+    job.finish = to == last ? finish : Finish::keep;
+    multiply<across>(job, rows, panels);
+    job.start = Start::kept;
+  };
+  part(first, all_first, seen);
+  part(all_first, all_last, nullptr);
+  part(all_last, last, seen);
+}
+
+/// n elements at `from` as chunks of 64 of row r of a tile of `rows` rows.
+HWY_INLINE void pack_tile_row(const float* from, std::size_t n, std::size_t rows, std::size_t r, float* to) {
+  for (std::size_t i = 0; i < n; i += kChunk)
+    std::memcpy(to + i * rows + r * kChunk, from + i, std::min(kChunk, n - i) * sizeof(float));
+}
+
+/// Keys or values [first, end) as panels of 16 of them; `at(j)` says where each stands.
+template <class At>
+void pack_key_panels(std::size_t first, std::size_t end, std::size_t n, const At& at, float* panels) noexcept {
+  for (std::size_t j = first / kPanelWidth * kPanelWidth; j < end; j += kPanelWidth) {
+    float* const to = panels + j * n;
+    if (j < first || j + kPanelWidth > end) std::fill_n(to, n * kPanelWidth, 0.0f);
+    Strided from[kPanelWidth];
+    const std::size_t lo = std::max(j, first) - j, hi = std::min(j + kPanelWidth, end) - j;
+    for (std::size_t lane = lo; lane < hi; ++lane) from[lane] = at(j + lane);
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t lane = lo; lane < hi; ++lane) to[i * kPanelWidth + lane] = from[lane].at[i * from[lane].step];
+  }
+}
+
+/// n elements and zeros up to `width`.
+HWY_INLINE void pack_row(Strided from, std::size_t n, std::size_t width, float* to) {
+  if (from.step == 1)
+    std::memcpy(to, from.at, n * sizeof(float));
+  else
+    for (std::size_t i = 0; i < n; ++i) to[i] = from.at[i * from.step];
+  std::fill(to + n, to + width, 0.0f);
+}
+
+/// Scores of a tile: rows of `a` against panels of 16 keys, of which panel i stands at panels + (i mod count) * n * 16.
+/// Chunk c of the keys has its scores at scores + c * rows * 64, row after row.
+void tile_scores(const float* a, std::size_t rows, std::size_t n, const float* panels, std::size_t first_panel,
+                 std::size_t count, Range seen, float* scores) noexcept {
+  constexpr std::size_t kChunkPanels = kChunk / kPanelWidth;
+  const std::size_t end = (seen.hi + kPanelWidth - 1) / kPanelWidth;
+  for (std::size_t i = seen.lo / kPanelWidth; i < end;) {
+    // Panels that follow each other in memory and within a chunk.
+    const std::size_t at = (first_panel + i) % count;
+    const std::size_t run = std::min({end - i, kChunkPanels - i % kChunkPanels, count - at});
+    float* const to = scores + i / kChunkPanels * rows * kChunk + i % kChunkPanels * kPanelWidth;
+    for (std::size_t k = 0; k < n; k += kChunk)
+      multiply<false>({a + k * rows, panels + (at * n + k) * kPanelWidth, 0, kPanelWidth, n * kPanelWidth, to, to,
+                       kChunk, 0, std::min(kChunk, n - k), nullptr, Start::zero, k == 0 ? Finish::first : Finish::add},
+                      rows, run);
+    i += run;
+  }
+}
+
+/// The sums over keys of a[r][j] b[j], b rows of `width` in a ring of `count` panels of 16, into total [rows][width].
+void tile_sums(const float* a, std::size_t rows, const float* b, std::size_t first_panel, std::size_t count,
+               std::size_t width, const Range* seen, float* carry, float* total) noexcept {
+  const std::size_t lo = seen[0].lo, hi = seen[rows - 1].hi;
+  for (std::size_t chunk = lo / kChunk; chunk * kChunk < hi; ++chunk) {
+    const std::size_t begin = std::max(lo, chunk * kChunk), end = std::min(hi, (chunk + 1) * kChunk);
+    // Steps are the keys of this chunk.
+    Range within[kTileRows];
+    for (std::size_t r = 0; r < rows; ++r) {
+      within[r].lo = std::clamp(seen[r].lo, chunk * kChunk, (chunk + 1) * kChunk) - chunk * kChunk;
+      within[r].hi = std::clamp(seen[r].hi, chunk * kChunk, (chunk + 1) * kChunk) - chunk * kChunk;
+    }
+    for (std::size_t j = begin; j < end;) {
+      const std::size_t at = (first_panel + j / kPanelWidth) % count;
+      const std::size_t stop = std::min(end, (j / kPanelWidth + count - at) * kPanelWidth);
+      const std::size_t step = at * kPanelWidth + j % kPanelWidth, from = j - chunk * kChunk;
+      const Finish finish = stop < end ? Finish::keep : chunk == lo / kChunk ? Finish::first : Finish::add;
+      multiply_seen<false>({a + chunk * rows * kChunk, b + step * width, from, width, kPanelWidth, carry, total, width,
+                            from, stop - chunk * kChunk, nullptr, j == begin ? Start::zero : Start::kept, finish},
+                           rows, width / kPanelWidth, within);
+      j = stop;
+    }
+  }
+}
+
+/// Visits row r's scores chunk by chunk, from the chunk of seen.lo to that of seen.hi.
+template <class Visit>
+HWY_INLINE void for_chunks(float* scores, std::size_t rows, std::size_t r, Range seen, const Visit& visit) {
+  for (std::size_t chunk = seen.lo / kChunk; chunk * kChunk < seen.hi; ++chunk)
+    visit(scores + (chunk * rows + r) * kChunk);
+}
+
+/// -inf for the keys of a row's first and last chunk that it does not see: their exponentials are +0, which no lane of
+/// exponentials notices.
+HWY_INLINE void hide_unseen(float* scores, std::size_t rows, std::size_t r, Range seen) {
+  constexpr float kHidden = -std::numeric_limits<float>::infinity();
+  float* const head = scores + (seen.lo / kChunk * rows + r) * kChunk;
+  std::fill(head, head + seen.lo % kChunk, kHidden);
+  if (seen.hi % kChunk == 0) return;
+  float* const tail = scores + (seen.hi / kChunk * rows + r) * kChunk;
+  std::fill(tail + seen.hi % kChunk, tail + kChunk, kHidden);
+}
+
+/// Scores become exponentials; gives the largest score, and their sum by lanes of position % 64.
+HWY_INLINE std::pair<float, float> exponentials_of(float* scores, std::size_t rows, std::size_t r, Range seen,
+                                                   float scale) {
+  const FloatTag d;
+  const FloatVec by = hn::Set(d, scale);
+  hide_unseen(scores, rows, r, seen);
+  FloatVec lane[kLaneVectors];
+  for (auto& v : lane) v = hn::Set(d, -std::numeric_limits<float>::infinity());
+  for_chunks(scores, rows, r, seen, [&](float* at) HWY_ATTR {
+    WEFT_UNROLL for (std::size_t i = 0; i < kLaneVectors; ++i) {
+      const FloatVec x = hn::Mul(hn::LoadU(d, at + i * kVectorLanes), by);
+      hn::StoreU(x, d, at + i * kVectorLanes);
+      lane[i] = Larger(x, lane[i]);
+    }
+  });
+  for (std::size_t i = 1; i < kLaneVectors; ++i) lane[0] = Larger(lane[i], lane[0]);
+  const float largest = hn::GetLane(hn::MaxOfLanes(d, lane[0])) + 0.0f;
+  const FloatVec top = hn::Set(d, largest);
+  for (auto& v : lane) v = hn::Zero(d);
+  for_chunks(scores, rows, r, seen, [&](float* at) HWY_ATTR {
+    WEFT_UNROLL for (std::size_t i = 0; i < kLaneVectors; ++i) {
+      const FloatVec e = Exp(d, hn::Sub(hn::LoadU(d, at + i * kVectorLanes), top));
+      hn::StoreU(e, d, at + i * kVectorLanes);
+      lane[i] = hn::Add(lane[i], e);
+    }
+  });
+  for (std::size_t half = kLaneVectors / 2; half != 0; half /= 2)
+    for (std::size_t i = 0; i < half; ++i) lane[i] = hn::Add(lane[i], lane[i + half]);
+  return {largest, FoldVector(d, lane[0])};
+}
+
+#endif
+
+}  // namespace
+}  // namespace weft::kernels::WEFT_ISA
+WEFT_ISA_END();
+
+#endif  // guard that flips
