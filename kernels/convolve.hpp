@@ -18,6 +18,9 @@ namespace weft::kernels {
 /// Floats of `workspace` that every function here is content with for weights [out, window.columns()] of any type.
 std::size_t convolve_workspace(const Window& window, std::size_t out) noexcept;
 
+/// Whether elements, windows and weights are few enough to be counted in 31 bits, margins included.
+bool convolve_fits(const Window& window, std::size_t out) noexcept;
+
 /// A convolution's forward pass.
 ///   z[o][p] = sum over k of w[o][k] x(p, k) + bias[o],  y = activation(z)
 /// Rule R1 over k: the bits of linear() on the windows as rows. Elements outside of the image are steps with +0.

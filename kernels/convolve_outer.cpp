@@ -222,6 +222,17 @@ void gather_windows(const Window& window, std::size_t group, const float* image,
 }
 void transpose(const ConstRows& x, const Rows& y) noexcept { kTranspose.get()(x, y); }
 
+bool convolve_fits(const Window& w, std::size_t out) noexcept {
+  // As doubles: the products themselves may overflow.
+  const auto planes = [](std::size_t count, const Window::Extents& e) {
+    return static_cast<double>(count) * static_cast<double>(e[0]) * static_cast<double>(e[1]) *
+           static_cast<double>(e[2]);
+  };
+  const double weights = planes(panel_count(out) * kPanelWidth, {w.group_channels(), w.taps(), 1});
+  return std::max({planes(w.channels, detail::image_margins(w).extent), planes(w.channels, w.in), weights,
+                   planes(out, detail::position_margins(w).extent), planes(out, w.out)}) < 0x1p31;
+}
+
 std::size_t convolve_workspace(const Window& w, std::size_t out) noexcept {
   using namespace detail;
   const std::size_t columns = w.columns(), covering = whole_lines(out);

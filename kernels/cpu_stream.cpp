@@ -3,6 +3,7 @@
 #include "kernels/cpu_stream.hpp"
 
 #include "kernels/binary.hpp"
+#include "kernels/convolve_coded.hpp"
 #include "kernels/distance.hpp"
 #include "kernels/dropout.hpp"
 #include "kernels/embedding.hpp"
@@ -182,6 +183,35 @@ void CpuStream::embedding(const ConstWeight& w, const ConstRows& x, const Rows& 
 
 void CpuStream::embedding_backward(const ConstRows& x, const ConstRows& dy, std::size_t skipped, const Panels& dw) {
   kernels::embedding_backward(x, dy, skipped, dw);
+}
+
+void CpuStream::convolve(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
+                         Activation activation, const Rows& z, const Rows& y, float* workspace) {
+  convolve_coded(window, w, bias, x, activation, z, y, workspace);
+}
+
+void CpuStream::convolve_transposed(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
+                                    Activation activation, const Rows& z, const Rows& y, float* workspace) {
+  convolve_transposed_coded(window, w, bias, x, activation, z, y, workspace);
+}
+
+void CpuStream::convolve_outer(const Window& window, const ConstRows& dy, const ConstRows& x, const Panels& dw,
+                               float* workspace) {
+  kernels::convolve_outer(window, dy, x, dw, workspace);
+}
+
+void CpuStream::max_pool(const Pool& pool, const ConstRows& x, const Rows& y, const Rows& index) {
+  kernels::max_pool(pool, x, y, index);
+}
+
+void CpuStream::max_pool_backward(const Pool& pool, const ConstRows& index, const ConstRows& dy, const Rows& dx) {
+  kernels::max_pool_backward(pool, index, dy, dx);
+}
+
+void CpuStream::avg_pool(const Pool& pool, const ConstRows& x, const Rows& y) { kernels::avg_pool(pool, x, y); }
+
+void CpuStream::avg_pool_backward(const Pool& pool, const ConstRows& dy, const Rows& dx) {
+  kernels::avg_pool_backward(pool, dy, dx);
 }
 
 void CpuStream::row_sums(const ConstRows& a, float* s) { kernels::row_sums(a, s); }

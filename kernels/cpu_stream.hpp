@@ -64,6 +64,16 @@ class CpuStream final : public OpStream {
             const Rows& y, float* workspace) override;
   void embedding(const ConstWeight& w, const ConstRows& x, const Rows& y) override;
   void embedding_backward(const ConstRows& x, const ConstRows& dy, std::size_t skipped, const Panels& dw) override;
+  void convolve(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
+                Activation activation, const Rows& z, const Rows& y, float* workspace) override;
+  void convolve_transposed(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
+                           Activation activation, const Rows& z, const Rows& y, float* workspace) override;
+  void convolve_outer(const Window& window, const ConstRows& dy, const ConstRows& x, const Panels& dw,
+                      float* workspace) override;
+  void max_pool(const Pool& pool, const ConstRows& x, const Rows& y, const Rows& index) override;
+  void max_pool_backward(const Pool& pool, const ConstRows& index, const ConstRows& dy, const Rows& dx) override;
+  void avg_pool(const Pool& pool, const ConstRows& x, const Rows& y) override;
+  void avg_pool_backward(const Pool& pool, const ConstRows& dy, const Rows& dx) override;
   void row_sums(const ConstRows& a, float* s) override;
   void row_dots(const ConstRows& a, const ConstRows& b, float* s) override;
   void column_accumulate(const ConstRows& a, float* s) override;

@@ -5,9 +5,11 @@
 #include "kernels/activation.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/permute.hpp"
+#include "kernels/pool.hpp"
 #include "kernels/rope.hpp"
 #include "kernels/views.hpp"
 #include "kernels/weight.hpp"
+#include "kernels/window.hpp"
 
 #include <array>
 #include <cstddef>
@@ -142,6 +144,27 @@ class OpStream {
   virtual void embedding(const ConstWeight& w, const ConstRows& x, const Rows& y) = 0;
   /// dw[:, x[b][t]] += dy[b][t] for b, then t ascending; column `skipped` gets nothing.
   virtual void embedding_backward(const ConstRows& x, const ConstRows& dy, std::size_t skipped, const Panels& dw) = 0;
+
+  // --- convolve.hpp (R1 over columns); weights in any type: convolve_coded.hpp. Workspaces: convolve_workspace() ---
+  /// z[o][p] = sum over k of w[o][k] x(p, k) + bias[o], y = activation(z), x(p, k) the image under window p at column
+  /// k. x [B, image], z and y [B, out * positions].
+  virtual void convolve(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
+                        Activation activation, const Rows& z, const Rows& y, float* workspace) = 0;
+  /// The mirror: every (p, k) adds sum over o of w[o][k] x[o][p] to its element, p ascending. bias [channels] or null.
+  /// x [B, out * positions], z and y [B, image].
+  virtual void convolve_transposed(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
+                                   Activation activation, const Rows& z, const Rows& y, float* workspace) = 0;
+  /// dw[o][k] = fma(dy[b][o][p], x(b, p, k), dw[o][k]) for b ascending, within it p ascending.
+  virtual void convolve_outer(const Window& window, const ConstRows& dy, const ConstRows& x, const Panels& dw,
+                              float* workspace) = 0;
+
+  // --- pool.hpp ---
+  /// y = the largest element of each window, index = its place in its plane (or data == null).
+  virtual void max_pool(const Pool& pool, const ConstRows& x, const Rows& y, const Rows& index) = 0;
+  virtual void max_pool_backward(const Pool& pool, const ConstRows& index, const ConstRows& dy, const Rows& dx) = 0;
+  /// y = the mean of each window.
+  virtual void avg_pool(const Pool& pool, const ConstRows& x, const Rows& y) = 0;
+  virtual void avg_pool_backward(const Pool& pool, const ConstRows& dy, const Rows& dx) = 0;
 
   // --- reduce.hpp ---
   /// s[b] = sum over j of a[b][j] (R2).

@@ -5,10 +5,10 @@
 #include "kernels/pool.hpp"
 
 #include "kernels/foreach_isa.hpp"
-#include "kernels/internal/pool_bins.hpp"
 #include "kernels/rows-inl.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -17,8 +17,13 @@ WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-using detail::bin_of;
-using detail::Bins;
+using Bins = std::array<PoolBin, Window::kAxes>;
+
+inline float divisor(const Pool& pool, const Bins& bins) noexcept {
+  std::size_t n = 1;
+  for (const PoolBin& bin : bins) n *= pool.counts_padding ? bin.full : bin.count;
+  return static_cast<float>(n);
+}
 
 /// Calls body(element) for each element of a window, in its order.
 template <class Body>
@@ -256,6 +261,21 @@ constexpr auto kMaxPoolBackward = WEFT_DISPATCH(max_pool_backward);
 constexpr auto kAvgPool = WEFT_DISPATCH(avg_pool);
 constexpr auto kAvgPoolBackward = WEFT_DISPATCH(avg_pool_backward);
 }  // namespace
+
+PoolBin bin_of(const Pool& pool, std::size_t axis, std::size_t p) noexcept {
+  const Window& w = pool.window;
+  const std::size_t n = w.in[axis], pad = w.padding[axis], step = w.dilation[axis];
+  if (pool.is_adaptive) {
+    const std::size_t m = w.out[axis], first = p * n / m, count = ((p + 1) * n + m - 1) / m - first;
+    return {first, count, 1, count};
+  }
+  // Counted from the padded image's edge.
+  const std::size_t begin = p * w.stride[axis];
+  const std::size_t missing = begin >= pad ? 0 : (pad - begin + step - 1) / step;
+  const std::size_t end = std::min((n + pad - 1 - begin) / step + 1, w.kernel[axis]);
+  const std::size_t full = std::min((n + 2 * pad - 1 - begin) / step + 1, w.kernel[axis]);
+  return {begin + missing * step - pad, end > missing ? end - missing : 0, step, full};
+}
 
 void max_pool(const Pool& pool, const ConstRows& x, const Rows& y, const Rows& index) noexcept {
   kMaxPool.get()(pool, x, y, index);

@@ -19,6 +19,12 @@ struct Pool {
   bool counts_padding = true;
 };
 
+/// The elements of window `p` on an axis: `count` of them from `first` on, `step` apart; `full` with padding.
+struct PoolBin {
+  std::size_t first, count, step, full;
+};
+PoolBin bin_of(const Pool& pool, std::size_t axis, std::size_t p) noexcept;
+
 /// The largest element of each window.
 /// The first of equal ones wins; a NaN wins over all numbers, the last NaN over the others (as in PyTorch). index is
 /// where the winner stands in its plane (a whole number, below 2^24).

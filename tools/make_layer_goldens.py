@@ -123,8 +123,9 @@ def rows(kind):
         yield {"type": kind, "in": [tokens, n], "out": width, "ticks": ticks, "rows": batch, "options": option}
 
 
-for kind in ("rnn", "lstm", "gru", "swiglu"):
-    OUT.mkdir(exist_ok=True)
-    lines = [json.dumps(golden(row), separators=(",", ":")) for row in rows(kind)]
-    (OUT / f"{kind}.json").write_text("[\n" + ",\n".join(lines) + "\n]\n")
-    print(kind, len(lines), "rows")
+if __name__ == "__main__":
+    for kind in ("rnn", "lstm", "gru", "swiglu"):
+        OUT.mkdir(exist_ok=True)
+        lines = [json.dumps(golden(row), separators=(",", ":")) for row in rows(kind)]
+        (OUT / f"{kind}.json").write_text("[\n" + ",\n".join(lines) + "\n]\n")
+        print(kind, len(lines), "rows")

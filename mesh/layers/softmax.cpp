@@ -2,48 +2,23 @@
 
 #include "mesh/layers/softmax.hpp"
 
+#include "mesh/layers/softmax_kinds.hpp"
+
 #include "kernels/gumbel.hpp"
 
 #include <array>
-#include <cmath>
 #include <string>
 
 namespace weft::mesh {
 namespace {
 
-/// The groups of equal width that a row falls into.
-class Groups {
- public:
-  Groups(std::size_t width, std::size_t count) : count_(count), width_(width / count) {}
-
-  /// Calls visit(part) so that the views part(rows) together are all groups of all rows, in as few calls as may be.
-  template <class Visit>
-  void each(std::size_t rows, const Visit& visit) const {
-    if (rows < count_) {
-      for (std::size_t b = 0; b < rows; ++b)
-        visit([&](auto view) { return decltype(view){view.data + b * view.stride, count_, width_, width_}; });
-    } else {
-      for (std::size_t g = 0; g < count_; ++g)
-        visit([&](auto view) { return decltype(view){view.data + g * width_, view.rows, width_, view.stride}; });
-    }
-  }
-
- private:
-  std::size_t count_, width_;
-};
-
-struct Division {
-  std::size_t width, groups;
-  float temperature;
-};
-
 /// A softmax of each group of a row: alpha = 1 the softmax, 2 sparsemax, anything above 1 alpha-entmax.
 class Softmax final : public Layer {
  public:
-  Softmax(const Division& shape, double alpha)
-      : Layer(shape.width, shape.width),
-        groups_(shape.width, shape.groups),
-        temperature_(shape.temperature),
+  Softmax(const Shape& shape, std::size_t group, float temperature, double alpha)
+      : Layer(shape, shape),
+        groups_(in(), group),
+        temperature_(temperature),
         alpha_minus_one_(static_cast<float>(alpha - 1)) {}
 
   // The bisections of entmax: passes of a few operations, or of an exponential and a logarithm.
@@ -81,12 +56,9 @@ class Softmax final : public Layer {
 /// A straight-through one gives that as 1 among zeros, and sends back the slope of the soft one, kept in the cache.
 class GumbelSoftmax final : public Layer {
  public:
-  GumbelSoftmax(const Division& shape, bool is_straight, std::array<std::uint32_t, 2> key)
-      : Layer(shape.width, shape.width),
-        groups_(shape.width, shape.groups),
-        temperature_(shape.temperature),
-        is_straight_(is_straight),
-        key_(key) {}
+  GumbelSoftmax(const Shape& shape, std::size_t group, float temperature, bool is_straight,
+                std::array<std::uint32_t, 2> key)
+      : Layer(shape, shape), groups_(in(), group), temperature_(temperature), is_straight_(is_straight), key_(key) {}
 
   std::size_t state_size() const noexcept override { return kernels::kNoiseState; }
   std::vector<std::size_t> noise_states() const override { return {0}; }
@@ -118,37 +90,55 @@ class GumbelSoftmax final : public Layer {
   std::array<std::uint32_t, 2> key_;
 };
 
-Result<std::size_t> group_count(double asked, std::size_t width, const std::string& object) {
-  const auto groups = static_cast<std::size_t>(asked);
-  if (asked != std::floor(asked) || width % groups != 0)
-    return fail(Errc::out_of_range, object + ".groups: " + std::to_string(width) + " values are not " +
-                                        std::to_string(asked) + " groups of equal width");
-  return groups;
+/// The width of each of the last axis' groups.
+Result<std::size_t> group_width(OptionReader& options, std::size_t width) {
+  WEFT_TRY(const std::size_t groups, options.integer("groups", 1, 1, 16777216));
+  if (width % groups != 0)
+    return fail(Errc::out_of_range, options.object() + ".groups: " + std::to_string(width) + " values are not " +
+                                        std::to_string(groups) + " groups of equal width");
+  return width / groups;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Layer>> make_softmax(const Shape& in, std::size_t out, OptionReader& options) {
   const std::string& object = options.object();
-  Division shape;
-  WEFT_TRY(shape.width, same_width(object, "softmax", in, out));
-  WEFT_TRY(const double temperature, options.number("temperature", 1.0, 1e-6, 1e6));
-  shape.temperature = static_cast<float>(temperature);
-  WEFT_TRY(const double groups, options.number("groups", 1, 1, 16777216));
-  WEFT_TRY(shape.groups, group_count(groups, shape.width, object));
+  WEFT_TRY(const double asked, options.number("temperature", 1.0, 1e-6, 1e6));
+  const auto temperature = static_cast<float>(asked);
   WEFT_TRY(const std::string kind, options.text("kind", "standard"));
-  if (kind == "standard") return std::unique_ptr<Layer>(new Softmax(shape, 1));
-  if (kind == "sparsemax") return std::unique_ptr<Layer>(new Softmax(shape, 2));
+  if (kind == "hierarchical") {
+    WEFT_TRY(const auto branches, options.integers("branches", {}, 0, 1, 16777216));
+    if (branches.empty())
+      return fail(Errc::parse_failed, object +
+                                          ".branches: a hierarchical softmax needs how many children a node of each "
+                                          "level has, such as [4, 8]");
+    return make_tree_softmax(in, out, branches, temperature, object);
+  }
+  WEFT_TRY(const Shape shape, same_shape(object, "softmax", in, out));
+  if (kind == "grid") {
+    WEFT_TRY(const auto axes, options.integers("axes", {}, 0, 0, 7));
+    if (axes.empty())
+      return fail(Errc::parse_failed,
+                  object + ".axes: a grid softmax needs the axes that it goes over, such as [1, 2]");
+    return make_grid_softmax(shape, axes, temperature, object);
+  }
+  WEFT_TRY(const std::size_t group, group_width(options, shape.back()));
+  if (kind == "masked") {
+    WEFT_TRY(const auto mask, options.numbers("mask"));
+    return make_masked_softmax(shape, group, mask, temperature, object);
+  }
+  if (kind == "standard") return std::unique_ptr<Layer>(new Softmax(shape, group, temperature, 1));
+  if (kind == "sparsemax") return std::unique_ptr<Layer>(new Softmax(shape, group, temperature, 2));
   if (kind == "entmax") {
     WEFT_TRY(const double alpha, options.number("alpha", 1.5, 1, 1000));
-    return std::unique_ptr<Layer>(new Softmax(shape, alpha));
+    return std::unique_ptr<Layer>(new Softmax(shape, group, temperature, alpha));
   }
   if (kind == "gumbel") {
     WEFT_TRY(const bool is_straight, options.boolean("straight_through", false));
-    return std::unique_ptr<Layer>(new GumbelSoftmax(shape, is_straight, options.noise_key()));
+    return std::unique_ptr<Layer>(new GumbelSoftmax(shape, group, temperature, is_straight, options.noise_key()));
   }
-  return fail(Errc::unknown_name,
-              object + ".kind: no softmax '" + kind + "'; known are standard, sparsemax, entmax, gumbel");
+  return fail(Errc::unknown_name, object + ".kind: no softmax '" + kind +
+                                      "'; known are standard, sparsemax, entmax, gumbel, grid, masked, hierarchical");
 }
 
 }  // namespace weft::mesh

@@ -152,7 +152,7 @@ class NetworkSchema(unittest.TestCase):
                 source = ROOT / f"mesh/layers/{layer}.cpp"
                 if not source.exists():
                     source = source.with_suffix(".hpp")
-                body = source.read_text().partition(f"make_{layer}(")[2]
+                body = source.read_text()
                 keys = asked_keys(body, "options") | ({"activation"} if "read_activation(" in body else set())
                 if "read_sizes(" in body:  # what rnn, lstm and gru have in common
                     shared = (ROOT / "mesh/layers/recurrent.cpp").read_text().partition("Recurrent::read_sizes(")[2]

@@ -123,4 +123,24 @@ inline Model swiglu(std::size_t hidden, bool has_bias, Activation gate) {
   };
 }
 
+/// Of one token alone, which sees but itself: W_o (W_v x + b_v) + b_o. Several tokens: attention_test.cpp.
+inline Model lone_attention() {
+  return [](const std::vector<Vector>& p, const Vector& x, const Vector&) {
+    return Outcome{affine(p[3], &p[7], affine(p[2], &p[6], x)), {}};
+  };
+}
+
+/// Indices that are no whole numbers, or none of the table, name the nearest entry below, or the nearest. The table is
+/// [features, vocabulary].
+inline Model embedding(std::size_t vocabulary) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
+    Outcome outcome;
+    for (const double v : x) {
+      const auto k = static_cast<std::size_t>(std::clamp(std::floor(v), 0.0, static_cast<double>(vocabulary - 1)));
+      for (std::size_t i = k; i < p[0].size(); i += vocabulary) outcome.y.push_back(p[0][i]);
+    }
+    return outcome;
+  };
+}
+
 }  // namespace weft::mesh::models

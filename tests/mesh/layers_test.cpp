@@ -208,6 +208,20 @@ std::vector<Case> cases() {
   all.push_back({"dropout", "dropout", 13, 13, {{"rate", 0.25}}, [](const auto&, const Vector& x, const Vector& state) {
                    return Outcome{x, state};
                  }});
+  for (const double heads : {1.0, 2.0, 6.0})
+    all.push_back({"attention_" + std::to_string(int(heads)),
+                   "attention",
+                   6,
+                   5,
+                   {{"heads", heads}, {"head_dim", 3.0}},
+                   models::lone_attention()});
+  for (const std::size_t tokens : {1, 4})
+    all.push_back({"embedding_" + std::to_string(tokens),
+                   "embedding",
+                   tokens,
+                   5,
+                   {{"vocabulary", 3.0}},
+                   models::embedding(3)});
   all.push_back({"leaky_integrator_slow", "leaky_integrator", 13, 13, {{"rate", 0.125}}, integrator_model(0.125)});
   all.push_back({"leaky_integrator_whole", "leaky_integrator", 13, 13, {{"rate", 1.0}}, integrator_model(1.0)});
   return all;

@@ -33,6 +33,85 @@ std::vector<float> run(const Options& options, std::size_t width, std::size_t ro
   return all;
 }
 
+TEST(Softmax, ComputesAndSendsBackWhatPyTorchDoes) {
+  const auto rows = goldens::read("softmax");
+  ASSERT_GE(rows.size(), 12u);
+  for (const goldens::Golden& golden : rows) goldens::expect_as_pytorch(golden);
+}
+
+// The original's gradients lacked the 1/T. Of softmax(x / T) with x / T and dy given, dx is proportional to 1/T.
+TEST(Softmax, SlopeHasOneOverTheTemperature) {
+  const std::vector<std::pair<std::string, Options>> kinds = {
+      {"standard", {}},
+      {"sparsemax", {}},
+      {"entmax", {{"alpha", 1.5}}},
+      {"entmax", {{"alpha", 1.25}}},
+      {"grid", {{"axes", std::vector<double>{0}}}},
+      {"masked", {{"mask", std::vector<double>{1, 1, 0, 1, 1, 1, 1, 1}}}},
+      {"hierarchical", {{"branches", std::vector<double>{2, 3}}}}};
+  for (const auto& [kind, more] : kinds) {
+    const auto slope = [&, &kind = kind, &more = more](double temperature) {
+      Options options = more;
+      options["kind"] = kind;
+      options["temperature"] = temperature;
+      goldens::Sequence sequence(spec_of(options), 8, 1, 2);
+      for (float& v : sequence.x) v *= static_cast<float>(temperature);
+      sequence.forward(0, 2);
+      sequence.backward();
+      return sequence.dx;
+    };
+    const std::vector<float> whole = slope(1.0), cold = slope(0.25), hot = slope(8.0);
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      // Powers of two, so nothing rounds otherwise.
+      EXPECT_EQ(cold[i], 4 * whole[i]) << kind;
+      EXPECT_EQ(8 * hot[i], whole[i]) << kind;
+    }
+  }
+}
+
+TEST(Softmax, MaskedEntriesAreExactlyZeroAndGetNoGradient) {
+  goldens::Sequence run(
+      spec_of({{"kind", std::string("masked")}, {"mask", std::vector<double>{0, 1, 0, 0, 1, 1}}, {"groups", 2.0}}),
+      Shape{3, 6}, 1, 2);
+  // What is masked may be the largest by far, and its own gradient too.
+  for (std::size_t i = 0; i < run.x.size(); i += 6) run.x[i] = 1e30f, run.x[i + 2] = -1e30f, run.dy[i + 3] = 1e30f;
+  run.forward(0, 2);
+  run.backward();
+  for (std::size_t i = 0; i < run.x.size(); i += 6) {
+    for (const std::size_t j : {0, 2, 3}) {
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(run.y[i + j]), 0u);
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(run.dx[i + j]), 0u);
+    }
+    EXPECT_EQ(run.y[i + 1], 1.0f);
+    EXPECT_NEAR(run.y[i + 4] + run.y[i + 5], 1.0f, 2e-7f);
+    EXPECT_NE(run.dx[i + 4], 0.0f);
+  }
+}
+
+TEST(Softmax, TreeIsTheProductAlongEachPath) {
+  goldens::Sequence run(spec_of({{"kind", std::string("hierarchical")}, {"branches", std::vector<double>{2, 3, 2}}}),
+                        20, 1, 3);
+  EXPECT_EQ(run.layer->out(), 12u);
+  run.forward(0, 3);
+  const auto softmax = [](const float* x, std::size_t n, std::size_t j) {
+    double sum = 0;
+    for (std::size_t k = 0; k < n; ++k) sum += std::exp(double{x[k]});
+    return std::exp(double{x[j]}) / sum;
+  };
+  for (std::size_t b = 0; b < 3; ++b) {
+    const float* x = run.x.data() + b * 20;
+    double total = 0;
+    for (std::size_t i = 0; i < 2; ++i)
+      for (std::size_t j = 0; j < 3; ++j)
+        for (std::size_t k = 0; k < 2; ++k) {
+          const double want = softmax(x, 2, i) * softmax(x + 2 + 3 * i, 3, j) * softmax(x + 8 + 2 * (3 * i + j), 2, k);
+          EXPECT_NEAR(run.y[b * 12 + (i * 3 + j) * 2 + k], want, 3e-7);
+          total += run.y[b * 12 + (i * 3 + j) * 2 + k];
+        }
+    EXPECT_NEAR(total, 1.0, 5e-7);
+  }
+}
+
 TEST(Softmax, IsEntmaxOfOneAndSparsemaxIsThatOfTwo) {
   const OptionValue entmax = std::string("entmax"), sparsemax = std::string("sparsemax");
   for (const double temperature : {1.0, 0.7}) {
@@ -65,7 +144,8 @@ TEST(Softmax, GivesEachGroupASumOfOneWhateverTheBatch) {
 TEST(Softmax, RefusesOptionsThatAreWrong) {
   goldens::expect_refused("softmax", {{"temperature", 0.0, Errc::out_of_range, "0 is outside"},
                                       {"temperature", std::string("hot"), Errc::parse_failed, "a number"},
-                                      {"kind", std::string("hardmax"), Errc::unknown_name, "sparsemax, entmax, gumbel"},
+                                      {"kind", std::string("hardmax"), Errc::unknown_name,
+                                       "sparsemax, entmax, gumbel, grid, masked, hierarchical"},
                                       {"kind", 2.0, Errc::parse_failed, "a text"},
                                       {"groups", 3.0, Errc::out_of_range, "4 values"},
                                       {"groups", 0.0, Errc::out_of_range, "0 is outside"},
@@ -73,12 +153,46 @@ TEST(Softmax, RefusesOptionsThatAreWrong) {
                                       {"groups", 8.0, Errc::out_of_range, "4 values"},
                                       {"alpha", 1.5, Errc::unknown_name, "no such option"},
                                       {"straight_through", true, Errc::unknown_name, "no such option"},
+                                      {"axes", 0.0, Errc::unknown_name, "no such option"},
+                                      {"mask", 1.0, Errc::unknown_name, "no such option"},
+                                      {"branches", 4.0, Errc::unknown_name, "no such option"},
                                       {"temprature", 1.0, Errc::unknown_name, "did you mean 'temperature'"}});
   expect_error(make_layer(spec_of({{"kind", std::string("gumbel")}, {"straight_through", 1.0}}), 4, "layers[3]"),
                Errc::parse_failed, {"layers[3].straight_through", "true or false"});
   for (const double alpha : {0.5, -1.0, 1e4, std::nan("")})
     expect_error(make_layer(spec_of({{"kind", std::string("entmax")}, {"alpha", alpha}}), 4, "layers[3]"),
                  Errc::out_of_range, {"layers[3].alpha"});
+}
+
+TEST(Softmax, RefusesGridsMasksAndTreesThatDoNotFit) {
+  using List = std::vector<double>;
+  const auto refuse = [](const std::string& kind, const std::string& key, OptionValue value, Errc code,
+                         std::string_view text, Options more = {}) {
+    more["kind"] = kind;
+    if (!key.empty()) more[key] = std::move(value);
+    SCOPED_TRACE(kind + " " + std::string(text));
+    expect_error(make_layer(spec_of(more), Shape{3, 4}, "layers[3]"), code, {"layers[3]", text});
+  };
+  refuse("grid", "", false, Errc::parse_failed, "layers[3].axes: a grid softmax needs");
+  refuse("grid", "axes", List{2}, Errc::out_of_range, "axis 2 of an input [3, 4]");
+  refuse("grid", "axes", List{1, 1}, Errc::out_of_range, "given twice");
+  refuse("grid", "axes", List{0.5}, Errc::out_of_range, "axes[0]");
+  refuse("grid", "axes", List{}, Errc::shape_mismatch, "axes");
+  refuse("grid", "axes", List{0}, Errc::unknown_name, "groups", {{"groups", 2.0}});
+  refuse("masked", "", false, Errc::shape_mismatch, "layers[3].mask: 0 entries for an axis of 4");
+  refuse("masked", "mask", List{1, 1, 1}, Errc::shape_mismatch, "3 entries for an axis of 4");
+  refuse("masked", "mask", List{0, 0, 0, 0}, Errc::invalid_argument, "entries 0 to 3");
+  refuse("masked", "mask", List{1, 1, 0, 0}, Errc::invalid_argument, "entries 2 to 3", {{"groups", 2.0}});
+  refuse("masked", "mask", List{1, 1, 0.5, 0}, Errc::out_of_range, "mask[2]");
+  refuse("masked", "mask", std::string("1101"), Errc::parse_failed, "a list of numbers");
+  refuse("hierarchical", "", false, Errc::parse_failed, "layers[3].branches");
+  refuse("hierarchical", "branches", List{2, 2}, Errc::shape_mismatch, "more than 4 logits");
+  refuse("hierarchical", "branches", List{3}, Errc::shape_mismatch, "3, not 4 logits");
+  refuse("hierarchical", "branches", List{0, 4}, Errc::out_of_range, "branches[0]");
+  refuse("hierarchical", "branches", List{4}, Errc::unknown_name, "groups", {{"groups", 2.0}});
+  LayerSpec wide = spec_of({{"kind", std::string("hierarchical")}, {"branches", List{4}}});
+  wide.out = 5;
+  expect_error(make_layer(wide, 4, "layers[3]"), Errc::shape_mismatch, {"layers[3].out", "4 leaves, not 5"});
 }
 
 TEST(Softmax, SaysThatABisectionCostsMore) {

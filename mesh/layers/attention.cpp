@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/layers/attention.hpp"
+
+#include "mesh/layers/init.hpp"
+#include "mesh/layers/tokens.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+namespace weft::mesh {
+namespace {
+
+using kernels::Activation;
+using kernels::ConstRows;
+using kernels::Rows;
+
+enum class QkNorm { none, rms, layer };
+
+constexpr std::size_t kMostHeads = 65536, kMostTokens = 16777216;
+
+struct Settings {
+  kernels::AttentionShape shape;
+  kernels::RopeSettings rope;
+  bool has_rope = false, has_bias = true, has_out_bias = true;
+  QkNorm norm = QkNorm::none;
+  float epsilon = 1e-5f;
+  std::size_t query_width() const noexcept { return shape.heads * shape.head_dim; }
+  std::size_t key_width() const noexcept { return shape.kv_heads * shape.head_dim; }
+};
+
+// Parameters in order: four matrices, then those of biases and gains that exist.
+constexpr std::size_t kQuery = 0, kKey = 1, kValue = 2, kOutput = 3, kMatrices = 4;
+
+class Attention final : public Layer {
+ public:
+  Attention(const Shape& in, std::size_t out, const Settings& settings, std::vector<ParameterSpec> parameters)
+      : Layer(in, with_features(in, out)),
+        tokens_(in),
+        settings_(settings),
+        shape_(settings.shape),
+        parameters_(std::move(parameters)) {
+    if (!settings.has_rope) return;
+    turns_ = kernels::rope_turns(settings.rope);
+    rope_ = {shape_.head_dim, settings.rope.pairs, turns_.data(), nullptr, 0};
+    // Ticks that stand alone know their positions.
+    if (shape_.context == 0) table_.resize(shape_.tokens * 2 * shape_.head_dim);
+    for (std::size_t p = 0; p < table_.size() / (2 * shape_.head_dim); ++p)
+      kernels::rope_row(rope_, p, table_.data() + p * 2 * shape_.head_dim);
+    rope_.table = table_.data();
+    rope_.table_positions = shape_.context == 0 ? shape_.tokens : 0;
+  }
+
+  const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
+  std::size_t state_size() const noexcept override { return kernels::attention_state_size(shape_); }
+  std::size_t cache_size() const noexcept override { return place(kEnd); }
+  // Errors of the heads' results, q, k and v, and what one of the three sends to the input.
+  std::size_t scratch_size() const noexcept override {
+    return shape_.tokens * (2 * settings_.query_width() + 2 * settings_.key_width()) + in();
+  }
+  std::size_t workspace_size() const noexcept override {
+    return std::max(kernels::attention_workspace_size(shape_), 2 * shape_.head_dim);
+  }
+  double multiply_adds() const noexcept override {
+    const auto tokens = static_cast<double>(shape_.tokens), width = static_cast<double>(settings_.query_width());
+    const double d = static_cast<double>(in()) / tokens, out = static_cast<double>(out_shape().back());
+    double seen = shape_.causal ? (tokens + 1) / 2 : tokens;
+    if (shape_.context) seen = static_cast<double>(shape_.context);
+    if (shape_.window) seen = std::min(seen, static_cast<double>(shape_.window) * (shape_.causal ? 1 : 2));
+    return tokens * (d * (width + 2 * static_cast<double>(settings_.key_width())) + width * (out + 2 * seen));
+  }
+
+  void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
+    const Rows q = part(args.cache, kQ), k = part(args.cache, kK), v = part(args.cache, kV), y = part(args.cache, kY);
+    const bool norms = settings_.norm != QkNorm::none;
+    project(stream, args.weights, kQuery, args.x, norms ? part(args.cache, kRawQ) : q);
+    project(stream, args.weights, kKey, args.x, norms ? part(args.cache, kRawK) : k);
+    project(stream, args.weights, kValue, args.x, v);
+    if (norms) {
+      normalize(stream, args.weights.vector(gain()), args.cache, kRawQ, kQStatistics, q);
+      normalize(stream, args.weights.vector(gain() + 1), args.cache, kRawK, kKStatistics, k);
+    }
+    if (settings_.has_rope) {
+      stream.rope(rope_, shape_.tokens, q, args.state, false, q, args.workspace);
+      stream.rope(rope_, shape_.tokens, k, args.state, false, k, args.workspace);
+    }
+    stream.attention(shape_, {q, k, v, args.state}, y, part(args.cache, kStatistics), args.next_state, args.workspace);
+    project(stream, args.weights, kOutput, y, args.y);
+  }
+
+  void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
+    const std::size_t tokens = shape_.tokens, width = settings_.query_width(), keys = settings_.key_width();
+    const auto scratch = [&](std::size_t at, std::size_t cols) {
+      return Rows{args.scratch.data + at, args.scratch.rows, cols, args.scratch.stride};
+    };
+    const Rows dy = scratch(0, tokens * width), dq = scratch(tokens * width, tokens * width),
+               dk = scratch(2 * tokens * width, tokens * keys),
+               dv = scratch(tokens * (2 * width + keys), tokens * keys),
+               through = scratch(2 * tokens * (width + keys), in());
+    const ConstRows y = part(args.cache, kY);
+    add_gradients(stream, args, kOutput, args.dy, y);
+    send_back(stream, args.weights, kOutput, args.dy, dy);
+    stream.attention_backward(shape_, {part(args.cache, kQ), part(args.cache, kK), part(args.cache, kV), args.state}, y,
+                              part(args.cache, kStatistics), {dy, args.dnext_state, dq, dk, dv, args.dstate},
+                              args.workspace);
+    if (settings_.has_rope) {
+      stream.rope(rope_, tokens, dq, args.state, true, dq, args.workspace);
+      stream.rope(rope_, tokens, dk, args.state, true, dk, args.workspace);
+    }
+    if (settings_.norm != QkNorm::none) {
+      normalize_backward(stream, args, gain(), kRawQ, kQStatistics, dq);
+      normalize_backward(stream, args, gain() + 1, kRawK, kKStatistics, dk);
+    }
+    add_gradients(stream, args, kQuery, dq, args.x);
+    add_gradients(stream, args, kKey, dk, args.x);
+    add_gradients(stream, args, kValue, dv, args.x);
+    if (!args.dx.data) return;
+    send_back(stream, args.weights, kQuery, dq, args.dx);
+    send_back(stream, args.weights, kKey, dk, through);
+    stream.binary(kernels::BinaryOp::add, args.dx, through, args.dx);
+    send_back(stream, args.weights, kValue, dv, through);
+    stream.binary(kernels::BinaryOp::add, args.dx, through, args.dx);
+  }
+
+ private:
+  /// Parts of a row of the cache. The last four exist with norms only.
+  enum Part : std::size_t { kQ, kK, kV, kY, kStatistics, kRawQ, kRawK, kQStatistics, kKStatistics, kEnd };
+  std::size_t size(std::size_t i) const noexcept {
+    const std::size_t q = shape_.tokens * settings_.query_width(), k = shape_.tokens * settings_.key_width();
+    const std::size_t numbers = settings_.norm == QkNorm::none ? 0 : settings_.norm == QkNorm::rms ? 1 : 2;
+    switch (i) {
+      case kQ:
+      case kY:
+        return q;
+      case kK:
+      case kV:
+        return k;
+      case kStatistics:
+        return kernels::attention_statistics_size(shape_);
+      case kRawQ:
+        return numbers ? q : 0;
+      case kRawK:
+        return numbers ? k : 0;
+      case kQStatistics:
+        return numbers * shape_.tokens * shape_.heads;
+      default:
+        return numbers * shape_.tokens * shape_.kv_heads;
+    }
+  }
+  std::size_t place(std::size_t end) const noexcept {
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < end; ++i) at += size(i);
+    return at;
+  }
+  template <class View>
+  View part(const View& cache, Part i) const noexcept {
+    return {cache.data + place(i), cache.rows, size(i), cache.stride};
+  }
+  std::size_t gain() const noexcept { return parameters_.size() - 2; }
+
+  /// The bias of matrix i: its place among the parameters, or 0.
+  std::size_t bias(std::size_t i) const noexcept {
+    if (i != kOutput) return settings_.has_bias ? kMatrices + i : 0;
+    return settings_.has_out_bias ? kMatrices + (settings_.has_bias ? 3 : 0) : 0;
+  }
+  void project(kernels::OpStream& stream, const ConstWeights& weights, std::size_t i, const ConstRows& x,
+               const Rows& y) const {
+    tokens_.each(
+        [&](const auto& own) {
+          stream.linear(weights.matrix(i), bias(i) ? weights.vector(bias(i)) : nullptr, own(x), Activation::linear, {},
+                        own(y));
+        },
+        x, y);
+  }
+  void send_back(kernels::OpStream& stream, const ConstWeights& weights, std::size_t i, const ConstRows& d,
+                 const Rows& dx) const {
+    tokens_.each([&](const auto& own) { stream.linear_transposed(weights.matrix(i), own(d), own(dx)); }, d, dx);
+  }
+  void add_gradients(kernels::OpStream& stream, const BackwardArgs& args, std::size_t i, const ConstRows& d,
+                     const ConstRows& x) const {
+    if (!args.gradients.data) return;
+    tokens_.each(
+        [&](const auto& own) {
+          const ConstRows errors = own(d), inputs = own(x);
+          stream.outer_accumulate(errors, inputs, {args.gradients[i], errors.cols, inputs.cols});
+          if (bias(i)) stream.column_accumulate(errors, args.gradients[bias(i)]);
+        },
+        d, x);
+  }
+
+  /// The heads of all tokens of one session.
+  template <class View>
+  View heads(const View& rows, std::size_t b) const noexcept {
+    return {rows.row(b), rows.cols / shape_.head_dim, shape_.head_dim, shape_.head_dim};
+  }
+  void normalize(kernels::OpStream& stream, const float* gain, const Rows& cache, Part raw, Part statistics,
+                 const Rows& to) const {
+    const Rows from = part(cache, raw), numbers = part(cache, statistics);
+    for (std::size_t b = 0; b < cache.rows; ++b) {
+      const Rows x = heads(from, b), y = heads(to, b);
+      float* const inverse = numbers.row(b);
+      if (settings_.norm == QkNorm::rms)
+        stream.rms_norm(x, gain, settings_.epsilon, y, inverse);
+      else
+        stream.layer_norm(x, gain, nullptr, settings_.epsilon, y, inverse + x.rows, inverse);
+    }
+  }
+  void normalize_backward(kernels::OpStream& stream, const BackwardArgs& args, std::size_t gain, Part raw,
+                          Part statistics, const Rows& d) const {
+    const ConstRows from = part(args.cache, raw), numbers = part(args.cache, statistics);
+    float* const dgain = args.gradients.data ? args.gradients[gain] : nullptr;
+    for (std::size_t b = 0; b < d.rows; ++b) {
+      const ConstRows x = heads(from, b);
+      const Rows error = heads(d, b);
+      const float* const inverse = numbers.row(b);
+      if (settings_.norm == QkNorm::rms)
+        stream.rms_norm_backward(x, args.weights.vector(gain), inverse, error, error, dgain);
+      else
+        stream.layer_norm_backward(x, args.weights.vector(gain), inverse + x.rows, inverse, error, error, dgain,
+                                   nullptr);
+    }
+  }
+
+  Tokens tokens_;
+  Settings settings_;
+  kernels::AttentionShape shape_;
+  std::vector<std::uint64_t> turns_;
+  std::vector<float> table_;
+  kernels::Rope rope_;
+  std::vector<ParameterSpec> parameters_;
+};
+
+Failure refused(const OptionReader& options, std::string_view key, const std::string& text) {
+  return fail(Errc::out_of_range, options.object() + "." + std::string(key) + ": " + text);
+}
+
+Status read_heads(std::size_t width, OptionReader& options, Settings& settings) {
+  kernels::AttentionShape& shape = settings.shape;
+  WEFT_TRY(shape.heads, options.integer("heads", 1, 1, kMostHeads));
+  WEFT_TRY(shape.kv_heads, options.integer("kv_heads", shape.heads, 1, kMostHeads));
+  if (shape.heads % shape.kv_heads != 0)
+    return refused(
+        options, "kv_heads",
+        std::to_string(shape.heads) + " heads do not fall into " + std::to_string(shape.kv_heads) + " equal groups");
+  WEFT_TRY(shape.head_dim, options.integer("head_dim", 0, 0, kMostHeads));
+  if (shape.head_dim == 0 && width % shape.heads != 0)
+    return refused(options, "heads",
+                   "an input of " + std::to_string(width) + " values is not " + std::to_string(shape.heads) +
+                       " equal heads; give head_dim");
+  if (shape.head_dim == 0) shape.head_dim = width / shape.heads;
+  WEFT_TRY(const double scale, options.number("scale", 1 / std::sqrt(static_cast<double>(shape.head_dim)), 1e-6, 1e6));
+  shape.scale = static_cast<float>(scale);
+  return {};
+}
+
+Status read_sight(OptionReader& options, Settings& settings) {
+  kernels::AttentionShape& shape = settings.shape;
+  WEFT_TRY(shape.context, options.integer("context", 0, 0, kMostTokens));
+  WEFT_TRY(shape.window, options.integer("window", 0, 0, kMostTokens));
+  if (shape.context && shape.window > shape.context)
+    return refused(
+        options, "window",
+        std::to_string(shape.window) + " tokens are more than the context of " + std::to_string(shape.context));
+  WEFT_TRY(shape.causal, options.boolean("causal", shape.context != 0));
+  if (shape.context && !shape.causal)
+    return refused(options, "causal", "a context remembers what came before; with it no token sees a later one");
+  return {};
+}
+
+Status read_scaling(OptionReader& options, kernels::RopeSettings& rope) {
+  using kernels::RopeScaling;
+  WEFT_TRY(const std::string scaling, options.text("rope_scaling", "none"));
+  if (scaling == "none") return {};
+  if (scaling != "linear" && scaling != "ntk" && scaling != "llama3")
+    return fail(Errc::unknown_name,
+                options.object() + ".rope_scaling: no scaling '" + scaling + "'; known are none, linear, ntk, llama3");
+  rope.scaling = scaling == "linear" ? RopeScaling::linear : scaling == "ntk" ? RopeScaling::ntk : RopeScaling::llama3;
+  if (rope.scaling == RopeScaling::ntk && rope.head_dim <= 2)
+    return refused(options, "rope_scaling", "ntk wants a head_dim above 2");
+  WEFT_TRY(rope.factor, options.number("rope_factor", 1, 1, 1e6));
+  if (rope.scaling != RopeScaling::llama3) return {};
+  WEFT_TRY(rope.low_frequency_factor, options.number("rope_low_freq_factor", 1, 1e-3, 1e6));
+  WEFT_TRY(rope.high_frequency_factor, options.number("rope_high_freq_factor", 4, 1e-3, 1e6));
+  WEFT_TRY(rope.original_context, options.number("rope_original_context", 8192, 1, 1e9));
+  if (rope.high_frequency_factor <= rope.low_frequency_factor)
+    return refused(options, "rope_high_freq_factor", "it must be above rope_low_freq_factor");
+  return {};
+}
+
+Status read_rope(OptionReader& options, Settings& settings) {
+  WEFT_TRY(const std::string kind, options.text("rope", "none"));
+  if (kind == "none") return {};
+  if (kind != "half" && kind != "interleaved")
+    return fail(Errc::unknown_name,
+                options.object() + ".rope: no rope '" + kind + "'; known are none, half, interleaved");
+  settings.has_rope = true;
+  settings.rope.head_dim = settings.shape.head_dim;
+  settings.rope.pairs = kind == "half" ? kernels::RopePairs::half : kernels::RopePairs::interleaved;
+  if (settings.shape.head_dim % 2 != 0)
+    return refused(options, "rope", "a head_dim of " + std::to_string(settings.shape.head_dim) + " has no pairs");
+  WEFT_TRY(settings.rope.theta, options.number("rope_theta", 10000, 1, 1e12));
+  return read_scaling(options, settings.rope);
+}
+
+Status read_norm(OptionReader& options, Settings& settings) {
+  WEFT_TRY(const std::string norm, options.text("qk_norm", "none"));
+  if (norm == "none") return {};
+  if (norm != "rms" && norm != "layer")
+    return fail(Errc::unknown_name, options.object() + ".qk_norm: no norm '" + norm + "'; known are none, rms, layer");
+  settings.norm = norm == "rms" ? QkNorm::rms : QkNorm::layer;
+  WEFT_TRY(const double epsilon, options.number("epsilon", 1e-5, 1e-12, 1.0));
+  settings.epsilon = static_cast<float>(epsilon);
+  return {};
+}
+
+Result<std::vector<ParameterSpec>> make_parameters(const Settings& settings, std::size_t in, std::size_t out,
+                                                   std::string_view init, const std::string& object) {
+  const std::size_t query = settings.query_width(), key = settings.key_width();
+  WEFT_TRY(auto of_queries, make_initializer(init, in, query, object));
+  WEFT_TRY(auto of_keys, make_initializer(init, in, key, object));
+  WEFT_TRY(auto of_output, make_initializer(init, query, out, object));
+  std::vector<ParameterSpec> all;
+  all.push_back({"query", query, in, true, std::move(of_queries)});
+  all.push_back({"key", key, in, true, of_keys});
+  all.push_back({"value", key, in, true, std::move(of_keys)});
+  all.push_back({"output", out, query, true, std::move(of_output)});
+  for (std::size_t i = kQuery; i <= kValue && settings.has_bias; ++i)
+    all.push_back({all[i].name + "_bias", all[i].out, 0, false, constant(0.0f)});
+  if (settings.has_out_bias) all.push_back({"output_bias", out, 0, false, constant(0.0f)});
+  if (settings.norm != QkNorm::none)
+    for (const char* name : {"query_gain", "key_gain"})
+      all.push_back({name, settings.shape.head_dim, 0, false, constant(1.0f)});
+  return all;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Layer>> make_attention(const Shape& in, std::size_t out, OptionReader& options) {
+  if (in.size() > 2)
+    return fail(Errc::shape_mismatch,
+                options.object() + ": attention takes [features] or [tokens, features], not " + weft::to_string(in));
+  const std::size_t width = in.back();
+  if (out == 0) out = width;
+  Settings settings;
+  settings.shape.tokens = in.size() == 2 ? in.front() : 1;
+  WEFT_CHECK(read_heads(width, options, settings));
+  WEFT_CHECK(read_sight(options, settings));
+  WEFT_CHECK(read_rope(options, settings));
+  WEFT_CHECK(read_norm(options, settings));
+  WEFT_TRY(settings.has_bias, options.boolean("bias", true));
+  WEFT_TRY(settings.has_out_bias, options.boolean("out_bias", settings.has_bias));
+  WEFT_TRY(const std::string init, options.text("init", "xavier"));
+  WEFT_TRY(auto parameters, make_parameters(settings, width, out, init, options.object()));
+  return std::unique_ptr<Layer>(new Attention(in, out, settings, std::move(parameters)));
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/layer.hpp"
+
+#include <memory>
+
+namespace weft::mesh {
+
+/// Multi-head self-attention:
+///   q = rope(norm(W_q x + b_q)),  k = rope(norm(W_k x + b_k)),  v = W_v x + b_v, of each head
+///   y = W_o concat over heads of softmax(scale q k^T) v + b_o
+/// Query head h reads key and value head h / (heads / kv_heads): fewer kv_heads are grouped queries, one is
+/// multi-query. A tick takes one token or a sequence of them. With `context` each session remembers its last keys and
+/// values: a sequence in one tick gives the bits that its tokens give one by one, and a token sees the last `context`
+/// ones (and no more than `window`), itself among them. Without, every tick stands alone. Kept for backward: q, k, v,
+/// the heads' results, and of each softmax its largest score and its sum, so memory grows with the tokens and not with
+/// their square; backward computes the probabilities again.
+/// @shape  x [d] or [tokens, d], W_q [heads head_dim, d], W_k, W_v [kv_heads head_dim, d], W_o [out, heads head_dim]
+///         -> y [out] or [tokens, out]; state [rows, kernels::attention_state_size()] with `context`
+/// @error  shape_mismatch: an input of three axes; heads that kv_heads does not divide; d that heads does not divide
+///         where head_dim is not given; an odd head_dim with rope; a window past the context
+/// @exact  same bits on every ISA, thread count and batch, however tokens are cut into ticks (docs/numerics.md,
+///         section 12)
+/// @source Vaswani et al. 2017, arXiv:1706.03762; Shazeer 2019, arXiv:1911.02150 (one kv head); Ainslie et al. 2023,
+///         arXiv:2305.13245 (groups); Su et al. 2021, arXiv:2104.09864 (rope); Henry et al. 2020, arXiv:2010.04245,
+///         and Dehghani et al. 2023, arXiv:2302.05442 (norms of q and k); Beltagy et al. 2020, arXiv:2004.05150
+///         (window)
+///
+/// parameter             | default             | unit   | meaning
+/// ----------------------|---------------------|--------|--------
+/// out                   | the input's width   | values | width of the output
+/// heads                 | 1                   | -      | query heads
+/// kv_heads              | heads               | -      | key and value heads; divides heads
+/// head_dim              | d / heads           | values | width of a head
+/// context               | 0                   | tokens | what a session remembers; 0: nothing
+/// causal                | true with a context | -      | a token does not see later ones; a context wants it true
+/// window                | 0                   | tokens | how far a token sees, itself counted; 0: without bound
+/// rope                  | none                | -      | turns q and k by their positions: none, half (i with
+///                       |                     |        | i + head_dim/2) or interleaved (2i with 2i + 1)
+/// rope_theta            | 10000               | -      | base of the frequencies
+/// rope_scaling          | none                | -      | none, linear, ntk or llama3 (kernels/rope.hpp)
+/// rope_factor           | 1                   | -      | of the scaling
+/// rope_low_freq_factor  | 1                   | -      | of llama3
+/// rope_high_freq_factor | 4                   | -      | of llama3; above the low one
+/// rope_original_context | 8192                | tokens | of llama3
+/// qk_norm               | none                | -      | norm of q and k, head by head, with learned gains: none, rms
+///                       |                     |        | or layer (no bias)
+/// epsilon               | 1e-5                | -      | of the norms
+/// bias                  | true                | -      | whether b_q, b_k and b_v exist; they start at 0
+/// out_bias              | bias                | -      | whether b_o exists
+/// scale                 | 1 / sqrt(head_dim)  | -      | of the scores
+/// init                  | xavier              | -      | of each matrix (mesh/layers/init.hpp)
+Result<std::unique_ptr<Layer>> make_attention(const Shape& in, std::size_t out, OptionReader& options);
+
+}  // namespace weft::mesh
