@@ -72,9 +72,9 @@ Result<Shape> read_shape(const JsonValue& value) {
 }
 
 Status read_options(JsonReader& reader, LayerSpec& layer) {
-  static const std::vector<std::string_view> kOwn{"at",          "type",        "out",   "view",   "shape",
-                                                  "from",        "combine",     "dtype", "policy", "neighbours",
-                                                  "granularity", "activations", "qat"};
+  static const std::vector<std::string_view> kOwn{"at",     "type",       "out",         "view",        "name",
+                                                  "layers", "shape",      "from",        "combine",     "dtype",
+                                                  "policy", "neighbours", "granularity", "activations", "qat"};
   for (const std::string& key : reader.keys()) {
     if (std::find(kOwn.begin(), kOwn.end(), key) != kOwn.end()) continue;
     const JsonValue value = *reader.find(key);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "mesh/layer.hpp"
+#include "mesh/network_json.hpp"
 
 #include "formats/json.hpp"
 
@@ -47,6 +48,13 @@ struct Golden {
   std::vector<std::vector<double>> gradients;
 };
 
+/// A layer of a network file, without its place and its sources.
+inline LayerSpec layer_of(nlohmann::json layer) {
+  layer["at"] = {0, 0, 0, 0};
+  const nlohmann::json network{{"weft", 1}, {"grid", {{"x", 1}}}, {"layers", {std::move(layer)}}};
+  return testing_support::must(read_network(network.dump(), "golden")).layers[0];
+}
+
 inline std::vector<Golden> read(const std::string& type) {
   const std::string path = std::string(WEFT_SOURCE_DIR) + "/tests/data/layers/" + type + ".json";
   std::ifstream file(path);
@@ -66,6 +74,7 @@ inline std::vector<Golden> read(const std::string& type) {
       if (value.is_string()) golden.spec.options[key] = value.get<std::string>();
       if (value.is_array()) golden.spec.options[key] = value.get<std::vector<double>>();
     }
+    if (row.contains("layer")) golden.spec = layer_of(row["layer"]);
     golden.y = row["y"].get<std::vector<double>>();
     golden.dx = row["dx"].get<std::vector<double>>();
     golden.gradients = row["gradients"].get<std::vector<std::vector<double>>>();
