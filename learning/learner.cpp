@@ -6,6 +6,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <set>
 
 namespace weft::learning {
 
@@ -71,6 +73,7 @@ Status Learner::plan() {
     for (NodeId node = static_cast<NodeId>(graph.port_count()); node < graph.nodes().size(); ++node)
       if (waves.has(node, distance)) plan_wave(waves, node, distance);
   boxes_ = AlignedBuffer<float>(2 * box_half_);
+  plan_sharing();
 
   const std::uint64_t ring = std::bit_ceil<std::uint64_t>(kChunk + latency_ + 2 * std::uint64_t{depth_} + 2);
   ring_mask_ = ring - 1;
@@ -80,6 +83,36 @@ Status Learner::plan() {
     if (options_.loss == Loss::mse) output.values.assign(ring * options_.learners * output.width, 0.0f);
   }
   return {};
+}
+
+void Learner::plan_sharing() {
+  const mesh::Graph& graph = mesh_.graph();
+  std::map<NodeId, std::set<NodeId>> users;
+  for (NodeId id = 0; id < graph.nodes().size(); ++id)
+    for (const NodeId owner : graph.nodes()[id].owners) users[owner].insert({id, owner});
+  for (LayerPlan& layer : layers_) layer.reach = layer.waves.empty() ? 0 : layer.waves.back().distance;
+  for (const auto& [owner, all] : users) {
+    Sharing sharing{owner, {}, 0, 0, false};
+    for (const NodeId user : all) {
+      if (layers_[user].waves.empty()) continue;  // no error reaches it
+      sharing.users.push_back(user);
+      layers_[user].sharings.push_back(static_cast<std::uint32_t>(sharings_.size()));
+      sharing.reach = std::max(sharing.reach, layers_[user].waves.back().distance);
+    }
+    sharings_.push_back(std::move(sharing));
+  }
+  // In a mesh's first ticks all users of a weight wait for the one whose errors reach back furthest. Sharers of sharers
+  // too: a few passes reach everybody.
+  for (bool is_news = true; is_news;) {
+    is_news = false;
+    for (Sharing& sharing : sharings_)
+      for (const NodeId user : sharing.users) sharing.reach = std::max(sharing.reach, layers_[user].reach);
+    for (const Sharing& sharing : sharings_)
+      for (const NodeId user : sharing.users) {
+        is_news |= layers_[user].reach < sharing.reach;
+        layers_[user].reach = std::max(layers_[user].reach, sharing.reach);
+      }
+  }
 }
 
 std::uint32_t Learner::add_box(std::size_t width) {
@@ -289,6 +322,7 @@ Status Learner::drain() {
 }
 
 Status Learner::run(std::uint64_t steps) {
+  for (Sharing& sharing : sharings_) sharing.pending = 0;  // after a halt some users never came
   std::uint64_t done = 0;
   const Status ran = mesh_.run_steps(steps, done);
   steps_ += done;

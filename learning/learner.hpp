@@ -110,8 +110,19 @@ class Learner final : public mesh::StepHook {
   struct LayerPlan {
     std::int32_t output = -1;  // index among the network's outputs
     std::vector<Wave> waves;
-    std::size_t feedback = 0;  // floats into feedback_
+    std::size_t feedback = 0;             // floats into feedback_
+    std::vector<std::uint32_t> sharings;  // that it takes part in
+    std::uint32_t reach = 0;              // ticks that it, or who shares its weights, looks back
     bool has_feedback = false;
+  };
+  /// Layers that compute with the weights of one of them: their gradients add up, and the weights move once, after the
+  /// last of them.
+  struct Sharing {
+    mesh::NodeId owner = 0;
+    std::vector<mesh::NodeId> users;  // that learn, ascending
+    std::uint32_t reach = 0;          // the deepest wave of a user
+    std::uint32_t pending = 0;        // users of this sample (settle) or step (pipelined) that are still to come
+    bool is_used = false;
   };
   struct Scratch {
     std::uint64_t parity = 0;  // half of the boxes that the region's current step writes
@@ -163,7 +174,12 @@ class Learner final : public mesh::StepHook {
   void propagate_target(std::size_t region, mesh::NodeId node, std::uint64_t tick, kernels::Rows displacement,
                         kernels::Rows dx) noexcept;
   void send(std::size_t region, mesh::NodeId node, const Wave& wave, std::uint64_t tick, kernels::Rows dx) noexcept;
-  void finish_update(std::size_t region, mesh::NodeId node, std::uint64_t tick) noexcept;
+  void plan_sharing();
+  /// Makes room for the gradients of the weights that `node` computes with.
+  void begin_update(std::size_t region, mesh::NodeId node) noexcept;
+  /// Moves the weights of `node`, and those it shares once their last user has come; `is_used`: it added gradients.
+  void end_update(std::size_t region, mesh::NodeId node, bool is_used, std::uint64_t tick) noexcept;
+  void move_weights(std::size_t region, mesh::NodeId node, std::uint64_t tick) noexcept;
   mesh::BackwardArgs past(std::size_t region, mesh::NodeId node, std::uint64_t tick) noexcept;
   kernels::Rows learner_rows(kernels::Rows rows) const noexcept {
     return {rows.data, options_.learners, rows.cols, rows.stride};
@@ -173,6 +189,7 @@ class Learner final : public mesh::StepHook {
   LearningOptions options_;
   Optimizer optimizer_;
   std::vector<LayerPlan> layers_;
+  std::vector<Sharing> sharings_;
   std::vector<OutputPlan> outputs_;
   std::vector<Box> box_table_;
   std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> edge_boxes_;  // edge -> (reader's distance, box)

@@ -57,21 +57,20 @@ void Learner::learn(std::size_t region, NodeId node, std::uint64_t step, std::ui
   if (plan.waves.empty()) return;
   scratch_[region].parity = (steps_ + step) & 1;
   const bool is_direct = options_.rule == Rule::dfa;
-  kernels::OpStream& stream = mesh_.engine().stream(region);
 
   if (options_.schedule == Schedule::settle) {
     const std::uint64_t phase = step % steps_per_sample();
     if (phase < hold_) return;
     const std::uint64_t sample = block_first_ + step / steps_per_sample();
     // In a mesh's first ticks the deepest waves would reach behind its birth.
-    if (!is_labelled(sample) || tick < plan.waves.back().distance + 1) return;
+    if (!is_labelled(sample) || tick < plan.reach + 1) return;
     for (const Wave& wave : plan.waves) {
       const std::uint64_t when = is_direct ? std::min(wave.distance, 1u) : wave.distance;
       if (hold_ + when != phase) continue;
       // Gradients of all waves of a sample add up; the weights move once, after the last.
-      if (&wave == &plan.waves.front()) optimizer_.clear_gradients(stream, mesh_.weights(), node);
+      if (&wave == &plan.waves.front()) begin_update(region, node);
       const bool is_used = process(region, node, wave, tick - wave.distance, sample);
-      if (&wave == &plan.waves.back() && is_used) finish_update(region, node, tick);
+      if (&wave == &plan.waves.back()) end_update(region, node, is_used, tick);
     }
     return;
   }
@@ -83,14 +82,42 @@ void Learner::learn(std::size_t region, NodeId node, std::uint64_t step, std::ui
     if (tick < age + wave.distance + 1) continue;
     const std::int64_t sample = sample_at(tick - age);
     if (sample == kNoSample || !is_labelled(static_cast<std::uint64_t>(sample))) continue;
-    if (!is_cleared) optimizer_.clear_gradients(stream, mesh_.weights(), node);
+    if (!is_cleared) begin_update(region, node);
     is_cleared = true;
     is_used |= process(region, node, wave, tick - age - wave.distance, static_cast<std::uint64_t>(sample));
   }
-  if (is_used) finish_update(region, node, tick);
+  if (!is_cleared && !plan.sharings.empty()) begin_update(region, node);
+  if (is_cleared || !plan.sharings.empty()) end_update(region, node, is_used, tick);
 }
 
-void Learner::finish_update(std::size_t region, NodeId node, std::uint64_t tick) noexcept {
+void Learner::begin_update(std::size_t region, NodeId node) noexcept {
+  kernels::OpStream& stream = mesh_.engine().stream(region);
+  bool is_owner = false;
+  for (const std::uint32_t s : layers_[node].sharings) {
+    Sharing& sharing = sharings_[s];
+    is_owner |= sharing.owner == node;
+    if (sharing.pending == 0) {
+      optimizer_.clear_gradients(stream, mesh_.weights(), sharing.owner);
+      sharing.pending = static_cast<std::uint32_t>(sharing.users.size());
+      sharing.is_used = false;
+    }
+  }
+  if (!is_owner) optimizer_.clear_gradients(stream, mesh_.weights(), node);
+}
+
+void Learner::end_update(std::size_t region, NodeId node, bool is_used, std::uint64_t tick) noexcept {
+  bool is_owner = false;
+  for (const std::uint32_t s : layers_[node].sharings) {
+    Sharing& sharing = sharings_[s];
+    is_owner |= sharing.owner == node;
+    sharing.is_used |= is_used;
+    if (--sharing.pending == 0 && sharing.is_used) move_weights(region, sharing.owner, tick);
+  }
+  if (!is_owner && is_used) move_weights(region, node, tick);
+}
+
+void Learner::move_weights(std::size_t region, NodeId node, std::uint64_t tick) noexcept {
+  if (!mesh_.weights().learns(node)) return;
   if (!optimizer_.step(mesh_.engine().stream(region), mesh_.weights(), node))
     mesh_.engine().report_fault(node, tick, actors::FaultKind::update_not_finite);
 }
@@ -238,7 +265,8 @@ bool Learner::process_target(std::size_t region, NodeId node, const Wave& wave, 
     propagate_target(region, node, tick, displacement, dx);
     send(region, node, wave, tick, dx);
   }
-  if (here.layer->parameters().empty() || !mesh_.weights().learns(node)) return false;
+  if (here.layer->parameters().empty() && here.owners.empty()) return false;
+  if (!mesh_.weights().learns(node)) return false;
 
   mesh::BackwardArgs args = past(region, node, tick);
   const Rows target = scratch_rows(scratch.target, here.width);

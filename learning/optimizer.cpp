@@ -31,7 +31,11 @@ Result<Optimizer> Optimizer::build(const mesh::WeightStore& weights, const Optim
     made.gradient_pointers_.push_back(made.gradients_.data(i));
     nodes = std::max(nodes, weights.parameters()[i].node + 1);
   }
-  for (mesh::NodeId id = 0; id < weights.node_count(); ++id) made.first_.push_back(weights.first(id));
+  for (mesh::NodeId id = 0; id < weights.node_count(); ++id) {
+    made.first_.push_back(weights.first(id));
+    std::vector<float*>& joined = made.joined_.emplace_back();
+    for (const std::uint32_t parameter : weights.slots(id)) joined.push_back(made.gradient_pointers_[parameter]);
+  }
   made.updates_.assign(weights.node_count(), 0);
   return made;
 }

@@ -23,8 +23,10 @@ class Optimizer {
  public:
   static Result<Optimizer> build(const mesh::WeightStore& weights, const OptimizerOptions& options);
 
-  /// The layer's gradients, to be added to.
-  mesh::Gradients gradients(mesh::NodeId node) const noexcept { return {gradient_pointers_.data() + first_[node]}; }
+  /// Where the layer adds the gradients of the weights that it computes with: its own and those that it borrows.
+  mesh::Gradients gradients(mesh::NodeId node) const noexcept {
+    return {joined_[node].empty() ? gradient_pointers_.data() + first_[node] : joined_[node].data()};
+  }
   void clear_gradients(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) const;
   /// Moves the layer's weights; counts one update. False, with nothing moved, when a gradient is not finite.
   bool step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node);
@@ -44,6 +46,7 @@ class Optimizer {
   mesh::ParameterBuffer gradients_;
   std::vector<mesh::ParameterBuffer> slots_;
   std::vector<float*> gradient_pointers_;
+  std::vector<std::vector<float*>> joined_;  // by node; empty where the layer's weights are its own
   std::vector<std::size_t> first_;
   std::vector<std::uint64_t> updates_;
 };

@@ -32,6 +32,7 @@ std::unique_ptr<Engine> Engine::build(const Graph& graph, WeightStore& weights, 
   engine->feeds_.resize(graph.port_count());
   engine->streams_.resize(plan.regions.size());
   for (std::size_t r = 0; r < plan.regions.size(); ++r) engine->workspaces_.emplace_back(graph.workspace_size());
+  engine->late_.resize(plan.regions.size());
   engine->make_units();
   engine->make_regions(plan);
   return engine;
@@ -51,6 +52,10 @@ void Engine::make_units() {
     }
     units_.push_back(unit);
   }
+  for (NodeId id = 0; id < graph_.nodes().size(); ++id)
+    for (const NodeId owner : graph_.nodes()[id].owners) units_[id].learns_late = units_[owner].learns_late = true;
+  for (NodeId id = 0; id < units_.size(); ++id)
+    if (units_[id].learns_late) late_[node_region_[id]].push_back(id);
 }
 
 void Engine::make_regions(const topology::Plan& plan) {
@@ -130,6 +135,10 @@ void Engine::run_interior(std::size_t region, std::uint64_t step) noexcept {
 
 void Engine::run_boundary(std::size_t region, std::uint64_t step) noexcept {
   run_parts(regions_[region].boundary, region, step);
+  // Who fires first depends on the placement; with shared weights nobody may learn before all have fired.
+  if (!hook_ || late_[region].empty()) return;
+  const std::uint64_t tick = base_tick_ + hook_->fired_before(step);
+  for (const NodeId id : late_[region]) hook_->learn(region, id, step, tick);
 }
 
 void Engine::run_parts(const std::vector<Part>& parts, std::size_t region, std::uint64_t step) noexcept {
@@ -149,7 +158,8 @@ void Engine::run_parts(const std::vector<Part>& parts, std::size_t region, std::
     }
     if (fires) fire_cell(part, at(std::min(i + 1, parts.size() - 1)), region, tick, fired, step);
     if (!hook_) continue;
-    for (NodeId id = part.first; id < part.first + part.layers; ++id) hook_->learn(region, id, step, tick);
+    for (NodeId id = part.first; id < part.first + part.layers; ++id)
+      if (!units_[id].learns_late) hook_->learn(region, id, step, tick);
   }
 }
 

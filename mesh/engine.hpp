@@ -131,6 +131,7 @@ class Engine final : public scheduler::TickProgram {
     bool trains_otherwise = false;
     std::uint32_t first_sink = 0, sinks = 0;  // into sinks_: an output may have several names
     bool has_weights = false;                 // of the first parameter, for prefetching
+    bool learns_late = false;                 // it shares weights
   };
   struct Part {  // a cell, or an input port
     std::uint32_t cell = UINT32_MAX;
@@ -170,6 +171,7 @@ class Engine final : public scheduler::TickProgram {
   StepHook* hook_ = nullptr;
   std::vector<std::uint32_t> node_region_;
   std::vector<std::uint32_t> cell_region_;
+  std::vector<std::vector<NodeId>> late_;  // by region: layers that share weights, which learn when all have fired
   std::vector<Unit> units_;
   std::vector<OutputSink> sinks_;  // by node
   std::vector<Region> regions_;

@@ -389,7 +389,8 @@ Status Graph::infer_shapes() {
   for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id)
     if (!nodes_[id].layer)
       return fail(Errc::shape_mismatch,
-                  key_of(id, "out") + ": its width depends on itself round a feedback loop, or on layers that share its " +
+                  key_of(id, "out") +
+                      ": its width depends on itself round a feedback loop, or on layers that share its " +
                       "weights; state 'out' or 'shape'");
   place_concat_sources();
   return limit_indices();

@@ -41,6 +41,7 @@ Result<WeightStore> WeightStore::build(const Graph& graph, const std::vector<std
   store.first_.push_back(static_cast<std::uint32_t>(store.parameters_.size()));
   store.storage_.resize(store.parameters_.size());
   store.master_views_ = store.views_;
+  store.join(graph);
   WEFT_CHECK(store.make_arena(has_master));
   for (std::size_t i = 0; i < store.parameters_.size(); ++i) {
     const ParameterSpec& spec = *store.parameters_[i].spec;
@@ -52,6 +53,22 @@ Result<WeightStore> WeightStore::build(const Graph& graph, const std::vector<std
     store.set_view(i);
   }
   return store;
+}
+
+void WeightStore::join(const Graph& graph) {
+  joined_.resize(graph.nodes().size());
+  for (NodeId id = 0; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    if (node.owners.empty()) continue;
+    joined_[id] = std::make_unique<Joined>();
+    for (const WeightSlot& slot : node.layer->weight_slots()) {
+      const NodeId owner = slot.owner == WeightSlot::kOwn ? id : node.owners[static_cast<std::size_t>(slot.owner)];
+      joined_[id]->parameters.push_back(first_[owner] + slot.parameter);
+    }
+    joined_[id]->forward.resize(joined_[id]->parameters.size());
+    joined_[id]->backward.resize(joined_[id]->parameters.size());
+    borrowers_.push_back(joined_[id].get());
+  }
 }
 
 Result<ParameterBuffer> WeightStore::make_buffer_for(const std::vector<bool>& is_inside) const {
@@ -108,6 +125,13 @@ void WeightStore::set_view(std::size_t i) noexcept {
   const auto parameters = of(parameters_[i].node);
   layers_[parameters_[i].node].has_masters =
       std::all_of(parameters.begin(), parameters.end(), [](const Parameter& p) { return p.data != nullptr; });
+  for (Joined* const borrower : borrowers_)
+    for (std::size_t s = 0; s < borrower->parameters.size(); ++s) {
+      const std::uint32_t p = borrower->parameters[s];
+      if (parameters_[p].node != parameters_[i].node) continue;
+      borrower->forward[s] = views_[p];
+      borrower->backward[s] = goes_back_stored(parameters_[p].node) ? views_[p] : master_views_[p];
+    }
 }
 
 void WeightStore::initialize(const Graph& graph, std::uint64_t seed) {
@@ -115,7 +139,9 @@ void WeightStore::initialize(const Graph& graph, std::uint64_t seed) {
   for (Parameter& parameter : parameters_) {
     const ParameterSpec& spec = *parameter.spec;
     // One stream a parameter: adding a bias to a layer leaves its weights as they were.
-    const std::uint64_t place = graph.spec().grid.index(graph.nodes()[parameter.node].at) * 16 + parameter.index;
+    // Sixteen a place; what a large container has more of lies beyond every place.
+    const std::uint64_t place = graph.spec().grid.index(graph.nodes()[parameter.node].at) * 16 + parameter.index % 16 +
+                                (std::uint64_t{parameter.index / 16} << 44);
     RandomStream random(seed, place, RandomPurpose::init);
     values.assign(spec.out * std::max<std::size_t>(spec.in, 1), 0.0f);
     spec.init(random, values);

@@ -63,7 +63,14 @@ class WeightStore {
   /// Position of a layer's first parameter in `parameters()`.
   std::size_t first(NodeId node) const noexcept { return first_[node]; }
   /// The same as the ops take them; stays valid while types change.
-  ConstWeights view(NodeId node) const noexcept { return {views_.data() + first_[node]}; }
+  ConstWeights view(NodeId node) const noexcept {
+    return {joined_[node] ? joined_[node]->forward.data() : views_.data() + first_[node]};
+  }
+  /// Parameters that a layer computes with, in the order in which it is given them, where they are not just its own;
+  /// else empty.
+  std::span<const std::uint32_t> slots(NodeId node) const noexcept {
+    return joined_[node] ? std::span<const std::uint32_t>(joined_[node]->parameters) : std::span<const std::uint32_t>();
+  }
 
   /// Row-major values: of the master, or decoded where it is released.
   std::vector<float> read(const Parameter& parameter) const;
@@ -77,8 +84,8 @@ class WeightStore {
   /// The weights that errors and targets travel back through: the stored ones of a quantisation-aware layer (the
   /// straight-through estimate) and of one without masters, else the masters.
   ConstWeights backward_view(NodeId node) const noexcept {
-    const bool is_stored = layers_[node].quantization_aware || !layers_[node].has_masters;
-    return {(is_stored ? views_ : master_views_).data() + first_[node]};
+    if (joined_[node]) return {joined_[node]->backward.data()};
+    return {(goes_back_stored(node) ? views_ : master_views_).data() + first_[node]};
   }
   /// Stores a layer's matrices in another encoding; the one before is given back. Other layers are not touched.
   /// @error unsupported: the layer has no matrix; not_finite: a weight the type cannot hold, the first index named,
@@ -128,6 +135,15 @@ class WeightStore {
     bool quantization_aware = false;
     bool has_masters = true;
   };
+  /// The weights of a layer that computes with other layers' too, side by side.
+  struct Joined {
+    std::vector<std::uint32_t> parameters;
+    std::vector<kernels::ConstWeight> forward, backward;
+  };
+  void join(const Graph& graph);
+  bool goes_back_stored(NodeId node) const noexcept {
+    return layers_[node].quantization_aware || !layers_[node].has_masters;
+  }
   bool is_matrix(std::size_t i) const noexcept { return parameters_[i].spec->is_matrix(); }
   /// A master's panels; released: decoded into `room`.
   kernels::ConstPanels panels(std::size_t i, AlignedBuffer<float>& room) const;
@@ -142,6 +158,8 @@ class WeightStore {
 
   std::vector<Parameter> parameters_;
   std::vector<kernels::ConstWeight> views_, master_views_;
+  std::vector<std::unique_ptr<Joined>> joined_;  // by node
+  std::vector<Joined*> borrowers_;               // those that are not null
   std::vector<Storage> storage_;
   std::vector<LayerStorage> layers_;  // by node
   std::vector<std::uint32_t> first_;  // node -> its first parameter; one past the end at the back

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <optional>
 
 namespace weft::mesh {
@@ -27,6 +28,41 @@ constexpr scheduler::ThreadHooks kExactMode{enter_exact, leave_exact, nullptr};
 
 }  // namespace
 
+// Cells whose layers share weights become one unit of placement: the weights have one writer.
+void Mesh::Parts::keep_sharers_together(std::vector<std::uint32_t>& unit_of,
+                                        std::vector<topology::Demand::Unit>& units) const {
+  std::vector<std::uint32_t> joins(units.size());
+  std::iota(joins.begin(), joins.end(), 0u);
+  const auto root = [&](std::uint32_t unit) {
+    while (joins[unit] != unit) unit = joins[unit] = joins[joins[unit]];
+    return unit;
+  };
+  bool shares = false;
+  for (NodeId id = 0; id < graph.nodes().size(); ++id)
+    for (const NodeId owner : graph.nodes()[id].owners) {
+      const std::uint32_t here = root(unit_of[id]), there = root(unit_of[owner]);
+      joins[std::max(here, there)] = std::min(here, there);
+      shares = true;
+    }
+  if (!shares) return;
+  std::vector<std::uint32_t> place(units.size());
+  std::vector<topology::Demand::Unit> joined;
+  for (std::uint32_t unit = 0; unit < units.size(); ++unit) {
+    const std::uint32_t first = root(unit);
+    if (first == unit) {
+      place[unit] = static_cast<std::uint32_t>(joined.size());
+      joined.push_back(units[unit]);
+      continue;
+    }
+    place[unit] = place[first];
+    joined[place[first]].bytes += units[unit].bytes;
+    joined[place[first]].work += units[unit].work;
+  }
+  for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
+    unit_of[id] = place[unit_of[id]];
+  units = std::move(joined);
+}
+
 Status Mesh::Parts::place() {
   topology::Demand demand;
   std::vector<std::uint32_t> unit_of(graph.nodes().size(), 0);
@@ -44,6 +80,7 @@ Status Mesh::Parts::place() {
     demand.units.back().work += node.layer->multiply_adds() * static_cast<double>(options.sessions);
     total += bytes;
   }
+  keep_sharers_together(unit_of, demand.units);
   for (const Edge& edge : graph.edges())
     if (!graph.nodes()[edge.from].is_port()) demand.links.emplace_back(unit_of[edge.from], unit_of[edge.to]);
   std::size_t threads = options.threads ? options.threads : std::min(machine.usable_cpus(), machine.usable_cores());

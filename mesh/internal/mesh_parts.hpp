@@ -41,6 +41,7 @@ struct Mesh::Parts {
       : graph(std::move(g)), options(std::move(o)), machine(m), memory(m) {}
 
   Status place();
+  void keep_sharers_together(std::vector<std::uint32_t>& unit_of, std::vector<topology::Demand::Unit>& units) const;
   Status make_cells();
   Status make_executor();
   void make_engine();

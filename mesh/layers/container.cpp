@@ -219,9 +219,10 @@ void Container::place_values() {
 
 void Container::place_parameters() {
   const auto borrow = [&](Coord owner) {
-    const auto known = std::find(borrowed_.begin(), borrowed_.end(), owner);
-    if (known == borrowed_.end()) return borrowed_.insert(known, owner) - borrowed_.begin();
-    return known - borrowed_.begin();
+    const auto known =
+        static_cast<std::size_t>(std::find(borrowed_.begin(), borrowed_.end(), owner) - borrowed_.begin());
+    if (known == borrowed_.size()) borrowed_.push_back(owner);
+    return static_cast<std::int32_t>(known);
   };
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
@@ -229,7 +230,7 @@ void Container::place_parameters() {
     const std::size_t count = layer.parameters().size();
     places_[i].slot = slots_.size();
     if (step.owner) {
-      const auto owner = static_cast<std::int32_t>(borrow(*step.owner));
+      const std::int32_t owner = borrow(*step.owner);
       for (std::uint32_t p = 0; p < count; ++p) slots_.push_back({owner, p});
       continue;
     }
@@ -244,7 +245,7 @@ void Container::place_parameters() {
       if (slot.owner == WeightSlot::kOwn)
         slot.parameter += first;
       else
-        slot.owner = static_cast<std::int32_t>(borrow(layer.borrowed()[static_cast<std::size_t>(slot.owner)]));
+        slot.owner = borrow(layer.borrowed()[static_cast<std::size_t>(slot.owner)]);
       slots_.push_back(slot);
     }
   }
