@@ -63,6 +63,7 @@ void attend_session(const AttentionShape& shape, const Keys& keys, const float* 
 struct Stored {
   const float *key_panels, *value_rows;
   std::size_t first_panel, count;
+  bool is_tame;  // all values are finite
 };
 
 /// Rows of a tile: tokens of one head, or, of a call of one token, heads of one group.
@@ -78,16 +79,18 @@ void attend_tile(const AttentionShape& shape, const Keys& keys, const Stored& st
     seen[r] = keys.visible(row[r].token);
     pack_tile_row(q + (row[r].token * shape.heads + row[r].head) * n, n, rows, r, space.queries);
   }
-  tile_scores(space.queries, rows, n, stored.key_panels, stored.first_panel, stored.count,
-              {seen[0].lo, seen[rows - 1].hi}, space.scores);
-  float sums[kTileRows];
+  const Range all{seen[0].lo, seen[rows - 1].hi};
+  tile_scores(space.queries, rows, n, stored.key_panels, stored.first_panel, stored.count, all, space.scores);
+  // In two rounds, so that one row's last steps do not keep the next one waiting.
+  float largest[kTileRows], sums[kTileRows];
+  for (std::size_t r = 0; r < rows; ++r) largest[r] = largest_of({space.scores, rows, r, all}, seen[r], shape.scale);
   for (std::size_t r = 0; r < rows; ++r) {
-    const auto [largest, sum] = exponentials_of(space.scores, rows, r, seen[r], shape.scale);
-    to.largest[row[r].head * shape.tokens + row[r].token] = largest;
-    to.sums[row[r].head * shape.tokens + row[r].token] = sums[r] = sum;
+    sums[r] = exponentials_of({space.scores, rows, r, all}, shape.scale, largest[r]);
+    to.largest[row[r].head * shape.tokens + row[r].token] = largest[r];
+    to.sums[row[r].head * shape.tokens + row[r].token] = sums[r];
   }
-  tile_sums(space.scores, rows, stored.value_rows, stored.first_panel, stored.count, width, seen, space.carry,
-            space.total);
+  tile_sums(space.scores, rows, stored.value_rows, stored.first_panel, stored.count, width, seen, stored.is_tame,
+            space.carry, space.total);
   const FloatTag d;
   for (std::size_t r = 0; r < rows; ++r) {
     const float* const from = space.total + r * width;
@@ -107,16 +110,17 @@ void attend_session(const AttentionShape& shape, const Keys& keys, const float* 
   const bool reads_ring = next_state && shape.tokens == 1;
   if (reads_ring) detail::append(shape, keys, k, v, state, next_state);
   for (std::size_t kv = 0; kv < shape.kv_heads; ++kv) {
-    Stored stored{space.key_panels, space.value_rows, 0, detail::most_keys(shape) / kPanelWidth};
+    Stored stored{space.key_panels, space.value_rows, 0, detail::most_keys(shape) / kPanelWidth, true};
     if (reads_ring) {
       stored = {next_state + ring.head(kv), next_state + ring.values(kv), ring.slot(keys.base()) / kPanelWidth,
-                ring.slots / kPanelWidth};
+                ring.slots / kPanelWidth, true};
     } else {
       const HeadKeys all(shape, keys, k, v, state, kv);
       pack_key_panels(
           keys.first(), keys.end(), n, [&](std::size_t j) { return all.key(j); }, space.key_panels);
       for (std::size_t j = keys.first(); j < keys.end(); ++j)
         pack_row({all.value(j), 1}, n, width, space.value_rows + j * width);
+      stored.is_tame = all_finite(space.value_rows + keys.first() * width, (keys.end() - keys.first()) * width);
     }
     TileRow row[kTileRows];
     if (shape.tokens == 1) {

@@ -15,22 +15,25 @@ struct Session {
   float *dq, *dk, *dv, *dstate;
 };
 
-/// Gives a session's sums over tokens away: a key of the call owns its gradient, one of the state adds to dstate.
+/// Gives a session's sums over tokens away, never as -0: a key of the call owns its gradient, one of the state adds to
+/// dstate.
 inline void give_key(const AttentionShape& shape, const Keys& keys, const Session& session, std::size_t kv,
                      std::size_t j, const float* dk, const float* dv) noexcept {
   const std::size_t n = shape.head_dim;
   if (j >= keys.fresh()) {
     const std::size_t at = ((j - keys.fresh()) * shape.kv_heads + kv) * n;
-    std::memcpy(session.dk + at, dk, n * sizeof(float));
-    std::memcpy(session.dv + at, dv, n * sizeof(float));
+    for (std::size_t i = 0; i < n; ++i) {
+      session.dk[at + i] = dk[i] + 0.0f;
+      session.dv[at + i] = dv[i] + 0.0f;
+    }
   } else if (session.dstate) {
     const Ring ring(shape);
     const std::size_t slot = ring.slot(keys.base() + j);
     float* const to_key = session.dstate + ring.key(kv, slot);
     float* const to_value = session.dstate + ring.value(kv, slot);
     for (std::size_t i = 0; i < n; ++i) {
-      to_key[i * kPanelWidth] += dk[i];
-      to_value[i] += dv[i];
+      to_key[i * kPanelWidth] += dk[i] + 0.0f;
+      to_value[i] += dv[i] + 0.0f;
     }
   }
 }
@@ -82,77 +85,109 @@ HWY_INLINE float row_dot(const float* a, const float* b, std::size_t n) {
   return LaneSum(n, [&](FloatVec sum, auto load) HWY_ATTR { return hn::MulAdd(load(a), load(b), sum); });
 }
 
-/// Row r's scores become probabilities, its products with the errors the slopes of the scores.
-HWY_INLINE void slopes_of(float* scores, float* slopes, std::size_t rows, std::size_t r, Range seen, float scale,
-                          float largest, float share, float mean) {
+/// Row r's scores become probabilities, its products with the errors the slopes of the scores; both 0 where it does not
+/// see.
+HWY_INLINE void slopes_of(const RowScores& scores, const RowScores& slopes, Range seen, float scale, float largest,
+                          float share, float mean) {
   const FloatTag d;
   const FloatVec by = hn::Set(d, scale), top = hn::Set(d, largest), part = hn::Set(d, share), middle = hn::Set(d, mean);
-  for_chunks(scores, rows, r, seen, [&](float* at) HWY_ATTR {
-    float* const slope = slopes + (at - scores);
-    for (std::size_t i = 0; i < kChunk; i += kVectorLanes) {
+  const std::ptrdiff_t away = slopes.first - scores.first;
+  scores.each([&](float* at) HWY_ATTR {
+    float* const slope = at + away;
+    WEFT_UNROLL for (std::size_t i = 0; i < kChunk; i += kVectorLanes) {
       const FloatVec e = Exp(d, hn::Sub(hn::Mul(hn::LoadU(d, at + i), by), top));
       const FloatVec p = hn::Mul(e, part);
       hn::StoreU(p, d, at + i);
       hn::StoreU(hn::Mul(hn::Mul(p, hn::Sub(hn::LoadU(d, slope + i), middle)), by), d, slope + i);
     }
   });
+  scores.hide(seen, 0.0f);
+  slopes.hide(seen, 0.0f);
 }
 
-/// dk and dv of the keys that a tile of tokens sees: token after token onto what the sums hold.
+/// Rows of a tile's queries or errors: the first operand of their scores, and, where they fit into a chunk, the second
+/// one of the keys' sums.
+struct TileRows {
+  const float* at;
+  std::size_t step;
+};
+
+/// dk and dv of the keys that a tile of tokens sees: token after token onto what the sums hold. Where queries and
+/// errors are finite, tokens that do not see a key take part with 0.
 void add_to_keys(const AttentionShape& shape, const Keys& keys, std::size_t token, std::size_t rows, Range seen,
-                 const AttentionWorkspace& space) noexcept {
+                 const TileRows& queries, const TileRows& errors, const AttentionWorkspace& space) noexcept {
   const std::size_t width = round_up(shape.head_dim, kPanelWidth);
+  const auto within = [&](std::size_t t) { return std::clamp(t, token, token + rows) - token; };
+  bool is_tame = true;
+  for (std::size_t r = 0; r < rows; ++r)
+    is_tame =
+        is_tame && all_finite(queries.at + r * queries.step, width) && all_finite(errors.at + r * errors.step, width);
   for (std::size_t chunk = seen.lo / kChunk; chunk * kChunk < seen.hi; ++chunk) {
     const std::size_t begin = std::max(seen.lo, chunk * kChunk), end = std::min(seen.hi, (chunk + 1) * kChunk);
     const detail::EvenParts tiles(end - begin, kTileRows);
     for (std::size_t i = 0; i < tiles.parts; ++i) {
       const std::size_t j = begin + tiles.begin(i), count = tiles.begin(i + 1) - tiles.begin(i);
-      Range readers[kTileRows];
-      for (std::size_t r = 0; r < count; ++r) {
+      Range readers[kTileRows] = {};
+      for (std::size_t r = 0; r < count && !is_tame; ++r) {
         const Range all = keys.seen_by(j + r);
-        readers[r].lo = std::clamp(all.lo, token, token + rows) - token;
-        readers[r].hi = std::clamp(all.hi, token, token + rows) - token;
+        readers[r].lo = within(all.lo);
+        readers[r].hi = within(all.hi);
       }
       const std::size_t at = chunk * rows * kChunk + j % kChunk;
-      const auto add = [&](const float* a, const float* b, float* c) {
-        multiply_seen<true>(
-            {a + at, b, 0, width, kPanelWidth, c, c, width, 0, rows, nullptr, Start::kept, Finish::keep}, count,
-            width / kPanelWidth, readers);
+      const auto add = [&](const float* a, const TileRows& b, float* c) {
+        const Product job{a + at, b.at, 0,    b.step,  kPanelWidth, c,           c,
+                          width,  0,    rows, nullptr, Start::kept, Finish::keep};
+        if (is_tame)
+          multiply<true>(job, count, width / kPanelWidth);
+        else
+          multiply_seen<true>(job, count, width / kPanelWidth, readers, false);
       };
-      add(space.slopes, space.query_rows, space.dk + j * width);
-      add(space.scores, space.error_rows, space.dv + j * width);
+      add(space.slopes, queries, space.dk + j * width);
+      add(space.scores, errors, space.dv + j * width);
     }
   }
 }
 
+/// Packs a tile's rows, `from` them heads * head_dim apart, both ways.
+TileRows pack_tile(const AttentionShape& shape, const float* from, std::size_t rows, float* chunks,
+                   float* whole) noexcept {
+  const std::size_t n = shape.head_dim, width = round_up(n, kPanelWidth), stride = shape.heads * n;
+  const bool fits = n <= kChunk;
+  for (std::size_t r = 0; r < rows; ++r) {
+    pack_tile_row(from + r * stride, n, rows, r, chunks);
+    if (fits)
+      for (std::size_t i = n; i < width; ++i) chunks[r * kChunk + i] = 0.0f;
+    else
+      pack_row({from + r * stride, 1}, n, width, whole + r * width);
+  }
+  return fits ? TileRows{chunks, kChunk} : TileRows{whole, width};
+}
+
 void backward_tile(const AttentionShape& shape, const Keys& keys, const Session& session, std::size_t head,
-                   std::size_t token, std::size_t rows, const AttentionWorkspace& space) noexcept {
+                   std::size_t token, std::size_t rows, bool tame_keys, const AttentionWorkspace& space) noexcept {
   const std::size_t n = shape.head_dim, width = round_up(n, kPanelWidth),
                     panels = detail::most_keys(shape) / kPanelWidth;
   const auto at = [&](std::size_t r) { return ((token + r) * shape.heads + head) * n; };
   Range seen[kTileRows] = {};
-  for (std::size_t r = 0; r < rows; ++r) {
-    seen[r] = keys.visible(token + r);
-    pack_tile_row(session.q + at(r), n, rows, r, space.queries);
-    pack_tile_row(session.dy + at(r), n, rows, r, space.errors);
-    pack_row({session.q + at(r), 1}, n, width, space.query_rows + r * width);
-    pack_row({session.dy + at(r), 1}, n, width, space.error_rows + r * width);
-  }
+  for (std::size_t r = 0; r < rows; ++r) seen[r] = keys.visible(token + r);
+  const TileRows queries = pack_tile(shape, session.q + at(0), rows, space.queries, space.query_rows);
+  const TileRows errors = pack_tile(shape, session.dy + at(0), rows, space.errors, space.error_rows);
   const Range all{seen[0].lo, seen[rows - 1].hi};
   tile_scores(space.queries, rows, n, space.key_panels, 0, panels, all, space.scores);
   tile_scores(space.errors, rows, n, space.value_panels, 0, panels, all, space.slopes);
   for (std::size_t r = 0; r < rows; ++r) {
     const std::size_t statistic = head * shape.tokens + token + r;
-    slopes_of(space.scores, space.slopes, rows, r, seen[r], shape.scale, session.largest[statistic],
-              1.0f / session.sums[statistic], row_dot(session.dy + at(r), session.y + at(r), n));
+    slopes_of({space.scores, rows, r, all}, {space.slopes, rows, r, all}, seen[r], shape.scale,
+              session.largest[statistic], 1.0f / session.sums[statistic],
+              row_dot(session.dy + at(r), session.y + at(r), n));
   }
-  tile_sums(space.slopes, rows, space.key_rows, 0, panels, width, seen, space.carry, space.total);
+  tile_sums(space.slopes, rows, space.key_rows, 0, panels, width, seen, tame_keys, space.carry, space.total);
   for (std::size_t r = 0; r < rows; ++r) {
     const float* const from = space.total + r * width;
     ForEachVector(n, [&](auto load, auto store)
                          HWY_ATTR { store(hn::Add(load(from), hn::Zero(FloatTag())), session.dq + at(r)); });
   }
-  add_to_keys(shape, keys, token, rows, all, space);
+  add_to_keys(shape, keys, token, rows, all, queries, errors, space);
 }
 
 void backward_session(const AttentionShape& shape, const Keys& keys, const HeadKeys& all, const Session& session,
@@ -176,10 +211,11 @@ void backward_session(const AttentionShape& shape, const Keys& keys, const HeadK
   const std::size_t from = keys.first() * width, size = (keys.end() - keys.first()) * width;
   std::fill_n(space.dk + from, size, 0.0f);
   std::fill_n(space.dv + from, size, 0.0f);
+  const bool tame_keys = all_finite(space.key_rows + from, size);
   const detail::EvenParts tiles(shape.tokens, kTileRows);
   for (std::size_t head = all.kv * group; head < (all.kv + 1) * group; ++head)
     for (std::size_t i = 0; i < tiles.parts; ++i)
-      backward_tile(shape, keys, session, head, tiles.begin(i), tiles.begin(i + 1) - tiles.begin(i), space);
+      backward_tile(shape, keys, session, head, tiles.begin(i), tiles.begin(i + 1) - tiles.begin(i), tame_keys, space);
   for (std::size_t j = keys.first(); j < keys.end(); ++j)
     give_key(shape, keys, session, all.kv, j, space.dk + j * width, space.dv + j * width);
 }

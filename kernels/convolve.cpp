@@ -94,6 +94,10 @@ constexpr std::size_t kWideVectors = kVectorLanes == 8 ? 2 : 4, kWideRows = 6, k
 constexpr std::size_t kWideLanes = kWideVectors * kVectorLanes;
 static_assert(kConvolveTile % kWideLanes == 0);
 
+/// Consecutive products of one chunk: of j in [first, first + count), from weights `w` and operand `x` further on.
+struct Segment {
+  std::size_t w, x, first, count;
+};
 /// What a tile multiplies: weight (r, j) is w[w_at[j] + r * row_stride], lane l of operand j is x[x_at[j] + l].
 struct Products {
   const float* w;
@@ -101,42 +105,46 @@ struct Products {
   const std::uint32_t* w_at;
   const float* x;
   const std::uint32_t* x_at;
+  const Segment* segments;
   std::size_t count;
 };
 
-/// total[r][lane] = sum over j, an fma each from +0, added to what total holds when `adds`, else to +0.
+/// total[r][lane] = +0, then for each segment: + (its sum, an fma a product from +0).
 template <std::size_t R, std::size_t N, bool Partial>
-void sum_tile(const Products& of, std::size_t lanes, bool adds, float* total) noexcept {
-  V sum[R][N];
-  WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
-    WEFT_UNROLL for (std::size_t v = 0; v < N; ++v) sum[r][v] = hn::Zero(kTag);
-  }
+void sum_tile(const Products& of, std::size_t lanes, float* total) noexcept {
   const std::size_t stride = of.row_stride;
-  const float *const w = of.w, *const x = of.x;
-  const std::uint32_t *const w_at = of.w_at, *const x_at = of.x_at;
-  for (std::size_t j = 0; j < of.count; ++j) {
-    const float* xs = x + x_at[j];
-    // Three rows from one pointer: distances of one and two strides are addresses, three are not.
-    const float* ws[3] = {w + w_at[j], nullptr, nullptr};
-    if constexpr (R > 3) ws[1] = ws[0] + 3 * stride;
-    if constexpr (R > 6) ws[2] = ws[1] + 3 * stride;
-    V in[N];
-    WEFT_UNROLL for (std::size_t v = 0; v < N; ++v) in[v] =
-        Partial ? LoadPartial(kTag, xs, lanes) : hn::LoadU(kTag, xs + v * kVectorLanes);
+  for (std::size_t s = 0; s < of.count; ++s) {
+    const Segment& segment = of.segments[s];
+    V sum[R][N];
     WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
-      const V weight = hn::Set(kTag, ws[r / 3][r % 3 * stride]);
-      WEFT_UNROLL for (std::size_t v = 0; v < N; ++v) sum[r][v] = hn::MulAdd(weight, in[v], sum[r][v]);
+      WEFT_UNROLL for (std::size_t v = 0; v < N; ++v) sum[r][v] = hn::Zero(kTag);
     }
-  }
-  WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
-    WEFT_UNROLL for (std::size_t v = 0; v < N; ++v) {
-      float* at = total + r * kConvolveTile + v * kVectorLanes;
-      hn::Store(hn::Add(adds ? hn::Load(kTag, at) : hn::Zero(kTag), sum[r][v]), kTag, at);
+    const float *const w = of.w + segment.w, *const x = of.x + segment.x;
+    const std::uint32_t *const w_at = of.w_at + segment.first, *const x_at = of.x_at + segment.first;
+    for (std::size_t j = 0; j < segment.count; ++j) {
+      const float* xs = x + x_at[j];
+      // Three rows from one pointer: distances of one and two strides are addresses, three are not.
+      const float* ws[3] = {w + w_at[j], nullptr, nullptr};
+      if constexpr (R > 3) ws[1] = ws[0] + 3 * stride;
+      if constexpr (R > 6) ws[2] = ws[1] + 3 * stride;
+      V in[N];
+      WEFT_UNROLL for (std::size_t v = 0; v < N; ++v) in[v] =
+          Partial ? LoadPartial(kTag, xs, lanes) : hn::LoadU(kTag, xs + v * kVectorLanes);
+      WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+        const V weight = hn::Set(kTag, ws[r / 3][r % 3 * stride]);
+        WEFT_UNROLL for (std::size_t v = 0; v < N; ++v) sum[r][v] = hn::MulAdd(weight, in[v], sum[r][v]);
+      }
+    }
+    WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+      WEFT_UNROLL for (std::size_t v = 0; v < N; ++v) {
+        float* at = total + r * kConvolveTile + v * kVectorLanes;
+        hn::Store(hn::Add(s > 0 ? hn::Load(kTag, at) : hn::Zero(kTag), sum[r][v]), kTag, at);
+      }
     }
   }
 }
 
-using SumTile = void (*)(const Products&, std::size_t, bool, float*) noexcept;
+using SumTile = void (*)(const Products&, std::size_t, float*) noexcept;
 template <std::size_t N, bool Partial, std::size_t... I>
 constexpr std::array<SumTile, sizeof...(I)> make_tiles(std::index_sequence<I...>) {
   return {&sum_tile<I + 1, N, Partial>...};
@@ -146,14 +154,14 @@ constexpr auto kSingle = make_tiles<1, false>(std::make_index_sequence<kSingleRo
 constexpr auto kPartial = make_tiles<1, true>(std::make_index_sequence<kSingleRows>());
 
 /// Rows [0, rows) of weights against a tile of `lanes` windows. With slack, a tile's lanes may all be read.
-void sum_rows(Products of, std::size_t rows, std::size_t lanes, bool has_slack, bool adds, float* total) noexcept {
+void sum_rows(const Products& of, std::size_t rows, std::size_t lanes, bool has_slack, float* total) noexcept {
   const auto run = [&](const auto& tiles, std::size_t v, std::size_t left) {
     const detail::EvenParts parts(rows, tiles.size());
     for (std::size_t i = 0; i < parts.parts; ++i) {
       Products part = of;
       part.w += parts.begin(i) * of.row_stride;
       part.x += v;
-      tiles[parts.begin(i + 1) - parts.begin(i) - 1](part, left, adds, total + parts.begin(i) * kConvolveTile + v);
+      tiles[parts.begin(i + 1) - parts.begin(i) - 1](part, left, total + parts.begin(i) * kConvolveTile + v);
     }
   };
   for (std::size_t v = 0; v < lanes;) {
@@ -171,32 +179,47 @@ void sum_rows(Products of, std::size_t rows, std::size_t lanes, bool has_slack, 
   }
 }
 
-/// The same over more than a chunk of products: rule R1.
-void sum_chunks(Products of, std::size_t rows, std::size_t lanes, bool has_slack, float* total) noexcept {
-  const std::size_t count = of.count;
-  for (std::size_t first = 0; first < count; first += kChunk, of.w_at += kChunk, of.x_at += kChunk) {
-    of.count = std::min(kChunk, count - first);
-    sum_rows(of, rows, lanes, has_slack, first > 0, total);
+/// The chunks of `count` products (rule R1): what an operation of more than one tap sums for each.
+std::size_t chunk_segments(std::size_t count, Segment* to) noexcept {
+  std::size_t n = 0;
+  for (std::size_t first = 0; first < count; first += kChunk) to[n++] = {0, 0, first, std::min(kChunk, count - first)};
+  return n;
+}
+
+/// Where a tile's lanes go, a vector at a time.
+class Moves {
+ public:
+  explicit Moves(const Runs& runs) noexcept {
+    for (std::size_t i = 0; i < runs.count; ++i)
+      for (std::size_t done = 0; done < runs.run[i].count; done += kVectorLanes)
+        moves_[count_++] = {runs.run[i].lane + done, std::min(kVectorLanes, runs.run[i].count - done),
+                            runs.run[i].to + done};
   }
-}
-
-/// A tile's sums to their places, the bias added.
-template <bool Normalises>
-HWY_INLINE void store_sums(const float* total, const Runs& runs, const float* bias, float* to) {
-  const V b = hn::Set(kTag, bias ? *bias : 0.0f);
-  for (std::size_t i = 0; i < runs.count; ++i)
-    ForEachVector(runs.run[i].count, [&](auto load, auto store) HWY_ATTR {
-      V sum = load(total + runs.run[i].lane);
+  /// A row of sums to its places, the bias added.
+  template <bool Normalises>
+  HWY_INLINE void store(const float* total, const float* bias, float* to) const {
+    const V b = hn::Set(kTag, bias ? *bias : 0.0f);
+    for (std::size_t i = 0; i < count_; ++i) {
+      V sum = hn::LoadU(kTag, total + moves_[i].lane);
       if (Normalises) sum = hn::Add(sum, hn::Zero(kTag));
-      store(bias ? hn::Add(sum, b) : sum, to + runs.run[i].to);
-    });
-}
+      if (bias) sum = hn::Add(sum, b);
+      if (moves_[i].count == kVectorLanes)
+        hn::StoreU(sum, kTag, to + moves_[i].to);
+      else
+        StorePartial(sum, kTag, to + moves_[i].to, moves_[i].count);
+    }
+  }
 
-/// Where outputs of one sample go: channel rows of `plane` elements.
-HWY_INLINE void finish_tile(const Outputs& outputs, std::size_t b, std::size_t row, std::size_t plane,
-                            const Runs& runs) {
-  if (outputs.has_finish() && runs.count > 0) outputs.finish(b, row * plane + runs.first(), runs.size());
-}
+ private:
+  struct Move {
+    std::size_t lane, count, to;
+  };
+  std::array<Move, kConvolveTile> moves_;
+  std::size_t count_ = 0;
+};
+
+// A tile's sums, with a vector more: moves read whole ones.
+constexpr std::size_t kTotals = kPanelWidth * kConvolveTile + kVectorLanes;
 
 void convolve(const Window& w, const ConstPanels& weights, const float* bias, const ConstRows& x, Activation activation,
               const Rows& z, const Rows& y, float* workspace) noexcept {
@@ -208,17 +231,19 @@ void convolve(const Window& w, const ConstPanels& weights, const float* bias, co
   const std::size_t columns = w.columns(), taps = w.taps(), group_out = weights.out / w.groups;
   auto* const w_at = reinterpret_cast<std::uint32_t*>(workspace);
   auto* const x_at = w_at + detail::whole_lines(columns);
-  float* const buffer = workspace + 2 * detail::whole_lines(columns);
+  auto* const segments = reinterpret_cast<Segment*>(x_at + detail::whole_lines(columns));
+  float* const buffer = workspace + 2 * detail::whole_lines(columns) + detail::segment_floats(columns);
+  const std::size_t chunks = chunk_segments(columns, segments);
   for (std::size_t k = 0; k < columns; ++k) {
     w_at[k] = static_cast<std::uint32_t>(k * kPanelWidth);
     const std::size_t at =
         dense ? k / taps * margins.plane() + margins.distance(detail::tap_steps(w, k % taps)) : k * kConvolveTile;
     x_at[k] = static_cast<std::uint32_t>(at);
   }
-  if (dense && copies) zero_floats(buffer, w.channels * margins.plane() + kConvolveTile);
+  if (dense && copies) zero_floats(buffer, margins.size(w.channels));
   const Window::Extents& grid = dense ? margins.extent : w.out;
   const std::size_t end = detail::grid_lanes(grid, w.out);
-  alignas(64) float total[kPanelWidth * kConvolveTile];
+  alignas(64) float total[kTotals];
   for (std::size_t b = 0; b < x.rows; ++b) {
     const float* image = x.row(b);
     if (dense && copies) {
@@ -228,7 +253,7 @@ void convolve(const Window& w, const ConstPanels& weights, const float* bias, co
     float* const to = outputs.before_activation(b);
     for (std::size_t q = 0; q < end; q += kConvolveTile) {
       const std::size_t lanes = std::min(kConvolveTile, end - q);
-      const Runs runs(grid, w.out, q, lanes);
+      const Moves moves(Runs(grid, w.out, q, lanes));
       for (std::size_t g = 0; g < w.groups; ++g) {
         const float* from = image + g * w.group_channels() * margins.plane() + q;
         if (!dense) {
@@ -237,29 +262,34 @@ void convolve(const Window& w, const ConstPanels& weights, const float* bias, co
         }
         for (std::size_t o = g * group_out; o < (g + 1) * group_out;) {
           const std::size_t rows = std::min((g + 1) * group_out, (o / kPanelWidth + 1) * kPanelWidth) - o;
-          sum_chunks({weights.data + panel_index(weights.in, o, 0), 1, w_at, from, x_at, columns}, rows, lanes, copies,
-                     total);
-          for (std::size_t r = 0; r < rows; ++r, ++o) {
-            store_sums<false>(total + r * kConvolveTile, runs, bias ? bias + o : nullptr, to + o * w.positions());
-            finish_tile(outputs, b, o, w.positions(), runs);
-          }
+          sum_rows({weights.data + panel_index(weights.in, o, 0), 1, w_at, from, x_at, segments, chunks}, rows, lanes,
+                   copies, total);
+          for (std::size_t r = 0; r < rows; ++r, ++o)
+            moves.store<false>(total + r * kConvolveTile, bias ? bias + o : nullptr, to + o * w.positions());
         }
       }
     }
+    if (outputs.has_finish()) outputs.finish(b, 0, weights.out * w.positions());
   }
 }
 
 /// Windows of stride 1: every element gathers from the windows over it, tap by tap from the last, so that windows come
 /// in ascending order.
 void gather_transposed(const Window& w, const ConstPanels& weights, const ConstRows& x, const Outputs& outputs,
-                       const std::uint32_t* w_at, std::uint32_t* x_at, float* buffer) noexcept {
+                       const std::uint32_t* w_at, std::uint32_t* x_at, Segment* segments, float* buffer) noexcept {
   const detail::Margins margins = detail::position_margins(w);
   const bool copies = !margins.are_none();
   const std::size_t group_out = weights.out / w.groups, taps = w.taps(), row_stride = taps * kPanelWidth;
+  // One chunk of outputs: a segment a tap. More: a tap's chunks are summed by themselves.
+  const bool is_short = group_out <= kChunk;
+  const auto distance = [&](std::size_t t) { return margins.distance(detail::tap_steps(w, taps - 1 - t)); };
+  const std::size_t count = is_short ? taps : chunk_segments(group_out, segments);
+  if (is_short)
+    for (std::size_t t = taps; t-- > 0;) segments[taps - 1 - t] = {t * kPanelWidth, distance(t), 0, group_out};
   for (std::size_t o = 0; o < weights.out; ++o) x_at[o] = static_cast<std::uint32_t>(o * margins.plane());
-  if (copies) zero_floats(buffer, weights.out * margins.plane() + kConvolveTile);
+  if (copies) zero_floats(buffer, margins.size(weights.out));
   const std::size_t end = detail::grid_lanes(margins.extent, w.in);
-  alignas(64) float total[kPanelWidth * kConvolveTile], part[kPanelWidth * kConvolveTile];
+  alignas(64) float total[kTotals], part[kTotals];
   for (std::size_t b = 0; b < x.rows; ++b) {
     const float* from = x.row(b);
     if (copies) {
@@ -268,43 +298,37 @@ void gather_transposed(const Window& w, const ConstPanels& weights, const ConstR
     }
     for (std::size_t q = 0; q < end; q += kConvolveTile) {
       const std::size_t lanes = std::min(kConvolveTile, end - q);
-      const Runs runs(margins.extent, w.in, q, lanes);
+      const Moves moves(Runs(margins.extent, w.in, q, lanes));
       for (std::size_t c = 0; c < w.channels;) {
-        const std::size_t g = c / w.group_channels(), in_group = c % w.group_channels();
-        const std::size_t rows = std::min(kPanelWidth, w.group_channels() - in_group), first = g * group_out;
-        for (std::size_t t = taps; t-- > 0;) {
-          const float* tile = from + q + margins.distance(detail::tap_steps(w, taps - 1 - t));
-          const Products products{weights.data + (in_group * taps + t) * kPanelWidth,
-                                  row_stride,
-                                  w_at + first,
-                                  tile,
-                                  x_at + first,
-                                  group_out};
-          if (group_out <= kChunk) {
-            sum_rows(products, rows, lanes, copies, t + 1 < taps, total);
-            continue;
+        const std::size_t first = c / w.group_channels() * group_out, in_group = c % w.group_channels();
+        const std::size_t rows = std::min(kPanelWidth, w.group_channels() - in_group);
+        Products products{
+            weights.data + in_group * row_stride, row_stride, w_at + first, from + q, x_at + first, segments, count};
+        if (is_short) {
+          sum_rows(products, rows, lanes, copies, total);
+        } else {
+          for (std::size_t t = taps; t-- > 0;) {
+            products.w = weights.data + in_group * row_stride + t * kPanelWidth;
+            products.x = from + q + distance(t);
+            sum_rows(products, rows, lanes, copies, t + 1 == taps ? total : part);
+            if (t + 1 < taps)
+              ForEachVector(rows * kConvolveTile,
+                            [&](auto load, auto store) HWY_ATTR { store(hn::Add(load(total), load(part)), total); });
           }
-          sum_chunks(products, rows, lanes, copies, part);
-          if (t + 1 == taps)
-            copy_floats(part, total, rows * kConvolveTile);
-          else
-            ForEachVector(rows * kConvolveTile,
-                          [&](auto load, auto store) HWY_ATTR { store(hn::Add(load(total), load(part)), total); });
         }
-        for (std::size_t r = 0; r < rows; ++r, ++c) {
-          store_sums<true>(total + r * kConvolveTile, runs, outputs.bias ? outputs.bias + c : nullptr,
-                           outputs.before_activation(b) + c * w.plane());
-          finish_tile(outputs, b, c, w.plane(), runs);
-        }
+        for (std::size_t r = 0; r < rows; ++r, ++c)
+          moves.store<true>(total + r * kConvolveTile, outputs.bias ? outputs.bias + c : nullptr,
+                            outputs.before_activation(b) + c * w.plane());
       }
     }
+    if (outputs.has_finish()) outputs.finish(b, 0, w.image());
   }
 }
 
 /// Any windows: the columns of a tile, scattered.
 void scatter_transposed(const Window& w, const ConstPanels& weights, const ConstRows& x, const Outputs& outputs,
-                        const std::uint32_t* w_at, std::uint32_t* x_at) noexcept {
-  const std::size_t group_out = weights.out / w.groups;
+                        const std::uint32_t* w_at, std::uint32_t* x_at, Segment* segments) noexcept {
+  const std::size_t group_out = weights.out / w.groups, chunks = chunk_segments(group_out, segments);
   for (std::size_t o = 0; o < weights.out; ++o) x_at[o] = static_cast<std::uint32_t>(o * w.positions());
   alignas(64) float part[kPanelWidth * kConvolveTile];
   for (std::size_t b = 0; b < x.rows; ++b) {
@@ -317,9 +341,9 @@ void scatter_transposed(const Window& w, const ConstPanels& weights, const Const
         for (std::size_t left = weights.in; left > 0;) {
           const std::size_t rows = std::min(kPanelWidth, left);
           left -= rows;
-          sum_chunks({weights.data + left * kPanelWidth, kPanelWidth, w_at + g * group_out, x.row(b) + p,
-                      x_at + g * group_out, group_out},
-                     rows, lanes, false, part);
+          sum_rows({weights.data + left * kPanelWidth, kPanelWidth, w_at + g * group_out, x.row(b) + p,
+                    x_at + g * group_out, segments, chunks},
+                   rows, lanes, false, part);
           scatter_tile(w, runs, part, left, rows, to + g * w.group_channels() * w.plane());
         }
     }
@@ -342,10 +366,13 @@ void convolve_transposed(const Window& w, const ConstPanels& weights, const floa
   auto* const w_at = reinterpret_cast<std::uint32_t*>(workspace);
   auto* const x_at = w_at + detail::whole_lines(weights.out);
   for (std::size_t o = 0; o < weights.out; ++o) w_at[o] = static_cast<std::uint32_t>(panel_index(weights.in, o, 0));
+  auto* const segments = reinterpret_cast<Segment*>(x_at + detail::whole_lines(weights.out));
+  float* const buffer =
+      workspace + 2 * detail::whole_lines(weights.out) + detail::segment_floats(std::max(weights.out, w.taps()));
   if (w.is_dense())
-    gather_transposed(w, weights, x, outputs, w_at, x_at, workspace + 2 * detail::whole_lines(weights.out));
+    gather_transposed(w, weights, x, outputs, w_at, x_at, segments, buffer);
   else
-    scatter_transposed(w, weights, x, outputs, w_at, x_at);
+    scatter_transposed(w, weights, x, outputs, w_at, x_at, segments);
 }
 
 #endif

@@ -147,7 +147,7 @@ void convolve_outer(const Window& w, const ConstRows& dy, const ConstRows& x, co
   for (std::size_t k = 0; k < dw.in; ++k)
     x_at[k] = static_cast<std::uint32_t>(
         dense ? k / taps * margins.plane() + margins.distance(detail::tap_steps(w, k % taps)) : k * kConvolveTile);
-  if (copies) zero_floats(buffer, w.channels * margins.plane() + kConvolveTile);
+  if (copies) zero_floats(buffer, margins.size(w.channels));
   // Lanes past `out` are multiplied too, never stored.
   zero_floats(packed, kConvolveTile * padded);
   const Window::Extents& grid = dense ? margins.extent : w.out;
@@ -236,9 +236,10 @@ bool convolve_fits(const Window& w, std::size_t out) noexcept {
 std::size_t convolve_workspace(const Window& w, std::size_t out) noexcept {
   using namespace detail;
   const std::size_t columns = w.columns(), covering = whole_lines(out);
-  const std::size_t image = w.is_dense() ? w.channels * image_margins(w).plane() : columns * kConvolveTile;
-  const std::size_t windows = w.is_dense() ? out * position_margins(w).plane() : 0;
-  const std::size_t forward = 2 * whole_lines(columns) + image, backward = 2 * covering + windows,
+  const std::size_t image = w.is_dense() ? image_margins(w).size(w.channels) : columns * kConvolveTile;
+  const std::size_t windows = w.is_dense() ? position_margins(w).size(out) : 0;
+  const std::size_t forward = 2 * whole_lines(columns) + segment_floats(columns) + image,
+                    backward = 2 * covering + segment_floats(std::max(out, w.taps())) + windows,
                     outer = whole_lines(columns) + kConvolveTile * covering + image,
                     rows = 2 * kConvolveTile * (columns + covering);
   // Decoded weights come first (convolve_coded.cpp).

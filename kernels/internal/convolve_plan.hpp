@@ -16,13 +16,28 @@ inline constexpr std::size_t kConvolveTile = 64;
 
 constexpr std::size_t whole_lines(std::size_t floats) noexcept { return (floats + 15) / 16 * 16; }
 
+/// Floats of one segment a tap, or a chunk of columns or outputs: four sizes.
+constexpr std::size_t segment_floats(std::size_t count) noexcept { return whole_lines(8 * count); }
+
 /// A plane laid into a larger (or cut to a smaller) one, so that windows of stride 1 read at fixed distances from their
-/// place and never ask whether an element exists.
+/// place and never ask whether an element exists. On the last axis, the margin after a row is the one before the next.
 struct Margins {
+  Margins(const Window::Extents& from, const Window::Extents& all,
+          const std::array<std::ptrdiff_t, Window::kAxes>& before, std::size_t reach) noexcept
+      : source(from), extent(all), offset(before) {
+    const std::ptrdiff_t after = static_cast<std::ptrdiff_t>(all[2]) - before[2] - static_cast<std::ptrdiff_t>(from[2]);
+    if (before[2] < 0 || after < 0) return;
+    // Windows along a row stay within it: there are extent - reach of them.
+    shared = std::min(reach, static_cast<std::size_t>(std::min(before[2], after)));
+    extent[2] -= shared;
+  }
   Window::Extents source, extent;
   std::array<std::ptrdiff_t, Window::kAxes> offset;  // of the source's first element
+  std::size_t shared = 0;                            // what the last row reads past its plane
 
   bool are_none() const noexcept { return source == extent && offset == decltype(offset){}; }
+  /// Floats of `planes` planes, one behind the other, and of what tiles read past them.
+  std::size_t size(std::size_t planes) const noexcept { return planes * plane() + shared + kConvolveTile; }
   std::size_t plane() const noexcept { return Window::product(extent); }
   std::size_t distance(const Window::Extents& at) const noexcept {
     return (at[0] * extent[1] + at[1]) * extent[2] + at[2];
@@ -36,20 +51,22 @@ inline Window::Extents reach(const Window& w) noexcept {
 }
 /// The image as windows read it, or their positions as the image gathers from them.
 inline Margins image_margins(const Window& w) noexcept {
-  Margins m{w.in, w.out, {}};
+  Window::Extents extent = reach(w);
+  std::array<std::ptrdiff_t, Window::kAxes> offset;
   for (std::size_t a = 0; a < Window::kAxes; ++a) {
-    m.extent[a] += reach(w)[a];
-    m.offset[a] = static_cast<std::ptrdiff_t>(w.padding[a]);
+    extent[a] += w.out[a];
+    offset[a] = static_cast<std::ptrdiff_t>(w.padding[a]);
   }
-  return m;
+  return {w.in, extent, offset, reach(w)[2]};
 }
 inline Margins position_margins(const Window& w) noexcept {
-  Margins m{w.out, w.in, {}};
+  Window::Extents extent = reach(w);
+  std::array<std::ptrdiff_t, Window::kAxes> offset;
   for (std::size_t a = 0; a < Window::kAxes; ++a) {
-    m.extent[a] += reach(w)[a];
-    m.offset[a] = static_cast<std::ptrdiff_t>(reach(w)[a]) - static_cast<std::ptrdiff_t>(w.padding[a]);
+    offset[a] = static_cast<std::ptrdiff_t>(extent[a]) - static_cast<std::ptrdiff_t>(w.padding[a]);
+    extent[a] += w.in[a];
   }
-  return m;
+  return {w.out, extent, offset, reach(w)[2]};
 }
 inline Window::Extents tap_steps(const Window& w, std::size_t tap) noexcept {
   Window::Extents t = Window::split(tap, w.kernel);

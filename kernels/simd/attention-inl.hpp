@@ -195,13 +195,14 @@ void multiply(Product job, std::size_t rows, std::size_t panels) noexcept {
   run(1, All::kSingle[rows - 1]);
 }
 
-/// The steps of [first, last) that rows see, `seen` rising from row to row: only where they differ is each looked at.
-/// The sums start from what `start` says and finish once.
+/// The steps of [first, last) that rows see, `seen` rising from row to row. Where rows differ each is looked at, unless
+/// a is 0 wherever a row does not see and b is finite (`is_tame`): such a step is none, but for the sign of a zero,
+/// which everyone who reads the sums forgets. The sums start from what `start` says and finish once.
 template <bool across>
-void multiply_seen(Product job, std::size_t rows, std::size_t panels, const Range* seen) noexcept {
+void multiply_seen(Product job, std::size_t rows, std::size_t panels, const Range* seen, bool is_tame) noexcept {
   const std::size_t first = std::max(job.first, seen[0].lo), last = std::min(job.last, seen[rows - 1].hi);
-  const std::size_t all_first = std::min(std::max(first, seen[rows - 1].lo), last);
-  const std::size_t all_last = std::max(std::min(last, seen[0].hi), all_first);
+  const std::size_t all_first = is_tame ? first : std::min(std::max(first, seen[rows - 1].lo), last);
+  const std::size_t all_last = is_tame ? last : std::max(std::min(last, seen[0].hi), all_first);
   const Finish finish = job.finish;
   const auto part = [&](std::size_t from, std::size_t to, const Range* ranges) {
     if (from >= to) return;
@@ -215,10 +216,44 @@ void multiply_seen(Product job, std::size_t rows, std::size_t panels, const Rang
   part(all_last, last, seen);
 }
 
+/// A copy of n elements.
+HWY_INLINE void copy_row(const float* from, std::size_t n, float* to) {
+  ForEachVector(n, [&](auto load, auto store) HWY_ATTR { store(load(from), to); });
+}
+
+/// Whether n elements are all finite.
+HWY_INLINE bool all_finite(const float* x, std::size_t n) {
+  const FloatTag d;
+  auto finite = hn::MaskFromVec(hn::BitCast(d, hn::Set(hn::RebindToUnsigned<FloatTag>(), ~0u)));
+  const FloatVec infinity = hn::Set(d, std::numeric_limits<float>::infinity());
+  ForEachVector(n, [&](auto load, auto) HWY_ATTR { finite = hn::And(finite, hn::Lt(hn::Abs(load(x)), infinity)); });
+  return hn::AllTrue(d, finite);
+}
+
 /// n elements at `from` as chunks of 64 of row r of a tile of `rows` rows.
 HWY_INLINE void pack_tile_row(const float* from, std::size_t n, std::size_t rows, std::size_t r, float* to) {
-  for (std::size_t i = 0; i < n; i += kChunk)
-    std::memcpy(to + i * rows + r * kChunk, from + i, std::min(kChunk, n - i) * sizeof(float));
+  for (std::size_t i = 0; i < n; i += kChunk) copy_row(from + i, std::min(kChunk, n - i), to + i * rows + r * kChunk);
+}
+
+/// to[i][lane] = from[lane][i] of four lanes, four i at a time; gives the i it stopped at.
+HWY_INLINE std::size_t transpose_four(const Strided* from, std::size_t n, float* to) {
+  const hn::FixedTag<float, 4> d;
+  const hn::FixedTag<double, 2> pairs;
+  const auto wide = [&](auto v) HWY_ATTR { return hn::BitCast(pairs, v); };
+  std::size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const auto a = hn::LoadU(d, from[0].at + i), b = hn::LoadU(d, from[1].at + i), c = hn::LoadU(d, from[2].at + i),
+               e = hn::LoadU(d, from[3].at + i);
+    const auto ab_low = hn::InterleaveLower(d, a, b), ab_high = hn::InterleaveUpper(d, a, b);
+    const auto ce_low = hn::InterleaveLower(d, c, e), ce_high = hn::InterleaveUpper(d, c, e);
+    const auto store = [&](auto v, std::size_t k)
+                           HWY_ATTR { hn::StoreU(hn::BitCast(d, v), d, to + (i + k) * kPanelWidth); };
+    store(hn::InterleaveLower(pairs, wide(ab_low), wide(ce_low)), 0);
+    store(hn::InterleaveUpper(pairs, wide(ab_low), wide(ce_low)), 1);
+    store(hn::InterleaveLower(pairs, wide(ab_high), wide(ce_high)), 2);
+    store(hn::InterleaveUpper(pairs, wide(ab_high), wide(ce_high)), 3);
+  }
+  return i;
 }
 
 /// Keys or values [first, end) as panels of 16 of them; `at(j)` says where each stands.
@@ -228,20 +263,25 @@ void pack_key_panels(std::size_t first, std::size_t end, std::size_t n, const At
     float* const to = panels + j * n;
     if (j < first || j + kPanelWidth > end) std::fill_n(to, n * kPanelWidth, 0.0f);
     Strided from[kPanelWidth];
-    const std::size_t lo = std::max(j, first) - j, hi = std::min(j + kPanelWidth, end) - j;
-    for (std::size_t lane = lo; lane < hi; ++lane) from[lane] = at(j + lane);
-    for (std::size_t i = 0; i < n; ++i)
-      for (std::size_t lane = lo; lane < hi; ++lane) to[i * kPanelWidth + lane] = from[lane].at[i * from[lane].step];
+    std::size_t lane = std::max(j, first) - j;
+    const std::size_t hi = std::min(j + kPanelWidth, end) - j;
+    for (std::size_t l = lane; l < hi; ++l) from[l] = at(j + l);
+    while (lane < hi) {
+      const bool four = lane + 4 <= hi && from[lane].step == 1 && from[lane + 3].step == 1;
+      const std::size_t done = four ? transpose_four(from + lane, n, to + lane) : 0;
+      for (const std::size_t last = lane + (four ? 4 : 1); lane < last; ++lane)
+        for (std::size_t i = done; i < n; ++i) to[i * kPanelWidth + lane] = from[lane].at[i * from[lane].step];
+    }
   }
 }
 
 /// n elements and zeros up to `width`.
 HWY_INLINE void pack_row(Strided from, std::size_t n, std::size_t width, float* to) {
   if (from.step == 1)
-    std::memcpy(to, from.at, n * sizeof(float));
+    copy_row(from.at, n, to);
   else
     for (std::size_t i = 0; i < n; ++i) to[i] = from.at[i * from.step];
-  std::fill(to + n, to + width, 0.0f);
+  for (std::size_t i = n; i < width; ++i) to[i] = 0.0f;
 }
 
 /// Scores of a tile: rows of `a` against panels of 16 keys, of which panel i stands at panels + (i mod count) * n * 16.
@@ -265,7 +305,7 @@ void tile_scores(const float* a, std::size_t rows, std::size_t n, const float* p
 
 /// The sums over keys of a[r][j] b[j], b rows of `width` in a ring of `count` panels of 16, into total [rows][width].
 void tile_sums(const float* a, std::size_t rows, const float* b, std::size_t first_panel, std::size_t count,
-               std::size_t width, const Range* seen, float* carry, float* total) noexcept {
+               std::size_t width, const Range* seen, bool is_tame, float* carry, float* total) noexcept {
   const std::size_t lo = seen[0].lo, hi = seen[rows - 1].hi;
   for (std::size_t chunk = lo / kChunk; chunk * kChunk < hi; ++chunk) {
     const std::size_t begin = std::max(lo, chunk * kChunk), end = std::min(hi, (chunk + 1) * kChunk);
@@ -282,59 +322,82 @@ void tile_sums(const float* a, std::size_t rows, const float* b, std::size_t fir
       const Finish finish = stop < end ? Finish::keep : chunk == lo / kChunk ? Finish::first : Finish::add;
       multiply_seen<false>({a + chunk * rows * kChunk, b + step * width, from, width, kPanelWidth, carry, total, width,
                             from, stop - chunk * kChunk, nullptr, j == begin ? Start::zero : Start::kept, finish},
-                           rows, width / kPanelWidth, within);
+                           rows, width / kPanelWidth, within, is_tame);
       j = stop;
     }
   }
 }
 
-/// Visits row r's scores chunk by chunk, from the chunk of seen.lo to that of seen.hi.
-template <class Visit>
-HWY_INLINE void for_chunks(float* scores, std::size_t rows, std::size_t r, Range seen, const Visit& visit) {
-  for (std::size_t chunk = seen.lo / kChunk; chunk * kChunk < seen.hi; ++chunk)
-    visit(scores + (chunk * rows + r) * kChunk);
-}
-
-/// -inf for the keys of a row's first and last chunk that it does not see: their exponentials are +0, which no lane of
-/// exponentials notices.
-HWY_INLINE void hide_unseen(float* scores, std::size_t rows, std::size_t r, Range seen) {
-  constexpr float kHidden = -std::numeric_limits<float>::infinity();
-  float* const head = scores + (seen.lo / kChunk * rows + r) * kChunk;
-  std::fill(head, head + seen.lo % kChunk, kHidden);
-  if (seen.hi % kChunk == 0) return;
-  float* const tail = scores + (seen.hi / kChunk * rows + r) * kChunk;
-  std::fill(tail + seen.hi % kChunk, tail + kChunk, kHidden);
-}
-
-/// Scores become exponentials; gives the largest score, and their sum by lanes of position % 64.
-HWY_INLINE std::pair<float, float> exponentials_of(float* scores, std::size_t rows, std::size_t r, Range seen,
-                                                   float scale) {
-  const FloatTag d;
-  const FloatVec by = hn::Set(d, scale);
-  hide_unseen(scores, rows, r, seen);
-  FloatVec lane[kLaneVectors];
-  for (auto& v : lane) v = hn::Set(d, -std::numeric_limits<float>::infinity());
-  for_chunks(scores, rows, r, seen, [&](float* at) HWY_ATTR {
-    WEFT_UNROLL for (std::size_t i = 0; i < kLaneVectors; ++i) {
-      const FloatVec x = hn::Mul(hn::LoadU(d, at + i * kVectorLanes), by);
-      hn::StoreU(x, d, at + i * kVectorLanes);
-      lane[i] = Larger(x, lane[i]);
+/// Row r's scores of the chunks that a tile of `rows` rows looks at, where keys [tile.lo, tile.hi) are seen by any.
+struct RowScores {
+  RowScores(float* scores, std::size_t rows, std::size_t r, Range tile) noexcept
+      : first(scores + (tile.lo / kChunk * rows + r) * kChunk),
+        step(rows * kChunk),
+        lo(tile.lo / kChunk * kChunk),
+        hi(round_up(tile.hi, kChunk)) {}
+  /// Calls visit(place) for each chunk.
+  template <class Visit>
+  HWY_INLINE void each(const Visit& visit) const {
+    float* at = first;
+    for (std::size_t j = lo; j < hi; j += kChunk, at += step) visit(at);
+  }
+  /// Writes `value` to the chunks' keys that the row does not see.
+  HWY_INLINE void hide(Range seen, float value) const {
+    if (seen.lo == lo && seen.hi == hi) return;
+    const FloatTag d;
+    const hn::RebindToSigned<FloatTag> di;
+    const FloatVec hidden = hn::Set(d, value);
+    float* at = first;
+    for (std::size_t j = lo; j < hi; j += kChunk, at += step) {
+      if (j >= seen.lo && j + kChunk <= seen.hi) continue;
+      const auto from = static_cast<std::int32_t>(seen.lo > j ? std::min(seen.lo - j, kChunk) : 0);
+      const auto to = static_cast<std::int32_t>(seen.hi > j ? std::min(seen.hi - j, kChunk) : 0);
+      for (std::size_t i = 0; i < kChunk; i += kVectorLanes) {
+        const auto lane = hn::Iota(di, static_cast<std::int32_t>(i));
+        const auto is_hidden = hn::Or(hn::Lt(lane, hn::Set(di, from)), hn::Gt(lane, hn::Set(di, to - 1)));
+        hn::StoreU(hn::IfThenElse(hn::RebindMask(d, is_hidden), hidden, hn::LoadU(d, at + i)), d, at + i);
+      }
     }
+  }
+
+  float* first;
+  std::size_t step, lo, hi;
+};
+
+/// The largest scaled score; -inf takes the place of those that the row does not see. Scaling keeps order, so the
+/// largest is scaled alone.
+HWY_INLINE float largest_of(const RowScores& row, Range seen, float scale) {
+  const FloatTag d;
+  row.hide(seen, -std::numeric_limits<float>::infinity());
+  FloatVec lane[kLaneVectors];
+  WEFT_UNROLL for (std::size_t i = 0; i < kLaneVectors; ++i) lane[i] =
+      hn::Set(d, -std::numeric_limits<float>::infinity());
+  row.each([&](const float* at) HWY_ATTR {
+    WEFT_UNROLL for (std::size_t i = 0; i < kLaneVectors; ++i) lane[i] =
+        Larger(hn::LoadU(d, at + i * kVectorLanes), lane[i]);
   });
-  for (std::size_t i = 1; i < kLaneVectors; ++i) lane[0] = Larger(lane[i], lane[0]);
-  const float largest = hn::GetLane(hn::MaxOfLanes(d, lane[0])) + 0.0f;
-  const FloatVec top = hn::Set(d, largest);
-  for (auto& v : lane) v = hn::Zero(d);
-  for_chunks(scores, rows, r, seen, [&](float* at) HWY_ATTR {
+  for (std::size_t half = kLaneVectors / 2; half != 0; half /= 2)
+    for (std::size_t i = 0; i < half; ++i) lane[i] = Larger(lane[i + half], lane[i]);
+  return hn::GetLane(hn::Add(hn::Mul(hn::MaxOfLanes(d, lane[0]), hn::Set(d, scale)), hn::Zero(d)));
+}
+
+/// Scores become exponentials; gives their sum by lanes of position % 64. Those of hidden keys are +0, which no lane of
+/// exponentials notices.
+HWY_INLINE float exponentials_of(const RowScores& row, float scale, float largest) {
+  const FloatTag d;
+  const FloatVec by = hn::Set(d, scale), top = hn::Set(d, largest);
+  FloatVec lane[kLaneVectors];
+  WEFT_UNROLL for (std::size_t i = 0; i < kLaneVectors; ++i) lane[i] = hn::Zero(d);
+  row.each([&](float* at) HWY_ATTR {
     WEFT_UNROLL for (std::size_t i = 0; i < kLaneVectors; ++i) {
-      const FloatVec e = Exp(d, hn::Sub(hn::LoadU(d, at + i * kVectorLanes), top));
+      const FloatVec e = Exp(d, hn::Sub(hn::Mul(hn::LoadU(d, at + i * kVectorLanes), by), top));
       hn::StoreU(e, d, at + i * kVectorLanes);
       lane[i] = hn::Add(lane[i], e);
     }
   });
   for (std::size_t half = kLaneVectors / 2; half != 0; half /= 2)
     for (std::size_t i = 0; i < half; ++i) lane[i] = hn::Add(lane[i], lane[i + half]);
-  return {largest, FoldVector(d, lane[0])};
+  return FoldVector(d, lane[0]);
 }
 
 #endif

@@ -30,6 +30,12 @@ GOOD = {
          "kind": "entmax", "alpha": 1.25, "groups": 2},
         {"at": [0, 0, 1, 1], "type": "swiglu", "out": 6, "hidden": 24, "gate": "relu2", "bias": True, "init": "he"},
         {"at": [0, 0, 2, 0], "type": "rnn", "out": 5, "activation": "relu", "init": "uniform"},
+        {"at": [0, 0, 0, 2], "type": "conv2d", "out": 4, "kernel": [3, 2], "stride": 2, "padding": [1, 0], "dilation": 1,
+         "groups": 2, "activation": "relu", "bias": False, "init": "he", "view": [2, 4, 4]},
+        {"at": [0, 0, 1, 2], "type": "conv_transposed1d", "out": 4, "kernel": 3, "stride": 2, "output_padding": 1},
+        {"at": [0, 0, 2, 2], "type": "avg_pool", "kernel": 2, "ceil_mode": True, "count_include_pad": False},
+        {"at": [0, 0, 0, 3], "type": "max_pool", "kernel": 2, "stride": 1, "padding": 1, "dilation": 2},
+        {"at": [0, 0, 1, 3], "type": "adaptive_avg_pool", "size": [1, 1]},
         {"at": [0, 0, 2, 1], "type": "their_own", "sharpness": 3, "is_on": True, "mode": "x", "steps": [1, 2.5], "dtype": "int8"}],
     "outputs": {"y": [0, 0, 1, 0]},
     "supervision": {"policy": "restart", "max_restarts": 2, "window": 100, "escalation": "isolate"},
@@ -46,6 +52,17 @@ def function_body(path, head):
 
 def asked_keys(body, reader=r"reader"):
     return set(re.findall(reader + r"\.\w+\(\"(\w+)\"", body))
+
+
+def options_read_by(function, sources):
+    """The options that a function of mesh/layers reads, and those it hands its reader to."""
+    body = re.search(rf"^\S[^\n]*\b{function}\([^;{{]*OptionReader& options\b[^;{{]*{{\n(.*?)^}}", sources, re.M | re.S)
+    if not body:
+        return set()
+    keys = asked_keys(body.group(1), "options")
+    for called in set(re.findall(r"\b(\w+)\((?=[^;]*?\boptions\))", body.group(1))) - {function}:
+        keys |= options_read_by(called, sources)
+    return keys
 
 
 def listed(path, name):
@@ -108,6 +125,9 @@ class NetworkSchema(unittest.TestCase):
             "an alpha of another kind": lambda n: n["layers"][2].update(kind="sparsemax"),
             "a straight-through entmax": lambda n: n["layers"][2].update(straight_through=True),
             "groups of half a value": lambda n: n["layers"][2].update(groups=1.5),
+            "a convolution without a kernel": lambda n: n["layers"].append({"at": [0, 0, 0, 2], "type": "conv2d", "out": 4}),
+            "a dilated mean": lambda n: n["layers"].append(
+                {"at": [0, 0, 0, 2], "type": "avg_pool", "kernel": 2, "dilation": 2}),
             "a hidden width of half a value": lambda n: n["layers"][3].update(hidden=2.5),
             "an unknown dtype": lambda n: n["layers"][0].update(dtype="float31"),
             "an empty port name": lambda n: n["layers"][0].update({"from": [""]}),
@@ -127,7 +147,10 @@ class NetworkSchema(unittest.TestCase):
 
     def test_has_the_keys_that_the_readers_ask_for(self):
         network, learning, stream = "mesh/network_json.cpp", "learning/options.cpp", "learning/stream.cpp"
-        layer_keys = asked_keys(function_body(network, "Result<LayerSpec> read_layer("))
+        # Layers inside a container have a name, and containers layers: not every layer of the grid.
+        all_keys = asked_keys(function_body(network, "Result<LayerSpec> read_layer("))
+        layer_keys = all_keys - {"name", "layers"}
+        self.assertEqual(set(DEFS["inner_layers"]["items"]["properties"]) - layer_keys, {"name", "layers"})
         stream_body = function_body(stream, "Result<StreamOptions> read_stream(")
         learning_body = function_body(learning, "Result<LearningOptions> read_learning(")
         root_body = function_body(network, "Result<NetworkSpec> read_network(")
@@ -144,19 +167,25 @@ class NetworkSchema(unittest.TestCase):
         ]:
             self.assertTrue(keys)
             self.assertEqual(set(schema["properties"]), keys)
-        self.assertEqual(set(listed(network, "kOwn")), layer_keys)
+        self.assertEqual(set(listed(network, "kOwn")), all_keys)
 
     def test_has_the_options_that_the_layers_read(self):
+        layer_sources = "\n".join(path.read_text() for path in sorted((ROOT / "mesh/layers").glob("*.cpp")))
         for layer in rows("mesh/layers.def"):
             with self.subTest(layer):
                 source = ROOT / f"mesh/layers/{layer}.cpp"
                 if not source.exists():
                     source = source.with_suffix(".hpp")
-                body = source.read_text()
-                keys = asked_keys(body, "options") | ({"activation"} if "read_activation(" in body else set())
-                if "read_sizes(" in body:  # what rnn, lstm and gru have in common
-                    shared = (ROOT / "mesh/layers/recurrent.cpp").read_text().partition("Recurrent::read_sizes(")[2]
-                    keys |= asked_keys(shared, "options")
+                if source.exists():
+                    body = source.read_text()
+                    keys = asked_keys(body, "options") | ({"activation"} if "read_activation(" in body else set())
+                    if "read_sizes(" in body:  # what rnn, lstm and gru have in common
+                        shared = (ROOT / "mesh/layers/recurrent.cpp").read_text().partition("Recurrent::read_sizes(")[2]
+                        keys |= asked_keys(shared, "options")
+                else:  # several types in one file
+                    keys = options_read_by(f"make_{layer}", layer_sources)
+                if "options.layers()" in body:
+                    keys |= {"layers"}
                 properties = set(DEFS[f"layer_{layer}"]["properties"])
                 self.assertLessEqual(set(DEFS["layer_base"]["properties"]), properties)
                 self.assertEqual(properties - set(DEFS["layer_base"]["properties"]), keys)

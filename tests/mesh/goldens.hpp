@@ -165,6 +165,15 @@ class Sequence {
     return values;
   }
 
+  /// Other values, row-major, than `draw` gave.
+  void set_parameter(std::size_t i, const std::vector<float>& values) {
+    const ParameterSpec& p = layer->parameters()[i];
+    if (p.is_matrix())
+      kernels::pack_panels({values.data(), p.out, p.in, p.in}, {buffers_[i].data(), p.out, p.in});
+    else
+      std::copy(values.begin(), values.end(), buffers_[i].begin());
+  }
+
   std::unique_ptr<Layer> layer;
   std::vector<float> x, y, state, dy, dx, dstate;  // [ticks][rows][width]; state one tick more
 

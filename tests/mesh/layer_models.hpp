@@ -143,4 +143,67 @@ inline Model embedding(std::size_t vocabulary) {
   };
 }
 
+inline Vector log_softmax(const Vector& x) {
+  double sum = 0;
+  for (const double v : x) sum += std::exp(v);
+  Vector y;
+  for (const double v : x) y.push_back(v - std::log(sum));
+  return y;
+}
+inline Vector exponential(Vector x) {
+  for (double& v : x) v = std::exp(v);
+  return x;
+}
+
+/// Parameters: centres.
+inline Model kmeans(std::size_t clusters, double temperature, bool is_euclidean, bool probabilities, bool features) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
+    Vector d(clusters);
+    for (std::size_t k = 0; k < clusters; ++k) {
+      for (std::size_t j = 0; j < x.size(); ++j) d[k] += std::pow(x[j] - p[0][k * x.size() + j], 2);
+      d[k] = -(is_euclidean ? std::sqrt(d[k]) : d[k]) / temperature;
+    }
+    const Vector share = exponential(log_softmax(d));
+    Outcome outcome;
+    if (probabilities) outcome.y = share;
+    for (std::size_t j = 0; j < x.size() && features; ++j) {
+      double sum = 0;
+      for (std::size_t k = 0; k < clusters; ++k) sum += share[k] * p[0][k * x.size() + j];
+      outcome.y.push_back(sum);
+    }
+    return outcome;
+  };
+}
+
+/// Parameters: head, its bias, then each cluster's projection and classes.
+inline Model adaptive_softmax(std::size_t head_classes, bool has_bias, bool is_log) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
+    const Vector head = log_softmax(affine(p[0], has_bias ? &p[1] : nullptr, x));
+    Outcome outcome{Vector(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(head_classes)), {}};
+    std::size_t entry = head_classes;
+    for (std::size_t i = has_bias ? 2 : 1; i < p.size(); i += 2, ++entry)
+      for (const double v : log_softmax(affine(p[i + 1], nullptr, affine(p[i], nullptr, x))))
+        outcome.y.push_back(v + head[entry]);
+    if (!is_log) outcome.y = exponential(outcome.y);
+    return outcome;
+  };
+}
+
+/// Parameters: prior, contexts, output, and with biases theirs.
+inline Model mixture_of_softmaxes(std::size_t hidden, bool has_bias, bool is_log) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
+    const Vector weights = exponential(log_softmax(affine(p[0], nullptr, x)));
+    const Vector contexts = affine(p[1], has_bias ? &p[3] : nullptr, x);
+    Outcome outcome{Vector(p[2].size() / hidden), {}};
+    for (std::size_t k = 0; k < weights.size(); ++k) {
+      Vector h;
+      for (std::size_t j = 0; j < hidden; ++j) h.push_back(std::tanh(contexts[k * hidden + j]));
+      const Vector scores = log_softmax(affine(p[2], has_bias ? &p[4] : nullptr, h));
+      for (std::size_t j = 0; j < scores.size(); ++j) outcome.y[j] += weights[k] * std::exp(scores[j]);
+    }
+    for (double& v : outcome.y) v = is_log ? std::log(v) : v;
+    return outcome;
+  };
+}
+
 }  // namespace weft::mesh::models

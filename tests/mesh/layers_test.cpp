@@ -11,6 +11,7 @@
 
 #include "core/aligned_buffer.hpp"
 
+#include "convolution_models.hpp"
 #include "layer_models.hpp"
 #include "testing.hpp"
 #include <algorithm>
@@ -35,6 +36,7 @@ struct Case {
   std::size_t in, out;
   Options options;
   Model model;
+  Shape shape{};  // of the input, when that is not a vector
 };
 
 Model dense_model(Activation activation) {
@@ -133,8 +135,74 @@ Model integrator_model(double rate) {
   };
 }
 
+/// A layer of windows over `slide`, options as the slide says.
+Case windows_case(const std::string& label, const std::string& type, const models::Slide& s, Model model,
+                  Options options = {}) {
+  const bool is_transposed = type.starts_with("conv_transposed"), is_pool = type.ends_with("_pool");
+  Case made{label, type, 1, is_pool ? 0u : static_cast<std::size_t>(s.out), std::move(options), std::move(model)};
+  const auto list = [](const int(&numbers)[3]) { return std::vector<double>(numbers, numbers + 3); };
+  for (const int n : s.in) made.shape.push_back(static_cast<std::size_t>(n)), made.in *= static_cast<std::size_t>(n);
+  made.options["kernel"] = list(s.kernel);
+  made.options["stride"] = list(s.stride);
+  made.options["padding"] = list(s.padding);
+  if (type != "avg_pool") made.options["dilation"] = list(s.dilation);
+  if (is_transposed) made.options["output_padding"] = list(s.output_padding);
+  if (!is_pool) made.options["groups"] = static_cast<double>(s.groups);
+  if (is_pool) return made;
+  // A layer of one or two axes is that of three with extents of 1.
+  const std::size_t axes = static_cast<std::size_t>(type[type.size() - 2] - '0');
+  made.shape.erase(made.shape.begin() + 1, made.shape.end() - static_cast<std::ptrdiff_t>(axes));
+  for (const char* key : {"kernel", "stride", "padding", "dilation", "output_padding"})
+    if (const auto found = made.options.find(key); found != made.options.end()) {
+      auto& numbers = std::get<std::vector<double>>(found->second);
+      numbers.erase(numbers.begin(), numbers.end() - static_cast<std::ptrdiff_t>(axes));
+    }
+  return made;
+}
+
+void add_windows(std::vector<Case>& all) {
+  using models::Slide;
+  const Slide row{{2, 1, 1, 9}, 3, {1, 1, 4}, {1, 1, 2}, {0, 0, 2}, {1, 1, 2}, {0, 0, 1}, 1};
+  const Slide plane{{4, 1, 4, 5}, 6, {1, 3, 2}, {1, 1, 2}, {0, 1, 1}, {1, 1, 1}, {0, 0, 1}, 2};
+  const Slide dense{{3, 1, 5, 4}, 5, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}, {0, 0, 0}, 1};
+  const Slide depthwise{{3, 1, 5, 4}, 3, {1, 3, 2}, {1, 1, 1}, {0, 1, 0}, {1, 1, 1}, {0, 0, 0}, 3};
+  const Slide solid{{2, 3, 4, 3}, 2, {2, 3, 2}, {1, 2, 1}, {1, 1, 0}, {1, 1, 1}, {0, 1, 0}, 1};
+  const std::pair<const char*, Slide> slides[] = {
+      {"1d", row}, {"2d", plane}, {"2d", dense}, {"2d", depthwise}, {"3d", solid}};
+  int number = 0;
+  for (const auto& [axes, slide] : slides)
+    for (const bool is_transposed : {false, true})
+      for (const auto& [activation, bias] : {std::pair{Activation::linear, false}, {Activation::silu, true}}) {
+        const std::string type = std::string(is_transposed ? "conv_transposed" : "conv") + axes;
+        all.push_back(windows_case(type + "_" + std::to_string(number++), type, slide,
+                                   models::convolution(slide, is_transposed, bias, activation),
+                                   {{"bias", bias}, {"activation", std::string(kernels::name(activation))}}));
+      }
+  const Slide pools[] = {{{2, 1, 4, 6}, 0, {1, 2, 2}, {1, 2, 2}},
+                         {{3, 1, 5, 7}, 0, {1, 3, 3}, {1, 2, 1}, {0, 1, 1}},
+                         {{2, 3, 4, 5}, 0, {2, 2, 3}, {1, 2, 2}, {1, 1, 0}}};
+  for (const Slide& slide : pools) {
+    const std::string n = "_" + std::to_string(number++);
+    all.push_back(windows_case("max_pool" + n, "max_pool", slide, models::pool(slide, models::Pooled::largest)));
+    all.push_back(windows_case("avg_pool" + n, "avg_pool", slide, models::pool(slide, models::Pooled::mean_of_kernel)));
+    all.push_back(windows_case("avg_pool_of_elements" + n, "avg_pool", slide,
+                               models::pool(slide, models::Pooled::mean_of_elements), {{"count_include_pad", false}}));
+  }
+  for (const bool largest : {true, false}) {
+    const std::string type = largest ? "adaptive_max_pool" : "adaptive_avg_pool";
+    all.push_back({type,
+                   type,
+                   70,
+                   0,
+                   {{"size", std::vector<double>{3, 4}}},
+                   models::adaptive_pool(2, 5, 7, 3, 4, largest),
+                   Shape{2, 5, 7}});
+  }
+}
+
 std::vector<Case> cases() {
   std::vector<Case> all;
+  add_windows(all);
   for (int i = 0; i < kernels::kActivationCount; ++i) {
     const auto activation = static_cast<Activation>(i);
     const std::string text(kernels::name(activation));
@@ -204,6 +272,36 @@ std::vector<Case> cases() {
                  13,
                  {{"kind", std::string("entmax")}, {"alpha", 1.0}},
                  softmax_model(1)});
+  for (const bool is_euclidean : {false, true})
+    for (const auto& [output, width] :
+         {std::pair<std::string, std::size_t>{"probabilities", 5}, {"features", 7}, {"both", 12}})
+      all.push_back({"kmeans_" + output + (is_euclidean ? "_euclidean" : ""),
+                     "kmeans",
+                     7,
+                     width,
+                     {{"clusters", 5.0},
+                      {"temperature", 2.5},
+                      {"output", output},
+                      {"distance", std::string(is_euclidean ? "euclidean" : "squared")}},
+                     models::kmeans(5, 2.5, is_euclidean, output != "features", output != "probabilities")});
+  for (const bool bias : {false, true})
+    for (const bool is_log : {false, true}) {
+      const std::string output = is_log ? "log_probabilities" : "probabilities";
+      const std::string label = "_of_" + output + (bias ? "" : "_without_bias");
+      all.push_back(
+          {"adaptive_softmax" + label,
+           "adaptive_softmax",
+           9,
+           21,
+           {{"cutoffs", std::vector<double>{3, 8}}, {"div_value", 2.0}, {"head_bias", bias}, {"output", output}},
+           models::adaptive_softmax(3, bias, is_log)});
+      all.push_back({"mixture_of_softmaxes" + label,
+                     "mixture_of_softmaxes",
+                     6,
+                     11,
+                     {{"components", 3.0}, {"hidden", 5.0}, {"bias", bias}, {"output", output}},
+                     models::mixture_of_softmaxes(5, bias, is_log)});
+    }
   // Nobody learns from these rows; dropout_test.cpp has those that are learned from.
   all.push_back({"dropout", "dropout", 13, 13, {{"rate", 0.25}}, [](const auto&, const Vector& x, const Vector& state) {
                    return Outcome{x, state};
@@ -216,12 +314,8 @@ std::vector<Case> cases() {
                    {{"heads", heads}, {"head_dim", 3.0}},
                    models::lone_attention()});
   for (const std::size_t tokens : {1, 4})
-    all.push_back({"embedding_" + std::to_string(tokens),
-                   "embedding",
-                   tokens,
-                   5,
-                   {{"vocabulary", 3.0}},
-                   models::embedding(3)});
+    all.push_back(
+        {"embedding_" + std::to_string(tokens), "embedding", tokens, 5, {{"vocabulary", 3.0}}, models::embedding(3)});
   all.push_back({"leaky_integrator_slow", "leaky_integrator", 13, 13, {{"rate", 0.125}}, integrator_model(0.125)});
   all.push_back({"leaky_integrator_whole", "leaky_integrator", 13, 13, {{"rate", 1.0}}, integrator_model(1.0)});
   return all;
@@ -268,7 +362,7 @@ class Bench {
     spec.type = tested.type;
     spec.out = tested.type == "dense" || tested.out != tested.in ? tested.out : 0;
     spec.options = tested.options;
-    layer = must(make_layer(spec, tested.in, "layer"));
+    layer = must(make_layer(spec, tested.shape.empty() ? Shape{tested.in} : tested.shape, "layer"));
     x = Block(rows, tested.in, noise(rows * tested.in, 1));
     state = Block(rows, layer->state_size(), noise(rows * layer->state_size(), 2));
     dy = noise(rows * layer->out(), 3);
