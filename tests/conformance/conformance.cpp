@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// One layer type, as it stands in layers.json, in a mesh that learns: the same state on every instruction set, thread
+// count, number of sessions and block length, in every numeric type. A type without rows there fails.
+
+#include "learning/learner.hpp"
+
+#include "mesh/network_json.hpp"
+
+#include "formats/json.hpp"
+
+#include "kernels/isa.hpp"
+
+#include "core/encoding.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/learning/networks.hpp"
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+extern const char* const kConformanceLayer;
+
+namespace weft::learning {
+namespace {
+
+using nlohmann::json;
+
+bool is_full() {
+  const char* const asked = std::getenv("WEFT_CONFORMANCE");
+  return asked && std::string(asked) == "full";
+}
+
+template <class T>
+T must(Result<T> result) {
+  WEFT_ASSERT(result, result.error().text());
+  return *std::move(result);
+}
+void must(const Status& status) { WEFT_ASSERT(status, status.error().text()); }
+
+json rows_of_layer() {
+  const std::string path = std::string(WEFT_SOURCE_DIR) + "/tests/conformance/layers.json";
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  const json rows = must(formats::parse_json(text.str(), path));
+  return rows.contains(kConformanceLayer) ? rows[kConformanceLayer] : json::array();
+}
+
+/// A numeric type, and what integers do to their inputs.
+struct Stored {
+  Dtype dtype = Dtype::float32;
+  Activations activations = Activations::int8;
+};
+
+std::vector<Stored> types() {
+  std::vector<Stored> all;
+  const std::vector<Dtype> slice{Dtype::float32, Dtype::float64, Dtype::bfloat16, Dtype::fp8_e4m3, Dtype::fp4,
+                                 Dtype::int16,   Dtype::int8,    Dtype::uint4,    Dtype::ternary,  Dtype::binary};
+  for (int i = 0; i < kDtypeCount; ++i) {
+    const auto dtype = static_cast<Dtype>(i);
+    if (!is_full() && std::find(slice.begin(), slice.end(), dtype) == slice.end()) continue;
+    all.push_back({dtype, Activations::int8});
+    if (has_integer_kernel(dtype) && (is_full() || dtype == Dtype::int8)) all.push_back({dtype, Activations::float32});
+  }
+  return all;
+}
+
+/// Three of the layer side by side over the input, a dense layer over all of them, each in a cell of its own.
+mesh::NetworkSpec network(const json& row, const Stored& stored) {
+  json layer = row["layer"];
+  layer["type"] = kConformanceLayer;
+  const bool watches = row.contains("watches");
+  if (watches) layer["from"] = {{0, 1, 1, 0}};
+  if (!layer.contains("from")) layer["from"] = {"x"};
+  json layers = json::array();
+  for (int x = 0; x < 3; ++x) {
+    layer["at"] = {0, 0, x, 0};
+    layers.push_back(layer);
+  }
+  if (watches) layers.push_back({{"at", {0, 1, 1, 0}}, {"type", "dense"}, {"out", row["watches"]}, {"from", {"x"}}});
+  layers.push_back({{"at", {0, 1, 0, 0}}, {"type", "dense"}, {"out", 4}});
+  json head = layers.back();
+  layers.erase(layers.size() - 1);
+  json text{{"weft", 1},
+            {"seed", 5},
+            {"grid", {{"y", 2}, {"x", 3}}},
+            {"inputs", {{"x", row["in"]}}},
+            {"layers", layers},
+            {"outputs", json::object()}};
+  // How much the three publish is the layer's to say: asked of a graph without the head.
+  const auto bare = must(mesh::Graph::build(must(mesh::read_network(text.dump(), "bare"))));
+  const auto first = *bare.find_layer({0, 0, 0, 0});
+  const std::size_t width = 3 * bare.nodes()[first].width;
+  head["from"] = {{0, 0, 0, 0}, {0, 0, 1, 0}, {0, 0, 2, 0}};
+  head["view"] = {width};
+  text["layers"].push_back(head);
+  text["outputs"]["y"] = {0, 1, 0, 0};
+  auto spec = must(mesh::read_network(text.dump(), "conformance"));
+  for (mesh::LayerSpec& each : spec.layers) {
+    if (each.at.y != 0 || stored.dtype == Dtype::float32) continue;
+    each.dtype = stored.dtype;
+    each.activations = stored.activations;
+    each.quantization_aware = true;
+  }
+  return spec;
+}
+
+bool has_matrix(const json& row) {
+  const auto graph = must(mesh::Graph::build(network(row, {})));
+  for (const auto& parameter : graph.nodes()[*graph.find_layer({0, 0, 0, 0})].layer->parameters())
+    if (parameter.is_matrix()) return true;
+  return false;
+}
+
+struct Life {
+  Rule rule = Rule::backprop;
+  Schedule schedule = Schedule::settle;
+  std::size_t threads = 1, sessions = 1;
+  bool at_once = false;
+};
+
+std::string live(const json& row, const Stored& stored, const Life& life) {
+  const std::uint64_t samples = is_full() ? 24 : 10;
+  mesh::MeshOptions wanted;
+  wanted.threads = life.threads;
+  wanted.sessions = life.sessions;
+  wanted.grain_bytes = 0;
+  wanted.pin = false;
+  auto mesh = must(mesh::Mesh::build(network(row, stored), wanted));
+  LearningOptions options;
+  options.rule = life.rule;
+  options.schedule = life.schedule;
+  options.optimizer.lr = 0.01f;
+  auto learner = must(Learner::build(mesh, options));
+  const std::size_t width = mesh.graph().nodes()[0].width, limit = row.value("indices", 0);
+  std::vector<float> x;
+  for (std::uint64_t s = 0; s < samples; ++s)
+    for (std::size_t b = 0; b < life.sessions; ++b) {
+      RandomStream random(9, s * 64 + b, RandomPurpose::test);
+      for (std::size_t j = 0; j < width; ++j)
+        x.push_back(limit ? static_cast<float>(random.next_below(static_cast<std::uint32_t>(limit)))
+                          : random.next_normal());
+    }
+  std::vector<std::uint32_t> labels;
+  for (std::uint64_t s = 0; s < samples; ++s) labels.push_back(static_cast<std::uint32_t>(s * 7 % 4));
+  const std::uint64_t step = life.at_once ? samples : 1;
+  const std::size_t tick = life.sessions * width;
+  for (std::uint64_t s = 0; s < samples; s += step) {
+    const mesh::RunInput input{"x", std::span(x).subspan(s * tick, step * tick)};
+    const Target target{"y", std::span(labels).subspan(s, step), {}};
+    must(learner->learn({&input, 1}, {&target, 1}, step));
+  }
+  must(learner->drain());
+  return to_string(mesh.state_hash(0));
+}
+
+/// Ticks without learning: one by one against as many at once as the mesh likes.
+std::string tick(const json& row, const Stored& stored, std::size_t threads, bool at_once) {
+  constexpr std::uint64_t kTicks = 24;
+  mesh::MeshOptions wanted;
+  wanted.threads = threads;
+  wanted.grain_bytes = 0;
+  wanted.pin = false;
+  auto mesh = must(mesh::Mesh::build(network(row, stored), wanted));
+  const std::size_t width = mesh.graph().nodes()[0].width, limit = row.value("indices", 0);
+  RandomStream random(13, 0, RandomPurpose::test);
+  std::vector<float> x(kTicks * width);
+  for (float& value : x)
+    value = limit ? static_cast<float>(random.next_below(static_cast<std::uint32_t>(limit))) : random.next_normal();
+  if (at_once) {
+    const mesh::RunInput input{"x", x};
+    must(mesh.run({&input, 1}, kTicks));
+  } else {
+    for (std::uint64_t t = 0; t < kTicks; ++t) {
+      must(mesh.set_input("x", std::span(x).subspan(t * width, width)));
+      must(mesh.tick());
+    }
+  }
+  return to_string(mesh.state_hash());
+}
+
+TEST(Conformance, HasRows) {
+  EXPECT_FALSE(rows_of_layer().empty()) << kConformanceLayer << ": no rows in tests/conformance/layers.json";
+}
+
+TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
+  for (const json& row : rows_of_layer()) {
+    const bool is_stored = has_matrix(row);
+    for (const Stored& stored : types()) {
+      if (!is_stored && stored.dtype != Dtype::float32) continue;
+      SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
+      for (const Life base : {Life{Rule::backprop, Schedule::settle}, Life{Rule::fw_dtp, Schedule::pipelined},
+                              Life{Rule::dfa, Schedule::settle}}) {
+        if (base.rule == Rule::dfa && stored.dtype != Dtype::float32) continue;
+        const std::string first = live(row, stored, base);
+        for (const kernels::Isa isa : kernels::available_isas()) {
+          const test::ForIsa scope(isa);
+          for (const std::size_t threads : {1, 2, 7})
+            for (const std::size_t sessions : {1, 3})
+              for (const bool at_once : {false, true}) {
+                // The slice turns two of the three at once: what any of them breaks shows all the same.
+                const bool is_in_slice = threads == 2 ? sessions == 3 && at_once : threads == 7 && sessions == 1;
+                if (!is_full() && !is_in_slice) continue;
+                Life life = base;
+                life.threads = threads, life.sessions = sessions, life.at_once = at_once;
+                ASSERT_EQ(live(row, stored, life), first) << name(isa) << ", " << threads << " threads, " << sessions
+                                                          << " sessions, " << (at_once ? "at once" : "one by one");
+              }
+        }
+      }
+    }
+  }
+}
+
+TEST(Conformance, TicksEndInOneStateHoweverManyAtOnce) {
+  for (const json& row : rows_of_layer()) {
+    const bool is_stored = has_matrix(row);
+    for (const Stored& stored : types()) {
+      if (!is_stored && stored.dtype != Dtype::float32) continue;
+      SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
+      const std::string first = tick(row, stored, 1, false);
+      for (const kernels::Isa isa : kernels::available_isas()) {
+        const test::ForIsa scope(isa);
+        ASSERT_EQ(tick(row, stored, 2, true), first) << name(isa);
+        if (!is_full()) continue;
+        ASSERT_EQ(tick(row, stored, 7, false), first) << name(isa);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft::learning
