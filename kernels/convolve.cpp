@@ -95,9 +95,13 @@ constexpr std::size_t kWideLanes = kWideVectors * kVectorLanes;
 static_assert(kConvolveTile % kWideLanes == 0);
 
 /// Consecutive products of one chunk: of j in [first, first + count), from weights `w` and operand `x` further on.
+/// Chunks from one that opens to one that closes are a part, which is summed by itself and then added to the total.
 struct Segment {
-  std::size_t w, x, first, count;
+  std::size_t w, x;
+  std::uint32_t first, count;
+  bool opens, closes;
 };
+static_assert(sizeof(Segment) <= 8 * sizeof(float));
 /// What a tile multiplies: weight (r, j) is w[w_at[j] + r * row_stride], lane l of operand j is x[x_at[j] + l].
 struct Products {
   const float* w;
@@ -109,10 +113,13 @@ struct Products {
   std::size_t count;
 };
 
-/// total[r][lane] = +0, then for each segment: + (its sum, an fma a product from +0).
+/// total[r][lane] = +0, then for each part: + (its chunks' sums, each an fma a product from +0). A part may be -0 where
+/// rule R1 has +0; only convolve_transposed has parts of several chunks, and it normalises.
 template <std::size_t R, std::size_t N, bool Partial>
 void sum_tile(const Products& of, std::size_t lanes, float* total) noexcept {
   const std::size_t stride = of.row_stride;
+  bool has_total = false;
+  alignas(64) float part[R * N * kVectorLanes];
   for (std::size_t s = 0; s < of.count; ++s) {
     const Segment& segment = of.segments[s];
     V sum[R][N];
@@ -137,10 +144,16 @@ void sum_tile(const Products& of, std::size_t lanes, float* total) noexcept {
     }
     WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
       WEFT_UNROLL for (std::size_t v = 0; v < N; ++v) {
-        float* at = total + r * kConvolveTile + v * kVectorLanes;
-        hn::Store(hn::Add(s > 0 ? hn::Load(kTag, at) : hn::Zero(kTag), sum[r][v]), kTag, at);
+        float* const open = part + (r * N + v) * kVectorLanes;
+        float* const at = total + r * kConvolveTile + v * kVectorLanes;
+        if (!segment.opens) sum[r][v] = hn::Add(hn::Load(kTag, open), sum[r][v]);
+        if (segment.closes)
+          hn::Store(hn::Add(has_total ? hn::Load(kTag, at) : hn::Zero(kTag), sum[r][v]), kTag, at);
+        else
+          hn::Store(sum[r][v], kTag, open);
       }
     }
+    has_total = has_total || segment.closes;
   }
 }
 
@@ -179,10 +192,28 @@ void sum_rows(const Products& of, std::size_t rows, std::size_t lanes, bool has_
   }
 }
 
-/// The chunks of `count` products (rule R1): what an operation of more than one tap sums for each.
+/// The chunks of `count` products, each a part: rule R1.
 std::size_t chunk_segments(std::size_t count, Segment* to) noexcept {
   std::size_t n = 0;
-  for (std::size_t first = 0; first < count; first += kChunk) to[n++] = {0, 0, first, std::min(kChunk, count - first)};
+  for (std::size_t first = 0; first < count; first += kChunk)
+    to[n++] = {
+        0,    0,   static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(std::min(kChunk, count - first)),
+        true, true};
+  return n;
+}
+
+/// The taps from the last to the first, each a part of the chunks of `count` outputs.
+std::size_t tap_segments(const detail::Margins& margins, const Window& w, std::size_t count, Segment* to) noexcept {
+  std::size_t n = 0;
+  for (std::size_t t = w.taps(); t-- > 0;) {
+    const std::size_t distance = margins.distance(detail::tap_steps(w, w.taps() - 1 - t));
+    const std::size_t end = n + chunk_segments(count, to + n);
+    for (std::size_t i = n; i < end; ++i) {
+      to[i].w = t * kPanelWidth, to[i].x = distance;
+      to[i].opens = i == n, to[i].closes = i + 1 == end;
+    }
+    n = end;
+  }
   return n;
 }
 
@@ -232,7 +263,7 @@ void convolve(const Window& w, const ConstPanels& weights, const float* bias, co
   auto* const w_at = reinterpret_cast<std::uint32_t*>(workspace);
   auto* const x_at = w_at + detail::whole_lines(columns);
   auto* const segments = reinterpret_cast<Segment*>(x_at + detail::whole_lines(columns));
-  float* const buffer = workspace + 2 * detail::whole_lines(columns) + detail::segment_floats(columns);
+  float* const buffer = workspace + 2 * detail::whole_lines(columns) + detail::segment_floats(columns / kChunk + 1);
   const std::size_t chunks = chunk_segments(columns, segments);
   for (std::size_t k = 0; k < columns; ++k) {
     w_at[k] = static_cast<std::uint32_t>(k * kPanelWidth);
@@ -279,17 +310,12 @@ void gather_transposed(const Window& w, const ConstPanels& weights, const ConstR
                        const std::uint32_t* w_at, std::uint32_t* x_at, Segment* segments, float* buffer) noexcept {
   const detail::Margins margins = detail::position_margins(w);
   const bool copies = !margins.are_none();
-  const std::size_t group_out = weights.out / w.groups, taps = w.taps(), row_stride = taps * kPanelWidth;
-  // One chunk of outputs: a segment a tap. More: a tap's chunks are summed by themselves.
-  const bool is_short = group_out <= kChunk;
-  const auto distance = [&](std::size_t t) { return margins.distance(detail::tap_steps(w, taps - 1 - t)); };
-  const std::size_t count = is_short ? taps : chunk_segments(group_out, segments);
-  if (is_short)
-    for (std::size_t t = taps; t-- > 0;) segments[taps - 1 - t] = {t * kPanelWidth, distance(t), 0, group_out};
+  const std::size_t group_out = weights.out / w.groups, row_stride = w.taps() * kPanelWidth;
+  const std::size_t count = tap_segments(margins, w, group_out, segments);
   for (std::size_t o = 0; o < weights.out; ++o) x_at[o] = static_cast<std::uint32_t>(o * margins.plane());
   if (copies) zero_floats(buffer, margins.size(weights.out));
   const std::size_t end = detail::grid_lanes(margins.extent, w.in);
-  alignas(64) float total[kTotals], part[kTotals];
+  alignas(64) float total[kTotals];
   for (std::size_t b = 0; b < x.rows; ++b) {
     const float* from = x.row(b);
     if (copies) {
@@ -302,20 +328,9 @@ void gather_transposed(const Window& w, const ConstPanels& weights, const ConstR
       for (std::size_t c = 0; c < w.channels;) {
         const std::size_t first = c / w.group_channels() * group_out, in_group = c % w.group_channels();
         const std::size_t rows = std::min(kPanelWidth, w.group_channels() - in_group);
-        Products products{
-            weights.data + in_group * row_stride, row_stride, w_at + first, from + q, x_at + first, segments, count};
-        if (is_short) {
-          sum_rows(products, rows, lanes, copies, total);
-        } else {
-          for (std::size_t t = taps; t-- > 0;) {
-            products.w = weights.data + in_group * row_stride + t * kPanelWidth;
-            products.x = from + q + distance(t);
-            sum_rows(products, rows, lanes, copies, t + 1 == taps ? total : part);
-            if (t + 1 < taps)
-              ForEachVector(rows * kConvolveTile,
-                            [&](auto load, auto store) HWY_ATTR { store(hn::Add(load(total), load(part)), total); });
-          }
-        }
+        sum_rows(
+            {weights.data + in_group * row_stride, row_stride, w_at + first, from + q, x_at + first, segments, count},
+            rows, lanes, copies, total);
         for (std::size_t r = 0; r < rows; ++r, ++c)
           moves.store<true>(total + r * kConvolveTile, outputs.bias ? outputs.bias + c : nullptr,
                             outputs.before_activation(b) + c * w.plane());
@@ -368,7 +383,7 @@ void convolve_transposed(const Window& w, const ConstPanels& weights, const floa
   for (std::size_t o = 0; o < weights.out; ++o) w_at[o] = static_cast<std::uint32_t>(panel_index(weights.in, o, 0));
   auto* const segments = reinterpret_cast<Segment*>(x_at + detail::whole_lines(weights.out));
   float* const buffer =
-      workspace + 2 * detail::whole_lines(weights.out) + detail::segment_floats(std::max(weights.out, w.taps()));
+      workspace + 2 * detail::whole_lines(weights.out) + detail::segment_floats(w.taps() * (weights.out / kChunk + 1));
   if (w.is_dense())
     gather_transposed(w, weights, x, outputs, w_at, x_at, segments, buffer);
   else

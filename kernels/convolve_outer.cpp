@@ -238,8 +238,8 @@ std::size_t convolve_workspace(const Window& w, std::size_t out) noexcept {
   const std::size_t columns = w.columns(), covering = whole_lines(out);
   const std::size_t image = w.is_dense() ? image_margins(w).size(w.channels) : columns * kConvolveTile;
   const std::size_t windows = w.is_dense() ? position_margins(w).size(out) : 0;
-  const std::size_t forward = 2 * whole_lines(columns) + segment_floats(columns) + image,
-                    backward = 2 * covering + segment_floats(std::max(out, w.taps())) + windows,
+  const std::size_t forward = 2 * whole_lines(columns) + segment_floats(columns / kChunk + 1) + image,
+                    backward = 2 * covering + segment_floats(w.taps() * (out / kChunk + 1)) + windows,
                     outer = whole_lines(columns) + kConvolveTile * covering + image,
                     rows = 2 * kConvolveTile * (columns + covering);
   // Decoded weights come first (convolve_coded.cpp).

@@ -16,7 +16,7 @@ inline constexpr std::size_t kConvolveTile = 64;
 
 constexpr std::size_t whole_lines(std::size_t floats) noexcept { return (floats + 15) / 16 * 16; }
 
-/// Floats of one segment a tap, or a chunk of columns or outputs: four sizes.
+/// Floats of so many segments (convolve.cpp).
 constexpr std::size_t segment_floats(std::size_t count) noexcept { return whole_lines(8 * count); }
 
 /// A plane laid into a larger (or cut to a smaller) one, so that windows of stride 1 read at fixed distances from their
