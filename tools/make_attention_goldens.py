@@ -15,6 +15,7 @@ import torch.nn.functional as F
 
 from make_layer_goldens import DY, OUT, PARAMETERS, X, draw
 
+
 def frequencies(n, o):
     """The formulas of the papers and of Llama 3's code."""
     theta, factor = o.get("rope_theta", 10000.0), o.get("rope_factor", 1.0)
