@@ -42,6 +42,7 @@ struct Mesh::Parts {
 
   Status place();
   Status make_cells();
+  Status make_watchers();
   Status make_executor();
   void make_engine();
 };
