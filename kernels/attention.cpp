@@ -108,10 +108,12 @@ void attend_session(const AttentionShape& shape, const Keys& keys, const float* 
   // One token reads the ring that it has just joined; several read a copy, as the last ones may overwrite what the
   // first ones see.
   const bool reads_ring = next_state && shape.tokens == 1;
-  if (reads_ring) detail::append(shape, keys, k, v, state, next_state);
+  if (reads_ring) detail::append_position(shape, keys, next_state);
   for (std::size_t kv = 0; kv < shape.kv_heads; ++kv) {
     Stored stored{space.key_panels, space.value_rows, 0, detail::most_keys(shape) / kPanelWidth, true};
     if (reads_ring) {
+      // Head by head, so that what is copied is still near when it is read.
+      detail::append_head(shape, keys, kv, k, v, state, next_state);
       stored = {next_state + ring.head(kv), next_state + ring.values(kv), ring.slot(keys.base()) / kPanelWidth,
                 ring.slots / kPanelWidth, true};
     } else {

@@ -92,14 +92,11 @@ HWY_INLINE void slopes_of(const RowScores& scores, const RowScores& slopes, Rang
   const FloatTag d;
   const FloatVec by = hn::Set(d, scale), top = hn::Set(d, largest), part = hn::Set(d, share), middle = hn::Set(d, mean);
   const std::ptrdiff_t away = slopes.first - scores.first;
-  scores.each([&](float* at) HWY_ATTR {
-    float* const slope = at + away;
-    WEFT_UNROLL for (std::size_t i = 0; i < kChunk; i += kVectorLanes) {
-      const FloatVec e = Exp(d, hn::Sub(hn::Mul(hn::LoadU(d, at + i), by), top));
-      const FloatVec p = hn::Mul(e, part);
-      hn::StoreU(p, d, at + i);
-      hn::StoreU(hn::Mul(hn::Mul(p, hn::Sub(hn::LoadU(d, slope + i), middle)), by), d, slope + i);
-    }
+  scores.each([&](float* at, std::size_t) HWY_ATTR {
+    const FloatVec e = Exp(d, hn::Sub(hn::Mul(hn::LoadU(d, at), by), top));
+    const FloatVec p = hn::Mul(e, part);
+    hn::StoreU(p, d, at);
+    hn::StoreU(hn::Mul(hn::Mul(p, hn::Sub(hn::LoadU(d, at + away), middle)), by), d, at + away);
   });
   scores.hide(seen, 0.0f);
   slopes.hide(seen, 0.0f);

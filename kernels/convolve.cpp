@@ -5,7 +5,6 @@
 
 #include "kernels/foreach_isa.hpp"
 #include "kernels/internal/convolve_plan.hpp"
-#include "kernels/internal/linear_scratch.hpp"
 #include "kernels/linear_outputs-inl.hpp"
 #include "kernels/simd/panel-inl.hpp"
 #include "kernels/windows-inl.hpp"
@@ -95,9 +94,13 @@ constexpr std::size_t kWideLanes = kWideVectors * kVectorLanes;
 static_assert(kConvolveTile % kWideLanes == 0);
 
 /// Consecutive products of one chunk: of j in [first, first + count), from weights `w` and operand `x` further on.
+/// Chunks from one that opens to one that closes are a part, which is summed by itself and then added to the total.
 struct Segment {
-  std::size_t w, x, first, count;
+  std::size_t w, x;
+  std::uint32_t first, count;
+  bool opens, closes;
 };
+static_assert(sizeof(Segment) <= 8 * sizeof(float));
 /// What a tile multiplies: weight (r, j) is w[w_at[j] + r * row_stride], lane l of operand j is x[x_at[j] + l].
 struct Products {
   const float* w;
@@ -109,10 +112,13 @@ struct Products {
   std::size_t count;
 };
 
-/// total[r][lane] = +0, then for each segment: + (its sum, an fma a product from +0).
+/// total[r][lane] = +0, then for each part: + (its chunks' sums, each an fma a product from +0). A part may be -0 where
+/// rule R1 has +0; only convolve_transposed has parts of several chunks, and it normalises.
 template <std::size_t R, std::size_t N, bool Partial>
 void sum_tile(const Products& of, std::size_t lanes, float* total) noexcept {
   const std::size_t stride = of.row_stride;
+  bool has_total = false;
+  alignas(64) float part[R * N * kVectorLanes];
   for (std::size_t s = 0; s < of.count; ++s) {
     const Segment& segment = of.segments[s];
     V sum[R][N];
@@ -137,11 +143,20 @@ void sum_tile(const Products& of, std::size_t lanes, float* total) noexcept {
     }
     WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
       WEFT_UNROLL for (std::size_t v = 0; v < N; ++v) {
-        float* at = total + r * kConvolveTile + v * kVectorLanes;
-        hn::Store(hn::Add(s > 0 ? hn::Load(kTag, at) : hn::Zero(kTag), sum[r][v]), kTag, at);
+        float* const open = part + (r * N + v) * kVectorLanes;
+        float* const at = total + r * kConvolveTile + v * kVectorLanes;
+        if (!segment.opens) sum[r][v] = hn::Add(hn::Load(kTag, open), sum[r][v]);
+        if (segment.closes)
+          hn::Store(hn::Add(has_total ? hn::Load(kTag, at) : hn::Zero(kTag), sum[r][v]), kTag, at);
+        else
+          hn::Store(sum[r][v], kTag, open);
       }
     }
+    has_total = has_total || segment.closes;
   }
+  if (has_total) return;
+  for (std::size_t r = 0; r < R; ++r)
+    for (std::size_t v = 0; v < N; ++v) hn::Store(hn::Zero(kTag), kTag, total + r * kConvolveTile + v * kVectorLanes);
 }
 
 using SumTile = void (*)(const Products&, std::size_t, float*) noexcept;
@@ -153,36 +168,74 @@ constexpr auto kWide = make_tiles<kWideVectors, false>(std::make_index_sequence<
 constexpr auto kSingle = make_tiles<1, false>(std::make_index_sequence<kSingleRows>());
 constexpr auto kPartial = make_tiles<1, true>(std::make_index_sequence<kSingleRows>());
 
+/// The first of even parts of `left` rows, each of at most `most`; a table, since tiles are too short for divisions.
+template <std::size_t most>
+constexpr std::array<std::uint8_t, kPanelWidth + 1> make_parts() {
+  std::array<std::uint8_t, kPanelWidth + 1> first{};
+  for (std::size_t left = 1; left <= kPanelWidth; ++left) {
+    const std::size_t parts = (left + most - 1) / most;
+    first[left] = static_cast<std::uint8_t>((left + parts - 1) / parts);
+  }
+  return first;
+}
+constexpr auto kWideParts = make_parts<kWideRows>(), kSingleParts = make_parts<kSingleRows>();
+
 /// Rows [0, rows) of weights against a tile of `lanes` windows. With slack, a tile's lanes may all be read.
-void sum_rows(const Products& of, std::size_t rows, std::size_t lanes, bool has_slack, float* total) noexcept {
-  const auto run = [&](const auto& tiles, std::size_t v, std::size_t left) {
-    const detail::EvenParts parts(rows, tiles.size());
-    for (std::size_t i = 0; i < parts.parts; ++i) {
-      Products part = of;
-      part.w += parts.begin(i) * of.row_stride;
-      part.x += v;
-      tiles[parts.begin(i + 1) - parts.begin(i) - 1](part, left, total + parts.begin(i) * kConvolveTile + v);
+HWY_INLINE void sum_rows(const Products& of, std::size_t rows, std::size_t lanes, bool has_slack, float* total) {
+  const auto run = [&](const auto& tiles, const auto& parts, std::size_t v, std::size_t left) HWY_ATTR {
+    Products part = of;
+    part.x += v;
+    for (std::size_t r = 0; r < rows;) {
+      const std::size_t count = parts[rows - r];
+      tiles[count - 1](part, left, total + r * kConvolveTile + v);
+      part.w += count * of.row_stride;
+      r += count;
     }
   };
   for (std::size_t v = 0; v < lanes;) {
     const std::size_t left = lanes - v;
     if (left >= kWideLanes || (has_slack && 2 * left > kWideLanes)) {
-      run(kWide, v, left);
+      run(kWide, kWideParts, v, left);
       v += kWideLanes;
     } else {
       if (left >= kVectorLanes || has_slack)
-        run(kSingle, v, left);
+        run(kSingle, kSingleParts, v, left);
       else
-        run(kPartial, v, left);
+        run(kPartial, kSingleParts, v, left);
       v += kVectorLanes;
     }
   }
 }
 
-/// The chunks of `count` products (rule R1): what an operation of more than one tap sums for each.
+/// The chunks of `count` products, each a part: rule R1.
 std::size_t chunk_segments(std::size_t count, Segment* to) noexcept {
   std::size_t n = 0;
-  for (std::size_t first = 0; first < count; first += kChunk) to[n++] = {0, 0, first, std::min(kChunk, count - first)};
+  for (std::size_t first = 0; first < count; first += kChunk)
+    to[n++] = {
+        0,    0,   static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(std::min(kChunk, count - first)),
+        true, true};
+  return n;
+}
+
+/// The taps of a phase from the last to the first, each a part of the chunks of `count` outputs.
+std::size_t tap_segments(const detail::Margins& margins, const Window& w, const detail::Phase& of, std::size_t count,
+                         Segment* to) noexcept {
+  std::size_t n = 0;
+  for (std::size_t t = w.taps(); t-- > 0;) {
+    Window::Extents back = detail::tap_steps(w, t);
+    bool meets = true;
+    for (std::size_t a = 0; a < Window::kAxes; ++a) {
+      meets = meets && back[a] % w.stride[a] == of.phase[a];
+      back[a] = (w.kernel[a] - 1) * w.dilation[a] / w.stride[a] - back[a] / w.stride[a];
+    }
+    if (!meets) continue;
+    const std::size_t end = n + chunk_segments(count, to + n);
+    for (std::size_t i = n; i < end; ++i) {
+      to[i].w = t * kPanelWidth, to[i].x = margins.distance(back);
+      to[i].opens = i == n, to[i].closes = i + 1 == end;
+    }
+    n = end;
+  }
   return n;
 }
 
@@ -195,18 +248,35 @@ class Moves {
         moves_[count_++] = {runs.run[i].lane + done, std::min(kVectorLanes, runs.run[i].count - done),
                             runs.run[i].to + done};
   }
+  /// To the elements of a phase.
+  Moves(const Runs& runs, const Window& w, const detail::Phase& phase) noexcept : stride_(w.stride[2]) {
+    for (std::size_t i = 0; i < runs.count; ++i)
+      for (std::size_t done = 0; done < runs.run[i].count;) {
+        Window::Extents at = Window::split(runs.run[i].to + done, phase.count);
+        const std::size_t count = std::min({kVectorLanes, runs.run[i].count - done, phase.count[2] - at[2]});
+        for (std::size_t a = 0; a < Window::kAxes; ++a) at[a] = phase.element[a] + at[a] * w.stride[a];
+        moves_[count_++] = {runs.run[i].lane + done, count, (at[0] * w.in[1] + at[1]) * w.in[2] + at[2]};
+        done += count;
+      }
+  }
   /// A row of sums to its places, the bias added.
-  template <bool Normalises>
+  template <bool Normalises, bool Strided>
   HWY_INLINE void store(const float* total, const float* bias, float* to) const {
     const V b = hn::Set(kTag, bias ? *bias : 0.0f);
     for (std::size_t i = 0; i < count_; ++i) {
       V sum = hn::LoadU(kTag, total + moves_[i].lane);
       if (Normalises) sum = hn::Add(sum, hn::Zero(kTag));
       if (bias) sum = hn::Add(sum, b);
-      if (moves_[i].count == kVectorLanes)
-        hn::StoreU(sum, kTag, to + moves_[i].to);
-      else
-        StorePartial(sum, kTag, to + moves_[i].to, moves_[i].count);
+      float* const at = to + moves_[i].to;
+      if constexpr (Strided) {
+        alignas(64) float lanes[kVectorLanes];
+        hn::Store(sum, kTag, lanes);
+        for (std::size_t j = 0; j < moves_[i].count; ++j) at[j * stride_] = lanes[j];
+      } else if (moves_[i].count == kVectorLanes) {
+        hn::StoreU(sum, kTag, at);
+      } else {
+        StorePartial(sum, kTag, at, moves_[i].count);
+      }
     }
   }
 
@@ -215,7 +285,7 @@ class Moves {
     std::size_t lane, count, to;
   };
   std::array<Move, kConvolveTile> moves_;
-  std::size_t count_ = 0;
+  std::size_t count_ = 0, stride_ = 1;
 };
 
 // A tile's sums, with a vector more: moves read whole ones.
@@ -225,29 +295,27 @@ void convolve(const Window& w, const ConstPanels& weights, const float* bias, co
               const Rows& z, const Rows& y, float* workspace) noexcept {
   WEFT_ISA_RAN();
   const Outputs outputs{bias, activation, z, y};
-  const bool dense = w.is_dense();
   const detail::Margins margins = detail::image_margins(w);
-  const bool copies = !dense || !margins.are_none();
+  const bool copies = !margins.are_none();
   const std::size_t columns = w.columns(), taps = w.taps(), group_out = weights.out / w.groups;
   auto* const w_at = reinterpret_cast<std::uint32_t*>(workspace);
   auto* const x_at = w_at + detail::whole_lines(columns);
   auto* const segments = reinterpret_cast<Segment*>(x_at + detail::whole_lines(columns));
-  float* const buffer = workspace + 2 * detail::whole_lines(columns) + detail::segment_floats(columns);
+  float* const buffer = workspace + 2 * detail::whole_lines(columns) + detail::segment_floats(columns / kChunk + 1);
   const std::size_t chunks = chunk_segments(columns, segments);
   for (std::size_t k = 0; k < columns; ++k) {
     w_at[k] = static_cast<std::uint32_t>(k * kPanelWidth);
-    const std::size_t at =
-        dense ? k / taps * margins.plane() + margins.distance(detail::tap_steps(w, k % taps)) : k * kConvolveTile;
+    const std::size_t at = k / taps * margins.plane() + detail::tap_distance(w, margins, k % taps);
     x_at[k] = static_cast<std::uint32_t>(at);
   }
-  if (dense && copies) zero_floats(buffer, margins.size(w.channels));
-  const Window::Extents& grid = dense ? margins.extent : w.out;
+  if (copies) zero_floats(buffer, margins.size(w.channels));
+  const Window::Extents& grid = margins.extent;
   const std::size_t end = detail::grid_lanes(grid, w.out);
   alignas(64) float total[kTotals];
   for (std::size_t b = 0; b < x.rows; ++b) {
     const float* image = x.row(b);
-    if (dense && copies) {
-      place_planes(margins, image, w.channels, buffer);
+    if (copies) {
+      place_planes(margins, w.stride, image, w.channels, buffer);
       image = buffer;
     }
     float* const to = outputs.before_activation(b);
@@ -256,16 +324,12 @@ void convolve(const Window& w, const ConstPanels& weights, const float* bias, co
       const Moves moves(Runs(grid, w.out, q, lanes));
       for (std::size_t g = 0; g < w.groups; ++g) {
         const float* from = image + g * w.group_channels() * margins.plane() + q;
-        if (!dense) {
-          gather_tile(w, g, image, q, lanes, buffer, kConvolveTile);
-          from = buffer;
-        }
         for (std::size_t o = g * group_out; o < (g + 1) * group_out;) {
           const std::size_t rows = std::min((g + 1) * group_out, (o / kPanelWidth + 1) * kPanelWidth) - o;
           sum_rows({weights.data + panel_index(weights.in, o, 0), 1, w_at, from, x_at, segments, chunks}, rows, lanes,
                    copies, total);
           for (std::size_t r = 0; r < rows; ++r, ++o)
-            moves.store<false>(total + r * kConvolveTile, bias ? bias + o : nullptr, to + o * w.positions());
+            moves.store<false, false>(total + r * kConvolveTile, bias ? bias + o : nullptr, to + o * w.positions());
         }
       }
     }
@@ -273,106 +337,62 @@ void convolve(const Window& w, const ConstPanels& weights, const float* bias, co
   }
 }
 
-/// Windows of stride 1: every element gathers from the windows over it, tap by tap from the last, so that windows come
-/// in ascending order.
-void gather_transposed(const Window& w, const ConstPanels& weights, const ConstRows& x, const Outputs& outputs,
-                       const std::uint32_t* w_at, std::uint32_t* x_at, Segment* segments, float* buffer) noexcept {
-  const detail::Margins margins = detail::position_margins(w);
-  const bool copies = !margins.are_none();
-  const std::size_t group_out = weights.out / w.groups, taps = w.taps(), row_stride = taps * kPanelWidth;
-  // One chunk of outputs: a segment a tap. More: a tap's chunks are summed by themselves.
-  const bool is_short = group_out <= kChunk;
-  const auto distance = [&](std::size_t t) { return margins.distance(detail::tap_steps(w, taps - 1 - t)); };
-  const std::size_t count = is_short ? taps : chunk_segments(group_out, segments);
-  if (is_short)
-    for (std::size_t t = taps; t-- > 0;) segments[taps - 1 - t] = {t * kPanelWidth, distance(t), 0, group_out};
-  for (std::size_t o = 0; o < weights.out; ++o) x_at[o] = static_cast<std::uint32_t>(o * margins.plane());
-  if (copies) zero_floats(buffer, margins.size(weights.out));
-  const std::size_t end = detail::grid_lanes(margins.extent, w.in);
-  alignas(64) float total[kTotals], part[kTotals];
-  for (std::size_t b = 0; b < x.rows; ++b) {
-    const float* from = x.row(b);
-    if (copies) {
-      place_planes(margins, from, weights.out, buffer);
-      from = buffer;
-    }
-    for (std::size_t q = 0; q < end; q += kConvolveTile) {
-      const std::size_t lanes = std::min(kConvolveTile, end - q);
-      const Moves moves(Runs(margins.extent, w.in, q, lanes));
-      for (std::size_t c = 0; c < w.channels;) {
-        const std::size_t first = c / w.group_channels() * group_out, in_group = c % w.group_channels();
-        const std::size_t rows = std::min(kPanelWidth, w.group_channels() - in_group);
-        Products products{
-            weights.data + in_group * row_stride, row_stride, w_at + first, from + q, x_at + first, segments, count};
-        if (is_short) {
-          sum_rows(products, rows, lanes, copies, total);
-        } else {
-          for (std::size_t t = taps; t-- > 0;) {
-            products.w = weights.data + in_group * row_stride + t * kPanelWidth;
-            products.x = from + q + distance(t);
-            sum_rows(products, rows, lanes, copies, t + 1 == taps ? total : part);
-            if (t + 1 < taps)
-              ForEachVector(rows * kConvolveTile,
-                            [&](auto load, auto store) HWY_ATTR { store(hn::Add(load(total), load(part)), total); });
-          }
-        }
-        for (std::size_t r = 0; r < rows; ++r, ++c)
-          moves.store<true>(total + r * kConvolveTile, outputs.bias ? outputs.bias + c : nullptr,
-                            outputs.before_activation(b) + c * w.plane());
-      }
-    }
-    if (outputs.has_finish()) outputs.finish(b, 0, w.image());
-  }
-}
-
-/// Any windows: the columns of a tile, scattered.
-void scatter_transposed(const Window& w, const ConstPanels& weights, const ConstRows& x, const Outputs& outputs,
-                        const std::uint32_t* w_at, std::uint32_t* x_at, Segment* segments) noexcept {
-  const std::size_t group_out = weights.out / w.groups, chunks = chunk_segments(group_out, segments);
-  for (std::size_t o = 0; o < weights.out; ++o) x_at[o] = static_cast<std::uint32_t>(o * w.positions());
-  alignas(64) float part[kPanelWidth * kConvolveTile];
-  for (std::size_t b = 0; b < x.rows; ++b) {
-    float* const to = outputs.before_activation(b);
-    zero_floats(to, w.image());
-    for (std::size_t p = 0; p < w.positions(); p += kConvolveTile) {
-      const std::size_t lanes = std::min(kConvolveTile, w.positions() - p);
-      const Runs runs(w.out, w.out, p, lanes);
-      for (std::size_t g = 0; g < w.groups; ++g)
-        for (std::size_t left = weights.in; left > 0;) {
-          const std::size_t rows = std::min(kPanelWidth, left);
-          left -= rows;
-          sum_rows({weights.data + left * kPanelWidth, kPanelWidth, w_at + g * group_out, x.row(b) + p,
-                    x_at + g * group_out, segments, chunks},
-                   rows, lanes, false, part);
-          scatter_tile(w, runs, part, left, rows, to + g * w.group_channels() * w.plane());
-        }
-    }
-    for (std::size_t c = 0; c < w.channels; ++c) {
-      float* row = to + c * w.plane();
-      const V add = hn::Set(kTag, outputs.bias ? outputs.bias[c] : 0.0f);
-      ForEachVector(w.plane(), [&](auto load, auto store) HWY_ATTR {
-        const V sum = hn::Add(load(row), hn::Zero(kTag));
-        store(outputs.bias ? hn::Add(sum, add) : sum, row);
-      });
-    }
-    if (outputs.has_finish()) outputs.finish(b, 0, w.image());
-  }
-}
-
+/// Every element gathers from the windows over it, tap by tap from the last, so that windows come in ascending order.
 void convolve_transposed(const Window& w, const ConstPanels& weights, const float* bias, const ConstRows& x,
                          Activation activation, const Rows& z, const Rows& y, float* workspace) noexcept {
   WEFT_ISA_RAN();
   const Outputs outputs{bias, activation, z, y};
+  const detail::Margins margins = detail::position_margins(w);
+  const bool copies = !margins.are_none();
+  const std::size_t group_out = weights.out / w.groups, row_stride = w.taps() * kPanelWidth;
   auto* const w_at = reinterpret_cast<std::uint32_t*>(workspace);
   auto* const x_at = w_at + detail::whole_lines(weights.out);
-  for (std::size_t o = 0; o < weights.out; ++o) w_at[o] = static_cast<std::uint32_t>(panel_index(weights.in, o, 0));
   auto* const segments = reinterpret_cast<Segment*>(x_at + detail::whole_lines(weights.out));
   float* const buffer =
-      workspace + 2 * detail::whole_lines(weights.out) + detail::segment_floats(std::max(weights.out, w.taps()));
-  if (w.is_dense())
-    gather_transposed(w, weights, x, outputs, w_at, x_at, segments, buffer);
-  else
-    scatter_transposed(w, weights, x, outputs, w_at, x_at, segments);
+      workspace + 2 * detail::whole_lines(weights.out) + detail::segment_floats(w.taps() * (weights.out / kChunk + 1));
+  for (std::size_t o = 0; o < weights.out; ++o) {
+    w_at[o] = static_cast<std::uint32_t>(panel_index(weights.in, o, 0));
+    x_at[o] = static_cast<std::uint32_t>(o * margins.plane());
+  }
+  if (copies) zero_floats(buffer, margins.size(weights.out));
+  alignas(64) float total[kTotals];
+  const Window::Extents phases{std::min(w.stride[0], w.in[0] + w.padding[0]),
+                               std::min(w.stride[1], w.in[1] + w.padding[1]),
+                               std::min(w.stride[2], w.in[2] + w.padding[2])};
+  for (std::size_t b = 0; b < x.rows; ++b) {
+    const float* from = x.row(b);
+    if (copies) {
+      place_planes(margins, {1, 1, 1}, from, weights.out, buffer);
+      from = buffer;
+    }
+    for (std::size_t i = 0; i < Window::product(phases); ++i) {
+      const detail::Phase phase(w, Window::split(i, phases));
+      if (phase.is_empty()) continue;
+      const std::size_t count = tap_segments(margins, w, phase, group_out, segments);
+      const std::size_t end = detail::grid_lanes(margins.extent, phase.count);
+      const float* const first_place = from + margins.distance(phase.place);
+      for (std::size_t q = 0; q < end; q += kConvolveTile) {
+        const std::size_t lanes = std::min(kConvolveTile, end - q);
+        const Runs runs(margins.extent, phase.count, q, lanes);
+        const Moves moves = w.is_dense() ? Moves(runs) : Moves(runs, w, phase);
+        for (std::size_t c = 0; c < w.channels;) {
+          const std::size_t first = c / w.group_channels() * group_out, in_group = c % w.group_channels();
+          const std::size_t rows = std::min(kPanelWidth, w.group_channels() - in_group);
+          sum_rows({weights.data + in_group * row_stride, row_stride, w_at + first, first_place + q, x_at + first,
+                    segments, count},
+                   rows, lanes, copies, total);
+          for (std::size_t r = 0; r < rows; ++r, ++c) {
+            float* const plane = outputs.before_activation(b) + c * w.plane();
+            if (w.stride[2] == 1)
+              moves.store<true, false>(total + r * kConvolveTile, bias ? bias + c : nullptr, plane);
+            else
+              moves.store<true, true>(total + r * kConvolveTile, bias ? bias + c : nullptr, plane);
+          }
+        }
+      }
+    }
+    if (outputs.has_finish()) outputs.finish(b, 0, w.image());
+  }
 }
 
 #endif

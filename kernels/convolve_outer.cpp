@@ -136,27 +136,25 @@ constexpr auto kSingleTiles = make_tiles<1>(std::make_index_sequence<kTileColumn
 void convolve_outer(const Window& w, const ConstRows& dy, const ConstRows& x, const Panels& dw,
                     float* workspace) noexcept {
   WEFT_ISA_RAN();
-  const bool dense = w.is_dense();
   const detail::Margins margins = detail::image_margins(w);
-  const bool copies = dense && !margins.are_none();
+  const bool copies = !margins.are_none();
   const std::size_t group_out = dw.out / w.groups, taps = w.taps(), stride = dw.in * kPanelWidth;
   const std::size_t panels = panel_count(dw.out), padded = panels * kPanelWidth;
   auto* const x_at = reinterpret_cast<std::uint32_t*>(workspace);
   float* const packed = workspace + detail::whole_lines(dw.in);
   float* const buffer = packed + kConvolveTile * padded;
   for (std::size_t k = 0; k < dw.in; ++k)
-    x_at[k] = static_cast<std::uint32_t>(
-        dense ? k / taps * margins.plane() + margins.distance(detail::tap_steps(w, k % taps)) : k * kConvolveTile);
+    x_at[k] = static_cast<std::uint32_t>(k / taps * margins.plane() + detail::tap_distance(w, margins, k % taps));
   if (copies) zero_floats(buffer, margins.size(w.channels));
   // Lanes past `out` are multiplied too, never stored.
   zero_floats(packed, kConvolveTile * padded);
-  const Window::Extents& grid = dense ? margins.extent : w.out;
+  const Window::Extents& grid = margins.extent;
   const std::size_t end = detail::grid_lanes(grid, w.out);
   const detail::EvenParts parts(dw.in, kTileColumns);
   for (std::size_t b = 0; b < dy.rows; ++b) {
     const float* image = x.row(b);
     if (copies) {
-      place_planes(margins, image, w.channels, buffer);
+      place_planes(margins, w.stride, image, w.channels, buffer);
       image = buffer;
     }
     for (std::size_t q = 0; q < end; q += kConvolveTile) {
@@ -166,10 +164,6 @@ void convolve_outer(const Window& w, const ConstRows& dy, const ConstRows& x, co
       transpose_rows(dy.row(b) + runs.first(), w.positions(), dw.out, runs.size(), packed, padded);
       for (std::size_t g = 0; g < w.groups; ++g) {
         const float* from = image + g * w.group_channels() * margins.plane() + q;
-        if (!dense) {
-          gather_tile(w, g, image, q, lanes, buffer, kConvolveTile);
-          from = buffer;
-        }
         const std::size_t low = g * group_out, high = low + group_out, last = (high - 1) / kPanelWidth + 1;
         for (std::size_t i = 0; i < parts.parts; ++i) {
           const std::size_t k = parts.begin(i), K = parts.begin(i + 1) - k;
@@ -229,17 +223,17 @@ bool convolve_fits(const Window& w, std::size_t out) noexcept {
            static_cast<double>(e[2]);
   };
   const double weights = planes(panel_count(out) * kPanelWidth, {w.group_channels(), w.taps(), 1});
-  return std::max({planes(w.channels, detail::image_margins(w).extent), planes(w.channels, w.in), weights,
-                   planes(out, detail::position_margins(w).extent), planes(out, w.out)}) < 0x1p31;
+  return std::max({planes(w.channels, detail::image_margins(w).extent) * planes(1, detail::image_margins(w).phases),
+                   planes(w.channels, w.in), weights, planes(out, detail::position_margins(w).extent),
+                   planes(out, w.out)}) < 0x1p31;
 }
 
 std::size_t convolve_workspace(const Window& w, std::size_t out) noexcept {
   using namespace detail;
   const std::size_t columns = w.columns(), covering = whole_lines(out);
-  const std::size_t image = w.is_dense() ? image_margins(w).size(w.channels) : columns * kConvolveTile;
-  const std::size_t windows = w.is_dense() ? position_margins(w).size(out) : 0;
-  const std::size_t forward = 2 * whole_lines(columns) + segment_floats(columns) + image,
-                    backward = 2 * covering + segment_floats(std::max(out, w.taps())) + windows,
+  const std::size_t image = image_margins(w).size(w.channels), windows = position_margins(w).size(out);
+  const std::size_t forward = 2 * whole_lines(columns) + segment_floats(columns / kChunk + 1) + image,
+                    backward = 2 * covering + segment_floats(w.taps() * (out / kChunk + 1)) + windows,
                     outer = whole_lines(columns) + kConvolveTile * covering + image,
                     rows = 2 * kConvolveTile * (columns + covering);
   // Decoded weights come first (convolve_coded.cpp).

@@ -21,6 +21,7 @@
 #include "kernels/reduce.hpp"
 #include "kernels/route.hpp"
 #include "kernels/softmax.hpp"
+#include "kernels/statistics.hpp"
 #include "kernels/target_rules.hpp"
 #include "kernels/unary.hpp"
 
@@ -221,6 +222,10 @@ void CpuStream::row_dots(const ConstRows& a, const ConstRows& b, float* s) { ker
 void CpuStream::column_accumulate(const ConstRows& a, float* s) { kernels::column_accumulate(a, s); }
 
 void CpuStream::row_argmax(const ConstRows& a, std::uint32_t* index) { kernels::row_argmax(a, index); }
+
+void CpuStream::row_statistics(const ConstRows& x, float threshold, const Rows& y) {
+  kernels::row_statistics(x, threshold, y);
+}
 
 void CpuStream::cross_entropy(const ConstRows& logits, const std::uint32_t* labels, float* loss, const Rows& dx) {
   kernels::cross_entropy(logits, labels, loss, dx);

@@ -78,6 +78,7 @@ class CpuStream final : public OpStream {
   void row_dots(const ConstRows& a, const ConstRows& b, float* s) override;
   void column_accumulate(const ConstRows& a, float* s) override;
   void row_argmax(const ConstRows& a, std::uint32_t* index) override;
+  void row_statistics(const ConstRows& x, float threshold, const Rows& y) override;
   void cross_entropy(const ConstRows& logits, const std::uint32_t* labels, float* loss, const Rows& dx) override;
   void mean_squared_error(const ConstRows& x, const ConstRows& target, float* loss, const Rows& dx) override;
   void sgd(std::size_t n, float* w, const float* g, float lr, float weight_decay) override;

@@ -13,6 +13,8 @@ struct Panels;
 struct ConstWeight;
 struct Weight;
 struct QuantizedRows;
+struct AttentionShape;
+struct Rope;
 class FlushSubnormals;
 class OpStream;
 class CpuStream;

@@ -176,6 +176,10 @@ class OpStream {
   /// index[b] = the first j with the largest a[b][j].
   virtual void row_argmax(const ConstRows& a, std::uint32_t* index) = 0;
 
+  // --- statistics.hpp (R2 along each row) ---
+  /// y[b] = mean, deviation, share of |x| above the threshold, rms of row b. y [rows, kStatistics].
+  virtual void row_statistics(const ConstRows& x, float threshold, const Rows& y) = 0;
+
   // --- loss.hpp ---
   /// loss[b] = -log softmax(x)[label[b]]; dx = softmax(x) - onehot(label). Labels below cols.
   virtual void cross_entropy(const ConstRows& logits, const std::uint32_t* labels, float* loss, const Rows& dx) = 0;

@@ -269,11 +269,12 @@ PoolBin bin_of(const Pool& pool, std::size_t axis, std::size_t p) noexcept {
     const std::size_t m = w.out[axis], first = p * n / m, count = ((p + 1) * n + m - 1) / m - first;
     return {first, count, 1, count};
   }
-  // Counted from the padded image's edge.
+  // Counted from the padded image's edge. Divisions are dear, and steps seldom more than 1.
+  const auto steps = [step](std::size_t length) { return step == 1 ? length : (length + step - 1) / step; };
   const std::size_t begin = p * w.stride[axis];
-  const std::size_t missing = begin >= pad ? 0 : (pad - begin + step - 1) / step;
-  const std::size_t end = std::min((n + pad - 1 - begin) / step + 1, w.kernel[axis]);
-  const std::size_t full = std::min((n + 2 * pad - 1 - begin) / step + 1, w.kernel[axis]);
+  const std::size_t missing = begin >= pad ? 0 : steps(pad - begin);
+  const std::size_t end = std::min(steps(n + pad - begin), w.kernel[axis]);
+  const std::size_t full = std::min(steps(n + 2 * pad - begin), w.kernel[axis]);
   return {begin + missing * step - pad, end > missing ? end - missing : 0, step, full};
 }
 

@@ -33,25 +33,55 @@ HWY_INLINE void zero_floats(float* to, std::size_t n) {
   ForEachVector(n, [&](auto, auto store) HWY_ATTR { store(hn::Zero(FloatTag()), to); });
 }
 
-/// Copies `planes` planes into their margins, which hold zeros and stay.
-HWY_INLINE void place_planes(const detail::Margins& m, const float* from, std::size_t planes, float* to) {
-  std::size_t low[3], high[3];
-  for (std::size_t a = 0; a < 3; ++a) {
-    low[a] = m.offset[a] < 0 ? static_cast<std::size_t>(-m.offset[a]) : 0;
-    const auto end = static_cast<std::ptrdiff_t>(m.extent[a]) - m.offset[a];
-    high[a] = end < 0 ? 0 : std::min(m.source[a], static_cast<std::size_t>(end));
-    if (low[a] >= high[a]) return;
+/// Every `stride`-th float.
+HWY_INLINE void copy_strided(const float* from, std::size_t stride, float* to, std::size_t n) {
+  if (stride == 1) return copy_floats(from, to, n);
+  std::size_t i = 0;
+  if (stride == 2) {
+    const FloatTag d;
+    // The second vector ends with the last element: its elements stand in odd lanes.
+    for (; i + kVectorLanes <= n; i += kVectorLanes) {
+      const FloatVec low = hn::LoadU(d, from + 2 * i), high = hn::LoadU(d, from + 2 * i + kVectorLanes - 1);
+      hn::StoreU(hn::ConcatUpperLower(d, hn::ConcatOdd(d, high, high), hn::ConcatEven(d, low, low)), d, to + i);
+    }
   }
-  const std::size_t n = high[2] - low[2];
-  for (std::size_t c = 0; c < planes; ++c, from += Window::product(m.source), to += m.plane())
-    for (std::size_t z = low[0]; z < high[0]; ++z)
-      for (std::size_t y = low[1]; y < high[1]; ++y) {
-        const auto row = (static_cast<std::ptrdiff_t>(z) + m.offset[0]) * static_cast<std::ptrdiff_t>(m.extent[1]) +
-                         static_cast<std::ptrdiff_t>(y) + m.offset[1];
-        const auto at =
-            row * static_cast<std::ptrdiff_t>(m.extent[2]) + static_cast<std::ptrdiff_t>(low[2]) + m.offset[2];
-        copy_floats(from + (z * m.source[1] + y) * m.source[2] + low[2], to + at, n);
+  for (; i < n; ++i) to[i] = from[i * stride];
+}
+
+/// Copies `planes` planes into their margins, which hold zeros and stay.
+HWY_INLINE void place_planes(const detail::Margins& m, const Window::Extents& strides, const float* from,
+                             std::size_t planes, float* to) {
+  struct Range {
+    std::size_t first, end;
+  };
+  // Places of a phase that hold elements.
+  const auto range = [&](std::size_t a, std::size_t phase) {
+    const auto s = static_cast<std::ptrdiff_t>(strides[a]), p = static_cast<std::ptrdiff_t>(phase);
+    const std::ptrdiff_t last = static_cast<std::ptrdiff_t>(m.source[a]) - 1 + m.offset[a] - p;
+    const std::ptrdiff_t first = m.offset[a] > p ? (m.offset[a] - p + s - 1) / s : 0;
+    const std::ptrdiff_t end = last < 0 ? 0 : std::min(last / s + 1, static_cast<std::ptrdiff_t>(m.extent[a]));
+    return Range{static_cast<std::size_t>(first), static_cast<std::size_t>(std::max(first, end))};
+  };
+  // The element of a phase's place, from the first.
+  const auto element = [&](std::size_t a, std::size_t phase, std::size_t place) {
+    return static_cast<std::size_t>(static_cast<std::ptrdiff_t>(place * strides[a] + phase) - m.offset[a]);
+  };
+  const std::size_t plane = Window::product(m.source), row_step = strides[1] * m.source[2];
+  for (std::size_t i = 0; i < Window::product(m.phases); ++i, to += Window::product(m.extent)) {
+    const Window::Extents phase = Window::split(i, m.phases);
+    const Range z = range(0, phase[0]), y = range(1, phase[1]), x = range(2, phase[2]);
+    if (x.first == x.end || y.first == y.end) continue;
+    const std::size_t count = x.end - x.first;
+    for (std::size_t c = 0; c < planes; ++c)
+      for (std::size_t k = z.first; k < z.end; ++k) {
+        const float* source = from + c * plane +
+                              (element(0, phase[0], k) * m.source[1] + element(1, phase[1], y.first)) * m.source[2] +
+                              element(2, phase[2], x.first);
+        float* target = to + c * m.plane() + m.distance({k, y.first, x.first});
+        for (std::size_t j = y.first; j < y.end; ++j, source += row_step, target += m.extent[2])
+          copy_strided(source, strides[2], target, count);
       }
+  }
 }
 
 /// Calls `body(lane, count, element, missing before, there)` for the runs of one tap within a tile: of `count` windows
@@ -102,26 +132,6 @@ HWY_INLINE void gather_tile(const Window& w, std::size_t group, const float* ima
                               for (std::size_t i = 0; i < there; ++i) row[before + i] = source[i * stride];
                           }
                         });
-  }
-}
-
-/// Adds columns [k, k + rows) of one tile to the image, the last first: for every element windows then come in
-/// ascending order.
-HWY_INLINE void scatter_tile(const Window& w, const detail::Runs& runs, const float* from, std::size_t k,
-                             std::size_t rows, float* group_image) {
-  const std::size_t stride = w.stride[2], taps = w.taps();
-  for (std::size_t r = rows; r-- > 0;) {
-    float* plane = group_image + (k + r) / taps * w.plane();
-    each_run_of_tap(
-        w, runs, detail::tap_steps(w, (k + r) % taps),
-        [&](std::size_t lane, std::size_t, std::size_t element, std::size_t before, std::size_t there) HWY_ATTR {
-          const float* part = from + r * kConvolveTile + lane + before;
-          float* to = plane + element;
-          if (stride == 1)
-            ForEachVector(there, [&](auto load, auto store) HWY_ATTR { store(hn::Add(load(to), load(part)), to); });
-          else
-            for (std::size_t i = 0; i < there; ++i) to[i * stride] += part[i];
-        });
   }
 }
 

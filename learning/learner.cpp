@@ -2,6 +2,8 @@
 
 #include "learning/learner.hpp"
 
+#include "mesh/watch.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -61,6 +63,11 @@ Status Learner::plan() {
   depth_ = std::max<std::uint32_t>(waves.depth(), 2);
 
   layers_.resize(graph.nodes().size());
+  gradient_sizes_.resize(graph.nodes().size());
+  is_measured_.resize(graph.nodes().size());
+  for (const mesh::Node& node : graph.nodes())
+    if (!node.is_port() && node.layer->watch() && node.layer->watch()->look == mesh::WatchRule::Look::gradient_storm)
+      for (const std::uint32_t e : node.sources) is_measured_[graph.edges()[e].from] = true;
   edge_boxes_.resize(graph.edges().size());
   for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
     const NodeId node = graph.outputs()[i];
@@ -356,12 +363,16 @@ std::vector<std::uint32_t> Learner::save_flight() const {
     out.insert(out.end(), output.labels.begin(), output.labels.end());
     for (float v : output.values) out.push_back(std::bit_cast<std::uint32_t>(v));
   }
+  for (NodeId node = 0; node < is_measured_.size(); ++node)
+    for (std::size_t half = 0; half < 2 && is_measured_[node]; ++half)
+      out.push_back(std::bit_cast<std::uint32_t>(gradient_sizes_[node][half]));
   return out;
 }
 
 Status Learner::load_flight(std::span<const std::uint32_t> in) {
   std::size_t wanted = 10 + boxes_.size();
   for (const OutputPlan& output : outputs_) wanted += output.labels.size() + output.values.size();
+  wanted += 2 * static_cast<std::size_t>(std::count(is_measured_.begin(), is_measured_.end(), true));
   if (in.size() != wanted)
     return fail(Errc::shape_mismatch, "learner state: " + std::to_string(in.size()) + " words where " +
                                           std::to_string(wanted) + " are expected; network or learning options differ");
@@ -384,6 +395,12 @@ Status Learner::load_flight(std::span<const std::uint32_t> in) {
     }
     for (float& v : output.values) v = std::bit_cast<float>(in[next++]);
   }
+  for (NodeId node = 0; node < is_measured_.size(); ++node)
+    for (std::size_t half = 0; half < 2 && is_measured_[node]; ++half) {
+      gradient_sizes_[node][half] = std::bit_cast<float>(in[next++]);
+      if (!std::isfinite(gradient_sizes_[node][half]))
+        return fail(Errc::corrupt, "learner state: a gradient's size is not finite");
+    }
   pending_scores_.clear();
   return {};
 }

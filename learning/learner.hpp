@@ -10,6 +10,7 @@
 
 #include "core/aligned_buffer.hpp"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -87,6 +88,7 @@ class Learner final : public mesh::StepHook {
   /// scored and learned from is thus computed as in training (with dropout); unlabelled samples, runs without a
   /// learner, passes and held copies are not.
   std::size_t training_rows(mesh::NodeId node, std::uint64_t step, std::uint64_t tick) const noexcept override;
+  float gradient_size(mesh::NodeId node, std::uint64_t step) const noexcept override;
   void hash_layer(mesh::NodeId node, StateHasher& hasher) const override;
   std::vector<std::pair<mesh::NodeId, mesh::NodeId>> extra_links() const override;
 
@@ -161,6 +163,7 @@ class Learner final : public mesh::StepHook {
   /// True when the layer's gradients were added to.
   bool process(std::size_t region, mesh::NodeId node, const Wave& wave, std::uint64_t activation_tick,
                std::uint64_t sample) noexcept;
+  void measure_gradient(std::size_t region, mesh::NodeId node) noexcept;
   bool process_gradient(std::size_t region, mesh::NodeId node, const Wave& wave, std::uint64_t tick,
                         kernels::Rows delta) noexcept;
   bool process_target(std::size_t region, mesh::NodeId node, const Wave& wave, std::uint64_t tick,
@@ -195,6 +198,10 @@ class Learner final : public mesh::StepHook {
   std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> edge_boxes_;  // edge -> (reader's distance, box)
   std::vector<std::uint32_t> error_boxes_;                                        // dfa: by output, its error
   AlignedBuffer<float> boxes_;
+  /// By node, for those that a metacognition layer watches for storms: the rms of the last gradient, double-buffered as
+  /// boxes are.
+  std::vector<std::array<float, 2>> gradient_sizes_;
+  std::vector<bool> is_measured_;
   AlignedBuffer<float> feedback_;
   std::vector<Scratch> scratch_;  // by region
   std::size_t box_half_ = 0;      // floats of one parity

@@ -55,7 +55,9 @@ std::size_t Learner::training_rows(NodeId node, std::uint64_t step, std::uint64_
 void Learner::learn(std::size_t region, NodeId node, std::uint64_t step, std::uint64_t tick) noexcept {
   const LayerPlan& plan = layers_[node];
   if (plan.waves.empty()) return;
-  scratch_[region].parity = (steps_ + step) & 1;
+  const std::uint64_t parity = (steps_ + step) & 1;
+  scratch_[region].parity = parity;
+  if (is_measured_[node]) gradient_sizes_[node][parity] = gradient_sizes_[node][parity ^ 1];
   const bool is_direct = options_.rule == Rule::dfa;
 
   if (options_.schedule == Schedule::settle) {
@@ -90,6 +92,28 @@ void Learner::learn(std::size_t region, NodeId node, std::uint64_t step, std::ui
   if (is_cleared || !plan.sharings.empty()) end_update(region, node, is_used, tick);
 }
 
+float Learner::gradient_size(NodeId node, std::uint64_t step) const noexcept {
+  return gradient_sizes_[node][((steps_ + step) & 1) ^ 1];
+}
+
+// Lanes that pad a panel hold 0 and add nothing to the sum; `stored` counts the values themselves.
+void Learner::measure_gradient(std::size_t region, NodeId node) noexcept {
+  kernels::OpStream& stream = mesh_.engine().stream(region);
+  double squares = 0, stored = 0;
+  for (const mesh::WeightStore::Parameter& parameter : mesh_.weights().of(node)) {
+    const mesh::ParameterSpec& spec = *parameter.spec;
+    const ConstRows all{optimizer_.gradient(mesh_.weights().first(node) + parameter.index), 1, spec.stored_size(),
+                        spec.stored_size()};
+    float sum = 0;
+    stream.row_dots(all, all, &sum);
+    squares += static_cast<double>(sum);
+    stored += static_cast<double>(spec.out) * static_cast<double>(std::max<std::size_t>(spec.in, 1));
+  }
+  const auto size = static_cast<float>(std::sqrt(squares / stored));
+  // What is not finite is a fault of its own, and no storm.
+  if (std::isfinite(size)) gradient_sizes_[node][scratch_[region].parity] = size;
+}
+
 void Learner::begin_update(std::size_t region, NodeId node) noexcept {
   kernels::OpStream& stream = mesh_.engine().stream(region);
   bool is_owner = false;
@@ -118,6 +142,7 @@ void Learner::end_update(std::size_t region, NodeId node, bool is_used, std::uin
 
 void Learner::move_weights(std::size_t region, NodeId node, std::uint64_t tick) noexcept {
   if (!mesh_.weights().learns(node)) return;
+  if (is_measured_[node]) measure_gradient(region, node);
   if (!optimizer_.step(mesh_.engine().stream(region), mesh_.weights(), node))
     mesh_.engine().report_fault(node, tick, actors::FaultKind::update_not_finite);
 }

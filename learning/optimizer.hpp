@@ -27,6 +27,8 @@ class Optimizer {
   mesh::Gradients gradients(mesh::NodeId node) const noexcept {
     return {joined_[node].empty() ? gradient_pointers_.data() + first_[node] : joined_[node].data()};
   }
+  /// The gradients of parameter `i` of the store.
+  float* gradient(std::size_t i) const noexcept { return gradient_pointers_[i]; }
   void clear_gradients(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) const;
   /// Moves the layer's weights; counts one update. False, with nothing moved, when a gradient is not finite.
   bool step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace weft::mesh {
 namespace {
@@ -32,9 +33,11 @@ void Cell::bind(const Graph& graph, WeightStore& weights, State& state) noexcept
 
 void Cell::receive(std::uint64_t tick, std::uint64_t, ControlMessage&& message) noexcept {
   if (message->not_before <= tick) return carry_out(tick, *message);
-  // Kept in stamp order among equals, so that orders of one tick run as they were sent.
+  // Kept in stamp order among equals, so that orders of one tick run as they were sent. Watchers in several regions
+  // send in an order of chance, so theirs are kept by sender.
+  const auto place = [](const Control& order) { return std::pair(order.not_before, order.sender); };
   const auto later = std::upper_bound(deferred_.begin(), deferred_.end(), message,
-                                      [](const auto& a, const auto& b) { return a->not_before < b->not_before; });
+                                      [&](const auto& a, const auto& b) { return place(*a) < place(*b); });
   deferred_.insert(later, std::move(message));
 }
 

@@ -5,6 +5,7 @@
 #include "mesh/control.hpp"
 #include "mesh/graph.hpp"
 #include "mesh/state.hpp"
+#include "mesh/watch.hpp"
 #include "mesh/weight_store.hpp"
 
 #include "actors/actor.hpp"
@@ -41,16 +42,17 @@ class Cell final : public actors::Actor<ControlMessage> {
   bool is_marked() const noexcept { return marked_; }
   void set_marked(bool marked) noexcept { marked_ = marked; }
 
-  /// True when it fires every tick and no order waits: its ticks may be computed many at once.
+  /// True when it fires every tick, watches nothing and no order waits: its ticks may be computed many at once.
   bool is_quiet() const noexcept {
-    return enabled_ && period_ == 1 && !reset_ordered_ && deferred_.empty() && mailbox_is_empty();
+    return enabled_ && period_ == 1 && !reset_ordered_ && deferred_.empty() && watchers_.empty() && mailbox_is_empty();
   }
   bool is_enabled() const noexcept { return enabled_; }
   std::uint64_t period() const noexcept { return period_; }
   void set_enabled(bool enabled) noexcept { enabled_ = enabled; }
   void set_period(std::uint64_t period) noexcept { period_ = period; }
 
-  /// Carries out the orders kept for this tick. To be called before `deliver`: what is kept was sent earlier.
+  /// Carries out the orders kept for this tick: as they were sent, those of watchers (by layer) after those from
+  /// outside. To be called before `deliver`: what is kept was sent earlier.
   void run_deferred(std::uint64_t tick);
   /// Orders kept for later ticks, as they will be carried out; part of a checkpoint.
   std::span<const ControlMessage> deferred() const noexcept { return deferred_; }
@@ -61,6 +63,9 @@ class Cell final : public actors::Actor<ControlMessage> {
   bool take_reset() noexcept { return std::exchange(reset_ordered_, false); }
   bool is_reset_ordered() const noexcept { return reset_ordered_; }
   void set_reset_ordered(bool ordered) noexcept { reset_ordered_ = ordered; }
+
+  /// Its metacognition layers' memory.
+  std::vector<Watcher>& watchers() noexcept { return watchers_; }
 
   /// Remembers weights and outputs as they are now, and goes back to them (`restart`).
   void remember(std::uint64_t tick);
@@ -86,6 +91,7 @@ class Cell final : public actors::Actor<ControlMessage> {
   WeightStore* weights_ = nullptr;
   State* state_ = nullptr;
   std::vector<ControlMessage> deferred_;
+  std::vector<Watcher> watchers_;
   std::vector<std::vector<float>> remembered_;  // parameters, then outputs and hidden states of all sessions
 };
 

@@ -34,7 +34,8 @@ struct Control {
   std::uint32_t level = 0;      // layer inside the cell
   std::uint32_t parameter = 0;  // index into Layer::parameters()
   std::uint64_t number = 0;
-  Encoding encoding;  // wanted by morph
+  std::uint32_t sender = 0;  // 0: from outside; else the metacognition layer that sent it, its node + 1
+  Encoding encoding;         // wanted by morph
   std::vector<float> values;
   std::uint64_t not_before = 0;  // tick before which it is not carried out; recorded orders are replayed by it
 

@@ -4,6 +4,8 @@
 
 #include "mesh/combine.hpp"
 
+#include "kernels/statistics.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -259,9 +261,12 @@ void Engine::fire_cell(const Part& part, const Part& next, std::size_t region, s
       if (!is_finite(part, stream, tick)) {
         keep_output(part, tick, true);
         answer_fault(part.cell, tick, actors::FaultKind::output_not_finite);
-      } else if (cell && cell->is_marked()) {
-        cell->set_marked(false);
-        registry_->set_status(cell->id(), actors::ActorStatus::running);
+      } else if (cell) {
+        if (cell->is_marked()) {
+          cell->set_marked(false);
+          registry_->set_status(cell->id(), actors::ActorStatus::running);
+        }
+        if (!cell->watchers().empty()) watch(*cell, tick, step);
       }
     } catch (const std::exception& error) {
       keep_output(part, tick, false);
@@ -277,6 +282,51 @@ void Engine::fire_cell(const Part& part, const Part& next, std::size_t region, s
       for (std::size_t b = 0; b < y.rows; ++b)
         std::copy_n(y.row(b), y.cols, sinks_[units_[id].first_sink + s].base + (fired * y.rows + b) * y.cols);
   }
+}
+
+void Engine::watch(Cell& cell, std::uint64_t tick, std::uint64_t step) noexcept {
+  for (Watcher& watcher : cell.watchers()) {
+    const WatchRule& rule = watcher.rule();
+    double value = 0;
+    if (rule.look == WatchRule::Look::gradient_storm) {
+      if (hook_) value = static_cast<double>(hook_->gradient_size(watcher.watched().node, step));
+    } else {
+      const std::size_t column = watcher.watched_source() * kernels::kStatistics +
+                                 static_cast<std::size_t>(std::min(rule.look, WatchRule::Look::rms));
+      const Rows y = state_.output(watcher.node(), tick + 1);
+      for (std::size_t b = 0; b < y.rows; ++b) value += static_cast<double>(y.row(b)[column]);
+      value /= static_cast<double>(y.rows);
+    }
+    const Watcher::Place watched = watcher.watched(), spare = watcher.spare();
+    if (!watcher.look(tick, value)) continue;
+    switch (rule.action) {
+      case WatchRule::Action::morph:
+        order(watcher, watched, ControlKind::morph, tick);
+        break;
+      case WatchRule::Action::reset:
+        order(watcher, watched, ControlKind::reset, tick);
+        break;
+      case WatchRule::Action::swap:
+        order(watcher, watched, ControlKind::reset, tick);
+        order(watcher, watched, ControlKind::disable, tick);
+        order(watcher, spare, ControlKind::enable, tick);
+        break;
+    }
+  }
+}
+
+void Engine::order(const Watcher& watcher, const Watcher::Place& to, ControlKind kind, std::uint64_t tick) {
+  auto control = std::make_shared<Control>();
+  control->kind = kind;
+  control->level = to.level;
+  control->sender = watcher.node() + 1;
+  control->encoding = watcher.rule().encoding;
+  // The watched cell's region is a neighbour, so it has seen this order at its tick after the next whoever runs first;
+  // a tick later it is carried out, always from among the kept ones.
+  control->not_before = tick + 3;
+  // Four watchers' orders fit the mailbox: full is it only of orders from outside, and then this one is dropped, as
+  // theirs are.
+  (void)post(to.cell, std::move(control)).has_value();
 }
 
 bool Engine::is_finite(const Part& part, kernels::OpStream& stream, std::uint64_t tick) noexcept {

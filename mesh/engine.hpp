@@ -44,6 +44,10 @@ class StepHook {
                                     [[maybe_unused]] std::uint64_t tick) const noexcept {
     return 0;
   }
+  /// The rms of the layer's last gradient before this step; 0 before the first. For layers whose reader looks at it.
+  virtual float gradient_size([[maybe_unused]] NodeId node, [[maybe_unused]] std::uint64_t step) const noexcept {
+    return 0.0f;
+  }
   /// Adds what the rule keeps for a layer (optimiser state) to the state hash.
   virtual void hash_layer([[maybe_unused]] NodeId node, [[maybe_unused]] StateHasher& hasher) const {}
   /// Links besides the network's own that `learn` reads across; pairs of nodes.
@@ -157,6 +161,8 @@ class Engine final : public scheduler::TickProgram {
   void fire_cell(const Part& part, const Part& next, std::size_t region, std::uint64_t tick, std::uint64_t fired,
                  std::uint64_t step) noexcept;
   void fire_layer(NodeId node, std::size_t region, std::uint64_t tick, std::uint64_t step);
+  void watch(Cell& cell, std::uint64_t tick, std::uint64_t step) noexcept;
+  void order(const Watcher& watcher, const Watcher::Place& to, ControlKind kind, std::uint64_t tick);
   bool is_finite(const Part& part, kernels::OpStream& stream, std::uint64_t tick) noexcept;
   void keep_output(const Part& part, std::uint64_t tick, bool faulty_rows_only) noexcept;
   void zero_output(const Part& part, std::uint64_t tick) noexcept;

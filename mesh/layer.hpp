@@ -24,6 +24,8 @@
 
 namespace weft::mesh {
 
+struct WatchRule;
+
 /// How a parameter of a layer is laid out and first filled.
 struct ParameterSpec {
   std::string name;             // "weight", "bias", "gain"
@@ -114,6 +116,8 @@ class Layer {
   virtual std::vector<std::size_t> noise_states() const { return {}; }
   /// True when forward looks at training_rows.
   virtual bool trains_otherwise() const noexcept { return false; }
+  /// The rule under which it acts on what it watches (metacognition); null: none.
+  virtual const WatchRule* watch() const noexcept { return nullptr; }
   /// True when backward reads z.
   virtual bool needs_preactivation() const noexcept { return false; }
   virtual const std::vector<ParameterSpec>& parameters() const noexcept;

@@ -217,6 +217,8 @@ Hash128 Mesh::state_hash(std::size_t session) const {
     cell_hasher.reset();
     cell_hasher.add(std::uint64_t{cell->is_enabled()});
     cell_hasher.add(cell->period());
+    for (const Watcher& watcher : cell->watchers())
+      for (const std::uint64_t word : watcher.words()) cell_hasher.add(word);
     for (NodeId id = cell->first(); id < cell->first() + cell->layers(); ++id) {
       for (const kernels::Rows rows : {p.state->output(id, p.ticks), p.state->hidden(id, p.ticks)})
         if (rows.data) cell_hasher.add(std::span<const float>(rows.row(session), rows.cols));

@@ -70,9 +70,14 @@ std::vector<std::uint64_t> cell_words(Mesh& mesh) {
                   std::uint64_t{cell->is_reset_ordered()}, cell->deferred().size()});
     words.insert(words.end(), restarts.begin(), restarts.end());
     for (const ControlMessage& order : cell->deferred()) {
-      words.insert(words.end(), {static_cast<std::uint64_t>(order->kind), order->level, order->parameter, order->number,
+      words.insert(words.end(), {static_cast<std::uint64_t>(order->kind),
+                                 order->level | std::uint64_t{order->sender} << 32, order->parameter, order->number,
                                  encoding_word(order->encoding), order->not_before, order->values.size()});
       for (const float value : order->values) words.push_back(std::bit_cast<std::uint32_t>(value));
+    }
+    for (const Watcher& watcher : cell->watchers()) {
+      const auto memory = watcher.words();
+      words.insert(words.end(), memory.begin(), memory.end());
     }
   }
   return words;
@@ -82,18 +87,19 @@ Failure bad_cells(const std::string& what) { return fail(Errc::corrupt, "state/c
 
 /// The orders that begin at words[next], which moves past them; nothing when they are no orders.
 std::optional<std::vector<ControlMessage>> restore_orders(std::span<const std::uint64_t> words, std::size_t& next,
-                                                          std::uint64_t count) {
+                                                          std::uint64_t count, std::size_t nodes) {
   std::vector<ControlMessage> orders;
   for (std::uint64_t i = 0; i < count; ++i) {
     if (words.size() - next < kOrderWords) return std::nullopt;
     const std::uint64_t* w = words.data() + next;
     next += kOrderWords;
-    if (w[0] > static_cast<std::uint64_t>(ControlKind::morph) || w[1] > UINT32_MAX || w[2] > UINT32_MAX ||
+    if (w[0] > static_cast<std::uint64_t>(ControlKind::morph) || w[1] >> 32 > nodes || w[2] > UINT32_MAX ||
         !read_encoding(w[4]) || w[6] > words.size() - next)
       return std::nullopt;
     auto& order = *orders.emplace_back(std::make_shared<Control>());
     order.kind = static_cast<ControlKind>(w[0]);
     order.level = static_cast<std::uint32_t>(w[1]);
+    order.sender = static_cast<std::uint32_t>(w[1] >> 32);
     order.parameter = static_cast<std::uint32_t>(w[2]);
     order.number = w[3];
     order.encoding = *read_encoding(w[4]);
@@ -121,9 +127,14 @@ Status restore_cells(Mesh& mesh, std::span<const std::uint64_t> words) {
     WEFT_CHECK(mesh.restore_restarts(cell->id(), {restarts.begin(), restarts.end()}));
     cell->set_marked(!mesh.registry().is_active(cell->id()));
     cell->set_reset_ordered(w[8] == 1);
-    auto orders = restore_orders(words, next, w[9]);
+    auto orders = restore_orders(words, next, w[9], mesh.graph().nodes().size());
     if (!orders) return bad_cells("cell " + to_string(cell->at()) + " holds orders out of range");
     cell->restore_deferred(*std::move(orders));
+    for (Watcher& watcher : cell->watchers()) {
+      if (words.size() - next < Watcher::kWords || !watcher.restore(words.subspan(next).first<Watcher::kWords>()))
+        return bad_cells("cell " + to_string(cell->at()) + " holds no memory of its metacognition");
+      next += Watcher::kWords;
+    }
   }
   if (next != words.size()) return bad_cells("longer than the network's cells");
   return {};

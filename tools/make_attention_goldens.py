@@ -9,26 +9,11 @@ context, the ticks of a row are one sequence. Needs Debian's python3-torch (1.13
 """
 import json
 import math
-import pathlib
 
 import torch
 import torch.nn.functional as F
 
-OUT = pathlib.Path(__file__).resolve().parents[1] / "tests/data/layers"
-X, DY, PARAMETERS = 1, 3, 10  # streams of `draw`
-
-
-def draw(stream, shape, scale=1.0):
-    """As in make_layer_goldens.py."""
-    mask = 0xFFFFFFFF
-    values = []
-    for k in range(torch.Size(shape).numel()):
-        u = (k * 2654435761 + stream * 2246822519 + 12345) & mask
-        for shift, factor in ((15, 0x2C1B3C6D), (12, 0x297A2D39)):
-            u = (u ^ (u >> shift)) * factor & mask
-        u ^= u >> 15
-        values.append(((u >> 8) / 2**23 - 1.0) * scale)
-    return torch.tensor(values, dtype=torch.float64).reshape(shape)
+from make_layer_goldens import DY, OUT, PARAMETERS, X, draw
 
 
 def frequencies(n, o):
@@ -187,7 +172,12 @@ def embedding_rows():
             yield {"type": "embedding", "in": [tokens], "out": out, "ticks": 1 + i % 3, "rows": rows, "options": options}
 
 
-for kind, rows in (("attention", attention_rows()), ("embedding", embedding_rows())):
-    lines = [json.dumps(golden(row), separators=(",", ":")) for row in rows]
-    (OUT / f"{kind}.json").write_text("[\n" + ",\n".join(lines) + "\n]\n")
-    print(kind, len(lines), "rows", (OUT / f"{kind}.json").stat().st_size, "bytes")
+def main():
+    for kind, rows in (("attention", attention_rows()), ("embedding", embedding_rows())):
+        lines = [json.dumps(golden(row), separators=(",", ":")) for row in rows]
+        (OUT / f"{kind}.json").write_text("[\n" + ",\n".join(lines) + "\n]\n")
+        print(kind, len(lines), "rows")
+
+
+if __name__ == "__main__":
+    main()

@@ -45,29 +45,38 @@ std::size_t most_keys(const AttentionShape& shape) noexcept {
   return round_up(old + shape.tokens + kChunk - 1, kChunk);
 }
 
-// Calls visit(key, value, at): where a token's key and value stand in the next state, and where in k and v. Tokens that
-// later ones of the call push out again are left out.
+// Calls visit(key, value, at): where a token's key and value of one head stand in the next state, and where in k and v.
+// Tokens that later ones of the call push out again are left out.
 template <class Visit>
-void for_appended(const AttentionShape& shape, const Keys& keys, const Visit& visit) noexcept {
+void for_appended(const AttentionShape& shape, const Keys& keys, std::size_t kv, const Visit& visit) noexcept {
   const Ring ring(shape);
   for (std::size_t t = shape.tokens - std::min(shape.tokens, ring.slots); t < shape.tokens; ++t) {
     const std::size_t slot = ring.slot(keys.position() + t);
-    for (std::size_t kv = 0; kv < shape.kv_heads; ++kv)
-      visit(ring.key(kv, slot), ring.value(kv, slot), (t * shape.kv_heads + kv) * shape.head_dim);
+    visit(ring.key(kv, slot), ring.value(kv, slot), (t * shape.kv_heads + kv) * shape.head_dim);
   }
 }
 
-void append(const AttentionShape& shape, const Keys& keys, const float* k, const float* v, const float* state,
-            float* next_state) noexcept {
-  const std::size_t n = shape.head_dim, padding = Ring(shape).value_width - n;
-  std::memcpy(next_state, state, attention_state_size(shape) * sizeof(float));
+void append_position(const AttentionShape& shape, const Keys& keys, float* next_state) noexcept {
   std::fill_n(next_state, Ring::kHeader, 0.0f);
   write_position(keys.position() + shape.tokens, next_state);
-  for_appended(shape, keys, [&](std::size_t key, std::size_t value, std::size_t at) {
+}
+
+void append_head(const AttentionShape& shape, const Keys& keys, std::size_t kv, const float* k, const float* v,
+                 const float* state, float* next_state) noexcept {
+  const Ring ring(shape);
+  const std::size_t n = shape.head_dim, padding = ring.value_width - n, head = ring.head(kv);
+  std::memcpy(next_state + head, state + head, ring.head_size * sizeof(float));
+  for_appended(shape, keys, kv, [&](std::size_t key, std::size_t value, std::size_t at) {
     for (std::size_t i = 0; i < n; ++i) next_state[key + i * kPanelWidth] = k[at + i];
     std::memcpy(next_state + value, v + at, n * sizeof(float));
     std::fill_n(next_state + value + n, padding, 0.0f);
   });
+}
+
+void append(const AttentionShape& shape, const Keys& keys, const float* k, const float* v, const float* state,
+            float* next_state) noexcept {
+  append_position(shape, keys, next_state);
+  for (std::size_t kv = 0; kv < shape.kv_heads; ++kv) append_head(shape, keys, kv, k, v, state, next_state);
 }
 
 void pass_state(const AttentionShape& shape, const Keys& keys, const float* dnext_state, float* dstate) noexcept {
@@ -78,20 +87,22 @@ void pass_state(const AttentionShape& shape, const Keys& keys, const float* dnex
   }
   std::memcpy(dstate, dnext_state, size * sizeof(float));
   std::fill_n(dstate, Ring::kHeader, 0.0f);
-  for_appended(shape, keys, [&](std::size_t key, std::size_t value, std::size_t) {
-    for (std::size_t i = 0; i < n; ++i) dstate[key + i * kPanelWidth] = 0.0f;
-    std::fill_n(dstate + value, width, 0.0f);
-  });
+  for (std::size_t kv = 0; kv < shape.kv_heads; ++kv)
+    for_appended(shape, keys, kv, [&](std::size_t key, std::size_t value, std::size_t) {
+      for (std::size_t i = 0; i < n; ++i) dstate[key + i * kPanelWidth] = 0.0f;
+      std::fill_n(dstate + value, width, 0.0f);
+    });
 }
 
 void add_appended(const AttentionShape& shape, const Keys& keys, const float* dnext_state, float* dk,
                   float* dv) noexcept {
-  for_appended(shape, keys, [&](std::size_t key, std::size_t value, std::size_t at) {
-    for (std::size_t i = 0; i < shape.head_dim; ++i) {
-      dk[at + i] += dnext_state[key + i * kPanelWidth];
-      dv[at + i] += dnext_state[value + i];
-    }
-  });
+  for (std::size_t kv = 0; kv < shape.kv_heads; ++kv)
+    for_appended(shape, keys, kv, [&](std::size_t key, std::size_t value, std::size_t at) {
+      for (std::size_t i = 0; i < shape.head_dim; ++i) {
+        dk[at + i] += dnext_state[key + i * kPanelWidth];
+        dv[at + i] += dnext_state[value + i];
+      }
+    });
 }
 
 }  // namespace detail

@@ -67,7 +67,12 @@ class Keys {
   std::size_t first_, fresh_;
 };
 
-/// Copies the state and writes the call's last keys and values over the oldest ones.
+/// The header of the next state.
+void append_position(const AttentionShape& shape, const Keys& keys, float* next_state) noexcept;
+/// Copies one head's rings and writes the call's last keys and values over the oldest ones.
+void append_head(const AttentionShape& shape, const Keys& keys, std::size_t kv, const float* k, const float* v,
+                 const float* state, float* next_state) noexcept;
+/// All of the next state.
 void append(const AttentionShape& shape, const Keys& keys, const float* k, const float* v, const float* state,
             float* next_state) noexcept;
 

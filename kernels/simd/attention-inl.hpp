@@ -328,31 +328,36 @@ void tile_sums(const float* a, std::size_t rows, const float* b, std::size_t fir
   }
 }
 
-/// Row r's scores of the chunks that a tile of `rows` rows looks at, where keys [tile.lo, tile.hi) are seen by any.
+/// Row r's scores of the panels that a tile of `rows` rows looks at, where keys [tile.lo, tile.hi) are seen by any.
 struct RowScores {
   RowScores(float* scores, std::size_t rows, std::size_t r, Range tile) noexcept
       : first(scores + (tile.lo / kChunk * rows + r) * kChunk),
         step(rows * kChunk),
-        lo(tile.lo / kChunk * kChunk),
-        hi(round_up(tile.hi, kChunk)) {}
-  /// Calls visit(place) for each chunk.
+        lo(tile.lo / kPanelWidth * kPanelWidth),
+        hi(round_up(tile.hi, kPanelWidth)) {}
+  /// Calls visit(place, i) for each vector of the panels that anyone sees: vector i of its chunk.
   template <class Visit>
   HWY_INLINE void each(const Visit& visit) const {
     float* at = first;
-    for (std::size_t j = lo; j < hi; j += kChunk, at += step) visit(at);
+    for (std::size_t j = lo / kChunk * kChunk; j < hi; j += kChunk, at += step) {
+      const std::size_t begin = lo > j ? lo - j : 0, end = std::min(hi - j, kChunk);
+      WEFT_UNROLL for (std::size_t i = 0; i < kLaneVectors; ++i) {
+        if (i * kVectorLanes >= begin && i * kVectorLanes < end) visit(at + i * kVectorLanes, i);
+      }
+    }
   }
-  /// Writes `value` to the chunks' keys that the row does not see.
+  /// Writes `value` to the keys of those panels that the row does not see.
   HWY_INLINE void hide(Range seen, float value) const {
     if (seen.lo == lo && seen.hi == hi) return;
     const FloatTag d;
     const hn::RebindToSigned<FloatTag> di;
     const FloatVec hidden = hn::Set(d, value);
     float* at = first;
-    for (std::size_t j = lo; j < hi; j += kChunk, at += step) {
+    for (std::size_t j = lo / kChunk * kChunk; j < hi; j += kChunk, at += step) {
       if (j >= seen.lo && j + kChunk <= seen.hi) continue;
       const auto from = static_cast<std::int32_t>(seen.lo > j ? std::min(seen.lo - j, kChunk) : 0);
       const auto to = static_cast<std::int32_t>(seen.hi > j ? std::min(seen.hi - j, kChunk) : 0);
-      for (std::size_t i = 0; i < kChunk; i += kVectorLanes) {
+      for (std::size_t i = lo > j ? lo - j : 0; i < std::min(hi - j, kChunk); i += kVectorLanes) {
         const auto lane = hn::Iota(di, static_cast<std::int32_t>(i));
         const auto is_hidden = hn::Or(hn::Lt(lane, hn::Set(di, from)), hn::Gt(lane, hn::Set(di, to - 1)));
         hn::StoreU(hn::IfThenElse(hn::RebindMask(d, is_hidden), hidden, hn::LoadU(d, at + i)), d, at + i);
@@ -372,10 +377,7 @@ HWY_INLINE float largest_of(const RowScores& row, Range seen, float scale) {
   FloatVec lane[kLaneVectors];
   WEFT_UNROLL for (std::size_t i = 0; i < kLaneVectors; ++i) lane[i] =
       hn::Set(d, -std::numeric_limits<float>::infinity());
-  row.each([&](const float* at) HWY_ATTR {
-    WEFT_UNROLL for (std::size_t i = 0; i < kLaneVectors; ++i) lane[i] =
-        Larger(hn::LoadU(d, at + i * kVectorLanes), lane[i]);
-  });
+  row.each([&](const float* at, std::size_t i) HWY_ATTR { lane[i] = Larger(hn::LoadU(d, at), lane[i]); });
   for (std::size_t half = kLaneVectors / 2; half != 0; half /= 2)
     for (std::size_t i = 0; i < half; ++i) lane[i] = Larger(lane[i + half], lane[i]);
   return hn::GetLane(hn::Add(hn::Mul(hn::MaxOfLanes(d, lane[0]), hn::Set(d, scale)), hn::Zero(d)));
@@ -388,12 +390,10 @@ HWY_INLINE float exponentials_of(const RowScores& row, float scale, float larges
   const FloatVec by = hn::Set(d, scale), top = hn::Set(d, largest);
   FloatVec lane[kLaneVectors];
   WEFT_UNROLL for (std::size_t i = 0; i < kLaneVectors; ++i) lane[i] = hn::Zero(d);
-  row.each([&](float* at) HWY_ATTR {
-    WEFT_UNROLL for (std::size_t i = 0; i < kLaneVectors; ++i) {
-      const FloatVec e = Exp(d, hn::Sub(hn::Mul(hn::LoadU(d, at + i * kVectorLanes), by), top));
-      hn::StoreU(e, d, at + i * kVectorLanes);
-      lane[i] = hn::Add(lane[i], e);
-    }
+  row.each([&](float* at, std::size_t i) HWY_ATTR {
+    const FloatVec e = Exp(d, hn::Sub(hn::Mul(hn::LoadU(d, at), by), top));
+    hn::StoreU(e, d, at);
+    lane[i] = hn::Add(lane[i], e);
   });
   for (std::size_t half = kLaneVectors / 2; half != 0; half /= 2)
     for (std::size_t i = 0; i < half; ++i) lane[i] = hn::Add(lane[i], lane[i + half]);

@@ -5,6 +5,7 @@
 #include "kernels/float_environment.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <numeric>
 #include <optional>
@@ -105,6 +106,7 @@ Status Mesh::Parts::make_cells() {
     at.l = 0;
     cells.push_back(std::make_unique<Cell>(static_cast<actors::ActorId>(cells.size()), at, first, id - first));
   }
+  WEFT_CHECK(make_watchers());
   registry = std::make_unique<actors::Registry>(cells.size());
   supervisor = std::make_unique<actors::Supervisor>(*registry);
   for (const auto& cell : cells) WEFT_CHECK(supervisor->set_rule(cell->id(), graph.spec().supervision));
@@ -117,6 +119,50 @@ Status Mesh::Parts::make_cells() {
     actors::SupervisionRule rule = graph.spec().supervision;
     rule.policy = *layer.policy;
     WEFT_CHECK(supervisor->set_rule((*cell)->id(), rule));
+  }
+  return {};
+}
+
+Status Mesh::Parts::make_watchers() {
+  // More could fill a cell's mailbox: each may send three orders, which lie there for up to two ticks.
+  constexpr std::size_t kMostWatchers = 4;
+  std::vector<std::size_t> watchers(cells.size(), 0);
+  const auto cell_of = [&](NodeId node) {
+    const auto after =
+        std::upper_bound(cells.begin(), cells.end(), node, [](NodeId id, const auto& c) { return id < c->first(); });
+    return static_cast<std::uint32_t>(after - cells.begin() - 1);
+  };
+  for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    const WatchRule* rule = node.layer->watch();
+    if (!rule) continue;
+    const std::size_t wanted = rule->action == WatchRule::Action::swap ? 2 : 1;
+    if (node.sources.size() != wanted)
+      return fail(Errc::invalid_argument, node.object + ".from: it watches " + std::to_string(wanted) +
+                                              (wanted == 1 ? " layer, not " : " layers, the second a spare, not ") +
+                                              std::to_string(node.sources.size()));
+    std::array<Watcher::Place, 2> places{};
+    for (std::size_t i = 0; i < wanted; ++i) {
+      const Edge& edge = graph.edges()[node.sources[i]];
+      const Node& source = graph.nodes()[edge.from];
+      if (source.is_port())
+        return fail(Errc::invalid_argument, node.object + ".from: " + source.object + " is no layer");
+      if (wanted == 2 && edge.width != node.in / 2)
+        return fail(Errc::shape_mismatch, node.object + ".from: a spare must be as wide as what it stands in for");
+      const bool has_matrix = std::any_of(source.layer->parameters().begin(), source.layer->parameters().end(),
+                                          [](const ParameterSpec& p) { return p.is_matrix(); });
+      if (rule->action == WatchRule::Action::morph && !has_matrix)
+        return fail(Errc::invalid_argument,
+                    node.object + ".action: " + source.object + " has no weight matrix that could morph");
+      const std::uint32_t cell = cell_of(edge.from);
+      places[i] = {edge.from, cell, edge.from - cells[cell]->first()};
+      if (++watchers[cell] > kMostWatchers)
+        return fail(Errc::too_large, node.object + ".from: more than " + std::to_string(kMostWatchers) +
+                                         " metacognition layers act on the cell of " + source.object);
+    }
+    if (wanted == 2 && places[0].cell == places[1].cell)
+      return fail(Errc::invalid_argument, node.object + ".from: a spare in the cell that it stands in for");
+    cells[cell_of(id)]->watchers().emplace_back(*rule, id, places[0], places[1]);
   }
   return {};
 }

@@ -43,6 +43,7 @@ struct Mesh::Parts {
   Status place();
   void keep_sharers_together(std::vector<std::uint32_t>& unit_of, std::vector<topology::Demand::Unit>& units) const;
   Status make_cells();
+  Status make_watchers();
   Status make_executor();
   void make_engine();
 };

@@ -19,7 +19,7 @@ using kernels::Rows;
 
 enum class QkNorm { none, rms, layer };
 
-constexpr std::size_t kMostHeads = 65536, kMostTokens = 16777216;
+constexpr std::size_t kMostHeads = 65536, kMostTokens = 16777216, kMostState = std::size_t{1} << 32;
 
 struct Settings {
   kernels::AttentionShape shape;
@@ -250,6 +250,10 @@ Status read_heads(std::size_t width, OptionReader& options, Settings& settings) 
                    "an input of " + std::to_string(width) + " values is not " + std::to_string(shape.heads) +
                        " equal heads; give head_dim");
   if (shape.head_dim == 0) shape.head_dim = width / shape.heads;
+  if (settings.query_width() > kMostTokens)
+    return refused(options, "head_dim",
+                   std::to_string(shape.heads) + " heads of " + std::to_string(shape.head_dim) +
+                       " values are more than " + std::to_string(kMostTokens) + " together");
   WEFT_TRY(const double scale, options.number("scale", 1 / std::sqrt(static_cast<double>(shape.head_dim)), 1e-6, 1e6));
   shape.scale = static_cast<float>(scale);
   return {};
@@ -264,6 +268,10 @@ Status read_sight(OptionReader& options, Settings& settings) {
         options, "window",
         std::to_string(shape.window) + " tokens are more than the context of " + std::to_string(shape.context));
   WEFT_TRY(shape.causal, options.boolean("causal", shape.context != 0));
+  if (kernels::attention_state_size(shape) > kMostState)
+    return refused(options, "context",
+                   "keys and values of " + std::to_string(shape.context) + " tokens are more than " +
+                       std::to_string(kMostState) + " numbers");
   if (shape.context && !shape.causal)
     return refused(options, "causal", "a context remembers what came before; with it no token sees a later one");
   return {};

@@ -14,7 +14,7 @@ namespace weft::mesh {
 /// outputs. Output o is of group o / (out / groups), which sees input channels of that group alone.
 /// @shape  x [rows, channels, ...spatial], w [out, channels / groups * kernel], b [out] -> y [rows, out, ...]; w is
 ///         PyTorch's weight [out, channels / groups, ...kernel] with its last axes flat
-/// @exact  rule R1 over (channel, tap); docs/numerics.md, section 12
+/// @exact  rule R1 over (channel, tap); docs/numerics.md, section 13
 /// @source LeCun et al. 1989; PyTorch's Conv1d, Conv2d, Conv3d
 ///
 /// parameter  | default | unit | meaning

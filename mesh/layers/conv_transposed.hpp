@@ -15,7 +15,7 @@ namespace weft::mesh {
 /// @shape  x [rows, channels, ...spatial], w [channels, out / groups * kernel], b [out] -> y [rows, out, ...]; w is
 ///         PyTorch's weight [channels, out / groups, ...kernel] with its last axes flat
 /// @dtype  w in every type; it is decoded, so activations are never quantised
-/// @exact  rule R1 over c, then windows ascending; docs/numerics.md, section 12
+/// @exact  rule R1 over c, then windows ascending; docs/numerics.md, section 13
 /// @source Zeiler et al. 2010; PyTorch's ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 ///
 /// parameter      | default | unit | meaning

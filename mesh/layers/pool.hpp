@@ -27,7 +27,7 @@ Result<std::unique_ptr<Layer>> make_max_pool(const Shape& in, std::size_t out, O
 
 /// The mean of each window, channel by channel, with outputs as max_pool has.
 ///   y = (sum of the window's elements, from +0 in their order) / their number
-/// @exact  docs/numerics.md, section 12
+/// @exact  docs/numerics.md, section 13
 /// @source PyTorch's AvgPool1d, AvgPool2d, AvgPool3d
 ///
 /// parameter         | default | unit | meaning

@@ -66,6 +66,12 @@ const std::vector<Case>& cases() {
     c.push_back(conv("groups and strides", 8, {1, 7, 9}, 12, {1, 3, 3}, {1, 2, 2}, {0, 1, 1}, {1, 1, 1}, 4));
     c.push_back(conv("depthwise", 19, {1, 8, 10}, 19, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}, 19));
     c.push_back(conv("depthwise, doubled", 7, {1, 8, 10}, 14, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}, 7));
+    c.push_back(conv("strides that leave elements out, and padding beyond them", 3, {1, 13, 14}, 5, {1, 2, 3},
+                     {1, 4, 5}, {0, 5, 7}));
+    c.push_back(conv("pointwise with strides", 18, {1, 9, 10}, 7, {1, 1, 1}, {1, 2, 3}, {0, 1, 0}));
+    c.push_back(conv("strides and two chunks of outputs", 3, {1, 9, 40}, 130, {1, 3, 3}, {1, 2, 2}, {0, 1, 1}));
+    c.push_back(conv("depthwise with strides", 17, {1, 9, 35}, 17, {1, 3, 3}, {1, 2, 2}, {0, 1, 1}, {1, 1, 1}, 17));
+    c.push_back(conv("a stride longer than the row", 2, {1, 3, 3}, 4, {1, 3, 2}, {1, 9, 8}, {0, 1, 1}));
     Case larger = conv("an image with a rest that no window reaches", 4, {1, 9, 9}, 6, {1, 3, 3}, {1, 1, 1}, {0, 1, 1},
                        {1, 2, 2});
     larger.window.out[2] -= 1;  // what output_padding does

@@ -179,6 +179,8 @@ TEST(Attention, RefusesOptionsThatAreWrong) {
          Errc::out_of_range, "rope_low_freq_factor");
   refuse({{"rope", half}, {"rope_scaling", std::string("linear")}, {"rope_high_freq_factor", 2.0}}, {4},
          Errc::unknown_name, "no such option");
+  refuse({{"heads", 65536.0}, {"head_dim", 257.0}}, {4}, Errc::out_of_range, "65536 heads of 257");
+  refuse({{"context", 16777216.0}, {"heads", 64.0}, {"head_dim", 64.0}}, {4}, Errc::out_of_range, "16777216 tokens");
   refuse({}, {2, 3, 4}, Errc::shape_mismatch, "[2, 3, 4]");
 }
 
@@ -251,6 +253,37 @@ TEST(Attention, GoesOnFromAFileWithItsCache) {
     live(again, 9, 13);
     EXPECT_EQ(bits(output_of(again, {0, 0, 1, 0})) == bits(output_of(unbroken, {0, 0, 1, 0})), with_state);
     EXPECT_EQ(again.state_hash() == unbroken.state_hash(), with_state);
+  }
+}
+
+// Ticks of several tokens in a mesh are the ticks of one token, several at once.
+TEST(Attention, TakesSequencesAsTicksOfItsMesh) {
+  constexpr std::size_t kTokens = 4, kTicks = 5;
+  const auto of = [](std::vector<std::size_t> shape) {
+    return NetworkBuilder("sequences", {1, 1, 1, 1})
+        .input("x", std::move(shape))
+        .layer({0, 0, 0, 0}, "attention", 6)
+        .option("heads", 2.0)
+        .option("context", 7.0)
+        .option("rope", std::string("interleaved"))
+        .output("y", {0, 0, 0, 0})
+        .seed(4)
+        .spec();
+  };
+  Mesh several = must(Mesh::build(of({kTokens, 8}), {.threads = 1}));
+  Mesh single = must(Mesh::build(of({8}), {.threads = 1}));
+  for (std::size_t tick = 0; tick < kTicks; ++tick) {
+    const auto x = noise(kTokens * 8, 70 + tick);
+    must(several.set_input("x", x));
+    must(several.tick());
+    const auto y = output_of(several, {0, 0, 0, 0});
+    for (std::size_t t = 0; t < kTokens; ++t) {
+      must(single.set_input("x", {x.data() + t * 8, 8}));
+      must(single.tick());
+      EXPECT_EQ(bits(output_of(single, {0, 0, 0, 0})),
+                bits(std::vector<float>(y.begin() + t * 6, y.begin() + t * 6 + 6)))
+          << "tick " << tick << ", token " << t;
+    }
   }
 }
 

@@ -143,6 +143,25 @@ inline Model embedding(std::size_t vocabulary) {
   };
 }
 
+/// Mean, deviation, share of |x| above `active_above` and rms of each of `sources` equal parts.
+inline Model statistics(std::size_t sources, double active_above) {
+  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
+    Outcome outcome;
+    const std::size_t n = x.size() / sources;
+    for (std::size_t first = 0; first < x.size(); first += n) {
+      double sum = 0, squares = 0, active = 0;
+      for (std::size_t j = first; j < first + n; ++j) {
+        sum += x[j], squares += x[j] * x[j];
+        active += std::fabs(x[j]) > active_above;
+      }
+      const double size = static_cast<double>(n), mean = sum / size;
+      for (const double v : {mean, std::sqrt(squares / size - mean * mean), active / size, std::sqrt(squares / size)})
+        outcome.y.push_back(v);
+    }
+    return outcome;
+  };
+}
+
 inline Vector log_softmax(const Vector& x) {
   double sum = 0;
   for (const double v : x) sum += std::exp(v);

@@ -36,7 +36,8 @@ struct Case {
   std::size_t in, out;
   Options options;
   Model model;
-  Shape shape{};  // of the input, when that is not a vector
+  Shape shape{};           // of the input, when that is not a vector
+  bool sends_back = true;  // false: it looks, and what it looks at is not to change for that
 };
 
 Model dense_model(Activation activation) {
@@ -302,6 +303,22 @@ std::vector<Case> cases() {
                      {{"components", 3.0}, {"hidden", 5.0}, {"bias", bias}, {"output", output}},
                      models::mixture_of_softmaxes(5, bias, is_log)});
     }
+  all.push_back({"metacognition",
+                 "metacognition",
+                 13,
+                 4,
+                 {{"above", 2.0}, {"active_above", 0.5}},
+                 models::statistics(1, 0.5),
+                 {},
+                 false});
+  all.push_back({"metacognition_of_two",
+                 "metacognition",
+                 26,
+                 8,
+                 {{"above", 2.0}, {"action", std::string("swap")}, {"active_above", 0.5}},
+                 models::statistics(2, 0.5),
+                 {},
+                 false});
   // Nobody learns from these rows; dropout_test.cpp has those that are learned from.
   all.push_back({"dropout", "dropout", 13, 13, {{"rate", 0.25}}, [](const auto&, const Vector& x, const Vector& state) {
                    return Outcome{x, state};
@@ -506,7 +523,7 @@ TEST_P(EveryLayer, SendsBackTheModelsFiniteDifferences) {
     for (std::size_t b = 0; b < rows; ++b) {
       Vector x = bench.x.wide(b), state = bench.state.wide(b);
       const auto f = [&] { return loss(GetParam(), bench, parameters, b, x, state); };
-      for (double& v : x) dx.push_back(slope(v, f));
+      for (double& v : x) dx.push_back(GetParam().sends_back ? slope(v, f) : 0.0);
       for (double& v : state) dstate.push_back(slope(v, f));
     }
     expect_near(got.dx.values(), dx, "dx");

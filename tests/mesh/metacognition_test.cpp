@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Metacognition in a mesh: when it acts, on what, and that it does so the same everywhere. Values: layers_test.cpp.
+// Gradient storms: tests/learning/metacognition_test.cpp.
+
+#include "mesh/snapshot.hpp"
+#include "mesh/watch.hpp"
+
+#include "kernels/isa.hpp"
+
+#include "testing.hpp"
+#include <algorithm>
+
+namespace weft::mesh {
+namespace {
+
+using testing_support::expect_error;
+using testing_support::must;
+using testing_support::noise;
+using testing_support::output_of;
+
+using Look = WatchRule::Look;
+using Action = WatchRule::Action;
+
+Watcher watcher_of(WatchRule rule) { return Watcher(rule, 9, {3, 1, 0}, {4, 2, 0}); }
+
+TEST(Watcher, ActsWhenItsConditionHasHeldLongEnoughAndRestsThen) {
+  WatchRule rule;
+  rule.above = 2, rule.below = -1, rule.patience = 3, rule.cooldown = 10;
+  Watcher watcher = watcher_of(rule);
+  std::vector<std::uint64_t> acted;
+  const auto look = [&](std::uint64_t tick, double value) {
+    if (watcher.look(tick, value)) acted.push_back(tick);
+  };
+  for (std::uint64_t tick = 0; tick < 40; ++tick) look(tick, tick == 1 ? 0.0 : tick % 2 ? 3.0 : -2.0);
+  EXPECT_EQ(acted, std::vector<std::uint64_t>({4, 14, 24, 34})) << "three in a row from tick 2, then each ten";
+  for (std::uint64_t tick = 40; tick < 80; ++tick) look(tick, tick % 3 ? 5.0 : 1.0);
+  EXPECT_EQ(acted.size(), 4u) << "never three in a row";
+  EXPECT_EQ(watcher.actions(), 4u);
+}
+
+TEST(Watcher, MeasuresDriftAgainstItsSlowAverageBothWays) {
+  for (const double jump : {4.0, 0.25}) {
+    WatchRule rule;
+    rule.look = Look::gain_drift, rule.above = 2, rule.horizon = 20, rule.cooldown = 1000;
+    Watcher watcher = watcher_of(rule);
+    for (std::uint64_t tick = 0; tick < 19; ++tick) EXPECT_FALSE(watcher.look(tick, tick % 2 ? 1.0 : 3.0)) << tick;
+    // Slowly growing is no drift.
+    double value = 2;
+    for (std::uint64_t tick = 19; tick < 200; ++tick) EXPECT_FALSE(watcher.look(tick, value *= 1.01)) << tick;
+    EXPECT_TRUE(watcher.look(200, value * jump));
+  }
+}
+
+TEST(Watcher, TakesNoLearningForNoStorm) {
+  WatchRule rule;
+  rule.look = Look::gradient_storm, rule.above = 10, rule.horizon = 5;
+  Watcher watcher = watcher_of(rule);
+  for (std::uint64_t tick = 0; tick < 50; ++tick) EXPECT_FALSE(watcher.look(tick, 0.0));
+  EXPECT_FALSE(watcher.look(50, 100.0)) << "the first gradient";
+  for (std::uint64_t tick = 51; tick < 60; ++tick) EXPECT_FALSE(watcher.look(tick, tick % 2 ? 1.0 : 0.0));
+  EXPECT_TRUE(watcher.look(60, 1e4));
+}
+
+TEST(Watcher, GoesOnFromItsWords) {
+  WatchRule rule;
+  rule.look = Look::gain_drift, rule.above = 1.5, rule.action = Action::swap, rule.horizon = 4, rule.cooldown = 7;
+  Watcher one = watcher_of(rule), two = watcher_of(rule);
+  const auto values = noise(300, 5);
+  for (std::size_t i = 0; i < 100; ++i) one.look(i, std::fabs(double{values[i]}));
+  EXPECT_GT(one.actions(), 3u);
+  ASSERT_TRUE(two.restore(one.words()));
+  EXPECT_EQ(two.watched().node, one.watched().node);
+  for (std::size_t i = 100; i < 300; ++i)
+    ASSERT_EQ(two.look(i, std::fabs(double{values[i]})), one.look(i, std::fabs(double{values[i]})));
+  auto words = one.words();
+  words[3] = std::bit_cast<std::uint64_t>(-1.0);
+  EXPECT_FALSE(two.restore(words));
+  words[3] = std::bit_cast<std::uint64_t>(std::nan(""));
+  EXPECT_FALSE(two.restore(words));
+  rule.action = Action::reset;
+  Watcher three = watcher_of(rule);
+  words = one.words();
+  words[4] |= 1;
+  EXPECT_FALSE(three.restore(words)) << "nothing to swap";
+}
+
+/// A layer with memory, a spare of it, what watches them, and what reads their sum, each in a cell of its own. A second
+/// watcher in a third place acts on the same layer.
+NetworkSpec network(const Options& rule, const Options& second = {}, std::vector<Source> from = {Coord{0, 0, 1, 0}}) {
+  NetworkBuilder builder("minding", {1, 2, 4, 1});
+  builder.input("in", 6)
+      .dense({0, 0, 0, 0}, 12, kernels::Activation::tanh)
+      .layer({0, 0, 1, 0}, "rnn", 8)
+      .layer({0, 0, 2, 0}, "rnn", 8)
+      .from({Coord{0, 0, 0, 0}})
+      .layer({0, 0, 3, 0}, "metacognition")
+      .from(std::move(from));
+  for (const auto& [key, value] : rule) builder.option(key, value);
+  builder.layer({0, 1, 0, 0}, "residual").from({Coord{0, 0, 1, 0}, Coord{0, 0, 2, 0}});
+  builder.dense({0, 1, 1, 0}, 3).output("y", {0, 1, 1, 0});
+  if (!second.empty()) {
+    builder.layer({0, 1, 2, 0}, "metacognition").from({Coord{0, 0, 1, 0}});
+    for (const auto& [key, value] : second) builder.option(key, value);
+  }
+  return builder.seed(21).spec();
+}
+
+/// Runs [from, to), inputs growing from tick 30 on, and notes after each tick the state hash of each session.
+std::vector<std::string> live(Mesh& mesh, std::uint64_t from, std::uint64_t to) {
+  std::vector<std::string> hashes;
+  for (std::uint64_t tick = from; tick < to; ++tick) {
+    for (std::size_t b = 0; b < mesh.sessions(); ++b)
+      must(mesh.set_input("in", noise(6, 100 * tick + b, tick < 30 ? 0.1f : 3.0f), b));
+    must(mesh.tick());
+    for (std::size_t b = 0; b < mesh.sessions(); ++b) hashes.push_back(to_string(mesh.state_hash(b)));
+  }
+  return hashes;
+}
+
+Mesh mesh_of(const NetworkSpec& spec, std::size_t sessions = 2, std::size_t threads = 1) {
+  return must(Mesh::build(spec, {.threads = threads, .sessions = sessions, .pin = false, .grain_bytes = 0}));
+}
+
+const Options kReset{{"look", std::string("rms")}, {"above", 0.5}, {"cooldown", 20.0}};
+const Options kMorph{{"look", std::string("gain_drift")},
+                     {"above", 1.5},
+                     {"horizon", 16.0},
+                     {"action", std::string("morph")},
+                     {"to", std::string("int8")}};
+const Options kSwap{
+    {"look", std::string("deviation")}, {"above", 0.5}, {"action", std::string("swap")}, {"cooldown", 15.0}};
+const std::vector<Source> kBoth{Coord{0, 0, 1, 0}, Coord{0, 0, 2, 0}};
+
+TEST(Metacognition, ResetsThreeTicksLater) {
+  Mesh mesh = mesh_of(network(kReset));
+  std::vector<std::uint64_t> zero_at, high_at;
+  for (std::uint64_t tick = 0; tick < 80; ++tick) {
+    live(mesh, tick, tick + 1);
+    const auto y = output_of(mesh, {0, 0, 1, 0});
+    if (std::all_of(y.begin(), y.end(), [](float v) { return v == 0.0f; })) zero_at.push_back(mesh.ticks());
+    double rms = 0;
+    for (std::size_t b = 0; b < 2; ++b) rms += output_of(mesh, {0, 0, 3, 0}, b)[3] / 2.0;
+    if (rms > 0.5) high_at.push_back(mesh.ticks());
+  }
+  ASSERT_GE(high_at.size(), 2u);
+  ASSERT_GE(zero_at.size(), 2u);
+  // The layer fires at tick t and commits at t + 1; the order is carried out at t + 3 and commits zeros at t + 4. (At
+  // birth, before a first input has come through, zeros are no reset.)
+  zero_at.erase(zero_at.begin(), std::find_if(zero_at.begin(), zero_at.end(), [](auto t) { return t > 10; }));
+  EXPECT_EQ(zero_at.front(), high_at.front() + 3);
+  EXPECT_GE(zero_at[1], zero_at[0] + 20) << "cooldown";
+}
+
+TEST(Metacognition, MorphsOnceItsGainHasDrifted) {
+  Mesh mesh = mesh_of(network(kMorph));
+  const NodeId watched = *mesh.graph().find_layer({0, 0, 1, 0});
+  live(mesh, 0, 30);
+  EXPECT_EQ(mesh.weights().encoding(watched).dtype, Dtype::float32);
+  live(mesh, 30, 50);
+  EXPECT_EQ(mesh.weights().encoding(watched).dtype, Dtype::int8);
+}
+
+TEST(Metacognition, SwapsToTheSpareAndBack) {
+  Mesh mesh = mesh_of(network(kSwap, {}, kBoth));
+  const auto is_on = [&](Coord at) {
+    for (const auto& cell : mesh.cells())
+      if (cell->at() == at) return cell->is_enabled();
+    return false;
+  };
+  live(mesh, 0, 30);
+  EXPECT_TRUE(is_on({0, 0, 1, 0}) && is_on({0, 0, 2, 0}));
+  std::uint64_t tick = 30;
+  while (is_on({0, 0, 1, 0}) && tick < 90) live(mesh, tick, tick + 1), ++tick;
+  ASSERT_LT(tick, 90u);
+  for (const float v : output_of(mesh, {0, 0, 1, 0})) EXPECT_EQ(v, 0.0f);
+  EXPECT_TRUE(is_on({0, 0, 2, 0}));
+  while (is_on({0, 0, 2, 0}) && tick < 200) live(mesh, tick, tick + 1), ++tick;
+  ASSERT_LT(tick, 200u) << "it watches the spare now";
+  EXPECT_TRUE(is_on({0, 0, 1, 0}));
+  for (const float v : output_of(mesh, {0, 0, 2, 0})) EXPECT_EQ(v, 0.0f);
+}
+
+TEST(Metacognition, DecidesTheSameOnEveryThreadCountIsaAndExecutorAndFromAFile) {
+  // Two watchers over one layer, which often act in the same tick.
+  const Options other{{"look", std::string("rms")},
+                      {"above", 0.5},
+                      {"cooldown", 20.0},
+                      {"action", std::string("morph")},
+                      {"to", std::string("bfloat16")}};
+  for (const NetworkSpec& spec : {network(kReset, other), network(kMorph, kReset), network(kSwap, other, kBoth)}) {
+    Mesh first = mesh_of(spec);
+    const std::vector<std::string> want = live(first, 0, 120);
+    const kernels::Isa before = kernels::active_isa();
+    for (const kernels::Isa isa : kernels::available_isas())
+      for (const std::size_t threads : {1, 2, 3, 6}) {
+        ASSERT_TRUE(kernels::set_active_isa(isa));
+        Mesh again = mesh_of(spec, 2, threads);
+        ASSERT_EQ(live(again, 0, 120), want) << kernels::name(isa) << ", " << threads << " threads";
+      }
+    ASSERT_TRUE(kernels::set_active_isa(before));
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      Mesh stepped = must(Mesh::build(spec, {.threads = 6,
+                                             .sessions = 2,
+                                             .executor = ExecutorKind::deterministic,
+                                             .executor_seed = seed,
+                                             .grain_bytes = 0}));
+      ASSERT_EQ(live(stepped, 0, 120), want);
+    }
+    for (const std::uint64_t cut : {31, 33, 34, 60}) {  // with orders under way, too
+      Mesh broken = mesh_of(spec);
+      live(broken, 0, cut);
+      const formats::ByteBuffer bytes = must(encode_mesh(broken, true));
+      const formats::EntityFile file = must(formats::decode_entity(formats::ByteSpan(bytes), "test"));
+      Mesh resumed = mesh_of(must(network_of(file)), sessions_of(file), 2);
+      must(restore_weights(resumed, file));
+      must(restore_live(resumed, file));
+      const std::vector<std::string> rest = live(resumed, cut, 120);
+      ASSERT_TRUE(std::equal(rest.begin(), rest.end(), want.begin() + static_cast<std::ptrdiff_t>(2 * cut))) << cut;
+    }
+  }
+}
+
+TEST(Metacognition, RunsManyTicksAsItRunsThemOneByOne) {
+  Mesh one = mesh_of(network(kReset), 1), two = mesh_of(network(kReset), 1);
+  std::vector<float> in;
+  for (std::uint64_t tick = 0; tick < 100; ++tick)
+    for (const float v : noise(6, 100 * tick, tick < 30 ? 0.1f : 3.0f)) in.push_back(v);
+  const RunInput input{"in", in};
+  must(one.run({&input, 1}, 100));
+  EXPECT_EQ(to_string(one.state_hash()), live(two, 0, 100).back());
+}
+
+TEST(Metacognition, RefusesWhatItCannotWatch) {
+  const auto refuse = [](const NetworkSpec& spec, Errc code, std::string_view text) {
+    SCOPED_TRACE(std::string(text));
+    expect_error(Mesh::build(spec), code, {text});
+  };
+  refuse(network(kReset, {}, kBoth), Errc::invalid_argument, "watches 1 layer, not 2");
+  refuse(network(kReset, {}, {"in"}), Errc::invalid_argument, "is no layer");
+  refuse(network(kSwap), Errc::invalid_argument, "the second a spare");
+  refuse(network(kSwap, {}, {Coord{0, 0, 0, 0}, Coord{0, 0, 1, 0}}), Errc::shape_mismatch, "as wide as");
+  refuse(network(kMorph, {}, {Coord{0, 1, 0, 0}}), Errc::invalid_argument, "no weight matrix");
+  NetworkBuilder many("many", {1, 1, 6, 1});
+  many.input("in", 6).dense({0, 0, 0, 0}, 5);
+  for (std::uint32_t x = 1; x < 6; ++x)
+    many.layer({0, 0, x, 0}, "metacognition").from({Coord{0, 0, 0, 0}}).option("above", 1.0);
+  refuse(many.output("y", {0, 0, 0, 0}).spec(), Errc::too_large, "more than 4");
+
+  const auto refuse_option = [](Options options, Errc code, std::string_view text) {
+    LayerSpec spec;
+    spec.type = "metacognition";
+    spec.options = std::move(options);
+    SCOPED_TRACE(std::string(text));
+    expect_error(make_layer(spec, 5, "layers[3]"), code, {"layers[3]", text});
+  };
+  refuse_option({}, Errc::parse_failed, "above");
+  refuse_option({{"above", 1.0}, {"look", std::string("size")}}, Errc::unknown_name, "gain_drift, gradient_storm");
+  refuse_option({{"above", 1.0}, {"action", std::string("panic")}}, Errc::unknown_name, "morph, reset, swap");
+  refuse_option({{"above", 1.0}, {"action", std::string("morph")}}, Errc::unknown_name, "layers[3].to");
+  refuse_option({{"above", 1.0}, {"action", std::string("swap")}}, Errc::shape_mismatch, "two vectors");
+  refuse_option({{"above", 1.0}, {"cooldown", 3.0}}, Errc::out_of_range, "cooldown");
+  refuse_option({{"above", 1.0}, {"to", std::string("int8")}}, Errc::unknown_name, "no such option");
+}
+
+}  // namespace
+}  // namespace weft::mesh
