@@ -110,6 +110,7 @@ struct Products {
   const std::uint32_t* x_at;
   const Segment* segments;
   std::size_t count;
+  float* part;  // a tile of one that is open; null where each part is one chunk
 };
 
 /// total[r][lane] = +0, then for each part: + (its chunks' sums, each an fma a product from +0). A part may be -0 where
@@ -118,7 +119,6 @@ template <std::size_t R, std::size_t N, bool Partial>
 void sum_tile(const Products& of, std::size_t lanes, float* total) noexcept {
   const std::size_t stride = of.row_stride;
   bool has_total = false;
-  alignas(64) float part[R * N * kVectorLanes];
   for (std::size_t s = 0; s < of.count; ++s) {
     const Segment& segment = of.segments[s];
     V sum[R][N];
@@ -143,7 +143,7 @@ void sum_tile(const Products& of, std::size_t lanes, float* total) noexcept {
     }
     WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
       WEFT_UNROLL for (std::size_t v = 0; v < N; ++v) {
-        float* const open = part + (r * N + v) * kVectorLanes;
+        float* const open = of.part + (r * N + v) * kVectorLanes;
         float* const at = total + r * kConvolveTile + v * kVectorLanes;
         if (!segment.opens) sum[r][v] = hn::Add(hn::Load(kTag, open), sum[r][v]);
         if (segment.closes)
@@ -326,8 +326,8 @@ void convolve(const Window& w, const ConstPanels& weights, const float* bias, co
         const float* from = image + g * w.group_channels() * margins.plane() + q;
         for (std::size_t o = g * group_out; o < (g + 1) * group_out;) {
           const std::size_t rows = std::min((g + 1) * group_out, (o / kPanelWidth + 1) * kPanelWidth) - o;
-          sum_rows({weights.data + panel_index(weights.in, o, 0), 1, w_at, from, x_at, segments, chunks}, rows, lanes,
-                   copies, total);
+          sum_rows({weights.data + panel_index(weights.in, o, 0), 1, w_at, from, x_at, segments, chunks, nullptr}, rows,
+                   lanes, copies, total);
           for (std::size_t r = 0; r < rows; ++r, ++o)
             moves.store<false, false>(total + r * kConvolveTile, bias ? bias + o : nullptr, to + o * w.positions());
         }
@@ -355,7 +355,7 @@ void convolve_transposed(const Window& w, const ConstPanels& weights, const floa
     x_at[o] = static_cast<std::uint32_t>(o * margins.plane());
   }
   if (copies) zero_floats(buffer, margins.size(weights.out));
-  alignas(64) float total[kTotals];
+  alignas(64) float total[kTotals], part[kPanelWidth * kConvolveTile];
   const Window::Extents phases{std::min(w.stride[0], w.in[0] + w.padding[0]),
                                std::min(w.stride[1], w.in[1] + w.padding[1]),
                                std::min(w.stride[2], w.in[2] + w.padding[2])};
@@ -379,7 +379,7 @@ void convolve_transposed(const Window& w, const ConstPanels& weights, const floa
           const std::size_t first = c / w.group_channels() * group_out, in_group = c % w.group_channels();
           const std::size_t rows = std::min(kPanelWidth, w.group_channels() - in_group);
           sum_rows({weights.data + in_group * row_stride, row_stride, w_at + first, first_place + q, x_at + first,
-                    segments, count},
+                    segments, count, part},
                    rows, lanes, copies, total);
           for (std::size_t r = 0; r < rows; ++r, ++c) {
             float* const plane = outputs.before_activation(b) + c * w.plane();

@@ -126,6 +126,9 @@ Result<std::int32_t> Container::Builder::add(const LayerSpec& spec, const std::s
   if (layer->out() == 0 || layer->out() > kMaxWidth)
     return fail(Errc::shape_mismatch, object + ": " + spec.type + " makes " + weft::to_string(layer->out_shape()) +
                                           ", outside [1, 16777216] values");
+  if (layer->watch())
+    return fail(Errc::unsupported,
+                object + ": " + spec.type + " watches a layer of the grid, and so stands there itself");
   if (layer->index_limit() != 0 && std::any_of(sources.begin(), sources.end(), [](auto s) { return s != kInput; }))
     return fail(Errc::unsupported, object + ".from: " + spec.type +
                                        " takes indices, and so reads the container's input, not a layer's output");
@@ -255,6 +258,17 @@ double Container::multiply_adds() const noexcept {
   double sum = 0;
   for (const Step& step : steps_) sum += step.layer->multiply_adds();
   return sum;
+}
+
+std::vector<std::size_t> Container::noise_states() const {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < steps_.size(); ++i)
+    for (const std::size_t place : steps_[i].layer->noise_states()) places.push_back(places_[i].state.offset + place);
+  return places;
+}
+
+bool Container::trains_otherwise() const noexcept {
+  return std::any_of(steps_.begin(), steps_.end(), [](const Step& step) { return step.layer->trains_otherwise(); });
 }
 
 ConstRows Container::input_of(std::size_t step, const ConstRows& x, const ConstRows& cache) const noexcept {

@@ -36,6 +36,8 @@ class Container : public Layer {
   std::size_t workspace_size() const noexcept final { return workspace_size_; }
   std::size_t index_limit() const noexcept final { return index_limit_; }
   double multiply_adds() const noexcept final;
+  std::vector<std::size_t> noise_states() const final;
+  bool trains_otherwise() const noexcept final;
   std::span<const Coord> borrowed() const noexcept final { return borrowed_; }
   std::span<const WeightSlot> weight_slots() const noexcept final {
     return borrowed_.empty() ? std::span<const WeightSlot>() : slots_;

@@ -11,12 +11,12 @@ namespace weft::mesh {
 /// Weights that sum to one, along the last axis or along each of its groups: with `standard`,
 /// y = exp(x / T) / sum exp(x / T); `sparsemax` is the nearest point of the simplex to x / T, zero for all that is far
 /// below the largest; `entmax` lies between them (alpha 1 is standard, 2 sparsemax) and beyond; `gumbel` is standard
-/// with noise added to x, which makes it a draw from softmax(x), the more one-hot the smaller T; `grid` is standard over
-/// other axes, all that `axes` names together; `masked` is standard over the entries whose `mask` is 1: the others are
-/// exactly 0, and so is their slope. The gradient carries the 1/T.
+/// with noise added to x, which makes it a draw from softmax(x), the more one-hot the smaller T; `grid` is standard
+/// over other axes, all that `axes` names together; `masked` is standard over the entries whose `mask` is 1: the others
+/// are exactly 0, and so is their slope. The gradient carries the 1/T.
 ///
-/// `hierarchical`: `branches` [a, b, c] is a tree of a b c classes: a root with a children, each of them with b, each of
-/// those with c. x holds a logit for each child of each node, level by level: [a], then [a][b], then [a][b][c]. Each
+/// `hierarchical`: `branches` [a, b, c] is a tree of a b c classes: a root with a children, each of them with b, each
+/// of those with c. x holds a logit for each child of each node, level by level: [a], then [a][b], then [a][b][c]. Each
 /// node's children get a softmax, and y [a][b][c] is the product along the path from the root, so y sums to one and one
 /// class costs a + b + c exponentials, not a b c.
 ///
@@ -37,8 +37,8 @@ namespace weft::mesh {
 /// kind             | standard | -    | standard, sparsemax, entmax, gumbel, grid, masked, hierarchical
 /// alpha            | 1.5      | -    | with entmax: from 1 to 1000; the larger, the sparser
 /// straight_through | false    | -    | with gumbel: y is 1 at the largest and 0 elsewhere, its slope the soft one
-/// groups           | 1        | -    | but for grid, hierarchical: so many groups of equal width, each with a sum of one
-/// axes             | none     | -    | with grid, required: axes of the input's shape, 0 the outermost, each once
+/// groups           | 1        | -    | but for grid, hierarchical: so many groups of equal width, each with a sum of
+/// one axes             | none     | -    | with grid, required: axes of the input's shape, 0 the outermost, each once
 /// mask             | none     | -    | with masked, required: a 0 or 1 for each entry of the last axis, some 1 a group
 /// branches         | none     | -    | with hierarchical, required: children of a node of each level, from the root on
 Result<std::unique_ptr<Layer>> make_softmax(const Shape& in, std::size_t out, OptionReader& options);

@@ -6,6 +6,7 @@
 
 #include "core/shape.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace weft::mesh {
@@ -26,12 +27,11 @@ class Tokens {
   template <class Visit, class... Views>
   void each(const Visit& visit, const Views&... views) const {
     if (count_ == 1) return visit([](auto view) { return view; });
-    std::size_t rows = 0;
-    const bool is_dense = ((rows = views.data ? views.rows : rows, is_gapless(views)) & ...);
-    if (is_dense)
+    if ((is_gapless(views) && ...))
       return visit([this](auto view) {
         return decltype(view){view.data, view.rows * count_, view.cols / count_, view.cols / count_};
       });
+    const std::size_t rows = std::max({(views.data ? views.rows : std::size_t{0})...});
     for (std::size_t b = 0; b < rows; ++b)
       visit([this, b](auto view) {
         return decltype(view){view.data ? view.data + b * view.stride : nullptr, count_, view.cols / count_,

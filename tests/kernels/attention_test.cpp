@@ -22,7 +22,8 @@ std::string text(const AttentionShape& s) {
 
 /// One session after another through one attention: calls of `tokens` tokens each.
 struct Life {
-  Life(const AttentionShape& whole, std::size_t sessions, std::size_t per_call, std::uint64_t seed, bool special = false)
+  Life(const AttentionShape& whole, std::size_t sessions, std::size_t per_call, std::uint64_t seed,
+       bool special = false)
       : shape(whole), sessions_(sessions), calls(whole.tokens / per_call) {
     shape.tokens = per_call;
     RandomStream random(seed, 0, RandomPurpose::test);
@@ -104,7 +105,7 @@ const std::vector<AttentionShape>& shapes() {
       {130, 1, 1, 32, 0, 0, true, 0.18f},  {40, 2, 2, 66, 0, 7, true, 0.12f},  {67, 1, 1, 40, 0, 5, false, 0.16f},
       {150, 2, 1, 8, 0, 65, true, 0.35f},  {96, 1, 1, 130, 0, 0, false, 0.1f}, {100, 4, 1, 12, 0, 30, false, 0.3f},
       {24, 4, 2, 6, 5, 0, true, 0.4f},     {48, 2, 1, 17, 16, 0, true, 0.24f}, {60, 6, 2, 8, 40, 9, true, 0.35f},
-      {200, 2, 2, 16, 70, 0, true, 0.25f}, {140, 3, 3, 33, 64, 0, true, 0.2f}, {90, 8, 1, 64, 300, 0, true, 0.125f},
+      {150, 2, 2, 16, 70, 0, true, 0.25f}, {100, 3, 3, 33, 64, 0, true, 0.2f}, {36, 8, 1, 64, 300, 0, true, 0.125f},
       {35, 20, 1, 4, 17, 17, true, 0.5f}};
   return all;
 }

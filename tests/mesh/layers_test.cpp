@@ -36,8 +36,9 @@ struct Case {
   std::size_t in, out;
   Options options;
   Model model;
-  Shape shape{};           // of the input, when that is not a vector
-  bool sends_back = true;  // false: it looks, and what it looks at is not to change for that
+  Shape shape{};                    // of the input, when that is not a vector
+  bool sends_back = true;           // false: it looks, and what it looks at is not to change for that
+  std::vector<LayerSpec> layers{};  // inside it
 };
 
 Model dense_model(Activation activation) {
@@ -49,6 +50,26 @@ Model dense_model(Activation activation) {
       for (std::size_t k = 0; k < x.size(); ++k) z += p[0][o * x.size() + k] * x[k];
       outcome.y.push_back(activate(activation, z));
     }
+    return outcome;
+  };
+}
+
+LayerSpec dense_layer(std::size_t out, Activation activation) {
+  LayerSpec spec;
+  spec.type = "dense";
+  spec.out = out;
+  spec.options = {{"activation", std::string(kernels::name(activation))}};
+  return spec;
+}
+
+/// Two dense layers with biases: one after the other, or both over the input and their outputs added.
+Model two_dense(Activation first, Activation second, bool side_by_side) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector& state) {
+    const std::vector<Vector> own{p[0], p[1]}, next{p[2], p[3]};
+    Outcome outcome = dense_model(first)(own, x, state);
+    if (!side_by_side) return dense_model(second)(next, outcome.y, state);
+    const Outcome other = dense_model(second)(next, x, state);
+    for (std::size_t i = 0; i < outcome.y.size(); ++i) outcome.y[i] += other.y[i];
     return outcome;
   };
 }
@@ -303,6 +324,15 @@ std::vector<Case> cases() {
                      {{"components", 3.0}, {"hidden", 5.0}, {"bias", bias}, {"output", output}},
                      models::mixture_of_softmaxes(5, bias, is_log)});
     }
+  all.push_back({"sequential", "sequential", 5, 3, {}, two_dense(Activation::tanh, Activation::silu, false)});
+  all.back().layers = {dense_layer(7, Activation::tanh), dense_layer(3, Activation::silu)};
+  all.push_back({"parallel",
+                 "parallel",
+                 5,
+                 3,
+                 {{"merge", std::string("add")}},
+                 two_dense(Activation::tanh, Activation::sigmoid, true)});
+  all.back().layers = {dense_layer(3, Activation::tanh), dense_layer(3, Activation::sigmoid)};
   all.push_back({"metacognition",
                  "metacognition",
                  13,
@@ -379,6 +409,7 @@ class Bench {
     spec.type = tested.type;
     spec.out = tested.type == "dense" || tested.out != tested.in ? tested.out : 0;
     spec.options = tested.options;
+    spec.layers = tested.layers;
     layer = must(make_layer(spec, tested.shape.empty() ? Shape{tested.in} : tested.shape, "layer"));
     x = Block(rows, tested.in, noise(rows * tested.in, 1));
     state = Block(rows, layer->state_size(), noise(rows * layer->state_size(), 2));

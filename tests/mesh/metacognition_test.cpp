@@ -118,6 +118,25 @@ std::vector<std::string> live(Mesh& mesh, std::uint64_t from, std::uint64_t to) 
   return hashes;
 }
 
+/// The same in one run, in which regions may be ticks apart: what it put out, and how it ended.
+struct Ending {
+  std::vector<std::uint32_t> outputs;
+  std::vector<std::string> hashes;
+  bool operator==(const Ending&) const = default;
+};
+Ending live_at_once(Mesh& mesh, std::uint64_t from, std::uint64_t to) {
+  std::vector<float> in, out((to - from) * mesh.sessions() * 3);
+  for (std::uint64_t tick = from; tick < to; ++tick)
+    for (std::size_t b = 0; b < mesh.sessions(); ++b)
+      for (const float v : noise(6, 100 * tick + b, tick < 30 ? 0.1f : 3.0f)) in.push_back(v);
+  const RunInput input{"in", in};
+  const RunOutput output{"y", out};
+  must(mesh.run({&input, 1}, to - from, {&output, 1}));
+  Ending ending{testing_support::bits(out), {}};
+  for (std::size_t b = 0; b < mesh.sessions(); ++b) ending.hashes.push_back(to_string(mesh.state_hash(b)));
+  return ending;
+}
+
 Mesh mesh_of(const NetworkSpec& spec, std::size_t sessions = 2, std::size_t threads = 1) {
   return must(Mesh::build(spec, {.threads = threads, .sessions = sessions, .pin = false, .grain_bytes = 0}));
 }
@@ -188,24 +207,33 @@ TEST(Metacognition, DecidesTheSameOnEveryThreadCountIsaAndExecutorAndFromAFile) 
                       {"cooldown", 20.0},
                       {"action", std::string("morph")},
                       {"to", std::string("bfloat16")}};
-  for (const NetworkSpec& spec : {network(kReset, other), network(kMorph, kReset), network(kSwap, other, kBoth)}) {
+  // The last pair's orders do not commute: the one that is carried out last says the type.
+  Options rival = other;
+  rival["to"] = std::string("int8");
+  for (const NetworkSpec& spec :
+       {network(kReset, other), network(kMorph, kReset), network(kSwap, other, kBoth), network(rival, other)}) {
     Mesh first = mesh_of(spec);
     const std::vector<std::string> want = live(first, 0, 120);
+    Mesh in_one_run = mesh_of(spec);
+    const Ending ending = live_at_once(in_one_run, 0, 120);
+    ASSERT_EQ(ending.hashes, std::vector<std::string>(want.end() - 2, want.end()));
     const kernels::Isa before = kernels::active_isa();
     for (const kernels::Isa isa : kernels::available_isas())
       for (const std::size_t threads : {1, 2, 3, 6}) {
         ASSERT_TRUE(kernels::set_active_isa(isa));
-        Mesh again = mesh_of(spec, 2, threads);
-        ASSERT_EQ(live(again, 0, 120), want) << kernels::name(isa) << ", " << threads << " threads";
+        for (int repeat = 0; repeat < 5; ++repeat) {
+          Mesh again = mesh_of(spec, 2, threads);
+          ASSERT_TRUE(live_at_once(again, 0, 120) == ending) << kernels::name(isa) << ", " << threads << " threads";
+        }
       }
     ASSERT_TRUE(kernels::set_active_isa(before));
-    for (const std::uint64_t seed : {1, 2, 3}) {
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
       Mesh stepped = must(Mesh::build(spec, {.threads = 6,
                                              .sessions = 2,
                                              .executor = ExecutorKind::deterministic,
                                              .executor_seed = seed,
                                              .grain_bytes = 0}));
-      ASSERT_EQ(live(stepped, 0, 120), want);
+      ASSERT_TRUE(live_at_once(stepped, 0, 120) == ending) << "seed " << seed;
     }
     for (const std::uint64_t cut : {31, 33, 34, 60}) {  // with orders under way, too
       Mesh broken = mesh_of(spec);
