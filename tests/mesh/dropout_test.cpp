@@ -23,7 +23,7 @@ LayerSpec spec_of(double rate) {
 /// One firing of `rows` rows, of which the first `training` are learned from, and back.
 struct Firing {
   Firing(double rate, const Shape& shape, std::size_t rows, std::size_t training, std::vector<float> before)
-      : layer(must(make_layer(spec_of(rate), shape, "layer", {7, 9}))), state(std::move(before)) {
+      : layer(must(make_layer(spec_of(rate), shape, "layer", {{7, 9}, 0, {}}))), state(std::move(before)) {
     const kernels::FlushSubnormals exact;
     const std::size_t n = layer->in();
     x = goldens::draw(goldens::kX, rows * n), dy = goldens::draw(goldens::kDy, rows * n);

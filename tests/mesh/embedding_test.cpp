@@ -57,7 +57,9 @@ TEST(Embedding, StartsFromUnitNormalsAndAPaddingOfZeros) {
   layer->parameters()[0].init(random, values);
   double sum = 0, squares = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (i % 300 == 17) EXPECT_EQ(values[i], 0.0f);
+    if (i % 300 == 17) {
+      EXPECT_EQ(values[i], 0.0f);
+    }
     sum += values[i];
     squares += double{values[i]} * values[i];
   }

@@ -407,7 +407,7 @@ class Bench {
   Bench(const Case& tested, std::size_t rows) : rows_(rows) {
     LayerSpec spec;
     spec.type = tested.type;
-    spec.out = tested.type == "dense" || tested.out != tested.in ? tested.out : 0;
+    if (tested.layers.empty() && (tested.type == "dense" || tested.out != tested.in)) spec.out = tested.out;
     spec.options = tested.options;
     spec.layers = tested.layers;
     layer = must(make_layer(spec, tested.shape.empty() ? Shape{tested.in} : tested.shape, "layer"));
