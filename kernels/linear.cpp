@@ -170,6 +170,7 @@ constexpr std::size_t kTileRows = kPanelVectors == 1 ? 14 : 6, kTilePanels = kPa
 constexpr std::size_t kWideRows = kPanelVectors == 1 ? 6 : 2, kWidePanels = kPanelVectors == 1 ? 4 : 2;
 // Packed rows held at once: together with the panels in use they stay inside a second-level cache.
 constexpr std::size_t kPackedFloats = std::size_t{96} << 10;
+constexpr std::size_t kSmallWeights = std::size_t{128} << 10;
 
 // Tall tiles ask for the weights a few k ahead and, line by line, for the rows of the next chunk: measured 98 % of the
 // fma peak instead of 95. Low ones wait for weights anyway.
@@ -289,8 +290,10 @@ void linear_batch(const ConstPanels& w, const float* bias, const ConstRows& x, A
   const Outputs outputs{bias, activation, z, y};
   const std::size_t row_floats = (w.in + kChunk - 1) / kChunk * kChunk;
   const detail::EvenParts blocks(x.rows, kTileRows);
-  const std::size_t held =
-      std::clamp<std::size_t>(kPackedFloats / (kTileRows * std::max<std::size_t>(row_floats, 1)), 1, blocks.parts);
+  // Weights that a second-level cache holds come from there for each block anew, and packed rows stay in the first.
+  const bool is_small = w.in * w.out <= kSmallWeights;
+  const std::size_t fitting = kPackedFloats / (kTileRows * std::max<std::size_t>(row_floats, 1));
+  const std::size_t held = is_small ? 1 : std::clamp<std::size_t>(fitting, 1, blocks.parts);
   float* packed = detail::linear_scratch(held * kTileRows * row_floats);
   const std::size_t end = panel_count(w.out);
   for (std::size_t block = 0; block < blocks.parts; block += held) {
