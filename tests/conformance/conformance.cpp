@@ -185,6 +185,15 @@ std::string tick(const json& row, const Stored& stored, std::size_t threads, boo
   return to_string(mesh.state_hash());
 }
 
+/// Adds a line to the file that WEFT_CONFORMANCE_HASHES names: to compare with what another machine wrote.
+void tell(const json& row, const Stored& stored, std::string_view life, const std::string& hash) {
+  const char* const path = std::getenv("WEFT_CONFORMANCE_HASHES");
+  if (!path) return;
+  std::ofstream file(path, std::ios::app);
+  file << kConformanceLayer << " " << row.dump() << " " << name(stored.dtype) << " " << name(stored.activations) << " "
+       << life << " " << hash << "\n";
+}
+
 TEST(Conformance, HasRows) {
   EXPECT_FALSE(rows_of_layer().empty()) << kConformanceLayer << ": no rows in tests/conformance/layers.json";
 }
@@ -199,6 +208,7 @@ TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
                               Life{Rule::dfa, Schedule::settle}}) {
         if (base.rule == Rule::dfa && stored.dtype != Dtype::float32) continue;
         const std::string first = live(row, stored, base);
+        tell(row, stored, "rule " + std::to_string(static_cast<int>(base.rule)), first);
         for (const kernels::Isa isa : kernels::available_isas()) {
           const test::ForIsa scope(isa);
           for (const std::size_t threads : {1, 2, 7})
@@ -254,6 +264,7 @@ TEST(Conformance, TicksEndInOneStateHoweverManyAtOnce) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
       SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
       const std::string first = tick(row, stored, 1, false);
+      tell(row, stored, "ticks", first);
       for (const kernels::Isa isa : kernels::available_isas()) {
         const test::ForIsa scope(isa);
         ASSERT_EQ(tick(row, stored, 2, true), first) << name(isa);
