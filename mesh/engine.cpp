@@ -56,7 +56,9 @@ void Engine::make_units() {
       unit.reads_directly = node.reads_directly();
       unit.trains_otherwise = node.layer->trains_otherwise();
       // A matrix is better read by halves than twice: its products are cut up by outputs.
-      unit.fires_by_sessions = width_.threads > 1 && node.layer->mixing_matrix() < 0;
+      // Noise may be numbered by rows (gumbel.hpp), so its layers see them all.
+      unit.fires_by_sessions =
+          width_.threads > 1 && node.layer->mixing_matrix() < 0 && node.layer->noise_states().empty();
       unit.work = node.layer->multiply_adds();
       unit.direct = graph_.edges()[node.sources[0]].from;
     }

@@ -57,17 +57,28 @@ mesh::NetworkSpec mlp() {
       .spec();
 }
 
+mesh::LayerSpec inner(std::string type, std::size_t out, mesh::Options options) {
+  mesh::LayerSpec layer;
+  layer.type = std::move(type);
+  layer.out = out;
+  layer.options = std::move(options);
+  return layer;
+}
+
+/// In one cell: images between convolutions are large, and a cell keeps no history of what is inside it.
 mesh::NetworkSpec convolution() {
-  mesh::NetworkBuilder b("convolution", {1, 1, 4, 1});
-  b.input("in", Shape{1, 28, 28});
-  for (std::uint32_t x = 0; x < 2; ++x) {
-    b.layer({0, 0, x, 0}, "conv2d", 16u << x).option("kernel", 3.0).option("padding", 1.0);
-    b.option("activation", std::string("relu"));
-    if (x == 0) b.from({"in"});
-  }
-  b.layer({0, 0, 2, 0}, "adaptive_avg_pool").option("size", std::vector<double>{1, 1});
-  b.dense({0, 0, 3, 0}, 10).view(Shape{32});
-  return b.output("out", {0, 0, 3, 0}).seed(1).spec();
+  const mesh::Options options{{"kernel", 3.0}, {"padding", 1.0}, {"activation", std::string("relu")}};
+  mesh::LayerSpec classes = inner("dense", 10, {});
+  classes.view = Shape{32};
+  return mesh::NetworkBuilder("convolution", {1, 1, 1, 1})
+      .input("in", Shape{1, 28, 28})
+      .layer({0, 0, 0, 0}, "sequential")
+      .from({"in"})
+      .inside({inner("conv2d", 16, options), inner("conv2d", 32, options),
+               inner("adaptive_avg_pool", 0, {{"size", std::vector<double>{1, 1}}}), classes})
+      .output("out", {0, 0, 0, 0})
+      .seed(1)
+      .spec();
 }
 
 mesh::NetworkSpec lstm() {
@@ -224,7 +235,7 @@ void race_network(Rows& rows, const Network& network, const std::string& self) {
   std::vector<double> ratios, peaks;
   const std::array<Contender*, 3> all{&weft, &one, &two};
   for (Contender* each : all) each->steps(3 * steps);  // warm
-  if (weft.steps(steps) == 0) std::exit(1);  // it has said why
+  if (weft.steps(steps) == 0) std::exit(1);            // it has said why
   const bool has_peer = one.steps(steps) > 0 && two.steps(steps) > 0;
   if (!has_peer) std::fprintf(stderr, "weft: no PyTorch here (python3-torch): %s runs alone\n", network.name.c_str());
   for (int round = 0; round < rounds; ++round) {
