@@ -23,6 +23,15 @@ std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
 using kernels::Rows;
 using mesh::NodeId;
 
+namespace {
+
+// Labels that a sample of an output has: one a token of [tokens, classes].
+std::size_t tokens_of(const mesh::Node& output, Loss loss) noexcept {
+  return loss == Loss::cross_entropy ? output.width / output.shape.back() : 1;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOptions options) {
   std::unique_ptr<Learner> learner(new Learner(mesh, with_defaults(options)));
   WEFT_CHECK(learner->plan());
@@ -73,7 +82,8 @@ Status Learner::plan() {
   for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
     const NodeId node = graph.outputs()[i];
     layers_[node].output = static_cast<std::int32_t>(i);
-    outputs_.push_back({node, graph.nodes()[node].width, {}, {}, {}});
+    const mesh::Node& made = graph.nodes()[node];
+    outputs_.push_back({node, made.width, tokens_of(made, options_.loss), {}, {}, {}});
     if (options_.rule == Rule::dfa) error_boxes_.push_back(add_box(graph.nodes()[node].width));
   }
   // Readers first, so that the boxes a layer reads exist: a wave of distance r is fed by waves of distance r - 1.
@@ -90,8 +100,8 @@ Status Learner::plan() {
   const std::uint64_t ring = std::bit_ceil<std::uint64_t>(chunk_ + latency_ + 2 * std::uint64_t{depth_} + 2);
   ring_mask_ = ring - 1;
   for (OutputPlan& output : outputs_) {
-    output.labels.assign(ring * options_.learners, kNoLabel);
-    output.scores.resize(ring * options_.learners);
+    output.labels.assign(ring * options_.learners * output.tokens, kNoLabel);
+    output.scores.resize(ring * options_.learners * output.tokens);
     if (options_.loss == Loss::mse) output.values.assign(ring * options_.learners * output.width, 0.0f);
   }
   return {};
@@ -220,9 +230,11 @@ void Learner::make_scratch() {
     scratch.delta = AlignedBuffer<float>(has_targets || splits ? n : padded(widest_gathered) * options_.learners);
     scratch.own = AlignedBuffer<float>(padded(widest_own) * options_.learners);
     scratch.factors = AlignedBuffer<float>(padded(std::max(widest, options_.learners)));
-    scratch.losses = AlignedBuffer<float>(options_.learners);
-    scratch.predictions.resize(options_.learners);
-    scratch.labels.resize(options_.learners);
+    std::size_t places = options_.learners;
+    for (const OutputPlan& output : outputs_) places = std::max(places, output.tokens);
+    scratch.losses = AlignedBuffer<float>(places);
+    scratch.predictions.resize(places);
+    scratch.labels.resize(places);
     scratch_.push_back(std::move(scratch));
   }
 }
@@ -271,19 +283,20 @@ Status Learner::check(std::span<const mesh::RunInput> inputs, std::span<const Ta
   for (const Target& target : targets) {
     const auto node = mesh_.graph().find_output(target.output);
     if (!node) return fail(Errc::unknown_name, "no output is named '" + std::string(target.output) + "'");
-    const std::size_t width = mesh_.graph().nodes()[*node].width;
+    const mesh::Node& output = mesh_.graph().nodes()[*node];
+    const std::size_t width = output.width, tokens = tokens_of(output, options_.loss), classes = width / tokens;
     const auto object = [&] { return "target of '" + std::string(target.output) + "': "; };
     const bool takes_labels = options_.loss == Loss::cross_entropy;
-    const std::uint64_t wanted = samples * options_.learners * (takes_labels ? 1 : width);
+    const std::uint64_t wanted = samples * options_.learners * (takes_labels ? tokens : width);
     const std::size_t found = takes_labels ? target.labels.size() : target.values.size();
     if (found != wanted)
       return fail(Errc::shape_mismatch, object() + std::to_string(found) + (takes_labels ? " labels" : " values") +
                                             " where " + std::to_string(wanted) + " are expected");
     for (std::size_t i = 0; takes_labels && i < found; ++i)
-      if (target.labels[i] != kNoLabel && target.labels[i] >= width)
+      if (target.labels[i] != kNoLabel && target.labels[i] >= classes)
         return fail(Errc::out_of_range, object() + "label " + std::to_string(target.labels[i]) + " of sample " +
-                                            std::to_string(i / options_.learners) +
-                                            " is not below the output's width " + std::to_string(width));
+                                            std::to_string(i / (options_.learners * tokens)) +
+                                            " is not below the output's width " + std::to_string(classes));
     for (std::size_t i = 0; !takes_labels && i < found; ++i)
       if (!std::isfinite(target.values[i]))
         return fail(Errc::not_finite,
@@ -300,16 +313,18 @@ void Learner::stage(std::span<const Target> targets, std::uint64_t first, std::u
     });
     for (std::uint64_t s = 0; s < samples; ++s) {
       const std::size_t slot = (samples_ + s) & ring_mask_;
-      std::uint32_t* labels = output.labels.data() + slot * n;
+      const std::size_t places = n * output.tokens;
+      std::uint32_t* labels = output.labels.data() + slot * places;
       // What is never scored, for want of a label, says so, and not what stood in its slot before.
-      for (std::size_t b = 0; b < n; ++b)
-        output.scores[slot * n + b] = {samples_ + s, static_cast<std::uint32_t>(b), 0, kNoLabel, 0.0f};
+      for (std::size_t i = 0; i < places; ++i)
+        output.scores[slot * places + i] = {samples_ + s, static_cast<std::uint32_t>(i / output.tokens), 0, kNoLabel,
+                                            0.0f,         static_cast<std::uint32_t>(i % output.tokens)};
       if (target == targets.end()) {
-        std::fill_n(labels, n, kNoLabel);
+        std::fill_n(labels, places, kNoLabel);
       } else if (options_.loss == Loss::cross_entropy) {
-        std::copy_n(target->labels.data() + (first + s) * n, n, labels);
+        std::copy_n(target->labels.data() + (first + s) * places, places, labels);
       } else {
-        std::fill_n(labels, n, 0u);
+        std::fill_n(labels, places, 0u);
         std::copy_n(target->values.data() + (first + s) * n * output.width, n * output.width,
                     output.values.data() + slot * n * output.width);
       }
@@ -365,8 +380,8 @@ void Learner::collect_scores() {
   }
   for (; scored_ < end; ++scored_)
     for (const OutputPlan& output : outputs_)
-      for (std::size_t b = 0; b < options_.learners; ++b)
-        pending_scores_.push_back(output.scores[(scored_ & ring_mask_) * options_.learners + b]);
+      for (std::size_t i = 0, places = options_.learners * output.tokens; i < places; ++i)
+        pending_scores_.push_back(output.scores[(scored_ & ring_mask_) * places + i]);
 }
 
 std::vector<std::uint32_t> Learner::save_flight() const {
@@ -407,9 +422,9 @@ Status Learner::load_flight(std::span<const std::uint32_t> in) {
   for (OutputPlan& output : outputs_) {
     for (std::uint32_t& label : output.labels) {
       label = in[next++];
-      if (label != kNoLabel && label >= output.width)
+      if (label != kNoLabel && label >= output.width / output.tokens)
         return fail(Errc::corrupt, "learner state: label " + std::to_string(label) + " of an output of width " +
-                                       std::to_string(output.width));
+                                       std::to_string(output.width / output.tokens));
     }
     for (float& v : output.values) v = std::bit_cast<float>(in[next++]);
   }

@@ -23,7 +23,9 @@ namespace weft::learning {
 /// No label: the sample is lived through and not learned from.
 inline constexpr std::uint32_t kNoLabel = UINT32_MAX;
 
-/// What one output should say. cross_entropy: `labels` [samples][learners]; mse: `values` [samples][learners][width].
+/// What one output should say. cross_entropy: `labels` [samples][learners][tokens], of an output [tokens, classes] one
+/// a token, of a vector one; its loss is the mean over the tokens that have labels. mse: `values`
+/// [samples][learners][width].
 struct Target {
   std::string_view output;
   std::span<const std::uint32_t> labels{};
@@ -37,6 +39,7 @@ struct Score {
   std::uint32_t prediction = 0;  // largest output (cross_entropy)
   std::uint32_t label = kNoLabel;
   float loss = 0.0f;
+  std::uint32_t token = 0;  // of an output [tokens, classes]
 };
 
 /// Learning that runs inside the ticks. Errors travel as messages: each layer's reader writes what it wants of the
@@ -135,11 +138,11 @@ class Learner final : public mesh::StepHook {
   };
   struct OutputPlan {
     mesh::NodeId node = 0;
-    std::size_t width = 0;
-    std::vector<std::uint32_t>
-        labels;                 // ring over samples [sample & mask][learner]; mse: 0, or kNoLabel without a target
+    std::size_t width = 0, tokens = 1;
+    // Rings over samples [sample & mask][learner][token]. A label with mse: 0, or kNoLabel without a target.
+    std::vector<std::uint32_t> labels;
+    std::vector<Score> scores;
     std::vector<float> values;  // ring [sample & mask][learner][width]
-    std::vector<Score> scores;  // ring [sample & mask][learner]
   };
 
   Learner(mesh::Mesh& mesh, LearningOptions options) : mesh_(mesh), options_(options) {}
@@ -170,6 +173,9 @@ class Learner final : public mesh::StepHook {
                       kernels::Rows displacement) noexcept;
   void output_gradient(std::size_t region, mesh::NodeId node, std::uint64_t tick, std::uint64_t sample,
                        kernels::Rows gradient) noexcept;
+  /// Scores of rows of one label each, and the slopes of their losses; a row without a label has none.
+  void score_rows(std::size_t region, const kernels::Rows& y, const std::uint32_t* labels,
+                  const kernels::ConstRows& values, const kernels::Rows& gradient, Score* scores) noexcept;
   void output_target(std::size_t region, mesh::NodeId node, std::uint64_t tick, std::uint64_t sample,
                      kernels::Rows displacement) noexcept;
   void gather(std::size_t region, mesh::NodeId node, const Wave& wave, kernels::Rows sum) noexcept;

@@ -33,10 +33,11 @@ std::int64_t Learner::sample_at(std::uint64_t output_tick) const noexcept {
 }
 
 bool Learner::is_labelled(std::uint64_t sample) const noexcept {
-  const std::size_t slot = (sample & ring_mask_) * options_.learners;
-  for (const OutputPlan& output : outputs_)
-    for (std::size_t b = 0; b < options_.learners; ++b)
-      if (output.labels[slot + b] != kNoLabel) return true;
+  for (const OutputPlan& output : outputs_) {
+    const std::size_t places = options_.learners * output.tokens;
+    const std::uint32_t* const labels = output.labels.data() + (sample & ring_mask_) * places;
+    if (std::any_of(labels, labels + places, [](std::uint32_t label) { return label != kNoLabel; })) return true;
+  }
   return false;
 }
 
@@ -175,47 +176,68 @@ bool Learner::process(std::size_t region, NodeId node, const Wave& wave, std::ui
 
 void Learner::output_gradient(std::size_t region, NodeId node, std::uint64_t tick, std::uint64_t sample,
                               Rows gradient) noexcept {
-  Scratch& scratch = scratch_[region];
-  kernels::OpStream& stream = mesh_.engine().stream(region);
   OutputPlan& output = outputs_[static_cast<std::size_t>(layers_[node].output)];
   const Rows y = learner_rows(mesh_.state().output(node, tick));
-  const std::size_t n = options_.learners, slot = (sample & ring_mask_) * n;
-  const std::uint32_t* labels = output.labels.data() + slot;
-  if (options_.loss == Loss::cross_entropy) {
-    for (std::size_t b = 0; b < n; ++b) scratch.labels[b] = labels[b] == kNoLabel ? 0 : labels[b];
-    stream.cross_entropy(y, scratch.labels.data(), scratch.losses.data(), gradient);
-  } else {
-    stream.mean_squared_error(y, {output.values.data() + slot * output.width, n, output.width, output.width},
-                              scratch.losses.data(), gradient);
+  const std::size_t n = options_.learners, tokens = output.tokens, slot = sample & ring_mask_;
+  const std::uint32_t* labels = output.labels.data() + slot * n * tokens;
+  Score* scores = output.scores.data() + slot * n * tokens;
+  for (std::size_t i = 0; i < n * tokens; ++i)
+    scores[i] = {sample, static_cast<std::uint32_t>(i / tokens), 0, kNoLabel,
+                 0.0f,   static_cast<std::uint32_t>(i % tokens)};
+  if (tokens == 1) {
+    const float* values = output.values.empty() ? nullptr : output.values.data() + slot * n * output.width;
+    return score_rows(region, y, labels, {values, n, output.width, output.width}, gradient, scores);
   }
-  stream.row_argmax(y, scratch.predictions.data());
+  kernels::OpStream& stream = mesh_.engine().stream(region);
+  const std::size_t classes = output.width / tokens;
   for (std::size_t b = 0; b < n; ++b) {
-    const bool has_label = labels[b] != kNoLabel;
-    if (!has_label) stream.fill(0.0f, {gradient.row(b), 1, gradient.cols, gradient.stride});
-    output.scores[slot + b] = {sample, static_cast<std::uint32_t>(b), scratch.predictions[b], labels[b],
-                               has_label ? scratch.losses[b] : 0.0f};
+    const std::uint32_t* own = labels + b * tokens;
+    const Rows of_tokens{gradient.row(b), tokens, classes, classes};
+    score_rows(region, {y.row(b), tokens, classes, classes}, own, {}, of_tokens, scores + b * tokens);
+    // The mean over the tokens that have labels.
+    const auto labelled = tokens - static_cast<std::size_t>(std::count(own, own + tokens, kNoLabel));
+    if (labelled > 1) stream.scale(1.0f / static_cast<float>(labelled), of_tokens, of_tokens);
   }
 }
 
-// gap sends the wanted output itself, as the system it comes from does: the labels' one-hot rows or the target values,
-// times output_step; the displacement is what is missing to it.
+void Learner::score_rows(std::size_t region, const Rows& y, const std::uint32_t* labels, const ConstRows& values,
+                         const Rows& gradient, Score* scores) noexcept {
+  Scratch& scratch = scratch_[region];
+  kernels::OpStream& stream = mesh_.engine().stream(region);
+  if (options_.loss == Loss::cross_entropy) {
+    for (std::size_t i = 0; i < y.rows; ++i) scratch.labels[i] = labels[i] == kNoLabel ? 0 : labels[i];
+    stream.cross_entropy(y, scratch.labels.data(), scratch.losses.data(), gradient);
+  } else {
+    stream.mean_squared_error(y, values, scratch.losses.data(), gradient);
+  }
+  stream.row_argmax(y, scratch.predictions.data());
+  for (std::size_t i = 0; i < y.rows; ++i) {
+    const bool has_label = labels[i] != kNoLabel;
+    if (!has_label) stream.fill(0.0f, {gradient.row(i), 1, gradient.cols, gradient.stride});
+    scores[i].prediction = scratch.predictions[i];
+    scores[i].label = labels[i];
+    scores[i].loss = has_label ? scratch.losses[i] : 0.0f;
+  }
+}
+
 void Learner::output_target(std::size_t region, NodeId node, std::uint64_t tick, std::uint64_t sample,
                             Rows displacement) noexcept {
   kernels::OpStream& stream = mesh_.engine().stream(region);
   const OutputPlan& output = outputs_[static_cast<std::size_t>(layers_[node].output)];
   const Rows y = learner_rows(mesh_.state().output(node, tick));
-  const std::size_t n = options_.learners, slot = (sample & ring_mask_) * n;
-  const auto has_label = [&](std::size_t b) { return output.labels[slot + b] != kNoLabel; };
-  for (std::size_t b = 0; b < n; ++b) {
-    const Rows row{displacement.row(b), 1, displacement.cols, displacement.stride};
+  const std::size_t n = options_.learners, slot = (sample & ring_mask_) * n, classes = output.width / output.tokens;
+  for (std::size_t i = 0; i < n * output.tokens; ++i) {
+    const std::size_t b = i / output.tokens, first = i % output.tokens * classes;
+    const std::uint32_t label = output.labels[slot * output.tokens + i];
+    const Rows row{displacement.row(b) + first, 1, classes, displacement.stride};
     stream.fill(0.0f, row);
-    if (!has_label(b)) continue;
+    if (label == kNoLabel) continue;
     if (options_.loss == Loss::cross_entropy)
-      stream.fill(options_.output_step, {row.data + output.labels[slot + b], 1, 1, 1});
+      stream.fill(options_.output_step, {row.data + label, 1, 1, 1});
     else
       stream.scale(options_.output_step, {output.values.data() + (slot + b) * output.width, 1, row.cols, row.cols},
                    row);
-    stream.binary(kernels::BinaryOp::sub, row, {y.row(b), 1, y.cols, y.stride}, row);
+    stream.binary(kernels::BinaryOp::sub, row, {y.row(b) + first, 1, classes, y.stride}, row);
   }
 }
 

@@ -128,7 +128,7 @@ Result<std::unique_ptr<Layer>> make_kmeans(const Shape& in, std::size_t out, Opt
                 object + ".output: no output '" + output + "'; known are probabilities, features, both");
   assignment.gives_probabilities = output != "features";
   assignment.gives_features = output != "probabilities";
-  WEFT_TRY(assignment.clusters, options.integer("clusters", output == "probabilities" ? out : 0, 0, 16777216));
+  WEFT_TRY(assignment.clusters, options.integer("clusters", output == "probabilities" ? out : 0, 1, 16777216));
   if (assignment.clusters == 0)
     return fail(Errc::parse_failed, object + ".clusters: a kmeans layer needs the number of its centres, at least 1");
   WEFT_TRY(const double temperature, options.number("temperature", 1.0, 1e-6, 1e6));

@@ -71,7 +71,11 @@ Result<std::unique_ptr<Layer>> make_metacognition(const Shape& in, std::size_t o
   if (rule.action == WatchRule::Action::morph) {
     WEFT_TRY(const std::string to, options.text("to", ""));
     const std::optional<Dtype> dtype = parse_dtype(to);
-    if (!dtype) return fail(Errc::unknown_name, object + ".to: no dtype '" + to + "' to morph to");
+    if (!dtype) {
+      std::string known;
+      for (int i = 0; i < kDtypeCount; ++i) known += (i ? ", " : "") + std::string(name(static_cast<Dtype>(i)));
+      return fail(Errc::unknown_name, object + ".to: no dtype '" + to + "' to morph to; known are " + known);
+    }
     rule.encoding = Encoding(*dtype);
   }
   WEFT_TRY(rule.patience, options.integer("patience", 1, 1, std::size_t{1} << 32));

@@ -5,7 +5,6 @@
 #include "mesh/layers/init.hpp"
 #include "mesh/layers/tokens.hpp"
 
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -89,20 +88,14 @@ class SwiGlu final : public Layer {
   std::vector<ParameterSpec> parameters_;
 };
 
-Result<std::size_t> hidden_width(double asked, std::size_t in, const std::string& object) {
-  if (asked != std::floor(asked))
-    return fail(Errc::out_of_range, object + ".hidden: " + std::to_string(asked) + " is not a whole number of values");
-  return asked > 0 ? static_cast<std::size_t>(asked) : (8 * in + 47) / 48 * 16;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Layer>> make_swiglu(const Shape& in, std::size_t out, OptionReader& options) {
   const std::string& object = options.object();
   const std::size_t width = in.back();
   if (out == 0) out = width;
-  WEFT_TRY(const double asked, options.number("hidden", 0, 0, 16777216));
-  WEFT_TRY(const std::size_t hidden, hidden_width(asked, width, object));
+  WEFT_TRY(const std::size_t asked, options.integer("hidden", 0, 0, 16777216));
+  const std::size_t hidden = asked > 0 ? asked : (8 * width + 47) / 48 * 16;
   WEFT_TRY(const std::string gate, options.text("gate", "silu"));
   if (gate != "silu" && gate != "gelu" && gate != "relu2")
     return fail(Errc::unknown_name, object + ".gate: no gate '" + gate + "'; known are silu, gelu, relu2");

@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/learning/networks.hpp"
+#include <bit>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -246,6 +247,35 @@ TEST(Conformance, ThreadsInsideOperationsChangeNothing) {
                 << (executor == mesh::ExecutorKind::tbb ? " threads" : " parts in a drawn order");
           }
       }
+    }
+  }
+}
+
+// A pass in topological order against ticks while the input is held. With hidden state or noise ticks are no one pass.
+TEST(Conformance, ACombinationalPassSaysWhatTheSettledMeshSays) {
+  for (const json& row : rows_of_layer()) {
+    const bool is_stored = has_matrix(row);
+    for (const Stored& stored : types()) {
+      if (!is_stored && stored.dtype != Dtype::float32) continue;
+      SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
+      mesh::MeshOptions wanted;
+      wanted.threads = 1;
+      auto mesh = must(mesh::Mesh::build(network(row, stored), wanted));
+      const mesh::Graph& graph = mesh.graph();
+      if (graph.nodes()[*graph.find_layer({0, 0, 0, 0})].layer->state_size() != 0) continue;
+      RandomStream random(17, 0, RandomPurpose::test);
+      const std::size_t limit = row.value("indices", 0);
+      std::vector<float> x(graph.nodes()[0].width), pass(4);
+      for (float& value : x)
+        value = limit ? static_cast<float>(random.next_below(static_cast<std::uint32_t>(limit))) : random.next_normal();
+      const mesh::RunInput input{"x", x};
+      const mesh::RunOutput output{"y", pass};
+      must(mesh.forward({&input, 1}, 1, {&output, 1}));
+      must(mesh.set_input("x", x));
+      must(mesh.tick(graph.settle_ticks()));
+      const std::span<const float> settled = must(mesh.output("y"));
+      for (std::size_t i = 0; i < pass.size(); ++i)
+        EXPECT_EQ(std::bit_cast<std::uint32_t>(pass[i]), std::bit_cast<std::uint32_t>(settled[i])) << i;
     }
   }
 }

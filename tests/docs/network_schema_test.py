@@ -3,12 +3,15 @@
 """docs/formats/network.schema.json against the examples, against networks that are wrong, and against the readers.
 
 The last part reads the sources: every key that a reader asks for must be a key of the schema's object and the other way
-round, and the schema's lists of names must be the lists of the code. Needs python3-jsonschema.
+round, and the schema's lists of names must be the lists of the code. The options of layers are rows of
+mesh/layer_options.def: the schema and docs/layers.md must be what tools/make_network_schema.py makes of them, and
+tests/mesh/layer_options_test.cpp holds the code to them. Needs python3-jsonschema.
 """
 import copy
 import json
 import pathlib
 import re
+import subprocess
 import sys
 import unittest
 
@@ -36,6 +39,18 @@ GOOD = {
         {"at": [0, 0, 2, 2], "type": "avg_pool", "kernel": 2, "ceil_mode": True, "count_include_pad": False},
         {"at": [0, 0, 0, 3], "type": "max_pool", "kernel": 2, "stride": 1, "padding": 1, "dilation": 2},
         {"at": [0, 0, 1, 3], "type": "adaptive_avg_pool", "size": [1, 1]},
+        {"at": [0, 1, 0, 0], "type": "attention", "heads": 4, "kv_heads": 2, "context": 8, "rope": "half", "rope_theta": 500,
+         "rope_scaling": "llama3", "rope_factor": 8, "rope_high_freq_factor": 2, "qk_norm": "rms", "epsilon": 1e-6},
+        {"at": [0, 1, 1, 0], "type": "metacognition", "above": 3, "action": "morph", "to": "int8", "patience": 2},
+        {"at": [0, 1, 2, 0], "type": "softmax", "kind": "grid", "axes": [0, 2]},
+        {"at": [0, 1, 0, 1], "type": "sequential", "dtype": "int8", "layers": [
+            {"type": "rms_norm", "name": "n", "from": ["input"]},
+            {"type": "parallel", "merge": "filter", "top_k": 1, "name": "p", "layers": [
+                {"type": "dense", "out": 4}, {"type": "shared", "at": [0, 0, 0, 0]},
+                {"type": "sequential", "layers": [{"type": "their_own", "out": 4, "sharpness": 3}]}]},
+            {"type": "residual", "from": ["n", "p"]}]},
+        {"at": [0, 1, 1, 1], "type": "parallel", "merge": "grid_scatter", "grid": [1, 2, 2], "places": [0, 1, 1, 0, 0, 1],
+         "layers": [{"type": "dense", "out": 4}, {"type": "lstm", "out": 4}]},
         {"at": [0, 0, 2, 1], "type": "their_own", "sharpness": 3, "is_on": True, "mode": "x", "steps": [1, 2.5], "dtype": "int8"}],
     "outputs": {"y": [0, 0, 1, 0]},
     "supervision": {"policy": "restart", "max_restarts": 2, "window": 100, "escalation": "isolate"},
@@ -54,15 +69,17 @@ def asked_keys(body, reader=r"reader"):
     return set(re.findall(reader + r"\.\w+\(\"(\w+)\"", body))
 
 
-def options_read_by(function, sources):
-    """The options that a function of mesh/layers reads, and those it hands its reader to."""
-    body = re.search(rf"^\S[^\n]*\b{function}\([^;{{]*OptionReader& options\b[^;{{]*{{\n(.*?)^}}", sources, re.M | re.S)
-    if not body:
-        return set()
-    keys = asked_keys(body.group(1), "options")
-    for called in set(re.findall(r"\b(\w+)\((?=[^;]*?\boptions\))", body.group(1))) - {function}:
-        keys |= options_read_by(called, sources)
-    return keys
+def layer(network, kind, nth=0):
+    """The nth layer of a type in the grid."""
+    return [own for own in network["layers"] if own["type"] == kind][nth]
+
+
+def inner(network, *path):
+    """A layer inside the sequential: its place in each of the lists on the way."""
+    own = layer(network, "sequential")
+    for place in path:
+        own = own["layers"][place]
+    return own
 
 
 def listed(path, name):
@@ -90,6 +107,17 @@ class NetworkSchema(unittest.TestCase):
             with self.subTest(path.name):
                 self.assert_valid(json.loads(path.read_text()))
 
+    def test_takes_every_layer_of_the_conformance_tests(self):
+        for kind, rows_of_kind in json.loads((ROOT / "tests/conformance/layers.json").read_text()).items():
+            for row in rows_of_kind:
+                with self.subTest(kind, layer=row["layer"]):
+                    own = {"type": kind, **row["layer"]}
+                    network = {"weft": 1, "grid": {}, "layers": [{"at": [0, 0, 0, 0], **own}]}
+                    self.assert_valid(network)
+                    if kind != "metacognition":
+                        network["layers"] = [{"at": [0, 0, 0, 0], "type": "sequential", "layers": [own]}]
+                        self.assert_valid(network)
+
     def test_takes_a_network_that_uses_everything(self):
         self.assert_valid(GOOD)
 
@@ -114,7 +142,7 @@ class NetworkSchema(unittest.TestCase):
             "an input of no width": lambda n: n["inputs"].update(more=[]),
             "an option of another type": lambda n: n["layers"][0].update(rate=0.5),
             "an option out of range": lambda n: n["layers"][1].update(rate=2),
-            "an option that is a list of texts": lambda n: n["layers"][5].update(mode=["x"]),
+            "an option that is a list of texts": lambda n: layer(n, "their_own").update(mode=["x"]),
             "an input of nine axes": lambda n: n["inputs"].update(more=[1] * 9),
             "a view with an empty axis": lambda n: n["layers"][0].update(view=[4, 0]),
             "an unknown activation": lambda n: n["layers"][0].update(activation="tahn"),
@@ -129,6 +157,34 @@ class NetworkSchema(unittest.TestCase):
             "a dilated mean": lambda n: n["layers"].append(
                 {"at": [0, 0, 0, 2], "type": "avg_pool", "kernel": 2, "dilation": 2}),
             "a hidden width of half a value": lambda n: n["layers"][3].update(hidden=2.5),
+            "a kernel of three numbers over two axes": lambda n: layer(n, "conv2d").update(kernel=[3, 3, 3]),
+            "no axes for a grid": lambda n: layer(n, "softmax", 1).pop("axes"),
+            "axes for no grid": lambda n: layer(n, "softmax", 1).update(kind="standard"),
+            "groups of a grid": lambda n: layer(n, "softmax", 1).update(groups=2),
+            "a mask of halves": lambda n: layer(n, "softmax", 1).update(kind="masked", mask=[0.5, 1]),
+            "a base for no rope": lambda n: layer(n, "attention").update(rope="none"),
+            "a factor for no scaling": lambda n: layer(n, "attention").update(rope_scaling="none"),
+            "what only llama3 has": lambda n: layer(n, "attention").update(rope_scaling="linear"),
+            "an epsilon for no norm": lambda n: layer(n, "attention").pop("qk_norm"),
+            "a morph into nothing": lambda n: layer(n, "metacognition").pop("to"),
+            "a dtype to reset to": lambda n: layer(n, "metacognition").update(action="reset"),
+            "a cooldown of three ticks": lambda n: layer(n, "metacognition").update(cooldown=3),
+            "a width of a container": lambda n: layer(n, "sequential").update(out=4),
+            "an empty container": lambda n: layer(n, "sequential").update(layers=[]),
+            "a dense layer that holds layers": lambda n: n["layers"][0].update(layers=[{"type": "identity"}]),
+            "experts kept of no mixture": lambda n: layer(n, "parallel").update(top_k=1),
+            "no places on a grid": lambda n: layer(n, "parallel").pop("places"),
+            "a place inside a container": lambda n: inner(n, 0).update(at=[0, 0, 0, 0]),
+            "a shared layer without a place": lambda n: inner(n, 1, 1).pop("at"),
+            "a place as a source inside": lambda n: inner(n, 2).update({"from": [[0, 0, 0, 0], "p"]}),
+            "a dtype inside a container": lambda n: inner(n, 0).update(dtype="int8"),
+            "an unknown key inside": lambda n: inner(n, 0).update(epsilom=1e-5),
+            "an option of another type inside": lambda n: inner(n, 1, 0).update(rate=0.5),
+            "an option out of range inside": lambda n: inner(n, 0).update(epsilon=2),
+            "a dense layer without a width inside": lambda n: inner(n, 1, 0).pop("out"),
+            "a list of texts deep inside": lambda n: inner(n, 1, 2, 0).update(sharpness=["x"]),
+            "a watcher inside": lambda n: inner(n, 0).update(type="metacognition", above=1),
+            "a name on the grid": lambda n: n["layers"][0].update(name="first"),
             "an unknown dtype": lambda n: n["layers"][0].update(dtype="float31"),
             "an empty port name": lambda n: n["layers"][0].update({"from": [""]}),
             "no sources in a list": lambda n: n["layers"][0].update({"from": []}),
@@ -150,7 +206,7 @@ class NetworkSchema(unittest.TestCase):
         # Layers inside a container have a name, and containers layers: not every layer of the grid.
         all_keys = asked_keys(function_body(network, "Result<LayerSpec> read_layer("))
         layer_keys = all_keys - {"name", "layers"}
-        self.assertEqual(set(DEFS["inner_layers"]["items"]["properties"]) - layer_keys, {"name", "layers"})
+        self.assertEqual(set(DEFS["inner_base"]["properties"]) - layer_keys, {"name"})
         stream_body = function_body(stream, "Result<StreamOptions> read_stream(")
         learning_body = function_body(learning, "Result<LearningOptions> read_learning(")
         root_body = function_body(network, "Result<NetworkSpec> read_network(")
@@ -169,32 +225,29 @@ class NetworkSchema(unittest.TestCase):
             self.assertEqual(set(schema["properties"]), keys)
         self.assertEqual(set(listed(network, "kOwn")), all_keys)
 
-    def test_has_the_options_that_the_layers_read(self):
-        layer_sources = "\n".join(path.read_text() for path in sorted((ROOT / "mesh/layers").glob("*.cpp")))
-        for layer in rows("mesh/layers.def"):
-            with self.subTest(layer):
-                source = ROOT / f"mesh/layers/{layer}.cpp"
-                if not source.exists():
-                    source = source.with_suffix(".hpp")
-                if source.exists():
-                    body = source.read_text()
-                    keys = asked_keys(body, "options") | ({"activation"} if "read_activation(" in body else set())
-                    if "read_sizes(" in body:  # what rnn, lstm and gru have in common
-                        shared = (ROOT / "mesh/layers/recurrent.cpp").read_text().partition("Recurrent::read_sizes(")[2]
-                        keys |= asked_keys(shared, "options")
-                else:  # several types in one file
-                    keys = options_read_by(f"make_{layer}", layer_sources)
-                if "options.layers()" in body:
-                    keys |= {"layers"}
-                properties = set(DEFS[f"layer_{layer}"]["properties"])
-                self.assertLessEqual(set(DEFS["layer_base"]["properties"]), properties)
-                self.assertEqual(properties - set(DEFS["layer_base"]["properties"]), keys)
+    def test_is_what_the_rows_say(self):
+        made = subprocess.run([sys.executable, "-B", ROOT / "tools/make_network_schema.py", "--check"], capture_output=True,
+                              text=True)
+        self.assertEqual((made.returncode, made.stdout), (0, ""), made.stderr)
+
+    def test_knows_every_layer_and_says_what_it_does(self):
+        document = (ROOT / "docs/layers.md").read_text()
+        for name in rows("mesh/layers.def"):
+            with self.subTest(name):
+                self.assertIn(f"\n## {name}\n", document)
+                self.assertIn(f"WEFT_SHAPES({name},", (ROOT / "mesh/layer_options.def").read_text())
+                own = set(DEFS[f"options_{name}"]["properties"]) - {"out"}
+                for base, places in (("layer", "layer_base"), ("inner", "inner_base")):
+                    if name == "metacognition" and base == "inner":
+                        continue
+                    keys = set(DEFS[f"{base}_{name}"]["properties"])
+                    self.assertEqual(keys - own - {"out"}, set(DEFS[places]["properties"]) - {"out"})
 
     def test_has_the_names_of_the_code(self):
         network, learning = "mesh/network_json.cpp", "learning/options.cpp"
-        layer, optimizer = DEFS["layer_base"]["properties"], DEFS["optimizer"]["properties"]
+        base, optimizer = DEFS["layer_base"]["properties"], DEFS["optimizer"]["properties"]
         for schema, names in [
-            (layer["combine"], listed(network, "kCombines")),
+            (base["combine"], listed(network, "kCombines")),
             (DEFS["policy"], listed(network, "kPolicies")),
             (DEFS["activation"], rows("kernels/activations.def")),
             (DEFS["dtype"], rows("core/dtypes.def")),
@@ -208,6 +261,10 @@ class NetworkSchema(unittest.TestCase):
         ]:
             self.assertEqual(sorted(schema["enum"]), sorted(names))
         layers = rows("mesh/layers.def")
+        inside = [name for name in layers if name != "metacognition"]
+        self.assertEqual(DEFS["inner_registered"]["properties"]["type"]["not"]["enum"], [*layers, "shared"])
+        self.assertEqual(DEFS["inner_layer"]["oneOf"],
+                         [{"$ref": f"#/$defs/inner_{name}"} for name in (*inside, "shared", "registered")])
         self.assertEqual(DEFS["layer_registered"]["properties"]["type"]["not"]["enum"], layers)
         self.assertEqual(DEFS["layer"]["oneOf"], [{"$ref": f"#/$defs/layer_{name}"} for name in (*layers, "registered")])
 

@@ -99,6 +99,7 @@ class Sequence {
     dstate = draw(kDnext, rows * layer->state_size());
     y.resize(ticks * rows * layer->out());
     dx.resize(x.size());
+    if (layer->needs_preactivation()) z_.resize(y.size());
     cache_.resize(ticks * rows * layer->cache_size());
     scratch_.resize(rows * layer->scratch_size());
     workspace_ = AlignedBuffer<float>(layer->workspace_size());
@@ -123,12 +124,13 @@ class Sequence {
     for (std::size_t t = 0; t < ticks_; ++t)
       layer->forward(stream_, {{weights_.data()},
                                view(x, layer->in(), t, first, count),
-                               {},
+                               preactivations(t, first, count),
                                view(y, layer->out(), t, first, count),
                                view(cache_, layer->cache_size(), t, first, count),
                                view(state, layer->state_size(), t, first, count),
                                view(state, layer->state_size(), t + 1, first, count),
-                               workspace_.data()});
+                               workspace_.data(),
+                               std::min(training_rows, count)});
   }
   /// From the last tick to the first; dstate ends as that of the state before the first tick.
   void backward() {
@@ -138,6 +140,7 @@ class Sequence {
       BackwardArgs args;
       args.weights = {weights_.data()};
       args.x = view(x, layer->in(), t, 0, rows_);
+      args.z = preactivations(t, 0, rows_);
       args.y = view(y, layer->out(), t, 0, rows_);
       args.cache = view(cache_, layer->cache_size(), t, 0, rows_);
       args.state = view(state, layer->state_size(), t, 0, rows_);
@@ -176,6 +179,7 @@ class Sequence {
 
   std::unique_ptr<Layer> layer;
   std::vector<float> x, y, state, dy, dx, dstate;  // [ticks][rows][width]; state one tick more
+  std::size_t training_rows = 0;                   // of each call of forward
 
  private:
   kernels::Rows view(std::vector<float>& values, std::size_t width, std::size_t tick, std::size_t first,
@@ -184,8 +188,12 @@ class Sequence {
     return {values.data() + (tick * rows_ + first) * width, count, width, width};
   }
 
+  kernels::Rows preactivations(std::size_t tick, std::size_t first, std::size_t count) {
+    return view(z_, z_.empty() ? 0 : layer->out(), tick, first, count);
+  }
+
   std::size_t ticks_, rows_;
-  std::vector<float> cache_, scratch_;
+  std::vector<float> z_, cache_, scratch_;
   AlignedBuffer<float> workspace_;
   std::vector<AlignedBuffer<float>> buffers_, sums_;
   std::vector<kernels::ConstWeight> weights_;

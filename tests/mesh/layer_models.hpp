@@ -195,6 +195,36 @@ inline Model kmeans(std::size_t clusters, double temperature, bool is_euclidean,
 }
 
 /// Parameters: head, its bias, then each cluster's projection and classes.
+/// Softmaxes of the entries that share a number of `part`; entries with a negative one are 0.
+inline Model softmax_of_parts(std::vector<int> part, double temperature) {
+  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
+    Outcome outcome;
+    for (std::size_t j = 0; j < x.size(); ++j) {
+      double sum = 0;
+      for (std::size_t k = 0; k < x.size(); ++k)
+        if (part[k] == part[j]) sum += std::exp((x[k] - x[j]) / temperature);
+      outcome.y.push_back(part[j] < 0 ? 0 : 1 / sum);
+    }
+    return outcome;
+  };
+}
+
+/// Leaves of a tree of two levels: the product of the branches' softmaxes on the way.
+inline Model softmax_tree(std::size_t first, std::size_t second) {
+  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
+    const auto at = x.begin();
+    const auto level = [&](std::size_t from, std::size_t n) {
+      return exponential(
+          log_softmax(Vector(at + static_cast<std::ptrdiff_t>(from), at + static_cast<std::ptrdiff_t>(from + n))));
+    };
+    Outcome outcome;
+    const Vector upper = level(0, first);
+    for (std::size_t i = 0; i < first; ++i)
+      for (const double lower : level(first + i * second, second)) outcome.y.push_back(upper[i] * lower);
+    return outcome;
+  };
+}
+
 inline Model adaptive_softmax(std::size_t head_classes, bool has_bias, bool is_log) {
   return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
     const Vector head = log_softmax(affine(p[0], has_bias ? &p[1] : nullptr, x));

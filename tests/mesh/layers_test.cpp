@@ -288,6 +288,27 @@ std::vector<Case> cases() {
                    13,
                    {{"kind", std::string("entmax")}, {"alpha", alpha}, {"temperature", 0.5}},
                    entmax_model(alpha, 0.5)});
+  // Axes 0 and 2 of [2, 3, 2]: an entry's part is its index along axis 1.
+  all.push_back({"softmax_grid",
+                 "softmax",
+                 12,
+                 12,
+                 {{"kind", std::string("grid")}, {"axes", std::vector<double>{0, 2}}, {"temperature", 0.7}},
+                 models::softmax_of_parts({0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2}, 0.7),
+                 {2, 3, 2}});
+  all.push_back({"softmax_masked",
+                 "softmax",
+                 10,
+                 10,
+                 {{"kind", std::string("masked")}, {"mask", std::vector<double>{1, 0, 1, 1, 0}}, {"temperature", 2.0}},
+                 models::softmax_of_parts({0, -1, 0, 0, -1, 1, -1, 1, 1, -1}, 2.0),
+                 {2, 5}});
+  all.push_back({"softmax_tree",
+                 "softmax",
+                 15,
+                 12,
+                 {{"kind", std::string("hierarchical")}, {"branches", std::vector<double>{3, 4}}},
+                 models::softmax_tree(3, 4)});
   all.push_back({"softmax_entmax_alpha_1",
                  "softmax",
                  13,
