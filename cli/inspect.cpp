@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <utility>
@@ -75,6 +76,11 @@ Json layers_of(const mesh::Mesh& mesh, bool has_masters) {
                       {"type", type_of(mesh.spec(), node.at)},
                       {"in", node.in},
                       {"out", node.width},
+                      {"in_shape", node.layer->in_shape()},
+                      {"out_shape", node.layer->out_shape()},
+                      {"multiply_adds", static_cast<std::uint64_t>(std::llround(node.layer->multiply_adds() *
+                                                                                static_cast<double>(mesh.sessions())))},
+                      {"bytes_touched", node.layer->bytes_touched(encoding, mesh.sessions())},
                       {"activation", activation_of(mesh.spec(), node.at)},
                       {"dtype", name(encoding.dtype)},
                       {"granularity", has_scale(encoding.dtype) ? Json(name(encoding.granularity)) : Json()},
@@ -114,6 +120,13 @@ Json loops_of(const mesh::Graph& graph) {
   return loops;
 }
 
+/// A figure of all layers together.
+std::uint64_t total(const Json& layers, const char* key) {
+  std::uint64_t sum = 0;
+  for (const auto& layer : layers) sum += layer[key].get<std::uint64_t>();
+  return sum;
+}
+
 Json describe(const Model& model, const Loaded& loaded) {
   const mesh::Mesh& mesh = *loaded.mesh;
   const mesh::Graph& graph = mesh.graph();
@@ -122,6 +135,7 @@ Json describe(const Model& model, const Loaded& loaded) {
   for (const mesh::PortSpec& port : graph.spec().inputs) inputs[port.name] = port.shape;
   for (std::size_t i = 0; i < graph.outputs().size(); ++i)
     outputs[graph.spec().outputs[i].name] = graph.nodes()[graph.outputs()[i]].width;
+  const Json layers = layers_of(mesh, loaded.is_live || !model.entity);
   Json out{{"file", model.path},
            {"kind", model.entity ? "entity" : "network"},
            {"file_bytes", model.file_bytes},
@@ -130,11 +144,13 @@ Json describe(const Model& model, const Loaded& loaded) {
            {"grid", {{"z", grid.z}, {"y", grid.y}, {"x", grid.x}, {"layers", grid.layers}}},
            {"inputs", inputs},
            {"outputs", outputs},
-           {"layers", layers_of(mesh, loaded.is_live || !model.entity)},
+           {"layers", layers},
            {"cells", mesh.cells().size()},
            {"links", graph.edges().size()},
            {"parameters", mesh.weights().count()},
            {"weight_bytes", mesh.weights().bytes()},
+           {"multiply_adds", total(layers, "multiply_adds")},
+           {"bytes_touched", total(layers, "bytes_touched")},
            {"state_bytes", mesh.state().bytes()},
            {"sessions", mesh.sessions()},
            {"latency", latencies_of(graph)},
@@ -215,6 +231,20 @@ void print_layers(const Json& d, std::size_t columns) {
   std::printf("%s\n", table.text(columns).c_str());
 }
 
+/// What a tick asks for, all sessions together.
+void print_costs(const Json& d, std::size_t columns) {
+  using Align = Table::Align;
+  Table table(
+      {{"place"}, {"type"}, {"takes"}, {"gives"}, {"multiply-adds", Align::right}, {"bytes touched", Align::right}});
+  for (const auto& layer : d["layers"]) {
+    const auto& at = layer["at"];
+    table.add({to_string(Coord{at[0], at[1], at[2], at[3]}), layer["type"], to_string(layer["in_shape"].get<Shape>()),
+               to_string(layer["out_shape"].get<Shape>()), grouped(layer["multiply_adds"]),
+               byte_size(layer["bytes_touched"])});
+  }
+  std::printf("%s\n", table.text(columns).c_str());
+}
+
 void print(const Json& d) {
   const Terminal terminal = Terminal::of(STDOUT_FILENO);
   const auto& grid = d["grid"];
@@ -225,7 +255,10 @@ void print(const Json& d) {
               number(d["cells"]).c_str(), number(d["links"]).c_str());
   print_layers(d, terminal.columns());
   print_stored(d, terminal.columns());
+  print_costs(d, terminal.columns());
   std::printf("weights     %s in %s\n", number(d["parameters"]).c_str(), byte_size(d["weight_bytes"]).c_str());
+  std::printf("a tick      %s multiply-adds, %s touched\n", number(d["multiply_adds"]).c_str(),
+              byte_size(d["bytes_touched"]).c_str());
   std::printf("state       %s for %s session%s\n", byte_size(d["state_bytes"]).c_str(), d["sessions"].dump().c_str(),
               d["sessions"] == 1 ? "" : "s");
   for (const auto& row : d["latency"])

@@ -41,6 +41,19 @@ const std::vector<ParameterSpec>& Layer::parameters() const noexcept {
   return none;
 }
 
+std::uint64_t Layer::weight_bytes_touched(const Encoding& encoding, std::size_t) const noexcept {
+  std::uint64_t bytes = 0;
+  for (const ParameterSpec& parameter : parameters())
+    bytes += parameter.is_matrix() ? kernels::weight_bytes(encoding, parameter.out, parameter.in).total()
+                                   : parameter.stored_size() * sizeof(float);
+  return bytes;
+}
+
+std::uint64_t Layer::bytes_touched(const Encoding& encoding, std::size_t rows) const noexcept {
+  const std::uint64_t floats = in() + 2 * out() + 2 * state_size() + cache_size();
+  return weight_bytes_touched(encoding, rows) + rows * floats * sizeof(float);
+}
+
 Status register_layer(std::string type, LayerFactory factory) {
   const std::lock_guard lock(types().mutex);
   if (!types().factories.emplace(type, std::move(factory)).second)

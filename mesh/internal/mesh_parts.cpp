@@ -85,10 +85,7 @@ Status Mesh::Parts::place() {
     if (demand.units.empty() || graph.nodes()[id - 1].is_port() || graph.nodes()[id - 1].cell != node.cell)
       demand.units.emplace_back();
     unit_of[id] = static_cast<std::uint32_t>(demand.units.size() - 1);
-    std::uint64_t bytes = (node.in + 2 * node.width) * sizeof(float) * options.sessions;
-    for (const ParameterSpec& parameter : node.layer->parameters())
-      bytes += parameter.is_matrix() ? kernels::weight_bytes(node.encoding, parameter.out, parameter.in).total()
-                                     : parameter.stored_size() * sizeof(float);
+    const std::uint64_t bytes = node.layer->bytes_touched(node.encoding, options.sessions);
     demand.units.back().bytes += bytes;
     demand.units.back().work += node.layer->multiply_adds() * static_cast<double>(options.sessions);
     total += bytes;

@@ -33,7 +33,7 @@ namespace weft::mesh {
 /// out                   | the input's width   | values | width of the output
 /// heads                 | 1                   | -      | query heads
 /// kv_heads              | heads               | -      | key and value heads; divides heads
-/// head_dim              | d / heads           | values | width of a head
+/// head_dim              | 0                   | values | width of a head; 0: d / heads
 /// context               | 0                   | tokens | what a session remembers; 0: nothing
 /// causal                | true with a context | -      | a token does not see later ones; a context wants it true
 /// window                | 0                   | tokens | how far a token sees, itself counted; 0: without bound

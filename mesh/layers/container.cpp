@@ -260,6 +260,13 @@ double Container::multiply_adds() const noexcept {
   return sum;
 }
 
+std::uint64_t Container::weight_bytes_touched(const Encoding& encoding, std::size_t rows) const noexcept {
+  std::uint64_t sum = 0;
+  for (const Step& step : steps_)
+    if (!step.owner) sum += step.layer->weight_bytes_touched(encoding, rows);
+  return sum;
+}
+
 std::vector<std::size_t> Container::noise_states() const {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < steps_.size(); ++i)

@@ -36,6 +36,7 @@ class Container : public Layer {
   std::size_t workspace_size() const noexcept final { return workspace_size_; }
   std::size_t index_limit() const noexcept final { return index_limit_; }
   double multiply_adds() const noexcept final;
+  std::uint64_t weight_bytes_touched(const Encoding& encoding, std::size_t rows) const noexcept final;
   std::vector<std::size_t> noise_states() const final;
   bool trains_otherwise() const noexcept final;
   std::span<const Coord> borrowed() const noexcept final { return borrowed_; }

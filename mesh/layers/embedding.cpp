@@ -6,6 +6,7 @@
 
 #include "kernels/embedding.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -21,6 +22,12 @@ class Embedding final : public Layer {
 
   const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
   std::size_t index_limit() const noexcept override { return parameters_[0].in; }
+
+  /// Of each token's entry, and no more than there is.
+  std::uint64_t weight_bytes_touched(const Encoding& encoding, std::size_t rows) const noexcept override {
+    const std::uint64_t entry = kernels::weight_bytes(encoding, parameters_[0].out, 1).total();
+    return std::min(Layer::weight_bytes_touched(encoding, rows), rows * in() * entry);
+  }
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     stream.embedding(args.weights.matrix(0), args.x, args.y);

@@ -19,13 +19,20 @@ TEST(Inspect, TellsTheNetworkInNumbers) {
   EXPECT_EQ(d["layers"][0]["activation"], "tanh");
   EXPECT_EQ(d["layers"][2]["activation"], "linear");
   EXPECT_EQ(d["layers"][3]["dtype"], "float32");
+  // A tick of the first layer: 80 products for each of 64 outputs; its weights, 80 inputs and 64 outputs twice.
+  EXPECT_EQ(d["layers"][0]["in_shape"], Json::parse("[80]"));
+  EXPECT_EQ(d["layers"][0]["out_shape"], Json::parse("[64]"));
+  EXPECT_EQ(d["layers"][0]["multiply_adds"], 80 * 64);
+  EXPECT_EQ(d["layers"][0]["bytes_touched"], 4 * (81 * 64 + 80 + 2 * 64));
+  EXPECT_EQ(d["multiply_adds"], 80 * 64 + 64 * 64 + 64 * 10 + 64 * 16);
   EXPECT_EQ(d["latency"], Json::parse(R"([{"input":"pixels","output":"digit","ticks":3}])"));
   EXPECT_EQ(d["loops"], Json::parse(R"([["[0,0,0,0]","[0,0,1,0]","[0,1,1,0]"]])"));
   EXPECT_EQ(d["settle_ticks"], 3);
   EXPECT_EQ(d["kind"], "network");
   EXPECT_FALSE(d["live"]);
   const std::string text = weft({"inspect", kDigits}).out;
-  for (const char* wanted : {"11,034", "3 ticks", "loop of [0,0,0,0] [0,0,1,0] [0,1,1,0]", "pixels to digit"})
+  for (const char* wanted : {"11,034", "3 ticks", "loop of [0,0,0,0] [0,0,1,0] [0,1,1,0]", "pixels to digit",
+                             "multiply-adds", "bytes touched", "5,120", "10,880 multiply-adds"})
     EXPECT_NE(text.find(wanted), std::string::npos) << wanted << " in:\n" << text;
 }
 

@@ -243,6 +243,26 @@ class NetworkSchema(unittest.TestCase):
                     keys = set(DEFS[f"{base}_{name}"]["properties"])
                     self.assertEqual(keys - own - {"out"}, set(DEFS[places]["properties"]) - {"out"})
 
+    def test_says_what_the_headers_say(self):
+        """The keys of the table above a layer's factory are those of its rows; `out` may go without where it is the input's."""
+        seen = set()
+        for path in sorted((ROOT / "mesh/layers").glob("*.hpp")):
+            for comment, code in re.findall(r"((?:^///.*\n)+)((?:^(?!///|\n).*\n)+)", path.read_text(), re.MULTILINE):
+                table = re.findall(r"^/// (\w+) +\| *([^|]*?) *\|", comment, re.MULTILINE)
+                for name in re.findall(r" make_(\w+)\(const Shape& in, std::size_t out", code):
+                    seen.add(name)
+                    with self.subTest(name):
+                        own = DEFS[f"options_{name}"]
+                        listed_keys = {key for key, _ in table} - {"parameter"}
+                        self.assertEqual(listed_keys - {"out"}, set(own["properties"]) - {"out"})
+                        self.assertLessEqual({"out"} & set(own.get("required", [])), listed_keys)
+                        for key, default in table:
+                            if "default" in own["properties"].get(key, {}):
+                                value = own["properties"][key]["default"]
+                                text = value if isinstance(value, str) else json.dumps(value).replace("e-0", "e-")
+                                self.assertEqual(default, text)
+        self.assertEqual(seen, set(rows("mesh/layers.def")))
+
     def test_has_the_names_of_the_code(self):
         network, learning = "mesh/network_json.cpp", "learning/options.cpp"
         base, optimizer = DEFS["layer_base"]["properties"], DEFS["optimizer"]["properties"]

@@ -148,7 +148,12 @@ TEST(LayerOptions, KnowTheirNamesAndNoOthers) {
 
 /// All that can be seen of a layer: its sizes, what it starts with, and what it computes, forward and back.
 std::vector<double> look_of(const Base& base) {
-  const auto layer = must(base.make());
+  const auto made = base.make();
+  if (!made) {
+    ADD_FAILURE() << made.error().text();
+    return {};
+  }
+  const auto& layer = *made;
   std::vector<double> seen{layer->multiply_adds()};
   const auto add = [&](auto... sizes) { (seen.push_back(static_cast<double>(sizes)), ...); };
   for (const Shape& shape : {layer->in_shape(), layer->out_shape()}) {
