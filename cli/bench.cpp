@@ -41,9 +41,9 @@ Verb add_bench(CLI::App& program) {
     bool json = false, quick = false;
   };
   auto request = std::make_shared<Request>();
-  app->add_option("SUITE", request->suite, "kernels, tick, mesh, learn or dtypes")
+  app->add_option("SUITE", request->suite, "kernels, tick, mesh, learn, dtypes or layers")
       ->required()
-      ->check(CLI::IsMember({"kernels", "tick", "mesh", "learn", "dtypes"}));
+      ->check(CLI::IsMember({"kernels", "tick", "mesh", "learn", "dtypes", "layers"}));
   add_flag(*app, "json", request->json, "One JSON object a row on stdout");
   add_flag(*app, "quick", request->quick, "Fewer sizes and rounds: a look, not a measurement");
   return {app, [request] { return hand_over(request->suite, request->json, request->quick); }};

@@ -50,6 +50,9 @@ void convolve_transposed(const Window& window, const ConstPanels& w, const float
 /// @exact  same bits on every ISA, however the batch is cut
 void convolve_outer(const Window& window, const ConstRows& dy, const ConstRows& x, const Panels& dw,
                     float* workspace) noexcept;
+/// Columns [first, first + count) of it alone, count > 0: for threads, with a workspace each.
+void convolve_outer(const Window& window, const ConstRows& dy, const ConstRows& x, const Panels& dw, std::size_t first,
+                    std::size_t count, float* workspace) noexcept;
 
 /// Columns of windows [first, first + count), one row a column: to[k][j] = x(first + j, group's column k).
 /// @shape  image [channels, in...] -> to [columns, count]

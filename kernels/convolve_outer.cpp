@@ -21,12 +21,13 @@ namespace {
 
 #if WEFT_ISA_IS_SCALAR
 
-void convolve_outer(const Window& w, const ConstRows& dy, const ConstRows& x, const Panels& dw, float*) noexcept {
+void convolve_outer(const Window& w, const ConstRows& dy, const ConstRows& x, const Panels& dw, std::size_t first,
+                    std::size_t count, float*) noexcept {
   WEFT_ISA_RAN();
   const std::size_t group_out = dw.out / w.groups, taps = w.taps();
   for (std::size_t b = 0; b < dy.rows; ++b)
     for (std::size_t o = 0; o < dw.out; ++o)
-      for (std::size_t k = 0; k < dw.in; ++k)
+      for (std::size_t k = first; k < first + count; ++k)
         for (std::size_t p = 0; p < w.positions(); ++p) {
           const std::size_t at = w.element(Window::split(p, w.out), Window::split(k % taps, w.kernel));
           const std::size_t channel = o / group_out * w.group_channels() + k / taps;
@@ -133,8 +134,8 @@ constexpr std::array<OuterTile, sizeof...(I)> make_tiles(std::index_sequence<I..
 constexpr auto kTiles = make_tiles<kTilePanels>(std::make_index_sequence<kTileColumns>());
 constexpr auto kSingleTiles = make_tiles<1>(std::make_index_sequence<kTileColumns>());
 
-void convolve_outer(const Window& w, const ConstRows& dy, const ConstRows& x, const Panels& dw,
-                    float* workspace) noexcept {
+void convolve_outer(const Window& w, const ConstRows& dy, const ConstRows& x, const Panels& dw, std::size_t first,
+                    std::size_t count, float* workspace) noexcept {
   WEFT_ISA_RAN();
   const detail::Margins margins = detail::image_margins(w);
   const bool copies = !margins.are_none();
@@ -143,18 +144,23 @@ void convolve_outer(const Window& w, const ConstRows& dy, const ConstRows& x, co
   auto* const x_at = reinterpret_cast<std::uint32_t*>(workspace);
   float* const packed = workspace + detail::whole_lines(dw.in);
   float* const buffer = packed + kConvolveTile * padded;
-  for (std::size_t k = 0; k < dw.in; ++k)
+  for (std::size_t k = first; k < first + count; ++k)
     x_at[k] = static_cast<std::uint32_t>(k / taps * margins.plane() + detail::tap_distance(w, margins, k % taps));
   if (copies) zero_floats(buffer, margins.size(w.channels));
   // Lanes past `out` are multiplied too, never stored.
   zero_floats(packed, kConvolveTile * padded);
   const Window::Extents& grid = margins.extent;
   const std::size_t end = detail::grid_lanes(grid, w.out);
-  const detail::EvenParts parts(dw.in, kTileColumns);
+  const detail::EvenParts parts(count, kTileColumns);
+  // Without groups a range of columns reads only its own channels.
+  const bool is_one_group = w.groups == 1;
+  const std::size_t first_channel = is_one_group ? first / taps : 0;
+  const std::size_t channels = is_one_group ? (first + count - 1) / taps + 1 - first_channel : w.channels;
   for (std::size_t b = 0; b < dy.rows; ++b) {
     const float* image = x.row(b);
     if (copies) {
-      place_planes(margins, w.stride, image, w.channels, buffer);
+      place_planes(margins, w.stride, image + first_channel * w.plane(), channels,
+                   buffer + first_channel * margins.plane());
       image = buffer;
     }
     for (std::size_t q = 0; q < end; q += kConvolveTile) {
@@ -166,7 +172,7 @@ void convolve_outer(const Window& w, const ConstRows& dy, const ConstRows& x, co
         const float* from = image + g * w.group_channels() * margins.plane() + q;
         const std::size_t low = g * group_out, high = low + group_out, last = (high - 1) / kPanelWidth + 1;
         for (std::size_t i = 0; i < parts.parts; ++i) {
-          const std::size_t k = parts.begin(i), K = parts.begin(i + 1) - k;
+          const std::size_t k = first + parts.begin(i), K = parts.begin(i + 1) - parts.begin(i);
           for (std::size_t p = low / kPanelWidth; p < last; p += kTilePanels) {
             const bool whole = p + kTilePanels <= last;
             const std::size_t o = p * kPanelWidth;
@@ -208,7 +214,11 @@ constexpr auto kTranspose = WEFT_DISPATCH(transpose);
 
 void convolve_outer(const Window& window, const ConstRows& dy, const ConstRows& x, const Panels& dw,
                     float* workspace) noexcept {
-  kConvolveOuter.get()(window, dy, x, dw, workspace);
+  kConvolveOuter.get()(window, dy, x, dw, 0, dw.in, workspace);
+}
+void convolve_outer(const Window& window, const ConstRows& dy, const ConstRows& x, const Panels& dw, std::size_t first,
+                    std::size_t count, float* workspace) noexcept {
+  kConvolveOuter.get()(window, dy, x, dw, first, count, workspace);
 }
 void gather_windows(const Window& window, std::size_t group, const float* image, std::size_t first, std::size_t count,
                     const Rows& to) noexcept {

@@ -25,27 +25,120 @@
 #include "kernels/target_rules.hpp"
 #include "kernels/unary.hpp"
 
+#include <atomic>
+
 namespace weft::kernels {
+namespace {
+
+double count(std::size_t a, std::size_t b, std::size_t c = 1) noexcept {
+  return static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
+}
+/// Rows [first, first + rows) and columns [col, col + cols); without data nothing.
+template <class View>
+View part_of(const View& all, std::size_t first, std::size_t rows, std::size_t col, std::size_t cols) noexcept {
+  return {all.data ? all.row(first) + col : nullptr, rows, cols, all.stride};
+}
+template <class View>
+View rows_of(const View& all, std::size_t first, std::size_t rows) noexcept {
+  return {all.data ? all.row(first) : nullptr, rows, all.cols, all.stride};
+}
+
+/// Scores and sums over as many keys as a call has tokens, or as its context holds.
+double attention_work(const AttentionShape& shape, std::size_t rows) noexcept {
+  return 2 * count(shape.heads * shape.head_dim, shape.tokens, rows) *
+         static_cast<double>(std::max(shape.tokens, shape.context));
+}
+/// Of either direction of a convolution.
+double convolve_work(const Window& window, std::size_t out, std::size_t rows) noexcept {
+  return count(window.positions(), window.columns(), rows) * static_cast<double>(out);
+}
+
+}  // namespace
+
+/// body(part, first, count) over even parts of the units.
+template <class Body>
+void CpuStream::fork(std::size_t units, double work, const Body& body) {
+  const std::size_t parts = parts_of(units, work);
+  if (parts == 1) return body(std::size_t{0}, std::size_t{0}, units);
+  ++forks_;
+  const std::size_t size = units / parts, larger = units % parts;
+  help_->parallel(parts, [&](std::size_t part) {
+    body(part, part * size + std::min(part, larger), size + (part < larger ? 1 : 0));
+  });
+}
+
+/// body(first row, rows, first column, columns): rows, or of few rows whole cache lines of columns.
+template <class Body>
+void CpuStream::fork_rows(std::size_t rows, std::size_t cols, double work, const Body& body) {
+  if (!help_ || work < help_->worthwhile) return body(std::size_t{0}, rows, std::size_t{0}, cols);
+  if (rows >= help_->threads)
+    return fork(rows, work,
+                [&](std::size_t, std::size_t first, std::size_t n) { body(first, n, std::size_t{0}, cols); });
+  constexpr std::size_t kLine = 16;
+  fork((cols + kLine - 1) / kLine, work, [&](std::size_t, std::size_t first, std::size_t n) {
+    body(std::size_t{0}, rows, first * kLine, std::min(cols, (first + n) * kLine) - first * kLine);
+  });
+}
+
+void CpuStream::split_units(std::size_t units, double work, Part part, void* context) {
+  if (parts_of(units, work) == 1) return part(context, *this, 0, units);
+  fork(units, work, [&](std::size_t index, std::size_t first, std::size_t n) {
+    CpuStream own;
+    own.workspace_shift_ = index * help_->workspace_stride;
+    part(context, own, first, n);
+  });
+}
 
 void CpuStream::linear(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation,
                        const Rows& z, const Rows& y) {
-  if (w.dtype == Dtype::float32)
-    kernels::linear(w.panels(), bias, x, activation, z, y);
-  else if (w.activations == Activations::int8 && has_integer_kernel(w.dtype))
-    linear_integer(w, bias, x, activation, z, y);
-  else
-    linear_decoded(w, bias, x, activation, z, y);
+  const auto run = [&](const ConstWeight& own, const float* own_bias, const ConstRows& from, const Rows& before,
+                       const Rows& to) {
+    if (own.dtype == Dtype::float32)
+      kernels::linear(own.panels(), own_bias, from, activation, before, to);
+    else if (own.activations == Activations::int8 && has_integer_kernel(own.dtype))
+      linear_integer(own, own_bias, from, activation, before, to);
+    else
+      linear_decoded(own, own_bias, from, activation, before, to);
+  };
+  const double work = count(w.out, w.in, x.rows);
+  if (!help_ || work < help_->worthwhile) return run(w, bias, x, z, y);
+  // Many rows are cut, else the weights, which then are read once and lie with who reads them.
+  constexpr std::size_t kManyRows = 64;
+  if (x.rows >= kManyRows * help_->threads)
+    return fork(x.rows, work, [&](std::size_t, std::size_t first, std::size_t n) {
+      run(w, bias, rows_of(x, first, n), rows_of(z, first, n), rows_of(y, first, n));
+    });
+  fork(panel_count(w.out), work, [&](std::size_t, std::size_t first, std::size_t n) {
+    const std::size_t o = first * kPanelWidth;
+    const ConstWeight own = panel_range(w, first, n);
+    run(own, bias ? bias + o : nullptr, x, part_of(z, 0, z.rows, o, own.out), part_of(y, 0, y.rows, o, own.out));
+  });
 }
 
 void CpuStream::linear_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx) {
-  if (w.dtype == Dtype::float32)
-    kernels::linear_transposed(w.panels(), dy, dx);
-  else
-    linear_transposed_decoded(w, dy, dx);
+  const double work = count(w.out, w.in, dy.rows);
+  if (w.dtype != Dtype::float32) {
+    fork(dy.rows, work, [&](std::size_t, std::size_t first, std::size_t n) {
+      linear_transposed_decoded(w, rows_of(dy, first, n), rows_of(dx, first, n));
+    });
+    return;
+  }
+  constexpr std::size_t kManyRows = 64;
+  if (!help_ || dy.rows >= kManyRows * help_->threads)
+    return fork(dy.rows, work, [&](std::size_t, std::size_t first, std::size_t n) {
+      kernels::linear_transposed(w.panels(), rows_of(dy, first, n), rows_of(dx, first, n));
+    });
+  fork((w.in + kPanelWidth - 1) / kPanelWidth, work, [&](std::size_t, std::size_t first, std::size_t n) {
+    const std::size_t k = first * kPanelWidth;
+    linear_transposed_range(w.panels(), dy, dx, k, std::min(w.in, k + n * kPanelWidth) - k);
+  });
 }
 
 void CpuStream::outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) {
-  kernels::outer_accumulate(dy, x, dw);
+  fork(panel_count(dw.out), count(dw.out, dw.in, dy.rows), [&](std::size_t, std::size_t first, std::size_t n) {
+    const std::size_t o = first * kPanelWidth, out = std::min(dw.out, o + n * kPanelWidth) - o;
+    kernels::outer_accumulate(part_of(dy, 0, dy.rows, o, out), x, {dw.data + o * dw.in, out, dw.in});
+  });
 }
 
 void CpuStream::absolute_column_sums(const ConstWeight& w, float* s) {
@@ -55,24 +148,42 @@ void CpuStream::absolute_column_sums(const ConstWeight& w, float* s) {
     absolute_column_sums_decoded(w, s);
 }
 
-void CpuStream::unary(Activation activation, const ConstRows& x, const Rows& y) { kernels::unary(activation, x, y); }
+void CpuStream::unary(Activation activation, const ConstRows& x, const Rows& y) {
+  fork_rows(x.rows, x.cols, kComputed * count(x.rows, x.cols),
+            [&](auto... at) { kernels::unary(activation, part_of(x, at...), part_of(y, at...)); });
+}
 
 void CpuStream::unary_backward(Activation activation, const ConstRows& z, const ConstRows& y, const ConstRows& dy,
                                const Rows& dx) {
-  kernels::unary_backward(activation, z, y, dy, dx);
+  fork_rows(dx.rows, dx.cols, kMoved * count(dx.rows, dx.cols), [&](auto... at) {
+    kernels::unary_backward(activation, part_of(z, at...), part_of(y, at...), part_of(dy, at...), part_of(dx, at...));
+  });
 }
 
 void CpuStream::binary(BinaryOp op, const ConstRows& a, const ConstRows& b, const Rows& y) {
-  kernels::binary(op, a, b, y);
+  fork_rows(y.rows, y.cols, kMoved * count(y.rows, y.cols),
+            [&](auto... at) { kernels::binary(op, part_of(a, at...), part_of(b, at...), part_of(y, at...)); });
 }
 
-void CpuStream::scale(float alpha, const ConstRows& x, const Rows& y) { kernels::scale(alpha, x, y); }
+void CpuStream::scale(float alpha, const ConstRows& x, const Rows& y) {
+  fork_rows(y.rows, y.cols, kMoved * count(y.rows, y.cols),
+            [&](auto... at) { kernels::scale(alpha, part_of(x, at...), part_of(y, at...)); });
+}
 
-void CpuStream::axpy(float alpha, const ConstRows& x, const Rows& y) { kernels::axpy(alpha, x, y); }
+void CpuStream::axpy(float alpha, const ConstRows& x, const Rows& y) {
+  fork_rows(y.rows, y.cols, kMoved * count(y.rows, y.cols),
+            [&](auto... at) { kernels::axpy(alpha, part_of(x, at...), part_of(y, at...)); });
+}
 
-void CpuStream::copy(const ConstRows& x, const Rows& y) { kernels::copy(x, y); }
+void CpuStream::copy(const ConstRows& x, const Rows& y) {
+  fork_rows(y.rows, y.cols, kMoved * count(y.rows, y.cols),
+            [&](auto... at) { kernels::copy(part_of(x, at...), part_of(y, at...)); });
+}
 
-void CpuStream::fill(float value, const Rows& y) { kernels::fill(value, y); }
+void CpuStream::fill(float value, const Rows& y) {
+  fork_rows(y.rows, y.cols, kMoved * count(y.rows, y.cols),
+            [&](auto... at) { kernels::fill(value, part_of(y, at...)); });
+}
 
 void CpuStream::route_equal(const ConstRows& source, const ConstRows& x, const Rows& left, const Rows& d) {
   kernels::route_equal(source, x, left, d);
@@ -167,12 +278,25 @@ void CpuStream::keep_largest(const ConstRows& x, std::size_t count, const Rows& 
 }
 void CpuStream::attention(const AttentionShape& shape, const AttentionOperands& operands, const Rows& y,
                           const Rows& statistics, const Rows& next_state, float* workspace) {
-  kernels::attention(shape, operands, y, statistics, next_state, workspace);
+  fork(y.rows, attention_work(shape, y.rows), [&](std::size_t part, std::size_t first, std::size_t n) {
+    const AttentionOperands own{rows_of(operands.q, first, n), rows_of(operands.k, first, n),
+                                rows_of(operands.v, first, n), rows_of(operands.state, first, n)};
+    kernels::attention(shape, own, rows_of(y, first, n), rows_of(statistics, first, n), rows_of(next_state, first, n),
+                       part_workspace(workspace, part));
+  });
 }
 
 void CpuStream::attention_backward(const AttentionShape& shape, const AttentionOperands& operands, const ConstRows& y,
                                    const ConstRows& statistics, const AttentionGradients& gradients, float* workspace) {
-  kernels::attention_backward(shape, operands, y, statistics, gradients, workspace);
+  fork(y.rows, 3 * attention_work(shape, y.rows), [&](std::size_t part, std::size_t first, std::size_t n) {
+    const AttentionOperands own{rows_of(operands.q, first, n), rows_of(operands.k, first, n),
+                                rows_of(operands.v, first, n), rows_of(operands.state, first, n)};
+    const AttentionGradients to{rows_of(gradients.dy, first, n), rows_of(gradients.dnext_state, first, n),
+                                rows_of(gradients.dq, first, n), rows_of(gradients.dk, first, n),
+                                rows_of(gradients.dv, first, n), rows_of(gradients.dstate, first, n)};
+    kernels::attention_backward(shape, own, rows_of(y, first, n), rows_of(statistics, first, n), to,
+                                part_workspace(workspace, part));
+  });
 }
 
 void CpuStream::rope(const Rope& rope, std::size_t tokens, const ConstRows& x, const ConstRows& state, bool transposed,
@@ -188,40 +312,72 @@ void CpuStream::embedding_backward(const ConstRows& x, const ConstRows& dy, std:
 
 void CpuStream::convolve(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
                          Activation activation, const Rows& z, const Rows& y, float* workspace) {
-  convolve_coded(window, w, bias, x, activation, z, y, workspace);
+  fork(x.rows, convolve_work(window, w.out, x.rows), [&](std::size_t part, std::size_t first, std::size_t n) {
+    convolve_coded(window, w, bias, rows_of(x, first, n), activation, rows_of(z, first, n), rows_of(y, first, n),
+                   part_workspace(workspace, part));
+  });
 }
 
 void CpuStream::convolve_transposed(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
                                     Activation activation, const Rows& z, const Rows& y, float* workspace) {
-  convolve_transposed_coded(window, w, bias, x, activation, z, y, workspace);
+  fork(x.rows, convolve_work(window, w.out, x.rows), [&](std::size_t part, std::size_t first, std::size_t n) {
+    convolve_transposed_coded(window, w, bias, rows_of(x, first, n), activation, rows_of(z, first, n),
+                              rows_of(y, first, n), part_workspace(workspace, part));
+  });
 }
 
 void CpuStream::convolve_outer(const Window& window, const ConstRows& dy, const ConstRows& x, const Panels& dw,
                                float* workspace) {
-  kernels::convolve_outer(window, dy, x, dw, workspace);
+  fork(dw.in, convolve_work(window, dw.out, x.rows), [&](std::size_t part, std::size_t first, std::size_t n) {
+    kernels::convolve_outer(window, dy, x, dw, first, n, part_workspace(workspace, part));
+  });
 }
 
 void CpuStream::max_pool(const Pool& pool, const ConstRows& x, const Rows& y, const Rows& index) {
-  kernels::max_pool(pool, x, y, index);
+  fork(x.rows, kMoved * count(x.rows, x.cols), [&](std::size_t, std::size_t first, std::size_t n) {
+    kernels::max_pool(pool, rows_of(x, first, n), rows_of(y, first, n), rows_of(index, first, n));
+  });
 }
 
 void CpuStream::max_pool_backward(const Pool& pool, const ConstRows& index, const ConstRows& dy, const Rows& dx) {
-  kernels::max_pool_backward(pool, index, dy, dx);
+  fork(dx.rows, kMoved * count(dx.rows, dx.cols), [&](std::size_t, std::size_t first, std::size_t n) {
+    kernels::max_pool_backward(pool, rows_of(index, first, n), rows_of(dy, first, n), rows_of(dx, first, n));
+  });
 }
 
-void CpuStream::avg_pool(const Pool& pool, const ConstRows& x, const Rows& y) { kernels::avg_pool(pool, x, y); }
+void CpuStream::avg_pool(const Pool& pool, const ConstRows& x, const Rows& y) {
+  fork(x.rows, kMoved * count(x.rows, x.cols), [&](std::size_t, std::size_t first, std::size_t n) {
+    kernels::avg_pool(pool, rows_of(x, first, n), rows_of(y, first, n));
+  });
+}
 
 void CpuStream::avg_pool_backward(const Pool& pool, const ConstRows& dy, const Rows& dx) {
-  kernels::avg_pool_backward(pool, dy, dx);
+  fork(dx.rows, kMoved * count(dx.rows, dx.cols), [&](std::size_t, std::size_t first, std::size_t n) {
+    kernels::avg_pool_backward(pool, rows_of(dy, first, n), rows_of(dx, first, n));
+  });
 }
 
-void CpuStream::row_sums(const ConstRows& a, float* s) { kernels::row_sums(a, s); }
+void CpuStream::row_sums(const ConstRows& a, float* s) {
+  fork(a.rows, kMoved * count(a.rows, a.cols),
+       [&](std::size_t, std::size_t first, std::size_t n) { kernels::row_sums(rows_of(a, first, n), s + first); });
+}
 
 void CpuStream::row_dots(const ConstRows& a, const ConstRows& b, float* s) { kernels::row_dots(a, b, s); }
 
-void CpuStream::column_accumulate(const ConstRows& a, float* s) { kernels::column_accumulate(a, s); }
+void CpuStream::column_accumulate(const ConstRows& a, float* s) {
+  constexpr std::size_t kLine = 16;
+  fork((a.cols + kLine - 1) / kLine, kMoved * count(a.rows, a.cols),
+       [&](std::size_t, std::size_t first, std::size_t n) {
+         const std::size_t at = first * kLine;
+         kernels::column_accumulate(part_of(a, 0, a.rows, at, std::min(a.cols, at + n * kLine) - at), s + at);
+       });
+}
 
-void CpuStream::row_argmax(const ConstRows& a, std::uint32_t* index) { kernels::row_argmax(a, index); }
+void CpuStream::row_argmax(const ConstRows& a, std::uint32_t* index) {
+  fork(a.rows, kMoved * count(a.rows, a.cols), [&](std::size_t, std::size_t first, std::size_t n) {
+    kernels::row_argmax(rows_of(a, first, n), index + first);
+  });
+}
 
 void CpuStream::row_statistics(const ConstRows& x, float threshold, const Rows& y) {
   kernels::row_statistics(x, threshold, y);
@@ -232,21 +388,29 @@ void CpuStream::cross_entropy(const ConstRows& logits, const std::uint32_t* labe
 }
 
 void CpuStream::mean_squared_error(const ConstRows& x, const ConstRows& target, float* loss, const Rows& dx) {
-  kernels::mean_squared_error(x, target, loss, dx);
+  fork(x.rows, kMoved * count(x.rows, x.cols), [&](std::size_t, std::size_t first, std::size_t n) {
+    kernels::mean_squared_error(rows_of(x, first, n), rows_of(target, first, n), loss + first, rows_of(dx, first, n));
+  });
 }
 
 void CpuStream::sgd(std::size_t n, float* w, const float* g, float lr, float weight_decay) {
-  kernels::sgd(n, w, g, lr, weight_decay);
+  fork_rows(1, n, 2 * kMoved * count(1, n), [&](std::size_t, std::size_t, std::size_t at, std::size_t many) {
+    kernels::sgd(many, w + at, g + at, lr, weight_decay);
+  });
 }
 
 void CpuStream::momentum(std::size_t n, float* w, float* v, const float* g, float lr, float momentum, float dampening,
                          bool nesterov, float weight_decay) {
-  kernels::momentum(n, w, v, g, lr, momentum, dampening, nesterov, weight_decay);
+  fork_rows(1, n, 3 * kMoved * count(1, n), [&](std::size_t, std::size_t, std::size_t at, std::size_t many) {
+    kernels::momentum(many, w + at, v + at, g + at, lr, momentum, dampening, nesterov, weight_decay);
+  });
 }
 
 void CpuStream::adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1, float beta2,
                       float epsilon, float weight_decay, std::uint64_t step) {
-  kernels::adamw(n, w, m, v, g, lr, beta1, beta2, epsilon, weight_decay, step);
+  fork_rows(1, n, kComputed * count(1, n), [&](std::size_t, std::size_t, std::size_t at, std::size_t many) {
+    kernels::adamw(many, w + at, m + at, v + at, g + at, lr, beta1, beta2, epsilon, weight_decay, step);
+  });
 }
 
 void CpuStream::link_budget(const ConstRows& a, const ConstRows& t, float* factor) {
@@ -259,6 +423,12 @@ void CpuStream::gap_displacement(const ConstRows& weighted, const float* sums, c
   kernels::gap_displacement(weighted, sums, x, d);
 }
 
-bool CpuStream::is_finite(const ConstRows& x) { return kernels::is_finite(x); }
+bool CpuStream::is_finite(const ConstRows& x) {
+  std::atomic<bool> all{true};
+  fork_rows(x.rows, x.cols, kMoved / 2 * count(x.rows, x.cols), [&](auto... at) {
+    if (!kernels::is_finite(part_of(x, at...))) all.store(false, std::memory_order_relaxed);
+  });
+  return all.load(std::memory_order_relaxed);
+}
 
 }  // namespace weft::kernels

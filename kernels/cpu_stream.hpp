@@ -3,13 +3,41 @@
 #pragma once
 
 #include "kernels/op_stream.hpp"
+#include "kernels/parallel_for.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 
 namespace weft::kernels {
 
-/// Runs each operation at once, on the calling thread, with the active instruction set. Holds nothing.
+/// Others' help for the operations of one stream.
+struct Help {
+  /// Multiply-adds of an operation that is worth a handover: about 2 us of one core, where asking another that is awake
+  /// and waiting for it costs about 0.6 us (docs/decisions/0010-threads-inside-operations.md).
+  static constexpr double kWorthwhile = 1 << 17;
+
+  ParallelFor parallel;
+  std::size_t threads = 1;           // parts of an operation, at most
+  std::size_t workspace_stride = 0;  // floats from one part's workspace to the next one's
+  double worthwhile = kWorthwhile;   // multiply-adds below which an operation stays on its thread
+};
+
+/// Runs each operation at once with the active instruction set: on the calling thread, or, with help, parts of its
+/// outputs on several. Parts are never parts of a sum, so the bits are the same.
 /// @thread one thread at a time, inside FlushSubnormals
 class CpuStream final : public OpStream {
  public:
+  /// Who helps from now on; null: nobody. With help, every workspace handed in is followed by one for each other part.
+  void set_help(const Help* help) noexcept {
+    help_.reset();
+    if (help) help_.emplace(*help);
+  }
+  /// Operations that were cut up so far.
+  std::uint64_t forks() const noexcept { return forks_; }
+
+  float* workspace_of(float* workspace) const noexcept override { return workspace + workspace_shift_; }
   void linear(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
               const Rows& y) override;
   void linear_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx) override;
@@ -90,6 +118,24 @@ class CpuStream final : public OpStream {
   void scale_rows(const float* s, const ConstRows& x, const Rows& y) override;
   void gap_displacement(const ConstRows& weighted, const float* sums, const ConstRows& x, const Rows& d) override;
   bool is_finite(const ConstRows& x) override;
+
+ private:
+  void split_units(std::size_t units, double work, Part part, void* context) override;
+  /// Parts that an operation of so many units falls into.
+  std::size_t parts_of(std::size_t units, double work) const noexcept {
+    return help_ && units > 1 && work >= help_->worthwhile ? std::min(units, help_->threads) : 1;
+  }
+  template <class Body>
+  void fork(std::size_t units, double work, const Body& body);
+  template <class Body>
+  void fork_rows(std::size_t rows, std::size_t cols, double work, const Body& body);
+  float* part_workspace(float* workspace, std::size_t part) const noexcept {
+    return part > 0 ? workspace + part * help_->workspace_stride : workspace;
+  }
+
+  std::optional<Help> help_;
+  std::uint64_t forks_ = 0;
+  std::size_t workspace_shift_ = 0;
 };
 
 }  // namespace weft::kernels

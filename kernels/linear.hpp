@@ -33,6 +33,9 @@ void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activat
 /// @exact  same bits on every ISA and for every B
 void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx) noexcept;
 void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx, const ParallelFor& parallel) noexcept;
+/// Columns [first, first + count) of it alone, first a multiple of 16; dx as for all of them.
+void linear_transposed_range(const ConstPanels& w, const ConstRows& dy, const Rows& dx, std::size_t first,
+                             std::size_t count) noexcept;
 
 /// A dense layer's weight gradient.
 ///   dw[o][k] = fma(dy[b][o], x[b][k], dw[o][k]) for b ascending

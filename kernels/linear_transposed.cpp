@@ -224,6 +224,11 @@ void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx
   kTransposed.get()(w, dy, dx, 0, w.in);
 }
 
+void linear_transposed_range(const ConstPanels& w, const ConstRows& dy, const Rows& dx, std::size_t first,
+                             std::size_t count) noexcept {
+  kTransposed.get()(w, dy, dx, first, count);
+}
+
 void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx,
                        const ParallelFor& parallel) noexcept {
   const detail::EvenParts parts((w.in + kPanelWidth - 1) / kPanelWidth, kTaskColumns / kPanelWidth);

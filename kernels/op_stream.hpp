@@ -14,6 +14,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <type_traits>
 
 namespace weft::kernels {
 
@@ -30,6 +32,24 @@ enum class BinaryOp : int { add, sub, mul, max, min };
 class OpStream {
  public:
   virtual ~OpStream() = default;
+
+  /// What an element costs in multiply-adds where it is moved or added, and where a function of it is computed.
+  static constexpr double kMoved = 6, kComputed = 24;
+  /// Calls body(stream, first, count) for parts of [0, units), in order or at once on several threads: what a part
+  /// computes must hang on no other, and parts write apart. `work` is what all of them cost, in multiply-adds. For
+  /// chains of small operations over rows that stand alone.
+  template <class Body>
+  void split(std::size_t units, double work, Body&& body) {
+    split_units(
+        units, work,
+        [](void* context, OpStream& stream, std::size_t first, std::size_t count) {
+          (*static_cast<std::remove_reference_t<Body>*>(context))(stream, first, count);
+        },
+        const_cast<void*>(static_cast<const void*>(std::addressof(body))));
+  }
+
+  /// Within a part of `split`: the workspace of its own behind the one handed to the whole.
+  virtual float* workspace_of(float* workspace) const noexcept { return workspace; }
 
   // --- linear.hpp (R1 over k); weights in any type: linear_decoded.hpp, linear_integer.hpp ---
   /// z = x w^T + bias, y = activation(z).  x [B, in], w [out, in], bias [out] or null, y [B, out];
@@ -126,7 +146,8 @@ class OpStream {
   /// dp[b][e] = sum over j of dy[b][j] x[b][e * cols + j] (R2); dx[b][e * cols + j] = p[b][e] dy[b][j].
   virtual void weighted_sum_backward(const ConstRows& p, const ConstRows& x, const ConstRows& dy, const Rows& dp,
                                      const Rows& dx) = 0;
-  /// y = x where it is among the `count` largest of its row (of equal ones the first), -inf elsewhere. In place allowed.
+  /// y = x where it is among the `count` largest of its row (of equal ones the first), -inf elsewhere. In place
+  /// allowed.
   virtual void keep_largest(const ConstRows& x, std::size_t count, const Rows& y) = 0;
   // --- attention.hpp (R1 over features; sums over keys by absolute position) ---
   /// y = softmax(scale q k^T) v of every head, over the keys that each token sees; next_state has learned the call's.
@@ -204,6 +225,10 @@ class OpStream {
   // --- finite.hpp ---
   /// True when no element is infinite or NaN. On a GPU stream this waits for the device.
   virtual bool is_finite(const ConstRows& x) = 0;
+
+ protected:
+  using Part = void (*)(void* context, OpStream& stream, std::size_t first, std::size_t count);
+  virtual void split_units(std::size_t units, double, Part part, void* context) { part(context, *this, 0, units); }
 };
 
 }  // namespace weft::kernels

@@ -15,7 +15,8 @@ namespace weft::learning {
 
 namespace {
 /// Samples of one run of the executor: enough that starting it costs nothing, few enough that rings stay small.
-constexpr std::uint64_t kChunk = 256;
+constexpr std::uint64_t kChunk = 256, kLeastChunk = 4;
+constexpr std::uint64_t kTargetValues = std::uint64_t{1} << 20;  // of a chunk, about
 std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
 }  // namespace
 
@@ -92,7 +93,11 @@ Status Learner::plan() {
   boxes_ = AlignedBuffer<float>(2 * box_half_);
   plan_sharing();
 
-  const std::uint64_t ring = std::bit_ceil<std::uint64_t>(kChunk + latency_ + 2 * std::uint64_t{depth_} + 2);
+  chunk_ = kChunk;
+  for (const OutputPlan& output : outputs_)
+    if (options_.loss == Loss::mse)
+      chunk_ = std::clamp(kTargetValues / (options_.learners * output.width), kLeastChunk, chunk_);
+  const std::uint64_t ring = std::bit_ceil<std::uint64_t>(chunk_ + latency_ + 2 * std::uint64_t{depth_} + 2);
   ring_mask_ = ring - 1;
   for (OutputPlan& output : outputs_) {
     output.labels.assign(ring * options_.learners * output.tokens, kNoLabel);
@@ -199,17 +204,30 @@ void Learner::make_feedback() {
 }
 
 void Learner::make_scratch() {
-  std::size_t widest = 1, widest_own = 0;
+  std::size_t widest = 1, widest_own = 0, widest_gathered = 1;
+  bool splits = false;  // some layer's error goes to several sources
   for (const mesh::Node& node : mesh_.graph().nodes()) {
     widest = std::max({widest, node.in, node.width});
-    if (!node.is_port()) widest_own = std::max(widest_own, node.layer->scratch_size());
+    if (node.is_port()) continue;
+    widest_own = std::max(widest_own, node.layer->scratch_size());
+    splits = splits || !node.reads_directly();
   }
+  for (NodeId id = 0; id < layers_.size(); ++id)
+    for (const Wave& wave : layers_[id].waves)
+      if (wave.distance == 0 || wave.inbox.size() != 1)
+        widest_gathered = std::max(widest_gathered, mesh_.graph().nodes()[id].width);
   const std::size_t n = padded(widest) * options_.learners;
   scratch_.clear();
   for (std::size_t r = 0; r < mesh_.plan().regions.size(); ++r) {
     Scratch scratch;
-    for (auto* buffer : {&scratch.delta, &scratch.work, &scratch.target, &scratch.dx, &scratch.split})
-      *buffer = AlignedBuffer<float>(n);
+    const bool has_targets = options_.rule != Rule::backprop;
+    if (has_targets || splits) {
+      scratch.target = AlignedBuffer<float>(n);
+      scratch.split = AlignedBuffer<float>(n);
+      scratch.dx = AlignedBuffer<float>(n);
+    }
+    if (has_targets) scratch.work = AlignedBuffer<float>(n);
+    scratch.delta = AlignedBuffer<float>(has_targets || splits ? n : padded(widest_gathered) * options_.learners);
     scratch.own = AlignedBuffer<float>(padded(widest_own) * options_.learners);
     scratch.factors = AlignedBuffer<float>(padded(std::max(widest, options_.learners)));
     std::size_t places = options_.learners;
@@ -317,7 +335,7 @@ void Learner::stage(std::span<const Target> targets, std::uint64_t first, std::u
 Status Learner::learn(std::span<const mesh::RunInput> inputs, std::span<const Target> targets, std::uint64_t samples) {
   WEFT_CHECK(check(inputs, targets, samples));
   for (std::uint64_t done = 0; done < samples;) {
-    const std::uint64_t now = std::min(kChunk, samples - done);
+    const std::uint64_t now = std::min(chunk_, samples - done);
     stage(targets, done, now);
     for (const mesh::RunInput& input : inputs) {
       const NodeId port = *mesh_.graph().find_port(input.port);

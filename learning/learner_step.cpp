@@ -152,8 +152,11 @@ bool Learner::process(std::size_t region, NodeId node, const Wave& wave, std::ui
                       std::uint64_t sample) noexcept {
   Scratch& scratch = scratch_[region];
   kernels::OpStream& stream = mesh_.engine().stream(region);
-  const Rows delta = scratch_rows(scratch.delta, mesh_.graph().nodes()[node].width);
   const bool is_output = wave.distance == 0;
+  // What one reader alone has written is read where it lies, and nobody wants it after this step.
+  const bool is_in_place = !is_output && options_.rule == Rule::backprop && wave.inbox.size() == 1;
+  const Rows delta = is_in_place ? box(wave.inbox[0], scratch.parity ^ 1)
+                                 : scratch_rows(scratch.delta, mesh_.graph().nodes()[node].width);
   if (is_output) {
     output_gradient(region, node, tick, sample, delta);
     if (options_.rule == Rule::dfa)
@@ -164,7 +167,7 @@ bool Learner::process(std::size_t region, NodeId node, const Wave& wave, std::ui
       stream.scale(-options_.output_step, delta, delta);
   } else if (options_.rule == Rule::dfa) {
     gather_direct(region, node, delta);
-  } else {
+  } else if (!is_in_place) {
     gather(region, node, wave, delta);
   }
   return options_.rule == Rule::backprop ? process_gradient(region, node, wave, tick, delta)
@@ -294,11 +297,15 @@ bool Learner::process_gradient(std::size_t region, NodeId node, const Wave& wave
   args.dy = delta;
   const bool learns = mesh_.weights().learns(node);
   if (learns) args.gradients = optimizer_.gradients(node);
-  if (wave.sends) args.dx = scratch_rows(scratch.dx, mesh_.graph().nodes()[node].in);
+  const bool sends_directly = wave.sends && mesh_.graph().nodes()[node].reads_directly();
+  if (sends_directly)
+    args.dx = box(wave.outbox[0], scratch.parity);
+  else if (wave.sends)
+    args.dx = scratch_rows(scratch.dx, mesh_.graph().nodes()[node].in);
   if (wave.state_in != kNoBox) args.dnext_state = box(wave.state_in, scratch.parity ^ 1);
   if (wave.state_out != kNoBox) args.dstate = box(wave.state_out, scratch.parity);
   mesh_.graph().nodes()[node].layer->backward(stream, args);
-  if (wave.sends) send(region, node, wave, tick, args.dx);
+  if (wave.sends && !sends_directly) send(region, node, wave, tick, args.dx);
   return learns;
 }
 

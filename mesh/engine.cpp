@@ -7,6 +7,7 @@
 #include "kernels/statistics.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <exception>
@@ -19,12 +20,13 @@ using kernels::Rows;
 
 namespace {
 constexpr std::size_t kPrefetchLines = 128;
-}
+constexpr std::size_t kLine = 16;  // floats
+}  // namespace
 
 std::unique_ptr<Engine> Engine::build(const Graph& graph, WeightStore& weights, State& state,
                                       const topology::Plan& plan, const std::vector<std::uint32_t>& node_region,
                                       std::span<const std::unique_ptr<Cell>> cells, actors::Supervisor* supervisor,
-                                      actors::Registry* registry, StepHook* hook) {
+                                      actors::Registry* registry, StepHook* hook, const Width& width) {
   std::unique_ptr<Engine> engine(new Engine(graph, weights, state));
   engine->node_region_ = node_region;
   engine->cells_ = cells;
@@ -33,7 +35,10 @@ std::unique_ptr<Engine> Engine::build(const Graph& graph, WeightStore& weights, 
   engine->hook_ = hook;
   engine->feeds_.resize(graph.port_count());
   engine->streams_.resize(plan.regions.size());
-  for (std::size_t r = 0; r < plan.regions.size(); ++r) engine->workspaces_.emplace_back(graph.workspace_size());
+  if (plan.regions.size() == 1) engine->width_ = width;
+  engine->workspace_stride_ = (graph.workspace_size() + kLine - 1) / kLine * kLine;
+  for (std::size_t r = 0; r < plan.regions.size(); ++r)
+    engine->workspaces_.emplace_back(engine->workspace_stride_ * engine->width_.threads);
   engine->late_.resize(plan.regions.size());
   engine->make_units();
   engine->make_regions(plan);
@@ -50,6 +55,11 @@ void Engine::make_units() {
       unit.has_weights = !node.layer->parameters().empty();
       unit.reads_directly = node.reads_directly();
       unit.trains_otherwise = node.layer->trains_otherwise();
+      // A matrix is better read by halves than twice: its products are cut up by outputs.
+      // Noise may be numbered by rows (gumbel.hpp), so its layers see them all.
+      unit.fires_by_sessions =
+          width_.threads > 1 && node.layer->mixing_matrix() < 0 && node.layer->noise_states().empty();
+      unit.work = node.layer->multiply_adds();
       unit.direct = graph_.edges()[node.sources[0]].from;
     }
     units_.push_back(unit);
@@ -228,7 +238,52 @@ void Engine::fire_layer(NodeId id, std::size_t region, std::uint64_t tick, std::
   args.next_state = state_.hidden(id, tick + 1);
   args.workspace = workspaces_[region].data();
   if (hook_ && unit.trains_otherwise) args.training_rows = hook_->training_rows(id, step, tick);
-  unit.layer->forward(stream, args);
+  if (unit.fires_by_sessions)
+    forward(unit, stream, args);
+  else
+    unit.layer->forward(stream, args);
+}
+
+// Every row stands alone, so sessions may fire on several threads.
+void Engine::forward(const Unit& unit, kernels::OpStream& stream, const ForwardArgs& args) {
+  std::atomic<bool> threw{false};
+  std::exception_ptr thrown;
+  const auto fire = [&](kernels::OpStream& own, std::size_t first, std::size_t count) {
+    const auto rows = [&](auto all) {
+      return decltype(all){all.data ? all.row(first) : nullptr, count, all.cols, all.stride};
+    };
+    ForwardArgs part = args;
+    part.x = rows(args.x), part.z = rows(args.z), part.y = rows(args.y), part.cache = rows(args.cache);
+    part.state = rows(args.state), part.next_state = rows(args.next_state);
+    part.training_rows = std::min(count, args.training_rows - std::min(first, args.training_rows));
+    if (args.workspace) part.workspace = own.workspace_of(args.workspace);
+    try {
+      unit.layer->forward(own, part);
+    } catch (...) {
+      if (!threw.exchange(true)) thrown = std::current_exception();
+    }
+  };
+  const std::size_t sessions = args.y.rows;
+  // With fewer sessions than threads, operations are cut up instead.
+  if (sessions < width_.threads)
+    fire(stream, 0, sessions);
+  else
+    stream.split(sessions, unit.work * static_cast<double>(sessions), fire);
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+void Engine::use_team(scheduler::Team* team) noexcept {
+  kernels::CpuStream& stream = streams_.front();
+  if (!team) return stream.set_help(nullptr);
+  const kernels::Help help{kernels::ParallelFor(*team), std::min(team->size(), width_.threads), workspace_stride_,
+                           width_.worthwhile};
+  stream.set_help(&help);
+}
+
+std::uint64_t Engine::forks() const noexcept {
+  std::uint64_t all = 0;
+  for (const kernels::CpuStream& stream : streams_) all += stream.forks();
+  return all;
 }
 
 ConstRows Engine::input_at(NodeId node, std::uint64_t tick) const noexcept {

@@ -67,6 +67,12 @@ struct OutputSink {
   float* base = nullptr;
 };
 
+/// How many threads one region's operations may take, and what makes one worth it.
+struct Width {
+  std::size_t threads = 1;
+  double worthwhile = kernels::Help::kWorthwhile;
+};
+
 /// Runs ticks of one State over a network: the region graph, the firing of cells, control and supervision.
 /// @thread run: one at a time; post: any
 class Engine final : public scheduler::TickProgram {
@@ -75,7 +81,7 @@ class Engine final : public scheduler::TickProgram {
   static std::unique_ptr<Engine> build(const Graph& graph, WeightStore& weights, State& state,
                                        const topology::Plan& plan, const std::vector<std::uint32_t>& node_region,
                                        std::span<const std::unique_ptr<Cell>> cells, actors::Supervisor* supervisor,
-                                       actors::Registry* registry, StepHook* hook);
+                                       actors::Registry* registry, StepHook* hook, const Width& width = {});
 
   /// The feed of a port for the next runs; base == null: the port keeps its last value.
   void feed(NodeId port, PortFeed feed) noexcept { feeds_[port] = feed; }
@@ -124,6 +130,10 @@ class Engine final : public scheduler::TickProgram {
   void run_interior(std::size_t region, std::uint64_t step) noexcept override;
   void run_boundary(std::size_t region, std::uint64_t step) noexcept override;
   bool should_stop(std::uint64_t) noexcept override { return halt() != nullptr; }
+  bool wants_team() const noexcept override { return width_.threads > 1; }
+  void use_team(scheduler::Team* team) noexcept override;
+  /// Operations and layers that were cut up among threads so far.
+  std::uint64_t forks() const noexcept;
 
  private:
   // What a tick reads of a layer, close together: the graph's nodes carry names and lists that a tick never needs.
@@ -136,6 +146,8 @@ class Engine final : public scheduler::TickProgram {
     std::uint32_t first_sink = 0, sinks = 0;  // into sinks_: an output may have several names
     bool has_weights = false;                 // of the first parameter, for prefetching
     bool learns_late = false;                 // it shares weights
+    bool fires_by_sessions = false;           // on several threads, each its sessions
+    double work = 0;                          // of a session's forward
   };
   struct Part {  // a cell, or an input port
     std::uint32_t cell = UINT32_MAX;
@@ -161,6 +173,7 @@ class Engine final : public scheduler::TickProgram {
   void fire_cell(const Part& part, const Part& next, std::size_t region, std::uint64_t tick, std::uint64_t fired,
                  std::uint64_t step) noexcept;
   void fire_layer(NodeId node, std::size_t region, std::uint64_t tick, std::uint64_t step);
+  void forward(const Unit& unit, kernels::OpStream& stream, const ForwardArgs& args);
   void watch(Cell& cell, std::uint64_t tick, std::uint64_t step) noexcept;
   void order(const Watcher& watcher, const Watcher::Place& to, ControlKind kind, std::uint64_t tick);
   bool is_finite(const Part& part, kernels::OpStream& stream, std::uint64_t tick) noexcept;
@@ -182,7 +195,9 @@ class Engine final : public scheduler::TickProgram {
   std::vector<OutputSink> sinks_;  // by node
   std::vector<Region> regions_;
   std::vector<kernels::CpuStream> streams_;
-  std::vector<AlignedBuffer<float>> workspaces_;
+  Width width_;
+  std::size_t workspace_stride_ = 0;
+  std::vector<AlignedBuffer<float>> workspaces_;  // by region; of a wide one, one for each thread
   std::vector<PortFeed> feeds_;
   std::uint64_t base_tick_ = 0;
 

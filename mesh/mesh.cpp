@@ -269,6 +269,7 @@ void Mesh::set_sessions_born(std::uint64_t born) noexcept { parts_->sessions_bor
 void Mesh::set_ticks(std::uint64_t ticks) noexcept { parts_->ticks = ticks; }
 std::size_t Mesh::sessions() const noexcept { return parts_->state->sessions(); }
 const Graph& Mesh::graph() const noexcept { return parts_->graph; }
+std::size_t Mesh::width() const noexcept { return parts_->width.threads; }
 const topology::Plan& Mesh::plan() const noexcept { return parts_->plan; }
 const actors::Registry& Mesh::registry() const noexcept { return *parts_->registry; }
 const actors::Supervisor& Mesh::supervisor() const noexcept { return *parts_->supervisor; }

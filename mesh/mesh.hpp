@@ -41,6 +41,11 @@ struct MeshOptions {
   /// Whether weights stored in another type than float32 keep a float32 master although they do not learn. Without it
   /// they take their true size, and a later morph starts from what the type kept.
   bool keeps_masters = true;
+  /// Whether the mesh is one region whose operations take several threads, instead of regions with a thread each. None:
+  /// when one region's share of the work would be so large that the others waited for it (docs/architecture.md).
+  std::optional<bool> wide = std::nullopt;
+  /// Of a wide mesh: multiply-adds from which on an operation is cut up; 0: each that can be.
+  double wide_from = kernels::Help::kWorthwhile;
   std::optional<topology::Machine> machine = std::nullopt;  // none: the running one
 };
 
@@ -129,6 +134,8 @@ class Mesh {
   State& state() noexcept;
   const State& state() const noexcept;
   std::span<const std::unique_ptr<Cell>> cells() const noexcept;
+  /// Threads that operations of a wide mesh may take; 1: it is not wide.
+  std::size_t width() const noexcept;
 
   /// Joins a learning rule to the ticks (null: takes it off). State is rebuilt with the history the rule needs;
   /// sessions keep their committed values.

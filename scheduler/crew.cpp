@@ -82,19 +82,60 @@ bool Crew::run(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexc
   n_ = n;
   block_ = program.block();
   limit_.store(block_ == 0 ? n : std::min(block_, n), std::memory_order_relaxed);
+  helps_ = false;
+  const std::uint64_t generation = open_run();
+  Shift shift{.self = 0, .generation = generation};
+  work(shift);
+  done = limit_.load(std::memory_order_relaxed);
+  close_run(generation);
+  return true;
+}
+
+void Crew::run_as_team(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept {
+  region_count_ = 0;  // nothing to adopt
+  helps_ = true;
+  const std::uint64_t generation = open_run();
+  program.use_team(this);
+  done = run_alone(program, n);
+  program.use_team(nullptr);
+  close_run(generation);
+}
+
+void Crew::operator()(std::size_t count, Body body, void* context) noexcept {
+  struct Shifted {
+    Body body;
+    void* context;
+    std::size_t first;
+  };
+  for (std::size_t first = 0; first < count; first += Board::kMostTasks) {
+    Shifted from{body, context, first};
+    const auto shifted = [](void* all, std::size_t i) {
+      const Shifted& own = *static_cast<const Shifted*>(all);
+      own.body(own.context, own.first + i);
+    };
+    const std::size_t now = std::min(Board::kMostTasks, count - first);
+    first == 0 ? board_.post(now, body, context) : board_.post(now, shifted, &from);
+    wake_all();
+    board_.work();
+    board_.await();
+  }
+}
+
+// Lets the members in; returns the run's number.
+std::uint64_t Crew::open_run() noexcept {
   const std::uint64_t generation = generation_.load(std::memory_order_relaxed) + 1;
   members_[0].in_run.store(generation, std::memory_order_relaxed);
   // Sequentially consistent: pairs with leaving members, who store their phase and then look at the generation.
   generation_.store(generation, std::memory_order_seq_cst);
   for (std::uint32_t m = 1; m < members_.size(); ++m) {
-    if (members_[m].home_begin == members_[m].home_end) continue;
+    if (!helps_ && members_[m].home_begin == members_[m].home_end) continue;
     if (members_[m].phase.load(std::memory_order_seq_cst) == kAbsent) request(m);
   }
+  return generation;
+}
 
-  Shift shift{.self = 0, .generation = generation};
-  work(shift);
-  done = limit_.load(std::memory_order_relaxed);
-
+// Returns when no member is in the run any more.
+void Crew::close_run(std::uint64_t generation) noexcept {
   generation_.store(generation + 1, std::memory_order_seq_cst);  // pairs with the load in join
   wake_all();
   members_[0].in_run.store(0, std::memory_order_relaxed);
@@ -104,7 +145,6 @@ bool Crew::run(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexc
       tries < 4096 ? pause() : std::this_thread::yield();
     }
   }
-  return true;
 }
 
 bool Crew::is_present() const noexcept {
@@ -169,10 +209,10 @@ void Crew::join(std::size_t m, std::uint64_t generation) noexcept {
   Member& member = members_[m];
   member.in_run.store(generation, std::memory_order_seq_cst);
   if (generation_.load(std::memory_order_seq_cst) == generation) {  // pairs with the store that closes the run
-    if (member.home_begin != member.home_end) {
+    if (helps_ || member.home_begin != member.home_end) {
       const HookScope scope(options_.hooks);
       Shift shift{.self = static_cast<std::uint32_t>(m), .generation = generation};
-      work(shift);
+      helps_ ? help(shift) : work(shift);
     }
   }
   member.in_run.store(0, std::memory_order_release);  // pairs with the wait in run
@@ -187,6 +227,21 @@ void Crew::work(Shift& shift) noexcept {
       if (shift.armed) disarm(shift);
       shift.tries = shift.yields = 0;
     } else if (is_over(shift)) {
+      break;
+    } else {
+      wait(shift);
+    }
+  }
+  if (shift.armed) disarm(shift);
+}
+
+// Takes tasks from the board until the run is over, and waits for them as others wait for neighbours.
+void Crew::help(Shift& shift) noexcept {
+  for (;;) {
+    if (board_.work() != 0) {
+      if (shift.armed) disarm(shift);
+      shift.tries = shift.yields = 0;
+    } else if (generation_.load(std::memory_order_acquire) != shift.generation) {  // pairs with the store in close_run
       break;
     } else {
       wait(shift);

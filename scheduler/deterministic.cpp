@@ -8,8 +8,16 @@
 
 namespace weft::scheduler {
 
-DeterministicExecutor::DeterministicExecutor(std::uint64_t seed, ThreadHooks hooks)
-    : seed_(seed), hooks_(hooks), random_(seed, 0, RandomPurpose::test) {}
+DeterministicExecutor::DeterministicExecutor(std::uint64_t seed, ThreadHooks hooks, std::size_t team)
+    : seed_(seed), hooks_(hooks), random_(seed, 0, RandomPurpose::test), team_(seed, team) {}
+
+void DeterministicExecutor::LoneTeam::operator()(std::size_t count, Body body, void* context) noexcept {
+  if (count == 0) return;
+  const bool is_drawn = seed_ != 0;
+  const std::size_t first = is_drawn ? random_.next_below(static_cast<std::uint32_t>(count)) : 0;
+  const bool falls = is_drawn && random_.next_below(2) != 0;
+  for (std::size_t i = 0; i < count; ++i) body(context, (first + (falls ? count - i : i)) % count);
+}
 
 void DeterministicExecutor::begin(TickProgram& program, std::uint64_t n) {
   program_ = &program;
@@ -89,6 +97,12 @@ std::optional<DeterministicExecutor::Event> DeterministicExecutor::next() noexce
 
 std::uint64_t DeterministicExecutor::run(TickProgram& program, std::uint64_t n) noexcept {
   const internal::HookScope scope(hooks_);
+  if (program.region_count() == 1 && program.wants_team() && team_.size() > 1) {
+    program.use_team(&team_);
+    const std::uint64_t done = internal::run_alone(program, n);
+    program.use_team(nullptr);
+    return done;
+  }
   if (seed_ == 0) return internal::run_alone(program, n);
   begin(program, n);
   while (next()) {
@@ -96,8 +110,8 @@ std::uint64_t DeterministicExecutor::run(TickProgram& program, std::uint64_t n) 
   return regions_.empty() ? n : steps_done();
 }
 
-std::unique_ptr<Executor> make_deterministic_executor(std::uint64_t seed, ThreadHooks hooks) {
-  return std::make_unique<DeterministicExecutor>(seed, hooks);
+std::unique_ptr<Executor> make_deterministic_executor(std::uint64_t seed, ThreadHooks hooks, std::size_t team) {
+  return std::make_unique<DeterministicExecutor>(seed, hooks, team);
 }
 
 }  // namespace weft::scheduler

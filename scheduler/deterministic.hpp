@@ -22,7 +22,8 @@ class DeterministicExecutor final : public Executor {
     bool operator==(const Event&) const = default;
   };
 
-  explicit DeterministicExecutor(std::uint64_t seed = 0, ThreadHooks hooks = {});
+  /// @param team  how many threads it plays for programs that want a team
+  explicit DeterministicExecutor(std::uint64_t seed = 0, ThreadHooks hooks = {}, std::size_t team = 1);
 
   std::uint64_t run(TickProgram& program, std::uint64_t n) noexcept override;
   std::size_t concurrency() const noexcept override { return 1; }
@@ -40,6 +41,18 @@ class DeterministicExecutor final : public Executor {
     std::uint64_t progress = 0;
     bool interior_done = false;
   };
+  /// All tasks on the calling thread: seed 0 ascending, else from a drawn one on, upwards or downwards.
+  class LoneTeam final : public Team {
+   public:
+    LoneTeam(std::uint64_t seed, std::size_t size) : seed_(seed), size_(size), random_(seed, 1, RandomPurpose::test) {}
+    std::size_t size() const noexcept override { return size_; }
+    void operator()(std::size_t count, Body body, void* context) noexcept override;
+
+   private:
+    std::uint64_t seed_;
+    std::size_t size_;
+    RandomStream random_;
+  };
   bool is_ready(std::size_t region) const noexcept;
   std::size_t pick() noexcept;
   bool open_block() noexcept;
@@ -47,6 +60,7 @@ class DeterministicExecutor final : public Executor {
   std::uint64_t seed_;
   ThreadHooks hooks_;
   RandomStream random_;
+  LoneTeam team_;
   TickProgram* program_ = nullptr;
   std::uint64_t n_ = 0, limit_ = 0;
   std::vector<Region> regions_;

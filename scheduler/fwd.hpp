@@ -6,6 +6,7 @@ namespace weft::scheduler {
 class Clock;
 class DeterministicExecutor;
 class Executor;
+class Team;
 class TickProgram;
 class TimeSource;
 struct ExecutorOptions;

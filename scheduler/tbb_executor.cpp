@@ -127,10 +127,11 @@ class TbbExecutor final : public Executor {
   std::uint64_t run(TickProgram& program, std::uint64_t n) noexcept override {
     const internal::HookScope scope(options_.hooks);
     const std::size_t regions = program.region_count();
-    if (regions <= 1 || n == 0 || seats_.size() == 1) return internal::run_alone(program, n);
+    const bool as_team = regions == 1 && program.wants_team();
+    if ((regions <= 1 && !as_team) || n == 0 || seats_.size() == 1) return internal::run_alone(program, n);
     // Acquire and release hand the crew from one caller to the next.
     if (busy_.exchange(true, std::memory_order_acquire)) return internal::run_alone(program, n);
-    const std::uint64_t done = run_or_share(program, n, regions);
+    const std::uint64_t done = as_team ? run_as_team(program, n) : run_or_share(program, n, regions);
     busy_.store(false, std::memory_order_release);
     return done;
   }
@@ -194,6 +195,13 @@ class TbbExecutor final : public Executor {
     const bool shared = !alone && resident_->crew.run(program, n, done);
     if (!shared) done = internal::run_alone(program, n);
     workload_.note(done, shared ? std::min(regions, seats_.size()) : 1, begin, internal::now());
+    return done;
+  }
+
+  std::uint64_t run_as_team(TickProgram& program, std::uint64_t n) noexcept {
+    stay_in_seat(internal::now());
+    std::uint64_t done = 0;
+    resident_->crew.run_as_team(program, n, done);
     return done;
   }
 

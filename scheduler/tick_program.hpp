@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "scheduler/team.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -36,6 +38,11 @@ class TickProgram {
   virtual bool should_stop([[maybe_unused]] std::uint64_t steps_done) noexcept { return false; }
   /// Steps between two questions; 0: never ask.
   virtual std::uint64_t block() const noexcept { return 256; }
+
+  /// True: the program has one region, too heavy for one thread, and cuts its steps' work up itself.
+  virtual bool wants_team() const noexcept { return false; }
+  /// Who helps in the run that begins; null when it has ended. Without this call the program works alone.
+  virtual void use_team([[maybe_unused]] Team* team) noexcept {}
 };
 
 }  // namespace weft::scheduler

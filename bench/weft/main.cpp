@@ -16,6 +16,10 @@ int main(int argc, char** argv) {
       settings.quick = true;
     else if (std::strcmp(argv[i], "--openblas-only") == 0)
       settings.openblas_only = true;
+    else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+      settings.only = argv[++i];
+    else if (std::strcmp(argv[i], "--steps-of") == 0 && i + 1 < argc)
+      return serve_steps(argv[i + 1]);
     else
       suite = argv[i];
   }
@@ -23,14 +27,16 @@ int main(int argc, char** argv) {
     const char* name;
     void (*run)(Rows&);
   };
-  for (const Suite& each : {Suite{"kernels", bench_kernels}, Suite{"tick", bench_tick}, Suite{"mesh", bench_mesh},
-                            Suite{"learn", bench_learn}, Suite{"dtypes", bench_dtypes}}) {
+  for (const Suite& each :
+       {Suite{"kernels", bench_kernels}, Suite{"tick", bench_tick}, Suite{"mesh", bench_mesh},
+        Suite{"learn", bench_learn}, Suite{"dtypes", bench_dtypes}, Suite{"layers", bench_layers}}) {
     if (suite == nullptr || std::strcmp(suite, each.name) != 0) continue;
     Rows rows(settings);
     each.run(rows);
     rows.finish();
     return 0;
   }
-  std::fprintf(stderr, "weft: error: weft-bench kernels|tick|mesh|learn|dtypes [--json] [--quick]\n");
+  std::fprintf(stderr,
+               "weft: error: weft-bench kernels|tick|mesh|learn|dtypes|layers [--json] [--quick] [--only NETWORK]\n");
   return 2;
 }

@@ -25,7 +25,7 @@ nlohmann::ordered_json maybe(const std::optional<double>& value) {
 
 void Rows::add(Row row) {
   if (settings_.json) {
-    const nlohmann::ordered_json line{
+    nlohmann::ordered_json line{
         {"name", row.name},
         {"weft", row.weft},
         {"peer", row.peer.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(row.peer)},
@@ -33,6 +33,7 @@ void Rows::add(Row row) {
         {"ratio", maybe(row.ratio)},
         {"floor", maybe(row.floor)},
         {"unit", row.unit}};
+    if (row.ratio_range) line["ratio_range"] = {row.ratio_range->first, row.ratio_range->second};
     std::printf("%s\n", line.dump().c_str());
     std::fflush(stdout);
   }

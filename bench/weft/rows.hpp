@@ -18,10 +18,12 @@ struct Row {
   std::optional<double> ratio;  // above 1: Weft is better
   std::optional<double> floor;  // what the machine allows at best: the least time, or the highest rate
   std::string unit;
+  std::optional<std::pair<double, double>> ratio_range = std::nullopt;  // quartiles over the rounds
 };
 
 struct Settings {
   bool json = false, quick = false;
+  std::string only;            // layers: this network alone
   bool openblas_only = false;  // kernels, in a child process: only the rows that depend on OpenBLAS' choice of core
 };
 
@@ -45,5 +47,8 @@ void bench_tick(Rows& rows);
 void bench_mesh(Rows& rows);
 void bench_learn(Rows& rows);
 void bench_dtypes(Rows& rows);
+void bench_layers(Rows& rows);
+/// Weft's part of bench_layers: does steps of a network as standard input asks.
+int serve_steps(const std::string& network);
 
 }  // namespace weft::bench

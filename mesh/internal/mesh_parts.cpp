@@ -64,6 +64,18 @@ void Mesh::Parts::keep_sharers_together(std::vector<std::uint32_t>& unit_of,
   units = std::move(joined);
 }
 
+// Work that one thread does in some 50 us, most of it in one region however the cells are cut.
+bool Mesh::Parts::should_be_wide(const topology::Plan& cut) const noexcept {
+  constexpr double kLeastWork = 1 << 21, kLargestShare = 0.7;
+  if (options.grain_bytes == 0) return false;  // as many regions as threads are asked for
+  double all = 0, largest = 0;
+  for (const topology::Plan::Region& region : cut.regions) {
+    all += region.work;
+    largest = std::max(largest, region.work);
+  }
+  return all >= kLeastWork && largest > kLargestShare * all;
+}
+
 Status Mesh::Parts::place() {
   topology::Demand demand;
   std::vector<std::uint32_t> unit_of(graph.nodes().size(), 0);
@@ -82,9 +94,15 @@ Status Mesh::Parts::place() {
   for (const Edge& edge : graph.edges())
     if (!graph.nodes()[edge.from].is_port()) demand.links.emplace_back(unit_of[edge.from], unit_of[edge.to]);
   std::size_t threads = options.threads ? options.threads : std::min(machine.usable_cpus(), machine.usable_cores());
+  const std::size_t most = options.executor == ExecutorKind::deterministic && options.threads == 0 ? 1 : threads;
   if (options.grain_bytes) threads = std::clamp<std::uint64_t>(total / options.grain_bytes, 1, threads);
-  demand.threads = options.executor == ExecutorKind::deterministic && options.threads == 0 ? 1 : threads;
+  demand.threads = std::min(threads, most);
   WEFT_TRY(plan, topology::place(machine, demand));
+  if (most > 1 && (options.wide ? *options.wide : should_be_wide(plan))) {
+    width = {most, options.wide_from};
+    demand.threads = 1;
+    WEFT_TRY(plan, topology::place(machine, demand));
+  }
 
   node_region.assign(graph.nodes().size(), 0);
   for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
@@ -166,7 +184,7 @@ Status Mesh::Parts::make_watchers() {
 
 Status Mesh::Parts::make_executor() {
   if (options.executor == ExecutorKind::deterministic) {
-    executor = scheduler::make_deterministic_executor(options.executor_seed, kExactMode);
+    executor = scheduler::make_deterministic_executor(options.executor_seed, kExactMode, width.threads);
     return {};
   }
   scheduler::ExecutorOptions wanted;
@@ -181,7 +199,8 @@ Status Mesh::Parts::make_executor() {
 
 void Mesh::Parts::make_engine() {
   const auto before = std::move(engine);
-  engine = Engine::build(graph, weights, *state, plan, node_region, cells, supervisor.get(), registry.get(), hook);
+  engine =
+      Engine::build(graph, weights, *state, plan, node_region, cells, supervisor.get(), registry.get(), hook, width);
   if (before && before->halt()) engine->note_halt(*before->halt());
   for (const auto& cell : cells) cell->bind(graph, weights, *state);
 }

@@ -25,6 +25,7 @@ struct Mesh::Parts {
   topology::Machine machine;
   topology::Plan plan;
   std::vector<std::uint32_t> node_region;
+  Width width;
   topology::NodeMemory memory;
   WeightStore weights;
   std::unique_ptr<State> state;
@@ -41,6 +42,7 @@ struct Mesh::Parts {
       : graph(std::move(g)), options(std::move(o)), machine(m), memory(m) {}
 
   Status place();
+  bool should_be_wide(const topology::Plan& cut) const noexcept;
   void keep_sharers_together(std::vector<std::uint32_t>& unit_of, std::vector<topology::Demand::Unit>& units) const;
   Status make_cells();
   Status make_watchers();

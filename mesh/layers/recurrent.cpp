@@ -5,6 +5,7 @@
 #include "mesh/layers/init.hpp"
 #include "mesh/layers/tokens.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace weft::mesh {
@@ -31,6 +32,18 @@ Result<std::vector<ParameterSpec>> make_parameters(std::size_t in, std::size_t h
     parameters.push_back({"bias_hh", rows, 0, false, bias});
   }
   return parameters;
+}
+
+/// Sessions [first, first + count).
+BackwardArgs rows_of(const BackwardArgs& args, std::size_t first, std::size_t count) {
+  const auto rows = [&](auto all) {
+    return decltype(all){all.data ? all.row(first) : nullptr, count, all.cols, all.stride};
+  };
+  BackwardArgs part = args;
+  part.x = rows(args.x), part.z = rows(args.z), part.y = rows(args.y), part.cache = rows(args.cache);
+  part.state = rows(args.state), part.dy = rows(args.dy), part.dx = rows(args.dx);
+  part.dnext_state = rows(args.dnext_state), part.dstate = rows(args.dstate), part.scratch = rows(args.scratch);
+  return part;
 }
 
 Shape output_shape(const Shape& in, std::size_t hidden, bool is_last_only) {
@@ -151,6 +164,16 @@ void Recurrent::forward_sequence(kernels::OpStream& stream, const ForwardArgs& a
 }
 
 void Recurrent::backward_sequence(kernels::OpStream& stream, const BackwardArgs& args) const {
+  // Step by step back, session beside session; what adds over sessions comes after.
+  const std::size_t sessions = args.dy.rows;
+  stream.split(sessions, multiply_adds() * static_cast<double>(sessions),
+               [&](kernels::OpStream& own, std::size_t first, std::size_t count) {
+                 backward_steps(own, rows_of(args, first, count));
+               });
+  sequence_gradients(stream, args);
+}
+
+void Recurrent::backward_steps(kernels::OpStream& stream, const BackwardArgs& args) const {
   const std::size_t gates = 2 * tokens_ * gates_ * hidden_;
   const Rows carry = columns_at(args.scratch, gates, hidden_),
              silent = columns_at(args.scratch, gates + hidden_, hidden_),
@@ -176,30 +199,33 @@ void Recurrent::backward_sequence(kernels::OpStream& stream, const BackwardArgs&
     if (has_carry()) stream.binary(kernels::BinaryOp::add, dh, carry, dh);
   }
   if (args.dstate.data) stream.copy(d_state, args.dstate);
-  sequence_gradients(stream, args);
 }
 
 void Recurrent::sequence_gradients(kernels::OpStream& stream, const BackwardArgs& args) const {
-  const std::size_t width = gates_ * hidden_;
+  const std::size_t width = gates_ * hidden_, sessions = args.dy.rows;
   const Rows all_da = columns_at(args.scratch, 0, tokens_ * width),
              all_db = columns_at(args.scratch, tokens_ * width, tokens_ * width);
   const Tokens tokens(tokens_);
-  tokens.each(
-      [&](const auto& part) {
-        const Rows da = part(all_da);
-        if (args.gradients.data) {
-          stream.outer_accumulate(da, part(args.x), {args.gradients[0], width, features()});
-          if (has_bias()) stream.column_accumulate(da, args.gradients[2]);
-        }
-        if (args.dx.data) stream.linear_transposed(args.weights.matrix(0), da, part(args.dx));
-      },
-      args.x, all_da, args.dx);
-  for (std::size_t b = 0; b < args.dy.rows && args.gradients.data; ++b) {
-    const ConstRows db{all_db.row(b), tokens_, width, width};
-    const ConstRows h{state_before(args.cache, 0).row(b), tokens_, hidden_, state_width()};
-    stream.outer_accumulate(db, h, {args.gradients[1], width, hidden_});
-    if (has_bias()) stream.column_accumulate(db, args.gradients[3]);
-  }
+  if (args.dx.data)
+    tokens.each(
+        [&](const auto& part) { stream.linear_transposed(args.weights.matrix(0), part(all_da), part(args.dx)); },
+        all_da, args.dx);
+  if (!args.gradients.data) return;
+  // Gates in whole panels; each part goes over all sessions.
+  stream.split(kernels::panel_count(width), multiply_adds() * static_cast<double>(sessions),
+               [&](kernels::OpStream& own, std::size_t first, std::size_t count) {
+                 const std::size_t at = first * kernels::kPanelWidth,
+                                   end = std::min(width, at + count * kernels::kPanelWidth);
+                 const auto add = [&](const ConstRows& d, const ConstRows& from, std::size_t matrix) {
+                   const ConstRows errors{d.data + at, d.rows, end - at, d.stride};
+                   own.outer_accumulate(errors, from, {args.gradients[matrix] + at * from.cols, end - at, from.cols});
+                   if (has_bias()) own.column_accumulate(errors, args.gradients[matrix + 2] + at);
+                 };
+                 tokens.each([&](const auto& part) { add(part(ConstRows(all_da)), part(args.x), 0); }, args.x, all_da);
+                 for (std::size_t b = 0; b < sessions; ++b)
+                   add({all_db.row(b), tokens_, width, width},
+                       {state_before(args.cache, 0).row(b), tokens_, hidden_, state_width()}, 1);
+               });
 }
 
 }  // namespace weft::mesh

@@ -84,6 +84,7 @@ class Recurrent : public Layer {
   void backward_tick(kernels::OpStream& stream, const BackwardArgs& args) const;
   void forward_sequence(kernels::OpStream& stream, const ForwardArgs& args) const;
   void backward_sequence(kernels::OpStream& stream, const BackwardArgs& args) const;
+  void backward_steps(kernels::OpStream& stream, const BackwardArgs& args) const;
   void sequence_gradients(kernels::OpStream& stream, const BackwardArgs& args) const;
 
   /// `width` columns at `offset` of every row.

@@ -81,10 +81,13 @@ Result<Initializer> fill_weight(std::string_view kind, std::size_t rows, std::si
 void accumulate_channels(kernels::OpStream& stream, const kernels::ConstRows& d, std::size_t channels, float* workspace,
                          float* sums) {
   const std::size_t plane = d.cols / channels;
-  for (std::size_t b = 0; b < d.rows; ++b) {
-    stream.row_sums({d.row(b), channels, plane, plane}, workspace);
-    stream.column_accumulate({workspace, 1, channels, channels}, sums);
-  }
+  stream.split(channels, kernels::OpStream::kMoved * static_cast<double>(d.rows) * static_cast<double>(d.cols),
+               [&](kernels::OpStream& own, std::size_t first, std::size_t count) {
+                 for (std::size_t b = 0; b < d.rows; ++b) {
+                   own.row_sums({d.row(b) + first * plane, count, plane, plane}, workspace + first);
+                   own.column_accumulate({workspace + first, 1, count, count}, sums + first);
+                 }
+               });
 }
 
 }  // namespace weft::mesh::spatial

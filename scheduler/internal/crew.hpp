@@ -3,6 +3,7 @@
 #pragma once
 
 #include "scheduler/executor.hpp"
+#include "scheduler/internal/board.hpp"
 #include "scheduler/internal/wait.hpp"
 
 #include <atomic>
@@ -35,7 +36,10 @@ namespace weft::scheduler::internal {
 /// nobody works, so whatever can go on has somebody awake or to be woken. Who publishes progress looks for sleepers
 /// among the owners of neighbouring regions (wait.hpp says why no wake-up is lost). No deadlock: of all unfinished
 /// regions one with the least progress can always go on.
-class Crew {
+///
+/// Help. A program that wants a team is run by the caller alone, and the members of its run watch the board where the
+/// caller posts tasks of a step.
+class Crew final : public Team {
  public:
   struct Options {
     Nanoseconds spin{0}, linger{0};
@@ -47,11 +51,15 @@ class Crew {
   /// @param request asks the pool for a member; false when it cannot
   Crew(std::vector<std::uint32_t> cores, Options options, Request request);
 
-  std::size_t size() const noexcept { return members_.size(); }
+  std::size_t size() const noexcept override { return members_.size(); }
+  /// Tasks of the run that is open; on the thread that runs it.
+  void operator()(std::size_t count, Body body, void* context) noexcept override;
 
   /// Runs the program; the hooks of the calling thread are the caller's business. One run at a time.
   /// False, with nothing done, when there is no memory for the regions.
   bool run(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept;
+  /// Runs a program of one region on the calling thread, with this crew as its team.
+  void run_as_team(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept;
   /// True when some worker is at hand.
   bool is_present() const noexcept;
   /// Requests all absent members.
@@ -112,6 +120,9 @@ class Crew {
   void assign_homes(TickProgram& program) noexcept;
   void request(std::size_t member) noexcept;
   void join(std::size_t member, std::uint64_t generation) noexcept;
+  std::uint64_t open_run() noexcept;
+  void close_run(std::uint64_t generation) noexcept;
+  void help(Shift& shift) noexcept;
   void work(Shift& shift) noexcept;
   bool pass(Shift& shift) noexcept;
   bool advance(Shift& shift, Region& region, std::uint32_t r) noexcept;
@@ -136,8 +147,10 @@ class Crew {
   TickProgram* program_ = nullptr;
   std::uint64_t n_ = 0, block_ = 0;
   std::uint32_t region_count_ = 0;
+  bool helps_ = false;  // members watch the board
   std::vector<Region> regions_;
   std::vector<std::uint32_t> home_list_, scratch_;
+  Board board_;
 
   alignas(kLine) std::atomic<std::uint64_t> generation_{0};  // odd: a run is open
   std::atomic<bool> closing_{false};

@@ -123,6 +123,9 @@ struct Life {
   Schedule schedule = Schedule::settle;
   std::size_t threads = 1, sessions = 1;
   bool at_once = false;
+  bool is_wide = false;  // every operation that can be is cut up among the threads, and all sessions learn
+  std::size_t learners = 1;
+  mesh::ExecutorKind executor = mesh::ExecutorKind::tbb;
 };
 
 std::string live(const json& row, const Stored& stored, const Life& life) {
@@ -131,12 +134,17 @@ std::string live(const json& row, const Stored& stored, const Life& life) {
   wanted.threads = life.threads;
   wanted.sessions = life.sessions;
   wanted.grain_bytes = 0;
+  wanted.wide = life.is_wide;
+  wanted.wide_from = 0;
+  wanted.executor = life.executor;
+  wanted.executor_seed = 3;
   wanted.pin = false;
   auto mesh = must(mesh::Mesh::build(network(row, stored), wanted));
   LearningOptions options;
   options.rule = life.rule;
   options.schedule = life.schedule;
   options.optimizer.lr = 0.01f;
+  options.learners = life.learners;
   auto learner = must(Learner::build(mesh, options));
   const std::size_t width = mesh.graph().nodes()[0].width, limit = row.value("indices", 0);
   std::vector<float> x;
@@ -148,16 +156,17 @@ std::string live(const json& row, const Stored& stored, const Life& life) {
                           : random.next_normal());
     }
   std::vector<std::uint32_t> labels;
-  for (std::uint64_t s = 0; s < samples; ++s) labels.push_back(static_cast<std::uint32_t>(s * 7 % 4));
+  for (std::uint64_t s = 0; s < samples * life.learners; ++s) labels.push_back(static_cast<std::uint32_t>(s * 7 % 4));
   const std::uint64_t step = life.at_once ? samples : 1;
   const std::size_t tick = life.sessions * width;
   for (std::uint64_t s = 0; s < samples; s += step) {
     const mesh::RunInput input{"x", std::span(x).subspan(s * tick, step * tick)};
-    const Target target{"y", std::span(labels).subspan(s, step), {}};
+    const Target target{"y", std::span(labels).subspan(s * life.learners, step * life.learners), {}};
     must(learner->learn({&input, 1}, {&target, 1}, step));
   }
   must(learner->drain());
-  return to_string(mesh.state_hash(0));
+  WEFT_ASSERT(life.is_wide == (mesh.engine().forks() > 0), "a wide mesh is one whose operations are cut up");
+  return to_string(mesh.state_hash(life.learners - 1));
 }
 
 /// Ticks without learning: one by one against as many at once as the mesh likes.
@@ -223,6 +232,30 @@ TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
                                                           << " sessions, " << (at_once ? "at once" : "one by one");
               }
         }
+      }
+    }
+  }
+}
+
+TEST(Conformance, ThreadsInsideOperationsChangeNothing) {
+  for (const json& row : rows_of_layer()) {
+    const bool is_stored = has_matrix(row);
+    for (const Stored& stored : types()) {
+      if (!is_stored && stored.dtype != Dtype::float32) continue;
+      SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
+      Life life{Rule::backprop, Schedule::pipelined, 1, 3, true, false, 3};
+      const std::string first = live(row, stored, life);
+      life.is_wide = true;
+      for (const kernels::Isa isa : kernels::available_isas()) {
+        const test::ForIsa scope(isa);
+        for (const std::size_t threads : {2, 7})
+          for (const auto executor : {mesh::ExecutorKind::tbb, mesh::ExecutorKind::deterministic}) {
+            if (!is_full() && (threads == 2) != (executor == mesh::ExecutorKind::tbb)) continue;
+            life.threads = threads, life.executor = executor;
+            ASSERT_EQ(live(row, stored, life), first)
+                << name(isa) << ", " << threads
+                << (executor == mesh::ExecutorKind::tbb ? " threads" : " parts in a drawn order");
+          }
       }
     }
   }
