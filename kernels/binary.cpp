@@ -12,7 +12,9 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 
 WEFT_ISA_BEGIN();
@@ -103,6 +105,12 @@ void copy(const ConstRows& x, const Rows& y) noexcept {
 }
 
 void fill(float value, const Rows& y) noexcept {
+  // Zeros, which clear gradients in every step, are bytes: the library has them wider than this file's base code.
+  if (std::bit_cast<std::uint32_t>(value) == 0) {
+    for (std::size_t i = 0; i < y.rows; ++i)
+      if (y.cols > 0) std::memset(y.row(i), 0, y.cols * sizeof(float));
+    return;
+  }
   for (std::size_t i = 0; i < y.rows; ++i) std::fill_n(y.row(i), y.cols, value);
 }
 

@@ -15,7 +15,7 @@ namespace weft::kernels {
 /// Others' help for the operations of one stream.
 struct Help {
   /// Multiply-adds of an operation that is worth a handover: about 2 us of one core, where asking another that is awake
-  /// and waiting for it costs about 0.6 us (docs/decisions/0010-threads-inside-operations.md).
+  /// and waiting for it costs about 0.25 us (docs/decisions/0010-threads-inside-operations.md).
   static constexpr double kWorthwhile = 1 << 17;
 
   ParallelFor parallel;

@@ -39,7 +39,7 @@ Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOption
   learner->make_feedback();
   // Oldest value read: the source of the deepest wave, 2 (depth - 1) + 1 ticks back; a neighbour may be two ticks
   // ahead.
-  const std::size_t history = std::bit_ceil<std::size_t>(2 * std::size_t{learner->depth_} + 2);
+  const std::size_t history = std::bit_ceil<std::size_t>(2 * std::size_t{learner->deepest_} + 2);
   WEFT_CHECK(mesh.attach(learner.get(), history));
   learner->make_scratch();
   learner->birth_tick_ = mesh.ticks();
@@ -70,7 +70,8 @@ Status Learner::plan() {
   }
   hold_ = options_.hold ? options_.hold : std::max(latency_, graph.settle_ticks());
   const Waves waves(graph, options_.rule, options_.horizon);
-  depth_ = std::max<std::uint32_t>(waves.depth(), 2);
+  deepest_ = waves.depth();
+  depth_ = std::max<std::uint32_t>(deepest_, 2);
 
   layers_.resize(graph.nodes().size());
   gradient_sizes_.resize(graph.nodes().size());

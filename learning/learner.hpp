@@ -211,7 +211,7 @@ class Learner final : public mesh::StepHook {
   AlignedBuffer<float> feedback_;
   std::vector<Scratch> scratch_;  // by region
   std::size_t box_half_ = 0;      // floats of one parity
-  std::uint32_t latency_ = 0, depth_ = 0, hold_ = 0;
+  std::uint32_t latency_ = 0, depth_ = 0, deepest_ = 0, hold_ = 0;
   std::uint64_t chunk_ = 0;       // samples of a run, at most
   std::uint64_t ring_mask_ = 0;   // samples at hand for labels and scores
   std::uint64_t birth_tick_ = 0;  // tick at which sample 0 stood in the ports (pipelined)

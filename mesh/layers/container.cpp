@@ -321,9 +321,15 @@ void Container::backward(kernels::OpStream& stream, const BackwardArgs& args) co
     own.dstate = part(args.dstate, place.state);
     own.scratch = part(args.scratch, {inner_scratch_.offset, step.layer->scratch_size()});
     own.dx = {};
-    if (is_wanted) own.dx = part(args.scratch, {dx_.offset, step.layer->in()});
+    // The first error that its one source hears is written where that reads it.
+    const std::int32_t source = step.sources[0];
+    const bool is_direct = is_wanted && step.sources.size() == 1 && place.is_first[0] && source != kInput;
+    if (is_direct)
+      own.dx = part(args.scratch, places_[static_cast<std::size_t>(source)].dy);
+    else if (is_wanted)
+      own.dx = part(args.scratch, {dx_.offset, step.layer->in()});
     step.layer->backward(stream, own);
-    if (is_wanted) send(stream, args, i, x, own.dx);
+    if (is_wanted && !is_direct) send(stream, args, i, x, own.dx);
   }
 }
 
