@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <latch>
 #include <thread>
 
 namespace weft::actors {
@@ -64,10 +65,15 @@ TEST(ReplaySchedule, ARecordedRunReplaysExactly) {
   constexpr std::uint64_t kTicks = 300;
   World recorded(kActors);
   std::atomic<bool> stop{false};
-  std::vector<std::thread> senders;  // their timing is nobody's to say
+  // Their timing is nobody's to say, but each has sent something before the first boundary: on a busy machine all ticks
+  // may be over before a thread first runs.
+  std::latch begun(3);
+  std::vector<std::thread> senders;
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     senders.emplace_back([&, seed] {
       RandomStream random(seed, 0, RandomPurpose::test);
+      static_cast<void>(recorded.counters[seed]->mailbox().push({random.next_u32()}).has_value());
+      begun.count_down();
       while (!stop) {
         static_cast<void>(
             recorded.counters[random.next_below(kActors)]->mailbox().push({random.next_u32()}).has_value());
@@ -75,6 +81,7 @@ TEST(ReplaySchedule, ARecordedRunReplaysExactly) {
       }
     });
   }
+  begun.wait();
   for (std::uint64_t tick = 0; tick < kTicks; ++tick) {
     recorded.boundary(tick);
     std::this_thread::yield();
