@@ -15,6 +15,7 @@ namespace {
 
 using testing_support::bits;
 using testing_support::expect_error;
+using testing_support::live;
 using testing_support::must;
 using testing_support::noise;
 using testing_support::output_of;
@@ -198,13 +199,6 @@ NetworkSpec network() {
       .output("y", {0, 0, 2, 0})
       .seed(4)
       .spec();
-}
-
-void live(Mesh& mesh, std::uint64_t from, std::uint64_t to, std::size_t session = 0) {
-  for (std::uint64_t t = from; t < to; ++t) {
-    must(mesh.set_input("x", noise(5, 100 + t), session));
-    must(mesh.tick());
-  }
 }
 
 TEST(Attention, RunsManyTicksAtOnceAsOneByOne) {
