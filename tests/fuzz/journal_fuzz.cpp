@@ -14,18 +14,23 @@ namespace {
 
 using namespace weft::formats;
 
-/// Makes the checksums of a segment right, so that mutations pass beyond them.
+/// Makes checksums and chain of a segment right, so that mutations pass beyond them.
 void seal(std::vector<std::byte>& bytes) {
   SegmentHead segment;
   if (bytes.size() < sizeof segment) return;
   std::memcpy(&segment, bytes.data(), sizeof segment);
   segment.crc = checksum(segment);
   std::memcpy(bytes.data(), &segment, sizeof segment);
+  JournalPlace place{segment.first - 1, segment.chain};
   for (std::size_t at = sizeof segment; bytes.size() - at >= sizeof(FrameHead);) {
     FrameHead frame;
     std::memcpy(&frame, bytes.data() + at, sizeof frame);
     const std::uint64_t size = frame_bytes(frame.length);
     if (size > bytes.size() - at) return;
+    const ByteSpan frame_now(bytes.data() + at, size);
+    place = after(place, frame.kind, frame_now.subspan(sizeof frame, frame.length));
+    frame.chain = place.chain;
+    std::memcpy(bytes.data() + at, &frame, sizeof frame);
     frame.crc = frame_checksum(bytes.data() + at, size);
     std::memcpy(bytes.data() + at, &frame, sizeof frame);
     at += size;
