@@ -8,6 +8,7 @@ class EntityFile;
 class File;
 class FileLock;
 class FileSystem;
+class JournalWriter;
 class JsonReader;
 class JsonValue;
 enum class CsvHeader;
@@ -17,6 +18,10 @@ struct Checkpoint;
 struct CheckpointOptions;
 struct CsvOptions;
 struct CsvTable;
+struct JournalFindings;
+struct JournalOptions;
+struct JournalPlace;
+struct JournalRecord;
 struct JsonLimits;
 struct NamedBytes;
 }  // namespace weft::formats

@@ -31,7 +31,8 @@ struct JournalPlace {
   bool operator==(const JournalPlace&) const = default;
 };
 
-/// The chain value after a record: XXH3-128 over the one before it, number, kind and payload.
+/// The place after one more record. Its chain value: XXH3-128 over the one before it, number, kind and the XXH3-128 of
+/// the payload.
 JournalPlace after(const JournalPlace& place, std::uint32_t kind, ByteSpan payload) noexcept;
 
 struct JournalOptions {
@@ -82,6 +83,7 @@ struct JournalFindings {
   std::uint64_t records = 0;         ///< handed on
   std::uint64_t bytes = 0;           ///< of them
   std::uint64_t torn_bytes = 0;      ///< after the last whole record of the last segment: what a crash leaves
+  std::uint64_t torn_records = 0;    ///< whole records among them, never acknowledged as synced as far as they tell
   std::vector<std::string> damages;  ///< what else is wrong, one line each, naming file, byte and reason
 };
 

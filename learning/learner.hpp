@@ -95,6 +95,8 @@ class Learner final : public mesh::StepHook {
   std::size_t training_rows(mesh::NodeId node, std::uint64_t step, std::uint64_t tick) const noexcept override;
   float gradient_size(mesh::NodeId node, std::uint64_t step) const noexcept override;
   void hash_layer(mesh::NodeId node, StateHasher& hasher) const override;
+  void remember_layer(mesh::NodeId node, std::vector<float>& kept) const override;
+  const float* restart_layer(mesh::NodeId node, const float* kept) noexcept override;
   /// Counters, messages under way, labels and scores, those that wait in `scores` too; with weights, also update counts
   /// and the optimiser's arrays.
   void save_state(mesh::StateBytes& to, bool with_weights) const override;

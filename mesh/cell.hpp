@@ -34,7 +34,8 @@ class Cell final : public actors::Actor<ControlMessage> {
   std::uint32_t layers() const noexcept { return layers_; }
 
   /// What it acts on; set when the mesh is built or its state is replaced.
-  void bind(const Graph& graph, WeightStore& weights, State& state, actors::Registry& registry) noexcept;
+  void bind(const Graph& graph, WeightStore& weights, State& state, actors::Registry& registry,
+            StepHook* hook) noexcept;
 
   /// Whether the cell computes at this tick, or only keeps its output.
   bool fires(std::uint64_t tick) const noexcept { return enabled_ && (period_ == 1 || tick % period_ == 0); }
@@ -74,9 +75,10 @@ class Cell final : public actors::Actor<ControlMessage> {
   /// Its metacognition layers' memory.
   std::vector<Watcher>& watchers() noexcept { return watchers_; }
 
-  /// Parameters, then outputs and hidden states of all sessions, layer by layer.
+  /// Parameters, then the live rest, layer by layer.
   using Memory = std::vector<std::vector<float>>;
-  /// Remembers weights and outputs as they are now, and goes back to them (`restart`).
+  /// Remembers weights, what the learning rule keeps beside them, outputs and hidden states as they are now, and goes
+  /// back to them (`restart`).
   void remember(std::uint64_t tick);
   /// What it remembers, shared with saved states; null before the first checkpoint.
   const std::shared_ptr<Memory>& memory() const noexcept { return remembered_; }
@@ -109,6 +111,7 @@ class Cell final : public actors::Actor<ControlMessage> {
   const Graph* graph_ = nullptr;
   WeightStore* weights_ = nullptr;
   State* state_ = nullptr;
+  StepHook* hook_ = nullptr;
   std::vector<ControlMessage> deferred_;
   std::vector<Watcher> watchers_;
   std::shared_ptr<Memory> remembered_;

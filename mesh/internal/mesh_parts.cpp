@@ -133,6 +133,7 @@ Status Mesh::Parts::make_cells() {
     for (Watcher& watcher : cell->watchers()) all_watchers.push_back(&watcher);
   registry = std::make_unique<actors::Registry>(cells.size());
   supervisor = std::make_unique<actors::Supervisor>(*registry);
+  board = std::make_unique<actors::ActivityBoard>(plan.regions.size());
   for (const auto& cell : cells) WEFT_CHECK(supervisor->set_rule(cell->id(), graph.spec().supervision));
   for (const LayerSpec& layer : graph.spec().layers) {
     if (!layer.policy) continue;
@@ -208,10 +209,10 @@ Status Mesh::Parts::make_executor() {
 
 void Mesh::Parts::make_engine() {
   const auto before = std::move(engine);
-  engine =
-      Engine::build(graph, weights, *state, plan, node_region, cells, supervisor.get(), registry.get(), hook, width);
+  engine = Engine::build(graph, weights, *state, plan, node_region, cells, supervisor.get(), registry.get(), hook,
+                         width, board.get());
   if (before && before->halt()) engine->note_halt(*before->halt());
-  for (const auto& cell : cells) cell->bind(graph, weights, *state, *registry);
+  for (const auto& cell : cells) cell->bind(graph, weights, *state, *registry, hook);
 }
 
 }  // namespace weft::mesh

@@ -55,6 +55,62 @@ TEST(CheckpointStore, GivesBackTheNewestAndKeepsTwo) {
   EXPECT_TRUE((*latest)->skipped.empty());
 }
 
+TEST(CheckpointStore, KeepsAsManyAsAskedAndGivesBackEach) {
+  CrashFileSystem files;
+  auto store = CheckpointStore::open(files, "c", {.keep = 4});
+  ASSERT_TRUE(store);
+  for (std::uint64_t tick = 1; tick <= 7; ++tick) ASSERT_TRUE(write_tick(*store, tick));
+  EXPECT_EQ(store->ticks(), (std::vector<std::uint64_t>{4, 5, 6, 7}));
+  for (std::uint64_t tick = 4; tick <= 7; ++tick) {
+    const auto found = store->at(tick);
+    ASSERT_TRUE(found) << found.error().text();
+    expect_tick(*found, tick);
+  }
+  EXPECT_EQ(store->at(3).error().code(), Errc::not_found);
+  files.flip("c/ckpt-5/cursor", 3);
+  EXPECT_EQ(store->at(5).error().code(), Errc::corrupt);
+}
+
+TEST(CheckpointStore, RemovesWhatIsOlderButNeverTheLastThatVerifies) {
+  CrashFileSystem files;
+  {
+    auto store = CheckpointStore::open(files, "c", {.keep = 9});
+    for (std::uint64_t tick = 1; tick <= 5; ++tick) ASSERT_TRUE(write_tick(*store, tick));
+    ASSERT_TRUE(store->remove_before(3));
+    EXPECT_EQ(store->ticks(), (std::vector<std::uint64_t>{3, 4, 5}));
+  }
+  files.flip("c/ckpt-5/cursor", 0);
+  auto store = CheckpointStore::open(files, "c", {.keep = 9});
+  ASSERT_TRUE(store->remove_before(100));
+  EXPECT_EQ(store->ticks(), (std::vector<std::uint64_t>{4})) << "5 does not verify";
+  expect_tick(**store->latest(), 4);
+}
+
+TEST(CheckpointStore, IsLookedAtBesideItsOwnerWithoutAChange) {
+  CrashFileSystem files;
+  EXPECT_EQ(CheckpointStore::look(files, "c").error().code(), Errc::not_found);
+  auto store = CheckpointStore::open(files, "c");
+  ASSERT_TRUE(write_tick(*store, 1));
+  ASSERT_TRUE(files.make_directory("c/ckpt-9.tmp"));
+  auto look = CheckpointStore::look(files, "c");
+  ASSERT_TRUE(look) << look.error().text();
+  expect_tick(**look->latest(), 1);
+  for (std::uint64_t tick = 2; tick <= 5; ++tick) ASSERT_TRUE(write_tick(*store, tick));
+  expect_tick(**look->latest(), 5);  // what it saw first was pruned
+  EXPECT_EQ(look->ticks(), (std::vector<std::uint64_t>{4, 5}));
+  EXPECT_TRUE(look->at(4));
+  EXPECT_EQ(look->at(1).error().code(), Errc::not_found);
+  EXPECT_EQ(write_tick(*look, 6).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(look->clear().error().code(), Errc::invalid_argument);
+  EXPECT_EQ(look->remove_before(9).error().code(), Errc::invalid_argument);
+  const auto names = files.list("c");
+  EXPECT_EQ(*names, (std::vector<std::string>{"ckpt-4", "ckpt-5", "ckpt-9.tmp"}));
+  files.flip("c/ckpt-5/cursor", 0);
+  const auto latest = look->latest();
+  expect_tick(**latest, 4);
+  EXPECT_EQ((*latest)->skipped.size(), 1u);
+}
+
 TEST(CheckpointStore, RefusesASecondOwner) {
   CrashFileSystem files;
   auto store = CheckpointStore::open(files, "c");
