@@ -2,10 +2,14 @@
 
 #include "formats/journal.hpp"
 
+#include "formats/memory_file_system.hpp"
+#include "formats/recording_file_system.hpp"
+
+#include "core/philox.hpp"
+
 #include <gtest/gtest.h>
 
-#include "crash_file_system.hpp"
-#include "temporary_directory.hpp"
+#include <algorithm>
 
 namespace weft::formats {
 namespace {
@@ -69,11 +73,8 @@ struct Fixture : testing::Test {
     append_to(journal, last);
     ASSERT_TRUE(journal.commit(true));
   }
-  std::unique_ptr<CrashFileSystem> copy() {
-    RandomStream random(1, 0, RandomPurpose::test);
-    return files.after_power_cut(random);  // all was synced
-  }
-  CrashFileSystem files;
+  std::size_t size_of(const std::string& path) { return files.read(path, SIZE_MAX)->size(); }
+  MemoryFileSystem files;
 };
 using Journal = Fixture;
 
@@ -101,25 +102,34 @@ TEST_F(Journal, IsEmptyBeforeTheFirstCommitAndOpensNoFile) {
 }
 
 TEST_F(Journal, CommitsAGroupAtOnceAndCountsWhatWaits) {
-  JournalWriter journal(files, "j", {});
+  RecordingFileSystem recording(files);
+  JournalWriter journal(recording, "j", {});
+  const auto calls = [&] {
+    std::string text;
+    for (const RecordedCall& call : recording.calls())
+      text += std::string(text.empty() ? "" : ", ") + std::string(name(call.operation));
+    recording.clear();
+    return text;
+  };
   append_to(journal, 50);
   EXPECT_EQ(journal.waiting_bytes(), journal.appended_bytes());
   EXPECT_EQ(journal.written(), 0u);
+  EXPECT_EQ(calls(), "") << "append makes no call";
   ASSERT_TRUE(journal.commit(false));
+  EXPECT_EQ(calls(), "list, open, write, write");
   EXPECT_EQ(journal.written(), 50u);
   EXPECT_EQ(journal.synced(), 0u);
   EXPECT_EQ(journal.waiting_bytes(), journal.appended_bytes()) << "not on the device yet";
   append_to(journal, 60);
-  const std::size_t before = files.operations();
   ASSERT_TRUE(journal.commit(true));
-  EXPECT_EQ(files.operations() - before, 3u) << "one write, one sync, one sync of the directory";
+  EXPECT_EQ(calls(), "write, sync, sync_directory");
   EXPECT_EQ(journal.synced(), 60u);
   EXPECT_EQ(journal.waiting_bytes(), 0u);
   ASSERT_TRUE(journal.commit(true));
-  EXPECT_EQ(files.operations() - before, 3u) << "nothing to do";
+  EXPECT_EQ(calls(), "") << "nothing to do";
   append_to(journal, 61);
   ASSERT_TRUE(journal.commit(true));
-  EXPECT_EQ(files.operations() - before, 5u) << "the directory knows of the segment";
+  EXPECT_EQ(calls(), "write, sync") << "the directory knows of the segment";
   EXPECT_EQ(read_all(files).end, journal.place());
 }
 
@@ -160,10 +170,10 @@ TEST_F(Journal, CutsATornTailAtEveryByte) {
   const std::string path = "j/journal-00000000000000000001";
   std::vector<std::size_t> ends = {64};
   for (std::uint64_t n = 1; n <= 12; ++n) ends.push_back(ends.back() + 48 + (Expected(n).payload.size() + 7) / 8 * 8);
-  ASSERT_EQ(ends.back(), files.size(path));
-  for (std::size_t size = 0; size < files.size(path); ++size) {
-    const auto cut = copy();
-    cut->truncate(path, size);
+  ASSERT_EQ(ends.back(), size_of(path));
+  for (std::size_t size = 0; size < size_of(path); ++size) {
+    const auto cut = files.copy();
+    cut->resize(path, size);
     const std::size_t whole =
         size < 64 ? 0 : std::size_t(std::upper_bound(ends.begin(), ends.end(), size) - ends.begin()) - 1;
     JournalFindings findings = read_all(*cut);
@@ -190,9 +200,9 @@ TEST_F(Journal, NoticesEveryFlippedBit) {
   ASSERT_EQ(names->size(), 2u);
   const std::uint64_t second = (*journal_segments(files, "j"))[1];
   for (const std::string& name : *names) {
-    for (std::size_t bit = 0; bit < 8 * files.size("j/" + name); ++bit) {
-      const auto flipped = copy();
-      flipped->flip("j/" + name, bit);
+    for (std::size_t bit = 0; bit < 8 * size_of("j/" + name); ++bit) {
+      const auto flipped = files.copy();
+      flipped->flip_bit("j/" + name, bit);
       const JournalFindings findings = read_all(*flipped);
       ASSERT_LT(findings.end.number, 8u) << name << " bit " << bit;
       ASSERT_NE(findings.torn_bytes + findings.damages.size(), 0u) << name << " bit " << bit;
@@ -241,6 +251,23 @@ TEST_F(Journal, PrunesWhatACheckpointHolds) {
   EXPECT_EQ(read_all(files, place_after(segments[2] - 1)).end.number, 60u);
   ASSERT_TRUE(prune_journal(files, "j", 1000));
   EXPECT_EQ(*journal_segments(files, "j"), std::vector{segments.back()});
+}
+
+TEST_F(Journal, PrunesByAgeWhereALaterSegmentBeginsEarlier) {
+  fill(60);
+  const auto before = *journal_segments(files, "j");
+  const auto resumed = resume_journal(files, "j", place_after(20), [](const JournalRecord&) { return Status(); });
+  ASSERT_TRUE(resumed) << resumed.error().text();
+  EXPECT_EQ(resumed->findings.end.number, 60u);
+  EXPECT_EQ(resumed->writer->place(), place_after(60));
+  EXPECT_EQ(resumed->writer->synced(), 60u);
+  ASSERT_TRUE(prune_journal(files, "j", 15));
+  EXPECT_EQ(read_all(files, place_after(15)).end.number, 60u);
+  ASSERT_TRUE(prune_journal(files, "j", 40));
+  EXPECT_EQ(*files.list("j"), std::vector<std::string>{"journal-00000000000000000021.1"});
+  append_to(*resumed->writer, 70);
+  ASSERT_TRUE(resumed->writer->commit(true));
+  EXPECT_EQ(read_all(files, place_after(20)).end.number, 70u);
 }
 
 }  // namespace
