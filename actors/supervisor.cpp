@@ -50,6 +50,13 @@ void forget_old(std::vector<std::uint64_t>& restarts, std::uint64_t window, std:
 std::string_view name(Policy policy) noexcept { return kPolicyNames[static_cast<std::size_t>(policy)]; }
 std::string_view name(FaultKind kind) noexcept { return kFaultNames[static_cast<std::size_t>(kind)]; }
 
+FaultReason fault_reason(const char* text) noexcept {
+  FaultReason reason{};
+  for (std::size_t i = 0; i + 1 < reason.size() && text[i]; ++i)
+    reason[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+  return reason;
+}
+
 std::optional<Policy> parse_policy(std::string_view text) noexcept {
   for (std::uint32_t i = 0; i < std::size(kPolicyNames); ++i) {
     if (kPolicyNames[i] == text) return static_cast<Policy>(i);
@@ -99,8 +106,19 @@ Decision Supervisor::decide(const Fault& fault) noexcept {
   registry_.add_fault(fault.actor, fault.tick);
   if (decision.action == Policy::restart) registry_.add_restart(fault.actor);
   registry_.set_status(fault.actor, status_after(decision.action));
+  faults_[static_cast<std::size_t>(fault.kind)].fetch_add(1, std::memory_order_relaxed);
+  decisions_[static_cast<std::size_t>(decision.action)].fetch_add(1, std::memory_order_relaxed);
+  if (decision.escalated) escalations_.fetch_add(1, std::memory_order_relaxed);
   events_.append({fault, decision});
   return decision;
+}
+
+SupervisionCounters Supervisor::counters() const noexcept {
+  SupervisionCounters now;
+  for (std::size_t i = 0; i < kFaultKindCount; ++i) now.faults[i] = faults_[i].load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < kPolicyCount; ++i) now.decisions[i] = decisions_[i].load(std::memory_order_relaxed);
+  now.escalations = escalations_.load(std::memory_order_relaxed);
+  return now;
 }
 
 std::vector<std::uint64_t> Supervisor::restart_ticks(ActorId actor) const {

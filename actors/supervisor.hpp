@@ -8,6 +8,8 @@
 
 #include "core/result.hpp"
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -23,6 +25,7 @@ enum class Policy : std::uint32_t {
   restart,  ///< it goes on from its last checkpoint
   isolate,  ///< it is disabled
 };
+inline constexpr std::size_t kPolicyCount = 4;
 std::string_view name(Policy policy) noexcept;
 std::optional<Policy> parse_policy(std::string_view text) noexcept;
 
@@ -32,7 +35,12 @@ enum class FaultKind : std::uint32_t {
   update_not_finite,  ///< its weight update would
   reported,           ///< it said so itself, or an operator did
 };
+inline constexpr std::size_t kFaultKindCount = 4;
 std::string_view name(FaultKind kind) noexcept;
+
+/// What an exception said, cut to fit and of plain characters only: it goes into messages and files. Empty: nothing.
+using FaultReason = std::array<char, 120>;
+FaultReason fault_reason(const char* text) noexcept;
 
 /// How one actor is supervised.
 ///   parameter     | default | unit    | meaning
@@ -52,6 +60,7 @@ struct Fault {
   ActorId actor = 0;
   std::uint64_t tick = 0;
   FaultKind kind = FaultKind::threw;
+  FaultReason reason{};
 };
 
 /// The answer to a fault.
@@ -67,9 +76,21 @@ struct SupervisionEvent {
   Decision decision;
 };
 
+/// What a supervisor has met since it was made.
+///   figure      | as a metric
+///   faults      | weft_faults_total{kind="threw"}, one for each kind
+///   decisions   | weft_supervision_decisions_total{decision="hold"}, one for each policy
+///   escalations | weft_supervision_escalations_total
+struct SupervisionCounters {
+  std::array<std::uint64_t, kFaultKindCount> faults{};
+  std::array<std::uint64_t, kPolicyCount> decisions{};
+  std::uint64_t escalations = 0;
+  bool operator==(const SupervisionCounters&) const = default;
+};
+
 /// Decides what becomes of failing actors. The decision is a function of the actor's rule and its faults so far alone,
 /// so a replayed run decides alike.
-/// @thread decide: any, one at a time per actor; events: any; set_rule, restore: while no tick runs
+/// @thread decide: any, one at a time per actor; events, counters: any; set_rule, restore: while no tick runs
 class Supervisor {
  public:
   static constexpr std::uint32_t kMaxRestarts = 64;
@@ -87,6 +108,9 @@ class Supervisor {
   /// The last events; numbers as in EventRing. Order between actors is that of arrival.
   const EventRing<SupervisionEvent>& events() const noexcept { return events_; }
 
+  /// Each figure is exact, the set need not be of one instant.
+  SupervisionCounters counters() const noexcept;
+
   /// Ticks of the restarts that still count, oldest first; part of a checkpoint.
   std::vector<std::uint64_t> restart_ticks(ActorId actor) const;
   /// @error out_of_range: no such actor; invalid_argument: not ascending
@@ -100,6 +124,10 @@ class Supervisor {
   Registry& registry_;
   std::vector<Case> cases_;
   EventRing<SupervisionEvent> events_;
+  // Faults are rare, so that sharing lines between threads costs nothing that counts.
+  std::array<std::atomic<std::uint64_t>, kFaultKindCount> faults_{};
+  std::array<std::atomic<std::uint64_t>, kPolicyCount> decisions_{};
+  std::atomic<std::uint64_t> escalations_{0};
 };
 
 }  // namespace weft::actors

@@ -8,6 +8,9 @@ namespace weft::cli {
 
 /// Prints an object as one line on stdout, at once, so that who reads along is not kept waiting. Text that is not UTF-8
 /// (a file's name may be anything) is shown with replacement characters.
+/// @thread any
 void print_json(const nlohmann::ordered_json& object);
+/// Whether a line could not be printed because nobody reads any more (EPIPE; where SIGPIPE is ignored).
+bool stdout_is_broken() noexcept;
 
 }  // namespace weft::cli

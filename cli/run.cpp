@@ -2,6 +2,7 @@
 
 #include "cli/output.hpp"
 #include "cli/reporter.hpp"
+#include "cli/run_monitor.hpp"
 #include "cli/session.hpp"
 #include "cli/signals.hpp"
 #include "cli/verb.hpp"
@@ -31,15 +32,18 @@ constexpr double kBlockSeconds = 0.05;
 /// One run from its first block to its result.
 class Run {
  public:
-  Run(const RunRequest& request, Session& session, formats::CheckpointStore* store, Reporter& reporter)
-      : request_(request), session_(session), store_(store), reporter_(reporter) {}
+  Run(const RunRequest& request, Session& session, formats::CheckpointStore* store, Reporter& reporter,
+      RunMonitor& monitor)
+      : request_(request), session_(session), store_(store), reporter_(reporter), monitor_(monitor) {}
 
   Status operator()(std::optional<std::uint64_t> resumed_at) {
     first_sample_ = samples();
     first_tick_ = session_.mesh().ticks();
     reporter_.started(session_, resumed_at);
+    monitor_.started();
     if (!session_.is_finished()) {
       WEFT_CHECK(stream());
+      monitor_.enters("finishing");
       WEFT_CHECK(timed([&] { return session_.finish(); }));
       if (store_) WEFT_CHECK(checkpoint());
     }
@@ -47,6 +51,7 @@ class Run {
       WEFT_TRY(const auto bytes, session_.snapshot_for(request_.save));
       WEFT_CHECK(formats::write_file_durably(formats::real_file_system(), request_.save, bytes));
     }
+    monitor_.enters("done");
     reporter_.done(session_, pace());
     return {};
   }
@@ -71,9 +76,11 @@ class Run {
     std::uint64_t block = 16;
     bool was_shifted = session_.stream().progress().before_shift.has_value();
     while (!session_.stream().is_done()) {
-      if (noted_signal()) return stop();
+      if (noted_signal() || RunMonitor::reader_is_gone()) return stop();
       const std::uint64_t wanted = every ? std::min(block, every - samples() % every) : block;
-      WEFT_CHECK(timed([&] { return session_.advance(wanted); }));
+      Status advanced = timed([&] { return session_.advance(wanted); });
+      monitor_.progressed();  // also when a cell halted the mesh
+      if (!advanced) return advanced;
       if (last_seconds_ < kBlockSeconds / 4) block = std::min(block * 2, kLongestBlock);
       if (last_seconds_ > kBlockSeconds) block = std::max<std::uint64_t>(block / 2, 1);
       if (!was_shifted && session_.stream().progress().before_shift) {
@@ -88,28 +95,35 @@ class Run {
   }
 
   Status checkpoint() {
+    const auto begin = Clock::now();
+    monitor_.enters("saving");
     WEFT_TRY(const auto bytes, session_.snapshot());
     const std::uint64_t at = samples();
     const nlohmann::json info{{"kind", "weft run"}, {"samples", at}, {"ticks", session_.mesh().ticks()}};
     WEFT_CHECK(store_->write(at, {{kFileInCheckpoint, bytes}}, info));
     reporter_.saved(at, store_->directory());
+    monitor_.saved(bytes.size(), Clock::now() - begin);
     last_saved_ = at;
     return {};
   }
 
   Status stop() {
-    std::string text = "stopped by a signal at sample " + std::to_string(samples());
+    const bool by_signal = noted_signal() != 0;
+    std::string text = by_signal ? "stopped by a signal" : "stopped, as nobody reads stdout any more,";
+    text += " at sample " + std::to_string(samples());
+    monitor_.enters("stopping");
     if (store_) {
       if (samples() > 0 && last_saved_ != samples()) WEFT_CHECK(checkpoint());
       text += "; go on with --resume";
     }
-    return fail(Errc::interrupted, text);
+    return fail(by_signal ? Errc::interrupted : Errc::storage, text);
   }
 
   const RunRequest& request_;
   Session& session_;
   formats::CheckpointStore* store_;
   Reporter& reporter_;
+  RunMonitor& monitor_;
   std::uint64_t first_sample_ = 0, first_tick_ = 0;
   std::optional<std::uint64_t> last_saved_;
   double seconds_ = 0, last_seconds_ = 0;
@@ -148,7 +162,15 @@ Status run(const RunRequest& request) {
   }
   watch_signals();
   const auto reporter = request.json ? make_json_reporter() : make_text_reporter(request.quiet);
-  Status ran = Run(request, session, store ? &*store : nullptr, *reporter)(resumed_at);
+  WEFT_TRY(const auto monitor,
+           RunMonitor::open({.socket = request.socket,
+                             .home_socket = request.checkpoint.empty() ? "" : request.checkpoint + "/top.sock",
+                             .log = request.log,
+                             .hang_limit = request.hang_limit,
+                             .on_hang = request.on_hang,
+                             .json = request.json},
+                            session, *reporter));
+  Status ran = Run(request, session, store ? &*store : nullptr, *reporter, *monitor)(resumed_at);
   reporter->interrupt();
   return ran;
 }
@@ -189,6 +211,12 @@ Verb add_run(CLI::App& program) {
   add_option(*app, "checkpoint-every", r.checkpoint_every, "And every so many samples")
       ->check(CLI::Range(std::uint64_t{1}, UINT64_MAX));
   add_flag(*app, "resume", r.resume, "Go on from the newest checkpoint; afresh where there is none");
+  add_option(*app, "socket", r.socket, "Answer weft top there; with --checkpoint: DIR/top.sock")->type_name("PATH");
+  add_option(*app, "log", r.log, "Also write the log to the end of that file; SIGHUP opens it anew")->type_name("FILE");
+  add_option(*app, "hang-limit", r.hang_limit, "Seconds that a cell may take for one tick; 0: as long as it likes")
+      ->check(CLI::Range(0.0, 1e6));
+  one_of(add_option(*app, "on-hang", r.on_hang, "Tell of a cell that takes longer, or also end with SIGABRT"),
+         {"report", "abort"});
   add_flag(*app, "json", r.json, "Events on stdout, a JSON object a line");
   add_flag(*app, "quiet", r.quiet, "No progress on stderr");
   return {app, [request] { return run(*request); }};

@@ -4,27 +4,42 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 
 namespace weft::cli {
 namespace {
-volatile std::sig_atomic_t noted = 0;
+
+// Handlers run on any thread.
+std::atomic<int> noted{0};
+std::atomic<bool> hung_up{false};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 extern "C" void note_signal(int signal) {
-  if (noted != 0) _exit(128 + signal);
-  noted = signal;
+  int none = 0;
+  if (!noted.compare_exchange_strong(none, signal)) _exit(128 + signal);
 }
+extern "C" void note_hangup(int) { hung_up.store(true); }
+
+void handle(int signal, void (*handler)(int)) noexcept {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(signal, &action, nullptr);
+}
+
 }  // namespace
 
 void watch_signals() noexcept {
-  struct sigaction action = {};
-  action.sa_handler = note_signal;
-  action.sa_flags = SA_RESTART;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  handle(SIGINT, note_signal);
+  handle(SIGTERM, note_signal);
+  handle(SIGPIPE, SIG_IGN);
 }
 
-int noted_signal() noexcept { return noted; }
+int noted_signal() noexcept { return noted.load(); }
+
+void watch_hangups() noexcept { handle(SIGHUP, note_hangup); }
+bool take_hangup() noexcept { return hung_up.exchange(false); }
 
 }  // namespace weft::cli

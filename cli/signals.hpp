@@ -5,9 +5,14 @@
 namespace weft::cli {
 
 /// From now on SIGINT and SIGTERM are noted and work goes on; the second one ends the process at once, with 128 +
-/// signal.
+/// signal. SIGPIPE is ignored: who writes learns it from the call.
 void watch_signals() noexcept;
 /// The signal noted, or 0.
 int noted_signal() noexcept;
+
+/// From now on SIGHUP is noted instead of ending the process.
+void watch_hangups() noexcept;
+/// True once after a SIGHUP, or several.
+bool take_hangup() noexcept;
 
 }  // namespace weft::cli

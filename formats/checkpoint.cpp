@@ -77,13 +77,38 @@ Result<CheckpointStore> CheckpointStore::open(FileSystem& files, std::string dir
   if (!synced && is_new) return fail(synced.error());
   if (!synced) log_warn(synced.error().text());
   WEFT_TRY(store.lock_, files.lock(store.directory_ + "/lock"));
-  WEFT_TRY(const auto names, files.list(store.directory_));
-  for (const std::string& name : names) {
+  WEFT_TRY(const auto others, store.list_entries());
+  for (const std::string& name : others)
     if (is_temporary(name)) WEFT_CHECK(store.remove_tree(store.directory_ + "/" + name));
-    if (const auto tick = parse_name(name)) store.entries_.push_back({*tick, std::nullopt});
-  }
-  std::sort(store.entries_.begin(), store.entries_.end(), [](Entry a, Entry b) { return a.tick < b.tick; });
   return store;
+}
+
+Result<CheckpointStore> CheckpointStore::look(FileSystem& files, std::string directory, CheckpointOptions options) {
+  CheckpointStore store(files, std::move(directory), options);
+  WEFT_CHECK(store.list_entries());
+  return store;
+}
+
+Result<std::vector<std::string>> CheckpointStore::list_entries() {
+  WEFT_TRY(auto names, files_->list(directory_));
+  entries_.clear();
+  std::erase_if(names, [&](const std::string& name) {
+    const auto tick = parse_name(name);
+    if (tick) entries_.push_back({*tick, std::nullopt});
+    return tick.has_value();
+  });
+  std::sort(entries_.begin(), entries_.end(), [](Entry a, Entry b) { return a.tick < b.tick; });
+  return names;
+}
+
+void CheckpointStore::add_entry(std::uint64_t tick) {
+  entries_.push_back({tick, std::nullopt});
+  std::sort(entries_.begin(), entries_.end(), [](Entry a, Entry b) { return a.tick < b.tick; });
+}
+
+Status CheckpointStore::may_change() const {
+  if (lock_) return {};
+  return fail(Errc::invalid_argument, directory_ + ": opened to look at only; open it as its owner to change it");
 }
 
 std::string CheckpointStore::path_of(std::uint64_t tick) const {
@@ -97,21 +122,26 @@ std::vector<std::uint64_t> CheckpointStore::ticks() const {
 }
 
 Status CheckpointStore::write(std::uint64_t tick, const std::vector<NamedBytes>& files, const nlohmann::json& info) {
+  WEFT_CHECK(may_change());
   WEFT_CHECK(check_names(files));
   WEFT_TRY(const std::string manifest, encode_manifest(tick, files, info));
   WEFT_TRY(const bool is_there, make_room(tick, manifest));
   if (is_there) return {};
   const std::string path = path_of(tick), temporary = path + std::string(kTemporary);
   WEFT_CHECK(remove_tree(temporary));
-  Status status = write_new(temporary, files, manifest);
-  if (status) status = files_->rename(temporary, path);
+  const Status written = write_new(temporary, files, manifest);
+  Status status = written ? files_->rename(temporary, path) : written;
   if (!status) {
     // Void: what a failed sync left in the page cache may look right and be gone tomorrow.
     if (const Status removed = remove_tree(temporary); !removed) log_warn(removed.error().text());
+    // A rename may have been done and yet be said to have failed.
+    if (written && files_->list(path)) {
+      add_entry(tick);
+      if (const Status removed = discard(tick); !removed) log_warn(removed.error().text());
+    }
     return status;
   }
-  entries_.push_back({tick, std::nullopt});
-  std::sort(entries_.begin(), entries_.end(), [](Entry a, Entry b) { return a.tick < b.tick; });
+  add_entry(tick);
   status = files_->sync_directory(directory_);
   if (status) status = verify(tick, &manifest);
   if (!status) {
@@ -196,6 +226,26 @@ Status CheckpointStore::verify(std::uint64_t tick, const std::string* manifest) 
 }
 
 Result<std::optional<Checkpoint>> CheckpointStore::latest() {
+  if (lock_) return newest_that_verifies();
+  // The owner may prune what was listed before it is read; it always has put a newer one there first.
+  for (;;) {
+    WEFT_CHECK(list_entries());
+    const std::vector<std::uint64_t> before = ticks();
+    auto found = newest_that_verifies();
+    if (found && *found && (*found)->skipped.empty()) return found;
+    WEFT_CHECK(list_entries());
+    if (ticks() == before) return found;
+  }
+}
+
+Result<Checkpoint> CheckpointStore::at(std::uint64_t tick) {
+  if (!lock_) WEFT_CHECK(list_entries());
+  if (!std::ranges::any_of(entries_, [&](const Entry& entry) { return entry.tick == tick; }))
+    return fail(Errc::not_found, directory_ + ": no checkpoint of tick " + std::to_string(tick));
+  return read(tick, nullptr, true);
+}
+
+Result<std::optional<Checkpoint>> CheckpointStore::newest_that_verifies() {
   std::vector<std::string> skipped;
   for (std::size_t i = entries_.size(); i-- > 0;) {
     auto checkpoint = read(entries_[i].tick, nullptr, true);
@@ -226,7 +276,20 @@ void CheckpointStore::prune() {
 }
 
 Status CheckpointStore::clear() {
+  WEFT_CHECK(may_change());
   while (!entries_.empty()) WEFT_CHECK(discard(entries_.front().tick));
+  return files_->sync_directory(directory_);
+}
+
+Status CheckpointStore::remove_before(std::uint64_t tick) {
+  WEFT_CHECK(may_change());
+  // Newest first: once one that verifies stays, all before it may go.
+  bool has_good = false;
+  for (std::size_t i = entries_.size(); i-- > 0;) {
+    const bool is_needed = !has_good && is_good(entries_[i]);
+    has_good |= is_needed;
+    if (!is_needed && entries_[i].tick < tick) WEFT_CHECK(discard(entries_[i].tick));
+  }
   return files_->sync_directory(directory_);
 }
 

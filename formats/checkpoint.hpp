@@ -53,6 +53,11 @@ class CheckpointStore {
   /// @error storage: in use by another process, or unreadable; not_found: no parent directory
   static Result<CheckpointStore> open(FileSystem& files, std::string directory, CheckpointOptions options = {});
 
+  /// To read beside the process that owns the directory: takes no lock and changes nothing; `write`, `clear` and
+  /// `remove_before` are refused. What is listed is looked up anew by each call that reads.
+  /// @error not_found: no such directory; storage
+  static Result<CheckpointStore> look(FileSystem& files, std::string directory, CheckpointOptions options = {});
+
   /// Writes a checkpoint beside its name, syncs each file, manifest last, renames it into place, syncs the parent, then
   /// reads it all back; only then are older ones pruned. After a failure the earlier ones are untouched, and nothing
   /// is tried again on a descriptor whose sync failed.
@@ -66,10 +71,16 @@ class CheckpointStore {
   /// @error corrupt: there are checkpoints and none verifies
   Result<std::optional<Checkpoint>> latest();
 
+  /// The checkpoint of a tick.
+  /// @error not_found: there is none; corrupt, storage: it does not verify
+  Result<Checkpoint> at(std::uint64_t tick);
+
   /// Ticks present, ascending, verified or not.
   std::vector<std::uint64_t> ticks() const;
   /// Removes every checkpoint, oldest first, so that a new run can use the directory.
   Status clear();
+  /// Removes the checkpoints of earlier ticks, but never the newest one that verifies.
+  Status remove_before(std::uint64_t tick);
 
   const std::string& directory() const noexcept { return directory_; }
 
@@ -80,6 +91,11 @@ class CheckpointStore {
   };
   CheckpointStore(FileSystem& files, std::string directory, CheckpointOptions options);
   std::string path_of(std::uint64_t tick) const;
+  /// Takes the directory's checkpoints for entries; returns the other names in it.
+  Result<std::vector<std::string>> list_entries();
+  void add_entry(std::uint64_t tick);
+  Status may_change() const;
+  Result<std::optional<Checkpoint>> newest_that_verifies();
   Entry& entry_of(std::uint64_t tick);
   bool is_good(Entry& entry);
   /// True when the very same checkpoint is there already. Refuses to write behind a newer good one.
@@ -95,8 +111,8 @@ class CheckpointStore {
   FileSystem* files_;
   std::string directory_;
   CheckpointOptions options_;
-  std::unique_ptr<FileLock> lock_;
-  std::vector<Entry> entries_;  // ascending ticks
+  std::unique_ptr<FileLock> lock_;  // none: only looking
+  std::vector<Entry> entries_;      // ascending ticks
 };
 
 }  // namespace weft::formats

@@ -269,6 +269,14 @@ void Learner::hash_layer(NodeId node, StateHasher& hasher) const {
   optimizer_.hash_layer(mesh_.weights(), node, hasher);
 }
 
+void Learner::remember_layer(NodeId node, std::vector<float>& kept) const {
+  optimizer_.save_layer(mesh_.weights(), node, kept);
+}
+
+const float* Learner::restart_layer(NodeId node, const float* kept) noexcept {
+  return optimizer_.restore_layer(mesh_.weights(), node, kept);
+}
+
 Status Learner::check(std::span<const mesh::RunInput> inputs, std::span<const Target> targets,
                       std::uint64_t samples) const {
   for (const mesh::RunInput& input : inputs) {

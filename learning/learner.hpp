@@ -93,6 +93,8 @@ class Learner final : public mesh::StepHook {
   std::size_t training_rows(mesh::NodeId node, std::uint64_t step, std::uint64_t tick) const noexcept override;
   float gradient_size(mesh::NodeId node, std::uint64_t step) const noexcept override;
   void hash_layer(mesh::NodeId node, StateHasher& hasher) const override;
+  void remember_layer(mesh::NodeId node, std::vector<float>& kept) const override;
+  const float* restart_layer(mesh::NodeId node, const float* kept) noexcept override;
   std::vector<std::pair<mesh::NodeId, mesh::NodeId>> extra_links() const override;
 
  private:

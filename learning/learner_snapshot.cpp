@@ -41,7 +41,10 @@ Status restore_learner(Learner& learner, const formats::EntityFile& file) {
   std::copy(updates.begin(), updates.end(), optimizer.updates().begin());
   WEFT_TRY(const auto flight, file.values<std::uint32_t>("learning/flight"));
   WEFT_CHECK(file.intact());
-  return learner.load_flight(flight);
+  WEFT_CHECK(learner.load_flight(flight));
+  // The optimiser's state is part of what a cell's restart goes back to.
+  learner.mesh().mark_checkpoint();
+  return {};
 }
 
 }  // namespace weft::learning

@@ -3,6 +3,7 @@
 #include "learning/optimizer.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace weft::learning {
 
@@ -82,6 +83,29 @@ void Optimizer::hash_layer(const mesh::WeightStore& weights, mesh::NodeId node, 
   for (std::size_t s = 0; s < slots(); ++s)
     for (const auto& parameter : weights.of(node))
       hasher.add(std::span<const float>(slot(s, first_[node] + parameter.index), parameter.spec->stored_size()));
+}
+
+void Optimizer::save_layer(const mesh::WeightStore& weights, mesh::NodeId node, std::vector<float>& out) const {
+  // The count's bits, as they are: nobody computes with these two.
+  for (const int half : {0, 32})
+    out.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(updates_[node] >> half)));
+  for (std::size_t s = 0; s < slots(); ++s)
+    for (const auto& parameter : weights.of(node)) {
+      const float* const values = slot(s, first_[node] + parameter.index);
+      out.insert(out.end(), values, values + parameter.spec->stored_size());
+    }
+}
+
+const float* Optimizer::restore_layer(const mesh::WeightStore& weights, mesh::NodeId node, const float* from) noexcept {
+  updates_[node] = std::uint64_t{std::bit_cast<std::uint32_t>(from[1])} << 32 | std::bit_cast<std::uint32_t>(from[0]);
+  from += 2;
+  for (std::size_t s = 0; s < slots(); ++s)
+    for (const auto& parameter : weights.of(node)) {
+      const std::size_t size = parameter.spec->stored_size();
+      std::copy_n(from, size, slot(s, first_[node] + parameter.index));
+      from += size;
+    }
+  return from;
 }
 
 }  // namespace weft::learning

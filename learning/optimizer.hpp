@@ -40,6 +40,9 @@ class Optimizer {
   std::size_t slots() const noexcept;
   /// State array `slot` beside parameter `i` of the store, laid out as the parameter is.
   float* slot(std::size_t slot, std::size_t i) const noexcept { return slots_[slot].data(i); }
+  /// Appends a layer's state, updates counted in, and takes it back; `restore` returns what follows it.
+  void save_layer(const mesh::WeightStore& weights, mesh::NodeId node, std::vector<float>& out) const;
+  const float* restore_layer(const mesh::WeightStore& weights, mesh::NodeId node, const float* from) noexcept;
   void hash_layer(const mesh::WeightStore& weights, mesh::NodeId node, StateHasher& hasher) const;
   const OptimizerOptions& options() const noexcept { return options_; }
 

@@ -2,6 +2,8 @@
 
 #include "mesh/cell.hpp"
 
+#include "mesh/engine.hpp"
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -25,10 +27,11 @@ const float* copy_in(const float* in, kernels::Rows rows) {
 
 std::string_view name(ControlKind kind) noexcept { return kControlNames[static_cast<std::size_t>(kind)]; }
 
-void Cell::bind(const Graph& graph, WeightStore& weights, State& state) noexcept {
+void Cell::bind(const Graph& graph, WeightStore& weights, State& state, StepHook* hook) noexcept {
   graph_ = &graph;
   weights_ = &weights;
   state_ = &state;
+  hook_ = hook;
 }
 
 void Cell::receive(std::uint64_t tick, std::uint64_t, ControlMessage&& message) noexcept {
@@ -114,6 +117,7 @@ void Cell::remember(std::uint64_t tick) {
     std::vector<float> live;
     copy_out(state_->output(node, tick), live);
     if (state_->hidden(node, tick).data) copy_out(state_->hidden(node, tick), live);
+    if (hook_) hook_->remember_layer(node, live);
     remembered_.push_back(std::move(live));
   }
 }
@@ -131,7 +135,8 @@ void Cell::restart(std::uint64_t tick) {
     }
     weights_->refresh(node);
     const float* live = copy_in(remembered_[next].data(), state_->output(node, tick));
-    if (state_->hidden(node, tick).data) copy_in(live, state_->hidden(node, tick));
+    if (state_->hidden(node, tick).data) live = copy_in(live, state_->hidden(node, tick));
+    if (hook_) hook_->restart_layer(node, live);
     ++next;
   }
 }

@@ -33,7 +33,7 @@ class Cell final : public actors::Actor<ControlMessage> {
   std::uint32_t layers() const noexcept { return layers_; }
 
   /// What it acts on; set when the mesh is built or its state is replaced.
-  void bind(const Graph& graph, WeightStore& weights, State& state) noexcept;
+  void bind(const Graph& graph, WeightStore& weights, State& state, StepHook* hook) noexcept;
 
   /// Whether the cell computes at this tick, or only keeps its output.
   bool fires(std::uint64_t tick) const noexcept { return enabled_ && (period_ == 1 || tick % period_ == 0); }
@@ -67,7 +67,8 @@ class Cell final : public actors::Actor<ControlMessage> {
   /// Its metacognition layers' memory.
   std::vector<Watcher>& watchers() noexcept { return watchers_; }
 
-  /// Remembers weights and outputs as they are now, and goes back to them (`restart`).
+  /// Remembers weights, what the learning rule keeps beside them, outputs and hidden states as they are now, and goes
+  /// back to them (`restart`).
   void remember(std::uint64_t tick);
   /// `tick` is the one being written.
   void restart(std::uint64_t tick);
@@ -90,9 +91,10 @@ class Cell final : public actors::Actor<ControlMessage> {
   const Graph* graph_ = nullptr;
   WeightStore* weights_ = nullptr;
   State* state_ = nullptr;
+  StepHook* hook_ = nullptr;
   std::vector<ControlMessage> deferred_;
   std::vector<Watcher> watchers_;
-  std::vector<std::vector<float>> remembered_;  // parameters, then outputs and hidden states of all sessions
+  std::vector<std::vector<float>> remembered_;  // of each layer: parameters, then the live rest
 };
 
 }  // namespace weft::mesh

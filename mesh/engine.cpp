@@ -26,13 +26,15 @@ constexpr std::size_t kLine = 16;  // floats
 std::unique_ptr<Engine> Engine::build(const Graph& graph, WeightStore& weights, State& state,
                                       const topology::Plan& plan, const std::vector<std::uint32_t>& node_region,
                                       std::span<const std::unique_ptr<Cell>> cells, actors::Supervisor* supervisor,
-                                      actors::Registry* registry, StepHook* hook, const Width& width) {
+                                      actors::Registry* registry, StepHook* hook, const Width& width,
+                                      actors::ActivityBoard* board) {
   std::unique_ptr<Engine> engine(new Engine(graph, weights, state));
   engine->node_region_ = node_region;
   engine->cells_ = cells;
   engine->supervisor_ = supervisor;
   engine->registry_ = registry;
   engine->hook_ = hook;
+  engine->board_ = board;
   engine->feeds_.resize(graph.port_count());
   engine->streams_.resize(plan.regions.size());
   if (plan.regions.size() == 1) engine->width_ = width;
@@ -95,11 +97,13 @@ void Engine::make_regions(const topology::Plan& plan) {
     (may_run_early && is_interior(part) ? region.interior : region.boundary).push_back(part);
   };
   for (NodeId port = 0; port < graph_.port_count(); ++port) add({UINT32_MAX, port, 0});
+  node_cell_.assign(graph_.port_count(), UINT32_MAX);
   std::uint32_t next_cell = 0;
   for (NodeId id = static_cast<NodeId>(graph_.port_count()); id < graph_.nodes().size();) {
     Part part{next_cell++, id, 0};
     const std::size_t cell = graph_.nodes()[id].cell;
     for (; id < graph_.nodes().size() && graph_.nodes()[id].cell == cell; ++id) ++part.layers;
+    node_cell_.resize(id, part.cell);
     cell_region_.push_back(node_region_[part.first]);
     add(part);
   }
@@ -138,7 +142,9 @@ std::uint64_t Engine::run(scheduler::Executor& executor, std::uint64_t tick, std
     for (std::size_t b = 0; b < slot.rows && feed.base; ++b)
       std::copy_n(feed.base + b * slot.cols, slot.cols, slot.row(b));
   }
-  return executor.run(*this, steps);
+  const std::uint64_t done = executor.run(*this, steps);
+  serial_ += done;
+  return done;
 }
 
 void Engine::run_interior(std::size_t region, std::uint64_t step) noexcept {
@@ -150,15 +156,22 @@ void Engine::run_boundary(std::size_t region, std::uint64_t step) noexcept {
   // Who fires first depends on the placement; with shared weights nobody may learn before all have fired.
   if (!hook_ || late_[region].empty()) return;
   const std::uint64_t tick = base_tick_ + hook_->fired_before(step);
-  for (const NodeId id : late_[region]) hook_->learn(region, id, step, tick);
+  for (const NodeId id : late_[region]) {
+    if (board_) board_->enter(region, node_cell_[id], serial_ + step);
+    hook_->learn(region, id, step, tick);
+  }
+  if (board_) board_->leave(region);
 }
 
 void Engine::run_parts(const std::vector<Part>& parts, std::size_t region, std::uint64_t step) noexcept {
   const bool fires = hook_ == nullptr || hook_->fires(step);
   const std::uint64_t fired = hook_ ? hook_->fired_before(step) : step;
   const std::uint64_t tick = base_tick_ + fired;
+  regions_[region].writes = tick + fires;
   // The interior comes first in every step, even when it is empty.
   if (fires && &parts == &regions_[region].interior) deliver(region, tick);
+  if (parts.empty()) return;
+  if (board_) board_->begin(region, tick);
   // Every other tick runs backwards: what the last tick touched last is still in cache and is used first, where a
   // region's weights are a little larger than the cache. No value depends on the order of parts.
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -168,11 +181,13 @@ void Engine::run_parts(const std::vector<Part>& parts, std::size_t region, std::
       if (fires) fire_port(part.first, fired);
       continue;
     }
+    if (board_) board_->enter(region, part.cell, serial_ + step);
     if (fires) fire_cell(part, at(std::min(i + 1, parts.size() - 1)), region, tick, fired, step);
     if (!hook_) continue;
     for (NodeId id = part.first; id < part.first + part.layers; ++id)
       if (!units_[id].learns_late) hook_->learn(region, id, step, tick);
   }
+  if (board_) board_->leave(region);
 }
 
 void Engine::deliver(std::size_t region, std::uint64_t tick) noexcept {
@@ -424,20 +439,16 @@ void Engine::zero_output(const Part& part, std::uint64_t tick) noexcept {
 
 void Engine::answer_fault(std::uint32_t cell, std::uint64_t tick, actors::FaultKind kind, const char* reason) noexcept {
   if (!supervisor_) return;
-  const actors::Decision decision = supervisor_->decide({cell, tick, kind});
+  const actors::FaultReason said = actors::fault_reason(reason);
+  const actors::Decision decision = supervisor_->decide({cell, tick, kind, said});
   cells_[cell]->set_marked(decision.action != actors::Policy::restart);
   switch (decision.action) {
-    case actors::Policy::halt: {
-      Halt halt{tick, cell, kind, {}};
-      // Plain characters only: the text goes into messages and files.
-      for (std::size_t i = 0; i + 1 < halt.reason.size() && reason[i]; ++i)
-        halt.reason[i] = reason[i] >= ' ' && reason[i] <= '~' ? reason[i] : '?';
-      return note_halt(halt);
-    }
+    case actors::Policy::halt:
+      return note_halt({tick, cell, kind, said});
     case actors::Policy::hold:
       return;
     case actors::Policy::restart:
-      return cells_[cell]->restart(tick + 1);
+      return cells_[cell]->restart(regions_[cell_region_[cell]].writes);
     case actors::Policy::isolate:
       return cells_[cell]->set_enabled(false);
   }

@@ -7,6 +7,7 @@
 #include "mesh/state.hpp"
 #include "mesh/weight_store.hpp"
 
+#include "actors/activity_board.hpp"
 #include "actors/supervisor.hpp"
 
 #include "scheduler/executor.hpp"
@@ -50,6 +51,10 @@ class StepHook {
   }
   /// Adds what the rule keeps for a layer (optimiser state) to the state hash.
   virtual void hash_layer([[maybe_unused]] NodeId node, [[maybe_unused]] StateHasher& hasher) const {}
+  /// Appends what the rule keeps for a layer (optimiser state), for the layer's cell to go back to.
+  virtual void remember_layer([[maybe_unused]] NodeId node, [[maybe_unused]] std::vector<float>& kept) const {}
+  /// Goes back to what was remembered; returns what follows it. Runs as `learn` does.
+  virtual const float* restart_layer([[maybe_unused]] NodeId node, const float* kept) noexcept { return kept; }
   /// Links besides the network's own that `learn` reads across; pairs of nodes.
   virtual std::vector<std::pair<NodeId, NodeId>> extra_links() const { return {}; }
 };
@@ -78,10 +83,12 @@ struct Width {
 class Engine final : public scheduler::TickProgram {
  public:
   /// The parts must outlive the engine. `supervisor` null: no cells, only layers (a scratch state, nobody supervises).
+  /// On `board` each region says at which cell it is.
   static std::unique_ptr<Engine> build(const Graph& graph, WeightStore& weights, State& state,
                                        const topology::Plan& plan, const std::vector<std::uint32_t>& node_region,
                                        std::span<const std::unique_ptr<Cell>> cells, actors::Supervisor* supervisor,
-                                       actors::Registry* registry, StepHook* hook, const Width& width = {});
+                                       actors::Registry* registry, StepHook* hook, const Width& width = {},
+                                       actors::ActivityBoard* board = nullptr);
 
   /// The feed of a port for the next runs; base == null: the port keeps its last value.
   void feed(NodeId port, PortFeed feed) noexcept { feeds_[port] = feed; }
@@ -102,7 +109,7 @@ class Engine final : public scheduler::TickProgram {
     std::uint64_t tick = UINT64_MAX;
     std::uint32_t cell = 0;
     actors::FaultKind kind = actors::FaultKind::reported;
-    std::array<char, 120> reason{};  // what an exception said, cut to fit; empty: nothing
+    actors::FaultReason reason{};
   };
   const Halt* halt() const noexcept { return halted_.load(std::memory_order_acquire) ? &first_halt_ : nullptr; }
   void clear_halt() noexcept;
@@ -160,6 +167,7 @@ class Engine final : public scheduler::TickProgram {
     std::uint32_t core = scheduler::kAnyCore;
     alignas(64) std::atomic<std::uint32_t> posted{0};  // orders sent to cells of this region and not yet delivered
     bool has_deferred = false;
+    std::uint64_t writes = 0;  // the slot that a cell's restart goes into: what this step commits
   };
 
   Engine(const Graph& graph, WeightStore& weights, State& state) : graph_(graph), weights_(weights), state_(state) {}
@@ -188,8 +196,11 @@ class Engine final : public scheduler::TickProgram {
   actors::Supervisor* supervisor_ = nullptr;
   actors::Registry* registry_ = nullptr;
   StepHook* hook_ = nullptr;
+  actors::ActivityBoard* board_ = nullptr;
+  std::uint64_t serial_ = 0;  // of the run's first step, among all steps ever run
   std::vector<std::uint32_t> node_region_;
   std::vector<std::uint32_t> cell_region_;
+  std::vector<std::uint32_t> node_cell_;
   std::vector<std::vector<NodeId>> late_;  // by region: layers that share weights, which learn when all have fired
   std::vector<Unit> units_;
   std::vector<OutputSink> sinks_;  // by node

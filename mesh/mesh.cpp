@@ -273,6 +273,7 @@ std::size_t Mesh::width() const noexcept { return parts_->width.threads; }
 const topology::Plan& Mesh::plan() const noexcept { return parts_->plan; }
 const actors::Registry& Mesh::registry() const noexcept { return *parts_->registry; }
 const actors::Supervisor& Mesh::supervisor() const noexcept { return *parts_->supervisor; }
+const actors::ActivityBoard& Mesh::activity() const noexcept { return *parts_->board; }
 const MeshOptions& Mesh::options() const noexcept { return parts_->options; }
 WeightStore& Mesh::weights() noexcept { return parts_->weights; }
 const WeightStore& Mesh::weights() const noexcept { return parts_->weights; }

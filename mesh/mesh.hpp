@@ -63,8 +63,8 @@ struct RunOutput {
 /// A network brought to life: weights, sessions, cells as actors, and ticks.
 ///   auto mesh = Mesh::build(spec);  mesh->set_input("in", x);  mesh->tick();  auto y = mesh->output("out");
 /// A value moves one link a tick: what is set now reaches a layer `latency` ticks away after as many ticks.
-/// @thread one at a time; the registry: any; `post`: any, but not while sessions are added or removed or a rule
-/// attached
+/// @thread one at a time; the registry, the activity: any; `post`: any, but not while sessions are added or removed or
+/// a rule attached
 /// @exact  outputs, states and weights are the same bits on every thread count, executor, ISA and session count
 class Mesh {
  public:
@@ -128,6 +128,9 @@ class Mesh {
   const topology::Plan& plan() const noexcept;
   const actors::Registry& registry() const noexcept;
   const actors::Supervisor& supervisor() const noexcept;
+  /// At which cell each region (thread) is while ticks run: for a watchdog, which must not outlive the mesh.
+  /// @thread any
+  const actors::ActivityBoard& activity() const noexcept;
   const MeshOptions& options() const noexcept;
   WeightStore& weights() noexcept;
   const WeightStore& weights() const noexcept;

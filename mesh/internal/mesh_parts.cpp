@@ -124,6 +124,7 @@ Status Mesh::Parts::make_cells() {
   WEFT_CHECK(make_watchers());
   registry = std::make_unique<actors::Registry>(cells.size());
   supervisor = std::make_unique<actors::Supervisor>(*registry);
+  board = std::make_unique<actors::ActivityBoard>(plan.regions.size());
   for (const auto& cell : cells) WEFT_CHECK(supervisor->set_rule(cell->id(), graph.spec().supervision));
   for (const LayerSpec& layer : graph.spec().layers) {
     if (!layer.policy) continue;
@@ -199,10 +200,10 @@ Status Mesh::Parts::make_executor() {
 
 void Mesh::Parts::make_engine() {
   const auto before = std::move(engine);
-  engine =
-      Engine::build(graph, weights, *state, plan, node_region, cells, supervisor.get(), registry.get(), hook, width);
+  engine = Engine::build(graph, weights, *state, plan, node_region, cells, supervisor.get(), registry.get(), hook,
+                         width, board.get());
   if (before && before->halt()) engine->note_halt(*before->halt());
-  for (const auto& cell : cells) cell->bind(graph, weights, *state);
+  for (const auto& cell : cells) cell->bind(graph, weights, *state, hook);
 }
 
 }  // namespace weft::mesh

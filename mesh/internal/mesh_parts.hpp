@@ -32,6 +32,7 @@ struct Mesh::Parts {
   std::vector<std::unique_ptr<Cell>> cells;
   std::unique_ptr<actors::Registry> registry;
   std::unique_ptr<actors::Supervisor> supervisor;
+  std::unique_ptr<actors::ActivityBoard> board;  // by region
   std::unique_ptr<scheduler::Executor> executor;
   StepHook* hook = nullptr;
   std::unique_ptr<Engine> engine;

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "crash_file_system.hpp"
 #include "entity_files.hpp"
 #include "temporary_directory.hpp"
 #include <algorithm>

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/live_figures.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+namespace weft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double seconds_since(LiveFigures::Clock::time_point then) {
+  return std::chrono::duration<double>(LiveFigures::Clock::now() - then).count();
+}
+
+/// {"threw": 0, ...}: one figure for each name of an enumeration.
+template <class Kind, std::size_t kCount>
+Json by_name(const std::array<std::uint64_t, kCount>& figures) {
+  Json out = Json::object();
+  for (std::size_t i = 0; i < kCount; ++i) out[std::string(name(static_cast<Kind>(i)))] = figures[i];
+  return out;
+}
+
+}  // namespace
+
+Json cell_json(Coord at) { return {at.z, at.y, at.x}; }
+
+Json to_json(const AgentIdentity& agent, const LiveFigures& f) {
+  Json out{{"weft_top", 1},
+           {"network", agent.network},
+           {"pid", getpid()},
+           {"uptime_seconds", seconds_since(agent.started)},
+           {"phase", f.phase},
+           {"executor", agent.executor},
+           {"threads", agent.threads},
+           {"sessions", agent.sessions},
+           {"ticks", f.ticks},
+           {"ticks_per_second", f.ticks_per_second},
+           {"samples", f.samples},
+           {"total", f.total},
+           {"pass", f.pass},
+           {"samples_per_second", f.samples_per_second},
+           {"prequential_accuracy", f.accuracy},
+           {"overall_accuracy", f.overall_accuracy},
+           {"mean_loss", f.mean_loss},
+           {"cells", by_name<actors::ActorStatus>(f.cells)},
+           {"faults", by_name<actors::FaultKind>(f.supervision.faults)},
+           {"decisions", by_name<actors::Policy>(f.supervision.decisions)},
+           {"escalations", f.supervision.escalations}};
+  Json troubled = Json::array();
+  for (const LiveFigures::Trouble& cell : f.troubled)
+    troubled.push_back({{"cell", cell_json(cell.at)},
+                        {"status", name(cell.status)},
+                        {"faults", cell.faults},
+                        {"restarts", cell.restarts},
+                        {"last_fault_tick", cell.last_fault_tick}});
+  out["troubled"] = std::move(troubled);
+  out["memory"] = {{"weights", f.weight_bytes}, {"state", f.state_bytes}};
+  out["checkpoint"] = nullptr;
+  if (f.saved)
+    out["checkpoint"] = {{"samples", f.saved->samples},
+                         {"ticks", f.saved->ticks},
+                         {"bytes", f.saved->bytes},
+                         {"age_seconds", seconds_since(f.saved->when)},
+                         {"pause_seconds", f.saved->pause_seconds}};
+  out["failed_checkpoints"] = f.failed_checkpoints;
+  out["journal"] = nullptr;
+  if (f.journal)
+    out["journal"] = {{"durability", f.journal->durability},
+                      {"acknowledged", f.journal->acknowledged},
+                      {"waiting", f.journal->waiting},
+                      {"bytes", f.journal->bytes},
+                      {"error", f.journal->error}};
+  return out;
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "actors/supervisor.hpp"
+
+#include "core/coord.hpp"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft::cli {
+
+/// How a running agent fares, as its run loop publishes it (docs/formats/top.md).
+struct LiveFigures {
+  using Clock = std::chrono::steady_clock;
+
+  struct Trouble {  // a cell that is not simply running
+    Coord at;
+    actors::ActorStatus status = actors::ActorStatus::held;
+    std::uint64_t faults = 0, restarts = 0, last_fault_tick = 0;
+  };
+  struct Saved {
+    std::uint64_t samples = 0, ticks = 0, bytes = 0;
+    Clock::time_point when{};
+    double pause_seconds = 0;  // for which ticks stood still
+  };
+  struct Journal {
+    std::string durability;
+    std::uint64_t acknowledged = 0;  // the tick up to which all is on the device
+    std::uint64_t waiting = 0;       // records that are not, yet
+    std::uint64_t bytes = 0;         // on the device, since the last checkpoint
+    std::string error;               // empty: it can be written
+  };
+
+  std::string phase = "starting";  // starting, running, saving, finishing, stopping, done
+  std::uint64_t ticks = 0, samples = 0, total = 0, pass = 0;
+  double ticks_per_second = 0, samples_per_second = 0;  // over the last second or so
+  double accuracy = 0, overall_accuracy = 0, mean_loss = 0;
+  actors::SupervisionCounters supervision;
+  std::array<std::uint64_t, actors::kActorStatusCount> cells{};  // by status
+  std::vector<Trouble> troubled;                                 // at most kMostTroubled, in order of place
+  std::uint64_t weight_bytes = 0, state_bytes = 0;
+  std::uint64_t failed_checkpoints = 0;
+  std::optional<Saved> saved;
+  std::optional<Journal> journal;
+
+  static constexpr std::size_t kMostTroubled = 16;
+};
+
+/// What of an agent never changes while it runs.
+struct AgentIdentity {
+  std::string network, executor;
+  std::size_t threads = 0, sessions = 0;
+  std::vector<Coord> cells;  // by actor
+  LiveFigures::Clock::time_point started = LiveFigures::Clock::now();
+};
+
+/// The last figures, from the thread that runs ticks to those that look on.
+/// @thread publish: one at a time; read: any
+class LivePublisher {
+ public:
+  /// Never waits: while somebody is copying, figures are dropped, and newer ones come soon.
+  void publish(const LiveFigures& figures) {
+    const std::unique_lock hold(mutex_, std::try_to_lock);
+    if (hold) figures_ = figures;
+  }
+  LiveFigures read() const {
+    const std::lock_guard hold(mutex_);
+    return figures_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  LiveFigures figures_;
+};
+
+/// The part of an answer of `weft top` that these figures make.
+nlohmann::ordered_json to_json(const AgentIdentity& agent, const LiveFigures& figures);
+
+/// "[0,1,1]": a cell's place, without a level.
+nlohmann::ordered_json cell_json(Coord at);
+
+}  // namespace weft::cli

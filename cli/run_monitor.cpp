@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/run_monitor.hpp"
+
+#include "cli/json_line.hpp"
+#include "cli/signals.hpp"
+#include "cli/wording.hpp"
+
+#include "core/log.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+namespace weft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using actors::ActorStatus;
+
+constexpr std::chrono::milliseconds kPublish{100}, kMeasure{1000};
+constexpr std::uint64_t kFaultsASecond = 20;  // told one by one; of more, only how many
+constexpr std::size_t kBusiest = 8;
+constexpr std::chrono::seconds kSampleFor{5};  // after each answer: a second's subscribers keep it going
+
+double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+std::string place(Coord at) {
+  return "[" + std::to_string(at.z) + "," + std::to_string(at.y) + "," + std::to_string(at.x) + "]";
+}
+
+std::uint64_t resident_bytes() {
+  std::uint64_t pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+Json hang_json(const actors::Hang& hang, Coord at) {
+  return {{"cell", cell_json(at)}, {"tick", hang.tick}, {"seconds", seconds(hang.stood)}};
+}
+
+}  // namespace
+
+RunMonitor::RunMonitor(Session& session, Reporter& reporter, bool json)
+    : session_(session), reporter_(reporter), json_(json), notifier_(ServiceNotifier::from_environment()) {
+  const mesh::Mesh& mesh = session.mesh();
+  agent_.network = mesh.spec().name;
+  agent_.executor = session.mesh().executor().name();
+  agent_.threads = session.mesh().executor().concurrency();
+  agent_.sessions = mesh.sessions();
+  for (const auto& cell : mesh.cells()) agent_.cells.push_back(cell->at());
+  figures_.weight_bytes = mesh.weights().allocated_bytes();
+  figures_.state_bytes = mesh.state().bytes();
+}
+
+Result<std::unique_ptr<RunMonitor>> RunMonitor::open(const MonitorRequest& request, Session& session,
+                                                     Reporter& reporter) {
+  if (!request.log.empty()) set_log_file(request.log);
+  // Without a log and a manager, a terminal that is closed ends the run as it ever did.
+  if (!request.log.empty() || std::getenv("NOTIFY_SOCKET")) watch_hangups();
+  std::unique_ptr<RunMonitor> monitor(new RunMonitor(session, reporter, request.json));
+  RunMonitor& m = *monitor;
+  m.publish();
+  actors::WatchdogOptions options;
+  options.limit =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(request.hang_limit));
+  options.on_hang = *actors::parse_on_hang(request.on_hang);
+  options.told = [&m](const actors::Hang& hang) { m.tell(hang); };
+  m.watchdog_ = std::make_unique<actors::Watchdog>(session.mesh().activity(), m.agent_.cells.size(), options);
+  const std::string& path = request.socket.empty() ? request.home_socket : request.socket;
+  if (path.empty()) return monitor;
+  auto served = TopServer::open(path, [&m] { return m.answer(); });
+  if (served)
+    m.server_ = *std::move(served);
+  else if (!request.socket.empty())
+    return fail(std::move(served).error().within("--socket"));
+  else
+    log_warn("weft top cannot look at this run: " + served.error().text());
+  return monitor;
+}
+
+void RunMonitor::started() {
+  const Clock::time_point now = Clock::now();
+  last_measure_ = now;
+  measured_ticks_ = session_.mesh().ticks();
+  measured_samples_ = session_.stream().progress().samples;
+  figures_.phase = "running";
+  measure(now);
+  publish();
+  notifier_.ready(status_line());
+  log_info(agent_.network + ": running, at tick " + std::to_string(figures_.ticks));
+}
+
+void RunMonitor::progressed() {
+  if (take_hangup()) {
+    reopen_log_file();
+    log_info("log opened anew");
+  }
+  notifier_.alive();
+  tell_faults();
+  const Clock::time_point now = Clock::now();
+  if (now - last_publish_ < kPublish) return;
+  measure(now);
+  publish();
+  if (!notifier_.is_active() || now - last_status_ < kMeasure) return;
+  last_status_ = now;
+  notifier_.status(status_line());
+}
+
+void RunMonitor::enters(const char* phase) {
+  figures_.phase = phase;
+  tell_faults();
+  measure(Clock::now());
+  publish();
+  notifier_.alive();
+  if (figures_.phase == "stopping" || figures_.phase == "done") {
+    notifier_.stopping(status_line());
+    log_info(agent_.network + ": " + figures_.phase + ", at tick " + std::to_string(figures_.ticks));
+  }
+}
+
+void RunMonitor::saved(std::uint64_t bytes, std::chrono::duration<double> pause) {
+  measure(Clock::now());
+  figures_.saved = {figures_.samples, figures_.ticks, bytes, Clock::now(), pause.count()};
+  if (figures_.phase == "saving") figures_.phase = "running";
+  publish();
+  notifier_.alive();
+}
+
+void RunMonitor::tell_faults() {
+  const auto& events = session_.mesh().supervisor().events();
+  const std::uint64_t before = next_event_;
+  if (events.appended() != before) {
+    const Clock::time_point now = Clock::now();
+    if (now - last_faults_ >= std::chrono::seconds(1)) last_faults_ = now, faults_told_ = 0;
+    std::uint64_t told = 0;
+    for (const actors::SupervisionEvent& event : events.read(next_event_)) {
+      known_.try_emplace(event.fault.actor, ActorStatus::running);
+      // Until the block's end a cell that halted the mesh goes on failing.
+      const bool is_new = event.decision.action != actors::Policy::halt || halted_.insert(event.fault.actor).second;
+      if (!is_new || faults_told_ >= kFaultsASecond) continue;
+      ++faults_told_, ++told;
+      const auto& [fault, decision] = event;
+      const std::string_view reason = fault.reason.data();
+      reporter_.interrupt();
+      log_warn("cell " + place(at(fault.actor)) + " failed at tick " + std::to_string(fault.tick) + " (" +
+               std::string(name(fault.kind)) + (reason.empty() ? "" : ": ") + std::string(reason) +
+               "): " + std::string(name(decision.action)) + (decision.escalated ? ", as no restart is left" : "") +
+               (decision.action == actors::Policy::restart
+                    ? ", restart " + std::to_string(decision.restarts_used) + " of " +
+                          std::to_string(session_.mesh().supervisor().rule(fault.actor).max_restarts)
+                    : ""));
+      if (json_)
+        print_json({{"event", "fault"},
+                    {"cell", cell_json(at(fault.actor))},
+                    {"tick", fault.tick},
+                    {"kind", name(fault.kind)},
+                    {"reason", reason.empty() ? Json() : Json(reason)},
+                    {"decision", name(decision.action)},
+                    {"escalated", decision.escalated},
+                    {"restarts_used", decision.restarts_used}});
+    }
+    if (const std::uint64_t untold = next_event_ - before - told; untold > 0) {
+      log_warn("and " + std::to_string(untold) + " more faults");
+      if (json_) print_json({{"event", "faults_untold"}, {"count", untold}});
+    }
+  }
+  if (!known_.empty()) tell_standings();
+}
+
+void RunMonitor::tell_standings() {
+  const actors::Registry& registry = session_.mesh().registry();
+  for (auto& [actor, known] : known_) {
+    const ActorStatus status = registry.status(actor);
+    if (status == known) continue;
+    const actors::ActorView view = registry.view(actor);
+    log_info("cell " + place(at(actor)) + " is " + std::string(name(status)) + ", was " + std::string(name(known)));
+    if (json_)
+      print_json({{"event", "supervision"},
+                  {"cell", cell_json(at(actor))},
+                  {"tick", session_.mesh().ticks()},
+                  {"status", name(status)},
+                  {"was", name(known)},
+                  {"faults", view.faults},
+                  {"restarts", view.restarts}});
+    known = status;
+  }
+}
+
+// On the watchdog's thread, while the run loop may stand for good.
+void RunMonitor::tell(const actors::Hang& hang) {
+  const std::string which = "cell " + place(at(hang.actor)) + ", tick " + std::to_string(hang.tick);
+  char time[32];
+  std::snprintf(time, sizeof time, "%.3g s", seconds(hang.stood));
+  if (hang.is_over)
+    log_warn(which + ": goes on, after about " + time);
+  else
+    log_error(which + ": hangs, has not returned for " + time);
+  if (!json_) return;
+  Json event{{"event", hang.is_over ? "hang_over" : "hang"}};
+  event.update(hang_json(hang, at(hang.actor)));
+  print_json(event);
+}
+
+void RunMonitor::measure(Clock::time_point now) {
+  const learning::StreamProgress progress = session_.stream().progress();
+  LiveFigures& f = figures_;
+  f.ticks = session_.mesh().ticks();
+  f.samples = progress.samples, f.total = progress.total, f.pass = progress.pass;
+  f.accuracy = progress.prequential_accuracy;
+  f.overall_accuracy = progress.overall_accuracy;
+  f.mean_loss = progress.mean_loss;
+  // The first second's rate is that of what there is of it.
+  const double passed = std::chrono::duration<double>(now - last_measure_).count();
+  if (passed > 0 && (now - last_measure_ >= kMeasure || now - agent_.started < kMeasure)) {
+    f.ticks_per_second = static_cast<double>(f.ticks - measured_ticks_) / passed;
+    f.samples_per_second = static_cast<double>(f.samples - measured_samples_) / passed;
+  }
+  if (now - last_measure_ >= kMeasure) last_measure_ = now, measured_ticks_ = f.ticks, measured_samples_ = f.samples;
+
+  f.supervision = session_.mesh().supervisor().counters();
+  const actors::Registry& registry = session_.mesh().registry();
+  f.cells.fill(0);
+  f.troubled.clear();
+  for (actors::ActorId actor = 0; actor < registry.size(); ++actor) {
+    const ActorStatus status = registry.status(actor);
+    ++f.cells[static_cast<std::size_t>(status)];
+    if (status == ActorStatus::running || f.troubled.size() >= LiveFigures::kMostTroubled) continue;
+    const actors::ActorView view = registry.view(actor);
+    f.troubled.push_back({at(actor), status, view.faults, view.restarts, view.last_fault_tick});
+  }
+}
+
+void RunMonitor::publish() {
+  last_publish_ = Clock::now();
+  publisher_.publish(figures_);
+}
+
+// On the server's thread: of the run loop's it sees what was published, of the mesh nothing.
+std::string RunMonitor::answer() {
+  Json answer = to_json(agent_, publisher_.read());
+  answer["memory"]["resident"] = resident_bytes();
+  watchdog_->sample_for(kSampleFor);
+  Json busiest = Json::array();
+  for (const auto& [actor, share] : watchdog_->busiest(kBusiest))
+    busiest.push_back({{"cell", cell_json(at(actor))}, {"share", share}});
+  answer["busiest"] = std::move(busiest);
+  answer["hangs"] = watchdog_->hangs();
+  Json hanging = Json::array();
+  for (const actors::Hang& hang : watchdog_->hanging()) hanging.push_back(hang_json(hang, at(hang.actor)));
+  answer["hanging"] = std::move(hanging);
+  return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string RunMonitor::status_line() const {
+  return figures_.phase + ", tick " + grouped(figures_.ticks) + ", " + short_number(figures_.ticks_per_second) +
+         " ticks/s, sample " + grouped(figures_.samples) + " of " + grouped(figures_.total) + ", accuracy " +
+         percent(figures_.accuracy);
+}
+
+bool RunMonitor::reader_is_gone() noexcept { return stdout_is_broken(); }
+
+}  // namespace weft::cli

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "cli/live_figures.hpp"
+#include "cli/notify.hpp"
+#include "cli/reporter.hpp"
+#include "cli/session.hpp"
+#include "cli/top_server.hpp"
+
+#include "actors/watchdog.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace weft::cli {
+
+/// What the command line of `weft run` says about being watched.
+struct MonitorRequest {
+  std::string socket;       // given with --socket; must work
+  std::string home_socket;  // the default beside checkpoints; may fail with a warning. Empty: none
+  std::string log;          // empty: no log file
+  double hang_limit = 10;   // seconds; 0: off
+  std::string on_hang = "report";
+  bool json = false;
+};
+
+/// Everybody who looks on while `weft run` works: faults and hangs go to the log and to JSON lines, figures to `weft
+/// top`, signs of life to the service manager. The run loop calls it between blocks; ticks never wait for it.
+/// @thread one at a time: the run loop's
+class RunMonitor {
+ public:
+  /// @error as TopServer::open, for a socket that was asked for
+  static Result<std::unique_ptr<RunMonitor>> open(const MonitorRequest& request, Session& session, Reporter& reporter);
+
+  /// All is loaded, the first block follows.
+  void started();
+  /// After each block.
+  void progressed();
+  /// Before something during which no ticks are run: "saving", "finishing", "stopping", "done".
+  void enters(const char* phase);
+  /// A checkpoint is on the device. `pause`: for how long ticks stood still.
+  void saved(std::uint64_t bytes, std::chrono::duration<double> pause);
+  void save_failed() noexcept { ++figures_.failed_checkpoints; }
+  /// For the journal to say how it fares.
+  void journal(LiveFigures::Journal now) { figures_.journal = std::move(now); }
+
+  /// True once whoever reads events has gone away: nobody would learn the rest.
+  static bool reader_is_gone() noexcept;
+
+ private:
+  using Clock = LiveFigures::Clock;
+  explicit RunMonitor(Session& session, Reporter& reporter, bool json);
+  void tell_faults();
+  void tell_standings();
+  void tell(const actors::Hang& hang);
+  void measure(Clock::time_point now);
+  void publish();
+  std::string answer();
+  std::string status_line() const;
+  Coord at(actors::ActorId actor) const { return agent_.cells[actor]; }
+
+  Session& session_;
+  Reporter& reporter_;
+  const bool json_;
+  AgentIdentity agent_;
+  LiveFigures figures_;
+  LivePublisher publisher_;
+  ServiceNotifier notifier_;
+
+  std::uint64_t next_event_ = 0;                          // of the supervisor's ring
+  std::map<actors::ActorId, actors::ActorStatus> known_;  // cells that had a fault, and where they stood last
+  std::set<actors::ActorId> halted_;
+  Clock::time_point last_publish_{}, last_measure_{}, last_status_{}, last_faults_{};
+  std::uint64_t measured_ticks_ = 0, measured_samples_ = 0, faults_told_ = 0;
+
+  std::unique_ptr<actors::Watchdog> watchdog_;  // these two use all the others from threads of their own
+  std::unique_ptr<TopServer> server_;
+};
+
+}  // namespace weft::cli

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/top_server.hpp"
+
+#include "formats/json.hpp"
+
+#include <nlohmann/json.hpp>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace weft::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// An open descriptor, closed at last.
+class Descriptor {
+ public:
+  explicit Descriptor(int value = -1) noexcept : value_(value) {}
+  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (value_ >= 0) close(value_);
+  }
+  int get() const noexcept { return value_; }
+  int release() noexcept { return std::exchange(value_, -1); }
+
+ private:
+  int value_;
+};
+
+Error system_error(const std::string& path, const char* what) {
+  return Error(Errc::storage, "socket " + path + ": " + what + ": " + std::strerror(errno));
+}
+
+Result<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path)
+    return fail(Errc::invalid_argument, "socket " + path + ": " + std::to_string(path.size()) +
+                                            " bytes, a socket's path may have " +
+                                            std::to_string(sizeof address.sun_path - 1) + "; give a shorter --socket");
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+const sockaddr* generic(const sockaddr_un& address) noexcept { return reinterpret_cast<const sockaddr*>(&address); }
+
+/// Removes a socket that a killed process left behind.
+Status clear_stale(const std::string& path) {
+  struct stat there {};
+  if (lstat(path.c_str(), &there) != 0) {
+    if (errno == ENOENT) return {};
+    return fail(system_error(path, "cannot be looked at"));
+  }
+  if (!S_ISSOCK(there.st_mode))
+    return fail(Errc::storage, "socket " + path + ": what stands there is no socket; give another --socket");
+  const auto listening = connect_to_top(path);
+  if (listening) {
+    close(*listening);
+    return fail(Errc::storage, "socket " + path + ": another process listens there; give another --socket");
+  }
+  if (listening.error().code() != Errc::not_found) return fail(listening.error());
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) return fail(system_error(path, "the stale one cannot be removed"));
+  return {};
+}
+
+struct Client {
+  Descriptor socket;
+  std::string in, out;
+  std::optional<Clock::duration> interval;  // subscribed
+  Clock::time_point next{}, last_heard = Clock::now();
+  bool is_ending = false;  // to be closed once `out` is written
+};
+
+}  // namespace
+
+Result<int> connect_to_top(const std::string& path) {
+  WEFT_TRY(const sockaddr_un address, address_of(path));
+  Descriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (made.get() < 0) return fail(system_error(path, "cannot be made"));
+  if (connect(made.get(), generic(address), sizeof address) == 0) return made.release();
+  if (errno == ENOENT) return fail(Errc::not_found, "socket " + path + ": there is none");
+  if (errno == ECONNREFUSED) return fail(Errc::not_found, "socket " + path + ": nobody listens there");
+  return fail(system_error(path, "cannot be connected to"));
+}
+
+class TopServer::Thread {
+ public:
+  Thread(std::string path, std::function<std::string()> answer) : path_(std::move(path)), answer_(std::move(answer)) {}
+
+  Status open() {
+    WEFT_TRY(const sockaddr_un address, address_of(path_));
+    WEFT_CHECK(clear_stale(path_));
+    listener_ = Descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (listener_.get() < 0 || wake_.get() < 0) return fail(system_error(path_, "cannot be made"));
+    // Before it has a name: on Linux bind gives the name this mode, so it is never open to others.
+    if (fchmod(listener_.get(), 0600) != 0) return fail(system_error(path_, "cannot be made private"));
+    if (bind(listener_.get(), generic(address), sizeof address) != 0)
+      return fail(system_error(path_, "cannot be made"));
+    if (lstat(path_.c_str(), &made_) != 0 || chmod(path_.c_str(), 0600) != 0 || listen(listener_.get(), 16) != 0) {
+      const Error error = system_error(path_, "cannot be listened on");
+      unlink(path_.c_str());
+      return fail(error);
+    }
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the run loop's
+    thread_ = std::thread([this] { serve(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return {};
+  }
+
+  ~Thread() {
+    if (!thread_.joinable()) return;
+    const std::uint64_t one = 1;
+    while (write(wake_.get(), &one, sizeof one) < 0 && errno == EINTR) {
+    }
+    thread_.join();
+    struct stat there {};
+    if (lstat(path_.c_str(), &there) == 0 && there.st_ino == made_.st_ino && there.st_dev == made_.st_dev)
+      unlink(path_.c_str());
+  }
+
+  const std::string& path() const noexcept { return path_; }
+
+ private:
+  void serve() {
+    for (;;) {
+      std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+      for (const Client& client : clients_) {
+        short events = client.out.empty() ? 0 : POLLOUT;
+        // Who does not read is not read: answers wait for room, never in memory.
+        if (client.out.empty() && !client.is_ending) events |= POLLIN;
+        polled.push_back({client.socket.get(), events, 0});
+      }
+      if (poll(polled.data(), polled.size(), wait_milliseconds()) < 0 && errno != EINTR) return;
+      if (polled[0].revents) return;
+      const auto now = Clock::now();
+      for (std::size_t i = 0; i < clients_.size(); ++i) attend(clients_[i], polled[2 + i].revents, now);
+      std::erase_if(clients_, [](const Client& client) { return client.socket.get() < 0; });
+      if (polled[1].revents) accept_all(now);
+    }
+  }
+
+  /// A flood of requests is answered with one look at the agent.
+  const std::string& fresh(Clock::time_point now) {
+    if (last_.empty() || now - last_at_ > std::chrono::milliseconds(50)) last_ = answer_(), last_at_ = now;
+    return last_;
+  }
+
+  int wait_milliseconds() const {
+    const auto now = Clock::now();
+    auto wait = std::chrono::milliseconds(kPatience);
+    for (const Client& client : clients_) {
+      const auto due = client.interval ? client.next : client.last_heard + kPatience;
+      wait = std::min(wait, std::chrono::ceil<std::chrono::milliseconds>(std::max(due - now, Clock::duration(0))));
+    }
+    return clients_.empty() ? -1 : static_cast<int>(wait.count());
+  }
+
+  void accept_all(Clock::time_point now) {
+    for (;;) {
+      Client client;
+      client.socket = Descriptor(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (client.socket.get() < 0) {
+        // Out of descriptors: the connection stays in the queue, and poll would spin.
+        if (errno == EMFILE || errno == ENFILE) poll(nullptr, 0, 100);
+        return;
+      }
+      client.last_heard = now;
+      if (clients_.size() < kMostClients) {
+        clients_.push_back(std::move(client));
+        continue;
+      }
+      constexpr std::string_view kBusy = "{\"error\":\"8 clients are served already; try again later\"}\n";
+      (void)send(client.socket.get(), kBusy.data(), kBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+  }
+
+  void attend(Client& client, short events, Clock::time_point now) {
+    if (events & POLLIN) receive(client, now);
+    if (client.socket.get() >= 0 && client.interval && now >= client.next) {
+      client.next = now + *client.interval;
+      if (client.out.empty() && !client.is_ending) say(client, fresh(now));  // else this one is left out
+    }
+    if (client.socket.get() >= 0 && !client.out.empty()) transmit(client);
+    const bool is_lost = (events & (POLLERR | POLLNVAL)) || ((events & POLLHUP) && !(events & POLLIN));
+    const bool is_silent = !client.interval && now - client.last_heard >= kPatience;
+    const bool is_stuck = !client.out.empty() && now - client.last_heard >= kPatience;
+    if (is_lost || is_silent || is_stuck || (client.is_ending && client.out.empty())) client.socket = Descriptor();
+  }
+
+  void receive(Client& client, Clock::time_point now) {
+    char chunk[kLongestRequest];
+    const ssize_t got = recv(client.socket.get(), chunk, sizeof chunk, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+      client.socket = Descriptor();
+      return;
+    }
+    if (got < 0) return;
+    client.last_heard = now;
+    client.in.append(chunk, static_cast<std::size_t>(got));
+    std::size_t begin = 0;
+    for (std::size_t end; (end = client.in.find('\n', begin)) != std::string::npos; begin = end + 1) {
+      // One flood of requests gets no more answers than fit.
+      if (client.out.size() > kMostUnread || client.is_ending) break;
+      heed(client, std::string_view(client.in).substr(begin, end - begin), now);
+    }
+    client.in.erase(0, begin);
+    if (client.in.size() >= kLongestRequest || client.out.size() > kMostUnread)
+      refuse(client, "a request of more than " + std::to_string(kLongestRequest) + " bytes, or too many at once");
+  }
+
+  void heed(Client& client, std::string_view line, Clock::time_point now) {
+    const auto request = formats::parse_json(line, "request", {kLongestRequest, 4, 16});
+    if (!request) return refuse(client, request.error().text());
+    if (!request->is_object() || request->size() != 1) return refuse(client, "a request is an object with one key");
+    const std::string& key = request->begin().key();
+    const nlohmann::json& value = request->begin().value();
+    if (key == "get" && value == "figures") return say(client, fresh(now));
+    if (key == "subscribe" && value.is_number() && value >= 0.1 && value <= 3600) {
+      client.interval = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value.get<double>()));
+      client.next = now;
+      return;
+    }
+    refuse(client, R"(known are {"get":"figures"} and {"subscribe":seconds}, 0.1 to 3600)");
+  }
+
+  static void say(Client& client, const std::string& line) { (client.out += line) += '\n'; }
+
+  void refuse(Client& client, const std::string& text) {
+    client.is_ending = true;
+    client.interval.reset();
+    client.in.clear();
+    say(client, nlohmann::json{{"error", text}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+
+  static void transmit(Client& client) {
+    const ssize_t sent = send(client.socket.get(), client.out.data(), client.out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+      client.out.erase(0, static_cast<std::size_t>(sent));
+      client.last_heard = Clock::now();
+    } else if (sent < 0 && errno != EAGAIN && errno != EINTR) {
+      client.socket = Descriptor();
+    }
+  }
+
+  const std::string path_;
+  const std::function<std::string()> answer_;
+  Descriptor listener_, wake_;
+  struct stat made_ {};
+  std::vector<Client> clients_;
+  std::string last_;
+  Clock::time_point last_at_{};
+  std::thread thread_;
+};
+
+TopServer::TopServer(std::unique_ptr<Thread> thread) : thread_(std::move(thread)) {}
+TopServer::~TopServer() = default;
+const std::string& TopServer::path() const noexcept { return thread_->path(); }
+
+Result<std::unique_ptr<TopServer>> TopServer::open(const std::string& path, std::function<std::string()> answer) {
+  auto thread = std::make_unique<Thread>(path, std::move(answer));
+  WEFT_CHECK(thread->open());
+  return std::unique_ptr<TopServer>(new TopServer(std::move(thread)));
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "formats/journal.hpp"
+
+#include "formats/memory_file_system.hpp"
+#include "formats/recording_file_system.hpp"
+
+#include "core/philox.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace weft::formats {
+namespace {
+
+/// The record of a number, so that any other in its place shows.
+struct Expected {
+  explicit Expected(std::uint64_t number) : kind(static_cast<std::uint32_t>(number % 5)) {
+    RandomStream random(number, 0, RandomPurpose::test);
+    payload.resize(random.next_below(40));
+    for (auto& b : payload) b = static_cast<std::byte>(random.next_u32());
+  }
+  std::uint32_t kind;
+  std::vector<std::byte> payload;
+};
+
+JournalPlace place_after(std::uint64_t number) {
+  JournalPlace place;
+  while (place.number < number) {
+    const Expected next(place.number + 1);
+    place = after(place, next.kind, next.payload);
+  }
+  return place;
+}
+
+void append_to(JournalWriter& journal, std::uint64_t last) {
+  while (journal.place().number < last) {
+    const Expected next(journal.place().number + 1);
+    journal.append(next.kind, next.payload);
+  }
+}
+
+/// Reads all and checks each record against what was written.
+JournalFindings read_all(FileSystem& files, const JournalPlace& from = {}) {
+  std::uint64_t number = from.number;
+  const auto findings = read_journal(files, "j", from, [&](const JournalRecord& record) {
+    const Expected expected(++number);
+    EXPECT_EQ(record.number, number);
+    EXPECT_EQ(record.kind, expected.kind);
+    EXPECT_TRUE(std::ranges::equal(record.payload, expected.payload)) << "record " << number;
+    return Status();
+  });
+  EXPECT_TRUE(findings) << findings.error().text();
+  if (!findings) return {};
+  EXPECT_EQ(findings->end.number, number);
+  EXPECT_EQ(findings->end, place_after(number));
+  EXPECT_EQ(findings->records, number - from.number);
+  return *findings;
+}
+
+std::string text_of(const JournalFindings& findings) {
+  std::string text = "ends at " + std::to_string(findings.end.number) + ", torn " + std::to_string(findings.torn_bytes);
+  for (const std::string& line : findings.damages) text += "; " + line;
+  return text;
+}
+
+struct Fixture : testing::Test {
+  Fixture() { EXPECT_TRUE(files.make_directory("j") && files.sync_directory(".")); }
+  /// Records 1 to `last`, in segments of a few hundred bytes.
+  void fill(std::uint64_t last, std::uint64_t segment_bytes = 600) {
+    JournalWriter journal(files, "j", {}, {.segment_bytes = segment_bytes});
+    append_to(journal, last);
+    ASSERT_TRUE(journal.commit(true));
+  }
+  std::size_t size_of(const std::string& path) { return files.read(path, SIZE_MAX)->size(); }
+  MemoryFileSystem files;
+};
+using Journal = Fixture;
+
+TEST_F(Journal, GivesBackWhatWasWrittenOverSegmentsAndFromAnyPlace) {
+  fill(100);
+  const auto segments = journal_segments(files, "j");
+  ASSERT_GT(segments->size(), 5u);
+  EXPECT_EQ(segments->front(), 1u);
+  for (const std::uint64_t from : {0u, 1u, 37u, 99u, 100u}) {
+    const JournalFindings findings = read_all(files, place_after(from));
+    EXPECT_EQ(findings.end.number, 100u);
+    EXPECT_EQ(findings.torn_bytes, 0u);
+    EXPECT_TRUE(findings.damages.empty()) << text_of(findings);
+  }
+}
+
+TEST_F(Journal, IsEmptyBeforeTheFirstCommitAndOpensNoFile) {
+  JournalWriter journal(files, "j", {});
+  EXPECT_EQ(journal.append(1, as_bytes("x")).number, 1u);
+  EXPECT_TRUE(files.list("j")->empty());
+  EXPECT_EQ(read_all(files).end, JournalPlace{});
+  const JournalPlace there{7, {1, 2}};
+  EXPECT_EQ(read_all(files, JournalPlace{}).records, 0u);
+  EXPECT_EQ(read_journal(files, "j", there, [](const JournalRecord&) { return Status(); })->end, there);
+}
+
+TEST_F(Journal, CommitsAGroupAtOnceAndCountsWhatWaits) {
+  RecordingFileSystem recording(files);
+  JournalWriter journal(recording, "j", {});
+  const auto calls = [&] {
+    std::string text;
+    for (const RecordedCall& call : recording.calls())
+      text += std::string(text.empty() ? "" : ", ") + std::string(name(call.operation));
+    recording.clear();
+    return text;
+  };
+  append_to(journal, 50);
+  EXPECT_EQ(journal.waiting_bytes(), journal.appended_bytes());
+  EXPECT_EQ(journal.written(), 0u);
+  EXPECT_EQ(calls(), "") << "append makes no call";
+  ASSERT_TRUE(journal.commit(false));
+  EXPECT_EQ(calls(), "list, open, write, write");
+  EXPECT_EQ(journal.written(), 50u);
+  EXPECT_EQ(journal.synced(), 0u);
+  EXPECT_EQ(journal.waiting_bytes(), journal.appended_bytes()) << "not on the device yet";
+  append_to(journal, 60);
+  ASSERT_TRUE(journal.commit(true));
+  EXPECT_EQ(calls(), "write, sync, sync_directory");
+  EXPECT_EQ(journal.synced(), 60u);
+  EXPECT_EQ(journal.waiting_bytes(), 0u);
+  ASSERT_TRUE(journal.commit(true));
+  EXPECT_EQ(calls(), "") << "nothing to do";
+  append_to(journal, 61);
+  ASSERT_TRUE(journal.commit(true));
+  EXPECT_EQ(calls(), "write, sync") << "the directory knows of the segment";
+  EXPECT_EQ(read_all(files).end, journal.place());
+}
+
+TEST_F(Journal, GoesOnAfterAnotherProcess) {
+  fill(10);
+  JournalWriter journal(files, "j", read_all(files).end, {.segment_bytes = 600});
+  append_to(journal, 25);
+  ASSERT_TRUE(journal.commit(true));
+  EXPECT_EQ(read_all(files).end.number, 25u);
+}
+
+TEST_F(Journal, TakesLargeAndEmptyRecords) {
+  JournalWriter journal(files, "j", {});
+  const std::vector<std::byte> large(std::size_t{3} << 20, std::byte{7});
+  const ByteSpan payloads[] = {{}, large, as_bytes("x"), large, {}};
+  for (const ByteSpan payload : payloads) journal.append(9, payload);
+  ASSERT_TRUE(journal.commit(true));
+  EXPECT_EQ(journal.waiting_bytes(), 0u);
+  std::size_t i = 0;
+  const auto findings = read_journal(files, "j", {}, [&](const JournalRecord& record) {
+    EXPECT_TRUE(std::ranges::equal(record.payload, payloads[i++]));
+    return Status();
+  });
+  EXPECT_EQ(i, 5u);
+  EXPECT_EQ(findings->end, journal.place());
+}
+
+TEST_F(Journal, EndsAtTheErrorOfItsVisitor) {
+  fill(10);
+  const auto findings = read_journal(files, "j", {}, [&](const JournalRecord& record) {
+    return record.number < 5 ? Status() : Status(fail(Errc::interrupted, "enough"));
+  });
+  EXPECT_EQ(findings.error().code(), Errc::interrupted);
+}
+
+TEST_F(Journal, CutsATornTailAtEveryByte) {
+  fill(12, 1 << 20);
+  const std::string path = "j/journal-00000000000000000001";
+  std::vector<std::size_t> ends = {64};
+  for (std::uint64_t n = 1; n <= 12; ++n) ends.push_back(ends.back() + 48 + (Expected(n).payload.size() + 7) / 8 * 8);
+  ASSERT_EQ(ends.back(), size_of(path));
+  for (std::size_t size = 0; size < size_of(path); ++size) {
+    const auto cut = files.copy();
+    cut->resize(path, size);
+    const std::size_t whole =
+        size < 64 ? 0 : std::size_t(std::upper_bound(ends.begin(), ends.end(), size) - ends.begin()) - 1;
+    JournalFindings findings = read_all(*cut);
+    ASSERT_EQ(findings.end.number, whole) << "cut at " << size;
+    EXPECT_EQ(findings.torn_bytes, size < 64 ? size : size - ends[whole]);
+    EXPECT_TRUE(findings.damages.empty()) << text_of(findings);
+    JournalWriter journal(*cut, "j", findings.end);
+    append_to(journal, whole + 3);
+    ASSERT_TRUE(journal.commit(true));
+    findings = read_all(*cut);
+    EXPECT_EQ(findings.end.number, whole + 3);
+    EXPECT_EQ(findings.torn_bytes, 0u);
+    EXPECT_TRUE(findings.damages.empty()) << text_of(findings);
+  }
+}
+
+TEST_F(Journal, NoticesEveryFlippedBit) {
+  JournalWriter journal(files, "j", {}, {.segment_bytes = 300});
+  for (std::uint64_t last = 1; last <= 8; ++last) {
+    append_to(journal, last);
+    ASSERT_TRUE(journal.commit(true));
+  }
+  const auto names = files.list("j");
+  ASSERT_EQ(names->size(), 2u);
+  const std::uint64_t second = (*journal_segments(files, "j"))[1];
+  for (const std::string& name : *names) {
+    for (std::size_t bit = 0; bit < 8 * size_of("j/" + name); ++bit) {
+      const auto flipped = files.copy();
+      flipped->flip_bit("j/" + name, bit);
+      const JournalFindings findings = read_all(*flipped);
+      ASSERT_LT(findings.end.number, 8u) << name << " bit " << bit;
+      ASSERT_NE(findings.torn_bytes + findings.damages.size(), 0u) << name << " bit " << bit;
+      const bool may_be_torn = name == names->back() && findings.end.number + 1 == 8;
+      ASSERT_EQ(findings.damages.empty(), may_be_torn) << name << " bit " << bit << ": " << text_of(findings);
+      if (name == names->front()) {
+        ASSERT_LT(findings.end.number, second);
+      }
+      if (!findings.damages.empty()) {
+        EXPECT_NE(findings.damages[0].find("j/" + name + ": byte "), std::string::npos) << text_of(findings);
+      }
+    }
+  }
+}
+
+TEST_F(Journal, NamesAMissingSegment) {
+  fill(40);
+  const auto segments = journal_segments(files, "j");
+  ASSERT_GT(segments->size(), 3u);
+  auto names = files.list("j");
+  ASSERT_TRUE(files.remove("j/" + (*names)[1]));
+  const JournalFindings findings = read_all(files);
+  EXPECT_EQ(findings.end.number, (*segments)[1] - 1);
+  ASSERT_EQ(findings.damages.size(), 1u);
+  EXPECT_EQ(findings.damages[0], "j/" + (*names)[2] + ": byte 0: begins at record " + std::to_string((*segments)[2]) +
+                                     ", and records " + std::to_string((*segments)[1]) + " to " +
+                                     std::to_string((*segments)[2] - 1) + " are in no segment before it");
+}
+
+TEST_F(Journal, RefusesAnotherLife) {
+  fill(10, 1 << 20);
+  const JournalPlace stranger{4, {1, 2}};
+  const auto findings = read_journal(files, "j", stranger, [](const JournalRecord&) { return Status(); });
+  EXPECT_EQ(findings->end, stranger);
+  ASSERT_EQ(findings->damages.size(), 1u) << text_of(*findings);
+  EXPECT_NE(findings->damages[0].find("chain"), std::string::npos) << text_of(*findings);
+}
+
+TEST_F(Journal, PrunesWhatACheckpointHolds) {
+  fill(60);
+  const auto segments = *journal_segments(files, "j");
+  ASSERT_TRUE(prune_journal(files, "j", segments[2] - 1));
+  EXPECT_EQ(journal_segments(files, "j")->front(), segments[2]);
+  ASSERT_TRUE(prune_journal(files, "j", segments[2]));
+  EXPECT_EQ(journal_segments(files, "j")->front(), segments[2]);
+  EXPECT_EQ(read_all(files, place_after(segments[2] - 1)).end.number, 60u);
+  ASSERT_TRUE(prune_journal(files, "j", 1000));
+  EXPECT_EQ(*journal_segments(files, "j"), std::vector{segments.back()});
+}
+
+TEST_F(Journal, PrunesByAgeWhereALaterSegmentBeginsEarlier) {
+  fill(60);
+  const auto before = *journal_segments(files, "j");
+  const auto resumed = resume_journal(files, "j", place_after(20), [](const JournalRecord&) { return Status(); });
+  ASSERT_TRUE(resumed) << resumed.error().text();
+  EXPECT_EQ(resumed->findings.end.number, 60u);
+  EXPECT_EQ(resumed->writer->place(), place_after(60));
+  EXPECT_EQ(resumed->writer->synced(), 60u);
+  ASSERT_TRUE(prune_journal(files, "j", 15));
+  EXPECT_EQ(read_all(files, place_after(15)).end.number, 60u);
+  ASSERT_TRUE(prune_journal(files, "j", 40));
+  EXPECT_EQ(*files.list("j"), std::vector<std::string>{"journal-00000000000000000021.1"});
+  append_to(*resumed->writer, 70);
+  ASSERT_TRUE(resumed->writer->commit(true));
+  EXPECT_EQ(read_all(files, place_after(20)).end.number, 70u);
+}
+
+}  // namespace
+}  // namespace weft::formats
