@@ -10,11 +10,10 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
 
-#include <signal.h>
 #include <unistd.h>
 
+#include "killed_process.hpp"
 #include "temporary_directory.hpp"
 #include <fstream>
 
@@ -376,33 +375,15 @@ TEST(CheckpointStore, LeavesAResumableDirectoryWhenKilledAtRandomMoments) {
   RandomStream random(3, 0, RandomPurpose::test);
   std::uint64_t reached = 0;
   for (int round = 0; round < 30; ++round) {
-    int pipe_ends[2];
-    ASSERT_EQ(::pipe(pipe_ends), 0);
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      ::close(pipe_ends[0]);
+    const auto live = [&](auto promise) {
       auto store = CheckpointStore::open(real_file_system(), path);
       if (!store) ::_exit(1);
       for (std::uint64_t tick = reached + 1;; ++tick) {
         if (!write_tick(*store, tick, 20000)) ::_exit(2);
-        if (::write(pipe_ends[1], &tick, sizeof tick) != sizeof tick) ::_exit(3);
+        promise(tick);
       }
-    }
-    ::close(pipe_ends[1]);
-    // Counted in acknowledged writes, then a random moment within the next one.
-    std::uint64_t acknowledged = 0, tick = 0;
-    const std::uint32_t writes = random.next_below(4);
-    for (std::uint32_t i = 0; i < writes && ::read(pipe_ends[0], &tick, sizeof tick) == sizeof tick; ++i)
-      acknowledged = tick;
-    ::usleep(random.next_below(20000));
-    ::kill(child, SIGKILL);
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "the child left by itself with " << WEXITSTATUS(status);
-    while (::read(pipe_ends[0], &tick, sizeof tick) == sizeof tick) acknowledged = tick;
-    ::close(pipe_ends[0]);
-
+    };
+    const std::uint64_t acknowledged = live_until_killed(random, 4, 20000, live);
     auto store = CheckpointStore::open(real_file_system(), path);
     ASSERT_TRUE(store) << store.error().text();
     const auto latest = store->latest();
