@@ -210,6 +210,19 @@ void expect_resumable(MemoryFileSystem& files, std::uint64_t acknowledged, const
   expect_tick(**store->latest(), tick + 1);
 }
 
+/// What a process was given after another was killed, a power cut does not take from it again.
+void expect_lasting(const MemoryFileSystem& files, const std::string& what) {
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    const auto machine = files.copy();
+    auto store = CheckpointStore::open(*machine, "c");
+    ASSERT_TRUE(store) << what << ": " << store.error().text();
+    const auto given = store->latest();
+    ASSERT_TRUE(given) << what << ": " << given.error().text();
+    machine->power_cut(seed);
+    if (*given) expect_resumable(*machine, (*given)->tick, what + ", resumed, power cut " + std::to_string(seed));
+  }
+}
+
 /// A checkpoint appears under its name whole, and goes in one step too.
 void expect_whole(MemoryFileSystem& files, const std::string& what) {
   const auto names = files.list("c");
@@ -245,6 +258,7 @@ void try_fault_everywhere(FaultKind kind, std::uint64_t more) {
       if (testing::Test::HasFailure()) return;
     }
     if (kind != FaultKind::short_read && kind != FaultKind::wrong_bit) expect_whole(memory, what);
+    if (kind == FaultKind::crash) expect_lasting(memory, what);
     expect_resumable(memory, acknowledged, what + ", killed");
     if (testing::Test::HasFailure()) return;
     if (faulty.calls() < at) break;
