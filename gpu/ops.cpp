@@ -26,7 +26,7 @@ bool supports(Op op, const Encoding& encoding, Activations) noexcept {
     case Dtype::uint32:
       return false;
     default:
-      return op == Op::linear || op == Op::linear_transposed || op == Op::absolute_column_sums;
+      return op == Op::linear || op == Op::linear_transposed || op == Op::absolute_column_sums || op == Op::embedding;
   }
 }
 

@@ -46,11 +46,10 @@ void record(Recorder& recorder, Optimizer kind, bool nesterov, std::size_t n, Op
 
 void Stream::mean_squared_error(const ConstRows& x, const ConstRows& target, float* loss, const Rows& dx) {
   static const Shader& kernel = shader("squared_error");
-  constexpr std::size_t kGroupRows = 4;  // of gpu/shaders/lanes.glsl
   const SquaredErrorPush push{
       address(x.data), address(target.data), address(loss),       address(dx.data), word(x.rows),
       word(x.cols),    word(x.stride),       word(target.stride), word(dx.stride),  static_cast<float>(x.cols)};
-  recorder_->dispatch(kernel, {}, push, {groups_of(x.rows, kGroupRows), 1}, {range(x), range(target)},
+  recorder_->dispatch(kernel, {}, push, {groups_of(x.rows, kLaneGroupRows), 1}, {range(x), range(target)},
                       {range(loss, x.rows * sizeof(float)), range(dx)});
 }
 

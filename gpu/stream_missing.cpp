@@ -13,12 +13,10 @@ void Stream::entmax_backward(const ConstRows&, const ConstRows&, float, float, c
 void Stream::gumbel_noise(const ConstRows&, std::array<std::uint32_t, 2>, const ConstRows&, const Rows&, const Rows&) {
   refuse_missing<Op::gumbel_noise>();
 }
-void Stream::one_hot_largest(const ConstRows&, const Rows&) { refuse_missing<Op::one_hot_largest>(); }
 void Stream::dropout_mask(std::array<std::uint32_t, 2>, const ConstRows&, const Rows&, std::uint32_t, float,
                           const Rows&) {
   refuse_missing<Op::dropout_mask>();
 }
-void Stream::permute(const ConstRows&, const AxisOrder&, const Rows&) { refuse_missing<Op::permute>(); }
 void Stream::squared_distances(const ConstWeight&, const ConstRows&, const Rows&) {
   refuse_missing<Op::squared_distances>();
 }
@@ -26,11 +24,6 @@ void Stream::squared_distances_backward(const ConstWeight&, const ConstRows&, co
                                         const Panels&) {
   refuse_missing<Op::squared_distances_backward>();
 }
-void Stream::weighted_sum(const ConstRows&, const ConstRows&, const Rows&) { refuse_missing<Op::weighted_sum>(); }
-void Stream::weighted_sum_backward(const ConstRows&, const ConstRows&, const ConstRows&, const Rows&, const Rows&) {
-  refuse_missing<Op::weighted_sum_backward>();
-}
-void Stream::keep_largest(const ConstRows&, std::size_t, const Rows&) { refuse_missing<Op::keep_largest>(); }
 void Stream::attention(const AttentionShape&, const AttentionOperands&, const Rows&, const Rows&, const Rows&, float*) {
   refuse_missing<Op::attention>();
 }
@@ -40,10 +33,6 @@ void Stream::attention_backward(const AttentionShape&, const AttentionOperands&,
 }
 void Stream::rope(const Rope&, std::size_t, const ConstRows&, const ConstRows&, bool, const Rows&, float*) {
   refuse_missing<Op::rope>();
-}
-void Stream::embedding(const ConstWeight&, const ConstRows&, const Rows&) { refuse_missing<Op::embedding>(); }
-void Stream::embedding_backward(const ConstRows&, const ConstRows&, std::size_t, const Panels&) {
-  refuse_missing<Op::embedding_backward>();
 }
 void Stream::convolve(const Window&, const ConstWeight&, const float*, const ConstRows&, Activation, const Rows&,
                       const Rows&, float*) {

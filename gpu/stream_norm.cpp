@@ -15,7 +15,6 @@ struct ColumnsPush {
   std::uint32_t rows, cols, x_stride, dy_stride;
 };
 
-constexpr std::size_t kGroupRows = 4;                  // of gpu/shaders/lanes.glsl
 constexpr std::uint32_t kRmsNorm = 1, kLayerNorm = 2;  // of gpu/shaders/columns.comp
 
 Range per_row(const float* values, const ConstRows& x) { return range(values, x.rows * sizeof(float)); }
@@ -38,7 +37,7 @@ void forward(Recorder& recorder, bool layer, const ConstRows& x, const float* ga
                       word(y.stride),
                       static_cast<float>(x.cols),
                       epsilon};
-  recorder.dispatch(kernel, {layer, 0}, push, {groups_of(x.rows, kGroupRows), 1},
+  recorder.dispatch(kernel, {layer, 0}, push, {groups_of(x.rows, kLaneGroupRows), 1},
                     {range(x), per_column(gain, x), per_column(bias, x)},
                     {range(y), per_row(mean, x), per_row(scale, x)});
 }
@@ -69,7 +68,7 @@ void backward(Recorder& recorder, bool layer, const ConstRows& x, const float* g
                       word(dx.stride),
                       static_cast<float>(x.cols),
                       0.0f};
-  recorder.dispatch(kernel, {layer, 1}, push, {groups_of(x.rows, kGroupRows), 1},
+  recorder.dispatch(kernel, {layer, 1}, push, {groups_of(x.rows, kLaneGroupRows), 1},
                     {range(x), range(dy), per_column(gain, x), per_row(mean, x), per_row(scale, x)}, {range(dx)});
 }
 

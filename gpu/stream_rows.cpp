@@ -25,7 +25,6 @@ struct FinitePush {
 // Numbers that gpu/shaders/reduce.comp has.
 enum Reduce : std::uint32_t { kSums, kDots, kLinkBudget, kArgmax, kStatistics };
 static_assert(kernels::kStatistics == 4);
-constexpr std::size_t kGroupRows = 4;  // of gpu/shaders/lanes.glsl
 
 /// s: `width` values of 4 bytes for each row.
 void record(Recorder& recorder, Reduce operation, const ConstRows& a, const ConstRows& b, const void* s,
@@ -35,7 +34,7 @@ void record(Recorder& recorder, Reduce operation, const ConstRows& a, const Cons
                         word(a.rows),    word(a.cols),    word(a.stride),
                         word(b.stride),  word(s_stride),  static_cast<float>(a.cols),
                         threshold};
-  recorder.dispatch(kernel, {operation}, push, {groups_of(a.rows, kGroupRows), 1}, {range(a), range(b)},
+  recorder.dispatch(kernel, {operation}, push, {groups_of(a.rows, kLaneGroupRows), 1}, {range(a), range(b)},
                     {range(s, a.rows == 0 ? 0 : ((a.rows - 1) * s_stride + width) * sizeof(float))});
 }
 
@@ -43,6 +42,9 @@ void record(Recorder& recorder, Reduce operation, const ConstRows& a, const Cons
 
 void Stream::row_sums(const ConstRows& a, float* s) { record(*recorder_, kSums, a, {}, s, 1, 1); }
 void Stream::row_dots(const ConstRows& a, const ConstRows& b, float* s) { record(*recorder_, kDots, a, b, s, 1, 1); }
+void Stream::record_dots(const ConstRows& a, const ConstRows& b, float* s, std::size_t s_stride) {
+  record(*recorder_, kDots, a, b, s, s_stride, 1);
+}
 void Stream::row_argmax(const ConstRows& a, std::uint32_t* index) { record(*recorder_, kArgmax, a, {}, index, 1, 1); }
 void Stream::link_budget(const ConstRows& a, const ConstRows& t, float* factor) {
   record(*recorder_, kLinkBudget, a, t, factor, 1, 1);

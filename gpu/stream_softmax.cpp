@@ -13,7 +13,6 @@ struct SoftmaxPush {
 
 // Numbers that gpu/shaders/softmax.comp has.
 enum Softmax : std::uint32_t { kSoftmax, kSoftmaxBackward, kLogSoftmax, kLogSoftmaxBackward, kCrossEntropy };
-constexpr std::size_t kGroupRows = 4;  // of gpu/shaders/lanes.glsl
 
 void record(Recorder& recorder, Softmax operation, float temperature, const ConstRows& x, const ConstRows& dy,
             const ConstRows& base, const ConstRows& y, const ConstRows& beside) {
@@ -23,8 +22,8 @@ void record(Recorder& recorder, Softmax operation, float temperature, const Cons
                          address(beside.data), word(x.rows),      word(x.cols),       word(x.stride),
                          word(dy.stride),      word(base.stride), word(y.stride),     word(beside.stride),
                          temperature};
-  recorder.dispatch(kernel, {operation}, push, {groups_of(x.rows, kGroupRows), 1}, {range(x), range(dy), range(base)},
-                    {range(y), range(beside)});
+  recorder.dispatch(kernel, {operation}, push, {groups_of(x.rows, kLaneGroupRows), 1},
+                    {range(x), range(dy), range(base)}, {range(y), range(beside)});
 }
 
 }  // namespace

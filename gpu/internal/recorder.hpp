@@ -51,6 +51,9 @@ struct WeightRanges {
 inline std::uint32_t word(std::size_t value) noexcept { return static_cast<std::uint32_t>(value); }
 inline std::size_t groups_of(std::size_t items, std::size_t each) noexcept { return (items + each - 1) / each; }
 
+/// Rows of a group of gpu/shaders/lanes.glsl.
+inline constexpr std::size_t kLaneGroupRows = 4;
+
 /// Groups of a dispatch. What a device does not allow is cut: shaders go round in loops over gl_NumWorkGroups.
 struct Groups {
   std::size_t x = 1, y = 1;

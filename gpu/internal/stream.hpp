@@ -154,6 +154,8 @@ class Stream final : public VulkanStream {
   };
   /// x as int8, in scratch memory.
   QuantizedOnDevice quantize(const ConstRows& x);
+  /// row_dots into every s_stride-th place.
+  void record_dots(const ConstRows& a, const ConstRows& b, float* s, std::size_t s_stride);
   void record_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx, bool absolute);
   /// Memory of one operation: its dispatches write it first, and the next operation's come after a barrier.
   std::uint64_t scratch(std::size_t bytes);
