@@ -13,7 +13,7 @@ std::string_view name(Op op) noexcept {
   return kNames[static_cast<int>(op)];
 }
 
-bool supports(Op op, const Encoding& encoding, Activations) noexcept {
+bool supports(Op op, const Encoding& encoding, Activations activations) noexcept {
   if (!supports(op)) return false;
   switch (encoding.dtype) {
     case Dtype::float32:
@@ -26,7 +26,10 @@ bool supports(Op op, const Encoding& encoding, Activations) noexcept {
     case Dtype::uint32:
       return false;
     default:
-      return op == Op::linear || op == Op::linear_transposed || op == Op::absolute_column_sums || op == Op::embedding;
+      // Windows are not quantised yet.
+      if (op == Op::convolve) return activations == Activations::float32 || !has_integer_kernel(encoding.dtype);
+      return op == Op::convolve_transposed || op == Op::linear || op == Op::linear_transposed ||
+             op == Op::absolute_column_sums || op == Op::embedding;
   }
 }
 

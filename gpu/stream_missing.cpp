@@ -34,22 +34,5 @@ void Stream::attention_backward(const AttentionShape&, const AttentionOperands&,
 void Stream::rope(const Rope&, std::size_t, const ConstRows&, const ConstRows&, bool, const Rows&, float*) {
   refuse_missing<Op::rope>();
 }
-void Stream::convolve(const Window&, const ConstWeight&, const float*, const ConstRows&, Activation, const Rows&,
-                      const Rows&, float*) {
-  refuse_missing<Op::convolve>();
-}
-void Stream::convolve_transposed(const Window&, const ConstWeight&, const float*, const ConstRows&, Activation,
-                                 const Rows&, const Rows&, float*) {
-  refuse_missing<Op::convolve_transposed>();
-}
-void Stream::convolve_outer(const Window&, const ConstRows&, const ConstRows&, const Panels&, float*) {
-  refuse_missing<Op::convolve_outer>();
-}
-void Stream::max_pool(const Pool&, const ConstRows&, const Rows&, const Rows&) { refuse_missing<Op::max_pool>(); }
-void Stream::max_pool_backward(const Pool&, const ConstRows&, const ConstRows&, const Rows&) {
-  refuse_missing<Op::max_pool_backward>();
-}
-void Stream::avg_pool(const Pool&, const ConstRows&, const Rows&) { refuse_missing<Op::avg_pool>(); }
-void Stream::avg_pool_backward(const Pool&, const ConstRows&, const Rows&) { refuse_missing<Op::avg_pool_backward>(); }
 
 }  // namespace weft::gpu

@@ -79,6 +79,8 @@ class Recorder {
     static_assert(std::is_trivially_copyable_v<Push> && sizeof(Push) <= Pipelines::kPushBytes);
     record(shader, constants, &push, sizeof push, groups, reads, writes);
   }
+  /// Operands that exceed push constants: a copy of them that the next dispatch may read, by its device address.
+  std::uint64_t parameters(const void* data, std::size_t bytes);
   void upload(const void* from, std::size_t bytes, void* to);
   Status download(const void* from, std::size_t bytes, void* to);
 
@@ -115,6 +117,8 @@ class Recorder {
   Status begin();
   void order(std::initializer_list<Range> reads, std::initializer_list<Range> writes);
   void barrier(VkPipelineStageFlags to_stages, VkAccessFlags to_access);
+  /// Room in a half for so many bytes; submits and waits for the other half when this one is full.
+  Result<std::size_t> room(std::size_t bytes);
   Status stage(const std::byte* from, std::size_t bytes, std::uint64_t to);
   Status fetch(std::uint64_t from, std::size_t bytes, std::byte* to);
 
