@@ -39,21 +39,32 @@ std::size_t Registry::count(ActorStatus status) const noexcept {
   return count;
 }
 
+void Registry::note_change() noexcept {
+  // Of several threads any may come last: every number is new.
+  changes_.store(last_change_.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
 void Registry::set_status(ActorId actor, ActorStatus status) noexcept {
   at(actor).status.store(static_cast<std::uint32_t>(status), std::memory_order_relaxed);
+  note_change();
 }
 
 void Registry::add_messages(ActorId actor, std::uint64_t count) noexcept {
   at(actor).messages.fetch_add(count, std::memory_order_relaxed);
+  note_change();
 }
 
 void Registry::add_fault(ActorId actor, std::uint64_t tick) noexcept {
   Entry& entry = at(actor);
   entry.last_fault_tick.store(tick, std::memory_order_relaxed);
   entry.faults.fetch_add(1, std::memory_order_relaxed);
+  note_change();
 }
 
-void Registry::add_restart(ActorId actor) noexcept { at(actor).restarts.fetch_add(1, std::memory_order_relaxed); }
+void Registry::add_restart(ActorId actor) noexcept {
+  at(actor).restarts.fetch_add(1, std::memory_order_relaxed);
+  note_change();
+}
 
 void Registry::restore(ActorId actor, const ActorView& view) noexcept {
   Entry& entry = at(actor);
@@ -62,6 +73,7 @@ void Registry::restore(ActorId actor, const ActorView& view) noexcept {
   entry.faults.store(view.faults, std::memory_order_relaxed);
   entry.restarts.store(view.restarts, std::memory_order_relaxed);
   entry.last_fault_tick.store(view.last_fault_tick, std::memory_order_relaxed);
+  note_change();
 }
 
 }  // namespace weft::actors

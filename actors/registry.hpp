@@ -58,6 +58,13 @@ class Registry {
   /// Puts an actor's figures back, from a checkpoint.
   void restore(ActorId actor, const ActorView& view) noexcept;
 
+  /// Names what is known of the actors now: another number after every change of a figure, and after `note_change`,
+  /// which is for what their owners keep of them elsewhere. No number comes twice but by `set_changes`, which says that
+  /// everything is again as it was under that number.
+  std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_relaxed); }
+  void note_change() noexcept;
+  void set_changes(std::uint64_t number) noexcept { changes_.store(number, std::memory_order_relaxed); }
+
  private:
   struct alignas(64) Entry {
     std::atomic<std::uint32_t> status{0};
@@ -67,6 +74,7 @@ class Registry {
   Entry& at(ActorId actor) noexcept { return const_cast<Entry&>(std::as_const(*this).at(actor)); }
   std::size_t size_;
   std::unique_ptr<Entry[]> entries_;
+  std::atomic<std::uint64_t> changes_{0}, last_change_{0};
 };
 
 }  // namespace weft::actors

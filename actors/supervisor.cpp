@@ -126,6 +126,17 @@ std::vector<std::uint64_t> Supervisor::restart_ticks(ActorId actor) const {
   return cases_[actor].restarts;
 }
 
+std::span<const std::uint64_t> Supervisor::restarts(ActorId actor) const noexcept {
+  WEFT_ASSERT(actor < cases_.size(), "actor " + std::to_string(actor));
+  return cases_[actor].restarts;
+}
+
+void Supervisor::set_restarts(ActorId actor, std::span<const std::uint64_t> ticks) {
+  WEFT_ASSERT(actor < cases_.size(), "actor " + std::to_string(actor));
+  cases_[actor].restarts.assign(ticks.begin(), ticks.end());
+  registry_.note_change();
+}
+
 Status Supervisor::restore(ActorId actor, std::vector<std::uint64_t> restart_ticks) {
   if (actor >= cases_.size()) {
     return fail(Errc::out_of_range, "actor " + std::to_string(actor) + " of " + std::to_string(cases_.size()));
@@ -137,6 +148,7 @@ Status Supervisor::restore(ActorId actor, std::vector<std::uint64_t> restart_tic
   Case& one = cases_[actor];
   restart_ticks.reserve(std::max<std::size_t>(restart_ticks.size(), one.rule.max_restarts));
   one.restarts = std::move(restart_ticks);
+  registry_.note_change();
   return {};
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "cli/doctor_gpu.hpp"
 #include "cli/json_line.hpp"
 #include "cli/model.hpp"
 #include "cli/terminal.hpp"
@@ -160,6 +161,7 @@ void print(const Json& d) {
                                        : "problem: not flushed as the arithmetic contract needs");
   std::printf("executor     %s, %s threads\n", d["executor"]["name"].get<std::string>().c_str(),
               d["executor"]["threads"].dump().c_str());
+  print_gpu(d["gpu"]);
   if (!d.contains("placement")) return;
   const auto& placement = d["placement"];
   std::printf("\n%s: %s\n", placement["network"].get<std::string>().c_str(),
@@ -182,7 +184,8 @@ Status doctor(const std::string& file, bool json) {
          {"machine", machine_json(machine)},
          {"isa", isa_json()},
          {"subnormals", flush_json()},
-         {"executor", {{"name", executor->name()}, {"threads", executor->concurrency()}}}};
+         {"executor", {{"name", executor->name()}, {"threads", executor->concurrency()}}},
+         {"gpu", gpu_json()}};
   if (!file.empty()) {
     WEFT_TRY(d["placement"], placement_json(file, executor->concurrency()));
   }

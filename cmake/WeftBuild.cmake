@@ -39,6 +39,7 @@ set(WEFT_MODULES "" CACHE STRING "Build these modules only (all when empty)")
 set_property(GLOBAL PROPERTY WEFT_BUILT_MODULES "")
 
 include(WeftDependencies)
+include(WeftShaders)
 
 # Links a target against modules (weft::x) and named third parties (WeftDependencies.cmake).
 function(weft_link target visibility)
@@ -52,13 +53,17 @@ function(weft_link target visibility)
 endfunction()
 
 # weft_add_module(kernels DEPENDS core hwy): library weft_kernels (weft::kernels), its tests and benchmarks.
+# ONLY: these sources alone, without internal headers, tests and benchmarks (a room that this machine cannot build).
 function(weft_add_module module)
-  cmake_parse_arguments(arg "" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "DEPENDS;ONLY" ${ARGN})
   if(WEFT_MODULES AND NOT module IN_LIST WEFT_MODULES)
     return()
   endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${module}/*.cpp)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${module}/*.hpp ${module}/*.h ${module}/*.def)
+  if(arg_ONLY)
+    set(sources ${arg_ONLY})
+  endif()
   if(NOT sources)
     return()
   endif()
@@ -77,8 +82,10 @@ function(weft_add_module module)
     endif()
   endforeach()
   set_property(GLOBAL APPEND PROPERTY WEFT_BUILT_MODULES ${module})
-  weft_add_tests(${module})
-  weft_add_benchmarks(${module})
+  if(NOT arg_ONLY)
+    weft_add_tests(${module})
+    weft_add_benchmarks(${module})
+  endif()
 endfunction()
 
 # tests/<module>/softmax_test.cpp -> program softmax_test, ctest <module>.softmax, label <module>.

@@ -26,6 +26,21 @@ if(WEFT_CLI)
   find_package(CLI11 REQUIRED)
 endif()
 
+# To build gpu/: headers, volk (which finds the driver's library at run time, so nothing is linked) and a shader compiler.
+# Whether there is a driver shows when a device is opened.
+if(WEFT_GPU)
+  find_path(WEFT_VOLK_INCLUDE volk.h)
+  find_path(WEFT_VULKAN_INCLUDE vulkan/vulkan.h)
+  find_program(WEFT_GLSLANG glslangValidator)
+  if(WEFT_VOLK_INCLUDE AND WEFT_VULKAN_INCLUDE AND WEFT_GLSLANG)
+    set(WEFT_VULKAN ON)
+  else()
+    message(STATUS "gpu: built as \"not available\": needs vulkan/vulkan.h (${WEFT_VULKAN_INCLUDE}), volk.h "
+                   "(${WEFT_VOLK_INCLUDE}) and glslangValidator (${WEFT_GLSLANG}); in Debian: libvulkan-dev "
+                   "libvulkan-volk-dev glslang-tools")
+  endif()
+endif()
+
 set(WEFT_DEPENDENCY_xxhash PkgConfig::WEFT_XXHASH)
 set(WEFT_DEPENDENCY_hwloc PkgConfig::WEFT_HWLOC)
 set(WEFT_DEPENDENCY_hwy PkgConfig::WEFT_HWY)
@@ -34,6 +49,7 @@ set(WEFT_DEPENDENCY_zlib ZLIB::ZLIB)
 set(WEFT_DEPENDENCY_tbb TBB::tbb Threads::Threads)
 set(WEFT_DEPENDENCY_spdlog spdlog::spdlog)
 set(WEFT_DEPENDENCY_json nlohmann_json::nlohmann_json)
+set(WEFT_DEPENDENCY_dl ${CMAKE_DL_LIBS})
 set(WEFT_DEPENDENCY_cli11 CLI11::CLI11)
 
 function(weft_link_dependency target dependency)

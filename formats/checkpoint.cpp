@@ -101,6 +101,11 @@ Result<std::vector<std::string>> CheckpointStore::list_entries() {
   return names;
 }
 
+void CheckpointStore::add_entry(std::uint64_t tick) {
+  entries_.push_back({tick, std::nullopt});
+  std::sort(entries_.begin(), entries_.end(), [](Entry a, Entry b) { return a.tick < b.tick; });
+}
+
 Status CheckpointStore::may_change() const {
   if (lock_) return {};
   return fail(Errc::invalid_argument, directory_ + ": opened to look at only; open it as its owner to change it");
@@ -124,15 +129,19 @@ Status CheckpointStore::write(std::uint64_t tick, const std::vector<NamedBytes>&
   if (is_there) return {};
   const std::string path = path_of(tick), temporary = path + std::string(kTemporary);
   WEFT_CHECK(remove_tree(temporary));
-  Status status = write_new(temporary, files, manifest);
-  if (status) status = files_->rename(temporary, path);
+  const Status written = write_new(temporary, files, manifest);
+  Status status = written ? files_->rename(temporary, path) : written;
   if (!status) {
     // Void: what a failed sync left in the page cache may look right and be gone tomorrow.
     if (const Status removed = remove_tree(temporary); !removed) log_warn(removed.error().text());
+    // A rename may have been done and yet be said to have failed.
+    if (written && files_->list(path)) {
+      add_entry(tick);
+      if (const Status removed = discard(tick); !removed) log_warn(removed.error().text());
+    }
     return status;
   }
-  entries_.push_back({tick, std::nullopt});
-  std::sort(entries_.begin(), entries_.end(), [](Entry a, Entry b) { return a.tick < b.tick; });
+  add_entry(tick);
   status = files_->sync_directory(directory_);
   if (status) status = verify(tick, &manifest);
   if (!status) {

@@ -93,6 +93,7 @@ class CheckpointStore {
   std::string path_of(std::uint64_t tick) const;
   /// Takes the directory's checkpoints for entries; returns the other names in it.
   Result<std::vector<std::string>> list_entries();
+  void add_entry(std::uint64_t tick);
   Status may_change() const;
   Result<std::optional<Checkpoint>> newest_that_verifies();
   Entry& entry_of(std::uint64_t tick);

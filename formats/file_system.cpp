@@ -2,6 +2,8 @@
 
 #include "formats/file_system.hpp"
 
+#include "formats/internal/system_calls.hpp"
+
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -33,28 +35,30 @@ auto retry(Call call) {
 
 class Descriptor {
  public:
-  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const SystemCalls& calls, int fd) : calls_(calls), fd_(fd) {}
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
+    if (fd_ >= 0) calls_.close(fd_);
   }
   int get() const { return fd_; }
   int release() { return std::exchange(fd_, -1); }
+  const SystemCalls& calls() const { return calls_; }
 
  private:
+  const SystemCalls& calls_;
   int fd_;
 };
 
 class PosixFile final : public File {
  public:
-  PosixFile(int fd, std::string path) : descriptor_(fd), path_(std::move(path)) {}
+  PosixFile(const SystemCalls& calls, int fd, std::string path) : descriptor_(calls, fd), path_(std::move(path)) {}
 
   Status write(ByteSpan bytes) override {
     WEFT_CHECK(usable());
     while (!bytes.empty()) {
       const std::size_t size = std::min<std::size_t>(bytes.size(), std::size_t{1} << 30);
-      const ssize_t written = retry([&] { return ::write(descriptor_.get(), bytes.data(), size); });
+      const ssize_t written = retry([&] { return calls().write(descriptor_.get(), bytes.data(), size); });
       if (written <= 0) return broken("write", written == 0 ? EIO : errno);
       bytes = bytes.subspan(static_cast<std::size_t>(written));
       is_synced_ = false;
@@ -64,7 +68,7 @@ class PosixFile final : public File {
   Status sync() override {
     WEFT_CHECK(usable());
     // No retry, not even after EINTR: a second fsync may report success for pages that the first one lost.
-    if (::fsync(descriptor_.get()) != 0) return broken("sync", errno);
+    if (calls().fsync(descriptor_.get()) != 0) return broken("sync", errno);
     is_synced_ = true;
     return {};
   }
@@ -74,11 +78,12 @@ class PosixFile final : public File {
     if (is_synced_) ::posix_fadvise(descriptor_.get(), 0, 0, POSIX_FADV_DONTNEED);
     is_broken_ = true;
     // On Linux the descriptor is gone even after EINTR, and closing again could close someone else's.
-    if (::close(descriptor_.release()) != 0 && errno != EINTR) return system_failure("close", path_, errno);
+    if (calls().close(descriptor_.release()) != 0 && errno != EINTR) return system_failure("close", path_, errno);
     return {};
   }
 
  private:
+  const SystemCalls& calls() const { return descriptor_.calls(); }
   Status usable() const {
     if (!is_broken_) return {};
     return fail(Errc::storage, path_ + ": used after it was closed or had failed");
@@ -95,7 +100,7 @@ class PosixFile final : public File {
 
 class PosixLock final : public FileLock {
  public:
-  explicit PosixLock(int fd) : descriptor_(fd) {}
+  PosixLock(const SystemCalls& calls, int fd) : descriptor_(calls, fd) {}
 
  private:
   Descriptor descriptor_;
@@ -103,9 +108,11 @@ class PosixLock final : public FileLock {
 
 class PosixFileSystem final : public FileSystem {
  public:
+  explicit PosixFileSystem(const SystemCalls& calls) : calls_(calls) {}
+
   Result<ByteBuffer> read(const std::string& path, std::size_t max_bytes) override {
     // Not blocking: a FIFO in a file's place must give an error, not a wait.
-    const Descriptor file(retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
+    const Descriptor file = open_descriptor(path, O_RDONLY | O_NONBLOCK);
     if (file.get() < 0) return system_failure("open", path, errno);
     struct stat info;
     if (::fstat(file.get(), &info) != 0) return system_failure("look at", path, errno);
@@ -123,9 +130,9 @@ class PosixFileSystem final : public FileSystem {
 
   Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) override {
     const int how = mode == OpenMode::create ? O_TRUNC : mode == OpenMode::create_new ? O_EXCL : O_APPEND;
-    const int fd = retry([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666); });
-    if (fd < 0) return system_failure("open for writing", path, errno);
-    return std::unique_ptr<File>(std::make_unique<PosixFile>(fd, path));
+    Descriptor file = open_descriptor(path, O_WRONLY | O_CREAT | how);
+    if (file.get() < 0) return system_failure("open for writing", path, errno);
+    return std::unique_ptr<File>(std::make_unique<PosixFile>(calls_, file.release(), path));
   }
 
   Status rename(const std::string& from, const std::string& to) override {
@@ -134,10 +141,10 @@ class PosixFileSystem final : public FileSystem {
   }
 
   Status sync_directory(const std::string& path) override {
-    const Descriptor directory(retry([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+    const Descriptor directory = open_descriptor(path, O_RDONLY | O_DIRECTORY);
     if (directory.get() < 0) return system_failure("open", path, errno);
     // EINVAL: a file system without directory sync; there is nothing more that a program could do there.
-    if (::fsync(directory.get()) != 0 && errno != EINVAL) return system_failure("sync", path, errno);
+    if (calls_.fsync(directory.get()) != 0 && errno != EINVAL) return system_failure("sync", path, errno);
     return {};
   }
 
@@ -174,7 +181,7 @@ class PosixFileSystem final : public FileSystem {
   }
 
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
-    Descriptor file(retry([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666); }));
+    Descriptor file = open_descriptor(path, O_RDWR | O_CREAT | O_NOFOLLOW);
     if (file.get() < 0) return system_failure("open the lock", path, errno);
     char holder[24] = "";
     if (retry([&] { return ::flock(file.get(), LOCK_EX | LOCK_NB); }) != 0) {
@@ -189,32 +196,47 @@ class PosixFileSystem final : public FileSystem {
     const int size = std::snprintf(holder, sizeof holder, "%ld", static_cast<long>(::getpid()));
     if (::ftruncate(file.get(), 0) != 0 || ::pwrite(file.get(), holder, static_cast<std::size_t>(size), 0) != size)
       return system_failure("write the lock", path, errno);
-    return std::unique_ptr<FileLock>(std::make_unique<PosixLock>(file.release()));
+    return std::unique_ptr<FileLock>(std::make_unique<PosixLock>(calls_, file.release()));
   }
 
  private:
-  static Result<ByteBuffer> read_all(int fd, const std::string& path, std::size_t size) {
+  Descriptor open_descriptor(const std::string& path, int flags) const {
+    return {calls_, retry([&] { return calls_.open(path.c_str(), flags | O_CLOEXEC, 0666); })};
+  }
+  Result<ByteBuffer> read_all(int fd, const std::string& path, std::size_t size) const {
     ByteBuffer bytes(size);
     std::size_t done = 0;
     while (done < size) {
       const std::size_t ask = std::min<std::size_t>(size - done, std::size_t{1} << 30);
-      const ssize_t got = retry([&] { return ::read(fd, bytes.data() + done, ask); });
+      const ssize_t got = retry([&] { return calls_.read(fd, bytes.data() + done, ask); });
       if (got < 0) return system_failure("read", path, errno);
       if (got == 0) return fail(Errc::storage, path + ": shrank while it was read");
       done += static_cast<std::size_t>(got);
     }
     char more;
-    const ssize_t got = retry([&] { return ::read(fd, &more, 1); });
+    const ssize_t got = retry([&] { return calls_.read(fd, &more, 1); });
     if (got < 0) return system_failure("read", path, errno);
     if (got > 0) return fail(Errc::storage, path + ": grew while it was read");
     return bytes;
   }
+  const SystemCalls& calls_;
 };
 
 }  // namespace
 
+const SystemCalls& real_system_calls() noexcept {
+  static constexpr SystemCalls kCalls = {
+      [](const char* path, int flags, mode_t mode) { return ::open(path, flags, mode); }, ::read, ::write, ::fsync,
+      ::close};
+  return kCalls;
+}
+
+std::unique_ptr<FileSystem> make_posix_file_system(const SystemCalls& calls) {
+  return std::make_unique<PosixFileSystem>(calls);
+}
+
 FileSystem& real_file_system() noexcept {
-  static PosixFileSystem instance;
+  static PosixFileSystem instance(real_system_calls());
   return instance;
 }
 

@@ -5,23 +5,33 @@
 namespace weft::formats {
 class CheckpointStore;
 class EntityFile;
+class FaultFileSystem;
 class File;
 class FileLock;
 class FileSystem;
 class JournalWriter;
 class JsonReader;
 class JsonValue;
+class LayeredFileSystem;
+class MemoryFileSystem;
+class RecordingFileSystem;
 enum class CsvHeader;
+enum class FaultKind;
+enum class FileOperation;
 enum class OpenMode;
 struct Blob;
 struct Checkpoint;
 struct CheckpointOptions;
 struct CsvOptions;
 struct CsvTable;
+struct Fault;
+struct FileCall;
 struct JournalFindings;
 struct JournalOptions;
 struct JournalPlace;
 struct JournalRecord;
 struct JsonLimits;
 struct NamedBytes;
+struct RecordedCall;
+struct ResumedJournal;
 }  // namespace weft::formats

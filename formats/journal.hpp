@@ -46,7 +46,8 @@ struct JournalOptions {
 /// @thread append and the figures: one thread; commit: one at a time, any thread, also while another appends
 class JournalWriter {
  public:
-  /// Goes on after `place`. Opens no file before there is something to write. `files` must outlive the writer.
+  /// Goes on after `place`; what segments hold after it is written anew (`resume_journal`). Opens no file before there
+  /// is something to write. `files` must outlive the writer.
   JournalWriter(FileSystem& files, std::string directory, JournalPlace place, JournalOptions options = {});
   ~JournalWriter();
   JournalWriter(const JournalWriter&) = delete;
@@ -96,9 +97,23 @@ Result<JournalFindings> read_journal(FileSystem& files, const std::string& direc
                                      const std::function<Status(const JournalRecord&)>& visit,
                                      const JournalOptions& options = {});
 
-/// Removes the segments that hold nothing after record `number`.
+/// A journal that was read and is gone on with.
+struct ResumedJournal {
+  JournalFindings findings;
+  std::unique_ptr<JournalWriter> writer;
+};
+
+/// Reads a journal to its end and begins a writer there. What was read may have come from the page cache alone, and a
+/// power cut would take it: so it is written again and synced before this returns. Where that fails the records wait in
+/// memory, and `writer->synced()` tells. Without it, write a checkpoint of `end` before anything is acknowledged.
+/// @error as read_journal
+Result<ResumedJournal> resume_journal(FileSystem& files, const std::string& directory, const JournalPlace& from,
+                                      const std::function<Status(const JournalRecord&)>& visit,
+                                      const JournalOptions& options = {});
+
+/// Removes the segments that hold nothing after record `number`. Beside a writer: only after a commit that synced.
 Status prune_journal(FileSystem& files, const std::string& directory, std::uint64_t number);
-/// First record numbers of the segments, ascending.
+/// First record numbers of the segments, ascending, each once.
 Result<std::vector<std::uint64_t>> journal_segments(FileSystem& files, const std::string& directory);
 
 }  // namespace weft::formats

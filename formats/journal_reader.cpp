@@ -167,7 +167,9 @@ class Reader {
   void judge() {
     const Segment* later = nullptr;
     for (const Segment& segment : segments_)
-      if (!segment.is_gone && segment.name.first - 1 > place_.number && !later) later = &segment;
+      if (!segment.is_gone && segment.name.first - 1 > place_.number &&
+          (!later || segment.name.first < later->name.first))
+        later = &segment;
     for (const Segment& segment : segments_) {
       if (!segment.is_read || segment.trouble.empty() || segment.last < place_.number) continue;
       if (later || segment.is_certain) {
@@ -211,14 +213,12 @@ Result<JournalFindings> read_journal(FileSystem& files, const std::string& direc
 
 Status prune_journal(FileSystem& files, const std::string& directory, std::uint64_t number) {
   WEFT_TRY(const std::vector<SegmentName> segments, list_segments(files, directory));
-  // The last one that begins at or before the next record may hold it; all before that one do not.
-  std::uint64_t needed = 0;
-  for (const SegmentName& segment : segments)
-    if (segment.first - 1 <= number) needed = segment.first;
+  // What one holds after `number`, a newer one that begins no later than there holds too.
+  std::size_t keep = segments.size();
+  while (keep > 0 && segments[keep - 1].first - 1 > number) --keep;
   bool is_any = false;
-  for (const SegmentName& segment : segments) {
-    if (segment.first >= needed) break;
-    WEFT_CHECK(files.remove(directory + "/" + to_string(segment)));  // the oldest first: what is left has no gap
+  for (std::size_t i = 0; i + 1 < keep; ++i) {
+    WEFT_CHECK(files.remove(directory + "/" + to_string(segments[i])));  // the oldest first: what is left has no gap
     is_any = true;
   }
   return is_any ? files.sync_directory(directory) : Status();
@@ -227,9 +227,29 @@ Status prune_journal(FileSystem& files, const std::string& directory, std::uint6
 Result<std::vector<std::uint64_t>> journal_segments(FileSystem& files, const std::string& directory) {
   WEFT_TRY(const std::vector<SegmentName> segments, list_segments(files, directory));
   std::vector<std::uint64_t> firsts;
-  for (const SegmentName& segment : segments)
-    if (firsts.empty() || firsts.back() != segment.first) firsts.push_back(segment.first);
+  for (const SegmentName& segment : segments) firsts.push_back(segment.first);
+  std::sort(firsts.begin(), firsts.end());
+  firsts.erase(std::unique(firsts.begin(), firsts.end()), firsts.end());
   return firsts;
+}
+
+Result<ResumedJournal> resume_journal(FileSystem& files, const std::string& directory, const JournalPlace& from,
+                                      const std::function<Status(const JournalRecord&)>& visit,
+                                      const JournalOptions& options) {
+  constexpr std::uint64_t kMostWaiting = std::uint64_t{16} << 20;
+  ResumedJournal resumed;
+  resumed.writer = std::make_unique<JournalWriter>(files, directory, from, options);
+  JournalWriter& writer = *resumed.writer;
+  const auto carry = [&](const JournalRecord& record) -> Status {
+    WEFT_CHECK(visit(record));
+    writer.append(record.kind, record.payload);
+    // A failure loses nothing: the records wait on.
+    if (writer.waiting_bytes() > kMostWaiting) (void)writer.commit(true);
+    return {};
+  };
+  WEFT_TRY(resumed.findings, read_journal(files, directory, from, carry, options));
+  (void)writer.commit(true);
+  return resumed;
 }
 
 }  // namespace weft::formats

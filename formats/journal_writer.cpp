@@ -101,8 +101,8 @@ struct JournalWriter::Parts {
 
   // The committing thread's.
   std::optional<Segment> segment;
-  std::optional<std::vector<SegmentName>> taken;  // names in the directory, from the first we might want
-  std::vector<std::string> superseded;            // given up, holding nothing synced: removed once their records are
+  std::optional<SegmentName> newest;    // made or found in the directory; nothing: not looked yet
+  std::vector<std::string> superseded;  // given up, holding nothing synced: removed once their records are
   std::vector<Piece> pieces;
   std::uint64_t on_device;  // the last record whose segment was synced, its name too
 
@@ -264,15 +264,12 @@ Status JournalWriter::Parts::write(const Piece& piece) {
 }
 
 Status JournalWriter::Parts::start_segment(const JournalPlace& before) {
-  if (!taken) {
-    WEFT_TRY(taken, list_segments(files, directory));
+  if (!newest) {
+    WEFT_TRY(const std::vector<SegmentName> names, list_segments(files, directory));
+    newest = names.empty() ? SegmentName() : names.back();
   }
-  SegmentName name{before.number + 1, 0};
-  // Records are never written again from before one that is synced, so those names will not be wanted.
-  std::erase_if(*taken, [&](const SegmentName& other) { return other.first < name.first; });
-  for (const SegmentName& other : *taken)
-    if (other.first == name.first) name.generation = other.generation + 1;
-  taken->insert(std::upper_bound(taken->begin(), taken->end(), name), name);
+  const SegmentName name{newest->generation + (newest->first > before.number ? 1 : 0), before.number + 1};
+  newest = name;  // even if it cannot be made: no name is tried twice
   WEFT_TRY(auto file, files.open(path_of(name), OpenMode::create_new));
   SegmentHead head;
   head.first = name.first;

@@ -396,6 +396,12 @@ void Learner::collect_scores() {
 
 std::vector<std::uint32_t> Learner::save_flight() const {
   std::vector<std::uint32_t> out;
+  save_flight(out);
+  return out;
+}
+
+void Learner::save_flight(std::vector<std::uint32_t>& out) const {
+  out.clear();
   const auto put64 = [&](std::uint64_t v) {
     out.push_back(static_cast<std::uint32_t>(v));
     out.push_back(static_cast<std::uint32_t>(v >> 32));
@@ -409,7 +415,6 @@ std::vector<std::uint32_t> Learner::save_flight() const {
   for (NodeId node = 0; node < is_measured_.size(); ++node)
     for (std::size_t half = 0; half < 2 && is_measured_[node]; ++half)
       out.push_back(std::bit_cast<std::uint32_t>(gradient_sizes_[node][half]));
-  return out;
 }
 
 Status Learner::load_flight(std::span<const std::uint32_t> in) {

@@ -81,6 +81,8 @@ class Learner final : public mesh::StepHook {
 
   /// Everything that ticks change besides mesh and optimiser (messages under way, counters, labels), and back.
   std::vector<std::uint32_t> save_flight() const;
+  /// Into room that is used again.
+  void save_flight(std::vector<std::uint32_t>& to) const;
   /// @error shape_mismatch, corrupt
   Status load_flight(std::span<const std::uint32_t> flight);
 
@@ -95,6 +97,10 @@ class Learner final : public mesh::StepHook {
   void hash_layer(mesh::NodeId node, StateHasher& hasher) const override;
   void remember_layer(mesh::NodeId node, std::vector<float>& kept) const override;
   const float* restart_layer(mesh::NodeId node, const float* kept) noexcept override;
+  /// Counters, messages under way, labels and scores, those that wait in `scores` too; with weights, also update counts
+  /// and the optimiser's arrays.
+  void save_state(mesh::StateBytes& to, bool with_weights) const override;
+  Status load_state(const mesh::StateBytes& from, bool with_weights) override;
   std::vector<std::pair<mesh::NodeId, mesh::NodeId>> extra_links() const override;
 
  private:
@@ -158,6 +164,9 @@ class Learner final : public mesh::StepHook {
   void collect_scores();
   Status run(std::uint64_t steps);
   std::uint64_t steps_per_sample() const noexcept;
+  /// Every array that goes into a state in memory.
+  template <class Visit>
+  void each_array(bool with_weights, Visit&& visit);
 
   /// The sample that the outputs of `output_tick` answer (pipelined); kNoSample before the first and after the last.
   std::int64_t sample_at(std::uint64_t output_tick) const noexcept;

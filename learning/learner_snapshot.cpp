@@ -12,17 +12,57 @@ std::string slot_name(std::size_t slot, std::size_t parameter) {
 }
 }  // namespace
 
-LearnerBlobs::LearnerBlobs(Learner& learner) {
-  const auto parameters = learner.mesh().weights().parameters();
-  Optimizer& optimizer = learner.optimizer();
-  for (std::size_t s = 0; s < optimizer.slots(); ++s)
-    for (std::size_t i = 0; i < parameters.size(); ++i)
-      blobs_.push_back(formats::make_blob(
-          slot_name(s, i), std::span<const float>(optimizer.slot(s, i), parameters[i].spec->stored_size())));
+bool LearnerBlobs::fits(const mesh::WeightStore& weights, const Optimizer& optimizer) const noexcept {
+  const auto parameters = weights.parameters();
+  if (blobs_.empty() || slots_ != optimizer.slots() || arrays_.size() != slots_ * parameters.size()) return false;
+  for (std::size_t a = 0; a < arrays_.size(); ++a)
+    if (arrays_[a].size != parameters[a % parameters.size()].spec->stored_size()) return false;
+  const auto is_at = [](const formats::Blob& blob, const auto& values) {
+    const auto bytes = std::as_bytes(std::span(values));
+    return blob.bytes.data() == bytes.data() && blob.bytes.size() == bytes.size();
+  };
+  return is_at(blobs_[arrays_.size()], updates_) && is_at(blobs_[arrays_.size() + 1], flight_);
+}
+
+void LearnerBlobs::capture(Learner& learner) {
+  const mesh::WeightStore& weights = learner.mesh().weights();
+  const auto parameters = weights.parameters();
+  const Optimizer& optimizer = learner.optimizer();
   updates_.assign(optimizer.updates().begin(), optimizer.updates().end());
-  flight_ = learner.save_flight();
-  blobs_.push_back(formats::make_blob("learning/updates", std::span<const std::uint64_t>(updates_)));
-  blobs_.push_back(formats::make_blob("learning/flight", std::span<const std::uint32_t>(flight_)));
+  learner.save_flight(flight_);
+  if (!fits(weights, optimizer)) {
+    blobs_.clear();
+    arrays_.clear();
+    first_.clear();
+    slots_ = optimizer.slots();
+    std::size_t floats = 0;
+    for (std::size_t s = 0; s < slots_; ++s)
+      for (const auto& parameter : parameters) {
+        arrays_.push_back({floats, parameter.spec->stored_size()});
+        floats += parameter.spec->stored_size();
+      }
+    floats_ = AlignedBuffer<float>(floats);
+    for (std::size_t a = 0; a < arrays_.size(); ++a)
+      blobs_.push_back(formats::make_blob(slot_name(a / parameters.size(), a % parameters.size()),
+                                          std::span<const float>(floats_.data() + arrays_[a].offset, arrays_[a].size)));
+    for (mesh::NodeId node = 0; node < weights.node_count(); ++node) first_.push_back(weights.first(node));
+    first_.push_back(parameters.size());
+    blobs_.push_back(formats::make_blob("learning/updates", std::span<const std::uint64_t>(updates_)));
+    blobs_.push_back(formats::make_blob("learning/flight", std::span<const std::uint32_t>(flight_)));
+  }
+  for (std::size_t a = 0; a < arrays_.size(); ++a)
+    std::copy_n(optimizer.slot(a / parameters.size(), a % parameters.size()), arrays_[a].size,
+                floats_.data() + arrays_[a].offset);
+}
+
+void LearnerBlobs::hash_layer(mesh::NodeId node, StateHasher& hasher) const {
+  hasher.add(updates_[node]);
+  const std::size_t parameters = first_.back();
+  for (std::size_t s = 0; s < slots_; ++s)
+    for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) {
+      const Array& array = arrays_[s * parameters + i];
+      hasher.add(std::span<const float>(floats_.data() + array.offset, array.size));
+    }
 }
 
 Status restore_learner(Learner& learner, const formats::EntityFile& file) {

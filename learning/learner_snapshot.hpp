@@ -6,20 +6,41 @@
 
 #include "formats/entity.hpp"
 
-#include <deque>
+#include "core/state_hash.hpp"
+
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace weft::learning {
 
-/// A learner's live state as blobs of an .entity file: optimiser arrays, update counts, messages under way.
-/// The blobs point into this object.
+/// A learner's live state as blobs of an .entity file: optimiser arrays, update counts, messages under way. The blobs
+/// point into this object, which holds copies: the learner may go on. Its room is used again by the next capture.
+/// @thread one at a time: captured on the learner's thread, then read on any
 class LearnerBlobs {
  public:
-  explicit LearnerBlobs(Learner& learner);
+  LearnerBlobs() = default;
+  explicit LearnerBlobs(Learner& learner) { capture(learner); }
+  LearnerBlobs(const LearnerBlobs&) = delete;
+  LearnerBlobs& operator=(const LearnerBlobs&) = delete;
+
+  /// Copies the state as it is between runs.
+  void capture(Learner& learner);
   const std::vector<formats::Blob>& blobs() const noexcept { return blobs_; }
+  /// As Learner::hash_layer was then; for MeshCapture::state_hash.
+  void hash_layer(mesh::NodeId node, StateHasher& hasher) const;
 
  private:
+  /// Whether the blobs are those of such a learner and point to where its state was just copied.
+  bool fits(const mesh::WeightStore& weights, const Optimizer& optimizer) const noexcept;
+  struct Array {
+    std::size_t offset = 0, size = 0;  // floats
+  };
   std::vector<formats::Blob> blobs_;
+  std::vector<Array> arrays_;  // [slot][parameter]
+  std::size_t slots_ = 0;
+  std::vector<std::size_t> first_;  // node -> its first parameter; one past the end at the back
+  AlignedBuffer<float> floats_;
   std::vector<std::uint32_t> flight_;
   std::vector<std::uint64_t> updates_;
 };

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 namespace weft::mesh {
@@ -27,10 +28,12 @@ const float* copy_in(const float* in, kernels::Rows rows) {
 
 std::string_view name(ControlKind kind) noexcept { return kControlNames[static_cast<std::size_t>(kind)]; }
 
-void Cell::bind(const Graph& graph, WeightStore& weights, State& state, StepHook* hook) noexcept {
+void Cell::bind(const Graph& graph, WeightStore& weights, State& state, actors::Registry& registry,
+                StepHook* hook) noexcept {
   graph_ = &graph;
   weights_ = &weights;
   state_ = &state;
+  registry_ = &registry;
   hook_ = hook;
 }
 
@@ -42,12 +45,33 @@ void Cell::receive(std::uint64_t tick, std::uint64_t, ControlMessage&& message) 
   const auto later = std::upper_bound(deferred_.begin(), deferred_.end(), message,
                                       [&](const auto& a, const auto& b) { return place(*a) < place(*b); });
   deferred_.insert(later, std::move(message));
+  registry_->note_change();
 }
 
 void Cell::run_deferred(std::uint64_t tick) {
   std::size_t due = 0;
   while (due < deferred_.size() && deferred_[due]->not_before <= tick) carry_out(tick, *deferred_[due++]);
+  if (due == 0) return;
   deferred_.erase(deferred_.begin(), deferred_.begin() + static_cast<std::ptrdiff_t>(due));
+  registry_->note_change();
+}
+
+void Cell::restore_deferred(std::vector<ControlMessage> orders) noexcept {
+  deferred_ = std::move(orders);
+  registry_->note_change();
+}
+
+void Cell::rewind_orders(std::uint64_t tick, std::span<const ControlMessage> kept) {
+  const auto withdraw = [&](const ControlMessage& order) {
+    if (order->is_done() || std::find(kept.begin(), kept.end(), order) != kept.end()) return;
+    order->finish(tick, fail(Errc::not_found, "cell " + to_string(at_) + ", " + std::string(name(order->kind)) +
+                                                  ": the mesh went back to tick " + std::to_string(tick) +
+                                                  ", before this order was sent; send it again"));
+  };
+  mailbox().drain([&](std::uint64_t, ControlMessage&& order) { withdraw(order); });
+  for (const ControlMessage& order : deferred_) withdraw(order);
+  deferred_.assign(kept.begin(), kept.end());
+  registry_->note_change();
 }
 
 void Cell::carry_out(std::uint64_t tick, Control& control) noexcept {
@@ -70,14 +94,14 @@ Status Cell::apply(std::uint64_t tick, Control& control, std::vector<float>& ans
                                         std::to_string(layers_) + " layers");
   switch (control.kind) {
     case ControlKind::enable:
-      enabled_ = true;
+      set_enabled(true);
       return {};
     case ControlKind::disable:
-      enabled_ = false;
+      set_enabled(false);
       return {};
     case ControlKind::set_period:
       if (control.number == 0) return fail(Errc::invalid_argument, object + ": a period of 0 ticks; 1 is every tick");
-      period_ = control.number;
+      set_period(control.number);
       return {};
     case ControlKind::set_weights: {
       auto parameters = weights_->of(node);
@@ -87,7 +111,7 @@ Status Cell::apply(std::uint64_t tick, Control& control, std::vector<float>& ans
       return weights_->write(parameters[control.parameter], control.values, object);
     }
     case ControlKind::reset:
-      reset_ordered_ = true;
+      set_reset_ordered(true);
       return {};
     case ControlKind::probe: {
       const kernels::Rows rows = state_->output(node, tick);
@@ -110,31 +134,41 @@ Status Cell::apply(std::uint64_t tick, Control& control, std::vector<float>& ans
 }
 
 void Cell::remember(std::uint64_t tick) {
-  remembered_.clear();
+  // What saved states share stays as it is; else the room is used again.
+  if (!remembered_ || remembered_.use_count() > 1) remembered_ = std::make_shared<Memory>();
+  std::size_t next = 0;
+  const auto room = [&]() -> std::vector<float>& {
+    if (next == remembered_->size()) remembered_->emplace_back();
+    (*remembered_)[next].clear();
+    return (*remembered_)[next++];
+  };
   for (NodeId node = first_; node < first_ + layers_; ++node) {
     for (const auto& parameter : weights_->of(node))
-      remembered_.emplace_back(parameter.data, parameter.data + (parameter.data ? parameter.spec->stored_size() : 0));
-    std::vector<float> live;
+      room().assign(parameter.data, parameter.data + (parameter.data ? parameter.spec->stored_size() : 0));
+    std::vector<float>& live = room();
     copy_out(state_->output(node, tick), live);
     if (state_->hidden(node, tick).data) copy_out(state_->hidden(node, tick), live);
     if (hook_) hook_->remember_layer(node, live);
-    remembered_.push_back(std::move(live));
   }
+  registry_->note_change();
 }
 
 void Cell::restart(std::uint64_t tick) {
+  const Memory& remembered = *remembered_;
   std::size_t next = 0;
   for (NodeId node = first_; node < first_ + layers_; ++node) {
     for (auto& parameter : weights_->of(node)) {
-      // Weights without a master do not change, nor those that had none when they were remembered.
-      if (parameter.data && !remembered_[next].empty()) {
-        std::copy(remembered_[next].begin(), remembered_[next].end(), parameter.data);
-        ++parameter.version;
-      }
-      ++next;
+      const std::vector<float>& values = remembered[next++];
+      // Weights without a master do not change, nor those that had none when they were remembered; nor, most of the
+      // time, those that do not learn.
+      if (!parameter.data || values.empty() ||
+          std::memcmp(values.data(), parameter.data, values.size() * sizeof(float)) == 0)
+        continue;
+      std::copy(values.begin(), values.end(), parameter.data);
+      ++parameter.version;
     }
     weights_->refresh(node);
-    const float* live = copy_in(remembered_[next].data(), state_->output(node, tick));
+    const float* live = copy_in(remembered[next].data(), state_->output(node, tick));
     if (state_->hidden(node, tick).data) live = copy_in(live, state_->hidden(node, tick));
     if (hook_) hook_->restart_layer(node, live);
     ++next;

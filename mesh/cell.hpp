@@ -11,6 +11,7 @@
 #include "actors/actor.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -33,14 +34,15 @@ class Cell final : public actors::Actor<ControlMessage> {
   std::uint32_t layers() const noexcept { return layers_; }
 
   /// What it acts on; set when the mesh is built or its state is replaced.
-  void bind(const Graph& graph, WeightStore& weights, State& state, StepHook* hook) noexcept;
+  void bind(const Graph& graph, WeightStore& weights, State& state, actors::Registry& registry,
+            StepHook* hook) noexcept;
 
   /// Whether the cell computes at this tick, or only keeps its output.
   bool fires(std::uint64_t tick) const noexcept { return enabled_ && (period_ == 1 || tick % period_ == 0); }
   /// Whether the registry says that the cell is held, isolated or has halted the mesh: it is told when the cell fires
   /// well again.
   bool is_marked() const noexcept { return marked_; }
-  void set_marked(bool marked) noexcept { marked_ = marked; }
+  void set_marked(bool marked) noexcept { change(marked_, marked); }
 
   /// True when it fires every tick, watches nothing and no order waits: its ticks may be computed many at once.
   bool is_quiet() const noexcept {
@@ -48,28 +50,39 @@ class Cell final : public actors::Actor<ControlMessage> {
   }
   bool is_enabled() const noexcept { return enabled_; }
   std::uint64_t period() const noexcept { return period_; }
-  void set_enabled(bool enabled) noexcept { enabled_ = enabled; }
-  void set_period(std::uint64_t period) noexcept { period_ = period; }
+  void set_enabled(bool enabled) noexcept { change(enabled_, enabled); }
+  void set_period(std::uint64_t period) noexcept { change(period_, period); }
 
   /// Carries out the orders kept for this tick: as they were sent, those of watchers (by layer) after those from
   /// outside. To be called before `deliver`: what is kept was sent earlier.
   void run_deferred(std::uint64_t tick);
   /// Orders kept for later ticks, as they will be carried out; part of a checkpoint.
   std::span<const ControlMessage> deferred() const noexcept { return deferred_; }
-  void restore_deferred(std::vector<ControlMessage> orders) noexcept { deferred_ = std::move(orders); }
+  void restore_deferred(std::vector<ControlMessage> orders) noexcept;
+  /// Goes back to orders that were kept earlier; those kept or sent since are answered that they were withdrawn.
+  void rewind_orders(std::uint64_t tick, std::span<const ControlMessage> kept);
 
   /// True once after a `reset` order: the cell commits zeros at this tick instead of firing. Zeros go into the slot
   /// being written, since neighbours may be reading the committed one.
-  bool take_reset() noexcept { return std::exchange(reset_ordered_, false); }
+  bool take_reset() noexcept {
+    if (!reset_ordered_) return false;
+    change(reset_ordered_, false);
+    return true;
+  }
   bool is_reset_ordered() const noexcept { return reset_ordered_; }
-  void set_reset_ordered(bool ordered) noexcept { reset_ordered_ = ordered; }
+  void set_reset_ordered(bool ordered) noexcept { change(reset_ordered_, ordered); }
 
   /// Its metacognition layers' memory.
   std::vector<Watcher>& watchers() noexcept { return watchers_; }
 
+  /// Parameters, then the live rest, layer by layer.
+  using Memory = std::vector<std::vector<float>>;
   /// Remembers weights, what the learning rule keeps beside them, outputs and hidden states as they are now, and goes
   /// back to them (`restart`).
   void remember(std::uint64_t tick);
+  /// What it remembers, shared with saved states; null before the first checkpoint.
+  const std::shared_ptr<Memory>& memory() const noexcept { return remembered_; }
+  void set_memory(const std::shared_ptr<Memory>& memory) noexcept { change(remembered_, memory); }
   /// `tick` is the one being written.
   void restart(std::uint64_t tick);
 
@@ -80,6 +93,13 @@ class Cell final : public actors::Actor<ControlMessage> {
   bool mailbox_is_empty() const noexcept { return const_cast<Cell*>(this)->mailbox().empty(); }
   void carry_out(std::uint64_t tick, Control& control) noexcept;
   Status apply(std::uint64_t tick, Control& control, std::vector<float>& answer);
+  /// Whatever of a cell is no value of its layers changes here, so that the registry knows of it (Registry::changes).
+  template <class T>
+  void change(T& what, const T& to) noexcept {
+    if (what == to) return;
+    what = to;
+    if (registry_) registry_->note_change();
+  }
 
   Coord at_;
   NodeId first_;
@@ -94,7 +114,8 @@ class Cell final : public actors::Actor<ControlMessage> {
   StepHook* hook_ = nullptr;
   std::vector<ControlMessage> deferred_;
   std::vector<Watcher> watchers_;
-  std::vector<std::vector<float>> remembered_;  // of each layer: parameters, then the live rest
+  std::shared_ptr<Memory> remembered_;
+  actors::Registry* registry_ = nullptr;
 };
 
 }  // namespace weft::mesh

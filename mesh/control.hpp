@@ -46,7 +46,9 @@ struct Control {
   const Status& status() const noexcept { return status_; }
   const std::vector<float>& answer() const noexcept { return answer_; }
 
+  /// The first answer stands: after a mesh went back (Mesh::load_state) an order may be carried out again.
   void finish(std::uint64_t tick, Status status, std::vector<float> answer = {}) {
+    if (is_done()) return;
     done_at_ = tick;
     status_ = std::move(status);
     answer_ = std::move(answer);

@@ -208,6 +208,19 @@ void Engine::deliver(std::size_t region, std::uint64_t tick) noexcept {
     }
 }
 
+bool Engine::has_mail() const noexcept {
+  return std::any_of(regions_.begin(), regions_.end(),
+                     [](const Region& region) { return region.posted.load(std::memory_order_acquire) != 0; });
+}
+
+void Engine::forget_mail() noexcept {
+  for (Region& region : regions_) region.posted.store(0, std::memory_order_relaxed);
+}
+
+bool Engine::has_deferred() const noexcept {
+  return std::any_of(regions_.begin(), regions_.end(), [](const Region& region) { return region.has_deferred; });
+}
+
 void Engine::look_for_orders() noexcept {
   for (Region& region : regions_) region.has_deferred = true;
 }

@@ -5,6 +5,7 @@
 #include "mesh/cell.hpp"
 #include "mesh/graph.hpp"
 #include "mesh/state.hpp"
+#include "mesh/state_bytes.hpp"
 #include "mesh/weight_store.hpp"
 
 #include "actors/activity_board.hpp"
@@ -55,6 +56,11 @@ class StepHook {
   virtual void remember_layer([[maybe_unused]] NodeId node, [[maybe_unused]] std::vector<float>& kept) const {}
   /// Goes back to what was remembered; returns what follows it. Runs as `learn` does.
   virtual const float* restart_layer([[maybe_unused]] NodeId node, const float* kept) noexcept { return kept; }
+  /// Everything that its steps change besides mesh and weights; without `with_weights` also not what goes with these
+  /// (optimiser state). Between runs.
+  virtual void save_state([[maybe_unused]] StateBytes& to, [[maybe_unused]] bool with_weights) const {}
+  /// Puts it back. @error shape_mismatch: a rule of another shape saved it; nothing changes then
+  virtual Status load_state([[maybe_unused]] const StateBytes& from, [[maybe_unused]] bool with_weights) { return {}; }
   /// Links besides the network's own that `learn` reads across; pairs of nodes.
   virtual std::vector<std::pair<NodeId, NodeId>> extra_links() const { return {}; }
 };
@@ -122,6 +128,11 @@ class Engine final : public scheduler::TickProgram {
 
   /// Delivers what waits for the cells, as the next tick would: so that a checkpoint holds it.
   void deliver_all(std::uint64_t tick) noexcept;
+  /// Whether orders lie in mailboxes; and forgets that they do, when they were taken out.
+  bool has_mail() const noexcept;
+  void forget_mail() noexcept;
+  /// Whether cells keep orders for later.
+  bool has_deferred() const noexcept;
   /// Cells were given orders other than by `post`.
   void look_for_orders() noexcept;
 

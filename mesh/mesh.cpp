@@ -264,6 +264,7 @@ Status Mesh::restore_restarts(actors::ActorId cell, std::vector<std::uint64_t> t
 }
 
 std::uint64_t Mesh::ticks() const noexcept { return parts_->ticks; }
+std::uint64_t Mesh::number() const noexcept { return parts_->number; }
 std::uint64_t Mesh::sessions_born() const noexcept { return parts_->sessions_born; }
 void Mesh::set_sessions_born(std::uint64_t born) noexcept { parts_->sessions_born = born; }
 void Mesh::set_ticks(std::uint64_t ticks) noexcept { parts_->ticks = ticks; }

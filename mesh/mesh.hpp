@@ -6,6 +6,7 @@
 #include "mesh/engine.hpp"
 #include "mesh/graph.hpp"
 #include "mesh/network.hpp"
+#include "mesh/saved_state.hpp"
 #include "mesh/state.hpp"
 #include "mesh/weight_store.hpp"
 
@@ -63,8 +64,8 @@ struct RunOutput {
 /// A network brought to life: weights, sessions, cells as actors, and ticks.
 ///   auto mesh = Mesh::build(spec);  mesh->set_input("in", x);  mesh->tick();  auto y = mesh->output("out");
 /// A value moves one link a tick: what is set now reaches a layer `latency` ticks away after as many ticks.
-/// @thread one at a time; the registry, the activity: any; `post`: any, but not while sessions are added or removed or
-/// a rule attached
+/// @thread one at a time; the registry, the activity: any; `post`: any, but not while sessions are added or removed, a
+/// rule attached or a state loaded
 /// @exact  outputs, states and weights are the same bits on every thread count, executor, ISA and session count
 class Mesh {
  public:
@@ -106,6 +107,27 @@ class Mesh {
   /// @error out_of_range; shape_mismatch: another network or depth; not_finite: an output or hidden state
   Result<std::vector<float>> save_session(std::size_t session) const;
   Status load_session(std::size_t session, std::span<const float> state);
+
+  /// Copies everything that ticks change into `to`, and back: committed outputs, hidden states, inputs, what a learning
+  /// rule reads of the past and has under way, cells with their supervision and orders, a halt; weights as `weights`
+  /// says. Ticks after a load are those after the save, to the bit. Orders sent since the save are answered not_found;
+  /// an order that is carried out a second time keeps its first answer. No allocation but by the first save of a mesh
+  /// into `to`, by orders that wait, and by a load that undoes a change of type.
+  /// @error of load, which then changes nothing: invalid_argument (nothing saved; no weights saved although they
+  ///        changed since, or in another mesh), shape_mismatch (another network, number of sessions, history, rule or
+  ///        placement)
+  void save_state(SavedState& to, SaveWeights weights = SaveWeights::automatic);
+  Status load_state(const SavedState& from);
+  /// The same for what is one session's own: outputs, hidden states, inputs, history. Not what a learning rule has
+  /// under way for it. Into any session of any mesh of the same network with as deep a history, at any tick.
+  /// @error out_of_range, shape_mismatch; invalid_argument (nothing saved)
+  Status save_session_state(std::size_t session, SessionState& to) const;
+  Status load_session_state(std::size_t session, const SessionState& from);
+  /// No two meshes of a process have the same number.
+  std::uint64_t number() const noexcept;
+  /// mesh::network_digest, computed once.
+  /// @thread one at a time
+  const Hash128& network_digest() const;
 
   /// Sends an order to the cell at `cell` (its level is ignored), to be carried out at a tick boundary.
   /// @error out_of_range, unknown_name, invalid_argument (no order), full
@@ -166,6 +188,9 @@ class Mesh {
   explicit Mesh(std::unique_ptr<Parts> parts);
   Status rebuild_state(State::Options options, std::size_t keep_sessions, std::optional<std::size_t> removed);
   Status halted_error() const;
+  void save_cells(SavedState& to) const;
+  Status check_fits(const SavedState& from) const;
+  void load_cells(const SavedState& from);
   Result<std::vector<std::pair<NodeId, const float*>>> check_inputs(std::span<const RunInput> inputs,
                                                                     std::uint64_t values_per_width) const;
   Result<std::vector<OutputSink>> check_outputs(std::span<const RunOutput> outputs,

@@ -2,6 +2,7 @@
 
 #include "mesh/snapshot.hpp"
 
+#include "mesh/internal/entity_blobs.hpp"
 #include "mesh/network_json.hpp"
 
 #include "formats/json.hpp"
@@ -21,67 +22,7 @@ namespace {
 using formats::Blob;
 using nlohmann::json;
 
-constexpr std::size_t kCellWords = 10, kOrderWords = 7;
-
-std::string weight_name(const Node& node, const ParameterSpec& parameter) {
-  const Coord at = node.at;
-  return "weights/" + std::to_string(at.z) + "," + std::to_string(at.y) + "," + std::to_string(at.x) + "," +
-         std::to_string(at.l) + "/" + parameter.name;
-}
-
-std::string session_name(std::size_t session) { return "state/session/" + std::to_string(session); }
-
-Shape weight_shape(const ParameterSpec& parameter) {
-  return parameter.is_matrix() ? Shape{parameter.out, parameter.in} : Shape{parameter.out};
-}
-
-// Type in the low byte, granularity above it.
-std::uint64_t encoding_word(const Encoding& encoding) {
-  return static_cast<std::uint64_t>(encoding.dtype) | static_cast<std::uint64_t>(encoding.granularity) << 8;
-}
-std::optional<Encoding> read_encoding(std::uint64_t word) {
-  if ((word & 0xff) >= kDtypeCount || word >> 8 > static_cast<std::uint64_t>(Granularity::block32)) return std::nullopt;
-  return Encoding(static_cast<Dtype>(word & 0xff), static_cast<Granularity>(word >> 8));
-}
-
-std::string_view scale_type(Dtype dtype) { return kernels::has_double_scale(dtype) ? "float64" : "float32"; }
-/// Zero points are as wide as the codes, a byte at least.
-std::string_view zero_type(Dtype dtype) { return name(bits(dtype) < 8 ? Dtype::uint8 : dtype); }
-Shape scale_shape(const Encoding& encoding, const ParameterSpec& spec) {
-  switch (encoding.granularity) {
-    case Granularity::tensor:
-      return {1};
-    case Granularity::channel:
-      return {spec.out};
-    case Granularity::block32:
-      return {spec.out, (spec.in + kScaleBlock - 1) / kScaleBlock};
-  }
-  return {};
-}
-
-std::vector<std::uint64_t> cell_words(Mesh& mesh) {
-  std::vector<std::uint64_t> words;
-  for (const auto& cell : mesh.cells()) {
-    const actors::ActorView view = mesh.registry().view(cell->id());
-    const std::vector<std::uint64_t> restarts = mesh.supervisor().restart_ticks(cell->id());
-    words.insert(words.end(),
-                 {std::uint64_t{cell->is_enabled()}, cell->period(), static_cast<std::uint64_t>(view.status),
-                  view.messages, view.faults, view.restarts, view.last_fault_tick, restarts.size(),
-                  std::uint64_t{cell->is_reset_ordered()}, cell->deferred().size()});
-    words.insert(words.end(), restarts.begin(), restarts.end());
-    for (const ControlMessage& order : cell->deferred()) {
-      words.insert(words.end(), {static_cast<std::uint64_t>(order->kind),
-                                 order->level | std::uint64_t{order->sender} << 32, order->parameter, order->number,
-                                 encoding_word(order->encoding), order->not_before, order->values.size()});
-      for (const float value : order->values) words.push_back(std::bit_cast<std::uint32_t>(value));
-    }
-    for (const Watcher& watcher : cell->watchers()) {
-      const auto memory = watcher.words();
-      words.insert(words.end(), memory.begin(), memory.end());
-    }
-  }
-  return words;
-}
+using namespace internal;
 
 Failure bad_cells(const std::string& what) { return fail(Errc::corrupt, "state/cells: " + what); }
 
@@ -151,33 +92,6 @@ Result<Engine::Halt> read_halt(const Mesh& mesh, const formats::JsonValue& value
   std::copy(reason.begin(), reason.end(), halt.reason.begin());
   WEFT_CHECK(reader.finish());
   return halt;
-}
-
-/// A parameter's blobs: a matrix in its type at its true size, with scales and zero points beside it; float32 as
-/// values. A live state also has the master of a matrix in another type, since learning or a later morph goes on from
-/// it.
-void add_weight(const Mesh& mesh, std::size_t i, bool live, std::deque<std::vector<float>>& floats,
-                std::deque<StoredWeight::Ordered>& codes, std::vector<Blob>& blobs) {
-  const WeightStore& weights = mesh.weights();
-  const auto& parameter = weights.parameters()[i];
-  const ParameterSpec& spec = *parameter.spec;
-  const std::string base = weight_name(mesh.graph().nodes()[parameter.node], spec);
-  const StoredWeight* const stored = weights.stored(i);
-  if (stored) {
-    const Encoding encoding = stored->encoding();
-    const StoredWeight::Ordered& arrays = codes.emplace_back(stored->ordered());
-    blobs.push_back({base, std::string(name(encoding.dtype)), weight_shape(spec), arrays.codes});
-    if (has_scale(encoding.dtype))
-      blobs.push_back(
-          {base + ".scales", std::string(scale_type(encoding.dtype)), scale_shape(encoding, spec), arrays.scales});
-    if (has_zero_point(encoding.dtype))
-      blobs.push_back(
-          {base + ".zeros", std::string(zero_type(encoding.dtype)), scale_shape(encoding, spec), arrays.zeros});
-    if (!live || !parameter.data) return;
-  }
-  const auto& values = floats.emplace_back(weights.read(parameter));
-  blobs.push_back(
-      formats::make_blob(stored ? base + ".master" : base, weight_shape(spec), std::span<const float>(values)));
 }
 
 Result<formats::ByteSpan> bytes_of(const formats::EntityFile& file, const std::string& name, std::string_view type,
@@ -269,50 +183,6 @@ Status restore_weight(Mesh& mesh, WeightStore::Parameter& parameter, const std::
 }
 
 }  // namespace
-
-Result<formats::ByteBuffer> encode_mesh(Mesh& mesh, bool live, const SnapshotExtras& extras) {
-  // First of all: orders that are due change weights and types.
-  if (live) mesh.engine().deliver_all(mesh.ticks());
-  WEFT_TRY(const std::string network_text, write_network(mesh.current_spec(), -1));
-  WEFT_TRY(const json network, formats::parse_json(network_text, "network"));
-  WEFT_TRY(const json extra_meta, formats::parse_json(extras.meta_json, "extras"));
-  json meta{{"extras", extra_meta}};
-  // Deques: blobs point into their elements, which must not move.
-  std::deque<std::vector<float>> floats;
-  std::vector<std::uint64_t> cells;
-  std::vector<Blob> blobs;
-  std::deque<StoredWeight::Ordered> codes;
-  for (std::size_t i = 0; i < mesh.weights().parameters().size(); ++i) {
-    if (const StoredWeight* const stored = mesh.weights().stored(i))
-      if (const auto bad = stored->first_not_finite())
-        return fail(Errc::not_finite, mesh.graph().nodes()[mesh.weights().parameters()[i].node].object + ": weight " +
-                                          std::to_string(*bad) + " is not finite and would not be read back");
-    add_weight(mesh, i, live, floats, codes, blobs);
-  }
-  if (live) {
-    meta["live"] = {{"ticks", mesh.ticks()},
-                    {"sessions", mesh.sessions()},
-                    {"sessions_born", mesh.sessions_born()},
-                    {"depth", mesh.state().depth()},
-                    {"keeps_history", mesh.state().options().keeps_history}};
-    if (const Engine::Halt* halt = mesh.engine().halt())
-      meta["live"]["halt"] = {{"tick", halt->tick},
-                              {"cell", halt->cell},
-                              {"kind", static_cast<std::uint32_t>(halt->kind)},
-                              {"reason", halt->reason.data()}};
-    for (std::size_t s = 0; s < mesh.sessions(); ++s) {
-      WEFT_TRY(auto session, mesh.save_session(s));
-      blobs.push_back(
-          formats::make_blob(session_name(s), std::span<const float>(floats.emplace_back(std::move(session)))));
-    }
-    cells = cell_words(mesh);
-    blobs.push_back(formats::make_blob("state/cells", std::span<const std::uint64_t>(cells)));
-    // What a restart goes back to is the last checkpoint, and this is one.
-    mesh.mark_checkpoint();
-  }
-  blobs.insert(blobs.end(), extras.blobs.begin(), extras.blobs.end());
-  return formats::encode_entity(network, meta, blobs);
-}
 
 Result<NetworkSpec> network_of(const formats::EntityFile& file) {
   WEFT_TRY(const std::string text, formats::write_json(file.network()));

@@ -3,6 +3,7 @@
 #include "mesh/state.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -13,6 +14,11 @@ std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
 
 // Of the kernels::kNoiseState floats that say where noise stands, the first two are the counter, the others the stream.
 constexpr std::size_t kStreamNumber = 2, kNumberFloats = 2;
+
+std::uint64_t next_id() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 }  // namespace
 
 Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>& node_region,
@@ -20,46 +26,156 @@ Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>&
   WEFT_ASSERT(options.depth >= 2 && std::has_single_bit(options.depth), "history depth must be a power of two");
   State state;
   state.options_ = options;
+  state.memory_ = &memory;
+  state.id_ = next_id();
   state.rings_.resize(graph.nodes().size());
+  state.blocks_.resize(plan.regions.size());
 
   // Shapes first, then one buffer a region, then addresses.
-  std::vector<std::size_t> floats(plan.regions.size(), 0);
-  const auto shape = [&](Ring& ring, std::size_t width, std::size_t region) {
+  const auto shape = [&](Ring& ring, std::size_t width, Block& block, bool is_live) {
     ring.width = width;
     ring.stride = padded(width);
-    ring.slot = ring.stride * options.sessions;
-    floats[region] += ring.slot * options.depth;
+    (is_live ? block.live : block.scratch) += ring.stride * options.sessions;
   };
   const auto each_ring = [&](auto&& visit) {
     for (NodeId id = 0; id < graph.nodes().size(); ++id) {
       const Node& node = graph.nodes()[id];
       Rings& rings = state.rings_[id];
-      visit(rings.output, node.width, node_region[id]);
+      Block& block = state.blocks_[node_region[id]];
+      visit(rings.output, node.width, block, true);
       if (node.is_port()) continue;
-      if (!node.reads_directly()) visit(rings.input, node.in, node_region[id]);
-      if (node.layer->state_size()) visit(rings.hidden, node.layer->state_size(), node_region[id]);
-      if (node.layer->cache_size()) visit(rings.cache, node.layer->cache_size(), node_region[id]);
+      if (!node.reads_directly()) visit(rings.input, node.in, block, false);
+      if (node.layer->state_size()) visit(rings.hidden, node.layer->state_size(), block, true);
+      if (node.layer->cache_size()) visit(rings.cache, node.layer->cache_size(), block, false);
       if (options.keeps_history && node.layer->needs_preactivation())
-        visit(rings.preactivation, node.width, node_region[id]);
+        visit(rings.preactivation, node.width, block, false);
     }
   };
   each_ring(shape);
+  StateHasher layout;
+  layout.add(std::span<const std::uint32_t>(node_region));
+  for (const Block& block : state.blocks_) layout.add(block.live), layout.add(block.scratch);
+  for (const std::size_t n : {options.sessions, options.depth, std::size_t{options.keeps_history}}) layout.add(n);
+  state.layout_ = layout.digest();
 
   for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
     for (const std::size_t place : graph.nodes()[id].layer->noise_states()) state.noise_.emplace_back(id, place);
 
-  std::vector<float*> next(plan.regions.size(), nullptr);
+  struct Places {
+    float *live = nullptr, *scratch = nullptr;
+  };
+  std::vector<Places> next(plan.regions.size());
   for (std::size_t r = 0; r < plan.regions.size(); ++r) {
-    if (floats[r] == 0) continue;
-    WEFT_TRY(auto buffer, memory.allocate(floats[r] * sizeof(float), plan.regions[r].seat.node));
-    next[r] = buffer.as<float>().data();
-    state.buffers_.push_back(std::move(buffer));
+    Block& block = state.blocks_[r];
+    const std::size_t floats = (block.live + block.scratch) * options.depth;
+    if (floats == 0) continue;
+    WEFT_TRY(block.buffer, memory.allocate(floats * sizeof(float), plan.regions[r].seat.node));
+    next[r].live = block.buffer.as<float>().data();
+    next[r].scratch = next[r].live + block.live * options.depth;
   }
-  each_ring([&](Ring& ring, std::size_t, std::size_t region) {
-    ring.base = next[region];
-    next[region] += ring.slot * options.depth;
+  each_ring([&](Ring& ring, std::size_t, Block& block, bool is_live) {
+    Places& places = next[static_cast<std::size_t>(&block - state.blocks_.data())];
+    float*& place = is_live ? places.live : places.scratch;
+    ring.base = place;
+    ring.slot = is_live ? block.live : block.scratch;
+    place += ring.stride * options.sessions;
   });
   return state;
+}
+
+Result<State> State::make_twin() const {
+  State twin;
+  twin.options_ = options_;
+  twin.rings_ = rings_;
+  twin.noise_ = noise_;
+  twin.memory_ = memory_;
+  twin.id_ = next_id();
+  twin.layout_ = layout_;
+  twin.blocks_.resize(blocks_.size());
+  for (std::size_t r = 0; r < blocks_.size(); ++r) {
+    twin.blocks_[r].live = blocks_[r].live;
+    twin.blocks_[r].scratch = blocks_[r].scratch;
+    if (blocks_[r].buffer.empty()) continue;
+    WEFT_TRY(twin.blocks_[r].buffer, memory_->allocate(blocks_[r].buffer.size(), blocks_[r].buffer.node()));
+  }
+  for (Rings& rings : twin.rings_)
+    for (Ring* ring : {&rings.output, &rings.input, &rings.preactivation, &rings.cache, &rings.hidden}) {
+      const auto* const place = reinterpret_cast<const std::byte*>(ring->base);
+      for (std::size_t r = 0; r < blocks_.size() && place; ++r) {
+        const topology::NodeBuffer& from = blocks_[r].buffer;
+        if (place < from.data() || place >= from.data() + from.size()) continue;
+        ring->base = reinterpret_cast<float*>(twin.blocks_[r].buffer.data() + (place - from.data()));
+        break;
+      }
+    }
+  return twin;
+}
+
+void State::copy_from(const State& twin) noexcept {
+  WEFT_ASSERT(layout_ == twin.layout_, "a state is copied from one of another layout");
+  for (std::size_t r = 0; r < blocks_.size(); ++r) {
+    if (!blocks_[r].buffer.empty())
+      std::memcpy(blocks_[r].buffer.data(), twin.blocks_[r].buffer.data(), blocks_[r].buffer.size());
+  }
+}
+
+template <class Visit>
+void State::each_live_block(std::uint64_t tick, Visit&& visit) const noexcept {
+  for (const Block& block : blocks_) {
+    auto* const first = const_cast<std::byte*>(block.buffer.data());
+    if (options_.keeps_history)
+      visit(first, (block.live + block.scratch) * options_.depth * sizeof(float));
+    else
+      visit(first + (tick & (options_.depth - 1)) * block.live * sizeof(float), block.live * sizeof(float));
+  }
+}
+
+std::size_t State::live_bytes() const noexcept {
+  std::size_t total = 0;
+  each_live_block(0, [&](const std::byte*, std::size_t size) { total += size; });
+  return total;
+}
+
+void State::save_live(std::uint64_t tick, std::byte* out) const noexcept {
+  each_live_block(tick, [&](const std::byte* from, std::size_t size) {
+    if (size) std::memcpy(out, from, size);
+    out += size;
+  });
+}
+
+void State::load_live(std::uint64_t tick, const std::byte* in) noexcept {
+  each_live_block(tick, [&](std::byte* to, std::size_t size) {
+    if (size) std::memcpy(to, in, size);
+    in += size;
+  });
+}
+
+template <class Visit>
+void State::each_live_row(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept {
+  if (options_.keeps_history) return each_row(session, tick, visit);
+  for (const Rings& rings : rings_)
+    for (const Ring* ring : {&rings.output, &rings.hidden})
+      if (ring->base)
+        visit(ring->base + (tick & (options_.depth - 1)) * ring->slot + session * ring->stride, ring->width);
+}
+
+std::size_t State::live_session_size() const noexcept {
+  std::size_t total = 0;
+  each_live_row(0, 0, [&](float*, std::size_t width) { total += width; });
+  return total;
+}
+
+void State::save_live_session(std::size_t session, std::uint64_t tick, std::span<float> out) const noexcept {
+  float* next = out.data();
+  each_live_row(session, tick, [&](float* row, std::size_t width) { next = std::copy_n(row, width, next); });
+}
+
+void State::load_live_session(std::size_t session, std::uint64_t tick, std::span<const float> in) noexcept {
+  const float* next = in.data();
+  each_live_row(session, tick, [&](float* row, std::size_t width) {
+    std::copy_n(next, width, row);
+    next += width;
+  });
 }
 
 template <class Visit>
@@ -73,7 +189,8 @@ void State::each_row(std::size_t session, std::uint64_t tick, Visit&& visit) con
 }
 
 void State::reset() noexcept {
-  for (topology::NodeBuffer& buffer : buffers_) std::memset(buffer.data(), 0, buffer.size());
+  for (Block& block : blocks_)
+    if (!block.buffer.empty()) std::memset(block.buffer.data(), 0, block.buffer.size());
 }
 
 void State::reset_session(std::size_t session, std::uint64_t tick) noexcept {
@@ -137,7 +254,7 @@ std::optional<std::size_t> State::first_not_finite(std::span<const float> sessio
 
 std::uint64_t State::bytes() const noexcept {
   std::uint64_t total = 0;
-  for (const topology::NodeBuffer& buffer : buffers_) total += buffer.size();
+  for (const Block& block : blocks_) total += block.buffer.size();
   return total;
 }
 

@@ -9,6 +9,8 @@
 #include "topology/node_memory.hpp"
 #include "topology/plan.hpp"
 
+#include "core/state_hash.hpp"
+
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,7 +21,7 @@ namespace weft::mesh {
 
 /// A value that changes once a tick, with the last `depth` of its ticks at hand. Slot t % depth holds what was
 /// committed at tick t. Depth 2 is the double buffer: one slot is read while the other is written, and committing moves
-/// no bytes.
+/// no bytes. A tick of all the rings of a region lies side by side, so that saving one is one copy.
 struct Ring {
   float* base = nullptr;
   std::size_t slot = 0;    // floats from one tick to the next
@@ -36,6 +38,7 @@ class State {
     std::size_t sessions = 1;
     std::size_t depth = 2;       // ticks at hand, a power of two; more than 2 only for learning
     bool keeps_history = false;  // whether inputs, pre-activations and caches of past ticks are kept too
+    bool operator==(const Options&) const = default;
   };
   static Result<State> build(const Graph& graph, const std::vector<std::uint32_t>& node_region,
                              const topology::Plan& plan, topology::NodeMemory& memory, Options options);
@@ -72,6 +75,24 @@ class State {
   std::optional<std::size_t> first_not_finite(std::span<const float> session) const noexcept;
   std::uint64_t bytes() const noexcept;
 
+  /// Bytes that ticks from `tick` on can tell from others: outputs and hidden states as committed; with history, all.
+  std::size_t live_bytes() const noexcept;
+  /// Copies them out and in, region by region: for states of one layout.
+  void save_live(std::uint64_t tick, std::byte* out) const noexcept;
+  void load_live(std::uint64_t tick, const std::byte* in) noexcept;
+  /// Where everything stands: states over one network that agree in it load what the other saved.
+  const Hash128& layout() const noexcept { return layout_; }
+  /// Another one of the same layout, zeroed, and all bytes of another.
+  Result<State> make_twin() const;
+  void copy_from(const State& twin) noexcept;
+  /// No two states that were built have the same number.
+  std::uint64_t id() const noexcept { return id_; }
+  /// The same for rows of one session, which do not depend on the layout: floats of what ticks can tell, and their copy
+  /// out and in.
+  std::size_t live_session_size() const noexcept;
+  void save_live_session(std::size_t session, std::uint64_t tick, std::span<float> out) const noexcept;
+  void load_live_session(std::size_t session, std::uint64_t tick, std::span<const float> in) noexcept;
+
  private:
   struct Rings {
     Ring output, input, preactivation, cache, hidden;
@@ -82,12 +103,24 @@ class State {
   }
   template <class Visit>
   void each_row(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept;
+  template <class Visit>
+  void each_live_row(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept;
+  template <class Visit>
+  void each_live_block(std::uint64_t tick, Visit&& visit) const noexcept;
 
   Options options_;
   std::vector<Rings> rings_;
   std::vector<std::pair<NodeId, std::size_t>>
       noise_;  // by node: where in its hidden state a noise stream's place stands
-  std::vector<topology::NodeBuffer> buffers_;
+  /// A region's rings: `depth` slots of outputs and hidden states, then `depth` slots of what else a firing leaves.
+  struct Block {
+    topology::NodeBuffer buffer;
+    std::size_t live = 0, scratch = 0;  // floats of a slot
+  };
+  std::vector<Block> blocks_;
+  topology::NodeMemory* memory_ = nullptr;
+  std::uint64_t id_ = 0;
+  Hash128 layout_;
 };
 
 }  // namespace weft::mesh

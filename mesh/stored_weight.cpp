@@ -42,7 +42,7 @@ Result<StoredWeight> StoredWeight::make(const Encoding& encoding, std::size_t ou
   made.encoding_ = encoding;
   const kernels::WeightBytes bytes = kernels::weight_bytes(encoding, out, in);
   const std::size_t scales = cache_lines(bytes.codes), zeros = scales + cache_lines(bytes.scales);
-  WEFT_TRY(made.memory_, WeightMemory::allocate(zeros + bytes.zeros, memory, node));
+  WEFT_TRY(made.memory_, WeightMemory::allocate(block_size(encoding, out, in), memory, node));
   std::byte* const base = made.memory_.data();
   made.weight_.codes = base;
   if (bytes.scales) made.weight_.scales = base + scales;
@@ -52,6 +52,25 @@ Result<StoredWeight> StoredWeight::make(const Encoding& encoding, std::size_t ou
   made.weight_.dtype = encoding.dtype;
   made.weight_.granularity = encoding.granularity;
   return made;
+}
+
+std::size_t StoredWeight::block_size(const Encoding& encoding, std::size_t out, std::size_t in) noexcept {
+  const kernels::WeightBytes bytes = kernels::weight_bytes(encoding, out, in);
+  return cache_lines(bytes.codes) + cache_lines(bytes.scales) + bytes.zeros;
+}
+
+kernels::ConstWeight StoredWeight::view(const std::byte* block, const Encoding& encoding, std::size_t out,
+                                        std::size_t in) noexcept {
+  const kernels::WeightBytes bytes = kernels::weight_bytes(encoding, out, in);
+  kernels::ConstWeight weight;
+  weight.codes = block;
+  if (bytes.scales) weight.scales = block + cache_lines(bytes.codes);
+  if (bytes.zeros) weight.zeros = block + cache_lines(bytes.codes) + cache_lines(bytes.scales);
+  weight.out = out;
+  weight.in = in;
+  weight.dtype = encoding.dtype;
+  weight.granularity = encoding.granularity;
+  return weight;
 }
 
 void StoredWeight::encode(const kernels::ConstPanels& master) noexcept {
@@ -64,11 +83,11 @@ void StoredWeight::decode(const kernels::Panels& to) const noexcept {
   kernels::decode(weight_, to);
 }
 
-StoredWeight::Ordered StoredWeight::ordered() const {
-  const kernels::WeightBytes bytes = kernels::ordered_bytes(encoding_, weight_.out, weight_.in);
+StoredWeight::Ordered StoredWeight::ordered(const kernels::ConstWeight& weight) {
+  const kernels::WeightBytes bytes = kernels::ordered_bytes(weight.encoding(), weight.out, weight.in);
   Ordered made{AlignedBuffer<std::byte>(bytes.codes), AlignedBuffer<std::byte>(bytes.scales),
                AlignedBuffer<std::byte>(bytes.zeros)};
-  kernels::export_weight(weight_, {made.codes, made.scales, made.zeros});
+  kernels::export_weight(weight, {made.codes, made.scales, made.zeros});
   return made;
 }
 
@@ -77,17 +96,17 @@ Status StoredWeight::restore(std::span<const std::byte> codes, std::span<const s
   return kernels::import_weight({codes, scales, zeros}, weight_);
 }
 
-std::optional<std::size_t> StoredWeight::first_not_finite() const {
+std::optional<std::size_t> StoredWeight::first_not_finite(const kernels::ConstWeight& weight) {
   const kernels::FlushSubnormals exact;
   // Panel by panel: a float32 copy of the whole could be larger than memory.
-  AlignedBuffer<float> panel(kernels::panels_size(kernels::kPanelWidth, weight_.in));
+  AlignedBuffer<float> panel(kernels::panels_size(kernels::kPanelWidth, weight.in));
   std::optional<std::size_t> first;
-  for (std::size_t p = 0; p < kernels::panel_count(weight_.out); ++p) {
-    const kernels::ConstWeight part = kernels::panel_range(weight_, p, 1);
+  for (std::size_t p = 0; p < kernels::panel_count(weight.out); ++p) {
+    const kernels::ConstWeight part = kernels::panel_range(weight, p, 1);
     const kernels::Panels to{panel.data(), part.out, part.in};
     kernels::decode(part, to);
     if (const auto found = kernels::first_unstorable(to, Dtype::float32, false))
-      if (!first) first = *found + p * kernels::kPanelWidth * weight_.in;
+      if (!first) first = *found + p * kernels::kPanelWidth * weight.in;
   }
   return first;
 }

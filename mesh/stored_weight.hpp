@@ -58,16 +58,26 @@ class StoredWeight {
   struct Ordered {
     AlignedBuffer<std::byte> codes, scales, zeros;
   };
-  Ordered ordered() const;
+  Ordered ordered() const { return ordered(weight_); }
+  static Ordered ordered(const kernels::ConstWeight& weight);
   /// @error corrupt: naming the array, the place and both values; nothing changes then
   Status restore(std::span<const std::byte> codes, std::span<const std::byte> scales, std::span<const std::byte> zeros);
 
   /// The smallest row-major index of a weight that decodes to an infinity or NaN; nothing when there is none.
-  std::optional<std::size_t> first_not_finite() const;
+  std::optional<std::size_t> first_not_finite() const { return first_not_finite(weight_); }
+  static std::optional<std::size_t> first_not_finite(const kernels::ConstWeight& weight);
   QuantizationError error(const kernels::ConstPanels& master) const;
   /// Smallest and largest scale of lanes that hold outputs; 1 and 1 for a type without scales.
   std::pair<double, double> scale_range() const noexcept;
   std::uint64_t bytes() const noexcept { return memory_.bytes(); }
+
+  /// Its arrays as one block of `block_size` bytes, and what such a block holds: codes, scales, zero points, each on a
+  /// cache line.
+  std::byte* block() noexcept { return memory_.data(); }
+  const std::byte* block() const noexcept { return memory_.data(); }
+  static std::size_t block_size(const Encoding& encoding, std::size_t out, std::size_t in) noexcept;
+  static kernels::ConstWeight view(const std::byte* block, const Encoding& encoding, std::size_t out,
+                                   std::size_t in) noexcept;
 
   /// The master's version that it was derived from.
   std::uint64_t version = 0;

@@ -114,8 +114,8 @@ Status WeightStore::rebuild_master(NodeId node) {
 
 void WeightStore::decode_master(std::size_t i) noexcept {
   StoredWeight* const stored = storage_[i].active.get();
-  if (!stored || !parameters_[i].data) return;
-  stored->decode({parameters_[i].data, parameters_[i].spec->out, parameters_[i].spec->in});
+  if (!stored) return;
+  if (parameters_[i].data) stored->decode({parameters_[i].data, parameters_[i].spec->out, parameters_[i].spec->in});
   stored->version = ++parameters_[i].version;
 }
 
@@ -144,18 +144,22 @@ Status WeightStore::release_masters(const Graph& graph, std::span<const NodeId> 
 
 void WeightStore::hash_layer(NodeId node, StateHasher& hasher) const {
   for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) {
-    const ParameterSpec& spec = *parameters_[i].spec;
-    if (const StoredWeight* stored = storage_[i].active.get()) {
-      const kernels::ConstWeight view = stored->view();
-      const kernels::WeightBytes bytes = kernels::weight_bytes(view.encoding(), view.out, view.in);
-      hasher.add(std::uint64_t(view.dtype));
-      hasher.add(std::uint64_t(view.granularity));
-      for (const auto& [data, size] :
-           {std::pair{view.codes, bytes.codes}, {view.scales, bytes.scales}, {view.zeros, bytes.zeros}})
-        hasher.add(std::span(static_cast<const std::byte*>(data), size));
-    }
-    if (parameters_[i].data) hasher.add(std::span<const float>(parameters_[i].data, spec.stored_size()));
+    const StoredWeight* const stored = storage_[i].active.get();
+    hash_parameter(*parameters_[i].spec, stored ? stored->view() : kernels::ConstWeight(), parameters_[i].data, hasher);
   }
+}
+
+void WeightStore::hash_parameter(const ParameterSpec& spec, const kernels::ConstWeight& stored, const float* master,
+                                 StateHasher& hasher) {
+  if (stored.codes) {
+    const kernels::WeightBytes bytes = kernels::weight_bytes(stored.encoding(), stored.out, stored.in);
+    hasher.add(std::uint64_t(stored.dtype));
+    hasher.add(std::uint64_t(stored.granularity));
+    for (const auto& [data, size] :
+         {std::pair{stored.codes, bytes.codes}, {stored.scales, bytes.scales}, {stored.zeros, bytes.zeros}})
+      hasher.add(std::span(static_cast<const std::byte*>(data), size));
+  }
+  if (master) hasher.add(std::span<const float>(master, spec.stored_size()));
 }
 
 }  // namespace weft::mesh

@@ -23,7 +23,7 @@ Result<WeightStore> WeightStore::build(const Graph& graph, const std::vector<std
   for (NodeId id = 0; id < graph.nodes().size(); ++id) {
     const Node& node = graph.nodes()[id];
     store.first_.push_back(static_cast<std::uint32_t>(store.parameters_.size()));
-    store.layers_.push_back({node.encoding, node.quantization_aware, true});
+    store.layers_.push_back({node.encoding, node.quantization_aware, true, 0});
     if (node.is_port()) continue;
     for (std::uint32_t i = 0; i < node.layer->parameters().size(); ++i) {
       const ParameterSpec& spec = node.layer->parameters()[i];
@@ -121,6 +121,7 @@ void WeightStore::set_view(std::size_t i) noexcept {
   }
   view.activations = views_[i].activations;
   views_[i] = view;
+  ++layers_[parameters_[i].node].changes;
   master_views_[i].codes = parameters_[i].data;
   const auto parameters = of(parameters_[i].node);
   layers_[parameters_[i].node].has_masters =

@@ -4,6 +4,7 @@
 
 #include "mesh/graph.hpp"
 #include "mesh/stored_weight.hpp"
+#include "mesh/weight_copy.hpp"
 
 #include "topology/node_memory.hpp"
 #include "topology/plan.hpp"
@@ -113,8 +114,24 @@ class WeightStore {
   /// Sets a master that is held to what the stored form decodes to, after that was read from a file.
   void decode_master(std::size_t parameter) noexcept;
 
+  /// Copies all weights; without `all_masters` only those of layers that compute with them. Allocates nothing when `to`
+  /// has held as much before.
+  void copy_to(WeightCopy& to, bool all_masters) const;
+  /// What has to be made before a copy (with all masters) of this network's weights can go back.
+  /// @error shape_mismatch: another network's; too_large
+  Result<WeightRoom> make_room(const WeightCopy& from) const;
+  /// Puts a copy back, types and versions too; derived forms are forgotten.
+  void load(const WeightCopy& from, WeightRoom room) noexcept;
+  /// Whether no weight, version or type has changed since the copy, of which the arrays may be left out.
+  bool is_unchanged_since(const WeightCopy& copy) const noexcept;
+  /// Notes versions and types alone, for `is_unchanged_since`.
+  void note_to(WeightCopy& to) const;
+
   /// Adds what a layer computes with, and its masters, to a state hash.
   void hash_layer(NodeId node, StateHasher& hasher) const;
+  /// One parameter's part of it. `stored.codes` null: it computes with its master; `master` null: released.
+  static void hash_parameter(const ParameterSpec& spec, const kernels::ConstWeight& stored, const float* master,
+                             StateHasher& hasher);
 
   /// Bytes of what layers compute with: codes, scales, zero points, vectors; lane padding counted.
   std::uint64_t bytes() const noexcept;
@@ -134,6 +151,7 @@ class WeightStore {
     Encoding encoding;
     bool quantization_aware = false;
     bool has_masters = true;
+    std::uint64_t changes = 0;  // of places and types; never goes back
   };
   /// The weights of a layer that computes with other layers' too, side by side.
   struct Joined {

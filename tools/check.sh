@@ -37,7 +37,7 @@ ninja -C build/dev -t targets all | sed -n 's/^\([a-z]*_headers\): phony$/\1/p' 
 
 say "clang-tidy (changed since $base)"
 { git diff --name-only --diff-filter=d "$base"; git ls-files --others --exclude-standard; } | sort -u |
-  grep -E '^(core|topology|kernels|formats|scheduler|actors|mesh|learning|cli)/.*\.cpp$' |
+  grep -E '^(core|topology|kernels|gpu|formats|scheduler|actors|mesh|learning|cli)/.*\.cpp$' |
   xargs -r -n 1 -P "$jobs" clang-tidy -p build/dev --quiet || [ "${PIPESTATUS[2]}" -eq 1 ]
 
 [ -z "$quick" ] || exit 0

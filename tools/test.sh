@@ -9,7 +9,7 @@ set -eu
 cd "$(dirname "$0")/.."
 preset=${1:-release}
 [ $# -eq 0 ] || shift
-tools/setup.sh
+tools/setup.sh gpu
 cmake --preset "$preset"
 cmake --build --preset "$preset"
 exec ctest --preset "$preset" "$@"

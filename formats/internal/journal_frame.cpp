@@ -80,11 +80,11 @@ std::optional<SegmentName> parse_segment_name(std::string_view name) noexcept {
   const auto first = parse_number<std::uint64_t>(name.substr(kPrefix.size(), kDigits));
   if (!first || *first == 0) return std::nullopt;
   const std::string_view rest = name.substr(kPrefix.size() + kDigits);
-  if (rest.empty()) return SegmentName{*first, 0};
+  if (rest.empty()) return SegmentName{0, *first};
   const auto generation = parse_number<std::uint32_t>(rest.substr(1));
   // Spelled as we spell it, so that two names are never one segment.
   if (rest[0] != '.' || rest[1 % rest.size()] == '0' || !generation) return std::nullopt;
-  return SegmentName{*first, *generation};
+  return SegmentName{*generation, *first};
 }
 
 Result<std::vector<SegmentName>> list_segments(FileSystem& files, const std::string& directory) {

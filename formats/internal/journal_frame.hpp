@@ -56,15 +56,16 @@ struct FrameFound {
 };
 FrameFound find_frame(ByteSpan bytes, std::uint64_t max_record_bytes);
 
-/// `journal-<first>`, or `journal-<first>.<generation>` where that name was taken by one that failed.
+/// `journal-<first>`, or `journal-<first>.<generation>` from the first one on that overlaps an older one. They are made
+/// in ascending order.
 struct SegmentName {
-  std::uint64_t first = 0;
   std::uint32_t generation = 0;
+  std::uint64_t first = 0;
   auto operator<=>(const SegmentName&) const = default;
 };
 std::string to_string(const SegmentName& name);
 std::optional<SegmentName> parse_segment_name(std::string_view name) noexcept;
-/// Those in a directory, ascending.
+/// Those in a directory, oldest first.
 Result<std::vector<SegmentName>> list_segments(FileSystem& files, const std::string& directory);
 
 }  // namespace weft::formats

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <numeric>
 #include <optional>
@@ -28,6 +29,12 @@ void leave_exact(void*, std::uint64_t) noexcept {
 constexpr scheduler::ThreadHooks kExactMode{enter_exact, leave_exact, nullptr};
 
 }  // namespace
+
+Mesh::Parts::Parts(Graph g, MeshOptions o, topology::Machine m)
+    : graph(std::move(g)), options(std::move(o)), machine(m), memory(m) {
+  static std::atomic<std::uint64_t> last{0};
+  number = last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 // Cells whose layers share weights become one unit of placement: the weights have one writer.
 void Mesh::Parts::keep_sharers_together(std::vector<std::uint32_t>& unit_of,
@@ -122,6 +129,8 @@ Status Mesh::Parts::make_cells() {
     cells.push_back(std::make_unique<Cell>(static_cast<actors::ActorId>(cells.size()), at, first, id - first));
   }
   WEFT_CHECK(make_watchers());
+  for (const auto& cell : cells)
+    for (Watcher& watcher : cell->watchers()) all_watchers.push_back(&watcher);
   registry = std::make_unique<actors::Registry>(cells.size());
   supervisor = std::make_unique<actors::Supervisor>(*registry);
   board = std::make_unique<actors::ActivityBoard>(plan.regions.size());
@@ -203,7 +212,7 @@ void Mesh::Parts::make_engine() {
   engine = Engine::build(graph, weights, *state, plan, node_region, cells, supervisor.get(), registry.get(), hook,
                          width, board.get());
   if (before && before->halt()) engine->note_halt(*before->halt());
-  for (const auto& cell : cells) cell->bind(graph, weights, *state, hook);
+  for (const auto& cell : cells) cell->bind(graph, weights, *state, *registry, hook);
 }
 
 }  // namespace weft::mesh

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -38,9 +39,11 @@ struct Mesh::Parts {
   std::unique_ptr<Engine> engine;
   std::uint64_t ticks = 0;
   std::uint64_t sessions_born = 0;  // ever, those that were removed too
+  std::vector<Watcher*> all_watchers;
+  std::uint64_t number = 0;       // no two meshes have the same
+  std::optional<Hash128> digest;  // of the network, once asked for
 
-  Parts(Graph g, MeshOptions o, topology::Machine m)
-      : graph(std::move(g)), options(std::move(o)), machine(m), memory(m) {}
+  Parts(Graph g, MeshOptions o, topology::Machine m);
 
   Status place();
   bool should_be_wide(const topology::Plan& cut) const noexcept;
@@ -49,6 +52,8 @@ struct Mesh::Parts {
   Status make_watchers();
   Status make_executor();
   void make_engine();
+  /// Whether ticks may change weights although nothing learns.
+  bool may_change_weights() const noexcept;
 };
 
 }  // namespace weft::mesh

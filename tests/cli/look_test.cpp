@@ -81,6 +81,12 @@ TEST(Doctor, TellsTheMachineAndThePlacement) {
   for (const char* key : {"cpu", "caches", "numa_nodes", "affinity", "cgroup", "transparent_huge_pages"})
     EXPECT_TRUE(d["machine"].contains(key)) << key;
   EXPECT_TRUE(d["isa"]["WEFT_ISA"].is_null());
+  // Whatever GPUs there are, each is exact or says why not; and where there is none, that is said.
+  EXPECT_NE(d["gpu"]["devices"].empty(), d["gpu"]["problem"].is_null());
+  for (const Json& device : d["gpu"]["devices"])
+    EXPECT_TRUE(!device["missing"].is_null() || device["self_test"]["exact"] == true ||
+                device["self_test"].contains("problem"))
+        << device;
   std::size_t cells = 0;
   for (const Json& region : d["placement"]["regions"]) cells += region["cells"].size();
   EXPECT_EQ(cells, 4u);

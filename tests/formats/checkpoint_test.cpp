@@ -2,6 +2,12 @@
 
 #include "formats/checkpoint.hpp"
 
+#include "formats/fault_file_system.hpp"
+#include "formats/memory_file_system.hpp"
+#include "formats/recording_file_system.hpp"
+
+#include "core/philox.hpp"
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
@@ -9,7 +15,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "crash_file_system.hpp"
 #include "temporary_directory.hpp"
 #include <fstream>
 
@@ -43,7 +48,7 @@ void expect_tick(const Checkpoint& found, std::uint64_t tick, std::size_t size =
 }
 
 TEST(CheckpointStore, GivesBackTheNewestAndKeepsTwo) {
-  CrashFileSystem files;
+  MemoryFileSystem files;
   auto store = CheckpointStore::open(files, "c");
   ASSERT_TRUE(store);
   EXPECT_FALSE(store->latest()->has_value());
@@ -56,7 +61,7 @@ TEST(CheckpointStore, GivesBackTheNewestAndKeepsTwo) {
 }
 
 TEST(CheckpointStore, KeepsAsManyAsAskedAndGivesBackEach) {
-  CrashFileSystem files;
+  MemoryFileSystem files;
   auto store = CheckpointStore::open(files, "c", {.keep = 4});
   ASSERT_TRUE(store);
   for (std::uint64_t tick = 1; tick <= 7; ++tick) ASSERT_TRUE(write_tick(*store, tick));
@@ -67,19 +72,19 @@ TEST(CheckpointStore, KeepsAsManyAsAskedAndGivesBackEach) {
     expect_tick(*found, tick);
   }
   EXPECT_EQ(store->at(3).error().code(), Errc::not_found);
-  files.flip("c/ckpt-5/cursor", 3);
+  files.flip_bit("c/ckpt-5/cursor", 3);
   EXPECT_EQ(store->at(5).error().code(), Errc::corrupt);
 }
 
 TEST(CheckpointStore, RemovesWhatIsOlderButNeverTheLastThatVerifies) {
-  CrashFileSystem files;
+  MemoryFileSystem files;
   {
     auto store = CheckpointStore::open(files, "c", {.keep = 9});
     for (std::uint64_t tick = 1; tick <= 5; ++tick) ASSERT_TRUE(write_tick(*store, tick));
     ASSERT_TRUE(store->remove_before(3));
     EXPECT_EQ(store->ticks(), (std::vector<std::uint64_t>{3, 4, 5}));
   }
-  files.flip("c/ckpt-5/cursor", 0);
+  files.flip_bit("c/ckpt-5/cursor", 0);
   auto store = CheckpointStore::open(files, "c", {.keep = 9});
   ASSERT_TRUE(store->remove_before(100));
   EXPECT_EQ(store->ticks(), (std::vector<std::uint64_t>{4})) << "5 does not verify";
@@ -87,7 +92,7 @@ TEST(CheckpointStore, RemovesWhatIsOlderButNeverTheLastThatVerifies) {
 }
 
 TEST(CheckpointStore, IsLookedAtBesideItsOwnerWithoutAChange) {
-  CrashFileSystem files;
+  MemoryFileSystem files;
   EXPECT_EQ(CheckpointStore::look(files, "c").error().code(), Errc::not_found);
   auto store = CheckpointStore::open(files, "c");
   ASSERT_TRUE(write_tick(*store, 1));
@@ -104,15 +109,15 @@ TEST(CheckpointStore, IsLookedAtBesideItsOwnerWithoutAChange) {
   EXPECT_EQ(look->clear().error().code(), Errc::invalid_argument);
   EXPECT_EQ(look->remove_before(9).error().code(), Errc::invalid_argument);
   const auto names = files.list("c");
-  EXPECT_EQ(*names, (std::vector<std::string>{"ckpt-4", "ckpt-5", "ckpt-9.tmp"}));
-  files.flip("c/ckpt-5/cursor", 0);
+  EXPECT_EQ(*names, (std::vector<std::string>{"ckpt-4", "ckpt-5", "ckpt-9.tmp", "lock"}));
+  files.flip_bit("c/ckpt-5/cursor", 0);
   const auto latest = look->latest();
   expect_tick(**latest, 4);
   EXPECT_EQ((*latest)->skipped.size(), 1u);
 }
 
 TEST(CheckpointStore, RefusesASecondOwner) {
-  CrashFileSystem files;
+  MemoryFileSystem files;
   auto store = CheckpointStore::open(files, "c");
   ASSERT_TRUE(store);
   const auto second = CheckpointStore::open(files, "c");
@@ -121,7 +126,7 @@ TEST(CheckpointStore, RefusesASecondOwner) {
 }
 
 TEST(CheckpointStore, WritesOnlyForwards) {
-  CrashFileSystem files;
+  MemoryFileSystem files;
   auto store = CheckpointStore::open(files, "c");
   ASSERT_TRUE(write_tick(*store, 50));
   EXPECT_EQ(write_tick(*store, 40).error().code(), Errc::invalid_argument);
@@ -134,7 +139,7 @@ TEST(CheckpointStore, WritesOnlyForwards) {
 }
 
 TEST(CheckpointStore, RefusesNamesThatLeaveTheDirectory) {
-  CrashFileSystem files;
+  MemoryFileSystem files;
   auto store = CheckpointStore::open(files, "c");
   for (const char* name : {"", ".", "..", "../x", "a/b", ".hidden", "manifest.json", "a b", "\xC3\xA9"})
     EXPECT_EQ(store->write(1, {{name, {}}}, json()).error().code(), Errc::invalid_argument) << name;
@@ -147,29 +152,28 @@ TEST(CheckpointStore, RefusesNamesThatLeaveTheDirectory) {
 }
 
 TEST(CheckpointStore, FallsBackWhateverBitIsFlippedOrByteCutAndThenWritesOn) {
+  MemoryFileSystem original;
+  {
+    auto store = CheckpointStore::open(original, "c");
+    ASSERT_TRUE(write_tick(*store, 1));
+    ASSERT_TRUE(write_tick(*store, 2));
+  }
   for (const char* name : {"state.entity", "cursor", "manifest.json"}) {
-    CrashFileSystem original;
-    {
-      auto store = CheckpointStore::open(original, "c");
-      ASSERT_TRUE(write_tick(*store, 1));
-      ASSERT_TRUE(write_tick(*store, 2));
-    }
     const std::string path = std::string("c/ckpt-2/") + name;
-    const std::size_t size = original.size(path);
-    RandomStream random(1, 0, RandomPurpose::test);
+    const std::size_t size = original.read(path, 1 << 20)->size();
     for (std::size_t damage = 0; damage < 9 * size; ++damage) {
-      // All was synced, so a power cut copies the tree.
-      auto files = original.after_power_cut(random);
+      const auto files = original.copy();
       if (damage < 8 * size)
-        files->flip(path, damage);
+        ASSERT_TRUE(files->flip_bit(path, damage));
       else
-        files->truncate(path, damage - 8 * size);
+        ASSERT_TRUE(files->resize(path, damage - 8 * size));
       auto store = CheckpointStore::open(*files, "c");
       ASSERT_TRUE(store);
       const auto latest = store->latest();
       ASSERT_TRUE(latest && *latest) << name << " damage " << damage;
       expect_tick(**latest, 1);
       ASSERT_EQ((*latest)->skipped.size(), 1u);
+      EXPECT_NE((*latest)->skipped[0].find(path), std::string::npos) << (*latest)->skipped[0];
       if (damage % 64 == 0) {
         ASSERT_TRUE(write_tick(*store, 2)) << "the damaged one makes room";
         expect_tick(**store->latest(), 2);
@@ -179,29 +183,19 @@ TEST(CheckpointStore, FallsBackWhateverBitIsFlippedOrByteCutAndThenWritesOn) {
 }
 
 TEST(CheckpointStore, SaysSoWhenNoneVerifies) {
-  CrashFileSystem files;
+  MemoryFileSystem files;
   auto store = CheckpointStore::open(files, "c");
   ASSERT_TRUE(write_tick(*store, 1));
   ASSERT_TRUE(write_tick(*store, 2));
-  files.flip("c/ckpt-1/cursor", 0);
-  files.flip("c/ckpt-2/cursor", 0);
+  files.flip_bit("c/ckpt-1/cursor", 0);
+  files.flip_bit("c/ckpt-2/cursor", 0);
   const auto latest = store->latest();
   ASSERT_FALSE(latest);
   EXPECT_EQ(latest.error().code(), Errc::corrupt);
   EXPECT_NE(latest.error().text().find("ckpt-1/cursor"), std::string::npos) << latest.error().text();
 }
 
-/// Runs writes of ticks 1 to 4 with a fault at operation `at`; returns the last tick whose write reported success.
-std::uint64_t run_with_fault(CrashFileSystem& files, CrashFileSystem::Fault fault, std::size_t at) {
-  files.arm(fault, at);
-  auto store = CheckpointStore::open(files, "c");
-  std::uint64_t acknowledged = 0;
-  for (std::uint64_t tick = 1; store && tick <= 4; ++tick)
-    if (write_tick(*store, tick)) acknowledged = tick;
-  return acknowledged;
-}
-
-void expect_resumable(CrashFileSystem& files, std::uint64_t acknowledged, const std::string& what) {
+void expect_resumable(MemoryFileSystem& files, std::uint64_t acknowledged, const std::string& what) {
   auto store = CheckpointStore::open(files, "c");
   ASSERT_TRUE(store) << what << ": " << store.error().text();
   const auto names = files.list("c");
@@ -210,6 +204,7 @@ void expect_resumable(CrashFileSystem& files, std::uint64_t acknowledged, const 
   ASSERT_TRUE(latest) << what << ": " << latest.error().text();
   const std::uint64_t tick = *latest ? (*latest)->tick : 0;
   EXPECT_GE(tick, acknowledged) << what;
+  EXPECT_LE(tick, 4u) << what;
   if (*latest) expect_tick(**latest, tick);
   const Status written = write_tick(*store, tick + 1);
   ASSERT_TRUE(written) << what << ": " << written.error().text();
@@ -217,7 +212,7 @@ void expect_resumable(CrashFileSystem& files, std::uint64_t acknowledged, const 
 }
 
 /// A checkpoint appears under its name whole, and goes in one step too.
-void expect_whole(CrashFileSystem& files, const std::string& what) {
+void expect_whole(MemoryFileSystem& files, const std::string& what) {
   const auto names = files.list("c");
   for (std::size_t i = 0; names && i < names->size(); ++i) {
     const std::string& name = (*names)[i];
@@ -226,56 +221,143 @@ void expect_whole(CrashFileSystem& files, const std::string& what) {
   }
 }
 
-void try_fault_everywhere(CrashFileSystem::Fault fault) {
-  std::size_t at = 1;
-  for (bool has_struck = true; has_struck; ++at) {
-    CrashFileSystem files;
-    const std::uint64_t acknowledged = run_with_fault(files, fault, at);
-    has_struck = files.has_struck();
-    std::string what = "operation ";
-    what += std::to_string(at);
-    for (std::uint64_t seed = 0; seed < 20; ++seed) {
-      RandomStream random(seed, at, RandomPurpose::test);
-      expect_resumable(*files.after_power_cut(random), acknowledged, what + ", power cut " + std::to_string(seed));
-      if (testing::Test::HasFatalFailure()) return;
+/// Writes of ticks 1 to 4 with a fault in calls `at` to `at` + `more`, for every `at`; then the process goes, or the
+/// machine.
+void try_fault_everywhere(FaultKind kind, std::uint64_t more) {
+  std::uint64_t at = 1;
+  for (;; ++at) {
+    MemoryFileSystem memory;
+    FaultFileSystem faulty(memory, [&](const std::string& path) { memory.lose_unsynced(path); });
+    RecordingFileSystem files(faulty);
+    faulty.set({kind, at, at + more});
+    std::uint64_t acknowledged = 0;
+    {
+      auto store = CheckpointStore::open(files, "c");
+      for (std::uint64_t tick = 1; store && tick <= 4; ++tick)
+        if (write_tick(*store, tick)) acknowledged = tick;
     }
-    const auto killed = files.after_kill();
-    expect_whole(*killed, what);
-    expect_resumable(*killed, acknowledged, what + ", killed");
-    if (testing::Test::HasFatalFailure()) return;
+    ASSERT_EQ(files.use_after_failure(), "") << "call " << at;
+    memory.process_crash();
+    const std::string what = "fault " + std::to_string(static_cast<int>(kind)) + " in call " + std::to_string(at);
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      const auto machine = memory.copy();
+      machine->power_cut(seed);
+      expect_resumable(*machine, acknowledged, what + ", power cut " + std::to_string(seed));
+      if (testing::Test::HasFailure()) return;
+    }
+    if (kind != FaultKind::short_read && kind != FaultKind::wrong_bit) expect_whole(memory, what);
+    expect_resumable(memory, acknowledged, what + ", killed");
+    if (testing::Test::HasFailure()) return;
+    if (faulty.calls() < at) break;
   }
   EXPECT_GT(at, 100u) << "the faults must have covered four writes";
 }
 
-TEST(CheckpointStore, ResumesAfterACrashAtEveryOperation) { try_fault_everywhere(CrashFileSystem::Fault::crash); }
-TEST(CheckpointStore, ResumesAfterAFailureOfEveryOperation) { try_fault_everywhere(CrashFileSystem::Fault::fail); }
+TEST(CheckpointStore, ResumesAfterACrashAtEveryCall) { try_fault_everywhere(FaultKind::crash, 0); }
+
+TEST(CheckpointStore, ResumesAfterAFaultOfAnyKindInAnyCallOrSome) {
+  using enum FaultKind;
+  for (const FaultKind kind : {no_space, io_error, interrupted, short_write, short_read, wrong_bit, late_error})
+    for (const std::uint64_t more : {0, 3}) {
+      try_fault_everywhere(kind, more);
+      if (HasFailure()) return;
+    }
+}
 
 TEST(CheckpointStore, AnEarlierCheckpointOutlivesEveryFailedWrite) {
-  for (std::size_t at = 1;; ++at) {
-    CrashFileSystem files;
+  for (const FaultKind kind : {FaultKind::io_error, FaultKind::no_space, FaultKind::late_error}) {
+    for (std::uint64_t at = 1;; ++at) {
+      MemoryFileSystem memory;
+      FaultFileSystem files(memory, [&](const std::string& path) { memory.lose_unsynced(path); });
+      auto store = CheckpointStore::open(files, "c");
+      ASSERT_TRUE(write_tick(*store, 1));
+      files.set({kind, at});
+      const bool is_written = write_tick(*store, 2).has_value();
+      const bool is_complete = files.calls() < at;
+      files.clear();
+      const auto latest = store->latest();
+      ASSERT_TRUE(latest && *latest);
+      expect_tick(**latest, is_written ? 2 : 1);
+      if (is_complete) break;
+    }
+  }
+}
+
+TEST(CheckpointStore, TakesTheSameTickAnewAfterAnyFailedWrite) {
+  for (const FaultKind kind : {FaultKind::io_error, FaultKind::short_write, FaultKind::late_error}) {
+    for (std::uint64_t at = 1;; ++at) {
+      MemoryFileSystem memory;
+      FaultFileSystem files(memory);
+      auto store = CheckpointStore::open(files, "c");
+      ASSERT_TRUE(write_tick(*store, 1));
+      files.set({kind, at});
+      if (write_tick(*store, 2)) {
+        if (files.calls() < at) break;
+        continue;
+      }
+      const Status again = write_tick(*store, 2, 200);
+      ASSERT_TRUE(again) << "call " << at << ": " << again.error().text();
+      expect_tick(**store->latest(), 2, 200);
+    }
+  }
+}
+
+TEST(CheckpointStore, SyncsFilesThenTheirDirectoryThenRenamesWithTheManifestLast) {
+  MemoryFileSystem memory;
+  RecordingFileSystem files(memory);
+  auto store = CheckpointStore::open(files, "c");
+  files.clear();
+  ASSERT_TRUE(write_tick(*store, 7));
+  std::string text;
+  for (const RecordedCall& call : files.calls())
+    if (call.operation != FileOperation::read && call.operation != FileOperation::list) {
+      RecordedCall plain = call;
+      plain.size = 0;
+      text += to_string(plain) + "\n";
+    }
+  const auto whole_file = [](const std::string& name, int n) {
+    const std::string number = " #" + std::to_string(n) + " c/ckpt-7.tmp/" + name;
+    return "open" + number + "\nwrite" + number + " 0\nsync" + number + "\nclose" + number + "\n";
+  };
+  EXPECT_EQ(text,
+            "remove c/ckpt-7.tmp: c/ckpt-7.tmp: cannot remove: No such file or directory\n"
+            "make_directory c/ckpt-7.tmp\n" +
+                whole_file("state.entity", 1) + whole_file("cursor", 2) + whole_file("empty", 3) +
+                whole_file("manifest.json", 4) +
+                "sync_directory c/ckpt-7.tmp\nrename c/ckpt-7.tmp c/ckpt-7\nsync_directory c\n");
+}
+
+TEST(CheckpointStore, GivesUpADescriptorWhoseSyncFailedAndWithItTheCheckpoint) {
+  for (std::uint64_t at = 1; at <= 4; ++at) {
+    MemoryFileSystem memory;
+    FaultFileSystem faulty(memory);
+    RecordingFileSystem files(faulty);
     auto store = CheckpointStore::open(files, "c");
     ASSERT_TRUE(write_tick(*store, 1));
-    files.arm(CrashFileSystem::Fault::fail, at);
-    const bool is_written = write_tick(*store, 2).has_value();
-    const bool has_struck = files.has_struck();
-    files.arm(CrashFileSystem::Fault::none, 0);
-    const auto latest = store->latest();
-    ASSERT_TRUE(latest && *latest);
-    expect_tick(**latest, is_written ? 2 : 1);
-    if (!has_struck) break;
+    files.clear();
+    faulty.set({FaultKind::io_error, at, at, FileOperation::sync});
+    EXPECT_EQ(write_tick(*store, 2).error().code(), Errc::storage);
+    EXPECT_EQ(faulty.struck(), 1u);
+    EXPECT_EQ(files.use_after_failure(), "");
+    EXPECT_EQ(files.calls().back().operation, FileOperation::remove);
+    EXPECT_EQ(*memory.list("c"), (std::vector<std::string>{"ckpt-1", "lock"}));
+    ASSERT_TRUE(write_tick(*store, 2)) << "written anew, through new descriptors";
+    EXPECT_EQ(files.use_after_failure(), "");
+    expect_tick(**store->latest(), 2);
   }
 }
 
 TEST(CheckpointStore, ReadsBackAndRefusesWhatTheDiskStoredWrongly) {
   std::size_t refused = 0;
   for (std::size_t at = 1;; ++at) {
-    CrashFileSystem files;
+    MemoryFileSystem memory;
+    FaultFileSystem files(memory);
     auto store = CheckpointStore::open(files, "c");
     ASSERT_TRUE(write_tick(*store, 1));
     ASSERT_TRUE(write_tick(*store, 2));
-    files.arm(CrashFileSystem::Fault::corrupt, at);
+    files.set({FaultKind::wrong_bit, at});
     const Status written = write_tick(*store, 3);
-    if (!files.has_struck()) break;
+    if (files.calls() < at) break;
     const auto latest = store->latest();
     ASSERT_TRUE(latest && *latest);
     expect_tick(**latest, written ? 3 : 2);

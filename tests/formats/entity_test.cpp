@@ -2,10 +2,11 @@
 
 #include "formats/entity.hpp"
 
+#include "formats/file_system.hpp"
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "crash_file_system.hpp"
 #include "temporary_directory.hpp"
 #include <algorithm>
 #include <cmath>

@@ -2,64 +2,17 @@
 
 #include "formats/journal.hpp"
 
+#include "formats/internal/journal_frame.hpp"
+#include "formats/memory_file_system.hpp"
+#include "formats/recording_file_system.hpp"
+
 #include <gtest/gtest.h>
 
-#include "crash_file_system.hpp"
-#include "temporary_directory.hpp"
+#include "journal_records.hpp"
+#include <cstring>
 
 namespace weft::formats {
 namespace {
-
-/// The record of a number, so that any other in its place shows.
-struct Expected {
-  explicit Expected(std::uint64_t number) : kind(static_cast<std::uint32_t>(number % 5)) {
-    RandomStream random(number, 0, RandomPurpose::test);
-    payload.resize(random.next_below(40));
-    for (auto& b : payload) b = static_cast<std::byte>(random.next_u32());
-  }
-  std::uint32_t kind;
-  std::vector<std::byte> payload;
-};
-
-JournalPlace place_after(std::uint64_t number) {
-  JournalPlace place;
-  while (place.number < number) {
-    const Expected next(place.number + 1);
-    place = after(place, next.kind, next.payload);
-  }
-  return place;
-}
-
-void append_to(JournalWriter& journal, std::uint64_t last) {
-  while (journal.place().number < last) {
-    const Expected next(journal.place().number + 1);
-    journal.append(next.kind, next.payload);
-  }
-}
-
-/// Reads all and checks each record against what was written.
-JournalFindings read_all(FileSystem& files, const JournalPlace& from = {}) {
-  std::uint64_t number = from.number;
-  const auto findings = read_journal(files, "j", from, [&](const JournalRecord& record) {
-    const Expected expected(++number);
-    EXPECT_EQ(record.number, number);
-    EXPECT_EQ(record.kind, expected.kind);
-    EXPECT_TRUE(std::ranges::equal(record.payload, expected.payload)) << "record " << number;
-    return Status();
-  });
-  EXPECT_TRUE(findings) << findings.error().text();
-  if (!findings) return {};
-  EXPECT_EQ(findings->end.number, number);
-  EXPECT_EQ(findings->end, place_after(number));
-  EXPECT_EQ(findings->records, number - from.number);
-  return *findings;
-}
-
-std::string text_of(const JournalFindings& findings) {
-  std::string text = "ends at " + std::to_string(findings.end.number) + ", torn " + std::to_string(findings.torn_bytes);
-  for (const std::string& line : findings.damages) text += "; " + line;
-  return text;
-}
 
 struct Fixture : testing::Test {
   Fixture() { EXPECT_TRUE(files.make_directory("j") && files.sync_directory(".")); }
@@ -69,11 +22,8 @@ struct Fixture : testing::Test {
     append_to(journal, last);
     ASSERT_TRUE(journal.commit(true));
   }
-  std::unique_ptr<CrashFileSystem> copy() {
-    RandomStream random(1, 0, RandomPurpose::test);
-    return files.after_power_cut(random);  // all was synced
-  }
-  CrashFileSystem files;
+  std::size_t size_of(const std::string& path) { return files.read(path, SIZE_MAX)->size(); }
+  MemoryFileSystem files;
 };
 using Journal = Fixture;
 
@@ -101,25 +51,34 @@ TEST_F(Journal, IsEmptyBeforeTheFirstCommitAndOpensNoFile) {
 }
 
 TEST_F(Journal, CommitsAGroupAtOnceAndCountsWhatWaits) {
-  JournalWriter journal(files, "j", {});
+  RecordingFileSystem recording(files);
+  JournalWriter journal(recording, "j", {});
+  const auto calls = [&] {
+    std::string text;
+    for (const RecordedCall& call : recording.calls())
+      text += std::string(text.empty() ? "" : ", ") + std::string(name(call.operation));
+    recording.clear();
+    return text;
+  };
   append_to(journal, 50);
   EXPECT_EQ(journal.waiting_bytes(), journal.appended_bytes());
   EXPECT_EQ(journal.written(), 0u);
+  EXPECT_EQ(calls(), "") << "append makes no call";
   ASSERT_TRUE(journal.commit(false));
+  EXPECT_EQ(calls(), "list, open, write, write");
   EXPECT_EQ(journal.written(), 50u);
   EXPECT_EQ(journal.synced(), 0u);
   EXPECT_EQ(journal.waiting_bytes(), journal.appended_bytes()) << "not on the device yet";
   append_to(journal, 60);
-  const std::size_t before = files.operations();
   ASSERT_TRUE(journal.commit(true));
-  EXPECT_EQ(files.operations() - before, 3u) << "one write, one sync, one sync of the directory";
+  EXPECT_EQ(calls(), "write, sync, sync_directory");
   EXPECT_EQ(journal.synced(), 60u);
   EXPECT_EQ(journal.waiting_bytes(), 0u);
   ASSERT_TRUE(journal.commit(true));
-  EXPECT_EQ(files.operations() - before, 3u) << "nothing to do";
+  EXPECT_EQ(calls(), "") << "nothing to do";
   append_to(journal, 61);
   ASSERT_TRUE(journal.commit(true));
-  EXPECT_EQ(files.operations() - before, 5u) << "the directory knows of the segment";
+  EXPECT_EQ(calls(), "write, sync") << "the directory knows of the segment";
   EXPECT_EQ(read_all(files).end, journal.place());
 }
 
@@ -160,10 +119,10 @@ TEST_F(Journal, CutsATornTailAtEveryByte) {
   const std::string path = "j/journal-00000000000000000001";
   std::vector<std::size_t> ends = {64};
   for (std::uint64_t n = 1; n <= 12; ++n) ends.push_back(ends.back() + 48 + (Expected(n).payload.size() + 7) / 8 * 8);
-  ASSERT_EQ(ends.back(), files.size(path));
-  for (std::size_t size = 0; size < files.size(path); ++size) {
-    const auto cut = copy();
-    cut->truncate(path, size);
+  ASSERT_EQ(ends.back(), size_of(path));
+  for (std::size_t size = 0; size < size_of(path); ++size) {
+    const auto cut = files.copy();
+    cut->resize(path, size);
     const std::size_t whole =
         size < 64 ? 0 : std::size_t(std::upper_bound(ends.begin(), ends.end(), size) - ends.begin()) - 1;
     JournalFindings findings = read_all(*cut);
@@ -190,9 +149,9 @@ TEST_F(Journal, NoticesEveryFlippedBit) {
   ASSERT_EQ(names->size(), 2u);
   const std::uint64_t second = (*journal_segments(files, "j"))[1];
   for (const std::string& name : *names) {
-    for (std::size_t bit = 0; bit < 8 * files.size("j/" + name); ++bit) {
-      const auto flipped = copy();
-      flipped->flip("j/" + name, bit);
+    for (std::size_t bit = 0; bit < 8 * size_of("j/" + name); ++bit) {
+      const auto flipped = files.copy();
+      flipped->flip_bit("j/" + name, bit);
       const JournalFindings findings = read_all(*flipped);
       ASSERT_LT(findings.end.number, 8u) << name << " bit " << bit;
       ASSERT_NE(findings.torn_bytes + findings.damages.size(), 0u) << name << " bit " << bit;
@@ -231,6 +190,96 @@ TEST_F(Journal, RefusesAnotherLife) {
   EXPECT_NE(findings->damages[0].find("chain"), std::string::npos) << text_of(*findings);
 }
 
+/// Changes a segment's bytes and makes its checksums right again, as no disk does.
+void forge(MemoryFileSystem& files, const std::string& path, std::size_t offset, std::uint8_t value) {
+  auto bytes = *files.read(path, SIZE_MAX);
+  bytes[offset] = std::byte{value};
+  SegmentHead segment;
+  std::memcpy(&segment, bytes.data(), sizeof segment);
+  segment.crc = checksum(segment);
+  std::memcpy(bytes.data(), &segment, sizeof segment);
+  for (std::size_t at = sizeof segment; at < bytes.size();) {
+    FrameHead frame;
+    std::memcpy(&frame, bytes.data() + at, sizeof frame);
+    const std::size_t size = frame_bytes(frame.length);
+    frame.crc = frame_checksum(bytes.data() + at, size);
+    std::memcpy(bytes.data() + at, &frame, sizeof frame);
+    at += size;
+  }
+  const auto file = files.open(path, OpenMode::create);
+  ASSERT_TRUE((*file)->write(bytes));
+}
+
+TEST_F(Journal, SaysWhatIsWrongThoughTheChecksumsAreRight) {
+  fill(4, 1 << 20);
+  const std::string path = "j/journal-00000000000000000001";
+  const std::size_t second = 64 + 48 + (Expected(1).payload.size() + 7) / 8 * 8;
+  const struct {
+    std::size_t offset;
+    std::uint8_t value;
+    std::string line;
+    std::uint64_t end;
+  } cases[] = {
+      {8, 2, ": byte 0: version 2, this program reads version 1; 4 whole records follow", 0},
+      {12, 1, ": byte 0: bytes of the head that must be zero are not; 4 whole records follow", 0},
+      {50, 9, ": byte 0: bytes of the head that must be zero are not; 4 whole records follow", 0},
+      {16, 5, ": byte 0: begins at record 5, its name says 1; 4 whole records follow", 0},
+      {24, 1,
+       ": byte 64: chain 00000000000000010000000000000000 after record 0, where " + std::string(32, '0') +
+           " is known; 3 whole records follow",
+       0},
+      {second + 8, 3, ": byte " + std::to_string(second) + ": record 3 where record 2 belongs; 2 whole records follow",
+       1},
+      {second + 40, 1, ": byte " + std::to_string(second) + ": bytes that must be zero are not; 2 whole records follow",
+       1},
+  };
+  for (const auto& wrong : cases) {
+    const auto copy = files.copy();
+    forge(*copy, path, wrong.offset, wrong.value);
+    const JournalFindings findings = read_all(*copy);
+    EXPECT_EQ(findings.end.number, wrong.end);
+    EXPECT_EQ(findings.torn_bytes, 0u);
+    EXPECT_EQ(findings.damages, std::vector<std::string>{path + wrong.line});
+  }
+  const auto copy = files.copy();
+  forge(*copy, path, second + 4, 77);  // the kind
+  const JournalFindings findings = read_all(*copy);
+  ASSERT_EQ(findings.damages.size(), 1u);
+  EXPECT_NE(findings.damages[0].find(": chain "), std::string::npos) << text_of(findings);
+}
+
+TEST_F(Journal, DoesNotSpliceTwoLivesNorTakeSegmentsUnderOtherNames) {
+  fill(40);
+  const auto names = *files.list("j");
+  const std::uint64_t second = (*journal_segments(files, "j"))[1];
+  // A life that differs in its first record, with our second segment behind its first.
+  const auto theirs = files.copy();
+  for (const std::string& name : names) {
+    if (name == names[1]) continue;
+    ASSERT_TRUE(theirs->remove("j/" + name));
+  }
+  JournalWriter stranger(*theirs, "j", {}, {.segment_bytes = 1 << 20});
+  stranger.append(Expected(1).kind + 1, Expected(1).payload);
+  append_to(stranger, second - 1);
+  ASSERT_TRUE(stranger.commit(true));
+  std::uint64_t last = 0;
+  const auto findings = read_journal(*theirs, "j", {}, [&](const JournalRecord& record) {
+    last = record.number;
+    return Status();
+  });
+  EXPECT_EQ(last, second - 1);
+  ASSERT_EQ(findings->damages.size(), 1u);
+  EXPECT_NE(findings->damages[0].find("j/" + names[1] + ": byte 64: chain "), std::string::npos) << text_of(*findings);
+  // Two of ours swapped.
+  ASSERT_TRUE(files.rename("j/" + names[1], "j/swap"));
+  ASSERT_TRUE(files.rename("j/" + names[2], "j/" + names[1]));
+  ASSERT_TRUE(files.rename("j/swap", "j/" + names[2]));
+  const JournalFindings swapped = read_all(files);
+  EXPECT_EQ(swapped.end.number, second - 1);
+  ASSERT_FALSE(swapped.damages.empty());
+  EXPECT_NE(swapped.damages[0].find("its name says " + std::to_string(second)), std::string::npos) << text_of(swapped);
+}
+
 TEST_F(Journal, PrunesWhatACheckpointHolds) {
   fill(60);
   const auto segments = *journal_segments(files, "j");
@@ -241,6 +290,23 @@ TEST_F(Journal, PrunesWhatACheckpointHolds) {
   EXPECT_EQ(read_all(files, place_after(segments[2] - 1)).end.number, 60u);
   ASSERT_TRUE(prune_journal(files, "j", 1000));
   EXPECT_EQ(*journal_segments(files, "j"), std::vector{segments.back()});
+}
+
+TEST_F(Journal, PrunesByAgeWhereALaterSegmentBeginsEarlier) {
+  fill(60);
+  const auto before = *journal_segments(files, "j");
+  const auto resumed = resume_journal(files, "j", place_after(20), [](const JournalRecord&) { return Status(); });
+  ASSERT_TRUE(resumed) << resumed.error().text();
+  EXPECT_EQ(resumed->findings.end.number, 60u);
+  EXPECT_EQ(resumed->writer->place(), place_after(60));
+  EXPECT_EQ(resumed->writer->synced(), 60u);
+  ASSERT_TRUE(prune_journal(files, "j", 15));
+  EXPECT_EQ(read_all(files, place_after(15)).end.number, 60u);
+  ASSERT_TRUE(prune_journal(files, "j", 40));
+  EXPECT_EQ(*files.list("j"), std::vector<std::string>{"journal-00000000000000000021.1"});
+  append_to(*resumed->writer, 70);
+  ASSERT_TRUE(resumed->writer->commit(true));
+  EXPECT_EQ(read_all(files, place_after(20)).end.number, 70u);
 }
 
 }  // namespace

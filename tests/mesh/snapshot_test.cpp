@@ -2,7 +2,7 @@
 
 #include "mesh/snapshot.hpp"
 
-#include "testing.hpp"
+#include "lives.hpp"
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -13,9 +13,11 @@ namespace {
 using actors::Policy;
 using formats::ByteBuffer;
 using formats::EntityFile;
+using testing_support::born;
 using testing_support::expect_error;
+using testing_support::hashes;
 using testing_support::kNan;
-using testing_support::mixed_network;
+using testing_support::live_through_faults;
 using testing_support::must;
 using testing_support::noise;
 using testing_support::post;
@@ -35,62 +37,16 @@ Mesh wake(const ByteBuffer& bytes, MeshOptions options = {.threads = 1}) {
   return mesh;
 }
 
-std::string hashes(const Mesh& mesh) {
-  std::string all = std::to_string(mesh.ticks()) + ": ";
-  for (std::size_t b = 0; b < mesh.sessions(); ++b) all += to_string(mesh.state_hash(b)) + " ";
-  return all;
-}
-
-/// Two fragile cells under other policies beside one of everything.
-NetworkSpec network() {
-  register_fragile();
-  NetworkBuilder builder = mixed_network();
-  builder.input("fuse", 1)
-      .layer({0, 1, 0, 1}, "fragile")
-      .from({"fuse", Coord{0, 0, 0, 0}})
-      .option("memory", true)
-      .policy(Policy::hold)
-      .layer({1, 1, 0, 1}, "fragile")
-      .from({"fuse", Coord{0, 1, 1, 0}})
-      .option("memory", true)
-      .policy(Policy::restart);
-  NetworkSpec spec = std::move(builder).spec();
-  spec.supervision.max_restarts = 3;
-  spec.supervision.window = 50;
-  spec.supervision.escalation = Policy::isolate;
-  return spec;
-}
-
-void live(Mesh& mesh, std::uint64_t from, std::uint64_t to) {
-  for (std::uint64_t tick = from; tick < to; ++tick) {
-    for (std::size_t b = 0; b < mesh.sessions(); ++b) {
-      // Some inputs are held over several ticks, so that what a port holds matters too.
-      if (tick % 3 == 0) must(mesh.set_input("a", noise(7, 10 * tick + b), b));
-      must(mesh.set_input("b", noise(5, 7777 + 10 * tick + b), b));
-      const bool fails = b == 1 && (tick == 4 || tick == 9 || tick == 13 || tick == 14 || tick == 15);
-      must(mesh.set_input("fuse", std::vector<float>{fails ? kNan : 0.25f}, b));
-    }
-    must(mesh.tick());
-  }
-}
-
-Mesh born(std::size_t sessions) {
-  Mesh mesh = must(Mesh::build(network(), {.threads = 1, .sessions = sessions}));
-  post(mesh, {1, 0, 0, 0}, ControlKind::disable, 6);
-  post(mesh, {0, 0, 0, 0}, ControlKind::set_period, 3, 2);
-  return mesh;
-}
-
 class BreakAt : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(BreakAt, ContinuesToTheHashOfTheUnbrokenRun) {
   Mesh unbroken = born(3);
-  live(unbroken, 0, GetParam());
+  live_through_faults(unbroken, 0, GetParam());
   const ByteBuffer bytes = must(encode_mesh(unbroken, true));
   Mesh resumed = wake(bytes, {.threads = 2, .grain_bytes = 0});
   EXPECT_EQ(hashes(resumed), hashes(unbroken));
-  live(unbroken, GetParam(), 24);
-  live(resumed, GetParam(), 24);
+  live_through_faults(unbroken, GetParam(), 24);
+  live_through_faults(resumed, GetParam(), 24);
   EXPECT_EQ(hashes(resumed), hashes(unbroken));
   for (const auto& cell : unbroken.cells()) {
     const auto a = unbroken.registry().view(cell->id()), b = resumed.registry().view(cell->id());
@@ -124,12 +80,12 @@ TEST(Snapshot, CarriesOnAMeshWithoutFeedback) {
 
 TEST(Snapshot, WritesTheSameBytesForTheSameState) {
   Mesh one = born(2), two = born(2);
-  live(one, 0, 10);
-  live(two, 0, 10);
+  live_through_faults(one, 0, 10);
+  live_through_faults(two, 0, 10);
   const auto bytes = plain(must(encode_mesh(one, true)));
   EXPECT_EQ(plain(must(encode_mesh(two, true))), bytes);
   EXPECT_EQ(plain(must(encode_mesh(one, true))), bytes) << "saving changed the state";
-  live(two, 10, 11);
+  live_through_faults(two, 10, 11);
   EXPECT_NE(plain(must(encode_mesh(two, true))), bytes);
 }
 
@@ -140,12 +96,12 @@ TEST(Snapshot, KeepsOrdersThatAreNotDueYet) {
   weights->not_before = 10;
   weights->values = noise(4 * 19, 3);
   must(unbroken.post({1, 1, 0, 0}, weights));
-  live(unbroken, 0, 2);
+  live_through_faults(unbroken, 0, 2);
   // Sent after the last tick, and not yet taken by any: due at the next one.
   post(unbroken, {0, 1, 0, 0}, ControlKind::reset);
   Mesh resumed = wake(must(encode_mesh(unbroken, true)));
-  live(unbroken, 2, 12);
-  live(resumed, 2, 12);
+  live_through_faults(unbroken, 2, 12);
+  live_through_faults(resumed, 2, 12);
   EXPECT_EQ(hashes(resumed), hashes(unbroken));
   EXPECT_TRUE(weights->is_done());
   const auto moved = resumed.weights().of(*resumed.graph().find_layer({1, 1, 0, 0}))[0];
@@ -154,7 +110,7 @@ TEST(Snapshot, KeepsOrdersThatAreNotDueYet) {
 
 TEST(Snapshot, WithoutLiveStateHoldsNetworkAndWeights) {
   Mesh mesh = born(2);
-  live(mesh, 0, 8);
+  live_through_faults(mesh, 0, 8);
   auto weight = mesh.weights().of(*mesh.graph().find_layer({1, 1, 0, 0}))[0];
   must(mesh.weights().write(weight, noise(4 * 19, 5), "test"));
   const EntityFile file = decode(must(encode_mesh(mesh, false)));
@@ -171,7 +127,7 @@ TEST(Snapshot, WithoutLiveStateHoldsNetworkAndWeights) {
 
 TEST(Snapshot, CarriesWhatOthersKeepBesideAMesh) {
   Mesh mesh = born(1);
-  live(mesh, 0, 7);
+  live_through_faults(mesh, 0, 7);
   const std::vector<float> velocity = noise(9, 1);
   const ByteBuffer bytes = must(
       encode_mesh(mesh, true, {{formats::make_blob("learner/v", std::span<const float>(velocity))}, R"({"step":7})"}));

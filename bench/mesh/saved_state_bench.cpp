@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Going back in memory against memcpy of as many bytes, and the pause of a capture. Each row alternates the two, so
+// that a busy machine slows both: `ratio` is the median of the quotients.
+
+#include "mesh/capture.hpp"
+#include "mesh/mesh.hpp"
+
+#include "core/philox.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace weft::mesh {
+namespace {
+
+/// A grid of dense cells in a ring.
+Mesh make_mesh(std::uint32_t cells, std::size_t width, std::size_t sessions) {
+  NetworkBuilder builder("ring", GridShape{1, 1, cells, 1});
+  builder.input("x", width);
+  for (std::uint32_t x = 0; x < cells; ++x) {
+    builder.dense({0, 0, x, 0}, width, kernels::Activation::tanh);
+    if (x == 0) builder.from({"x", Coord{0, 0, cells - 1, 0}}, Combine::add);
+  }
+  builder.output("y", {0, 0, cells - 1, 0}).seed(1);
+  auto mesh = Mesh::build(builder.spec(), {.threads = 1, .sessions = sessions});
+  WEFT_ASSERT(mesh, mesh.error().text());
+  const Status ticked = mesh->tick(3);
+  WEFT_ASSERT(ticked, "a tick failed");
+  return *std::move(mesh);
+}
+
+double seconds_of(const auto& work, int times) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < times; ++i) work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / times;
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+/// Times `work` beside memcpy of `bytes`, in turns.
+void against_memcpy(benchmark::State& state, std::uint64_t bytes, const auto& work) {
+  std::vector<char> from(bytes, 1), to(bytes, 2);
+  const auto copy = [&] {
+    std::memcpy(to.data(), from.data(), bytes);
+    benchmark::DoNotOptimize(to.data());
+    benchmark::ClobberMemory();
+  };
+  work(), copy();
+  // Short ones many at a time: the clock takes some 20 ns.
+  const int times = static_cast<int>(std::clamp<std::uint64_t>((std::uint64_t{1} << 21) / bytes, 1, 1000));
+  std::vector<double> works, copies, ratios;
+  for (auto _ : state) {
+    works.push_back(seconds_of(work, times));
+    copies.push_back(seconds_of(copy, times));
+    ratios.push_back(works.back() / copies.back());
+    state.SetIterationTime(works.back());
+  }
+  state.counters["KiB"] = static_cast<double>(bytes) / 1024.0;
+  state.counters["us"] = median(works) * 1e6;
+  state.counters["memcpy_us"] = median(copies) * 1e6;
+  state.counters["ratio"] = median(ratios);
+}
+
+enum class Part { save, load, session };
+
+void going_back(benchmark::State& state, Part part, SaveWeights weights) {
+  Mesh mesh = make_mesh(static_cast<std::uint32_t>(state.range(0)), static_cast<std::size_t>(state.range(1)),
+                        static_cast<std::size_t>(state.range(2)));
+  SavedState saved;
+  SessionState session;
+  mesh.save_state(saved, weights);
+  WEFT_ASSERT(mesh.save_session_state(0, session), "a session was not saved");
+  const std::uint64_t bytes = part == Part::session ? session.values().size_bytes() : saved.bytes();
+  against_memcpy(state, bytes, [&] {
+    if (part == Part::save) mesh.save_state(saved, weights);
+    if (part == Part::load) benchmark::DoNotOptimize(mesh.load_state(saved).has_value());
+    if (part == Part::session) benchmark::DoNotOptimize(mesh.save_session_state(0, session).has_value());
+  });
+}
+
+void capturing(benchmark::State& state) {
+  Mesh mesh = make_mesh(static_cast<std::uint32_t>(state.range(0)), static_cast<std::size_t>(state.range(1)),
+                        static_cast<std::size_t>(state.range(2)));
+  MeshCapture capture;
+  WEFT_ASSERT(capture_mesh(mesh, true, capture), "a mesh was not captured");
+  against_memcpy(state, capture.bytes(),
+                 [&] { benchmark::DoNotOptimize(capture_mesh(mesh, true, capture).has_value()); });
+}
+
+// Cells, width of each, sessions.
+void shapes(benchmark::internal::Benchmark* bench) {
+  for (const std::int64_t sessions : {1, 16})
+    for (const auto& [cells, width] : {std::pair{64, 64}, {1024, 64}, {4096, 256}})
+      bench->Args({cells, width, sessions});
+  bench->UseManualTime()->Unit(benchmark::kMicrosecond)->MinTime(0.3);
+}
+void weight_shapes(benchmark::internal::Benchmark* bench) {
+  // 64 KiB, 1 MiB, 16 MiB and 256 MiB of weights.
+  for (const auto& [cells, width] : {std::pair{4, 64}, {64, 64}, {1024, 64}, {64, 256}, {1024, 256}})
+    bench->Args({cells, width, 1});
+  bench->UseManualTime()->Unit(benchmark::kMicrosecond)->MinTime(0.5);
+}
+
+BENCHMARK_CAPTURE(going_back, save, Part::save, SaveWeights::automatic)->Apply(shapes);
+BENCHMARK_CAPTURE(going_back, load, Part::load, SaveWeights::automatic)->Apply(shapes);
+BENCHMARK_CAPTURE(going_back, session, Part::session, SaveWeights::automatic)->Apply(shapes);
+BENCHMARK_CAPTURE(going_back, save_with_weights, Part::save, SaveWeights::always)->Apply(weight_shapes);
+BENCHMARK_CAPTURE(going_back, load_with_weights, Part::load, SaveWeights::always)->Apply(weight_shapes);
+BENCHMARK(capturing)->Apply(weight_shapes);
+
+}  // namespace
+}  // namespace weft::mesh

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# weft_add_shaders(weft_gpu gpu/shaders): every .comp becomes SPIR-V in the library, once for devices whose fma is fused
+# and once with the emulated one (docs/gpu.md). Files are globbed, so a new shader touches no CMake.
+function(weft_add_shaders target folder)
+  find_program(WEFT_GLSLANG glslangValidator REQUIRED)
+  find_program(WEFT_PYTHON python3 HINTS /usr/bin REQUIRED)
+  set(out ${PROJECT_BINARY_DIR}/shaders)
+  file(MAKE_DIRECTORY ${out})
+  set(constants ${out}/math_constants.glsl)
+  add_custom_command(
+    OUTPUT ${constants}
+    COMMAND ${WEFT_PYTHON} -B ${PROJECT_SOURCE_DIR}/tools/make_shader_constants.py
+            ${PROJECT_SOURCE_DIR}/kernels/math_constants.hpp ${constants}
+    DEPENDS ${PROJECT_SOURCE_DIR}/kernels/math_constants.hpp ${PROJECT_SOURCE_DIR}/tools/make_shader_constants.py
+    VERBATIM)
+  file(GLOB shaders CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.comp)
+  set(arrays "")
+  set(rows "")
+  set(included "")
+  foreach(shader ${shaders})
+    get_filename_component(name ${shader} NAME_WE)
+    foreach(variant fused emulated)
+      set(module ${out}/${name}.${variant})
+      string(TOUPPER WEFT_${variant} define)
+      add_custom_command(
+        OUTPUT ${module}.inc
+        COMMAND ${WEFT_GLSLANG} --quiet -V --target-env vulkan1.2 -g0 -D${define} -I${PROJECT_SOURCE_DIR}/${folder} -I${out}
+                --depfile ${module}.d -o ${module}.spv ${shader}
+        COMMAND ${WEFT_PYTHON} -B ${PROJECT_SOURCE_DIR}/tools/embed_shader.py ${module}.spv ${module}.inc
+        DEPENDS ${shader} ${constants} ${PROJECT_SOURCE_DIR}/tools/embed_shader.py
+        DEPFILE ${module}.d
+        COMMENT "Shader ${name} (${variant})"
+        VERBATIM)
+      list(APPEND included ${module}.inc)
+      string(APPEND arrays "const std::uint32_t ${name}_${variant}[] = {\n#include \"${name}.${variant}.inc\"\n};\n")
+    endforeach()
+    string(APPEND rows "    {\"${name}\", ${name}_fused, ${name}_emulated},\n")
+  endforeach()
+  # GLOB sorts, so the table can be searched by halves.
+  file(CONFIGURE OUTPUT ${out}/shaders.cpp CONTENT
+       "#include \"gpu/internal/shader.hpp\"\n\nnamespace weft::gpu {\nnamespace {\n${arrays}const Shader kShaders[] = {\n${rows}};\n}  // namespace\nstd::span<const Shader> shaders() noexcept { return kShaders; }\n}  // namespace weft::gpu\n"
+       @ONLY)
+  set_source_files_properties(${out}/shaders.cpp PROPERTIES OBJECT_DEPENDS "${included}" INCLUDE_DIRECTORIES ${out})
+  target_sources(${target} PRIVATE ${out}/shaders.cpp)
+endfunction()

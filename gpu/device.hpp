@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "gpu/fwd.hpp"
+
+#include "core/result.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::gpu {
+
+/// What a device says of itself.
+struct DeviceInfo {
+  std::size_t index = 0;  // as `vulkan:N` names it
+  std::string name, driver, kind, api;
+  std::string missing;  // why Weft cannot use it; empty when it can
+
+  std::uint64_t memory_bytes = 0;          // of its largest device-local heap
+  std::uint64_t max_allocation_bytes = 0;  // of one piece of memory
+  std::uint64_t max_buffer_bytes = 0;      // 0: not said
+  std::uint64_t max_storage_range = 0;     // of a bound buffer; addresses know no such limit
+  std::array<std::uint32_t, 3> max_groups{};
+  std::uint32_t max_group_threads = 0, shared_bytes = 0, push_bytes = 0, subgroup = 0;
+
+  bool float64 = false, float16 = false, int8 = false, int16 = false, dot_product = false;
+  bool memory_budget = false, flush_control = false, special_values_control = false;
+};
+
+/// What a device's arithmetic proved to be, compared with the CPU's bits.
+struct SelfTest {
+  /// The hardware's own operations, by the way: shares of differing results.
+  double fma_differs = 0, division_differs = 0, root_differs = 0;
+  bool fma_is_fused = false, flushes = false;
+  /// Which shaders passed: "fused", "fused, flushing in code", "emulated".
+  std::string variant;
+  /// Whether a result just below 2^-126 that rounds up to it is kept (x86) or flushed (docs/numerics.md, section 1).
+  bool tiny_after_rounding = false;
+  std::size_t cases = 0;
+  double milliseconds = 0;
+};
+
+struct DeviceOptions {
+  /// Run under the validation layers, synchronisation included, where they are installed. One answer for the process:
+  /// a second device opened beside the first gets the first one's.
+  bool validate = false;
+  /// Where compiled pipelines are kept between runs; "" chooses $XDG_CACHE_HOME/weft, "-" keeps none.
+  std::string cache_folder;
+};
+
+/// A GPU that proved exact. The selector is `vulkan` (the first usable, real ones before those made of CPU), `vulkan:N`
+/// (its index in `devices()`) or `vulkan:text` (part of its name, any case).
+/// @thread making streams and memory: any; each stream by one thread at a time
+class Device {
+ public:
+  /// @error  unsupported: no Vulkan loader, no driver, features missing, or not exact (which says what differed);
+  ///         unknown_name: nothing fits the selector, and what there is
+  static Result<std::shared_ptr<Device>> open(std::string_view selector, const DeviceOptions& options = {});
+  virtual ~Device() = default;
+
+  virtual const DeviceInfo& info() const noexcept = 0;
+  virtual const SelfTest& self_test() const noexcept = 0;
+  virtual Memory& memory() noexcept = 0;
+  /// A stream of operations on this device. The device outlives it.
+  virtual Result<std::unique_ptr<VulkanStream>> make_stream() = 0;
+  /// What the validation layers found since the device was opened; empty when they are not on.
+  virtual std::vector<std::string> validation_errors() const = 0;
+  virtual bool validates() const noexcept = 0;
+};
+
+/// Every device there is, usable or not.
+/// @error  unsupported: this build or machine has no Vulkan at all, and why
+Result<std::vector<DeviceInfo>> devices();
+
+}  // namespace weft::gpu

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+namespace weft::gpu {
+struct DeviceInfo;
+struct DeviceOptions;
+struct SelfTest;
+struct MemoryUse;
+class Device;
+class Buffer;
+class Memory;
+class VulkanStream;
+enum class Op : int;
+}  // namespace weft::gpu

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "gpu/internal/context.hpp"
+
+#include <string>
+#include <vector>
+
+namespace weft::gpu {
+
+/// The file that a device's compiled pipelines are kept in: named by its UUID, the driver's version and our own. ""
+/// when `folder` is "-" or there is no home to keep it in.
+std::string cache_path(const Context& context, const std::string& folder);
+
+/// What the file holds of the driver's; empty when there is none, or when it is of another device, driver or form,
+/// truncated or changed, which a log line says.
+///   bytes: "WEFTPIPE", u32 form, u32 zero, 16 bytes device UUID, u32 driver version, u32 zero, u64 length, 16 bytes
+///   XXH3-128 of the data, data
+std::vector<char> read_cache(const Context& context, const std::string& path);
+/// Writes beside and renames. Failing is logged, nothing more: it is a cache.
+void write_cache(const Context& context, const std::string& path, const std::vector<char>& data);
+
+}  // namespace weft::gpu

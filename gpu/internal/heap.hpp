@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "gpu/internal/context.hpp"
+#include "gpu/memory.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+namespace weft::gpu {
+
+/// Bytes of the driver: one VkBuffer bound to one piece of memory. `mapped` where the CPU may touch it.
+struct Piece {
+  VkBuffer buffer = VK_NULL_HANDLE;
+  VkDeviceMemory memory = VK_NULL_HANDLE;
+  std::uint64_t address = 0;
+  std::size_t bytes = 0;
+  std::byte* mapped = nullptr;
+};
+/// What a piece is for: the device alone, or the CPU too, which writes it (upload) or reads it (download).
+enum class Use { device, upload, download };
+Result<Piece> make_piece(const Context& context, std::size_t bytes, Use use, std::string_view what);
+void destroy(const Context& context, const Piece& piece) noexcept;
+
+/// Where an address lies, for commands that take buffers.
+struct Place {
+  VkBuffer buffer = VK_NULL_HANDLE;
+  VkDeviceSize offset = 0;
+};
+
+/// Memory as blocks of kBlock bytes from the driver, cut by first fit; free neighbours become one again. What is larger
+/// than half a block gets a piece of its own.
+class Heap final : public Memory {
+ public:
+  static constexpr std::size_t kBlock = std::size_t{64} << 20;
+
+  explicit Heap(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+  ~Heap() override;
+  MemoryUse use() const override;
+  void trim() override;
+  /// @error  invalid_argument: [address, address + bytes) is not inside one buffer's block
+  Result<Place> find(std::uint64_t address, std::size_t bytes) const;
+
+ protected:
+  Result<std::uint64_t> reserve(std::size_t bytes, std::string_view what) override;
+  void release(std::uint64_t address) noexcept override;
+
+ private:
+  struct Block {
+    Piece piece;
+    std::map<std::uint64_t, std::size_t> free, taken;  // by address
+    bool is_whole = false;                             // made for one buffer
+  };
+  Result<Block*> add_block(std::size_t bytes, bool is_whole, std::string_view what);
+  Status check_budget(std::size_t bytes, std::string_view what) const;
+  std::uint64_t budget() const;
+  std::uint64_t take(Block& block, std::size_t bytes) noexcept;
+  void drop(std::map<std::uint64_t, Block>::iterator block) noexcept;
+
+  std::shared_ptr<Context> context_;
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, Block> blocks_;  // by address
+  std::uint64_t allocated_ = 0, reserved_ = 0;
+};
+
+}  // namespace weft::gpu

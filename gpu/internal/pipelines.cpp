@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "gpu/internal/pipelines.hpp"
+
+#include "gpu/internal/cache_file.hpp"
+
+#include "core/assert.hpp"
+#include "core/log.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace weft::gpu {
+
+Constants::Constants(std::initializer_list<std::uint32_t> values) : size_(values.size()) {
+  WEFT_ASSERT(values.size() <= kMost, "too many specialisation constants");
+  std::copy(values.begin(), values.end(), values_.begin());
+}
+
+Result<std::unique_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Context> context,
+                                                     const std::string& cache_folder) {
+  std::unique_ptr<Pipelines> pipelines(new Pipelines(std::move(context)));
+  WEFT_CHECK(pipelines->initialise(cache_folder));
+  return pipelines;
+}
+
+Status Pipelines::initialise(const std::string& cache_folder) {
+  const VkPushConstantRange push{VK_SHADER_STAGE_COMPUTE_BIT, 0, kPushBytes};
+  auto layout = structure<VkPipelineLayoutCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO);
+  layout.pushConstantRangeCount = 1;
+  layout.pPushConstantRanges = &push;
+  WEFT_VULKAN_CHECK("describe shader operands",
+                    context_->vk.vkCreatePipelineLayout(context_->device, &layout, nullptr, &layout_));
+  cache_file_ = cache_path(*context_, cache_folder);
+  const std::vector<char> kept = read_cache(*context_, cache_file_);
+  auto cache = structure<VkPipelineCacheCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO);
+  cache.initialDataSize = kept.size();
+  cache.pInitialData = kept.data();
+  VkResult result = context_->vk.vkCreatePipelineCache(context_->device, &cache, nullptr, &cache_);
+  if (result < VK_SUCCESS && !kept.empty()) {
+    log_warn("vulkan: the driver refused the pipeline cache " + cache_file_ + "; starting with an empty one");
+    cache.initialDataSize = 0;
+    result = context_->vk.vkCreatePipelineCache(context_->device, &cache, nullptr, &cache_);
+  }
+  WEFT_VULKAN_CHECK("make a pipeline cache", result);
+  return {};
+}
+
+Pipelines::~Pipelines() {
+  const auto& vk = context_->vk;
+  if (cache_ && !cache_file_.empty() && !pipelines_.empty()) save();
+  for (const auto& [key, pipeline] : pipelines_) vk.vkDestroyPipeline(context_->device, pipeline, nullptr);
+  for (const auto& [shader, module] : modules_) vk.vkDestroyShaderModule(context_->device, module, nullptr);
+  vk.vkDestroyPipelineCache(context_->device, cache_, nullptr);
+  vk.vkDestroyPipelineLayout(context_->device, layout_, nullptr);
+}
+
+void Pipelines::save() const {
+  std::size_t bytes = 0;
+  if (context_->vk.vkGetPipelineCacheData(context_->device, cache_, &bytes, nullptr) != VK_SUCCESS) return;
+  std::vector<char> data(bytes);
+  if (context_->vk.vkGetPipelineCacheData(context_->device, cache_, &bytes, data.data()) != VK_SUCCESS) return;
+  data.resize(bytes);
+  write_cache(*context_, cache_file_, data);
+}
+
+Result<VkPipeline> Pipelines::get(const Shader& shader, const Constants& constants) {
+  const std::lock_guard lock(mutex_);
+  const auto found = pipelines_.find({&shader, constants});
+  if (found != pipelines_.end()) return found->second;
+  return make(shader, constants);
+}
+
+Result<VkPipeline> Pipelines::make(const Shader& shader, const Constants& constants) {
+  VkShaderModule& module = modules_[&shader];
+  if (!module) {
+    const auto words =
+        with_float_controls(context_->variant.emulated ? shader.emulated : shader.fused, context_->controls);
+    auto create = structure<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
+    create.codeSize = words.size() * sizeof(std::uint32_t);
+    create.pCode = words.data();
+    WEFT_VULKAN_CHECK("load the shader " + std::string(shader.name),
+                      context_->vk.vkCreateShaderModule(context_->device, &create, nullptr, &module));
+  }
+  std::vector<std::uint32_t> data{context_->variant.flush_in_code};
+  for (std::size_t i = 0; i < constants.size(); ++i) data.push_back(constants[i]);
+  std::vector<VkSpecializationMapEntry> entries;
+  for (std::uint32_t i = 0; i < data.size(); ++i) entries.push_back({i, i * 4, 4});
+  const VkSpecializationInfo specialisation{static_cast<std::uint32_t>(entries.size()), entries.data(),
+                                            data.size() * sizeof(std::uint32_t), data.data()};
+  auto create = structure<VkComputePipelineCreateInfo>(VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO);
+  create.stage = structure<VkPipelineShaderStageCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO);
+  create.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+  create.stage.module = module;
+  create.stage.pName = "main";
+  create.stage.pSpecializationInfo = &specialisation;
+  create.layout = layout_;
+  VkPipeline pipeline = VK_NULL_HANDLE;
+  WEFT_VULKAN_CHECK("compile the shader " + std::string(shader.name),
+                    context_->vk.vkCreateComputePipelines(context_->device, cache_, 1, &create, nullptr, &pipeline));
+  pipelines_[{&shader, constants}] = pipeline;
+  return pipeline;
+}
+
+}  // namespace weft::gpu

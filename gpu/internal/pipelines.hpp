@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "gpu/internal/context.hpp"
+#include "gpu/internal/shader.hpp"
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace weft::gpu {
+
+/// Values of a shader's specialisation constants 1, 2, ... (0 is the variant's own: see gpu/shaders/exact.glsl).
+class Constants {
+ public:
+  static constexpr std::size_t kMost = 7;
+  Constants() = default;
+  Constants(std::initializer_list<std::uint32_t> values);
+  std::size_t size() const noexcept { return size_; }
+  std::uint32_t operator[](std::size_t i) const noexcept { return values_[i]; }
+  auto operator<=>(const Constants&) const = default;
+
+ private:
+  std::array<std::uint32_t, kMost> values_{};
+  std::size_t size_ = 0;
+};
+
+/// Compiled shaders, made when they are first asked for, with the driver's cache kept on disk.
+/// @thread any
+class Pipelines {
+ public:
+  /// Operands of a shader go into this many bytes of push constants, which every device has.
+  static constexpr std::uint32_t kPushBytes = 128;
+
+  static Result<std::unique_ptr<Pipelines>> create(std::shared_ptr<Context> context, const std::string& cache_folder);
+  /// Writes the cache back.
+  ~Pipelines();
+  Pipelines(const Pipelines&) = delete;
+  Pipelines& operator=(const Pipelines&) = delete;
+
+  Result<VkPipeline> get(const Shader& shader, const Constants& constants);
+  VkPipelineLayout layout() const noexcept { return layout_; }
+  /// Where the cache lies on disk; empty: nowhere.
+  const std::string& cache_file() const noexcept { return cache_file_; }
+
+ private:
+  explicit Pipelines(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+  Status initialise(const std::string& cache_folder);
+  Result<VkPipeline> make(const Shader& shader, const Constants& constants);
+  void save() const;
+
+  std::shared_ptr<Context> context_;
+  std::mutex mutex_;
+  VkPipelineLayout layout_ = VK_NULL_HANDLE;
+  VkPipelineCache cache_ = VK_NULL_HANDLE;
+  std::string cache_file_;
+  std::map<const Shader*, VkShaderModule> modules_;
+  std::map<std::pair<const Shader*, Constants>, VkPipeline> pipelines_;
+};
+
+}  // namespace weft::gpu

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "gpu/internal/recorder.hpp"
+
+#include "core/log.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace weft::gpu {
+namespace {
+
+constexpr std::size_t kStaging = std::size_t{8} << 20;
+// Ranges that are remembered before a barrier forgets them all: comparing must stay cheaper than the barrier.
+constexpr std::size_t kRemembered = 64;
+constexpr VkAccessFlags kAllAccess =
+    VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+constexpr VkPipelineStageFlags kAllStages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+
+bool touches(const std::vector<Range>& some, std::initializer_list<Range> others) noexcept {
+  for (const Range& a : some)
+    for (const Range& b : others)
+      if (a.begin < b.end && b.begin < a.end) return true;
+  return false;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Recorder>> Recorder::create(std::shared_ptr<Context> context, Heap& heap, Pipelines& pipelines) {
+  std::unique_ptr<Recorder> recorder(new Recorder(std::move(context), heap, pipelines));
+  WEFT_CHECK(recorder->initialise());
+  return recorder;
+}
+
+Status Recorder::initialise() {
+  auto pool = structure<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
+  pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+  pool.queueFamilyIndex = context_->queue_family;
+  WEFT_VULKAN_CHECK("make a command pool", context_->vk.vkCreateCommandPool(context_->device, &pool, nullptr, &pool_));
+  for (Half& half : halves_) {
+    WEFT_TRY(half.piece, make_piece(*context_, kStaging, Use::upload, "staging memory"));
+  }
+  WEFT_TRY(fetched_, make_piece(*context_, kStaging, Use::download, "staging memory"));
+  return {};
+}
+
+Recorder::~Recorder() {
+  if (last_ != 0) static_cast<void>(context_->wait(last_));
+  for (const Half& half : halves_) destroy(*context_, half.piece);
+  destroy(*context_, fetched_);
+  context_->vk.vkDestroyCommandPool(context_->device, pool_, nullptr);
+}
+
+void Recorder::fail_with(Error error) {
+  if (failure_) return;
+  log_error(error.text());
+  failure_ = std::move(error);
+}
+
+Status Recorder::status() const { return failure_ ? Status(fail(*failure_)) : Status(); }
+
+Status Recorder::begin() {
+  if (!submitted_.empty() && submitted_.front().number <= context_->done()) {
+    open_ = submitted_.front();
+    submitted_.pop_front();
+  } else {
+    auto allocate = structure<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
+    allocate.commandPool = pool_;
+    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    allocate.commandBufferCount = 1;
+    WEFT_VULKAN_CHECK("make a command buffer",
+                      context_->vk.vkAllocateCommandBuffers(context_->device, &allocate, &open_.buffer));
+  }
+  auto begin = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+  begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+  WEFT_VULKAN_CHECK("begin commands", context_->vk.vkBeginCommandBuffer(open_.buffer, &begin));
+  is_open_ = true;
+  bound_ = VK_NULL_HANDLE;
+  // What earlier submissions wrote.
+  barrier(kAllStages, kAllAccess);
+  return {};
+}
+
+bool Recorder::open() {
+  if (failure_) return false;
+  if (is_open_) return true;
+  if (auto status = begin(); !status) fail_with(status.error());
+  return !failure_;
+}
+
+void Recorder::barrier(VkPipelineStageFlags to_stages, VkAccessFlags to_access) {
+  const VkMemoryBarrier memory{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr,
+                               VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, to_access};
+  context_->vk.vkCmdPipelineBarrier(open_.buffer, kAllStages, to_stages, 0, 1, &memory, 0, nullptr, 0, nullptr);
+  reads_.clear();
+  writes_.clear();
+  ++barriers_;
+}
+
+void Recorder::order(std::initializer_list<Range> reads, std::initializer_list<Range> writes) {
+  if (touches(writes_, reads) || touches(writes_, writes) || touches(reads_, writes) ||
+      reads_.size() + writes_.size() > kRemembered)
+    barrier(kAllStages, kAllAccess);
+  const auto remember = [](std::vector<Range>& to, std::initializer_list<Range> from) {
+    for (const Range& each : from)
+      if (each.begin < each.end) to.push_back(each);
+  };
+  remember(reads_, reads);
+  remember(writes_, writes);
+}
+
+void Recorder::record(const Shader& shader, const Constants& constants, const void* push, std::size_t push_bytes,
+                      Groups groups, std::initializer_list<Range> reads, std::initializer_list<Range> writes) {
+  if (groups.x == 0 || groups.y == 0 || !open()) return;
+  const auto pipeline = pipelines_.get(shader, constants);
+  if (!pipeline) return fail_with(pipeline.error());
+  order(reads, writes);
+  const auto& vk = context_->vk;
+  if (*pipeline != bound_) vk.vkCmdBindPipeline(open_.buffer, VK_PIPELINE_BIND_POINT_COMPUTE, *pipeline);
+  bound_ = *pipeline;
+  vk.vkCmdPushConstants(open_.buffer, pipelines_.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                        static_cast<std::uint32_t>(push_bytes), push);
+  const auto cut = [&](std::size_t wanted, int axis) {
+    return static_cast<std::uint32_t>(
+        std::min<std::size_t>(wanted, context_->info.max_groups[static_cast<std::size_t>(axis)]));
+  };
+  vk.vkCmdDispatch(open_.buffer, cut(groups.x, 0), cut(groups.y, 1), 1);
+  ++dispatches_;
+}
+
+Result<std::uint64_t> Recorder::submit() {
+  WEFT_CHECK(status());
+  if (!is_open_) return last_;
+  is_open_ = false;
+  if (const VkResult result = context_->vk.vkEndCommandBuffer(open_.buffer); result != VK_SUCCESS)
+    fail_with(vulkan_failure("end commands", result).error);
+  WEFT_CHECK(status());
+  auto number = context_->submit(open_.buffer);
+  if (!number) {
+    fail_with(number.error());
+    return number;
+  }
+  last_ = open_.number = *number;
+  submitted_.push_back(open_);
+  return last_;
+}
+
+Status Recorder::wait(std::uint64_t number) {
+  WEFT_CHECK(status());
+  if (number == 0) return {};
+  if (auto waited = context_->wait(number); !waited) fail_with(waited.error());
+  return status();
+}
+
+Status Recorder::stage(const std::byte* from, std::size_t bytes, std::uint64_t to) {
+  WEFT_TRY(const Place place, heap_.find(to, bytes));
+  if (halves_[half_].used + bytes > kStaging) {
+    WEFT_TRY(halves_[half_].number, submit());
+    half_ = 1 - half_;
+    WEFT_CHECK(wait(halves_[half_].number));
+    halves_[half_].used = 0;
+    if (!open()) return status();
+  }
+  Half& half = halves_[half_];
+  std::memcpy(half.piece.mapped + half.used, from, bytes);
+  order({}, {{to, to + bytes}});
+  const VkBufferCopy copy{half.used, place.offset, bytes};
+  context_->vk.vkCmdCopyBuffer(open_.buffer, half.piece.buffer, place.buffer, 1, &copy);
+  half.used += (bytes + 15) / 16 * 16;
+  return {};
+}
+
+void Recorder::upload(const void* from, std::size_t bytes, void* to) {
+  for (std::size_t at = 0; at < bytes && open(); at += kStaging)
+    if (auto staged = stage(static_cast<const std::byte*>(from) + at, std::min(kStaging, bytes - at), address(to) + at);
+        !staged)
+      fail_with(staged.error());
+}
+
+Status Recorder::fetch(std::uint64_t from, std::size_t bytes, std::byte* to) {
+  WEFT_TRY(const Place place, heap_.find(from, bytes));
+  if (!open()) return status();
+  order({{from, from + bytes}}, {});
+  const VkBufferCopy copy{place.offset, 0, bytes};
+  context_->vk.vkCmdCopyBuffer(open_.buffer, place.buffer, fetched_.buffer, 1, &copy);
+  barrier(VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+  WEFT_TRY(const std::uint64_t number, submit());
+  WEFT_CHECK(wait(number));
+  std::memcpy(to, fetched_.mapped, bytes);
+  return {};
+}
+
+Status Recorder::download(const void* from, std::size_t bytes, void* to) {
+  for (std::size_t at = 0; at < bytes; at += kStaging)
+    WEFT_CHECK(fetch(address(from) + at, std::min(kStaging, bytes - at), static_cast<std::byte*>(to) + at));
+  return status();
+}
+
+}  // namespace weft::gpu

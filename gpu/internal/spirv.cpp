@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "gpu/internal/spirv.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+namespace weft::gpu {
+namespace {
+
+// Numbers of the SPIR-V specification, 1.5.
+constexpr std::size_t kHeader = 5;
+constexpr std::uint32_t kCapability = 17, kEntryPoint = 15, kExecutionMode = 16, kDecorate = 71;
+constexpr std::uint32_t kNoContraction = 42, kFloat64 = 10;
+constexpr std::uint32_t kDenormFlushToZero = 4465, kSignedZeroInfNanPreserve = 4466, kRoundingModeRte = 4467;
+constexpr std::uint32_t kModeFlush = 4460, kModePreserve = 4461, kModeRte = 4462;
+
+struct Instruction {
+  std::size_t at;
+  std::uint32_t code;
+  std::span<const std::uint32_t> words;
+};
+
+template <class Take>
+void for_each(std::span<const std::uint32_t> module, const Take& take) {
+  for (std::size_t at = kHeader; at < module.size();) {
+    const std::size_t length = std::max<std::size_t>(module[at] >> 16, 1);
+    take(Instruction{at, module[at] & 0xffff, module.subspan(at, std::min(length, module.size() - at))});
+    at += length;
+  }
+}
+
+/// The name of a float instruction that may be contracted, regrouped or distributed; null for any other.
+const char* arithmetic(std::uint32_t code) {
+  switch (code) {
+    case 127:
+      return "OpFNegate";
+    case 129:
+      return "OpFAdd";
+    case 131:
+      return "OpFSub";
+    case 133:
+      return "OpFMul";
+    case 136:
+      return "OpFDiv";
+    case 140:
+      return "OpFRem";
+    case 141:
+      return "OpFMod";
+    case 142:
+      return "OpVectorTimesScalar";
+    case 143:
+      return "OpMatrixTimesScalar";
+    case 144:
+      return "OpVectorTimesMatrix";
+    case 145:
+      return "OpMatrixTimesVector";
+    case 146:
+      return "OpMatrixTimesMatrix";
+    case 147:
+      return "OpOuterProduct";
+    case 148:
+      return "OpDot";
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> with_float_controls(std::span<const std::uint32_t> module, const FloatControls& controls) {
+  std::size_t after_capabilities = kHeader, after_entry = kHeader;
+  std::uint32_t main = 0;
+  for_each(module, [&](const Instruction& i) {
+    if (i.code == kCapability) after_capabilities = i.at + i.words.size();
+    if (i.code == kEntryPoint) after_entry = i.at + i.words.size(), main = i.words[2];
+  });
+  std::vector<std::uint32_t> capabilities, modes;
+  const auto demand = [&](bool wanted, std::uint32_t capability, std::uint32_t mode) {
+    if (!wanted) return;
+    capabilities.insert(capabilities.end(), {2u << 16 | kCapability, capability});
+    modes.insert(modes.end(), {4u << 16 | kExecutionMode, main, mode, 32});
+  };
+  demand(controls.flush_subnormals, kDenormFlushToZero, kModeFlush);
+  demand(controls.keep_special_values, kSignedZeroInfNanPreserve, kModePreserve);
+  demand(controls.round_to_even, kRoundingModeRte, kModeRte);
+  std::vector<std::uint32_t> to(module.begin(), module.end());
+  // The later place first, so that the earlier one stays where it is.
+  to.insert(to.begin() + static_cast<std::ptrdiff_t>(after_entry), modes.begin(), modes.end());
+  to.insert(to.begin() + static_cast<std::ptrdiff_t>(after_capabilities), capabilities.begin(), capabilities.end());
+  return to;
+}
+
+std::vector<std::string> inexact_instructions(std::span<const std::uint32_t> module) {
+  std::set<std::uint32_t> decorated;
+  for_each(module, [&](const Instruction& i) {
+    if (i.code == kDecorate && i.words[2] == kNoContraction) decorated.insert(i.words[1]);
+  });
+  std::vector<std::string> found;
+  for_each(module, [&](const Instruction& i) {
+    if (const char* what = arithmetic(i.code); what && decorated.count(i.words[2]) == 0)
+      found.push_back(std::string(what) + " %" + std::to_string(i.words[2]) + " at word " + std::to_string(i.at));
+  });
+  return found;
+}
+
+std::size_t arithmetic_instructions(std::span<const std::uint32_t> module) {
+  std::size_t count = 0;
+  for_each(module, [&](const Instruction& i) { count += arithmetic(i.code) != nullptr; });
+  return count;
+}
+
+bool uses_float64(std::span<const std::uint32_t> module) {
+  bool found = false;
+  for_each(module, [&](const Instruction& i) { found |= i.code == kCapability && i.words[1] == kFloat64; });
+  return found;
+}
+
+}  // namespace weft::gpu

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace weft::gpu {
+
+/// What a device lets a module demand of its binary32 arithmetic (VK_KHR_shader_float_controls).
+struct FloatControls {
+  bool keep_special_values = false;  // signed zeros, infinities, NaNs
+  bool flush_subnormals = false;
+  bool round_to_even = false;
+};
+
+/// The module with those demands written into it.
+std::vector<std::uint32_t> with_float_controls(std::span<const std::uint32_t> module, const FloatControls& controls);
+
+/// The instructions by which a module could compute something else than its source says: float arithmetic that lacks
+/// NoContraction. Each as text; empty for an exact module.
+std::vector<std::string> inexact_instructions(std::span<const std::uint32_t> module);
+/// Float arithmetic instructions there are at all: a test of the test.
+std::size_t arithmetic_instructions(std::span<const std::uint32_t> module);
+/// Whether the module needs binary64.
+bool uses_float64(std::span<const std::uint32_t> module);
+
+}  // namespace weft::gpu

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all forms of a linear layer are given, and what they do once a sum is there.
+#ifndef WEFT_LINEAR_OPERANDS
+#define WEFT_LINEAR_OPERANDS
+
+#include "activations.glsl"
+#include "memory.glsl"
+
+layout(push_constant) uniform Operands {
+  uint64_t w, bias, x, z, y;
+  uint outputs, inputs, rows, x_stride, z_stride, y_stride;
+};
+const uint kChunk = 64;
+
+void finish(vec4 total, uint row, uint output_) {
+  WEFT_UNROLL for (uint i = 0; i < 4; ++i) {
+    uint o = output_ + i;
+    if (o >= outputs) break;
+    float sum = total[i];
+    if (bias != 0ul) sum = add(sum, operand(Floats(bias).at[o]));
+    if (z != 0ul) row_at(z, row, z_stride).at[o] = sum;
+    row_at(y, row, y_stride).at[o] = activate(sum);
+  }
+}
+
+#endif  // WEFT_LINEAR_OPERANDS

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// dx = dy w by rule R2 over the outputs: 64 lanes by 4 inputs in a group, INPUTS times 4 inputs and ROWS rows a thread.
+// ABSOLUTE: sums of |w| instead, as if of one row.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "exact.glsl"
+#include "memory.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 2) const uint INPUTS = 4;  // up to 4
+layout(constant_id = 3) const uint ROWS = 4;    // up to 4
+layout(constant_id = 4) const bool ABSOLUTE = false;
+layout(push_constant) uniform Operands {
+  uint64_t w, dy, dx;
+  uint outputs, inputs, rows, dy_stride, dx_stride;
+};
+shared float lanes[16][256];
+
+void accumulate(uint k, uint row, inout float sum[16]) {
+  uint id = gl_LocalInvocationID.x;
+  for (uint o = id >> 6 << 4 | id & 15; o < outputs; o += 64) {
+    Quads panel = panel_at(w, o / 16, inputs);
+    float up[4];
+    [[unroll]] for (uint r = 0; r < ROWS; ++r)
+      up[r] = !ABSOLUTE && row + r < rows ? operand(row_at(dy, row + r, dy_stride).at[o]) : 0.0;
+    [[unroll]] for (uint i = 0; i < INPUTS; ++i) {
+      uint at = k + i * 4;
+      float weight = at < inputs ? operand(panel.at[at * 4 + (o % 16) / 4][o % 4]) : 0.0;
+      [[unroll]] for (uint r = 0; r < ROWS; ++r)
+        sum[i * 4 + r] = ABSOLUTE ? add(sum[i * 4 + r], magnitude_of(weight)) : fused(weight, up[r], sum[i * 4 + r]);
+    }
+  }
+}
+
+void main() {
+  uint id = gl_LocalInvocationID.x, lane = id >> 6 << 4 | id & 15, column = id >> 4 & 3;
+  for (uint row = gl_WorkGroupID.y * ROWS; row < rows; row += gl_NumWorkGroups.y * ROWS)
+    for (uint first = gl_WorkGroupID.x * INPUTS * 4; first < inputs; first += gl_NumWorkGroups.x * INPUTS * 4) {
+      float sum[16];
+      [[unroll]] for (uint i = 0; i < 16; ++i) sum[i] = 0.0;
+      accumulate(first + column, row, sum);
+      barrier();
+      [[unroll]] for (uint i = 0; i < 16; ++i) lanes[i][lane * 4 + column] = sum[i];
+      for (uint half_ = 32; half_ > 0; half_ /= 2) {
+        barrier();
+        if (lane < half_)
+          [[unroll]] for (uint i = 0; i < INPUTS; ++i)
+            [[unroll]] for (uint r = 0; r < ROWS; ++r)
+              lanes[i * 4 + r][lane * 4 + column] =
+                  add(lanes[i * 4 + r][lane * 4 + column], lanes[i * 4 + r][(lane + half_) * 4 + column]);
+      }
+      if (lane == 0)
+        for (uint i = 0; i < INPUTS; ++i)
+          for (uint r = 0; r < ROWS; ++r) {
+            uint k = first + column + i * 4;
+            if (k < inputs && row + r < rows) row_at(dx, row + r, dx_stride).at[k] = lanes[i * 4 + r][column];
+          }
+    }
+}

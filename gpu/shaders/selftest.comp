@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a device proves itself with (gpu/self_test.cpp): its own operations, then ours.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "functions.glsl"
+#include "memory.glsl"
+
+layout(local_size_x = 128) in;
+layout(push_constant) uniform Operands {
+  uint64_t a, b, c, y;
+  uint count;
+};
+
+void main() {
+  uint i = gl_GlobalInvocationID.x;
+  if (i >= count) return;
+  float u = Floats(a).at[i], v = Floats(b).at[i], w = Floats(c).at[i];
+  Floats to = Floats(y);
+  to.at[i] = fma(u, v, w);
+  to.at[count + i] = u * v;
+  to.at[2 * count + i] = u / v;
+  to.at[3 * count + i] = sqrt(u);
+  u = flushed(u);
+  v = flushed(v);
+  w = flushed(w);
+  to.at[4 * count + i] = fused(u, v, w);
+  to.at[5 * count + i] = add(u, w);
+  to.at[6 * count + i] = mul(u, v);
+  to.at[7 * count + i] = divide(u, v);
+  to.at[8 * count + i] = root(u);
+  to.at[9 * count + i] = exact_exp(u);
+  to.at[10 * count + i] = exact_tanh(u);
+  to.at[11 * count + i] = exact_log(u);
+  to.at[12 * count + i] = sub(u, w);
+}

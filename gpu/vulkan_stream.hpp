@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "gpu/fwd.hpp"
+
+#include "kernels/op_stream.hpp"
+
+#include "core/encoding.hpp"
+#include "core/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace weft::gpu {
+
+/// An operation of kernels::OpStream; rows in gpu/ops.def.
+enum class Op : int {
+#define WEFT_GPU_OP(name, recorded) name,
+#include "gpu/ops.def"
+#undef WEFT_GPU_OP
+};
+inline constexpr int kOpCount = 0
+#define WEFT_GPU_OP(name, recorded) +1
+#include "gpu/ops.def"
+#undef WEFT_GPU_OP
+    ;
+std::string_view name(Op op) noexcept;
+
+/// Whether the Vulkan stream has the operation. Ask before a mesh is put on the GPU: there is no fallback.
+constexpr bool supports(Op op) noexcept {
+  constexpr bool kRecorded[] = {
+#define WEFT_GPU_OP(name, recorded) recorded,
+#include "gpu/ops.def"
+#undef WEFT_GPU_OP
+  };
+  return kRecorded[static_cast<int>(op)];
+}
+/// Whether it has it for weights stored so: linear, linear_transposed, absolute_column_sums, embedding,
+/// squared_distances, convolve, convolve_transposed.
+bool supports(Op op, const Encoding& encoding, Activations activations) noexcept;
+
+/// Records operations for the device, which runs them in order, with the bits of the CPU. Operands' pointers are
+/// addresses on the device (gpu::Buffer::data). Nothing runs before `submit`; nothing is known to have run before
+/// `wait`.
+///
+/// Operations return nothing, so failures stay: after the first one nothing more is recorded, and submit, wait,
+/// download return it.
+/// @thread one thread at a time
+class VulkanStream : public kernels::OpStream {
+ public:
+  /// Hands what was recorded to the device and returns its number; `wait(number)` waits for it and all before.
+  virtual Result<std::uint64_t> submit() = 0;
+  virtual Status wait(std::uint64_t number) = 0;
+  /// Both.
+  Status finish();
+  /// The first failure: an operation that the stream does not have, a lost device, memory that ran out.
+  virtual Status status() const = 0;
+
+  /// Copies into device memory, in order with the operations. `from` may change at once: it is staged.
+  virtual void upload(const void* from, std::size_t bytes, void* to) = 0;
+  /// Copies out of device memory; submits and waits.
+  virtual Status download(const void* from, std::size_t bytes, void* to) = 0;
+
+  /// Recorded so far: commands that run shaders, and barriers between them.
+  virtual std::uint64_t dispatches() const noexcept = 0;
+  virtual std::uint64_t barriers() const noexcept = 0;
+};
+
+}  // namespace weft::gpu

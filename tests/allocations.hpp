@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+// Every way to get memory through C++ is counted. It replaces operators, so one file of a program includes it.
+
+// Sanitizers bring operators of their own, which a program must not replace.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WEFT_COUNTS_ALLOCATIONS 0
+#else
+#define WEFT_COUNTS_ALLOCATIONS 1
+#endif
+
+namespace {
+std::atomic<long> allocations{0};
+#if WEFT_COUNTS_ALLOCATIONS
+void* counted(std::size_t size, std::size_t alignment) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  void* memory = nullptr;
+  if (alignment <= alignof(std::max_align_t))
+    memory = std::malloc(size);
+  else if (posix_memalign(&memory, alignment, size) != 0)
+    memory = nullptr;
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+#endif
+}  // namespace
+
+#if WEFT_COUNTS_ALLOCATIONS
+void* operator new(std::size_t size) { return counted(size, 0); }
+void* operator new[](std::size_t size) { return counted(size, 0); }
+void* operator new(std::size_t size, std::align_val_t alignment) { return counted(size, std::size_t(alignment)); }
+void* operator new[](std::size_t size, std::align_val_t alignment) { return counted(size, std::size_t(alignment)); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+#endif
+
+namespace weft::testing_support {
+
+template <class Work>
+long allocations_during(Work&& work) {
+  const long before = allocations.load();
+  work();
+  return allocations.load() - before;
+}
+
+}  // namespace weft::testing_support

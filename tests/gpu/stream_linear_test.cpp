@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/gpu/gpu_testing.hpp"
+
+namespace weft::gpu {
+namespace {
+
+using namespace testing_support;
+using kernels::Activation;
+using kernels::ConstPanels;
+
+struct Size {
+  std::size_t batch, out, in;
+};
+std::string text(const Size& s) {
+  return "batch " + std::to_string(s.batch) + ", out " + std::to_string(s.out) + ", in " + std::to_string(s.in);
+}
+
+/// Few rows and many, ends inside and at panels, chunks and tiles, nothing at all.
+std::vector<Size> sizes() {
+  std::vector<Size> all = {{1, 1, 1},    {1, 64, 64},   {1, 63, 65},   {2, 10, 64},  {1, 16, 257}, {1, 17, 0},
+                           {0, 5, 5},    {7, 5, 0},     {1, 33, 1000}, {3, 100, 33}, {4, 48, 130}, {5, 97, 101},
+                           {13, 31, 64}, {64, 65, 127}, {70, 130, 7},  {6, 80, 200}, {97, 40, 17}, {1, 40, 2200}};
+  RandomStream random(2025, 0, RandomPurpose::test);
+  for (int i = 0; i < 6; ++i)
+    all.push_back({1 + random.next_below(20), 1 + random.next_below(100), 1 + random.next_below(150)});
+  return all;
+}
+
+TEST(StreamLinear, HasTheCpusBits) {
+  RandomStream random(4, 0, RandomPurpose::test);
+  std::size_t turn = 0;
+  for (const Size& s : sizes())
+    for (const bool special : {false, true}) {
+      // With and without bias and pre-activation; all activations: stream_elementwise_test.
+      const auto activation = turn % 2 ? Activation::linear : turn % 4 ? Activation::tanh : Activation::gelu;
+      const bool with_bias = turn % 3 != 0, with_z = turn % 2 != 0;
+      ++turn;
+      Comparison c;
+      const auto w = c.add(draw_panels(random, s.out, s.in, special));
+      const auto bias = c.add(draw(random, s.out, special));
+      const auto x = c.add(draw_matrix(random, s.batch, s.in, special));
+      const auto z = c.add(draw_matrix(random, s.batch, s.out, special));
+      const auto y = c.add(draw_matrix(random, s.batch, s.out, special));
+      c.expect_same(text(s) + ", " + std::string(kernels::name(activation)), [&](OpStream& stream, const auto& at) {
+        stream.linear(ConstPanels{at.data(w), s.out, s.in}, with_bias ? at.data(bias) : nullptr, at.rows(x), activation,
+                      with_z ? at.rows(z) : Rows{}, at.rows(y));
+      });
+    }
+}
+
+TEST(StreamLinear, TransposedHasTheCpusBits) {
+  RandomStream random(5, 0, RandomPurpose::test);
+  for (const Size& s : sizes())
+    for (const bool special : {false, true}) {
+      Comparison c;
+      const auto w = c.add(draw_panels(random, s.out, s.in, special));
+      const auto dy = c.add(draw_matrix(random, s.batch, s.out, special));
+      const auto dx = c.add(draw_matrix(random, s.batch, s.in, special));
+      const auto sums = c.add(draw(random, s.in, special));
+      c.expect_same(text(s), [&](OpStream& stream, const auto& at) {
+        stream.linear_transposed(ConstPanels{at.data(w), s.out, s.in}, at.rows(dy), at.rows(dx));
+        stream.absolute_column_sums(ConstPanels{at.data(w), s.out, s.in}, at.data(sums));
+      });
+    }
+}
+
+TEST(StreamLinear, WeightGradientsHaveTheCpusBits) {
+  RandomStream random(6, 0, RandomPurpose::test);
+  for (const Size& s : sizes())
+    for (const bool special : {false, true}) {
+      Comparison c;
+      auto panels = draw_panels(random, s.out, s.in, special);
+      // The padding must stay as it is, whatever it is.
+      for (std::size_t o = s.out; o < kernels::panel_count(s.out) * 16; ++o)
+        for (std::size_t k = 0; k < s.in; ++k) panels[kernels::panel_index(s.in, o, k)] = 7.0f;
+      const auto dw = c.add(panels);
+      const auto dy = c.add(draw_matrix(random, s.batch, s.out, special));
+      const auto x = c.add(draw_matrix(random, s.batch, s.in, special));
+      c.expect_same(text(s), [&](OpStream& stream, const auto& at) {
+        stream.outer_accumulate(at.rows(dy), at.rows(x), {at.data(dw), s.out, s.in});
+      });
+    }
+}
+
+// One result for a row, whatever stands beside it in the batch: another shader runs from five rows on.
+TEST(StreamLinear, ARowsBitsDoNotDependOnItsBatch) {
+  RandomStream random(7, 0, RandomPurpose::test);
+  constexpr std::size_t kBatch = 9, kOut = 50, kIn = 300;
+  auto stream = device().make_stream();
+  ASSERT_TRUE(stream);
+  const auto on_device = [&](const std::vector<float>& values) {
+    auto buffer = device().memory().allocate(values.size() * sizeof(float), "values");
+    EXPECT_TRUE(buffer);
+    (*stream)->upload(values.data(), values.size() * sizeof(float), buffer->data());
+    return std::move(*buffer);
+  };
+  const Buffer w = on_device(draw_panels(random, kOut, kIn, false)), x = on_device(draw(random, kBatch * kIn, false)),
+               together = on_device(std::vector<float>(kBatch * kOut)),
+               alone = on_device(std::vector<float>(kBatch * kOut, 1.0f));
+  const ConstPanels weight{w.data(), kOut, kIn};
+  (*stream)->linear(weight, nullptr, {x.data(), kBatch, kIn, kIn}, Activation::tanh, {},
+                    {together.data(), kBatch, kOut, kOut});
+  for (std::size_t b = 0; b < kBatch; ++b)
+    (*stream)->linear(weight, nullptr, {x.data() + b * kIn, 1, kIn, kIn}, Activation::tanh, {},
+                      {alone.data() + b * kOut, 1, kOut, kOut});
+  std::vector<float> one(kBatch * kOut), other(kBatch * kOut);
+  ASSERT_TRUE((*stream)->download(together.data(), one.size() * sizeof(float), one.data()));
+  ASSERT_TRUE((*stream)->download(alone.data(), other.size() * sizeof(float), other.data()));
+  kernels::testing_support::expect_same_bits(one, other, "a row alone");
+}
+
+}  // namespace
+}  // namespace weft::gpu

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "gpu/vulkan_stream.hpp"
+
+#include "tests/gpu/gpu_testing.hpp"
+
+namespace weft::gpu {
+namespace {
+
+using kernels::Rows;
+using testing_support::device;
+
+struct Four {
+  explicit Four(VulkanStream& stream) {
+    for (Buffer& each : buffers) {
+      auto made = device().memory().allocate(64, "sixteen floats");
+      EXPECT_TRUE(made);
+      each = std::move(*made);
+      stream.fill(1.0f, {each.data(), 1, 16, 16});
+    }
+  }
+  Rows operator[](std::size_t i) const { return {buffers[i].data(), 1, 16, 16}; }
+  Buffer buffers[4];
+};
+
+TEST(Stream, BarriersStandWhereOperandsTouchAndNowhereElse) {
+  auto stream = device().make_stream();
+  ASSERT_TRUE(stream);
+  const Four m(**stream);
+  ASSERT_TRUE((*stream)->finish());
+  auto before = (*stream)->barriers();
+  const auto barriers = [&] { return (*stream)->barriers() - std::exchange(before, (*stream)->barriers()); };
+  (*stream)->scale(2.0f, m[0], m[1]);
+  EXPECT_EQ(barriers(), 1u);  // for what other submissions wrote
+  (*stream)->scale(2.0f, m[0], m[2]);
+  EXPECT_EQ(barriers(), 0u);  // both only read m[0]
+  (*stream)->scale(2.0f, m[1], m[3]);
+  EXPECT_EQ(barriers(), 1u);  // reads what was written
+  (*stream)->fill(5.0f, m[0]);
+  EXPECT_EQ(barriers(), 0u);  // the barrier came after its readers
+  (*stream)->fill(5.0f, m[1]);
+  EXPECT_EQ(barriers(), 1u);  // writes what is being read
+  (*stream)->fill(6.0f, {m[1].data + 15, 1, 1, 1});
+  EXPECT_EQ(barriers(), 1u);  // writes what was written
+  ASSERT_TRUE((*stream)->finish());
+}
+
+// A chain in one submission, and the same over many: commands run in order.
+TEST(Stream, OperationsRunInOrder) {
+  for (const bool many : {false, true}) {
+    auto stream = device().make_stream();
+    ASSERT_TRUE(stream);
+    const Four m(**stream);
+    for (int i = 0; i < 200; ++i) {
+      (*stream)->axpy(1.0f, m[0], m[1]);
+      (*stream)->copy(m[1], m[2]);
+      (*stream)->axpy(1.0f, m[3], m[2]);
+      (*stream)->copy(m[2], m[1]);
+      ASSERT_TRUE(!many || (*stream)->submit());
+    }
+    float got = 0;
+    ASSERT_TRUE((*stream)->download(m[1].data, 4, &got));
+    EXPECT_EQ(got, 401.0f);
+  }
+}
+
+TEST(Stream, AMissingOperationIsRefusedLoudlyAndNothingRunsAfterIt) {
+  Op missing{};
+  for (int i = 0; i < kOpCount; ++i)
+    if (!supports(static_cast<Op>(i))) missing = static_cast<Op>(i);
+  if (supports(missing)) GTEST_SKIP() << "every operation is there";
+  auto stream = device().make_stream();
+  ASSERT_TRUE(stream);
+  const Four m(**stream);
+  ASSERT_TRUE((*stream)->finish());
+  kernels::ConstWeight stored;
+  stored.dtype = Dtype::int64;
+  stored.out = stored.in = 4;
+  (*stream)->absolute_column_sums(stored, m[0].data);
+  const auto status = (*stream)->status();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code(), Errc::unsupported);
+  for (const char* part : {"absolute_column_sums", "int64"})
+    EXPECT_NE(status.error().text().find(part), std::string::npos) << status.error().text();
+  const auto before = (*stream)->dispatches();
+  (*stream)->fill(9.0f, m[0]);
+  EXPECT_EQ((*stream)->dispatches(), before);
+  EXPECT_FALSE((*stream)->submit());
+  EXPECT_FALSE(supports(Op::absolute_column_sums, Encoding(Dtype::int64), Activations::int8));
+}
+
+TEST(Stream, EveryOperationHasAName) {
+  for (int i = 0; i < kOpCount; ++i) EXPECT_FALSE(name(static_cast<Op>(i)).empty());
+  EXPECT_EQ(name(Op::linear), "linear");
+}
+
+}  // namespace
+}  // namespace weft::gpu

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A mesh that learns goes back in memory and is copied while it learns on: rule, optimiser and what is under way too.
+
+#include "mesh/saved_state.hpp"
+
+#include "learning/learner_snapshot.hpp"
+
+#include "mesh/capture.hpp"
+
+#include "../allocations.hpp"
+#include "networks.hpp"
+#include <array>
+#include <thread>
+
+namespace weft::learning {
+namespace {
+
+using mesh::testing_support::expect_error;
+using mesh::testing_support::must;
+using weft::testing_support::allocations_during;
+
+constexpr std::uint64_t kSamples = 120;
+
+/// A learner with its mesh and its samples.
+struct Life {
+  explicit Life(LearningOptions options, mesh::NetworkSpec spec = test::mixed_network(3), std::size_t sessions = 2)
+      : data(kSamples, sessions, 5), sessions_(sessions) {
+    mesh::MeshOptions shape;
+    shape.sessions = sessions;
+    shape.threads = 2;
+    shape.grain_bytes = 0;
+    mesh = std::make_unique<mesh::Mesh>(must(mesh::Mesh::build(std::move(spec), shape)));
+    learner = must(Learner::build(*mesh, options));
+  }
+
+  void learn(std::uint64_t first, std::uint64_t count) {
+    const std::size_t a = 7 * sessions_, b = 5 * sessions_;
+    const mesh::RunInput inputs[] = {{"a", std::span(data.a).subspan(first * a, count * a)},
+                                     {"b", std::span(data.b).subspan(first * b, count * b)}};
+    const Target targets[] = {{"left", std::span(data.left).subspan(first, count), {}},
+                              {"right", std::span(data.right).subspan(first, count), {}}};
+    must(learner->learn(inputs, targets, count));
+  }
+
+  std::string told() const {
+    std::string all = to_string(mesh->state_hash(0)) + to_string(mesh->state_hash(1));
+    for (const Score& s : learner->scores())
+      for (const std::uint64_t figure : {s.sample, std::uint64_t{s.learner}, std::uint64_t{s.prediction},
+                                         std::uint64_t{s.label}, std::uint64_t{std::bit_cast<std::uint32_t>(s.loss)}})
+        all += " " + std::to_string(figure);
+    return all;
+  }
+
+  std::vector<std::byte> file() {
+    const LearnerBlobs blobs(*learner);
+    const auto bytes = must(mesh::encode_mesh(*mesh, true, {blobs.blobs(), "{}"}));
+    return {bytes.begin(), bytes.end()};
+  }
+
+  std::unique_ptr<mesh::Mesh> mesh;
+  std::unique_ptr<Learner> learner;
+  test::Samples data;
+
+ private:
+  std::size_t sessions_;
+};
+
+LearningOptions options_of(Rule rule, Schedule schedule) {
+  LearningOptions options;
+  options.rule = rule;
+  options.schedule = schedule;
+  options.optimizer.kind = rule == Rule::chain ? OptimizerKind::adamw : OptimizerKind::momentum;
+  options.horizon = rule == Rule::backprop ? 7 : 0;
+  return options;
+}
+
+template <class Check>
+void each_rule(Check&& check) {
+  for (const Rule rule : {Rule::backprop, Rule::gap, Rule::chain, Rule::fw_dtp, Rule::dfa})
+    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+      SCOPED_TRACE(std::string(name(rule)) + " " + std::string(name(schedule)));
+      check(options_of(rule, schedule));
+    }
+}
+
+void morph(mesh::Mesh& mesh, Dtype dtype) {
+  auto order = std::make_shared<mesh::Control>();
+  order->kind = mesh::ControlKind::morph;
+  order->encoding = Encoding(dtype);
+  must(mesh.post({0, 0, 1, 0}, std::move(order)));
+}
+
+TEST(SavedLearning, GoesBackToTheSameBitsScoresAndFile) {
+  each_rule([](const LearningOptions& options) {
+    Life life(options);
+    life.learn(0, 37);
+    life.learner->clear_scores();
+    life.learn(37, 4);  // scores wait
+    mesh::SavedState saved;
+    life.mesh->save_state(saved);
+    EXPECT_TRUE(saved.holds_weights());
+    const std::string before = life.told();
+    const auto file = life.file();
+    std::vector<std::string> first;
+    for (int again = 0; again < 3; ++again) {
+      std::vector<std::string> now;
+      for (std::uint64_t s = 41; s < 90; s += 7) {
+        life.learn(s, 7);
+        now.push_back(life.told());
+      }
+      if (again == 0) first = now;
+      EXPECT_EQ(now, first);
+      // What was changed on the way does not matter.
+      if (again == 1) morph(*life.mesh, Dtype::ternary);
+      if (again == 1) life.learn(90, 9);
+      must(life.mesh->load_state(saved));
+      EXPECT_EQ(life.told(), before);
+      EXPECT_EQ(life.file(), file) << "the checkpoint, byte for byte";
+      // Again with other samples in between.
+      life.learn(100, 11);
+      must(life.mesh->load_state(saved));
+    }
+  });
+}
+
+TEST(SavedLearning, WithoutWeightsLeavesThemAndTheOptimiser) {
+  Life life(options_of(Rule::backprop, Schedule::pipelined));
+  life.learn(0, 37);
+  mesh::SavedState saved;
+  life.mesh->save_state(saved, mesh::SaveWeights::never);
+  life.learn(37, 20);
+  const auto weights = life.mesh->weights().read(life.mesh->weights().parameters()[0]);
+  const std::uint64_t updates = life.learner->optimizer().updates()[3];
+  must(life.mesh->load_state(saved));
+  EXPECT_EQ(life.learner->samples(), 37u);
+  EXPECT_EQ(life.mesh->weights().read(life.mesh->weights().parameters()[0]), weights);
+  EXPECT_EQ(life.learner->optimizer().updates()[3], updates);
+  EXPECT_GT(updates, 0u);
+}
+
+TEST(SavedLearning, OfAnotherRuleIsRefusedAndChangesNothing) {
+  Life life(options_of(Rule::backprop, Schedule::pipelined));
+  life.learn(0, 20);
+  mesh::SavedState saved, bare;
+  life.mesh->save_state(saved);
+  const std::string before = life.told();
+  {
+    auto plain = must(mesh::Mesh::build(test::mixed_network(3), {.threads = 2, .sessions = 2, .grain_bytes = 0}));
+    plain.save_state(bare, mesh::SaveWeights::always);
+    expect_error(plain.load_state(saved), Errc::shape_mismatch, {"that learns", "without a learning rule"});
+  }
+  expect_error(life.mesh->load_state(bare), Errc::shape_mismatch, {"without a learning rule", "that learns"});
+  // As deep a history and as large arrays, another optimiser.
+  LearningOptions others = options_of(Rule::backprop, Schedule::pipelined);
+  others.optimizer.kind = OptimizerKind::sgd;
+  Life other(others);
+  mesh::SavedState sgd;
+  other.mesh->save_state(sgd);
+  expect_error(life.mesh->load_state(sgd), Errc::shape_mismatch, {"learner state", "optimizer"});
+  EXPECT_EQ(life.told(), before);
+}
+
+TEST(SavedLearning, AllocatesNothingAfterTheFirst) {
+  if (!WEFT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer owns the allocator";
+  each_rule([](const LearningOptions& options) {
+    Life life(options);
+    life.learn(0, 37);
+    life.learner->clear_scores();
+    std::array<mesh::SavedState, 2> ring;
+    mesh::MeshCapture capture;
+    LearnerBlobs blobs;
+    for (mesh::SavedState& saved : ring) life.mesh->save_state(saved);
+    must(mesh::capture_mesh(*life.mesh, true, capture));
+    blobs.capture(*life.learner);
+    for (std::uint64_t s = 37; s < 60; s += 5) {
+      mesh::SavedState& saved = ring[s % 2];
+      life.learner->clear_scores();
+      EXPECT_EQ(allocations_during([&] { life.mesh->save_state(saved); }), 0);
+      life.learn(s, 5);
+      EXPECT_EQ(allocations_during([&] {
+                  must(mesh::capture_mesh(*life.mesh, true, capture));
+                  blobs.capture(*life.learner);
+                }),
+                0);
+      EXPECT_EQ(allocations_during([&] { must(life.mesh->load_state(saved)); }), 0);
+    }
+  });
+}
+
+TEST(CapturedLearning, IsTheFileOfThatMomentWhileTheMeshLearnsOn) {
+  each_rule([](const LearningOptions& options) {
+    Life life(options);
+    mesh::MeshCapture capture;
+    LearnerBlobs blobs;
+    for (std::uint64_t s = 0; s < 60; s += 20) {
+      life.learn(s, 10);
+      const auto now = life.file();
+      const Hash128 hash = life.mesh->state_hash(1);
+      must(mesh::capture_mesh(*life.mesh, true, capture));
+      blobs.capture(*life.learner);
+      std::vector<std::byte> made;
+      Hash128 made_hash;
+      std::thread writer([&] {
+        const auto bytes = must(mesh::encode_capture(capture, {blobs.blobs(), "{}"}));
+        made.assign(bytes.begin(), bytes.end());
+        made_hash =
+            capture.state_hash(1, [&](mesh::NodeId node, StateHasher& hasher) { blobs.hash_layer(node, hasher); });
+      });
+      if (s == 20) morph(*life.mesh, Dtype::int8);
+      life.learn(s + 10, 10);
+      writer.join();
+      EXPECT_EQ(made, now) << s;
+      EXPECT_EQ(made_hash, hash) << s;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace weft::learning

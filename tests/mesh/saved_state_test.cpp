@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// States in memory: going back leads to the same bits, costs no memory, and refuses what is not its own.
+// Learning: tests/learning/saved_state_test.cpp.
+
+#include "mesh/saved_state.hpp"
+
+#include "mesh/network_digest.hpp"
+
+#include "../allocations.hpp"
+#include "lives.hpp"
+#include <algorithm>
+#include <array>
+#include <functional>
+
+namespace weft::mesh {
+namespace {
+
+using actors::Policy;
+using weft::testing_support::allocations_during;
+using testing_support::born;
+using testing_support::expect_error;
+using testing_support::fragile_network;
+using testing_support::hashes;
+using testing_support::kNan;
+using testing_support::live_through_faults;
+using testing_support::mixed_network;
+using testing_support::must;
+using testing_support::noise;
+using testing_support::post;
+
+/// Hashes, outputs and supervision after each tick [from, to).
+std::vector<std::string> lived(Mesh& mesh, std::uint64_t from, std::uint64_t to) {
+  std::vector<std::string> all;
+  for (std::uint64_t tick = from; tick < to; ++tick) {
+    live_through_faults(mesh, tick, tick + 1);
+    std::string now = hashes(mesh);
+    for (std::size_t b = 0; b < mesh.sessions(); ++b)
+      for (const char* const output : {"left", "right"})
+        for (const std::uint32_t word : testing_support::bits(must(mesh.output(output, b))))
+          now += std::to_string(word) + " ";
+    for (const auto& cell : mesh.cells()) {
+      const actors::ActorView view = mesh.registry().view(cell->id());
+      for (const std::uint64_t figure : {static_cast<std::uint64_t>(view.status), view.messages, view.faults,
+                                         view.restarts, view.last_fault_tick, cell->deferred().size()})
+        now += std::to_string(figure) + ",";
+      for (const std::uint64_t restart : mesh.supervisor().restart_ticks(cell->id())) now += std::to_string(restart);
+    }
+    all.push_back(std::move(now));
+  }
+  return all;
+}
+
+class GoingBack : public testing::TestWithParam<std::tuple<std::uint64_t, std::size_t, std::size_t>> {
+ protected:
+  std::uint64_t at() const { return std::get<0>(GetParam()); }
+  MeshOptions options() const {
+    MeshOptions made{.threads = std::get<2>(GetParam())};
+    if (made.threads > 1) made.grain_bytes = 0;
+    return made;
+  }
+  std::size_t sessions() const { return std::get<1>(GetParam()); }
+};
+
+TEST_P(GoingBack, LeadsToTheSameBitsEachTick) {
+  Mesh mesh = born(sessions(), options());
+  live_through_faults(mesh, 0, at());
+  SavedState saved;
+  mesh.save_state(saved);
+  EXPECT_EQ(saved.ticks(), at());
+  const std::string before = hashes(mesh);
+  const auto first = lived(mesh, at(), at() + 14);
+  for (int again = 0; again < 2; ++again) {
+    must(mesh.load_state(saved));
+    EXPECT_EQ(hashes(mesh), before);
+    EXPECT_EQ(lived(mesh, at(), at() + 14), first);
+  }
+}
+
+// The orders come due at 3 and 6, the faults come at 4, 9, 13 to 15.
+INSTANTIATE_TEST_SUITE_P(Lives, GoingBack,
+                         testing::Combine(testing::Values(0, 1, 4, 5, 7, 13, 14, 16), testing::Values(2, 5),
+                                          testing::Values(1, 2)));
+
+TEST(SavedState, OfARingOfThemEachIsGoneBackTo) {
+  Mesh mesh = born(2);
+  std::array<SavedState, 12> ring;
+  std::vector<std::string> before(24);
+  std::vector<std::string> after(24);
+  const auto step = [&](std::uint64_t tick) {
+    mesh.save_state(ring[tick % ring.size()]);
+    before[tick] = hashes(mesh);
+    after[tick] = lived(mesh, tick, tick + 1).front();
+  };
+  for (std::uint64_t tick = 0; tick < 24; ++tick) step(tick);
+  // In an order of no kind, so that every load stands at another tick than it leads to.
+  for (const std::uint64_t tick : {20u, 12u, 23u, 13u, 22u, 14u, 21u, 15u, 16u}) {
+    must(mesh.load_state(ring[tick % ring.size()]));
+    EXPECT_EQ(hashes(mesh), before[tick]) << tick;
+    EXPECT_EQ(lived(mesh, tick, tick + 1).front(), after[tick]) << tick;
+  }
+}
+
+ControlMessage make_order(ControlKind kind, std::uint64_t not_before) {
+  auto order = std::make_shared<Control>();
+  order->kind = kind;
+  order->not_before = not_before;
+  return order;
+}
+
+TEST(SavedState, HoldsOrdersThatWaitAndTheWeightsThatTheyChange) {
+  Mesh mesh = born(2);
+  live_through_faults(mesh, 0, 2);
+  auto weights = make_order(ControlKind::set_weights, 9);
+  weights->values = noise(19 * 19, 3);
+  must(mesh.post({0, 1, 1, 0}, weights));
+  auto morph = make_order(ControlKind::morph, 8);
+  morph->encoding = Encoding(Dtype::int4);
+  must(mesh.post({0, 0, 1, 0}, morph));
+  const auto reset = must(mesh.post({0, 1, 0, 0}, make_order(ControlKind::reset, 5)));
+  SavedState saved;
+  mesh.save_state(saved);
+  EXPECT_TRUE(saved.holds_weights()) << "orders that change weights wait";
+  const auto first = lived(mesh, 2, 14);
+  EXPECT_TRUE(reset->is_done());
+  EXPECT_TRUE(weights->is_done());
+  EXPECT_EQ(mesh.weights().encoding(*mesh.graph().find_layer({0, 0, 1, 0})), Encoding(Dtype::int4));
+  must(mesh.load_state(saved));
+  EXPECT_EQ(mesh.weights().encoding(*mesh.graph().find_layer({0, 0, 1, 0})), Encoding(Dtype::float32));
+  EXPECT_EQ(reset->done_at(), 5u);
+  EXPECT_EQ(lived(mesh, 2, 14), first);
+}
+
+TEST(SavedState, AnswersOrdersThatCameAfterIt) {
+  Mesh mesh = born(1);
+  SavedState saved;
+  mesh.save_state(saved);
+  const auto waits = must(mesh.post({0, 0, 0, 0}, make_order(ControlKind::probe, 90)));
+  must(mesh.tick());
+  const auto unread = must(mesh.post({0, 0, 0, 0}, make_order(ControlKind::disable, 0)));
+  must(mesh.load_state(saved));
+  for (const ControlMessage& order : {waits, unread}) {
+    ASSERT_TRUE(order->is_done());
+    expect_error(order->status(), Errc::not_found, {"cell [0,0,0,0]", name(order->kind), "went back to tick 0"});
+  }
+  live_through_faults(mesh, 0, 3);
+  EXPECT_TRUE(mesh.cells().front()->is_enabled()) << "the order was taken back";
+  // The mailbox counts right afterwards.
+  const auto fresh = must(mesh.post({0, 0, 0, 0}, make_order(ControlKind::probe, 0)));
+  must(mesh.tick());
+  EXPECT_TRUE(fresh->is_done());
+  must(fresh->status());
+}
+
+TEST(SavedState, PutsEveryTypeBack) {
+  for (int from = 0; from < kDtypeCount; ++from)
+    for (const bool keeps_masters : {true, false}) {
+      const auto first = static_cast<Dtype>(from), other = static_cast<Dtype>((from + 5) % kDtypeCount);
+      NetworkSpec spec = NetworkBuilder("types", {1, 1, 3, 1})
+                             .input("x", 5)
+                             .dense({0, 0, 0, 0}, 40, kernels::Activation::tanh)
+                             .dtype(first)
+                             .dense({0, 0, 1, 0}, 33, kernels::Activation::tanh)
+                             .dense({0, 0, 2, 0}, 7)
+                             .dtype(first)
+                             .output("y", {0, 0, 2, 0})
+                             .seed(5)
+                             .spec();
+      Mesh mesh = must(Mesh::build(spec, {.threads = 1, .keeps_masters = keeps_masters}));
+      testing_support::live(mesh, 0, 4);
+      SavedState saved;
+      mesh.save_state(saved, SaveWeights::always);
+      const auto tell = [&](std::uint64_t to) {
+        testing_support::live(mesh, 4, to);
+        return hashes(mesh) + std::to_string(mesh.weights().parameters()[0].version);
+      };
+      const std::string same = tell(9);
+      must(mesh.load_state(saved));
+      for (const std::uint32_t x : {0u, 2u}) {
+        auto morph = make_order(ControlKind::morph, 0);
+        morph->encoding = Encoding(other);
+        must(mesh.post({0, 0, x, 0}, morph));
+      }
+      EXPECT_NE(tell(9), same) << name(first);
+      must(mesh.load_state(saved));
+      EXPECT_EQ(mesh.weights().encoding(1), Encoding(first)) << name(first);
+      EXPECT_EQ(tell(9), same) << name(first) << (keeps_masters ? " with" : " without") << " masters";
+    }
+}
+
+TEST(SavedState, PutsMastersBackThatWereReleased) {
+  NetworkSpec spec =
+      NetworkBuilder("masters", {1, 1, 1, 1}).input("x", 5).dense({0, 0, 0, 0}, 40).dtype(Dtype::int4).spec();
+  Mesh mesh = must(Mesh::build(spec, {.threads = 1}));
+  const std::vector<NodeId> nodes{1};
+  SavedState with, without;
+  mesh.save_state(with, SaveWeights::always);
+  const std::string hash_with = hashes(mesh);
+  must(mesh.weights().release_masters(mesh.graph(), nodes));
+  mesh.save_state(without, SaveWeights::always);
+  const std::string hash_without = hashes(mesh);
+  EXPECT_NE(hash_with, hash_without);
+  must(mesh.load_state(with));
+  EXPECT_TRUE(mesh.weights().learns(1));
+  EXPECT_EQ(hashes(mesh), hash_with);
+  must(mesh.load_state(without));
+  EXPECT_FALSE(mesh.weights().learns(1));
+  EXPECT_EQ(hashes(mesh), hash_without);
+  must(mesh.load_state(with));
+  EXPECT_EQ(hashes(mesh), hash_with);
+}
+
+TEST(SavedState, WithoutWeightsRefusesWhenTheyHaveChanged) {
+  Mesh mesh = born(1);
+  SavedState saved, never;
+  mesh.save_state(saved);
+  mesh.save_state(never, SaveWeights::never);
+  EXPECT_FALSE(saved.holds_weights());
+  auto order = make_order(ControlKind::set_weights, 0);
+  order->values = noise(19 * 19, 4);
+  must(mesh.post({0, 1, 1, 0}, order));
+  live_through_faults(mesh, 0, 3);
+  must(order->status());
+  const std::string before = hashes(mesh);
+  expect_error(mesh.load_state(saved), Errc::invalid_argument, {"since tick 0", "SaveWeights::always"});
+  EXPECT_EQ(hashes(mesh), before) << "a load that fails changes nothing";
+  must(mesh.load_state(never));
+  EXPECT_EQ(mesh.ticks(), 0u);
+  EXPECT_NE(hashes(mesh), before);
+}
+
+TEST(SavedState, OfAnotherShapeIsRefusedAndChangesNothing) {
+  Mesh mesh = born(2);
+  live_through_faults(mesh, 0, 5);
+  const std::string before = hashes(mesh);
+  const auto refuses = [&](const SavedState& saved, Errc code, std::initializer_list<std::string_view> fragments) {
+    expect_error(mesh.load_state(saved), code, fragments);
+    EXPECT_EQ(hashes(mesh), before);
+  };
+  SavedState saved;
+  refuses(saved, Errc::invalid_argument, {"nothing was saved"});
+  born(3).save_state(saved, SaveWeights::always);
+  refuses(saved, Errc::shape_mismatch, {"3 sessions with 2 ticks", "2 sessions with 2 ticks"});
+  Mesh other = must(Mesh::build(mixed_network().spec(), {.threads = 1, .sessions = 2}));
+  other.save_state(saved, SaveWeights::always);
+  refuses(saved, Errc::shape_mismatch, {to_string(other.network_digest()), to_string(mesh.network_digest())});
+  Mesh threads = born(2, {.threads = 2, .grain_bytes = 0});
+  ASSERT_GT(threads.plan().regions.size(), 1u);
+  threads.save_state(saved, SaveWeights::always);
+  refuses(saved, Errc::shape_mismatch, {"placed", "1 regions"});
+  born(2).save_state(saved);
+  refuses(saved, Errc::invalid_argument, {"another mesh", "SaveWeights::always"});
+  // Also of itself, when sessions have come since.
+  mesh.save_state(saved);
+  must(mesh.add_session());
+  expect_error(mesh.load_state(saved), Errc::shape_mismatch, {"2 sessions", "3 sessions"});
+}
+
+TEST(SavedState, GoesIntoAnotherMeshOfTheSameNetwork) {
+  Mesh one = born(3), two = must(Mesh::build(fragile_network(), {.threads = 1, .sessions = 3}));
+  live_through_faults(one, 0, 2);
+  auto order = must(one.post({1, 1, 1, 0}, make_order(ControlKind::disable, 12)));
+  SavedState saved;
+  one.save_state(saved, SaveWeights::always);
+  must(two.load_state(saved));
+  EXPECT_EQ(hashes(two), hashes(one));
+  const auto first = lived(one, 2, 16);
+  ASSERT_TRUE(order->is_done());
+  EXPECT_EQ(lived(two, 2, 16), first);
+  must(two.load_state(saved));
+  EXPECT_EQ(lived(two, 2, 16), first);
+}
+
+TEST(SavedState, HoldsAHaltAndItsAbsence) {
+  testing_support::register_fragile();
+  Mesh mesh = must(Mesh::build(
+      NetworkBuilder("halts", {1, 1, 1, 1}).input("fuse", 1).layer({0, 0, 0, 0}, "fragile").spec(), {.threads = 1}));
+  const auto feed = [&](float value) {
+    must(mesh.set_input("fuse", std::vector<float>{value}));
+    return mesh.tick();
+  };
+  must(feed(1.0f));
+  SavedState before, halted;
+  mesh.save_state(before);
+  expect_error(feed(testing_support::kThrow), Errc::halted, {"the fuse blew"});
+  mesh.save_state(halted);
+  must(mesh.load_state(before));
+  must(feed(2.0f));
+  must(mesh.load_state(halted));
+  expect_error(feed(2.0f), Errc::halted, {"the fuse blew", "at tick 1"});
+  mesh.resume();
+  must(feed(2.0f));
+}
+
+TEST(SavedState, GoesBackBehindACheckpoint) {
+  // The cell restarts from the checkpoint that counted then, not from a later one.
+  Mesh mesh = born(2);
+  live_through_faults(mesh, 0, 8);
+  SavedState saved;
+  mesh.save_state(saved);
+  const auto first = lived(mesh, 8, 16);
+  must(mesh.load_state(saved));
+  mesh.mark_checkpoint();
+  const auto with_mark = lived(mesh, 8, 16);
+  EXPECT_NE(with_mark, first) << "the checkpoint matters to the restart at tick 9";
+  must(mesh.load_state(saved));
+  EXPECT_EQ(lived(mesh, 8, 16), first);
+}
+
+TEST(SavedState, HoldsWhatMetacognitionRemembersAndMorphs) {
+  NetworkSpec spec = NetworkBuilder("aware", {1, 1, 3, 1})
+                         .input("x", 5)
+                         .dense({0, 0, 0, 0}, 24, kernels::Activation::tanh)
+                         .dense({0, 0, 1, 0}, 9)
+                         .layer({0, 0, 2, 0}, "metacognition")
+                         .from({Coord{0, 0, 0, 0}})
+                         .option("look", std::string("rms"))
+                         .option("above", 0.1)
+                         .option("action", std::string("morph"))
+                         .option("to", std::string("int8"))
+                         .option("patience", 5.0)
+                         .option("cooldown", 50.0)
+                         .output("y", {0, 0, 1, 0})
+                         .seed(3)
+                         .spec();
+  Mesh mesh = must(Mesh::build(spec, {.threads = 1}));
+  for (std::uint64_t at = 0; at < 12; ++at) {
+    SavedState saved;
+    mesh.save_state(saved);
+    EXPECT_TRUE(saved.holds_weights());
+    std::array<std::string, 2> lives;
+    for (std::string& life : lives) {
+      must(mesh.load_state(saved));
+      for (std::uint64_t tick = at; tick < at + 12; ++tick) {
+        testing_support::live(mesh, tick, tick + 1);
+        life += hashes(mesh);
+      }
+      EXPECT_EQ(mesh.weights().encoding(1), Encoding(Dtype::int8)) << at;
+    }
+    EXPECT_EQ(lives[0], lives[1]) << at;
+    must(mesh.load_state(saved));
+    testing_support::live(mesh, at, at + 1);
+  }
+}
+
+TEST(SessionStates, GoOnElsewhereAtAnotherTick) {
+  // A network whose cells fire each tick, so that an age of a session means the same at every tick.
+  const NetworkSpec spec = mixed_network().spec();
+  const auto step = [](Mesh& mesh, std::size_t session, std::uint64_t age) {
+    must(mesh.set_input("a", noise(7, 10 * age), session));
+    must(mesh.set_input("b", noise(5, 77 + age), session));
+  };
+  Mesh one = must(Mesh::build(spec, {.threads = 1, .sessions = 3}));
+  Mesh two = must(Mesh::build(spec, {.threads = 2, .sessions = 2, .grain_bytes = 0}));
+  must(two.tick(5));
+  for (std::uint64_t age = 0; age < 8; ++age) {
+    for (std::size_t b = 0; b < 3; ++b) step(one, b, age + 100 * b);
+    must(one.tick());
+  }
+  SessionState saved;
+  must(one.save_session_state(2, saved));
+  must(two.load_session_state(1, saved));
+  for (std::uint64_t age = 8; age < 20; ++age) {
+    step(one, 2, age + 200);
+    step(two, 1, age + 200);
+    must(one.tick());
+    must(two.tick());
+    for (const char* const output : {"left", "right"})
+      EXPECT_EQ(testing_support::bits(must(one.output(output, 2))), testing_support::bits(must(two.output(output, 1))));
+  }
+  must(one.load_session_state(0, saved));
+  const Mesh& there = one;
+  EXPECT_NE(testing_support::bits(must(there.output("left", 0))), testing_support::bits(must(there.output("left", 2))));
+
+  expect_error(one.save_session_state(3, saved), Errc::out_of_range, {"3 of 3"});
+  expect_error(one.load_session_state(3, saved), Errc::out_of_range, {"3 of 3"});
+  expect_error(one.load_session_state(0, SessionState()), Errc::invalid_argument, {"nothing"});
+  expect_error(born(1).load_session_state(0, saved), Errc::shape_mismatch, {to_string(one.network_digest())});
+}
+
+TEST(SavedState, AllocatesNothingAfterTheFirst) {
+  if (!WEFT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer owns the allocator";
+  for (const std::size_t sessions : {std::size_t{1}, std::size_t{4}})
+    for (const SaveWeights weights : {SaveWeights::automatic, SaveWeights::always}) {
+      Mesh mesh = born(sessions);
+      live_through_faults(mesh, 0, 8);
+      std::array<SavedState, 3> ring;
+      std::array<SessionState, 2> one;
+      for (SavedState& saved : ring) mesh.save_state(saved, weights);
+      for (SessionState& saved : one) must(mesh.save_session_state(0, saved));
+      // Faults come at 9, 13, 14 and 15: what they change is copied too.
+      for (std::uint64_t tick = 8; tick < 17; ++tick) {
+        SavedState& saved = ring[tick % ring.size()];
+        EXPECT_EQ(allocations_during([&] { mesh.save_state(saved, weights); }), 0) << "save at " << tick;
+        live_through_faults(mesh, tick, tick + 1);
+        EXPECT_EQ(allocations_during([&] { must(mesh.load_state(saved)); }), 0) << "load at " << tick;
+        live_through_faults(mesh, tick, tick + 1);
+        EXPECT_EQ(allocations_during([&] {
+                    must(mesh.save_session_state(0, one[tick % 2]));
+                    must(mesh.load_session_state(0, one[tick % 2]));
+                  }),
+                  0);
+      }
+    }
+}
+
+TEST(NetworkDigest, TellsNetworksApartAndNotTheirTypesOrNames) {
+  const NetworkSpec base = mixed_network().spec();
+  const auto digest = [](const NetworkSpec& spec) { return to_string(network_digest(must(Graph::build(spec)))); };
+  const std::string same = digest(base);
+  const auto changed = [&](const std::function<void(NetworkSpec&)>& change) {
+    NetworkSpec spec = base;
+    change(spec);
+    return digest(spec);
+  };
+  EXPECT_EQ(changed([](auto& s) { s.name = "other", s.seed = 99; }), same);
+  EXPECT_EQ(changed([](auto& s) { s.layers[0].dtype = Dtype::int4; }), same);
+  EXPECT_EQ(changed([](auto& s) { s.layers[0].quantization_aware = true; }), same);
+  EXPECT_EQ(changed([](auto& s) { s.supervision.policy = Policy::hold; }), same);
+  EXPECT_EQ(changed([](auto& s) { std::swap(s.outputs[0], s.outputs[1]); }), same);
+  EXPECT_NE(changed([](auto& s) { s.layers[0].activations = Activations::float32; }), same);
+  EXPECT_NE(changed([](auto& s) { s.layers[0].options["activation"] = std::string("tanh"); }), same);
+  EXPECT_NE(changed([](auto& s) { s.outputs[0].name = "up"; }), same);
+  EXPECT_NE(changed([](auto& s) { std::swap(s.layers[0].from[0], s.layers[0].from[1]); }), same);
+  // Where noise is drawn, the seed counts.
+  const auto noisy = [&](std::uint64_t seed) {
+    return digest(NetworkBuilder("n", {1, 1, 1, 1}).input("x", 4).layer({0, 0, 0, 0}, "dropout").seed(seed).spec());
+  };
+  EXPECT_NE(noisy(1), noisy(2));
+}
+
+}  // namespace
+}  // namespace weft::mesh
