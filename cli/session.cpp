@@ -128,11 +128,9 @@ Result<formats::ByteBuffer> fit_data_path(formats::ByteBuffer bytes, const std::
                                           const std::string& found, const std::string& path) {
   if (std::filesystem::path(written).is_absolute()) return bytes;
   WEFT_TRY(const auto file, formats::decode_entity(std::move(bytes), path));
-  std::error_code unknown;
-  const auto from_there = std::filesystem::proximate(found, std::filesystem::path(formats::parent_path(path)), unknown);
   json network = file.network();
-  if (!unknown) network["stream"]["csv"] = from_there.string();
-  return formats::encode_entity(network, file.meta(), file.blobs());
+  if (const auto way = path_from(path, found)) network["stream"]["csv"] = *way;
+  return formats::encode_entity(network, file.meta(), file.blobs(), {.extra = &file.extra()});
 }
 
 Result<Loaded> load(const Model& model, mesh::MeshOptions options) {

@@ -116,11 +116,16 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   WEFT_CHECK(check(request));
   RunSetup setup;
   setup.spec = model.spec;
-  if (setup.spec.stream.empty())
-    return fail(Errc::not_found,
-                model.path + ": stream: the network has no such section, so there is nothing to run on");
-  WEFT_TRY(setup.learning, learning::read_learning(setup.spec.learning));
-  WEFT_TRY(setup.stream, learning::read_stream(setup.spec.stream));
+  if (setup.spec.stream.empty() && request.data.empty())
+    return fail(Errc::not_found, model.path +
+                                     ": stream: the network has no such section, so there is nothing to run "
+                                     "on; name the data with --data");
+  if (!setup.spec.learning.empty()) {
+    WEFT_TRY(setup.learning, learning::read_learning(setup.spec.learning));
+  }
+  if (!setup.spec.stream.empty()) {
+    WEFT_TRY(setup.stream, learning::read_stream(setup.spec.stream));
+  }
   apply(request, setup.learning);
   if (request.seed) setup.spec.seed = setup.stream.seed = *request.seed;
   if (request.passes) setup.stream.passes = *request.passes;
@@ -128,8 +133,9 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   if (request.max_samples) setup.stream.max_samples = *request.max_samples;
   WEFT_CHECK(apply_encoding(request, setup.spec));
   setup.spec.learning = learning::write_learning(setup.learning);
+  if (!request.data.empty()) setup.stream.csv = request.data;
   setup.spec.stream = write_stream(setup.stream);
-  setup.csv_path = path_within(model.folder, setup.stream.csv);
+  setup.csv_path = request.data.empty() ? path_within(model.folder, setup.stream.csv) : request.data;
   setup.mesh.threads = request.threads;
   setup.mesh.sessions = std::max<std::size_t>(1, setup.learning.learners);
   setup.mesh.executor =

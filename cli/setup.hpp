@@ -25,7 +25,7 @@ struct RunRequest {
   EncodingFlags encoding;
   std::optional<std::string> activations;
   std::size_t threads = 0;
-  std::string device = "cpu", executor = "tbb", save, checkpoint;
+  std::string device = "cpu", executor = "tbb", data, save, checkpoint;
   std::string socket, log, on_hang = "report";
   double hang_limit = 10;  // seconds
   bool resume = false, json = false, quiet = false;

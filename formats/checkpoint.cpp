@@ -77,6 +77,8 @@ Result<CheckpointStore> CheckpointStore::open(FileSystem& files, std::string dir
   if (!synced && is_new) return fail(synced.error());
   if (!synced) log_warn(synced.error().text());
   WEFT_TRY(store.lock_, files.lock(store.directory_ + "/lock"));
+  // Who put the newest checkpoint here may have been killed before it was sure to stay.
+  WEFT_CHECK(files.sync_directory(store.directory_));
   WEFT_TRY(const auto others, store.list_entries());
   for (const std::string& name : others)
     if (is_temporary(name)) WEFT_CHECK(store.remove_tree(store.directory_ + "/" + name));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gpu/internal/recorder.hpp"
+#include "gpu/memory.hpp"
 #include "gpu/vulkan_stream.hpp"
 
 #include <memory>
@@ -148,6 +149,7 @@ class Stream final : public VulkanStream {
   }
 
   std::unique_ptr<Recorder> recorder_;
+  Buffer finite_;  // a word that is_finite asks for
 };
 
 }  // namespace weft::gpu
