@@ -14,7 +14,20 @@ std::string_view name(Op op) noexcept {
 }
 
 bool supports(Op op, const Encoding& encoding, Activations) noexcept {
-  return supports(op) && encoding.dtype == Dtype::float32;
+  if (!supports(op)) return false;
+  switch (encoding.dtype) {
+    case Dtype::float32:
+      return true;
+    // They compute in binary64: no shader yet.
+    case Dtype::float64:
+    case Dtype::int64:
+    case Dtype::int32:
+    case Dtype::uint64:
+    case Dtype::uint32:
+      return false;
+    default:
+      return op == Op::linear || op == Op::linear_transposed || op == Op::absolute_column_sums;
+  }
 }
 
 Status VulkanStream::finish() {

@@ -7,6 +7,7 @@
 #include "gpu/internal/pipelines.hpp"
 
 #include "kernels/views.hpp"
+#include "kernels/weight.hpp"
 
 #include <array>
 #include <cstdint>
@@ -36,6 +37,16 @@ inline Range range(const kernels::ConstRows& m) noexcept {
 inline Range range(const kernels::ConstPanels& w) noexcept {
   return range(w.data, kernels::panels_size(w.out, w.in) * sizeof(float));
 }
+/// The arrays of a stored weight.
+struct WeightRanges {
+  explicit WeightRanges(const kernels::ConstWeight& w) noexcept {
+    const kernels::WeightBytes bytes = kernels::weight_bytes(w.encoding(), w.out, w.in);
+    codes = range(w.codes, bytes.codes);
+    scales = range(w.scales, bytes.scales);
+    zeros = range(w.zeros, bytes.zeros);
+  }
+  Range codes, scales, zeros;
+};
 /// A size as shaders count it.
 inline std::uint32_t word(std::size_t value) noexcept { return static_cast<std::uint32_t>(value); }
 inline std::size_t groups_of(std::size_t items, std::size_t each) noexcept { return (items + each - 1) / each; }

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace weft::gpu {
 
@@ -148,8 +149,18 @@ class Stream final : public VulkanStream {
     refuse(op);
   }
 
+  struct QuantizedOnDevice {
+    Range codes, scales;
+  };
+  /// x as int8, in scratch memory.
+  QuantizedOnDevice quantize(const ConstRows& x);
+  void record_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx, bool absolute);
+  /// Memory of one operation: its dispatches write it first, and the next operation's come after a barrier.
+  std::uint64_t scratch(std::size_t bytes);
+
   std::unique_ptr<Recorder> recorder_;
-  Buffer finite_;  // a word that is_finite asks for
+  std::vector<Buffer> scratch_;  // the last is in use; commands under way may still read the others
+  Buffer finite_;                // a word that is_finite asks for
 };
 
 }  // namespace weft::gpu
