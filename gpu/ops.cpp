@@ -29,7 +29,8 @@ bool supports(Op op, const Encoding& encoding, Activations activations) noexcept
       // Windows are not quantised yet.
       if (op == Op::convolve) return activations == Activations::float32 || !has_integer_kernel(encoding.dtype);
       return op == Op::convolve_transposed || op == Op::linear || op == Op::linear_transposed ||
-             op == Op::absolute_column_sums || op == Op::embedding;
+             op == Op::absolute_column_sums || op == Op::embedding || op == Op::squared_distances ||
+             op == Op::squared_distances_backward;
   }
 }
 

@@ -10,20 +10,6 @@ void Stream::entmax(const ConstRows&, float, float, const Rows&) { refuse_missin
 void Stream::entmax_backward(const ConstRows&, const ConstRows&, float, float, const Rows&) {
   refuse_missing<Op::entmax_backward>();
 }
-void Stream::gumbel_noise(const ConstRows&, std::array<std::uint32_t, 2>, const ConstRows&, const Rows&, const Rows&) {
-  refuse_missing<Op::gumbel_noise>();
-}
-void Stream::dropout_mask(std::array<std::uint32_t, 2>, const ConstRows&, const Rows&, std::uint32_t, float,
-                          const Rows&) {
-  refuse_missing<Op::dropout_mask>();
-}
-void Stream::squared_distances(const ConstWeight&, const ConstRows&, const Rows&) {
-  refuse_missing<Op::squared_distances>();
-}
-void Stream::squared_distances_backward(const ConstWeight&, const ConstRows&, const ConstRows&, const Rows&,
-                                        const Panels&) {
-  refuse_missing<Op::squared_distances_backward>();
-}
 void Stream::attention(const AttentionShape&, const AttentionOperands&, const Rows&, const Rows&, const Rows&, float*) {
   refuse_missing<Op::attention>();
 }
