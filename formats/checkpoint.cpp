@@ -277,6 +277,11 @@ void CheckpointStore::prune() {
   }
 }
 
+Status CheckpointStore::discard_after(std::uint64_t tick) {
+  while (!entries_.empty() && entries_.back().tick > tick) WEFT_CHECK(discard(entries_.back().tick));
+  return files_->sync_directory(directory_);
+}
+
 Status CheckpointStore::clear() {
   WEFT_CHECK(may_change());
   while (!entries_.empty()) WEFT_CHECK(discard(entries_.front().tick));

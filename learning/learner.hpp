@@ -73,6 +73,8 @@ class Learner final : public mesh::StepHook {
   std::uint64_t scored() const noexcept { return scored_; }
   /// Ticks a sample is held (settle); how long evaluation holds one under either schedule.
   std::uint32_t hold() const noexcept { return hold_; }
+  /// Ticks from one sample to the next.
+  std::uint64_t ticks_per_sample() const noexcept { return options_.schedule == Schedule::pipelined ? 1 : hold_; }
   /// Ticks from a sample's input to the outputs.
   std::uint32_t latency() const noexcept { return latency_; }
   const LearningOptions& options() const noexcept { return options_; }

@@ -2,6 +2,8 @@
 // Operations that draw, and distances.
 
 #include "tests/gpu/gpu_testing.hpp"
+#include "tests/kernels/coded_weights.hpp"
+#include <cstring>
 
 namespace weft::gpu {
 namespace {
