@@ -6,10 +6,6 @@
 
 namespace weft::gpu {
 
-void Stream::entmax(const ConstRows&, float, float, const Rows&) { refuse_missing<Op::entmax>(); }
-void Stream::entmax_backward(const ConstRows&, const ConstRows&, float, float, const Rows&) {
-  refuse_missing<Op::entmax_backward>();
-}
 void Stream::attention(const AttentionShape&, const AttentionOperands&, const Rows&, const Rows&, const Rows&, float*) {
   refuse_missing<Op::attention>();
 }

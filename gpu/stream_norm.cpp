@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "gpu/internal/columns.hpp"
 #include "gpu/internal/stream.hpp"
 
 namespace weft::gpu {
@@ -10,12 +11,6 @@ struct NormPush {
   std::uint32_t rows, cols, x_stride, dy_stride, y_stride;
   float count, epsilon;
 };
-struct ColumnsPush {
-  std::uint64_t x, dy, mean, scale, dgain, dbias;
-  std::uint32_t rows, cols, x_stride, dy_stride;
-};
-
-constexpr std::uint32_t kRmsNorm = 1, kLayerNorm = 2;  // of gpu/shaders/columns.comp
 
 Range per_row(const float* values, const ConstRows& x) { return range(values, x.rows * sizeof(float)); }
 Range per_column(const float* values, const ConstRows& x) { return range(values, x.cols * sizeof(float)); }
@@ -44,16 +39,11 @@ void forward(Recorder& recorder, bool layer, const ConstRows& x, const float* ga
 
 void backward(Recorder& recorder, bool layer, const ConstRows& x, const float* gain, const float* mean,
               const float* scale, const ConstRows& dy, const Rows& dx, float* dgain, float* dbias) {
-  static const Shader &kernel = shader("norm"), &columns = shader("columns");
+  static const Shader& kernel = shader("norm");
   if (x.rows == 0) return;
   // First what reads dy down its columns: dx may be dy.
-  if (dgain || dbias) {
-    const ColumnsPush push{address(x.data), address(dy.data), address(mean), address(scale), address(dgain),
-                           address(dbias),  word(x.rows),     word(x.cols),  word(x.stride), word(dy.stride)};
-    recorder.dispatch(columns, {layer ? kLayerNorm : kRmsNorm}, push, {groups_of(x.cols, 128), 1},
-                      {range(x), range(dy), per_row(mean, x), per_row(scale, x)},
-                      {per_column(dgain, x), per_column(dbias, x)});
-  }
+  if (dgain || dbias)
+    record_columns(recorder, layer ? Columns::layer_norm : Columns::rms_norm, x, dy, mean, scale, dgain, dbias);
   const NormPush push{address(x.data),
                       address(gain),
                       0,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "gpu/internal/columns.hpp"
 #include "gpu/internal/parts.hpp"
 #include "gpu/internal/stream.hpp"
 
@@ -53,11 +54,20 @@ void Stream::row_statistics(const ConstRows& x, float threshold, const Rows& y) 
   record(*recorder_, kStatistics, x, {}, y.data, y.stride, kernels::kStatistics, threshold);
 }
 
-void Stream::column_accumulate(const ConstRows& a, float* s) {
-  if (a.rows == 0) return;
+void record_columns(Recorder& recorder, Columns what, const ConstRows& x, const ConstRows& dy, const float* mean,
+                    const float* scale, float* dgain, float* dbias) {
+  if (dy.rows == 0) return;
   static const Shader& kernel = shader("columns");
-  const ColumnsPush push{0, address(a.data), 0, 0, 0, address(s), word(a.rows), word(a.cols), 0, word(a.stride)};
-  recorder_->dispatch(kernel, {0}, push, {groups_of(a.cols, 128), 1}, {range(a)}, {range(s, a.cols * sizeof(float))});
+  const ColumnsPush push{address(x.data), address(dy.data), address(mean), address(scale), address(dgain),
+                         address(dbias),  word(dy.rows),    word(dy.cols), word(x.stride), word(dy.stride)};
+  const std::size_t by_row = dy.rows * sizeof(float), by_column = dy.cols * sizeof(float);
+  recorder.dispatch(kernel, {static_cast<std::uint32_t>(what)}, push, {groups_of(dy.cols, 128), 1},
+                    {range(x), range(dy), range(mean, by_row), range(scale, by_row)},
+                    {range(dgain, by_column), range(dbias, by_column)});
+}
+
+void Stream::column_accumulate(const ConstRows& a, float* s) {
+  record_columns(*recorder_, Columns::sums, {}, a, nullptr, nullptr, nullptr, s);
 }
 
 bool Stream::is_finite(const ConstRows& x) {

@@ -11,6 +11,12 @@ struct SoftmaxPush {
   float temperature;
 };
 
+struct EntmaxPush {
+  std::uint64_t x, dy, y;
+  std::uint32_t rows, cols, x_stride, dy_stride, y_stride;
+  float k, temperature;
+};
+
 // Numbers that gpu/shaders/softmax.comp has.
 enum Softmax : std::uint32_t { kSoftmax, kSoftmaxBackward, kLogSoftmax, kLogSoftmaxBackward, kCrossEntropy };
 
@@ -26,8 +32,28 @@ void record(Recorder& recorder, Softmax operation, float temperature, const Cons
                     {range(x), range(dy), range(base)}, {range(y), range(beside)});
 }
 
+void record_entmax(Recorder& recorder, bool backward, float k, float temperature, const ConstRows& x,
+                   const ConstRows& dy, const ConstRows& y) {
+  static const Shader& kernel = shader("entmax");
+  if (x.cols == 0) return;
+  const std::uint32_t kind = k == 1.0f ? 0 : k == 0.5f ? 1 : 2;  // as gpu/shaders/entmax.comp numbers them
+  const EntmaxPush push{address(x.data), address(dy.data), address(y.data),
+                        word(x.rows),    word(x.cols),     word(x.stride),
+                        word(dy.stride), word(y.stride),   k,
+                        temperature};
+  recorder.dispatch(kernel, {kind, backward}, push, {groups_of(x.rows, kLaneGroupRows), 1}, {range(x), range(dy)},
+                    {range(y)});
+}
+
 }  // namespace
 
+void Stream::entmax(const ConstRows& x, float alpha_minus_one, float temperature, const Rows& y) {
+  record_entmax(*recorder_, false, alpha_minus_one, temperature, x, {}, y);
+}
+void Stream::entmax_backward(const ConstRows& y, const ConstRows& dy, float alpha_minus_one, float temperature,
+                             const Rows& dx) {
+  record_entmax(*recorder_, true, alpha_minus_one, temperature, y, dy, dx);
+}
 void Stream::softmax(const ConstRows& x, float temperature, const Rows& y) {
   record(*recorder_, kSoftmax, temperature, x, {}, {}, y, {});
 }

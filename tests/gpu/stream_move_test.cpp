@@ -4,9 +4,7 @@
 #include "kernels/embedding.hpp"
 #include "kernels/permute.hpp"
 
-#include "tests/gpu/gpu_testing.hpp"
-#include "tests/kernels/coded_weights.hpp"
-#include <cstring>
+#include "tests/gpu/coded_testing.hpp"
 
 namespace weft::gpu {
 namespace {
@@ -75,30 +73,16 @@ TEST(StreamMove, EmbeddingsHaveTheCpusBits) {
   constexpr std::size_t kOut = 21, kIn = 12, kTokens = 9;
   for (const Encoding& encoding : kernels::testing_coded::all_encodings()) {
     if (!supports(Op::embedding, encoding, Activations::float32)) continue;
-    kernels::testing_coded::CodedMatrix coded(encoding, kOut, kIn);
-    coded.fill(random, kernels::testing_coded::Codes::any);
-    const auto bytes = kernels::weight_bytes(encoding, kOut, kIn);
-    const auto as_floats = [](const void* from, std::size_t count) {
-      std::vector<float> floats((count + 3) / 4);
-      if (count > 0) std::memcpy(floats.data(), from, count);
-      return floats;
-    };
     Values places(2, kTokens);
     for (std::size_t b = 0; b < 2; ++b)
       for (std::size_t t = 0; t < kTokens; ++t) places.at(b, t) = static_cast<float>(random.next_below(kIn)) + 0.5f;
     places.at(0, 0) = -3.0f, places.at(0, 1) = 1e9f, places.at(0, 2) = std::nanf(""), places.at(1, 0) = 0x1p-140f;
     Comparison c;
-    const auto codes = c.add(as_floats(coded.view().codes, bytes.codes)),
-               scales = c.add(as_floats(coded.view().scales, bytes.scales)),
-               zeros = c.add(as_floats(coded.view().zeros, bytes.zeros));
+    const CodedOperand table(c, random, encoding, kOut, kIn, kernels::testing_coded::Codes::any);
     const auto x = c.add(places), y = c.add(Values(2, kTokens * kOut)),
                dw = c.add(std::vector<float>(kernels::panels_size(kOut, kIn), 0.25f));
     c.expect_same(to_string(encoding), [&](OpStream& stream, const auto& at) {
-      ConstWeight w = coded.view();
-      w.codes = at.data(codes);
-      if (w.scales) w.scales = at.data(scales);
-      if (w.zeros) w.zeros = at.data(zeros);
-      stream.embedding(w, at.rows(x), at.rows(y));
+      stream.embedding(table.at(at, Activations::float32), at.rows(x), at.rows(y));
       stream.embedding_backward(at.rows(x), at.rows(y), 3, {at.data(dw), kOut, kIn});
       stream.embedding_backward(at.rows(x), at.rows(y), kernels::kNoColumn, {at.data(dw), kOut, kIn});
     });

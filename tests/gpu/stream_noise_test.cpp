@@ -2,8 +2,6 @@
 // Operations that draw, and distances.
 
 #include "tests/gpu/gpu_testing.hpp"
-#include "tests/kernels/coded_weights.hpp"
-#include <cstring>
 
 namespace weft::gpu {
 namespace {

@@ -118,6 +118,26 @@ TEST(StreamRows, SoftmaxesHaveTheCpusBits) {
   });
 }
 
+TEST(StreamRows, EntmaxHasTheCpusBits) {
+  RandomStream random(15, 0, RandomPurpose::test);
+  for (const Shape& s : {Shape{1, 1}, Shape{5, 7}, Shape{3, 130}})
+    for (const bool special : {false, true})
+      for (const float alpha_minus_one : {1.0f, 0.5f, 0.25f, 2.0f}) {
+        Comparison c;
+        const auto x = c.add(draw_matrix(random, s.rows, s.cols, special)),
+                   dy = c.add(draw_matrix(random, s.rows, s.cols, special)),
+                   y = c.add(draw_matrix(random, s.rows, s.cols, false)),
+                   dx = c.add(draw_matrix(random, s.rows, s.cols, false));
+        c.expect_same(text(s, special) + ", alpha - 1 = " + std::to_string(alpha_minus_one),
+                      [&](OpStream& stream, const auto& at) {
+                        stream.entmax(at.rows(x), alpha_minus_one, 0.7f, at.rows(y));
+                        stream.entmax_backward(at.rows(y), at.rows(dy), alpha_minus_one, 0.7f, at.rows(dx));
+                        stream.entmax_backward(at.rows(y), at.rows(dy), alpha_minus_one, 1.0f, at.rows(dy));
+                        stream.entmax(at.rows(x), alpha_minus_one, 1.0f, at.rows(x));
+                      });
+      }
+}
+
 TEST(StreamRows, LossesHaveTheCpusBits) {
   RandomStream random(13, 0, RandomPurpose::test);
   for_shapes([&](const Shape& s, bool special) {

@@ -5,9 +5,7 @@
 
 #include "core/aligned_buffer.hpp"
 
-#include "tests/gpu/gpu_testing.hpp"
-#include "tests/kernels/coded_weights.hpp"
-#include <cstring>
+#include "tests/gpu/coded_testing.hpp"
 
 namespace weft::gpu {
 namespace {
@@ -82,27 +80,13 @@ TEST(StreamWindow, ConvolutionsOfStoredTypesHaveTheCpusBits) {
   for (const Encoding& encoding : {Encoding(Dtype::float16), Encoding(Dtype::int4), Encoding(Dtype::uint8)}) {
     EXPECT_EQ(supports(Op::convolve, encoding, Activations::int8), encoding.dtype == Dtype::float16);
     ASSERT_TRUE(supports(Op::convolve, encoding, Activations::float32));
-    kernels::testing_coded::CodedMatrix coded(encoding, each.out, window.columns());
-    coded.fill(random, kernels::testing_coded::Codes::finite);
-    const auto bytes = kernels::weight_bytes(encoding, each.out, window.columns());
-    const auto as_floats = [](const void* from, std::size_t count) {
-      std::vector<float> floats((count + 3) / 4);
-      if (count > 0) std::memcpy(floats.data(), from, count);
-      return floats;
-    };
     AlignedBuffer<float> workspace(kernels::convolve_workspace(window, each.out));
     Comparison c;
-    const auto codes = c.add(as_floats(coded.view().codes, bytes.codes)),
-               scales = c.add(as_floats(coded.view().scales, bytes.scales)),
-               zeros = c.add(as_floats(coded.view().zeros, bytes.zeros));
+    const CodedOperand stored(c, random, encoding, each.out, window.columns(), kernels::testing_coded::Codes::finite);
     const auto x = c.add(draw_matrix(random, 2, window.image(), false)),
                y = c.add(Values(2, each.out * window.positions())), dx = c.add(Values(2, window.image()));
     c.expect_same(to_string(encoding), [&](OpStream& stream, const auto& at) {
-      ConstWeight w = coded.view();
-      w.codes = at.data(codes);
-      if (w.scales) w.scales = at.data(scales);
-      if (w.zeros) w.zeros = at.data(zeros);
-      w.activations = Activations::float32;
+      const ConstWeight w = stored.at(at, Activations::float32);
       stream.convolve(window, w, nullptr, at.rows(x), kernels::Activation::linear, {}, at.rows(y), workspace.data());
       stream.convolve_transposed(window, w, nullptr, at.rows(y), kernels::Activation::linear, {}, at.rows(dx),
                                  workspace.data());
