@@ -26,6 +26,7 @@ Verb add_hash(CLI::App& program);
 Verb add_bench(CLI::App& program);
 Verb add_morph(CLI::App& program);
 Verb add_sweep(CLI::App& program);
+Verb add_session(CLI::App& program);
 
 /// "WEFT_ARG_CHECKPOINT_EVERY" for "checkpoint-every".
 std::string environment_name(std::string_view flag);
