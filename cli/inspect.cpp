@@ -137,8 +137,12 @@ Json describe(const Model& model, const Loaded& loaded) {
     outputs[graph.spec().outputs[i].name] = graph.nodes()[graph.outputs()[i]].width;
   const Json layers = layers_of(mesh, loaded.is_live || !model.entity);
   Json out{{"file", model.path},
-           {"kind", model.entity ? "entity" : "network"},
+           {"kind", model.is_imported ? "entity v1"
+                    : model.entity    ? "entity"
+                                      : "network"},
            {"file_bytes", model.file_bytes},
+           {"packed", model.entity && model.entity->packing() != formats::Packing::none},
+           {"notes", model.notes},
            {"name", graph.spec().name},
            {"seed", graph.spec().seed},
            {"grid", {{"z", grid.z}, {"y", grid.y}, {"x", grid.x}, {"layers", grid.layers}}},

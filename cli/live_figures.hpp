@@ -35,8 +35,8 @@ struct LiveFigures {
   struct Journal {
     std::string durability;
     std::uint64_t acknowledged = 0;  // the tick up to which all is on the device
-    std::uint64_t waiting = 0;       // records that are not, yet
-    std::uint64_t bytes = 0;         // on the device, since the last checkpoint
+    std::uint64_t waiting = 0;       // bytes that are not, yet
+    std::uint64_t bytes = 0;         // since the last checkpoint
     std::string error;               // empty: it can be written
   };
 

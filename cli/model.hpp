@@ -8,22 +8,29 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace weft::cli {
 
-/// A file given to a verb: a network, and weights with it when it is an .entity file.
+/// A file given to a verb: a network, and weights with it when it is an .entity file. One of the original system is
+/// turned into one of ours (mesh/entity_v1.hpp).
 struct Model {
   std::string path, folder;  // folder: what paths inside the file are relative to
   mesh::NetworkSpec spec;
   std::optional<formats::EntityFile> entity;
   std::size_t file_bytes = 0;
+  bool is_imported = false;
+  std::vector<std::string> notes;  // what an imported file's layers did not keep
 };
 
-/// Reads a network file or an .entity file; which one, its first bytes say.
+/// Reads a network file or an .entity file; which one, its first bytes say. Notes go to stderr, a line each.
 /// @error not_found, storage; whatever its reader refuses, with the file's name in front
 Result<Model> read_model(const std::string& path);
 
 /// `folder`/`path`, or `path` when it is absolute.
 std::string path_within(const std::string& folder, const std::string& path);
+
+/// The way to `found`, a path from here, for a file at `path`; nothing where there is none.
+std::optional<std::string> path_from(const std::string& path, const std::string& found);
 
 }  // namespace weft::cli

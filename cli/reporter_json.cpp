@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <cstdio>
 
 namespace weft::cli {
@@ -21,6 +22,8 @@ template <class T>
 Json maybe(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
+
+double seconds(std::chrono::nanoseconds length) { return std::chrono::duration<double>(length).count(); }
 
 class JsonReporter final : public Reporter {
  public:
@@ -55,16 +58,18 @@ class JsonReporter final : public Reporter {
     if (!is_due || p.samples == last_samples_) return;
     last_samples_ = p.samples;
     last_seconds_ = pace.seconds;
-    print_json({{"event", "progress"},
-                {"samples", p.samples},
-                {"total", p.total},
-                {"pass", p.pass},
-                {"ticks", session.mesh().ticks()},
-                {"ticks_per_second", pace.ticks_per_second()},
-                {"samples_per_second", pace.samples_per_second()},
-                {"prequential_accuracy", p.prequential_accuracy},
-                {"overall_accuracy", p.overall_accuracy},
-                {"mean_loss", p.mean_loss}});
+    Json line{{"event", "progress"},
+              {"samples", p.samples},
+              {"total", p.total},
+              {"pass", p.pass},
+              {"ticks", session.mesh().ticks()},
+              {"ticks_per_second", pace.ticks_per_second()},
+              {"samples_per_second", pace.samples_per_second()},
+              {"prequential_accuracy", p.prequential_accuracy},
+              {"overall_accuracy", p.overall_accuracy},
+              {"mean_loss", p.mean_loss}};
+    if (session.agent()) line["acknowledged_tick"] = session.agent()->figures().acknowledged.tick;
+    print_json(line);
   }
 
   void shifted(Session& session) override {
@@ -78,6 +83,31 @@ class JsonReporter final : public Reporter {
 
   void saved(std::uint64_t samples, std::string_view path) override {
     print_json({{"event", "checkpoint"}, {"samples", samples}, {"path", path}});
+  }
+
+  void found(Session& session) override {
+    const agent::Recovery& r = session.recovery();
+    print_json({{"event", "found"},
+                {"state", session.agent()->directory()},
+                {"is_new", r.is_new},
+                {"checkpoint_tick", r.checkpoint},
+                {"records", r.records},
+                {"torn_bytes", r.torn_bytes},
+                {"passed_over", r.passed_over},
+                {"damages", r.damages},
+                {"tick", r.at.tick},
+                {"samples", session.stream().progress().samples},
+                {"state_hash", to_string(r.hash)},
+                {"seconds", seconds(r.took)}});
+  }
+
+  void kept(const agent::CheckpointFigures& checkpoint, std::string_view path) override {
+    print_json({{"event", "checkpoint"},
+                {"tick", checkpoint.at.tick},
+                {"path", path},
+                {"pause_seconds", seconds(checkpoint.pause)},
+                {"writing_seconds", seconds(checkpoint.writing)},
+                {"bytes", checkpoint.bytes}});
   }
 
   void done(Session& session, const Pace& pace) override {

@@ -73,6 +73,28 @@ class TextReporter final : public Reporter {
     last_saved_ = now;
   }
 
+  void found(Session& session) override {
+    const agent::Recovery& r = session.recovery();
+    const std::string& home = session.agent()->directory();
+    for (const std::string& reason : r.passed_over) say("passed over: " + reason);
+    for (const std::string& damage : r.damages) say("damaged: " + damage);
+    if (r.torn_bytes) say(grouped(r.torn_bytes) + " bytes of an unfinished record were dropped");
+    if (r.is_new) return say("a new life in " + home);
+    say("found in " + home + ": checkpoint of tick " + grouped(r.checkpoint) + ", " + grouped(r.records) +
+        " records lived again");
+    say("at tick " + grouped(r.at.tick) + ", sample " + grouped(session.stream().progress().samples) + ", after " +
+        milliseconds(r.took));
+    say("state hash " + to_string(r.hash));
+  }
+
+  void kept(const agent::CheckpointFigures& checkpoint, std::string_view) override {
+    const auto now = Clock::now();
+    if (err_.redraws || (last_saved_ && now - *last_saved_ < kPlainLine)) return;
+    say("checkpoint at tick " + grouped(checkpoint.at.tick) + ", paused " + milliseconds(checkpoint.pause) +
+        ", written in " + milliseconds(checkpoint.writing));
+    last_saved_ = now;
+  }
+
   void done(Session& session, const Pace& pace) override {
     interrupt();
     const learning::StreamProgress p = session.stream().progress();

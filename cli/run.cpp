@@ -34,7 +34,12 @@ class Run {
  public:
   Run(const RunRequest& request, Session& session, formats::CheckpointStore* store, Reporter& reporter,
       RunMonitor& monitor)
-      : request_(request), session_(session), store_(store), reporter_(reporter), monitor_(monitor) {}
+      : request_(request),
+        session_(session),
+        agent_(session.agent()),
+        store_(store),
+        reporter_(reporter),
+        monitor_(monitor) {}
 
   Status operator()(std::optional<std::uint64_t> resumed_at) {
     first_sample_ = samples();
@@ -46,6 +51,7 @@ class Run {
       monitor_.enters("finishing");
       WEFT_CHECK(timed([&] { return session_.finish(); }));
       if (store_) WEFT_CHECK(checkpoint());
+      if (agent_) WEFT_CHECK(keep_agent());
     }
     if (!request_.save.empty()) {
       WEFT_TRY(const auto bytes, session_.snapshot_for(request_.save));
@@ -89,7 +95,12 @@ class Run {
       }
       reporter_.progressed(session_, pace());
       // The last one is written when what is under way has been learned too.
-      if (every && samples() % every == 0 && !session_.stream().is_done()) WEFT_CHECK(checkpoint());
+      if (every && samples() % every == 0 && !session_.stream().is_done()) {
+        if (store_) WEFT_CHECK(checkpoint());
+        // Busy with the one before: that one is young enough.
+        if (agent_) agent_->checkpoint();
+      }
+      if (agent_) report_agent();
     }
     return {};
   }
@@ -107,6 +118,29 @@ class Run {
     return {};
   }
 
+  /// All that was lived is on the device, in a checkpoint.
+  Status keep_agent() {
+    if (auto kept = agent_->checkpoint_and_wait(); !kept) {
+      const auto& acknowledged = agent_->figures().acknowledged;
+      return fail(std::move(kept).error().within("acknowledged up to tick " + std::to_string(acknowledged.tick)));
+    }
+    report_agent();
+    return {};
+  }
+
+  /// How its journal fares, and each checkpoint that has been written meanwhile.
+  void report_agent() {
+    const agent::AgentFigures figures = agent_->figures();
+    monitor_.journal({to_string(session_.setup().durability), figures.acknowledged.tick, figures.waiting_bytes,
+                      figures.journal_bytes, figures.trouble.value_or("")});
+    const agent::CheckpointFigures& checkpoint = figures.checkpoint;
+    for (; checkpoint_failures_ < checkpoint.failed; ++checkpoint_failures_) monitor_.save_failed();
+    if (checkpoint.written == checkpoints_) return;
+    checkpoints_ = checkpoint.written;
+    reporter_.kept(checkpoint, agent_->directory());
+    monitor_.saved(checkpoint.bytes, checkpoint.pause);
+  }
+
   Status stop() {
     const bool by_signal = noted_signal() != 0;
     std::string text = by_signal ? "stopped by a signal" : "stopped, as nobody reads stdout any more,";
@@ -116,16 +150,22 @@ class Run {
       if (samples() > 0 && last_saved_ != samples()) WEFT_CHECK(checkpoint());
       text += "; go on with --resume";
     }
+    if (agent_) {
+      WEFT_CHECK(keep_agent());
+      text += "; the same command goes on";
+    }
     return fail(by_signal ? Errc::interrupted : Errc::storage, text);
   }
 
   const RunRequest& request_;
   Session& session_;
-  formats::CheckpointStore* store_;
+  agent::Agent* agent_;              // keeps its own checkpoints
+  formats::CheckpointStore* store_;  // without one
   Reporter& reporter_;
   RunMonitor& monitor_;
   std::uint64_t first_sample_ = 0, first_tick_ = 0;
   std::optional<std::uint64_t> last_saved_;
+  std::uint64_t checkpoints_ = 0, checkpoint_failures_ = 0;  // of the agent, told of
   double seconds_ = 0, last_seconds_ = 0;
 };
 
@@ -162,9 +202,14 @@ Status run(const RunRequest& request) {
   }
   watch_signals();
   const auto reporter = request.json ? make_json_reporter() : make_text_reporter(request.quiet);
+  if (session.agent()) {
+    reporter->found(session);
+    if (!session.recovery().is_new) resumed_at = session.stream().progress().samples;
+  }
+  const std::string home = request.state.empty() ? request.checkpoint : request.state;
   WEFT_TRY(const auto monitor,
            RunMonitor::open({.socket = request.socket,
-                             .home_socket = request.checkpoint.empty() ? "" : request.checkpoint + "/top.sock",
+                             .home_socket = home.empty() ? "" : home + "/top.sock",
                              .log = request.log,
                              .hang_limit = request.hang_limit,
                              .on_hang = request.on_hang,
@@ -183,6 +228,8 @@ Verb add_run(CLI::App& program) {
   auto request = std::make_shared<RunRequest>();
   RunRequest& r = *request;
   app->add_option("NETWORK", r.file, "A network file with a section \"stream\", or an .entity file")->required();
+  names_a_file(add_option(*app, "data", r.data, "The samples; else those of the file's section \"stream\""))
+      ->type_name("FILE.csv");
   one_of(add_option(*app, "rule", r.rule, "How errors reach the layers"),
          {"backprop", "gap", "chain", "fw_dtp", "dfa"});
   one_of(add_option(*app, "schedule", r.schedule, "Hold each sample until settled, or a new one every tick"),
@@ -206,10 +253,17 @@ Verb add_run(CLI::App& program) {
   names_a_file(add_option(*app, "save", r.save, "Write the model with its live state there at the end"))
       ->type_name("FILE.entity");
   add_option(*app, "checkpoint", r.checkpoint, "Keep checkpoints there: at the end, and on Ctrl-C")->type_name("DIR");
-  add_option(*app, "checkpoint-every", r.checkpoint_every, "And every so many samples")
+  add_option(*app, "checkpoint-every", r.checkpoint_every, "A checkpoint every so many samples")
       ->check(CLI::Range(std::uint64_t{1}, UINT64_MAX));
+  add_option(*app, "state", r.state, "The agent's home: its life is kept there, and goes on from there")
+      ->type_name("DIR");
+  add_option(*app, "durability", r.durability,
+             "When a sample counts as kept: tick, interval=2s (the default) or checkpoint");
+  add_option(*app, "keep", r.keep, "Checkpoints kept in the agent's home")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{100000}));
+  add_flag(*app, "salvage", r.salvage, "Go on where a damaged journal ends, and forget what came after");
   add_flag(*app, "resume", r.resume, "Go on from the newest checkpoint; afresh where there is none");
-  add_option(*app, "socket", r.socket, "Answer weft top there; with --checkpoint: DIR/top.sock")->type_name("PATH");
+  add_option(*app, "socket", r.socket, "Answer weft top there; with a home or --checkpoint: DIR/top.sock")->type_name("PATH");
   add_option(*app, "log", r.log, "Also write the log to the end of that file; SIGHUP opens it anew")->type_name("FILE");
   add_option(*app, "hang-limit", r.hang_limit, "Seconds that a cell may take for one tick; 0: as long as it likes")
       ->check(CLI::Range(0.0, 1e6));

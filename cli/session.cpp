@@ -30,31 +30,55 @@ constexpr std::size_t kMaxDataBytes = std::size_t{1} << 30;
 Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setup) {
   std::unique_ptr<Session> session(new Session(std::move(setup)));
   const RunSetup& s = session->setup_;
-  WEFT_TRY(session->mesh_, mesh::Mesh::build(s.spec, s.mesh));
-  if (model.entity) WEFT_CHECK(mesh::restore_weights(*session->mesh_, *model.entity));
-  WEFT_TRY(session->learner_, learning::Learner::build(*session->mesh_, s.learning));
   formats::FileSystem& files = formats::real_file_system();
   WEFT_TRY(const auto bytes, files.read(s.csv_path, kMaxDataBytes));
   session->data_digest_ = to_string(hash_bytes(bytes.data(), bytes.size()));
-  WEFT_TRY(auto data, learning::read_dataset(files, s.csv_path, s.stream.scale));
-  WEFT_TRY(session->stream_, learning::Stream::build(*session->learner_, std::move(data), s.stream));
-  const std::uint64_t total = session->stream_->total();
-  session->stride_ = std::max(kShortest, (total / kMarks + kShortest - 1) / kShortest * kShortest);
+  WEFT_TRY(session->data_, learning::read_dataset(files, s.csv_path, s.stream.scale));
+  const auto at_birth = [&](mesh::Mesh& mesh) -> Status {
+    return model.entity ? mesh::restore_weights(mesh, *model.entity) : Status();
+  };
+  if (s.home.empty()) {
+    WEFT_TRY(session->life_, agent::Life::begin(s.spec, true, s.mesh));
+    WEFT_CHECK(at_birth(session->life_->mesh()));
+    WEFT_CHECK(session->begin(*session->life_));
+  } else {
+    agent::Agent::Options options;
+    options.durability = s.durability;
+    options.keep = s.keep;
+    options.salvage = s.salvage;
+    options.mesh = s.mesh;
+    options.at_birth = at_birth;
+    options.companion = session.get();
+    WEFT_TRY(session->agent_, agent::Agent::open(files, s.home, s.spec, std::move(options), session->recovery_));
+    agent::Agent& agent = *session->agent_;
+    session->stream_->go_through(
+        {[&agent](auto inputs, auto targets, auto samples) { return agent.learn(inputs, targets, samples); },
+         [&agent] { return agent.drain(); }});
+    if (session->is_finished_) WEFT_CHECK(session->measure_held_out());
+  }
   return session;
+}
+
+Status Session::begin(agent::Life& life) {
+  learner_ = life.learner();
+  WEFT_TRY(stream_, learning::Stream::build(*learner_, *std::move(data_), setup_.stream));
+  data_.reset();
+  stride_ = std::max(kShortest, (stream_->total() / kMarks + kShortest - 1) / kShortest * kShortest);
+  return {};
 }
 
 Status Session::advance(std::uint64_t samples) {
   const std::uint64_t done = stream_->progress().samples;
   WEFT_CHECK(stream_->advance(std::min(samples, stride_ - done % stride_)));
-  mark();
-  return {};
+  return mark() && agent_ ? agent_->mark() : Status();
 }
 
-void Session::mark() {
+bool Session::mark() {
   const learning::StreamProgress now = stream_->progress();
-  if (now.samples % stride_ != 0) return;
+  if (now.samples % stride_ != 0) return false;
   course_.curve.push_back(static_cast<float>(now.prequential_accuracy));
   if (now.before_shift) course_.dip = std::min(course_.dip.value_or(1.0), now.prequential_accuracy);
+  return true;
 }
 
 Status Session::finish() {
@@ -69,19 +93,60 @@ Status Session::measure_held_out() {
   return {};
 }
 
-Result<formats::ByteBuffer> Session::snapshot() {
-  WEFT_TRY(const json cursor, formats::parse_json(stream_->save_cursor(), "cursor"));
-  json run{{"cursor", cursor},
+std::string Session::run_state() const {
+  json run{{"cursor", json::parse(stream_->save_cursor())},
            {"data", data_digest_},
-           {"state_hash", to_string(mesh_->state_hash())},
            {"finished", is_finished_},
            {"curve", course_.curve}};
   if (course_.dip) run["dip"] = *course_.dip;
+  return run.dump();
+}
+
+Status Session::load_run(formats::JsonReader& run) {
+  WEFT_TRY(const std::string data, run.string("data"));
+  if (data != data_digest_)
+    return fail(Errc::invalid_argument, "the checkpoint is of another run: the data were " + data + ", " +
+                                            setup_.csv_path + " is " + data_digest_);
+  WEFT_TRY(const auto cursor, run.value("cursor"));
+  WEFT_CHECK(stream_->load_cursor(cursor.raw().dump()));
+  WEFT_TRY(is_finished_, run.boolean("finished"));
+  WEFT_TRY(const auto curve, run.array("curve", 0, std::size_t{1} << 20));
+  course_ = {};
+  for (const auto& value : curve) {
+    WEFT_TRY(course_.curve.emplace_back(), value.f32());
+  }
+  if (const auto dip = run.find("dip")) {
+    WEFT_TRY(course_.dip, dip->f64());
+  }
+  return run.finish();
+}
+
+Status Session::load(std::string_view text) {
+  WEFT_TRY(const json document, formats::parse_json(text, "checkpoint"));
+  WEFT_TRY(auto run, formats::JsonReader::open(document, "run"));
+  return load_run(run);
+}
+
+Status Session::relived(const agent::Record& record) {
+  if (const auto* const lesson = std::get_if<agent::LearnRecord>(&record)) {
+    stream_->relived(lesson->halted ? 0 : lesson->samples);
+    if (!lesson->halted) mark();
+  }
+  if (const auto* const drain = std::get_if<agent::DrainRecord>(&record)) {
+    stream_->relived(0);
+    is_finished_ = !drain->halted && stream_->is_done();
+  }
+  return {};
+}
+
+Result<formats::ByteBuffer> Session::snapshot() {
+  WEFT_TRY(json run, formats::parse_json(run_state(), "run"));
+  run["state_hash"] = to_string(mesh().state_hash());
   const learning::LearnerBlobs learner(*learner_);
   mesh::SnapshotExtras extras;
   extras.blobs = learner.blobs();
   extras.meta_json = json{{"run", run}}.dump();
-  return mesh::encode_mesh(*mesh_, true, extras);
+  return mesh::encode_mesh(mesh(), true, extras);
 }
 
 Result<formats::ByteBuffer> Session::snapshot_for(const std::string& path) {
@@ -98,41 +163,25 @@ Status Session::resume(const formats::EntityFile& file) {
   WEFT_TRY(const json document, formats::parse_json(text, "checkpoint"));
   WEFT_TRY(auto extras, formats::JsonReader::open(document, "extras"));
   WEFT_TRY(auto run, extras.object("run"));
-  WEFT_TRY(const std::string data, run.string("data"));
-  if (data != data_digest_)
-    return fail(Errc::invalid_argument, "the checkpoint is of another run: the data were " + data + ", " +
-                                            setup_.csv_path + " is " + data_digest_);
-  WEFT_CHECK(mesh::restore_weights(*mesh_, file));
-  WEFT_CHECK(mesh::restore_live(*mesh_, file));
-  WEFT_CHECK(learning::restore_learner(*learner_, file));
-  WEFT_TRY(const auto cursor, run.value("cursor"));
-  WEFT_CHECK(stream_->load_cursor(cursor.raw().dump()));
   WEFT_TRY(const std::string hash, run.string("state_hash"));
-  if (hash != to_string(mesh_->state_hash()))
+  WEFT_CHECK(mesh::restore_weights(mesh(), file));
+  WEFT_CHECK(mesh::restore_live(mesh(), file));
+  WEFT_CHECK(learning::restore_learner(*learner_, file));
+  WEFT_CHECK(load_run(run));
+  if (hash != to_string(mesh().state_hash()))
     return fail(Errc::corrupt,
-                "the checkpoint's state has the hash " + to_string(mesh_->state_hash()) + ", saved was " + hash);
-  WEFT_TRY(is_finished_, run.boolean("finished"));
-  WEFT_TRY(const auto curve, run.array("curve", 0, std::size_t{1} << 20));
-  course_ = {};
-  for (const auto& value : curve) {
-    WEFT_TRY(course_.curve.emplace_back(), value.f32());
-  }
-  if (const auto dip = run.find("dip")) {
-    WEFT_TRY(course_.dip, dip->f64());
-  }
+                "the checkpoint's state has the hash " + to_string(mesh().state_hash()) + ", saved was " + hash);
   if (is_finished_) WEFT_CHECK(measure_held_out());
-  return run.finish();
+  return {};
 }
 
 Result<formats::ByteBuffer> fit_data_path(formats::ByteBuffer bytes, const std::string& written,
                                           const std::string& found, const std::string& path) {
   if (std::filesystem::path(written).is_absolute()) return bytes;
   WEFT_TRY(const auto file, formats::decode_entity(std::move(bytes), path));
-  std::error_code unknown;
-  const auto from_there = std::filesystem::proximate(found, std::filesystem::path(formats::parent_path(path)), unknown);
   json network = file.network();
-  if (!unknown) network["stream"]["csv"] = from_there.string();
-  return formats::encode_entity(network, file.meta(), file.blobs());
+  if (const auto way = path_from(path, found)) network["stream"]["csv"] = *way;
+  return formats::encode_entity(network, file.meta(), file.blobs(), {.extra = &file.extra()});
 }
 
 Result<Loaded> load(const Model& model, mesh::MeshOptions options) {

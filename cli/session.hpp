@@ -11,7 +11,9 @@
 
 #include "formats/bytes.hpp"
 #include "formats/entity.hpp"
+#include "formats/json.hpp"
 
+#include "agent/agent.hpp"
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,10 +28,12 @@ struct Course {
   std::optional<double> dip;  // the lowest of them after the shift
 };
 
-/// Mesh, learner and stream of one run, and their snapshots.
-class Session {
+/// Mesh, learner and stream of one run, and their snapshots; with a home, an agent that writes its life down.
+class Session final : private agent::Companion {
  public:
   static Result<std::unique_ptr<Session>> open(const Model& model, RunSetup setup);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
   /// Lives through at most `samples` samples, no further than the next mark.
   Status advance(std::uint64_t samples);
@@ -45,7 +49,12 @@ class Session {
   ///                             corrupt: the state is not the one that was saved
   Status resume(const formats::EntityFile& file);
 
-  mesh::Mesh& mesh() noexcept { return *mesh_; }
+  /// To look at and to save; what moves an agent's mesh goes through the agent.
+  mesh::Mesh& mesh() noexcept { return learner_->mesh(); }
+  /// Null without a home.
+  agent::Agent* agent() noexcept { return agent_.get(); }
+  /// How the agent was found.
+  const agent::Recovery& recovery() const noexcept { return recovery_; }
   learning::Stream& stream() noexcept { return *stream_; }
   const RunSetup& setup() const noexcept { return setup_; }
   const Course& course() const noexcept { return course_; }
@@ -57,12 +66,24 @@ class Session {
  private:
   explicit Session(RunSetup setup) : setup_(std::move(setup)) {}
   Status measure_held_out();
-  void mark();
+  /// True where the sample number is a mark.
+  bool mark();
+  /// Where the run stands, besides mesh and learner: a JSON object, and back.
+  std::string run_state() const;
+  Status load_run(formats::JsonReader& run);
+
+  Status begin(agent::Life& life) override;
+  std::string save() const override { return run_state(); }
+  Status load(std::string_view json) override;
+  Status relived(const agent::Record& record) override;
 
   RunSetup setup_;
   std::string data_digest_;
-  std::optional<mesh::Mesh> mesh_;  // before what refers to it
-  std::unique_ptr<learning::Learner> learner_;
+  std::optional<learning::Dataset> data_;  // until the stream has it
+  std::optional<agent::Life> life_;        // without a home
+  std::unique_ptr<agent::Agent> agent_;    // with one
+  agent::Recovery recovery_;
+  learning::Learner* learner_ = nullptr;
   std::optional<learning::Stream> stream_;
   Course course_;
   std::uint64_t stride_ = 1;

@@ -2,6 +2,8 @@
 
 #include "cli/setup.hpp"
 
+#include "formats/json_difference.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -16,8 +18,14 @@ Status check(const RunRequest& r) {
     return fail(Errc::invalid_argument, "--device " + r.device + ": this version runs on the CPU; give --device cpu");
   if (r.checkpoint.empty() && r.resume)
     return fail(Errc::invalid_argument, "--resume: name the directory of checkpoints with --checkpoint DIR");
-  if (r.checkpoint.empty() && r.checkpoint_every)
-    return fail(Errc::invalid_argument, "--checkpoint-every: name the directory of checkpoints with --checkpoint DIR");
+  if (r.checkpoint.empty() && r.state.empty() && r.checkpoint_every)
+    return fail(Errc::invalid_argument,
+                "--checkpoint-every: name the directory of checkpoints with --checkpoint DIR or --state DIR");
+  if (!r.checkpoint.empty() && !r.state.empty())
+    return fail(Errc::invalid_argument, "--checkpoint and --state: an agent's home holds its checkpoints; give one");
+  if (r.state.empty() && (r.durability || r.salvage))
+    return fail(Errc::invalid_argument,
+                std::string(r.salvage ? "--salvage" : "--durability") + ": name the agent's home with --state DIR");
   return {};
 }
 
@@ -59,29 +67,6 @@ Status apply_encoding(const RunRequest& r, mesh::NetworkSpec& spec) {
   return {};
 }
 
-std::optional<std::string> difference(const json& stored, const json& given, const std::string& path) {
-  if (path == "stream.csv" || stored == given) return std::nullopt;
-  if (stored.is_object() && given.is_object()) {
-    for (const auto& [key, value] : given.items()) {
-      const std::string inner = path.empty() ? key : path + "." + key;
-      if (auto found = difference(stored.contains(key) ? stored[key] : json(), value, inner)) return found;
-    }
-    for (const auto& [key, value] : stored.items())
-      if (!given.contains(key)) return difference(value, json(), path.empty() ? key : path + "." + key);
-    return std::nullopt;
-  }
-  if (stored.is_array() && given.is_array() && stored.size() == given.size()) {
-    for (std::size_t i = 0; i < stored.size(); ++i)
-      if (auto found = difference(stored[i], given[i], path + "[" + std::to_string(i) + "]")) return found;
-    return std::nullopt;
-  }
-  const auto show = [](const json& value) {
-    const std::string text = value.is_null() ? "nothing" : value.dump();
-    return text.size() > 60 ? text.substr(0, 57) + "..." : text;
-  };
-  return path + ": " + show(stored) + " there, " + show(given) + " here";
-}
-
 }  // namespace
 
 std::string write_stream(const learning::StreamOptions& o) {
@@ -107,20 +92,25 @@ std::optional<std::string> first_difference(const std::string& stored, const std
     std::string dotted = std::string(path).substr(1);
     std::replace(dotted.begin(), dotted.end(), '/', '.');
     if (there.contains(at) && here.contains(at))
-      if (auto found = difference(there[at], here[at], dotted)) return found;
+      if (auto found = formats::first_difference(there[at], here[at], "", dotted)) return found;
   }
-  return difference(there, here, "");
+  return formats::first_difference(there, here, "stream.csv");
 }
 
 Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   WEFT_CHECK(check(request));
   RunSetup setup;
   setup.spec = model.spec;
-  if (setup.spec.stream.empty())
-    return fail(Errc::not_found,
-                model.path + ": stream: the network has no such section, so there is nothing to run on");
-  WEFT_TRY(setup.learning, learning::read_learning(setup.spec.learning));
-  WEFT_TRY(setup.stream, learning::read_stream(setup.spec.stream));
+  if (setup.spec.stream.empty() && request.data.empty())
+    return fail(Errc::not_found, model.path +
+                                     ": stream: the network has no such section, so there is nothing to run "
+                                     "on; name the data with --data");
+  if (!setup.spec.learning.empty()) {
+    WEFT_TRY(setup.learning, learning::read_learning(setup.spec.learning));
+  }
+  if (!setup.spec.stream.empty()) {
+    WEFT_TRY(setup.stream, learning::read_stream(setup.spec.stream));
+  }
   apply(request, setup.learning);
   if (request.seed) setup.spec.seed = setup.stream.seed = *request.seed;
   if (request.passes) setup.stream.passes = *request.passes;
@@ -128,8 +118,15 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   if (request.max_samples) setup.stream.max_samples = *request.max_samples;
   WEFT_CHECK(apply_encoding(request, setup.spec));
   setup.spec.learning = learning::write_learning(setup.learning);
+  if (!request.data.empty()) setup.stream.csv = request.data;
   setup.spec.stream = write_stream(setup.stream);
-  setup.csv_path = path_within(model.folder, setup.stream.csv);
+  setup.csv_path = request.data.empty() ? path_within(model.folder, setup.stream.csv) : request.data;
+  setup.home = request.state;
+  setup.keep = request.keep;
+  setup.salvage = request.salvage;
+  if (request.durability) {
+    WEFT_TRY(setup.durability, agent::parse_durability(*request.durability));
+  }
   setup.mesh.threads = request.threads;
   setup.mesh.sessions = std::max<std::size_t>(1, setup.learning.learners);
   setup.mesh.executor =

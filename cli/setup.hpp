@@ -10,6 +10,7 @@
 
 #include "mesh/mesh.hpp"
 
+#include "agent/durability.hpp"
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,10 +26,13 @@ struct RunRequest {
   EncodingFlags encoding;
   std::optional<std::string> activations;
   std::size_t threads = 0;
-  std::string device = "cpu", executor = "tbb", save, checkpoint;
+  std::string device = "cpu", executor = "tbb", data, save, checkpoint;
+  std::string state;  // the agent's home
+  std::optional<std::string> durability;
+  std::size_t keep = 3;
   std::string socket, log, on_hang = "report";
   double hang_limit = 10;  // seconds
-  bool resume = false, json = false, quiet = false;
+  bool resume = false, salvage = false, json = false, quiet = false;
 };
 
 /// One set of settings, made of file and command line. `spec` carries them all, so a file written from it is complete.
@@ -38,6 +42,10 @@ struct RunSetup {
   learning::StreamOptions stream;
   mesh::MeshOptions mesh;
   std::string csv_path;
+  std::string home;  // the directory that an agent lives in; empty: none
+  agent::Durability durability;
+  std::size_t keep = 3;
+  bool salvage = false;
 };
 
 /// @error invalid_argument: flags that contradict each other; what the sections' readers refuse

@@ -27,6 +27,10 @@ Verb add_bench(CLI::App& program);
 Verb add_morph(CLI::App& program);
 Verb add_sweep(CLI::App& program);
 Verb add_session(CLI::App& program);
+Verb add_replay(CLI::App& program);
+Verb add_diff(CLI::App& program);
+Verb add_pack(CLI::App& program);
+Verb add_top(CLI::App& program);
 
 /// "WEFT_ARG_CHECKPOINT_EVERY" for "checkpoint-every".
 std::string environment_name(std::string_view flag);

@@ -50,6 +50,14 @@ double as_written(float value) {
   return out;
 }
 
+std::string milliseconds(std::chrono::nanoseconds length) {
+  const double ms = std::chrono::duration<double, std::milli>(length).count();
+  if (ms >= 100) return grouped(static_cast<std::uint64_t>(ms)) + " ms";
+  char text[32];
+  std::snprintf(text, sizeof text, ms >= 1 ? "%.1f ms" : "%.2f ms", ms);
+  return text;
+}
+
 std::string grouped(std::uint64_t value) {
   std::string digits = std::to_string(value);
   for (std::size_t place = digits.size(); place > 3; place -= 3) digits.insert(place - 3, ",");

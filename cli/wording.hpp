@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -15,6 +16,8 @@ std::string percent(double share);
 std::string byte_size(std::uint64_t bytes);
 /// The double whose shortest text is that of `value`: 0.03f as 0.03, not as 0.029999999329447746.
 double as_written(float value);
+/// "0.04 ms", "12.3 ms", "2,345 ms".
+std::string milliseconds(std::chrono::nanoseconds length);
 /// "1,438".
 std::string grouped(std::uint64_t value);
 

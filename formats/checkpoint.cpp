@@ -77,6 +77,8 @@ Result<CheckpointStore> CheckpointStore::open(FileSystem& files, std::string dir
   if (!synced && is_new) return fail(synced.error());
   if (!synced) log_warn(synced.error().text());
   WEFT_TRY(store.lock_, files.lock(store.directory_ + "/lock"));
+  // Who put the newest checkpoint here may have been killed before it was sure to stay.
+  WEFT_CHECK(files.sync_directory(store.directory_));
   WEFT_TRY(const auto others, store.list_entries());
   for (const std::string& name : others)
     if (is_temporary(name)) WEFT_CHECK(store.remove_tree(store.directory_ + "/" + name));
@@ -273,6 +275,11 @@ void CheckpointStore::prune() {
       log_warn(removed.error().text());  // costs room, not safety; the next write tries again
     }
   }
+}
+
+Status CheckpointStore::discard_after(std::uint64_t tick) {
+  while (!entries_.empty() && entries_.back().tick > tick) WEFT_CHECK(discard(entries_.back().tick));
+  return files_->sync_directory(directory_);
 }
 
 Status CheckpointStore::clear() {

@@ -77,6 +77,8 @@ class CheckpointStore {
 
   /// Ticks present, ascending, verified or not.
   std::vector<std::uint64_t> ticks() const;
+  /// Removes the checkpoints newer than `tick`, which nobody is to go on from.
+  Status discard_after(std::uint64_t tick);
   /// Removes every checkpoint, oldest first, so that a new run can use the directory.
   Status clear();
   /// Removes the checkpoints of earlier ticks, but never the newest one that verifies.

@@ -111,21 +111,18 @@ class PosixFileSystem final : public FileSystem {
   explicit PosixFileSystem(const SystemCalls& calls) : calls_(calls) {}
 
   Result<ByteBuffer> read(const std::string& path, std::size_t max_bytes) override {
-    // Not blocking: a FIFO in a file's place must give an error, not a wait.
-    const Descriptor file = open_descriptor(path, O_RDONLY | O_NONBLOCK);
-    if (file.get() < 0) return system_failure("open", path, errno);
-    struct stat info;
-    if (::fstat(file.get(), &info) != 0) return system_failure("look at", path, errno);
-    if (!S_ISREG(info.st_mode)) return fail(Errc::storage, path + ": not a regular file");
-    const auto size = static_cast<std::size_t>(info.st_size);
-    if (size > max_bytes)
-      return fail(Errc::too_large,
-                  path + ": " + std::to_string(size) + " bytes, at most " + std::to_string(max_bytes) + " are read");
-    try {
-      return read_all(file.get(), path, size);
-    } catch (const std::bad_alloc&) {
-      return fail(Errc::too_large, path + ": no memory for its " + std::to_string(size) + " bytes");
-    }
+    const Descriptor file = open_for_reading(path);
+    WEFT_TRY(const std::size_t size, size_of(file.get(), path, max_bytes));
+    return read_all(file.get(), path, size);
+  }
+
+  Result<MappedFile> map(const std::string& path, std::size_t max_bytes) override {
+    const Descriptor file = open_for_reading(path);
+    WEFT_TRY(const std::size_t size, size_of(file.get(), path, max_bytes));
+    if (size >= kMapFrom)
+      if (auto mapped = MappedFile::map(file.get(), size, path)) return *std::move(mapped);
+    WEFT_TRY(ByteBuffer bytes, read_all(file.get(), path, size));
+    return MappedFile(std::move(bytes), path);
   }
 
   Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) override {
@@ -200,10 +197,35 @@ class PosixFileSystem final : public FileSystem {
   }
 
  private:
+  // Smaller files are copied sooner than their pages are set up.
+  static constexpr std::size_t kMapFrom = std::size_t{1} << 20;
+
   Descriptor open_descriptor(const std::string& path, int flags) const {
     return {calls_, retry([&] { return calls_.open(path.c_str(), flags | O_CLOEXEC, 0666); })};
   }
+  Descriptor open_for_reading(const std::string& path) const {
+    // Not blocking: a FIFO in a file's place must give an error, not a wait.
+    return open_descriptor(path, O_RDONLY | O_NONBLOCK);
+  }
+  static Result<std::size_t> size_of(int fd, const std::string& path, std::size_t max_bytes) {
+    if (fd < 0) return system_failure("open", path, errno);
+    struct stat info;
+    if (::fstat(fd, &info) != 0) return system_failure("look at", path, errno);
+    if (!S_ISREG(info.st_mode)) return fail(Errc::storage, path + ": not a regular file");
+    const auto size = static_cast<std::size_t>(info.st_size);
+    if (size > max_bytes)
+      return fail(Errc::too_large,
+                  path + ": " + std::to_string(size) + " bytes, at most " + std::to_string(max_bytes) + " are read");
+    return size;
+  }
   Result<ByteBuffer> read_all(int fd, const std::string& path, std::size_t size) const {
+    try {
+      return read_bytes(fd, path, size);
+    } catch (const std::bad_alloc&) {
+      return fail(Errc::too_large, path + ": no memory for its " + std::to_string(size) + " bytes");
+    }
+  }
+  Result<ByteBuffer> read_bytes(int fd, const std::string& path, std::size_t size) const {
     ByteBuffer bytes(size);
     std::size_t done = 0;
     while (done < size) {
@@ -223,6 +245,11 @@ class PosixFileSystem final : public FileSystem {
 };
 
 }  // namespace
+
+Result<MappedFile> FileSystem::map(const std::string& path, std::size_t max_bytes) {
+  WEFT_TRY(ByteBuffer bytes, read(path, max_bytes));
+  return MappedFile(std::move(bytes), path);
+}
 
 const SystemCalls& real_system_calls() noexcept {
   static constexpr SystemCalls kCalls = {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "formats/bytes.hpp"
+#include "formats/mapped_file.hpp"
 
 #include "core/result.hpp"
 
@@ -48,6 +49,8 @@ class FileSystem {
 
   /// The whole of a regular file.
   virtual Result<ByteBuffer> read(const std::string& path, std::size_t max_bytes) = 0;
+  /// The same for large files, without a copy where the file system can (see MappedFile). By default a copy.
+  virtual Result<MappedFile> map(const std::string& path, std::size_t max_bytes);
   virtual Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) = 0;
   /// Puts `from` in the place of `to` in one step; `to` may be a file or an empty directory, or not be there.
   virtual Status rename(const std::string& from, const std::string& to) = 0;

@@ -43,7 +43,8 @@ struct JournalOptions {
 /// Writes segments `journal-<first record>` into a directory (docs/formats/journal.md). Records wait in memory until
 /// they are on the device: after any failure the descriptor is given up, and `commit` goes on with a new segment that
 /// begins with the first record that is not yet synced, so nothing is lost while the process lives.
-/// @thread append and the figures: one thread; commit: one at a time, any thread, also while another appends
+/// @thread append and the figures: one thread; commit: one at a time, any thread, also while another appends;
+/// forget: any
 class JournalWriter {
  public:
   /// Goes on after `place`; what segments hold after it is written anew (`resume_journal`). Opens no file before there
@@ -69,8 +70,8 @@ class JournalWriter {
   /// Bytes of the records appended since `place` that this writer began at, framing counted.
   std::uint64_t appended_bytes() const noexcept;
 
-  /// Forgets the records in memory up to and with `number`: a checkpoint holds them. Those before it that no segment
-  /// has are a gap that only readers who start at that checkpoint can pass.
+  /// Forgets the records in memory up to and with `number`, one that was appended: a checkpoint holds them. Those
+  /// before it that no segment has are a gap that only readers who start at that checkpoint can pass.
   void forget(std::uint64_t number);
 
  private:

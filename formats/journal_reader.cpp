@@ -237,6 +237,7 @@ Result<ResumedJournal> resume_journal(FileSystem& files, const std::string& dire
                                       const std::function<Status(const JournalRecord&)>& visit,
                                       const JournalOptions& options) {
   constexpr std::uint64_t kMostWaiting = std::uint64_t{16} << 20;
+  WEFT_TRY(const std::vector<SegmentName> before, list_segments(files, directory));
   ResumedJournal resumed;
   resumed.writer = std::make_unique<JournalWriter>(files, directory, from, options);
   JournalWriter& writer = *resumed.writer;
@@ -248,7 +249,12 @@ Result<ResumedJournal> resume_journal(FileSystem& files, const std::string& dire
     return {};
   };
   WEFT_TRY(resumed.findings, read_journal(files, directory, from, carry, options));
-  (void)writer.commit(true);
+  if (!writer.commit(true)) return resumed;
+  // All that these held is in the new segments now; a process that dies at each start must not fill the disk. Where
+  // something was wrong they stay, for whoever looks into it.
+  if (!resumed.findings.damages.empty() || resumed.findings.torn_records != 0) return resumed;
+  for (const SegmentName& name : before)
+    if (name.first > from.number) (void)files.remove(directory + "/" + to_string(name));
   return resumed;
 }
 

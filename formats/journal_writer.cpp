@@ -193,7 +193,6 @@ std::uint64_t JournalWriter::appended_bytes() const noexcept { return parts_->ap
 
 void JournalWriter::forget(std::uint64_t number) {
   Parts& p = *parts_;
-  number = std::min(number, p.place.number);
   const std::lock_guard lock(p.mutex);
   p.synced = std::max(p.synced, number);
   p.written = std::max(p.written, number);

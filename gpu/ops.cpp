@@ -13,8 +13,25 @@ std::string_view name(Op op) noexcept {
   return kNames[static_cast<int>(op)];
 }
 
-bool supports(Op op, const Encoding& encoding, Activations) noexcept {
-  return supports(op) && encoding.dtype == Dtype::float32;
+bool supports(Op op, const Encoding& encoding, Activations activations) noexcept {
+  if (!supports(op)) return false;
+  switch (encoding.dtype) {
+    case Dtype::float32:
+      return true;
+    // They compute in binary64: no shader yet.
+    case Dtype::float64:
+    case Dtype::int64:
+    case Dtype::int32:
+    case Dtype::uint64:
+    case Dtype::uint32:
+      return false;
+    default:
+      // Windows are not quantised yet.
+      if (op == Op::convolve) return activations == Activations::float32 || !has_integer_kernel(encoding.dtype);
+      return op == Op::convolve_transposed || op == Op::linear || op == Op::linear_transposed ||
+             op == Op::absolute_column_sums || op == Op::embedding || op == Op::squared_distances ||
+             op == Op::squared_distances_backward;
+  }
 }
 
 Status VulkanStream::finish() {

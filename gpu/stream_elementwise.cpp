@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "gpu/internal/parts.hpp"
 #include "gpu/internal/stream.hpp"
 
 #include "kernels/unary.hpp"
@@ -18,6 +19,11 @@ struct ElementwisePush {
 struct UnaryPush {
   std::uint64_t x, dy, y;
   std::uint32_t rows, cols, x_stride, dy_stride, y_stride;
+};
+
+struct RoutePush {
+  std::uint64_t source, x, left, d;
+  std::uint32_t rows, cols, source_stride, x_stride, left_stride, d_stride;
 };
 
 // Row numbers that gpu/shaders/elementwise.comp has. The first five are BinaryOp's.
@@ -39,30 +45,7 @@ static_assert(static_cast<int>(Activation::linear) == 0 && static_cast<int>(Acti
               static_cast<int>(Activation::softplus) == 9 && static_cast<int>(Activation::mish) == 11 &&
               kernels::kActivationCount == 12);
 
-constexpr std::size_t kThreads = 256;
-// Elements of one dispatch: shaders count them in 32 bits, and go round in steps of a few million.
-constexpr std::size_t kMost = std::size_t{1} << 31;
-
-struct Part {
-  std::size_t row, rows, col, cols;
-  Groups groups() const noexcept { return {(rows * cols + kThreads - 1) / kThreads, 1}; }
-};
-
-/// Cuts a matrix of any size into parts that a shader can count; mostly one.
-template <class Body>
-void for_parts(std::size_t rows, std::size_t cols, const Body& body) {
-  if (rows == 0 || cols == 0) return;
-  const std::size_t wide = std::min(cols, kMost), high = std::max<std::size_t>(kMost / wide, 1);
-  for (std::size_t row = 0; row < rows; row += high)
-    for (std::size_t col = 0; col < cols; col += wide)
-      body(Part{row, std::min(high, rows - row), col, std::min(wide, cols - col)});
-}
-
-ConstRows part_of(const ConstRows& m, const Part& p) noexcept {
-  return {m.data ? m.row(p.row) + p.col : nullptr, p.rows, p.cols, m.stride};
-}
-
-std::uint32_t stride(const ConstRows& m) noexcept { return static_cast<std::uint32_t>(m.stride); }
+std::uint32_t stride(const ConstRows& m) noexcept { return word(m.stride); }
 
 /// Rows that stand without gaps are one long row: nothing to divide by.
 bool are_dense(std::initializer_list<ConstRows> all) noexcept {
@@ -73,7 +56,7 @@ ConstRows as_row(const ConstRows& m) noexcept { return {m.data, 1, m.rows * m.co
 void record(Recorder& recorder, std::uint32_t operation, float alpha, ConstRows a, ConstRows b, ConstRows y) {
   static const Shader& kernel = shader("elementwise");
   if (are_dense({a, b, y})) a = as_row(a), b = as_row(b), y = as_row(y);
-  for_parts(y.rows, y.cols, [&](const Part& p) {
+  for_parts(y.rows, y.cols, [&](const Cut& p) {
     const ConstRows pa = part_of(a, p), pb = part_of(b, p), py = part_of(y, p);
     const ElementwisePush push{address(pa.data), address(pb.data), 0,         address(py.data), word(p.rows),
                                word(p.cols),     stride(a),        stride(b), stride(y),        alpha};
@@ -84,7 +67,7 @@ void record(Recorder& recorder, std::uint32_t operation, float alpha, ConstRows 
 void record_unary(Recorder& recorder, Activation activation, bool backward, ConstRows x, ConstRows dy, ConstRows y) {
   static const Shader& kernel = shader("unary");
   if (are_dense({x, dy, y})) x = as_row(x), dy = as_row(dy), y = as_row(y);
-  for_parts(y.rows, y.cols, [&](const Part& p) {
+  for_parts(y.rows, y.cols, [&](const Cut& p) {
     const ConstRows px = part_of(x, p), pdy = part_of(dy, p), py = part_of(y, p);
     const UnaryPush push{address(px.data), address(pdy.data), address(py.data), word(p.rows),
                          word(p.cols),     stride(x),         stride(dy),       stride(y)};
@@ -97,7 +80,7 @@ void record_unary(Recorder& recorder, Activation activation, bool backward, Cons
 void record_beside(Recorder& recorder, std::uint32_t operation, const float* c, bool by_row, const ConstRows& a,
                    const ConstRows& b, const Rows& y) {
   static const Shader& kernel = shader("elementwise");
-  for_parts(y.rows, y.cols, [&](const Part& p) {
+  for_parts(y.rows, y.cols, [&](const Cut& p) {
     const ConstRows pa = part_of(a, p), pb = part_of(b, p), py = part_of(y, p);
     const float* pc = c + (by_row ? p.row : p.col);
     const ElementwisePush push{address(pa.data), address(pb.data), address(pc), address(py.data), word(p.rows),
@@ -138,6 +121,15 @@ void Stream::log_floored_backward(const ConstRows& x, const ConstRows& dy, const
 }
 void Stream::scale_rows(const float* s, const ConstRows& x, const Rows& y) {
   record_beside(*recorder_, kScaleRows, s, true, x, {}, y);
+}
+void Stream::route_equal(const ConstRows& source, const ConstRows& x, const Rows& left, const Rows& d) {
+  static const Shader& kernel = shader("route_equal");
+  for_parts(x.rows, x.cols, [&](const Cut& p) {
+    const ConstRows from = part_of(source, p), largest = part_of(x, p), rest = part_of(left, p), to = part_of(d, p);
+    const RoutePush push{address(from.data), address(largest.data), address(rest.data), address(to.data), word(p.rows),
+                         word(p.cols),       stride(source),        stride(x),          stride(left),     stride(d)};
+    recorder_->dispatch(kernel, {}, push, p.groups(), {range(from), range(largest)}, {range(rest), range(to)});
+  });
 }
 void Stream::gap_displacement(const ConstRows& weighted, const float* sums, const ConstRows& x, const Rows& d) {
   record_beside(*recorder_, kGapDisplacement, sums, false, weighted, x, d);

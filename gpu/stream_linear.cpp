@@ -10,17 +10,28 @@ namespace {
 
 // Push constants, as the shaders declare them.
 struct LinearPush {
-  std::uint64_t w, bias, x, z, y;
+  std::uint64_t w, scales, zeros, bias, x, x_scales, z, y;
   std::uint32_t outputs, inputs, rows, x_stride, z_stride, y_stride;
 };
 struct TransposedPush {
-  std::uint64_t w, dy, dx;
+  std::uint64_t w, scales, zeros, dy, dx;
   std::uint32_t outputs, inputs, rows, dy_stride, dx_stride;
+};
+struct QuantizePush {
+  std::uint64_t x, codes, scales;
+  std::uint32_t rows, cols, x_stride, blocks;
 };
 struct OuterPush {
   std::uint64_t dy, x, dw;
   std::uint32_t outputs, inputs, rows, dy_stride, x_stride;
 };
+
+// The numbers of gpu/shaders/weights.glsl.
+static_assert(static_cast<int>(Dtype::float32) == 1 && static_cast<int>(Dtype::fp4) == 6 &&
+              static_cast<int>(Dtype::int16) == 9 && static_cast<int>(Dtype::int2) == 12 &&
+              static_cast<int>(Dtype::uint16) == 15 && static_cast<int>(Dtype::binary) == 20 &&
+              static_cast<int>(Granularity::channel) == 1 && static_cast<int>(Granularity::block32) == 2);
+static_assert(kernels::kPanelWidth == 16 && kernels::kChunk == 64 && kScaleBlock == 32);
 
 // Rows from which a tile of 64 rows is better than reading the weights once a row.
 constexpr std::size_t kTileRows = 5;
@@ -33,41 +44,69 @@ constexpr std::size_t kPlaces = 32;
 void Stream::linear(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
                     const Rows& y) {
   if (!accepts(Op::linear, w) || x.rows == 0 || w.out == 0) return;
-  const LinearPush push{address(w.codes), address(bias), address(x.data), address(z.data), address(y.data), word(w.out),
-                        word(w.in),       word(x.rows),  word(x.stride),  word(z.stride),  word(y.stride)};
-  const auto kind = static_cast<std::uint32_t>(activation);
-  const auto reads = {range(w.panels()), range(bias, w.out * sizeof(float)), range(x)};
+  LinearPush push{address(w.codes), address(w.scales), address(w.zeros), address(bias), address(x.data), 0,
+                  address(z.data),  address(y.data),   word(w.out),      word(w.in),    word(x.rows),    word(x.stride),
+                  word(z.stride),   word(y.stride)};
+  const auto kind = static_cast<std::uint32_t>(activation), dtype = static_cast<std::uint32_t>(w.dtype),
+             granularity = static_cast<std::uint32_t>(w.granularity);
+  const WeightRanges ranges(w);
+  const bool is_integer = w.activations == Activations::int8 && has_integer_kernel(w.dtype);
+  Range from = range(x);
+  if (is_integer) {
+    const QuantizedOnDevice q = quantize(x);
+    push.x = q.codes.begin;
+    push.x_scales = q.scales.begin;
+    from = {q.codes.begin, q.scales.end};
+    if (!status()) return;
+  }
+  const auto reads = {ranges.codes, ranges.scales, ranges.zeros, range(bias, w.out * sizeof(float)), from};
   const auto writes = {range(z), range(y)};
-  if (x.rows < kTileRows) {
-    static const Shader& kernel = shader("linear_row");
+  if (x.rows < kTileRows || is_integer) {
+    static const Shader &row = shader("linear_row"), &integer = shader("linear_integer");
     const std::size_t slots =
         std::min(kPlaces, std::bit_ceil(std::max<std::size_t>(groups_of(w.in, kernels::kChunk), 1)));
-    const std::size_t panels = kernels::panel_count(w.out);
-    recorder_->dispatch(kernel, {kind, word(slots)}, push, {groups_of(panels, kPlaces / slots), x.rows}, reads, writes);
+    recorder_->dispatch(is_integer ? integer : row, {kind, word(slots), 0, 0, dtype, granularity}, push,
+                        {groups_of(kernels::panel_count(w.out), kPlaces / slots), x.rows}, reads, writes);
   } else {
-    static const Shader& kernel = shader("linear_tile");
-    recorder_->dispatch(kernel, {kind}, push, {groups_of(w.out, kTile), groups_of(x.rows, kTile)}, reads, writes);
+    static const Shader& tile = shader("linear_tile");
+    recorder_->dispatch(tile, {kind, 0, 0, 0, dtype, granularity}, push,
+                        {groups_of(w.out, kTile), groups_of(x.rows, kTile)}, reads, writes);
   }
+}
+
+Stream::QuantizedOnDevice Stream::quantize(const ConstRows& x) {
+  static const Shader& kernel = shader("quantize_rows");
+  const std::size_t blocks = groups_of(x.cols, kScaleBlock), all = x.rows * blocks;
+  const std::uint64_t at = scratch(all * (kScaleBlock + sizeof(float)));
+  const QuantizedOnDevice to{{at, at + all * kScaleBlock}, {at + all * kScaleBlock, at + all * (kScaleBlock + 4)}};
+  const QuantizePush push{address(x.data), to.codes.begin, to.scales.begin, word(x.rows),
+                          word(x.cols),    word(x.stride), word(blocks)};
+  constexpr std::size_t kBlocks = 32;  // of a group
+  recorder_->dispatch(kernel, {}, push, {groups_of(all, kBlocks), 1}, {range(x)}, {to.codes, to.scales});
+  return to;
 }
 
 void Stream::linear_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx) {
   if (!accepts(Op::linear_transposed, w) || dy.rows == 0 || w.in == 0) return;
-  static const Shader& kernel = shader("linear_transposed");
-  const TransposedPush push{address(w.codes), address(dy.data), address(dx.data), word(w.out),
-                            word(w.in),       word(dy.rows),    word(dy.stride),  word(dx.stride)};
-  // One row is bound by memory: threads for few inputs each. Many rows use a weight several times.
-  const std::size_t inputs = dy.rows == 1 ? 1 : 4, rows = dy.rows == 1 ? 1 : 4;
-  recorder_->dispatch(kernel, {0, word(inputs), word(rows), 0}, push,
-                      {groups_of(w.in, 4 * inputs), groups_of(dy.rows, rows)}, {range(w.panels()), range(dy)},
-                      {range(dx)});
+  record_transposed(w, dy, dx, false);
 }
 
 void Stream::absolute_column_sums(const ConstWeight& w, float* s) {
   if (!accepts(Op::absolute_column_sums, w) || w.in == 0) return;
+  record_transposed(w, {nullptr, 1, w.out, w.out}, {s, 1, w.in, w.in}, true);
+}
+
+void Stream::record_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx, bool absolute) {
   static const Shader& kernel = shader("linear_transposed");
-  const TransposedPush push{address(w.codes), 0, address(s), word(w.out), word(w.in), 1, 0, 0};
-  recorder_->dispatch(kernel, {0, 1, 1, 1}, push, {groups_of(w.in, 4), 1}, {range(w.panels())},
-                      {range(s, w.in * sizeof(float))});
+  const TransposedPush push{address(w.codes), address(w.scales), address(w.zeros), address(dy.data), address(dx.data),
+                            word(w.out),      word(w.in),        word(dy.rows),    word(dy.stride),  word(dx.stride)};
+  const auto dtype = static_cast<std::uint32_t>(w.dtype), granularity = static_cast<std::uint32_t>(w.granularity);
+  const WeightRanges ranges(w);
+  // One row is bound by memory: threads for few inputs each. Many rows use a weight several times.
+  const std::size_t inputs = dy.rows == 1 ? 1 : 4, rows = dy.rows == 1 ? 1 : 4;
+  recorder_->dispatch(kernel, {0, word(inputs), word(rows), absolute, dtype, granularity}, push,
+                      {groups_of(w.in, 4 * inputs), groups_of(dy.rows, rows)},
+                      {ranges.codes, ranges.scales, ranges.zeros, range(dy)}, {range(dx)});
 }
 
 void Stream::outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) {

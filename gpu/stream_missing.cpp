@@ -6,65 +6,6 @@
 
 namespace weft::gpu {
 
-void Stream::refuse(Op op, const std::string& what) {
-  recorder_->fail_with(Error(Errc::unsupported, "vulkan: the operation '" + std::string(name(op)) + "'" +
-                                                    (what.empty() ? "" : " " + what) +
-                                                    " has no shader yet; place its layer on the CPU"));
-}
-
-bool Stream::accepts(Op op, const ConstWeight& w) {
-  if (supports(op, w.encoding(), w.activations)) return true;
-  refuse(op, "for weights of type " + std::string(weft::name(w.dtype)));
-  return false;
-}
-
-void Stream::route_equal(const ConstRows&, const ConstRows&, const Rows&, const Rows&) {
-  refuse_missing<Op::route_equal>();
-}
-void Stream::rms_norm(const ConstRows&, const float*, float, const Rows&, float*) { refuse_missing<Op::rms_norm>(); }
-void Stream::rms_norm_backward(const ConstRows&, const float*, const float*, const ConstRows&, const Rows&, float*) {
-  refuse_missing<Op::rms_norm_backward>();
-}
-void Stream::layer_norm(const ConstRows&, const float*, const float*, float, const Rows&, float*, float*) {
-  refuse_missing<Op::layer_norm>();
-}
-void Stream::layer_norm_backward(const ConstRows&, const float*, const float*, const float*, const ConstRows&,
-                                 const Rows&, float*, float*) {
-  refuse_missing<Op::layer_norm_backward>();
-}
-void Stream::softmax(const ConstRows&, float, const Rows&) { refuse_missing<Op::softmax>(); }
-void Stream::softmax_backward(const ConstRows&, const ConstRows&, float, const Rows&) {
-  refuse_missing<Op::softmax_backward>();
-}
-void Stream::entmax(const ConstRows&, float, float, const Rows&) { refuse_missing<Op::entmax>(); }
-void Stream::entmax_backward(const ConstRows&, const ConstRows&, float, float, const Rows&) {
-  refuse_missing<Op::entmax_backward>();
-}
-void Stream::gumbel_noise(const ConstRows&, std::array<std::uint32_t, 2>, const ConstRows&, const Rows&, const Rows&) {
-  refuse_missing<Op::gumbel_noise>();
-}
-void Stream::one_hot_largest(const ConstRows&, const Rows&) { refuse_missing<Op::one_hot_largest>(); }
-void Stream::dropout_mask(std::array<std::uint32_t, 2>, const ConstRows&, const Rows&, std::uint32_t, float,
-                          const Rows&) {
-  refuse_missing<Op::dropout_mask>();
-}
-void Stream::log_softmax(const ConstRows&, const ConstRows&, const Rows&) { refuse_missing<Op::log_softmax>(); }
-void Stream::log_softmax_backward(const ConstRows&, const ConstRows&, const ConstRows&, const Rows&, const Rows&) {
-  refuse_missing<Op::log_softmax_backward>();
-}
-void Stream::permute(const ConstRows&, const AxisOrder&, const Rows&) { refuse_missing<Op::permute>(); }
-void Stream::squared_distances(const ConstWeight&, const ConstRows&, const Rows&) {
-  refuse_missing<Op::squared_distances>();
-}
-void Stream::squared_distances_backward(const ConstWeight&, const ConstRows&, const ConstRows&, const Rows&,
-                                        const Panels&) {
-  refuse_missing<Op::squared_distances_backward>();
-}
-void Stream::weighted_sum(const ConstRows&, const ConstRows&, const Rows&) { refuse_missing<Op::weighted_sum>(); }
-void Stream::weighted_sum_backward(const ConstRows&, const ConstRows&, const ConstRows&, const Rows&, const Rows&) {
-  refuse_missing<Op::weighted_sum_backward>();
-}
-void Stream::keep_largest(const ConstRows&, std::size_t, const Rows&) { refuse_missing<Op::keep_largest>(); }
 void Stream::attention(const AttentionShape&, const AttentionOperands&, const Rows&, const Rows&, const Rows&, float*) {
   refuse_missing<Op::attention>();
 }
@@ -74,51 +15,6 @@ void Stream::attention_backward(const AttentionShape&, const AttentionOperands&,
 }
 void Stream::rope(const Rope&, std::size_t, const ConstRows&, const ConstRows&, bool, const Rows&, float*) {
   refuse_missing<Op::rope>();
-}
-void Stream::embedding(const ConstWeight&, const ConstRows&, const Rows&) { refuse_missing<Op::embedding>(); }
-void Stream::embedding_backward(const ConstRows&, const ConstRows&, std::size_t, const Panels&) {
-  refuse_missing<Op::embedding_backward>();
-}
-void Stream::convolve(const Window&, const ConstWeight&, const float*, const ConstRows&, Activation, const Rows&,
-                      const Rows&, float*) {
-  refuse_missing<Op::convolve>();
-}
-void Stream::convolve_transposed(const Window&, const ConstWeight&, const float*, const ConstRows&, Activation,
-                                 const Rows&, const Rows&, float*) {
-  refuse_missing<Op::convolve_transposed>();
-}
-void Stream::convolve_outer(const Window&, const ConstRows&, const ConstRows&, const Panels&, float*) {
-  refuse_missing<Op::convolve_outer>();
-}
-void Stream::max_pool(const Pool&, const ConstRows&, const Rows&, const Rows&) { refuse_missing<Op::max_pool>(); }
-void Stream::max_pool_backward(const Pool&, const ConstRows&, const ConstRows&, const Rows&) {
-  refuse_missing<Op::max_pool_backward>();
-}
-void Stream::avg_pool(const Pool&, const ConstRows&, const Rows&) { refuse_missing<Op::avg_pool>(); }
-void Stream::avg_pool_backward(const Pool&, const ConstRows&, const Rows&) { refuse_missing<Op::avg_pool_backward>(); }
-void Stream::row_sums(const ConstRows&, float*) { refuse_missing<Op::row_sums>(); }
-void Stream::row_dots(const ConstRows&, const ConstRows&, float*) { refuse_missing<Op::row_dots>(); }
-void Stream::column_accumulate(const ConstRows&, float*) { refuse_missing<Op::column_accumulate>(); }
-void Stream::row_argmax(const ConstRows&, std::uint32_t*) { refuse_missing<Op::row_argmax>(); }
-void Stream::row_statistics(const ConstRows&, float, const Rows&) { refuse_missing<Op::row_statistics>(); }
-void Stream::cross_entropy(const ConstRows&, const std::uint32_t*, float*, const Rows&) {
-  refuse_missing<Op::cross_entropy>();
-}
-void Stream::mean_squared_error(const ConstRows&, const ConstRows&, float*, const Rows&) {
-  refuse_missing<Op::mean_squared_error>();
-}
-void Stream::sgd(std::size_t, float*, const float*, float, float) { refuse_missing<Op::sgd>(); }
-void Stream::momentum(std::size_t, float*, float*, const float*, float, float, float, bool, float) {
-  refuse_missing<Op::momentum>();
-}
-void Stream::adamw(std::size_t, float*, float*, float*, const float*, float, float, float, float, float,
-                   std::uint64_t) {
-  refuse_missing<Op::adamw>();
-}
-void Stream::link_budget(const ConstRows&, const ConstRows&, float*) { refuse_missing<Op::link_budget>(); }
-bool Stream::is_finite(const ConstRows&) {
-  refuse_missing<Op::is_finite>();
-  return false;
 }
 
 }  // namespace weft::gpu

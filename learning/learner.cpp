@@ -75,6 +75,7 @@ Status Learner::plan() {
 
   layers_.resize(graph.nodes().size());
   gradient_sizes_.resize(graph.nodes().size());
+  has_failed_.resize(graph.nodes().size());
   is_measured_.resize(graph.nodes().size());
   for (const mesh::Node& node : graph.nodes())
     if (!node.is_port() && node.layer->watch() && node.layer->watch()->look == mesh::WatchRule::Look::gradient_storm)

@@ -73,6 +73,8 @@ class Learner final : public mesh::StepHook {
   std::uint64_t scored() const noexcept { return scored_; }
   /// Ticks a sample is held (settle); how long evaluation holds one under either schedule.
   std::uint32_t hold() const noexcept { return hold_; }
+  /// Ticks from one sample to the next.
+  std::uint64_t ticks_per_sample() const noexcept { return options_.schedule == Schedule::pipelined ? 1 : hold_; }
   /// Ticks from a sample's input to the outputs.
   std::uint32_t latency() const noexcept { return latency_; }
   const LearningOptions& options() const noexcept { return options_; }
@@ -135,7 +137,7 @@ class Learner final : public mesh::StepHook {
     std::vector<mesh::NodeId> users;  // that learn, ascending
     std::uint32_t reach = 0;          // the deepest wave of a user
     std::uint32_t pending = 0;        // users of this sample (settle) or step (pipelined) that are still to come
-    bool is_used = false;
+    bool is_used = false, has_failed = false;
   };
   struct Scratch {
     std::uint64_t parity = 0;  // half of the boxes that the region's current step writes
@@ -175,13 +177,18 @@ class Learner final : public mesh::StepHook {
   kernels::Rows scratch_rows(AlignedBuffer<float>& buffer, std::size_t width) const noexcept;
   /// One wave of one layer; `activation_tick` is when the layer published what the error speaks of.
   /// True when the layer's gradients were added to.
+  /// `process`, where nothing that fails reaches another cell: its messages are dropped and `tick` has a fault.
+  bool attempt(std::size_t region, mesh::NodeId node, const Wave& wave, std::uint64_t activation_tick,
+               std::uint64_t sample, std::uint64_t tick) noexcept;
+  bool are_messages_finite(std::size_t region, mesh::NodeId node, const Wave& wave) noexcept;
+  void drop_wave(std::size_t region, mesh::NodeId node, const Wave& wave) noexcept;
   bool process(std::size_t region, mesh::NodeId node, const Wave& wave, std::uint64_t activation_tick,
-               std::uint64_t sample) noexcept;
+               std::uint64_t sample);
   void measure_gradient(std::size_t region, mesh::NodeId node) noexcept;
   bool process_gradient(std::size_t region, mesh::NodeId node, const Wave& wave, std::uint64_t tick,
-                        kernels::Rows delta) noexcept;
+                        kernels::Rows delta);
   bool process_target(std::size_t region, mesh::NodeId node, const Wave& wave, std::uint64_t tick,
-                      kernels::Rows displacement) noexcept;
+                      kernels::Rows displacement);
   void output_gradient(std::size_t region, mesh::NodeId node, std::uint64_t tick, std::uint64_t sample,
                        kernels::Rows gradient) noexcept;
   /// Scores of rows of one label each, and the slopes of their losses; a row without a label has none.
@@ -192,7 +199,7 @@ class Learner final : public mesh::StepHook {
   void gather(std::size_t region, mesh::NodeId node, const Wave& wave, kernels::Rows sum) noexcept;
   void gather_direct(std::size_t region, mesh::NodeId node, kernels::Rows sum) noexcept;
   void propagate_target(std::size_t region, mesh::NodeId node, std::uint64_t tick, kernels::Rows displacement,
-                        kernels::Rows dx) noexcept;
+                        kernels::Rows dx);
   void send(std::size_t region, mesh::NodeId node, const Wave& wave, std::uint64_t tick, kernels::Rows dx) noexcept;
   void plan_sharing();
   /// Makes room for the gradients of the weights that `node` computes with.
@@ -218,6 +225,7 @@ class Learner final : public mesh::StepHook {
   /// By node, for those that a metacognition layer watches for storms: the rms of the last gradient, double-buffered as
   /// boxes are.
   std::vector<std::array<float, 2>> gradient_sizes_;
+  std::vector<std::uint8_t> has_failed_;  // by node: a fault in the update under way
   std::vector<bool> is_measured_;
   AlignedBuffer<float> feedback_;
   std::vector<Scratch> scratch_;  // by region

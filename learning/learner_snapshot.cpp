@@ -75,10 +75,12 @@ Status restore_learner(Learner& learner, const formats::EntityFile& file) {
       if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); }))
         return fail(Errc::corrupt, name + ": holds a value that is not finite");
       std::copy(values.begin(), values.end(), optimizer.slot(s, i));
+      file.forget(name);
     }
   WEFT_TRY(const auto updates, file.values<std::uint64_t>("learning/updates", {optimizer.updates().size()}));
   std::copy(updates.begin(), updates.end(), optimizer.updates().begin());
   WEFT_TRY(const auto flight, file.values<std::uint32_t>("learning/flight"));
+  WEFT_CHECK(file.intact());
   WEFT_CHECK(learner.load_flight(flight));
   // The optimiser's state is part of what a cell's restart goes back to.
   learner.mesh().mark_checkpoint();

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 
 namespace weft::learning {
 
@@ -72,7 +73,7 @@ void Learner::learn(std::size_t region, NodeId node, std::uint64_t step, std::ui
       if (hold_ + when != phase) continue;
       // Gradients of all waves of a sample add up; the weights move once, after the last.
       if (&wave == &plan.waves.front()) begin_update(region, node);
-      const bool is_used = process(region, node, wave, tick - wave.distance, sample);
+      const bool is_used = attempt(region, node, wave, tick - wave.distance, sample, tick);
       if (&wave == &plan.waves.back()) end_update(region, node, is_used, tick);
     }
     return;
@@ -87,7 +88,7 @@ void Learner::learn(std::size_t region, NodeId node, std::uint64_t step, std::ui
     if (sample == kNoSample || !is_labelled(static_cast<std::uint64_t>(sample))) continue;
     if (!is_cleared) begin_update(region, node);
     is_cleared = true;
-    is_used |= process(region, node, wave, tick - age - wave.distance, static_cast<std::uint64_t>(sample));
+    is_used |= attempt(region, node, wave, tick - age - wave.distance, static_cast<std::uint64_t>(sample), tick);
   }
   if (!is_cleared && !plan.sharings.empty()) begin_update(region, node);
   if (is_cleared || !plan.sharings.empty()) end_update(region, node, is_used, tick);
@@ -117,6 +118,7 @@ void Learner::measure_gradient(std::size_t region, NodeId node) noexcept {
 
 void Learner::begin_update(std::size_t region, NodeId node) noexcept {
   kernels::OpStream& stream = mesh_.engine().stream(region);
+  has_failed_[node] = 0;
   bool is_owner = false;
   for (const std::uint32_t s : layers_[node].sharings) {
     Sharing& sharing = sharings_[s];
@@ -124,32 +126,76 @@ void Learner::begin_update(std::size_t region, NodeId node) noexcept {
     if (sharing.pending == 0) {
       optimizer_.clear_gradients(stream, mesh_.weights(), sharing.owner);
       sharing.pending = static_cast<std::uint32_t>(sharing.users.size());
-      sharing.is_used = false;
+      sharing.is_used = sharing.has_failed = false;
     }
   }
   if (!is_owner) optimizer_.clear_gradients(stream, mesh_.weights(), node);
 }
 
 void Learner::end_update(std::size_t region, NodeId node, bool is_used, std::uint64_t tick) noexcept {
+  // A fault in one wave drops the whole update.
+  is_used = is_used && !has_failed_[node];
   bool is_owner = false;
   for (const std::uint32_t s : layers_[node].sharings) {
     Sharing& sharing = sharings_[s];
     is_owner |= sharing.owner == node;
     sharing.is_used |= is_used;
-    if (--sharing.pending == 0 && sharing.is_used) move_weights(region, sharing.owner, tick);
+    sharing.has_failed |= has_failed_[node] != 0;
+    if (--sharing.pending == 0 && sharing.is_used && !sharing.has_failed) move_weights(region, sharing.owner, tick);
   }
   if (!is_owner && is_used) move_weights(region, node, tick);
 }
 
 void Learner::move_weights(std::size_t region, NodeId node, std::uint64_t tick) noexcept {
-  if (!mesh_.weights().learns(node)) return;
+  // Isolated is a cell as a whole: what it computes and what it is.
+  if (!mesh_.weights().learns(node) || mesh_.engine().is_isolated(node)) return;
   if (is_measured_[node]) measure_gradient(region, node);
   if (!optimizer_.step(mesh_.engine().stream(region), mesh_.weights(), node))
     mesh_.engine().report_fault(node, tick, actors::FaultKind::update_not_finite);
 }
 
-bool Learner::process(std::size_t region, NodeId node, const Wave& wave, std::uint64_t tick,
-                      std::uint64_t sample) noexcept {
+bool Learner::attempt(std::size_t region, NodeId node, const Wave& wave, std::uint64_t activation_tick,
+                      std::uint64_t sample, std::uint64_t tick) noexcept {
+  try {
+    const bool is_used = process(region, node, wave, activation_tick, sample);
+    if (are_messages_finite(region, node, wave)) return is_used;
+    mesh_.engine().report_fault(node, tick, actors::FaultKind::update_not_finite);
+  } catch (const std::exception& error) {
+    mesh_.engine().report_fault(node, tick, actors::FaultKind::threw, error.what());
+  } catch (...) {
+    mesh_.engine().report_fault(node, tick, actors::FaultKind::threw);
+  }
+  drop_wave(region, node, wave);
+  return false;
+}
+
+bool Learner::are_messages_finite(std::size_t region, NodeId node, const Wave& wave) noexcept {
+  const Scratch& scratch = scratch_[region];
+  kernels::OpStream& stream = mesh_.engine().stream(region);
+  const auto is_finite = [&](std::uint32_t index) {
+    return index == kNoBox || stream.is_finite(box(index, scratch.parity));
+  };
+  if (wave.distance == 0 && options_.rule == Rule::dfa &&
+      !is_finite(error_boxes_[static_cast<std::size_t>(layers_[node].output)]))
+    return false;
+  return is_finite(wave.state_out) && std::all_of(wave.outbox.begin(), wave.outbox.end(), is_finite);
+}
+
+// Who reads a message of zeros learns nothing from it. What the wave added to the gradients may be half of it, also to
+// those that are shared: end_update looks.
+void Learner::drop_wave(std::size_t region, NodeId node, const Wave& wave) noexcept {
+  kernels::OpStream& stream = mesh_.engine().stream(region);
+  const auto drop = [&](std::uint32_t index) {
+    if (index != kNoBox) stream.fill(0.0f, box(index, scratch_[region].parity));
+  };
+  if (wave.distance == 0 && options_.rule == Rule::dfa)
+    drop(error_boxes_[static_cast<std::size_t>(layers_[node].output)]);
+  drop(wave.state_out);
+  for (const std::uint32_t index : wave.outbox) drop(index);
+  has_failed_[node] = 1;
+}
+
+bool Learner::process(std::size_t region, NodeId node, const Wave& wave, std::uint64_t tick, std::uint64_t sample) {
   Scratch& scratch = scratch_[region];
   kernels::OpStream& stream = mesh_.engine().stream(region);
   const bool is_output = wave.distance == 0;
@@ -287,8 +333,7 @@ mesh::BackwardArgs Learner::past(std::size_t region, NodeId node, std::uint64_t 
   return args;
 }
 
-bool Learner::process_gradient(std::size_t region, NodeId node, const Wave& wave, std::uint64_t tick,
-                               Rows delta) noexcept {
+bool Learner::process_gradient(std::size_t region, NodeId node, const Wave& wave, std::uint64_t tick, Rows delta) {
   Scratch& scratch = scratch_[region];
   kernels::OpStream& stream = mesh_.engine().stream(region);
   if (wave.distance == 0 && options_.learners > 1)
@@ -309,8 +354,7 @@ bool Learner::process_gradient(std::size_t region, NodeId node, const Wave& wave
   return learns;
 }
 
-bool Learner::process_target(std::size_t region, NodeId node, const Wave& wave, std::uint64_t tick,
-                             Rows displacement) noexcept {
+bool Learner::process_target(std::size_t region, NodeId node, const Wave& wave, std::uint64_t tick, Rows displacement) {
   Scratch& scratch = scratch_[region];
   kernels::OpStream& stream = mesh_.engine().stream(region);
   const mesh::Node& here = mesh_.graph().nodes()[node];
@@ -337,8 +381,7 @@ bool Learner::process_target(std::size_t region, NodeId node, const Wave& wave, 
   return true;
 }
 
-void Learner::propagate_target(std::size_t region, NodeId node, std::uint64_t tick, Rows displacement,
-                               Rows dx) noexcept {
+void Learner::propagate_target(std::size_t region, NodeId node, std::uint64_t tick, Rows displacement, Rows dx) {
   Scratch& scratch = scratch_[region];
   kernels::OpStream& stream = mesh_.engine().stream(region);
   const mesh::Node& here = mesh_.graph().nodes()[node];

@@ -168,9 +168,9 @@ Status Stream::advance(std::uint64_t samples) {
     }
     const mesh::RunInput input{options_.input, inputs_};
     const Target target{options_.output, labels_, {}};
-    const Status learned = learner_->learn({&input, 1}, {&target, 1}, now);
-    for (const Score& s : learner_->scores()) score(s);
-    learner_->clear_scores();
+    const Status learned = lessons_.learn ? lessons_.learn({&input, 1}, {&target, 1}, now)
+                                          : learner_->learn({&input, 1}, {&target, 1}, now);
+    take_scores();
     WEFT_CHECK(learned);
     next_ += now;
     samples -= now;
@@ -179,10 +179,19 @@ Status Stream::advance(std::uint64_t samples) {
 }
 
 Status Stream::finish() {
-  const Status drained = learner_->drain();
+  const Status drained = lessons_.drain ? lessons_.drain() : learner_->drain();
+  take_scores();
+  return drained;
+}
+
+void Stream::relived(std::uint64_t samples) {
+  take_scores();
+  next_ = std::min(next_ + samples, total_);
+}
+
+void Stream::take_scores() {
   for (const Score& s : learner_->scores()) score(s);
   learner_->clear_scores();
-  return drained;
 }
 
 void Stream::score(const Score& score) {

@@ -6,9 +6,12 @@
 #include "learning/learner.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace weft::learning {
@@ -50,6 +53,12 @@ struct StreamProgress {
   std::optional<std::uint64_t> recovery_samples;
 };
 
+/// Who a stream's samples go to where that is not the learner itself: somebody who writes them down too.
+struct Lessons {
+  std::function<Status(std::span<const mesh::RunInput>, std::span<const Target>, std::uint64_t)> learn;
+  std::function<Status()> drain;
+};
+
 /// Feeds a labelled data set to a learner: every sample is predicted, scored, then learned. Split, order of each pass
 /// and shift are functions of the seed, so a stream resumed at sample n goes on as if it had never stopped.
 /// @thread one at a time
@@ -57,6 +66,11 @@ class Stream {
  public:
   /// @error shape_mismatch: features or classes that do not fit the network; unknown_name; invalid_argument
   static Result<Stream> build(Learner& learner, Dataset data, StreamOptions options);
+
+  /// From now on samples go through `lessons`, which must bring them to the same learner.
+  void go_through(Lessons lessons) { lessons_ = std::move(lessons); }
+  /// The learner has lived through the next `samples` samples again, from a record of them.
+  void relived(std::uint64_t samples);
 
   /// Lives through the next `samples` samples (fewer at the end).
   Status advance(std::uint64_t samples);
@@ -88,8 +102,10 @@ class Stream {
   }
   void put_sample(std::uint64_t sample, std::size_t row, float* input, std::uint32_t* label) const;
   void score(const Score& score);
+  void take_scores();
 
   Learner* learner_;
+  Lessons lessons_;  // empty: the learner's own
   Dataset data_;
   StreamOptions options_;
   std::vector<std::uint32_t> train_, held_out_;  // rows of the data set

@@ -142,7 +142,9 @@ std::uint64_t Engine::run(scheduler::Executor& executor, std::uint64_t tick, std
     for (std::size_t b = 0; b < slot.rows && feed.base; ++b)
       std::copy_n(feed.base + b * slot.cols, slot.cols, slot.row(b));
   }
+  is_running_ = true;
   const std::uint64_t done = executor.run(*this, steps);
+  is_running_ = false;
   serial_ += done;
   return done;
 }
@@ -461,7 +463,7 @@ void Engine::answer_fault(std::uint32_t cell, std::uint64_t tick, actors::FaultK
     case actors::Policy::hold:
       return;
     case actors::Policy::restart:
-      return cells_[cell]->restart(regions_[cell_region_[cell]].writes);
+      return cells_[cell]->restart(is_running_ ? regions_[cell_region_[cell]].writes : tick);
     case actors::Policy::isolate:
       return cells_[cell]->set_enabled(false);
   }
@@ -481,9 +483,12 @@ void Engine::clear_halt() noexcept {
   halted_.store(false, std::memory_order_release);
 }
 
-void Engine::report_fault(NodeId node, std::uint64_t tick, actors::FaultKind kind) noexcept {
-  for (const auto& cell : cells_)
-    if (node >= cell->first() && node < cell->first() + cell->layers()) return answer_fault(cell->id(), tick, kind);
+void Engine::report_fault(NodeId node, std::uint64_t tick, actors::FaultKind kind, const char* reason) noexcept {
+  if (!cells_.empty() && !is_isolated(node)) answer_fault(node_cell_[node], tick, kind, reason);
+}
+
+bool Engine::is_isolated(NodeId node) const noexcept {
+  return registry_ && registry_->status(node_cell_[node]) == actors::ActorStatus::isolated;
 }
 
 }  // namespace weft::mesh

@@ -108,8 +108,11 @@ class Engine final : public scheduler::TickProgram {
   /// Sends an order to a cell. @error full
   Status post(std::size_t cell, ControlMessage message);
 
-  /// A fault of the cell that holds `node`, found while learning at `tick`.
-  void report_fault(NodeId node, std::uint64_t tick, actors::FaultKind kind) noexcept;
+  /// A fault of the cell that holds `node`, found while learning at `tick`, or between runs, at the tick committed
+  /// last. Nothing for a cell that is isolated.
+  void report_fault(NodeId node, std::uint64_t tick, actors::FaultKind kind, const char* reason = "") noexcept;
+  /// Whether supervision has disabled the layer's cell. @thread as StepHook::learn
+  bool is_isolated(NodeId node) const noexcept;
   /// The first fault (by tick, then cell) whose policy halts the mesh; nothing when there was none.
   struct Halt {
     std::uint64_t tick = UINT64_MAX;
@@ -208,6 +211,7 @@ class Engine final : public scheduler::TickProgram {
   actors::Registry* registry_ = nullptr;
   StepHook* hook_ = nullptr;
   actors::ActivityBoard* board_ = nullptr;
+  bool is_running_ = false;
   std::uint64_t serial_ = 0;  // of the run's first step, among all steps ever run
   std::vector<std::uint32_t> node_region_;
   std::vector<std::uint32_t> cell_region_;

@@ -210,22 +210,27 @@ Result<ControlMessage> Mesh::post(Coord at, std::shared_ptr<Control> control) {
 
 Hash128 Mesh::state_hash(std::size_t session) const {
   const Parts& p = *parts_;
-  WEFT_ASSERT(session < sessions(), "session " + std::to_string(session) + " of " + std::to_string(sessions()));
-  StateHasher cell_hasher, hasher;
+  StateHasher hasher;
   hasher.add(p.ticks);
-  for (const auto& cell : p.cells) {
-    cell_hasher.reset();
-    cell_hasher.add(std::uint64_t{cell->is_enabled()});
-    cell_hasher.add(cell->period());
-    for (const Watcher& watcher : cell->watchers())
-      for (const std::uint64_t word : watcher.words()) cell_hasher.add(word);
-    for (NodeId id = cell->first(); id < cell->first() + cell->layers(); ++id) {
-      for (const kernels::Rows rows : {p.state->output(id, p.ticks), p.state->hidden(id, p.ticks)})
-        if (rows.data) cell_hasher.add(std::span<const float>(rows.row(session), rows.cols));
-      p.weights.hash_layer(id, cell_hasher);
-      if (p.hook) p.hook->hash_layer(id, cell_hasher);
-    }
-    hasher.add(cell_hasher.digest());
+  for (std::size_t cell = 0; cell < p.cells.size(); ++cell) hasher.add(cell_hash(cell, session));
+  return hasher.digest();
+}
+
+Hash128 Mesh::cell_hash(std::size_t index, std::size_t session) const {
+  const Parts& p = *parts_;
+  WEFT_ASSERT(session < sessions(), "session " + std::to_string(session) + " of " + std::to_string(sessions()));
+  WEFT_ASSERT(index < p.cells.size(), "cell " + std::to_string(index) + " of " + std::to_string(p.cells.size()));
+  Cell& cell = *p.cells[index];
+  StateHasher hasher;
+  hasher.add(std::uint64_t{cell.is_enabled()});
+  hasher.add(cell.period());
+  for (const Watcher& watcher : cell.watchers())
+    for (const std::uint64_t word : watcher.words()) hasher.add(word);
+  for (NodeId id = cell.first(); id < cell.first() + cell.layers(); ++id) {
+    for (const kernels::Rows rows : {p.state->output(id, p.ticks), p.state->hidden(id, p.ticks)})
+      if (rows.data) hasher.add(std::span<const float>(rows.row(session), rows.cols));
+    p.weights.hash_layer(id, hasher);
+    if (p.hook) p.hook->hash_layer(id, hasher);
   }
   return hasher.digest();
 }

@@ -137,6 +137,8 @@ class Mesh {
   /// XXH3-128 over committed outputs, hidden states, weights, optimiser state and tick of one session, per cell, folded
   /// in coordinate order.
   Hash128 state_hash(std::size_t session = 0) const;
+  /// The part of it that is cell number `cell` of cells(), the tick left out: where two states differ.
+  Hash128 cell_hash(std::size_t cell, std::size_t session = 0) const;
 
   /// Goes on after a fault halted the mesh. The cell that failed keeps its last output until it computes well again.
   void resume() noexcept;

@@ -209,9 +209,16 @@ std::size_t sessions_of(const formats::EntityFile& file) {
 Status restore_weights(Mesh& mesh, const formats::EntityFile& file) {
   for (auto& parameter : mesh.weights().parameters()) {
     const Node& node = mesh.graph().nodes()[parameter.node];
-    if (auto restored = restore_weight(mesh, parameter, weight_name(node, *parameter.spec), file); !restored)
+    const std::string base = weight_name(node, *parameter.spec);
+    if (auto restored = restore_weight(mesh, parameter, base, file); !restored) {
+      WEFT_CHECK(file.intact());  // says more than what zeros were taken for
       return fail(std::move(restored).error().within(node.object));
+    }
+    // The mesh has its own copy: a mapped file's pages need not stay beside it.
+    file.forget(base);
+    file.forget(base + ".master");
   }
+  WEFT_CHECK(file.intact());
   mesh.mark_checkpoint();
   return {};
 }
@@ -249,6 +256,7 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
   }
   WEFT_TRY(const auto cells, file.values<std::uint64_t>("state/cells"));
   WEFT_CHECK(restore_cells(mesh, cells));
+  WEFT_CHECK(file.intact());
   mesh.engine().clear_halt();
   mesh.engine().look_for_orders();
   if (halt) mesh.engine().note_halt(*halt);

@@ -153,21 +153,34 @@ Status Recorder::wait(std::uint64_t number) {
   return status();
 }
 
-Status Recorder::stage(const std::byte* from, std::size_t bytes, std::uint64_t to) {
-  WEFT_TRY(const Place place, heap_.find(to, bytes));
+Result<std::size_t> Recorder::room(std::size_t bytes) {
   if (halves_[half_].used + bytes > kStaging) {
     WEFT_TRY(halves_[half_].number, submit());
     half_ = 1 - half_;
     WEFT_CHECK(wait(halves_[half_].number));
     halves_[half_].used = 0;
-    if (!open()) return status();
+    if (!open()) return fail(*failure_);
   }
-  Half& half = halves_[half_];
-  std::memcpy(half.piece.mapped + half.used, from, bytes);
+  const std::size_t at = halves_[half_].used;
+  halves_[half_].used += (bytes + 15) / 16 * 16;
+  return at;
+}
+
+std::uint64_t Recorder::parameters(const void* data, std::size_t bytes) {
+  if (!open()) return 0;
+  const auto at = room(bytes);
+  if (!at) return fail_with(at.error()), 0;
+  std::memcpy(halves_[half_].piece.mapped + *at, data, bytes);
+  return halves_[half_].piece.address + *at;
+}
+
+Status Recorder::stage(const std::byte* from, std::size_t bytes, std::uint64_t to) {
+  WEFT_TRY(const Place place, heap_.find(to, bytes));
+  WEFT_TRY(const std::size_t at, room(bytes));
+  std::memcpy(halves_[half_].piece.mapped + at, from, bytes);
   order({}, {{to, to + bytes}});
-  const VkBufferCopy copy{half.used, place.offset, bytes};
-  context_->vk.vkCmdCopyBuffer(open_.buffer, half.piece.buffer, place.buffer, 1, &copy);
-  half.used += (bytes + 15) / 16 * 16;
+  const VkBufferCopy copy{at, place.offset, bytes};
+  context_->vk.vkCmdCopyBuffer(open_.buffer, halves_[half_].piece.buffer, place.buffer, 1, &copy);
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include "gpu/internal/pipelines.hpp"
 
 #include "kernels/views.hpp"
+#include "kernels/weight.hpp"
 
 #include <array>
 #include <cstdint>
@@ -36,9 +37,22 @@ inline Range range(const kernels::ConstRows& m) noexcept {
 inline Range range(const kernels::ConstPanels& w) noexcept {
   return range(w.data, kernels::panels_size(w.out, w.in) * sizeof(float));
 }
+/// The arrays of a stored weight.
+struct WeightRanges {
+  explicit WeightRanges(const kernels::ConstWeight& w) noexcept {
+    const kernels::WeightBytes bytes = kernels::weight_bytes(w.encoding(), w.out, w.in);
+    codes = range(w.codes, bytes.codes);
+    scales = range(w.scales, bytes.scales);
+    zeros = range(w.zeros, bytes.zeros);
+  }
+  Range codes, scales, zeros;
+};
 /// A size as shaders count it.
 inline std::uint32_t word(std::size_t value) noexcept { return static_cast<std::uint32_t>(value); }
 inline std::size_t groups_of(std::size_t items, std::size_t each) noexcept { return (items + each - 1) / each; }
+
+/// Rows of a group of gpu/shaders/lanes.glsl.
+inline constexpr std::size_t kLaneGroupRows = 4;
 
 /// Groups of a dispatch. What a device does not allow is cut: shaders go round in loops over gl_NumWorkGroups.
 struct Groups {
@@ -65,6 +79,8 @@ class Recorder {
     static_assert(std::is_trivially_copyable_v<Push> && sizeof(Push) <= Pipelines::kPushBytes);
     record(shader, constants, &push, sizeof push, groups, reads, writes);
   }
+  /// Operands that exceed push constants: a copy of them that the next dispatch may read, by its device address.
+  std::uint64_t parameters(const void* data, std::size_t bytes);
   void upload(const void* from, std::size_t bytes, void* to);
   Status download(const void* from, std::size_t bytes, void* to);
 
@@ -101,6 +117,8 @@ class Recorder {
   Status begin();
   void order(std::initializer_list<Range> reads, std::initializer_list<Range> writes);
   void barrier(VkPipelineStageFlags to_stages, VkAccessFlags to_access);
+  /// Room in a half for so many bytes; submits and waits for the other half when this one is full.
+  Result<std::size_t> room(std::size_t bytes);
   Status stage(const std::byte* from, std::size_t bytes, std::uint64_t to);
   Status fetch(std::uint64_t from, std::size_t bytes, std::byte* to);
 

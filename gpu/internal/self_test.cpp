@@ -22,8 +22,9 @@ namespace {
 
 constexpr std::size_t kCases = 4096;
 // What gpu/shaders/selftest.comp writes, in its order.
-constexpr std::array kNames = {"fma",      "product", "quotient", "root", "fused", "sum",       "exact product",
-                               "division", "sqrt",    "exp",      "tanh", "log",   "difference"};
+constexpr std::array kNames = {"fma",  "product",       "quotient",   "root",           "fused",
+                               "sum",  "exact product", "division",   "sqrt",           "exp",
+                               "tanh", "log",           "difference", "fused, as read", "sum, as read"};
 constexpr std::size_t kOwn = 4;  // the device's own operations, which need not be exact
 
 struct Cases {
@@ -78,7 +79,9 @@ std::vector<float> on_cpu(const Cases& cases) {
                                                       kernels::math::exp(a),
                                                       kernels::math::tanh(a),
                                                       kernels::math::log(a),
-                                                      a - c};
+                                                      a - c,
+                                                      std::fma(a, b, c),
+                                                      a + c};
     for (std::size_t k = 0; k < results.size(); ++k) y[k * n + i] = results[k];
   }
   return y;

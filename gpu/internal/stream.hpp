@@ -3,10 +3,12 @@
 #pragma once
 
 #include "gpu/internal/recorder.hpp"
+#include "gpu/memory.hpp"
 #include "gpu/vulkan_stream.hpp"
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace weft::gpu {
 
@@ -147,7 +149,20 @@ class Stream final : public VulkanStream {
     refuse(op);
   }
 
+  struct QuantizedOnDevice {
+    Range codes, scales;
+  };
+  /// x as int8, in scratch memory.
+  QuantizedOnDevice quantize(const ConstRows& x);
+  /// row_dots into every s_stride-th place.
+  void record_dots(const ConstRows& a, const ConstRows& b, float* s, std::size_t s_stride);
+  void record_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx, bool absolute);
+  /// Memory of one operation: its dispatches write it first, and the next operation's come after a barrier.
+  std::uint64_t scratch(std::size_t bytes);
+
   std::unique_ptr<Recorder> recorder_;
+  std::vector<Buffer> scratch_;  // the last is in use; commands under way may still read the others
+  Buffer finite_;                // a word that is_finite asks for
 };
 
 }  // namespace weft::gpu

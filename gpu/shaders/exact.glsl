@@ -79,45 +79,9 @@ float sub(float a, float b) { return settled(a - b); }
 float mul(float a, float b) { return settled(a * b); }
 float fused(float a, float b, float c) { return settled(fma(a, b, c)); }
 
-// Correctly rounded whatever the hardware's reciprocal is, if it is right to a few units: on significands in [1, 2), so
-// that no step is tiny, and checked by its exact remainder. The exponents come back as integers, which rounds as x86 does.
-float divide(float a, float b) {
-  uint u = bits(a), v = bits(b), sign = (u ^ v) & kSignBit;
-  u &= 0x7fffffffu;
-  v &= 0x7fffffffu;
-  if (u > kInfinityBits || v > kInfinityBits || u == v && (u == 0u || u == kInfinityBits)) return NAN;
-  if (u == kInfinityBits || v == 0u) return from_bits(sign | kInfinityBits);
-  if (u == 0u || v == kInfinityBits) return from_bits(sign);
-  float m = from_bits(u & 0x7fffffu | 0x3f800000u), n = from_bits(v & 0x7fffffu | 0x3f800000u);
-  float r = 1.0 / n;
-  r = fma(fma(-n, r, 1.0), r, r);
-  float q = m * r;
-  q = fma(fma(-n, q, m), r, q);
-  float rest = fma(-n, q, m);
-  float half_unit = q < 1.0 ? 2.98023223876953125e-08 : 5.9604644775390625e-08;
-  if (magnitude_of(rest) > half_unit * n) q = from_bits(rest > 0.0 ? bits(q) + 1u : bits(q) - 1u);
-  int e = int(bits(q) >> 23) + int(u >> 23) - int(v >> 23);
-  if (e <= 0) return from_bits(sign);
-  if (e >= 255) return from_bits(sign | kInfinityBits);
-  return from_bits(sign | uint(e) << 23 | bits(q) & 0x7fffffu);
-}
-
-// s is the correctly rounded root of v when s (s - ulp) < v <= s (s + ulp), each an exact remainder's sign (Tuckerman).
-float root(float x) {
-  uint u = bits(x);
-  if ((u & 0x7fffffffu) == 0u || u == kInfinityBits) return x;
-  if (u > kInfinityBits) return NAN;
-  bool small = u < 0x20000000u;
-  float v = small ? x * 1.84467440737095516e+19 : x;
-  float s = sqrt(v);
-  s = fma(fma(-s, s, v), 0.5 / s, s);
-  float below = from_bits(bits(s) - 1u), above = from_bits(bits(s) + 1u);
-  if (fma(-s, below, v) <= 0.0)
-    s = below;
-  else if (fma(-s, above, v) > 0.0)
-    s = above;
-  return small ? s * 2.32830643653869629e-10 : s;
-}
+float estimated_reciprocal(float x) { return 1.0 / x; }
+float estimated_root(float x) { return sqrt(x); }
+#include "division.glsl"
 
 #endif
 

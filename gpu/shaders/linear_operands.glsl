@@ -4,13 +4,14 @@
 #define WEFT_LINEAR_OPERANDS
 
 #include "activations.glsl"
-#include "memory.glsl"
+#include "weights.glsl"
 
 layout(push_constant) uniform Operands {
-  uint64_t w, bias, x, z, y;
+  uint64_t w, scales, zeros, bias, x, x_scales, z, y;  // x_scales: of quantised rows
   uint outputs, inputs, rows, x_stride, z_stride, y_stride;
 };
 const uint kChunk = 64;
+Weight weight() { return Weight(w, scales, zeros, inputs); }
 
 void finish(vec4 total, uint row, uint output_) {
   WEFT_UNROLL for (uint i = 0; i < 4; ++i) {

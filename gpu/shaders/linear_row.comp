@@ -9,17 +9,19 @@ layout(local_size_x = 128) in;
 layout(constant_id = 2) const uint SLOTS = 32;  // a power of two up to 32
 shared vec4 sums[32][4];
 
-vec4 chunk_sum(Quads panel, Floats from, uint quad, uint k, uint end) {
+vec4 chunk_sum(uint p, Floats from, uint quad, uint k, uint end) {
   vec4 sum = vec4(0.0);
+#ifndef WEFT_EMULATED
+  // Whole chunks: eight loads under way at once.
   if (end - k == kChunk) {
-    for (uint i = 0; i < kChunk; i += 8) {
+    for (; k < end; k += 8) {
       vec4 ws[8];
-      [[unroll]] for (uint j = 0; j < 8; ++j) ws[j] = panel.at[(k + i + j) * 4 + quad];
-      WEFT_UNROLL for (uint j = 0; j < 8; ++j) sum = fused(operand(ws[j]), operand(from.at[k + i + j]), sum);
+      [[unroll]] for (uint j = 0; j < 8; ++j) ws[j] = weight_quad(weight(), p, k + j, quad);
+      [[unroll]] for (uint j = 0; j < 8; ++j) sum = fused(ws[j], operand(from.at[k + j]), sum);
     }
-  } else {
-    for (; k < end; ++k) sum = fused(operand(panel.at[k * 4 + quad]), operand(from.at[k]), sum);
   }
+#endif
+  for (; k < end; ++k) sum = fused(weight_quad(weight(), p, k, quad), operand(from.at[k]), sum);
   return sum;
 }
 
@@ -30,13 +32,12 @@ void main() {
   for (uint row = gl_WorkGroupID.y; row < rows; row += gl_NumWorkGroups.y)
     for (uint first = gl_WorkGroupID.x * kPanels; first < panels; first += gl_NumWorkGroups.x * kPanels) {
       uint p = first + unit / SLOTS;
-      Quads panel = panel_at(w, p, inputs);
       Floats from = row_at(x, row, x_stride);
       vec4 total = vec4(0.0);
       for (uint base = 0; base < inputs; base += SLOTS * kChunk) {
         uint k = base + slot * kChunk;
         vec4 sum = vec4(0.0);
-        if (p < panels && k < inputs) sum = chunk_sum(panel, from, quad, k, min(inputs, k + kChunk));
+        if (p < panels && k < inputs) sum = chunk_sum(p, from, quad, k, min(inputs, k + kChunk));
         if (SLOTS == 1) {
           total = add(total, sum);
         } else {

@@ -13,9 +13,9 @@ shared float xs[kStep][kPadded];
 void load_step(uint panel, uint row, uint k) {
   uint id = gl_LocalInvocationID.x;
   uint p = panel + id / 64, at = k + id % 64 / 4, quad = id % 4;
-  vec4 weight = vec4(0.0);
-  if (p * 16 < outputs && at < inputs) weight = operand(panel_at(w, p, inputs).at[at * 4 + quad]);
-  ws[at - k][id / 64 * 4 + quad] = weight;
+  vec4 weights = vec4(0.0);
+  if (p * 16 < outputs && at < inputs) weights = weight_quad(weight(), p, at, quad);
+  ws[at - k][id / 64 * 4 + quad] = weights;
   uint r = row + id / 4, first = id % 4 * 4;
   Floats from = row_at(x, r, x_stride);
   [[unroll]] for (uint i = 0; i < 4; ++i) {
@@ -38,8 +38,8 @@ void main() {
           load_step(tile * 4, row, k);
           barrier();
           WEFT_UNROLL for (uint i = 0; i < kStep; ++i) {
-            vec4 weight = ws[i][across];
-            [[unroll]] for (uint r = 0; r < 4; ++r) sum[r] = fused(weight, xs[i][down * 4 + r], sum[r]);
+            vec4 weights = ws[i][across];
+            [[unroll]] for (uint r = 0; r < 4; ++r) sum[r] = fused(weights, xs[i][down * 4 + r], sum[r]);
           }
         }
         [[unroll]] for (uint r = 0; r < 4; ++r) total[r] = add(total[r], sum[r]);

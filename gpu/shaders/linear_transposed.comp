@@ -3,15 +3,14 @@
 // ABSOLUTE: sums of |w| instead, as if of one row.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "exact.glsl"
-#include "memory.glsl"
+#include "weights.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 2) const uint INPUTS = 4;  // up to 4
 layout(constant_id = 3) const uint ROWS = 4;    // up to 4
 layout(constant_id = 4) const bool ABSOLUTE = false;
 layout(push_constant) uniform Operands {
-  uint64_t w, dy, dx;
+  uint64_t w, scales, zeros, dy, dx;
   uint outputs, inputs, rows, dy_stride, dx_stride;
 };
 shared float lanes[16][256];
@@ -19,13 +18,13 @@ shared float lanes[16][256];
 void accumulate(uint k, uint row, inout float sum[16]) {
   uint id = gl_LocalInvocationID.x;
   for (uint o = id >> 6 << 4 | id & 15; o < outputs; o += 64) {
-    Quads panel = panel_at(w, o / 16, inputs);
+    Weight weights = Weight(w, scales, zeros, inputs);
     float up[4];
     [[unroll]] for (uint r = 0; r < ROWS; ++r)
       up[r] = !ABSOLUTE && row + r < rows ? operand(row_at(dy, row + r, dy_stride).at[o]) : 0.0;
     [[unroll]] for (uint i = 0; i < INPUTS; ++i) {
       uint at = k + i * 4;
-      float weight = at < inputs ? operand(panel.at[at * 4 + (o % 16) / 4][o % 4]) : 0.0;
+      float weight = at < inputs ? weight_at(weights, o / 16, at, o % 16) : 0.0;
       [[unroll]] for (uint r = 0; r < ROWS; ++r)
         sum[i * 4 + r] = ABSOLUTE ? add(sum[i * 4 + r], magnitude_of(weight)) : fused(weight, up[r], sum[i * 4 + r]);
     }

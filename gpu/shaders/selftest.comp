@@ -20,6 +20,9 @@ void main() {
   to.at[count + i] = u * v;
   to.at[2 * count + i] = u / v;
   to.at[3 * count + i] = sqrt(u);
+  // As inner loops read: a device that flushes must do so to operands too.
+  to.at[13 * count + i] = fused(operand(u), operand(v), operand(w));
+  to.at[14 * count + i] = add(operand(u), operand(w));
   u = flushed(u);
   v = flushed(v);
   w = flushed(w);

@@ -81,6 +81,38 @@ TEST(Supervisor, EventsTellWhatHappened) {
   EXPECT_EQ(first, 2u);
 }
 
+TEST(Supervisor, CountsByKindAndByDecision) {
+  Registry registry(3);
+  Supervisor supervisor(registry, {.policy = Policy::hold});
+  ASSERT_TRUE(supervisor.set_rule(
+      1, {.policy = Policy::restart, .max_restarts = 1, .window = 0, .escalation = Policy::isolate}));
+  EXPECT_EQ(supervisor.counters(), SupervisionCounters{});
+  supervisor.decide({0, 1, FaultKind::threw});
+  supervisor.decide({0, 2, FaultKind::update_not_finite});
+  supervisor.decide({1, 2, FaultKind::threw});
+  supervisor.decide({1, 3, FaultKind::output_not_finite});
+  supervisor.decide({2, 3, FaultKind::reported});
+  const SupervisionCounters counters = supervisor.counters();
+  EXPECT_EQ(counters.faults, (std::array<std::uint64_t, 4>{2, 1, 1, 1}));
+  EXPECT_EQ(counters.decisions, (std::array<std::uint64_t, 4>{0, 3, 1, 1}));
+  EXPECT_EQ(counters.escalations, 1u);
+}
+
+TEST(Supervisor, KeepsWhatAnExceptionSaidInPlainCharacters) {
+  Registry registry(1);
+  Supervisor supervisor(registry, {.policy = Policy::hold});
+  const std::string tabbed = "line\nbreak \x1b[31m", longer(500, 'x');
+  supervisor.decide({0, 1, FaultKind::threw, fault_reason(tabbed.c_str())});
+  supervisor.decide({0, 2, FaultKind::threw, fault_reason(longer.c_str())});
+  supervisor.decide({0, 3, FaultKind::threw});
+  std::uint64_t first = 0;
+  const auto events = supervisor.events().read(first);
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_STREQ(events[0].fault.reason.data(), "line?break ?[31m");
+  EXPECT_EQ(std::string(events[1].fault.reason.data()), std::string(119, 'x'));
+  EXPECT_STREQ(events[2].fault.reason.data(), "");
+}
+
 TEST(Supervisor, RestoredHistoryDecidesAlike) {
   const SupervisionRule rule{.policy = Policy::restart, .max_restarts = 3, .window = 50, .escalation = Policy::halt};
   Registry registry(1), registry_again(1);

@@ -10,11 +10,10 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
 
-#include <signal.h>
 #include <unistd.h>
 
+#include "killed_process.hpp"
 #include "temporary_directory.hpp"
 #include <fstream>
 
@@ -211,6 +210,19 @@ void expect_resumable(MemoryFileSystem& files, std::uint64_t acknowledged, const
   expect_tick(**store->latest(), tick + 1);
 }
 
+/// What a process was given after another was killed, a power cut does not take from it again.
+void expect_lasting(const MemoryFileSystem& files, const std::string& what) {
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    const auto machine = files.copy();
+    auto store = CheckpointStore::open(*machine, "c");
+    ASSERT_TRUE(store) << what << ": " << store.error().text();
+    const auto given = store->latest();
+    ASSERT_TRUE(given) << what << ": " << given.error().text();
+    machine->power_cut(seed);
+    if (*given) expect_resumable(*machine, (*given)->tick, what + ", resumed, power cut " + std::to_string(seed));
+  }
+}
+
 /// A checkpoint appears under its name whole, and goes in one step too.
 void expect_whole(MemoryFileSystem& files, const std::string& what) {
   const auto names = files.list("c");
@@ -246,6 +258,7 @@ void try_fault_everywhere(FaultKind kind, std::uint64_t more) {
       if (testing::Test::HasFailure()) return;
     }
     if (kind != FaultKind::short_read && kind != FaultKind::wrong_bit) expect_whole(memory, what);
+    if (kind == FaultKind::crash) expect_lasting(memory, what);
     expect_resumable(memory, acknowledged, what + ", killed");
     if (testing::Test::HasFailure()) return;
     if (faulty.calls() < at) break;
@@ -376,33 +389,15 @@ TEST(CheckpointStore, LeavesAResumableDirectoryWhenKilledAtRandomMoments) {
   RandomStream random(3, 0, RandomPurpose::test);
   std::uint64_t reached = 0;
   for (int round = 0; round < 30; ++round) {
-    int pipe_ends[2];
-    ASSERT_EQ(::pipe(pipe_ends), 0);
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      ::close(pipe_ends[0]);
+    const auto live = [&](auto promise) {
       auto store = CheckpointStore::open(real_file_system(), path);
       if (!store) ::_exit(1);
       for (std::uint64_t tick = reached + 1;; ++tick) {
         if (!write_tick(*store, tick, 20000)) ::_exit(2);
-        if (::write(pipe_ends[1], &tick, sizeof tick) != sizeof tick) ::_exit(3);
+        promise(tick);
       }
-    }
-    ::close(pipe_ends[1]);
-    // Counted in acknowledged writes, then a random moment within the next one.
-    std::uint64_t acknowledged = 0, tick = 0;
-    const std::uint32_t writes = random.next_below(4);
-    for (std::uint32_t i = 0; i < writes && ::read(pipe_ends[0], &tick, sizeof tick) == sizeof tick; ++i)
-      acknowledged = tick;
-    ::usleep(random.next_below(20000));
-    ::kill(child, SIGKILL);
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << "the child left by itself with " << WEXITSTATUS(status);
-    while (::read(pipe_ends[0], &tick, sizeof tick) == sizeof tick) acknowledged = tick;
-    ::close(pipe_ends[0]);
-
+    };
+    const std::uint64_t acknowledged = live_until_killed(random, 4, 20000, live);
     auto store = CheckpointStore::open(real_file_system(), path);
     ASSERT_TRUE(store) << store.error().text();
     const auto latest = store->latest();

@@ -43,9 +43,9 @@ inline void append_to(JournalWriter& journal, std::uint64_t last) {
 }
 
 /// Reads all and checks each record against what was written.
-inline JournalFindings read_all(FileSystem& files, const JournalPlace& from = {}) {
+inline JournalFindings read_all(FileSystem& files, const JournalPlace& from = {}, const std::string& directory = "j") {
   std::uint64_t number = from.number;
-  const auto findings = read_journal(files, "j", from, [&](const JournalRecord& record) {
+  const auto findings = read_journal(files, directory, from, [&](const JournalRecord& record) {
     const Expected expected(++number);
     EXPECT_EQ(record.number, number);
     EXPECT_EQ(record.kind, expected.kind);

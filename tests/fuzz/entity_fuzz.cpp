@@ -13,8 +13,11 @@ namespace {
 
 using namespace weft::formats;
 
+// Enough to unpack what a few bytes can hold, and not the memory of a fuzzer.
+constexpr EntityLimits kLimits{.free_unpacked = std::size_t{1} << 20};
+
 void check(ByteSpan bytes) {
-  const auto file = decode_entity(bytes, "fuzz");
+  const auto file = decode_entity(bytes, "fuzz", kLimits);
   if (!file) return;
   for (const BlobView& blob : file->blobs()) {
     const std::byte* begin = blob.bytes.data();
@@ -24,22 +27,29 @@ void check(ByteSpan bytes) {
     (void)sink;
     WEFT_ASSERT(file->find(blob.name).has_value(), "a blob that cannot be found");
   }
-  const auto saved = encode_entity(file->network(), file->meta(), file->blobs());
+  const EntityOptions options{file->packing(), &file->extra()};
+  const auto saved = encode_entity(file->network(), file->meta(), file->blobs(), options);
   WEFT_ASSERT(saved.has_value(), "what was read cannot be written: " + saved.error().text());
   const auto again = decode_entity(ByteSpan(*saved), "again");
   WEFT_ASSERT(again.has_value() && again->blobs().size() == file->blobs().size(), "a file changed by saving");
-  const auto twice = encode_entity(again->network(), again->meta(), again->blobs());
+  for (std::size_t i = 0; i < file->blobs().size(); ++i) {
+    const ByteSpan a = file->blobs()[i].bytes, b = again->blobs()[i].bytes;
+    WEFT_ASSERT(std::equal(a.begin(), a.end(), b.begin(), b.end()), "a blob changed by saving");
+  }
+  const EntityOptions same{options.packing, &again->extra()};
+  const auto twice = encode_entity(again->network(), again->meta(), again->blobs(), same);
   WEFT_ASSERT(std::equal(saved->begin(), saved->end(), twice->begin(), twice->end()), "two savings differ");
 }
 
 /// "JSON header \0 blobs", given a fixed part and a checksum that fit, so that mutations pass beyond the checksum.
-void check_sealed(ByteSpan body) {
+void check_sealed(ByteSpan body, std::uint8_t flags) {
   const auto nul = std::find(body.begin(), body.end(), std::byte{0});
   const std::size_t header = static_cast<std::size_t>(nul - body.begin());
   const std::size_t rest = nul == body.end() ? 0 : body.size() - header - 1;
   const std::size_t data_at = (64 + header + 63) / 64 * 64;
   ByteBuffer bytes(data_at + (rest + 63) / 64 * 64);
   std::memcpy(bytes.data(), "ENTITY\0\0\2", 9);
+  bytes[10] = static_cast<std::byte>(flags);
   const std::uint64_t length = header;
   std::memcpy(bytes.data() + 16, &length, 8);
   weft::StateHasher hasher;
@@ -60,6 +70,7 @@ void check_sealed(ByteSpan body) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const ByteSpan bytes{reinterpret_cast<const std::byte*>(data), size};
   check(bytes);
-  check_sealed(bytes);
+  check_sealed(bytes, 0);
+  check_sealed(bytes, 1);  // packed
   return 0;
 }

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "agent/agent.hpp"
+
+#include "learning/learner_snapshot.hpp"
+
+#include "mesh/capture.hpp"
+#include "mesh/network_json.hpp"
+#include "mesh/snapshot.hpp"
+
+#include "core/log.hpp"
+
+#include "agent/internal/home.hpp"
+#include <algorithm>
+#include <utility>
+
+namespace weft::agent {
+namespace {
+
+// How soon a checkpoint that failed is tried again.
+constexpr std::chrono::nanoseconds kCheckpointPause = std::chrono::seconds(5);
+
+}  // namespace
+
+Agent::Agent(formats::FileSystem& files, formats::CheckpointStore store, Options options, Life life)
+    : files_(files),
+      store_(std::move(store)),
+      journal_directory_(internal::journal_in(store_.directory())),
+      options_(std::move(options)),
+      life_(std::move(life)),
+      is_taught_(life_.learner() != nullptr) {}
+
+Agent::~Agent() = default;
+
+Result<std::unique_ptr<Agent>> Agent::open(formats::FileSystem& files, const std::string& directory,
+                                           const mesh::NetworkSpec& spec, Options options, Recovery& recovery) {
+  const auto begin = options.now();
+  WEFT_TRY(const std::string network, mesh::write_network(spec, -1));
+  WEFT_TRY(auto store, formats::CheckpointStore::open(files, directory, {.keep = options.keep}));
+  WEFT_CHECK(internal::make_journal_in(files, directory));
+  recovery = {};
+  WEFT_TRY(auto found, internal::find_latest(files, store, recovery.passed_over));
+  if (!found) {
+    WEFT_TRY(const auto segments, formats::journal_segments(files, internal::journal_in(directory)));
+    if (!segments.empty())
+      return fail(Errc::corrupt, directory + ": holds a journal that begins with record " +
+                                     std::to_string(segments.front()) +
+                                     " and no checkpoint to go on from; put one back, or empty the directory");
+    recovery.is_new = true;
+    WEFT_TRY(Life life, Life::begin(spec, options.learns, options.mesh));
+    std::unique_ptr<Agent> agent(new Agent(files, std::move(store), std::move(options), std::move(life)));
+    agent->network_ = network;
+    WEFT_CHECK(agent->be_born());
+    recovery.hash = agent->life_.hash();
+    recovery.took = agent->options_.now() - begin;
+    return agent;
+  }
+  WEFT_TRY(const internal::Found home, internal::read_checkpoint(*found));
+  WEFT_CHECK(home.check_same(network, options.identity, directory));
+  WEFT_TRY(const mesh::NetworkSpec now, mesh::network_of(home.file));
+  WEFT_TRY(Life life, Life::restore(home.file, now, options.mesh));
+  WEFT_CHECK(home.check_hash(life.hash(), found->path));
+  std::unique_ptr<Agent> agent(new Agent(files, std::move(store), std::move(options), std::move(life)));
+  agent->network_ = home.network;
+  WEFT_CHECK(agent->recover(home, recovery));
+  recovery.took = agent->options_.now() - begin;
+  return agent;
+}
+
+Status Agent::be_born() {
+  if (options_.at_birth) WEFT_CHECK(options_.at_birth(life_.mesh()));
+  if (options_.companion) WEFT_CHECK(options_.companion->begin(life_));
+  begin_writing(
+      std::make_unique<formats::JournalWriter>(files_, journal_directory_, formats::JournalPlace(), options_.journal));
+  // Before anything is lived through, there is something to go back to.
+  WEFT_CHECK(take_checkpoint());
+  return checkpointer_->wait();
+}
+
+Status Agent::recover(const internal::Found& home, Recovery& recovery) {
+  if (options_.companion) {
+    WEFT_CHECK(options_.companion->begin(life_));
+    WEFT_CHECK(options_.companion->load(home.companion));
+  }
+  recovery.checkpoint = life_.mesh().ticks();
+  const auto relive = [&](const formats::JournalRecord& stored) -> Status {
+    WEFT_TRY(const Record record, read_record(stored.kind, stored.payload));
+    WEFT_CHECK(life_.apply(record));
+    return options_.companion ? options_.companion->relived(record) : Status();
+  };
+  const auto visit = [&](const formats::JournalRecord& stored) -> Status {
+    auto done = relive(stored);
+    if (done) return {};
+    return fail(std::move(done).error().within(directory() + ": record " + std::to_string(stored.number) + " (" +
+                                               std::string(name(static_cast<RecordKind>(stored.kind))) + ")"));
+  };
+  WEFT_TRY(const auto findings, formats::read_journal(files_, journal_directory_, home.place, visit, options_.journal));
+  recovery.records = findings.records;
+  recovery.torn_bytes = findings.torn_bytes;
+  recovery.damages = findings.damages;
+  if (const auto last = Acknowledgements::last(files_, journal_directory_); last && *last > findings.end.number)
+    recovery.damages.push_back(journal_directory_ + ": ends at record " + std::to_string(findings.end.number) +
+                               ", and record " + std::to_string(*last) + " had been acknowledged");
+  const std::uint64_t tick = life_.mesh().ticks();
+  if (!recovery.damages.empty() && !options_.salvage) {
+    std::string text = directory() + ": damaged after record " + std::to_string(findings.end.number) + ", tick " +
+                       std::to_string(tick);
+    for (const std::string& damage : recovery.damages) text += "; " + damage;
+    return fail(Errc::corrupt, text + "; nothing was changed; salvage goes on from tick " + std::to_string(tick) +
+                                   " and forgets what came after");
+  }
+  // What was read may have come from the page cache alone: it is made sure of before anything more is acknowledged.
+  const auto pass_over = [](const formats::JournalRecord&) -> Status { return {}; };
+  WEFT_TRY(auto resumed, formats::resume_journal(files_, journal_directory_, home.place, pass_over, options_.journal));
+  if (resumed.findings.end != findings.end)
+    return fail(Errc::storage, directory() + ": read twice, its journal ended at record " +
+                                   std::to_string(findings.end.number) + " and at record " +
+                                   std::to_string(resumed.findings.end.number) + "; look to the disk");
+  begin_writing(std::move(resumed.writer));
+  recovery.at = boundary();
+  recovery.hash = life_.hash();
+  if (recovery.damages.empty()) return {};
+  // What is damaged is behind a checkpoint from here on.
+  WEFT_CHECK(store_.discard_after(findings.end.number));
+  return checkpoint_and_wait();
+}
+
+void Agent::begin_writing(std::unique_ptr<formats::JournalWriter> journal) {
+  journal_ = std::move(journal);
+  committer_ = std::make_unique<Committer>(*journal_, Acknowledgements(files_, journal_directory_),
+                                           Committer::Options{options_.durability, options_.background, options_.now},
+                                           boundary());
+  const auto written = [this](Boundary at) {
+    committer_->covered(at);
+    // The segments that go may be the only ones on the device to hold what was written anew since.
+    if (!committer_->flush()) return;
+    if (const Status pruned = formats::prune_journal(files_, journal_directory_, store_.ticks().front()); !pruned)
+      log_warn(pruned.error().text());  // costs room, not safety; the next checkpoint tries again
+  };
+  checkpointer_ = std::make_unique<Checkpointer>(store_, written, options_.background, options_.now);
+  checkpoint_tick_ = life_.mesh().ticks();
+}
+
+Boundary Agent::boundary() const noexcept { return {journal_->place().number, life_.mesh().ticks()}; }
+
+/// What a call did is written down, unless the call was refused and did nothing.
+template <class Write>
+Status Agent::lived(Status status, RecordKind kind, Write&& write) {
+  if (!status && status.error().code() != Errc::halted) {
+    if (status.error().code() == Errc::internal) broken_ = status.error().text();
+    return status;
+  }
+  write(bytes_.begin());
+  journal_->append(static_cast<std::uint32_t>(kind), bytes_.bytes());
+  look_after();
+  return status;
+}
+
+Status Agent::ready() const {
+  if (!broken_) return {};
+  return fail(Errc::internal, directory() +
+                                  ": an earlier call failed halfway, so state and journal may differ; open "
+                                  "the agent again: " +
+                                  *broken_);
+}
+
+void Agent::look_after() {
+  committer_->appended(boundary());
+  if (journal_->waiting_bytes() > options_.waiting_bytes) {
+    log_warn(directory() + ": " + std::to_string(journal_->waiting_bytes()) +
+             " bytes of the journal could not be written and are given up; a checkpoint is to hold what they say");
+    committer_->drop(journal_->place().number);
+  }
+  if (checkpointer_->is_busy()) return;
+  const bool is_due = options_.checkpoint_every
+                          ? life_.mesh().ticks() - checkpoint_tick_ >= options_.checkpoint_every
+                          : journal_->appended_bytes() - checkpoint_bytes_ >= options_.checkpoint_bytes;
+  const bool is_needed = committer_->has_gap() || checkpointer_->trouble();
+  // After one failed, there is no use in trying with every call.
+  if ((is_due || is_needed) && (!checkpointer_->trouble() || options_.now() >= next_checkpoint_)) checkpoint();
+}
+
+Status Agent::set_input(std::string_view port, std::span<const float> values, std::size_t session) {
+  WEFT_CHECK(ready());
+  return lived(life_.mesh().set_input(port, values, session), RecordKind::input,
+               [&](RecordBytes& bytes) { bytes.put_input(port, session, values); });
+}
+
+Status Agent::tick(std::uint64_t n) {
+  WEFT_CHECK(ready());
+  Status done = life_.mesh().tick(n);
+  const bool halted = !done;
+  return lived(std::move(done), RecordKind::ticks, [&](RecordBytes& bytes) { bytes.put_ticks(n, halted); });
+}
+
+Status Agent::learn(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets,
+                    std::uint64_t samples) {
+  WEFT_CHECK(ready());
+  if (!life_.learner()) return no_learner();
+  Status done = life_.learner()->learn(inputs, targets, samples);
+  const bool halted = !done;
+  return lived(std::move(done), RecordKind::learn,
+               [&](RecordBytes& bytes) { bytes.put_learn(inputs, targets, samples, halted); });
+}
+
+Status Agent::drain() {
+  WEFT_CHECK(ready());
+  if (!life_.learner()) return no_learner();
+  Status done = life_.learner()->drain();
+  const bool halted = !done;
+  return lived(std::move(done), RecordKind::drain, [&](RecordBytes& bytes) { bytes.put_drain(halted); });
+}
+
+Status Agent::no_learner() const {
+  return fail(Errc::unsupported, directory() + ": nobody teaches this agent; open it with a section \"learning\"");
+}
+
+Result<mesh::ControlMessage> Agent::post(Coord cell, std::shared_ptr<mesh::Control> control) {
+  WEFT_CHECK(ready());
+  WEFT_TRY(auto sent, life_.mesh().post(cell, control));
+  WEFT_CHECK(lived({}, RecordKind::order, [&](RecordBytes& bytes) { bytes.put_order(cell, *control); }));
+  return sent;
+}
+
+Result<std::size_t> Agent::add_session() {
+  WEFT_CHECK(ready());
+  WEFT_TRY(const std::size_t session, life_.mesh().add_session());
+  WEFT_CHECK(lived({}, RecordKind::add_session, [](RecordBytes&) {}));
+  return session;
+}
+
+Status Agent::remove_session(std::size_t session) {
+  WEFT_CHECK(ready());
+  return lived(life_.mesh().remove_session(session), RecordKind::remove_session,
+               [&](RecordBytes& bytes) { bytes.put_session(session); });
+}
+
+Status Agent::reset_session(std::size_t session) {
+  WEFT_CHECK(ready());
+  return lived(life_.mesh().reset_session(session), RecordKind::reset_session,
+               [&](RecordBytes& bytes) { bytes.put_session(session); });
+}
+
+void Agent::resume() {
+  life_.mesh().resume();
+  if (const Status done = lived({}, RecordKind::resume, [](RecordBytes&) {}); !done) return;
+}
+
+Status Agent::note(std::string_view topic, std::string_view text) {
+  WEFT_CHECK(ready());
+  return lived({}, RecordKind::note, [&](RecordBytes& bytes) { bytes.put_note(topic, text); });
+}
+
+Status Agent::mark() {
+  WEFT_CHECK(ready());
+  return lived({}, RecordKind::mark, [&](RecordBytes& bytes) { bytes.put_mark(life_.mesh().ticks(), life_.hash()); });
+}
+
+bool Agent::checkpoint() {
+  if (broken_ || checkpointer_->is_busy()) return false;
+  if (const Status taken = take_checkpoint(); !taken) {
+    log_error(directory() + ": no checkpoint can be taken: " + taken.error().text());
+    return false;
+  }
+  return true;
+}
+
+Status Agent::take_checkpoint() {
+  const auto begin = options_.now();
+  // Delivers what waits, as a replay of the record will.
+  WEFT_CHECK(mesh::capture_mesh(life_.mesh(), true, capture_));
+  if (life_.learner()) taught_.capture(*life_.learner());
+  const std::uint64_t tick = life_.mesh().ticks();
+  // The birth is the place before the first record.
+  if (journal_->place().number > 0 || tick > 0) {
+    bytes_.begin().put_tick(tick);
+    journal_->append(static_cast<std::uint32_t>(RecordKind::checkpoint), bytes_.bytes());
+    committer_->appended(boundary());
+  }
+  const formats::JournalPlace place = journal_->place();
+  const std::string companion = options_.companion ? options_.companion->save() : "{}";
+  checkpoint_tick_ = tick;
+  checkpoint_bytes_ = journal_->appended_bytes();
+  const auto now = options_.now();
+  next_checkpoint_ = now + kCheckpointPause;
+  checkpointer_->start(
+      {{place.number, tick}, now - begin, [this, place, companion] { return encode(place, companion); }});
+  return {};
+}
+
+/// On the writing thread, while the mesh goes on: reads what was captured and what never changes.
+Result<Checkpointer::Content> Agent::encode(const formats::JournalPlace& place, const std::string& companion) const {
+  mesh::SnapshotExtras extras;
+  WEFT_TRY(extras.meta_json, internal::write_extras(network_, options_.identity, companion));
+  mesh::MeshCapture::LayerHash rule;
+  if (is_taught_) {
+    extras.blobs = taught_.blobs();
+    rule = [this](mesh::NodeId node, StateHasher& hasher) { taught_.hash_layer(node, hasher); };
+  }
+  const Hash128 hash = fold_sessions(capture_.sessions(), [&](std::size_t s) { return capture_.state_hash(s, rule); });
+  WEFT_TRY(auto file, mesh::encode_capture(capture_, extras));
+  return Checkpointer::Content{std::move(file), internal::write_info(place, capture_.ticks(), hash)};
+}
+
+Status Agent::checkpoint_and_wait() {
+  WEFT_CHECK(ready());
+  // One that is under way may be of an earlier moment.
+  if (const Status earlier = checkpointer_->wait(); !earlier) log_warn(earlier.error().text());
+  WEFT_CHECK(take_checkpoint());
+  return checkpointer_->wait();
+}
+
+Status Agent::acknowledge() {
+  if (options_.durability.mode == Durability::Mode::checkpoint || committer_->has_gap()) return checkpoint_and_wait();
+  return committer_->flush();
+}
+
+AgentFigures Agent::figures() const {
+  AgentFigures figures;
+  figures.at = boundary();
+  figures.acknowledged = committer_->acknowledged();
+  figures.waiting_bytes = journal_->waiting_bytes();
+  figures.journal_bytes = journal_->appended_bytes() - checkpoint_bytes_;
+  figures.journal_failures = committer_->failures();
+  figures.checkpoint = checkpointer_->figures();
+  figures.trouble = committer_->trouble();
+  if (!figures.trouble) figures.trouble = checkpointer_->trouble();
+  return figures;
+}
+
+}  // namespace weft::agent

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "learning/learner_snapshot.hpp"
+
+#include "mesh/capture.hpp"
+
+#include "formats/checkpoint.hpp"
+#include "formats/journal.hpp"
+
+#include "core/result.hpp"
+
+#include "agent/checkpointer.hpp"
+#include "agent/committer.hpp"
+#include "agent/durability.hpp"
+#include "agent/life.hpp"
+#include "agent/record.hpp"
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::agent {
+
+namespace internal {
+struct Found;
+}
+
+/// What the program around an agent keeps beside it, saved with each checkpoint and brought up to date by the journal.
+/// @thread the agent's
+class Companion {
+ public:
+  virtual ~Companion() = default;
+  /// The life that it goes along with, before anything else is asked; it lives as long as the agent.
+  virtual Status begin(Life& life) = 0;
+  /// A JSON object.
+  virtual std::string save() const = 0;
+  virtual Status load(std::string_view json) = 0;
+  /// A record was lived again; scores wait in the learner.
+  virtual Status relived(const Record& record) = 0;
+};
+
+/// What was found where an agent lives, and what was done with it.
+struct Recovery {
+  bool is_new = false;           ///< nothing: a life begins
+  std::uint64_t checkpoint = 0;  ///< tick of the checkpoint it began from
+  std::uint64_t records = 0;     ///< lived again
+  std::uint64_t torn_bytes = 0;  ///< of a record whose writing was cut off, dropped
+  Boundary at;                   ///< where it stands now
+  Hash128 hash;                  ///< of that
+  std::chrono::nanoseconds took{0};
+  std::vector<std::string> passed_over;  ///< checkpoints that do not verify, and why
+  std::vector<std::string> damages;      ///< of the journal; with `salvage` only
+};
+
+/// One agent's figures at a moment.
+struct AgentFigures {
+  Boundary at, acknowledged;
+  std::uint64_t waiting_bytes = 0;  ///< in memory, not on the device
+  std::uint64_t journal_bytes = 0;  ///< since the last checkpoint was taken
+  std::uint64_t journal_failures = 0;
+  CheckpointFigures checkpoint;
+  std::optional<std::string> trouble;  ///< why nothing is being acknowledged
+};
+
+/// A mesh (and its learner) whose life is kept in a directory: checkpoints, and a journal of all that came from outside
+/// since. Opening the directory again stands it where it was, to the bit.
+///
+/// Every call does its work first and writes it down then; it counts as acknowledged when `acknowledged` has reached
+/// it (Durability). Where the disk fails, the agent goes on, says so in the log and in its figures, and catches up.
+/// @thread one at a time
+/// @exact  opened again it has the state hash that it had when the last record was written
+class Agent {
+ public:
+  struct Options {
+    Durability durability;
+    std::size_t keep = 3;                ///< checkpoints, at least 1
+    std::uint64_t checkpoint_every = 0;  ///< ticks; 0: when the journal has grown by `checkpoint_bytes`
+    std::uint64_t checkpoint_bytes = std::uint64_t{256} << 20;
+    /// Of records that could not be written. Beyond it they are dropped, and a checkpoint must bring them to the
+    /// device.
+    std::uint64_t waiting_bytes = std::uint64_t{256} << 20;
+    bool learns = true;      ///< by the network's section "learning"
+    bool salvage = false;    ///< go on where a damaged journal ends, though it went further
+    bool background = true;  ///< write beside the mesh; else in the calls
+    formats::JournalOptions journal;
+    mesh::MeshOptions mesh;
+    Now now = steady_now;
+    /// Of a new life: what happens to the mesh before its first checkpoint (weights from a file).
+    std::function<Status(mesh::Mesh&)> at_birth;
+    Companion* companion = nullptr;
+    /// What names the life besides its network: it must be the same whenever the directory is opened.
+    std::string identity;
+  };
+
+  /// A new life of `spec` where `directory` is empty or missing (its parent must be there), else the one found there:
+  /// verified, and lived again up to its last record.
+  /// @error invalid_argument: a life of another network or identity; storage: in use; corrupt: what is there leads
+  ///        nowhere, or lives on differently than it did; names what is damaged
+  static Result<std::unique_ptr<Agent>> open(formats::FileSystem& files, const std::string& directory,
+                                             const mesh::NetworkSpec& spec, Options options, Recovery& recovery);
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  const mesh::Mesh& mesh() const noexcept { return life_.mesh(); }
+  learning::Learner* learner() noexcept { return life_.learner(); }
+
+  /// As the mesh's and the learner's own. What those refuse changes nothing and is not written down.
+  Status set_input(std::string_view port, std::span<const float> values, std::size_t session = 0);
+  Status tick(std::uint64_t n = 1);
+  Status learn(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets,
+               std::uint64_t samples);
+  Status drain();
+  Result<mesh::ControlMessage> post(Coord cell, std::shared_ptr<mesh::Control> control);
+  Result<std::size_t> add_session();
+  Status remove_session(std::size_t session);
+  Status reset_session(std::size_t session);
+  Result<std::size_t> attach_session(formats::ByteSpan file);
+  void resume();
+  /// Words of the caller's own (a reward, a seed), given back in order when the life is replayed.
+  Status note(std::string_view topic, std::string_view text);
+  /// Writes tick and hash down, for `weft replay --verify` and `weft diff` to compare.
+  Status mark();
+
+  /// Takes a checkpoint now (it is written beside the mesh). False: one is being written still.
+  bool checkpoint();
+  /// Takes one, and waits until it is on the device. @error storage
+  Status checkpoint_and_wait();
+  /// Waits until everything so far is acknowledged. @error storage
+  Status acknowledge();
+
+  AgentFigures figures() const;
+  const std::string& directory() const noexcept { return store_.directory(); }
+
+ private:
+  Agent(formats::FileSystem& files, formats::CheckpointStore store, Options options, Life life);
+  Status be_born();
+  Status recover(const internal::Found& home, Recovery& recovery);
+  void begin_writing(std::unique_ptr<formats::JournalWriter> journal);
+  Status ready() const;
+  Status no_learner() const;
+  Status take_checkpoint();
+  Result<Checkpointer::Content> encode(const formats::JournalPlace& place, const std::string& companion) const;
+  template <class Write>
+  Status lived(Status status, RecordKind kind, Write&& write);
+  void look_after();
+  Boundary boundary() const noexcept;
+
+  formats::FileSystem& files_;
+  formats::CheckpointStore store_;
+  const std::string journal_directory_;
+  const Options options_;
+  std::string network_;  // of its birth, as text
+  Life life_;
+  const bool is_taught_;
+  RecordBytes bytes_;
+  // The checkpoint being written; the next one is taken when it is done.
+  mesh::MeshCapture capture_;
+  learning::LearnerBlobs taught_;
+  std::optional<std::string> broken_;                         // what made state and journal part
+  std::uint64_t checkpoint_tick_ = 0, checkpoint_bytes_ = 0;  // when the last one was taken
+  std::chrono::nanoseconds next_checkpoint_{0};
+  std::unique_ptr<formats::JournalWriter> journal_;
+  std::unique_ptr<Committer> committer_;
+  std::unique_ptr<Checkpointer> checkpointer_;  // last: it goes first
+};
+
+}  // namespace weft::agent

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "agent/checkpointer.hpp"
+
+#include "formats/json.hpp"
+
+#include "core/log.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <utility>
+
+namespace weft::agent {
+
+Checkpointer::Checkpointer(formats::CheckpointStore& store, std::function<void(Boundary)> done, bool background,
+                           Now now)
+    : store_(store), done_(std::move(done)), now_(std::move(now)) {
+  if (background) thread_ = std::thread([this] { work(); });
+}
+
+Checkpointer::~Checkpointer() {
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool Checkpointer::is_busy() const {
+  const std::lock_guard lock(mutex_);
+  return is_writing_;
+}
+
+void Checkpointer::start(Job job) {
+  {
+    const std::lock_guard lock(mutex_);
+    WEFT_ASSERT(!is_writing_, "a checkpoint is being written");
+    is_writing_ = true;
+    if (thread_.joinable()) job_ = std::move(job);
+  }
+  if (thread_.joinable())
+    changed_.notify_all();
+  else
+    write(std::move(job));
+}
+
+Status Checkpointer::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !is_writing_; });
+  return last_;
+}
+
+CheckpointFigures Checkpointer::figures() const {
+  const std::lock_guard lock(mutex_);
+  return figures_;
+}
+
+std::optional<std::string> Checkpointer::trouble() const {
+  const std::lock_guard lock(mutex_);
+  return last_ ? std::nullopt : std::optional<std::string>(last_.error().text());
+}
+
+void Checkpointer::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stops_ || job_; });
+    // One that was begun is brought to its end: its pause was paid for.
+    if (!job_) return;
+    Job job = std::move(*job_);
+    job_.reset();
+    lock.unlock();
+    write(std::move(job));
+    lock.lock();
+  }
+}
+
+void Checkpointer::write(Job job) {
+  const auto begin = now_();
+  std::uint64_t bytes = 0;
+  Status done = store(job, bytes);
+  if (done) done_(job.at);
+  const std::lock_guard lock(mutex_);
+  if (done) {
+    figures_ = {job.at, job.pause, now_() - begin, bytes, figures_.written + 1, figures_.failed};
+    if (!last_) log_warn("checkpoints are written again, the last one at tick " + std::to_string(job.at.tick));
+  } else {
+    ++figures_.failed;
+    if (last_)
+      log_warn("no checkpoint could be written at tick " + std::to_string(job.at.tick) +
+               ", the agent goes on and tries again: " + done.error().text());
+  }
+  last_ = std::move(done);
+  is_writing_ = false;
+  changed_.notify_all();
+}
+
+Status Checkpointer::store(const Job& job, std::uint64_t& bytes) {
+  WEFT_TRY(const Content content, job.encode());
+  bytes = content.file.size();
+  WEFT_TRY(const auto info, formats::parse_json(content.info, "checkpoint info"));
+  return store_.write(job.at.record, {{kAgentFile, formats::ByteSpan(content.file.data(), bytes)}}, info);
+}
+
+}  // namespace weft::agent

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "formats/checkpoint.hpp"
+
+#include "core/result.hpp"
+
+#include "agent/committer.hpp"
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace weft::agent {
+
+/// What is known of the last checkpoint.
+struct CheckpointFigures {
+  Boundary at;
+  std::chrono::nanoseconds pause{0};    ///< that the mesh stood still for it
+  std::chrono::nanoseconds writing{0};  ///< from then until it was verified on the device
+  std::uint64_t bytes = 0;
+  std::uint64_t written = 0, failed = 0;  ///< checkpoints since the agent was opened
+};
+
+/// Writes checkpoints beside the running mesh: one at a time, on a thread of its own, or, without `background`, at
+/// once. A checkpoint that fails is void; the ones before it and the journal stay.
+/// @thread start, wait: one; the figures: any
+class Checkpointer {
+ public:
+  struct Content {
+    formats::ByteBuffer file;
+    std::string info;  // JSON object
+  };
+  /// What is to be written: `encode` is called on the writing thread and reads only what was captured.
+  struct Job {
+    Boundary at;
+    std::chrono::nanoseconds pause{0};
+    std::function<Result<Content>()> encode;
+  };
+  /// `done` is called on the writing thread after each good checkpoint. `store` must outlive it.
+  Checkpointer(formats::CheckpointStore& store, std::function<void(Boundary)> done, bool background, Now now);
+  /// Waits for the one being written.
+  ~Checkpointer();
+  Checkpointer(const Checkpointer&) = delete;
+  Checkpointer& operator=(const Checkpointer&) = delete;
+
+  bool is_busy() const;
+  /// @pre not busy
+  void start(Job job);
+  /// Until none is being written. @error what the last one failed with
+  Status wait();
+  CheckpointFigures figures() const;
+  /// Why the last one failed; nothing when it did not.
+  std::optional<std::string> trouble() const;
+
+ private:
+  void work();
+  void write(Job job);
+  Status store(const Job& job, std::uint64_t& bytes);
+
+  formats::CheckpointStore& store_;
+  const std::function<void(Boundary)> done_;
+  const Now now_;
+  mutable std::mutex mutex_;  // what follows
+  std::condition_variable changed_;
+  std::optional<Job> job_;
+  bool is_writing_ = false, stops_ = false;
+  Status last_;
+  CheckpointFigures figures_;
+  std::thread thread_;
+};
+
+/// The file of a checkpoint that holds mesh, learner and what the program around them keeps.
+inline constexpr const char* kAgentFile = "agent.entity";
+
+}  // namespace weft::agent

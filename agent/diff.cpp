@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "agent/diff.hpp"
+
+#include "mesh/snapshot.hpp"
+
+#include "formats/entity.hpp"
+
+#include "agent/replay.hpp"
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace weft::agent {
+namespace {
+
+/// One of the two: a replay, or one moment of a life.
+class Side {
+ public:
+  static Result<Side> open_home(formats::FileSystem& files, const std::string& directory,
+                                std::optional<std::uint64_t> from, const mesh::MeshOptions& options) {
+    Side side;
+    WEFT_TRY(auto replay, Replay::open(files, directory, {from, {}, false, options}));
+    side.replay_ = std::make_unique<Replay>(std::move(replay));
+    return side;
+  }
+  static Result<Side> open_file(formats::FileSystem& files, const std::string& path, const mesh::MeshOptions& options) {
+    Side side;
+    WEFT_TRY(const auto file, formats::load_entity(files, path));
+    WEFT_TRY(const auto spec, mesh::network_of(file));
+    auto life = Life::restore(file, spec, options);
+    if (!life) return fail(std::move(life).error().within(path));
+    side.life_ = std::make_unique<Life>(*std::move(life));
+    return side;
+  }
+
+  Life& life() noexcept { return replay_ ? replay_->life() : *life_; }
+  std::uint64_t tick() noexcept { return life().mesh().ticks(); }
+  Hash128 outside() const noexcept { return replay_ ? replay_->outside() : Hash128{}; }
+  bool has_outside() const noexcept { return replay_ != nullptr; }
+  /// To the next tick. False: there is none.
+  Result<bool> advance() {
+    const std::uint64_t now = tick();
+    while (tick() == now) {
+      if (!replay_) return false;
+      WEFT_TRY(const bool more, replay_->step());
+      if (!more) return tick() != now;
+    }
+    return true;
+  }
+
+ private:
+  std::unique_ptr<Replay> replay_;
+  std::unique_ptr<Life> life_;
+};
+
+/// The last of both lives' checkpoints before they part: equal in tick and hash.
+std::optional<std::uint64_t> last_common(const std::vector<Milestone>& a, const std::vector<Milestone>& b) {
+  std::optional<std::uint64_t> found;
+  for (const Milestone& one : a)
+    for (const Milestone& other : b) {
+      if (one.tick != other.tick) continue;
+      if (one.hash != other.hash) return found;
+      found = one.tick;
+    }
+  return found;
+}
+
+Result<Side> open_side(formats::FileSystem& files, const std::string& path, std::optional<std::uint64_t> from,
+                       const mesh::MeshOptions& options) {
+  if (files.list(path)) return Side::open_home(files, path, from, options);
+  return Side::open_file(files, path, options);
+}
+
+Status check_alike(Side& a, Side& b, const std::string& a_path, const std::string& b_path) {
+  const auto& one = a.life().mesh();
+  const auto& other = b.life().mesh();
+  if (one.cells().size() != other.cells().size() || one.sessions() != other.sessions())
+    return fail(Errc::invalid_argument, a_path + " has " + std::to_string(one.cells().size()) + " cells and " +
+                                            std::to_string(one.sessions()) + " sessions, " + b_path + " " +
+                                            std::to_string(other.cells().size()) + " and " +
+                                            std::to_string(other.sessions()) + ": no two lives of one mesh");
+  for (std::size_t i = 0; i < one.cells().size(); ++i)
+    if (one.cells()[i]->at() != other.cells()[i]->at())
+      return fail(Errc::invalid_argument, a_path + " has a cell at " + to_string(one.cells()[i]->at()) + " where " +
+                                              b_path + " has " + to_string(other.cells()[i]->at()));
+  return {};
+}
+
+std::vector<Coord> unequal_cells(Side& a, Side& b) {
+  std::vector<Coord> cells;
+  const auto& one = a.life().mesh();
+  const auto& other = b.life().mesh();
+  for (std::size_t i = 0; i < one.cells().size(); ++i)
+    for (std::size_t session = 0; session < std::min(one.sessions(), other.sessions()); ++session)
+      if (one.cell_hash(i, session) != other.cell_hash(i, session)) {
+        cells.push_back(one.cells()[i]->at());
+        break;
+      }
+  return cells;
+}
+
+}  // namespace
+
+Result<Comparison> diff(formats::FileSystem& files, const std::string& a_path, const std::string& b_path,
+                        const mesh::MeshOptions& options) {
+  std::optional<std::uint64_t> from;
+  const auto a_milestones = Replay::milestones(files, a_path), b_milestones = Replay::milestones(files, b_path);
+  if (a_milestones && b_milestones) from = last_common(*a_milestones, *b_milestones);
+  WEFT_TRY(Side a, open_side(files, a_path, from, options));
+  WEFT_TRY(Side b, open_side(files, b_path, from, options));
+  WEFT_CHECK(check_alike(a, b, a_path, b_path));
+  // Whoever is behind catches up first.
+  while (a.tick() != b.tick()) {
+    Side& behind = a.tick() < b.tick() ? a : b;
+    WEFT_TRY(const bool more, behind.advance());
+    if (!more)
+      return fail(Errc::invalid_argument, a_path + " and " + b_path + " have no tick in common: one ends at tick " +
+                                              std::to_string(behind.tick()) + ", the other begins at tick " +
+                                              std::to_string(std::max(a.tick(), b.tick())));
+  }
+  const bool compares_outside = from && a.has_outside() && b.has_outside();
+  Comparison comparison;
+  comparison.from = a.tick();
+  std::optional<std::uint64_t> outside_since;
+  for (;;) {
+    ++comparison.compared;
+    if (compares_outside && !outside_since && a.outside() != b.outside()) outside_since = a.tick();
+    if (auto cells = unequal_cells(a, b); !cells.empty()) {
+      comparison.parting = Parting{a.tick(), std::move(cells), outside_since.has_value(), outside_since};
+      return comparison;
+    }
+    comparison.until = a.tick();
+    // Their calls may be cut differently, so one may have come further in a step than the other.
+    WEFT_TRY(const bool a_more, a.advance());
+    WEFT_TRY(const bool b_more, b.advance());
+    bool ends = !a_more || !b_more;
+    while (!ends && a.tick() != b.tick()) {
+      WEFT_TRY(const bool more, (a.tick() < b.tick() ? a : b).advance());
+      ends = !more;
+    }
+    if (!ends) continue;
+    comparison.longer = a_more == b_more ? "" : a_more ? a_path : b_path;
+    return comparison;
+  }
+}
+
+}  // namespace weft::agent

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/mesh.hpp"
+
+#include "formats/file_system.hpp"
+
+#include "core/coord.hpp"
+#include "core/result.hpp"
+#include "core/state_hash.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft::agent {
+
+/// Where two lives part.
+struct Parting {
+  std::uint64_t tick = 0;
+  std::vector<Coord> cells;                    ///< whose states differ then, in coordinate order; the level is 0
+  bool outside_differs = false;                ///< whether what came from outside had differed by then
+  std::optional<std::uint64_t> outside_since;  ///< the first tick with other inputs, targets or orders
+};
+
+struct Comparison {
+  std::uint64_t from = 0;      ///< tick of the first comparison
+  std::uint64_t compared = 0;  ///< ticks compared
+  std::optional<Parting> parting;
+  /// Without a parting: the last tick that both lived, and whose life goes further ("" both end there).
+  std::uint64_t until = 0;
+  std::string longer;
+};
+
+/// The first tick and coordinate where two lives part. Each is an agent's home, lived again from a checkpoint, or a
+/// file with live state, which is one moment. Both are read only.
+/// @error invalid_argument: two networks that differ in their cells, no moment in common
+Result<Comparison> diff(formats::FileSystem& files, const std::string& a, const std::string& b,
+                        const mesh::MeshOptions& options);
+
+}  // namespace weft::agent

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+namespace weft::agent {
+
+class Agent;
+class Life;
+class Replay;
+struct Recovery;
+
+}  // namespace weft::agent

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "formats/checkpoint.hpp"
+#include "formats/entity.hpp"
+#include "formats/journal.hpp"
+
+#include "core/result.hpp"
+#include "core/state_hash.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::agent::internal {
+
+/// A checkpoint of an agent, taken apart (docs/formats/agent.md).
+struct Found {
+  formats::EntityFile file;
+  formats::JournalPlace place;  // of the journal, right after it was taken
+  std::uint64_t tick = 0;
+  Hash128 hash;
+  std::string network;    // of its birth
+  std::string identity;   // what the program names the life by
+  std::string companion;  // JSON
+
+  /// @error corrupt: what was restored has another state hash than was saved
+  Status check_hash(Hash128 restored, std::string_view path) const;
+  /// @error invalid_argument: a life of another network or identity; names the first difference
+  Status check_same(std::string_view network, std::string_view identity, std::string_view directory) const;
+};
+
+/// The journal's directory. It has one of its own: what a failed sync of a directory may lose are all its new entries,
+/// and so a checkpoint that fails cannot take a segment with it.
+std::string journal_in(const std::string& home);
+/// Makes it, and waits until it is there for good.
+Status make_journal_in(formats::FileSystem& files, const std::string& home);
+
+/// The newest checkpoint that verifies, and why newer ones do not; nothing where no life was ever begun. A first
+/// checkpoint that does not verify, with nothing else there, is a birth that was cut off: nobody was told of that life.
+/// @error corrupt: there are others and none verifies
+Result<std::optional<formats::Checkpoint>> find_latest(formats::FileSystem& files, formats::CheckpointStore& store,
+                                                       std::vector<std::string>& passed_over);
+
+/// @error corrupt, parse_failed: not an agent's checkpoint
+Result<Found> read_checkpoint(const formats::Checkpoint& checkpoint);
+
+/// meta.extras of the file, and the manifest's "info".
+Result<std::string> write_extras(std::string_view network, std::string_view identity, std::string_view companion);
+std::string write_info(const formats::JournalPlace& place, std::uint64_t tick, Hash128 hash);
+
+}  // namespace weft::agent::internal

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "agent/record_source.hpp"
+
+#include <utility>
+
+namespace weft::agent {
+namespace {
+constexpr std::size_t kAtOnce = std::size_t{8} << 20;
+}
+
+Result<const RecordSource::Item*> RecordSource::next() {
+  if (items_.empty() && !ended_) WEFT_CHECK(fill());
+  if (items_.empty()) return static_cast<const Item*>(nullptr);
+  now_ = std::move(items_.front());
+  items_.pop_front();
+  return static_cast<const Item*>(&now_);
+}
+
+Status RecordSource::fill() {
+  std::size_t bytes = 0;
+  bool is_full = false;
+  const auto take = [&](const formats::JournalRecord& record) -> Status {
+    // An error is how a visitor ends the reading; this one never leaves here.
+    if (bytes >= kAtOnce) {
+      is_full = true;
+      return fail(Errc::full, "enough");
+    }
+    bytes += record.payload.size() + sizeof(Item);
+    items_.push_back({record.number, record.kind, {record.payload.begin(), record.payload.end()}});
+    place_ = formats::after(place_, record.kind, record.payload);
+    return {};
+  };
+  auto read = formats::read_journal(*files_, directory_, place_, take);
+  if (is_full) return {};
+  if (!read) return fail(std::move(read).error());
+  ended_ = true;
+  findings_ = *std::move(read);
+  return {};
+}
+
+}  // namespace weft::agent

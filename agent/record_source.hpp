@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "formats/journal.hpp"
+
+#include "core/aligned_buffer.hpp"
+#include "core/result.hpp"
+
+#include "agent/record.hpp"
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+namespace weft::agent {
+
+/// The records of a journal, one after another, a few megabytes of them in memory at a time. Reads only, so it may run
+/// beside the agent that writes them; what is appended later is not waited for.
+/// @thread one at a time
+class RecordSource {
+ public:
+  struct Item {
+    std::uint64_t number = 0;
+    std::uint32_t kind = 0;
+    std::vector<std::byte> payload;
+  };
+  RecordSource(formats::FileSystem& files, std::string directory, formats::JournalPlace from)
+      : files_(&files), directory_(std::move(directory)), place_(from) {}
+
+  /// The next record; null at the end. Valid until the next call. @error storage
+  Result<const Item*> next();
+  /// How the journal ends; known once `next` gave null.
+  const formats::JournalFindings& findings() const noexcept { return findings_; }
+
+ private:
+  Status fill();
+  formats::FileSystem* files_;
+  std::string directory_;
+  formats::JournalPlace place_;  // after the last of items_
+  std::deque<Item> items_;
+  Item now_;
+  bool ended_ = false;
+  formats::JournalFindings findings_;
+};
+
+}  // namespace weft::agent

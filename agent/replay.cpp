@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "agent/replay.hpp"
+
+#include "mesh/network_json.hpp"
+#include "mesh/snapshot.hpp"
+
+#include "agent/internal/home.hpp"
+#include <algorithm>
+#include <utility>
+
+namespace weft::agent {
+namespace {
+
+/// The oldest checkpoint, or the newest at or before `tick`, that verifies.
+Result<internal::Found> find_start(formats::CheckpointStore& store, std::optional<std::uint64_t> tick) {
+  std::vector<std::uint64_t> records = store.ticks();
+  if (tick) std::reverse(records.begin(), records.end());
+  std::string reasons;
+  for (const std::uint64_t record : records) {
+    auto checkpoint = store.at(record);
+    auto found =
+        checkpoint ? internal::read_checkpoint(*checkpoint) : Result<internal::Found>(fail(checkpoint.error()));
+    if (found && (!tick || found->tick <= *tick)) return found;
+    reasons += found ? "; the one of tick " + std::to_string(found->tick) + " is younger" : "; " + found.error().text();
+  }
+  return fail(Errc::not_found, store.directory() + ": no checkpoint to begin from" +
+                                   (tick ? " at or before tick " + std::to_string(*tick) : std::string()) + reasons);
+}
+
+}  // namespace
+
+Replay::Replay(formats::FileSystem& files, const std::string& directory, formats::JournalPlace place, Life life)
+    : life_(std::move(life)), source_(files, internal::journal_in(directory), place), directory_(directory) {}
+
+Result<Replay> Replay::open(formats::FileSystem& files, const std::string& directory, ReplayOptions options) {
+  WEFT_TRY(auto store, formats::CheckpointStore::look(files, directory));
+  WEFT_TRY(const internal::Found found, find_start(store, options.from));
+  WEFT_TRY(mesh::NetworkSpec spec, mesh::network_of(found.file));
+  if (!options.set.empty()) {
+    WEFT_TRY(std::string network, mesh::write_network(spec, -1));
+    for (const std::string& change : options.set) {
+      WEFT_TRY(network, with_change(network, change));
+    }
+    WEFT_TRY(spec, mesh::read_network(network, "changed network"));
+  }
+  WEFT_TRY(Life life, Life::restore(found.file, spec, options.mesh));
+  if (options.set.empty()) WEFT_CHECK(found.check_hash(life.hash(), directory));
+  life.compare_marks(options.verifies && options.set.empty());
+  Replay replay(files, directory, found.place, std::move(life));
+  replay.start_ = {found.place.number, found.tick, found.hash};
+  replay.number_ = found.place.number;
+  replay.verifies_ = options.verifies;
+  if (options.verifies) {
+    WEFT_TRY(replay.milestones_, milestones(files, directory));
+  }
+  return replay;
+}
+
+Result<std::vector<Milestone>> Replay::milestones(formats::FileSystem& files, const std::string& directory) {
+  WEFT_TRY(auto store, formats::CheckpointStore::look(files, directory));
+  std::vector<Milestone> all;
+  for (const std::uint64_t record : store.ticks()) {
+    const auto checkpoint = store.at(record);
+    if (!checkpoint) continue;
+    if (const auto found = internal::read_checkpoint(*checkpoint)) all.push_back({record, found->tick, found->hash});
+  }
+  return all;
+}
+
+Result<bool> Replay::next() {
+  WEFT_TRY(const RecordSource::Item* const item, source_.next());
+  if (!item) return false;
+  number_ = item->number;
+  payload_ = item->payload;  // some records point into it
+  auto record = read_record(item->kind, payload_);
+  if (!record) return within(std::move(record).error());
+  record_ = *std::move(record);
+  done_ = 0;
+  ++records_;
+  return true;
+}
+
+bool Replay::is_divisible() const noexcept {
+  // What a fault ended halfway did not end between two of its parts.
+  if (const auto* const ticks = std::get_if<TicksRecord>(&*record_)) return !ticks->halted;
+  if (const auto* const lesson = std::get_if<LearnRecord>(&*record_)) return !lesson->halted;
+  return false;
+}
+
+std::uint64_t Replay::parts() const noexcept {
+  if (!is_divisible()) return 1;
+  if (const auto* const ticks = std::get_if<TicksRecord>(&*record_)) return ticks->ticks;
+  return std::get<LearnRecord>(*record_).samples;
+}
+
+std::uint64_t Replay::ticks_of_part() const noexcept {
+  if (std::holds_alternative<LearnRecord>(*record_) && const_cast<Life&>(life_).learner())
+    return const_cast<Life&>(life_).learner()->ticks_per_sample();
+  return 1;
+}
+
+void Replay::note_outside(std::uint64_t first, std::uint64_t count) {
+  StateHasher hasher;
+  hasher.add(outside_);
+  if (const auto* const lesson = std::get_if<LearnRecord>(&*record_)) {
+    const auto add = [&](const auto& values, std::uint64_t sample) {
+      const std::size_t one = lesson->samples ? values.size() / lesson->samples : 0;
+      hasher.add_bytes(values.data() + sample * one, one * sizeof(values[0]));
+    };
+    for (std::uint64_t sample = first; sample < first + count; ++sample) {
+      for (const auto& port : lesson->inputs) add(port.values, sample);
+      for (const auto& target : lesson->targets) {
+        add(target.labels, sample);
+        add(target.values, sample);
+      }
+      outside_ = hasher.digest();
+      hasher.reset();
+      hasher.add(outside_);
+    }
+    return;
+  }
+  if (std::holds_alternative<TicksRecord>(*record_) || std::holds_alternative<MarkRecord>(*record_) ||
+      std::holds_alternative<CheckpointRecord>(*record_) || std::holds_alternative<NoteRecord>(*record_))
+    return;
+  hasher.add(std::uint64_t{record_->index()});
+  hasher.add_bytes(payload_.data(), payload_.size());
+  outside_ = hasher.digest();
+}
+
+Status Replay::live(std::uint64_t count) {
+  note_outside(done_, count);
+  Status lived;
+  if (count == parts()) {
+    lived = life_.apply(*record_);
+  } else if (const auto* const lesson = std::get_if<LearnRecord>(&*record_)) {
+    lived = life_.learn(*lesson, done_, count);
+  } else {
+    lived = life_.mesh().tick(count);
+  }
+  if (life_.learner()) life_.learner()->clear_scores();
+  if (!lived) return within(std::move(lived).error());
+  if (verifies_) WEFT_CHECK(verify());
+  if (const auto* const note = std::get_if<NoteRecord>(&*record_)) notes_.push_back(*note);
+  done_ += count;
+  if (done_ == parts()) record_.reset();
+  return {};
+}
+
+/// What was compared, or is to be: marks carry their hash, checkpoints that are still there have it in them.
+Status Replay::verify() {
+  if (std::holds_alternative<MarkRecord>(*record_)) ++compared_;
+  if (!std::holds_alternative<CheckpointRecord>(*record_)) return {};
+  for (const Milestone& stone : milestones_) {
+    if (stone.record != number_) continue;
+    ++compared_;
+    if (const Hash128 now = life_.hash(); now != stone.hash)
+      return within(Error(Errc::corrupt, "tick " + std::to_string(stone.tick) + ": state hash " + to_string(now) +
+                                             ", its checkpoint says " + to_string(stone.hash)));
+  }
+  return {};
+}
+
+Status Replay::run(std::optional<std::uint64_t> until) {
+  for (;;) {
+    if (!record_) {
+      WEFT_TRY(const bool more, next());
+      if (!more) return {};
+    }
+    std::uint64_t count = parts() - done_;
+    if (until && parts() > 0) {
+      const std::uint64_t room = *until > tick() ? (*until - tick()) / ticks_of_part() : 0;
+      const bool takes_time = std::holds_alternative<TicksRecord>(*record_) ||
+                              std::holds_alternative<LearnRecord>(*record_) ||
+                              std::holds_alternative<DrainRecord>(*record_);
+      if (takes_time && room == 0) return {};
+      if (takes_time && is_divisible()) count = std::min(count, room);
+    }
+    WEFT_CHECK(live(count));
+  }
+}
+
+Result<bool> Replay::step() {
+  if (!record_) {
+    WEFT_TRY(const bool more, next());
+    if (!more) return false;
+  }
+  WEFT_CHECK(live(std::min<std::uint64_t>(1, parts() - done_)));
+  return true;
+}
+
+Failure Replay::within(Error error) const {
+  const std::string what = record_ ? std::string(name(static_cast<RecordKind>(record_->index() + 1))) : "unreadable";
+  return fail(std::move(error).within(directory_ + ": record " + std::to_string(number_) + " (" + what + ")"));
+}
+
+}  // namespace weft::agent

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "formats/checkpoint.hpp"
+
+#include "core/result.hpp"
+#include "core/state_hash.hpp"
+
+#include "agent/life.hpp"
+#include "agent/record_source.hpp"
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft::agent {
+
+struct ReplayOptions {
+  /// From the newest checkpoint at or before this tick; none: from the oldest there is.
+  std::optional<std::uint64_t> from;
+  /// Changes of the network, "layers[3].dtype=int8": what would have been. No hashes are compared then.
+  std::vector<std::string> set;
+  /// Whether tick and hash are compared where the life wrote them down.
+  bool verifies = false;
+  mesh::MeshOptions mesh;
+};
+
+/// A checkpoint of a life.
+struct Milestone {
+  std::uint64_t record = 0, tick = 0;
+  Hash128 hash;
+};
+
+/// A life lived again from one of its checkpoints. Reads the directory only, so that it may run beside the agent.
+/// @thread one at a time
+class Replay {
+ public:
+  /// @error not_found: no agent lives there, no checkpoint is that old; corrupt; what a changed network is refused for
+  static Result<Replay> open(formats::FileSystem& files, const std::string& directory, ReplayOptions options);
+  /// The checkpoints that verify, oldest first.
+  static Result<std::vector<Milestone>> milestones(formats::FileSystem& files, const std::string& directory);
+
+  Life& life() noexcept { return life_; }
+  std::uint64_t tick() const noexcept { return life_.mesh().ticks(); }
+  /// Lives on to the last boundary at or before `until` (none: to the end). Boundaries are ticks, and samples of
+  /// lessons; a call that a fault ended is one step.
+  /// @error corrupt: it goes otherwise than it went, naming record and tick
+  Status run(std::optional<std::uint64_t> until = std::nullopt);
+  /// The smallest step there is. False: the end.
+  Result<bool> step();
+
+  const Milestone& start() const noexcept { return start_; }
+  std::uint64_t records() const noexcept { return records_; }
+  std::uint64_t compared() const noexcept { return compared_; }
+  /// Over all that came from outside since the start, in order: inputs, targets, orders, sessions; cut into calls or
+  /// not.
+  Hash128 outside() const noexcept { return outside_; }
+  /// What was written down beside it, as it passed. Each once.
+  std::vector<NoteRecord> take_notes() { return std::exchange(notes_, {}); }
+  /// Torn tail and damages; known at the end.
+  const formats::JournalFindings& findings() const noexcept { return source_.findings(); }
+
+ private:
+  Replay(formats::FileSystem& files, const std::string& directory, formats::JournalPlace place, Life life);
+  /// Takes up the next record. False: the end.
+  Result<bool> next();
+  bool is_divisible() const noexcept;
+  std::uint64_t parts() const noexcept;
+  std::uint64_t ticks_of_part() const noexcept;
+  /// Lives `count` parts of the record.
+  Status live(std::uint64_t count);
+  void note_outside(std::uint64_t first, std::uint64_t count);
+  Status verify();
+  Failure within(Error error) const;
+
+  Life life_;
+  RecordSource source_;
+  std::string directory_;
+  Milestone start_;
+  std::optional<Record> record_;  // being lived
+  std::vector<std::byte> payload_;
+  std::uint64_t number_ = 0, done_ = 0;  // its number, parts lived
+  std::uint64_t records_ = 0, compared_ = 0;
+  bool verifies_ = false;
+  std::vector<Milestone> milestones_;  // to be compared with
+  Hash128 outside_{};
+  std::vector<NoteRecord> notes_;
+};
+
+/// Changes a value of a network's JSON: "layers[3].dtype=int8", "seed=7". The place must be one that its object or
+/// array has room for; what the value may be is the network reader's matter.
+/// @error invalid_argument: no such place
+Result<std::string> with_change(std::string_view network, std::string_view change);
+
+}  // namespace weft::agent

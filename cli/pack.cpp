@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/json_line.hpp"
+#include "cli/model.hpp"
+#include "cli/output.hpp"
+#include "cli/verb.hpp"
+#include "cli/wording.hpp"
+
+#include "learning/stream.hpp"
+
+#include "formats/durable.hpp"
+#include "formats/file_system.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+namespace weft::cli {
+namespace {
+
+struct Request {
+  std::string file, out;
+  bool plain = false, json = false;
+};
+
+Status pack(const Request& request) {
+  WEFT_CHECK(check_output("--output", request.out, request.file));
+  WEFT_TRY(const Model model, read_model(request.file));
+  if (!model.entity)
+    return fail(Errc::invalid_argument,
+                request.file + ": is a network without weights; weft run --save or weft morph makes an .entity file");
+  const formats::EntityFile& file = *model.entity;
+  nlohmann::json network = file.network();
+  if (!model.spec.stream.empty()) {
+    auto stream = learning::read_stream(model.spec.stream);
+    if (!stream) return fail(std::move(stream).error().within(request.file));
+    const bool is_relative = !std::filesystem::path(stream->csv).is_absolute();
+    const auto way = path_from(request.out, path_within(model.folder, stream->csv));
+    if (is_relative && way) network["stream"]["csv"] = *way;
+  }
+  const formats::EntityOptions options{request.plain ? formats::Packing::none : formats::Packing::zstd, &file.extra()};
+  WEFT_TRY(const auto bytes, formats::encode_entity(network, file.meta(), file.blobs(), options));
+  WEFT_CHECK(file.intact());
+  WEFT_CHECK(formats::write_file_durably(formats::real_file_system(), request.out, bytes));
+  if (request.json)
+    print_json({{"file", request.out},
+                {"packed", !request.plain},
+                {"file_bytes_before", model.file_bytes},
+                {"file_bytes", bytes.size()}});
+  else
+    std::printf("%s: %s (was %s)\n", request.out.c_str(), byte_size(bytes.size()).c_str(),
+                byte_size(model.file_bytes).c_str());
+  return {};
+}
+
+}  // namespace
+
+Verb add_pack(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("pack", "Write an .entity file anew, with what it holds packed or unpacked");
+  auto request = std::make_shared<Request>();
+  app->add_option("FILE", request->file, "An .entity file, of the original system too")->required();
+  names_a_file(app->add_option("-o,--output", request->out, "The file to write"))
+      ->envname(environment_name("output"))
+      ->type_name("FILE.entity")
+      ->required();
+  add_flag(*app, "plain", request->plain, "Unpack instead");
+  add_flag(*app, "json", request->json, "One JSON object on stdout");
+  return {app, [request] { return pack(*request); }};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// weft replay, weft diff: lives lived again, and compared.
+
+#include "agent/replay.hpp"
+
+#include "cli/json_line.hpp"
+#include "cli/verb.hpp"
+#include "cli/wording.hpp"
+
+#include "formats/file_system.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "agent/diff.hpp"
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
+
+struct ReplayRequest {
+  std::string directory, from, until;
+  std::vector<std::string> set;
+  std::size_t threads = 0;
+  bool verify = false, json = false;
+};
+
+/// "tick=N", or N.
+Result<std::optional<std::uint64_t>> parse_tick(const std::string& flag, const std::string& text) {
+  if (text.empty()) return std::optional<std::uint64_t>();
+  const std::string digits = text.starts_with("tick=") ? text.substr(5) : text;
+  const bool is_number =
+      !digits.empty() && digits.size() < 20 && digits.find_first_not_of("0123456789") == std::string::npos;
+  if (!is_number) return fail(Errc::invalid_argument, flag + " " + text + ": give tick=N, such as tick=4096");
+  return std::optional<std::uint64_t>(std::stoull(digits));
+}
+
+Status replay(const ReplayRequest& request) {
+  agent::ReplayOptions options;
+  WEFT_TRY(options.from, parse_tick("--from", request.from));
+  WEFT_TRY(const auto until, parse_tick("--until", request.until));
+  if (request.verify && !request.set.empty())
+    return fail(Errc::invalid_argument, "--verify and --set: a life that was changed goes another way; give one");
+  options.set = request.set;
+  options.verifies = request.verify;
+  options.mesh.threads = request.threads;
+  const auto begin = Clock::now();
+  WEFT_TRY(auto life, agent::Replay::open(formats::real_file_system(), request.directory, std::move(options)));
+  if (until && *until < life.tick())
+    return fail(Errc::invalid_argument, "--until tick=" + std::to_string(*until) + ": the life begins at tick " +
+                                            std::to_string(life.tick()) +
+                                            " here; its older checkpoints are gone, or --from is later");
+  WEFT_CHECK(life.run(until));
+  const std::chrono::nanoseconds took = Clock::now() - begin;
+  const auto& findings = life.findings();
+  const std::string hash = to_string(life.life().hash());
+  if (request.json) {
+    print_json({{"event", "done"},
+                {"from_tick", life.start().tick},
+                {"tick", life.tick()},
+                {"records", life.records()},
+                {"compared", life.compared()},
+                {"state_hash", hash},
+                {"torn_bytes", findings.torn_bytes},
+                {"damages", findings.damages},
+                {"seconds", std::chrono::duration<double>(took).count()}});
+  } else {
+    std::printf("from        checkpoint of tick %s\n", grouped(life.start().tick).c_str());
+    std::printf("at          tick %s, %s records lived again in %s\n", grouped(life.tick()).c_str(),
+                grouped(life.records()).c_str(), milliseconds(took).c_str());
+    if (request.verify) std::printf("compared    %s marks, all equal\n", grouped(life.compared()).c_str());
+    for (const std::string& change : request.set) std::printf("changed     %s\n", change.c_str());
+    if (findings.torn_bytes) std::printf("torn        %s bytes at the end\n", grouped(findings.torn_bytes).c_str());
+    for (const std::string& damage : findings.damages) std::printf("damaged     %s\n", damage.c_str());
+    std::printf("state hash  %s\n", hash.c_str());
+  }
+  if (request.verify && !findings.damages.empty())
+    return fail(Errc::corrupt, request.directory + ": " + findings.damages.front());
+  return {};
+}
+
+struct DiffRequest {
+  std::string a, b;
+  std::size_t threads = 0;
+  bool json = false;
+};
+
+Json coordinates(const std::vector<Coord>& cells) {
+  Json all = Json::array();
+  for (const Coord at : cells) all.push_back({at.z, at.y, at.x});
+  return all;
+}
+
+std::string cell_name(Coord at) {
+  return "[" + std::to_string(at.z) + "," + std::to_string(at.y) + "," + std::to_string(at.x) + "]";
+}
+
+void print(const agent::Comparison& found) {
+  if (!found.parting) {
+    std::printf("equal from tick %s to tick %s\n", grouped(found.from).c_str(), grouped(found.until).c_str());
+    if (!found.longer.empty()) std::printf("%s goes further\n", found.longer.c_str());
+    return;
+  }
+  const agent::Parting& parting = *found.parting;
+  constexpr std::size_t kShown = 8;
+  std::string cells;
+  for (std::size_t i = 0; i < std::min(parting.cells.size(), kShown); ++i) cells += " " + cell_name(parting.cells[i]);
+  if (parting.cells.size() > kShown) cells += " and " + grouped(parting.cells.size() - kShown) + " more";
+  std::printf("part at tick %s, cell%s%s\n", grouped(parting.tick).c_str(), parting.cells.size() > 1 ? "s" : "",
+              cells.c_str());
+  if (parting.tick > found.from) std::printf("equal from tick %s on until then\n", grouped(found.from).c_str());
+  if (parting.outside_since)
+    std::printf("what came from outside differs since tick %s\n", grouped(*parting.outside_since).c_str());
+}
+
+Status diff(const DiffRequest& request) {
+  mesh::MeshOptions options;
+  options.threads = request.threads;
+  WEFT_TRY(const auto found, agent::diff(formats::real_file_system(), request.a, request.b, options));
+  if (request.json) {
+    Json line{{"event", "done"}, {"equal", !found.parting}, {"from_tick", found.from}, {"compared", found.compared}};
+    if (found.parting) {
+      line["tick"] = found.parting->tick;
+      line["cells"] = coordinates(found.parting->cells);
+      if (found.parting->outside_since) line["outside_since"] = *found.parting->outside_since;
+    } else {
+      line["until_tick"] = found.until;
+      line["longer"] = found.longer;
+    }
+    print_json(line);
+  } else {
+    print(found);
+  }
+  // As diff(1): 1 says that they differ.
+  if (found.parting)
+    return fail(Errc::differs, request.a + " and " + request.b + " part at tick " +
+                                   std::to_string(found.parting->tick) + ", cell " +
+                                   cell_name(found.parting->cells.front()));
+  return {};
+}
+
+void add_threads(CLI::App& app, std::size_t& threads) {
+  add_option(app, "threads", threads, "Threads at most; 0: all usable cores")
+      ->check(CLI::Range(std::size_t{0}, std::size_t{4096}));
+}
+
+}  // namespace
+
+Verb add_replay(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("replay", "Live an agent's life again, from a checkpoint and the journal");
+  auto request = std::make_shared<ReplayRequest>();
+  ReplayRequest& r = *request;
+  app->add_option("DIR", r.directory, "The agent's home; it is only read, so the agent may be running")->required();
+  add_option(*app, "from", r.from, "Begin at the newest checkpoint at or before it, not at the oldest")
+      ->type_name("tick=N");
+  add_option(*app, "until", r.until, "Stop at the last boundary at or before it")->type_name("tick=N");
+  add_flag(*app, "verify", r.verify, "Compare tick and state hash wherever the life wrote them down");
+  add_option(*app, "set", r.set, "What if: change the network first, such as layers[3].dtype=int8")
+      ->type_name("PATH=VALUE")
+      ->take_all();
+  add_threads(*app, r.threads);
+  add_flag(*app, "json", r.json, "The result as a JSON object on stdout");
+  return {app, [request] { return replay(*request); }};
+}
+
+Verb add_diff(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("diff", "The first tick and cell where two lives part");
+  auto request = std::make_shared<DiffRequest>();
+  DiffRequest& r = *request;
+  app->add_option("A", r.a, "An agent's home, or an .entity file with live state")->required();
+  app->add_option("B", r.b, "Another one")->required();
+  add_threads(*app, r.threads);
+  add_flag(*app, "json", r.json, "The result as a JSON object on stdout");
+  return {app, [request] { return diff(*request); }};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// A live view of a running agent: what its socket says, drawn anew each time.
+
+#include "cli/signals.hpp"
+#include "cli/terminal.hpp"
+#include "cli/top_server.hpp"
+#include "cli/top_view.hpp"
+#include "cli/verb.hpp"
+
+#include "formats/json.hpp"
+
+#include <nlohmann/json.hpp>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <poll.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace weft::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kLongestAnswer = std::size_t{1} << 20;
+constexpr std::chrono::milliseconds kRetry{200}, kLook{50};
+constexpr std::chrono::seconds kAnswerWithin{10};
+
+struct TopRequest {
+  std::string place;
+  double interval = 1;
+  bool once = false, json = false, wait = false;
+};
+
+/// DIR/top.sock for a directory, else the path itself.
+std::string socket_of(const std::string& place) {
+  struct stat there {};
+  const bool is_directory = stat(place.c_str(), &there) == 0 && S_ISDIR(there.st_mode);
+  return is_directory ? place + "/top.sock" : place;
+}
+
+/// The screen and the keyboard for as long as it lives: a page of its own, keys as they are pressed.
+class Screen {
+ public:
+  explicit Screen(bool draws) : out_(Terminal::of(STDOUT_FILENO)), draws_(draws && out_.redraws) {
+    if (!draws_) return;
+    std::fputs("\x1b[?1049h\x1b[?25l", stdout);
+    if (tcgetattr(STDIN_FILENO, &before_) != 0) return;
+    termios keys = before_;
+    keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    keys.c_cc[VMIN] = 0, keys.c_cc[VTIME] = 0;
+    has_keys_ = tcsetattr(STDIN_FILENO, TCSANOW, &keys) == 0;
+  }
+  ~Screen() {
+    if (has_keys_) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+    if (draws_) std::fputs("\x1b[?25h\x1b[?1049l", stdout);
+    std::fflush(stdout);
+  }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  bool draws() const noexcept { return draws_; }
+  bool has_keys() const noexcept { return has_keys_; }
+
+  void show(const nlohmann::json& figures) {
+    std::size_t columns = 100, rows = 1000;
+    if (const std::size_t width = out_.columns()) columns = std::max<std::size_t>(width, 2) - 1;
+    if (draws_) {
+      winsize size{};
+      if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1) rows = size.ws_row - 1u;
+      drawn_columns_ = columns, drawn_rows_ = rows;
+    }
+    std::string page = draws_ ? "\x1b[H" : "";
+    for (const std::string& line : top_view(figures, columns, rows, out_.unicode))
+      page.append(line).append(draws_ ? "\x1b[K\n" : "\n");
+    page += draws_ ? "\x1b[J" : "\n";
+    std::fwrite(page.data(), 1, page.size(), stdout);
+    std::fflush(stdout);
+    last_ = figures;
+  }
+  /// After the window changed its size.
+  void show_again_when_resized() {
+    if (!draws_ || last_.is_null()) return;
+    winsize size{};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return;
+    const std::size_t columns = std::max<std::size_t>(size.ws_col, 2) - 1;
+    if (columns != drawn_columns_ || (size.ws_row > 1 && size.ws_row - 1u != drawn_rows_)) show(last_);
+  }
+  /// One line that does not belong to the agent.
+  void say(const std::string& text) {
+    const std::size_t columns = out_.columns();
+    const std::string line = columns ? fit(text, columns - 1, out_.unicode) : text;
+    std::fputs(((draws_ ? "\x1b[H\x1b[J" : "") + line + "\n").c_str(), draws_ ? stdout : stderr);
+    std::fflush(stdout);
+    last_ = nullptr;
+  }
+
+ private:
+  Terminal out_;
+  bool draws_, has_keys_ = false;
+  termios before_{};
+  std::size_t drawn_columns_ = 0, drawn_rows_ = 0;
+  nlohmann::json last_;
+};
+
+class Top {
+ public:
+  explicit Top(const TopRequest& request)
+      : request_(request), path_(socket_of(request.place)), screen_(!request.json && !request.once) {}
+  ~Top() { hang_up(); }
+  Top(const Top&) = delete;
+  Top& operator=(const Top&) = delete;
+
+  Status operator()() {
+    for (;;) {
+      WEFT_TRY(const bool is_there, reach());
+      if (!is_there) return {};
+      WEFT_TRY(const bool goes_on, watch());
+      if (!goes_on) return {};
+    }
+  }
+  /// What is to be said when the screen is the shell's again.
+  const std::string& farewell() const noexcept { return farewell_; }
+
+ private:
+  /// Connects; false: the user has had enough of waiting.
+  Result<bool> reach() {
+    for (bool is_first = true;; is_first = false) {
+      path_ = socket_of(request_.place);
+      const auto made = connect_to_top(path_);
+      if (made) {
+        socket_ = *made;
+        break;
+      }
+      if (!request_.wait || made.error().code() != Errc::not_found)
+        return fail(made.error().code(), made.error().text() + (made.error().code() == Errc::not_found
+                                                                    ? "; is weft run at work with --checkpoint or "
+                                                                      "--socket? --wait waits for it"
+                                                                    : ""));
+      if (is_first && !request_.json) screen_.say("waiting for " + path_);
+      if (ends_within(kRetry)) return false;
+    }
+    char wish[64];
+    std::snprintf(wish, sizeof wish, "{\"subscribe\":%.3f}\n", request_.interval);
+    // Cells are sampled from the first answer on, so that one look takes two.
+    const std::string_view asked = request_.once ? "{\"subscribe\":0.3}\n" : wish;
+    // A fresh socket has room for a line.
+    if (send(socket_, asked.data(), asked.size(), MSG_NOSIGNAL) < 0) hang_up();
+    in_.clear();
+    heard_ = Clock::now();
+    return true;
+  }
+
+  /// Shows what comes; true: the agent has gone and is to be waited for.
+  Result<bool> watch() {
+    while (socket_ >= 0) {
+      if (ends_within(kLook)) return false;
+      screen_.show_again_when_resized();
+      const auto patience = kAnswerWithin + std::chrono::duration<double>(request_.once ? 0 : request_.interval);
+      if (Clock::now() - heard_ > patience)
+        return fail(Errc::storage,
+                    "socket " + path_ + ": no answer for " + std::to_string(static_cast<int>(patience.count())) + " s");
+      WEFT_CHECK(receive());
+      for (std::size_t end; (end = in_.find('\n')) != std::string::npos; in_.erase(0, end + 1)) {
+        if (request_.once && !std::exchange(is_sampled_, true)) continue;
+        WEFT_CHECK(show(in_.substr(0, end)));
+        if (request_.once) return false;
+      }
+    }
+    if (request_.once) return fail(Errc::storage, "socket " + path_ + ": closed before it answered");
+    if (request_.wait) return true;
+    farewell_ = "the agent has gone (" + path_ + ")";
+    return false;
+  }
+
+  Status receive() {
+    char chunk[16384];
+    for (;;) {
+      const ssize_t got = recv(socket_, chunk, sizeof chunk, MSG_DONTWAIT);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return {};
+      if (got <= 0) {
+        hang_up();
+        return {};
+      }
+      heard_ = Clock::now();
+      in_.append(chunk, static_cast<std::size_t>(got));
+      if (in_.size() > kLongestAnswer)
+        return fail(Errc::too_large, "socket " + path_ + ": an answer of more than 1 MiB; is it an agent's?");
+    }
+  }
+
+  Status show(const std::string& line) {
+    WEFT_TRY(const auto figures, formats::parse_json(line, "socket " + path_));
+    if (figures.is_object() && figures.contains("error"))
+      return fail(Errc::storage, "socket " + path_ + ": " + figures["error"].dump());
+    if (request_.json) {
+      std::fwrite((line + "\n").data(), 1, line.size() + 1, stdout);
+      std::fflush(stdout);
+    } else {
+      screen_.show(figures);
+    }
+    return {};
+  }
+
+  /// Waits for the socket, a key or a signal; true: the user wants to end.
+  bool ends_within(std::chrono::milliseconds time) {
+    pollfd polled[2] = {{socket_, POLLIN, 0}, {screen_.has_keys() ? STDIN_FILENO : -1, POLLIN, 0}};
+    poll(polled, 2, static_cast<int>(time.count()));
+    if (noted_signal() || std::ferror(stdout)) return true;
+    if (!polled[1].revents) return false;
+    char key = 0;
+    while (read(STDIN_FILENO, &key, 1) == 1)
+      if (key == 'q' || key == 'Q') return true;
+    return (polled[1].revents & (POLLHUP | POLLERR)) != 0;
+  }
+
+  void hang_up() noexcept {
+    if (socket_ >= 0) close(socket_);
+    socket_ = -1;
+  }
+
+  const TopRequest& request_;
+  std::string path_, in_, farewell_;
+  Screen screen_;
+  int socket_ = -1;
+  bool is_sampled_ = false;
+  Clock::time_point heard_{};
+};
+
+Status top(const TopRequest& request) {
+  watch_signals();
+  std::string farewell;
+  Status done;
+  {
+    Top view(request);
+    done = view();
+    farewell = view.farewell();
+  }
+  // Ctrl-C is how a view ends, no failure; an agent's end is none either.
+  if (done && !farewell.empty()) std::fprintf(stderr, "weft: %s\n", farewell.c_str());
+  return done;
+}
+
+}  // namespace
+
+Verb add_top(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("top", "A live view of a running weft run");
+  auto request = std::make_shared<TopRequest>();
+  TopRequest& r = *request;
+  app->add_option("DIR|SOCKET", r.place, "Where weft run keeps its checkpoints, or its --socket")->required();
+  add_option(*app, "interval", r.interval, "Seconds between two looks")->check(CLI::Range(0.1, 3600.0));
+  add_flag(*app, "once", r.once, "Print once and end");
+  add_flag(*app, "json", r.json, "The objects as they come, one a line");
+  add_flag(*app, "wait", r.wait, "Wait for an agent that is not there yet, or not any more");
+  return {app, [request] { return top(*request); }};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/top_view.hpp"
+
+#include "cli/terminal.hpp"
+#include "cli/wording.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+namespace weft::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kLabel = 12;
+
+const json& member(const json& object, std::string_view key) {
+  static const json kNone;
+  if (!object.is_object()) return kNone;
+  const auto found = object.find(std::string(key));
+  return found == object.end() ? kNone : *found;
+}
+
+double number(const json& value) {
+  const double given = value.is_number() ? value.get<double>() : 0.0;
+  return std::isfinite(given) ? std::clamp(given, -9e15, 9e15) : 0.0;
+}
+double number(const json& object, std::string_view key) { return number(member(object, key)); }
+std::uint64_t count(const json& object, std::string_view key) {
+  return static_cast<std::uint64_t>(std::max(0.0, number(object, key)));
+}
+
+/// Printable characters only: it comes from elsewhere, and a terminal obeys what it is sent.
+std::string text(const json& object, std::string_view key) {
+  const json& value = member(object, key);
+  std::string out = value.is_string() ? value.get<std::string>() : std::string();
+  for (char& c : out)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return out;
+}
+
+std::string place(const json& cell) {
+  std::string out = "[";
+  for (const json& each : cell.is_array() ? cell : json::array())
+    out += (out.size() > 1 ? "," : "") + std::to_string(static_cast<std::uint64_t>(std::max(0.0, number(each))));
+  return out + "]";
+}
+
+std::string duration(double seconds) {
+  char out[32];
+  if (seconds < 0.9995)
+    std::snprintf(out, sizeof out, "%.3g ms", seconds * 1e3);
+  else if (seconds < 120)
+    std::snprintf(out, sizeof out, "%.3g s", seconds);
+  else if (seconds < 7200)
+    std::snprintf(out, sizeof out, "%.0f min", seconds / 60);
+  else if (seconds < 172800)
+    std::snprintf(out, sizeof out, "%.1f h", seconds / 3600);
+  else
+    std::snprintf(out, sizeof out, "%.1f d", seconds / 86400);
+  return out;
+}
+
+/// "3 threw, 1 update_not_finite": what is not zero; `none` when all is.
+std::string not_zero(const json& figures, std::string_view none) {
+  std::string out;
+  if (!figures.is_object()) return std::string(none);
+  for (const auto& [key, value] : figures.items())
+    if (number(value) > 0)
+      out += (out.empty() ? "" : ", ") + grouped(static_cast<std::uint64_t>(number(value))) + " " + key;
+  return out.empty() ? std::string(none) : out;
+}
+
+class View {
+ public:
+  View(const json& figures, std::size_t columns, bool unicode) : f_(figures), columns_(columns), unicode_(unicode) {}
+
+  std::vector<std::string> lines() && {
+    head();
+    pace();
+    trouble();
+    busiest();
+    memory();
+    durability();
+    return std::move(lines_);
+  }
+
+ private:
+  void line(const std::string& whole) { lines_.push_back(fit(whole, columns_, unicode_)); }
+  void line(std::string_view label, const std::string& value) {
+    std::string padded(label);
+    // On a narrow terminal the label's column is narrow too.
+    padded.resize(std::max(columns_ < 60 ? kLabel - 2 : kLabel, label.size() + 1), ' ');
+    line(padded + value);
+  }
+
+  void head() {
+    line(text(f_, "network") + "  " + text(f_, "phase") + "  pid " + std::to_string(count(f_, "pid")) + "  up " +
+         duration(number(f_, "uptime_seconds")));
+  }
+
+  void pace() {
+    const std::uint64_t samples = count(f_, "samples"), total = count(f_, "total");
+    line("samples", short_number(number(f_, "samples_per_second")) + "/s  " + grouped(samples) +
+                        (total ? " of " + grouped(total) : std::string()));
+    line("ticks", short_number(number(f_, "ticks_per_second")) + "/s  " + grouped(count(f_, "ticks")));
+    if (total && columns_ >= 30) {
+      const double share = static_cast<double>(samples) / static_cast<double>(total);
+      line("", bar(share, std::min<std::size_t>(columns_ - kLabel - 7, 50), unicode_) + " " + percent(share));
+    }
+    line("accuracy", percent(number(f_, "prequential_accuracy")) + "  overall " +
+                         percent(number(f_, "overall_accuracy")) + "  loss " + short_number(number(f_, "mean_loss")));
+  }
+
+  void trouble() {
+    line("cells", not_zero(member(f_, "cells"), "none"));
+    line("faults", not_zero(member(f_, "faults"), "none"));
+    const json& decisions = member(f_, "decisions");
+    if (const std::string made = not_zero(decisions, ""); !made.empty())
+      line("decisions",
+           made + (count(f_, "escalations") ? ", " + grouped(count(f_, "escalations")) + " escalated" : ""));
+    const json& hanging = member(f_, "hanging");
+    for (const json& hang : hanging.is_array() ? hanging : json::array())
+      line("HANGS", place(member(hang, "cell")) + " at tick " + grouped(count(hang, "tick")) + " for " +
+                        duration(number(hang, "seconds")));
+    if (count(f_, "hangs") && (!hanging.is_array() || hanging.empty())) line("hangs", grouped(count(f_, "hangs")));
+    const json& troubled = member(f_, "troubled");
+    std::size_t left = 6;
+    for (const json& cell : troubled.is_array() ? troubled : json::array()) {
+      if (left-- == 0) break;
+      line("  " + place(member(cell, "cell")) + " " + text(cell, "status") + ", " + grouped(count(cell, "faults")) +
+           " faults, last at tick " + grouped(count(cell, "last_fault_tick")));
+    }
+  }
+
+  void busiest() {
+    const json& cells = member(f_, "busiest");
+    if (!cells.is_array() || cells.empty()) return;
+    line("busiest", "cell and its share of the threads' time");
+    for (const json& cell : cells) {
+      const double share = std::clamp(number(cell, "share"), 0.0, 1.0);
+      std::string each = "  " + place(member(cell, "cell"));
+      each.resize(std::max<std::size_t>(each.size() + 1, 16), ' ');
+      std::string figure = percent(share);
+      if (figure.size() < 7) figure.insert(0, 7 - figure.size(), ' ');
+      each += figure + " ";
+      const std::size_t room = columns_ > each.size() + 4 ? std::min<std::size_t>(columns_ - each.size(), 40) : 0;
+      line(each + (room ? bar(share, room, unicode_) : ""));
+    }
+  }
+
+  void memory() {
+    const json& bytes = member(f_, "memory");
+    line("memory", byte_size(count(bytes, "resident")) + "  weights " + byte_size(count(bytes, "weights")) +
+                       "  state " + byte_size(count(bytes, "state")));
+  }
+
+  void durability() {
+    const json& saved = member(f_, "checkpoint");
+    const std::string failed =
+        count(f_, "failed_checkpoints") ? "  " + grouped(count(f_, "failed_checkpoints")) + " failed" : "";
+    if (saved.is_object())
+      line("checkpoint", duration(number(saved, "age_seconds")) + " ago  tick " + grouped(count(saved, "ticks")) +
+                             "  pause " + duration(number(saved, "pause_seconds")) + failed);
+    else
+      line("checkpoint", "none" + failed);
+    const json& journal = member(f_, "journal");
+    if (!journal.is_object()) return;
+    const std::string error = text(journal, "error");
+    line("journal", "tick " + grouped(count(journal, "acknowledged")) + " safe  " + grouped(count(journal, "waiting")) +
+                        " waiting  " + byte_size(count(journal, "bytes")) + (error.empty() ? "" : "  " + error));
+  }
+
+  const json& f_;
+  std::size_t columns_;
+  bool unicode_;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace
+
+std::vector<std::string> top_view(const json& figures, std::size_t columns, std::size_t rows, bool unicode) {
+  auto lines = View(figures, columns, unicode).lines();
+  if (lines.size() > rows) lines.resize(rows);
+  return lines;
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// y[o][p] = sum over columns k of w[o][k] x(p, k) + bias[o], rule R1: 16 outputs of a panel by 16 windows a group.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "activations.glsl"
+#include "weights.glsl"
+#include "window.glsl"
+
+layout(local_size_x = 16, local_size_y = 16) in;
+layout(push_constant) uniform Operands {
+  uint64_t geometry, w, scales, zeros, bias, x, z, y;
+  uint outputs, rows, x_stride, z_stride, y_stride;
+};
+
+float total_of(Geometry g, uint o, uint place, Floats image) {
+  uint of_group = g.channels / g.groups, group = o / (outputs / g.groups), plane = volume(g.image);
+  Weight weights = Weight(w, scales, zeros, of_group * volume(g.kernel));
+  uvec3 p = split(place, g.windows);
+  float total = 0.0, sum = 0.0;
+  uint k = 0;
+  for (uint c = group * of_group; c < (group + 1) * of_group; ++c)
+    for (uint tz = 0; tz < g.kernel[0]; ++tz)
+      for (uint ty = 0; ty < g.kernel[1]; ++ty)
+        for (uint tx = 0; tx < g.kernel[2]; ++tx) {
+          uint at = element_of(g, p, uvec3(tz, ty, tx));
+          float v = 0.0;
+          if (at < plane) v = operand(image.at[c * plane + at]);
+          sum = fused(weight_at(weights, o / 16, k, o % 16), v, sum);
+          if (++k % 64 == 0) {
+            total = add(total, sum);
+            sum = 0.0;
+          }
+        }
+  return k % 64 == 0 ? total : add(total, sum);
+}
+
+void main() {
+  Geometry g = Geometry(geometry);
+  uint positions = volume(g.windows), panels = (outputs + 15) / 16;
+  for (uint job = gl_WorkGroupID.y; job < rows * panels; job += gl_NumWorkGroups.y) {
+    uint b = job / panels, o = job % panels * 16 + gl_LocalInvocationID.x;
+    if (o >= outputs) continue;
+    for (uint p = gl_WorkGroupID.x * 16 + gl_LocalInvocationID.y; p < positions;
+         p += gl_NumWorkGroups.x * 16) {
+      float sum = total_of(g, o, p, row_at(x, b, x_stride));
+      if (bias != 0ul) sum = add(sum, operand(Floats(bias).at[o]));
+      if (z != 0ul) row_at(z, b, z_stride).at[o * positions + p] = sum;
+      row_at(y, b, y_stride).at[o * positions + p] = activate(sum);
+    }
+  }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// y = activation(x w^T + bias) on integer codes and activations of int8 (quantize_rows.comp): exact sums over blocks of 32
+// inputs, then rule R1 over chunks of two blocks. Threads as in linear_row.comp.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "linear_operands.glsl"
+
+layout(local_size_x = 128) in;
+layout(constant_id = 2) const uint SLOTS = 32;  // a power of two up to 32
+shared vec4 sums[32][4];
+
+// The sum over block `block` of (code - zero) q, below 2^24.
+ivec4 block_sum(uint p, uint row, uint block, uint quad) {
+  const uint bits_of = max(kWordBits, 1u), n = 32 / bits_of;
+  uint words = (inputs + n - 1) / n, blocks = (inputs + 31) / 32;
+  ivec4 zeros_of = ivec4(0);
+  if (kHasZero) zeros_of = ivec4(zero_quad(weight(), p, block * 32, quad));
+  uint64_t panel = w + (uint64_t(p) * words * 16ul + quad * 4) * 4ul;
+  Words q = Words(x + uint64_t(row) * blocks * 32ul);
+  ivec4 sum = ivec4(0);
+  for (uint j = 0; j < bits_of; ++j) {
+    uint at = block * bits_of + j;
+    if (at >= words) break;
+    uvec4 codes = WordQuads(panel + at * 64ul).at[0];
+    for (uint i = 0; i < n; ++i) {
+      uint k = at * n + i;
+      int from = bitfieldExtract(int(q.at[k / 4]), int(k % 4 * 8), 8);
+      ivec4 number;
+      if (DTYPE == kBinary)
+        number = ivec4(bitfieldExtract(codes, int(i), 1)) * 2 - 1;
+      else if (kHasZero)
+        number = ivec4(bitfieldExtract(codes, int(i * bits_of), int(bits_of))) - zeros_of;
+      else
+        number = bitfieldExtract(ivec4(codes), int(i * bits_of), int(bits_of));
+      sum += number * from;
+    }
+  }
+  return sum;
+}
+
+vec4 chunk_sum(uint p, uint row, uint quad, uint k) {
+  vec4 sum = vec4(0.0);
+  uint blocks = (inputs + 31) / 32;
+  for (uint block = k / 32; block < min(blocks, k / 32 + 2); ++block) {
+    vec4 exact = vec4(block_sum(p, row, block, quad));
+    float x_scale = Floats(x_scales).at[row * blocks + block];
+    vec4 factor = vec4(x_scale);
+    if (GRANULARITY == kBlock32) {
+      vec4 scales_of = scale_quad(weight(), p, block * 32, quad);
+      factor = vec4(mul(x_scale, scales_of.x), mul(x_scale, scales_of.y), mul(x_scale, scales_of.z),
+                    mul(x_scale, scales_of.w));
+    }
+    sum = vec4(fused(exact.x, factor.x, sum.x), fused(exact.y, factor.y, sum.y), fused(exact.z, factor.z, sum.z),
+               fused(exact.w, factor.w, sum.w));
+  }
+  return sum;
+}
+
+void main() {
+  uint quad = gl_LocalInvocationID.x & 3, unit = gl_LocalInvocationID.x >> 2;
+  uint slot = unit % SLOTS, panels = (outputs + 15) / 16;
+  const uint kPanels = 32 / SLOTS;
+  for (uint row = gl_WorkGroupID.y; row < rows; row += gl_NumWorkGroups.y)
+    for (uint first = gl_WorkGroupID.x * kPanels; first < panels; first += gl_NumWorkGroups.x * kPanels) {
+      uint p = first + unit / SLOTS;
+      vec4 total = vec4(0.0);
+      for (uint base = 0; base < inputs; base += SLOTS * kChunk) {
+        uint k = base + slot * kChunk;
+        vec4 sum = vec4(0.0);
+        if (p < panels && k < inputs) sum = chunk_sum(p, row, quad, k);
+        barrier();
+        sums[unit][quad] = sum;
+        barrier();
+        if (slot == 0)
+          for (uint s = 0; s < SLOTS && base + s * kChunk < inputs; ++s) total = add(total, sums[unit + s][quad]);
+      }
+      if (slot == 0 && p < panels) {
+        if (GRANULARITY != kBlock32) {
+          vec4 scales_of = scale_quad(weight(), p, 0, quad);
+          total = vec4(mul(total.x, scales_of.x), mul(total.y, scales_of.y), mul(total.z, scales_of.z),
+                       mul(total.w, scales_of.w));
+        }
+        finish(total, row, p * 16 + quad * 4);
+      }
+    }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// y[b][j] = sum over e of p[b][e] x[b][e cols + j], or dx[b][e cols + j] = p[b][e] dy[b][j].
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "exact.glsl"
+#include "memory.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 1) const bool BACKWARD = false;
+layout(push_constant) uniform Operands {
+  uint64_t p, x, y;  // x is dy when backward
+  uint rows, cols, experts, p_stride, x_stride, y_stride;
+};
+
+void main() {
+  uint wide = BACKWARD ? cols * experts : cols, count = rows * wide;
+  for (uint n = gl_GlobalInvocationID.x; n < count; n += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
+    uint b = n / wide, j = n - b * wide;
+    Floats weights = row_at(p, b, p_stride), from = row_at(x, b, x_stride);
+    float to = 0.0;
+    if (BACKWARD)
+      to = mul(flushed(weights.at[j / cols]), flushed(from.at[j % cols]));
+    else
+      for (uint e = 0; e < experts; ++e) to = fused(flushed(weights.at[e]), flushed(from.at[e * cols + j]), to);
+    row_at(y, b, y_stride).at[j] = to;
+  }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Philox 4x32-10 as kernels/noise-inl.hpp draws it: Gumbel noise added to rows, or dropout's masks.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "lanes.glsl"
+
+layout(constant_id = 1) const bool MASK = false;
+layout(push_constant) uniform Operands {
+  uint64_t x, state, next_state, y;
+  uint rows, cols, x_stride, state_stride, next_stride, y_stride, key0, key1, threshold;
+  float scale;
+};
+
+uvec4 philox(uvec4 c, uvec2 k) {
+  for (uint round_ = 0; round_ < 10; ++round_) {
+    uint high0, low0, high1, low1;
+    umulExtended(0xD2511F53u, c.x, high0, low0);
+    umulExtended(0xCD9E8D57u, c.z, high1, low1);
+    c = uvec4(high1 ^ c.y ^ k.x, low1, high0 ^ c.w ^ k.y, low0);
+    k += uvec2(0x9E3779B9u, 0xBB67AE85u);
+  }
+  return c;
+}
+
+uint64_t digit(float v) { return v >= 0.0 && v < 16777216.0 ? uint64_t(uint(v)) : 0ul; }
+uint64_t digits(Floats from, uint at) { return digit(flushed(from.at[at])) | digit(flushed(from.at[at + 1])) << 24; }
+void put(Floats to, uint at, uint64_t v) {
+  to.at[at] = float(uint(v & 0xfffffful));
+  to.at[at + 1] = float(uint(v >> 24 & 0xfffffful));
+}
+
+float drawn(uint word, float v) {
+  if (MASK) return word < threshold ? 0.0 : scale;
+  float u = mul(add(float(word >> 9), 0.5), 1.1920928955078125e-07);
+  return sub(flushed(v), exact_log(negated(exact_log(u))));
+}
+
+void main() {
+  FOR_EACH_ROW(first) {
+    uint i = min(row_of(first), rows - 1);
+    bool stores = row_of(first) < rows;
+    Floats from = row_at(state, i, state_stride), values = row_at(x, i, x_stride), to = row_at(y, i, y_stride);
+    uint64_t counter = digits(from, 0), stream = digits(from, 2);
+    if (stream == 0ul) stream = uint64_t(i) + 1ul;
+    memoryBarrierBuffer();  // the next state may be this one
+    barrier();
+    if (stores && lane() == 0) {
+      Floats next = row_at(next_state, i, next_stride);
+      put(next, 0, counter + 1ul);
+      put(next, 2, stream);
+    }
+    uint high = uint(counter >> 32) | uint(stream >> 32) << 16;
+    for (uint chunk = lane() / 16; chunk * 64 < cols && stores; chunk += 4) {
+      uvec4 words = philox(uvec4(chunk * 16 + lane() % 16, uint(counter), high, uint(stream)), uvec2(key0, key1));
+      for (uint w = 0; w < 4; ++w) {
+        uint j = chunk * 64 + w * 16 + lane() % 16;
+        if (j < cols) to.at[j] = drawn(words[w], MASK ? 0.0 : values.at[j]);
+      }
+    }
+  }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// RMS and layer norm (LAYER), forward and backward to their input. Gains' gradients: columns.comp.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "lanes.glsl"
+
+layout(constant_id = 1) const bool LAYER = false;
+layout(constant_id = 2) const bool BACKWARD = false;
+layout(push_constant) uniform Operands {
+  uint64_t x, gain, bias, dy, y, mean, scale;
+  uint rows, cols, x_stride, dy_stride, y_stride;
+  float count, epsilon;
+};
+
+float gain_at(uint j) { return flushed(Floats(gain).at[j]); }
+
+void forward(uint i, bool stores) {
+  Floats from = row_at(x, i, x_stride);
+  float sum = 0.0, centre = 0.0;
+  if (LAYER) {
+    for (uint j = lane(); j < cols; j += 64) sum = add(sum, flushed(from.at[j]));
+    centre = divide(fold_lanes(sum), count);
+    sum = 0.0;
+  }
+  for (uint j = lane(); j < cols; j += 64) {
+    float v = flushed(from.at[j]);
+    if (LAYER) v = sub(v, centre);
+    sum = fused(v, v, sum);
+  }
+  float factor = inverse_root(add(divide(fold_lanes(sum), count), flushed(epsilon)));
+  if (!stores) return;
+  Floats to = row_at(y, i, y_stride);
+  for (uint j = lane(); j < cols; j += 64) {
+    float normal = flushed(from.at[j]);
+    if (LAYER) normal = sub(normal, centre);
+    normal = mul(normal, factor);
+    if (gain != 0ul && bias != 0ul)
+      normal = fused(normal, gain_at(j), flushed(Floats(bias).at[j]));
+    else if (gain != 0ul)
+      normal = mul(normal, gain_at(j));
+    else if (bias != 0ul)
+      normal = add(normal, flushed(Floats(bias).at[j]));
+    to.at[j] = normal;
+  }
+  if (lane() == 0) {
+    Floats(scale).at[i] = factor;
+    if (LAYER) Floats(mean).at[i] = centre;
+  }
+}
+
+void backward(uint i, bool stores) {
+  Floats from = row_at(x, i, x_stride), up = row_at(dy, i, dy_stride);
+  float factor = flushed(Floats(scale).at[i]), centre = 0.0;
+  if (LAYER) centre = flushed(Floats(mean).at[i]);
+  float shift = 0.0, projection = 0.0;
+  for (uint j = lane(); j < cols; j += 64) {
+    float g = flushed(up.at[j]), normal = flushed(from.at[j]);
+    if (gain != 0ul) g = mul(g, gain_at(j));
+    if (LAYER) normal = sub(normal, centre);
+    shift = add(shift, g);
+    projection = fused(g, mul(normal, factor), projection);
+  }
+  projection = divide(fold_lanes(projection), count);
+  if (LAYER) shift = divide(fold_lanes(shift), count);
+  if (!stores) return;
+  Floats to = row_at(y, i, y_stride);
+  for (uint j = lane(); j < cols; j += 64) {
+    float g = flushed(up.at[j]), normal = flushed(from.at[j]);
+    if (gain != 0ul) g = mul(g, gain_at(j));
+    if (LAYER) {
+      normal = sub(normal, centre);
+      g = sub(g, shift);
+    }
+    to.at[j] = mul(fused(negated(mul(normal, factor)), projection, g), factor);
+  }
+}
+
+void main() {
+  FOR_EACH_ROW(first) {
+    uint i = row_of(first);
+    if (BACKWARD)
+      backward(min(i, rows - 1), i < rows);
+    else
+      forward(min(i, rows - 1), i < rows);
+  }
+}

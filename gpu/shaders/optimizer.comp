@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A step of sgd, momentum or AdamW on n weights.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "exact.glsl"
+#include "memory.glsl"
+
+layout(local_size_x = 256) in;
+const uint kSgd = 0, kMomentum = 1, kAdamw = 2;
+layout(constant_id = 1) const uint OPERATION = kSgd;
+layout(constant_id = 2) const bool NESTEROV = false;
+layout(push_constant) uniform Operands {
+  uint64_t w, m, v, g;
+  uint count;
+  // sgd: rate, decay. momentum: also keep, rest. AdamW: rate, decay, then beta1, 1 - beta1, beta2, 1 - beta2, epsilon and
+  // the corrections. Flushed by the host.
+  float rate, decay, keep, rest, keep2, rest2, epsilon, correction1, correction2;
+};
+
+void main() {
+  for (uint i = gl_GlobalInvocationID.x; i < count; i += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
+    float weight = flushed(Floats(w).at[i]), gradient = flushed(Floats(g).at[i]);
+    if (OPERATION == kSgd) {
+      weight = fused(negated(rate), fused(decay, weight, gradient), weight);
+    } else if (OPERATION == kMomentum) {
+      float t = fused(decay, weight, gradient);
+      float velocity = fused(keep, flushed(Floats(v).at[i]), mul(rest, t));
+      Floats(v).at[i] = velocity;
+      weight = fused(negated(rate), NESTEROV ? fused(keep, velocity, t) : velocity, weight);
+    } else {
+      float first = fused(keep, flushed(Floats(m).at[i]), mul(rest, gradient));
+      float second = fused(keep2, flushed(Floats(v).at[i]), mul(rest2, mul(gradient, gradient)));
+      Floats(m).at[i] = first;
+      Floats(v).at[i] = second;
+      float direction = divide(divide(first, correction1), add(root(divide(second, correction2)), epsilon));
+      weight = fused(negated(rate), direction, fused(decay, weight, weight));
+    }
+    Floats(w).at[i] = weight;
+  }
+}

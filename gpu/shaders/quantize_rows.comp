@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activations to int8: blocks of 32 elements of a row, each with a scale of its own; eight threads a block, four codes a
+// thread.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "exact.glsl"
+#include "memory.glsl"
+
+layout(local_size_x = 256) in;
+layout(push_constant) uniform Operands {
+  uint64_t x, codes, scales;
+  uint rows, cols, x_stride, blocks;
+};
+shared uint magnitudes[256];
+
+int nearest(float v) { return int(bits(add(v, kRound)) - bits(kRound)); }
+
+void main() {
+  uint id = gl_LocalInvocationID.x, all = rows * blocks;
+  for (uint first = gl_WorkGroupID.x * 32; first < all; first += gl_NumWorkGroups.x * 32) {
+    uint block = first + id / 8, row = min(block / blocks, rows - 1), k = block % blocks * 32 + id % 8 * 4;
+    bool exists = block < all;
+    float v[4];
+    uint largest = 0;
+    Floats from = row_at(x, row, x_stride);
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+      v[i] = 0.0;
+      if (exists && k + i < cols) v[i] = flushed(from.at[k + i]);
+      largest = max(largest, bits(v[i]) & 0x7fffffffu);
+    }
+    barrier();
+    magnitudes[id] = largest;
+    barrier();
+    for (uint i = 0; i < 8; ++i) largest = max(largest, magnitudes[(id & ~7u) + i]);
+    float m = from_bits(largest), scale = 0.0;
+    uint word = 0;
+    if (largest >= kInfinityBits) {
+      scale = NAN;
+    } else if (m >= 7.88860905221011805e-31) {  // 2^-100
+      scale = divide(m, 127.0);
+      float inverse = divide(127.0, m);
+      for (uint i = 0; i < 4; ++i) word |= uint(nearest(mul(v[i], inverse)) & 0xff) << 8 * i;
+    }
+    if (exists) {
+      Words(codes + (uint64_t(block) * 8ul + id % 8) * 4ul).at[0] = word;
+      if (id % 8 == 0) Floats(scales).at[block] = scale;
+    }
+  }
+}

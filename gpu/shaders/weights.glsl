@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stored weights (kernels/weight.hpp) as numbers: four outputs of a panel at one input. A pipeline knows its type.
+#ifndef WEFT_WEIGHTS
+#define WEFT_WEIGHTS
+
+#include "exact.glsl"
+#include "memory.glsl"
+
+// Row numbers of core/dtypes.def and of Granularity; gpu/stream_linear.cpp asserts them.
+const uint kFloat32 = 1, kFloat16 = 2, kBfloat16 = 3, kFp8E4m3 = 4, kFp8E5m2 = 5, kFp4 = 6, kInt16 = 9, kInt8 = 10,
+           kInt4 = 11, kInt2 = 12, kUint16 = 15, kUint8 = 16, kUint4 = 17, kUint2 = 18, kTernary = 19, kBinary = 20;
+const uint kTensor = 0, kChannel = 1, kBlock32 = 2;
+layout(constant_id = 5) const uint DTYPE = kFloat32;
+layout(constant_id = 6) const uint GRANULARITY = kTensor;
+
+// Bits of a code that lies in words, else 0.
+const uint kWordBits = DTYPE == kInt8 || DTYPE == kUint8                                                     ? 8
+                       : DTYPE == kInt4 || DTYPE == kUint4 || DTYPE == kFp4                                  ? 4
+                       : DTYPE == kInt2 || DTYPE == kUint2 || DTYPE == kTernary                              ? 2
+                       : DTYPE == kBinary                                                                    ? 1
+                                                                                                             : 0;
+const bool kHasZero = DTYPE == kUint16 || DTYPE == kUint8 || DTYPE == kUint4 || DTYPE == kUint2;
+
+// Where a weight's arrays lie; panels have `inputs` inputs.
+struct Weight {
+  uint64_t codes, scales, zeros;
+  uint inputs;
+};
+
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer Pairs { uvec2 at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer WordQuads { uvec4 at[]; };
+
+// The index of the scale of output 4 quad of panel p, at input k; the next three outputs' follow, unless it is the tensor's.
+uint64_t scale_place(Weight w, uint p, uint k, uint quad) {
+  if (GRANULARITY == kTensor) return 0ul;
+  if (GRANULARITY == kChannel) return uint64_t(p) * 16ul + quad * 4;
+  return (uint64_t(p) * ((w.inputs + 31) / 32) + k / 32) * 16ul + quad * 4;
+}
+vec4 scale_quad(Weight w, uint p, uint k, uint quad) {
+  uint64_t from = w.scales + scale_place(w, p, k, quad) * 4ul;
+  return GRANULARITY == kTensor ? vec4(Floats(from).at[0]) : Quads(from).at[0];
+}
+uvec4 zero_quad(Weight w, uint p, uint k, uint quad) {
+  uint64_t place = scale_place(w, p, k, quad);
+  if (DTYPE == kUint16) {
+    if (GRANULARITY == kTensor) return uvec4(Words(w.zeros).at[0] & 0xffffu);
+    uvec2 pair = Pairs(w.zeros + place * 2ul).at[0];
+    return uvec4(pair.x & 0xffffu, pair.x >> 16, pair.y & 0xffffu, pair.y >> 16);
+  }
+  uint word = Words(w.zeros + place).at[0];
+  if (GRANULARITY == kTensor) return uvec4(word & 0xffu);
+  return uvec4(word & 0xffu, word >> 8 & 0xffu, word >> 16 & 0xffu, word >> 24);
+}
+
+// The codes of four outputs at input k, in the low bits.
+uvec4 code_quad(Weight w, uint p, uint k, uint quad) {
+  if (kWordBits != 0) {
+    const uint n = 32 / max(kWordBits, 1u);
+    uint64_t row = uint64_t(p) * ((w.inputs + n - 1) / n) + k / n;
+    uvec4 words = WordQuads(w.codes + (row * 16ul + quad * 4) * 4ul).at[0];
+    return words >> k % n * kWordBits & (kWordBits == 32 ? 0xffffffffu : (1u << kWordBits) - 1u);
+  }
+  uint64_t element = (uint64_t(p) * w.inputs + k) * 16ul + quad * 4;
+  if (DTYPE == kFp8E4m3 || DTYPE == kFp8E5m2) {
+    uint word = Words(w.codes + element).at[0];
+    return uvec4(word & 0xffu, word >> 8 & 0xffu, word >> 16 & 0xffu, word >> 24);
+  }
+  uvec2 pair = Pairs(w.codes + element * 2ul).at[0];
+  return uvec4(pair.x & 0xffffu, pair.x >> 16, pair.y & 0xffffu, pair.y >> 16);
+}
+
+// A small float: its sign, its other bits, and what its format is. Its subnormals are normal numbers here; exact.
+float small_float(uint negative, uint magnitude, uint mantissa_bits, uint bias, float smallest) {
+  float number = magnitude >> mantissa_bits == 0u
+                     ? float(magnitude) * smallest  // exact: nothing to round
+                     : from_bits((magnitude << 23 - mantissa_bits) + (127u - bias << 23));
+  return from_bits(bits(number) | negative << 31);
+}
+float half_number(uint code) {
+  uint magnitude = code & 0x7fffu;
+  if (magnitude >= 0x7c00u) return magnitude > 0x7c00u ? NAN : from_bits(kInfinityBits | code >> 15 << 31);
+  return small_float(code >> 15, magnitude, 10, 15, 5.9604644775390625e-08);
+}
+float number_of(uint code) {
+  switch (DTYPE) {
+    case kFloat16: return half_number(code);
+    case kBfloat16: return from_bits(code << 16);
+    case kFp8E4m3: return (code & 0x7fu) == 0x7fu ? NAN : small_float(code >> 7, code & 0x7fu, 3, 7, 1.953125e-03);
+    case kFp8E5m2: return half_number(code << 8);
+    case kFp4: return small_float(code >> 3, code & 7u, 1, 1, 0.5);
+    case kInt16: return float(bitfieldExtract(int(code), 0, 16));
+    case kBinary: return code != 0u ? 1.0 : -1.0;
+  }
+  return float(bitfieldExtract(int(code), 0, int(kWordBits)));
+}
+
+// The integers code - zero of types that have them.
+ivec4 integer_quad(Weight w, uint p, uint k, uint quad) {
+  uvec4 codes = code_quad(w, p, k, quad);
+  if (kHasZero) return ivec4(codes) - ivec4(zero_quad(w, p, k, quad));
+  if (DTYPE == kBinary) return ivec4(codes) * 2 - 1;
+  return bitfieldExtract(ivec4(codes), 0, int(kWordBits));
+}
+
+// The values of four outputs of panel p at input k, flushed.
+vec4 weight_quad(Weight w, uint p, uint k, uint quad) {
+  if (DTYPE == kFloat32) return operand(Quads(w.codes + (uint64_t(p) * w.inputs + k) * 64ul).at[quad]);
+  vec4 numbers;
+  if (kHasZero) {
+    numbers = vec4(integer_quad(w, p, k, quad));
+  } else {
+    uvec4 codes = code_quad(w, p, k, quad);
+    numbers = vec4(number_of(codes.x), number_of(codes.y), number_of(codes.z), number_of(codes.w));
+  }
+  if (DTYPE == kFloat16 || DTYPE == kBfloat16) return operand(numbers);
+  vec4 scales = scale_quad(w, p, k, quad);
+  return vec4(mul(scales.x, numbers.x), mul(scales.y, numbers.y), mul(scales.z, numbers.z), mul(scales.w, numbers.w));
+}
+
+// One of them.
+float weight_at(Weight w, uint p, uint k, uint lane) {
+  if (DTYPE == kFloat32) return operand(Floats(w.codes + (uint64_t(p) * w.inputs + k) * 64ul).at[lane]);
+  return weight_quad(w, p, k, lane / 4)[lane % 4];
+}
+
+#endif  // WEFT_WEIGHTS

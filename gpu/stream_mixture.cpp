@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "gpu/internal/parts.hpp"
+#include "gpu/internal/stream.hpp"
+
+namespace weft::gpu {
+namespace {
+
+struct MixturePush {
+  std::uint64_t p, x, y;
+  std::uint32_t rows, cols, experts, p_stride, x_stride, y_stride;
+};
+struct ChoosePush {
+  std::uint64_t x, y;
+  std::uint32_t rows, cols, x_stride, y_stride, most;
+};
+
+void record(Recorder& recorder, bool backward, const ConstRows& p, const ConstRows& x, const ConstRows& y,
+            std::size_t cols) {
+  static const Shader& kernel = shader("mixture");
+  for_parts(y.rows, y.cols, [&](const Cut& cut) {
+    const auto rows_of = [&](const ConstRows& m) { return ConstRows{m.row(cut.row), cut.rows, m.cols, m.stride}; };
+    const ConstRows weights = rows_of(p), from = rows_of(x), to = rows_of(y);
+    const MixturePush push{address(weights.data), address(from.data), address(to.data), word(cut.rows), word(cols),
+                           word(p.cols),          word(p.stride),     word(x.stride),   word(y.stride)};
+    recorder.dispatch(kernel, {backward}, push, cut.groups(), {range(weights), range(from)}, {range(to)});
+  });
+}
+
+void choose(Recorder& recorder, bool keep, const ConstRows& x, std::size_t most, const Rows& y) {
+  static const Shader& kernel = shader("choose");
+  if (x.cols == 0) return;
+  const ChoosePush push{address(x.data), address(y.data), word(x.rows), word(x.cols),
+                        word(x.stride),  word(y.stride),  word(most)};
+  recorder.dispatch(kernel, {keep}, push, {groups_of(x.rows, kLaneGroupRows), 1}, {range(x)}, {range(y)});
+}
+
+}  // namespace
+
+void Stream::weighted_sum(const ConstRows& p, const ConstRows& x, const Rows& y) {
+  record(*recorder_, false, p, x, y, y.cols);
+}
+
+void Stream::weighted_sum_backward(const ConstRows& p, const ConstRows& x, const ConstRows& dy, const Rows& dp,
+                                   const Rows& dx) {
+  for (std::size_t e = 0; e < p.cols; ++e)
+    record_dots(dy, {x.data + e * dy.cols, x.rows, dy.cols, x.stride}, dp.data + e, dp.stride);
+  record(*recorder_, true, p, dy, dx, dy.cols);
+}
+
+void Stream::one_hot_largest(const ConstRows& x, const Rows& y) { choose(*recorder_, false, x, 0, y); }
+
+void Stream::keep_largest(const ConstRows& x, std::size_t count, const Rows& y) {
+  if (x.data != y.data) return choose(*recorder_, true, x, std::min(count, x.cols), y);
+  // In place, an element's neighbours would change under it: choose from a copy.
+  float* const copied = reinterpret_cast<float*>(static_cast<std::uintptr_t>(scratch(x.rows * x.cols * sizeof(float))));
+  const Rows from{copied, x.rows, x.cols, x.cols};
+  copy(x, from);
+  choose(*recorder_, true, from, std::min(count, x.cols), y);
+}
+
+}  // namespace weft::gpu

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "gpu/internal/stream.hpp"
+
+namespace weft::gpu {
+namespace {
+
+struct NoisePush {
+  std::uint64_t x, state, next_state, y;
+  std::uint32_t rows, cols, x_stride, state_stride, next_stride, y_stride, key0, key1, threshold;
+  float scale;
+};
+
+void record(Recorder& recorder, bool mask, const ConstRows& x, std::array<std::uint32_t, 2> key, const ConstRows& state,
+            const Rows& next_state, const Rows& y, std::uint32_t threshold, float scale) {
+  static const Shader& kernel = shader("noise");
+  const NoisePush push{address(x.data),
+                       address(state.data),
+                       address(next_state.data),
+                       address(y.data),
+                       word(y.rows),
+                       word(y.cols),
+                       word(x.stride),
+                       word(state.stride),
+                       word(next_state.stride),
+                       word(y.stride),
+                       key[0],
+                       key[1],
+                       threshold,
+                       scale};
+  recorder.dispatch(kernel, {mask}, push, {groups_of(y.rows, kLaneGroupRows), 1}, {range(x), range(state)},
+                    {range(next_state), range(y)});
+}
+
+}  // namespace
+
+void Stream::gumbel_noise(const ConstRows& x, std::array<std::uint32_t, 2> key, const ConstRows& state,
+                          const Rows& next_state, const Rows& y) {
+  record(*recorder_, false, x, key, state, next_state, y, 0, 0.0f);
+}
+
+void Stream::dropout_mask(std::array<std::uint32_t, 2> key, const ConstRows& state, const Rows& next_state,
+                          std::uint32_t threshold, float scale, const Rows& mask) {
+  record(*recorder_, true, {}, key, state, next_state, mask, threshold, scale);
+}
+
+}  // namespace weft::gpu

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "gpu/internal/columns.hpp"
+#include "gpu/internal/stream.hpp"
+
+namespace weft::gpu {
+namespace {
+
+struct NormPush {
+  std::uint64_t x, gain, bias, dy, y, mean, scale;
+  std::uint32_t rows, cols, x_stride, dy_stride, y_stride;
+  float count, epsilon;
+};
+
+Range per_row(const float* values, const ConstRows& x) { return range(values, x.rows * sizeof(float)); }
+Range per_column(const float* values, const ConstRows& x) { return range(values, x.cols * sizeof(float)); }
+
+void forward(Recorder& recorder, bool layer, const ConstRows& x, const float* gain, const float* bias, float epsilon,
+             const Rows& y, float* mean, float* scale) {
+  static const Shader& kernel = shader("norm");
+  const NormPush push{address(x.data),
+                      address(gain),
+                      address(bias),
+                      0,
+                      address(y.data),
+                      address(mean),
+                      address(scale),
+                      word(x.rows),
+                      word(x.cols),
+                      word(x.stride),
+                      0,
+                      word(y.stride),
+                      static_cast<float>(x.cols),
+                      epsilon};
+  recorder.dispatch(kernel, {layer, 0}, push, {groups_of(x.rows, kLaneGroupRows), 1},
+                    {range(x), per_column(gain, x), per_column(bias, x)},
+                    {range(y), per_row(mean, x), per_row(scale, x)});
+}
+
+void backward(Recorder& recorder, bool layer, const ConstRows& x, const float* gain, const float* mean,
+              const float* scale, const ConstRows& dy, const Rows& dx, float* dgain, float* dbias) {
+  static const Shader& kernel = shader("norm");
+  if (x.rows == 0) return;
+  // First what reads dy down its columns: dx may be dy.
+  if (dgain || dbias)
+    record_columns(recorder, layer ? Columns::layer_norm : Columns::rms_norm, x, dy, mean, scale, dgain, dbias);
+  const NormPush push{address(x.data),
+                      address(gain),
+                      0,
+                      address(dy.data),
+                      address(dx.data),
+                      address(mean),
+                      address(scale),
+                      word(x.rows),
+                      word(x.cols),
+                      word(x.stride),
+                      word(dy.stride),
+                      word(dx.stride),
+                      static_cast<float>(x.cols),
+                      0.0f};
+  recorder.dispatch(kernel, {layer, 1}, push, {groups_of(x.rows, kLaneGroupRows), 1},
+                    {range(x), range(dy), per_column(gain, x), per_row(mean, x), per_row(scale, x)}, {range(dx)});
+}
+
+}  // namespace
+
+void Stream::rms_norm(const ConstRows& x, const float* gain, float epsilon, const Rows& y, float* inverse_rms) {
+  forward(*recorder_, false, x, gain, nullptr, epsilon, y, nullptr, inverse_rms);
+}
+void Stream::rms_norm_backward(const ConstRows& x, const float* gain, const float* inverse_rms, const ConstRows& dy,
+                               const Rows& dx, float* dgain) {
+  backward(*recorder_, false, x, gain, nullptr, inverse_rms, dy, dx, dgain, nullptr);
+}
+void Stream::layer_norm(const ConstRows& x, const float* gain, const float* bias, float epsilon, const Rows& y,
+                        float* mean, float* inverse_deviation) {
+  forward(*recorder_, true, x, gain, bias, epsilon, y, mean, inverse_deviation);
+}
+void Stream::layer_norm_backward(const ConstRows& x, const float* gain, const float* mean,
+                                 const float* inverse_deviation, const ConstRows& dy, const Rows& dx, float* dgain,
+                                 float* dbias) {
+  backward(*recorder_, true, x, gain, mean, inverse_deviation, dy, dx, dgain, dbias);
+}
+
+}  // namespace weft::gpu

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "gpu/internal/columns.hpp"
+#include "gpu/internal/parts.hpp"
+#include "gpu/internal/stream.hpp"
+
+#include "kernels/statistics.hpp"
+
+namespace weft::gpu {
+namespace {
+
+struct ReducePush {
+  std::uint64_t a, b, s;
+  std::uint32_t rows, cols, a_stride, b_stride, s_stride;
+  float count, threshold;
+};
+struct ColumnsPush {
+  std::uint64_t x, dy, mean, scale, dgain, dbias;
+  std::uint32_t rows, cols, x_stride, dy_stride;
+};
+struct FinitePush {
+  std::uint64_t x, found;
+  std::uint32_t rows, cols, x_stride;
+};
+
+// Numbers that gpu/shaders/reduce.comp has.
+enum Reduce : std::uint32_t { kSums, kDots, kLinkBudget, kArgmax, kStatistics };
+static_assert(kernels::kStatistics == 4);
+
+/// s: `width` values of 4 bytes for each row.
+void record(Recorder& recorder, Reduce operation, const ConstRows& a, const ConstRows& b, const void* s,
+            std::size_t s_stride, std::size_t width, float threshold = 0.0f) {
+  static const Shader& kernel = shader("reduce");
+  const ReducePush push{address(a.data), address(b.data), address(s),
+                        word(a.rows),    word(a.cols),    word(a.stride),
+                        word(b.stride),  word(s_stride),  static_cast<float>(a.cols),
+                        threshold};
+  recorder.dispatch(kernel, {operation}, push, {groups_of(a.rows, kLaneGroupRows), 1}, {range(a), range(b)},
+                    {range(s, a.rows == 0 ? 0 : ((a.rows - 1) * s_stride + width) * sizeof(float))});
+}
+
+}  // namespace
+
+void Stream::row_sums(const ConstRows& a, float* s) { record(*recorder_, kSums, a, {}, s, 1, 1); }
+void Stream::row_dots(const ConstRows& a, const ConstRows& b, float* s) { record(*recorder_, kDots, a, b, s, 1, 1); }
+void Stream::record_dots(const ConstRows& a, const ConstRows& b, float* s, std::size_t s_stride) {
+  record(*recorder_, kDots, a, b, s, s_stride, 1);
+}
+void Stream::row_argmax(const ConstRows& a, std::uint32_t* index) { record(*recorder_, kArgmax, a, {}, index, 1, 1); }
+void Stream::link_budget(const ConstRows& a, const ConstRows& t, float* factor) {
+  record(*recorder_, kLinkBudget, a, t, factor, 1, 1);
+}
+void Stream::row_statistics(const ConstRows& x, float threshold, const Rows& y) {
+  record(*recorder_, kStatistics, x, {}, y.data, y.stride, kernels::kStatistics, threshold);
+}
+
+void record_columns(Recorder& recorder, Columns what, const ConstRows& x, const ConstRows& dy, const float* mean,
+                    const float* scale, float* dgain, float* dbias) {
+  if (dy.rows == 0) return;
+  static const Shader& kernel = shader("columns");
+  const ColumnsPush push{address(x.data), address(dy.data), address(mean), address(scale), address(dgain),
+                         address(dbias),  word(dy.rows),    word(dy.cols), word(x.stride), word(dy.stride)};
+  const std::size_t by_row = dy.rows * sizeof(float), by_column = dy.cols * sizeof(float);
+  recorder.dispatch(kernel, {static_cast<std::uint32_t>(what)}, push, {groups_of(dy.cols, 128), 1},
+                    {range(x), range(dy), range(mean, by_row), range(scale, by_row)},
+                    {range(dgain, by_column), range(dbias, by_column)});
+}
+
+void Stream::column_accumulate(const ConstRows& a, float* s) {
+  record_columns(*recorder_, Columns::sums, {}, a, nullptr, nullptr, nullptr, s);
+}
+
+bool Stream::is_finite(const ConstRows& x) {
+  static const Shader& kernel = shader("finite");
+  if (!finite_.bytes()) {
+    auto word_of = recorder_->heap().allocate(sizeof(std::uint32_t), "the answer of is_finite");
+    if (!word_of) return recorder_->fail_with(word_of.error()), false;
+    finite_ = std::move(*word_of);
+  }
+  std::uint32_t found = 0;
+  recorder_->upload(&found, sizeof found, finite_.data());
+  for_parts(x.rows, x.cols, [&](const Cut& p) {
+    const ConstRows part = part_of(x, p);
+    const FinitePush push{address(part.data), finite_.address(), word(p.rows), word(p.cols), word(x.stride)};
+    recorder_->dispatch(kernel, {}, push, p.groups(), {range(part)}, {range(finite_.data(), sizeof found)});
+  });
+  return recorder_->download(finite_.data(), sizeof found, &found).has_value() && found == 0;
+}
+
+}  // namespace weft::gpu

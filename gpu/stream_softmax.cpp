@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "gpu/internal/stream.hpp"
+
+namespace weft::gpu {
+namespace {
+
+struct SoftmaxPush {
+  std::uint64_t x, dy, base, y, beside;
+  std::uint32_t rows, cols, x_stride, dy_stride, base_stride, y_stride, beside_stride;
+  float temperature;
+};
+
+struct EntmaxPush {
+  std::uint64_t x, dy, y;
+  std::uint32_t rows, cols, x_stride, dy_stride, y_stride;
+  float k, temperature;
+};
+
+// Numbers that gpu/shaders/softmax.comp has.
+enum Softmax : std::uint32_t { kSoftmax, kSoftmaxBackward, kLogSoftmax, kLogSoftmaxBackward, kCrossEntropy };
+
+void record(Recorder& recorder, Softmax operation, float temperature, const ConstRows& x, const ConstRows& dy,
+            const ConstRows& base, const ConstRows& y, const ConstRows& beside) {
+  static const Shader& kernel = shader("softmax");
+  if (x.cols == 0) return;
+  const SoftmaxPush push{address(x.data),      address(dy.data),  address(base.data), address(y.data),
+                         address(beside.data), word(x.rows),      word(x.cols),       word(x.stride),
+                         word(dy.stride),      word(base.stride), word(y.stride),     word(beside.stride),
+                         temperature};
+  recorder.dispatch(kernel, {operation}, push, {groups_of(x.rows, kLaneGroupRows), 1},
+                    {range(x), range(dy), range(base)}, {range(y), range(beside)});
+}
+
+void record_entmax(Recorder& recorder, bool backward, float k, float temperature, const ConstRows& x,
+                   const ConstRows& dy, const ConstRows& y) {
+  static const Shader& kernel = shader("entmax");
+  if (x.cols == 0) return;
+  const std::uint32_t kind = k == 1.0f ? 0 : k == 0.5f ? 1 : 2;  // as gpu/shaders/entmax.comp numbers them
+  const EntmaxPush push{address(x.data), address(dy.data), address(y.data),
+                        word(x.rows),    word(x.cols),     word(x.stride),
+                        word(dy.stride), word(y.stride),   k,
+                        temperature};
+  recorder.dispatch(kernel, {kind, backward}, push, {groups_of(x.rows, kLaneGroupRows), 1}, {range(x), range(dy)},
+                    {range(y)});
+}
+
+}  // namespace
+
+void Stream::entmax(const ConstRows& x, float alpha_minus_one, float temperature, const Rows& y) {
+  record_entmax(*recorder_, false, alpha_minus_one, temperature, x, {}, y);
+}
+void Stream::entmax_backward(const ConstRows& y, const ConstRows& dy, float alpha_minus_one, float temperature,
+                             const Rows& dx) {
+  record_entmax(*recorder_, true, alpha_minus_one, temperature, y, dy, dx);
+}
+void Stream::softmax(const ConstRows& x, float temperature, const Rows& y) {
+  record(*recorder_, kSoftmax, temperature, x, {}, {}, y, {});
+}
+void Stream::softmax_backward(const ConstRows& y, const ConstRows& dy, float temperature, const Rows& dx) {
+  record(*recorder_, kSoftmaxBackward, temperature, y, dy, {}, dx, {});
+}
+void Stream::log_softmax(const ConstRows& x, const ConstRows& base, const Rows& y) {
+  record(*recorder_, kLogSoftmax, 1.0f, x, {}, base, y, {});
+}
+void Stream::log_softmax_backward(const ConstRows& y, const ConstRows& base, const ConstRows& dy, const Rows& dx,
+                                  const Rows& dbase) {
+  record(*recorder_, kLogSoftmaxBackward, 1.0f, y, dy, base, dx, dbase);
+}
+void Stream::cross_entropy(const ConstRows& logits, const std::uint32_t* labels, float* loss, const Rows& dx) {
+  const ConstRows by_row{reinterpret_cast<const float*>(labels), logits.rows, 1, 1}, losses{loss, logits.rows, 1, 1};
+  record(*recorder_, kCrossEntropy, 1.0f, logits, {}, by_row, dx, losses);
+}
+
+}  // namespace weft::gpu

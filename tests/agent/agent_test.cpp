@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// An agent opened again stands where it was.
+
+#include "agent/agent.hpp"
+
+#include "formats/memory_file_system.hpp"
+
+#include "tests/agent/living.hpp"
+
+namespace weft::agent::test {
+namespace {
+
+using Mode = Durability::Mode;
+const std::vector<Call> kScript = script(40);
+const std::uint64_t kCalls = kScript.size();
+const std::vector<Call> kUntaught = script(40, false);
+
+struct Opened {
+  VirtualTime time;
+  Counter counter;
+  Recovery recovery;
+  std::unique_ptr<Agent> agent;
+};
+
+std::unique_ptr<Opened> open(formats::FileSystem& files, Mode mode = Mode::tick, bool salvage = false,
+                             bool learns = true) {
+  auto opened = std::make_unique<Opened>();
+  Agent::Options options = deterministic_options(opened->time, opened->counter, mode);
+  options.salvage = salvage;
+  options.learns = learns;
+  auto agent = Agent::open(files, "home", small_network(), std::move(options), opened->recovery);
+  EXPECT_TRUE(agent) << agent.error().text();
+  if (!agent) return nullptr;
+  opened->agent = *std::move(agent);
+  return opened;
+}
+
+void live(Opened& opened, std::uint64_t until, const std::vector<Call>& calls = kScript) {
+  while (opened.counter.calls < until) {
+    const Status lived = live_call(*opened.agent, opened.counter, opened.time, calls);
+    ASSERT_TRUE(lived) << lived.error().text();
+  }
+}
+
+Hash128 hash_of(const Agent& agent) {
+  StateHasher hasher;
+  for (std::size_t s = 0; s < agent.mesh().sessions(); ++s) hasher.add(agent.mesh().state_hash(s));
+  return hasher.digest();
+}
+
+Hash128 unbroken() {
+  formats::MemoryFileSystem files;
+  const auto opened = open(files);
+  live(*opened, kCalls);
+  return hash_of(*opened->agent);
+}
+
+TEST(Agent, GoesOnAfterEveryCallAsIfItHadNeverStopped) {
+  const Hash128 whole = unbroken();
+  for (const Mode mode : {Mode::tick, Mode::interval, Mode::checkpoint}) {
+    formats::MemoryFileSystem files;
+    std::uint64_t last_tick = 0;
+    for (std::uint64_t call = 0; call <= kCalls; ++call) {
+      const auto opened = open(files, mode);
+      ASSERT_TRUE(opened);
+      ASSERT_EQ(opened->recovery.is_new, call == 0);
+      // Killed, and the journal was written: nothing is missing, in any mode.
+      ASSERT_EQ(opened->counter.calls, call == 0 ? 0 : call - 1);
+      EXPECT_EQ(opened->agent->mesh().ticks(), last_tick);
+      live(*opened, call);
+      last_tick = opened->agent->mesh().ticks();
+      if (call == kCalls) {
+        EXPECT_EQ(hash_of(*opened->agent), whole);
+      }
+      files.process_crash();
+    }
+  }
+}
+
+TEST(Agent, LivesWithoutATeacherToo) {
+  formats::MemoryFileSystem once, often;
+  const auto whole = open(once, Mode::tick, false, false);
+  live(*whole, kUntaught.size(), kUntaught);
+  for (std::uint64_t call = 0; call <= kUntaught.size(); call += 9) {
+    const auto opened = open(often, Mode::interval, false, false);
+    ASSERT_TRUE(opened);
+    live(*opened, call, kUntaught);
+    often.process_crash();
+  }
+  const auto opened = open(often, Mode::tick, false, false);
+  live(*opened, kUntaught.size(), kUntaught);
+  EXPECT_EQ(hash_of(*opened->agent), hash_of(*whole->agent));
+  const mesh::RunInput none{"x", {}};
+  const Status taught = opened->agent->learn({&none, 1}, {}, 0);
+  ASSERT_FALSE(taught);
+  EXPECT_EQ(taught.error().code(), Errc::unsupported);
+}
+
+TEST(Agent, AcknowledgesByItsDurability) {
+  for (const Mode mode : {Mode::tick, Mode::interval, Mode::checkpoint}) {
+    formats::MemoryFileSystem files;
+    const auto opened = open(files, mode);
+    live(*opened, 3);
+    const AgentFigures figures = opened->agent->figures();
+    switch (mode) {
+      case Mode::tick:
+        EXPECT_EQ(figures.acknowledged, figures.at);
+        break;
+      case Mode::interval:
+        EXPECT_LT(figures.acknowledged.record, figures.at.record);
+        break;
+      case Mode::checkpoint:
+        EXPECT_EQ(figures.acknowledged.record, 0u);
+        break;
+    }
+    const Boundary before = opened->agent->figures().at;
+    ASSERT_TRUE(opened->agent->acknowledge());
+    EXPECT_GE(opened->agent->figures().acknowledged.record, before.record);
+    EXPECT_GE(opened->agent->figures().acknowledged.tick, before.tick);
+  }
+}
+
+TEST(Agent, RefusesALifeOfAnotherNetwork) {
+  formats::MemoryFileSystem files;
+  live(*open(files), 2);
+  VirtualTime time;
+  Counter counter;
+  Recovery recovery;
+  auto spec = small_network();
+  spec.layers[2].out = 4;
+  const auto other = Agent::open(files, "home", spec, deterministic_options(time, counter, Mode::tick), recovery);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code(), Errc::invalid_argument);
+  EXPECT_NE(other.error().text().find("layers[2].out: 3 there, 4 here"), std::string::npos) << other.error().text();
+}
+
+TEST(Agent, IsOneProcesssAtATime) {
+  formats::MemoryFileSystem files;
+  const auto first = open(files);
+  VirtualTime time;
+  Counter counter;
+  Recovery recovery;
+  const auto second =
+      Agent::open(files, "home", small_network(), deterministic_options(time, counter, Mode::tick), recovery);
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code(), Errc::storage);
+}
+
+TEST(Agent, WritesDownNothingThatTheMeshRefused) {
+  formats::MemoryFileSystem files;
+  const auto opened = open(files);
+  live(*opened, 2);
+  const Boundary before = opened->agent->figures().at;
+  EXPECT_FALSE(opened->agent->set_input("y", std::vector<float>(4)));
+  EXPECT_FALSE(opened->agent->set_input("x", std::vector<float>(5)));
+  EXPECT_FALSE(opened->agent->remove_session(9));
+  EXPECT_FALSE(opened->agent->post({0, 7, 0, 0}, std::make_shared<mesh::Control>()));
+  EXPECT_EQ(opened->agent->figures().at, before);
+  live(*opened, kCalls);
+  EXPECT_EQ(hash_of(*opened->agent), unbroken());
+}
+
+std::string newest_journal(const formats::MemoryFileSystem& files) {
+  std::string newest;
+  for (const std::string& path : files.all_files())
+    if (path.find("/journal-") != std::string::npos) newest = path;
+  return newest;
+}
+
+TEST(Agent, TakesAnOlderCheckpointAndTheJournalWhereTheNewestDoesNotVerify) {
+  formats::MemoryFileSystem files;
+  {
+    const auto opened = open(files);
+    live(*opened, kCalls);
+  }
+  std::string newest;
+  for (const std::string& path : files.all_files())
+    if (path.ends_with("agent.entity") && (newest.empty() || path.size() > newest.size() || path > newest))
+      newest = path;
+  ASSERT_TRUE(files.flip_bit(newest, 4321));
+  const auto opened = open(files);
+  ASSERT_TRUE(opened);
+  EXPECT_EQ(opened->recovery.passed_over.size(), 1u);
+  EXPECT_GT(opened->recovery.records, 10u);
+  EXPECT_EQ(opened->counter.calls, kCalls);
+  EXPECT_EQ(hash_of(*opened->agent), unbroken());
+}
+
+TEST(Agent, RefusesADamagedJournalUntilItIsToldToSalvage) {
+  formats::MemoryFileSystem files;
+  std::uint64_t ticks = 0;
+  {
+    VirtualTime time;
+    Counter counter;
+    Recovery recovery;
+    Agent::Options options = deterministic_options(time, counter, Mode::tick);
+    options.checkpoint_every = 0;
+    auto agent = Agent::open(files, "home", small_network(), std::move(options), recovery);
+    ASSERT_TRUE(agent);
+    while (counter.calls < kCalls) ASSERT_TRUE(live_call(**agent, counter, time, kScript));
+    ticks = (*agent)->mesh().ticks();
+  }
+  // In the middle of the first segment: much that was acknowledged follows.
+  ASSERT_TRUE(files.flip_bit("home/journal/journal-00000000000000000001", 8 * 700));
+  VirtualTime time;
+  Counter counter;
+  Recovery recovery;
+  const auto refused =
+      Agent::open(files, "home", small_network(), deterministic_options(time, counter, Mode::tick), recovery);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Errc::corrupt);
+  EXPECT_NE(refused.error().text().find("journal-00000000000000000001"), std::string::npos) << refused.error().text();
+  EXPECT_NE(refused.error().text().find("salvage goes on from tick"), std::string::npos) << refused.error().text();
+  {
+    const auto opened = open(files, Mode::tick, true);
+    ASSERT_TRUE(opened);
+    EXPECT_FALSE(opened->recovery.damages.empty());
+    EXPECT_GT(opened->counter.calls, 0u);
+    EXPECT_LT(opened->agent->mesh().ticks(), ticks);
+    live(*opened, kCalls);
+    EXPECT_EQ(hash_of(*opened->agent), unbroken());
+  }
+  // And from then on it is an agent as any other.
+  const auto opened = open(files);
+  ASSERT_TRUE(opened);
+  EXPECT_TRUE(opened->recovery.damages.empty());
+  EXPECT_EQ(hash_of(*opened->agent), unbroken());
+}
+
+TEST(Agent, DropsATornTailAndSaysSo) {
+  formats::MemoryFileSystem files;
+  {
+    const auto opened = open(files, Mode::checkpoint);
+    live(*opened, 5);
+  }
+  const std::string path = newest_journal(files);
+  const auto bytes = files.read(path, 1 << 20);
+  ASSERT_TRUE(bytes);
+  ASSERT_TRUE(files.resize(path, bytes->size() - 3));
+  const auto opened = open(files, Mode::checkpoint);
+  ASSERT_TRUE(opened);
+  EXPECT_GT(opened->recovery.torn_bytes, 0u);
+  EXPECT_EQ(opened->counter.calls, 4u);
+  live(*opened, kCalls);
+  EXPECT_EQ(hash_of(*opened->agent), unbroken());
+}
+
+TEST(Agent, KeepsTheJournalSinceItsOldestCheckpointAndNoMore) {
+  formats::MemoryFileSystem files;
+  const auto opened = open(files);
+  live(*opened, kCalls);
+  const auto segments = formats::journal_segments(files, "home/journal");
+  ASSERT_TRUE(segments);
+  EXPECT_GT(segments->size(), 1u);
+  EXPECT_GT(segments->front(), 1u);
+  std::size_t checkpoints = 0;
+  for (const std::string& path : files.all_files()) checkpoints += path.ends_with("agent.entity");
+  EXPECT_EQ(checkpoints, 2u);
+}
+
+TEST(Agent, WritesTheWholeJournalWhereverCheckpointsFall) {
+  for (const Mode mode : {Mode::tick, Mode::interval, Mode::checkpoint}) {
+    formats::MemoryFileSystem files;
+    VirtualTime time;
+    Counter counter;
+    Recovery recovery;
+    Agent::Options options = deterministic_options(time, counter, mode);
+    options.keep = 100;
+    const auto agent = Agent::open(files, "home", small_network(), std::move(options), recovery);
+    ASSERT_TRUE(agent);
+    while (counter.calls < kCalls) ASSERT_TRUE(live_call(**agent, counter, time, kScript));
+    const auto findings = formats::read_journal(files, "home/journal", {}, [](const auto&) { return Status(); });
+    ASSERT_TRUE(findings);
+    EXPECT_TRUE(findings->damages.empty()) << findings->damages.front();
+    EXPECT_EQ(findings->end.number, (*agent)->figures().at.record);
+  }
+}
+
+TEST(Agent, GoesThroughAFaultThatHaltsTheMesh) {
+  // Whatever the sum's sign is, one of the outputs leaves the range of its type.
+  const auto poison = [](Agent& agent) {
+    for (const std::uint32_t parameter : {0u, 1u}) {
+      auto order = std::make_shared<mesh::Control>();
+      order->kind = mesh::ControlKind::set_weights;
+      order->parameter = parameter;
+      order->values.assign(parameter == 0 ? 3 * 5 : 3, 3.4e38f);
+      if (parameter == 1) order->values[1] = -3.4e38f;
+      if (!agent.post({0, 1, 0, 0}, order)) return false;
+    }
+    return true;
+  };
+  Hash128 whole;
+  std::uint64_t tick = 0;
+  for (const bool is_broken : {false, true}) {
+    formats::MemoryFileSystem files;
+    auto opened = open(files, Mode::tick, false, false);
+    live(*opened, 4, kUntaught);
+    ASSERT_TRUE(poison(*opened->agent));
+    const Status halted = opened->agent->tick(5);
+    ASSERT_FALSE(halted);
+    ASSERT_EQ(halted.error().code(), Errc::halted);
+    if (is_broken) {
+      opened.reset();
+      files.process_crash();
+      opened = open(files, Mode::tick, false, false);
+      ASSERT_TRUE(opened);
+      const Status still = opened->agent->tick();
+      ASSERT_FALSE(still);
+      EXPECT_EQ(still.error().code(), Errc::halted);
+      EXPECT_EQ(opened->agent->mesh().ticks(), tick);
+      EXPECT_EQ(hash_of(*opened->agent), whole);
+    }
+    tick = opened->agent->mesh().ticks();
+    whole = hash_of(*opened->agent);
+  }
+}
+
+}  // namespace
+}  // namespace weft::agent::test

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whatever call to the file system fails, or is the last one before a crash or a power cut: an agent opened again
+// stands where it had acknowledged to be, or further, and at a place of the undisturbed life.
+
+#include "formats/fault_file_system.hpp"
+#include "formats/memory_file_system.hpp"
+
+#include "agent/agent.hpp"
+#include "tests/agent/living.hpp"
+#include <map>
+#include <sstream>
+
+namespace weft::agent::test {
+namespace {
+
+using formats::FaultKind, formats::FaultFileSystem, formats::MemoryFileSystem;
+using Mode = Durability::Mode;
+const std::vector<Call> kScript = script(32);
+const std::uint64_t kCalls = kScript.size();
+
+/// The state hash at the end of the life that nothing disturbs.
+Hash128 undisturbed() {
+  static const Hash128 hash = [] {
+    MemoryFileSystem files;
+    VirtualTime time;
+    Counter counter;
+    Recovery recovery;
+    const auto agent =
+        Agent::open(files, "home", small_network(), deterministic_options(time, counter, Mode::tick), recovery);
+    EXPECT_TRUE(agent);
+    while (counter.calls < kCalls) EXPECT_TRUE(live_call(**agent, counter, time, kScript));
+    return (*agent)->mesh().state_hash();
+  }();
+  return hash;
+}
+
+/// One life until its end or until no call goes through any more.
+struct Lived {
+  std::uint64_t acknowledged = 0;  // calls
+  std::uint64_t calls = 0;
+  bool was_opened = false;
+};
+
+Lived live(formats::FileSystem& files, Mode mode) {
+  Lived lived;
+  VirtualTime time;
+  Counter counter;
+  Recovery recovery;
+  auto opened = Agent::open(files, "home", small_network(), deterministic_options(time, counter, mode), recovery);
+  if (!opened) return lived;
+  lived.was_opened = true;
+  Agent& agent = **opened;
+  std::map<std::uint64_t, std::uint64_t> calls_by_record{{0, 0}};
+  while (counter.calls < kCalls) {
+    // Disks fail; the agent does not.
+    const Status done = live_call(agent, counter, time, kScript);
+    EXPECT_TRUE(done) << done.error().text();
+    if (!done) return lived;
+    calls_by_record[agent.figures().at.record] = counter.calls;
+    const auto reached = std::prev(calls_by_record.upper_bound(agent.figures().acknowledged.record));
+    lived.acknowledged = std::max(lived.acknowledged, reached->second);
+  }
+  lived.calls = counter.calls;
+  return lived;
+}
+
+/// Opened again it stands at the end of a call that was acknowledged or came later, and the rest of the life ends as it
+/// would have. That it is this very state, marks and checkpoints compare as they are lived again.
+void expect_life_goes_on(MemoryFileSystem& files, Mode mode, const Lived& lived, const std::string& where) {
+  VirtualTime time;
+  Counter counter;
+  Recovery recovery;
+  auto opened = Agent::open(files, "home", small_network(), deterministic_options(time, counter, mode), recovery);
+  ASSERT_TRUE(opened) << where << ": " << opened.error().text();
+  ASSERT_GE(counter.calls, lived.acknowledged) << where << ": acknowledged and lost";
+  while (counter.calls < kCalls) ASSERT_TRUE(live_call(**opened, counter, time, kScript)) << where;
+  ASSERT_EQ((*opened)->mesh().state_hash(), undisturbed()) << where;
+}
+
+std::string describe(Mode mode, FaultKind kind, std::uint64_t n, std::uint64_t seed) {
+  std::ostringstream text;
+  text << "mode " << static_cast<int>(mode) << ", fault " << static_cast<int>(kind) << " at call " << n << ", seed "
+       << seed;
+  return text.str();
+}
+
+#ifdef WEFT_SANITIZED
+constexpr std::uint64_t kStride = 11;  // of the calls struck: sanitizers take their time
+#else
+constexpr std::uint64_t kStride = 1;
+#endif
+
+class AgentFaults : public testing::TestWithParam<Mode> {};
+
+TEST_P(AgentFaults, NothingAcknowledgedIsLostWhereverItCrashes) {
+  const Mode mode = GetParam();
+  std::uint64_t runs = 0;
+  for (std::uint64_t n = 1;; n += kStride) {
+    MemoryFileSystem disk;
+    FaultFileSystem faulty(disk, [&](const std::string& path) { disk.lose_unsynced(path); });
+    faulty.set({FaultKind::crash, n});
+    const Lived lived = live(faulty, mode);
+    if (faulty.struck() == 0) break;
+    for (const std::uint64_t seed : {std::uint64_t{0}, n, n + 1000}) {
+      const auto files = disk.copy();
+      if (seed == 0)
+        files->process_crash();
+      else
+        files->power_cut(seed);
+      expect_life_goes_on(*files, mode, lived, describe(mode, FaultKind::crash, n, seed));
+      if (HasFatalFailure()) return;
+      ++runs;
+    }
+  }
+  RecordProperty("runs", static_cast<int>(runs));
+  EXPECT_GT(runs, 100u);
+}
+
+TEST_P(AgentFaults, GoesOnThroughEveryFailureAndLosesNothing) {
+  const Mode mode = GetParam();
+  std::uint64_t runs = 0;
+  for (const FaultKind kind : {FaultKind::no_space, FaultKind::io_error, FaultKind::interrupted, FaultKind::short_write,
+                               FaultKind::late_error}) {
+    for (std::uint64_t n = 1;; n += kStride) {
+      MemoryFileSystem disk;
+      FaultFileSystem faulty(disk, [&](const std::string& path) { disk.lose_unsynced(path); });
+      faulty.set({kind, n, n + n % 4});
+      const Lived lived = live(faulty, mode);
+      if (faulty.calls() < n) break;
+      if (lived.was_opened) {
+        ASSERT_EQ(lived.calls, kCalls) << describe(mode, kind, n, 0);
+      }
+      disk.power_cut(n);
+      expect_life_goes_on(disk, mode, lived, describe(mode, kind, n, n));
+      if (HasFatalFailure()) return;
+      ++runs;
+    }
+  }
+  RecordProperty("runs", static_cast<int>(runs));
+  EXPECT_GT(runs, 100u);
+}
+
+TEST_P(AgentFaults, CatchesUpWhenADiskThatWasFullHasSpaceAgain) {
+  const Mode mode = GetParam();
+  MemoryFileSystem disk;
+  FaultFileSystem faulty(disk, [&](const std::string& path) { disk.lose_unsynced(path); });
+  VirtualTime time;
+  Counter counter;
+  Recovery recovery;
+  Agent::Options options = deterministic_options(time, counter, mode);
+  options.waiting_bytes = 4000;  // a few calls: some are given up, and a checkpoint must hold them
+  auto opened = Agent::open(faulty, "home", small_network(), std::move(options), recovery);
+  ASSERT_TRUE(opened) << opened.error().text();
+  Agent& agent = **opened;
+  const auto live_until = [&](std::uint64_t until) {
+    while (counter.calls < until) ASSERT_TRUE(live_call(agent, counter, time, kScript));
+  };
+  live_until(20);
+  ASSERT_TRUE(agent.acknowledge());
+  const Boundary before = agent.figures().acknowledged;
+  faulty.set({FaultKind::no_space, 1, UINT64_MAX});
+  live_until(kCalls - 20);
+  EXPECT_EQ(agent.figures().acknowledged, before) << "what is on no disk is not acknowledged";
+  ASSERT_TRUE(agent.figures().trouble);
+  EXPECT_FALSE(agent.acknowledge());
+  EXPECT_LT(agent.figures().waiting_bytes, 8000u);
+  faulty.clear();
+  time.now += std::chrono::seconds(10);
+  live_until(kCalls);
+  ASSERT_TRUE(agent.acknowledge());
+  EXPECT_FALSE(agent.figures().trouble);
+  EXPECT_GE(agent.figures().acknowledged.tick, agent.mesh().ticks());
+  const Hash128 hash = agent.mesh().state_hash();
+  EXPECT_EQ(hash, undisturbed());
+  opened->reset();
+  disk.power_cut(5);
+  Counter after;
+  auto again = Agent::open(disk, "home", small_network(), deterministic_options(time, after, mode), recovery);
+  ASSERT_TRUE(again) << again.error().text();
+  EXPECT_EQ((*again)->mesh().state_hash(), hash);
+}
+
+/// What is found of a life whose files were damaged: all of it, or less of it and words that say so, or a refusal that
+/// names a file.
+void expect_noticed(MemoryFileSystem& files, Hash128 whole, const std::string& where) {
+  VirtualTime time;
+  Counter counter;
+  Recovery recovery;
+  const auto opened =
+      Agent::open(files, "home", small_network(), deterministic_options(time, counter, Mode::tick), recovery);
+  if (!opened) {
+    ASSERT_NE(opened.error().text().find("home"), std::string::npos) << where << ": " << opened.error().text();
+    return;
+  }
+  const bool says_so = recovery.torn_bytes > 0 || !recovery.passed_over.empty();
+  if ((*opened)->mesh().state_hash() == whole) return;
+  ASSERT_TRUE(says_so) << where << ": another state, and not a word";
+}
+
+TEST(AgentDamage, IsNoticedInEveryFileAtEveryByte) {
+  MemoryFileSystem disk;
+  const Lived lived = live(disk, Mode::tick);
+  ASSERT_EQ(lived.calls, kCalls);
+  disk.process_crash();
+  std::uint64_t noticed = 0;
+  for (const std::string& path : disk.all_files()) {
+    if (path.ends_with("lock")) continue;
+    const std::uint64_t size = disk.read(path, 1 << 24)->size();
+    // Their own tests flip each bit; here it is what an agent makes of it that counts.
+    for (std::uint64_t byte = 0; byte < size; byte += 13 * kStride) {
+      const auto files = disk.copy();
+      ASSERT_TRUE(files->flip_bit(path, 8 * byte + byte % 8));
+      expect_noticed(*files, undisturbed(), path + ": a flipped bit in byte " + std::to_string(byte));
+      const auto cut = disk.copy();
+      ASSERT_TRUE(cut->resize(path, byte));
+      expect_noticed(*cut, undisturbed(), path + ": cut to " + std::to_string(byte) + " bytes");
+      if (HasFatalFailure()) return;
+      noticed += 2;
+    }
+  }
+  EXPECT_GT(noticed, 1000u / kStride);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, AgentFaults, testing::Values(Mode::tick, Mode::interval, Mode::checkpoint),
+                         [](const auto& mode) {
+                           return mode.param == Mode::tick       ? "Tick"
+                                  : mode.param == Mode::interval ? "Interval"
+                                                                 : "Checkpoint";
+                         });
+
+}  // namespace
+}  // namespace weft::agent::test

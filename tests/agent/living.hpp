@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/network.hpp"
+
+#include "formats/file_system.hpp"
+
+#include "core/philox.hpp"
+
+#include <gtest/gtest.h>
+
+#include "agent/agent.hpp"
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace weft::agent::test {
+
+/// Small, with a loop, a hidden state and noise: whatever is forgotten shows.
+inline mesh::NetworkSpec small_network(std::uint64_t seed = 7) {
+  using kernels::Activation;
+  auto spec = mesh::NetworkBuilder("small", GridShape{1, 2, 2, 1})
+                  .input("x", 4)
+                  .dense({0, 0, 0, 0}, 6, Activation::tanh)
+                  .from({"x", Coord{0, 1, 1, 0}})
+                  .layer({0, 0, 1, 0}, "gru", 5)
+                  .dense({0, 1, 0, 0}, 3)
+                  .dense({0, 1, 1, 0}, 4, Activation::tanh)
+                  .from({Coord{0, 0, 1, 0}})
+                  .output("y", {0, 1, 0, 0})
+                  .seed(seed)
+                  .spec();
+  spec.learning = R"({"rule":"fw_dtp","schedule":"pipelined","loss":"cross_entropy"})";
+  return spec;
+}
+
+/// Time that moves when it is told to, and a little with each look.
+struct VirtualTime {
+  std::chrono::nanoseconds now{0};
+  Now clock() {
+    return [this] { return now += std::chrono::microseconds(10); };
+  }
+};
+
+/// Counts the calls that were lived through, as a program around an agent would keep its own place.
+class Counter final : public Companion {
+ public:
+  Status begin(Life& life) override {
+    life_ = &life;
+    return {};
+  }
+  std::string save() const override { return "{\"calls\":" + std::to_string(calls) + "}"; }
+  Status load(std::string_view json) override {
+    calls = std::stoull(std::string(json.substr(json.find(':') + 1)));
+    return {};
+  }
+  Status relived(const Record& record) override {
+    if (!std::holds_alternative<CheckpointRecord>(record)) ++calls;
+    if (life_->learner()) life_->learner()->clear_scores();
+    return {};
+  }
+  std::uint64_t calls = 0;
+
+ private:
+  Life* life_ = nullptr;
+};
+
+/// Options that write in the calls, by a time of their own: the same calls give the same file operations.
+inline Agent::Options deterministic_options(VirtualTime& time, Counter& counter, Durability::Mode mode) {
+  Agent::Options options;
+  options.durability = {mode, std::chrono::milliseconds(2)};
+  options.keep = 2;
+  options.checkpoint_every = 15;
+  options.background = false;
+  options.journal.segment_bytes = 1500;
+  options.mesh.executor = mesh::ExecutorKind::deterministic;
+  options.mesh.threads = 1;
+  options.now = time.clock();
+  options.companion = &counter;
+  return options;
+}
+
+using Call = std::function<Status(Agent&)>;
+
+/// What a life is made of: inputs, orders, sessions, marks, notes, and lessons, or ticks where nobody teaches. Each
+/// call leaves one record, and hangs on nothing but its place.
+inline std::vector<Call> script(std::uint64_t steps, bool learns = true) {
+  std::vector<Call> calls;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    const auto values = [step](std::size_t count, std::uint64_t stream) {
+      RandomStream random(11, step * 2 + stream, RandomPurpose::test);
+      std::vector<float> all(count);
+      for (float& value : all) value = random.next_normal();
+      return all;
+    };
+    calls.push_back([=](Agent& agent) { return agent.set_input("x", values(4, 0), step % agent.mesh().sessions()); });
+    if (!learns) calls.push_back([=](Agent& agent) { return agent.tick(1 + step % 3); });
+    if (step % 5 == 2)
+      calls.push_back([=](Agent& agent) -> Status {
+        auto order = std::make_shared<mesh::Control>();
+        order->kind = step % 2 ? mesh::ControlKind::morph : mesh::ControlKind::reset;
+        order->encoding = Encoding(step % 3 ? Dtype::int8 : Dtype::float16);
+        WEFT_TRY([[maybe_unused]] const auto sent, agent.post({0, step / 5 % 2 ? 1u : 0u, 0, 0}, order));
+        return {};
+      });
+    if (step == 12)
+      calls.push_back([](Agent& agent) -> Status {
+        WEFT_TRY([[maybe_unused]] const std::size_t added, agent.add_session());
+        return {};
+      });
+    if (step == 20) calls.push_back([](Agent& agent) { return agent.reset_session(1); });
+    if (step == 28) calls.push_back([](Agent& agent) { return agent.remove_session(1); });
+    if (learns)
+      calls.push_back([=](Agent& agent) {
+        const std::vector<float> samples = values(3 * agent.mesh().sessions() * 4, 1);
+        const std::vector<std::uint32_t> labels{0, static_cast<std::uint32_t>(step % 3), learning::kNoLabel};
+        const mesh::RunInput input{"x", samples};
+        const learning::Target target{"y", labels, {}};
+        Status learned = agent.learn({&input, 1}, {&target, 1}, 3);
+        agent.learner()->clear_scores();
+        return learned;
+      });
+    if (step % 7 == 3) calls.push_back([](Agent& agent) { return agent.mark(); });
+    if (step % 4 == 0) calls.push_back([=](Agent& agent) { return agent.note("reward", std::to_string(step)); });
+  }
+  return calls;
+}
+
+/// Lives the next call of a script. Counted before it is made: a checkpoint taken at its end holds the count.
+inline Status live_call(Agent& agent, Counter& counter, VirtualTime& time, const std::vector<Call>& calls) {
+  time.now += std::chrono::microseconds(300);
+  return calls[counter.calls++](agent);
+}
+
+}  // namespace weft::agent::test

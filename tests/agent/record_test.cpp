@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "agent/record.hpp"
+
+#include "core/philox.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace weft::agent {
+namespace {
+
+Record reread(RecordKind kind, const RecordBytes& bytes) {
+  auto record = read_record(static_cast<std::uint32_t>(kind), bytes.bytes());
+  EXPECT_TRUE(record) << name(kind) << ": " << record.error().text();
+  EXPECT_EQ(record->index() + 1, static_cast<std::size_t>(kind)) << "kinds and alternatives stand in one order";
+  return *std::move(record);
+}
+
+void expect_same_bits(const std::vector<float>& got, std::span<const float> given) {
+  ASSERT_EQ(got.size(), given.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(got[i]), std::bit_cast<std::uint32_t>(given[i])) << i;
+}
+
+TEST(Record, KeepsEveryBitOfAnInput) {
+  const std::vector<float> values{0.1f, -0.0f, 3e38f, 1e-40f, 0.5f, std::numeric_limits<float>::quiet_NaN(), 1e9f};
+  RecordBytes bytes;
+  bytes.begin().put_input("x", 3, values);
+  const auto input = std::get<InputRecord>(reread(RecordKind::input, bytes));
+  EXPECT_EQ(input.port, "x");
+  EXPECT_EQ(input.session, 3u);
+  expect_same_bits(input.values, values);
+}
+
+TEST(Record, StoresWhatIsExactInHalvesInHalfTheBytes) {
+  std::vector<float> grey(1000);
+  for (std::size_t i = 0; i < grey.size(); ++i) grey[i] = static_cast<float>(i % 17) / 16.0f;
+  grey[5] = -0.0f;
+  RecordBytes bytes;
+  bytes.begin().put_input("x", 0, grey);
+  EXPECT_LT(bytes.bytes().size(), 2 * grey.size() + 40);
+  expect_same_bits(std::get<InputRecord>(reread(RecordKind::input, bytes)).values, grey);
+  grey[999] = std::nextafterf(grey[999], 2.0f);  // one bit more, and it is kept too
+  bytes.begin().put_input("x", 0, grey);
+  EXPECT_GT(bytes.bytes().size(), 4 * grey.size());
+  expect_same_bits(std::get<InputRecord>(reread(RecordKind::input, bytes)).values, grey);
+}
+
+TEST(Record, KeepsLessonsWithLabelsOfEveryWidth) {
+  for (const std::uint32_t largest : {0u, 254u, 255u, 65534u, 65535u, 70000u, 4294967294u}) {
+    const std::vector<float> inputs{1.5f, 2.25f, 0.3f, 0.7f}, values{0.25f, 8.0f};
+    const std::vector<std::uint32_t> labels{largest, learning::kNoLabel};
+    const mesh::RunInput input{"pixels", inputs};
+    const std::vector<learning::Target> targets{{"digit", labels, {}}, {"size", {}, values}};
+    RecordBytes bytes;
+    bytes.begin().put_learn({&input, 1}, targets, 2, true);
+    const auto lesson = std::get<LearnRecord>(reread(RecordKind::learn, bytes));
+    EXPECT_EQ(lesson.samples, 2u);
+    EXPECT_TRUE(lesson.halted);
+    ASSERT_EQ(lesson.inputs.size(), 1u);
+    EXPECT_EQ(lesson.inputs[0].name, "pixels");
+    expect_same_bits(lesson.inputs[0].values, inputs);
+    ASSERT_EQ(lesson.targets.size(), 2u);
+    EXPECT_EQ(lesson.targets[0].labels, labels) << largest;
+    expect_same_bits(lesson.targets[1].values, values);
+  }
+}
+
+TEST(Record, KeepsAnOrder) {
+  mesh::Control order;
+  order.kind = mesh::ControlKind::morph;
+  order.level = 2;
+  order.parameter = 1;
+  order.number = 1ull << 40;
+  order.encoding = Encoding(Dtype::int4, Granularity::channel);
+  order.not_before = 77;
+  order.values = {1.0f, 0.1f};
+  RecordBytes bytes;
+  bytes.begin().put_order({4, 5, 6, 0}, order);
+  const auto read = std::get<OrderRecord>(reread(RecordKind::order, bytes));
+  EXPECT_EQ(read.cell, (Coord{4, 5, 6, 0}));
+  EXPECT_EQ(read.control->kind, order.kind);
+  EXPECT_EQ(read.control->level, order.level);
+  EXPECT_EQ(read.control->parameter, order.parameter);
+  EXPECT_EQ(read.control->number, order.number);
+  EXPECT_EQ(read.control->encoding, order.encoding);
+  EXPECT_EQ(read.control->not_before, order.not_before);
+  EXPECT_EQ(read.control->values, order.values);
+}
+
+TEST(Record, KeepsTheSmallOnes) {
+  RecordBytes bytes;
+  bytes.begin().put_ticks(9, true);
+  EXPECT_EQ(std::get<TicksRecord>(reread(RecordKind::ticks, bytes)).ticks, 9u);
+  EXPECT_TRUE(std::get<TicksRecord>(reread(RecordKind::ticks, bytes)).halted);
+  bytes.begin().put_drain(false);
+  EXPECT_FALSE(std::get<DrainRecord>(reread(RecordKind::drain, bytes)).halted);
+  bytes.begin().put_session(5);
+  EXPECT_EQ(std::get<RemoveSessionRecord>(reread(RecordKind::remove_session, bytes)).session, 5u);
+  EXPECT_EQ(std::get<ResetSessionRecord>(reread(RecordKind::reset_session, bytes)).session, 5u);
+  bytes.begin().put_note("reward", "0.25");
+  EXPECT_EQ(std::get<NoteRecord>(reread(RecordKind::note, bytes)).topic, "reward");
+  EXPECT_EQ(std::get<NoteRecord>(reread(RecordKind::note, bytes)).text, "0.25");
+  bytes.begin().put_mark(12, {3, 4});
+  EXPECT_EQ(std::get<MarkRecord>(reread(RecordKind::mark, bytes)).tick, 12u);
+  EXPECT_EQ(std::get<MarkRecord>(reread(RecordKind::mark, bytes)).hash, (Hash128{3, 4}));
+  bytes.begin().put_tick(13);
+  EXPECT_EQ(std::get<CheckpointRecord>(reread(RecordKind::checkpoint, bytes)).tick, 13u);
+  bytes.begin();
+  reread(RecordKind::add_session, bytes);
+  reread(RecordKind::resume, bytes);
+}
+
+TEST(Record, RefusesEveryLengthButItsOwn) {
+  const std::vector<float> inputs(6, 0.3f);
+  const std::vector<std::uint32_t> labels{1, 2};
+  const mesh::RunInput input{"pixels", inputs};
+  const learning::Target target{"digit", labels, {}};
+  RecordBytes bytes;
+  bytes.begin().put_learn({&input, 1}, {&target, 1}, 2, false);
+  const auto whole = bytes.bytes();
+  const auto kind = static_cast<std::uint32_t>(RecordKind::learn);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    // A vector of its own, so that a reader that goes too far is seen.
+    const std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+    const auto read = read_record(kind, cut);
+    ASSERT_FALSE(read) << size;
+    EXPECT_EQ(read.error().code(), Errc::corrupt);
+  }
+  std::vector<std::byte> longer(whole.begin(), whole.end());
+  longer.push_back(std::byte{0});
+  EXPECT_FALSE(read_record(kind, longer));
+}
+
+TEST(Record, ReadsAnyBytesWithoutBelievingThem) {
+  RandomStream random(3, 1, RandomPurpose::test);
+  for (int round = 0; round < 20000; ++round) {
+    std::vector<std::byte> bytes(random.next_u32() % 60);
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.next_u32() % 4 ? 0 : random.next_u32());
+    if (const auto read = read_record(random.next_u32() % 16, bytes); !read) {
+      EXPECT_TRUE(read.error().code() == Errc::corrupt || read.error().code() == Errc::unsupported);
+    }
+  }
+}
+
+TEST(Record, NamesAKindThatItDoesNotKnow) {
+  const auto read = read_record(999, {});
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code(), Errc::unsupported);
+  EXPECT_NE(read.error().text().find("999"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft::agent

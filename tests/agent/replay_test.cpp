@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lives lived again, from any checkpoint to any tick; changed; and compared.
+
+#include "agent/replay.hpp"
+
+#include "formats/memory_file_system.hpp"
+
+#include "agent/diff.hpp"
+#include "tests/agent/living.hpp"
+#include <map>
+
+namespace weft::agent::test {
+namespace {
+
+using formats::MemoryFileSystem;
+const std::vector<Call> kScript = script(40);
+
+/// A life in `directory`, all of its checkpoints kept; `strange` is a call that goes another way. Returns the state
+/// hash at each tick where a call ended.
+std::map<std::uint64_t, Hash128> live(MemoryFileSystem& files, const std::string& directory,
+                                      std::optional<std::size_t> strange = {}, std::uint64_t checkpoint_every = 15) {
+  VirtualTime time;
+  Counter counter;
+  Recovery recovery;
+  Agent::Options options = deterministic_options(time, counter, Durability::Mode::tick);
+  options.keep = 1000;
+  options.checkpoint_every = checkpoint_every;
+  auto agent = Agent::open(files, directory, small_network(), std::move(options), recovery);
+  EXPECT_TRUE(agent) << agent.error().text();
+  std::map<std::uint64_t, Hash128> hashes;
+  const auto hash = [&] {
+    return fold_sessions((*agent)->mesh().sessions(), [&](std::size_t s) { return (*agent)->mesh().state_hash(s); });
+  };
+  while (counter.calls < kScript.size()) {
+    if (strange && counter.calls == *strange) {
+      ++counter.calls;
+      const std::vector<float> samples(3 * (*agent)->mesh().sessions() * 4, 9.0f);
+      const std::vector<std::uint32_t> labels{2, 1, 0};
+      const mesh::RunInput input{"x", samples};
+      const learning::Target target{"y", labels, {}};
+      EXPECT_TRUE((*agent)->learn({&input, 1}, {&target, 1}, 3));
+      (*agent)->learner()->clear_scores();
+    } else {
+      EXPECT_TRUE(live_call(**agent, counter, time, kScript));
+    }
+    hashes[(*agent)->mesh().ticks()] = hash();
+  }
+  return hashes;
+}
+
+ReplayOptions options() {
+  ReplayOptions options;
+  options.mesh.threads = 1;
+  options.mesh.executor = mesh::ExecutorKind::deterministic;
+  return options;
+}
+
+TEST(Replay, StandsAtEachTickAsTheLifeDid) {
+  MemoryFileSystem files;
+  const auto hashes = live(files, "home");
+  const auto milestones = Replay::milestones(files, "home");
+  ASSERT_TRUE(milestones);
+  ASSERT_GT(milestones->size(), 5u);
+  const std::uint64_t last = hashes.rbegin()->first;
+  for (const auto& stone : {milestones->front(), (*milestones)[3], milestones->back()}) {
+    for (std::uint64_t tick = stone.tick; tick <= last; tick += 7) {
+      ReplayOptions wanted = options();
+      wanted.from = stone.tick;
+      auto replay = Replay::open(files, "home", wanted);
+      ASSERT_TRUE(replay) << replay.error().text();
+      EXPECT_EQ(replay->start().tick, stone.tick);
+      const Status ran = replay->run(tick);
+      ASSERT_TRUE(ran) << ran.error().text();
+      ASSERT_EQ(replay->tick(), tick) << "samples of this network take a tick each";
+      // What follows the last tick without one of its own (orders, sessions) has been lived too.
+      if (const auto found = hashes.find(tick); found != hashes.end()) {
+        EXPECT_EQ(replay->life().hash(), found->second) << "from tick " << stone.tick << " to " << tick;
+      }
+    }
+    ReplayOptions wanted = options();
+    wanted.from = stone.tick;
+    auto replay = Replay::open(files, "home", wanted);
+    ASSERT_TRUE(replay);
+    ASSERT_TRUE(replay->run());
+    EXPECT_EQ(replay->tick(), last);
+    EXPECT_EQ(replay->life().hash(), hashes.rbegin()->second);
+  }
+}
+
+TEST(Replay, GoesByStepsWhereItWentByCalls) {
+  MemoryFileSystem files;
+  const auto hashes = live(files, "home");
+  auto replay = Replay::open(files, "home", options());
+  ASSERT_TRUE(replay);
+  std::uint64_t steps = 0;
+  for (;; ++steps) {
+    const auto more = replay->step();
+    ASSERT_TRUE(more) << more.error().text();
+    if (!*more) break;
+  }
+  EXPECT_GT(steps, kScript.size());
+  EXPECT_EQ(replay->life().hash(), hashes.rbegin()->second);
+}
+
+TEST(Replay, ComparesMarksAndCheckpoints) {
+  MemoryFileSystem files;
+  live(files, "home");
+  ReplayOptions wanted = options();
+  wanted.verifies = true;
+  auto replay = Replay::open(files, "home", wanted);
+  ASSERT_TRUE(replay);
+  ASSERT_TRUE(replay->run());
+  // Six marks (steps 3, 10, 17, 24, 31, 38) and a checkpoint every five lessons of three ticks.
+  EXPECT_EQ(replay->compared(), 6u + 40u * 3u / 15u);
+  std::size_t rewards = 0;
+  for (const NoteRecord& note : replay->take_notes()) rewards += note.topic == "reward";
+  EXPECT_EQ(rewards, 10u);
+}
+
+TEST(Replay, SaysWhereALifeGoesOtherwiseThanItWent) {
+  // A mark that lies: what a life on another machine would write if one bit came out differently.
+  MemoryFileSystem files;
+  live(files, "home");
+  const auto milestones = Replay::milestones(files, "home");
+  formats::JournalPlace place;
+  ASSERT_TRUE(formats::read_journal(files, "home/journal", {}, [&](const formats::JournalRecord& record) {
+    place = formats::after(place, record.kind, record.payload);
+    return Status();
+  }));
+  formats::JournalWriter writer(files, "home/journal", place);
+  RecordBytes bytes;
+  bytes.begin().put_mark(milestones->back().tick, {1, 2});
+  writer.append(static_cast<std::uint32_t>(RecordKind::mark), bytes.bytes());
+  ASSERT_TRUE(writer.commit(true));
+  ReplayOptions wanted = options();
+  wanted.verifies = true;
+  auto replay = Replay::open(files, "home", wanted);
+  ASSERT_TRUE(replay);
+  const Status ran = replay->run();
+  ASSERT_FALSE(ran);
+  EXPECT_EQ(ran.error().code(), Errc::corrupt);
+  EXPECT_NE(ran.error().text().find("record " + std::to_string(place.number + 1)), std::string::npos)
+      << ran.error().text();
+}
+
+TEST(Replay, AsksWhatIf) {
+  MemoryFileSystem files;
+  const auto hashes = live(files, "home");
+  ReplayOptions wanted = options();
+  wanted.set = {"layers[0].dtype=int8", "layers[1].dtype=bfloat16"};
+  auto replay = Replay::open(files, "home", wanted);
+  ASSERT_TRUE(replay) << replay.error().text();
+  ASSERT_TRUE(replay->run());
+  EXPECT_EQ(replay->tick(), hashes.rbegin()->first);
+  EXPECT_NE(replay->life().hash(), hashes.rbegin()->second);
+  for (const auto& [change, words] : {std::pair{"layers[9].dtype=int8", "no element [9]"},
+                                      {"layers[0].dtype=int9", "layers[0].dtype"},
+                                      {"layers[0].color=red", "layers[0].color"},
+                                      {"layers[0]dtype=int8", "PATH=VALUE"},
+                                      {"dtype", "PATH=VALUE"},
+                                      {"nowhere.at.all=1", "no 'nowhere'"},
+                                      {"=1", "PATH=VALUE"},
+                                      {"layers[x].out=3", "PATH=VALUE"}}) {
+    wanted.set = {change};
+    const auto refused = Replay::open(files, "home", wanted);
+    ASSERT_FALSE(refused) << change;
+    EXPECT_NE(refused.error().text().find(words), std::string::npos) << refused.error().text();
+  }
+}
+
+TEST(Diff, FindsTheFirstTickAndCellWhereLivesPart) {
+  MemoryFileSystem files;
+  live(files, "a");
+  live(files, "same");
+  // Half way through, another lesson is given than the script wants.
+  live(files, "b", kScript.size() / 2, 0);
+  const mesh::MeshOptions one{.threads = 1, .executor = mesh::ExecutorKind::deterministic};
+  const auto equal = diff(files, "a", "same", one);
+  ASSERT_TRUE(equal) << equal.error().text();
+  EXPECT_FALSE(equal->parting);
+  const auto apart = diff(files, "a", "b", one);
+  ASSERT_TRUE(apart) << apart.error().text();
+  ASSERT_TRUE(apart->parting);
+  EXPECT_GT(apart->compared, 5u);
+  EXPECT_TRUE(apart->parting->outside_since);
+  EXPECT_LE(*apart->parting->outside_since, apart->parting->tick);
+  const auto missing = diff(files, "a", "nowhere", one);
+  EXPECT_FALSE(missing);
+}
+
+}  // namespace
+}  // namespace weft::agent::test

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// A running agent seen through its socket, by weft top and by clients that mean no good.
+
+#include <sys/stat.h>
+
+#include <pty.h>
+
+#include "tests/cli/agent.hpp"
+#include <memory>
+
+namespace weft::cli_test {
+namespace {
+
+using std::chrono::milliseconds;
+
+const std::string kGet = "{\"get\":\"figures\"}\n";
+
+TEST(Top, ShowsARunningAgentOnceAsTextAndAsJson) {
+  Folder folder;
+  Process agent(endless(folder / "c"));
+  wait_for_progress(agent);
+  const Outcome text = weft({"top", folder / "c", "--once"});
+  ASSERT_EQ(text.exit, 0) << text.told();
+  for (const char* word : {"digits", "running", "samples", "ticks", "accuracy", "cells", "4 running", "faults", "none",
+                           "busiest", "memory", "checkpoint"})
+    EXPECT_NE(text.out.find(word), std::string::npos) << word << "\n" << text.told();
+  EXPECT_EQ(text.out.find('\x1b'), std::string::npos) << "no terminal, so plain lines";
+
+  const Outcome json = weft({"top", folder / "c/top.sock", "--once", "--json"});
+  ASSERT_EQ(json.exit, 0) << json.told();
+  ASSERT_EQ(json.events().size(), 1u);
+  const Json figures = json.last();
+  EXPECT_EQ(figures["weft_top"], 1);
+  EXPECT_EQ(figures["network"], "digits");
+  EXPECT_EQ(figures["phase"], "running");
+  EXPECT_GT(figures["ticks"], 0);
+  EXPECT_GT(figures["ticks_per_second"], 0.0);
+  EXPECT_EQ(figures["cells"]["running"], 4);
+  EXPECT_EQ(figures["faults"]["threw"], 0);
+  EXPECT_GT(figures["memory"]["resident"], figures["memory"]["weights"]);
+  EXPECT_TRUE(figures["checkpoint"].is_null());
+  ASSERT_FALSE(figures["busiest"].empty());
+  double all = 0;
+  for (const Json& cell : figures["busiest"]) all += cell["share"].get<double>();
+  EXPECT_GT(all, 0.0);
+  EXPECT_LE(all, 1.0 + 1e-9);
+}
+
+TEST(Top, SaysWhenTheLastCheckpointWasWrittenAndFollowsUntilTheAgentGoes) {
+  Folder folder;
+  Process agent(endless(folder / "c") + Words{"--checkpoint-every", "1000"});
+  while (!agent.has_ended() && agent.out_so_far().find("\"checkpoint\"") == std::string::npos)
+    std::this_thread::sleep_for(milliseconds(1));
+  Process top({"top", folder / "c", "--json", "--interval", "0.1"});
+  const auto lines = [&] {
+    const std::string out = top.out_so_far();
+    return std::count(out.begin(), out.end(), '\n');
+  };
+  while (!top.has_ended() && lines() < 3) std::this_thread::sleep_for(milliseconds(5));
+  agent.send(SIGTERM);
+  const Outcome stopped = agent.wait();
+  EXPECT_EQ(stopped.exit, 143) << stopped.told();
+  const Outcome seen = top.wait();
+  EXPECT_EQ(seen.exit, 0) << seen.told();
+  EXPECT_NE(seen.err.find("the agent has gone"), std::string::npos) << seen.err;
+  const auto events = seen.events();
+  ASSERT_GE(events.size(), 3u);
+  const Json saved = events[1]["checkpoint"];
+  ASSERT_TRUE(saved.is_object()) << events[1];
+  EXPECT_EQ(saved["samples"].get<std::uint64_t>() % 1000, 0u);
+  EXPECT_GT(saved["bytes"], 0);
+  EXPECT_GT(saved["pause_seconds"], 0.0);
+  EXPECT_GE(events.back()["ticks"], events.front()["ticks"]);
+  EXPECT_FALSE(std::filesystem::exists(folder / "c/top.sock")) << "removed at the end";
+}
+
+TEST(Top, WaitsForAnAgentWhenAskedAndElseSaysThatThereIsNone) {
+  Folder folder;
+  const Outcome none = weft({"top", folder / "c"});
+  EXPECT_EQ(none.exit, 3) << none.told();
+  EXPECT_NE(none.err.find("--wait"), std::string::npos) << none.err;
+  Process top({"top", folder / "c", "--wait", "--once"});
+  Process agent(endless(folder / "c"));
+  const Outcome seen = top.wait();
+  EXPECT_EQ(seen.exit, 0) << seen.told();
+  EXPECT_NE(seen.out.find("digits"), std::string::npos) << seen.told();
+}
+
+TEST(Top, EndsOnASignalWithoutAnError) {
+  Folder folder;
+  Process agent(endless(folder / "c"));
+  wait_for_progress(agent);
+  Process top({"top", folder / "c", "--json"});
+  while (!top.has_ended() && top.out_so_far().empty()) std::this_thread::sleep_for(milliseconds(1));
+  top.send(SIGINT);
+  const Outcome ended = top.wait();
+  EXPECT_EQ(ended.exit, 0) << ended.told();
+  EXPECT_EQ(ended.err, "");
+}
+
+TEST(TopSocket, IsPrivateAndTakesThePlaceOfAStaleOneOnly) {
+  Folder folder;
+  const std::string path = folder / "s";
+  {
+    Process killed(endless(folder / "a") + Words{"--socket", path});
+    wait_for_progress(killed);
+    struct stat made {};
+    ASSERT_EQ(stat(path.c_str(), &made), 0);
+    EXPECT_EQ(made.st_mode & 0777, 0600u);
+    EXPECT_TRUE(S_ISSOCK(made.st_mode));
+    const Outcome second = weft(endless(folder / "b") + Words{"--socket", path});
+    EXPECT_EQ(second.exit, 5) << second.told();
+    EXPECT_NE(second.err.find("another process listens there"), std::string::npos) << second.err;
+    EXPECT_TRUE(Client(path).is_connected()) << "the first one's is left alone";
+    killed.send(SIGKILL);
+    killed.wait();
+  }
+  EXPECT_TRUE(std::filesystem::exists(path)) << "left behind by a killed process";
+  Process next(endless(folder / "d") + Words{"--socket", path});
+  wait_for_progress(next);
+  Client client(path);
+  ASSERT_TRUE(client.send(kGet));
+  EXPECT_EQ(client.read()["network"], "digits");
+}
+
+TEST(TopSocket, ThatCannotBeMadeIsAnErrorWhenAskedForAndAWarningWhenNot) {
+  Folder folder;
+  const std::string longer = folder / std::string(120, 'x');
+  const Outcome asked = weft({"run", kDigits, "--max-samples", "50", "--socket", longer});
+  EXPECT_EQ(asked.exit, 2) << asked.told();
+  EXPECT_NE(asked.err.find("107"), std::string::npos) << asked.err;
+  const Outcome unasked = weft({"run", kDigits, "--quiet", "--max-samples", "50", "--checkpoint", longer});
+  EXPECT_EQ(unasked.exit, 0) << unasked.told();
+  EXPECT_NE(unasked.err.find("weft top cannot look at this run"), std::string::npos) << unasked.err;
+  write_file(folder / "file", "precious");
+  const Outcome occupied = weft({"run", kDigits, "--max-samples", "50", "--socket", folder / "file"});
+  EXPECT_EQ(occupied.exit, 5) << occupied.told();
+  EXPECT_EQ(read_file(folder / "file"), "precious");
+}
+
+TEST(TopSocket, AnswersErrorsAndClosesWhereTheyAreMade) {
+  Folder folder;
+  Process agent(endless(folder / "c"));
+  wait_for_progress(agent);
+  for (const std::string& bad :
+       {std::string("what\n"), std::string("[1]\n"), std::string("{}\n"), std::string("{\"get\":\"weights\"}\n"),
+        std::string("{\"subscribe\":0}\n"), std::string("{\"subscribe\":1e999}\n"), std::string("\xff\xfe\n"),
+        std::string(4096, 'a'), std::string(200, '[') + "\n", "{\"get\":\"" + std::string(3000, 'x') + "\"}\n"}) {
+    Client client(folder / "c/top.sock");
+    ASSERT_TRUE(client.send(bad));
+    const Json answer = client.read();
+    ASSERT_TRUE(answer.is_object() && answer.contains("error")) << bad.substr(0, 40) << ": " << answer;
+    EXPECT_TRUE(client.read().is_null()) << bad.substr(0, 40);
+  }
+  Client client(folder / "c/top.sock");
+  ASSERT_TRUE(client.send("{\"get\":") && client.send("\"figures\"}\n" + kGet)) << "in pieces, and two at once";
+  EXPECT_EQ(client.read()["weft_top"], 1);
+  EXPECT_EQ(client.read()["weft_top"], 1);
+}
+
+TEST(TopSocket, IsNotHeldUpByClientsThatDoNotReadNorByTooMany) {
+  Folder folder;
+  Process agent(endless(folder / "c"));
+  wait_for_progress(agent);
+  const std::string path = folder / "c/top.sock";
+  std::vector<std::unique_ptr<Client>> idle;
+  for (int i = 0; i < 6; ++i) {
+    idle.push_back(std::make_unique<Client>(path));
+    ASSERT_TRUE(idle.back()->send("{\"subscribe\":0.1}\n"));  // and never read
+  }
+  // One that asks without end and reads nothing: it is cut off, or its own sends wait; nobody else is.
+  Client flood(path);
+  std::string many;
+  for (int i = 0; i < 200; ++i) many += kGet;
+  for (int i = 0; i < 50; ++i)
+    if (send(flood.descriptor(), many.data(), many.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) break;
+  Client patient(path);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(patient.send(kGet));
+    ASSERT_EQ(patient.read()["weft_top"], 1);
+  }
+  // Eight are served; once there are so many the next is told.
+  std::vector<std::unique_ptr<Client>> more;
+  bool was_refused = false;
+  for (int i = 0; i < 9 && !was_refused; ++i) {
+    more.push_back(std::make_unique<Client>(path));
+    more.back()->send(kGet);
+    const Json answer = more.back()->read();
+    was_refused = answer.is_object() && answer.contains("error");
+  }
+  EXPECT_TRUE(was_refused);
+  ASSERT_TRUE(patient.send(kGet));
+  EXPECT_EQ(patient.read()["weft_top"], 1) << "those that were there are still served";
+  more.clear();
+  idle.clear();
+  agent.send(SIGTERM);
+  EXPECT_EQ(agent.wait().exit, 143);
+}
+
+TEST(TopSocket, ChangesNothingThatIsComputed) {
+  Folder folder;
+  const Words run{"run", kDigits, "--json", "--max-samples", "12000"};
+  const Json expected = weft(run).last()["state_hash"];
+  Process agent(run + Words{"--socket", folder / "s"});
+  while (!agent.has_ended() && !std::filesystem::exists(folder / "s")) std::this_thread::sleep_for(milliseconds(1));
+  Client client(folder / "s");
+  client.send("{\"subscribe\":0.1}\n");
+  const Outcome watched = agent.wait();
+  ASSERT_EQ(watched.exit, 0) << watched.told();
+  EXPECT_EQ(watched.last()["state_hash"], expected);
+}
+
+/// weft top on a pseudo terminal of `columns`; `q` is pressed once it has drawn.
+std::string on_terminal(const std::string& place, unsigned short columns) {
+  winsize size{24, columns, 0, 0};
+  int master = -1;
+  Words arguments{WEFT_PROGRAM, "top", place, "--interval", "0.1"};
+  auto environment = environment_with({{"TERM", "xterm-256color"}, {"LC_ALL", "C.UTF-8"}});
+  const auto words = pointers(arguments), variables = pointers(environment);
+  const pid_t child = forkpty(&master, nullptr, nullptr, &size);
+  if (child < 0) return {};
+  if (child == 0) {
+    execve(WEFT_PROGRAM, words.data(), variables.data());
+    _exit(127);
+  }
+  std::string out;
+  char chunk[4096];
+  bool has_asked = false;
+  for (ssize_t n; (n = read(master, chunk, sizeof chunk)) > 0;) {
+    out.append(chunk, static_cast<std::size_t>(n));
+    if (has_asked || out.find("checkpoint") == std::string::npos) continue;
+    has_asked = write(master, "q", 1) == 1;
+  }
+  close(master);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << out;
+  return out;
+}
+
+TEST(Top, RedrawsInPlaceFitsEveryWidthAndLeavesOnQ) {
+  int master = -1, slave = -1;
+  if (openpty(&master, &slave, nullptr, nullptr, nullptr) != 0) GTEST_SKIP() << "no pseudo terminal here";
+  close(slave), close(master);
+  Folder folder;
+  Process agent(endless(folder / "c"));
+  wait_for_progress(agent);
+  for (const unsigned short columns : {20, 40, 80, 200}) {
+    const std::string out = on_terminal(folder / "c", columns);
+    EXPECT_NE(out.find("\x1b[?1049h"), std::string::npos) << "a page of its own";
+    EXPECT_NE(out.find("\x1b[?1049l"), std::string::npos) << "and the shell's again";
+    EXPECT_NE(out.find("\x1b[H"), std::string::npos);
+    std::size_t column = 0, widest = 0;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const auto c = static_cast<unsigned char>(out[i]);
+      if (c == '\r' || c == '\n')
+        column = 0;
+      else if (c == 0x1b)
+        while (i + 1 < out.size() && !std::isalpha(static_cast<unsigned char>(out[++i]))) {
+        }
+      else if ((c & 0xC0) != 0x80)
+        widest = std::max(widest, ++column);
+    }
+    EXPECT_LT(widest, columns) << out;
+  }
+}
+
+}  // namespace
+}  // namespace weft::cli_test

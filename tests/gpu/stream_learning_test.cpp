@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/gpu/gpu_testing.hpp"
+
+namespace weft::gpu {
+namespace {
+
+using namespace testing_support;
+
+TEST(StreamLearning, OptimisersHaveTheCpusBitsOverManySteps) {
+  RandomStream random(20, 0, RandomPurpose::test);
+  for (const std::size_t n : {1, 17, 256, 1000})
+    for (const bool special : {false, true}) {
+      Comparison c;
+      const auto w = c.add(draw(random, n, special)), g = c.add(draw(random, n, special)),
+                 v = c.add(draw(random, n, special)), u = c.add(draw(random, n, special)),
+                 a = c.add(draw(random, n, special)), b = c.add(draw(random, n, special));
+      std::vector<float> first = draw(random, n, special), second = draw(random, n, special);
+      for (float& each : second) each = each < 0 ? -each : each;
+      const auto m = c.add(first), s = c.add(second);
+      c.expect_same(std::to_string(n) + (special ? " special" : ""), [&](OpStream& stream, const auto& at) {
+        for (std::uint64_t step = 1; step <= 5; ++step) {
+          stream.sgd(n, at.data(w), at.data(g), 0.1f, 0.01f);
+          stream.momentum(n, at.data(a), at.data(v), at.data(g), 0.1f, 0.9f, 0.1f, false, 0.01f);
+          stream.momentum(n, at.data(a), at.data(u), at.data(g), 0.1f, 0.9f, 0.0f, true, 0.0f);
+          stream.adamw(n, at.data(b), at.data(m), at.data(s), at.data(g), 0.001f, 0.9f, 0.999f, 1e-8f, 0.01f, step);
+        }
+      });
+    }
+}
+
+// A network of two layers learns for some steps; after the last the weights are the CPU's.
+TEST(StreamLearning, ATrainedNetworkHasTheCpusWeights) {
+  RandomStream random(21, 0, RandomPurpose::test);
+  constexpr std::size_t kBatch = 6, kIn = 70, kHidden = 40, kOut = 10;
+  Comparison c;
+  const auto w1 = c.add(draw_panels(random, kHidden, kIn, false)),
+             w2 = c.add(draw_panels(random, kOut, kHidden, false));
+  const auto g1 = c.add(std::vector<float>(kernels::panels_size(kHidden, kIn))),
+             g2 = c.add(std::vector<float>(kernels::panels_size(kOut, kHidden)));
+  const auto b1 = c.add(draw(random, kHidden, false)), db1 = c.add(std::vector<float>(kHidden));
+  const auto x = c.add(draw_matrix(random, kBatch, kIn, false));
+  using Values = kernels::testing_support::Matrix;
+  const auto z = c.add(Values(kBatch, kHidden)), h = c.add(Values(kBatch, kHidden)), y = c.add(Values(kBatch, kOut)),
+             dy = c.add(Values(kBatch, kOut)), dh = c.add(Values(kBatch, kHidden));
+  std::vector<float> classes(kBatch);
+  for (float& label : classes) label = std::bit_cast<float>(random.next_below(kOut));
+  const auto labels = c.add(classes), losses = c.add(std::vector<float>(kBatch));
+  c.expect_same("training", [&](OpStream& stream, const auto& at) {
+    const kernels::ConstPanels first{at.data(w1), kHidden, kIn}, second{at.data(w2), kOut, kHidden};
+    for (int step = 0; step < 20; ++step) {
+      stream.fill(0.0f, {at.data(g1), 1, kernels::panels_size(kHidden, kIn), kernels::panels_size(kHidden, kIn)});
+      stream.fill(0.0f, {at.data(g2), 1, kernels::panels_size(kOut, kHidden), kernels::panels_size(kOut, kHidden)});
+      stream.fill(0.0f, {at.data(db1), 1, kHidden, kHidden});
+      stream.linear(first, at.data(b1), at.rows(x), kernels::Activation::gelu, at.rows(z), at.rows(h));
+      stream.linear(second, nullptr, at.rows(h), kernels::Activation::linear, {}, at.rows(y));
+      stream.cross_entropy(at.rows(y), at.template as<std::uint32_t>(labels), at.data(losses), at.rows(dy));
+      stream.linear_transposed(second, at.rows(dy), at.rows(dh));
+      stream.outer_accumulate(at.rows(dy), at.rows(h), {at.data(g2), kOut, kHidden});
+      stream.unary_backward(kernels::Activation::gelu, at.rows(z), at.rows(h), at.rows(dh), at.rows(dh));
+      stream.outer_accumulate(at.rows(dh), at.rows(x), {at.data(g1), kHidden, kIn});
+      stream.column_accumulate(at.rows(dh), at.data(db1));
+      stream.sgd(kernels::panels_size(kHidden, kIn), at.data(w1), at.data(g1), 0.05f, 0.0f);
+      stream.sgd(kernels::panels_size(kOut, kHidden), at.data(w2), at.data(g2), 0.05f, 0.0f);
+      stream.sgd(kHidden, at.data(b1), at.data(db1), 0.05f, 0.0f);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace weft::gpu
