@@ -16,6 +16,7 @@ namespace {
 Result<internal::Found> find_start(formats::CheckpointStore& store, std::optional<std::uint64_t> tick) {
   std::vector<std::uint64_t> records = store.ticks();
   if (tick) std::reverse(records.begin(), records.end());
+  if (records.empty()) return fail(Errc::not_found, store.directory() + ": no agent lives there: it has no checkpoint");
   std::string reasons;
   for (const std::uint64_t record : records) {
     auto checkpoint = store.at(record);
@@ -31,7 +32,10 @@ Result<internal::Found> find_start(formats::CheckpointStore& store, std::optiona
 }  // namespace
 
 Replay::Replay(formats::FileSystem& files, const std::string& directory, formats::JournalPlace place, Life life)
-    : life_(std::move(life)), source_(files, internal::journal_in(directory), place), directory_(directory) {}
+    : life_(std::move(life)),
+      files_(&files),
+      source_(files, internal::journal_in(directory), place),
+      directory_(directory) {}
 
 Result<Replay> Replay::open(formats::FileSystem& files, const std::string& directory, ReplayOptions options) {
   WEFT_TRY(auto store, formats::CheckpointStore::look(files, directory));
@@ -70,7 +74,10 @@ Result<std::vector<Milestone>> Replay::milestones(formats::FileSystem& files, co
 
 Result<bool> Replay::next() {
   WEFT_TRY(const RecordSource::Item* const item, source_.next());
-  if (!item) return false;
+  if (!item) {
+    WEFT_CHECK(check_overtaken());
+    return false;
+  }
   number_ = item->number;
   payload_ = item->payload;  // some records point into it
   auto record = read_record(item->kind, payload_);
@@ -79,6 +86,17 @@ Result<bool> Replay::next() {
   done_ = 0;
   ++records_;
   return true;
+}
+
+/// What an agent that lives on has pruned meanwhile is no damage.
+Status Replay::check_overtaken() const {
+  if (source_.findings().damages.empty()) return {};
+  WEFT_TRY(auto store, formats::CheckpointStore::look(*files_, directory_));
+  const auto oldest = store.ticks();
+  if (oldest.empty() || oldest.front() <= number_) return {};
+  return fail(Errc::not_found, directory_ + ": its agent lives on, and has removed what came after record " +
+                                   std::to_string(number_) +
+                                   " meanwhile; begin at a later checkpoint, or let it keep more of them");
 }
 
 bool Replay::is_divisible() const noexcept {

@@ -65,6 +65,7 @@ class Replay {
   Replay(formats::FileSystem& files, const std::string& directory, formats::JournalPlace place, Life life);
   /// Takes up the next record. False: the end.
   Result<bool> next();
+  Status check_overtaken() const;
   bool is_divisible() const noexcept;
   std::uint64_t parts() const noexcept;
   std::uint64_t ticks_of_part() const noexcept;
@@ -75,6 +76,7 @@ class Replay {
   Failure within(Error error) const;
 
   Life life_;
+  formats::FileSystem* files_;
   RecordSource source_;
   std::string directory_;
   Milestone start_;

@@ -90,6 +90,7 @@ class JsonReporter final : public Reporter {
     print_json({{"event", "found"},
                 {"state", session.agent()->directory()},
                 {"is_new", r.is_new},
+                {"is_finished", session.is_finished()},
                 {"checkpoint_tick", r.checkpoint},
                 {"records", r.records},
                 {"torn_bytes", r.torn_bytes},

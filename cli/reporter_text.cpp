@@ -85,6 +85,7 @@ class TextReporter final : public Reporter {
     say("at tick " + grouped(r.at.tick) + ", sample " + grouped(session.stream().progress().samples) + ", after " +
         milliseconds(r.took));
     say("state hash " + to_string(r.hash));
+    if (session.is_finished()) say("it had come to its end; this is its result");
   }
 
   void kept(const agent::CheckpointFigures& checkpoint, std::string_view) override {

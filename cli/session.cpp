@@ -13,6 +13,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "agent/network_difference.hpp"
 #include <algorithm>
 #include <filesystem>
 
@@ -157,8 +158,8 @@ Result<formats::ByteBuffer> Session::snapshot_for(const std::string& path) {
 Status Session::resume(const formats::EntityFile& file) {
   WEFT_TRY(const std::string given, mesh::write_network(setup_.spec));
   WEFT_TRY(const std::string stored, formats::write_json(file.network()));
-  if (const auto difference = first_difference(stored, given))
-    return fail(Errc::invalid_argument, "the checkpoint is of another run: " + *difference);
+  WEFT_TRY(const auto difference, agent::network_difference(stored, given));
+  if (difference) return fail(Errc::invalid_argument, "the checkpoint is of another run: " + *difference);
   const std::string text = mesh::extras_of(file);
   WEFT_TRY(const json document, formats::parse_json(text, "checkpoint"));
   WEFT_TRY(auto extras, formats::JsonReader::open(document, "extras"));

@@ -2,8 +2,6 @@
 
 #include "cli/setup.hpp"
 
-#include "formats/json_difference.hpp"
-
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -82,19 +80,6 @@ std::string write_stream(const learning::StreamOptions& o) {
   if (o.shift != learning::Shift::none)
     out["shift"] = {{"kind", name(o.shift)}, {"at", o.shift_at}, {"share", o.shift_share}};
   return out.dump();
-}
-
-std::optional<std::string> first_difference(const std::string& stored, const std::string& given) {
-  const json there = json::parse(stored), here = json::parse(given);
-  // What people change goes first: the rest may only follow from it.
-  for (const char* path : {"/learning/rule", "/learning/schedule", "/seed"}) {
-    const json::json_pointer at(path);
-    std::string dotted = std::string(path).substr(1);
-    std::replace(dotted.begin(), dotted.end(), '/', '.');
-    if (there.contains(at) && here.contains(at))
-      if (auto found = formats::first_difference(there[at], here[at], "", dotted)) return found;
-  }
-  return formats::first_difference(there, here, "stream.csv");
 }
 
 Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {

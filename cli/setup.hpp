@@ -54,8 +54,4 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request);
 /// The section "stream" as JSON; reads back equal.
 std::string write_stream(const learning::StreamOptions& options);
 
-/// The first place where two networks (as JSON texts) differ: "learning.rule: fw_dtp against dfa"; nothing when equal.
-/// The stream's path is passed over: the data's digest speaks for it.
-std::optional<std::string> first_difference(const std::string& stored, const std::string& given);
-
 }  // namespace weft::cli

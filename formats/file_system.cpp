@@ -113,6 +113,12 @@ class PosixFileSystem final : public FileSystem {
   Result<ByteBuffer> read(const std::string& path, std::size_t max_bytes) override {
     const Descriptor file = open_for_reading(path);
     WEFT_TRY(const std::size_t size, size_of(file.get(), path, max_bytes));
+    return read_whole(file.get(), path, size);
+  }
+
+  Result<ByteBuffer> read_so_far(const std::string& path, std::size_t max_bytes) override {
+    const Descriptor file = open_for_reading(path);
+    WEFT_TRY(const std::size_t size, size_of(file.get(), path, max_bytes));
     return read_all(file.get(), path, size);
   }
 
@@ -121,7 +127,7 @@ class PosixFileSystem final : public FileSystem {
     WEFT_TRY(const std::size_t size, size_of(file.get(), path, max_bytes));
     if (size >= kMapFrom)
       if (auto mapped = MappedFile::map(file.get(), size, path)) return *std::move(mapped);
-    WEFT_TRY(ByteBuffer bytes, read_all(file.get(), path, size));
+    WEFT_TRY(ByteBuffer bytes, read_whole(file.get(), path, size));
     return MappedFile(std::move(bytes), path);
   }
 
@@ -218,6 +224,14 @@ class PosixFileSystem final : public FileSystem {
                   path + ": " + std::to_string(size) + " bytes, at most " + std::to_string(max_bytes) + " are read");
     return size;
   }
+  Result<ByteBuffer> read_whole(int fd, const std::string& path, std::size_t size) const {
+    WEFT_TRY(ByteBuffer bytes, read_all(fd, path, size));
+    char more;
+    const ssize_t got = retry([&] { return calls_.read(fd, &more, 1); });
+    if (got < 0) return system_failure("read", path, errno);
+    if (got > 0) return fail(Errc::storage, path + ": grew while it was read");
+    return bytes;
+  }
   Result<ByteBuffer> read_all(int fd, const std::string& path, std::size_t size) const {
     try {
       return read_bytes(fd, path, size);
@@ -235,10 +249,6 @@ class PosixFileSystem final : public FileSystem {
       if (got == 0) return fail(Errc::storage, path + ": shrank while it was read");
       done += static_cast<std::size_t>(got);
     }
-    char more;
-    const ssize_t got = retry([&] { return calls_.read(fd, &more, 1); });
-    if (got < 0) return system_failure("read", path, errno);
-    if (got > 0) return fail(Errc::storage, path + ": grew while it was read");
     return bytes;
   }
   const SystemCalls& calls_;

@@ -49,6 +49,10 @@ class FileSystem {
 
   /// The whole of a regular file.
   virtual Result<ByteBuffer> read(const std::string& path, std::size_t max_bytes) = 0;
+  /// The same of a file that another process may be appending to: what it held when it was opened.
+  virtual Result<ByteBuffer> read_so_far(const std::string& path, std::size_t max_bytes) {
+    return read(path, max_bytes);
+  }
   /// The same for large files, without a copy where the file system can (see MappedFile). By default a copy.
   virtual Result<MappedFile> map(const std::string& path, std::size_t max_bytes);
   virtual Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) = 0;

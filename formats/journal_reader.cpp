@@ -52,7 +52,7 @@ class Reader {
     segment.is_read = true;
     segment.last = segment.name.first - 1;
     const std::uint64_t limit = sizeof(SegmentHead) + kMaxSegmentBytes + frame_bytes(max_record_);
-    auto file = files_.read(directory_ + "/" + to_string(segment.name), limit);
+    auto file = files_.read_so_far(directory_ + "/" + to_string(segment.name), limit);
     if (!file && file.error().code() == Errc::not_found) {
       segment.is_gone = true;
       return {};

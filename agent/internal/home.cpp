@@ -5,11 +5,11 @@
 #include "mesh/snapshot.hpp"
 
 #include "formats/json.hpp"
-#include "formats/json_difference.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include "agent/checkpointer.hpp"
+#include "agent/network_difference.hpp"
 
 namespace weft::agent::internal {
 
@@ -87,9 +87,8 @@ Status Found::check_hash(Hash128 restored, std::string_view path) const {
 
 Status Found::check_same(std::string_view given_network, std::string_view given_identity,
                          std::string_view directory) const {
-  WEFT_TRY(const json there, formats::parse_json(network, "network"));
-  WEFT_TRY(const json here, formats::parse_json(given_network, "network"));
-  if (const auto difference = formats::first_difference(there, here, "stream.csv"))
+  WEFT_TRY(const auto difference, network_difference(network, given_network));
+  if (difference)
     return fail(Errc::invalid_argument, std::string(directory) + ": holds another life: " + *difference +
                                             "; give it what it began with, or another directory");
   if (identity != given_identity)

@@ -143,6 +143,24 @@ TEST(Replay, SaysWhereALifeGoesOtherwiseThanItWent) {
       << ran.error().text();
 }
 
+TEST(Replay, SaysThatTheAgentHasRemovedWhatItWasAboutToRead) {
+  MemoryFileSystem files;
+  VirtualTime time;
+  Counter counter;
+  Recovery recovery;
+  auto agent = Agent::open(files, "home", small_network(), deterministic_options(time, counter, Durability::Mode::tick),
+                           recovery);
+  ASSERT_TRUE(agent) << agent.error().text();
+  while (counter.calls < 10) ASSERT_TRUE(live_call(**agent, counter, time, kScript));
+  auto replay = Replay::open(files, "home", options());
+  ASSERT_TRUE(replay) << replay.error().text();
+  while (counter.calls < kScript.size()) ASSERT_TRUE(live_call(**agent, counter, time, kScript));
+  const Status ran = replay->run();
+  ASSERT_FALSE(ran);
+  EXPECT_EQ(ran.error().code(), Errc::not_found);
+  EXPECT_NE(ran.error().text().find("its agent lives on"), std::string::npos) << ran.error().text();
+}
+
 TEST(Replay, AsksWhatIf) {
   MemoryFileSystem files;
   const auto hashes = live(files, "home");

@@ -141,6 +141,7 @@ class Process {
            info.si_pid == pid_;
   }
   std::string out_so_far() const { return read_file(out_); }
+  std::string err_so_far() const { return read_file(folder_ / "err"); }
   Outcome wait() {
     if (pid_ <= 0) return {};
     const int status = reap();

@@ -141,5 +141,26 @@ TEST_F(PosixFileSystem, DoesNotSpinOnAWriteOfNothing) {
   EXPECT_EQ((*file)->write(as_bytes(kText)).error().text(), path() + ": cannot write: Input/output error");
 }
 
+TEST(SystemCalls, AFileThatGrowsMeanwhileIsReadAsFarAsItWentOrNotAtAll) {
+  static std::string path;
+  const TemporaryDirectory directory;
+  path = directory.path() + "/growing";
+  SystemCalls calls = real_system_calls();
+  calls.read = [](int fd, void* bytes, std::size_t size) {
+    auto more = real_file_system().open(path, OpenMode::append);
+    EXPECT_TRUE(more && (*more)->write(as_bytes("more")));
+    return real_system_calls().read(fd, bytes, size);
+  };
+  const auto files = make_posix_file_system(calls);
+  auto file = real_file_system().open(path, OpenMode::create);
+  ASSERT_TRUE(file && (*file)->write(as_bytes("begun")));
+  const auto so_far = files->read_so_far(path, 100);
+  ASSERT_TRUE(so_far) << so_far.error().text();
+  EXPECT_EQ(as_text(*so_far), "begun");
+  const auto whole = files->read(path, 100);
+  ASSERT_FALSE(whole);
+  EXPECT_NE(whole.error().text().find("grew while it was read"), std::string::npos) << whole.error().text();
+}
+
 }  // namespace
 }  // namespace weft::formats

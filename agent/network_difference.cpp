@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "agent/network_difference.hpp"
+
+#include "formats/json.hpp"
+#include "formats/json_difference.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace weft::agent {
+
+using nlohmann::json;
+
+Result<std::optional<std::string>> network_difference(std::string_view stored, std::string_view given) {
+  WEFT_TRY(const json there, formats::parse_json(stored, "network"));
+  WEFT_TRY(const json here, formats::parse_json(given, "network"));
+  for (const char* path : {"/learning/rule", "/learning/schedule", "/seed"}) {
+    const json::json_pointer at(path);
+    std::string dotted = std::string(path).substr(1);
+    std::replace(dotted.begin(), dotted.end(), '/', '.');
+    if (there.contains(at) && here.contains(at))
+      if (auto found = formats::first_difference(there[at], here[at], "", dotted)) return found;
+  }
+  return formats::first_difference(there, here, "stream.csv");
+}
+
+}  // namespace weft::agent

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program of docs/agents.md.
+
+#include "formats/file_system.hpp"
+
+#include "agent/agent.hpp"
+#include "tests/agent/living.hpp"
+#include "tests/formats/temporary_directory.hpp"
+#include <cstdio>
+
+namespace weft::agent::test {
+namespace {
+
+Hash128 hash_in_memory(int days) {
+  const auto spec = small_network();
+  Life life = Life::begin(spec, true, {}).value();
+  const std::vector<float> x{0, 0.5f, 1, 0};
+  const std::vector<std::uint32_t> y{2};
+  const mesh::RunInput input{"x", x};
+  const learning::Target target{"y", y, {}};
+  for (int sample = 0; sample < days * 100; ++sample) EXPECT_TRUE(life.learner()->learn({&input, 1}, {&target, 1}, 1));
+  return life.hash();
+}
+
+Status live_a_day(const std::string& home, const mesh::NetworkSpec& network) {
+  agent::Agent::Options options;
+  options.durability = {agent::Durability::Mode::interval, std::chrono::seconds(1)};
+  agent::Recovery found;
+  WEFT_TRY(auto agent, agent::Agent::open(formats::real_file_system(), home, network, options, found));
+  std::printf("%s at tick %lu, state %s\n", found.is_new ? "born" : "found", found.at.tick,
+              to_string(found.hash).c_str());
+  const std::vector<float> x{0, 0.5f, 1, 0};
+  const std::vector<std::uint32_t> y{2};
+  const mesh::RunInput input{"x", x};
+  const learning::Target target{"y", y, {}};
+  for (int sample = 0; sample < 100; ++sample) {
+    WEFT_CHECK(agent->learn({&input, 1}, {&target, 1}, 1));  // lived through, then written down
+    agent->learner()->clear_scores();
+  }
+  WEFT_CHECK(agent->note("reward", "1"));  // words of your own; a replay gives them back in order
+  WEFT_CHECK(agent->mark());               // tick and hash, for replays to compare
+  return agent->acknowledge();             // until all of it is on the device
+}
+
+TEST(Program, OfTheDocumentsLivesOnFromDayToDay) {
+  const formats::TemporaryDirectory home;
+  for (int day = 0; day < 3; ++day) {
+    const Status lived = live_a_day(home.path(), small_network());
+    ASSERT_TRUE(lived) << lived.error().text();
+    Recovery found;
+    auto agent = Agent::open(formats::real_file_system(), home.path(), small_network(), {}, found);
+    ASSERT_TRUE(agent) << agent.error().text();
+    EXPECT_FALSE(found.is_new);
+    EXPECT_EQ(found.hash, hash_in_memory(day + 1));
+  }
+}
+
+}  // namespace
+}  // namespace weft::agent::test

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// A life whose disk is full, for a while or for good.
+
+#include <sys/mount.h>
+
+#include "tests/cli/home.hpp"
+
+namespace weft::cli_test {
+namespace {
+
+/// A file system of so many KiB in memory, gone when the test ends.
+class SmallDisk {
+ public:
+  explicit SmallDisk(int kib) {
+    const std::string size = "size=" + std::to_string(kib) + "k";
+    std::filesystem::create_directory(path());
+    is_there_ = mount("weft-test", path().c_str(), "tmpfs", 0, size.c_str()) == 0;
+    error_ = errno;
+  }
+  ~SmallDisk() {
+    if (is_there_) umount2(path().c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  bool is_there() const { return is_there_; }
+  std::string why_not() const { return std::string("no file system can be mounted here: ") + std::strerror(error_); }
+  std::string path() const { return folder_ / "disk"; }
+  std::string operator/(const std::string& name) const { return path() + "/" + name; }
+  /// Takes all the room that is left; remove "ballast" to give it back.
+  void fill() const {
+    const int file = open((*this / "ballast").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    ASSERT_GE(file, 0);
+    const std::string chunk(4096, 'x');
+    while (write(file, chunk.data(), chunk.size()) > 0) {
+    }
+    close(file);
+  }
+
+ private:
+  Folder folder_;
+  bool is_there_ = false;
+  int error_ = 0;
+};
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+constexpr const char* kGoesOn = "the agent goes on and tries again";
+
+TEST(FullDisk, TheLifeGoesOnToItsEndAndSaysThatItCouldNotBeKept) {
+  // Room for its beginning; its journal alone takes more than twice as much.
+  const SmallDisk disk(900);
+  if (!disk.is_there()) GTEST_SKIP() << disk.why_not();
+  const Words run = at_home(disk / "home") + Words{"--durability", "interval=20ms"};
+  const Outcome life = weft(run);
+  EXPECT_EQ(life.exit, 5) << life.told();
+  EXPECT_EQ(count_of(life.err, "the journal cannot be written"), 1u) << life.err;
+  EXPECT_LE(count_of(life.err, kGoesOn), 2u) << "once of the journal, once of the checkpoints: " << life.err;
+  EXPECT_NE(life.err.find("No space left on device"), std::string::npos) << life.err;
+  EXPECT_NE(life.err.find("acknowledged up to tick"), std::string::npos) << life.err;
+  EXPECT_EQ(last_event(life.out, "progress")["samples"], 20000) << "it lived on: " << life.told();
+  // What was acknowledged is there, and with room again the same command brings it to its end.
+  ASSERT_EQ(mount("", disk.path().c_str(), "", MS_REMOUNT, "size=64m"), 0) << std::strerror(errno);
+  const Outcome again = weft(run);
+  expect_unbroken_life(again);
+  EXPECT_GE(again.events().front()["tick"].get<std::uint64_t>(), acknowledged_tick(life.out));
+}
+
+TEST(FullDisk, ForAWhileCostsNothingButTheTelling) {
+  const SmallDisk disk(48 << 10);
+  if (!disk.is_there()) GTEST_SKIP() << disk.why_not();
+  const std::string home = disk / "home";
+  Process agent({"run", kDigits, "--json", "--quiet", "--passes", "1000000", "--state", home, "--durability",
+                 "interval=20ms", "--checkpoint-every", "20000"});
+  const auto wait_for = [&](const std::string& told) {
+    while (!agent.has_ended() && agent.err_so_far().find(told) == std::string::npos)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  wait_for_progress(agent);
+  disk.fill();
+  wait_for(kGoesOn);
+  const std::uint64_t kept = acknowledged_tick(agent.out_so_far());
+  std::filesystem::remove(disk / "ballast");
+  wait_for("is written again");
+  ASSERT_FALSE(agent.has_ended()) << agent.wait().told();
+  agent.send(SIGTERM);
+  const Outcome life = agent.wait();
+  EXPECT_EQ(life.exit, 143) << life.told();
+  const Json last = last_event(life.out, "checkpoint");
+  EXPECT_GT(last["tick"].get<std::uint64_t>(), kept);
+  const Outcome replay = weft({"replay", home, "--verify", "--json"});
+  EXPECT_EQ(replay.exit, 0) << replay.told();
+  EXPECT_EQ(replay.last()["tick"], last["tick"]) << "all of it is there";
+}
+
+}  // namespace
+}  // namespace weft::cli_test

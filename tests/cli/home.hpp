@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "tests/cli/agent.hpp"
+#include <algorithm>
+#include <optional>
+#include <string>
+
+namespace weft::cli_test {
+
+/// A life of the digits that a test sees the end of.
+inline const Words kLife{"run", kDigits, "--json", "--quiet", "--max-samples", "20000"};
+
+inline Words at_home(const std::string& home) { return kLife + Words{"--state", home}; }
+
+/// The lines of stdout that were written whole: a process that is killed may leave half a one.
+inline std::vector<Json> whole_events(const std::string& out) {
+  std::vector<Json> found;
+  std::istringstream lines(out);
+  for (std::string line; std::getline(lines, line);)
+    if (Json event = Json::parse(line, nullptr, false); !event.is_discarded()) found.push_back(std::move(event));
+  return found;
+}
+
+/// The last event of that name; null without one.
+inline Json last_event(const std::string& out, const std::string& name) {
+  Json found;
+  for (const Json& event : whole_events(out))
+    if (event["event"] == name) found = event;
+  return found;
+}
+
+/// What the same life comes to when nothing disturbs it and nothing is kept.
+inline std::string unbroken_life() {
+  static const Outcome run = weft(kLife);
+  EXPECT_EQ(run.exit, 0) << run.told();
+  return run.exit == 0 ? run.last()["state_hash"] : Json("no run");
+}
+
+inline void expect_unbroken_life(const Outcome& run, const std::string& where = "") {
+  ASSERT_EQ(run.exit, 0) << where << run.told();
+  EXPECT_EQ(run.last()["state_hash"], unbroken_life()) << where << run.told();
+}
+
+/// How far the life was said to be on the device, in all that was printed.
+inline std::uint64_t acknowledged_tick(const std::string& out) {
+  std::uint64_t tick = 0;
+  for (const Json& event : whole_events(out))
+    if (event.contains("acknowledged_tick")) tick = std::max(tick, event["acknowledged_tick"].get<std::uint64_t>());
+  return tick;
+}
+
+/// Runs a life until `signal` stops it between its first sample and its last; each attempt in a home of its own.
+inline Outcome stopped_life(int signal, const Folder& folder, std::string& home, const Words& more = {}) {
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    home = folder / ("home" + std::to_string(attempt));
+    Process process(at_home(home) + more);
+    wait_for_progress(process);
+    process.send(signal);
+    Outcome outcome = process.wait();
+    if (outcome.exit != 0) return outcome;
+  }
+  ADD_FAILURE() << "twenty lives ended before their signal came";
+  return {};
+}
+
+/// The file in `directory` whose name begins so and is the last in the order of the numbers in it.
+inline std::string newest_in(const std::string& directory, const std::string& prefix) {
+  std::string newest;
+  for (const auto& each : std::filesystem::directory_iterator(directory)) {
+    const std::string name = each.path().filename();
+    if (!name.starts_with(prefix)) continue;
+    const auto order = [](const std::string& text) { return std::pair(text.size(), text); };
+    if (newest.empty() || order(name) > order(newest)) newest = name;
+  }
+  return directory + "/" + newest;
+}
+
+inline void flip_middle_byte(const std::string& path) {
+  std::string bytes = read_file(path);
+  ASSERT_GT(bytes.size(), 100u) << path;
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 0x10);
+  write_file(path, bytes);
+}
+
+}  // namespace weft::cli_test

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// A life with a home: killed, ended, damaged, it goes on as if nothing had happened, or says why not.
+
+#include "tests/cli/home.hpp"
+#include <random>
+
+namespace weft::cli_test {
+namespace {
+
+using std::chrono::microseconds;
+
+class Killed : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Killed, LosesNothingAcknowledgedAndEndsTheSame) {
+  Folder folder;
+  const unsigned seed = std::random_device{}();
+  RecordProperty("seed", static_cast<int>(seed));
+  std::mt19937 random(seed);
+  // How a life goes on elsewhere must not matter, so every one is another.
+  const std::vector<Words> ways{{}, {"--threads", "1"}, {"--threads", "2"}, {"--executor", "deterministic"}};
+  const Words durable{"--durability", GetParam(), "--checkpoint-every", "1500", "--keep", "2"};
+  int kills = 0, finished = 0, told = 0;
+  std::uint64_t furthest = 0;
+  const auto when = [&] {
+    return "seed " + std::to_string(seed) + ", " + GetParam() + ", after " + std::to_string(kills) + " kills and " +
+           std::to_string(finished) + " ends: ";
+  };
+  for (int attempt = 0; kills < 20 && attempt < 400; ++attempt) {
+    const Words life = at_home(folder / std::to_string(finished)) + durable + ways[random() % ways.size()];
+    Process process(life);
+    // Half of them while they open the home, half while they live.
+    if (attempt % 2) wait_for_progress(process);
+    std::this_thread::sleep_for(microseconds(random() % 60000));
+    process.send(SIGKILL);
+    const Outcome life_end = process.wait();
+    const Json found = last_event(life_end.out, "found");
+    if (!found.is_null()) {
+      ASSERT_GE(found["tick"].get<std::uint64_t>(), furthest) << when() << life_end.told();
+    }
+    const std::uint64_t acknowledged = acknowledged_tick(life_end.out);
+    told += acknowledged > furthest;
+    furthest = std::max(furthest, acknowledged);
+    if (life_end.exit == 128 + SIGKILL) {
+      ++kills;
+      continue;
+    }
+    expect_unbroken_life(life_end, when());
+    if (HasFailure()) return;
+    ++finished;
+    furthest = 0;
+  }
+  EXPECT_EQ(kills, 20) << when();
+  EXPECT_GT(told, 0) << when() << "nothing was ever acknowledged, so nothing was proved";
+  expect_unbroken_life(weft(at_home(folder / std::to_string(finished)) + durable), when());
+}
+
+INSTANTIATE_TEST_SUITE_P(State, Killed, ::testing::Values("tick", "interval=50ms", "checkpoint"),
+                         [](const auto& mode) { return std::string(mode.param, strcspn(mode.param, "=")); });
+
+TEST(State, EndsOnTerminationWithAllOnTheDeviceAndGoesOn) {
+  for (const char* durability : {"interval=60min", "checkpoint"}) {
+    Folder folder;
+    std::string home;
+    const Outcome stopped = stopped_life(SIGTERM, folder, home, {"--durability", durability});
+    ASSERT_EQ(stopped.exit, 143) << stopped.told();
+    EXPECT_NE(stopped.err.find("the same command goes on"), std::string::npos) << stopped.err;
+    const Json kept = last_event(stopped.out, "checkpoint");
+    ASSERT_FALSE(kept.is_null()) << stopped.told();
+    EXPECT_GT(kept["pause_seconds"], 0.0);
+    EXPECT_EQ(stopped.last()["code"], "interrupted");
+    const Outcome rest = weft(at_home(home) + Words{"--durability", durability});
+    expect_unbroken_life(rest);
+    const Json found = rest.events().front();
+    EXPECT_EQ(found["event"], "found");
+    EXPECT_EQ(found["is_new"], false);
+    EXPECT_EQ(found["tick"], kept["tick"]);
+    EXPECT_EQ(found["checkpoint_tick"], kept["tick"]) << "nothing had to be lived again";
+    EXPECT_EQ(rest.events()[1]["resumed_at"], found["samples"]);
+  }
+}
+
+TEST(State, ALifeThatCameToItsEndSaysItsResultAgain) {
+  Folder folder;
+  const Outcome first = weft(at_home(folder / "home"));
+  expect_unbroken_life(first);
+  EXPECT_EQ(first.events().front()["is_new"], true);
+  EXPECT_EQ(first.events().front()["is_finished"], false);
+  const Outcome second = weft(at_home(folder / "home"));
+  EXPECT_EQ(second.events().front()["is_finished"], true) << second.told();
+  EXPECT_TRUE(last_event(second.out, "progress").is_null()) << "nothing is learned twice";
+  Json again = second.last(), once = first.last();
+  again.erase("ticks_per_second");
+  once.erase("ticks_per_second");
+  EXPECT_EQ(again, once);
+  const Outcome text = weft({"run", kDigits, "--max-samples", "20000", "--state", folder / "home"});
+  EXPECT_NE(text.err.find("it had come to its end"), std::string::npos) << text.err;
+  EXPECT_NE(text.out.find(unbroken_life()), std::string::npos) << text.out;
+}
+
+void expect_refused(const Words& command, int exit, const std::string& fragment) {
+  const Outcome outcome = weft(command);
+  EXPECT_EQ(outcome.exit, exit) << outcome.told();
+  EXPECT_NE(outcome.err.find(fragment), std::string::npos) << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+}
+
+TEST(State, RefusesAnotherLifeAndIsNoneTheWorseForIt) {
+  Folder folder;
+  std::string home;
+  stopped_life(SIGKILL, folder, home);
+  const auto refused = [&](const Words& more, const std::string& fragment) {
+    expect_refused(at_home(home) + more, 2, fragment);
+  };
+  refused({"--passes", "9"}, "stream.passes: 20 there, 9 here");
+  refused({"--seed", "9"}, "seed: 0 there, 9 here");
+  refused({"--rule", "dfa"}, "learning.rule: \"fw_dtp\" there, \"dfa\" here");
+  refused({"--dtype", "int8"}, "layers[0].dtype");
+  Json network = digits_json();
+  network["layers"][0]["out"] = 32;
+  write_file(folder / "other.json", network.dump());
+  Words other = at_home(home);
+  other[1] = folder / "other.json";
+  expect_refused(other, 2, "layers[0].out: 64 there, 32 here");
+  expect_unbroken_life(weft(at_home(home)));
+}
+
+TEST(State, RefusesOtherDataUnderTheSameName) {
+  Folder folder;
+  Json network = digits_json();
+  network["stream"]["csv"] = "data.csv";
+  network["stream"].erase("shift");
+  network["inputs"]["pixels"] = {2};
+  write_file(folder / "n.json", network.dump());
+  const Words run{"run", folder / "n.json", "--state", folder / "home", "--passes", "1", "--quiet"};
+  write_file(folder / "data.csv", "1,2,0\n3,4,1\n5,6,0\n7,8,1\n");
+  ASSERT_EQ(weft(run).exit, 0) << weft(run).err;
+  write_file(folder / "data.csv", "1,2,0\n3,4,1\n5,6,0\n7,9,1\n");
+  expect_refused(run, 2, "the data were");
+}
+
+TEST(State, RefusesACheckpointDirectoryOfARunWithoutAHome) {
+  Folder folder;
+  ASSERT_EQ(weft(kLife + Words{"--checkpoint", folder / "c"}).exit, 0);
+  expect_refused(at_home(folder / "c"), 2, "weft run");
+}
+
+TEST(State, BelongsToOneProcessAtATime) {
+  Folder folder;
+  const Words endless_life{"run", kDigits, "--json", "--quiet", "--passes", "1000000", "--state", folder / "home"};
+  Process first(endless_life);
+  wait_for_progress(first);
+  const Outcome second = weft(endless_life);
+  EXPECT_EQ(second.exit, 5) << second.told();
+  EXPECT_NE(second.err.find(folder / "home"), std::string::npos) << second.err;
+  EXPECT_NE(second.err.find("in use"), std::string::npos) << second.err;
+  first.send(SIGTERM);
+  EXPECT_EQ(first.wait().exit, 143);
+}
+
+TEST(State, RefusesFlagsThatContradictEachOther) {
+  Folder folder;
+  const Words home{"--state", folder / "home"};
+  expect_refused(kLife + home + Words{"--checkpoint", folder / "c"}, 2, "--checkpoint and --state");
+  expect_refused(kLife + home + Words{"--durability", "nonsense"}, 2, "'nonsense' is no durability");
+  expect_refused(kLife + home + Words{"--durability", "interval=2h"}, 2, "from 1ms to 60min");
+  expect_refused(kLife + home + Words{"--resume"}, 2, "--resume");
+  expect_refused(kLife + Words{"--durability", "tick"}, 2, "--durability: name the agent's home with --state DIR");
+  expect_refused(kLife + Words{"--salvage"}, 2, "--salvage: name the agent's home with --state DIR");
+  expect_refused(kLife + home + Words{"--keep", "0"}, 2, "--keep");
+  EXPECT_FALSE(std::filesystem::exists(folder / "home")) << "a refused command leaves nothing behind";
+}
+
+TEST(State, RefusesADamagedJournalUntilItIsToldToSalvage) {
+  Folder folder;
+  std::string home;
+  // No checkpoint but the first: all that was lived is in the journal, and on the device.
+  ASSERT_EQ(stopped_life(SIGKILL, folder, home, {"--durability", "tick"}).exit, 128 + SIGKILL);
+  flip_middle_byte(newest_in(home + "/journal", "journal-"));
+  const Outcome refused = weft(at_home(home));
+  EXPECT_EQ(refused.exit, 3) << refused.told();
+  EXPECT_NE(refused.err.find(newest_in(home + "/journal", "journal-")), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("salvage goes on from tick"), std::string::npos) << refused.err;
+  EXPECT_EQ(weft(at_home(home)).err, refused.err) << "nothing was changed";
+  const Outcome salvaged = weft(at_home(home) + Words{"--salvage"});
+  expect_unbroken_life(salvaged);
+  EXPECT_FALSE(salvaged.events().front()["damages"].empty()) << salvaged.told();
+  EXPECT_LT(salvaged.events().front()["samples"], 20000);
+  const Outcome after = weft(at_home(home));
+  expect_unbroken_life(after);
+  EXPECT_TRUE(after.events().front()["damages"].empty()) << "and from then on it is a life as any other";
+}
+
+TEST(State, PassesOverADamagedCheckpointAndSaysSo) {
+  Folder folder;
+  const Words run = at_home(folder / "home") + Words{"--checkpoint-every", "4000"};
+  expect_unbroken_life(weft(run));
+  const std::string newest = newest_in(folder / "home", "ckpt-");
+  flip_middle_byte(newest + "/agent.entity");
+  const Outcome outcome = weft(run);
+  expect_unbroken_life(outcome);
+  const Json found = outcome.events().front();
+  ASSERT_EQ(found["passed_over"].size(), 1u) << outcome.told();
+  EXPECT_NE(found["passed_over"][0].get<std::string>().find(newest), std::string::npos) << outcome.told();
+  EXPECT_GT(found["records"], 0) << "the journal brought it from the older one to the end";
+  EXPECT_LT(found["checkpoint_tick"], found["tick"]);
+}
+
+}  // namespace
+}  // namespace weft::cli_test
