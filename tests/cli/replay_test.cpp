@@ -111,7 +111,7 @@ TEST(Diff, OfEqualLivesIsEqual) {
   Folder folder;
   expect_unbroken_life(weft(at_home(folder / "a") + Words{"--threads", "2", "--save", folder / "end.entity"}));
   std::string b;
-  stopped_life(SIGKILL, folder, b, {"--threads", "1"});
+  stopped_life(SIGKILL, folder, b, {"--threads", "1", "--durability", "tick"});
   std::filesystem::remove(b + "/top.sock");  // of the process that was killed; copy() takes no sockets
   std::filesystem::copy(b, folder / "half", std::filesystem::copy_options::recursive);
   expect_unbroken_life(weft(at_home(b) + Words{"--executor", "deterministic"}));
