@@ -6,6 +6,7 @@
 
 #include "mesh/capture.hpp"
 #include "mesh/network_json.hpp"
+#include "mesh/session_file.hpp"
 #include "mesh/snapshot.hpp"
 
 #include "core/log.hpp"
@@ -197,6 +198,13 @@ Status Agent::learn(std::span<const mesh::RunInput> inputs, std::span<const lear
                     std::uint64_t samples) {
   WEFT_CHECK(ready());
   if (!life_.learner()) return no_learner();
+  std::uint64_t size = 0;
+  for (const mesh::RunInput& input : inputs) size += input.values.size_bytes();
+  for (const learning::Target& target : targets) size += target.labels.size_bytes() + target.values.size_bytes();
+  if (size > options_.journal.max_record_bytes / 2)
+    return fail(Errc::too_large, directory() + ": a lesson of " + std::to_string(size) + " bytes, at most " +
+                                     std::to_string(options_.journal.max_record_bytes / 2) +
+                                     " go into one record; give the samples in several calls");
   Status done = life_.learner()->learn(inputs, targets, samples);
   const bool halted = !done;
   return lived(std::move(done), RecordKind::learn,
@@ -239,6 +247,15 @@ Status Agent::reset_session(std::size_t session) {
   WEFT_CHECK(ready());
   return lived(life_.mesh().reset_session(session), RecordKind::reset_session,
                [&](RecordBytes& bytes) { bytes.put_session(session); });
+}
+
+Result<std::size_t> Agent::attach_session(formats::ByteSpan bytes, bool allow_other_weights) {
+  WEFT_CHECK(ready());
+  WEFT_TRY(const auto file, formats::decode_entity(bytes, "session"));
+  WEFT_TRY(const std::size_t session, mesh::attach_session(life_.mesh(), file, allow_other_weights));
+  WEFT_CHECK(lived({}, RecordKind::attach_session,
+                   [&](RecordBytes& record) { record.put_attach(bytes, allow_other_weights); }));
+  return session;
 }
 
 void Agent::resume() {

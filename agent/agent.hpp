@@ -122,7 +122,8 @@ class Agent {
   Result<std::size_t> add_session();
   Status remove_session(std::size_t session);
   Status reset_session(std::size_t session);
-  Result<std::size_t> attach_session(formats::ByteSpan file);
+  /// A session that mesh::detach_session wrote, here or on another machine. @error as mesh::attach_session
+  Result<std::size_t> attach_session(formats::ByteSpan file, bool allow_other_weights = false);
   void resume();
   /// Words of the caller's own (a reward, a seed), given back in order when the life is replayed.
   Status note(std::string_view topic, std::string_view text);

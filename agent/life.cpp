@@ -5,6 +5,7 @@
 #include "learning/learner_snapshot.hpp"
 #include "learning/options.hpp"
 
+#include "mesh/session_file.hpp"
 #include "mesh/snapshot.hpp"
 
 #include <string>
@@ -108,7 +109,11 @@ Status Life::apply_one(const RemoveSessionRecord& record) { return mesh_->remove
 
 Status Life::apply_one(const ResetSessionRecord& record) { return mesh_->reset_session(record.session); }
 
-Status Life::apply_one(const AttachSessionRecord&) { return fail(Errc::unsupported, "attach_session"); }
+Status Life::apply_one(const AttachSessionRecord& record) {
+  WEFT_TRY(const auto file, formats::decode_entity(record.file, "session"));
+  WEFT_TRY([[maybe_unused]] const std::size_t session, mesh::attach_session(*mesh_, file, record.allow_other_weights));
+  return {};
+}
 
 Status Life::apply_one(const ResumeRecord&) {
   mesh_->resume();

@@ -141,6 +141,11 @@ MarkRecord read_mark(Reader& in) {
   return mark;
 }
 
+AttachSessionRecord read_attach(Reader& in) {
+  const bool allow_other_weights = in.boolean();
+  return {allow_other_weights, in.file()};
+}
+
 /// Nothing: out of range. Lengths are the reader's matter.
 std::optional<Record> read_any(RecordKind kind, Reader& in) {
   switch (kind) {
@@ -166,7 +171,7 @@ std::optional<Record> read_any(RecordKind kind, Reader& in) {
     case RecordKind::reset_session:
       return ResetSessionRecord{in.number<std::uint64_t>()};
     case RecordKind::attach_session:
-      return AttachSessionRecord{in.file()};
+      return read_attach(in);
     case RecordKind::resume:
       return ResumeRecord{};
     case RecordKind::note: {
@@ -278,7 +283,8 @@ void RecordBytes::put_order(Coord cell, const mesh::Control& control) {
 
 void RecordBytes::put_session(std::uint64_t session) { number(session); }
 
-void RecordBytes::put_file(formats::ByteSpan file) {
+void RecordBytes::put_attach(formats::ByteSpan file, bool allow_other_weights) {
+  number(std::uint8_t{allow_other_weights});
   number(std::uint64_t{file.size()});
   bytes_.insert(bytes_.end(), file.begin(), file.end());
 }

@@ -72,6 +72,7 @@ struct ResetSessionRecord {
   std::uint64_t session = 0;
 };
 struct AttachSessionRecord {
+  bool allow_other_weights = false;
   formats::ByteSpan file;  // into the journal's own bytes
 };
 struct ResumeRecord {};
@@ -109,7 +110,7 @@ class RecordBytes {
   void put_drain(bool halted);
   void put_order(Coord cell, const mesh::Control& control);
   void put_session(std::uint64_t session);
-  void put_file(formats::ByteSpan file);
+  void put_attach(formats::ByteSpan file, bool allow_other_weights);
   void put_note(std::string_view topic, std::string_view text);
   void put_mark(std::uint64_t tick, Hash128 hash);
   void put_tick(std::uint64_t tick);

@@ -7,11 +7,6 @@
 #include "cli/verb.hpp"
 #include "cli/wording.hpp"
 
-#include "learning/learner_snapshot.hpp"
-#include "learning/stream.hpp"
-
-#include "mesh/snapshot.hpp"
-
 #include "formats/durable.hpp"
 #include "formats/file_system.hpp"
 
@@ -31,17 +26,6 @@ struct Request {
   bool weights_only = false, json = false;
 };
 
-/// What the file held, with other weights; `live`: its state and its learner's too.
-Result<formats::ByteBuffer> encode(Loaded& loaded, const Model& model, bool live) {
-  mesh::SnapshotExtras extras;
-  std::optional<learning::LearnerBlobs> learner;
-  if (live) {
-    if (model.entity) extras.meta_json = mesh::extras_of(*model.entity);
-    if (loaded.learner) extras.blobs = learner.emplace(*loaded.learner).blobs();
-  }
-  return mesh::encode_mesh(*loaded.mesh, live, extras);
-}
-
 Status morph(const Request& request) {
   WEFT_TRY(const auto encoding, read_encoding(request.encoding));
   WEFT_CHECK(check_output("--output", request.out, request.file));
@@ -60,12 +44,7 @@ Status morph(const Request& request) {
   for (const mesh::NodeId node : nodes)
     if (Status done = mesh.weights().morph(node, mesh.graph().nodes()[node].object, *encoding); !done)
       return fail(std::move(done).error().within(request.file));
-  WEFT_TRY(auto bytes, encode(*loaded, model, loaded->is_live && !request.weights_only));
-  if (!model.spec.stream.empty()) {
-    auto stream = learning::read_stream(model.spec.stream);
-    if (!stream) return fail(std::move(stream).error().within(request.file));
-    WEFT_TRY(bytes, fit_data_path(std::move(bytes), stream->csv, path_within(model.folder, stream->csv), request.out));
-  }
+  WEFT_TRY(const auto bytes, encode(*loaded, model, loaded->is_live && !request.weights_only, request.out));
   WEFT_CHECK(formats::write_file_durably(formats::real_file_system(), request.out, bytes));
   const std::uint64_t after = mesh.weights().bytes();
   if (request.json)

@@ -205,4 +205,19 @@ Result<Loaded> load(const Model& model, mesh::MeshOptions options) {
   return loaded;
 }
 
+Result<formats::ByteBuffer> encode(Loaded& loaded, const Model& model, bool live, const std::string& path) {
+  mesh::SnapshotExtras extras;
+  learning::LearnerBlobs learner;
+  if (live && model.entity) extras.meta_json = mesh::extras_of(*model.entity);
+  if (live && loaded.learner) {
+    learner.capture(*loaded.learner);
+    extras.blobs = learner.blobs();
+  }
+  WEFT_TRY(auto bytes, mesh::encode_mesh(*loaded.mesh, live, extras));
+  if (model.spec.stream.empty()) return bytes;
+  auto stream = learning::read_stream(model.spec.stream);
+  if (!stream) return fail(std::move(stream).error().within(model.path));
+  return fit_data_path(std::move(bytes), stream->csv, path_within(model.folder, stream->csv), path);
+}
+
 }  // namespace weft::cli

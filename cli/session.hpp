@@ -104,5 +104,7 @@ struct Loaded {
   bool is_live = false;
 };
 Result<Loaded> load(const Model& model, mesh::MeshOptions options);
+/// What a file held, for a place of its own, `path`, after a change; `live`: state, learner and notes too.
+Result<formats::ByteBuffer> encode(Loaded& loaded, const Model& model, bool live, const std::string& path);
 
 }  // namespace weft::cli

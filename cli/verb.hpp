@@ -26,6 +26,7 @@ Verb add_hash(CLI::App& program);
 Verb add_bench(CLI::App& program);
 Verb add_morph(CLI::App& program);
 Verb add_sweep(CLI::App& program);
+Verb add_session(CLI::App& program);
 Verb add_replay(CLI::App& program);
 Verb add_diff(CLI::App& program);
 Verb add_pack(CLI::App& program);

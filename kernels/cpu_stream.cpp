@@ -26,6 +26,7 @@
 #include "kernels/unary.hpp"
 
 #include <atomic>
+#include <utility>
 
 namespace weft::kernels {
 namespace {
@@ -91,10 +92,11 @@ void CpuStream::split_units(std::size_t units, double work, Part part, void* con
 
 void CpuStream::linear(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation,
                        const Rows& z, const Rows& y) {
+  const ConstPanels ahead = std::exchange(ahead_, {});
   const auto run = [&](const ConstWeight& own, const float* own_bias, const ConstRows& from, const Rows& before,
                        const Rows& to) {
     if (own.dtype == Dtype::float32)
-      kernels::linear(own.panels(), own_bias, from, activation, before, to);
+      kernels::linear(own.panels(), own_bias, from, activation, before, to, ahead);
     else if (own.activations == Activations::int8 && has_integer_kernel(own.dtype))
       linear_integer(own, own_bias, from, activation, before, to);
     else

@@ -27,13 +27,16 @@ struct Help {
 /// Runs each operation at once with the active instruction set: on the calling thread, or, with help, parts of its
 /// outputs on several. Parts are never parts of a sum, so the bits are the same.
 /// @thread one thread at a time, inside FlushSubnormals
-class CpuStream final : public OpStream {
+class alignas(64) CpuStream final : public OpStream {
  public:
   /// Who helps from now on; null: nobody. With help, every workspace handed in is followed by one for each other part.
   void set_help(const Help* help) noexcept {
     help_.reset();
     if (help) help_.emplace(*help);
   }
+  /// The weights that will be read after the next `linear`, which forgets them again; data null: unknown. For speed
+  /// alone.
+  void expect(const ConstPanels& ahead) noexcept { ahead_ = ahead; }
   /// Operations that were cut up so far.
   std::uint64_t forks() const noexcept { return forks_; }
 
@@ -135,6 +138,7 @@ class CpuStream final : public OpStream {
 
   std::optional<Help> help_;
   std::uint64_t forks_ = 0;
+  ConstPanels ahead_{};  // written for each cell: hence a cache line of its own for each region's stream
   std::size_t workspace_shift_ = 0;
 };
 

@@ -20,6 +20,10 @@ namespace weft::kernels {
 /// @exact  same bits on every ISA and for every B
 void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
             const Rows& y) noexcept;
+/// The same; of a single row, memory is asked for the first lines of `ahead` between the sums and the activation, when
+/// it has nothing to do. Data null: nothing follows.
+void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
+            const Rows& y, const ConstPanels& ahead) noexcept;
 /// The same, outputs split over threads.
 void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
             const Rows& y, const ParallelFor& parallel) noexcept;

@@ -32,7 +32,8 @@ void visit_decoder(const ConstWeight& w, const Visit& visit) {
     case Dtype::bfloat16:
       return visit.template operator()<Bfloat16Decoder>();
     case Dtype::fp8_e4m3:
-      return visit.template operator()<E4m3Decoder>();
+      return w.nan_free && *w.nan_free ? visit.template operator()<E4m3Decoder<false> >()
+                                       : visit.template operator()<E4m3Decoder<true> >();
     default:
       return visit.template operator()<E5m2Decoder>();
   }

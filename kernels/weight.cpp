@@ -88,4 +88,16 @@ ConstWeight panel_range(const ConstWeight& weight, std::size_t first, std::size_
   return part;
 }
 
+bool holds_nan_code(const ConstWeight& weight) noexcept {
+  const auto* const codes = static_cast<const std::uint8_t*>(weight.codes);
+  const std::size_t line = 64, size = weight_bytes(weight.encoding(), weight.out, weight.in).codes;
+  for (std::size_t i = 0; i < size; i += line) {
+    std::uint8_t largest = 0;
+    for (std::size_t j = i; j < std::min(i + line, size); ++j)
+      largest = std::max(largest, static_cast<std::uint8_t>(codes[j] << 1));
+    if (largest == 0xfe) return true;
+  }
+  return false;
+}
+
 }  // namespace weft::kernels

@@ -7,6 +7,7 @@
 #include "core/encoding.hpp"
 
 #include <cstddef>
+#include <cstdint>
 
 namespace weft::kernels {
 
@@ -47,6 +48,9 @@ struct ConstWeight {
   const void* codes = nullptr;
   const void* scales = nullptr;
   const void* zeros = nullptr;
+  /// Of fp8_e4m3: 1 there says that the codes hold no NaN's (holds_nan_code()), so kernels need not look for it; null
+  /// or 0 leaves it open. A place and not a value: codes change under a view.
+  const std::uint8_t* nan_free = nullptr;
   std::size_t out = 0, in = 0;
   Dtype dtype = Dtype::float32;
   Granularity granularity = Granularity::tensor;
@@ -70,5 +74,8 @@ struct Weight {
 
 /// Outputs [16 first, 16 (first + panels)) of a weight, cut at its end.
 ConstWeight panel_range(const ConstWeight& weight, std::size_t first, std::size_t panels) noexcept;
+
+/// Whether any code of an fp8_e4m3 weight is a NaN's, 0x7f or 0xff; padding lanes count too.
+bool holds_nan_code(const ConstWeight& weight) noexcept;
 
 }  // namespace weft::kernels

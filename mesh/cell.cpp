@@ -166,6 +166,7 @@ void Cell::restart(std::uint64_t tick) {
         continue;
       std::copy(values.begin(), values.end(), parameter.data);
       ++parameter.version;
+      weights_->note_change();
     }
     weights_->refresh(node);
     const float* live = copy_in(remembered[next].data(), state_->output(node, tick));

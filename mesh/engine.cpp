@@ -330,6 +330,13 @@ void Engine::prefetch(const Part& part) const noexcept {
   for (std::size_t line = 0; line < kPrefetchLines; ++line) __builtin_prefetch(codes + 64 * line);
 }
 
+// Weights that `linear` may ask for early; of other types its panels are no guess at where the codes lie.
+kernels::ConstPanels Engine::panels_of(const Part& part) const noexcept {
+  const Unit& unit = units_[part.first];
+  if (!unit.has_weights || unit.weights.data->dtype != Dtype::float32) return {};
+  return unit.weights.data->panels();
+}
+
 void Engine::fire_cell(const Part& part, const Part& next, std::size_t region, std::uint64_t tick, std::uint64_t fired,
                        std::uint64_t step) noexcept {
   Cell* cell = cells_.empty() ? nullptr : cells_[part.cell].get();
@@ -340,7 +347,10 @@ void Engine::fire_cell(const Part& part, const Part& next, std::size_t region, s
     keep_output(part, tick, false);
   } else {
     try {
-      for (NodeId id = part.first; id < part.first + part.layers; ++id) fire_layer(id, region, tick, step);
+      const NodeId last = part.first + part.layers - 1;
+      for (NodeId id = part.first; id < last; ++id) fire_layer(id, region, tick, step);
+      streams_[region].expect(panels_of(next));
+      fire_layer(last, region, tick, step);
       // The memory is idle while this cell's output is looked over; the next cell's weights may come meanwhile.
       prefetch(next);
       if (!is_finite(part, stream, tick)) {

@@ -191,6 +191,7 @@ class Engine final : public scheduler::TickProgram {
   void run_parts(const std::vector<Part>& parts, std::size_t region, std::uint64_t step) noexcept;
   void deliver(std::size_t region, std::uint64_t tick) noexcept;
   void prefetch(const Part& part) const noexcept;
+  kernels::ConstPanels panels_of(const Part& part) const noexcept;
   void fire_port(NodeId port, std::uint64_t fired) noexcept;
   void fire_cell(const Part& part, const Part& next, std::size_t region, std::uint64_t tick, std::uint64_t fired,
                  std::uint64_t step) noexcept;

@@ -82,8 +82,9 @@ void Mesh::save_state(SavedState& to, SaveWeights weights) {
                       (weights == SaveWeights::automatic && (p.hook != nullptr || p.may_change_weights()));
   if (to.holds_weights_)
     p.weights.copy_to(to.weights_, true);
-  else if (!is_known || to.weights_.empty() || !p.weights.is_unchanged_since(to.weights_))
+  else if (!is_known || p.hook || to.weight_changes_ != p.weights.changes())
     p.weights.note_to(to.weights_);
+  to.weight_changes_ = p.weights.changes();
   to.has_hook_ = p.hook != nullptr;
   to.hook_.clear();
   if (p.hook) p.hook->save_state(to.hook_, weights != SaveWeights::never);
@@ -145,7 +146,9 @@ Status Mesh::load_state(const SavedState& from) {
       return fail(Errc::invalid_argument,
                   "saved state: it holds no weights and is of another mesh, whose weights may differ; save it with "
                   "SaveWeights::always, or with never if they are known to be the same");
-    if (!p.weights.is_unchanged_since(from.weights_))
+    // A rule's steps are not counted; one that came and went has left another state.
+    const bool is_counted = !p.hook && from.state_id_ == p.state->id();
+    if (is_counted ? from.weight_changes_ != p.weights.changes() : !p.weights.is_unchanged_since(from.weights_))
       return fail(Errc::invalid_argument,
                   "saved state: it holds no weights, and weights or their types have changed "
                   "since tick " +

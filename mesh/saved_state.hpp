@@ -68,7 +68,8 @@ class SavedState {
   std::optional<Engine::Halt> halt_;
   SaveWeights wanted_ = SaveWeights::automatic;
   bool holds_weights_ = false;
-  WeightCopy weights_;  // without weights: their versions
+  WeightCopy weights_;                // without weights: their versions
+  std::uint64_t weight_changes_ = 0;  // WeightStore::changes
   StateBytes hook_;
 };
 

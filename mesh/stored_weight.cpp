@@ -19,6 +19,9 @@ constexpr std::size_t kBoundFrom = std::size_t{256} << 10;  // pages are 4 KiB: 
 
 std::size_t cache_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+// e4m3 alone has a NaN and no infinity, so that looking for it takes time in a kernel.
+bool notes_nan(Dtype dtype) { return dtype == Dtype::fp8_e4m3; }
+
 }  // namespace
 
 Result<WeightMemory> WeightMemory::allocate(std::size_t bytes, topology::NodeMemory& memory, std::uint32_t node) {
@@ -56,7 +59,7 @@ Result<StoredWeight> StoredWeight::make(const Encoding& encoding, std::size_t ou
 
 std::size_t StoredWeight::block_size(const Encoding& encoding, std::size_t out, std::size_t in) noexcept {
   const kernels::WeightBytes bytes = kernels::weight_bytes(encoding, out, in);
-  return cache_lines(bytes.codes) + cache_lines(bytes.scales) + bytes.zeros;
+  return cache_lines(bytes.codes) + cache_lines(bytes.scales) + bytes.zeros + notes_nan(encoding.dtype);
 }
 
 kernels::ConstWeight StoredWeight::view(const std::byte* block, const Encoding& encoding, std::size_t out,
@@ -65,7 +68,9 @@ kernels::ConstWeight StoredWeight::view(const std::byte* block, const Encoding& 
   kernels::ConstWeight weight;
   weight.codes = block;
   if (bytes.scales) weight.scales = block + cache_lines(bytes.codes);
-  if (bytes.zeros) weight.zeros = block + cache_lines(bytes.codes) + cache_lines(bytes.scales);
+  const std::byte* const after = block + cache_lines(bytes.codes) + cache_lines(bytes.scales);
+  if (bytes.zeros) weight.zeros = after;
+  if (notes_nan(encoding.dtype)) weight.nan_free = reinterpret_cast<const std::uint8_t*>(after);
   weight.out = out;
   weight.in = in;
   weight.dtype = encoding.dtype;
@@ -76,11 +81,18 @@ kernels::ConstWeight StoredWeight::view(const std::byte* block, const Encoding& 
 void StoredWeight::encode(const kernels::ConstPanels& master) noexcept {
   const kernels::FlushSubnormals exact;
   kernels::encode(master, weight_);
+  look_at_codes();
+}
+
+void StoredWeight::look_at_codes() noexcept {
+  if (!notes_nan(encoding_.dtype)) return;
+  const std::size_t at = block_size(encoding_, weight_.out, weight_.in) - 1;
+  memory_.data()[at] = std::byte{!kernels::holds_nan_code(weight_)};
 }
 
 void StoredWeight::decode(const kernels::Panels& to) const noexcept {
   const kernels::FlushSubnormals exact;
-  kernels::decode(weight_, to);
+  kernels::decode(view(), to);
 }
 
 StoredWeight::Ordered StoredWeight::ordered(const kernels::ConstWeight& weight) {
@@ -93,7 +105,9 @@ StoredWeight::Ordered StoredWeight::ordered(const kernels::ConstWeight& weight) 
 
 Status StoredWeight::restore(std::span<const std::byte> codes, std::span<const std::byte> scales,
                              std::span<const std::byte> zeros) {
-  return kernels::import_weight({codes, scales, zeros}, weight_);
+  WEFT_CHECK(kernels::import_weight({codes, scales, zeros}, weight_));
+  look_at_codes();
+  return {};
 }
 
 std::optional<std::size_t> StoredWeight::first_not_finite(const kernels::ConstWeight& weight) {

@@ -48,7 +48,7 @@ class StoredWeight {
                                    topology::NodeMemory& memory, std::uint32_t node);
 
   const Encoding& encoding() const noexcept { return encoding_; }
-  kernels::ConstWeight view() const noexcept { return weight_; }
+  kernels::ConstWeight view() const noexcept { return view(memory_.data(), encoding_, weight_.out, weight_.in); }
   /// Writes codes, scales and zero points anew; allocates nothing. Runs as exact arithmetic does, wherever it is
   /// called.
   void encode(const kernels::ConstPanels& master) noexcept;
@@ -72,7 +72,7 @@ class StoredWeight {
   std::uint64_t bytes() const noexcept { return memory_.bytes(); }
 
   /// Its arrays as one block of `block_size` bytes, and what such a block holds: codes, scales, zero points, each on a
-  /// cache line.
+  /// cache line; of fp8_e4m3 then what `nan_free` points to. Who writes a block writes all of it.
   std::byte* block() noexcept { return memory_.data(); }
   const std::byte* block() const noexcept { return memory_.data(); }
   static std::size_t block_size(const Encoding& encoding, std::size_t out, std::size_t in) noexcept;
@@ -83,6 +83,9 @@ class StoredWeight {
   std::uint64_t version = 0;
 
  private:
+  /// Looks at codes that are new.
+  void look_at_codes() noexcept;
+
   Encoding encoding_;
   kernels::Weight weight_;
   WeightMemory memory_;

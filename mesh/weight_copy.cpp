@@ -12,6 +12,31 @@
 namespace weft::mesh {
 namespace {
 std::size_t cache_lines(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
+
+/// Joins copies whose blocks follow each other on both sides, but for padding to cache lines: masters of a region do.
+/// One large copy goes past the caches, which many small ones do not.
+class Copies {
+ public:
+  ~Copies() { flush(); }
+  void add(void* to, const void* from, std::size_t size) noexcept {
+    const std::size_t whole = cache_lines(size_);
+    if (size_ && to == to_ + whole && from == from_ + whole) {
+      size_ = whole + size;
+      return;
+    }
+    flush();
+    to_ = static_cast<std::byte*>(to), from_ = static_cast<const std::byte*>(from), size_ = size;
+  }
+
+ private:
+  void flush() noexcept {
+    if (size_) std::memcpy(to_, from_, size_);
+    size_ = 0;
+  }
+  std::byte* to_ = nullptr;
+  const std::byte* from_ = nullptr;
+  std::size_t size_ = 0;
+};
 }  // namespace
 
 const float* WeightCopy::master(std::size_t i) const noexcept {
@@ -54,14 +79,15 @@ void WeightStore::copy_to(WeightCopy& to, bool all_masters) const {
     if (entry.has_master) to.used_ += cache_lines(spec.stored_size() * sizeof(float));
   }
   if (to.bytes_.size() < to.used_) to.bytes_ = AlignedBuffer<std::byte>(to.used_);
+  Copies copies;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const WeightCopy::Entry& entry = to.entries_[i];
     const ParameterSpec& spec = *parameters_[i].spec;
     if (entry.is_stored)
-      std::memcpy(to.bytes_.data() + entry.stored, storage_[i].active->block(),
-                  StoredWeight::block_size(entry.encoding, spec.out, spec.in));
+      copies.add(to.bytes_.data() + entry.stored, storage_[i].active->block(),
+                 StoredWeight::block_size(entry.encoding, spec.out, spec.in));
     if (entry.has_master)
-      std::memcpy(to.bytes_.data() + entry.master, parameters_[i].data, spec.stored_size() * sizeof(float));
+      copies.add(to.bytes_.data() + entry.master, parameters_[i].data, spec.stored_size() * sizeof(float));
   }
 }
 
@@ -110,6 +136,8 @@ void WeightStore::load(const WeightCopy& from, WeightRoom room) noexcept {
     }
     set_view(i);
   }
+  note_change();
+  Copies copies;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const WeightCopy::Entry& entry = from.entries_[i];
     const ParameterSpec& spec = *parameters_[i].spec;
@@ -118,12 +146,12 @@ void WeightStore::load(const WeightCopy& from, WeightRoom room) noexcept {
     storage_[i].derived.clear();
     parameters_[i].version = entry.version;
     if (entry.is_stored) {
-      std::memcpy(storage_[i].active->block(), from.bytes_.data() + entry.stored,
-                  StoredWeight::block_size(entry.encoding, spec.out, spec.in));
+      copies.add(storage_[i].active->block(), from.bytes_.data() + entry.stored,
+                 StoredWeight::block_size(entry.encoding, spec.out, spec.in));
       storage_[i].active->version = entry.stored_version;
     }
     if (entry.has_master)
-      std::memcpy(parameters_[i].data, from.bytes_.data() + entry.master, spec.stored_size() * sizeof(float));
+      copies.add(parameters_[i].data, from.bytes_.data() + entry.master, spec.stored_size() * sizeof(float));
   }
 }
 

@@ -117,6 +117,7 @@ void WeightStore::decode_master(std::size_t i) noexcept {
   if (!stored) return;
   if (parameters_[i].data) stored->decode({parameters_[i].data, parameters_[i].spec->out, parameters_[i].spec->in});
   stored->version = ++parameters_[i].version;
+  note_change();
 }
 
 Status WeightStore::release_masters(const Graph& graph, std::span<const NodeId> nodes) {

@@ -122,6 +122,7 @@ void WeightStore::set_view(std::size_t i) noexcept {
   view.activations = views_[i].activations;
   views_[i] = view;
   ++layers_[parameters_[i].node].changes;
+  note_change();
   master_views_[i].codes = parameters_[i].data;
   const auto parameters = of(parameters_[i].node);
   layers_[parameters_[i].node].has_masters =
@@ -187,6 +188,7 @@ Status WeightStore::write(Parameter& parameter, std::span<const float> values, s
       return fail(Errc::not_finite, std::string(object) + " '" + spec.name + "': value " + std::to_string(i) + " is " +
                                         std::to_string(values[i]) + "; weights must be finite");
   ++parameter.version;
+  note_change();
   if (!spec.is_matrix()) {
     std::memcpy(parameter.data, values.data(), values.size_bytes());
     return {};

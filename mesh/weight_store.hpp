@@ -11,6 +11,7 @@
 
 #include "core/state_hash.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -124,6 +125,10 @@ class WeightStore {
   void load(const WeightCopy& from, WeightRoom room) noexcept;
   /// Whether no weight, version or type has changed since the copy, of which the arrays may be left out.
   bool is_unchanged_since(const WeightCopy& copy) const noexcept;
+  /// Another number after every change but those of a learning rule's steps.
+  std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_relaxed); }
+  /// A master was moved, and its version, other than through this class.
+  void note_change() noexcept { changes_.fetch_add(1, std::memory_order_relaxed); }
   /// Notes versions and types alone, for `is_unchanged_since`.
   void note_to(WeightCopy& to) const;
 
@@ -158,6 +163,15 @@ class WeightStore {
     std::vector<std::uint32_t> parameters;
     std::vector<kernels::ConstWeight> forward, backward;
   };
+  /// Regions' threads carry out orders, so they may count at once.
+  struct Count : std::atomic<std::uint64_t> {
+    Count() : std::atomic<std::uint64_t>(0) {}
+    Count(Count&& other) noexcept : std::atomic<std::uint64_t>(other.load()) {}
+    Count& operator=(Count&& other) noexcept {
+      store(other.load());
+      return *this;
+    }
+  };
   void join(const Graph& graph);
   bool goes_back_stored(NodeId node) const noexcept {
     return layers_[node].quantization_aware || !layers_[node].has_masters;
@@ -184,6 +198,7 @@ class WeightStore {
   ParameterBuffer arena_;             // masters, a region after the other
   std::vector<std::uint32_t> parameter_region_, region_node_;
   topology::NodeMemory* memory_ = nullptr;
+  Count changes_;
 };
 
 }  // namespace weft::mesh

@@ -101,13 +101,13 @@ void shapes(benchmark::internal::Benchmark* bench) {
   for (const std::int64_t sessions : {1, 16})
     for (const auto& [cells, width] : {std::pair{64, 64}, {1024, 64}, {4096, 256}})
       bench->Args({cells, width, sessions});
-  bench->UseManualTime()->Unit(benchmark::kMicrosecond)->MinTime(0.3);
+  bench->UseManualTime()->Unit(benchmark::kMicrosecond)->Iterations(61);
 }
 void weight_shapes(benchmark::internal::Benchmark* bench) {
   // 64 KiB, 1 MiB, 16 MiB and 256 MiB of weights.
   for (const auto& [cells, width] : {std::pair{4, 64}, {64, 64}, {1024, 64}, {64, 256}, {1024, 256}})
     bench->Args({cells, width, 1});
-  bench->UseManualTime()->Unit(benchmark::kMicrosecond)->MinTime(0.5);
+  bench->UseManualTime()->Unit(benchmark::kMicrosecond)->Iterations(15);
 }
 
 BENCHMARK_CAPTURE(going_back, save, Part::save, SaveWeights::automatic)->Apply(shapes);

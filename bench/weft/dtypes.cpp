@@ -58,11 +58,15 @@ class Copies {
       weight.in = master.in;
       weight.dtype = dtype;
       weight.granularity = encoding_.granularity;
-      if (i == 0)
+      if (i == 0) {
         encode(master, weight);
-      else
+        nan_free_ = dtype == Dtype::fp8_e4m3 && !holds_nan_code(weight);
+      } else {
         std::memcpy(base, memory_.data(), one_);
-      views_.emplace_back(weight).activations = activations;
+      }
+      ConstWeight& view = views_.emplace_back(weight);
+      view.activations = activations;
+      view.nan_free = &nan_free_;
     }
   }
   const ConstWeight& next() noexcept { return views_[turn_++ % views_.size()]; }
@@ -77,6 +81,7 @@ class Copies {
   std::size_t one_;
   HugeArray memory_;
   std::vector<ConstWeight> views_;
+  std::uint8_t nan_free_ = 0;
   std::size_t turn_ = 0;
 };
 

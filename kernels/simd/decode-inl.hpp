@@ -161,7 +161,9 @@ HWY_INLINE V times_128(V word) {
   return hn::ShiftLeft<7>(word);
 }
 
-/// e4m3 moved to binary16's places is 2^-8 of its number, subnormals too; its NaN needs a binary16 NaN's bits.
+/// e4m3 moved to binary16's places is 2^-8 of its number, subnormals too; its NaN, where codes `may_be_nan`, needs a
+/// binary16 NaN's bits.
+template <bool may_be_nan>
 struct E4m3Decoder : ElementDecoder<std::uint8_t, ScaleGroup> {
   using ElementDecoder::ElementDecoder;
   using Halves = ScaledHalfDecoder<8>;
@@ -174,11 +176,12 @@ struct E4m3Decoder : ElementDecoder<std::uint8_t, ScaleGroup> {
   }
   HWY_INLINE void values(Raw raw, const Group& group, PanelVector (&to)[kStep]) const {
     const hn::Rebind<std::int16_t, PanelTag> d16;
-    const auto last = hn::Set(d16, static_cast<std::int16_t>(0x3f80));
-    const auto nan = hn::Set(d16, static_cast<std::int16_t>(0x7f80));
+    [[maybe_unused]] const auto last = hn::Set(d16, static_cast<std::int16_t>(0x3f80));
+    [[maybe_unused]] const auto nan = hn::Set(d16, static_cast<std::int16_t>(0x7f80));
     WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) {
-      const auto half = moved(d16, raw + j * kPanelWidth);
-      const PanelVector number = from_half(hn::IfThenElse(hn::Eq(hn::And(half, last), last), nan, half));
+      auto half = moved(d16, raw + j * kPanelWidth);
+      if constexpr (may_be_nan) half = hn::IfThenElse(hn::Eq(hn::And(half, last), last), nan, half);
+      const PanelVector number = from_half(half);
       to[j] = scaled(hn::Mul(number, hn::Set(kDecodedTag, 256.0f)), group);
     }
   }
@@ -188,17 +191,20 @@ struct E4m3Decoder : ElementDecoder<std::uint8_t, ScaleGroup> {
     const hn::Repartition<std::uint8_t, PanelTag> d8;
     auto largest = hn::Zero(d8);
     for (std::size_t i = 0; i < count; i += hn::MaxLanes(d8)) {
-      const auto code = hn::LoadU(d8, codes + i);
-      // Twice a code is its magnitude alone.
-      largest = hn::Max(largest, hn::Add(code, code));
+      if constexpr (may_be_nan) {
+        const auto code = hn::LoadU(d8, codes + i);
+        // Twice a code is its magnitude alone.
+        largest = hn::Max(largest, hn::Add(code, code));
+      }
       for (std::size_t j = i; j < i + hn::MaxLanes(d8); j += kManyHalves)
         hn::Store(moved(d16, codes + j), d16, reinterpret_cast<std::int16_t*>(to + j));
     }
     auto limit = hn::Load(kDecodedTag, scales);
     for (std::size_t v = 1; v < kPanelVectors; ++v)
       limit = hn::Max(limit, hn::Load(kDecodedTag, scales + v * kPanelLanes));
-    return hn::AllFalse(d8, hn::Eq(largest, hn::Set(d8, std::uint8_t{0xfe}))) &&
-           hn::AllTrue(kDecodedTag, hn::Lt(limit, hn::Set(kDecodedTag, 0x1p119f)));
+    const bool fits = hn::AllTrue(kDecodedTag, hn::Lt(limit, hn::Set(kDecodedTag, 0x1p119f)));
+    if constexpr (!may_be_nan) return fits;
+    return fits && hn::AllFalse(d8, hn::Eq(largest, hn::Set(d8, std::uint8_t{0xfe})));
   }
 };
 

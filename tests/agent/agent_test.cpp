@@ -3,6 +3,8 @@
 
 #include "agent/agent.hpp"
 
+#include "mesh/session_file.hpp"
+
 #include "formats/memory_file_system.hpp"
 
 #include "tests/agent/living.hpp"
@@ -274,6 +276,32 @@ TEST(Agent, WritesTheWholeJournalWhereverCheckpointsFall) {
     EXPECT_TRUE(findings->damages.empty()) << findings->damages.front();
     EXPECT_EQ(findings->end.number, (*agent)->figures().at.record);
   }
+}
+
+TEST(Agent, TakesInASessionFromElsewhereAndKeepsIt) {
+  formats::MemoryFileSystem here, there;
+  const auto other = open(there, Mode::tick, false, false);
+  live(*other, 30, kUntaught);
+  const auto file = mesh::detach_session(other->agent->mesh(), 0, 0);
+  ASSERT_TRUE(file) << file.error().text();
+  const formats::ByteSpan bytes(file->data(), file->size());
+  Hash128 hash;
+  {
+    const auto opened = open(here, Mode::tick, false, false);
+    live(*opened, 8, kUntaught);
+    const auto refused = opened->agent->attach_session(bytes);
+    ASSERT_FALSE(refused) << "the other one's weights were morphed since";
+    EXPECT_EQ(refused.error().code(), Errc::invalid_argument);
+    const auto session = opened->agent->attach_session(bytes, true);
+    ASSERT_TRUE(session) << session.error().text();
+    EXPECT_EQ(*session, 1u);
+    ASSERT_TRUE(opened->agent->tick(4));
+    hash = hash_of(*opened->agent);
+  }
+  const auto opened = open(here, Mode::tick, false, false);
+  ASSERT_TRUE(opened);
+  EXPECT_EQ(opened->agent->mesh().sessions(), 2u);
+  EXPECT_EQ(hash_of(*opened->agent), hash);
 }
 
 TEST(Agent, GoesThroughAFaultThatHaltsTheMesh) {

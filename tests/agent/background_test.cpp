@@ -40,7 +40,9 @@ class Background : public ::testing::TestWithParam<Durability::Mode> {
       const AgentFigures figures = agent.figures();
       ASSERT_LE(figures.acknowledged.record, figures.at.record);
       // A disk that is slower than this short life would see it end before the second checkpoint.
-      if (counter_.calls % 20 == 0) ASSERT_TRUE(agent.checkpoint_and_wait());
+      if (counter_.calls % 20 == 0) {
+        ASSERT_TRUE(agent.checkpoint_and_wait());
+      }
     }
   }
   VirtualTime time_;

@@ -68,5 +68,28 @@ TEST(Embedding, ReadsTheDecodedColumnInEveryType) {
   }
 }
 
+TEST(Embedding, ReadsEveryE4m3CodeWhetherOrNotItWasLookedAt) {
+  const FlushSubnormals flush;
+  testing_coded::CodedMatrix coded(Encoding(Dtype::fp8_e4m3), 1, 256);
+  for (std::size_t k = 0; k < 256; ++k) {
+    // NaNs' codes only where nothing says that there are none.
+    coded.set_code(0, k, k);
+    coded.set_scale(0, k, 0.3);
+  }
+  Matrix x(1, 256), y(1, 256), free_of_nan(1, 256);
+  for (std::size_t k = 0; k < 256; ++k) x.at(0, k) = static_cast<float>(k);
+  embedding(coded.view(), x.view(), y.view());
+  for (const std::size_t k : {0x7f, 0xff}) EXPECT_TRUE(std::isnan(y.at(0, k))) << k;
+  for (const std::size_t k : {0x7f, 0xff}) coded.set_code(0, k, 0x7e);
+  ConstWeight view = coded.view();
+  const std::uint8_t yes = 1;
+  view.nan_free = &yes;
+  embedding(view, x.view(), free_of_nan.view());
+  for (std::size_t k = 0; k < 256; ++k)
+    if (k % 0x80 != 0x7f) {
+      EXPECT_TRUE(same_bits(free_of_nan.at(0, k), y.at(0, k))) << k;
+    }
+}
+
 }  // namespace
 }  // namespace weft::kernels

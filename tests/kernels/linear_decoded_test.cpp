@@ -155,6 +155,63 @@ TEST_F(LinearDecoded, TakesScalesAtTheEndsOfTheRange) {
   }
 }
 
+/// fp8_e4m3 with every code but a NaN's next to every other kind; 96 inputs for the vectors' way, 11 for the rest.
+CodedMatrix every_number(Granularity granularity, double scale) {
+  CodedMatrix w(Encoding(Dtype::fp8_e4m3, granularity), 70, 107);
+  for (std::size_t o = 0; o < 70; ++o)
+    for (std::size_t k = 0; k < 107; ++k) {
+      const std::uint64_t code = (o * 107 + k) % 254;
+      w.set_code(o, k, code < 0x7f ? code : code + 1);
+      w.set_scale(o, k, scale);
+    }
+  return w;
+}
+
+TEST_F(LinearDecoded, NeedsNotLookForNansWhereThereAreNone) {
+  const std::uint8_t yes = 1, no = 0;
+  for (const Granularity granularity : {Granularity::tensor, Granularity::channel, Granularity::block32})
+    for (const double scale : {0x1p-126, 0.3, 0x1p119}) {
+      const CodedMatrix w = every_number(granularity, scale);
+      Matrix x(6, 107), dy(6, 70);
+      RandomStream random(31, 7, RandomPurpose::test);
+      x.fill(random, Fill::special), dy.fill(random, Fill::plain);
+      const auto all_results = [&](const std::uint8_t* nan_free) {
+        ConstWeight view = w.view();
+        view.nan_free = nan_free;
+        Matrix y(1, 70), ys(6, 70), dx(6, 107);
+        std::vector<float> all(107);
+        absolute_column_sums_decoded(view, all.data());
+        linear_decoded(view, nullptr, x.row_view(0), Activation::linear, {}, y.view());
+        linear_decoded(view, nullptr, x.view(), Activation::linear, {}, ys.view());
+        linear_transposed_decoded(view, dy.view(), dx.view());
+        for (const Matrix* each : {&y, &ys, &dx}) all.insert(all.end(), each->data.begin(), each->data.end());
+        return all;
+      };
+      const auto want = all_results(nullptr);
+      for (const std::uint8_t* const nan_free : {&no, &yes})
+        expect_same_on_all("fp8_e4m3", [&] {
+          const auto got = all_results(nan_free);
+          EXPECT_TRUE(same_bits(got, want)) << weft::name(granularity) << " times " << scale << ", " << int{*nan_free};
+          return got;
+        });
+    }
+}
+
+TEST_F(LinearDecoded, SeesANansCodeWhereverItStands) {
+  for (unsigned code = 0; code < 256; ++code) {
+    CodedMatrix w(Encoding(Dtype::fp8_e4m3), 19, 37);
+    w.set_code(code % 19, code % 37, code);
+    EXPECT_EQ(holds_nan_code(w.view()), code == 0x7f || code == 0xff) << code;
+  }
+  for (std::size_t o = 0; o < 19; ++o)
+    for (std::size_t k = 0; k < 37; ++k) {
+      CodedMatrix w(Encoding(Dtype::fp8_e4m3), 19, 37);
+      w.set_code(o, k, 0xff);
+      ASSERT_TRUE(holds_nan_code(w.view())) << o << ", " << k;
+    }
+  EXPECT_FALSE(holds_nan_code(CodedMatrix(Encoding(Dtype::fp8_e4m3), 5, 0).view()));
+}
+
 TEST_F(LinearDecoded, GivesEachRowTheSameBitsInEveryBatch) {
   for (const Encoding& encoding : all_encodings()) {
     const Problem p(encoding, {40, 67, 101}, 9);

@@ -6,6 +6,8 @@
 #include "kernels/float_environment.hpp"
 #include "kernels/linear.hpp"
 
+#include "topology/machine.hpp"
+
 #include "testing.hpp"
 #include <fstream>
 #include <set>
@@ -222,6 +224,37 @@ TEST(WeightStore, RefusesWhatCannotBe) {
   EXPECT_EQ(mesh.state_hash(), before);
   EXPECT_EQ(weights.encoding(first), Encoding());
   EXPECT_TRUE(weights.morph(first, "layers[0]", Encoding(Dtype::float16), true).has_value());
+}
+
+// A view outlives the codes that it was made with, so what it says of them must follow.
+TEST(StoredWeight, SaysWhetherItsCodesAreFreeOfNans) {
+  topology::NodeMemory memory(must(topology::Machine::discover()));
+  StoredWeight stored = must(StoredWeight::make(Encoding(Dtype::fp8_e4m3), 33, 64, memory, 0));
+  const kernels::ConstWeight view = stored.view();
+  EXPECT_EQ(*view.nan_free, 0) << "nobody has looked yet";
+  AlignedBuffer<float> master(kernels::panels_size(33, 64));
+  for (std::size_t i = 0; i < master.size(); ++i) master[i] = i % 16 == 0 ? 0.5f : 0.0f;
+  const auto encode = [&](float value) {
+    master[kernels::panel_index(64, 32, 63)] = value;
+    stored.encode({master.data(), 33, 64});
+    return int{*view.nan_free};
+  };
+  EXPECT_EQ(encode(1.0f), 1);
+  const auto finite = stored.ordered();
+  EXPECT_EQ(encode(std::numeric_limits<float>::quiet_NaN()), 0);
+  EXPECT_EQ(stored.first_not_finite(), 32u * 64 + 63);
+  const auto with_nan = stored.ordered();
+  must(stored.restore(finite.codes, finite.scales, finite.zeros));
+  EXPECT_EQ(*view.nan_free, 1);
+  EXPECT_FALSE(stored.restore({}, finite.scales, finite.zeros));
+  EXPECT_EQ(*view.nan_free, 1) << "nothing changed";
+  must(stored.restore(with_nan.codes, with_nan.scales, with_nan.zeros));
+  EXPECT_EQ(*view.nan_free, 0);
+  const std::vector<std::byte> block(stored.block(),
+                                     stored.block() + StoredWeight::block_size(stored.encoding(), 33, 64));
+  EXPECT_EQ(*StoredWeight::view(block.data(), stored.encoding(), 33, 64).nan_free, 0);
+  EXPECT_EQ(encode(2.0f), 1);
+  EXPECT_EQ(must(StoredWeight::make(Encoding(Dtype::fp8_e5m2), 33, 64, memory, 0)).view().nan_free, nullptr);
 }
 
 TEST(WeightStore, ReportsHowFarTheStoredWeightsAreFromTheirMasters) {

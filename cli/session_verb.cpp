@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// weft session: one session out of a model's file, and into another.
+
+#include "cli/json_line.hpp"
+#include "cli/output.hpp"
+#include "cli/session.hpp"
+#include "cli/verb.hpp"
+
+#include "mesh/session_file.hpp"
+#include "mesh/snapshot.hpp"
+
+#include "formats/durable.hpp"
+#include "formats/file_system.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <memory>
+
+namespace weft::cli {
+namespace {
+
+struct Request {
+  std::string model, file, out;
+  std::size_t session = 0;
+  bool remove = false, other_weights = false, json = false;
+};
+
+Result<Loaded> load_one(const Model& model) {
+  mesh::MeshOptions options;
+  options.threads = 1;
+  auto loaded = load(model, options);
+  if (!loaded) return fail(std::move(loaded).error().within(model.path));
+  return loaded;
+}
+
+/// Whether the run came to its end, so that nothing is under way any more.
+bool is_finished(const formats::EntityFile& file) {
+  const auto extras = nlohmann::json::parse(mesh::extras_of(file), nullptr, false);
+  return extras.is_object() && extras.contains("run") && extras["run"].is_object() &&
+         extras["run"].value("finished", nlohmann::json()) == true;
+}
+
+Status detach(const Request& request) {
+  WEFT_CHECK(check_output("--output", request.out, request.model));
+  WEFT_TRY(const Model model, read_model(request.model));
+  WEFT_TRY(Loaded loaded, load_one(model));
+  mesh::Mesh& mesh = *loaded.mesh;
+  const std::size_t taught = loaded.learner ? loaded.learner->options().learners : 0;
+  const bool is_idle = !loaded.learner || loaded.learner->options().schedule == learning::Schedule::settle ||
+                       (model.entity && is_finished(*model.entity));
+  auto bytes = mesh::detach_session(mesh, request.session, is_idle ? 0 : taught);
+  if (!bytes) return fail(std::move(bytes).error().within(request.model));
+  if (request.remove && request.session < taught)
+    return fail(Errc::unsupported, request.model + ": session " + std::to_string(request.session) + " is one of the " +
+                                       std::to_string(taught) +
+                                       " that its learning rule teaches; without --remove it can be copied");
+  formats::ByteBuffer rest;
+  if (request.remove) {
+    if (Status removed = mesh.remove_session(request.session); !removed)
+      return fail(std::move(removed).error().within(request.model));
+    WEFT_TRY(rest, encode(loaded, model, true, request.model));
+  }
+  // The session first: whatever happens in between, it is somewhere.
+  formats::FileSystem& files = formats::real_file_system();
+  WEFT_CHECK(formats::write_file_durably(files, request.out, *bytes));
+  if (request.remove) WEFT_CHECK(formats::write_file_durably(files, request.model, rest));
+  if (request.json)
+    print_json({{"file", request.out},
+                {"session", request.session},
+                {"ticks", mesh.ticks()},
+                {"file_bytes", bytes->size()},
+                {"removed", request.remove},
+                {"sessions", mesh.sessions()}});
+  else
+    std::printf("%s: session %zu of %s at tick %llu%s; %zu %s there\n", request.out.c_str(), request.session,
+                request.model.c_str(), static_cast<unsigned long long>(mesh.ticks()),
+                request.remove ? ", taken out" : "", mesh.sessions(), mesh.sessions() == 1 ? "is" : "are");
+  return {};
+}
+
+Status attach(const Request& request) {
+  WEFT_CHECK(check_output("--output", request.out, request.model));
+  WEFT_CHECK(check_output("--output", request.out, request.file));
+  WEFT_TRY(const Model model, read_model(request.model));
+  WEFT_TRY(const auto file, formats::load_entity(formats::real_file_system(), request.file));
+  WEFT_TRY(Loaded loaded, load_one(model));
+  mesh::Mesh& mesh = *loaded.mesh;
+  auto session = mesh::attach_session(mesh, file, request.other_weights);
+  if (!session) return fail(std::move(session).error().within(request.file));
+  // A model without live state has no session of its own to keep.
+  if (!loaded.is_live) {
+    WEFT_CHECK(mesh.remove_session(0));
+    *session = 0;
+  }
+  WEFT_TRY(const auto bytes, encode(loaded, model, true, request.out));
+  WEFT_CHECK(formats::write_file_durably(formats::real_file_system(), request.out, bytes));
+  if (request.json)
+    print_json({{"file", request.out},
+                {"session", *session},
+                {"sessions", mesh.sessions()},
+                {"ticks", mesh.ticks()},
+                {"file_bytes", bytes.size()}});
+  else
+    std::printf("%s: %s is session %zu of %zu, at tick %llu\n", request.out.c_str(), request.file.c_str(), *session,
+                mesh.sessions(), static_cast<unsigned long long>(mesh.ticks()));
+  return {};
+}
+
+CLI::App* add_part(CLI::App& verb, const std::string& name, const std::string& help, Request& request) {
+  CLI::App* part = verb.add_subcommand(name, help);
+  part->add_option("MODEL", request.model, "An .entity file, or a network file: its session 0 is newly born")
+      ->required();
+  names_a_file(part->add_option("-o,--output", request.out, "The file to write"))
+      ->envname(environment_name("output"))
+      ->type_name("FILE.entity")
+      ->required();
+  add_flag(*part, "json", request.json, "One JSON object on stdout");
+  return part;
+}
+
+}  // namespace
+
+Verb add_session(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("session", "Move a session from one model's file to another's");
+  app->require_subcommand(1);
+  auto request = std::make_shared<Request>();
+  CLI::App* out = add_part(*app, "detach", "Copy one session into a file of its own", *request);
+  add_option(*out, "session", request->session, "Which one, from 0 on")->required();
+  add_flag(*out, "remove", request->remove, "Take it out of MODEL, which is written anew");
+  CLI::App* in = add_part(*app, "attach", "Write MODEL anew with the session of a file beside its own", *request);
+  in->add_option("FILE", request->file, "A file that weft session detach wrote")->required();
+  add_flag(*in, "other-weights", request->other_weights, "Also where the session lived with other weights");
+  return {app, [request, out] { return *out ? detach(*request) : attach(*request); }};
+}
+
+}  // namespace weft::cli
