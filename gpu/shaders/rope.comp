@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns pairs of elements by the angles that rope_angles.comp made: y = fma(x, cos, partner (+-sin)).
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "exact.glsl"
+#include "memory.glsl"
+
+layout(local_size_x = 128) in;
+layout(constant_id = 1) const bool INTERLEAVED = false;
+layout(constant_id = 2) const bool TRANSPOSED = false;
+layout(push_constant) uniform Operands {
+  uint64_t x, y, angles;
+  uint rows, cols, x_stride, y_stride, head_dim, tokens, angle_tokens;  // angle_tokens: 0 where sessions share them
+};
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Angles { vec2 at[]; };
+
+void main() {
+  uint pairs = head_dim / 2, width = cols / tokens;
+  for (uint b = gl_WorkGroupID.y; b < rows; b += gl_NumWorkGroups.y)
+    for (uint i = gl_GlobalInvocationID.x; i < cols / 2; i += gl_NumWorkGroups.x * 128) {
+      uint head = i / pairs, pair = i % pairs, t = head * head_dim / width;
+      uint first = head * head_dim + (INTERLEAVED ? 2 * pair : pair), second = first + (INTERLEAVED ? 1 : pairs);
+      vec2 angle = Angles(angles + ((uint64_t(b) * angle_tokens + t) * pairs + pair) * 8ul).at[0];
+      float sine = TRANSPOSED ? negated(angle.y) : angle.y;
+      Floats from = row_at(x, b, x_stride), to = row_at(y, b, y_stride);
+      float v = flushed(from.at[first]), w = flushed(from.at[second]);
+      to.at[first] = fused(v, angle.x, mul(w, negated(sine)));
+      to.at[second] = fused(w, angle.x, mul(v, sine));
+    }
+}
