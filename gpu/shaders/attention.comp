@@ -9,7 +9,8 @@
 
 layout(constant_id = 1) const bool BACKWARD = false;
 layout(constant_id = 2) const uint FEATURES = 1;  // of a thread: up to 64 FEATURES elements of a head in a pass
-layout(push_constant) uniform Operands { uint64_t call; };
+#define WEFT_OPERANDS(X) X(uint64_t, call)
+#include "operands.glsl"
 shared float steps[kRows][64];
 
 struct Row {
@@ -117,6 +118,7 @@ void attend(Call c, uint job, uint first) {
 }
 
 void main() {
+  load_operands();
   Call c = Call(call);
   uint rows = c.tokens * group_of(c);
   for (uint job = gl_WorkGroupID.y; job < c.jobs; job += gl_NumWorkGroups.y)

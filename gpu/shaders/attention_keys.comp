@@ -6,7 +6,8 @@
 #include "attention.glsl"
 
 layout(local_size_x = 64, local_size_y = 4) in;
-layout(push_constant) uniform Operands { uint64_t call; };
+#define WEFT_OPERANDS(X) X(uint64_t, call)
+#include "operands.glsl"
 
 // The call's token t goes into the next state, and not out again at once.
 bool is_kept(Call c, uint t) { return c.slots != 0 && t + c.slots >= c.tokens; }
@@ -33,6 +34,7 @@ void give(Call c, Keys keys, uint session, uint kv, uint j, uint i, float dk, fl
 }
 
 void main() {
+  load_operands();
   Call c = Call(call);
   uint group = group_of(c), rows = c.tokens * group, n = c.head_dim;
   for (uint job = gl_WorkGroupID.y; job < c.jobs; job += gl_NumWorkGroups.y) {

@@ -7,7 +7,8 @@
 
 layout(local_size_x = 256) in;
 layout(constant_id = 1) const bool BACKWARD = false;
-layout(push_constant) uniform Operands { uint64_t call; };
+#define WEFT_OPERANDS(X) X(uint64_t, call)
+#include "operands.glsl"
 
 Words word_at(uint64_t matrix, uint row, uint stride, uint64_t i) {
   return Words(matrix + (uint64_t(row) * stride + i) * 4ul);
@@ -41,6 +42,7 @@ uint word_of(Call c, Keys keys, uint session, uint kv, uint r) {
 }
 
 void main() {
+  load_operands();
   Call c = Call(call);
   uint size = c.slots * (c.head_dim + value_width(c));
   uint64_t to = BACKWARD ? c.dstate : c.next_state;

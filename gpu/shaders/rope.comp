@@ -8,13 +8,16 @@
 layout(local_size_x = 128) in;
 layout(constant_id = 1) const bool INTERLEAVED = false;
 layout(constant_id = 2) const bool TRANSPOSED = false;
-layout(push_constant) uniform Operands {
-  uint64_t x, y, angles;
-  uint rows, cols, x_stride, y_stride, head_dim, tokens, angle_tokens;  // angle_tokens: 0 where sessions share them
-};
+// angle_tokens: 0 where sessions share their angles.
+#define WEFT_OPERANDS(X)                                                                            \
+  X(uint64_t, x) X(uint64_t, y) X(uint64_t, angles)                                                 \
+  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, y_stride) X(uint, head_dim) X(uint, tokens) \
+  X(uint, angle_tokens)
+#include "operands.glsl"
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Angles { vec2 at[]; };
 
 void main() {
+  load_operands();
   uint pairs = head_dim / 2, width = cols / tokens;
   for (uint b = gl_WorkGroupID.y; b < rows; b += gl_NumWorkGroups.y)
     for (uint i = gl_GlobalInvocationID.x; i < cols / 2; i += gl_NumWorkGroups.x * 128) {

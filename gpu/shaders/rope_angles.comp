@@ -7,10 +7,10 @@
 #include "binary64.glsl"
 
 layout(local_size_x = 64) in;
-layout(push_constant) uniform Operands {
-  uint64_t turns, state, angles;
-  uint sessions, tokens, pairs, state_stride;
-};
+#define WEFT_OPERANDS(X)                                     \
+  X(uint64_t, turns) X(uint64_t, state) X(uint64_t, angles) \
+  X(uint, sessions) X(uint, tokens) X(uint, pairs) X(uint, state_stride)
+#include "operands.glsl"
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Turns { uint64_t at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) writeonly buffer Angles { uvec2 at[]; };
 
@@ -34,6 +34,7 @@ uvec2 cosine_and_sine(uint64_t phase) {
 }
 
 void main() {
+  load_operands();
   uint64_t all = uint64_t(sessions) * tokens * pairs, step_ = uint64_t(gl_NumWorkGroups.x) * 64ul;
   for (uint64_t i = gl_GlobalInvocationID.x; i < all; i += step_) {
     uint pair = uint(i % pairs), t = uint(i / pairs % tokens), b = uint(i / pairs / tokens);
