@@ -10,6 +10,7 @@ struct MemoryUse;
 class Device;
 class Buffer;
 class Memory;
+class Program;
 class VulkanStream;
 enum class Op : int;
 }  // namespace weft::gpu

@@ -19,9 +19,10 @@ struct ColumnsPush {
   std::uint32_t rows, cols, x_stride, dy_stride;
 };
 struct FinitePush {
-  std::uint64_t x, found;
-  std::uint32_t rows, cols, x_stride;
+  std::uint64_t x, word;
+  std::uint32_t rows, cols, x_stride, noted;
 };
+enum Question : std::uint32_t { kNotFinite, kAllZero };  // of gpu/shaders/finite.comp
 
 // Numbers that gpu/shaders/reduce.comp has.
 enum Reduce : std::uint32_t { kSums, kDots, kLinkBudget, kArgmax, kStatistics };
@@ -36,7 +37,7 @@ void record(Recorder& recorder, Reduce operation, const ConstRows& a, const Cons
                         word(b.stride),  word(s_stride),  static_cast<float>(a.cols),
                         threshold};
   recorder.dispatch(kernel, {operation}, push, {groups_of(a.rows, kLaneGroupRows), 1}, {range(a), range(b)},
-                    {range(s, a.rows == 0 ? 0 : ((a.rows - 1) * s_stride + width) * sizeof(float))});
+                    {range_of_rows(s, a.rows, width, s_stride)});
 }
 
 }  // namespace
@@ -70,8 +71,22 @@ void Stream::column_accumulate(const ConstRows& a, float* s) {
   record_columns(*recorder_, Columns::sums, {}, a, nullptr, nullptr, nullptr, s);
 }
 
-bool Stream::is_finite(const ConstRows& x) {
+void Stream::note_not_finite(const ConstRows& x, std::uint32_t* noted, std::uint32_t bits) {
   static const Shader& kernel = shader("finite");
+  for_parts(x.rows, x.cols, [&](const Cut& p) {
+    const ConstRows part = part_of(x, p);
+    const FinitePush push{address(part.data), address(noted), word(p.rows), word(p.cols), word(x.stride), bits};
+    recorder_->dispatch(kernel, {kNotFinite}, push, p.groups(), {range(part)}, {}, {range(noted, sizeof bits)});
+  });
+}
+
+void Stream::note_all_zero(const float* x, std::size_t n, std::uint32_t* noted, std::uint32_t bits) {
+  static const Shader& kernel = shader("finite");
+  const FinitePush push{address(x), address(noted), 1, word(n), word(n), bits};
+  recorder_->dispatch(kernel, {kAllZero}, push, {}, {range(x, n * sizeof(float))}, {}, {range(noted, sizeof bits)});
+}
+
+bool Stream::is_finite(const ConstRows& x) {
   if (!finite_.bytes()) {
     auto word_of = recorder_->heap().allocate(sizeof(std::uint32_t), "the answer of is_finite");
     if (!word_of) return recorder_->fail_with(word_of.error()), false;
@@ -79,11 +94,7 @@ bool Stream::is_finite(const ConstRows& x) {
   }
   std::uint32_t found = 0;
   recorder_->upload(&found, sizeof found, finite_.data());
-  for_parts(x.rows, x.cols, [&](const Cut& p) {
-    const ConstRows part = part_of(x, p);
-    const FinitePush push{address(part.data), finite_.address(), word(p.rows), word(p.cols), word(x.stride)};
-    recorder_->dispatch(kernel, {}, push, p.groups(), {range(part)}, {range(finite_.data(), sizeof found)});
-  });
+  note_not_finite(x, finite_.data<std::uint32_t>(), 1);
   return recorder_->download(finite_.data(), sizeof found, &found).has_value() && found == 0;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gpu/fwd.hpp"
+#include "gpu/program.hpp"
 
 #include "kernels/op_stream.hpp"
 
@@ -11,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 namespace weft::gpu {
@@ -62,6 +64,23 @@ class VulkanStream : public kernels::OpStream {
   virtual void upload(const void* from, std::size_t bytes, void* to) = 0;
   /// Copies out of device memory; submits and waits.
   virtual Status download(const void* from, std::size_t bytes, void* to) = 0;
+
+  /// From here on operations are collected for a program, not recorded. Uploading, downloading, submitting and running
+  /// programs meanwhile is a failure (internal).
+  virtual Status begin_program() = 0;
+  /// What was collected: operations that do not touch each other's operands run side by side, equal ones in one
+  /// dispatch. Its bits are those of the operations one by one.
+  /// @error  what made a collected operation fail; internal: without begin_program
+  virtual Result<std::shared_ptr<Program>> end_program() = 0;
+  /// Runs it `times` times, in order with everything recorded before and after on this stream, which collected it.
+  /// Keeps it alive until done. As for operations, nothing is known to have run before `submit` and `wait`.
+  virtual Status run(const std::shared_ptr<Program>& program, std::uint64_t times = 1) = 0;
+
+  /// word[0] |= bits, on the device, when an element of x is infinite or NaN.
+  virtual void note_not_finite(const kernels::ConstRows& x, std::uint32_t* word, std::uint32_t bits) = 0;
+  /// word[0] |= bits when all n floats are 0, of either sign or subnormal. Such notes are or-ed atomically: there is no
+  /// order among them, so many may share a word.
+  virtual void note_all_zero(const float* x, std::size_t n, std::uint32_t* word, std::uint32_t bits) = 0;
 
   /// Recorded so far: commands that run shaders, and barriers between them.
   virtual std::uint64_t dispatches() const noexcept = 0;

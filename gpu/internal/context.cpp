@@ -85,15 +85,15 @@ Context::~Context() {
   vk.vkDestroyDevice(device, nullptr);
 }
 
-Result<std::uint64_t> Context::submit(VkCommandBuffer commands) {
+Result<std::uint64_t> Context::submit(std::span<const VkCommandBuffer> commands) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t number = submitted_ + 1;
   auto values = structure<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
   values.signalSemaphoreValueCount = 1;
   values.pSignalSemaphoreValues = &number;
   auto submit = structure<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO, &values);
-  submit.commandBufferCount = 1;
-  submit.pCommandBuffers = &commands;
+  submit.commandBufferCount = static_cast<std::uint32_t>(commands.size());
+  submit.pCommandBuffers = commands.data();
   submit.signalSemaphoreCount = 1;
   submit.pSignalSemaphores = &timeline_;
   WEFT_VULKAN_CHECK("submit to " + info.name, vk.vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE));

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 
 namespace weft::gpu {
 
@@ -28,8 +29,9 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  /// Hands commands to the queue; the timeline reaches the returned number when they are done. @thread any
-  Result<std::uint64_t> submit(VkCommandBuffer commands);
+  /// Hands commands to the queue, to run one after the other; the timeline reaches the returned number when all are
+  /// done. @thread any
+  Result<std::uint64_t> submit(std::span<const VkCommandBuffer> commands);
   /// @error  timed_out: after a minute; unsupported: the device is lost
   Status wait(std::uint64_t number) const;
   /// The number of the last submission that is known to be done.

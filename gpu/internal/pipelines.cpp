@@ -11,6 +11,11 @@
 #include <vector>
 
 namespace weft::gpu {
+namespace {
+// FROM_TABLE of gpu/shaders/operands.glsl.
+constexpr std::uint32_t kTabled = 8;
+static_assert(kTabled > Constants::kMost);
+}  // namespace
 
 Constants::Constants(std::initializer_list<std::uint32_t> values) : size_(values.size()) {
   WEFT_ASSERT(values.size() <= kMost, "too many specialisation constants");
@@ -64,14 +69,17 @@ void Pipelines::save() const {
   write_cache(*context_, cache_file_, data);
 }
 
-Result<VkPipeline> Pipelines::get(const Shader& shader, const Constants& constants) {
+Result<VkPipeline> Pipelines::get(const Shader& shader, const Constants& constants, bool tabled) {
   const std::lock_guard lock(mutex_);
-  const auto found = pipelines_.find({&shader, constants});
+  const Key key{&shader, constants, tabled};
+  const auto found = pipelines_.find(key);
   if (found != pipelines_.end()) return found->second;
-  return make(shader, constants);
+  return make(key);
 }
 
-Result<VkPipeline> Pipelines::make(const Shader& shader, const Constants& constants) {
+Result<VkPipeline> Pipelines::make(const Key& key) {
+  const Shader& shader = *key.shader;
+  const Constants& constants = key.constants;
   VkShaderModule& module = modules_[&shader];
   if (!module) {
     const auto words =
@@ -86,6 +94,8 @@ Result<VkPipeline> Pipelines::make(const Shader& shader, const Constants& consta
   for (std::size_t i = 0; i < constants.size(); ++i) data.push_back(constants[i]);
   std::vector<VkSpecializationMapEntry> entries;
   for (std::uint32_t i = 0; i < data.size(); ++i) entries.push_back({i, i * 4, 4});
+  entries.push_back({kTabled, static_cast<std::uint32_t>(data.size() * 4), 4});
+  data.push_back(key.tabled);
   const VkSpecializationInfo specialisation{static_cast<std::uint32_t>(entries.size()), entries.data(),
                                             data.size() * sizeof(std::uint32_t), data.data()};
   auto create = structure<VkComputePipelineCreateInfo>(VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO);
@@ -98,7 +108,7 @@ Result<VkPipeline> Pipelines::make(const Shader& shader, const Constants& consta
   VkPipeline pipeline = VK_NULL_HANDLE;
   WEFT_VULKAN_CHECK("compile the shader " + std::string(shader.name),
                     context_->vk.vkCreateComputePipelines(context_->device, cache_, 1, &create, nullptr, &pipeline));
-  pipelines_[{&shader, constants}] = pipeline;
+  pipelines_[key] = pipeline;
   return pipeline;
 }
 

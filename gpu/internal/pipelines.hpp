@@ -6,13 +6,13 @@
 #include "gpu/internal/shader.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
 
 namespace weft::gpu {
 
@@ -35,8 +35,16 @@ class Constants {
 /// @thread any
 class Pipelines {
  public:
-  /// Operands of a shader go into this many bytes of push constants, which every device has.
+  /// Push constants, as gpu/shaders/operands.glsl declares them: where a table of operands lies, or operands
+  /// themselves.
+  struct Push {
+    std::uint64_t table = 0;
+    std::uint32_t table_stride = 0, unused = 0;
+    std::array<std::byte, 112> operands{};
+  };
+  /// So many every device has.
   static constexpr std::uint32_t kPushBytes = 128;
+  static_assert(sizeof(Push) == kPushBytes);
 
   static Result<std::unique_ptr<Pipelines>> create(std::shared_ptr<Context> context, const std::string& cache_folder);
   /// Writes the cache back.
@@ -44,7 +52,8 @@ class Pipelines {
   Pipelines(const Pipelines&) = delete;
   Pipelines& operator=(const Pipelines&) = delete;
 
-  Result<VkPipeline> get(const Shader& shader, const Constants& constants);
+  /// `tabled`: its operands are read from a table, an entry for each z of the groups.
+  Result<VkPipeline> get(const Shader& shader, const Constants& constants, bool tabled);
   VkPipelineLayout layout() const noexcept { return layout_; }
   /// Where the cache lies on disk; empty: nowhere.
   const std::string& cache_file() const noexcept { return cache_file_; }
@@ -52,7 +61,13 @@ class Pipelines {
  private:
   explicit Pipelines(std::shared_ptr<Context> context) : context_(std::move(context)) {}
   Status initialise(const std::string& cache_folder);
-  Result<VkPipeline> make(const Shader& shader, const Constants& constants);
+  struct Key {
+    const Shader* shader;
+    Constants constants;
+    bool tabled;
+    auto operator<=>(const Key&) const = default;
+  };
+  Result<VkPipeline> make(const Key& key);
   void save() const;
 
   std::shared_ptr<Context> context_;
@@ -61,7 +76,7 @@ class Pipelines {
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   std::string cache_file_;
   std::map<const Shader*, VkShaderModule> modules_;
-  std::map<std::pair<const Shader*, Constants>, VkPipeline> pipelines_;
+  std::map<Key, VkPipeline> pipelines_;
 };
 
 }  // namespace weft::gpu

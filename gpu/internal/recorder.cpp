@@ -95,12 +95,15 @@ void Recorder::barrier(VkPipelineStageFlags to_stages, VkAccessFlags to_access) 
   context_->vk.vkCmdPipelineBarrier(open_.buffer, kAllStages, to_stages, 0, 1, &memory, 0, nullptr, 0, nullptr);
   reads_.clear();
   writes_.clear();
+  notes_.clear();
   ++barriers_;
 }
 
-void Recorder::order(std::initializer_list<Range> reads, std::initializer_list<Range> writes) {
-  if (touches(writes_, reads) || touches(writes_, writes) || touches(reads_, writes) ||
-      reads_.size() + writes_.size() > kRemembered)
+void Recorder::order(const Accesses& accesses) {
+  const auto& [reads, writes, notes] = accesses;
+  if (touches(writes_, reads) || touches(writes_, writes) || touches(writes_, notes) || touches(reads_, writes) ||
+      touches(reads_, notes) || touches(notes_, reads) || touches(notes_, writes) ||
+      reads_.size() + writes_.size() + notes_.size() > kRemembered)
     barrier(kAllStages, kAllAccess);
   const auto remember = [](std::vector<Range>& to, std::initializer_list<Range> from) {
     for (const Range& each : from)
@@ -108,48 +111,81 @@ void Recorder::order(std::initializer_list<Range> reads, std::initializer_list<R
   };
   remember(reads_, reads);
   remember(writes_, writes);
+  remember(notes_, notes);
 }
 
-void Recorder::record(const Shader& shader, const Constants& constants, const void* push, std::size_t push_bytes,
-                      Groups groups, std::initializer_list<Range> reads, std::initializer_list<Range> writes) {
-  if (groups.x == 0 || groups.y == 0 || !open()) return;
-  const auto pipeline = pipelines_.get(shader, constants);
+void Recorder::record(const Shader& shader, const Constants& constants, std::span<const std::byte> operands,
+                      Groups groups, const Accesses& accesses) {
+  if (groups.x == 0 || groups.y == 0 || failure_) return;
+  const auto pipeline = pipelines_.get(shader, constants, collector_ != nullptr);
   if (!pipeline) return fail_with(pipeline.error());
-  order(reads, writes);
-  const auto& vk = context_->vk;
-  if (*pipeline != bound_) vk.vkCmdBindPipeline(open_.buffer, VK_PIPELINE_BIND_POINT_COMPUTE, *pipeline);
-  bound_ = *pipeline;
-  vk.vkCmdPushConstants(open_.buffer, pipelines_.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                        static_cast<std::uint32_t>(push_bytes), push);
   const auto cut = [&](std::size_t wanted, int axis) {
     return static_cast<std::uint32_t>(
         std::min<std::size_t>(wanted, context_->info.max_groups[static_cast<std::size_t>(axis)]));
   };
+  if (collector_) return collector_->add(*pipeline, cut(groups.x, 0), cut(groups.y, 1), operands, accesses);
+  if (!open()) return;
+  order(accesses);
+  const auto& vk = context_->vk;
+  if (*pipeline != bound_) vk.vkCmdBindPipeline(open_.buffer, VK_PIPELINE_BIND_POINT_COMPUTE, *pipeline);
+  bound_ = *pipeline;
+  Pipelines::Push push;
+  std::memcpy(push.operands.data(), operands.data(), operands.size());
+  vk.vkCmdPushConstants(open_.buffer, pipelines_.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                        static_cast<std::uint32_t>(offsetof(Pipelines::Push, operands) + operands.size()), &push);
   vk.vkCmdDispatch(open_.buffer, cut(groups.x, 0), cut(groups.y, 1), 1);
   ++dispatches_;
 }
 
-Result<std::uint64_t> Recorder::submit() {
-  WEFT_CHECK(status());
-  if (!is_open_) return last_;
+void Recorder::close() {
+  if (!is_open_) return;
   is_open_ = false;
   if (const VkResult result = context_->vk.vkEndCommandBuffer(open_.buffer); result != VK_SUCCESS)
-    fail_with(vulkan_failure("end commands", result).error);
+    return fail_with(vulkan_failure("end commands", result).error);
+  closed_.push_back(open_);
+  waiting_.push_back(open_.buffer);
+}
+
+Result<std::uint64_t> Recorder::flush() {
   WEFT_CHECK(status());
-  auto number = context_->submit(open_.buffer);
+  if (waiting_.empty()) return last_;
+  auto number = context_->submit(waiting_);
   if (!number) {
     fail_with(number.error());
     return number;
   }
-  last_ = open_.number = *number;
-  submitted_.push_back(open_);
+  last_ = *number;
+  waiting_.clear();
+  for (Commands& each : closed_) {
+    each.number = last_;
+    submitted_.push_back(each);
+  }
+  closed_.clear();
+  for (Held& each : held_)
+    if (each.number == 0) each.number = last_;
+  forget();
   return last_;
+}
+
+bool Recorder::is_collecting(const char* what) {
+  if (collector_)
+    fail_with(Error(Errc::internal, std::string("vulkan: ") + what +
+                                        " while a program is collected; it must come before begin_program or after "
+                                        "end_program"));
+  return collector_ != nullptr;
+}
+
+Result<std::uint64_t> Recorder::submit() {
+  if (is_collecting("submit")) return fail(*failure_);
+  close();
+  return flush();
 }
 
 Status Recorder::wait(std::uint64_t number) {
   WEFT_CHECK(status());
   if (number == 0) return {};
   if (auto waited = context_->wait(number); !waited) fail_with(waited.error());
+  forget();
   return status();
 }
 
@@ -167,6 +203,10 @@ Result<std::size_t> Recorder::room(std::size_t bytes) {
 }
 
 std::uint64_t Recorder::parameters(const void* data, std::size_t bytes) {
+  if (collector_ && !failure_) {
+    const auto at = collector_->parameters({static_cast<const std::byte*>(data), bytes});
+    return at ? *at : (fail_with(at.error()), 0);
+  }
   if (!open()) return 0;
   const auto at = room(bytes);
   if (!at) return fail_with(at.error()), 0;
@@ -178,13 +218,14 @@ Status Recorder::stage(const std::byte* from, std::size_t bytes, std::uint64_t t
   WEFT_TRY(const Place place, heap_.find(to, bytes));
   WEFT_TRY(const std::size_t at, room(bytes));
   std::memcpy(halves_[half_].piece.mapped + at, from, bytes);
-  order({}, {{to, to + bytes}});
+  order({{}, {{to, to + bytes}}, {}});
   const VkBufferCopy copy{at, place.offset, bytes};
   context_->vk.vkCmdCopyBuffer(open_.buffer, halves_[half_].piece.buffer, place.buffer, 1, &copy);
   return {};
 }
 
 void Recorder::upload(const void* from, std::size_t bytes, void* to) {
+  if (is_collecting("upload")) return;
   for (std::size_t at = 0; at < bytes && open(); at += kStaging)
     if (auto staged = stage(static_cast<const std::byte*>(from) + at, std::min(kStaging, bytes - at), address(to) + at);
         !staged)
@@ -194,7 +235,7 @@ void Recorder::upload(const void* from, std::size_t bytes, void* to) {
 Status Recorder::fetch(std::uint64_t from, std::size_t bytes, std::byte* to) {
   WEFT_TRY(const Place place, heap_.find(from, bytes));
   if (!open()) return status();
-  order({{from, from + bytes}}, {});
+  order({{{from, from + bytes}}, {}, {}});
   const VkBufferCopy copy{place.offset, 0, bytes};
   context_->vk.vkCmdCopyBuffer(open_.buffer, place.buffer, fetched_.buffer, 1, &copy);
   barrier(VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
@@ -205,6 +246,7 @@ Status Recorder::fetch(std::uint64_t from, std::size_t bytes, std::byte* to) {
 }
 
 Status Recorder::download(const void* from, std::size_t bytes, void* to) {
+  if (is_collecting("download")) return status();
   for (std::size_t at = 0; at < bytes; at += kStaging)
     WEFT_CHECK(fetch(address(from) + at, std::min(kStaging, bytes - at), static_cast<std::byte*>(to) + at));
   return status();

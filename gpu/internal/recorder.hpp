@@ -2,12 +2,12 @@
 
 #pragma once
 
+#include "gpu/internal/collector.hpp"
 #include "gpu/internal/context.hpp"
 #include "gpu/internal/heap.hpp"
 #include "gpu/internal/pipelines.hpp"
-
-#include "kernels/views.hpp"
-#include "kernels/weight.hpp"
+#include "gpu/internal/range.hpp"
+#include "gpu/internal/recorded_program.hpp"
 
 #include <array>
 #include <cstdint>
@@ -15,38 +15,13 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
 namespace weft::gpu {
 
-/// Bytes of device memory that a command touches: [begin, end).
-struct Range {
-  std::uint64_t begin = 0, end = 0;
-};
-/// The address of an operand as shaders get it; 0 for null.
-inline std::uint64_t address(const void* pointer) noexcept { return reinterpret_cast<std::uintptr_t>(pointer); }
-inline Range range(const void* data, std::size_t bytes) noexcept {
-  return {address(data), data ? address(data) + bytes : 0};
-}
-/// What a matrix touches, gaps between its rows included.
-inline Range range(const kernels::ConstRows& m) noexcept {
-  return range(m.data, m.rows == 0 || m.cols == 0 ? 0 : ((m.rows - 1) * m.stride + m.cols) * sizeof(float));
-}
-inline Range range(const kernels::ConstPanels& w) noexcept {
-  return range(w.data, kernels::panels_size(w.out, w.in) * sizeof(float));
-}
-/// The arrays of a stored weight.
-struct WeightRanges {
-  explicit WeightRanges(const kernels::ConstWeight& w) noexcept {
-    const kernels::WeightBytes bytes = kernels::weight_bytes(w.encoding(), w.out, w.in);
-    codes = range(w.codes, bytes.codes);
-    scales = range(w.scales, bytes.scales);
-    zeros = range(w.zeros, bytes.zeros);
-  }
-  Range codes, scales, zeros;
-};
 /// A size as shaders count it.
 inline std::uint32_t word(std::size_t value) noexcept { return static_cast<std::uint32_t>(value); }
 inline std::size_t groups_of(std::size_t items, std::size_t each) noexcept { return (items + each - 1) / each; }
@@ -54,13 +29,9 @@ inline std::size_t groups_of(std::size_t items, std::size_t each) noexcept { ret
 /// Rows of a group of gpu/shaders/lanes.glsl.
 inline constexpr std::size_t kLaneGroupRows = 4;
 
-/// Groups of a dispatch. What a device does not allow is cut: shaders go round in loops over gl_NumWorkGroups.
-struct Groups {
-  std::size_t x = 1, y = 1;
-};
-
 /// Commands for the device: shaders and copies, with a barrier before each that touches what an earlier one wrote (or
-/// writes what an earlier one read). Knows nothing of operations.
+/// writes what an earlier one read). Knows nothing of operations. Between begin_program and end_program shaders are
+/// collected instead.
 ///
 /// A failure stays: nothing is recorded after it.
 /// @thread one thread at a time
@@ -75,14 +46,23 @@ class Recorder {
   /// Records a shader over its operands, which are `push` as its push constant block declares them.
   template <class Push>
   void dispatch(const Shader& shader, const Constants& constants, const Push& push, Groups groups,
-                std::initializer_list<Range> reads, std::initializer_list<Range> writes) {
-    static_assert(std::is_trivially_copyable_v<Push> && sizeof(Push) <= Pipelines::kPushBytes);
-    record(shader, constants, &push, sizeof push, groups, reads, writes);
+                std::initializer_list<Range> reads, std::initializer_list<Range> writes,
+                std::initializer_list<Range> notes = {}) {
+    static_assert(std::is_trivially_copyable_v<Push> && sizeof(Push) <= sizeof(Pipelines::Push::operands) &&
+                  sizeof(Push) % 8 == 0);
+    record(shader, constants, {reinterpret_cast<const std::byte*>(&push), sizeof push}, groups, {reads, writes, notes});
   }
   /// Operands that exceed push constants: a copy of them that the next dispatch may read, by its device address.
   std::uint64_t parameters(const void* data, std::size_t bytes);
+  /// Memory of one operation: its dispatches write it first, and the next operation's come after a barrier. 0 after a
+  /// failure.
+  std::uint64_t scratch(std::size_t bytes);
   void upload(const void* from, std::size_t bytes, void* to);
   Status download(const void* from, std::size_t bytes, void* to);
+
+  Status begin_program();
+  Result<std::shared_ptr<Program>> end_program();
+  Status run(const std::shared_ptr<Program>& program, std::uint64_t times);
 
   Result<std::uint64_t> submit();
   Status wait(std::uint64_t number);
@@ -100,6 +80,10 @@ class Recorder {
     VkCommandBuffer buffer = VK_NULL_HANDLE;
     std::uint64_t number = 0;  // of its last submission
   };
+  struct Held {
+    std::shared_ptr<RecordedProgram> program;
+    std::uint64_t number = 0;  // of the submission that is its last; 0: not handed over
+  };
   /// Half of the memory that uploads pass through; the other half may be in use meanwhile.
   struct Half {
     Piece piece;
@@ -110,12 +94,21 @@ class Recorder {
   Recorder(std::shared_ptr<Context> context, Heap& heap, Pipelines& pipelines)
       : context_(std::move(context)), heap_(heap), pipelines_(pipelines) {}
   Status initialise();
-  void record(const Shader& shader, const Constants& constants, const void* push, std::size_t push_bytes, Groups groups,
-              std::initializer_list<Range> reads, std::initializer_list<Range> writes);
+  void record(const Shader& shader, const Constants& constants, std::span<const std::byte> operands, Groups groups,
+              const Accesses& accesses);
   /// Opens a command buffer if none is open; false after a failure.
   bool open();
   Status begin();
-  void order(std::initializer_list<Range> reads, std::initializer_list<Range> writes);
+  /// Closes it, to be handed over with what else waits.
+  void close();
+  /// Hands over what waits, and returns its number.
+  Result<std::uint64_t> flush();
+  /// True, and a failure, while a program is collected.
+  bool is_collecting(const char* what);
+  /// Keeps a program until what was recorded so far is done; forgets those that are done.
+  void hold(std::shared_ptr<RecordedProgram> program);
+  void forget();
+  void order(const Accesses& accesses);
   void barrier(VkPipelineStageFlags to_stages, VkAccessFlags to_access);
   /// Room in a half for so many bytes; submits and waits for the other half when this one is full.
   Result<std::size_t> room(std::size_t bytes);
@@ -129,12 +122,17 @@ class Recorder {
   std::deque<Commands> submitted_;
   Commands open_;
   bool is_open_ = false;
-  std::uint64_t last_ = 0;             // submission
-  std::vector<Range> reads_, writes_;  // since the last barrier
+  std::uint64_t last_ = 0;                // submission
+  std::vector<Commands> closed_;          // and not handed over
+  std::vector<VkCommandBuffer> waiting_;  // in order: what is closed, and programs
+  std::unique_ptr<Collector> collector_;  // while a program is collected
+  std::vector<Held> held_;
+  std::vector<Range> reads_, writes_, notes_;  // since the last barrier
   VkPipeline bound_ = VK_NULL_HANDLE;
   std::array<Half, 2> halves_;
   std::size_t half_ = 0;
   Piece fetched_;
+  std::vector<Buffer> scratch_;  // the last is in use; commands under way may still read the others
   std::optional<Error> failure_;
   std::uint64_t dispatches_ = 0, barriers_ = 0;
 };

@@ -8,7 +8,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 namespace weft::gpu {
 
@@ -40,6 +39,13 @@ class Stream final : public VulkanStream {
   Status download(const void* from, std::size_t bytes, void* to) override {
     return recorder_->download(from, bytes, to);
   }
+  Status begin_program() override { return recorder_->begin_program(); }
+  Result<std::shared_ptr<Program>> end_program() override { return recorder_->end_program(); }
+  Status run(const std::shared_ptr<Program>& program, std::uint64_t times) override {
+    return recorder_->run(program, times);
+  }
+  void note_not_finite(const ConstRows& x, std::uint32_t* word, std::uint32_t bits) override;
+  void note_all_zero(const float* x, std::size_t n, std::uint32_t* word, std::uint32_t bits) override;
   std::uint64_t dispatches() const noexcept override { return recorder_->dispatches(); }
   std::uint64_t barriers() const noexcept override { return recorder_->barriers(); }
 
@@ -157,12 +163,11 @@ class Stream final : public VulkanStream {
   /// row_dots into every s_stride-th place.
   void record_dots(const ConstRows& a, const ConstRows& b, float* s, std::size_t s_stride);
   void record_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx, bool absolute);
-  /// Memory of one operation: its dispatches write it first, and the next operation's come after a barrier.
-  std::uint64_t scratch(std::size_t bytes);
+  /// Memory of one operation, 0 after a failure; see Recorder::scratch.
+  std::uint64_t scratch(std::size_t bytes) { return recorder_->scratch(bytes); }
 
   std::unique_ptr<Recorder> recorder_;
-  std::vector<Buffer> scratch_;  // the last is in use; commands under way may still read the others
-  Buffer finite_;                // a word that is_finite asks for
+  Buffer finite_;  // a word that is_finite asks for
 };
 
 }  // namespace weft::gpu

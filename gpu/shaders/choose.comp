@@ -5,10 +5,11 @@
 #include "lanes.glsl"
 
 layout(constant_id = 1) const bool KEEP = false;
-layout(push_constant) uniform Operands {
-  uint64_t x, y;  // apart, when KEEP
-  uint rows, cols, x_stride, y_stride, most;
-};
+// x and y stand apart when KEEP.
+#define WEFT_OPERANDS(X)                                                        \
+  X(uint64_t, x) X(uint64_t, y)                                                 \
+  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, y_stride) X(uint, most)
+#include "operands.glsl"
 shared uint first_places[kRows];
 
 // Whether fewer than `most` come before element j: larger ones, and equal ones further ahead.
@@ -23,6 +24,7 @@ bool is_kept(Floats from, uint j) {
 }
 
 void main() {
+  load_operands();
   FOR_EACH_ROW(first) {
     uint i = min(row_of(first), rows - 1);
     bool stores = row_of(first) < rows;

@@ -8,12 +8,13 @@
 layout(local_size_x = 128) in;
 const uint kSums = 0, kRmsNorm = 1, kLayerNorm = 2;
 layout(constant_id = 1) const uint OPERATION = kSums;
-layout(push_constant) uniform Operands {
-  uint64_t x, dy, mean, scale, dgain, dbias;
-  uint rows, cols, x_stride, dy_stride;
-};
+#define WEFT_OPERANDS(X)                                                                                    \
+  X(uint64_t, x) X(uint64_t, dy) X(uint64_t, mean) X(uint64_t, scale) X(uint64_t, dgain) X(uint64_t, dbias) \
+  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, dy_stride)
+#include "operands.glsl"
 
 void main() {
+  load_operands();
   for (uint j = gl_GlobalInvocationID.x; j < cols; j += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
     float gain = 0.0, bias = 0.0;
     if (dgain != 0ul) gain = flushed(Floats(dgain).at[j]);

@@ -7,10 +7,11 @@
 #include "window.glsl"
 
 layout(local_size_x = 16, local_size_y = 16) in;
-layout(push_constant) uniform Operands {
-  uint64_t geometry, w, scales, zeros, bias, x, z, y;
-  uint outputs, rows, x_stride, z_stride, y_stride;
-};
+#define WEFT_OPERANDS(X)                                                                                       \
+  X(uint64_t, geometry) X(uint64_t, w) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, bias) X(uint64_t, x) \
+  X(uint64_t, z) X(uint64_t, y)                                                                                \
+  X(uint, outputs) X(uint, rows) X(uint, x_stride) X(uint, z_stride) X(uint, y_stride)
+#include "operands.glsl"
 
 float total_of(Geometry g, uint o, uint place, Floats image) {
   uint of_group = g.channels / g.groups, group = o / (outputs / g.groups), plane = volume(g.image);
@@ -35,6 +36,7 @@ float total_of(Geometry g, uint o, uint place, Floats image) {
 }
 
 void main() {
+  load_operands();
   Geometry g = Geometry(geometry);
   uint positions = volume(g.windows), panels = (outputs + 15) / 16;
   for (uint job = gl_WorkGroupID.y; job < rows * panels; job += gl_NumWorkGroups.y) {

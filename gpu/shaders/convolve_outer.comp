@@ -6,12 +6,13 @@
 #include "window.glsl"
 
 layout(local_size_x = 16, local_size_y = 16) in;
-layout(push_constant) uniform Operands {
-  uint64_t geometry, dy, x, dw;
-  uint outputs, rows, dy_stride, x_stride;
-};
+#define WEFT_OPERANDS(X)                                               \
+  X(uint64_t, geometry) X(uint64_t, dy) X(uint64_t, x) X(uint64_t, dw) \
+  X(uint, outputs) X(uint, rows) X(uint, dy_stride) X(uint, x_stride)
+#include "operands.glsl"
 
 void main() {
+  load_operands();
   Geometry g = Geometry(geometry);
   uint of_group = g.channels / g.groups, taps = volume(g.kernel), columns = of_group * taps;
   uint positions = volume(g.windows), plane = volume(g.image), panels = (outputs + 15) / 16;

@@ -8,10 +8,11 @@
 #include "window.glsl"
 
 layout(local_size_x = 128) in;
-layout(push_constant) uniform Operands {
-  uint64_t geometry, w, scales, zeros, bias, x, z, y;
-  uint outputs, rows, x_stride, z_stride, y_stride;
-};
+#define WEFT_OPERANDS(X)                                                                                       \
+  X(uint64_t, geometry) X(uint64_t, w) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, bias) X(uint64_t, x) \
+  X(uint64_t, z) X(uint64_t, y)                                                                                \
+  X(uint, outputs) X(uint, rows) X(uint, x_stride) X(uint, z_stride) X(uint, y_stride)
+#include "operands.glsl"
 
 float part_of(Geometry g, uint first, uint count, uint k, uint p, Floats from) {
   uint positions = volume(g.windows);
@@ -49,6 +50,7 @@ float gathered(Geometry g, uint c, uint place, Floats from) {
 }
 
 void main() {
+  load_operands();
   Geometry g = Geometry(geometry);
   uint plane = volume(g.image);
   for (uint job = gl_WorkGroupID.y; job < rows * g.channels; job += gl_NumWorkGroups.y) {

@@ -7,10 +7,11 @@
 
 layout(local_size_x = 16, local_size_y = 16) in;
 layout(constant_id = 1) const bool POINTS = false;
-layout(push_constant) uniform Operands {
-  uint64_t c, scales, zeros, x, dy, y;  // y is dc, in panels, when POINTS
-  uint points, features, rows, x_stride, dy_stride, y_stride;
-};
+// y is dc, in panels, when POINTS
+#define WEFT_OPERANDS(X)                                                                                 \
+  X(uint64_t, c) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, x) X(uint64_t, dy) X(uint64_t, y)    \
+  X(uint, points) X(uint, features) X(uint, rows) X(uint, x_stride) X(uint, dy_stride) X(uint, y_stride)
+#include "operands.glsl"
 
 float distance_of(Weight w, uint k, Floats from) {
   float total = 0.0;
@@ -35,6 +36,7 @@ void move_point(Weight w, uint k, uint j) {
 }
 
 void main() {
+  load_operands();
   Weight w = Weight(c, scales, zeros, features);
   uint panels = (points + 15) / 16, down = POINTS ? features : rows;
   for (uint p = gl_WorkGroupID.y; p < panels; p += gl_NumWorkGroups.y) {

@@ -5,12 +5,13 @@
 #include "lanes.glsl"
 #include "weights.glsl"
 
-layout(push_constant) uniform Operands {
-  uint64_t c, scales, zeros, x, dy, y;
-  uint points, features, rows, x_stride, dy_stride, y_stride;
-};
+#define WEFT_OPERANDS(X)                                                                                 \
+  X(uint64_t, c) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, x) X(uint64_t, dy) X(uint64_t, y)    \
+  X(uint, points) X(uint, features) X(uint, rows) X(uint, x_stride) X(uint, dy_stride) X(uint, y_stride)
+#include "operands.glsl"
 
 void main() {
+  load_operands();
   Weight w = Weight(c, scales, zeros, features);
   FOR_EACH_ROW(first) {
     uint i = min(row_of(first), rows - 1), b = i / features, j = i % features;

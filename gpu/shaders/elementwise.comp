@@ -10,11 +10,11 @@ layout(local_size_x = 256) in;
 const uint kAdd = 0, kSub = 1, kMul = 2, kMax = 3, kMin = 4, kScale = 5, kAxpy = 6, kCopy = 7, kFill = 8, kScaleRows = 9,
            kGapDisplacement = 10, kSquareRoot = 11, kSquareRootBackward = 12, kLogFloored = 13, kLogFlooredBackward = 14;
 layout(constant_id = 1) const uint OPERATION = kCopy;
-layout(push_constant) uniform Operands {
-  uint64_t a, b, c, y;
-  uint rows, cols, a_stride, b_stride, y_stride;
-  float alpha;
-};
+#define WEFT_OPERANDS(X)                                                            \
+  X(uint64_t, a) X(uint64_t, b) X(uint64_t, c) X(uint64_t, y)                       \
+  X(uint, rows) X(uint, cols) X(uint, a_stride) X(uint, b_stride) X(uint, y_stride) \
+  X(float, alpha)
+#include "operands.glsl"
 
 float element(uint64_t matrix, uint i, uint j, uint stride) { return flushed(row_at(matrix, i, stride).at[j]); }
 
@@ -49,6 +49,7 @@ float result(uint i, uint j) {
 }
 
 void main() {
+  load_operands();
   uint count = rows * cols;
   for (uint e = gl_GlobalInvocationID.x; e < count; e += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
     uint i = e / cols, j = e - i * cols;

@@ -7,11 +7,13 @@
 
 layout(local_size_x = 64) in;
 layout(constant_id = 1) const bool BACKWARD = false;
-layout(push_constant) uniform Operands {
-  uint64_t w, scales, zeros, x, y;  // y is dy when backward
-  uint outputs, inputs, rows, tokens, x_stride, y_stride, skipped;
-  float columns;
-};
+// y is dy when backward
+#define WEFT_OPERANDS(X)                                                                             \
+  X(uint64_t, w) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, x) X(uint64_t, y)                \
+  X(uint, outputs) X(uint, inputs) X(uint, rows) X(uint, tokens) X(uint, x_stride) X(uint, y_stride) \
+  X(uint, skipped)                                                                                   \
+  X(float, columns)
+#include "operands.glsl"
 
 uint column_of(float index) {
   if (!(index >= 1.0)) return 0;
@@ -46,6 +48,7 @@ void backward() {
 }
 
 void main() {
+  load_operands();
   if (BACKWARD)
     backward();
   else

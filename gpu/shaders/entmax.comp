@@ -7,11 +7,12 @@
 const uint kSparsemax = 0, kSquares = 1, kPower = 2;  // alpha 2, 1.5, any
 layout(constant_id = 1) const uint KIND = kPower;
 layout(constant_id = 2) const bool BACKWARD = false;
-layout(push_constant) uniform Operands {
-  uint64_t x, dy, y;  // backward: x is y, y is dx
-  uint rows, cols, x_stride, dy_stride, y_stride;
-  float k, temperature;
-};
+// backward: x is y, y is dx
+#define WEFT_OPERANDS(X)                                                             \
+  X(uint64_t, x) X(uint64_t, dy) X(uint64_t, y)                                      \
+  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, dy_stride) X(uint, y_stride) \
+  X(float, k) X(float, temperature)
+#include "operands.glsl"
 
 float above(float v) { return v <= 0.0 ? 0.0 : v; }
 // s^(1/k), the largest y.
@@ -125,6 +126,7 @@ void backward(uint i, bool stores) {
 }
 
 void main() {
+  load_operands();
   FOR_EACH_ROW(first) {
     uint i = min(row_of(first), rows - 1);
     if (BACKWARD)

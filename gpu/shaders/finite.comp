@@ -1,21 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts, roughly, the infinities and NaNs of a matrix: 0 when there is none. In bits: no arithmetic.
+// Sets bits of a word where something is found in a matrix: infinities or NaNs, or nothing but zeros. In bits: no
+// arithmetic. Nothing but zeros is asked of one group, which sees all.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"
 
 layout(local_size_x = 256) in;
-layout(push_constant) uniform Operands {
-  uint64_t x, found;
-  uint rows, cols, x_stride;
-};
+// Numbers that gpu/stream_rows.cpp has too.
+const uint kNotFinite = 0, kAllZero = 1;
+layout(constant_id = 1) const uint QUESTION = kNotFinite;
+#define WEFT_OPERANDS(X)                                                  \
+  X(uint64_t, x) X(uint64_t, word)                                        \
+  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, noted)
+#include "operands.glsl"
+shared uint others;
+
+uint bits_at(uint e) {
+  uint i = e / cols;
+  return floatBitsToUint(row_at(x, i, x_stride).at[e - i * cols]);
+}
 
 void main() {
-  uint count = rows * cols;
-  bool bad = false;
-  for (uint e = gl_GlobalInvocationID.x; e < count; e += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
-    uint i = e / cols;
-    bad = bad || (floatBitsToUint(row_at(x, i, x_stride).at[e - i * cols]) & 0x7f800000u) == 0x7f800000u;
+  load_operands();
+  uint count = rows * cols, step_ = gl_NumWorkGroups.x * gl_WorkGroupSize.x;
+  bool found = false;
+  if (QUESTION == kNotFinite) {
+    for (uint e = gl_GlobalInvocationID.x; e < count; e += step_)
+      found = found || (bits_at(e) & 0x7f800000u) == 0x7f800000u;
+    if (found) atomicOr(Words(word).at[0], noted);
+    return;
   }
-  if (bad) atomicOr(Words(found).at[0], 1u);
+  if (gl_LocalInvocationID.x == 0) others = 0;
+  barrier();
+  // A subnormal is a zero, as for all operations.
+  for (uint e = gl_LocalInvocationID.x; e < count; e += gl_WorkGroupSize.x)
+    found = found || (bits_at(e) & 0x7f800000u) != 0u;
+  if (found) atomicOr(others, 1u);
+  barrier();
+  if (gl_LocalInvocationID.x == 0 && others == 0u) atomicOr(Words(word).at[0], noted);
 }

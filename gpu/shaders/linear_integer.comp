@@ -57,6 +57,7 @@ vec4 chunk_sum(uint p, uint row, uint quad, uint k) {
 }
 
 void main() {
+  load_operands();
   uint quad = gl_LocalInvocationID.x & 3, unit = gl_LocalInvocationID.x >> 2;
   uint slot = unit % SLOTS, panels = (outputs + 15) / 16;
   const uint kPanels = 32 / SLOTS;

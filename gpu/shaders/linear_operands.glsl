@@ -6,10 +6,12 @@
 #include "activations.glsl"
 #include "weights.glsl"
 
-layout(push_constant) uniform Operands {
-  uint64_t w, scales, zeros, bias, x, x_scales, z, y;  // x_scales: of quantised rows
-  uint outputs, inputs, rows, x_stride, z_stride, y_stride;
-};
+// x_scales: of quantised rows
+#define WEFT_OPERANDS(X)                                                                                       \
+  X(uint64_t, w) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, bias) X(uint64_t, x) X(uint64_t, x_scales) \
+  X(uint64_t, z) X(uint64_t, y)                                                                                \
+  X(uint, outputs) X(uint, inputs) X(uint, rows) X(uint, x_stride) X(uint, z_stride) X(uint, y_stride)
+#include "operands.glsl"
 const uint kChunk = 64;
 Weight weight() { return Weight(w, scales, zeros, inputs); }
 

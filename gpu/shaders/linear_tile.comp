@@ -26,6 +26,7 @@ void load_step(uint panel, uint row, uint k) {
 }
 
 void main() {
+  load_operands();
   uint across = gl_LocalInvocationID.x % 16, down = gl_LocalInvocationID.x / 16;
   uint tiles = (outputs + kTile - 1) / kTile;
   for (uint row = gl_WorkGroupID.y * kTile; row < rows; row += gl_NumWorkGroups.y * kTile)

@@ -9,10 +9,10 @@ layout(local_size_x = 256) in;
 layout(constant_id = 2) const uint INPUTS = 4;  // up to 4
 layout(constant_id = 3) const uint ROWS = 4;    // up to 4
 layout(constant_id = 4) const bool ABSOLUTE = false;
-layout(push_constant) uniform Operands {
-  uint64_t w, scales, zeros, dy, dx;
-  uint outputs, inputs, rows, dy_stride, dx_stride;
-};
+#define WEFT_OPERANDS(X)                                                                \
+  X(uint64_t, w) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, dy) X(uint64_t, dx) \
+  X(uint, outputs) X(uint, inputs) X(uint, rows) X(uint, dy_stride) X(uint, dx_stride)
+#include "operands.glsl"
 shared float lanes[16][256];
 
 void accumulate(uint k, uint row, inout float sum[16]) {
@@ -32,6 +32,7 @@ void accumulate(uint k, uint row, inout float sum[16]) {
 }
 
 void main() {
+  load_operands();
   uint id = gl_LocalInvocationID.x, lane = id >> 6 << 4 | id & 15, column = id >> 4 & 3;
   for (uint row = gl_WorkGroupID.y * ROWS; row < rows; row += gl_NumWorkGroups.y * ROWS)
     for (uint first = gl_WorkGroupID.x * INPUTS * 4; first < inputs; first += gl_NumWorkGroups.x * INPUTS * 4) {

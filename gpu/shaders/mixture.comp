@@ -7,12 +7,14 @@
 
 layout(local_size_x = 256) in;
 layout(constant_id = 1) const bool BACKWARD = false;
-layout(push_constant) uniform Operands {
-  uint64_t p, x, y;  // x is dy when backward
-  uint rows, cols, experts, p_stride, x_stride, y_stride;
-};
+// x is dy when backward
+#define WEFT_OPERANDS(X)                                                                             \
+  X(uint64_t, p) X(uint64_t, x) X(uint64_t, y)                                                       \
+  X(uint, rows) X(uint, cols) X(uint, experts) X(uint, p_stride) X(uint, x_stride) X(uint, y_stride)
+#include "operands.glsl"
 
 void main() {
+  load_operands();
   uint wide = BACKWARD ? cols * experts : cols, count = rows * wide;
   for (uint n = gl_GlobalInvocationID.x; n < count; n += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
     uint b = n / wide, j = n - b * wide;

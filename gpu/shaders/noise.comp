@@ -5,11 +5,12 @@
 #include "lanes.glsl"
 
 layout(constant_id = 1) const bool MASK = false;
-layout(push_constant) uniform Operands {
-  uint64_t x, state, next_state, y;
-  uint rows, cols, x_stride, state_stride, next_stride, y_stride, key0, key1, threshold;
-  float scale;
-};
+#define WEFT_OPERANDS(X)                                                                                     \
+  X(uint64_t, x) X(uint64_t, state) X(uint64_t, next_state) X(uint64_t, y)                                   \
+  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, state_stride) X(uint, next_stride) X(uint, y_stride) \
+  X(uint, key0) X(uint, key1) X(uint, threshold)                                                             \
+  X(float, scale)
+#include "operands.glsl"
 
 uvec4 philox(uvec4 c, uvec2 k) {
   for (uint round_ = 0; round_ < 10; ++round_) {
@@ -36,6 +37,7 @@ float drawn(uint word, float v) {
 }
 
 void main() {
+  load_operands();
   FOR_EACH_ROW(first) {
     uint i = min(row_of(first), rows - 1);
     bool stores = row_of(first) < rows;

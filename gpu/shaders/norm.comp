@@ -6,11 +6,12 @@
 
 layout(constant_id = 1) const bool LAYER = false;
 layout(constant_id = 2) const bool BACKWARD = false;
-layout(push_constant) uniform Operands {
-  uint64_t x, gain, bias, dy, y, mean, scale;
-  uint rows, cols, x_stride, dy_stride, y_stride;
-  float count, epsilon;
-};
+#define WEFT_OPERANDS(X)                                                                              \
+  X(uint64_t, x) X(uint64_t, gain) X(uint64_t, bias) X(uint64_t, dy) X(uint64_t, y) X(uint64_t, mean) \
+  X(uint64_t, scale)                                                                                  \
+  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, dy_stride) X(uint, y_stride)                  \
+  X(float, count) X(float, epsilon)
+#include "operands.glsl"
 
 float gain_at(uint j) { return flushed(Floats(gain).at[j]); }
 
@@ -76,6 +77,7 @@ void backward(uint i, bool stores) {
 }
 
 void main() {
+  load_operands();
   FOR_EACH_ROW(first) {
     uint i = row_of(first);
     if (BACKWARD)

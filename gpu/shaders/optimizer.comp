@@ -9,15 +9,17 @@ layout(local_size_x = 256) in;
 const uint kSgd = 0, kMomentum = 1, kAdamw = 2;
 layout(constant_id = 1) const uint OPERATION = kSgd;
 layout(constant_id = 2) const bool NESTEROV = false;
-layout(push_constant) uniform Operands {
-  uint64_t w, m, v, g;
-  uint count;
-  // sgd: rate, decay. momentum: also keep, rest. AdamW: rate, decay, then beta1, 1 - beta1, beta2, 1 - beta2, epsilon and
-  // the corrections. Flushed by the host.
-  float rate, decay, keep, rest, keep2, rest2, epsilon, correction1, correction2;
-};
+// sgd: rate, decay. momentum: also keep, rest. AdamW: rate, decay, then beta1, 1 - beta1, beta2, 1 - beta2, epsilon and
+// the corrections. Flushed by the host.
+#define WEFT_OPERANDS(X)                                                                                         \
+  X(uint64_t, w) X(uint64_t, m) X(uint64_t, v) X(uint64_t, g)                                                    \
+  X(uint, count)                                                                                                 \
+  X(float, rate) X(float, decay) X(float, keep) X(float, rest) X(float, keep2) X(float, rest2) X(float, epsilon) \
+  X(float, correction1) X(float, correction2)
+#include "operands.glsl"
 
 void main() {
+  load_operands();
   for (uint i = gl_GlobalInvocationID.x; i < count; i += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
     float weight = flushed(Floats(w).at[i]), gradient = flushed(Floats(g).at[i]);
     if (OPERATION == kSgd) {

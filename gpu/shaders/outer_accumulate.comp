@@ -6,12 +6,13 @@
 #include "memory.glsl"
 
 layout(local_size_x = 128) in;
-layout(push_constant) uniform Operands {
-  uint64_t dy, x, dw;
-  uint outputs, inputs, rows, dy_stride, x_stride;
-};
+#define WEFT_OPERANDS(X)                                                              \
+  X(uint64_t, dy) X(uint64_t, x) X(uint64_t, dw)                                      \
+  X(uint, outputs) X(uint, inputs) X(uint, rows) X(uint, dy_stride) X(uint, x_stride)
+#include "operands.glsl"
 
 void main() {
+  load_operands();
   uint quad = gl_LocalInvocationID.x & 3, slot = gl_LocalInvocationID.x >> 2, panels = (outputs + 15) / 16;
   for (uint p = gl_WorkGroupID.y; p < panels; p += gl_NumWorkGroups.y)
     for (uint first = gl_WorkGroupID.x * 128; first < inputs; first += gl_NumWorkGroups.x * 128) {

@@ -6,19 +6,24 @@
 
 layout(local_size_x = 256) in;
 layout(constant_id = 1) const uint RANK = 8;
-layout(push_constant) uniform Operands {
-  uint64_t x, y;
-  uint rows, cols, x_stride, y_stride;
-  uint extents[8], strides[8];  // result axes, outermost first
+struct Axes {
+  uint of[8];
 };
+// result axes, outermost first
+#define WEFT_OPERANDS(X)                                          \
+  X(uint64_t, x) X(uint64_t, y)                                   \
+  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, y_stride) \
+  X(Axes, extents) X(Axes, strides)
+#include "operands.glsl"
 
 void main() {
+  load_operands();
   uint count = rows * cols;
   for (uint n = gl_GlobalInvocationID.x; n < count; n += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
     uint b = n / cols, j = n - b * cols, rest = j, from = 0;
     for (uint a = RANK; a-- > 0;) {
-      from += rest % extents[a] * strides[a];
-      rest /= extents[a];
+      from += rest % extents.of[a] * strides.of[a];
+      rest /= extents.of[a];
     }
     row_at(y, b, y_stride).at[j] = row_at(x, b, x_stride).at[from];
   }

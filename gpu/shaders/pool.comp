@@ -8,10 +8,11 @@
 layout(local_size_x = 128) in;
 const uint kMax = 0, kMaxBackward = 1, kMean = 2, kMeanBackward = 3;
 layout(constant_id = 1) const uint OPERATION = kMax;
-layout(push_constant) uniform Operands {
-  uint64_t geometry, x, index, y;  // backward: x is dy, y is dx
-  uint rows, x_stride, index_stride, y_stride;
-};
+// backward: x is dy, y is dx
+#define WEFT_OPERANDS(X)                                                  \
+  X(uint64_t, geometry) X(uint64_t, x) X(uint64_t, index) X(uint64_t, y)  \
+  X(uint, rows) X(uint, x_stride) X(uint, index_stride) X(uint, y_stride)
+#include "operands.glsl"
 
 float divisor(Geometry g, uvec4 bins[3]) {
   uint n = 1;
@@ -69,6 +70,7 @@ void backward(Geometry g, uint b, uint c, uint place) {
 }
 
 void main() {
+  load_operands();
   Geometry g = Geometry(geometry);
   bool is_backward = OPERATION == kMaxBackward || OPERATION == kMeanBackward;
   uint each = is_backward ? volume(g.image) : volume(g.windows);

@@ -7,15 +7,16 @@
 #include "memory.glsl"
 
 layout(local_size_x = 256) in;
-layout(push_constant) uniform Operands {
-  uint64_t x, codes, scales;
-  uint rows, cols, x_stride, blocks;
-};
+#define WEFT_OPERANDS(X)                                        \
+  X(uint64_t, x) X(uint64_t, codes) X(uint64_t, scales)         \
+  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, blocks)
+#include "operands.glsl"
 shared uint magnitudes[256];
 
 int nearest(float v) { return int(bits(add(v, kRound)) - bits(kRound)); }
 
 void main() {
+  load_operands();
   uint id = gl_LocalInvocationID.x, all = rows * blocks;
   for (uint first = gl_WorkGroupID.x * 32; first < all; first += gl_NumWorkGroups.x * 32) {
     uint block = first + id / 8, row = min(block / blocks, rows - 1), k = block % blocks * 32 + id % 8 * 4;

@@ -7,11 +7,11 @@
 // Numbers that gpu/stream_rows.cpp has too.
 const uint kSums = 0, kDots = 1, kLinkBudget = 2, kArgmax = 3, kStatistics = 4;
 layout(constant_id = 1) const uint OPERATION = kSums;
-layout(push_constant) uniform Operands {
-  uint64_t a, b, s;
-  uint rows, cols, a_stride, b_stride, s_stride;
-  float count, threshold;
-};
+#define WEFT_OPERANDS(X)                                                            \
+  X(uint64_t, a) X(uint64_t, b) X(uint64_t, s)                                      \
+  X(uint, rows) X(uint, cols) X(uint, a_stride) X(uint, b_stride) X(uint, s_stride) \
+  X(float, count) X(float, threshold)
+#include "operands.glsl"
 
 float dot_of(Floats x, Floats y) {
   float sum = 0.0;
@@ -62,6 +62,7 @@ vec4 statistics(Floats x) {
 }
 
 void main() {
+  load_operands();
   FOR_EACH_ROW(first) {
     uint i = row_of(first);
     bool stores = i < rows && lane() == 0;

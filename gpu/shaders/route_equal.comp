@@ -6,12 +6,13 @@
 #include "memory.glsl"
 
 layout(local_size_x = 256) in;
-layout(push_constant) uniform Operands {
-  uint64_t source, x, left, d;
-  uint rows, cols, source_stride, x_stride, left_stride, d_stride;
-};
+#define WEFT_OPERANDS(X)                                                                                      \
+  X(uint64_t, source) X(uint64_t, x) X(uint64_t, left) X(uint64_t, d)                                         \
+  X(uint, rows) X(uint, cols) X(uint, source_stride) X(uint, x_stride) X(uint, left_stride) X(uint, d_stride)
+#include "operands.glsl"
 
 void main() {
+  load_operands();
   uint count = rows * cols;
   for (uint e = gl_GlobalInvocationID.x; e < count; e += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
     uint i = e / cols, j = e - i * cols;

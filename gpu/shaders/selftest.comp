@@ -6,12 +6,11 @@
 #include "memory.glsl"
 
 layout(local_size_x = 128) in;
-layout(push_constant) uniform Operands {
-  uint64_t a, b, c, y;
-  uint count;
-};
+#define WEFT_OPERANDS(X) X(uint64_t, a) X(uint64_t, b) X(uint64_t, c) X(uint64_t, y) X(uint, count)
+#include "operands.glsl"
 
 void main() {
+  load_operands();
   uint i = gl_GlobalInvocationID.x;
   if (i >= count) return;
   float u = Floats(a).at[i], v = Floats(b).at[i], w = Floats(c).at[i];

@@ -7,11 +7,13 @@
 // Numbers that gpu/stream_softmax.cpp has too.
 const uint kSoftmax = 0, kSoftmaxBackward = 1, kLogSoftmax = 2, kLogSoftmaxBackward = 3, kCrossEntropy = 4;
 layout(constant_id = 1) const uint OPERATION = kSoftmax;
-layout(push_constant) uniform Operands {
-  uint64_t x, dy, base, y, beside;  // beside: dbase of the logarithm, loss of the cross-entropy, whose labels are base
-  uint rows, cols, x_stride, dy_stride, base_stride, y_stride, beside_stride;
-  float temperature;
-};
+// beside: dbase of the logarithm, loss of the cross-entropy, whose labels are base
+#define WEFT_OPERANDS(X)                                                                                  \
+  X(uint64_t, x) X(uint64_t, dy) X(uint64_t, base) X(uint64_t, y) X(uint64_t, beside)                     \
+  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, dy_stride) X(uint, base_stride) X(uint, y_stride) \
+  X(uint, beside_stride)                                                                                  \
+  X(float, temperature)
+#include "operands.glsl"
 
 // y = exp((x - largest) / temperature); their sum by R2.
 float exponentials(Floats from, Floats to, float largest, bool stores) {
@@ -87,6 +89,7 @@ void cross_entropy(uint i, bool stores) {
 }
 
 void main() {
+  load_operands();
   FOR_EACH_ROW(first) {
     uint i = min(row_of(first), rows - 1);
     bool stores = row_of(first) < rows;

@@ -4,13 +4,14 @@
 #extension GL_GOOGLE_include_directive : require
 #include "lanes.glsl"
 
-layout(push_constant) uniform Operands {
-  uint64_t x, target, loss, dx;
-  uint rows, cols, x_stride, target_stride, dx_stride;
-  float count;
-};
+#define WEFT_OPERANDS(X)                                                                  \
+  X(uint64_t, x) X(uint64_t, target) X(uint64_t, loss) X(uint64_t, dx)                    \
+  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, target_stride) X(uint, dx_stride) \
+  X(float, count)
+#include "operands.glsl"
 
 void main() {
+  load_operands();
   FOR_EACH_ROW(first) {
     uint i = min(row_of(first), rows - 1);
     Floats from = row_at(x, i, x_stride), want = row_at(target, i, target_stride), to = row_at(dx, i, dx_stride);

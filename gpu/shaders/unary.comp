@@ -7,10 +7,11 @@
 
 layout(local_size_x = 256) in;
 layout(constant_id = 2) const bool BACKWARD = false;
-layout(push_constant) uniform Operands {
-  uint64_t x, dy, y;  // x is v when backward
-  uint rows, cols, x_stride, dy_stride, y_stride;
-};
+// x is v when backward
+#define WEFT_OPERANDS(X)                                                             \
+  X(uint64_t, x) X(uint64_t, dy) X(uint64_t, y)                                      \
+  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, dy_stride) X(uint, y_stride)
+#include "operands.glsl"
 
 float loaded(uint64_t matrix, uint i, uint j, uint stride) {
   float v = row_at(matrix, i, stride).at[j];
@@ -18,6 +19,7 @@ float loaded(uint64_t matrix, uint i, uint j, uint stride) {
 }
 
 void main() {
+  load_operands();
   uint count = rows * cols;
   for (uint e = gl_GlobalInvocationID.x; e < count; e += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
     uint i = e / cols, j = e - i * cols;

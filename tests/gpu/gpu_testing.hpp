@@ -107,7 +107,8 @@ class Operand {
 };
 
 /// The operands of one operation: `run(stream, at)` is called for the CPU and for the device, `at` giving the pointers
-/// of each. Whatever an operand holds afterwards, sentinels between rows too, must be the same bits on both.
+/// of each, there recorded and as a program. Whatever an operand holds afterwards, sentinels between rows too, must be
+/// the same bits.
 class Comparison {
  public:
   std::size_t add(const kernels::testing_support::Matrix& m) { return take(Operand(m)); }
@@ -132,6 +133,15 @@ class Comparison {
   template <class Run>
   void expect_same(const std::string& what, const Run& run) {
     run_on_cpu(run);
+    for (const bool as_program : {false, true}) {
+      expect_same_on_device(what + (as_program ? ", as a program" : ""), as_program, run);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+
+ private:
+  template <class Run>
+  void expect_same_on_device(const std::string& what, bool as_program, const Run& run) {
     auto stream = device().make_stream();
     ASSERT_TRUE(stream) << stream.error().text();
     for (Operand& each : all_) {
@@ -140,7 +150,15 @@ class Comparison {
       each.device_ = std::move(*buffer);
       (*stream)->upload(each.initial_.data(), each.initial_.size() * sizeof(float), each.device_.data());
     }
-    run(**stream, At(all_, false));
+    if (as_program) {
+      ASSERT_TRUE((*stream)->begin_program());
+      run(**stream, At(all_, false));
+      const auto program = (*stream)->end_program();
+      ASSERT_TRUE(program) << what << ": " << program.error().text();
+      ASSERT_TRUE((*stream)->run(*program));
+    } else {
+      run(**stream, At(all_, false));
+    }
     for (std::size_t i = 0; i < all_.size(); ++i) {
       Operand& each = all_[i];
       std::vector<float> got(each.initial_.size());
@@ -153,7 +171,6 @@ class Comparison {
     }
   }
 
- private:
   std::size_t take(Operand operand) {
     all_.push_back(std::move(operand));
     return all_.size() - 1;

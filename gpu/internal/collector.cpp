@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "gpu/internal/collector.hpp"
+
+#include <algorithm>
+
+namespace weft::gpu {
+namespace {
+constexpr std::size_t kLeast = std::size_t{64} << 10, kMost = std::size_t{32} << 20;
+}
+
+void Collector::add(VkPipeline pipeline, std::uint32_t x, std::uint32_t y, std::span<const std::byte> operands,
+                    const Accesses& accesses) {
+  const auto [number, is_new] = numbers_.try_emplace(pipeline, static_cast<std::uint32_t>(pipelines_.size()));
+  if (is_new) pipelines_.push_back(pipeline);
+  const std::uint32_t level = levels_.place(accesses.reads, accesses.writes, accesses.notes);
+  dispatches_.push_back({level, number->second, x, y, static_cast<std::uint32_t>(operands.size()), operands_.size()});
+  operands_.insert(operands_.end(), operands.begin(), operands.end());
+}
+
+Result<std::uint64_t> Collector::scratch(std::size_t bytes) {
+  // Vectors of 16 bytes are what shaders load at most.
+  const std::size_t size = (std::max<std::size_t>(bytes, 1) + 15) / 16 * 16;
+  if (memory_.empty() || size > memory_.back().bytes() - used_) {
+    const std::size_t grown = memory_.empty() ? kLeast : std::min(kMost, 2 * memory_.back().bytes());
+    WEFT_TRY(Buffer buffer, heap_.allocate(std::max(size, grown), "scratch memory of a program"));
+    memory_.push_back(std::move(buffer));
+    used_ = 0;
+  }
+  const std::uint64_t at = memory_.back().address() + used_;
+  used_ += size;
+  return at;
+}
+
+Result<std::uint64_t> Collector::parameters(std::span<const std::byte> data) {
+  std::string key(reinterpret_cast<const char*>(data.data()), data.size());
+  const auto found = parameters_.find(key);
+  if (found != parameters_.end()) return found->second;
+  WEFT_TRY(const std::uint64_t at, scratch(data.size()));
+  parameters_.emplace(std::move(key), at);
+  return at;
+}
+
+}  // namespace weft::gpu

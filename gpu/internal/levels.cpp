@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "gpu/internal/levels.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace weft::gpu {
+namespace {
+
+// A matrix with gaps and more rows than this counts whole: a level more, never a hazard less.
+constexpr std::uint64_t kMostRows = 1024;
+
+template <class Body>
+void for_pieces(Levels::Ranges ranges, const Body& body) {
+  for (const Range& range : ranges) {
+    if (range.begin >= range.end) continue;
+    if (range.stride == 0 || (range.end - range.begin) / range.stride >= kMostRows) {
+      body(range.begin, range.end);
+    } else {
+      for (std::uint64_t at = range.begin; at < range.end; at += range.stride) body(at, at + range.row_bytes);
+    }
+  }
+}
+
+}  // namespace
+
+Levels::Segments::iterator Levels::first_after(std::uint64_t begin) {
+  const auto next = segments_.upper_bound(begin);
+  if (next == segments_.begin()) return next;
+  const auto before = std::prev(next);
+  return before->second.end > begin ? before : next;
+}
+
+std::uint32_t Levels::latest(Access access, std::uint64_t begin, std::uint64_t end) {
+  std::uint32_t latest = 0;
+  for (auto at = first_after(begin); at != segments_.end() && at->first < end; ++at) {
+    const Touched& touched = at->second.touched;
+    latest = std::max(latest, touched.write);
+    if (access != Access::read) latest = std::max(latest, touched.read);
+    if (access != Access::note) latest = std::max(latest, touched.note);
+  }
+  return latest;
+}
+
+void Levels::touch(Access access, std::uint32_t level, std::uint64_t begin, std::uint64_t end) {
+  const auto after = [&](Touched touched) {
+    if (access == Access::write) return Touched{level, 0, 0};
+    std::uint32_t& last = access == Access::read ? touched.read : touched.note;
+    last = std::max(last, level);
+    return touched;
+  };
+  auto at = first_after(begin);
+  if (at != segments_.end() && at->first <= begin && at->second.end >= end &&
+      after(at->second.touched) == at->second.touched)
+    return;
+  if (at != segments_.end() && at->first < begin) {
+    const Segment rest = at->second;
+    at->second.end = begin;
+    at = segments_.emplace_hint(std::next(at), begin, rest);
+  }
+  for (std::uint64_t done = begin; done < end;) {
+    if (at == segments_.end() || at->first > done) {
+      const std::uint64_t gap = at == segments_.end() ? end : std::min(end, at->first);
+      at = segments_.emplace_hint(at, done, Segment{gap, after({})});
+    } else {
+      if (at->second.end > end) {
+        segments_.emplace_hint(std::next(at), end, at->second);
+        at->second.end = end;
+      }
+      at->second.touched = after(at->second.touched);
+    }
+    done = at->second.end;
+    ++at;
+  }
+  merge(first_after(begin), end);
+}
+
+void Levels::merge(Segments::iterator from, std::uint64_t end) {
+  if (from != segments_.begin()) --from;
+  for (auto next = std::next(from); next != segments_.end() && from->first < end;) {
+    if (from->second.end == next->first && from->second.touched == next->second.touched) {
+      from->second.end = next->second.end;
+      next = segments_.erase(next);
+    } else {
+      from = next++;
+    }
+  }
+}
+
+std::uint32_t Levels::place(Ranges reads, Ranges writes, Ranges notes) {
+  std::uint32_t last = 0;
+  const auto see = [&](Access access, Ranges ranges) {
+    for_pieces(ranges,
+               [&](std::uint64_t begin, std::uint64_t end) { last = std::max(last, latest(access, begin, end)); });
+  };
+  see(Access::read, reads);
+  see(Access::write, writes);
+  see(Access::note, notes);
+  const std::uint32_t level = last + 1;
+  const auto mark = [&](Access access, Ranges ranges) {
+    for_pieces(ranges, [&](std::uint64_t begin, std::uint64_t end) { touch(access, level, begin, end); });
+  };
+  mark(Access::read, reads);
+  mark(Access::note, notes);
+  mark(Access::write, writes);
+  count_ = std::max(count_, level);
+  return level;
+}
+
+}  // namespace weft::gpu

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "gpu/internal/range.hpp"
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+
+namespace weft::gpu {
+
+/// Puts operations, in their order, on levels: each on the first that comes after all whose effects it must see or must
+/// not disturb. What stands on one level may run in any order.
+///
+/// Memory is kept as segments whose bytes were last touched on the same levels; neighbours that agree become one, so
+/// that a tick of many equal cells is a handful of segments however many cells there are.
+class Levels {
+ public:
+  using Ranges = std::initializer_list<Range>;
+  /// The level, from 1, of the next operation. `notes` are or-ed atomically: they commute with each other only.
+  std::uint32_t place(Ranges reads, Ranges writes, Ranges notes);
+  std::uint32_t count() const noexcept { return count_; }
+  std::size_t segments() const noexcept { return segments_.size(); }
+
+ private:
+  /// Levels of the last write, and of the last reads and notes after it; 0 for none.
+  struct Touched {
+    std::uint32_t write = 0, read = 0, note = 0;
+    bool operator==(const Touched&) const = default;
+  };
+  struct Segment {
+    std::uint64_t end = 0;
+    Touched touched;
+  };
+  using Segments = std::map<std::uint64_t, Segment>;
+
+  enum class Access { read, write, note };
+
+  /// The first segment that ends after `begin`.
+  Segments::iterator first_after(std::uint64_t begin);
+  std::uint32_t latest(Access access, std::uint64_t begin, std::uint64_t end);
+  void touch(Access access, std::uint32_t level, std::uint64_t begin, std::uint64_t end);
+  void merge(Segments::iterator from, std::uint64_t end);
+
+  Segments segments_;
+  std::uint32_t count_ = 0;
+};
+
+}  // namespace weft::gpu

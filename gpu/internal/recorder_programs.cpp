@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of the recorder that makes programs and runs them.
+
+#include "gpu/internal/recorder.hpp"
+
+#include <algorithm>
+
+namespace weft::gpu {
+namespace {
+// Command buffers that wait for one submission, so that the device gets to work on long runs meanwhile.
+constexpr std::size_t kMostWaiting = 256;
+}  // namespace
+
+Status Recorder::begin_program() {
+  WEFT_CHECK(status());
+  if (!is_collecting("begin_program")) collector_ = std::make_unique<Collector>(heap_);
+  return status();
+}
+
+Result<std::shared_ptr<Program>> Recorder::end_program() {
+  const std::unique_ptr<Collector> collected = std::move(collector_);
+  if (!collected && !failure_) fail_with(Error(Errc::internal, "vulkan: end_program without begin_program"));
+  WEFT_CHECK(status());
+  std::vector<std::byte> table;
+  auto made = RecordedProgram::create(context_, heap_, pipelines_, *this, *collected, table);
+  if (!made) {
+    fail_with(made.error());
+    return fail(made.error());
+  }
+  const std::shared_ptr<RecordedProgram> program = *made;
+  const auto place = [&](std::span<const std::byte> data, std::uint64_t at) {
+    upload(data.data(), data.size(), reinterpret_cast<void*>(static_cast<std::uintptr_t>(at)));
+  };
+  if (!table.empty()) place(table, program->table_address());
+  for (const auto& [data, at] : collected->parameters()) place(std::as_bytes(std::span(data)), at);
+  hold(program);  // its memory is being written
+  WEFT_CHECK(status());
+  return std::shared_ptr<Program>(program);
+}
+
+Status Recorder::run(const std::shared_ptr<Program>& program, std::uint64_t times) {
+  WEFT_CHECK(status());
+  if (is_collecting("run")) return status();
+  const auto recorded = std::dynamic_pointer_cast<RecordedProgram>(program);
+  if (!recorded || recorded->home() != this) {
+    fail_with(Error(Errc::invalid_argument,
+                    program ? "vulkan: run of a program that another stream collected" : "vulkan: run of no program"));
+    return status();
+  }
+  if (recorded->dispatches() == 0) return {};
+  close();
+  for (std::uint64_t i = 0; i < times; ++i) {
+    waiting_.push_back(recorded->commands());
+    if (waiting_.size() >= kMostWaiting) WEFT_CHECK(flush());
+  }
+  dispatches_ += times * recorded->dispatches();
+  barriers_ += times * recorded->levels();
+  hold(recorded);
+  return status();
+}
+
+void Recorder::hold(std::shared_ptr<RecordedProgram> program) {
+  const bool is_waiting = is_open_ || !waiting_.empty();
+  for (Held& each : held_)
+    if (each.program == program) {
+      each.number = is_waiting ? 0 : last_;
+      return;
+    }
+  held_.push_back({std::move(program), is_waiting ? 0 : last_});
+}
+
+void Recorder::forget() {
+  const std::uint64_t done = context_->done();
+  std::erase_if(held_, [&](const Held& each) { return each.number != 0 && each.number <= done; });
+}
+
+std::uint64_t Recorder::scratch(std::size_t bytes) {
+  if (failure_) return 0;
+  if (collector_) {
+    const auto at = collector_->scratch(bytes);
+    return at ? *at : (fail_with(at.error()), 0);
+  }
+  if (scratch_.empty() || scratch_.back().bytes() < bytes) {
+    // Twice the last, so that all that were outgrown together are no more than the one in use.
+    const std::size_t grown = scratch_.empty() ? bytes : std::max(bytes, 2 * scratch_.back().bytes());
+    auto buffer = heap_.allocate(std::max<std::size_t>(grown, 1), "scratch memory of operations");
+    if (!buffer) return fail_with(buffer.error()), 0;
+    scratch_.push_back(std::move(*buffer));
+  }
+  return scratch_.back().address();
+}
+
+}  // namespace weft::gpu

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "gpu/program.hpp"
+
+#include "tests/gpu/coded_testing.hpp"
+#include <array>
+#include <limits>
+
+namespace weft::gpu {
+namespace {
+
+using namespace testing_support;
+using kernels::Activation;
+using kernels::BinaryOp;
+using kernels::ConstPanels;
+using kernels::testing_coded::Codes;
+
+Buffer on_device(VulkanStream& stream, const std::vector<float>& values) {
+  auto buffer = device().memory().allocate(values.size() * sizeof(float), "values");
+  EXPECT_TRUE(buffer) << buffer.error().text();
+  stream.upload(values.data(), values.size() * sizeof(float), buffer->data());
+  return std::move(*buffer);
+}
+std::vector<float> from_device(VulkanStream& stream, const Buffer& buffer) {
+  std::vector<float> values(buffer.bytes() / sizeof(float));
+  const Status status = stream.download(buffer.data(), buffer.bytes(), values.data());
+  EXPECT_TRUE(status) << status.error().text();
+  return values;
+}
+std::unique_ptr<VulkanStream> make_stream() {
+  auto stream = device().make_stream();
+  EXPECT_TRUE(stream) << stream.error().text();
+  return std::move(*stream);
+}
+
+constexpr std::size_t kSide = 16, kSlot = kSide * kSide, kSlots = 8;
+
+/// An operation on places of an arena, the same for every stream.
+struct Step {
+  std::uint32_t kind;
+  std::array<std::size_t, 3> slot;  // all different
+  std::size_t row, rows, col, cols;
+};
+
+Step draw_step(RandomStream& random) {
+  Step s;
+  s.kind = random.next_below(14);
+  s.slot[0] = random.next_below(kSlots);
+  do s.slot[1] = random.next_below(kSlots);
+  while (s.slot[1] == s.slot[0]);
+  do s.slot[2] = random.next_below(kSlots);
+  while (s.slot[2] == s.slot[0] || s.slot[2] == s.slot[1]);
+  s.row = random.next_below(kSide), s.rows = 1 + random.next_below(static_cast<std::uint32_t>(kSide - s.row));
+  s.col = random.next_below(kSide), s.cols = 1 + random.next_below(static_cast<std::uint32_t>(kSide - s.col));
+  return s;
+}
+
+void perform(const Step& s, OpStream& stream, float* arena, const float* panels, const ConstWeight& coded) {
+  const auto part = [&](std::size_t i) {
+    return Rows{arena + s.slot[i] * kSlot + s.row * kSide + s.col, s.rows, s.cols, kSide};
+  };
+  const auto whole = [&](std::size_t i) { return Rows{arena + s.slot[i] * kSlot, kSide, kSide, kSide}; };
+  const auto full_rows = [&](std::size_t i) { return Rows{whole(i).row(s.row), s.rows, kSide, kSide}; };
+  float* const vector = whole(1).data;
+  switch (s.kind) {
+    case 0:
+      return stream.fill(0.25f, part(0));
+    case 1:
+      return stream.copy(part(0), part(1));
+    case 2:
+      return stream.scale(0.5f, part(0), part(0));
+    case 3:
+      return stream.axpy(-0.75f, part(0), part(1));
+    case 4:
+      return stream.binary(BinaryOp::mul, part(0), part(1), part(2));
+    case 5:
+      return stream.unary(Activation::tanh, part(0), part(1));
+    case 6:
+      return stream.linear(ConstPanels{panels, kSide, kSide}, whole(2).data, full_rows(0), Activation::tanh, {},
+                           full_rows(1));
+    case 7:
+      return stream.linear(coded, nullptr, full_rows(0), Activation::sigmoid, {}, full_rows(1));
+    case 8:
+      return stream.row_sums(part(0), vector);
+    case 9:
+      return stream.softmax(part(0), 1.0f, part(1));
+    case 10:
+      return stream.keep_largest(part(0), 2, part(0));
+    case 11:
+      return stream.column_accumulate(part(0), vector);
+    case 12: {
+      kernels::Pool pool;
+      pool.window.channels = 1;
+      pool.window.in = {1, 4, 4}, pool.window.kernel = {1, 2, 2}, pool.window.stride = {1, 2, 2};
+      pool.window.out = {1, 2, 2};
+      Rows to = full_rows(1);
+      to.cols = 4;
+      return stream.avg_pool(pool, full_rows(0), to);
+    }
+    default:
+      return stream.outer_accumulate(full_rows(0), full_rows(1), {whole(2).data, kSide, kSide});
+  }
+}
+
+// Recorded, and as a program, by way of Comparison: once and thrice.
+TEST(Program, OfRandomOperationsHasTheBitsOfThemOneByOne) {
+  for (std::uint32_t seed = 0; seed < 12; ++seed) {
+    RandomStream random(90, seed, RandomPurpose::test);
+    std::vector<Step> steps;
+    for (int i = 0; i < 150; ++i) steps.push_back(draw_step(random));
+    Comparison c;
+    const auto arena = c.add(draw(random, kSlots * kSlot, false)),
+               panels = c.add(draw_panels(random, kSide, kSide, false));
+    const CodedOperand coded(c, random, Encoding(Dtype::int8), kSide, kSide, Codes::finite);
+    c.expect_same("seed " + std::to_string(seed), [&](OpStream& stream, const auto& at) {
+      for (const Step& each : steps)
+        perform(each, stream, at.data(arena), at.data(panels), coded.at(at, Activations::int8));
+    });
+  }
+}
+
+/// Cells y[c] = tanh(w[c] x[c]), `ticks` times to and fro between two rings.
+struct Cells {
+  static constexpr std::size_t kWidth = 16;
+  Cells(VulkanStream& stream, std::size_t n) : count(n) {
+    RandomStream random(91, 0, RandomPurpose::test);
+    w = on_device(stream, draw(random, count * kWidth * kWidth, false));
+    x = on_device(stream, draw(random, count * kWidth, false));
+    y = on_device(stream, std::vector<float>(count * kWidth));
+  }
+  void tick(VulkanStream& stream, bool back) const {
+    for (std::size_t c = 0; c < count; ++c) {
+      const Rows a{x.data() + c * kWidth, 1, kWidth, kWidth}, b{y.data() + c * kWidth, 1, kWidth, kWidth};
+      stream.linear(ConstPanels{w.data() + c * kWidth * kWidth, kWidth, kWidth}, nullptr, back ? b : a,
+                    Activation::tanh, {}, back ? a : b);
+    }
+  }
+  std::size_t count;
+  Buffer w, x, y;
+};
+
+TEST(Program, EqualCellsAreOneDispatchAndTicksAreLevels) {
+  const auto stream = make_stream();
+  const Cells cells(*stream, 100);
+  ASSERT_TRUE(stream->begin_program());
+  const auto before = stream->dispatches();
+  for (const bool back : {false, true, false}) cells.tick(*stream, back);
+  EXPECT_EQ(stream->dispatches(), before);  // collected, not recorded
+  const auto program = stream->end_program();
+  ASSERT_TRUE(program) << program.error().text();
+  EXPECT_EQ((*program)->operations(), 300u);
+  EXPECT_EQ((*program)->dispatches(), 3u);
+  EXPECT_EQ((*program)->levels(), 3u);
+  EXPECT_GE((*program)->bytes(), 300u * 88);
+  // Recorded one by one.
+  const auto plain = make_stream();
+  const Cells same(*plain, 100);
+  for (const bool back : {false, true, false}) same.tick(*plain, back);
+  ASSERT_TRUE(stream->run(*program));
+  EXPECT_EQ(from_device(*stream, cells.y), from_device(*plain, same.y));
+  EXPECT_EQ(from_device(*stream, cells.x), from_device(*plain, same.x));
+}
+
+TEST(Program, RunManyTimesIsTheOperationsManyTimes) {
+  const auto once = make_stream(), many = make_stream(), apart = make_stream();
+  const Cells a(*once, 20), b(*many, 20), c(*apart, 20);
+  const auto collect = [](VulkanStream& stream, const Cells& cells) {
+    EXPECT_TRUE(stream.begin_program());
+    cells.tick(stream, false);
+    cells.tick(stream, true);
+    auto program = stream.end_program();
+    EXPECT_TRUE(program);
+    return std::move(*program);
+  };
+  constexpr int kTimes = 600;  // several submissions
+  for (int i = 0; i < kTimes; ++i) {
+    a.tick(*once, false);
+    a.tick(*once, true);
+  }
+  ASSERT_TRUE(many->run(collect(*many, b), kTimes));
+  const auto program = collect(*apart, c);
+  ASSERT_TRUE(apart->run(program, 0));
+  for (int i = 0; i < kTimes; i += 3) {
+    ASSERT_TRUE(apart->run(program, 2));
+    ASSERT_TRUE(i % 5 || apart->submit());
+    // In order with what is recorded between.
+    c.tick(*apart, false);
+    c.tick(*apart, true);
+  }
+  const auto want = from_device(*once, a.x);
+  EXPECT_EQ(from_device(*many, b.x), want);
+  EXPECT_EQ(from_device(*apart, c.x), want);
+}
+
+// Its memory goes with it, and something else takes its place at once.
+TEST(Program, MayBeDroppedWhileItRuns) {
+  const auto stream = make_stream();
+  const Cells cells(*stream, 300);
+  const auto before = device().memory().use().buffers;
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_TRUE(stream->begin_program());
+    cells.tick(*stream, false);
+    cells.tick(*stream, true);
+    auto program = stream->end_program();
+    ASSERT_TRUE(program);
+    ASSERT_TRUE(stream->run(*program, 3));
+    ASSERT_TRUE(round % 2 || stream->submit());
+  }
+  const auto plain = make_stream();
+  const Cells same(*plain, 300);
+  for (int i = 0; i < 60; ++i) {
+    same.tick(*plain, false);
+    same.tick(*plain, true);
+  }
+  EXPECT_EQ(from_device(*stream, cells.x), from_device(*plain, same.x));
+  ASSERT_TRUE(stream->finish());
+  EXPECT_LE(device().memory().use().buffers, before + 3);  // `same` has three
+}
+
+// More of one kind than a device runs in one dispatch.
+TEST(Program, SplitsWhatExceedsTheDevicesGroups) {
+  const auto stream = make_stream();
+  const std::size_t limit = device().info().max_groups[2], count = limit + 5;
+  if (limit > 100000) GTEST_SKIP() << "the limit is " << limit;
+  const Buffer all = on_device(*stream, std::vector<float>(count));
+  ASSERT_TRUE(stream->begin_program());
+  for (std::size_t i = 0; i < count; ++i) stream->fill(static_cast<float>(i), {all.data() + i, 1, 1, 1});
+  const auto program = stream->end_program();
+  ASSERT_TRUE(program) << program.error().text();
+  EXPECT_EQ((*program)->dispatches(), 2u);
+  EXPECT_EQ((*program)->levels(), 1u);
+  ASSERT_TRUE(stream->run(*program));
+  const auto got = from_device(*stream, all);
+  for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(got[i], static_cast<float>(i));
+}
+
+TEST(Program, OfNothingRuns) {
+  const auto stream = make_stream();
+  ASSERT_TRUE(stream->begin_program());
+  const auto program = stream->end_program();
+  ASSERT_TRUE(program);
+  EXPECT_EQ((*program)->dispatches() + (*program)->levels() + (*program)->operations(), 0u);
+  EXPECT_TRUE(stream->run(*program, 3));
+  EXPECT_TRUE(stream->finish());
+}
+
+TEST(Notes, SayWhatIsNotFiniteAndWhatIsAllZero) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN(),
+                  kTiny = std::numeric_limits<float>::denorm_min();
+  for (const bool as_program : {false, true}) {
+    const auto stream = make_stream();
+    std::vector<float> values(3 * 700, 1.0f);
+    values[700 + 699] = -kInfinity, values[1400] = kNan;
+    std::vector<float> zeros(1000, -0.0f);
+    zeros[999] = kTiny;
+    const Buffer x = on_device(*stream, values), z = on_device(*stream, zeros),
+                 words = on_device(*stream, std::vector<float>(4));
+    auto* const word = words.data<std::uint32_t>();
+    const auto row = [&](std::size_t i) { return kernels::ConstRows{x.data() + i * 700, 1, 700, 700}; };
+    ASSERT_TRUE(!as_program || stream->begin_program());
+    stream->note_not_finite(row(0), word, 1);
+    stream->note_not_finite(row(1), word, 2);
+    stream->note_not_finite(row(2), word, 4);
+    stream->note_not_finite({x.data() + 699, 3, 1, 700}, word, 8);   // a column: with the infinity
+    stream->note_not_finite({x.data() + 698, 2, 1, 700}, word, 16);  // the one before it
+    stream->note_all_zero(z.data(), 1000, word, 32);
+    stream->note_all_zero(x.data(), 700, word, 64);
+    stream->fill(3.0f, {z.data() + 998, 1, 1, 1});
+    stream->note_all_zero(z.data(), 1000, word, 128);
+    stream->note_all_zero(z.data(), 998, word + 1, 1u << 31);
+    if (as_program) {
+      const auto program = stream->end_program();
+      ASSERT_TRUE(program);
+      EXPECT_EQ((*program)->levels(), 3u);  // the fill, and what sees it
+      ASSERT_TRUE(stream->run(*program));
+    }
+    std::array<std::uint32_t, 2> got{};
+    ASSERT_TRUE(stream->download(word, sizeof got, got.data()));
+    EXPECT_EQ(got[0], 2u | 4u | 8u | 32u);
+    EXPECT_EQ(got[1], 1u << 31);
+  }
+}
+
+TEST(Program, AFailedOperationFailsItAndIsNamed) {
+  const auto stream = make_stream();
+  const Cells cells(*stream, 1);
+  ASSERT_TRUE(stream->begin_program());
+  ConstWeight stored;
+  stored.dtype = Dtype::int8;
+  stored.activations = Activations::int8;
+  stored.out = stored.in = 4;
+  ASSERT_FALSE(supports(Op::convolve, stored.encoding(), stored.activations));
+  stream->convolve({}, stored, nullptr, {}, Activation::linear, {}, {}, nullptr);
+  const auto program = stream->end_program();
+  ASSERT_FALSE(program);
+  EXPECT_EQ(program.error().code(), Errc::unsupported);
+  EXPECT_NE(program.error().text().find("convolve"), std::string::npos) << program.error().text();
+  EXPECT_FALSE(stream->submit());
+}
+
+TEST(Program, WhatMustNotHappenMeanwhileIsAFailureThatStays) {
+  const auto fails = [](const char* what, const auto& act) {
+    const auto stream = make_stream();
+    const Cells cells(*stream, 1);
+    ASSERT_TRUE(stream->begin_program());
+    act(*stream, cells);
+    const auto program = stream->end_program();
+    ASSERT_FALSE(program) << what;
+    EXPECT_EQ(program.error().code(), Errc::internal);
+    EXPECT_NE(program.error().text().find(what), std::string::npos) << program.error().text();
+    EXPECT_FALSE(stream->status());
+  };
+  float value = 0;
+  fails("upload", [&](VulkanStream& s, const Cells& c) { s.upload(&value, 4, c.x.data()); });
+  fails("download", [&](VulkanStream& s, const Cells& c) { EXPECT_FALSE(s.download(c.x.data(), 4, &value)); });
+  fails("submit", [&](VulkanStream& s, const Cells&) { EXPECT_FALSE(s.submit()); });
+  fails("begin_program", [&](VulkanStream& s, const Cells&) { EXPECT_FALSE(s.begin_program()); });
+  fails("run", [&](VulkanStream& s, const Cells&) { EXPECT_FALSE(s.run(nullptr)); });
+
+  const auto without = make_stream();
+  EXPECT_FALSE(without->end_program());
+  const auto one = make_stream(), other = make_stream();
+  ASSERT_TRUE(one->begin_program());
+  const auto program = one->end_program();
+  ASSERT_TRUE(program);
+  const Status status = other->run(*program);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code(), Errc::invalid_argument);
+}
+
+}  // namespace
+}  // namespace weft::gpu
