@@ -213,7 +213,7 @@ Status Mesh::Parts::open_device() {
   if (options.device == "cpu") return {};
   gpu::DeviceOptions wanted;
   wanted.validate = options.validates_device;
-  auto opened = gpu::Device::open(options.device, wanted);
+  auto opened = gpu::Device::share(options.device, wanted);
   // Where there is nothing to run on, the CPU gives the same bits; a name that fits nothing is a mistake.
   if (!opened && opened.error().code() != Errc::unsupported) return fail(opened.error());
   if (!opened)
