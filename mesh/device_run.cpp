@@ -33,8 +33,7 @@ DeviceRun::~DeviceRun() {
 }
 
 bool DeviceRun::is_quiet() const noexcept {
-  return !engine_.has_mail() && !engine_.has_deferred() &&
-         std::all_of(cells_.begin(), cells_.end(),
+  return std::all_of(cells_.begin(), cells_.end(),
                      [](const auto& cell) { return cell->is_quiet() && !cell->is_marked(); });
 }
 

@@ -154,6 +154,7 @@ std::set<std::string> not_on_device;
 std::uint64_t device_steps = 0;
 void note_device(const mesh::DeviceFigures& figures) {
   device_steps += figures.device_steps;
+  if (std::getenv("WEFT_TELL_DEVICE")) std::printf("device %llu host %llu replays %llu programs %llu pushes %llu pulls %llu %s\n", (unsigned long long)figures.device_steps, (unsigned long long)figures.host_steps, (unsigned long long)figures.replays, (unsigned long long)figures.programs, (unsigned long long)figures.pushes, (unsigned long long)figures.pulls, figures.why_host.c_str());
   if (!figures.why_host.empty()) not_on_device.insert(figures.why_host);
   else if (figures.replays) not_on_device.insert("runs lived again on the CPU");
 }
