@@ -41,8 +41,8 @@ void Learner::each_piece(const std::function<void(const MirrorPiece&)>& visit) c
     for (std::size_t s = 0; s < optimizer_.slots(); ++s) beside(optimizer_.slot(s, i), i, MirrorUse::kept);
   }
   for (const Scratch& scratch : scratch_)
-    for (const auto* const buffer : {&scratch.delta, &scratch.work, &scratch.target, &scratch.dx, &scratch.split,
-                                     &scratch.own, &scratch.factors})
+    for (const auto* const buffer :
+         {&scratch.delta, &scratch.work, &scratch.target, &scratch.dx, &scratch.split, &scratch.own, &scratch.factors})
       whole(*buffer, MirrorUse::scratch);
   for (const OutputPlan& output : outputs_) {
     const std::size_t places = options_.learners * output.tokens;

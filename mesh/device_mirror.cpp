@@ -15,7 +15,9 @@ namespace {
 // Pieces are packed into blocks of so many bytes: below what drivers give at once (4 GiB on NVIDIA's).
 constexpr std::size_t kBlock = std::size_t{1} << 30;
 
-std::size_t aligned(std::size_t bytes) { return (bytes + gpu::Memory::kAlignment - 1) / gpu::Memory::kAlignment * gpu::Memory::kAlignment; }
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + gpu::Memory::kAlignment - 1) / gpu::Memory::kAlignment * gpu::Memory::kAlignment;
+}
 
 }  // namespace
 
@@ -40,8 +42,9 @@ Result<DeviceMirror> DeviceMirror::build(gpu::Device& device, std::vector<Mirror
     // Where one piece goes on as another, and both are copied, they stay neighbours and become one.
     if (!mirror.entries_.empty()) {
       Entry& before = mirror.entries_.back();
-      if (is_copied(before) && before.piece.use == piece.use && before.piece.group == piece.group && before.begin() + before.piece.bytes == piece.host &&
-          sizes.back() + room <= kBlock && places.back().offset + before.piece.bytes == sizes.back()) {
+      if (is_copied(before) && before.piece.use == piece.use && before.piece.group == piece.group &&
+          before.begin() + before.piece.bytes == piece.host && sizes.back() + room <= kBlock &&
+          places.back().offset + before.piece.bytes == sizes.back()) {
         before.piece.bytes += room;
         sizes.back() += room;
         continue;
@@ -111,8 +114,7 @@ std::uint64_t DeviceMirror::constant(const void* host, std::size_t bytes) const 
 
 void DeviceMirror::push(gpu::VulkanStream& stream) const {
   for (const Entry& entry : entries_)
-    if (is_copied(entry))
-      stream.upload(entry.piece.host, entry.piece.bytes, reinterpret_cast<void*>(entry.device));
+    if (is_copied(entry)) stream.upload(entry.piece.host, entry.piece.bytes, reinterpret_cast<void*>(entry.device));
 }
 
 Status DeviceMirror::pull(gpu::VulkanStream& stream, std::uint32_t groups) const {
@@ -124,8 +126,7 @@ Status DeviceMirror::pull(gpu::VulkanStream& stream, std::uint32_t groups) const
   for (const Entry& entry : entries_) {
     if (!is_wanted(entry)) continue;
     fetched.emplace_back(entry.piece.bytes);
-    WEFT_CHECK(
-        stream.download(reinterpret_cast<const void*>(entry.device), entry.piece.bytes, fetched.back().data()));
+    WEFT_CHECK(stream.download(reinterpret_cast<const void*>(entry.device), entry.piece.bytes, fetched.back().data()));
   }
   auto next = fetched.begin();
   for (const Entry& entry : entries_) {
@@ -145,8 +146,8 @@ Status DeviceMirror::each_window_part(std::uint64_t end, Copy&& copy) const {
     // The ring's end may lie within.
     for (std::size_t at = 0; at < count;) {
       const std::size_t from = (first_ + at) & (slots - 1), run = std::min(count - at, slots - from);
-      WEFT_CHECK(copy(entry.begin() + from * entry.piece.slot, entry.device + at * entry.piece.slot,
-                      run * entry.piece.slot));
+      WEFT_CHECK(
+          copy(entry.begin() + from * entry.piece.slot, entry.device + at * entry.piece.slot, run * entry.piece.slot));
       at += run;
     }
   }

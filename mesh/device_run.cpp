@@ -278,8 +278,8 @@ Status DeviceRun::pull_sinks(std::uint64_t, std::uint64_t step, std::uint64_t co
   const std::uint64_t fired = engine_.ticks_in(step), ticks = engine_.ticks_in(step + count) - fired;
   for (std::size_t i = 0; i < sink_places_.size(); ++i) {
     const std::size_t row = state_.sessions() * graph_.nodes()[sink_places_[i].node].width;
-    WEFT_CHECK(stream_->download(sink_places_[i].base, ticks * row * sizeof(float),
-                                 engine_.sinks()[i].base + fired * row));
+    WEFT_CHECK(
+        stream_->download(sink_places_[i].base, ticks * row * sizeof(float), engine_.sinks()[i].base + fired * row));
   }
   return {};
 }

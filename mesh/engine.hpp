@@ -170,18 +170,16 @@ class Engine final : public scheduler::TickProgram {
   /// Cells were given orders other than by `post`.
   void look_for_orders() noexcept;
 
-  kernels::OpStream& stream(std::size_t region) noexcept {
-    return recording_ ? *recording_ops_ : streams_[region];
-  }
+  kernels::OpStream& stream(std::size_t region) noexcept { return recording_ ? *recording_ops_ : streams_[region]; }
   /// Whether one of the values, which an operation just made, is not 0.
   bool any_nonzero(std::span<const float> values) noexcept;
 
   /// Where recorded ports' values come from and outputs' go to, on the device: rows by ticks since the recording began.
   struct Recording {
     MirrorStream* stream = nullptr;
-    std::uint64_t tick = 0;          // of step 0 of the run
-    std::uint64_t first_fired = 0;   // ticks of the run before the recording's first
-    std::span<float* const> feeds;   // by port; null: it keeps its value
+    std::uint64_t tick = 0;             // of step 0 of the run
+    std::uint64_t first_fired = 0;      // ticks of the run before the recording's first
+    std::span<float* const> feeds;      // by port; null: it keeps its value
     std::span<const OutputSink> sinks;  // sorted by node
   };
   /// Records what a step does, learning included, instead of doing it.

@@ -55,8 +55,7 @@ void Engine::record_part(const Recording& recording, const Part& part, std::size
         std::equal_range(recording.sinks.begin(), recording.sinks.end(), OutputSink{id, nullptr},
                          [](const OutputSink& a, const OutputSink& b) { return a.node < b.node; });
     for (auto sink = first; sink != last; ++sink)
-      stream.device().copy(
-          y, {sink->base + (fired - recording.first_fired) * y.rows * y.cols, y.rows, y.cols, y.cols});
+      stream.device().copy(y, {sink->base + (fired - recording.first_fired) * y.rows * y.cols, y.rows, y.cols, y.cols});
   }
   if (!hook_) return;
   for (NodeId id = part.first; id < part.first + part.layers; ++id)

@@ -21,7 +21,7 @@ struct MirrorPiece {
   const void* host = nullptr;
   std::size_t bytes = 0;
   MirrorUse use = MirrorUse::kept;
-  std::size_t slot = 0;  // of a window: bytes of a sample; the ring holds a power of two of them
+  std::size_t slot = 0;     // of a window: bytes of a sample; the ring holds a power of two of them
   std::uint32_t group = 0;  // the caller's; pieces of several groups stay apart
 };
 

@@ -7,9 +7,9 @@
 
 #include "mesh/network_json.hpp"
 
-#include "gpu/device.hpp"
-
 #include "formats/json.hpp"
+
+#include "gpu/device.hpp"
 
 #include "kernels/isa.hpp"
 
@@ -154,9 +154,10 @@ std::set<std::string> not_on_device;
 std::uint64_t device_steps = 0;
 void note_device(const mesh::DeviceFigures& figures) {
   device_steps += figures.device_steps;
-  if (std::getenv("WEFT_TELL_DEVICE")) std::printf("device %llu host %llu replays %llu programs %llu pushes %llu pulls %llu %s\n", (unsigned long long)figures.device_steps, (unsigned long long)figures.host_steps, (unsigned long long)figures.replays, (unsigned long long)figures.programs, (unsigned long long)figures.pushes, (unsigned long long)figures.pulls, figures.why_host.c_str());
-  if (!figures.why_host.empty()) not_on_device.insert(figures.why_host);
-  else if (figures.replays) not_on_device.insert("runs lived again on the CPU");
+  if (!figures.why_host.empty())
+    not_on_device.insert(figures.why_host);
+  else if (figures.replays)
+    not_on_device.insert("runs lived again on the CPU");
 }
 
 std::string live(const json& row, const Stored& stored, const Life& life) {
@@ -250,8 +251,8 @@ TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
       SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
       for (const Life& base : {Life{Rule::backprop, Schedule::settle}, Life{Rule::fw_dtp, Schedule::pipelined},
-                              Life{Rule::dfa, Schedule::settle}, Life{Rule::gap, Schedule::pipelined},
-                              Life{Rule::chain, Schedule::settle}}) {
+                               Life{Rule::dfa, Schedule::settle}, Life{Rule::gap, Schedule::pipelined},
+                               Life{Rule::chain, Schedule::settle}}) {
         // Errors travel through stored weights under every rule alike: two of the five for every type.
         const bool is_for_all = base.rule == Rule::backprop || base.rule == Rule::fw_dtp;
         if (!is_for_all && stored.dtype != Dtype::float32) continue;
