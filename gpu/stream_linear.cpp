@@ -36,6 +36,15 @@ static_assert(kernels::kPanelWidth == 16 && kernels::kChunk == 64 && kScaleBlock
 // Rows from which a tile of 64 rows is better than reading the weights once a row.
 constexpr std::size_t kTileRows = 5;
 constexpr std::size_t kTile = 64;
+// Large tiles do more with what they fetch; but then there must be enough of them to keep a device busy.
+std::size_t tile_side(std::size_t across, std::size_t down) noexcept {
+  constexpr std::size_t kBusy = 100;
+  return groups_of(across, 2 * kTile) * groups_of(down, 2 * kTile) >= kBusy ? 2 * kTile : kTile;
+}
+// Rows from which linear_transposed_tile.comp is better than linear_transposed.comp.
+constexpr std::size_t kManyRows = 9;
+/// Whether shaders may read rows sixteen bytes at once.
+bool is_aligned(const ConstRows& x) noexcept { return address(x.data) % 16 == 0 && x.stride % 4 == 0; }
 // linear_row.comp has 32 places for chunks of a panel.
 constexpr std::size_t kPlaces = 32;
 
@@ -69,8 +78,9 @@ void Stream::linear(const ConstWeight& w, const float* bias, const ConstRows& x,
                         {groups_of(kernels::panel_count(w.out), kPlaces / slots), x.rows}, reads, writes);
   } else {
     static const Shader& tile = shader("linear_tile");
-    recorder_->dispatch(tile, {kind, 0, 0, 0, dtype, granularity}, push,
-                        {groups_of(w.out, kTile), groups_of(x.rows, kTile)}, reads, writes);
+    const std::size_t side = tile_side(w.out, x.rows);
+    recorder_->dispatch(tile, {kind, side > kTile, is_aligned(x), 0, dtype, granularity}, push,
+                        {groups_of(w.out, side), groups_of(x.rows, side)}, reads, writes);
   }
 }
 
@@ -102,6 +112,14 @@ void Stream::record_transposed(const ConstWeight& w, const ConstRows& dy, const 
                             word(w.out),      word(w.in),        word(dy.rows),    word(dy.stride),  word(dx.stride)};
   const auto dtype = static_cast<std::uint32_t>(w.dtype), granularity = static_cast<std::uint32_t>(w.granularity);
   const WeightRanges ranges(w);
+  if (dy.rows >= kManyRows && !absolute) {
+    static const Shader& tile = shader("linear_transposed_tile");
+    constexpr std::size_t kSide = 16;
+    recorder_->dispatch(tile, {0, is_aligned(dy), 0, 0, dtype, granularity}, push,
+                        {groups_of(w.in, kSide), groups_of(dy.rows, kSide)},
+                        {ranges.codes, ranges.scales, ranges.zeros, range(dy)}, {range(dx)});
+    return;
+  }
   // One row is bound by memory: threads for few inputs each. Many rows use a weight several times.
   const std::size_t inputs = dy.rows == 1 ? 1 : 4, rows = dy.rows == 1 ? 1 : 4;
   recorder_->dispatch(kernel, {0, word(inputs), word(rows), absolute, dtype, granularity}, push,
@@ -114,9 +132,10 @@ void Stream::outer_accumulate(const ConstRows& dy, const ConstRows& x, const Pan
   static const Shader& kernel = shader("outer_accumulate");
   const OuterPush push{address(dy.data), address(x.data), address(dw.data), word(dw.out),
                        word(dw.in),      word(dy.rows),   word(dy.stride),  word(x.stride)};
-  constexpr std::size_t kInputs = 128;  // of a group
-  recorder_->dispatch(kernel, {}, push, {groups_of(dw.in, kInputs), kernels::panel_count(dw.out)},
-                      {range(dy), range(x)}, {range(ConstPanels(dw))});
+  const std::size_t side = tile_side(dw.in, dw.out);
+  recorder_->dispatch(kernel, {side > kTile, is_aligned(dy) && is_aligned(x)}, push,
+                      {groups_of(dw.in, side), groups_of(dw.out, side)}, {range(dy), range(x)},
+                      {range(ConstPanels(dw))});
 }
 
 }  // namespace weft::gpu

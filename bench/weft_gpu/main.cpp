@@ -95,6 +95,7 @@ class Bench {
     copy();
     gemv();
     gemm();
+    products();
     std::vector<std::size_t> sizes =
         is_real_ ? std::vector<std::size_t>{4096, 65536, 262144} : std::vector<std::size_t>{256, 4096};
     for (const std::size_t cells : sizes) {
@@ -173,6 +174,30 @@ class Bench {
     if (const auto theirs = of_peer("gemm"))
       row.peer = "torch.mm, no TF32", row.peer_value = flops / *theirs * 1e-12, row.ratio = *theirs / seconds;
     rows_.add(row);
+  }
+
+  /// What a training step of the perceptron below is made of, at its widest layer.
+  void products() {
+    const std::size_t batch = is_real_ ? 256 : 16, n = is_real_ ? 2048 : 64;
+    const gpu::Buffer w = floats(n * n), x = floats(batch * n), y = floats(batch * n);
+    const double flops = 2.0 * static_cast<double>(batch) * static_cast<double>(n) * static_cast<double>(n);
+    const kernels::Panels panels{w.data(), n, n};
+    const kernels::Rows from{x.data(), batch, n, n}, to{y.data(), batch, n, n};
+    const auto row = [&](const char* name, const std::function<void()>& record) {
+      const double seconds = time(program(record), 50).median;
+      rows_.add(
+          {"gpu/" + std::string(name) + " " + std::to_string(batch) + "x" + std::to_string(n) + "x" + std::to_string(n),
+           flops / seconds * 1e-12,
+           "",
+           {},
+           {},
+           {},
+           "TFLOP/s"});
+    };
+    row("linear",
+        [&] { stream_->linear(kernels::ConstPanels(panels), nullptr, from, kernels::Activation::linear, {}, to); });
+    row("linear_transposed", [&] { stream_->linear_transposed(kernels::ConstPanels(panels), from, to); });
+    row("outer_accumulate", [&] { stream_->outer_accumulate(to, from, panels); });
   }
 
   /// A chain of Dense 64x64 tanh, a cell each; seconds of a tick.

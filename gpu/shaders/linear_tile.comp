@@ -1,28 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same for many rows: tiles of 64 outputs by 64 rows, 4 by 4 a thread. What a tile reads past the edges is +0, whose
-// steps leave every total as it is (a total is never -0, so a chunk sum's zero has no sign that counts).
+// The same for many rows: 4 by 4 sums a thread over tiles of 64 outputs by 64 rows, or 8 by 8 over tiles of 128. What a
+// tile reads past the edges is +0, whose steps leave every total as it is (a total is never -0, so a chunk sum's zero
+// has no sign that counts).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "linear_operands.glsl"
 
 layout(local_size_x = 256) in;
-const uint kTile = 64, kStep = 16, kPadded = kTile + 4;
-shared vec4 ws[kStep][kTile / 4];
-shared float xs[kStep][kPadded];
+layout(constant_id = 2) const bool LARGE = false;
+layout(constant_id = 3) const bool ALIGNED = false;  // rows of x begin at multiples of 16 bytes
+// A step is so many inputs that each thread fetches four weights and four values; while they are worked through, it
+// fetches the next ones.
+const uint kStep = LARGE ? 8 : 16, kHalves = LARGE ? 2 : 1, kTile = 64 * kHalves;
+const uint kPadded = 16 * kHalves + 1;  // quads of rows at one input
+shared vec4 ws[2][256];
+shared vec4 xs[2][272];
 
-void load_step(uint panel, uint row, uint k) {
-  uint id = gl_LocalInvocationID.x;
-  uint p = panel + id / 64, at = k + id % 64 / 4, quad = id % 4;
-  vec4 weights = vec4(0.0);
-  if (p * 16 < outputs && at < inputs) weights = weight_quad(weight(), p, at, quad);
-  ws[at - k][id / 64 * 4 + quad] = weights;
-  uint r = row + id / 4, first = id % 4 * 4;
+vec4 fetch_weights(uint panel, uint k) {
+  uint id = gl_LocalInvocationID.x, p = panel + id / (kStep * 4), at = k + id % (kStep * 4) / 4;
+  return p * 16 < outputs && at < inputs ? weight_quad(weight(), p, at, id % 4) : vec4(0.0);
+}
+
+vec4 fetch_values(uint row, uint k) {
+  uint id = gl_LocalInvocationID.x, r = row + id / (kStep / 4), at = k + id % (kStep / 4) * 4;
+  vec4 values = vec4(0.0);
+  if (r >= rows) return values;
+  if (ALIGNED && at + 4 <= inputs) return operand(Quads(x + (uint64_t(r) * x_stride + at) * 4ul).at[0]);
   Floats from = row_at(x, r, x_stride);
-  [[unroll]] for (uint i = 0; i < 4; ++i) {
-    float v = 0.0;
-    if (r < rows && k + first + i < inputs) v = operand(from.at[k + first + i]);
-    xs[first + i][id / 4] = v;
-  }
+  [[unroll]] for (uint i = 0; i < 4; ++i)
+    if (at + i < inputs) values[i] = operand(from.at[at + i]);
+  return values;
+}
+
+void keep(uint half_, vec4 weights, vec4 values) {
+  uint id = gl_LocalInvocationID.x;
+  ws[half_][id % (kStep * 4) / 4 * 16 * kHalves + id / (kStep * 4) * 4 + id % 4] = weights;
+  uint r = id / (kStep / 4), first = id % (kStep / 4) * 4;
+  [[unroll]] for (uint i = 0; i < 4; ++i) xs[half_][(first + i) * kPadded + r / 4][r % 4] = values[i];
 }
 
 void main() {
@@ -31,21 +45,42 @@ void main() {
   uint tiles = (outputs + kTile - 1) / kTile;
   for (uint row = gl_WorkGroupID.y * kTile; row < rows; row += gl_NumWorkGroups.y * kTile)
     for (uint tile = gl_WorkGroupID.x; tile < tiles; tile += gl_NumWorkGroups.x) {
-      vec4 total[4] = vec4[4](vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0));
-      for (uint chunk = 0; chunk < inputs; chunk += kChunk) {
-        vec4 sum[4] = vec4[4](vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0));
-        for (uint k = chunk; k < min(inputs, chunk + kChunk); k += kStep) {
-          barrier();
-          load_step(tile * 4, row, k);
-          barrier();
-          WEFT_UNROLL for (uint i = 0; i < kStep; ++i) {
-            vec4 weights = ws[i][across];
-            [[unroll]] for (uint r = 0; r < 4; ++r) sum[r] = fused(weights, xs[i][down * 4 + r], sum[r]);
+      uint panel = tile * 4 * kHalves;
+      vec4 total[2][2][4], sum[2][2][4];
+      [[unroll]] for (uint h = 0; h < kHalves; ++h)
+        [[unroll]] for (uint g = 0; g < kHalves; ++g)
+          [[unroll]] for (uint r = 0; r < 4; ++r) total[h][g][r] = sum[h][g][r] = vec4(0.0);
+      barrier();
+      keep(0, fetch_weights(panel, 0), fetch_values(row, 0));
+      uint half_ = 0;
+      for (uint k = 0; k < inputs; k += kStep) {
+        barrier();
+        vec4 weights = fetch_weights(panel, k + kStep), values = fetch_values(row, k + kStep);
+        WEFT_UNROLL for (uint i = 0; i < kStep; ++i) {
+          [[unroll]] for (uint g = 0; g < kHalves; ++g) {
+            vec4 w4 = ws[half_][i * 16 * kHalves + g * 16 + across];
+            [[unroll]] for (uint h = 0; h < kHalves; ++h) {
+              vec4 x4 = xs[half_][i * kPadded + h * 16 + down];
+              [[unroll]] for (uint r = 0; r < 4; ++r) sum[h][g][r] = fused(w4, x4[r], sum[h][g][r]);
+            }
           }
         }
-        [[unroll]] for (uint r = 0; r < 4; ++r) total[r] = add(total[r], sum[r]);
+        half_ ^= 1;
+        keep(half_, weights, values);
+        if ((k + kStep) % kChunk == 0 || k + kStep >= inputs) {
+          [[unroll]] for (uint h = 0; h < kHalves; ++h)
+            [[unroll]] for (uint g = 0; g < kHalves; ++g)
+              [[unroll]] for (uint r = 0; r < 4; ++r) {
+                total[h][g][r] = add(total[h][g][r], sum[h][g][r]);
+                sum[h][g][r] = vec4(0.0);
+              }
+        }
       }
-      for (uint r = 0; r < 4; ++r)
-        if (row + down * 4 + r < rows) finish(total[r], row + down * 4 + r, tile * kTile + across * 4);
+      [[unroll]] for (uint h = 0; h < kHalves; ++h)
+        [[unroll]] for (uint g = 0; g < kHalves; ++g)
+          [[unroll]] for (uint r = 0; r < 4; ++r) {
+            uint at = row + h * 64 + down * 4 + r;
+            if (at < rows) finish(total[h][g][r], at, tile * kTile + g * 64 + across * 4);
+          }
     }
 }

@@ -1,45 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
-// dw[o][k] = fma(dy[b][o], x[b][k], dw[o][k]) for b ascending: 4 outputs by 4 inputs a thread, samples streaming by.
+// dw[o][k] = fma(dy[b][o], x[b][k], dw[o][k]) for b ascending: 4 outputs by 4 inputs a thread over tiles of 64 by 64, or
+// 8 by 8 over tiles of 128, samples streaming by.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "exact.glsl"
 #include "memory.glsl"
 
-layout(local_size_x = 128) in;
+layout(local_size_x = 256) in;
+layout(constant_id = 1) const bool LARGE = false;
+layout(constant_id = 2) const bool ALIGNED = false;  // rows of dy and x begin at multiples of 16 bytes
 #define WEFT_OPERANDS(X)                                                              \
   X(uint64_t, dy) X(uint64_t, x) X(uint64_t, dw)                                      \
   X(uint, outputs) X(uint, inputs) X(uint, rows) X(uint, dy_stride) X(uint, x_stride)
 #include "operands.glsl"
+// Samples of a step: each thread fetches four values of either side.
+const uint kStep = LARGE ? 8 : 16, kHalves = LARGE ? 2 : 1, kTile = 64 * kHalves, kQuads = 16 * kHalves;
+shared vec4 ds[2][256];
+shared vec4 xs[2][256];
+
+vec4 fetch(uint64_t matrix, uint stride, uint count, uint b, uint first) {
+  vec4 values = vec4(0.0);
+  if (b >= rows) return values;
+  if (ALIGNED && first + 4 <= count) return operand(Quads(matrix + (uint64_t(b) * stride + first) * 4ul).at[0]);
+  Floats from = row_at(matrix, b, stride);
+  [[unroll]] for (uint i = 0; i < 4; ++i)
+    if (first + i < count) values[i] = operand(from.at[first + i]);
+  return values;
+}
 
 void main() {
   load_operands();
-  uint quad = gl_LocalInvocationID.x & 3, slot = gl_LocalInvocationID.x >> 2, panels = (outputs + 15) / 16;
-  for (uint p = gl_WorkGroupID.y; p < panels; p += gl_NumWorkGroups.y)
-    for (uint first = gl_WorkGroupID.x * 128; first < inputs; first += gl_NumWorkGroups.x * 128) {
-      Quads panel = panel_at(dw, p, inputs);
-      uint o = p * 16 + quad * 4;
-      vec4 sum[4];
-      [[unroll]] for (uint i = 0; i < 4; ++i) {
-        uint k = first + slot + i * 32;
-        sum[i] = vec4(0.0);
-        if (k < inputs) sum[i] = operand(panel.at[k * 4 + quad]);
-      }
-      for (uint b = 0; b < rows; ++b) {
-        Floats up = row_at(dy, b, dy_stride), from = row_at(x, b, x_stride);
-        vec4 d = vec4(0.0);
-        [[unroll]] for (uint j = 0; j < 4; ++j)
-          if (o + j < outputs) d[j] = operand(up.at[o + j]);
-        [[unroll]] for (uint i = 0; i < 4; ++i) {
-          uint k = first + slot + i * 32;
-          if (k < inputs) sum[i] = fused(d, operand(from.at[k]), sum[i]);
+  uint id = gl_LocalInvocationID.x, across = id % 16, down = id / 16;
+  uint step_row = id / kQuads, step_quad = id % kQuads;
+  for (uint o0 = gl_WorkGroupID.y * kTile; o0 < outputs; o0 += gl_NumWorkGroups.y * kTile)
+    for (uint k0 = gl_WorkGroupID.x * kTile; k0 < inputs; k0 += gl_NumWorkGroups.x * kTile) {
+      vec4 sum[2][2][4];
+      [[unroll]] for (uint h = 0; h < kHalves; ++h)
+        [[unroll]] for (uint g = 0; g < kHalves; ++g)
+          [[unroll]] for (uint i = 0; i < 4; ++i) {
+            uint o = o0 + g * 64 + across * 4, k = k0 + h * 64 + down * 4 + i;
+            sum[h][g][i] = vec4(0.0);
+            if (o < outputs && k < inputs) sum[h][g][i] = operand(panel_at(dw, o / 16, inputs).at[k * 4 + o / 4 % 4]);
+          }
+      vec4 d = fetch(dy, dy_stride, outputs, step_row, o0 + step_quad * 4),
+           v = fetch(x, x_stride, inputs, step_row, k0 + step_quad * 4);
+      uint half_ = 0;
+      barrier();
+      for (uint b = 0; b < rows; b += kStep) {
+        ds[half_][id] = d;
+        xs[half_][id] = v;
+        barrier();
+        d = fetch(dy, dy_stride, outputs, b + kStep + step_row, o0 + step_quad * 4);
+        v = fetch(x, x_stride, inputs, b + kStep + step_row, k0 + step_quad * 4);
+        uint count = min(kStep, rows - b);
+        WEFT_UNROLL for (uint s = 0; s < kStep; ++s) {
+          if (s >= count) break;  // a step of +0 would turn -0 into +0
+          [[unroll]] for (uint g = 0; g < kHalves; ++g) {
+            vec4 d4 = ds[half_][s * kQuads + g * 16 + across];
+            [[unroll]] for (uint h = 0; h < kHalves; ++h) {
+              vec4 x4 = xs[half_][s * kQuads + h * 16 + down];
+              [[unroll]] for (uint i = 0; i < 4; ++i) sum[h][g][i] = fused(d4, x4[i], sum[h][g][i]);
+            }
+          }
         }
+        half_ ^= 1;
       }
-      [[unroll]] for (uint i = 0; i < 4; ++i) {
-        uint k = first + slot + i * 32;
-        // Lanes past the last output keep what they hold.
-        if (k < inputs)
-          [[unroll]] for (uint j = 0; j < 4; ++j)
-            if (o + j < outputs) panel.at[k * 4 + quad][j] = sum[i][j];
-      }
+      [[unroll]] for (uint h = 0; h < kHalves; ++h)
+        [[unroll]] for (uint g = 0; g < kHalves; ++g)
+          [[unroll]] for (uint i = 0; i < 4; ++i) {
+            uint o = o0 + g * 64 + across * 4, k = k0 + h * 64 + down * 4 + i;
+            if (o >= outputs || k >= inputs) continue;
+            Quads panel = panel_at(dw, o / 16, inputs);
+            uint at = k * 4 + o / 4 % 4;
+            // Lanes past the last output keep what they hold.
+            if (o + 4 <= outputs)
+              panel.at[at] = sum[h][g][i];
+            else
+              [[unroll]] for (uint j = 0; j < 4; ++j)
+                if (o + j < outputs) panel.at[at][j] = sum[h][g][i][j];
+          }
     }
 }

@@ -83,6 +83,29 @@ TEST(StreamLinear, WeightGradientsHaveTheCpusBits) {
     }
 }
 
+// A hundred tiles of 128 by 128 and more are worked through by other text than fewer.
+TEST(StreamLinear, LargeTilesHaveTheCpusBits) {
+  RandomStream random(8, 0, RandomPurpose::test);
+  for (const std::size_t in : {71, 16}) {
+    const Size s{1270, 1283, in};
+    Comparison c;
+    const auto w = c.add(draw_panels(random, s.out, s.in, false));
+    const auto x = c.add(draw_matrix(random, s.batch, s.in, false));
+    const auto y = c.add(draw_matrix(random, s.batch, s.out, false));
+    c.expect_same("linear, " + text(s), [&](OpStream& stream, const auto& at) {
+      stream.linear(ConstPanels{at.data(w), s.out, s.in}, nullptr, at.rows(x), Activation::linear, {}, at.rows(y));
+    });
+  }
+  const Size s{21, 1283, 1270};
+  Comparison c;
+  const auto dw = c.add(draw_panels(random, s.out, s.in, false));
+  const auto dy = c.add(draw_matrix(random, s.batch, s.out, false));
+  const auto x = c.add(draw_matrix(random, s.batch, s.in, false));
+  c.expect_same("outer_accumulate, " + text(s), [&](OpStream& stream, const auto& at) {
+    stream.outer_accumulate(at.rows(dy), at.rows(x), {at.data(dw), s.out, s.in});
+  });
+}
+
 // One result for a row, whatever stands beside it in the batch: another shader runs from five rows on.
 TEST(StreamLinear, ARowsBitsDoNotDependOnItsBatch) {
   RandomStream random(7, 0, RandomPurpose::test);
