@@ -19,8 +19,8 @@ layout(constant_id = 2) const bool NESTEROV = false;
 #include "operands.glsl"
 
 void main() {
-  load_operands();
-  for (uint i = gl_GlobalInvocationID.x; i < count; i += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
+  if (!load_operands()) return;
+  for (uint i = item(); i < count; i += items()) {
     float weight = flushed(Floats(w).at[i]), gradient = flushed(Floats(g).at[i]);
     if (OPERATION == kSgd) {
       weight = fused(negated(rate), fused(decay, weight, gradient), weight);
