@@ -59,7 +59,7 @@ Hash128 Life::hash() const {
 }
 
 void Life::stand_still() {
-  mesh_->engine().deliver_all(mesh_->ticks());
+  mesh_->deliver_orders();
   mesh_->mark_checkpoint();
 }
 

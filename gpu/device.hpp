@@ -64,6 +64,9 @@ class Device {
   /// @error  unsupported: no Vulkan loader, no driver, features missing, or not exact (which says what differed);
   ///         unknown_name: nothing fits the selector, and what there is
   static Result<std::shared_ptr<Device>> open(std::string_view selector, const DeviceOptions& options = {});
+  /// The same, and who asks again for that selector while somebody holds the device gets the same one: its compiled
+  /// shaders are made once. @thread any
+  static Result<std::shared_ptr<Device>> share(std::string_view selector, const DeviceOptions& options = {});
   virtual ~Device() = default;
 
   virtual const DeviceInfo& info() const noexcept = 0;

@@ -85,7 +85,7 @@ Status Learner::plan() {
     const NodeId node = graph.outputs()[i];
     layers_[node].output = static_cast<std::int32_t>(i);
     const mesh::Node& made = graph.nodes()[node];
-    outputs_.push_back({node, made.width, tokens_of(made, options_.loss), {}, {}, {}});
+    outputs_.push_back({node, made.width, tokens_of(made, options_.loss), {}, {}, {}, {}, {}});
     if (options_.rule == Rule::dfa) error_boxes_.push_back(add_box(graph.nodes()[node].width));
   }
   // Readers first, so that the boxes a layer reads exist: a wave of distance r is fed by waves of distance r - 1.
@@ -103,7 +103,9 @@ Status Learner::plan() {
   ring_mask_ = ring - 1;
   for (OutputPlan& output : outputs_) {
     output.labels.assign(ring * options_.learners * output.tokens, kNoLabel);
-    output.scores.resize(ring * options_.learners * output.tokens);
+    output.classes.assign(output.labels.size(), 0);
+    output.predictions.assign(output.labels.size(), kNotScored);
+    output.losses.assign(output.labels.size(), 0.0f);
     if (options_.loss == Loss::mse) output.values.assign(ring * options_.learners * output.width, 0.0f);
   }
   return {};
@@ -232,11 +234,6 @@ void Learner::make_scratch() {
     scratch.delta = AlignedBuffer<float>(has_targets || splits ? n : padded(widest_gathered) * options_.learners);
     scratch.own = AlignedBuffer<float>(padded(widest_own) * options_.learners);
     scratch.factors = AlignedBuffer<float>(padded(std::max(widest, options_.learners)));
-    std::size_t places = options_.learners;
-    for (const OutputPlan& output : outputs_) places = std::max(places, output.tokens);
-    scratch.losses = AlignedBuffer<float>(places);
-    scratch.predictions.resize(places);
-    scratch.labels.resize(places);
     scratch_.push_back(std::move(scratch));
   }
 }
@@ -315,6 +312,11 @@ Status Learner::check(std::span<const mesh::RunInput> inputs, std::span<const Ta
   return {};
 }
 
+void Learner::set_classes(OutputPlan& output, std::size_t first, std::size_t count) noexcept {
+  for (std::size_t i = first; i < first + count; ++i)
+    output.classes[i] = output.labels[i] == kNoLabel ? 0 : output.labels[i];
+}
+
 void Learner::stage(std::span<const Target> targets, std::uint64_t first, std::uint64_t samples) {
   const std::size_t n = options_.learners;
   for (OutputPlan& output : outputs_) {
@@ -326,9 +328,7 @@ void Learner::stage(std::span<const Target> targets, std::uint64_t first, std::u
       const std::size_t places = n * output.tokens;
       std::uint32_t* labels = output.labels.data() + slot * places;
       // What is never scored, for want of a label, says so, and not what stood in its slot before.
-      for (std::size_t i = 0; i < places; ++i)
-        output.scores[slot * places + i] = {samples_ + s, static_cast<std::uint32_t>(i / output.tokens), 0, kNoLabel,
-                                            0.0f,         static_cast<std::uint32_t>(i % output.tokens)};
+      std::fill_n(output.predictions.data() + slot * places, places, kNotScored);
       if (target == targets.end()) {
         std::fill_n(labels, places, kNoLabel);
       } else if (options_.loss == Loss::cross_entropy) {
@@ -338,6 +338,7 @@ void Learner::stage(std::span<const Target> targets, std::uint64_t first, std::u
         std::copy_n(target->values.data() + (first + s) * n * output.width, n * output.width,
                     output.values.data() + slot * n * output.width);
       }
+      set_classes(output, slot * places, places);
     }
   }
 }
@@ -391,7 +392,18 @@ void Learner::collect_scores() {
   for (; scored_ < end; ++scored_)
     for (const OutputPlan& output : outputs_)
       for (std::size_t i = 0, places = options_.learners * output.tokens; i < places; ++i)
-        pending_scores_.push_back(output.scores[(scored_ & ring_mask_) * places + i]);
+        pending_scores_.push_back(score(output, scored_, i));
+}
+
+Score Learner::score(const OutputPlan& output, std::uint64_t sample, std::size_t place) const noexcept {
+  const std::size_t at = (sample & ring_mask_) * options_.learners * output.tokens + place;
+  Score score{sample, static_cast<std::uint32_t>(place / output.tokens)};
+  score.token = static_cast<std::uint32_t>(place % output.tokens);
+  if (output.predictions[at] == kNotScored) return score;
+  score.prediction = output.predictions[at];
+  score.label = output.labels[at];
+  score.loss = score.label == kNoLabel ? 0.0f : output.losses[at];
+  return score;
 }
 
 std::vector<std::uint32_t> Learner::save_flight() const {
@@ -441,6 +453,7 @@ Status Learner::load_flight(std::span<const std::uint32_t> in) {
         return fail(Errc::corrupt, "learner state: label " + std::to_string(label) + " of an output of width " +
                                        std::to_string(output.width / output.tokens));
     }
+    set_classes(output, 0, output.labels.size());
     for (float& v : output.values) v = std::bit_cast<float>(in[next++]);
   }
   for (NodeId node = 0; node < is_measured_.size(); ++node)

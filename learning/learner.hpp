@@ -12,8 +12,11 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -105,9 +108,21 @@ class Learner final : public mesh::StepHook {
   Status load_state(const mesh::StateBytes& from, bool with_weights) override;
   std::vector<std::pair<mesh::NodeId, mesh::NodeId>> extra_links() const override;
 
+  std::string why_not_recorded() const override;
+  void each_piece(const std::function<void(const mesh::MirrorPiece&)>& visit) const override;
+  std::uint64_t period() const noexcept override { return steps_per_sample(); }
+  std::pair<std::uint64_t, std::uint64_t> samples_of(std::uint64_t step, std::uint64_t tick,
+                                                     std::uint64_t count) const override;
+  std::optional<Hash128> record_key(std::uint64_t step, std::uint64_t tick, std::uint64_t count) const override;
+  std::span<const std::uint64_t> update_counts() const noexcept override { return optimizer_.updates(); }
+  void add_updates(mesh::NodeId node, std::uint64_t updates) noexcept override;
+  void save_host(mesh::StateBytes& to) const override;
+  void load_host(const mesh::StateBytes& from) override;
+
  private:
   static constexpr std::uint32_t kNoBox = UINT32_MAX;
   static constexpr std::int64_t kNoSample = -1;
+  static constexpr std::uint32_t kNotScored = UINT32_MAX;
 
   /// One message place: written by the reader of a link in step s, read by its source in step s + 1.
   struct Box {
@@ -143,15 +158,16 @@ class Learner final : public mesh::StepHook {
     std::uint64_t parity = 0;  // half of the boxes that the region's current step writes
     AlignedBuffer<float> delta, work, target, dx, split;
     AlignedBuffer<float> own;  // what a layer's backward wants for itself
-    AlignedBuffer<float> factors, losses;
-    std::vector<std::uint32_t> predictions, labels;
+    AlignedBuffer<float> factors;
   };
   struct OutputPlan {
     mesh::NodeId node = 0;
     std::size_t width = 0, tokens = 1;
     // Rings over samples [sample & mask][learner][token]. A label with mse: 0, or kNoLabel without a target.
     std::vector<std::uint32_t> labels;
-    std::vector<Score> scores;
+    std::vector<std::uint32_t> classes;      // the label, or 0: what the loss is asked for
+    std::vector<std::uint32_t> predictions;  // kNotScored until the sample is scored
+    std::vector<float> losses;
     std::vector<float> values;  // ring [sample & mask][learner][width]
   };
 
@@ -163,12 +179,17 @@ class Learner final : public mesh::StepHook {
   std::uint32_t add_box(std::size_t width);
   Status check(std::span<const mesh::RunInput> inputs, std::span<const Target> targets, std::uint64_t samples) const;
   void stage(std::span<const Target> targets, std::uint64_t first, std::uint64_t samples);
+  static void set_classes(OutputPlan& output, std::size_t first, std::size_t count) noexcept;
   void collect_scores();
+  Score score(const OutputPlan& output, std::uint64_t sample, std::size_t place) const noexcept;
   Status run(std::uint64_t steps);
   std::uint64_t steps_per_sample() const noexcept;
   /// Every array that goes into a state in memory.
   template <class Visit>
   void each_array(bool with_weights, Visit&& visit);
+  /// Those of them that the host writes while a device runs the steps.
+  template <class Visit>
+  void each_host_array(Visit&& visit);
 
   /// The sample that the outputs of `output_tick` answer (pipelined); kNoSample before the first and after the last.
   std::int64_t sample_at(std::uint64_t output_tick) const noexcept;
@@ -192,8 +213,8 @@ class Learner final : public mesh::StepHook {
   void output_gradient(std::size_t region, mesh::NodeId node, std::uint64_t tick, std::uint64_t sample,
                        kernels::Rows gradient) noexcept;
   /// Scores of rows of one label each, and the slopes of their losses; a row without a label has none.
-  void score_rows(std::size_t region, const kernels::Rows& y, const std::uint32_t* labels,
-                  const kernels::ConstRows& values, const kernels::Rows& gradient, Score* scores) noexcept;
+  void score_rows(std::size_t region, const kernels::Rows& y, OutputPlan& output, std::size_t place,
+                  const kernels::ConstRows& values, const kernels::Rows& gradient) noexcept;
   void output_target(std::size_t region, mesh::NodeId node, std::uint64_t tick, std::uint64_t sample,
                      kernels::Rows displacement) noexcept;
   void gather(std::size_t region, mesh::NodeId node, const Wave& wave, kernels::Rows sum) noexcept;

@@ -23,7 +23,9 @@ void Learner::each_array(bool with_weights, Visit&& visit) {
   visit(std::span<std::array<float, 2>>(gradient_sizes_));
   for (OutputPlan& output : outputs_) {
     visit(std::span<std::uint32_t>(output.labels));
-    visit(std::span<Score>(output.scores));
+    visit(std::span<std::uint32_t>(output.classes));
+    visit(std::span<std::uint32_t>(output.predictions));
+    visit(std::span<float>(output.losses));
     visit(std::span<float>(output.values));
   }
   if (!with_weights) return;

@@ -225,45 +225,35 @@ void Learner::output_gradient(std::size_t region, NodeId node, std::uint64_t tic
   OutputPlan& output = outputs_[static_cast<std::size_t>(layers_[node].output)];
   const Rows y = learner_rows(mesh_.state().output(node, tick));
   const std::size_t n = options_.learners, tokens = output.tokens, slot = sample & ring_mask_;
-  const std::uint32_t* labels = output.labels.data() + slot * n * tokens;
-  Score* scores = output.scores.data() + slot * n * tokens;
-  for (std::size_t i = 0; i < n * tokens; ++i)
-    scores[i] = {sample, static_cast<std::uint32_t>(i / tokens), 0, kNoLabel,
-                 0.0f,   static_cast<std::uint32_t>(i % tokens)};
+  const std::size_t first = slot * n * tokens;
   if (tokens == 1) {
     const float* values = output.values.empty() ? nullptr : output.values.data() + slot * n * output.width;
-    return score_rows(region, y, labels, {values, n, output.width, output.width}, gradient, scores);
+    return score_rows(region, y, output, first, {values, n, output.width, output.width}, gradient);
   }
   kernels::OpStream& stream = mesh_.engine().stream(region);
   const std::size_t classes = output.width / tokens;
   for (std::size_t b = 0; b < n; ++b) {
-    const std::uint32_t* own = labels + b * tokens;
+    const std::size_t place = first + b * tokens;
     const Rows of_tokens{gradient.row(b), tokens, classes, classes};
-    score_rows(region, {y.row(b), tokens, classes, classes}, own, {}, of_tokens, scores + b * tokens);
+    score_rows(region, {y.row(b), tokens, classes, classes}, output, place, {}, of_tokens);
     // The mean over the tokens that have labels.
-    const auto labelled = tokens - static_cast<std::size_t>(std::count(own, own + tokens, kNoLabel));
+    const std::uint32_t* const labels = output.labels.data() + place;
+    const auto labelled = tokens - static_cast<std::size_t>(std::count(labels, labels + tokens, kNoLabel));
     if (labelled > 1) stream.scale(1.0f / static_cast<float>(labelled), of_tokens, of_tokens);
   }
 }
 
-void Learner::score_rows(std::size_t region, const Rows& y, const std::uint32_t* labels, const ConstRows& values,
-                         const Rows& gradient, Score* scores) noexcept {
-  Scratch& scratch = scratch_[region];
+void Learner::score_rows(std::size_t region, const Rows& y, OutputPlan& output, std::size_t place,
+                         const ConstRows& values, const Rows& gradient) noexcept {
   kernels::OpStream& stream = mesh_.engine().stream(region);
-  if (options_.loss == Loss::cross_entropy) {
-    for (std::size_t i = 0; i < y.rows; ++i) scratch.labels[i] = labels[i] == kNoLabel ? 0 : labels[i];
-    stream.cross_entropy(y, scratch.labels.data(), scratch.losses.data(), gradient);
-  } else {
-    stream.mean_squared_error(y, values, scratch.losses.data(), gradient);
-  }
-  stream.row_argmax(y, scratch.predictions.data());
-  for (std::size_t i = 0; i < y.rows; ++i) {
-    const bool has_label = labels[i] != kNoLabel;
-    if (!has_label) stream.fill(0.0f, {gradient.row(i), 1, gradient.cols, gradient.stride});
-    scores[i].prediction = scratch.predictions[i];
-    scores[i].label = labels[i];
-    scores[i].loss = has_label ? scratch.losses[i] : 0.0f;
-  }
+  float* const losses = output.losses.data() + place;
+  if (options_.loss == Loss::cross_entropy)
+    stream.cross_entropy(y, output.classes.data() + place, losses, gradient);
+  else
+    stream.mean_squared_error(y, values, losses, gradient);
+  stream.row_argmax(y, output.predictions.data() + place);
+  for (std::size_t i = 0; i < y.rows; ++i)
+    if (output.labels[place + i] == kNoLabel) stream.fill(0.0f, {gradient.row(i), 1, gradient.cols, gradient.stride});
 }
 
 void Learner::output_target(std::size_t region, NodeId node, std::uint64_t tick, std::uint64_t sample,
@@ -371,7 +361,7 @@ bool Learner::process_target(std::size_t region, NodeId node, const Wave& wave, 
   stream.binary(kernels::BinaryOp::add, args.y, displacement, target);
   stream.link_budget(args.y, target, scratch.factors.data());
   const float* factors = scratch.factors.data();
-  if (std::all_of(factors, factors + options_.learners, [](float f) { return f == 0.0f; })) return false;
+  if (!mesh_.engine().any_nonzero({factors, options_.learners})) return false;
   // Moving towards the target is descending against the displacement.
   args.dy = scratch_rows(scratch.work, here.width);
   stream.scale_rows(factors, displacement, args.dy);

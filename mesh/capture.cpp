@@ -145,7 +145,7 @@ Hash128 MeshCapture::state_hash(std::size_t session, const LayerHash& rule) cons
 
 Status capture_without_mark(Mesh& mesh, bool live, MeshCapture& to) {
   // First of all: orders that are due change weights and types.
-  if (live) mesh.engine().deliver_all(mesh.ticks());
+  if (live) mesh.deliver_orders();
   const bool is_known = to.mesh_ == mesh.number();
   if (!is_known) {
     to.make_plan(mesh);
@@ -154,13 +154,13 @@ Status capture_without_mark(Mesh& mesh, bool live, MeshCapture& to) {
   }
   to.is_live_ = live;
   to.ticks_ = mesh.ticks();
-  mesh.weights().copy_to(to.weights_, live);
+  std::as_const(mesh).weights().copy_to(to.weights_, live);
   if (!live) return {};
-  if (!to.state_ || to.state_id_ != mesh.state().id()) {
-    WEFT_TRY(to.state_, mesh.state().make_twin());
-    to.state_id_ = mesh.state().id();
+  if (!to.state_ || to.state_id_ != std::as_const(mesh).state().id()) {
+    WEFT_TRY(to.state_, std::as_const(mesh).state().make_twin());
+    to.state_id_ = std::as_const(mesh).state().id();
   }
-  to.state_->copy_from(mesh.state());
+  to.state_->copy_from(std::as_const(mesh).state());
   to.sessions_born_ = mesh.sessions_born();
   if (to.cells_.empty() || to.plan_->has_watchers || to.changes_ != mesh.registry().changes()) to.copy_cells(mesh);
   to.halt_.reset();

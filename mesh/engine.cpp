@@ -3,6 +3,7 @@
 #include "mesh/engine.hpp"
 
 #include "mesh/combine.hpp"
+#include "mesh/mirror_stream.hpp"
 
 #include "kernels/statistics.hpp"
 
@@ -248,7 +249,7 @@ void Engine::fire_port(NodeId port, std::uint64_t fired) noexcept {
 }
 
 void Engine::fire_layer(NodeId id, std::size_t region, std::uint64_t tick, std::uint64_t step) {
-  kernels::OpStream& stream = streams_[region];
+  kernels::OpStream& stream = this->stream(region);
   const Unit& unit = units_[id];
   ForwardArgs args;
   args.weights = unit.weights;
@@ -268,7 +269,7 @@ void Engine::fire_layer(NodeId id, std::size_t region, std::uint64_t tick, std::
   args.next_state = state_.hidden(id, tick + 1);
   args.workspace = workspaces_[region].data();
   if (hook_ && unit.trains_otherwise) args.training_rows = hook_->training_rows(id, step, tick);
-  if (unit.fires_by_sessions)
+  if (unit.fires_by_sessions && !recording_)
     forward(unit, stream, args);
   else
     unit.layer->forward(stream, args);

@@ -4,6 +4,7 @@
 
 #include "mesh/cell.hpp"
 #include "mesh/graph.hpp"
+#include "mesh/mirror_piece.hpp"
 #include "mesh/state.hpp"
 #include "mesh/state_bytes.hpp"
 #include "mesh/weight_store.hpp"
@@ -22,8 +23,11 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -63,6 +67,31 @@ class StepHook {
   virtual Status load_state([[maybe_unused]] const StateBytes& from, [[maybe_unused]] bool with_weights) { return {}; }
   /// Links besides the network's own that `learn` reads across; pairs of nodes.
   virtual std::vector<std::pair<NodeId, NodeId>> extra_links() const { return {}; }
+
+  // --- for a device that records the steps (mesh/device_run.hpp)
+  /// Why `learn` cannot be recorded: it does more than call operations of the engine's stream. Empty: it can be.
+  virtual std::string why_not_recorded() const { return "the learning rule does not say how"; }
+  /// The memory that its steps touch besides mesh and weights. Windows are rings over samples.
+  virtual void each_piece([[maybe_unused]] const std::function<void(const MirrorPiece&)>& visit) const {}
+  /// Steps after which a recorded run repeats itself.
+  virtual std::uint64_t period() const noexcept { return 1; }
+  /// Samples [first, second) of which `count` steps from `step` on touch windows; `tick` is `step`'s.
+  virtual std::pair<std::uint64_t, std::uint64_t> samples_of([[maybe_unused]] std::uint64_t step,
+                                                             [[maybe_unused]] std::uint64_t tick,
+                                                             [[maybe_unused]] std::uint64_t count) const {
+    return {0, 0};
+  }
+  /// What these steps' operations hang on besides the tick's place in the rings; nothing: on more than can be told.
+  virtual std::optional<Hash128> record_key([[maybe_unused]] std::uint64_t step, [[maybe_unused]] std::uint64_t tick,
+                                            [[maybe_unused]] std::uint64_t count) const {
+    return std::nullopt;
+  }
+  /// Counts of updates by node, and what is added to them where recorded steps run again.
+  virtual std::span<const std::uint64_t> update_counts() const noexcept { return {}; }
+  virtual void add_updates([[maybe_unused]] NodeId node, [[maybe_unused]] std::uint64_t updates) noexcept {}
+  /// What of it the host alone changes as it runs: counters, labels, update counts; and back.
+  virtual void save_host([[maybe_unused]] StateBytes& to) const {}
+  virtual void load_host([[maybe_unused]] const StateBytes& from) {}
 };
 
 /// Values for an input port over a run: tick f of the run reads row f / hold, the last row again after the end.
@@ -103,6 +132,11 @@ class Engine final : public scheduler::TickProgram {
   /// Runs `steps` steps from the state's tick on; returns how many were done.
   std::uint64_t run(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps) noexcept;
   /// Ticks among the first `steps` steps.
+  std::span<const PortFeed> feeds() const noexcept { return feeds_; }
+  std::span<const OutputSink> sinks() const noexcept { return sinks_; }
+  StepHook* hook() const noexcept { return hook_; }
+  /// The memory for intermediate results of operations, by region.
+  std::span<const AlignedBuffer<float>> workspaces() const noexcept { return workspaces_; }
   std::uint64_t ticks_in(std::uint64_t steps) const noexcept { return hook_ ? hook_->fired_before(steps) : steps; }
 
   /// Sends an order to a cell. @error full
@@ -136,7 +170,21 @@ class Engine final : public scheduler::TickProgram {
   /// Cells were given orders other than by `post`.
   void look_for_orders() noexcept;
 
-  kernels::OpStream& stream(std::size_t region) noexcept { return streams_[region]; }
+  kernels::OpStream& stream(std::size_t region) noexcept { return recording_ ? *recording_ops_ : streams_[region]; }
+  /// Whether one of the values, which an operation just made, is not 0.
+  bool any_nonzero(std::span<const float> values) noexcept;
+
+  /// Where recorded ports' values come from and outputs' go to, on the device: rows by ticks since the recording began.
+  struct Recording {
+    MirrorStream* stream = nullptr;
+    std::uint64_t tick = 0;             // of step 0 of the run
+    std::uint64_t first_fired = 0;      // ticks of the run before the recording's first
+    std::span<float* const> feeds;      // by port; null: it keeps its value
+    std::span<const OutputSink> sinks;  // sorted by node
+  };
+  /// Records what a step does, learning included, instead of doing it.
+  /// @thread nobody else's while it runs
+  void record_step(const Recording& recording, std::uint64_t step);
   /// Room for Layer::workspace_size() of any layer, for the thread that runs the region.
   float* workspace(std::size_t region) noexcept { return workspaces_[region].data(); }
   std::uint32_t region_of(NodeId node) const noexcept { return node_region_[node]; }
@@ -195,6 +243,8 @@ class Engine final : public scheduler::TickProgram {
   void fire_port(NodeId port, std::uint64_t fired) noexcept;
   void fire_cell(const Part& part, const Part& next, std::size_t region, std::uint64_t tick, std::uint64_t fired,
                  std::uint64_t step) noexcept;
+  void record_part(const Recording& recording, const Part& part, std::size_t region, std::uint64_t step);
+  void record_port(const Recording& recording, NodeId port, std::uint64_t fired);
   void fire_layer(NodeId node, std::size_t region, std::uint64_t tick, std::uint64_t step);
   void forward(const Unit& unit, kernels::OpStream& stream, const ForwardArgs& args);
   void watch(Cell& cell, std::uint64_t tick, std::uint64_t step) noexcept;
@@ -211,6 +261,8 @@ class Engine final : public scheduler::TickProgram {
   actors::Supervisor* supervisor_ = nullptr;
   actors::Registry* registry_ = nullptr;
   StepHook* hook_ = nullptr;
+  MirrorStream* recording_ = nullptr;  // while a step is recorded
+  kernels::OpStream* recording_ops_ = nullptr;
   actors::ActivityBoard* board_ = nullptr;
   bool is_running_ = false;
   std::uint64_t serial_ = 0;  // of the run's first step, among all steps ever run

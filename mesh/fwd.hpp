@@ -4,10 +4,13 @@
 
 namespace weft::mesh {
 class Cell;
+class DeviceMirror;
+class DeviceRun;
 class Engine;
 class Graph;
 class Layer;
 class Mesh;
+class MirrorStream;
 class NetworkBuilder;
 class State;
 class StepHook;

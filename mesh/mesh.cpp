@@ -34,6 +34,7 @@ Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
   parts->weights.initialize(parts->graph, spec.seed);
   WEFT_CHECK(parts->make_cells());
   WEFT_CHECK(parts->make_executor());
+  WEFT_CHECK(parts->open_device());
   parts->sessions_born = parts->options.sessions;
   Mesh mesh(std::move(parts));
   WEFT_CHECK(mesh.rebuild_state({mesh.parts_->options.sessions, 2, false}, 0, std::nullopt));
@@ -52,6 +53,10 @@ Status Mesh::set_input(std::string_view port, std::span<const float> values, std
     return fail(Errc::shape_mismatch, object + std::to_string(values.size()) + " values where " +
                                           std::to_string(slot.cols) + " are expected");
   WEFT_CHECK(check_values(parts_->graph.nodes()[*node], values));
+  if (parts_->device) {
+    parts_->device->set_input(*node, session, values, parts_->ticks);
+    return {};
+  }
   std::copy(values.begin(), values.end(), slot.row(session));
   parts_->engine->feed(*node, {});
   return {};
@@ -70,6 +75,7 @@ Result<std::span<const float>> Mesh::output(Coord at, std::size_t session) const
   if (session >= rows.rows)
     return fail(Errc::out_of_range, "output " + to_string(at) + ": session " + std::to_string(session) + " of " +
                                         std::to_string(rows.rows));
+  if (parts_->device && parts_->device->is_ahead()) return parts_->device->output(*node, session, parts_->ticks);
   return std::span<const float>(rows.row(session), rows.cols);
 }
 
@@ -88,7 +94,8 @@ Status Mesh::halted_error() const {
 Status Mesh::run_steps(std::uint64_t steps, std::uint64_t& done) {
   done = 0;
   WEFT_CHECK(halted_error());
-  done = parts_->engine->run(*parts_->executor, parts_->ticks, steps);
+  done = parts_->device ? parts_->device->run(*parts_->executor, parts_->ticks, steps)
+                        : parts_->engine->run(*parts_->executor, parts_->ticks, steps);
   parts_->ticks += parts_->engine->ticks_in(done);
   return halted_error();
 }
@@ -143,7 +150,7 @@ Status Mesh::run(std::span<const RunInput> inputs, std::uint64_t ticks, std::spa
   WEFT_TRY(const auto sinks, check_outputs(outputs, rows));
   if (ticks == 0) return {};
   Parts& p = *parts_;
-  if (internal::may_batch(p.graph, p.cells, ticks)) {
+  if (!p.device && internal::may_batch(p.graph, p.cells, ticks)) {
     const kernels::FlushSubnormals exact;
     if (internal::run_batched(p.graph, p.weights, *p.state, p.ticks, ticks, feeds, sinks)) {
       p.ticks += ticks;
@@ -164,6 +171,7 @@ Status Mesh::forward(std::span<const RunInput> inputs, std::size_t rows, std::sp
   WEFT_TRY(const auto feeds, check_inputs(inputs, rows));
   WEFT_TRY(const auto sinks, check_outputs(outputs, rows));
   if (rows == 0) return {};
+  parts_->sync(false);
   const kernels::FlushSubnormals exact;
   return internal::run_combinational(parts_->graph, parts_->weights, rows, feeds, sinks);
 }
@@ -176,6 +184,7 @@ Status Mesh::hold_copies(std::optional<std::size_t> session, std::span<const Run
   WEFT_TRY(const auto sinks, check_outputs(outputs, rows));
   if (rows == 0) return {};
   Parts& p = *parts_;
+  p.sync(false);
   WEFT_TRY(State scratch, State::build(p.graph, p.node_region, p.plan, p.memory, {rows, 2, false}));
   const auto spread = [&](const kernels::Rows& from, const kernels::Rows& to) {
     for (std::size_t b = 0; b < rows && from.data; ++b) std::copy_n(from.row(*session), from.cols, to.row(b));
@@ -208,8 +217,15 @@ Result<ControlMessage> Mesh::post(Coord at, std::shared_ptr<Control> control) {
   return control;
 }
 
+void Mesh::deliver_orders() noexcept {
+  Parts& p = *parts_;
+  if (p.engine->has_mail() || p.engine->has_deferred()) p.sync(true);
+  p.engine->deliver_all(p.ticks);
+}
+
 Hash128 Mesh::state_hash(std::size_t session) const {
   const Parts& p = *parts_;
+  p.sync(false);
   StateHasher hasher;
   hasher.add(p.ticks);
   for (std::size_t cell = 0; cell < p.cells.size(); ++cell) hasher.add(cell_hash(cell, session));
@@ -220,6 +236,7 @@ Hash128 Mesh::cell_hash(std::size_t index, std::size_t session) const {
   const Parts& p = *parts_;
   WEFT_ASSERT(session < sessions(), "session " + std::to_string(session) + " of " + std::to_string(sessions()));
   WEFT_ASSERT(index < p.cells.size(), "cell " + std::to_string(index) + " of " + std::to_string(p.cells.size()));
+  p.sync(false);
   Cell& cell = *p.cells[index];
   StateHasher hasher;
   hasher.add(std::uint64_t{cell.is_enabled()});
@@ -250,6 +267,7 @@ NetworkSpec Mesh::current_spec() const {
 void Mesh::resume() noexcept { parts_->engine->clear_halt(); }
 
 void Mesh::mark_checkpoint() {
+  parts_->sync(false);
   for (const auto& cell : parts_->cells)
     if (parts_->supervisor->rule(cell->id()).policy == actors::Policy::restart) cell->remember(parts_->ticks);
 }
@@ -281,10 +299,26 @@ const actors::Registry& Mesh::registry() const noexcept { return *parts_->regist
 const actors::Supervisor& Mesh::supervisor() const noexcept { return *parts_->supervisor; }
 const actors::ActivityBoard& Mesh::activity() const noexcept { return *parts_->board; }
 const MeshOptions& Mesh::options() const noexcept { return parts_->options; }
-WeightStore& Mesh::weights() noexcept { return parts_->weights; }
-const WeightStore& Mesh::weights() const noexcept { return parts_->weights; }
-State& Mesh::state() noexcept { return *parts_->state; }
-const State& Mesh::state() const noexcept { return *parts_->state; }
+// Who may write is taken to write: the device gets all of it again.
+WeightStore& Mesh::weights() noexcept {
+  parts_->sync(true);
+  return parts_->weights;
+}
+const WeightStore& Mesh::weights() const noexcept {
+  parts_->sync(false);
+  return parts_->weights;
+}
+State& Mesh::state() noexcept {
+  parts_->sync(true);
+  return *parts_->state;
+}
+const State& Mesh::state() const noexcept {
+  parts_->sync(false);
+  return *parts_->state;
+}
+const DeviceFigures* Mesh::device_figures() const noexcept {
+  return parts_->device ? &parts_->device->figures() : nullptr;
+}
 std::span<const std::unique_ptr<Cell>> Mesh::cells() const noexcept { return parts_->cells; }
 Engine& Mesh::engine() noexcept { return *parts_->engine; }
 scheduler::Executor& Mesh::executor() noexcept { return *parts_->executor; }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "mesh/control.hpp"
+#include "mesh/device_figures.hpp"
 #include "mesh/engine.hpp"
 #include "mesh/graph.hpp"
 #include "mesh/network.hpp"
@@ -23,6 +24,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -47,6 +49,10 @@ struct MeshOptions {
   std::optional<bool> wide = std::nullopt;
   /// Of a wide mesh: multiply-adds from which on an operation is cut up; 0: each that can be.
   double wide_from = kernels::Help::kWorthwhile;
+  /// Where ticks run: `cpu`, or a GPU as gpu::Device::open names it (`vulkan`, `vulkan:N`, `vulkan:name`). The bits are
+  /// the same. What a GPU cannot do (docs/gpu.md) runs on the CPU, and figures say so.
+  std::string device = "cpu";
+  bool validates_device = false;                            // under Vulkan's validation layers
   std::optional<topology::Machine> machine = std::nullopt;  // none: the running one
 };
 
@@ -134,6 +140,9 @@ class Mesh {
   /// @thread any
   Result<ControlMessage> post(Coord cell, std::shared_ptr<Control> control);
 
+  /// Carries out what waits for the cells and is due, as the next tick would: so that a checkpoint holds it.
+  void deliver_orders() noexcept;
+
   /// XXH3-128 over committed outputs, hidden states, weights, optimiser state and tick of one session, per cell, folded
   /// in coordinate order.
   Hash128 state_hash(std::size_t session = 0) const;
@@ -152,6 +161,8 @@ class Mesh {
   const topology::Plan& plan() const noexcept;
   const actors::Registry& registry() const noexcept;
   const actors::Supervisor& supervisor() const noexcept;
+  /// What a GPU did for the mesh; nothing on the CPU.
+  const DeviceFigures* device_figures() const noexcept;
   /// At which cell each region (thread) is while ticks run: for a watchdog, which must not outlive the mesh.
   /// @thread any
   const actors::ActivityBoard& activity() const noexcept;

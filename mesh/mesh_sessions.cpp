@@ -10,6 +10,7 @@ namespace weft::mesh {
 
 Status Mesh::rebuild_state(State::Options options, std::size_t keep_sessions, std::optional<std::size_t> removed) {
   Parts& p = *parts_;
+  p.sync(true);
   WEFT_TRY(State fresh, State::build(p.graph, p.node_region, p.plan, p.memory, options));
   // Committed values only: a deeper or shallower history starts anew.
   for (std::size_t b = 0, from = 0; b < keep_sessions; ++b, ++from) {
@@ -43,6 +44,7 @@ Result<std::size_t> Mesh::add_session() {
     return fail(Errc::too_large, "sessions: " + std::to_string(before) + " are there, at most 65536 are carried");
   WEFT_CHECK(rebuild_state(options, before, std::nullopt));
   // Sessions there at birth take streams 1, 2, ... as they first draw; no later one may take one of those again.
+  parts_->sync(true);
   parts_->state->set_streams(before, parts_->ticks, ++parts_->sessions_born);
   mark_checkpoint();
   return before;
@@ -63,6 +65,7 @@ Status Mesh::remove_session(std::size_t session) {
 Status Mesh::reset_session(std::size_t session) {
   if (session >= sessions())
     return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
+  parts_->sync(true);
   parts_->state->reset_session(session, parts_->ticks);
   return {};
 }
@@ -70,6 +73,7 @@ Status Mesh::reset_session(std::size_t session) {
 Result<std::vector<float>> Mesh::save_session(std::size_t session) const {
   if (session >= sessions())
     return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
+  parts_->sync(false);
   std::vector<float> out(parts_->state->session_size());
   parts_->state->save_session(session, parts_->ticks, out);
   return out;
@@ -85,6 +89,7 @@ Status Mesh::load_session(std::size_t session, std::span<const float> state) {
   if (const auto bad = parts_->state->first_not_finite(state))
     return fail(Errc::not_finite,
                 "session state: value " + std::to_string(*bad) + " is " + std::to_string(state[*bad]));
+  parts_->sync(true);
   parts_->state->load_session(session, parts_->ticks, state);
   return {};
 }

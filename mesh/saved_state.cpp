@@ -56,7 +56,8 @@ const Hash128& Mesh::network_digest() const {
 void Mesh::save_state(SavedState& to, SaveWeights weights) {
   Parts& p = *parts_;
   // What waits in mailboxes comes first, as it would in the next tick: it is part of the state.
-  p.engine->deliver_all(p.ticks);
+  deliver_orders();
+  p.sync(false);
   const bool is_known = to.mesh_id_ == p.number && to.state_id_ == p.state->id();
   if (!is_known) {
     to.network_ = network_digest();
@@ -137,6 +138,7 @@ Status Mesh::check_fits(const SavedState& from) const {
 Status Mesh::load_state(const SavedState& from) {
   Parts& p = *parts_;
   WEFT_CHECK(check_fits(from));
+  p.sync(true);
   const bool is_own = from.mesh_id_ == p.number;
   WeightRoom room;
   if (from.holds_weights_) {
@@ -202,6 +204,7 @@ void Mesh::load_cells(const SavedState& from) {
 Status Mesh::save_session_state(std::size_t session, SessionState& to) const {
   if (session >= sessions())
     return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
+  parts_->sync(false);
   const State& state = *parts_->state;
   to.network_ = network_digest();
   to.depth_ = state.depth();
@@ -216,6 +219,7 @@ Status Mesh::load_session_state(std::size_t session, const SessionState& from) {
   if (session >= sessions())
     return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
   if (from.empty()) return fail(Errc::invalid_argument, "session state: nothing was saved in it yet");
+  parts_->sync(true);
   State& state = *parts_->state;
   if (from.network_ != network_digest())
     return fail(Errc::shape_mismatch, "session state: of network " + to_string(from.network_) + ", into network " +

@@ -74,6 +74,11 @@ class State {
   /// What only backward reads may be infinite: tanh of an infinite pre-activation is 1.
   std::optional<std::size_t> first_not_finite(std::span<const float> session) const noexcept;
   std::uint64_t bytes() const noexcept;
+  /// Its memory, region by region.
+  template <class Visit>
+  void each_block(Visit&& visit) const {
+    for (const Block& block : blocks_) visit(block.buffer.data(), block.buffer.size());
+  }
 
   /// Bytes that ticks from `tick` on can tell from others: outputs and hidden states as committed; with history, all.
   std::size_t live_bytes() const noexcept;

@@ -203,6 +203,13 @@ Status WeightStore::write(Parameter& parameter, std::span<const float> values, s
   return {};
 }
 
+void WeightStore::each_array(const std::function<void(const void*, std::size_t)>& visit) const {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i].data) visit(parameters_[i].data, padded(parameters_[i].spec->stored_size()) * sizeof(float));
+    if (const StoredWeight* const stored = storage_[i].active.get()) visit(stored->block(), stored->bytes());
+  }
+}
+
 std::uint64_t WeightStore::bytes(NodeId node) const noexcept {
   std::uint64_t total = 0;
   for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) {

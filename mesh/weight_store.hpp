@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -137,6 +138,9 @@ class WeightStore {
   /// One parameter's part of it. `stored.codes` null: it computes with its master; `master` null: released.
   static void hash_parameter(const ParameterSpec& spec, const kernels::ConstWeight& stored, const float* master,
                              StateHasher& hasher);
+
+  /// Every array that layers compute with or learn, as (address, bytes); a parameter's master before its stored form.
+  void each_array(const std::function<void(const void*, std::size_t)>& visit) const;
 
   /// Bytes of what layers compute with: codes, scales, zero points, vectors; lane padding counted.
   std::uint64_t bytes() const noexcept;

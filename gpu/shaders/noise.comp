@@ -3,6 +3,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "lanes.glsl"
+#include "position.glsl"
 
 layout(constant_id = 1) const bool MASK = false;
 #define WEFT_OPERANDS(X)                                                                                     \
@@ -23,8 +24,6 @@ uvec4 philox(uvec4 c, uvec2 k) {
   return c;
 }
 
-uint64_t digit(float v) { return v >= 0.0 && v < 16777216.0 ? uint64_t(uint(v)) : 0ul; }
-uint64_t digits(Floats from, uint at) { return digit(flushed(from.at[at])) | digit(flushed(from.at[at + 1])) << 24; }
 void put(Floats to, uint at, uint64_t v) {
   to.at[at] = float(uint(v & 0xfffffful));
   to.at[at + 1] = float(uint(v >> 24 & 0xfffffful));
@@ -42,7 +41,7 @@ void main() {
     uint i = min(row_of(first), rows - 1);
     bool stores = row_of(first) < rows;
     Floats from = row_at(state, i, state_stride), values = row_at(x, i, x_stride), to = row_at(y, i, y_stride);
-    uint64_t counter = digits(from, 0), stream = digits(from, 2);
+    uint64_t counter = read_position(from, 0), stream = read_position(from, 2);
     if (stream == 0ul) stream = uint64_t(i) + 1ul;
     memoryBarrierBuffer();  // the next state may be this one
     barrier();

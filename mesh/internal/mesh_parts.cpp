@@ -4,6 +4,8 @@
 
 #include "kernels/float_environment.hpp"
 
+#include "core/log.hpp"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -207,12 +209,29 @@ Status Mesh::Parts::make_executor() {
   return {};
 }
 
+Status Mesh::Parts::open_device() {
+  if (options.device == "cpu") return {};
+  gpu::DeviceOptions wanted;
+  wanted.validate = options.validates_device;
+  auto opened = gpu::Device::share(options.device, wanted);
+  // Where there is nothing to run on, the CPU gives the same bits; a name that fits nothing is a mistake.
+  if (!opened && opened.error().code() != Errc::unsupported) return fail(opened.error());
+  if (!opened)
+    log_warn("the mesh runs on the CPU: " + opened.error().text());
+  else
+    gpu = std::move(*opened);
+  return {};
+}
+
 void Mesh::Parts::make_engine() {
+  sync(true);
+  device.reset();
   const auto before = std::move(engine);
   engine = Engine::build(graph, weights, *state, plan, node_region, cells, supervisor.get(), registry.get(), hook,
                          width, board.get());
   if (before && before->halt()) engine->note_halt(*before->halt());
   for (const auto& cell : cells) cell->bind(graph, weights, *state, *registry, hook);
+  if (gpu) device = std::make_unique<DeviceRun>(gpu, graph, weights, *state, *engine, cells);
 }
 
 }  // namespace weft::mesh

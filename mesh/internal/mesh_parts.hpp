@@ -3,6 +3,7 @@
 #pragma once
 
 #include "mesh/cell.hpp"
+#include "mesh/device_run.hpp"
 #include "mesh/engine.hpp"
 #include "mesh/graph.hpp"
 #include "mesh/mesh.hpp"
@@ -37,6 +38,8 @@ struct Mesh::Parts {
   std::unique_ptr<scheduler::Executor> executor;
   StepHook* hook = nullptr;
   std::unique_ptr<Engine> engine;
+  std::shared_ptr<gpu::Device> gpu;   // null: everything runs on the CPU
+  std::unique_ptr<DeviceRun> device;  // of `engine`, where there is a GPU
   std::uint64_t ticks = 0;
   std::uint64_t sessions_born = 0;  // ever, those that were removed too
   std::vector<Watcher*> all_watchers;
@@ -52,6 +55,13 @@ struct Mesh::Parts {
   Status make_watchers();
   Status make_executor();
   void make_engine();
+  Status open_device();
+  /// Brings the host's state and weights up to the device's, before somebody reads them; `may_write`: or writes.
+  void sync(bool may_write) const noexcept {
+    if (!device || device->is_running()) return;
+    device->pull();
+    if (may_write) device->note_host_change();
+  }
   /// Whether ticks may change weights although nothing learns.
   bool may_change_weights() const noexcept;
 };

@@ -9,6 +9,8 @@
 
 #include "formats/json.hpp"
 
+#include "gpu/device.hpp"
+
 #include "kernels/isa.hpp"
 
 #include "core/encoding.hpp"
@@ -18,8 +20,11 @@
 
 #include "tests/learning/networks.hpp"
 #include <bit>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -50,6 +55,11 @@ json rows_of_layer() {
   text << file.rdbuf();
   const json rows = must(formats::parse_json(text.str(), path));
   return rows.contains(kConformanceLayer) ? rows[kConformanceLayer] : json::array();
+}
+
+std::string device_name() {
+  const char* const asked = std::getenv("WEFT_TEST_DEVICE");
+  return asked ? asked : "vulkan";
 }
 
 /// A numeric type, and what integers do to their inputs.
@@ -126,7 +136,29 @@ struct Life {
   bool is_wide = false;  // every operation that can be is cut up among the threads, and all sessions learn
   std::size_t learners = 1;
   mesh::ExecutorKind executor = mesh::ExecutorKind::tbb;
+  std::string device = "cpu";
 };
+
+/// Kept open for the whole program: what it compiled is used by all lives. Null: there is no Vulkan device here.
+const gpu::Device* vulkan() {
+  static const std::shared_ptr<gpu::Device> device = [] {
+    auto opened = gpu::Device::share(device_name());
+    if (!opened) std::printf("no Vulkan device: %s\n", opened.error().text().c_str());
+    return opened ? *opened : nullptr;
+  }();
+  return device.get();
+}
+
+/// What ran on the CPU after all, and why; each reason once.
+std::set<std::string> not_on_device;
+std::uint64_t device_steps = 0;
+void note_device(const mesh::DeviceFigures& figures) {
+  device_steps += figures.device_steps;
+  if (!figures.why_host.empty())
+    not_on_device.insert(figures.why_host);
+  else if (figures.replays)
+    not_on_device.insert("runs lived again on the CPU");
+}
 
 std::string live(const json& row, const Stored& stored, const Life& life) {
   const std::uint64_t samples = is_full() ? 24 : 10;
@@ -139,6 +171,7 @@ std::string live(const json& row, const Stored& stored, const Life& life) {
   wanted.executor = life.executor;
   wanted.executor_seed = 3;
   wanted.pin = false;
+  wanted.device = life.device;
   auto mesh = must(mesh::Mesh::build(network(row, stored), wanted));
   LearningOptions options;
   options.rule = life.rule;
@@ -165,17 +198,20 @@ std::string live(const json& row, const Stored& stored, const Life& life) {
     must(learner->learn({&input, 1}, {&target, 1}, step));
   }
   must(learner->drain());
+  if (mesh.device_figures()) note_device(*mesh.device_figures());
   WEFT_ASSERT(life.is_wide == (mesh.engine().forks() > 0), "a wide mesh is one whose operations are cut up");
   return to_string(mesh.state_hash(life.learners - 1));
 }
 
 /// Ticks without learning: one by one against as many at once as the mesh likes.
-std::string tick(const json& row, const Stored& stored, std::size_t threads, bool at_once) {
+std::string tick(const json& row, const Stored& stored, std::size_t threads, bool at_once,
+                 const std::string& device = "cpu") {
   constexpr std::uint64_t kTicks = 24;
   mesh::MeshOptions wanted;
   wanted.threads = threads;
   wanted.grain_bytes = 0;
   wanted.pin = false;
+  wanted.device = device;
   auto mesh = must(mesh::Mesh::build(network(row, stored), wanted));
   const std::size_t width = mesh.graph().nodes()[0].width, limit = row.value("indices", 0);
   RandomStream random(13, 0, RandomPurpose::test);
@@ -191,6 +227,7 @@ std::string tick(const json& row, const Stored& stored, std::size_t threads, boo
       must(mesh.tick());
     }
   }
+  if (mesh.device_figures()) note_device(*mesh.device_figures());
   return to_string(mesh.state_hash());
 }
 
@@ -213,9 +250,9 @@ TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
     for (const Stored& stored : types()) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
       SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
-      for (const Life base : {Life{Rule::backprop, Schedule::settle}, Life{Rule::fw_dtp, Schedule::pipelined},
-                              Life{Rule::dfa, Schedule::settle}, Life{Rule::gap, Schedule::pipelined},
-                              Life{Rule::chain, Schedule::settle}}) {
+      for (const Life& base : {Life{Rule::backprop, Schedule::settle}, Life{Rule::fw_dtp, Schedule::pipelined},
+                               Life{Rule::dfa, Schedule::settle}, Life{Rule::gap, Schedule::pipelined},
+                               Life{Rule::chain, Schedule::settle}}) {
         // Errors travel through stored weights under every rule alike: two of the five for every type.
         const bool is_for_all = base.rule == Rule::backprop || base.rule == Rule::fw_dtp;
         if (!is_for_all && stored.dtype != Dtype::float32) continue;
@@ -309,6 +346,33 @@ TEST(Conformance, TicksEndInOneStateHoweverManyAtOnce) {
       }
     }
   }
+}
+
+// The column of the matrix that a GPU is: lavapipe where there is no other.
+TEST(Conformance, AGpuGivesTheCpusBits) {
+  if (!vulkan()) GTEST_SKIP() << "no Vulkan device";
+  for (const json& row : rows_of_layer()) {
+    const bool is_stored = has_matrix(row);
+    for (const Stored& stored : types()) {
+      if (!is_stored && stored.dtype != Dtype::float32) continue;
+      SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
+      const std::string ticked = tick(row, stored, 1, false);
+      ASSERT_EQ(tick(row, stored, 1, false, device_name()), ticked);
+      ASSERT_EQ(tick(row, stored, 1, true, device_name()), ticked);
+      for (Life life : {Life{Rule::backprop, Schedule::settle}, Life{Rule::fw_dtp, Schedule::pipelined},
+                        Life{Rule::dfa, Schedule::settle}, Life{Rule::gap, Schedule::pipelined},
+                        Life{Rule::chain, Schedule::settle}}) {
+        if (life.rule != Rule::backprop && life.rule != Rule::fw_dtp && stored.dtype != Dtype::float32) continue;
+        life.at_once = true;
+        life.sessions = 3;
+        const std::string first = live(row, stored, life);
+        life.device = device_name();
+        ASSERT_EQ(live(row, stored, life), first) << "rule " << static_cast<int>(life.rule);
+      }
+    }
+  }
+  std::printf("%s: %llu steps on the device\n", kConformanceLayer, static_cast<unsigned long long>(device_steps));
+  for (const std::string& why : not_on_device) std::printf("on the CPU: %s\n", why.c_str());
 }
 
 }  // namespace

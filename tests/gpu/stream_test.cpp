@@ -65,10 +65,6 @@ TEST(Stream, OperationsRunInOrder) {
 }
 
 TEST(Stream, AMissingOperationIsRefusedLoudlyAndNothingRunsAfterIt) {
-  Op missing{};
-  for (int i = 0; i < kOpCount; ++i)
-    if (!supports(static_cast<Op>(i))) missing = static_cast<Op>(i);
-  if (supports(missing)) GTEST_SKIP() << "every operation is there";
   auto stream = device().make_stream();
   ASSERT_TRUE(stream);
   const Four m(**stream);

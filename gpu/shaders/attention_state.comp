@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The next state of an attention: the last one, with the call's last keys and values over the oldest ones. Backwards: the
+// errors of slots that outlive the call. Bits move as they are.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "attention.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 1) const bool BACKWARD = false;
+#define WEFT_OPERANDS(X) X(uint64_t, call)
+#include "operands.glsl"
+
+Words word_at(uint64_t matrix, uint row, uint stride, uint64_t i) {
+  return Words(matrix + (uint64_t(row) * stride + i) * 4ul);
+}
+
+uint header(uint64_t position, uint i) {
+  if (BACKWARD || i > 1) return 0u;
+  return bits(float(uint(position >> 24 * i & 0xfffffful)));
+}
+
+// What element r of a kv head's ring becomes.
+uint word_of(Call c, Keys keys, uint session, uint kv, uint r) {
+  uint n = c.head_dim, width = value_width(c), all_keys = c.slots * n, slot, i;
+  bool is_key = r < all_keys;
+  if (is_key) {
+    slot = r / (n * 16) * 16 + r % 16;
+    i = r % (n * 16) / 16;
+  } else {
+    slot = (r - all_keys) / width;
+    i = (r - all_keys) % width;
+  }
+  uint t = (slot + c.slots - uint(keys.position % c.slots)) % c.slots;
+  if (t >= c.tokens) {
+    if (!BACKWARD) return word_at(c.state, session, c.state_stride, ring_at(c, kv) + r).at[0];
+    return c.dnext_state != 0ul ? word_at(c.dnext_state, session, c.dnext_stride, ring_at(c, kv) + r).at[0] : 0u;
+  }
+  if (BACKWARD || i >= n) return 0u;
+  t += (c.tokens - 1 - t) / c.slots * c.slots;  // the last of the call's tokens that come by this slot
+  uint64_t place = (uint64_t(t) * c.kv_heads + kv) * n + i;
+  return is_key ? word_at(c.k, session, c.k_stride, place).at[0] : word_at(c.v, session, c.v_stride, place).at[0];
+}
+
+void main() {
+  load_operands();
+  Call c = Call(call);
+  uint size = c.slots * (c.head_dim + value_width(c));
+  uint64_t to = BACKWARD ? c.dstate : c.next_state;
+  uint stride = BACKWARD ? c.dstate_stride : c.next_stride;
+  for (uint job = gl_WorkGroupID.y; job < c.jobs; job += gl_NumWorkGroups.y) {
+    uint session = job / c.kv_heads, kv = job % c.kv_heads;
+    Keys keys = keys_of(c, session);
+    for (uint r = gl_GlobalInvocationID.x; r < size; r += gl_NumWorkGroups.x * 256)
+      word_at(to, session, stride, ring_at(c, kv) + r).at[0] = word_of(c, keys, session, kv, r);
+    if (kv == 0 && gl_GlobalInvocationID.x < 16)
+      word_at(to, session, stride, gl_GlobalInvocationID.x).at[0] =
+          header(keys.position + c.tokens, gl_GlobalInvocationID.x);
+  }
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns pairs of elements by the angles of a table or of rope_angles.comp: y = fma(x, cos, partner (+-sin)).
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "exact.glsl"
+#include "memory.glsl"
+
+layout(local_size_x = 128) in;
+layout(constant_id = 1) const bool INTERLEAVED = false;
+layout(constant_id = 2) const bool TRANSPOSED = false;
+layout(constant_id = 3) const bool HAS_TABLE = false;  // [positions][2][head_dim], which all sessions start from
+// angle_tokens: 0 where sessions share their angles.
+#define WEFT_OPERANDS(X)                                                                            \
+  X(uint64_t, x) X(uint64_t, y) X(uint64_t, angles)                                                 \
+  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, y_stride) X(uint, head_dim) X(uint, tokens) \
+  X(uint, angle_tokens)
+#include "operands.glsl"
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Angles { vec2 at[]; };
+
+void main() {
+  load_operands();
+  uint pairs = head_dim / 2, width = cols / tokens;
+  for (uint b = gl_WorkGroupID.y; b < rows; b += gl_NumWorkGroups.y)
+    for (uint i = gl_GlobalInvocationID.x; i < cols / 2; i += gl_NumWorkGroups.x * 128) {
+      uint head = i / pairs, pair = i % pairs, t = head * head_dim / width;
+      uint a = INTERLEAVED ? 2 * pair : pair, z = a + (INTERLEAVED ? 1 : pairs);
+      uint first = head * head_dim + a, second = head * head_dim + z;
+      vec2 angle;
+      if (HAS_TABLE) {
+        Floats position = row_at(angles, t, 2 * head_dim);
+        angle = vec2(position.at[a], position.at[head_dim + z]);
+      } else {
+        angle = Angles(angles + ((uint64_t(b) * angle_tokens + t) * pairs + pair) * 8ul).at[0];
+      }
+      float sine = TRANSPOSED ? negated(angle.y) : angle.y;
+      Floats from = row_at(x, b, x_stride), to = row_at(y, b, y_stride);
+      float v = flushed(from.at[first]), w = flushed(from.at[second]);
+      to.at[first] = fused(v, angle.x, mul(w, negated(sine)));
+      to.at[second] = fused(w, angle.x, mul(v, sine));
+    }
+}

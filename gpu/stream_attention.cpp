@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention and the turns of its queries and keys.
+
+#include "gpu/internal/stream.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace weft::gpu {
+namespace {
+
+constexpr std::size_t kLanes = 64, kRing = 16, kHeader = 16;
+/// Bytes of probabilities and slopes that backward keeps at once.
+constexpr std::size_t kMostKept = std::size_t{64} << 20;
+
+// As gpu/shaders/attention.glsl reads it.
+struct Call {
+  std::uint64_t q, k, v, state, next_state, y, statistics, dy, dnext_state, dq, dk, dv, dstate, shares, slopes;
+  std::uint32_t q_stride, k_stride, v_stride, state_stride, next_stride, y_stride, statistics_stride, dy_stride,
+      dnext_stride, dq_stride, dk_stride, dv_stride, dstate_stride;
+  std::uint32_t tokens, heads, kv_heads, head_dim, slots, reach, causal;
+  float scale;
+  std::uint32_t first_job, jobs, most_keys;
+};
+struct CallPush {
+  std::uint64_t call;
+};
+struct AnglesPush {
+  std::uint64_t turns, state, angles;
+  std::uint32_t sessions, tokens, pairs, state_stride;
+};
+struct RopePush {
+  std::uint64_t x, y, angles;
+  std::uint32_t rows, cols, x_stride, y_stride, head_dim, tokens, angle_tokens;
+};
+
+std::size_t round_up(std::size_t n, std::size_t to) { return groups_of(n, to) * to; }
+
+Call call_of(const AttentionShape& shape, const AttentionOperands& operands, const ConstRows& y,
+             const ConstRows& statistics) {
+  constexpr std::size_t kUnbounded = std::size_t{1} << 30;  // sums of two fit 32 bits
+  const std::size_t reach =
+      std::min(shape.context ? shape.context : kUnbounded, shape.window ? shape.window : kUnbounded);
+  Call call{};
+  call.q = address(operands.q.data), call.q_stride = word(operands.q.stride);
+  call.k = address(operands.k.data), call.k_stride = word(operands.k.stride);
+  call.v = address(operands.v.data), call.v_stride = word(operands.v.stride);
+  if (shape.context) call.state = address(operands.state.data), call.state_stride = word(operands.state.stride);
+  call.y = address(y.data), call.y_stride = word(y.stride);
+  call.statistics = address(statistics.data), call.statistics_stride = word(statistics.stride);
+  call.tokens = word(shape.tokens), call.heads = word(shape.heads), call.kv_heads = word(shape.kv_heads);
+  call.head_dim = word(shape.head_dim), call.slots = word(round_up(shape.context, kRing)), call.reach = word(reach);
+  call.causal = shape.causal, call.scale = shape.scale;
+  call.jobs = word(y.rows * shape.kv_heads);
+  call.most_keys = word(round_up((shape.context ? reach - 1 : 0) + shape.tokens + kLanes - 1, kLanes));
+  return call;
+}
+
+CallPush placed(Recorder& recorder, const Call& call) { return {recorder.parameters(&call, sizeof call)}; }
+
+/// Elements of a head that a thread of attention.comp sums at once.
+std::uint32_t features(const AttentionShape& shape) {
+  return word(std::clamp<std::size_t>(groups_of(shape.head_dim, kLanes), 1, 4));
+}
+std::size_t rows_of_job(const AttentionShape& shape) { return shape.tokens * (shape.heads / shape.kv_heads); }
+Groups state_groups(const AttentionShape& shape, const Call& call) {
+  constexpr std::size_t kThreads = 256;
+  const std::size_t ring = (kernels::attention_state_size(shape) - kHeader) / shape.kv_heads;
+  return {groups_of(std::max<std::size_t>(ring, 1), kThreads), call.jobs};
+}
+
+}  // namespace
+
+void Stream::attention(const AttentionShape& shape, const AttentionOperands& operands, const Rows& y,
+                       const Rows& statistics, const Rows& next_state, float*) {
+  if (y.rows == 0) return;
+  static const Shader &kernel = shader("attention"), &append = shader("attention_state");
+  Call call = call_of(shape, operands, y, statistics);
+  const Range state = shape.context ? range(operands.state) : Range();
+  recorder_->dispatch(kernel, {false, features(shape)}, placed(*recorder_, call),
+                      {groups_of(rows_of_job(shape), kLaneGroupRows), call.jobs},
+                      {range(operands.q), range(operands.k), range(operands.v), state}, {range(y), range(statistics)});
+  if (shape.context == 0) return;
+  call.next_state = address(next_state.data), call.next_stride = word(next_state.stride);
+  recorder_->dispatch(append, {false}, placed(*recorder_, call), state_groups(shape, call),
+                      {range(operands.k), range(operands.v), state}, {range(next_state)});
+}
+
+void Stream::attention_backward(const AttentionShape& shape, const AttentionOperands& operands, const ConstRows& y,
+                                const ConstRows& statistics, const AttentionGradients& gradients, float*) {
+  if (y.rows == 0) return;
+  static const Shader &slopes = shader("attention"), &keys = shader("attention_keys"),
+                      &pass = shader("attention_state");
+  Call call = call_of(shape, operands, y, statistics);
+  call.dy = address(gradients.dy.data), call.dy_stride = word(gradients.dy.stride);
+  call.dq = address(gradients.dq.data), call.dq_stride = word(gradients.dq.stride);
+  call.dk = address(gradients.dk.data), call.dk_stride = word(gradients.dk.stride);
+  call.dv = address(gradients.dv.data), call.dv_stride = word(gradients.dv.stride);
+  Range state, dnext, dstate;
+  if (shape.context) {
+    state = range(operands.state), dnext = range(gradients.dnext_state), dstate = range(gradients.dstate);
+    call.dnext_state = address(gradients.dnext_state.data), call.dnext_stride = word(gradients.dnext_state.stride);
+    call.dstate = address(gradients.dstate.data), call.dstate_stride = word(gradients.dstate.stride);
+  }
+  if (call.dstate != 0)
+    recorder_->dispatch(pass, {true}, placed(*recorder_, call), state_groups(shape, call), {state, dnext}, {dstate});
+
+  // So many kv heads of sessions at once that what is kept of them stays within bounds.
+  const std::size_t all = call.jobs, bytes = rows_of_job(shape) * call.most_keys * sizeof(float);
+  const std::size_t at_once = std::clamp<std::size_t>(kMostKept / (2 * bytes), 1, all);
+  const std::uint64_t kept = scratch(at_once * 2 * bytes);
+  const Range both{kept, kept + at_once * 2 * bytes};
+  call.shares = kept, call.slopes = kept + at_once * bytes;
+  for (std::size_t first = 0; first < all; first += at_once) {
+    call.first_job = word(first), call.jobs = word(std::min(at_once, all - first));
+    recorder_->dispatch(slopes, {true, features(shape)}, placed(*recorder_, call),
+                        {groups_of(rows_of_job(shape), kLaneGroupRows), call.jobs},
+                        {range(operands.q), range(operands.k), range(operands.v), state, range(y), range(statistics),
+                         range(gradients.dy)},
+                        {range(gradients.dq), both});
+    constexpr std::size_t kKeys = 4;  // of a group
+    recorder_->dispatch(keys, {}, placed(*recorder_, call), {groups_of(call.most_keys, kKeys), call.jobs},
+                        {range(operands.q), range(gradients.dy), state, dnext, both},
+                        {range(gradients.dk), range(gradients.dv), dstate});
+  }
+}
+
+void Stream::rope(const Rope& rope, std::size_t tokens, const ConstRows& x, const ConstRows& state, bool transposed,
+                  const Rows& y, float*) {
+  if (x.rows == 0 || x.cols == 0) return;
+  static const Shader &angles = shader("rope_angles"), &turn = shader("rope");
+  const std::size_t pairs = rope.head_dim / 2, sessions = state.data ? x.rows : 1, all = sessions * tokens * pairs;
+  const bool has_table = !state.data && rope.table && tokens <= rope.table_positions;
+  Range from = range(rope.table, tokens * 2 * rope.head_dim * sizeof(float));
+  if (!has_table) {
+    const std::uint64_t made = scratch(all * 2 * sizeof(float));
+    from = {made, made + all * 2 * sizeof(float)};
+    const AnglesPush push{address(rope.turns), address(state.data), made, word(sessions), word(tokens),
+                          word(pairs),         word(state.stride)};
+    recorder_->dispatch(angles, {}, push, {groups_of(all, 64), 1},
+                        {range(rope.turns, pairs * sizeof(std::uint64_t)), range(state)}, {from});
+  }
+  const RopePush push{
+      address(x.data), address(y.data), from.begin,          word(x.rows), word(x.cols),
+      word(x.stride),  word(y.stride),  word(rope.head_dim), word(tokens), state.data ? word(tokens) : 0};
+  recorder_->dispatch(turn, {rope.pairs == kernels::RopePairs::interleaved, transposed, has_table}, push,
+                      {groups_of(x.cols / 2, 128), x.rows}, {from, range(x)}, {range(y)});
+}
+
+}  // namespace weft::gpu

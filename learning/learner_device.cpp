@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a device has to know of a learner to run its steps (mesh/device_run.hpp).
+
+#include "learning/learner.hpp"
+
+#include "core/state_hash.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace weft::learning {
+
+using mesh::MirrorPiece;
+using mesh::MirrorUse;
+using mesh::NodeId;
+
+std::string Learner::why_not_recorded() const {
+  const mesh::WeightStore& weights = mesh_.weights();
+  for (NodeId node = 0; node < layers_.size(); ++node) {
+    if (layers_[node].waves.empty() || !weights.learns(node) || weights.of(node).empty()) continue;
+    const Encoding& encoding = weights.encoding(node);
+    if (encoding.dtype != Dtype::float32)
+      return mesh_.graph().nodes()[node].object + " learns in " + std::string(name(encoding.dtype)) +
+             ", whose codes are made on the CPU after each step";
+  }
+  return {};
+}
+
+void Learner::each_piece(const std::function<void(const MirrorPiece&)>& visit) const {
+  const auto whole = [&](const auto& values, MirrorUse use) {
+    visit({values.data(), values.size() * sizeof *values.data(), use});
+  };
+  whole(boxes_, MirrorUse::kept);
+  whole(feedback_, MirrorUse::constant);
+  const auto parameters = mesh_.weights().parameters();
+  const auto beside = [&](const float* values, std::size_t i, MirrorUse use) {
+    visit({values, (parameters[i].spec->stored_size() + 15) / 16 * 16 * sizeof(float), use});
+  };
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    beside(optimizer_.gradient(i), i, MirrorUse::own);
+    for (std::size_t s = 0; s < optimizer_.slots(); ++s) beside(optimizer_.slot(s, i), i, MirrorUse::kept);
+  }
+  for (const Scratch& scratch : scratch_)
+    for (const auto* const buffer :
+         {&scratch.delta, &scratch.work, &scratch.target, &scratch.dx, &scratch.split, &scratch.own, &scratch.factors})
+      whole(*buffer, MirrorUse::scratch);
+  for (const OutputPlan& output : outputs_) {
+    const std::size_t places = options_.learners * output.tokens;
+    const auto ring = [&](const auto& values, std::size_t each) {
+      visit({values.data(), values.size() * sizeof *values.data(), MirrorUse::window, each * sizeof *values.data()});
+    };
+    ring(output.classes, places);
+    ring(output.predictions, places);
+    ring(output.losses, places);
+    ring(output.values, options_.learners * output.width);
+  }
+}
+
+std::pair<std::uint64_t, std::uint64_t> Learner::samples_of(std::uint64_t step, std::uint64_t tick,
+                                                            std::uint64_t count) const {
+  if (options_.schedule == Schedule::settle) {
+    const std::uint64_t first = block_first_ + step / steps_per_sample();
+    return {first, first + (count + steps_per_sample() - 1) / steps_per_sample()};
+  }
+  // Outputs alone look at labels and values, those of the sample that they answer.
+  const std::uint64_t born = birth_tick_ + latency_;
+  const std::uint64_t first = std::max(tick, born) - born;
+  const std::uint64_t end = std::min(std::max(tick + count, born) - born, samples_);
+  return {std::min(first, end), end};
+}
+
+std::optional<Hash128> Learner::record_key(std::uint64_t step, std::uint64_t tick, std::uint64_t count) const {
+  // Operands that change with the sample or the step: a label as an address, a count of updates.
+  if (options_.optimizer.kind == OptimizerKind::adamw) return std::nullopt;
+  if (options_.rule == Rule::gap && options_.loss == Loss::cross_entropy) return std::nullopt;
+  StateHasher key;
+  key.add((steps_ + step) & 1);
+  key.add(std::min<std::uint64_t>(tick, 2 * std::uint64_t{deepest_} + 2));
+  const auto add_sample = [&](std::int64_t sample) {
+    if (sample == kNoSample) return key.add(std::uint64_t{2});
+    for (const OutputPlan& output : outputs_) {
+      const std::size_t places = options_.learners * output.tokens;
+      const std::uint32_t* const labels =
+          output.labels.data() + (static_cast<std::uint64_t>(sample) & ring_mask_) * places;
+      for (std::size_t i = 0; i < places; ++i) key.add(std::uint64_t{labels[i] != kNoLabel});
+    }
+  };
+  if (options_.schedule == Schedule::settle) {
+    const auto [first, end] = samples_of(step, tick, count);
+    for (std::uint64_t sample = first; sample < end; ++sample) add_sample(static_cast<std::int64_t>(sample));
+  } else {
+    const std::uint64_t back = std::min<std::uint64_t>(tick, deepest_ + 1);
+    for (std::uint64_t t = tick - back; t < tick + count + deepest_ + 2; ++t) add_sample(sample_at(t));
+  }
+  return key.digest();
+}
+
+void Learner::add_updates(NodeId node, std::uint64_t updates) noexcept {
+  optimizer_.updates()[node] += updates;
+  for (auto& parameter : mesh_.weights().of(node)) parameter.version += updates;
+}
+
+template <class Visit>
+void Learner::each_host_array(Visit&& visit) {
+  for (OutputPlan& output : outputs_) {
+    visit(std::span<std::uint32_t>(output.labels));
+    visit(std::span<std::uint32_t>(output.classes));
+    visit(std::span<std::uint32_t>(output.predictions));
+    visit(std::span<float>(output.losses));
+    visit(std::span<float>(output.values));
+  }
+  visit(optimizer_.updates());
+}
+
+void Learner::save_host(mesh::StateBytes& to) const {
+  for (const std::uint64_t counter : {samples_, scored_, steps_, birth_tick_, block_first_}) to.put(counter);
+  const_cast<Learner&>(*this).each_host_array(  // the arrays are read only
+      [&](auto values) { to.put(std::span<const typename decltype(values)::element_type>(values)); });
+  for (const auto& parameter : std::as_const(mesh_).weights().parameters()) to.put(parameter.version);
+}
+
+void Learner::load_host(const mesh::StateBytes& from) {
+  mesh::StateBytes::Reader reader(from);
+  for (std::uint64_t* const counter : {&samples_, &scored_, &steps_, &birth_tick_, &block_first_})
+    *counter = reader.get<std::uint64_t>();
+  each_host_array([&](auto values) { reader.get(values); });
+  for (auto& parameter : mesh_.weights().parameters()) parameter.version = reader.get<std::uint64_t>();
+  for (Sharing& sharing : sharings_) sharing.pending = 0;
+}
+
+}  // namespace weft::learning

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace weft::mesh {
+
+/// What a device has done for a mesh.
+struct DeviceFigures {
+  std::string device;              // its name
+  std::uint64_t device_steps = 0;  // run there
+  std::uint64_t host_steps = 0;    // run on the CPU although a device was asked for, those run again counted in
+  std::uint64_t replays = 0;   // runs that were lived again on the CPU: a value was not finite, or the device failed
+  std::uint64_t programs = 0;  // recorded
+  std::uint64_t pushes = 0, pulls = 0;  // of the whole mesh
+  std::uint64_t device_bytes = 0;
+  std::string why_host;  // why the CPU does it all; empty when it does not
+};
+
+}  // namespace weft::mesh

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/device_mirror.hpp"
+
+#include "core/aligned_buffer.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace weft::mesh {
+namespace {
+
+// Pieces are packed into blocks of so many bytes: below what drivers give at once (4 GiB on NVIDIA's).
+constexpr std::size_t kBlock = std::size_t{1} << 30;
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + gpu::Memory::kAlignment - 1) / gpu::Memory::kAlignment * gpu::Memory::kAlignment;
+}
+
+}  // namespace
+
+Result<DeviceMirror> DeviceMirror::build(gpu::Device& device, std::vector<MirrorPiece> pieces, std::size_t window,
+                                         std::size_t copies) {
+  DeviceMirror mirror;
+  mirror.device_ = &device;
+  mirror.window_ = window;
+  mirror.copies_ = std::max<std::size_t>(copies, 1);
+  std::erase_if(pieces, [](const MirrorPiece& piece) { return piece.bytes == 0; });
+  std::sort(pieces.begin(), pieces.end(), [](const auto& a, const auto& b) { return a.host < b.host; });
+
+  struct Place {
+    std::size_t block, offset;
+  };
+  std::vector<Place> places;
+  std::vector<std::size_t> sizes;
+  for (const MirrorPiece& piece : pieces) {
+    std::size_t room = piece.bytes;
+    if (piece.use == MirrorUse::scratch) room = aligned(room) * mirror.copies_;
+    if (piece.use == MirrorUse::window) room = piece.slot * window;
+    // Where one piece goes on as another, and both are copied, they stay neighbours and become one.
+    if (!mirror.entries_.empty()) {
+      Entry& before = mirror.entries_.back();
+      if (is_copied(before) && before.piece.use == piece.use && before.piece.group == piece.group &&
+          before.begin() + before.piece.bytes == piece.host && sizes.back() + room <= kBlock &&
+          places.back().offset + before.piece.bytes == sizes.back()) {
+        before.piece.bytes += room;
+        sizes.back() += room;
+        continue;
+      }
+    }
+    if (sizes.empty() || aligned(sizes.back()) + room > kBlock) sizes.push_back(0);
+    const std::size_t offset = aligned(sizes.back());
+    places.push_back({sizes.size() - 1, offset});
+    sizes.back() = offset + room;
+    mirror.entries_.push_back({piece, 0, aligned(piece.bytes)});
+  }
+  for (const std::size_t size : sizes) {
+    WEFT_TRY(gpu::Buffer block, device.memory().allocate(size, "the mesh's state and weights"));
+    mirror.blocks_.push_back(std::move(block));
+  }
+  for (std::size_t i = 0; i < places.size(); ++i)
+    mirror.entries_[i].device = mirror.blocks_[places[i].block].address() + places[i].offset;
+  return mirror;
+}
+
+std::uint64_t DeviceMirror::there(const void* host) const noexcept {
+  if (!host) return 0;
+  const auto after = std::upper_bound(entries_.begin(), entries_.end(), host,
+                                      [](const void* place, const Entry& entry) { return place < entry.piece.host; });
+  if (after != entries_.begin()) {
+    const Entry& entry = *std::prev(after);
+    const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(host) - entry.begin());
+    if (offset < entry.piece.bytes) {
+      switch (entry.piece.use) {
+        case MirrorUse::kept:
+        case MirrorUse::constant:
+        case MirrorUse::own:
+          return entry.device + offset;
+        case MirrorUse::scratch:
+          return entry.device + copy_ * entry.stride + offset;
+        case MirrorUse::window: {
+          const std::size_t slots = entry.piece.bytes / entry.piece.slot;
+          const std::size_t at = (offset / entry.piece.slot - first_) & (slots - 1);
+          if (at < window_) return entry.device + at * entry.piece.slot + offset % entry.piece.slot;
+        }
+      }
+    }
+  }
+  if (!failure_)
+    failure_ = Error(Errc::internal, "vulkan: an operation reads or writes memory of the host that no device mirrors");
+  return 0;
+}
+
+std::uint64_t DeviceMirror::constant(const void* host, std::size_t bytes) const {
+  if (!host || bytes == 0) return 0;
+  if (const auto found = constants_.find(host); found != constants_.end()) return found->second.address();
+  const auto make = [&]() -> Result<gpu::Buffer> {
+    WEFT_TRY(gpu::Buffer buffer, device_->memory().allocate(bytes, "a layer's tables"));
+    // A stream of its own: the caller's may be collecting a program.
+    WEFT_TRY(const auto stream, device_->make_stream());
+    stream->upload(host, bytes, buffer.data<void>());
+    WEFT_CHECK(stream->finish());
+    return buffer;
+  };
+  auto made = make();
+  if (!made) {
+    if (!failure_) failure_ = made.error();
+    return 0;
+  }
+  return constants_.emplace(host, std::move(*made)).first->second.address();
+}
+
+void DeviceMirror::push(gpu::VulkanStream& stream) const {
+  for (const Entry& entry : entries_)
+    if (is_copied(entry)) stream.upload(entry.piece.host, entry.piece.bytes, reinterpret_cast<void*>(entry.device));
+}
+
+Status DeviceMirror::pull(gpu::VulkanStream& stream, std::uint32_t groups) const {
+  const auto is_wanted = [&](const Entry& entry) {
+    return entry.piece.use == MirrorUse::kept && entry.piece.group < groups;
+  };
+  // Beside the host's values first: a device that is lost half way must not leave a mixture.
+  std::vector<AlignedBuffer<std::byte>> fetched;
+  for (const Entry& entry : entries_) {
+    if (!is_wanted(entry)) continue;
+    fetched.emplace_back(entry.piece.bytes);
+    WEFT_CHECK(stream.download(reinterpret_cast<const void*>(entry.device), entry.piece.bytes, fetched.back().data()));
+  }
+  auto next = fetched.begin();
+  for (const Entry& entry : entries_) {
+    if (!is_wanted(entry)) continue;
+    std::memcpy(const_cast<void*>(entry.piece.host), next->data(), entry.piece.bytes);
+    ++next;
+  }
+  return {};
+}
+
+template <class Copy>
+Status DeviceMirror::each_window_part(std::uint64_t end, Copy&& copy) const {
+  for (const Entry& entry : entries_) {
+    if (entry.piece.use != MirrorUse::window || end <= first_) continue;
+    const std::size_t slots = entry.piece.bytes / entry.piece.slot;
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(end - first_, window_));
+    // The ring's end may lie within.
+    for (std::size_t at = 0; at < count;) {
+      const std::size_t from = (first_ + at) & (slots - 1), run = std::min(count - at, slots - from);
+      WEFT_CHECK(
+          copy(entry.begin() + from * entry.piece.slot, entry.device + at * entry.piece.slot, run * entry.piece.slot));
+      at += run;
+    }
+  }
+  return {};
+}
+
+Status DeviceMirror::push_window(gpu::VulkanStream& stream, std::uint64_t end) const {
+  return each_window_part(end, [&](const std::byte* host, std::uint64_t device, std::size_t bytes) -> Status {
+    stream.upload(host, bytes, reinterpret_cast<void*>(device));
+    return {};
+  });
+}
+
+Status DeviceMirror::pull_window(gpu::VulkanStream& stream, std::uint64_t end) const {
+  return each_window_part(end, [&](const std::byte* host, std::uint64_t device, std::size_t bytes) {
+    return stream.download(reinterpret_cast<const void*>(device), bytes, const_cast<std::byte*>(host));
+  });
+}
+
+std::uint64_t DeviceMirror::bytes() const noexcept {
+  std::uint64_t total = 0;
+  for (const gpu::Buffer& block : blocks_) total += block.bytes();
+  for (const auto& [host, buffer] : constants_) total += buffer.bytes();
+  return total;
+}
+
+}  // namespace weft::mesh

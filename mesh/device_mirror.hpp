@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/mirror_piece.hpp"
+
+#include "gpu/device.hpp"
+#include "gpu/memory.hpp"
+#include "gpu/vulkan_stream.hpp"
+
+#include "core/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace weft::mesh {
+
+/// Device memory that stands for pieces of the host's: a pointer into one of these has an address on the device.
+/// @thread one thread at a time
+class DeviceMirror {
+ public:
+  /// `window`: samples of a ring at hand. `copies`: of scratch, so that cells need not wait for each other.
+  /// @error too_large: naming the memory, both sizes
+  static Result<DeviceMirror> build(gpu::Device& device, std::vector<MirrorPiece> pieces, std::size_t window,
+                                    std::size_t copies);
+
+  /// The address of what stands at `host`; 0 for null, and with an error in `status` for memory that is not mirrored.
+  std::uint64_t there(const void* host) const noexcept;
+  /// The address of a copy of `bytes` at `host`, made when it is first asked for.
+  std::uint64_t constant(const void* host, std::size_t bytes) const;
+  Status status() const { return failure_ ? Status(fail(*failure_)) : Status(); }
+
+  /// Which copy of scratch pointers mean.
+  void select(std::size_t copy) noexcept { copy_ = copy % copies_; }
+  /// From now on pointers into windows mean samples [first, first + window).
+  void move_window(std::uint64_t first) noexcept { first_ = first; }
+  std::size_t window() const noexcept { return window_; }
+  /// Copies the windows' samples [first, end) in or out. @error as of the stream
+  Status push_window(gpu::VulkanStream& stream, std::uint64_t end) const;
+  Status pull_window(gpu::VulkanStream& stream, std::uint64_t end) const;
+
+  /// Copies everything to the device that is copied at all.
+  void push(gpu::VulkanStream& stream) const;
+  /// Copies what is `kept` back, of the groups below `groups`: all of it, or after a failure nothing.
+  Status pull(gpu::VulkanStream& stream, std::uint32_t groups) const;
+  /// Device memory that it holds.
+  std::uint64_t bytes() const noexcept;
+
+ private:
+  struct Entry {
+    MirrorPiece piece;
+    std::uint64_t device = 0;
+    std::size_t stride = 0;  // from one copy of scratch to the next
+    const std::byte* begin() const noexcept { return static_cast<const std::byte*>(piece.host); }
+  };
+  DeviceMirror() = default;
+  static bool is_copied(const Entry& entry) noexcept {
+    return entry.piece.use == MirrorUse::kept || entry.piece.use == MirrorUse::constant;
+  }
+  template <class Copy>
+  Status each_window_part(std::uint64_t end, Copy&& copy) const;
+
+  gpu::Device* device_ = nullptr;
+  std::vector<Entry> entries_;  // by host address
+  std::vector<gpu::Buffer> blocks_;
+  std::size_t window_ = 0, copies_ = 1, copy_ = 0;
+  std::uint64_t first_ = 0;
+  mutable std::map<const void*, gpu::Buffer> constants_;
+  mutable std::optional<Error> failure_;
+};
+
+}  // namespace weft::mesh

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/cell.hpp"
+#include "mesh/device_figures.hpp"
+#include "mesh/device_mirror.hpp"
+#include "mesh/engine.hpp"
+#include "mesh/mirror_stream.hpp"
+#include "mesh/state_bytes.hpp"
+
+#include "gpu/device.hpp"
+#include "gpu/program.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace weft::mesh {
+
+/// Runs an engine's steps on a device that mirrors the mesh's memory. Steps are recorded as programs: what the engine
+/// and the learning rule would do on the CPU, on the same pointers (MirrorStream). The device goes ahead of the host;
+/// `pull` brings the host up to it. Nothing but inputs, labels and scores crosses the bus in between.
+///
+/// Recording supposes that all goes well: outputs and updates are finite, no cell is held or waits for an order. A run
+/// for which that does not hold is lived on the CPU, from where host and device last agreed: what came since is in a
+/// log, and the bits are the same. So supervision sees what it would have seen, and a lost device loses nothing.
+/// @thread one at a time
+class DeviceRun {
+ public:
+  /// The parts must outlive it.
+  DeviceRun(std::shared_ptr<gpu::Device> device, const Graph& graph, WeightStore& weights, State& state, Engine& engine,
+            std::span<const std::unique_ptr<Cell>> cells)
+      : device_(std::move(device)), graph_(graph), weights_(weights), state_(state), engine_(engine), cells_(cells) {}
+  ~DeviceRun();
+
+  /// As Engine::run.
+  std::uint64_t run(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps) noexcept;
+  /// Sets a port's value between runs.
+  void set_input(NodeId port, std::size_t session, std::span<const float> values, std::uint64_t tick) noexcept;
+  /// Brings the host's memory up to the device's; the host may write afterwards.
+  void pull() noexcept;
+  /// One row of what a node committed last, without bringing up everything, while the device is ahead.
+  std::span<const float> output(NodeId node, std::size_t session, std::uint64_t tick) noexcept;
+  /// Whether the device is ahead of the host.
+  bool is_ahead() const noexcept { return is_ahead_; }
+  /// The host has written, or may have.
+  void note_host_change() noexcept { is_behind_ = true; }
+  /// Steps under way: who asks for the mesh's memory is part of them.
+  bool is_running() const noexcept { return is_running_; }
+  const DeviceFigures& figures() const noexcept { return figures_; }
+
+ private:
+  /// A run since host and device last agreed, or an input.
+  struct Logged {
+    std::uint64_t tick = 0, steps = 0;
+    struct Feed {
+      NodeId port = 0;
+      PortFeed feed;
+      std::vector<float> values;
+    };
+    std::vector<Feed> feeds;
+    bool has_sinks = false;
+    StateBytes hook;
+    NodeId port = 0;
+    std::size_t session = 0;
+    std::vector<float> input;  // not empty: an input
+  };
+  struct Recorded {
+    std::shared_ptr<gpu::Program> program;
+    std::vector<std::pair<NodeId, std::uint64_t>> updates;
+  };
+  struct Window {  // of a port or an output, on the device
+    gpu::Buffer buffer;
+    std::vector<float> staged;
+  };
+
+  bool is_quiet() const noexcept;
+  bool has_feeds_or_sinks() const noexcept;
+  /// Makes the mirror where there is none, and brings the device up to the host.
+  Status prepare();
+  Status make_mirror();
+  Status run_device(std::uint64_t tick, std::uint64_t steps);
+  Status run_block(std::uint64_t tick, std::uint64_t step, std::uint64_t count, std::uint64_t times);
+  Result<Recorded> record(std::uint64_t tick, std::uint64_t step, std::uint64_t count);
+  Status push_feeds(std::uint64_t step, std::uint64_t count);
+  Status pull_sinks(std::uint64_t tick, std::uint64_t step, std::uint64_t count);
+  std::uint64_t run_host(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps) noexcept;
+  /// Lives the log on the CPU, from where host and device agreed; returns the steps of its last run that were done.
+  /// `is_under_way`: that one is the run that the caller is in.
+  std::uint64_t replay(scheduler::Executor& executor, bool is_under_way) noexcept;
+  void forget_log() noexcept;
+  void log_run(std::uint64_t tick, std::uint64_t steps);
+  void give_up(const Error& error) noexcept;
+  scheduler::Executor* executor_ = nullptr;  // of the last run
+  std::uint64_t block_steps() const noexcept;
+
+  std::shared_ptr<gpu::Device> device_;
+  const Graph& graph_;
+  WeightStore& weights_;
+  State& state_;
+  Engine& engine_;
+  std::span<const std::unique_ptr<Cell>> cells_;
+  std::unique_ptr<gpu::VulkanStream> stream_;
+  std::optional<DeviceMirror> mirror_;
+  gpu::Buffer notes_;
+  std::unique_ptr<MirrorStream> recorder_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Recorded> programs_;  // by hash
+  std::vector<Window> feeds_, sinks_;
+  std::vector<float*> feed_places_;
+  std::vector<OutputSink> sink_places_;
+  std::uint64_t weights_seen_ = 0;
+  bool is_ahead_ = false, is_behind_ = true, is_running_ = false, is_given_up_ = false;
+  std::map<std::pair<NodeId, std::size_t>, std::vector<float>> outputs_;  // read since the last run
+  std::vector<Logged> log_;
+  std::uint64_t log_bytes_ = 0, log_steps_ = 0;
+  std::uint64_t logged_before_ = 0;  // steps of the last entry that belong to earlier runs
+  DeviceFigures figures_;
+};
+
+}  // namespace weft::mesh

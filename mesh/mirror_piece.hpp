@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weft::mesh {
+
+/// What a device does with a piece of the host's memory that it mirrors.
+enum class MirrorUse : int {
+  kept,      // values of the mesh: both sides hold them, one of them the newer ones
+  constant,  // never written
+  own,       // never copied: whoever uses it writes it first
+  scratch,   // the same; each cell may have a copy, so that cells need not wait for each other
+  window,    // a ring over samples of which the device holds those of the steps under way
+};
+
+/// A piece of the host's memory.
+struct MirrorPiece {
+  const void* host = nullptr;
+  std::size_t bytes = 0;
+  MirrorUse use = MirrorUse::kept;
+  std::size_t slot = 0;     // of a window: bytes of a sample; the ring holds a power of two of them
+  std::uint32_t group = 0;  // the caller's; pieces of several groups stay apart
+};
+
+}  // namespace weft::mesh
