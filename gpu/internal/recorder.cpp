@@ -233,6 +233,16 @@ void Recorder::upload(const void* from, std::size_t bytes, void* to) {
       fail_with(staged.error());
 }
 
+void Recorder::transfer(const void* from, std::size_t bytes, void* to) {
+  if (is_collecting("transfer") || bytes == 0 || failure_) return;
+  const auto source = heap_.find(address(from), bytes), target = heap_.find(address(to), bytes);
+  if (!source || !target) return fail_with(source ? target.error() : source.error());
+  if (!open()) return;
+  order({{range(from, bytes)}, {range(to, bytes)}, {}});
+  const VkBufferCopy copy{source->offset, target->offset, bytes};
+  context_->vk.vkCmdCopyBuffer(open_.buffer, source->buffer, target->buffer, 1, &copy);
+}
+
 Status Recorder::fetch(std::uint64_t from, std::size_t bytes, std::byte* to) {
   WEFT_TRY(const Place place, heap_.find(from, bytes));
   if (!open()) return status();

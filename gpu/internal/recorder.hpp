@@ -58,6 +58,7 @@ class Recorder {
   std::uint64_t scratch(std::size_t bytes);
   void upload(const void* from, std::size_t bytes, void* to);
   Status download(const void* from, std::size_t bytes, void* to);
+  void transfer(const void* from, std::size_t bytes, void* to);
 
   Status begin_program();
   Result<std::shared_ptr<Program>> end_program();
