@@ -40,7 +40,7 @@ constexpr bool supports(Op op) noexcept {
   return kRecorded[static_cast<int>(op)];
 }
 /// Whether it has it for weights stored so: linear, linear_transposed, absolute_column_sums, embedding,
-/// squared_distances, convolve, convolve_transposed.
+/// squared_distances, convolve, convolve_transposed, encode.
 bool supports(Op op, const Encoding& encoding, Activations activations) noexcept;
 
 /// Records operations for the device, which runs them in order, with the bits of the CPU. Operands' pointers are

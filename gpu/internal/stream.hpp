@@ -24,6 +24,7 @@ using kernels::Panels;
 using kernels::Pool;
 using kernels::Rope;
 using kernels::Rows;
+using kernels::Weight;
 using kernels::Window;
 
 /// The operations, each as a dispatch or a few. A family of them has a file gpu/stream_<family>.cpp; those that have no
@@ -120,6 +121,8 @@ class Stream final : public VulkanStream {
   void squared_distances(const ConstWeight& c, const ConstRows& x, const Rows& y) override;
   void squared_distances_backward(const ConstWeight& c, const ConstRows& x, const ConstRows& dy, const Rows& dx,
                                   const Panels& dc) override;
+  // --- encode
+  void encode(const ConstPanels& master, const Weight& to) override;
   // --- move
   void permute(const ConstRows& x, const AxisOrder& order, const Rows& y) override;
   void embedding(const ConstWeight& w, const ConstRows& x, const Rows& y) override;
