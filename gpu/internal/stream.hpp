@@ -46,6 +46,7 @@ class Stream final : public VulkanStream {
     return recorder_->run(program, times);
   }
   void note_not_finite(const ConstRows& x, std::uint32_t* word, std::uint32_t bits) override;
+  void skip_steps(const std::uint32_t* word) override { skip_ = address(word); }
   void note_all_zero(const float* x, std::size_t n, std::uint32_t* word, std::uint32_t bits) override;
   std::uint64_t dispatches() const noexcept override { return recorder_->dispatches(); }
   std::uint64_t barriers() const noexcept override { return recorder_->barriers(); }
@@ -170,6 +171,7 @@ class Stream final : public VulkanStream {
   std::uint64_t scratch(std::size_t bytes) { return recorder_->scratch(bytes); }
 
   std::unique_ptr<Recorder> recorder_;
+  std::uint64_t skip_ = 0;  // a word that holds optimiser steps back
   Buffer finite_;  // a word that is_finite asks for
 };
 
