@@ -82,6 +82,12 @@ bool MirrorStream::is_finite(const ConstRows& x) {
   return true;
 }
 
+void MirrorStream::encode(const kernels::ConstPanels& master, const kernels::Weight& to) {
+  kernels::Weight moved = to;
+  moved.codes = there(to.codes), moved.scales = there(to.scales), moved.zeros = there(to.zeros);
+  to_.encode({there(master.data), master.out, master.in}, moved);
+}
+
 void MirrorStream::linear(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation,
                           const Rows& z, const Rows& y) {
   to_.linear(there(w), there(bias), there(x), activation, there(z), there(y));

@@ -152,6 +152,7 @@ class MirrorStream final : public kernels::OpStream {
   void gap_displacement(const kernels::ConstRows& weighted, const float* sums, const kernels::ConstRows& x,
                         const kernels::Rows& d) override;
   bool is_finite(const kernels::ConstRows& x) override;
+  void encode(const kernels::ConstPanels& master, const kernels::Weight& to) override;
 
  private:
   template <class T>

@@ -8,7 +8,6 @@
 
 layout(local_size_x = 256) in;
 layout(constant_id = 2) const bool LARGE = false;
-layout(constant_id = 3) const bool ALIGNED = false;  // rows of x begin at multiples of 16 bytes
 // A step is so many inputs that each thread fetches four weights and four values; while they are worked through, it
 // fetches the next ones.
 const uint kStep = LARGE ? 8 : 16, kHalves = LARGE ? 2 : 1, kTile = 64 * kHalves;
@@ -80,7 +79,8 @@ void main() {
         [[unroll]] for (uint g = 0; g < kHalves; ++g)
           [[unroll]] for (uint r = 0; r < 4; ++r) {
             uint at = row + h * 64 + down * 4 + r;
-            if (at < rows) finish(total[h][g][r], at, tile * kTile + g * 64 + across * 4);
+            uint o = tile * kTile + g * 64 + across * 4;
+            if (at < rows) finish(total[h][g][r], bias_quad(o), at, o);
           }
     }
 }
