@@ -108,7 +108,7 @@ class Learner final : public mesh::StepHook {
   Status load_state(const mesh::StateBytes& from, bool with_weights) override;
   std::vector<std::pair<mesh::NodeId, mesh::NodeId>> extra_links() const override;
 
-  std::string why_not_recorded() const override;
+  std::string why_not_recorded() const override { return {}; }
   void each_piece(const std::function<void(const mesh::MirrorPiece&)>& visit) const override;
   std::uint64_t period() const noexcept override { return steps_per_sample(); }
   std::pair<std::uint64_t, std::uint64_t> samples_of(std::uint64_t step, std::uint64_t tick,

@@ -14,18 +14,6 @@ using mesh::MirrorPiece;
 using mesh::MirrorUse;
 using mesh::NodeId;
 
-std::string Learner::why_not_recorded() const {
-  const mesh::WeightStore& weights = mesh_.weights();
-  for (NodeId node = 0; node < layers_.size(); ++node) {
-    if (layers_[node].waves.empty() || !weights.learns(node) || weights.of(node).empty()) continue;
-    const Encoding& encoding = weights.encoding(node);
-    if (encoding.dtype != Dtype::float32)
-      return mesh_.graph().nodes()[node].object + " learns in " + std::string(name(encoding.dtype)) +
-             ", whose codes are made on the CPU after each step";
-  }
-  return {};
-}
-
 void Learner::each_piece(const std::function<void(const MirrorPiece&)>& visit) const {
   const auto whole = [&](const auto& values, MirrorUse use) {
     visit({values.data(), values.size() * sizeof *values.data(), use});
@@ -97,7 +85,9 @@ std::optional<Hash128> Learner::record_key(std::uint64_t step, std::uint64_t tic
 
 void Learner::add_updates(NodeId node, std::uint64_t updates) noexcept {
   optimizer_.updates()[node] += updates;
-  for (auto& parameter : mesh_.weights().of(node)) parameter.version += updates;
+  mesh::WeightStore& weights = mesh_.weights();
+  for (const auto& parameter : weights.of(node))
+    weights.set_version(weights.first(node) + parameter.index, parameter.version + updates);
 }
 
 template <class Visit>
@@ -124,7 +114,8 @@ void Learner::load_host(const mesh::StateBytes& from) {
   for (std::uint64_t* const counter : {&samples_, &scored_, &steps_, &birth_tick_, &block_first_})
     *counter = reader.get<std::uint64_t>();
   each_host_array([&](auto values) { reader.get(values); });
-  for (auto& parameter : mesh_.weights().parameters()) parameter.version = reader.get<std::uint64_t>();
+  mesh::WeightStore& weights = mesh_.weights();
+  for (std::size_t i = 0; i < weights.parameters().size(); ++i) weights.set_version(i, reader.get<std::uint64_t>());
   for (Sharing& sharing : sharings_) sharing.pending = 0;
 }
 

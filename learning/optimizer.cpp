@@ -74,7 +74,7 @@ bool Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh
     }
     ++parameter.version;
   }
-  weights.refresh(node);
+  weights.encode_stored(node, stream);
   return true;
 }
 

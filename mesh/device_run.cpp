@@ -263,11 +263,14 @@ Status DeviceRun::push_feeds(std::uint64_t step, std::uint64_t count) {
       programs_.clear();
       WEFT_TRY(window.buffer, device_->memory().allocate(room, "an input's values"));
     }
-    window.staged.resize(ticks * row);
-    for (std::uint64_t t = 0; t < ticks; ++t)
-      std::copy_n(feed.base + std::min((fired + t + 1) / feed.hold, feed.rows - 1) * row, row,
-                  window.staged.data() + t * row);
-    stream_->upload(window.staged.data(), window.staged.size() * sizeof(float), window.buffer.data<void>());
+    // Rows that follow each other go as they lie.
+    const auto row_of = [&](std::uint64_t t) { return std::min((fired + t + 1) / feed.hold, feed.rows - 1); };
+    for (std::uint64_t t = 0; t < ticks;) {
+      std::uint64_t count = 1;
+      while (t + count < ticks && row_of(t + count) == row_of(t) + count) ++count;
+      stream_->upload(feed.base + row_of(t) * row, count * row * sizeof(float), window.buffer.data() + t * row);
+      t += count;
+    }
     feed_places_[port] = window.buffer.data();
   }
   sink_places_.clear();
@@ -338,7 +341,13 @@ void DeviceRun::log_run(std::uint64_t tick, std::uint64_t steps) {
     if (!feed.base) continue;
     const std::size_t row = state_.sessions() * graph_.nodes()[port].width;
     const std::uint64_t rows = std::min(feed.rows, ticks / feed.hold + 1);
-    run.feeds.push_back({port, {nullptr, rows, feed.hold}, {feed.base, feed.base + rows * row}});
+    std::vector<float> values;
+    if (!spare_.empty()) {  // its memory is known to the system already
+      values = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    values.assign(feed.base, feed.base + rows * row);
+    run.feeds.push_back({port, {nullptr, rows, feed.hold}, std::move(values)});
     log_bytes_ += rows * row * sizeof(float);
   }
   if (hook) hook->save_host(run.hook);
@@ -346,6 +355,8 @@ void DeviceRun::log_run(std::uint64_t tick, std::uint64_t steps) {
 }
 
 void DeviceRun::forget_log() noexcept {
+  for (Logged& entry : log_)
+    for (Logged::Feed& feed : entry.feeds) spare_.push_back(std::move(feed.values));
   log_.clear();
   log_bytes_ = log_steps_ = 0;
 }

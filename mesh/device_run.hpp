@@ -77,7 +77,6 @@ class DeviceRun {
   };
   struct Window {  // of a port or an output, on the device
     gpu::Buffer buffer;
-    std::vector<float> staged;
   };
 
   bool is_quiet() const noexcept;
@@ -121,6 +120,7 @@ class DeviceRun {
   std::uint64_t weights_seen_ = 0;
   bool is_ahead_ = false, is_behind_ = true, is_running_ = false, is_given_up_ = false;
   std::map<std::pair<NodeId, std::size_t>, std::vector<float>> outputs_;  // read since the last run
+  std::vector<std::vector<float>> spare_;  // of feeds that were logged
   std::vector<Logged> log_;
   std::uint64_t log_bytes_ = 0, log_steps_ = 0;
   std::uint64_t logged_before_ = 0;  // steps of the last entry that belong to earlier runs

@@ -4,6 +4,7 @@
 
 #include "kernels/encode.hpp"
 #include "kernels/float_environment.hpp"
+#include "kernels/op_stream.hpp"
 #include "kernels/linear_decoded.hpp"
 #include "kernels/weight_order.hpp"
 
@@ -81,6 +82,12 @@ kernels::ConstWeight StoredWeight::view(const std::byte* block, const Encoding& 
 void StoredWeight::encode(const kernels::ConstPanels& master) noexcept {
   const kernels::FlushSubnormals exact;
   kernels::encode(master, weight_);
+  look_at_codes();
+}
+
+// Finite masters give no NaN codes, so what a device encodes later changes nothing of what is noted here.
+void StoredWeight::encode(const kernels::ConstPanels& master, kernels::OpStream& stream) {
+  stream.encode(master, weight_);
   look_at_codes();
 }
 

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "kernels/fwd.hpp"
 #include "kernels/weight.hpp"
 
 #include "topology/node_memory.hpp"
@@ -52,6 +53,8 @@ class StoredWeight {
   /// Writes codes, scales and zero points anew; allocates nothing. Runs as exact arithmetic does, wherever it is
   /// called.
   void encode(const kernels::ConstPanels& master) noexcept;
+  /// The same by a stream's operation.
+  void encode(const kernels::ConstPanels& master, kernels::OpStream& stream);
   void decode(const kernels::Panels& to) const noexcept;
 
   /// The arrays as files hold them (kernels/weight_order.hpp): row-major, without padding.

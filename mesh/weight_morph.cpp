@@ -92,6 +92,20 @@ void WeightStore::refresh(NodeId node) noexcept {
   }
 }
 
+void WeightStore::encode_stored(NodeId node, kernels::OpStream& stream) {
+  for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) {
+    StoredWeight* const stored = storage_[i].active.get();
+    if (!stored || !parameters_[i].data) continue;
+    stored->encode({parameters_[i].data, parameters_[i].spec->out, parameters_[i].spec->in}, stream);
+    stored->version = parameters_[i].version;
+  }
+}
+
+void WeightStore::set_version(std::size_t parameter, std::uint64_t version) noexcept {
+  parameters_[parameter].version = version;
+  if (StoredWeight* const stored = storage_[parameter].active.get()) stored->version = version;
+}
+
 Result<WeightMemory> WeightStore::make_master_room(std::size_t i) const {
   return WeightMemory::allocate(parameters_[i].spec->stored_size() * sizeof(float), *memory_, numa_node(i));
 }

@@ -103,6 +103,10 @@ class WeightStore {
   void forget(NodeId node) noexcept;
   /// Encodes a layer's matrices anew after its masters moved. Allocates nothing.
   void refresh(NodeId node) noexcept;
+  /// The same by a stream's operations, whatever versions say: after a step that moved them.
+  void encode_stored(NodeId node, kernels::OpStream& stream);
+  /// A parameter's version, where somebody else moved it and encoded it anew.
+  void set_version(std::size_t parameter, std::uint64_t version) noexcept;
   /// The matrix as stored, or null where it is float32.
   const StoredWeight* stored(std::size_t parameter) const noexcept { return storage_[parameter].active.get(); }
   StoredWeight* stored(std::size_t parameter) noexcept { return storage_[parameter].active.get(); }

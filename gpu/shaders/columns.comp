@@ -19,7 +19,14 @@ void main() {
     float gain = 0.0, bias = 0.0;
     if (dgain != 0ul) gain = flushed(Floats(dgain).at[j]);
     if (dbias != 0ul) bias = flushed(Floats(dbias).at[j]);
-    for (uint b = 0; b < rows; ++b) {
+    uint b = 0;
+    if (OPERATION == kSums)
+      for (; b + 16 <= rows; b += 16) {  // the sum is serial; its loads need not be
+        float ups[16];
+        [[unroll]] for (uint i = 0; i < 16; ++i) ups[i] = row_at(dy, b + i, dy_stride).at[j];
+        WEFT_UNROLL for (uint i = 0; i < 16; ++i) bias = add(bias, flushed(ups[i]));
+      }
+    for (; b < rows; ++b) {
       float up = flushed(row_at(dy, b, dy_stride).at[j]);
       bias = add(bias, up);
       if (OPERATION != kSums && dgain != 0ul) {
