@@ -25,6 +25,17 @@ Json maybe(const std::optional<T>& value) {
 
 double seconds(std::chrono::nanoseconds length) { return std::chrono::duration<double>(length).count(); }
 
+Json device_json(const mesh::DeviceFigures* figures) {
+  if (!figures) return {{"name", "cpu"}};
+  const std::string why = why_on_cpu(*figures);
+  return {{"name", figures->device.empty() ? "cpu" : figures->device},
+          {"steps", figures->device_steps},
+          {"cpu_steps", figures->host_steps},
+          {"why_cpu", why.empty() ? Json() : Json(why)},
+          {"replays", figures->replays},
+          {"bytes", figures->device_bytes}};
+}
+
 class JsonReporter final : public Reporter {
  public:
   void started(Session& session, std::optional<std::uint64_t> resumed_at) override {
@@ -115,6 +126,7 @@ class JsonReporter final : public Reporter {
     const learning::StreamProgress p = session.stream().progress();
     print_json({{"event", "done"},
                 {"rule", name(session.setup().learning.rule)},
+                {"device", device_json(session.mesh().device_figures())},
                 {"held_out_accuracy", maybe(session.held_out_accuracy())},
                 {"prequential_accuracy", p.prequential_accuracy},
                 {"state_hash", to_string(session.mesh().state_hash())},

@@ -244,7 +244,7 @@ Verb add_run(CLI::App& program) {
   add_option(*app, "seed", r.seed, "Seed of weights, split, order and shift")->check(CLI::NonNegativeNumber);
   add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores")
       ->check(CLI::Range(std::size_t{0}, std::size_t{4096}));
-  add_option(*app, "device", r.device, "Where to compute: cpu");
+  add_device(*app, r.device);
   one_of(add_option(*app, "executor", r.executor, "Who runs the ticks; the bits are the same"),
          {"tbb", "deterministic"});
   add_option(*app, "held-out", r.held_out, "Share of the samples kept for measuring")->check(CLI::Range(0.0, 0.99));

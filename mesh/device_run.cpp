@@ -112,7 +112,6 @@ Status DeviceRun::prepare() {
   if (!stream_) {
     WEFT_TRY(stream_, device_->make_stream());
     WEFT_TRY(notes_, device_->memory().allocate(sizeof(std::uint32_t), "what a run notes"));
-    figures_.device = device_->info().name;
   }
   if (weights_seen_ != weights_.changes() || (!mirror_ && figures_.why_host.empty())) {
     programs_.clear();
