@@ -130,28 +130,21 @@ void Stream::rope(const Rope& rope, std::size_t tokens, const ConstRows& x, cons
   if (x.rows == 0 || x.cols == 0) return;
   static const Shader &angles = shader("rope_angles"), &turn = shader("rope");
   const std::size_t pairs = rope.head_dim / 2, sessions = state.data ? x.rows : 1, all = sessions * tokens * pairs;
-  const std::uint64_t made = scratch(all * 2 * sizeof(float));
-  const Range kept{made, made + all * 2 * sizeof(float)};
-  const AnglesPush positions{recorder_->parameters(rope.turns, pairs * sizeof(std::uint64_t)),
-                             address(state.data),
-                             made,
-                             word(sessions),
-                             word(tokens),
-                             word(pairs),
-                             word(state.stride)};
-  recorder_->dispatch(angles, {}, positions, {groups_of(all, 64), 1}, {range(state)}, {kept});
-  const RopePush push{address(x.data),
-                      address(y.data),
-                      made,
-                      word(x.rows),
-                      word(x.cols),
-                      word(x.stride),
-                      word(y.stride),
-                      word(rope.head_dim),
-                      word(tokens),
-                      state.data ? word(tokens) : 0};
-  recorder_->dispatch(turn, {rope.pairs == kernels::RopePairs::interleaved, transposed}, push,
-                      {groups_of(x.cols / 2, 128), x.rows}, {kept, range(x)}, {range(y)});
+  const bool has_table = !state.data && rope.table && tokens <= rope.table_positions;
+  Range from = range(rope.table, tokens * 2 * rope.head_dim * sizeof(float));
+  if (!has_table) {
+    const std::uint64_t made = scratch(all * 2 * sizeof(float));
+    from = {made, made + all * 2 * sizeof(float)};
+    const AnglesPush push{address(rope.turns), address(state.data), made, word(sessions), word(tokens),
+                          word(pairs),         word(state.stride)};
+    recorder_->dispatch(angles, {}, push, {groups_of(all, 64), 1},
+                        {range(rope.turns, pairs * sizeof(std::uint64_t)), range(state)}, {from});
+  }
+  const RopePush push{
+      address(x.data), address(y.data), from.begin,          word(x.rows), word(x.cols),
+      word(x.stride),  word(y.stride),  word(rope.head_dim), word(tokens), state.data ? word(tokens) : 0};
+  recorder_->dispatch(turn, {rope.pairs == kernels::RopePairs::interleaved, transposed, has_table}, push,
+                      {groups_of(x.cols / 2, 128), x.rows}, {from, range(x)}, {range(y)});
 }
 
 }  // namespace weft::gpu

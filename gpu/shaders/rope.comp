@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns pairs of elements by the angles that rope_angles.comp made: y = fma(x, cos, partner (+-sin)).
+// Turns pairs of elements by the angles of a table or of rope_angles.comp: y = fma(x, cos, partner (+-sin)).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "exact.glsl"
@@ -8,6 +8,7 @@
 layout(local_size_x = 128) in;
 layout(constant_id = 1) const bool INTERLEAVED = false;
 layout(constant_id = 2) const bool TRANSPOSED = false;
+layout(constant_id = 3) const bool HAS_TABLE = false;  // [positions][2][head_dim], which all sessions start from
 // angle_tokens: 0 where sessions share their angles.
 #define WEFT_OPERANDS(X)                                                                            \
   X(uint64_t, x) X(uint64_t, y) X(uint64_t, angles)                                                 \
@@ -22,8 +23,15 @@ void main() {
   for (uint b = gl_WorkGroupID.y; b < rows; b += gl_NumWorkGroups.y)
     for (uint i = gl_GlobalInvocationID.x; i < cols / 2; i += gl_NumWorkGroups.x * 128) {
       uint head = i / pairs, pair = i % pairs, t = head * head_dim / width;
-      uint first = head * head_dim + (INTERLEAVED ? 2 * pair : pair), second = first + (INTERLEAVED ? 1 : pairs);
-      vec2 angle = Angles(angles + ((uint64_t(b) * angle_tokens + t) * pairs + pair) * 8ul).at[0];
+      uint a = INTERLEAVED ? 2 * pair : pair, z = a + (INTERLEAVED ? 1 : pairs);
+      uint first = head * head_dim + a, second = head * head_dim + z;
+      vec2 angle;
+      if (HAS_TABLE) {
+        Floats position = row_at(angles, t, 2 * head_dim);
+        angle = vec2(position.at[a], position.at[head_dim + z]);
+      } else {
+        angle = Angles(angles + ((uint64_t(b) * angle_tokens + t) * pairs + pair) * 8ul).at[0];
+      }
       float sine = TRANSPOSED ? negated(angle.y) : angle.y;
       Floats from = row_at(x, b, x_stride), to = row_at(y, b, y_stride);
       float v = flushed(from.at[first]), w = flushed(from.at[second]);

@@ -9,6 +9,13 @@
 
 namespace weft::gpu::testing_support {
 
+/// Bytes as operands are: in whole floats.
+inline std::vector<float> as_floats(const void* bytes, std::size_t count) {
+  std::vector<float> floats((count + 3) / 4);
+  if (count > 0) std::memcpy(floats.data(), bytes, count);
+  return floats;
+}
+
 /// A stored weight of random codes as an operand of a Comparison.
 class CodedOperand {
  public:
@@ -31,12 +38,6 @@ class CodedOperand {
   }
 
  private:
-  /// Bytes as operands are: in whole floats.
-  static std::vector<float> as_floats(const void* bytes, std::size_t count) {
-    std::vector<float> floats((count + 3) / 4);
-    if (count > 0) std::memcpy(floats.data(), bytes, count);
-    return floats;
-  }
   kernels::testing_coded::CodedMatrix matrix_;
   std::size_t codes_, scales_, zeros_;
 };

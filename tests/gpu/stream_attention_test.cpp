@@ -6,7 +6,7 @@
 
 #include "core/aligned_buffer.hpp"
 
-#include "tests/gpu/gpu_testing.hpp"
+#include "tests/gpu/coded_testing.hpp"
 
 namespace weft::gpu {
 namespace {
@@ -142,21 +142,25 @@ TEST(StreamAttention, RopeHasTheCpusBits) {
           kernels::RopeSettings settings;
           settings.head_dim = n, settings.pairs = pairs;
           const std::vector<std::uint64_t> turns = kernels::rope_turns(settings);
-          kernels::Rope rope{n, pairs, turns.data(), nullptr, 0};
           constexpr std::size_t kTokens = 5, kHeads = 3;
-          // Where sessions know their positions, those that have a table read it: it holds the same numbers.
-          std::vector<float> table(2 * 2 * n);
-          for (std::size_t p = 0; p < 2; ++p) kernels::rope_row(rope, p, table.data() + p * 2 * n);
-          rope.table = table.data(), rope.table_positions = has_state ? 0 : 2;
+          // Interleaved ones find a table of the first positions, of all that a call without a state asks for.
+          const std::size_t positions = pairs == kernels::RopePairs::interleaved ? kTokens : 0;
+          std::vector<float> table(positions * 2 * n);
+          for (std::size_t p = 0; p < positions; ++p)
+            kernels::rope_row({n, pairs, turns.data(), nullptr, 0}, p, table.data() + p * 2 * n);
           AlignedBuffer<float> workspace(2 * n);
           Comparison c;
           const auto x = c.add(draw_matrix(random, 4, kTokens * kHeads * n, n == 6)),
                      y = c.add(Values(4, kTokens * kHeads * n)),
-                     state = c.add(std::vector<float>{0, 0, 16777215, 0, 12345, 677, 3.5f, -1});
+                     state = c.add(std::vector<float>{0, 0, 16777215, 0, 12345, 677, 3.5f, -1}),
+                     turn_words = c.add(as_floats(turns.data(), turns.size() * sizeof turns[0])),
+                     rows = c.add(table.empty() ? std::vector<float>(1) : table);
           c.expect_same("rope of " + std::to_string(n), [&](OpStream& stream, const auto& at) {
-            const kernels::ConstRows positions{has_state ? at.data(state) : nullptr, 4, 2, 2};
-            stream.rope(rope, kTokens, at.rows(x), positions, transposed, at.rows(y), workspace.data());
-            stream.rope(rope, kTokens, at.rows(x), positions, transposed, at.rows(x), workspace.data());
+            const kernels::ConstRows from{has_state ? at.data(state) : nullptr, 4, 2, 2};
+            const kernels::Rope rope{n, pairs, at.template as<std::uint64_t>(turn_words),
+                                     positions ? at.data(rows) : nullptr, positions};
+            stream.rope(rope, kTokens, at.rows(x), from, transposed, at.rows(y), workspace.data());
+            stream.rope(rope, kTokens, at.rows(x), from, transposed, at.rows(x), workspace.data());
           });
         }
 }
