@@ -126,14 +126,14 @@ class JsonReporter final : public Reporter {
     const learning::StreamProgress p = session.stream().progress();
     print_json({{"event", "done"},
                 {"rule", name(session.setup().learning.rule)},
-                {"device", device_json(session.mesh().device_figures())},
                 {"held_out_accuracy", maybe(session.held_out_accuracy())},
                 {"prequential_accuracy", p.prequential_accuracy},
                 {"state_hash", to_string(session.mesh().state_hash())},
                 {"ticks", session.mesh().ticks()},
                 {"ticks_per_second", pace.ticks_per_second()},
                 {"samples", p.samples},
-                {"recovery_samples", maybe(p.recovery_samples)}});
+                {"recovery_samples", maybe(p.recovery_samples)},
+                {"device", device_json(session.mesh().device_figures())}});
   }
 
  private:
