@@ -17,7 +17,8 @@ namespace {
 Status hand_over(const std::string& suite, bool json, bool quick) {
   std::error_code failed;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
-  const std::string path = (failed ? std::filesystem::path("weft-bench") : self.parent_path() / "weft-bench").string();
+  const std::string program = suite == "gpu" ? "weft-bench-gpu" : "weft-bench";
+  const std::string path = (failed ? std::filesystem::path(program) : self.parent_path() / program).string();
   if (access(path.c_str(), X_OK) != 0)
     return fail(Errc::unsupported, path + ": not there; build with -DWEFT_BENCH=ON to have it");
   std::vector<std::string> words{path, suite};
@@ -41,9 +42,9 @@ Verb add_bench(CLI::App& program) {
     bool json = false, quick = false;
   };
   auto request = std::make_shared<Request>();
-  app->add_option("SUITE", request->suite, "kernels, tick, mesh, learn, dtypes or layers")
+  app->add_option("SUITE", request->suite, "kernels, tick, mesh, learn, dtypes, layers or gpu")
       ->required()
-      ->check(CLI::IsMember({"kernels", "tick", "mesh", "learn", "dtypes", "layers"}));
+      ->check(CLI::IsMember({"kernels", "tick", "mesh", "learn", "dtypes", "layers", "gpu"}));
   add_flag(*app, "json", request->json, "One JSON object a row on stdout");
   add_flag(*app, "quick", request->quick, "Fewer sizes and rounds: a look, not a measurement");
   return {app, [request] { return hand_over(request->suite, request->json, request->quick); }};

@@ -15,6 +15,7 @@ std::string_view name(Op op) noexcept {
 
 bool supports(Op op, const Encoding& encoding, Activations activations) noexcept {
   if (!supports(op)) return false;
+  if (op == Op::encode) return true;
   switch (encoding.dtype) {
     case Dtype::float32:
       return true;

@@ -17,7 +17,7 @@ struct SquaredErrorPush {
   float count;
 };
 struct OptimizerPush {
-  std::uint64_t w, m, v, g;
+  std::uint64_t w, m, v, g, skip;
   std::uint32_t count;
   float rate, decay, keep = 0, rest = 0, keep2 = 0, rest2 = 0, epsilon = 0, correction1 = 0, correction2 = 0;
 };
@@ -37,7 +37,8 @@ void record(Recorder& recorder, Optimizer kind, bool nesterov, std::size_t n, Op
     push.w = part(all.w), push.m = part(all.m), push.v = part(all.v), push.g = part(all.g);
     push.count = word(count);
     const auto touched = [&](std::uint64_t from) { return Range{from, from ? from + bytes : 0}; };
-    recorder.dispatch(kernel, {kind, nesterov}, push, {groups_of(count, 256), 1}, {touched(push.g)},
+    recorder.dispatch(kernel, {kind, nesterov}, push, {groups_of(count, 256), 1},
+                      {touched(push.g), {push.skip, push.skip ? push.skip + 4 : 0}},
                       {touched(push.w), touched(push.m), touched(push.v)});
   }
 }
@@ -54,13 +55,13 @@ void Stream::mean_squared_error(const ConstRows& x, const ConstRows& target, flo
 }
 
 void Stream::sgd(std::size_t n, float* w, const float* g, float lr, float weight_decay) {
-  record(*recorder_, kSgd, false, n, {address(w), 0, 0, address(g), 0, lr, weight_decay});
+  record(*recorder_, kSgd, false, n, {address(w), 0, 0, address(g), skip_, 0, lr, weight_decay});
 }
 
 void Stream::momentum(std::size_t n, float* w, float* v, const float* g, float lr, float momentum, float dampening,
                       bool nesterov, float weight_decay) {
   record(*recorder_, kMomentum, nesterov, n,
-         {address(w), 0, address(v), address(g), 0, lr, weight_decay, momentum, 1.0f - dampening});
+         {address(w), 0, address(v), address(g), skip_, 0, lr, weight_decay, momentum, 1.0f - dampening});
 }
 
 void Stream::adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1, float beta2,
@@ -70,8 +71,8 @@ void Stream::adamw(std::size_t n, float* w, float* m, float* v, const float* g, 
     return static_cast<float>(1.0 - kernels::math::power(static_cast<double>(beta), step));
   };
   record(*recorder_, kAdamw, false, n,
-         {address(w), address(m), address(v), address(g), 0, lr, -(lr * weight_decay), beta1, 1.0f - beta1, beta2,
-          1.0f - beta2, epsilon, correction(beta1), correction(beta2)});
+         {address(w), address(m), address(v), address(g), skip_, 0, lr, -(lr * weight_decay), beta1, 1.0f - beta1,
+          beta2, 1.0f - beta2, epsilon, correction(beta1), correction(beta2)});
 }
 
 }  // namespace weft::gpu

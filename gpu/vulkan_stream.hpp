@@ -40,7 +40,7 @@ constexpr bool supports(Op op) noexcept {
   return kRecorded[static_cast<int>(op)];
 }
 /// Whether it has it for weights stored so: linear, linear_transposed, absolute_column_sums, embedding,
-/// squared_distances, convolve, convolve_transposed.
+/// squared_distances, convolve, convolve_transposed, encode.
 bool supports(Op op, const Encoding& encoding, Activations activations) noexcept;
 
 /// Records operations for the device, which runs them in order, with the bits of the CPU. Operands' pointers are
@@ -76,6 +76,9 @@ class VulkanStream : public kernels::OpStream {
   /// Keeps it alive until done. As for operations, nothing is known to have run before `submit` and `wait`.
   virtual Status run(const std::shared_ptr<Program>& program, std::uint64_t times = 1) = 0;
 
+  /// Optimiser steps recorded from here on (sgd, momentum, adamw) leave everything as it is where `*word` is not 0 when
+  /// they run: whether there is something to learn may be known to the device only. Null: they always run.
+  virtual void skip_steps(const std::uint32_t* word) = 0;
   /// word[0] |= bits, on the device, when an element of x is infinite or NaN.
   virtual void note_not_finite(const kernels::ConstRows& x, std::uint32_t* word, std::uint32_t bits) = 0;
   /// word[0] |= bits when all n floats are 0, of either sign or subnormal. Such notes are or-ed atomically: there is no

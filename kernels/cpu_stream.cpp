@@ -7,6 +7,7 @@
 #include "kernels/distance.hpp"
 #include "kernels/dropout.hpp"
 #include "kernels/embedding.hpp"
+#include "kernels/encode.hpp"
 #include "kernels/entmax.hpp"
 #include "kernels/finite.hpp"
 #include "kernels/gumbel.hpp"
@@ -424,6 +425,8 @@ void CpuStream::scale_rows(const float* s, const ConstRows& x, const Rows& y) { 
 void CpuStream::gap_displacement(const ConstRows& weighted, const float* sums, const ConstRows& x, const Rows& d) {
   kernels::gap_displacement(weighted, sums, x, d);
 }
+
+void CpuStream::encode(const ConstPanels& master, const Weight& to) { kernels::encode(master, to); }
 
 bool CpuStream::is_finite(const ConstRows& x) {
   std::atomic<bool> all{true};

@@ -120,6 +120,7 @@ class alignas(64) CpuStream final : public OpStream {
   void link_budget(const ConstRows& a, const ConstRows& t, float* factor) override;
   void scale_rows(const float* s, const ConstRows& x, const Rows& y) override;
   void gap_displacement(const ConstRows& weighted, const float* sums, const ConstRows& x, const Rows& d) override;
+  void encode(const ConstPanels& master, const Weight& to) override;
   bool is_finite(const ConstRows& x) override;
 
  private:

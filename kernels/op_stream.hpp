@@ -222,6 +222,10 @@ class OpStream {
   virtual void scale_rows(const float* s, const ConstRows& x, const Rows& y) = 0;
   virtual void gap_displacement(const ConstRows& weighted, const float* sums, const ConstRows& x, const Rows& d) = 0;
 
+  // --- encode.hpp ---
+  /// Scales, zero points and codes of a float32 matrix in the encoding that `to` names, over all of its arrays.
+  virtual void encode(const ConstPanels& master, const Weight& to) = 0;
+
   // --- finite.hpp ---
   /// True when no element is infinite or NaN. On a GPU stream this waits for the device.
   virtual bool is_finite(const ConstRows& x) = 0;

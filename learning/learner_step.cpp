@@ -150,8 +150,10 @@ void Learner::move_weights(std::size_t region, NodeId node, std::uint64_t tick) 
   // Isolated is a cell as a whole: what it computes and what it is.
   if (!mesh_.weights().learns(node) || mesh_.engine().is_isolated(node)) return;
   if (is_measured_[node]) measure_gradient(region, node);
-  if (!optimizer_.step(mesh_.engine().stream(region), mesh_.weights(), node))
-    mesh_.engine().report_fault(node, tick, actors::FaultKind::update_not_finite);
+  mesh_.engine().begin_move(node);
+  const bool is_moved = optimizer_.step(mesh_.engine().stream(region), mesh_.weights(), node);
+  mesh_.engine().end_move(node);
+  if (!is_moved) mesh_.engine().report_fault(node, tick, actors::FaultKind::update_not_finite);
 }
 
 bool Learner::attempt(std::size_t region, NodeId node, const Wave& wave, std::uint64_t activation_tick,
@@ -361,7 +363,7 @@ bool Learner::process_target(std::size_t region, NodeId node, const Wave& wave, 
   stream.binary(kernels::BinaryOp::add, args.y, displacement, target);
   stream.link_budget(args.y, target, scratch.factors.data());
   const float* factors = scratch.factors.data();
-  if (!mesh_.engine().any_nonzero({factors, options_.learners})) return false;
+  if (!mesh_.engine().any_nonzero(node, {factors, options_.learners})) return false;
   // Moving towards the target is descending against the displacement.
   args.dy = scratch_rows(scratch.work, here.width);
   stream.scale_rows(factors, displacement, args.dy);

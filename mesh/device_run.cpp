@@ -88,7 +88,9 @@ std::uint64_t DeviceRun::run(scheduler::Executor& executor, std::uint64_t tick, 
     is_logged = true;
     const std::uint32_t none = 0;
     stream_->upload(&none, sizeof none, notes_.data<void>());
+    WEFT_CHECK(reset_counts());
     WEFT_CHECK(run_device(tick + done, left));
+    WEFT_CHECK(pull_counts());
     std::uint32_t notes = 0;
     WEFT_CHECK(stream_->download(notes_.data<void>(), sizeof notes, &notes));
     is_wrong = notes != 0;
@@ -172,7 +174,12 @@ Status DeviceRun::make_mirror() {
   const std::uint64_t copies =
       scratch ? std::clamp<std::uint64_t>(kScratchBytes / scratch, 1, graph_.nodes().size()) : 1;
   WEFT_TRY(mirror_, DeviceMirror::build(*device_, std::move(pieces), block_steps(), copies));
-  recorder_ = std::make_unique<MirrorStream>(*stream_, *mirror_, notes_.data<std::uint32_t>());
+  const std::size_t nodes = graph_.nodes().size();
+  WEFT_TRY(guards_, device_->memory().allocate((2 * nodes + 1) * sizeof(float), "counts of updates"));
+  float* const counts = guards_.data() + nodes;
+  recorder_ = std::make_unique<MirrorStream>(
+      *stream_, *mirror_, notes_.data<std::uint32_t>(),
+      MirrorStream::Guards{guards_.data<std::uint32_t>(), counts, counts + nodes}, nodes);
   feeds_.clear();
   feeds_.resize(graph_.port_count());
   figures_.device_bytes = mirror_->bytes();
@@ -226,9 +233,11 @@ Status DeviceRun::run_block(std::uint64_t tick, std::uint64_t step, std::uint64_
   if (found != programs_.end()) {
     program = found->second.program;
     for (const auto& [node, updates] : found->second.updates) hook->add_updates(node, updates);
+    for (const NodeId node : found->second.guarded) is_guarded_[node] = 1;
   } else {
     WEFT_TRY(Recorded recorded, record(tick, step, count));
     program = recorded.program;
+    for (const NodeId node : recorded.guarded) is_guarded_[node] = 1;
     if (programs_.size() >= kMostPrograms) programs_.clear();
     if (is_kept) programs_.emplace(name, std::move(recorded));
   }
@@ -248,6 +257,8 @@ Result<DeviceRun::Recorded> DeviceRun::record(std::uint64_t tick, std::uint64_t 
   Recorded recorded;
   WEFT_TRY(recorded.program, stream_->end_program());
   WEFT_CHECK(recorder_->status());
+  recorded.guarded = recorder_->take_guarded();
+  for (const NodeId node : recorded.guarded) hook->add_updates(node, before[node] - counts[node]);  // modulo 2^64: back
   for (NodeId node = 0; node < before.size(); ++node)
     if (counts[node] != before[node]) recorded.updates.emplace_back(node, counts[node] - before[node]);
   ++figures_.programs;
@@ -287,6 +298,27 @@ Status DeviceRun::push_feeds(std::uint64_t step, std::uint64_t count) {
     sink_places_.push_back({sinks[i].node, sinks_[i].buffer.data()});
   }
   return stream_->status();
+}
+
+Status DeviceRun::reset_counts() {
+  if (!engine_.hook()) return {};
+  const std::size_t nodes = graph_.nodes().size();
+  is_guarded_.assign(nodes, 0);
+  std::vector<float> values(nodes + 1, 0.0f);
+  values.back() = -1.0f;
+  stream_->upload(values.data(), values.size() * sizeof(float), guards_.data() + nodes);
+  return stream_->status();
+}
+
+// Whole numbers up to a run's steps, so float32 counts them.
+Status DeviceRun::pull_counts() {
+  StepHook* const hook = engine_.hook();
+  if (!hook || std::find(is_guarded_.begin(), is_guarded_.end(), 1) == is_guarded_.end()) return {};
+  std::vector<float> counts(graph_.nodes().size());
+  WEFT_CHECK(stream_->download(guards_.data() + counts.size(), counts.size() * sizeof(float), counts.data()));
+  for (NodeId node = 0; node < counts.size(); ++node)
+    if (is_guarded_[node]) hook->add_updates(node, static_cast<std::uint64_t>(counts[node]));
+  return {};
 }
 
 Status DeviceRun::pull_sinks(std::uint64_t, std::uint64_t step, std::uint64_t count) {

@@ -75,6 +75,7 @@ class DeviceRun {
   struct Recorded {
     std::shared_ptr<gpu::Program> program;
     std::vector<std::pair<NodeId, std::uint64_t>> updates;
+    std::vector<NodeId> guarded;  // of which the device counts the updates
   };
   struct Window {  // of a port or an output, on the device
     gpu::Buffer buffer;
@@ -90,6 +91,8 @@ class DeviceRun {
   Status run_block(std::uint64_t tick, std::uint64_t step, std::uint64_t count, std::uint64_t times);
   Result<Recorded> record(std::uint64_t tick, std::uint64_t step, std::uint64_t count);
   Status push_feeds(std::uint64_t step, std::uint64_t count);
+  Status reset_counts();
+  Status pull_counts();
   Status pull_sinks(std::uint64_t tick, std::uint64_t step, std::uint64_t count);
   std::uint64_t run_host(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps) noexcept;
   /// Lives the log on the CPU, from where host and device agreed; returns the steps of its last run that were done.
@@ -110,6 +113,8 @@ class DeviceRun {
   std::unique_ptr<gpu::VulkanStream> stream_;
   std::optional<DeviceMirror> mirror_;
   gpu::Buffer notes_;
+  gpu::Buffer guards_;                    // by node: words, counts, and -1 at the end
+  std::vector<std::uint8_t> is_guarded_;  // by node, in the run under way
   std::unique_ptr<MirrorStream> recorder_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Recorded> programs_;  // by hash
   std::vector<Window> feeds_, sinks_;

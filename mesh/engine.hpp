@@ -88,6 +88,8 @@ class StepHook {
   }
   /// Counts of updates by node, and what is added to them where recorded steps run again.
   virtual std::span<const std::uint64_t> update_counts() const noexcept { return {}; }
+  /// Whether a device may find that a node has nothing to learn in a step, and count its updates itself.
+  virtual bool may_skip([[maybe_unused]] NodeId node) const noexcept { return false; }
   virtual void add_updates([[maybe_unused]] NodeId node, [[maybe_unused]] std::uint64_t updates) noexcept {}
   /// What of it the host alone changes as it runs: counters, labels, update counts; and back.
   virtual void save_host([[maybe_unused]] StateBytes& to) const {}
@@ -171,8 +173,13 @@ class Engine final : public scheduler::TickProgram {
   void look_for_orders() noexcept;
 
   kernels::OpStream& stream(std::size_t region) noexcept { return recording_ ? *recording_ops_ : streams_[region]; }
-  /// Whether one of the values, which an operation just made, is not 0.
-  bool any_nonzero(std::span<const float> values) noexcept;
+  /// Whether one of the values, which an operation just made for `node` to learn by, is not 0. While steps are recorded
+  /// nobody knows: yes, and what `begin_move` and `end_move` of the node enclose in this step will not happen if it is
+  /// no.
+  bool any_nonzero(NodeId node, std::span<const float> values) noexcept;
+  /// Around the optimiser's step for a node's weights.
+  void begin_move(NodeId node) noexcept;
+  void end_move(NodeId node) noexcept;
 
   /// Where recorded ports' values come from and outputs' go to, on the device: rows by ticks since the recording began.
   struct Recording {

@@ -11,9 +11,17 @@ namespace weft::mesh {
 using kernels::ConstRows;
 using kernels::Rows;
 
-bool Engine::any_nonzero(std::span<const float> values) noexcept {
-  if (recording_) return recording_->any_nonzero(values);
+bool Engine::any_nonzero(NodeId node, std::span<const float> values) noexcept {
+  if (recording_) return recording_->any_nonzero(node, values, hook_->may_skip(node));
   return std::any_of(values.begin(), values.end(), [](float v) { return v != 0.0f; });
+}
+
+void Engine::begin_move(NodeId node) noexcept {
+  if (recording_) recording_->begin_move(node);
+}
+
+void Engine::end_move(NodeId node) noexcept {
+  if (recording_) recording_->end_move(node);
 }
 
 void Engine::record_step(const Recording& recording, std::uint64_t step) {

@@ -124,11 +124,12 @@ class Layer {
   /// Multiply-adds of one row's forward; balances regions.
   virtual double multiply_adds() const noexcept { return static_cast<double>(out_); }
 
-  /// Bytes of weights that a forward of `rows` rows reads when its matrices are stored so. Weights that it borrows count
-  /// with their owner.
+  /// Bytes of weights that a forward of `rows` rows reads when its matrices are stored so. Weights that it borrows
+  /// count with their owner.
   virtual std::uint64_t weight_bytes_touched(const Encoding& encoding, std::size_t rows) const noexcept;
-  /// Bytes that a forward of `rows` rows reads and writes: those weights, and of each row its input, its output twice (as
-  /// computed and as committed), its hidden state before and after, and what it leaves for backward. Balances regions.
+  /// Bytes that a forward of `rows` rows reads and writes: those weights, and of each row its input, its output twice
+  /// (as computed and as committed), its hidden state before and after, and what it leaves for backward. Balances
+  /// regions.
   std::uint64_t bytes_touched(const Encoding& encoding, std::size_t rows) const noexcept;
 
   /// May throw: the cell's supervisor answers for it (Weft's own layers never do).

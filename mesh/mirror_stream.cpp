@@ -2,6 +2,8 @@
 
 #include "mesh/mirror_stream.hpp"
 
+#include <utility>
+
 namespace weft::mesh {
 
 using kernels::Activation;
@@ -46,14 +48,44 @@ Rope MirrorStream::there(const Rope& rope) const {
   return moved;
 }
 
-bool MirrorStream::any_nonzero(std::span<const float> values) {
-  to_.note_all_zero(there(values.data()), values.size(), notes_, kAllZero);
+bool MirrorStream::any_nonzero(NodeId node, std::span<const float> values, bool may_skip) {
+  if (!may_skip) {
+    to_.note_all_zero(there(values.data()), values.size(), notes_, kAllZero);
+    return true;
+  }
+  is_guarded_[node] = 1;
+  std::uint32_t* const idle = guards_.idle + node;
+  to_.fill(0.0f, {reinterpret_cast<float*>(idle), 1, 1, 1});
+  to_.note_all_zero(there(values.data()), values.size(), idle, 1);
   return true;
+}
+
+void MirrorStream::begin_move(NodeId node) {
+  if (is_guarded_[node]) to_.skip_steps(guards_.idle + node);
+}
+
+void MirrorStream::end_move(NodeId node) {
+  if (!is_guarded_[node]) return;
+  to_.sgd(1, guards_.updates + node, guards_.minus_one, 1.0f, 0.0f);  // one more, if it was moved
+  to_.skip_steps(nullptr);
+}
+
+std::vector<NodeId> MirrorStream::take_guarded() {
+  std::vector<NodeId> nodes;
+  for (NodeId node = 0; node < is_guarded_.size(); ++node)
+    if (std::exchange(is_guarded_[node], 0)) nodes.push_back(node);
+  return nodes;
 }
 
 bool MirrorStream::is_finite(const ConstRows& x) {
   to_.note_not_finite(there(x), notes_, kNotFinite);
   return true;
+}
+
+void MirrorStream::encode(const kernels::ConstPanels& master, const kernels::Weight& to) {
+  kernels::Weight moved = to;
+  moved.codes = there(to.codes), moved.scales = there(to.scales), moved.zeros = there(to.zeros);
+  to_.encode({there(master.data), master.out, master.in}, moved);
 }
 
 void MirrorStream::linear(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "mesh/device_mirror.hpp"
+#include "mesh/graph.hpp"
 
 #include "gpu/vulkan_stream.hpp"
 
@@ -12,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace weft::mesh {
 
@@ -25,8 +27,15 @@ class MirrorStream final : public kernels::OpStream {
  public:
   static constexpr std::uint32_t kNotFinite = 1, kAllZero = 2;
 
-  MirrorStream(gpu::VulkanStream& to, DeviceMirror& mirror, std::uint32_t* notes)
-      : to_(to), mirror_(mirror), notes_(notes) {}
+  /// What a device decides for itself, by node.
+  struct Guards {
+    std::uint32_t* idle = nullptr;     // not 0: the node has nothing to learn in this step
+    float* updates = nullptr;          // counts
+    const float* minus_one = nullptr;  // one value
+  };
+  MirrorStream(gpu::VulkanStream& to, DeviceMirror& mirror, std::uint32_t* notes, const Guards& guards,
+               std::size_t nodes)
+      : to_(to), mirror_(mirror), notes_(notes), guards_(guards), is_guarded_(nodes) {}
 
   /// The device's own stream, for operands that have no place on the host.
   gpu::VulkanStream& device() noexcept { return to_; }
@@ -36,8 +45,12 @@ class MirrorStream final : public kernels::OpStream {
   }
   kernels::Rows there(const kernels::Rows& rows) const { return {there(rows.data), rows.rows, rows.cols, rows.stride}; }
 
-  /// Says yes, and notes where all are 0.
-  bool any_nonzero(std::span<const float> values);
+  /// Says yes. Where all are 0, that is noted, or with `may_skip` holds back what the node moves in this step.
+  bool any_nonzero(NodeId node, std::span<const float> values, bool may_skip);
+  void begin_move(NodeId node);
+  void end_move(NodeId node);
+  /// Nodes that were held back or might have been, since this was last asked.
+  std::vector<NodeId> take_guarded();
   /// Nothing, or the first operand that had no place on the device.
   Status status() const { return mirror_.status(); }
 
@@ -139,6 +152,7 @@ class MirrorStream final : public kernels::OpStream {
   void gap_displacement(const kernels::ConstRows& weighted, const float* sums, const kernels::ConstRows& x,
                         const kernels::Rows& d) override;
   bool is_finite(const kernels::ConstRows& x) override;
+  void encode(const kernels::ConstPanels& master, const kernels::Weight& to) override;
 
  private:
   template <class T>
@@ -154,6 +168,8 @@ class MirrorStream final : public kernels::OpStream {
   gpu::VulkanStream& to_;
   DeviceMirror& mirror_;
   std::uint32_t* notes_;
+  Guards guards_;
+  std::vector<std::uint8_t> is_guarded_;  // by node
 };
 
 }  // namespace weft::mesh

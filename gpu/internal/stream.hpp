@@ -24,6 +24,7 @@ using kernels::Panels;
 using kernels::Pool;
 using kernels::Rope;
 using kernels::Rows;
+using kernels::Weight;
 using kernels::Window;
 
 /// The operations, each as a dispatch or a few. A family of them has a file gpu/stream_<family>.cpp; those that have no
@@ -45,6 +46,7 @@ class Stream final : public VulkanStream {
     return recorder_->run(program, times);
   }
   void note_not_finite(const ConstRows& x, std::uint32_t* word, std::uint32_t bits) override;
+  void skip_steps(const std::uint32_t* word) override { skip_ = address(word); }
   void note_all_zero(const float* x, std::size_t n, std::uint32_t* word, std::uint32_t bits) override;
   std::uint64_t dispatches() const noexcept override { return recorder_->dispatches(); }
   std::uint64_t barriers() const noexcept override { return recorder_->barriers(); }
@@ -120,6 +122,8 @@ class Stream final : public VulkanStream {
   void squared_distances(const ConstWeight& c, const ConstRows& x, const Rows& y) override;
   void squared_distances_backward(const ConstWeight& c, const ConstRows& x, const ConstRows& dy, const Rows& dx,
                                   const Panels& dc) override;
+  // --- encode
+  void encode(const ConstPanels& master, const Weight& to) override;
   // --- move
   void permute(const ConstRows& x, const AxisOrder& order, const Rows& y) override;
   void embedding(const ConstWeight& w, const ConstRows& x, const Rows& y) override;
@@ -167,6 +171,7 @@ class Stream final : public VulkanStream {
   std::uint64_t scratch(std::size_t bytes) { return recorder_->scratch(bytes); }
 
   std::unique_ptr<Recorder> recorder_;
+  std::uint64_t skip_ = 0;  // a word that holds optimiser steps back
   Buffer finite_;  // a word that is_finite asks for
 };
 

@@ -10,9 +10,9 @@ const uint kSgd = 0, kMomentum = 1, kAdamw = 2;
 layout(constant_id = 1) const uint OPERATION = kSgd;
 layout(constant_id = 2) const bool NESTEROV = false;
 // sgd: rate, decay. momentum: also keep, rest. AdamW: rate, decay, then beta1, 1 - beta1, beta2, 1 - beta2, epsilon and
-// the corrections. Flushed by the host.
+// the corrections. Flushed by the host. Nothing moves while the word at `skip` is not 0.
 #define WEFT_OPERANDS(X)                                                                                         \
-  X(uint64_t, w) X(uint64_t, m) X(uint64_t, v) X(uint64_t, g)                                                    \
+  X(uint64_t, w) X(uint64_t, m) X(uint64_t, v) X(uint64_t, g) X(uint64_t, skip)                                  \
   X(uint, count)                                                                                                 \
   X(float, rate) X(float, decay) X(float, keep) X(float, rest) X(float, keep2) X(float, rest2) X(float, epsilon) \
   X(float, correction1) X(float, correction2)
@@ -20,6 +20,7 @@ layout(constant_id = 2) const bool NESTEROV = false;
 
 void main() {
   load_operands();
+  if (skip != 0ul && Words(skip).at[0] != 0) return;
   for (uint i = gl_GlobalInvocationID.x; i < count; i += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
     float weight = flushed(Floats(w).at[i]), gradient = flushed(Floats(g).at[i]);
     if (OPERATION == kSgd) {

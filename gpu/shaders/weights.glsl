@@ -7,8 +7,9 @@
 #include "memory.glsl"
 
 // Row numbers of core/dtypes.def and of Granularity; gpu/stream_linear.cpp asserts them.
-const uint kFloat32 = 1, kFloat16 = 2, kBfloat16 = 3, kFp8E4m3 = 4, kFp8E5m2 = 5, kFp4 = 6, kInt16 = 9, kInt8 = 10,
-           kInt4 = 11, kInt2 = 12, kUint16 = 15, kUint8 = 16, kUint4 = 17, kUint2 = 18, kTernary = 19, kBinary = 20;
+const uint kFloat64 = 0, kFloat32 = 1, kFloat16 = 2, kBfloat16 = 3, kFp8E4m3 = 4, kFp8E5m2 = 5, kFp4 = 6, kInt64 = 7,
+           kInt32 = 8, kInt16 = 9, kInt8 = 10, kInt4 = 11, kInt2 = 12, kUint64 = 13, kUint32 = 14, kUint16 = 15, kUint8 = 16,
+           kUint4 = 17, kUint2 = 18, kTernary = 19, kBinary = 20;
 const uint kTensor = 0, kChannel = 1, kBlock32 = 2;
 layout(constant_id = 5) const uint DTYPE = kFloat32;
 layout(constant_id = 6) const uint GRANULARITY = kTensor;

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stored weights made of their float32 masters.
+
+#include "gpu/internal/stream.hpp"
+
+#include <algorithm>
+
+namespace weft::gpu {
+namespace {
+
+struct EncodePush {
+  std::uint64_t master, codes, scales, zeros, statistics, combined;
+  std::uint32_t outputs, inputs;
+  float count;
+};
+enum Step : std::uint32_t { kPieces, kOutputs, kGroups, kWhole };  // of gpu/shaders/encode_scales.comp
+
+constexpr std::size_t kThreads = 64, kPair = 2 * sizeof(float);
+
+}  // namespace
+
+void Stream::encode(const ConstPanels& master, const Weight& to) {
+  if (!accepts(Op::encode, to)) return;
+  static const Shader &scales = shader("encode_scales"), &codes = shader("encode_codes");
+  const bool is_tensor = to.granularity == Granularity::tensor, is_block = to.granularity == Granularity::block32;
+  const std::size_t panels = kernels::panel_count(master.out), all = panels * kernels::kPanelWidth,
+                    pieces = groups_of(master.in, is_block ? kScaleBlock : kernels::kChunk);
+  EncodePush push{address(master.data),
+                  address(to.codes),
+                  address(to.scales),
+                  address(to.zeros),
+                  0,
+                  0,
+                  word(master.out),
+                  word(master.in),
+                  0.0f};
+  push.count = static_cast<float>(is_tensor ? master.out * master.in : master.in);
+  const WeightRanges ranges{ConstWeight(to)};
+  const std::uint32_t dtype = static_cast<std::uint32_t>(to.dtype),
+                      granularity = static_cast<std::uint32_t>(to.granularity);
+  if (has_scale(to.dtype)) {
+    const std::uint64_t kept = scratch(all * (pieces + 1) * kPair);
+    const Range statistics{kept, kept + all * pieces * kPair}, combined{statistics.end, statistics.end + all * kPair};
+    push.statistics = statistics.begin, push.combined = combined.begin;
+    const auto record = [&](Step step, std::size_t of_panel, std::size_t rows, const Range& from,
+                            std::initializer_list<Range> into) {
+      recorder_->dispatch(scales, {step, 0, 0, 0, dtype, granularity}, push, {groups_of(of_panel * 4, kThreads), rows},
+                          {from}, into);
+    };
+    record(kPieces, pieces, panels, range(master), {statistics});
+    if (!is_block) record(kOutputs, 1, panels, statistics, {combined});
+    if (is_tensor)
+      record(kWhole, 1, 1, combined, {ranges.scales, ranges.zeros});
+    else
+      record(kGroups, is_block ? pieces : 1, panels, is_block ? statistics : combined, {ranges.scales, ranges.zeros});
+  }
+  // A thread a word, or less.
+  const std::size_t threads = groups_of(ranges.codes.end - ranges.codes.begin, 4 * std::max<std::size_t>(panels, 1));
+  recorder_->dispatch(codes, {0, 0, 0, 0, dtype, granularity}, push, {groups_of(threads, kThreads), panels},
+                      {range(master), ranges.scales, ranges.zeros}, {ranges.codes});
+}
+
+}  // namespace weft::gpu
