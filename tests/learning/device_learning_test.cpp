@@ -270,16 +270,15 @@ TEST_F(DeviceLife, AFaultInTheMiddleIsLivedAsOnTheCpu) {
   EXPECT_GT(pair.figures().replays + pair.figures().host_steps, 0u);
 }
 
-TEST_F(DeviceLife, LearnsOnTheCpuWhatNoDeviceCanAndSaysWhy) {
+TEST_F(DeviceLife, LearnsInAStoredTypeWhereverThatCanBeDoneAndSaysWhere) {
   mesh::NetworkSpec spec = test::digits_network(3);
   for (mesh::LayerSpec& layer : spec.layers) layer.dtype = Dtype::int8, layer.quantization_aware = true;
   Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = Schedule::settle}));
   const Lesson lesson(digits(), 0, 20);
   pair.both([&](Life& life) { lesson.teach(life, 20); });
   pair.expect_equal("int8");
-  EXPECT_NE(pair.figures().why_host.find("int8"), std::string::npos) << pair.figures().why_host;
-  EXPECT_EQ(pair.figures().device_steps, 0u);
-  EXPECT_GT(pair.figures().host_steps, 0u);
+  EXPECT_EQ(pair.figures().device_steps > 0, pair.figures().why_host.empty()) << pair.figures().why_host;
+  EXPECT_EQ(pair.figures().host_steps > 0, !pair.figures().why_host.empty()) << pair.figures().why_host;
 }
 
 }  // namespace
