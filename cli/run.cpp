@@ -207,14 +207,13 @@ Status run(const RunRequest& request) {
     if (!session.recovery().is_new) resumed_at = session.stream().progress().samples;
   }
   const std::string home = request.state.empty() ? request.checkpoint : request.state;
-  WEFT_TRY(const auto monitor,
-           RunMonitor::open({.socket = request.socket,
-                             .home_socket = home.empty() ? "" : home + "/top.sock",
-                             .log = request.log,
-                             .hang_limit = request.hang_limit,
-                             .on_hang = request.on_hang,
-                             .json = request.json},
-                            session, *reporter));
+  WEFT_TRY(const auto monitor, RunMonitor::open({.socket = request.socket,
+                                                 .home_socket = home.empty() ? "" : home + "/top.sock",
+                                                 .log = request.log,
+                                                 .hang_limit = request.hang_limit,
+                                                 .on_hang = request.on_hang,
+                                                 .json = request.json},
+                                                session, *reporter));
   Status ran = Run(request, session, store ? &*store : nullptr, *reporter, *monitor)(resumed_at);
   reporter->interrupt();
   return ran;
@@ -263,7 +262,8 @@ Verb add_run(CLI::App& program) {
       ->check(CLI::Range(std::size_t{1}, std::size_t{100000}));
   add_flag(*app, "salvage", r.salvage, "Go on where a damaged journal ends, and forget what came after");
   add_flag(*app, "resume", r.resume, "Go on from the newest checkpoint; afresh where there is none");
-  add_option(*app, "socket", r.socket, "Answer weft top there; with a home or --checkpoint: DIR/top.sock")->type_name("PATH");
+  add_option(*app, "socket", r.socket, "Answer weft top there; with a home or --checkpoint: DIR/top.sock")
+      ->type_name("PATH");
   add_option(*app, "log", r.log, "Also write the log to the end of that file; SIGHUP opens it anew")->type_name("FILE");
   add_option(*app, "hang-limit", r.hang_limit, "Seconds that a cell may take for one tick; 0: as long as it likes")
       ->check(CLI::Range(0.0, 1e6));

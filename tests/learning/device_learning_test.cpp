@@ -2,14 +2,12 @@
 // Learning on a device: the state and every score that the CPU has, to the bit. Skipped where no Vulkan device opens;
 // WEFT_TEST_DEVICE names one.
 
-#include "gpu/device.hpp"
-
 #include <gtest/gtest.h>
 
 #include "networks.hpp"
+#include "tests/mesh/on_device.hpp"
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -18,6 +16,8 @@
 namespace weft::learning {
 namespace {
 
+using mesh::testing_support::device;
+using mesh::testing_support::device_name;
 using mesh::testing_support::must;
 using mesh::testing_support::noise;
 
@@ -27,21 +27,6 @@ constexpr std::uint64_t kSamples = 40;
 #else
 constexpr std::uint64_t kSamples = 500;
 #endif
-
-std::string device_name() {
-  const char* const name = std::getenv("WEFT_TEST_DEVICE");
-  return name ? name : "vulkan";
-}
-
-/// Kept open for the whole program: what it compiled is used by all lives. Null: there is none.
-const gpu::Device* device() {
-  static const std::shared_ptr<gpu::Device> opened = [] {
-    auto shared = gpu::Device::share(device_name());
-    if (!shared) std::printf("no Vulkan device: %s\n", shared.error().text().c_str());
-    return shared ? *shared : nullptr;
-  }();
-  return opened.get();
-}
 
 /// A mesh and its learner that live through the same as another pair does.
 struct Life {

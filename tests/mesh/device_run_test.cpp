@@ -6,10 +6,8 @@
 #include "mesh/mesh.hpp"
 #include "mesh/snapshot.hpp"
 
-#include "gpu/device.hpp"
-
 #include "lives.hpp"
-#include <cstdlib>
+#include "on_device.hpp"
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,25 +18,12 @@ namespace {
 
 using actors::Policy;
 using testing_support::bits;
+using testing_support::device;
+using testing_support::device_name;
 using testing_support::mixed_network;
 using testing_support::must;
 using testing_support::noise;
 using testing_support::register_fragile;
-
-std::string device_name() {
-  const char* const name = std::getenv("WEFT_TEST_DEVICE");
-  return name ? name : "vulkan";
-}
-
-/// Kept open for the whole program: what it compiled is used by all meshes. Null: there is none.
-const gpu::Device* device() {
-  static const std::shared_ptr<gpu::Device> opened = [] {
-    auto shared = gpu::Device::share(device_name());
-    if (!shared) std::printf("no Vulkan device: %s\n", shared.error().text().c_str());
-    return shared ? *shared : nullptr;
-  }();
-  return opened.get();
-}
 
 Mesh mesh_on(const NetworkSpec& spec, const std::string& where, std::size_t sessions) {
   MeshOptions options;
