@@ -4,9 +4,9 @@
 // has no sign that counts).
 #version 460
 #extension GL_GOOGLE_include_directive : require
+layout(local_size_x = 256) in;
 #include "linear_operands.glsl"
 
-layout(local_size_x = 256) in;
 layout(constant_id = 2) const bool LARGE = false;
 // A step is so many inputs that each thread fetches four weights and four values; while they are worked through, it
 // fetches the next ones.
