@@ -281,10 +281,10 @@ Status DeviceRun::push_feeds(std::uint64_t step, std::uint64_t count) {
     // Rows that follow each other go as they lie.
     const auto row_of = [&](std::uint64_t t) { return std::min((fired + t + 1) / feed.hold, feed.rows - 1); };
     for (std::uint64_t t = 0; t < ticks;) {
-      std::uint64_t count = 1;
-      while (t + count < ticks && row_of(t + count) == row_of(t) + count) ++count;
-      stream_->upload(feed.base + row_of(t) * row, count * row * sizeof(float), window.buffer.data() + t * row);
-      t += count;
+      std::uint64_t run = 1;
+      while (t + run < ticks && row_of(t + run) == row_of(t) + run) ++run;
+      stream_->upload(feed.base + row_of(t) * row, run * row * sizeof(float), window.buffer.data() + t * row);
+      t += run;
     }
     feed_places_[port] = window.buffer.data();
   }
