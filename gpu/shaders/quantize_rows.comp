@@ -3,8 +3,8 @@
 // thread.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "exact.glsl"
 #include "memory.glsl"
+#include "quantize.glsl"
 
 layout(local_size_x = 256) in;
 #define WEFT_OPERANDS(X)                                        \
@@ -12,8 +12,6 @@ layout(local_size_x = 256) in;
   X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, blocks)
 #include "operands.glsl"
 shared uint magnitudes[256];
-
-int nearest(float v) { return int(bits(add(v, kRound)) - bits(kRound)); }
 
 void main() {
   load_operands();
@@ -33,18 +31,12 @@ void main() {
     magnitudes[id] = largest;
     barrier();
     for (uint i = 0; i < 8; ++i) largest = max(largest, magnitudes[(id & ~7u) + i]);
-    float m = from_bits(largest), scale = 0.0;
+    Quantiser by = quantiser(largest);
     uint word = 0;
-    if (largest >= kInfinityBits) {
-      scale = NAN;
-    } else if (m >= 7.88860905221011805e-31) {  // 2^-100
-      scale = divide(m, 127.0);
-      float inverse = divide(127.0, m);
-      for (uint i = 0; i < 4; ++i) word |= uint(nearest(mul(v[i], inverse)) & 0xff) << 8 * i;
-    }
+    for (uint i = 0; i < 4; ++i) word |= uint(quantised(by, v[i]) & 0xff) << 8 * i;
     if (exists) {
       Words(codes + (uint64_t(block) * 8ul + id % 8) * 4ul).at[0] = word;
-      if (id % 8 == 0) Floats(scales).at[block] = scale;
+      if (id % 8 == 0) Floats(scales).at[block] = by.scale;
     }
   }
 }
