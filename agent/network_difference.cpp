@@ -14,8 +14,10 @@ namespace weft::agent {
 using nlohmann::json;
 
 Result<std::optional<std::string>> network_difference(std::string_view stored, std::string_view given) {
-  WEFT_TRY(const json there, formats::parse_json(stored, "network"));
-  WEFT_TRY(const json here, formats::parse_json(given, "network"));
+  WEFT_TRY(json there, formats::parse_json(stored, "network"));
+  WEFT_TRY(json here, formats::parse_json(given, "network"));
+  for (json* const network : {&there, &here})
+    if (network->is_object()) network->erase("device");
   for (const char* path : {"/learning/rule", "/learning/schedule", "/seed"}) {
     const json::json_pointer at(path);
     std::string dotted = std::string(path).substr(1);

@@ -4,6 +4,7 @@
 #include "agent/replay.hpp"
 
 #include "cli/json_line.hpp"
+#include "cli/setup.hpp"
 #include "cli/verb.hpp"
 #include "cli/wording.hpp"
 
@@ -28,6 +29,7 @@ using Json = nlohmann::ordered_json;
 struct ReplayRequest {
   std::string directory, from, until;
   std::vector<std::string> set;
+  std::string device;
   std::size_t threads = 0;
   bool verify = false, json = false;
 };
@@ -50,7 +52,9 @@ Status replay(const ReplayRequest& request) {
     return fail(Errc::invalid_argument, "--verify and --set: a life that was changed goes another way; give one");
   options.set = request.set;
   options.verifies = request.verify;
+  WEFT_CHECK(check_device(request.device));
   options.mesh.threads = request.threads;
+  options.mesh.device = request.device;
   const auto begin = Clock::now();
   WEFT_TRY(auto life, agent::Replay::open(formats::real_file_system(), request.directory, std::move(options)));
   if (until && *until < life.tick())
@@ -68,6 +72,7 @@ Status replay(const ReplayRequest& request) {
                 {"records", life.records()},
                 {"compared", life.compared()},
                 {"state_hash", hash},
+                {"device", where_it_ran(life.life().mesh().device_figures())},
                 {"torn_bytes", findings.torn_bytes},
                 {"damages", findings.damages},
                 {"seconds", std::chrono::duration<double>(took).count()}});
@@ -79,6 +84,8 @@ Status replay(const ReplayRequest& request) {
     for (const std::string& change : request.set) std::printf("changed     %s\n", change.c_str());
     if (findings.torn_bytes) std::printf("torn        %s bytes at the end\n", grouped(findings.torn_bytes).c_str());
     for (const std::string& damage : findings.damages) std::printf("damaged     %s\n", damage.c_str());
+    if (const auto* const device = life.life().mesh().device_figures())
+      std::printf("device      %s\n", where_it_ran(device).c_str());
     std::printf("state hash  %s\n", hash.c_str());
   }
   if (request.verify && !findings.damages.empty())
@@ -166,6 +173,7 @@ Verb add_replay(CLI::App& program) {
       ->type_name("PATH=VALUE")
       ->take_all();
   add_threads(*app, r.threads);
+  add_device(*app, r.device);
   add_flag(*app, "json", r.json, "The result as a JSON object on stdout");
   return {app, [request] { return replay(*request); }};
 }

@@ -25,6 +25,17 @@ Json maybe(const std::optional<T>& value) {
 
 double seconds(std::chrono::nanoseconds length) { return std::chrono::duration<double>(length).count(); }
 
+Json device_json(const mesh::DeviceFigures* figures) {
+  if (!figures) return {{"name", "cpu"}};
+  const std::string why = why_on_cpu(*figures);
+  return {{"name", figures->device.empty() ? "cpu" : figures->device},
+          {"steps", figures->device_steps},
+          {"cpu_steps", figures->host_steps},
+          {"why_cpu", why.empty() ? Json() : Json(why)},
+          {"replays", figures->replays},
+          {"bytes", figures->device_bytes}};
+}
+
 class JsonReporter final : public Reporter {
  public:
   void started(Session& session, std::optional<std::uint64_t> resumed_at) override {
@@ -121,7 +132,8 @@ class JsonReporter final : public Reporter {
                 {"ticks", session.mesh().ticks()},
                 {"ticks_per_second", pace.ticks_per_second()},
                 {"samples", p.samples},
-                {"recovery_samples", maybe(p.recovery_samples)}});
+                {"recovery_samples", maybe(p.recovery_samples)},
+                {"device", device_json(session.mesh().device_figures())}});
   }
 
  private:

@@ -207,14 +207,13 @@ Status run(const RunRequest& request) {
     if (!session.recovery().is_new) resumed_at = session.stream().progress().samples;
   }
   const std::string home = request.state.empty() ? request.checkpoint : request.state;
-  WEFT_TRY(const auto monitor,
-           RunMonitor::open({.socket = request.socket,
-                             .home_socket = home.empty() ? "" : home + "/top.sock",
-                             .log = request.log,
-                             .hang_limit = request.hang_limit,
-                             .on_hang = request.on_hang,
-                             .json = request.json},
-                            session, *reporter));
+  WEFT_TRY(const auto monitor, RunMonitor::open({.socket = request.socket,
+                                                 .home_socket = home.empty() ? "" : home + "/top.sock",
+                                                 .log = request.log,
+                                                 .hang_limit = request.hang_limit,
+                                                 .on_hang = request.on_hang,
+                                                 .json = request.json},
+                                                session, *reporter));
   Status ran = Run(request, session, store ? &*store : nullptr, *reporter, *monitor)(resumed_at);
   reporter->interrupt();
   return ran;
@@ -244,7 +243,7 @@ Verb add_run(CLI::App& program) {
   add_option(*app, "seed", r.seed, "Seed of weights, split, order and shift")->check(CLI::NonNegativeNumber);
   add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores")
       ->check(CLI::Range(std::size_t{0}, std::size_t{4096}));
-  add_option(*app, "device", r.device, "Where to compute: cpu");
+  add_device(*app, r.device);
   one_of(add_option(*app, "executor", r.executor, "Who runs the ticks; the bits are the same"),
          {"tbb", "deterministic"});
   add_option(*app, "held-out", r.held_out, "Share of the samples kept for measuring")->check(CLI::Range(0.0, 0.99));
@@ -263,7 +262,8 @@ Verb add_run(CLI::App& program) {
       ->check(CLI::Range(std::size_t{1}, std::size_t{100000}));
   add_flag(*app, "salvage", r.salvage, "Go on where a damaged journal ends, and forget what came after");
   add_flag(*app, "resume", r.resume, "Go on from the newest checkpoint; afresh where there is none");
-  add_option(*app, "socket", r.socket, "Answer weft top there; with a home or --checkpoint: DIR/top.sock")->type_name("PATH");
+  add_option(*app, "socket", r.socket, "Answer weft top there; with a home or --checkpoint: DIR/top.sock")
+      ->type_name("PATH");
   add_option(*app, "log", r.log, "Also write the log to the end of that file; SIGHUP opens it anew")->type_name("FILE");
   add_option(*app, "hang-limit", r.hang_limit, "Seconds that a cell may take for one tick; 0: as long as it likes")
       ->check(CLI::Range(0.0, 1e6));

@@ -188,6 +188,7 @@ Result<formats::ByteBuffer> fit_data_path(formats::ByteBuffer bytes, const std::
 Result<Loaded> load(const Model& model, mesh::MeshOptions options) {
   Loaded loaded;
   const auto* entity = model.entity ? &*model.entity : nullptr;
+  options.device = "cpu";
   if (entity) options.sessions = mesh::sessions_of(*entity);
   WEFT_TRY(auto mesh, mesh::Mesh::build(model.spec, options));
   loaded.mesh = std::make_unique<mesh::Mesh>(std::move(mesh));

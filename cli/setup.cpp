@@ -2,6 +2,8 @@
 
 #include "cli/setup.hpp"
 
+#include "gpu/device.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -12,8 +14,7 @@ namespace {
 using nlohmann::json;
 
 Status check(const RunRequest& r) {
-  if (r.device != "cpu")
-    return fail(Errc::invalid_argument, "--device " + r.device + ": this version runs on the CPU; give --device cpu");
+  WEFT_CHECK(check_device(r.device));
   if (r.checkpoint.empty() && r.resume)
     return fail(Errc::invalid_argument, "--resume: name the directory of checkpoints with --checkpoint DIR");
   if (r.checkpoint.empty() && r.state.empty() && r.checkpoint_every)
@@ -67,6 +68,17 @@ Status apply_encoding(const RunRequest& r, mesh::NetworkSpec& spec) {
 
 }  // namespace
 
+Status check_device(const std::string& name) {
+  if (name.empty() || mesh::is_device_name(name)) return {};
+  std::string there = "cpu";
+  const auto all = gpu::devices();
+  if (all)
+    for (const gpu::DeviceInfo& info : *all) there += ", vulkan:" + std::to_string(info.index) + " (" + info.name + ")";
+  return fail(
+      Errc::invalid_argument,
+      "--device " + name + ": expected cpu, vulkan, vulkan:NUMBER or vulkan:PART-OF-A-NAME; there are: " + there);
+}
+
 std::string write_stream(const learning::StreamOptions& o) {
   json out{{"csv", o.csv},
            {"scale", o.scale},
@@ -113,6 +125,8 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
     WEFT_TRY(setup.durability, agent::parse_durability(*request.durability));
   }
   setup.mesh.threads = request.threads;
+  // A life that was kept may have begun elsewhere.
+  setup.mesh.device = request.device.empty() ? setup.spec.device : request.device;
   setup.mesh.sessions = std::max<std::size_t>(1, setup.learning.learners);
   setup.mesh.executor =
       request.executor == "deterministic" ? mesh::ExecutorKind::deterministic : mesh::ExecutorKind::tbb;

@@ -26,7 +26,8 @@ struct RunRequest {
   EncodingFlags encoding;
   std::optional<std::string> activations;
   std::size_t threads = 0;
-  std::string device = "cpu", executor = "tbb", data, save, checkpoint;
+  std::string device;  // empty: the network's
+  std::string executor = "tbb", data, save, checkpoint;
   std::string state;  // the agent's home
   std::optional<std::string> durability;
   std::size_t keep = 3;
@@ -47,6 +48,9 @@ struct RunSetup {
   std::size_t keep = 3;
   bool salvage = false;
 };
+
+/// A name for a device, before anything is opened. @error invalid_argument: it is none, with those that there are
+Status check_device(const std::string& name);
 
 /// @error invalid_argument: flags that contradict each other; what the sections' readers refuse
 Result<RunSetup> make_setup(const Model& model, const RunRequest& request);

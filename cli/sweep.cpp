@@ -77,6 +77,7 @@ Result<std::unique_ptr<Sweep>> Sweep::open(const Request& request) {
   if (model.spec.stream.empty() && request.data.empty())
     return fail(Errc::not_found, request.file + ": stream: the network has no such section; name the data with --data");
   mesh::MeshOptions options;
+  options.device = "cpu";  // what types cost there is what it tells
   WEFT_TRY(sweep->loaded_, within(request.file, load(model, options)));
   learning::LearningOptions learning;
   if (!model.spec.learning.empty()) {

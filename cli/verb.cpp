@@ -17,6 +17,11 @@ CLI::Option* add_flag(CLI::App& verb, const std::string& name, bool& value, cons
   return verb.add_flag("--" + name, value, help)->envname(environment_name(name));
 }
 
+CLI::Option* add_device(CLI::App& verb, std::string& value) {
+  return add_option(verb, "device", value, "Where to compute, to the same bits; else where the network says")
+      ->type_name("cpu|vulkan[:N|:name]");
+}
+
 CLI::Option* one_of(CLI::Option* option, std::vector<std::string> names) {
   std::string listed;
   for (const std::string& name : names) listed += (listed.empty() ? "" : "|") + name;

@@ -42,6 +42,8 @@ CLI::Option* add_option(CLI::App& verb, const std::string& name, T& value, const
 }
 /// `--name`, and its environment twin (1, true, on, yes).
 CLI::Option* add_flag(CLI::App& verb, const std::string& name, bool& value, const std::string& help);
+/// `--device`: where ticks and learning run.
+CLI::Option* add_device(CLI::App& verb, std::string& value);
 /// Refuses values outside `names`, and lists them.
 CLI::Option* one_of(CLI::Option* option, std::vector<std::string> names);
 

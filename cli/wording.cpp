@@ -58,6 +58,22 @@ std::string milliseconds(std::chrono::nanoseconds length) {
   return text;
 }
 
+std::string why_on_cpu(const mesh::DeviceFigures& figures) {
+  if (!figures.why_host.empty()) return figures.why_host;
+  if (figures.host_steps == 0) return {};
+  return figures.replays ? "a value was not finite, so a cell's supervision had to see it"
+                         : "cells had orders to carry out, watched others or were not enabled";
+}
+
+std::string where_it_ran(const mesh::DeviceFigures* figures) {
+  if (!figures) return "cpu";
+  const std::string why = why_on_cpu(*figures);
+  if (figures->device_steps == 0 && !why.empty()) return "cpu: " + why;
+  if (figures->host_steps == 0) return figures->device;
+  return figures->device + ", " + grouped(figures->host_steps) + " of " +
+         grouped(figures->device_steps + figures->host_steps) + " steps on the CPU: " + why;
+}
+
 std::string grouped(std::uint64_t value) {
   std::string digits = std::to_string(value);
   for (std::size_t place = digits.size(); place > 3; place -= 3) digits.insert(place - 3, ",");

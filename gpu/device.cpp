@@ -99,7 +99,9 @@ Result<std::shared_ptr<Device>> Device::open(std::string_view selector, const De
   WEFT_TRY(const auto physical, physical_devices(*instance));
   const std::vector<DeviceInfo> all = describe_all(physical);
   WEFT_TRY(const std::size_t index, choose(selector, all));
-  WEFT_TRY(auto context, Context::create(instance, physical[index], all[index]));
+  DeviceInfo info = all[index];
+  info.dot_product = info.dot_product && !options.without_dot_products;
+  WEFT_TRY(auto context, Context::create(instance, physical[index], info));
   auto heap = std::make_unique<Heap>(context);
   WEFT_TRY(const SelfTest report, prove(context, *heap, options.cache_folder));
   WEFT_TRY(auto pipelines, Pipelines::create(context, options.cache_folder));

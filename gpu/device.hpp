@@ -52,6 +52,8 @@ struct DeviceOptions {
   bool validate = false;
   /// Where compiled pipelines are kept between runs; "" chooses $XDG_CACHE_HOME/weft, "-" keeps none.
   std::string cache_folder;
+  /// Takes the device for one without packed dot products: to test what such devices run.
+  bool without_dot_products = false;
 };
 
 /// A GPU that proved exact. The selector is `vulkan` (the first usable, real ones before those made of CPU), `vulkan:N`

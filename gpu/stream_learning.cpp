@@ -37,7 +37,7 @@ void record(Recorder& recorder, Optimizer kind, bool nesterov, std::size_t n, Op
     push.w = part(all.w), push.m = part(all.m), push.v = part(all.v), push.g = part(all.g);
     push.count = word(count);
     const auto touched = [&](std::uint64_t from) { return Range{from, from ? from + bytes : 0}; };
-    recorder.dispatch(kernel, {kind, nesterov}, push, {groups_of(count, 256), 1},
+    recorder.dispatch(kernel, {kind, nesterov}, push, groups_for(count, 256),
                       {touched(push.g), {push.skip, push.skip ? push.skip + 4 : 0}},
                       {touched(push.w), touched(push.m), touched(push.v)});
   }

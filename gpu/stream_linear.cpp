@@ -38,8 +38,44 @@ static_assert(kernels::kPanelWidth == 16 && kernels::kChunk == 64 && kScaleBlock
 // Rows from which a tile of 64 rows is better than reading the weights once a row.
 constexpr std::size_t kTileRows = 5;
 constexpr std::size_t kTile = 64;
-// linear_row.comp has 32 places for chunks of a panel.
+// linear_row.comp and its kin have 32 places in a group, each for a chunk of a panel.
 constexpr std::size_t kPlaces = 32;
+// So many chunks one thread sums by itself where the layer is small: others share its group, and hide its waiting.
+constexpr std::size_t kSerialChunks = 2;
+// linear_cell.glsl has its rows in y alone.
+constexpr std::size_t kCellRows = 65535;
+
+bool is_aligned(const ConstRows& m) noexcept { return address(m.data) % 16 == 0 && (m.rows <= 1 || m.stride % 4 == 0); }
+
+/// Threads for a layer that needs few of a group's: the others are other layers'.
+std::uint32_t shares_of(std::size_t panels) noexcept { return word(kPlaces / std::bit_ceil(panels)); }
+
+/// A form of the layer: its shader, slots for chunks, groups.
+struct Form {
+  const Shader& kernel;
+  std::size_t slots;
+  Groups groups;
+  bool quantised = false;  // reads rows that were quantised before
+};
+
+Form row_form(bool is_integer, const ConstWeight& w, std::size_t rows) {
+  static const Shader &row = shader("linear_row"), &integer = shader("linear_integer");
+  const std::size_t panels = kernels::panel_count(w.out), chunks = groups_of(w.in, kernels::kChunk);
+  if (!is_integer && chunks <= kSerialChunks && panels <= kPlaces) return {row, 1, {1, rows, shares_of(panels)}};
+  const std::size_t slots = std::min(kPlaces, std::bit_ceil(std::max<std::size_t>(chunks, 1)));
+  return {is_integer ? integer : row, slots, {groups_of(panels, kPlaces / slots), rows}, is_integer};
+}
+
+Form form_of(const Context& context, bool is_integer, const ConstWeight& w, std::size_t rows) {
+  static const Shader &doubles = shader("linear_double"), &tile = shader("linear_tile"), &cell = shader("linear_cell"),
+                      &dots = shader("linear_cell_dots");
+  const std::size_t panels = kernels::panel_count(w.out);
+  if (w.dtype == Dtype::float64) return {doubles, 1, {panels, rows}};
+  if (is_integer && w.in <= kernels::kChunk && panels <= kPlaces && rows <= kCellRows)
+    return {context.info.dot_product ? dots : cell, 1, {1, rows, shares_of(panels)}};
+  if (is_integer || rows < kTileRows) return row_form(is_integer, w, rows);
+  return {tile, 1, {groups_of(w.out, kTile), groups_of(rows, kTile)}};
+}
 
 }  // namespace
 
@@ -54,31 +90,19 @@ void Stream::linear(const ConstWeight& stored, const float* bias, const ConstRow
              granularity = static_cast<std::uint32_t>(w.granularity);
   const WeightRanges ranges(w);
   const bool is_integer = w.activations == Activations::int8 && has_integer_kernel(w.dtype);
+  const bool aligned = is_aligned(x) && is_aligned(z) && is_aligned(y) && address(bias) % 16 == 0;
+  const Form form = form_of(recorder_->context(), is_integer, w, x.rows);
   Range from = range(x);
-  if (is_integer) {
+  if (form.quantised) {
     const QuantizedOnDevice q = quantize(x);
     push.x = q.codes.begin;
     push.x_scales = q.scales.begin;
     from = {q.codes.begin, q.scales.end};
     if (!status()) return;
   }
-  const auto reads = {ranges.codes, ranges.scales, ranges.zeros, range(bias, w.out * sizeof(float)), from};
-  const auto writes = {range(z), range(y)};
-  if (w.dtype == Dtype::float64) {
-    static const Shader& doubles = shader("linear_double");
-    recorder_->dispatch(doubles, {kind, 0, 0, 0, dtype, granularity}, push, {kernels::panel_count(w.out), x.rows},
-                        reads, writes);
-  } else if (x.rows < kTileRows || is_integer) {
-    static const Shader &row = shader("linear_row"), &integer = shader("linear_integer");
-    const std::size_t slots =
-        std::min(kPlaces, std::bit_ceil(std::max<std::size_t>(groups_of(w.in, kernels::kChunk), 1)));
-    recorder_->dispatch(is_integer ? integer : row, {kind, word(slots), 0, 0, dtype, granularity}, push,
-                        {groups_of(kernels::panel_count(w.out), kPlaces / slots), x.rows}, reads, writes);
-  } else {
-    static const Shader& tile = shader("linear_tile");
-    recorder_->dispatch(tile, {kind, 0, 0, 0, dtype, granularity}, push,
-                        {groups_of(w.out, kTile), groups_of(x.rows, kTile)}, reads, writes);
-  }
+  recorder_->dispatch(form.kernel, {kind, word(form.slots), aligned, 0, dtype, granularity}, push, form.groups,
+                      {ranges.codes, ranges.scales, ranges.zeros, range(bias, w.out * sizeof(float)), from},
+                      {range(z), range(y)});
 }
 
 Stream::QuantizedOnDevice Stream::quantize(const ConstRows& x) {

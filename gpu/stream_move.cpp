@@ -32,8 +32,7 @@ void Stream::permute(const ConstRows& x, const AxisOrder& order, const Rows& y) 
                      word(x.stride),     word(y.stride),   {},         {}};
     for (std::size_t a = 0; a < order.rank; ++a)
       push.extents[a] = word(order.extent[a]), push.strides[a] = word(order.stride[a]);
-    recorder_->dispatch(kernel, {word(order.rank)}, push, {groups_of(rows * y.cols, 256), 1}, {range(from)},
-                        {range(to)});
+    recorder_->dispatch(kernel, {word(order.rank)}, push, groups_for(rows * y.cols, 256), {range(from)}, {range(to)});
   }
 }
 
@@ -55,10 +54,9 @@ void Stream::embedding(const ConstWeight& stored, const ConstRows& x, const Rows
                            word(y.stride),
                            0,
                            static_cast<float>(w.in)};
-  recorder_->dispatch(kernel,
-                      {0, 0, 0, 0, static_cast<std::uint32_t>(w.dtype), static_cast<std::uint32_t>(w.granularity)},
-                      push, {groups_of(x.rows * x.cols * w.out, kThreads), 1},
-                      {ranges.codes, ranges.scales, ranges.zeros, range(x)}, {range(y)});
+  recorder_->dispatch(
+      kernel, {0, 0, 0, 0, static_cast<std::uint32_t>(w.dtype), static_cast<std::uint32_t>(w.granularity)}, push,
+      groups_for(x.rows * x.cols * w.out, kThreads), {ranges.codes, ranges.scales, ranges.zeros, range(x)}, {range(y)});
 }
 
 void Stream::embedding_backward(const ConstRows& x, const ConstRows& dy, std::size_t skipped, const Panels& dw) {
@@ -76,7 +74,7 @@ void Stream::embedding_backward(const ConstRows& x, const ConstRows& dy, std::si
                            word(dy.stride),
                            word(std::min<std::size_t>(skipped, 0xffffffffu)),
                            static_cast<float>(dw.in)};
-  recorder_->dispatch(kernel, {1, 0, 0, 0, 1, 0}, push, {groups_of(dw.out, kThreads), 1}, {range(x), range(dy)},
+  recorder_->dispatch(kernel, {1, 0, 0, 0, 1, 0}, push, groups_for(dw.out, kThreads), {range(x), range(dy)},
                       {range(ConstPanels(dw))});
 }
 

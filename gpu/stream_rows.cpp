@@ -62,7 +62,7 @@ void record_columns(Recorder& recorder, Columns what, const ConstRows& x, const 
   const ColumnsPush push{address(x.data), address(dy.data), address(mean), address(scale), address(dgain),
                          address(dbias),  word(dy.rows),    word(dy.cols), word(x.stride), word(dy.stride)};
   const std::size_t by_row = dy.rows * sizeof(float), by_column = dy.cols * sizeof(float);
-  recorder.dispatch(kernel, {static_cast<std::uint32_t>(what)}, push, {groups_of(dy.cols, 128), 1},
+  recorder.dispatch(kernel, {static_cast<std::uint32_t>(what)}, push, groups_for(dy.cols, 128),
                     {range(x), range(dy), range(mean, by_row), range(scale, by_row)},
                     {range(dgain, by_column), range(dbias, by_column)});
 }

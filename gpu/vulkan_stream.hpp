@@ -64,9 +64,11 @@ class VulkanStream : public kernels::OpStream {
   virtual void upload(const void* from, std::size_t bytes, void* to) = 0;
   /// Copies out of device memory; submits and waits.
   virtual Status download(const void* from, std::size_t bytes, void* to) = 0;
+  /// Copies within device memory by the driver's own command, between places that do not overlap, each in one buffer.
+  virtual void transfer(const void* from, std::size_t bytes, void* to) = 0;
 
-  /// From here on operations are collected for a program, not recorded. Uploading, downloading, submitting and running
-  /// programs meanwhile is a failure (internal).
+  /// From here on operations are collected for a program, not recorded. Copies (upload, download, transfer), submitting
+  /// and running programs meanwhile is a failure (internal).
   virtual Status begin_program() = 0;
   /// What was collected: operations that do not touch each other's operands run side by side, equal ones in one
   /// dispatch. Its bits are those of the operations one by one.

@@ -263,12 +263,23 @@ std::vector<std::pair<NodeId, NodeId>> Learner::extra_links() const {
   return links;
 }
 
+// Asking for the mesh's state brings that of the rule up to a device too; who may write is taken to write.
+Optimizer& Learner::optimizer() noexcept {
+  static_cast<void>(mesh_.state());
+  return optimizer_;
+}
+
+const Optimizer& Learner::optimizer() const noexcept {
+  static_cast<void>(std::as_const(mesh_).state());
+  return optimizer_;
+}
+
 void Learner::hash_layer(NodeId node, StateHasher& hasher) const {
-  optimizer_.hash_layer(mesh_.weights(), node, hasher);
+  optimizer_.hash_layer(std::as_const(mesh_).weights(), node, hasher);
 }
 
 void Learner::remember_layer(NodeId node, std::vector<float>& kept) const {
-  optimizer_.save_layer(mesh_.weights(), node, kept);
+  optimizer_.save_layer(std::as_const(mesh_).weights(), node, kept);
 }
 
 const float* Learner::restart_layer(NodeId node, const float* kept) noexcept {
@@ -414,6 +425,7 @@ std::vector<std::uint32_t> Learner::save_flight() const {
 
 void Learner::save_flight(std::vector<std::uint32_t>& out) const {
   out.clear();
+  static_cast<void>(std::as_const(mesh_).state());
   const auto put64 = [&](std::uint64_t v) {
     out.push_back(static_cast<std::uint32_t>(v));
     out.push_back(static_cast<std::uint32_t>(v >> 32));
@@ -437,6 +449,7 @@ Status Learner::load_flight(std::span<const std::uint32_t> in) {
     return fail(Errc::shape_mismatch, "learner state: " + std::to_string(in.size()) + " words where " +
                                           std::to_string(wanted) + " are expected; network or learning options differ");
   const auto get64 = [&](std::size_t i) { return std::uint64_t{in[2 * i]} | std::uint64_t{in[2 * i + 1]} << 32; };
+  static_cast<void>(mesh_.state());
   const std::uint64_t samples = get64(0), scored = get64(1), birth = get64(3);
   if (get64(4) != boxes_.size() || scored > samples || birth > mesh_.ticks())
     return fail(Errc::corrupt, "learner state: counters contradict each other");

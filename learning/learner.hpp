@@ -81,7 +81,8 @@ class Learner final : public mesh::StepHook {
   /// Ticks from a sample's input to the outputs.
   std::uint32_t latency() const noexcept { return latency_; }
   const LearningOptions& options() const noexcept { return options_; }
-  Optimizer& optimizer() noexcept { return optimizer_; }
+  Optimizer& optimizer() noexcept;
+  const Optimizer& optimizer() const noexcept;
   mesh::Mesh& mesh() noexcept { return mesh_; }
 
   /// Everything that ticks change besides mesh and optimiser (messages under way, counters, labels), and back.

@@ -25,9 +25,9 @@ bool LearnerBlobs::fits(const mesh::WeightStore& weights, const Optimizer& optim
 }
 
 void LearnerBlobs::capture(Learner& learner) {
-  const mesh::WeightStore& weights = learner.mesh().weights();
+  const mesh::WeightStore& weights = std::as_const(learner.mesh()).weights();
   const auto parameters = weights.parameters();
-  const Optimizer& optimizer = learner.optimizer();
+  const Optimizer& optimizer = std::as_const(learner).optimizer();
   updates_.assign(optimizer.updates().begin(), optimizer.updates().end());
   learner.save_flight(flight_);
   if (!fits(weights, optimizer)) {

@@ -26,6 +26,20 @@ constexpr std::uint64_t kScratchBytes = std::uint64_t{256} << 20;
 // Groups of mirrored memory, in the order in which less and less often changes.
 constexpr std::uint32_t kState = 0, kWeights = 1, kHook = 2, kNothing = 3;
 
+/// A type registered by somebody: it may compute where its operands stand, which no stream would see.
+const LayerSpec* find_foreign(std::span<const LayerSpec> layers) {
+  static constexpr std::string_view kOwn[] = {
+#define WEFT_LAYER(type, meaning) #type,
+#include "mesh/layers.def"
+#undef WEFT_LAYER
+      "shared"};
+  for (const LayerSpec& layer : layers) {
+    if (std::find(std::begin(kOwn), std::end(kOwn), layer.type) == std::end(kOwn)) return &layer;
+    if (const LayerSpec* const inside = find_foreign(layer.layers)) return inside;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 DeviceRun::~DeviceRun() {
@@ -114,7 +128,6 @@ Status DeviceRun::prepare() {
   if (!stream_) {
     WEFT_TRY(stream_, device_->make_stream());
     WEFT_TRY(notes_, device_->memory().allocate(sizeof(std::uint32_t), "what a run notes"));
-    figures_.device = device_->info().name;
   }
   if (weights_seen_ != weights_.changes() || (!mirror_ && figures_.why_host.empty())) {
     programs_.clear();
@@ -134,6 +147,8 @@ Status DeviceRun::prepare() {
 Status DeviceRun::make_mirror() {
   StepHook* const hook = engine_.hook();
   figures_.why_host = hook ? hook->why_not_recorded() : std::string();
+  if (const LayerSpec* const foreign = find_foreign(graph_.spec().layers))
+    figures_.why_host = "the layer type '" + foreign->type + "' is not one of Weft's own";
   if (!figures_.why_host.empty()) {
     log_warn("vulkan: the mesh runs on the CPU: " + figures_.why_host);
     return {};

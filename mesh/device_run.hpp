@@ -35,7 +35,9 @@ class DeviceRun {
   /// The parts must outlive it.
   DeviceRun(std::shared_ptr<gpu::Device> device, const Graph& graph, WeightStore& weights, State& state, Engine& engine,
             std::span<const std::unique_ptr<Cell>> cells)
-      : device_(std::move(device)), graph_(graph), weights_(weights), state_(state), engine_(engine), cells_(cells) {}
+      : device_(std::move(device)), graph_(graph), weights_(weights), state_(state), engine_(engine), cells_(cells) {
+    figures_.device = device_->info().name;
+  }
   ~DeviceRun();
 
   /// As Engine::run.

@@ -96,6 +96,7 @@ Status Mesh::run_steps(std::uint64_t steps, std::uint64_t& done) {
   WEFT_CHECK(halted_error());
   done = parts_->device ? parts_->device->run(*parts_->executor, parts_->ticks, steps)
                         : parts_->engine->run(*parts_->executor, parts_->ticks, steps);
+  if (parts_->without_device) parts_->without_device->host_steps += done;
   parts_->ticks += parts_->engine->ticks_in(done);
   return halted_error();
 }
@@ -154,6 +155,7 @@ Status Mesh::run(std::span<const RunInput> inputs, std::uint64_t ticks, std::spa
     const kernels::FlushSubnormals exact;
     if (internal::run_batched(p.graph, p.weights, *p.state, p.ticks, ticks, feeds, sinks)) {
       p.ticks += ticks;
+      if (p.without_device) p.without_device->host_steps += ticks;
       return {};
     }
     // A value was not finite: the ticks are done again one by one, so that supervision sees what it would have seen.
@@ -317,7 +319,8 @@ const State& Mesh::state() const noexcept {
   return *parts_->state;
 }
 const DeviceFigures* Mesh::device_figures() const noexcept {
-  return parts_->device ? &parts_->device->figures() : nullptr;
+  if (parts_->device) return &parts_->device->figures();
+  return parts_->without_device ? &*parts_->without_device : nullptr;
 }
 std::span<const std::unique_ptr<Cell>> Mesh::cells() const noexcept { return parts_->cells; }
 Engine& Mesh::engine() noexcept { return *parts_->engine; }

@@ -49,9 +49,9 @@ struct MeshOptions {
   std::optional<bool> wide = std::nullopt;
   /// Of a wide mesh: multiply-adds from which on an operation is cut up; 0: each that can be.
   double wide_from = kernels::Help::kWorthwhile;
-  /// Where ticks run: `cpu`, or a GPU as gpu::Device::open names it (`vulkan`, `vulkan:N`, `vulkan:name`). The bits are
-  /// the same. What a GPU cannot do (docs/gpu.md) runs on the CPU, and figures say so.
-  std::string device = "cpu";
+  /// Where ticks run: `cpu`, or a GPU as gpu::Device::open names it (`vulkan`, `vulkan:N`, `vulkan:name`); empty: where
+  /// the network says. The bits are the same. What a GPU cannot do (docs/gpu.md) runs on the CPU, and figures say so.
+  std::string device = {};
   bool validates_device = false;                            // under Vulkan's validation layers
   std::optional<topology::Machine> machine = std::nullopt;  // none: the running one
 };
@@ -161,7 +161,7 @@ class Mesh {
   const topology::Plan& plan() const noexcept;
   const actors::Registry& registry() const noexcept;
   const actors::Supervisor& supervisor() const noexcept;
-  /// What a GPU did for the mesh; nothing on the CPU.
+  /// What a GPU did for the mesh; nothing where none was asked for.
   const DeviceFigures* device_figures() const noexcept;
   /// At which cell each region (thread) is while ticks run: for a watchdog, which must not outlive the mesh.
   /// @thread any

@@ -27,6 +27,10 @@ std::optional<Neighbourhood> parse_neighbourhood(std::string_view text) noexcept
   return parse<Neighbourhood>(kNeighbourhoodNames, text);
 }
 
+bool is_device_name(std::string_view text) noexcept {
+  return text == "cpu" || text == "vulkan" || (text.starts_with("vulkan:") && text.size() > 7);
+}
+
 std::string to_string(const Source& source) {
   return source.is_port() ? "\"" + source.port + "\"" : to_string(source.at);
 }
@@ -98,6 +102,10 @@ NetworkBuilder& NetworkBuilder::output(std::string name, Coord at) {
 }
 NetworkBuilder& NetworkBuilder::seed(std::uint64_t seed) {
   spec_.seed = seed;
+  return *this;
+}
+NetworkBuilder& NetworkBuilder::device(std::string device) {
+  spec_.device = std::move(device);
   return *this;
 }
 

@@ -78,6 +78,9 @@ struct OutputSpec {
   Coord at;
 };
 
+/// Whether `text` may name a device: cpu, vulkan, vulkan:NUMBER or vulkan:PART-OF-A-NAME.
+bool is_device_name(std::string_view text) noexcept;
+
 /// A network as described: plain data, equal to its JSON file (docs/formats/network.md). `Graph::build` checks it.
 struct NetworkSpec {
   std::string name;
@@ -87,8 +90,9 @@ struct NetworkSpec {
   std::vector<OutputSpec> outputs;
   actors::SupervisionRule supervision;
   std::uint64_t seed = 0;
-  std::string learning;  // JSON text of the section, read by learning/; empty: none
-  std::string stream;    // JSON text of the section, read by the stream trainer; empty: none
+  std::string device = "cpu";  // where ticks run, as MeshOptions::device names it; the bits are the same
+  std::string learning;        // JSON text of the section, read by learning/; empty: none
+  std::string stream;          // JSON text of the section, read by the stream trainer; empty: none
 };
 
 /// Writes a NetworkSpec in C++.
@@ -123,6 +127,8 @@ class NetworkBuilder {
   NetworkBuilder& inside(std::vector<LayerSpec> layers);
   NetworkBuilder& output(std::string name, Coord at);
   NetworkBuilder& seed(std::uint64_t seed);
+  /// Where ticks run unless MeshOptions::device says otherwise: `cpu`, `vulkan`, `vulkan:N`, `vulkan:name`.
+  NetworkBuilder& device(std::string device);
 
   const NetworkSpec& spec() const& noexcept { return spec_; }
   NetworkSpec spec() && noexcept { return std::move(spec_); }

@@ -249,6 +249,10 @@ Result<NetworkSpec> read_network(std::string_view text, std::string_view source_
     WEFT_TRY(JsonReader rule, supervision->object());
     WEFT_TRY(spec.supervision, read_supervision(std::move(rule)));
   }
+  if (const auto device = reader.find("device")) {
+    WEFT_TRY(spec.device, device->string());
+    if (!is_device_name(spec.device)) return device->unexpected("cpu, vulkan, vulkan:NUMBER or vulkan:PART-OF-A-NAME");
+  }
   WEFT_TRY(spec.learning, section(reader, "learning"));
   WEFT_TRY(spec.stream, section(reader, "stream"));
   WEFT_CHECK(reader.finish());
@@ -269,6 +273,7 @@ Result<std::string> write_network(const NetworkSpec& spec, int indent) {
                           {"max_restarts", spec.supervision.max_restarts},
                           {"window", spec.supervision.window},
                           {"escalation", name(spec.supervision.escalation)}};
+  if (spec.device != "cpu") out["device"] = spec.device;
   for (const auto& [key, text] : {std::pair{"learning", &spec.learning}, std::pair{"stream", &spec.stream}}) {
     if (text->empty()) continue;
     WEFT_TRY(out[key], formats::parse_json(*text, key));

@@ -9,12 +9,14 @@ namespace {
 constexpr std::size_t kLeast = std::size_t{64} << 10, kMost = std::size_t{32} << 20;
 }
 
-void Collector::add(VkPipeline pipeline, std::uint32_t x, std::uint32_t y, std::span<const std::byte> operands,
+void Collector::add(VkPipeline pipeline, const Groups& groups, std::span<const std::byte> operands,
                     const Accesses& accesses) {
   const auto [number, is_new] = numbers_.try_emplace(pipeline, static_cast<std::uint32_t>(pipelines_.size()));
   if (is_new) pipelines_.push_back(pipeline);
   const std::uint32_t level = levels_.place(accesses.reads, accesses.writes, accesses.notes);
-  dispatches_.push_back({level, number->second, x, y, static_cast<std::uint32_t>(operands.size()), operands_.size()});
+  dispatches_.push_back({level, number->second, static_cast<std::uint32_t>(groups.x),
+                         static_cast<std::uint32_t>(groups.y), groups.shares,
+                         static_cast<std::uint32_t>(operands.size()), operands_.size()});
   operands_.insert(operands_.end(), operands.begin(), operands.end());
 }
 

@@ -12,7 +12,7 @@ namespace weft::gpu {
 struct Cut {
   std::size_t row, rows, col, cols;
   /// Groups of 256 threads, one an element.
-  Groups groups() const noexcept { return {groups_of(rows * cols, 256), 1}; }
+  Groups groups() const noexcept { return groups_for(rows * cols, 256); }
 };
 
 /// Cuts a matrix of any size into such parts; mostly one.

@@ -12,9 +12,9 @@
 
 namespace weft::gpu {
 namespace {
-// FROM_TABLE of gpu/shaders/operands.glsl.
-constexpr std::uint32_t kTabled = 8;
-static_assert(kTabled > Constants::kMost);
+// ENTRIES of gpu/shaders/operands.glsl.
+constexpr std::uint32_t kEntries = 8;
+static_assert(kEntries > Constants::kMost);
 }  // namespace
 
 Constants::Constants(std::initializer_list<std::uint32_t> values) : size_(values.size()) {
@@ -69,9 +69,9 @@ void Pipelines::save() const {
   write_cache(*context_, cache_file_, data);
 }
 
-Result<VkPipeline> Pipelines::get(const Shader& shader, const Constants& constants, bool tabled) {
+Result<VkPipeline> Pipelines::get(const Shader& shader, const Constants& constants, std::uint32_t entries) {
   const std::lock_guard lock(mutex_);
-  const Key key{&shader, constants, tabled};
+  const Key key{&shader, constants, entries};
   const auto found = pipelines_.find(key);
   if (found != pipelines_.end()) return found->second;
   return make(key);
@@ -94,8 +94,8 @@ Result<VkPipeline> Pipelines::make(const Key& key) {
   for (std::size_t i = 0; i < constants.size(); ++i) data.push_back(constants[i]);
   std::vector<VkSpecializationMapEntry> entries;
   for (std::uint32_t i = 0; i < data.size(); ++i) entries.push_back({i, i * 4, 4});
-  entries.push_back({kTabled, static_cast<std::uint32_t>(data.size() * 4), 4});
-  data.push_back(key.tabled);
+  entries.push_back({kEntries, static_cast<std::uint32_t>(data.size() * 4), 4});
+  data.push_back(key.entries);
   const VkSpecializationInfo specialisation{static_cast<std::uint32_t>(entries.size()), entries.data(),
                                             data.size() * sizeof(std::uint32_t), data.data()};
   auto create = structure<VkComputePipelineCreateInfo>(VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO);

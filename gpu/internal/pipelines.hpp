@@ -39,7 +39,7 @@ class Pipelines {
   /// themselves.
   struct Push {
     std::uint64_t table = 0;
-    std::uint32_t table_stride = 0, unused = 0;
+    std::uint32_t table_stride = 0, entries = 0;
     std::array<std::byte, 112> operands{};
   };
   /// So many every device has.
@@ -52,8 +52,8 @@ class Pipelines {
   Pipelines(const Pipelines&) = delete;
   Pipelines& operator=(const Pipelines&) = delete;
 
-  /// `tabled`: its operands are read from a table, an entry for each z of the groups.
-  Result<VkPipeline> get(const Shader& shader, const Constants& constants, bool tabled);
+  /// `entries` of a table of operands run side by side in a group; 0: operands are pushed.
+  Result<VkPipeline> get(const Shader& shader, const Constants& constants, std::uint32_t entries);
   VkPipelineLayout layout() const noexcept { return layout_; }
   /// Where the cache lies on disk; empty: nowhere.
   const std::string& cache_file() const noexcept { return cache_file_; }
@@ -64,7 +64,7 @@ class Pipelines {
   struct Key {
     const Shader* shader;
     Constants constants;
-    bool tabled;
+    std::uint32_t entries;
     auto operator<=>(const Key&) const = default;
   };
   Result<VkPipeline> make(const Key& key);

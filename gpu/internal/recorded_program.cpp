@@ -79,20 +79,21 @@ void RecordedProgram::barrier() {
 Status RecordedProgram::record(const Pipelines& pipelines, const Collector& collected,
                                const std::vector<Collector::Dispatch>& all) {
   const auto& vk = context_->vk;
-  const std::size_t most = std::max<std::uint32_t>(context_->info.max_groups[2], 1);
   std::uint32_t level = 0;
   std::uint32_t bound = ~0u;
   Pipelines::Push push{.table = table_.address()};
   for (std::size_t at = 0; at < all.size();) {
     const Collector::Dispatch& first = all[at];
+    const std::size_t most = std::size_t{context_->info.max_groups[2]} * first.shares;
     std::size_t count = 1;
     while (count < most && at + count < all.size() && kind_of(all[at + count]) == kind_of(first)) ++count;
     if (std::exchange(level, first.level) != first.level) barrier();
     if (std::exchange(bound, first.pipeline) != first.pipeline)
       vk.vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, collected.pipelines()[first.pipeline]);
     push.table_stride = first.operand_bytes;
+    push.entries = static_cast<std::uint32_t>(count);
     vk.vkCmdPushConstants(commands_, pipelines.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
-    vk.vkCmdDispatch(commands_, first.x, first.y, static_cast<std::uint32_t>(count));
+    vk.vkCmdDispatch(commands_, first.x, first.y, static_cast<std::uint32_t>(groups_of(count, first.shares)));
     push.table += count * first.operand_bytes;
     ++dispatches_;
     at += count;

@@ -117,13 +117,14 @@ void Recorder::order(const Accesses& accesses) {
 void Recorder::record(const Shader& shader, const Constants& constants, std::span<const std::byte> operands,
                       Groups groups, const Accesses& accesses) {
   if (groups.x == 0 || groups.y == 0 || failure_) return;
-  const auto pipeline = pipelines_.get(shader, constants, collector_ != nullptr);
+  const auto pipeline = pipelines_.get(shader, constants, collector_ ? groups.shares : 0);
   if (!pipeline) return fail_with(pipeline.error());
   const auto cut = [&](std::size_t wanted, int axis) {
     return static_cast<std::uint32_t>(
         std::min<std::size_t>(wanted, context_->info.max_groups[static_cast<std::size_t>(axis)]));
   };
-  if (collector_) return collector_->add(*pipeline, cut(groups.x, 0), cut(groups.y, 1), operands, accesses);
+  if (collector_)
+    return collector_->add(*pipeline, {cut(groups.x, 0), cut(groups.y, 1), groups.shares}, operands, accesses);
   if (!open()) return;
   order(accesses);
   const auto& vk = context_->vk;
@@ -230,6 +231,16 @@ void Recorder::upload(const void* from, std::size_t bytes, void* to) {
     if (auto staged = stage(static_cast<const std::byte*>(from) + at, std::min(kStaging, bytes - at), address(to) + at);
         !staged)
       fail_with(staged.error());
+}
+
+void Recorder::transfer(const void* from, std::size_t bytes, void* to) {
+  if (is_collecting("transfer") || bytes == 0 || failure_) return;
+  const auto source = heap_.find(address(from), bytes), target = heap_.find(address(to), bytes);
+  if (!source || !target) return fail_with(source ? target.error() : source.error());
+  if (!open()) return;
+  order({{range(from, bytes)}, {range(to, bytes)}, {}});
+  const VkBufferCopy copy{source->offset, target->offset, bytes};
+  context_->vk.vkCmdCopyBuffer(open_.buffer, source->buffer, target->buffer, 1, &copy);
 }
 
 Status Recorder::fetch(std::uint64_t from, std::size_t bytes, std::byte* to) {

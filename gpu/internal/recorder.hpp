@@ -24,7 +24,6 @@ namespace weft::gpu {
 
 /// A size as shaders count it.
 inline std::uint32_t word(std::size_t value) noexcept { return static_cast<std::uint32_t>(value); }
-inline std::size_t groups_of(std::size_t items, std::size_t each) noexcept { return (items + each - 1) / each; }
 
 /// Rows of a group of gpu/shaders/lanes.glsl.
 inline constexpr std::size_t kLaneGroupRows = 4;
@@ -59,6 +58,7 @@ class Recorder {
   std::uint64_t scratch(std::size_t bytes);
   void upload(const void* from, std::size_t bytes, void* to);
   Status download(const void* from, std::size_t bytes, void* to);
+  void transfer(const void* from, std::size_t bytes, void* to);
 
   Status begin_program();
   Result<std::shared_ptr<Program>> end_program();

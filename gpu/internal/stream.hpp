@@ -48,6 +48,7 @@ class Stream final : public VulkanStream {
   void note_not_finite(const ConstRows& x, std::uint32_t* word, std::uint32_t bits) override;
   void skip_steps(const std::uint32_t* word) override { skip_ = address(word); }
   void note_all_zero(const float* x, std::size_t n, std::uint32_t* word, std::uint32_t bits) override;
+  void transfer(const void* from, std::size_t bytes, void* to) override { recorder_->transfer(from, bytes, to); }
   std::uint64_t dispatches() const noexcept override { return recorder_->dispatches(); }
   std::uint64_t barriers() const noexcept override { return recorder_->barriers(); }
 

@@ -14,8 +14,8 @@ layout(constant_id = 1) const uint OPERATION = kSums;
 #include "operands.glsl"
 
 void main() {
-  load_operands();
-  for (uint j = gl_GlobalInvocationID.x; j < cols; j += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
+  if (!load_operands()) return;
+  for (uint j = item(); j < cols; j += items()) {
     float gain = 0.0, bias = 0.0;
     if (dgain != 0ul) gain = flushed(Floats(dgain).at[j]);
     if (dbias != 0ul) bias = flushed(Floats(dbias).at[j]);

@@ -15,7 +15,7 @@ layout(local_size_x = 16, local_size_y = 16) in;
   X(uint, outputs) X(uint, rows) X(uint, x_stride) X(uint, z_stride) X(uint, y_stride)
 #include "operands.glsl"
 shared float values[16][32];
-shared int codes[16][32];
+shared uint codes[16][8];  // four of a word
 
 // Column k of window p: of channel k / taps of the group.
 float window_value(Geometry g, Floats image, uint group, uvec3 p, uint k) {
@@ -35,10 +35,14 @@ float quantise(Geometry g, Floats image, uint group, uvec3 p, uint block, uint c
   barrier();
   uint largest = 0;
   for (uint i = 0; i < 32; ++i) largest = max(largest, bits(values[window][i]) & 0x7fffffffu);
-  Quantiser by = quantiser(largest);
-  for (uint i = gl_LocalInvocationID.x; i < 32; i += 16) codes[window][i] = quantised(by, values[window][i]);
+  Steps steps = steps_of(largest);
+  if (gl_LocalInvocationID.x < 8) {
+    float v[4];
+    for (uint i = 0; i < 4; ++i) v[i] = values[window][gl_LocalInvocationID.x * 4 + i];
+    codes[window][gl_LocalInvocationID.x] = codes_of(v, steps);
+  }
   barrier();
-  return by.scale;
+  return steps.scale;
 }
 
 int number_at(Weight weights, uint o, uint k) { return integer_quad(weights, o / 16, k, o % 16 / 4)[o % 4]; }
@@ -52,7 +56,7 @@ float total_of(Geometry g, Floats image, uint group, uvec3 p, uint o) {
     float x_scale = quantise(g, image, group, p, block, columns);
     int exact = 0;
     for (uint i = 0; i < min(32u, columns - block * 32); ++i)
-      exact += number_at(weights, o, block * 32 + i) * codes[window][i];
+      exact += number_at(weights, o, block * 32 + i) * bitfieldExtract(int(codes[window][i / 4]), int(i % 4 * 8), 8);
     if (GRANULARITY == kBlock32) x_scale = mul(x_scale, scale_at(weights, o, block * 32));
     sum = fused(float(exact), x_scale, sum);
     if (block % 2 == 1 || block * 32 + 32 >= columns) {

@@ -49,9 +49,9 @@ float result(uint i, uint j) {
 }
 
 void main() {
-  load_operands();
+  if (!load_operands()) return;
   uint count = rows * cols;
-  for (uint e = gl_GlobalInvocationID.x; e < count; e += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
+  for (uint e = item(); e < count; e += items()) {
     uint i = e / cols, j = e - i * cols;
     row_at(y, i, y_stride).at[j] = result(i, j);
   }

@@ -30,14 +30,14 @@ float value(uint k, uint o) {
 
 void forward() {
   uint wide = tokens * outputs, count = rows * wide;
-  for (uint n = gl_GlobalInvocationID.x; n < count; n += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
+  for (uint n = item(); n < count; n += items()) {
     uint b = n / wide, j = n - b * wide, t = j / outputs;
     row_at(y, b, y_stride).at[j] = value(column_of(row_at(x, b, x_stride).at[t]), j - t * outputs);
   }
 }
 
 void backward() {
-  for (uint o = gl_GlobalInvocationID.x; o < outputs; o += gl_NumWorkGroups.x * gl_WorkGroupSize.x)
+  for (uint o = item(); o < outputs; o += items())
     for (uint b = 0; b < rows; ++b)
       for (uint t = 0; t < tokens; ++t) {
         uint k = column_of(row_at(x, b, x_stride).at[t]);
@@ -48,7 +48,7 @@ void backward() {
 }
 
 void main() {
-  load_operands();
+  if (!load_operands()) return;
   if (BACKWARD)
     backward();
   else

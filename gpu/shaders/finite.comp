@@ -21,11 +21,12 @@ uint bits_at(uint e) {
 }
 
 void main() {
-  load_operands();
-  uint count = rows * cols, step_ = gl_NumWorkGroups.x * gl_WorkGroupSize.x;
+  bool exists = load_operands();
+  uint count = rows * cols;
   bool found = false;
   if (QUESTION == kNotFinite) {
-    for (uint e = gl_GlobalInvocationID.x; e < count; e += step_)
+    if (!exists) return;
+    for (uint e = item(); e < count; e += items())
       found = found || (bits_at(e) & 0x7f800000u) == 0x7f800000u;
     if (found) atomicOr(Words(word).at[0], noted);
     return;

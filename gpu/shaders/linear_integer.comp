@@ -3,7 +3,7 @@
 // inputs, then rule R1 over chunks of two blocks. Threads as in linear_row.comp.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "linear_operands.glsl"
+#include "linear_codes.glsl"
 
 layout(local_size_x = 128) in;
 layout(constant_id = 2) const uint SLOTS = 32;  // a power of two up to 32
@@ -42,16 +42,8 @@ vec4 chunk_sum(uint p, uint row, uint quad, uint k) {
   vec4 sum = vec4(0.0);
   uint blocks = (inputs + 31) / 32;
   for (uint block = k / 32; block < min(blocks, k / 32 + 2); ++block) {
-    vec4 exact = vec4(block_sum(p, row, block, quad));
-    float x_scale = Floats(x_scales).at[row * blocks + block];
-    vec4 factor = vec4(x_scale);
-    if (GRANULARITY == kBlock32) {
-      vec4 scales_of = scale_quad(weight(), p, block * 32, quad);
-      factor = vec4(mul(x_scale, scales_of.x), mul(x_scale, scales_of.y), mul(x_scale, scales_of.z),
-                    mul(x_scale, scales_of.w));
-    }
-    sum = vec4(fused(exact.x, factor.x, sum.x), fused(exact.y, factor.y, sum.y), fused(exact.z, factor.z, sum.z),
-               fused(exact.w, factor.w, sum.w));
+    vec4 scales_of = GRANULARITY == kBlock32 ? scale_quad(weight(), p, block * 32, quad) : vec4(0.0);
+    sum = with_block(sum, block_sum(p, row, block, quad), Floats(x_scales).at[row * blocks + block], scales_of);
   }
   return sum;
 }
@@ -76,12 +68,8 @@ void main() {
           for (uint s = 0; s < SLOTS && base + s * kChunk < inputs; ++s) total = add(total, sums[unit + s][quad]);
       }
       if (slot == 0 && p < panels) {
-        if (GRANULARITY != kBlock32) {
-          vec4 scales_of = scale_quad(weight(), p, 0, quad);
-          total = vec4(mul(total.x, scales_of.x), mul(total.y, scales_of.y), mul(total.z, scales_of.z),
-                       mul(total.w, scales_of.w));
-        }
-        finish(total, row, p * 16 + quad * 4);
+        if (GRANULARITY != kBlock32) total = each_mul(total, scale_quad(weight(), p, 0, quad));
+        finish(total, bias_quad(p * 16 + quad * 4), row, p * 16 + quad * 4);
       }
     }
 }

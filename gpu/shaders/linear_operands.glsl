@@ -12,17 +12,35 @@
   X(uint64_t, z) X(uint64_t, y)                                                                                \
   X(uint, outputs) X(uint, inputs) X(uint, rows) X(uint, x_stride) X(uint, z_stride) X(uint, y_stride)
 #include "operands.glsl"
+layout(constant_id = 3) const bool ALIGNED = false;  // bias, x, z and y, every row, stand at multiples of 16 bytes
 const uint kChunk = 64;
 Weight weight() { return Weight(w, scales, zeros, inputs); }
 
-void finish(vec4 total, uint row, uint output_) {
-  WEFT_UNROLL for (uint i = 0; i < 4; ++i) {
+// The biases of four outputs, to be asked for early; 0 where there is none.
+vec4 bias_quad(uint output_) {
+  vec4 biases = vec4(0.0);
+  if (bias == 0ul) return biases;
+  if (ALIGNED && output_ + 4 <= outputs) return operand(Quads(bias).at[output_ / 4]);
+  for (uint i = 0; i < 4; ++i)
+    if (output_ + i < outputs) biases[i] = Floats(bias).at[output_ + i];
+  return operand(biases);
+}
+
+// Adds the biases, stores z and the activation of it.
+void finish(vec4 total, vec4 biases, uint row, uint output_) {
+  vec4 activated;
+  if (bias != 0ul) total = add(total, biases);
+  WEFT_UNROLL for (uint i = 0; i < 4; ++i) activated[i] = activate(total[i]);
+  if (ALIGNED && output_ + 4 <= outputs) {
+    if (z != 0ul) Quads(z + uint64_t(row) * z_stride * 4ul).at[output_ / 4] = total;
+    Quads(y + uint64_t(row) * y_stride * 4ul).at[output_ / 4] = activated;
+    return;
+  }
+  for (uint i = 0; i < 4; ++i) {
     uint o = output_ + i;
     if (o >= outputs) break;
-    float sum = total[i];
-    if (bias != 0ul) sum = add(sum, operand(Floats(bias).at[o]));
-    if (z != 0ul) row_at(z, row, z_stride).at[o] = sum;
-    row_at(y, row, y_stride).at[o] = activate(sum);
+    if (z != 0ul) row_at(z, row, z_stride).at[o] = total[i];
+    row_at(y, row, y_stride).at[o] = activated[i];
   }
 }
 

@@ -1,40 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 // y = activation(x w^T + bias) for few rows: the weights are read once a row, 16 bytes a thread, SLOTS chunks of 64 inputs
-// of a panel at once (rule R1: a chunk's sum is serial, chunk sums are added in order).
+// of a panel at once (rule R1: a chunk's sum is serial, chunk sums are added in order). Small layers have one slot, and
+// share a group with others of their kind.
 #version 460
 #extension GL_GOOGLE_include_directive : require
+layout(local_size_x = 128) in;
 #include "linear_operands.glsl"
 
-layout(local_size_x = 128) in;
 layout(constant_id = 2) const uint SLOTS = 32;  // a power of two up to 32
+const uint kPanels = 32 / SLOTS / kShares;      // of a share
+// Loads that a thread has under way: what fills a GPU's memory, and not its registers.
+const uint kDepth = 16;
 shared vec4 sums[32][4];
 
-vec4 chunk_sum(uint p, Floats from, uint quad, uint k, uint end) {
+vec4 input_quad(uint64_t from, uint k) {
+  if (ALIGNED) return operand(Quads(from).at[k / 4]);
+  Floats x_ = Floats(from);
+  return operand(vec4(x_.at[k], x_.at[k + 1], x_.at[k + 2], x_.at[k + 3]));
+}
+
+vec4 chunk_sum(uint p, uint64_t from, uint quad, uint k, uint end) {
   vec4 sum = vec4(0.0);
-#ifndef WEFT_EMULATED
-  // Whole chunks: eight loads under way at once.
-  if (end - k == kChunk) {
-    for (; k < end; k += 8) {
-      vec4 ws[8];
-      [[unroll]] for (uint j = 0; j < 8; ++j) ws[j] = weight_quad(weight(), p, k + j, quad);
-      [[unroll]] for (uint j = 0; j < 8; ++j) sum = fused(ws[j], operand(from.at[k + j]), sum);
-    }
+  for (; k + kDepth <= end; k += kDepth) {
+    vec4 ws[kDepth], xs[kDepth / 4];
+    WEFT_UNROLL for (uint j = 0; j < kDepth; ++j) ws[j] = weight_quad(weight(), p, k + j, quad);
+    WEFT_UNROLL for (uint j = 0; j < kDepth / 4; ++j) xs[j] = input_quad(from, k + 4 * j);
+    WEFT_UNROLL for (uint j = 0; j < kDepth; ++j) sum = fused(ws[j], xs[j / 4][j % 4], sum);
   }
-#endif
-  for (; k < end; ++k) sum = fused(weight_quad(weight(), p, k, quad), operand(from.at[k]), sum);
+  for (; k < end; ++k) sum = fused(weight_quad(weight(), p, k, quad), operand(Floats(from).at[k]), sum);
   return sum;
 }
 
 void main() {
-  load_operands();
-  uint quad = gl_LocalInvocationID.x & 3, unit = gl_LocalInvocationID.x >> 2;
-  uint slot = unit % SLOTS, panels = (outputs + 15) / 16;
-  const uint kPanels = 32 / SLOTS;
+  bool exists = load_operands();
+  uint quad = share_thread() & 3, unit = share_thread() >> 2, slot = unit % SLOTS;
+  uint panels = exists ? (outputs + 15) / 16 : 0;  // without one, and barriers only where a group has one operation
   for (uint row = gl_WorkGroupID.y; row < rows; row += gl_NumWorkGroups.y)
     for (uint first = gl_WorkGroupID.x * kPanels; first < panels; first += gl_NumWorkGroups.x * kPanels) {
       uint p = first + unit / SLOTS;
-      Floats from = row_at(x, row, x_stride);
-      vec4 total = vec4(0.0);
+      uint64_t from = x + uint64_t(row) * x_stride * 4ul;
+      vec4 total = vec4(0.0), biases = vec4(0.0);
+      if (slot == 0 && p < panels) biases = bias_quad(p * 16 + quad * 4);
       for (uint base = 0; base < inputs; base += SLOTS * kChunk) {
         uint k = base + slot * kChunk;
         vec4 sum = vec4(0.0);
@@ -49,6 +55,6 @@ void main() {
             for (uint s = 0; s < SLOTS && base + s * kChunk < inputs; ++s) total = add(total, sums[unit + s][quad]);
         }
       }
-      if (slot == 0 && p < panels) finish(total, row, p * 16 + quad * 4);
+      if (slot == 0 && p < panels) finish(total, biases, row, p * 16 + quad * 4);
     }
 }

@@ -46,6 +46,7 @@ void main() {
         [[unroll]] for (uint r = 0; r < 4; ++r) total[r] = add(total[r], sum[r]);
       }
       for (uint r = 0; r < 4; ++r)
-        if (row + down * 4 + r < rows) finish(total[r], row + down * 4 + r, tile * kTile + across * 4);
+        if (row + down * 4 + r < rows)
+          finish(total[r], bias_quad(tile * kTile + across * 4), row + down * 4 + r, tile * kTile + across * 4);
     }
 }

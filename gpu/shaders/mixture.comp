@@ -14,9 +14,9 @@ layout(constant_id = 1) const bool BACKWARD = false;
 #include "operands.glsl"
 
 void main() {
-  load_operands();
+  if (!load_operands()) return;
   uint wide = BACKWARD ? cols * experts : cols, count = rows * wide;
-  for (uint n = gl_GlobalInvocationID.x; n < count; n += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
+  for (uint n = item(); n < count; n += items()) {
     uint b = n / wide, j = n - b * wide;
     Floats weights = row_at(p, b, p_stride), from = row_at(x, b, x_stride);
     float to = 0.0;

@@ -19,9 +19,9 @@ layout(constant_id = 2) const bool NESTEROV = false;
 #include "operands.glsl"
 
 void main() {
-  load_operands();
+  if (!load_operands()) return;
   if (skip != 0ul && Words(skip).at[0] != 0) return;
-  for (uint i = gl_GlobalInvocationID.x; i < count; i += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
+  for (uint i = item(); i < count; i += items()) {
     float weight = flushed(Floats(w).at[i]), gradient = flushed(Floats(g).at[i]);
     if (OPERATION == kSgd) {
       weight = fused(negated(rate), fused(decay, weight, gradient), weight);

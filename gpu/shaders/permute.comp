@@ -17,9 +17,9 @@ struct Axes {
 #include "operands.glsl"
 
 void main() {
-  load_operands();
+  if (!load_operands()) return;
   uint count = rows * cols;
-  for (uint n = gl_GlobalInvocationID.x; n < count; n += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
+  for (uint n = item(); n < count; n += items()) {
     uint b = n / cols, j = n - b * cols, rest = j, from = 0;
     for (uint a = RANK; a-- > 0;) {
       from += rest % extents.of[a] * strides.of[a];

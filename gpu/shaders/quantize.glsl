@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations as int8: what a block of 32 shares (docs/numerics.md, section 10).
+// Activations to int8: what a block of 32 elements whose largest magnitude has the bits `largest` is divided by.
 #ifndef WEFT_QUANTIZE
 #define WEFT_QUANTIZE
 
 #include "exact.glsl"
 
-struct Quantiser {
-  float scale, inverse;
+struct Steps {
+  float scale, inverse;  // inverse 0: all codes are 0
 };
-// Of a block whose largest magnitude has these bits.
-Quantiser quantiser(uint largest) {
+Steps steps_of(uint largest) {
   float m = from_bits(largest);
-  if (largest >= kInfinityBits) return Quantiser(NAN, 0.0);
-  if (m < 7.88860905221011805e-31) return Quantiser(0.0, 0.0);  // 2^-100
-  return Quantiser(divide(m, 127.0), divide(127.0, m));
+  if (largest >= kInfinityBits) return Steps(NAN, 0.0);
+  if (m < 7.88860905221011805e-31) return Steps(0.0, 0.0);  // 2^-100
+  return Steps(divide(m, 127.0), divide(127.0, m));
 }
-int quantised(Quantiser by, float v) {
-  if (by.inverse == 0.0) return 0;
-  return int(bits(add(mul(v, by.inverse), kRound)) - bits(kRound));
+// Four codes, the first in the low bits.
+uint codes_of(float v[4], Steps steps) {
+  if (steps.inverse == 0.0) return 0;
+  uint word = 0;
+  for (uint i = 0; i < 4; ++i)
+    word |= ((bits(add(mul(v[i], steps.inverse), kRound)) - bits(kRound)) & 0xffu) << 8 * i;
+  return word;
 }
 
 #endif  // WEFT_QUANTIZE

@@ -3,7 +3,6 @@
 // thread.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "memory.glsl"
 #include "quantize.glsl"
 
 layout(local_size_x = 256) in;
@@ -31,12 +30,10 @@ void main() {
     magnitudes[id] = largest;
     barrier();
     for (uint i = 0; i < 8; ++i) largest = max(largest, magnitudes[(id & ~7u) + i]);
-    Quantiser by = quantiser(largest);
-    uint word = 0;
-    for (uint i = 0; i < 4; ++i) word |= uint(quantised(by, v[i]) & 0xff) << 8 * i;
+    Steps steps = steps_of(largest);
     if (exists) {
-      Words(codes + (uint64_t(block) * 8ul + id % 8) * 4ul).at[0] = word;
-      if (id % 8 == 0) Floats(scales).at[block] = by.scale;
+      Words(codes + (uint64_t(block) * 8ul + id % 8) * 4ul).at[0] = codes_of(v, steps);
+      if (id % 8 == 0) Floats(scales).at[block] = steps.scale;
     }
   }
 }

@@ -12,9 +12,9 @@ layout(local_size_x = 256) in;
 #include "operands.glsl"
 
 void main() {
-  load_operands();
+  if (!load_operands()) return;
   uint count = rows * cols;
-  for (uint e = gl_GlobalInvocationID.x; e < count; e += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
+  for (uint e = item(); e < count; e += items()) {
     uint i = e / cols, j = e - i * cols;
     bool holds = flushed(row_at(source, i, source_stride).at[j]) == flushed(row_at(x, i, x_stride).at[j]);
     Floats rest = row_at(left, i, left_stride);

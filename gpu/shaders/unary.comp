@@ -19,9 +19,9 @@ float loaded(uint64_t matrix, uint i, uint j, uint stride) {
 }
 
 void main() {
-  load_operands();
+  if (!load_operands()) return;
   uint count = rows * cols;
-  for (uint e = gl_GlobalInvocationID.x; e < count; e += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
+  for (uint e = item(); e < count; e += items()) {
     uint i = e / cols, j = e - i * cols;
     float to;
     if (!BACKWARD)

@@ -210,16 +210,22 @@ Status Mesh::Parts::make_executor() {
 }
 
 Status Mesh::Parts::open_device() {
-  if (options.device == "cpu") return {};
+  const std::string& name = options.device.empty() ? graph.spec().device : options.device;
+  if (!is_device_name(name))
+    return fail(Errc::unknown_name,
+                "device '" + name + "': expected cpu, vulkan, vulkan:NUMBER or vulkan:PART-OF-A-NAME");
+  if (name == "cpu") return {};
   gpu::DeviceOptions wanted;
   wanted.validate = options.validates_device;
-  auto opened = gpu::Device::share(options.device, wanted);
+  auto opened = gpu::Device::share(name, wanted);
   // Where there is nothing to run on, the CPU gives the same bits; a name that fits nothing is a mistake.
   if (!opened && opened.error().code() != Errc::unsupported) return fail(opened.error());
-  if (!opened)
-    log_warn("the mesh runs on the CPU: " + opened.error().text());
-  else
+  if (opened) {
     gpu = std::move(*opened);
+  } else {
+    log_warn("the mesh runs on the CPU: " + opened.error().text());
+    without_device.emplace().why_host = opened.error().text();
+  }
   return {};
 }
 

@@ -29,7 +29,7 @@ TEST(RunJson, EndsWithDoneAndItsKeysInOrder) {
   const Json done = ran.last();
   const std::vector<std::string> expected{"event",           "rule",  "held_out_accuracy", "prequential_accuracy",
                                           "state_hash",      "ticks", "ticks_per_second",  "samples",
-                                          "recovery_samples"};
+                                          "recovery_samples", "device"};
   EXPECT_EQ(keys(done), expected);
   EXPECT_EQ(done["event"], "done");
   EXPECT_EQ(done["rule"], "fw_dtp");

@@ -54,6 +54,7 @@ GOOD = {
         {"at": [0, 0, 2, 1], "type": "their_own", "sharpness": 3, "is_on": True, "mode": "x", "steps": [1, 2.5], "dtype": "int8"}],
     "outputs": {"y": [0, 0, 1, 0]},
     "supervision": {"policy": "restart", "max_restarts": 2, "window": 100, "escalation": "isolate"},
+    "device": "vulkan:part of a name",
     "learning": {"rule": "dfa", "schedule": "pipelined", "optimizer": {"type": "adamw", "lr": 0.01}},
     "stream": {"csv": "x.csv", "shift": {"kind": "pixels", "at": 0.25}},
 }
@@ -188,6 +189,7 @@ class NetworkSchema(unittest.TestCase):
             "an unknown dtype": lambda n: n["layers"][0].update(dtype="float31"),
             "an empty port name": lambda n: n["layers"][0].update({"from": [""]}),
             "no sources in a list": lambda n: n["layers"][0].update({"from": []}),
+            "an unknown device": lambda n: n.update(device="gpu"),
             "an escalation to restart": lambda n: n["supervision"].update(escalation="restart"),
             "an unknown rule": lambda n: n["learning"].update(rule="magic"),
             "a momentum above one": lambda n: n["learning"]["optimizer"].update(momentum=1.5),

@@ -14,7 +14,7 @@ struct Size {
   std::size_t batch, out, in;
 };
 
-void expect_cpus_bits(RandomStream& random, const Encoding& encoding, const Size& s, Codes which) {
+void expect_cpus_bits(RandomStream& random, const Encoding& encoding, const Size& s, Codes which, bool programs) {
   for (const Activations activations : {Activations::int8, Activations::float32}) {
     if (activations == Activations::int8 && !has_integer_kernel(encoding.dtype)) continue;
     Comparison c;
@@ -30,7 +30,8 @@ void expect_cpus_bits(RandomStream& random, const Encoding& encoding, const Size
           stream.linear(w, at.data(bias), at.rows(x), Activation::relu, {}, at.rows(y));
           stream.linear_transposed(w, at.rows(y), at.rows(dx));
           stream.absolute_column_sums(w, at.data(sums));
-        });
+        },
+        programs);
   }
 }
 
@@ -40,8 +41,8 @@ TEST(StreamCoded, EveryTypeAndGranularityHasTheCpusBits) {
   for (const Encoding& encoding : kernels::testing_coded::all_encodings()) {
     ++tried;
     // One row and several; panels and blocks that end early.
-    expect_cpus_bits(random, encoding, {1, 35, 100}, Codes::finite);
-    expect_cpus_bits(random, encoding, {7, 50, 97}, Codes::any);
+    expect_cpus_bits(random, encoding, {1, 35, 100}, Codes::finite, true);
+    expect_cpus_bits(random, encoding, {7, 50, 97}, Codes::any, false);
   }
   EXPECT_EQ(tried, 55u);
 }
@@ -59,6 +60,69 @@ TEST(StreamCoded, DistancesToPointsOfEveryTypeHaveTheCpusBits) {
       stream.squared_distances(w, at.rows(x), at.rows(y));
       stream.squared_distances_backward(w, at.rows(x), at.rows(y), at.rows(dx), {});
     });
+  }
+}
+
+// Layers of one chunk quantise their rows themselves, several of them in a group: ends in blocks and words, and panels
+// that leave threads of a share idle.
+TEST(StreamCoded, SmallIntegerLayersHaveTheCpusBits) {
+  RandomStream random(31, 0, RandomPurpose::test);
+  for (const Encoding& encoding : kernels::testing_coded::all_encodings()) {
+    if (!has_integer_kernel(encoding.dtype)) continue;
+    for (const bool special : {false, true}) {
+      Comparison c;
+      std::vector<CodedOperand> weights;
+      std::vector<std::size_t> biases, xs, zs, ys;
+      for (const Size& s : {Size{1, 64, 64}, Size{1, 64, 64}, Size{2, 35, 41}, Size{1, 1, 1}, Size{3, 3, 31},
+                            Size{1, 200, 33}, Size{1, 60, 64}, Size{1, 512, 7}, Size{1, 5, 0}}) {
+        weights.emplace_back(c, random, encoding, s.out, s.in, special ? Codes::any : Codes::finite);
+        biases.push_back(c.add(draw(random, s.out, special)));
+        xs.push_back(c.add(draw_matrix(random, s.batch, s.in, special)));
+        zs.push_back(c.add(draw_matrix(random, s.batch, s.out, false)));
+        ys.push_back(c.add(draw_matrix(random, s.batch, s.out, false)));
+      }
+      c.expect_same(to_string(encoding), [&](OpStream& stream, const auto& at) {
+        for (std::size_t i = 0; i < weights.size(); ++i)
+          stream.linear(weights[i].at(at, Activations::int8), i % 3 == 1 ? nullptr : at.data(biases[i]), at.rows(xs[i]),
+                        Activation::relu, i % 2 ? at.rows(zs[i]) : Rows{}, at.rows(ys[i]));
+      });
+    }
+  }
+}
+
+// Where the device has packed dot products, the tests above ran on them.
+TEST(StreamCoded, DotProductsMakeNoDifference) {
+  if (!device().info().dot_product) GTEST_SKIP() << "the device has none";
+  DeviceOptions options;
+  options.cache_folder = "-", options.validate = device().validates(), options.without_dot_products = true;
+  const auto plain = Device::open(selector(), options);
+  ASSERT_TRUE(plain) << plain.error().text();
+  EXPECT_FALSE((*plain)->info().dot_product);
+  for (const Dtype dtype : {Dtype::int8, Dtype::uint8, Dtype::int4, Dtype::uint2, Dtype::ternary, Dtype::binary}) {
+    std::vector<float> results[2];
+    for (const bool with : {false, true}) {
+      RandomStream random(32, 0, RandomPurpose::test);
+      Device& on = with ? device() : **plain;
+      const auto stream = std::move(*on.make_stream());
+      kernels::testing_coded::CodedMatrix matrix(Encoding(dtype), 50, 60);
+      matrix.fill(random, Codes::any);
+      std::vector<Buffer> buffers;
+      const auto place = [&](const void* data, std::size_t bytes) {
+        buffers.push_back(std::move(*on.memory().allocate(bytes, "an operand")));
+        if (bytes > 0) stream->upload(data, bytes, buffers.back().data());
+        return buffers.back().data();
+      };
+      ConstWeight w = matrix.view();
+      const auto bytes = kernels::weight_bytes(w.encoding(), w.out, w.in);
+      w.codes = place(w.codes, bytes.codes), w.scales = place(w.scales, bytes.scales);
+      w.zeros = place(w.zeros, bytes.zeros);
+      const std::vector<float> x = draw(random, 60, false), y(50);
+      float *const from = place(x.data(), 240), *const to = place(y.data(), 200);
+      stream->linear(w, nullptr, {from, 1, 60, 60}, Activation::linear, {}, {to, 1, 50, 50});
+      results[with].resize(50);
+      ASSERT_TRUE(stream->download(to, 200, results[with].data()));
+    }
+    kernels::testing_support::expect_same_bits(results[0], results[1], std::string(name(dtype)).c_str());
   }
 }
 

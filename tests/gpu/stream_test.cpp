@@ -64,6 +64,23 @@ TEST(Stream, OperationsRunInOrder) {
   }
 }
 
+TEST(Stream, TransfersInOrder) {
+  auto stream = device().make_stream();
+  ASSERT_TRUE(stream);
+  const Four m(**stream);
+  (*stream)->fill(2.0f, m[0]);
+  (*stream)->transfer(m[0].data, 32, m[1].data + 8);
+  (*stream)->scale(3.0f, m[1], m[2]);
+  (*stream)->fill(9.0f, m[0]);
+  std::vector<float> got(16);
+  ASSERT_TRUE((*stream)->download(m[2].data, 64, got.data()));
+  std::vector<float> want(8, 3.0f);
+  want.resize(16, 6.0f);
+  EXPECT_EQ(got, want);
+  (*stream)->transfer(m[0].data, std::size_t{1} << 40, m[1].data);
+  EXPECT_EQ((*stream)->status().error().code(), Errc::invalid_argument);
+}
+
 TEST(Stream, AFailureStaysAndNothingRunsAfterIt) {
   auto stream = device().make_stream();
   ASSERT_TRUE(stream);

@@ -20,6 +20,7 @@ void expect_equal(const NetworkSpec& a, const NetworkSpec& b) {
   EXPECT_EQ(a.supervision, b.supervision);
   EXPECT_EQ(a.learning, b.learning);
   EXPECT_EQ(a.stream, b.stream);
+  EXPECT_EQ(a.device, b.device);
   ASSERT_EQ(a.inputs.size(), b.inputs.size());
   for (std::size_t i = 0; i < a.inputs.size(); ++i) {
     EXPECT_EQ(a.inputs[i].name, b.inputs[i].name);
@@ -64,6 +65,7 @@ NetworkSpec everything() {
                          .spec();
   spec.supervision = {actors::Policy::restart, 7, 0, actors::Policy::isolate};
   spec.learning = R"({"rule":"dfa"})";
+  spec.device = "vulkan:part of a name";
   spec.stream = R"({"csv":"x.csv","passes":[1,2]})";
   return spec;
 }
@@ -244,6 +246,8 @@ std::vector<Malformed> malformed() {
        Errc::unknown_name,
        {"supervision.polcy", "did you mean 'policy'?"}},
       {"LearningAsText", with_top(R"(,"learning":"dfa")"), Errc::parse_failed, {"learning", "object"}},
+      {"UnknownDevice", with_top(R"(,"device":"gpu")"), Errc::parse_failed, {"device", "gpu", "vulkan:NUMBER"}},
+      {"DeviceWithoutItsName", with_top(R"(,"device":"vulkan:")"), Errc::parse_failed, {"device", "vulkan:"}},
       {"LongName", with_top(R"(,"name":")" + std::string(257, 'n') + "\""), Errc::out_of_range, {"name", "256"}},
   };
 }

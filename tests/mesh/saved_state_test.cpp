@@ -417,6 +417,7 @@ TEST(NetworkDigest, TellsNetworksApartAndNotTheirTypesOrNames) {
   EXPECT_EQ(changed([](auto& s) { s.layers[0].dtype = Dtype::int4; }), same);
   EXPECT_EQ(changed([](auto& s) { s.layers[0].quantization_aware = true; }), same);
   EXPECT_EQ(changed([](auto& s) { s.supervision.policy = Policy::hold; }), same);
+  EXPECT_EQ(changed([](auto& s) { s.device = "vulkan"; }), same);
   EXPECT_EQ(changed([](auto& s) { std::swap(s.outputs[0], s.outputs[1]); }), same);
   EXPECT_NE(changed([](auto& s) { s.layers[0].activations = Activations::float32; }), same);
   EXPECT_NE(changed([](auto& s) { s.layers[0].options["activation"] = std::string("tanh"); }), same);

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// `--device`: where a run computes changes what it says of the device, and no bit of its result.
+
+#include "tests/cli/program.hpp"
+#include <algorithm>
+
+namespace weft::cli_test {
+namespace {
+
+const Words kRun{"run", kDigits, "--json", "--max-samples", "300"};
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// Whether the machine has a device that Weft can use.
+bool has_device() {
+  const Json gpu = weft({"doctor", "--json"}).last()["gpu"];
+  return std::any_of(gpu["devices"].begin(), gpu["devices"].end(),
+                     [](const Json& device) { return device["missing"].is_null(); });
+}
+
+TEST(Device, GivesTheSameResultAsTheCpuAndSaysWhoComputed) {
+  if (!has_device()) GTEST_SKIP() << "no Vulkan device";
+  const Json expected = weft(kRun).last();
+  EXPECT_EQ(expected["device"], (Json{{"name", "cpu"}}));
+  for (const Outcome& ran : {weft(with(kRun, {"--device", "vulkan"})), weft(kRun, {{"WEFT_ARG_DEVICE", "vulkan:0"}})}) {
+    ASSERT_EQ(ran.exit, 0) << ran.err;
+    const Json done = ran.last();
+    EXPECT_EQ(done["state_hash"], expected["state_hash"]);
+    EXPECT_EQ(done["held_out_accuracy"], expected["held_out_accuracy"]);
+    EXPECT_EQ(done["device"]["steps"], done["ticks"]);
+    EXPECT_EQ(done["device"]["cpu_steps"], 0);
+    EXPECT_TRUE(done["device"]["why_cpu"].is_null()) << done;
+    EXPECT_NE(done["device"]["name"], "cpu");
+  }
+}
+
+TEST(Device, OfTheFileCountsUntilAFlagSaysOtherwise) {
+  if (!has_device()) GTEST_SKIP() << "no Vulkan device";
+  const Folder folder;
+  Json network = Json::parse(read_file(kDigits));
+  network["device"] = "vulkan";
+  write_file(folder / "digits.json", network.dump());
+  const Words data{"--data", std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz"};
+  Words run = with(kRun, data);
+  run[1] = folder / "digits.json";
+  EXPECT_EQ(weft(run).last()["device"]["steps"], 307);
+  EXPECT_EQ(weft(with(run, {"--device", "cpu"})).last()["device"], (Json{{"name", "cpu"}}));
+}
+
+TEST(Device, ALifeLivedOnADeviceIsLivedAgainAnywhere) {
+  if (!has_device()) GTEST_SKIP() << "no Vulkan device";
+  const Folder folder;
+  const Words home{"--state", folder / "home"};
+  const std::string hash = weft(kRun).last()["state_hash"];
+  const Outcome lived = weft(with(with(kRun, home), {"--device", "vulkan"}));
+  ASSERT_EQ(lived.exit, 0) << lived.err;
+  EXPECT_EQ(lived.last()["state_hash"], hash);
+  for (const char* device : {"cpu", "vulkan"}) {
+    const Outcome again = weft({"replay", folder / "home", "--verify", "--json", "--device", device});
+    ASSERT_EQ(again.exit, 0) << again.err;
+    EXPECT_EQ(again.last()["state_hash"], hash) << device;
+    EXPECT_EQ(again.last()["device"] == "cpu", std::string(device) == "cpu") << again.last();
+  }
+}
+
+TEST(Device, ThatDoesNotExistIsRefusedWithThoseThatDo) {
+  const Outcome typo = weft(with(kRun, {"--device", "gpu"}));
+  EXPECT_EQ(typo.exit, 2);
+  EXPECT_NE(typo.err.find("expected cpu, vulkan, vulkan:NUMBER or vulkan:PART-OF-A-NAME; there are: cpu"),
+            std::string::npos)
+      << typo.err;
+  if (!has_device()) return;
+  const Outcome none = weft(with(kRun, {"--device", "vulkan:no such card"}));
+  EXPECT_EQ(none.exit, 3);
+  EXPECT_NE(none.err.find("no such device; there are: vulkan:0"), std::string::npos) << none.err;
+}
+
+TEST(Device, WithoutADriverTheCpuDoesItAndSaysWhy) {
+  const Environment driverless{{"VK_ICD_FILENAMES", "/nonexistent"}, {"VK_DRIVER_FILES", "/nonexistent"}};
+  const Outcome ran = weft(with(kRun, {"--device", "vulkan"}), driverless);
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_NE(ran.err.find("warning: the mesh runs on the CPU: "), std::string::npos) << ran.err;
+  const Json done = ran.last();
+  EXPECT_EQ(done["state_hash"], weft(kRun).last()["state_hash"]);
+  EXPECT_EQ(done["device"]["name"], "cpu");
+  EXPECT_EQ(done["device"]["steps"], 0);
+  EXPECT_EQ(done["device"]["cpu_steps"], done["ticks"]);
+  EXPECT_NE(std::string(done["device"]["why_cpu"]), "");
+}
+
+}  // namespace
+}  // namespace weft::cli_test

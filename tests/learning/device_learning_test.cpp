@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// Learning on a device: the state and every score that the CPU has, to the bit. Skipped where no Vulkan device opens;
+// WEFT_TEST_DEVICE names one.
+
+#include <gtest/gtest.h>
+
+#include "networks.hpp"
+#include "tests/mesh/on_device.hpp"
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace weft::learning {
+namespace {
+
+using mesh::testing_support::device;
+using mesh::testing_support::device_name;
+using mesh::testing_support::must;
+using mesh::testing_support::noise;
+
+// A sanitizer looks for other things and is ten times slower.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kSamples = 40;
+#else
+constexpr std::uint64_t kSamples = 500;
+#endif
+
+/// A mesh and its learner that live through the same as another pair does.
+struct Life {
+  std::unique_ptr<mesh::Mesh> mesh;
+  std::unique_ptr<Learner> learner;
+
+  Life(const mesh::NetworkSpec& spec, const LearningOptions& options, std::size_t sessions, const std::string& where) {
+    mesh::MeshOptions wanted;
+    wanted.threads = 1;
+    wanted.sessions = sessions;
+    wanted.device = where;
+    mesh = std::make_unique<mesh::Mesh>(must(mesh::Mesh::build(spec, wanted)));
+    learner = must(Learner::build(*mesh, options));
+  }
+};
+
+/// All of a score, its loss as bits.
+std::vector<std::uint64_t> words(std::span<const Score> scores) {
+  std::vector<std::uint64_t> out;
+  for (const Score& s : scores)
+    for (const std::uint64_t word :
+         {s.sample, std::uint64_t{s.learner}, std::uint64_t{s.prediction}, std::uint64_t{s.label},
+          std::uint64_t{std::bit_cast<std::uint32_t>(s.loss)}, std::uint64_t{s.token}})
+      out.push_back(word);
+  return out;
+}
+
+class Pair {
+ public:
+  Pair(const mesh::NetworkSpec& spec, const LearningOptions& options, std::size_t sessions = 1)
+      : cpu_(spec, options, sessions, "cpu"), gpu_(spec, options, sessions, device_name()) {}
+
+  Life& cpu() { return cpu_; }
+  Life& gpu() { return gpu_; }
+  const mesh::DeviceFigures& figures() const { return *gpu_.mesh->device_figures(); }
+
+  template <class Act>
+  void both(Act&& act) {
+    act(cpu_);
+    act(gpu_);
+  }
+  void expect_equal(const std::string& when) {
+    for (std::size_t session = 0; session < cpu_.mesh->sessions(); ++session)
+      EXPECT_EQ(to_string(gpu_.mesh->state_hash(session)), to_string(cpu_.mesh->state_hash(session)))
+          << when << ", session " << session;
+    EXPECT_EQ(words(gpu_.learner->scores()), words(cpu_.learner->scores())) << when;
+  }
+  /// Nothing was lived on the CPU instead.
+  void expect_on_device() {
+    EXPECT_EQ(figures().why_host, "");
+    EXPECT_EQ(figures().host_steps, 0u);
+    EXPECT_EQ(figures().replays, 0u);
+    EXPECT_GT(figures().device_steps, 0u);
+  }
+
+ private:
+  Life cpu_, gpu_;
+};
+
+/// Samples [first, first + count) of the digits; a multiple of `skip` has no label, session `s` sees them s later.
+struct Lesson {
+  std::vector<float> pixels;
+  std::vector<std::uint32_t> labels;
+
+  Lesson(const Dataset& data, std::uint64_t first, std::uint64_t count, std::size_t sessions = 1,
+         std::size_t learners = 1, std::uint64_t skip = 0) {
+    for (std::uint64_t i = first; i < first + count; ++i)
+      for (std::size_t session = 0; session < sessions; ++session) {
+        const std::size_t row = (i + session) % data.size;
+        pixels.insert(pixels.end(), data.inputs.begin() + static_cast<std::ptrdiff_t>(row * data.features),
+                      data.inputs.begin() + static_cast<std::ptrdiff_t>((row + 1) * data.features));
+        if (session < learners) labels.push_back(skip && i % skip == 0 ? kNoLabel : data.labels[row]);
+      }
+  }
+  void teach(Life& life, std::uint64_t count) const {
+    const mesh::RunInput inputs[] = {{"pixels", pixels}};
+    const Target targets[] = {{"digit", labels, {}}};
+    must(life.learner->learn(inputs, targets, count));
+  }
+};
+
+const Dataset& digits() {
+  static const Dataset data = test::digits();
+  return data;
+}
+
+class DeviceLearning : public ::testing::TestWithParam<std::tuple<Rule, Schedule>> {
+ protected:
+  void SetUp() override {
+    if (!device()) GTEST_SKIP() << "no Vulkan device";
+  }
+};
+
+TEST_P(DeviceLearning, OfTheDigitsEndsWhereTheCpusDoesWithTheSameScores) {
+  const auto [rule, schedule] = GetParam();
+  LearningOptions options;
+  options.rule = rule;
+  options.schedule = schedule;
+  Pair pair(test::digits_network(3), with_defaults(options));
+  const Lesson lesson(digits(), 0, kSamples);
+  pair.both([&](Life& life) { lesson.teach(life, kSamples); });
+  pair.expect_equal("undrained");
+  pair.both([](Life& life) { must(life.learner->drain()); });
+  pair.expect_equal("drained");
+  EXPECT_EQ(pair.gpu().learner->scores().size(), kSamples);
+  pair.expect_on_device();
+}
+
+TEST_P(DeviceLearning, InLessonsOfManySizesWithUnlabelledSamplesBetween) {
+  const auto [rule, schedule] = GetParam();
+  LearningOptions options;
+  options.rule = rule;
+  options.schedule = schedule;
+  options.learners = 2;
+  Pair pair(test::digits_network(5), with_defaults(options), 3);
+  std::uint64_t first = 0;
+  for (const std::uint64_t count : {1, 2, 7, 40, 3}) {
+    const Lesson lesson(digits(), first, count, 3, 2, 5);
+    pair.both([&](Life& life) { lesson.teach(life, count); });
+    first += count;
+    if (count == 7) pair.expect_equal("on the way");
+  }
+  pair.both([](Life& life) { must(life.learner->drain()); });
+  pair.expect_equal("drained");
+  pair.expect_on_device();
+  // And once more after it stood still.
+  const Lesson lesson(digits(), first, 9, 3, 2);
+  pair.both([&](Life& life) { lesson.teach(life, 9); });
+  pair.expect_equal("again");
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, DeviceLearning,
+                         ::testing::Combine(::testing::Values(Rule::backprop, Rule::fw_dtp, Rule::dfa, Rule::gap,
+                                                              Rule::chain),
+                                            ::testing::Values(Schedule::settle, Schedule::pipelined)),
+                         [](const auto& row) {
+                           return std::string(name(std::get<0>(row.param))) + "_" +
+                                  std::string(name(std::get<1>(row.param)));
+                         });
+
+class DeviceOptimizer : public ::testing::TestWithParam<OptimizerKind> {
+ protected:
+  void SetUp() override {
+    if (!device()) GTEST_SKIP() << "no Vulkan device";
+  }
+};
+
+TEST_P(DeviceOptimizer, MovesWeightsAsOnTheCpu) {
+  LearningOptions options;
+  options.optimizer.kind = GetParam();
+  options.optimizer.lr = 0.01f;
+  options.optimizer.weight_decay = 0.001f;
+  options.optimizer.nesterov = GetParam() == OptimizerKind::momentum;
+  for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+    options.schedule = schedule;
+    Pair pair(test::digits_network(9), with_defaults(options));
+    const Lesson lesson(digits(), 100, 60);
+    pair.both([&](Life& life) { lesson.teach(life, 60); });
+    pair.expect_equal(std::string(name(schedule)));
+    pair.expect_on_device();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DeviceOptimizer,
+                         ::testing::Values(OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adamw),
+                         [](const auto& row) { return std::string(name(row.param)); });
+
+class DeviceLife : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!device()) GTEST_SKIP() << "no Vulkan device";
+  }
+};
+
+TEST_F(DeviceLife, GoesBackToASavedStateWhileTheDeviceIsAhead) {
+  Pair pair(test::digits_network(3), with_defaults({.rule = Rule::fw_dtp, .schedule = Schedule::pipelined}));
+  const auto teach = [&](std::uint64_t first, std::uint64_t count) {
+    const Lesson lesson(digits(), first, count);
+    pair.both([&](Life& life) { lesson.teach(life, count); });
+  };
+  teach(0, 30);
+  mesh::SavedState saved[2];
+  pair.cpu().mesh->save_state(saved[0]);
+  pair.gpu().mesh->save_state(saved[1]);
+  teach(30, 25);
+  const Hash128 after = pair.gpu().mesh->state_hash();
+  teach(55, 10);
+  must(pair.cpu().mesh->load_state(saved[0]));
+  must(pair.gpu().mesh->load_state(saved[1]));
+  teach(30, 25);
+  EXPECT_EQ(pair.gpu().mesh->state_hash(), after);
+  pair.expect_equal("again");
+}
+
+TEST_F(DeviceLife, GivesOutWhatIsUnderWayAndTakesItBack) {
+  const auto options = with_defaults({.rule = Rule::backprop, .schedule = Schedule::pipelined});
+  Pair pair(test::digits_network(3), options);
+  const Lesson lesson(digits(), 0, 40);
+  pair.both([&](Life& life) { lesson.teach(life, 40); });
+  EXPECT_EQ(pair.gpu().learner->save_flight(), pair.cpu().learner->save_flight());
+  pair.both([&](Life& life) { lesson.teach(life, 40); });
+  const Optimizer& there = pair.gpu().learner->optimizer();
+  const Optimizer& here = pair.cpu().learner->optimizer();
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(there.slot(0, i)[0], here.slot(0, i)[0]) << i;
+  // What is written there counts from the next sample on.
+  pair.both([&](Life& life) {
+    life.learner->optimizer().slot(0, 2)[5] = 0.25f;
+    lesson.teach(life, 40);
+  });
+  pair.expect_equal("with another velocity");
+}
+
+TEST_F(DeviceLife, FaultsInTheMiddleAreLivedAsOnTheCpu) {
+  for (const auto policy :
+       {actors::Policy::halt, actors::Policy::hold, actors::Policy::restart, actors::Policy::isolate})
+    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+      SCOPED_TRACE(std::string(name(policy)) + ", " + std::string(name(schedule)));
+      mesh::NetworkSpec spec = test::digits_network(3);
+      spec.supervision = {policy, 3, 50, actors::Policy::isolate};
+      Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
+      const auto teach = [&](std::uint64_t first, std::uint64_t count) {
+        const Lesson lesson(digits(), first, count);
+        const mesh::RunInput inputs[] = {{"pixels", lesson.pixels}};
+        const Target targets[] = {{"digit", lesson.labels, {}}};
+        std::string told[2], *next = told;
+        pair.both([&](Life& life) {
+          const Status learned = life.learner->learn(inputs, targets, count);
+          *next++ = learned ? "learned" : learned.error().text();
+        });
+        EXPECT_EQ(told[1], told[0]);
+      };
+      teach(0, 30);
+      // So large that the sum of an output is infinite.
+      pair.both([](Life& life) {
+        mesh::WeightStore& weights = life.mesh->weights();
+        const mesh::NodeId node = *life.mesh->graph().find_layer({0, 1, 0, 0});
+        must(weights.write(weights.parameters()[weights.first(node)], std::vector<float>(640, 3e38f), "large"));
+      });
+      teach(30, 20);
+      teach(50, 5);
+      pair.expect_equal("with faults");
+      const auto &there = pair.gpu().mesh->supervisor().events(), &here = pair.cpu().mesh->supervisor().events();
+      EXPECT_GT(here.appended(), 0u);
+      EXPECT_EQ(there.appended(), here.appended());
+      EXPECT_GT(pair.figures().replays, 0u);
+    }
+}
+
+TEST_F(DeviceLife, ARuleIsTakenOffAndPutOnWhileTheDeviceIsAhead) {
+  const auto options = with_defaults({.rule = Rule::chain, .schedule = Schedule::pipelined});
+  Pair pair(test::digits_network(3), options);
+  const Lesson lesson(digits(), 0, 20);
+  pair.both([&](Life& life) { lesson.teach(life, 20); });
+  pair.both([&](Life& life) {
+    life.learner.reset();
+    must(life.mesh->set_input("pixels", noise(64, 3)));
+    must(life.mesh->tick(9));
+  });
+  EXPECT_EQ(pair.gpu().mesh->state_hash(), pair.cpu().mesh->state_hash());
+  pair.both([&](Life& life) {
+    must(life.mesh->tick(3));
+    life.learner = must(Learner::build(*life.mesh, options));
+    lesson.teach(life, 20);
+  });
+  pair.expect_equal("with a new rule");
+}
+
+TEST_F(DeviceLife, LearnsInAStoredTypeWhereverThatCanBeDoneAndSaysWhere) {
+  mesh::NetworkSpec spec = test::digits_network(3);
+  for (mesh::LayerSpec& layer : spec.layers) layer.dtype = Dtype::int8, layer.quantization_aware = true;
+  Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = Schedule::settle}));
+  const Lesson lesson(digits(), 0, 20);
+  pair.both([&](Life& life) { lesson.teach(life, 20); });
+  pair.expect_equal("int8");
+  EXPECT_EQ(pair.figures().device_steps > 0, pair.figures().why_host.empty()) << pair.figures().why_host;
+  EXPECT_EQ(pair.figures().host_steps > 0, !pair.figures().why_host.empty()) << pair.figures().why_host;
+}
+
+}  // namespace
+}  // namespace weft::learning

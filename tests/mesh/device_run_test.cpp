@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mesh that a device mirrors against one on the CPU, given the same at the same ticks: every output, answer, fault
+// and hash must be the same bits, whoever is ahead. Skipped where no Vulkan device opens; WEFT_TEST_DEVICE names one.
+
+#include "mesh/capture.hpp"
+#include "mesh/mesh.hpp"
+#include "mesh/snapshot.hpp"
+
+#include "lives.hpp"
+#include "on_device.hpp"
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace weft::mesh {
+namespace {
+
+using actors::Policy;
+using testing_support::bits;
+using testing_support::device;
+using testing_support::device_name;
+using testing_support::mixed_network;
+using testing_support::must;
+using testing_support::noise;
+using testing_support::register_fragile;
+
+Mesh mesh_on(const NetworkSpec& spec, const std::string& where, std::size_t sessions) {
+  MeshOptions options;
+  options.threads = 1;
+  options.sessions = sessions;
+  options.device = where;
+  return must(Mesh::build(spec, options));
+}
+
+class DeviceRunTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!device()) GTEST_SKIP() << "no Vulkan device";
+  }
+  void build(const NetworkSpec& spec, std::size_t sessions = 1) {
+    cpu_.emplace(mesh_on(spec, "cpu", sessions));
+    gpu_.emplace(mesh_on(spec, device_name(), sessions));
+    ASSERT_EQ(cpu_->device_figures(), nullptr);
+    ASSERT_NE(gpu_->device_figures(), nullptr);
+  }
+  const DeviceFigures& figures() const { return *gpu_->device_figures(); }
+
+  template <class Act>
+  void both(Act&& act) {
+    act(*cpu_);
+    act(*gpu_);
+  }
+  /// Both do it and say the same of it: done, or the same error.
+  void both_say_the_same(const std::function<Status(Mesh&)>& act) {
+    const Status here = act(*cpu_), there = act(*gpu_);
+    ASSERT_EQ(here.has_value(), there.has_value()) << (here ? there.error().text() : here.error().text());
+    if (here) return;
+    EXPECT_EQ(there.error().code(), here.error().code());
+    EXPECT_EQ(there.error().text(), here.error().text());
+  }
+  void set_inputs(std::uint64_t seed) {
+    for (std::size_t session = 0; session < cpu_->sessions(); ++session)
+      both([&](Mesh& mesh) {
+        must(mesh.set_input("a", noise(7, seed + 1000 * session), session));
+        must(mesh.set_input("b", noise(5, seed + 1000 * session + 500), session));
+      });
+  }
+  void tick(std::uint64_t n) {
+    both([&](Mesh& mesh) { must(mesh.tick(n)); });
+  }
+  void expect_outputs() {
+    for (const char* output : {"left", "right"})
+      for (std::size_t session = 0; session < cpu_->sessions(); ++session)
+        EXPECT_EQ(bits(must(gpu_->output(output, session))), bits(must(cpu_->output(output, session))))
+            << output << ", session " << session << ", tick " << cpu_->ticks();
+  }
+  void expect_equal(const std::string& when) {
+    EXPECT_EQ(gpu_->ticks(), cpu_->ticks()) << when;
+    EXPECT_EQ(testing_support::hashes(*gpu_), testing_support::hashes(*cpu_)) << when;
+  }
+  std::optional<Mesh> cpu_, gpu_;
+};
+
+TEST_F(DeviceRunTest, TicksOneByOneAsTheCpuDoes) {
+  build(mixed_network().spec(), 2);
+  for (std::uint64_t t = 0; t < 12; ++t) {
+    set_inputs(t);
+    tick(1);
+    expect_outputs();
+  }
+  // Nothing came back but outputs.
+  EXPECT_EQ(figures().device_steps, 12u);
+  EXPECT_EQ(figures().host_steps, 0u);
+  EXPECT_EQ(figures().pulls, 0u);
+  EXPECT_EQ(figures().pushes, 1u);
+  expect_equal("at the end");
+  EXPECT_EQ(figures().pulls, 1u);
+  // Looking is not writing.
+  tick(1);
+  EXPECT_EQ(figures().pushes, 1u);
+}
+
+TEST_F(DeviceRunTest, TicksManyAtOnceFromAnyTickOn) {
+  build(mixed_network().spec());
+  set_inputs(3);
+  for (const std::uint64_t n : {1, 2, 5, 64, 1, 300, 7}) {
+    tick(n);
+    expect_outputs();
+  }
+  expect_equal("at the end");
+  EXPECT_EQ(figures().host_steps, 0u);
+}
+
+TEST_F(DeviceRunTest, RunsWithInputsAndOutputs) {
+  build(mixed_network().spec(), 2);
+  for (const std::uint64_t ticks : {1, 3, 50, 129}) {
+    const std::vector<float> a = noise(ticks * 2 * 7, ticks), b = noise(ticks * 2 * 5, ticks + 1);
+    std::vector<float> left[2], right[2];
+    std::size_t which = 0;
+    both([&](Mesh& mesh) {
+      left[which].resize(ticks * 2 * 4);
+      right[which].resize(ticks * 2 * 3);
+      const RunInput inputs[] = {{"a", a}, {"b", b}};
+      const RunOutput outputs[] = {{"left", left[which]}, {"right", right[which]}};
+      must(mesh.run(inputs, ticks, outputs));
+      ++which;
+    });
+    EXPECT_EQ(bits(left[1]), bits(left[0])) << ticks;
+    EXPECT_EQ(bits(right[1]), bits(right[0])) << ticks;
+    tick(2);  // the last input stays
+    expect_outputs();
+  }
+  expect_equal("at the end");
+  EXPECT_EQ(figures().host_steps, 0u);
+}
+
+TEST_F(DeviceRunTest, SessionsComeGoAndAreMovedWhileTheDeviceIsAhead) {
+  build(mixed_network().spec(), 2);
+  set_inputs(1);
+  tick(9);
+  both([](Mesh& mesh) { EXPECT_EQ(must(mesh.add_session()), 2u); });
+  set_inputs(2);
+  tick(5);
+  expect_equal("added");
+  tick(3);
+  both([](Mesh& mesh) { must(mesh.remove_session(0)); });
+  tick(4);
+  expect_outputs();
+  both([](Mesh& mesh) { must(mesh.reset_session(1)); });
+  tick(4);
+  expect_outputs();
+  const std::vector<float> kept = must(gpu_->save_session(0));
+  EXPECT_EQ(bits(kept), bits(must(cpu_->save_session(0))));
+  tick(6);
+  both([&](Mesh& mesh) { must(mesh.load_session(1, kept)); });
+  tick(6);
+  expect_equal("loaded");
+  SessionState state;
+  must(gpu_->save_session_state(1, state));
+  tick(3);
+  both([&](Mesh& mesh) { must(mesh.load_session_state(0, state)); });
+  tick(3);
+  expect_equal("loaded from memory");
+}
+
+TEST_F(DeviceRunTest, GoesBackToSavedStates) {
+  build(mixed_network().spec());
+  set_inputs(1);
+  tick(10);
+  SavedState here, there;
+  cpu_->save_state(here);
+  gpu_->save_state(there);
+  tick(7);
+  set_inputs(2);
+  tick(2);
+  const std::string after = testing_support::hashes(*gpu_);
+  tick(5);
+  must(cpu_->load_state(here));
+  must(gpu_->load_state(there));
+  expect_equal("back");
+  tick(7);
+  set_inputs(2);
+  tick(2);
+  expect_equal("again");
+  EXPECT_EQ(testing_support::hashes(*gpu_), after);
+}
+
+TEST_F(DeviceRunTest, OrdersAreCarriedOutAtTheirTicksAndAnsweredAlike) {
+  build(mixed_network().spec());
+  set_inputs(1);
+  tick(4);
+  struct Wanted {
+    ControlKind kind;
+    Coord cell;
+    std::uint64_t after, number = 0;
+  };
+  const Wanted all[] = {{ControlKind::probe, {0, 0, 0, 0}, 0},         {ControlKind::snapshot, {1, 1, 0, 0}, 2},
+                        {ControlKind::set_weights, {0, 1, 1, 0}, 1},   {ControlKind::morph, {0, 0, 1, 0}, 3},
+                        {ControlKind::disable, {1, 0, 0, 0}, 0},       {ControlKind::enable, {1, 0, 0, 0}, 6},
+                        {ControlKind::set_period, {1, 1, 1, 0}, 2, 3}, {ControlKind::set_period, {1, 1, 1, 0}, 8, 1},
+                        {ControlKind::reset, {0, 0, 0, 0}, 4},         {ControlKind::probe, {1, 1, 0, 0}, 5}};
+  for (const bool all_at_once : {false, true}) {
+    std::vector<ControlMessage> orders[2];
+    for (const Wanted& wanted : all) {
+      std::size_t which = 0;
+      both([&](Mesh& mesh) {
+        auto order = std::make_shared<Control>();
+        order->kind = wanted.kind;
+        order->number = wanted.number;
+        if (wanted.after) order->not_before = mesh.ticks() + wanted.after;
+        order->encoding = Encoding(Dtype::int8);
+        if (wanted.kind == ControlKind::set_weights) order->values = noise(19 * 19, 77, 0.2f);
+        orders[which++].push_back(must(mesh.post(wanted.cell, order)));
+      });
+      if (all_at_once) continue;
+      tick(5);
+      expect_outputs();
+      tick(7);
+      expect_equal(std::string(name(wanted.kind)));
+    }
+    tick(20);
+    expect_equal("after all orders");
+    for (std::size_t i = 0; i < orders[0].size(); ++i) {
+      const Control &here = *orders[0][i], &there = *orders[1][i];
+      ASSERT_TRUE(here.is_done() && there.is_done()) << i;
+      EXPECT_EQ(there.done_at(), here.done_at()) << i;
+      ASSERT_TRUE(here.status().has_value()) << i << ": " << here.status().error().text();
+      EXPECT_TRUE(there.status().has_value()) << i;
+      EXPECT_EQ(bits(there.answer()), bits(here.answer())) << i;
+    }
+  }
+  EXPECT_GT(figures().host_steps, 0u);
+  EXPECT_GT(figures().device_steps, 0u);
+}
+
+TEST_F(DeviceRunTest, ComputesPassesAndHeldCopiesWhileItIsAhead) {
+  build(mixed_network().spec());
+  set_inputs(1);
+  tick(11);
+  const std::vector<float> a = noise(3 * 7, 5), b = noise(3 * 5, 6);
+  const RunInput inputs[] = {{"a", a}, {"b", b}};
+  std::vector<float> got[2][2];
+  std::size_t which = 0;
+  both([&](Mesh& mesh) {
+    for (std::vector<float>& each : got[which]) each.resize(3 * 4);
+    const RunOutput passed[] = {{"left", got[which][0]}}, held[] = {{"left", got[which][1]}};
+    must(mesh.forward(inputs, 3, passed));
+    must(mesh.hold_copies(0, inputs, 3, 6, held));
+    ++which;
+  });
+  EXPECT_EQ(bits(got[1][0]), bits(got[0][0]));
+  EXPECT_EQ(bits(got[1][1]), bits(got[0][1]));
+  tick(3);
+  expect_equal("after");
+}
+
+TEST_F(DeviceRunTest, IsCapturedAndSavedWhileItIsAhead) {
+  build(mixed_network().spec(), 2);
+  set_inputs(1);
+  tick(13);
+  MeshCapture capture;
+  must(capture_mesh(*gpu_, true, capture));
+  tick(4);
+  const auto file = must(formats::decode_entity(must(encode_capture(capture)), "capture"));
+  Mesh again = mesh_on(mixed_network().spec(), "cpu", 2);
+  must(restore_weights(again, file));
+  must(restore_live(again, file));
+  EXPECT_EQ(again.state_hash(1), capture.state_hash(1));
+  must(again.tick(4));
+  EXPECT_EQ(testing_support::hashes(again), testing_support::hashes(*cpu_));
+  tick(2);
+  const auto saved = must(formats::decode_entity(must(encode_mesh(*gpu_, true)), "saved"));
+  // And into a mesh whose device is ahead.
+  must(gpu_->tick(9));
+  must(restore_weights(*gpu_, saved));
+  must(restore_live(*gpu_, saved));
+  expect_equal("restored");
+  tick(5);
+  expect_equal("went on");
+}
+
+TEST_F(DeviceRunTest, WeightsWrittenByHandCount) {
+  build(mixed_network().spec());
+  set_inputs(1);
+  for (int i = 0; i < 4; ++i) {
+    tick(5);
+    both([&](Mesh& mesh) { mesh.weights().parameters()[1].data[i] += 0.5f; });
+    if (i % 2)
+      both([&](Mesh& mesh) {
+        mesh.state().output(*mesh.graph().find_layer({0, 0, 0, 0}), mesh.ticks()).row(0)[i] = 2;
+      });
+  }
+  tick(5);
+  expect_equal("at the end");
+}
+
+/// in -> a -> b -> c -> a, the middle one multiplies by what overflows.
+NetworkSpec explosive(Policy policy) {
+  NetworkSpec spec = NetworkBuilder("explosive", {1, 1, 4, 1})
+                         .input("a", 7)
+                         .input("b", 5)
+                         .dense({0, 0, 0, 0}, 6, kernels::Activation::tanh)
+                         .from({"a", "b", Coord{0, 0, 2, 0}})
+                         .dense({0, 0, 1, 0}, 6)
+                         .dense({0, 0, 2, 0}, 6, kernels::Activation::tanh)
+                         .dense({0, 0, 3, 0}, 4)
+                         .from({Coord{0, 0, 1, 0}, "b"})
+                         .output("left", {0, 0, 2, 0})
+                         .output("right", {0, 0, 3, 0})
+                         .seed(11)
+                         .spec();
+  spec.supervision = {policy, 3, 50, Policy::isolate};
+  return spec;
+}
+
+class DeviceFaults : public DeviceRunTest, public ::testing::WithParamInterface<Policy> {
+ protected:
+  void SetUp() override { DeviceRunTest::SetUp(); }
+};
+
+TEST_P(DeviceFaults, HappenAtTheSameTickToTheSameEnd) {
+  build(explosive(GetParam()), 2);
+  set_inputs(1);
+  tick(20);
+  both([](Mesh& mesh) { mesh.mark_checkpoint(); });
+  tick(5);
+  // Big, but finite for small inputs: what then comes in makes the second layer overflow.
+  both([](Mesh& mesh) {
+    const std::size_t first = mesh.weights().first(*mesh.graph().find_layer({0, 0, 1, 0}));
+    auto& parameter = mesh.weights().parameters()[first];
+    const std::vector<float> huge(36, 1e38f);
+    must(mesh.weights().write(parameter, huge, "huge"));
+  });
+  both_say_the_same([](Mesh& mesh) { return mesh.tick(3); });
+  both_say_the_same([](Mesh& mesh) { return mesh.tick(300); });
+  both_say_the_same([](Mesh& mesh) { return mesh.tick(2); });
+  expect_equal("after the fault");
+  const auto &here = cpu_->supervisor().events(), &there = gpu_->supervisor().events();
+  EXPECT_GT(here.appended(), 0u);
+  EXPECT_EQ(there.appended(), here.appended());
+  for (actors::ActorId cell = 0; cell < 4; ++cell) {
+    const actors::ActorView a = cpu_->registry().view(cell), b = gpu_->registry().view(cell);
+    EXPECT_EQ(b.status, a.status) << cell;
+    EXPECT_EQ(b.faults, a.faults) << cell;
+    EXPECT_EQ(b.restarts, a.restarts) << cell;
+    EXPECT_EQ(b.last_fault_tick, a.last_fault_tick) << cell;
+  }
+  // Mended, both go on.
+  both([](Mesh& mesh) {
+    const std::size_t first = mesh.weights().first(*mesh.graph().find_layer({0, 0, 1, 0}));
+    must(mesh.weights().write(mesh.weights().parameters()[first], noise(36, 5, 0.1f), "mended"));
+    mesh.resume();
+  });
+  set_inputs(9);
+  both_say_the_same([](Mesh& mesh) { return mesh.tick(40); });
+  expect_equal("mended");
+}
+
+TEST_P(DeviceFaults, InTheMiddleOfARunLeaveTheSameOutputsBehind) {
+  build(explosive(GetParam()));
+  set_inputs(1);
+  both([](Mesh& mesh) {
+    const std::size_t first = mesh.weights().first(*mesh.graph().find_layer({0, 0, 1, 0}));
+    must(mesh.weights().write(mesh.weights().parameters()[first], std::vector<float>(36, 6e37f), "large"));
+  });
+  // Small inputs at first; from tick 30 on saturated ones, so that the sum of six overflows.
+  std::vector<float> a(60 * 7, 0.0f), b(60 * 5, 0.0f), right[2];
+  for (std::size_t i = 30 * 7; i < a.size(); ++i) a[i] = i % 3 ? 900.0f : -900.0f;
+  both_say_the_same([](Mesh& mesh) { return mesh.tick(2); });
+  std::size_t which = 0;
+  both_say_the_same([&](Mesh& mesh) {
+    right[which].assign(60 * 4, 0.0f);
+    const RunInput inputs[] = {{"a", a}, {"b", b}};
+    const RunOutput outputs[] = {{"right", right[which++]}};
+    return mesh.run(inputs, 60, outputs);
+  });
+  EXPECT_EQ(bits(right[1]), bits(right[0]));
+  expect_equal("after the run");
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, DeviceFaults,
+                         ::testing::Values(Policy::halt, Policy::hold, Policy::restart, Policy::isolate),
+                         [](const auto& row) { return std::string(name(row.param)); });
+
+TEST_F(DeviceRunTest, ATypeThatSomebodyRegisteredRunsOnTheCpuAndSaysWhy) {
+  register_fragile();
+  build(testing_support::fragile_network());
+  both([](Mesh& mesh) { must(mesh.set_input("fuse", std::vector<float>{0.5f})); });
+  set_inputs(1);
+  tick(6);
+  expect_outputs();
+  set_inputs(2);
+  tick(5);
+  expect_equal("at the end");
+  EXPECT_NE(figures().why_host.find("fragile"), std::string::npos) << figures().why_host;
+  EXPECT_EQ(figures().device_steps, 0u);
+  EXPECT_EQ(figures().host_steps, 11u);
+}
+
+TEST_F(DeviceRunTest, TakesTheNetworksDeviceUnlessToldOtherwise) {
+  const NetworkSpec spec = mixed_network().device(device_name()).spec();
+  EXPECT_NE(must(Mesh::build(spec)).device_figures(), nullptr);
+  EXPECT_EQ(mesh_on(spec, "cpu", 1).device_figures(), nullptr);
+  EXPECT_EQ(must(Mesh::build(spec)).current_spec().device, device_name());
+}
+
+TEST(DeviceName, ThatIsNoneIsRefusedEverywhere) {
+  MeshOptions options;
+  options.device = "gpu";
+  testing_support::expect_error(Mesh::build(mixed_network().spec(), options), Errc::unknown_name, {"gpu", "vulkan"});
+  testing_support::expect_error(Mesh::build(mixed_network().device("vulkan:").spec()), Errc::unknown_name, {"vulkan:"});
+}
+
+}  // namespace
+}  // namespace weft::mesh
