@@ -162,6 +162,8 @@ TEST_F(DeviceRunTest, SessionsComeGoAndAreMovedWhileTheDeviceIsAhead) {
   both([&](Mesh& mesh) { must(mesh.load_session_state(0, state)); });
   tick(3);
   expect_equal("loaded from memory");
+  // Sessions came and went, and the figures are still the mesh's.
+  EXPECT_EQ(figures().device_steps, gpu_->ticks());
 }
 
 TEST_F(DeviceRunTest, GoesBackToSavedStates) {
