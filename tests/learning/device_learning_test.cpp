@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learning on a device: the state and every score that the CPU has, to the bit. Skipped (77) where there is no Vulkan device;
-// WEFT_TEST_DEVICE names one.
+// Learning on a device: the state and every score that the CPU has, to the bit. Skipped (77) where there is no Vulkan
+// device; WEFT_TEST_DEVICE names one.
 
 #include <gtest/gtest.h>
 
