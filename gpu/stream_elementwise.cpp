@@ -51,6 +51,13 @@ std::uint32_t stride(const ConstRows& m) noexcept { return word(m.stride); }
 bool are_dense(std::initializer_list<ConstRows> all) noexcept {
   return std::all_of(all.begin(), all.end(), [](const ConstRows& m) { return !m.data || m.stride == m.cols; });
 }
+/// Whether shaders may take four elements at once: a row of whole quads, all aligned.
+bool are_quads(std::initializer_list<ConstRows> all) noexcept {
+  return std::all_of(all.begin(), all.end(), [](const ConstRows& m) {
+    return !m.data || (m.rows == 1 && m.cols % 4 == 0 && address(m.data) % 16 == 0);
+  });
+}
+Groups groups_of_part(const Cut& p, bool quads) noexcept { return quads ? groups_for(p.cols / 4, 256) : p.groups(); }
 ConstRows as_row(const ConstRows& m) noexcept { return {m.data, 1, m.rows * m.cols, m.rows * m.cols}; }
 
 void record(Recorder& recorder, std::uint32_t operation, float alpha, ConstRows a, ConstRows b, ConstRows y) {
@@ -60,7 +67,8 @@ void record(Recorder& recorder, std::uint32_t operation, float alpha, ConstRows 
     const ConstRows pa = part_of(a, p), pb = part_of(b, p), py = part_of(y, p);
     const ElementwisePush push{address(pa.data), address(pb.data), 0,         address(py.data), word(p.rows),
                                word(p.cols),     stride(a),        stride(b), stride(y),        alpha};
-    recorder.dispatch(kernel, {operation}, push, p.groups(), {range(pa), range(pb)}, {range(py)});
+    const bool quads = are_quads({pa, pb, py});
+    recorder.dispatch(kernel, {operation, quads}, push, groups_of_part(p, quads), {range(pa), range(pb)}, {range(py)});
   });
 }
 
@@ -71,7 +79,8 @@ void record_unary(Recorder& recorder, Activation activation, bool backward, Cons
     const ConstRows px = part_of(x, p), pdy = part_of(dy, p), py = part_of(y, p);
     const UnaryPush push{address(px.data), address(pdy.data), address(py.data), word(p.rows),
                          word(p.cols),     stride(x),         stride(dy),       stride(y)};
-    recorder.dispatch(kernel, {static_cast<std::uint32_t>(activation), backward}, push, p.groups(),
+    const bool quads = are_quads({px, pdy, py});
+    recorder.dispatch(kernel, {static_cast<std::uint32_t>(activation), backward, quads}, push, groups_of_part(p, quads),
                       {range(px), range(pdy)}, {range(py)});
   });
 }

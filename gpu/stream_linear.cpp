@@ -38,6 +38,8 @@ static_assert(kernels::kPanelWidth == 16 && kernels::kChunk == 64 && kScaleBlock
 // Rows from which a tile of 64 rows is better than reading the weights once a row.
 constexpr std::size_t kTileRows = 5;
 constexpr std::size_t kTile = 64;
+// Tiles twice as wide do more with what they read; for layers that have enough of them to fill a GPU.
+constexpr std::size_t kWideTiles = 128;
 // linear_row.comp and its kin have 32 places in a group, each for a chunk of a panel.
 constexpr std::size_t kPlaces = 32;
 // So many chunks one thread sums by itself where the layer is small: others share its group, and hide its waiting.
@@ -56,6 +58,7 @@ struct Form {
   std::size_t slots;
   Groups groups;
   bool quantised = false;  // reads rows that were quantised before
+  std::uint32_t wide = 0;  // of linear_tile.comp
 };
 
 Form row_form(bool is_integer, const ConstWeight& w, std::size_t rows) {
@@ -74,7 +77,9 @@ Form form_of(const Context& context, bool is_integer, const ConstWeight& w, std:
   if (is_integer && w.in <= kernels::kChunk && panels <= kPlaces && rows <= kCellRows)
     return {context.info.dot_product ? dots : cell, 1, {1, rows, shares_of(panels)}};
   if (is_integer || rows < kTileRows) return row_form(is_integer, w, rows);
-  return {tile, 1, {groups_of(w.out, kTile), groups_of(rows, kTile)}};
+  const std::size_t down = groups_of(rows, kTile);
+  const std::uint32_t wide = groups_of(w.out, 2 * kTile) * down >= kWideTiles ? 2 : 1;
+  return {tile, 1, {groups_of(w.out, kTile * wide), down}, false, wide};
 }
 
 }  // namespace
@@ -100,7 +105,7 @@ void Stream::linear(const ConstWeight& stored, const float* bias, const ConstRow
     from = {q.codes.begin, q.scales.end};
     if (!status()) return;
   }
-  recorder_->dispatch(form.kernel, {kind, word(form.slots), aligned, 0, dtype, granularity}, push, form.groups,
+  recorder_->dispatch(form.kernel, {kind, word(form.slots), aligned, form.wide, dtype, granularity}, push, form.groups,
                       {ranges.codes, ranges.scales, ranges.zeros, range(bias, w.out * sizeof(float)), from},
                       {range(z), range(y)});
 }

@@ -10,27 +10,31 @@ layout(local_size_x = 256) in;
 const uint kAdd = 0, kSub = 1, kMul = 2, kMax = 3, kMin = 4, kScale = 5, kAxpy = 6, kCopy = 7, kFill = 8, kScaleRows = 9,
            kGapDisplacement = 10, kSquareRoot = 11, kSquareRootBackward = 12, kLogFloored = 13, kLogFlooredBackward = 14;
 layout(constant_id = 1) const uint OPERATION = kCopy;
+layout(constant_id = 2) const bool QUADS = false;  // one row of whole quads, all aligned
 #define WEFT_OPERANDS(X)                                                            \
   X(uint64_t, a) X(uint64_t, b) X(uint64_t, c) X(uint64_t, y)                       \
   X(uint, rows) X(uint, cols) X(uint, a_stride) X(uint, b_stride) X(uint, y_stride) \
   X(float, alpha)
 #include "operands.glsl"
 
-float element(uint64_t matrix, uint i, uint j, uint stride) { return flushed(row_at(matrix, i, stride).at[j]); }
+const bool kReadsA = OPERATION != kFill;
+const bool kReadsB = OPERATION != kFill && OPERATION != kCopy && OPERATION != kScaleRows && OPERATION != kScale &&
+                     OPERATION != kSquareRoot && OPERATION != kLogFloored;
 
-float result(uint i, uint j) {
+// Of what stands in a and b at (i, j).
+float result(float from_a, float from_b, uint i, uint j) {
   switch (OPERATION) {
     case kFill: return alpha;
-    case kCopy: return row_at(a, i, a_stride).at[j];
-    case kScaleRows: return mul(flushed(Floats(c).at[i]), element(a, i, j, a_stride));
+    case kCopy: return from_a;
+    case kScaleRows: return mul(flushed(Floats(c).at[i]), flushed(from_a));
   }
-  float u = element(a, i, j, a_stride);
+  float u = flushed(from_a);
   switch (OPERATION) {
     case kScale: return mul(flushed(alpha), u);
     case kSquareRoot: return root(u);
     case kLogFloored: return exact_log(at_least(kSmallestNormal, u));
   }
-  float v = element(b, i, j, b_stride);
+  float v = flushed(from_b);
   switch (OPERATION) {
     case kAdd: return add(u, v);
     case kSub: return sub(u, v);
@@ -50,9 +54,18 @@ float result(uint i, uint j) {
 
 void main() {
   if (!load_operands()) return;
+  if (QUADS) {
+    for (uint e = item(); e < cols / 4; e += items()) {
+      vec4 from_a = kReadsA ? Quads(a).at[e] : vec4(0.0), from_b = kReadsB ? Quads(b).at[e] : vec4(0.0), to;
+      WEFT_UNROLL for (uint k = 0; k < 4; ++k) to[k] = result(from_a[k], from_b[k], 0, 4 * e + k);
+      Quads(y).at[e] = to;
+    }
+    return;
+  }
   uint count = rows * cols;
   for (uint e = item(); e < count; e += items()) {
-    uint i = e / cols, j = e - i * cols;
-    row_at(y, i, y_stride).at[j] = result(i, j);
+    uint i = rows == 1 ? 0 : e / cols, j = e - i * cols;
+    float from_a = kReadsA ? row_at(a, i, a_stride).at[j] : 0.0, from_b = kReadsB ? row_at(b, i, b_stride).at[j] : 0.0;
+    row_at(y, i, y_stride).at[j] = result(from_a, from_b, i, j);
   }
 }

@@ -7,29 +7,36 @@
 
 layout(local_size_x = 256) in;
 layout(constant_id = 2) const bool BACKWARD = false;
+layout(constant_id = 3) const bool QUADS = false;  // one row of whole quads, all aligned
 // x is v when backward
 #define WEFT_OPERANDS(X)                                                             \
   X(uint64_t, x) X(uint64_t, dy) X(uint64_t, y)                                      \
   X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, dy_stride) X(uint, y_stride)
 #include "operands.glsl"
 
-float loaded(uint64_t matrix, uint i, uint j, uint stride) {
-  float v = row_at(matrix, i, stride).at[j];
-  return ACTIVATION == kLinear ? v : flushed(v);
+float loaded(float v) { return ACTIVATION == kLinear ? v : flushed(v); }
+// Of what stands in x and dy.
+float result(float from_x, float from_dy) {
+  if (!BACKWARD) return activate(loaded(from_x));
+  if (ACTIVATION == kLinear) return from_dy;
+  return activate_backward(loaded(from_x), loaded(from_dy));
 }
+const bool kReadsX = !BACKWARD || ACTIVATION != kLinear;
 
 void main() {
   if (!load_operands()) return;
+  if (QUADS) {
+    for (uint e = item(); e < cols / 4; e += items()) {
+      vec4 from_x = kReadsX ? Quads(x).at[e] : vec4(0.0), from_dy = BACKWARD ? Quads(dy).at[e] : vec4(0.0), to;
+      WEFT_UNROLL for (uint k = 0; k < 4; ++k) to[k] = result(from_x[k], from_dy[k]);
+      Quads(y).at[e] = to;
+    }
+    return;
+  }
   uint count = rows * cols;
   for (uint e = item(); e < count; e += items()) {
-    uint i = e / cols, j = e - i * cols;
-    float to;
-    if (!BACKWARD)
-      to = activate(loaded(x, i, j, x_stride));
-    else if (ACTIVATION == kLinear)
-      to = loaded(dy, i, j, dy_stride);
-    else
-      to = activate_backward(loaded(x, i, j, x_stride), loaded(dy, i, j, dy_stride));
-    row_at(y, i, y_stride).at[j] = to;
+    uint i = rows == 1 ? 0 : e / cols, j = e - i * cols;
+    float from_x = kReadsX ? row_at(x, i, x_stride).at[j] : 0.0, from_dy = BACKWARD ? row_at(dy, i, dy_stride).at[j] : 0.0;
+    row_at(y, i, y_stride).at[j] = result(from_x, from_dy);
   }
 }

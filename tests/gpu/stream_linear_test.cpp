@@ -18,9 +18,10 @@ std::string text(const Size& s) {
 
 /// Few rows and many, ends inside and at panels, chunks and tiles, nothing at all.
 std::vector<Size> sizes() {
-  std::vector<Size> all = {{1, 1, 1},    {1, 64, 64},   {1, 63, 65},   {2, 10, 64},  {1, 16, 257}, {1, 17, 0},
-                           {0, 5, 5},    {7, 5, 0},     {1, 33, 1000}, {3, 100, 33}, {4, 48, 130}, {5, 97, 101},
-                           {13, 31, 64}, {64, 65, 127}, {70, 130, 7},  {6, 80, 200}, {97, 40, 17}, {1, 40, 2200}};
+  std::vector<Size> all = {{1, 1, 1},    {1, 64, 64},  {1, 63, 65},   {2, 10, 64},   {1, 16, 257},
+                           {1, 17, 0},   {0, 5, 5},    {7, 5, 0},     {1, 33, 1000}, {3, 100, 33},
+                           {4, 48, 130}, {5, 97, 101}, {13, 31, 64},  {64, 65, 127}, {70, 130, 7},
+                           {6, 80, 200}, {97, 40, 17}, {1, 40, 2200}, {5, 16400, 5}, {6, 16384, 18}};
   RandomStream random(2025, 0, RandomPurpose::test);
   for (int i = 0; i < 6; ++i)
     all.push_back({1 + random.next_below(20), 1 + random.next_below(100), 1 + random.next_below(150)});
