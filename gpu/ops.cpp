@@ -13,25 +13,22 @@ std::string_view name(Op op) noexcept {
   return kNames[static_cast<int>(op)];
 }
 
-bool supports(Op op, const Encoding& encoding, Activations activations) noexcept {
+bool supports(Op op, const Encoding& encoding, Activations) noexcept {
   if (!supports(op)) return false;
-  if (op == Op::encode) return true;
-  switch (encoding.dtype) {
-    case Dtype::float32:
+  // All 21 types, with the activations that the CPU has for them.
+  switch (op) {
+    case Op::linear:
+    case Op::linear_transposed:
+    case Op::absolute_column_sums:
+    case Op::embedding:
+    case Op::squared_distances:
+    case Op::squared_distances_backward:
+    case Op::convolve:
+    case Op::convolve_transposed:
+    case Op::encode:
       return true;
-    // They compute in binary64: no shader yet.
-    case Dtype::float64:
-    case Dtype::int64:
-    case Dtype::int32:
-    case Dtype::uint64:
-    case Dtype::uint32:
-      return false;
     default:
-      // Windows are not quantised yet.
-      if (op == Op::convolve) return activations == Activations::float32 || !has_integer_kernel(encoding.dtype);
-      return op == Op::convolve_transposed || op == Op::linear || op == Op::linear_transposed ||
-             op == Op::absolute_column_sums || op == Op::embedding || op == Op::squared_distances ||
-             op == Op::squared_distances_backward;
+      return encoding.dtype == Dtype::float32;
   }
 }
 

@@ -4,16 +4,9 @@
 
 namespace weft::gpu {
 
-void Stream::refuse(Op op, const std::string& what) {
-  recorder_->fail_with(Error(Errc::unsupported, "vulkan: the operation '" + std::string(name(op)) + "'" +
-                                                    (what.empty() ? "" : " " + what) +
-                                                    " has no shader yet; place its layer on the CPU"));
-}
-
-bool Stream::accepts(Op op, const ConstWeight& w) {
-  if (supports(op, w.encoding(), w.activations)) return true;
-  refuse(op, "for weights of type " + std::string(weft::name(w.dtype)));
-  return false;
+void Stream::refuse(Op op) {
+  recorder_->fail_with(Error(Errc::unsupported, "vulkan: the operation '" + std::string(name(op)) +
+                                                    "' has no shader yet; place its layer on the CPU"));
 }
 
 }  // namespace weft::gpu

@@ -13,8 +13,8 @@ constexpr std::size_t kTile = 16;
 
 }  // namespace
 
-void Stream::squared_distances(const ConstWeight& c, const ConstRows& x, const Rows& y) {
-  if (!accepts(Op::squared_distances, c)) return;
+void Stream::squared_distances(const ConstWeight& stored, const ConstRows& x, const Rows& y) {
+  const ConstWeight c = decoded(stored);
   static const Shader& kernel = shader("distance");
   const auto dtype = static_cast<std::uint32_t>(c.dtype), granularity = static_cast<std::uint32_t>(c.granularity);
   const WeightRanges ranges(c);
@@ -25,9 +25,10 @@ void Stream::squared_distances(const ConstWeight& c, const ConstRows& x, const R
                       {ranges.codes, ranges.scales, ranges.zeros, range(x)}, {range(y)});
 }
 
-void Stream::squared_distances_backward(const ConstWeight& c, const ConstRows& x, const ConstRows& dy, const Rows& dx,
-                                        const Panels& dc) {
-  if (!accepts(Op::squared_distances_backward, c) || x.rows == 0 || c.in == 0) return;
+void Stream::squared_distances_backward(const ConstWeight& stored, const ConstRows& x, const ConstRows& dy,
+                                        const Rows& dx, const Panels& dc) {
+  if (x.rows == 0 || stored.in == 0) return;
+  const ConstWeight c = decoded(stored);
   static const Shader &inputs = shader("distance_inputs"), &points = shader("distance");
   const auto dtype = static_cast<std::uint32_t>(c.dtype), granularity = static_cast<std::uint32_t>(c.granularity);
   const WeightRanges ranges(c);

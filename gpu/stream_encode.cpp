@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stored weights made of their float32 masters.
+// Stored weights made of their float32 masters, and those that are long made float32 again.
 
 #include "gpu/internal/stream.hpp"
 
@@ -13,6 +13,10 @@ struct EncodePush {
   std::uint32_t outputs, inputs;
   float count;
 };
+struct DecodePush {
+  std::uint64_t codes, scales, zeros, to;
+  std::uint32_t outputs, inputs;
+};
 enum Step : std::uint32_t { kPieces, kOutputs, kGroups, kWhole };  // of gpu/shaders/encode_scales.comp
 
 constexpr std::size_t kThreads = 64, kPair = 2 * sizeof(float);
@@ -20,7 +24,6 @@ constexpr std::size_t kThreads = 64, kPair = 2 * sizeof(float);
 }  // namespace
 
 void Stream::encode(const ConstPanels& master, const Weight& to) {
-  if (!accepts(Op::encode, to)) return;
   static const Shader &scales = shader("encode_scales"), &codes = shader("encode_codes");
   const bool is_tensor = to.granularity == Granularity::tensor, is_block = to.granularity == Granularity::block32;
   const std::size_t panels = kernels::panel_count(master.out), all = panels * kernels::kPanelWidth,
@@ -58,6 +61,20 @@ void Stream::encode(const ConstPanels& master, const Weight& to) {
   const std::size_t threads = groups_of(ranges.codes.end - ranges.codes.begin, 4 * std::max<std::size_t>(panels, 1));
   recorder_->dispatch(codes, {0, 0, 0, 0, dtype, granularity}, push, {groups_of(threads, kThreads), panels},
                       {range(master), ranges.scales, ranges.zeros}, {ranges.codes});
+}
+
+ConstWeight Stream::decoded(const ConstWeight& w) {
+  if (w.dtype != Dtype::float64 && !kernels::has_double_scale(w.dtype)) return w;
+  static const Shader& kernel = shader("decode");
+  const std::size_t panels = kernels::panel_count(w.out), floats = kernels::panels_size(w.out, w.in);
+  const std::uint64_t at = scratch(floats * sizeof(float));
+  const DecodePush push{address(w.codes), address(w.scales), address(w.zeros), at, word(w.out), word(w.in)};
+  const WeightRanges ranges(w);
+  recorder_->dispatch(kernel,
+                      {0, 0, 0, 0, static_cast<std::uint32_t>(w.dtype), static_cast<std::uint32_t>(w.granularity)},
+                      push, {groups_of(w.in * kernels::kPanelWidth, kThreads), panels},
+                      {ranges.codes, ranges.scales, ranges.zeros}, {{at, at + floats * sizeof(float)}});
+  return ConstPanels{reinterpret_cast<const float*>(static_cast<std::uintptr_t>(at)), w.out, w.in};
 }
 
 }  // namespace weft::gpu

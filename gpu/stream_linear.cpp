@@ -27,10 +27,12 @@ struct OuterPush {
 };
 
 // The numbers of gpu/shaders/weights.glsl.
-static_assert(static_cast<int>(Dtype::float32) == 1 && static_cast<int>(Dtype::fp4) == 6 &&
-              static_cast<int>(Dtype::int16) == 9 && static_cast<int>(Dtype::int2) == 12 &&
-              static_cast<int>(Dtype::uint16) == 15 && static_cast<int>(Dtype::binary) == 20 &&
-              static_cast<int>(Granularity::channel) == 1 && static_cast<int>(Granularity::block32) == 2);
+static_assert(static_cast<int>(Dtype::float64) == 0 && static_cast<int>(Dtype::int64) == 7 &&
+              static_cast<int>(Dtype::uint32) == 14 && static_cast<int>(Dtype::float32) == 1 &&
+              static_cast<int>(Dtype::fp4) == 6 && static_cast<int>(Dtype::int16) == 9 &&
+              static_cast<int>(Dtype::int2) == 12 && static_cast<int>(Dtype::uint16) == 15 &&
+              static_cast<int>(Dtype::binary) == 20 && static_cast<int>(Granularity::channel) == 1 &&
+              static_cast<int>(Granularity::block32) == 2);
 static_assert(kernels::kPanelWidth == 16 && kernels::kChunk == 64 && kScaleBlock == 32);
 
 // Rows from which a tile of 64 rows is better than reading the weights once a row.
@@ -72,8 +74,10 @@ Form row_form(bool is_integer, const ConstWeight& w, std::size_t rows) {
 }
 
 Form form_of(const Context& context, bool is_integer, const ConstWeight& w, std::size_t rows) {
-  static const Shader &tile = shader("linear_tile"), &cell = shader("linear_cell"), &dots = shader("linear_cell_dots");
+  static const Shader &doubles = shader("linear_double"), &tile = shader("linear_tile"), &cell = shader("linear_cell"),
+                      &dots = shader("linear_cell_dots");
   const std::size_t panels = kernels::panel_count(w.out);
+  if (w.dtype == Dtype::float64) return {doubles, 1, {panels, rows}};
   if (is_integer && w.in <= kernels::kChunk && panels <= kPlaces && rows <= kCellRows)
     return {context.info.dot_product ? dots : cell, 1, {1, rows, shares_of(panels)}};
   if (is_integer || rows < kTileRows) return row_form(is_integer, w, rows);
@@ -83,9 +87,10 @@ Form form_of(const Context& context, bool is_integer, const ConstWeight& w, std:
 
 }  // namespace
 
-void Stream::linear(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-                    const Rows& y) {
-  if (!accepts(Op::linear, w) || x.rows == 0 || w.out == 0) return;
+void Stream::linear(const ConstWeight& stored, const float* bias, const ConstRows& x, Activation activation,
+                    const Rows& z, const Rows& y) {
+  if (x.rows == 0 || stored.out == 0) return;
+  const ConstWeight w = stored.dtype == Dtype::float64 ? stored : decoded(stored);
   LinearPush push{address(w.codes), address(w.scales), address(w.zeros), address(bias), address(x.data), 0,
                   address(z.data),  address(y.data),   word(w.out),      word(w.in),    word(x.rows),    word(x.stride),
                   word(z.stride),   word(y.stride)};
@@ -121,34 +126,37 @@ Stream::QuantizedOnDevice Stream::quantize(const ConstRows& x) {
 }
 
 void Stream::linear_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx) {
-  if (!accepts(Op::linear_transposed, w) || dy.rows == 0 || w.in == 0) return;
+  if (dy.rows == 0 || w.in == 0) return;
   record_transposed(w, dy, dx, false);
 }
 
 void Stream::absolute_column_sums(const ConstWeight& w, float* s) {
-  if (!accepts(Op::absolute_column_sums, w) || w.in == 0) return;
+  if (w.in == 0) return;
   record_transposed(w, {nullptr, 1, w.out, w.out}, {s, 1, w.in, w.in}, true);
 }
 
-void Stream::record_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx, bool absolute) {
-  static const Shader& kernel = shader("linear_transposed");
+void Stream::record_transposed(const ConstWeight& stored, const ConstRows& dy, const Rows& dx, bool absolute) {
+  const ConstWeight w = stored.dtype == Dtype::float64 ? stored : decoded(stored);
+  static const Shader &kernel = shader("linear_transposed"), &doubles = shader("linear_transposed_double");
   const TransposedPush push{address(w.codes), address(w.scales), address(w.zeros), address(dy.data), address(dx.data),
                             word(w.out),      word(w.in),        word(dy.rows),    word(dy.stride),  word(dx.stride)};
   const auto dtype = static_cast<std::uint32_t>(w.dtype), granularity = static_cast<std::uint32_t>(w.granularity);
   const WeightRanges ranges(w);
+  const auto reads = {ranges.codes, ranges.scales, ranges.zeros, range(dy)};
+  if (w.dtype == Dtype::float64)
+    return recorder_->dispatch(doubles, {0, 0, 0, absolute, dtype, granularity}, push, {groups_of(w.in, 4), dy.rows},
+                               reads, {range(dx)});
   if (dy.rows >= kManyRows && !absolute) {
     static const Shader& tile = shader("linear_transposed_tile");
     constexpr std::size_t kSide = 16;
     recorder_->dispatch(tile, {0, is_aligned(dy), 0, 0, dtype, granularity}, push,
-                        {groups_of(w.in, kSide), groups_of(dy.rows, kSide)},
-                        {ranges.codes, ranges.scales, ranges.zeros, range(dy)}, {range(dx)});
+                        {groups_of(w.in, kSide), groups_of(dy.rows, kSide)}, reads, {range(dx)});
     return;
   }
   // One row is bound by memory: threads for few inputs each. Many rows use a weight several times.
   const std::size_t inputs = dy.rows == 1 ? 1 : 4, rows = dy.rows == 1 ? 1 : 4;
   recorder_->dispatch(kernel, {0, word(inputs), word(rows), absolute, dtype, granularity}, push,
-                      {groups_of(w.in, 4 * inputs), groups_of(dy.rows, rows)},
-                      {ranges.codes, ranges.scales, ranges.zeros, range(dy)}, {range(dx)});
+                      {groups_of(w.in, 4 * inputs), groups_of(dy.rows, rows)}, reads, {range(dx)});
 }
 
 void Stream::outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) {

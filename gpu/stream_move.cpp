@@ -36,8 +36,9 @@ void Stream::permute(const ConstRows& x, const AxisOrder& order, const Rows& y) 
   }
 }
 
-void Stream::embedding(const ConstWeight& w, const ConstRows& x, const Rows& y) {
-  if (!accepts(Op::embedding, w) || x.rows * x.cols * w.out == 0) return;
+void Stream::embedding(const ConstWeight& stored, const ConstRows& x, const Rows& y) {
+  if (x.rows * x.cols * stored.out == 0) return;
+  const ConstWeight w = decoded(stored);
   static const Shader& kernel = shader("embedding");
   const WeightRanges ranges(w);
   const EmbeddingPush push{address(w.codes),

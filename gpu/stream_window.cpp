@@ -89,17 +89,22 @@ void pool_with(Recorder& recorder, PoolKind kind, const Pool& pool, const ConstR
 
 void Stream::convolve(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
                       Activation activation, const Rows& z, const Rows& y, float*) {
-  if (!accepts(Op::convolve, w)) return;
-  static const Shader& kernel = shader("convolve");
-  convolution(*recorder_, kernel, window, w, bias, w.out, x, activation, z, y,
-              {groups_of(window.positions(), kTile), x.rows * kernels::panel_count(w.out)});
+  static const Shader &kernel = shader("convolve"), &doubles = shader("convolve_double"),
+                      &integer = shader("convolve_integer");
+  if (w.activations == Activations::int8 && has_integer_kernel(w.dtype)) {
+    const std::size_t tiles = window.groups * groups_of(w.out / window.groups, kTile);
+    return convolution(*recorder_, integer, window, w, bias, w.out, x, activation, z, y,
+                       {groups_of(window.positions(), kTile), x.rows * tiles});
+  }
+  const bool is_double = w.dtype == Dtype::float64;
+  convolution(*recorder_, is_double ? doubles : kernel, window, is_double ? w : decoded(w), bias, w.out, x, activation,
+              z, y, {groups_of(window.positions(), kTile), x.rows * kernels::panel_count(w.out)});
 }
 
 void Stream::convolve_transposed(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
                                  Activation activation, const Rows& z, const Rows& y, float*) {
-  if (!accepts(Op::convolve_transposed, w)) return;
   static const Shader& kernel = shader("convolve_transposed");
-  convolution(*recorder_, kernel, window, w, bias, window.channels, x, activation, z, y,
+  convolution(*recorder_, kernel, window, decoded(w), bias, window.channels, x, activation, z, y,
               {groups_of(window.plane(), kThreads), x.rows * window.channels});
 }
 

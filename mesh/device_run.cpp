@@ -146,11 +146,12 @@ Status DeviceRun::prepare() {
 
 Status DeviceRun::make_mirror() {
   StepHook* const hook = engine_.hook();
+  const std::string before = figures_.why_host;
   figures_.why_host = hook ? hook->why_not_recorded() : std::string();
   if (const LayerSpec* const foreign = find_foreign(graph_.spec().layers))
     figures_.why_host = "the layer type '" + foreign->type + "' is not one of Weft's own";
   if (!figures_.why_host.empty()) {
-    log_warn("vulkan: the mesh runs on the CPU: " + figures_.why_host);
+    if (figures_.why_host != before) log_warn("vulkan: the mesh runs on the CPU: " + figures_.why_host);
     return {};
   }
   std::vector<MirrorPiece> pieces;

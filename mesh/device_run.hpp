@@ -55,6 +55,15 @@ class DeviceRun {
   /// Steps under way: who asks for the mesh's memory is part of them.
   bool is_running() const noexcept { return is_running_; }
   const DeviceFigures& figures() const noexcept { return figures_; }
+  /// Counts on from what another one did for the same mesh.
+  void count_on(const DeviceFigures& before) noexcept {
+    figures_.device_steps += before.device_steps;
+    figures_.host_steps += before.host_steps;
+    figures_.replays += before.replays;
+    figures_.programs += before.programs;
+    figures_.pushes += before.pushes;
+    figures_.pulls += before.pulls;
+  }
 
  private:
   /// A run since host and device last agreed, or an input.

@@ -149,11 +149,8 @@ class Stream final : public VulkanStream {
   void avg_pool_backward(const Pool& pool, const ConstRows& dy, const Rows& dx) override;
 
  private:
-  /// For an operation, or a type of weights, that the stream does not have: the mesh should have asked `supports`
-  /// first.
-  void refuse(Op op, const std::string& what = "");
-  /// Whether the stream has `op` for weights stored so; refuses it if not.
-  bool accepts(Op op, const ConstWeight& w);
+  /// For an operation that the stream does not have: the mesh should have asked `supports` first.
+  void refuse(Op op);
   template <Op op>
   void refuse_missing() {
     static_assert(!supports(op), "gpu/ops.def says that this operation is recorded");
@@ -165,6 +162,8 @@ class Stream final : public VulkanStream {
   };
   /// x as int8, in scratch memory.
   QuantizedOnDevice quantize(const ConstRows& x);
+  /// Weights of 32 and 64 bits as float32, in scratch memory; others as they are.
+  ConstWeight decoded(const ConstWeight& w);
   /// row_dots into every s_stride-th place.
   void record_dots(const ConstRows& a, const ConstRows& b, float* s, std::size_t s_stride);
   void record_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx, bool absolute);

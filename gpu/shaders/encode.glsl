@@ -3,15 +3,13 @@
 #ifndef WEFT_ENCODE
 #define WEFT_ENCODE
 
-#include "weights.glsl"
-#include "binary64.glsl"
+#include "wide.glsl"
 
 #define WEFT_OPERANDS(X)                                                                                \
   X(uint64_t, master) X(uint64_t, codes) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, statistics) \
   X(uint64_t, combined) X(uint, outputs) X(uint, inputs) X(float, count)
 #include "operands.glsl"
 
-const bool kIsWide = DTYPE == kInt64 || DTYPE == kInt32 || DTYPE == kUint64 || DTYPE == kUint32;
 const bool kIsRange = kHasZero || DTYPE == kUint64 || DTYPE == kUint32;
 const bool kIsMean = DTYPE == kTernary || DTYPE == kBinary;
 const bool kIsFloat = DTYPE == kFloat64 || DTYPE == kFloat32 || DTYPE == kFloat16 || DTYPE == kBfloat16;
@@ -20,7 +18,6 @@ const uint kIntegerBits = DTYPE == kInt16 || DTYPE == kUint16 ? 16 : kWordBits;
 const uint kStepBits = kIsRange || kIntegerBits == 0 ? kIntegerBits : kIntegerBits - 1;
 const uint kMostSteps = (1u << kStepBits) - 1u;
 const float kLargestFloat = 3.40282346638528860e+38;
-layout(buffer_reference, std430, buffer_reference_align = 8) buffer Longs { uint64_t at[]; };
 
 // The largest number of float scales.
 float largest_number() {

@@ -12,7 +12,6 @@ const uint kOfWord = kWordBits != 0                                      ? 32 / 
                      : kIsWide || DTYPE == kFloat64 || DTYPE == kFloat32 ? 1
                                                                          : 2;
 const uint kCodeBits = 32 / kOfWord;
-const bool kIsLong = DTYPE == kFloat64 || DTYPE == kInt64 || DTYPE == kUint64;
 
 // A small float's code: specials as core/numeric/small_float.hpp has them.
 uint small_code(uint word, int exponent_bits, int mantissa_bits, bool has_infinity, bool has_nan) {

@@ -231,13 +231,16 @@ Status Mesh::Parts::open_device() {
 
 void Mesh::Parts::make_engine() {
   sync(true);
+  const DeviceFigures figures = device ? device->figures() : DeviceFigures();
   device.reset();
   const auto before = std::move(engine);
   engine = Engine::build(graph, weights, *state, plan, node_region, cells, supervisor.get(), registry.get(), hook,
                          width, board.get());
   if (before && before->halt()) engine->note_halt(*before->halt());
   for (const auto& cell : cells) cell->bind(graph, weights, *state, *registry, hook);
-  if (gpu) device = std::make_unique<DeviceRun>(gpu, graph, weights, *state, *engine, cells);
+  if (!gpu) return;
+  device = std::make_unique<DeviceRun>(gpu, graph, weights, *state, *engine, cells);
+  device->count_on(figures);
 }
 
 }  // namespace weft::mesh

@@ -39,13 +39,28 @@ TEST(StreamCoded, EveryTypeAndGranularityHasTheCpusBits) {
   RandomStream random(30, 0, RandomPurpose::test);
   std::size_t tried = 0;
   for (const Encoding& encoding : kernels::testing_coded::all_encodings()) {
-    if (!supports(Op::linear, encoding, Activations::float32)) continue;
     ++tried;
     // One row and several; panels and blocks that end early.
     expect_cpus_bits(random, encoding, {1, 35, 100}, Codes::finite, true);
     expect_cpus_bits(random, encoding, {7, 50, 97}, Codes::any, false);
   }
-  EXPECT_GE(tried, 38u);
+  EXPECT_EQ(tried, 55u);
+}
+
+TEST(StreamCoded, DistancesToPointsOfEveryTypeHaveTheCpusBits) {
+  RandomStream random(31, 0, RandomPurpose::test);
+  constexpr std::size_t kPoints = 21, kFeatures = 35;
+  for (const Encoding& encoding : kernels::testing_coded::all_encodings()) {
+    Comparison c;
+    const CodedOperand points(c, random, encoding, kPoints, kFeatures, Codes::finite);
+    const auto x = c.add(draw_matrix(random, 3, kFeatures, false)), y = c.add(draw_matrix(random, 3, kPoints, false)),
+               dx = c.add(draw_matrix(random, 3, kFeatures, false));
+    c.expect_same(to_string(encoding), [&](OpStream& stream, const auto& at) {
+      const ConstWeight w = points.at(at, Activations::float32);
+      stream.squared_distances(w, at.rows(x), at.rows(y));
+      stream.squared_distances_backward(w, at.rows(x), at.rows(y), at.rows(dx), {});
+    });
+  }
 }
 
 // Layers of one chunk quantise their rows themselves, several of them in a group: ends in blocks and words, and panels

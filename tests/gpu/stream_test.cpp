@@ -81,25 +81,34 @@ TEST(Stream, TransfersInOrder) {
   EXPECT_EQ((*stream)->status().error().code(), Errc::invalid_argument);
 }
 
-TEST(Stream, AMissingOperationIsRefusedLoudlyAndNothingRunsAfterIt) {
+TEST(Stream, AFailureStaysAndNothingRunsAfterIt) {
   auto stream = device().make_stream();
   ASSERT_TRUE(stream);
   const Four m(**stream);
   ASSERT_TRUE((*stream)->finish());
+  // More scratch memory than there is.
   kernels::ConstWeight stored;
-  stored.dtype = Dtype::int64;
-  stored.out = stored.in = 4;
-  (*stream)->absolute_column_sums(stored, m[0].data);
+  stored.dtype = Dtype::int8;
+  stored.out = 4, stored.in = std::size_t{1} << 20;
+  const kernels::ConstRows x{m[0].data, std::size_t{1} << 38, stored.in, stored.in};
+  (*stream)->linear(stored, nullptr, x, kernels::Activation::linear, {}, m[1]);
   const auto status = (*stream)->status();
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().code(), Errc::unsupported);
-  for (const char* part : {"absolute_column_sums", "int64"})
-    EXPECT_NE(status.error().text().find(part), std::string::npos) << status.error().text();
+  EXPECT_NE(status.error().text().find("scratch memory of operations"), std::string::npos) << status.error().text();
   const auto before = (*stream)->dispatches();
   (*stream)->fill(9.0f, m[0]);
   EXPECT_EQ((*stream)->dispatches(), before);
   EXPECT_FALSE((*stream)->submit());
-  EXPECT_FALSE(supports(Op::absolute_column_sums, Encoding(Dtype::int64), Activations::int8));
+}
+
+TEST(Stream, EveryTypeOfWeightsIsThere) {
+  for (int i = 0; i < kDtypeCount; ++i)
+    for (const Op op : {Op::linear, Op::linear_transposed, Op::absolute_column_sums, Op::embedding, Op::convolve,
+                        Op::squared_distances, Op::convolve_transposed, Op::encode})
+      EXPECT_TRUE(supports(op, Encoding(static_cast<Dtype>(i)), Activations::int8)) << name(op);
+  // Of operations that compute with no stored weights.
+  EXPECT_TRUE(supports(Op::softmax, Encoding(), Activations::int8));
+  EXPECT_FALSE(supports(Op::outer_accumulate, Encoding(Dtype::int8), Activations::int8));
 }
 
 TEST(Stream, EveryOperationHasAName) {

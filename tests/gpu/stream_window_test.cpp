@@ -73,25 +73,49 @@ TEST(StreamWindow, ConvolutionsHaveTheCpusBits) {
     }
 }
 
+void expect_cpus_bits(RandomStream& random, const Case& each, const Encoding& encoding, Activations activations,
+                      bool special) {
+  const Window& window = each.window;
+  const std::size_t outputs = each.out * window.positions();
+  AlignedBuffer<float> workspace(kernels::convolve_workspace(window, each.out));
+  Comparison c;
+  const CodedOperand stored(c, random, encoding, each.out, window.columns(), kernels::testing_coded::Codes::finite);
+  const auto bias = c.add(draw(random, each.out, special));
+  const auto x = c.add(draw_matrix(random, 2, window.image(), special)), z = c.add(Values(2, outputs)),
+             y = c.add(Values(2, outputs)), bare = c.add(Values(2, outputs)), dx = c.add(Values(2, window.image()));
+  c.expect_same(to_string(encoding) + ", " + each.name + ", activations " + std::string(name(activations)) +
+                    (special ? ", special" : ""),
+                [&](OpStream& stream, const auto& at) {
+                  const ConstWeight w = stored.at(at, activations);
+                  stream.convolve(window, w, at.data(bias), at.rows(x), kernels::Activation::relu, at.rows(z),
+                                  at.rows(y), workspace.data());
+                  stream.convolve(window, w, nullptr, at.rows(x), kernels::Activation::linear, {}, at.rows(bare),
+                                  workspace.data());
+                  stream.convolve_transposed(window, w, nullptr, at.rows(bare), kernels::Activation::linear, {},
+                                             at.rows(dx), workspace.data());
+                });
+}
+
 TEST(StreamWindow, ConvolutionsOfStoredTypesHaveTheCpusBits) {
   RandomStream random(51, 0, RandomPurpose::test);
   const Case each = conv("stored", 5, {1, 5, 6}, 20, {1, 3, 3}, {1, 1, 1}, {0, 1, 1});
-  const Window& window = each.window;
-  for (const Encoding& encoding : {Encoding(Dtype::float16), Encoding(Dtype::int4), Encoding(Dtype::uint8)}) {
-    EXPECT_EQ(supports(Op::convolve, encoding, Activations::int8), encoding.dtype == Dtype::float16);
-    ASSERT_TRUE(supports(Op::convolve, encoding, Activations::float32));
-    AlignedBuffer<float> workspace(kernels::convolve_workspace(window, each.out));
-    Comparison c;
-    const CodedOperand stored(c, random, encoding, each.out, window.columns(), kernels::testing_coded::Codes::finite);
-    const auto x = c.add(draw_matrix(random, 2, window.image(), false)),
-               y = c.add(Values(2, each.out * window.positions())), dx = c.add(Values(2, window.image()));
-    c.expect_same(to_string(encoding), [&](OpStream& stream, const auto& at) {
-      const ConstWeight w = stored.at(at, Activations::float32);
-      stream.convolve(window, w, nullptr, at.rows(x), kernels::Activation::linear, {}, at.rows(y), workspace.data());
-      stream.convolve_transposed(window, w, nullptr, at.rows(y), kernels::Activation::linear, {}, at.rows(dx),
-                                 workspace.data());
-    });
-  }
+  for (const Encoding& encoding : kernels::testing_coded::all_encodings())
+    for (const Activations activations : {Activations::int8, Activations::float32}) {
+      const bool is_integer = activations == Activations::int8;
+      if (is_integer ? !has_integer_kernel(encoding.dtype) : encoding.granularity == Granularity::channel) continue;
+      expect_cpus_bits(random, each, encoding, activations, false);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+}
+
+TEST(StreamWindow, QuantisedAndDoubleConvolutionsOfEachShapeHaveTheCpusBits) {
+  RandomStream random(53, 0, RandomPurpose::test);
+  for (const Case& each : cases())
+    for (const Encoding& encoding : {Encoding(Dtype::uint8, Granularity::channel), Encoding(Dtype::float64)})
+      for (const bool special : {false, true}) {
+        expect_cpus_bits(random, each, encoding, Activations::int8, special);
+        if (testing::Test::HasFatalFailure()) return;
+      }
 }
 
 Pool strided(Window::Extents in, Window::Extents kernel, Window::Extents stride, Window::Extents padding = {0, 0, 0},

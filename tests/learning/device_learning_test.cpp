@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learning on a device: the state and every score that the CPU has, to the bit. Skipped where no Vulkan device opens;
-// WEFT_TEST_DEVICE names one.
+// Learning on a device: the state and every score that the CPU has, to the bit. Skipped (77) where there is no Vulkan
+// device; WEFT_TEST_DEVICE names one.
 
 #include <gtest/gtest.h>
 
@@ -16,9 +16,9 @@
 namespace weft::learning {
 namespace {
 
-using mesh::testing_support::device;
 using mesh::testing_support::device_name;
 using mesh::testing_support::must;
+using mesh::testing_support::need_device;
 using mesh::testing_support::noise;
 
 // A sanitizer looks for other things and is ten times slower.
@@ -115,9 +115,7 @@ const Dataset& digits() {
 
 class DeviceLearning : public ::testing::TestWithParam<std::tuple<Rule, Schedule>> {
  protected:
-  void SetUp() override {
-    if (!device()) GTEST_SKIP() << "no Vulkan device";
-  }
+  void SetUp() override { need_device(); }
 };
 
 TEST_P(DeviceLearning, OfTheDigitsEndsWhereTheCpusDoesWithTheSameScores) {
@@ -169,9 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, DeviceLearning,
 
 class DeviceOptimizer : public ::testing::TestWithParam<OptimizerKind> {
  protected:
-  void SetUp() override {
-    if (!device()) GTEST_SKIP() << "no Vulkan device";
-  }
+  void SetUp() override { need_device(); }
 };
 
 TEST_P(DeviceOptimizer, MovesWeightsAsOnTheCpu) {
@@ -196,9 +192,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, DeviceOptimizer,
 
 class DeviceLife : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (!device()) GTEST_SKIP() << "no Vulkan device";
-  }
+  void SetUp() override { need_device(); }
 };
 
 TEST_F(DeviceLife, GoesBackToASavedStateWhileTheDeviceIsAhead) {

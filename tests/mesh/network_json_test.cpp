@@ -285,5 +285,12 @@ TEST(NetworkJson, SaysWhatCannotBeWritten) {
   expect_error(write_network(spec), Errc::parse_failed, {"learning"});
 }
 
+TEST(NetworkJson, NamesOfDevicesAreCheckedWhereNoFileWasReadToo) {
+  MeshOptions options;
+  options.device = "gpu";
+  expect_error(Mesh::build(mixed_network().spec(), options), Errc::unknown_name, {"gpu", "vulkan:NUMBER"});
+  expect_error(Mesh::build(mixed_network().device("vulkan:").spec()), Errc::unknown_name, {"vulkan:"});
+}
+
 }  // namespace
 }  // namespace weft::mesh

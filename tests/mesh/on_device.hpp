@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-/// For tests of meshes on a device: skipped where none opens.
+/// For tests of meshes on a device.
 namespace weft::mesh::testing_support {
 
 /// WEFT_TEST_DEVICE, or the first usable one.
@@ -18,14 +18,15 @@ inline std::string device_name() {
   return name ? name : "vulkan";
 }
 
-/// Kept open for the whole program: what it compiled is used by all meshes. Null: there is none.
-inline const gpu::Device* device() {
+/// Keeps the device open for the whole program: what it compiled is used by all meshes. Without any, and none asked
+/// for, the program ends as skipped (77).
+inline void need_device() {
   static const std::shared_ptr<gpu::Device> opened = [] {
     auto shared = gpu::Device::share(device_name());
-    if (!shared) std::printf("no Vulkan device: %s\n", shared.error().text().c_str());
-    return shared ? *shared : nullptr;
+    if (shared) return *shared;
+    std::printf("no Vulkan device: %s\n", shared.error().text().c_str());
+    std::exit(shared.error().code() == Errc::unsupported && !std::getenv("WEFT_TEST_DEVICE") ? 77 : 1);
   }();
-  return opened.get();
 }
 
 }  // namespace weft::mesh::testing_support

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// y[o][p] = sum over columns k of w[o][k] x(p, k) + bias[o], rule R1: 16 outputs of a panel by 16 windows a group. Who
+// includes this says what a Sum is: kNothing, stepped(), joined(), as_sum(), as_float().
+#ifndef WEFT_CONVOLVE
+#define WEFT_CONVOLVE
+
+#include "activations.glsl"
+#include "window.glsl"
+
+layout(local_size_x = 16, local_size_y = 16) in;
+#define WEFT_OPERANDS(X)                                                                                       \
+  X(uint64_t, geometry) X(uint64_t, w) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, bias) X(uint64_t, x) \
+  X(uint64_t, z) X(uint64_t, y)                                                                                \
+  X(uint, outputs) X(uint, rows) X(uint, x_stride) X(uint, z_stride) X(uint, y_stride)
+#include "operands.glsl"
+
+float total_of(Geometry g, uint o, uint place, Floats image) {
+  uint of_group = g.channels / g.groups, group = o / (outputs / g.groups), plane = volume(g.image);
+  Weight weights = Weight(w, scales, zeros, of_group * volume(g.kernel));
+  uvec3 p = split(place, g.windows);
+  Sum total = kNothing, sum = kNothing;
+  uint k = 0;
+  for (uint c = group * of_group; c < (group + 1) * of_group; ++c)
+    for (uint tz = 0; tz < g.kernel[0]; ++tz)
+      for (uint ty = 0; ty < g.kernel[1]; ++ty)
+        for (uint tx = 0; tx < g.kernel[2]; ++tx) {
+          uint at = element_of(g, p, uvec3(tz, ty, tx));
+          float v = 0.0;
+          if (at < plane) v = operand(image.at[c * plane + at]);
+          sum = stepped(weights, o, k, v, sum);
+          if (++k % 64 == 0) {
+            total = joined(total, sum);
+            sum = kNothing;
+          }
+        }
+  if (k % 64 != 0) total = joined(total, sum);
+  if (bias != 0ul) total = joined(total, as_sum(Floats(bias).at[o]));
+  return as_float(total);
+}
+
+void main() {
+  load_operands();
+  Geometry g = Geometry(geometry);
+  uint positions = volume(g.windows), panels = (outputs + 15) / 16;
+  for (uint job = gl_WorkGroupID.y; job < rows * panels; job += gl_NumWorkGroups.y) {
+    uint b = job / panels, o = job % panels * 16 + gl_LocalInvocationID.x;
+    if (o >= outputs) continue;
+    for (uint p = gl_WorkGroupID.x * 16 + gl_LocalInvocationID.y; p < positions;
+         p += gl_NumWorkGroups.x * 16) {
+      float sum = total_of(g, o, p, row_at(x, b, x_stride));
+      if (z != 0ul) row_at(z, b, z_stride).at[o * positions + p] = sum;
+      row_at(y, b, y_stride).at[o * positions + p] = activate(sum);
+    }
+  }
+}
+
+#endif  // WEFT_CONVOLVE
