@@ -10,7 +10,8 @@ layout(local_size_x = 128) in;
 layout(constant_id = 2) const uint SLOTS = 32;  // a power of two up to 32
 const uint kPanels = 32 / SLOTS / kShares;      // of a share
 // Loads that a thread has under way: what fills a GPU's memory, and not its registers.
-const uint kDepth = 16;
+// Layers of many chunks have few groups: all of them must fit at once, so each keeps fewer registers.
+const uint kDepth = SLOTS == 1 ? 16 : 8;
 shared vec4 sums[32][4];
 
 vec4 input_quad(uint64_t from, uint k) {

@@ -12,8 +12,9 @@ layout(constant_id = 2) const bool ALIGNED = false;  // rows of dy begin at mult
   X(uint, outputs) X(uint, inputs) X(uint, rows) X(uint, dy_stride) X(uint, dx_stride)
 #include "operands.glsl"
 const uint kSide = 16, kFolded = 8;  // inputs and rows of a group; sums that are folded at once
-shared vec4 ws[2][256];              // [column][lane]: weights at inputs column, column + 4, ...
-shared vec4 ds[2][256];              // [row / 4][lane]
+// Four lanes are stored at once and one read: neighbouring threads meet different banks both times.
+shared vec4 ws[2][kSide * 16];  // [input][lane / 4]
+shared vec4 ds[2][kSide * 16];  // [row][lane / 4]
 shared float lanes[kFolded][256];
 
 vec4 fetch_weights(uint o, uint k) {
@@ -46,20 +47,16 @@ void main() {
       uint half_ = 0;
       barrier();
       for (uint o = 0; o < outputs; o += 64) {
-        uint part = id / 16, from = id % 16 * 4;
-        [[unroll]] for (uint j = 0; j < 4; ++j) {
-          ws[half_][part % 4 * 64 + from + j][part / 4] = weights[j];
-          ds[half_][part / 4 * 64 + from + j][part % 4] = errors[j];
-        }
+        ws[half_][id] = weights;
+        ds[half_][id] = errors;
         barrier();
         weights = fetch_weights(o + 64, first);
         errors = fetch_errors(o + 64, row);
         if (o + lane < outputs) {
-          vec4 own = ws[half_][column * 64 + lane];
-          WEFT_UNROLL for (uint q = 0; q < kSide / 4; ++q) {
-            vec4 up = ds[half_][q * 64 + lane];
-            [[unroll]] for (uint r = 0; r < 4; ++r) sum[q * 4 + r] = fused(own, up[r], sum[q * 4 + r]);
-          }
+          vec4 own;
+          [[unroll]] for (uint i = 0; i < 4; ++i) own[i] = ws[half_][(column + i * 4) * 16 + lane / 4][lane % 4];
+          WEFT_UNROLL for (uint r = 0; r < kSide; ++r)
+            sum[r] = fused(own, ds[half_][r * 16 + lane / 4][lane % 4], sum[r]);
         }
         half_ ^= 1;
       }
