@@ -31,7 +31,6 @@ TEST(Usage, IsRefusedWithExit2) {
   expect_refused({"run", kDigits, "--rule", "hebb"}, 2, "backprop|gap|chain|fw_dtp|dfa");
   expect_refused({"run", kDigits, "--schedule", "never"}, 2, "settle|pipelined");
   expect_refused({"run", kDigits, "--executor", "omp"}, 2, "tbb|deterministic");
-  expect_refused({"run", kDigits, "--device", "vulkan"}, 2, "this version runs on the CPU");
   expect_refused({"run", kDigits, "--passes", "0"}, 2, "--passes");
   expect_refused({"run", kDigits, "--passes", "-1"}, 2, "--passes");
   expect_refused({"run", kDigits, "--passes", "many"}, 2, "--passes");
