@@ -393,9 +393,9 @@ std::uint64_t DeviceRun::replay(scheduler::Executor& executor, bool is_under_way
   StepHook* const hook = engine_.hook();
   const std::vector<PortFeed> feeds(engine_.feeds().begin(), engine_.feeds().end());
   const std::vector<OutputSink> sinks(engine_.sinks().begin(), engine_.sinks().end());
+  is_running_ = true;  // whoever asks for the host's memory gets it as it is
   StateBytes now;
   if (hook && !is_under_way) hook->save_host(now);
-  is_running_ = true;
   std::uint64_t done = 0;
   for (const Logged& entry : log_) {
     if (!entry.input.empty()) {

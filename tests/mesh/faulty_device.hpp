@@ -86,11 +86,11 @@ class FaultsTest : public ::testing::Test {
   };
   using Live = std::function<Lived(const std::string& where)>;
 
-  /// Fails the first call of the kind, then the second, and so on, until a life needs no more: each ends as the CPU's.
-  /// Returns how many lives had a fault.
-  static int expect_nothing_lost(DriverFault fault, const Live& live, bool anew = false) {
+  /// Fails the first call of the kind, then the second (or `stride` later), and so on, until a life needs no more: each
+  /// ends as the CPU's. Returns how many lives had a fault.
+  static int expect_nothing_lost(DriverFault fault, const Live& live, bool anew = false, int stride = 1) {
     const std::string expected = live("cpu").all;
-    for (int n = 0;; ++n) {
+    for (int n = 0, lives = 0;; n += stride, ++lives) {
       SCOPED_TRACE(std::string(name(fault)) + " number " + std::to_string(n));
       faulty().open(anew);
       const std::uint64_t before = plan().failed();
@@ -103,9 +103,9 @@ class FaultsTest : public ::testing::Test {
       EXPECT_EQ(lived.figures.why_host, lived.figures.last_fault);  // it has not been long ago
       if (!has_failed) {
         EXPECT_GT(lived.figures.device_steps, 0u);
-        return n;
+        return lives;
       }
-      if (::testing::Test::HasFailure()) return n;
+      if (::testing::Test::HasFailure()) return lives;
     }
   }
 };
