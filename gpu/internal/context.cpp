@@ -97,7 +97,10 @@ Context::~Context() {
   if (!device) return;
   if (!settle(submitted_)) {
     // The driver still works on it. What it touches is left to the end of the process, the instance included.
-    new std::shared_ptr<Instance>(std::move(instance));
+    static std::mutex mutex;
+    static auto* const left = new std::vector<std::shared_ptr<Instance>>;
+    const std::lock_guard lock(mutex);
+    left->push_back(std::move(instance));
     return;
   }
   vk.vkDeviceWaitIdle(device);

@@ -74,10 +74,13 @@ inline Device& device() {
 #endif
 }
 
+/// Of what the validation layers find; what a plan of faults had them say is asked for.
 class EachTestIsValid : public testing::EmptyTestEventListener {
   void OnTestEnd(const testing::TestInfo&) override {
     const auto errors = device().validation_errors();
-    for (; seen_ < errors.size(); ++seen_) ADD_FAILURE() << "validation layer: " << errors[seen_];
+    for (; seen_ < errors.size(); ++seen_)
+      if (errors[seen_].find("a plan of faults asked for") == std::string::npos)
+        ADD_FAILURE() << "validation layer: " << errors[seen_];
   }
   std::size_t seen_ = 0;
 };
