@@ -9,7 +9,7 @@ namespace weft::gpu {
 namespace {
 // Command buffers that wait for one submission, so that the device gets to work on long runs meanwhile, and is seen to
 // go on (DeviceOptions::patience).
-constexpr std::size_t kMostWaiting = 32;
+constexpr std::size_t kMostWaiting = 64;
 }  // namespace
 
 Status Recorder::begin_program() {

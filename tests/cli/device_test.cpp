@@ -37,6 +37,27 @@ TEST(Device, GivesTheSameResultAsTheCpuAndSaysWhoComputed) {
   }
 }
 
+TEST(Device, IsUsedAsVulkanAllowsSynchronisationIncluded) {
+  if (!has_device()) GTEST_SKIP() << "no Vulkan device";
+  const Folder folder;
+  const std::string found = folder / "found.txt";
+  write_file(folder / "vk_layer_settings.txt",
+             "khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG\n"
+             "khronos_validation.report_flags = error,warn\n"
+             "khronos_validation.log_filename = " +
+                 found +
+                 "\nkhronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT\n");
+  const Environment validated{{"VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation"},
+                              {"VK_LAYER_SETTINGS_PATH", folder / ""}};
+  const Outcome ran = weft(with(kRun, {"--device", "vulkan"}), validated);
+  if (!std::filesystem::exists(found)) GTEST_SKIP() << "no validation layers";  // they make it when they start
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(read_file(found), "");
+  EXPECT_EQ(ran.last()["device"]["cpu_steps"], 0);
+  EXPECT_EQ(ran.last()["device"]["faults"], 0);
+  EXPECT_TRUE(ran.last()["device"]["last_fault"].is_null());
+}
+
 TEST(Device, OfTheFileCountsUntilAFlagSaysOtherwise) {
   if (!has_device()) GTEST_SKIP() << "no Vulkan device";
   const Folder folder;

@@ -55,6 +55,7 @@ std::string text(std::span<const float> values) {
 
 class DeviceFaultsTest : public FaultsTest {
  protected:
+  const std::uint64_t failed_before_ = plan().failed();
   /// Of all sorts: ticks one by one and many, runs, inputs while the device is ahead, orders, sessions, saved states.
   static Lived live_fully(const std::string& where) {
     Lived lived;
@@ -157,6 +158,54 @@ TEST_F(DeviceFaultsTest, AFaultThatPassesCostsAWhileOnTheCpu) {
     tick(40);
     EXPECT_EQ(hashes(gpu), hashes(cpu));
     EXPECT_EQ(figures_of(gpu).host_steps, host);
+  }
+}
+
+TEST_F(DeviceFaultsTest, AHoldThatLastedLongForgetsEarlierFaults) {
+  DeviceHold hold(device_name(), *gpu::Device::share(device_name()));
+  DeviceFigures figures;
+  const auto fail = [&] { hold.let_go(Error(Errc::timed_out, "it hangs"), figures); };
+  const auto wait_and_take = [&](std::uint64_t expected) {
+    EXPECT_FALSE(hold.is_held());
+    EXPECT_EQ(hold.wait(), expected);
+    hold.note_steps(expected - 1);
+    EXPECT_EQ(hold.wait(), 1u);
+    hold.note_steps(7);
+    EXPECT_EQ(hold.wait(), 0u);
+    hold.take(figures);
+    EXPECT_TRUE(hold.is_held());
+  };
+  fail();
+  wait_and_take(DeviceHold::kFirstWait);
+  hold.note_steps(DeviceHold::kProven - 1);
+  fail();
+  wait_and_take(2 * DeviceHold::kFirstWait);
+  fail();
+  wait_and_take(4 * DeviceHold::kFirstWait);
+  hold.note_steps(DeviceHold::kProven);
+  fail();
+  wait_and_take(DeviceHold::kFirstWait);
+  EXPECT_EQ(figures.faults, 4u);
+  EXPECT_EQ(figures.restarts, 4u);
+  EXPECT_EQ(figures.last_fault, "it hangs");
+  EXPECT_EQ(figures.why_host, "");
+}
+
+TEST_F(DeviceFaultsTest, ManyMeshesOnOneDeviceLoseItTogetherAndGetOneAgain) {
+  Mesh cpu = mesh_on("cpu"), first = mesh_on(device_name()), second = mesh_on(device_name());
+  const auto tick = [&](std::uint64_t n) {
+    for (Mesh* mesh : {&cpu, &first, &second}) must(mesh->tick(n));
+  };
+  tick(5);
+  plan().fail(DriverFault::lost_at_submit, 0);
+  tick(5);  // only one of them made the failing call
+  EXPECT_EQ(plan().failed(), 1u + failed_before_);
+  for (const Mesh* mesh : {&first, &second}) EXPECT_EQ(figures_of(*mesh).faults, 1u);
+  tick(DeviceHold::kFirstWait + 10);
+  for (const Mesh* mesh : {&first, &second}) {
+    EXPECT_EQ(figures_of(*mesh).restarts, 1u);
+    EXPECT_EQ(figures_of(*mesh).why_host, "");
+    EXPECT_EQ(hashes(*mesh), hashes(cpu));
   }
 }
 
