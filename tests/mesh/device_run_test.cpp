@@ -6,9 +6,7 @@
 #include "mesh/mesh.hpp"
 #include "mesh/snapshot.hpp"
 
-#include "lives.hpp"
-#include "on_device.hpp"
-#include <functional>
+#include "device_pair.hpp"
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,66 +17,14 @@ namespace {
 using actors::Policy;
 using testing_support::bits;
 using testing_support::device_name;
+using testing_support::explosive;
+using testing_support::mesh_on;
 using testing_support::mixed_network;
 using testing_support::must;
-using testing_support::need_device;
 using testing_support::noise;
 using testing_support::register_fragile;
 
-Mesh mesh_on(const NetworkSpec& spec, const std::string& where, std::size_t sessions) {
-  MeshOptions options;
-  options.threads = 1;
-  options.sessions = sessions;
-  options.device = where;
-  return must(Mesh::build(spec, options));
-}
-
-class DeviceRunTest : public ::testing::Test {
- protected:
-  void SetUp() override { need_device(); }
-  void build(const NetworkSpec& spec, std::size_t sessions = 1) {
-    cpu_.emplace(mesh_on(spec, "cpu", sessions));
-    gpu_.emplace(mesh_on(spec, device_name(), sessions));
-    ASSERT_EQ(cpu_->device_figures(), nullptr);
-    ASSERT_NE(gpu_->device_figures(), nullptr);
-  }
-  const DeviceFigures& figures() const { return *gpu_->device_figures(); }
-
-  template <class Act>
-  void both(Act&& act) {
-    act(*cpu_);
-    act(*gpu_);
-  }
-  /// Both do it and say the same of it: done, or the same error.
-  void both_say_the_same(const std::function<Status(Mesh&)>& act) {
-    const Status here = act(*cpu_), there = act(*gpu_);
-    ASSERT_EQ(here.has_value(), there.has_value()) << (here ? there.error().text() : here.error().text());
-    if (here) return;
-    EXPECT_EQ(there.error().code(), here.error().code());
-    EXPECT_EQ(there.error().text(), here.error().text());
-  }
-  void set_inputs(std::uint64_t seed) {
-    for (std::size_t session = 0; session < cpu_->sessions(); ++session)
-      both([&](Mesh& mesh) {
-        must(mesh.set_input("a", noise(7, seed + 1000 * session), session));
-        must(mesh.set_input("b", noise(5, seed + 1000 * session + 500), session));
-      });
-  }
-  void tick(std::uint64_t n) {
-    both([&](Mesh& mesh) { must(mesh.tick(n)); });
-  }
-  void expect_outputs() {
-    for (const char* output : {"left", "right"})
-      for (std::size_t session = 0; session < cpu_->sessions(); ++session)
-        EXPECT_EQ(bits(must(gpu_->output(output, session))), bits(must(cpu_->output(output, session))))
-            << output << ", session " << session << ", tick " << cpu_->ticks();
-  }
-  void expect_equal(const std::string& when) {
-    EXPECT_EQ(gpu_->ticks(), cpu_->ticks()) << when;
-    EXPECT_EQ(testing_support::hashes(*gpu_), testing_support::hashes(*cpu_)) << when;
-  }
-  std::optional<Mesh> cpu_, gpu_;
-};
+class DeviceRunTest : public testing_support::DevicePair {};
 
 TEST_F(DeviceRunTest, TicksOneByOneAsTheCpuDoes) {
   build(mixed_network().spec(), 2);
@@ -295,25 +241,6 @@ TEST_F(DeviceRunTest, WeightsWrittenByHandCount) {
   expect_equal("at the end");
 }
 
-/// in -> a -> b -> c -> a, the middle one multiplies by what overflows.
-NetworkSpec explosive(Policy policy) {
-  NetworkSpec spec = NetworkBuilder("explosive", {1, 1, 4, 1})
-                         .input("a", 7)
-                         .input("b", 5)
-                         .dense({0, 0, 0, 0}, 6, kernels::Activation::tanh)
-                         .from({"a", "b", Coord{0, 0, 2, 0}})
-                         .dense({0, 0, 1, 0}, 6)
-                         .dense({0, 0, 2, 0}, 6, kernels::Activation::tanh)
-                         .dense({0, 0, 3, 0}, 4)
-                         .from({Coord{0, 0, 1, 0}, "b"})
-                         .output("left", {0, 0, 2, 0})
-                         .output("right", {0, 0, 3, 0})
-                         .seed(11)
-                         .spec();
-  spec.supervision = {policy, 3, 50, Policy::isolate};
-  return spec;
-}
-
 class DeviceFaults : public DeviceRunTest, public ::testing::WithParamInterface<Policy> {
  protected:
   void SetUp() override { DeviceRunTest::SetUp(); }
@@ -336,16 +263,7 @@ TEST_P(DeviceFaults, HappenAtTheSameTickToTheSameEnd) {
   both_say_the_same([](Mesh& mesh) { return mesh.tick(300); });
   both_say_the_same([](Mesh& mesh) { return mesh.tick(2); });
   expect_equal("after the fault");
-  const auto &here = cpu_->supervisor().events(), &there = gpu_->supervisor().events();
-  EXPECT_GT(here.appended(), 0u);
-  EXPECT_EQ(there.appended(), here.appended());
-  for (actors::ActorId cell = 0; cell < 4; ++cell) {
-    const actors::ActorView a = cpu_->registry().view(cell), b = gpu_->registry().view(cell);
-    EXPECT_EQ(b.status, a.status) << cell;
-    EXPECT_EQ(b.faults, a.faults) << cell;
-    EXPECT_EQ(b.restarts, a.restarts) << cell;
-    EXPECT_EQ(b.last_fault_tick, a.last_fault_tick) << cell;
-  }
+  expect_same_supervision();
   // Mended, both go on.
   both([](Mesh& mesh) {
     const std::size_t first = mesh.weights().first(*mesh.graph().find_layer({0, 0, 1, 0}));

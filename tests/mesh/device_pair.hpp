@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/mesh.hpp"
+
+#include <gtest/gtest.h>
+
+#include "lives.hpp"
+#include "on_device.hpp"
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// A mesh on the CPU and the same one on a device, which live through the same.
+namespace weft::mesh::testing_support {
+
+inline Mesh mesh_on(const NetworkSpec& spec, const std::string& where, std::size_t sessions) {
+  MeshOptions options;
+  options.threads = 1;
+  options.sessions = sessions;
+  options.device = where;
+  return must(Mesh::build(spec, options));
+}
+
+class DevicePair : public ::testing::Test {
+ protected:
+  void SetUp() override { need_device(); }
+  void build(const NetworkSpec& spec, std::size_t sessions = 1) {
+    cpu_.emplace(mesh_on(spec, "cpu", sessions));
+    gpu_.emplace(mesh_on(spec, device_name(), sessions));
+    ASSERT_EQ(cpu_->device_figures(), nullptr);
+    ASSERT_NE(gpu_->device_figures(), nullptr);
+  }
+  const DeviceFigures& figures() const { return *gpu_->device_figures(); }
+
+  template <class Act>
+  void both(Act&& act) {
+    act(*cpu_);
+    act(*gpu_);
+  }
+  /// Both do it and say the same of it: done, or the same error.
+  void both_say_the_same(const std::function<Status(Mesh&)>& act) {
+    const Status here = act(*cpu_), there = act(*gpu_);
+    ASSERT_EQ(here.has_value(), there.has_value()) << (here ? there.error().text() : here.error().text());
+    if (here) return;
+    EXPECT_EQ(there.error().code(), here.error().code());
+    EXPECT_EQ(there.error().text(), here.error().text());
+  }
+  void set_inputs(std::uint64_t seed) {
+    for (std::size_t session = 0; session < cpu_->sessions(); ++session)
+      both([&](Mesh& mesh) {
+        must(mesh.set_input("a", noise(7, seed + 1000 * session), session));
+        must(mesh.set_input("b", noise(5, seed + 1000 * session + 500), session));
+      });
+  }
+  void tick(std::uint64_t n) {
+    both([&](Mesh& mesh) { must(mesh.tick(n)); });
+  }
+  void expect_outputs() {
+    for (const char* output : {"left", "right"})
+      for (std::size_t session = 0; session < cpu_->sessions(); ++session)
+        EXPECT_EQ(bits(must(gpu_->output(output, session))), bits(must(cpu_->output(output, session))))
+            << output << ", session " << session << ", tick " << cpu_->ticks();
+  }
+  void expect_equal(const std::string& when) {
+    EXPECT_EQ(gpu_->ticks(), cpu_->ticks()) << when;
+    EXPECT_EQ(hashes(*gpu_), hashes(*cpu_)) << when;
+  }
+  /// Cells failed, and both say the same of it.
+  void expect_same_supervision() {
+    const auto &here = cpu_->supervisor().events(), &there = gpu_->supervisor().events();
+    EXPECT_GT(here.appended(), 0u);
+    EXPECT_EQ(there.appended(), here.appended());
+    for (actors::ActorId cell = 0; cell < cpu_->cells().size(); ++cell) {
+      const actors::ActorView a = cpu_->registry().view(cell), b = gpu_->registry().view(cell);
+      EXPECT_EQ(b.status, a.status) << cell;
+      EXPECT_EQ(b.faults, a.faults) << cell;
+      EXPECT_EQ(b.restarts, a.restarts) << cell;
+      EXPECT_EQ(b.last_fault_tick, a.last_fault_tick) << cell;
+    }
+  }
+  std::optional<Mesh> cpu_, gpu_;
+};
+
+/// in -> a -> b -> c -> a, the middle one multiplies by what overflows.
+inline NetworkSpec explosive(actors::Policy policy) {
+  NetworkSpec spec = NetworkBuilder("explosive", {1, 1, 4, 1})
+                         .input("a", 7)
+                         .input("b", 5)
+                         .dense({0, 0, 0, 0}, 6, kernels::Activation::tanh)
+                         .from({"a", "b", Coord{0, 0, 2, 0}})
+                         .dense({0, 0, 1, 0}, 6)
+                         .dense({0, 0, 2, 0}, 6, kernels::Activation::tanh)
+                         .dense({0, 0, 3, 0}, 4)
+                         .from({Coord{0, 0, 1, 0}, "b"})
+                         .output("left", {0, 0, 2, 0})
+                         .output("right", {0, 0, 3, 0})
+                         .seed(11)
+                         .spec();
+  spec.supervision = {policy, 3, 50, actors::Policy::isolate};
+  return spec;
+}
+
+}  // namespace weft::mesh::testing_support
