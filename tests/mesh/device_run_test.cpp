@@ -58,78 +58,21 @@ TEST_F(DeviceRunTest, TicksManyAtOnceFromAnyTickOn) {
 
 TEST_F(DeviceRunTest, RunsWithInputsAndOutputs) {
   build(mixed_network().spec(), 2);
-  for (const std::uint64_t ticks : {1, 3, 50, 129}) {
-    const std::vector<float> a = noise(ticks * 2 * 7, ticks), b = noise(ticks * 2 * 5, ticks + 1);
-    std::vector<float> left[2], right[2];
-    std::size_t which = 0;
-    both([&](Mesh& mesh) {
-      left[which].resize(ticks * 2 * 4);
-      right[which].resize(ticks * 2 * 3);
-      const RunInput inputs[] = {{"a", a}, {"b", b}};
-      const RunOutput outputs[] = {{"left", left[which]}, {"right", right[which]}};
-      must(mesh.run(inputs, ticks, outputs));
-      ++which;
-    });
-    EXPECT_EQ(bits(left[1]), bits(left[0])) << ticks;
-    EXPECT_EQ(bits(right[1]), bits(right[0])) << ticks;
-    tick(2);  // the last input stays
-    expect_outputs();
-  }
+  for (const std::uint64_t ticks : {1, 3, 50, 129}) run_with_inputs(ticks);
   expect_equal("at the end");
   EXPECT_EQ(figures().host_steps, 0u);
 }
 
 TEST_F(DeviceRunTest, SessionsComeGoAndAreMovedWhileTheDeviceIsAhead) {
   build(mixed_network().spec(), 2);
-  set_inputs(1);
-  tick(9);
-  both([](Mesh& mesh) { EXPECT_EQ(must(mesh.add_session()), 2u); });
-  set_inputs(2);
-  tick(5);
-  expect_equal("added");
-  tick(3);
-  both([](Mesh& mesh) { must(mesh.remove_session(0)); });
-  tick(4);
-  expect_outputs();
-  both([](Mesh& mesh) { must(mesh.reset_session(1)); });
-  tick(4);
-  expect_outputs();
-  const std::vector<float> kept = must(gpu_->save_session(0));
-  EXPECT_EQ(bits(kept), bits(must(cpu_->save_session(0))));
-  tick(6);
-  both([&](Mesh& mesh) { must(mesh.load_session(1, kept)); });
-  tick(6);
-  expect_equal("loaded");
-  SessionState state;
-  must(gpu_->save_session_state(1, state));
-  tick(3);
-  both([&](Mesh& mesh) { must(mesh.load_session_state(0, state)); });
-  tick(3);
-  expect_equal("loaded from memory");
+  move_sessions_about();
   // Sessions came and went, and the figures are still the mesh's.
   EXPECT_EQ(figures().device_steps, gpu_->ticks());
 }
 
 TEST_F(DeviceRunTest, GoesBackToSavedStates) {
   build(mixed_network().spec());
-  set_inputs(1);
-  tick(10);
-  SavedState here, there;
-  cpu_->save_state(here);
-  gpu_->save_state(there);
-  tick(7);
-  set_inputs(2);
-  tick(2);
-  const std::string after = testing_support::hashes(*gpu_);
-  tick(5);
-  must(cpu_->load_state(here));
-  must(gpu_->load_state(there));
-  expect_equal("back");
-  tick(7);
-  set_inputs(2);
-  tick(2);
-  expect_equal("again");
-  EXPECT_EQ(testing_support::hashes(*gpu_), after);
+  go_back_to_saved_states(SaveWeights::automatic);
 }
 
 TEST_F(DeviceRunTest, OrdersAreCarriedOutAtTheirTicksAndAnsweredAlike) {

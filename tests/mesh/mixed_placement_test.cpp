@@ -110,23 +110,7 @@ TEST_P(EitherColour, TicksManyAtOnceFromAnyTickOn) {
 
 TEST_P(EitherColour, RunsWithInputsAndOutputs) {
   build(far_linked(GetParam()), 2);
-  for (const std::uint64_t ticks : {1, 3, 50}) {
-    const std::vector<float> a = noise(ticks * 2 * 7, ticks), b = noise(ticks * 2 * 5, ticks + 1);
-    std::vector<float> left[2], right[2];
-    std::size_t which = 0;
-    both([&](Mesh& mesh) {
-      left[which].resize(ticks * 2 * 4);
-      right[which].resize(ticks * 2 * 3);
-      const RunInput inputs[] = {{"a", a}, {"b", b}};
-      const RunOutput outputs[] = {{"left", left[which]}, {"right", right[which]}};
-      must(mesh.run(inputs, ticks, outputs));
-      ++which;
-    });
-    EXPECT_EQ(bits(left[1]), bits(left[0])) << ticks;
-    EXPECT_EQ(bits(right[1]), bits(right[0])) << ticks;
-    tick(2);  // the last input stays
-    expect_outputs();
-  }
+  for (const std::uint64_t ticks : {1, 3, 50}) run_with_inputs(ticks);
   expect_equal("at the end");
   expect_mixed(60);
 }
@@ -149,50 +133,13 @@ TEST_P(EitherColour, HasWeightsInOtherTypes) {
 
 TEST_P(EitherColour, SessionsComeGoAndAreMovedWhileTheDeviceIsAhead) {
   build(far_linked(GetParam()), 2);
-  set_inputs(1);
-  tick(9);
-  both([](Mesh& mesh) { EXPECT_EQ(must(mesh.add_session()), 2u); });
-  set_inputs(2);
-  tick(5);
-  both([](Mesh& mesh) { must(mesh.remove_session(0)); });
-  tick(4);
-  expect_outputs();
-  both([](Mesh& mesh) { must(mesh.reset_session(1)); });
-  tick(4);
-  const std::vector<float> kept = must(gpu_->save_session(0));
-  EXPECT_EQ(bits(kept), bits(must(cpu_->save_session(0))));
-  tick(6);
-  both([&](Mesh& mesh) { must(mesh.load_session(1, kept)); });
-  tick(6);
-  expect_equal("loaded");
-  expect_mixed(34);
+  move_sessions_about();
+  expect_mixed(gpu_->ticks());
 }
 
 TEST_P(EitherColour, GoesBackToSavedStates) {
   build(far_linked(GetParam()));
-  set_inputs(1);
-  tick(10);
-  SavedState here, there;
-  cpu_->save_state(here, SaveWeights::always);
-  gpu_->save_state(there);
-  tick(7);
-  set_inputs(2);
-  tick(2);
-  const std::string after = testing_support::hashes(*gpu_);
-  tick(5);
-  must(cpu_->load_state(here));
-  must(gpu_->load_state(there));
-  expect_equal("back");
-  tick(7);
-  set_inputs(2);
-  tick(2);
-  expect_equal("again");
-  EXPECT_EQ(testing_support::hashes(*gpu_), after);
-  // And a state of the CPU's mesh goes on here.
-  must(gpu_->load_state(here));
-  must(cpu_->load_state(here));
-  tick(4);
-  expect_equal("the other's");
+  go_back_to_saved_states(SaveWeights::always);
 }
 
 TEST_P(EitherColour, OrdersMorphAndSilenceCellsOfBothSides) {
