@@ -466,7 +466,6 @@ void DeviceRun::give_up(const Error& error) noexcept {
 void DeviceRun::set_input(NodeId port, std::size_t session, std::span<const float> values,
                           std::uint64_t tick) noexcept {
   float* const here = state_.output(port, tick).row(session);
-  if (is_ahead_ && is_host_[port]) border_.keep({byte_range(here, values.size_bytes())});
   if (!is_ahead_ || is_host_[port]) std::copy(values.begin(), values.end(), here);
   engine_.feed(port, {});
   if (is_given_up_ || !mirror_ || is_behind_) return;

@@ -36,7 +36,6 @@ Status DeviceRun::open_border(Border::Step& step, std::span<const gpu::Touched> 
 
 void DeviceRun::begin_mixed(std::uint64_t tick) {
   has_host_failed_ = false;
-  keep_ports(tick);
   engine_.begin_host_parts(tick);
   if (notes_kept_at_ == border_.era()) return;
   notes_kept_at_ = border_.era();
@@ -51,6 +50,8 @@ void DeviceRun::begin_mixed(std::uint64_t tick) {
   border_.keep(set_of(std::move(notes)));
 }
 
+// Before a step fires them. What is put into the slot that a run's first tick reads needs no keeping: an earlier step
+// wrote that slot, or the log puts it there again.
 void DeviceRun::keep_ports(std::uint64_t tick) {
   std::vector<ByteRange> slots;
   for (NodeId port = 0; port < graph_.port_count(); ++port) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "device_pair.hpp"
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <tuple>
@@ -213,6 +214,26 @@ TEST_F(MixedLife, FaultsOfEitherSideAreLivedAsOnTheCpu) {
         EXPECT_EQ(there.appended(), here.appended());
         EXPECT_GT(pair.figures().replays, 0u);
       }
+}
+
+TEST_F(MixedLife, AFaultLongAfterBothAgreedTakesBackWhatSamplesUnderWayRead) {
+  for (const bool is_on_host : {false, true})
+    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+      SCOPED_TRACE(std::string(name(schedule)) + (is_on_host ? ", host" : ", device"));
+      mesh::NetworkSpec spec = is_on_host ? placed(3, {kFirst}) : placed(3, {kMiddle, kOutput});
+      spec.layers[0].from = {"pixels"};  // its past inputs are the port's
+      spec.layers[0].options.insert_or_assign("activation", std::string("linear"));
+      spec.supervision = {actors::Policy::hold, 3, 50, actors::Policy::isolate};
+      Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
+      teach(pair, 0, 12);
+      pair.expect_equal("before");
+      Lesson lesson(test::all_digits(), 12, 40);
+      std::fill_n(lesson.pixels.begin() + 36 * 64, 64, 3e38f);  // their sums are infinite
+      pair.both([&](test::Life& life) { lesson.teach(life, 40); });
+      pair.expect_equal("after");
+      EXPECT_GT(pair.cpu().mesh->supervisor().events().appended(), 0u);
+      EXPECT_GT(pair.figures().replays, 0u);
+    }
 }
 
 }  // namespace

@@ -256,14 +256,16 @@ TEST_P(MixedFaults, HappenAtTheSameTickToTheSameEnd) {
 
 TEST_P(MixedFaults, TakeBackWhatTheHostDidSinceBothAgreed) {
   build(placed());
-  // The first cell adds up "a", the second sums six of it. Small inputs at first, in several calls; then saturated
-  // ones, so that the sum overflows.
+  // The first cell adds up "a" and some of the third, which keeps the sign that it once had; the second sums six of it.
+  // Small inputs at first, in several calls; then saturated ones, so that the sum overflows.
   std::vector<float> adds(6 * 18, 0.0f);
-  for (std::size_t i = 0; i < adds.size(); ++i) adds[i] = i % 18 < 7 ? 1.0f : 0.0f;
+  for (std::size_t i = 0; i < adds.size(); ++i) adds[i] = i % 18 < 7 ? 1.0f : i % 18 < 12 ? 0.0f : 0.1f;
   write(0, adds);
   write(1, std::vector<float>(36, 6e37f));
   both([](Mesh& mesh) {
-    must(mesh.set_input("a", std::vector<float>(7, 0.0f)));
+    const std::size_t third = mesh.weights().first(*mesh.graph().find_layer({0, 0, 2, 0}));
+    must(mesh.weights().write(mesh.weights().parameters()[third], std::vector<float>(36, 1.0f), "third"));
+    must(mesh.set_input("a", std::vector<float>(7, -0.001f)));
     must(mesh.set_input("b", std::vector<float>(5, 0.0f)));
   });
   for (int i = 0; i < 5; ++i) {
