@@ -55,7 +55,7 @@ struct Touched {
 /// `wait`.
 ///
 /// Operations return nothing, so failures stay: after the first one nothing more is recorded, and submit, wait,
-/// download return it.
+/// download return it. By then the device has done what was submitted before, or is lost: memory may be given back.
 /// @thread one thread at a time
 class VulkanStream : public kernels::OpStream {
  public:

@@ -105,7 +105,7 @@ Status DeviceRun::begin_fetch() {
   std::size_t bytes = 0;
   for (const DeviceMirror::Twin& fetch : fetches_) bytes += fetch.bytes;
   if (fetched_.bytes() < bytes) {
-    WEFT_TRY(fetched_, device_->memory().allocate(bytes, "what crosses to the host"));
+    WEFT_TRY(fetched_, hold_.device().memory().allocate(bytes, "what crosses to the host"));
   }
   landing_.resize(bytes);
   std::byte* to = fetched_.data<std::byte>();

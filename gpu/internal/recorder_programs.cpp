@@ -7,8 +7,9 @@
 
 namespace weft::gpu {
 namespace {
-// Command buffers that wait for one submission, so that the device gets to work on long runs meanwhile.
-constexpr std::size_t kMostWaiting = 256;
+// Command buffers that wait for one submission, so that the device gets to work on long runs meanwhile, and is seen to
+// go on (DeviceOptions::patience).
+constexpr std::size_t kMostWaiting = 32;
 }  // namespace
 
 Status Recorder::begin_program() {
