@@ -173,7 +173,7 @@ class Stream final : public VulkanStream {
 
   std::unique_ptr<Recorder> recorder_;
   std::uint64_t skip_ = 0;  // a word that holds optimiser steps back
-  Buffer finite_;  // a word that is_finite asks for
+  Buffer finite_;           // a word that is_finite asks for
 };
 
 }  // namespace weft::gpu
