@@ -8,6 +8,7 @@
 #include "gpu/internal/pipelines.hpp"
 #include "gpu/internal/range.hpp"
 #include "gpu/internal/recorded_program.hpp"
+#include "gpu/vulkan_stream.hpp"
 
 #include <array>
 #include <cstdint>
@@ -59,6 +60,12 @@ class Recorder {
   void upload(const void* from, std::size_t bytes, void* to);
   Status download(const void* from, std::size_t bytes, void* to);
   void transfer(const void* from, std::size_t bytes, void* to);
+
+  /// As VulkanStream::watch.
+  void watch(std::vector<Touched>* to, bool instead) noexcept {
+    touched_ = to;
+    only_watches_ = to && instead;
+  }
 
   Status begin_program();
   Result<std::shared_ptr<Program>> end_program();
@@ -114,6 +121,7 @@ class Recorder {
   /// A failure where the validation layers found an error since the stream was made.
   void look_for_complaints();
   void order(const Accesses& accesses);
+  void note_touched(const Accesses& accesses);
   void barrier(VkPipelineStageFlags to_stages, VkAccessFlags to_access);
   /// Room in a half for so many bytes; submits and waits for the other half when this one is full.
   Result<std::size_t> room(std::size_t bytes);
@@ -127,10 +135,12 @@ class Recorder {
   std::deque<Commands> submitted_;
   Commands open_;
   bool is_open_ = false;
-  std::uint64_t last_ = 0;                // submission
-  std::vector<Commands> closed_;          // and not handed over
-  std::vector<VkCommandBuffer> waiting_;  // in order: what is closed, and programs
-  std::unique_ptr<Collector> collector_;  // while a program is collected
+  std::uint64_t last_ = 0;                   // submission
+  std::vector<Commands> closed_;             // and not handed over
+  std::vector<VkCommandBuffer> waiting_;     // in order: what is closed, and programs
+  std::unique_ptr<Collector> collector_;     // while a program is collected
+  std::vector<Touched>* touched_ = nullptr;  // while somebody watches
+  bool only_watches_ = false;
   std::vector<Held> held_;
   std::vector<Range> reads_, writes_, notes_;  // since the last barrier
   VkPipeline bound_ = VK_NULL_HANDLE;
