@@ -10,8 +10,8 @@ namespace {
 
 // Push constants, as the shaders declare them.
 struct LinearPush {
-  std::uint64_t w, scales, zeros, bias, x, x_scales, z, y;
-  std::uint32_t outputs, inputs, rows, x_stride, z_stride, y_stride;
+  std::uint64_t w, scales, zeros, bias, x, x_scales, z, y, noted;
+  std::uint32_t outputs, inputs, rows, x_stride, z_stride, y_stride, note, unused;
 };
 struct TransposedPush {
   std::uint64_t w, scales, zeros, dy, dx;
@@ -91,9 +91,23 @@ void Stream::linear(const ConstWeight& stored, const float* bias, const ConstRow
                     const Rows& z, const Rows& y) {
   if (x.rows == 0 || stored.out == 0) return;
   const ConstWeight w = stored.dtype == Dtype::float64 ? stored : decoded(stored);
-  LinearPush push{address(w.codes), address(w.scales), address(w.zeros), address(bias), address(x.data), 0,
-                  address(z.data),  address(y.data),   word(w.out),      word(w.in),    word(x.rows),    word(x.stride),
-                  word(z.stride),   word(y.stride)};
+  LinearPush push{address(w.codes),
+                  address(w.scales),
+                  address(w.zeros),
+                  address(bias),
+                  address(x.data),
+                  0,
+                  address(z.data),
+                  address(y.data),
+                  0,
+                  word(w.out),
+                  word(w.in),
+                  word(x.rows),
+                  word(x.stride),
+                  word(z.stride),
+                  word(y.stride),
+                  0,
+                  0};
   const auto kind = static_cast<std::uint32_t>(activation), dtype = static_cast<std::uint32_t>(w.dtype),
              granularity = static_cast<std::uint32_t>(w.granularity);
   const WeightRanges ranges(w);
@@ -111,6 +125,15 @@ void Stream::linear(const ConstWeight& stored, const float* bias, const ConstRow
   recorder_->dispatch(form.kernel, {kind, word(form.slots), aligned, 0, dtype, granularity}, push, form.groups,
                       {ranges.codes, ranges.scales, ranges.zeros, range(bias, w.out * sizeof(float)), from},
                       {range(z), range(y)});
+  if (w.dtype != Dtype::float64) last_linear_ = {y.data, y.rows, y.cols, y.stride, recorder_->collected()};
+}
+
+bool Stream::note_in_last_linear(const ConstRows& x, std::uint32_t* noted, std::uint32_t bits) {
+  const bool is_its_output = recorder_->collected() != 0 && last_linear_.dispatch == recorder_->collected() &&
+                             x.data == last_linear_.y && x.rows == last_linear_.rows && x.cols == last_linear_.cols &&
+                             x.stride == last_linear_.stride;
+  static_assert(offsetof(LinearPush, note) + sizeof bits <= sizeof(LinearPush));
+  return is_its_output && recorder_->note_in_last(offsetof(LinearPush, noted), offsetof(LinearPush, note), noted, bits);
 }
 
 Stream::QuantizedOnDevice Stream::quantize(const ConstRows& x) {

@@ -9,9 +9,9 @@ layout(local_size_x = 128) in;
 
 layout(constant_id = 2) const uint SLOTS = 32;  // a power of two up to 32
 const uint kPanels = 32 / SLOTS / kShares;      // of a share
-// Loads that a thread has under way: what fills a GPU's memory, and not its registers.
-// Layers of many chunks have few groups: all of them must fit at once, so each keeps fewer registers.
-const uint kDepth = SLOTS == 1 ? 16 : 8;
+// Loads that a thread has under way: what fills a GPU's memory, and not its registers. Layers of many chunks have few
+// groups, so a thread asks for the next ones before it works through these.
+const uint kDepth = 8;
 shared vec4 sums[32][4];
 
 vec4 input_quad(uint64_t from, uint k) {
@@ -20,7 +20,25 @@ vec4 input_quad(uint64_t from, uint k) {
   return operand(vec4(x_.at[k], x_.at[k + 1], x_.at[k + 2], x_.at[k + 3]));
 }
 
+vec4 whole_chunk_sum(uint p, uint64_t from, uint quad, uint k) {
+  vec4 sum = vec4(0.0), ws[kDepth], xs[kDepth / 4], next_ws[kDepth], next_xs[kDepth / 4];
+  WEFT_UNROLL for (uint j = 0; j < kDepth; ++j) ws[j] = weight_quad(weight(), p, k + j, quad);
+  WEFT_UNROLL for (uint j = 0; j < kDepth / 4; ++j) xs[j] = input_quad(from, k + 4 * j);
+  WEFT_UNROLL for (uint at = 0; at < kChunk; at += kDepth) {
+    if (at + kDepth < kChunk) {
+      uint next = k + at + kDepth;
+      WEFT_UNROLL for (uint j = 0; j < kDepth; ++j) next_ws[j] = weight_quad(weight(), p, next + j, quad);
+      WEFT_UNROLL for (uint j = 0; j < kDepth / 4; ++j) next_xs[j] = input_quad(from, next + 4 * j);
+    }
+    WEFT_UNROLL for (uint j = 0; j < kDepth; ++j) sum = fused(ws[j], xs[j / 4][j % 4], sum);
+    ws = next_ws;
+    xs = next_xs;
+  }
+  return sum;
+}
+
 vec4 chunk_sum(uint p, uint64_t from, uint quad, uint k, uint end) {
+  if (SLOTS > 1 && end - k == kChunk) return whole_chunk_sum(p, from, quad, k);
   vec4 sum = vec4(0.0);
   for (; k + kDepth <= end; k += kDepth) {
     vec4 ws[kDepth], xs[kDepth / 4];
