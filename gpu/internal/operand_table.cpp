@@ -10,6 +10,8 @@ namespace {
 
 // Entries of a run that is worth a dispatch and a shader of its own.
 constexpr std::size_t kLong = 64;
+// Dispatches cost more than words in a table: a word that would cut entries into more runs goes there.
+std::size_t most_runs(std::size_t entries) noexcept { return 2 + entries / 8192; }
 constexpr std::uint32_t kAll = ~0u;  // words: the table has them of each entry
 
 class Entries {
@@ -21,10 +23,10 @@ class Entries {
   std::uint64_t step(std::size_t entry, std::size_t word) const noexcept {
     return at(entry + 1, word) - at(entry, word);
   }
-  /// Whether a word goes on from `entry` to the next as it did since `first`. Shaders multiply steps of 32 bits.
+  /// Whether a word goes on from `entry` to the next as it did since `first`. Shaders multiply signed steps of 32 bits.
   bool goes_on(std::size_t first, std::size_t entry, std::size_t word) const noexcept {
     const std::uint64_t from_first = step(first, word);
-    return from_first == step(entry, word) && from_first <= UINT32_MAX;
+    return from_first == step(entry, word) && from_first + 0x80000000u <= UINT32_MAX;
   }
 
  private:
@@ -37,14 +39,14 @@ void append(std::vector<std::byte>& table, std::uint64_t word) {
   table.insert(table.end(), bytes.begin(), bytes.end());
 }
 
-/// Words that would cut the entries into short runs.
+/// Words that would cut the entries into many runs.
 std::uint32_t scattered_words(const Entries& entries) {
   std::uint32_t scattered = 0;
   for (std::size_t word = 0; word < entries.words(); ++word) {
     std::size_t runs = 1;
     for (std::size_t first = 0, i = 0; i + 1 < entries.count(); ++i)
       if (!entries.goes_on(first, i, word)) first = i + 1, ++runs;
-    if (runs * kLong > entries.count()) scattered |= 1u << word;
+    if (runs > most_runs(entries.count())) scattered |= 1u << word;
   }
   return scattered;
 }

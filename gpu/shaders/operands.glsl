@@ -64,7 +64,8 @@ void load_stepped_operands(uint place_) {
       operand_words_[word_] = own_.at[bitCount(SCATTERED & (1u << word_) - 1u)];
     else
       operand_words_[word_] = first_.at[word_];
-    if ((MOVING >> word_ & 1u) != 0u) operand_words_[word_] += uint64_t(place_) * uint(first_.at[kOperandWords + word_]);
+    if ((MOVING >> word_ & 1u) != 0u) 
+      operand_words_[word_] += uint64_t(int64_t(place_) * int(first_.at[kOperandWords + word_]));
   }
   WEFT_OPERANDS(WEFT_TAKEN)
 }

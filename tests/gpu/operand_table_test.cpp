@@ -34,7 +34,9 @@ Words entry_of(const OperandRun& run, std::size_t i, const std::vector<std::byte
     else if (scattered >> word & 1u)
       entry[word] = at(own++);
     else
-      entry[word] = at(word) + (moving >> word & 1u ? i * static_cast<std::uint32_t>(at(kWords + word)) : 0);
+      entry[word] =
+          at(word) +
+          (moving >> word & 1u ? i * static_cast<std::uint64_t>(static_cast<std::int32_t>(at(kWords + word))) : 0);
   }
   return entry;
 }
@@ -60,14 +62,14 @@ std::vector<OperandRun> expect_kept(const Words& entries, std::size_t most = 100
 Words cells(std::size_t count) {
   Words entries;
   for (std::size_t i = 0; i < count; ++i)
-    for (const std::uint64_t word : Words{i * 16384, i * 256 + (1ull << 40), 0, 7ull << 32 | 64, ~i << 20})
+    for (const std::uint64_t word : Words{i * 16384, i * 256 + (1ull << 40), 0, 7ull << 32 | 64, i * i})
       entries.push_back(word);
   return entries;
 }
 
 TEST(OperandTable, KeepsWhatGrowsByAStepAsItsFirstAndTheStep) {
   Words entries = cells(700);
-  for (std::size_t i = 0; i < 700; ++i) entries[i * kWords + 4] = i << 20;
+  for (std::size_t i = 0; i < 700; ++i) entries[i * kWords + 4] = (1ull << 33) - (i << 20);
   std::vector<std::byte> table;
   const auto runs = tabulate(entries, kWords, 1, 1000, table);
   ASSERT_EQ(runs.size(), 1u);
@@ -78,10 +80,18 @@ TEST(OperandTable, KeepsWhatGrowsByAStepAsItsFirstAndTheStep) {
   // The first of a chain reads elsewhere.
   entries[0] = 12345;
   EXPECT_EQ(expect_kept(entries).size(), 2u);
+  // Cells in blocks of 50: many runs, if they were cut.
+  for (std::size_t i = 0; i < 700; ++i) entries[i * kWords + 1] = i / 50 * 100000 + i % 50 * 256;
+  const auto one = expect_kept(entries);
+  ASSERT_EQ(one.size(), 2u);
+  EXPECT_EQ(one[1].form.scattered, 0b00010u);
+  // Steps that a shader cannot multiply.
+  for (std::size_t i = 0; i < 700; ++i) entries[i * kWords + 1] = i << 31;
+  EXPECT_EQ(expect_kept(entries).back().form.scattered, 0b00010u);
 }
 
 TEST(OperandTable, HasAWordThatGoesItsOwnWayForEachEntry) {
-  const Words entries = cells(500);  // the last word falls, which is not a step of 32 bits
+  const Words entries = cells(500);  // the last word
   const auto runs = expect_kept(entries);
   ASSERT_EQ(runs.size(), 1u);
   EXPECT_EQ(runs[0].form.moving, 0b00011u);
