@@ -49,6 +49,11 @@ void axpy(float alpha, const ConstRows& x, const Rows& y) noexcept {
   map(x, y, y, [=](float u, float v) { return std::fma(alpha, u, v); });
 }
 
+void copy(const ConstRows& x, const Rows& y) noexcept {
+  WEFT_ISA_RAN();
+  map(x, y, [](float v) { return v; });
+}
+
 #else
 
 void binary(BinaryOp op, const ConstRows& a, const ConstRows& b, const Rows& y) noexcept {
@@ -81,6 +86,38 @@ void axpy(float alpha, const ConstRows& x, const Rows& y) noexcept {
   map(x, y, y, [=](FloatTag d, FloatVec u, FloatVec v) HWY_ATTR { return hn::MulAdd(hn::Set(d, alpha), u, v); });
 }
 
+// Rows of kLines cache lines, kAtOnce of them in a turn: short rows would else cost more in counting than in moving.
+template <std::size_t kLines, std::size_t kAtOnce>
+HWY_INLINE void CopyRows(const ConstRows& x, const Rows& y) noexcept {
+  constexpr std::size_t kCols = kLines * 16;
+  const FloatTag d;
+  const float* from = x.data;
+  float* to = y.data;
+  std::size_t i = 0;
+  for (; i + kAtOnce <= x.rows; i += kAtOnce, from += kAtOnce * x.stride, to += kAtOnce * y.stride)
+    for (std::size_t r = 0; r < kAtOnce; ++r)
+      for (std::size_t j = 0; j < kCols; j += kVectorLanes)
+        hn::StoreU(hn::LoadU(d, from + r * x.stride + j), d, to + r * y.stride + j);
+  for (; i < x.rows; ++i, from += x.stride, to += y.stride)
+    for (std::size_t j = 0; j < kCols; j += kVectorLanes) hn::StoreU(hn::LoadU(d, from + j), d, to + j);
+}
+
+void copy(const ConstRows& x, const Rows& y) noexcept {
+  WEFT_ISA_RAN();
+  switch (x.cols) {
+    case 16:
+      return CopyRows<1, 4>(x, y);
+    case 32:
+      return CopyRows<2, 2>(x, y);
+    case 48:
+      return CopyRows<3, 1>(x, y);
+    case 64:
+      return CopyRows<4, 1>(x, y);
+    default:
+      return map(x, y, [](FloatTag, FloatVec v) HWY_ATTR { return v; });
+  }
+}
+
 #endif
 
 }  // namespace
@@ -93,6 +130,9 @@ namespace {
 constexpr auto kBinary = WEFT_DISPATCH(binary);
 constexpr auto kScale = WEFT_DISPATCH(scale);
 constexpr auto kAxpy = WEFT_DISPATCH(axpy);
+constexpr auto kCopy = WEFT_DISPATCH(copy);
+// Floats of a row from which on a call of memcpy is no dearer than a loop.
+constexpr std::size_t kLongRow = 1024;
 }  // namespace
 
 void binary(BinaryOp op, const ConstRows& a, const ConstRows& b, const Rows& y) noexcept { kBinary.get()(op, a, b, y); }
@@ -100,8 +140,14 @@ void scale(float alpha, const ConstRows& x, const Rows& y) noexcept { kScale.get
 void axpy(float alpha, const ConstRows& x, const Rows& y) noexcept { kAxpy.get()(alpha, x, y); }
 
 void copy(const ConstRows& x, const Rows& y) noexcept {
-  if (x.data == y.data || x.cols == 0) return;
-  for (std::size_t i = 0; i < x.rows; ++i) std::memcpy(y.row(i), x.row(i), x.cols * sizeof(float));
+  if (x.data == y.data || x.cols == 0 || x.rows == 0) return;
+  if (x.rows == 1 || (x.stride == x.cols && y.stride == x.cols)) {
+    std::memcpy(y.data, x.data, x.rows * x.cols * sizeof(float));
+  } else if (x.cols < kLongRow) {
+    kCopy.get()(x, y);
+  } else {
+    for (std::size_t i = 0; i < x.rows; ++i) std::memcpy(y.row(i), x.row(i), x.cols * sizeof(float));
+  }
 }
 
 void fill(float value, const Rows& y) noexcept {

@@ -490,6 +490,7 @@ void Engine::note_halt(const Halt& halt) noexcept {
 }
 
 void Engine::clear_halt() noexcept {
+  if (!halt()) return;
   first_halt_ = {};
   halted_.store(false, std::memory_order_release);
 }

@@ -211,7 +211,7 @@ Status Mesh::save_session_state(std::size_t session, SessionState& to) const {
   to.keeps_history_ = state.options().keeps_history;
   to.size_ = state.live_session_size();
   if (to.values_.size() < to.size_) to.values_ = AlignedBuffer<float>(to.size_);
-  state.save_live_session(session, parts_->ticks, {to.values_.data(), to.size_});
+  state.save_live_session(session, parts_->ticks, to.values_.data());
   return {};
 }
 
@@ -228,7 +228,7 @@ Status Mesh::load_session_state(std::size_t session, const SessionState& from) {
     return fail(Errc::shape_mismatch, "session state: " + std::to_string(from.depth_) +
                                           " ticks of history, the mesh keeps " + std::to_string(state.depth()) +
                                           "; attach the same learning rule, or none");
-  state.load_live_session(session, parts_->ticks, from.values());
+  state.load_live_session(session, parts_->ticks, from.values_.data());
   return {};
 }
 

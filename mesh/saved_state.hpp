@@ -19,7 +19,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 namespace weft::mesh {
@@ -77,7 +76,8 @@ class SavedState {
 class SessionState {
  public:
   bool empty() const noexcept { return size_ == 0; }
-  std::span<const float> values() const noexcept { return {values_.data(), size_}; }
+  /// Bytes that it holds, rows rounded up to cache lines.
+  std::size_t bytes() const noexcept { return size_ * sizeof(float); }
 
  private:
   friend class Mesh;

@@ -2,6 +2,8 @@
 
 #include "mesh/state.hpp"
 
+#include "kernels/binary.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -12,6 +14,13 @@ namespace weft::mesh {
 namespace {
 std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
 
+/// Floats of one tick of a ring. Where they are a multiple of half a KiB, a line more: the rows of one session would
+/// else stand powers of two apart, in few sets of the caches, and copying them would cost several times as much.
+std::size_t room(const Ring& ring, std::size_t sessions) {
+  const std::size_t floats = ring.stride * sessions;
+  return floats + (sessions > 1 && floats % 128 == 0 ? 16 : 0);
+}
+
 // Of the kernels::kNoiseState floats that say where noise stands, the first two are the counter, the others the stream.
 constexpr std::size_t kStreamNumber = 2, kNumberFloats = 2;
 
@@ -20,6 +29,17 @@ std::uint64_t next_id() noexcept {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 }  // namespace
+
+template <class Visit>
+void State::each_stretch(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept {
+  const std::size_t slots = options_.keeps_history ? options_.depth : 1;
+  for (const std::vector<Stretch>* const all : {&live_stretches_, &other_stretches_})
+    for (std::size_t back = slots; back-- > 0;)
+      for (const Stretch& stretch : *all) {
+        float* const base = stretch.base + ((tick - back) & (options_.depth - 1)) * stretch.slot;
+        visit(kernels::Rows{base + session * stretch.session, stretch.rows, stretch.floats, stretch.step});
+      }
+}
 
 Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>& node_region,
                            const topology::Plan& plan, topology::NodeMemory& memory, Options options) {
@@ -35,7 +55,7 @@ Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>&
   const auto shape = [&](Ring& ring, std::size_t width, Block& block, bool is_live) {
     ring.width = width;
     ring.stride = padded(width);
-    (is_live ? block.live : block.scratch) += ring.stride * options.sessions;
+    (is_live ? block.live : block.scratch) += room(ring, options.sessions);
   };
   const auto each_ring = [&](auto&& visit) {
     for (NodeId id = 0; id < graph.nodes().size(); ++id) {
@@ -78,9 +98,37 @@ Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>&
     float*& place = is_live ? places.live : places.scratch;
     ring.base = place;
     ring.slot = is_live ? block.live : block.scratch;
-    place += ring.stride * options.sessions;
+    place += room(ring, options.sessions);
   });
+  state.live_stretches_ = state.stretches({&Rings::output, &Rings::hidden}, node_region);
+  if (options.keeps_history)
+    state.other_stretches_ = state.stretches({&Rings::input, &Rings::preactivation, &Rings::cache}, node_region);
+  state.each_stretch(0, 0, [&](const kernels::Rows& rows) { state.live_session_size_ += rows.rows * rows.cols; });
   return state;
+}
+
+std::vector<State::Stretch> State::stretches(std::initializer_list<RingOf> of,
+                                             const std::vector<std::uint32_t>& node_region) const {
+  std::vector<Stretch> made;
+  std::uint32_t region = 0;  // of the last one: only rows of one block are told apart by a distance
+  for (NodeId id = 0; id < rings_.size(); ++id)
+    for (const RingOf which : of) {
+      const Ring& ring = rings_[id].*which;
+      if (!ring.base) continue;
+      Stretch* const last = made.empty() || region != node_region[id] ? nullptr : &made.back();
+      region = node_region[id];
+      if (last && last->rows == 1 && ring.base == last->base + last->floats) {
+        last->floats += ring.stride;
+      } else if (last && last->rows == 1 && last->floats == ring.stride && ring.base > last->base) {
+        last->step = static_cast<std::size_t>(ring.base - last->base);
+        last->rows = 2;
+      } else if (last && last->floats == ring.stride && ring.base == last->base + last->rows * last->step) {
+        ++last->rows;
+      } else {
+        made.push_back({ring.base, ring.slot, ring.stride, ring.stride, ring.stride, 1});
+      }
+    }
+  return made;
 }
 
 Result<State> State::make_twin() const {
@@ -150,31 +198,17 @@ void State::load_live(std::uint64_t tick, const std::byte* in) noexcept {
   });
 }
 
-template <class Visit>
-void State::each_live_row(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept {
-  if (options_.keeps_history) return each_row(session, tick, visit);
-  for (const Rings& rings : rings_)
-    for (const Ring* ring : {&rings.output, &rings.hidden})
-      if (ring->base)
-        visit(ring->base + (tick & (options_.depth - 1)) * ring->slot + session * ring->stride, ring->width);
+void State::save_live_session(std::size_t session, std::uint64_t tick, float* out) const noexcept {
+  each_stretch(session, tick, [&](const kernels::Rows& rows) {
+    kernels::copy(rows, {out, rows.rows, rows.cols, rows.cols});
+    out += rows.rows * rows.cols;
+  });
 }
 
-std::size_t State::live_session_size() const noexcept {
-  std::size_t total = 0;
-  each_live_row(0, 0, [&](float*, std::size_t width) { total += width; });
-  return total;
-}
-
-void State::save_live_session(std::size_t session, std::uint64_t tick, std::span<float> out) const noexcept {
-  float* next = out.data();
-  each_live_row(session, tick, [&](float* row, std::size_t width) { next = std::copy_n(row, width, next); });
-}
-
-void State::load_live_session(std::size_t session, std::uint64_t tick, std::span<const float> in) noexcept {
-  const float* next = in.data();
-  each_live_row(session, tick, [&](float* row, std::size_t width) {
-    std::copy_n(next, width, row);
-    next += width;
+void State::load_live_session(std::size_t session, std::uint64_t tick, const float* in) noexcept {
+  each_stretch(session, tick, [&](const kernels::Rows& rows) {
+    kernels::copy({in, rows.rows, rows.cols, rows.cols}, rows);
+    in += rows.rows * rows.cols;
   });
 }
 

@@ -12,6 +12,7 @@
 #include "core/state_hash.hpp"
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <utility>
@@ -92,11 +93,11 @@ class State {
   void copy_from(const State& twin) noexcept;
   /// No two states that were built have the same number.
   std::uint64_t id() const noexcept { return id_; }
-  /// The same for rows of one session, which do not depend on the layout: floats of what ticks can tell, and their copy
-  /// out and in.
-  std::size_t live_session_size() const noexcept;
-  void save_live_session(std::size_t session, std::uint64_t tick, std::span<float> out) const noexcept;
-  void load_live_session(std::size_t session, std::uint64_t tick, std::span<const float> in) noexcept;
+  /// The same for rows of one session, in an order that does not depend on the layout: floats of what ticks can tell,
+  /// rows rounded up to cache lines, and their copy out and in.
+  std::size_t live_session_size() const noexcept { return live_session_size_; }
+  void save_live_session(std::size_t session, std::uint64_t tick, float* out) const noexcept;
+  void load_live_session(std::size_t session, std::uint64_t tick, const float* in) noexcept;
 
  private:
   struct Rings {
@@ -109,12 +110,26 @@ class State {
   template <class Visit>
   void each_row(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept;
   template <class Visit>
-  void each_live_row(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept;
-  template <class Visit>
   void each_live_block(std::uint64_t tick, Visit&& visit) const noexcept;
+
+  /// Rows of one session that stand evenly apart, one a ring: copied by one call. Rows that touch are one.
+  struct Stretch {
+    float* base = nullptr;    // of session 0, slot 0
+    std::size_t slot = 0;     // floats from one tick to the next
+    std::size_t step = 0;     // floats from one row to the next
+    std::size_t session = 0;  // floats from one session to the next
+    std::size_t floats = 0;   // of a row
+    std::size_t rows = 0;
+  };
+  using RingOf = Ring Rings::*;
+  std::vector<Stretch> stretches(std::initializer_list<RingOf> of, const std::vector<std::uint32_t>& node_region) const;
+  template <class Visit>
+  void each_stretch(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept;
 
   Options options_;
   std::vector<Rings> rings_;
+  std::vector<Stretch> live_stretches_, other_stretches_;  // what a tick reads, and what learning reads of the past
+  std::size_t live_session_size_ = 0;
   std::vector<std::pair<NodeId, std::size_t>>
       noise_;  // by node: where in its hidden state a noise stream's place stands
   /// A region's rings: `depth` slots of outputs and hidden states, then `depth` slots of what else a firing leaves.

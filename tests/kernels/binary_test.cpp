@@ -99,16 +99,31 @@ TEST(Binary, ScaleAndAxpyAreOneRoundingOnEveryIsa) {
 
 TEST(Binary, CopyKeepsEveryBitAndFillEveryGap) {
   RandomStream random(24, 0, RandomPurpose::test);
-  const Matrix x = special_matrix(random, 4, 37, 2);
-  Matrix y(4, 37, 3), filled(4, 37, 3);
-  copy(x.view(), y.view());
-  fill(-2.5f, filled.view());
-  for (std::size_t i = 0; i < 4; ++i)
-    for (std::size_t j = 0; j < 37; ++j) {
-      EXPECT_EQ(std::bit_cast<std::uint32_t>(y.at(i, j)), std::bit_cast<std::uint32_t>(x.at(i, j)));
-      EXPECT_EQ(filled.at(i, j), -2.5f);
-    }
-  EXPECT_TRUE(y.gaps_intact() && filled.gaps_intact());
+  for (const Isa isa : available_isas()) {
+    ASSERT_TRUE(set_active_isa(isa));
+    // Rows of one to four cache lines go a way of their own, as do long ones, and rows without gaps.
+    for (const std::size_t cols : {1, 15, 16, 17, 32, 37, 48, 64, 65, 1023, 1024, 1025})
+      for (const std::size_t rows : {0, 1, 2, 3, 4, 5, 9})
+        for (const std::size_t gap : {0, 3}) {
+          SCOPED_TRACE(std::to_string(rows) + " rows of " + std::to_string(cols) + ", gap " + std::to_string(gap));
+          const Matrix apart = special_matrix(random, rows, cols, 2);
+          Matrix x(rows, cols, gap), y(rows, cols, gap), filled(rows, cols, gap);
+          for (std::size_t i = 0; i < rows; ++i)
+            for (std::size_t j = 0; j < cols; ++j) x.at(i, j) = apart.at(i, j);
+          copy(x.view(), y.view());
+          fill(-2.5f, filled.view());
+          for (std::size_t i = 0; i < rows; ++i)
+            for (std::size_t j = 0; j < cols; ++j) {
+              ASSERT_EQ(std::bit_cast<std::uint32_t>(y.at(i, j)), std::bit_cast<std::uint32_t>(x.at(i, j)));
+              ASSERT_EQ(filled.at(i, j), -2.5f);
+            }
+          EXPECT_TRUE(y.gaps_intact() && filled.gaps_intact());
+          if (gap && cols == 64 && rows > 1) {
+            copy(x.view(), y.view());
+            EXPECT_EQ(last_isa_run(), general_isa(isa));
+          }
+        }
+  }
 }
 
 }  // namespace
