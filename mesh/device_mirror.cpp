@@ -15,9 +15,9 @@ namespace {
 // Pieces are packed into blocks of so many bytes: below what drivers give at once (4 GiB on NVIDIA's).
 constexpr std::size_t kBlock = std::size_t{1} << 30;
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + gpu::Memory::kAlignment - 1) / gpu::Memory::kAlignment * gpu::Memory::kAlignment;
-}
+// As on the host: so pieces of equal cells lie a step apart on the device too.
+constexpr std::size_t kLine = 64;
+std::size_t aligned(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 }  // namespace
 
@@ -28,7 +28,6 @@ Result<DeviceMirror> DeviceMirror::build(gpu::Device& device, std::vector<Mirror
   mirror.window_ = window;
   mirror.copies_ = std::max<std::size_t>(copies, 1);
   std::erase_if(pieces, [](const MirrorPiece& piece) { return piece.bytes == 0; });
-  std::sort(pieces.begin(), pieces.end(), [](const auto& a, const auto& b) { return a.host < b.host; });
 
   struct Place {
     std::size_t block, offset;
@@ -62,6 +61,8 @@ Result<DeviceMirror> DeviceMirror::build(gpu::Device& device, std::vector<Mirror
   }
   for (std::size_t i = 0; i < places.size(); ++i)
     mirror.entries_[i].device = mirror.blocks_[places[i].block].address() + places[i].offset;
+  std::sort(mirror.entries_.begin(), mirror.entries_.end(),
+            [](const Entry& a, const Entry& b) { return a.piece.host < b.piece.host; });
   return mirror;
 }
 

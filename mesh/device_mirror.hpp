@@ -24,6 +24,7 @@ namespace weft::mesh {
 /// @thread one thread at a time
 class DeviceMirror {
  public:
+  /// Pieces stand on the device in the order given: what equal cells touch one after the other should be given so.
   /// `window`: samples of a ring at hand. `copies`: of scratch, so that cells need not wait for each other.
   /// @error too_large: naming the memory, both sizes
   static Result<DeviceMirror> build(gpu::Device& device, std::vector<MirrorPiece> pieces, std::size_t window,

@@ -155,7 +155,7 @@ Status DeviceRun::make_mirror() {
     return {};
   }
   std::vector<MirrorPiece> pieces;
-  state_.each_block([&](const std::byte* data, std::size_t bytes) {
+  state_.each_slot([&](const float* data, std::size_t bytes) {
     pieces.push_back({data, bytes, MirrorUse::kept, 0, kState});
   });
   // Steps without a rule leave the weights as they are.
