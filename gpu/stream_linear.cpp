@@ -37,7 +37,8 @@ static_assert(kernels::kPanelWidth == 16 && kernels::kChunk == 64 && kScaleBlock
 
 // Rows from which a tile of 64 rows is better than reading the weights once a row.
 constexpr std::size_t kTileRows = 5;
-constexpr std::size_t kTile = 64;
+constexpr std::size_t kTile = 64, kFewTiles = 16;
+constexpr std::size_t kCached = std::size_t{1} << 20;  // panels' rows, all rows' reads together
 // Large tiles do more with what they fetch; but then there must be enough of them to keep a device busy.
 std::size_t tile_side(std::size_t across, std::size_t down) noexcept {
   constexpr std::size_t kBusy = 100;
@@ -80,7 +81,9 @@ Form form_of(const Context& context, bool is_integer, const ConstWeight& w, std:
   if (w.dtype == Dtype::float64) return {doubles, 1, {panels, rows}};
   if (is_integer && w.in <= kernels::kChunk && panels <= kPlaces && rows <= kCellRows)
     return {context.info.dot_product ? dots : cell, 1, {1, rows, shares_of(panels)}};
-  if (is_integer || rows < kTileRows) return row_form(is_integer, w, rows);
+  // Few tiles leave most of a device idle; the caches hold weights that few tiles share.
+  const bool is_narrow = groups_of(w.out, kTile) * groups_of(rows, kTile) < kFewTiles && panels * w.in * rows < kCached;
+  if (is_integer || rows < kTileRows || is_narrow) return row_form(is_integer, w, rows);
   const std::size_t side = tile_side(w.out, rows);
   return {tile, side > kTile, {groups_of(w.out, side), groups_of(rows, side)}};
 }

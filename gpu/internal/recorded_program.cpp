@@ -36,11 +36,15 @@ RecordedProgram::~RecordedProgram() { context_->vk.vkDestroyCommandPool(context_
 Status RecordedProgram::initialise(Heap& heap, Pipelines& pipelines, Collector& collected,
                                    std::vector<std::byte>& table) {
   std::vector<Collector::Dispatch>& all = collected.dispatches();
-  // In a level by kind; among equals as they came, which is mostly as their operands lie. Every other level runs the
-  // other way: what the last one touched last is still in the device's cache.
-  const auto place_of = [](const Collector::Dispatch& d) { return d.level % 2 ? d.operands : ~d.operands; };
+  // In a level by kind; among equals as their first operands lie. Every other level runs the other way: what the last
+  // one touched last is still in the device's cache.
+  const auto place_of = [&](const Collector::Dispatch& d) {
+    std::uint64_t first = 0;
+    std::memcpy(&first, collected.operands().data() + d.operands, sizeof first);
+    return d.level % 2 ? std::pair(first, d.operands) : std::pair(~first, ~d.operands);
+  };
   std::sort(all.begin(), all.end(), [&](const auto& a, const auto& b) {
-    return std::tuple_cat(kind_of(a), std::tuple(place_of(a))) < std::tuple_cat(kind_of(b), std::tuple(place_of(b)));
+    return kind_of(a) != kind_of(b) ? kind_of(a) < kind_of(b) : place_of(a) < place_of(b);
   });
   table.clear();
   layout_ = pipelines.layout();
