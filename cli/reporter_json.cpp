@@ -33,6 +33,9 @@ Json device_json(const mesh::DeviceFigures* figures) {
           {"cpu_steps", figures->host_steps},
           {"why_cpu", why.empty() ? Json() : Json(why)},
           {"replays", figures->replays},
+          {"faults", figures->faults},
+          {"restarts", figures->restarts},
+          {"last_fault", figures->faults ? Json(figures->last_fault) : Json()},
           {"bytes", figures->device_bytes}};
 }
 

@@ -61,6 +61,9 @@ std::string milliseconds(std::chrono::nanoseconds length) {
 std::string why_on_cpu(const mesh::DeviceFigures& figures) {
   if (!figures.why_host.empty()) return figures.why_host;
   if (figures.host_steps == 0) return {};
+  if (figures.faults)
+    return "the device failed " + (figures.faults == 1 ? "once" : grouped(figures.faults) + " times") + " (" +
+           figures.last_fault + ")";
   return figures.replays ? "a value was not finite, so a cell's supervision had to see it"
                          : "cells had orders to carry out, watched others or were not enabled";
 }

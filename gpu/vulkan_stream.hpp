@@ -48,7 +48,7 @@ bool supports(Op op, const Encoding& encoding, Activations activations) noexcept
 /// `wait`.
 ///
 /// Operations return nothing, so failures stay: after the first one nothing more is recorded, and submit, wait,
-/// download return it.
+/// download return it. By then the device has done what was submitted before, or is lost: memory may be given back.
 /// @thread one thread at a time
 class VulkanStream : public kernels::OpStream {
  public:

@@ -71,12 +71,21 @@ std::uint64_t DeviceRun::run(scheduler::Executor& executor, std::uint64_t tick, 
   executor_ = &executor;
   outputs_.clear();
   std::uint64_t done = 0;
-  if (!is_given_up_ && !is_quiet() && !engine_.hook() && !has_feeds_or_sinks() && steps > 1) {
-    // Orders are carried out at one tick's boundary; the device goes on behind it.
-    done = run_host(executor, tick, 1);
-    if (done == 0 || engine_.halt()) return done;
+  const bool is_plain = !engine_.hook() && !has_feeds_or_sinks();  // steps may be done in parts
+  if (!hold_.is_held()) {
+    const std::uint64_t wait = hold_.wait();
+    if (wait >= steps || (wait > 0 && !is_plain)) return run_host(executor, tick, steps);
+    done = run_host(executor, tick, wait);
+    if (done < wait || engine_.halt()) return done;
+    hold_.take(figures_);
   }
-  if (is_given_up_ || !is_quiet()) return done + run_host(executor, tick + done, steps - done);
+  if (hold_.is_held() && !is_quiet() && is_plain && steps - done > 1) {
+    // Orders are carried out at one tick's boundary; the device goes on behind it.
+    const std::uint64_t first = run_host(executor, tick + done, 1);
+    done += first;
+    if (first == 0 || engine_.halt()) return done;
+  }
+  if (!hold_.is_held() || !is_quiet()) return done + run_host(executor, tick + done, steps - done);
   if (steps == done) return done;
   const std::uint64_t left = steps - done;
   bool is_logged = false, is_wrong = false;
@@ -103,12 +112,13 @@ std::uint64_t DeviceRun::run(scheduler::Executor& executor, std::uint64_t tick, 
   }
   is_running_ = false;
   if (!is_logged) {  // the device is not to have it
-    if (is_given_up_ && is_ahead_) replay(executor, false);
+    if (!hold_.is_held() && is_ahead_) replay(executor, false);
     return done + run_host(executor, tick + done, left);
   }
-  if (is_given_up_ || is_wrong) return done + replay(executor, true);
+  if (!hold_.is_held() || is_wrong) return done + replay(executor, true);
   is_ahead_ = true;
   figures_.device_steps += left;
+  hold_.note_steps(left);
   if (log_steps_ > kMostLogged || log_bytes_ > kMostLoggedBytes) pull();
   return steps;
 }
@@ -121,13 +131,14 @@ std::uint64_t DeviceRun::run_host(scheduler::Executor& executor, std::uint64_t t
   const std::uint64_t done = engine_.run(executor, tick, steps);
   is_running_ = false;
   figures_.host_steps += done;
+  if (!hold_.is_held()) hold_.note_steps(done);
   return done;
 }
 
 Status DeviceRun::prepare() {
   if (!stream_) {
-    WEFT_TRY(stream_, device_->make_stream());
-    WEFT_TRY(notes_, device_->memory().allocate(sizeof(std::uint32_t), "what a run notes"));
+    WEFT_TRY(stream_, hold_.device().make_stream());
+    WEFT_TRY(notes_, hold_.device().memory().allocate(sizeof(std::uint32_t), "what a run notes"));
   }
   if (weights_seen_ != weights_.changes() || (!mirror_ && figures_.why_host.empty())) {
     programs_.clear();
@@ -174,9 +185,9 @@ Status DeviceRun::make_mirror() {
     if (piece.use == MirrorUse::scratch) scratch += piece.bytes;
   const std::uint64_t copies =
       scratch ? std::clamp<std::uint64_t>(kScratchBytes / scratch, 1, graph_.nodes().size()) : 1;
-  WEFT_TRY(mirror_, DeviceMirror::build(*device_, std::move(pieces), block_steps(), copies));
+  WEFT_TRY(mirror_, DeviceMirror::build(hold_.device(), std::move(pieces), block_steps(), copies));
   const std::size_t nodes = graph_.nodes().size();
-  WEFT_TRY(guards_, device_->memory().allocate((2 * nodes + 1) * sizeof(float), "counts of updates"));
+  WEFT_TRY(guards_, hold_.device().memory().allocate((2 * nodes + 1) * sizeof(float), "counts of updates"));
   float* const counts = guards_.data() + nodes;
   recorder_ = std::make_unique<MirrorStream>(
       *stream_, *mirror_, notes_.data<std::uint32_t>(),
@@ -277,7 +288,7 @@ Status DeviceRun::push_feeds(std::uint64_t step, std::uint64_t count) {
     const std::size_t room = block_steps() * row * sizeof(float);
     if (window.buffer.bytes() < room) {
       programs_.clear();
-      WEFT_TRY(window.buffer, device_->memory().allocate(room, "an input's values"));
+      WEFT_TRY(window.buffer, hold_.device().memory().allocate(room, "an input's values"));
     }
     // Rows that follow each other go as they lie.
     const auto row_of = [&](std::uint64_t t) { return std::min((fired + t + 1) / feed.hold, feed.rows - 1); };
@@ -297,7 +308,7 @@ Status DeviceRun::push_feeds(std::uint64_t step, std::uint64_t count) {
     const std::size_t room = block_steps() * row * sizeof(float);
     if (sinks_[i].buffer.bytes() < room) {
       programs_.clear();
-      WEFT_TRY(sinks_[i].buffer, device_->memory().allocate(room, "an output's values"));
+      WEFT_TRY(sinks_[i].buffer, hold_.device().memory().allocate(room, "an output's values"));
     }
     sink_places_.push_back({sinks[i].node, sinks_[i].buffer.data()});
   }
@@ -382,9 +393,9 @@ std::uint64_t DeviceRun::replay(scheduler::Executor& executor, bool is_under_way
   StepHook* const hook = engine_.hook();
   const std::vector<PortFeed> feeds(engine_.feeds().begin(), engine_.feeds().end());
   const std::vector<OutputSink> sinks(engine_.sinks().begin(), engine_.sinks().end());
+  is_running_ = true;  // whoever asks for the host's memory gets it as it is
   StateBytes now;
   if (hook && !is_under_way) hook->save_host(now);
-  is_running_ = true;
   std::uint64_t done = 0;
   for (const Logged& entry : log_) {
     if (!entry.input.empty()) {
@@ -411,17 +422,24 @@ std::uint64_t DeviceRun::replay(scheduler::Executor& executor, bool is_under_way
 }
 
 void DeviceRun::give_up(const Error& error) noexcept {
-  log_warn("vulkan: the mesh goes on on the CPU: " + error.text());
-  figures_.why_host = error.text();
-  is_given_up_ = true;
+  // Memory may be dropped when nothing is at work on it any more.
+  if (stream_) static_cast<void>(stream_->finish());
   programs_.clear();
+  recorder_.reset();
+  mirror_.reset();
+  feeds_.clear();
+  sinks_.clear();
+  notes_ = gpu::Buffer();
+  guards_ = gpu::Buffer();
+  stream_.reset();
+  hold_.let_go(error, figures_);
 }
 
 void DeviceRun::set_input(NodeId port, std::size_t session, std::span<const float> values,
                           std::uint64_t tick) noexcept {
   if (!is_ahead_) std::copy(values.begin(), values.end(), state_.output(port, tick).row(session));
   engine_.feed(port, {});
-  if (is_given_up_ || !mirror_ || is_behind_) return;
+  if (!mirror_ || is_behind_) return;
   const Rows there = recorder_->there(state_.output(port, tick));
   stream_->upload(values.data(), values.size_bytes(), there.row(session));
   if (!is_ahead_) return;

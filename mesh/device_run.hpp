@@ -4,6 +4,7 @@
 
 #include "mesh/cell.hpp"
 #include "mesh/device_figures.hpp"
+#include "mesh/device_hold.hpp"
 #include "mesh/device_mirror.hpp"
 #include "mesh/engine.hpp"
 #include "mesh/mirror_stream.hpp"
@@ -28,15 +29,16 @@ namespace weft::mesh {
 ///
 /// Recording supposes that all goes well: outputs and updates are finite, no cell is held or waits for an order. A run
 /// for which that does not hold is lived on the CPU, from where host and device last agreed: what came since is in a
-/// log, and the bits are the same. So supervision sees what it would have seen, and a lost device loses nothing.
+/// log, and the bits are the same. So supervision sees what it would have seen, and a lost device loses nothing: steps
+/// go on on the CPU until the hold lets the device be taken again.
 /// @thread one at a time
 class DeviceRun {
  public:
   /// The parts must outlive it.
-  DeviceRun(std::shared_ptr<gpu::Device> device, const Graph& graph, WeightStore& weights, State& state, Engine& engine,
+  DeviceRun(DeviceHold& hold, const Graph& graph, WeightStore& weights, State& state, Engine& engine,
             std::span<const std::unique_ptr<Cell>> cells)
-      : device_(std::move(device)), graph_(graph), weights_(weights), state_(state), engine_(engine), cells_(cells) {
-    figures_.device = device_->info().name;
+      : hold_(hold), graph_(graph), weights_(weights), state_(state), engine_(engine), cells_(cells) {
+    if (hold_.is_held()) figures_.device = hold_.device().info().name;
   }
   ~DeviceRun();
 
@@ -63,6 +65,12 @@ class DeviceRun {
     figures_.programs += before.programs;
     figures_.pushes += before.pushes;
     figures_.pulls += before.pulls;
+    figures_.faults += before.faults;
+    figures_.restarts += before.restarts;
+    figures_.last_fault = before.last_fault;
+    if (hold_.is_held()) return;
+    figures_.device = before.device;
+    figures_.why_host = before.why_host;
   }
 
  private:
@@ -108,11 +116,12 @@ class DeviceRun {
   std::uint64_t replay(scheduler::Executor& executor, bool is_under_way) noexcept;
   void forget_log() noexcept;
   void log_run(std::uint64_t tick, std::uint64_t steps);
+  /// Drops all that is the device's. `replay` must follow where it was ahead.
   void give_up(const Error& error) noexcept;
   scheduler::Executor* executor_ = nullptr;  // of the last run
   std::uint64_t block_steps() const noexcept;
 
-  std::shared_ptr<gpu::Device> device_;
+  DeviceHold& hold_;
   const Graph& graph_;
   WeightStore& weights_;
   State& state_;
@@ -129,9 +138,9 @@ class DeviceRun {
   std::vector<float*> feed_places_;
   std::vector<OutputSink> sink_places_;
   std::uint64_t weights_seen_ = 0;
-  bool is_ahead_ = false, is_behind_ = true, is_running_ = false, is_given_up_ = false;
+  bool is_ahead_ = false, is_behind_ = true, is_running_ = false;
   std::map<std::pair<NodeId, std::size_t>, std::vector<float>> outputs_;  // read since the last run
-  std::vector<std::vector<float>> spare_;  // of feeds that were logged
+  std::vector<std::vector<float>> spare_;                                 // of feeds that were logged
   std::vector<Logged> log_;
   std::uint64_t log_bytes_ = 0, log_steps_ = 0;
   std::uint64_t logged_before_ = 0;  // steps of the last entry that belong to earlier runs

@@ -31,7 +31,9 @@ Result<std::shared_ptr<RecordedProgram>> RecordedProgram::create(std::shared_ptr
   return program;
 }
 
-RecordedProgram::~RecordedProgram() { context_->vk.vkDestroyCommandPool(context_->device, pool_, nullptr); }
+RecordedProgram::~RecordedProgram() {
+  if (!context_->is_abandoned()) context_->vk.vkDestroyCommandPool(context_->device, pool_, nullptr);
+}
 
 Status RecordedProgram::initialise(Heap& heap, Pipelines& pipelines, Collector& collected,
                                    std::vector<std::byte>& table) {
@@ -107,7 +109,9 @@ Status RecordedProgram::record(VkCommandBuffer& to, std::uint64_t runs) const {
   WEFT_VULKAN_CHECK("make a command buffer", vk.vkAllocateCommandBuffers(context_->device, &allocate, &buffer));
   auto begin = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
   begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
-  WEFT_VULKAN_CHECK("begin the commands of a program", vk.vkBeginCommandBuffer(buffer, &begin));
+  WEFT_VULKAN_CHECK("begin the commands of a program", context_->strikes(DriverFault::no_commands)
+                                                           ? VK_ERROR_OUT_OF_HOST_MEMORY
+                                                           : vk.vkBeginCommandBuffer(buffer, &begin));
   VkPipeline bound = VK_NULL_HANDLE;
   for (std::uint64_t run = 0; run < runs; ++run)
     for (const Call& call : calls_) {

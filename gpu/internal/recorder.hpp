@@ -37,7 +37,7 @@ inline constexpr std::size_t kLaneGroupRows = 4;
 class Recorder {
  public:
   static Result<std::unique_ptr<Recorder>> create(std::shared_ptr<Context> context, Heap& heap, Pipelines& pipelines);
-  /// Waits for what was submitted.
+  /// Waits for what was submitted, unless the device hangs.
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -73,7 +73,7 @@ class Recorder {
   Result<std::uint64_t> submit();
   Status wait(std::uint64_t number);
   Status status() const;
-  /// Keeps the first failure.
+  /// Keeps the first failure, and waits for what is under way: nothing more is waited for after it.
   void fail_with(Error error);
 
   Heap& heap() noexcept { return heap_; }
@@ -98,7 +98,10 @@ class Recorder {
   };
 
   Recorder(std::shared_ptr<Context> context, Heap& heap, Pipelines& pipelines)
-      : context_(std::move(context)), heap_(heap), pipelines_(pipelines) {}
+      : context_(std::move(context)),
+        heap_(heap),
+        pipelines_(pipelines),
+        complaints_(context_->instance->error_count()) {}
   Status initialise();
   void record(const Shader& shader, const Constants& constants, std::span<const std::byte> operands, Groups groups,
               const Accesses& accesses);
@@ -114,6 +117,8 @@ class Recorder {
   /// Keeps a program until what was recorded so far is done; forgets those that are done.
   void hold(std::shared_ptr<RecordedProgram> program);
   void forget();
+  /// A failure where the validation layers found an error since the stream was made.
+  void look_for_complaints();
   void order(const Accesses& accesses);
   void barrier(VkPipelineStageFlags to_stages, VkAccessFlags to_access);
   /// Room in a half for so many bytes; submits and waits for the other half when this one is full.
@@ -141,6 +146,7 @@ class Recorder {
   Piece fetched_;
   std::vector<Buffer> scratch_;  // the last is in use; commands under way may still read the others
   std::optional<Error> failure_;
+  std::size_t complaints_;  // of the validation layers, before it was made
   std::uint64_t dispatches_ = 0, barriers_ = 0;
 };
 

@@ -7,8 +7,9 @@
 
 namespace weft::gpu {
 namespace {
-// Runs of programs that wait for one submission, so that the device gets to work on long runs meanwhile.
-constexpr std::uint64_t kMostWaiting = 256;
+// Runs of programs that wait for one submission, so that the device gets to work on long runs meanwhile, and is seen to
+// go on (DeviceOptions::patience).
+constexpr std::uint64_t kMostWaiting = 32;
 }  // namespace
 
 Status Recorder::begin_program() {
