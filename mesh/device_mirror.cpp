@@ -59,8 +59,10 @@ Result<DeviceMirror> DeviceMirror::build(gpu::Device& device, std::vector<Mirror
     WEFT_TRY(gpu::Buffer block, device.memory().allocate(size, "the mesh's state and weights"));
     mirror.blocks_.push_back(std::move(block));
   }
-  for (std::size_t i = 0; i < places.size(); ++i)
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    mirror.entries_[i].block = places[i].block;
     mirror.entries_[i].device = mirror.blocks_[places[i].block].address() + places[i].offset;
+  }
   std::sort(mirror.entries_.begin(), mirror.entries_.end(),
             [](const Entry& a, const Entry& b) { return a.piece.host < b.piece.host; });
   return mirror;
@@ -122,19 +124,33 @@ Status DeviceMirror::pull(gpu::VulkanStream& stream, std::uint32_t groups) const
   const auto is_wanted = [&](const Entry& entry) {
     return entry.piece.use == MirrorUse::kept && entry.piece.group < groups;
   };
-  // Beside the host's values first: a device that is lost half way must not leave a mixture.
-  std::vector<AlignedBuffer<std::byte>> fetched;
-  for (const Entry& entry : entries_) {
-    if (!is_wanted(entry)) continue;
-    fetched.emplace_back(entry.piece.bytes);
-    WEFT_CHECK(stream.download(reinterpret_cast<const void*>(entry.device), entry.piece.bytes, fetched.back().data()));
+  std::vector<const Entry*> wanted;
+  for (const Entry& entry : entries_)
+    if (is_wanted(entry)) wanted.push_back(&entry);
+  std::sort(wanted.begin(), wanted.end(), [](const Entry* a, const Entry* b) { return a->device < b->device; });
+  // Beside the host's values first: a device that is lost half way must not leave a mixture. Neighbours come together.
+  struct Fetched {
+    std::size_t first, count;
+    AlignedBuffer<std::byte> bytes;
+  };
+  std::vector<Fetched> all;
+  for (std::size_t first = 0; first < wanted.size();) {
+    std::size_t count = 1;
+    std::uint64_t end = wanted[first]->device + wanted[first]->piece.bytes;
+    const auto goes_on = [&](const Entry& next) {
+      return next.block == wanted[first]->block && next.device - end < kLine;
+    };
+    for (; first + count < wanted.size() && goes_on(*wanted[first + count]); ++count)
+      end = wanted[first + count]->device + wanted[first + count]->piece.bytes;
+    const std::uint64_t begin = wanted[first]->device;
+    all.push_back({first, count, AlignedBuffer<std::byte>(end - begin)});
+    WEFT_CHECK(stream.download(reinterpret_cast<const void*>(begin), end - begin, all.back().bytes.data()));
+    first += count;
   }
-  auto next = fetched.begin();
-  for (const Entry& entry : entries_) {
-    if (!is_wanted(entry)) continue;
-    std::memcpy(const_cast<void*>(entry.piece.host), next->data(), entry.piece.bytes);
-    ++next;
-  }
+  for (const Fetched& fetched : all)
+    for (std::size_t i = fetched.first; i < fetched.first + fetched.count; ++i)
+      std::memcpy(const_cast<void*>(wanted[i]->piece.host),
+                  fetched.bytes.data() + (wanted[i]->device - wanted[fetched.first]->device), wanted[i]->piece.bytes);
   return {};
 }
 

@@ -57,6 +57,7 @@ class DeviceMirror {
     MirrorPiece piece;
     std::uint64_t device = 0;
     std::size_t stride = 0;  // from one copy of scratch to the next
+    std::size_t block = 0;   // of blocks_
     const std::byte* begin() const noexcept { return static_cast<const std::byte*>(piece.host); }
   };
   DeviceMirror() = default;

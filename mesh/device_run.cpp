@@ -17,7 +17,7 @@ using kernels::Rows;
 
 // Steps between two agreements of host and device: what a fault costs at most, in steps on the CPU.
 constexpr std::uint64_t kMostLogged = 1024;
-constexpr std::uint64_t kMostLoggedBytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMostLoggedBytes = std::uint64_t{256} << 20;
 // Firings in a program: its tables take some 300 bytes for each.
 constexpr std::uint64_t kMostFirings = std::uint64_t{1} << 19;
 constexpr std::uint64_t kMostSteps = 64;  // in a program
@@ -111,6 +111,7 @@ std::uint64_t DeviceRun::run(scheduler::Executor& executor, std::uint64_t tick, 
     give_up(Error(Errc::internal, std::string("vulkan: ") + error.what()));
   }
   is_running_ = false;
+  if (is_logged) log_feeds(engine_.ticks_in(left));
   if (!is_logged) {  // the device is not to have it
     if (!hold_.is_held() && is_ahead_) replay(executor, false);
     return done + run_host(executor, tick + done, left);
@@ -255,6 +256,9 @@ Status DeviceRun::run_block(std::uint64_t tick, std::uint64_t step, std::uint64_
   }
   if (hook) WEFT_CHECK(mirror_->push_window(*stream_, end));
   WEFT_CHECK(stream_->run(program, times));
+  WEFT_TRY(const auto handed_over, stream_->submit());
+  static_cast<void>(handed_over);
+  log_feeds(engine_.ticks_in(step + count));
   if (hook) WEFT_CHECK(mirror_->pull_window(*stream_, end));
   return pull_sinks(tick, step, count);
 }
@@ -373,12 +377,23 @@ void DeviceRun::log_run(std::uint64_t tick, std::uint64_t steps) {
       values = std::move(spare_.back());
       spare_.pop_back();
     }
-    values.assign(feed.base, feed.base + rows * row);
+    values.clear();
+    values.reserve(rows * row);  // filled while the device works
     run.feeds.push_back({port, {nullptr, rows, feed.hold}, std::move(values)});
     log_bytes_ += rows * row * sizeof(float);
   }
   if (hook) hook->save_host(run.hook);
   log_bytes_ += run.hook.size();
+}
+
+void DeviceRun::log_feeds(std::uint64_t ticks) noexcept {
+  if (log_.empty()) return;
+  for (Logged::Feed& logged : log_.back().feeds) {
+    const PortFeed& feed = engine_.feeds()[logged.port];
+    const std::size_t row = state_.sessions() * graph_.nodes()[logged.port].width;
+    const std::uint64_t rows = std::min(logged.feed.rows, ticks / feed.hold + 1);
+    logged.values.insert(logged.values.end(), feed.base + logged.values.size(), feed.base + rows * row);
+  }
 }
 
 void DeviceRun::forget_log() noexcept {
