@@ -69,7 +69,7 @@ struct Form {
 Form row_form(bool is_integer, const ConstWeight& w, std::size_t rows) {
   static const Shader &row = shader("linear_row"), &integer = shader("linear_integer");
   const std::size_t panels = kernels::panel_count(w.out), chunks = groups_of(w.in, kernels::kChunk);
-  if (!is_integer && chunks <= kSerialChunks && panels <= kPlaces) return {row, 1, {1, rows, shares_of(panels)}};
+  if (!is_integer && chunks <= kSerialChunks && panels <= kPlaces) return {row, 1, {1, rows, shares_of(panels), false}};
   const std::size_t slots = std::min(kPlaces, std::bit_ceil(std::max<std::size_t>(chunks, 1)));
   return {is_integer ? integer : row, slots, {groups_of(panels, kPlaces / slots), rows}, is_integer};
 }

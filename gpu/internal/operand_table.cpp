@@ -40,13 +40,13 @@ void append(std::vector<std::byte>& table, std::uint64_t word) {
 }
 
 /// Words that would cut the entries into many runs.
-std::uint32_t scattered_words(const Entries& entries) {
+std::uint32_t scattered_words(const Entries& entries, std::size_t most) {
   std::uint32_t scattered = 0;
   for (std::size_t word = 0; word < entries.words(); ++word) {
     std::size_t runs = 1;
     for (std::size_t first = 0, i = 0; i + 1 < entries.count(); ++i)
       if (!entries.goes_on(first, i, word)) first = i + 1, ++runs;
-    if (runs > most_runs(entries.count())) scattered |= 1u << word;
+    if (runs > most) scattered |= 1u << word;
   }
   return scattered;
 }
@@ -77,12 +77,17 @@ std::vector<OperandRun> cut(const Entries& entries, std::size_t most, std::uint3
 void write(const Entries& entries, OperandRun& run, std::vector<std::byte>& table) {
   run.place = table.size();
   std::uint32_t scattered = run.form.scattered;
+  const auto moves = [&](std::size_t word) { return !(scattered >> word & 1u) && entries.step(run.first, word) != 0; };
+  if (scattered == 0) {  // entries that agree in all have no word of either kind, by which shaders tell the forms apart
+    bool is_moving = false;
+    for (std::size_t word = 0; word < entries.words(); ++word) is_moving = is_moving || moves(word);
+    if (!is_moving) scattered = kAll;
+  }
   if (scattered != kAll) {
     for (std::size_t word = 0; word < entries.words(); ++word) append(table, entries.at(run.first, word));
     for (std::size_t word = 0; word < entries.words(); ++word) {
-      const bool moves = !(scattered >> word & 1u) && entries.step(run.first, word) != 0;
-      if (moves) run.form.moving |= 1u << word;
-      append(table, moves ? entries.step(run.first, word) : 0);
+      if (moves(word)) run.form.moving |= 1u << word;
+      append(table, moves(word) ? entries.step(run.first, word) : 0);
     }
   }
   for (std::size_t i = run.first; i < run.first + run.count; ++i)
@@ -91,12 +96,24 @@ void write(const Entries& entries, OperandRun& run, std::vector<std::byte>& tabl
   if (scattered == kAll) run.form.scattered = 0;
 }
 
+/// Words that are not the same in all entries.
+std::uint32_t varying_words(const Entries& entries) {
+  std::uint32_t varying = 0;
+  for (std::size_t word = 0; word < entries.words(); ++word)
+    for (std::size_t i = 0; i + 1 < entries.count() && !(varying >> word & 1u); ++i)
+      if (entries.step(i, word) != 0) varying |= 1u << word;
+  return varying;
+}
+
 }  // namespace
 
-std::vector<OperandRun> tabulate(std::span<const std::uint64_t> values, std::size_t words, std::uint32_t shares,
-                                 std::size_t most, std::vector<std::byte>& table) {
+std::vector<OperandRun> tabulate(std::span<const std::uint64_t> values, std::size_t words, const OperandLimits& limits,
+                                 std::vector<std::byte>& table) {
   const Entries entries(values, words);
-  const std::uint32_t scattered = entries.count() < kLong ? kAll : scattered_words(entries);
+  const std::size_t most = limits.most;
+  const std::uint32_t scattered = entries.count() < kLong ? kAll
+                                  : limits.steps          ? scattered_words(entries, most_runs(entries.count()))
+                                                          : varying_words(entries);
   std::vector<OperandRun> runs;
   // Entries that are regular in less than half of their words are not worth a shader.
   if (2 * static_cast<std::size_t>(std::popcount(scattered)) <= words)
@@ -106,7 +123,7 @@ std::vector<OperandRun> tabulate(std::span<const std::uint64_t> values, std::siz
       runs.push_back({first, std::min(most, entries.count() - first), {0, 0, kAll}, 0});
   for (OperandRun& run : runs) {
     write(entries, run, table);
-    run.form.shares = shares;
+    run.form.shares = limits.shares;
   }
   return runs;
 }
