@@ -36,7 +36,9 @@ Json device_json(const mesh::DeviceFigures* figures) {
           {"faults", figures->faults},
           {"restarts", figures->restarts},
           {"last_fault", figures->faults ? Json(figures->last_fault) : Json()},
-          {"bytes", figures->device_bytes}};
+          {"bytes", figures->device_bytes},
+          {"cpu_cells", figures->host_cells},
+          {"exchanged_bytes", figures->exchanged_bytes}};
 }
 
 class JsonReporter final : public Reporter {

@@ -72,9 +72,11 @@ std::string where_it_ran(const mesh::DeviceFigures* figures) {
   if (!figures) return "cpu";
   const std::string why = why_on_cpu(*figures);
   if (figures->device_steps == 0 && !why.empty()) return "cpu: " + why;
-  if (figures->host_steps == 0) return figures->device;
-  return figures->device + ", " + grouped(figures->host_steps) + " of " +
-         grouped(figures->device_steps + figures->host_steps) + " steps on the CPU: " + why;
+  std::string where = figures->device;
+  if (figures->host_cells) where += " and " + grouped(figures->host_cells) + " cells on the CPU";
+  if (figures->host_steps == 0) return where;
+  return where + ", " + grouped(figures->host_steps) + " of " + grouped(figures->device_steps + figures->host_steps) +
+         " steps on the CPU: " + why;
 }
 
 std::string grouped(std::uint64_t value) {

@@ -19,7 +19,9 @@ struct DeviceFigures {
   std::uint64_t programs = 0;  // recorded
   std::uint64_t pushes = 0, pulls = 0;  // of the whole mesh
   std::uint64_t device_bytes = 0;
-  std::string why_host;  // why the CPU does it all; empty when it does not
+  std::uint64_t host_cells = 0;       // that stay on the host while the device runs the others
+  std::uint64_t exchanged_bytes = 0;  // between those and the others, both ways
+  std::string why_host;               // why the CPU does it all; empty when it does not
 };
 
 }  // namespace weft::mesh

@@ -36,13 +36,20 @@ NetworkSpec small_network() {
       .spec();
 }
 
-Mesh mesh_on(const std::string& where, std::size_t sessions = 1) {
+/// The same with its middle on the host.
+NetworkSpec parted_network() {
+  NetworkSpec spec = small_network();
+  spec.layers[1].device = Placement::cpu;
+  return spec;
+}
+
+Mesh mesh_on(const std::string& where, std::size_t sessions = 1, const NetworkSpec& spec = small_network()) {
   MeshOptions options;
   options.threads = 1;
   options.sessions = sessions;
   options.device = where;
   options.pin = false;
-  return must(Mesh::build(small_network(), options));
+  return must(Mesh::build(spec, options));
 }
 
 DeviceFigures figures_of(const Mesh& mesh) { return mesh.device_figures() ? *mesh.device_figures() : DeviceFigures(); }
@@ -56,9 +63,11 @@ std::string text(std::span<const float> values) {
 class DeviceFaultsTest : public FaultsTest {
  protected:
   /// Of all sorts: ticks one by one and many, runs, inputs while the device is ahead, orders, sessions, saved states.
-  static Lived live_fully(const std::string& where) {
+  static Lived live_fully(const std::string& where) { return live_fully(where, small_network()); }
+  static Lived live_parted(const std::string& where) { return live_fully(where, parted_network()); }
+  static Lived live_fully(const std::string& where, const NetworkSpec& spec) {
     Lived lived;
-    Mesh mesh = mesh_on(where, 2);
+    Mesh mesh = mesh_on(where, 2, spec);
     const auto look = [&] { lived.all += text(must(mesh.output("y", 1))); };
     const auto set = [&](std::uint64_t seed) { must(mesh.set_input("a", noise(3, seed), seed % 2)); };
     set(1);
@@ -108,7 +117,8 @@ TEST_P(EachFault, WheneverItHappensLosesNothing) {
   // What was compiled once is not compiled again, and memory that was taken is kept.
   const bool anew = GetParam() == DriverFault::no_pipeline || GetParam() == DriverFault::no_memory ||
                     GetParam() == DriverFault::no_mapping;
-  const int lives = expect_nothing_lost(GetParam(), live_fully, anew);
+  const int lives = expect_nothing_lost(
+      GetParam(), [](const std::string& where) { return live_fully(where); }, anew);
   std::printf("%s: %d lives with a fault\n", testing_support::name(GetParam()), lives);
   EXPECT_GT(lives, 1);
 }
@@ -119,6 +129,14 @@ INSTANTIATE_TEST_SUITE_P(OfTheDriver, EachFault,
                                            DriverFault::lost_at_submit, DriverFault::lost_at_wait, DriverFault::hang,
                                            DriverFault::complaint),
                          [](const auto& row) { return std::string(testing_support::name(row.param)); });
+
+TEST_F(DeviceFaultsTest, AMeshThatTheHostRunsInPartLosesNothingEither) {
+  // What the host did since both agreed is taken back.
+  for (const auto& [fault, stride] :
+       {std::pair(DriverFault::lost_at_submit, 11), std::pair(DriverFault::lost_at_wait, 23),
+        std::pair(DriverFault::no_room, 4), std::pair(DriverFault::no_commands, 2)})
+    EXPECT_GT(expect_nothing_lost(fault, live_parted, false, stride), 0) << testing_support::name(fault);
+}
 
 TEST_F(DeviceFaultsTest, AFaultThatPassesCostsAWhileOnTheCpu) {
   for (const DriverFault fault : {DriverFault::lost_at_submit, DriverFault::no_room}) {
