@@ -16,8 +16,14 @@ using nlohmann::json;
 Result<std::optional<std::string>> network_difference(std::string_view stored, std::string_view given) {
   WEFT_TRY(json there, formats::parse_json(stored, "network"));
   WEFT_TRY(json here, formats::parse_json(given, "network"));
-  for (json* const network : {&there, &here})
-    if (network->is_object()) network->erase("device");
+  // Where it is computed is no part of what it is.
+  for (json* const network : {&there, &here}) {
+    if (!network->is_object()) continue;
+    network->erase("device");
+    if (const auto layers = network->find("layers"); layers != network->end() && layers->is_array())
+      for (json& layer : *layers)
+        if (layer.is_object()) layer.erase("device");
+  }
   for (const char* path : {"/learning/rule", "/learning/schedule", "/seed"}) {
     const json::json_pointer at(path);
     std::string dotted = std::string(path).substr(1);

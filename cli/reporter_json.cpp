@@ -33,7 +33,12 @@ Json device_json(const mesh::DeviceFigures* figures) {
           {"cpu_steps", figures->host_steps},
           {"why_cpu", why.empty() ? Json() : Json(why)},
           {"replays", figures->replays},
-          {"bytes", figures->device_bytes}};
+          {"faults", figures->faults},
+          {"restarts", figures->restarts},
+          {"last_fault", figures->faults ? Json(figures->last_fault) : Json()},
+          {"bytes", figures->device_bytes},
+          {"cpu_cells", figures->host_cells},
+          {"exchanged_bytes", figures->exchanged_bytes}};
 }
 
 class JsonReporter final : public Reporter {

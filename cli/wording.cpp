@@ -61,6 +61,9 @@ std::string milliseconds(std::chrono::nanoseconds length) {
 std::string why_on_cpu(const mesh::DeviceFigures& figures) {
   if (!figures.why_host.empty()) return figures.why_host;
   if (figures.host_steps == 0) return {};
+  if (figures.faults)
+    return "the device failed " + (figures.faults == 1 ? "once" : grouped(figures.faults) + " times") + " (" +
+           figures.last_fault + ")";
   return figures.replays ? "a value was not finite, so a cell's supervision had to see it"
                          : "cells had orders to carry out, watched others or were not enabled";
 }
@@ -69,9 +72,11 @@ std::string where_it_ran(const mesh::DeviceFigures* figures) {
   if (!figures) return "cpu";
   const std::string why = why_on_cpu(*figures);
   if (figures->device_steps == 0 && !why.empty()) return "cpu: " + why;
-  if (figures->host_steps == 0) return figures->device;
-  return figures->device + ", " + grouped(figures->host_steps) + " of " +
-         grouped(figures->device_steps + figures->host_steps) + " steps on the CPU: " + why;
+  std::string where = figures->device;
+  if (figures->host_cells) where += " and " + grouped(figures->host_cells) + " cells on the CPU";
+  if (figures->host_steps == 0) return where;
+  return where + ", " + grouped(figures->host_steps) + " of " + grouped(figures->device_steps + figures->host_steps) +
+         " steps on the CPU: " + why;
 }
 
 std::string grouped(std::uint64_t value) {

@@ -18,16 +18,23 @@ namespace {
 class VulkanDevice final : public Device {
  public:
   VulkanDevice(std::shared_ptr<Context> context, std::unique_ptr<Heap> heap, std::unique_ptr<Pipelines> pipelines,
-               const SelfTest& report)
-      : context_(std::move(context)), heap_(std::move(heap)), pipelines_(std::move(pipelines)), report_(report) {}
+               const SelfTest& report, std::size_t errors_before)
+      : context_(std::move(context)),
+        heap_(std::move(heap)),
+        pipelines_(std::move(pipelines)),
+        report_(report),
+        errors_before_(errors_before) {}
   const DeviceInfo& info() const noexcept override { return context_->info; }
   const SelfTest& self_test() const noexcept override { return report_; }
   Memory& memory() noexcept override { return *heap_; }
   Result<std::unique_ptr<VulkanStream>> make_stream() override {
+    WEFT_CHECK(context_->lost());
     WEFT_TRY(auto recorder, Recorder::create(context_, *heap_, *pipelines_));
     return std::unique_ptr<VulkanStream>(std::make_unique<Stream>(std::move(recorder)));
   }
-  std::vector<std::string> validation_errors() const override { return context_->instance->errors(); }
+  const DeviceOptions& options() const noexcept override { return context_->options; }
+  bool is_lost() const noexcept override { return context_->is_lost(); }
+  std::vector<std::string> validation_errors() const override { return context_->instance->errors(errors_before_); }
   bool validates() const noexcept override { return context_->instance->validates(); }
 
  private:
@@ -35,6 +42,7 @@ class VulkanDevice final : public Device {
   std::unique_ptr<Heap> heap_;
   std::unique_ptr<Pipelines> pipelines_;
   SelfTest report_;
+  std::size_t errors_before_;  // it was opened
 };
 
 std::string lower(std::string_view text) {
@@ -101,12 +109,13 @@ Result<std::shared_ptr<Device>> Device::open(std::string_view selector, const De
   WEFT_TRY(const std::size_t index, choose(selector, all));
   DeviceInfo info = all[index];
   info.dot_product = info.dot_product && !options.without_dot_products;
-  WEFT_TRY(auto context, Context::create(instance, physical[index], info));
+  const std::size_t errors_before = instance->error_count();
+  WEFT_TRY(auto context, Context::create(instance, physical[index], info, options));
   auto heap = std::make_unique<Heap>(context);
   WEFT_TRY(const SelfTest report, prove(context, *heap, options.cache_folder));
   WEFT_TRY(auto pipelines, Pipelines::create(context, options.cache_folder));
   return std::shared_ptr<Device>(
-      std::make_shared<VulkanDevice>(std::move(context), std::move(heap), std::move(pipelines), report));
+      std::make_shared<VulkanDevice>(std::move(context), std::move(heap), std::move(pipelines), report, errors_before));
 }
 
 }  // namespace weft::gpu

@@ -7,6 +7,7 @@
 #include "core/result.hpp"
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -54,6 +55,11 @@ struct DeviceOptions {
   std::string cache_folder;
   /// Takes the device for one without packed dot products: to test what such devices run.
   bool without_dot_products = false;
+  /// How long a wait goes on in which the device finishes no submission at all; then it is taken for lost. 0: 30
+  /// seconds, and ten minutes for a device made of CPU, which is slow but does not hang.
+  std::chrono::milliseconds patience{0};
+  /// Faults made on purpose, for tests.
+  std::shared_ptr<FaultPlan> faults;
 };
 
 /// A GPU that proved exact. The selector is `vulkan` (the first usable, real ones before those made of CPU), `vulkan:N`
@@ -65,7 +71,7 @@ class Device {
   ///         unknown_name: nothing fits the selector, and what there is
   static Result<std::shared_ptr<Device>> open(std::string_view selector, const DeviceOptions& options = {});
   /// The same, and who asks again for that selector while somebody holds the device gets the same one: its compiled
-  /// shaders are made once. @thread any
+  /// shaders are made once. One that was lost is not handed out again: a new one is opened. @thread any
   static Result<std::shared_ptr<Device>> share(std::string_view selector, const DeviceOptions& options = {});
   virtual ~Device() = default;
 
@@ -74,7 +80,12 @@ class Device {
   virtual Memory& memory() noexcept = 0;
   /// A stream of operations on this device. The device outlives it.
   virtual Result<std::unique_ptr<VulkanStream>> make_stream() = 0;
-  /// What the validation layers found since the device was opened; empty when they are not on.
+  /// What it was opened with; the patience in use, which is not 0.
+  virtual const DeviceOptions& options() const noexcept = 0;
+  /// Whether the driver lost it, or it hung. It stays so: memory and streams of it fail at once. @thread any
+  virtual bool is_lost() const noexcept = 0;
+  /// What the validation layers found since the device was opened, on any device; empty when they are not on. A stream
+  /// fails when they find something while it works.
   virtual std::vector<std::string> validation_errors() const = 0;
   virtual bool validates() const noexcept = 0;
 };

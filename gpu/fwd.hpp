@@ -9,8 +9,10 @@ struct SelfTest;
 struct MemoryUse;
 class Device;
 class Buffer;
+class FaultPlan;
 class Memory;
 class Program;
 class VulkanStream;
 enum class Op : int;
+enum class DriverFault : int;
 }  // namespace weft::gpu

@@ -13,7 +13,7 @@ Result<std::shared_ptr<Device>> Device::share(std::string_view selector, const D
   static std::map<std::string, std::weak_ptr<Device>, std::less<>> shared;
   const std::scoped_lock lock(mutex);
   std::weak_ptr<Device>& place = shared[std::string(selector)];
-  if (auto held = place.lock()) return held;
+  if (auto held = place.lock(); held && !held->is_lost()) return held;
   WEFT_TRY(std::shared_ptr<Device> opened, open(selector, options));
   place = opened;
   return opened;

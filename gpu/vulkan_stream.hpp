@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 namespace weft::gpu {
 
@@ -43,12 +44,18 @@ constexpr bool supports(Op op) noexcept {
 /// squared_distances, convolve, convolve_transposed, encode.
 bool supports(Op op, const Encoding& encoding, Activations activations) noexcept;
 
+/// Device memory that an operation reads or writes.
+struct Touched {
+  std::uint64_t begin = 0, end = 0;
+  bool is_written = false;
+};
+
 /// Records operations for the device, which runs them in order, with the bits of the CPU. Operands' pointers are
 /// addresses on the device (gpu::Buffer::data). Nothing runs before `submit`; nothing is known to have run before
 /// `wait`.
 ///
 /// Operations return nothing, so failures stay: after the first one nothing more is recorded, and submit, wait,
-/// download return it.
+/// download return it. By then the device has done what was submitted before, or is lost: memory may be given back.
 /// @thread one thread at a time
 class VulkanStream : public kernels::OpStream {
  public:
@@ -86,6 +93,10 @@ class VulkanStream : public kernels::OpStream {
   /// word[0] |= bits when all n floats are 0, of either sign or subnormal. Such notes are or-ed atomically: there is no
   /// order among them, so many may share a word.
   virtual void note_all_zero(const float* x, std::size_t n, std::uint32_t* word, std::uint32_t bits) = 0;
+
+  /// From here on what operations touch is added to `to`, row by row where rows have gaps between them; null: no
+  /// longer. `instead`: and the operations do nothing else, also while a program is collected.
+  virtual void watch(std::vector<Touched>* to, bool instead = false) = 0;
 
   /// Recorded so far: commands that run shaders, and barriers between them.
   virtual std::uint64_t dispatches() const noexcept = 0;

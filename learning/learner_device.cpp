@@ -107,6 +107,11 @@ void Learner::save_host(mesh::StateBytes& to) const {
   const_cast<Learner&>(*this).each_host_array(  // the arrays are read only
       [&](auto values) { to.put(std::span<const typename decltype(values)::element_type>(values)); });
   for (const auto& parameter : std::as_const(mesh_).weights().parameters()) to.put(parameter.version);
+  for (const Sharing& sharing : sharings_) {
+    to.put(sharing.pending);
+    to.put(sharing.is_used);
+    to.put(sharing.has_failed);
+  }
 }
 
 void Learner::load_host(const mesh::StateBytes& from) {
@@ -116,7 +121,11 @@ void Learner::load_host(const mesh::StateBytes& from) {
   each_host_array([&](auto values) { reader.get(values); });
   mesh::WeightStore& weights = mesh_.weights();
   for (std::size_t i = 0; i < weights.parameters().size(); ++i) weights.set_version(i, reader.get<std::uint64_t>());
-  for (Sharing& sharing : sharings_) sharing.pending = 0;
+  for (Sharing& sharing : sharings_) {
+    sharing.pending = reader.get<std::uint32_t>();
+    sharing.is_used = reader.get<bool>();
+    sharing.has_failed = reader.get<bool>();
+  }
 }
 
 }  // namespace weft::learning

@@ -46,6 +46,7 @@ Result<DeviceMirror> DeviceMirror::build(gpu::Device& device, std::vector<Mirror
           before.begin() + before.piece.bytes == piece.host && sizes.back() + room <= kBlock &&
           places.back().offset + before.piece.bytes == sizes.back()) {
         before.piece.bytes += room;
+        before.room += room;
         sizes.back() += room;
         continue;
       }
@@ -54,7 +55,7 @@ Result<DeviceMirror> DeviceMirror::build(gpu::Device& device, std::vector<Mirror
     const std::size_t offset = aligned(sizes.back());
     places.push_back({sizes.size() - 1, offset});
     sizes.back() = offset + room;
-    mirror.entries_.push_back({piece, 0, aligned(piece.bytes)});
+    mirror.entries_.push_back({piece, 0, aligned(piece.bytes), room, false});
   }
   for (const std::size_t size : sizes) {
     WEFT_TRY(gpu::Buffer block, device.memory().allocate(size, "the mesh's state and weights"));
@@ -62,6 +63,9 @@ Result<DeviceMirror> DeviceMirror::build(gpu::Device& device, std::vector<Mirror
   }
   for (std::size_t i = 0; i < places.size(); ++i)
     mirror.entries_[i].device = mirror.blocks_[places[i].block].address() + places[i].offset;
+  for (std::size_t i = 0; i < places.size(); ++i) mirror.by_device_.push_back(i);
+  std::sort(mirror.by_device_.begin(), mirror.by_device_.end(),
+            [&](std::size_t a, std::size_t b) { return mirror.entries_[a].device < mirror.entries_[b].device; });
   return mirror;
 }
 
@@ -117,7 +121,7 @@ void DeviceMirror::push(gpu::VulkanStream& stream) const {
     if (is_copied(entry)) stream.upload(entry.piece.host, entry.piece.bytes, reinterpret_cast<void*>(entry.device));
 }
 
-Status DeviceMirror::pull(gpu::VulkanStream& stream, std::uint32_t groups) const {
+Status DeviceMirror::pull(gpu::VulkanStream& stream, std::uint32_t groups, const ByteRanges& except) const {
   const auto is_wanted = [&](const Entry& entry) {
     return entry.piece.use == MirrorUse::kept && entry.piece.group < groups;
   };
@@ -131,40 +135,89 @@ Status DeviceMirror::pull(gpu::VulkanStream& stream, std::uint32_t groups) const
   auto next = fetched.begin();
   for (const Entry& entry : entries_) {
     if (!is_wanted(entry)) continue;
-    std::memcpy(const_cast<void*>(entry.piece.host), next->data(), entry.piece.bytes);
+    const ByteRange all = byte_range(entry.piece.host, entry.piece.bytes);
+    for (const ByteRange& range : without({all}, except))
+      std::memcpy(reinterpret_cast<void*>(range.begin), next->data() + (range.begin - all.begin),
+                  range.end - range.begin);
     ++next;
   }
   return {};
 }
 
-template <class Copy>
-Status DeviceMirror::each_window_part(std::uint64_t end, Copy&& copy) const {
-  for (const Entry& entry : entries_) {
-    if (entry.piece.use != MirrorUse::window || end <= first_) continue;
-    const std::size_t slots = entry.piece.bytes / entry.piece.slot;
-    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(end - first_, window_));
-    // The ring's end may lie within.
-    for (std::size_t at = 0; at < count;) {
-      const std::size_t from = (first_ + at) & (slots - 1), run = std::min(count - at, slots - from);
-      WEFT_CHECK(
-          copy(entry.begin() + from * entry.piece.slot, entry.device + at * entry.piece.slot, run * entry.piece.slot));
-      at += run;
-    }
+template <class Visit>
+void DeviceMirror::each_window_part(const Entry& entry, std::uint64_t end, Visit&& visit) const {
+  if (entry.piece.use != MirrorUse::window || end <= first_) return;
+  const std::size_t slot = entry.piece.slot, slots = entry.piece.bytes / slot;
+  const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(end - first_, window_));
+  // The ring's end may lie within.
+  for (std::size_t at = 0; at < count;) {
+    const std::size_t from = (first_ + at) & (slots - 1), run = std::min(count - at, slots - from);
+    visit(Twin{const_cast<std::byte*>(entry.begin()) + from * slot, entry.device + at * slot, run * slot});
+    at += run;
   }
-  return {};
 }
 
-Status DeviceMirror::push_window(gpu::VulkanStream& stream, std::uint64_t end) const {
-  return each_window_part(end, [&](const std::byte* host, std::uint64_t device, std::size_t bytes) -> Status {
-    stream.upload(host, bytes, reinterpret_cast<void*>(device));
-    return {};
-  });
+void DeviceMirror::push_window(gpu::VulkanStream& stream, std::uint64_t end) const {
+  for (const Entry& entry : entries_)
+    each_window_part(entry, end, [&](const Twin& twin) {
+      stream.upload(twin.host, twin.bytes, reinterpret_cast<void*>(twin.device));
+    });
 }
 
 Status DeviceMirror::pull_window(gpu::VulkanStream& stream, std::uint64_t end) const {
-  return each_window_part(end, [&](const std::byte* host, std::uint64_t device, std::size_t bytes) {
-    return stream.download(reinterpret_cast<const void*>(device), bytes, const_cast<std::byte*>(host));
-  });
+  for (const Twin& twin : written_windows(end))
+    WEFT_CHECK(stream.download(reinterpret_cast<const void*>(twin.device), twin.bytes, twin.host));
+  return {};
+}
+
+std::vector<DeviceMirror::Twin> DeviceMirror::written_windows(std::uint64_t end) const {
+  std::vector<Twin> twins;
+  for (const Entry& entry : entries_)
+    if (!entry.is_hosts) each_window_part(entry, end, [&](const Twin& twin) { twins.push_back(twin); });
+  return twins;
+}
+
+const DeviceMirror::Entry* DeviceMirror::find(std::uint64_t device) const noexcept {
+  const auto after = std::upper_bound(by_device_.begin(), by_device_.end(), device,
+                                      [&](std::uint64_t place, std::size_t i) { return place < entries_[i].device; });
+  if (after == by_device_.begin()) return nullptr;
+  const Entry& entry = entries_[*std::prev(after)];
+  return device - entry.device < entry.room ? &entry : nullptr;
+}
+
+ByteRanges DeviceMirror::here(std::span<const gpu::Touched> touched, bool only_written) const {
+  std::vector<ByteRange> ranges;
+  for (const gpu::Touched& each : touched) {
+    if (only_written && !each.is_written) continue;
+    const Entry* const entry = find(each.begin);
+    if (entry && entry->piece.use == MirrorUse::kept)
+      ranges.push_back(byte_range(entry->begin() + (each.begin - entry->device), each.end - each.begin));
+  }
+  return set_of(std::move(ranges));
+}
+
+void DeviceMirror::leave_windows(std::span<const gpu::Touched> touched) {
+  for (const gpu::Touched& each : touched)
+    if (const Entry* const entry = find(each.begin); each.is_written && entry && entry->piece.use == MirrorUse::window)
+      entries_[static_cast<std::size_t>(entry - entries_.data())].is_hosts = true;
+}
+
+std::vector<DeviceMirror::Twin> DeviceMirror::twins(const ByteRanges& ranges) const {
+  std::vector<Twin> twins;
+  for (const ByteRange& range : ranges) {
+    auto entry = std::upper_bound(entries_.begin(), entries_.end(), range.begin, [](std::uintptr_t at, const Entry& e) {
+      return at < reinterpret_cast<std::uintptr_t>(e.piece.host);
+    });
+    if (entry != entries_.begin()) --entry;
+    for (; entry != entries_.end(); ++entry) {
+      const ByteRange all = byte_range(entry->piece.host, entry->piece.bytes);
+      if (all.begin >= range.end) break;
+      const std::uintptr_t begin = std::max(range.begin, all.begin), end = std::min(range.end, all.end);
+      if (begin < end && entry->piece.use == MirrorUse::kept)
+        twins.push_back({reinterpret_cast<std::byte*>(begin), entry->device + (begin - all.begin), end - begin});
+    }
+  }
+  return twins;
 }
 
 std::uint64_t DeviceMirror::bytes() const noexcept {

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "mesh/byte_ranges.hpp"
 #include "mesh/mirror_piece.hpp"
 
 #include "gpu/device.hpp"
@@ -40,14 +41,30 @@ class DeviceMirror {
   /// From now on pointers into windows mean samples [first, first + window).
   void move_window(std::uint64_t first) noexcept { first_ = first; }
   std::size_t window() const noexcept { return window_; }
+  /// A piece of memory on both sides.
+  struct Twin {
+    std::byte* host = nullptr;
+    std::uint64_t device = 0;
+    std::size_t bytes = 0;
+  };
   /// Copies the windows' samples [first, end) in or out. @error as of the stream
-  Status push_window(gpu::VulkanStream& stream, std::uint64_t end) const;
+  void push_window(gpu::VulkanStream& stream, std::uint64_t end) const;
   Status pull_window(gpu::VulkanStream& stream, std::uint64_t end) const;
+  /// What `pull_window` would copy.
+  std::vector<Twin> written_windows(std::uint64_t end) const;
+
+  /// Where on the host stands what of kept memory operations touch; `only_written`: or write.
+  ByteRanges here(std::span<const gpu::Touched> touched, bool only_written) const;
+  /// Windows that these write are the host's from now on: they are no longer pulled.
+  void leave_windows(std::span<const gpu::Touched> touched);
+  /// Kept memory among `ranges`.
+  std::vector<Twin> twins(const ByteRanges& ranges) const;
 
   /// Copies everything to the device that is copied at all.
   void push(gpu::VulkanStream& stream) const;
-  /// Copies what is `kept` back, of the groups below `groups`: all of it, or after a failure nothing.
-  Status pull(gpu::VulkanStream& stream, std::uint32_t groups) const;
+  /// Copies what is `kept` back, of the groups below `groups`, but for what the host has itself: all of it, or after a
+  /// failure nothing.
+  Status pull(gpu::VulkanStream& stream, std::uint32_t groups, const ByteRanges& except) const;
   /// Device memory that it holds.
   std::uint64_t bytes() const noexcept;
 
@@ -56,17 +73,23 @@ class DeviceMirror {
     MirrorPiece piece;
     std::uint64_t device = 0;
     std::size_t stride = 0;  // from one copy of scratch to the next
+    std::size_t room = 0;    // on the device
+    bool is_hosts = false;   // a window that the host writes
     const std::byte* begin() const noexcept { return static_cast<const std::byte*>(piece.host); }
   };
   DeviceMirror() = default;
   static bool is_copied(const Entry& entry) noexcept {
     return entry.piece.use == MirrorUse::kept || entry.piece.use == MirrorUse::constant;
   }
-  template <class Copy>
-  Status each_window_part(std::uint64_t end, Copy&& copy) const;
+  template <class Visit>
+  void each_window_part(const Entry& entry, std::uint64_t end, Visit&& visit) const;
 
   gpu::Device* device_ = nullptr;
-  std::vector<Entry> entries_;  // by host address
+  /// The entry that holds a device's address; null: none.
+  const Entry* find(std::uint64_t device) const noexcept;
+
+  std::vector<Entry> entries_;          // by host address
+  std::vector<std::size_t> by_device_;  // entries
   std::vector<gpu::Buffer> blocks_;
   std::size_t window_ = 0, copies_ = 1, copy_ = 0;
   std::uint64_t first_ = 0;

@@ -2,6 +2,8 @@
 
 #include "mesh/device_run.hpp"
 
+#include "mesh/placement.hpp"
+
 #include "core/log.hpp"
 
 #include <algorithm>
@@ -22,6 +24,7 @@ constexpr std::uint64_t kMostLoggedBytes = std::uint64_t{64} << 20;
 constexpr std::uint64_t kMostFirings = std::uint64_t{1} << 19;
 constexpr std::uint64_t kMostSteps = 64;  // in a program
 constexpr std::size_t kMostPrograms = 64;
+constexpr std::size_t kMostSingleSteps = 1024;  // the same, where each is one step
 constexpr std::uint64_t kScratchBytes = std::uint64_t{256} << 20;
 // Groups of mirrored memory, in the order in which less and less often changes.
 constexpr std::uint32_t kState = 0, kWeights = 1, kHook = 2, kNothing = 3;
@@ -42,6 +45,20 @@ const LayerSpec* find_foreign(std::span<const LayerSpec> layers) {
 
 }  // namespace
 
+DeviceRun::DeviceRun(DeviceHold& hold, const Graph& graph, WeightStore& weights, State& state, Engine& engine,
+                     std::span<const std::unique_ptr<Cell>> cells)
+    : hold_(hold),
+      graph_(graph),
+      weights_(weights),
+      state_(state),
+      engine_(engine),
+      cells_(cells),
+      is_host_(host_nodes(graph)) {
+  if (hold_.is_held()) figures_.device = hold_.device().info().name;
+  for (const auto& cell : cells_) figures_.host_cells += is_host_[cell->first()];
+  engine_.set_host_nodes(is_host_);
+}
+
 DeviceRun::~DeviceRun() {
   if (stream_) static_cast<void>(stream_->finish());
 }
@@ -57,6 +74,7 @@ bool DeviceRun::has_feeds_or_sinks() const noexcept {
 }
 
 std::uint64_t DeviceRun::block_steps() const noexcept {
+  if (is_mixed()) return 1;
   const std::uint64_t depth = state_.depth();
   const std::uint64_t firings = std::max<std::uint64_t>(graph_.nodes().size(), 1);
   StepHook* const hook = engine_.hook();
@@ -71,12 +89,21 @@ std::uint64_t DeviceRun::run(scheduler::Executor& executor, std::uint64_t tick, 
   executor_ = &executor;
   outputs_.clear();
   std::uint64_t done = 0;
-  if (!is_given_up_ && !is_quiet() && !engine_.hook() && !has_feeds_or_sinks() && steps > 1) {
-    // Orders are carried out at one tick's boundary; the device goes on behind it.
-    done = run_host(executor, tick, 1);
-    if (done == 0 || engine_.halt()) return done;
+  const bool is_plain = !engine_.hook() && !has_feeds_or_sinks();  // steps may be done in parts
+  if (!hold_.is_held()) {
+    const std::uint64_t wait = hold_.wait();
+    if (wait >= steps || (wait > 0 && !is_plain)) return run_host(executor, tick, steps);
+    done = run_host(executor, tick, wait);
+    if (done < wait || engine_.halt()) return done;
+    hold_.take(figures_);
   }
-  if (is_given_up_ || !is_quiet()) return done + run_host(executor, tick + done, steps - done);
+  if (hold_.is_held() && !is_quiet() && is_plain && steps - done > 1) {
+    // Orders are carried out at one tick's boundary; the device goes on behind it.
+    const std::uint64_t first = run_host(executor, tick + done, 1);
+    done += first;
+    if (first == 0 || engine_.halt()) return done;
+  }
+  if (!hold_.is_held() || !is_quiet()) return done + run_host(executor, tick + done, steps - done);
   if (steps == done) return done;
   const std::uint64_t left = steps - done;
   bool is_logged = false, is_wrong = false;
@@ -90,6 +117,8 @@ std::uint64_t DeviceRun::run(scheduler::Executor& executor, std::uint64_t tick, 
     stream_->upload(&none, sizeof none, notes_.data<void>());
     WEFT_CHECK(reset_counts());
     WEFT_CHECK(run_device(tick + done, left));
+    is_wrong = has_host_failed_;
+    if (is_wrong) return {};
     WEFT_CHECK(pull_counts());
     std::uint32_t notes = 0;
     WEFT_CHECK(stream_->download(notes_.data<void>(), sizeof notes, &notes));
@@ -103,12 +132,13 @@ std::uint64_t DeviceRun::run(scheduler::Executor& executor, std::uint64_t tick, 
   }
   is_running_ = false;
   if (!is_logged) {  // the device is not to have it
-    if (is_given_up_ && is_ahead_) replay(executor, false);
+    if (!hold_.is_held() && is_ahead_) replay(executor, false);
     return done + run_host(executor, tick + done, left);
   }
-  if (is_given_up_ || is_wrong) return done + replay(executor, true);
+  if (!hold_.is_held() || is_wrong) return done + replay(executor, true);
   is_ahead_ = true;
   figures_.device_steps += left;
+  hold_.note_steps(left);
   if (log_steps_ > kMostLogged || log_bytes_ > kMostLoggedBytes) pull();
   return steps;
 }
@@ -121,13 +151,14 @@ std::uint64_t DeviceRun::run_host(scheduler::Executor& executor, std::uint64_t t
   const std::uint64_t done = engine_.run(executor, tick, steps);
   is_running_ = false;
   figures_.host_steps += done;
+  if (!hold_.is_held()) hold_.note_steps(done);
   return done;
 }
 
 Status DeviceRun::prepare() {
   if (!stream_) {
-    WEFT_TRY(stream_, device_->make_stream());
-    WEFT_TRY(notes_, device_->memory().allocate(sizeof(std::uint32_t), "what a run notes"));
+    WEFT_TRY(stream_, hold_.device().make_stream());
+    WEFT_TRY(notes_, hold_.device().memory().allocate(sizeof(std::uint32_t), "what a run notes"));
   }
   if (weights_seen_ != weights_.changes() || (!mirror_ && figures_.why_host.empty())) {
     programs_.clear();
@@ -150,6 +181,7 @@ Status DeviceRun::make_mirror() {
   figures_.why_host = hook ? hook->why_not_recorded() : std::string();
   if (const LayerSpec* const foreign = find_foreign(graph_.spec().layers))
     figures_.why_host = "the layer type '" + foreign->type + "' is not one of Weft's own";
+  if (figures_.host_cells == cells_.size()) figures_.why_host = "the network keeps all cells on the CPU";
   if (!figures_.why_host.empty()) {
     if (figures_.why_host != before) log_warn("vulkan: the mesh runs on the CPU: " + figures_.why_host);
     return {};
@@ -174,15 +206,17 @@ Status DeviceRun::make_mirror() {
     if (piece.use == MirrorUse::scratch) scratch += piece.bytes;
   const std::uint64_t copies =
       scratch ? std::clamp<std::uint64_t>(kScratchBytes / scratch, 1, graph_.nodes().size()) : 1;
-  WEFT_TRY(mirror_, DeviceMirror::build(*device_, std::move(pieces), block_steps(), copies));
+  WEFT_TRY(mirror_, DeviceMirror::build(hold_.device(), std::move(pieces), block_steps(), copies));
   const std::size_t nodes = graph_.nodes().size();
-  WEFT_TRY(guards_, device_->memory().allocate((2 * nodes + 1) * sizeof(float), "counts of updates"));
+  WEFT_TRY(guards_, hold_.device().memory().allocate((2 * nodes + 1) * sizeof(float), "counts of updates"));
   float* const counts = guards_.data() + nodes;
   recorder_ = std::make_unique<MirrorStream>(
       *stream_, *mirror_, notes_.data<std::uint32_t>(),
       MirrorStream::Guards{guards_.data<std::uint32_t>(), counts, counts + nodes}, nodes);
   feeds_.clear();
   feeds_.resize(graph_.port_count());
+  border_ = Border();
+  notes_kept_at_ = 0;
   figures_.device_bytes = mirror_->bytes();
   return {};
 }
@@ -197,6 +231,11 @@ Status DeviceRun::run_device(std::uint64_t tick, std::uint64_t steps) {
     const Rows slot = recorder_->there(state_.output(port, tick));
     for (std::size_t b = 0; b < slot.rows; ++b)
       stream_->upload(feed.base + b * slot.cols, slot.cols * sizeof(float), slot.row(b));
+  }
+  if (is_mixed()) {
+    begin_mixed(tick);
+    for (std::uint64_t step = 0; step < steps && !has_host_failed_; ++step) WEFT_CHECK(run_mixed_step(tick, step));
+    return stream_->status();
   }
   const bool is_alike = !hook && !has_feeds_or_sinks();
   for (std::uint64_t step = 0; step < steps;) {
@@ -213,7 +252,17 @@ Status DeviceRun::run_block(std::uint64_t tick, std::uint64_t step, std::uint64_
   const auto [first, end] = hook ? hook->samples_of(step, now, count) : std::pair<std::uint64_t, std::uint64_t>{0, 0};
   mirror_->move_window(first);
   WEFT_CHECK(push_feeds(step, count));
+  WEFT_TRY(const auto recorded, program_of(tick, step, count));
+  if (hook) mirror_->push_window(*stream_, end);
+  WEFT_CHECK(stream_->run(recorded->program, times));
+  if (hook) WEFT_CHECK(mirror_->pull_window(*stream_, end));
+  return pull_sinks(step, count);
+}
 
+Result<std::shared_ptr<DeviceRun::Recorded>> DeviceRun::program_of(std::uint64_t tick, std::uint64_t step,
+                                                                   std::uint64_t count) {
+  StepHook* const hook = engine_.hook();
+  const std::uint64_t now = tick + engine_.ticks_in(step);
   StateHasher key;
   key.add(now & (state_.depth() - 1));
   key.add(count);
@@ -224,37 +273,42 @@ Status DeviceRun::run_block(std::uint64_t tick, std::uint64_t step, std::uint64_
     const auto of_hook = hook->record_key(step, now, count);
     is_kept = of_hook.has_value();
     if (is_kept) key.add(*of_hook);
-    // A settled sample's steps stand at its beginning, since blocks are whole samples.
+    // A settled sample's steps stand at its beginning, since blocks are whole samples or single steps.
     key.add(step % hook->period());
   }
   const Hash128 digest = key.digest();
   const auto name = std::pair(digest.high, digest.low);
   const auto found = is_kept ? programs_.find(name) : programs_.end();
-  std::shared_ptr<gpu::Program> program;
+  std::shared_ptr<Recorded> recorded;
   if (found != programs_.end()) {
-    program = found->second.program;
-    for (const auto& [node, updates] : found->second.updates) hook->add_updates(node, updates);
-    for (const NodeId node : found->second.guarded) is_guarded_[node] = 1;
+    recorded = found->second;
+    for (const auto& [node, updates] : recorded->updates) hook->add_updates(node, updates);
   } else {
-    WEFT_TRY(Recorded recorded, record(tick, step, count));
-    program = recorded.program;
-    for (const NodeId node : recorded.guarded) is_guarded_[node] = 1;
-    if (programs_.size() >= kMostPrograms) programs_.clear();
-    if (is_kept) programs_.emplace(name, std::move(recorded));
+    WEFT_TRY(Recorded made, record(tick, step, count));
+    recorded = std::make_shared<Recorded>(std::move(made));
+    if (programs_.size() >= (is_mixed() ? kMostSingleSteps : kMostPrograms)) programs_.clear();
+    if (is_kept) programs_.emplace(name, recorded);
   }
-  if (hook) WEFT_CHECK(mirror_->push_window(*stream_, end));
-  WEFT_CHECK(stream_->run(program, times));
-  if (hook) WEFT_CHECK(mirror_->pull_window(*stream_, end));
-  return pull_sinks(tick, step, count);
+  for (const NodeId node : recorded->guarded) is_guarded_[node] = 1;
+  return recorded;
 }
 
 Result<DeviceRun::Recorded> DeviceRun::record(std::uint64_t tick, std::uint64_t step, std::uint64_t count) {
   StepHook* const hook = engine_.hook();
+  const Engine::Recording recording{recorder_.get(), tick, engine_.ticks_in(step), feed_places_, sink_places_};
+  std::vector<gpu::Touched> by_host, by_device;
+  if (is_mixed()) watch_host_parts(recording, step, by_host);
   const auto counts = hook ? hook->update_counts() : std::span<const std::uint64_t>();
   const std::vector<std::uint64_t> before(counts.begin(), counts.end());
-  const Engine::Recording recording{recorder_.get(), tick, engine_.ticks_in(step), feed_places_, sink_places_};
   WEFT_CHECK(stream_->begin_program());
-  for (std::uint64_t s = step; s < step + count; ++s) engine_.record_step(recording, s);
+  if (is_mixed()) {
+    engine_.record_step(recording, step, Engine::Side::ports);
+    stream_->watch(&by_device);
+    engine_.record_step(recording, step, Engine::Side::device);
+    stream_->watch(nullptr);
+  } else {
+    for (std::uint64_t s = step; s < step + count; ++s) engine_.record_step(recording, s);
+  }
   Recorded recorded;
   WEFT_TRY(recorded.program, stream_->end_program());
   WEFT_CHECK(recorder_->status());
@@ -263,6 +317,7 @@ Result<DeviceRun::Recorded> DeviceRun::record(std::uint64_t tick, std::uint64_t 
   for (NodeId node = 0; node < before.size(); ++node)
     if (counts[node] != before[node]) recorded.updates.emplace_back(node, counts[node] - before[node]);
   ++figures_.programs;
+  if (is_mixed()) WEFT_CHECK(open_border(recorded.border, by_host, by_device));
   return recorded;
 }
 
@@ -277,7 +332,7 @@ Status DeviceRun::push_feeds(std::uint64_t step, std::uint64_t count) {
     const std::size_t room = block_steps() * row * sizeof(float);
     if (window.buffer.bytes() < room) {
       programs_.clear();
-      WEFT_TRY(window.buffer, device_->memory().allocate(room, "an input's values"));
+      WEFT_TRY(window.buffer, hold_.device().memory().allocate(room, "an input's values"));
     }
     // Rows that follow each other go as they lie.
     const auto row_of = [&](std::uint64_t t) { return std::min((fired + t + 1) / feed.hold, feed.rows - 1); };
@@ -297,7 +352,7 @@ Status DeviceRun::push_feeds(std::uint64_t step, std::uint64_t count) {
     const std::size_t room = block_steps() * row * sizeof(float);
     if (sinks_[i].buffer.bytes() < room) {
       programs_.clear();
-      WEFT_TRY(sinks_[i].buffer, device_->memory().allocate(room, "an output's values"));
+      WEFT_TRY(sinks_[i].buffer, hold_.device().memory().allocate(room, "an output's values"));
     }
     sink_places_.push_back({sinks[i].node, sinks_[i].buffer.data()});
   }
@@ -325,7 +380,7 @@ Status DeviceRun::pull_counts() {
   return {};
 }
 
-Status DeviceRun::pull_sinks(std::uint64_t, std::uint64_t step, std::uint64_t count) {
+Status DeviceRun::pull_sinks(std::uint64_t step, std::uint64_t count) {
   const std::uint64_t fired = engine_.ticks_in(step), ticks = engine_.ticks_in(step + count) - fired;
   for (std::size_t i = 0; i < sink_places_.size(); ++i) {
     const std::size_t row = state_.sessions() * graph_.nodes()[sink_places_[i].node].width;
@@ -375,6 +430,7 @@ void DeviceRun::forget_log() noexcept {
     for (Logged::Feed& feed : entry.feeds) spare_.push_back(std::move(feed.values));
   log_.clear();
   log_bytes_ = log_steps_ = 0;
+  border_.forget();
 }
 
 std::uint64_t DeviceRun::replay(scheduler::Executor& executor, bool is_under_way) noexcept {
@@ -382,9 +438,10 @@ std::uint64_t DeviceRun::replay(scheduler::Executor& executor, bool is_under_way
   StepHook* const hook = engine_.hook();
   const std::vector<PortFeed> feeds(engine_.feeds().begin(), engine_.feeds().end());
   const std::vector<OutputSink> sinks(engine_.sinks().begin(), engine_.sinks().end());
+  is_running_ = true;  // whoever asks for the host's memory gets it as it is
   StateBytes now;
   if (hook && !is_under_way) hook->save_host(now);
-  is_running_ = true;
+  border_.take_back();
   std::uint64_t done = 0;
   for (const Logged& entry : log_) {
     if (!entry.input.empty()) {
@@ -411,17 +468,26 @@ std::uint64_t DeviceRun::replay(scheduler::Executor& executor, bool is_under_way
 }
 
 void DeviceRun::give_up(const Error& error) noexcept {
-  log_warn("vulkan: the mesh goes on on the CPU: " + error.text());
-  figures_.why_host = error.text();
-  is_given_up_ = true;
+  // Memory may be dropped when nothing is at work on it any more.
+  if (stream_) static_cast<void>(stream_->finish());
   programs_.clear();
+  recorder_.reset();
+  mirror_.reset();
+  feeds_.clear();
+  sinks_.clear();
+  notes_ = gpu::Buffer();
+  guards_ = gpu::Buffer();
+  fetched_ = gpu::Buffer();
+  stream_.reset();
+  hold_.let_go(error, figures_);
 }
 
 void DeviceRun::set_input(NodeId port, std::size_t session, std::span<const float> values,
                           std::uint64_t tick) noexcept {
-  if (!is_ahead_) std::copy(values.begin(), values.end(), state_.output(port, tick).row(session));
+  float* const here = state_.output(port, tick).row(session);
+  if (!is_ahead_ || is_host_[port]) std::copy(values.begin(), values.end(), here);
   engine_.feed(port, {});
-  if (is_given_up_ || !mirror_ || is_behind_) return;
+  if (!mirror_ || is_behind_) return;
   const Rows there = recorder_->there(state_.output(port, tick));
   stream_->upload(values.data(), values.size_bytes(), there.row(session));
   if (!is_ahead_) return;
@@ -434,6 +500,10 @@ void DeviceRun::set_input(NodeId port, std::size_t session, std::span<const floa
 }
 
 std::span<const float> DeviceRun::output(NodeId node, std::size_t session, std::uint64_t tick) noexcept {
+  if (is_host_[node]) {
+    const Rows here = state_.output(node, tick);
+    return {here.row(session), here.cols};
+  }
   std::vector<float>& kept = outputs_[{node, session}];
   if (kept.empty()) {
     const Rows there = recorder_->there(state_.output(node, tick));
@@ -451,7 +521,7 @@ std::span<const float> DeviceRun::output(NodeId node, std::size_t session, std::
 void DeviceRun::pull() noexcept {
   if (!is_ahead_ || is_running_) return;
   ++figures_.pulls;
-  if (Status pulled = mirror_->pull(*stream_, engine_.hook() ? kNothing : kWeights); !pulled) {
+  if (Status pulled = mirror_->pull(*stream_, engine_.hook() ? kNothing : kWeights, border_.by_host()); !pulled) {
     give_up(pulled.error());
     replay(*executor_, false);
     return;

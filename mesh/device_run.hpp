@@ -2,8 +2,10 @@
 
 #pragma once
 
+#include "mesh/border.hpp"
 #include "mesh/cell.hpp"
 #include "mesh/device_figures.hpp"
+#include "mesh/device_hold.hpp"
 #include "mesh/device_mirror.hpp"
 #include "mesh/engine.hpp"
 #include "mesh/mirror_stream.hpp"
@@ -28,16 +30,16 @@ namespace weft::mesh {
 ///
 /// Recording supposes that all goes well: outputs and updates are finite, no cell is held or waits for an order. A run
 /// for which that does not hold is lived on the CPU, from where host and device last agreed: what came since is in a
-/// log, and the bits are the same. So supervision sees what it would have seen, and a lost device loses nothing.
+/// log, and the bits are the same. So supervision sees what it would have seen, and a lost device loses nothing: steps
+/// go on on the CPU until the hold lets the device be taken again.
+/// Cells that the network keeps on the host (LayerSpec::device) are run there by the engine while the device runs the
+/// others; after each step each side gets what it touches of what the other wrote (mesh/border.hpp).
 /// @thread one at a time
 class DeviceRun {
  public:
   /// The parts must outlive it.
-  DeviceRun(std::shared_ptr<gpu::Device> device, const Graph& graph, WeightStore& weights, State& state, Engine& engine,
-            std::span<const std::unique_ptr<Cell>> cells)
-      : device_(std::move(device)), graph_(graph), weights_(weights), state_(state), engine_(engine), cells_(cells) {
-    figures_.device = device_->info().name;
-  }
+  DeviceRun(DeviceHold& hold, const Graph& graph, WeightStore& weights, State& state, Engine& engine,
+            std::span<const std::unique_ptr<Cell>> cells);
   ~DeviceRun();
 
   /// As Engine::run.
@@ -63,6 +65,13 @@ class DeviceRun {
     figures_.programs += before.programs;
     figures_.pushes += before.pushes;
     figures_.pulls += before.pulls;
+    figures_.exchanged_bytes += before.exchanged_bytes;
+    figures_.faults += before.faults;
+    figures_.restarts += before.restarts;
+    figures_.last_fault = before.last_fault;
+    if (hold_.is_held()) return;
+    figures_.device = before.device;
+    figures_.why_host = before.why_host;
   }
 
  private:
@@ -85,6 +94,7 @@ class DeviceRun {
     std::shared_ptr<gpu::Program> program;
     std::vector<std::pair<NodeId, std::uint64_t>> updates;
     std::vector<NodeId> guarded;  // of which the device counts the updates
+    Border::Step border;          // of a mesh that the host runs in part
   };
   struct Window {  // of a port or an output, on the device
     gpu::Buffer buffer;
@@ -97,22 +107,41 @@ class DeviceRun {
   Status make_mirror();
   Status run_device(std::uint64_t tick, std::uint64_t steps);
   Status run_block(std::uint64_t tick, std::uint64_t step, std::uint64_t count, std::uint64_t times);
+  /// The program of these steps, recorded if it is not at hand.
+  Result<std::shared_ptr<Recorded>> program_of(std::uint64_t tick, std::uint64_t step, std::uint64_t count);
   Result<Recorded> record(std::uint64_t tick, std::uint64_t step, std::uint64_t count);
+  // Where the host runs some of the cells:
+  bool is_mixed() const noexcept { return figures_.host_cells > 0; }
+  void begin_mixed(std::uint64_t tick);
+  /// One step on both sides, and what crosses after it.
+  Status run_mixed_step(std::uint64_t tick, std::uint64_t step);
+  Status run_both(const Recorded& recorded, std::uint64_t step, std::uint64_t end);
+  /// Finds out what the host's parts of a step touch.
+  void watch_host_parts(const Engine::Recording& recording, std::uint64_t step, std::vector<gpu::Touched>& touched);
+  /// Learns what both sides of a step touch, and brings what was not wanted before.
+  Status open_border(Border::Step& step, std::span<const gpu::Touched> by_host,
+                     std::span<const gpu::Touched> by_device);
+  void keep_ports(std::uint64_t tick);
+  void upload(const ByteRanges& ranges);
+  /// Copies `fetches_` to the host: from what was recorded so far, then when that is done.
+  Status begin_fetch();
+  Status end_fetch();
   Status push_feeds(std::uint64_t step, std::uint64_t count);
   Status reset_counts();
   Status pull_counts();
-  Status pull_sinks(std::uint64_t tick, std::uint64_t step, std::uint64_t count);
+  Status pull_sinks(std::uint64_t step, std::uint64_t count);
   std::uint64_t run_host(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps) noexcept;
   /// Lives the log on the CPU, from where host and device agreed; returns the steps of its last run that were done.
   /// `is_under_way`: that one is the run that the caller is in.
   std::uint64_t replay(scheduler::Executor& executor, bool is_under_way) noexcept;
   void forget_log() noexcept;
   void log_run(std::uint64_t tick, std::uint64_t steps);
+  /// Drops all that is the device's. `replay` must follow where it was ahead.
   void give_up(const Error& error) noexcept;
   scheduler::Executor* executor_ = nullptr;  // of the last run
   std::uint64_t block_steps() const noexcept;
 
-  std::shared_ptr<gpu::Device> device_;
+  DeviceHold& hold_;
   const Graph& graph_;
   WeightStore& weights_;
   State& state_;
@@ -124,14 +153,21 @@ class DeviceRun {
   gpu::Buffer guards_;                    // by node: words, counts, and -1 at the end
   std::vector<std::uint8_t> is_guarded_;  // by node, in the run under way
   std::unique_ptr<MirrorStream> recorder_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Recorded> programs_;  // by hash
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::shared_ptr<Recorded>> programs_;  // by hash
+  std::vector<std::uint8_t> is_host_;                                                      // by node
+  Border border_;
+  std::vector<DeviceMirror::Twin> fetches_;
+  gpu::Buffer fetched_;
+  std::vector<std::byte> landing_;
+  bool has_host_failed_ = false;
+  std::uint64_t notes_kept_at_ = 0;  // the era of the border
   std::vector<Window> feeds_, sinks_;
   std::vector<float*> feed_places_;
   std::vector<OutputSink> sink_places_;
   std::uint64_t weights_seen_ = 0;
-  bool is_ahead_ = false, is_behind_ = true, is_running_ = false, is_given_up_ = false;
+  bool is_ahead_ = false, is_behind_ = true, is_running_ = false;
   std::map<std::pair<NodeId, std::size_t>, std::vector<float>> outputs_;  // read since the last run
-  std::vector<std::vector<float>> spare_;  // of feeds that were logged
+  std::vector<std::vector<float>> spare_;                                 // of feeds that were logged
   std::vector<Logged> log_;
   std::uint64_t log_bytes_ = 0, log_steps_ = 0;
   std::uint64_t logged_before_ = 0;  // steps of the last entry that belong to earlier runs

@@ -136,13 +136,7 @@ void Engine::set_sinks(std::vector<OutputSink> sinks) {
 
 std::uint64_t Engine::run(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps) noexcept {
   base_tick_ = tick;
-  for (NodeId port = 0; port < feeds_.size(); ++port) {
-    // The slot that the first tick reads; later ones are written by the port as the run goes.
-    const PortFeed& feed = feeds_[port];
-    const Rows slot = state_.output(port, tick);
-    for (std::size_t b = 0; b < slot.rows && feed.base; ++b)
-      std::copy_n(feed.base + b * slot.cols, slot.cols, slot.row(b));
-  }
+  for (NodeId port = 0; port < feeds_.size(); ++port) feed_first_tick(port);
   is_running_ = true;
   const std::uint64_t done = executor.run(*this, steps);
   is_running_ = false;
@@ -150,17 +144,58 @@ std::uint64_t Engine::run(scheduler::Executor& executor, std::uint64_t tick, std
   return done;
 }
 
+// The slot that a run's first tick reads; later ones are written by the port as the run goes.
+void Engine::feed_first_tick(NodeId port) noexcept {
+  const PortFeed& feed = feeds_[port];
+  const Rows slot = state_.output(port, base_tick_);
+  for (std::size_t b = 0; b < slot.rows && feed.base; ++b)
+    std::copy_n(feed.base + b * slot.cols, slot.cols, slot.row(b));
+}
+
+void Engine::set_host_nodes(std::vector<std::uint8_t> is_host) {
+  is_host_ = std::move(is_host);
+  for (Region& region : regions_) {
+    const auto choose = [&](const std::vector<Part>& from, std::vector<Part>& to) {
+      to.clear();
+      for (const Part& part : from)
+        if (is_host_[part.first]) to.push_back(part);
+    };
+    choose(region.interior, region.host_interior);
+    choose(region.boundary, region.host_boundary);
+  }
+}
+
+void Engine::begin_host_parts(std::uint64_t tick) noexcept {
+  base_tick_ = tick;
+  has_failed_.store(false, std::memory_order_relaxed);
+  for (NodeId port = 0; port < feeds_.size(); ++port)
+    if (is_host_[port]) feed_first_tick(port);
+}
+
+bool Engine::run_host_parts(scheduler::Executor& executor, std::uint64_t step) noexcept {
+  is_partial_ = true;
+  part_step_ = step;
+  executor.run(*this, 1);
+  is_partial_ = false;
+  ++serial_;
+  return !has_failed_.load(std::memory_order_relaxed);  // the run's end made it visible
+}
+
 void Engine::run_interior(std::size_t region, std::uint64_t step) noexcept {
-  run_parts(regions_[region].interior, region, step);
+  const Region& here = regions_[region];
+  if (is_partial_) return run_parts(here.host_interior, region, part_step_);
+  run_parts(here.interior, region, step);
 }
 
 void Engine::run_boundary(std::size_t region, std::uint64_t step) noexcept {
-  run_parts(regions_[region].boundary, region, step);
+  if (is_partial_) step = part_step_;
+  run_parts(is_partial_ ? regions_[region].host_boundary : regions_[region].boundary, region, step);
   // Who fires first depends on the placement; with shared weights nobody may learn before all have fired.
   if (!hook_ || late_[region].empty()) return;
   const std::uint64_t tick = base_tick_ + hook_->fired_before(step);
   for (const NodeId id : late_[region]) {
-    if (board_) board_->enter(region, node_cell_[id], serial_ + step);
+    if (is_partial_ && !is_host_[id]) continue;
+    if (board_) board_->enter(region, node_cell_[id], serial_ + (is_partial_ ? 0 : step));
     hook_->learn(region, id, step, tick);
   }
   if (board_) board_->leave(region);
@@ -184,7 +219,7 @@ void Engine::run_parts(const std::vector<Part>& parts, std::size_t region, std::
       if (fires) fire_port(part.first, fired);
       continue;
     }
-    if (board_) board_->enter(region, part.cell, serial_ + step);
+    if (board_) board_->enter(region, part.cell, serial_ + (is_partial_ ? 0 : step));
     if (fires) fire_cell(part, at(std::min(i + 1, parts.size() - 1)), region, tick, fired, step);
     if (!hook_) continue;
     for (NodeId id = part.first; id < part.first + part.layers; ++id)
@@ -435,6 +470,7 @@ bool Engine::is_finite(const Part& part, kernels::OpStream& stream, std::uint64_
 }
 
 void Engine::keep_output(const Part& part, std::uint64_t tick, bool faulty_rows_only) noexcept {
+  if (is_partial_) return;  // a fault: the step will be taken back
   const std::size_t sessions = state_.sessions();
   const auto is_faulty = [&](std::size_t b) {
     for (NodeId id = part.first; id < part.first + part.layers; ++id)
@@ -464,6 +500,7 @@ void Engine::zero_output(const Part& part, std::uint64_t tick) noexcept {
 }
 
 void Engine::answer_fault(std::uint32_t cell, std::uint64_t tick, actors::FaultKind kind, const char* reason) noexcept {
+  if (is_partial_) return has_failed_.store(true, std::memory_order_relaxed);  // read when the step has been run
   if (!supervisor_) return;
   const actors::FaultReason said = actors::fault_reason(reason);
   const actors::Decision decision = supervisor_->decide({cell, tick, kind, said});

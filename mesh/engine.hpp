@@ -189,9 +189,20 @@ class Engine final : public scheduler::TickProgram {
     std::span<float* const> feeds;      // by port; null: it keeps its value
     std::span<const OutputSink> sinks;  // sorted by node
   };
+  /// Parts of a step. Ports are their own, since the host and a device may both want them.
+  enum class Side : int { both, ports, host, device };
   /// Records what a step does, learning included, instead of doing it.
   /// @thread nobody else's while it runs
-  void record_step(const Recording& recording, std::uint64_t step);
+  void record_step(const Recording& recording, std::uint64_t step, Side side = Side::both);
+
+  /// Which nodes stay on the host while a device runs the others: whole cells, sharers of weights together, and the
+  /// ports that they read.
+  void set_host_nodes(std::vector<std::uint8_t> is_host);
+  /// Before steps that the host does in part: what `run` does before its first.
+  void begin_host_parts(std::uint64_t tick) noexcept;
+  /// The host's parts of one step, without orders and supervision; the cells are quiet. False: one of them failed, and
+  /// its step is not what it should be.
+  bool run_host_parts(scheduler::Executor& executor, std::uint64_t step) noexcept;
   /// Room for Layer::workspace_size() of any layer, for the thread that runs the region.
   float* workspace(std::size_t region) noexcept { return workspaces_[region].data(); }
   std::uint32_t region_of(NodeId node) const noexcept { return node_region_[node]; }
@@ -232,6 +243,7 @@ class Engine final : public scheduler::TickProgram {
   };
   struct Region {
     std::vector<Part> interior, boundary;
+    std::vector<Part> host_interior, host_boundary;  // those of them that stay on the host
     std::vector<std::uint32_t> neighbours;
     std::uint32_t core = scheduler::kAnyCore;
     alignas(64) std::atomic<std::uint32_t> posted{0};  // orders sent to cells of this region and not yet delivered
@@ -244,6 +256,8 @@ class Engine final : public scheduler::TickProgram {
   void make_regions(const topology::Plan& plan);
   void link_regions(std::size_t regions);
   void run_parts(const std::vector<Part>& parts, std::size_t region, std::uint64_t step) noexcept;
+  void feed_first_tick(NodeId port) noexcept;
+  bool is_on(Side side, NodeId node) const noexcept;
   void deliver(std::size_t region, std::uint64_t tick) noexcept;
   void prefetch(const Part& part) const noexcept;
   kernels::ConstPanels panels_of(const Part& part) const noexcept;
@@ -272,6 +286,10 @@ class Engine final : public scheduler::TickProgram {
   kernels::OpStream* recording_ops_ = nullptr;
   actors::ActivityBoard* board_ = nullptr;
   bool is_running_ = false;
+  std::vector<std::uint8_t> is_host_;  // by node; empty: nobody divides steps
+  bool is_partial_ = false;            // while the host's parts run
+  std::uint64_t part_step_ = 0;        // the step that they are of
+  std::atomic<bool> has_failed_{false};
   std::uint64_t serial_ = 0;  // of the run's first step, among all steps ever run
   std::vector<std::uint32_t> node_region_;
   std::vector<std::uint32_t> cell_region_;

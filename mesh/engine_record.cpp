@@ -24,7 +24,13 @@ void Engine::end_move(NodeId node) noexcept {
   if (recording_) recording_->end_move(node);
 }
 
-void Engine::record_step(const Recording& recording, std::uint64_t step) {
+bool Engine::is_on(Side side, NodeId node) const noexcept {
+  if (side == Side::both) return true;
+  if (graph_.nodes()[node].is_port()) return side == Side::ports;
+  return side == (is_host_[node] ? Side::host : Side::device);
+}
+
+void Engine::record_step(const Recording& recording, std::uint64_t step, Side side) {
   recording_ = recording.stream;
   recording_ops_ = recording.stream;
   base_tick_ = recording.tick;
@@ -35,12 +41,12 @@ void Engine::record_step(const Recording& recording, std::uint64_t step) {
     for (const auto* const parts : {&regions_[r].interior, &regions_[r].boundary})
       for (const Part& part : *parts) {
         recording.stream->mirror().select(unit++);
-        record_part(recording, part, r, step);
+        if (is_on(side, part.first)) record_part(recording, part, r, step);
       }
     if (!hook_) continue;
     for (const NodeId id : late_[r]) {
       recording.stream->mirror().select(unit++);
-      hook_->learn(r, id, step, tick);
+      if (is_on(side, id)) hook_->learn(r, id, step, tick);
     }
   }
   recording_ = nullptr;

@@ -101,29 +101,38 @@ Status Graph::add_layers() {
     nodes_.push_back(std::move(node));
     layer_position_.push_back(i);
   }
-  return check_policies();
+  return check_cells();
 }
 
 std::string Graph::key_of(NodeId id, std::string_view key) const {
   return key_path(layer_position_[id], nodes_[id].at, key);
 }
 
-Status Graph::check_policies() const {
-  NodeId speaker = 0;  // the layer that stated its cell's policy
+template <class Name>
+Status Graph::check_one_a_cell(std::string_view key, Name&& name_of) const {
+  NodeId speaker = 0;  // the layer that stated its cell's
   bool has_spoken = false;
   for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) {
     if (id > port_count() && nodes_[id].cell != nodes_[id - 1].cell) has_spoken = false;
-    const auto& policy = spec_.layers[layer_position_[id]].policy;
-    if (!policy) continue;
-    const auto& other = spec_.layers[layer_position_[speaker]].policy;
-    if (has_spoken && *policy != *other)
-      return fail(Errc::duplicate_name, key_of(id, "policy") + ": '" + std::string(actors::name(*policy)) +
-                                            "', where " + nodes_[speaker].object + " says '" +
-                                            std::string(actors::name(*other)) + "'; a cell has one policy");
+    const std::string_view said = name_of(spec_.layers[layer_position_[id]]);
+    if (said.empty()) continue;
+    const std::string_view other = name_of(spec_.layers[layer_position_[speaker]]);
+    if (has_spoken && said != other)
+      return fail(Errc::duplicate_name, key_of(id, key) + ": '" + std::string(said) + "', where " +
+                                            nodes_[speaker].object + " says '" + std::string(other) +
+                                            "'; a cell has one " + std::string(key));
     speaker = id;
     has_spoken = true;
   }
   return {};
+}
+
+Status Graph::check_cells() const {
+  WEFT_CHECK(check_one_a_cell("policy", [](const LayerSpec& layer) {
+    return layer.policy ? actors::name(*layer.policy) : std::string_view();
+  }));
+  return check_one_a_cell(
+      "device", [](const LayerSpec& layer) { return layer.device ? name(*layer.device) : std::string_view(); });
 }
 
 Result<std::vector<NodeId>> Graph::resolve_sources(std::size_t position, NodeId self) const {

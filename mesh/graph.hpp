@@ -100,7 +100,10 @@ class Graph {
   Result<std::vector<NodeId>> resolve_sources(std::size_t layer_position, NodeId self) const;
   void add_neighbours(const LayerSpec& layer, std::vector<NodeId>& sources) const;
   std::string key_of(NodeId node, std::string_view key) const;
-  Status check_policies() const;
+  /// What layers may say of their whole cell: all that do must say the same.
+  Status check_cells() const;
+  template <class Name>
+  Status check_one_a_cell(std::string_view key, Name&& name_of) const;
   Status make_node_layer(NodeId node);
   Status infer_shapes();
   Result<Shape> combined_shape(NodeId node) const;

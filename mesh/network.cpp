@@ -11,6 +11,8 @@ constexpr std::array<std::string_view, 5> kCombineNames{"concat", "add", "avg", 
 
 constexpr std::array<std::string_view, 3> kNeighbourhoodNames{"none", "von_neumann", "moore"};
 
+constexpr std::array<std::string_view, 2> kPlacementNames{"cpu", "vulkan"};
+
 template <class Enum, std::size_t N>
 std::optional<Enum> parse(const std::array<std::string_view, N>& names, std::string_view text) noexcept {
   for (std::size_t i = 0; i < N; ++i)
@@ -25,6 +27,11 @@ std::optional<Combine> parse_combine(std::string_view text) noexcept { return pa
 std::string_view name(Neighbourhood n) noexcept { return kNeighbourhoodNames[static_cast<std::size_t>(n)]; }
 std::optional<Neighbourhood> parse_neighbourhood(std::string_view text) noexcept {
   return parse<Neighbourhood>(kNeighbourhoodNames, text);
+}
+
+std::string_view name(Placement placement) noexcept { return kPlacementNames[static_cast<std::size_t>(placement)]; }
+std::optional<Placement> parse_placement(std::string_view text) noexcept {
+  return parse<Placement>(kPlacementNames, text);
 }
 
 bool is_device_name(std::string_view text) noexcept {
@@ -90,6 +97,10 @@ NetworkBuilder& NetworkBuilder::quantization_aware(bool on) {
 }
 NetworkBuilder& NetworkBuilder::policy(actors::Policy policy) {
   spec_.layers.back().policy = policy;
+  return *this;
+}
+NetworkBuilder& NetworkBuilder::placement(Placement placement) {
+  spec_.layers.back().device = placement;
   return *this;
 }
 NetworkBuilder& NetworkBuilder::inside(std::vector<LayerSpec> layers) {

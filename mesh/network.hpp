@@ -35,6 +35,11 @@ enum class Neighbourhood : int { none, von_neumann, moore };
 std::string_view name(Neighbourhood neighbourhood) noexcept;
 std::optional<Neighbourhood> parse_neighbourhood(std::string_view text) noexcept;
 
+/// Where a cell is run in a mesh that has a device: vulkan there, cpu on the host beside it.
+enum class Placement : int { cpu, vulkan };
+std::string_view name(Placement placement) noexcept;
+std::optional<Placement> parse_placement(std::string_view text) noexcept;
+
 /// Where a layer reads: an input port by name, or any layer of the grid, earlier or later (a remote link).
 struct Source {
   std::string port;  // empty: `at` counts
@@ -62,6 +67,7 @@ struct LayerSpec {
   Activations activations = Activations::int8;  // what integer types of 8 bits and fewer do to their inputs
   bool quantization_aware = false;              // "qat": errors travel back through the stored weights
   std::optional<actors::Policy> policy;         // of the whole cell; none: the network's
+  std::optional<Placement> device;              // of the whole cell; none: where the mesh is
   Options options;                              // what the layer type reads for itself
   // Of the layers inside a container, which have no place of their own:
   std::string name;               // siblings after it may name it as a source
@@ -122,6 +128,8 @@ class NetworkBuilder {
   /// @source Bengio, Leonard and Courville 2013, arXiv:1308.3432, section 3.1 (straight-through estimator)
   NetworkBuilder& quantization_aware(bool on = true);
   NetworkBuilder& policy(actors::Policy policy);
+  /// Where its cell is run in a mesh on a device.
+  NetworkBuilder& placement(Placement placement);
   /// The layers inside the container added last: `at` counts for type "shared" only, sources are names of siblings, or
   /// "input".
   NetworkBuilder& inside(std::vector<LayerSpec> layers);

@@ -72,9 +72,9 @@ Result<Shape> read_shape(const JsonValue& value) {
 }
 
 Status read_options(JsonReader& reader, LayerSpec& layer) {
-  static const std::vector<std::string_view> kOwn{"at",     "type",       "out",         "view",        "name",
-                                                  "layers", "shape",      "from",        "combine",     "dtype",
-                                                  "policy", "neighbours", "granularity", "activations", "qat"};
+  static const std::vector<std::string_view> kOwn{
+      "at",      "type",  "out",    "view",       "name",        "layers",      "shape", "from",
+      "combine", "dtype", "policy", "neighbours", "granularity", "activations", "qat",   "device"};
   for (const std::string& key : reader.keys()) {
     if (std::find(kOwn.begin(), kOwn.end(), key) != kOwn.end()) continue;
     const JsonValue value = *reader.find(key);
@@ -154,6 +154,9 @@ Result<LayerSpec> read_layer(const JsonValue& value, bool is_inside = false) {
   if (const auto policy = reader.find("policy")) {
     WEFT_TRY(layer.policy, policy->one_of(actors::parse_policy, kPolicies));
   }
+  if (const auto device = reader.find("device")) {
+    WEFT_TRY(layer.device, device->one_of(parse_placement, {"cpu", "vulkan"}));
+  }
   WEFT_CHECK(read_options(reader, layer));
   WEFT_CHECK(reader.finish());
   return layer;
@@ -206,6 +209,7 @@ json layer_json(const LayerSpec& layer, bool is_inside = false) {
   if (layer.activations != Activations::int8) out["activations"] = name(layer.activations);
   if (layer.quantization_aware) out["qat"] = true;
   if (layer.policy) out["policy"] = name(*layer.policy);
+  if (layer.device) out["device"] = name(*layer.device);
   for (const auto& option : layer.options) std::visit([&](const auto& v) { out[option.first] = v; }, option.second);
   return out;
 }

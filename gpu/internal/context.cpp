@@ -2,11 +2,22 @@
 
 #include "gpu/internal/context.hpp"
 
+#include "core/log.hpp"
+
+#include <algorithm>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace weft::gpu {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr std::chrono::milliseconds kDefault{0}, kOfFast = 30s, kOfSlow = 10min;
+constexpr std::chrono::nanoseconds kLook = 1s;  // whether it goes on is looked at so often
 
 /// A queue family that computes; one without graphics where there is one, since no desktop waits on it.
 std::optional<std::uint32_t> choose_family(VkPhysicalDevice physical) {
@@ -25,11 +36,13 @@ std::optional<std::uint32_t> choose_family(VkPhysicalDevice physical) {
 }  // namespace
 
 Result<std::shared_ptr<Context>> Context::create(std::shared_ptr<Instance> instance, VkPhysicalDevice physical,
-                                                 const DeviceInfo& info) {
+                                                 const DeviceInfo& info, const DeviceOptions& options) {
   std::shared_ptr<Context> context(new Context);
   context->instance = std::move(instance);
   context->physical = physical;
   context->info = info;
+  context->options = options;
+  if (options.patience == kDefault) context->options.patience = info.kind == "cpu" ? kOfSlow : kOfFast;
   WEFT_CHECK(context->initialise());
   return context;
 }
@@ -66,7 +79,9 @@ Status Context::initialise() {
   create.pQueueCreateInfos = &queues;
   create.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
   create.ppEnabledExtensionNames = extensions.data();
-  WEFT_VULKAN_CHECK("open " + info.name, vkCreateDevice(physical, &create, nullptr, &device));
+  WEFT_VULKAN_CHECK("open " + info.name, strikes(DriverFault::no_device)
+                                             ? VK_ERROR_INITIALIZATION_FAILED
+                                             : vkCreateDevice(physical, &create, nullptr, &device));
   volkLoadDeviceTable(&vk, device);
   vk.vkGetDeviceQueue(device, queue_family, 0, &queue_);
   vkGetPhysicalDeviceMemoryProperties(physical, &memory);
@@ -80,13 +95,38 @@ Status Context::initialise() {
 
 Context::~Context() {
   if (!device) return;
+  if (!settle(submitted_)) {
+    // The driver still works on it. What it touches is left to the end of the process, the instance included.
+    new std::shared_ptr<Instance>(std::move(instance));
+    return;
+  }
   vk.vkDeviceWaitIdle(device);
   vk.vkDestroySemaphore(device, timeline_, nullptr);
   vk.vkDestroyDevice(device, nullptr);
 }
 
+Failure Context::lose(Error error) {
+  const std::lock_guard lock(reason_mutex_);
+  if (!reason_) reason_ = error;
+  is_lost_.store(true, std::memory_order_release);
+  return fail(std::move(error));
+}
+
+Failure Context::failed(std::string_view what, VkResult result) {
+  Failure failure = vulkan_failure(what, result);
+  return result == VK_ERROR_DEVICE_LOST ? lose(std::move(failure.error)) : failure;
+}
+
+Status Context::lost() const {
+  if (!is_lost()) return {};
+  const std::lock_guard lock(reason_mutex_);
+  return fail(reason_->code(),
+              "vulkan: " + info.name + " was lost before and has to be opened anew (" + reason_->text() + ")");
+}
+
 Result<std::uint64_t> Context::submit(std::span<const VkCommandBuffer> commands) {
   const std::lock_guard lock(mutex_);
+  WEFT_CHECK(lost());
   const std::uint64_t number = submitted_ + 1;
   auto values = structure<VkTimelineSemaphoreSubmitInfo>(VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO);
   values.signalSemaphoreValueCount = 1;
@@ -96,23 +136,60 @@ Result<std::uint64_t> Context::submit(std::span<const VkCommandBuffer> commands)
   submit.pCommandBuffers = commands.data();
   submit.signalSemaphoreCount = 1;
   submit.pSignalSemaphores = &timeline_;
-  WEFT_VULKAN_CHECK("submit to " + info.name, vk.vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE));
+  if (strikes(DriverFault::complaint)) instance->complain();
+  const VkResult result = strikes(DriverFault::lost_at_submit) ? VK_ERROR_DEVICE_LOST
+                                                               : vk.vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE);
+  if (result < VK_SUCCESS) return failed("submit to " + info.name, result);
   submitted_ = number;
   return number;
 }
 
-Status Context::wait(std::uint64_t number) const {
-  constexpr std::uint64_t kMinute = 60'000'000'000;
+VkResult Context::wait_for(std::uint64_t number, std::chrono::nanoseconds most) const {
   auto wait = structure<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
   wait.semaphoreCount = 1;
   wait.pSemaphores = &timeline_;
   wait.pValues = &number;
-  const VkResult result = vk.vkWaitSemaphores(device, &wait, kMinute);
-  if (result == VK_TIMEOUT)
-    return fail(Errc::timed_out, "vulkan: " + info.name + " did not finish submission " + std::to_string(number) +
-                                     " within a minute (it is at " + std::to_string(done()) + ")");
-  WEFT_VULKAN_CHECK("wait for " + info.name, result);
-  return {};
+  auto moved = Clock::now();
+  std::uint64_t at = done();
+  for (;;) {
+    const VkResult result =
+        vk.vkWaitSemaphores(device, &wait, static_cast<std::uint64_t>(std::min(most, kLook).count()));
+    if (result != VK_TIMEOUT) return result;
+    const auto now = Clock::now();
+    if (const std::uint64_t reached = done(); reached != at) {
+      at = reached;
+      moved = now;
+    } else if (now - moved >= most) {
+      return VK_TIMEOUT;
+    }
+  }
+}
+
+Status Context::wait(std::uint64_t number) {
+  WEFT_CHECK(lost());
+  const VkResult result = strikes(DriverFault::hang)           ? VK_TIMEOUT
+                          : strikes(DriverFault::lost_at_wait) ? VK_ERROR_DEVICE_LOST
+                                                               : wait_for(number, options.patience);
+  if (result < VK_SUCCESS) return failed("wait for " + info.name, result);
+  if (result != VK_TIMEOUT) return {};
+  return lose(Error(Errc::timed_out, "vulkan: " + info.name + " hangs: while submission " + std::to_string(number) +
+                                         " was waited for, it finished none for " +
+                                         std::to_string(options.patience.count()) + " ms (it is at " +
+                                         std::to_string(done()) +
+                                         "); see the driver's log, or allow more by DeviceOptions::patience"));
+}
+
+bool Context::settle(std::uint64_t number) noexcept {
+  if (is_abandoned()) return false;
+  if (number == 0) return true;
+  // One that hangs had its time already: a wait may have been unlucky, so it gets a little more.
+  const std::chrono::nanoseconds most = options.patience;
+  if (wait_for(number, is_lost() ? std::min(most, kLook) : most) != VK_TIMEOUT) return true;
+  const std::string text = "vulkan: " + info.name + " hangs; its memory is left alone until this process ends";
+  log_error(text);
+  static_cast<void>(lose(Error(Errc::timed_out, text)));
+  is_abandoned_.store(true, std::memory_order_release);
+  return false;
 }
 
 std::uint64_t Context::done() const {

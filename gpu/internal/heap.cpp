@@ -68,6 +68,11 @@ std::uint64_t Heap::take(Block& block, std::size_t bytes) noexcept {
 }
 
 Result<std::uint64_t> Heap::reserve(std::size_t bytes, std::string_view what) {
+  WEFT_CHECK(context_->lost());
+  if (context_->strikes(DriverFault::no_room))
+    return vulkan_failure(
+        "find room for " + std::string(what) + ": " + std::to_string(bytes) + " bytes on " + context_->info.name,
+        VK_ERROR_OUT_OF_DEVICE_MEMORY);
   const std::lock_guard lock(mutex_);
   const std::size_t size = rounded_up(bytes);
   if (size < bytes) return fail(Errc::too_large, std::string(what) + ": more bytes than an address can count");

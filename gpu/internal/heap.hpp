@@ -23,6 +23,7 @@ struct Piece {
 /// What a piece is for: the device alone, or the CPU too, which writes it (upload) or reads it (download).
 enum class Use { device, upload, download };
 Result<Piece> make_piece(const Context& context, std::size_t bytes, Use use, std::string_view what);
+/// Unless the device is abandoned.
 void destroy(const Context& context, const Piece& piece) noexcept;
 
 /// Where an address lies, for commands that take buffers.

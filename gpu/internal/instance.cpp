@@ -4,6 +4,7 @@
 
 #include "core/log.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace weft::gpu {
@@ -82,13 +83,24 @@ VkBool32 Instance::note(VkDebugUtilsMessageSeverityFlagBitsEXT severity, VkDebug
   if (severity >= VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT) {
     const std::lock_guard lock(instance->mutex_);
     instance->errors_.emplace_back(data->pMessage);
+    instance->error_count_.store(instance->errors_.size(), std::memory_order_release);
   }
   return VK_FALSE;
 }
 
-std::vector<std::string> Instance::errors() const {
+std::vector<std::string> Instance::errors(std::size_t first) const {
   const std::lock_guard lock(mutex_);
-  return errors_;
+  return {errors_.begin() + static_cast<std::ptrdiff_t>(std::min(first, errors_.size())), errors_.end()};
+}
+
+void Instance::complain() const {
+  if (!validates()) return;
+  auto message =
+      structure<VkDebugUtilsMessengerCallbackDataEXT>(VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CALLBACK_DATA_EXT);
+  message.pMessageIdName = "WEFT-planned-fault";
+  message.pMessage = "an error that a plan of faults asked for";
+  vkSubmitDebugUtilsMessageEXT(handle_, VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
+                               VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT, &message);
 }
 
 }  // namespace weft::gpu

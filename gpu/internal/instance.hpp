@@ -4,6 +4,8 @@
 
 #include "gpu/internal/vulkan.hpp"
 
+#include <atomic>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,8 +24,11 @@ class Instance {
 
   VkInstance handle() const noexcept { return handle_; }
   bool validates() const noexcept { return messenger_ != VK_NULL_HANDLE; }
-  /// What the validation layers said so far. @thread any
-  std::vector<std::string> errors() const;
+  /// What the validation layers said so far, from the `first` on, and how often they did. @thread any
+  std::vector<std::string> errors(std::size_t first = 0) const;
+  std::size_t error_count() const noexcept { return error_count_.load(std::memory_order_acquire); }
+  /// Has the validation layers say something, where they are on: for plans of faults.
+  void complain() const;
 
  private:
   Instance() = default;
@@ -35,6 +40,7 @@ class Instance {
   VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
   mutable std::mutex mutex_;
   std::vector<std::string> errors_;
+  std::atomic<std::size_t> error_count_{0};  // of errors_, published after each; pairs with the acquire in error_count
 };
 
 }  // namespace weft::gpu

@@ -52,11 +52,15 @@ Result<Piece> make_piece(const Context& context, std::size_t bytes, Use use, std
   auto flags = structure<VkMemoryAllocateFlagsInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO);
   flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
   VkMemoryAllocateInfo allocate{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, &flags, needs.size, *type};
-  VkResult result = vk.vkAllocateMemory(context.device, &allocate, nullptr, &piece.memory);
+  VkResult result = context.strikes(DriverFault::no_memory)
+                        ? VK_ERROR_OUT_OF_DEVICE_MEMORY
+                        : vk.vkAllocateMemory(context.device, &allocate, nullptr, &piece.memory);
   if (result == VK_SUCCESS) result = vk.vkBindBufferMemory(context.device, piece.buffer, piece.memory, 0);
   void* mapped = nullptr;
   if (result == VK_SUCCESS && use != Use::device)
-    result = vk.vkMapMemory(context.device, piece.memory, 0, VK_WHOLE_SIZE, 0, &mapped);
+    result = context.strikes(DriverFault::no_mapping)
+                 ? VK_ERROR_MEMORY_MAP_FAILED
+                 : vk.vkMapMemory(context.device, piece.memory, 0, VK_WHOLE_SIZE, 0, &mapped);
   if (result != VK_SUCCESS) {
     destroy(context, piece);
     return vulkan_failure("allocate " + wanted + " (one allocation holds at most " +
@@ -70,6 +74,7 @@ Result<Piece> make_piece(const Context& context, std::size_t bytes, Use use, std
 }
 
 void destroy(const Context& context, const Piece& piece) noexcept {
+  if (context.is_abandoned()) return;
   context.vk.vkDestroyBuffer(context.device, piece.buffer, nullptr);
   context.vk.vkFreeMemory(context.device, piece.memory, nullptr);
 }

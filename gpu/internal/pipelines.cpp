@@ -52,8 +52,9 @@ Status Pipelines::initialise(const std::string& cache_folder) {
 }
 
 Pipelines::~Pipelines() {
+  if (context_->is_abandoned()) return;
   const auto& vk = context_->vk;
-  if (cache_ && !cache_file_.empty() && !pipelines_.empty()) save();
+  if (cache_ && !cache_file_.empty() && !pipelines_.empty() && !context_->is_lost()) save();
   for (const auto& [key, pipeline] : pipelines_) vk.vkDestroyPipeline(context_->device, pipeline, nullptr);
   for (const auto& [shader, module] : modules_) vk.vkDestroyShaderModule(context_->device, module, nullptr);
   vk.vkDestroyPipelineCache(context_->device, cache_, nullptr);
@@ -106,8 +107,11 @@ Result<VkPipeline> Pipelines::make(const Key& key) {
   create.stage.pSpecializationInfo = &specialisation;
   create.layout = layout_;
   VkPipeline pipeline = VK_NULL_HANDLE;
-  WEFT_VULKAN_CHECK("compile the shader " + std::string(shader.name),
-                    context_->vk.vkCreateComputePipelines(context_->device, cache_, 1, &create, nullptr, &pipeline));
+  WEFT_VULKAN_CHECK(
+      "compile the shader " + std::string(shader.name),
+      context_->strikes(DriverFault::no_pipeline)
+          ? VK_ERROR_OUT_OF_HOST_MEMORY
+          : context_->vk.vkCreateComputePipelines(context_->device, cache_, 1, &create, nullptr, &pipeline));
   pipelines_[key] = pipeline;
   return pipeline;
 }

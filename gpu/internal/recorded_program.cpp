@@ -23,7 +23,9 @@ Result<std::shared_ptr<RecordedProgram>> RecordedProgram::create(std::shared_ptr
   return program;
 }
 
-RecordedProgram::~RecordedProgram() { context_->vk.vkDestroyCommandPool(context_->device, pool_, nullptr); }
+RecordedProgram::~RecordedProgram() {
+  if (!context_->is_abandoned()) context_->vk.vkDestroyCommandPool(context_->device, pool_, nullptr);
+}
 
 Status RecordedProgram::initialise(Heap& heap, const Pipelines& pipelines, Collector& collected,
                                    std::vector<std::byte>& table) {
@@ -64,7 +66,9 @@ Status RecordedProgram::begin() {
                     context_->vk.vkAllocateCommandBuffers(context_->device, &allocate, &commands_));
   auto begin = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
   begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
-  WEFT_VULKAN_CHECK("begin the commands of a program", context_->vk.vkBeginCommandBuffer(commands_, &begin));
+  WEFT_VULKAN_CHECK("begin the commands of a program", context_->strikes(DriverFault::no_commands)
+                                                           ? VK_ERROR_OUT_OF_HOST_MEMORY
+                                                           : context_->vk.vkBeginCommandBuffer(commands_, &begin));
   return {};
 }
 

@@ -2,8 +2,6 @@
 
 #include "gpu/internal/recorder.hpp"
 
-#include "core/log.hpp"
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -46,7 +44,7 @@ Status Recorder::initialise() {
 }
 
 Recorder::~Recorder() {
-  if (last_ != 0) static_cast<void>(context_->wait(last_));
+  if (!context_->settle(last_)) return;
   for (const Half& half : halves_) destroy(*context_, half.piece);
   destroy(*context_, fetched_);
   context_->vk.vkDestroyCommandPool(context_->device, pool_, nullptr);
@@ -54,8 +52,14 @@ Recorder::~Recorder() {
 
 void Recorder::fail_with(Error error) {
   if (failure_) return;
-  log_error(error.text());
   failure_ = std::move(error);
+  context_->settle(last_);
+}
+
+void Recorder::look_for_complaints() {
+  if (failure_ || context_->instance->error_count() == complaints_) return;
+  fail_with(Error(Errc::internal, "vulkan: the validation layers found an error while " + context_->info.name +
+                                      " was used: " + context_->instance->errors(complaints_).front()));
 }
 
 Status Recorder::status() const { return failure_ ? Status(fail(*failure_)) : Status(); }
@@ -74,7 +78,9 @@ Status Recorder::begin() {
   }
   auto begin = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
   begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
-  WEFT_VULKAN_CHECK("begin commands", context_->vk.vkBeginCommandBuffer(open_.buffer, &begin));
+  WEFT_VULKAN_CHECK("begin commands", context_->strikes(DriverFault::no_commands)
+                                          ? VK_ERROR_OUT_OF_HOST_MEMORY
+                                          : context_->vk.vkBeginCommandBuffer(open_.buffer, &begin));
   is_open_ = true;
   bound_ = VK_NULL_HANDLE;
   // What earlier submissions wrote.
@@ -114,9 +120,25 @@ void Recorder::order(const Accesses& accesses) {
   remember(notes_, notes);
 }
 
+void Recorder::note_touched(const Accesses& accesses) {
+  const auto note = [&](std::initializer_list<Range> ranges, bool is_written) {
+    for (const Range& range : ranges) {
+      const std::uint64_t step = range.stride ? range.stride : range.end - range.begin;
+      const std::uint64_t bytes = range.stride ? range.row_bytes : step;
+      for (std::uint64_t at = range.begin; at < range.end; at += step)
+        touched_->push_back({at, at + bytes, is_written});
+    }
+  };
+  note(accesses.reads, false);
+  note(accesses.writes, true);
+  note(accesses.notes, true);
+}
+
 void Recorder::record(const Shader& shader, const Constants& constants, std::span<const std::byte> operands,
                       Groups groups, const Accesses& accesses) {
   if (groups.x == 0 || groups.y == 0 || failure_) return;
+  if (touched_) note_touched(accesses);
+  if (only_watches_) return;
   const auto pipeline = pipelines_.get(shader, constants, collector_ ? groups.shares : 0);
   if (!pipeline) return fail_with(pipeline.error());
   const auto cut = [&](std::size_t wanted, int axis) {
@@ -186,6 +208,7 @@ Status Recorder::wait(std::uint64_t number) {
   WEFT_CHECK(status());
   if (number == 0) return {};
   if (auto waited = context_->wait(number); !waited) fail_with(waited.error());
+  look_for_complaints();
   forget();
   return status();
 }
@@ -204,6 +227,7 @@ Result<std::size_t> Recorder::room(std::size_t bytes) {
 }
 
 std::uint64_t Recorder::parameters(const void* data, std::size_t bytes) {
+  if (only_watches_) return Memory::kAlignment;  // an address that nobody goes to
   if (collector_ && !failure_) {
     const auto at = collector_->parameters({static_cast<const std::byte*>(data), bytes});
     return at ? *at : (fail_with(at.error()), 0);

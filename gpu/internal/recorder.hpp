@@ -8,6 +8,7 @@
 #include "gpu/internal/pipelines.hpp"
 #include "gpu/internal/range.hpp"
 #include "gpu/internal/recorded_program.hpp"
+#include "gpu/vulkan_stream.hpp"
 
 #include <array>
 #include <cstdint>
@@ -37,7 +38,7 @@ inline constexpr std::size_t kLaneGroupRows = 4;
 class Recorder {
  public:
   static Result<std::unique_ptr<Recorder>> create(std::shared_ptr<Context> context, Heap& heap, Pipelines& pipelines);
-  /// Waits for what was submitted.
+  /// Waits for what was submitted, unless the device hangs.
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -60,6 +61,12 @@ class Recorder {
   Status download(const void* from, std::size_t bytes, void* to);
   void transfer(const void* from, std::size_t bytes, void* to);
 
+  /// As VulkanStream::watch.
+  void watch(std::vector<Touched>* to, bool instead) noexcept {
+    touched_ = to;
+    only_watches_ = to && instead;
+  }
+
   Status begin_program();
   Result<std::shared_ptr<Program>> end_program();
   Status run(const std::shared_ptr<Program>& program, std::uint64_t times);
@@ -67,7 +74,7 @@ class Recorder {
   Result<std::uint64_t> submit();
   Status wait(std::uint64_t number);
   Status status() const;
-  /// Keeps the first failure.
+  /// Keeps the first failure, and waits for what is under way: nothing more is waited for after it.
   void fail_with(Error error);
 
   Heap& heap() noexcept { return heap_; }
@@ -92,7 +99,10 @@ class Recorder {
   };
 
   Recorder(std::shared_ptr<Context> context, Heap& heap, Pipelines& pipelines)
-      : context_(std::move(context)), heap_(heap), pipelines_(pipelines) {}
+      : context_(std::move(context)),
+        heap_(heap),
+        pipelines_(pipelines),
+        complaints_(context_->instance->error_count()) {}
   Status initialise();
   void record(const Shader& shader, const Constants& constants, std::span<const std::byte> operands, Groups groups,
               const Accesses& accesses);
@@ -108,7 +118,10 @@ class Recorder {
   /// Keeps a program until what was recorded so far is done; forgets those that are done.
   void hold(std::shared_ptr<RecordedProgram> program);
   void forget();
+  /// A failure where the validation layers found an error since the stream was made.
+  void look_for_complaints();
   void order(const Accesses& accesses);
+  void note_touched(const Accesses& accesses);
   void barrier(VkPipelineStageFlags to_stages, VkAccessFlags to_access);
   /// Room in a half for so many bytes; submits and waits for the other half when this one is full.
   Result<std::size_t> room(std::size_t bytes);
@@ -122,10 +135,12 @@ class Recorder {
   std::deque<Commands> submitted_;
   Commands open_;
   bool is_open_ = false;
-  std::uint64_t last_ = 0;                // submission
-  std::vector<Commands> closed_;          // and not handed over
-  std::vector<VkCommandBuffer> waiting_;  // in order: what is closed, and programs
-  std::unique_ptr<Collector> collector_;  // while a program is collected
+  std::uint64_t last_ = 0;                   // submission
+  std::vector<Commands> closed_;             // and not handed over
+  std::vector<VkCommandBuffer> waiting_;     // in order: what is closed, and programs
+  std::unique_ptr<Collector> collector_;     // while a program is collected
+  std::vector<Touched>* touched_ = nullptr;  // while somebody watches
+  bool only_watches_ = false;
   std::vector<Held> held_;
   std::vector<Range> reads_, writes_, notes_;  // since the last barrier
   VkPipeline bound_ = VK_NULL_HANDLE;
@@ -134,6 +149,7 @@ class Recorder {
   Piece fetched_;
   std::vector<Buffer> scratch_;  // the last is in use; commands under way may still read the others
   std::optional<Error> failure_;
+  std::size_t complaints_;  // of the validation layers, before it was made
   std::uint64_t dispatches_ = 0, barriers_ = 0;
 };
 

@@ -45,6 +45,7 @@ class Stream final : public VulkanStream {
   Status run(const std::shared_ptr<Program>& program, std::uint64_t times) override {
     return recorder_->run(program, times);
   }
+  void watch(std::vector<Touched>* to, bool instead) override { recorder_->watch(to, instead); }
   void note_not_finite(const ConstRows& x, std::uint32_t* word, std::uint32_t bits) override;
   void skip_steps(const std::uint32_t* word) override { skip_ = address(word); }
   void note_all_zero(const float* x, std::size_t n, std::uint32_t* word, std::uint32_t bits) override;
@@ -172,7 +173,7 @@ class Stream final : public VulkanStream {
 
   std::unique_ptr<Recorder> recorder_;
   std::uint64_t skip_ = 0;  // a word that holds optimiser steps back
-  Buffer finite_;  // a word that is_finite asks for
+  Buffer finite_;           // a word that is_finite asks for
 };
 
 }  // namespace weft::gpu

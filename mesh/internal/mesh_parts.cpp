@@ -219,9 +219,9 @@ Status Mesh::Parts::open_device() {
   wanted.validate = options.validates_device;
   auto opened = gpu::Device::share(name, wanted);
   // Where there is nothing to run on, the CPU gives the same bits; a name that fits nothing is a mistake.
-  if (!opened && opened.error().code() != Errc::unsupported) return fail(opened.error());
+  if (!opened && opened.error().code() == Errc::unknown_name) return fail(opened.error());
   if (opened) {
-    gpu = std::move(*opened);
+    gpu = std::make_unique<DeviceHold>(name, std::move(*opened));
   } else {
     log_warn("the mesh runs on the CPU: " + opened.error().text());
     without_device.emplace().why_host = opened.error().text();
@@ -239,7 +239,7 @@ void Mesh::Parts::make_engine() {
   if (before && before->halt()) engine->note_halt(*before->halt());
   for (const auto& cell : cells) cell->bind(graph, weights, *state, *registry, hook);
   if (!gpu) return;
-  device = std::make_unique<DeviceRun>(gpu, graph, weights, *state, *engine, cells);
+  device = std::make_unique<DeviceRun>(*gpu, graph, weights, *state, *engine, cells);
   device->count_on(figures);
 }
 

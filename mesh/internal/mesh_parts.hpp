@@ -39,7 +39,7 @@ struct Mesh::Parts {
   std::unique_ptr<scheduler::Executor> executor;
   StepHook* hook = nullptr;
   std::unique_ptr<Engine> engine;
-  std::shared_ptr<gpu::Device> gpu;             // null: everything runs on the CPU
+  std::unique_ptr<DeviceHold> gpu;              // null: everything runs on the CPU
   std::unique_ptr<DeviceRun> device;            // of `engine`, where there is a GPU
   std::optional<DeviceFigures> without_device;  // where a GPU was asked for and there is none
   std::uint64_t ticks = 0;

@@ -19,6 +19,7 @@ std::size_t padded(std::size_t width) noexcept { return (width + 15) / 16 * 16; 
 std::string_view key_of_places(const LayerSpec& spec) {
   if (spec.neighbours != Neighbourhood::none) return "neighbours";
   if (spec.policy) return "policy";
+  if (spec.device) return "device";
   if (!spec.shape.empty()) return "shape";
   if (spec.dtype != Dtype::float32) return "dtype";
   if (spec.granularity) return "granularity";

@@ -50,6 +50,39 @@ TEST(Device, OfTheFileCountsUntilAFlagSaysOtherwise) {
   EXPECT_EQ(weft(with(run, {"--device", "cpu"})).last()["device"], (Json{{"name", "cpu"}}));
 }
 
+TEST(Device, MayLeaveCellsToTheCpu) {
+  if (!has_device()) GTEST_SKIP() << "no Vulkan device";
+  const Folder folder;
+  Json network = Json::parse(read_file(kDigits));
+  network["layers"][1]["device"] = "cpu";
+  write_file(folder / "digits.json", network.dump());
+  Words run = with(kRun, {"--data", std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz"});
+  run[1] = folder / "digits.json";
+  const Json here = weft(with(run, {"--device", "cpu"})).last(), there = weft(with(run, {"--device", "vulkan"})).last();
+  EXPECT_EQ(here["device"], (Json{{"name", "cpu"}}));
+  EXPECT_EQ(here["state_hash"], weft(kRun).last()["state_hash"]);
+  EXPECT_EQ(there["state_hash"], here["state_hash"]);
+  EXPECT_EQ(there["device"]["steps"], there["ticks"]);
+  EXPECT_EQ(there["device"]["cpu_steps"], 0);
+  EXPECT_EQ(there["device"]["cpu_cells"], 1);
+  EXPECT_GT(there["device"]["exchanged_bytes"], 0);
+}
+
+TEST(Device, OfALayerIsNoPartOfALife) {
+  const Folder folder;
+  const Words more{"--data", std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz", "--state", folder / "home"};
+  const Outcome lived = weft(with(kRun, more));
+  ASSERT_EQ(lived.exit, 0) << lived.err;
+  Json network = Json::parse(read_file(kDigits));
+  network["layers"][1]["device"] = "cpu";
+  write_file(folder / "digits.json", network.dump());
+  Words run = with(kRun, more);
+  run[1] = folder / "digits.json";
+  const Outcome again = weft(run);
+  ASSERT_EQ(again.exit, 0) << again.err;
+  EXPECT_EQ(again.last()["state_hash"], lived.last()["state_hash"]);
+}
+
 TEST(Device, ALifeLivedOnADeviceIsLivedAgainAnywhere) {
   if (!has_device()) GTEST_SKIP() << "no Vulkan device";
   const Folder folder;

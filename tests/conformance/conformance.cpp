@@ -139,10 +139,13 @@ struct Life {
   std::string device = "cpu";
 };
 
-/// Kept open for the whole program: what it compiled is used by all lives. Null: there is no Vulkan device here.
+/// Kept open for the whole program: what it compiled is used by all lives. Under the validation layers where they are
+/// installed and WEFT_TEST_NO_VALIDATION does not forbid it. Null: there is no Vulkan device here.
 const gpu::Device* vulkan() {
   static const std::shared_ptr<gpu::Device> device = [] {
-    auto opened = gpu::Device::share(device_name());
+    gpu::DeviceOptions options;
+    options.validate = std::getenv("WEFT_TEST_NO_VALIDATION") == nullptr;
+    auto opened = gpu::Device::share(device_name(), options);
     if (!opened) std::printf("no Vulkan device: %s\n", opened.error().text().c_str());
     return opened ? *opened : nullptr;
   }();
@@ -154,6 +157,7 @@ std::set<std::string> not_on_device;
 std::uint64_t device_steps = 0;
 void note_device(const mesh::DeviceFigures& figures) {
   device_steps += figures.device_steps;
+  EXPECT_EQ(figures.faults, 0u) << figures.last_fault;
   if (!figures.why_host.empty())
     not_on_device.insert(figures.why_host);
   else if (figures.replays)
@@ -371,7 +375,9 @@ TEST(Conformance, AGpuGivesTheCpusBits) {
       }
     }
   }
-  std::printf("%s: %llu steps on the device\n", kConformanceLayer, static_cast<unsigned long long>(device_steps));
+  for (const std::string& error : vulkan()->validation_errors()) ADD_FAILURE() << "validation layer: " << error;
+  std::printf("%s, validation %s: %llu steps on the device\n", kConformanceLayer, vulkan()->validates() ? "on" : "off",
+              static_cast<unsigned long long>(device_steps));
   for (const std::string& why : not_on_device) std::printf("on the CPU: %s\n", why.c_str());
 }
 

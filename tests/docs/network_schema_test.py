@@ -28,7 +28,7 @@ GOOD = {
     "weft": 1, "name": "all", "seed": 7, "grid": {"z": 1, "y": 1, "x": 3, "layers": 2}, "inputs": {"in": [2, 2]},
     "layers": [
         {"at": [0, 0, 0, 0], "type": "dense", "out": 8, "from": ["in", [0, 0, 2, 1]], "activation": "tanh", "bias": False},
-        {"at": [0, 0, 0, 1], "type": "leaky_integrator", "rate": 0.25, "policy": "hold", "view": [8], "shape": [8]},
+        {"at": [0, 0, 0, 1], "type": "leaky_integrator", "rate": 0.25, "policy": "hold", "device": "cpu", "view": [8], "shape": [8]},
         {"at": [0, 0, 1, 0], "type": "softmax", "temperature": 2, "neighbours": "moore", "combine": "avg",
          "kind": "entmax", "alpha": 1.25, "groups": 2},
         {"at": [0, 0, 1, 1], "type": "swiglu", "out": 6, "hidden": 24, "gate": "relu2", "bias": True, "init": "he"},

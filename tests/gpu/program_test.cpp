@@ -3,8 +3,10 @@
 #include "gpu/program.hpp"
 
 #include "tests/gpu/coded_testing.hpp"
+#include <algorithm>
 #include <array>
 #include <limits>
+#include <tuple>
 
 namespace weft::gpu {
 namespace {
@@ -327,6 +329,51 @@ TEST(Program, WhatMustNotHappenMeanwhileIsAFailureThatStays) {
   const Status status = other->run(*program);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code(), Errc::invalid_argument);
+}
+
+TEST(Watch, TellsWhatOperationsTouchRowByRow) {
+  const auto stream = make_stream();
+  const Buffer buffer = on_device(*stream, std::vector<float>(64, 1.0f));
+  float* const data = buffer.data();
+  const auto at = [&](std::size_t value) { return buffer.address() + value * sizeof(float); };
+  const auto expect = [&](std::vector<Touched> touched) {
+    const auto key = [](const Touched& t) { return std::tuple(t.is_written, t.begin, t.end); };
+    std::sort(touched.begin(), touched.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    std::vector<std::tuple<bool, std::uint64_t, std::uint64_t>> found;
+    for (const Touched& each : touched) found.push_back(key(each));
+    EXPECT_EQ(found, (std::vector<std::tuple<bool, std::uint64_t, std::uint64_t>>{{false, at(0), at(3)},
+                                                                                 {false, at(8), at(11)},
+                                                                                 {true, at(32), at(35)},
+                                                                                 {true, at(40), at(43)}}));
+  };
+  const auto act = [&] { stream->scale(3.0f, {data, 2, 3, 8}, {data + 32, 2, 3, 8}); };
+  // Instead of anything else, recorded or collected.
+  std::vector<Touched> touched;
+  stream->watch(&touched, true);
+  act();
+  expect(touched);
+  ASSERT_TRUE(stream->begin_program());
+  touched.clear();
+  act();
+  expect(touched);
+  stream->watch(nullptr);
+  const auto nothing = stream->end_program();
+  ASSERT_TRUE(nothing) << nothing.error().text();
+  EXPECT_EQ((*nothing)->operations(), 0u);
+  EXPECT_EQ(from_device(*stream, buffer)[32], 1.0f);
+  // Beside it.
+  ASSERT_TRUE(stream->begin_program());
+  touched.clear();
+  stream->watch(&touched);
+  act();
+  stream->watch(nullptr);
+  expect(touched);
+  const auto program = stream->end_program();
+  ASSERT_TRUE(program) << program.error().text();
+  ASSERT_TRUE(stream->run(*program));
+  act();
+  EXPECT_EQ(from_device(*stream, buffer)[32], 3.0f);
+  expect(touched);
 }
 
 }  // namespace

@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "networks.hpp"
-#include "tests/mesh/on_device.hpp"
+#include "device_pair.hpp"
 #include <algorithm>
 #include <bit>
 #include <memory>
@@ -16,10 +15,12 @@
 namespace weft::learning {
 namespace {
 
-using mesh::testing_support::device_name;
 using mesh::testing_support::must;
 using mesh::testing_support::need_device;
 using mesh::testing_support::noise;
+using test::Lesson;
+using test::Life;
+using test::Pair;
 
 // A sanitizer looks for other things and is ten times slower.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -27,91 +28,6 @@ constexpr std::uint64_t kSamples = 40;
 #else
 constexpr std::uint64_t kSamples = 500;
 #endif
-
-/// A mesh and its learner that live through the same as another pair does.
-struct Life {
-  std::unique_ptr<mesh::Mesh> mesh;
-  std::unique_ptr<Learner> learner;
-
-  Life(const mesh::NetworkSpec& spec, const LearningOptions& options, std::size_t sessions, const std::string& where) {
-    mesh::MeshOptions wanted;
-    wanted.threads = 1;
-    wanted.sessions = sessions;
-    wanted.device = where;
-    mesh = std::make_unique<mesh::Mesh>(must(mesh::Mesh::build(spec, wanted)));
-    learner = must(Learner::build(*mesh, options));
-  }
-};
-
-/// All of a score, its loss as bits.
-std::vector<std::uint64_t> words(std::span<const Score> scores) {
-  std::vector<std::uint64_t> out;
-  for (const Score& s : scores)
-    for (const std::uint64_t word :
-         {s.sample, std::uint64_t{s.learner}, std::uint64_t{s.prediction}, std::uint64_t{s.label},
-          std::uint64_t{std::bit_cast<std::uint32_t>(s.loss)}, std::uint64_t{s.token}})
-      out.push_back(word);
-  return out;
-}
-
-class Pair {
- public:
-  Pair(const mesh::NetworkSpec& spec, const LearningOptions& options, std::size_t sessions = 1)
-      : cpu_(spec, options, sessions, "cpu"), gpu_(spec, options, sessions, device_name()) {}
-
-  Life& cpu() { return cpu_; }
-  Life& gpu() { return gpu_; }
-  const mesh::DeviceFigures& figures() const { return *gpu_.mesh->device_figures(); }
-
-  template <class Act>
-  void both(Act&& act) {
-    act(cpu_);
-    act(gpu_);
-  }
-  void expect_equal(const std::string& when) {
-    for (std::size_t session = 0; session < cpu_.mesh->sessions(); ++session)
-      EXPECT_EQ(to_string(gpu_.mesh->state_hash(session)), to_string(cpu_.mesh->state_hash(session)))
-          << when << ", session " << session;
-    EXPECT_EQ(words(gpu_.learner->scores()), words(cpu_.learner->scores())) << when;
-  }
-  /// Nothing was lived on the CPU instead.
-  void expect_on_device() {
-    EXPECT_EQ(figures().why_host, "");
-    EXPECT_EQ(figures().host_steps, 0u);
-    EXPECT_EQ(figures().replays, 0u);
-    EXPECT_GT(figures().device_steps, 0u);
-  }
-
- private:
-  Life cpu_, gpu_;
-};
-
-/// Samples [first, first + count) of the digits; a multiple of `skip` has no label, session `s` sees them s later.
-struct Lesson {
-  std::vector<float> pixels;
-  std::vector<std::uint32_t> labels;
-
-  Lesson(const Dataset& data, std::uint64_t first, std::uint64_t count, std::size_t sessions = 1,
-         std::size_t learners = 1, std::uint64_t skip = 0) {
-    for (std::uint64_t i = first; i < first + count; ++i)
-      for (std::size_t session = 0; session < sessions; ++session) {
-        const std::size_t row = (i + session) % data.size;
-        pixels.insert(pixels.end(), data.inputs.begin() + static_cast<std::ptrdiff_t>(row * data.features),
-                      data.inputs.begin() + static_cast<std::ptrdiff_t>((row + 1) * data.features));
-        if (session < learners) labels.push_back(skip && i % skip == 0 ? kNoLabel : data.labels[row]);
-      }
-  }
-  void teach(Life& life, std::uint64_t count) const {
-    const mesh::RunInput inputs[] = {{"pixels", pixels}};
-    const Target targets[] = {{"digit", labels, {}}};
-    must(life.learner->learn(inputs, targets, count));
-  }
-};
-
-const Dataset& digits() {
-  static const Dataset data = test::digits();
-  return data;
-}
 
 class DeviceLearning : public ::testing::TestWithParam<std::tuple<Rule, Schedule>> {
  protected:
@@ -124,7 +40,7 @@ TEST_P(DeviceLearning, OfTheDigitsEndsWhereTheCpusDoesWithTheSameScores) {
   options.rule = rule;
   options.schedule = schedule;
   Pair pair(test::digits_network(3), with_defaults(options));
-  const Lesson lesson(digits(), 0, kSamples);
+  const Lesson lesson(test::all_digits(), 0, kSamples);
   pair.both([&](Life& life) { lesson.teach(life, kSamples); });
   pair.expect_equal("undrained");
   pair.both([](Life& life) { must(life.learner->drain()); });
@@ -142,7 +58,7 @@ TEST_P(DeviceLearning, InLessonsOfManySizesWithUnlabelledSamplesBetween) {
   Pair pair(test::digits_network(5), with_defaults(options), 3);
   std::uint64_t first = 0;
   for (const std::uint64_t count : {1, 2, 7, 40, 3}) {
-    const Lesson lesson(digits(), first, count, 3, 2, 5);
+    const Lesson lesson(test::all_digits(), first, count, 3, 2, 5);
     pair.both([&](Life& life) { lesson.teach(life, count); });
     first += count;
     if (count == 7) pair.expect_equal("on the way");
@@ -151,7 +67,7 @@ TEST_P(DeviceLearning, InLessonsOfManySizesWithUnlabelledSamplesBetween) {
   pair.expect_equal("drained");
   pair.expect_on_device();
   // And once more after it stood still.
-  const Lesson lesson(digits(), first, 9, 3, 2);
+  const Lesson lesson(test::all_digits(), first, 9, 3, 2);
   pair.both([&](Life& life) { lesson.teach(life, 9); });
   pair.expect_equal("again");
 }
@@ -179,7 +95,7 @@ TEST_P(DeviceOptimizer, MovesWeightsAsOnTheCpu) {
   for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
     options.schedule = schedule;
     Pair pair(test::digits_network(9), with_defaults(options));
-    const Lesson lesson(digits(), 100, 60);
+    const Lesson lesson(test::all_digits(), 100, 60);
     pair.both([&](Life& life) { lesson.teach(life, 60); });
     pair.expect_equal(std::string(name(schedule)));
     pair.expect_on_device();
@@ -198,7 +114,7 @@ class DeviceLife : public ::testing::Test {
 TEST_F(DeviceLife, GoesBackToASavedStateWhileTheDeviceIsAhead) {
   Pair pair(test::digits_network(3), with_defaults({.rule = Rule::fw_dtp, .schedule = Schedule::pipelined}));
   const auto teach = [&](std::uint64_t first, std::uint64_t count) {
-    const Lesson lesson(digits(), first, count);
+    const Lesson lesson(test::all_digits(), first, count);
     pair.both([&](Life& life) { lesson.teach(life, count); });
   };
   teach(0, 30);
@@ -218,7 +134,7 @@ TEST_F(DeviceLife, GoesBackToASavedStateWhileTheDeviceIsAhead) {
 TEST_F(DeviceLife, GivesOutWhatIsUnderWayAndTakesItBack) {
   const auto options = with_defaults({.rule = Rule::backprop, .schedule = Schedule::pipelined});
   Pair pair(test::digits_network(3), options);
-  const Lesson lesson(digits(), 0, 40);
+  const Lesson lesson(test::all_digits(), 0, 40);
   pair.both([&](Life& life) { lesson.teach(life, 40); });
   EXPECT_EQ(pair.gpu().learner->save_flight(), pair.cpu().learner->save_flight());
   pair.both([&](Life& life) { lesson.teach(life, 40); });
@@ -242,7 +158,7 @@ TEST_F(DeviceLife, FaultsInTheMiddleAreLivedAsOnTheCpu) {
       spec.supervision = {policy, 3, 50, actors::Policy::isolate};
       Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
       const auto teach = [&](std::uint64_t first, std::uint64_t count) {
-        const Lesson lesson(digits(), first, count);
+        const Lesson lesson(test::all_digits(), first, count);
         const mesh::RunInput inputs[] = {{"pixels", lesson.pixels}};
         const Target targets[] = {{"digit", lesson.labels, {}}};
         std::string told[2], *next = told;
@@ -272,7 +188,7 @@ TEST_F(DeviceLife, FaultsInTheMiddleAreLivedAsOnTheCpu) {
 TEST_F(DeviceLife, ARuleIsTakenOffAndPutOnWhileTheDeviceIsAhead) {
   const auto options = with_defaults({.rule = Rule::chain, .schedule = Schedule::pipelined});
   Pair pair(test::digits_network(3), options);
-  const Lesson lesson(digits(), 0, 20);
+  const Lesson lesson(test::all_digits(), 0, 20);
   pair.both([&](Life& life) { lesson.teach(life, 20); });
   pair.both([&](Life& life) {
     life.learner.reset();
@@ -292,7 +208,7 @@ TEST_F(DeviceLife, LearnsInAStoredTypeWhereverThatCanBeDoneAndSaysWhere) {
   mesh::NetworkSpec spec = test::digits_network(3);
   for (mesh::LayerSpec& layer : spec.layers) layer.dtype = Dtype::int8, layer.quantization_aware = true;
   Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = Schedule::settle}));
-  const Lesson lesson(digits(), 0, 20);
+  const Lesson lesson(test::all_digits(), 0, 20);
   pair.both([&](Life& life) { lesson.teach(life, 20); });
   pair.expect_equal("int8");
   EXPECT_EQ(pair.figures().device_steps > 0, pair.figures().why_host.empty()) << pair.figures().why_host;

@@ -6,9 +6,7 @@
 #include "mesh/mesh.hpp"
 #include "mesh/snapshot.hpp"
 
-#include "lives.hpp"
-#include "on_device.hpp"
-#include <functional>
+#include "device_pair.hpp"
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,66 +17,14 @@ namespace {
 using actors::Policy;
 using testing_support::bits;
 using testing_support::device_name;
+using testing_support::explosive;
+using testing_support::mesh_on;
 using testing_support::mixed_network;
 using testing_support::must;
-using testing_support::need_device;
 using testing_support::noise;
 using testing_support::register_fragile;
 
-Mesh mesh_on(const NetworkSpec& spec, const std::string& where, std::size_t sessions) {
-  MeshOptions options;
-  options.threads = 1;
-  options.sessions = sessions;
-  options.device = where;
-  return must(Mesh::build(spec, options));
-}
-
-class DeviceRunTest : public ::testing::Test {
- protected:
-  void SetUp() override { need_device(); }
-  void build(const NetworkSpec& spec, std::size_t sessions = 1) {
-    cpu_.emplace(mesh_on(spec, "cpu", sessions));
-    gpu_.emplace(mesh_on(spec, device_name(), sessions));
-    ASSERT_EQ(cpu_->device_figures(), nullptr);
-    ASSERT_NE(gpu_->device_figures(), nullptr);
-  }
-  const DeviceFigures& figures() const { return *gpu_->device_figures(); }
-
-  template <class Act>
-  void both(Act&& act) {
-    act(*cpu_);
-    act(*gpu_);
-  }
-  /// Both do it and say the same of it: done, or the same error.
-  void both_say_the_same(const std::function<Status(Mesh&)>& act) {
-    const Status here = act(*cpu_), there = act(*gpu_);
-    ASSERT_EQ(here.has_value(), there.has_value()) << (here ? there.error().text() : here.error().text());
-    if (here) return;
-    EXPECT_EQ(there.error().code(), here.error().code());
-    EXPECT_EQ(there.error().text(), here.error().text());
-  }
-  void set_inputs(std::uint64_t seed) {
-    for (std::size_t session = 0; session < cpu_->sessions(); ++session)
-      both([&](Mesh& mesh) {
-        must(mesh.set_input("a", noise(7, seed + 1000 * session), session));
-        must(mesh.set_input("b", noise(5, seed + 1000 * session + 500), session));
-      });
-  }
-  void tick(std::uint64_t n) {
-    both([&](Mesh& mesh) { must(mesh.tick(n)); });
-  }
-  void expect_outputs() {
-    for (const char* output : {"left", "right"})
-      for (std::size_t session = 0; session < cpu_->sessions(); ++session)
-        EXPECT_EQ(bits(must(gpu_->output(output, session))), bits(must(cpu_->output(output, session))))
-            << output << ", session " << session << ", tick " << cpu_->ticks();
-  }
-  void expect_equal(const std::string& when) {
-    EXPECT_EQ(gpu_->ticks(), cpu_->ticks()) << when;
-    EXPECT_EQ(testing_support::hashes(*gpu_), testing_support::hashes(*cpu_)) << when;
-  }
-  std::optional<Mesh> cpu_, gpu_;
-};
+class DeviceRunTest : public testing_support::DevicePair {};
 
 TEST_F(DeviceRunTest, TicksOneByOneAsTheCpuDoes) {
   build(mixed_network().spec(), 2);
@@ -112,78 +58,21 @@ TEST_F(DeviceRunTest, TicksManyAtOnceFromAnyTickOn) {
 
 TEST_F(DeviceRunTest, RunsWithInputsAndOutputs) {
   build(mixed_network().spec(), 2);
-  for (const std::uint64_t ticks : {1, 3, 50, 129}) {
-    const std::vector<float> a = noise(ticks * 2 * 7, ticks), b = noise(ticks * 2 * 5, ticks + 1);
-    std::vector<float> left[2], right[2];
-    std::size_t which = 0;
-    both([&](Mesh& mesh) {
-      left[which].resize(ticks * 2 * 4);
-      right[which].resize(ticks * 2 * 3);
-      const RunInput inputs[] = {{"a", a}, {"b", b}};
-      const RunOutput outputs[] = {{"left", left[which]}, {"right", right[which]}};
-      must(mesh.run(inputs, ticks, outputs));
-      ++which;
-    });
-    EXPECT_EQ(bits(left[1]), bits(left[0])) << ticks;
-    EXPECT_EQ(bits(right[1]), bits(right[0])) << ticks;
-    tick(2);  // the last input stays
-    expect_outputs();
-  }
+  for (const std::uint64_t ticks : {1, 3, 50, 129}) run_with_inputs(ticks);
   expect_equal("at the end");
   EXPECT_EQ(figures().host_steps, 0u);
 }
 
 TEST_F(DeviceRunTest, SessionsComeGoAndAreMovedWhileTheDeviceIsAhead) {
   build(mixed_network().spec(), 2);
-  set_inputs(1);
-  tick(9);
-  both([](Mesh& mesh) { EXPECT_EQ(must(mesh.add_session()), 2u); });
-  set_inputs(2);
-  tick(5);
-  expect_equal("added");
-  tick(3);
-  both([](Mesh& mesh) { must(mesh.remove_session(0)); });
-  tick(4);
-  expect_outputs();
-  both([](Mesh& mesh) { must(mesh.reset_session(1)); });
-  tick(4);
-  expect_outputs();
-  const std::vector<float> kept = must(gpu_->save_session(0));
-  EXPECT_EQ(bits(kept), bits(must(cpu_->save_session(0))));
-  tick(6);
-  both([&](Mesh& mesh) { must(mesh.load_session(1, kept)); });
-  tick(6);
-  expect_equal("loaded");
-  SessionState state;
-  must(gpu_->save_session_state(1, state));
-  tick(3);
-  both([&](Mesh& mesh) { must(mesh.load_session_state(0, state)); });
-  tick(3);
-  expect_equal("loaded from memory");
+  move_sessions_about();
   // Sessions came and went, and the figures are still the mesh's.
   EXPECT_EQ(figures().device_steps, gpu_->ticks());
 }
 
 TEST_F(DeviceRunTest, GoesBackToSavedStates) {
   build(mixed_network().spec());
-  set_inputs(1);
-  tick(10);
-  SavedState here, there;
-  cpu_->save_state(here);
-  gpu_->save_state(there);
-  tick(7);
-  set_inputs(2);
-  tick(2);
-  const std::string after = testing_support::hashes(*gpu_);
-  tick(5);
-  must(cpu_->load_state(here));
-  must(gpu_->load_state(there));
-  expect_equal("back");
-  tick(7);
-  set_inputs(2);
-  tick(2);
-  expect_equal("again");
-  EXPECT_EQ(testing_support::hashes(*gpu_), after);
+  go_back_to_saved_states(SaveWeights::automatic);
 }
 
 TEST_F(DeviceRunTest, OrdersAreCarriedOutAtTheirTicksAndAnsweredAlike) {
@@ -295,25 +184,6 @@ TEST_F(DeviceRunTest, WeightsWrittenByHandCount) {
   expect_equal("at the end");
 }
 
-/// in -> a -> b -> c -> a, the middle one multiplies by what overflows.
-NetworkSpec explosive(Policy policy) {
-  NetworkSpec spec = NetworkBuilder("explosive", {1, 1, 4, 1})
-                         .input("a", 7)
-                         .input("b", 5)
-                         .dense({0, 0, 0, 0}, 6, kernels::Activation::tanh)
-                         .from({"a", "b", Coord{0, 0, 2, 0}})
-                         .dense({0, 0, 1, 0}, 6)
-                         .dense({0, 0, 2, 0}, 6, kernels::Activation::tanh)
-                         .dense({0, 0, 3, 0}, 4)
-                         .from({Coord{0, 0, 1, 0}, "b"})
-                         .output("left", {0, 0, 2, 0})
-                         .output("right", {0, 0, 3, 0})
-                         .seed(11)
-                         .spec();
-  spec.supervision = {policy, 3, 50, Policy::isolate};
-  return spec;
-}
-
 class DeviceFaults : public DeviceRunTest, public ::testing::WithParamInterface<Policy> {
  protected:
   void SetUp() override { DeviceRunTest::SetUp(); }
@@ -336,16 +206,7 @@ TEST_P(DeviceFaults, HappenAtTheSameTickToTheSameEnd) {
   both_say_the_same([](Mesh& mesh) { return mesh.tick(300); });
   both_say_the_same([](Mesh& mesh) { return mesh.tick(2); });
   expect_equal("after the fault");
-  const auto &here = cpu_->supervisor().events(), &there = gpu_->supervisor().events();
-  EXPECT_GT(here.appended(), 0u);
-  EXPECT_EQ(there.appended(), here.appended());
-  for (actors::ActorId cell = 0; cell < 4; ++cell) {
-    const actors::ActorView a = cpu_->registry().view(cell), b = gpu_->registry().view(cell);
-    EXPECT_EQ(b.status, a.status) << cell;
-    EXPECT_EQ(b.faults, a.faults) << cell;
-    EXPECT_EQ(b.restarts, a.restarts) << cell;
-    EXPECT_EQ(b.last_fault_tick, a.last_fault_tick) << cell;
-  }
+  expect_same_supervision();
   // Mended, both go on.
   both([](Mesh& mesh) {
     const std::size_t first = mesh.weights().first(*mesh.graph().find_layer({0, 0, 1, 0}));

@@ -40,6 +40,7 @@ void expect_equal(const NetworkSpec& a, const NetworkSpec& b) {
     EXPECT_EQ(x.activations, y.activations) << i;
     EXPECT_EQ(x.quantization_aware, y.quantization_aware) << i;
     EXPECT_EQ(x.policy, y.policy) << i;
+    EXPECT_EQ(x.device, y.device) << i;
     EXPECT_EQ(x.options, y.options) << i;
   }
   ASSERT_EQ(a.outputs.size(), b.outputs.size());
@@ -58,6 +59,7 @@ NetworkSpec everything() {
                          .activations(Activations::float32)
                          .quantization_aware()
                          .policy(actors::Policy::isolate)
+                         .placement(Placement::cpu)
                          .layer({0, 0, 1, 1}, "of \"my\" own \xC3\xA9")  // may not exist: only the text counts here
                          .option("flag", false)
                          .option("text", std::string("a\nb"))
@@ -230,6 +232,14 @@ std::vector<Malformed> malformed() {
        with_layer(at + R"(,"out":3,"policy":"retry")"),
        Errc::unknown_name,
        {"layers[1].policy", "retry", "halt"}},
+      {"LayerOnAnotherDevice",
+       with_layer(at + R"(,"out":3,"device":"vulkan:0")"),
+       Errc::unknown_name,
+       {"layers[1].device", "vulkan:0", "cpu, vulkan"}},
+      {"LayersDeviceAsNumber",
+       with_layer(at + R"(,"out":3,"device":0)"),
+       Errc::parse_failed,
+       {"layers[1].device", "0"}},
       {"OptionAsObject", with_layer(at + R"(,"out":3,"bias":{})"), Errc::parse_failed, {"layers[1].bias", "object"}},
       {"OutputOutsideNumbers", with_top(R"(,"outputs":{"y":[0,0,0]})"), Errc::out_of_range, {"outputs.y", "3"}},
       {"OutputsAsNames", with_top(R"(,"outputs":["y"])"), Errc::parse_failed, {"outputs", "array"}},

@@ -4,10 +4,19 @@
 
 #include "gpu/device.hpp"
 
+#include <gtest/gtest.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
+
+#ifdef WEFT_SANITIZED
+// What drivers and layers lose, or hold by pointers that the leak checker does not see, is not ours.
+extern "C" __attribute__((visibility("default"), used)) inline const char* __lsan_default_suppressions() {
+  return "leak:libvulkan_lvp.so\nleak:libVkLayer_khronos_validation.so\n";
+}
+#endif
 
 /// For tests of meshes on a device.
 namespace weft::mesh::testing_support {
@@ -18,15 +27,52 @@ inline std::string device_name() {
   return name ? name : "vulkan";
 }
 
-/// Keeps the device open for the whole program: what it compiled is used by all meshes. Without any, and none asked
-/// for, the program ends as skipped (77).
+/// Validation layers, synchronisation included, where they are installed and WEFT_TEST_NO_VALIDATION does not forbid
+/// it.
+inline gpu::DeviceOptions device_options() {
+  gpu::DeviceOptions options;
+  options.validate = std::getenv("WEFT_TEST_NO_VALIDATION") == nullptr;
+  return options;
+}
+
+/// The device, or the end of the program: as skipped (77) where there is none and none was asked for.
+inline std::shared_ptr<gpu::Device> open_device(const gpu::DeviceOptions& options) {
+  auto shared = gpu::Device::share(device_name(), options);
+  if (shared) return *shared;
+  std::printf("no Vulkan device: %s\n", shared.error().text().c_str());
+  std::exit(shared.error().code() == Errc::unsupported && !std::getenv("WEFT_TEST_DEVICE") ? 77 : 1);
+}
+
+/// What the validation layers find fails the test that caused it.
+class EachTestIsValid : public ::testing::EmptyTestEventListener {
+ public:
+  explicit EachTestIsValid(const gpu::Device& device) : device_(device) {}
+
+ private:
+  void OnTestEnd(const ::testing::TestInfo&) override {
+    const auto errors = device_.validation_errors();
+    for (; seen_ < errors.size(); ++seen_) ADD_FAILURE() << "validation layer: " << errors[seen_];
+  }
+  const gpu::Device& device_;
+  std::size_t seen_ = 0;
+};
+
+/// Keeps the device open for the whole program, for all meshes: what it compiled is used by all, and what validation
+/// finds in any of them is seen.
 inline void need_device() {
-  static const std::shared_ptr<gpu::Device> opened = [] {
-    auto shared = gpu::Device::share(device_name());
-    if (shared) return *shared;
-    std::printf("no Vulkan device: %s\n", shared.error().text().c_str());
-    std::exit(shared.error().code() == Errc::unsupported && !std::getenv("WEFT_TEST_DEVICE") ? 77 : 1);
-  }();
+  const auto open = [] {
+    auto device = open_device(device_options());
+    std::printf("device: %s; validation: %s\n", device->info().name.c_str(), device->validates() ? "on" : "off");
+    ::testing::UnitTest::GetInstance()->listeners().Append(new EachTestIsValid(*device));
+    return device;
+  };
+#ifdef WEFT_SANITIZED
+  // Never closed: the validation layer loses memory of its own, which the leak checker cannot name once it is unloaded.
+  static const auto* const opened = new std::shared_ptr<gpu::Device>(open());
+#else
+  static const std::shared_ptr<gpu::Device> opened = open();
+#endif
+  static_cast<void>(opened);
 }
 
 }  // namespace weft::mesh::testing_support

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "networks.hpp"
+#include "tests/mesh/on_device.hpp"
+#include <bit>
+#include <memory>
+#include <string>
+#include <vector>
+
+/// A mesh that learns on the CPU and the same one on a device, which are taught the same.
+namespace weft::learning::test {
+
+using mesh::testing_support::device_name;
+using mesh::testing_support::must;
+
+/// A mesh and its learner that live through the same as another pair does.
+struct Life {
+  std::unique_ptr<mesh::Mesh> mesh;
+  std::unique_ptr<Learner> learner;
+
+  Life(const mesh::NetworkSpec& spec, const LearningOptions& options, std::size_t sessions, const std::string& where) {
+    mesh::MeshOptions wanted;
+    wanted.threads = 1;
+    wanted.sessions = sessions;
+    wanted.device = where;
+    mesh = std::make_unique<mesh::Mesh>(must(mesh::Mesh::build(spec, wanted)));
+    learner = must(Learner::build(*mesh, options));
+  }
+};
+
+/// All of a score, its loss as bits.
+inline std::vector<std::uint64_t> words(std::span<const Score> scores) {
+  std::vector<std::uint64_t> out;
+  for (const Score& s : scores)
+    for (const std::uint64_t word :
+         {s.sample, std::uint64_t{s.learner}, std::uint64_t{s.prediction}, std::uint64_t{s.label},
+          std::uint64_t{std::bit_cast<std::uint32_t>(s.loss)}, std::uint64_t{s.token}})
+      out.push_back(word);
+  return out;
+}
+
+class Pair {
+ public:
+  Pair(const mesh::NetworkSpec& spec, const LearningOptions& options, std::size_t sessions = 1)
+      : cpu_(spec, options, sessions, "cpu"), gpu_(spec, options, sessions, device_name()) {}
+
+  Life& cpu() { return cpu_; }
+  Life& gpu() { return gpu_; }
+  const mesh::DeviceFigures& figures() const { return *gpu_.mesh->device_figures(); }
+
+  template <class Act>
+  void both(Act&& act) {
+    act(cpu_);
+    act(gpu_);
+  }
+  void expect_equal(const std::string& when) {
+    for (std::size_t session = 0; session < cpu_.mesh->sessions(); ++session)
+      EXPECT_EQ(to_string(gpu_.mesh->state_hash(session)), to_string(cpu_.mesh->state_hash(session)))
+          << when << ", session " << session;
+    EXPECT_EQ(words(gpu_.learner->scores()), words(cpu_.learner->scores())) << when;
+  }
+  /// Nothing was lived on the CPU instead.
+  void expect_on_device() {
+    EXPECT_EQ(figures().why_host, "");
+    EXPECT_EQ(figures().host_steps, 0u);
+    EXPECT_EQ(figures().replays, 0u);
+    EXPECT_GT(figures().device_steps, 0u);
+  }
+
+ private:
+  Life cpu_, gpu_;
+};
+
+/// Samples [first, first + count) of the digits; a multiple of `skip` has no label, session `s` sees them s later.
+struct Lesson {
+  std::vector<float> pixels;
+  std::vector<std::uint32_t> labels;
+
+  Lesson(const Dataset& data, std::uint64_t first, std::uint64_t count, std::size_t sessions = 1,
+         std::size_t learners = 1, std::uint64_t skip = 0) {
+    for (std::uint64_t i = first; i < first + count; ++i)
+      for (std::size_t session = 0; session < sessions; ++session) {
+        const std::size_t row = (i + session) % data.size;
+        pixels.insert(pixels.end(), data.inputs.begin() + static_cast<std::ptrdiff_t>(row * data.features),
+                      data.inputs.begin() + static_cast<std::ptrdiff_t>((row + 1) * data.features));
+        if (session < learners) labels.push_back(skip && i % skip == 0 ? kNoLabel : data.labels[row]);
+      }
+  }
+  void teach(Life& life, std::uint64_t count) const {
+    const mesh::RunInput inputs[] = {{"pixels", pixels}};
+    const Target targets[] = {{"digit", labels, {}}};
+    must(life.learner->learn(inputs, targets, count));
+  }
+};
+
+inline const Dataset& all_digits() {
+  static const Dataset data = digits();
+  return data;
+}
+
+}  // namespace weft::learning::test

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Learning where a device runs some cells and the host the others: the state and every score that the CPU has, to the
+// bit. Skipped (77) where there is no Vulkan device; WEFT_TEST_DEVICE names one.
+
+#include <gtest/gtest.h>
+
+#include "device_pair.hpp"
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace weft::learning {
+namespace {
+
+using mesh::Placement;
+using mesh::testing_support::need_device;
+using test::Lesson;
+using test::Pair;
+
+/// The digits' network 64-64-64-10 with a cell that feeds back, some of its cells on the host.
+mesh::NetworkSpec placed(std::uint64_t seed, std::initializer_list<Coord> on_host) {
+  mesh::NetworkSpec spec = test::digits_network(seed);
+  for (mesh::LayerSpec& layer : spec.layers)
+    for (const Coord& at : on_host)
+      if (layer.at == at) layer.device = Placement::cpu;
+  return spec;
+}
+constexpr Coord kFirst{0, 0, 0, 0}, kMiddle{0, 0, 1, 0}, kOutput{0, 1, 0, 0}, kBack{0, 1, 1, 0};
+
+void expect_mixed(const Pair& pair) {
+  EXPECT_EQ(pair.figures().why_host, "");
+  EXPECT_EQ(pair.figures().host_steps, 0u);
+  EXPECT_EQ(pair.figures().replays, 0u);
+  EXPECT_GT(pair.figures().device_steps, 0u);
+  EXPECT_GT(pair.figures().host_cells, 0u);
+  EXPECT_GT(pair.figures().exchanged_bytes, 0u);
+}
+
+void teach(Pair& pair, std::uint64_t first, std::uint64_t count, std::size_t sessions = 1, std::size_t learners = 1,
+           std::uint64_t skip = 0) {
+  const Lesson lesson(test::all_digits(), first, count, sessions, learners, skip);
+  pair.both([&](test::Life& life) { lesson.teach(life, count); });
+}
+
+class MixedLearning : public ::testing::TestWithParam<std::tuple<Rule, Schedule>> {
+ protected:
+  void SetUp() override { need_device(); }
+};
+
+TEST_P(MixedLearning, WithTheMiddleLayerOnTheHostEndsWhereTheCpuDoes) {
+  const auto [rule, schedule] = GetParam();
+  Pair pair(placed(3, {kMiddle}), with_defaults({.rule = rule, .schedule = schedule}));
+  teach(pair, 0, 45);
+  pair.expect_equal("on the way");
+  teach(pair, 45, 15);
+  pair.both([](test::Life& life) { test::must(life.learner->drain()); });
+  pair.expect_equal("drained");
+  EXPECT_EQ(pair.gpu().learner->scores().size(), 60u);
+  expect_mixed(pair);
+}
+
+TEST_P(MixedLearning, WithTheOutputOnTheHostAndSamplesWithoutLabels) {
+  const auto [rule, schedule] = GetParam();
+  LearningOptions options;
+  options.rule = rule;
+  options.schedule = schedule;
+  options.learners = 2;
+  Pair pair(placed(5, {kOutput, kFirst}), with_defaults(options), 3);
+  std::uint64_t first = 0;
+  for (const std::uint64_t count : {1, 2, 7, 20}) {
+    teach(pair, first, count, 3, 2, 5);
+    first += count;
+  }
+  pair.both([](test::Life& life) { test::must(life.learner->drain()); });
+  pair.expect_equal("drained");
+  expect_mixed(pair);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, MixedLearning,
+                         ::testing::Combine(::testing::Values(Rule::backprop, Rule::fw_dtp, Rule::dfa, Rule::gap,
+                                                              Rule::chain),
+                                            ::testing::Values(Schedule::settle, Schedule::pipelined)),
+                         [](const auto& row) {
+                           return std::string(name(std::get<0>(row.param))) + "_" +
+                                  std::string(name(std::get<1>(row.param)));
+                         });
+
+class MixedLife : public ::testing::Test {
+ protected:
+  void SetUp() override { need_device(); }
+};
+
+TEST_F(MixedLife, MovesWeightsOfBothSidesByEachOptimizer) {
+  for (const auto kind : {OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adamw})
+    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+      SCOPED_TRACE(std::string(name(kind)) + ", " + std::string(name(schedule)));
+      LearningOptions options;
+      options.schedule = schedule;
+      options.optimizer.kind = kind;
+      options.optimizer.lr = 0.01f;
+      options.optimizer.weight_decay = 0.001f;
+      Pair pair(placed(9, {kFirst, kBack}), with_defaults(options));
+      teach(pair, 100, 25);
+      pair.expect_equal("taught");
+      expect_mixed(pair);
+    }
+}
+
+TEST_F(MixedLife, KeepsStoredTypesWhereverTheyAre) {
+  for (const Coord& at : {kFirst, kMiddle}) {
+    mesh::NetworkSpec spec = placed(3, {at});
+    spec.layers[0].dtype = Dtype::int8;
+    spec.layers[1].dtype = Dtype::fp8_e4m3;
+    for (mesh::LayerSpec& layer : spec.layers) layer.quantization_aware = layer.dtype != Dtype::float32;
+    Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = Schedule::settle}));
+    teach(pair, 0, 20);
+    pair.expect_equal(to_string(at));
+    expect_mixed(pair);
+  }
+}
+
+TEST_F(MixedLife, LearnsOneOfEverything) {
+  for (const std::uint32_t colour : {0u, 1u})
+    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+      SCOPED_TRACE(std::to_string(colour) + ", " + std::string(name(schedule)));
+      mesh::NetworkSpec spec = colour ? test::recurrent_network(4) : test::mixed_network(4);
+      for (mesh::LayerSpec& layer : spec.layers)
+        if ((layer.at.z + layer.at.y + layer.at.x) % 2 == colour) layer.device = Placement::cpu;
+      Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}), 2);
+      const test::Samples samples(16, 2, 3);
+      pair.both([&](test::Life& life) {
+        const mesh::RunInput inputs[] = {{"a", samples.a}, {"b", samples.b}};
+        const Target targets[] = {{"left", samples.left, {}}, {"right", samples.right, {}}};
+        test::must(life.learner->learn(inputs, targets, samples.count));
+      });
+      pair.expect_equal("taught");
+      expect_mixed(pair);
+    }
+}
+
+TEST_F(MixedLife, SharersOfWeightsLearnTogetherOnTheHost) {
+  for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+    mesh::LayerSpec shared;
+    shared.type = "shared";
+    shared.at = {0, 0, 1, 0};
+    const mesh::NetworkSpec spec = mesh::NetworkBuilder("shared", GridShape{1, 2, 2, 1})
+                                       .input("pixels", 64)
+                                       .dense({0, 0, 0, 0}, 24, kernels::Activation::tanh)
+                                       .dense({0, 0, 1, 0}, 24, kernels::Activation::tanh)
+                                       .placement(Placement::cpu)
+                                       .layer({0, 1, 0, 0}, "sequential")
+                                       .inside({shared})
+                                       .dense({0, 1, 1, 0}, 10)
+                                       .output("digit", {0, 1, 1, 0})
+                                       .seed(5)
+                                       .spec();
+    Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
+    teach(pair, 0, 25);
+    pair.expect_equal(std::string(name(schedule)));
+    expect_mixed(pair);
+    EXPECT_EQ(pair.figures().host_cells, 2u);
+  }
+}
+
+TEST_F(MixedLife, GoesBackToASavedStateWhileTheDeviceIsAhead) {
+  Pair pair(placed(3, {kMiddle}), with_defaults({.rule = Rule::fw_dtp, .schedule = Schedule::pipelined}));
+  teach(pair, 0, 20);
+  mesh::SavedState saved[2];
+  pair.cpu().mesh->save_state(saved[0]);
+  pair.gpu().mesh->save_state(saved[1]);
+  teach(pair, 20, 15);
+  const Hash128 after = pair.gpu().mesh->state_hash();
+  teach(pair, 35, 5);
+  test::must(pair.cpu().mesh->load_state(saved[0]));
+  test::must(pair.gpu().mesh->load_state(saved[1]));
+  teach(pair, 20, 15);
+  EXPECT_EQ(pair.gpu().mesh->state_hash(), after);
+  pair.expect_equal("again");
+}
+
+TEST_F(MixedLife, FaultsOfEitherSideAreLivedAsOnTheCpu) {
+  for (const auto policy : {actors::Policy::halt, actors::Policy::hold, actors::Policy::restart})
+    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined})
+      for (const bool is_on_host : {false, true}) {
+        SCOPED_TRACE(std::string(name(policy)) + ", " + std::string(name(schedule)) + (is_on_host ? ", host" : ""));
+        mesh::NetworkSpec spec = is_on_host ? placed(3, {kOutput}) : placed(3, {kMiddle});
+        spec.supervision = {policy, 3, 50, actors::Policy::isolate};
+        Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
+        const auto try_to_teach = [&](std::uint64_t first, std::uint64_t count) {
+          const Lesson lesson(test::all_digits(), first, count);
+          const mesh::RunInput inputs[] = {{"pixels", lesson.pixels}};
+          const Target targets[] = {{"digit", lesson.labels, {}}};
+          std::string told[2], *next = told;
+          pair.both([&](test::Life& life) {
+            const Status learned = life.learner->learn(inputs, targets, count);
+            *next++ = learned ? "learned" : learned.error().text();
+          });
+          EXPECT_EQ(told[1], told[0]);
+        };
+        try_to_teach(0, 12);
+        // So large that after some more samples a sum of an output is infinite.
+        pair.both([](test::Life& life) {
+          mesh::WeightStore& weights = life.mesh->weights();
+          const mesh::NodeId node = *life.mesh->graph().find_layer(kOutput);
+          test::must(weights.write(weights.parameters()[weights.first(node)], std::vector<float>(640, 3e38f), "large"));
+        });
+        try_to_teach(12, 10);
+        try_to_teach(22, 4);
+        pair.expect_equal("with faults");
+        const auto &there = pair.gpu().mesh->supervisor().events(), &here = pair.cpu().mesh->supervisor().events();
+        EXPECT_GT(here.appended(), 0u);
+        EXPECT_EQ(there.appended(), here.appended());
+        EXPECT_GT(pair.figures().replays, 0u);
+      }
+}
+
+TEST_F(MixedLife, AFaultLongAfterBothAgreedTakesBackWhatSamplesUnderWayRead) {
+  for (const bool is_on_host : {false, true})
+    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+      SCOPED_TRACE(std::string(name(schedule)) + (is_on_host ? ", host" : ", device"));
+      mesh::NetworkSpec spec = is_on_host ? placed(3, {kFirst}) : placed(3, {kMiddle, kOutput});
+      spec.layers[0].from = {"pixels"};  // its past inputs are the port's
+      spec.layers[0].options.insert_or_assign("activation", std::string("linear"));
+      spec.supervision = {actors::Policy::hold, 3, 50, actors::Policy::isolate};
+      Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
+      teach(pair, 0, 12);
+      pair.expect_equal("before");
+      Lesson lesson(test::all_digits(), 12, 40);
+      std::fill_n(lesson.pixels.begin() + 36 * 64, 64, 3e38f);  // their sums are infinite
+      pair.both([&](test::Life& life) { lesson.teach(life, 40); });
+      pair.expect_equal("after");
+      EXPECT_GT(pair.cpu().mesh->supervisor().events().appended(), 0u);
+      EXPECT_GT(pair.figures().replays, 0u);
+    }
+}
+
+}  // namespace
+}  // namespace weft::learning

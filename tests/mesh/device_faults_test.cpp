@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device that fails under a mesh, at each call at which it can: every output and hash stays the CPU's, the fault is
+// counted, and the device is taken again later. Skipped (77) where there is no Vulkan device; WEFT_TEST_DEVICE names
+// one.
+
+#include "mesh/device_hold.hpp"
+#include "mesh/mesh.hpp"
+
+#include "faulty_device.hpp"
+#include "lives.hpp"
+#include <span>
+#include <string>
+#include <vector>
+
+namespace weft::mesh {
+namespace {
+
+using testing_support::bits;
+using testing_support::device_name;
+using testing_support::DriverFault;
+using testing_support::FaultsTest;
+using testing_support::hashes;
+using testing_support::must;
+using testing_support::noise;
+
+/// Three cells, one of which remembers, one loop; few shaders, since a device that was lost compiles them again.
+NetworkSpec small_network() {
+  return NetworkBuilder("small", {1, 1, 3, 2})
+      .input("a", 3)
+      .dense({0, 0, 0, 0}, 5, kernels::Activation::tanh)
+      .from({"a", Coord{0, 0, 2, 0}})
+      .layer({0, 0, 1, 0}, "leaky_integrator")
+      .dense({0, 0, 2, 0}, 4)
+      .output("y", {0, 0, 2, 0})
+      .seed(3)
+      .spec();
+}
+
+/// The same with its middle on the host.
+NetworkSpec parted_network() {
+  NetworkSpec spec = small_network();
+  spec.layers[1].device = Placement::cpu;
+  return spec;
+}
+
+Mesh mesh_on(const std::string& where, std::size_t sessions = 1, const NetworkSpec& spec = small_network()) {
+  MeshOptions options;
+  options.threads = 1;
+  options.sessions = sessions;
+  options.device = where;
+  options.pin = false;
+  return must(Mesh::build(spec, options));
+}
+
+DeviceFigures figures_of(const Mesh& mesh) { return mesh.device_figures() ? *mesh.device_figures() : DeviceFigures(); }
+
+std::string text(std::span<const float> values) {
+  std::string all;
+  for (const std::uint32_t word : bits(values)) all += std::to_string(word) + " ";
+  return all + "\n";
+}
+
+class DeviceFaultsTest : public FaultsTest {
+ protected:
+  /// Of all sorts: ticks one by one and many, runs, inputs while the device is ahead, orders, sessions, saved states.
+  static Lived live_fully(const std::string& where) { return live_fully(where, small_network()); }
+  static Lived live_parted(const std::string& where) { return live_fully(where, parted_network()); }
+  static Lived live_fully(const std::string& where, const NetworkSpec& spec) {
+    Lived lived;
+    Mesh mesh = mesh_on(where, 2, spec);
+    const auto look = [&] { lived.all += text(must(mesh.output("y", 1))); };
+    const auto set = [&](std::uint64_t seed) { must(mesh.set_input("a", noise(3, seed), seed % 2)); };
+    set(1);
+    must(mesh.tick());
+    look();
+    set(2);
+    set(3);
+    must(mesh.tick(5));
+    look();
+    look();  // what was fetched is kept
+    const std::vector<float> a = noise(7 * 2 * 3, 9);
+    std::vector<float> y(7 * 2 * 4);
+    const RunInput inputs[] = {{"a", a}};
+    const RunOutput outputs[] = {{"y", y}};
+    must(mesh.run(inputs, 7, outputs));
+    lived.all += text(y);
+    testing_support::post(mesh, {0, 0, 0, 0}, ControlKind::probe, mesh.ticks() + 2);
+    must(mesh.tick(4));
+    auto morph = std::make_shared<Control>();
+    morph->kind = ControlKind::morph;
+    morph->encoding = Encoding(Dtype::int8);
+    const ControlMessage order = must(mesh.post({0, 0, 2, 0}, morph));
+    must(mesh.tick(3));
+    EXPECT_TRUE(order->is_done() && order->status());
+    look();
+    lived.all += hashes(mesh);
+    must(mesh.add_session());
+    must(mesh.tick(3));
+    SessionState state;
+    must(mesh.save_session_state(1, state));
+    set(4);
+    must(mesh.tick(2));
+    must(mesh.load_session_state(0, state));
+    must(mesh.tick(2));
+    look();
+    lived.all += hashes(mesh);
+    lived.figures = figures_of(mesh);
+    plan().clear();  // its end is no part of its life
+    return lived;
+  }
+};
+
+class EachFault : public DeviceFaultsTest, public ::testing::WithParamInterface<DriverFault> {};
+
+TEST_P(EachFault, WheneverItHappensLosesNothing) {
+  if (GetParam() == DriverFault::complaint && !faulty().validates()) GTEST_SKIP() << "no validation layers";
+  // What was compiled once is not compiled again, and memory that was taken is kept.
+  const bool anew = GetParam() == DriverFault::no_pipeline || GetParam() == DriverFault::no_memory ||
+                    GetParam() == DriverFault::no_mapping;
+  const int lives = expect_nothing_lost(
+      GetParam(), [](const std::string& where) { return live_fully(where); }, anew);
+  std::printf("%s: %d lives with a fault\n", testing_support::name(GetParam()), lives);
+  EXPECT_GT(lives, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(OfTheDriver, EachFault,
+                         ::testing::Values(DriverFault::no_memory, DriverFault::no_room, DriverFault::no_mapping,
+                                           DriverFault::no_pipeline, DriverFault::no_commands,
+                                           DriverFault::lost_at_submit, DriverFault::lost_at_wait, DriverFault::hang,
+                                           DriverFault::complaint),
+                         [](const auto& row) { return std::string(testing_support::name(row.param)); });
+
+TEST_F(DeviceFaultsTest, AMeshThatTheHostRunsInPartLosesNothingEither) {
+  // What the host did since both agreed is taken back.
+  for (const auto& [fault, stride] :
+       {std::pair(DriverFault::lost_at_submit, 11), std::pair(DriverFault::lost_at_wait, 23),
+        std::pair(DriverFault::no_room, 4), std::pair(DriverFault::no_commands, 2)})
+    EXPECT_GT(expect_nothing_lost(fault, live_parted, false, stride), 0) << testing_support::name(fault);
+}
+
+TEST_F(DeviceFaultsTest, AFaultThatPassesCostsAWhileOnTheCpu) {
+  for (const DriverFault fault : {DriverFault::lost_at_submit, DriverFault::no_room}) {
+    faulty().open();
+    Mesh cpu = mesh_on("cpu"), gpu = mesh_on(device_name());
+    const auto tick = [&](std::uint64_t n) {
+      must(cpu.tick(n));
+      must(gpu.tick(n));
+    };
+    tick(3);
+    plan().fail(fault, 0);
+    must(cpu.set_input("a", noise(3, 1)));
+    must(gpu.set_input("a", noise(3, 1)));
+    // A new session takes memory.
+    must(cpu.add_session());
+    must(gpu.add_session());
+    tick(10);
+    EXPECT_EQ(figures_of(gpu).faults, 1u);
+    EXPECT_EQ(figures_of(gpu).restarts, 0u);
+    EXPECT_NE(figures_of(gpu).why_host, "");
+    EXPECT_EQ(hashes(gpu), hashes(cpu));
+    const std::uint64_t before = figures_of(gpu).device_steps;
+    tick(DeviceHold::kFirstWait - 20);
+    EXPECT_EQ(figures_of(gpu).device_steps, before);
+    EXPECT_EQ(figures_of(gpu).restarts, 0u);
+    // In the middle of a call it is back, and sessions that come and go change nothing about that.
+    must(cpu.remove_session(1));
+    must(gpu.remove_session(1));
+    tick(30);
+    EXPECT_EQ(figures_of(gpu).restarts, 1u);
+    EXPECT_EQ(figures_of(gpu).why_host, "");
+    EXPECT_GT(figures_of(gpu).device_steps, before);
+    EXPECT_NE(figures_of(gpu).last_fault, "");
+    EXPECT_EQ(hashes(gpu), hashes(cpu));
+    const std::uint64_t host = figures_of(gpu).host_steps;
+    tick(40);
+    EXPECT_EQ(hashes(gpu), hashes(cpu));
+    EXPECT_EQ(figures_of(gpu).host_steps, host);
+  }
+}
+
+TEST_F(DeviceFaultsTest, ADeviceThatOpensAndFailsIsTriedSoOftenAndNoMore) {
+  Mesh cpu = mesh_on("cpu"), gpu = mesh_on(device_name());
+  plan().fail(DriverFault::no_room, 0, UINT64_MAX);
+  const auto tick = [&](std::uint64_t n) {
+    must(cpu.tick(n));
+    must(gpu.tick(n));
+  };
+  tick(1);
+  const std::uint64_t all = DeviceHold::kFirstWait << DeviceHold::kMostTries;
+  for (std::uint64_t t = 0; t < all; t += 1000) tick(1000);
+  EXPECT_EQ(figures_of(gpu).faults, 1u + DeviceHold::kMostTries);
+  EXPECT_EQ(figures_of(gpu).restarts, std::uint64_t{DeviceHold::kMostTries});
+  EXPECT_EQ(figures_of(gpu).device_steps, 0u);
+  EXPECT_EQ(figures_of(gpu).device_bytes, 0u);
+  EXPECT_NE(figures_of(gpu).why_host, "");
+  EXPECT_EQ(hashes(gpu), hashes(cpu));
+}
+
+TEST_F(DeviceFaultsTest, AFaultThatStaysIsTriedSoOftenAndNoMore) {
+  Mesh cpu = mesh_on("cpu"), gpu = mesh_on(device_name());
+  plan().fail(DriverFault::lost_at_wait, 0, UINT64_MAX);
+  std::uint64_t wait = DeviceHold::kFirstWait;
+  const auto tick = [&](std::uint64_t n) {
+    must(cpu.tick(n));
+    must(gpu.tick(n));
+  };
+  tick(1);
+  EXPECT_EQ(figures_of(gpu).faults, 1u);
+  // The device proves itself when it is opened: that fails, so it is not even taken.
+  for (int tries = 0; tries < DeviceHold::kMostTries; ++tries, wait *= 2) {
+    const std::uint64_t asked = plan().calls(DriverFault::lost_at_wait);
+    tick(tries == 0 ? wait : wait - 1);  // one has come with the try before
+    EXPECT_EQ(plan().calls(DriverFault::lost_at_wait), asked) << tries;
+    tick(1);
+    EXPECT_GT(plan().calls(DriverFault::lost_at_wait), asked) << tries;
+  }
+  const std::uint64_t asked = plan().calls(DriverFault::lost_at_wait);
+  plan().clear();
+  tick(3 * wait);
+  EXPECT_EQ(plan().calls(DriverFault::lost_at_wait), asked);
+  EXPECT_EQ(figures_of(gpu).restarts, 0u);
+  EXPECT_EQ(figures_of(gpu).faults, 1u);
+  EXPECT_EQ(hashes(gpu), hashes(cpu));
+}
+
+}  // namespace
+}  // namespace weft::mesh

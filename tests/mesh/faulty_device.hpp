@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/device_figures.hpp"
+
+#include "gpu/fault_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include "on_device.hpp"
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// For tests of meshes whose device fails.
+namespace weft::mesh::testing_support {
+
+using gpu::DriverFault;
+
+inline const char* name(DriverFault fault) {
+  constexpr const char* kNames[gpu::kDriverFaultCount] = {
+      "no_device",   "no_memory",      "no_room",      "no_mapping", "no_pipeline",
+      "no_commands", "lost_at_submit", "lost_at_wait", "hang",       "complaint"};
+  return kNames[static_cast<int>(fault)];
+}
+
+/// The device that meshes get, with a plan of its faults. One for the program, and no other device beside it.
+class FaultyDevice {
+ public:
+  static FaultyDevice& get() {
+    // Never closed, as in need_device.
+    static auto* const device = new FaultyDevice;
+    return *device;
+  }
+
+  gpu::FaultPlan& plan() { return *options_.faults; }
+  const gpu::Device& device() const { return *device_; }
+  bool validates() const { return device_->validates(); }
+  /// Opens it again if it was lost. `anew`: in any case, so that nothing is compiled yet. No mesh may hold it.
+  void open(bool anew = false) {
+    plan().clear();
+    if (anew) device_.reset();
+    if (device_ && !device_->is_lost()) return;
+    const auto held = std::exchange(device_, nullptr);
+    device_ = open_device(options_);
+  }
+  /// Errors of the validation layers that no plan asked for.
+  std::vector<std::string> errors() const {
+    std::vector<std::string> all = watcher_->validation_errors();
+    std::erase_if(all, [](const std::string& text) { return text.find("a plan of faults") != std::string::npos; });
+    return all;
+  }
+
+ private:
+  FaultyDevice() : options_(device_options()) {
+    // Opened first, so that it sees the errors of all; by another name, so that nobody else gets it.
+    watcher_ = [&] {
+      auto opened = gpu::Device::open(device_name(), options_);
+      return opened ? *opened : open_device(options_);
+    }();
+    options_.faults = std::make_shared<gpu::FaultPlan>();
+    open();
+    std::printf("device: %s; validation: %s\n", device_->info().name.c_str(), validates() ? "on" : "off");
+  }
+  gpu::DeviceOptions options_;
+  std::shared_ptr<gpu::Device> watcher_, device_;
+};
+
+class FaultsTest : public ::testing::Test {
+ protected:
+  void SetUp() override { faulty().open(); }
+  void TearDown() override {
+    faulty().plan().clear();
+    for (const std::string& error : faulty().errors()) ADD_FAILURE() << "validation layer: " << error;
+  }
+  static FaultyDevice& faulty() { return FaultyDevice::get(); }
+  static gpu::FaultPlan& plan() { return faulty().plan(); }
+
+  /// A life on the CPU or the device: all that came of it, as text, and what the figures say just before its end.
+  struct Lived {
+    std::string all;
+    DeviceFigures figures;
+  };
+  using Live = std::function<Lived(const std::string& where)>;
+
+  /// Fails the first call of the kind, then the second (or `stride` later), and so on, until a life needs no more: each
+  /// ends as the CPU's. Returns how many lives had a fault.
+  static int expect_nothing_lost(DriverFault fault, const Live& live, bool anew = false, int stride = 1) {
+    const std::string expected = live("cpu").all;
+    for (int n = 0, lives = 0;; n += stride, ++lives) {
+      SCOPED_TRACE(std::string(name(fault)) + " number " + std::to_string(n));
+      faulty().open(anew);
+      const std::uint64_t before = plan().failed();
+      plan().fail(fault, static_cast<std::uint64_t>(n));
+      const Lived lived = live(device_name());
+      EXPECT_EQ(lived.all, expected);
+      const bool has_failed = plan().failed() != before;
+      EXPECT_EQ(lived.figures.faults, has_failed ? 1u : 0u) << lived.figures.last_fault;
+      EXPECT_EQ(lived.figures.last_fault.empty(), !has_failed);
+      EXPECT_EQ(lived.figures.why_host, lived.figures.last_fault);  // it has not been long ago
+      if (!has_failed) {
+        EXPECT_GT(lived.figures.device_steps, 0u);
+        return lives;
+      }
+      if (::testing::Test::HasFailure()) return lives;
+    }
+  }
+};
+
+}  // namespace weft::mesh::testing_support
