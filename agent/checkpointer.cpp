@@ -49,14 +49,15 @@ bool Checkpointer::is_busy() const {
   return is_writing_;
 }
 
-void Checkpointer::start(Job job) {
+void Checkpointer::start(Job job, bool awaited) {
+  const bool beside = thread_.joinable() && !awaited;
   {
     const std::lock_guard lock(mutex_);
     WEFT_ASSERT(!is_writing_, "a checkpoint is being written");
     is_writing_ = true;
-    if (thread_.joinable()) job_ = std::move(job);
+    if (beside) job_ = std::move(job);
   }
-  if (thread_.joinable())
+  if (beside)
     changed_.notify_all();
   else
     write(std::move(job));
