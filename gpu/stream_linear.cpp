@@ -10,8 +10,8 @@ namespace {
 
 // Push constants, as the shaders declare them.
 struct LinearPush {
-  std::uint64_t w, scales, zeros, bias, x, x_scales, z, y;
-  std::uint32_t outputs, inputs, rows, x_stride, z_stride, y_stride;
+  std::uint64_t w, scales, zeros, bias, x, x_scales, z, y, noted;
+  std::uint32_t outputs, inputs, rows, x_stride, z_stride, y_stride, note, unused;
 };
 struct TransposedPush {
   std::uint64_t w, scales, zeros, dy, dx;
@@ -37,7 +37,8 @@ static_assert(kernels::kPanelWidth == 16 && kernels::kChunk == 64 && kScaleBlock
 
 // Rows from which a tile of 64 rows is better than reading the weights once a row.
 constexpr std::size_t kTileRows = 5;
-constexpr std::size_t kTile = 64;
+constexpr std::size_t kTile = 64, kFewTiles = 16;
+constexpr std::size_t kCached = std::size_t{1} << 20;  // panels' rows, all rows' reads together
 // Large tiles do more with what they fetch; but then there must be enough of them to keep a device busy.
 std::size_t tile_side(std::size_t across, std::size_t down) noexcept {
   constexpr std::size_t kBusy = 100;
@@ -68,7 +69,7 @@ struct Form {
 Form row_form(bool is_integer, const ConstWeight& w, std::size_t rows) {
   static const Shader &row = shader("linear_row"), &integer = shader("linear_integer");
   const std::size_t panels = kernels::panel_count(w.out), chunks = groups_of(w.in, kernels::kChunk);
-  if (!is_integer && chunks <= kSerialChunks && panels <= kPlaces) return {row, 1, {1, rows, shares_of(panels)}};
+  if (!is_integer && chunks <= kSerialChunks && panels <= kPlaces) return {row, 1, {1, rows, shares_of(panels), false}};
   const std::size_t slots = std::min(kPlaces, std::bit_ceil(std::max<std::size_t>(chunks, 1)));
   return {is_integer ? integer : row, slots, {groups_of(panels, kPlaces / slots), rows}, is_integer};
 }
@@ -80,7 +81,9 @@ Form form_of(const Context& context, bool is_integer, const ConstWeight& w, std:
   if (w.dtype == Dtype::float64) return {doubles, 1, {panels, rows}};
   if (is_integer && w.in <= kernels::kChunk && panels <= kPlaces && rows <= kCellRows)
     return {context.info.dot_product ? dots : cell, 1, {1, rows, shares_of(panels)}};
-  if (is_integer || rows < kTileRows) return row_form(is_integer, w, rows);
+  // Few tiles leave most of a device idle; the caches hold weights that few tiles share.
+  const bool is_narrow = groups_of(w.out, kTile) * groups_of(rows, kTile) < kFewTiles && panels * w.in * rows < kCached;
+  if (is_integer || rows < kTileRows || is_narrow) return row_form(is_integer, w, rows);
   const std::size_t side = tile_side(w.out, rows);
   return {tile, side > kTile, {groups_of(w.out, side), groups_of(rows, side)}};
 }
@@ -91,9 +94,23 @@ void Stream::linear(const ConstWeight& stored, const float* bias, const ConstRow
                     const Rows& z, const Rows& y) {
   if (x.rows == 0 || stored.out == 0) return;
   const ConstWeight w = stored.dtype == Dtype::float64 ? stored : decoded(stored);
-  LinearPush push{address(w.codes), address(w.scales), address(w.zeros), address(bias), address(x.data), 0,
-                  address(z.data),  address(y.data),   word(w.out),      word(w.in),    word(x.rows),    word(x.stride),
-                  word(z.stride),   word(y.stride)};
+  LinearPush push{address(w.codes),
+                  address(w.scales),
+                  address(w.zeros),
+                  address(bias),
+                  address(x.data),
+                  0,
+                  address(z.data),
+                  address(y.data),
+                  0,
+                  word(w.out),
+                  word(w.in),
+                  word(x.rows),
+                  word(x.stride),
+                  word(z.stride),
+                  word(y.stride),
+                  0,
+                  0};
   const auto kind = static_cast<std::uint32_t>(activation), dtype = static_cast<std::uint32_t>(w.dtype),
              granularity = static_cast<std::uint32_t>(w.granularity);
   const WeightRanges ranges(w);
@@ -111,6 +128,15 @@ void Stream::linear(const ConstWeight& stored, const float* bias, const ConstRow
   recorder_->dispatch(form.kernel, {kind, word(form.slots), aligned, 0, dtype, granularity}, push, form.groups,
                       {ranges.codes, ranges.scales, ranges.zeros, range(bias, w.out * sizeof(float)), from},
                       {range(z), range(y)});
+  if (w.dtype != Dtype::float64) last_linear_ = {y.data, y.rows, y.cols, y.stride, recorder_->collected()};
+}
+
+bool Stream::note_in_last_linear(const ConstRows& x, std::uint32_t* noted, std::uint32_t bits) {
+  const bool is_its_output = recorder_->collected() != 0 && last_linear_.dispatch == recorder_->collected() &&
+                             x.data == last_linear_.y && x.rows == last_linear_.rows && x.cols == last_linear_.cols &&
+                             x.stride == last_linear_.stride;
+  static_assert(offsetof(LinearPush, note) + sizeof bits <= sizeof(LinearPush));
+  return is_its_output && recorder_->note_in_last(offsetof(LinearPush, noted), offsetof(LinearPush, note), noted, bits);
 }
 
 Stream::QuantizedOnDevice Stream::quantize(const ConstRows& x) {

@@ -72,6 +72,7 @@ void Stream::column_accumulate(const ConstRows& a, float* s) {
 }
 
 void Stream::note_not_finite(const ConstRows& x, std::uint32_t* noted, std::uint32_t bits) {
+  if (note_in_last_linear(x, noted, bits)) return;
   static const Shader& kernel = shader("finite");
   for_parts(x.rows, x.cols, [&](const Cut& p) {
     const ConstRows part = part_of(x, p);

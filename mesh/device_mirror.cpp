@@ -15,9 +15,9 @@ namespace {
 // Pieces are packed into blocks of so many bytes: below what drivers give at once (4 GiB on NVIDIA's).
 constexpr std::size_t kBlock = std::size_t{1} << 30;
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + gpu::Memory::kAlignment - 1) / gpu::Memory::kAlignment * gpu::Memory::kAlignment;
-}
+// As on the host: so pieces of equal cells lie a step apart on the device too.
+constexpr std::size_t kLine = 64;
+std::size_t aligned(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 }  // namespace
 
@@ -28,7 +28,6 @@ Result<DeviceMirror> DeviceMirror::build(gpu::Device& device, std::vector<Mirror
   mirror.window_ = window;
   mirror.copies_ = std::max<std::size_t>(copies, 1);
   std::erase_if(pieces, [](const MirrorPiece& piece) { return piece.bytes == 0; });
-  std::sort(pieces.begin(), pieces.end(), [](const auto& a, const auto& b) { return a.host < b.host; });
 
   struct Place {
     std::size_t block, offset;
@@ -61,8 +60,12 @@ Result<DeviceMirror> DeviceMirror::build(gpu::Device& device, std::vector<Mirror
     WEFT_TRY(gpu::Buffer block, device.memory().allocate(size, "the mesh's state and weights"));
     mirror.blocks_.push_back(std::move(block));
   }
-  for (std::size_t i = 0; i < places.size(); ++i)
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    mirror.entries_[i].block = places[i].block;
     mirror.entries_[i].device = mirror.blocks_[places[i].block].address() + places[i].offset;
+  }
+  std::sort(mirror.entries_.begin(), mirror.entries_.end(),
+            [](const Entry& a, const Entry& b) { return a.piece.host < b.piece.host; });
   for (std::size_t i = 0; i < places.size(); ++i) mirror.by_device_.push_back(i);
   std::sort(mirror.by_device_.begin(), mirror.by_device_.end(),
             [&](std::size_t a, std::size_t b) { return mirror.entries_[a].device < mirror.entries_[b].device; });
@@ -125,22 +128,37 @@ Status DeviceMirror::pull(gpu::VulkanStream& stream, std::uint32_t groups, const
   const auto is_wanted = [&](const Entry& entry) {
     return entry.piece.use == MirrorUse::kept && entry.piece.group < groups;
   };
-  // Beside the host's values first: a device that is lost half way must not leave a mixture.
-  std::vector<AlignedBuffer<std::byte>> fetched;
-  for (const Entry& entry : entries_) {
-    if (!is_wanted(entry)) continue;
-    fetched.emplace_back(entry.piece.bytes);
-    WEFT_CHECK(stream.download(reinterpret_cast<const void*>(entry.device), entry.piece.bytes, fetched.back().data()));
+  std::vector<const Entry*> wanted;
+  for (const Entry& entry : entries_)
+    if (is_wanted(entry)) wanted.push_back(&entry);
+  std::sort(wanted.begin(), wanted.end(), [](const Entry* a, const Entry* b) { return a->device < b->device; });
+  // Beside the host's values first: a device that is lost half way must not leave a mixture. Neighbours come together.
+  struct Fetched {
+    std::size_t first, count;
+    AlignedBuffer<std::byte> bytes;
+  };
+  std::vector<Fetched> all;
+  for (std::size_t first = 0; first < wanted.size();) {
+    std::size_t count = 1;
+    std::uint64_t end = wanted[first]->device + wanted[first]->piece.bytes;
+    const auto goes_on = [&](const Entry& next) {
+      return next.block == wanted[first]->block && next.device - end < kLine;
+    };
+    for (; first + count < wanted.size() && goes_on(*wanted[first + count]); ++count)
+      end = wanted[first + count]->device + wanted[first + count]->piece.bytes;
+    const std::uint64_t begin = wanted[first]->device;
+    all.push_back({first, count, AlignedBuffer<std::byte>(end - begin)});
+    WEFT_CHECK(stream.download(reinterpret_cast<const void*>(begin), end - begin, all.back().bytes.data()));
+    first += count;
   }
-  auto next = fetched.begin();
-  for (const Entry& entry : entries_) {
-    if (!is_wanted(entry)) continue;
-    const ByteRange all = byte_range(entry.piece.host, entry.piece.bytes);
-    for (const ByteRange& range : without({all}, except))
-      std::memcpy(reinterpret_cast<void*>(range.begin), next->data() + (range.begin - all.begin),
-                  range.end - range.begin);
-    ++next;
-  }
+  for (const Fetched& fetched : all)
+    for (std::size_t i = fetched.first; i < fetched.first + fetched.count; ++i) {
+      const std::byte* const from = fetched.bytes.data() + (wanted[i]->device - wanted[fetched.first]->device);
+      const ByteRange all_of_it = byte_range(wanted[i]->piece.host, wanted[i]->piece.bytes);
+      for (const ByteRange& range : without({all_of_it}, except))
+        std::memcpy(reinterpret_cast<void*>(range.begin), from + (range.begin - all_of_it.begin),
+                    range.end - range.begin);
+    }
   return {};
 }
 

@@ -25,6 +25,7 @@ namespace weft::mesh {
 /// @thread one thread at a time
 class DeviceMirror {
  public:
+  /// Pieces stand on the device in the order given: what equal cells touch one after the other should be given so.
   /// `window`: samples of a ring at hand. `copies`: of scratch, so that cells need not wait for each other.
   /// @error too_large: naming the memory, both sizes
   static Result<DeviceMirror> build(gpu::Device& device, std::vector<MirrorPiece> pieces, std::size_t window,
@@ -75,6 +76,7 @@ class DeviceMirror {
     std::size_t stride = 0;  // from one copy of scratch to the next
     std::size_t room = 0;    // on the device
     bool is_hosts = false;   // a window that the host writes
+    std::size_t block = 0;   // of blocks_
     const std::byte* begin() const noexcept { return static_cast<const std::byte*>(piece.host); }
   };
   DeviceMirror() = default;

@@ -19,7 +19,7 @@ using kernels::Rows;
 
 // Steps between two agreements of host and device: what a fault costs at most, in steps on the CPU.
 constexpr std::uint64_t kMostLogged = 1024;
-constexpr std::uint64_t kMostLoggedBytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMostLoggedBytes = std::uint64_t{256} << 20;
 // Firings in a program: its tables take some 300 bytes for each.
 constexpr std::uint64_t kMostFirings = std::uint64_t{1} << 19;
 constexpr std::uint64_t kMostSteps = 64;  // in a program
@@ -131,6 +131,7 @@ std::uint64_t DeviceRun::run(scheduler::Executor& executor, std::uint64_t tick, 
     give_up(Error(Errc::internal, std::string("vulkan: ") + error.what()));
   }
   is_running_ = false;
+  if (is_logged) log_feeds(engine_.ticks_in(left));
   if (!is_logged) {  // the device is not to have it
     if (!hold_.is_held() && is_ahead_) replay(executor, false);
     return done + run_host(executor, tick + done, left);
@@ -187,7 +188,7 @@ Status DeviceRun::make_mirror() {
     return {};
   }
   std::vector<MirrorPiece> pieces;
-  state_.each_block([&](const std::byte* data, std::size_t bytes) {
+  state_.each_slot([&](const float* data, std::size_t bytes) {
     pieces.push_back({data, bytes, MirrorUse::kept, 0, kState});
   });
   // Steps without a rule leave the weights as they are.
@@ -255,6 +256,9 @@ Status DeviceRun::run_block(std::uint64_t tick, std::uint64_t step, std::uint64_
   WEFT_TRY(const auto recorded, program_of(tick, step, count));
   if (hook) mirror_->push_window(*stream_, end);
   WEFT_CHECK(stream_->run(recorded->program, times));
+  WEFT_TRY(const auto handed_over, stream_->submit());
+  static_cast<void>(handed_over);
+  log_feeds(engine_.ticks_in(step + count));
   if (hook) WEFT_CHECK(mirror_->pull_window(*stream_, end));
   return pull_sinks(step, count);
 }
@@ -417,12 +421,23 @@ void DeviceRun::log_run(std::uint64_t tick, std::uint64_t steps) {
       values = std::move(spare_.back());
       spare_.pop_back();
     }
-    values.assign(feed.base, feed.base + rows * row);
+    values.clear();
+    values.reserve(rows * row);  // filled while the device works
     run.feeds.push_back({port, {nullptr, rows, feed.hold}, std::move(values)});
     log_bytes_ += rows * row * sizeof(float);
   }
   if (hook) hook->save_host(run.hook);
   log_bytes_ += run.hook.size();
+}
+
+void DeviceRun::log_feeds(std::uint64_t ticks) noexcept {
+  if (log_.empty()) return;
+  for (Logged::Feed& logged : log_.back().feeds) {
+    const PortFeed& feed = engine_.feeds()[logged.port];
+    const std::size_t row = state_.sessions() * graph_.nodes()[logged.port].width;
+    const std::uint64_t rows = std::min(logged.feed.rows, ticks / feed.hold + 1);
+    logged.values.insert(logged.values.end(), feed.base + logged.values.size(), feed.base + rows * row);
+  }
 }
 
 void DeviceRun::forget_log() noexcept {

@@ -136,6 +136,8 @@ class DeviceRun {
   std::uint64_t replay(scheduler::Executor& executor, bool is_under_way) noexcept;
   void forget_log() noexcept;
   void log_run(std::uint64_t tick, std::uint64_t steps);
+  /// Copies what the run's first `ticks` are fed into its entry of the log.
+  void log_feeds(std::uint64_t ticks) noexcept;
   /// Drops all that is the device's. `replay` must follow where it was ahead.
   void give_up(const Error& error) noexcept;
   scheduler::Executor* executor_ = nullptr;  // of the last run

@@ -75,10 +75,16 @@ class State {
   /// What only backward reads may be infinite: tanh of an infinite pre-activation is 1.
   std::optional<std::size_t> first_not_finite(std::span<const float> session) const noexcept;
   std::uint64_t bytes() const noexcept;
-  /// Its memory, region by region.
+  /// Its memory: tick after tick of the rings, and of each region by region, outputs and hidden states first.
   template <class Visit>
-  void each_block(Visit&& visit) const {
-    for (const Block& block : blocks_) visit(block.buffer.data(), block.buffer.size());
+  void each_slot(Visit&& visit) const {
+    for (std::size_t slot = 0; slot < options_.depth; ++slot)
+      for (const bool is_live : {true, false})
+        for (const Block& block : blocks_) {
+          const auto* const data = reinterpret_cast<const float*>(block.buffer.data());
+          const std::size_t floats = is_live ? block.live : block.scratch;
+          visit(data + (is_live ? 0 : options_.depth * block.live) + slot * floats, floats * sizeof(float));
+        }
   }
 
   /// Bytes that ticks from `tick` on can tell from others: outputs and hidden states as committed; with history, all.

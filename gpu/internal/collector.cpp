@@ -3,21 +3,31 @@
 #include "gpu/internal/collector.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace weft::gpu {
 namespace {
 constexpr std::size_t kLeast = std::size_t{64} << 10, kMost = std::size_t{32} << 20;
 }
 
-void Collector::add(VkPipeline pipeline, const Groups& groups, std::span<const std::byte> operands,
+void Collector::add(const Kernel& kernel, const Groups& groups, std::span<const std::byte> operands,
                     const Accesses& accesses) {
-  const auto [number, is_new] = numbers_.try_emplace(pipeline, static_cast<std::uint32_t>(pipelines_.size()));
-  if (is_new) pipelines_.push_back(pipeline);
+  const auto [number, is_new] = numbers_.try_emplace(kernel, static_cast<std::uint32_t>(kernels_.size()));
+  if (is_new) kernels_.push_back(kernel);
   const std::uint32_t level = levels_.place(accesses.reads, accesses.writes, accesses.notes);
   dispatches_.push_back({level, number->second, static_cast<std::uint32_t>(groups.x),
                          static_cast<std::uint32_t>(groups.y), groups.shares,
-                         static_cast<std::uint32_t>(operands.size()), operands_.size()});
+                         static_cast<std::uint32_t>(operands.size()), groups.steps, operands_.size()});
   operands_.insert(operands_.end(), operands.begin(), operands.end());
+}
+
+bool Collector::note_in_last(std::size_t place_of_word, std::size_t place_of_bits, const Range& word,
+                             std::uint32_t bits) {
+  const Dispatch& last = dispatches_.back();
+  if (!levels_.note(last.level, word)) return false;
+  std::memcpy(operands_.data() + last.operands + place_of_word, &word.begin, sizeof word.begin);
+  std::memcpy(operands_.data() + last.operands + place_of_bits, &bits, sizeof bits);
+  return true;
 }
 
 Result<std::uint64_t> Collector::scratch(std::size_t bytes) {

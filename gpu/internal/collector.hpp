@@ -15,7 +15,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace weft::gpu {
@@ -25,6 +24,9 @@ struct Groups {
   std::size_t x = 1, y = 1;
   /// Operations of a program that share a group side by side; of shaders that know of shares, and with x = 1.
   std::uint32_t shares = 1;
+  /// Whether operands that grow by a step from one operation to the next are computed (TableForm). Measured: shaders
+  /// that do much for a byte gain a fifth, those that wait for memory lose a tenth.
+  bool steps = true;
 };
 inline std::size_t groups_of(std::size_t items, std::size_t each) noexcept { return (items + each - 1) / each; }
 /// For so many elements, in groups of `threads` that know of shares: a thread has one element, or of few four, which
@@ -43,23 +45,32 @@ struct Accesses {
 /// What a program is made of, while it is collected.
 class Collector {
  public:
+  /// A shader and the values it is made for.
+  struct Kernel {
+    const Shader* shader;
+    Constants constants;
+    auto operator<=>(const Kernel&) const = default;
+  };
   /// One shader of an operation, and where its operands stand in operands().
   struct Dispatch {
-    std::uint32_t level, pipeline, x, y, shares, operand_bytes;  // pipeline: in pipelines()
+    std::uint32_t level, kernel, x, y, shares, operand_bytes;  // kernel: in kernels()
+    bool steps;
     std::size_t operands;
   };
 
   explicit Collector(Heap& heap) : heap_(heap) {}
 
   /// `groups` as the device allows them.
-  void add(VkPipeline pipeline, const Groups& groups, std::span<const std::byte> operands, const Accesses& accesses);
+  void add(const Kernel& kernel, const Groups& groups, std::span<const std::byte> operands, const Accesses& accesses);
+  /// Gives the last dispatch, whose operands have places for them, a word to or bits into; false where it must not yet.
+  bool note_in_last(std::size_t place_of_word, std::size_t place_of_bits, const Range& word, std::uint32_t bits);
   /// Memory of its own for each that asks.
   Result<std::uint64_t> scratch(std::size_t bytes);
   /// Room for a copy of `data`, shared with all that ask for the same bytes.
   Result<std::uint64_t> parameters(std::span<const std::byte> data);
 
   std::vector<Dispatch>& dispatches() noexcept { return dispatches_; }
-  std::span<const VkPipeline> pipelines() const noexcept { return pipelines_; }
+  std::span<const Kernel> kernels() const noexcept { return kernels_; }
   std::span<const std::byte> operands() const noexcept { return operands_; }
   const std::map<std::string, std::uint64_t>& parameters() const noexcept { return parameters_; }
   std::vector<Buffer>& memory() noexcept { return memory_; }
@@ -69,8 +80,8 @@ class Collector {
   Heap& heap_;
   Levels levels_;
   std::vector<Dispatch> dispatches_;
-  std::vector<VkPipeline> pipelines_;  // in the order of their first use
-  std::unordered_map<VkPipeline, std::uint32_t> numbers_;
+  std::vector<Kernel> kernels_;  // in the order of their first use
+  std::map<Kernel, std::uint32_t> numbers_;
   std::vector<std::byte> operands_;
   std::map<std::string, std::uint64_t> parameters_;
   std::vector<Buffer> memory_;  // the last has room from used_ on

@@ -108,4 +108,10 @@ std::uint32_t Levels::place(Ranges reads, Ranges writes, Ranges notes) {
   return level;
 }
 
+bool Levels::note(std::uint32_t level, const Range& note) {
+  if (latest(Access::note, note.begin, note.end) >= level) return false;
+  touch(Access::note, level, note.begin, note.end);
+  return true;
+}
+
 }  // namespace weft::gpu

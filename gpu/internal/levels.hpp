@@ -20,6 +20,8 @@ class Levels {
   using Ranges = std::initializer_list<Range>;
   /// The level, from 1, of the next operation. `notes` are or-ed atomically: they commute with each other only.
   std::uint32_t place(Ranges reads, Ranges writes, Ranges notes);
+  /// One more note of an operation that stands on `level`; false, and nothing changes, where it must come later.
+  bool note(std::uint32_t level, const Range& note);
   std::uint32_t count() const noexcept { return count_; }
   std::size_t segments() const noexcept { return segments_.size(); }
 

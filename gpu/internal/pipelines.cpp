@@ -12,7 +12,7 @@
 
 namespace weft::gpu {
 namespace {
-// ENTRIES of gpu/shaders/operands.glsl.
+// ENTRIES of gpu/shaders/operands.glsl, and MOVING, SCATTERED behind it.
 constexpr std::uint32_t kEntries = 8;
 static_assert(kEntries > Constants::kMost);
 }  // namespace
@@ -70,9 +70,9 @@ void Pipelines::save() const {
   write_cache(*context_, cache_file_, data);
 }
 
-Result<VkPipeline> Pipelines::get(const Shader& shader, const Constants& constants, std::uint32_t entries) {
+Result<VkPipeline> Pipelines::get(const Shader& shader, const Constants& constants, const TableForm& table) {
   const std::lock_guard lock(mutex_);
-  const Key key{&shader, constants, entries};
+  const Key key{&shader, constants, table};
   const auto found = pipelines_.find(key);
   if (found != pipelines_.end()) return found->second;
   return make(key);
@@ -95,8 +95,11 @@ Result<VkPipeline> Pipelines::make(const Key& key) {
   for (std::size_t i = 0; i < constants.size(); ++i) data.push_back(constants[i]);
   std::vector<VkSpecializationMapEntry> entries;
   for (std::uint32_t i = 0; i < data.size(); ++i) entries.push_back({i, i * 4, 4});
-  entries.push_back({kEntries, static_cast<std::uint32_t>(data.size() * 4), 4});
-  data.push_back(key.entries);
+  std::uint32_t number = kEntries;
+  for (const std::uint32_t value : {key.table.shares, key.table.moving, key.table.scattered}) {
+    entries.push_back({number++, static_cast<std::uint32_t>(data.size() * 4), 4});
+    data.push_back(value);
+  }
   const VkSpecializationInfo specialisation{static_cast<std::uint32_t>(entries.size()), entries.data(),
                                             data.size() * sizeof(std::uint32_t), data.data()};
   auto create = structure<VkComputePipelineCreateInfo>(VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO);

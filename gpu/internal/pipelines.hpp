@@ -31,6 +31,13 @@ class Constants {
   std::size_t size_ = 0;
 };
 
+/// How a shader of a program finds the operands of the operation it runs: see gpu/shaders/operands.glsl.
+struct TableForm {
+  std::uint32_t shares = 0;  // entries that a group runs side by side; 0: no table, operands are pushed
+  std::uint32_t moving = 0, scattered = 0;
+  auto operator<=>(const TableForm&) const = default;
+};
+
 /// Compiled shaders, made when they are first asked for, with the driver's cache kept on disk.
 /// @thread any
 class Pipelines {
@@ -52,8 +59,7 @@ class Pipelines {
   Pipelines(const Pipelines&) = delete;
   Pipelines& operator=(const Pipelines&) = delete;
 
-  /// `entries` of a table of operands run side by side in a group; 0: operands are pushed.
-  Result<VkPipeline> get(const Shader& shader, const Constants& constants, std::uint32_t entries);
+  Result<VkPipeline> get(const Shader& shader, const Constants& constants, const TableForm& table);
   VkPipelineLayout layout() const noexcept { return layout_; }
   /// Where the cache lies on disk; empty: nowhere.
   const std::string& cache_file() const noexcept { return cache_file_; }
@@ -64,7 +70,7 @@ class Pipelines {
   struct Key {
     const Shader* shader;
     Constants constants;
-    std::uint32_t entries;
+    TableForm table;
     auto operator<=>(const Key&) const = default;
   };
   Result<VkPipeline> make(const Key& key);

@@ -2,6 +2,8 @@
 
 #include "gpu/internal/recorded_program.hpp"
 
+#include "gpu/internal/operand_table.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <tuple>
@@ -11,12 +13,18 @@ namespace weft::gpu {
 namespace {
 
 /// Those that become one dispatch are equal in it.
-auto kind_of(const Collector::Dispatch& d) noexcept { return std::tie(d.level, d.pipeline, d.x, d.y, d.operand_bytes); }
+auto kind_of(const Collector::Dispatch& d) noexcept {
+  return std::tie(d.level, d.kernel, d.x, d.y, d.shares, d.steps, d.operand_bytes);
+}
+
+// Runs of commands that are recorded one after the other for a program that runs often: between command buffers a
+// device does nothing for a while.
+constexpr std::uint64_t kOften = 16;
 
 }  // namespace
 
 Result<std::shared_ptr<RecordedProgram>> RecordedProgram::create(std::shared_ptr<Context> context, Heap& heap,
-                                                                 const Pipelines& pipelines, const Recorder& home,
+                                                                 Pipelines& pipelines, const Recorder& home,
                                                                  Collector& collected, std::vector<std::byte>& table) {
   std::shared_ptr<RecordedProgram> program(new RecordedProgram(std::move(context), home));
   WEFT_CHECK(program->initialise(heap, pipelines, collected, table));
@@ -27,82 +35,103 @@ RecordedProgram::~RecordedProgram() {
   if (!context_->is_abandoned()) context_->vk.vkDestroyCommandPool(context_->device, pool_, nullptr);
 }
 
-Status RecordedProgram::initialise(Heap& heap, const Pipelines& pipelines, Collector& collected,
+Status RecordedProgram::initialise(Heap& heap, Pipelines& pipelines, Collector& collected,
                                    std::vector<std::byte>& table) {
   std::vector<Collector::Dispatch>& all = collected.dispatches();
-  // In a level by kind; among equals as they came, which is mostly as their operands lie.
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    return std::tuple_cat(kind_of(a), std::tie(a.operands)) < std::tuple_cat(kind_of(b), std::tie(b.operands));
+  // In a level by kind; among equals as their first operands lie. Every other level runs the other way: what the last
+  // one touched last is still in the device's cache.
+  const auto place_of = [&](const Collector::Dispatch& d) {
+    std::uint64_t first = 0;
+    std::memcpy(&first, collected.operands().data() + d.operands, sizeof first);
+    return d.level % 2 ? std::pair(first, d.operands) : std::pair(~first, ~d.operands);
+  };
+  std::sort(all.begin(), all.end(), [&](const auto& a, const auto& b) {
+    return kind_of(a) != kind_of(b) ? kind_of(a) < kind_of(b) : place_of(a) < place_of(b);
   });
   table.clear();
-  table.reserve(collected.operands().size());
-  for (const Collector::Dispatch& each : all) {
-    const auto from = collected.operands().subspan(each.operands, each.operand_bytes);
-    table.insert(table.end(), from.begin(), from.end());
+  layout_ = pipelines.layout();
+  for (std::size_t at = 0; at < all.size();) {
+    std::size_t count = 1;
+    while (at + count < all.size() && kind_of(all[at + count]) == kind_of(all[at])) ++count;
+    const std::size_t before = calls_.size();
+    WEFT_CHECK(add_calls(pipelines, collected, std::span(all).subspan(at, count), table));
+    calls_[before].is_first = at == 0 || all[at - 1].level != all[at].level;
+    at += count;
   }
   if (!table.empty()) {
     WEFT_TRY(table_, heap.allocate(table.size(), "the operands of a program"));
+    for (Call& call : calls_) call.push.table += table_.address();
   }
   memory_ = std::move(collected.memory());
   bytes_ = table_.bytes();
   for (const Buffer& each : memory_) bytes_ += each.bytes();
   operations_ = all.size();
   levels_ = collected.levels();
-  WEFT_CHECK(begin());
-  WEFT_CHECK(record(pipelines, collected, all));
-  WEFT_VULKAN_CHECK("end the commands of a program", context_->vk.vkEndCommandBuffer(commands_));
-  return {};
-}
-
-Status RecordedProgram::begin() {
   auto pool = structure<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
   pool.queueFamilyIndex = context_->queue_family;
   WEFT_VULKAN_CHECK("make a command pool", context_->vk.vkCreateCommandPool(context_->device, &pool, nullptr, &pool_));
+  return {};
+}
+
+Status RecordedProgram::add_calls(Pipelines& pipelines, const Collector& collected,
+                                  std::span<const Collector::Dispatch> dispatches, std::vector<std::byte>& table) {
+  const Collector::Dispatch& first = dispatches.front();
+  const std::size_t words = first.operand_bytes / sizeof(std::uint64_t);
+  std::vector<std::uint64_t> entries(dispatches.size() * words);
+  for (std::size_t i = 0; i < dispatches.size(); ++i)
+    std::memcpy(entries.data() + i * words, collected.operands().data() + dispatches[i].operands, first.operand_bytes);
+  const Collector::Kernel& kernel = collected.kernels()[first.kernel];
+  const std::size_t most = std::size_t{context_->info.max_groups[2]} * first.shares;
+  for (const OperandRun& run : tabulate(entries, words, {first.shares, most, first.steps}, table)) {
+    WEFT_TRY(const VkPipeline pipeline, pipelines.get(*kernel.shader, kernel.constants, run.form));
+    Pipelines::Push push{
+        .table = run.place, .table_stride = first.operand_bytes, .entries = static_cast<std::uint32_t>(run.count)};
+    calls_.push_back(
+        {pipeline, push, first.x, first.y, static_cast<std::uint32_t>(groups_of(run.count, first.shares)), false});
+  }
+  return {};
+}
+
+Result<RecordedProgram::Commands> RecordedProgram::commands(std::uint64_t most) {
+  const bool is_often = most >= kOften;
+  VkCommandBuffer& buffer = is_often ? often_ : once_;
+  if (!buffer) WEFT_CHECK(record(buffer, is_often ? kOften : 1));
+  return Commands{buffer, is_often ? kOften : 1};
+}
+
+Status RecordedProgram::record(VkCommandBuffer& to, std::uint64_t runs) const {
+  const auto& vk = context_->vk;
+  VkCommandBuffer buffer = VK_NULL_HANDLE;
   auto allocate = structure<VkCommandBufferAllocateInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO);
   allocate.commandPool = pool_;
   allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
   allocate.commandBufferCount = 1;
-  WEFT_VULKAN_CHECK("make a command buffer",
-                    context_->vk.vkAllocateCommandBuffers(context_->device, &allocate, &commands_));
+  WEFT_VULKAN_CHECK("make a command buffer", vk.vkAllocateCommandBuffers(context_->device, &allocate, &buffer));
   auto begin = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
   begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
   WEFT_VULKAN_CHECK("begin the commands of a program", context_->strikes(DriverFault::no_commands)
                                                            ? VK_ERROR_OUT_OF_HOST_MEMORY
-                                                           : context_->vk.vkBeginCommandBuffer(commands_, &begin));
+                                                           : vk.vkBeginCommandBuffer(buffer, &begin));
+  VkPipeline bound = VK_NULL_HANDLE;
+  for (std::uint64_t run = 0; run < runs; ++run)
+    for (const Call& call : calls_) {
+      if (call.is_first) barrier(buffer);
+      if (std::exchange(bound, call.pipeline) != call.pipeline)
+        vk.vkCmdBindPipeline(buffer, VK_PIPELINE_BIND_POINT_COMPUTE, call.pipeline);
+      vk.vkCmdPushConstants(buffer, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof call.push, &call.push);
+      vk.vkCmdDispatch(buffer, call.x, call.y, call.z);
+    }
+  WEFT_VULKAN_CHECK("end the commands of a program", vk.vkEndCommandBuffer(buffer));
+  to = buffer;
   return {};
 }
 
-void RecordedProgram::barrier() {
+void RecordedProgram::barrier(VkCommandBuffer to) const {
   constexpr VkAccessFlags kWrites = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
   const VkMemoryBarrier memory{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, kWrites,
                                VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
-  context_->vk.vkCmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+  context_->vk.vkCmdPipelineBarrier(to, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
                                     VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &memory, 0, nullptr, 0, nullptr);
-}
-
-Status RecordedProgram::record(const Pipelines& pipelines, const Collector& collected,
-                               const std::vector<Collector::Dispatch>& all) {
-  const auto& vk = context_->vk;
-  std::uint32_t level = 0;
-  std::uint32_t bound = ~0u;
-  Pipelines::Push push{.table = table_.address()};
-  for (std::size_t at = 0; at < all.size();) {
-    const Collector::Dispatch& first = all[at];
-    const std::size_t most = std::size_t{context_->info.max_groups[2]} * first.shares;
-    std::size_t count = 1;
-    while (count < most && at + count < all.size() && kind_of(all[at + count]) == kind_of(first)) ++count;
-    if (std::exchange(level, first.level) != first.level) barrier();
-    if (std::exchange(bound, first.pipeline) != first.pipeline)
-      vk.vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, collected.pipelines()[first.pipeline]);
-    push.table_stride = first.operand_bytes;
-    push.entries = static_cast<std::uint32_t>(count);
-    vk.vkCmdPushConstants(commands_, pipelines.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
-    vk.vkCmdDispatch(commands_, first.x, first.y, static_cast<std::uint32_t>(groups_of(count, first.shares)));
-    push.table += count * first.operand_bytes;
-    ++dispatches_;
-    at += count;
-  }
-  return {};
 }
 
 }  // namespace weft::gpu

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace weft::gpu {
@@ -21,19 +22,24 @@ class RecordedProgram final : public Program {
  public:
   /// Of what was collected. Leaves in `table` the operands' bytes for table_address(), to be uploaded before it runs.
   static Result<std::shared_ptr<RecordedProgram>> create(std::shared_ptr<Context> context, Heap& heap,
-                                                         const Pipelines& pipelines, const Recorder& home,
+                                                         Pipelines& pipelines, const Recorder& home,
                                                          Collector& collected, std::vector<std::byte>& table);
   ~RecordedProgram() override;
   RecordedProgram(const RecordedProgram&) = delete;
   RecordedProgram& operator=(const RecordedProgram&) = delete;
 
   std::uint64_t operations() const noexcept override { return operations_; }
-  std::uint64_t dispatches() const noexcept override { return dispatches_; }
+  std::uint64_t dispatches() const noexcept override { return calls_.size(); }
   std::uint64_t levels() const noexcept override { return levels_; }
   std::uint64_t bytes() const noexcept override { return bytes_; }
 
-  /// Begins with a barrier that waits for all before it.
-  VkCommandBuffer commands() const noexcept { return commands_; }
+  /// Commands that run it as often as they say, at most `most` times. They begin with a barrier that waits for all
+  /// before them.
+  struct Commands {
+    VkCommandBuffer buffer = VK_NULL_HANDLE;
+    std::uint64_t runs = 1;
+  };
+  Result<Commands> commands(std::uint64_t most);
   std::uint64_t table_address() const noexcept { return table_.address(); }
   /// The stream that collected it.
   const Recorder* home() const noexcept { return home_; }
@@ -41,19 +47,29 @@ class RecordedProgram final : public Program {
  private:
   RecordedProgram(std::shared_ptr<Context> context, const Recorder& home)
       : context_(std::move(context)), home_(&home) {}
-  Status initialise(Heap& heap, const Pipelines& pipelines, Collector& collected, std::vector<std::byte>& table);
-  Status begin();
-  Status record(const Pipelines& pipelines, const Collector& collected,
-                const std::vector<Collector::Dispatch>& dispatches);
-  void barrier();
+  /// A dispatch; the first of its level waits for all before it.
+  struct Call {
+    VkPipeline pipeline;
+    Pipelines::Push push;
+    std::uint32_t x, y, z;
+    bool is_first;
+  };
+  Status initialise(Heap& heap, Pipelines& pipelines, Collector& collected, std::vector<std::byte>& table);
+  /// Makes calls of what was collected, `dispatches` of one kind; their operands go into the table.
+  Status add_calls(Pipelines& pipelines, const Collector& collected, std::span<const Collector::Dispatch> dispatches,
+                   std::vector<std::byte>& table);
+  Status record(VkCommandBuffer& to, std::uint64_t runs) const;
+  void barrier(VkCommandBuffer to) const;
 
   std::shared_ptr<Context> context_;
   const Recorder* home_;
   VkCommandPool pool_ = VK_NULL_HANDLE;
-  VkCommandBuffer commands_ = VK_NULL_HANDLE;
+  VkPipelineLayout layout_ = VK_NULL_HANDLE;
+  std::vector<Call> calls_;
+  VkCommandBuffer once_ = VK_NULL_HANDLE, often_ = VK_NULL_HANDLE;  // made when they are asked for
   Buffer table_;
   std::vector<Buffer> memory_;
-  std::uint64_t operations_ = 0, dispatches_ = 0, levels_ = 0, bytes_ = 0;
+  std::uint64_t operations_ = 0, levels_ = 0, bytes_ = 0;
 };
 
 }  // namespace weft::gpu

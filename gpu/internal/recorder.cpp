@@ -139,14 +139,15 @@ void Recorder::record(const Shader& shader, const Constants& constants, std::spa
   if (groups.x == 0 || groups.y == 0 || failure_) return;
   if (touched_) note_touched(accesses);
   if (only_watches_) return;
-  const auto pipeline = pipelines_.get(shader, constants, collector_ ? groups.shares : 0);
-  if (!pipeline) return fail_with(pipeline.error());
   const auto cut = [&](std::size_t wanted, int axis) {
     return static_cast<std::uint32_t>(
         std::min<std::size_t>(wanted, context_->info.max_groups[static_cast<std::size_t>(axis)]));
   };
   if (collector_)
-    return collector_->add(*pipeline, {cut(groups.x, 0), cut(groups.y, 1), groups.shares}, operands, accesses);
+    return collector_->add({&shader, constants}, {cut(groups.x, 0), cut(groups.y, 1), groups.shares, groups.steps},
+                           operands, accesses);
+  const auto pipeline = pipelines_.get(shader, constants, {});
+  if (!pipeline) return fail_with(pipeline.error());
   if (!open()) return;
   order(accesses);
   const auto& vk = context_->vk;
@@ -179,6 +180,7 @@ Result<std::uint64_t> Recorder::flush() {
   }
   last_ = *number;
   waiting_.clear();
+  waiting_runs_ = 0;
   for (Commands& each : closed_) {
     each.number = last_;
     submitted_.push_back(each);

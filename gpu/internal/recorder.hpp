@@ -52,6 +52,12 @@ class Recorder {
                   sizeof(Push) % 8 == 0);
     record(shader, constants, {reinterpret_cast<const std::byte*>(&push), sizeof push}, groups, {reads, writes, notes});
   }
+  /// Dispatches of the program that is being collected; 0 where none is.
+  std::size_t collected() const noexcept { return collector_ && !only_watches_ ? collector_->dispatches().size() : 0; }
+  /// As Collector::note_in_last, of a program with dispatches.
+  bool note_in_last(std::size_t place_of_word, std::size_t place_of_bits, std::uint32_t* word, std::uint32_t bits) {
+    return collector_->note_in_last(place_of_word, place_of_bits, range(word, sizeof bits), bits);
+  }
   /// Operands that exceed push constants: a copy of them that the next dispatch may read, by its device address.
   std::uint64_t parameters(const void* data, std::size_t bytes);
   /// Memory of one operation: its dispatches write it first, and the next operation's come after a barrier. 0 after a
@@ -138,6 +144,7 @@ class Recorder {
   std::uint64_t last_ = 0;                   // submission
   std::vector<Commands> closed_;             // and not handed over
   std::vector<VkCommandBuffer> waiting_;     // in order: what is closed, and programs
+  std::uint64_t waiting_runs_ = 0;           // of programs
   std::unique_ptr<Collector> collector_;     // while a program is collected
   std::vector<Touched>* touched_ = nullptr;  // while somebody watches
   bool only_watches_ = false;

@@ -7,9 +7,9 @@
 
 namespace weft::gpu {
 namespace {
-// Command buffers that wait for one submission, so that the device gets to work on long runs meanwhile, and is seen to
+// Runs of programs that wait for one submission, so that the device gets to work on long runs meanwhile, and is seen to
 // go on (DeviceOptions::patience).
-constexpr std::size_t kMostWaiting = 32;
+constexpr std::uint64_t kMostWaiting = 32;
 }  // namespace
 
 Status Recorder::begin_program() {
@@ -50,9 +50,11 @@ Status Recorder::run(const std::shared_ptr<Program>& program, std::uint64_t time
   }
   if (recorded->dispatches() == 0) return {};
   close();
-  for (std::uint64_t i = 0; i < times; ++i) {
-    waiting_.push_back(recorded->commands());
-    if (waiting_.size() >= kMostWaiting) WEFT_CHECK(flush());
+  for (std::uint64_t left = times; left > 0;) {
+    WEFT_TRY(const auto commands, recorded->commands(left));
+    waiting_.push_back(commands.buffer);
+    left -= commands.runs;
+    if ((waiting_runs_ += commands.runs) >= kMostWaiting) WEFT_CHECK(flush());
   }
   dispatches_ += times * recorded->dispatches();
   barriers_ += times * recorded->levels();

@@ -40,7 +40,10 @@ class Stream final : public VulkanStream {
   Status download(const void* from, std::size_t bytes, void* to) override {
     return recorder_->download(from, bytes, to);
   }
-  Status begin_program() override { return recorder_->begin_program(); }
+  Status begin_program() override {
+    last_linear_ = {};
+    return recorder_->begin_program();
+  }
   Result<std::shared_ptr<Program>> end_program() override { return recorder_->end_program(); }
   Status run(const std::shared_ptr<Program>& program, std::uint64_t times) override {
     return recorder_->run(program, times);
@@ -165,6 +168,8 @@ class Stream final : public VulkanStream {
   QuantizedOnDevice quantize(const ConstRows& x);
   /// Weights of 32 and 64 bits as float32, in scratch memory; others as they are.
   ConstWeight decoded(const ConstWeight& w);
+  /// Where x is what the last operation of a program, a linear layer, puts out: lets that note what is asked of x.
+  bool note_in_last_linear(const ConstRows& x, std::uint32_t* noted, std::uint32_t bits);
   /// row_dots into every s_stride-th place.
   void record_dots(const ConstRows& a, const ConstRows& b, float* s, std::size_t s_stride);
   void record_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx, bool absolute);
@@ -172,6 +177,10 @@ class Stream final : public VulkanStream {
   std::uint64_t scratch(std::size_t bytes) { return recorder_->scratch(bytes); }
 
   std::unique_ptr<Recorder> recorder_;
+  struct LastLinear {
+    const float* y = nullptr;
+    std::size_t rows = 0, cols = 0, stride = 0, dispatch = 0;  // counted from 1
+  } last_linear_;
   std::uint64_t skip_ = 0;  // a word that holds optimiser steps back
   Buffer finite_;           // a word that is_finite asks for
 };

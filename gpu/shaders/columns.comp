@@ -6,6 +6,7 @@
 #include "memory.glsl"
 
 layout(local_size_x = 128) in;
+const uint kAhead = 64;
 const uint kSums = 0, kRmsNorm = 1, kLayerNorm = 2;
 layout(constant_id = 1) const uint OPERATION = kSums;
 #define WEFT_OPERANDS(X)                                                                                    \
@@ -21,10 +22,10 @@ void main() {
     if (dbias != 0ul) bias = flushed(Floats(dbias).at[j]);
     uint b = 0;
     if (OPERATION == kSums)
-      for (; b + 16 <= rows; b += 16) {  // the sum is serial; its loads need not be
-        float ups[16];
-        [[unroll]] for (uint i = 0; i < 16; ++i) ups[i] = row_at(dy, b + i, dy_stride).at[j];
-        WEFT_UNROLL for (uint i = 0; i < 16; ++i) bias = add(bias, flushed(ups[i]));
+      for (; b + kAhead <= rows; b += kAhead) {  // the sum is serial; its loads need not be
+        float ups[kAhead];
+        [[unroll]] for (uint i = 0; i < kAhead; ++i) ups[i] = row_at(dy, b + i, dy_stride).at[j];
+        WEFT_UNROLL for (uint i = 0; i < kAhead; ++i) bias = add(bias, flushed(ups[i]));
       }
     for (; b < rows; ++b) {
       float up = flushed(row_at(dy, b, dy_stride).at[j]);

@@ -69,6 +69,7 @@ float fused(float a, float b, float c) {
 }
 // 53 bits are more than twice 24, so rounding twice is rounding once (Figueroa 1995).
 float divide(float a, float b) { return narrow(double(a) / double(b)); }
+float divide_middling(float a, float b) { return divide(a, b); }
 float root(float x) { return float(sqrt(double(x))); }
 
 #else

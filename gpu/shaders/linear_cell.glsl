@@ -15,31 +15,31 @@ const uint kBits = kWordBits == 0 ? 1 : kWordBits, kWords = 2 * kBits;  // of a 
 // to meet them.
 const uint kSplits = 8 / kBits, kEach = kThreads > 16 ? 1 : 16 / kThreads;
 const bool kIsSigned = DTYPE == kInt4 || DTYPE == kInt2 || DTYPE == kTernary;
-shared uint magnitudes[512];  // 16 words an operation
-shared uint q[512];
+shared uvec4 magnitudes[128];  // 16 words an operation
+shared uvec4 q[128];
 shared float q_scales[64];
 
 void quantise(bool exists, uint row) {
-  uint t = share_thread(), first = share() * 16;
+  uint t = share_thread(), first = share() * 4;
   Floats from = row_at(x, row, x_stride);
   float v[kEach][4];
   for (uint i = 0; i < kEach; ++i) {
     uint m = t + i * kThreads, k = m / kSplits * kSplits * 4 + m % kSplits, largest = 0;
-    for (uint j = 0; j < 4; ++j) {
+    [[unroll]] for (uint j = 0; j < 4; ++j) {
       v[i][j] = 0.0;
       if (exists && m < 16 && k + j * kSplits < inputs) v[i][j] = flushed(from.at[k + j * kSplits]);
       largest = max(largest, bits(v[i][j]) & 0x7fffffffu);
     }
-    if (m < 16) magnitudes[first + m] = largest;
+    if (m < 16) magnitudes[first + m / 4][m % 4] = largest;
   }
   barrier();
   for (uint i = 0; i < kEach; ++i) {
-    uint m = t + i * kThreads, largest = 0;
+    uint m = t + i * kThreads;
     if (m >= 16) break;
-    for (uint j = 0; j < 8; ++j) largest = max(largest, magnitudes[first + (m & ~7u) + j]);
-    Steps steps = steps_of(largest);
-    q[first + m] = codes_of(v[i], steps);
-    if (m % 8 == 0) q_scales[(first + m) / 8] = steps.scale;
+    uvec4 pairs = max(magnitudes[first + m / 8 * 2], magnitudes[first + m / 8 * 2 + 1]);
+    Steps steps = steps_of(max(max(pairs.x, pairs.y), max(pairs.z, pairs.w)));
+    q[first + m / 4][m % 4] = codes_of(v[i], steps);
+    if (m % 8 == 0) q_scales[share() * 2 + m / 8] = steps.scale;
   }
   barrier();
 }
@@ -49,8 +49,9 @@ ivec4 block_sum(uvec4 codes[16], uint b, ivec4 zeros_of) {
   const uint kMask = kBits == 8 ? 0xffffffffu : ((1u << kBits) - 1u) * 0x01010101u;
   ivec4 sum = ivec4(0);
   int of_x = 0;
+  uvec4 halves[2] = uvec4[2](q[share() * 4 + b * 2], q[share() * 4 + b * 2 + 1]);
   [[unroll]] for (uint i = 0; i < 8; ++i) {
-    uint m = b * 8 + i, q4 = q[share() * 16 + m];
+    uint m = b * 8 + i, q4 = halves[i / 4][i % 4];
     uvec4 c = codes[m / kSplits] >> m % kSplits * kBits & kMask;
     if (DTYPE == kUint8)
       sum += ivec4(mixed_dot(q4, c.x), mixed_dot(q4, c.y), mixed_dot(q4, c.z), mixed_dot(q4, c.w));

@@ -6,11 +6,12 @@
 #include "activations.glsl"
 #include "weights.glsl"
 
-// x_scales: of quantised rows
+// x_scales: of quantised rows. noted: 0, or a word that gets the bits `note` where an output is not finite.
 #define WEFT_OPERANDS(X)                                                                                       \
   X(uint64_t, w) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, bias) X(uint64_t, x) X(uint64_t, x_scales) \
-  X(uint64_t, z) X(uint64_t, y)                                                                                \
-  X(uint, outputs) X(uint, inputs) X(uint, rows) X(uint, x_stride) X(uint, z_stride) X(uint, y_stride)
+  X(uint64_t, z) X(uint64_t, y) X(uint64_t, noted)                                                             \
+  X(uint, outputs) X(uint, inputs) X(uint, rows) X(uint, x_stride) X(uint, z_stride) X(uint, y_stride)         \
+  X(uint, note)
 #include "operands.glsl"
 layout(constant_id = 3) const bool ALIGNED = false;  // bias, x, z and y, every row, stand at multiples of 16 bytes
 const uint kChunk = 64;
@@ -26,11 +27,19 @@ vec4 bias_quad(uint output_) {
   return operand(biases);
 }
 
+// In bits: no arithmetic.
+void note_not_finite(vec4 values, uint count) {
+  bool found = false;
+  WEFT_UNROLL for (uint i = 0; i < 4; ++i) found = found || (i < count && (bits(values[i]) & 0x7f800000u) == 0x7f800000u);
+  if (found) atomicOr(Words(noted).at[0], note);
+}
+
 // Adds the biases, stores z and the activation of it.
 void finish(vec4 total, vec4 biases, uint row, uint output_) {
   vec4 activated;
   if (bias != 0ul) total = add(total, biases);
   WEFT_UNROLL for (uint i = 0; i < 4; ++i) activated[i] = activate(total[i]);
+  if (noted != 0ul) note_not_finite(activated, output_ < outputs ? outputs - output_ : 0);
   if (ALIGNED && output_ + 4 <= outputs) {
     if (z != 0ul) Quads(z + uint64_t(row) * z_stride * 4ul).at[output_ / 4] = total;
     Quads(y + uint64_t(row) * y_stride * 4ul).at[output_ / 4] = activated;

@@ -9,10 +9,12 @@ layout(local_size_x = 128) in;
 
 layout(constant_id = 2) const uint SLOTS = 32;  // a power of two up to 32
 const uint kPanels = 32 / SLOTS / kShares;      // of a share
-// Loads that a thread has under way: what fills a GPU's memory, and not its registers.
-// Layers of many chunks have few groups: all of them must fit at once, so each keeps fewer registers.
-const uint kDepth = SLOTS == 1 ? 16 : 8;
-shared vec4 sums[32][4];
+// Loads that a thread has under way: what fills a GPU's memory, and not its registers. A thread asks for the
+// next ones before it works through these.
+const uint kDepth = 8;
+// Chunks that a thread sums before all wait for each other.
+const uint kTurns = SLOTS == 1 ? 1 : 4;
+shared vec4 sums[kTurns][32][4];
 
 vec4 input_quad(uint64_t from, uint k) {
   if (ALIGNED) return operand(Quads(from).at[k / 4]);
@@ -20,7 +22,25 @@ vec4 input_quad(uint64_t from, uint k) {
   return operand(vec4(x_.at[k], x_.at[k + 1], x_.at[k + 2], x_.at[k + 3]));
 }
 
+vec4 whole_chunk_sum(uint p, uint64_t from, uint quad, uint k) {
+  vec4 sum = vec4(0.0), ws[kDepth], xs[kDepth / 4], next_ws[kDepth], next_xs[kDepth / 4];
+  WEFT_UNROLL for (uint j = 0; j < kDepth; ++j) ws[j] = weight_quad(weight(), p, k + j, quad);
+  WEFT_UNROLL for (uint j = 0; j < kDepth / 4; ++j) xs[j] = input_quad(from, k + 4 * j);
+  WEFT_UNROLL for (uint at = 0; at < kChunk; at += kDepth) {
+    if (at + kDepth < kChunk) {
+      uint next = k + at + kDepth;
+      WEFT_UNROLL for (uint j = 0; j < kDepth; ++j) next_ws[j] = weight_quad(weight(), p, next + j, quad);
+      WEFT_UNROLL for (uint j = 0; j < kDepth / 4; ++j) next_xs[j] = input_quad(from, next + 4 * j);
+    }
+    WEFT_UNROLL for (uint j = 0; j < kDepth; ++j) sum = fused(ws[j], xs[j / 4][j % 4], sum);
+    ws = next_ws;
+    xs = next_xs;
+  }
+  return sum;
+}
+
 vec4 chunk_sum(uint p, uint64_t from, uint quad, uint k, uint end) {
+  if (end - k == kChunk) return whole_chunk_sum(p, from, quad, k);
   vec4 sum = vec4(0.0);
   for (; k + kDepth <= end; k += kDepth) {
     vec4 ws[kDepth], xs[kDepth / 4];
@@ -42,19 +62,22 @@ void main() {
       uint64_t from = x + uint64_t(row) * x_stride * 4ul;
       vec4 total = vec4(0.0), biases = vec4(0.0);
       if (slot == 0 && p < panels) biases = bias_quad(p * 16 + quad * 4);
-      for (uint base = 0; base < inputs; base += SLOTS * kChunk) {
-        uint k = base + slot * kChunk;
-        vec4 sum = vec4(0.0);
-        if (p < panels && k < inputs) sum = chunk_sum(p, from, quad, k, min(inputs, k + kChunk));
-        if (SLOTS == 1) {
-          total = add(total, sum);
-        } else {
-          barrier();
-          sums[unit][quad] = sum;
-          barrier();
-          if (slot == 0)
-            for (uint s = 0; s < SLOTS && base + s * kChunk < inputs; ++s) total = add(total, sums[unit + s][quad]);
+      for (uint base = 0; base < inputs; base += kTurns * SLOTS * kChunk) {
+        for (uint turn = 0; turn < kTurns; ++turn) {
+          uint k = base + (turn * SLOTS + slot) * kChunk;
+          vec4 sum = vec4(0.0);
+          if (p < panels && k < inputs) sum = chunk_sum(p, from, quad, k, min(inputs, k + kChunk));
+          if (SLOTS == 1)
+            total = add(total, sum);
+          else
+            sums[turn][unit][quad] = sum;
         }
+        if (SLOTS == 1) continue;
+        barrier();
+        uint chunks = min(kTurns * SLOTS, (inputs - base + kChunk - 1) / kChunk);
+        if (slot == 0)
+          for (uint c = 0; c < chunks; ++c) total = add(total, sums[c / SLOTS][unit + c % SLOTS][quad]);
+        barrier();
       }
       if (slot == 0 && p < panels) finish(total, biases, row, p * 16 + quad * 4);
     }

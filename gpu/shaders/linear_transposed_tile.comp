@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// dx = dy w by rule R2 for many rows: a group has 64 lanes for 16 inputs and 16 rows; each thread is a lane, for 4 inputs
-// and all rows. What the lanes of a step need is fetched together, and worked through from shared memory.
+// dx = dy w by rule R2 for many rows: a group has 64 lanes for 16 inputs and 16 rows; each thread is a lane, for 4
+// inputs and all rows. What the lanes of a step need is fetched together, and worked through from shared memory.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "weights.glsl"
 
 layout(local_size_x = 256) in;
 layout(constant_id = 2) const bool ALIGNED = false;  // rows of dy begin at multiples of 16 bytes
-#define WEFT_OPERANDS(X)                                                                \
-  X(uint64_t, w) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, dy) X(uint64_t, dx) \
-  X(uint, outputs) X(uint, inputs) X(uint, rows) X(uint, dy_stride) X(uint, dx_stride)
+#define WEFT_OPERANDS(X)                                                                                  \
+  X(uint64_t, w)                                                                                          \
+  X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, dy) X(uint64_t, dx) X(uint, outputs) X(uint, inputs) \
+      X(uint, rows) X(uint, dy_stride) X(uint, dx_stride)
 #include "operands.glsl"
-const uint kSide = 16, kFolded = 8;  // inputs and rows of a group; sums that are folded at once
-// Four lanes are stored at once and one read: neighbouring threads meet different banks both times.
-shared vec4 ws[2][kSide * 16];  // [input][lane / 4]
-shared vec4 ds[2][kSide * 16];  // [row][lane / 4]
-shared float lanes[kFolded][256];
+const uint kSide = 16;  // inputs and rows of a group
+// First two halves of weights, [input][lane / 4], and of errors, [row][lane / 4]: four lanes are stored at once and one
+// is read, so that neighbouring threads meet different banks both times. Then the lanes of 64 sums, and four to spare
+// each.
+const uint kWeights = 0, kErrors = 512, kHalf = 256, kFolded = 64, kLanes = 68;
+shared vec4 pool[kFolded * kLanes / 4];
+void keep_lane(uint place, float value) { pool[place / 4][place % 4] = value; }
+float kept_lane(uint place) { return pool[place / 4][place % 4]; }
 
 vec4 fetch_weights(uint o, uint k) {
   uint id = gl_LocalInvocationID.x, p = o / 16 + id % 16 / 4;
@@ -31,8 +35,7 @@ vec4 fetch_errors(uint o, uint row) {
   if (row >= rows) return values;
   if (ALIGNED && o + 4 <= outputs) return operand(Quads(dy + (uint64_t(row) * dy_stride + o) * 4ul).at[0]);
   Floats from = row_at(dy, row, dy_stride);
-  [[unroll]] for (uint i = 0; i < 4; ++i)
-    if (o + i < outputs) values[i] = operand(from.at[o + i]);
+  [[unroll]] for (uint i = 0; i < 4; ++i) if (o + i < outputs) values[i] = operand(from.at[o + i]);
   return values;
 }
 
@@ -47,34 +50,38 @@ void main() {
       uint half_ = 0;
       barrier();
       for (uint o = 0; o < outputs; o += 64) {
-        ws[half_][id] = weights;
-        ds[half_][id] = errors;
+        pool[kWeights + half_ + id] = weights;
+        pool[kErrors + half_ + id] = errors;
         barrier();
         weights = fetch_weights(o + 64, first);
         errors = fetch_errors(o + 64, row);
         if (o + lane < outputs) {
           vec4 own;
-          [[unroll]] for (uint i = 0; i < 4; ++i) own[i] = ws[half_][(column + i * 4) * 16 + lane / 4][lane % 4];
-          WEFT_UNROLL for (uint r = 0; r < kSide; ++r)
-            sum[r] = fused(own, ds[half_][r * 16 + lane / 4][lane % 4], sum[r]);
+          [[unroll]] for (uint i = 0; i < 4; ++i) own[i] =
+              pool[kWeights + half_ + (column + i * 4) * 16 + lane / 4][lane % 4];
+          WEFT_UNROLL for (uint r = 0; r < kSide; ++r) sum[r] =
+              fused(own, pool[kErrors + half_ + r * 16 + lane / 4][lane % 4], sum[r]);
         }
-        half_ ^= 1;
+        half_ ^= kHalf;
       }
-      // Two rows at once: eight sums of a thread.
-      WEFT_UNROLL for (uint part = 0; part < kSide / 2; ++part) {
+      // Four rows at once. Four threads fold a sum's lanes: each those of one remainder by four, then one the rest.
+      WEFT_UNROLL for (uint part = 0; part < kSide / 4; ++part) {
         barrier();
-        [[unroll]] for (uint i = 0; i < kFolded; ++i) lanes[i][lane * 4 + column] = sum[part * 2 + i / 4][i % 4];
-        for (uint left = 32; left > 0; left /= 2) {
-          barrier();
-          if (lane < left)
-            [[unroll]] for (uint i = 0; i < kFolded; ++i)
-              lanes[i][lane * 4 + column] = add(lanes[i][lane * 4 + column], lanes[i][(lane + left) * 4 + column]);
-        }
+        [[unroll]] for (uint i = 0; i < 16; ++i)
+            keep_lane((i / 4 * 16 + i % 4 * 4 + column) * kLanes + lane, sum[part * 4 + i / 4][i % 4]);
         barrier();
-        if (lane < kFolded) {
-          uint r = row + part * 2 + lane / 4, k = first + column + lane % 4 * 4;
-          if (k < inputs && r < rows) row_at(dx, r, dx_stride).at[k] = lanes[lane][column];
-        }
+        uint of = id / 4, own = of * kLanes + id % 4;
+        float folded[16];
+        [[unroll]] for (uint j = 0; j < 16; ++j) folded[j] = kept_lane(own + 4 * j);
+        [[unroll]] for (uint left = 8; left > 0; left /= 2) WEFT_UNROLL for (uint j = 0; j < left; ++j) folded[j] =
+            add(folded[j], folded[j + left]);
+        barrier();
+        keep_lane(own, folded[0]);
+        barrier();
+        uint r = row + part * 4 + of / 16, k = first + of % 16;
+        if (id % 4 == 0 && k < inputs && r < rows)
+          row_at(dx, r, dx_stride).at[k] =
+              add(add(kept_lane(own), kept_lane(own + 2)), add(kept_lane(own + 1), kept_lane(own + 3)));
       }
     }
 }

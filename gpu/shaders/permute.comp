@@ -2,6 +2,7 @@
 // Each row's values in another order of their axes.
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "memory.glsl"
 
 layout(local_size_x = 256) in;
@@ -9,6 +10,13 @@ layout(constant_id = 1) const uint RANK = 8;
 struct Axes {
   uint of[8];
 };
+const uint kHalvesOf_Axes = 8;
+uint take_uint();
+Axes take_Axes() {
+  Axes axes;
+  [[unroll]] for (uint a = 0; a < 8; ++a) axes.of[a] = take_uint();
+  return axes;
+}
 // result axes, outermost first
 #define WEFT_OPERANDS(X)                                          \
   X(uint64_t, x) X(uint64_t, y)                                   \

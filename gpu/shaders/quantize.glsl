@@ -18,7 +18,7 @@ Steps steps_of(uint largest) {
 uint codes_of(float v[4], Steps steps) {
   if (steps.inverse == 0.0) return 0;
   uint word = 0;
-  for (uint i = 0; i < 4; ++i)
+  [[unroll]] for (uint i = 0; i < 4; ++i)
     word |= ((bits(add(mul(v[i], steps.inverse), kRound)) - bits(kRound)) & 0xffu) << 8 * i;
   return word;
 }

@@ -65,6 +65,20 @@ TEST_P(Division, IsCorrectlyRounded) {
   }
 }
 
+TEST_P(Division, OfMiddlingMagnitudesIsCorrectlyRounded) {
+  RandomStream random(72, 0, RandomPurpose::test);
+  const auto draw = [&](std::uint32_t exponents) {
+    return (127 - exponents / 2 + random.next_below(exponents)) << 23 | random.next_u32() >> 9;
+  };
+  for (int i = 0; i < 1'000'000; ++i) {
+    const std::uint32_t exponents = i % 2 ? 120 : 2, word = draw(exponents);
+    const float a = std::bit_cast<float>(word | (i % 8 < 4 ? glsl::kSignBit : 0u));
+    const float b = std::bit_cast<float>(i % 4 == 0 ? word + random.next_below(5) - 2 : draw(exponents));
+    volatile float divisor = b;
+    ASSERT_TRUE(same(glsl::divide_middling(a, b), a / divisor)) << std::hexfloat << a << " / " << b;
+  }
+}
+
 TEST_P(Division, RootIsCorrectlyRounded) {
   RandomStream random(71, 0, RandomPurpose::test);
   for (int i = 0; i < 1'000'000; ++i) {
