@@ -27,7 +27,7 @@ float divide(float a, float b) {
   return from_bits(sign | uint(e) << 23 | (bits(q) & 0x7fffffu));
 }
 
-// The same of magnitudes from 2^-60 to 2^60, b positive: no exponent disturbs their quotient.
+// The same of numbers from 2^-40 to 2^40: no sign to mind, and no exponent disturbs their quotient.
 float divide_middling(float a, float b) {
   float r = estimated_reciprocal(b);
   r = fma(fma(-b, r, 1.0), r, r);

@@ -418,10 +418,9 @@ TEST(Watch, TellsWhatOperationsTouchRowByRow) {
     std::sort(touched.begin(), touched.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
     std::vector<std::tuple<bool, std::uint64_t, std::uint64_t>> found;
     for (const Touched& each : touched) found.push_back(key(each));
-    EXPECT_EQ(found, (std::vector<std::tuple<bool, std::uint64_t, std::uint64_t>>{{false, at(0), at(3)},
-                                                                                 {false, at(8), at(11)},
-                                                                                 {true, at(32), at(35)},
-                                                                                 {true, at(40), at(43)}}));
+    EXPECT_EQ(found,
+              (std::vector<std::tuple<bool, std::uint64_t, std::uint64_t>>{
+                  {false, at(0), at(3)}, {false, at(8), at(11)}, {true, at(32), at(35)}, {true, at(40), at(43)}}));
   };
   const auto act = [&] { stream->scale(3.0f, {data, 2, 3, 8}, {data + 32, 2, 3, 8}); };
   // Instead of anything else, recorded or collected.
