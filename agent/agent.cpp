@@ -74,7 +74,7 @@ Status Agent::be_born() {
   begin_writing(
       std::make_unique<formats::JournalWriter>(files_, journal_directory_, formats::JournalPlace(), options_.journal));
   // Before anything is lived through, there is something to go back to.
-  WEFT_CHECK(take_checkpoint());
+  WEFT_CHECK(take_checkpoint(true));
   return checkpointer_->wait();
 }
 
@@ -275,14 +275,14 @@ Status Agent::mark() {
 
 bool Agent::checkpoint() {
   if (broken_ || checkpointer_->is_busy()) return false;
-  if (const Status taken = take_checkpoint(); !taken) {
+  if (const Status taken = take_checkpoint(false); !taken) {
     log_error(directory() + ": no checkpoint can be taken: " + taken.error().text());
     return false;
   }
   return true;
 }
 
-Status Agent::take_checkpoint() {
+Status Agent::take_checkpoint(bool awaited) {
   const auto begin = options_.now();
   // Delivers what waits, as a replay of the record will.
   WEFT_CHECK(mesh::capture_mesh(life_.mesh(), true, capture_));
@@ -301,7 +301,7 @@ Status Agent::take_checkpoint() {
   const auto now = options_.now();
   next_checkpoint_ = now + kCheckpointPause;
   checkpointer_->start(
-      {{place.number, tick}, now - begin, [this, place, companion] { return encode(place, companion); }});
+      {{place.number, tick}, now - begin, [this, place, companion] { return encode(place, companion); }}, awaited);
   return {};
 }
 
@@ -323,7 +323,7 @@ Status Agent::checkpoint_and_wait() {
   WEFT_CHECK(ready());
   // One that is under way may be of an earlier moment.
   if (const Status earlier = checkpointer_->wait(); !earlier) log_warn(earlier.error().text());
-  WEFT_CHECK(take_checkpoint());
+  WEFT_CHECK(take_checkpoint(true));
   return checkpointer_->wait();
 }
 

@@ -147,7 +147,7 @@ class Agent {
   void begin_writing(std::unique_ptr<formats::JournalWriter> journal);
   Status ready() const;
   Status no_learner() const;
-  Status take_checkpoint();
+  Status take_checkpoint(bool awaited);
   Result<Checkpointer::Content> encode(const formats::JournalPlace& place, const std::string& companion) const;
   template <class Write>
   Status lived(Status status, RecordKind kind, Write&& write);

@@ -27,8 +27,8 @@ struct CheckpointFigures {
   std::uint64_t written = 0, failed = 0;  ///< checkpoints since the agent was opened
 };
 
-/// Writes checkpoints beside the running mesh: one at a time, on a thread of its own, or, without `background`, at
-/// once. A checkpoint that fails is void; the ones before it and the journal stay.
+/// Writes checkpoints beside the running mesh: one at a time, on a thread of its own beneath the ticks' priority, or,
+/// without `background`, at once. A checkpoint that fails is void; the ones before it and the journal stay.
 /// @thread start, wait: one; the figures: any
 class Checkpointer {
  public:
@@ -50,8 +50,9 @@ class Checkpointer {
   Checkpointer& operator=(const Checkpointer&) = delete;
 
   bool is_busy() const;
+  /// `awaited`: on the calling thread, which would do nothing but wait, at its own priority.
   /// @pre not busy
-  void start(Job job);
+  void start(Job job, bool awaited = false);
   /// Until none is being written. @error what the last one failed with
   Status wait();
   CheckpointFigures figures() const;

@@ -50,9 +50,11 @@ void LearnerBlobs::capture(Learner& learner) {
     blobs_.push_back(formats::make_blob("learning/updates", std::span<const std::uint64_t>(updates_)));
     blobs_.push_back(formats::make_blob("learning/flight", std::span<const std::uint32_t>(flight_)));
   }
+  copies_.clear();
   for (std::size_t a = 0; a < arrays_.size(); ++a)
-    std::copy_n(optimizer.slot(a / parameters.size(), a % parameters.size()), arrays_[a].size,
-                floats_.data() + arrays_[a].offset);
+    copies_.add(floats_.data() + arrays_[a].offset, optimizer.slot(a / parameters.size(), a % parameters.size()),
+                arrays_[a].size * sizeof(float));
+  copies_.make(learner.mesh().executor());
 }
 
 void LearnerBlobs::hash_layer(mesh::NodeId node, StateHasher& hasher) const {

@@ -4,6 +4,8 @@
 
 #include "learning/learner.hpp"
 
+#include "mesh/copy_list.hpp"
+
 #include "formats/entity.hpp"
 
 #include "core/state_hash.hpp"
@@ -41,6 +43,7 @@ class LearnerBlobs {
   std::size_t slots_ = 0;
   std::vector<std::size_t> first_;  // node -> its first parameter; one past the end at the back
   AlignedBuffer<float> floats_;
+  mesh::CopyList copies_;
   std::vector<std::uint32_t> flight_;
   std::vector<std::uint64_t> updates_;
 };

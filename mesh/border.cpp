@@ -14,7 +14,7 @@ Border::Arrears Border::meet(const ByteRanges& by_host, const ByteRanges& by_dev
   // Who never touched it never wrote it, so it is the other's that counts.
   const ByteRanges new_to_host = without(by_host, by_host_), new_to_device = without(by_device, by_device_);
   if (new_to_host.empty() && new_to_device.empty()) return {};
-  const Arrears arrears{common(new_to_device, by_host_), common(new_to_host, by_device_)};
+  Arrears arrears{common(new_to_device, by_host_), common(new_to_host, by_device_)};
   by_host_ = united(by_host_, new_to_host);
   by_device_ = united(by_device_, new_to_device);
   ++changes_;

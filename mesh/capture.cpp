@@ -154,13 +154,20 @@ Status capture_without_mark(Mesh& mesh, bool live, MeshCapture& to) {
   }
   to.is_live_ = live;
   to.ticks_ = mesh.ticks();
-  std::as_const(mesh).weights().copy_to(to.weights_, live);
-  if (!live) return {};
-  if (!to.state_ || to.state_id_ != std::as_const(mesh).state().id()) {
+  if (live && (!to.state_ || to.state_id_ != std::as_const(mesh).state().id())) {
     WEFT_TRY(to.state_, std::as_const(mesh).state().make_twin());
     to.state_id_ = std::as_const(mesh).state().id();
   }
-  to.state_->copy_from(std::as_const(mesh).state());
+  // Nothing fails between noting the copies and making them: what is noted counts as copied.
+  to.copies_.clear();
+  to.copies_.reserve(mesh.plan().regions.size() + 2 * std::as_const(mesh).weights().parameters().size());
+  std::as_const(mesh).weights().copy_to(to.weights_, live, to.copies_);
+  if (!live) {
+    to.copies_.make(mesh.executor());
+    return {};
+  }
+  to.state_->copy_from(std::as_const(mesh).state(), to.copies_);
+  to.copies_.make(mesh.executor());
   to.sessions_born_ = mesh.sessions_born();
   if (to.cells_.empty() || to.plan_->has_watchers || to.changes_ != mesh.registry().changes()) to.copy_cells(mesh);
   to.halt_.reset();

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "mesh/copy_list.hpp"
 #include "mesh/mesh.hpp"
 #include "mesh/snapshot.hpp"
 #include "mesh/weight_copy.hpp"
@@ -29,8 +30,9 @@ class MeshCapture {
   std::uint64_t ticks() const noexcept { return ticks_; }
   /// Sessions captured; 0 without live state.
   std::size_t sessions() const noexcept { return is_live_ ? state_->sessions() : 0; }
-  /// Bytes of values and weights that were copied.
+  /// Bytes of values and weights that it holds, and how many of them the last capture had to copy.
   std::uint64_t bytes() const noexcept { return weights_.bytes() + (is_live_ ? state_->bytes() : 0); }
+  std::uint64_t copied_bytes() const noexcept { return copies_.bytes(); }
   /// Mesh::state_hash as it was, of a capture with live state; `rule` adds what a learning rule keeps for a layer.
   using LayerHash = std::function<void(NodeId, StateHasher&)>;
   Hash128 state_hash(std::size_t session = 0, const LayerHash& rule = {}) const;
@@ -66,12 +68,14 @@ class MeshCapture {
   std::uint64_t ticks_ = 0, sessions_born_ = 0;
   std::optional<State> state_;
   WeightCopy weights_;
+  CopyList copies_;
   std::uint64_t changes_ = 0;  // Registry::changes that cells_ was made under
   std::vector<std::uint64_t> cells_;
   std::optional<Engine::Halt> halt_;
 };
 
-/// The fast half of encode_mesh: copies what the file needs, to be called between ticks. With `live`, what waits in
+/// The fast half of encode_mesh: copies what the file needs, to be called between ticks, on the mesh's threads where it
+/// is much; weights that have not moved since `to` captured them last are there already. With `live`, what waits in
 /// mailboxes is delivered first, and the state becomes what `restart` goes back to. Allocates nothing after the first
 /// capture of a mesh, but where types or orders changed.
 /// @error too_large: no memory; the capture is to be thrown away

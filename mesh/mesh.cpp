@@ -221,7 +221,8 @@ Result<ControlMessage> Mesh::post(Coord at, std::shared_ptr<Control> control) {
 
 void Mesh::deliver_orders() noexcept {
   Parts& p = *parts_;
-  if (p.engine->has_mail() || p.engine->has_deferred()) p.sync(true);
+  if (!p.engine->has_mail() && !p.engine->has_deferred()) return;
+  p.sync(true);
   p.engine->deliver_all(p.ticks);
 }
 

@@ -70,7 +70,10 @@ void Mesh::save_state(SavedState& to, SaveWeights weights) {
   }
   to.ticks_ = p.ticks;
   to.sessions_born_ = p.sessions_born;
-  p.state->save_live(p.ticks, to.live_.data());
+  to.wanted_ = weights;
+  to.holds_weights_ = weights == SaveWeights::always ||
+                      (weights == SaveWeights::automatic && (p.hook != nullptr || p.may_change_weights()));
+  p.state->save_live(p.ticks, to.live_.data(), p.begin_copies(to.live_size_, to.holds_weights_));
 
   if (!is_known || to.changes_ != p.registry->changes()) save_cells(to);
   to.watchers_.resize(p.all_watchers.size());
@@ -78,16 +81,14 @@ void Mesh::save_state(SavedState& to, SaveWeights weights) {
   const Engine::Halt* const halt = p.engine->halt();
   if (halt || to.halt_) to.halt_ = halt ? std::optional(*halt) : std::nullopt;
 
-  to.wanted_ = weights;
-  to.holds_weights_ = weights == SaveWeights::always ||
-                      (weights == SaveWeights::automatic && (p.hook != nullptr || p.may_change_weights()));
   if (to.holds_weights_)
-    p.weights.copy_to(to.weights_, true);
+    p.weights.copy_to(to.weights_, true, p.copies);
   else if (!is_known || p.hook || to.weight_changes_ != p.weights.changes())
     p.weights.note_to(to.weights_);
   to.weight_changes_ = p.weights.changes();
   to.has_hook_ = p.hook != nullptr;
   to.hook_.clear();
+  if (p.copies.count()) p.copies.make(*p.executor);
   if (p.hook) p.hook->save_state(to.hook_, weights != SaveWeights::never);
 }
 
@@ -156,13 +157,15 @@ Status Mesh::load_state(const SavedState& from) {
                   "since tick " +
                       std::to_string(from.ticks_) + "; save it with SaveWeights::always when orders may change them");
   }
+  CopyList* const shared = p.begin_copies(from.live_size_, from.holds_weights_);
   // The last that can fail, and the first that changes anything.
   if (p.hook) WEFT_CHECK(p.hook->load_state(from.hook_, from.wanted_ != SaveWeights::never));
 
-  if (from.holds_weights_) p.weights.load(from.weights_, std::move(room));
+  if (from.holds_weights_) p.weights.load(from.weights_, std::move(room), p.copies);
   p.ticks = from.ticks_;
   p.sessions_born = from.sessions_born_;
-  p.state->load_live(p.ticks, from.live_.data());
+  p.state->load_live(p.ticks, from.live_.data(), shared);
+  if (p.copies.count()) p.copies.make(*p.executor);
   if (!is_own || from.changes_ != p.registry->changes() || p.engine->has_mail()) load_cells(from);
   for (std::size_t i = 0; i < p.all_watchers.size(); ++i) {
     const bool restored = p.all_watchers[i]->restore(from.watchers_[i]);
@@ -202,7 +205,7 @@ void Mesh::load_cells(const SavedState& from) {
 }
 
 Status Mesh::save_session_state(std::size_t session, SessionState& to) const {
-  if (session >= sessions())
+  if (session >= parts_->state->sessions())
     return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
   parts_->sync(false);
   const State& state = *parts_->state;
@@ -216,7 +219,7 @@ Status Mesh::save_session_state(std::size_t session, SessionState& to) const {
 }
 
 Status Mesh::load_session_state(std::size_t session, const SessionState& from) {
-  if (session >= sessions())
+  if (session >= parts_->state->sessions())
     return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
   if (from.empty()) return fail(Errc::invalid_argument, "session state: nothing was saved in it yet");
   parts_->sync(true);

@@ -24,6 +24,20 @@ std::size_t room(const Ring& ring, std::size_t sessions) {
 // Of the kernels::kNoiseState floats that say where noise stands, the first two are the counter, the others the stream.
 constexpr std::size_t kStreamNumber = 2, kNumberFloats = 2;
 
+void copy_or_note(void* to, const void* from, std::size_t size, CopyList* copies) {
+  if (copies)
+    copies->add(to, from, size);
+  else if (size)
+    std::memcpy(to, from, size);
+}
+
+void copy_rows(const kernels::ConstRows& from, const kernels::Rows& to) noexcept {
+  if (from.rows == 1)
+    std::memcpy(to.data, from.data, from.cols * sizeof(float));
+  else
+    kernels::copy(from, to);
+}
+
 std::uint64_t next_id() noexcept {
   static std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -159,12 +173,10 @@ Result<State> State::make_twin() const {
   return twin;
 }
 
-void State::copy_from(const State& twin) noexcept {
+void State::copy_from(const State& twin, CopyList& copies) {
   WEFT_ASSERT(layout_ == twin.layout_, "a state is copied from one of another layout");
-  for (std::size_t r = 0; r < blocks_.size(); ++r) {
-    if (!blocks_[r].buffer.empty())
-      std::memcpy(blocks_[r].buffer.data(), twin.blocks_[r].buffer.data(), blocks_[r].buffer.size());
-  }
+  for (std::size_t r = 0; r < blocks_.size(); ++r)
+    copies.add(blocks_[r].buffer.data(), twin.blocks_[r].buffer.data(), blocks_[r].buffer.size());
 }
 
 template <class Visit>
@@ -184,30 +196,30 @@ std::size_t State::live_bytes() const noexcept {
   return total;
 }
 
-void State::save_live(std::uint64_t tick, std::byte* out) const noexcept {
+void State::save_live(std::uint64_t tick, std::byte* out, CopyList* copies) const {
   each_live_block(tick, [&](const std::byte* from, std::size_t size) {
-    if (size) std::memcpy(out, from, size);
+    copy_or_note(out, from, size, copies);
     out += size;
   });
 }
 
-void State::load_live(std::uint64_t tick, const std::byte* in) noexcept {
+void State::load_live(std::uint64_t tick, const std::byte* in, CopyList* copies) {
   each_live_block(tick, [&](std::byte* to, std::size_t size) {
-    if (size) std::memcpy(to, in, size);
+    copy_or_note(to, in, size, copies);
     in += size;
   });
 }
 
 void State::save_live_session(std::size_t session, std::uint64_t tick, float* out) const noexcept {
   each_stretch(session, tick, [&](const kernels::Rows& rows) {
-    kernels::copy(rows, {out, rows.rows, rows.cols, rows.cols});
+    copy_rows(rows, {out, rows.rows, rows.cols, rows.cols});
     out += rows.rows * rows.cols;
   });
 }
 
 void State::load_live_session(std::size_t session, std::uint64_t tick, const float* in) noexcept {
   each_stretch(session, tick, [&](const kernels::Rows& rows) {
-    kernels::copy({in, rows.rows, rows.cols, rows.cols}, rows);
+    copy_rows({in, rows.rows, rows.cols, rows.cols}, rows);
     in += rows.rows * rows.cols;
   });
 }

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "mesh/copy_list.hpp"
 #include "mesh/graph.hpp"
 
 #include "kernels/views.hpp"
@@ -89,14 +90,14 @@ class State {
 
   /// Bytes that ticks from `tick` on can tell from others: outputs and hidden states as committed; with history, all.
   std::size_t live_bytes() const noexcept;
-  /// Copies them out and in, region by region: for states of one layout.
-  void save_live(std::uint64_t tick, std::byte* out) const noexcept;
-  void load_live(std::uint64_t tick, const std::byte* in) noexcept;
+  /// Copies them out and in, region by region, or, with `copies`, notes what to copy: for states of one layout.
+  void save_live(std::uint64_t tick, std::byte* out, CopyList* copies) const;
+  void load_live(std::uint64_t tick, const std::byte* in, CopyList* copies);
   /// Where everything stands: states over one network that agree in it load what the other saved.
   const Hash128& layout() const noexcept { return layout_; }
-  /// Another one of the same layout, zeroed, and all bytes of another.
+  /// Another one of the same layout, zeroed, and the copies of all bytes of another.
   Result<State> make_twin() const;
-  void copy_from(const State& twin) noexcept;
+  void copy_from(const State& twin, CopyList& copies);
   /// No two states that were built have the same number.
   std::uint64_t id() const noexcept { return id_; }
   /// The same for rows of one session, in an order that does not depend on the layout: floats of what ticks can tell,

@@ -7,36 +7,10 @@
 #include "mesh/weight_store.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace weft::mesh {
 namespace {
 std::size_t cache_lines(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
-
-/// Joins copies whose blocks follow each other on both sides, but for padding to cache lines: masters of a region do.
-/// One large copy goes past the caches, which many small ones do not.
-class Copies {
- public:
-  ~Copies() { flush(); }
-  void add(void* to, const void* from, std::size_t size) noexcept {
-    const std::size_t whole = cache_lines(size_);
-    if (size_ && to == to_ + whole && from == from_ + whole) {
-      size_ = whole + size;
-      return;
-    }
-    flush();
-    to_ = static_cast<std::byte*>(to), from_ = static_cast<const std::byte*>(from), size_ = size;
-  }
-
- private:
-  void flush() noexcept {
-    if (size_) std::memcpy(to_, from_, size_);
-    size_ = 0;
-  }
-  std::byte* to_ = nullptr;
-  const std::byte* from_ = nullptr;
-  std::size_t size_ = 0;
-};
 }  // namespace
 
 const float* WeightCopy::master(std::size_t i) const noexcept {
@@ -48,40 +22,55 @@ kernels::ConstWeight WeightCopy::stored(std::size_t i, const ParameterSpec& spec
   return StoredWeight::view(bytes_.data() + entries_[i].stored, entries_[i].encoding, spec.out, spec.in);
 }
 
+WeightCopy::Entry WeightStore::note(std::size_t i) const noexcept {
+  const StoredWeight* const stored = storage_[i].active.get();
+  WeightCopy::Entry entry;
+  entry.version = parameters_[i].version;
+  entry.layer_changes = layers_[parameters_[i].node].changes;
+  if (stored) {
+    entry.is_stored = true;
+    entry.encoding = stored->encoding();
+    entry.stored_version = stored->version;
+  }
+  return entry;
+}
+
 void WeightStore::note_to(WeightCopy& to) const {
   to.entries_.resize(parameters_.size());
   to.layers_.resize(layers_.size());
   for (NodeId node = 0; node < layers_.size(); ++node) to.layers_[node] = layers_[node].encoding;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const StoredWeight* const stored = storage_[i].active.get();
-    WeightCopy::Entry entry;
-    entry.version = parameters_[i].version;
-    entry.layer_changes = layers_[parameters_[i].node].changes;
-    if (stored) {
-      entry.is_stored = true;
-      entry.encoding = stored->encoding();
-      entry.stored_version = stored->version;
-    }
-    to.entries_[i] = entry;
-  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) to.entries_[i] = note(i);
   to.used_ = 0;
+  to.store_ = 0;
 }
 
-void WeightStore::copy_to(WeightCopy& to, bool all_masters) const {
-  note_to(to);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    WeightCopy::Entry& entry = to.entries_[i];
+void WeightStore::copy_to(WeightCopy& to, bool all_masters, CopyList& copies) const {
+  to.layers_.resize(layers_.size());
+  for (NodeId node = 0; node < layers_.size(); ++node) to.layers_[node] = layers_[node].encoding;
+  const auto place = [&](std::size_t i, std::size_t& used) {
+    WeightCopy::Entry entry = note(i);
     const ParameterSpec& spec = *parameters_[i].spec;
     entry.has_master = parameters_[i].data && (all_masters || !entry.is_stored);
-    entry.stored = to.used_;
-    if (entry.is_stored) to.used_ += cache_lines(StoredWeight::block_size(entry.encoding, spec.out, spec.in));
-    entry.master = to.used_;
-    if (entry.has_master) to.used_ += cache_lines(spec.stored_size() * sizeof(float));
+    entry.stored = used;
+    if (entry.is_stored) used += cache_lines(StoredWeight::block_size(entry.encoding, spec.out, spec.in));
+    entry.master = used;
+    if (entry.has_master) used += cache_lines(spec.stored_size() * sizeof(float));
+    return entry;
+  };
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) place(i, used);
+  if (to.bytes_.size() < used) {
+    to.bytes_ = AlignedBuffer<std::byte>(used);
+    to.store_ = 0;
   }
-  if (to.bytes_.size() < to.used_) to.bytes_ = AlignedBuffer<std::byte>(to.used_);
-  Copies copies;
+  const bool has_earlier = to.store_ == number_;
+  to.entries_.resize(parameters_.size());
+  to.used_ = 0;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const WeightCopy::Entry& entry = to.entries_[i];
+    const WeightCopy::Entry entry = place(i, to.used_);
+    // What was copied before and has not moved since is there already.
+    if (has_earlier && to.entries_[i] == entry) continue;
+    to.entries_[i] = entry;
     const ParameterSpec& spec = *parameters_[i].spec;
     if (entry.is_stored)
       copies.add(to.bytes_.data() + entry.stored, storage_[i].active->block(),
@@ -89,6 +78,7 @@ void WeightStore::copy_to(WeightCopy& to, bool all_masters) const {
     if (entry.has_master)
       copies.add(to.bytes_.data() + entry.master, parameters_[i].data, spec.stored_size() * sizeof(float));
   }
+  to.store_ = number_;
 }
 
 Result<WeightRoom> WeightStore::make_room(const WeightCopy& from) const {
@@ -118,7 +108,7 @@ Result<WeightRoom> WeightStore::make_room(const WeightCopy& from) const {
   return room;
 }
 
-void WeightStore::load(const WeightCopy& from, WeightRoom room) noexcept {
+void WeightStore::load(const WeightCopy& from, WeightRoom room, CopyList& copies) {
   for (NodeId node = 0; node < layers_.size(); ++node) layers_[node].encoding = from.layers_[node];
   for (WeightRoom::Matrix& matrix : room.matrices) {
     const std::size_t i = matrix.parameter;
@@ -137,12 +127,11 @@ void WeightStore::load(const WeightCopy& from, WeightRoom room) noexcept {
     set_view(i);
   }
   note_change();
-  Copies copies;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const WeightCopy::Entry& entry = from.entries_[i];
     const ParameterSpec& spec = *parameters_[i].spec;
-    // A version may come again with other values, which what was derived could not tell.
-    if (parameters_[i].version != entry.version) ++layers_[parameters_[i].node].changes;
+    // A version may come again with other values, which neither what was derived nor a copy could tell.
+    ++layers_[parameters_[i].node].changes;
     storage_[i].derived.clear();
     parameters_[i].version = entry.version;
     if (entry.is_stored) {

@@ -26,6 +26,7 @@ class WeightCopy {
     std::size_t stored = 0, master = 0;  // where the bytes stand
     bool is_stored = false, has_master = false;
     std::uint64_t layer_changes = 0;
+    bool operator==(const Entry&) const = default;
   };
 
   bool empty() const noexcept { return entries_.empty(); }
@@ -46,6 +47,7 @@ class WeightCopy {
   std::vector<Encoding> layers_;
   AlignedBuffer<std::byte> bytes_;
   std::size_t used_ = 0;
+  std::uint64_t store_ = 0;  // whose arrays are in bytes_; 0: none are
 };
 
 /// Room that a store needs before a copy can go back into it: that of types which it has no more.

@@ -102,6 +102,8 @@ void WeightStore::encode_stored(NodeId node, kernels::OpStream& stream) {
 }
 
 void WeightStore::set_version(std::size_t parameter, std::uint64_t version) noexcept {
+  // Going back, it may come to versions that there were, with other values.
+  if (version < parameters_[parameter].version) ++layers_[parameters_[parameter].node].changes;
   parameters_[parameter].version = version;
   if (StoredWeight* const stored = storage_[parameter].active.get()) stored->version = version;
 }

@@ -5,6 +5,7 @@
 #include "kernels/linear.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
@@ -16,7 +17,9 @@ std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
 
 Result<WeightStore> WeightStore::build(const Graph& graph, const std::vector<std::uint32_t>& node_region,
                                        const topology::Plan& plan, topology::NodeMemory& memory, bool keeps_masters) {
+  static std::atomic<std::uint64_t> last{0};
   WeightStore store;
+  store.number_ = last.fetch_add(1, std::memory_order_relaxed) + 1;
   store.memory_ = &memory;
   for (const auto& region : plan.regions) store.region_node_.push_back(region.seat.node);
   std::vector<bool> has_master;

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "mesh/copy_list.hpp"
 #include "mesh/graph.hpp"
 #include "mesh/stored_weight.hpp"
 #include "mesh/weight_copy.hpp"
@@ -120,14 +121,16 @@ class WeightStore {
   /// Sets a master that is held to what the stored form decodes to, after that was read from a file.
   void decode_master(std::size_t parameter) noexcept;
 
-  /// Copies all weights; without `all_masters` only those of layers that compute with them. Allocates nothing when `to`
-  /// has held as much before.
-  void copy_to(WeightCopy& to, bool all_masters) const;
+  /// Notes what to copy for `to` to hold all weights; without `all_masters` only those of layers that compute with
+  /// them. What `to` holds already, from the last time, is left out where versions say that it has not moved. Allocates
+  /// nothing when `to` has held as much before.
+  void copy_to(WeightCopy& to, bool all_masters, CopyList& copies) const;
   /// What has to be made before a copy (with all masters) of this network's weights can go back.
   /// @error shape_mismatch: another network's; too_large
   Result<WeightRoom> make_room(const WeightCopy& from) const;
-  /// Puts a copy back, types and versions too; derived forms are forgotten.
-  void load(const WeightCopy& from, WeightRoom room) noexcept;
+  /// Puts types and versions back and notes what to copy for the weights, two copies a parameter at most; derived forms
+  /// are forgotten.
+  void load(const WeightCopy& from, WeightRoom room, CopyList& copies);
   /// Whether no weight, version or type has changed since the copy, of which the arrays may be left out.
   bool is_unchanged_since(const WeightCopy& copy) const noexcept;
   /// Another number after every change but those of a learning rule's steps.
@@ -180,6 +183,7 @@ class WeightStore {
       return *this;
     }
   };
+  WeightCopy::Entry note(std::size_t i) const noexcept;
   void join(const Graph& graph);
   bool goes_back_stored(NodeId node) const noexcept {
     return layers_[node].quantization_aware || !layers_[node].has_masters;
@@ -207,6 +211,7 @@ class WeightStore {
   std::vector<std::uint32_t> parameter_region_, region_node_;
   topology::NodeMemory* memory_ = nullptr;
   Count changes_;
+  std::uint64_t number_ = 0;  // no two stores that were built have the same
 };
 
 }  // namespace weft::mesh

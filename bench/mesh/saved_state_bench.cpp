@@ -20,7 +20,7 @@ namespace weft::mesh {
 namespace {
 
 /// A grid of dense cells in a ring.
-Mesh make_mesh(std::uint32_t cells, std::size_t width, std::size_t sessions) {
+Mesh make_mesh(std::uint32_t cells, std::size_t width, std::size_t sessions, std::size_t threads = 1) {
   NetworkBuilder builder("ring", GridShape{1, 1, cells, 1});
   builder.input("x", width);
   for (std::uint32_t x = 0; x < cells; ++x) {
@@ -28,11 +28,18 @@ Mesh make_mesh(std::uint32_t cells, std::size_t width, std::size_t sessions) {
     if (x == 0) builder.from({"x", Coord{0, 0, cells - 1, 0}}, Combine::add);
   }
   builder.output("y", {0, 0, cells - 1, 0}).seed(1);
-  auto mesh = Mesh::build(builder.spec(), {.threads = 1, .sessions = sessions});
+  auto mesh = Mesh::build(builder.spec(), {.threads = threads, .sessions = sessions});
   WEFT_ASSERT(mesh, mesh.error().text());
   const Status ticked = mesh->tick(3);
   WEFT_ASSERT(ticked, "a tick failed");
   return *std::move(mesh);
+}
+
+/// As a step of learning says that weights have moved: what has not is not copied again.
+void move_weights(Mesh& mesh) {
+  WeightStore& weights = mesh.weights();
+  for (std::size_t i = 0; i < weights.parameters().size(); ++i)
+    weights.set_version(i, weights.parameters()[i].version + 1);
 }
 
 double seconds_of(const auto& work, int times) {
@@ -83,6 +90,7 @@ void going_back(benchmark::State& state, Part part, SaveWeights weights) {
   WEFT_ASSERT(mesh.save_session_state(0, session), "a session was not saved");
   const std::uint64_t bytes = part == Part::session ? session.bytes() : saved.bytes();
   against_memcpy(state, bytes, [&] {
+    if (weights == SaveWeights::always && part == Part::save) move_weights(mesh);
     if (part == Part::save) mesh.save_state(saved, weights);
     if (part == Part::load) benchmark::DoNotOptimize(mesh.load_state(saved).has_value());
     if (part == Part::session) benchmark::DoNotOptimize(mesh.save_session_state(0, session).has_value());
@@ -91,11 +99,14 @@ void going_back(benchmark::State& state, Part part, SaveWeights weights) {
 
 void capturing(benchmark::State& state) {
   Mesh mesh = make_mesh(static_cast<std::uint32_t>(state.range(0)), static_cast<std::size_t>(state.range(1)),
-                        static_cast<std::size_t>(state.range(2)));
+                        static_cast<std::size_t>(state.range(2)), static_cast<std::size_t>(state.range(3)));
+  const bool moves = state.range(4) != 0;
   MeshCapture capture;
   WEFT_ASSERT(capture_mesh(mesh, true, capture), "a mesh was not captured");
-  against_memcpy(state, capture.bytes(),
-                 [&] { benchmark::DoNotOptimize(capture_mesh(mesh, true, capture).has_value()); });
+  against_memcpy(state, capture.bytes(), [&] {
+    if (moves) move_weights(mesh);
+    benchmark::DoNotOptimize(capture_mesh(mesh, true, capture).has_value());
+  });
 }
 
 // Cells, width of each, sessions.
@@ -112,12 +123,20 @@ void weight_shapes(benchmark::internal::Benchmark* bench) {
   bench->UseManualTime()->Unit(benchmark::kMicrosecond)->Iterations(15);
 }
 
+// Threads (0: all), whether weights have moved since the last capture.
+void capture_shapes(benchmark::internal::Benchmark* bench) {
+  for (const auto& [cells, width] : {std::pair{4, 64}, {64, 64}, {64, 256}, {256, 256}, {1024, 256}})
+    for (const auto& [threads, moves] : {std::pair{1, 1}, {0, 1}, {0, 0}})
+      bench->Args({cells, width, 1, threads, moves});
+  bench->UseManualTime()->Unit(benchmark::kMicrosecond)->Iterations(15);
+}
+
 BENCHMARK_CAPTURE(going_back, save, Part::save, SaveWeights::automatic)->Apply(shapes);
 BENCHMARK_CAPTURE(going_back, load, Part::load, SaveWeights::automatic)->Apply(shapes);
 BENCHMARK_CAPTURE(going_back, session, Part::session, SaveWeights::automatic)->Apply(shapes);
 BENCHMARK_CAPTURE(going_back, save_with_weights, Part::save, SaveWeights::always)->Apply(weight_shapes);
 BENCHMARK_CAPTURE(going_back, load_with_weights, Part::load, SaveWeights::always)->Apply(weight_shapes);
-BENCHMARK(capturing)->Apply(weight_shapes);
+BENCHMARK(capturing)->Apply(capture_shapes);
 
 }  // namespace
 }  // namespace weft::mesh

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "mesh/cell.hpp"
+#include "mesh/copy_list.hpp"
 #include "mesh/device_run.hpp"
 #include "mesh/engine.hpp"
 #include "mesh/graph.hpp"
@@ -46,6 +47,7 @@ struct Mesh::Parts {
   std::vector<Watcher*> all_watchers;
   std::uint64_t number = 0;       // no two meshes have the same
   std::optional<Hash128> digest;  // of the network, once asked for
+  CopyList copies;                // of a state in memory, used again
 
   Parts(Graph g, MeshOptions o, topology::Machine m);
 
@@ -62,6 +64,14 @@ struct Mesh::Parts {
     if (!device || device->is_running()) return;
     device->pull();
     if (may_write) device->note_host_change();
+  }
+  /// Empties the list, with room for all that a state of so many bytes, and weights, come to. Null where the state
+  /// itself is copied at once, being too small to be shared.
+  CopyList* begin_copies(std::size_t state_bytes, bool with_weights) {
+    const bool is_shared = state_bytes >= CopyList::kShared;
+    copies.clear();
+    if (is_shared || with_weights) copies.reserve(plan.regions.size() + 2 * weights.parameters().size());
+    return is_shared ? &copies : nullptr;
   }
   /// Whether ticks may change weights although nothing learns.
   bool may_change_weights() const noexcept;

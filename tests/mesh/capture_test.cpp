@@ -202,6 +202,84 @@ TEST(Capture, IsUsedAgainForAnotherMeshAndOtherSessions) {
   EXPECT_EQ(plain(must(encode_capture(capture))), described(two, false));
 }
 
+/// A capture that was used before, against one that copies everything.
+void expect_whole(Mesh& mesh, MeshCapture& used, std::uint64_t copied_weights, const std::string& what) {
+  must(capture_mesh(mesh, true, used));
+  const std::uint64_t state = std::as_const(mesh).state().bytes();
+  EXPECT_EQ(used.copied_bytes(), state + copied_weights) << what;
+  MeshCapture fresh;
+  must(capture_mesh(mesh, true, fresh));
+  EXPECT_EQ(fresh.copied_bytes(), fresh.bytes()) << what;
+  EXPECT_EQ(plain(must(encode_capture(used))), plain(must(encode_capture(fresh)))) << what;
+}
+
+TEST(Capture, CopiesOnlyWeightsThatMoved) {
+  const auto order = [](Mesh& mesh, Coord cell, ControlKind kind, std::vector<float> values = {}) {
+    order_later(mesh, cell, kind, 0, std::move(values));
+    must(mesh.tick());
+  };
+  const NetworkSpec spec = NetworkBuilder("still", {1, 1, 2, 1})
+                               .input("x", 16)
+                               .dense({0, 0, 0, 0}, 16, kernels::Activation::tanh)
+                               .dense({0, 0, 1, 0}, 32)
+                               .output("y", {0, 0, 1, 0})
+                               .seed(3)
+                               .spec();
+  Mesh mesh = must(Mesh::build(spec, {.threads = 1}));
+  constexpr std::uint64_t kFirst = 16 * 16 * 4, kSecond = 32 * 16 * 4;
+  MeshCapture capture;
+  must(capture_mesh(mesh, true, capture));
+  must(mesh.tick(3));
+  expect_whole(mesh, capture, 0, "ticks move nothing");
+  order(mesh, {0, 0, 0, 0}, ControlKind::set_weights, testing_support::noise(16 * 16, 4));
+  expect_whole(mesh, capture, kFirst, "one matrix was set");
+  expect_whole(mesh, capture, 0, "and no more");
+
+  SavedState saved;
+  mesh.save_state(saved, SaveWeights::always);
+  order(mesh, {0, 0, 0, 0}, ControlKind::set_weights, testing_support::noise(16 * 16, 5));
+  expect_whole(mesh, capture, kFirst, "set again");
+  const std::uint64_t all = capture.bytes() - std::as_const(mesh).state().bytes();
+  must(mesh.load_state(saved));
+  expect_whole(mesh, capture, all, "all were put back");
+  // The version that it had with other values.
+  order(mesh, {0, 0, 0, 0}, ControlKind::set_weights, testing_support::noise(16 * 16, 6));
+  expect_whole(mesh, capture, kFirst, "a version that comes again");
+
+  // Codes come before the master, and all that follows stands elsewhere then.
+  order(mesh, {0, 0, 1, 0}, ControlKind::morph);
+  must(capture_mesh(mesh, true, capture));
+  EXPECT_GE(capture.copied_bytes(), std::as_const(mesh).state().bytes() + kSecond + kSecond / 4);
+  expect_whole(mesh, capture, 0, "after a morph");
+
+  Mesh other = must(Mesh::build(spec, {.threads = 1}));
+  expect_whole(other, capture, kFirst + kSecond + 2 * 64 + 64, "another mesh has the same versions");
+}
+
+TEST(Capture, TakesAMeshThatThreadsShareTheCopyingOf) {
+  // 4 MiB of weights and three regions.
+  NetworkBuilder builder("large", {1, 1, 16, 1});
+  builder.input("x", 256);
+  for (std::uint32_t x = 0; x < 16; ++x) builder.dense({0, 0, x, 0}, 256, kernels::Activation::tanh);
+  builder.output("y", {0, 0, 15, 0}).seed(8);
+  Mesh mesh = must(Mesh::build(builder.spec(), {.threads = 3, .sessions = 2}));
+  MeshCapture capture;
+  must(mesh.tick(4));
+  must(capture_mesh(mesh, true, capture));
+  EXPECT_GT(capture.copied_bytes(), CopyList::kShared);
+  EXPECT_EQ(plain(must(encode_capture(capture))), described(mesh, true));
+  SavedState saved;
+  mesh.save_state(saved, SaveWeights::always);
+  const std::string then = hashes(mesh);
+  for (WeightStore::Parameter& parameter : mesh.weights().parameters())
+    must(
+        mesh.weights().write(parameter, testing_support::noise(parameter.spec->is_matrix() ? 256 * 256 : 256, 9), "w"));
+  must(mesh.tick(3));
+  EXPECT_NE(hashes(mesh), then);
+  must(mesh.load_state(saved));
+  EXPECT_EQ(hashes(mesh), then);
+}
+
 TEST(Capture, MarksTheCheckpointThatRestartGoesBackTo) {
   const auto after = [](bool live) {
     Mesh mesh = born(2);
