@@ -17,9 +17,9 @@
 namespace weft::agent {
 namespace {
 
-/// Where the mesh leaves no core idle, the thread that writes takes 3 % of one (36 parts beside 1024) instead of half:
+/// Where the mesh leaves no core idle, the thread that writes takes 1.5 % of one (15 parts beside 1024) instead of half:
 /// a step waits for its slowest thread. Where a core is idle it runs at full speed.
-constexpr int kNice = 15;
+constexpr int kNice = 19;
 
 void be_modest() noexcept {
   // Linux lowers one thread by its number; where it does not, checkpoints are written sooner and ticks wait longer.
