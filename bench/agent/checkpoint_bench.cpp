@@ -7,26 +7,17 @@
 
 #include <benchmark/benchmark.h>
 
-#include <stdlib.h>
-
 #include "agent/agent.hpp"
+#include "bench/directory.hpp"
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 namespace weft::agent {
 namespace {
 
-/// A new directory on the real disk, under TMPDIR.
-struct Directory {
-  Directory() : path((std::filesystem::temp_directory_path() / "weft-bench-XXXXXX").string()) {
-    if (!::mkdtemp(path.data())) std::abort();
-  }
-  ~Directory() { std::filesystem::remove_all(path); }
-  std::string path;
-};
+using bench::Directory;
 
 void must(const Status& status) { WEFT_ASSERT(status, status.error().text()); }
 

@@ -7,24 +7,15 @@
 
 #include <benchmark/benchmark.h>
 
-#include <stdlib.h>
-
+#include "bench/directory.hpp"
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 namespace weft::formats {
 namespace {
 
-/// A new directory on the real disk, under TMPDIR.
-struct Directory {
-  Directory() : path((std::filesystem::temp_directory_path() / "weft-bench-XXXXXX").string()) {
-    if (!::mkdtemp(path.data())) std::abort();
-  }
-  ~Directory() { std::filesystem::remove_all(path); }
-  std::string path;
-};
+using bench::Directory;
 
 void copy_bytes(benchmark::State& state) {
   const std::vector<std::byte> from(static_cast<std::size_t>(state.range(0)));

@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/gpu/leak_suppressions.hpp"
 #include "tests/kernels/comparing.hpp"
 #include <cstdio>
 #include <cstdlib>
@@ -22,13 +23,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#ifdef WEFT_SANITIZED
-// What drivers and layers lose, or hold by pointers that the leak checker does not see, is not ours.
-extern "C" __attribute__((visibility("default"), used)) inline const char* __lsan_default_suppressions() {
-  return "leak:libvulkan_lvp.so\nleak:libVkLayer_khronos_validation.so\n";
-}
-#endif
 
 /// What the tests of this room share: one device for the program (WEFT_TEST_DEVICE names another than the first), and
 /// operations run on the CPU's scalar path and on the device from the same bytes.

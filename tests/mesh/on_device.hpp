@@ -6,17 +6,11 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/gpu/leak_suppressions.hpp"
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
-
-#ifdef WEFT_SANITIZED
-// What drivers and layers lose, or hold by pointers that the leak checker does not see, is not ours.
-extern "C" __attribute__((visibility("default"), used)) inline const char* __lsan_default_suppressions() {
-  return "leak:libvulkan_lvp.so\nleak:libVkLayer_khronos_validation.so\n";
-}
-#endif
 
 /// For tests of meshes on a device.
 namespace weft::mesh::testing_support {
