@@ -24,6 +24,8 @@ constexpr std::uint64_t kMostLoggedBytes = std::uint64_t{256} << 20;
 constexpr std::uint64_t kMostFirings = std::uint64_t{1} << 19;
 constexpr std::uint64_t kMostSteps = 64;  // in a program
 constexpr std::size_t kMostPrograms = 64;
+// Of what inputs bring, in a part of a block: later parts cross the bus while the device is at work on earlier ones.
+constexpr std::uint64_t kPartBytes = std::uint64_t{4} << 20;
 constexpr std::size_t kMostSingleSteps = 1024;  // the same, where each is one step
 constexpr std::uint64_t kScratchBytes = std::uint64_t{256} << 20;
 // Groups of mirrored memory, in the order in which less and less often changes.
@@ -83,6 +85,14 @@ std::uint64_t DeviceRun::block_steps() const noexcept {
   if (!hook && !has_feeds_or_sinks()) return base;
   const std::uint64_t most = std::clamp<std::uint64_t>(kMostFirings / firings, base, std::max(base, kMostSteps));
   return most / base * base;
+}
+
+std::uint64_t DeviceRun::part_steps() const noexcept {
+  const std::uint64_t base = state_.depth() * (engine_.hook() ? engine_.hook()->period() : 1);
+  std::uint64_t bytes = 1;  // of a tick
+  for (NodeId port = 0; port < engine_.feeds().size(); ++port)
+    if (engine_.feeds()[port].base) bytes += state_.sessions() * graph_.nodes()[port].width * sizeof(float);
+  return std::max(kPartBytes / (bytes * std::max<std::uint64_t>(engine_.ticks_in(base), 1)), std::uint64_t{1}) * base;
 }
 
 std::uint64_t DeviceRun::run(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps) noexcept {
@@ -230,6 +240,10 @@ Status DeviceRun::run_device(std::uint64_t tick, std::uint64_t steps) {
     const PortFeed& feed = engine_.feeds()[port];
     if (!feed.base) continue;
     const Rows slot = recorder_->there(state_.output(port, tick));
+    if (slot.stride == slot.cols) {
+      stream_->upload(feed.base, slot.rows * slot.cols * sizeof(float), slot.data);
+      continue;
+    }
     for (std::size_t b = 0; b < slot.rows; ++b)
       stream_->upload(feed.base + b * slot.cols, slot.cols * sizeof(float), slot.row(b));
   }
@@ -252,33 +266,38 @@ Status DeviceRun::run_block(std::uint64_t tick, std::uint64_t step, std::uint64_
   const std::uint64_t now = tick + engine_.ticks_in(step);
   const auto [first, end] = hook ? hook->samples_of(step, now, count) : std::pair<std::uint64_t, std::uint64_t>{0, 0};
   mirror_->move_window(first);
-  WEFT_CHECK(push_feeds(step, count));
-  WEFT_TRY(const auto recorded, program_of(tick, step, count));
   if (hook) mirror_->push_window(*stream_, end);
-  WEFT_CHECK(stream_->run(recorded->program, times));
-  WEFT_TRY(const auto handed_over, stream_->submit());
-  static_cast<void>(handed_over);
+  const std::uint64_t most = has_feeds_or_sinks() ? part_steps() : count;
+  for (std::uint64_t done = 0; done < count; done += most) {
+    const Steps part{step + done, std::min(most, count - done), step, first};
+    WEFT_CHECK(push_feeds(part));
+    WEFT_TRY(const auto recorded, program_of(tick, part));
+    WEFT_CHECK(stream_->run(recorded->program, times));
+    WEFT_TRY(const auto handed_over, stream_->submit());
+    static_cast<void>(handed_over);
+  }
   log_feeds(engine_.ticks_in(step + count));
   if (hook) WEFT_CHECK(mirror_->pull_window(*stream_, end));
   return pull_sinks(step, count);
 }
 
-Result<std::shared_ptr<DeviceRun::Recorded>> DeviceRun::program_of(std::uint64_t tick, std::uint64_t step,
-                                                                   std::uint64_t count) {
+Result<std::shared_ptr<DeviceRun::Recorded>> DeviceRun::program_of(std::uint64_t tick, const Steps& steps) {
   StepHook* const hook = engine_.hook();
-  const std::uint64_t now = tick + engine_.ticks_in(step);
+  const std::uint64_t now = tick + engine_.ticks_in(steps.first);
   StateHasher key;
   key.add(now & (state_.depth() - 1));
-  key.add(count);
+  key.add(steps.count);
+  key.add(steps.first - steps.block);
   for (const float* const place : feed_places_) key.add(std::uint64_t{place != nullptr});
   for (const OutputSink& sink : engine_.sinks()) key.add(std::uint64_t{sink.node});
   bool is_kept = true;
   if (hook) {
-    const auto of_hook = hook->record_key(step, now, count);
+    const auto of_hook = hook->record_key(steps.first, now, steps.count);
     is_kept = of_hook.has_value();
     if (is_kept) key.add(*of_hook);
     // A settled sample's steps stand at its beginning, since blocks are whole samples or single steps.
-    key.add(step % hook->period());
+    key.add(steps.first % hook->period());
+    key.add(hook->samples_of(steps.first, now, steps.count).first - steps.sample);  // its place in the window
   }
   const Hash128 digest = key.digest();
   const auto name = std::pair(digest.high, digest.low);
@@ -288,7 +307,7 @@ Result<std::shared_ptr<DeviceRun::Recorded>> DeviceRun::program_of(std::uint64_t
     recorded = found->second;
     for (const auto& [node, updates] : recorded->updates) hook->add_updates(node, updates);
   } else {
-    WEFT_TRY(Recorded made, record(tick, step, count));
+    WEFT_TRY(Recorded made, record(tick, steps));
     recorded = std::make_shared<Recorded>(std::move(made));
     if (programs_.size() >= (is_mixed() ? kMostSingleSteps : kMostPrograms)) programs_.clear();
     if (is_kept) programs_.emplace(name, recorded);
@@ -297,21 +316,21 @@ Result<std::shared_ptr<DeviceRun::Recorded>> DeviceRun::program_of(std::uint64_t
   return recorded;
 }
 
-Result<DeviceRun::Recorded> DeviceRun::record(std::uint64_t tick, std::uint64_t step, std::uint64_t count) {
+Result<DeviceRun::Recorded> DeviceRun::record(std::uint64_t tick, const Steps& steps) {
   StepHook* const hook = engine_.hook();
-  const Engine::Recording recording{recorder_.get(), tick, engine_.ticks_in(step), feed_places_, sink_places_};
+  const Engine::Recording recording{recorder_.get(), tick, engine_.ticks_in(steps.block), feed_places_, sink_places_};
   std::vector<gpu::Touched> by_host, by_device;
-  if (is_mixed()) watch_host_parts(recording, step, by_host);
+  if (is_mixed()) watch_host_parts(recording, steps.first, by_host);
   const auto counts = hook ? hook->update_counts() : std::span<const std::uint64_t>();
   const std::vector<std::uint64_t> before(counts.begin(), counts.end());
   WEFT_CHECK(stream_->begin_program());
   if (is_mixed()) {
-    engine_.record_step(recording, step, Engine::Side::ports);
+    engine_.record_step(recording, steps.first, Engine::Side::ports);
     stream_->watch(&by_device);
-    engine_.record_step(recording, step, Engine::Side::device);
+    engine_.record_step(recording, steps.first, Engine::Side::device);
     stream_->watch(nullptr);
   } else {
-    for (std::uint64_t s = step; s < step + count; ++s) engine_.record_step(recording, s);
+    for (std::uint64_t s = 0; s < steps.count; ++s) engine_.record_step(recording, steps.first + s);
   }
   Recorded recorded;
   WEFT_TRY(recorded.program, stream_->end_program());
@@ -325,9 +344,11 @@ Result<DeviceRun::Recorded> DeviceRun::record(std::uint64_t tick, std::uint64_t 
   return recorded;
 }
 
-Status DeviceRun::push_feeds(std::uint64_t step, std::uint64_t count) {
+Status DeviceRun::push_feeds(const Steps& steps) {
   feed_places_.assign(engine_.feeds().size(), nullptr);
-  const std::uint64_t fired = engine_.ticks_in(step), ticks = engine_.ticks_in(step + count) - fired;
+  const std::uint64_t fired = engine_.ticks_in(steps.first),
+                      ticks = engine_.ticks_in(steps.first + steps.count) - fired,
+                      before = fired - engine_.ticks_in(steps.block);
   for (NodeId port = 0; port < feed_places_.size(); ++port) {
     const PortFeed& feed = engine_.feeds()[port];
     if (!feed.base) continue;
@@ -343,7 +364,8 @@ Status DeviceRun::push_feeds(std::uint64_t step, std::uint64_t count) {
     for (std::uint64_t t = 0; t < ticks;) {
       std::uint64_t run = 1;
       while (t + run < ticks && row_of(t + run) == row_of(t) + run) ++run;
-      stream_->upload(feed.base + row_of(t) * row, run * row * sizeof(float), window.buffer.data() + t * row);
+      stream_->upload(feed.base + row_of(t) * row, run * row * sizeof(float),
+                      window.buffer.data() + (before + t) * row);
       t += run;
     }
     feed_places_[port] = window.buffer.data();

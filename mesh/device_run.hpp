@@ -96,6 +96,10 @@ class DeviceRun {
     std::vector<NodeId> guarded;  // of which the device counts the updates
     Border::Step border;          // of a mesh that the host runs in part
   };
+  /// Steps of one program, of the block of steps that a window of inputs and samples holds.
+  struct Steps {
+    std::uint64_t first = 0, count = 0, block = 0, sample = 0;  // the block's first step and sample
+  };
   struct Window {  // of a port or an output, on the device
     gpu::Buffer buffer;
   };
@@ -108,8 +112,8 @@ class DeviceRun {
   Status run_device(std::uint64_t tick, std::uint64_t steps);
   Status run_block(std::uint64_t tick, std::uint64_t step, std::uint64_t count, std::uint64_t times);
   /// The program of these steps, recorded if it is not at hand.
-  Result<std::shared_ptr<Recorded>> program_of(std::uint64_t tick, std::uint64_t step, std::uint64_t count);
-  Result<Recorded> record(std::uint64_t tick, std::uint64_t step, std::uint64_t count);
+  Result<std::shared_ptr<Recorded>> program_of(std::uint64_t tick, const Steps& steps);
+  Result<Recorded> record(std::uint64_t tick, const Steps& steps);
   // Where the host runs some of the cells:
   bool is_mixed() const noexcept { return figures_.host_cells > 0; }
   void begin_mixed(std::uint64_t tick);
@@ -126,7 +130,7 @@ class DeviceRun {
   /// Copies `fetches_` to the host: from what was recorded so far, then when that is done.
   Status begin_fetch();
   Status end_fetch();
-  Status push_feeds(std::uint64_t step, std::uint64_t count);
+  Status push_feeds(const Steps& steps);
   Status reset_counts();
   Status pull_counts();
   Status pull_sinks(std::uint64_t step, std::uint64_t count);
@@ -142,6 +146,8 @@ class DeviceRun {
   void give_up(const Error& error) noexcept;
   scheduler::Executor* executor_ = nullptr;  // of the last run
   std::uint64_t block_steps() const noexcept;
+  /// Steps of a part of a block: their inputs are worth a submission.
+  std::uint64_t part_steps() const noexcept;
 
   DeviceHold& hold_;
   const Graph& graph_;

@@ -66,8 +66,8 @@ Status DeviceRun::run_mixed_step(std::uint64_t tick, std::uint64_t step) {
   const std::uint64_t now = tick + engine_.ticks_in(step);
   const auto [first, end] = hook ? hook->samples_of(step, now, 1) : std::pair<std::uint64_t, std::uint64_t>{0, 0};
   mirror_->move_window(first);
-  WEFT_CHECK(push_feeds(step, 1));
-  WEFT_TRY(const auto recorded, program_of(tick, step, 1));
+  WEFT_CHECK(push_feeds({step, 1, step, first}));
+  WEFT_TRY(const auto recorded, program_of(tick, {step, 1, step, first}));
   border_.refresh(recorded->border);
   if (recorded->border.kept_at != border_.era()) keep_ports(now + 1);
   border_.keep(recorded->border);

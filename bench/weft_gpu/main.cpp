@@ -37,6 +37,11 @@ struct Request {
   Settings settings;
   std::string device = "vulkan";
   bool has_peer = true;
+  std::vector<std::string> only;  // sections; none: all
+
+  bool wants(const char* section) const {
+    return only.empty() || std::find(only.begin(), only.end(), section) != only.end();
+  }
 };
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -93,9 +98,15 @@ class Bench {
 
   void all() {
     copy();
-    gemv();
-    gemm();
-    products();
+    if (request_.wants("gemv")) gemv();
+    if (request_.wants("gemm")) gemm();
+    if (request_.wants("products")) products();
+    if (request_.wants("ticks")) ticks();
+    if (request_.wants("mlp")) mlp();
+  }
+
+ private:
+  void ticks() {
     std::vector<std::size_t> sizes =
         is_real_ ? std::vector<std::size_t>{4096, 65536, 262144} : std::vector<std::size_t>{256, 4096};
     for (const std::size_t cells : sizes) {
@@ -105,10 +116,7 @@ class Bench {
         if (dtype == Dtype::float32) float32 = seconds;
       }
     }
-    mlp();
   }
-
- private:
   std::optional<double> of_peer(const char* name) const {
     return peer_.contains(name) ? std::optional<double>(peer_[name].get<double>()) : std::nullopt;
   }
@@ -324,6 +332,8 @@ int main(int argc, char** argv) {
       request.has_peer = false;
     else if (std::strcmp(argv[i], "--device") == 0 && i + 1 < argc)
       request.device = argv[++i];
+    else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+      request.only.push_back(argv[++i]);
   }
   Rows rows(request.settings);
   Bench(rows, request).all();

@@ -96,6 +96,36 @@ void write(const Entries& entries, OperandRun& run, std::vector<std::byte>& tabl
   if (scattered == kAll) run.form.scattered = 0;
 }
 
+/// Where a run that grows by steps throughout is told without a table: the first entry and the steps, as
+/// gpu/shaders/operands.glsl has them. False where they have no room.
+bool push(const Entries& entries, OperandRun& run, std::uint32_t scattered) {
+  constexpr std::size_t kBefore = 2, kStepsBefore = 3;  // words that are no entry's, and the steps they hold
+  const std::size_t room = kStepsBefore + 2 * (run.pushed.size() - kBefore - entries.words());
+  if (run.count > 1 && scattered != 0) return false;
+  std::vector<std::uint32_t> steps;
+  for (std::size_t word = 0; word < entries.words(); ++word) {
+    if (run.count > 1 && entries.step(run.first, word) != 0) {
+      run.form.moving |= 1u << word;
+      steps.push_back(static_cast<std::uint32_t>(entries.step(run.first, word)));
+    }
+    run.pushed[kBefore + word] = entries.at(run.first, word);
+  }
+  if (steps.size() > room) {
+    run.form.moving = 0;
+    return false;
+  }
+  run.pushed[1] = static_cast<std::uint64_t>(run.count) << 32;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (i == 2)
+      run.pushed[1] |= steps[i];
+    else
+      run.pushed[i < 2 ? 0 : kBefore + entries.words() + (i - 3) / 2] |= std::uint64_t{steps[i]} << (i < 2 ? i : i - 3) % 2 * 32;
+  }
+  run.form.scattered = 0;
+  run.form.is_pushed = run.count > 1;
+  return true;
+}
+
 /// Words that are not the same in all entries.
 std::uint32_t varying_words(const Entries& entries) {
   std::uint32_t varying = 0;
@@ -122,6 +152,10 @@ std::vector<OperandRun> tabulate(std::span<const std::uint64_t> values, std::siz
     for (std::size_t first = 0; first < entries.count(); first += most)
       runs.push_back({first, std::min(most, entries.count() - first), {0, 0, kAll}, 0});
   for (OperandRun& run : runs) {
+    if (push(entries, run, run.form.scattered)) {
+      run.form.shares = run.form.is_pushed ? limits.shares : 0;
+      continue;
+    }
     write(entries, run, table);
     run.form.shares = limits.shares;
   }

@@ -4,6 +4,7 @@
 
 #include "gpu/internal/pipelines.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,6 +17,8 @@ struct OperandRun {
   std::size_t first = 0, count = 0;  // of the entries given
   TableForm form;
   std::size_t place = 0;  // of its bytes in the table
+  /// Without a table (form.is_pushed, or no shares): its push constants.
+  std::array<std::uint64_t, Pipelines::kPushBytes / 8> pushed{};
 };
 
 /// What a dispatch may be: entries that share a group, entries at most, whether steps are worth it.
@@ -27,7 +30,8 @@ struct OperandLimits {
 
 /// Cuts entries that stand in the order of their operations into runs, each one dispatch, and
 /// appends their bytes to `table`. Long runs whose words are equal or grow by a step (cells of a kind, one after the
-/// other) are kept as their first entry and the steps: then nobody waits for an entry before asking for what it names.
+/// other) are kept as their first entry and the steps, pushed where there is room: then nobody waits for an entry before
+/// asking for what it names. One entry alone is pushed as it is.
 /// `entries`: words of 64 bits, `words` of them each. Knows no Vulkan.
 std::vector<OperandRun> tabulate(std::span<const std::uint64_t> entries, std::size_t words, const OperandLimits& limits,
                                  std::vector<std::byte>& table);

@@ -96,7 +96,8 @@ Result<VkPipeline> Pipelines::make(const Key& key) {
   std::vector<VkSpecializationMapEntry> entries;
   for (std::uint32_t i = 0; i < data.size(); ++i) entries.push_back({i, i * 4, 4});
   std::uint32_t number = kEntries;
-  for (const std::uint32_t value : {key.table.shares, key.table.moving, key.table.scattered}) {
+  const std::uint32_t is_pushed = key.table.is_pushed;
+  for (const std::uint32_t value : {key.table.shares, key.table.moving, key.table.scattered, is_pushed}) {
     entries.push_back({number++, static_cast<std::uint32_t>(data.size() * 4), 4});
     data.push_back(value);
   }

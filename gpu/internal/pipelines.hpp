@@ -35,6 +35,7 @@ class Constants {
 struct TableForm {
   std::uint32_t shares = 0;  // entries that a group runs side by side; 0: no table, operands are pushed
   std::uint32_t moving = 0, scattered = 0;
+  bool is_pushed = false;  // the first entry and the steps, instead of a table
   auto operator<=>(const TableForm&) const = default;
 };
 

@@ -5,6 +5,7 @@
 #include "gpu/internal/operand_table.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <tuple>
 #include <utility>
@@ -60,7 +61,8 @@ Status RecordedProgram::initialise(Heap& heap, Pipelines& pipelines, Collector& 
   }
   if (!table.empty()) {
     WEFT_TRY(table_, heap.allocate(table.size(), "the operands of a program"));
-    for (Call& call : calls_) call.push.table += table_.address();
+    for (Call& call : calls_)
+      if (call.has_table) call.push.table += table_.address();
   }
   memory_ = std::move(collected.memory());
   bytes_ = table_.bytes();
@@ -86,8 +88,13 @@ Status RecordedProgram::add_calls(Pipelines& pipelines, const Collector& collect
     WEFT_TRY(const VkPipeline pipeline, pipelines.get(*kernel.shader, kernel.constants, run.form));
     Pipelines::Push push{
         .table = run.place, .table_stride = first.operand_bytes, .entries = static_cast<std::uint32_t>(run.count)};
+    const bool has_table = run.form.shares != 0 && !run.form.is_pushed;
+    if (!has_table) std::memcpy(&push, run.pushed.data(), sizeof push);
+    std::size_t groups = groups_of(run.count, first.shares);
+    if (run.form.is_pushed && kernel.shader->name.substr(0, 11) == "linear_cell")
+      if (const char* turns = std::getenv("WEFT_TURNS")) groups = groups_of(groups, std::strtoul(turns, nullptr, 0));
     calls_.push_back(
-        {pipeline, push, first.x, first.y, static_cast<std::uint32_t>(groups_of(run.count, first.shares)), false});
+        {pipeline, push, first.x, first.y, static_cast<std::uint32_t>(groups), false, has_table});
   }
   return {};
 }

@@ -53,6 +53,7 @@ class RecordedProgram final : public Program {
     Pipelines::Push push;
     std::uint32_t x, y, z;
     bool is_first;
+    bool has_table;
   };
   Status initialise(Heap& heap, Pipelines& pipelines, Collector& collected, std::vector<std::byte>& table);
   /// Makes calls of what was collected, `dispatches` of one kind; their operands go into the table.

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shader's operands: globals, named in a list before this file is included,
+// A shader's operands: globals, named in a list before this file is included, words of 64 bits first,
 //   #define WEFT_OPERANDS(X) X(uint64_t, x) X(uint, rows)
 // which main() fills with load_operands() before all else. One dispatch outside of a program has them in its push
-// constants; a dispatch of a program (gpu/program.hpp) runs many operations, whose operands stand in a table, ENTRIES of
-// them for each z of the groups. A host structure with the same members, in this order, is what Recorder::dispatch gets.
+// constants; a dispatch of a program (gpu/program.hpp) runs many operations, ENTRIES of them for each z of the groups.
+// Where these grow by steps the first one's and the steps are pushed; else all stand in a table. A host structure with
+// the same members, in this order, is what Recorder::dispatch gets.
+//
+// A shader that may be asked to run more entries than there are groups goes on with load_operands_of(next_place(place))
+// while goes_on(place).
 //
 // A shader whose loops go over item() and items() may be given small operations side by side in one group: each has a
 // share of its threads. It leaves when load_operands() says that there is no entry for this share. Such a shader declares
@@ -18,14 +22,14 @@
 // Operations of a group; 0: one, whose operands are pushed.
 layout(constant_id = 8) const uint ENTRIES = 0;
 const uint kShares = ENTRIES == 0 ? 1 : ENTRIES;
-// A table's words of 64 bits, by bit: those that grow by a step from entry to entry, and those that do as they like. Both
-// 0: the table has all of each entry. Else it has the first entry, the steps, and then each entry's words of the latter
-// kind; so what all entries agree on is read from where all threads read.
+// An entry's words of 64 bits, by bit: those that grow by a step from entry to entry, and those that do as they like. Both
+// 0: the table has all of each entry. Else the table has each entry's words of the latter kind, after the first entry and
+// the steps, unless these ARE_PUSHED; so what all entries agree on is read from where all threads read.
 layout(constant_id = 9) const uint MOVING = 0;
 layout(constant_id = 10) const uint SCATTERED = 0;
+layout(constant_id = 11) const bool ARE_PUSHED = false;
 
 #define WEFT_DECLARED(type, name) type name;
-#define WEFT_PUSHED(type, name) name = pushed.name;
 #define WEFT_TABLED(type, name) name = entry.name;
 #define WEFT_TAKEN(type, name) name = take_##type();
 #define WEFT_HALVES(type, name) +kHalvesOf_##type
@@ -35,10 +39,12 @@ const uint kOperandWords = (0 WEFT_OPERANDS(WEFT_HALVES) + 1) / 2;
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer OperandTable {
   WEFT_OPERANDS(WEFT_DECLARED)
 };
-layout(push_constant) uniform Pushed {
+// Of words that are pushed with their steps, the steps of those that move, 32 bits each, fill table_, table_stride_ and
+// what the operands leave of words_, in this order.
+layout(push_constant, std430) uniform Pushed {
   uint64_t table_;
   uint table_stride_, entries_;
-  WEFT_OPERANDS(WEFT_DECLARED)
+  uint64_t words_[14];
 } pushed;
 WEFT_OPERANDS(WEFT_DECLARED)
 
@@ -56,17 +62,27 @@ uint take_uint() {
 float take_float() { return uintBitsToFloat(take_uint()); }
 
 // Names of its own end in an underscore: operands may have any other.
-void load_stepped_operands(uint place_) {
+int pushed_step_(uint i_) {
+  if (i_ == 2) return int(pushed.table_stride_);
+  uint64_t two_ = i_ < 2 ? pushed.table_ : pushed.words_[min(kOperandWords + (i_ - 3) / 2, 13)];
+  return int(uint(two_ >> (i_ < 2 ? i_ : i_ - 3) % 2 * 32));
+}
+void load_stepped_operands_(uint place_) {
   OperandWords first_ = OperandWords(pushed.table_);
   OperandWords own_ = OperandWords(pushed.table_ + (2 * kOperandWords + uint64_t(place_) * bitCount(SCATTERED)) * 8ul);
   [[unroll]] for (uint word_ = 0; word_ < kOperandWords; ++word_) {
-    if ((SCATTERED >> word_ & 1u) != 0u)
+    if (ARE_PUSHED)
+      operand_words_[word_] = pushed.words_[word_];
+    else if ((SCATTERED >> word_ & 1u) != 0u)
       operand_words_[word_] = own_.at[bitCount(SCATTERED & (1u << word_) - 1u)];
     else
       operand_words_[word_] = first_.at[word_];
-    if ((MOVING >> word_ & 1u) != 0u) 
-      operand_words_[word_] += uint64_t(int64_t(place_) * int(first_.at[kOperandWords + word_]));
+    if ((MOVING >> word_ & 1u) != 0u) {
+      int step_ = ARE_PUSHED ? pushed_step_(bitCount(MOVING & (1u << word_) - 1u)) : int(first_.at[kOperandWords + word_]);
+      operand_words_[word_] += uint64_t(int64_t(place_) * step_);
+    }
   }
+  operand_half_ = 0;
   WEFT_OPERANDS(WEFT_TAKEN)
 }
 
@@ -76,21 +92,30 @@ uint share_thread() { return kShares == 1 ? gl_LocalInvocationID.x : gl_LocalInv
 uint item() { return gl_WorkGroupID.x * share_size() + share_thread(); }
 uint items() { return gl_NumWorkGroups.x * share_size(); }
 
-// False where the table has no entry for this thread; it then has the last one's.
-bool load_operands() {
-  if (ENTRIES == 0) {
-    WEFT_OPERANDS(WEFT_PUSHED)
-    return true;
+// Where this thread's entry stands. Only where ARE_PUSHED are there more than the groups' own.
+uint first_place() { return gl_WorkGroupID.z * kShares + share(); }
+uint next_place(uint place) { return place + gl_NumWorkGroups.z * kShares; }
+// The same for all threads of a group.
+bool goes_on(uint place) { return ARE_PUSHED && next_place(place) - share() < pushed.entries_; }
+
+// False where there is no entry at this place; the operands are then the last one's.
+bool load_operands_of(uint place_) {
+  bool exists_ = kShares == 1 || place_ < pushed.entries_;
+  uint at_ = exists_ ? place_ : pushed.entries_ - 1;
+  if (ARE_PUSHED || (MOVING | SCATTERED) != 0u) {
+    load_stepped_operands_(at_);
+    return exists_;
   }
-  uint place = gl_WorkGroupID.z * kShares + share();
-  bool exists = kShares == 1 || place < pushed.entries_;
-  if ((MOVING | SCATTERED) != 0u) {
-    load_stepped_operands(exists ? place : pushed.entries_ - 1);
-    return exists;
-  }
-  OperandTable entry = OperandTable(pushed.table_ + uint64_t(exists ? place : pushed.entries_ - 1) * pushed.table_stride_);
+  OperandTable entry = OperandTable(pushed.table_ + uint64_t(at_) * pushed.table_stride_);
   WEFT_OPERANDS(WEFT_TABLED)
-  return exists;
+  return exists_;
+}
+bool load_operands() {
+  if (ENTRIES != 0) return load_operands_of(first_place());
+  [[unroll]] for (uint word_ = 0; word_ < kOperandWords; ++word_) operand_words_[word_] = pushed.words_[word_];
+  operand_half_ = 0;
+  WEFT_OPERANDS(WEFT_TAKEN)
+  return true;
 }
 
 #endif  // WEFT_OPERANDS_READ
