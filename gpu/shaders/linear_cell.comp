@@ -3,7 +3,6 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-#extension GL_KHR_shader_subgroup_basic : require
 
 int signed_dot(uint a, uint b) {
   int sum = 0;

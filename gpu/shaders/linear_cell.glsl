@@ -19,72 +19,20 @@ shared uvec4 magnitudes[128];  // 16 words an operation
 shared uvec4 q[128];
 shared float q_scales[64];
 
-// What an entry waits for, asked for while the one before is worked through.
-struct Fetched {
-  uvec4 codes[16];
-  float v[kEach][4];
-  vec4 biases, scales_of[2];
-  ivec4 zeros_of[2];
-};
-
-Fetched fetch(bool exists, uint row) {
-  Fetched f;
-  uint t = share_thread(), quad = t & 3, p = t >> 2;
-  const uint n = 32 / kBits;
-  uint words = (inputs + n - 1) / n, blocks = (inputs + 31) / 32;
-  bool computes = exists && p < (outputs + 15) / 16;
-  Floats from = row_at(x, row, x_stride);
-  for (uint i = 0; i < kEach; ++i) {
-    uint m = t + i * kThreads, k = m / kSplits * kSplits * 4 + m % kSplits;
-    [[unroll]] for (uint j = 0; j < 4; ++j) {
-      f.v[i][j] = 0.0;
-      if (exists && m < 16 && k + j * kSplits < inputs) f.v[i][j] = from.at[k + j * kSplits];
-    }
-  }
-  uint64_t panel = w + (uint64_t(p) * words * 16ul + quad * 4) * 4ul;
-  [[unroll]] for (uint i = 0; i < kWords; ++i) {
-    f.codes[i] = uvec4(0);
-    if (computes && i < words) f.codes[i] = WordQuads(panel + i * 64).at[0];
-  }
-  f.biases = vec4(0.0);
-  f.scales_of = vec4[2](vec4(0.0), vec4(0.0));
-  f.zeros_of = ivec4[2](ivec4(0), ivec4(0));
-  if (computes) {
-    f.biases = bias_quad(p * 16 + quad * 4);
-    [[unroll]] for (uint b = 0; b < (GRANULARITY == kBlock32 ? 2 : 1); ++b) {
-      if (GRANULARITY == kBlock32 && b >= blocks) break;
-      f.scales_of[b] = scale_quad(weight(), p, b * 32, quad);
-      if (kHasZero) f.zeros_of[b] = ivec4(zero_quad(weight(), p, b * 32, quad));
-    }
-  }
-  return f;
-}
-
-#ifdef TRY_SUBGROUP
-void wait_for_share() {
-  if (kThreads <= 32) {
-    subgroupMemoryBarrierShared();
-    subgroupBarrier();
-  } else {
-    barrier();
-  }
-}
-#else
-void wait_for_share() { barrier(); }
-#endif
-
-void quantise(in float from[kEach][4]) {
+void quantise(bool exists, uint row) {
   uint t = share_thread(), first = share() * 4;
+  Floats from = row_at(x, row, x_stride);
   float v[kEach][4];
   for (uint i = 0; i < kEach; ++i) {
-    uint m = t + i * kThreads, largest = 0;
+    uint m = t + i * kThreads, k = m / kSplits * kSplits * 4 + m % kSplits, largest = 0;
     [[unroll]] for (uint j = 0; j < 4; ++j) {
-      v[i][j] = flushed(from[i][j]);
+      v[i][j] = 0.0;
+      if (exists && m < 16 && k + j * kSplits < inputs) v[i][j] = flushed(from.at[k + j * kSplits]);
       largest = max(largest, bits(v[i][j]) & 0x7fffffffu);
     }
     if (m < 16) magnitudes[first + m / 4][m % 4] = largest;
   }
-  wait_for_share();
+  barrier();
   for (uint i = 0; i < kEach; ++i) {
     uint m = t + i * kThreads;
     if (m >= 16) break;
@@ -93,7 +41,7 @@ void quantise(in float from[kEach][4]) {
     q[first + m / 4][m % 4] = codes_of(v[i], steps);
     if (m % 8 == 0) q_scales[share() * 2 + m / 8] = steps.scale;
   }
-  wait_for_share();
+  barrier();
 }
 
 // The sum over block b of (code - zero) q, below 2^24.
@@ -117,51 +65,40 @@ ivec4 block_sum(uvec4 codes[16], uint b, ivec4 zeros_of) {
   return sum - zeros_of * of_x;
 }
 
-void work_through(Fetched f, bool exists, uint row) {
-  uint quad = share_thread() & 3, p = share_thread() >> 2, blocks = (inputs + 31) / 32;
-  // The sign bit flipped is the code plus half its range.
-  if (kIsSigned) {
-    [[unroll]] for (uint i = 0; i < kWords; ++i) f.codes[i] ^= kBits == 4 ? 0x88888888u : 0xaaaaaaaau;
+void main() {
+  bool exists = load_operands();
+  uint quad = share_thread() & 3, p = share_thread() >> 2, row = gl_WorkGroupID.y;
+  const uint n = 32 / kBits;
+  uint words = (inputs + n - 1) / n, blocks = (inputs + 31) / 32;
+  bool computes = exists && p < (outputs + 15) / 16;
+  uvec4 codes[16];
+  vec4 biases = vec4(0.0), scales_of[2] = vec4[2](vec4(0.0), vec4(0.0));
+  ivec4 zeros_of[2] = ivec4[2](ivec4(0), ivec4(0));
+  uint64_t panel = w + (uint64_t(p) * words * 16ul + quad * 4) * 4ul;
+  [[unroll]] for (uint i = 0; i < kWords; ++i) {
+    codes[i] = uvec4(0);
+    if (computes && i < words) codes[i] = WordQuads(panel + i * 64).at[0];
+    // The sign bit flipped is the code plus half its range.
+    if (kIsSigned) codes[i] ^= kBits == 4 ? 0x88888888u : 0xaaaaaaaau;
   }
-  quantise(f.v);
-  if (!exists || p >= (outputs + 15) / 16) return;
+  if (computes) {
+    biases = bias_quad(p * 16 + quad * 4);
+    [[unroll]] for (uint b = 0; b < (GRANULARITY == kBlock32 ? 2 : 1); ++b) {
+      if (GRANULARITY == kBlock32 && b >= blocks) break;
+      scales_of[b] = scale_quad(weight(), p, b * 32, quad);
+      if (kHasZero) zeros_of[b] = ivec4(zero_quad(weight(), p, b * 32, quad));
+    }
+  }
+  quantise(exists, row);
+  if (!computes) return;
   vec4 sum = vec4(0.0);
   [[unroll]] for (uint b = 0; b < 2; ++b) {
     uint at = GRANULARITY == kBlock32 ? b : 0;
-    if (b < blocks) sum = with_block(sum, block_sum(f.codes, b, f.zeros_of[at]), q_scales[share() * 2 + b], f.scales_of[at]);
+    if (b < blocks) sum = with_block(sum, block_sum(codes, b, zeros_of[at]), q_scales[share() * 2 + b], scales_of[at]);
   }
   vec4 total = add(vec4(0.0), sum);
-  if (GRANULARITY != kBlock32) total = each_mul(total, f.scales_of[0]);
-  finish(total, f.biases, row, p * 16 + quad * 4);
-}
-
-void main() {
-  uint row = gl_WorkGroupID.y;
-  if (!ARE_PUSHED) {
-    bool exists = load_operands();
-    work_through(fetch(exists, row), exists, row);
-    return;
-  }
-  uint place = first_place();
-  bool exists = load_operands_of(place);
-#ifdef TRY_PREFETCH
-  Fetched next = fetch(exists, row);
-  for (;;) {
-    Fetched f = next;
-    bool more = goes_on(place);
-    if (more) next = fetch(load_operands_of(next_place(place)), row);
-    work_through(f, load_operands_of(place), row);
-    if (!more) break;
-    place = next_place(place);
-  }
-#else
-  for (;;) {
-    work_through(fetch(exists, row), exists, row);
-    if (!goes_on(place)) break;
-    place = next_place(place);
-    exists = load_operands_of(place);
-  }
-#endif
+  if (GRANULARITY != kBlock32) total = each_mul(total, scales_of[0]);
+  finish(total, biases, row, p * 16 + quad * 4);
 }
 
 #endif  // WEFT_LINEAR_CELL
