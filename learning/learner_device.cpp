@@ -28,6 +28,10 @@ void Learner::each_piece(const std::function<void(const MirrorPiece&)>& visit) c
     beside(optimizer_.gradient(i), i, MirrorUse::own);
     for (std::size_t s = 0; s < optimizer_.slots(); ++s) beside(optimizer_.slot(s, i), i, MirrorUse::kept);
   }
+  if (options_.optimizer.kind == OptimizerKind::adamw) {
+    whole(optimizer_.updates(), MirrorUse::kept);
+    whole(optimizer_.corrections(), MirrorUse::own);
+  }
   for (const Scratch& scratch : scratch_)
     for (const auto* const buffer :
          {&scratch.delta, &scratch.work, &scratch.target, &scratch.dx, &scratch.split, &scratch.own, &scratch.factors})
@@ -58,9 +62,6 @@ std::pair<std::uint64_t, std::uint64_t> Learner::samples_of(std::uint64_t step, 
 }
 
 std::optional<Hash128> Learner::record_key(std::uint64_t step, std::uint64_t tick, std::uint64_t count) const {
-  // Operands that change with the sample or the step: a label as an address, a count of updates.
-  if (options_.optimizer.kind == OptimizerKind::adamw) return std::nullopt;
-  if (options_.rule == Rule::gap && options_.loss == Loss::cross_entropy) return std::nullopt;
   StateHasher key;
   key.add((steps_ + step) & 1);
   key.add(std::min<std::uint64_t>(tick, 2 * std::uint64_t{deepest_} + 2));

@@ -263,15 +263,18 @@ void Learner::output_target(std::size_t region, NodeId node, std::uint64_t tick,
   kernels::OpStream& stream = mesh_.engine().stream(region);
   const OutputPlan& output = outputs_[static_cast<std::size_t>(layers_[node].output)];
   const Rows y = learner_rows(mesh_.state().output(node, tick));
-  const std::size_t n = options_.learners, slot = (sample & ring_mask_) * n, classes = output.width / output.tokens;
-  for (std::size_t i = 0; i < n * output.tokens; ++i) {
-    const std::size_t b = i / output.tokens, first = i % output.tokens * classes;
-    const std::uint32_t label = output.labels[slot * output.tokens + i];
+  const std::size_t n = options_.learners, tokens = output.tokens, classes = output.width / tokens;
+  const std::size_t slot = (sample & ring_mask_) * n;
+  // Labels go as values: which place they mean is found where the row is filled.
+  for (std::size_t i = 0; i < n * tokens; ++i) {
+    const std::size_t b = i / tokens, first = i % tokens * classes, place = slot * tokens + i;
     const Rows row{displacement.row(b) + first, 1, classes, displacement.stride};
-    stream.fill(0.0f, row);
-    if (label == kNoLabel) continue;
+    if (output.labels[place] == kNoLabel) {
+      stream.fill(0.0f, row);
+      continue;
+    }
     if (options_.loss == Loss::cross_entropy)
-      stream.fill(options_.output_step, {row.data + label, 1, 1, 1});
+      stream.one_hot(output.classes.data() + place, options_.output_step, row);
     else
       stream.scale(options_.output_step, {output.values.data() + (slot + b) * output.width, 1, row.cols, row.cols},
                    row);

@@ -258,9 +258,17 @@ void MirrorStream::momentum(std::size_t n, float* w, float* v, const float* g, f
                             float dampening, bool nesterov, float weight_decay) {
   to_.momentum(n, there(w), there(v), there(g), lr, momentum, dampening, nesterov, weight_decay);
 }
+// The host counts along, so that it need not ask how many steps there were.
+void MirrorStream::adamw_step(std::uint64_t* step, float beta1, float beta2, float* corrections) {
+  to_.adamw_step(there(step), beta1, beta2, there(corrections));
+  ++*step;
+}
 void MirrorStream::adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1,
-                         float beta2, float epsilon, float weight_decay, std::uint64_t step) {
-  to_.adamw(n, there(w), there(m), there(v), there(g), lr, beta1, beta2, epsilon, weight_decay, step);
+                         float beta2, float epsilon, float weight_decay, const float* corrections) {
+  to_.adamw(n, there(w), there(m), there(v), there(g), lr, beta1, beta2, epsilon, weight_decay, there(corrections));
+}
+void MirrorStream::one_hot(const std::uint32_t* labels, float value, const Rows& y) {
+  to_.one_hot(there(labels), value, there(y));
 }
 void MirrorStream::link_budget(const ConstRows& a, const ConstRows& t, float* factor) {
   to_.link_budget(there(a), there(t), there(factor));

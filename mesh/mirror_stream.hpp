@@ -145,8 +145,10 @@ class MirrorStream final : public kernels::OpStream {
   void sgd(std::size_t n, float* w, const float* g, float lr, float weight_decay) override;
   void momentum(std::size_t n, float* w, float* v, const float* g, float lr, float momentum, float dampening,
                 bool nesterov, float weight_decay) override;
+  void adamw_step(std::uint64_t* step, float beta1, float beta2, float* corrections) override;
   void adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1, float beta2,
-             float epsilon, float weight_decay, std::uint64_t step) override;
+             float epsilon, float weight_decay, const float* corrections) override;
+  void one_hot(const std::uint32_t* labels, float value, const kernels::Rows& y) override;
   void link_budget(const kernels::ConstRows& a, const kernels::ConstRows& t, float* factor) override;
   void scale_rows(const float* s, const kernels::ConstRows& x, const kernels::Rows& y) override;
   void gap_displacement(const kernels::ConstRows& weighted, const float* sums, const kernels::ConstRows& x,
