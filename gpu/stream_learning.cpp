@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses of regression, and optimisers. Cross-entropy is a softmax: stream_softmax.cpp.
+// Losses of regression, optimisers and targets. Cross-entropy is a softmax: stream_softmax.cpp.
 
+#include "gpu/internal/parts.hpp"
 #include "gpu/internal/stream.hpp"
 
 #include "kernels/float_environment.hpp"
@@ -17,17 +18,27 @@ struct SquaredErrorPush {
   float count;
 };
 struct OptimizerPush {
-  std::uint64_t w, m, v, g, skip;
+  std::uint64_t w, m, v, g, corrections, skip;
   std::uint32_t count;
-  float rate, decay, keep = 0, rest = 0, keep2 = 0, rest2 = 0, epsilon = 0, correction1 = 0, correction2 = 0;
+  float rate, decay, keep = 0, rest = 0, keep2 = 0, rest2 = 0, epsilon = 0;
+};
+struct AdamwStepPush {
+  std::uint64_t step, corrections, skip;
+  float beta1, beta2;
+};
+struct OneHotPush {
+  std::uint64_t labels, y;
+  std::uint32_t rows, cols, y_stride, first;
+  float value;
 };
 
 enum Optimizer : std::uint32_t { kSgd, kMomentum, kAdamw };  // of gpu/shaders/optimizer.comp
 
+Range word_range(std::uint64_t from, std::size_t words) { return {from, from ? from + words * 4 : 0}; }
+
 void record(Recorder& recorder, Optimizer kind, bool nesterov, std::size_t n, OptimizerPush push) {
   static const Shader& kernel = shader("optimizer");
-  for (float* each : {&push.rate, &push.decay, &push.keep, &push.rest, &push.keep2, &push.rest2, &push.epsilon,
-                      &push.correction1, &push.correction2})
+  for (float* each : {&push.rate, &push.decay, &push.keep, &push.rest, &push.keep2, &push.rest2, &push.epsilon})
     *each = kernels::math::flush(*each);
   constexpr std::size_t kMost = std::size_t{1} << 31;
   const OptimizerPush all = push;
@@ -38,7 +49,7 @@ void record(Recorder& recorder, Optimizer kind, bool nesterov, std::size_t n, Op
     push.count = word(count);
     const auto touched = [&](std::uint64_t from) { return Range{from, from ? from + bytes : 0}; };
     recorder.dispatch(kernel, {kind, nesterov}, push, groups_for(count, 256),
-                      {touched(push.g), {push.skip, push.skip ? push.skip + 4 : 0}},
+                      {touched(push.g), word_range(push.skip, 1), word_range(push.corrections, 2)},
                       {touched(push.w), touched(push.m), touched(push.v)});
   }
 }
@@ -55,24 +66,38 @@ void Stream::mean_squared_error(const ConstRows& x, const ConstRows& target, flo
 }
 
 void Stream::sgd(std::size_t n, float* w, const float* g, float lr, float weight_decay) {
-  record(*recorder_, kSgd, false, n, {address(w), 0, 0, address(g), skip_, 0, lr, weight_decay});
+  record(*recorder_, kSgd, false, n, {address(w), 0, 0, address(g), 0, skip_, 0, lr, weight_decay});
 }
 
 void Stream::momentum(std::size_t n, float* w, float* v, const float* g, float lr, float momentum, float dampening,
                       bool nesterov, float weight_decay) {
   record(*recorder_, kMomentum, nesterov, n,
-         {address(w), 0, address(v), address(g), skip_, 0, lr, weight_decay, momentum, 1.0f - dampening});
+         {address(w), 0, address(v), address(g), 0, skip_, 0, lr, weight_decay, momentum, 1.0f - dampening});
+}
+
+void Stream::adamw_step(std::uint64_t* step, float beta1, float beta2, float* corrections) {
+  static const Shader& kernel = shader("adamw_step");
+  const AdamwStepPush push{address(step), address(corrections), skip_, beta1, beta2};
+  recorder_->dispatch(kernel, {}, push, groups_for(1, 64), {word_range(push.skip, 1)},
+                      {word_range(push.step, 2), word_range(push.corrections, 2)});
 }
 
 void Stream::adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1, float beta2,
-                   float epsilon, float weight_decay, std::uint64_t step) {
+                   float epsilon, float weight_decay, const float* corrections) {
   const kernels::FlushSubnormals exact;  // settings are computed with here, as the CPU's stream does
-  const auto correction = [step](float beta) {
-    return static_cast<float>(1.0 - kernels::math::power(static_cast<double>(beta), step));
-  };
   record(*recorder_, kAdamw, false, n,
-         {address(w), address(m), address(v), address(g), skip_, 0, lr, -(lr * weight_decay), beta1, 1.0f - beta1,
-          beta2, 1.0f - beta2, epsilon, correction(beta1), correction(beta2)});
+         {address(w), address(m), address(v), address(g), address(corrections), skip_, 0, lr, -(lr * weight_decay),
+          beta1, 1.0f - beta1, beta2, 1.0f - beta2, epsilon});
+}
+
+void Stream::one_hot(const std::uint32_t* labels, float value, const Rows& y) {
+  static const Shader& kernel = shader("one_hot");
+  for_parts(y.rows, y.cols, [&](const Cut& cut) {
+    const Rows to{y.row(cut.row) + cut.col, cut.rows, cut.cols, y.stride};
+    const OneHotPush push{address(labels + cut.row), address(to.data), word(to.rows), word(to.cols),
+                          word(to.stride),           word(cut.col),    value};
+    recorder_->dispatch(kernel, {}, push, cut.groups(), {word_range(push.labels, to.rows)}, {range(to)});
+  });
 }
 
 }  // namespace weft::gpu

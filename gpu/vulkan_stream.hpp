@@ -85,8 +85,9 @@ class VulkanStream : public kernels::OpStream {
   /// Keeps it alive until done. As for operations, nothing is known to have run before `submit` and `wait`.
   virtual Status run(const std::shared_ptr<Program>& program, std::uint64_t times = 1) = 0;
 
-  /// Optimiser steps recorded from here on (sgd, momentum, adamw) leave everything as it is where `*word` is not 0 when
-  /// they run: whether there is something to learn may be known to the device only. Null: they always run.
+  /// Optimiser steps recorded from here on (sgd, momentum, adamw, adamw_step) leave everything as it is where `*word`
+  /// is not 0 when they run: whether there is something to learn may be known to the device only. Null: they always
+  /// run.
   virtual void skip_steps(const std::uint32_t* word) = 0;
   /// word[0] |= bits, on the device, when an element of x is infinite or NaN.
   virtual void note_not_finite(const kernels::ConstRows& x, std::uint32_t* word, std::uint32_t bits) = 0;

@@ -409,12 +409,18 @@ void CpuStream::momentum(std::size_t n, float* w, float* v, const float* g, floa
   });
 }
 
+void CpuStream::adamw_step(std::uint64_t* step, float beta1, float beta2, float* corrections) {
+  kernels::adamw_step(step, beta1, beta2, corrections);
+}
+
 void CpuStream::adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1, float beta2,
-                      float epsilon, float weight_decay, std::uint64_t step) {
+                      float epsilon, float weight_decay, const float* corrections) {
   fork_rows(1, n, kComputed * count(1, n), [&](std::size_t, std::size_t, std::size_t at, std::size_t many) {
-    kernels::adamw(many, w + at, m + at, v + at, g + at, lr, beta1, beta2, epsilon, weight_decay, step);
+    kernels::adamw(many, w + at, m + at, v + at, g + at, lr, beta1, beta2, epsilon, weight_decay, corrections);
   });
 }
+
+void CpuStream::one_hot(const std::uint32_t* labels, float value, const Rows& y) { kernels::one_hot(labels, value, y); }
 
 void CpuStream::link_budget(const ConstRows& a, const ConstRows& t, float* factor) {
   kernels::link_budget(a, t, factor);

@@ -115,8 +115,10 @@ class alignas(64) CpuStream final : public OpStream {
   void sgd(std::size_t n, float* w, const float* g, float lr, float weight_decay) override;
   void momentum(std::size_t n, float* w, float* v, const float* g, float lr, float momentum, float dampening,
                 bool nesterov, float weight_decay) override;
+  void adamw_step(std::uint64_t* step, float beta1, float beta2, float* corrections) override;
   void adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1, float beta2,
-             float epsilon, float weight_decay, std::uint64_t step) override;
+             float epsilon, float weight_decay, const float* corrections) override;
+  void one_hot(const std::uint32_t* labels, float value, const Rows& y) override;
   void link_budget(const ConstRows& a, const ConstRows& t, float* factor) override;
   void scale_rows(const float* s, const ConstRows& x, const Rows& y) override;
   void gap_displacement(const ConstRows& weighted, const float* sums, const ConstRows& x, const Rows& d) override;

@@ -213,11 +213,15 @@ class OpStream {
   /// v = momentum v + (1 - dampening) g; w = w - lr v, or with nesterov w = w - lr (g + momentum v). g includes decay.
   virtual void momentum(std::size_t n, float* w, float* v, const float* g, float lr, float momentum, float dampening,
                         bool nesterov, float weight_decay) = 0;
-  /// AdamW with decoupled decay; `step` counts from 1.
+  /// One more step of AdamW: counts `*step` up and sets the two corrections that go with it.
+  virtual void adamw_step(std::uint64_t* step, float beta1, float beta2, float* corrections) = 0;
+  /// AdamW with decoupled decay; `corrections` as `adamw_step` set them.
   virtual void adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1, float beta2,
-                     float epsilon, float weight_decay, std::uint64_t step) = 0;
+                     float epsilon, float weight_decay, const float* corrections) = 0;
 
   // --- target_rules.hpp ---
+  /// y[b][j] = value where j is labels[b], else 0. Labels below cols.
+  virtual void one_hot(const std::uint32_t* labels, float value, const Rows& y) = 0;
   virtual void link_budget(const ConstRows& a, const ConstRows& t, float* factor) = 0;
   virtual void scale_rows(const float* s, const ConstRows& x, const Rows& y) = 0;
   virtual void gap_displacement(const ConstRows& weighted, const float* sums, const ConstRows& x, const Rows& d) = 0;

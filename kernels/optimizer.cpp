@@ -122,14 +122,20 @@ void momentum(std::size_t n, float* w, float* v, const float* g, float lr, float
   kMomentum.get()(n, w, v, g, lr, momentum, dampening, nesterov, weight_decay);
 }
 
-void adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1, float beta2,
-           float epsilon, float weight_decay, std::uint64_t step) noexcept {
+void adamw_step(std::uint64_t* step, float beta1, float beta2, float* corrections) noexcept {
+  ++*step;
   const auto correction = [step](float beta) {
-    return static_cast<float>(1.0 - math::power(static_cast<double>(beta), step));
+    return static_cast<float>(1.0 - math::power(static_cast<double>(beta), *step));
   };
-  kAdamw.get()(n, w, m, v, g,
-               {lr, beta1, 1.0f - beta1, beta2, 1.0f - beta2, epsilon, -(lr * weight_decay), correction(beta1),
-                correction(beta2)});
+  corrections[0] = correction(beta1);
+  corrections[1] = correction(beta2);
+}
+
+void adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1, float beta2,
+           float epsilon, float weight_decay, const float* corrections) noexcept {
+  kAdamw.get()(
+      n, w, m, v, g,
+      {lr, beta1, 1.0f - beta1, beta2, 1.0f - beta2, epsilon, -(lr * weight_decay), corrections[0], corrections[1]});
 }
 
 }  // namespace weft::kernels

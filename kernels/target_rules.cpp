@@ -4,9 +4,17 @@
 
 #include "kernels/target.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace weft::kernels {
+
+void one_hot(const std::uint32_t* labels, float value, const Rows& y) noexcept {
+  for (std::size_t b = 0; b < y.rows; ++b) {
+    std::fill_n(y.row(b), y.cols, 0.0f);
+    y.row(b)[labels[b]] = value;
+  }
+}
 
 void link_budget(const ConstRows& a, const ConstRows& t, float* factor) noexcept {
   row_cosine(a, t, factor);

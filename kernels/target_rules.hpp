@@ -4,7 +4,13 @@
 
 #include "kernels/views.hpp"
 
+#include <cstdint>
+
 namespace weft::kernels {
+
+/// y[b][j] = value where j is labels[b], else +0.
+/// @shape  labels [rows], each below cols; y [rows, cols]
+void one_hot(const std::uint32_t* labels, float value, const Rows& y) noexcept;
 
 /// What target propagation does with a row's target: its link budget and the share of the learning rate that follows.
 ///   budget = (cos(a, t) + 1) / 2;  factor = budget < 0.2 ? 0 : 0.5 + 0.5 budget

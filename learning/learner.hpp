@@ -116,10 +116,8 @@ class Learner final : public mesh::StepHook {
                                                      std::uint64_t count) const override;
   std::optional<Hash128> record_key(std::uint64_t step, std::uint64_t tick, std::uint64_t count) const override;
   std::span<const std::uint64_t> update_counts() const noexcept override { return optimizer_.updates(); }
-  /// Who shares weights moves with others; AdamW's steps are numbered as they are recorded.
-  bool may_skip(mesh::NodeId node) const noexcept override {
-    return layers_[node].sharings.empty() && options_.optimizer.kind != OptimizerKind::adamw;
-  }
+  /// Who shares weights moves with others.
+  bool may_skip(mesh::NodeId node) const noexcept override { return layers_[node].sharings.empty(); }
   void add_updates(mesh::NodeId node, std::uint64_t updates) noexcept override;
   void save_host(mesh::StateBytes& to) const override;
   void load_host(const mesh::StateBytes& from) override;

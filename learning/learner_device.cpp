@@ -22,11 +22,17 @@ void Learner::each_piece(const std::function<void(const MirrorPiece&)>& visit) c
   whole(feedback_, MirrorUse::constant);
   const auto parameters = mesh_.weights().parameters();
   const auto beside = [&](const float* values, std::size_t i, MirrorUse use) {
-    visit({values, (parameters[i].spec->stored_size() + 15) / 16 * 16 * sizeof(float), use});
+    MirrorPiece piece{values, (parameters[i].spec->stored_size() + 15) / 16 * 16 * sizeof(float), use};
+    piece.node = parameters[i].node;
+    visit(piece);
   };
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     beside(optimizer_.gradient(i), i, MirrorUse::own);
     for (std::size_t s = 0; s < optimizer_.slots(); ++s) beside(optimizer_.slot(s, i), i, MirrorUse::kept);
+  }
+  if (options_.optimizer.kind == OptimizerKind::adamw) {
+    whole(optimizer_.updates(), MirrorUse::kept);
+    whole(optimizer_.corrections(), MirrorUse::own);
   }
   for (const Scratch& scratch : scratch_)
     for (const auto* const buffer :
@@ -58,9 +64,6 @@ std::pair<std::uint64_t, std::uint64_t> Learner::samples_of(std::uint64_t step, 
 }
 
 std::optional<Hash128> Learner::record_key(std::uint64_t step, std::uint64_t tick, std::uint64_t count) const {
-  // Operands that change with the sample or the step: a label as an address, a count of updates.
-  if (options_.optimizer.kind == OptimizerKind::adamw) return std::nullopt;
-  if (options_.rule == Rule::gap && options_.loss == Loss::cross_entropy) return std::nullopt;
   StateHasher key;
   key.add((steps_ + step) & 1);
   key.add(std::min<std::uint64_t>(tick, 2 * std::uint64_t{deepest_} + 2));

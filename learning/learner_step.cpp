@@ -263,15 +263,18 @@ void Learner::output_target(std::size_t region, NodeId node, std::uint64_t tick,
   kernels::OpStream& stream = mesh_.engine().stream(region);
   const OutputPlan& output = outputs_[static_cast<std::size_t>(layers_[node].output)];
   const Rows y = learner_rows(mesh_.state().output(node, tick));
-  const std::size_t n = options_.learners, slot = (sample & ring_mask_) * n, classes = output.width / output.tokens;
-  for (std::size_t i = 0; i < n * output.tokens; ++i) {
-    const std::size_t b = i / output.tokens, first = i % output.tokens * classes;
-    const std::uint32_t label = output.labels[slot * output.tokens + i];
+  const std::size_t n = options_.learners, tokens = output.tokens, classes = output.width / tokens;
+  const std::size_t slot = (sample & ring_mask_) * n;
+  // Labels go as values: which place they mean is found where the row is filled.
+  for (std::size_t i = 0; i < n * tokens; ++i) {
+    const std::size_t b = i / tokens, first = i % tokens * classes, place = slot * tokens + i;
     const Rows row{displacement.row(b) + first, 1, classes, displacement.stride};
-    stream.fill(0.0f, row);
-    if (label == kNoLabel) continue;
+    if (output.labels[place] == kNoLabel) {
+      stream.fill(0.0f, row);
+      continue;
+    }
     if (options_.loss == Loss::cross_entropy)
-      stream.fill(options_.output_step, {row.data + label, 1, 1, 1});
+      stream.one_hot(output.classes.data() + place, options_.output_step, row);
     else
       stream.scale(options_.output_step, {output.values.data() + (slot + b) * output.width, 1, row.cols, row.cols},
                    row);
@@ -341,7 +344,7 @@ bool Learner::process_gradient(std::size_t region, NodeId node, const Wave& wave
     args.dx = scratch_rows(scratch.dx, mesh_.graph().nodes()[node].in);
   if (wave.state_in != kNoBox) args.dnext_state = box(wave.state_in, scratch.parity ^ 1);
   if (wave.state_out != kNoBox) args.dstate = box(wave.state_out, scratch.parity);
-  mesh_.graph().nodes()[node].layer->backward(stream, args);
+  mesh_.engine().backward(region, node, args);
   if (wave.sends && !sends_directly) send(region, node, wave, tick, args.dx);
   return learns;
 }
@@ -369,7 +372,7 @@ bool Learner::process_target(std::size_t region, NodeId node, const Wave& wave, 
   stream.scale_rows(factors, displacement, args.dy);
   stream.scale(-1.0f / static_cast<float>(options_.learners), args.dy, args.dy);
   args.gradients = optimizer_.gradients(node);
-  here.layer->backward(stream, args);
+  mesh_.engine().backward(region, node, args);
   return true;
 }
 
@@ -394,7 +397,7 @@ void Learner::propagate_target(std::size_t region, NodeId node, std::uint64_t ti
     args.dy = scratch_rows(scratch.work, here.width);
     stream.copy(displacement, args.dy);
     args.dx = dx;
-    here.layer->backward(stream, args);
+    mesh_.engine().backward(region, node, args);
     if (options_.rule == Rule::chain) stream.scale(0.1f, dx, dx);
   }
 }

@@ -38,6 +38,7 @@ Result<Optimizer> Optimizer::build(const mesh::WeightStore& weights, const Optim
     for (const std::uint32_t parameter : weights.slots(id)) joined.push_back(made.gradient_pointers_[parameter]);
   }
   made.updates_.assign(weights.node_count(), 0);
+  if (options.kind == OptimizerKind::adamw) made.corrections_.assign(2 * weights.node_count(), 0.0f);
   return made;
 }
 
@@ -54,7 +55,11 @@ bool Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh
     const std::size_t n = parameter.spec->stored_size();
     if (!stream.is_finite({gradient_pointers_[first_[node] + parameter.index], 1, n, n})) return false;
   }
-  ++updates_[node];
+  float* const corrections = corrections_.data() + 2 * std::size_t{node};
+  if (options_.kind == OptimizerKind::adamw)
+    stream.adamw_step(&updates_[node], options_.beta1, options_.beta2, corrections);
+  else
+    ++updates_[node];
   const float lr = options_.lr * rate_share(weights.encoding(node).dtype);
   for (auto& parameter : parameters) {
     const std::size_t i = first_[node] + parameter.index, n = parameter.spec->stored_size();
@@ -69,7 +74,7 @@ bool Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh
         break;
       case OptimizerKind::adamw:
         stream.adamw(n, parameter.data, slot(0, i), slot(1, i), gradient_pointers_[i], lr, options_.beta1,
-                     options_.beta2, options_.epsilon, decay, updates_[node]);
+                     options_.beta2, options_.epsilon, decay, corrections);
         break;
     }
     ++parameter.version;

@@ -36,6 +36,8 @@ class Optimizer {
   /// Updates of each layer so far, by node.
   std::span<std::uint64_t> updates() noexcept { return updates_; }
   std::span<const std::uint64_t> updates() const noexcept { return updates_; }
+  /// Two for each node, of the update under way: no state. AdamW's alone, as is that it reads its count of updates.
+  std::span<const float> corrections() const noexcept { return corrections_; }
   /// How many arrays beside each parameter are state: 0 (sgd), 1 (momentum), 2 (adamw).
   std::size_t slots() const noexcept;
   /// State array `slot` beside parameter `i` of the store, laid out as the parameter is.
@@ -54,6 +56,7 @@ class Optimizer {
   std::vector<std::vector<float*>> joined_;  // by node; empty where the layer's weights are its own
   std::vector<std::size_t> first_;
   std::vector<std::uint64_t> updates_;
+  std::vector<float> corrections_;
 };
 
 }  // namespace weft::learning

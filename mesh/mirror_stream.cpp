@@ -48,6 +48,30 @@ Rope MirrorStream::there(const Rope& rope) const {
   return moved;
 }
 
+void MirrorStream::watch_host(std::vector<gpu::Touched>* to) noexcept {
+  watched_ = to;
+  to_.watch(to, true);
+  mirror_.watch_host(to != nullptr);
+}
+
+void MirrorStream::touch(const ConstRows& rows, bool is_written) {
+  for (std::size_t b = 0; rows.data && b < rows.rows; ++b) {
+    const std::uint64_t begin = mirror_.there(rows.row(b));
+    watched_->push_back({begin, begin + rows.cols * sizeof(float), is_written});
+  }
+}
+
+// Weights and gradients are its own: no device has them.
+void MirrorStream::touch(const ForwardArgs& args) {
+  for (const ConstRows& rows : {args.x, args.state}) touch(rows, false);
+  for (const Rows& rows : {args.z, args.y, args.cache, args.next_state}) touch(rows, true);
+}
+
+void MirrorStream::touch(const BackwardArgs& args) {
+  for (const ConstRows& rows : {args.x, args.z, args.y, args.cache, args.state, args.dnext_state}) touch(rows, false);
+  for (const Rows& rows : {args.dy, args.dx, args.dstate}) touch(rows, true);
+}
+
 bool MirrorStream::any_nonzero(NodeId node, std::span<const float> values, bool may_skip) {
   if (!may_skip) {
     to_.note_all_zero(there(values.data()), values.size(), notes_, kAllZero);
@@ -258,9 +282,17 @@ void MirrorStream::momentum(std::size_t n, float* w, float* v, const float* g, f
                             float dampening, bool nesterov, float weight_decay) {
   to_.momentum(n, there(w), there(v), there(g), lr, momentum, dampening, nesterov, weight_decay);
 }
+// The host counts along, so that it need not ask how many steps there were.
+void MirrorStream::adamw_step(std::uint64_t* step, float beta1, float beta2, float* corrections) {
+  to_.adamw_step(there(step), beta1, beta2, there(corrections));
+  ++*step;
+}
 void MirrorStream::adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1,
-                         float beta2, float epsilon, float weight_decay, std::uint64_t step) {
-  to_.adamw(n, there(w), there(m), there(v), there(g), lr, beta1, beta2, epsilon, weight_decay, step);
+                         float beta2, float epsilon, float weight_decay, const float* corrections) {
+  to_.adamw(n, there(w), there(m), there(v), there(g), lr, beta1, beta2, epsilon, weight_decay, there(corrections));
+}
+void MirrorStream::one_hot(const std::uint32_t* labels, float value, const Rows& y) {
+  to_.one_hot(there(labels), value, there(y));
 }
 void MirrorStream::link_budget(const ConstRows& a, const ConstRows& t, float* factor) {
   to_.link_budget(there(a), there(t), there(factor));

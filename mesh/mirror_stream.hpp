@@ -4,6 +4,7 @@
 
 #include "mesh/device_mirror.hpp"
 #include "mesh/graph.hpp"
+#include "mesh/layer.hpp"
 
 #include "gpu/vulkan_stream.hpp"
 
@@ -51,6 +52,11 @@ class MirrorStream final : public kernels::OpStream {
   void end_move(NodeId node);
   /// Nodes that were held back or might have been, since this was last asked.
   std::vector<NodeId> take_guarded();
+  /// From here on operations, which the device does not run, only say what they touch; null: they are recorded again.
+  void watch_host(std::vector<gpu::Touched>* to) noexcept;
+  /// What a layer that nobody can watch might touch, in a firing or its reverse. @pre watch_host
+  void touch(const ForwardArgs& args);
+  void touch(const BackwardArgs& args);
   /// Nothing, or the first operand that had no place on the device.
   Status status() const { return mirror_.status(); }
 
@@ -145,8 +151,10 @@ class MirrorStream final : public kernels::OpStream {
   void sgd(std::size_t n, float* w, const float* g, float lr, float weight_decay) override;
   void momentum(std::size_t n, float* w, float* v, const float* g, float lr, float momentum, float dampening,
                 bool nesterov, float weight_decay) override;
+  void adamw_step(std::uint64_t* step, float beta1, float beta2, float* corrections) override;
   void adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1, float beta2,
-             float epsilon, float weight_decay, std::uint64_t step) override;
+             float epsilon, float weight_decay, const float* corrections) override;
+  void one_hot(const std::uint32_t* labels, float value, const kernels::Rows& y) override;
   void link_budget(const kernels::ConstRows& a, const kernels::ConstRows& t, float* factor) override;
   void scale_rows(const float* s, const kernels::ConstRows& x, const kernels::Rows& y) override;
   void gap_displacement(const kernels::ConstRows& weighted, const float* sums, const kernels::ConstRows& x,
@@ -155,6 +163,7 @@ class MirrorStream final : public kernels::OpStream {
   void encode(const kernels::ConstPanels& master, const kernels::Weight& to) override;
 
  private:
+  void touch(const kernels::ConstRows& rows, bool is_written);
   template <class T>
   T* there(T* host) const {
     return reinterpret_cast<T*>(static_cast<std::uintptr_t>(mirror_.there(host)));
@@ -170,6 +179,7 @@ class MirrorStream final : public kernels::OpStream {
   std::uint32_t* notes_;
   Guards guards_;
   std::vector<std::uint8_t> is_guarded_;  // by node
+  std::vector<gpu::Touched>* watched_ = nullptr;
 };
 
 }  // namespace weft::mesh

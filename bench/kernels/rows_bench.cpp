@@ -87,7 +87,10 @@ const bool kRegistered = [] {
   add("momentum",
       [](Operands& o) { momentum(o.c.size(), o.c.data(), o.d.data(), o.b.data(), 1e-3f, 0.9f, 0.0f, false, 1e-4f); });
   add("adamw", [](Operands& o) {
-    adamw(o.c.size(), o.c.data(), o.a.data(), o.d.data(), o.b.data(), 1e-3f, 0.9f, 0.999f, 1e-8f, 1e-4f, 1000);
+    std::uint64_t step = 999;
+    float corrections[2];
+    adamw_step(&step, 0.9f, 0.999f, corrections);
+    adamw(o.c.size(), o.c.data(), o.a.data(), o.d.data(), o.b.data(), 1e-3f, 0.9f, 0.999f, 1e-8f, 1e-4f, corrections);
   });
   return true;
 }();

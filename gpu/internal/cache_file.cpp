@@ -11,7 +11,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 namespace weft::gpu {
 namespace {
@@ -43,15 +42,31 @@ std::string default_folder() {
   return "";
 }
 
-const char* problem(const Head& head, const Head& own, const std::vector<char>& bytes) {
+const char* problem(const Head& head, const Head& own, std::uint64_t bytes) {
   if (std::memcmp(head.magic, own.magic, sizeof head.magic) != 0) return "is no pipeline cache";
   if (head.form != own.form) return "has another form";
   if (std::memcmp(head.uuid, own.uuid, sizeof head.uuid) != 0 || head.driver_version != own.driver_version)
     return "is of another device or driver";
-  if (head.length != bytes.size() - sizeof head) return "is cut off or too long";
-  const Hash128 hash = hash_bytes(bytes.data() + sizeof head, head.length);
-  if (hash != Hash128{head.hash_high, head.hash_low}) return "has changed since it was written";
-  return nullptr;
+  return head.length == bytes - sizeof head ? nullptr : "is cut off or too long";
+}
+
+/// What stands behind a good head; else what is wrong with it.
+const char* read(const std::string& path, const Head& own, std::vector<char>& data) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return "is no file";  // a pipe would be waited for
+  std::ifstream in(path, std::ios::binary);
+  const std::uint64_t bytes = std::filesystem::file_size(path, error);
+  if (!in || error) return "cannot be read";
+  Head head;
+  if (bytes < sizeof head) return "is cut off";
+  in.read(reinterpret_cast<char*>(&head), sizeof head);
+  if (in)
+    if (const char* const what = problem(head, own, bytes)) return what;
+  data.resize(bytes - sizeof head);
+  in.read(data.data(), static_cast<std::streamsize>(data.size()));
+  if (!in) return "cannot be read";
+  const Hash128 hash = hash_bytes(data.data(), data.size());
+  return hash == Hash128{head.hash_high, head.hash_low} ? nullptr : "has changed since it was written";
 }
 
 }  // namespace
@@ -67,22 +82,14 @@ std::string cache_path(const Context& context, const std::string& folder) {
 }
 
 std::vector<char> read_cache(const Context& context, const std::string& path) {
-  if (path.empty()) return {};
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return {};
-  std::vector<char> bytes{std::istreambuf_iterator<char>(in), {}};
-  Head head;
-  const char* what = "is cut off";
-  if (bytes.size() >= sizeof head) {
-    std::memcpy(&head, bytes.data(), sizeof head);
-    what = problem(head, head_of(context), bytes);
-  }
-  if (what) {
+  std::error_code error;
+  if (path.empty() || !std::filesystem::exists(path, error)) return {};
+  std::vector<char> data;
+  if (const char* const what = read(path, head_of(context), data)) {
     log_warn("vulkan: the pipeline cache " + path + " " + what + "; it is ignored and will be written anew");
     return {};
   }
-  bytes.erase(bytes.begin(), bytes.begin() + sizeof head);
-  return bytes;
+  return data;
 }
 
 void write_cache(const Context& context, const std::string& path, const std::vector<char>& data) {

@@ -112,13 +112,16 @@ class Stream final : public VulkanStream {
   void sgd(std::size_t n, float* w, const float* g, float lr, float weight_decay) override;
   void momentum(std::size_t n, float* w, float* v, const float* g, float lr, float momentum, float dampening,
                 bool nesterov, float weight_decay) override;
+  void adamw_step(std::uint64_t* step, float beta1, float beta2, float* corrections) override;
   void adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1, float beta2,
-             float epsilon, float weight_decay, std::uint64_t step) override;
+             float epsilon, float weight_decay, const float* corrections) override;
   // --- noise
   void gumbel_noise(const ConstRows& x, std::array<std::uint32_t, 2> key, const ConstRows& state,
                     const Rows& next_state, const Rows& y) override;
   void dropout_mask(std::array<std::uint32_t, 2> key, const ConstRows& state, const Rows& next_state,
                     std::uint32_t threshold, float scale, const Rows& mask) override;
+  // --- target_rules
+  void one_hot(const std::uint32_t* labels, float value, const Rows& y) override;
   // --- mixture
   void weighted_sum(const ConstRows& p, const ConstRows& x, const Rows& y) override;
   void weighted_sum_backward(const ConstRows& p, const ConstRows& x, const ConstRows& dy, const Rows& dp,

@@ -104,5 +104,29 @@ TEST_F(Cache, ThatIsForeignOrDamagedIsIgnoredWithALine) {
   }
 }
 
+TEST_F(Cache, WhereNoFileCanBeReadOrWrittenIsDoneWithout) {
+  ASSERT_TRUE(open());
+  const std::filesystem::path path = file();
+  // A pipe would keep a reader waiting for a writer.
+  const std::string kFolder = "a folder";
+  for (const std::string& kind : {kFolder, std::string("a pipe")}) {
+    std::filesystem::remove_all(path);
+    if (kind == kFolder)
+      std::filesystem::create_directories(path / "within");
+    else
+      ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    testing::internal::CaptureStderr();
+    const Status opened = open();
+    const std::string said = testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(opened) << kind;
+    EXPECT_NE(said.find("is no file"), std::string::npos) << kind << ": " << said;
+  }
+  std::filesystem::remove_all(folder_);
+  std::ofstream(folder_) << "no folder";
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(open());
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("could not write"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace weft::gpu

@@ -17,16 +17,53 @@ TEST(StreamLearning, OptimisersHaveTheCpusBitsOverManySteps) {
                  a = c.add(draw(random, n, special)), b = c.add(draw(random, n, special));
       std::vector<float> first = draw(random, n, special), second = draw(random, n, special);
       for (float& each : second) each = each < 0 ? -each : each;
-      const auto m = c.add(first), s = c.add(second);
+      const auto m = c.add(first), s = c.add(second), count = c.add_codes({0.0f, 0.0f}),
+                 corrections = c.add(std::vector<float>(2));
       c.expect_same(std::to_string(n) + (special ? " special" : ""), [&](OpStream& stream, const auto& at) {
-        for (std::uint64_t step = 1; step <= 5; ++step) {
+        for (int step = 0; step < 5; ++step) {
           stream.sgd(n, at.data(w), at.data(g), 0.1f, 0.01f);
           stream.momentum(n, at.data(a), at.data(v), at.data(g), 0.1f, 0.9f, 0.1f, false, 0.01f);
           stream.momentum(n, at.data(a), at.data(u), at.data(g), 0.1f, 0.9f, 0.0f, true, 0.0f);
-          stream.adamw(n, at.data(b), at.data(m), at.data(s), at.data(g), 0.001f, 0.9f, 0.999f, 1e-8f, 0.01f, step);
+          stream.adamw_step(at.template as<std::uint64_t>(count), 0.9f, 0.999f, at.data(corrections));
+          stream.adamw(n, at.data(b), at.data(m), at.data(s), at.data(g), 0.001f, 0.9f, 0.999f, 1e-8f, 0.01f,
+                       at.data(corrections));
         }
       });
     }
+}
+
+// Small, large and very large counts; betas that are gone after a few steps, and those that hardly change.
+TEST(StreamLearning, AdamwsCorrectionsAreTheCpus) {
+  constexpr float kBetas[][2] = {{0.9f, 0.999f}, {0.0f, 0.9999999f}, {0x1p-100f, 0x1p-130f}, {0.5f, 0.95f}};
+  Comparison c;
+  std::vector<std::size_t> counts;
+  for (const std::uint64_t before :
+       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{98}, std::uint64_t{1023},
+        std::uint64_t{54321}, std::uint64_t{UINT32_MAX}, (std::uint64_t{1} << 40) + 12345})
+    for (std::size_t i = 0; i < std::size(kBetas); ++i)
+      counts.push_back(c.add_codes({std::bit_cast<float>(static_cast<std::uint32_t>(before)),
+                                    std::bit_cast<float>(static_cast<std::uint32_t>(before >> 32))}));
+  std::vector<std::size_t> corrections;
+  for (std::size_t i = 0; i < counts.size(); ++i) corrections.push_back(c.add(std::vector<float>(2)));
+  c.expect_same("corrections", [&](OpStream& stream, const auto& at) {
+    for (int step = 0; step < 3; ++step)
+      for (std::size_t i = 0; i < counts.size(); ++i)
+        stream.adamw_step(at.template as<std::uint64_t>(counts[i]), kBetas[i % 4][0], kBetas[i % 4][1],
+                          at.data(corrections[i]));
+  });
+}
+
+TEST(StreamLearning, OneHotRowsStandWhereTheCpusDo) {
+  RandomStream random(22, 0, RandomPurpose::test);
+  for (const auto& [rows, cols] : {std::pair<std::size_t, std::size_t>{1, 1}, {1, 10}, {7, 10}, {3, 1000}, {300, 3}}) {
+    Comparison c;
+    std::vector<float> labels(rows);
+    for (float& label : labels) label = std::bit_cast<float>(random.next_below(static_cast<std::uint32_t>(cols)));
+    const auto at_labels = c.add_codes(labels), y = c.add(draw_matrix(random, rows, cols, true));
+    c.expect_same(std::to_string(rows) + " x " + std::to_string(cols), [&](OpStream& stream, const auto& at) {
+      stream.one_hot(at.template as<std::uint32_t>(at_labels), -0.75f, at.rows(y));
+    });
+  }
 }
 
 // A network of two layers learns for some steps; after the last the weights are the CPU's.

@@ -14,6 +14,15 @@ std::vector<float> values(RandomStream& random, std::size_t n, float scale, bool
 }
 double d(float x) { return static_cast<double>(x); }
 
+/// AdamW's step of this number.
+void adamw_at(std::uint64_t step, std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1,
+              float beta2, float epsilon, float weight_decay) {
+  float corrections[2];
+  --step;
+  adamw_step(&step, beta1, beta2, corrections);
+  adamw(n, w, m, v, g, lr, beta1, beta2, epsilon, weight_decay, corrections);
+}
+
 TEST(Optimizer, SgdAndMomentumFollowTheFormulas) {
   const FlushSubnormals flush;
   RandomStream random(81, 0, RandomPurpose::test);
@@ -45,7 +54,7 @@ TEST(Optimizer, AdamwFollowsTheFormulaForManySteps) {
   const double lr = d(0.01f), beta1 = d(0.9f), beta2 = d(0.999f), epsilon = d(1e-8f), decay = d(0.1f);
   for (std::uint64_t step = 1; step <= 300; ++step) {
     const std::vector<float> g = values(random, kN, 0.3f, false);
-    adamw(kN, w.data(), m.data(), v.data(), g.data(), 0.01f, 0.9f, 0.999f, 1e-8f, 0.1f, step);
+    adamw_at(step, kN, w.data(), m.data(), v.data(), g.data(), 0.01f, 0.9f, 0.999f, 1e-8f, 0.1f);
     for (std::size_t i = 0; i < kN; ++i) {
       first[i] = beta1 * first[i] + (1 - beta1) * d(g[i]);
       second[i] = beta2 * second[i] + (1 - beta2) * d(g[i]) * d(g[i]);
@@ -66,9 +75,24 @@ TEST(Optimizer, TheFirstAdamwStepIsTheLearningRateInTheGradientsDirection) {
   const FlushSubnormals flush;
   float w[2] = {1.0f, 1.0f}, m[2] = {}, v[2] = {};
   const float g[2] = {0.5f, -4.0f};
-  adamw(2, w, m, v, g, 0.125f, 0.5f, 0.75f, 0.0f, 0.0f, 1);
+  adamw_at(1, 2, w, m, v, g, 0.125f, 0.5f, 0.75f, 0.0f, 0.0f);
   EXPECT_EQ(w[0], 0.875f);
   EXPECT_EQ(w[1], 1.125f);
+}
+
+TEST(Optimizer, AdamwCountsItsStepsAndCorrectsByThem) {
+  const FlushSubnormals flush;
+  for (const std::uint64_t before :
+       {std::uint64_t{0}, std::uint64_t{6}, std::uint64_t{12345}, (std::uint64_t{1} << 40) - 1}) {
+    std::uint64_t step = before;
+    float corrections[2];
+    adamw_step(&step, 0.9f, 0.99999f, corrections);
+    EXPECT_EQ(step, before + 1);
+    const double c1 = 1 - std::pow(d(0.9f), static_cast<double>(step)),
+                 c2 = 1 - std::pow(d(0.99999f), static_cast<double>(step));
+    EXPECT_FLOAT_EQ(corrections[0], static_cast<float>(c1));
+    EXPECT_FLOAT_EQ(corrections[1], static_cast<float>(c2));
+  }
 }
 
 TEST(Optimizer, GivesTheScalarBitsOnEveryIsa) {
@@ -92,7 +116,7 @@ TEST(Optimizer, GivesTheScalarBitsOnEveryIsa) {
           take(w), take(v);
         }
         for (const std::uint64_t step : {std::uint64_t{1}, std::uint64_t{1000}, std::uint64_t{1} << 40}) {
-          adamw(n, w.data(), v.data(), s.data(), g.data(), 0.01f, 0.9f, 0.999f, 1e-8f, 0.1f, step);
+          adamw_at(step, n, w.data(), v.data(), s.data(), g.data(), 0.01f, 0.9f, 0.999f, 1e-8f, 0.1f);
           take(w), take(v), take(s);
         }
         return all;
@@ -108,7 +132,7 @@ TEST(Optimizer, WritesNothingPastTheEnd) {
       const std::vector<float> g(n, 1.0f);
       sgd(n, w.data(), g.data(), 0.1f, 0.0f);
       momentum(n, w.data(), m.data(), g.data(), 0.1f, 0.9f, 0.0f, true, 0.0f);
-      adamw(n, w.data(), m.data(), v.data(), g.data(), 0.1f, 0.9f, 0.9f, 1e-8f, 0.0f, 1);
+      adamw_at(1, n, w.data(), m.data(), v.data(), g.data(), 0.1f, 0.9f, 0.9f, 1e-8f, 0.0f);
       EXPECT_EQ(w[n], 1.0f);
       EXPECT_EQ(m[n], 1.0f);
       EXPECT_EQ(v[n], 1.0f);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace weft::learning {
@@ -102,6 +103,35 @@ TEST_P(DeviceOptimizer, MovesWeightsAsOnTheCpu) {
   }
 }
 
+// A layer whose targets are too far off does not move, which the device finds out by itself: it counts for each layer.
+TEST_P(DeviceOptimizer, CountsTheUpdatesOfLayersThatSometimesDoNotMove) {
+  LearningOptions options{.rule = Rule::fw_dtp, .schedule = Schedule::pipelined};
+  options.optimizer.kind = GetParam();
+  options.output_step = 40.0f;
+  // Three values often point away from their target.
+  const mesh::NetworkSpec narrow = mesh::NetworkBuilder("narrow", GridShape{1, 1, 3, 1})
+                                       .input("pixels", 64)
+                                       .dense({0, 0, 0, 0}, 3, kernels::Activation::tanh)
+                                       .dense({0, 0, 1, 0}, 3, kernels::Activation::tanh)
+                                       .dense({0, 0, 2, 0}, 10)
+                                       .output("digit", {0, 0, 2, 0})
+                                       .seed(9)
+                                       .spec();
+  Pair pair(narrow, with_defaults(options));
+  const auto teach = [&](std::uint64_t first) {
+    const Lesson lesson(test::all_digits(), first, 64);
+    pair.both([&](Life& life) { lesson.teach(life, 64); });
+  };
+  teach(0);
+  teach(64);
+  const auto updates = std::as_const(*pair.cpu().learner).optimizer().updates();
+  EXPECT_TRUE(std::any_of(updates.begin(), updates.end(), [](std::uint64_t n) { return n > 0 && n < 100; }));
+  pair.expect_equal("taught");
+  teach(128);
+  pair.expect_equal("taught on");
+  pair.expect_on_device();
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, DeviceOptimizer,
                          ::testing::Values(OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adamw),
                          [](const auto& row) { return std::string(name(row.param)); });
@@ -110,6 +140,29 @@ class DeviceLife : public ::testing::Test {
  protected:
   void SetUp() override { need_device(); }
 };
+
+// A count of updates and a sample's label are values, no part of what is recorded.
+TEST_F(DeviceLife, IsRecordedOnceAndRunAgain) {
+  for (const auto& [rule, kind] : {std::pair{Rule::backprop, OptimizerKind::adamw}, {Rule::gap, OptimizerKind::sgd}})
+    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+      SCOPED_TRACE(std::string(name(rule)) + ", " + std::string(name(schedule)));
+      LearningOptions options{.rule = rule, .schedule = schedule};
+      options.optimizer.kind = kind;
+      Pair pair(test::digits_network(9), with_defaults(options));
+      const auto teach = [&](std::uint64_t first) {
+        const Lesson lesson(test::all_digits(), first, 32);
+        pair.both([&](Life& life) { lesson.teach(life, 32); });
+      };
+      teach(0);
+      teach(32);
+      const std::uint64_t programs = pair.figures().programs;
+      teach(64);
+      teach(96);
+      EXPECT_EQ(pair.figures().programs, programs);
+      pair.expect_equal("taught");
+      pair.expect_on_device();
+    }
+}
 
 TEST_F(DeviceLife, GoesBackToASavedStateWhileTheDeviceIsAhead) {
   Pair pair(test::digits_network(3), with_defaults({.rule = Rule::fw_dtp, .schedule = Schedule::pipelined}));

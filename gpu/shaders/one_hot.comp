@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of zeros but for one value at their labels. In bits: no arithmetic.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "memory.glsl"
+
+layout(local_size_x = 256) in;
+// `first`: the row's element that y's first column is.
+#define WEFT_OPERANDS(X)                                           \
+  X(uint64_t, labels) X(uint64_t, y)                               \
+  X(uint, rows) X(uint, cols) X(uint, y_stride) X(uint, first)     \
+  X(float, value)
+#include "operands.glsl"
+
+void main() {
+  if (!load_operands()) return;
+  uint count = rows * cols;
+  for (uint e = item(); e < count; e += items()) {
+    uint i = e / cols, j = e - i * cols;
+    row_at(y, i, y_stride).at[j] = Words(labels).at[i] == first + j ? value : 0.0;
+  }
+}
