@@ -2,7 +2,6 @@
 
 #include "mesh/device_mirror.hpp"
 
-#include "core/aligned_buffer.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -160,7 +159,7 @@ void DeviceMirror::push(gpu::VulkanStream& stream) const {
     if (is_copied(entry)) stream.upload(entry.piece.host, entry.piece.bytes, reinterpret_cast<void*>(entry.device));
 }
 
-Status DeviceMirror::pull(gpu::VulkanStream& stream, std::uint32_t groups, const ByteRanges& except) const {
+Status DeviceMirror::pull(gpu::VulkanStream& stream, std::uint32_t groups, const ByteRanges& except) {
   const auto is_wanted = [&](const Entry& entry) {
     return entry.block != kNoBlock && entry.piece.use == MirrorUse::kept && entry.piece.group < groups;
   };
@@ -168,12 +167,12 @@ Status DeviceMirror::pull(gpu::VulkanStream& stream, std::uint32_t groups, const
   for (const Entry& entry : entries_)
     if (is_wanted(entry)) wanted.push_back(&entry);
   std::sort(wanted.begin(), wanted.end(), [](const Entry* a, const Entry* b) { return a->device < b->device; });
-  // Beside the host's values first: a device that is lost half way must not leave a mixture. Neighbours come together.
-  struct Fetched {
-    std::size_t first, count;
-    AlignedBuffer<std::byte> bytes;
+  // Neighbours come together.
+  struct Run {
+    std::size_t first, count, place, bytes;
   };
-  std::vector<Fetched> all;
+  std::vector<Run> runs;
+  std::size_t bytes = 0;
   for (std::size_t first = 0; first < wanted.size();) {
     std::size_t count = 1;
     std::uint64_t end = wanted[first]->device + wanted[first]->piece.bytes;
@@ -182,14 +181,19 @@ Status DeviceMirror::pull(gpu::VulkanStream& stream, std::uint32_t groups, const
     };
     for (; first + count < wanted.size() && goes_on(*wanted[first + count]); ++count)
       end = wanted[first + count]->device + wanted[first + count]->piece.bytes;
-    const std::uint64_t begin = wanted[first]->device;
-    all.push_back({first, count, AlignedBuffer<std::byte>(end - begin)});
-    WEFT_CHECK(stream.download(reinterpret_cast<const void*>(begin), end - begin, all.back().bytes.data()));
+    runs.push_back({first, count, bytes, static_cast<std::size_t>(end - wanted[first]->device)});
+    bytes += runs.back().bytes;
     first += count;
   }
-  for (const Fetched& fetched : all)
-    for (std::size_t i = fetched.first; i < fetched.first + fetched.count; ++i) {
-      const std::byte* const from = fetched.bytes.data() + (wanted[i]->device - wanted[fetched.first]->device);
+  // Beside the host's values first: a device that is lost half way must not leave a mixture. The memory is kept, since
+  // the system takes longer to give it than a device to fill it.
+  if (landing_.size() < bytes) landing_ = AlignedBuffer<std::byte>(bytes);
+  for (const Run& run : runs)
+    WEFT_CHECK(stream.download(reinterpret_cast<const void*>(wanted[run.first]->device), run.bytes,
+                               landing_.data() + run.place));
+  for (const Run& run : runs)
+    for (std::size_t i = run.first; i < run.first + run.count; ++i) {
+      const std::byte* const from = landing_.data() + run.place + (wanted[i]->device - wanted[run.first]->device);
       const ByteRange all_of_it = byte_range(wanted[i]->piece.host, wanted[i]->piece.bytes);
       for (const ByteRange& range : without({all_of_it}, except))
         std::memcpy(reinterpret_cast<void*>(range.begin), from + (range.begin - all_of_it.begin),

@@ -9,6 +9,7 @@
 #include "gpu/memory.hpp"
 #include "gpu/vulkan_stream.hpp"
 
+#include "core/aligned_buffer.hpp"
 #include "core/result.hpp"
 
 #include <cstddef>
@@ -69,7 +70,9 @@ class DeviceMirror {
   void push(gpu::VulkanStream& stream) const;
   /// Copies what is `kept` back, of the groups below `groups`, but for what the host has itself: all of it, or after a
   /// failure nothing.
-  Status pull(gpu::VulkanStream& stream, std::uint32_t groups, const ByteRanges& except) const;
+  Status pull(gpu::VulkanStream& stream, std::uint32_t groups, const ByteRanges& except);
+  /// Host memory that pulls land in: as much as the largest one brought.
+  std::uint64_t landing_bytes() const noexcept { return landing_.size(); }
   /// Device memory that it holds.
   std::uint64_t bytes() const noexcept;
 
@@ -100,6 +103,7 @@ class DeviceMirror {
   std::vector<gpu::Buffer> blocks_;
   std::size_t window_ = 0, copies_ = 1, copy_ = 0;
   std::uint64_t first_ = 0;
+  AlignedBuffer<std::byte> landing_;
   bool watches_host_ = false;
   mutable std::map<const void*, gpu::Buffer> constants_;
   mutable std::optional<Error> failure_;

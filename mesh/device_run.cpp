@@ -20,6 +20,7 @@ using kernels::Rows;
 // Steps between two agreements of host and device: what a fault costs at most, in steps on the CPU.
 constexpr std::uint64_t kMostLogged = 1024;
 constexpr std::uint64_t kMostLoggedBytes = std::uint64_t{256} << 20;
+constexpr std::uint64_t kPullsLogged = 4;  // or so many times what a pull brings, that pulls may be seldom
 // Firings in a program: its tables take some 300 bytes for each.
 constexpr std::uint64_t kMostFirings = std::uint64_t{1} << 19;
 constexpr std::uint64_t kMostSteps = 64;  // in a program
@@ -134,7 +135,8 @@ std::uint64_t DeviceRun::run(scheduler::Executor& executor, std::uint64_t tick, 
   is_ahead_ = true;
   figures_.device_steps += left;
   hold_.note_steps(left);
-  if (log_steps_ > kMostLogged || log_bytes_ > kMostLoggedBytes) pull();
+  if (log_steps_ > kMostLogged || log_bytes_ > std::max(kMostLoggedBytes, kPullsLogged * mirror_->landing_bytes()))
+    pull();
   return steps;
 }
 

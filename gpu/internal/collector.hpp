@@ -24,9 +24,6 @@ struct Groups {
   std::size_t x = 1, y = 1;
   /// Operations of a program that share a group side by side; of shaders that know of shares, and with x = 1.
   std::uint32_t shares = 1;
-  /// Whether operands that grow by a step from one operation to the next are computed (TableForm). Measured: shaders
-  /// that do much for a byte gain a fifth, those that wait for memory lose a tenth.
-  bool steps = true;
 };
 inline std::size_t groups_of(std::size_t items, std::size_t each) noexcept { return (items + each - 1) / each; }
 /// For so many elements, in groups of `threads` that know of shares: a thread has one element, or of few four, which
@@ -54,7 +51,6 @@ class Collector {
   /// One shader of an operation, and where its operands stand in operands().
   struct Dispatch {
     std::uint32_t level, kernel, x, y, shares, operand_bytes;  // kernel: in kernels()
-    bool steps;
     std::size_t operands;
   };
 

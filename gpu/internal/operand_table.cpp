@@ -119,20 +119,12 @@ bool push(const Entries& entries, OperandRun& run, std::uint32_t scattered) {
     if (i == 2)
       run.pushed[1] |= steps[i];
     else
-      run.pushed[i < 2 ? 0 : kBefore + entries.words() + (i - 3) / 2] |= std::uint64_t{steps[i]} << (i < 2 ? i : i - 3) % 2 * 32;
+      run.pushed[i < 2 ? 0 : kBefore + entries.words() + (i - 3) / 2] |= std::uint64_t{steps[i]}
+                                                                         << (i < 2 ? i : i - 3) % 2 * 32;
   }
   run.form.scattered = 0;
   run.form.is_pushed = run.count > 1;
   return true;
-}
-
-/// Words that are not the same in all entries.
-std::uint32_t varying_words(const Entries& entries) {
-  std::uint32_t varying = 0;
-  for (std::size_t word = 0; word < entries.words(); ++word)
-    for (std::size_t i = 0; i + 1 < entries.count() && !(varying >> word & 1u); ++i)
-      if (entries.step(i, word) != 0) varying |= 1u << word;
-  return varying;
 }
 
 }  // namespace
@@ -141,9 +133,7 @@ std::vector<OperandRun> tabulate(std::span<const std::uint64_t> values, std::siz
                                  std::vector<std::byte>& table) {
   const Entries entries(values, words);
   const std::size_t most = limits.most;
-  const std::uint32_t scattered = entries.count() < kLong ? kAll
-                                  : limits.steps          ? scattered_words(entries, most_runs(entries.count()))
-                                                          : varying_words(entries);
+  const std::uint32_t scattered = entries.count() < kLong ? kAll : scattered_words(entries, most_runs(entries.count()));
   std::vector<OperandRun> runs;
   // Entries that are regular in less than half of their words are not worth a shader.
   if (2 * static_cast<std::size_t>(std::popcount(scattered)) <= words)

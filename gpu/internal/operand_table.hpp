@@ -21,18 +21,17 @@ struct OperandRun {
   std::array<std::uint64_t, Pipelines::kPushBytes / 8> pushed{};
 };
 
-/// What a dispatch may be: entries that share a group, entries at most, whether steps are worth it.
+/// What a dispatch may be: entries that share a group, entries at most.
 struct OperandLimits {
   std::uint32_t shares = 1;
   std::size_t most = 1;
-  bool steps = true;
 };
 
 /// Cuts entries that stand in the order of their operations into runs, each one dispatch, and
 /// appends their bytes to `table`. Long runs whose words are equal or grow by a step (cells of a kind, one after the
-/// other) are kept as their first entry and the steps, pushed where there is room: then nobody waits for an entry before
-/// asking for what it names. One entry alone is pushed as it is.
-/// `entries`: words of 64 bits, `words` of them each. Knows no Vulkan.
+/// other) are kept as their first entry and the steps, pushed where there is room: then nobody waits for an entry
+/// before asking for what it names. One entry alone is pushed as it is. `entries`: words of 64 bits, `words` of them
+/// each. Knows no Vulkan.
 std::vector<OperandRun> tabulate(std::span<const std::uint64_t> entries, std::size_t words, const OperandLimits& limits,
                                  std::vector<std::byte>& table);
 

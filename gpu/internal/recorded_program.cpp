@@ -5,7 +5,6 @@
 #include "gpu/internal/operand_table.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <tuple>
 #include <utility>
@@ -15,7 +14,7 @@ namespace {
 
 /// Those that become one dispatch are equal in it.
 auto kind_of(const Collector::Dispatch& d) noexcept {
-  return std::tie(d.level, d.kernel, d.x, d.y, d.shares, d.steps, d.operand_bytes);
+  return std::tie(d.level, d.kernel, d.x, d.y, d.shares, d.operand_bytes);
 }
 
 // Runs of commands that are recorded one after the other for a program that runs often: between command buffers a
@@ -84,17 +83,14 @@ Status RecordedProgram::add_calls(Pipelines& pipelines, const Collector& collect
     std::memcpy(entries.data() + i * words, collected.operands().data() + dispatches[i].operands, first.operand_bytes);
   const Collector::Kernel& kernel = collected.kernels()[first.kernel];
   const std::size_t most = std::size_t{context_->info.max_groups[2]} * first.shares;
-  for (const OperandRun& run : tabulate(entries, words, {first.shares, most, first.steps}, table)) {
+  for (const OperandRun& run : tabulate(entries, words, {first.shares, most}, table)) {
     WEFT_TRY(const VkPipeline pipeline, pipelines.get(*kernel.shader, kernel.constants, run.form));
     Pipelines::Push push{
         .table = run.place, .table_stride = first.operand_bytes, .entries = static_cast<std::uint32_t>(run.count)};
     const bool has_table = run.form.shares != 0 && !run.form.is_pushed;
     if (!has_table) std::memcpy(&push, run.pushed.data(), sizeof push);
-    std::size_t groups = groups_of(run.count, first.shares);
-    if (run.form.is_pushed && kernel.shader->name.substr(0, 11) == "linear_cell")
-      if (const char* turns = std::getenv("WEFT_TURNS")) groups = groups_of(groups, std::strtoul(turns, nullptr, 0));
-    calls_.push_back(
-        {pipeline, push, first.x, first.y, static_cast<std::uint32_t>(groups), false, has_table});
+    calls_.push_back({pipeline, push, first.x, first.y, static_cast<std::uint32_t>(groups_of(run.count, first.shares)),
+                      false, has_table});
   }
   return {};
 }

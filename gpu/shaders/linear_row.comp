@@ -4,14 +4,14 @@
 // share a group with others of their kind.
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
 layout(local_size_x = 128) in;
 #include "linear_operands.glsl"
 
 layout(constant_id = 2) const uint SLOTS = 32;  // a power of two up to 32
 const uint kPanels = 32 / SLOTS / kShares;      // of a share
-// Loads that a thread has under way: what fills a GPU's memory, and not its registers. A thread asks for the
-// next ones before it works through these.
-const uint kDepth = 8;
+// Loads that a thread has under way, and as many again: it asks for the next ones before it works through these.
+const uint kDepth = 16;
 // Chunks that a thread sums before all wait for each other.
 const uint kTurns = SLOTS == 1 ? 1 : 4;
 shared vec4 sums[kTurns][32][4];
@@ -32,6 +32,9 @@ vec4 whole_chunk_sum(uint p, uint64_t from, uint quad, uint k) {
       WEFT_UNROLL for (uint j = 0; j < kDepth; ++j) next_ws[j] = weight_quad(weight(), p, next + j, quad);
       WEFT_UNROLL for (uint j = 0; j < kDepth / 4; ++j) next_xs[j] = input_quad(from, next + 4 * j);
     }
+    // Orders nothing that matters but the compiler: else it asks for the next ones when they are needed, to save
+    // registers, and the thread waits for each.
+    subgroupMemoryBarrierBuffer();
     WEFT_UNROLL for (uint j = 0; j < kDepth; ++j) sum = fused(ws[j], xs[j / 4][j % 4], sum);
     ws = next_ws;
     xs = next_xs;

@@ -6,9 +6,6 @@
 // Where these grow by steps the first one's and the steps are pushed; else all stand in a table. A host structure with
 // the same members, in this order, is what Recorder::dispatch gets.
 //
-// A shader that may be asked to run more entries than there are groups goes on with load_operands_of(next_place(place))
-// while goes_on(place).
-//
 // A shader whose loops go over item() and items() may be given small operations side by side in one group: each has a
 // share of its threads. It leaves when load_operands() says that there is no entry for this share. Such a shader declares
 // its local size before it includes this file: glslang takes it for 1 until then. One with an operand of a type T of its
@@ -82,7 +79,6 @@ void load_stepped_operands_(uint place_) {
       operand_words_[word_] += uint64_t(int64_t(place_) * step_);
     }
   }
-  operand_half_ = 0;
   WEFT_OPERANDS(WEFT_TAKEN)
 }
 
@@ -92,14 +88,14 @@ uint share_thread() { return kShares == 1 ? gl_LocalInvocationID.x : gl_LocalInv
 uint item() { return gl_WorkGroupID.x * share_size() + share_thread(); }
 uint items() { return gl_NumWorkGroups.x * share_size(); }
 
-// Where this thread's entry stands. Only where ARE_PUSHED are there more than the groups' own.
-uint first_place() { return gl_WorkGroupID.z * kShares + share(); }
-uint next_place(uint place) { return place + gl_NumWorkGroups.z * kShares; }
-// The same for all threads of a group.
-bool goes_on(uint place) { return ARE_PUSHED && next_place(place) - share() < pushed.entries_; }
-
-// False where there is no entry at this place; the operands are then the last one's.
-bool load_operands_of(uint place_) {
+// False where there is no entry for this thread; it then has the last one's.
+bool load_operands() {
+  if (ENTRIES == 0) {
+    [[unroll]] for (uint word_ = 0; word_ < kOperandWords; ++word_) operand_words_[word_] = pushed.words_[word_];
+    WEFT_OPERANDS(WEFT_TAKEN)
+    return true;
+  }
+  uint place_ = gl_WorkGroupID.z * kShares + share();
   bool exists_ = kShares == 1 || place_ < pushed.entries_;
   uint at_ = exists_ ? place_ : pushed.entries_ - 1;
   if (ARE_PUSHED || (MOVING | SCATTERED) != 0u) {
@@ -109,13 +105,6 @@ bool load_operands_of(uint place_) {
   OperandTable entry = OperandTable(pushed.table_ + uint64_t(at_) * pushed.table_stride_);
   WEFT_OPERANDS(WEFT_TABLED)
   return exists_;
-}
-bool load_operands() {
-  if (ENTRIES != 0) return load_operands_of(first_place());
-  [[unroll]] for (uint word_ = 0; word_ < kOperandWords; ++word_) operand_words_[word_] = pushed.words_[word_];
-  operand_half_ = 0;
-  WEFT_OPERANDS(WEFT_TAKEN)
-  return true;
 }
 
 #endif  // WEFT_OPERANDS_READ
