@@ -7,6 +7,8 @@
 #include "cli/verb.hpp"
 #include "cli/wording.hpp"
 
+#include "mesh/placement.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <unistd.h>
@@ -135,6 +137,8 @@ Json describe(const Model& model, const Loaded& loaded) {
   for (const mesh::PortSpec& port : graph.spec().inputs) inputs[port.name] = port.shape;
   for (std::size_t i = 0; i < graph.outputs().size(); ++i)
     outputs[graph.spec().outputs[i].name] = graph.nodes()[graph.outputs()[i]].width;
+  // Of whatever device runs the rest.
+  const std::string kept = mesh::host_places(graph).why;
   const Json layers = layers_of(mesh, loaded.is_live || !model.entity);
   Json out{{"file", model.path},
            {"kind", model.is_imported ? "entity v1"
@@ -157,6 +161,8 @@ Json describe(const Model& model, const Loaded& loaded) {
            {"bytes_touched", total(layers, "bytes_touched")},
            {"state_bytes", mesh.state().bytes()},
            {"sessions", mesh.sessions()},
+           {"device", mesh.spec().device},
+           {"why_cpu_cells", kept.empty() ? Json() : Json(kept)},
            {"latency", latencies_of(graph)},
            {"loops", loops_of(graph)},
            {"settle_ticks", graph.settle_ticks()},
@@ -265,6 +271,8 @@ void print(const Json& d) {
               byte_size(d["bytes_touched"]).c_str());
   std::printf("state       %s for %s session%s\n", byte_size(d["state_bytes"]).c_str(), d["sessions"].dump().c_str(),
               d["sessions"] == 1 ? "" : "s");
+  if (!d["why_cpu_cells"].is_null())
+    std::printf("placement   beside a device the CPU runs %s\n", d["why_cpu_cells"].get<std::string>().c_str());
   for (const auto& row : d["latency"])
     std::printf("latency     %s to %s: %s\n", row["input"].get<std::string>().c_str(),
                 row["output"].get<std::string>().c_str(),

@@ -38,6 +38,7 @@ Json device_json(const mesh::DeviceFigures* figures) {
           {"last_fault", figures->faults ? Json(figures->last_fault) : Json()},
           {"bytes", figures->device_bytes},
           {"cpu_cells", figures->host_cells},
+          {"why_cpu_cells", figures->why_host_cells.empty() ? Json() : Json(figures->why_host_cells)},
           {"exchanged_bytes", figures->exchanged_bytes}};
 }
 

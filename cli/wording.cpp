@@ -73,7 +73,9 @@ std::string where_it_ran(const mesh::DeviceFigures* figures) {
   const std::string why = why_on_cpu(*figures);
   if (figures->device_steps == 0 && !why.empty()) return "cpu: " + why;
   std::string where = figures->device;
-  if (figures->host_cells) where += " and " + grouped(figures->host_cells) + " cells on the CPU";
+  if (figures->host_cells)
+    where += " and " + grouped(figures->host_cells) + (figures->host_cells == 1 ? " cell" : " cells") +
+             " on the CPU (" + figures->why_host_cells + ")";
   if (figures->host_steps == 0) return where;
   return where + ", " + grouped(figures->host_steps) + " of " + grouped(figures->device_steps + figures->host_steps) +
          " steps on the CPU: " + why;

@@ -22,7 +22,9 @@ void Learner::each_piece(const std::function<void(const MirrorPiece&)>& visit) c
   whole(feedback_, MirrorUse::constant);
   const auto parameters = mesh_.weights().parameters();
   const auto beside = [&](const float* values, std::size_t i, MirrorUse use) {
-    visit({values, (parameters[i].spec->stored_size() + 15) / 16 * 16 * sizeof(float), use});
+    MirrorPiece piece{values, (parameters[i].spec->stored_size() + 15) / 16 * 16 * sizeof(float), use};
+    piece.node = parameters[i].node;
+    visit(piece);
   };
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     beside(optimizer_.gradient(i), i, MirrorUse::own);

@@ -344,7 +344,7 @@ bool Learner::process_gradient(std::size_t region, NodeId node, const Wave& wave
     args.dx = scratch_rows(scratch.dx, mesh_.graph().nodes()[node].in);
   if (wave.state_in != kNoBox) args.dnext_state = box(wave.state_in, scratch.parity ^ 1);
   if (wave.state_out != kNoBox) args.dstate = box(wave.state_out, scratch.parity);
-  mesh_.graph().nodes()[node].layer->backward(stream, args);
+  mesh_.engine().backward(region, node, args);
   if (wave.sends && !sends_directly) send(region, node, wave, tick, args.dx);
   return learns;
 }
@@ -372,7 +372,7 @@ bool Learner::process_target(std::size_t region, NodeId node, const Wave& wave, 
   stream.scale_rows(factors, displacement, args.dy);
   stream.scale(-1.0f / static_cast<float>(options_.learners), args.dy, args.dy);
   args.gradients = optimizer_.gradients(node);
-  here.layer->backward(stream, args);
+  mesh_.engine().backward(region, node, args);
   return true;
 }
 
@@ -397,7 +397,7 @@ void Learner::propagate_target(std::size_t region, NodeId node, std::uint64_t ti
     args.dy = scratch_rows(scratch.work, here.width);
     stream.copy(displacement, args.dy);
     args.dx = dx;
-    here.layer->backward(stream, args);
+    mesh_.engine().backward(region, node, args);
     if (options_.rule == Rule::chain) stream.scale(0.1f, dx, dx);
   }
 }

@@ -20,6 +20,7 @@ struct DeviceFigures {
   std::uint64_t pushes = 0, pulls = 0;  // of the whole mesh
   std::uint64_t device_bytes = 0;
   std::uint64_t host_cells = 0;       // that stay on the host while the device runs the others
+  std::string why_host_cells;         // which, and why
   std::uint64_t exchanged_bytes = 0;  // between those and the others, both ways
   std::string why_host;               // why the CPU does it all; empty when it does not
 };

@@ -19,10 +19,36 @@ constexpr std::size_t kBlock = std::size_t{1} << 30;
 constexpr std::size_t kLine = 64;
 std::size_t aligned(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
+// Where addresses begin that name memory of the host alone: no device has memory there.
+constexpr std::uint64_t kNowhere = std::uint64_t{1} << 63;
+
+/// The pieces of `piece` that are the host's alone, and those that are not, in order.
+template <class Visit>
+void cut(const MirrorPiece& piece, const ByteRanges& hosts, const Visit& visit) {
+  const ByteRange all = byte_range(piece.host, piece.bytes);
+  const bool is_divisible =
+      piece.use == MirrorUse::kept || piece.use == MirrorUse::constant || piece.use == MirrorUse::own;
+  const ByteRanges theirs = is_divisible ? common({all}, hosts) : ByteRanges();
+  std::uintptr_t at = all.begin;
+  const auto part = [&](std::uintptr_t end, bool is_hosts) {
+    if (end == at) return;
+    MirrorPiece some = piece;
+    some.host = reinterpret_cast<const void*>(at);
+    some.bytes = end - at;
+    visit(some, is_hosts);
+    at = end;
+  };
+  for (const ByteRange& range : theirs) {
+    part(range.begin, false);
+    part(range.end, true);
+  }
+  part(all.end, false);
+}
+
 }  // namespace
 
 Result<DeviceMirror> DeviceMirror::build(gpu::Device& device, std::vector<MirrorPiece> pieces, std::size_t window,
-                                         std::size_t copies) {
+                                         std::size_t copies, const ByteRanges& hosts) {
   DeviceMirror mirror;
   mirror.device_ = &device;
   mirror.window_ = window;
@@ -34,20 +60,27 @@ Result<DeviceMirror> DeviceMirror::build(gpu::Device& device, std::vector<Mirror
   };
   std::vector<Place> places;
   std::vector<std::size_t> sizes;
-  for (const MirrorPiece& piece : pieces) {
+  std::uint64_t nowhere = kNowhere + kLine;
+  const auto place = [&](const MirrorPiece& piece, bool is_hosts) {
     std::size_t room = piece.bytes;
+    if (is_hosts) {
+      places.push_back({kNoBlock, 0});
+      mirror.entries_.push_back({piece, nowhere, aligned(room), room, false, kNoBlock});
+      nowhere += aligned(room);
+      return;
+    }
     if (piece.use == MirrorUse::scratch) room = aligned(room) * mirror.copies_;
     if (piece.use == MirrorUse::window) room = piece.slot * window;
     // Where one piece goes on as another, and both are copied, they stay neighbours and become one.
     if (!mirror.entries_.empty()) {
       Entry& before = mirror.entries_.back();
-      if (is_copied(before) && before.piece.use == piece.use && before.piece.group == piece.group &&
-          before.begin() + before.piece.bytes == piece.host && sizes.back() + room <= kBlock &&
-          places.back().offset + before.piece.bytes == sizes.back()) {
+      if (places.back().block != kNoBlock && is_copied(before) && before.piece.use == piece.use &&
+          before.piece.group == piece.group && before.begin() + before.piece.bytes == piece.host &&
+          sizes.back() + room <= kBlock && places.back().offset + before.piece.bytes == sizes.back()) {
         before.piece.bytes += room;
         before.room += room;
         sizes.back() += room;
-        continue;
+        return;
       }
     }
     if (sizes.empty() || aligned(sizes.back()) + room > kBlock) sizes.push_back(0);
@@ -55,12 +88,14 @@ Result<DeviceMirror> DeviceMirror::build(gpu::Device& device, std::vector<Mirror
     places.push_back({sizes.size() - 1, offset});
     sizes.back() = offset + room;
     mirror.entries_.push_back({piece, 0, aligned(piece.bytes), room, false});
-  }
+  };
+  for (const MirrorPiece& piece : pieces) cut(piece, hosts, place);
   for (const std::size_t size : sizes) {
     WEFT_TRY(gpu::Buffer block, device.memory().allocate(size, "the mesh's state and weights"));
     mirror.blocks_.push_back(std::move(block));
   }
   for (std::size_t i = 0; i < places.size(); ++i) {
+    if (places[i].block == kNoBlock) continue;
     mirror.entries_[i].block = places[i].block;
     mirror.entries_[i].device = mirror.blocks_[places[i].block].address() + places[i].offset;
   }
@@ -79,7 +114,7 @@ std::uint64_t DeviceMirror::there(const void* host) const noexcept {
   if (after != entries_.begin()) {
     const Entry& entry = *std::prev(after);
     const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(host) - entry.begin());
-    if (offset < entry.piece.bytes) {
+    if (offset < entry.piece.bytes && (entry.block != kNoBlock || watches_host_)) {
       switch (entry.piece.use) {
         case MirrorUse::kept:
         case MirrorUse::constant:
@@ -102,6 +137,7 @@ std::uint64_t DeviceMirror::there(const void* host) const noexcept {
 
 std::uint64_t DeviceMirror::constant(const void* host, std::size_t bytes) const {
   if (!host || bytes == 0) return 0;
+  if (watches_host_) return kNowhere;  // where no piece is
   if (const auto found = constants_.find(host); found != constants_.end()) return found->second.address();
   const auto make = [&]() -> Result<gpu::Buffer> {
     WEFT_TRY(gpu::Buffer buffer, device_->memory().allocate(bytes, "a layer's tables"));
@@ -126,7 +162,7 @@ void DeviceMirror::push(gpu::VulkanStream& stream) const {
 
 Status DeviceMirror::pull(gpu::VulkanStream& stream, std::uint32_t groups, const ByteRanges& except) const {
   const auto is_wanted = [&](const Entry& entry) {
-    return entry.piece.use == MirrorUse::kept && entry.piece.group < groups;
+    return entry.block != kNoBlock && entry.piece.use == MirrorUse::kept && entry.piece.group < groups;
   };
   std::vector<const Entry*> wanted;
   for (const Entry& entry : entries_)
@@ -231,7 +267,7 @@ std::vector<DeviceMirror::Twin> DeviceMirror::twins(const ByteRanges& ranges) co
       const ByteRange all = byte_range(entry->piece.host, entry->piece.bytes);
       if (all.begin >= range.end) break;
       const std::uintptr_t begin = std::max(range.begin, all.begin), end = std::min(range.end, all.end);
-      if (begin < end && entry->piece.use == MirrorUse::kept)
+      if (begin < end && entry->piece.use == MirrorUse::kept && entry->block != kNoBlock)
         twins.push_back({reinterpret_cast<std::byte*>(begin), entry->device + (begin - all.begin), end - begin});
     }
   }

@@ -27,9 +27,11 @@ class DeviceMirror {
  public:
   /// Pieces stand on the device in the order given: what equal cells touch one after the other should be given so.
   /// `window`: samples of a ring at hand. `copies`: of scratch, so that cells need not wait for each other.
+  /// `hosts`: what of them no operation of the device touches. It gets addresses by which operations can be watched,
+  /// and no memory.
   /// @error too_large: naming the memory, both sizes
   static Result<DeviceMirror> build(gpu::Device& device, std::vector<MirrorPiece> pieces, std::size_t window,
-                                    std::size_t copies);
+                                    std::size_t copies, const ByteRanges& hosts = {});
 
   /// The address of what stands at `host`; 0 for null, and with an error in `status` for memory that is not mirrored.
   std::uint64_t there(const void* host) const noexcept;
@@ -37,6 +39,8 @@ class DeviceMirror {
   std::uint64_t constant(const void* host, std::size_t bytes) const;
   Status status() const { return failure_ ? Status(fail(*failure_)) : Status(); }
 
+  /// While operations are watched that the device does not run, what is the host's has an address too.
+  void watch_host(bool does) noexcept { watches_host_ = does; }
   /// Which copy of scratch pointers mean.
   void select(std::size_t copy) noexcept { copy_ = copy % copies_; }
   /// From now on pointers into windows mean samples [first, first + window).
@@ -76,12 +80,13 @@ class DeviceMirror {
     std::size_t stride = 0;  // from one copy of scratch to the next
     std::size_t room = 0;    // on the device
     bool is_hosts = false;   // a window that the host writes
-    std::size_t block = 0;   // of blocks_
+    std::size_t block = 0;   // of blocks_; kNoBlock: the host's alone
     const std::byte* begin() const noexcept { return static_cast<const std::byte*>(piece.host); }
   };
   DeviceMirror() = default;
+  static constexpr std::size_t kNoBlock = SIZE_MAX;
   static bool is_copied(const Entry& entry) noexcept {
-    return entry.piece.use == MirrorUse::kept || entry.piece.use == MirrorUse::constant;
+    return entry.block != kNoBlock && (entry.piece.use == MirrorUse::kept || entry.piece.use == MirrorUse::constant);
   }
   template <class Visit>
   void each_window_part(const Entry& entry, std::uint64_t end, Visit&& visit) const;
@@ -95,6 +100,7 @@ class DeviceMirror {
   std::vector<gpu::Buffer> blocks_;
   std::size_t window_ = 0, copies_ = 1, copy_ = 0;
   std::uint64_t first_ = 0;
+  bool watches_host_ = false;
   mutable std::map<const void*, gpu::Buffer> constants_;
   mutable std::optional<Error> failure_;
 };

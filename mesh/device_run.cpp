@@ -29,34 +29,18 @@ constexpr std::uint64_t kScratchBytes = std::uint64_t{256} << 20;
 // Groups of mirrored memory, in the order in which less and less often changes.
 constexpr std::uint32_t kState = 0, kWeights = 1, kHook = 2, kNothing = 3;
 
-/// A type registered by somebody: it may compute where its operands stand, which no stream would see.
-const LayerSpec* find_foreign(std::span<const LayerSpec> layers) {
-  static constexpr std::string_view kOwn[] = {
-#define WEFT_LAYER(type, meaning) #type,
-#include "mesh/layers.def"
-#undef WEFT_LAYER
-      "shared"};
-  for (const LayerSpec& layer : layers) {
-    if (std::find(std::begin(kOwn), std::end(kOwn), layer.type) == std::end(kOwn)) return &layer;
-    if (const LayerSpec* const inside = find_foreign(layer.layers)) return inside;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 DeviceRun::DeviceRun(DeviceHold& hold, const Graph& graph, WeightStore& weights, State& state, Engine& engine,
                      std::span<const std::unique_ptr<Cell>> cells)
-    : hold_(hold),
-      graph_(graph),
-      weights_(weights),
-      state_(state),
-      engine_(engine),
-      cells_(cells),
-      is_host_(host_nodes(graph)) {
+    : hold_(hold), graph_(graph), weights_(weights), state_(state), engine_(engine), cells_(cells) {
+  HostPlaces places = host_places(graph);
+  is_host_ = std::move(places.is_host);
+  has_opaque_ = std::find(places.is_opaque.begin(), places.is_opaque.end(), 1) != places.is_opaque.end();
+  figures_.why_host_cells = std::move(places.why);
   if (hold_.is_held()) figures_.device = hold_.device().info().name;
   for (const auto& cell : cells_) figures_.host_cells += is_host_[cell->first()];
-  engine_.set_host_nodes(is_host_);
+  engine_.set_host_nodes(is_host_, std::move(places.is_opaque));
 }
 
 DeviceRun::~DeviceRun() {
@@ -180,20 +164,23 @@ Status DeviceRun::make_mirror() {
   StepHook* const hook = engine_.hook();
   const std::string before = figures_.why_host;
   figures_.why_host = hook ? hook->why_not_recorded() : std::string();
-  if (const LayerSpec* const foreign = find_foreign(graph_.spec().layers))
-    figures_.why_host = "the layer type '" + foreign->type + "' is not one of Weft's own";
-  if (figures_.host_cells == cells_.size()) figures_.why_host = "the network keeps all cells on the CPU";
+  if (figures_.host_cells == cells_.size())
+    figures_.why_host = has_opaque_ ? "no cell is left for the device: " + figures_.why_host_cells
+                                    : "the network keeps all cells on the CPU";
   if (!figures_.why_host.empty()) {
     if (figures_.why_host != before) log_warn("vulkan: the mesh runs on the CPU: " + figures_.why_host);
     return {};
   }
+  // What the network says itself needs no telling.
+  if (has_opaque_ && figures_.pushes == 0)
+    log_info("vulkan: the CPU runs cells of its own beside the device: " + figures_.why_host_cells);
   std::vector<MirrorPiece> pieces;
   state_.each_slot([&](const float* data, std::size_t bytes) {
     pieces.push_back({data, bytes, MirrorUse::kept, 0, kState});
   });
   // Steps without a rule leave the weights as they are.
-  weights_.each_array([&](const void* data, std::size_t bytes) {
-    pieces.push_back({data, bytes, MirrorUse::kept, 0, kWeights});
+  weights_.each_array([&](NodeId node, const void* data, std::size_t bytes) {
+    pieces.push_back({data, bytes, MirrorUse::kept, 0, kWeights, node});
   });
   std::uint64_t scratch = 0;
   for (const AlignedBuffer<float>& workspace : engine_.workspaces())
@@ -205,9 +192,10 @@ Status DeviceRun::make_mirror() {
     });
   for (const MirrorPiece& piece : pieces)
     if (piece.use == MirrorUse::scratch) scratch += piece.bytes;
-  const std::uint64_t copies =
-      scratch ? std::clamp<std::uint64_t>(kScratchBytes / scratch, 1, graph_.nodes().size()) : 1;
-  WEFT_TRY(mirror_, DeviceMirror::build(hold_.device(), std::move(pieces), block_steps(), copies));
+  const auto firing = static_cast<std::uint64_t>(std::count(is_host_.begin(), is_host_.end(), 0));
+  const std::uint64_t copies = scratch ? std::clamp<std::uint64_t>(kScratchBytes / scratch, 1, firing) : 1;
+  const ByteRanges hosts = is_mixed() ? hosts_alone(pieces) : ByteRanges();
+  WEFT_TRY(mirror_, DeviceMirror::build(hold_.device(), std::move(pieces), block_steps(), copies, hosts));
   const std::size_t nodes = graph_.nodes().size();
   WEFT_TRY(guards_, hold_.device().memory().allocate((2 * nodes + 1) * sizeof(float), "counts of updates"));
   float* const counts = guards_.data() + nodes;

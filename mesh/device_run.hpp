@@ -32,8 +32,8 @@ namespace weft::mesh {
 /// for which that does not hold is lived on the CPU, from where host and device last agreed: what came since is in a
 /// log, and the bits are the same. So supervision sees what it would have seen, and a lost device loses nothing: steps
 /// go on on the CPU until the hold lets the device be taken again.
-/// Cells that the network keeps on the host (LayerSpec::device) are run there by the engine while the device runs the
-/// others; after each step each side gets what it touches of what the other wrote (mesh/border.hpp).
+/// Cells that stay on the host (mesh/placement.hpp) are run there by the engine while the device runs the others; after
+/// each step each side gets what it touches of what the other wrote (mesh/border.hpp).
 /// @thread one at a time
 class DeviceRun {
  public:
@@ -116,6 +116,8 @@ class DeviceRun {
   /// One step on both sides, and what crosses after it.
   Status run_mixed_step(std::uint64_t tick, std::uint64_t step);
   Status run_both(const Recorded& recorded, std::uint64_t step, std::uint64_t end);
+  /// What of the mesh's memory no operation of the device touches.
+  ByteRanges hosts_alone(std::span<const MirrorPiece> pieces) const;
   /// Finds out what the host's parts of a step touch.
   void watch_host_parts(const Engine::Recording& recording, std::uint64_t step, std::vector<gpu::Touched>& touched);
   /// Learns what both sides of a step touch, and brings what was not wanted before.
@@ -157,6 +159,7 @@ class DeviceRun {
   std::unique_ptr<MirrorStream> recorder_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::shared_ptr<Recorded>> programs_;  // by hash
   std::vector<std::uint8_t> is_host_;                                                      // by node
+  bool has_opaque_ = false;  // some of them compute otherwise than by operations
   Border border_;
   std::vector<DeviceMirror::Twin> fetches_;
   gpu::Buffer fetched_;

@@ -9,14 +9,34 @@ namespace weft::mesh {
 
 using kernels::Rows;
 
+ByteRanges DeviceRun::hosts_alone(std::span<const MirrorPiece> pieces) const {
+  std::vector<ByteRange> ranges;
+  for (const MirrorPiece& piece : pieces)
+    if (piece.node != MirrorPiece::kShared && is_host_[piece.node])
+      ranges.push_back(byte_range(piece.host, piece.bytes));
+  std::vector<std::uint8_t> is_read(is_host_.size());  // there
+  for (const Edge& edge : graph_.edges()) is_read[edge.from] |= !is_host_[edge.to];
+  const auto add = [&](const Rows& rows) {
+    if (rows.data) ranges.push_back(byte_range(rows.data, rows.rows * rows.stride * sizeof(float)));
+  };
+  for (NodeId node = static_cast<NodeId>(graph_.port_count()); node < is_host_.size(); ++node)
+    for (std::uint64_t tick = 0; tick < state_.depth() && is_host_[node]; ++tick) {
+      for (const Rows& rows : {state_.input(node, tick), state_.preactivation(node, tick), state_.cache(node, tick),
+                               state_.hidden(node, tick)})
+        add(rows);
+      if (!is_read[node]) add(state_.output(node, tick));
+    }
+  return set_of(std::move(ranges));
+}
+
 void DeviceRun::watch_host_parts(const Engine::Recording& recording, std::uint64_t step,
                                  std::vector<gpu::Touched>& touched) {
   StepHook* const hook = engine_.hook();
   StateBytes before;
   if (hook) hook->save_host(before);
-  stream_->watch(&touched, true);
+  recorder_->watch_host(&touched);
   engine_.record_step(recording, step, Engine::Side::host);
-  stream_->watch(nullptr);
+  recorder_->watch_host(nullptr);
   static_cast<void>(recorder_->take_guarded());  // the host sees for itself
   if (hook) hook->load_host(before);
 }

@@ -152,8 +152,9 @@ void Engine::feed_first_tick(NodeId port) noexcept {
     std::copy_n(feed.base + b * slot.cols, slot.cols, slot.row(b));
 }
 
-void Engine::set_host_nodes(std::vector<std::uint8_t> is_host) {
+void Engine::set_host_nodes(std::vector<std::uint8_t> is_host, std::vector<std::uint8_t> is_opaque) {
   is_host_ = std::move(is_host);
+  is_opaque_ = std::move(is_opaque);
   for (Region& region : regions_) {
     const auto choose = [&](const std::vector<Part>& from, std::vector<Part>& to) {
       to.clear();
@@ -304,7 +305,9 @@ void Engine::fire_layer(NodeId id, std::size_t region, std::uint64_t tick, std::
   args.next_state = state_.hidden(id, tick + 1);
   args.workspace = workspaces_[region].data();
   if (hook_ && unit.trains_otherwise) args.training_rows = hook_->training_rows(id, step, tick);
-  if (unit.fires_by_sessions && !recording_)
+  if (recording_ && is_opaque_[id])
+    recording_->touch(args);
+  else if (unit.fires_by_sessions && !recording_)
     forward(unit, stream, args);
   else
     unit.layer->forward(stream, args);

@@ -177,6 +177,8 @@ class Engine final : public scheduler::TickProgram {
   /// nobody knows: yes, and what `begin_move` and `end_move` of the node enclose in this step will not happen if it is
   /// no.
   bool any_nonzero(NodeId node, std::span<const float> values) noexcept;
+  /// The layer's own backward. While steps are recorded, one that computes otherwise than by operations is not asked.
+  void backward(std::size_t region, NodeId node, const BackwardArgs& args);
   /// Around the optimiser's step for a node's weights.
   void begin_move(NodeId node) noexcept;
   void end_move(NodeId node) noexcept;
@@ -197,7 +199,8 @@ class Engine final : public scheduler::TickProgram {
 
   /// Which nodes stay on the host while a device runs the others: whole cells, sharers of weights together, and the
   /// ports that they read.
-  void set_host_nodes(std::vector<std::uint8_t> is_host);
+  /// `is_opaque`: layers that compute otherwise than by operations; they are on the host.
+  void set_host_nodes(std::vector<std::uint8_t> is_host, std::vector<std::uint8_t> is_opaque);
   /// Before steps that the host does in part: what `run` does before its first.
   void begin_host_parts(std::uint64_t tick) noexcept;
   /// The host's parts of one step, without orders and supervision; the cells are quiet. False: one of them failed, and
@@ -287,8 +290,9 @@ class Engine final : public scheduler::TickProgram {
   actors::ActivityBoard* board_ = nullptr;
   bool is_running_ = false;
   std::vector<std::uint8_t> is_host_;  // by node; empty: nobody divides steps
-  bool is_partial_ = false;            // while the host's parts run
-  std::uint64_t part_step_ = 0;        // the step that they are of
+  std::vector<std::uint8_t> is_opaque_;
+  bool is_partial_ = false;      // while the host's parts run
+  std::uint64_t part_step_ = 0;  // the step that they are of
   std::atomic<bool> has_failed_{false};
   std::uint64_t serial_ = 0;  // of the run's first step, among all steps ever run
   std::vector<std::uint32_t> node_region_;

@@ -16,6 +16,11 @@ bool Engine::any_nonzero(NodeId node, std::span<const float> values) noexcept {
   return std::any_of(values.begin(), values.end(), [](float v) { return v != 0.0f; });
 }
 
+void Engine::backward(std::size_t region, NodeId node, const BackwardArgs& args) {
+  if (recording_ && is_opaque_[node]) return recording_->touch(args);
+  graph_.nodes()[node].layer->backward(stream(region), args);
+}
+
 void Engine::begin_move(NodeId node) noexcept {
   if (recording_) recording_->begin_move(node);
 }

@@ -23,6 +23,10 @@ struct MirrorPiece {
   MirrorUse use = MirrorUse::kept;
   std::size_t slot = 0;     // of a window: bytes of a sample; the ring holds a power of two of them
   std::uint32_t group = 0;  // the caller's; pieces of several groups stay apart
+  /// The only node that touches it; kShared: several do, or it is not known.
+  std::uint32_t node = kShared;
+
+  static constexpr std::uint32_t kShared = UINT32_MAX;
 };
 
 }  // namespace weft::mesh

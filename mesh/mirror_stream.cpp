@@ -48,6 +48,30 @@ Rope MirrorStream::there(const Rope& rope) const {
   return moved;
 }
 
+void MirrorStream::watch_host(std::vector<gpu::Touched>* to) noexcept {
+  watched_ = to;
+  to_.watch(to, true);
+  mirror_.watch_host(to != nullptr);
+}
+
+void MirrorStream::touch(const ConstRows& rows, bool is_written) {
+  for (std::size_t b = 0; rows.data && b < rows.rows; ++b) {
+    const std::uint64_t begin = mirror_.there(rows.row(b));
+    watched_->push_back({begin, begin + rows.cols * sizeof(float), is_written});
+  }
+}
+
+// Weights and gradients are its own: no device has them.
+void MirrorStream::touch(const ForwardArgs& args) {
+  for (const ConstRows& rows : {args.x, args.state}) touch(rows, false);
+  for (const Rows& rows : {args.z, args.y, args.cache, args.next_state}) touch(rows, true);
+}
+
+void MirrorStream::touch(const BackwardArgs& args) {
+  for (const ConstRows& rows : {args.x, args.z, args.y, args.cache, args.state, args.dnext_state}) touch(rows, false);
+  for (const Rows& rows : {args.dy, args.dx, args.dstate}) touch(rows, true);
+}
+
 bool MirrorStream::any_nonzero(NodeId node, std::span<const float> values, bool may_skip) {
   if (!may_skip) {
     to_.note_all_zero(there(values.data()), values.size(), notes_, kAllZero);

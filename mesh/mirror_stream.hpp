@@ -4,6 +4,7 @@
 
 #include "mesh/device_mirror.hpp"
 #include "mesh/graph.hpp"
+#include "mesh/layer.hpp"
 
 #include "gpu/vulkan_stream.hpp"
 
@@ -51,6 +52,11 @@ class MirrorStream final : public kernels::OpStream {
   void end_move(NodeId node);
   /// Nodes that were held back or might have been, since this was last asked.
   std::vector<NodeId> take_guarded();
+  /// From here on operations, which the device does not run, only say what they touch; null: they are recorded again.
+  void watch_host(std::vector<gpu::Touched>* to) noexcept;
+  /// What a layer that nobody can watch might touch, in a firing or its reverse. @pre watch_host
+  void touch(const ForwardArgs& args);
+  void touch(const BackwardArgs& args);
   /// Nothing, or the first operand that had no place on the device.
   Status status() const { return mirror_.status(); }
 
@@ -157,6 +163,7 @@ class MirrorStream final : public kernels::OpStream {
   void encode(const kernels::ConstPanels& master, const kernels::Weight& to) override;
 
  private:
+  void touch(const kernels::ConstRows& rows, bool is_written);
   template <class T>
   T* there(T* host) const {
     return reinterpret_cast<T*>(static_cast<std::uintptr_t>(mirror_.there(host)));
@@ -172,6 +179,7 @@ class MirrorStream final : public kernels::OpStream {
   std::uint32_t* notes_;
   Guards guards_;
   std::vector<std::uint8_t> is_guarded_;  // by node
+  std::vector<gpu::Touched>* watched_ = nullptr;
 };
 
 }  // namespace weft::mesh

@@ -2,31 +2,90 @@
 
 #include "mesh/placement.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <map>
 #include <set>
+#include <span>
+#include <string_view>
 
 namespace weft::mesh {
+namespace {
 
-std::vector<std::uint8_t> host_nodes(const Graph& graph) {
+constexpr std::size_t kNamed = 4;  // cells of a list that are named
+
+const LayerSpec* find_registered(std::span<const LayerSpec> layers) {
+  static constexpr std::string_view kOwn[] = {
+#define WEFT_LAYER(type, meaning) #type,
+#include "mesh/layers.def"
+#undef WEFT_LAYER
+      "shared"};
+  for (const LayerSpec& layer : layers) {
+    if (std::find(std::begin(kOwn), std::end(kOwn), layer.type) == std::end(kOwn)) return &layer;
+    if (const LayerSpec* const inside = find_registered(layer.layers)) return inside;
+  }
+  return nullptr;
+}
+
+std::string named(const Graph& graph, const std::set<std::size_t>& cells) {
+  std::string text;
+  std::size_t count = 0;
+  for (const std::size_t cell : cells) {
+    if (count++ == kNamed) return text + " and " + std::to_string(cells.size() - kNamed) + " more";
+    const auto& nodes = graph.nodes();
+    const auto first = std::find_if(nodes.begin() + static_cast<std::ptrdiff_t>(graph.port_count()), nodes.end(),
+                                    [&](const Node& node) { return node.cell == cell; });
+    text += (text.empty() ? "(" : ", (") + std::to_string(first->at.z) + "," + std::to_string(first->at.y) + "," +
+            std::to_string(first->at.x) + ")";
+  }
+  return text;
+}
+
+}  // namespace
+
+HostPlaces host_places(const Graph& graph) {
   const auto& nodes = graph.nodes();
   const auto first = static_cast<NodeId>(graph.port_count());
-  std::set<std::size_t> cells;
-  for (const LayerSpec& layer : graph.spec().layers)
-    if (layer.device == Placement::cpu) cells.insert(nodes[*graph.find_layer(layer.at)].cell);
+  HostPlaces places;
+  places.is_host.assign(nodes.size(), 0);
+  places.is_opaque.assign(nodes.size(), 0);
+  std::set<std::size_t> kept, cells;
+  std::map<std::string, std::set<std::size_t>> registered;  // by type
+  for (const LayerSpec& layer : graph.spec().layers) {
+    const NodeId node = *graph.find_layer(layer.at);
+    if (const LayerSpec* const found = find_registered({&layer, 1})) {
+      places.is_opaque[node] = 1;
+      registered[found->type].insert(nodes[node].cell);
+    } else if (layer.device == Placement::cpu) {
+      kept.insert(nodes[node].cell);
+    }
+  }
+  for (NodeId id = first; id < nodes.size(); ++id)
+    for (const NodeId owner : nodes[id].owners) places.is_opaque[id] |= places.is_opaque[owner];
+  const auto add = [&](const std::set<std::size_t>& some, const std::string& reason) {
+    if (some.empty()) return;
+    places.why += (places.why.empty() ? "" : "; ") + named(graph, some) + ": " + reason;
+    cells.insert(some.begin(), some.end());
+  };
+  add(kept, "the network keeps them there");
+  for (const auto& [type, those] : registered) add(those, "the layer type '" + type + "' is not one of Weft's own");
   // Weights that several layers compute with move when all of them have learned: in the middle of a step, when nothing
   // crosses. So all are on one side.
-  for (std::size_t before = 0; before != cells.size();) {
-    before = cells.size();
+  std::set<std::size_t> sharers;
+  for (std::size_t before = 0; before != cells.size() + sharers.size();) {
+    before = cells.size() + sharers.size();
+    const auto stays = [&](std::size_t cell) { return cells.contains(cell) || sharers.contains(cell); };
     for (NodeId id = first; id < nodes.size(); ++id)
       for (const NodeId owner : nodes[id].owners)
-        if (cells.contains(nodes[id].cell) || cells.contains(nodes[owner].cell))
-          cells.insert({nodes[id].cell, nodes[owner].cell});
+        for (const auto& [cell, other] :
+             {std::pair{nodes[id].cell, nodes[owner].cell}, {nodes[owner].cell, nodes[id].cell}})
+          if (stays(cell) && !stays(other)) sharers.insert(other);
   }
-  std::vector<std::uint8_t> is_host(nodes.size(), 0);
-  for (NodeId id = first; id < nodes.size(); ++id) is_host[id] = cells.contains(nodes[id].cell);
+  add(sharers, "they share weights with those");
+  for (NodeId id = first; id < nodes.size(); ++id) places.is_host[id] = cells.contains(nodes[id].cell);
   for (const Edge& edge : graph.edges())
-    if (nodes[edge.from].is_port() && is_host[edge.to]) is_host[edge.from] = 1;
-  return is_host;
+    if (nodes[edge.from].is_port() && places.is_host[edge.to]) places.is_host[edge.from] = 1;
+  return places;
 }
 
 }  // namespace weft::mesh

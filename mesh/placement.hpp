@@ -5,12 +5,23 @@
 #include "mesh/graph.hpp"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace weft::mesh {
 
-/// Which nodes stay on the host while a device runs the others, by node: the cells that the network keeps there, those
-/// that share weights with them, and the ports that all these read.
-std::vector<std::uint8_t> host_nodes(const Graph& graph);
+/// What stays on the host while a device runs the rest of a mesh, by node.
+struct HostPlaces {
+  /// The cells that the network keeps there, those with a layer of a registered type, those that share weights with
+  /// them, and the ports that all these read.
+  std::vector<std::uint8_t> is_host;
+  /// Layers of a type that somebody registered, or with one inside: they may compute where their operands stand, which
+  /// no stream would see.
+  std::vector<std::uint8_t> is_opaque;
+  /// Which cells, and why, in words; empty: none.
+  std::string why;
+};
+
+HostPlaces host_places(const Graph& graph);
 
 }  // namespace weft::mesh

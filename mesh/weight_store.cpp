@@ -206,10 +206,12 @@ Status WeightStore::write(Parameter& parameter, std::span<const float> values, s
   return {};
 }
 
-void WeightStore::each_array(const std::function<void(const void*, std::size_t)>& visit) const {
+void WeightStore::each_array(const std::function<void(NodeId, const void*, std::size_t)>& visit) const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].data) visit(parameters_[i].data, padded(parameters_[i].spec->stored_size()) * sizeof(float));
-    if (const StoredWeight* const stored = storage_[i].active.get()) visit(stored->block(), stored->bytes());
+    const NodeId node = parameters_[i].node;
+    if (parameters_[i].data)
+      visit(node, parameters_[i].data, padded(parameters_[i].spec->stored_size()) * sizeof(float));
+    if (const StoredWeight* const stored = storage_[i].active.get()) visit(node, stored->block(), stored->bytes());
   }
 }
 

@@ -147,7 +147,7 @@ class WeightStore {
                              StateHasher& hasher);
 
   /// Every array that layers compute with or learn, as (address, bytes); a parameter's master before its stored form.
-  void each_array(const std::function<void(const void*, std::size_t)>& visit) const;
+  void each_array(const std::function<void(NodeId, const void*, std::size_t)>& visit) const;
 
   /// Bytes of what layers compute with: codes, scales, zero points, vectors; lane padding counted.
   std::uint64_t bytes() const noexcept;

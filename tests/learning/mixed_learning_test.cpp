@@ -108,6 +108,21 @@ TEST_F(MixedLife, MovesWeightsOfBothSidesByEachOptimizer) {
     }
 }
 
+TEST_F(MixedLife, TheDeviceHasNoRoomForWhatTheHostLearns) {
+  for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+    std::uint64_t bytes[2];
+    for (const bool is_mixed : {false, true}) {
+      const mesh::NetworkSpec spec = is_mixed ? placed(9, {kFirst}) : test::digits_network(9);
+      Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
+      teach(pair, 0, 10);
+      pair.expect_equal("taught");
+      bytes[is_mixed] = pair.figures().device_bytes;
+    }
+    // Weights, gradients and velocities of 64 x (64 + 64) inputs: half of it is enough to tell.
+    EXPECT_LT(bytes[1] + 3 * 64 * 64 * sizeof(float), bytes[0]) << name(schedule);
+  }
+}
+
 TEST_F(MixedLife, KeepsStoredTypesWhereverTheyAre) {
   for (const Coord& at : {kFirst, kMiddle}) {
     mesh::NetworkSpec spec = placed(3, {at});

@@ -244,7 +244,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, DeviceFaults,
                          ::testing::Values(Policy::halt, Policy::hold, Policy::restart, Policy::isolate),
                          [](const auto& row) { return std::string(name(row.param)); });
 
-TEST_F(DeviceRunTest, ATypeThatSomebodyRegisteredRunsOnTheCpuAndSaysWhy) {
+TEST_F(DeviceRunTest, ATypeThatSomebodyRegisteredRunsOnTheCpuBesideTheDeviceAndSaysWhy) {
   register_fragile();
   build(testing_support::fragile_network());
   both([](Mesh& mesh) { must(mesh.set_input("fuse", std::vector<float>{0.5f})); });
@@ -254,9 +254,11 @@ TEST_F(DeviceRunTest, ATypeThatSomebodyRegisteredRunsOnTheCpuAndSaysWhy) {
   set_inputs(2);
   tick(5);
   expect_equal("at the end");
-  EXPECT_NE(figures().why_host.find("fragile"), std::string::npos) << figures().why_host;
-  EXPECT_EQ(figures().device_steps, 0u);
-  EXPECT_EQ(figures().host_steps, 11u);
+  EXPECT_NE(figures().why_host_cells.find("fragile"), std::string::npos) << figures().why_host_cells;
+  EXPECT_EQ(figures().host_cells, 2u);
+  EXPECT_EQ(figures().why_host, "");
+  EXPECT_EQ(figures().device_steps, 11u);
+  EXPECT_EQ(figures().host_steps, 0u);
 }
 
 TEST_F(DeviceRunTest, TakesTheNetworksDeviceUnlessToldOtherwise) {
