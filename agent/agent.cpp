@@ -131,6 +131,9 @@ void Agent::begin_writing(std::unique_ptr<formats::JournalWriter> journal) {
   committer_ = std::make_unique<Committer>(*journal_, Acknowledgements(files_, journal_directory_),
                                            Committer::Options{options_.durability, options_.background, options_.now},
                                            boundary());
+  // A crash right after the checkpoint would leave a gap before it, and nobody who starts at an older one could pass.
+  // Where the journal cannot be written, the checkpoint holds what it would say.
+  const auto before = [this] { (void)committer_->flush(); };
   const auto written = [this](Boundary at) {
     committer_->covered(at);
     // The segments that go may be the only ones on the device to hold what was written anew since.
@@ -138,7 +141,7 @@ void Agent::begin_writing(std::unique_ptr<formats::JournalWriter> journal) {
     if (const Status pruned = formats::prune_journal(files_, journal_directory_, store_.ticks().front()); !pruned)
       log_warn(pruned.error().text());  // costs room, not safety; the next checkpoint tries again
   };
-  checkpointer_ = std::make_unique<Checkpointer>(store_, written, options_.background, options_.now);
+  checkpointer_ = std::make_unique<Checkpointer>(store_, before, written, options_.background, options_.now);
   checkpoint_tick_ = life_.mesh().ticks();
 }
 

@@ -17,8 +17,8 @@
 namespace weft::agent {
 namespace {
 
-/// Where the mesh leaves no core idle, the thread that writes takes 1.5 % of one (15 parts beside 1024) instead of half:
-/// a step waits for its slowest thread. Where a core is idle it runs at full speed.
+/// Where the mesh leaves no core idle, the thread that writes takes 1.5 % of one (15 parts beside 1024) instead of
+/// half: a step waits for its slowest thread. Where a core is idle it runs at full speed.
 constexpr int kNice = 19;
 
 void be_modest() noexcept {
@@ -29,9 +29,9 @@ void be_modest() noexcept {
 
 }  // namespace
 
-Checkpointer::Checkpointer(formats::CheckpointStore& store, std::function<void(Boundary)> done, bool background,
-                           Now now)
-    : store_(store), done_(std::move(done)), now_(std::move(now)) {
+Checkpointer::Checkpointer(formats::CheckpointStore& store, std::function<void()> before,
+                           std::function<void(Boundary)> done, bool background, Now now)
+    : store_(store), before_(std::move(before)), done_(std::move(done)), now_(std::move(now)) {
   if (background) thread_ = std::thread([this] { work(); });
 }
 
@@ -118,6 +118,7 @@ Status Checkpointer::store(const Job& job, std::uint64_t& bytes) {
   WEFT_TRY(const Content content, job.encode());
   bytes = content.file.size();
   WEFT_TRY(const auto info, formats::parse_json(content.info, "checkpoint info"));
+  before_();
   return store_.write(job.at.record, {{kAgentFile, formats::ByteSpan(content.file.data(), bytes)}}, info);
 }
 

@@ -42,8 +42,10 @@ class Checkpointer {
     std::chrono::nanoseconds pause{0};
     std::function<Result<Content>()> encode;
   };
-  /// `done` is called on the writing thread after each good checkpoint. `store` must outlive it.
-  Checkpointer(formats::CheckpointStore& store, std::function<void(Boundary)> done, bool background, Now now);
+  /// On the writing thread `before` is called when a checkpoint is encoded and not yet on the device, `done` after each
+  /// good one. `store` must outlive it.
+  Checkpointer(formats::CheckpointStore& store, std::function<void()> before, std::function<void(Boundary)> done,
+               bool background, Now now);
   /// Waits for the one being written.
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
@@ -65,6 +67,7 @@ class Checkpointer {
   Status store(const Job& job, std::uint64_t& bytes);
 
   formats::CheckpointStore& store_;
+  const std::function<void()> before_;
   const std::function<void(Boundary)> done_;
   const Now now_;
   mutable std::mutex mutex_;  // what follows

@@ -76,8 +76,6 @@ class TextReporter final : public Reporter {
   void found(Session& session) override {
     const agent::Recovery& r = session.recovery();
     const std::string& home = session.agent()->directory();
-    for (const std::string& reason : r.passed_over) say("passed over: " + reason);
-    for (const std::string& damage : r.damages) say("damaged: " + damage);
     if (r.torn_bytes) say(grouped(r.torn_bytes) + " bytes of an unfinished record were dropped");
     if (r.is_new) return say("a new life in " + home);
     say("found in " + home + ": checkpoint of tick " + grouped(r.checkpoint) + ", " + grouped(r.records) +

@@ -11,6 +11,8 @@
 #include "formats/durable.hpp"
 #include "formats/file_system.hpp"
 
+#include "core/log.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -189,6 +191,7 @@ Result<std::optional<std::uint64_t>> resume(const RunRequest& request, formats::
 
 Status run(const RunRequest& request) {
   if (!request.save.empty()) WEFT_CHECK(check_output("--save", request.save));
+  if (!request.log.empty()) set_log_file(request.log);
   WEFT_TRY(const Model model, read_model(request.file));
   WEFT_TRY(auto setup, make_setup(model, request));
   auto opened = Session::open(model, std::move(setup));
@@ -214,6 +217,7 @@ Status run(const RunRequest& request) {
                                                  .on_hang = request.on_hang,
                                                  .json = request.json},
                                                 session, *reporter));
+  if (session.agent()) monitor->found();
   Status ran = Run(request, session, store ? &*store : nullptr, *reporter, *monitor)(resumed_at);
   reporter->interrupt();
   return ran;

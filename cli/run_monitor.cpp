@@ -60,7 +60,6 @@ RunMonitor::RunMonitor(Session& session, Reporter& reporter, bool json)
 
 Result<std::unique_ptr<RunMonitor>> RunMonitor::open(const MonitorRequest& request, Session& session,
                                                      Reporter& reporter) {
-  if (!request.log.empty()) set_log_file(request.log);
   // Without a log and a manager, a terminal that is closed ends the run as it ever did.
   if (!request.log.empty() || std::getenv("NOTIFY_SOCKET")) watch_hangups();
   std::unique_ptr<RunMonitor> monitor(new RunMonitor(session, reporter, request.json));
@@ -82,6 +81,17 @@ Result<std::unique_ptr<RunMonitor>> RunMonitor::open(const MonitorRequest& reque
   else
     log_warn("weft top cannot look at this run: " + served.error().text());
   return monitor;
+}
+
+void RunMonitor::found() {
+  const agent::Recovery& r = session_.recovery();
+  const std::string& home = session_.agent()->directory();
+  for (const std::string& damage : r.damages) log_warn("damaged: " + damage);
+  if (r.is_new) return log_info("a new life in " + home);
+  log_info("found in " + home + ": checkpoint of tick " + std::to_string(r.checkpoint) + ", " +
+           std::to_string(r.records) + " records lived again in " + milliseconds(r.took) + " up to tick " +
+           std::to_string(r.at.tick) + ", " + std::to_string(r.torn_bytes) +
+           " bytes of an unfinished record dropped, state hash " + to_string(r.hash));
 }
 
 void RunMonitor::started() {

@@ -38,6 +38,8 @@ class RunMonitor {
   /// @error as TopServer::open, for a socket that was asked for
   static Result<std::unique_ptr<RunMonitor>> open(const MonitorRequest& request, Session& session, Reporter& reporter);
 
+  /// How the agent was found in its home: to the log, and what was damaged there to stderr too.
+  void found();
   /// All is loaded, the first block follows.
   void started();
   /// After each block.

@@ -267,7 +267,7 @@ Result<std::optional<Checkpoint>> CheckpointStore::newest_that_verifies() {
 }
 
 void CheckpointStore::prune() {
-  std::size_t good = 0;
+  std::size_t good = 0, before = entries_.size();
   for (std::size_t i = entries_.size(); i-- > 0;) {
     if (good < options_.keep) {
       good += is_good(entries_[i]) ? 1 : 0;
@@ -275,6 +275,9 @@ void CheckpointStore::prune() {
       log_warn(removed.error().text());  // costs room, not safety; the next write tries again
     }
   }
+  if (entries_.size() == before) return;
+  // For good: who removes what belongs to them (a journal) must not see them come back after a power cut.
+  if (const Status synced = files_->sync_directory(directory_); !synced) log_warn(synced.error().text());
 }
 
 Status CheckpointStore::discard_after(std::uint64_t tick) {

@@ -7,10 +7,7 @@
 #include "core/log.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <exception>
-#include <numeric>
 
 namespace weft::mesh {
 namespace {
@@ -21,13 +18,11 @@ using kernels::Rows;
 constexpr std::uint64_t kMostLogged = 1024;
 constexpr std::uint64_t kMostLoggedBytes = std::uint64_t{256} << 20;
 constexpr std::uint64_t kPullsLogged = 4;  // or so many times what a pull brings, that pulls may be seldom
+// Of what inputs bring, in a part of a block: later parts cross the bus while the device is at work on earlier ones.
+constexpr std::uint64_t kPartBytes = std::uint64_t{4} << 20;
 // Firings in a program: its tables take some 300 bytes for each.
 constexpr std::uint64_t kMostFirings = std::uint64_t{1} << 19;
 constexpr std::uint64_t kMostSteps = 64;  // in a program
-constexpr std::size_t kMostPrograms = 64;
-// Of what inputs bring, in a part of a block: later parts cross the bus while the device is at work on earlier ones.
-constexpr std::uint64_t kPartBytes = std::uint64_t{4} << 20;
-constexpr std::size_t kMostSingleSteps = 1024;  // the same, where each is one step
 constexpr std::uint64_t kScratchBytes = std::uint64_t{256} << 20;
 // Groups of mirrored memory, in the order in which less and less often changes.
 constexpr std::uint32_t kState = 0, kWeights = 1, kHook = 2, kNothing = 3;
@@ -269,229 +264,6 @@ Status DeviceRun::run_block(std::uint64_t tick, std::uint64_t step, std::uint64_
   log_feeds(engine_.ticks_in(step + count));
   if (hook) WEFT_CHECK(mirror_->pull_window(*stream_, end));
   return pull_sinks(step, count);
-}
-
-Result<std::shared_ptr<DeviceRun::Recorded>> DeviceRun::program_of(std::uint64_t tick, const Steps& steps) {
-  StepHook* const hook = engine_.hook();
-  const std::uint64_t now = tick + engine_.ticks_in(steps.first);
-  StateHasher key;
-  key.add(now & (state_.depth() - 1));
-  key.add(steps.count);
-  key.add(steps.first - steps.block);
-  for (const float* const place : feed_places_) key.add(std::uint64_t{place != nullptr});
-  for (const OutputSink& sink : engine_.sinks()) key.add(std::uint64_t{sink.node});
-  bool is_kept = true;
-  if (hook) {
-    const auto of_hook = hook->record_key(steps.first, now, steps.count);
-    is_kept = of_hook.has_value();
-    if (is_kept) key.add(*of_hook);
-    // A settled sample's steps stand at its beginning, since blocks are whole samples or single steps.
-    key.add(steps.first % hook->period());
-    key.add(hook->samples_of(steps.first, now, steps.count).first - steps.sample);  // its place in the window
-  }
-  const Hash128 digest = key.digest();
-  const auto name = std::pair(digest.high, digest.low);
-  const auto found = is_kept ? programs_.find(name) : programs_.end();
-  std::shared_ptr<Recorded> recorded;
-  if (found != programs_.end()) {
-    recorded = found->second;
-    for (const auto& [node, updates] : recorded->updates) hook->add_updates(node, updates);
-  } else {
-    WEFT_TRY(Recorded made, record(tick, steps));
-    recorded = std::make_shared<Recorded>(std::move(made));
-    if (programs_.size() >= (is_mixed() ? kMostSingleSteps : kMostPrograms)) programs_.clear();
-    if (is_kept) programs_.emplace(name, recorded);
-  }
-  for (const NodeId node : recorded->guarded) is_guarded_[node] = 1;
-  return recorded;
-}
-
-Result<DeviceRun::Recorded> DeviceRun::record(std::uint64_t tick, const Steps& steps) {
-  StepHook* const hook = engine_.hook();
-  const Engine::Recording recording{recorder_.get(), tick, engine_.ticks_in(steps.block), feed_places_, sink_places_};
-  std::vector<gpu::Touched> by_host, by_device;
-  if (is_mixed()) watch_host_parts(recording, steps.first, by_host);
-  const auto counts = hook ? hook->update_counts() : std::span<const std::uint64_t>();
-  const std::vector<std::uint64_t> before(counts.begin(), counts.end());
-  WEFT_CHECK(stream_->begin_program());
-  if (is_mixed()) {
-    engine_.record_step(recording, steps.first, Engine::Side::ports);
-    stream_->watch(&by_device);
-    engine_.record_step(recording, steps.first, Engine::Side::device);
-    stream_->watch(nullptr);
-  } else {
-    for (std::uint64_t s = 0; s < steps.count; ++s) engine_.record_step(recording, steps.first + s);
-  }
-  Recorded recorded;
-  WEFT_TRY(recorded.program, stream_->end_program());
-  WEFT_CHECK(recorder_->status());
-  recorded.guarded = recorder_->take_guarded();
-  for (const NodeId node : recorded.guarded) hook->add_updates(node, before[node] - counts[node]);  // modulo 2^64: back
-  for (NodeId node = 0; node < before.size(); ++node)
-    if (counts[node] != before[node]) recorded.updates.emplace_back(node, counts[node] - before[node]);
-  ++figures_.programs;
-  if (is_mixed()) WEFT_CHECK(open_border(recorded.border, by_host, by_device));
-  return recorded;
-}
-
-Status DeviceRun::push_feeds(const Steps& steps) {
-  feed_places_.assign(engine_.feeds().size(), nullptr);
-  const std::uint64_t fired = engine_.ticks_in(steps.first),
-                      ticks = engine_.ticks_in(steps.first + steps.count) - fired,
-                      before = fired - engine_.ticks_in(steps.block);
-  for (NodeId port = 0; port < feed_places_.size(); ++port) {
-    const PortFeed& feed = engine_.feeds()[port];
-    if (!feed.base) continue;
-    const std::size_t row = state_.sessions() * graph_.nodes()[port].width;
-    Window& window = feeds_[port];
-    const std::size_t room = block_steps() * row * sizeof(float);
-    if (window.buffer.bytes() < room) {
-      programs_.clear();
-      WEFT_TRY(window.buffer, hold_.device().memory().allocate(room, "an input's values"));
-    }
-    // Rows that follow each other go as they lie.
-    const auto row_of = [&](std::uint64_t t) { return std::min((fired + t + 1) / feed.hold, feed.rows - 1); };
-    for (std::uint64_t t = 0; t < ticks;) {
-      std::uint64_t run = 1;
-      while (t + run < ticks && row_of(t + run) == row_of(t) + run) ++run;
-      stream_->upload(feed.base + row_of(t) * row, run * row * sizeof(float),
-                      window.buffer.data() + (before + t) * row);
-      t += run;
-    }
-    feed_places_[port] = window.buffer.data();
-  }
-  sink_places_.clear();
-  const auto sinks = engine_.sinks();
-  if (sinks_.size() < sinks.size()) sinks_.resize(sinks.size());
-  for (std::size_t i = 0; i < sinks.size(); ++i) {
-    const std::size_t row = state_.sessions() * graph_.nodes()[sinks[i].node].width;
-    const std::size_t room = block_steps() * row * sizeof(float);
-    if (sinks_[i].buffer.bytes() < room) {
-      programs_.clear();
-      WEFT_TRY(sinks_[i].buffer, hold_.device().memory().allocate(room, "an output's values"));
-    }
-    sink_places_.push_back({sinks[i].node, sinks_[i].buffer.data()});
-  }
-  return stream_->status();
-}
-
-Status DeviceRun::reset_counts() {
-  if (!engine_.hook()) return {};
-  const std::size_t nodes = graph_.nodes().size();
-  is_guarded_.assign(nodes, 0);
-  std::vector<float> values(nodes + 1, 0.0f);
-  values.back() = -1.0f;
-  stream_->upload(values.data(), values.size() * sizeof(float), guards_.data() + nodes);
-  return stream_->status();
-}
-
-// Whole numbers up to a run's steps, so float32 counts them.
-Status DeviceRun::pull_counts() {
-  StepHook* const hook = engine_.hook();
-  if (!hook || std::find(is_guarded_.begin(), is_guarded_.end(), 1) == is_guarded_.end()) return {};
-  std::vector<float> counts(graph_.nodes().size());
-  WEFT_CHECK(stream_->download(guards_.data() + counts.size(), counts.size() * sizeof(float), counts.data()));
-  for (NodeId node = 0; node < counts.size(); ++node)
-    if (is_guarded_[node]) hook->add_updates(node, static_cast<std::uint64_t>(counts[node]));
-  return {};
-}
-
-Status DeviceRun::pull_sinks(std::uint64_t step, std::uint64_t count) {
-  const std::uint64_t fired = engine_.ticks_in(step), ticks = engine_.ticks_in(step + count) - fired;
-  for (std::size_t i = 0; i < sink_places_.size(); ++i) {
-    const std::size_t row = state_.sessions() * graph_.nodes()[sink_places_[i].node].width;
-    WEFT_CHECK(
-        stream_->download(sink_places_[i].base, ticks * row * sizeof(float), engine_.sinks()[i].base + fired * row));
-  }
-  return {};
-}
-
-void DeviceRun::log_run(std::uint64_t tick, std::uint64_t steps) {
-  StepHook* const hook = engine_.hook();
-  const bool has_feeds = std::any_of(engine_.feeds().begin(), engine_.feeds().end(),
-                                     [](const PortFeed& feed) { return feed.base != nullptr; });
-  log_steps_ += steps;
-  logged_before_ = 0;
-  if (!hook && !has_feeds && engine_.sinks().empty() && !log_.empty() && log_.back().input.empty() &&
-      log_.back().feeds.empty() && !log_.back().has_sinks) {
-    logged_before_ = log_.back().steps;
-    log_.back().steps += steps;  // ticks with what was there go on as one run
-    return;
-  }
-  Logged& run = log_.emplace_back();
-  run.tick = tick;
-  run.steps = steps;
-  run.has_sinks = !engine_.sinks().empty();
-  const std::uint64_t ticks = engine_.ticks_in(steps);
-  for (NodeId port = 0; port < engine_.feeds().size(); ++port) {
-    const PortFeed& feed = engine_.feeds()[port];
-    if (!feed.base) continue;
-    const std::size_t row = state_.sessions() * graph_.nodes()[port].width;
-    const std::uint64_t rows = std::min(feed.rows, ticks / feed.hold + 1);
-    std::vector<float> values;
-    if (!spare_.empty()) {  // its memory is known to the system already
-      values = std::move(spare_.back());
-      spare_.pop_back();
-    }
-    values.clear();
-    values.reserve(rows * row);  // filled while the device works
-    run.feeds.push_back({port, {nullptr, rows, feed.hold}, std::move(values)});
-    log_bytes_ += rows * row * sizeof(float);
-  }
-  if (hook) hook->save_host(run.hook);
-  log_bytes_ += run.hook.size();
-}
-
-void DeviceRun::log_feeds(std::uint64_t ticks) noexcept {
-  if (log_.empty()) return;
-  for (Logged::Feed& logged : log_.back().feeds) {
-    const PortFeed& feed = engine_.feeds()[logged.port];
-    const std::size_t row = state_.sessions() * graph_.nodes()[logged.port].width;
-    const std::uint64_t rows = std::min(logged.feed.rows, ticks / feed.hold + 1);
-    logged.values.insert(logged.values.end(), feed.base + logged.values.size(), feed.base + rows * row);
-  }
-}
-
-void DeviceRun::forget_log() noexcept {
-  for (Logged& entry : log_)
-    for (Logged::Feed& feed : entry.feeds) spare_.push_back(std::move(feed.values));
-  log_.clear();
-  log_bytes_ = log_steps_ = 0;
-  border_.forget();
-}
-
-std::uint64_t DeviceRun::replay(scheduler::Executor& executor, bool is_under_way) noexcept {
-  ++figures_.replays;
-  StepHook* const hook = engine_.hook();
-  const std::vector<PortFeed> feeds(engine_.feeds().begin(), engine_.feeds().end());
-  const std::vector<OutputSink> sinks(engine_.sinks().begin(), engine_.sinks().end());
-  is_running_ = true;  // whoever asks for the host's memory gets it as it is
-  StateBytes now;
-  if (hook && !is_under_way) hook->save_host(now);
-  border_.take_back();
-  std::uint64_t done = 0;
-  for (const Logged& entry : log_) {
-    if (!entry.input.empty()) {
-      std::copy(entry.input.begin(), entry.input.end(), state_.output(entry.port, entry.tick).row(entry.session));
-      continue;
-    }
-    for (NodeId port = 0; port < feeds.size(); ++port) engine_.feed(port, {});
-    for (const Logged::Feed& feed : entry.feeds)
-      engine_.feed(feed.port, {feed.values.data(), feed.feed.rows, feed.feed.hold});
-    if (hook) hook->load_host(entry.hook);
-    // What earlier runs were asked for they have given.
-    engine_.set_sinks(is_under_way && &entry == &log_.back() ? sinks : std::vector<OutputSink>());
-    done = engine_.run(executor, entry.tick, entry.steps);
-    figures_.host_steps += done;
-  }
-  for (NodeId port = 0; port < feeds.size(); ++port) engine_.feed(port, feeds[port]);
-  engine_.set_sinks(sinks);
-  if (hook && !is_under_way) hook->load_host(now);
-  is_running_ = false;
-  forget_log();
-  is_ahead_ = false;
-  is_behind_ = true;
-  return done - std::min(done, logged_before_);
 }
 
 void DeviceRun::give_up(const Error& error) noexcept {

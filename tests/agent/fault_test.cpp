@@ -6,6 +6,7 @@
 #include "formats/memory_file_system.hpp"
 
 #include "agent/agent.hpp"
+#include "agent/replay.hpp"
 #include "tests/agent/living.hpp"
 #include <map>
 #include <sstream>
@@ -64,15 +65,38 @@ Lived live(formats::FileSystem& files, Mode mode) {
   return lived;
 }
 
+/// Each checkpoint that is kept leads through the journal to where the agent stands: should the newest be damaged one
+/// day, the one before takes over.
+void expect_no_gap(MemoryFileSystem& files, const Agent& agent, const std::string& where) {
+  ReplayOptions options;
+  options.mesh.executor = mesh::ExecutorKind::deterministic;
+  options.mesh.threads = 1;
+  auto replay = Replay::open(files, "home", options);
+  ASSERT_TRUE(replay) << where << ": " << replay.error().text();
+  const Status ran = replay->run();
+  ASSERT_TRUE(ran) << where << ": " << ran.error().text();
+  for (const std::string& damage : replay->findings().damages)
+    FAIL() << where << ", from record " << replay->start().record << ": " << damage;
+  ASSERT_EQ(replay->life().mesh().state_hash(), agent.mesh().state_hash()) << where;
+}
+
 /// Opened again it stands at the end of a call that was acknowledged or came later, and the rest of the life ends as it
 /// would have. That it is this very state, marks and checkpoints compare as they are lived again.
-void expect_life_goes_on(MemoryFileSystem& files, Mode mode, const Lived& lived, const std::string& where) {
+void expect_life_goes_on(MemoryFileSystem& files, Mode mode, const Lived& lived, bool crashed,
+                         const std::string& where) {
   VirtualTime time;
   Counter counter;
   Recovery recovery;
   auto opened = Agent::open(files, "home", small_network(), deterministic_options(time, counter, mode), recovery);
   ASSERT_TRUE(opened) << where << ": " << opened.error().text();
   ASSERT_GE(counter.calls, lived.acknowledged) << where << ": acknowledged and lost";
+  // A disk that failed may have kept the journal from saying what a checkpoint says.
+  if (crashed && counter.calls < kCalls) {
+    ASSERT_TRUE(live_call(**opened, counter, time, kScript)) << where;
+    ASSERT_TRUE((*opened)->acknowledge()) << where;
+    expect_no_gap(files, **opened, where);
+    if (testing::Test::HasFatalFailure()) return;
+  }
   while (counter.calls < kCalls) ASSERT_TRUE(live_call(**opened, counter, time, kScript)) << where;
   ASSERT_EQ((*opened)->mesh().state_hash(), undisturbed()) << where;
 }
@@ -107,7 +131,7 @@ TEST_P(AgentFaults, NothingAcknowledgedIsLostWhereverItCrashes) {
         files->process_crash();
       else
         files->power_cut(seed);
-      expect_life_goes_on(*files, mode, lived, describe(mode, FaultKind::crash, n, seed));
+      expect_life_goes_on(*files, mode, lived, true, describe(mode, FaultKind::crash, n, seed));
       if (HasFatalFailure()) return;
       ++runs;
     }
@@ -131,7 +155,7 @@ TEST_P(AgentFaults, GoesOnThroughEveryFailureAndLosesNothing) {
         ASSERT_EQ(lived.calls, kCalls) << describe(mode, kind, n, 0);
       }
       disk.power_cut(n);
-      expect_life_goes_on(disk, mode, lived, describe(mode, kind, n, n));
+      expect_life_goes_on(disk, mode, lived, false, describe(mode, kind, n, n));
       if (HasFatalFailure()) return;
       ++runs;
     }

@@ -54,6 +54,8 @@ TEST_P(Killed, LosesNothingAcknowledgedAndEndsTheSame) {
       continue;
     }
     expect_unbroken_life(life_end, when());
+    const Outcome again = weft({"replay", folder / std::to_string(finished), "--verify"});
+    EXPECT_EQ(again.exit, 0) << when() << "an older checkpoint leads to the end too: " << again.told();
     if (HasFailure()) return;
     ++finished;
     furthest = 0;
@@ -212,6 +214,23 @@ TEST(State, PassesOverADamagedCheckpointAndSaysSo) {
   EXPECT_NE(found["passed_over"][0].get<std::string>().find(newest), std::string::npos) << outcome.told();
   EXPECT_GT(found["records"], 0) << "the journal brought it from the older one to the end";
   EXPECT_LT(found["checkpoint_tick"], found["tick"]);
+}
+
+TEST(State, SaysInItsLogHowItWasFoundAlsoWhereItIsQuiet) {
+  Folder folder;
+  Words run{"run", kDigits, "--max-samples", "20000", "--checkpoint-every", "4000", "--state", folder / "home"};
+  run = run + Words{"--quiet", "--log", folder / "log"};
+  ASSERT_EQ(weft(run).exit, 0);
+  EXPECT_NE(read_file(folder / "log").find("info: a new life in " + folder / "home"), std::string::npos);
+  const std::string newest = newest_in(folder / "home", "ckpt-");
+  flip_middle_byte(newest + "/agent.entity");
+  const Outcome again = weft(run);
+  ASSERT_EQ(again.exit, 0) << again.told();
+  const std::string log = read_file(folder / "log");
+  EXPECT_NE(log.find("does not verify, trying the one before: " + newest), std::string::npos) << log;
+  EXPECT_NE(again.err.find("does not verify"), std::string::npos) << "a service's journal has it too: " << again.err;
+  EXPECT_NE(log.find("info: found in " + folder / "home" + ": checkpoint of tick "), std::string::npos) << log;
+  EXPECT_NE(log.find(", state hash "), std::string::npos) << log;
 }
 
 }  // namespace
