@@ -164,6 +164,33 @@ TEST_F(DeviceLife, IsRecordedOnceAndRunAgain) {
     }
 }
 
+// Inputs of megabytes reach the device in parts of a block of steps, each with a program of its own: the first block
+// begins before samples reach the output, so its parts stand elsewhere in the window of samples than later ones'.
+TEST_F(DeviceLife, IsFedWideInputsInParts) {
+  constexpr std::size_t kWidth = 8192, kSessions = 64, kSteps = 24;
+  const mesh::NetworkSpec wide = mesh::NetworkBuilder("wide", GridShape{1, 1, 2, 1})
+                                     .input("pixels", kWidth)
+                                     .dense({0, 0, 0, 0}, 3, kernels::Activation::tanh)
+                                     .dense({0, 0, 1, 0}, 3)
+                                     .output("digit", {0, 0, 1, 0})
+                                     .seed(9)
+                                     .spec();
+  LearningOptions options{.rule = Rule::backprop, .schedule = Schedule::pipelined};
+  options.learners = kSessions;
+  Pair pair(wide, with_defaults(options), kSessions);
+  for (int lesson = 0; lesson < 3; ++lesson) {
+    const std::vector<float> pixels = noise(kSteps * kSessions * kWidth, static_cast<std::uint64_t>(lesson));
+    std::vector<std::uint32_t> labels;
+    for (std::uint32_t i = 0; i < kSteps * kSessions; ++i) labels.push_back((i / 7 + i) % 3);
+    const mesh::RunInput inputs[] = {{"pixels", pixels}};
+    const Target targets[] = {{"digit", labels, {}}};
+    pair.both([&](Life& life) { must(life.learner->learn(inputs, targets, kSteps)); });
+  }
+  EXPECT_GT(pair.figures().programs, 3u);
+  pair.expect_equal("taught");
+  pair.expect_on_device();
+}
+
 TEST_F(DeviceLife, GoesBackToASavedStateWhileTheDeviceIsAhead) {
   Pair pair(test::digits_network(3), with_defaults({.rule = Rule::fw_dtp, .schedule = Schedule::pipelined}));
   const auto teach = [&](std::uint64_t first, std::uint64_t count) {
