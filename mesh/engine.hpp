@@ -127,6 +127,9 @@ class Engine final : public scheduler::TickProgram {
                                        actors::Registry* registry, StepHook* hook, const Width& width = {},
                                        actors::ActivityBoard* board = nullptr);
 
+  /// The first step's visits on the board are told apart from others by this number, the next step's by the next.
+  void begin_visits(std::uint64_t serial) noexcept { serial_ = serial; }
+
   /// The feed of a port for the next runs; base == null: the port keeps its last value.
   void feed(NodeId port, PortFeed feed) noexcept { feeds_[port] = feed; }
   void set_sinks(std::vector<OutputSink> sinks);
