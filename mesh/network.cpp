@@ -2,6 +2,7 @@
 
 #include "mesh/network.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -35,7 +36,9 @@ std::optional<Placement> parse_placement(std::string_view text) noexcept {
 }
 
 bool is_device_name(std::string_view text) noexcept {
-  return text == "cpu" || text == "vulkan" || (text.starts_with("vulkan:") && text.size() > 7);
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  return text == "cpu" || text == "vulkan" ||
+         (text.starts_with("vulkan:") && text.size() > 7 && std::none_of(text.begin(), text.end(), is_control));
 }
 
 std::string to_string(const Source& source) {

@@ -21,7 +21,8 @@
 #include <vector>
 
 /// What a GPU does of its best: ticks of many small cells as a program beside the device's own copy, a matrix times a
-/// vector and times a matrix. For gpu_bench and `weft bench gpu`.
+/// vector and times a matrix. For gpu_gpu_bench; `weft bench gpu` asks
+/// whole meshes (bench/weft_gpu).
 namespace weft::bench {
 
 struct GpuFigure {

@@ -210,31 +210,7 @@ TEST_F(DeviceLife, FaultsInTheMiddleAreLivedAsOnTheCpu) {
       mesh::NetworkSpec spec = test::digits_network(3);
       spec.supervision = {policy, 3, 50, actors::Policy::isolate};
       Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
-      const auto teach = [&](std::uint64_t first, std::uint64_t count) {
-        const Lesson lesson(test::all_digits(), first, count);
-        const mesh::RunInput inputs[] = {{"pixels", lesson.pixels}};
-        const Target targets[] = {{"digit", lesson.labels, {}}};
-        std::string told[2], *next = told;
-        pair.both([&](Life& life) {
-          const Status learned = life.learner->learn(inputs, targets, count);
-          *next++ = learned ? "learned" : learned.error().text();
-        });
-        EXPECT_EQ(told[1], told[0]);
-      };
-      teach(0, 30);
-      // So large that the sum of an output is infinite.
-      pair.both([](Life& life) {
-        mesh::WeightStore& weights = life.mesh->weights();
-        const mesh::NodeId node = *life.mesh->graph().find_layer({0, 1, 0, 0});
-        must(weights.write(weights.parameters()[weights.first(node)], std::vector<float>(640, 3e38f), "large"));
-      });
-      teach(30, 20);
-      teach(50, 5);
-      pair.expect_equal("with faults");
-      const auto &there = pair.gpu().mesh->supervisor().events(), &here = pair.cpu().mesh->supervisor().events();
-      EXPECT_GT(here.appended(), 0u);
-      EXPECT_EQ(there.appended(), here.appended());
-      EXPECT_GT(pair.figures().replays, 0u);
+      test::live_through_a_fault(pair, {0, 1, 0, 0}, {30, 20, 5});
     }
 }
 

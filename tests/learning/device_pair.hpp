@@ -6,6 +6,7 @@
 
 #include "networks.hpp"
 #include "tests/mesh/on_device.hpp"
+#include <array>
 #include <bit>
 #include <memory>
 #include <string>
@@ -100,6 +101,37 @@ struct Lesson {
 inline const Dataset& all_digits() {
   static const Dataset data = digits();
   return data;
+}
+
+/// Three lessons of so many samples each. Before the second the output's weights become so large that a sum of it is
+/// infinite after some more samples; both sides live through that to the same end, and say the same of it.
+inline void live_through_a_fault(Pair& pair, const Coord& output, const std::array<std::uint64_t, 3>& counts) {
+  std::uint64_t first = 0;
+  const auto try_to_teach = [&](std::uint64_t count) {
+    const Lesson lesson(all_digits(), first, count);
+    const mesh::RunInput inputs[] = {{"pixels", lesson.pixels}};
+    const Target targets[] = {{"digit", lesson.labels, {}}};
+    std::string told[2], *next = told;
+    pair.both([&](Life& life) {
+      const Status learned = life.learner->learn(inputs, targets, count);
+      *next++ = learned ? "learned" : learned.error().text();
+    });
+    EXPECT_EQ(told[1], told[0]);
+    first += count;
+  };
+  try_to_teach(counts[0]);
+  pair.both([&](Life& life) {
+    mesh::WeightStore& weights = life.mesh->weights();
+    const mesh::NodeId node = *life.mesh->graph().find_layer(output);
+    must(weights.write(weights.parameters()[weights.first(node)], std::vector<float>(640, 3e38f), "large"));
+  });
+  try_to_teach(counts[1]);
+  try_to_teach(counts[2]);
+  pair.expect_equal("with faults");
+  const auto &there = pair.gpu().mesh->supervisor().events(), &here = pair.cpu().mesh->supervisor().events();
+  EXPECT_GT(here.appended(), 0u);
+  EXPECT_EQ(there.appended(), here.appended());
+  EXPECT_GT(pair.figures().replays, 0u);
 }
 
 }  // namespace weft::learning::test

@@ -203,31 +203,7 @@ TEST_F(MixedLife, FaultsOfEitherSideAreLivedAsOnTheCpu) {
         mesh::NetworkSpec spec = is_on_host ? placed(3, {kOutput}) : placed(3, {kMiddle});
         spec.supervision = {policy, 3, 50, actors::Policy::isolate};
         Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
-        const auto try_to_teach = [&](std::uint64_t first, std::uint64_t count) {
-          const Lesson lesson(test::all_digits(), first, count);
-          const mesh::RunInput inputs[] = {{"pixels", lesson.pixels}};
-          const Target targets[] = {{"digit", lesson.labels, {}}};
-          std::string told[2], *next = told;
-          pair.both([&](test::Life& life) {
-            const Status learned = life.learner->learn(inputs, targets, count);
-            *next++ = learned ? "learned" : learned.error().text();
-          });
-          EXPECT_EQ(told[1], told[0]);
-        };
-        try_to_teach(0, 12);
-        // So large that after some more samples a sum of an output is infinite.
-        pair.both([](test::Life& life) {
-          mesh::WeightStore& weights = life.mesh->weights();
-          const mesh::NodeId node = *life.mesh->graph().find_layer(kOutput);
-          test::must(weights.write(weights.parameters()[weights.first(node)], std::vector<float>(640, 3e38f), "large"));
-        });
-        try_to_teach(12, 10);
-        try_to_teach(22, 4);
-        pair.expect_equal("with faults");
-        const auto &there = pair.gpu().mesh->supervisor().events(), &here = pair.cpu().mesh->supervisor().events();
-        EXPECT_GT(here.appended(), 0u);
-        EXPECT_EQ(there.appended(), here.appended());
-        EXPECT_GT(pair.figures().replays, 0u);
+        test::live_through_a_fault(pair, kOutput, {12, 10, 4});
       }
 }
 

@@ -257,6 +257,10 @@ std::vector<Malformed> malformed() {
        {"supervision.polcy", "did you mean 'policy'?"}},
       {"LearningAsText", with_top(R"(,"learning":"dfa")"), Errc::parse_failed, {"learning", "object"}},
       {"UnknownDevice", with_top(R"(,"device":"gpu")"), Errc::parse_failed, {"device", "gpu", "vulkan:NUMBER"}},
+      {"DeviceWithControlCharacters",
+       with_top(R"(,"device":"vulkan:\u001b[31m")"),
+       Errc::parse_failed,
+       {"device", "\\x1b"}},
       {"DeviceWithoutItsName", with_top(R"(,"device":"vulkan:")"), Errc::parse_failed, {"device", "vulkan:"}},
       {"LongName", with_top(R"(,"name":")" + std::string(257, 'n') + "\""), Errc::out_of_range, {"name", "256"}},
   };

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// What came since host and device last agreed, and how the CPU lives it again.
+
+#include "mesh/device_run.hpp"
+
+#include <algorithm>
+
+namespace weft::mesh {
+
+void DeviceRun::log_run(std::uint64_t tick, std::uint64_t steps) {
+  StepHook* const hook = engine_.hook();
+  const bool has_feeds = std::any_of(engine_.feeds().begin(), engine_.feeds().end(),
+                                     [](const PortFeed& feed) { return feed.base != nullptr; });
+  log_steps_ += steps;
+  logged_before_ = 0;
+  if (!hook && !has_feeds && engine_.sinks().empty() && !log_.empty() && log_.back().input.empty() &&
+      log_.back().feeds.empty() && !log_.back().has_sinks) {
+    logged_before_ = log_.back().steps;
+    log_.back().steps += steps;  // ticks with what was there go on as one run
+    return;
+  }
+  Logged& run = log_.emplace_back();
+  run.tick = tick;
+  run.steps = steps;
+  run.has_sinks = !engine_.sinks().empty();
+  const std::uint64_t ticks = engine_.ticks_in(steps);
+  for (NodeId port = 0; port < engine_.feeds().size(); ++port) {
+    const PortFeed& feed = engine_.feeds()[port];
+    if (!feed.base) continue;
+    const std::size_t row = state_.sessions() * graph_.nodes()[port].width;
+    const std::uint64_t rows = std::min(feed.rows, ticks / feed.hold + 1);
+    std::vector<float> values;
+    if (!spare_.empty()) {  // its memory is known to the system already
+      values = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    values.clear();
+    values.reserve(rows * row);  // filled while the device works
+    run.feeds.push_back({port, {nullptr, rows, feed.hold}, std::move(values)});
+    log_bytes_ += rows * row * sizeof(float);
+  }
+  if (hook) hook->save_host(run.hook);
+  log_bytes_ += run.hook.size();
+}
+
+void DeviceRun::log_feeds(std::uint64_t ticks) noexcept {
+  if (log_.empty()) return;
+  for (Logged::Feed& logged : log_.back().feeds) {
+    const PortFeed& feed = engine_.feeds()[logged.port];
+    const std::size_t row = state_.sessions() * graph_.nodes()[logged.port].width;
+    const std::uint64_t rows = std::min(logged.feed.rows, ticks / feed.hold + 1);
+    logged.values.insert(logged.values.end(), feed.base + logged.values.size(), feed.base + rows * row);
+  }
+}
+
+void DeviceRun::forget_log() noexcept {
+  for (Logged& entry : log_)
+    for (Logged::Feed& feed : entry.feeds) spare_.push_back(std::move(feed.values));
+  log_.clear();
+  log_bytes_ = log_steps_ = 0;
+  border_.forget();
+}
+
+std::uint64_t DeviceRun::replay(scheduler::Executor& executor, bool is_under_way) noexcept {
+  ++figures_.replays;
+  StepHook* const hook = engine_.hook();
+  const std::vector<PortFeed> feeds(engine_.feeds().begin(), engine_.feeds().end());
+  const std::vector<OutputSink> sinks(engine_.sinks().begin(), engine_.sinks().end());
+  is_running_ = true;  // whoever asks for the host's memory gets it as it is
+  StateBytes now;
+  if (hook && !is_under_way) hook->save_host(now);
+  border_.take_back();
+  std::uint64_t done = 0;
+  for (const Logged& entry : log_) {
+    if (!entry.input.empty()) {
+      std::copy(entry.input.begin(), entry.input.end(), state_.output(entry.port, entry.tick).row(entry.session));
+      continue;
+    }
+    for (NodeId port = 0; port < feeds.size(); ++port) engine_.feed(port, {});
+    for (const Logged::Feed& feed : entry.feeds)
+      engine_.feed(feed.port, {feed.values.data(), feed.feed.rows, feed.feed.hold});
+    if (hook) hook->load_host(entry.hook);
+    // What earlier runs were asked for they have given.
+    engine_.set_sinks(is_under_way && &entry == &log_.back() ? sinks : std::vector<OutputSink>());
+    done = engine_.run(executor, entry.tick, entry.steps);
+    figures_.host_steps += done;
+  }
+  for (NodeId port = 0; port < feeds.size(); ++port) engine_.feed(port, feeds[port]);
+  engine_.set_sinks(sinks);
+  if (hook && !is_under_way) hook->load_host(now);
+  is_running_ = false;
+  forget_log();
+  is_ahead_ = false;
+  is_behind_ = true;
+  return done - std::min(done, logged_before_);
+}
+
+}  // namespace weft::mesh
