@@ -35,6 +35,12 @@ namespace {
 constexpr PanelTag kTag;
 constexpr std::size_t kGroupPanels = 4, kGroup = kGroupPanels * kPanelWidth, kStep = 4;
 
+constexpr hn::RebindToUnsigned<PanelTag> kBits;
+using Bits = hn::Vec<hn::RebindToUnsigned<PanelTag>>;
+
+// Infinities and NaNs are those whose exponent bits are all set.
+HWY_INLINE Bits exponent() { return hn::Set(kBits, 0x7f800000u); }
+
 /// Four panels' sums, and the activation of the four vectors made before them. A sum waits for its last step and an
 /// activation for its last operation; side by side both wait half as long, and weights arrive all the while.
 class Pipeline {
@@ -53,10 +59,6 @@ class Pipeline {
   }
 
  private:
-  static constexpr hn::RebindToUnsigned<PanelTag> kBits{};
-  // Infinities and NaNs are those whose exponent bits are all set.
-  static HWY_INLINE auto exponent() { return hn::Set(kBits, 0x7f800000u); }
-
   template <Activation A>
   HWY_INLINE void activate(std::size_t p) {
     const auto y = Activate<A>(kTag, hn::Load(kTag, sums_ + p * kPanelWidth));
@@ -111,7 +113,7 @@ class Pipeline {
   }
 
   alignas(64) float sums_[kGroup];
-  hn::Vec<hn::RebindToUnsigned<PanelTag>> largest_;
+  Bits largest_;
   float* to_ = nullptr;  // where they belong once activated
 };
 
