@@ -67,7 +67,7 @@ HostPlaces host_places(const Graph& graph) {
     places.why += (places.why.empty() ? "" : "; ") + named(graph, some) + ": " + reason;
     cells.insert(some.begin(), some.end());
   };
-  add(kept, "the network keeps them there");
+  add(kept, "kept there by the network");
   for (const auto& [type, those] : registered) add(those, "the layer type '" + type + "' is not one of Weft's own");
   // Weights that several layers compute with move when all of them have learned: in the middle of a step, when nothing
   // crosses. So all are on one side.
@@ -81,7 +81,7 @@ HostPlaces host_places(const Graph& graph) {
              {std::pair{nodes[id].cell, nodes[owner].cell}, {nodes[owner].cell, nodes[id].cell}})
           if (stays(cell) && !stays(other)) sharers.insert(other);
   }
-  add(sharers, "they share weights with those");
+  add(sharers, "weights shared with those");
   for (NodeId id = first; id < nodes.size(); ++id) places.is_host[id] = cells.contains(nodes[id].cell);
   for (const Edge& edge : graph.edges())
     if (nodes[edge.from].is_port() && places.is_host[edge.to]) places.is_host[edge.from] = 1;
