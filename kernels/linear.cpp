@@ -6,6 +6,7 @@
 #include "kernels/foreach_isa.hpp"
 #include "kernels/internal/linear_scratch.hpp"
 #include "kernels/linear_outputs-inl.hpp"
+#include "kernels/linear_tiles-inl.hpp"
 #include "kernels/simd/panel-inl.hpp"
 
 #include <algorithm>
@@ -173,17 +174,13 @@ void linear_row(const ConstPanels& w, const float* bias, const float* x, Activat
 
 // --- many rows ---------------------------------------------------------------------------------------------------
 
-// A tile is R rows by P panels of sums in registers: 28 (AVX-512) or 12 (AVX2) or 24 (NEON) of them. Few rows take
-// more panels, to have sums enough in flight. Wide must leave registers for P weights and a broadcast.
-constexpr std::size_t kTileRows = kPanelVectors == 1 ? 14 : 6, kTilePanels = kPanelVectors == 1 ? 2 : 1;
-constexpr std::size_t kWideRows = kPanelVectors == 1 ? 6 : 2, kWidePanels = kPanelVectors == 1 ? 4 : 2;
-// Packed rows held at once: together with the panels in use they stay inside a second-level cache.
-constexpr std::size_t kPackedFloats = std::size_t{96} << 10;
+// Rows held at once: together with the panels in use they stay inside a second-level cache.
+constexpr std::size_t kHeldFloats = std::size_t{96} << 10;
 constexpr std::size_t kSmallWeights = std::size_t{128} << 10;
 
-// Tall tiles ask for the weights a few k ahead and, line by line, for the rows of the next chunk: measured 98 % of the
-// fma peak instead of 95. Low ones wait for weights anyway.
-constexpr std::size_t kPrefetchRows = kTileRows / 2, kPrefetchSteps = 8, kLineFloats = 16;
+// Rows that start a multiple of 4 KiB apart fall into the same places of a first-level cache: more of them than it has
+// ways are packed. All others are read where they are.
+constexpr std::size_t kAliasing = 1024, kAliasedRows = 8;
 
 /// Copies rows as [chunk][R][64]: any stride becomes one that no cache dislikes, at fixed offsets from one pointer.
 void pack_rows(const ConstRows& x, std::size_t first, std::size_t R, float* to) noexcept {
@@ -199,83 +196,7 @@ void pack_rows(const ConstRows& x, std::size_t first, std::size_t R, float* to) 
       std::memcpy(to, x.row(first + r) + k, (x.cols - k) * sizeof(float));
 }
 
-/// One chunk of R packed rows against P panels; `take(r, p, v, sum)` gets each sum.
-template <std::size_t R, std::size_t P, class Take>
-HWY_INLINE void tile_chunk(const float* w, std::size_t panel_stride, const float* x, std::size_t length,
-                           const Take& take) {
-  V sum[R][P][kPanelVectors];
-  WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
-    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[r][p][v] = hn::Zero(kTag);
-    }
-  }
-  [[maybe_unused]] const float* const next = x + R * kChunk;
-  for (std::size_t k = 0; k < length; ++k) {
-    V ws[P][kPanelVectors];
-    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-      const float* from = w + p * panel_stride + k * kPanelWidth;
-      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) ws[p][v] = hn::Load(kTag, from + v * kPanelLanes);
-      if constexpr (R >= kPrefetchRows) __builtin_prefetch(from + kPrefetchSteps * kPanelWidth);
-    }
-    if constexpr (R >= kPrefetchRows) __builtin_prefetch(next + k * R / kLineFloats * kLineFloats);
-    WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
-      const V xs = hn::Set(kTag, x[r * kChunk + k]);
-      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[r][p][v] =
-            hn::MulAdd(ws[p][v], xs, sum[r][p][v]);
-      }
-    }
-  }
-  WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
-    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) take(r, p, v, sum[r][p][v]);
-    }
-  }
-}
-
-/// R packed rows against panels first .. first + P - 1.
-template <std::size_t R, std::size_t P>
-void tile(const ConstPanels& w, const float* x, const Outputs& outputs, std::size_t b, std::size_t first) noexcept {
-  const std::size_t stride = w.in * kPanelWidth, o = first * kPanelWidth;
-  const float* panel = w.data + first * stride;
-  alignas(64) float total[R * P * kPanelWidth];
-  const auto at = [&](std::size_t r, std::size_t p, std::size_t v) {
-    return total + (r * P + p) * kPanelWidth + v * kPanelLanes;
-  };
-  std::size_t k = 0;
-  if (w.in > kChunk) {
-    tile_chunk<R, P>(panel, stride, x, kChunk, [&](std::size_t r, std::size_t p, std::size_t v, V sum) HWY_ATTR {
-      hn::Store(hn::Add(hn::Zero(kTag), sum), kTag, at(r, p, v));
-    });
-    for (k += kChunk, x += R * kChunk; k + kChunk < w.in; k += kChunk, x += R * kChunk)
-      tile_chunk<R, P>(panel + k * kPanelWidth, stride, x, kChunk,
-                       [&](std::size_t r, std::size_t p, std::size_t v, V sum)
-                           HWY_ATTR { hn::Store(hn::Add(hn::Load(kTag, at(r, p, v)), sum), kTag, at(r, p, v)); });
-  }
-  // The last chunk goes straight to the outputs, or, where a panel is partial, by way of `total`.
-  const std::size_t width = w.out - o;
-  const bool whole = width >= P * kPanelWidth;
-  float* const to = whole ? outputs.before_activation(b) + o : total;
-  const std::size_t to_stride = whole ? outputs.stride_before_activation() : P * kPanelWidth;
-  const float* bias = whole && outputs.bias ? outputs.bias + o : nullptr;
-  tile_chunk<R, P>(panel + k * kPanelWidth, stride, x, w.in - k,
-                   [&](std::size_t r, std::size_t p, std::size_t v, V sum) HWY_ATTR {
-                     const std::size_t lane = p * kPanelWidth + v * kPanelLanes;
-                     V sums = hn::Add(k > 0 ? hn::Load(kTag, at(r, p, v)) : hn::Zero(kTag), sum);
-                     if (bias) sums = hn::Add(sums, hn::LoadU(kTag, bias + lane));
-                     hn::StoreU(sums, kTag, to + r * to_stride + lane);
-                   });
-  if (!whole)
-    for (std::size_t r = 0; r < R; ++r)
-      for (std::size_t i = 0; i < width; ++i) {
-        const float sum = total[r * P * kPanelWidth + i];
-        outputs.before_activation(b + r)[o + i] = outputs.bias ? sum + outputs.bias[o + i] : sum;
-      }
-  if (outputs.has_finish())
-    for (std::size_t r = 0; r < R; ++r) outputs.finish(b + r, o, std::min(P * kPanelWidth, width));
-}
-
-using Tile = void (*)(const ConstPanels&, const float*, const Outputs&, std::size_t, std::size_t) noexcept;
+using Tile = void (*)(const ConstPanels&, const TileRows&, const Outputs&, std::size_t, std::size_t) noexcept;
 
 template <std::size_t P, std::size_t... I>
 constexpr std::array<Tile, sizeof...(I)> make_tiles(std::index_sequence<I...>) {
@@ -285,8 +206,8 @@ constexpr auto kSingleTiles = make_tiles<1>(std::make_index_sequence<kTileRows>(
 constexpr auto kTiles = make_tiles<kTilePanels>(std::make_index_sequence<kTileRows>());
 constexpr auto kWideTiles = make_tiles<kWidePanels>(std::make_index_sequence<kWideRows>());
 
-/// Panels [p, end) against one packed block of `rows` rows.
-std::size_t run_tiles(std::size_t P, Tile one, const ConstPanels& w, const float* x, const Outputs& outputs,
+/// Panels [p, end) against one block of rows.
+std::size_t run_tiles(std::size_t P, Tile one, const ConstPanels& w, const TileRows& x, const Outputs& outputs,
                       std::size_t b, std::size_t p, std::size_t end) noexcept {
   for (; p + P <= end; p += P) one(w, x, outputs, b, p);
   return p;
@@ -299,17 +220,22 @@ void linear_batch(const ConstPanels& w, const float* bias, const ConstRows& x, A
   const Outputs outputs{bias, activation, z, y};
   const std::size_t row_floats = (w.in + kChunk - 1) / kChunk * kChunk;
   const detail::EvenParts blocks(x.rows, kTileRows);
-  // Weights that a second-level cache holds come from there for each block anew, and packed rows stay in the first.
+  const bool is_packed = x.stride % kAliasing == 0 && x.rows > kAliasedRows;
+  // Weights that a second-level cache holds come from there for each block anew, and its rows stay in the first.
   const bool is_small = w.in * w.out <= kSmallWeights;
-  const std::size_t fitting = kPackedFloats / (kTileRows * std::max<std::size_t>(row_floats, 1));
+  const std::size_t fitting = kHeldFloats / (kTileRows * std::max<std::size_t>(row_floats, 1));
   const std::size_t held = is_small ? 1 : std::clamp<std::size_t>(fitting, 1, blocks.parts);
-  float* packed = detail::linear_scratch(held * kTileRows * row_floats);
+  float* const packed = is_packed ? detail::linear_scratch(held * kTileRows * row_floats) : nullptr;
   const std::size_t end = panel_count(w.out);
   for (std::size_t block = 0; block < blocks.parts; block += held) {
     const std::size_t last = std::min(blocks.parts, block + held);
     const auto packed_at = [&](std::size_t i) { return packed + (blocks.begin(i) - blocks.begin(block)) * row_floats; };
+    const auto rows_at = [&](std::size_t i) {
+      if (!is_packed) return TileRows{x.row(blocks.begin(i)), x.stride, kChunk};
+      return TileRows{packed_at(i), kChunk, (blocks.begin(i + 1) - blocks.begin(i)) * kChunk};
+    };
     const auto rows_of = [&](std::size_t i) { return blocks.begin(i + 1) - blocks.begin(i); };
-    for (std::size_t i = block; i < last; ++i) pack_rows(x, blocks.begin(i), rows_of(i), packed_at(i));
+    for (std::size_t i = block; i < last && is_packed; ++i) pack_rows(x, blocks.begin(i), rows_of(i), packed_at(i));
     // One step over panels serves all rows held, so that weights come from afar once per step.
     const bool wide = rows_of(block) <= kWideRows;
     const std::size_t step = wide ? kWidePanels : kTilePanels;
@@ -318,10 +244,9 @@ void linear_batch(const ConstPanels& w, const float* bias, const ConstRows& x, A
       for (std::size_t i = block; i < last; ++i) {
         const std::size_t R = rows_of(i), b = blocks.begin(i);
         std::size_t at = p;
-        if (wide && R <= kWideRows)
-          at = run_tiles(kWidePanels, kWideTiles[R - 1], w, packed_at(i), outputs, b, at, stop);
-        at = run_tiles(kTilePanels, kTiles[R - 1], w, packed_at(i), outputs, b, at, stop);
-        run_tiles(1, kSingleTiles[R - 1], w, packed_at(i), outputs, b, at, stop);
+        if (wide && R <= kWideRows) at = run_tiles(kWidePanels, kWideTiles[R - 1], w, rows_at(i), outputs, b, at, stop);
+        at = run_tiles(kTilePanels, kTiles[R - 1], w, rows_at(i), outputs, b, at, stop);
+        run_tiles(1, kSingleTiles[R - 1], w, rows_at(i), outputs, b, at, stop);
       }
     }
   }

@@ -7,6 +7,7 @@
 #include "kernels/views.hpp"
 
 #include <cstddef>
+#include <span>
 
 namespace weft::kernels {
 
@@ -27,6 +28,20 @@ void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activat
 /// The same, outputs split over threads.
 void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
             const Rows& y, const ParallelFor& parallel) noexcept;
+
+/// One row and the weights of its own that it goes through.
+struct LinearRow {
+  const float* w = nullptr;     // panels [out, in]
+  const float* bias = nullptr;  // [out] or null
+  const float* x = nullptr;     // [in]
+  float* y = nullptr;           // [out]
+};
+/// The same for many single rows of one shape, each through weights of its own. While one row's sums are made the row
+/// before is activated, so that neither waits for the other.
+/// Returns whether every element of every y is finite.
+/// @shape  no y is or overlaps any row's x, or another y
+/// @exact  same bits as `linear` row by row
+bool linear_each(std::span<const LinearRow> rows, std::size_t out, std::size_t in, Activation activation) noexcept;
 
 /// A dense layer's input gradient (or target).
 ///   dx = dy w

@@ -48,6 +48,10 @@ class Cell final : public actors::Actor<ControlMessage> {
   bool is_quiet() const noexcept {
     return enabled_ && period_ == 1 && !reset_ordered_ && deferred_.empty() && watchers_.empty() && mailbox_is_empty();
   }
+  /// True when a tick does nothing for it besides firing its layers and looking at what they put out.
+  bool is_plain() const noexcept {
+    return enabled_ && period_ == 1 && !reset_ordered_ && !marked_ && watchers_.empty();
+  }
   bool is_enabled() const noexcept { return enabled_; }
   std::uint64_t period() const noexcept { return period_; }
   void set_enabled(bool enabled) noexcept { change(enabled_, enabled); }

@@ -108,6 +108,10 @@ void Engine::make_regions(const topology::Plan& plan) {
     cell_region_.push_back(node_region_[part.first]);
     add(part);
   }
+  for (Region& region : regions_) {
+    make_course(region.interior, region.interior_course);
+    make_course(region.boundary, region.boundary_course);
+  }
 }
 
 void Engine::link_regions(std::size_t count) {
@@ -183,14 +187,17 @@ bool Engine::run_host_parts(scheduler::Executor& executor, std::uint64_t step) n
 }
 
 void Engine::run_interior(std::size_t region, std::uint64_t step) noexcept {
-  const Region& here = regions_[region];
-  if (is_partial_) return run_parts(here.host_interior, region, part_step_);
-  run_parts(here.interior, region, step);
+  Region& here = regions_[region];
+  if (is_partial_) return run_parts(here.host_interior, nullptr, region, part_step_);
+  run_parts(here.interior, &here.interior_course, region, step);
 }
 
 void Engine::run_boundary(std::size_t region, std::uint64_t step) noexcept {
-  if (is_partial_) step = part_step_;
-  run_parts(is_partial_ ? regions_[region].host_boundary : regions_[region].boundary, region, step);
+  Region& here = regions_[region];
+  if (is_partial_)
+    run_parts(here.host_boundary, nullptr, region, step = part_step_);
+  else
+    run_parts(here.boundary, &here.boundary_course, region, step);
   // Who fires first depends on the placement; with shared weights nobody may learn before all have fired.
   if (!hook_ || late_[region].empty()) return;
   const std::uint64_t tick = base_tick_ + hook_->fired_before(step);
@@ -202,7 +209,8 @@ void Engine::run_boundary(std::size_t region, std::uint64_t step) noexcept {
   if (board_) board_->leave(region);
 }
 
-void Engine::run_parts(const std::vector<Part>& parts, std::size_t region, std::uint64_t step) noexcept {
+void Engine::run_parts(const std::vector<Part>& parts, Course* course, std::size_t region,
+                       std::uint64_t step) noexcept {
   const bool fires = hook_ == nullptr || hook_->fires(step);
   const std::uint64_t fired = hook_ ? hook_->fired_before(step) : step;
   const std::uint64_t tick = base_tick_ + fired;
@@ -213,18 +221,35 @@ void Engine::run_parts(const std::vector<Part>& parts, std::size_t region, std::
   if (board_) board_->begin(region, tick);
   // Every other tick runs backwards: what the last tick touched last is still in cache and is used first, where a
   // region's weights are a little larger than the cache. No value depends on the order of parts.
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto at = [&](std::size_t n) -> const Part& { return parts[(tick & 1) ? parts.size() - 1 - n : n]; };
-    const Part& part = at(i);
+  const auto in_order = [&](std::size_t size, std::size_t n) { return (tick & 1) ? size - 1 - n : n; };
+  const auto at = [&](std::size_t n) -> const Part& { return parts[in_order(parts.size(), n)]; };
+  const auto run_one = [&](std::size_t n) {
+    const Part& part = at(n);
     if (part.layers == 0) {
       if (fires) fire_port(part.first, fired);
-      continue;
+      return;
     }
     if (board_) board_->enter(region, part.cell, serial_ + (is_partial_ ? 0 : step));
-    if (fires) fire_cell(part, at(std::min(i + 1, parts.size() - 1)), region, tick, fired, step);
-    if (!hook_) continue;
+    if (fires) fire_cell(part, at(std::min(n + 1, parts.size() - 1)), region, tick, fired, step);
+    if (!hook_) return;
     for (NodeId id = part.first; id < part.first + part.layers; ++id)
       if (!units_[id].learns_late) hook_->learn(region, id, step, tick);
+  };
+  if (!course || !may_run_together()) {
+    for (std::size_t n = 0; n < parts.size(); ++n) run_one(n);
+  } else {
+    draw(parts, *course);
+    std::size_t n = 0;
+    for (std::size_t s = 0; s < course->stretches.size(); ++s) {
+      const Stretch& stretch = course->stretches[in_order(course->stretches.size(), s)];
+      const std::size_t end = n + stretch.count;
+      if (stretch.is_together) {
+        if (board_) board_->enter(region, at(n).cell, serial_ + step);
+        run_together(parts, *course, stretch, region, tick, fired);
+        n = end;
+      }
+      for (; n < end; ++n) run_one(n);
+    }
   }
   if (board_) board_->leave(region);
 }
@@ -410,6 +435,10 @@ void Engine::fire_cell(const Part& part, const Part& next, std::size_t region, s
       answer_fault(part.cell, tick, actors::FaultKind::threw);
     }
   }
+  copy_to_sinks(part, tick, fired);
+}
+
+void Engine::copy_to_sinks(const Part& part, std::uint64_t tick, std::uint64_t fired) noexcept {
   for (NodeId id = part.first; id < part.first + part.layers; ++id) {
     const Rows y = state_.output(id, tick + 1);
     for (std::uint32_t s = 0; s < units_[id].sinks; ++s)

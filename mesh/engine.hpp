@@ -15,6 +15,7 @@
 #include "scheduler/executor.hpp"
 
 #include "kernels/cpu_stream.hpp"
+#include "kernels/linear.hpp"
 
 #include "topology/plan.hpp"
 
@@ -126,6 +127,9 @@ class Engine final : public scheduler::TickProgram {
                                        std::span<const std::unique_ptr<Cell>> cells, actors::Supervisor* supervisor,
                                        actors::Registry* registry, StepHook* hook, const Width& width = {},
                                        actors::ActivityBoard* board = nullptr);
+
+  /// The first step's visits on the board are told apart from others by this number, the next step's by the next.
+  void begin_visits(std::uint64_t serial) noexcept { serial_ = serial; }
 
   /// The feed of a port for the next runs; base == null: the port keeps its last value.
   void feed(NodeId port, PortFeed feed) noexcept { feeds_[port] = feed; }
@@ -244,8 +248,22 @@ class Engine final : public scheduler::TickProgram {
     NodeId first = 0;
     std::uint32_t layers = 0;
   };
+  /// Parts that follow each other in a list of them.
+  struct Stretch {
+    std::uint32_t first = 0, count = 0;
+    bool is_together = false;  // computed by one call of linear_each
+    kernels::Activation activation = kernels::Activation::linear;
+    std::size_t out = 0, in = 0;
+  };
+  /// A list of parts as stretches, which cover it. Drawn anew when a cell or where weights lie has changed.
+  struct Course {
+    std::vector<Stretch> stretches;
+    std::array<std::vector<kernels::LinearRow>, 2> rows;  // by the parity of the tick, in that tick's order
+    std::uint64_t weights_seen = UINT64_MAX, cells_seen = UINT64_MAX;
+  };
   struct Region {
     std::vector<Part> interior, boundary;
+    Course interior_course, boundary_course;
     std::vector<Part> host_interior, host_boundary;  // those of them that stay on the host
     std::vector<std::uint32_t> neighbours;
     std::uint32_t core = scheduler::kAnyCore;
@@ -258,7 +276,14 @@ class Engine final : public scheduler::TickProgram {
   void make_units();
   void make_regions(const topology::Plan& plan);
   void link_regions(std::size_t regions);
-  void run_parts(const std::vector<Part>& parts, std::size_t region, std::uint64_t step) noexcept;
+  void run_parts(const std::vector<Part>& parts, Course* course, std::size_t region, std::uint64_t step) noexcept;
+  void make_course(const std::vector<Part>& parts, Course& course) const;
+  bool may_run_together() const noexcept;
+  void draw(const std::vector<Part>& parts, Course& course) const noexcept;
+  std::optional<Stretch> row_of(const Part& part) const noexcept;
+  void run_together(const std::vector<Part>& parts, const Course& course, const Stretch& stretch, std::size_t region,
+                    std::uint64_t tick, std::uint64_t fired) noexcept;
+  void copy_to_sinks(const Part& part, std::uint64_t tick, std::uint64_t fired) noexcept;
   void feed_first_tick(NodeId port) noexcept;
   bool is_on(Side side, NodeId node) const noexcept;
   void deliver(std::size_t region, std::uint64_t tick) noexcept;

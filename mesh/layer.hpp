@@ -4,6 +4,7 @@
 
 #include "mesh/network.hpp"
 
+#include "kernels/activation.hpp"
 #include "kernels/op_stream.hpp"
 #include "kernels/views.hpp"
 #include "kernels/weight.hpp"
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -146,6 +148,9 @@ class Layer {
   /// The matrix whose columns are the inputs, when the layer is one (Dense): index into parameters(), or -1.
   /// The target rules `gap` and `fw_dtp` send targets through it; layers without one send them by their own backward.
   virtual int mixing_matrix() const noexcept { return -1; }
+  /// Of a layer whose forward is nothing but `linear` of parameter 0, plus parameter 1 where it has two: its
+  /// activation. A tick then computes many such cells by one call.
+  virtual std::optional<kernels::Activation> row_product() const noexcept { return std::nullopt; }
 
  protected:
   Layer(std::size_t in, std::size_t out) : Layer(Shape{in}, Shape{out}) {}

@@ -153,7 +153,8 @@ Status Mesh::run(std::span<const RunInput> inputs, std::uint64_t ticks, std::spa
   Parts& p = *parts_;
   if (!p.device && internal::may_batch(p.graph, p.cells, ticks)) {
     const kernels::FlushSubnormals exact;
-    if (internal::run_batched(p.graph, p.weights, *p.state, p.ticks, ticks, feeds, sinks)) {
+    internal::Visits visits(*p.board, p.graph, p.cells, p.visits, p.ticks);
+    if (internal::run_batched(p.graph, p.weights, *p.state, p.ticks, ticks, feeds, sinks, visits)) {
       p.ticks += ticks;
       if (p.without_device) p.without_device->host_steps += ticks;
       return {};
@@ -175,7 +176,8 @@ Status Mesh::forward(std::span<const RunInput> inputs, std::size_t rows, std::sp
   if (rows == 0) return {};
   parts_->sync(false);
   const kernels::FlushSubnormals exact;
-  return internal::run_combinational(parts_->graph, parts_->weights, rows, feeds, sinks);
+  internal::Visits visits(*parts_->board, parts_->graph, parts_->cells, parts_->visits, parts_->ticks);
+  return internal::run_combinational(parts_->graph, parts_->weights, rows, feeds, sinks, visits);
 }
 
 Status Mesh::hold_copies(std::optional<std::size_t> session, std::span<const RunInput> inputs, std::size_t rows,
@@ -195,7 +197,10 @@ Status Mesh::hold_copies(std::optional<std::size_t> session, std::span<const Run
     spread(p.state->output(id, p.ticks), scratch.output(id, 0));
     spread(p.state->hidden(id, p.ticks), scratch.hidden(id, 0));
   }
-  const auto engine = Engine::build(p.graph, p.weights, scratch, p.plan, p.node_region, {}, nullptr, nullptr, nullptr);
+  const auto engine = Engine::build(p.graph, p.weights, scratch, p.plan, p.node_region, {}, nullptr, nullptr, nullptr,
+                                    {}, p.board.get());
+  engine->begin_visits(p.visits);
+  p.visits += ticks;
   for (const auto& [node, values] : feeds) engine->feed(node, {values, 1, 1});
   engine->run(*p.executor, 0, ticks);
   for (const OutputSink& sink : sinks) {

@@ -20,6 +20,7 @@
 
 #include "core/state_hash.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -52,7 +53,10 @@ struct MeshOptions {
   /// Where ticks run: `cpu`, or a GPU as gpu::Device::open names it (`vulkan`, `vulkan:N`, `vulkan:name`); empty: where
   /// the network says. The bits are the same. What a GPU cannot do (docs/gpu.md) runs on the CPU, and figures say so.
   std::string device = {};
-  bool validates_device = false;                            // under Vulkan's validation layers
+  bool validates_device = false;  // under Vulkan's validation layers
+  /// How long the mesh waits for a GPU that finishes nothing at all; then it goes on on the CPU. 0: as
+  /// gpu::DeviceOptions says. Meshes that share a GPU take the first one's.
+  std::chrono::milliseconds device_patience{0};
   std::optional<topology::Machine> machine = std::nullopt;  // none: the running one
 };
 
@@ -163,7 +167,8 @@ class Mesh {
   const actors::Supervisor& supervisor() const noexcept;
   /// What a GPU did for the mesh; nothing where none was asked for.
   const DeviceFigures* device_figures() const noexcept;
-  /// At which cell each region (thread) is while ticks run: for a watchdog, which must not outlive the mesh.
+  /// At which cell each region (thread) is while ticks, forward or held copies run: for a watchdog, which must not
+  /// outlive the mesh.
   /// @thread any
   const actors::ActivityBoard& activity() const noexcept;
   const MeshOptions& options() const noexcept;

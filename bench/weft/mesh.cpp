@@ -37,29 +37,34 @@ mesh::Mesh chain(std::size_t cells, std::size_t threads) {
   return mesh;
 }
 
-/// The same products and nothing else: no neighbours to wait for, no commit, no control, no check. Cells read and write
-/// buffers of their own, as large as the mesh's.
+/// The same products by the same kernel and nothing else: no neighbours to wait for, no commit, no control. Cells read
+/// and write buffers of their own, as large as the mesh's.
 class PlainLoop final : public scheduler::TickProgram {
  public:
   explicit PlainLoop(const mesh::Mesh& mesh) : mesh_(mesh), values_(2 * (mesh.cells().size() + 1) * kWidth) {
-    for (const auto& p : mesh.weights().parameters()) (p.index == 0 ? weights_ : biases_).push_back(p.data);
+    std::vector<const float*> weights, biases;
+    for (const auto& p : mesh.weights().parameters()) (p.index == 0 ? weights : biases).push_back(p.data);
     for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = 0.25f;
+    for (const std::size_t parity : {0, 1})
+      for (std::size_t c = 0; c < weights.size(); ++c) {
+        float *from = values_.data() + parity * values_.size() / 2,
+              *to = values_.data() + (1 - parity) * values_.size() / 2;
+        rows_[parity].push_back({weights[c], biases[c], from + c * kWidth, to + (c + 1) * kWidth});
+      }
   }
   std::size_t region_count() const noexcept override { return mesh_.plan().regions.size(); }
   std::span<const std::uint32_t> neighbours(std::size_t) const noexcept override { return {}; }
   std::uint32_t home_core(std::size_t r) const noexcept override { return mesh_.plan().regions[r].seat.core; }
   void run_interior(std::size_t r, std::uint64_t step) noexcept override {
-    const std::size_t half = values_.size() / 2;
-    float *from = values_.data() + (step & 1) * half, *to = values_.data() + (~step & 1) * half + kWidth;
-    for (std::size_t c = mesh_.plan().regions[r].begin; c < mesh_.plan().regions[r].end; ++c)
-      kernels::linear({weights_[c], kWidth, kWidth}, biases_[c], {from + c * kWidth, 1, kWidth, kWidth},
-                      kernels::Activation::tanh, {}, {to + c * kWidth, 1, kWidth, kWidth});
+    const auto& region = mesh_.plan().regions[r];
+    const auto rows = std::span(rows_[step & 1]).subspan(region.begin, region.end - region.begin);
+    if (!kernels::linear_each(rows, kWidth, kWidth, kernels::Activation::tanh)) std::abort();
   }
   void run_boundary(std::size_t, std::uint64_t) noexcept override {}
 
  private:
   const mesh::Mesh& mesh_;
-  std::vector<const float*> weights_, biases_;
+  std::vector<kernels::LinearRow> rows_[2];  // by the parity of the step
   AlignedBuffer<float> values_;
 };
 

@@ -20,9 +20,11 @@ using kernels::Rows;
 /// One run of ticks over the time series of a block. Rows are [t][session]; row block 0 is what was committed before.
 class BatchedRun {
  public:
-  BatchedRun(const Graph& graph, const WeightStore& weights, const State& state, std::uint64_t tick)
+  BatchedRun(const Graph& graph, const WeightStore& weights, const State& state, std::uint64_t tick, Visits& visits)
       : graph_(graph),
         weights_(weights),
+        visits_(visits),
+        tick_(tick),
         sessions_(state.sessions()),
         block_(std::max<std::uint64_t>(1, kBlockRows / sessions_)),
         series_(graph, (block_ + 1) * sessions_) {
@@ -39,6 +41,7 @@ class BatchedRun {
   bool run_block(std::uint64_t done, std::uint64_t ticks, const std::vector<std::pair<NodeId, const float*>>& feeds,
                  const std::vector<OutputSink>& sinks) {
     feed_ports(done, ticks, feeds);
+    done_ = done;
     for (const std::vector<NodeId>& group : groups_) {
       if (!graph_.is_in_loop(group.front()) && graph_.nodes()[group.front()].layer->state_size() == 0) {
         fire(group.front(), 0, ticks);
@@ -149,12 +152,16 @@ class BatchedRun {
 
   // Ticks [t, t + n) of the block: reads row blocks t.., writes row blocks t + 1...
   void fire(NodeId id, std::uint64_t t, std::uint64_t n) {
+    visits_.begin(tick_ + done_ + t);
+    visits_.enter(id);
     series_.fire(stream_, weights_, id, (t + 1) * sessions_, n * sessions_, t * sessions_,
                  [&](const Edge& edge) { return ConstRows(series_.output(edge.from, t * sessions_, n * sessions_)); });
   }
 
   const Graph& graph_;
   const WeightStore& weights_;
+  Visits& visits_;
+  std::uint64_t tick_, done_ = 0;  // of the run's beginning, and of its ticks those before this block
   std::size_t sessions_;
   std::uint64_t block_;
   TimeSeries series_;
@@ -177,9 +184,10 @@ bool may_batch(const Graph& graph, const std::vector<std::unique_ptr<Cell>>& cel
 }
 
 bool run_batched(const Graph& graph, const WeightStore& weights, State& state, std::uint64_t tick, std::uint64_t ticks,
-                 const std::vector<std::pair<NodeId, const float*>>& feeds, const std::vector<OutputSink>& sinks) {
+                 const std::vector<std::pair<NodeId, const float*>>& feeds, const std::vector<OutputSink>& sinks,
+                 Visits& visits) {
   try {
-    BatchedRun run(graph, weights, state, tick);
+    BatchedRun run(graph, weights, state, tick, visits);
     for (std::uint64_t done = 0; done < ticks;) {
       const std::uint64_t now = std::min(run.block(), ticks - done);
       if (!run.run_block(done, now, feeds, sinks)) return false;

@@ -5,6 +5,7 @@
 #include "mesh/cell.hpp"
 #include "mesh/engine.hpp"
 #include "mesh/graph.hpp"
+#include "mesh/internal/visits.hpp"
 #include "mesh/state.hpp"
 #include "mesh/weight_store.hpp"
 
@@ -22,6 +23,7 @@ bool may_batch(const Graph& graph, const std::vector<std::unique_ptr<Cell>>& cel
 /// loops tick by tick. The same bits as ticking, since no op's row depends on how many rows there are. Returns false,
 /// with `state` untouched, when a value was not finite or a layer threw: supervision then needs the ticks one by one.
 bool run_batched(const Graph& graph, const WeightStore& weights, State& state, std::uint64_t tick, std::uint64_t ticks,
-                 const std::vector<std::pair<NodeId, const float*>>& feeds, const std::vector<OutputSink>& sinks);
+                 const std::vector<std::pair<NodeId, const float*>>& feeds, const std::vector<OutputSink>& sinks,
+                 Visits& visits);
 
 }  // namespace weft::mesh::internal

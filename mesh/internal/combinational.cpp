@@ -11,7 +11,7 @@ namespace weft::mesh::internal {
 
 Status run_combinational(const Graph& graph, const WeightStore& weights, std::size_t rows,
                          const std::vector<std::pair<NodeId, const float*>>& inputs,
-                         const std::vector<OutputSink>& sinks) {
+                         const std::vector<OutputSink>& sinks, Visits& visits) {
   kernels::CpuStream stream;
   // Twice the rows: the second half stays zero, for feedback links and for the hidden state that layers start from.
   TimeSeries series(graph, 2 * rows);
@@ -21,6 +21,7 @@ Status run_combinational(const Graph& graph, const WeightStore& weights, std::si
   }
   for (NodeId id : graph.order()) {
     if (graph.nodes()[id].is_port()) continue;
+    visits.enter(id);
     try {
       series.fire(stream, weights, id, 0, rows, rows, [&](const Edge& edge) {
         return kernels::ConstRows(series.output(edge.from, edge.is_feedback ? rows : 0, rows));

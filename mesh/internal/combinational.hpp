@@ -4,6 +4,7 @@
 
 #include "mesh/engine.hpp"
 #include "mesh/graph.hpp"
+#include "mesh/internal/visits.hpp"
 #include "mesh/weight_store.hpp"
 
 #include <utility>
@@ -12,10 +13,10 @@
 namespace weft::mesh::internal {
 
 /// One pass in topological order over `rows` independent inputs [rows][width]; feedback links and hidden states read
-/// zero. Sinks receive [rows][width].
+/// zero. Sinks receive [rows][width]; `visits` hears of each layer.
 /// @error not_finite naming the first layer whose output is not; internal naming one that threw
 Status run_combinational(const Graph& graph, const WeightStore& weights, std::size_t rows,
                          const std::vector<std::pair<NodeId, const float*>>& inputs,
-                         const std::vector<OutputSink>& sinks);
+                         const std::vector<OutputSink>& sinks, Visits& visits);
 
 }  // namespace weft::mesh::internal

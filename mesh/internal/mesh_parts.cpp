@@ -214,9 +214,13 @@ Status Mesh::Parts::open_device() {
   if (!is_device_name(name))
     return fail(Errc::unknown_name,
                 "device '" + name + "': expected cpu, vulkan, vulkan:NUMBER or vulkan:PART-OF-A-NAME");
+  if (options.device_patience.count() < 0)
+    return fail(Errc::out_of_range,
+                "device_patience: " + std::to_string(options.device_patience.count()) + " ms; 0 or more are expected");
   if (name == "cpu") return {};
   gpu::DeviceOptions wanted;
   wanted.validate = options.validates_device;
+  wanted.patience = options.device_patience;
   auto opened = gpu::Device::share(name, wanted);
   // Where there is nothing to run on, the CPU gives the same bits; a name that fits nothing is a mistake.
   if (!opened && opened.error().code() == Errc::unknown_name) return fail(opened.error());

@@ -36,6 +36,7 @@ struct Mesh::Parts {
   std::unique_ptr<actors::Registry> registry;
   std::unique_ptr<actors::Supervisor> supervisor;
   std::unique_ptr<actors::ActivityBoard> board;  // by region
+  std::uint64_t visits = 0;                      // told on it outside `engine`
   std::unique_ptr<scheduler::Executor> executor;
   StepHook* hook = nullptr;
   std::unique_ptr<Engine> engine;

@@ -27,6 +27,9 @@ class Dense final : public Layer {
     return static_cast<double>(in()) * static_cast<double>(out_shape().back());
   }
   int mixing_matrix() const noexcept override { return tokens_.count() == 1 ? 0 : -1; }
+  std::optional<Activation> row_product() const noexcept override {
+    return tokens_.count() == 1 ? std::optional(activation_) : std::nullopt;
+  }
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     tokens_.each(args, [&](const ForwardArgs& own) {

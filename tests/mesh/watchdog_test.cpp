@@ -177,6 +177,58 @@ TEST_P(EveryExecutor, ACellAtWorkIsOnTheBoardAndARunThatIsOverLeavesItEmpty) {
   expect_idle();
 }
 
+/// What `runs` stands in is told, by cell and tick, and is over when it has moved on; the board is empty afterwards.
+void expect_watched(Mesh& mesh, std::uint64_t tick, const std::function<void()>& runs) {
+  latch().shut();
+  Told told;
+  actors::Watchdog watchdog(mesh.activity(), mesh.cells().size(), {.limit = milliseconds(100), .told = std::ref(told)});
+  std::thread runner(runs);
+  const actors::Hang hang = told.wait_for(1)[0];
+  EXPECT_EQ(to_string(mesh.cells()[hang.actor]->at()), "[0,0,1,0]");
+  EXPECT_EQ(hang.tick, tick);
+  latch().open();
+  runner.join();
+  EXPECT_TRUE(told.wait_for(2)[1].is_over);
+  EXPECT_EQ(watchdog.hangs(), 1u);
+  for (std::size_t region = 0; region < mesh.activity().size(); ++region)
+    EXPECT_TRUE(mesh.activity().at(region).is_idle()) << region;
+}
+
+TEST_P(EveryExecutor, TheWatchdogSeesWhatComputesWithoutTicks) {
+  Mesh mesh = mesh_of({.threads = GetParam().threads, .executor = GetParam().executor});
+  must(mesh.tick(5));
+  const std::vector<float> triggers(4 * 16, kTrigger), beside(4 * 16, 1.0f);
+  const auto inputs = [&](std::size_t rows) {
+    return std::vector<RunInput>{{"in", std::span(triggers).first(4 * rows)},
+                                 {"beside", std::span(beside).first(4 * rows)}};
+  };
+  std::vector<float> out(4 * 16);
+  const auto outputs = [&](std::size_t rows) {
+    return std::vector<RunOutput>{{"out", std::span(out).first(4 * rows)}};
+  };
+  expect_watched(mesh, 5, [&] { must(mesh.forward(inputs(2), 2, outputs(2))); });
+  // The copies' own ticks: the identity passes it on at 0, the latch meets it at 1.
+  expect_watched(mesh, 1, [&] { must(mesh.hold_copies(0, inputs(2), 2, 2, outputs(2))); });
+  // A long run, layer by layer: the first layer's ticks all together, then the latch's, from the run's beginning.
+  must(mesh.set_input("in", std::vector<float>(4, kTrigger)));
+  must(mesh.tick());
+  expect_watched(mesh, 6, [&] { must(mesh.run(inputs(16), 16, outputs(16))); });
+}
+
+TEST(Watchdog, TellsVisitsOfForwardPassesAndCopiesApart) {
+  Mesh mesh = mesh_of({.threads = 1});
+  const std::vector<float> triggers(4, kTrigger);
+  const std::vector<RunInput> inputs{{"in", triggers}, {"beside", triggers}};
+  std::set<std::uint64_t> marks;
+  looks() = [&] { marks.insert(mesh.activity().at(0).mark); };
+  for (int i = 0; i < 10; ++i) {
+    must(mesh.forward(inputs, 1, {}));
+    must(mesh.hold_copies(std::nullopt, inputs, 1, 2, {}));
+  }
+  looks() = nullptr;
+  EXPECT_EQ(marks.size(), 20u);
+}
+
 TEST(Watchdog, TellsVisitsOfOneCellApart) {
   // The same cell at the same place, visit after visit, each in a run of its own, as if between two looks: it moves.
   Mesh mesh = mesh_of({.threads = 1});

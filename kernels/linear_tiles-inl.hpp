@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Not a header of its own: re-included once per ISA (kernels/foreach_isa.hpp), never by the scalar pass.
+// Tiles of a linear layer's many rows: some rows against some panels, all sums in registers.
+
+#if !WEFT_ISA_IS_SCALAR
+#if defined(WEFT_KERNELS_LINEAR_TILES_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_KERNELS_LINEAR_TILES_INL
+#undef WEFT_KERNELS_LINEAR_TILES_INL
+#else
+#define WEFT_KERNELS_LINEAR_TILES_INL
+#endif
+
+#include "kernels/linear_outputs-inl.hpp"
+#include "kernels/simd/panel-inl.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+WEFT_ISA_BEGIN();
+namespace weft::kernels::WEFT_ISA {
+namespace {
+
+// A tile is R rows by P panels of sums in registers: 28 (AVX-512) or 12 (AVX2) or 24 (NEON) of them. Few rows take
+// more panels, to have sums enough in flight. Wide must leave registers for P weights and a broadcast.
+constexpr std::size_t kTileRows = kPanelVectors == 1 ? 14 : 6, kTilePanels = kPanelVectors == 1 ? 2 : 1;
+constexpr std::size_t kWideRows = kPanelVectors == 1 ? 6 : 2, kWidePanels = kPanelVectors == 1 ? 4 : 2;
+// Tall tiles ask for the weights a few k ahead, and, line by line, for the rows of the next chunk or, in the last
+// chunk, for their place among the outputs. Low ones wait for weights anyway.
+constexpr std::size_t kPrefetchRows = kTileRows / 2, kPrefetchSteps = 8, kLineFloats = 16;
+
+/// The rows of a tile: element k of row r is `data[k / 64 * chunk_step + r * row_step + k % 64]`.
+struct TileRows {
+  const float* data;
+  std::size_t row_step, chunk_step;
+};
+
+/// Reaches up to 14 rows with five registers: an address is one of two bases and a multiple, which is free, of one of
+/// three distances. The compiler would keep an address a row, and run out of registers.
+class RowPointers {
+ public:
+  explicit HWY_INLINE RowPointers(const TileRows& rows)
+      : low_(reinterpret_cast<std::uintptr_t>(rows.data)), step_(rows.row_step * sizeof(float)) {
+    high_ = low_ + 7 * step_;
+    step3_ = 3 * step_, step5_ = 5 * step_;
+    __asm__("" : "+r"(step_), "+r"(step3_), "+r"(step5_));
+  }
+  /// Hides from the compiler that the bases move evenly.
+  HWY_INLINE void pin() { __asm__("" : "+r"(low_), "+r"(high_)); }
+  HWY_INLINE float value(std::size_t r) const { return *reinterpret_cast<const float*>(address(r)); }
+  HWY_INLINE void advance(std::size_t floats) { low_ += floats * sizeof(float), high_ += floats * sizeof(float); }
+  HWY_INLINE std::uintptr_t first() const { return low_; }
+  HWY_INLINE std::uintptr_t step() const { return step_; }
+
+ private:
+  HWY_INLINE std::uintptr_t address(std::size_t r) const {
+    const std::uintptr_t base = r < 7 ? low_ : high_;
+    switch (r % 7) {
+      case 0:
+        return base;
+      case 1:
+        return base + step_;
+      case 2:
+        return base + 2 * step_;
+      case 3:
+        return base + step3_;
+      case 4:
+        return base + 4 * step_;
+      case 5:
+        return base + step5_;
+      default:
+        return base + 2 * step3_;
+    }
+  }
+  std::uintptr_t low_, high_;  // not pointers: rows that are not there are never reached
+  std::uintptr_t step_, step3_, step5_;
+};
+static_assert(kTileRows <= 14 && kWideRows <= 14);
+
+/// What a tall tile asks for while it adds: the first four lines of rows `step` bytes apart.
+struct Wish {
+  std::uintptr_t at;
+  std::uintptr_t step;
+};
+
+/// One chunk of R rows against P panels; `take(r, p, v, sum)` gets each sum.
+template <std::size_t R, std::size_t P, class Take>
+HWY_INLINE void tile_chunk(const float* w, std::size_t panel_stride, RowPointers x, std::size_t length,
+                           const Wish& wish, const Take& take) {
+  constexpr bool kAsks = R >= kPrefetchRows;
+  constexpr std::size_t kStretch = kAsks ? kLineFloats : kChunk;  // steps in which one line of each row is asked for
+  PanelVector sum[R][P][kPanelVectors];
+  WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[r][p][v] = hn::Zero(PanelTag());
+    }
+  }
+  for (std::size_t k = 0; k < length;) {
+    const std::size_t end = std::min(length, k + kStretch);
+    [[maybe_unused]] std::uintptr_t wanted = wish.at + k * sizeof(float);
+    for (; k < end; ++k, w += kPanelWidth) {
+      x.pin();
+      __asm__("" : "+r"(w));
+      PanelVector ws[P][kPanelVectors];
+      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+        const float* from = w + p * panel_stride;
+        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) ws[p][v] =
+            hn::Load(PanelTag(), from + v * kPanelLanes);
+        if constexpr (kAsks) __builtin_prefetch(from + kPrefetchSteps * kPanelWidth);
+      }
+      if constexpr (kAsks) {
+        __builtin_prefetch(reinterpret_cast<const void*>(wanted));
+        wanted += wish.step;
+      }
+      WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+        const PanelVector xs = hn::Set(PanelTag(), x.value(r));
+        WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+          WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[r][p][v] =
+              hn::MulAdd(ws[p][v], xs, sum[r][p][v]);
+        }
+      }
+      x.advance(1);
+    }
+  }
+  WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) take(r, p, v, sum[r][p][v]);
+    }
+  }
+}
+
+/// R rows against panels first .. first + P - 1.
+template <std::size_t R, std::size_t P>
+void tile(const ConstPanels& w, const TileRows& rows, const Outputs& outputs, std::size_t b,
+          std::size_t first) noexcept {
+  const std::size_t stride = w.in * kPanelWidth, o = first * kPanelWidth;
+  const float* panel = w.data + first * stride;
+  alignas(64) float total[R * P * kPanelWidth];
+  const auto at = [&](std::size_t r, std::size_t p, std::size_t v) {
+    return total + (r * P + p) * kPanelWidth + v * kPanelLanes;
+  };
+  RowPointers x(rows);
+  const auto next_chunk = [&] { return Wish{x.first() + rows.chunk_step * sizeof(float), x.step()}; };
+  std::size_t k = 0;
+  if (w.in > kChunk) {
+    tile_chunk<R, P>(panel, stride, x, kChunk, next_chunk(),
+                     [&](std::size_t r, std::size_t p, std::size_t v, PanelVector sum)
+                         HWY_ATTR { hn::Store(hn::Add(hn::Zero(PanelTag()), sum), PanelTag(), at(r, p, v)); });
+    for (k += kChunk, x.advance(rows.chunk_step); k + kChunk < w.in; k += kChunk, x.advance(rows.chunk_step))
+      tile_chunk<R, P>(panel + k * kPanelWidth, stride, x, kChunk, next_chunk(),
+                       [&](std::size_t r, std::size_t p, std::size_t v, PanelVector sum) HWY_ATTR {
+                         hn::Store(hn::Add(hn::Load(PanelTag(), at(r, p, v)), sum), PanelTag(), at(r, p, v));
+                       });
+  }
+  // The last chunk goes straight to the outputs, or, where a panel is partial, by way of `total`.
+  const std::size_t width = w.out - o;
+  const bool whole = width >= P * kPanelWidth;
+  float* const to = whole ? outputs.before_activation(b) + o : total;
+  const std::size_t to_stride = whole ? outputs.stride_before_activation() : P * kPanelWidth;
+  const float* bias = whole && outputs.bias ? outputs.bias + o : nullptr;
+  const Wish place{reinterpret_cast<std::uintptr_t>(to), to_stride * sizeof(float)};
+  tile_chunk<R, P>(panel + k * kPanelWidth, stride, x, w.in - k, place,
+                   [&](std::size_t r, std::size_t p, std::size_t v, PanelVector sum) HWY_ATTR {
+                     const std::size_t lane = p * kPanelWidth + v * kPanelLanes;
+                     PanelVector sums = hn::Add(k > 0 ? hn::Load(PanelTag(), at(r, p, v)) : hn::Zero(PanelTag()), sum);
+                     if (bias) sums = hn::Add(sums, hn::LoadU(PanelTag(), bias + lane));
+                     hn::StoreU(sums, PanelTag(), to + r * to_stride + lane);
+                   });
+  if (!whole)
+    for (std::size_t r = 0; r < R; ++r)
+      for (std::size_t i = 0; i < width; ++i) {
+        const float sum = total[r * P * kPanelWidth + i];
+        outputs.before_activation(b + r)[o + i] = outputs.bias ? sum + outputs.bias[o + i] : sum;
+      }
+  if (outputs.has_finish())
+    for (std::size_t r = 0; r < R; ++r) outputs.finish(b + r, o, std::min(P * kPanelWidth, width));
+}
+
+}  // namespace
+}  // namespace weft::kernels::WEFT_ISA
+WEFT_ISA_END();
+
+#endif  // guard that flips
+#endif
