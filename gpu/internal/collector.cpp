@@ -17,7 +17,7 @@ void Collector::add(const Kernel& kernel, const Groups& groups, std::span<const 
   const std::uint32_t level = levels_.place(accesses.reads, accesses.writes, accesses.notes);
   dispatches_.push_back({level, number->second, static_cast<std::uint32_t>(groups.x),
                          static_cast<std::uint32_t>(groups.y), groups.shares,
-                         static_cast<std::uint32_t>(operands.size()), operands_.size()});
+                         static_cast<std::uint32_t>(operands.size()), groups.pushes, operands_.size()});
   operands_.insert(operands_.end(), operands.begin(), operands.end());
 }
 

@@ -142,7 +142,7 @@ std::vector<OperandRun> tabulate(std::span<const std::uint64_t> values, std::siz
     for (std::size_t first = 0; first < entries.count(); first += most)
       runs.push_back({first, std::min(most, entries.count() - first), {0, 0, kAll}, 0});
   for (OperandRun& run : runs) {
-    if (push(entries, run, run.form.scattered)) {
+    if (limits.pushes && push(entries, run, run.form.scattered)) {
       run.form.shares = run.form.is_pushed ? limits.shares : 0;
       continue;
     }

@@ -21,10 +21,11 @@ struct OperandRun {
   std::array<std::uint64_t, Pipelines::kPushBytes / 8> pushed{};
 };
 
-/// What a dispatch may be: entries that share a group, entries at most.
+/// What a dispatch may be: entries that share a group, entries at most, whether they may be pushed.
 struct OperandLimits {
   std::uint32_t shares = 1;
   std::size_t most = 1;
+  bool pushes = true;
 };
 
 /// Cuts entries that stand in the order of their operations into runs, each one dispatch, and

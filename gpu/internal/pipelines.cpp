@@ -84,7 +84,7 @@ Result<VkPipeline> Pipelines::make(const Key& key) {
   VkShaderModule& module = modules_[&shader];
   if (!module) {
     const auto words =
-        with_float_controls(context_->variant.emulated ? shader.emulated : shader.fused, context_->controls);
+        with_float_controls((context_->variant.emulated ? shader.emulated : shader.fused).words(), context_->controls);
     auto create = structure<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
     create.codeSize = words.size() * sizeof(std::uint32_t);
     create.pCode = words.data();

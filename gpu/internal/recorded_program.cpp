@@ -14,7 +14,7 @@ namespace {
 
 /// Those that become one dispatch are equal in it.
 auto kind_of(const Collector::Dispatch& d) noexcept {
-  return std::tie(d.level, d.kernel, d.x, d.y, d.shares, d.operand_bytes);
+  return std::tie(d.level, d.kernel, d.x, d.y, d.shares, d.pushes, d.operand_bytes);
 }
 
 // Runs of commands that are recorded one after the other for a program that runs often: between command buffers a
@@ -83,12 +83,12 @@ Status RecordedProgram::add_calls(Pipelines& pipelines, const Collector& collect
     std::memcpy(entries.data() + i * words, collected.operands().data() + dispatches[i].operands, first.operand_bytes);
   const Collector::Kernel& kernel = collected.kernels()[first.kernel];
   const std::size_t most = std::size_t{context_->info.max_groups[2]} * first.shares;
-  for (const OperandRun& run : tabulate(entries, words, {first.shares, most}, table)) {
+  for (const OperandRun& run : tabulate(entries, words, {first.shares, most, first.pushes}, table)) {
     WEFT_TRY(const VkPipeline pipeline, pipelines.get(*kernel.shader, kernel.constants, run.form));
     Pipelines::Push push{
         .table = run.place, .table_stride = first.operand_bytes, .entries = static_cast<std::uint32_t>(run.count)};
     const bool has_table = run.form.shares != 0 && !run.form.is_pushed;
-    if (!has_table) std::memcpy(&push, run.pushed.data(), sizeof push);
+    if (!has_table) std::memcpy(static_cast<void*>(&push), run.pushed.data(), sizeof push);
     calls_.push_back({pipeline, push, first.x, first.y, static_cast<std::uint32_t>(groups_of(run.count, first.shares)),
                       false, has_table});
   }

@@ -144,8 +144,8 @@ void Recorder::record(const Shader& shader, const Constants& constants, std::spa
         std::min<std::size_t>(wanted, context_->info.max_groups[static_cast<std::size_t>(axis)]));
   };
   if (collector_)
-    return collector_->add({&shader, constants}, {cut(groups.x, 0), cut(groups.y, 1), groups.shares}, operands,
-                           accesses);
+    return collector_->add({&shader, constants}, {cut(groups.x, 0), cut(groups.y, 1), groups.shares, groups.pushes},
+                           operands, accesses);
   const auto pipeline = pipelines_.get(shader, constants, {});
   if (!pipeline) return fail_with(pipeline.error());
   if (!open()) return;

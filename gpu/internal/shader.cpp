@@ -4,10 +4,26 @@
 
 #include "core/assert.hpp"
 
+#include <zlib.h>
+
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <string>
 
 namespace weft::gpu {
+
+std::vector<std::uint32_t> Module::words() const {
+  static_assert(std::endian::native == std::endian::little);
+  std::uint32_t bytes = 0;
+  std::memcpy(&bytes, packed_.data(), sizeof bytes);
+  std::vector<std::uint32_t> words(bytes / sizeof(std::uint32_t));
+  uLongf found = bytes;
+  const int result = uncompress(reinterpret_cast<Bytef*>(words.data()), &found, packed_.data() + sizeof bytes,
+                                static_cast<uLong>(packed_.size() - sizeof bytes));
+  WEFT_ASSERT(result == Z_OK && found == bytes, "a shader that the build packed cannot be unpacked");
+  return words;
+}
 
 const Shader& shader(std::string_view name) noexcept {
   const auto all = shaders();

@@ -5,14 +5,25 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace weft::gpu {
+
+/// A SPIR-V module as tools/embed_shader.py packed it.
+class Module {
+ public:
+  Module(std::span<const unsigned char> packed) noexcept : packed_(packed) {}
+  std::vector<std::uint32_t> words() const;
+
+ private:
+  std::span<const unsigned char> packed_;
+};
 
 /// One of gpu/shaders/*.comp as the build compiled it (cmake/WeftShaders.cmake).
 struct Shader {
   std::string_view name;
-  std::span<const std::uint32_t> fused;     // for devices whose fma rounds once
-  std::span<const std::uint32_t> emulated;  // with fma made of binary64
+  Module fused;     // for devices whose fma rounds once
+  Module emulated;  // with fma made of binary64
 };
 
 /// All of them, by name ascending.

@@ -19,21 +19,15 @@ shared uvec4 magnitudes[128];  // 16 words an operation
 shared uvec4 q[128];
 shared float q_scales[64];
 
-void quantise(uint row) {
+void quantise(bool exists, uint row) {
   uint t = share_thread(), first = share() * 4;
   Floats from = row_at(x, row, x_stride);
   float v[kEach][4];
   for (uint i = 0; i < kEach; ++i) {
     uint m = t + i * kThreads, k = m / kSplits * kSplits * 4 + m % kSplits, largest = 0;
-    vec4 values = vec4(0.0);
-    if (kSplits == 1 && ALIGNED && k + 4 <= inputs) {
-      values = Quads(from).at[k / 4];
-    } else if (m < 16) {
-      [[unroll]] for (uint j = 0; j < 4; ++j)
-        if (k + j * kSplits < inputs) values[j] = from.at[k + j * kSplits];
-    }
     [[unroll]] for (uint j = 0; j < 4; ++j) {
-      v[i][j] = flushed(values[j]);
+      v[i][j] = 0.0;
+      if (exists && m < 16 && k + j * kSplits < inputs) v[i][j] = flushed(from.at[k + j * kSplits]);
       largest = max(largest, bits(v[i][j]) & 0x7fffffffu);
     }
     if (m < 16) magnitudes[first + m / 4][m % 4] = largest;
@@ -76,25 +70,26 @@ void main() {
   uint quad = share_thread() & 3, p = share_thread() >> 2, row = gl_WorkGroupID.y;
   const uint n = 32 / kBits;
   uint words = (inputs + n - 1) / n, blocks = (inputs + 31) / 32;
-  // A thread that has nothing to compute reads what another one does: cheaper than to leave it out. So do codes beyond
-  // the last word, which meet zeros of x.
   bool computes = exists && p < (outputs + 15) / 16;
-  p = min(p, (outputs - 1) / 16);
   uvec4 codes[16];
-  vec4 biases = bias_quad(p * 16 + quad * 4), scales_of[2] = vec4[2](vec4(0.0), vec4(0.0));
+  vec4 biases = vec4(0.0), scales_of[2] = vec4[2](vec4(0.0), vec4(0.0));
   ivec4 zeros_of[2] = ivec4[2](ivec4(0), ivec4(0));
   uint64_t panel = w + (uint64_t(p) * words * 16ul + quad * 4) * 4ul;
   [[unroll]] for (uint i = 0; i < kWords; ++i) {
-    codes[i] = WordQuads(panel + min(i, words - 1) * 64).at[0];
+    codes[i] = uvec4(0);
+    if (computes && i < words) codes[i] = WordQuads(panel + i * 64).at[0];
     // The sign bit flipped is the code plus half its range.
     if (kIsSigned) codes[i] ^= kBits == 4 ? 0x88888888u : 0xaaaaaaaau;
   }
-  [[unroll]] for (uint b = 0; b < (GRANULARITY == kBlock32 ? 2 : 1); ++b) {
-    if (GRANULARITY == kBlock32 && b >= blocks) break;
-    scales_of[b] = scale_quad(weight(), p, b * 32, quad);
-    if (kHasZero) zeros_of[b] = ivec4(zero_quad(weight(), p, b * 32, quad));
+  if (computes) {
+    biases = bias_quad(p * 16 + quad * 4);
+    [[unroll]] for (uint b = 0; b < (GRANULARITY == kBlock32 ? 2 : 1); ++b) {
+      if (GRANULARITY == kBlock32 && b >= blocks) break;
+      scales_of[b] = scale_quad(weight(), p, b * 32, quad);
+      if (kHasZero) zeros_of[b] = ivec4(zero_quad(weight(), p, b * 32, quad));
+    }
   }
-  quantise(row);
+  quantise(exists, row);
   if (!computes) return;
   vec4 sum = vec4(0.0);
   [[unroll]] for (uint b = 0; b < 2; ++b) {

@@ -5,7 +5,6 @@
 
 #include "exact.glsl"
 
-const float kLeastMiddling = 9.094947017729282e-13, kMostMiddling = 1099511627776.0;  // 2^-40, 2^40
 struct Steps {
   float scale, inverse;  // inverse 0: all codes are 0
 };
@@ -13,7 +12,6 @@ Steps steps_of(uint largest) {
   float m = from_bits(largest);
   if (largest >= kInfinityBits) return Steps(NAN, 0.0);
   if (m < 7.88860905221011805e-31) return Steps(0.0, 0.0);  // 2^-100
-  if (kLeastMiddling <= m && m <= kMostMiddling) return Steps(divide_middling(m, 127.0), divide_middling(127.0, m));
   return Steps(divide(m, 127.0), divide(127.0, m));
 }
 // Four codes, the first in the low bits.

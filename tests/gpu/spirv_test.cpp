@@ -16,7 +16,7 @@ namespace {
 TEST(Spirv, NoShaderLetsItsArithmeticBeContracted) {
   ASSERT_GE(shaders().size(), 7u);
   for (const Shader& each : shaders())
-    for (const auto module : {each.fused, each.emulated}) {
+    for (const auto& module : {each.fused.words(), each.emulated.words()}) {
       const auto found = inexact_instructions(module);
       EXPECT_TRUE(found.empty()) << each.name << ": " << found.size() << " instructions, such as " << found.front();
     }
@@ -24,7 +24,7 @@ TEST(Spirv, NoShaderLetsItsArithmeticBeContracted) {
 
 // That the walk finds arithmetic at all, and misses a decoration that is taken away.
 TEST(Spirv, TheWalkSeesInstructionsAndTheirDecorations) {
-  const auto module = shader("unary").fused;
+  const auto module = shader("unary").fused.words();
   ASSERT_GE(arithmetic_instructions(module), 8u);  // divide() alone has six
   std::vector<std::uint32_t> bare(module.begin(), module.end());
   std::size_t taken = 0;
@@ -39,12 +39,12 @@ TEST(Spirv, TheWalkSeesInstructionsAndTheirDecorations) {
 }
 
 TEST(Spirv, OnlyEmulationNeedsSixtyFourBits) {
-  for (const Shader& each : shaders()) EXPECT_FALSE(uses_float64(each.fused)) << each.name;
-  EXPECT_TRUE(uses_float64(shader("linear_row").emulated));
+  for (const Shader& each : shaders()) EXPECT_FALSE(uses_float64(each.fused.words())) << each.name;
+  EXPECT_TRUE(uses_float64(shader("linear_row").emulated.words()));
 }
 
 TEST(Spirv, ControlsAreWrittenBeforeWhatMustFollow) {
-  const auto module = shader("unary").fused;
+  const auto module = shader("unary").fused.words();
   const auto controlled = with_float_controls(module, {.keep_special_values = true, .flush_subnormals = true});
   EXPECT_EQ(controlled.size(), module.size() + 2 * 2 + 2 * 4);
   // Logical layout (SPIR-V 2.4): capabilities, then the memory model, then entry points, then execution modes.
