@@ -79,7 +79,7 @@ Form form_of(const Context& context, bool is_integer, const ConstWeight& w, std:
                       &dots = shader("linear_cell_dots");
   const std::size_t panels = kernels::panel_count(w.out);
   if (w.dtype == Dtype::float64) return {doubles, 1, {panels, rows}};
-  if (is_integer && w.in > 0 && w.in <= kernels::kChunk && panels <= kPlaces && rows <= kCellRows)
+  if (is_integer && w.in <= kernels::kChunk && panels <= kPlaces && rows <= kCellRows)
     return {context.info.dot_product ? dots : cell, 1, {1, rows, shares_of(panels), false}};
   // Few tiles leave most of a device idle; the caches hold weights that few tiles share.
   const bool is_narrow = groups_of(w.out, kTile) * groups_of(rows, kTile) < kFewTiles && panels * w.in * rows < kCached;

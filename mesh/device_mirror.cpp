@@ -2,7 +2,6 @@
 
 #include "mesh/device_mirror.hpp"
 
-
 #include <algorithm>
 #include <cstring>
 #include <string>

@@ -194,10 +194,9 @@ void Engine::run_interior(std::size_t region, std::uint64_t step) noexcept {
 
 void Engine::run_boundary(std::size_t region, std::uint64_t step) noexcept {
   Region& here = regions_[region];
-  if (is_partial_)
-    run_parts(here.host_boundary, nullptr, region, step = part_step_);
-  else
-    run_parts(here.boundary, &here.boundary_course, region, step);
+  if (is_partial_) step = part_step_;
+  run_parts(is_partial_ ? here.host_boundary : here.boundary, is_partial_ ? nullptr : &here.boundary_course, region,
+            step);
   // Who fires first depends on the placement; with shared weights nobody may learn before all have fired.
   if (!hook_ || late_[region].empty()) return;
   const std::uint64_t tick = base_tick_ + hook_->fired_before(step);

@@ -323,6 +323,7 @@ class Bench {
 int main(int argc, char** argv) {
   using namespace weft::bench;
   Request request;
+  const std::vector<std::string> sections = {"gemv", "gemm", "products", "ticks", "mlp"};
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--json") == 0)
       request.settings.json = true;
@@ -334,6 +335,16 @@ int main(int argc, char** argv) {
       request.device = argv[++i];
     else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc)
       request.only.push_back(argv[++i]);
+    else if (std::strcmp(argv[i], "gpu") != 0) {  // `weft bench gpu` names the suite
+      std::fprintf(stderr, "weft: error: %s: expected --json, --quick, --no-peer, --device D or --only SECTION\n",
+                   argv[i]);
+      return 2;
+    }
+  }
+  for (const std::string& each : request.only) {
+    if (std::find(sections.begin(), sections.end(), each) != sections.end()) continue;
+    std::fprintf(stderr, "weft: error: --only %s: expected gemv, gemm, products, ticks or mlp\n", each.c_str());
+    return 2;
   }
   Rows rows(request.settings);
   Bench(rows, request).all();

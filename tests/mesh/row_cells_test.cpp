@@ -14,9 +14,9 @@ namespace weft::mesh {
 namespace {
 
 using kernels::Activation;
-using testing_support::bits;
 using testing_support::must;
 using testing_support::noise;
+using testing_support::output_bits;
 using testing_support::output_of;
 
 constexpr std::uint32_t kCells = 40;
@@ -47,16 +47,6 @@ NetworkSpec ring() {
   NetworkSpec spec = network.output("y", cell(kCells - 1)).output("inner", cell(5)).seed(8).spec();
   spec.supervision = {.policy = actors::Policy::hold};
   return spec;
-}
-
-std::vector<std::uint32_t> all_outputs(const Mesh& mesh, std::size_t session) {
-  std::vector<std::uint32_t> all;
-  for (const Node& node : mesh.graph().nodes()) {
-    if (node.is_port()) continue;
-    const auto one = bits(output_of(mesh, node.at, session));
-    all.insert(all.end(), one.begin(), one.end());
-  }
-  return all;
 }
 
 void order(Mesh& mesh, std::uint32_t x, ControlKind kind, std::uint64_t number = 0) {
@@ -108,7 +98,7 @@ TEST(RowCells, LiveAsOneByOneOnEveryIsaAndThreadCount) {
           disturb(*each, tick);
           must(each->tick());
         }
-        ASSERT_EQ(all_outputs(mesh, 0), all_outputs(twin, 1)) << what << ", tick " << tick;
+        ASSERT_EQ(output_bits(mesh, 0), output_bits(twin, 1)) << what << ", tick " << tick;
       }
       EXPECT_EQ(mesh.registry().view(12).faults, 4u) << what;
       EXPECT_EQ(twin.registry().view(12).faults, 4u) << what;

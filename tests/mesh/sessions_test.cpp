@@ -13,6 +13,7 @@ using testing_support::expect_error;
 using testing_support::mixed_network;
 using testing_support::must;
 using testing_support::noise;
+using testing_support::output_bits;
 using testing_support::output_of;
 using testing_support::register_fragile;
 
@@ -24,17 +25,6 @@ Mesh mesh_of(std::size_t sessions) {
 void feed(Mesh& mesh, std::size_t session, std::uint64_t life, std::uint64_t tick) {
   must(mesh.set_input("a", noise(7, 1000 * life + 2 * tick), session));
   must(mesh.set_input("b", noise(5, 1000 * life + 2 * tick + 1), session));
-}
-
-/// Everything a session shows, over all layers.
-std::vector<std::uint32_t> view(const Mesh& mesh, std::size_t session) {
-  std::vector<std::uint32_t> all;
-  for (const Node& node : mesh.graph().nodes()) {
-    if (node.is_port()) continue;
-    const auto one = bits(output_of(mesh, node.at, session));
-    all.insert(all.end(), one.begin(), one.end());
-  }
-  return all;
 }
 
 TEST(Sessions, LiveAsIfAloneWhoeverElseIsAboard) {
@@ -50,10 +40,10 @@ TEST(Sessions, LiveAsIfAloneWhoeverElseIsAboard) {
     must(together.tick());
   }
   for (std::size_t b = 0; b < 5; ++b) {
-    EXPECT_EQ(view(together, b), view(alone[b], 0)) << "session " << b;
+    EXPECT_EQ(output_bits(together, b), output_bits(alone[b], 0)) << "session " << b;
     EXPECT_EQ(together.state_hash(b), alone[b].state_hash());
   }
-  EXPECT_NE(view(together, 0), view(together, 1));
+  EXPECT_NE(output_bits(together, 0), output_bits(together, 1));
 }
 
 TEST(Sessions, ComeAndGoWithoutTouchingTheOthers) {
@@ -70,13 +60,13 @@ TEST(Sessions, ComeAndGoWithoutTouchingTheOthers) {
   EXPECT_EQ(must(together.add_session()), 2u);
   EXPECT_EQ(together.sessions(), 3u);
   must(third.reset_session(0));  // a new session is at zero state
-  EXPECT_EQ(view(together, 2), std::vector<std::uint32_t>(view(third, 0).size(), 0u));
+  EXPECT_EQ(output_bits(together, 2), std::vector<std::uint32_t>(output_bits(third, 0).size(), 0u));
   while (t < 14) {
     feed(together, 0, 1, t), feed(together, 1, 2, t), feed(together, 2, 3, t);
     feed(first, 0, 1, t), feed(second, 0, 2, t), feed(third, 0, 3, t);
     t = tick(t);
   }
-  EXPECT_EQ(view(together, 2), view(third, 0));
+  EXPECT_EQ(output_bits(together, 2), output_bits(third, 0));
   must(together.remove_session(1));
   while (t < 21) {
     feed(together, 0, 1, t), feed(together, 1, 3, t), feed(first, 0, 1, t), feed(third, 0, 3, t);
@@ -92,7 +82,7 @@ TEST(Sessions, KeepTheInputTheyWereGivenWhenOthersCome) {
   must(mesh.add_session());
   must(mesh.tick(5));
   must(alone.tick(5));
-  EXPECT_EQ(view(mesh, 0), view(alone, 0));
+  EXPECT_EQ(output_bits(mesh, 0), output_bits(alone, 0));
 }
 
 TEST(Sessions, ResetAloneToTheirBirth) {
@@ -109,8 +99,8 @@ TEST(Sessions, ResetAloneToTheirBirth) {
     must(other.tick());
     must(fresh.tick());
   }
-  EXPECT_EQ(view(mesh, 0), view(fresh, 0));
-  EXPECT_EQ(view(mesh, 1), view(other, 0));
+  EXPECT_EQ(output_bits(mesh, 0), output_bits(fresh, 0));
+  EXPECT_EQ(output_bits(mesh, 1), output_bits(other, 0));
 }
 
 TEST(Sessions, MoveToAnotherMeshThatStandsAtAnotherTick) {
@@ -122,13 +112,13 @@ TEST(Sessions, MoveToAnotherMeshThatStandsAtAnotherTick) {
   }
   ASSERT_NE(home.ticks() % 2, away.ticks() % 2);  // so the two stand at different slots of their rings
   must(away.load_session(1, must(home.save_session(0))));
-  EXPECT_EQ(view(away, 1), view(home, 0));
+  EXPECT_EQ(output_bits(away, 1), output_bits(home, 0));
   EXPECT_EQ(must(away.save_session(1)), must(home.save_session(0)));
   for (std::uint64_t t = 8; t < 16; ++t) {
     if (t > 9) feed(home, 0, 1, t), feed(away, 1, 1, t);  // at first with the inputs it came with
     must(home.tick());
     must(away.tick());
-    EXPECT_EQ(view(away, 1), view(home, 0)) << "tick " << t;
+    EXPECT_EQ(output_bits(away, 1), output_bits(home, 0)) << "tick " << t;
   }
 }
 

@@ -66,6 +66,16 @@ inline std::vector<float> output_of(const Mesh& mesh, Coord at, std::size_t sess
   const auto values = must(mesh.output(at, session));
   return {values.begin(), values.end()};
 }
+/// The outputs of all layers, as bits.
+inline std::vector<std::uint32_t> output_bits(const Mesh& mesh, std::size_t session) {
+  std::vector<std::uint32_t> all;
+  for (const Node& node : mesh.graph().nodes()) {
+    if (node.is_port()) continue;
+    const auto one = bits(output_of(mesh, node.at, session));
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  return all;
+}
 
 /// Posts an order and returns it, to be looked at when done.
 inline ControlMessage post(Mesh& mesh, Coord cell, ControlKind kind, std::uint64_t not_before = 0,
