@@ -80,7 +80,7 @@ Form form_of(const Context& context, bool is_integer, const ConstWeight& w, std:
   const std::size_t panels = kernels::panel_count(w.out);
   if (w.dtype == Dtype::float64) return {doubles, 1, {panels, rows}};
   if (is_integer && w.in <= kernels::kChunk && panels <= kPlaces && rows <= kCellRows)
-    return {context.info.dot_product ? dots : cell, 1, {1, rows, shares_of(panels), false}};
+    return {context.info.dot_product ? dots : cell, 1, {1, rows, shares_of(panels)}};
   // Few tiles leave most of a device idle; the caches hold weights that few tiles share.
   const bool is_narrow = groups_of(w.out, kTile) * groups_of(rows, kTile) < kFewTiles && panels * w.in * rows < kCached;
   if (is_integer || rows < kTileRows || is_narrow) return row_form(is_integer, w, rows);

@@ -45,11 +45,6 @@ DeviceRun::~DeviceRun() {
   if (stream_) static_cast<void>(stream_->finish());
 }
 
-bool DeviceRun::is_quiet() const noexcept {
-  return std::all_of(cells_.begin(), cells_.end(),
-                     [](const auto& cell) { return cell->is_quiet() && !cell->is_marked(); });
-}
-
 bool DeviceRun::has_feeds_or_sinks() const noexcept {
   return !engine_.sinks().empty() || std::any_of(engine_.feeds().begin(), engine_.feeds().end(),
                                                  [](const PortFeed& feed) { return feed.base != nullptr; });
@@ -87,13 +82,13 @@ std::uint64_t DeviceRun::run(scheduler::Executor& executor, std::uint64_t tick, 
     if (done < wait || engine_.halt()) return done;
     hold_.take(figures_);
   }
-  if (hold_.is_held() && !is_quiet() && is_plain && steps - done > 1) {
+  if (hold_.is_held() && !engine_.is_quiet() && is_plain && steps - done > 1) {
     // Orders are carried out at one tick's boundary; the device goes on behind it.
     const std::uint64_t first = run_host(executor, tick + done, 1);
     done += first;
     if (first == 0 || engine_.halt()) return done;
   }
-  if (!hold_.is_held() || !is_quiet()) return done + run_host(executor, tick + done, steps - done);
+  if (!hold_.is_held() || !engine_.is_quiet()) return done + run_host(executor, tick + done, steps - done);
   if (steps == done) return done;
   const std::uint64_t left = steps - done;
   bool is_logged = false, is_wrong = false;

@@ -104,7 +104,6 @@ class DeviceRun {
     gpu::Buffer buffer;
   };
 
-  bool is_quiet() const noexcept;
   bool has_feeds_or_sinks() const noexcept;
   /// Makes the mirror where there is none, and brings the device up to the host.
   Status prepare();

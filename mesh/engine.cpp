@@ -274,6 +274,17 @@ bool Engine::has_mail() const noexcept {
                      [](const Region& region) { return region.posted.load(std::memory_order_acquire) != 0; });
 }
 
+bool Engine::is_quiet() const noexcept {
+  if (has_mail()) return false;
+  const std::uint64_t now = registry_->changes();
+  if (now == quiet_at_) return true;
+  if (!std::all_of(cells_.begin(), cells_.end(),
+                   [](const auto& cell) { return cell->is_quiet() && !cell->is_marked(); }))
+    return false;
+  quiet_at_ = now;
+  return true;
+}
+
 void Engine::forget_mail() noexcept {
   for (Region& region : regions_) region.posted.store(0, std::memory_order_relaxed);
 }

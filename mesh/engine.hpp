@@ -171,6 +171,8 @@ class Engine final : public scheduler::TickProgram {
   /// Whether orders lie in mailboxes; and forgets that they do, when they were taken out.
   bool has_mail() const noexcept;
   void forget_mail() noexcept;
+  /// Whether all cells are quiet (Cell::is_quiet) and unmarked. They are looked at only if one has changed since all were.
+  bool is_quiet() const noexcept;
   /// Whether cells keep orders for later.
   bool has_deferred() const noexcept;
   /// Cells were given orders other than by `post`.
@@ -309,6 +311,7 @@ class Engine final : public scheduler::TickProgram {
   std::span<const std::unique_ptr<Cell>> cells_;
   actors::Supervisor* supervisor_ = nullptr;
   actors::Registry* registry_ = nullptr;
+  mutable std::uint64_t quiet_at_ = UINT64_MAX;  // Registry::changes() when all cells were last seen quiet
   StepHook* hook_ = nullptr;
   MirrorStream* recording_ = nullptr;  // while a step is recorded
   kernels::OpStream* recording_ops_ = nullptr;

@@ -69,7 +69,9 @@ float fused(float a, float b, float c) {
 }
 // 53 bits are more than twice 24, so rounding twice is rounding once (Figueroa 1995).
 float divide(float a, float b) { return narrow(double(a) / double(b)); }
-float divide_middling(float a, float b) { return divide(a, b); }
+float divide_by_successor(float m) { return divide(m, add(m, 1.0)); }
+float divide_by_127(float m) { return divide(m, 127.0); }
+float divide_127_by(float m) { return divide(127.0, m); }
 float root(float x) { return float(sqrt(double(x))); }
 
 #else

@@ -83,7 +83,7 @@ float exact_tanh(float x) {
   float p = expm1_reduced(h, kExpHalf);
   float s = power_of_two(rounded);
   float m = fused(s, p, fused(s, 0.5, -0.5));
-  return is_nan(x) ? NAN : with_sign(divide_middling(m, add(m, 1.0)), x);
+  return is_nan(x) ? NAN : with_sign(divide_by_successor(m), x);
 }
 
 float logistic_denominator(float x) {

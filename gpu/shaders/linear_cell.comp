@@ -2,6 +2,7 @@
 // linear_cell.glsl for devices without packed dot products.
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_EXT_control_flow_attributes : require
 
 int signed_dot(uint a, uint b) {

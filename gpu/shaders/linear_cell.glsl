@@ -18,18 +18,24 @@ const bool kIsSigned = DTYPE == kInt4 || DTYPE == kInt2 || DTYPE == kTernary;
 shared uvec4 magnitudes[128];  // 16 words an operation
 shared uvec4 q[128];
 shared float q_scales[64];
+float own_inputs[kEach][4];  // what this thread quantises
 
-void quantise(bool exists, uint row) {
-  uint t = share_thread(), first = share() * 4;
+void ask_inputs(bool exists, uint row) {
   Floats from = row_at(x, row, x_stride);
-  float v[kEach][4];
   for (uint i = 0; i < kEach; ++i) {
-    uint m = t + i * kThreads, k = m / kSplits * kSplits * 4 + m % kSplits, largest = 0;
+    uint m = share_thread() + i * kThreads, k = m / kSplits * kSplits * 4 + m % kSplits;
     [[unroll]] for (uint j = 0; j < 4; ++j) {
-      v[i][j] = 0.0;
-      if (exists && m < 16 && k + j * kSplits < inputs) v[i][j] = flushed(from.at[k + j * kSplits]);
-      largest = max(largest, bits(v[i][j]) & 0x7fffffffu);
+      own_inputs[i][j] = 0.0;
+      if (exists && m < 16 && k + j * kSplits < inputs) own_inputs[i][j] = operand(from.at[k + j * kSplits]);
     }
+  }
+}
+
+void quantise() {
+  uint t = share_thread(), first = share() * 4;
+  for (uint i = 0; i < kEach; ++i) {
+    uint m = t + i * kThreads, largest = 0;
+    [[unroll]] for (uint j = 0; j < 4; ++j) largest = max(largest, bits(own_inputs[i][j]) & 0x7fffffffu);
     if (m < 16) magnitudes[first + m / 4][m % 4] = largest;
   }
   barrier();
@@ -38,49 +44,62 @@ void quantise(bool exists, uint row) {
     if (m >= 16) break;
     uvec4 pairs = max(magnitudes[first + m / 8 * 2], magnitudes[first + m / 8 * 2 + 1]);
     Steps steps = steps_of(max(max(pairs.x, pairs.y), max(pairs.z, pairs.w)));
-    q[first + m / 4][m % 4] = codes_of(v[i], steps);
+    q[first + m / 4][m % 4] = codes_of(own_inputs[i], steps);
     if (m % 8 == 0) q_scales[share() * 2 + m / 8] = steps.scale;
   }
   barrier();
 }
 
-// The sum over block b of (code - zero) q, below 2^24.
+// `sum` and four outputs' dot products of codes.
+ivec4 with_dots(ivec4 sum, uint q4, uvec4 c) {
+  if (DTYPE == kUint8)
+    return sum + ivec4(mixed_dot(q4, c.x), mixed_dot(q4, c.y), mixed_dot(q4, c.z), mixed_dot(q4, c.w));
+  return sum + ivec4(signed_dot(q4, c.x), signed_dot(q4, c.y), signed_dot(q4, c.z), signed_dot(q4, c.w));
+}
+
+// The sum over block b of (code - zero) q, below 2^24, divided by unit(). Signed codes stay in the high bits of bytes, so
+// that their signs need no care; shifts are what binary has most of, so half of its codes stay where they are for one.
+float unit() { return DTYPE == kBinary ? 0.125 : kIsSigned ? from_bits(119u + kBits << 23) : 1.0; }
 ivec4 block_sum(uvec4 codes[16], uint b, ivec4 zeros_of) {
-  const uint kMask = kBits == 8 ? 0xffffffffu : ((1u << kBits) - 1u) * 0x01010101u;
+  const uint kLow = kBits == 8 ? 0xffffffffu : ((1u << kBits) - 1u) * 0x01010101u;
+  const uint kMask = kIsSigned ? kLow << 8 - kBits : kLow;
+  uvec4 halves[2] = uvec4[2](q[share() * 4 + b * 2], q[share() * 4 + b * 2 + 1]);
   ivec4 sum = ivec4(0);
   int of_x = 0;
-  uvec4 halves[2] = uvec4[2](q[share() * 4 + b * 2], q[share() * 4 + b * 2 + 1]);
-  [[unroll]] for (uint i = 0; i < 8; ++i) {
-    uint m = b * 8 + i, q4 = halves[i / 4][i % 4];
-    uvec4 c = codes[m / kSplits] >> m % kSplits * kBits & kMask;
-    if (DTYPE == kUint8)
-      sum += ivec4(mixed_dot(q4, c.x), mixed_dot(q4, c.y), mixed_dot(q4, c.z), mixed_dot(q4, c.w));
-    else
-      sum += ivec4(signed_dot(q4, c.x), signed_dot(q4, c.y), signed_dot(q4, c.z), signed_dot(q4, c.w));
-    if (DTYPE != kInt8) of_x += signed_dot(q4, 0x01010101u);
+  if (kHasZero || DTYPE == kBinary)
+    [[unroll]] for (uint i = 0; i < 8; ++i) of_x += signed_dot(halves[i / 4][i % 4], 0x01010101u);
+  if (DTYPE == kBinary) {
+    ivec4 sixteenfold = ivec4(-8 * of_x);  // a bit's worth is 2 bit - 1
+    [[unroll]] for (uint s = 0; s < 4; ++s) {
+      uvec4 c = codes[b] >> s;
+      sum = with_dots(sum, halves[0][s], c & 0x01010101u);
+      sixteenfold = with_dots(sixteenfold, halves[1][s], c & 0x10101010u);
+    }
+    return (sum << 4) + sixteenfold;
   }
-  if (DTYPE == kInt8) return sum;
-  if (DTYPE == kBinary) return sum * 2 - of_x;
-  if (kIsSigned) return sum - (1 << int(kBits) - 1) * of_x;
-  return sum - zeros_of * of_x;
+  [[unroll]] for (uint i = 0; i < 8; ++i) {
+    uint m = b * 8 + i, s = m % kSplits;
+    uvec4 c = kIsSigned ? codes[m / kSplits] << (kSplits - 1 - s) * kBits : codes[m / kSplits] >> s * kBits;
+    sum = with_dots(sum, halves[i / 4][i % 4], c & kMask);
+  }
+  return kHasZero ? sum - zeros_of * of_x : sum;
 }
 
 void main() {
   bool exists = load_operands();
   uint quad = share_thread() & 3, p = share_thread() >> 2, row = gl_WorkGroupID.y;
   const uint n = 32 / kBits;
-  uint words = (inputs + n - 1) / n, blocks = (inputs + 31) / 32;
-  bool computes = exists && p < (outputs + 15) / 16;
+  uint words = (inputs + n - 1) / n, blocks = (inputs + 31) / 32, panels = exists ? (outputs + 15) / 16 : 0;
+  bool computes = p < panels;
+  ask_inputs(exists, row);
   uvec4 codes[16];
-  vec4 biases = vec4(0.0), scales_of[2] = vec4[2](vec4(0.0), vec4(0.0));
-  ivec4 zeros_of[2] = ivec4[2](ivec4(0), ivec4(0));
   uint64_t panel = w + (uint64_t(p) * words * 16ul + quad * 4) * 4ul;
   [[unroll]] for (uint i = 0; i < kWords; ++i) {
     codes[i] = uvec4(0);
     if (computes && i < words) codes[i] = WordQuads(panel + i * 64).at[0];
-    // The sign bit flipped is the code plus half its range.
-    if (kIsSigned) codes[i] ^= kBits == 4 ? 0x88888888u : 0xaaaaaaaau;
   }
+  vec4 biases = vec4(0.0), scales_of[2] = vec4[2](vec4(0.0), vec4(0.0));
+  ivec4 zeros_of[2] = ivec4[2](ivec4(0), ivec4(0));
   if (computes) {
     biases = bias_quad(p * 16 + quad * 4);
     [[unroll]] for (uint b = 0; b < (GRANULARITY == kBlock32 ? 2 : 1); ++b) {
@@ -89,12 +108,14 @@ void main() {
       if (kHasZero) zeros_of[b] = ivec4(zero_quad(weight(), p, b * 32, quad));
     }
   }
-  quantise(exists, row);
+  subgroupMemoryBarrierBuffer();  // all of these are under way before the inputs are waited for (linear_row.comp)
+  quantise();
   if (!computes) return;
   vec4 sum = vec4(0.0);
   [[unroll]] for (uint b = 0; b < 2; ++b) {
     uint at = GRANULARITY == kBlock32 ? b : 0;
-    if (b < blocks) sum = with_block(sum, block_sum(codes, b, zeros_of[at]), q_scales[share() * 2 + b], scales_of[at]);
+    if (b < blocks)
+      sum = with_block(sum, block_sum(codes, b, zeros_of[at]), unit(), q_scales[share() * 2 + b], scales_of[at]);
   }
   vec4 total = add(vec4(0.0), sum);
   if (GRANULARITY != kBlock32) total = each_mul(total, scales_of[0]);

@@ -4,6 +4,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
+#extension GL_KHR_shader_subgroup_basic : require
 #extension GL_EXT_control_flow_attributes : require
 
 // Capabilities DotProductInput4x8BitPacked and DotProduct; the last operand is PackedVectorFormat4x8Bit.

@@ -76,7 +76,7 @@ void load_stepped_operands_(uint place_) {
       operand_words_[word_] = first_.at[word_];
     if ((MOVING >> word_ & 1u) != 0u) {
       int step_ = ARE_PUSHED ? pushed_step_(bitCount(MOVING & (1u << word_) - 1u)) : int(first_.at[kOperandWords + word_]);
-      operand_words_[word_] += uint64_t(int64_t(place_) * step_);
+      operand_words_[word_] += uint64_t(int64_t(int(place_)) * int64_t(step_));
     }
   }
   WEFT_OPERANDS(WEFT_TAKEN)
