@@ -111,9 +111,11 @@ class Bench {
         is_real_ ? std::vector<std::size_t>{4096, 65536, 262144} : std::vector<std::size_t>{256, 4096};
     for (const std::size_t cells : sizes) {
       double float32 = 0;
-      for (const Dtype dtype : {Dtype::float32, Dtype::int8, Dtype::int4, Dtype::binary}) {
-        const double seconds = tick(cells, dtype, float32);
-        if (dtype == Dtype::float32) float32 = seconds;
+      for (const Encoding& encoding :
+           {Encoding(Dtype::float32), Encoding(Dtype::int8), Encoding(Dtype::int4),
+            Encoding(Dtype::int4, Granularity::channel), Encoding(Dtype::ternary), Encoding(Dtype::binary)}) {
+        const double seconds = tick(cells, encoding, float32);
+        if (encoding.dtype == Dtype::float32) float32 = seconds;
       }
     }
   }
@@ -209,14 +211,15 @@ class Bench {
   }
 
   /// A chain of Dense 64x64 tanh without biases, a cell each; seconds of a tick.
-  double tick(std::size_t cells, Dtype dtype, double float32) {
+  double tick(std::size_t cells, const Encoding& encoding, double float32) {
     const auto across = static_cast<std::uint32_t>(std::min<std::size_t>(cells, 512));
     const auto down = static_cast<std::uint32_t>(cells / across);
     mesh::NetworkBuilder builder("chain", {1, down, across, 1});
     builder.input("in", kWidth);
+    const auto granularity = has_scale(encoding.dtype) ? std::optional(encoding.granularity) : std::nullopt;
     for (std::uint32_t y = 0; y < down; ++y)
       for (std::uint32_t x = 0; x < across; ++x) {
-        builder.dense({0, y, x, 0}, kWidth, kernels::Activation::tanh).option("bias", false).dtype(dtype);
+        builder.dense({0, y, x, 0}, kWidth, kernels::Activation::tanh).option("bias", false).dtype(encoding.dtype, granularity);
         if (x + y == 0) builder.from({"in"});
       }
     builder.output("out", {0, down - 1, across - 1, 0}).seed(1);
@@ -232,8 +235,10 @@ class Bench {
     const auto& figures = *mesh.device_figures();
     if (!figures.why_host.empty()) std::fprintf(stderr, "weft: on the CPU: %s\n", figures.why_host.c_str());
     const double bytes = static_cast<double>(mesh.weights().bytes());
-    const std::string name = "gpu/tick " + std::to_string(cells) + " cells " + std::string(weft::name(dtype));
-    rows_.add({name, times.median * 1e6, "", {}, {}, bytes / bandwidth_ * 1e6, "us"});
+    // All that a tick moves: the inputs and outputs of cells too.
+    const double moved = bytes + 2.0 * sizeof(float) * kWidth * static_cast<double>(cells);
+    const std::string name = "gpu/tick " + std::to_string(cells) + " cells " + to_string(encoding);
+    rows_.add({name, times.median * 1e6, "", {}, {}, moved / bandwidth_ * 1e6, "us"});
     Row rate{name + " weights",
              bytes / times.median * 1e-9,
              "copy",
@@ -244,7 +249,7 @@ class Bench {
     rate.ratio_range = {bytes / times.high / bandwidth_, bytes / times.low / bandwidth_};
     rows_.add(rate);
     if (float32 > 0) rows_.add({name + " of float32's time", times.median / float32, "", {}, {}, {}, "x"});
-    if (cells == 65536 && dtype == Dtype::float32)
+    if (cells == 65536 && encoding.dtype == Dtype::float32)
       if (const auto theirs = of_peer("cells_65536"))
         rows_.add({name + " against torch.baddbmm",
                    times.median * 1e6,
