@@ -57,32 +57,35 @@ ivec4 with_dots(ivec4 sum, uint q4, uvec4 c) {
   return sum + ivec4(signed_dot(q4, c.x), signed_dot(q4, c.y), signed_dot(q4, c.z), signed_dot(q4, c.w));
 }
 
-// The sum over block b of (code - zero) q, below 2^24, divided by unit(). Signed codes stay in the high bits of bytes, so
-// that their signs need no care; shifts are what binary has most of, so half of its codes stay where they are for one.
+// The sum over block b of (code - zero) q, divided by unit(): then below 2^21, so it is summed up on top of kRound's bits,
+// and needs no conversion. Signed codes stay in the high bits of bytes, so that their signs need no care; shifts are what
+// binary has most of, so half of its codes stay where they are for one.
 float unit() { return DTYPE == kBinary ? 0.125 : kIsSigned ? from_bits(119u + kBits << 23) : 1.0; }
-ivec4 block_sum(uvec4 codes[16], uint b, ivec4 zeros_of) {
+vec4 block_sum(uvec4 codes[16], uint b, ivec4 zeros_of) {
   const uint kLow = kBits == 8 ? 0xffffffffu : ((1u << kBits) - 1u) * 0x01010101u;
   const uint kMask = kIsSigned ? kLow << 8 - kBits : kLow;
   uvec4 halves[2] = uvec4[2](q[share() * 4 + b * 2], q[share() * 4 + b * 2 + 1]);
-  ivec4 sum = ivec4(0);
+  ivec4 sum = ivec4(DTYPE == kBinary ? 0 : int(bits(kRound)));
   int of_x = 0;
   if (kHasZero || DTYPE == kBinary)
     [[unroll]] for (uint i = 0; i < 8; ++i) of_x += signed_dot(halves[i / 4][i % 4], 0x01010101u);
   if (DTYPE == kBinary) {
-    ivec4 sixteenfold = ivec4(-8 * of_x);  // a bit's worth is 2 bit - 1
+    ivec4 sixteenfold = ivec4(int(bits(kRound)) - 8 * of_x);  // a bit's worth is 2 bit - 1
     [[unroll]] for (uint s = 0; s < 4; ++s) {
       uvec4 c = codes[b] >> s;
       sum = with_dots(sum, halves[0][s], c & 0x01010101u);
       sixteenfold = with_dots(sixteenfold, halves[1][s], c & 0x10101010u);
     }
-    return (sum << 4) + sixteenfold;
+    sum = (sum << 4) + sixteenfold;
   }
-  [[unroll]] for (uint i = 0; i < 8; ++i) {
+  [[unroll]] for (uint i = 0; i < 8 && DTYPE != kBinary; ++i) {
     uint m = b * 8 + i, s = m % kSplits;
     uvec4 c = kIsSigned ? codes[m / kSplits] << (kSplits - 1 - s) * kBits : codes[m / kSplits] >> s * kBits;
     sum = with_dots(sum, halves[i / 4][i % 4], c & kMask);
   }
-  return kHasZero ? sum - zeros_of * of_x : sum;
+  if (kHasZero) sum -= zeros_of * of_x;
+  vec4 above = intBitsToFloat(sum);
+  return vec4(sub(above.x, kRound), sub(above.y, kRound), sub(above.z, kRound), sub(above.w, kRound));
 }
 
 void main() {

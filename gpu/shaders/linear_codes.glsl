@@ -7,10 +7,10 @@
 
 vec4 each_mul(vec4 a, vec4 b) { return vec4(mul(a.x, b.x), mul(a.y, b.y), mul(a.z, b.z), mul(a.w, b.w)); }
 
-// A chunk's sum with one more block's, `exact` times `unit`, which is a power of two or 1; its scales count where they
+// A chunk's sum with one more block's: integers times `unit`, which is a power of two or 1; its scales count where they
 // belong to blocks.
-vec4 with_block(vec4 sum, ivec4 exact, float unit, float x_scale, vec4 scales_of) {
-  vec4 numbers = vec4(exact), factor = vec4(x_scale);
+vec4 with_block(vec4 sum, vec4 numbers, float unit, float x_scale, vec4 scales_of) {
+  vec4 factor = vec4(x_scale);
   if (GRANULARITY == kBlock32) {
     factor = each_mul(factor, scales_of);
     if (unit != 1.0) numbers = each_mul(numbers, vec4(unit));

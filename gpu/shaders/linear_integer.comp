@@ -43,7 +43,7 @@ vec4 chunk_sum(uint p, uint row, uint quad, uint k) {
   uint blocks = (inputs + 31) / 32;
   for (uint block = k / 32; block < min(blocks, k / 32 + 2); ++block) {
     vec4 scales_of = GRANULARITY == kBlock32 ? scale_quad(weight(), p, block * 32, quad) : vec4(0.0);
-    sum = with_block(sum, block_sum(p, row, block, quad), 1.0, Floats(x_scales).at[row * blocks + block], scales_of);
+    sum = with_block(sum, vec4(block_sum(p, row, block, quad)), 1.0, Floats(x_scales).at[row * blocks + block], scales_of);
   }
   return sum;
 }

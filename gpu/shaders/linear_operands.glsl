@@ -29,9 +29,9 @@ vec4 bias_quad(uint output_) {
 
 // In bits: no arithmetic.
 void note_not_finite(vec4 values, uint count) {
-  bool found = false;
-  WEFT_UNROLL for (uint i = 0; i < 4; ++i) found = found || (i < count && (bits(values[i]) & 0x7f800000u) == 0x7f800000u);
-  if (found) atomicOr(Words(noted).at[0], note);
+  uint largest = 0;
+  WEFT_UNROLL for (uint i = 0; i < 4; ++i) largest = max(largest, i < count ? bits(values[i]) << 1 : 0);
+  if (largest >= kInfinityBits << 1) atomicOr(Words(noted).at[0], note);
 }
 
 // Adds the biases, stores z and the activation of it.
