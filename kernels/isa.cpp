@@ -59,6 +59,15 @@ const CpuFeatures& features() noexcept {
 }
 #endif
 
+bool is_amd() noexcept {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(0, &a, &b, &c, &d) && b == 0x68747541u && d == 0x69746e65u && c == 0x444d4163u;  // AuthenticAMD
+#else
+  return false;
+#endif
+}
+
 const char* environment() noexcept {
   const char* text = std::getenv("WEFT_ISA");
   return text && *text ? text : nullptr;
@@ -71,6 +80,11 @@ int initial_isa() noexcept {
 }
 
 }  // namespace
+
+bool prefetch_is_dear() noexcept {
+  static const bool is_dear = is_amd();
+  return is_dear;
+}
 
 namespace detail {
 constinit std::atomic<int> active_isa_index{0};

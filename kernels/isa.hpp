@@ -45,6 +45,9 @@ Isa active_isa() noexcept;
 /// @error  unsupported: this CPU or build cannot run it; nothing changes
 /// @thread any, but kernels already running finish on the old one
 Status set_active_isa(Isa isa);
+/// Whether asking early for what lies in a second-level cache costs this CPU more than it brings: AMD's, as measured on
+/// Zen 4. A matter of speed alone.
+bool prefetch_is_dear() noexcept;
 /// Whether WEFT_ISA is unset, or names a supported instruction set. While it does not, `best_isa()` is active.
 /// @error  unknown_name, unsupported
 Status check_isa_environment();

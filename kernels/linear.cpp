@@ -5,6 +5,7 @@
 
 #include "kernels/foreach_isa.hpp"
 #include "kernels/internal/linear_scratch.hpp"
+#include "kernels/isa.hpp"
 #include "kernels/linear_outputs-inl.hpp"
 #include "kernels/linear_tiles-inl.hpp"
 #include "kernels/simd/panel-inl.hpp"
@@ -175,41 +176,46 @@ void linear_row(const ConstPanels& w, const float* bias, const float* x, Activat
 // --- many rows ---------------------------------------------------------------------------------------------------
 
 // Rows held at once: together with the panels in use they stay inside a second-level cache.
-constexpr std::size_t kHeldFloats = std::size_t{96} << 10;
+constexpr std::size_t kHeldFloats = std::size_t{128} << 10;
 constexpr std::size_t kSmallWeights = std::size_t{128} << 10;
+// Chunks of inputs that are gone through at once.
+constexpr std::size_t kMostChunks = 24;
 
 // Rows that start a multiple of 4 KiB apart fall into the same places of a first-level cache: more of them than it has
 // ways are packed. All others are read where they are.
 constexpr std::size_t kAliasing = 1024, kAliasedRows = 8;
 
 /// Copies rows as [chunk][R][64]: any stride becomes one that no cache dislikes, at fixed offsets from one pointer.
-void pack_rows(const ConstRows& x, std::size_t first, std::size_t R, float* to) noexcept {
-  std::size_t k = 0;
-  for (; k + kChunk <= x.cols; k += kChunk)
+void pack_rows(const ConstRows& x, const Depth& depth, std::size_t first, std::size_t R, float* to) noexcept {
+  std::size_t k = depth.begin;
+  for (; k + kChunk <= depth.end; k += kChunk)
     for (std::size_t r = 0; r < R; ++r, to += kChunk) {
       const float* from = x.row(first + r) + k;
       WEFT_UNROLL for (std::size_t i = 0; i < kChunk; i += kPanelLanes)
           hn::Store(hn::LoadU(kTag, from + i), kTag, to + i);
     }
-  if (k < x.cols)
+  if (k < depth.end)
     for (std::size_t r = 0; r < R; ++r, to += kChunk)
-      std::memcpy(to, x.row(first + r) + k, (x.cols - k) * sizeof(float));
+      std::memcpy(to, x.row(first + r) + k, (depth.end - k) * sizeof(float));
 }
 
-using Tile = void (*)(const ConstPanels&, const TileRows&, const Outputs&, std::size_t, std::size_t) noexcept;
+using Tile = void (*)(const ConstPanels&, const TileRows&, const Outputs&, const Depth&, std::size_t,
+                      std::size_t) noexcept;
 
-template <std::size_t P, std::size_t... I>
+template <std::size_t P, bool kIsNear, std::size_t... I>
 constexpr std::array<Tile, sizeof...(I)> make_tiles(std::index_sequence<I...>) {
-  return {&tile<I + 1, P>...};
+  return {&tile<I + 1, P, kIsNear>...};
 }
-constexpr auto kSingleTiles = make_tiles<1>(std::make_index_sequence<kTileRows>());
-constexpr auto kTiles = make_tiles<kTilePanels>(std::make_index_sequence<kTileRows>());
-constexpr auto kWideTiles = make_tiles<kWidePanels>(std::make_index_sequence<kWideRows>());
+template <bool kIsNear>
+constexpr auto kSingleTiles = make_tiles<1, kIsNear>(std::make_index_sequence<kTileRows>());
+template <bool kIsNear>
+constexpr auto kTiles = make_tiles<kTilePanels, kIsNear>(std::make_index_sequence<kTileRows>());
+constexpr auto kWideTiles = make_tiles<kWidePanels, false>(std::make_index_sequence<kWideRows>());
 
 /// Panels [p, end) against one block of rows.
 std::size_t run_tiles(std::size_t P, Tile one, const ConstPanels& w, const TileRows& x, const Outputs& outputs,
-                      std::size_t b, std::size_t p, std::size_t end) noexcept {
-  for (; p + P <= end; p += P) one(w, x, outputs, b, p);
+                      const Depth& depth, std::size_t b, std::size_t p, std::size_t end) noexcept {
+  for (; p + P <= end; p += P) one(w, x, outputs, depth, b, p);
   return p;
 }
 
@@ -218,35 +224,46 @@ void linear_batch(const ConstPanels& w, const float* bias, const ConstRows& x, A
   WEFT_ISA_RAN();
   if (x.rows == 0) return;
   const Outputs outputs{bias, activation, z, y};
-  const std::size_t row_floats = (w.in + kChunk - 1) / kChunk * kChunk;
+  // Deep layers come in parts of their inputs, so that more rows are held and weights come from afar less often.
+  const detail::EvenParts depths(std::max<std::size_t>((w.in + kChunk - 1) / kChunk, 1), kMostChunks);
+  const std::size_t row_floats = (depths.size + (depths.larger > 0)) * kChunk;
   const detail::EvenParts blocks(x.rows, kTileRows);
   const bool is_packed = x.stride % kAliasing == 0 && x.rows > kAliasedRows;
   // Weights that a second-level cache holds come from there for each block anew, and its rows stay in the first.
   const bool is_small = w.in * w.out <= kSmallWeights;
-  const std::size_t fitting = kHeldFloats / (kTileRows * std::max<std::size_t>(row_floats, 1));
-  const std::size_t held = is_small ? 1 : std::clamp<std::size_t>(fitting, 1, blocks.parts);
-  float* const packed = is_packed ? detail::linear_scratch(held * kTileRows * row_floats) : nullptr;
+  const bool is_near = is_small && depths.parts == 1 && prefetch_is_dear();
+  const auto& tiles = is_near ? kTiles<true> : kTiles<false>;
+  const auto& singles = is_near ? kSingleTiles<true> : kSingleTiles<false>;
+  const std::size_t fitting = kHeldFloats / (kTileRows * row_floats);
+  const detail::EvenParts groups(blocks.parts, is_small ? 1 : std::max<std::size_t>(fitting, 1));  // held together
+  const std::size_t most_held = groups.size + (groups.larger > 0);
+  float* const packed = is_packed ? detail::linear_scratch(most_held * kTileRows * row_floats) : nullptr;
   const std::size_t end = panel_count(w.out);
-  for (std::size_t block = 0; block < blocks.parts; block += held) {
-    const std::size_t last = std::min(blocks.parts, block + held);
-    const auto packed_at = [&](std::size_t i) { return packed + (blocks.begin(i) - blocks.begin(block)) * row_floats; };
-    const auto rows_at = [&](std::size_t i) {
-      if (!is_packed) return TileRows{x.row(blocks.begin(i)), x.stride, kChunk};
-      return TileRows{packed_at(i), kChunk, (blocks.begin(i + 1) - blocks.begin(i)) * kChunk};
-    };
+  for (std::size_t group = 0; group < groups.parts; ++group) {
+    const std::size_t block = groups.begin(group), last = groups.begin(group + 1);
     const auto rows_of = [&](std::size_t i) { return blocks.begin(i + 1) - blocks.begin(i); };
-    for (std::size_t i = block; i < last && is_packed; ++i) pack_rows(x, blocks.begin(i), rows_of(i), packed_at(i));
-    // One step over panels serves all rows held, so that weights come from afar once per step.
-    const bool wide = rows_of(block) <= kWideRows;
-    const std::size_t step = wide ? kWidePanels : kTilePanels;
-    for (std::size_t p = 0; p < end; p += step) {
-      const std::size_t stop = std::min(end, p + step);
-      for (std::size_t i = block; i < last; ++i) {
-        const std::size_t R = rows_of(i), b = blocks.begin(i);
-        std::size_t at = p;
-        if (wide && R <= kWideRows) at = run_tiles(kWidePanels, kWideTiles[R - 1], w, rows_at(i), outputs, b, at, stop);
-        at = run_tiles(kTilePanels, kTiles[R - 1], w, rows_at(i), outputs, b, at, stop);
-        run_tiles(1, kSingleTiles[R - 1], w, rows_at(i), outputs, b, at, stop);
+    const auto packed_at = [&](std::size_t i) { return packed + (blocks.begin(i) - blocks.begin(block)) * row_floats; };
+    for (std::size_t part = 0; part < depths.parts; ++part) {
+      const Depth depth{depths.begin(part) * kChunk, std::min(w.in, depths.begin(part + 1) * kChunk)};
+      const auto rows_at = [&](std::size_t i) {
+        if (!is_packed) return TileRows{x.row(blocks.begin(i)) + depth.begin, x.stride, kChunk};
+        return TileRows{packed_at(i), kChunk, rows_of(i) * kChunk};
+      };
+      for (std::size_t i = block; i < last && is_packed; ++i)
+        pack_rows(x, depth, blocks.begin(i), rows_of(i), packed_at(i));
+      // One step over panels serves all rows held, so that weights come from afar once per step.
+      const bool wide = rows_of(block) <= kWideRows;
+      const std::size_t step = wide ? kWidePanels : kTilePanels;
+      for (std::size_t p = 0; p < end; p += step) {
+        const std::size_t stop = std::min(end, p + step);
+        for (std::size_t i = block; i < last; ++i) {
+          const std::size_t R = rows_of(i), b = blocks.begin(i);
+          std::size_t at = p;
+          if (wide && R <= kWideRows)
+            at = run_tiles(kWidePanels, kWideTiles[R - 1], w, rows_at(i), outputs, depth, b, at, stop);
+          at = run_tiles(kTilePanels, tiles[R - 1], w, rows_at(i), outputs, depth, b, at, stop);
+          run_tiles(1, singles[R - 1], w, rows_at(i), outputs, depth, b, at, stop);
+        }
       }
     }
   }

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
@@ -26,7 +27,8 @@ namespace {
 constexpr std::size_t kTileRows = kPanelVectors == 1 ? 14 : 6, kTilePanels = kPanelVectors == 1 ? 2 : 1;
 constexpr std::size_t kWideRows = kPanelVectors == 1 ? 6 : 2, kWidePanels = kPanelVectors == 1 ? 4 : 2;
 // Tall tiles ask for the weights a few k ahead, and, line by line, for the rows of the next chunk or, in the last
-// chunk, for their place among the outputs. Low ones wait for weights anyway.
+// chunk, for their place among the outputs. Low ones wait for weights anyway, and asking costs AMD's processors more
+// than it brings where weights are near.
 constexpr std::size_t kPrefetchRows = kTileRows / 2, kPrefetchSteps = 8, kLineFloats = 16;
 
 /// The rows of a tile: element k of row r is `data[k / 64 * chunk_step + r * row_step + k % 64]`.
@@ -84,10 +86,9 @@ struct Wish {
 };
 
 /// One chunk of R rows against P panels; `take(r, p, v, sum)` gets each sum.
-template <std::size_t R, std::size_t P, class Take>
+template <std::size_t R, std::size_t P, bool kAsks, class Take>
 HWY_INLINE void tile_chunk(const float* w, std::size_t panel_stride, RowPointers x, std::size_t length,
                            const Wish& wish, const Take& take) {
-  constexpr bool kAsks = R >= kPrefetchRows;
   constexpr std::size_t kStretch = kAsks ? kLineFloats : kChunk;  // steps in which one line of each row is asked for
   PanelVector sum[R][P][kPanelVectors];
   WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
@@ -129,12 +130,22 @@ HWY_INLINE void tile_chunk(const float* w, std::size_t panel_stride, RowPointers
   }
 }
 
-/// R rows against panels first .. first + P - 1.
-template <std::size_t R, std::size_t P>
-void tile(const ConstPanels& w, const TileRows& rows, const Outputs& outputs, std::size_t b,
+/// Inputs [begin, end), whole chunks but for the last ones: what comes before them is in the outputs, as sums.
+struct Depth {
+  std::size_t begin, end;
+};
+
+/// R rows, which begin at depth.begin, against panels first .. first + P - 1. `kIsNear`: the weights lie in a cache,
+/// and depth is all there is.
+template <std::size_t R, std::size_t P, bool kIsNear>
+void tile(const ConstPanels& w, const TileRows& rows, const Outputs& outputs, const Depth& depth, std::size_t b,
           std::size_t first) noexcept {
-  const std::size_t stride = w.in * kPanelWidth, o = first * kPanelWidth;
-  const float* panel = w.data + first * stride;
+  const std::size_t stride = w.in * kPanelWidth, o = first * kPanelWidth, in = depth.end - depth.begin;
+  const float* panel = w.data + first * stride + depth.begin * kPanelWidth;
+  constexpr bool kAsks = !kIsNear && R >= kPrefetchRows;
+  const bool is_last = kIsNear || depth.end == w.in, goes_on = !kIsNear && depth.begin > 0;
+  const std::size_t width = w.out - o;
+  const bool whole = width >= P * kPanelWidth;
   alignas(64) float total[R * P * kPanelWidth];
   const auto at = [&](std::size_t r, std::size_t p, std::size_t v) {
     return total + (r * P + p) * kPanelWidth + v * kPanelLanes;
@@ -142,37 +153,43 @@ void tile(const ConstPanels& w, const TileRows& rows, const Outputs& outputs, st
   RowPointers x(rows);
   const auto next_chunk = [&] { return Wish{x.first() + rows.chunk_step * sizeof(float), x.step()}; };
   std::size_t k = 0;
-  if (w.in > kChunk) {
-    tile_chunk<R, P>(panel, stride, x, kChunk, next_chunk(),
-                     [&](std::size_t r, std::size_t p, std::size_t v, PanelVector sum)
-                         HWY_ATTR { hn::Store(hn::Add(hn::Zero(PanelTag()), sum), PanelTag(), at(r, p, v)); });
-    for (k += kChunk, x.advance(rows.chunk_step); k + kChunk < w.in; k += kChunk, x.advance(rows.chunk_step))
-      tile_chunk<R, P>(panel + k * kPanelWidth, stride, x, kChunk, next_chunk(),
-                       [&](std::size_t r, std::size_t p, std::size_t v, PanelVector sum) HWY_ATTR {
-                         hn::Store(hn::Add(hn::Load(PanelTag(), at(r, p, v)), sum), PanelTag(), at(r, p, v));
-                       });
+  if (goes_on)
+    for (std::size_t r = 0; r < R; ++r)
+      std::memcpy(total + r * P * kPanelWidth, outputs.before_activation(b + r) + o,
+                  std::min(P * kPanelWidth, width) * sizeof(float));
+  if (in > kChunk) {
+    if (!goes_on) {
+      tile_chunk<R, P, kAsks>(panel, stride, x, kChunk, next_chunk(),
+                              [&](std::size_t r, std::size_t p, std::size_t v, PanelVector sum)
+                                  HWY_ATTR { hn::Store(hn::Add(hn::Zero(PanelTag()), sum), PanelTag(), at(r, p, v)); });
+      k += kChunk, x.advance(rows.chunk_step);
+    }
+    for (; k + kChunk < in; k += kChunk, x.advance(rows.chunk_step))
+      tile_chunk<R, P, kAsks>(panel + k * kPanelWidth, stride, x, kChunk, next_chunk(),
+                              [&](std::size_t r, std::size_t p, std::size_t v, PanelVector sum) HWY_ATTR {
+                                hn::Store(hn::Add(hn::Load(PanelTag(), at(r, p, v)), sum), PanelTag(), at(r, p, v));
+                              });
   }
   // The last chunk goes straight to the outputs, or, where a panel is partial, by way of `total`.
-  const std::size_t width = w.out - o;
-  const bool whole = width >= P * kPanelWidth;
   float* const to = whole ? outputs.before_activation(b) + o : total;
   const std::size_t to_stride = whole ? outputs.stride_before_activation() : P * kPanelWidth;
-  const float* bias = whole && outputs.bias ? outputs.bias + o : nullptr;
+  const float* bias = whole && is_last && outputs.bias ? outputs.bias + o : nullptr;
   const Wish place{reinterpret_cast<std::uintptr_t>(to), to_stride * sizeof(float)};
-  tile_chunk<R, P>(panel + k * kPanelWidth, stride, x, w.in - k, place,
-                   [&](std::size_t r, std::size_t p, std::size_t v, PanelVector sum) HWY_ATTR {
-                     const std::size_t lane = p * kPanelWidth + v * kPanelLanes;
-                     PanelVector sums = hn::Add(k > 0 ? hn::Load(PanelTag(), at(r, p, v)) : hn::Zero(PanelTag()), sum);
-                     if (bias) sums = hn::Add(sums, hn::LoadU(PanelTag(), bias + lane));
-                     hn::StoreU(sums, PanelTag(), to + r * to_stride + lane);
-                   });
+  tile_chunk<R, P, kAsks>(panel + k * kPanelWidth, stride, x, in - k, place,
+                          [&](std::size_t r, std::size_t p, std::size_t v, PanelVector sum) HWY_ATTR {
+                            const std::size_t lane = p * kPanelWidth + v * kPanelLanes;
+                            PanelVector sums = hn::Add(
+                                k > 0 || goes_on ? hn::Load(PanelTag(), at(r, p, v)) : hn::Zero(PanelTag()), sum);
+                            if (bias) sums = hn::Add(sums, hn::LoadU(PanelTag(), bias + lane));
+                            hn::StoreU(sums, PanelTag(), to + r * to_stride + lane);
+                          });
   if (!whole)
     for (std::size_t r = 0; r < R; ++r)
       for (std::size_t i = 0; i < width; ++i) {
         const float sum = total[r * P * kPanelWidth + i];
-        outputs.before_activation(b + r)[o + i] = outputs.bias ? sum + outputs.bias[o + i] : sum;
+        outputs.before_activation(b + r)[o + i] = is_last && outputs.bias ? sum + outputs.bias[o + i] : sum;
       }
-  if (outputs.has_finish())
+  if (is_last && outputs.has_finish())
     for (std::size_t r = 0; r < R; ++r) outputs.finish(b + r, o, std::min(P * kPanelWidth, width));
 }
 

@@ -45,6 +45,23 @@ TEST_F(Linear, HasTheScalarPathsBitsOnEveryIsa) {
     }
 }
 
+// Their rows' sums lie among the outputs from one part of the inputs to the next.
+TEST_F(Linear, HasTheScalarPathsBitsOfDeepLayersToo) {
+  std::uint64_t seed = 900;
+  for (const Size& size : {Size{3, 40, 1700}, Size{17, 24, 3101}, Size{15, 33, 2048}, Size{30, 16, 1537},
+                           Size{6, 70, 1600}, Size{8, 5, 4096}, Size{29, 48, 1536}})
+    for (const Fill fill : {Fill::plain, Fill::special}) {
+      const Problem problem(size, fill, ++seed);
+      for (const Activation activation : {Activation::linear, Activation::tanh})
+        expect_same_on_all(testing::PrintToString(size), [&] {
+          Matrix z(size.batch, size.out), y(size.batch, size.out);
+          linear(problem.w.view(), problem.bias.data(), problem.x.view(), activation, z.view(), y.view());
+          z.data.insert(z.data.end(), y.data.begin(), y.data.end());
+          return z.data;
+        });
+    }
+}
+
 TEST_F(Linear, ScalarPathIsWithinTheErrorBoundOfFloat64) {
   ASSERT_TRUE(set_active_isa(Isa::scalar));
   for (const Size& size : sizes()) {
