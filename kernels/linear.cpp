@@ -224,8 +224,10 @@ void linear_batch(const ConstPanels& w, const float* bias, const ConstRows& x, A
   WEFT_ISA_RAN();
   if (x.rows == 0) return;
   const Outputs outputs{bias, activation, z, y};
-  // Deep layers come in parts of their inputs, so that more rows are held and weights come from afar less often.
-  const detail::EvenParts depths(std::max<std::size_t>((w.in + kChunk - 1) / kChunk, 1), kMostChunks);
+  // Deep layers come in parts of their inputs, so that more rows are held and weights come from afar less often; not
+  // where all rows are held anyway.
+  const std::size_t chunks = std::max<std::size_t>((w.in + kChunk - 1) / kChunk, 1);
+  const detail::EvenParts depths(chunks, x.rows * w.in <= kHeldFloats ? chunks : kMostChunks);
   const std::size_t row_floats = (depths.size + (depths.larger > 0)) * kChunk;
   const detail::EvenParts blocks(x.rows, kTileRows);
   const bool is_packed = x.stride % kAliasing == 0 && x.rows > kAliasedRows;

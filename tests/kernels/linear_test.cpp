@@ -48,8 +48,8 @@ TEST_F(Linear, HasTheScalarPathsBitsOnEveryIsa) {
 // Their rows' sums lie among the outputs from one part of the inputs to the next.
 TEST_F(Linear, HasTheScalarPathsBitsOfDeepLayersToo) {
   std::uint64_t seed = 900;
-  for (const Size& size : {Size{3, 40, 1700}, Size{17, 24, 3101}, Size{15, 33, 2048}, Size{30, 16, 1537},
-                           Size{6, 70, 1600}, Size{8, 5, 4096}, Size{29, 48, 1536}})
+  for (const Size& size : {Size{3, 40, 1700}, Size{57, 24, 3101}, Size{65, 33, 2048}, Size{90, 16, 1537},
+                           Size{100, 70, 1600}, Size{33, 5, 4096}, Size{6, 48, 30000}})
     for (const Fill fill : {Fill::plain, Fill::special}) {
       const Problem problem(size, fill, ++seed);
       for (const Activation activation : {Activation::linear, Activation::tanh})
