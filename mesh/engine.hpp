@@ -171,7 +171,8 @@ class Engine final : public scheduler::TickProgram {
   /// Whether orders lie in mailboxes; and forgets that they do, when they were taken out.
   bool has_mail() const noexcept;
   void forget_mail() noexcept;
-  /// Whether all cells are quiet (Cell::is_quiet) and unmarked. They are looked at only if one has changed since all were.
+  /// Whether all cells are quiet (Cell::is_quiet) and unmarked. They are looked at only if one has changed since all
+  /// were.
   bool is_quiet() const noexcept;
   /// Whether cells keep orders for later.
   bool has_deferred() const noexcept;

@@ -219,7 +219,9 @@ class Bench {
     const auto granularity = has_scale(encoding.dtype) ? std::optional(encoding.granularity) : std::nullopt;
     for (std::uint32_t y = 0; y < down; ++y)
       for (std::uint32_t x = 0; x < across; ++x) {
-        builder.dense({0, y, x, 0}, kWidth, kernels::Activation::tanh).option("bias", false).dtype(encoding.dtype, granularity);
+        builder.dense({0, y, x, 0}, kWidth, kernels::Activation::tanh)
+            .option("bias", false)
+            .dtype(encoding.dtype, granularity);
         if (x + y == 0) builder.from({"in"});
       }
     builder.output("out", {0, down - 1, across - 1, 0}).seed(1);

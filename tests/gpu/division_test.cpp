@@ -65,8 +65,8 @@ TEST_P(Division, IsCorrectlyRounded) {
   }
 }
 
-// What tanh, whose m lies between (e^0.25 - 1) / 2 and (e^20 - 1) / 2, can ask for: all where m + 1 is close below a power
-// of two, the only place where a quotient may be wrong, and one in 251 elsewhere.
+// What tanh, whose m lies between (e^0.25 - 1) / 2 and (e^20 - 1) / 2, can ask for: all where m + 1 is close below a
+// power of two, the only place where a quotient may be wrong, and one in 251 elsewhere.
 TEST_P(Division, OfANumberByItsSuccessorIsCorrectlyRounded) {
   std::uint32_t wrong = 0;
   for (std::uint32_t word = 123u << 23; word < 157u << 23; ++word) {
