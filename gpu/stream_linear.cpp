@@ -63,7 +63,8 @@ struct Form {
   const Shader& kernel;
   std::size_t slots;
   Groups groups;
-  bool quantised = false;  // reads rows that were quantised before
+  bool quantised = false;   // reads rows that were quantised before
+  bool knows_bias = false;  // a pipeline of its own where there is none
 };
 
 Form row_form(bool is_integer, const ConstWeight& w, std::size_t rows) {
@@ -80,7 +81,7 @@ Form form_of(const Context& context, bool is_integer, const ConstWeight& w, std:
   const std::size_t panels = kernels::panel_count(w.out);
   if (w.dtype == Dtype::float64) return {doubles, 1, {panels, rows}};
   if (is_integer && w.in <= kernels::kChunk && panels <= kPlaces && rows <= kCellRows)
-    return {context.info.dot_product ? dots : cell, 1, {1, rows, shares_of(panels)}};
+    return {context.info.dot_product ? dots : cell, 1, {1, rows, shares_of(panels)}, false, true};
   // Few tiles leave most of a device idle; the caches hold weights that few tiles share.
   const bool is_narrow = groups_of(w.out, kTile) * groups_of(rows, kTile) < kFewTiles && panels * w.in * rows < kCached;
   if (is_integer || rows < kTileRows || is_narrow) return row_form(is_integer, w, rows);
@@ -125,7 +126,8 @@ void Stream::linear(const ConstWeight& stored, const float* bias, const ConstRow
     from = {q.codes.begin, q.scales.end};
     if (!status()) return;
   }
-  recorder_->dispatch(form.kernel, {kind, word(form.slots), aligned, 0, dtype, granularity}, push, form.groups,
+  const bool has_bias = form.knows_bias && bias;
+  recorder_->dispatch(form.kernel, {kind, word(form.slots), aligned, has_bias, dtype, granularity}, push, form.groups,
                       {ranges.codes, ranges.scales, ranges.zeros, range(bias, w.out * sizeof(float)), from},
                       {range(z), range(y)});
   if (w.dtype != Dtype::float64) last_linear_ = {y.data, y.rows, y.cols, y.stride, recorder_->collected()};

@@ -22,9 +22,9 @@ namespace {
 
 constexpr std::size_t kCases = 4096;
 // What gpu/shaders/selftest.comp writes, in its order.
-constexpr std::array kNames = {"fma",  "product",       "quotient",   "root",           "fused",
-                               "sum",  "exact product", "division",   "sqrt",           "exp",
-                               "tanh", "log",           "difference", "fused, as read", "sum, as read"};
+constexpr std::array kNames = {"fma",           "product",        "quotient",     "root",  "fused", "sum",
+                               "exact product", "division",       "sqrt",         "exp",   "tanh",  "log",
+                               "difference",    "fused, as read", "sum, as read", "finite"};
 constexpr std::size_t kOwn = 4;  // the device's own operations, which need not be exact
 
 struct Cases {
@@ -67,21 +67,23 @@ std::vector<float> on_cpu(const Cases& cases) {
   std::vector<float> y(kNames.size() * n);
   for (std::size_t i = 0; i < n; ++i) {
     const float a = cases.a[i], b = cases.b[i], c = cases.c[i];
-    const std::array<float, kNames.size()> results = {std::fma(a, b, c),
-                                                      a * b,
-                                                      a / b,
-                                                      std::sqrt(a),
-                                                      std::fma(a, b, c),
-                                                      a + c,
-                                                      a * b,
-                                                      a / b,
-                                                      std::sqrt(a),
-                                                      kernels::math::exp(a),
-                                                      kernels::math::tanh(a),
-                                                      kernels::math::log(a),
-                                                      a - c,
-                                                      std::fma(a, b, c),
-                                                      a + c};
+    const std::array<float, kNames.size()> results = {
+        std::fma(a, b, c),
+        a * b,
+        a / b,
+        std::sqrt(a),
+        std::fma(a, b, c),
+        a + c,
+        a * b,
+        a / b,
+        std::sqrt(a),
+        kernels::math::exp(a),
+        kernels::math::tanh(a),
+        kernels::math::log(a),
+        a - c,
+        std::fma(a, b, c),
+        a + c,
+        std::isfinite(a) && std::isfinite(b) && std::isfinite(c) ? 1.0f : 0.0f};
     for (std::size_t k = 0; k < results.size(); ++k) y[k * n + i] = results[k];
   }
   return y;

@@ -26,6 +26,7 @@ float negated(float x) { return from_bits(bits(x) ^ kSignBit); }
 // A subnormal becomes a zero of its sign. In bits: a device that flushes may take subnormals for zeros as it likes.
 float flushed(float x) { return (bits(x) & kInfinityBits) == 0u ? from_bits(bits(x) & kSignBit) : x; }
 float canonical(float x) { return is_nan(x) ? NAN : x; }
+bool is_finite(float x) { return (bits(x) & kInfinityBits) != kInfinityBits; }
 
 // Emulated arithmetic is long: loops of it stay loops, or drivers compile for seconds.
 #ifdef WEFT_EMULATED
@@ -73,6 +74,7 @@ float divide_by_successor(float m) { return divide(m, add(m, 1.0)); }
 float divide_by_127(float m) { return divide(m, 127.0); }
 float divide_127_by(float m) { return divide(127.0, m); }
 float root(float x) { return float(sqrt(double(x))); }
+bool are_finite(vec4 v) { return is_finite(v.x) && is_finite(v.y) && is_finite(v.z) && is_finite(v.w); }
 
 #else
 
@@ -85,6 +87,9 @@ float fused(float a, float b, float c) { return settled(fma(a, b, c)); }
 float estimated_reciprocal(float x) { return 1.0 / x; }
 float estimated_root(float x) { return sqrt(x); }
 #include "division.glsl"
+
+// The same as of bits, in half the instructions: 0 times an infinity or a NaN is a NaN.
+bool are_finite(vec4 v) { return !isnan(fma(v.w, 0.0, fma(v.z, 0.0, fma(v.y, 0.0, v.x * 0.0)))); }
 
 #endif
 

@@ -6,6 +6,7 @@
 #define WEFT_LINEAR_CELL
 
 layout(local_size_x = 128) in;
+layout(constant_id = 4) const bool HAS_BIAS = true;
 #include "linear_codes.glsl"
 #include "quantize.glsl"
 
@@ -90,6 +91,7 @@ vec4 block_sum(uvec4 codes[16], uint b, ivec4 zeros_of) {
 
 void main() {
   bool exists = load_operands();
+  if (!HAS_BIAS) bias = 0ul;
   uint quad = share_thread() & 3, p = share_thread() >> 2, row = gl_WorkGroupID.y;
   const uint n = 32 / kBits;
   uint words = (inputs + n - 1) / n, blocks = (inputs + 31) / 32, panels = exists ? (outputs + 15) / 16 : 0;

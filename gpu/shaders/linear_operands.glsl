@@ -27,11 +27,8 @@ vec4 bias_quad(uint output_) {
   return operand(biases);
 }
 
-// In bits: no arithmetic.
-void note_not_finite(vec4 values, uint count) {
-  uint largest = 0;
-  WEFT_UNROLL for (uint i = 0; i < 4; ++i) largest = max(largest, i < count ? bits(values[i]) << 1 : 0);
-  if (largest >= kInfinityBits << 1) atomicOr(Words(noted).at[0], note);
+void note_not_finite(vec4 values) {
+  if (noted != 0ul && !are_finite(values)) atomicOr(Words(noted).at[0], note);
 }
 
 // Adds the biases, stores z and the activation of it.
@@ -39,8 +36,8 @@ void finish(vec4 total, vec4 biases, uint row, uint output_) {
   vec4 activated;
   if (bias != 0ul) total = add(total, biases);
   WEFT_UNROLL for (uint i = 0; i < 4; ++i) activated[i] = activate(total[i]);
-  if (noted != 0ul) note_not_finite(activated, output_ < outputs ? outputs - output_ : 0);
   if (ALIGNED && output_ + 4 <= outputs) {
+    note_not_finite(activated);
     if (z != 0ul) Quads(z + uint64_t(row) * z_stride * 4ul).at[output_ / 4] = total;
     Quads(y + uint64_t(row) * y_stride * 4ul).at[output_ / 4] = activated;
     return;
@@ -48,6 +45,7 @@ void finish(vec4 total, vec4 biases, uint row, uint output_) {
   for (uint i = 0; i < 4; ++i) {
     uint o = output_ + i;
     if (o >= outputs) break;
+    note_not_finite(vec4(activated[i], 0.0, 0.0, 0.0));
     if (z != 0ul) row_at(z, row, z_stride).at[o] = total[i];
     row_at(y, row, y_stride).at[o] = activated[i];
   }

@@ -22,6 +22,7 @@ void main() {
   // As inner loops read: a device that flushes must do so to operands too.
   to.at[13 * count + i] = fused(operand(u), operand(v), operand(w));
   to.at[14 * count + i] = add(operand(u), operand(w));
+  to.at[15 * count + i] = are_finite(vec4(u, v, w, 1.0)) ? 1.0 : 0.0;
   u = flushed(u);
   v = flushed(v);
   w = flushed(w);
