@@ -210,6 +210,21 @@ class Bench {
     row("outer_accumulate", [&] { stream_->outer_accumulate(to, from, panels); });
   }
 
+  /// Seconds of a tick from one copy back to the host to the next, which medians pass over: it is brought up to the
+  /// device now and then, in case the device fails.
+  static double mean(mesh::Mesh& mesh, std::uint64_t ticks) {
+    const mesh::DeviceFigures& figures = *mesh.device_figures();
+    const auto until_next = [&] {
+      std::uint64_t count = 0;
+      for (const std::uint64_t before = figures.pulls; figures.pulls == before; count += ticks) check(mesh.tick(ticks));
+      return static_cast<double>(count);
+    };
+    until_next();
+    const double began = now();
+    const double count = until_next();
+    return (now() - began) / count;
+  }
+
   /// A chain of Dense 64x64 tanh without biases, a cell each; seconds of a tick.
   double tick(std::size_t cells, const Encoding& encoding, double float32) {
     const auto across = static_cast<std::uint32_t>(std::min<std::size_t>(cells, 512));
@@ -241,6 +256,7 @@ class Bench {
     const double moved = bytes + 2.0 * sizeof(float) * kWidth * static_cast<double>(cells);
     const std::string name = "gpu/tick " + std::to_string(cells) + " cells " + to_string(encoding);
     rows_.add({name, times.median * 1e6, "", {}, {}, moved / bandwidth_ * 1e6, "us"});
+    if (is_real_) rows_.add({name + ", mean", mean(mesh, ticks) * 1e6, "", {}, {}, moved / bandwidth_ * 1e6, "us"});
     Row rate{name + " weights",
              bytes / times.median * 1e-9,
              "copy",
