@@ -85,10 +85,16 @@ struct Wish {
   std::uintptr_t step;
 };
 
-/// One chunk of R rows against P panels; `take(r, p, v, sum)` gets each sum.
-template <std::size_t R, std::size_t P, bool kAsks, class Take>
+/// Where a tile's sums are: row r's, P panels of them, `r * step` floats behind `at`.
+struct Place {
+  float* at;
+  std::size_t step;
+};
+
+/// One chunk of R rows against P panels. Its sums are added to those `before`, a tile in a row, if any, and to a bias.
+template <std::size_t R, std::size_t P, bool kAsks>
 HWY_INLINE void tile_chunk(const float* w, std::size_t panel_stride, RowPointers x, std::size_t length,
-                           const Wish& wish, const Take& take) {
+                           const Wish& wish, const float* before, const Place& place, const float* bias) {
   constexpr std::size_t kStretch = kAsks ? kLineFloats : kChunk;  // steps in which one line of each row is asked for
   PanelVector sum[R][P][kPanelVectors];
   WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
@@ -123,11 +129,33 @@ HWY_INLINE void tile_chunk(const float* w, std::size_t panel_stride, RowPointers
       x.advance(1);
     }
   }
-  WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
-    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) take(r, p, v, sum[r][p][v]);
+  // Row after row, and only now: the compiler would otherwise have each address ready before the first step.
+  float* row = place.at;
+  const auto put = [&](const auto& total_of) HWY_ATTR {
+    WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+      __asm__ volatile("" : "+r"(row));
+      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
+          const std::size_t lane = p * kPanelWidth + v * kPanelLanes;
+          hn::StoreU(total_of(r * P * kPanelWidth + lane, lane, sum[r][p][v]), PanelTag(), row + lane);
+        }
+      }
+      row += place.step;
     }
-  }
+  };
+  // Not by the stack's pointer: AMD's processors then take each sum's way through memory for a register's, which costs
+  // 2 % of all time.
+  __asm__ volatile("" : "+r"(before));
+  if (bias)
+    put([&](std::size_t at, std::size_t lane, PanelVector v) HWY_ATTR {
+      const PanelVector total = before ? hn::Load(PanelTag(), before + at) : hn::Zero(PanelTag());
+      return hn::Add(hn::Add(total, v), hn::LoadU(PanelTag(), bias + lane));
+    });
+  else if (before)
+    put([&](std::size_t at, std::size_t, PanelVector v)
+            HWY_ATTR { return hn::Add(hn::Load(PanelTag(), before + at), v); });
+  else
+    put([&](std::size_t, std::size_t, PanelVector v) HWY_ATTR { return hn::Add(hn::Zero(PanelTag()), v); });
 }
 
 /// Inputs [begin, end), whole chunks but for the last ones: what comes before them is in the outputs, as sums.
@@ -147,42 +175,24 @@ void tile(const ConstPanels& w, const TileRows& rows, const Outputs& outputs, co
   const std::size_t width = w.out - o;
   const bool whole = width >= P * kPanelWidth;
   alignas(64) float total[R * P * kPanelWidth];
-  const auto at = [&](std::size_t r, std::size_t p, std::size_t v) {
-    return total + (r * P + p) * kPanelWidth + v * kPanelLanes;
-  };
-  RowPointers x(rows);
-  const auto next_chunk = [&] { return Wish{x.first() + rows.chunk_step * sizeof(float), x.step()}; };
-  std::size_t k = 0;
+  const Place here{total, P * kPanelWidth};
   if (goes_on)
     for (std::size_t r = 0; r < R; ++r)
       std::memcpy(total + r * P * kPanelWidth, outputs.before_activation(b + r) + o,
                   std::min(P * kPanelWidth, width) * sizeof(float));
-  if (in > kChunk) {
-    if (!goes_on) {
-      tile_chunk<R, P, kAsks>(panel, stride, x, kChunk, next_chunk(),
-                              [&](std::size_t r, std::size_t p, std::size_t v, PanelVector sum)
-                                  HWY_ATTR { hn::Store(hn::Add(hn::Zero(PanelTag()), sum), PanelTag(), at(r, p, v)); });
-      k += kChunk, x.advance(rows.chunk_step);
-    }
-    for (; k + kChunk < in; k += kChunk, x.advance(rows.chunk_step))
-      tile_chunk<R, P, kAsks>(panel + k * kPanelWidth, stride, x, kChunk, next_chunk(),
-                              [&](std::size_t r, std::size_t p, std::size_t v, PanelVector sum) HWY_ATTR {
-                                hn::Store(hn::Add(hn::Load(PanelTag(), at(r, p, v)), sum), PanelTag(), at(r, p, v));
-                              });
+  RowPointers x(rows);
+  std::size_t k = 0;
+  for (; k + kChunk < in; k += kChunk, x.advance(rows.chunk_step)) {
+    const Wish next{x.first() + rows.chunk_step * sizeof(float), x.step()};
+    tile_chunk<R, P, kAsks>(panel + k * kPanelWidth, stride, x, kChunk, next, k > 0 || goes_on ? total : nullptr, here,
+                            nullptr);
   }
   // The last chunk goes straight to the outputs, or, where a panel is partial, by way of `total`.
-  float* const to = whole ? outputs.before_activation(b) + o : total;
-  const std::size_t to_stride = whole ? outputs.stride_before_activation() : P * kPanelWidth;
-  const float* bias = whole && is_last && outputs.bias ? outputs.bias + o : nullptr;
-  const Wish place{reinterpret_cast<std::uintptr_t>(to), to_stride * sizeof(float)};
-  tile_chunk<R, P, kAsks>(panel + k * kPanelWidth, stride, x, in - k, place,
-                          [&](std::size_t r, std::size_t p, std::size_t v, PanelVector sum) HWY_ATTR {
-                            const std::size_t lane = p * kPanelWidth + v * kPanelLanes;
-                            PanelVector sums = hn::Add(
-                                k > 0 || goes_on ? hn::Load(PanelTag(), at(r, p, v)) : hn::Zero(PanelTag()), sum);
-                            if (bias) sums = hn::Add(sums, hn::LoadU(PanelTag(), bias + lane));
-                            hn::StoreU(sums, PanelTag(), to + r * to_stride + lane);
-                          });
+  const Place to = whole ? Place{outputs.before_activation(b) + o, outputs.stride_before_activation()} : here;
+  const float* const bias = whole && is_last && outputs.bias ? outputs.bias + o : nullptr;
+  tile_chunk<R, P, kAsks>(panel + k * kPanelWidth, stride, x, in - k,
+                          {reinterpret_cast<std::uintptr_t>(to.at), to.step * sizeof(float)},
+                          k > 0 || goes_on ? total : nullptr, to, bias);
   if (!whole)
     for (std::size_t r = 0; r < R; ++r)
       for (std::size_t i = 0; i < width; ++i) {
