@@ -158,7 +158,8 @@ void DeviceMirror::push(gpu::VulkanStream& stream) const {
     if (is_copied(entry)) stream.upload(entry.piece.host, entry.piece.bytes, reinterpret_cast<void*>(entry.device));
 }
 
-Status DeviceMirror::pull(gpu::VulkanStream& stream, std::uint32_t groups, const ByteRanges& except) {
+Status DeviceMirror::land(gpu::VulkanStream& stream, std::uint32_t groups, const ByteRanges& except,
+                          Landing& to) const {
   const auto is_wanted = [&](const Entry& entry) {
     return entry.block != kNoBlock && entry.piece.use == MirrorUse::kept && entry.piece.group < groups;
   };
@@ -184,20 +185,19 @@ Status DeviceMirror::pull(gpu::VulkanStream& stream, std::uint32_t groups, const
     bytes += runs.back().bytes;
     first += count;
   }
-  // Beside the host's values first: a device that is lost half way must not leave a mixture. The memory is kept, since
-  // the system takes longer to give it than a device to fill it.
-  if (landing_.size() < bytes) landing_ = AlignedBuffer<std::byte>(bytes);
-  for (const Run& run : runs)
+  if (to.bytes.size() < bytes) to.bytes = AlignedBuffer<std::byte>(bytes);
+  to.parts.clear();
+  for (const Run& run : runs) {
     WEFT_CHECK(stream.download(reinterpret_cast<const void*>(wanted[run.first]->device), run.bytes,
-                               landing_.data() + run.place));
-  for (const Run& run : runs)
+                               to.bytes.data() + run.place));
     for (std::size_t i = run.first; i < run.first + run.count; ++i) {
-      const std::byte* const from = landing_.data() + run.place + (wanted[i]->device - wanted[run.first]->device);
+      const std::size_t place = run.place + (wanted[i]->device - wanted[run.first]->device);
       const ByteRange all_of_it = byte_range(wanted[i]->piece.host, wanted[i]->piece.bytes);
       for (const ByteRange& range : without({all_of_it}, except))
-        std::memcpy(reinterpret_cast<void*>(range.begin), from + (range.begin - all_of_it.begin),
-                    range.end - range.begin);
+        to.parts.push_back({reinterpret_cast<std::byte*>(range.begin), place + (range.begin - all_of_it.begin),
+                            range.end - range.begin});
     }
+  }
   return {};
 }
 

@@ -3,13 +3,13 @@
 #pragma once
 
 #include "mesh/byte_ranges.hpp"
+#include "mesh/landing.hpp"
 #include "mesh/mirror_piece.hpp"
 
 #include "gpu/device.hpp"
 #include "gpu/memory.hpp"
 #include "gpu/vulkan_stream.hpp"
 
-#include "core/aligned_buffer.hpp"
 #include "core/result.hpp"
 
 #include <cstddef>
@@ -68,11 +68,9 @@ class DeviceMirror {
 
   /// Copies everything to the device that is copied at all.
   void push(gpu::VulkanStream& stream) const;
-  /// Copies what is `kept` back, of the groups below `groups`, but for what the host has itself: all of it, or after a
-  /// failure nothing.
-  Status pull(gpu::VulkanStream& stream, std::uint32_t groups, const ByteRanges& except);
-  /// Host memory that pulls land in: as much as the largest one brought.
-  std::uint64_t landing_bytes() const noexcept { return landing_.size(); }
+  /// Brings what is `kept`, of the groups below `groups`, but for what the host has itself. After a failure `to` is of
+  /// no use.
+  Status land(gpu::VulkanStream& stream, std::uint32_t groups, const ByteRanges& except, Landing& to) const;
   /// Device memory that it holds.
   std::uint64_t bytes() const noexcept;
 
@@ -103,7 +101,6 @@ class DeviceMirror {
   std::vector<gpu::Buffer> blocks_;
   std::size_t window_ = 0, copies_ = 1, copy_ = 0;
   std::uint64_t first_ = 0;
-  AlignedBuffer<std::byte> landing_;
   bool watches_host_ = false;
   mutable std::map<const void*, gpu::Buffer> constants_;
   mutable std::optional<Error> failure_;

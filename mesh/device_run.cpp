@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 namespace weft::mesh {
 namespace {
@@ -125,8 +126,12 @@ std::uint64_t DeviceRun::run(scheduler::Executor& executor, std::uint64_t tick, 
   is_ahead_ = true;
   figures_.device_steps += left;
   hold_.note_steps(left);
-  if (log_steps_ > kMostLogged || log_bytes_ > std::max(kMostLoggedBytes, kPullsLogged * mirror_->landing_bytes()))
-    pull();
+  if (log_steps_ > kMostLogged || log_bytes_ > std::max(kMostLoggedBytes, kPullsLogged * landings_[0].bytes.size())) {
+    if (is_mixed())
+      pull();  // the host's own cells go on from its memory
+    else
+      land();
+  }
   return steps;
 }
 
@@ -314,14 +319,23 @@ std::span<const float> DeviceRun::output(NodeId node, std::size_t session, std::
 
 void DeviceRun::pull() noexcept {
   if (!is_ahead_ || is_running_) return;
+  if (!land()) return;
+  landings_[0].settle();
+  has_landed_ = is_ahead_ = false;
+}
+
+bool DeviceRun::land() noexcept {
   ++figures_.pulls;
-  if (Status pulled = mirror_->pull(*stream_, engine_.hook() ? kNothing : kWeights, border_.by_host()); !pulled) {
-    give_up(pulled.error());
+  Landing& to = landings_[has_landed_];
+  if (Status landed = mirror_->land(*stream_, engine_.hook() ? kNothing : kWeights, border_.by_host(), to); !landed) {
+    give_up(landed.error());
     replay(*executor_, false);
-    return;
+    return false;
   }
+  if (has_landed_) std::swap(landings_[0], landings_[1]);
+  has_landed_ = true;
   forget_log();
-  is_ahead_ = false;
+  return true;
 }
 
 }  // namespace weft::mesh

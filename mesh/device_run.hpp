@@ -8,12 +8,14 @@
 #include "mesh/device_hold.hpp"
 #include "mesh/device_mirror.hpp"
 #include "mesh/engine.hpp"
+#include "mesh/landing.hpp"
 #include "mesh/mirror_stream.hpp"
 #include "mesh/state_bytes.hpp"
 
 #include "gpu/device.hpp"
 #include "gpu/program.hpp"
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -143,6 +145,9 @@ class DeviceRun {
   void log_run(std::uint64_t tick, std::uint64_t steps);
   /// Copies what the run's first `ticks` are fed into its entry of the log.
   void log_feeds(std::uint64_t ticks) noexcept;
+  /// Has what the device holds at hand on the host, for a replay to begin from. After a failure the CPU has lived the
+  /// log instead. @return whether it went well
+  bool land() noexcept;
   /// Drops all that is the device's. `replay` must follow where it was ahead.
   void give_up(const Error& error) noexcept;
   scheduler::Executor* executor_ = nullptr;  // of the last run
@@ -178,6 +183,8 @@ class DeviceRun {
   bool is_ahead_ = false, is_behind_ = true, is_running_ = false;
   std::map<std::pair<NodeId, std::size_t>, std::vector<float>> outputs_;  // read since the last run
   std::vector<std::vector<float>> spare_;                                 // of feeds that were logged
+  std::array<Landing, 2> landings_;  // a device that is lost half way must not take the last one along
+  bool has_landed_ = false;          // the first is what the log begins from; else the host's own memory is
   std::vector<Logged> log_;
   std::uint64_t log_bytes_ = 0, log_steps_ = 0;
   std::uint64_t logged_before_ = 0;  // steps of the last entry that belong to earlier runs

@@ -4,6 +4,7 @@
 #include "mesh/device_run.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace weft::mesh {
 
@@ -69,6 +70,7 @@ std::uint64_t DeviceRun::replay(scheduler::Executor& executor, bool is_under_way
   is_running_ = true;  // whoever asks for the host's memory gets it as it is
   StateBytes now;
   if (hook && !is_under_way) hook->save_host(now);
+  if (std::exchange(has_landed_, false)) landings_[0].settle();
   border_.take_back();
   std::uint64_t done = 0;
   for (const Logged& entry : log_) {

@@ -269,23 +269,33 @@ void Recorder::transfer(const void* from, std::size_t bytes, void* to) {
   context_->vk.vkCmdCopyBuffer(open_.buffer, source->buffer, target->buffer, 1, &copy);
 }
 
-Status Recorder::fetch(std::uint64_t from, std::size_t bytes, std::byte* to) {
+Result<std::uint64_t> Recorder::fetch(std::uint64_t from, std::size_t bytes, std::size_t to) {
   WEFT_TRY(const Place place, heap_.find(from, bytes));
-  if (!open()) return status();
+  if (!open()) return fail(*failure_);
   order({{{from, from + bytes}}, {}, {}});
-  const VkBufferCopy copy{place.offset, 0, bytes};
+  const VkBufferCopy copy{place.offset, to, bytes};
   context_->vk.vkCmdCopyBuffer(open_.buffer, place.buffer, fetched_.buffer, 1, &copy);
   barrier(VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
-  WEFT_TRY(const std::uint64_t number, submit());
-  WEFT_CHECK(wait(number));
-  std::memcpy(to, fetched_.mapped, bytes);
-  return {};
+  return submit();
 }
 
 Status Recorder::download(const void* from, std::size_t bytes, void* to) {
-  if (is_collecting("download")) return status();
-  for (std::size_t at = 0; at < bytes; at += kStaging)
-    WEFT_CHECK(fetch(address(from) + at, std::min(kStaging, bytes - at), static_cast<std::byte*>(to) + at));
+  if (is_collecting("download") || bytes == 0) return status();
+  // A part crosses the bus while the one before it is copied on.
+  constexpr std::size_t kPart = kStaging / 2;
+  const auto place_of = [](std::size_t at) { return at / kPart % 2 * kPart; };
+  const auto begin = [&](std::size_t at) {
+    return fetch(address(from) + at, std::min(kPart, bytes - at), place_of(at));
+  };
+  WEFT_TRY(std::uint64_t number, begin(0));
+  for (std::size_t at = 0; at < bytes; at += kPart) {
+    const std::uint64_t of_this = number;
+    if (at + kPart < bytes) {
+      WEFT_TRY(number, begin(at + kPart));
+    }
+    WEFT_CHECK(wait(of_this));
+    std::memcpy(static_cast<std::byte*>(to) + at, fetched_.mapped + place_of(at), std::min(kPart, bytes - at));
+  }
   return status();
 }
 

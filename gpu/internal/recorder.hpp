@@ -132,7 +132,8 @@ class Recorder {
   /// Room in a half for so many bytes; submits and waits for the other half when this one is full.
   Result<std::size_t> room(std::size_t bytes);
   Status stage(const std::byte* from, std::size_t bytes, std::uint64_t to);
-  Status fetch(std::uint64_t from, std::size_t bytes, std::byte* to);
+  /// Copies to `place` of the memory that downloads pass through, and returns the submission's number.
+  Result<std::uint64_t> fetch(std::uint64_t from, std::size_t bytes, std::size_t place);
 
   std::shared_ptr<Context> context_;
   Heap& heap_;

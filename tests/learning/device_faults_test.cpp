@@ -131,6 +131,31 @@ INSTANTIATE_TEST_SUITE_P(Rules, EachFault,
 
 class LearningFaultsTest : public FaultsTest {};
 
+TEST_F(LearningFaultsTest, ALongLifeGoesOnFromWhatTheDeviceBroughtLast) {
+  // Every 1,024 steps the host gets what the device holds: weights and the optimiser's memory too.
+  for (const Rule rule : {Rule::backprop, Rule::fw_dtp})
+    for (const int n : {0, 5}) {
+      SCOPED_TRACE(std::string(name(rule)) + ", " + std::to_string(n));
+      faulty().open();
+      const LearningOptions options = learning_by(rule, Schedule::pipelined);
+      Life cpu(options, "cpu"), gpu(options, device_name());
+      const auto teach = [&](std::uint64_t count) {
+        cpu.teach(count);
+        gpu.teach(count);
+      };
+      teach(1030);
+      teach(1100);
+      EXPECT_GE(gpu.figures().pulls, 2u);
+      EXPECT_EQ(gpu.figures().replays, 0u);
+      teach(7);
+      plan().fail(DriverFault::lost_at_submit, static_cast<std::uint64_t>(n));
+      teach(40);
+      teach(1030);
+      EXPECT_EQ(gpu.figures().faults, 1u);
+      EXPECT_EQ(gpu.told(), cpu.told());
+    }
+}
+
 TEST_F(LearningFaultsTest, GoesBackToTheDeviceAtALessonsBeginning) {
   const LearningOptions options = learning_by(Rule::backprop, Schedule::pipelined);
   Life cpu(options, "cpu"), gpu(options, device_name());

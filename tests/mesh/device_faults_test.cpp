@@ -139,6 +139,71 @@ TEST_F(DeviceFaultsTest, AMeshThatTheHostRunsInPartLosesNothingEither) {
     EXPECT_GT(expect_nothing_lost(fault, live_parted, false, stride), 0) << testing_support::name(fault);
 }
 
+TEST_F(DeviceFaultsTest, ALongLifeGoesOnFromWhatTheDeviceBroughtLast) {
+  // Every 1,024 steps the host gets what the device holds. Faults strike just after the second time, during the third
+  // and after it.
+  for (const DriverFault fault : {DriverFault::lost_at_submit, DriverFault::lost_at_wait, DriverFault::no_commands}) {
+    for (int n = 0, lives = 0;; n += 4, ++lives) {
+      SCOPED_TRACE(std::string(testing_support::name(fault)) + " number " + std::to_string(n));
+      faulty().open();
+      const std::uint64_t before = plan().failed();
+      Mesh cpu = mesh_on("cpu", 2), gpu = mesh_on(device_name(), 2);
+      const auto live = [&](std::uint64_t seed, std::uint64_t ticks) {
+        for (Mesh* const mesh : {&cpu, &gpu}) {
+          must(mesh->set_input("a", noise(3, seed), seed % 2));
+          must(mesh->tick(ticks));
+        }
+        EXPECT_EQ(text(must(gpu.output("y", 1))), text(must(cpu.output("y", 1))));
+      };
+      live(1, 1030);
+      live(2, 1030);
+      live(3, 2);
+      EXPECT_EQ(figures_of(gpu).pulls, 2u);
+      EXPECT_EQ(figures_of(gpu).replays, 0u);
+      plan().fail(fault, static_cast<std::uint64_t>(n));
+      live(4, 3);
+      live(5, 1030);
+      live(6, 2);
+      EXPECT_EQ(hashes(gpu), hashes(cpu));
+      const bool has_failed = plan().failed() != before;
+      EXPECT_EQ(figures_of(gpu).faults, has_failed ? 1u : 0u);
+      plan().clear();
+      if (!has_failed) EXPECT_GT(lives, 1);
+      if (!has_failed || HasFailure()) break;
+    }
+  }
+}
+
+TEST_F(DeviceFaultsTest, ADeviceThatIsLostWhileItBringsMuchLeavesWhatItBroughtBefore) {
+  // Sums that never settle, in several parts of 4 MiB.
+  constexpr std::size_t kWidth = 300'000;
+  const NetworkSpec spec = NetworkBuilder("sums", {1, 1, 1, 1})
+                               .input("a", kWidth)
+                               .layer({0, 0, 0, 0}, "identity")
+                               .from({"a", Coord{0, 0, 0, 0}}, Combine::add)
+                               .shape({kWidth})
+                               .output("y", {0, 0, 0, 0})
+                               .spec();
+  const std::vector<float> a = noise(kWidth, 1);
+  Mesh cpu = mesh_on("cpu", 1, spec);
+  must(cpu.set_input("a", a));
+  must(cpu.tick(16 * 130));
+  int lives = 0;
+  for (bool has_failed = true; has_failed && !HasFailure(); ++lives) {
+    faulty().open();
+    Mesh gpu = mesh_on(device_name(), 1, spec);
+    must(gpu.set_input("a", a));
+    for (int i = 0; i < 15; ++i) must(gpu.tick(130));
+    EXPECT_EQ(figures_of(gpu).pulls, 1u);
+    plan().fail(DriverFault::lost_at_wait, static_cast<std::uint64_t>(lives));
+    must(gpu.tick(130));
+    has_failed = figures_of(gpu).faults == 1;
+    plan().clear();
+    EXPECT_EQ(hashes(gpu), hashes(cpu));
+  }
+  EXPECT_GT(lives, 3);
+}
+
 TEST_F(DeviceFaultsTest, AFaultThatPassesCostsAWhileOnTheCpu) {
   for (const DriverFault fault : {DriverFault::lost_at_submit, DriverFault::no_room}) {
     faulty().open();
