@@ -4,8 +4,8 @@
 
 #include "kernels/encode.hpp"
 #include "kernels/float_environment.hpp"
-#include "kernels/op_stream.hpp"
 #include "kernels/linear_decoded.hpp"
+#include "kernels/op_stream.hpp"
 #include "kernels/weight_order.hpp"
 
 #include <algorithm>
