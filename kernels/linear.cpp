@@ -199,8 +199,8 @@ void pack_rows(const ConstRows& x, const Depth& depth, std::size_t first, std::s
       std::memcpy(to, x.row(first + r) + k, (depth.end - k) * sizeof(float));
 }
 
-using Tile = void (*)(const ConstPanels&, const TileRows&, const Outputs&, const Depth&, std::size_t, std::size_t,
-                      const Ahead&) noexcept;
+using Tile = void (*)(const ConstPanels&, const TileRows&, const Outputs&, const Depth&, std::size_t,
+                      std::size_t) noexcept;
 
 template <std::size_t P, bool kIsNear, std::size_t... I>
 constexpr std::array<Tile, sizeof...(I)> make_tiles(std::index_sequence<I...>) {
@@ -214,8 +214,8 @@ constexpr auto kWideTiles = make_tiles<kWidePanels, false>(std::make_index_seque
 
 /// Panels [p, end) against one block of rows.
 std::size_t run_tiles(std::size_t P, Tile one, const ConstPanels& w, const TileRows& x, const Outputs& outputs,
-                      const Depth& depth, std::size_t b, std::size_t p, std::size_t end, const Ahead& ahead) noexcept {
-  for (; p + P <= end; p += P) one(w, x, outputs, depth, b, p, ahead);
+                      const Depth& depth, std::size_t b, std::size_t p, std::size_t end) noexcept {
+  for (; p + P <= end; p += P) one(w, x, outputs, depth, b, p);
   return p;
 }
 
@@ -241,15 +241,6 @@ void linear_batch(const ConstPanels& w, const float* bias, const ConstRows& x, A
   const std::size_t most_held = groups.size + (groups.larger > 0);
   float* const packed = is_packed ? detail::linear_scratch(most_held * kTileRows * row_floats) : nullptr;
   const std::size_t end = panel_count(w.out);
-  // The panels of the next step come into a second-level cache while the rows held are gone through: block i of `count`
-  // asks for its share.
-  const auto ahead_of = [&](std::size_t p, const Depth& depth, std::size_t i, std::size_t count) {
-    if (is_small || p + kTilePanels > end) return Ahead{w.data, 0};
-    const std::size_t length = depth.end - depth.begin, lines = kTilePanels * length;
-    const std::size_t line = lines * i / count, panel = p + line / length;
-    return Ahead{w.data + (panel * w.in + depth.begin + line % length) * kPanelWidth,
-                 (kTilePanels * kLineFloats + count - 1) / count};
-  };
   for (std::size_t group = 0; group < groups.parts; ++group) {
     const std::size_t block = groups.begin(group), last = groups.begin(group + 1);
     const auto rows_of = [&](std::size_t i) { return blocks.begin(i + 1) - blocks.begin(i); };
@@ -269,12 +260,11 @@ void linear_batch(const ConstPanels& w, const float* bias, const ConstRows& x, A
         const std::size_t stop = std::min(end, p + step);
         for (std::size_t i = block; i < last; ++i) {
           const std::size_t R = rows_of(i), b = blocks.begin(i);
-          const Ahead ahead = ahead_of(p + step, depth, i - block, last - block);
           std::size_t at = p;
           if (wide && R <= kWideRows)
-            at = run_tiles(kWidePanels, kWideTiles[R - 1], w, rows_at(i), outputs, depth, b, at, stop, ahead);
-          at = run_tiles(kTilePanels, tiles[R - 1], w, rows_at(i), outputs, depth, b, at, stop, ahead);
-          run_tiles(1, singles[R - 1], w, rows_at(i), outputs, depth, b, at, stop, ahead);
+            at = run_tiles(kWidePanels, kWideTiles[R - 1], w, rows_at(i), outputs, depth, b, at, stop);
+          at = run_tiles(kTilePanels, tiles[R - 1], w, rows_at(i), outputs, depth, b, at, stop);
+          run_tiles(1, singles[R - 1], w, rows_at(i), outputs, depth, b, at, stop);
         }
       }
     }

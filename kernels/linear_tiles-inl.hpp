@@ -85,12 +85,6 @@ struct Wish {
   std::uintptr_t step;
 };
 
-/// Weights that are wanted soon, panel lines from `at` on: so many in each stretch of a tall tile.
-struct Ahead {
-  const float* at;
-  std::size_t lines;
-};
-
 /// Where a tile's sums are: row r's, P panels of them, `r * step` floats behind `at`.
 struct Place {
   float* at;
@@ -100,8 +94,7 @@ struct Place {
 /// One chunk of R rows against P panels. Its sums are added to those `before`, a tile in a row, if any, and to a bias.
 template <std::size_t R, std::size_t P, bool kAsks>
 HWY_INLINE void tile_chunk(const float* w, std::size_t panel_stride, RowPointers x, std::size_t length,
-                           const Wish& wish, const Ahead& ahead, const float* before, const Place& place,
-                           const float* bias) {
+                           const Wish& wish, const float* before, const Place& place, const float* bias) {
   constexpr std::size_t kStretch = kAsks ? kLineFloats : kChunk;  // steps in which one line of each row is asked for
   PanelVector sum[R][P][kPanelVectors];
   WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
@@ -109,11 +102,8 @@ HWY_INLINE void tile_chunk(const float* w, std::size_t panel_stride, RowPointers
       WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[r][p][v] = hn::Zero(PanelTag());
     }
   }
-  [[maybe_unused]] const float* soon = ahead.at;
   for (std::size_t k = 0; k < length;) {
     const std::size_t end = std::min(length, k + kStretch);
-    if constexpr (kAsks)
-      for (std::size_t i = 0; i < ahead.lines; ++i, soon += kPanelWidth) __builtin_prefetch(soon, 0, 2);
     [[maybe_unused]] std::uintptr_t wanted = wish.at + k * sizeof(float);
     for (; k < end; ++k, w += kPanelWidth) {
       x.pin();
@@ -177,7 +167,7 @@ struct Depth {
 /// and depth is all there is.
 template <std::size_t R, std::size_t P, bool kIsNear>
 void tile(const ConstPanels& w, const TileRows& rows, const Outputs& outputs, const Depth& depth, std::size_t b,
-          std::size_t first, const Ahead& ahead) noexcept {
+          std::size_t first) noexcept {
   const std::size_t stride = w.in * kPanelWidth, o = first * kPanelWidth, in = depth.end - depth.begin;
   const float* panel = w.data + first * stride + depth.begin * kPanelWidth;
   constexpr bool kAsks = !kIsNear && R >= kPrefetchRows;
@@ -190,21 +180,18 @@ void tile(const ConstPanels& w, const TileRows& rows, const Outputs& outputs, co
     for (std::size_t r = 0; r < R; ++r)
       std::memcpy(total + r * P * kPanelWidth, outputs.before_activation(b + r) + o,
                   std::min(P * kPanelWidth, width) * sizeof(float));
-  const auto soon = [&](std::size_t from) {
-    return Ahead{ahead.at + from / kLineFloats * ahead.lines * kPanelWidth, ahead.lines};
-  };
   RowPointers x(rows);
   std::size_t k = 0;
   for (; k + kChunk < in; k += kChunk, x.advance(rows.chunk_step)) {
     const Wish next{x.first() + rows.chunk_step * sizeof(float), x.step()};
-    tile_chunk<R, P, kAsks>(panel + k * kPanelWidth, stride, x, kChunk, next, soon(k),
-                            k > 0 || goes_on ? total : nullptr, here, nullptr);
+    tile_chunk<R, P, kAsks>(panel + k * kPanelWidth, stride, x, kChunk, next, k > 0 || goes_on ? total : nullptr, here,
+                            nullptr);
   }
   // The last chunk goes straight to the outputs, or, where a panel is partial, by way of `total`.
   const Place to = whole ? Place{outputs.before_activation(b) + o, outputs.stride_before_activation()} : here;
   const float* const bias = whole && is_last && outputs.bias ? outputs.bias + o : nullptr;
   tile_chunk<R, P, kAsks>(panel + k * kPanelWidth, stride, x, in - k,
-                          {reinterpret_cast<std::uintptr_t>(to.at), to.step * sizeof(float)}, soon(k),
+                          {reinterpret_cast<std::uintptr_t>(to.at), to.step * sizeof(float)},
                           k > 0 || goes_on ? total : nullptr, to, bias);
   if (!whole)
     for (std::size_t r = 0; r < R; ++r)
