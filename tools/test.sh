@@ -12,4 +12,5 @@ preset=${1:-release}
 tools/setup.sh gpu
 cmake --preset "$preset"
 cmake --build --preset "$preset"
+export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(nproc)}"
 exec ctest --preset "$preset" "$@"

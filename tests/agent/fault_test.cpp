@@ -8,6 +8,7 @@
 #include "agent/agent.hpp"
 #include "agent/replay.hpp"
 #include "tests/agent/living.hpp"
+#include "tests/thorough.hpp"
 #include <map>
 #include <sstream>
 
@@ -109,9 +110,9 @@ std::string describe(Mode mode, FaultKind kind, std::uint64_t n, std::uint64_t s
 }
 
 #ifdef WEFT_SANITIZED
-constexpr std::uint64_t kStride = 11;  // of the calls struck: sanitizers take their time
+const std::uint64_t kStride = 11;  // of the calls struck: sanitizers take their time
 #else
-constexpr std::uint64_t kStride = 1;
+const std::uint64_t kStride = is_thorough() ? 1 : 3;
 #endif
 
 class AgentFaults : public testing::TestWithParam<Mode> {};

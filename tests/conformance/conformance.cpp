@@ -19,6 +19,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/learning/networks.hpp"
+#include "tests/thorough.hpp"
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
@@ -36,10 +37,7 @@ namespace {
 
 using nlohmann::json;
 
-bool is_full() {
-  const char* const asked = std::getenv("WEFT_CONFORMANCE");
-  return asked ? std::string(asked) == "full" : std::string(kConformanceLayer) == "dense";
-}
+bool is_full() { return is_thorough() || std::string(kConformanceLayer) == "dense"; }
 
 template <class T>
 T must(Result<T> result) {

@@ -2,6 +2,7 @@
 // Linear layers on weights of the stored types.
 
 #include "tests/gpu/coded_testing.hpp"
+#include "tests/thorough.hpp"
 
 namespace weft::gpu {
 namespace {
@@ -39,10 +40,10 @@ TEST(StreamCoded, EveryTypeAndGranularityHasTheCpusBits) {
   RandomStream random(30, 0, RandomPurpose::test);
   std::size_t tried = 0;
   for (const Encoding& encoding : kernels::testing_coded::all_encodings()) {
-    ++tried;
+    const bool is_odd = tried++ % 2 != 0;
     // One row and several; panels and blocks that end early.
-    expect_cpus_bits(random, encoding, {1, 35, 100}, Codes::finite, true);
-    expect_cpus_bits(random, encoding, {7, 50, 97}, Codes::any, false);
+    if (is_thorough() || !is_odd) expect_cpus_bits(random, encoding, {1, 35, 100}, Codes::finite, true);
+    if (is_thorough() || is_odd) expect_cpus_bits(random, encoding, {7, 50, 97}, Codes::any, false);
   }
   EXPECT_EQ(tried, 55u);
 }

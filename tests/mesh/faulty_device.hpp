@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "on_device.hpp"
+#include "tests/thorough.hpp"
 #include <functional>
 #include <memory>
 #include <string>
