@@ -68,6 +68,16 @@ bool is_amd() noexcept {
 #endif
 }
 
+/// AMD's family 19h is Zen 3, which has no vectors of 512 bits, and Zen 4.
+bool is_zen4() noexcept {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return is_amd() && __get_cpuid(1, &a, &b, &c, &d) && ((a >> 8) & 15) + ((a >> 20) & 255) == 0x19;
+#else
+  return false;
+#endif
+}
+
 const char* environment() noexcept {
   const char* text = std::getenv("WEFT_ISA");
   return text && *text ? text : nullptr;
@@ -84,6 +94,11 @@ int initial_isa() noexcept {
 bool prefetch_is_dear() noexcept {
   static const bool is_dear = is_amd();
   return is_dear;
+}
+
+bool loads_keep_up() noexcept {
+  static const bool keep_up = is_zen4();
+  return keep_up;
 }
 
 namespace detail {

@@ -178,6 +178,9 @@ void linear_row(const ConstPanels& w, const float* bias, const float* x, Activat
 // Rows held at once: together with the panels in use they stay inside a second-level cache.
 constexpr std::size_t kHeldFloats = std::size_t{128} << 10;
 constexpr std::size_t kSmallWeights = std::size_t{128} << 10;
+// Narrow tiles, of one panel, hold their totals in registers, but load a value for each vector they multiply. They pay
+// where loads keep up and both panel and rows come from near; fewer rows held keep them near.
+constexpr std::size_t kNarrowInputs = 1024, kNarrowHeldFloats = std::size_t{64} << 10;
 // Chunks of inputs that are gone through at once.
 constexpr std::size_t kMostChunks = 24;
 
@@ -236,7 +239,8 @@ void linear_batch(const ConstPanels& w, const float* bias, const ConstRows& x, A
   const bool is_near = is_small && depths.parts == 1 && prefetch_is_dear();
   const auto& tiles = is_near ? kTiles<true> : kTiles<false>;
   const auto& singles = is_near ? kSingleTiles<true> : kSingleTiles<false>;
-  const std::size_t fitting = kHeldFloats / (kTileRows * row_floats);
+  const bool is_narrow = kHoldsTotals<1> && w.in <= kNarrowInputs && loads_keep_up();
+  const std::size_t fitting = (is_narrow ? kNarrowHeldFloats : kHeldFloats) / (kTileRows * row_floats);
   const detail::EvenParts groups(blocks.parts, is_small ? 1 : std::max<std::size_t>(fitting, 1));  // held together
   const std::size_t most_held = groups.size + (groups.larger > 0);
   float* const packed = is_packed ? detail::linear_scratch(most_held * kTileRows * row_floats) : nullptr;
@@ -255,7 +259,7 @@ void linear_batch(const ConstPanels& w, const float* bias, const ConstRows& x, A
         pack_rows(x, depth, blocks.begin(i), rows_of(i), packed_at(i));
       // One step over panels serves all rows held, so that weights come from afar once per step.
       const bool wide = rows_of(block) <= kWideRows;
-      const std::size_t step = wide ? kWidePanels : kTilePanels;
+      const std::size_t step = wide ? kWidePanels : is_narrow ? 1 : kTilePanels;
       for (std::size_t p = 0; p < end; p += step) {
         const std::size_t stop = std::min(end, p + step);
         for (std::size_t i = block; i < last; ++i) {
@@ -263,7 +267,7 @@ void linear_batch(const ConstPanels& w, const float* bias, const ConstRows& x, A
           std::size_t at = p;
           if (wide && R <= kWideRows)
             at = run_tiles(kWidePanels, kWideTiles[R - 1], w, rows_at(i), outputs, depth, b, at, stop);
-          at = run_tiles(kTilePanels, tiles[R - 1], w, rows_at(i), outputs, depth, b, at, stop);
+          if (!is_narrow) at = run_tiles(kTilePanels, tiles[R - 1], w, rows_at(i), outputs, depth, b, at, stop);
           run_tiles(1, singles[R - 1], w, rows_at(i), outputs, depth, b, at, stop);
         }
       }

@@ -23,7 +23,8 @@ namespace weft::kernels::WEFT_ISA {
 namespace {
 
 // A tile is R rows by P panels of sums in registers: 28 (AVX-512) or 12 (AVX2) or 24 (NEON) of them. Few rows take
-// more panels, to have sums enough in flight. Wide must leave registers for P weights and a broadcast.
+// more panels, to have sums enough in flight. A narrow tile is of one panel. Wide must leave registers for P weights
+// and a broadcast.
 constexpr std::size_t kTileRows = kPanelVectors == 1 ? 14 : 6, kTilePanels = kPanelVectors == 1 ? 2 : 1;
 constexpr std::size_t kWideRows = kPanelVectors == 1 ? 6 : 2, kWidePanels = kPanelVectors == 1 ? 4 : 2;
 // Tall tiles ask for the weights a few k ahead, and, line by line, for the rows of the next chunk or, in the last
@@ -91,12 +92,14 @@ struct Place {
   std::size_t step;
 };
 
-/// One chunk of R rows against P panels. Its sums are added to those `before`, a tile in a row, if any, and to a bias.
+template <std::size_t R, std::size_t P>
+using TileSums = PanelVector[R][P][kPanelVectors];
+
+/// The sums of one chunk of R rows against P panels.
 template <std::size_t R, std::size_t P, bool kAsks>
-HWY_INLINE void tile_chunk(const float* w, std::size_t panel_stride, RowPointers x, std::size_t length,
-                           const Wish& wish, const float* before, const Place& place, const float* bias) {
+HWY_INLINE void chunk_sums(const float* w, std::size_t panel_stride, RowPointers x, std::size_t length,
+                           const Wish& wish, TileSums<R, P>& sum) {
   constexpr std::size_t kStretch = kAsks ? kLineFloats : kChunk;  // steps in which one line of each row is asked for
-  PanelVector sum[R][P][kPanelVectors];
   WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
     WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
       WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[r][p][v] = hn::Zero(PanelTag());
@@ -129,6 +132,14 @@ HWY_INLINE void tile_chunk(const float* w, std::size_t panel_stride, RowPointers
       x.advance(1);
     }
   }
+}
+
+/// One chunk of R rows against P panels. Its sums are added to those `before`, a tile in a row, if any, and to a bias.
+template <std::size_t R, std::size_t P, bool kAsks>
+HWY_INLINE void tile_chunk(const float* w, std::size_t panel_stride, const RowPointers& x, std::size_t length,
+                           const Wish& wish, const float* before, const Place& place, const float* bias) {
+  TileSums<R, P> sum;
+  chunk_sums<R, P, kAsks>(w, panel_stride, x, length, wish, sum);
   // Row after row, and only now: the compiler would otherwise have each address ready before the first step.
   float* row = place.at;
   const auto put = [&](const auto& total_of) HWY_ATTR {
@@ -163,6 +174,33 @@ struct Depth {
   std::size_t begin, end;
 };
 
+/// Whether R rows of totals fit into registers beside R of sums: AVX-512's 32, against one panel.
+template <std::size_t P>
+inline constexpr bool kHoldsTotals = kPanelVectors == 1 && P == 1;
+
+/// All chunks of R rows against one panel, totals in registers, up to the bias. They begin with those `before`, if any.
+template <std::size_t R, bool kAsks>
+HWY_INLINE void tile_chunks(const float* w, RowPointers x, std::size_t chunk_step, std::size_t in, const float* before,
+                            const Place& place, const float* bias) {
+  TileSums<R, 1> sum, total;
+  WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) total[r][0][0] =
+      before ? hn::Load(PanelTag(), before + r * kPanelWidth) : hn::Zero(PanelTag());
+  for (std::size_t k = 0; k < in; k += kChunk, x.advance(chunk_step)) {
+    const bool is_last = k + kChunk >= in;
+    const Wish wish = is_last ? Wish{reinterpret_cast<std::uintptr_t>(place.at), place.step * sizeof(float)}
+                              : Wish{x.first() + chunk_step * sizeof(float), x.step()};
+    chunk_sums<R, 1, kAsks>(w + k * kPanelWidth, 0, x, std::min(in - k, kChunk), wish, sum);
+    WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) total[r][0][0] = hn::Add(total[r][0][0], sum[r][0][0]);
+  }
+  float* row = place.at;
+  WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+    __asm__ volatile("" : "+r"(row));
+    const PanelVector all = total[r][0][0];
+    hn::StoreU(bias ? hn::Add(all, hn::LoadU(PanelTag(), bias)) : all, PanelTag(), row);
+    row += place.step;
+  }
+}
+
 /// R rows, which begin at depth.begin, against panels first .. first + P - 1. `kIsNear`: the weights lie in a cache,
 /// and depth is all there is.
 template <std::size_t R, std::size_t P, bool kIsNear>
@@ -180,19 +218,23 @@ void tile(const ConstPanels& w, const TileRows& rows, const Outputs& outputs, co
     for (std::size_t r = 0; r < R; ++r)
       std::memcpy(total + r * P * kPanelWidth, outputs.before_activation(b + r) + o,
                   std::min(P * kPanelWidth, width) * sizeof(float));
-  RowPointers x(rows);
-  std::size_t k = 0;
-  for (; k + kChunk < in; k += kChunk, x.advance(rows.chunk_step)) {
-    const Wish next{x.first() + rows.chunk_step * sizeof(float), x.step()};
-    tile_chunk<R, P, kAsks>(panel + k * kPanelWidth, stride, x, kChunk, next, k > 0 || goes_on ? total : nullptr, here,
-                            nullptr);
-  }
   // The last chunk goes straight to the outputs, or, where a panel is partial, by way of `total`.
   const Place to = whole ? Place{outputs.before_activation(b) + o, outputs.stride_before_activation()} : here;
   const float* const bias = whole && is_last && outputs.bias ? outputs.bias + o : nullptr;
-  tile_chunk<R, P, kAsks>(panel + k * kPanelWidth, stride, x, in - k,
-                          {reinterpret_cast<std::uintptr_t>(to.at), to.step * sizeof(float)},
-                          k > 0 || goes_on ? total : nullptr, to, bias);
+  RowPointers x(rows);
+  if constexpr (kHoldsTotals<P>) {
+    tile_chunks<R, kAsks>(panel, x, rows.chunk_step, in, goes_on ? total : nullptr, to, bias);
+  } else {
+    std::size_t k = 0;
+    for (; k + kChunk < in; k += kChunk, x.advance(rows.chunk_step)) {
+      const Wish next{x.first() + rows.chunk_step * sizeof(float), x.step()};
+      tile_chunk<R, P, kAsks>(panel + k * kPanelWidth, stride, x, kChunk, next, k > 0 || goes_on ? total : nullptr,
+                              here, nullptr);
+    }
+    tile_chunk<R, P, kAsks>(panel + k * kPanelWidth, stride, x, in - k,
+                            {reinterpret_cast<std::uintptr_t>(to.at), to.step * sizeof(float)},
+                            k > 0 || goes_on ? total : nullptr, to, bias);
+  }
   if (!whole)
     for (std::size_t r = 0; r < R; ++r)
       for (std::size_t i = 0; i < width; ++i) {
