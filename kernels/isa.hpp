@@ -48,8 +48,8 @@ Status set_active_isa(Isa isa);
 /// Whether asking early for what lies in a second-level cache costs this CPU more than it brings: AMD's, as measured on
 /// Zen 4. A matter of speed alone.
 bool prefetch_is_dear() noexcept;
-/// Whether this CPU loads a value and multiplies a vector of 512 bits by it as fast as it multiplies alone: Zen 4, which
-/// starts one such multiplication a cycle and two loads. A matter of speed alone.
+/// Whether this CPU multiplies vectors of 512 bits by values from memory as fast as by registers: Zen 4, which starts
+/// one such multiplication and two loads in a cycle. A matter of speed alone.
 bool loads_keep_up() noexcept;
 /// Whether WEFT_ISA is unset, or names a supported instruction set. While it does not, `best_isa()` is active.
 /// @error  unknown_name, unsupported
