@@ -267,7 +267,8 @@ void linear_batch(const ConstPanels& w, const float* bias, const ConstRows& x, A
           std::size_t at = p;
           if (wide && R <= kWideRows)
             at = run_tiles(kWidePanels, kWideTiles[R - 1], w, rows_at(i), outputs, depth, b, at, stop);
-          if (!is_narrow) at = run_tiles(kTilePanels, tiles[R - 1], w, rows_at(i), outputs, depth, b, at, stop);
+          // Few rows of one panel would be too few sums in flight.
+          if (wide || !is_narrow) at = run_tiles(kTilePanels, tiles[R - 1], w, rows_at(i), outputs, depth, b, at, stop);
           run_tiles(1, singles[R - 1], w, rows_at(i), outputs, depth, b, at, stop);
         }
       }

@@ -7,11 +7,11 @@
 
 namespace weft {
 
-/// Whether tests of very many rows try each of them: WEFT_TESTS=full in the environment. Else they try a slice, so that
-/// all tests end in a quarter of an hour on 2 cores.
+/// Whether tests of very many rows try each of them: WEFT_TEST_FULL=1 in the environment. Else they try a slice, so
+/// that all tests end in a quarter of an hour on 2 cores.
 inline bool is_thorough() {
-  const char* const asked = std::getenv("WEFT_TESTS");
-  return asked && std::string_view(asked) == "full";
+  const char* const asked = std::getenv("WEFT_TEST_FULL");
+  return asked && std::string_view(asked) == "1";
 }
 
 }  // namespace weft
