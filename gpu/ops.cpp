@@ -19,6 +19,7 @@ bool supports(Op op, const Encoding& encoding, Activations) noexcept {
   switch (op) {
     case Op::linear:
     case Op::linear_transposed:
+    case Op::gated_linear:
     case Op::absolute_column_sums:
     case Op::embedding:
     case Op::squared_distances:

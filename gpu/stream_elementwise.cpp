@@ -21,6 +21,11 @@ struct UnaryPush {
   std::uint32_t rows, cols, x_stride, dy_stride, y_stride;
 };
 
+struct GatedBackwardPush {
+  std::uint64_t v, gate, up, dy, dgate, dup;
+  std::uint32_t rows, cols, v_stride, dy_stride, dgate_stride, dup_stride;
+};
+
 struct RoutePush {
   std::uint64_t source, x, left, d;
   std::uint32_t rows, cols, source_stride, x_stride, left_stride, d_stride;
@@ -108,6 +113,23 @@ void Stream::unary(Activation activation, const ConstRows& x, const Rows& y) {
 void Stream::unary_backward(Activation activation, const ConstRows& z, const ConstRows& y, const ConstRows& dy,
                             const Rows& dx) {
   record_unary(*recorder_, activation, true, kernels::needs_preactivation(activation) ? z : y, dy, dx);
+}
+
+void Stream::gated_backward(Activation activation, const ConstRows& values, const ConstRows& dy, const Rows& dgate,
+                            const Rows& dup) {
+  static const Shader& kernel = shader("gated_backward");
+  const ConstRows gate = gated_block(values, GatedBlock::gate), up = gated_block(values, GatedBlock::up),
+                  v = kernels::needs_preactivation(activation) ? gated_block(values, GatedBlock::before) : gate;
+  for_parts(dy.rows, dy.cols, [&](const Cut& p) {
+    const ConstRows pv = part_of(v, p), pg = part_of(gate, p), pu = part_of(up, p), pdy = part_of(dy, p),
+                    to_gate = part_of(dgate, p), to_up = part_of(dup, p);
+    const GatedBackwardPush push{address(pv.data),      address(pg.data),    address(pu.data), address(pdy.data),
+                                 address(to_gate.data), address(to_up.data), word(p.rows),     word(p.cols),
+                                 stride(values),        stride(dy),          stride(dgate),    stride(dup)};
+    const bool quads = are_quads({pv, pg, pu, pdy, to_gate, to_up});
+    recorder_->dispatch(kernel, {static_cast<std::uint32_t>(activation), quads}, push, groups_of_part(p, quads),
+                        {range(pv), range(pg), range(pu), range(pdy)}, {range(to_gate), range(to_up)});
+  });
 }
 
 void Stream::binary(BinaryOp op, const ConstRows& a, const ConstRows& b, const Rows& y) {

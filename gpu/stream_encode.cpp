@@ -65,9 +65,12 @@ void Stream::encode(const ConstPanels& master, const Weight& to) {
 
 ConstWeight Stream::decoded(const ConstWeight& w) {
   if (w.dtype != Dtype::float64 && !kernels::has_double_scale(w.dtype)) return w;
+  return decoded(w, scratch(kernels::panels_size(w.out, w.in) * sizeof(float)));
+}
+
+ConstWeight Stream::decoded(const ConstWeight& w, std::uint64_t at) {
   static const Shader& kernel = shader("decode");
   const std::size_t panels = kernels::panel_count(w.out), floats = kernels::panels_size(w.out, w.in);
-  const std::uint64_t at = scratch(floats * sizeof(float));
   const DecodePush push{address(w.codes), address(w.scales), address(w.zeros), at, word(w.out), word(w.in)};
   const WeightRanges ranges(w);
   recorder_->dispatch(kernel,

@@ -13,6 +13,10 @@ struct LinearPush {
   std::uint64_t w, scales, zeros, bias, x, x_scales, z, y, noted;
   std::uint32_t outputs, inputs, rows, x_stride, z_stride, y_stride, note, unused;
 };
+struct GatedPush {
+  std::uint64_t w, scales, zeros, bias, w_to_up, scales_to_up, zeros_to_up, bias_to_up, x, x_scales, y;
+  std::uint32_t outputs, inputs, rows, x_stride, y_stride, unused;
+};
 struct TransposedPush {
   std::uint64_t w, scales, zeros, dy, dx;
   std::uint32_t outputs, inputs, rows, dy_stride, dx_stride;
@@ -58,6 +62,32 @@ bool is_aligned(const ConstRows& m) noexcept { return address(m.data) % 16 == 0 
 /// Threads for a layer that needs few of a group's: the others are other layers'.
 std::uint32_t shares_of(std::size_t panels) noexcept { return word(kPlaces / std::bit_ceil(panels)); }
 
+/// The shaders of a layer, or of a gated pair of them, whose panels count as one layer's.
+struct Shaders {
+  const Shader &row, &integer, &doubles, &tile, &cell, &dots;
+  std::size_t matrices;
+};
+const Shaders& shaders_of_one() {
+  static const Shaders all{shader("linear_row"),
+                           shader("linear_integer"),
+                           shader("linear_double"),
+                           shader("linear_tile"),
+                           shader("linear_cell"),
+                           shader("linear_cell_dots"),
+                           1};
+  return all;
+}
+const Shaders& shaders_of_pair() {
+  static const Shaders all{shader("gated_row"),
+                           shader("gated_integer"),
+                           shader("gated_double"),
+                           shader("gated_tile"),
+                           shader("gated_cell"),
+                           shader("gated_cell_dots"),
+                           2};
+  return all;
+}
+
 /// A form of the layer: its shader, slots for chunks (of a tile: whether it is a large one), groups.
 struct Form {
   const Shader& kernel;
@@ -67,26 +97,39 @@ struct Form {
   bool knows_bias = false;  // a pipeline of its own where there is none
 };
 
-Form row_form(bool is_integer, const ConstWeight& w, std::size_t rows) {
-  static const Shader &row = shader("linear_row"), &integer = shader("linear_integer");
-  const std::size_t panels = kernels::panel_count(w.out), chunks = groups_of(w.in, kernels::kChunk);
-  if (!is_integer && chunks <= kSerialChunks && panels <= kPlaces) return {row, 1, {1, rows, shares_of(panels)}};
-  const std::size_t slots = std::min(kPlaces, std::bit_ceil(std::max<std::size_t>(chunks, 1)));
-  return {is_integer ? integer : row, slots, {groups_of(panels, kPlaces / slots), rows}, is_integer};
+Form row_form(const Shaders& of, bool is_integer, const ConstWeight& w, std::size_t rows) {
+  const std::size_t panels = of.matrices * kernels::panel_count(w.out), chunks = groups_of(w.in, kernels::kChunk);
+  // A pair's shares have barriers, so all of a group must do as many rows.
+  if (!is_integer && chunks <= kSerialChunks && panels <= kPlaces && (of.matrices == 1 || rows <= kCellRows))
+    return {of.row, 1, {1, rows, shares_of(panels)}};
+  const std::size_t slots = std::min(kPlaces / of.matrices, std::bit_ceil(std::max<std::size_t>(chunks, 1)));
+  return {is_integer ? of.integer : of.row, slots, {groups_of(panels, kPlaces / slots), rows}, is_integer};
 }
 
-Form form_of(const Context& context, bool is_integer, const ConstWeight& w, std::size_t rows) {
-  static const Shader &doubles = shader("linear_double"), &tile = shader("linear_tile"), &cell = shader("linear_cell"),
-                      &dots = shader("linear_cell_dots");
-  const std::size_t panels = kernels::panel_count(w.out);
-  if (w.dtype == Dtype::float64) return {doubles, 1, {panels, rows}};
+Form form_of(const Shaders& of, const Context& context, bool is_integer, const ConstWeight& w, std::size_t rows) {
+  const std::size_t panels = of.matrices * kernels::panel_count(w.out), outputs = of.matrices * w.out;
+  if (w.dtype == Dtype::float64) return {of.doubles, 1, {panels / of.matrices, rows}};
   if (is_integer && w.in <= kernels::kChunk && panels <= kPlaces && rows <= kCellRows)
-    return {context.info.dot_product ? dots : cell, 1, {1, rows, shares_of(panels)}, false, true};
+    return {context.info.dot_product ? of.dots : of.cell, 1, {1, rows, shares_of(panels)}, false, true};
   // Few tiles leave most of a device idle; the caches hold weights that few tiles share.
-  const bool is_narrow = groups_of(w.out, kTile) * groups_of(rows, kTile) < kFewTiles && panels * w.in * rows < kCached;
-  if (is_integer || rows < kTileRows || is_narrow) return row_form(is_integer, w, rows);
-  const std::size_t side = tile_side(w.out, rows);
-  return {tile, side > kTile, {groups_of(w.out, side), groups_of(rows, side), 1, false}};
+  const bool is_narrow =
+      groups_of(outputs, kTile) * groups_of(rows, kTile) < kFewTiles && panels * w.in * rows < kCached;
+  if (is_integer || rows < kTileRows || is_narrow) return row_form(of, is_integer, w, rows);
+  const std::size_t side = tile_side(outputs, rows);
+  return {of.tile, side > kTile, {groups_of(outputs, side), groups_of(rows, side), 1, false}};
+}
+
+bool sums_codes(const ConstWeight& w) noexcept {
+  return w.activations == Activations::int8 && has_integer_kernel(w.dtype);
+}
+
+Constants constants_of(const Form& form, Activation activation, bool aligned, const float* bias, const ConstWeight& w) {
+  return {static_cast<std::uint32_t>(activation),
+          word(form.slots),
+          aligned,
+          form.knows_bias && bias,
+          static_cast<std::uint32_t>(w.dtype),
+          static_cast<std::uint32_t>(w.granularity)};
 }
 
 }  // namespace
@@ -112,12 +155,10 @@ void Stream::linear(const ConstWeight& stored, const float* bias, const ConstRow
                   word(y.stride),
                   0,
                   0};
-  const auto kind = static_cast<std::uint32_t>(activation), dtype = static_cast<std::uint32_t>(w.dtype),
-             granularity = static_cast<std::uint32_t>(w.granularity);
   const WeightRanges ranges(w);
-  const bool is_integer = w.activations == Activations::int8 && has_integer_kernel(w.dtype);
+  const bool is_integer = sums_codes(w);
   const bool aligned = is_aligned(x) && is_aligned(z) && is_aligned(y) && address(bias) % 16 == 0;
-  const Form form = form_of(recorder_->context(), is_integer, w, x.rows);
+  const Form form = form_of(shaders_of_one(), recorder_->context(), is_integer, w, x.rows);
   Range from = range(x);
   if (form.quantised) {
     const QuantizedOnDevice q = quantize(x);
@@ -126,11 +167,56 @@ void Stream::linear(const ConstWeight& stored, const float* bias, const ConstRow
     from = {q.codes.begin, q.scales.end};
     if (!status()) return;
   }
-  const bool has_bias = form.knows_bias && bias;
-  recorder_->dispatch(form.kernel, {kind, word(form.slots), aligned, has_bias, dtype, granularity}, push, form.groups,
+  recorder_->dispatch(form.kernel, constants_of(form, activation, aligned, bias, w), push, form.groups,
                       {ranges.codes, ranges.scales, ranges.zeros, range(bias, w.out * sizeof(float)), from},
                       {range(z), range(y)});
   if (w.dtype != Dtype::float64) last_linear_ = {y.data, y.rows, y.cols, y.stride, recorder_->collected()};
+}
+
+void Stream::gated_linear(const GatedWeights& stored, const ConstRows& x, Activation activation, const Rows& y) {
+  if (x.rows == 0 || stored.gate.out == 0) return;
+  ConstWeight gate = stored.gate, up = stored.up;
+  if (kernels::has_double_scale(gate.dtype) && gate.dtype != Dtype::float64) {
+    const std::size_t bytes = kernels::panels_size(gate.out, gate.in) * sizeof(float);
+    const std::uint64_t at = scratch(2 * bytes);
+    gate = decoded(gate, at), up = decoded(up, at + bytes);
+  }
+  const auto after = [](const void* from, const void* to) { return address(to) - address(from); };
+  GatedPush push{address(gate.codes),
+                 address(gate.scales),
+                 address(gate.zeros),
+                 address(stored.gate_bias),
+                 after(gate.codes, up.codes),
+                 after(gate.scales, up.scales),
+                 after(gate.zeros, up.zeros),
+                 after(stored.gate_bias, stored.up_bias),
+                 address(x.data),
+                 0,
+                 address(y.data),
+                 word(gate.out),
+                 word(gate.in),
+                 word(x.rows),
+                 word(x.stride),
+                 word(y.stride),
+                 0};
+  const bool is_integer = sums_codes(gate);
+  const bool aligned = is_aligned(x) && is_aligned(y) && gate.out % 4 == 0 && address(stored.gate_bias) % 16 == 0 &&
+                       address(stored.up_bias) % 16 == 0;
+  const Form form = form_of(shaders_of_pair(), recorder_->context(), is_integer, gate, x.rows);
+  Range from = range(x);
+  if (form.quantised) {
+    const QuantizedOnDevice q = quantize(x);
+    push.x = q.codes.begin;
+    push.x_scales = q.scales.begin;
+    from = {q.codes.begin, q.scales.end};
+    if (!status()) return;
+  }
+  const WeightRanges of_gate(gate), of_up(up);
+  const std::size_t bias_bytes = gate.out * sizeof(float);
+  recorder_->dispatch(form.kernel, constants_of(form, activation, aligned, stored.gate_bias, gate), push, form.groups,
+                      {of_gate.codes, of_gate.scales, of_gate.zeros, of_up.codes, of_up.scales, of_up.zeros,
+                       range(stored.gate_bias, bias_bytes), range(stored.up_bias, bias_bytes), from},
+                      {range(y)});
 }
 
 bool Stream::note_in_last_linear(const ConstRows& x, std::uint32_t* noted, std::uint32_t bits) {

@@ -45,6 +45,16 @@ View rows_of(const View& all, std::size_t first, std::size_t rows) noexcept {
   return {all.data ? all.row(first) : nullptr, rows, all.cols, all.stride};
 }
 
+void linear_as_stored(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
+                      const Rows& y, const ConstPanels& ahead) noexcept {
+  if (w.dtype == Dtype::float32)
+    linear(w.panels(), bias, x, activation, z, y, ahead);
+  else if (w.activations == Activations::int8 && has_integer_kernel(w.dtype))
+    linear_integer(w, bias, x, activation, z, y);
+  else
+    linear_decoded(w, bias, x, activation, z, y);
+}
+
 /// Scores and sums over as many keys as a call has tokens, or as its context holds.
 double attention_work(const AttentionShape& shape, std::size_t rows) noexcept {
   return 2 * count(shape.heads * shape.head_dim, shape.tokens, rows) *
@@ -91,30 +101,58 @@ void CpuStream::split_units(std::size_t units, double work, Part part, void* con
   });
 }
 
+/// body(first row, rows, first panel, panels) over the outputs of linear layers: many rows are cut, else the weights,
+/// which then are read once and lie with who reads them.
+template <class Body>
+void CpuStream::fork_outputs(std::size_t rows, std::size_t out, double work, const Body& body) {
+  if (!help_ || work < help_->worthwhile) return body(std::size_t{0}, rows, std::size_t{0}, panel_count(out));
+  constexpr std::size_t kManyRows = 64;
+  if (rows >= kManyRows * help_->threads)
+    return fork(rows, work, [&](std::size_t, std::size_t first, std::size_t n) {
+      body(first, n, std::size_t{0}, panel_count(out));
+    });
+  fork(panel_count(out), work,
+       [&](std::size_t, std::size_t first, std::size_t n) { body(std::size_t{0}, rows, first, n); });
+}
+
 void CpuStream::linear(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation,
                        const Rows& z, const Rows& y) {
   const ConstPanels ahead = std::exchange(ahead_, {});
-  const auto run = [&](const ConstWeight& own, const float* own_bias, const ConstRows& from, const Rows& before,
-                       const Rows& to) {
-    if (own.dtype == Dtype::float32)
-      kernels::linear(own.panels(), own_bias, from, activation, before, to, ahead);
-    else if (own.activations == Activations::int8 && has_integer_kernel(own.dtype))
-      linear_integer(own, own_bias, from, activation, before, to);
-    else
-      linear_decoded(own, own_bias, from, activation, before, to);
-  };
   const double work = count(w.out, w.in, x.rows);
-  if (!help_ || work < help_->worthwhile) return run(w, bias, x, z, y);
-  // Many rows are cut, else the weights, which then are read once and lie with who reads them.
-  constexpr std::size_t kManyRows = 64;
-  if (x.rows >= kManyRows * help_->threads)
-    return fork(x.rows, work, [&](std::size_t, std::size_t first, std::size_t n) {
-      run(w, bias, rows_of(x, first, n), rows_of(z, first, n), rows_of(y, first, n));
-    });
-  fork(panel_count(w.out), work, [&](std::size_t, std::size_t first, std::size_t n) {
-    const std::size_t o = first * kPanelWidth;
-    const ConstWeight own = panel_range(w, first, n);
-    run(own, bias ? bias + o : nullptr, x, part_of(z, 0, z.rows, o, own.out), part_of(y, 0, y.rows, o, own.out));
+  if (!help_ || work < help_->worthwhile) return linear_as_stored(w, bias, x, activation, z, y, ahead);
+  fork_outputs(x.rows, w.out, work, [&](auto first, auto rows, auto panel, auto panels) {
+    const ConstWeight own = panel_range(w, panel, panels);
+    const std::size_t o = panel * kPanelWidth;
+    linear_as_stored(own, bias ? bias + o : nullptr, rows_of(x, first, rows), activation,
+                     part_of(z, first, rows, o, own.out), part_of(y, first, rows, o, own.out), ahead);
+  });
+}
+
+// Each part's product is made while what it multiplies is at hand.
+void CpuStream::gated_linear(const GatedWeights& w, const ConstRows& x, Activation activation, const Rows& y) {
+  const ConstPanels ahead = std::exchange(ahead_, {});
+  const std::size_t out = w.gate.out;
+  fork_outputs(x.rows, out, 2 * count(out, w.gate.in, x.rows), [&](auto first, auto rows, auto panel, auto panels) {
+    const ConstWeight gate = panel_range(w.gate, panel, panels), up = panel_range(w.up, panel, panels);
+    const std::size_t o = panel * kPanelWidth;
+    const ConstRows from = rows_of(x, first, rows);
+    const auto block = [&](GatedBlock which) { return part_of(gated_block(y, which), first, rows, o, gate.out); };
+    linear_as_stored(gate, w.gate_bias ? w.gate_bias + o : nullptr, from, activation, block(GatedBlock::before),
+                     block(GatedBlock::gate), up.dtype == Dtype::float32 ? up.panels() : ConstPanels{});
+    linear_as_stored(up, w.up_bias ? w.up_bias + o : nullptr, from, Activation::linear, {}, block(GatedBlock::up),
+                     ahead);
+    kernels::binary(BinaryOp::mul, block(GatedBlock::gate), block(GatedBlock::up), block(GatedBlock::product));
+  });
+}
+
+void CpuStream::gated_backward(Activation activation, const ConstRows& values, const ConstRows& dy, const Rows& dgate,
+                               const Rows& dup) {
+  fork_rows(dy.rows, dy.cols, 3 * kMoved * count(dy.rows, dy.cols), [&](auto... at) {
+    const auto block = [&](GatedBlock which) { return part_of(gated_block(values, which), at...); };
+    const Rows to_gate = part_of(dgate, at...);
+    kernels::binary(BinaryOp::mul, part_of(dy, at...), block(GatedBlock::gate), part_of(dup, at...));
+    kernels::binary(BinaryOp::mul, part_of(dy, at...), block(GatedBlock::up), to_gate);
+    kernels::unary_backward(activation, block(GatedBlock::before), block(GatedBlock::gate), to_gate, to_gate);
   });
 }
 

@@ -34,8 +34,8 @@ class alignas(64) CpuStream final : public OpStream {
     help_.reset();
     if (help) help_.emplace(*help);
   }
-  /// The weights that will be read after the next `linear`, which forgets them again; data null: unknown. For speed
-  /// alone.
+  /// The weights that will be read after the next `linear` or `gated_linear`, which forgets them again; data null:
+  /// unknown. For speed alone.
   void expect(const ConstPanels& ahead) noexcept { ahead_ = ahead; }
   /// Operations that were cut up so far.
   std::uint64_t forks() const noexcept { return forks_; }
@@ -46,6 +46,9 @@ class alignas(64) CpuStream final : public OpStream {
   void linear_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx) override;
   void outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) override;
   void absolute_column_sums(const ConstWeight& w, float* s) override;
+  void gated_linear(const GatedWeights& w, const ConstRows& x, Activation activation, const Rows& y) override;
+  void gated_backward(Activation activation, const ConstRows& values, const ConstRows& dy, const Rows& dgate,
+                      const Rows& dup) override;
   void unary(Activation activation, const ConstRows& x, const Rows& y) override;
   void unary_backward(Activation activation, const ConstRows& z, const ConstRows& y, const ConstRows& dy,
                       const Rows& dx) override;
@@ -135,6 +138,8 @@ class alignas(64) CpuStream final : public OpStream {
   void fork(std::size_t units, double work, const Body& body);
   template <class Body>
   void fork_rows(std::size_t rows, std::size_t cols, double work, const Body& body);
+  template <class Body>
+  void fork_outputs(std::size_t rows, std::size_t out, double work, const Body& body);
   float* part_workspace(float* workspace, std::size_t part) const noexcept {
     return part > 0 ? workspace + part * help_->workspace_stride : workspace;
   }

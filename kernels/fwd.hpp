@@ -12,6 +12,7 @@ struct ConstPanels;
 struct Panels;
 struct ConstWeight;
 struct Weight;
+struct GatedWeights;
 struct QuantizedRows;
 struct AttentionShape;
 struct Rope;

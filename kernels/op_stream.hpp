@@ -4,6 +4,7 @@
 
 #include "kernels/activation.hpp"
 #include "kernels/attention.hpp"
+#include "kernels/gated.hpp"
 #include "kernels/permute.hpp"
 #include "kernels/pool.hpp"
 #include "kernels/rope.hpp"
@@ -62,6 +63,15 @@ class OpStream {
   virtual void outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) = 0;
   /// s[k] = sum over o of |w[o][k]|, rule R2 over o. s [in].
   virtual void absolute_column_sums(const ConstWeight& w, float* s) = 0;
+
+  // --- gated.hpp ---
+  /// z = x gate^T + bias, g = activation(z), u = x up^T + up bias and g u, into y's four blocks.
+  /// x [B, in], y [B, kGatedBlocks * out].
+  virtual void gated_linear(const GatedWeights& w, const ConstRows& x, Activation activation, const Rows& y) = 0;
+  /// dup = dy g; dgate = (dy u) activation'(z). values [B, kGatedBlocks * out] as gated_linear left them, the rest
+  /// [B, out]. dgate may run in place on dy.
+  virtual void gated_backward(Activation activation, const ConstRows& values, const ConstRows& dy, const Rows& dgate,
+                              const Rows& dup) = 0;
 
   // --- unary.hpp, binary.hpp ---
   virtual void unary(Activation activation, const ConstRows& x, const Rows& y) = 0;

@@ -14,6 +14,7 @@ using kernels::AxisOrder;
 using kernels::BinaryOp;
 using kernels::ConstRows;
 using kernels::ConstWeight;
+using kernels::GatedWeights;
 using kernels::Panels;
 using kernels::Pool;
 using kernels::Rope;
@@ -124,6 +125,13 @@ void MirrorStream::outer_accumulate(const ConstRows& dy, const ConstRows& x, con
 }
 void MirrorStream::absolute_column_sums(const ConstWeight& w, float* s) {
   to_.absolute_column_sums(there(w), there(s));
+}
+void MirrorStream::gated_linear(const GatedWeights& w, const ConstRows& x, Activation activation, const Rows& y) {
+  to_.gated_linear({there(w.gate), there(w.up), there(w.gate_bias), there(w.up_bias)}, there(x), activation, there(y));
+}
+void MirrorStream::gated_backward(Activation activation, const ConstRows& values, const ConstRows& dy,
+                                  const Rows& dgate, const Rows& dup) {
+  to_.gated_backward(activation, there(values), there(dy), there(dgate), there(dup));
 }
 void MirrorStream::unary(Activation activation, const ConstRows& x, const Rows& y) {
   to_.unary(activation, there(x), there(y));

@@ -65,6 +65,10 @@ class MirrorStream final : public kernels::OpStream {
   void linear_transposed(const kernels::ConstWeight& w, const kernels::ConstRows& dy, const kernels::Rows& dx) override;
   void outer_accumulate(const kernels::ConstRows& dy, const kernels::ConstRows& x, const kernels::Panels& dw) override;
   void absolute_column_sums(const kernels::ConstWeight& w, float* s) override;
+  void gated_linear(const kernels::GatedWeights& w, const kernels::ConstRows& x, kernels::Activation activation,
+                    const kernels::Rows& y) override;
+  void gated_backward(kernels::Activation activation, const kernels::ConstRows& values, const kernels::ConstRows& dy,
+                      const kernels::Rows& dgate, const kernels::Rows& dup) override;
   void unary(kernels::Activation activation, const kernels::ConstRows& x, const kernels::Rows& y) override;
   void unary_backward(kernels::Activation activation, const kernels::ConstRows& z, const kernels::ConstRows& y,
                       const kernels::ConstRows& dy, const kernels::Rows& dx) override;

@@ -20,6 +20,8 @@ using kernels::BinaryOp;
 using kernels::ConstPanels;
 using kernels::ConstRows;
 using kernels::ConstWeight;
+using kernels::GatedBlock;
+using kernels::GatedWeights;
 using kernels::Panels;
 using kernels::Pool;
 using kernels::Rope;
@@ -62,7 +64,10 @@ class Stream final : public VulkanStream {
   void linear_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx) override;
   void outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) override;
   void absolute_column_sums(const ConstWeight& w, float* s) override;
+  void gated_linear(const GatedWeights& w, const ConstRows& x, Activation activation, const Rows& y) override;
   // --- elementwise
+  void gated_backward(Activation activation, const ConstRows& values, const ConstRows& dy, const Rows& dgate,
+                      const Rows& dup) override;
   void unary(Activation activation, const ConstRows& x, const Rows& y) override;
   void unary_backward(Activation activation, const ConstRows& z, const ConstRows& y, const ConstRows& dy,
                       const Rows& dx) override;
@@ -171,6 +176,8 @@ class Stream final : public VulkanStream {
   QuantizedOnDevice quantize(const ConstRows& x);
   /// Weights of 32 and 64 bits as float32, in scratch memory; others as they are.
   ConstWeight decoded(const ConstWeight& w);
+  /// As float32 at an address with room for its panels.
+  ConstWeight decoded(const ConstWeight& w, std::uint64_t at);
   /// Where x is what the last operation of a program, a linear layer, puts out: lets that note what is asked of x.
   bool note_in_last_linear(const ConstRows& x, std::uint32_t* noted, std::uint32_t bits);
   /// row_dots into every s_stride-th place.

@@ -1,20 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_cell.glsl for devices without packed dot products.
+// A linear layer of one chunk on integer codes, for devices without packed dot products.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
-#extension GL_EXT_control_flow_attributes : require
-
-int signed_dot(uint a, uint b) {
-  int sum = 0;
-  [[unroll]] for (int i = 0; i < 32; i += 8) sum += bitfieldExtract(int(a), i, 8) * bitfieldExtract(int(b), i, 8);
-  return sum;
-}
-// b's bytes are unsigned.
-int mixed_dot(uint a, uint b) {
-  int sum = 0;
-  [[unroll]] for (int i = 0; i < 32; i += 8) sum += bitfieldExtract(int(a), i, 8) * int(bitfieldExtract(b, i, 8));
-  return sum;
-}
-
+#include "dots_by_byte.glsl"
 #include "linear_cell.glsl"

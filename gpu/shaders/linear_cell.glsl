@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_integer.comp for layers of one chunk, up to 64 inputs and 512 outputs, which quantise their rows themselves: a
+// linear_integer.glsl for layers of one chunk, up to 64 inputs and 512 outputs, which quantise their rows themselves: a
 // thread has four outputs, loads all of their codes at once, and several operations of a kind share a group.
-// `signed_dot` and `mixed_dot` sum four products of bytes.
+// Who includes this says what `signed_dot` and `mixed_dot` are: dots_packed.glsl or dots_by_byte.glsl.
 #ifndef WEFT_LINEAR_CELL
 #define WEFT_LINEAR_CELL
 
@@ -9,6 +9,7 @@ layout(local_size_x = 128) in;
 layout(constant_id = 4) const bool HAS_BIAS = true;
 #include "linear_codes.glsl"
 #include "quantize.glsl"
+#extension GL_EXT_control_flow_attributes : require
 
 const uint kThreads = 128 / kShares;                    // of an operation: four a panel
 const uint kBits = kWordBits == 0 ? 1 : kWordBits, kWords = 2 * kBits;  // of a code; of codes of an output
@@ -19,6 +20,9 @@ const bool kIsSigned = DTYPE == kInt4 || DTYPE == kInt2 || DTYPE == kTernary;
 shared uvec4 magnitudes[128];  // 16 words an operation
 shared uvec4 q[128];
 shared float q_scales[64];
+#ifdef WEFT_GATED
+shared vec4 gates[128];
+#endif
 float own_inputs[kEach][4];  // what this thread quantises
 
 void ask_inputs(bool exists, uint row) {
@@ -92,13 +96,14 @@ vec4 block_sum(uvec4 codes[16], uint b, ivec4 zeros_of) {
 void main() {
   bool exists = load_operands();
   if (!HAS_BIAS) bias = 0ul;
-  uint quad = share_thread() & 3, p = share_thread() >> 2, row = gl_WorkGroupID.y;
+  uint quad = share_thread() & 3, of_both = share_thread() >> 2, row = gl_WorkGroupID.y;
+  uint p = of_both / kMatrices, m = of_both % kMatrices, o = p * 16 + quad * 4;
   const uint n = 32 / kBits;
   uint words = (inputs + n - 1) / n, blocks = (inputs + 31) / 32, panels = exists ? (outputs + 15) / 16 : 0;
   bool computes = p < panels;
   ask_inputs(exists, row);
   uvec4 codes[16];
-  uint64_t panel = w + (uint64_t(p) * words * 16ul + quad * 4) * 4ul;
+  uint64_t panel = weight(m).codes + (uint64_t(p) * words * 16ul + quad * 4) * 4ul;
   [[unroll]] for (uint i = 0; i < kWords; ++i) {
     codes[i] = uvec4(0);
     if (computes && i < words) codes[i] = WordQuads(panel + i * 64).at[0];
@@ -106,16 +111,18 @@ void main() {
   vec4 biases = vec4(0.0), scales_of[2] = vec4[2](vec4(0.0), vec4(0.0));
   ivec4 zeros_of[2] = ivec4[2](ivec4(0), ivec4(0));
   if (computes) {
-    biases = bias_quad(p * 16 + quad * 4);
+    biases = bias_quad(m, o);
     [[unroll]] for (uint b = 0; b < (GRANULARITY == kBlock32 ? 2 : 1); ++b) {
       if (GRANULARITY == kBlock32 && b >= blocks) break;
-      scales_of[b] = scale_quad(weight(), p, b * 32, quad);
-      if (kHasZero) zeros_of[b] = ivec4(zero_quad(weight(), p, b * 32, quad));
+      scales_of[b] = scale_quad(weight(m), p, b * 32, quad);
+      if (kHasZero) zeros_of[b] = ivec4(zero_quad(weight(m), p, b * 32, quad));
     }
   }
-  subgroupMemoryBarrierBuffer();  // all of these are under way before the inputs are waited for (linear_row.comp)
+  subgroupMemoryBarrierBuffer();  // all of these are under way before the inputs are waited for (linear_row.glsl)
   quantise();
+#ifndef WEFT_GATED
   if (!computes) return;
+#endif
   vec4 sum = vec4(0.0);
   [[unroll]] for (uint b = 0; b < 2; ++b) {
     uint at = GRANULARITY == kBlock32 ? b : 0;
@@ -124,7 +131,13 @@ void main() {
   }
   vec4 total = add(vec4(0.0), sum);
   if (GRANULARITY != kBlock32) total = each_mul(total, scales_of[0]);
-  finish(total, biases, row, p * 16 + quad * 4);
+#ifdef WEFT_GATED
+  if (computes && m == 0) gates[gl_LocalInvocationID.x] = finish_gate(total, biases, row, o);
+  barrier();
+  if (computes && m == 1) finish_up(total, biases, gates[gl_LocalInvocationID.x - 4], row, o);
+#else
+  finish(total, biases, row, o);
+#endif
 }
 
 #endif  // WEFT_LINEAR_CELL

@@ -1,31 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all forms of a linear layer are given, and what they do once a sum is there.
+// What all forms of a linear layer are given, and what they do once a sum is there. With WEFT_GATED it is a gated pair of
+// them (kernels/gated.hpp): panel p of matrix m, 0 the gate and 1 the other branch, is panel 2 p + m of one layer that
+// has both, so that the two sums of a product are in one group.
 #ifndef WEFT_LINEAR_OPERANDS
 #define WEFT_LINEAR_OPERANDS
 
 #include "activations.glsl"
 #include "weights.glsl"
 
+#ifdef WEFT_GATED
+// ..._to_up: how far behind the gate's the other branch's stand: cells a step apart agree on it. x_scales: of quantised
+// rows. y: four blocks of `outputs` side by side.
+#define WEFT_OPERANDS(X)                                                                                           \
+  X(uint64_t, w) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, bias) X(uint64_t, w_to_up)                     \
+  X(uint64_t, scales_to_up) X(uint64_t, zeros_to_up) X(uint64_t, bias_to_up) X(uint64_t, x) X(uint64_t, x_scales)  \
+  X(uint64_t, y) X(uint, outputs) X(uint, inputs) X(uint, rows) X(uint, x_stride) X(uint, y_stride)
+const uint kMatrices = 2;
+#else
 // x_scales: of quantised rows. noted: 0, or a word that gets the bits `note` where an output is not finite.
 #define WEFT_OPERANDS(X)                                                                                       \
   X(uint64_t, w) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, bias) X(uint64_t, x) X(uint64_t, x_scales) \
   X(uint64_t, z) X(uint64_t, y) X(uint64_t, noted)                                                             \
   X(uint, outputs) X(uint, inputs) X(uint, rows) X(uint, x_stride) X(uint, z_stride) X(uint, y_stride)         \
   X(uint, note)
+const uint kMatrices = 1;
+#endif
 #include "operands.glsl"
 layout(constant_id = 3) const bool ALIGNED = false;  // bias, x, z and y, every row, stand at multiples of 16 bytes
 const uint kChunk = 64;
-Weight weight() { return Weight(w, scales, zeros, inputs); }
+
+#ifdef WEFT_GATED
+Weight weight(uint m) {
+  return m == 0 ? Weight(w, scales, zeros, inputs) : Weight(w + w_to_up, scales + scales_to_up, zeros + zeros_to_up, inputs);
+}
+uint64_t bias_of(uint m) { return m == 0 ? bias : bias + bias_to_up; }
+#else
+Weight weight(uint m) { return Weight(w, scales, zeros, inputs); }
+uint64_t bias_of(uint m) { return bias; }
+#endif
 
 // The biases of four outputs, to be asked for early; 0 where there is none.
-vec4 bias_quad(uint output_) {
+vec4 bias_quad(uint m, uint output_) {
   vec4 biases = vec4(0.0);
   if (bias == 0ul) return biases;
-  if (ALIGNED && output_ + 4 <= outputs) return operand(Quads(bias).at[output_ / 4]);
+  if (ALIGNED && output_ + 4 <= outputs) return operand(Quads(bias_of(m)).at[output_ / 4]);
   for (uint i = 0; i < 4; ++i)
-    if (output_ + i < outputs) biases[i] = Floats(bias).at[output_ + i];
+    if (output_ + i < outputs) biases[i] = Floats(bias_of(m)).at[output_ + i];
   return operand(biases);
 }
+
+#ifdef WEFT_GATED
+
+void store(uint block, uint row, uint output_, vec4 values) {
+  uint64_t to = y + (uint64_t(row) * y_stride + uint64_t(block) * outputs) * 4ul;
+  if (ALIGNED && output_ + 4 <= outputs) {
+    Quads(to).at[output_ / 4] = values;
+    return;
+  }
+  for (uint i = 0; i < 4; ++i)
+    if (output_ + i < outputs) Floats(to).at[output_ + i] = values[i];
+}
+
+// Adds the biases, stores the gate before and after its activation, and returns the latter.
+vec4 finish_gate(vec4 total, vec4 biases, uint row, uint output_) {
+  vec4 activated;
+  if (bias != 0ul) total = add(total, biases);
+  WEFT_UNROLL for (uint i = 0; i < 4; ++i) activated[i] = activate(total[i]);
+  store(0, row, output_, total);
+  store(1, row, output_, activated);
+  return activated;
+}
+
+// Adds the biases, stores the other branch and its product with the gate.
+void finish_up(vec4 total, vec4 biases, vec4 gate, uint row, uint output_) {
+  if (bias != 0ul) total = add(total, biases);
+  store(2, row, output_, total);
+  store(3, row, output_, vec4(mul(gate.x, total.x), mul(gate.y, total.y), mul(gate.z, total.z), mul(gate.w, total.w)));
+}
+
+#else
 
 void note_not_finite(vec4 values) {
   if (noted != 0ul && !are_finite(values)) atomicOr(Words(noted).at[0], note);
@@ -50,5 +103,7 @@ void finish(vec4 total, vec4 biases, uint row, uint output_) {
     row_at(y, row, y_stride).at[o] = activated[i];
   }
 }
+
+#endif
 
 #endif  // WEFT_LINEAR_OPERANDS

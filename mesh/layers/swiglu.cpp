@@ -28,8 +28,7 @@ class SwiGlu final : public Layer {
         parameters_(std::move(parameters)) {}
 
   const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
-  // The gate before and after its activation, the other branch, their product.
-  std::size_t cache_size() const noexcept override { return tokens_.count() * 4 * hidden_; }
+  std::size_t cache_size() const noexcept override { return tokens_.count() * kernels::kGatedBlocks * hidden_; }
   // The two branches' gradients, and what the second sends to the input.
   std::size_t scratch_size() const noexcept override { return tokens_.count() * 2 * hidden_ + in(); }
   double multiply_adds() const noexcept override {
@@ -46,22 +45,16 @@ class SwiGlu final : public Layer {
  private:
   void forward_tokens(kernels::OpStream& stream, const ForwardArgs& args) const {
     const auto bias = [&](std::size_t i) { return has_bias() ? args.weights.vector(kMatrices + i) : nullptr; };
-    const Rows before = block(args.cache, 0), gate = block(args.cache, 1), up = block(args.cache, 2),
-               product = block(args.cache, 3);
-    stream.linear(args.weights.matrix(kGate), bias(kGate), args.x, gate_, before, gate);
-    stream.linear(args.weights.matrix(kUp), bias(kUp), args.x, Activation::linear, {}, up);
-    stream.binary(BinaryOp::mul, gate, up, product);
-    stream.linear(args.weights.matrix(kDown), bias(kDown), product, Activation::linear, {}, args.y);
+    stream.gated_linear({args.weights.matrix(kGate), args.weights.matrix(kUp), bias(kGate), bias(kUp)}, args.x, gate_,
+                        values(args.cache));
+    stream.linear(args.weights.matrix(kDown), bias(kDown), product(args.cache), Activation::linear, {}, args.y);
   }
 
   void backward_tokens(kernels::OpStream& stream, const BackwardArgs& args) const {
-    const ConstRows before = block(args.cache, 0), gate = block(args.cache, 1), up = block(args.cache, 2);
     const Rows d_gate = block(args.scratch, 0), d_up = block(args.scratch, 1);
-    add_gradients(stream, args, kDown, args.dy, block(args.cache, 3));
+    add_gradients(stream, args, kDown, args.dy, product(args.cache));
     stream.linear_transposed(args.weights.matrix(kDown), args.dy, d_gate);
-    stream.binary(BinaryOp::mul, d_gate, gate, d_up);
-    stream.binary(BinaryOp::mul, d_gate, up, d_gate);
-    stream.unary_backward(gate_, before, gate, d_gate, d_gate);
+    stream.gated_backward(gate_, values(args.cache), d_gate, d_gate, d_up);
     add_gradients(stream, args, kGate, d_gate, args.x);
     add_gradients(stream, args, kUp, d_up, args.x);
     if (!args.dx.data) return;
@@ -71,6 +64,14 @@ class SwiGlu final : public Layer {
     stream.binary(BinaryOp::add, args.dx, through_up, args.dx);
   }
   bool has_bias() const noexcept { return parameters_.size() > kMatrices; }
+  template <class View>
+  View values(const View& cache) const noexcept {
+    return {cache.data, cache.rows, kernels::kGatedBlocks * hidden_, cache.stride};
+  }
+  template <class View>
+  View product(const View& cache) const noexcept {
+    return kernels::gated_block(values(cache), kernels::GatedBlock::product);
+  }
   template <class View>
   View block(const View& rows, std::size_t i) const noexcept {
     return {rows.data + i * hidden_, rows.rows, hidden_, rows.stride};

@@ -48,6 +48,37 @@ TEST(StreamCoded, EveryTypeAndGranularityHasTheCpusBits) {
   EXPECT_EQ(tried, 55u);
 }
 
+TEST(StreamCoded, GatedPairsOfEveryTypeHaveTheCpusBits) {
+  RandomStream random(33, 0, RandomPurpose::test);
+  std::size_t tried = 0;
+  for (const Encoding& encoding : kernels::testing_coded::all_encodings())
+    for (const Activations activations : {Activations::int8, Activations::float32}) {
+      if (activations == Activations::int8 && !has_integer_kernel(encoding.dtype)) continue;
+      const bool is_odd = ++tried % 2 != 0;
+      // Small ones, which quantise their rows themselves, deeper ones and many rows.
+      constexpr Size kForms[] = {{1, 35, 60}, {2, 50, 97}, {7, 20, 150}};
+      for (const Size& s : kForms) {
+        if (!is_thorough() && &s != kForms + tried % 3) continue;
+        const bool special = s.batch == 2;
+        Comparison c;
+        const auto which = special ? Codes::any : Codes::finite;
+        const CodedOperand gate(c, random, encoding, s.out, s.in, which), up(c, random, encoding, s.out, s.in, which);
+        const auto gate_bias = c.add(draw(random, s.out, false)), up_bias = c.add(draw(random, s.out, false));
+        const auto x = c.add(draw_matrix(random, s.batch, s.in, special)),
+                   y = c.add(draw_matrix(random, s.batch, kernels::kGatedBlocks * s.out, false));
+        c.expect_same(
+            "gated, " + to_string(encoding) + ", activations " + std::string(name(activations)) + ", batch " +
+                std::to_string(s.batch),
+            [&](OpStream& stream, const auto& at) {
+              stream.gated_linear({gate.at(at, activations), up.at(at, activations),
+                                   is_odd ? at.data(gate_bias) : nullptr, is_odd ? at.data(up_bias) : nullptr},
+                                  at.rows(x), Activation::silu, at.rows(y));
+            },
+            s.batch == 1);
+      }
+    }
+}
+
 TEST(StreamCoded, DistancesToPointsOfEveryTypeHaveTheCpusBits) {
   RandomStream random(31, 0, RandomPurpose::test);
   constexpr std::size_t kPoints = 21, kFeatures = 35;

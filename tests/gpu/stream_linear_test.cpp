@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "tests/gpu/gpu_testing.hpp"
+#include "tests/thorough.hpp"
 
 namespace weft::gpu {
 namespace {
@@ -50,6 +51,61 @@ TEST(StreamLinear, HasTheCpusBits) {
     }
 }
 
+TEST(StreamLinear, GatedPairsHaveTheCpusBits) {
+  RandomStream random(9, 0, RandomPurpose::test);
+  std::size_t turn = 0;
+  auto all = sizes();
+  if (!is_thorough())
+    for (std::size_t i = 0; i < all.size(); ++i) all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+  // Pairs that share a group, one that has too many panels for it, tiles that end inside of both matrices.
+  all.insert(all.end(), {{2, 256, 128}, {1, 260, 64}, {40, 68, 260}});
+  for (const Size& s : all)
+    for (const bool special : {false, true}) {
+      const auto activation = turn % 8 == 1 ? Activation::gelu : turn % 8 == 5 ? Activation::relu2 : Activation::silu;
+      const bool with_bias = turn++ % 2 != 0;
+      Comparison c;
+      const auto gate = c.add(draw_panels(random, s.out, s.in, special)),
+                 up = c.add(draw_panels(random, s.out, s.in, special)), gate_bias = c.add(draw(random, s.out, special)),
+                 up_bias = c.add(draw(random, s.out, special));
+      const auto x = c.add(draw_matrix(random, s.batch, s.in, special)),
+                 values = c.add(draw_matrix(random, s.batch, kernels::kGatedBlocks * s.out, special)),
+                 dy = c.add(draw_matrix(random, s.batch, s.out, special)),
+                 dup = c.add(draw_matrix(random, s.batch, s.out, special));
+      c.expect_same("gated, " + text(s), [&](OpStream& stream, const auto& at) {
+        stream.gated_linear({ConstPanels{at.data(gate), s.out, s.in}, ConstPanels{at.data(up), s.out, s.in},
+                             with_bias ? at.data(gate_bias) : nullptr, with_bias ? at.data(up_bias) : nullptr},
+                            at.rows(x), activation, at.rows(values));
+        stream.gated_backward(activation, at.rows(values), at.rows(dy), at.rows(dy), at.rows(dup));
+      });
+    }
+}
+
+// As equal cells of a mesh are: many pairs a step apart in one dispatch, some of them sharing a group.
+TEST(StreamLinear, ManyGatedPairsInAProgramHaveTheCpusBits) {
+  RandomStream random(10, 0, RandomPurpose::test);
+  constexpr std::size_t kPairs = 70;
+  for (const Size& s : {Size{1, 20, 24}, Size{2, 44, 64}, Size{1, 96, 200}, Size{6, 36, 40}}) {
+    Comparison c;
+    const std::size_t weights = kernels::panels_size(s.out, s.in), values = 4 * s.out * s.batch;
+    std::vector<float> all;
+    for (std::size_t i = 0; i < 2 * kPairs; ++i) {
+      const auto one = draw_panels(random, s.out, s.in, false);
+      all.insert(all.end(), one.begin(), one.end());
+    }
+    const auto w = c.add(all), bias = c.add(draw(random, 2 * kPairs * s.out, false)),
+               x = c.add(draw(random, kPairs * s.batch * s.in, false)), y = c.add(draw(random, kPairs * values, false));
+    c.expect_same("gated pairs, " + text(s), [&](OpStream& stream, const auto& at) {
+      for (std::size_t i = 0; i < kPairs; ++i) {
+        const float *const gate = at.data(w) + 2 * i * weights, *const of_gate = at.data(bias) + 2 * i * s.out;
+        stream.gated_linear(
+            {ConstPanels{gate, s.out, s.in}, ConstPanels{gate + weights, s.out, s.in}, of_gate, of_gate + s.out},
+            {at.data(x) + i * s.batch * s.in, s.batch, s.in, s.in}, Activation::silu,
+            {at.data(y) + i * values, s.batch, 4 * s.out, 4 * s.out});
+      }
+    });
+  }
+}
+
 TEST(StreamLinear, TransposedHasTheCpusBits) {
   RandomStream random(5, 0, RandomPurpose::test);
   for (const Size& s : sizes())
@@ -95,6 +151,19 @@ TEST(StreamLinear, LargeTilesHaveTheCpusBits) {
     const auto y = c.add(draw_matrix(random, s.batch, s.out, false));
     c.expect_same("linear, " + text(s), [&](OpStream& stream, const auto& at) {
       stream.linear(ConstPanels{at.data(w), s.out, s.in}, nullptr, at.rows(x), Activation::linear, {}, at.rows(y));
+    });
+  }
+  {
+    const Size s{1270, 645, 71};  // both matrices of a pair in each tile
+    Comparison c;
+    const auto gate = c.add(draw_panels(random, s.out, s.in, false)),
+               up = c.add(draw_panels(random, s.out, s.in, false));
+    const auto x = c.add(draw_matrix(random, s.batch, s.in, false)),
+               y = c.add(draw_matrix(random, s.batch, kernels::kGatedBlocks * s.out, false));
+    c.expect_same("gated, " + text(s), [&](OpStream& stream, const auto& at) {
+      stream.gated_linear(
+          {ConstPanels{at.data(gate), s.out, s.in}, ConstPanels{at.data(up), s.out, s.in}, nullptr, nullptr},
+          at.rows(x), Activation::relu, at.rows(y));
     });
   }
   const Size s{21, 1283, 1270};
