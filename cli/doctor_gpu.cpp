@@ -56,6 +56,7 @@ Json device_json(const gpu::DeviceInfo& info) {
             {"int16", info.int16},
             {"int8", info.int8},
             {"dot_product", info.dot_product},
+            {"matrix_units", info.matrix_units},
             {"memory_budget", info.memory_budget},
             {"flush_control", info.flush_control},
             {"special_values_control", info.special_values_control}}},

@@ -109,6 +109,7 @@ Result<std::shared_ptr<Device>> Device::open(std::string_view selector, const De
   WEFT_TRY(const std::size_t index, choose(selector, all));
   DeviceInfo info = all[index];
   info.dot_product = info.dot_product && !options.without_dot_products;
+  info.matrix_units = info.matrix_units && !options.without_matrix_units;
   const std::size_t errors_before = instance->error_count();
   WEFT_TRY(auto context, Context::create(instance, physical[index], info, options));
   auto heap = std::make_unique<Heap>(context);

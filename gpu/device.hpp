@@ -31,6 +31,7 @@ struct DeviceInfo {
   std::uint32_t max_group_threads = 0, shared_bytes = 0, push_bytes = 0, subgroup = 0;
 
   bool float64 = false, float16 = false, int8 = false, int16 = false, dot_product = false;
+  bool matrix_units = false;  // for signed bytes, 16 by 32 times 32 by 16 (VK_NV_cooperative_matrix)
   bool memory_budget = false, flush_control = false, special_values_control = false;
 };
 
@@ -55,6 +56,8 @@ struct DeviceOptions {
   std::string cache_folder;
   /// Takes the device for one without packed dot products: to test what such devices run.
   bool without_dot_products = false;
+  /// The same of units that multiply matrices of bytes.
+  bool without_matrix_units = false;
   /// How long a wait goes on in which the device finishes no submission at all; then it is taken for lost. 0: 30
   /// seconds, and ten minutes for a device made of CPU, which is slow but does not hang.
   std::chrono::milliseconds patience{0};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <string>
 
 namespace weft::gpu {
 namespace {
@@ -64,27 +65,31 @@ std::uint32_t shares_of(std::size_t panels) noexcept { return word(kPlaces / std
 
 /// The shaders of a layer, or of a gated pair of them, whose panels count as one layer's.
 struct Shaders {
-  const Shader &row, &integer, &doubles, &tile, &cell, &dots;
+  explicit Shaders(const std::string& what, std::size_t count)
+      : row(shader(what + "_row")),
+        doubles(shader(what + "_double")),
+        tile(shader(what + "_tile")),
+        cell{shader(what + "_cell"), shader(what + "_cell_dots")},
+        integer{shader(what + "_integer"), shader(what + "_integer_dots")},
+        integer_tile{shader(what + "_integer_tile"), shader(what + "_integer_tile_dots")},
+        matrix(shader(what + "_integer_matrix")),
+        matrices(count) {}
+  /// With the device's packed dot products or without.
+  struct Either {
+    const Shader &plain, &dots;
+    const Shader& on(const DeviceInfo& device) const noexcept { return device.dot_product ? dots : plain; }
+  };
+  const Shader &row, &doubles, &tile;
+  Either cell, integer, integer_tile;
+  const Shader& matrix;
   std::size_t matrices;
 };
 const Shaders& shaders_of_one() {
-  static const Shaders all{shader("linear_row"),
-                           shader("linear_integer"),
-                           shader("linear_double"),
-                           shader("linear_tile"),
-                           shader("linear_cell"),
-                           shader("linear_cell_dots"),
-                           1};
+  static const Shaders all("linear", 1);
   return all;
 }
 const Shaders& shaders_of_pair() {
-  static const Shaders all{shader("gated_row"),
-                           shader("gated_integer"),
-                           shader("gated_double"),
-                           shader("gated_tile"),
-                           shader("gated_cell"),
-                           shader("gated_cell_dots"),
-                           2};
+  static const Shaders all("gated", 2);
   return all;
 }
 
@@ -97,24 +102,30 @@ struct Form {
   bool knows_bias = false;  // a pipeline of its own where there is none
 };
 
-Form row_form(const Shaders& of, bool is_integer, const ConstWeight& w, std::size_t rows) {
+Form row_form(const Shaders& of, const DeviceInfo& device, bool is_integer, const ConstWeight& w, std::size_t rows) {
   const std::size_t panels = of.matrices * kernels::panel_count(w.out), chunks = groups_of(w.in, kernels::kChunk);
   // A pair's shares have barriers, so all of a group must do as many rows.
   if (!is_integer && chunks <= kSerialChunks && panels <= kPlaces && (of.matrices == 1 || rows <= kCellRows))
     return {of.row, 1, {1, rows, shares_of(panels)}};
   const std::size_t slots = std::min(kPlaces / of.matrices, std::bit_ceil(std::max<std::size_t>(chunks, 1)));
-  return {is_integer ? of.integer : of.row, slots, {groups_of(panels, kPlaces / slots), rows}, is_integer};
+  return {is_integer ? of.integer.on(device) : of.row, slots, {groups_of(panels, kPlaces / slots), rows}, is_integer};
 }
 
-Form form_of(const Shaders& of, const Context& context, bool is_integer, const ConstWeight& w, std::size_t rows) {
+Form form_of(const Shaders& of, const DeviceInfo& device, bool is_integer, const ConstWeight& w, std::size_t rows) {
   const std::size_t panels = of.matrices * kernels::panel_count(w.out), outputs = of.matrices * w.out;
   if (w.dtype == Dtype::float64) return {of.doubles, 1, {panels / of.matrices, rows}};
   if (is_integer && w.in <= kernels::kChunk && panels <= kPlaces && rows <= kCellRows)
-    return {context.info.dot_product ? of.dots : of.cell, 1, {1, rows, shares_of(panels)}, false, true};
+    return {of.cell.on(device), 1, {1, rows, shares_of(panels)}, false, true};
   // Few tiles leave most of a device idle; the caches hold weights that few tiles share.
   const bool is_narrow =
       groups_of(outputs, kTile) * groups_of(rows, kTile) < kFewTiles && panels * w.in * rows < kCached;
-  if (is_integer || rows < kTileRows || is_narrow) return row_form(of, is_integer, w, rows);
+  if (rows < kTileRows || is_narrow) return row_form(of, device, is_integer, w, rows);
+  if (is_integer) {
+    const bool is_large = device.matrix_units && tile_side(outputs, rows) > kTile;
+    const std::size_t side = is_large ? 2 * kTile : kTile;
+    return {
+        is_large ? of.matrix : of.integer_tile.on(device), 1, {groups_of(outputs, side), groups_of(rows, side)}, true};
+  }
   const std::size_t side = tile_side(outputs, rows);
   return {of.tile, side > kTile, {groups_of(outputs, side), groups_of(rows, side), 1, false}};
 }
@@ -158,10 +169,10 @@ void Stream::linear(const ConstWeight& stored, const float* bias, const ConstRow
   const WeightRanges ranges(w);
   const bool is_integer = sums_codes(w);
   const bool aligned = is_aligned(x) && is_aligned(z) && is_aligned(y) && address(bias) % 16 == 0;
-  const Form form = form_of(shaders_of_one(), recorder_->context(), is_integer, w, x.rows);
+  const Form form = form_of(shaders_of_one(), recorder_->context().info, is_integer, w, x.rows);
   Range from = range(x);
   if (form.quantised) {
-    const QuantizedOnDevice q = quantize(x);
+    const QuantizedOnDevice q = quantize(x, w.dtype);
     push.x = q.codes.begin;
     push.x_scales = q.scales.begin;
     from = {q.codes.begin, q.scales.end};
@@ -202,10 +213,10 @@ void Stream::gated_linear(const GatedWeights& stored, const ConstRows& x, Activa
   const bool is_integer = sums_codes(gate);
   const bool aligned = is_aligned(x) && is_aligned(y) && gate.out % 4 == 0 && address(stored.gate_bias) % 16 == 0 &&
                        address(stored.up_bias) % 16 == 0;
-  const Form form = form_of(shaders_of_pair(), recorder_->context(), is_integer, gate, x.rows);
+  const Form form = form_of(shaders_of_pair(), recorder_->context().info, is_integer, gate, x.rows);
   Range from = range(x);
   if (form.quantised) {
-    const QuantizedOnDevice q = quantize(x);
+    const QuantizedOnDevice q = quantize(x, gate.dtype);
     push.x = q.codes.begin;
     push.x_scales = q.scales.begin;
     from = {q.codes.begin, q.scales.end};
@@ -227,7 +238,7 @@ bool Stream::note_in_last_linear(const ConstRows& x, std::uint32_t* noted, std::
   return is_its_output && recorder_->note_in_last(offsetof(LinearPush, noted), offsetof(LinearPush, note), noted, bits);
 }
 
-Stream::QuantizedOnDevice Stream::quantize(const ConstRows& x) {
+Stream::QuantizedOnDevice Stream::quantize(const ConstRows& x, Dtype codes) {
   static const Shader& kernel = shader("quantize_rows");
   const std::size_t blocks = groups_of(x.cols, kScaleBlock), all = x.rows * blocks;
   const std::uint64_t at = scratch(all * (kScaleBlock + sizeof(float)));
@@ -235,7 +246,8 @@ Stream::QuantizedOnDevice Stream::quantize(const ConstRows& x) {
   const QuantizePush push{address(x.data), to.codes.begin, to.scales.begin, word(x.rows),
                           word(x.cols),    word(x.stride), word(blocks)};
   constexpr std::size_t kBlocks = 32;  // of a group
-  recorder_->dispatch(kernel, {}, push, {groups_of(all, kBlocks), 1}, {range(x)}, {to.codes, to.scales});
+  recorder_->dispatch(kernel, {word(8 / bits(codes))}, push, {groups_of(all, kBlocks), 1}, {range(x)},
+                      {to.codes, to.scales});
   return to;
 }
 

@@ -90,11 +90,11 @@ void pool_with(Recorder& recorder, PoolKind kind, const Pool& pool, const ConstR
 void Stream::convolve(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
                       Activation activation, const Rows& z, const Rows& y, float*) {
   static const Shader &kernel = shader("convolve"), &doubles = shader("convolve_double"),
-                      &integer = shader("convolve_integer");
+                      &integer = shader("convolve_integer"), &dots = shader("convolve_integer_dots");
   if (w.activations == Activations::int8 && has_integer_kernel(w.dtype)) {
     const std::size_t tiles = window.groups * groups_of(w.out / window.groups, kTile);
-    return convolution(*recorder_, integer, window, w, bias, w.out, x, activation, z, y,
-                       {groups_of(window.positions(), kTile), x.rows * tiles});
+    return convolution(*recorder_, recorder_->context().info.dot_product ? dots : integer, window, w, bias, w.out, x,
+                       activation, z, y, {groups_of(window.positions(), kTile), x.rows * tiles});
   }
   const bool is_double = w.dtype == Dtype::float64;
   convolution(*recorder_, is_double ? doubles : kernel, window, is_double ? w : decoded(w), bias, w.out, x, activation,

@@ -59,21 +59,26 @@ Status Context::initialise() {
   auto v12 = structure<VkPhysicalDeviceVulkan12Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
   v12.bufferDeviceAddress = VK_TRUE;
   v12.timelineSemaphore = VK_TRUE;
-  v12.shaderInt8 = info.int8;
+  v12.shaderInt8 = info.int8 || info.matrix_units;
   v12.storageBuffer8BitAccess = info.int8;
   v12.shaderFloat16 = info.float16;
+  v12.vulkanMemoryModel = info.matrix_units;
   auto v11 = structure<VkPhysicalDeviceVulkan11Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, &v12);
   v11.storageBuffer16BitAccess = info.int16;
   VkPhysicalDeviceShaderIntegerDotProductFeaturesKHR dots{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES_KHR, &v11, VK_TRUE};
   auto features = structure<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
   features.pNext = info.dot_product ? static_cast<void*>(&dots) : &v11;
+  VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV,
+                                                       features.pNext, VK_TRUE, VK_FALSE};
+  if (info.matrix_units) features.pNext = &matrices;
   features.features.shaderInt64 = VK_TRUE;
   features.features.shaderFloat64 = info.float64;
   features.features.shaderInt16 = info.int16;
   std::vector<const char*> extensions;
   if (info.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   if (info.dot_product) extensions.push_back(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+  if (info.matrix_units) extensions.push_back(VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
   auto create = structure<VkDeviceCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &features);
   create.queueCreateInfoCount = 1;
   create.pQueueCreateInfos = &queues;

@@ -28,6 +28,8 @@ const char* kind(VkPhysicalDeviceType type) {
   }
 }
 
+constexpr std::uint32_t kMatrixSharedBytes = 36 << 10;  // of gpu/shaders/linear_integer_matrix.glsl
+
 struct Extensions {
   explicit Extensions(VkPhysicalDevice physical) {
     std::uint32_t count = 0;
@@ -41,6 +43,22 @@ struct Extensions {
   std::vector<VkExtensionProperties> all;
 };
 
+/// Whether matrices of signed bytes, 16 by 32 times 32 by 16, are summed in 32 bits by a subgroup.
+bool multiplies_bytes(VkPhysicalDevice physical) {
+  std::uint32_t count = 0;
+  if (!vkGetPhysicalDeviceCooperativeMatrixPropertiesNV ||
+      vkGetPhysicalDeviceCooperativeMatrixPropertiesNV(physical, &count, nullptr) != VK_SUCCESS)
+    return false;
+  std::vector<VkCooperativeMatrixPropertiesNV> all(
+      count, structure<VkCooperativeMatrixPropertiesNV>(VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_NV));
+  if (vkGetPhysicalDeviceCooperativeMatrixPropertiesNV(physical, &count, all.data()) < VK_SUCCESS) return false;
+  return std::any_of(all.begin(), all.end(), [](const VkCooperativeMatrixPropertiesNV& m) {
+    return m.MSize == 16 && m.NSize == 16 && m.KSize == 32 && m.AType == VK_COMPONENT_TYPE_SINT8_NV &&
+           m.BType == VK_COMPONENT_TYPE_SINT8_NV && m.CType == VK_COMPONENT_TYPE_SINT32_NV &&
+           m.DType == VK_COMPONENT_TYPE_SINT32_NV && m.scope == VK_SCOPE_SUBGROUP_NV;
+  });
+}
+
 void describe_features(VkPhysicalDevice physical, DeviceInfo& info) {
   const Extensions extensions(physical);
   auto v12 = structure<VkPhysicalDeviceVulkan12Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
@@ -50,12 +68,20 @@ void describe_features(VkPhysicalDevice physical, DeviceInfo& info) {
   const bool may_dot = extensions.has(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
   auto features = structure<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
   features.pNext = may_dot ? static_cast<void*>(&dots) : &v11;
+  VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV,
+                                                       features.pNext, VK_FALSE, VK_FALSE};
+  const bool may_multiply = extensions.has(VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
+  if (may_multiply) features.pNext = &matrices;
   vkGetPhysicalDeviceFeatures2(physical, &features);
   info.float64 = features.features.shaderFloat64;
   info.int16 = features.features.shaderInt16 && v11.storageBuffer16BitAccess;
   info.int8 = v12.shaderInt8 && v12.storageBuffer8BitAccess;
   info.float16 = v12.shaderFloat16 && v11.storageBuffer16BitAccess;
   info.dot_product = may_dot && dots.shaderIntegerDotProduct;
+  // A matrix's elements are 8 of each of 32 threads; its shader is of the Vulkan memory model.
+  info.matrix_units = may_multiply && matrices.cooperativeMatrix && info.dot_product && v12.shaderInt8 &&
+                      v12.vulkanMemoryModel && info.subgroup == 32 && info.shared_bytes >= kMatrixSharedBytes &&
+                      multiplies_bytes(physical);
   info.memory_budget = extensions.has(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   const auto need = [&](bool there, const char* what) {
     if (!there) info.missing += (info.missing.empty() ? "" : ", ") + std::string(what);

@@ -172,8 +172,8 @@ class Stream final : public VulkanStream {
   struct QuantizedOnDevice {
     Range codes, scales;
   };
-  /// x as int8, in scratch memory.
-  QuantizedOnDevice quantize(const ConstRows& x);
+  /// x as int8, in scratch memory, in the order in which codes of a type are unpacked (gpu/shaders/code_dots.glsl).
+  QuantizedOnDevice quantize(const ConstRows& x, Dtype codes);
   /// Weights of 32 and 64 bits as float32, in scratch memory; others as they are.
   ConstWeight decoded(const ConstWeight& w);
   /// As float32 at an address with room for its panels.

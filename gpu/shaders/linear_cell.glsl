@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // linear_integer.glsl for layers of one chunk, up to 64 inputs and 512 outputs, which quantise their rows themselves: a
 // thread has four outputs, loads all of their codes at once, and several operations of a kind share a group.
-// Who includes this says what `signed_dot` and `mixed_dot` are: dots_packed.glsl or dots_by_byte.glsl.
 #ifndef WEFT_LINEAR_CELL
 #define WEFT_LINEAR_CELL
 
 layout(local_size_x = 128) in;
 layout(constant_id = 4) const bool HAS_BIAS = true;
 #include "linear_codes.glsl"
+#include "code_dots.glsl"
 #include "quantize.glsl"
-#extension GL_EXT_control_flow_attributes : require
 
 const uint kThreads = 128 / kShares;                    // of an operation: four a panel
-const uint kBits = kWordBits == 0 ? 1 : kWordBits, kWords = 2 * kBits;  // of a code; of codes of an output
-// Codes are unpacked to bytes by shifts: byte j of split s of a word is its code s + kSplits j. Codes of x are laid out
-// to meet them.
-const uint kSplits = 8 / kBits, kEach = kThreads > 16 ? 1 : 16 / kThreads;
-const bool kIsSigned = DTYPE == kInt4 || DTYPE == kInt2 || DTYPE == kTernary;
+const uint kWords = 2 * kBits;                          // of codes of an output
+const uint kEach = kThreads > 16 ? 1 : 16 / kThreads;
 shared uvec4 magnitudes[128];  // 16 words an operation
 shared uvec4 q[128];
 shared float q_scales[64];
@@ -28,7 +24,7 @@ float own_inputs[kEach][4];  // what this thread quantises
 void ask_inputs(bool exists, uint row) {
   Floats from = row_at(x, row, x_stride);
   for (uint i = 0; i < kEach; ++i) {
-    uint m = share_thread() + i * kThreads, k = m / kSplits * kSplits * 4 + m % kSplits;
+    uint m = share_thread() + i * kThreads, k = m / 8 * 32 + first_input(m % 8);
     [[unroll]] for (uint j = 0; j < 4; ++j) {
       own_inputs[i][j] = 0.0;
       if (exists && m < 16 && k + j * kSplits < inputs) own_inputs[i][j] = operand(from.at[k + j * kSplits]);
@@ -53,44 +49,6 @@ void quantise() {
     if (m % 8 == 0) q_scales[share() * 2 + m / 8] = steps.scale;
   }
   barrier();
-}
-
-// `sum` and four outputs' dot products of codes.
-ivec4 with_dots(ivec4 sum, uint q4, uvec4 c) {
-  if (DTYPE == kUint8)
-    return sum + ivec4(mixed_dot(q4, c.x), mixed_dot(q4, c.y), mixed_dot(q4, c.z), mixed_dot(q4, c.w));
-  return sum + ivec4(signed_dot(q4, c.x), signed_dot(q4, c.y), signed_dot(q4, c.z), signed_dot(q4, c.w));
-}
-
-// The sum over block b of (code - zero) q, divided by unit(): then below 2^21, so it is summed up on top of kRound's bits,
-// and needs no conversion. Signed codes stay in the high bits of bytes, so that their signs need no care; shifts are what
-// binary has most of, so half of its codes stay where they are for one.
-float unit() { return DTYPE == kBinary ? 0.125 : kIsSigned ? from_bits(119u + kBits << 23) : 1.0; }
-vec4 block_sum(uvec4 codes[16], uint b, ivec4 zeros_of) {
-  const uint kLow = kBits == 8 ? 0xffffffffu : ((1u << kBits) - 1u) * 0x01010101u;
-  const uint kMask = kIsSigned ? kLow << 8 - kBits : kLow;
-  uvec4 halves[2] = uvec4[2](q[share() * 4 + b * 2], q[share() * 4 + b * 2 + 1]);
-  ivec4 sum = ivec4(DTYPE == kBinary ? 0 : int(bits(kRound)));
-  int of_x = 0;
-  if (kHasZero || DTYPE == kBinary)
-    [[unroll]] for (uint i = 0; i < 8; ++i) of_x += signed_dot(halves[i / 4][i % 4], 0x01010101u);
-  if (DTYPE == kBinary) {
-    ivec4 sixteenfold = ivec4(int(bits(kRound)) - 8 * of_x);  // a bit's worth is 2 bit - 1
-    [[unroll]] for (uint s = 0; s < 4; ++s) {
-      uvec4 c = codes[b] >> s;
-      sum = with_dots(sum, halves[0][s], c & 0x01010101u);
-      sixteenfold = with_dots(sixteenfold, halves[1][s], c & 0x10101010u);
-    }
-    sum = (sum << 4) + sixteenfold;
-  }
-  [[unroll]] for (uint i = 0; i < 8 && DTYPE != kBinary; ++i) {
-    uint m = b * 8 + i, s = m % kSplits;
-    uvec4 c = kIsSigned ? codes[m / kSplits] << (kSplits - 1 - s) * kBits : codes[m / kSplits] >> s * kBits;
-    sum = with_dots(sum, halves[i / 4][i % 4], c & kMask);
-  }
-  if (kHasZero) sum -= zeros_of * of_x;
-  vec4 above = intBitsToFloat(sum);
-  return vec4(sub(above.x, kRound), sub(above.y, kRound), sub(above.z, kRound), sub(above.w, kRound));
 }
 
 void main() {
@@ -126,8 +84,11 @@ void main() {
   vec4 sum = vec4(0.0);
   [[unroll]] for (uint b = 0; b < 2; ++b) {
     uint at = GRANULARITY == kBlock32 ? b : 0;
-    if (b < blocks)
-      sum = with_block(sum, block_sum(codes, b, zeros_of[at]), unit(), q_scales[share() * 2 + b], scales_of[at]);
+    if (b >= blocks) break;
+    uvec4 of_block[8];
+    [[unroll]] for (uint i = 0; i < kBits; ++i) of_block[i] = codes[b * kBits + i];
+    uvec4 halves[2] = uvec4[2](q[share() * 4 + b * 2], q[share() * 4 + b * 2 + 1]);
+    sum = with_block(sum, block_sum(of_block, halves, zeros_of[at]), unit(), q_scales[share() * 2 + b], scales_of[at]);
   }
   vec4 total = add(vec4(0.0), sum);
   if (GRANULARITY != kBlock32) total = each_mul(total, scales_of[0]);

@@ -5,6 +5,7 @@
 #define WEFT_LINEAR_INTEGER
 
 #include "linear_codes.glsl"
+#include "code_dots.glsl"
 
 layout(local_size_x = 128) in;
 layout(constant_id = 2) const uint SLOTS = 32;  // a power of two up to 32
@@ -13,41 +14,23 @@ shared vec4 sums[32][4];
 shared vec4 gates[128];
 #endif
 
-// The sum over block `block` of (code - zero) q, below 2^24.
-ivec4 block_sum(uint m, uint p, uint row, uint block, uint quad) {
-  const uint bits_of = max(kWordBits, 1u), n = 32 / bits_of;
-  uint words = (inputs + n - 1) / n, blocks = (inputs + 31) / 32;
-  ivec4 zeros_of = ivec4(0);
-  if (kHasZero) zeros_of = ivec4(zero_quad(weight(m), p, block * 32, quad));
-  uint64_t panel = weight(m).codes + (uint64_t(p) * words * 16ul + quad * 4) * 4ul;
-  Words q = Words(x + uint64_t(row) * blocks * 32ul);
-  ivec4 sum = ivec4(0);
-  for (uint j = 0; j < bits_of; ++j) {
-    uint at = block * bits_of + j;
-    if (at >= words) break;
-    uvec4 codes = WordQuads(panel + at * 64ul).at[0];
-    for (uint i = 0; i < n; ++i) {
-      uint k = at * n + i;
-      int from = bitfieldExtract(int(q.at[k / 4]), int(k % 4 * 8), 8);
-      ivec4 number;
-      if (DTYPE == kBinary)
-        number = ivec4(bitfieldExtract(codes, int(i), 1)) * 2 - 1;
-      else if (kHasZero)
-        number = ivec4(bitfieldExtract(codes, int(i * bits_of), int(bits_of))) - zeros_of;
-      else
-        number = bitfieldExtract(ivec4(codes), int(i * bits_of), int(bits_of));
-      sum += number * from;
-    }
-  }
-  return sum;
-}
-
 vec4 chunk_sum(uint m, uint p, uint row, uint quad, uint k) {
+  const uint n = 32 / kBits;
   vec4 sum = vec4(0.0);
-  uint blocks = (inputs + 31) / 32;
+  uint words = (inputs + n - 1) / n, blocks = (inputs + 31) / 32;
+  uint64_t panel = weight(m).codes + (uint64_t(p) * words * 16ul + quad * 4) * 4ul;
   for (uint block = k / 32; block < min(blocks, k / 32 + 2); ++block) {
+    uvec4 codes[8];
+    [[unroll]] for (uint i = 0; i < kBits; ++i) {
+      codes[i] = uvec4(0);
+      if (block * kBits + i < words) codes[i] = WordQuads(panel + (block * kBits + i) * 64ul).at[0];
+    }
+    WordQuads q = WordQuads(x + (uint64_t(row) * blocks + block) * 32ul);
+    uvec4 halves[2] = uvec4[2](q.at[0], q.at[1]);
     vec4 scales_of = GRANULARITY == kBlock32 ? scale_quad(weight(m), p, block * 32, quad) : vec4(0.0);
-    sum = with_block(sum, vec4(block_sum(m, p, row, block, quad)), 1.0, Floats(x_scales).at[row * blocks + block], scales_of);
+    ivec4 zeros_of = kHasZero ? ivec4(zero_quad(weight(m), p, block * 32, quad)) : ivec4(0);
+    vec4 numbers = block_sum(codes, halves, zeros_of);
+    sum = with_block(sum, numbers, unit(), Floats(x_scales).at[row * blocks + block], scales_of);
   }
   return sum;
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activations to int8: blocks of 32 elements of a row, each with a scale of its own; eight threads a block, four codes a
-// thread.
+// thread, laid out for code_dots.glsl.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "quantize.glsl"
 
 layout(local_size_x = 256) in;
+layout(constant_id = 1) const uint SPLITS = 1;  // kSplits of who reads them
 #define WEFT_OPERANDS(X)                                        \
   X(uint64_t, x) X(uint64_t, codes) X(uint64_t, scales)         \
   X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, blocks)
@@ -16,14 +17,15 @@ void main() {
   load_operands();
   uint id = gl_LocalInvocationID.x, all = rows * blocks;
   for (uint first = gl_WorkGroupID.x * 32; first < all; first += gl_NumWorkGroups.x * 32) {
-    uint block = first + id / 8, row = min(block / blocks, rows - 1), k = block % blocks * 32 + id % 8 * 4;
+    uint block = first + id / 8, row = min(block / blocks, rows - 1), m = id % 8;
+    uint k = block % blocks * 32 + m / SPLITS * SPLITS * 4 + m % SPLITS;
     bool exists = block < all;
     float v[4];
     uint largest = 0;
     Floats from = row_at(x, row, x_stride);
     [[unroll]] for (uint i = 0; i < 4; ++i) {
       v[i] = 0.0;
-      if (exists && k + i < cols) v[i] = flushed(from.at[k + i]);
+      if (exists && k + i * SPLITS < cols) v[i] = flushed(from.at[k + i * SPLITS]);
       largest = max(largest, bits(v[i]) & 0x7fffffffu);
     }
     barrier();

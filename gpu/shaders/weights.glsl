@@ -95,24 +95,12 @@ float number_of(uint code) {
   return float(bitfieldExtract(int(code), 0, int(kWordBits)));
 }
 
-// The integers code - zero of types that have them.
-ivec4 integer_quad(Weight w, uint p, uint k, uint quad) {
-  uvec4 codes = code_quad(w, p, k, quad);
-  if (kHasZero) return ivec4(codes) - ivec4(zero_quad(w, p, k, quad));
-  if (DTYPE == kBinary) return ivec4(codes) * 2 - 1;
-  return bitfieldExtract(ivec4(codes), 0, int(kWordBits));
-}
-
 // The values of four outputs of panel p at input k, flushed.
 vec4 weight_quad(Weight w, uint p, uint k, uint quad) {
   if (DTYPE == kFloat32) return operand(Quads(w.codes + (uint64_t(p) * w.inputs + k) * 64ul).at[quad]);
-  vec4 numbers;
-  if (kHasZero) {
-    numbers = vec4(integer_quad(w, p, k, quad));
-  } else {
-    uvec4 codes = code_quad(w, p, k, quad);
-    numbers = vec4(number_of(codes.x), number_of(codes.y), number_of(codes.z), number_of(codes.w));
-  }
+  uvec4 codes = code_quad(w, p, k, quad);
+  vec4 numbers = kHasZero ? vec4(ivec4(codes) - ivec4(zero_quad(w, p, k, quad)))
+                          : vec4(number_of(codes.x), number_of(codes.y), number_of(codes.z), number_of(codes.w));
   if (DTYPE == kFloat16 || DTYPE == kBfloat16) return operand(numbers);
   vec4 scales = scale_quad(w, p, k, quad);
   return vec4(mul(scales.x, numbers.x), mul(scales.y, numbers.y), mul(scales.z, numbers.z), mul(scales.w, numbers.w));
