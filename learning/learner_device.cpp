@@ -40,13 +40,14 @@ void Learner::each_piece(const std::function<void(const MirrorPiece&)>& visit) c
       whole(*buffer, MirrorUse::scratch);
   for (const OutputPlan& output : outputs_) {
     const std::size_t places = options_.learners * output.tokens;
-    const auto ring = [&](const auto& values, std::size_t each) {
-      visit({values.data(), values.size() * sizeof *values.data(), MirrorUse::window, each * sizeof *values.data()});
+    const auto ring = [&](const auto& values, std::size_t each, bool is_input) {
+      visit({values.data(), values.size() * sizeof *values.data(), MirrorUse::window, each * sizeof *values.data(),
+             is_input});
     };
-    ring(output.classes, places);
-    ring(output.predictions, places);
-    ring(output.losses, places);
-    ring(output.values, options_.learners * output.width);
+    ring(output.classes, places, true);
+    ring(output.values, options_.learners * output.width, true);
+    ring(output.predictions, places, false);
+    ring(output.losses, places, false);
   }
 }
 

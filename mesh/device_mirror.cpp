@@ -230,7 +230,8 @@ Status DeviceMirror::pull_window(gpu::VulkanStream& stream, std::uint64_t end) c
 std::vector<DeviceMirror::Twin> DeviceMirror::written_windows(std::uint64_t end) const {
   std::vector<Twin> twins;
   for (const Entry& entry : entries_)
-    if (!entry.is_hosts) each_window_part(entry, end, [&](const Twin& twin) { twins.push_back(twin); });
+    if (!entry.is_hosts && !entry.piece.is_input)
+      each_window_part(entry, end, [&](const Twin& twin) { twins.push_back(twin); });
   return twins;
 }
 

@@ -53,7 +53,7 @@ class DeviceMirror {
     std::uint64_t device = 0;
     std::size_t bytes = 0;
   };
-  /// Copies the windows' samples [first, end) in or out. @error as of the stream
+  /// Copies the windows' samples [first, end) in, or those of windows that are no inputs out. @error as of the stream
   void push_window(gpu::VulkanStream& stream, std::uint64_t end) const;
   Status pull_window(gpu::VulkanStream& stream, std::uint64_t end) const;
   /// What `pull_window` would copy.
