@@ -3,6 +3,7 @@
 #include "gpu/device.hpp"
 
 #include "gpu/internal/context.hpp"
+#include "gpu/internal/fma_peak.hpp"
 #include "gpu/internal/heap.hpp"
 #include "gpu/internal/pipelines.hpp"
 #include "gpu/internal/self_test.hpp"
@@ -32,6 +33,7 @@ class VulkanDevice final : public Device {
     WEFT_TRY(auto recorder, Recorder::create(context_, *heap_, *pipelines_));
     return std::unique_ptr<VulkanStream>(std::make_unique<Stream>(std::move(recorder)));
   }
+  Result<double> fma_peak() override { return gpu::fma_peak(context_, *heap_, *pipelines_); }
   const DeviceOptions& options() const noexcept override { return context_->options; }
   bool is_lost() const noexcept override { return context_->is_lost(); }
   std::vector<std::string> validation_errors() const override { return context_->instance->errors(errors_before_); }

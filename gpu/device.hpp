@@ -80,6 +80,9 @@ class Device {
   virtual Memory& memory() noexcept = 0;
   /// A stream of operations on this device. The device outlives it.
   virtual Result<std::unique_ptr<VulkanStream>> make_stream() = 0;
+  /// Operations a second, a fused multiply-add counting two, that shaders do at most with what passed the self-test:
+  /// measured in registers, in some 200 ms. For benchmarks.
+  virtual Result<double> fma_peak() = 0;
   /// What it was opened with; the patience in use, which is not 0.
   virtual const DeviceOptions& options() const noexcept = 0;
   /// Whether the driver lost it, or it hung. It stays so: memory and streams of it fail at once. @thread any
