@@ -55,6 +55,8 @@ struct DeviceOptions {
   std::string cache_folder;
   /// Takes the device for one without packed dot products: to test what such devices run.
   bool without_dot_products = false;
+  /// Bytes that Weft takes of each of the device's heaps at most; 0: as many as the driver would let it.
+  std::uint64_t memory_budget = 0;
   /// How long a wait goes on in which the device finishes no submission at all; then it is taken for lost. 0: 30
   /// seconds, and ten minutes for a device made of CPU, which is slow but does not hang.
   std::chrono::milliseconds patience{0};
