@@ -83,7 +83,8 @@ Result<std::size_t> choose(std::string_view selector, const std::vector<DeviceIn
     if (fits && (!best || rank(info) < rank(*best))) best = &info;
   }
   if (!best)
-    return fail(all.empty() ? Errc::unsupported : Errc::unknown_name,
+    // Who asks for any has made no mistake where none is usable.
+    return fail(all.empty() || wanted.empty() ? Errc::unsupported : Errc::unknown_name,
                 "device '" + std::string(selector) + "': no such device; there are: " + listing(all));
   if (!best->missing.empty())
     return fail(Errc::unsupported, "device '" + std::string(selector) + "': " + best->name + " lacks " + best->missing);
@@ -105,9 +106,12 @@ Result<std::vector<DeviceInfo>> devices() {
 }
 
 Result<std::shared_ptr<Device>> Device::open(std::string_view selector, const DeviceOptions& options) {
-  WEFT_TRY(const auto instance, Instance::get(options.validate));
+  WEFT_TRY(const auto instance, Instance::get(options.validate, options.faults.get()));
   WEFT_TRY(const auto physical, physical_devices(*instance));
-  const std::vector<DeviceInfo> all = describe_all(physical);
+  std::vector<DeviceInfo> all = describe_all(physical);
+  for (DeviceInfo& each : all)
+    if (each.missing.empty() && options.faults && options.faults->strikes(DriverFault::no_feature))
+      each.missing = "64-bit integers in shaders";
   WEFT_TRY(const std::size_t index, choose(selector, all));
   DeviceInfo info = all[index];
   info.dot_product = info.dot_product && !options.without_dot_products;
