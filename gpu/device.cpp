@@ -3,6 +3,7 @@
 #include "gpu/device.hpp"
 
 #include "gpu/internal/context.hpp"
+#include "gpu/internal/fma_peak.hpp"
 #include "gpu/internal/heap.hpp"
 #include "gpu/internal/pipelines.hpp"
 #include "gpu/internal/self_test.hpp"
@@ -32,6 +33,7 @@ class VulkanDevice final : public Device {
     WEFT_TRY(auto recorder, Recorder::create(context_, *heap_, *pipelines_));
     return std::unique_ptr<VulkanStream>(std::make_unique<Stream>(std::move(recorder)));
   }
+  Result<double> fma_peak() override { return gpu::fma_peak(context_, *heap_, *pipelines_); }
   const DeviceOptions& options() const noexcept override { return context_->options; }
   bool is_lost() const noexcept override { return context_->is_lost(); }
   std::vector<std::string> validation_errors() const override { return context_->instance->errors(errors_before_); }
@@ -81,7 +83,8 @@ Result<std::size_t> choose(std::string_view selector, const std::vector<DeviceIn
     if (fits && (!best || rank(info) < rank(*best))) best = &info;
   }
   if (!best)
-    return fail(all.empty() ? Errc::unsupported : Errc::unknown_name,
+    // Who asks for any has made no mistake where none is usable.
+    return fail(all.empty() || wanted.empty() ? Errc::unsupported : Errc::unknown_name,
                 "device '" + std::string(selector) + "': no such device; there are: " + listing(all));
   if (!best->missing.empty())
     return fail(Errc::unsupported, "device '" + std::string(selector) + "': " + best->name + " lacks " + best->missing);
@@ -103,9 +106,12 @@ Result<std::vector<DeviceInfo>> devices() {
 }
 
 Result<std::shared_ptr<Device>> Device::open(std::string_view selector, const DeviceOptions& options) {
-  WEFT_TRY(const auto instance, Instance::get(options.validate));
+  WEFT_TRY(const auto instance, Instance::get(options.validate, options.faults.get()));
   WEFT_TRY(const auto physical, physical_devices(*instance));
-  const std::vector<DeviceInfo> all = describe_all(physical);
+  std::vector<DeviceInfo> all = describe_all(physical);
+  for (DeviceInfo& each : all)
+    if (each.missing.empty() && options.faults && options.faults->strikes(DriverFault::no_feature))
+      each.missing = "64-bit integers in shaders";
   WEFT_TRY(const std::size_t index, choose(selector, all));
   DeviceInfo info = all[index];
   info.dot_product = info.dot_product && !options.without_dot_products;

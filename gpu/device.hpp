@@ -58,6 +58,8 @@ struct DeviceOptions {
   bool without_dot_products = false;
   /// The same of units that multiply matrices of bytes.
   bool without_matrix_units = false;
+  /// Bytes that Weft takes of each of the device's heaps at most; 0: as many as the driver would let it.
+  std::uint64_t memory_budget = 0;
   /// How long a wait goes on in which the device finishes no submission at all; then it is taken for lost. 0: 30
   /// seconds, and ten minutes for a device made of CPU, which is slow but does not hang.
   std::chrono::milliseconds patience{0};
@@ -83,6 +85,9 @@ class Device {
   virtual Memory& memory() noexcept = 0;
   /// A stream of operations on this device. The device outlives it.
   virtual Result<std::unique_ptr<VulkanStream>> make_stream() = 0;
+  /// Operations a second, a fused multiply-add counting two, that shaders do at most with what passed the self-test:
+  /// measured in registers, in some 200 ms. For benchmarks.
+  virtual Result<double> fma_peak() = 0;
   /// What it was opened with; the patience in use, which is not 0.
   virtual const DeviceOptions& options() const noexcept = 0;
   /// Whether the driver lost it, or it hung. It stays so: memory and streams of it fail at once. @thread any

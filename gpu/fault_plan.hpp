@@ -21,8 +21,11 @@ enum class DriverFault : int {
   lost_at_wait,    // the same
   hang,            // a wait in which nothing goes on for as long as DeviceOptions::patience
   complaint,       // the validation layers find an error in a submission; where they are on
+  no_loader,       // a device is opened: there is no libvulkan.so.1
+  no_feature,      // a usable device is looked at: it lacks 64-bit integers in shaders
+  inexact,         // shaders are tried: one result of the self-test is not the CPU's
 };
-inline constexpr int kDriverFaultCount = 10;
+inline constexpr int kDriverFaultCount = 13;
 
 /// Faults made on purpose, to see that nothing is lost by them: given to a device by DeviceOptions::faults, which asks
 /// it before each call of the kind. One plan may serve many devices, one after the other; it counts on over all.

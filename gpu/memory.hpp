@@ -40,8 +40,8 @@ class Buffer {
 
 struct MemoryUse {
   std::uint64_t allocated = 0;  // handed out, rounded up
-  std::uint64_t reserved = 0;   // held from the driver
-  std::uint64_t budget = 0;     // what the driver would let this process hold; the heap's size where it does not say
+  std::uint64_t reserved = 0;   // held from the driver's heap for it, what streams stage in the same one counted in
+  std::uint64_t budget = 0;     // what the driver would let this process hold of it; its size where it does not say
   std::size_t blocks = 0, buffers = 0;
 };
 

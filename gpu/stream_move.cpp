@@ -41,22 +41,18 @@ void Stream::embedding(const ConstWeight& stored, const ConstRows& x, const Rows
   const ConstWeight w = decoded(stored);
   static const Shader& kernel = shader("embedding");
   const WeightRanges ranges(w);
-  const EmbeddingPush push{address(w.codes),
-                           address(w.scales),
-                           address(w.zeros),
-                           address(x.data),
-                           address(y.data),
-                           word(w.out),
-                           word(w.in),
-                           word(x.rows),
-                           word(x.cols),
-                           word(x.stride),
-                           word(y.stride),
-                           0,
-                           static_cast<float>(w.in)};
-  recorder_->dispatch(
-      kernel, {0, 0, 0, 0, static_cast<std::uint32_t>(w.dtype), static_cast<std::uint32_t>(w.granularity)}, push,
-      groups_for(x.rows * x.cols * w.out, kThreads), {ranges.codes, ranges.scales, ranges.zeros, range(x)}, {range(y)});
+  const auto record = [&](const Cut& p) {
+    const ConstRows from = part_of(x, p);
+    const Rows to{y.row(p.row) + p.col * w.out, p.rows, p.cols * w.out, y.stride};
+    const EmbeddingPush push{address(w.codes),        address(w.scales), address(w.zeros), address(from.data),
+                             address(to.data),        word(w.out),       word(w.in),       word(from.rows),
+                             word(from.cols),         word(from.stride), word(to.stride),  0,
+                             static_cast<float>(w.in)};
+    recorder_->dispatch(
+        kernel, {0, 0, 0, 0, static_cast<std::uint32_t>(w.dtype), static_cast<std::uint32_t>(w.granularity)}, push,
+        groups_for(to.rows * to.cols, kThreads), {ranges.codes, ranges.scales, ranges.zeros, range(from)}, {range(to)});
+  };
+  for_parts(x.rows, x.cols, record, w.out);
 }
 
 void Stream::embedding_backward(const ConstRows& x, const ConstRows& dy, std::size_t skipped, const Panels& dw) {

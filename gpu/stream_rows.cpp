@@ -22,7 +22,8 @@ struct FinitePush {
   std::uint64_t x, word;
   std::uint32_t rows, cols, x_stride, noted;
 };
-enum Question : std::uint32_t { kNotFinite, kAllZero };  // of gpu/shaders/finite.comp
+enum Question : std::uint32_t { kNotFinite, kAllZero };     // of gpu/shaders/finite.comp
+constexpr std::size_t kPartOfZeros = std::size_t{1} << 20;  // small enough for tests to see several
 
 // Numbers that gpu/shaders/reduce.comp has.
 enum Reduce : std::uint32_t { kSums, kDots, kLinkBudget, kArgmax, kStatistics };
@@ -83,7 +84,9 @@ void Stream::note_not_finite(const ConstRows& x, std::uint32_t* noted, std::uint
 
 void Stream::note_all_zero(const float* x, std::size_t n, std::uint32_t* noted, std::uint32_t bits) {
   static const Shader& kernel = shader("finite");
-  const FinitePush push{address(x), address(noted), 1, word(n), word(n), bits};
+  // One dispatch has to see all: whole parts in rows, and what is left of them in columns.
+  const FinitePush push{address(x), address(noted), word(n / kPartOfZeros), word(n % kPartOfZeros), word(kPartOfZeros),
+                        bits};
   recorder_->dispatch(kernel, {kAllZero}, push, {}, {range(x, n * sizeof(float))}, {}, {range(noted, sizeof bits)});
 }
 

@@ -2,15 +2,15 @@
 
 #pragma once
 
-/// The constants of the transcendental functions: one set for the scalar code (math.cpp), the vector code
-/// (math-inl.hpp) and shaders. Derived by tools/derive_math_constants.py; how they are used: docs/numerics.md.
-/// Array element i multiplies the i-th power.
+/// The constants of the transcendental functions, and a few of other operations: one set for the scalar code
+/// (math.cpp), the vector code (math-inl.hpp) and shaders. Derived by tools/derive_math_constants.py; how they are
+/// used: docs/numerics.md. Array element i multiplies the i-th power.
 namespace weft::kernels::constants {
 
 /// Adding it rounds |v| < 2^22 to the nearest integer (ties to even), which then stands in the low bits of the sum.
 inline constexpr float kRound = 0x1.8p23f;
 
-inline constexpr float kSmallestNormal = 0x1p-126f;
+inline constexpr float kSmallestNormal = 0x1p-126f, kLargestFloat = 0x1.fffffep+127f;
 inline constexpr float kLog2E = 0x1.715476p+0f;
 inline constexpr float kLn2 = 0x1.62e430p-1f;
 /// ln 2 - kLn2.
@@ -64,5 +64,9 @@ inline constexpr float kGelu = 0x1.988454p+0f, kGeluCubic = 0x1.2444f2p-4f;
 inline constexpr float kLeakySlope = 0.01f;
 /// Slopes are constant to the last bit beyond these, and products with an infinite argument are avoided.
 inline constexpr float kSlopeClamp = 100.0f, kGeluClamp = 15.0f, kMishClamp = 30.0f;
+
+/// A link whose budget is less carries nothing; an input whose weights add up to no more is displaced by nothing
+/// (target_rules.cpp).
+inline constexpr float kLeastBudget = 0.2f, kLeastGapSum = 0.01f;
 
 }  // namespace weft::kernels::constants

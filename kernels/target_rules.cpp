@@ -2,6 +2,7 @@
 
 #include "kernels/target_rules.hpp"
 
+#include "kernels/math_constants.hpp"
 #include "kernels/target.hpp"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ void link_budget(const ConstRows& a, const ConstRows& t, float* factor) noexcept
   row_cosine(a, t, factor);
   for (std::size_t b = 0; b < a.rows; ++b) {
     const float budget = (factor[b] + 1.0f) * 0.5f;
-    factor[b] = budget < 0.2f ? 0.0f : std::fma(0.5f, budget, 0.5f);
+    factor[b] = budget < constants::kLeastBudget ? 0.0f : std::fma(0.5f, budget, 0.5f);
   }
 }
 
@@ -32,7 +33,7 @@ void scale_rows(const float* s, const ConstRows& x, const Rows& y) noexcept {
 void gap_displacement(const ConstRows& weighted, const float* sums, const ConstRows& x, const Rows& d) noexcept {
   for (std::size_t b = 0; b < x.rows; ++b)
     for (std::size_t j = 0; j < x.cols; ++j)
-      d.row(b)[j] = sums[j] > 0.01f ? weighted.row(b)[j] / sums[j] - x.row(b)[j] : 0.0f;
+      d.row(b)[j] = sums[j] > constants::kLeastGapSum ? weighted.row(b)[j] / sums[j] - x.row(b)[j] : 0.0f;
 }
 
 }  // namespace weft::kernels

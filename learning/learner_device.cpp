@@ -41,8 +41,10 @@ void Learner::each_piece(const std::function<void(const MirrorPiece&)>& visit) c
   for (const OutputPlan& output : outputs_) {
     const std::size_t places = options_.learners * output.tokens;
     const auto ring = [&](const auto& values, std::size_t each, bool is_input) {
-      visit({values.data(), values.size() * sizeof *values.data(), MirrorUse::window, each * sizeof *values.data(),
-             is_input});
+      MirrorPiece piece{values.data(), values.size() * sizeof *values.data(), MirrorUse::window,
+                        each * sizeof *values.data()};
+      piece.is_input = is_input;
+      visit(piece);
     };
     ring(output.classes, places, true);
     ring(output.values, options_.learners * output.width, true);

@@ -16,6 +16,8 @@
 
 #include "scheduler/executor.hpp"
 
+#include "gpu/fwd.hpp"
+
 #include "topology/machine.hpp"
 
 #include "core/state_hash.hpp"
@@ -57,6 +59,7 @@ struct MeshOptions {
   /// How long the mesh waits for a GPU that finishes nothing at all; then it goes on on the CPU. 0: as
   /// gpu::DeviceOptions says. Meshes that share a GPU take the first one's.
   std::chrono::milliseconds device_patience{0};
+  std::shared_ptr<gpu::FaultPlan> device_faults = nullptr;  // made on purpose, for tests; as for the patience
   std::optional<topology::Machine> machine = std::nullopt;  // none: the running one
 };
 

@@ -22,10 +22,10 @@ struct MirrorPiece {
   std::size_t bytes = 0;
   MirrorUse use = MirrorUse::kept;
   std::size_t slot = 0;     // of a window: bytes of a sample; the ring holds a power of two of them
-  bool is_input = false;    // of a window: steps read it and never write it, so it does not come back
   std::uint32_t group = 0;  // the caller's; pieces of several groups stay apart
   /// The only node that touches it; kShared: several do, or it is not known.
   std::uint32_t node = kShared;
+  bool is_input = false;  // of a window: steps read it and never write it, so it does not come back
 
   static constexpr std::uint32_t kShared = UINT32_MAX;
 };

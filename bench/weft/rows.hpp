@@ -9,6 +9,12 @@
 
 namespace weft::bench {
 
+/// What a figure ought to reach: its ratio at least, or the figure itself at most.
+struct Asked {
+  double bound = 0;
+  bool is_of_ratio = true;
+};
+
 /// One measured figure, beside a rival's or the machine's in the same run.
 struct Row {
   std::string name;
@@ -19,6 +25,7 @@ struct Row {
   std::optional<double> floor;  // what the machine allows at best: the least time, or the highest rate
   std::string unit;
   std::optional<std::pair<double, double>> ratio_range = std::nullopt;  // quartiles over the rounds
+  std::optional<Asked> asked = std::nullopt;
 };
 
 struct Settings {

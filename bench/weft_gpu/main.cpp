@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// weft-bench-gpu: what `weft bench gpu` starts. Each figure stands beside the device's own copy bandwidth, measured in
-// this run, and beside PyTorch's on CUDA where there is one (bench/peers/torch_gpu.py).
+// weft-bench-gpu: what `weft bench gpu` starts. Each figure stands beside its floor, which follows from the device's
+// copy bandwidth and its peak of multiply-adds, both measured in this run, and beside PyTorch's on CUDA where there is
+// one (bench/peers/torch_gpu.py).
 
 #include "learning/learner.hpp"
 
@@ -32,6 +33,18 @@ namespace weft::bench {
 namespace {
 
 constexpr std::size_t kWidth = 64;
+// Of a tick's mean: a device brings its state to the host after 1,024 ticks at the latest.
+constexpr std::uint64_t kMostWithoutLanding = 16 * 1024;
+
+/// How large: on a GPU what is claimed, on one made of CPU a look, and --quick there only shows that all runs.
+struct Sizes {
+  std::size_t copy, gemv, gemm, batch, hidden;  // copy: floats
+  std::vector<std::size_t> cells;
+  std::uint64_t times;  // a program of the device alone is run
+};
+const Sizes kOfGpu{std::size_t{1} << 28, 8192, 4096, 256, 2048, {4096, 65536, 262144}, 20};
+const Sizes kOfCpu{std::size_t{1} << 22, 1024, 512, 16, 64, {256, 4096}, 20};
+const Sizes kTiny{std::size_t{1} << 12, 64, 16, 2, 16, {16}, 1};
 
 struct Request {
   Settings settings;
@@ -91,13 +104,17 @@ class Bench {
         rounds_(request.settings.quick ? 3 : 15),
         device_(must(gpu::Device::share(request.device))),
         stream_(must(device_->make_stream())),
-        peer_(peer(request)) {
+        peer_(peer(request)),
+        is_real_(device_->info().kind != "cpu"),
+        sizes_(is_real_                 ? kOfGpu
+               : request.settings.quick ? kTiny
+                                        : kOfCpu) {
     std::fprintf(stderr, "weft: %s, shaders: %s\n", device_->info().name.c_str(), device_->self_test().variant.c_str());
-    is_real_ = device_->info().kind != "cpu";
   }
 
   void all() {
     copy();
+    peak();
     if (request_.wants("gemv")) gemv();
     if (request_.wants("gemm")) gemm();
     if (request_.wants("products")) products();
@@ -107,15 +124,13 @@ class Bench {
 
  private:
   void ticks() {
-    std::vector<std::size_t> sizes =
-        is_real_ ? std::vector<std::size_t>{4096, 65536, 262144} : std::vector<std::size_t>{256, 4096};
-    for (const std::size_t cells : sizes) {
-      double float32 = 0;
+    for (const std::size_t cells : sizes_.cells) {
+      Tick float32;
       for (const Encoding& encoding :
            {Encoding(Dtype::float32), Encoding(Dtype::int8), Encoding(Dtype::int4),
             Encoding(Dtype::int4, Granularity::channel), Encoding(Dtype::ternary), Encoding(Dtype::binary)}) {
-        const double seconds = tick(cells, encoding, float32);
-        if (encoding.dtype == Dtype::float32) float32 = seconds;
+        const Tick found = tick(cells, encoding, float32);
+        if (encoding.dtype == Dtype::float32) float32 = found;
       }
     }
   }
@@ -143,36 +158,59 @@ class Bench {
   }
 
   void copy() {
-    const std::size_t count = std::size_t{1} << (is_real_ ? 28 : 22);
+    const std::size_t count = sizes_.copy;
     const gpu::Buffer a = floats(count), b = floats(count);
     const auto copying = program([&] { stream_->copy({a.data(), 1, count, count}, {b.data(), 1, count, count}); });
     const double bytes = 8.0 * static_cast<double>(count);
-    bandwidth_ = bytes / time(copying, 20).median;
-    Row row{"gpu/copy", bandwidth_ * 1e-9, "", {}, {}, {}, "GB/s"};
+    const double ours = bytes / time(copying, sizes_.times).median;
+    const Times driver = measure(
+        [&] {
+          for (std::uint64_t i = 0; i < sizes_.times; ++i) stream_->transfer(a.data(), a.bytes(), b.data());
+          check(stream_->finish());
+        },
+        static_cast<double>(sizes_.times), rounds_);
+    // What the card can do is the best of all copies.
+    bandwidth_ = std::max(ours, bytes / driver.median);
+    Row row{"gpu/copy", ours * 1e-9, "", {}, {}, {}, "GB/s"};
     if (const auto theirs = of_peer("copy")) {
       const double rate = peer_["copy_bytes"].get<double>() / *theirs;
-      row.peer = "pytorch copy_", row.peer_value = rate * 1e-9, row.ratio = bandwidth_ / rate;
-      bandwidth_ = std::max(bandwidth_, rate);  // what the card can do
+      row.peer = "pytorch copy_", row.peer_value = rate * 1e-9, row.ratio = ours / rate;
+      bandwidth_ = std::max(bandwidth_, rate);
     }
+    row.floor = bandwidth_ * 1e-9;
     rows_.add(row);
   }
 
+  void peak() {
+    const double ours = must(device_->fma_peak());
+    peak_ = ours;
+    if (const auto theirs = of_peer("gemm")) peak_ = std::max(peak_, peer_gemm_flops() / *theirs);
+    rows_.add({"gpu/fma", ours * 1e-12, "", {}, {}, peak_ * 1e-12, "TFLOP/s"});
+  }
+  /// Of torch.mm in bench/peers/torch_gpu.py.
+  static double peer_gemm_flops() { return 2.0 * 4096 * 4096 * 4096; }
+  /// No product of n inputs and outputs over so many rows takes less: it multiplies and adds, and moves its operands.
+  double least_seconds(double rows, double n) const {
+    return std::max(2.0 * rows * n * n / peak_, sizeof(float) * (n * n + 2.0 * rows * n) / bandwidth_);
+  }
+
   void gemv() {
-    const std::size_t n = is_real_ ? 8192 : 1024;
+    const std::size_t n = sizes_.gemv;
     const gpu::Buffer w = floats(n * n), x = floats(n), y = floats(n);
     const auto product = program([&] {
       stream_->linear(kernels::ConstPanels{w.data(), n, n}, nullptr, {x.data(), 1, n, n}, kernels::Activation::linear,
                       {}, {y.data(), 1, n, n});
     });
-    const double seconds = time(product, 200).median, bytes = 4.0 * static_cast<double>(n * n);
+    const double seconds = time(product, 10 * sizes_.times).median, bytes = 4.0 * static_cast<double>(n * n);
     Row row{"gpu/gemv " + std::to_string(n), bytes / seconds * 1e-9, "", {}, {}, bandwidth_ * 1e-9, "GB/s"};
+    if (is_real_) row.asked = Asked{1};
     if (const auto theirs = of_peer("gemv"))
       row.peer = "torch.mv", row.peer_value = bytes / *theirs * 1e-9, row.ratio = *theirs / seconds;
     rows_.add(row);
   }
 
   void gemm() {
-    const std::size_t n = is_real_ ? 4096 : 512;
+    const std::size_t n = sizes_.gemm;
     const gpu::Buffer w = floats(n * n), x = floats(n * n), y = floats(n * n);
     const auto product = program([&] {
       stream_->linear(kernels::ConstPanels{w.data(), n, n}, nullptr, {x.data(), n, n, n}, kernels::Activation::linear,
@@ -180,7 +218,9 @@ class Bench {
     });
     const double seconds = time(product, is_real_ ? 5 : 1).median;
     const double flops = 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
-    Row row{"gpu/gemm " + std::to_string(n), flops / seconds * 1e-12, "", {}, {}, {}, "TFLOP/s"};
+    const double least = least_seconds(static_cast<double>(n), static_cast<double>(n));
+    Row row{"gpu/gemm " + std::to_string(n), flops / seconds * 1e-12, "", {}, {}, flops / least * 1e-12, "TFLOP/s"};
+    if (is_real_) row.asked = Asked{0.6};
     if (const auto theirs = of_peer("gemm"))
       row.peer = "torch.mm, no TF32", row.peer_value = flops / *theirs * 1e-12, row.ratio = *theirs / seconds;
     rows_.add(row);
@@ -188,20 +228,21 @@ class Bench {
 
   /// What a training step of the perceptron below is made of, at its widest layer.
   void products() {
-    const std::size_t batch = is_real_ ? 256 : 16, n = is_real_ ? 2048 : 64;
+    const std::size_t batch = sizes_.batch, n = sizes_.hidden;
     const gpu::Buffer w = floats(n * n), x = floats(batch * n), y = floats(batch * n);
     const double flops = 2.0 * static_cast<double>(batch) * static_cast<double>(n) * static_cast<double>(n);
+    const double least = least_seconds(static_cast<double>(batch), static_cast<double>(n));
     const kernels::Panels panels{w.data(), n, n};
     const kernels::Rows from{x.data(), batch, n, n}, to{y.data(), batch, n, n};
     const auto row = [&](const char* name, const std::function<void()>& record) {
-      const double seconds = time(program(record), 50).median;
+      const double seconds = time(program(record), 2 * sizes_.times).median;
       rows_.add(
           {"gpu/" + std::string(name) + " " + std::to_string(batch) + "x" + std::to_string(n) + "x" + std::to_string(n),
            flops / seconds * 1e-12,
            "",
            {},
            {},
-           {},
+           flops / least * 1e-12,
            "TFLOP/s"});
     };
     row("linear",
@@ -211,22 +252,43 @@ class Bench {
   }
 
   /// Seconds of a tick from one copy back to the host to the next, which medians pass over: it is brought up to the
-  /// device now and then, in case the device fails.
-  static double mean(mesh::Mesh& mesh, std::uint64_t ticks) {
+  /// device now and then, in case the device fails. None where it comes no more: the device is lost, say.
+  static std::optional<double> mean(mesh::Mesh& mesh, std::uint64_t ticks) {
     const mesh::DeviceFigures& figures = *mesh.device_figures();
-    const auto until_next = [&] {
+    const auto until_next = [&]() -> std::optional<double> {
       std::uint64_t count = 0;
-      for (const std::uint64_t before = figures.pulls; figures.pulls == before; count += ticks) check(mesh.tick(ticks));
+      for (const std::uint64_t before = figures.pulls; figures.pulls == before; count += ticks) {
+        if (count >= kMostWithoutLanding || !figures.why_host.empty()) return std::nullopt;
+        check(mesh.tick(ticks));
+      }
       return static_cast<double>(count);
     };
-    until_next();
+    if (!until_next()) return std::nullopt;
     const double began = now();
-    const double count = until_next();
-    return (now() - began) / count;
+    const auto count = until_next();
+    return count ? std::optional((now() - began) / *count) : std::nullopt;
   }
 
-  /// A chain of Dense 64x64 tanh without biases, a cell each; seconds of a tick.
-  double tick(std::size_t cells, const Encoding& encoding, double float32) {
+  /// What is asked of the time, as a part of float32's.
+  static std::optional<Asked> asked_of(Dtype dtype) {
+    switch (dtype) {
+      case Dtype::int8:
+        return Asked{0.3, false};
+      case Dtype::int4:
+        return Asked{0.18, false};
+      case Dtype::binary:
+        return Asked{0.08, false};
+      default:
+        return std::nullopt;
+    }
+  }
+
+  struct Tick {
+    double seconds = 0, moved = 0;  // bytes
+  };
+
+  /// A chain of Dense 64x64 tanh without biases, a cell each.
+  Tick tick(std::size_t cells, const Encoding& encoding, const Tick& float32) {
     const auto across = static_cast<std::uint32_t>(std::min<std::size_t>(cells, 512));
     const auto down = static_cast<std::uint32_t>(cells / across);
     mesh::NetworkBuilder builder("chain", {1, down, across, 1});
@@ -255,33 +317,44 @@ class Bench {
     // All that a tick moves: the inputs and outputs of cells too.
     const double moved = bytes + 2.0 * sizeof(float) * kWidth * static_cast<double>(cells);
     const std::string name = "gpu/tick " + std::to_string(cells) + " cells " + to_string(encoding);
-    rows_.add({name, times.median * 1e6, "", {}, {}, moved / bandwidth_ * 1e6, "us"});
-    if (is_real_) rows_.add({name + ", mean", mean(mesh, ticks) * 1e6, "", {}, {}, moved / bandwidth_ * 1e6, "us"});
+    const double least = moved / bandwidth_;
+    const bool is_float32 = encoding.dtype == Dtype::float32;
+    Row time{name, times.median * 1e6, "", {}, {}, least * 1e6, "us"};
+    if (is_real_ && is_float32 && cells == 4096) time.asked = Asked{20, false};
+    rows_.add(time);
+    if (is_real_) {
+      if (const auto seconds = mean(mesh, ticks))
+        rows_.add({name + ", mean", *seconds * 1e6, "", {}, {}, least * 1e6, "us"});
+      else
+        std::fprintf(stderr, "weft: %s: no mean: the device brought no state to the host in %llu ticks: %s\n",
+                     name.c_str(), static_cast<unsigned long long>(kMostWithoutLanding),
+                     figures.why_host.empty() ? "it never failed" : figures.why_host.c_str());
+    }
     Row rate{name + " weights",
              bytes / times.median * 1e-9,
              "copy",
              bandwidth_ * 1e-9,
              bytes / times.median / bandwidth_,
-             {},
+             bytes / least * 1e-9,
              "GB/s"};
     rate.ratio_range = {bytes / times.high / bandwidth_, bytes / times.low / bandwidth_};
+    if (is_real_ && is_float32 && cells >= 65536) rate.asked = Asked{0.9};
     rows_.add(rate);
-    if (float32 > 0) rows_.add({name + " of float32's time", times.median / float32, "", {}, {}, {}, "x"});
-    if (cells == 65536 && encoding.dtype == Dtype::float32)
+    if (!is_float32) {
+      Row part{name + " of float32's time", times.median / float32.seconds, "", {}, {}, moved / float32.moved, "x"};
+      if (is_real_ && cells >= 262144) part.asked = asked_of(encoding.dtype);
+      rows_.add(part);
+    }
+    if (cells == 65536 && is_float32)
       if (const auto theirs = of_peer("cells_65536"))
-        rows_.add({name + " against torch.baddbmm",
-                   times.median * 1e6,
-                   "torch.baddbmm + tanh",
-                   *theirs * 1e6,
-                   *theirs / times.median,
-                   {},
-                   "us"});
-    return times.median;
+        rows_.add({name + " against torch.baddbmm", times.median * 1e6, "torch.baddbmm + tanh", *theirs * 1e6,
+                   *theirs / times.median, least * 1e6, "us"});
+    return {times.median, moved};
   }
 
   void mlp() {
     using kernels::Activation;
-    const std::size_t batch = is_real_ ? 256 : 16, hidden = is_real_ ? 2048 : 64;
+    const std::size_t batch = sizes_.batch, hidden = sizes_.hidden;
     mesh::NetworkBuilder builder("mlp", {1, 1, 3, 1});
     builder.input("x", 784);
     builder.dense({0, 0, 0, 0}, hidden, Activation::tanh).dense({0, 0, 1, 0}, hidden, Activation::tanh);
@@ -297,7 +370,7 @@ class Bench {
     rule.optimizer.kind = learning::OptimizerKind::sgd;
     rule.optimizer.lr = 1e-4f;
     const auto learner = must(learning::Learner::build(mesh, rule));
-    const std::uint64_t steps = is_real_ ? 64 : 8;
+    const std::uint64_t steps = is_real_ ? 64 : sizes_.times == 1 ? 2 : 8;
     RandomStream random(1, 0, RandomPurpose::test);
     std::vector<float> x(steps * batch * 784);
     for (float& value : x) value = random.next_normal();
@@ -323,11 +396,22 @@ class Bench {
             "",
             {},
             {},
-            {},
+            least_of_mlp() * 1e6,
             "us/step"};
+    if (is_real_) row.asked = Asked{0.8};
     if (const auto theirs = of_peer("mlp"))
       row.peer = "pytorch eager", row.peer_value = *theirs * 1e6, row.ratio = *theirs / times.median;
     rows_.add(row);
+  }
+
+  /// Of a step: each weight multiplies forwards and for its own gradient, and those behind the first layer for that of
+  /// their inputs; weights are read and written once, and inputs read.
+  double least_of_mlp() const {
+    const double batch = static_cast<double>(sizes_.batch), n = static_cast<double>(sizes_.hidden);
+    const double first = 784 * n, others = n * n + n * 10;
+    const double flops = 2.0 * batch * (2.0 * first + 3.0 * others);
+    const double bytes = sizeof(float) * (2.0 * (first + others) + batch * 784);
+    return std::max(flops / peak_, bytes / bandwidth_);
   }
 
   Rows& rows_;
@@ -336,8 +420,9 @@ class Bench {
   std::shared_ptr<gpu::Device> device_;
   std::unique_ptr<gpu::VulkanStream> stream_;
   nlohmann::json peer_;
-  bool is_real_ = false;
-  double bandwidth_ = 1;
+  bool is_real_;
+  const Sizes& sizes_;
+  double bandwidth_ = 1, peak_ = 1;  // bytes and operations a second
 };
 
 }  // namespace

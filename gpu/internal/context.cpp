@@ -90,6 +90,7 @@ Status Context::initialise() {
   volkLoadDeviceTable(&vk, device);
   vk.vkGetDeviceQueue(device, queue_family, 0, &queue_);
   vkGetPhysicalDeviceMemoryProperties(physical, &memory);
+  budget.open(physical, info.name, info.memory_budget, options.memory_budget);
   controls = {.keep_special_values = info.special_values_control, .flush_subnormals = info.flush_control};
   auto type = structure<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
   type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;

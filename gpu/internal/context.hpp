@@ -4,6 +4,7 @@
 
 #include "gpu/device.hpp"
 #include "gpu/fault_plan.hpp"
+#include "gpu/internal/budget.hpp"
 #include "gpu/internal/instance.hpp"
 #include "gpu/internal/spirv.hpp"
 #include "gpu/internal/vulkan.hpp"
@@ -60,6 +61,7 @@ class Context {
   FloatControls controls;
   Variant variant;
   VkPhysicalDeviceMemoryProperties memory{};
+  Budget budget;
   std::shared_ptr<Instance> instance;
 
  private:

@@ -19,39 +19,13 @@ Heap::~Heap() {
   for (const auto& [address, block] : blocks_) destroy(*context_, block.piece);
 }
 
-std::uint64_t Heap::budget() const {
-  auto budget = structure<VkPhysicalDeviceMemoryBudgetPropertiesEXT>(
-      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT);
-  auto properties = structure<VkPhysicalDeviceMemoryProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
-                                                                 context_->info.memory_budget ? &budget : nullptr);
-  vkGetPhysicalDeviceMemoryProperties2(context_->physical, &properties);
-  std::uint64_t most = 0;
-  for (std::uint32_t i = 0; i < properties.memoryProperties.memoryHeapCount; ++i)
-    if (properties.memoryProperties.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) {
-      const std::uint64_t size = properties.memoryProperties.memoryHeaps[i].size;
-      most = std::max(most, context_->info.memory_budget ? std::min(size, budget.heapBudget[i]) : size);
-    }
-  return most;
-}
-
-Status Heap::check_budget(std::size_t bytes, std::string_view what) const {
-  const std::uint64_t most = budget();
-  if (reserved_ + bytes <= most) return {};
-  return fail(Errc::too_large, std::string(what) + ": " + std::to_string(bytes) + " bytes more than the " +
-                                   std::to_string(reserved_) + " that Weft holds on " + context_->info.name +
-                                   ", whose budget is " + std::to_string(most) +
-                                   "; use a smaller weight type, or leave layers on the CPU");
-}
-
 Result<Heap::Block*> Heap::add_block(std::size_t bytes, bool is_whole, std::string_view what) {
-  WEFT_CHECK(check_budget(bytes, what));
   WEFT_TRY(const Piece piece, make_piece(*context_, bytes, Use::device, what));
   WEFT_ASSERT(piece.address % kAlignment == 0, "a block's address is not aligned");
   Block& block = blocks_[piece.address];
   block.piece = piece;
   block.free[piece.address] = bytes;
   block.is_whole = is_whole;
-  reserved_ += bytes;
   return &block;
 }
 
@@ -84,13 +58,12 @@ Result<std::uint64_t> Heap::reserve(std::size_t bytes, std::string_view what) {
     if (!block.is_whole)
       if (const std::uint64_t at = take(block, size)) return at;
   // A device that has no room for a whole block may have some for this buffer.
-  const bool small = reserved_ + kBlock > budget();
+  const bool small = context_->budget.held(drivers_) + kBlock > context_->budget.limit(drivers_);
   WEFT_TRY(Block* const block, add_block(small ? size : kBlock, small, what));
   return take(*block, size);
 }
 
 void Heap::drop(std::map<std::uint64_t, Block>::iterator block) noexcept {
-  reserved_ -= block->second.piece.bytes;
   destroy(*context_, block->second.piece);
   blocks_.erase(block);
 }
@@ -130,7 +103,10 @@ void Heap::trim() {
 
 MemoryUse Heap::use() const {
   const std::lock_guard lock(mutex_);
-  MemoryUse use{.allocated = allocated_, .reserved = reserved_, .budget = budget(), .blocks = blocks_.size()};
+  MemoryUse use{.allocated = allocated_,
+                .reserved = context_->budget.held(drivers_),
+                .budget = context_->budget.limit(drivers_),
+                .blocks = blocks_.size()};
   for (const auto& [address, block] : blocks_) use.buffers += block.taken.size();
   return use;
 }

@@ -19,12 +19,17 @@ struct Piece {
   std::uint64_t address = 0;
   std::size_t bytes = 0;
   std::byte* mapped = nullptr;
+  std::uint32_t heap = 0;   // of the driver, that it comes from
+  std::uint64_t taken = 0;  // of that heap's budget
 };
 /// What a piece is for: the device alone, or the CPU too, which writes it (upload) or reads it (download).
 enum class Use { device, upload, download };
-Result<Piece> make_piece(const Context& context, std::size_t bytes, Use use, std::string_view what);
+/// @error  too_large: past what one buffer holds, or with what is held already past the budget of the heap it is from
+Result<Piece> make_piece(Context& context, std::size_t bytes, Use use, std::string_view what);
 /// Unless the device is abandoned.
-void destroy(const Context& context, const Piece& piece) noexcept;
+void destroy(Context& context, const Piece& piece) noexcept;
+/// The driver's heap that pieces for this use come from.
+std::uint32_t heap_for(const Context& context, Use use);
 
 /// Where an address lies, for commands that take buffers.
 struct Place {
@@ -38,7 +43,8 @@ class Heap final : public Memory {
  public:
   static constexpr std::size_t kBlock = std::size_t{64} << 20;
 
-  explicit Heap(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+  explicit Heap(std::shared_ptr<Context> context)
+      : context_(std::move(context)), drivers_(heap_for(*context_, Use::device)) {}
   ~Heap() override;
   MemoryUse use() const override;
   void trim() override;
@@ -56,15 +62,14 @@ class Heap final : public Memory {
     bool is_whole = false;                             // made for one buffer
   };
   Result<Block*> add_block(std::size_t bytes, bool is_whole, std::string_view what);
-  Status check_budget(std::size_t bytes, std::string_view what) const;
-  std::uint64_t budget() const;
   std::uint64_t take(Block& block, std::size_t bytes) noexcept;
   void drop(std::map<std::uint64_t, Block>::iterator block) noexcept;
 
   std::shared_ptr<Context> context_;
+  std::uint32_t drivers_;  // heap that blocks come from
   mutable std::mutex mutex_;
   std::map<std::uint64_t, Block> blocks_;  // by address
-  std::uint64_t allocated_ = 0, reserved_ = 0;
+  std::uint64_t allocated_ = 0;
 };
 
 }  // namespace weft::gpu

@@ -2,6 +2,8 @@
 
 #include "gpu/internal/instance.hpp"
 
+#include "gpu/fault_plan.hpp"
+
 #include "core/log.hpp"
 
 #include <algorithm>
@@ -24,12 +26,13 @@ bool has_validation_layer() {
 
 }  // namespace
 
-Result<std::shared_ptr<Instance>> Instance::get(bool validate) {
+Result<std::shared_ptr<Instance>> Instance::get(bool validate, FaultPlan* faults) {
   static std::mutex mutex;
   static std::weak_ptr<Instance> current;
   const std::lock_guard lock(mutex);
-  if (auto instance = current.lock()) return instance;
-  if (volkInitialize() != VK_SUCCESS)
+  const bool has_no_loader = faults && faults->strikes(DriverFault::no_loader);
+  if (auto instance = current.lock(); instance && !has_no_loader) return instance;
+  if (has_no_loader || volkInitialize() != VK_SUCCESS)
     return fail(Errc::unsupported, "vulkan: no loader on this machine (libvulkan.so.1); in Debian: libvulkan1");
   std::shared_ptr<Instance> made(new Instance);
   WEFT_CHECK(made->create(validate));

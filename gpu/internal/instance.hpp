@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "gpu/fwd.hpp"
 #include "gpu/internal/vulkan.hpp"
 
 #include <atomic>
@@ -17,7 +18,7 @@ namespace weft::gpu {
 class Instance {
  public:
   /// @error  unsupported: no loader, or it makes no instance
-  static Result<std::shared_ptr<Instance>> get(bool validate);
+  static Result<std::shared_ptr<Instance>> get(bool validate, FaultPlan* faults = nullptr);
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;

@@ -15,12 +15,16 @@ struct Cut {
   Groups groups() const noexcept { return groups_for(rows * cols, 256); }
 };
 
-/// Cuts a matrix of any size into such parts; mostly one.
+/// Elements of a part at most: what a loop counts does not overflow with the step that ends it either.
+inline constexpr std::size_t kMostOfPart = std::size_t{1} << 31;
+
+/// Cuts a matrix of any size into such parts; mostly one. `each`: elements that a column of it stands for.
 template <class Body>
-void for_parts(std::size_t rows, std::size_t cols, const Body& body) {
+void for_parts(std::size_t rows, std::size_t cols, const Body& body, std::size_t each = 1,
+               std::size_t most = kMostOfPart) {
   if (rows == 0 || cols == 0) return;
-  constexpr std::size_t kMost = std::size_t{1} << 31;
-  const std::size_t wide = std::min(cols, kMost), high = std::max<std::size_t>(kMost / wide, 1);
+  most = std::max<std::size_t>(most / each, 1);
+  const std::size_t wide = std::min(cols, most), high = most / wide;
   for (std::size_t row = 0; row < rows; row += high)
     for (std::size_t col = 0; col < cols; col += wide)
       body(Cut{row, std::min(high, rows - row), col, std::min(wide, cols - col)});

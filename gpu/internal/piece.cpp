@@ -25,9 +25,32 @@ std::optional<std::uint32_t> choose_type(const Context& context, std::uint32_t a
   return find_type(context, allowed, kShared);
 }
 
+Status make_buffer(const Context& context, std::size_t bytes, const std::string& wanted, VkBuffer& buffer) {
+  auto create = structure<VkBufferCreateInfo>(VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
+  create.size = bytes;
+  create.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
+                 VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+  WEFT_VULKAN_CHECK("make a buffer for " + wanted,
+                    context.vk.vkCreateBuffer(context.device, &create, nullptr, &buffer));
+  return {};
+}
+
 }  // namespace
 
-Result<Piece> make_piece(const Context& context, std::size_t bytes, Use use, std::string_view what) {
+std::uint32_t heap_for(const Context& context, Use use) {
+  // Which types fit is the same for all buffers of one usage (Vulkan 1.2, section 12.7).
+  std::uint32_t allowed = ~0u;
+  VkBuffer probe = VK_NULL_HANDLE;
+  if (make_buffer(context, Memory::kAlignment, "a look at memory", probe)) {
+    VkMemoryRequirements needs{};
+    context.vk.vkGetBufferMemoryRequirements(context.device, probe, &needs);
+    allowed = needs.memoryTypeBits;
+    context.vk.vkDestroyBuffer(context.device, probe, nullptr);
+  }
+  return context.memory.memoryTypes[choose_type(context, allowed, use).value_or(0)].heapIndex;
+}
+
+Result<Piece> make_piece(Context& context, std::size_t bytes, Use use, std::string_view what) {
   const auto& vk = context.vk;
   const DeviceInfo& info = context.info;
   const std::string wanted = std::string(what) + ": " + std::to_string(bytes) + " bytes on " + info.name;
@@ -36,11 +59,7 @@ Result<Piece> make_piece(const Context& context, std::size_t bytes, Use use, std
                 wanted + ", whose buffers hold at most " + std::to_string(info.max_buffer_bytes) + "; split the layer");
   Piece piece;
   piece.bytes = bytes;
-  auto create = structure<VkBufferCreateInfo>(VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
-  create.size = bytes;
-  create.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
-                 VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
-  WEFT_VULKAN_CHECK("make a buffer for " + wanted, vk.vkCreateBuffer(context.device, &create, nullptr, &piece.buffer));
+  WEFT_CHECK(make_buffer(context, bytes, wanted, piece.buffer));
   VkMemoryRequirements needs{};
   vk.vkGetBufferMemoryRequirements(context.device, piece.buffer, &needs);
   const auto type = choose_type(context, needs.memoryTypeBits, use);
@@ -48,6 +67,12 @@ Result<Piece> make_piece(const Context& context, std::size_t bytes, Use use, std
     destroy(context, piece);
     return fail(Errc::unsupported, "vulkan: " + wanted + ": no type of memory fits");
   }
+  piece.heap = context.memory.memoryTypes[*type].heapIndex;
+  if (auto taken = context.budget.take(piece.heap, needs.size, what); !taken) {
+    destroy(context, piece);
+    return fail(taken.error());
+  }
+  piece.taken = needs.size;
   // maxMemoryAllocationSize is not asked: the driver may give more than it promises, and says so itself if not.
   auto flags = structure<VkMemoryAllocateFlagsInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO);
   flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
@@ -73,8 +98,9 @@ Result<Piece> make_piece(const Context& context, std::size_t bytes, Use use, std
   return piece;
 }
 
-void destroy(const Context& context, const Piece& piece) noexcept {
+void destroy(Context& context, const Piece& piece) noexcept {
   if (context.is_abandoned()) return;
+  context.budget.give_back(piece.heap, piece.taken);
   context.vk.vkDestroyBuffer(context.device, piece.buffer, nullptr);
   context.vk.vkFreeMemory(context.device, piece.memory, nullptr);
 }

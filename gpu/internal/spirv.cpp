@@ -3,6 +3,7 @@
 #include "gpu/internal/spirv.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -15,6 +16,14 @@ constexpr std::uint32_t kCapability = 17, kEntryPoint = 15, kExecutionMode = 16,
 constexpr std::uint32_t kNoContraction = 42, kFloat64 = 10;
 constexpr std::uint32_t kDenormFlushToZero = 4465, kSignedZeroInfNanPreserve = 4466, kRoundingModeRte = 4467;
 constexpr std::uint32_t kModeFlush = 4460, kModePreserve = 4461, kModeRte = 4462;
+
+constexpr std::uint32_t kExtInstImport = 11, kExtInst = 12, kTypeFloat = 22, kTypeVector = 23;
+constexpr std::uint32_t kQuantizeToF16 = 116, kFDiv = 136, kFRem = 140, kFMod = 141;
+constexpr std::uint32_t kVectorTimesMatrix = 144, kDot = 148;
+// Numbers of GLSL.std.450.
+constexpr std::uint32_t kFAbs = 4, kSqrt = 31, kUMin = 38, kSMin = 39, kUMax = 41, kSMax = 42, kUClamp = 44,
+                        kSClamp = 45;
+constexpr std::uint32_t kFma = 50, kPackDouble2x32 = 59, kUnpackDouble2x32 = 65, kFindUMsb = 75;
 
 struct Instruction {
   std::size_t at;
@@ -101,6 +110,37 @@ std::vector<std::string> inexact_instructions(std::span<const std::uint32_t> mod
   for_each(module, [&](const Instruction& i) {
     if (const char* what = arithmetic(i.code); what && decorated.count(i.words[2]) == 0)
       found.push_back(std::string(what) + " %" + std::to_string(i.words[2]) + " at word " + std::to_string(i.at));
+  });
+  return found;
+}
+
+std::vector<std::string> forbidden_instructions(std::span<const std::uint32_t> module, const Estimates& allowed) {
+  constexpr std::string_view kSet = "GLSL.std.450";
+  const std::set<std::uint32_t> exact = {
+      kFAbs, kUMin, kSMin, kUMax, kSMax, kUClamp, kSClamp, kPackDouble2x32, kUnpackDouble2x32, kFindUMsb};
+  std::map<std::uint32_t, std::uint32_t> float_bits;  // by type
+  std::vector<std::string> found;
+  std::size_t roots = 0, quotients = 0;
+  for_each(module, [&](const Instruction& i) {
+    const auto forbid = [&](const std::string& what) { found.push_back(what + " at word " + std::to_string(i.at)); };
+    const auto is_binary32 = [&] { return float_bits.count(i.words[1]) != 0 && float_bits[i.words[1]] == 32; };
+    if (i.code == kTypeFloat) {
+      float_bits[i.words[1]] = i.words[2];
+    } else if (i.code == kTypeVector && float_bits.count(i.words[2]) != 0) {
+      float_bits[i.words[1]] = float_bits[i.words[2]];
+    } else if (i.code == kExtInstImport) {
+      if (std::string_view(reinterpret_cast<const char*>(&i.words[2])) != kSet) forbid("a set of instructions");
+    } else if (i.code == kExtInst) {
+      const std::uint32_t which = i.words[4];
+      const bool is_allowed = exact.count(which) != 0 || (which == kFma && allowed.fma) ||
+                              (which == kSqrt && (!is_binary32() || ++roots <= allowed.roots));
+      if (!is_allowed) forbid("instruction " + std::to_string(which) + " of " + std::string(kSet));
+    } else if (i.code == kFDiv) {
+      if (is_binary32() && ++quotients > allowed.quotients) forbid("OpFDiv");
+    } else if (i.code == kFRem || i.code == kFMod || i.code == kQuantizeToF16 ||
+               (i.code >= kVectorTimesMatrix && i.code <= kDot)) {
+      forbid("instruction " + std::to_string(i.code));
+    }
   });
   return found;
 }

@@ -23,6 +23,14 @@ std::vector<std::uint32_t> with_float_controls(std::span<const std::uint32_t> mo
 /// The instructions by which a module could compute something else than its source says: float arithmetic that lacks
 /// NoContraction. Each as text; empty for an exact module.
 std::vector<std::string> inexact_instructions(std::span<const std::uint32_t> module);
+/// What a module may have of instructions whose results a device chooses.
+struct Estimates {
+  bool fma = true;                       // judged by the self-test
+  std::size_t roots = 1, quotients = 1;  // of binary32: gpu/shaders/division.glsl mends them
+};
+/// The instructions whose results a device may choose, beyond `allowed`: of GLSL.std.450 all but a few that are exact
+/// (minima and maxima of integers, |x|, bits), float remainders, products of vectors and matrices. Each as text.
+std::vector<std::string> forbidden_instructions(std::span<const std::uint32_t> module, const Estimates& allowed);
 /// Float arithmetic instructions there are at all: a test of the test.
 std::size_t arithmetic_instructions(std::span<const std::uint32_t> module);
 /// Whether the module needs binary64.

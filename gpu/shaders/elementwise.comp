@@ -46,7 +46,7 @@ float result(float from_a, float from_b, uint i, uint j) {
     case kLogFlooredBackward: return divide(v, at_least(kSmallestNormal, u));
     case kGapDisplacement: {
       float sum = flushed(Floats(c).at[j]);
-      return sum > 9.99999977648258209e-03 ? sub(divide(u, sum), v) : 0.0;
+      return sum > kLeastGapSum ? sub(divide(u, sum), v) : 0.0;
     }
   }
   return NAN;

@@ -17,7 +17,6 @@ const uint kIntegerBits = DTYPE == kInt16 || DTYPE == kUint16 ? 16 : kWordBits;
 // The largest integer that a code is made of, of types up to 16 bits.
 const uint kStepBits = kIsRange || kIntegerBits == 0 ? kIntegerBits : kIntegerBits - 1;
 const uint kMostSteps = (1u << kStepBits) - 1u;
-const float kLargestFloat = 3.40282346638528860e+38;
 
 // The largest number of float scales.
 float largest_number() {

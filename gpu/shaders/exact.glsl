@@ -38,7 +38,7 @@ bool is_finite(float x) { return (bits(x) & kInfinityBits) != kInfinityBits; }
 #ifdef WEFT_EMULATED
 
 // 2^-126 - 2^-151: below it a result is tiny even after rounding to 24 bits, as x86 judges.
-const double kTiny = 1.17549431578982589e-38lf;
+const double kTiny = double(kSmallestNormal) * (1.0lf - 2.98023223876953125e-08lf);
 
 // v to binary32, flushed; v is exact or rounded to odd, so this is the one rounding.
 float narrow(double v) {

@@ -22,10 +22,10 @@ uint bits_at(uint e) {
 
 void main() {
   bool exists = load_operands();
-  uint count = rows * cols;
   bool found = false;
   if (QUESTION == kNotFinite) {
     if (!exists) return;
+    uint count = rows * cols;
     for (uint e = item(); e < count; e += items())
       found = found || (bits_at(e) & 0x7f800000u) == 0x7f800000u;
     if (found) atomicOr(Words(word).at[0], noted);
@@ -33,9 +33,14 @@ void main() {
   }
   if (gl_LocalInvocationID.x == 0) others = 0;
   barrier();
-  // A subnormal is a zero, as for all operations.
-  for (uint e = gl_LocalInvocationID.x; e < count; e += gl_WorkGroupSize.x)
-    found = found || (bits_at(e) & 0x7f800000u) != 0u;
+  // A subnormal is a zero, as for all operations. `rows` whole parts of x_stride elements, and `cols` more: their number
+  // may exceed 32 bits.
+  for (uint part = 0; part <= rows; ++part) {
+    Floats from = row_at(x, part, x_stride);
+    uint end = part < rows ? x_stride : cols;
+    for (uint e = gl_LocalInvocationID.x; e < end; e += gl_WorkGroupSize.x)
+      found = found || (floatBitsToUint(from.at[e]) & 0x7f800000u) != 0u;
+  }
   if (found) atomicOr(others, 1u);
   barrier();
   if (gl_LocalInvocationID.x == 0 && others == 0u) atomicOr(Words(word).at[0], noted);

@@ -30,7 +30,7 @@ float link_budget(Floats x, Floats t) {
   float together = dot_of(x, t);
   float cosine = norms == 0.0 ? 0.0 : divide(together, norms);
   float budget = mul(add(cosine, 1.0), 0.5);
-  return budget < 2.00000002980232239e-01 ? 0.0 : fused(0.5, budget, 0.5);
+  return budget < kLeastBudget ? 0.0 : fused(0.5, budget, 0.5);
 }
 
 shared uint first_places[kRows];

@@ -221,6 +221,7 @@ Status Mesh::Parts::open_device() {
   gpu::DeviceOptions wanted;
   wanted.validate = options.validates_device;
   wanted.patience = options.device_patience;
+  wanted.faults = options.device_faults;
   auto opened = gpu::Device::share(name, wanted);
   // Where there is nothing to run on, the CPU gives the same bits; a name that fits nothing is a mistake.
   if (!opened && opened.error().code() == Errc::unknown_name) return fail(opened.error());

@@ -97,6 +97,93 @@ TEST(Doctor, TellsTheMachineAndThePlacement) {
   EXPECT_EQ(weft({"doctor"}, {{"WEFT_ISA", "mmx"}}).exit, 3);
 }
 
+/// Numbers that any device has which Weft can use: what Vulkan asks of all, and no more than there can be.
+void expect_plausible_limits(const Json& limits) {
+  const std::map<std::string, std::pair<double, double>> bounds = {
+      {"memory_bytes", {1 << 20, 1e15}}, {"allocation_bytes", {1 << 20, 2e19}},
+      {"buffer_bytes", {0, 2e19}},       {"storage_range", {1 << 27, 2e19}},
+      {"group_threads", {128, 1 << 16}}, {"shared_bytes", {16384, 1 << 24}},
+      {"push_bytes", {128, 1 << 16}},    {"subgroup", {1, 128}}};
+  for (const auto& [key, range] : bounds) {
+    ASSERT_TRUE(limits.contains(key)) << key << " of " << limits;
+    EXPECT_GE(limits[key].get<double>(), range.first) << key;
+    EXPECT_LE(limits[key].get<double>(), range.second) << key;
+  }
+  ASSERT_EQ(limits["groups"].size(), 3u);
+  for (const Json& axis : limits["groups"]) EXPECT_GE(axis, 65535);
+  EXPECT_EQ(limits.size(), bounds.size() + 1);
+}
+
+void expect_plausible_self_test(const Json& proof) {
+  EXPECT_GE(proof["cases"], 40000);
+  EXPECT_GT(proof["milliseconds"], 0.0);
+  const std::string shaders = proof["shaders"];
+  EXPECT_TRUE(shaders == "fused" || shaders == "fused, flushing in code" || shaders == "emulated") << shaders;
+  const Json& own = proof["hardware"];
+  for (const char* key : {"fma_differs", "division_differs", "root_differs"}) {
+    ASSERT_TRUE(own[key].is_number_float()) << key << " of " << own;
+    EXPECT_TRUE(own[key] >= 0.0 && own[key] < 1.0) << key << " of " << own;
+  }
+  for (const char* key : {"fma_is_fused", "flushes_subnormals", "tiny_after_rounding"})
+    EXPECT_TRUE(own[key].is_boolean()) << key << " of " << own;
+  // What the hardware does not do cannot be what passed.
+  EXPECT_TRUE(own["fma_is_fused"] == true || shaders == "emulated") << proof;
+  EXPECT_TRUE(own["flushes_subnormals"] == true || shaders != "fused") << proof;
+}
+
+TEST(Doctor, TellsEachDevicesLimitsFeaturesAndProof) {
+  const Json gpu = weft({"doctor", "--json"}).last()["gpu"];
+  if (gpu["devices"].empty()) GTEST_SKIP() << gpu["problem"];
+  const std::string text = weft({"doctor"}).out;
+  const auto expect_told = [&](const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in:\n" << text;
+  };
+  std::size_t index = 0;
+  for (const Json& device : gpu["devices"]) {
+    EXPECT_EQ(device["selector"], "vulkan:" + std::to_string(index++));
+    expect_told(device["selector"].get<std::string>() + " ");
+    for (const char* key : {"name", "kind", "driver", "vulkan"}) {
+      EXPECT_FALSE(device[key].get<std::string>().empty()) << key;
+      expect_told(device[key].get<std::string>());
+    }
+    const Json& features = device["features"];
+    for (const char* key : {"float64", "float16", "int16", "int8", "dot_product", "memory_budget", "flush_control",
+                            "special_values_control"}) {
+      ASSERT_TRUE(features[key].is_boolean()) << key << " of " << features;
+      if (features[key] == true) expect_told(std::string(" ") + key);
+    }
+    EXPECT_EQ(features.size(), 8u);
+    if (!device["missing"].is_null()) {
+      EXPECT_TRUE(device["self_test"].is_null());
+      expect_told("not usable: lacks " + device["missing"].get<std::string>());
+      continue;
+    }
+    expect_plausible_limits(device["limits"]);
+    expect_told("groups of " + device["limits"]["group_threads"].dump() + " threads");
+    if (device["self_test"]["exact"] == false) {
+      expect_told("not usable: ");
+      continue;
+    }
+    expect_plausible_self_test(device["self_test"]);
+    expect_told("exact: " + device["self_test"]["cases"].dump() +
+                " results as the CPU's; shaders: " + device["self_test"]["shaders"].get<std::string>());
+    expect_told(device["self_test"]["hardware"]["fma_is_fused"] == true ? "its own fma is fused"
+                                                                        : "its own fma rounds twice");
+  }
+}
+
+TEST(Doctor, SaysWhyThereIsNoDevice) {
+  const Environment none{{"VK_ICD_FILENAMES", "/nowhere.json"}, {"VK_DRIVER_FILES", "/nowhere.json"}};
+  const Outcome outcome = weft({"doctor", "--json"}, none);
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  const Json d = outcome.last();
+  EXPECT_TRUE(d["well"]);
+  EXPECT_TRUE(d["gpu"]["devices"].empty());
+  const std::string problem = d["gpu"]["problem"];
+  EXPECT_EQ(problem.rfind("vulkan: ", 0), 0u) << problem;
+  EXPECT_NE(weft({"doctor"}, none).out.find("GPU          none: " + problem), std::string::npos);
+}
+
 TEST(Bench, PrintsRowsWithTheseKeys) {
   const std::string bench = std::filesystem::path(WEFT_PROGRAM).parent_path() / "weft-bench";
   if (access(bench.c_str(), X_OK) != 0) GTEST_SKIP() << "built without benchmarks";

@@ -128,5 +128,13 @@ TEST_F(Cache, WhereNoFileCanBeReadOrWrittenIsDoneWithout) {
   EXPECT_NE(testing::internal::GetCapturedStderr().find("could not write"), std::string::npos);
 }
 
+TEST(Device, HasAPeakOfMultiplyAdds) {
+  // Of all that computes at all; a GPU does more than 10^11.
+  const auto peak = device().fma_peak();
+  ASSERT_TRUE(peak) << peak.error().text();
+  EXPECT_GT(*peak, device().info().kind == "cpu" ? 1e6 : 1e11);
+  EXPECT_LT(*peak, 1e16);
+}
+
 }  // namespace
 }  // namespace weft::gpu

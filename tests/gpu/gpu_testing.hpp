@@ -53,6 +53,12 @@ inline Device& device() {
       const bool is_absent = !std::getenv("WEFT_TEST_DEVICE") && (!all || all->empty());
       std::exit(is_absent ? 77 : 1);
     }
+    // tools/setup.sh gpu installs the layers with the driver: where they are lost, tests would see less and say
+    // nothing.
+    if (std::getenv("CI") && options.validate && !(*result)->validates()) {
+      std::fprintf(stderr, "CI is set, and the validation layers are not there: tools/setup.sh gpu installs them\n");
+      std::exit(1);
+    }
     const SelfTest& proof = (*result)->self_test();
     std::fprintf(stderr, "device: %s, %s; shaders: %s; validation: %s\n", (*result)->info().name.c_str(),
                  (*result)->info().driver.c_str(), proof.variant.c_str(), (*result)->validates() ? "on" : "off");

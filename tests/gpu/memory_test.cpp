@@ -80,13 +80,79 @@ TEST(Memory, ABufferMayBeLargerThanABoundRange) {
 }
 
 TEST(Memory, TooMuchIsRefusedWithBothNumbers) {
+  const DeviceInfo& info = device().info();
   const std::uint64_t budget = device().memory().use().budget;
+  if (info.max_buffer_bytes != 0 && info.max_buffer_bytes < budget + kMiB)
+    GTEST_SKIP() << "one buffer holds less than the memory that there is";
   const auto made = device().memory().allocate(budget + kMiB, "layer 'huge'");
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code(), Errc::too_large);
   for (const std::string& part : {std::string("layer 'huge'"), std::to_string(budget)})
     EXPECT_NE(made.error().text().find(part), std::string::npos) << made.error().text();
   EXPECT_FALSE(device().memory().allocate(~std::size_t{0}, "everything"));
+}
+
+/// The program's device opened once more, with so little memory.
+std::shared_ptr<Device> device_with(std::uint64_t budget) {
+  DeviceOptions options = device().options();
+  options.cache_folder = "-";
+  options.memory_budget = budget;
+  auto opened = Device::open("vulkan:" + std::to_string(device().info().index), options);
+  EXPECT_TRUE(opened) << opened.error().text();
+  return opened ? *opened : nullptr;
+}
+
+TEST(Memory, ManyThatTogetherPassTheBudgetAreRefused) {
+  const std::uint64_t budget = 200 * kMiB;
+  const auto small = device_with(budget);
+  ASSERT_TRUE(small);
+  Memory& memory = small->memory();
+  memory.trim();
+  EXPECT_EQ(memory.use().budget, budget);
+  // Each of these fits by far, and is too large to share a block.
+  std::vector<Buffer> held;
+  auto made = memory.allocate(40 * kMiB, "layer 'one of many'");
+  for (; made && held.size() < 100; made = memory.allocate(40 * kMiB, "layer 'one of many'"))
+    held.push_back(std::move(*made));
+  EXPECT_EQ(held.size(), (budget - (memory.use().reserved - held.size() * 40 * kMiB)) / (40 * kMiB));
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code(), Errc::too_large);
+  for (const std::string& part : {std::string("layer 'one of many'"), std::to_string(40 * kMiB),
+                                  std::to_string(memory.use().reserved), std::to_string(budget)})
+    EXPECT_NE(made.error().text().find(part), std::string::npos) << made.error().text();
+  EXPECT_LE(memory.use().reserved, budget);
+  // Small ones take what is left, then are refused too; one that comes back makes room for another.
+  std::vector<Buffer> little;
+  for (made = memory.allocate(kMiB, "a little"); made && little.size() < 1000; made = memory.allocate(kMiB, "a little"))
+    little.push_back(std::move(*made));
+  EXPECT_FALSE(made);
+  EXPECT_LE(memory.use().reserved, budget);
+  held.pop_back();
+  EXPECT_TRUE(memory.allocate(40 * kMiB, "another"));
+}
+
+TEST(Memory, WhatStreamsStageCountsToo) {
+  const auto small = device_with(100 * kMiB);
+  ASSERT_TRUE(small);
+  Memory& memory = small->memory();
+  memory.trim();
+  // Each stream stages 16 MiB upwards and 8 downwards, from one heap or two, one of which may be that of buffers.
+  const std::uint64_t before = memory.use().reserved;
+  std::vector<std::unique_ptr<VulkanStream>> streams;
+  auto made = small->make_stream();
+  for (; made && streams.size() < 100; made = small->make_stream()) streams.push_back(std::move(*made));
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code(), Errc::too_large);
+  EXPECT_NE(made.error().text().find("staging memory: "), std::string::npos) << made.error().text();
+  EXPECT_TRUE(streams.size() >= 3 && streams.size() <= 6) << streams.size();
+  // Where that is the heap of buffers as well, they have what is left.
+  const std::uint64_t staged = memory.use().reserved - before;
+  const std::uint64_t each = staged / streams.size() / kMiB;
+  EXPECT_TRUE(each == 0 || each == 8 || each == 16 || each == 24) << each;
+  EXPECT_EQ(static_cast<bool>(memory.allocate(100 * kMiB - before, "all of it")), staged == 0);
+  streams.clear();
+  EXPECT_EQ(memory.use().reserved, before);
+  EXPECT_TRUE(small->make_stream());
 }
 
 TEST(Memory, AForeignAddressIsAnErrorThatStays) {

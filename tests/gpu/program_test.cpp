@@ -361,6 +361,26 @@ TEST(Notes, SayWhatIsNotFiniteAndWhatIsAllZero) {
   }
 }
 
+TEST(Notes, OfZerosSeeAllOfMoreThanOnePart) {
+  // gpu/stream_rows.cpp cuts them into parts of 2^20.
+  constexpr std::size_t kPart = std::size_t{1} << 20, kCount = 2 * kPart + 5;
+  const auto stream = make_stream();
+  const Buffer z = on_device(*stream, std::vector<float>(kCount)), words = on_device(*stream, std::vector<float>(1));
+  auto* const word = words.data<std::uint32_t>();
+  stream->note_all_zero(z.data(), kCount, word, 1);
+  std::uint32_t bit = 2;
+  for (const std::size_t at : {std::size_t{0}, kPart - 1, kPart, 2 * kPart - 1, 2 * kPart, kCount - 1}) {
+    stream->fill(1.0f, {z.data() + at, 1, 1, 1});
+    stream->note_all_zero(z.data(), kCount, word, std::exchange(bit, bit * 2));
+    stream->note_all_zero(z.data(), at, word, std::exchange(bit, bit * 2));  // all before it
+    stream->fill(0.0f, {z.data() + at, 1, 1, 1});
+  }
+  stream->note_all_zero(z.data() + 3, 2 * kPart, word, bit);
+  std::uint32_t got = 0;
+  ASSERT_TRUE(stream->download(word, sizeof got, &got));
+  EXPECT_EQ(got, 1u | 4u * 0x555u | bit);
+}
+
 TEST(Program, AFailedOperationFailsItAndIsNamed) {
   const auto stream = make_stream();
   const Cells cells(*stream, 1);

@@ -38,6 +38,52 @@ TEST(Spirv, TheWalkSeesInstructionsAndTheirDecorations) {
   EXPECT_EQ(inexact_instructions(bare).size(), 1u);
 }
 
+/// What docs/gpu.md allows: estimates of quotients and roots where they are mended, which emulation has no use for. The
+/// self-test tries the device's own besides.
+Estimates allowed(const Shader& shader, bool emulated) {
+  const std::size_t own = shader.name == "selftest" ? 1 : 0, mended = emulated ? 0 : 1;
+  return {.fma = !emulated || own > 0, .roots = own + mended, .quotients = own + mended};
+}
+
+TEST(Spirv, NoShaderLeavesResultsToTheDevice) {
+  for (const Shader& each : shaders())
+    for (const bool emulated : {false, true}) {
+      const auto found =
+          forbidden_instructions((emulated ? each.emulated : each.fused).words(), allowed(each, emulated));
+      EXPECT_TRUE(found.empty()) << each.name << (emulated ? ", emulated: " : ", fused: ") << found.size()
+                                 << " instructions, such as " << found.front();
+    }
+}
+
+// That the walk finds what is patched in, wherever it stands.
+TEST(Spirv, ForbiddenInstructionsAreFound) {
+  const Shader& softmax = shader("softmax");
+  const auto module = softmax.fused.words();
+  ASSERT_TRUE(forbidden_instructions(module, allowed(softmax, false)).empty());
+  std::vector<std::size_t> extended, products;
+  for (std::size_t at = 5; at < module.size(); at += module[at] >> 16) {
+    if ((module[at] & 0xffff) == 12u && module[at + 4] == 50u) extended.push_back(at);  // OpExtInst Fma
+    if ((module[at] & 0xffff) == 133u) products.push_back(at);                          // OpFMul
+  }
+  ASSERT_FALSE(extended.empty());
+  ASSERT_GE(products.size(), 2u);
+  const auto found_with = [&](std::size_t at, std::uint32_t word) {
+    std::vector<std::uint32_t> patched(module.begin(), module.end());
+    patched[at] = word;
+    return forbidden_instructions(patched, allowed(softmax, false)).size();
+  };
+  // RoundEven, Floor, Exp, Log, Exp2, InverseSqrt, FMin, FMax, FClamp, FMix, NMin.
+  for (const std::uint32_t which : {2u, 8u, 27u, 28u, 29u, 32u, 37u, 40u, 43u, 46u, 79u})
+    for (const std::size_t at : {extended.front(), extended.back()}) EXPECT_EQ(found_with(at + 4, which), 1u) << which;
+  EXPECT_EQ(found_with(extended.front() + 4, 4u), 0u);  // FAbs
+  // A quotient beside the estimate that division.glsl mends, a remainder.
+  EXPECT_EQ(found_with(products.back(), (module[products.back()] & ~0xffffu) | 136u), 1u);
+  EXPECT_EQ(found_with(products.back(), (module[products.back()] & ~0xffffu) | 140u), 1u);
+  // A root where none is allowed.
+  EXPECT_EQ(forbidden_instructions(shader("norm").fused.words(), {.roots = 0}).size(), 1u);
+  EXPECT_FALSE(forbidden_instructions(module, {.fma = false}).empty());
+}
+
 TEST(Spirv, OnlyEmulationNeedsSixtyFourBits) {
   for (const Shader& each : shaders()) EXPECT_FALSE(uses_float64(each.fused.words())) << each.name;
   EXPECT_TRUE(uses_float64(shader("linear_row").emulated.words()));

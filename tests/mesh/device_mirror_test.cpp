@@ -15,7 +15,9 @@ TEST(DeviceMirror, BringsBackOnlyWindowsThatStepsWrite) {
   const auto device = testing_support::open_device(testing_support::device_options());
   std::vector<float> targets(8 * 3, 1.0f), losses(8, 2.0f);  // rings of eight samples
   const auto window = [](std::vector<float>& values, std::size_t each, bool is_input) {
-    return MirrorPiece{values.data(), values.size() * sizeof(float), MirrorUse::window, each * sizeof(float), is_input};
+    MirrorPiece piece{values.data(), values.size() * sizeof(float), MirrorUse::window, each * sizeof(float)};
+    piece.is_input = is_input;
+    return piece;
   };
   auto mirror = DeviceMirror::build(*device, {window(targets, 3, true), window(losses, 1, false)}, 4, 1);
   ASSERT_TRUE(mirror) << mirror.error().text();

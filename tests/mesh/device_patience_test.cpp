@@ -5,6 +5,9 @@
 
 #include "on_device.hpp"
 #include "testing.hpp"
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace weft::mesh {
 namespace {
@@ -20,11 +23,19 @@ TEST(DevicePatience, IsRefusedWhereItIsNoTime) {
 
 TEST(DevicePatience, IsTheDevices) {
   MeshOptions options{.device = testing_support::device_name(), .device_patience = std::chrono::milliseconds(1234567)};
+  options.validates_device = testing_support::device_options().validate;
   Mesh mesh = testing_support::must(Mesh::build(network(), options));
   if (!mesh.device_figures()->why_host.empty()) GTEST_SKIP() << mesh.device_figures()->why_host;
   // The mesh holds it, so this is the same one.
-  const auto device = testing_support::must(gpu::Device::share(testing_support::device_name()));
-  EXPECT_EQ(device->options().patience, std::chrono::milliseconds(1234567));
+  // Never closed, as in need_device.
+  static auto* const held =
+      new std::shared_ptr<gpu::Device>(testing_support::must(gpu::Device::share(testing_support::device_name())));
+  const gpu::Device& device = **held;
+  EXPECT_EQ(device.options().patience, std::chrono::milliseconds(1234567));
+  EXPECT_EQ(device.options().validate, options.validates_device);
+  testing_support::must(mesh.tick(3));
+  EXPECT_EQ(mesh.device_figures()->device_steps, 3u);
+  EXPECT_EQ(device.validation_errors(), std::vector<std::string>());
 }
 
 }  // namespace

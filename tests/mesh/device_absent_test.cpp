@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mesh that asks for a device and gets none: it starts on the CPU, says why, and its bits are the CPU's. A program of
+// its own: a device that somebody holds would be handed out again. Skipped (77) where there is no Vulkan device.
+
+#include "mesh/mesh.hpp"
+
+#include "gpu/fault_plan.hpp"
+
+#include "lives.hpp"
+#include "on_device.hpp"
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace weft::mesh {
+namespace {
+
+using gpu::DriverFault;
+using testing_support::must;
+
+constexpr std::uint64_t kTicks = 20;
+
+/// All that comes of a life.
+struct Lived {
+  std::string hashes, warnings;
+  DeviceFigures figures;
+};
+
+Lived live(const std::string& device, const std::shared_ptr<gpu::FaultPlan>& plan = nullptr) {
+  MeshOptions options{.threads = 1};
+  options.device = device;
+  options.device_faults = plan;
+  Lived lived;
+  ::testing::internal::CaptureStderr();
+  {
+    Mesh mesh = must(Mesh::build(testing_support::mixed_network().spec(), options));
+    for (std::uint64_t tick = 0; tick < kTicks; ++tick) {
+      must(mesh.set_input("a", testing_support::noise(7, tick)));
+      must(mesh.set_input("b", testing_support::noise(5, 7777 + tick)));
+      must(mesh.tick());
+    }
+    lived.hashes = testing_support::hashes(mesh);
+    if (mesh.device_figures()) lived.figures = *mesh.device_figures();
+  }
+  lived.warnings = ::testing::internal::GetCapturedStderr();
+  return lived;
+}
+
+class DeviceAbsent : public ::testing::Test {
+ protected:
+  // The program ends here where there is no device at all. One that is not shared stays open, which sees what
+  // validation finds; it is never closed, as in need_device.
+  static void SetUpTestSuite() {
+    testing_support::open_device(testing_support::device_options());
+    static auto* const watcher = new std::shared_ptr<gpu::Device>(
+        must(gpu::Device::open(testing_support::device_name(), testing_support::device_options())));
+    ::testing::UnitTest::GetInstance()->listeners().Append(new testing_support::EachTestIsValid(**watcher));
+  }
+  const std::shared_ptr<gpu::FaultPlan> plan_ = std::make_shared<gpu::FaultPlan>();
+
+  void expect_on_cpu(DriverFault fault, const std::vector<std::string>& fragments) {
+    plan_->fail(fault, 0, UINT64_MAX);
+    const Lived cpu = live("cpu"), lived = live(testing_support::device_name(), plan_);
+    EXPECT_GT(plan_->failed(), 0u);
+    EXPECT_EQ(lived.hashes, cpu.hashes);
+    const std::string& why = lived.figures.why_host;
+    for (const std::string& fragment : fragments) EXPECT_NE(why.find(fragment), std::string::npos) << why;
+    EXPECT_NE(lived.warnings.find("warning: the mesh runs on the CPU: " + why), std::string::npos) << lived.warnings;
+    EXPECT_EQ(lived.figures.host_steps, kTicks);
+    EXPECT_EQ(lived.figures.device_steps, 0u);
+    EXPECT_EQ(lived.figures.faults, 0u);  // there was nothing to fail
+    EXPECT_EQ(lived.figures.device, "");
+    EXPECT_EQ(cpu.warnings.find("runs on the CPU"), std::string::npos) << cpu.warnings;
+  }
+};
+
+TEST_F(DeviceAbsent, WithoutALoader) { expect_on_cpu(DriverFault::no_loader, {"vulkan: no loader", "libvulkan.so.1"}); }
+
+TEST_F(DeviceAbsent, SinceItCannotBeOpened) {
+  expect_on_cpu(DriverFault::no_device, {"vulkan: could not open ", "VK_ERROR_INITIALIZATION_FAILED"});
+}
+
+TEST_F(DeviceAbsent, SinceItLacksAFeature) {
+  expect_on_cpu(DriverFault::no_feature, {"vulkan:0", "lacks 64-bit integers in shaders"});
+}
+
+TEST_F(DeviceAbsent, SinceTheOneThatIsNamedLacksAFeature) {
+  plan_->fail(DriverFault::no_feature, 0, UINT64_MAX);
+  const Lived cpu = live("cpu"), lived = live("vulkan:0", plan_);
+  EXPECT_EQ(lived.hashes, cpu.hashes);
+  EXPECT_NE(lived.figures.why_host.find("lacks 64-bit integers in shaders"), std::string::npos)
+      << lived.figures.why_host;
+}
+
+TEST_F(DeviceAbsent, SinceItsArithmeticIsNotExact) {
+  expect_on_cpu(DriverFault::inexact, {"vulkan: the arithmetic of ", " is not exact: fused: "});
+}
+
+TEST_F(DeviceAbsent, ButNotOnceAllIsWell) {
+  // The same life with a plan that plans nothing.
+  const Lived cpu = live("cpu"), lived = live(testing_support::device_name(), plan_);
+  EXPECT_EQ(lived.hashes, cpu.hashes);
+  EXPECT_EQ(lived.figures.why_host, "");
+  EXPECT_GT(lived.figures.device_steps, 0u);
+  EXPECT_EQ(lived.warnings.find("runs on the CPU"), std::string::npos) << lived.warnings;
+  EXPECT_EQ(plan_->failed(), 0u);
+  for (const DriverFault fault :
+       {DriverFault::no_loader, DriverFault::no_device, DriverFault::no_feature, DriverFault::inexact})
+    EXPECT_GT(plan_->calls(fault), 0u) << static_cast<int>(fault);
+}
+
+}  // namespace
+}  // namespace weft::mesh

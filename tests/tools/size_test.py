@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program, stripped, is no larger than it may be. Skipped (77) where it is not built as it is shipped."""
+import argparse, os, shutil, subprocess, sys, tempfile
+
+MOST = 12 * 10**6
+parser = argparse.ArgumentParser()
+parser.add_argument("program")
+for each in ("strip", "build", "sanitize"):
+    parser.add_argument("--" + each)
+given = parser.parse_args()
+if given.build != "Release" or given.sanitize:
+    print("only what is shipped has a bound: this is", given.build, given.sanitize)
+    sys.exit(77)
+if not shutil.which(given.strip):
+    print("no strip here")
+    sys.exit(77)
+with tempfile.TemporaryDirectory() as folder:
+    copy = os.path.join(folder, "weft")
+    subprocess.run([given.strip, "-o", copy, given.program], check=True)
+    size = os.path.getsize(copy)
+print(f"{size:,} bytes of at most {MOST:,}")
+sys.exit(size > MOST)
