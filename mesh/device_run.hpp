@@ -180,7 +180,7 @@ class DeviceRun {
   std::unique_ptr<MirrorStream> recorder_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::shared_ptr<Recorded>> programs_;  // by hash
   std::vector<std::uint8_t> is_host_;                                                      // by node
-  bool is_asked_ = true;  // by the network
+  bool is_asked_ = true;                                                                   // by the network
   Border border_;
   std::vector<DeviceMirror::Twin> fetches_;
   gpu::Buffer fetched_;

@@ -82,13 +82,16 @@ std::uint64_t DeviceRun::replay(scheduler::Executor& executor, bool is_under_way
     for (const Logged::Feed& feed : entry.feeds)
       engine_.feed(feed.port, {feed.values.data(), feed.feed.rows, feed.feed.hold});
     if (hook) hook->load_host(entry.hook);
+    const bool is_past = !is_under_way || &entry != &log_.back();
     // What earlier runs were asked for they have given.
-    engine_.set_sinks(is_under_way && &entry == &log_.back() ? sinks : std::vector<OutputSink>());
+    engine_.set_sinks(is_past ? std::vector<OutputSink>() : sinks);
+    engine_.hold_mail(is_past);
     done = engine_.run(executor, entry.tick, entry.steps, entry.first);
     figures_.host_steps += done;
   }
   for (NodeId port = 0; port < feeds.size(); ++port) engine_.feed(port, feeds[port]);
   engine_.set_sinks(sinks);
+  engine_.hold_mail(false);
   if (hook && !is_under_way) hook->load_host(now);
   is_running_ = false;
   forget_log();

@@ -265,6 +265,7 @@ void Engine::run_parts(const std::vector<Part>& parts, Course* course, std::size
 }
 
 void Engine::deliver(std::size_t region, std::uint64_t tick) noexcept {
+  if (holds_mail_) return;
   Region& here = regions_[region];
   // Relaxed is enough to look; the exchange pairs with the release in post, so the messages are seen.
   if (here.posted.load(std::memory_order_relaxed) == 0 && !here.has_deferred) return;
@@ -298,9 +299,8 @@ const Engine::Unrest& Engine::unrest() const {
     if (cell->is_enabled() && cell->period() == 1 && !cell->is_marked()) continue;
     if (cell->is_enabled() && cell->is_marked()) all.marked.push_back(cell->period());
     if (cell->is_enabled() && cell->period() != 1) periods.insert(cell->period());
-    for (const std::uint64_t word :
-         {std::uint64_t{cell->id()}, cell->is_enabled() ? cell->period() : 0,
-          std::uint64_t{registry_->status(cell->id()) == actors::ActorStatus::isolated}})
+    for (const std::uint64_t word : {std::uint64_t{cell->id()}, cell->is_enabled() ? cell->period() : 0,
+                                     std::uint64_t{registry_->status(cell->id()) == actors::ActorStatus::isolated}})
       who.add(word);
   }
   all.periods.assign(periods.begin(), periods.end());

@@ -135,8 +135,8 @@ class Engine final : public scheduler::TickProgram {
   void feed(NodeId port, PortFeed feed) noexcept { feeds_[port] = feed; }
   void set_sinks(std::vector<OutputSink> sinks);
 
-  /// Runs `steps` steps of a run that began at `tick`, from its step `first` on; returns how many were done. A halt ends
-  /// them where it would end the whole run.
+  /// Runs `steps` steps of a run that began at `tick`, from its step `first` on; returns how many were done. A halt
+  /// ends them where it would end the whole run.
   std::uint64_t run(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps,
                     std::uint64_t first = 0) noexcept;
   /// Ticks among the first `steps` steps.
@@ -173,8 +173,10 @@ class Engine final : public scheduler::TickProgram {
   /// Whether orders lie in mailboxes; and forgets that they do, when they were taken out.
   bool has_mail() const noexcept;
   void forget_mail() noexcept;
-  /// Ticks from this one on before one in which a cell does more than fire, or not, as its period says: it gets an order,
-  /// or is marked and fires. Cells are looked at only if one has changed since they were.
+  /// Leaves orders where they lie: ticks that are lived again were lived without them.
+  void hold_mail(bool does) noexcept { holds_mail_ = does; }
+  /// Ticks from this one on before one in which a cell does more than fire, or not, as its period says: it gets an
+  /// order, or is marked and fires. Cells are looked at only if one has changed since they were.
   std::uint64_t quiet_ticks(std::uint64_t tick) const;
   /// After so many ticks the same cells fire again.
   std::uint64_t firing_period() const { return unrest().period; }
@@ -348,6 +350,7 @@ class Engine final : public scheduler::TickProgram {
   bool is_running_ = false;
   std::vector<std::uint8_t> is_host_;  // by node; empty: nobody divides steps
   std::vector<std::uint8_t> is_opaque_;
+  bool holds_mail_ = false;
   bool is_partial_ = false;       // while the host's parts run
   std::uint64_t first_step_ = 0;  // of the run, which the executor calls 0
   std::atomic<bool> has_failed_{false};
