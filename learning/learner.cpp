@@ -75,6 +75,7 @@ Status Learner::plan() {
 
   layers_.resize(graph.nodes().size());
   gradient_sizes_.resize(graph.nodes().size());
+  gradient_squares_.resize(graph.nodes().size());
   has_failed_.resize(graph.nodes().size());
   is_measured_.resize(graph.nodes().size());
   for (const mesh::Node& node : graph.nodes())

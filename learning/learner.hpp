@@ -249,6 +249,7 @@ class Learner final : public mesh::StepHook {
   /// By node, for those that a metacognition layer watches for storms: the rms of the last gradient, double-buffered as
   /// boxes are.
   std::vector<std::array<float, 2>> gradient_sizes_;
+  std::vector<float> gradient_squares_;   // the operation's result
   std::vector<std::uint8_t> has_failed_;  // by node: a fault in the update under way
   std::vector<bool> is_measured_;
   AlignedBuffer<float> feedback_;

@@ -34,6 +34,12 @@ void Learner::each_piece(const std::function<void(const MirrorPiece&)>& visit) c
     whole(optimizer_.updates(), MirrorUse::kept);
     whole(optimizer_.corrections(), MirrorUse::own);
   }
+  for (NodeId node = 0; node < is_measured_.size(); ++node)
+    if (is_measured_[node]) {
+      MirrorPiece piece{&gradient_squares_[node], sizeof(float), MirrorUse::own};
+      piece.node = node;
+      visit(piece);
+    }
   for (const Scratch& scratch : scratch_)
     for (const auto* const buffer :
          {&scratch.delta, &scratch.work, &scratch.target, &scratch.dx, &scratch.split, &scratch.own, &scratch.factors})
@@ -106,6 +112,7 @@ void Learner::each_host_array(Visit&& visit) {
     visit(std::span<float>(output.values));
   }
   visit(optimizer_.updates());
+  visit(std::span<std::array<float, 2>>(gradient_sizes_));
 }
 
 void Learner::save_host(mesh::StateBytes& to) const {

@@ -106,9 +106,8 @@ void Learner::measure_gradient(std::size_t region, NodeId node) noexcept {
     const mesh::ParameterSpec& spec = *parameter.spec;
     const ConstRows all{optimizer_.gradient(mesh_.weights().first(node) + parameter.index), 1, spec.stored_size(),
                         spec.stored_size()};
-    float sum = 0;
-    stream.row_dots(all, all, &sum);
-    squares += static_cast<double>(sum);
+    stream.row_dots(all, all, &gradient_squares_[node]);
+    squares += static_cast<double>(gradient_squares_[node]);
     stored += static_cast<double>(spec.out) * static_cast<double>(std::max<std::size_t>(spec.in, 1));
   }
   const auto size = static_cast<float>(std::sqrt(squares / stored));

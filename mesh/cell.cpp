@@ -39,6 +39,10 @@ void Cell::bind(const Graph& graph, WeightStore& weights, State& state, actors::
 
 void Cell::receive(std::uint64_t tick, std::uint64_t, ControlMessage&& message) noexcept {
   if (message->not_before <= tick) return carry_out(tick, *message);
+  keep(std::move(message));
+}
+
+void Cell::keep(ControlMessage message) {
   // Kept in stamp order among equals, so that orders of one tick run as they were sent. Watchers in several regions
   // send in an order of chance, so theirs are kept by sender.
   const auto place = [](const Control& order) { return std::pair(order.not_before, order.sender); };

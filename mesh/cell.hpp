@@ -60,6 +60,8 @@ class Cell final : public actors::Actor<ControlMessage> {
   /// Carries out the orders kept for this tick: as they were sent, those of watchers (by layer) after those from
   /// outside. To be called before `deliver`: what is kept was sent earlier.
   void run_deferred(std::uint64_t tick);
+  /// Keeps one for later, as when it is delivered.
+  void keep(ControlMessage message);
   /// Orders kept for later ticks, as they will be carried out; part of a checkpoint.
   std::span<const ControlMessage> deferred() const noexcept { return deferred_; }
   void restore_deferred(std::vector<ControlMessage> orders) noexcept;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <numeric>
 #include <utility>
 
 namespace weft::mesh {
@@ -24,6 +25,8 @@ constexpr std::uint64_t kPartBytes = std::uint64_t{4} << 20;
 // Firings in a program: its tables take some 300 bytes for each.
 constexpr std::uint64_t kMostFirings = std::uint64_t{1} << 19;
 constexpr std::uint64_t kMostSteps = 64;  // in a program
+// Cells' periods together of which a program's steps see every phase; with longer ones programs are single steps.
+constexpr std::uint64_t kMostPhases = 8;
 constexpr std::uint64_t kScratchBytes = std::uint64_t{256} << 20;
 // Groups of mirrored memory, in the order in which less and less often changes.
 constexpr std::uint32_t kState = 0, kWeights = 1, kHook = 2, kNothing = 3;
@@ -35,10 +38,13 @@ DeviceRun::DeviceRun(DeviceHold& hold, const Graph& graph, WeightStore& weights,
     : hold_(hold), graph_(graph), weights_(weights), state_(state), engine_(engine), cells_(cells) {
   HostPlaces places = host_places(graph);
   is_host_ = std::move(places.is_host);
-  has_opaque_ = std::find(places.is_opaque.begin(), places.is_opaque.end(), 1) != places.is_opaque.end();
+  is_asked_ = places.is_asked;
   figures_.why_host_cells = std::move(places.why);
   if (hold_.is_held()) figures_.device = hold_.device().info().name;
-  for (const auto& cell : cells_) figures_.host_cells += is_host_[cell->first()];
+  for (const auto& cell : cells_) {
+    figures_.host_cells += is_host_[cell->first()];
+    for (Watcher& watcher : cell->watchers()) watchers_.push_back(&watcher);
+  }
   engine_.set_host_nodes(is_host_, std::move(places.is_opaque));
 }
 
@@ -71,44 +77,68 @@ std::uint64_t DeviceRun::part_steps() const noexcept {
   return std::max(kPartBytes / (bytes * std::max<std::uint64_t>(engine_.ticks_in(base), 1)), std::uint64_t{1}) * base;
 }
 
+std::uint64_t DeviceRun::steps_at_once() const {
+  const std::uint64_t block = block_steps(), period = engine_.firing_period();
+  if (period == 1 || is_mixed()) return block;
+  if (period > kMostPhases) return 1;
+  if (engine_.hook() || has_feeds_or_sinks()) return block;
+  const std::uint64_t all = std::lcm(block, period);
+  return all * graph_.nodes().size() > kMostFirings ? 1 : all;
+}
+
+std::uint64_t DeviceRun::quiet_steps(std::uint64_t tick, std::uint64_t step, std::uint64_t steps) const {
+  const std::uint64_t fired = engine_.ticks_in(step), ticks = engine_.quiet_ticks(tick + fired);
+  if (engine_.ticks_in(steps) - fired <= ticks) return steps - step;
+  std::uint64_t end = step;
+  while (engine_.ticks_in(end + 1) - fired <= ticks) ++end;
+  return end - step;
+}
+
 std::uint64_t DeviceRun::run(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps) noexcept {
   executor_ = &executor;
   outputs_.clear();
   std::uint64_t done = 0;
-  const bool is_plain = !engine_.hook() && !has_feeds_or_sinks();  // steps may be done in parts
   if (!hold_.is_held()) {
     const std::uint64_t wait = hold_.wait();
-    if (wait >= steps || (wait > 0 && !is_plain)) return run_host(executor, tick, steps);
-    done = run_host(executor, tick, wait);
-    if (done < wait || engine_.halt()) return done;
-    hold_.take(figures_);
+    const bool is_plain = !engine_.hook() && !has_feeds_or_sinks();  // it may go back in the middle
+    if (wait >= steps || (wait > 0 && !is_plain)) return run_host(executor, tick, 0, steps);
+    done = run_host(executor, tick, 0, wait);
+    if (!engine_.halt()) hold_.take(figures_);
   }
-  if (hold_.is_held() && !engine_.is_quiet() && is_plain && steps - done > 1) {
-    // Orders are carried out at one tick's boundary; the device goes on behind it.
-    const std::uint64_t first = run_host(executor, tick + done, 1);
-    done += first;
-    if (first == 0 || engine_.halt()) return done;
+  while (done < steps && !engine_.halt()) {
+    const std::uint64_t quiet = hold_.is_held() ? quiet_steps(tick, done, steps) : 0;
+    if (quiet > 0)
+      done += run_quiet(executor, tick, done, quiet);
+    else  // orders are carried out at one tick's boundary; the device goes on behind it
+      done += run_host(executor, tick, done, hold_.is_held() ? 1 : steps - done);
   }
-  if (!hold_.is_held() || !engine_.is_quiet()) return done + run_host(executor, tick + done, steps - done);
-  if (steps == done) return done;
-  const std::uint64_t left = steps - done;
+  // A halt ends the run where it would have ended on the CPU.
+  if (const std::uint64_t past = done % engine_.block(); past != 0 && done < steps)
+    done += run_host(executor, tick, done, std::min(engine_.block() - past, steps - done));
+  return done;
+}
+
+std::uint64_t DeviceRun::run_quiet(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t first,
+                                   std::uint64_t steps) noexcept {
+  std::uint64_t done = steps;
   bool is_logged = false, is_wrong = false;
   is_running_ = true;
   const auto attempt = [&]() -> Status {
     WEFT_CHECK(prepare());
     if (!mirror_) return {};
-    log_run(tick + done, left);
+    log_run(tick, first, steps);
     is_logged = true;
     const std::uint32_t none = 0;
     stream_->upload(&none, sizeof none, notes_.data<void>());
     WEFT_CHECK(reset_counts());
-    WEFT_CHECK(run_device(tick + done, left));
+    WEFT_TRY(const std::uint64_t ran, run_device(tick, first, first + steps));
     is_wrong = has_host_failed_;
     if (is_wrong) return {};
     WEFT_CHECK(pull_counts());
     std::uint32_t notes = 0;
     WEFT_CHECK(stream_->download(notes_.data<void>(), sizeof notes, &notes));
     is_wrong = notes != 0;
+    if (!is_wrong) done = ran;
     return {};
   };
   try {
@@ -117,30 +147,38 @@ std::uint64_t DeviceRun::run(scheduler::Executor& executor, std::uint64_t tick, 
     give_up(Error(Errc::internal, std::string("vulkan: ") + error.what()));
   }
   is_running_ = false;
-  if (is_logged) log_feeds(engine_.ticks_in(left));
+  if (is_logged) log_feeds(engine_.ticks_in(first + done));
   if (!is_logged) {  // the device is not to have it
     if (!hold_.is_held() && is_ahead_) replay(executor, false);
-    return done + run_host(executor, tick + done, left);
+    return run_host(executor, tick, first, steps);
   }
-  if (!hold_.is_held() || is_wrong) return done + replay(executor, true);
+  if (!hold_.is_held() || is_wrong) return replay(executor, true);
   is_ahead_ = true;
-  figures_.device_steps += left;
-  hold_.note_steps(left);
-  if (log_steps_ > kMostLogged || log_bytes_ > std::max(kMostLoggedBytes, kPullsLogged * landings_[0].bytes.size())) {
+  log_.back().steps = done;
+  log_steps_ -= steps - done;
+  figures_.device_steps += done;
+  hold_.note_steps(done);
+  if (engine_.has_orders()) {
+    // They are no part of the log, so it ends before them.
+    pull();
+    engine_.send_orders();
+  } else if (log_steps_ > kMostLogged ||
+             log_bytes_ > std::max(kMostLoggedBytes, kPullsLogged * landings_[0].bytes.size())) {
     if (is_mixed())
       pull();  // the host's own cells go on from its memory
     else
       land();
   }
-  return steps;
+  return done;
 }
 
-std::uint64_t DeviceRun::run_host(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps) noexcept {
+std::uint64_t DeviceRun::run_host(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t first,
+                                  std::uint64_t steps) noexcept {
   if (steps == 0) return 0;
   pull();
   is_behind_ = true;
   is_running_ = true;
-  const std::uint64_t done = engine_.run(executor, tick, steps);
+  const std::uint64_t done = engine_.run(executor, tick, steps, first);
   is_running_ = false;
   figures_.host_steps += done;
   if (!hold_.is_held()) hold_.note_steps(done);
@@ -172,14 +210,14 @@ Status DeviceRun::make_mirror() {
   const std::string before = figures_.why_host;
   figures_.why_host = hook ? hook->why_not_recorded() : std::string();
   if (figures_.host_cells == cells_.size())
-    figures_.why_host = has_opaque_ ? "no cell is left for the device: " + figures_.why_host_cells
-                                    : "the network keeps all cells on the CPU";
+    figures_.why_host = is_asked_ ? "the network keeps all cells on the CPU"
+                                  : "no cell is left for the device: " + figures_.why_host_cells;
   if (!figures_.why_host.empty()) {
     if (figures_.why_host != before) log_warn("vulkan: the mesh runs on the CPU: " + figures_.why_host);
     return {};
   }
   // What the network says itself needs no telling.
-  if (has_opaque_ && figures_.pushes == 0)
+  if (!is_asked_ && figures_.pushes == 0)
     log_info("vulkan: the CPU runs cells of its own beside the device: " + figures_.why_host_cells);
   std::vector<MirrorPiece> pieces;
   state_.each_slot([&](const float* data, std::size_t bytes) {
@@ -217,11 +255,11 @@ Status DeviceRun::make_mirror() {
   return {};
 }
 
-Status DeviceRun::run_device(std::uint64_t tick, std::uint64_t steps) {
+Result<std::uint64_t> DeviceRun::run_device(std::uint64_t tick, std::uint64_t first, std::uint64_t end) {
   StepHook* const hook = engine_.hook();
-  const std::uint64_t block = block_steps();
+  const std::uint64_t block = steps_at_once();
   // The slot that the first tick reads.
-  for (NodeId port = 0; port < engine_.feeds().size(); ++port) {
+  for (NodeId port = 0; port < engine_.feeds().size() && first == 0; ++port) {
     const PortFeed& feed = engine_.feeds()[port];
     if (!feed.base) continue;
     const Rows slot = recorder_->there(state_.output(port, tick));
@@ -232,18 +270,24 @@ Status DeviceRun::run_device(std::uint64_t tick, std::uint64_t steps) {
     for (std::size_t b = 0; b < slot.rows; ++b)
       stream_->upload(feed.base + b * slot.cols, slot.cols * sizeof(float), slot.row(b));
   }
+  std::uint64_t step = first;
   if (is_mixed()) {
-    begin_mixed(tick);
-    for (std::uint64_t step = 0; step < steps && !has_host_failed_; ++step) WEFT_CHECK(run_mixed_step(tick, step));
-    return stream_->status();
+    begin_mixed(tick, first == 0);
+    while (step < end && !has_host_failed_ && !engine_.has_orders()) WEFT_CHECK(run_mixed_step(tick, step++));
+    WEFT_CHECK(stream_->status());
+    return step - first;
   }
-  const bool is_alike = !hook && !has_feeds_or_sinks();
-  for (std::uint64_t step = 0; step < steps;) {
-    const std::uint64_t count = std::min(block, steps - step), times = is_alike ? (steps - step) / count : 1;
+  const bool is_alike = !hook && !has_feeds_or_sinks() && block % engine_.firing_period() == 0;
+  while (step < end) {
+    std::uint64_t count = std::min(block, end - step);
+    // Behind a step of the host's, up to the next sample.
+    if (const std::uint64_t past = hook ? step % hook->period() : 0) count = std::min(count, hook->period() - past);
+    const std::uint64_t times = is_alike ? (end - step) / count : 1;
     WEFT_CHECK(run_block(tick, step, count, times));
     step += count * times;
   }
-  return stream_->status();
+  WEFT_CHECK(stream_->status());
+  return step - first;
 }
 
 Status DeviceRun::run_block(std::uint64_t tick, std::uint64_t step, std::uint64_t count, std::uint64_t times) {

@@ -30,12 +30,14 @@ namespace weft::mesh {
 /// and the learning rule would do on the CPU, on the same pointers (MirrorStream). The device goes ahead of the host;
 /// `pull` brings the host up to it. Nothing but inputs, labels and scores crosses the bus in between.
 ///
-/// Recording supposes that all goes well: outputs and updates are finite, no cell is held or waits for an order. A run
-/// for which that does not hold is lived on the CPU, from where host and device last agreed: what came since is in a
-/// log, and the bits are the same. So supervision sees what it would have seen, and a lost device loses nothing: steps
-/// go on on the CPU until the hold lets the device be taken again.
+/// Recording supposes that all goes well: outputs and updates are finite, and no order is carried out. A run for which
+/// that does not hold is lived on the CPU, from where host and device last agreed: what came since is in a log, and the
+/// bits are the same. So supervision sees what it would have seen, and a lost device loses nothing: steps go on on the
+/// CPU until the hold lets the device be taken again. A step in which an order is known to be carried out is the CPU's
+/// from the first.
 /// Cells that stay on the host (mesh/placement.hpp) are run there by the engine while the device runs the others; after
-/// each step each side gets what it touches of what the other wrote (mesh/border.hpp).
+/// each step each side gets what it touches of what the other wrote (mesh/border.hpp). What watchers among them order
+/// ends a stretch of such steps.
 /// @thread one at a time
 class DeviceRun {
  public:
@@ -77,16 +79,15 @@ class DeviceRun {
   }
 
  private:
-  /// A run since host and device last agreed, or an input.
+  /// Steps since host and device last agreed, or an input.
   struct Logged {
-    std::uint64_t tick = 0, steps = 0;
+    std::uint64_t tick = 0, first = 0, steps = 0;  // of a run that began at `tick`
     struct Feed {
       NodeId port = 0;
       PortFeed feed;
       std::vector<float> values;
     };
     std::vector<Feed> feeds;
-    bool has_sinks = false;
     StateBytes hook;
     NodeId port = 0;
     std::size_t session = 0;
@@ -107,17 +108,23 @@ class DeviceRun {
   };
 
   bool has_feeds_or_sinks() const noexcept;
+  /// Steps of a run, of `steps` in all, from this one on before one in which more than firing happens.
+  std::uint64_t quiet_steps(std::uint64_t tick, std::uint64_t step, std::uint64_t steps) const;
+  /// Steps of a run in which nothing else is known to happen; returns how many were done.
+  std::uint64_t run_quiet(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t first,
+                          std::uint64_t steps) noexcept;
   /// Makes the mirror where there is none, and brings the device up to the host.
   Status prepare();
   Status make_mirror();
-  Status run_device(std::uint64_t tick, std::uint64_t steps);
+  /// Steps [first, end) of a run, or fewer where a watcher orders; returns how many.
+  Result<std::uint64_t> run_device(std::uint64_t tick, std::uint64_t first, std::uint64_t end);
   Status run_block(std::uint64_t tick, std::uint64_t step, std::uint64_t count, std::uint64_t times);
   /// The program of these steps, recorded if it is not at hand.
   Result<std::shared_ptr<Recorded>> program_of(std::uint64_t tick, const Steps& steps);
   Result<Recorded> record(std::uint64_t tick, const Steps& steps);
   // Where the host runs some of the cells:
   bool is_mixed() const noexcept { return figures_.host_cells > 0; }
-  void begin_mixed(std::uint64_t tick);
+  void begin_mixed(std::uint64_t tick, bool is_first);
   /// One step on both sides, and what crosses after it.
   Status run_mixed_step(std::uint64_t tick, std::uint64_t step);
   Status run_both(const Recorded& recorded, std::uint64_t step, std::uint64_t end);
@@ -137,12 +144,13 @@ class DeviceRun {
   Status reset_counts();
   Status pull_counts();
   Status pull_sinks(std::uint64_t step, std::uint64_t count);
-  std::uint64_t run_host(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps) noexcept;
-  /// Lives the log on the CPU, from where host and device agreed; returns the steps of its last run that were done.
+  std::uint64_t run_host(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t first,
+                         std::uint64_t steps) noexcept;
+  /// Lives the log on the CPU, from where host and device agreed; returns the steps of its last entry that were done.
   /// `is_under_way`: that one is the run that the caller is in.
   std::uint64_t replay(scheduler::Executor& executor, bool is_under_way) noexcept;
   void forget_log() noexcept;
-  void log_run(std::uint64_t tick, std::uint64_t steps);
+  void log_run(std::uint64_t tick, std::uint64_t first, std::uint64_t steps);
   /// Copies what the run's first `ticks` are fed into its entry of the log.
   void log_feeds(std::uint64_t ticks) noexcept;
   /// Has what the device holds at hand on the host, for a replay to begin from. After a failure the CPU has lived the
@@ -152,6 +160,9 @@ class DeviceRun {
   void give_up(const Error& error) noexcept;
   scheduler::Executor* executor_ = nullptr;  // of the last run
   std::uint64_t block_steps() const noexcept;
+  /// Steps of a block whose programs come again although some cells do not fire in every tick; at most block_steps()
+  /// where there are windows.
+  std::uint64_t steps_at_once() const;
   /// Steps of a part of a block: their inputs are worth a submission.
   std::uint64_t part_steps() const noexcept;
 
@@ -169,7 +180,7 @@ class DeviceRun {
   std::unique_ptr<MirrorStream> recorder_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::shared_ptr<Recorded>> programs_;  // by hash
   std::vector<std::uint8_t> is_host_;                                                      // by node
-  bool has_opaque_ = false;  // some of them compute otherwise than by operations
+  bool is_asked_ = true;                                                                   // by the network
   Border border_;
   std::vector<DeviceMirror::Twin> fetches_;
   gpu::Buffer fetched_;
@@ -187,7 +198,8 @@ class DeviceRun {
   bool has_landed_ = false;          // the first is what the log begins from; else the host's own memory is
   std::vector<Logged> log_;
   std::uint64_t log_bytes_ = 0, log_steps_ = 0;
-  std::uint64_t logged_before_ = 0;  // steps of the last entry that belong to earlier runs
+  std::vector<Watcher*> watchers_;
+  std::vector<std::array<std::uint64_t, Watcher::kWords>> watched_;  // by watcher: as the log began
   DeviceFigures figures_;
 };
 

@@ -8,23 +8,18 @@
 
 namespace weft::mesh {
 
-void DeviceRun::log_run(std::uint64_t tick, std::uint64_t steps) {
+void DeviceRun::log_run(std::uint64_t tick, std::uint64_t first, std::uint64_t steps) {
   StepHook* const hook = engine_.hook();
-  const bool has_feeds = std::any_of(engine_.feeds().begin(), engine_.feeds().end(),
-                                     [](const PortFeed& feed) { return feed.base != nullptr; });
-  log_steps_ += steps;
-  logged_before_ = 0;
-  if (!hook && !has_feeds && engine_.sinks().empty() && !log_.empty() && log_.back().input.empty() &&
-      log_.back().feeds.empty() && !log_.back().has_sinks) {
-    logged_before_ = log_.back().steps;
-    log_.back().steps += steps;  // ticks with what was there go on as one run
-    return;
+  if (log_.empty()) {
+    watched_.clear();
+    for (const Watcher* watcher : watchers_) watched_.push_back(watcher->words());
   }
+  log_steps_ += steps;
   Logged& run = log_.emplace_back();
   run.tick = tick;
+  run.first = first;
   run.steps = steps;
-  run.has_sinks = !engine_.sinks().empty();
-  const std::uint64_t ticks = engine_.ticks_in(steps);
+  const std::uint64_t ticks = engine_.ticks_in(first + steps);
   for (NodeId port = 0; port < engine_.feeds().size(); ++port) {
     const PortFeed& feed = engine_.feeds()[port];
     if (!feed.base) continue;
@@ -72,6 +67,11 @@ std::uint64_t DeviceRun::replay(scheduler::Executor& executor, bool is_under_way
   if (hook && !is_under_way) hook->save_host(now);
   if (std::exchange(has_landed_, false)) landings_[0].settle();
   border_.take_back();
+  for (std::size_t i = 0; i < watchers_.size(); ++i) {
+    const bool restored = watchers_[i]->restore(watched_[i]);
+    WEFT_ASSERT(restored, "a watcher takes what it gave");
+  }
+  engine_.forget_orders();
   std::uint64_t done = 0;
   for (const Logged& entry : log_) {
     if (!entry.input.empty()) {
@@ -82,19 +82,22 @@ std::uint64_t DeviceRun::replay(scheduler::Executor& executor, bool is_under_way
     for (const Logged::Feed& feed : entry.feeds)
       engine_.feed(feed.port, {feed.values.data(), feed.feed.rows, feed.feed.hold});
     if (hook) hook->load_host(entry.hook);
+    const bool is_past = !is_under_way || &entry != &log_.back();
     // What earlier runs were asked for they have given.
-    engine_.set_sinks(is_under_way && &entry == &log_.back() ? sinks : std::vector<OutputSink>());
-    done = engine_.run(executor, entry.tick, entry.steps);
+    engine_.set_sinks(is_past ? std::vector<OutputSink>() : sinks);
+    engine_.hold_mail(is_past);
+    done = engine_.run(executor, entry.tick, entry.steps, entry.first);
     figures_.host_steps += done;
   }
   for (NodeId port = 0; port < feeds.size(); ++port) engine_.feed(port, feeds[port]);
   engine_.set_sinks(sinks);
+  engine_.hold_mail(false);
   if (hook && !is_under_way) hook->load_host(now);
   is_running_ = false;
   forget_log();
   is_ahead_ = false;
   is_behind_ = true;
-  return done - std::min(done, logged_before_);
+  return done;
 }
 
 }  // namespace weft::mesh

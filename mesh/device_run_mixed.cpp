@@ -54,9 +54,9 @@ Status DeviceRun::open_border(Border::Step& step, std::span<const gpu::Touched> 
   return end_fetch();
 }
 
-void DeviceRun::begin_mixed(std::uint64_t tick) {
+void DeviceRun::begin_mixed(std::uint64_t tick, bool is_first) {
   has_host_failed_ = false;
-  engine_.begin_host_parts(tick);
+  engine_.begin_host_parts(tick, is_first);
   if (notes_kept_at_ == border_.era()) return;
   notes_kept_at_ = border_.era();
   // A stored type's note of its codes is the host's alone: no operation writes it.

@@ -23,6 +23,7 @@ Result<std::shared_ptr<DeviceRun::Recorded>> DeviceRun::program_of(std::uint64_t
   key.add(steps.first - steps.block);
   for (const float* const place : feed_places_) key.add(std::uint64_t{place != nullptr});
   for (const OutputSink& sink : engine_.sinks()) key.add(std::uint64_t{sink.node});
+  engine_.add_firing(now, engine_.ticks_in(steps.first + steps.count) - engine_.ticks_in(steps.first), key);
   bool is_kept = true;
   if (hook) {
     const auto of_hook = hook->record_key(steps.first, now, steps.count);
@@ -42,7 +43,7 @@ Result<std::shared_ptr<DeviceRun::Recorded>> DeviceRun::program_of(std::uint64_t
   } else {
     WEFT_TRY(Recorded made, record(tick, steps));
     recorded = std::make_shared<Recorded>(std::move(made));
-    if (programs_.size() >= (is_mixed() ? kMostSingleSteps : kMostPrograms)) programs_.clear();
+    if (programs_.size() >= (steps.count == 1 ? kMostSingleSteps : kMostPrograms)) programs_.clear();
     if (is_kept) programs_.emplace(name, recorded);
   }
   for (const NodeId node : recorded->guarded) is_guarded_[node] = 1;

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 #include <exception>
+#include <numeric>
 #include <set>
 
 namespace weft::mesh {
@@ -138,13 +139,22 @@ void Engine::set_sinks(std::vector<OutputSink> sinks) {
   }
 }
 
-std::uint64_t Engine::run(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps) noexcept {
+std::uint64_t Engine::run(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps,
+                          std::uint64_t first) noexcept {
   base_tick_ = tick;
-  for (NodeId port = 0; port < feeds_.size(); ++port) feed_first_tick(port);
+  for (NodeId port = 0; port < feeds_.size() && first == 0; ++port) feed_first_tick(port);
   is_running_ = true;
-  const std::uint64_t done = executor.run(*this, steps);
+  std::uint64_t done = 0;
+  do {
+    first_step_ = first + done;
+    // The executor counts blocks from where it begins.
+    const std::uint64_t past = first_step_ % block();
+    const std::uint64_t ran = executor.run(*this, past ? std::min(block() - past, steps - done) : steps - done);
+    done += ran;
+    serial_ += ran;
+  } while (done < steps && !halt());
+  first_step_ = 0;
   is_running_ = false;
-  serial_ += done;
   return done;
 }
 
@@ -170,17 +180,18 @@ void Engine::set_host_nodes(std::vector<std::uint8_t> is_host, std::vector<std::
   }
 }
 
-void Engine::begin_host_parts(std::uint64_t tick) noexcept {
+void Engine::begin_host_parts(std::uint64_t tick, bool is_first) noexcept {
   base_tick_ = tick;
   has_failed_.store(false, std::memory_order_relaxed);
-  for (NodeId port = 0; port < feeds_.size(); ++port)
+  for (NodeId port = 0; port < feeds_.size() && is_first; ++port)
     if (is_host_[port]) feed_first_tick(port);
 }
 
 bool Engine::run_host_parts(scheduler::Executor& executor, std::uint64_t step) noexcept {
   is_partial_ = true;
-  part_step_ = step;
+  first_step_ = step;
   executor.run(*this, 1);
+  first_step_ = 0;
   is_partial_ = false;
   ++serial_;
   return !has_failed_.load(std::memory_order_relaxed);  // the run's end made it visible
@@ -188,13 +199,13 @@ bool Engine::run_host_parts(scheduler::Executor& executor, std::uint64_t step) n
 
 void Engine::run_interior(std::size_t region, std::uint64_t step) noexcept {
   Region& here = regions_[region];
-  if (is_partial_) return run_parts(here.host_interior, nullptr, region, part_step_);
-  run_parts(here.interior, &here.interior_course, region, step);
+  if (is_partial_) return run_parts(here.host_interior, nullptr, region, first_step_);
+  run_parts(here.interior, &here.interior_course, region, first_step_ + step);
 }
 
 void Engine::run_boundary(std::size_t region, std::uint64_t step) noexcept {
   Region& here = regions_[region];
-  if (is_partial_) step = part_step_;
+  step += first_step_;
   run_parts(is_partial_ ? here.host_boundary : here.boundary, is_partial_ ? nullptr : &here.boundary_course, region,
             step);
   // Who fires first depends on the placement; with shared weights nobody may learn before all have fired.
@@ -202,7 +213,7 @@ void Engine::run_boundary(std::size_t region, std::uint64_t step) noexcept {
   const std::uint64_t tick = base_tick_ + hook_->fired_before(step);
   for (const NodeId id : late_[region]) {
     if (is_partial_ && !is_host_[id]) continue;
-    if (board_) board_->enter(region, node_cell_[id], serial_ + (is_partial_ ? 0 : step));
+    if (board_) board_->enter(region, node_cell_[id], serial_ + step - first_step_);
     hook_->learn(region, id, step, tick);
   }
   if (board_) board_->leave(region);
@@ -228,7 +239,7 @@ void Engine::run_parts(const std::vector<Part>& parts, Course* course, std::size
       if (fires) fire_port(part.first, fired);
       return;
     }
-    if (board_) board_->enter(region, part.cell, serial_ + (is_partial_ ? 0 : step));
+    if (board_) board_->enter(region, part.cell, serial_ + step - first_step_);
     if (fires) fire_cell(part, at(std::min(n + 1, parts.size() - 1)), region, tick, fired, step);
     if (!hook_) return;
     for (NodeId id = part.first; id < part.first + part.layers; ++id)
@@ -243,7 +254,7 @@ void Engine::run_parts(const std::vector<Part>& parts, Course* course, std::size
       const Stretch& stretch = course->stretches[in_order(course->stretches.size(), s)];
       const std::size_t end = n + stretch.count;
       if (stretch.is_together) {
-        if (board_) board_->enter(region, at(n).cell, serial_ + step);
+        if (board_) board_->enter(region, at(n).cell, serial_ + step - first_step_);
         run_together(parts, *course, stretch, region, tick, fired);
         n = end;
       }
@@ -254,6 +265,7 @@ void Engine::run_parts(const std::vector<Part>& parts, Course* course, std::size
 }
 
 void Engine::deliver(std::size_t region, std::uint64_t tick) noexcept {
+  if (holds_mail_) return;
   Region& here = regions_[region];
   // Relaxed is enough to look; the exchange pairs with the release in post, so the messages are seen.
   if (here.posted.load(std::memory_order_relaxed) == 0 && !here.has_deferred) return;
@@ -274,15 +286,61 @@ bool Engine::has_mail() const noexcept {
                      [](const Region& region) { return region.posted.load(std::memory_order_acquire) != 0; });
 }
 
-bool Engine::is_quiet() const noexcept {
-  if (has_mail()) return false;
+const Engine::Unrest& Engine::unrest() const {
+  constexpr std::uint64_t kLongest = std::uint64_t{1} << 32;  // of a period that is worked out
   const std::uint64_t now = registry_->changes();
-  if (now == quiet_at_) return true;
-  if (!std::all_of(cells_.begin(), cells_.end(),
-                   [](const auto& cell) { return cell->is_quiet() && !cell->is_marked(); }))
-    return false;
-  quiet_at_ = now;
-  return true;
+  if (now == unrest_.seen) return unrest_;
+  Unrest all;
+  std::set<std::uint64_t> periods;
+  StateHasher who;
+  for (const auto& cell : cells_) {
+    if (cell->is_reset_ordered()) all.first_order = 0;
+    if (!cell->deferred().empty()) all.first_order = std::min(all.first_order, cell->deferred().front()->not_before);
+    if (cell->is_enabled() && cell->period() == 1 && !cell->is_marked()) continue;
+    if (cell->is_enabled() && cell->is_marked()) all.marked.push_back(cell->period());
+    if (cell->is_enabled() && cell->period() != 1) periods.insert(cell->period());
+    for (const std::uint64_t word : {std::uint64_t{cell->id()}, cell->is_enabled() ? cell->period() : 0,
+                                     std::uint64_t{registry_->status(cell->id()) == actors::ActorStatus::isolated}})
+      who.add(word);
+  }
+  all.periods.assign(periods.begin(), periods.end());
+  for (const std::uint64_t period : periods)
+    all.period = std::max(all.period, period) > kLongest ? UINT64_MAX : std::lcm(all.period, period);
+  all.who = who.digest();
+  all.seen = now;
+  return unrest_ = std::move(all);
+}
+
+std::uint64_t Engine::quiet_ticks(std::uint64_t tick) const {
+  const Unrest& now = unrest();
+  if (has_mail() || now.first_order <= tick) return 0;
+  std::uint64_t quiet = now.first_order == UINT64_MAX ? UINT64_MAX : now.first_order - tick;
+  for (const std::uint64_t period : now.marked) quiet = std::min(quiet, (period - tick % period) % period);
+  return quiet;
+}
+
+void Engine::add_firing(std::uint64_t tick, std::uint64_t ticks, StateHasher& hasher) const {
+  const Unrest& now = unrest();
+  hasher.add(now.who);
+  for (const std::uint64_t period : now.periods)
+    for (std::uint64_t t = tick; t < tick + ticks; ++t) hasher.add(std::uint64_t{t % period == 0});
+}
+
+bool Engine::has_orders() const noexcept {
+  return std::any_of(regions_.begin(), regions_.end(), [](const Region& region) { return !region.orders.empty(); });
+}
+
+void Engine::send_orders() {
+  for (Region& from : regions_)
+    for (auto& [cell, message] : std::exchange(from.orders, {})) {
+      cells_[cell]->keep(std::move(message));
+      registry_->add_messages(cells_[cell]->id(), 1);
+      regions_[cell_region_[cell]].has_deferred = true;
+    }
+}
+
+void Engine::forget_orders() noexcept {
+  for (Region& region : regions_) region.orders.clear();
 }
 
 void Engine::forget_mail() noexcept {
@@ -428,21 +486,18 @@ void Engine::fire_cell(const Part& part, const Part& next, std::size_t region, s
       // The memory is idle while this cell's output is looked over; the next cell's weights may come meanwhile.
       prefetch(next);
       if (!is_finite(part, stream, tick)) {
-        keep_output(part, tick, true);
-        answer_fault(part.cell, tick, actors::FaultKind::output_not_finite);
+        fail_firing(part, tick, actors::FaultKind::output_not_finite);
       } else if (cell) {
         if (cell->is_marked()) {
           cell->set_marked(false);
           registry_->set_status(cell->id(), actors::ActorStatus::running);
         }
-        if (!cell->watchers().empty()) watch(*cell, tick, step);
+        if (!cell->watchers().empty()) watch(*cell, tick, step, region);
       }
     } catch (const std::exception& error) {
-      keep_output(part, tick, false);
-      answer_fault(part.cell, tick, actors::FaultKind::threw, error.what());
+      fail_firing(part, tick, actors::FaultKind::threw, error.what());
     } catch (...) {
-      keep_output(part, tick, false);
-      answer_fault(part.cell, tick, actors::FaultKind::threw);
+      fail_firing(part, tick, actors::FaultKind::threw);
     }
   }
   copy_to_sinks(part, tick, fired);
@@ -457,7 +512,7 @@ void Engine::copy_to_sinks(const Part& part, std::uint64_t tick, std::uint64_t f
   }
 }
 
-void Engine::watch(Cell& cell, std::uint64_t tick, std::uint64_t step) noexcept {
+void Engine::watch(Cell& cell, std::uint64_t tick, std::uint64_t step, std::size_t region) noexcept {
   for (Watcher& watcher : cell.watchers()) {
     const WatchRule& rule = watcher.rule();
     double value = 0;
@@ -474,21 +529,22 @@ void Engine::watch(Cell& cell, std::uint64_t tick, std::uint64_t step) noexcept 
     if (!watcher.look(tick, value)) continue;
     switch (rule.action) {
       case WatchRule::Action::morph:
-        order(watcher, watched, ControlKind::morph, tick);
+        order(watcher, watched, ControlKind::morph, tick, region);
         break;
       case WatchRule::Action::reset:
-        order(watcher, watched, ControlKind::reset, tick);
+        order(watcher, watched, ControlKind::reset, tick, region);
         break;
       case WatchRule::Action::swap:
-        order(watcher, watched, ControlKind::reset, tick);
-        order(watcher, watched, ControlKind::disable, tick);
-        order(watcher, spare, ControlKind::enable, tick);
+        order(watcher, watched, ControlKind::reset, tick, region);
+        order(watcher, watched, ControlKind::disable, tick, region);
+        order(watcher, spare, ControlKind::enable, tick, region);
         break;
     }
   }
 }
 
-void Engine::order(const Watcher& watcher, const Watcher::Place& to, ControlKind kind, std::uint64_t tick) {
+void Engine::order(const Watcher& watcher, const Watcher::Place& to, ControlKind kind, std::uint64_t tick,
+                   std::size_t region) {
   auto control = std::make_shared<Control>();
   control->kind = kind;
   control->level = to.level;
@@ -497,6 +553,10 @@ void Engine::order(const Watcher& watcher, const Watcher::Place& to, ControlKind
   // The watched cell's region is a neighbour, so it has seen this order at its tick after the next whoever runs first;
   // a tick later it is carried out, always from among the kept ones.
   control->not_before = tick + 3;
+  if (is_partial_) {
+    regions_[region].orders.emplace_back(to.cell, std::move(control));
+    return;
+  }
   // Four watchers' orders fit the mailbox: full is it only of orders from outside, and then this one is dropped, as
   // theirs are.
   (void)post(to.cell, std::move(control)).has_value();
@@ -511,8 +571,12 @@ bool Engine::is_finite(const Part& part, kernels::OpStream& stream, std::uint64_
   return true;
 }
 
+void Engine::fail_firing(const Part& part, std::uint64_t tick, actors::FaultKind kind, const char* reason) noexcept {
+  if (!is_partial_) keep_output(part, tick, kind == actors::FaultKind::output_not_finite);  // else it is taken back
+  answer_fault(part.cell, tick, kind, reason);
+}
+
 void Engine::keep_output(const Part& part, std::uint64_t tick, bool faulty_rows_only) noexcept {
-  if (is_partial_) return;  // a fault: the step will be taken back
   const std::size_t sessions = state_.sessions();
   const auto is_faulty = [&](std::size_t b) {
     for (NodeId id = part.first; id < part.first + part.layers; ++id)
@@ -525,7 +589,7 @@ void Engine::keep_output(const Part& part, std::uint64_t tick, bool faulty_rows_
     if (faulty_rows_only && !is_faulty(b)) continue;
     for (NodeId id = part.first; id < part.first + part.layers; ++id) {
       // Also what backward pairs with the output: nothing of a dropped firing stays, finite or not.
-      for (const auto ring : {&State::output, &State::hidden, &State::input, &State::preactivation, &State::cache}) {
+      for (const auto ring : kRings) {
         const Rows from = (state_.*ring)(id, tick), to = (state_.*ring)(id, tick + 1);
         if (from.data) std::copy_n(from.row(b), from.cols, to.row(b));
       }

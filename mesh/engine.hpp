@@ -135,8 +135,10 @@ class Engine final : public scheduler::TickProgram {
   void feed(NodeId port, PortFeed feed) noexcept { feeds_[port] = feed; }
   void set_sinks(std::vector<OutputSink> sinks);
 
-  /// Runs `steps` steps from the state's tick on; returns how many were done.
-  std::uint64_t run(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps) noexcept;
+  /// Runs `steps` steps of a run that began at `tick`, from its step `first` on; returns how many were done. A halt
+  /// ends them where it would end the whole run.
+  std::uint64_t run(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps,
+                    std::uint64_t first = 0) noexcept;
   /// Ticks among the first `steps` steps.
   std::span<const PortFeed> feeds() const noexcept { return feeds_; }
   std::span<const OutputSink> sinks() const noexcept { return sinks_; }
@@ -171,9 +173,15 @@ class Engine final : public scheduler::TickProgram {
   /// Whether orders lie in mailboxes; and forgets that they do, when they were taken out.
   bool has_mail() const noexcept;
   void forget_mail() noexcept;
-  /// Whether all cells are quiet (Cell::is_quiet) and unmarked. They are looked at only if one has changed since all
-  /// were.
-  bool is_quiet() const noexcept;
+  /// Leaves orders where they lie: ticks that are lived again were lived without them.
+  void hold_mail(bool does) noexcept { holds_mail_ = does; }
+  /// Ticks from this one on before one in which a cell does more than fire, or not, as its period says: it gets an
+  /// order, or is marked and fires. Cells are looked at only if one has changed since they were.
+  std::uint64_t quiet_ticks(std::uint64_t tick) const;
+  /// After so many ticks the same cells fire again.
+  std::uint64_t firing_period() const { return unrest().period; }
+  /// Adds which cells fire in these ticks.
+  void add_firing(std::uint64_t tick, std::uint64_t ticks, StateHasher& hasher) const;
   /// Whether cells keep orders for later.
   bool has_deferred() const noexcept;
   /// Cells were given orders other than by `post`.
@@ -208,11 +216,16 @@ class Engine final : public scheduler::TickProgram {
   /// ports that they read.
   /// `is_opaque`: layers that compute otherwise than by operations; they are on the host.
   void set_host_nodes(std::vector<std::uint8_t> is_host, std::vector<std::uint8_t> is_opaque);
-  /// Before steps that the host does in part: what `run` does before its first.
-  void begin_host_parts(std::uint64_t tick) noexcept;
-  /// The host's parts of one step, without orders and supervision; the cells are quiet. False: one of them failed, and
+  /// Before steps that the host does in part; `is_first`: the run's first is among them.
+  void begin_host_parts(std::uint64_t tick, bool is_first) noexcept;
+  /// The host's parts of one step, without orders and supervision; the tick is quiet. False: one of them failed, and
   /// its step is not what it should be.
   bool run_host_parts(scheduler::Executor& executor, std::uint64_t step) noexcept;
+  /// What watchers order meanwhile is held back until the step counts.
+  bool has_orders() const noexcept;
+  /// Has it lie where the next tick would put it.
+  void send_orders();
+  void forget_orders() noexcept;
   /// Room for Layer::workspace_size() of any layer, for the thread that runs the region.
   float* workspace(std::size_t region) noexcept { return workspaces_[region].data(); }
   std::uint32_t region_of(NodeId node) const noexcept { return node_region_[node]; }
@@ -273,7 +286,18 @@ class Engine final : public scheduler::TickProgram {
     alignas(64) std::atomic<std::uint32_t> posted{0};  // orders sent to cells of this region and not yet delivered
     bool has_deferred = false;
     std::uint64_t writes = 0;  // the slot that a cell's restart goes into: what this step commits
+    std::vector<std::pair<std::uint32_t, ControlMessage>> orders;  // of watchers, to cells; held back
   };
+  /// What keeps cells from firing in every tick and from doing no more.
+  struct Unrest {
+    std::uint64_t seen = UINT64_MAX;         // Registry::changes() when the cells were looked at
+    std::uint64_t first_order = UINT64_MAX;  // the tick in which the first one that was kept is carried out
+    std::vector<std::uint64_t> marked;       // periods of cells that are marked and enabled
+    std::vector<std::uint64_t> periods;      // other than 1, each once
+    std::uint64_t period = 1;                // all of them; UINT64_MAX: a long one
+    Hash128 who;
+  };
+  const Unrest& unrest() const;
 
   Engine(const Graph& graph, WeightStore& weights, State& state) : graph_(graph), weights_(weights), state_(state) {}
   void make_units();
@@ -299,9 +323,15 @@ class Engine final : public scheduler::TickProgram {
   void record_port(const Recording& recording, NodeId port, std::uint64_t fired);
   void fire_layer(NodeId node, std::size_t region, std::uint64_t tick, std::uint64_t step);
   void forward(const Unit& unit, kernels::OpStream& stream, const ForwardArgs& args);
-  void watch(Cell& cell, std::uint64_t tick, std::uint64_t step) noexcept;
-  void order(const Watcher& watcher, const Watcher::Place& to, ControlKind kind, std::uint64_t tick);
+  void watch(Cell& cell, std::uint64_t tick, std::uint64_t step, std::size_t region) noexcept;
+  /// A firing that failed leaves what stood there before, and is told.
+  void fail_firing(const Part& part, std::uint64_t tick, actors::FaultKind kind, const char* reason = "") noexcept;
+  void order(const Watcher& watcher, const Watcher::Place& to, ControlKind kind, std::uint64_t tick,
+             std::size_t region);
   bool is_finite(const Part& part, kernels::OpStream& stream, std::uint64_t tick) noexcept;
+  /// What a firing leaves, a tick's in a slot.
+  static constexpr std::array kRings{&State::output, &State::hidden, &State::input, &State::preactivation,
+                                     &State::cache};
   void keep_output(const Part& part, std::uint64_t tick, bool faulty_rows_only) noexcept;
   void zero_output(const Part& part, std::uint64_t tick) noexcept;
   void answer_fault(std::uint32_t cell, std::uint64_t tick, actors::FaultKind kind, const char* reason = "") noexcept;
@@ -312,7 +342,7 @@ class Engine final : public scheduler::TickProgram {
   std::span<const std::unique_ptr<Cell>> cells_;
   actors::Supervisor* supervisor_ = nullptr;
   actors::Registry* registry_ = nullptr;
-  mutable std::uint64_t quiet_at_ = UINT64_MAX;  // Registry::changes() when all cells were last seen quiet
+  mutable Unrest unrest_;
   StepHook* hook_ = nullptr;
   MirrorStream* recording_ = nullptr;  // while a step is recorded
   kernels::OpStream* recording_ops_ = nullptr;
@@ -320,8 +350,9 @@ class Engine final : public scheduler::TickProgram {
   bool is_running_ = false;
   std::vector<std::uint8_t> is_host_;  // by node; empty: nobody divides steps
   std::vector<std::uint8_t> is_opaque_;
-  bool is_partial_ = false;      // while the host's parts run
-  std::uint64_t part_step_ = 0;  // the step that they are of
+  bool holds_mail_ = false;
+  bool is_partial_ = false;       // while the host's parts run
+  std::uint64_t first_step_ = 0;  // of the run, which the executor calls 0
   std::atomic<bool> has_failed_{false};
   std::uint64_t serial_ = 0;  // of the run's first step, among all steps ever run
   std::vector<std::uint32_t> node_region_;

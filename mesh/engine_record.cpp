@@ -65,10 +65,16 @@ void Engine::record_part(const Recording& recording, const Part& part, std::size
     return;
   }
   MirrorStream& stream = *recording.stream;
+  const bool is_silent = !cells_[part.cell]->fires(tick);
   for (NodeId id = part.first; id < part.first + part.layers && fires; ++id) {
-    fire_layer(id, region, tick, step);
-    stream.is_finite(state_.output(id, tick + 1));
-    if (const Rows hidden = state_.hidden(id, tick + 1); hidden.data) stream.is_finite(hidden);
+    if (is_silent) {
+      for (const auto ring : kRings)
+        if (const Rows from = (state_.*ring)(id, tick); from.data) stream.copy(from, (state_.*ring)(id, tick + 1));
+    } else {
+      fire_layer(id, region, tick, step);
+      stream.is_finite(state_.output(id, tick + 1));
+      if (const Rows hidden = state_.hidden(id, tick + 1); hidden.data) stream.is_finite(hidden);
+    }
     const Rows y = stream.there(state_.output(id, tick + 1));
     const auto [first, last] =
         std::equal_range(recording.sinks.begin(), recording.sinks.end(), OutputSink{id, nullptr},

@@ -76,10 +76,8 @@ void Engine::run_together(const std::vector<Part>& parts, const Course& course, 
   if (are_finite && sinks_.empty()) return;
   for (std::size_t n = 0; n < stretch.count; ++n) {
     const Part& part = parts[stretch.first + (parity ? stretch.count - 1 - n : n)];
-    if (!are_finite && !is_finite(part, streams_[region], tick)) {
-      keep_output(part, tick, true);
-      answer_fault(part.cell, tick, actors::FaultKind::output_not_finite);
-    }
+    if (!are_finite && !is_finite(part, streams_[region], tick))
+      fail_firing(part, tick, actors::FaultKind::output_not_finite);
     copy_to_sinks(part, tick, fired);
   }
 }

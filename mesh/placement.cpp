@@ -2,6 +2,8 @@
 
 #include "mesh/placement.hpp"
 
+#include "mesh/watch.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -49,7 +51,7 @@ HostPlaces host_places(const Graph& graph) {
   HostPlaces places;
   places.is_host.assign(nodes.size(), 0);
   places.is_opaque.assign(nodes.size(), 0);
-  std::set<std::size_t> kept, cells;
+  std::set<std::size_t> kept, watching, stormy, cells;
   std::map<std::string, std::set<std::size_t>> registered;  // by type
   for (const LayerSpec& layer : graph.spec().layers) {
     const NodeId node = *graph.find_layer(layer.at);
@@ -62,6 +64,15 @@ HostPlaces host_places(const Graph& graph) {
   }
   for (NodeId id = first; id < nodes.size(); ++id)
     for (const NodeId owner : nodes[id].owners) places.is_opaque[id] |= places.is_opaque[owner];
+  // What they decide by is asked on the host as soon as it is there.
+  for (NodeId id = first; id < nodes.size(); ++id) {
+    const WatchRule* const rule = nodes[id].layer->watch();
+    if (!rule) continue;
+    watching.insert(nodes[id].cell);
+    for (const std::uint32_t e : nodes[id].sources)
+      if (rule->look == WatchRule::Look::gradient_storm && !nodes[graph.edges()[e].from].is_port())
+        stormy.insert(nodes[graph.edges()[e].from].cell);
+  }
   const auto add = [&](const std::set<std::size_t>& some, const std::string& reason) {
     if (some.empty()) return;
     places.why += (places.why.empty() ? "" : "; ") + named(graph, some) + ": " + reason;
@@ -69,6 +80,9 @@ HostPlaces host_places(const Graph& graph) {
   };
   add(kept, "kept there by the network");
   for (const auto& [type, those] : registered) add(those, "the layer type '" + type + "' is not one of Weft's own");
+  add(watching, "metacognition decides there");
+  add(stormy, "metacognition measures their gradients");
+  places.is_asked = cells == kept;
   // Weights that several layers compute with move when all of them have learned: in the middle of a step, when nothing
   // crosses. So all are on one side.
   std::set<std::size_t> sharers;

@@ -2,7 +2,6 @@
 // `--device`: where a run computes changes what it says of the device, and no bit of its result.
 
 #include "tests/cli/program.hpp"
-#include <algorithm>
 
 namespace weft::cli_test {
 namespace {
@@ -14,15 +13,18 @@ Words with(Words words, const Words& more) {
   return words;
 }
 
-/// Whether the machine has a device that Weft can use.
-bool has_device() {
-  const Json gpu = weft({"doctor", "--json"}).last()["gpu"];
-  return std::any_of(gpu["devices"].begin(), gpu["devices"].end(),
-                     [](const Json& device) { return device["missing"].is_null(); });
-}
+/// What the machine has, with what each lacks to be used.
+Json devices() { return weft({"doctor", "--json"}).last()["gpu"]["devices"]; }
 
-TEST(Device, GivesTheSameResultAsTheCpuAndSaysWhoComputed) {
-  if (!has_device()) GTEST_SKIP() << "no Vulkan device";
+/// Skipped where there is no device; one that cannot be used fails.
+class Gpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (devices().empty()) GTEST_SKIP() << "no Vulkan device";
+  }
+};
+
+TEST_F(Gpu, GivesTheSameResultAsTheCpuAndSaysWhoComputed) {
   const Json expected = weft(kRun).last();
   EXPECT_EQ(expected["device"], (Json{{"name", "cpu"}}));
   for (const Outcome& ran : {weft(with(kRun, {"--device", "vulkan"})), weft(kRun, {{"WEFT_ARG_DEVICE", "vulkan:0"}})}) {
@@ -37,8 +39,7 @@ TEST(Device, GivesTheSameResultAsTheCpuAndSaysWhoComputed) {
   }
 }
 
-TEST(Device, IsUsedAsVulkanAllowsSynchronisationIncluded) {
-  if (!has_device()) GTEST_SKIP() << "no Vulkan device";
+TEST_F(Gpu, IsUsedAsVulkanAllowsSynchronisationIncluded) {
   const Folder folder;
   const std::string found = folder / "found.txt";
   write_file(folder / "vk_layer_settings.txt",
@@ -58,8 +59,7 @@ TEST(Device, IsUsedAsVulkanAllowsSynchronisationIncluded) {
   EXPECT_TRUE(ran.last()["device"]["last_fault"].is_null());
 }
 
-TEST(Device, OfTheFileCountsUntilAFlagSaysOtherwise) {
-  if (!has_device()) GTEST_SKIP() << "no Vulkan device";
+TEST_F(Gpu, OfTheFileCountsUntilAFlagSaysOtherwise) {
   const Folder folder;
   Json network = Json::parse(read_file(kDigits));
   network["device"] = "vulkan";
@@ -71,8 +71,7 @@ TEST(Device, OfTheFileCountsUntilAFlagSaysOtherwise) {
   EXPECT_EQ(weft(with(run, {"--device", "cpu"})).last()["device"], (Json{{"name", "cpu"}}));
 }
 
-TEST(Device, MayLeaveCellsToTheCpu) {
-  if (!has_device()) GTEST_SKIP() << "no Vulkan device";
+TEST_F(Gpu, MayLeaveCellsToTheCpu) {
   const Folder folder;
   Json network = Json::parse(read_file(kDigits));
   network["layers"][1]["device"] = "cpu";
@@ -90,7 +89,8 @@ TEST(Device, MayLeaveCellsToTheCpu) {
   EXPECT_EQ(there["device"]["steps"], there["ticks"]);
   EXPECT_EQ(there["device"]["cpu_steps"], 0);
   EXPECT_EQ(there["device"]["cpu_cells"], 1);
-  EXPECT_NE(there["device"]["why_cpu_cells"].get<std::string>().find("kept there by the network"), std::string::npos) << there;
+  EXPECT_NE(there["device"]["why_cpu_cells"].get<std::string>().find("kept there by the network"), std::string::npos)
+      << there;
   EXPECT_GT(there["device"]["exchanged_bytes"], 0);
 }
 
@@ -109,8 +109,7 @@ TEST(Device, OfALayerIsNoPartOfALife) {
   EXPECT_EQ(again.last()["state_hash"], lived.last()["state_hash"]);
 }
 
-TEST(Device, ALifeLivedOnADeviceIsLivedAgainAnywhere) {
-  if (!has_device()) GTEST_SKIP() << "no Vulkan device";
+TEST_F(Gpu, ALifeLivedOnADeviceIsLivedAgainAnywhere) {
   const Folder folder;
   const Words home{"--state", folder / "home"};
   const std::string hash = weft(kRun).last()["state_hash"];
@@ -131,7 +130,7 @@ TEST(Device, ThatDoesNotExistIsRefusedWithThoseThatDo) {
   EXPECT_NE(typo.err.find("expected cpu, vulkan, vulkan:NUMBER or vulkan:PART-OF-A-NAME; there are: cpu"),
             std::string::npos)
       << typo.err;
-  if (!has_device()) return;
+  if (devices().empty()) return;
   const Outcome none = weft(with(kRun, {"--device", "vulkan:no such card"}));
   EXPECT_EQ(none.exit, 3);
   EXPECT_NE(none.err.find("no such device; there are: vulkan:0"), std::string::npos) << none.err;

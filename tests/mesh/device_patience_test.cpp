@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long a mesh waits for its device. A program of its own: meshes that share a device take the first one's answer.
+// Skipped where no Vulkan device opens; WEFT_TEST_DEVICE names one.
 
 #include "mesh/mesh.hpp"
 
@@ -14,18 +15,12 @@ namespace {
 
 NetworkSpec network() { return NetworkBuilder("patient", {1, 1, 1, 1}).input("in", 4).dense({0, 0, 0, 0}, 4).spec(); }
 
-TEST(DevicePatience, IsRefusedWhereItIsNoTime) {
-  const auto mesh = Mesh::build(network(), {.device_patience = std::chrono::milliseconds(-1)});
-  ASSERT_FALSE(mesh);
-  EXPECT_EQ(mesh.error().code(), Errc::out_of_range);
-  EXPECT_EQ(mesh.error().text(), "device_patience: -1 ms; 0 or more are expected");
-}
-
 TEST(DevicePatience, IsTheDevices) {
   MeshOptions options{.device = testing_support::device_name(), .device_patience = std::chrono::milliseconds(1234567)};
   options.validates_device = testing_support::device_options().validate;
   Mesh mesh = testing_support::must(Mesh::build(network(), options));
-  if (!mesh.device_figures()->why_host.empty()) GTEST_SKIP() << mesh.device_figures()->why_host;
+  if (!mesh.device_figures()->why_host.empty()) static_cast<void>(testing_support::open_device({}));  // and tells why
+  EXPECT_EQ(mesh.device_figures()->why_host, "");
   // The mesh holds it, so this is the same one.
   // Never closed, as in need_device.
   static auto* const held =

@@ -3,8 +3,6 @@
 // what. Skipped where no Vulkan device opens; WEFT_TEST_DEVICE names one.
 
 #include "mesh/mesh.hpp"
-#include "mesh/network_digest.hpp"
-#include "mesh/network_json.hpp"
 
 #include "device_pair.hpp"
 #include <cstdint>
@@ -17,7 +15,6 @@ namespace {
 using actors::Policy;
 using testing_support::bits;
 using testing_support::device_name;
-using testing_support::expect_error;
 using testing_support::explosive;
 using testing_support::mixed_network;
 using testing_support::must;
@@ -342,30 +339,6 @@ TEST_F(MixedPlacement, OfOneLayerIsItsWholeCellsAndOfThoseThatShareItsWeights) {
   expect_equal("at the end");
   expect_mixed(9);
   EXPECT_EQ(figures().host_cells, 2u);
-}
-
-TEST(Placement, IsReadWrittenAndNoPartOfWhatANetworkIs) {
-  const NetworkSpec placed = checkered(mixed_network().spec(), 1);
-  const NetworkSpec again = must(read_network(must(write_network(placed)), "placed"));
-  ASSERT_EQ(again.layers.size(), placed.layers.size());
-  for (std::size_t i = 0; i < placed.layers.size(); ++i) EXPECT_EQ(again.layers[i].device, placed.layers[i].device);
-  EXPECT_EQ(network_digest(must(Graph::build(placed))), network_digest(must(Graph::build(mixed_network().spec()))));
-  // Without a device it says nothing.
-  EXPECT_EQ(must(Mesh::build(placed)).device_figures(), nullptr);
-}
-
-TEST(Placement, IsOneOfTwoAndTheSameForACell) {
-  std::string text = must(write_network(checkered(mixed_network().spec(), 0), -1));
-  const std::string said = "\"device\":\"cpu\"";
-  text.replace(text.find(said), said.size(), "\"device\":\"gpu\"");
-  expect_error(read_network(text, "placed"), Errc::unknown_name, {"layers[0].device", "gpu", "cpu", "vulkan"});
-  NetworkSpec spec = mixed_network().spec();
-  spec.layers[0].device = Placement::vulkan;
-  spec.layers[1].device = Placement::cpu;
-  expect_error(Graph::build(spec), Errc::duplicate_name,
-               {"layers[1].device", "cpu", "vulkan", "a cell has one device"});
-  spec.layers[1].device.reset();
-  EXPECT_TRUE(Graph::build(spec).has_value());
 }
 
 }  // namespace

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Learning on a device beside cells that do not fire in every tick, that watch others, or that get orders: the state
+// and every score that the CPU has, to the bit. Skipped (77) where there is no Vulkan device; WEFT_TEST_DEVICE names
+// one.
+
+#include <gtest/gtest.h>
+
+#include "device_pair.hpp"
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace weft::learning {
+namespace {
+
+using mesh::ControlKind;
+using mesh::testing_support::must;
+using mesh::testing_support::need_device;
+using test::Lesson;
+using test::Life;
+using test::Pair;
+
+constexpr Coord kFirst{0, 0, 0, 0}, kMiddle{0, 0, 1, 0}, kOutput{0, 1, 0, 0};
+
+void teach(Pair& pair, std::uint64_t first, std::uint64_t count) {
+  const Lesson lesson(test::all_digits(), first, count);
+  pair.both([&](Life& life) { lesson.teach(life, count); });
+}
+
+void order(Pair& pair, Coord cell, ControlKind kind, std::uint64_t number = 0, std::uint64_t after = 0) {
+  pair.both([&](Life& life) {
+    auto control = std::make_shared<mesh::Control>();
+    control->kind = kind;
+    control->number = number;
+    control->encoding = Encoding(Dtype::bfloat16);
+    if (after) control->not_before = life.mesh->ticks() + after;
+    must(life.mesh->post(cell, control));
+  });
+}
+
+std::uint64_t actions(const Life& life) {
+  std::uint64_t all = 0;
+  for (const auto& cell : life.mesh->cells())
+    for (const mesh::Watcher& watcher : cell->watchers()) all += watcher.actions();
+  return all;
+}
+
+class DeviceCellsLearn : public ::testing::TestWithParam<std::tuple<Rule, Schedule>> {
+ protected:
+  void SetUp() override { need_device(); }
+  LearningOptions options() const {
+    LearningOptions options;
+    std::tie(options.rule, options.schedule) = GetParam();
+    return with_defaults(options);
+  }
+};
+
+TEST_P(DeviceCellsLearn, AndCostTheCpuTheStepsThatCarryOrdersOut) {
+  Pair pair(test::digits_network(3), options());
+  teach(pair, 0, 9);
+  EXPECT_EQ(pair.figures().host_steps, 0u);
+  order(pair, kMiddle, ControlKind::morph);
+  teach(pair, 9, 20);
+  pair.expect_equal("morphed at once");
+  EXPECT_EQ(pair.figures().host_steps, 1u);
+  order(pair, kFirst, ControlKind::reset, 0, 7);
+  teach(pair, 29, 20);
+  pair.expect_equal("reset later");
+  EXPECT_EQ(pair.figures().host_steps, 3u);
+  EXPECT_EQ(pair.figures().replays, 0u);
+}
+
+TEST_P(DeviceCellsLearn, AlthoughSomeAreSilent) {
+  for (const std::uint64_t period : {0, 3, 11}) {
+    SCOPED_TRACE(period);
+    Pair pair(test::digits_network(3), options());
+    order(pair, kMiddle, period ? ControlKind::set_period : ControlKind::disable, period);
+    teach(pair, 0, 40);
+    pair.expect_equal("silent");
+    order(pair, kMiddle, period ? ControlKind::set_period : ControlKind::enable, 1);
+    teach(pair, 40, 10);
+    pair.both([](Life& life) { must(life.learner->drain()); });
+    pair.expect_equal("drained");
+    EXPECT_EQ(pair.figures().host_steps, 2u);
+    EXPECT_EQ(pair.figures().replays, 0u);
+  }
+}
+
+/// Watchers of the middle cell beside the digits' network.
+mesh::NetworkSpec minded(std::initializer_list<mesh::Options> rules) {
+  mesh::NetworkSpec spec = test::digits_network(5);
+  spec.grid.y = 3;
+  std::uint32_t x = 0;
+  for (const mesh::Options& rule : rules) {
+    mesh::LayerSpec watcher;
+    watcher.type = "metacognition";
+    watcher.at = {0, 2, x++, 0};
+    watcher.from = {kMiddle};
+    watcher.options = rule;
+    spec.layers.push_back(watcher);
+  }
+  return spec;
+}
+
+const mesh::Options kMorph{{"look", std::string("rms")},
+                           {"above", 0.05},
+                           {"cooldown", 37.0},
+                           {"patience", 5.0},
+                           {"action", std::string("morph")},
+                           {"to", std::string("int8")}};
+const mesh::Options kReset{{"look", std::string("deviation")}, {"above", 0.05}, {"cooldown", 29.0}, {"patience", 11.0}};
+const mesh::Options kStorm{{"look", std::string("gradient_storm")},
+                           {"above", 1.01},
+                           {"horizon", 5.0},
+                           {"cooldown", 40.0},
+                           {"action", std::string("morph")},
+                           {"to", std::string("bfloat16")}};
+
+TEST_P(DeviceCellsLearn, BesideMetacognition) {
+  for (const bool measures : {false, true}) {
+    SCOPED_TRACE(measures);
+    Pair pair(measures ? minded({kStorm, kReset}) : minded({kMorph, kReset}), options());
+    teach(pair, 0, 30);
+    pair.expect_equal("taught");
+    teach(pair, 30, 1);
+    teach(pair, 31, 29);
+    pair.both([](Life& life) { must(life.learner->drain()); });
+    pair.expect_equal("drained");
+    EXPECT_GT(actions(pair.cpu()), 1u);
+    EXPECT_GT(pair.figures().host_steps, 0u);
+    // The step that carries an order out, and one more where it was given in such a step.
+    EXPECT_LE(pair.figures().host_steps, 2 * actions(pair.cpu()));
+    EXPECT_GT(pair.figures().device_steps, 2 * pair.figures().host_steps);
+    EXPECT_EQ(pair.figures().why_host, "");
+    EXPECT_EQ(pair.figures().replays, 0u);
+    const std::string& why = pair.figures().why_host_cells;
+    EXPECT_EQ(why.find("measures their gradients") != std::string::npos, measures) << why;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, DeviceCellsLearn,
+                         ::testing::Combine(::testing::Values(Rule::backprop, Rule::fw_dtp, Rule::dfa, Rule::gap,
+                                                              Rule::chain),
+                                            ::testing::Values(Schedule::settle, Schedule::pipelined)),
+                         [](const auto& row) {
+                           return std::string(name(std::get<0>(row.param))) + "_" +
+                                  std::string(name(std::get<1>(row.param)));
+                         });
+
+class DeviceCellsFail : public ::testing::TestWithParam<std::tuple<actors::Policy, Schedule>> {
+ protected:
+  void SetUp() override { need_device(); }
+};
+
+// What was watched and ordered since host and device agreed is lived again, once.
+TEST_P(DeviceCellsFail, BesideMetacognition) {
+  const auto [policy, schedule] = GetParam();
+  mesh::NetworkSpec spec = minded({kStorm, kMorph});
+  spec.supervision = {policy, 3, 50, actors::Policy::isolate};
+  LearningOptions options;
+  options.schedule = schedule;
+  Pair pair(spec, with_defaults(options));
+  pair.both([](Life& life) { life.mesh->mark_checkpoint(); });
+  test::live_through_a_fault(pair, kOutput, {25, 12, 20});
+  EXPECT_GT(actions(pair.cpu()), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, DeviceCellsFail,
+                         ::testing::Combine(::testing::Values(actors::Policy::halt, actors::Policy::hold,
+                                                              actors::Policy::restart, actors::Policy::isolate),
+                                            ::testing::Values(Schedule::settle, Schedule::pipelined)),
+                         [](const auto& row) {
+                           return std::string(name(std::get<0>(row.param))) + "_" +
+                                  std::string(name(std::get<1>(row.param)));
+                         });
+
+}  // namespace
+}  // namespace weft::learning
