@@ -98,11 +98,12 @@ nlohmann::json peer(const Request& request) {
 
 class Bench {
  public:
-  Bench(Rows& rows, const Request& request)
+  Bench(Rows& rows, const Request& request) : Bench(rows, request, must(gpu::Device::share(request.device))) {}
+  Bench(Rows& rows, const Request& request, std::shared_ptr<gpu::Device> device)
       : rows_(rows),
         request_(request),
         rounds_(request.settings.quick ? 3 : 15),
-        device_(must(gpu::Device::share(request.device))),
+        device_(std::move(device)),
         stream_(must(device_->make_stream())),
         peer_(peer(request)),
         is_real_(device_->info().kind != "cpu"),
@@ -118,6 +119,8 @@ class Bench {
     if (request_.wants("gemv")) gemv();
     if (request_.wants("gemm")) gemm();
     if (request_.wants("products")) products();
+    if (request_.wants("codes")) codes();
+    if (request_.wants("gated")) gated();
     if (request_.wants("ticks")) ticks();
     if (request_.wants("mlp")) mlp();
   }
@@ -142,6 +145,22 @@ class Bench {
     stream_->fill(0.5f, {buffer.data(), 1, count, count});
     check(stream_->finish());
     return buffer;
+  }
+  struct Stored {
+    std::vector<gpu::Buffer> arrays;
+    kernels::ConstWeight view;
+  };
+  Stored stored(const Encoding& encoding, std::size_t out, std::size_t in) {
+    const kernels::WeightBytes bytes = kernels::weight_bytes(encoding, out, in);
+    Stored w;
+    w.view.out = out, w.view.in = in, w.view.dtype = encoding.dtype, w.view.granularity = encoding.granularity;
+    const auto place = [&](std::size_t size) -> const void* {
+      if (size == 0) return nullptr;
+      w.arrays.push_back(floats((size + 3) / 4));
+      return w.arrays.back().data();
+    };
+    w.view.codes = place(bytes.codes), w.view.scales = place(bytes.scales), w.view.zeros = place(bytes.zeros);
+    return w;
   }
   std::shared_ptr<gpu::Program> program(const std::function<void()>& record) {
     check(stream_->begin_program());
@@ -249,6 +268,84 @@ class Bench {
         [&] { stream_->linear(kernels::ConstPanels(panels), nullptr, from, kernels::Activation::linear, {}, to); });
     row("linear_transposed", [&] { stream_->linear_transposed(kernels::ConstPanels(panels), from, to); });
     row("outer_accumulate", [&] { stream_->outer_accumulate(to, from, panels); });
+  }
+
+  /// Products of integer codes with many rows, beside float32's and, where the device has matrix units, without them.
+  void codes() {
+    const std::size_t n = sizes_.gemm;
+    const double cubed = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
+    const gpu::Buffer x = floats(n * n), y = floats(n * n);
+    const auto seconds_of = [&](const Encoding& encoding) {
+      const Stored w = stored(encoding, n, n);
+      return time(program([&] {
+                    stream_->linear(w.view, nullptr, {x.data(), n, n, n}, kernels::Activation::linear, {},
+                                    {y.data(), n, n, n});
+                  }),
+                  is_real_ ? 5 : 1)
+          .median;
+    };
+    const double float32 = seconds_of(Encoding(Dtype::float32));
+    const auto rows = [&](const std::string& suffix) {
+      for (const Encoding& encoding : {Encoding(Dtype::int8), Encoding(Dtype::int8, Granularity::block32),
+                                       Encoding(Dtype::int4), Encoding(Dtype::binary)}) {
+        const double seconds = seconds_of(encoding);
+        // Each 32 products are added to what came before in float32.
+        const double bytes = kernels::weight_bytes(encoding, n, n).codes + 8.0 * static_cast<double>(n * n);
+        const double least = std::max(2.0 * cubed / 32 / peak_, bytes / bandwidth_);
+        rows_.add({"gpu/gemm " + std::to_string(n) + " " + to_string(encoding) + suffix, 2 * cubed / seconds * 1e-12,
+                   "in float32", 2 * cubed / float32 * 1e-12, float32 / seconds, 2 * cubed / least * 1e-12, "TOP/s"});
+      }
+    };
+    rows(suffix_);
+    if (!device_->info().matrix_units) return;
+    // Its memory is the other device's, so the operands are made anew.
+    gpu::DeviceOptions options;
+    options.without_matrix_units = true;
+    const auto plain = must(gpu::Device::open(request_.device, options));
+    Request without = request_;
+    without.has_peer = false;
+    Bench other(rows_, without, plain);
+    other.peak_ = peak_, other.bandwidth_ = bandwidth_;
+    other.suffix_ = " without matrix units";
+    other.codes();
+  }
+
+  /// A gated pair of linear layers as one operation, beside its parts.
+  void gated() {
+    const std::size_t in = sizes_.hidden / 2, out = 43 * in / 16;  // 1024 and 2752 on a GPU: a small language model's
+    for (const std::size_t rows : std::set<std::size_t>{1, 16, sizes_.batch, 8 * sizes_.batch})
+      for (const Encoding& encoding : {Encoding(Dtype::float32), Encoding(Dtype::int8)}) {
+        const Stored gate = stored(encoding, out, in), up = stored(encoding, out, in);
+        const gpu::Buffer x = floats(rows * in), y = floats(rows * kernels::kGatedBlocks * out);
+        const kernels::Rows to{y.data(), rows, kernels::kGatedBlocks * out, kernels::kGatedBlocks * out};
+        const kernels::ConstRows from{x.data(), rows, in, in};
+        const auto block = [&](kernels::GatedBlock which) { return kernels::gated_block(to, which); };
+        const double together = time(program([&] {
+                                       stream_->gated_linear({gate.view, up.view}, from, kernels::Activation::silu, to);
+                                     }),
+                                     sizes_.times)
+                                    .median;
+        const double apart =
+            time(program([&] {
+                   stream_->linear(gate.view, nullptr, from, kernels::Activation::silu,
+                                   block(kernels::GatedBlock::before), block(kernels::GatedBlock::gate));
+                   stream_->linear(up.view, nullptr, from, kernels::Activation::linear, {},
+                                   block(kernels::GatedBlock::up));
+                   stream_->binary(kernels::BinaryOp::mul, block(kernels::GatedBlock::gate),
+                                   block(kernels::GatedBlock::up), block(kernels::GatedBlock::product));
+                 }),
+                 sizes_.times)
+                .median;
+        const auto count = [](std::size_t i) { return static_cast<double>(i); };
+        const double macs = 2.0 * count(rows) * count(out) * count(in);
+        const double bytes = 2.0 * kernels::weight_bytes(encoding, out, in).codes + 4.0 * count(rows) * count(in) +
+                             16.0 * count(rows) * count(out);
+        const double least =
+            std::max(2.0 * macs / (encoding.dtype == Dtype::float32 ? 1 : 32) / peak_, bytes / bandwidth_);
+        rows_.add({"gpu/swiglu " + std::to_string(rows) + "x" + std::to_string(out) + "x" + std::to_string(in) + " " +
+                       to_string(encoding),
+                   together * 1e6, "its parts", apart * 1e6, apart / together, least * 1e6, "us"});
+      }
   }
 
   /// Seconds of a tick from one copy back to the host to the next, which medians pass over: it is brought up to the
@@ -422,6 +519,7 @@ class Bench {
   nlohmann::json peer_;
   bool is_real_;
   const Sizes& sizes_;
+  std::string suffix_;               // of rows' names
   double bandwidth_ = 1, peak_ = 1;  // bytes and operations a second
 };
 
@@ -431,7 +529,7 @@ class Bench {
 int main(int argc, char** argv) {
   using namespace weft::bench;
   Request request;
-  const std::vector<std::string> sections = {"gemv", "gemm", "products", "ticks", "mlp"};
+  const std::vector<std::string> sections = {"gemv", "gemm", "products", "codes", "gated", "ticks", "mlp"};
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--json") == 0)
       request.settings.json = true;
@@ -451,7 +549,8 @@ int main(int argc, char** argv) {
   }
   for (const std::string& each : request.only) {
     if (std::find(sections.begin(), sections.end(), each) != sections.end()) continue;
-    std::fprintf(stderr, "weft: error: --only %s: expected gemv, gemm, products, ticks or mlp\n", each.c_str());
+    std::fprintf(stderr, "weft: error: --only %s: expected gemv, gemm, products, codes, gated, ticks or mlp\n",
+                 each.c_str());
     return 2;
   }
   Rows rows(request.settings);

@@ -17,11 +17,20 @@ const uint kPadded = 16 * kHalves + 1;  // quads of rows at one input
 shared vec4 ws[2][256];
 shared vec4 xs[2][272];
 
-vec4 fetch_weights(uint tile, uint k) {
+// What a thread fetches of a tile's weights: of one panel all along.
+struct Share {
+  Weight from;
+  uint panel;
+};
+Share share_of(uint tile) {
   const uint kPanels = kOutputs / 16;
-  uint id = gl_LocalInvocationID.x, of_both = id / (kStep * 4), at = k + id % (kStep * 4) / 4;
-  uint m = of_both / kPanels, p = tile * kPanels + of_both % kPanels;
-  return p * 16 < outputs && at < inputs ? weight_quad(weight(m), p, at, id % 4) : vec4(0.0);
+  uint of_both = gl_LocalInvocationID.x / (kStep * 4);
+  return Share(weight(of_both / kPanels), tile * kPanels + of_both % kPanels);
+}
+
+vec4 fetch_weights(Share share_, uint k) {
+  uint id = gl_LocalInvocationID.x, at = k + id % (kStep * 4) / 4;
+  return share_.panel * 16 < outputs && at < inputs ? weight_quad(share_.from, share_.panel, at, id % 4) : vec4(0.0);
 }
 
 vec4 fetch_values(uint row, uint k) {
@@ -42,9 +51,11 @@ void keep(uint half_, vec4 weights, vec4 values) {
   [[unroll]] for (uint i = 0; i < 4; ++i) xs[half_][(first + i) * kPadded + r / 4][r % 4] = values[i];
 }
 
+vec4 total[2][2][4];
+
 #ifdef WEFT_GATED
 // A thread of a large tile has both sums of a product; in a small one another thread has the gate's.
-void finish_pairs(vec4 total[2][2][4], uint row, uint tile) {
+void finish_pairs(uint row, uint tile) {
   uint across = gl_LocalInvocationID.x % 16, down = gl_LocalInvocationID.x / 16, m = LARGE ? 0 : across / 8;
   uint o = tile * kOutputs + (LARGE ? across : across % 8) * 4;
   if (LARGE) {
@@ -78,16 +89,17 @@ void main() {
   uint tiles = (outputs + kOutputs - 1) / kOutputs;
   for (uint row = gl_WorkGroupID.y * kTile; row < rows; row += gl_NumWorkGroups.y * kTile)
     for (uint tile = gl_WorkGroupID.x; tile < tiles; tile += gl_NumWorkGroups.x) {
-      vec4 total[2][2][4], sum[2][2][4];
+      vec4 sum[2][2][4];
       [[unroll]] for (uint h = 0; h < kHalves; ++h)
         [[unroll]] for (uint g = 0; g < kHalves; ++g)
           [[unroll]] for (uint r = 0; r < 4; ++r) total[h][g][r] = sum[h][g][r] = vec4(0.0);
+      Share share_ = share_of(tile);
       barrier();
-      keep(0, fetch_weights(tile, 0), fetch_values(row, 0));
+      keep(0, fetch_weights(share_, 0), fetch_values(row, 0));
       uint half_ = 0;
       for (uint k = 0; k < inputs; k += kStep) {
         barrier();
-        vec4 weights = fetch_weights(tile, k + kStep), values = fetch_values(row, k + kStep);
+        vec4 weights = fetch_weights(share_, k + kStep), values = fetch_values(row, k + kStep);
         WEFT_UNROLL for (uint i = 0; i < kStep; ++i) {
           [[unroll]] for (uint g = 0; g < kHalves; ++g) {
             vec4 w4 = ws[half_][i * 16 * kHalves + g * 16 + across];
@@ -109,7 +121,7 @@ void main() {
         }
       }
 #ifdef WEFT_GATED
-      finish_pairs(total, row, tile);
+      finish_pairs(row, tile);
 #else
       [[unroll]] for (uint h = 0; h < kHalves; ++h)
         [[unroll]] for (uint g = 0; g < kHalves; ++g)
