@@ -176,6 +176,29 @@ TEST(StreamLinear, LargeTilesHaveTheCpusBits) {
   });
 }
 
+// Weights that exceed what a device binds at once (lavapipe: 128 MiB): operands are addresses, so no range ends in
+// them.
+TEST(StreamLinear, WeightsBeyondABoundRangeHaveTheCpusBits) {
+  RandomStream random(11, 0, RandomPurpose::test);
+  const Size s{1, 16400, 2100};
+  if (device().info().kind == "cpu") {
+    ASSERT_GT(kernels::panels_size(s.out, s.in) * sizeof(float), device().info().max_storage_range);
+  }
+  Comparison c;
+  const auto w = c.add(draw_panels(random, s.out, s.in, false));
+  const auto x = c.add(draw_matrix(random, s.batch, s.in, false)),
+             y = c.add(draw_matrix(random, s.batch, s.out, false)),
+             dx = c.add(draw_matrix(random, s.batch, s.in, false));
+  c.expect_same(
+      text(s),
+      [&](OpStream& stream, const auto& at) {
+        const ConstPanels panels{at.data(w), s.out, s.in};
+        stream.linear(panels, nullptr, at.rows(x), Activation::tanh, {}, at.rows(y));
+        stream.linear_transposed(panels, at.rows(y), at.rows(dx));
+      },
+      false);
+}
+
 // One result for a row, whatever stands beside it in the batch: another shader runs from five rows on.
 TEST(StreamLinear, ARowsBitsDoNotDependOnItsBatch) {
   RandomStream random(7, 0, RandomPurpose::test);
