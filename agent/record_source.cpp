@@ -11,10 +11,18 @@ constexpr std::size_t kAtOnce = std::size_t{8} << 20;
 
 Result<const RecordSource::Item*> RecordSource::next() {
   if (items_.empty() && !ended_) WEFT_CHECK(fill());
-  if (items_.empty()) return static_cast<const Item*>(nullptr);
+  if (items_.empty() || items_.front().number > last_) return static_cast<const Item*>(nullptr);
   now_ = std::move(items_.front());
   items_.pop_front();
   return static_cast<const Item*>(&now_);
+}
+
+Status RecordSource::end_here() {
+  if (ended_) return {};
+  const auto pass = [](const formats::JournalRecord&) { return Status(); };
+  WEFT_TRY(findings_, formats::read_journal(*files_, directory_, place_, pass));
+  last_ = findings_.end.number;
+  return {};
 }
 
 Status RecordSource::fill() {
@@ -35,7 +43,7 @@ Status RecordSource::fill() {
   if (is_full) return {};
   if (!read) return fail(std::move(read).error());
   ended_ = true;
-  findings_ = *std::move(read);
+  if (last_ == UINT64_MAX || place_.number < last_) findings_ = *std::move(read);  // else `end_here` knows
   return {};
 }
 

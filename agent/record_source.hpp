@@ -29,6 +29,9 @@ class RecordSource {
   RecordSource(formats::FileSystem& files, std::string directory, formats::JournalPlace from)
       : files_(&files), directory_(std::move(directory)), place_(from) {}
 
+  /// Looks where the journal ends now: `next` gives nothing behind that, so that it comes to an end beside an agent
+  /// that writes as fast as its records are lived again. @error storage
+  Status end_here();
   /// The next record; null at the end. Valid until the next call. @error storage
   Result<const Item*> next();
   /// How the journal ends; known once `next` gave null.
@@ -42,6 +45,7 @@ class RecordSource {
   std::deque<Item> items_;
   Item now_;
   bool ended_ = false;
+  std::uint64_t last_ = UINT64_MAX;  // record
   formats::JournalFindings findings_;
 };
 

@@ -180,6 +180,7 @@ Status Replay::verify() {
 }
 
 Status Replay::run(std::optional<std::uint64_t> until) {
+  if (!until) WEFT_CHECK(source_.end_here());
   for (;;) {
     if (!record_) {
       WEFT_TRY(const bool more, next());

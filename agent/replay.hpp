@@ -43,8 +43,8 @@ class Replay {
 
   Life& life() noexcept { return life_; }
   std::uint64_t tick() const noexcept { return life_.mesh().ticks(); }
-  /// Lives on to the last boundary at or before `until` (none: to the end). Boundaries are ticks, and samples of
-  /// lessons; a call that a fault ended is one step.
+  /// Lives on to the last boundary at or before `until` (none: to where the journal ends now). Boundaries are ticks,
+  /// and samples of lessons; a call that a fault ended is one step.
   /// @error corrupt: it goes otherwise than it went, naming record and tick
   Status run(std::optional<std::uint64_t> until = std::nullopt);
   /// The smallest step there is. False: the end.

@@ -3,9 +3,11 @@
 
 #include "agent/replay.hpp"
 
+#include "formats/journal.hpp"
 #include "formats/memory_file_system.hpp"
 
 #include "agent/diff.hpp"
+#include "agent/record_source.hpp"
 #include "tests/agent/living.hpp"
 #include <map>
 
@@ -159,6 +161,36 @@ TEST(Replay, SaysThatTheAgentHasRemovedWhatItWasAboutToRead) {
   ASSERT_FALSE(ran);
   EXPECT_EQ(ran.error().code(), Errc::not_found);
   EXPECT_NE(ran.error().text().find("its agent lives on"), std::string::npos) << ran.error().text();
+}
+
+// Beside an agent that writes as fast as it is lived again a replay would never end: it ends where the journal did.
+TEST(Replay, EndsWhereTheJournalEndedThoughItGrowsMeanwhile) {
+  MemoryFileSystem files;
+  ASSERT_TRUE(files.make_directory("j"));
+  formats::JournalWriter writer(files, "j", {});
+  const std::vector<std::byte> payload(std::size_t{3} << 20);  // few of them are read at once
+  const auto write = [&](std::size_t records) {
+    for (std::size_t i = 0; i < records; ++i) writer.append(1, payload);
+    ASSERT_TRUE(writer.commit(true));
+  };
+  write(5);
+  RecordSource bounded(files, "j", {}), chasing(files, "j", {});
+  ASSERT_TRUE(bounded.end_here());
+  const auto count = [&](RecordSource& source) {
+    std::size_t records = 0;
+    for (; records < 20; ++records) {
+      const auto item = source.next();
+      EXPECT_TRUE(item);
+      if (!item || !*item) break;
+      EXPECT_EQ((*item)->number, records + 1);
+      if (writer.place().number < 30) write(1);
+    }
+    return records;
+  };
+  EXPECT_EQ(count(bounded), 5u);
+  EXPECT_EQ(bounded.findings().end.number, 5u);
+  EXPECT_TRUE(bounded.findings().damages.empty());
+  EXPECT_GT(count(chasing), 5u);
 }
 
 TEST(Replay, AsksWhatIf) {
