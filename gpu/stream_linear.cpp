@@ -51,7 +51,7 @@ std::size_t tile_side(std::size_t across, std::size_t down) noexcept {
 }
 // Rows from which linear_transposed_tile.comp is better than linear_transposed.comp.
 constexpr std::size_t kManyRows = 9;
-// linear_row.comp and its kin have 32 places in a group, each for a chunk of a panel.
+// linear_row.glsl and its kin have 32 places in a group, each for a chunk of a panel.
 constexpr std::size_t kPlaces = 32;
 // So many chunks one thread sums by itself where the layer is small: others share its group, and hide its waiting.
 constexpr std::size_t kSerialChunks = 2;
@@ -145,6 +145,14 @@ Constants constants_of(const Form& form, Activation activation, bool aligned, co
 
 }  // namespace
 
+template <class Push>
+Range Stream::quantized_into(Push& push, const ConstRows& x, Dtype codes) {
+  const QuantizedOnDevice q = quantize(x, codes);
+  push.x = q.codes.begin;
+  push.x_scales = q.scales.begin;
+  return {q.codes.begin, q.scales.end};
+}
+
 void Stream::linear(const ConstWeight& stored, const float* bias, const ConstRows& x, Activation activation,
                     const Rows& z, const Rows& y) {
   if (x.rows == 0 || stored.out == 0) return;
@@ -170,14 +178,8 @@ void Stream::linear(const ConstWeight& stored, const float* bias, const ConstRow
   const bool is_integer = sums_codes(w);
   const bool aligned = is_aligned(x) && is_aligned(z) && is_aligned(y) && address(bias) % 16 == 0;
   const Form form = form_of(shaders_of_one(), recorder_->context().info, is_integer, w, x.rows);
-  Range from = range(x);
-  if (form.quantised) {
-    const QuantizedOnDevice q = quantize(x, w.dtype);
-    push.x = q.codes.begin;
-    push.x_scales = q.scales.begin;
-    from = {q.codes.begin, q.scales.end};
-    if (!status()) return;
-  }
+  const Range from = form.quantised ? quantized_into(push, x, w.dtype) : range(x);
+  if (!status()) return;
   recorder_->dispatch(form.kernel, constants_of(form, activation, aligned, bias, w), push, form.groups,
                       {ranges.codes, ranges.scales, ranges.zeros, range(bias, w.out * sizeof(float)), from},
                       {range(z), range(y)});
@@ -214,14 +216,8 @@ void Stream::gated_linear(const GatedWeights& stored, const ConstRows& x, Activa
   const bool aligned = is_aligned(x) && is_aligned(y) && gate.out % 4 == 0 && address(stored.gate_bias) % 16 == 0 &&
                        address(stored.up_bias) % 16 == 0;
   const Form form = form_of(shaders_of_pair(), recorder_->context().info, is_integer, gate, x.rows);
-  Range from = range(x);
-  if (form.quantised) {
-    const QuantizedOnDevice q = quantize(x, gate.dtype);
-    push.x = q.codes.begin;
-    push.x_scales = q.scales.begin;
-    from = {q.codes.begin, q.scales.end};
-    if (!status()) return;
-  }
+  const Range from = form.quantised ? quantized_into(push, x, gate.dtype) : range(x);
+  if (!status()) return;
   const WeightRanges of_gate(gate), of_up(up);
   const std::size_t bias_bytes = gate.out * sizeof(float);
   recorder_->dispatch(form.kernel, constants_of(form, activation, aligned, stored.gate_bias, gate), push, form.groups,

@@ -174,6 +174,9 @@ class Stream final : public VulkanStream {
   };
   /// x as int8, in scratch memory, in the order in which codes of a type are unpacked (gpu/shaders/code_dots.glsl).
   QuantizedOnDevice quantize(const ConstRows& x, Dtype codes);
+  /// The same as the operands that a layer's shader reads, and where they stand.
+  template <class Push>
+  Range quantized_into(Push& push, const ConstRows& x, Dtype codes);
   /// Weights of 32 and 64 bits as float32, in scratch memory; others as they are.
   ConstWeight decoded(const ConstWeight& w);
   /// As float32 at an address with room for its panels.
