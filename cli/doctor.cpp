@@ -15,6 +15,7 @@
 #include "kernels/isa.hpp"
 
 #include "topology/machine.hpp"
+#include "topology/memory_limits.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -43,6 +44,18 @@ Json nodes_json(const topology::MachineInfo& info) {
                      {"usable_cores", node.usable_cores},
                      {"memory_allowed", node.memory_allowed}});
   return nodes;
+}
+
+Json memory_json() {
+  const topology::MemoryLimits memory = topology::read_memory_limits();
+  Json limits = Json::array();
+  for (const topology::MemoryLimit& limit : memory.limits)
+    limits.push_back({{"bytes", limit.bytes}, {"free", limit.free}, {"source", limit.source}});
+  const topology::MemoryLimit* const tightest = memory.tightest();
+  return {{"limits", limits},
+          {"cgroup_version", memory.cgroup_version},
+          {"free", tightest ? Json(tightest->free) : Json()},
+          {"source", tightest ? Json(tightest->source) : Json()}};
 }
 
 /// What the arithmetic contract needs of the CPU, tried out.
@@ -84,7 +97,8 @@ Json machine_json(const topology::Machine& machine) {
             {"source", info.quota.source}}},
           {"page_bytes", info.page_bytes},
           {"huge_page_bytes", info.huge_page_bytes},
-          {"transparent_huge_pages", info.transparent_huge_pages}};
+          {"transparent_huge_pages", info.transparent_huge_pages},
+          {"memory", memory_json()}};
 }
 
 std::string why_so_many_regions(const mesh::Mesh& mesh, std::size_t threads) {
@@ -129,10 +143,13 @@ void print_machine(const Json& m) {
               m["usable_cpus"].dump().c_str(), m["affinity"].dump().c_str());
   const auto& cgroup = m["cgroup"];
   if (cgroup["cpus"].is_null())
-    std::printf("cgroup       v%s, no limit\n", cgroup["version"].dump().c_str());
+    std::printf("cgroup       v%s, no limit of CPU time\n", cgroup["version"].dump().c_str());
   else
     std::printf("cgroup       v%s, %s CPUs by %s\n", cgroup["version"].dump().c_str(), cgroup["cpus"].dump().c_str(),
                 cgroup["source"].get<std::string>().c_str());
+  for (const auto& limit : m["memory"]["limits"])
+    std::printf("memory       %s, %s free, by %s\n", byte_size(limit["bytes"]).c_str(),
+                byte_size(limit["free"]).c_str(), limit["source"].get<std::string>().c_str());
   for (const auto& [level, cache] : m["caches"].items())
     std::printf("%-3s cache    %s x %s, lines of %s bytes\n", level.c_str(), cache["count"].dump().c_str(),
                 size(cache["bytes"]).c_str(), cache["line_bytes"].dump().c_str());

@@ -2,41 +2,19 @@
 
 #include "topology/quota.hpp"
 
-#include <charconv>
+#include "topology/internal/cgroup.hpp"
+
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <optional>
-#include <vector>
 
 namespace weft::topology {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<std::string> read_text(const fs::path& path) {
-  std::ifstream in(path);
-  if (!in) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(in), {});
-}
-
-std::vector<std::string_view> split(std::string_view text, std::string_view separators) {
-  std::vector<std::string_view> parts;
-  while (!text.empty()) {
-    const std::size_t end = text.find_first_of(separators);
-    if (end != 0) parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
-  }
-  return parts;
-}
-
-std::optional<std::int64_t> parse_int(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
+using internal::parse_int;
+using internal::read_text;
+using internal::split;
 
 std::optional<double> ratio(std::optional<std::int64_t> quota, std::optional<std::int64_t> period) {
   if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;  // -1 is v1's "no limit"
@@ -60,50 +38,23 @@ std::optional<double> limit_of(const fs::path& group, int version) {
   return ratio(parse_int(quota_words[0]), parse_int(period_words[0]));
 }
 
-// A group is bounded by all its ancestors. Inside a container the path may be the host's and not exist here:
-// the walk then finds only the mount's own root, which is the container's group.
-void walk(const fs::path& mount, std::string_view group, int version, Quota& tightest) {
-  if (!fs::is_directory(mount)) return;
-  if (tightest.cgroup_version == 0) tightest.cgroup_version = version;
-  std::vector<fs::path> path{mount};
-  for (const std::string_view part : split(group, "/")) {
-    if (part == "..") return;  // a process outside its cgroup namespace: nothing here speaks of it
-    path.push_back(path.back() / part);
-  }
-  const char* file = version == 2 ? "cpu.max" : "cpu.cfs_quota_us";
-  for (const fs::path& step : path) {
-    const auto cpus = limit_of(step, version);
-    if (!cpus || (tightest.cpus != 0 && *cpus >= tightest.cpus)) continue;
-    tightest = {version, *cpus, (step / file).string()};
-  }
-}
-
 }  // namespace
 
 Quota read_quota(const fs::path& root, std::string_view membership) {
   Quota tightest;
-  for (const std::string_view line : split(membership, "\n")) {  // "hierarchy:controllers:path"
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
-    if (second == std::string_view::npos) continue;
-    const std::string_view controllers = line.substr(first + 1, second - first - 1);
-    const std::string_view path = line.substr(second + 1);
-    if (controllers.empty()) {
-      const bool hybrid = fs::is_directory(root / "unified");
-      walk(hybrid ? root / "unified" : root, path, 2, tightest);
-      continue;
-    }
-    for (const std::string_view controller : split(controllers, ",")) {
-      if (controller != "cpu") continue;
-      const bool joint = fs::is_directory(root / controllers);
-      walk(joint ? root / controllers : root / "cpu", path, 1, tightest);
-    }
-  }
+  internal::each_control_group(root, membership, "cpu", [&](const fs::path& group, int version) {
+    if (tightest.cgroup_version == 0) tightest.cgroup_version = version;
+    if (group.empty()) return;
+    const auto cpus = limit_of(group, version);
+    if (!cpus || (tightest.cpus != 0 && *cpus >= tightest.cpus)) return;
+    const char* const file = version == 2 ? "cpu.max" : "cpu.cfs_quota_us";
+    tightest = {version, *cpus, (group / file).string()};
+  });
   return tightest;
 }
 
 Quota read_quota() {
-  const auto membership = read_text("/proc/self/cgroup");
+  const auto membership = internal::read_text("/proc/self/cgroup");
   return membership ? read_quota("/sys/fs/cgroup", *membership) : Quota{};
 }
 

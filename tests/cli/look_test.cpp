@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verbs that only look: inspect, hash, doctor; and the rows of bench.
 
+#include <sys/resource.h>
+
 #include "tests/cli/program.hpp"
+#include <algorithm>
 
 namespace weft::cli_test {
 namespace {
@@ -95,6 +98,25 @@ TEST(Doctor, TellsTheMachineAndThePlacement) {
   EXPECT_EQ(forced["isa"]["active"], "scalar");
   EXPECT_EQ(forced["isa"]["WEFT_ISA"], "scalar");
   EXPECT_EQ(weft({"doctor"}, {{"WEFT_ISA", "mmx"}}).exit, 3);
+}
+
+TEST(Doctor, TellsWhatBoundsMemory) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit tight{std::min<rlim_t>(before.rlim_max, rlim_t{48} << 30), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &tight), 0);  // what is started from here has it too
+  const Json memory = weft({"doctor", "--json"}).last()["machine"]["memory"];
+  const std::string text = weft({"doctor"}).out;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  ASSERT_GE(memory["limits"].size(), 2u) << memory;
+  EXPECT_EQ(memory["limits"][0]["source"], "RAM and swap");
+  EXPECT_EQ(memory["limits"][1]["source"], "ulimit -v");
+  EXPECT_EQ(memory["limits"][1]["bytes"], tight.rlim_cur);
+  for (const Json& limit : memory["limits"]) {
+    EXPECT_LE(limit["free"].get<std::uint64_t>(), limit["bytes"].get<std::uint64_t>());
+    EXPECT_GE(limit["free"].get<std::uint64_t>(), memory["free"].get<std::uint64_t>());
+    EXPECT_NE(text.find(", by " + limit["source"].get<std::string>()), std::string::npos) << text;
+  }
 }
 
 /// Numbers that any device has which Weft can use: what Vulkan asks of all, and no more than there can be.
