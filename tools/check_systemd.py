@@ -44,7 +44,9 @@ class Container:
             shutil.copy(os.path.join(SYSTEM, unit), root + UNITS)
         for unit, text in MADE.items():
             self.write(f"{UNITS}/{unit}", f"[Unit]\n{text}\n")
-        shutil.copy(os.path.join(SOURCE, "packaging/weft@.service"), root + UNITS)
+        with open(os.path.join(SOURCE, "packaging/weft@.service.in"), encoding="utf-8") as unit:
+            self.write(UNITS + "/weft@.service", unit.read().replace("@WEFT_BINDIR@", "/usr/bin")
+                       .replace("@WEFT_DOCDIR@", "/usr/share/doc/weft"))
         shutil.copy(program, root + "/usr/bin/weft")
         shutil.copy(os.path.join(SOURCE, "examples/data/digits.csv.gz"), root + "/etc/weft")
         # Where systemd runs the machine it is asked for a scope, else the container takes what is here.

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+# What is installed besides programs, libraries and headers. Files that name places are written while installing, for
+# the prefix that counts then (`cmake --install --prefix`).
+
+# Manual pages and completions, made of what the program's --help says; a second after each link of it.
+function(weft_install_cli_pages program)
+  find_package(Python3 COMPONENTS Interpreter)
+  if(NOT Python3_FOUND)
+    message(STATUS "no python3: neither manual pages nor completions are made")
+    return()
+  endif()
+  set(pages ${PROJECT_BINARY_DIR}/pages)
+  add_custom_command(OUTPUT ${pages}/done
+                     COMMAND ${CMAKE_COMMAND} -E rm -rf ${pages}
+                     COMMAND Python3::Interpreter -B ${PROJECT_SOURCE_DIR}/tools/make_cli_pages.py
+                             $<TARGET_FILE:${program}> ${pages}
+                     COMMAND ${CMAKE_COMMAND} -E touch ${pages}/done
+                     DEPENDS ${program} ${PROJECT_SOURCE_DIR}/tools/make_cli_pages.py
+                     COMMENT "Manual pages and completions of ${program}" VERBATIM)
+  add_custom_target(${program}_pages ALL DEPENDS ${pages}/done)
+  install(DIRECTORY ${pages}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  install(FILES ${pages}/bash/weft DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${pages}/zsh/_weft DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${pages}/fish/weft.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endfunction()
+
+# Documents, examples and the network file's schema.
+function(weft_install_documents)
+  install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.json")
+  install(FILES README.md LICENSE CITATION.cff DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  install(FILES packaging/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/packaging)
+  install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+  install(FILES docs/formats/network.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/weft)
+endfunction()
+
+# weft.pc, for the libraries built; the unit and its log rotation.
+function(weft_install_places)
+  get_property(modules GLOBAL PROPERTY WEFT_BUILT_MODULES)
+  list(REVERSE modules)  # a static library stands before those that it needs
+  list(TRANSFORM modules PREPEND -lweft_)
+  list(JOIN modules " " WEFT_LIBS)
+  foreach(name BINDIR LIBDIR INCLUDEDIR DOCDIR)
+    string(APPEND set_places "set(WEFT_${name} \"${CMAKE_INSTALL_${name}}\")\n")
+  endforeach()
+  install(CODE "${set_places}set(WEFT_VERSION \"${PROJECT_VERSION}\")\nset(WEFT_LIBS \"${WEFT_LIBS}\")\n
+set(WEFT_HAS_PROGRAM \"$<TARGET_EXISTS:weft>\")\nset(WEFT_SOURCE \"${PROJECT_SOURCE_DIR}\")")
+  install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/install_places.cmake)
+endfunction()
+
+function(weft_install)
+  if(TARGET weft)
+    weft_install_cli_pages(weft)
+  endif()
+  weft_install_documents()
+  weft_install_places()
+endfunction()
