@@ -2,16 +2,16 @@
 
 #include "agent/agent.hpp"
 
+#include "agent/internal/home.hpp"
 #include "learning/learner_snapshot.hpp"
 
-#include "mesh/capture.hpp"
-#include "mesh/network_json.hpp"
-#include "mesh/session_file.hpp"
-#include "mesh/snapshot.hpp"
+#include "mesh/network/network_json.hpp"
+#include "mesh/persistence/checkpoint_snapshot.hpp"
+#include "mesh/persistence/entity_model.hpp"
+#include "mesh/persistence/session_file.hpp"
 
 #include "core/log.hpp"
 
-#include "agent/internal/home.hpp"
 #include <algorithm>
 #include <utility>
 
@@ -23,7 +23,7 @@ constexpr std::chrono::nanoseconds kCheckpointPause = std::chrono::seconds(5);
 
 }  // namespace
 
-Agent::Agent(formats::FileSystem& files, formats::CheckpointStore store, Options options, Life life)
+Agent::Agent(storage::FileSystem& files, storage::CheckpointStore store, Options options, ReplayableMesh life)
     : files_(files),
       store_(std::move(store)),
       journal_directory_(internal::journal_in(store_.directory())),
@@ -33,22 +33,22 @@ Agent::Agent(formats::FileSystem& files, formats::CheckpointStore store, Options
 
 Agent::~Agent() = default;
 
-Result<std::unique_ptr<Agent>> Agent::open(formats::FileSystem& files, const std::string& directory,
+Result<std::unique_ptr<Agent>> Agent::open(storage::FileSystem& files, const std::string& directory,
                                            const mesh::NetworkSpec& spec, Options options, Recovery& recovery) {
   const auto begin = options.now();
   WEFT_TRY(const std::string network, mesh::write_network(spec, -1));
-  WEFT_TRY(auto store, formats::CheckpointStore::open(files, directory, {.keep = options.keep}));
+  WEFT_TRY(auto store, storage::CheckpointStore::open(files, directory, {.keep = options.keep}));
   WEFT_CHECK(internal::make_journal_in(files, directory));
   recovery = {};
   WEFT_TRY(auto found, internal::find_latest(files, store, recovery.passed_over));
   if (!found) {
-    WEFT_TRY(const auto segments, formats::journal_segments(files, internal::journal_in(directory)));
+    WEFT_TRY(const auto segments, storage::journal_segments(files, internal::journal_in(directory)));
     if (!segments.empty())
       return fail(Errc::corrupt, directory + ": holds a journal that begins with record " +
                                      std::to_string(segments.front()) +
                                      " and no checkpoint to go on from; put one back, or empty the directory");
     recovery.is_new = true;
-    WEFT_TRY(Life life, Life::begin(spec, options.learns, options.mesh));
+    WEFT_TRY(ReplayableMesh life, ReplayableMesh::begin(spec, options.learns, options.mesh));
     std::unique_ptr<Agent> agent(new Agent(files, std::move(store), std::move(options), std::move(life)));
     agent->network_ = network;
     WEFT_CHECK(agent->be_born());
@@ -59,7 +59,7 @@ Result<std::unique_ptr<Agent>> Agent::open(formats::FileSystem& files, const std
   WEFT_TRY(const internal::Found home, internal::read_checkpoint(*found));
   WEFT_CHECK(home.check_same(network, options.identity, directory));
   WEFT_TRY(const mesh::NetworkSpec now, mesh::network_of(home.file));
-  WEFT_TRY(Life life, Life::restore(home.file, now, options.mesh));
+  WEFT_TRY(ReplayableMesh life, ReplayableMesh::restore(home.file, now, options.mesh));
   WEFT_CHECK(home.check_hash(life.hash(), found->path));
   std::unique_ptr<Agent> agent(new Agent(files, std::move(store), std::move(options), std::move(life)));
   agent->network_ = home.network;
@@ -72,7 +72,7 @@ Status Agent::be_born() {
   if (options_.at_birth) WEFT_CHECK(options_.at_birth(life_.mesh()));
   if (options_.companion) WEFT_CHECK(options_.companion->begin(life_));
   begin_writing(
-      std::make_unique<formats::JournalWriter>(files_, journal_directory_, formats::JournalPlace(), options_.journal));
+      std::make_unique<storage::JournalWriter>(files_, journal_directory_, storage::JournalPlace(), options_.journal));
   // Before anything is lived through, there is something to go back to.
   WEFT_CHECK(take_checkpoint(true));
   return checkpointer_->wait();
@@ -84,22 +84,22 @@ Status Agent::recover(const internal::Found& home, Recovery& recovery) {
     WEFT_CHECK(options_.companion->load(home.companion));
   }
   recovery.checkpoint = life_.mesh().ticks();
-  const auto relive = [&](const formats::JournalRecord& stored) -> Status {
+  const auto relive = [&](const storage::JournalRecord& stored) -> Status {
     WEFT_TRY(const Record record, read_record(stored.kind, stored.payload));
     WEFT_CHECK(life_.apply(record));
     return options_.companion ? options_.companion->relived(record) : Status();
   };
-  const auto visit = [&](const formats::JournalRecord& stored) -> Status {
+  const auto visit = [&](const storage::JournalRecord& stored) -> Status {
     auto done = relive(stored);
     if (done) return {};
     return fail(std::move(done).error().within(directory() + ": record " + std::to_string(stored.number) + " (" +
                                                std::string(name(static_cast<RecordKind>(stored.kind))) + ")"));
   };
-  WEFT_TRY(const auto findings, formats::read_journal(files_, journal_directory_, home.place, visit, options_.journal));
+  WEFT_TRY(const auto findings, storage::read_journal(files_, journal_directory_, home.place, visit, options_.journal));
   recovery.records = findings.records;
   recovery.torn_bytes = findings.torn_bytes;
   recovery.damages = findings.damages;
-  if (const auto last = Acknowledgements::last(files_, journal_directory_); last && *last > findings.end.number)
+  if (const auto last = DurableWatermark::last(files_, journal_directory_); last && *last > findings.end.number)
     recovery.damages.push_back(journal_directory_ + ": ends at record " + std::to_string(findings.end.number) +
                                ", and record " + std::to_string(*last) + " had been acknowledged");
   const std::uint64_t tick = life_.mesh().ticks();
@@ -111,8 +111,8 @@ Status Agent::recover(const internal::Found& home, Recovery& recovery) {
                                    " and forgets what came after");
   }
   // What was read may have come from the page cache alone: it is made sure of before anything more is acknowledged.
-  const auto pass_over = [](const formats::JournalRecord&) -> Status { return {}; };
-  WEFT_TRY(auto resumed, formats::resume_journal(files_, journal_directory_, home.place, pass_over, options_.journal));
+  const auto pass_over = [](const storage::JournalRecord&) -> Status { return {}; };
+  WEFT_TRY(auto resumed, storage::resume_journal(files_, journal_directory_, home.place, pass_over, options_.journal));
   if (resumed.findings.end != findings.end)
     return fail(Errc::storage, directory() + ": read twice, its journal ended at record " +
                                    std::to_string(findings.end.number) + " and at record " +
@@ -126,26 +126,26 @@ Status Agent::recover(const internal::Found& home, Recovery& recovery) {
   return checkpoint_and_wait();
 }
 
-void Agent::begin_writing(std::unique_ptr<formats::JournalWriter> journal) {
+void Agent::begin_writing(std::unique_ptr<storage::JournalWriter> journal) {
   journal_ = std::move(journal);
-  committer_ = std::make_unique<Committer>(*journal_, Acknowledgements(files_, journal_directory_),
-                                           Committer::Options{options_.durability, options_.background, options_.now},
-                                           boundary());
+  committer_ = std::make_unique<JournalFlusher>(
+      *journal_, DurableWatermark(files_, journal_directory_),
+      JournalFlusher::Options{options_.durability, options_.background, options_.now}, boundary());
   // A crash right after the checkpoint would leave a gap before it, and nobody who starts at an older one could pass.
   // Where the journal cannot be written, the checkpoint holds what it would say.
   const auto before = [this] { (void)committer_->flush(); };
-  const auto written = [this](Boundary at) {
+  const auto written = [this](LogPosition at) {
     committer_->covered(at);
     // The segments that go may be the only ones on the device to hold what was written anew since.
     if (!committer_->flush()) return;
-    if (const Status pruned = formats::prune_journal(files_, journal_directory_, store_.ticks().front()); !pruned)
+    if (const Status pruned = storage::prune_journal(files_, journal_directory_, store_.ticks().front()); !pruned)
       log_warn(pruned.error().text());  // costs room, not safety; the next checkpoint tries again
   };
   checkpointer_ = std::make_unique<Checkpointer>(store_, before, written, options_.background, options_.now);
   checkpoint_tick_ = life_.mesh().ticks();
 }
 
-Boundary Agent::boundary() const noexcept { return {journal_->place().number, life_.mesh().ticks()}; }
+LogPosition Agent::boundary() const noexcept { return {journal_->place().number, life_.mesh().ticks()}; }
 
 /// What a call did is written down, unless the call was refused and did nothing.
 template <class Write>
@@ -226,7 +226,7 @@ Status Agent::no_learner() const {
   return fail(Errc::unsupported, directory() + ": nobody teaches this agent; open it with a section \"learning\"");
 }
 
-Result<mesh::ControlMessage> Agent::post(Coord cell, std::shared_ptr<mesh::Control> control) {
+Result<mesh::CommandMessage> Agent::post(Coord cell, std::shared_ptr<mesh::Command> control) {
   WEFT_CHECK(ready());
   WEFT_TRY(auto sent, life_.mesh().post(cell, control));
   WEFT_CHECK(lived({}, RecordKind::order, [&](RecordBytes& bytes) { bytes.put_order(cell, *control); }));
@@ -252,7 +252,7 @@ Status Agent::reset_session(std::size_t session) {
                [&](RecordBytes& bytes) { bytes.put_session(session); });
 }
 
-Result<std::size_t> Agent::attach_session(formats::ByteSpan bytes, bool allow_other_weights) {
+Result<std::size_t> Agent::attach_session(ByteSpan bytes, bool allow_other_weights) {
   WEFT_CHECK(ready());
   WEFT_TRY(const auto file, formats::decode_entity(bytes, "session"));
   WEFT_TRY(const std::size_t session, mesh::attach_session(life_.mesh(), file, allow_other_weights));
@@ -297,7 +297,7 @@ Status Agent::take_checkpoint(bool awaited) {
     journal_->append(static_cast<std::uint32_t>(RecordKind::checkpoint), bytes_.bytes());
     committer_->appended(boundary());
   }
-  const formats::JournalPlace place = journal_->place();
+  const storage::JournalPlace place = journal_->place();
   const std::string companion = options_.companion ? options_.companion->save() : "{}";
   checkpoint_tick_ = tick;
   checkpoint_bytes_ = journal_->appended_bytes();
@@ -309,10 +309,10 @@ Status Agent::take_checkpoint(bool awaited) {
 }
 
 /// On the writing thread, while the mesh goes on: reads what was captured and what never changes.
-Result<Checkpointer::Content> Agent::encode(const formats::JournalPlace& place, const std::string& companion) const {
+Result<Checkpointer::Content> Agent::encode(const storage::JournalPlace& place, const std::string& companion) const {
   mesh::SnapshotExtras extras;
   WEFT_TRY(extras.meta_json, internal::write_extras(network_, options_.identity, companion));
-  mesh::MeshCapture::LayerHash rule;
+  mesh::CheckpointSnapshot::LayerHash rule;
   if (is_taught_) {
     extras.blobs = taught_.blobs();
     rule = [this](mesh::NodeId node, StateHasher& hasher) { taught_.hash_layer(node, hasher); };
@@ -335,8 +335,8 @@ Status Agent::acknowledge() {
   return committer_->flush();
 }
 
-AgentFigures Agent::figures() const {
-  AgentFigures figures;
+AgentStatistics Agent::figures() const {
+  AgentStatistics figures;
   figures.at = boundary();
   figures.acknowledged = committer_->acknowledged();
   figures.waiting_bytes = journal_->waiting_bytes();

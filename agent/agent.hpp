@@ -2,20 +2,20 @@
 
 #pragma once
 
+#include "agent/checkpointer.hpp"
+#include "agent/durability.hpp"
+#include "agent/journal_flusher.hpp"
+#include "agent/journal_record.hpp"
+#include "agent/replayable_mesh.hpp"
 #include "learning/learner_snapshot.hpp"
 
-#include "mesh/capture.hpp"
+#include "mesh/persistence/checkpoint_snapshot.hpp"
 
-#include "formats/checkpoint.hpp"
-#include "formats/journal.hpp"
+#include "storage/checkpoint.hpp"
+#include "storage/journal.hpp"
 
 #include "core/result.hpp"
 
-#include "agent/checkpointer.hpp"
-#include "agent/committer.hpp"
-#include "agent/durability.hpp"
-#include "agent/life.hpp"
-#include "agent/record.hpp"
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -34,11 +34,11 @@ struct Found;
 
 /// What the program around an agent keeps beside it, saved with each checkpoint and brought up to date by the journal.
 /// @thread the agent's
-class Companion {
+class StateExtension {
  public:
-  virtual ~Companion() = default;
+  virtual ~StateExtension() = default;
   /// The life that it goes along with, before anything else is asked; it lives as long as the agent.
-  virtual Status begin(Life& life) = 0;
+  virtual Status begin(ReplayableMesh& life) = 0;
   /// A JSON object.
   virtual std::string save() const = 0;
   virtual Status load(std::string_view json) = 0;
@@ -52,7 +52,7 @@ struct Recovery {
   std::uint64_t checkpoint = 0;  ///< tick of the checkpoint it began from
   std::uint64_t records = 0;     ///< lived again
   std::uint64_t torn_bytes = 0;  ///< of a record whose writing was cut off, dropped
-  Boundary at;                   ///< where it stands now
+  LogPosition at;                ///< where it stands now
   Hash128 hash;                  ///< of that
   std::chrono::nanoseconds took{0};
   std::vector<std::string> passed_over;  ///< checkpoints that do not verify, and why
@@ -60,12 +60,12 @@ struct Recovery {
 };
 
 /// One agent's figures at a moment.
-struct AgentFigures {
-  Boundary at, acknowledged;
+struct AgentStatistics {
+  LogPosition at, acknowledged;
   std::uint64_t waiting_bytes = 0;  ///< in memory, not on the device
   std::uint64_t journal_bytes = 0;  ///< since the last checkpoint was taken
   std::uint64_t journal_failures = 0;
-  CheckpointFigures checkpoint;
+  CheckpointStatistics checkpoint;
   std::optional<std::string> trouble;  ///< why nothing is being acknowledged
 };
 
@@ -89,12 +89,12 @@ class Agent {
     bool learns = true;      ///< by the network's section "learning"
     bool salvage = false;    ///< go on where a damaged journal ends, though it went further
     bool background = true;  ///< write beside the mesh; else in the calls
-    formats::JournalOptions journal;
+    storage::JournalOptions journal;
     mesh::MeshOptions mesh;
     Now now = steady_now;
     /// Of a new life: what happens to the mesh before its first checkpoint (weights from a file).
     std::function<Status(mesh::Mesh&)> at_birth;
-    Companion* companion = nullptr;
+    StateExtension* companion = nullptr;
     /// What names the life besides its network: it must be the same whenever the directory is opened.
     std::string identity;
   };
@@ -103,7 +103,7 @@ class Agent {
   /// verified, and lived again up to its last record.
   /// @error invalid_argument: a life of another network or identity; storage: in use; corrupt: what is there leads
   ///        nowhere, or lives on differently than it did; names what is damaged
-  static Result<std::unique_ptr<Agent>> open(formats::FileSystem& files, const std::string& directory,
+  static Result<std::unique_ptr<Agent>> open(storage::FileSystem& files, const std::string& directory,
                                              const mesh::NetworkSpec& spec, Options options, Recovery& recovery);
   ~Agent();
   Agent(const Agent&) = delete;
@@ -118,12 +118,12 @@ class Agent {
   Status learn(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets,
                std::uint64_t samples);
   Status drain();
-  Result<mesh::ControlMessage> post(Coord cell, std::shared_ptr<mesh::Control> control);
+  Result<mesh::CommandMessage> post(Coord cell, std::shared_ptr<mesh::Command> control);
   Result<std::size_t> add_session();
   Status remove_session(std::size_t session);
   Status reset_session(std::size_t session);
   /// A session that mesh::detach_session wrote, here or on another machine. @error as mesh::attach_session
-  Result<std::size_t> attach_session(formats::ByteSpan file, bool allow_other_weights = false);
+  Result<std::size_t> attach_session(ByteSpan file, bool allow_other_weights = false);
   void resume();
   /// Words of the caller's own (a reward, a seed), given back in order when the life is replayed.
   Status note(std::string_view topic, std::string_view text);
@@ -137,39 +137,39 @@ class Agent {
   /// Waits until everything so far is acknowledged. @error storage
   Status acknowledge();
 
-  AgentFigures figures() const;
+  AgentStatistics figures() const;
   const std::string& directory() const noexcept { return store_.directory(); }
 
  private:
-  Agent(formats::FileSystem& files, formats::CheckpointStore store, Options options, Life life);
+  Agent(storage::FileSystem& files, storage::CheckpointStore store, Options options, ReplayableMesh life);
   Status be_born();
   Status recover(const internal::Found& home, Recovery& recovery);
-  void begin_writing(std::unique_ptr<formats::JournalWriter> journal);
+  void begin_writing(std::unique_ptr<storage::JournalWriter> journal);
   Status ready() const;
   Status no_learner() const;
   Status take_checkpoint(bool awaited);
-  Result<Checkpointer::Content> encode(const formats::JournalPlace& place, const std::string& companion) const;
+  Result<Checkpointer::Content> encode(const storage::JournalPlace& place, const std::string& companion) const;
   template <class Write>
   Status lived(Status status, RecordKind kind, Write&& write);
   void look_after();
-  Boundary boundary() const noexcept;
+  LogPosition boundary() const noexcept;
 
-  formats::FileSystem& files_;
-  formats::CheckpointStore store_;
+  storage::FileSystem& files_;
+  storage::CheckpointStore store_;
   const std::string journal_directory_;
   const Options options_;
   std::string network_;  // of its birth, as text
-  Life life_;
+  ReplayableMesh life_;
   const bool is_taught_;
   RecordBytes bytes_;
   // The checkpoint being written; the next one is taken when it is done.
-  mesh::MeshCapture capture_;
+  mesh::CheckpointSnapshot capture_;
   learning::LearnerBlobs taught_;
   std::optional<std::string> broken_;                         // what made state and journal part
   std::uint64_t checkpoint_tick_ = 0, checkpoint_bytes_ = 0;  // when the last one was taken
   std::chrono::nanoseconds next_checkpoint_{0};
-  std::unique_ptr<formats::JournalWriter> journal_;
-  std::unique_ptr<Committer> committer_;
+  std::unique_ptr<storage::JournalWriter> journal_;
+  std::unique_ptr<JournalFlusher> committer_;
   std::unique_ptr<Checkpointer> checkpointer_;  // last: it goes first
 };
 

@@ -2,8 +2,7 @@
 
 #include "agent/checkpointer.hpp"
 
-#include "formats/json.hpp"
-
+#include "core/json.hpp"
 #include "core/log.hpp"
 
 #include <nlohmann/json.hpp>
@@ -29,8 +28,8 @@ void be_modest() noexcept {
 
 }  // namespace
 
-Checkpointer::Checkpointer(formats::CheckpointStore& store, std::function<void()> before,
-                           std::function<void(Boundary)> done, bool background, Now now)
+Checkpointer::Checkpointer(storage::CheckpointStore& store, std::function<void()> before,
+                           std::function<void(LogPosition)> done, bool background, Now now)
     : store_(store), before_(std::move(before)), done_(std::move(done)), now_(std::move(now)) {
   if (background) thread_ = std::thread([this] { work(); });
 }
@@ -69,7 +68,7 @@ Status Checkpointer::wait() {
   return last_;
 }
 
-CheckpointFigures Checkpointer::figures() const {
+CheckpointStatistics Checkpointer::figures() const {
   const std::lock_guard lock(mutex_);
   return figures_;
 }
@@ -117,9 +116,9 @@ void Checkpointer::write(Job job) {
 Status Checkpointer::store(const Job& job, std::uint64_t& bytes) {
   WEFT_TRY(const Content content, job.encode());
   bytes = content.file.size();
-  WEFT_TRY(const auto info, formats::parse_json(content.info, "checkpoint info"));
+  WEFT_TRY(const auto info, parse_json(content.info, "checkpoint info"));
   before_();
-  return store_.write(job.at.record, {{kAgentFile, formats::ByteSpan(content.file.data(), bytes)}}, info);
+  return store_.write(job.at.record, {{kAgentFile, ByteSpan(content.file.data(), bytes)}}, info);
 }
 
 }  // namespace weft::agent

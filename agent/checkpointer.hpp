@@ -2,11 +2,12 @@
 
 #pragma once
 
-#include "formats/checkpoint.hpp"
+#include "agent/journal_flusher.hpp"
+
+#include "storage/checkpoint.hpp"
 
 #include "core/result.hpp"
 
-#include "agent/committer.hpp"
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -19,8 +20,8 @@
 namespace weft::agent {
 
 /// What is known of the last checkpoint.
-struct CheckpointFigures {
-  Boundary at;
+struct CheckpointStatistics {
+  LogPosition at;
   std::chrono::nanoseconds pause{0};    ///< that the mesh stood still for it
   std::chrono::nanoseconds writing{0};  ///< from then until it was verified on the device
   std::uint64_t bytes = 0;
@@ -33,18 +34,18 @@ struct CheckpointFigures {
 class Checkpointer {
  public:
   struct Content {
-    formats::ByteBuffer file;
+    ByteBuffer file;
     std::string info;  // JSON object
   };
   /// What is to be written: `encode` is called on the writing thread and reads only what was captured.
   struct Job {
-    Boundary at;
+    LogPosition at;
     std::chrono::nanoseconds pause{0};
     std::function<Result<Content>()> encode;
   };
   /// On the writing thread `before` is called when a checkpoint is encoded and not yet on the device, `done` after each
   /// good one. `store` must outlive it.
-  Checkpointer(formats::CheckpointStore& store, std::function<void()> before, std::function<void(Boundary)> done,
+  Checkpointer(storage::CheckpointStore& store, std::function<void()> before, std::function<void(LogPosition)> done,
                bool background, Now now);
   /// Waits for the one being written.
   ~Checkpointer();
@@ -57,7 +58,7 @@ class Checkpointer {
   void start(Job job, bool awaited = false);
   /// Until none is being written. @error what the last one failed with
   Status wait();
-  CheckpointFigures figures() const;
+  CheckpointStatistics figures() const;
   /// Why the last one failed; nothing when it did not.
   std::optional<std::string> trouble() const;
 
@@ -66,16 +67,16 @@ class Checkpointer {
   void write(Job job);
   Status store(const Job& job, std::uint64_t& bytes);
 
-  formats::CheckpointStore& store_;
+  storage::CheckpointStore& store_;
   const std::function<void()> before_;
-  const std::function<void(Boundary)> done_;
+  const std::function<void(LogPosition)> done_;
   const Now now_;
   mutable std::mutex mutex_;  // what follows
   std::condition_variable changed_;
   std::optional<Job> job_;
   bool is_writing_ = false, stops_ = false;
   Status last_;
-  CheckpointFigures figures_;
+  CheckpointStatistics figures_;
   std::thread thread_;
 };
 

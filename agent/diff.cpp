@@ -2,11 +2,12 @@
 
 #include "agent/diff.hpp"
 
-#include "mesh/snapshot.hpp"
-
-#include "formats/entity.hpp"
-
 #include "agent/replay.hpp"
+
+#include "mesh/persistence/entity_model.hpp"
+
+#include "formats/entity/entity.hpp"
+
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -17,24 +18,24 @@ namespace {
 /// One of the two: a replay, or one moment of a life.
 class Side {
  public:
-  static Result<Side> open_home(formats::FileSystem& files, const std::string& directory,
+  static Result<Side> open_home(storage::FileSystem& files, const std::string& directory,
                                 std::optional<std::uint64_t> from, const mesh::MeshOptions& options) {
     Side side;
     WEFT_TRY(auto replay, Replay::open(files, directory, {from, {}, false, options}));
     side.replay_ = std::make_unique<Replay>(std::move(replay));
     return side;
   }
-  static Result<Side> open_file(formats::FileSystem& files, const std::string& path, const mesh::MeshOptions& options) {
+  static Result<Side> open_file(storage::FileSystem& files, const std::string& path, const mesh::MeshOptions& options) {
     Side side;
     WEFT_TRY(const auto file, formats::load_entity(files, path));
     WEFT_TRY(const auto spec, mesh::network_of(file));
-    auto life = Life::restore(file, spec, options);
+    auto life = ReplayableMesh::restore(file, spec, options);
     if (!life) return fail(std::move(life).error().within(path));
-    side.life_ = std::make_unique<Life>(*std::move(life));
+    side.life_ = std::make_unique<ReplayableMesh>(*std::move(life));
     return side;
   }
 
-  Life& life() noexcept { return replay_ ? replay_->life() : *life_; }
+  ReplayableMesh& life() noexcept { return replay_ ? replay_->life() : *life_; }
   std::uint64_t tick() noexcept { return life().mesh().ticks(); }
   Hash128 outside() const noexcept { return replay_ ? replay_->outside() : Hash128{}; }
   bool has_outside() const noexcept { return replay_ != nullptr; }
@@ -51,14 +52,14 @@ class Side {
 
  private:
   std::unique_ptr<Replay> replay_;
-  std::unique_ptr<Life> life_;
+  std::unique_ptr<ReplayableMesh> life_;
 };
 
 /// The last of both lives' checkpoints before they part: equal in tick and hash.
-std::optional<std::uint64_t> last_common(const std::vector<Milestone>& a, const std::vector<Milestone>& b) {
+std::optional<std::uint64_t> last_common(const std::vector<CheckpointInfo>& a, const std::vector<CheckpointInfo>& b) {
   std::optional<std::uint64_t> found;
-  for (const Milestone& one : a)
-    for (const Milestone& other : b) {
+  for (const CheckpointInfo& one : a)
+    for (const CheckpointInfo& other : b) {
       if (one.tick != other.tick) continue;
       if (one.hash != other.hash) return found;
       found = one.tick;
@@ -66,7 +67,7 @@ std::optional<std::uint64_t> last_common(const std::vector<Milestone>& a, const 
   return found;
 }
 
-Result<Side> open_side(formats::FileSystem& files, const std::string& path, std::optional<std::uint64_t> from,
+Result<Side> open_side(storage::FileSystem& files, const std::string& path, std::optional<std::uint64_t> from,
                        const mesh::MeshOptions& options) {
   if (files.list(path)) return Side::open_home(files, path, from, options);
   return Side::open_file(files, path, options);
@@ -102,7 +103,7 @@ std::vector<Coord> unequal_cells(Side& a, Side& b) {
 
 }  // namespace
 
-Result<Comparison> diff(formats::FileSystem& files, const std::string& a_path, const std::string& b_path,
+Result<Comparison> diff(storage::FileSystem& files, const std::string& a_path, const std::string& b_path,
                         const mesh::MeshOptions& options) {
   std::optional<std::uint64_t> from;
   const auto a_milestones = Replay::milestones(files, a_path), b_milestones = Replay::milestones(files, b_path);
@@ -127,7 +128,7 @@ Result<Comparison> diff(formats::FileSystem& files, const std::string& a_path, c
     ++comparison.compared;
     if (compares_outside && !outside_since && a.outside() != b.outside()) outside_since = a.tick();
     if (auto cells = unequal_cells(a, b); !cells.empty()) {
-      comparison.parting = Parting{a.tick(), std::move(cells), outside_since.has_value(), outside_since};
+      comparison.parting = Divergence{a.tick(), std::move(cells), outside_since.has_value(), outside_since};
       return comparison;
     }
     comparison.until = a.tick();

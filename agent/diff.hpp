@@ -4,7 +4,7 @@
 
 #include "mesh/mesh.hpp"
 
-#include "formats/file_system.hpp"
+#include "storage/file_system.hpp"
 
 #include "core/coord.hpp"
 #include "core/result.hpp"
@@ -18,7 +18,7 @@
 namespace weft::agent {
 
 /// Where two lives part.
-struct Parting {
+struct Divergence {
   std::uint64_t tick = 0;
   std::vector<Coord> cells;                    ///< whose states differ then, in coordinate order; the level is 0
   bool outside_differs = false;                ///< whether what came from outside had differed by then
@@ -28,7 +28,7 @@ struct Parting {
 struct Comparison {
   std::uint64_t from = 0;      ///< tick of the first comparison
   std::uint64_t compared = 0;  ///< ticks compared
-  std::optional<Parting> parting;
+  std::optional<Divergence> parting;
   /// Without a parting: the last tick that both lived, and whose life goes further ("" both end there).
   std::uint64_t until = 0;
   std::string longer;
@@ -37,7 +37,7 @@ struct Comparison {
 /// The first tick and coordinate where two lives part. Each is an agent's home, lived again from a checkpoint, or a
 /// file with live state, which is one moment. Both are read only.
 /// @error invalid_argument: two networks that differ in their cells, no moment in common
-Result<Comparison> diff(formats::FileSystem& files, const std::string& a, const std::string& b,
+Result<Comparison> diff(storage::FileSystem& files, const std::string& a, const std::string& b,
                         const mesh::MeshOptions& options);
 
 }  // namespace weft::agent

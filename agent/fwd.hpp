@@ -5,7 +5,7 @@
 namespace weft::agent {
 
 class Agent;
-class Life;
+class ReplayableMesh;
 class Replay;
 struct Recovery;
 

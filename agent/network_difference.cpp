@@ -2,8 +2,8 @@
 
 #include "agent/network_difference.hpp"
 
-#include "formats/json.hpp"
-#include "formats/json_difference.hpp"
+#include "core/json.hpp"
+#include "core/json_difference.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -14,8 +14,8 @@ namespace weft::agent {
 using nlohmann::json;
 
 Result<std::optional<std::string>> network_difference(std::string_view stored, std::string_view given) {
-  WEFT_TRY(json there, formats::parse_json(stored, "network"));
-  WEFT_TRY(json here, formats::parse_json(given, "network"));
+  WEFT_TRY(json there, parse_json(stored, "network"));
+  WEFT_TRY(json here, parse_json(given, "network"));
   // Where it is computed is no part of what it is.
   for (json* const network : {&there, &here}) {
     if (!network->is_object()) continue;
@@ -29,9 +29,9 @@ Result<std::optional<std::string>> network_difference(std::string_view stored, s
     std::string dotted = std::string(path).substr(1);
     std::replace(dotted.begin(), dotted.end(), '/', '.');
     if (there.contains(at) && here.contains(at))
-      if (auto found = formats::first_difference(there[at], here[at], "", dotted)) return found;
+      if (auto found = first_difference(there[at], here[at], "", dotted)) return found;
   }
-  return formats::first_difference(there, here, "stream.csv");
+  return first_difference(there, here, "stream.csv");
 }
 
 }  // namespace weft::agent

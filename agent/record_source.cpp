@@ -19,8 +19,8 @@ Result<const RecordSource::Item*> RecordSource::next() {
 
 Status RecordSource::end_here() {
   if (ended_) return {};
-  const auto pass = [](const formats::JournalRecord&) { return Status(); };
-  WEFT_TRY(findings_, formats::read_journal(*files_, directory_, place_, pass));
+  const auto pass = [](const storage::JournalRecord&) { return Status(); };
+  WEFT_TRY(findings_, storage::read_journal(*files_, directory_, place_, pass));
   last_ = findings_.end.number;
   return {};
 }
@@ -28,7 +28,7 @@ Status RecordSource::end_here() {
 Status RecordSource::fill() {
   std::size_t bytes = 0;
   bool is_full = false;
-  const auto take = [&](const formats::JournalRecord& record) -> Status {
+  const auto take = [&](const storage::JournalRecord& record) -> Status {
     // An error is how a visitor ends the reading; this one never leaves here.
     if (bytes >= kAtOnce) {
       is_full = true;
@@ -36,10 +36,10 @@ Status RecordSource::fill() {
     }
     bytes += record.payload.size() + sizeof(Item);
     items_.push_back({record.number, record.kind, {record.payload.begin(), record.payload.end()}});
-    place_ = formats::after(place_, record.kind, record.payload);
+    place_ = storage::after(place_, record.kind, record.payload);
     return {};
   };
-  auto read = formats::read_journal(*files_, directory_, place_, take);
+  auto read = storage::read_journal(*files_, directory_, place_, take);
   if (is_full) return {};
   if (!read) return fail(std::move(read).error());
   ended_ = true;

@@ -2,12 +2,13 @@
 
 #pragma once
 
-#include "formats/journal.hpp"
+#include "agent/journal_record.hpp"
+
+#include "storage/journal.hpp"
 
 #include "core/aligned_buffer.hpp"
 #include "core/result.hpp"
 
-#include "agent/record.hpp"
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -26,7 +27,7 @@ class RecordSource {
     std::uint32_t kind = 0;
     std::vector<std::byte> payload;
   };
-  RecordSource(formats::FileSystem& files, std::string directory, formats::JournalPlace from)
+  RecordSource(storage::FileSystem& files, std::string directory, storage::JournalPlace from)
       : files_(&files), directory_(std::move(directory)), place_(from) {}
 
   /// Looks where the journal ends now: `next` gives nothing behind that, so that it comes to an end beside an agent
@@ -35,18 +36,18 @@ class RecordSource {
   /// The next record; null at the end. Valid until the next call. @error storage
   Result<const Item*> next();
   /// How the journal ends; known once `next` gave null.
-  const formats::JournalFindings& findings() const noexcept { return findings_; }
+  const storage::JournalFindings& findings() const noexcept { return findings_; }
 
  private:
   Status fill();
-  formats::FileSystem* files_;
+  storage::FileSystem* files_;
   std::string directory_;
-  formats::JournalPlace place_;  // after the last of items_
+  storage::JournalPlace place_;  // after the last of items_
   std::deque<Item> items_;
   Item now_;
   bool ended_ = false;
   std::uint64_t last_ = UINT64_MAX;  // record
-  formats::JournalFindings findings_;
+  storage::JournalFindings findings_;
 };
 
 }  // namespace weft::agent

@@ -2,10 +2,11 @@
 
 #include "agent/replay.hpp"
 
-#include "mesh/network_json.hpp"
-#include "mesh/snapshot.hpp"
-
 #include "agent/internal/home.hpp"
+
+#include "mesh/network/network_json.hpp"
+#include "mesh/persistence/entity_model.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +14,7 @@ namespace weft::agent {
 namespace {
 
 /// The oldest checkpoint, or the newest at or before `tick`, that verifies.
-Result<internal::Found> find_start(formats::CheckpointStore& store, std::optional<std::uint64_t> tick) {
+Result<internal::Found> find_start(storage::CheckpointStore& store, std::optional<std::uint64_t> tick) {
   std::vector<std::uint64_t> records = store.ticks();
   if (tick) std::reverse(records.begin(), records.end());
   if (records.empty()) return fail(Errc::not_found, store.directory() + ": no agent lives there: it has no checkpoint");
@@ -31,14 +32,15 @@ Result<internal::Found> find_start(formats::CheckpointStore& store, std::optiona
 
 }  // namespace
 
-Replay::Replay(formats::FileSystem& files, const std::string& directory, formats::JournalPlace place, Life life)
+Replay::Replay(storage::FileSystem& files, const std::string& directory, storage::JournalPlace place,
+               ReplayableMesh life)
     : life_(std::move(life)),
       files_(&files),
       source_(files, internal::journal_in(directory), place),
       directory_(directory) {}
 
-Result<Replay> Replay::open(formats::FileSystem& files, const std::string& directory, ReplayOptions options) {
-  WEFT_TRY(auto store, formats::CheckpointStore::look(files, directory));
+Result<Replay> Replay::open(storage::FileSystem& files, const std::string& directory, ReplayOptions options) {
+  WEFT_TRY(auto store, storage::CheckpointStore::look(files, directory));
   WEFT_TRY(const internal::Found found, find_start(store, options.from));
   WEFT_TRY(mesh::NetworkSpec spec, mesh::network_of(found.file));
   if (!options.set.empty()) {
@@ -48,7 +50,7 @@ Result<Replay> Replay::open(formats::FileSystem& files, const std::string& direc
     }
     WEFT_TRY(spec, mesh::read_network(network, "changed network"));
   }
-  WEFT_TRY(Life life, Life::restore(found.file, spec, options.mesh));
+  WEFT_TRY(ReplayableMesh life, ReplayableMesh::restore(found.file, spec, options.mesh));
   if (options.set.empty()) WEFT_CHECK(found.check_hash(life.hash(), directory));
   life.compare_marks(options.verifies && options.set.empty());
   Replay replay(files, directory, found.place, std::move(life));
@@ -61,9 +63,9 @@ Result<Replay> Replay::open(formats::FileSystem& files, const std::string& direc
   return replay;
 }
 
-Result<std::vector<Milestone>> Replay::milestones(formats::FileSystem& files, const std::string& directory) {
-  WEFT_TRY(auto store, formats::CheckpointStore::look(files, directory));
-  std::vector<Milestone> all;
+Result<std::vector<CheckpointInfo>> Replay::milestones(storage::FileSystem& files, const std::string& directory) {
+  WEFT_TRY(auto store, storage::CheckpointStore::look(files, directory));
+  std::vector<CheckpointInfo> all;
   for (const std::uint64_t record : store.ticks()) {
     const auto checkpoint = store.at(record);
     if (!checkpoint) continue;
@@ -91,7 +93,7 @@ Result<bool> Replay::next() {
 /// What an agent that lives on has pruned meanwhile is no damage.
 Status Replay::check_overtaken() const {
   if (source_.findings().damages.empty()) return {};
-  WEFT_TRY(auto store, formats::CheckpointStore::look(*files_, directory_));
+  WEFT_TRY(auto store, storage::CheckpointStore::look(*files_, directory_));
   const auto oldest = store.ticks();
   if (oldest.empty() || oldest.front() <= number_) return {};
   return fail(Errc::not_found, directory_ + ": its agent lives on, and has removed what came after record " +
@@ -113,8 +115,8 @@ std::uint64_t Replay::parts() const noexcept {
 }
 
 std::uint64_t Replay::ticks_of_part() const noexcept {
-  if (std::holds_alternative<LearnRecord>(*record_) && const_cast<Life&>(life_).learner())
-    return const_cast<Life&>(life_).learner()->ticks_per_sample();
+  if (std::holds_alternative<LearnRecord>(*record_) && const_cast<ReplayableMesh&>(life_).learner())
+    return const_cast<ReplayableMesh&>(life_).learner()->ticks_per_sample();
   return 1;
 }
 
@@ -169,7 +171,7 @@ Status Replay::live(std::uint64_t count) {
 Status Replay::verify() {
   if (std::holds_alternative<MarkRecord>(*record_)) ++compared_;
   if (!std::holds_alternative<CheckpointRecord>(*record_)) return {};
-  for (const Milestone& stone : milestones_) {
+  for (const CheckpointInfo& stone : milestones_) {
     if (stone.record != number_) continue;
     ++compared_;
     if (const Hash128 now = life_.hash(); now != stone.hash)

@@ -2,13 +2,14 @@
 
 #pragma once
 
-#include "formats/checkpoint.hpp"
+#include "agent/record_source.hpp"
+#include "agent/replayable_mesh.hpp"
+
+#include "storage/checkpoint.hpp"
 
 #include "core/result.hpp"
 #include "core/state_hash.hpp"
 
-#include "agent/life.hpp"
-#include "agent/record_source.hpp"
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,7 +28,7 @@ struct ReplayOptions {
 };
 
 /// A checkpoint of a life.
-struct Milestone {
+struct CheckpointInfo {
   std::uint64_t record = 0, tick = 0;
   Hash128 hash;
 };
@@ -37,11 +38,11 @@ struct Milestone {
 class Replay {
  public:
   /// @error not_found: no agent lives there, no checkpoint is that old; corrupt; what a changed network is refused for
-  static Result<Replay> open(formats::FileSystem& files, const std::string& directory, ReplayOptions options);
+  static Result<Replay> open(storage::FileSystem& files, const std::string& directory, ReplayOptions options);
   /// The checkpoints that verify, oldest first.
-  static Result<std::vector<Milestone>> milestones(formats::FileSystem& files, const std::string& directory);
+  static Result<std::vector<CheckpointInfo>> milestones(storage::FileSystem& files, const std::string& directory);
 
-  Life& life() noexcept { return life_; }
+  ReplayableMesh& life() noexcept { return life_; }
   std::uint64_t tick() const noexcept { return life_.mesh().ticks(); }
   /// Lives on to the last boundary at or before `until` (none: to where the journal ends now). Boundaries are ticks,
   /// and samples of lessons; a call that a fault ended is one step.
@@ -50,7 +51,7 @@ class Replay {
   /// The smallest step there is. False: the end.
   Result<bool> step();
 
-  const Milestone& start() const noexcept { return start_; }
+  const CheckpointInfo& start() const noexcept { return start_; }
   std::uint64_t records() const noexcept { return records_; }
   std::uint64_t compared() const noexcept { return compared_; }
   /// Over all that came from outside since the start, in order: inputs, targets, orders, sessions; cut into calls or
@@ -59,10 +60,10 @@ class Replay {
   /// What was written down beside it, as it passed. Each once.
   std::vector<NoteRecord> take_notes() { return std::exchange(notes_, {}); }
   /// Torn tail and damages; known at the end.
-  const formats::JournalFindings& findings() const noexcept { return source_.findings(); }
+  const storage::JournalFindings& findings() const noexcept { return source_.findings(); }
 
  private:
-  Replay(formats::FileSystem& files, const std::string& directory, formats::JournalPlace place, Life life);
+  Replay(storage::FileSystem& files, const std::string& directory, storage::JournalPlace place, ReplayableMesh life);
   /// Takes up the next record. False: the end.
   Result<bool> next();
   Status check_overtaken() const;
@@ -75,17 +76,17 @@ class Replay {
   Status verify();
   Failure within(Error error) const;
 
-  Life life_;
-  formats::FileSystem* files_;
+  ReplayableMesh life_;
+  storage::FileSystem* files_;
   RecordSource source_;
   std::string directory_;
-  Milestone start_;
+  CheckpointInfo start_;
   std::optional<Record> record_;  // being lived
   std::vector<std::byte> payload_;
   std::uint64_t number_ = 0, done_ = 0;  // its number, parts lived
   std::uint64_t records_ = 0, compared_ = 0;
   bool verifies_ = false;
-  std::vector<Milestone> milestones_;  // to be compared with
+  std::vector<CheckpointInfo> milestones_;  // to be compared with
   Hash128 outside_{};
   std::vector<NoteRecord> notes_;
 };

@@ -7,7 +7,7 @@
 #include "cli/verb.hpp"
 #include "cli/wording.hpp"
 
-#include "mesh/placement.hpp"
+#include "mesh/device/device_assignment.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -48,7 +48,7 @@ std::string place(const mesh::Node& node) { return node.is_port() ? "\"" + node.
 Json matrices_of(const mesh::Mesh& mesh, mesh::NodeId node, bool has_masters) {
   Json matrices = Json::array();
   for (const auto& parameter : mesh.weights().of(node)) {
-    const mesh::StoredWeight* const stored = mesh.weights().stored(mesh.weights().first(node) + parameter.index);
+    const mesh::QuantizedWeight* const stored = mesh.weights().stored(mesh.weights().first(node) + parameter.index);
     if (!stored) continue;
     const auto [low, high] = stored->scale_range();
     Json matrix{{"name", parameter.spec->name}, {"scale_min", low}, {"scale_max", high}};

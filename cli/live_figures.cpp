@@ -11,8 +11,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double seconds_since(LiveFigures::Clock::time_point then) {
-  return std::chrono::duration<double>(LiveFigures::Clock::now() - then).count();
+double seconds_since(LiveStatistics::Clock::time_point then) {
+  return std::chrono::duration<double>(LiveStatistics::Clock::now() - then).count();
 }
 
 /// {"threw": 0, ...}: one figure for each name of an enumeration.
@@ -27,7 +27,7 @@ Json by_name(const std::array<std::uint64_t, kCount>& figures) {
 
 Json cell_json(Coord at) { return {at.z, at.y, at.x}; }
 
-Json to_json(const AgentIdentity& agent, const LiveFigures& f) {
+Json to_json(const AgentIdentity& agent, const LiveStatistics& f) {
   Json out{{"weft_top", 1},
            {"network", agent.network},
            {"pid", getpid()},
@@ -50,7 +50,7 @@ Json to_json(const AgentIdentity& agent, const LiveFigures& f) {
            {"decisions", by_name<actors::Policy>(f.supervision.decisions)},
            {"escalations", f.supervision.escalations}};
   Json troubled = Json::array();
-  for (const LiveFigures::Trouble& cell : f.troubled)
+  for (const LiveStatistics::Trouble& cell : f.troubled)
     troubled.push_back({{"cell", cell_json(cell.at)},
                         {"status", name(cell.status)},
                         {"faults", cell.faults},

@@ -19,7 +19,7 @@
 namespace weft::cli {
 
 /// How a running agent fares, as its run loop publishes it (docs/formats/top.md).
-struct LiveFigures {
+struct LiveStatistics {
   using Clock = std::chrono::steady_clock;
 
   struct Trouble {  // a cell that is not simply running
@@ -60,7 +60,7 @@ struct AgentIdentity {
   std::string network, executor;
   std::size_t threads = 0, sessions = 0;
   std::vector<Coord> cells;  // by actor
-  LiveFigures::Clock::time_point started = LiveFigures::Clock::now();
+  LiveStatistics::Clock::time_point started = LiveStatistics::Clock::now();
 };
 
 /// The last figures, from the thread that runs ticks to those that look on.
@@ -68,22 +68,22 @@ struct AgentIdentity {
 class LivePublisher {
  public:
   /// Never waits: while somebody is copying, figures are dropped, and newer ones come soon.
-  void publish(const LiveFigures& figures) {
+  void publish(const LiveStatistics& figures) {
     const std::unique_lock hold(mutex_, std::try_to_lock);
     if (hold) figures_ = figures;
   }
-  LiveFigures read() const {
+  LiveStatistics read() const {
     const std::lock_guard hold(mutex_);
     return figures_;
   }
 
  private:
   mutable std::mutex mutex_;
-  LiveFigures figures_;
+  LiveStatistics figures_;
 };
 
 /// The part of an answer of `weft top` that these figures make.
-nlohmann::ordered_json to_json(const AgentIdentity& agent, const LiveFigures& figures);
+nlohmann::ordered_json to_json(const AgentIdentity& agent, const LiveStatistics& figures);
 
 /// "[0,1,1]": a cell's place, without a level.
 nlohmann::ordered_json cell_json(Coord at);

@@ -2,12 +2,12 @@
 
 #include "cli/model.hpp"
 
-#include "mesh/entity_v1.hpp"
-#include "mesh/network_json.hpp"
-#include "mesh/snapshot.hpp"
+#include "mesh/loom/loom_network.hpp"
+#include "mesh/network/network_json.hpp"
+#include "mesh/persistence/entity_model.hpp"
 
-#include "formats/entity_v1.hpp"
-#include "formats/file_system.hpp"
+#include "formats/loom/loom_entity.hpp"
+#include "storage/file_system.hpp"
 
 #include <cstdio>
 #include <filesystem>
@@ -17,8 +17,8 @@ namespace weft::cli {
 namespace {
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 40;
 
-Status import(formats::MappedFile bytes, Model& model) {
-  WEFT_TRY(const formats::EntityV1File file, formats::decode_entity_v1(std::move(bytes), model.path));
+Status import(storage::MappedFile bytes, Model& model) {
+  WEFT_TRY(const formats::LoomEntityFile file, formats::decode_entity_v1(std::move(bytes), model.path));
   auto imported = mesh::import_entity_v1(file);
   if (!imported) return fail(std::move(imported).error().within(model.path));
   model.spec = std::move(imported->spec);
@@ -32,18 +32,18 @@ Status import(formats::MappedFile bytes, Model& model) {
 }  // namespace
 
 Result<Model> read_model(const std::string& path) {
-  formats::FileSystem& files = formats::real_file_system();
-  WEFT_TRY(formats::MappedFile bytes, files.map(path, kMaxFileBytes));
+  storage::FileSystem& files = storage::real_file_system();
+  WEFT_TRY(storage::MappedFile bytes, files.map(path, kMaxFileBytes));
   Model model;
   model.path = path;
-  model.folder = formats::parent_path(path);
+  model.folder = storage::parent_path(path);
   model.file_bytes = bytes.size();
   if (formats::is_entity_v1(bytes.bytes())) {
     WEFT_CHECK(import(std::move(bytes), model));
     return model;
   }
-  if (!formats::as_text(bytes.bytes()).starts_with("ENTITY")) {
-    auto spec = mesh::read_network(formats::as_text(bytes.bytes()), path);
+  if (!as_text(bytes.bytes()).starts_with("ENTITY")) {
+    auto spec = mesh::read_network(as_text(bytes.bytes()), path);
     WEFT_CHECK(bytes.intact());
     // Syntax errors carry the file's name already.
     if (!spec && spec.error().text().starts_with(path)) return fail(std::move(spec).error());
@@ -64,7 +64,7 @@ std::string path_within(const std::string& folder, const std::string& path) {
 
 std::optional<std::string> path_from(const std::string& path, const std::string& found) {
   std::error_code unknown;
-  const auto way = std::filesystem::proximate(found, std::filesystem::path(formats::parent_path(path)), unknown);
+  const auto way = std::filesystem::proximate(found, std::filesystem::path(storage::parent_path(path)), unknown);
   if (unknown) return std::nullopt;
   return way.string();
 }

@@ -2,9 +2,9 @@
 
 #pragma once
 
-#include "mesh/network.hpp"
+#include "mesh/network/network.hpp"
 
-#include "formats/entity.hpp"
+#include "formats/entity/entity.hpp"
 
 #include <optional>
 #include <string>
@@ -13,7 +13,7 @@
 namespace weft::cli {
 
 /// A file given to a verb: a network, and weights with it when it is an .entity file. One of the original system is
-/// turned into one of ours (mesh/entity_v1.hpp).
+/// turned into one of ours (mesh/loom/loom_network.hpp).
 struct Model {
   std::string path, folder;  // folder: what paths inside the file are relative to
   mesh::NetworkSpec spec;

@@ -7,8 +7,8 @@
 #include "cli/verb.hpp"
 #include "cli/wording.hpp"
 
-#include "formats/durable.hpp"
-#include "formats/file_system.hpp"
+#include "storage/durable.hpp"
+#include "storage/file_system.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -45,7 +45,7 @@ Status morph(const Request& request) {
     if (Status done = mesh.weights().morph(node, mesh.graph().nodes()[node].object, *encoding); !done)
       return fail(std::move(done).error().within(request.file));
   WEFT_TRY(const auto bytes, encode(*loaded, model, loaded->is_live && !request.weights_only, request.out));
-  WEFT_CHECK(formats::write_file_durably(formats::real_file_system(), request.out, bytes));
+  WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.out, bytes));
   const std::uint64_t after = mesh.weights().bytes();
   if (request.json)
     print_json({{"file", request.out},

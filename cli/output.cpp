@@ -2,7 +2,7 @@
 
 #include "cli/output.hpp"
 
-#include "formats/file_system.hpp"
+#include "storage/file_system.hpp"
 
 #include <filesystem>
 #include <system_error>
@@ -10,7 +10,7 @@
 namespace weft::cli {
 
 Status check_output(const std::string& flag, const std::string& path) {
-  const std::string folder = formats::parent_path(path);
+  const std::string folder = storage::parent_path(path);
   std::error_code unknown;  // what cannot be looked at now, writing will say
   if (!std::filesystem::is_directory(folder, unknown))
     return fail(Errc::not_found, flag + " " + path + ": there is no directory " + folder);

@@ -8,8 +8,8 @@
 
 #include "learning/stream.hpp"
 
-#include "formats/durable.hpp"
-#include "formats/file_system.hpp"
+#include "storage/durable.hpp"
+#include "storage/file_system.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -43,7 +43,7 @@ Status pack(const Request& request) {
   const formats::EntityOptions options{request.plain ? formats::Packing::none : formats::Packing::zstd, &file.extra()};
   WEFT_TRY(const auto bytes, formats::encode_entity(network, file.meta(), file.blobs(), options));
   WEFT_CHECK(file.intact());
-  WEFT_CHECK(formats::write_file_durably(formats::real_file_system(), request.out, bytes));
+  WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.out, bytes));
   if (request.json)
     print_json({{"file", request.out},
                 {"packed", !request.plain},

@@ -8,11 +8,12 @@
 #include "cli/verb.hpp"
 #include "cli/wording.hpp"
 
-#include "formats/file_system.hpp"
+#include "agent/diff.hpp"
+
+#include "storage/file_system.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include "agent/diff.hpp"
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -56,7 +57,7 @@ Status replay(const ReplayRequest& request) {
   options.mesh.threads = request.threads;
   options.mesh.device = request.device;
   const auto begin = Clock::now();
-  WEFT_TRY(auto life, agent::Replay::open(formats::real_file_system(), request.directory, std::move(options)));
+  WEFT_TRY(auto life, agent::Replay::open(storage::real_file_system(), request.directory, std::move(options)));
   if (until && *until < life.tick())
     return fail(Errc::invalid_argument, "--until tick=" + std::to_string(*until) + ": the life begins at tick " +
                                             std::to_string(life.tick()) +
@@ -115,7 +116,7 @@ void print(const agent::Comparison& found) {
     if (!found.longer.empty()) std::printf("%s goes further\n", found.longer.c_str());
     return;
   }
-  const agent::Parting& parting = *found.parting;
+  const agent::Divergence& parting = *found.parting;
   constexpr std::size_t kShown = 8;
   std::string cells;
   for (std::size_t i = 0; i < std::min(parting.cells.size(), kShown); ++i) cells += " " + cell_name(parting.cells[i]);
@@ -130,7 +131,7 @@ void print(const agent::Comparison& found) {
 Status diff(const DiffRequest& request) {
   mesh::MeshOptions options;
   options.threads = request.threads;
-  WEFT_TRY(const auto found, agent::diff(formats::real_file_system(), request.a, request.b, options));
+  WEFT_TRY(const auto found, agent::diff(storage::real_file_system(), request.a, request.b, options));
   if (request.json) {
     Json line{{"event", "done"}, {"equal", !found.parting}, {"from_tick", found.from}, {"compared", found.compared}};
     if (found.parting) {

@@ -34,7 +34,7 @@ class Reporter {
   /// How an agent was found in its home, before anything else.
   virtual void found(Session& session) = 0;
   /// A checkpoint of an agent has been written.
-  virtual void kept(const agent::CheckpointFigures& checkpoint, std::string_view path) = 0;
+  virtual void kept(const agent::CheckpointStatistics& checkpoint, std::string_view path) = 0;
   virtual void done(Session& session, const Pace& pace) = 0;
   /// Before something else is printed: leaves no half line behind.
   virtual void interrupt() {}

@@ -25,7 +25,7 @@ Json maybe(const std::optional<T>& value) {
 
 double seconds(std::chrono::nanoseconds length) { return std::chrono::duration<double>(length).count(); }
 
-Json device_json(const mesh::DeviceFigures* figures) {
+Json device_json(const mesh::DeviceStatistics* figures) {
   if (!figures) return {{"name", "cpu"}};
   const std::string why = why_on_cpu(*figures);
   return {{"name", figures->device.empty() ? "cpu" : figures->device},
@@ -119,7 +119,7 @@ class JsonReporter final : public Reporter {
                 {"seconds", seconds(r.took)}});
   }
 
-  void kept(const agent::CheckpointFigures& checkpoint, std::string_view path) override {
+  void kept(const agent::CheckpointStatistics& checkpoint, std::string_view path) override {
     print_json({{"event", "checkpoint"},
                 {"tick", checkpoint.at.tick},
                 {"path", path},

@@ -86,7 +86,7 @@ class TextReporter final : public Reporter {
     if (session.is_finished()) say("it had come to its end; this is its result");
   }
 
-  void kept(const agent::CheckpointFigures& checkpoint, std::string_view) override {
+  void kept(const agent::CheckpointStatistics& checkpoint, std::string_view) override {
     const auto now = Clock::now();
     if (err_.redraws || (last_saved_ && now - *last_saved_ < kPlainLine)) return;
     say("checkpoint at tick " + grouped(checkpoint.at.tick) + ", paused " + milliseconds(checkpoint.pause) +

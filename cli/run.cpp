@@ -7,9 +7,9 @@
 #include "cli/signals.hpp"
 #include "cli/verb.hpp"
 
-#include "formats/checkpoint.hpp"
-#include "formats/durable.hpp"
-#include "formats/file_system.hpp"
+#include "storage/checkpoint.hpp"
+#include "storage/durable.hpp"
+#include "storage/file_system.hpp"
 
 #include "core/log.hpp"
 
@@ -34,7 +34,7 @@ constexpr double kBlockSeconds = 0.05;
 /// One run from its first block to its result.
 class Run {
  public:
-  Run(const RunRequest& request, Session& session, formats::CheckpointStore* store, Reporter& reporter,
+  Run(const RunRequest& request, Session& session, storage::CheckpointStore* store, Reporter& reporter,
       RunMonitor& monitor)
       : request_(request),
         session_(session),
@@ -57,7 +57,7 @@ class Run {
     }
     if (!request_.save.empty()) {
       WEFT_TRY(const auto bytes, session_.snapshot_for(request_.save));
-      WEFT_CHECK(formats::write_file_durably(formats::real_file_system(), request_.save, bytes));
+      WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request_.save, bytes));
     }
     monitor_.enters("done");
     reporter_.done(session_, pace());
@@ -132,10 +132,10 @@ class Run {
 
   /// How its journal fares, and each checkpoint that has been written meanwhile.
   void report_agent() {
-    const agent::AgentFigures figures = agent_->figures();
+    const agent::AgentStatistics figures = agent_->figures();
     monitor_.journal({to_string(session_.setup().durability), figures.acknowledged.tick, figures.waiting_bytes,
                       figures.journal_bytes, figures.trouble.value_or("")});
-    const agent::CheckpointFigures& checkpoint = figures.checkpoint;
+    const agent::CheckpointStatistics& checkpoint = figures.checkpoint;
     for (; checkpoint_failures_ < checkpoint.failed; ++checkpoint_failures_) monitor_.save_failed();
     if (checkpoint.written == checkpoints_) return;
     checkpoints_ = checkpoint.written;
@@ -162,7 +162,7 @@ class Run {
   const RunRequest& request_;
   Session& session_;
   agent::Agent* agent_;              // keeps its own checkpoints
-  formats::CheckpointStore* store_;  // without one
+  storage::CheckpointStore* store_;  // without one
   Reporter& reporter_;
   RunMonitor& monitor_;
   std::uint64_t first_sample_ = 0, first_tick_ = 0;
@@ -172,7 +172,7 @@ class Run {
 };
 
 /// The sample that the run goes on from; nothing: afresh.
-Result<std::optional<std::uint64_t>> resume(const RunRequest& request, formats::CheckpointStore& store,
+Result<std::optional<std::uint64_t>> resume(const RunRequest& request, storage::CheckpointStore& store,
                                             Session& session) {
   if (!request.resume) {
     const auto ticks = store.ticks();
@@ -197,10 +197,10 @@ Status run(const RunRequest& request) {
   auto opened = Session::open(model, std::move(setup));
   if (!opened) return fail(std::move(opened).error().within(request.file));
   Session& session = **opened;
-  std::optional<formats::CheckpointStore> store;
+  std::optional<storage::CheckpointStore> store;
   std::optional<std::uint64_t> resumed_at;
   if (!request.checkpoint.empty()) {
-    WEFT_TRY(store, formats::CheckpointStore::open(formats::real_file_system(), request.checkpoint));
+    WEFT_TRY(store, storage::CheckpointStore::open(storage::real_file_system(), request.checkpoint));
     WEFT_TRY(resumed_at, resume(request, *store, session));
   }
   watch_signals();

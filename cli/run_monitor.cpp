@@ -219,7 +219,7 @@ void RunMonitor::tell(const actors::Hang& hang) {
 
 void RunMonitor::measure(Clock::time_point now) {
   const learning::StreamProgress progress = session_.stream().progress();
-  LiveFigures& f = figures_;
+  LiveStatistics& f = figures_;
   f.ticks = session_.mesh().ticks();
   f.samples = progress.samples, f.total = progress.total, f.pass = progress.pass;
   f.accuracy = progress.prequential_accuracy;
@@ -240,7 +240,7 @@ void RunMonitor::measure(Clock::time_point now) {
   for (actors::ActorId actor = 0; actor < registry.size(); ++actor) {
     const ActorStatus status = registry.status(actor);
     ++f.cells[static_cast<std::size_t>(status)];
-    if (status == ActorStatus::running || f.troubled.size() >= LiveFigures::kMostTroubled) continue;
+    if (status == ActorStatus::running || f.troubled.size() >= LiveStatistics::kMostTroubled) continue;
     const actors::ActorView view = registry.view(actor);
     f.troubled.push_back({at(actor), status, view.faults, view.restarts, view.last_fault_tick});
   }

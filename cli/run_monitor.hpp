@@ -50,13 +50,13 @@ class RunMonitor {
   void saved(std::uint64_t bytes, std::chrono::duration<double> pause);
   void save_failed() noexcept { ++figures_.failed_checkpoints; }
   /// For the journal to say how it fares.
-  void journal(LiveFigures::Journal now) { figures_.journal = std::move(now); }
+  void journal(LiveStatistics::Journal now) { figures_.journal = std::move(now); }
 
   /// True once whoever reads events has gone away: nobody would learn the rest.
   static bool reader_is_gone() noexcept;
 
  private:
-  using Clock = LiveFigures::Clock;
+  using Clock = LiveStatistics::Clock;
   explicit RunMonitor(Session& session, Reporter& reporter, bool json);
   void tell_faults();
   void tell_standings();
@@ -71,7 +71,7 @@ class RunMonitor {
   Reporter& reporter_;
   const bool json_;
   AgentIdentity agent_;
-  LiveFigures figures_;
+  LiveStatistics figures_;
   LivePublisher publisher_;
   ServiceNotifier notifier_;
 

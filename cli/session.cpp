@@ -2,18 +2,19 @@
 
 #include "cli/session.hpp"
 
+#include "agent/network_difference.hpp"
 #include "learning/dataset.hpp"
 #include "learning/learner_snapshot.hpp"
 
-#include "mesh/network_json.hpp"
-#include "mesh/snapshot.hpp"
+#include "mesh/network/network_json.hpp"
+#include "mesh/persistence/entity_model.hpp"
 
-#include "formats/file_system.hpp"
-#include "formats/json.hpp"
+#include "storage/file_system.hpp"
+
+#include "core/json.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include "agent/network_difference.hpp"
 #include <algorithm>
 #include <filesystem>
 
@@ -31,7 +32,7 @@ constexpr std::size_t kMaxDataBytes = std::size_t{1} << 30;
 Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setup) {
   std::unique_ptr<Session> session(new Session(std::move(setup)));
   const RunSetup& s = session->setup_;
-  formats::FileSystem& files = formats::real_file_system();
+  storage::FileSystem& files = storage::real_file_system();
   WEFT_TRY(const auto bytes, files.read(s.csv_path, kMaxDataBytes));
   session->data_digest_ = to_string(hash_bytes(bytes.data(), bytes.size()));
   WEFT_TRY(session->data_, learning::read_dataset(files, s.csv_path, s.stream.scale));
@@ -39,7 +40,7 @@ Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setu
     return model.entity ? mesh::restore_weights(mesh, *model.entity) : Status();
   };
   if (s.home.empty()) {
-    WEFT_TRY(session->life_, agent::Life::begin(s.spec, true, s.mesh));
+    WEFT_TRY(session->life_, agent::ReplayableMesh::begin(s.spec, true, s.mesh));
     WEFT_CHECK(at_birth(session->life_->mesh()));
     WEFT_CHECK(session->begin(*session->life_));
   } else {
@@ -60,7 +61,7 @@ Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setu
   return session;
 }
 
-Status Session::begin(agent::Life& life) {
+Status Session::begin(agent::ReplayableMesh& life) {
   learner_ = life.learner();
   WEFT_TRY(stream_, learning::Stream::build(*learner_, *std::move(data_), setup_.stream));
   data_.reset();
@@ -103,7 +104,7 @@ std::string Session::run_state() const {
   return run.dump();
 }
 
-Status Session::load_run(formats::JsonReader& run) {
+Status Session::load_run(JsonReader& run) {
   WEFT_TRY(const std::string data, run.string("data"));
   if (data != data_digest_)
     return fail(Errc::invalid_argument, "the checkpoint is of another run: the data were " + data + ", " +
@@ -123,8 +124,8 @@ Status Session::load_run(formats::JsonReader& run) {
 }
 
 Status Session::load(std::string_view text) {
-  WEFT_TRY(const json document, formats::parse_json(text, "checkpoint"));
-  WEFT_TRY(auto run, formats::JsonReader::open(document, "run"));
+  WEFT_TRY(const json document, parse_json(text, "checkpoint"));
+  WEFT_TRY(auto run, JsonReader::open(document, "run"));
   return load_run(run);
 }
 
@@ -140,8 +141,8 @@ Status Session::relived(const agent::Record& record) {
   return {};
 }
 
-Result<formats::ByteBuffer> Session::snapshot() {
-  WEFT_TRY(json run, formats::parse_json(run_state(), "run"));
+Result<ByteBuffer> Session::snapshot() {
+  WEFT_TRY(json run, parse_json(run_state(), "run"));
   run["state_hash"] = to_string(mesh().state_hash());
   const learning::LearnerBlobs learner(*learner_);
   mesh::SnapshotExtras extras;
@@ -150,19 +151,19 @@ Result<formats::ByteBuffer> Session::snapshot() {
   return mesh::encode_mesh(mesh(), true, extras);
 }
 
-Result<formats::ByteBuffer> Session::snapshot_for(const std::string& path) {
+Result<ByteBuffer> Session::snapshot_for(const std::string& path) {
   WEFT_TRY(auto bytes, snapshot());
   return fit_data_path(std::move(bytes), setup_.stream.csv, setup_.csv_path, path);
 }
 
 Status Session::resume(const formats::EntityFile& file) {
   WEFT_TRY(const std::string given, mesh::write_network(setup_.spec));
-  WEFT_TRY(const std::string stored, formats::write_json(file.network()));
+  WEFT_TRY(const std::string stored, write_json(file.network()));
   WEFT_TRY(const auto difference, agent::network_difference(stored, given));
   if (difference) return fail(Errc::invalid_argument, "the checkpoint is of another run: " + *difference);
   const std::string text = mesh::extras_of(file);
-  WEFT_TRY(const json document, formats::parse_json(text, "checkpoint"));
-  WEFT_TRY(auto extras, formats::JsonReader::open(document, "extras"));
+  WEFT_TRY(const json document, parse_json(text, "checkpoint"));
+  WEFT_TRY(auto extras, JsonReader::open(document, "extras"));
   WEFT_TRY(auto run, extras.object("run"));
   WEFT_TRY(const std::string hash, run.string("state_hash"));
   WEFT_CHECK(mesh::restore_weights(mesh(), file));
@@ -176,8 +177,8 @@ Status Session::resume(const formats::EntityFile& file) {
   return {};
 }
 
-Result<formats::ByteBuffer> fit_data_path(formats::ByteBuffer bytes, const std::string& written,
-                                          const std::string& found, const std::string& path) {
+Result<ByteBuffer> fit_data_path(ByteBuffer bytes, const std::string& written, const std::string& found,
+                                 const std::string& path) {
   if (std::filesystem::path(written).is_absolute()) return bytes;
   WEFT_TRY(const auto file, formats::decode_entity(std::move(bytes), path));
   json network = file.network();
@@ -206,7 +207,7 @@ Result<Loaded> load(const Model& model, mesh::MeshOptions options) {
   return loaded;
 }
 
-Result<formats::ByteBuffer> encode(Loaded& loaded, const Model& model, bool live, const std::string& path) {
+Result<ByteBuffer> encode(Loaded& loaded, const Model& model, bool live, const std::string& path) {
   mesh::SnapshotExtras extras;
   learning::LearnerBlobs learner;
   if (live && model.entity) extras.meta_json = mesh::extras_of(*model.entity);

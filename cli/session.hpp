@@ -4,16 +4,17 @@
 
 #include "cli/setup.hpp"
 
+#include "agent/agent.hpp"
 #include "learning/learner.hpp"
 #include "learning/stream.hpp"
 
 #include "mesh/mesh.hpp"
 
-#include "formats/bytes.hpp"
-#include "formats/entity.hpp"
-#include "formats/json.hpp"
+#include "formats/entity/entity.hpp"
 
-#include "agent/agent.hpp"
+#include "core/bytes.hpp"
+#include "core/json.hpp"
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -29,7 +30,7 @@ struct Course {
 };
 
 /// Mesh, learner and stream of one run, and their snapshots; with a home, an agent that writes its life down.
-class Session final : private agent::Companion {
+class Session final : private agent::StateExtension {
  public:
   static Result<std::unique_ptr<Session>> open(const Model& model, RunSetup setup);
   Session(const Session&) = delete;
@@ -42,9 +43,9 @@ class Session final : private agent::Companion {
   bool is_finished() const noexcept { return is_finished_; }
 
   /// Everything, so that `resume` goes on to the bit.
-  Result<formats::ByteBuffer> snapshot();
+  Result<ByteBuffer> snapshot();
   /// The same for a file kept elsewhere: its path to the data is made to fit `path`.
-  Result<formats::ByteBuffer> snapshot_for(const std::string& path);
+  Result<ByteBuffer> snapshot_for(const std::string& path);
   /// Puts a snapshot back. @error invalid_argument: another network, settings or data, naming the first difference;
   ///                             corrupt: the state is not the one that was saved
   Status resume(const formats::EntityFile& file);
@@ -70,18 +71,18 @@ class Session final : private agent::Companion {
   bool mark();
   /// Where the run stands, besides mesh and learner: a JSON object, and back.
   std::string run_state() const;
-  Status load_run(formats::JsonReader& run);
+  Status load_run(JsonReader& run);
 
-  Status begin(agent::Life& life) override;
+  Status begin(agent::ReplayableMesh& life) override;
   std::string save() const override { return run_state(); }
   Status load(std::string_view json) override;
   Status relived(const agent::Record& record) override;
 
   RunSetup setup_;
   std::string data_digest_;
-  std::optional<learning::Dataset> data_;  // until the stream has it
-  std::optional<agent::Life> life_;        // without a home
-  std::unique_ptr<agent::Agent> agent_;    // with one
+  std::optional<learning::Dataset> data_;      // until the stream has it
+  std::optional<agent::ReplayableMesh> life_;  // without a home
+  std::unique_ptr<agent::Agent> agent_;        // with one
   agent::Recovery recovery_;
   learning::Learner* learner_ = nullptr;
   std::optional<learning::Stream> stream_;
@@ -93,8 +94,8 @@ class Session final : private agent::Companion {
 
 /// The bytes of an .entity file for a place of its own, `path`: a relative way to its data, `written` in its section
 /// `stream` and `found` from here, is made to fit.
-Result<formats::ByteBuffer> fit_data_path(formats::ByteBuffer bytes, const std::string& written,
-                                          const std::string& found, const std::string& path);
+Result<ByteBuffer> fit_data_path(ByteBuffer bytes, const std::string& written, const std::string& found,
+                                 const std::string& path);
 
 /// A mesh with all that `file` holds: weights, and live state with a learner where there is one. For looking at, not
 /// for running.
@@ -105,6 +106,6 @@ struct Loaded {
 };
 Result<Loaded> load(const Model& model, mesh::MeshOptions options);
 /// What a file held, for a place of its own, `path`, after a change; `live`: state, learner and notes too.
-Result<formats::ByteBuffer> encode(Loaded& loaded, const Model& model, bool live, const std::string& path);
+Result<ByteBuffer> encode(Loaded& loaded, const Model& model, bool live, const std::string& path);
 
 }  // namespace weft::cli

@@ -7,11 +7,11 @@
 #include "cli/session.hpp"
 #include "cli/verb.hpp"
 
-#include "mesh/session_file.hpp"
-#include "mesh/snapshot.hpp"
+#include "mesh/persistence/entity_model.hpp"
+#include "mesh/persistence/session_file.hpp"
 
-#include "formats/durable.hpp"
-#include "formats/file_system.hpp"
+#include "storage/durable.hpp"
+#include "storage/file_system.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -56,16 +56,16 @@ Status detach(const Request& request) {
     return fail(Errc::unsupported, request.model + ": session " + std::to_string(request.session) + " is one of the " +
                                        std::to_string(taught) +
                                        " that its learning rule teaches; without --remove it can be copied");
-  formats::ByteBuffer rest;
+  ByteBuffer rest;
   if (request.remove) {
     if (Status removed = mesh.remove_session(request.session); !removed)
       return fail(std::move(removed).error().within(request.model));
     WEFT_TRY(rest, encode(loaded, model, true, request.model));
   }
   // The session first: whatever happens in between, it is somewhere.
-  formats::FileSystem& files = formats::real_file_system();
-  WEFT_CHECK(formats::write_file_durably(files, request.out, *bytes));
-  if (request.remove) WEFT_CHECK(formats::write_file_durably(files, request.model, rest));
+  storage::FileSystem& files = storage::real_file_system();
+  WEFT_CHECK(storage::write_file_durably(files, request.out, *bytes));
+  if (request.remove) WEFT_CHECK(storage::write_file_durably(files, request.model, rest));
   if (request.json)
     print_json({{"file", request.out},
                 {"session", request.session},
@@ -84,7 +84,7 @@ Status attach(const Request& request) {
   WEFT_CHECK(check_output("--output", request.out, request.model));
   WEFT_CHECK(check_output("--output", request.out, request.file));
   WEFT_TRY(const Model model, read_model(request.model));
-  WEFT_TRY(const auto file, formats::load_entity(formats::real_file_system(), request.file));
+  WEFT_TRY(const auto file, formats::load_entity(storage::real_file_system(), request.file));
   WEFT_TRY(Loaded loaded, load_one(model));
   mesh::Mesh& mesh = *loaded.mesh;
   auto session = mesh::attach_session(mesh, file, request.other_weights);
@@ -95,7 +95,7 @@ Status attach(const Request& request) {
     *session = 0;
   }
   WEFT_TRY(const auto bytes, encode(loaded, model, true, request.out));
-  WEFT_CHECK(formats::write_file_durably(formats::real_file_system(), request.out, bytes));
+  WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.out, bytes));
   if (request.json)
     print_json({{"file", request.out},
                 {"session", *session},

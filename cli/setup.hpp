@@ -5,12 +5,12 @@
 #include "cli/encoding_flags.hpp"
 #include "cli/model.hpp"
 
+#include "agent/durability.hpp"
 #include "learning/options.hpp"
 #include "learning/stream.hpp"
 
 #include "mesh/mesh.hpp"
 
-#include "agent/durability.hpp"
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -10,10 +10,11 @@
 
 #include "learning/dataset.hpp"
 
-#include "mesh/snapshot.hpp"
+#include "mesh/persistence/entity_model.hpp"
 
-#include "formats/file_system.hpp"
-#include "formats/json.hpp"
+#include "storage/file_system.hpp"
+
+#include "core/json.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -91,7 +92,7 @@ Result<std::unique_ptr<Sweep>> Sweep::open(const Request& request) {
   }
   if (!request.data.empty()) sweep->options_.held_out = 0;  // all rows are shown, however few
   const std::string path = request.data.empty() ? path_within(model.folder, sweep->options_.csv) : request.data;
-  WEFT_TRY(sweep->data_, learning::read_dataset(formats::real_file_system(), path, sweep->options_.scale));
+  WEFT_TRY(sweep->data_, learning::read_dataset(storage::real_file_system(), path, sweep->options_.scale));
   learning::Learner& learner = sweep->learner_ ? *sweep->learner_ : *sweep->loaded_.learner;
   // Also checks that the data fit the network, and fills in the names of port and output.
   const std::string named = request.data.empty() ? request.file : "--data " + request.data;
@@ -100,7 +101,7 @@ Result<std::unique_ptr<Sweep>> Sweep::open(const Request& request) {
   if (request.data.empty()) {
     if (model.entity) {
       const std::string text = mesh::extras_of(*model.entity);
-      WEFT_TRY(const auto extras, formats::parse_json(text, "extras"));
+      WEFT_TRY(const auto extras, parse_json(text, "extras"));
       // After a shift the task is another one; the cursor knows.
       if (extras.contains("run") && extras["run"].contains("cursor"))
         WEFT_CHECK(stream.load_cursor(extras["run"]["cursor"].dump()));

@@ -7,7 +7,7 @@
 #include "cli/top_view.hpp"
 #include "cli/verb.hpp"
 
-#include "formats/json.hpp"
+#include "core/json.hpp"
 
 #include <nlohmann/json.hpp>
 #include <sys/ioctl.h>
@@ -203,7 +203,7 @@ class Top {
   }
 
   Status show(const std::string& line) {
-    WEFT_TRY(const auto figures, formats::parse_json(line, "socket " + path_));
+    WEFT_TRY(const auto figures, parse_json(line, "socket " + path_));
     if (figures.is_object() && figures.contains("error"))
       return fail(Errc::storage, "socket " + path_ + ": " + figures["error"].dump());
     if (request_.json) {

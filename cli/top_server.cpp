@@ -2,7 +2,7 @@
 
 #include "cli/top_server.hpp"
 
-#include "formats/json.hpp"
+#include "core/json.hpp"
 
 #include <nlohmann/json.hpp>
 #include <sys/eventfd.h>
@@ -233,7 +233,7 @@ class TopServer::Thread {
   }
 
   void heed(Client& client, std::string_view line, Clock::time_point now) {
-    const auto request = formats::parse_json(line, "request", {kLongestRequest, 4, 16});
+    const auto request = parse_json(line, "request", {kLongestRequest, 4, 16});
     if (!request) return refuse(client, request.error().text());
     if (!request->is_object() || request->size() != 1) return refuse(client, "a request is an object with one key");
     const std::string& key = request->begin().key();

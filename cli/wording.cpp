@@ -58,7 +58,7 @@ std::string milliseconds(std::chrono::nanoseconds length) {
   return text;
 }
 
-std::string why_on_cpu(const mesh::DeviceFigures& figures) {
+std::string why_on_cpu(const mesh::DeviceStatistics& figures) {
   if (!figures.why_host.empty()) return figures.why_host;
   if (figures.host_steps == 0) return {};
   if (figures.faults)
@@ -68,7 +68,7 @@ std::string why_on_cpu(const mesh::DeviceFigures& figures) {
                          : "cells had orders to carry out, watched others or were not enabled";
 }
 
-std::string where_it_ran(const mesh::DeviceFigures* figures) {
+std::string where_it_ran(const mesh::DeviceStatistics* figures) {
   if (!figures) return "cpu";
   const std::string why = why_on_cpu(*figures);
   if (figures->device_steps == 0 && !why.empty()) return "cpu: " + why;

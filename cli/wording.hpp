@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "mesh/device_figures.hpp"
+#include "mesh/device/device_statistics.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -21,10 +21,10 @@ double as_written(float value);
 /// "0.04 ms", "12.3 ms", "2,345 ms".
 std::string milliseconds(std::chrono::nanoseconds length);
 /// Why some steps, or all, ran on the CPU although a device was asked for; empty when none did.
-std::string why_on_cpu(const mesh::DeviceFigures& figures);
+std::string why_on_cpu(const mesh::DeviceStatistics& figures);
 /// What computed: "cpu", "cpu: vulkan: no loader ...", "llvmpipe", "llvmpipe, 8 of 250 steps on the CPU: ...".
 /// `figures`: null where no device was asked for.
-std::string where_it_ran(const mesh::DeviceFigures* figures);
+std::string where_it_ran(const mesh::DeviceStatistics* figures);
 /// "1,438".
 std::string grouped(std::uint64_t value);
 

@@ -2,14 +2,14 @@
 
 #include "learning/dataset.hpp"
 
-#include "formats/csv.hpp"
+#include "formats/csv/csv.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 namespace weft::learning {
 
-Result<Dataset> read_dataset(formats::FileSystem& files, const std::string& path, float scale) {
+Result<Dataset> read_dataset(storage::FileSystem& files, const std::string& path, float scale) {
   WEFT_TRY(const formats::CsvTable table, formats::read_csv(files, path));
   if (table.rows == 0 || table.columns < 2)
     return fail(Errc::shape_mismatch, path + ": " + std::to_string(table.rows) + " rows of " +

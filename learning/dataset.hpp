@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "formats/file_system.hpp"
+#include "storage/file_system.hpp"
 
 #include "core/result.hpp"
 
@@ -24,6 +24,6 @@ struct Dataset {
 
 /// Reads a table whose last column is a class, 0 and up; the others are multiplied by `scale`.
 /// @error as formats::read_csv; out_of_range for a label that is not a whole number in [0, 65535], naming the row
-Result<Dataset> read_dataset(formats::FileSystem& files, const std::string& path, float scale);
+Result<Dataset> read_dataset(storage::FileSystem& files, const std::string& path, float scale);
 
 }  // namespace weft::learning

@@ -2,7 +2,7 @@
 
 #include "learning/learner.hpp"
 
-#include "mesh/watch.hpp"
+#include "mesh/runtime/metacognition_rule.hpp"
 
 #include <algorithm>
 #include <bit>

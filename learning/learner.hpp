@@ -105,12 +105,12 @@ class Learner final : public mesh::StepHook {
   const float* restart_layer(mesh::NodeId node, const float* kept) noexcept override;
   /// Counters, messages under way, labels and scores, those that wait in `scores` too; with weights, also update counts
   /// and the optimiser's arrays.
-  void save_state(mesh::StateBytes& to, bool with_weights) const override;
-  Status load_state(const mesh::StateBytes& from, bool with_weights) override;
+  void save_state(mesh::ByteArchive& to, bool with_weights) const override;
+  Status load_state(const mesh::ByteArchive& from, bool with_weights) override;
   std::vector<std::pair<mesh::NodeId, mesh::NodeId>> extra_links() const override;
 
   std::string why_not_recorded() const override { return {}; }
-  void each_piece(const std::function<void(const mesh::MirrorPiece&)>& visit) const override;
+  void each_piece(const std::function<void(const mesh::DeviceRegion&)>& visit) const override;
   std::uint64_t period() const noexcept override { return steps_per_sample(); }
   std::pair<std::uint64_t, std::uint64_t> samples_of(std::uint64_t step, std::uint64_t tick,
                                                      std::uint64_t count) const override;
@@ -119,8 +119,8 @@ class Learner final : public mesh::StepHook {
   /// Who shares weights moves with others.
   bool may_skip(mesh::NodeId node) const noexcept override { return layers_[node].sharings.empty(); }
   void add_updates(mesh::NodeId node, std::uint64_t updates) noexcept override;
-  void save_host(mesh::StateBytes& to) const override;
-  void load_host(const mesh::StateBytes& from) override;
+  void save_host(mesh::ByteArchive& to) const override;
+  void load_host(const mesh::ByteArchive& from) override;
 
  private:
   static constexpr std::uint32_t kNoBox = UINT32_MAX;

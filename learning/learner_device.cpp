@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device has to know of a learner to run its steps (mesh/device_run.hpp).
+// What a device has to know of a learner to run its steps (mesh/device/device_executor.hpp).
 
 #include "learning/learner.hpp"
 
@@ -10,45 +10,45 @@
 
 namespace weft::learning {
 
-using mesh::MirrorPiece;
-using mesh::MirrorUse;
+using mesh::DeviceRegion;
 using mesh::NodeId;
+using mesh::RegionUse;
 
-void Learner::each_piece(const std::function<void(const MirrorPiece&)>& visit) const {
-  const auto whole = [&](const auto& values, MirrorUse use) {
+void Learner::each_piece(const std::function<void(const DeviceRegion&)>& visit) const {
+  const auto whole = [&](const auto& values, RegionUse use) {
     visit({values.data(), values.size() * sizeof *values.data(), use});
   };
-  whole(boxes_, MirrorUse::kept);
-  whole(feedback_, MirrorUse::constant);
+  whole(boxes_, RegionUse::kept);
+  whole(feedback_, RegionUse::constant);
   const auto parameters = mesh_.weights().parameters();
-  const auto beside = [&](const float* values, std::size_t i, MirrorUse use) {
-    MirrorPiece piece{values, (parameters[i].spec->stored_size() + 15) / 16 * 16 * sizeof(float), use};
+  const auto beside = [&](const float* values, std::size_t i, RegionUse use) {
+    DeviceRegion piece{values, (parameters[i].spec->stored_size() + 15) / 16 * 16 * sizeof(float), use};
     piece.node = parameters[i].node;
     visit(piece);
   };
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    beside(optimizer_.gradient(i), i, MirrorUse::own);
-    for (std::size_t s = 0; s < optimizer_.slots(); ++s) beside(optimizer_.slot(s, i), i, MirrorUse::kept);
+    beside(optimizer_.gradient(i), i, RegionUse::own);
+    for (std::size_t s = 0; s < optimizer_.slots(); ++s) beside(optimizer_.slot(s, i), i, RegionUse::kept);
   }
   if (options_.optimizer.kind == OptimizerKind::adamw) {
-    whole(optimizer_.updates(), MirrorUse::kept);
-    whole(optimizer_.corrections(), MirrorUse::own);
+    whole(optimizer_.updates(), RegionUse::kept);
+    whole(optimizer_.corrections(), RegionUse::own);
   }
   for (NodeId node = 0; node < is_measured_.size(); ++node)
     if (is_measured_[node]) {
-      MirrorPiece piece{&gradient_squares_[node], sizeof(float), MirrorUse::own};
+      DeviceRegion piece{&gradient_squares_[node], sizeof(float), RegionUse::own};
       piece.node = node;
       visit(piece);
     }
   for (const Scratch& scratch : scratch_)
     for (const auto* const buffer :
          {&scratch.delta, &scratch.work, &scratch.target, &scratch.dx, &scratch.split, &scratch.own, &scratch.factors})
-      whole(*buffer, MirrorUse::scratch);
+      whole(*buffer, RegionUse::scratch);
   for (const OutputPlan& output : outputs_) {
     const std::size_t places = options_.learners * output.tokens;
     const auto ring = [&](const auto& values, std::size_t each, bool is_input) {
-      MirrorPiece piece{values.data(), values.size() * sizeof *values.data(), MirrorUse::window,
-                        each * sizeof *values.data()};
+      DeviceRegion piece{values.data(), values.size() * sizeof *values.data(), RegionUse::window,
+                         each * sizeof *values.data()};
       piece.is_input = is_input;
       visit(piece);
     };
@@ -115,7 +115,7 @@ void Learner::each_host_array(Visit&& visit) {
   visit(std::span<std::array<float, 2>>(gradient_sizes_));
 }
 
-void Learner::save_host(mesh::StateBytes& to) const {
+void Learner::save_host(mesh::ByteArchive& to) const {
   for (const std::uint64_t counter : {samples_, scored_, steps_, birth_tick_, block_first_}) to.put(counter);
   const_cast<Learner&>(*this).each_host_array(  // the arrays are read only
       [&](auto values) { to.put(std::span<const typename decltype(values)::element_type>(values)); });
@@ -127,8 +127,8 @@ void Learner::save_host(mesh::StateBytes& to) const {
   }
 }
 
-void Learner::load_host(const mesh::StateBytes& from) {
-  mesh::StateBytes::Reader reader(from);
+void Learner::load_host(const mesh::ByteArchive& from) {
+  mesh::ByteArchive::Reader reader(from);
   for (std::uint64_t* const counter : {&samples_, &scored_, &steps_, &birth_tick_, &block_first_})
     *counter = reader.get<std::uint64_t>();
   each_host_array([&](auto values) { reader.get(values); });

@@ -4,9 +4,9 @@
 
 #include "learning/learner.hpp"
 
-#include "mesh/copy_list.hpp"
+#include "mesh/memory/batch_copy.hpp"
 
-#include "formats/entity.hpp"
+#include "formats/entity/entity.hpp"
 
 #include "core/state_hash.hpp"
 
@@ -29,7 +29,7 @@ class LearnerBlobs {
   /// Copies the state as it is between runs.
   void capture(Learner& learner);
   const std::vector<formats::Blob>& blobs() const noexcept { return blobs_; }
-  /// As Learner::hash_layer was then; for MeshCapture::state_hash.
+  /// As Learner::hash_layer was then; for CheckpointSnapshot::state_hash.
   void hash_layer(mesh::NodeId node, StateHasher& hasher) const;
 
  private:
@@ -43,7 +43,7 @@ class LearnerBlobs {
   std::size_t slots_ = 0;
   std::vector<std::size_t> first_;  // node -> its first parameter; one past the end at the back
   AlignedBuffer<float> floats_;
-  mesh::CopyList copies_;
+  mesh::BatchCopy copies_;
   std::vector<std::uint32_t> flight_;
   std::vector<std::uint64_t> updates_;
 };

@@ -36,7 +36,7 @@ void Learner::each_array(bool with_weights, Visit&& visit) {
       visit(std::span<float>(optimizer_.slot(s, i), parameters[i].spec->stored_size()));
 }
 
-void Learner::save_state(mesh::StateBytes& to, bool with_weights) const {
+void Learner::save_state(mesh::ByteArchive& to, bool with_weights) const {
   std::size_t size = kCounters * sizeof(std::uint64_t);
   auto& self = const_cast<Learner&>(*this);  // the arrays are read only
   self.each_array(with_weights, [&](auto values) { size += values.size_bytes(); });
@@ -51,10 +51,10 @@ void Learner::save_state(mesh::StateBytes& to, bool with_weights) const {
   to.put(std::span<const Score>(pending_scores_));
 }
 
-Status Learner::load_state(const mesh::StateBytes& from, bool with_weights) {
+Status Learner::load_state(const mesh::ByteArchive& from, bool with_weights) {
   std::size_t wanted = kCounters * sizeof(std::uint64_t);
   each_array(with_weights, [&](auto values) { wanted += values.size_bytes(); });
-  mesh::StateBytes::Reader reader(from);
+  mesh::ByteArchive::Reader reader(from);
   const bool has_head = from.size() >= kCounters * sizeof(std::uint64_t);
   const std::uint64_t size = has_head ? reader.get<std::uint64_t>() : 0;
   if (size != wanted || reader.get<std::uint64_t>() != kind_of(options_))

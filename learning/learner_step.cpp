@@ -5,7 +5,7 @@
 
 #include "learning/learner.hpp"
 
-#include "mesh/combine.hpp"
+#include "mesh/network/source_combine.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 
 #include "learning/options.hpp"
 
-#include "mesh/weight_store.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "kernels/op_stream.hpp"
 

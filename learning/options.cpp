@@ -2,7 +2,7 @@
 
 #include "learning/options.hpp"
 
-#include "formats/json.hpp"
+#include "core/json.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -11,8 +11,6 @@
 
 namespace weft::learning {
 namespace {
-
-using formats::JsonReader;
 
 const std::vector<std::string_view> kRules{"backprop", "gap", "chain", "fw_dtp", "dfa"};
 const std::vector<std::string_view> kSchedules{"settle", "pipelined"};
@@ -69,7 +67,7 @@ LearningOptions with_defaults(LearningOptions options) noexcept {
 Result<LearningOptions> read_learning(std::string_view text) {
   LearningOptions o;
   if (text.empty()) return o;
-  WEFT_TRY(const auto document, formats::parse_json(text, "learning"));
+  WEFT_TRY(const auto document, parse_json(text, "learning"));
   WEFT_TRY(JsonReader reader, JsonReader::open(document, "learning"));
   WEFT_TRY(o.rule, reader.one_of_or("rule", o.rule, parse_rule, kRules));
   WEFT_TRY(o.schedule, reader.one_of_or("schedule", o.schedule, parse_schedule, kSchedules));

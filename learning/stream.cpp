@@ -2,8 +2,7 @@
 
 #include "learning/stream.hpp"
 
-#include "formats/json.hpp"
-
+#include "core/json.hpp"
 #include "core/philox.hpp"
 
 #include <nlohmann/json.hpp>
@@ -48,8 +47,8 @@ std::optional<Shift> parse_shift(std::string_view text) noexcept {
 }
 
 Result<StreamOptions> read_stream(std::string_view text) {
-  WEFT_TRY(const auto document, formats::parse_json(text, "stream"));
-  WEFT_TRY(formats::JsonReader reader, formats::JsonReader::open(document, "stream"));
+  WEFT_TRY(const auto document, parse_json(text, "stream"));
+  WEFT_TRY(JsonReader reader, JsonReader::open(document, "stream"));
   StreamOptions o;
   WEFT_TRY(o.csv, reader.string("csv"));
   WEFT_TRY(o.scale, reader.f32_or("scale", o.scale));
@@ -59,7 +58,7 @@ Result<StreamOptions> read_stream(std::string_view text) {
   WEFT_TRY(o.seed, reader.u64_or("seed", o.seed));
   WEFT_TRY(o.window, reader.u32_or("window", o.window, 1, 1u << 20));
   if (const auto shift = reader.find("shift")) {
-    WEFT_TRY(formats::JsonReader inner, shift->object());
+    WEFT_TRY(JsonReader inner, shift->object());
     WEFT_TRY(o.shift, inner.one_of("kind", parse_shift, kShifts));
     WEFT_TRY(o.shift_at, inner.f64_or("at", o.shift_at, 0.0, 1.0));
     WEFT_TRY(o.shift_share, inner.f64_or("share", o.shift_share, 0.0, 1.0));
@@ -261,8 +260,8 @@ std::string Stream::save_cursor() const {
 }
 
 Status Stream::load_cursor(std::string_view text) {
-  WEFT_TRY(const auto document, formats::parse_json(text, "stream cursor"));
-  WEFT_TRY(formats::JsonReader reader, formats::JsonReader::open(document, "cursor"));
+  WEFT_TRY(const auto document, parse_json(text, "stream cursor"));
+  WEFT_TRY(JsonReader reader, JsonReader::open(document, "cursor"));
   WEFT_TRY(const std::uint64_t total, reader.u64("total"));
   if (total != total_)
     return fail(Errc::shape_mismatch, "cursor.total: the checkpoint's stream has " + std::to_string(total) +

@@ -4,7 +4,7 @@
 
 #include "learning/options.hpp"
 
-#include "mesh/graph.hpp"
+#include "mesh/network/graph.hpp"
 
 #include <cstdint>
 #include <vector>

@@ -4,18 +4,18 @@
 
 namespace weft::mesh {
 class Cell;
-class DeviceMirror;
-class DeviceRun;
+class DeviceBuffers;
+class DeviceExecutor;
 class Engine;
 class Graph;
 class Layer;
 class Mesh;
-class MirrorStream;
+class GraphRecorder;
 class NetworkBuilder;
 class State;
 class StepHook;
 class WeightStore;
-struct Control;
+struct Command;
 struct LayerSpec;
 struct MeshOptions;
 struct NetworkSpec;

@@ -2,9 +2,9 @@
 
 #include "mesh/mesh.hpp"
 
-#include "mesh/internal/batched_run.hpp"
-#include "mesh/internal/combinational.hpp"
 #include "mesh/internal/mesh_parts.hpp"
+#include "mesh/runtime/internal/batched_run.hpp"
+#include "mesh/runtime/internal/combinational.hpp"
 
 #include "kernels/float_environment.hpp"
 
@@ -210,7 +210,7 @@ Status Mesh::hold_copies(std::optional<std::size_t> session, std::span<const Run
   return {};
 }
 
-Result<ControlMessage> Mesh::post(Coord at, std::shared_ptr<Control> control) {
+Result<CommandMessage> Mesh::post(Coord at, std::shared_ptr<Command> control) {
   if (!spec().grid.contains(at))
     return fail(Errc::out_of_range, "cell " + to_string(at) + " is outside the grid " + to_string(spec().grid));
   if (!control) return fail(Errc::invalid_argument, "cell " + to_string(at) + ": no order to post");
@@ -324,7 +324,7 @@ const State& Mesh::state() const noexcept {
   parts_->sync(false);
   return *parts_->state;
 }
-const DeviceFigures* Mesh::device_figures() const noexcept {
+const DeviceStatistics* Mesh::device_figures() const noexcept {
   if (parts_->device) return &parts_->device->figures();
   return parts_->without_device ? &*parts_->without_device : nullptr;
 }

@@ -2,14 +2,14 @@
 
 #pragma once
 
-#include "mesh/control.hpp"
-#include "mesh/device_figures.hpp"
-#include "mesh/engine.hpp"
-#include "mesh/graph.hpp"
-#include "mesh/network.hpp"
-#include "mesh/saved_state.hpp"
-#include "mesh/state.hpp"
-#include "mesh/weight_store.hpp"
+#include "mesh/device/device_statistics.hpp"
+#include "mesh/network/graph.hpp"
+#include "mesh/network/network.hpp"
+#include "mesh/persistence/snapshot.hpp"
+#include "mesh/runtime/command.hpp"
+#include "mesh/runtime/engine.hpp"
+#include "mesh/runtime/state.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "actors/registry.hpp"
 #include "actors/supervisor.hpp"
@@ -129,13 +129,13 @@ class Mesh {
   /// @error of load, which then changes nothing: invalid_argument (nothing saved; no weights saved although they
   ///        changed since, or in another mesh), shape_mismatch (another network, number of sessions, history, rule or
   ///        placement)
-  void save_state(SavedState& to, SaveWeights weights = SaveWeights::automatic);
-  Status load_state(const SavedState& from);
+  void save_state(Snapshot& to, SaveWeights weights = SaveWeights::automatic);
+  Status load_state(const Snapshot& from);
   /// The same for what is one session's own: outputs, hidden states, inputs, history. Not what a learning rule has
   /// under way for it. Into any session of any mesh of the same network with as deep a history, at any tick.
   /// @error out_of_range, shape_mismatch; invalid_argument (nothing saved)
-  Status save_session_state(std::size_t session, SessionState& to) const;
-  Status load_session_state(std::size_t session, const SessionState& from);
+  Status save_session_state(std::size_t session, SessionSnapshot& to) const;
+  Status load_session_state(std::size_t session, const SessionSnapshot& from);
   /// No two meshes of a process have the same number.
   std::uint64_t number() const noexcept;
   /// mesh::network_digest, computed once.
@@ -145,7 +145,7 @@ class Mesh {
   /// Sends an order to the cell at `cell` (its level is ignored), to be carried out at a tick boundary.
   /// @error out_of_range, unknown_name, invalid_argument (no order), full
   /// @thread any
-  Result<ControlMessage> post(Coord cell, std::shared_ptr<Control> control);
+  Result<CommandMessage> post(Coord cell, std::shared_ptr<Command> control);
 
   /// Carries out what waits for the cells and is due, as the next tick would: so that a checkpoint holds it.
   void deliver_orders() noexcept;
@@ -169,7 +169,7 @@ class Mesh {
   const actors::Registry& registry() const noexcept;
   const actors::Supervisor& supervisor() const noexcept;
   /// What a GPU did for the mesh; nothing where none was asked for.
-  const DeviceFigures* device_figures() const noexcept;
+  const DeviceStatistics* device_figures() const noexcept;
   /// At which cell each region (thread) is while ticks, forward or held copies run: for a watchdog, which must not
   /// outlive the mesh.
   /// @thread any
@@ -209,9 +209,9 @@ class Mesh {
   explicit Mesh(std::unique_ptr<Parts> parts);
   Status rebuild_state(State::Options options, std::size_t keep_sessions, std::optional<std::size_t> removed);
   Status halted_error() const;
-  void save_cells(SavedState& to) const;
-  Status check_fits(const SavedState& from) const;
-  void load_cells(const SavedState& from);
+  void save_cells(Snapshot& to) const;
+  Status check_fits(const Snapshot& from) const;
+  void load_cells(const Snapshot& from);
   Result<std::vector<std::pair<NodeId, const float*>>> check_inputs(std::span<const RunInput> inputs,
                                                                     std::uint64_t values_per_width) const;
   Result<std::vector<OutputSink>> check_outputs(std::span<const RunOutput> outputs,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "scheduler/internal/crew.hpp"
-
 #include "scheduler/internal/alone.hpp"
+#include "scheduler/internal/worker_pool.hpp"
 
 #include <algorithm>
 #include <new>
@@ -17,13 +16,13 @@ constexpr std::uint32_t kYields = 16;
 
 }  // namespace
 
-Crew::Crew(std::vector<std::uint32_t> cores, Options options, Request request)
+WorkerPool::WorkerPool(std::vector<std::uint32_t> cores, Options options, Request request)
     : options_(options), request_(std::move(request)), members_(cores.size()) {
   for (std::size_t m = 0; m < cores.size(); ++m) members_[m].core = cores[m];
   scratch_.resize(members_.size() + 1);
 }
 
-bool Crew::prepare_regions(TickProgram& program) noexcept {
+bool WorkerPool::prepare_regions(TickProgram& program) noexcept {
   region_count_ = static_cast<std::uint32_t>(program.region_count());
   if (region_count_ > regions_.size()) {
     try {
@@ -49,7 +48,7 @@ bool Crew::prepare_regions(TickProgram& program) noexcept {
 
 // A region's home is a member on the core where its memory lies; several members of one core take turns. Without a
 // known core, blocks of consecutive regions go to consecutive members.
-void Crew::assign_homes(TickProgram& program) noexcept {
+void WorkerPool::assign_homes(TickProgram& program) noexcept {
   const std::uint32_t members = static_cast<std::uint32_t>(members_.size());
   std::uint32_t last = 0;
   for (std::uint32_t r = 0; r < region_count_; ++r) {
@@ -76,7 +75,7 @@ void Crew::assign_homes(TickProgram& program) noexcept {
   for (std::uint32_t r = 0; r < region_count_; ++r) home_list_[members_[regions_[r].home].home_end++] = r;
 }
 
-bool Crew::run(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept {
+bool WorkerPool::run(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept {
   if (!prepare_regions(program)) return false;
   program_ = &program;
   n_ = n;
@@ -91,7 +90,7 @@ bool Crew::run(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexc
   return true;
 }
 
-void Crew::run_as_team(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept {
+void WorkerPool::run_as_team(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept {
   region_count_ = 0;  // nothing to adopt
   helps_ = true;
   const std::uint64_t generation = open_run();
@@ -101,7 +100,7 @@ void Crew::run_as_team(TickProgram& program, std::uint64_t n, std::uint64_t& don
   close_run(generation);
 }
 
-void Crew::operator()(std::size_t count, Body body, void* context) noexcept {
+void WorkerPool::operator()(std::size_t count, Body body, void* context) noexcept {
   struct Shifted {
     Body body;
     void* context;
@@ -122,7 +121,7 @@ void Crew::operator()(std::size_t count, Body body, void* context) noexcept {
 }
 
 // Lets the members in; returns the run's number.
-std::uint64_t Crew::open_run() noexcept {
+std::uint64_t WorkerPool::open_run() noexcept {
   const std::uint64_t generation = generation_.load(std::memory_order_relaxed) + 1;
   members_[0].in_run.store(generation, std::memory_order_relaxed);
   // Sequentially consistent: pairs with leaving members, who store their phase and then look at the generation.
@@ -135,7 +134,7 @@ std::uint64_t Crew::open_run() noexcept {
 }
 
 // Returns when no member is in the run any more.
-void Crew::close_run(std::uint64_t generation) noexcept {
+void WorkerPool::close_run(std::uint64_t generation) noexcept {
   generation_.store(generation + 1, std::memory_order_seq_cst);  // pairs with the load in join
   wake_all();
   members_[0].in_run.store(0, std::memory_order_relaxed);
@@ -147,31 +146,31 @@ void Crew::close_run(std::uint64_t generation) noexcept {
   }
 }
 
-bool Crew::is_present() const noexcept {
+bool WorkerPool::is_present() const noexcept {
   for (std::uint32_t m = 1; m < members_.size(); ++m) {
     if (members_[m].phase.load(std::memory_order_relaxed) == kArrived) return true;
   }
   return false;
 }
 
-void Crew::request(std::size_t m) noexcept {
+void WorkerPool::request(std::size_t m) noexcept {
   std::uint32_t phase = kAbsent;
   if (!members_[m].phase.compare_exchange_strong(phase, kRequested, std::memory_order_seq_cst)) return;
   if (!request_(m)) members_[m].phase.store(kAbsent, std::memory_order_seq_cst);
 }
 
-void Crew::summon() noexcept {
+void WorkerPool::summon() noexcept {
   for (std::size_t m = 1; m < members_.size(); ++m) {
     if (members_[m].phase.load(std::memory_order_relaxed) == kAbsent) request(m);
   }
 }
 
-bool Crew::arrive(std::size_t member) noexcept {
+bool WorkerPool::arrive(std::size_t member) noexcept {
   std::uint32_t phase = kRequested;
   return members_[member].phase.compare_exchange_strong(phase, kArrived, std::memory_order_seq_cst);
 }
 
-void Crew::serve(std::size_t m) noexcept {
+void WorkerPool::serve(std::size_t m) noexcept {
   Member& member = members_[m];
   std::uint64_t served = 0;
   Nanoseconds deadline = now() + options_.linger;
@@ -198,14 +197,14 @@ void Crew::serve(std::size_t m) noexcept {
   member.phase.store(kAbsent, std::memory_order_seq_cst);
 }
 
-void Crew::close() noexcept {
+void WorkerPool::close() noexcept {
   closing_.store(true, std::memory_order_seq_cst);
   for (const Member& member : members_) {
     while (member.phase.load(std::memory_order_seq_cst) == kArrived) std::this_thread::yield();
   }
 }
 
-void Crew::join(std::size_t m, std::uint64_t generation) noexcept {
+void WorkerPool::join(std::size_t m, std::uint64_t generation) noexcept {
   Member& member = members_[m];
   member.in_run.store(generation, std::memory_order_seq_cst);
   if (generation_.load(std::memory_order_seq_cst) == generation) {  // pairs with the store that closes the run
@@ -218,7 +217,7 @@ void Crew::join(std::size_t m, std::uint64_t generation) noexcept {
   member.in_run.store(0, std::memory_order_release);  // pairs with the wait in run
 }
 
-void Crew::work(Shift& shift) noexcept {
+void WorkerPool::work(Shift& shift) noexcept {
   const Member& member = members_[shift.self];
   shift.unclaimed = member.home_end - member.home_begin;
   shift.next_orphan = member.home_begin;
@@ -236,7 +235,7 @@ void Crew::work(Shift& shift) noexcept {
 }
 
 // Takes tasks from the board until the run is over, and waits for them as others wait for neighbours.
-void Crew::help(Shift& shift) noexcept {
+void WorkerPool::help(Shift& shift) noexcept {
   for (;;) {
     if (board_.work() != 0) {
       if (shift.armed) disarm(shift);
@@ -251,7 +250,7 @@ void Crew::help(Shift& shift) noexcept {
 }
 
 // Works every owned region as far as it goes now; true when anything moved.
-bool Crew::pass(Shift& shift) noexcept {
+bool WorkerPool::pass(Shift& shift) noexcept {
   if (shift.unclaimed != 0) claim_homes(shift);
   bool moved = false;
   std::uint32_t previous = kNone;
@@ -283,7 +282,7 @@ bool Crew::pass(Shift& shift) noexcept {
 }
 
 // One step of a region, or its first half; true when either was done.
-bool Crew::advance(Shift& shift, Region& region, std::uint32_t r) noexcept {
+bool WorkerPool::advance(Shift& shift, Region& region, std::uint32_t r) noexcept {
   const std::uint64_t step = region.progress.load(std::memory_order_relaxed);  // written by its owner alone
   if (step >= shift.limit) {
     shift.limit = limit_.load(std::memory_order_acquire);  // pairs with the release in is_over
@@ -309,7 +308,7 @@ bool Crew::advance(Shift& shift, Region& region, std::uint32_t r) noexcept {
 }
 
 // Takes the member's own regions, from an adopter if need be.
-void Crew::claim_homes(Shift& shift) noexcept {
+void WorkerPool::claim_homes(Shift& shift) noexcept {
   const Member& member = members_[shift.self];
   const std::uint32_t count = member.home_end - member.home_begin;
   // Backwards and then pushed in front, so the list is ascending when all are free.
@@ -334,7 +333,7 @@ void Crew::claim_homes(Shift& shift) noexcept {
 }
 
 // Takes regions whose home member is not there: one, or all of them. True when any was taken.
-bool Crew::adopt(Shift& shift, bool all) noexcept {
+bool WorkerPool::adopt(Shift& shift, bool all) noexcept {
   bool any = false;
   for (std::uint32_t i = 0; i < region_count_; ++i) {
     const std::uint32_t r = shift.next_orphan;
@@ -353,7 +352,7 @@ bool Crew::adopt(Shift& shift, bool all) noexcept {
 }
 
 // Nothing moved: true when this member's part of the run is over. The caller also opens the next block here.
-bool Crew::is_over(Shift& shift) noexcept {
+bool WorkerPool::is_over(Shift& shift) noexcept {
   if (shift.self != 0) return shift.first == kNone && shift.unclaimed == 0;
   const std::uint64_t limit = limit_.load(std::memory_order_relaxed);  // only this thread writes it
   for (; shift.unfinished < region_count_; ++shift.unfinished) {
@@ -368,14 +367,14 @@ bool Crew::is_over(Shift& shift) noexcept {
 }
 
 // A run that was stopped leaves members with regions that may not go on: this is how they learn it.
-bool Crew::is_cut_short(Shift& shift) noexcept {
+bool WorkerPool::is_cut_short(Shift& shift) noexcept {
   if (shift.self == 0 || generation_.load(std::memory_order_relaxed) == shift.generation) return false;
   shift.first = kNone;
   shift.unclaimed = 0;
   return true;
 }
 
-void Crew::wait(Shift& shift) noexcept {
+void WorkerPool::wait(Shift& shift) noexcept {
   if (shift.armed) {  // has looked once more since arming, in vain
     if (!is_cut_short(shift)) members_[shift.self].spot.park();
     disarm(shift);
@@ -395,18 +394,18 @@ void Crew::wait(Shift& shift) noexcept {
   shift.armed = true;
 }
 
-void Crew::disarm(Shift& shift) noexcept {
+void WorkerPool::disarm(Shift& shift) noexcept {
   members_[shift.self].spot.disarm();
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
   shift.armed = false;
 }
 
-void Crew::wake(std::uint32_t member) noexcept {
+void WorkerPool::wake(std::uint32_t member) noexcept {
   if (members_[member].spot.is_armed()) members_[member].spot.unpark();
 }
 
 // Wakes who may wait for this progress: owners of neighbours, and the caller at the end of a block.
-void Crew::wake_for(const Region& region, std::uint64_t progress) noexcept {
+void WorkerPool::wake_for(const Region& region, std::uint64_t progress) noexcept {
   for (const std::uint32_t neighbour : region.neighbours) {
     const std::uint32_t owner = regions_[neighbour].owner.load(std::memory_order_relaxed);
     // Between two owners its home is the one that must look.
@@ -415,7 +414,7 @@ void Crew::wake_for(const Region& region, std::uint64_t progress) noexcept {
   if (progress >= limit_.load(std::memory_order_relaxed)) wake(0);
 }
 
-void Crew::wake_all() noexcept {
+void WorkerPool::wake_all() noexcept {
   light_fence();
   if (sleepers_.load(std::memory_order_relaxed) == 0) return;
   for (std::uint32_t m = 0; m < members_.size(); ++m) wake(m);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "scheduler/internal/alone.hpp"
-#include "scheduler/internal/crew.hpp"
+#include "scheduler/internal/worker_pool.hpp"
 #include "scheduler/internal/workload.hpp"
 
 #include "topology/seat.hpp"
@@ -25,8 +25,8 @@
 namespace weft::scheduler {
 namespace {
 
-using internal::Crew;
 using internal::Nanoseconds;
+using internal::WorkerPool;
 
 constexpr std::size_t kMostThreads = 4096;
 
@@ -85,9 +85,9 @@ struct NodeArena {
 // A crew and the tasks sent to TBB for it. A task that no worker has taken yet still points here, and TBB neither runs
 // nor drops it when its arena goes; so who is not free to die is buried where the last task still finds it.
 struct Resident {
-  Resident(std::vector<std::uint32_t> cores, Crew::Options options, Crew::Request request)
+  Resident(std::vector<std::uint32_t> cores, WorkerPool::Options options, WorkerPool::Request request)
       : crew(std::move(cores), options, std::move(request)) {}
-  Crew crew;
+  WorkerPool crew;
   std::atomic<int> tasks{0};                                                            // sent and not ended
   bool is_free() const noexcept { return tasks.load(std::memory_order_acquire) == 0; }  // pairs with the end of a task
 };
@@ -103,7 +103,8 @@ void bury(std::unique_ptr<Resident> resident) {
 
 class TbbExecutor final : public Executor {
  public:
-  TbbExecutor(const topology::Machine& machine, std::vector<topology::Seat> seats, const ExecutorOptions& options)
+  TbbExecutor(const topology::Machine& machine, std::vector<topology::CoreAssignment> seats,
+              const ExecutorOptions& options)
       : machine_(machine), options_(options), seats_(std::move(seats)) {
     // By default TBB has a worker for each other CPU; asked for more, it must be allowed to make them.
     if (seats_.size() > tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)) {
@@ -111,11 +112,11 @@ class TbbExecutor final : public Executor {
     }
     make_arenas();
     std::vector<std::uint32_t> cores;
-    for (const topology::Seat& seat : seats_) cores.push_back(seat.core);
+    for (const topology::CoreAssignment& seat : seats_) cores.push_back(seat.core);
     // Threads that share a core only take it from each other by spinning.
     const bool crowded = seats_.size() > machine_.usable_cpus();
     const Nanoseconds spin = crowded ? std::min<Nanoseconds>(options.spin, std::chrono::microseconds(2)) : options.spin;
-    resident_ = std::make_unique<Resident>(std::move(cores), Crew::Options{spin, options.linger, options.hooks},
+    resident_ = std::make_unique<Resident>(std::move(cores), WorkerPool::Options{spin, options.linger, options.hooks},
                                            [this](std::size_t member) { return request(member); });
   }
   ~TbbExecutor() override {
@@ -217,7 +218,7 @@ class TbbExecutor final : public Executor {
 
   topology::Machine machine_;
   ExecutorOptions options_;
-  std::vector<topology::Seat> seats_;
+  std::vector<topology::CoreAssignment> seats_;
   std::optional<tbb::global_control> more_workers_;
   std::vector<std::unique_ptr<NodeArena>> arenas_;
   std::unique_ptr<Resident> resident_;

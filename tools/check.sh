@@ -39,7 +39,7 @@ ninja -C build/dev -t targets all | sed -nE 's/^([a-z]*_headers|libweft_[a-z]*\.
 
 say "clang-tidy (changed since $base)"
 { git diff --name-only --diff-filter=d "$base"; git ls-files --others --exclude-standard; } | sort -u |
-  grep -E '^(core|topology|kernels|gpu|formats|scheduler|actors|mesh|learning|cli)/.*\.cpp$' |
+  grep -E '^(core|topology|kernels|gpu|storage|formats|scheduler|actors|mesh|learning|agent|cli)/.*\.cpp$' |
   xargs -r -n 1 -P "$jobs" clang-tidy -p build/dev --quiet || [ "${PIPESTATUS[2]}" -eq 1 ]
 
 [ -z "$quick" ] || exit 0

@@ -11,7 +11,7 @@ build=${1:-$source_folder/build-neon-mesh}
 mkdir -p "$build"
 build=$(cd "$build" && pwd)
 sysroot=$build/sysroot
-layers=${*:-$(sed -n 's/^WEFT_LAYER(\([a-z0-9_]*\),.*/\1/p' "$source_folder/mesh/layers.def")}
+layers=${*:-$(sed -n 's/^WEFT_LAYER(\([a-z0-9_]*\),.*/\1/p' "$source_folder/mesh/layers/layers.def")}
 libraries=$sysroot/usr/lib/aarch64-linux-gnu:$sysroot/lib/aarch64-linux-gnu
 
 if [ ! -e "$sysroot/complete" ]; then

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/formats/network.schema.json and docs/layers.md.
 
-Of mesh/layers.def, mesh/layer_options.def, core/dtypes.def and kernels/activations.def; what is no layer stands in
+Of mesh/layers/layers.def, mesh/layers/layer_options.def, core/dtypes.def and kernels/activations.def; what is no layer stands in
 tools/network_schema_template.json. With --check nothing is written: it fails where the files differ from what it would
 write.
 """
@@ -55,18 +55,18 @@ class Option(NamedTuple):
 
 def layers():
     """type: what it computes."""
-    text = (ROOT / "mesh/layers.def").read_text()
+    text = (ROOT / "mesh/layers/layers.def").read_text()
     return dict(re.findall(r'^WEFT_LAYER\((\w+), "(.*)"\)$', text, re.MULTILINE))
 
 
 def shapes():
-    text = (ROOT / "mesh/layer_options.def").read_text()
+    text = (ROOT / "mesh/layers/layer_options.def").read_text()
     return {layer: (x, y) for layer, x, y in re.findall(r'^WEFT_SHAPES\((\w+), "(.*)", "(.*)"\)$', text, re.MULTILINE)}
 
 
 def options():
     """type: its options, in their order."""
-    text = (ROOT / "mesh/layer_options.def").read_text()
+    text = (ROOT / "mesh/layers/layer_options.def").read_text()
     string = r',\s+"([^"]*)"'
     row = re.compile(rf"^WEFT_OPTION\((\w+), (\w+), (\w+)(?:\(([^)]*)\))?{string * 4}\)$", re.MULTILINE)
     result = {layer: [] for layer in layers()}
@@ -75,7 +75,7 @@ def options():
         result[layer].append(Option(layer, key, kind, json.loads(f"[{arguments}]"), *texts))
         count += 1
     if count != len(re.findall(r"^WEFT_OPTION\(", text, re.MULTILINE)):
-        sys.exit("mesh/layer_options.def: a row of WEFT_OPTION that is not understood")
+        sys.exit("mesh/layers/layer_options.def: a row of WEFT_OPTION that is not understood")
     return result
 
 
@@ -206,7 +206,7 @@ def written(value, indent=0):
 
 DOCUMENT = """# Layers
 
-<!-- Written by tools/make_network_schema.py from mesh/layers.def and mesh/layer_options.def: edit those. -->
+<!-- Written by tools/make_network_schema.py from mesh/layers/layers.def and mesh/layers/layer_options.def: edit those. -->
 
 What stands in a network's `layers` ([formats/network.md](formats/network.md) has the keys that all of them share: `at`, `from`,
 `combine`, `view`, `dtype`, ...). Axes are listed outermost first, `...` stands for any number of them, and sessions are not counted.

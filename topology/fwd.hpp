@@ -13,5 +13,5 @@ struct MachineInfo;
 struct NodeInfo;
 struct Plan;
 struct Quota;
-struct Seat;
+struct CoreAssignment;
 }  // namespace weft::topology

@@ -137,7 +137,7 @@ Result<Plan> place(const Machine& machine, const Demand& demand) {
   if (demand.units.empty()) return plan;
   const std::size_t count = region_count(demand, plan.threads);
   const std::vector<std::size_t> bounds = cut(demand, count);
-  const std::vector<Seat> places = seats(machine, count);
+  const std::vector<CoreAssignment> places = seats(machine, count);
   for (std::size_t r = 0; r < count; ++r) {
     Plan::Region region;
     region.begin = static_cast<std::uint32_t>(bounds[r]);

@@ -30,7 +30,7 @@ struct Demand {
 struct Plan {
   struct Region {
     std::uint32_t begin = 0, end = 0;  ///< units [begin, end)
-    Seat seat;
+    CoreAssignment seat;
     std::uint64_t bytes = 0;
     double work = 0;
     std::vector<std::uint32_t> neighbours;  ///< regions it shares a link with: symmetric, ascending, without itself

@@ -12,15 +12,16 @@
 
 namespace weft::topology {
 
-std::vector<Seat> seats(const Machine& machine, std::size_t threads) {
-  std::vector<Seat> cores;
+std::vector<CoreAssignment> seats(const Machine& machine, std::size_t threads) {
+  std::vector<CoreAssignment> cores;
   for (const CoreInfo& core : machine.info().cores) {
     if (!core.usable.empty()) cores.push_back({core.index, core.node});
   }
-  std::stable_sort(cores.begin(), cores.end(), [](const Seat& a, const Seat& b) { return a.node < b.node; });
+  std::stable_sort(cores.begin(), cores.end(),
+                   [](const CoreAssignment& a, const CoreAssignment& b) { return a.node < b.node; });
   if (cores.empty()) cores.push_back({});
   if (threads == 0) threads = std::min(machine.usable_cpus(), cores.size());
-  std::vector<Seat> result(threads);
+  std::vector<CoreAssignment> result(threads);
   for (std::size_t i = 0; i < threads; ++i) {
     result[i] = threads <= cores.size() ? cores[i] : cores[i * cores.size() / threads];
   }

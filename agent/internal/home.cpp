@@ -2,14 +2,14 @@
 
 #include "agent/internal/home.hpp"
 
-#include "mesh/snapshot.hpp"
-
-#include "formats/json.hpp"
-
-#include <nlohmann/json.hpp>
-
 #include "agent/checkpointer.hpp"
 #include "agent/network_difference.hpp"
+
+#include "mesh/persistence/entity_model.hpp"
+
+#include "core/json.hpp"
+
+#include <nlohmann/json.hpp>
 
 namespace weft::agent::internal {
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kKind = "weft agent";
 
-Result<Hash128> read_hash(formats::JsonReader& reader, std::string_view key) {
+Result<Hash128> read_hash(JsonReader& reader, std::string_view key) {
   WEFT_TRY(const std::string text, reader.string(key, 32));
   if (const auto hash = parse_hash128(text)) return *hash;
   return fail(Errc::parse_failed, reader.path_of(key) + ": '" + text + "' is no digest of 32 hex digits");
@@ -29,29 +29,29 @@ Result<Hash128> read_hash(formats::JsonReader& reader, std::string_view key) {
 
 std::string journal_in(const std::string& home) { return home + "/journal"; }
 
-Status make_journal_in(formats::FileSystem& files, const std::string& home) {
+Status make_journal_in(storage::FileSystem& files, const std::string& home) {
   WEFT_TRY([[maybe_unused]] const bool is_new, files.make_directory(journal_in(home)));
   // Also when it is not new: who made it may have been killed before it came to this.
   return files.sync_directory(home);
 }
 
-Result<std::optional<formats::Checkpoint>> find_latest(formats::FileSystem& files, formats::CheckpointStore& store,
+Result<std::optional<storage::Checkpoint>> find_latest(storage::FileSystem& files, storage::CheckpointStore& store,
                                                        std::vector<std::string>& passed_over) {
   auto found = store.latest();
   if (found) {
     if (*found) passed_over = (*found)->skipped;
     return found;
   }
-  WEFT_TRY(const auto segments, formats::journal_segments(files, journal_in(store.directory())));
+  WEFT_TRY(const auto segments, storage::journal_segments(files, journal_in(store.directory())));
   if (found.error().code() != Errc::corrupt || store.ticks() != std::vector<std::uint64_t>{0} || !segments.empty())
     return found;
   passed_over.push_back(found.error().text());
   WEFT_CHECK(store.clear());
-  return std::optional<formats::Checkpoint>();
+  return std::optional<storage::Checkpoint>();
 }
 
-Result<Found> read_checkpoint(const formats::Checkpoint& checkpoint) {
-  WEFT_TRY(auto info, formats::JsonReader::open(*checkpoint.info, checkpoint.path + ": info"));
+Result<Found> read_checkpoint(const storage::Checkpoint& checkpoint) {
+  WEFT_TRY(auto info, JsonReader::open(*checkpoint.info, checkpoint.path + ": info"));
   WEFT_TRY(const std::string kind, info.string("kind"));
   if (kind != kKind)
     return fail(Errc::invalid_argument,
@@ -66,14 +66,14 @@ Result<Found> read_checkpoint(const formats::Checkpoint& checkpoint) {
   WEFT_CHECK(info.finish());
   if (found.place.number != checkpoint.tick)
     return fail(Errc::corrupt, checkpoint.path + ": info.record is " + std::to_string(found.place.number));
-  WEFT_TRY(const json extras, formats::parse_json(mesh::extras_of(found.file), checkpoint.path));
-  WEFT_TRY(auto reader, formats::JsonReader::open(extras, "extras"));
+  WEFT_TRY(const json extras, parse_json(mesh::extras_of(found.file), checkpoint.path));
+  WEFT_TRY(auto reader, JsonReader::open(extras, "extras"));
   WEFT_TRY(auto agent, reader.object("agent"));
   WEFT_TRY(const auto network, agent.value("network"));
-  WEFT_TRY(found.network, formats::write_json(network.raw()));
+  WEFT_TRY(found.network, write_json(network.raw()));
   WEFT_TRY(found.identity, agent.string("identity", std::size_t{1} << 20));
   WEFT_TRY(const auto companion, agent.value("companion"));
-  WEFT_TRY(found.companion, formats::write_json(companion.raw()));
+  WEFT_TRY(found.companion, write_json(companion.raw()));
   WEFT_CHECK(agent.finish());
   WEFT_CHECK(reader.finish());
   return found;
@@ -98,13 +98,12 @@ Status Found::check_same(std::string_view given_network, std::string_view given_
 }
 
 Result<std::string> write_extras(std::string_view network, std::string_view identity, std::string_view companion) {
-  WEFT_TRY(const json network_json, formats::parse_json(network, "network"));
-  WEFT_TRY(const json companion_json, formats::parse_json(companion, "companion"));
-  return formats::write_json(
-      {{"agent", {{"network", network_json}, {"identity", identity}, {"companion", companion_json}}}});
+  WEFT_TRY(const json network_json, parse_json(network, "network"));
+  WEFT_TRY(const json companion_json, parse_json(companion, "companion"));
+  return write_json({{"agent", {{"network", network_json}, {"identity", identity}, {"companion", companion_json}}}});
 }
 
-std::string write_info(const formats::JournalPlace& place, std::uint64_t tick, Hash128 hash) {
+std::string write_info(const storage::JournalPlace& place, std::uint64_t tick, Hash128 hash) {
   return json{{"kind", kKind},
               {"record", place.number},
               {"chain", to_string(place.chain)},

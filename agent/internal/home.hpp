@@ -2,9 +2,9 @@
 
 #pragma once
 
-#include "formats/checkpoint.hpp"
-#include "formats/entity.hpp"
-#include "formats/journal.hpp"
+#include "formats/entity/entity.hpp"
+#include "storage/checkpoint.hpp"
+#include "storage/journal.hpp"
 
 #include "core/result.hpp"
 #include "core/state_hash.hpp"
@@ -20,7 +20,7 @@ namespace weft::agent::internal {
 /// A checkpoint of an agent, taken apart (docs/formats/agent.md).
 struct Found {
   formats::EntityFile file;
-  formats::JournalPlace place;  // of the journal, right after it was taken
+  storage::JournalPlace place;  // of the journal, right after it was taken
   std::uint64_t tick = 0;
   Hash128 hash;
   std::string network;    // of its birth
@@ -37,19 +37,19 @@ struct Found {
 /// and so a checkpoint that fails cannot take a segment with it.
 std::string journal_in(const std::string& home);
 /// Makes it, and waits until it is there for good.
-Status make_journal_in(formats::FileSystem& files, const std::string& home);
+Status make_journal_in(storage::FileSystem& files, const std::string& home);
 
 /// The newest checkpoint that verifies, and why newer ones do not; nothing where no life was ever begun. A first
 /// checkpoint that does not verify, with nothing else there, is a birth that was cut off: nobody was told of that life.
 /// @error corrupt: there are others and none verifies
-Result<std::optional<formats::Checkpoint>> find_latest(formats::FileSystem& files, formats::CheckpointStore& store,
+Result<std::optional<storage::Checkpoint>> find_latest(storage::FileSystem& files, storage::CheckpointStore& store,
                                                        std::vector<std::string>& passed_over);
 
 /// @error corrupt, parse_failed: not an agent's checkpoint
-Result<Found> read_checkpoint(const formats::Checkpoint& checkpoint);
+Result<Found> read_checkpoint(const storage::Checkpoint& checkpoint);
 
 /// meta.extras of the file, and the manifest's "info".
 Result<std::string> write_extras(std::string_view network, std::string_view identity, std::string_view companion);
-std::string write_info(const formats::JournalPlace& place, std::uint64_t tick, Hash128 hash);
+std::string write_info(const storage::JournalPlace& place, std::uint64_t tick, Hash128 hash);
 
 }  // namespace weft::agent::internal

@@ -3,11 +3,12 @@
 // What a checkpoint costs the ticks beside which it is written. Stretches in which one is being written alternate with
 // as long ones in which none is, so that a busy machine slows both; each is compared with the mean of its neighbours.
 
-#include "formats/file_system.hpp"
+#include "agent/agent.hpp"
+
+#include "storage/file_system.hpp"
 
 #include <benchmark/benchmark.h>
 
-#include "agent/agent.hpp"
 #include "bench/directory.hpp"
 #include <algorithm>
 #include <chrono>
@@ -64,11 +65,11 @@ void beside_a_checkpoint(benchmark::State& state) {
   options.learns = false;
   options.mesh.threads = static_cast<std::size_t>(state.range(1));
   Recovery recovery;
-  auto agent = Agent::open(formats::real_file_system(), directory.path + "/home",
+  auto agent = Agent::open(storage::real_file_system(), directory.path + "/home",
                            ring(static_cast<std::uint32_t>(state.range(0))), options, recovery);
   WEFT_ASSERT(agent, agent.error().text());
   const auto written = [&] {
-    const CheckpointFigures figures = (*agent)->figures().checkpoint;
+    const CheckpointStatistics figures = (*agent)->figures().checkpoint;
     WEFT_ASSERT(figures.failed == 0, "a checkpoint failed");
     return figures.written;
   };
@@ -88,7 +89,7 @@ void beside_a_checkpoint(benchmark::State& state) {
     const auto begin = Clock::now();
     busy.push_back(beside());
     state.SetIterationTime(Seconds(Clock::now() - begin).count());
-    const CheckpointFigures figures = (*agent)->figures().checkpoint;
+    const CheckpointStatistics figures = (*agent)->figures().checkpoint;
     took.push_back(Seconds(figures.writing).count());
     pauses.push_back(Seconds(figures.pause).count());
     be_quiet();

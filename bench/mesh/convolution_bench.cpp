@@ -4,7 +4,7 @@
 // multiply-adds (the first layer sends nothing back) on so many cores at their fma peak.
 // PyTorch's step, for the same run: tools/time_torch_convolution.py.
 
-#include "mesh/layer.hpp"
+#include "mesh/network/layer.hpp"
 
 #include "kernels/cpu_stream.hpp"
 #include "kernels/float_environment.hpp"

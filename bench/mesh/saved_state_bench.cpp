@@ -3,8 +3,8 @@
 // Going back in memory against memcpy of as many bytes, and the pause of a capture. Each row alternates the two, so
 // that a busy machine slows both: `ratio` is the median of the quotients.
 
-#include "mesh/capture.hpp"
 #include "mesh/mesh.hpp"
+#include "mesh/persistence/checkpoint_snapshot.hpp"
 
 #include "core/aligned_buffer.hpp"
 
@@ -84,8 +84,8 @@ enum class Part { save, load, session };
 void going_back(benchmark::State& state, Part part, SaveWeights weights) {
   Mesh mesh = make_mesh(static_cast<std::uint32_t>(state.range(0)), static_cast<std::size_t>(state.range(1)),
                         static_cast<std::size_t>(state.range(2)));
-  SavedState saved;
-  SessionState session;
+  Snapshot saved;
+  SessionSnapshot session;
   mesh.save_state(saved, weights);
   WEFT_ASSERT(mesh.save_session_state(0, session), "a session was not saved");
   const std::uint64_t bytes = part == Part::session ? session.bytes() : saved.bytes();
@@ -101,7 +101,7 @@ void capturing(benchmark::State& state) {
   Mesh mesh = make_mesh(static_cast<std::uint32_t>(state.range(0)), static_cast<std::size_t>(state.range(1)),
                         static_cast<std::size_t>(state.range(2)), static_cast<std::size_t>(state.range(3)));
   const bool moves = state.range(4) != 0;
-  MeshCapture capture;
+  CheckpointSnapshot capture;
   WEFT_ASSERT(capture_mesh(mesh, true, capture), "a mesh was not captured");
   against_memcpy(state, capture.bytes(), [&] {
     if (moves) move_weights(mesh);

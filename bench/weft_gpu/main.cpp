@@ -7,13 +7,12 @@
 
 #include "mesh/mesh.hpp"
 
-#include "formats/json.hpp"
-
 #include "gpu/device.hpp"
 #include "gpu/memory.hpp"
 #include "gpu/program.hpp"
 #include "gpu/vulkan_stream.hpp"
 
+#include "core/json.hpp"
 #include "core/philox.hpp"
 
 #include <nlohmann/json.hpp>
@@ -90,7 +89,7 @@ nlohmann::json peer(const Request& request) {
     for (std::size_t got; (got = fread(block, 1, sizeof block, pipe)) > 0;) text.append(block, got);
     pclose(pipe);
   }
-  const auto parsed = formats::parse_json(text, "torch_gpu.py");
+  const auto parsed = parse_json(text, "torch_gpu.py");
   if (parsed) return *parsed;
   std::fprintf(stderr, "weft: no PyTorch with CUDA here: rows stand without it\n");
   return nlohmann::json::object();
@@ -351,7 +350,7 @@ class Bench {
   /// Seconds of a tick from one copy back to the host to the next, which medians pass over: it is brought up to the
   /// device now and then, in case the device fails. None where it comes no more: the device is lost, say.
   static std::optional<double> mean(mesh::Mesh& mesh, std::uint64_t ticks) {
-    const mesh::DeviceFigures& figures = *mesh.device_figures();
+    const mesh::DeviceStatistics& figures = *mesh.device_figures();
     const auto until_next = [&]() -> std::optional<double> {
       std::uint64_t count = 0;
       for (const std::uint64_t before = figures.pulls; figures.pulls == before; count += ticks) {

@@ -2,7 +2,7 @@
 
 #include "game.hpp"
 
-#include "mesh/session_file.hpp"
+#include "mesh/persistence/session_file.hpp"
 
 #include "core/philox.hpp"
 

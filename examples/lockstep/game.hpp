@@ -57,8 +57,8 @@ class Game {
   Side side_;
   Settings settings_;
   weft::mesh::Mesh mesh_;
-  std::array<weft::mesh::SavedState, kDeepest + 1> ring_;  // the state before a frame
-  std::vector<Input> own_, used_, theirs_;                 // by frame; used_: what was taken for theirs
+  std::array<weft::mesh::Snapshot, kDeepest + 1> ring_;  // the state before a frame
+  std::vector<Input> own_, used_, theirs_;               // by frame; used_: what was taken for theirs
   std::vector<bool> heard_;
   std::vector<weft::Hash128> hashes_, their_hashes_;    // after each `every` frames
   std::uint32_t arrived_ = 0;                           // inputs that came over the link, late ones among them

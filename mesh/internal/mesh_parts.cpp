@@ -226,7 +226,7 @@ Status Mesh::Parts::open_device() {
   // Where there is nothing to run on, the CPU gives the same bits; a name that fits nothing is a mistake.
   if (!opened && opened.error().code() == Errc::unknown_name) return fail(opened.error());
   if (opened) {
-    gpu = std::make_unique<DeviceHold>(name, std::move(*opened));
+    gpu = std::make_unique<DeviceRecovery>(name, std::move(*opened));
   } else {
     log_warn("the mesh runs on the CPU: " + opened.error().text());
     without_device.emplace().why_host = opened.error().text();
@@ -236,7 +236,7 @@ Status Mesh::Parts::open_device() {
 
 void Mesh::Parts::make_engine() {
   sync(true);
-  const DeviceFigures figures = device ? device->figures() : DeviceFigures();
+  const DeviceStatistics figures = device ? device->figures() : DeviceStatistics();
   device.reset();
   const auto before = std::move(engine);
   engine = Engine::build(graph, weights, *state, plan, node_region, cells, supervisor.get(), registry.get(), hook,
@@ -244,7 +244,7 @@ void Mesh::Parts::make_engine() {
   if (before && before->halt()) engine->note_halt(*before->halt());
   for (const auto& cell : cells) cell->bind(graph, weights, *state, *registry, hook);
   if (!gpu) return;
-  device = std::make_unique<DeviceRun>(*gpu, graph, weights, *state, *engine, cells);
+  device = std::make_unique<DeviceExecutor>(*gpu, graph, weights, *state, *engine, cells);
   device->count_on(figures);
 }
 

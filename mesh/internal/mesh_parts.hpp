@@ -2,14 +2,14 @@
 
 #pragma once
 
-#include "mesh/cell.hpp"
-#include "mesh/copy_list.hpp"
-#include "mesh/device_run.hpp"
-#include "mesh/engine.hpp"
-#include "mesh/graph.hpp"
+#include "mesh/device/device_executor.hpp"
+#include "mesh/memory/batch_copy.hpp"
 #include "mesh/mesh.hpp"
-#include "mesh/state.hpp"
-#include "mesh/weight_store.hpp"
+#include "mesh/network/graph.hpp"
+#include "mesh/runtime/cell.hpp"
+#include "mesh/runtime/engine.hpp"
+#include "mesh/runtime/state.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -40,15 +40,15 @@ struct Mesh::Parts {
   std::unique_ptr<scheduler::Executor> executor;
   StepHook* hook = nullptr;
   std::unique_ptr<Engine> engine;
-  std::unique_ptr<DeviceHold> gpu;              // null: everything runs on the CPU
-  std::unique_ptr<DeviceRun> device;            // of `engine`, where there is a GPU
-  std::optional<DeviceFigures> without_device;  // where a GPU was asked for and there is none
+  std::unique_ptr<DeviceRecovery> gpu;             // null: everything runs on the CPU
+  std::unique_ptr<DeviceExecutor> device;          // of `engine`, where there is a GPU
+  std::optional<DeviceStatistics> without_device;  // where a GPU was asked for and there is none
   std::uint64_t ticks = 0;
   std::uint64_t sessions_born = 0;  // ever, those that were removed too
   std::vector<Watcher*> all_watchers;
   std::uint64_t number = 0;       // no two meshes have the same
   std::optional<Hash128> digest;  // of the network, once asked for
-  CopyList copies;                // of a state in memory, used again
+  BatchCopy copies;               // of a state in memory, used again
 
   Parts(Graph g, MeshOptions o, topology::Machine m);
 
@@ -68,8 +68,8 @@ struct Mesh::Parts {
   }
   /// Empties the list, with room for all that a state of so many bytes, and weights, come to. Null where the state
   /// itself is copied at once, being too small to be shared.
-  CopyList* begin_copies(std::size_t state_bytes, bool with_weights) {
-    const bool is_shared = state_bytes >= CopyList::kShared;
+  BatchCopy* begin_copies(std::size_t state_bytes, bool with_weights) {
+    const bool is_shared = state_bytes >= BatchCopy::kShared;
     copies.clear();
     if (is_shared || with_weights) copies.reserve(plan.regions.size() + 2 * weights.parameters().size());
     return is_shared ? &copies : nullptr;

@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "mesh/combine.hpp"
-#include "mesh/layer.hpp"
+#include "mesh/network/layer.hpp"
+#include "mesh/network/source_combine.hpp"
 
 #include <cstddef>
 #include <cstdint>

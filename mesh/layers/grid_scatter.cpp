@@ -2,7 +2,7 @@
 
 #include "mesh/layers/grid_scatter.hpp"
 
-#include "mesh/combine.hpp"
+#include "mesh/network/source_combine.hpp"
 
 #include <utility>
 

@@ -2,7 +2,7 @@
 
 #include "mesh/layers/metacognition.hpp"
 
-#include "mesh/watch.hpp"
+#include "mesh/runtime/metacognition_rule.hpp"
 
 #include "kernels/statistics.hpp"
 

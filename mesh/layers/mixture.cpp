@@ -2,9 +2,9 @@
 
 #include "mesh/layers/mixture.hpp"
 
-#include "mesh/combine.hpp"
 #include "mesh/layers/init.hpp"
 #include "mesh/layers/tokens.hpp"
+#include "mesh/network/source_combine.hpp"
 
 #include <string>
 #include <utility>

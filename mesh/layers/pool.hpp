@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "mesh/layer.hpp"
+#include "mesh/network/layer.hpp"
 
 #include <memory>
 

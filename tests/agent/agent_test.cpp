@@ -3,11 +3,10 @@
 
 #include "agent/agent.hpp"
 
-#include "mesh/session_file.hpp"
-
-#include "formats/memory_file_system.hpp"
+#include "mesh/persistence/session_file.hpp"
 
 #include "tests/agent/living.hpp"
+#include "tests/support/memory_file_system.hpp"
 
 namespace weft::agent::test {
 namespace {
@@ -24,7 +23,7 @@ struct Opened {
   std::unique_ptr<Agent> agent;
 };
 
-std::unique_ptr<Opened> open(formats::FileSystem& files, Mode mode = Mode::tick, bool salvage = false,
+std::unique_ptr<Opened> open(storage::FileSystem& files, Mode mode = Mode::tick, bool salvage = false,
                              bool learns = true) {
   auto opened = std::make_unique<Opened>();
   Agent::Options options = deterministic_options(opened->time, opened->counter, mode);
@@ -51,7 +50,7 @@ Hash128 hash_of(const Agent& agent) {
 }
 
 Hash128 unbroken() {
-  formats::MemoryFileSystem files;
+  storage::MemoryFileSystem files;
   const auto opened = open(files);
   live(*opened, kCalls);
   return hash_of(*opened->agent);
@@ -60,7 +59,7 @@ Hash128 unbroken() {
 TEST(Agent, GoesOnAfterEveryCallAsIfItHadNeverStopped) {
   const Hash128 whole = unbroken();
   for (const Mode mode : {Mode::tick, Mode::interval, Mode::checkpoint}) {
-    formats::MemoryFileSystem files;
+    storage::MemoryFileSystem files;
     std::uint64_t last_tick = 0;
     for (std::uint64_t call = 0; call <= kCalls; ++call) {
       const auto opened = open(files, mode);
@@ -80,7 +79,7 @@ TEST(Agent, GoesOnAfterEveryCallAsIfItHadNeverStopped) {
 }
 
 TEST(Agent, LivesWithoutATeacherToo) {
-  formats::MemoryFileSystem once, often;
+  storage::MemoryFileSystem once, often;
   const auto whole = open(once, Mode::tick, false, false);
   live(*whole, kUntaught.size(), kUntaught);
   for (std::uint64_t call = 0; call <= kUntaught.size(); call += 9) {
@@ -100,10 +99,10 @@ TEST(Agent, LivesWithoutATeacherToo) {
 
 TEST(Agent, AcknowledgesByItsDurability) {
   for (const Mode mode : {Mode::tick, Mode::interval, Mode::checkpoint}) {
-    formats::MemoryFileSystem files;
+    storage::MemoryFileSystem files;
     const auto opened = open(files, mode);
     live(*opened, 3);
-    const AgentFigures figures = opened->agent->figures();
+    const AgentStatistics figures = opened->agent->figures();
     switch (mode) {
       case Mode::tick:
         EXPECT_EQ(figures.acknowledged, figures.at);
@@ -115,7 +114,7 @@ TEST(Agent, AcknowledgesByItsDurability) {
         EXPECT_EQ(figures.acknowledged.record, 0u);
         break;
     }
-    const Boundary before = opened->agent->figures().at;
+    const LogPosition before = opened->agent->figures().at;
     ASSERT_TRUE(opened->agent->acknowledge());
     EXPECT_GE(opened->agent->figures().acknowledged.record, before.record);
     EXPECT_GE(opened->agent->figures().acknowledged.tick, before.tick);
@@ -123,7 +122,7 @@ TEST(Agent, AcknowledgesByItsDurability) {
 }
 
 TEST(Agent, RefusesALifeOfAnotherNetwork) {
-  formats::MemoryFileSystem files;
+  storage::MemoryFileSystem files;
   live(*open(files), 2);
   VirtualTime time;
   Counter counter;
@@ -137,7 +136,7 @@ TEST(Agent, RefusesALifeOfAnotherNetwork) {
 }
 
 TEST(Agent, IsOneProcesssAtATime) {
-  formats::MemoryFileSystem files;
+  storage::MemoryFileSystem files;
   const auto first = open(files);
   VirtualTime time;
   Counter counter;
@@ -149,20 +148,20 @@ TEST(Agent, IsOneProcesssAtATime) {
 }
 
 TEST(Agent, WritesDownNothingThatTheMeshRefused) {
-  formats::MemoryFileSystem files;
+  storage::MemoryFileSystem files;
   const auto opened = open(files);
   live(*opened, 2);
-  const Boundary before = opened->agent->figures().at;
+  const LogPosition before = opened->agent->figures().at;
   EXPECT_FALSE(opened->agent->set_input("y", std::vector<float>(4)));
   EXPECT_FALSE(opened->agent->set_input("x", std::vector<float>(5)));
   EXPECT_FALSE(opened->agent->remove_session(9));
-  EXPECT_FALSE(opened->agent->post({0, 7, 0, 0}, std::make_shared<mesh::Control>()));
+  EXPECT_FALSE(opened->agent->post({0, 7, 0, 0}, std::make_shared<mesh::Command>()));
   EXPECT_EQ(opened->agent->figures().at, before);
   live(*opened, kCalls);
   EXPECT_EQ(hash_of(*opened->agent), unbroken());
 }
 
-std::string newest_journal(const formats::MemoryFileSystem& files) {
+std::string newest_journal(const storage::MemoryFileSystem& files) {
   std::string newest;
   for (const std::string& path : files.all_files())
     if (path.find("/journal-") != std::string::npos) newest = path;
@@ -170,7 +169,7 @@ std::string newest_journal(const formats::MemoryFileSystem& files) {
 }
 
 TEST(Agent, TakesAnOlderCheckpointAndTheJournalWhereTheNewestDoesNotVerify) {
-  formats::MemoryFileSystem files;
+  storage::MemoryFileSystem files;
   {
     const auto opened = open(files);
     live(*opened, kCalls);
@@ -189,7 +188,7 @@ TEST(Agent, TakesAnOlderCheckpointAndTheJournalWhereTheNewestDoesNotVerify) {
 }
 
 TEST(Agent, RefusesADamagedJournalUntilItIsToldToSalvage) {
-  formats::MemoryFileSystem files;
+  storage::MemoryFileSystem files;
   std::uint64_t ticks = 0;
   {
     VirtualTime time;
@@ -230,7 +229,7 @@ TEST(Agent, RefusesADamagedJournalUntilItIsToldToSalvage) {
 }
 
 TEST(Agent, DropsATornTailAndSaysSo) {
-  formats::MemoryFileSystem files;
+  storage::MemoryFileSystem files;
   {
     const auto opened = open(files, Mode::checkpoint);
     live(*opened, 5);
@@ -248,10 +247,10 @@ TEST(Agent, DropsATornTailAndSaysSo) {
 }
 
 TEST(Agent, KeepsTheJournalSinceItsOldestCheckpointAndNoMore) {
-  formats::MemoryFileSystem files;
+  storage::MemoryFileSystem files;
   const auto opened = open(files);
   live(*opened, kCalls);
-  const auto segments = formats::journal_segments(files, "home/journal");
+  const auto segments = storage::journal_segments(files, "home/journal");
   ASSERT_TRUE(segments);
   EXPECT_GT(segments->size(), 1u);
   EXPECT_GT(segments->front(), 1u);
@@ -262,7 +261,7 @@ TEST(Agent, KeepsTheJournalSinceItsOldestCheckpointAndNoMore) {
 
 TEST(Agent, WritesTheWholeJournalWhereverCheckpointsFall) {
   for (const Mode mode : {Mode::tick, Mode::interval, Mode::checkpoint}) {
-    formats::MemoryFileSystem files;
+    storage::MemoryFileSystem files;
     VirtualTime time;
     Counter counter;
     Recovery recovery;
@@ -271,7 +270,7 @@ TEST(Agent, WritesTheWholeJournalWhereverCheckpointsFall) {
     const auto agent = Agent::open(files, "home", small_network(), std::move(options), recovery);
     ASSERT_TRUE(agent);
     while (counter.calls < kCalls) ASSERT_TRUE(live_call(**agent, counter, time, kScript));
-    const auto findings = formats::read_journal(files, "home/journal", {}, [](const auto&) { return Status(); });
+    const auto findings = storage::read_journal(files, "home/journal", {}, [](const auto&) { return Status(); });
     ASSERT_TRUE(findings);
     EXPECT_TRUE(findings->damages.empty()) << findings->damages.front();
     EXPECT_EQ(findings->end.number, (*agent)->figures().at.record);
@@ -279,12 +278,12 @@ TEST(Agent, WritesTheWholeJournalWhereverCheckpointsFall) {
 }
 
 TEST(Agent, TakesInASessionFromElsewhereAndKeepsIt) {
-  formats::MemoryFileSystem here, there;
+  storage::MemoryFileSystem here, there;
   const auto other = open(there, Mode::tick, false, false);
   live(*other, 30, kUntaught);
   const auto file = mesh::detach_session(other->agent->mesh(), 0, 0);
   ASSERT_TRUE(file) << file.error().text();
-  const formats::ByteSpan bytes(file->data(), file->size());
+  const ByteSpan bytes(file->data(), file->size());
   Hash128 hash;
   {
     const auto opened = open(here, Mode::tick, false, false);
@@ -308,8 +307,8 @@ TEST(Agent, GoesThroughAFaultThatHaltsTheMesh) {
   // Whatever the sum's sign is, one of the outputs leaves the range of its type.
   const auto poison = [](Agent& agent) {
     for (const std::uint32_t parameter : {0u, 1u}) {
-      auto order = std::make_shared<mesh::Control>();
-      order->kind = mesh::ControlKind::set_weights;
+      auto order = std::make_shared<mesh::Command>();
+      order->kind = mesh::CommandKind::set_weights;
       order->parameter = parameter;
       order->values.assign(parameter == 0 ? 3 * 5 : 3, 3.4e38f);
       if (parameter == 1) order->values[1] = -3.4e38f;
@@ -320,7 +319,7 @@ TEST(Agent, GoesThroughAFaultThatHaltsTheMesh) {
   Hash128 whole;
   std::uint64_t tick = 0;
   for (const bool is_broken : {false, true}) {
-    formats::MemoryFileSystem files;
+    storage::MemoryFileSystem files;
     auto opened = open(files, Mode::tick, false, false);
     live(*opened, 4, kUntaught);
     ASSERT_TRUE(poison(*opened->agent));

@@ -2,11 +2,12 @@
 // Journal and checkpoints written beside the living agent, on the real file system, give the life that the calls give
 // when they write themselves.
 
-#include "formats/file_system.hpp"
-
 #include "agent/replay.hpp"
+
+#include "storage/file_system.hpp"
+
 #include "tests/agent/living.hpp"
-#include "tests/formats/temporary_directory.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace weft::agent::test {
 namespace {
@@ -28,7 +29,7 @@ class Background : public ::testing::TestWithParam<Durability::Mode> {
       options.mesh.executor = mesh::ExecutorKind::tbb;
       options.mesh.threads = 2;
     }
-    auto agent = Agent::open(formats::real_file_system(), directory, small_network(), std::move(options), recovery_);
+    auto agent = Agent::open(storage::real_file_system(), directory, small_network(), std::move(options), recovery_);
     EXPECT_TRUE(agent) << agent.error().text();
     return agent ? *std::move(agent) : nullptr;
   }
@@ -37,7 +38,7 @@ class Background : public ::testing::TestWithParam<Durability::Mode> {
       const Status lived = live_call(agent, counter_, time_, kScript);
       ASSERT_TRUE(lived) << lived.error().text();
       // Looked at from here while the others write.
-      const AgentFigures figures = agent.figures();
+      const AgentStatistics figures = agent.figures();
       ASSERT_LE(figures.acknowledged.record, figures.at.record);
       // A disk that is slower than this short life would see it end before the second checkpoint.
       if (counter_.calls % 20 == 0) {
@@ -52,7 +53,7 @@ class Background : public ::testing::TestWithParam<Durability::Mode> {
 
 TEST_P(Background, LivesTheSameLifeAsInTheCalls) {
   ASSERT_GT(kScript.size(), 200u);
-  const formats::TemporaryDirectory inline_home, background_home;
+  const storage::TemporaryDirectory inline_home, background_home;
   Hash128 whole;
   {
     const auto agent = open(inline_home.path(), false);
@@ -82,7 +83,7 @@ TEST_P(Background, LivesTheSameLifeAsInTheCalls) {
     ReplayOptions options;
     options.verifies = true;
     options.mesh.threads = 1;
-    auto replay = Replay::open(formats::real_file_system(), home->path(), options);
+    auto replay = Replay::open(storage::real_file_system(), home->path(), options);
     ASSERT_TRUE(replay) << replay.error().text();
     const Status ran = replay->run();
     ASSERT_TRUE(ran) << ran.error().text();

@@ -2,12 +2,12 @@
 // Whatever call to the file system fails, or is the last one before a crash or a power cut: an agent opened again
 // stands where it had acknowledged to be, or further, and at a place of the undisturbed life.
 
-#include "formats/fault_file_system.hpp"
-#include "formats/memory_file_system.hpp"
-
 #include "agent/agent.hpp"
 #include "agent/replay.hpp"
+
 #include "tests/agent/living.hpp"
+#include "tests/support/fault_file_system.hpp"
+#include "tests/support/memory_file_system.hpp"
 #include "tests/thorough.hpp"
 #include <map>
 #include <sstream>
@@ -15,7 +15,7 @@
 namespace weft::agent::test {
 namespace {
 
-using formats::FaultKind, formats::FaultFileSystem, formats::MemoryFileSystem;
+using storage::FaultKind, storage::FaultFileSystem, storage::MemoryFileSystem;
 using Mode = Durability::Mode;
 const std::vector<Call> kScript = script(32);
 const std::uint64_t kCalls = kScript.size();
@@ -43,7 +43,7 @@ struct Lived {
   bool was_opened = false;
 };
 
-Lived live(formats::FileSystem& files, Mode mode) {
+Lived live(storage::FileSystem& files, Mode mode) {
   Lived lived;
   VirtualTime time;
   Counter counter;
@@ -182,7 +182,7 @@ TEST_P(AgentFaults, CatchesUpWhenADiskThatWasFullHasSpaceAgain) {
   };
   live_until(20);
   ASSERT_TRUE(agent.acknowledge());
-  const Boundary before = agent.figures().acknowledged;
+  const LogPosition before = agent.figures().acknowledged;
   faulty.set({FaultKind::no_space, 1, UINT64_MAX});
   live_until(kCalls - 20);
   EXPECT_EQ(agent.figures().acknowledged, before) << "what is on no disk is not acknowledged";

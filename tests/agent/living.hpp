@@ -2,15 +2,16 @@
 
 #pragma once
 
-#include "mesh/network.hpp"
+#include "agent/agent.hpp"
 
-#include "formats/file_system.hpp"
+#include "mesh/network/network.hpp"
+
+#include "storage/file_system.hpp"
 
 #include "core/philox.hpp"
 
 #include <gtest/gtest.h>
 
-#include "agent/agent.hpp"
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -47,9 +48,9 @@ struct VirtualTime {
 };
 
 /// Counts the calls that were lived through, as a program around an agent would keep its own place.
-class Counter final : public Companion {
+class Counter final : public StateExtension {
  public:
-  Status begin(Life& life) override {
+  Status begin(ReplayableMesh& life) override {
     life_ = &life;
     return {};
   }
@@ -66,7 +67,7 @@ class Counter final : public Companion {
   std::uint64_t calls = 0;
 
  private:
-  Life* life_ = nullptr;
+  ReplayableMesh* life_ = nullptr;
 };
 
 /// Options that write in the calls, by a time of their own: the same calls give the same file operations.
@@ -101,8 +102,8 @@ inline std::vector<Call> script(std::uint64_t steps, bool learns = true) {
     if (!learns) calls.push_back([=](Agent& agent) { return agent.tick(1 + step % 3); });
     if (step % 5 == 2)
       calls.push_back([=](Agent& agent) -> Status {
-        auto order = std::make_shared<mesh::Control>();
-        order->kind = step % 2 ? mesh::ControlKind::morph : mesh::ControlKind::reset;
+        auto order = std::make_shared<mesh::Command>();
+        order->kind = step % 2 ? mesh::CommandKind::morph : mesh::CommandKind::reset;
         order->encoding = Encoding(step % 3 ? Dtype::int8 : Dtype::float16);
         WEFT_TRY([[maybe_unused]] const auto sent, agent.post({0, step / 5 % 2 ? 1u : 0u, 0, 0}, order));
         return {};

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program of docs/agents.md.
 
-#include "formats/file_system.hpp"
-
 #include "agent/agent.hpp"
+
+#include "storage/file_system.hpp"
+
 #include "tests/agent/living.hpp"
-#include "tests/formats/temporary_directory.hpp"
+#include "tests/support/temporary_directory.hpp"
 #include <cstdio>
 
 namespace weft::agent::test {
@@ -13,7 +14,7 @@ namespace {
 
 Hash128 hash_in_memory(int days) {
   const auto spec = small_network();
-  Life life = Life::begin(spec, true, {}).value();
+  ReplayableMesh life = ReplayableMesh::begin(spec, true, {}).value();
   const std::vector<float> x{0, 0.5f, 1, 0};
   const std::vector<std::uint32_t> y{2};
   const mesh::RunInput input{"x", x};
@@ -26,7 +27,7 @@ Status live_a_day(const std::string& home, const mesh::NetworkSpec& network) {
   agent::Agent::Options options;
   options.durability = {agent::Durability::Mode::interval, std::chrono::seconds(1)};
   agent::Recovery found;
-  WEFT_TRY(auto agent, agent::Agent::open(formats::real_file_system(), home, network, options, found));
+  WEFT_TRY(auto agent, agent::Agent::open(storage::real_file_system(), home, network, options, found));
   std::printf("%s at tick %lu, state %s\n", found.is_new ? "born" : "found", found.at.tick,
               to_string(found.hash).c_str());
   const std::vector<float> x{0, 0.5f, 1, 0};
@@ -43,12 +44,12 @@ Status live_a_day(const std::string& home, const mesh::NetworkSpec& network) {
 }
 
 TEST(Program, OfTheDocumentsLivesOnFromDayToDay) {
-  const formats::TemporaryDirectory home;
+  const storage::TemporaryDirectory home;
   for (int day = 0; day < 3; ++day) {
     const Status lived = live_a_day(home.path(), small_network());
     ASSERT_TRUE(lived) << lived.error().text();
     Recovery found;
-    auto agent = Agent::open(formats::real_file_system(), home.path(), small_network(), {}, found);
+    auto agent = Agent::open(storage::real_file_system(), home.path(), small_network(), {}, found);
     ASSERT_TRUE(agent) << agent.error().text();
     EXPECT_FALSE(found.is_new);
     EXPECT_EQ(found.hash, hash_in_memory(day + 1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "agent/record.hpp"
+#include "agent/journal_record.hpp"
 
 #include "core/philox.hpp"
 
@@ -71,8 +71,8 @@ TEST(Record, KeepsLessonsWithLabelsOfEveryWidth) {
 }
 
 TEST(Record, KeepsAnOrder) {
-  mesh::Control order;
-  order.kind = mesh::ControlKind::morph;
+  mesh::Command order;
+  order.kind = mesh::CommandKind::morph;
   order.level = 2;
   order.parameter = 1;
   order.number = 1ull << 40;
@@ -81,7 +81,7 @@ TEST(Record, KeepsAnOrder) {
   order.values = {1.0f, 0.1f};
   RecordBytes bytes;
   bytes.begin().put_order({4, 5, 6, 0}, order);
-  const auto read = std::get<OrderRecord>(reread(RecordKind::order, bytes));
+  const auto read = std::get<CommandRecord>(reread(RecordKind::order, bytes));
   EXPECT_EQ(read.cell, (Coord{4, 5, 6, 0}));
   EXPECT_EQ(read.control->kind, order.kind);
   EXPECT_EQ(read.control->level, order.level);

@@ -3,18 +3,19 @@
 
 #include "agent/replay.hpp"
 
-#include "formats/journal.hpp"
-#include "formats/memory_file_system.hpp"
-
 #include "agent/diff.hpp"
 #include "agent/record_source.hpp"
+
+#include "storage/journal.hpp"
+
 #include "tests/agent/living.hpp"
+#include "tests/support/memory_file_system.hpp"
 #include <map>
 
 namespace weft::agent::test {
 namespace {
 
-using formats::MemoryFileSystem;
+using storage::MemoryFileSystem;
 const std::vector<Call> kScript = script(40);
 
 /// A life in `directory`, all of its checkpoints kept; `strange` is a call that goes another way. Returns the state
@@ -124,12 +125,12 @@ TEST(Replay, SaysWhereALifeGoesOtherwiseThanItWent) {
   MemoryFileSystem files;
   live(files, "home");
   const auto milestones = Replay::milestones(files, "home");
-  formats::JournalPlace place;
-  ASSERT_TRUE(formats::read_journal(files, "home/journal", {}, [&](const formats::JournalRecord& record) {
-    place = formats::after(place, record.kind, record.payload);
+  storage::JournalPlace place;
+  ASSERT_TRUE(storage::read_journal(files, "home/journal", {}, [&](const storage::JournalRecord& record) {
+    place = storage::after(place, record.kind, record.payload);
     return Status();
   }));
-  formats::JournalWriter writer(files, "home/journal", place);
+  storage::JournalWriter writer(files, "home/journal", place);
   RecordBytes bytes;
   bytes.begin().put_mark(milestones->back().tick, {1, 2});
   writer.append(static_cast<std::uint32_t>(RecordKind::mark), bytes.bytes());
@@ -167,7 +168,7 @@ TEST(Replay, SaysThatTheAgentHasRemovedWhatItWasAboutToRead) {
 TEST(Replay, EndsWhereTheJournalEndedThoughItGrowsMeanwhile) {
   MemoryFileSystem files;
   ASSERT_TRUE(files.make_directory("j"));
-  formats::JournalWriter writer(files, "j", {});
+  storage::JournalWriter writer(files, "j", {});
   const std::vector<std::byte> payload(std::size_t{3} << 20);  // few of them are read at once
   const auto write = [&](std::size_t records) {
     for (std::size_t i = 0; i < records; ++i) writer.append(1, payload);

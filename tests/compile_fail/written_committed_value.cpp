@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layer cannot write what it reads: a neighbour reads it too. expect: read-only|const
-#include "mesh/layer.hpp"
+#include "mesh/network/layer.hpp"
 
 void forward(const weft::mesh::ForwardArgs& args) {
 #ifdef WEFT_BAD

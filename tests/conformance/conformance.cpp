@@ -5,15 +5,14 @@
 
 #include "learning/learner.hpp"
 
-#include "mesh/network_json.hpp"
-
-#include "formats/json.hpp"
+#include "mesh/network/network_json.hpp"
 
 #include "gpu/device.hpp"
 
 #include "kernels/isa.hpp"
 
 #include "core/encoding.hpp"
+#include "core/json.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -52,7 +51,7 @@ json rows_of_layer() {
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
-  const json rows = must(formats::parse_json(text.str(), path));
+  const json rows = must(parse_json(text.str(), path));
   return rows.contains(kConformanceLayer) ? rows[kConformanceLayer] : json::array();
 }
 
@@ -127,7 +126,7 @@ bool has_matrix(const json& row) {
   return false;
 }
 
-struct Life {
+struct ReplayableMesh {
   Rule rule = Rule::backprop;
   Schedule schedule = Schedule::settle;
   std::size_t threads = 1, sessions = 1;
@@ -152,7 +151,7 @@ const gpu::Device* vulkan() {
 bool gives_orders() { return std::string(kConformanceLayer) == "metacognition"; }
 
 std::uint64_t device_steps = 0, host_steps = 0;
-void note_device(const mesh::DeviceFigures& figures) {
+void note_device(const mesh::DeviceStatistics& figures) {
   device_steps += figures.device_steps;
   host_steps += figures.host_steps;
   EXPECT_EQ(figures.faults, 0u) << figures.last_fault;
@@ -167,7 +166,7 @@ void note_device(const mesh::DeviceFigures& figures) {
   }
 }
 
-std::string live(const json& row, const Stored& stored, const Life& life) {
+std::string live(const json& row, const Stored& stored, const ReplayableMesh& life) {
   const std::uint64_t samples = is_full() ? 24 : 10;
   mesh::MeshOptions wanted;
   wanted.threads = life.threads;
@@ -257,9 +256,10 @@ TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
     for (const Stored& stored : types()) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
       SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
-      for (const Life& base : {Life{Rule::backprop, Schedule::settle}, Life{Rule::fw_dtp, Schedule::pipelined},
-                               Life{Rule::dfa, Schedule::settle}, Life{Rule::gap, Schedule::pipelined},
-                               Life{Rule::chain, Schedule::settle}}) {
+      for (const ReplayableMesh& base :
+           {ReplayableMesh{Rule::backprop, Schedule::settle}, ReplayableMesh{Rule::fw_dtp, Schedule::pipelined},
+            ReplayableMesh{Rule::dfa, Schedule::settle}, ReplayableMesh{Rule::gap, Schedule::pipelined},
+            ReplayableMesh{Rule::chain, Schedule::settle}}) {
         // Errors travel through stored weights under every rule alike: two of the five for every type.
         const bool is_for_all = base.rule == Rule::backprop || base.rule == Rule::fw_dtp;
         if (!is_for_all && stored.dtype != Dtype::float32) continue;
@@ -273,7 +273,7 @@ TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
                 // The slice turns two of the three at once: what any of them breaks shows all the same.
                 const bool is_in_slice = threads == 2 ? sessions == 3 && at_once : threads == 7 && sessions == 1;
                 if (!is_full() && !is_in_slice) continue;
-                Life life = base;
+                ReplayableMesh life = base;
                 life.threads = threads, life.sessions = sessions, life.at_once = at_once;
                 ASSERT_EQ(live(row, stored, life), first) << name(isa) << ", " << threads << " threads, " << sessions
                                                           << " sessions, " << (at_once ? "at once" : "one by one");
@@ -290,7 +290,7 @@ TEST(Conformance, ThreadsInsideOperationsChangeNothing) {
     for (const Stored& stored : types()) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
       SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
-      Life life{Rule::backprop, Schedule::pipelined, 1, 3, true, false, 3};
+      ReplayableMesh life{Rule::backprop, Schedule::pipelined, 1, 3, true, false, 3};
       const std::string first = live(row, stored, life);
       life.is_wide = true;
       for (const kernels::Isa isa : kernels::available_isas()) {
@@ -369,9 +369,10 @@ TEST(Conformance, AGpuGivesTheCpusBits) {
       const std::string ticked = tick(row, stored, 1, false);
       ASSERT_EQ(tick(row, stored, 1, false, device_name()), ticked);
       ASSERT_EQ(tick(row, stored, 1, true, device_name()), ticked);
-      for (Life life : {Life{Rule::backprop, Schedule::settle}, Life{Rule::fw_dtp, Schedule::pipelined},
-                        Life{Rule::dfa, Schedule::settle}, Life{Rule::gap, Schedule::pipelined},
-                        Life{Rule::chain, Schedule::settle}}) {
+      for (ReplayableMesh life :
+           {ReplayableMesh{Rule::backprop, Schedule::settle}, ReplayableMesh{Rule::fw_dtp, Schedule::pipelined},
+            ReplayableMesh{Rule::dfa, Schedule::settle}, ReplayableMesh{Rule::gap, Schedule::pipelined},
+            ReplayableMesh{Rule::chain, Schedule::settle}}) {
         if (life.rule != Rule::backprop && life.rule != Rule::fw_dtp && stored.dtype != Dtype::float32) continue;
         if (life.rule != Rule::backprop && !is_sliced_in(stored.dtype)) continue;
         life.at_once = true;

@@ -4,7 +4,7 @@
 
 The last part reads the sources: every key that a reader asks for must be a key of the schema's object and the other way
 round, and the schema's lists of names must be the lists of the code. The options of layers are rows of
-mesh/layer_options.def: the schema and docs/layers.md must be what tools/make_network_schema.py makes of them, and
+mesh/layers/layer_options.def: the schema and docs/layers.md must be what tools/make_network_schema.py makes of them, and
 tests/mesh/layer_options_test.cpp holds the code to them. Needs python3-jsonschema.
 """
 import copy
@@ -204,7 +204,7 @@ class NetworkSchema(unittest.TestCase):
                 self.assertFalse(self.validator.is_valid(network))
 
     def test_has_the_keys_that_the_readers_ask_for(self):
-        network, learning, stream = "mesh/network_json.cpp", "learning/options.cpp", "learning/stream.cpp"
+        network, learning, stream = "mesh/network/network_json.cpp", "learning/options.cpp", "learning/stream.cpp"
         # Layers inside a container have a name, and containers layers: not every layer of the grid.
         all_keys = asked_keys(function_body(network, "Result<LayerSpec> read_layer("))
         layer_keys = all_keys - {"name", "layers"}
@@ -234,10 +234,10 @@ class NetworkSchema(unittest.TestCase):
 
     def test_knows_every_layer_and_says_what_it_does(self):
         document = (ROOT / "docs/layers.md").read_text()
-        for name in rows("mesh/layers.def"):
+        for name in rows("mesh/layers/layers.def"):
             with self.subTest(name):
                 self.assertIn(f"\n## {name}\n", document)
-                self.assertIn(f"WEFT_SHAPES({name},", (ROOT / "mesh/layer_options.def").read_text())
+                self.assertIn(f"WEFT_SHAPES({name},", (ROOT / "mesh/layers/layer_options.def").read_text())
                 own = set(DEFS[f"options_{name}"]["properties"]) - {"out"}
                 for base, places in (("layer", "layer_base"), ("inner", "inner_base")):
                     if name == "metacognition" and base == "inner":
@@ -263,10 +263,10 @@ class NetworkSchema(unittest.TestCase):
                                 value = own["properties"][key]["default"]
                                 text = value if isinstance(value, str) else json.dumps(value).replace("e-0", "e-")
                                 self.assertEqual(default, text)
-        self.assertEqual(seen, set(rows("mesh/layers.def")))
+        self.assertEqual(seen, set(rows("mesh/layers/layers.def")))
 
     def test_has_the_names_of_the_code(self):
-        network, learning = "mesh/network_json.cpp", "learning/options.cpp"
+        network, learning = "mesh/network/network_json.cpp", "learning/options.cpp"
         base, optimizer = DEFS["layer_base"]["properties"], DEFS["optimizer"]["properties"]
         for schema, names in [
             (base["combine"], listed(network, "kCombines")),
@@ -282,7 +282,7 @@ class NetworkSchema(unittest.TestCase):
              re.findall(r"kind == \"(\w+)\"", (ROOT / "mesh/layers/init.cpp").read_text())),
         ]:
             self.assertEqual(sorted(schema["enum"]), sorted(names))
-        layers = rows("mesh/layers.def")
+        layers = rows("mesh/layers/layers.def")
         inside = [name for name in layers if name != "metacognition"]
         self.assertEqual(DEFS["inner_registered"]["properties"]["type"]["not"]["enum"], [*layers, "shared"])
         self.assertEqual(DEFS["inner_layer"]["oneOf"],

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "formats/csv.hpp"
+#include "formats/csv/csv.hpp"
 
-#include "formats/file_system.hpp"
-#include "formats/gzip.hpp"
+#include "formats/csv/gzip.hpp"
+#include "storage/file_system.hpp"
 
 #include <gtest/gtest.h>
 
 #include <zlib.h>
 
-#include "temporary_directory.hpp"
+#include "tests/support/temporary_directory.hpp"
 #include <cfloat>
 #include <clocale>
 #include <cmath>
@@ -184,17 +184,18 @@ TEST(Csv, StopsADecompressionBomb) {
 }
 
 TEST(Csv, ReadsFilesAndNamesThem) {
-  const TemporaryDirectory directory;
+  const storage::TemporaryDirectory directory;
   const std::string path = directory.path() + "/x.csv";
   std::ofstream(path) << "1,2\n3,oops\n";
-  EXPECT_EQ(read_csv(real_file_system(), path).error().text(),
+  EXPECT_EQ(read_csv(storage::real_file_system(), path).error().text(),
             path + ":2: field 2: \"oops\" is not a plain decimal number");
-  EXPECT_EQ(read_csv(real_file_system(), path + "x").error().code(), Errc::not_found);
+  EXPECT_EQ(read_csv(storage::real_file_system(), path + "x").error().code(), Errc::not_found);
 }
 
 // Figures computed from sklearn.datasets.load_digits() (scikit-learn 1.2.1) by numpy.
 TEST(Digits, AreSklearnsInSklearnsOrder) {
-  const auto table = read_csv(real_file_system(), std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz");
+  const auto table =
+      read_csv(storage::real_file_system(), std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz");
   ASSERT_TRUE(table) << table.error().text();
   ASSERT_EQ(table->rows, 1797u);
   ASSERT_EQ(table->columns, 65u);

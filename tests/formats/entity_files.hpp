@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "formats/entity.hpp"
+#include "formats/entity/entity.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packed blobs, and what a reader does with what it does not know.
 
-#include "formats/entity.hpp"
+#include "formats/entity/entity.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "formats/entity.hpp"
+#include "formats/entity/entity.hpp"
 
-#include "formats/file_system.hpp"
+#include "storage/file_system.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "entity_files.hpp"
-#include "temporary_directory.hpp"
+#include "tests/support/temporary_directory.hpp"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -21,7 +21,7 @@ using nlohmann::json;
 
 TEST(Entity, WritesTheBytesThatASecondWriterMadeFromTheDocument) {
   const auto golden =
-      real_file_system().read(std::string(WEFT_SOURCE_DIR) + "/tests/data/formats/golden.entity", 1 << 20);
+      storage::real_file_system().read(std::string(WEFT_SOURCE_DIR) + "/tests/data/formats/golden.entity", 1 << 20);
   ASSERT_TRUE(golden) << golden.error().text();
   EXPECT_TRUE(same(Golden().encode(), *golden));
 }
@@ -217,17 +217,17 @@ TEST(Entity, OutlivesItsCopies) {
 }
 
 TEST(Entity, LoadsWhatItSavedAndNamesThePathOtherwise) {
-  const TemporaryDirectory directory;
+  const storage::TemporaryDirectory directory;
   const std::string path = directory.path() + "/m.entity";
   const Golden golden;
-  ASSERT_TRUE(save_entity(real_file_system(), path, golden.network, golden.meta, golden.blobs));
-  const auto file = load_entity(real_file_system(), path);
+  ASSERT_TRUE(save_entity(storage::real_file_system(), path, golden.network, golden.meta, golden.blobs));
+  const auto file = load_entity(storage::real_file_system(), path);
   ASSERT_TRUE(file) << file.error().text();
   EXPECT_EQ(file->size(), golden.encode().size());
   EXPECT_EQ(file->hash(), decode_entity(golden.encode())->hash());
-  EXPECT_EQ(load_entity(real_file_system(), path + "x").error().code(), Errc::not_found);
+  EXPECT_EQ(load_entity(storage::real_file_system(), path + "x").error().code(), Errc::not_found);
   std::filesystem::resize_file(path, 100);
-  EXPECT_EQ(load_entity(real_file_system(), path).error().text().substr(0, path.size() + 2), path + ": ");
+  EXPECT_EQ(load_entity(storage::real_file_system(), path).error().text().substr(0, path.size() + 2), path + ": ");
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "formats/mapped_file.hpp"
+#include "storage/mapped_file.hpp"
 
-#include "formats/entity.hpp"
-#include "formats/file_system.hpp"
+#include "formats/entity/entity.hpp"
+#include "storage/file_system.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -13,13 +13,13 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "temporary_directory.hpp"
+#include "tests/support/temporary_directory.hpp"
 #include <atomic>
 #include <fstream>
 #include <numeric>
 #include <thread>
 
-namespace weft::formats {
+namespace weft::storage {
 namespace {
 
 constexpr std::size_t kSize = std::size_t{8} << 20;
@@ -128,7 +128,8 @@ TEST(MappedFile, TellsThreadsApart) {
 ByteBuffer model() {
   std::vector<float> values(kSize / 4);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
-  return encode_entity(nlohmann::json("n"), nlohmann::json(), {make_blob<float>("w", values)}).value();
+  return formats::encode_entity(nlohmann::json("n"), nlohmann::json(), {formats::make_blob<float>("w", values)})
+      .value();
 }
 
 void save(const std::string& path, const ByteBuffer& bytes) {
@@ -150,7 +151,7 @@ TEST(MappedFile, LoadsOrFailsWhileSomeoneCutsTheFile) {
       std::filesystem::resize_file(path, static_cast<std::size_t>(i) * 130000 % kSize);
     });
     is_on = true;
-    const auto file = load_entity(real_file_system(), path);
+    const auto file = formats::load_entity(real_file_system(), path);
     cutter.join();
     if (file) {
       // Read in time. What is still to be read may be gone; then it is said.
@@ -203,7 +204,7 @@ TEST(MappedFile, ACutFileIsAnErrorOfStorageThatNamesFileAndOffset) {
   for (std::size_t left = 0; left <= last_page; left += last_page / 37) {
     save(path, bytes);
     CuttingFileSystem files(left);
-    const auto file = load_entity(files, path);
+    const auto file = formats::load_entity(files, path);
     ASSERT_FALSE(file) << left;
     EXPECT_EQ(file.error().code(), Errc::storage) << file.error().text();
     const std::size_t offset = (left + page() - 1) / page() * page();
@@ -307,4 +308,4 @@ TEST_F(SigbusDeathTest, ManyFilesFindNoSlotAndAreRead) {
 }
 
 }  // namespace
-}  // namespace weft::formats
+}  // namespace weft::storage

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "agent/journal_record.hpp"
+
 #include "core/assert.hpp"
 
-#include "agent/record.hpp"
 #include <bit>
 #include <cstdint>
 #include <vector>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "formats/internal/manifest.hpp"
-#include "formats/json.hpp"
+#include "storage/internal/manifest.hpp"
 
 #include "core/assert.hpp"
+#include "core/json.hpp"
 #include "core/state_hash.hpp"
 
 #include <nlohmann/json.hpp>
@@ -11,7 +11,8 @@
 // A manifest that was read names only files inside its directory. The input is tried as it is, and sealed with a
 // digest.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace weft::formats;
+  using namespace weft;
+  using namespace weft::storage;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto check = [](std::string_view manifest_text) {
     const auto manifest = decode_manifest(manifest_text, "fuzz");

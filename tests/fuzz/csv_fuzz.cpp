@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "formats/csv.hpp"
+#include "formats/csv/csv.hpp"
 
 #include "core/assert.hpp"
 
@@ -9,6 +9,7 @@
 
 // A table that was read is rectangular and finite.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace weft;
   using namespace weft::formats;
   CsvOptions options;
   options.max_bytes = std::size_t{1} << 20;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "formats/entity.hpp"
+#include "formats/entity/entity.hpp"
 
 #include "core/assert.hpp"
 
@@ -11,6 +11,7 @@
 
 namespace {
 
+using namespace weft;
 using namespace weft::formats;
 
 // Enough to unpack what a few bytes can hold, and not the memory of a fuzzer.

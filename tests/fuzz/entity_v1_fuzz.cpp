@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "mesh/entity_v1.hpp"
+#include "mesh/loom/loom_network.hpp"
 #include "mesh/mesh.hpp"
-#include "mesh/snapshot.hpp"
+#include "mesh/persistence/entity_model.hpp"
 
-#include "formats/entity_v1.hpp"
+#include "formats/loom/loom_entity.hpp"
 
 #include "core/assert.hpp"
 
@@ -37,14 +37,14 @@ void check(const mesh::ImportedEntity& imported) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  formats::ByteBuffer bytes(size);
+  ByteBuffer bytes(size);
   if (size) std::memcpy(bytes.data(), data, size);
-  const auto file = formats::decode_entity_v1(formats::MappedFile(std::move(bytes)), "fuzz");
+  const auto file = formats::decode_entity_v1(storage::MappedFile(std::move(bytes)), "fuzz");
   if (!file) {
     WEFT_ASSERT(file.error().text().starts_with("fuzz: "), "an error that does not name the file");
     return 0;
   }
-  for (const formats::EntityV1Blob& blob : file->blobs()) {
+  for (const formats::LoomBlob& blob : file->blobs()) {
     const std::size_t count =
         blob.bytes.size() * 8 / static_cast<std::size_t>(bits(blob.is_native ? blob.dtype : Dtype::float32));
     if (const auto values = formats::decode_weights_v1(blob, count))

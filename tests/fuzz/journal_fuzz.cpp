@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "formats/internal/journal_frame.hpp"
-#include "formats/journal.hpp"
-#include "formats/memory_file_system.hpp"
+#include "storage/internal/journal_frame.hpp"
+#include "storage/journal.hpp"
 
 #include "core/assert.hpp"
 
+#include "tests/support/memory_file_system.hpp"
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 namespace {
 
-using namespace weft::formats;
+using namespace weft;
+using namespace weft::storage;
 
 /// Makes checksums and chain of a segment right, so that mutations pass beyond them.
 void seal(std::vector<std::byte>& bytes) {

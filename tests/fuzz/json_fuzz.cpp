@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "formats/json.hpp"
-
 #include "core/assert.hpp"
+#include "core/json.hpp"
 
 #include <nlohmann/json.hpp>
 
 // What is read is written, read again and is the same; the walk over it never crashes.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace weft::formats;
+  using namespace weft;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto value = parse_json(text, "fuzz");
   if (!value) {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "mesh/graph.hpp"
-#include "mesh/network_json.hpp"
-
-#include "formats/json.hpp"
+#include "mesh/network/graph.hpp"
+#include "mesh/network/network_json.hpp"
 
 #include "core/assert.hpp"
+#include "core/json.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -24,7 +23,7 @@ bool is_small(const weft::mesh::NetworkSpec& spec) {
 
 void check_error(const weft::Error& error) {
   WEFT_ASSERT(!error.text().empty() && error.text().size() < 65536, "an error text that grows with the input");
-  WEFT_ASSERT(weft::formats::write_json(error.text()).has_value(), "an error text that is not UTF-8");
+  WEFT_ASSERT(weft::write_json(error.text()).has_value(), "an error text that is not UTF-8");
 }
 
 }  // namespace

@@ -3,15 +3,15 @@
 // bytes; the file around them is made by the code that writes files, so that every checksum is right.
 
 #include "mesh/mesh.hpp"
-#include "mesh/network_json.hpp"
-#include "mesh/snapshot.hpp"
+#include "mesh/network/network_json.hpp"
+#include "mesh/persistence/entity_model.hpp"
 
-#include "formats/entity.hpp"
-#include "formats/json.hpp"
+#include "formats/entity/entity.hpp"
 
 #include "core/assert.hpp"
 #include "core/dtype.hpp"
 #include "core/encoding.hpp"
+#include "core/json.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -27,8 +27,6 @@ namespace {
 
 using namespace weft;
 using formats::Blob;
-using formats::ByteBuffer;
-using formats::ByteSpan;
 
 constexpr std::size_t kMostOut = 20, kMostIn = 70, kMostBlobs = 8, kMostBytes = 16384;
 const std::string kLayer = "weights/0,0,0,0/";
@@ -68,7 +66,7 @@ std::string type_name(std::size_t i) {
 
 void check_error(const Error& error) {
   WEFT_ASSERT(!error.text().empty() && error.text().size() < 4096, "an error text that grows with the input");
-  WEFT_ASSERT(formats::write_json(error.text()).has_value(), "an error text that is not UTF-8");
+  WEFT_ASSERT(write_json(error.text()).has_value(), "an error text that is not UTF-8");
 }
 
 mesh::Mesh mesh_of(const mesh::NetworkSpec& spec) {
@@ -138,7 +136,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const auto text = mesh::write_network(spec);
   WEFT_ASSERT(text.has_value(), "a network that cannot be written: " + text.error().text());
-  const auto written = formats::encode_entity(*formats::parse_json(*text, "network"), nlohmann::json::object(), blobs);
+  const auto written = formats::encode_entity(*parse_json(*text, "network"), nlohmann::json::object(), blobs);
   if (!written) {
     check_error(written.error());  // two blobs of one name
     return 0;

@@ -10,8 +10,8 @@
 
 #include "scheduler/executor.hpp"
 
-#include "formats/checkpoint.hpp"
-#include "formats/csv.hpp"
+#include "formats/csv/csv.hpp"
+#include "storage/checkpoint.hpp"
 
 #include "topology/machine.hpp"
 #include "topology/plan.hpp"
@@ -24,7 +24,7 @@ topology::Demand demand{.threads = 2};
 scheduler::ExecutorOptions executor{.pin = false};
 actors::SupervisionRule supervision{.window = 10};
 formats::CsvOptions csv{.columns = 65};
-formats::CheckpointOptions checkpoints{.keep = 3};
+storage::CheckpointOptions checkpoints{.keep = 3};
 mesh::MeshOptions options{.sessions = 3};
 learning::OptimizerOptions optimizer{.lr = 0.01f};
 learning::LearningOptions by_rule{.rule = learning::Rule::dfa};

@@ -21,9 +21,9 @@ std::string text(const AttentionShape& s) {
 }
 
 /// One session after another through one attention: calls of `tokens` tokens each.
-struct Life {
-  Life(const AttentionShape& whole, std::size_t sessions, std::size_t per_call, std::uint64_t seed,
-       bool special = false)
+struct ReplayableMesh {
+  ReplayableMesh(const AttentionShape& whole, std::size_t sessions, std::size_t per_call, std::uint64_t seed,
+                 bool special = false)
       : shape(whole), sessions_(sessions), calls(whole.tokens / per_call) {
     shape.tokens = per_call;
     RandomStream random(seed, 0, RandomPurpose::test);
@@ -61,15 +61,15 @@ struct Life {
     return {rows(q, query_width(), call, first, count), rows(k, key_width(), call, first, count),
             rows(v, key_width(), call, first, count), at(state, state_size(), call, first, count)};
   }
-  Life& forward(std::size_t first, std::size_t count) {
+  ReplayableMesh& forward(std::size_t first, std::size_t count) {
     for (std::size_t call = 0; call < calls; ++call)
       attention(shape, operands(call, first, count), rows(y, query_width(), call, first, count),
                 at(statistics, attention_statistics_size(shape), call, first, count),
                 at(state, state_size(), call + 1, first, count), workspace.data());
     return *this;
   }
-  Life& forward() { return forward(0, sessions_); }
-  Life& backward() {
+  ReplayableMesh& forward() { return forward(0, sessions_); }
+  ReplayableMesh& backward() {
     std::vector<float> next = dstate;
     for (std::size_t call = calls; call-- > 0;) {
       attention_backward(shape, operands(call, 0, sessions_), rows(y, query_width(), call, 0, sessions_),
@@ -111,7 +111,7 @@ const std::vector<AttentionShape>& shapes() {
 }
 
 /// The equations in float64, a token and a head at a time, with no cache and no tiles.
-std::vector<double> reference(const Life& run, std::size_t tokens) {
+std::vector<double> reference(const ReplayableMesh& run, std::size_t tokens) {
   const AttentionShape& s = run.shape;
   std::vector<double> y(run.y.size());
   const auto reach = [&](std::size_t limit) { return limit == 0 ? tokens : limit; };
@@ -143,7 +143,7 @@ std::vector<double> reference(const Life& run, std::size_t tokens) {
 TEST(Attention, IsTheSoftmaxOfScoresOverWhatATokenSees) {
   const FlushSubnormals flush;
   for (const AttentionShape& shape : shapes()) {
-    Life run(shape, 2, shape.tokens, 11);
+    ReplayableMesh run(shape, 2, shape.tokens, 11);
     const auto want = reference(run.forward(), shape.tokens);
     double scale = 0;
     for (const double v : want) scale = std::max(scale, std::fabs(v));
@@ -155,8 +155,9 @@ TEST(Attention, IsTheSoftmaxOfScoresOverWhatATokenSees) {
 TEST(Attention, GivesOneResultOnEveryIsa) {
   for (const bool special : {false, true})
     for (const AttentionShape& shape : shapes())
-      expect_one_result_on_every_isa(
-          text(shape), [&] { return Life(shape, 2, shape.tokens, 12, special).forward().backward().everything(); });
+      expect_one_result_on_every_isa(text(shape), [&] {
+        return ReplayableMesh(shape, 2, shape.tokens, 12, special).forward().backward().everything();
+      });
 }
 
 // Whole, in halves, in parts of a few tokens, token by token; the rings wrap several times.
@@ -168,11 +169,11 @@ TEST(Attention, PrefillsInOneCallWhatItDecodesTokenByToken) {
     for (const AttentionShape& shape : shapes()) {
       if (shape.context == 0) continue;
       SCOPED_TRACE(text(shape) + " on " + std::string(name(isa)));
-      Life whole(shape, 2, shape.tokens, 13);
+      ReplayableMesh whole(shape, 2, shape.tokens, 13);
       whole.forward();
       for (std::size_t per_call = 1; per_call < shape.tokens; ++per_call) {
         if (shape.tokens % per_call != 0 || (per_call > 5 && per_call * 2 < shape.tokens)) continue;
-        Life parts(shape, 2, per_call, 13);
+        ReplayableMesh parts(shape, 2, per_call, 13);
         parts.forward();
         expect_same_bits(parts.y, whole.y, std::to_string(per_call) + " tokens a call");
         expect_same_bits(parts.last_state(), whole.last_state(), "state");
@@ -185,7 +186,8 @@ TEST(Attention, PrefillsInOneCallWhatItDecodesTokenByToken) {
 TEST(Attention, AcrossBatchSamplesKeepsSessionsApart) {
   const FlushSubnormals flush;
   for (const AttentionShape& shape : shapes()) {
-    Life together(shape, 3, shape.tokens, 14), alone(shape, 3, shape.tokens, 14), other(shape, 3, shape.tokens, 14);
+    ReplayableMesh together(shape, 3, shape.tokens, 14), alone(shape, 3, shape.tokens, 14),
+        other(shape, 3, shape.tokens, 14);
     together.forward();
     for (std::size_t b = 3; b-- > 0;) alone.forward(b, 1);
     expect_same_bits(alone.y, together.y, text(shape));
@@ -209,7 +211,7 @@ TEST(Attention, SeesNothingOfWhatIsHiddenFromAToken) {
     for (const AttentionShape& shape : shapes()) {
       if (!shape.causal) continue;
       SCOPED_TRACE(text(shape));
-      Life clean(shape, 1, shape.tokens, 15), poisoned(shape, 1, shape.tokens, 15);
+      ReplayableMesh clean(shape, 1, shape.tokens, 15), poisoned(shape, 1, shape.tokens, 15);
       clean.forward();
       // The token in the middle is poison: only those that see it are touched.
       const std::size_t bad = shape.tokens / 2, width = clean.key_width();
@@ -236,7 +238,7 @@ TEST(Attention, SeesNothingOfWhatIsHiddenFromAToken) {
 TEST(Attention, KeepsItsPositionExactForVeryLongLives) {
   const FlushSubnormals flush;
   const AttentionShape shape{1, 1, 1, 4, 3, 0, true, 0.5f};
-  Life run(shape, 1, 1, 16);
+  ReplayableMesh run(shape, 1, 1, 16);
   run.state[0] = 16777215.0f, run.state[1] = 5.0f;
   run.forward();
   EXPECT_EQ(run.last_state()[0], 0.0f);
@@ -244,7 +246,7 @@ TEST(Attention, KeepsItsPositionExactForVeryLongLives) {
 }
 
 /// dLoss along each of `values` by central differences of the float64 reference, Loss = sum of dy y.
-void expect_gradient(Life& run, std::size_t tokens, std::vector<float>& values, const std::vector<float>& got,
+void expect_gradient(ReplayableMesh& run, std::size_t tokens, std::vector<float>& values, const std::vector<float>& got,
                      const std::string& what) {
   const auto loss = [&] {
     double sum = 0;
@@ -271,7 +273,7 @@ TEST(Attention, SendsBackTheSlopeThroughCallsAndCache) {
     if (shape.tokens * shape.heads * shape.head_dim > 2000) continue;
     for (const std::size_t per_call : {shape.tokens, std::size_t{1}, shape.tokens / 4}) {
       if (per_call == 0 || shape.tokens % per_call != 0 || (per_call < shape.tokens && shape.context == 0)) continue;
-      Life run(shape, 2, per_call, 17);
+      ReplayableMesh run(shape, 2, per_call, 17);
       run.forward().backward();
       const std::string what = text(shape) + " by " + std::to_string(per_call);
       expect_gradient(run, shape.tokens, run.q, run.dq, what + ": dq");

@@ -32,9 +32,9 @@ inline std::vector<Encoding> all_encodings() {
 }
 
 /// Arrays of a weight, filled with what no encoder leaves behind, and sentinels past their ends.
-class StoredWeight {
+class QuantizedWeight {
  public:
-  StoredWeight(const Encoding& encoding, std::size_t out, std::size_t in)
+  QuantizedWeight(const Encoding& encoding, std::size_t out, std::size_t in)
       : encoding_(encoding), out_(out), in_(in), bytes_(weight_bytes(encoding, out, in)) {
     std::size_t at = 0;
     for (std::size_t i = 0; i < 3; ++i) {
@@ -54,7 +54,7 @@ class StoredWeight {
             encoding_.dtype,
             encoding_.granularity};
   }
-  ConstWeight view() const { return const_cast<StoredWeight*>(this)->view(); }
+  ConstWeight view() const { return const_cast<QuantizedWeight*>(this)->view(); }
   /// All three arrays; lengths as weight_bytes() says.
   std::vector<std::uint8_t> contents() const {
     std::vector<std::uint8_t> all;

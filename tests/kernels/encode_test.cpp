@@ -30,8 +30,8 @@ std::string describe(const Encoding& e, std::size_t out, std::size_t in, Fill fi
          std::to_string(static_cast<int>(fill));
 }
 
-StoredWeight encoded(const Master& master, const Encoding& encoding) {
-  StoredWeight stored(encoding, master.out, master.in);
+QuantizedWeight encoded(const Master& master, const Encoding& encoding) {
+  QuantizedWeight stored(encoding, master.out, master.in);
   encode(master.view(), stored.view());
   return stored;
 }
@@ -80,7 +80,7 @@ TEST_F(Encode, ScalesFollowTheirRule) {
     for (const Encoding& e : all_encodings()) {
       if (!has_scale(e.dtype)) continue;
       const Master master = random_master(random, 19, 70, fill);
-      const StoredWeight stored = encoded(master, e);
+      const QuantizedWeight stored = encoded(master, e);
       for (const std::size_t o : {std::size_t{0}, std::size_t{15}, std::size_t{18}})
         for (const std::size_t k : {std::size_t{0}, std::size_t{31}, std::size_t{32}, std::size_t{69}}) {
           const Reference of = reference_of(master, e.granularity, o, k);
@@ -136,7 +136,7 @@ TEST_F(Encode, CodesAreTheNearestAndErrorsAtMostHalfAStep) {
     for (const Fill fill : kFills)
       for (const Encoding& e : all_encodings()) {
         const Master master = random_master(random, 21, 75, fill);
-        const StoredWeight stored = encoded(master, e);
+        const QuantizedWeight stored = encoded(master, e);
         const double unit = has_double_scale(e.dtype) ? 0x1p-51 : 0x1p-24;
         const bool is_mean = e.dtype == Dtype::ternary || e.dtype == Dtype::binary;
         for (std::size_t o = 0; o < master.out; ++o)
@@ -175,11 +175,11 @@ TEST_F(Encode, GivesTheSameBytesOnEveryInstructionSet) {
                       random.next_below(static_cast<std::uint32_t>(shape.in))) = x;
         }
         ASSERT_TRUE(set_active_isa(Isa::scalar));
-        const StoredWeight want = encoded(master, e);
+        const QuantizedWeight want = encoded(master, e);
         ASSERT_EQ(last_isa_run(), Isa::scalar);
         for (const Isa isa : available_isas()) {
           ASSERT_TRUE(set_active_isa(isa));
-          const StoredWeight got = encoded(master, e);
+          const QuantizedWeight got = encoded(master, e);
           ASSERT_EQ(last_isa_run(), general_isa(isa));
           ASSERT_EQ(got.contents(), want.contents()) << describe(e, shape.out, shape.in, fill) << " on " << name(isa);
           ASSERT_TRUE(got.sentinels_intact()) << describe(e, shape.out, shape.in, fill) << " on " << name(isa);
@@ -192,7 +192,7 @@ TEST_F(Encode, PaddingLanesAndCodesAreZeroBits) {
   for (const Isa isa : available_isas()) {
     ASSERT_TRUE(set_active_isa(isa));
     for (const Encoding& e : all_encodings()) {
-      const StoredWeight stored = encoded(random_master(random, 21, 75, Fill::negative), e);
+      const QuantizedWeight stored = encoded(random_master(random, 21, 75, Fill::negative), e);
       const ConstWeight w = stored.view();
       for (std::size_t o = 21; o < 32; ++o)
         for (std::size_t k = 0; k < 75; ++k) {
@@ -231,7 +231,7 @@ TEST_F(Encode, TiesGoToTheEvenCode) {
       std::vector<float> ties;
       for (double x = least + 0.5; x < most; x += bits(dtype) == 16 ? 13 : 1) ties.push_back(static_cast<float>(x));
       const Master master = unit_scaled(ties, static_cast<float>(most), static_cast<float>(least));
-      const StoredWeight stored = encoded(master, Encoding(dtype, Granularity::tensor));
+      const QuantizedWeight stored = encoded(master, Encoding(dtype, Granularity::tensor));
       ASSERT_EQ(scale_at(stored.view(), 0, 0), 1.0) << name(dtype);
       for (std::size_t k = 0; k < ties.size(); ++k)
         ASSERT_EQ(value_at(stored.view(), 0, k), std::nearbyint(static_cast<double>(ties[k]))) << name(dtype);
@@ -247,7 +247,7 @@ TEST_F(Encode, TernaryTiesGoToZeroAndBinaryZerosArePositive) {
     const float weights[] = {0.5f, -0.5f, std::nextafter(0.5f, 1.0f), -std::nextafter(0.5f, 1.0f), 1.5f, -2.5f,
                              0.0f, 2.0f};
     for (std::size_t k = 0; k < 8; ++k) master.at(0, k) = weights[k];
-    const StoredWeight ternary = encoded(master, Encoding(Dtype::ternary, Granularity::channel));
+    const QuantizedWeight ternary = encoded(master, Encoding(Dtype::ternary, Granularity::channel));
     ASSERT_EQ(scale_at(ternary.view(), 0, 0), 1.0);
     const double want[] = {0, 0, 1, -1, 1, -1, 0, 1};
     for (std::size_t k = 0; k < 8; ++k) EXPECT_EQ(value_at(ternary.view(), 0, k), want[k]) << k;
@@ -255,7 +255,7 @@ TEST_F(Encode, TernaryTiesGoToZeroAndBinaryZerosArePositive) {
     Master signs(1, 5);
     const float zeros[] = {0.0f, -0.0f, -0x1p-149f, -0x1p-126f, 5.0f};
     for (std::size_t k = 0; k < 5; ++k) signs.at(0, k) = zeros[k];
-    const StoredWeight binary = encoded(signs, Encoding(Dtype::binary));
+    const QuantizedWeight binary = encoded(signs, Encoding(Dtype::binary));
     const std::uint64_t bits[] = {1, 1, 1, 0, 1};
     for (std::size_t k = 0; k < 5; ++k) EXPECT_EQ(code_at(binary.view(), 0, k), bits[k]) << k;
   }
@@ -292,7 +292,7 @@ void expect_codes_of_the_scalar_reference(bool with_non_finite) {
   if (with_non_finite) weights.insert(weights.end(), {kInf, -kInf, kNan, -kNan, std::bit_cast<float>(0xff800001u)});
   if (T::scale_rule == numeric::ScaleRule::none) weights.insert(weights.end(), {kMax, -kMax});
   const Master master = unit_scaled(weights, T::largest_number(), -T::largest_number());
-  const StoredWeight stored = encoded(master, Encoding(T::dtype, Granularity::tensor));
+  const QuantizedWeight stored = encoded(master, Encoding(T::dtype, Granularity::tensor));
   ASSERT_EQ(scale_at(stored.view(), 0, 0), 1.0);
   for (std::size_t k = 0; k < weights.size(); ++k) {
     // Division by the scale takes subnormals for zeros, which no format with a scale can tell apart.
@@ -334,14 +334,14 @@ TEST_F(Encode, SubnormalsStayInTypesWithoutAScale) {
     Master master(1, 3);
     master.at(0, 0) = 0x1p-149f, master.at(0, 1) = -0x1.2p-130f, master.at(0, 2) = 0x1p-133f;
     for (const Dtype dtype : {Dtype::float64, Dtype::float32}) {
-      const StoredWeight stored = encoded(master, Encoding(dtype));
+      const QuantizedWeight stored = encoded(master, Encoding(dtype));
       for (std::size_t k = 0; k < 3; ++k) {
         const std::uint64_t want = dtype == Dtype::float32 ? numeric::Float32::encode(master.at(0, k))
                                                            : numeric::Float64::encode(master.at(0, k));
         EXPECT_EQ(code_at(stored.view(), 0, k), want);
       }
     }
-    const StoredWeight bf16 = encoded(master, Encoding(Dtype::bfloat16));
+    const QuantizedWeight bf16 = encoded(master, Encoding(Dtype::bfloat16));
     EXPECT_EQ(code_at(bf16.view(), 0, 0), 0x0000u);
     EXPECT_EQ(code_at(bf16.view(), 0, 1), 0x8009u);
     EXPECT_EQ(code_at(bf16.view(), 0, 2), 0x0001u);
@@ -352,7 +352,7 @@ TEST_F(Encode, CodesOfTypesWithoutAScaleComeBack) {
   RandomStream random(15, 0, RandomPurpose::test);
   for (const Dtype dtype : {Dtype::float64, Dtype::float32, Dtype::float16, Dtype::bfloat16})
     for (const Fill fill : kFills) {
-      const StoredWeight once = encoded(random_master(random, 18, 37, fill), Encoding(dtype));
+      const QuantizedWeight once = encoded(random_master(random, 18, 37, fill), Encoding(dtype));
       Master decoded(18, 37);
       for (std::size_t o = 0; o < 18; ++o)
         for (std::size_t k = 0; k < 37; ++k)
@@ -378,7 +378,7 @@ TEST_F(Encode, TheLargestWeightsDecodeToFiniteOnes) {
         Master master = random_master(random, 5, 70, Fill::huge);
         for (std::size_t o = 0; o < 5; ++o)
           for (std::size_t k = 0; k < 70; k += 7) master.at(o, k) = k % 2 ? kMax : low;
-        const StoredWeight stored = encoded(master, e);
+        const QuantizedWeight stored = encoded(master, e);
         for (std::size_t o = 0; o < 5; ++o)
           for (std::size_t k = 0; k < 70; ++k) {
             const auto value = static_cast<float>(value_at(stored.view(), o, k));
@@ -406,7 +406,7 @@ TEST_F(Encode, MeansOfHugeWeightsDoNotOverflow) {
         Master master(20, 100);
         for (std::size_t o = 0; o < 20; ++o)
           for (std::size_t k = 0; k < 100; ++k) master.at(o, k) = o % 2 ? kMax : k % 2 ? -kMax : kMax * 0.5f;
-        const StoredWeight stored = encoded(master, Encoding(dtype, g));
+        const QuantizedWeight stored = encoded(master, Encoding(dtype, g));
         for (const std::size_t o : {std::size_t{0}, std::size_t{1}, std::size_t{19}}) {
           const double want = g == Granularity::tensor ? kMax * 0.875 : o % 2 ? kMax : kMax * 0.75;
           EXPECT_NEAR(scale_at(stored.view(), o, 99), want, want * 0x1p-24 * 80) << to_string(Encoding(dtype, g));
@@ -421,22 +421,22 @@ TEST_F(Encode, StatisticsSkipWhatIsNotFinite) {
     Master master(2, 40);
     for (std::size_t k = 0; k < 40; ++k) master.at(0, k) = k % 2 ? 7.0f : -3.5f, master.at(1, k) = kNan;
     master.at(0, 4) = kInf, master.at(0, 5) = -kInf, master.at(0, 6) = -kNan;
-    const StoredWeight e5m2 = encoded(master, Encoding(Dtype::fp8_e5m2, Granularity::channel));
+    const QuantizedWeight e5m2 = encoded(master, Encoding(Dtype::fp8_e5m2, Granularity::channel));
     EXPECT_EQ(scale_at(e5m2.view(), 0, 0), 7.0 / 57344);
     EXPECT_EQ(scale_at(e5m2.view(), 1, 0), 0x1p-126);
     EXPECT_EQ(code_at(e5m2.view(), 0, 1), 0x7bu);
     EXPECT_EQ(code_at(e5m2.view(), 0, 4), 0x7cu);
     EXPECT_EQ(code_at(e5m2.view(), 0, 5), 0xfcu);
     EXPECT_EQ(code_at(e5m2.view(), 0, 6), 0x7eu);
-    const StoredWeight e4m3 = encoded(master, Encoding(Dtype::fp8_e4m3, Granularity::tensor));
+    const QuantizedWeight e4m3 = encoded(master, Encoding(Dtype::fp8_e4m3, Granularity::tensor));
     EXPECT_EQ(scale_at(e4m3.view(), 0, 0), 7.0 / 448);
     EXPECT_EQ(code_at(e4m3.view(), 0, 6), 0x7fu);
     EXPECT_EQ(code_at(e4m3.view(), 0, 4), 0x7eu);
-    const StoredWeight int8 = encoded(master, Encoding(Dtype::int8, Granularity::block32));
+    const QuantizedWeight int8 = encoded(master, Encoding(Dtype::int8, Granularity::block32));
     EXPECT_EQ(code_at(int8.view(), 0, 4), 127u);
     EXPECT_EQ(code_at(int8.view(), 0, 5), 0x81u);
     EXPECT_EQ(code_at(int8.view(), 0, 6), 0u);
-    const StoredWeight uint8 = encoded(master, Encoding(Dtype::uint8, Granularity::tensor));
+    const QuantizedWeight uint8 = encoded(master, Encoding(Dtype::uint8, Granularity::tensor));
     EXPECT_EQ(code_at(uint8.view(), 0, 4), 255u);
     EXPECT_EQ(code_at(uint8.view(), 0, 5), 0u);
     EXPECT_EQ(code_at(uint8.view(), 0, 6), zero_at(uint8.view(), 0, 0));

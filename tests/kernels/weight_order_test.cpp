@@ -33,8 +33,8 @@ Bytes exported(const ConstWeight& weight) {
   return bytes;
 }
 
-StoredWeight random_weight(RandomStream& random, const Encoding& encoding, std::size_t out, std::size_t in) {
-  StoredWeight stored(encoding, out, in);
+QuantizedWeight random_weight(RandomStream& random, const Encoding& encoding, std::size_t out, std::size_t in) {
+  QuantizedWeight stored(encoding, out, in);
   const FlushSubnormals flush;
   encode(random_master(random, out, in, Fill::normal).view(), stored.view());
   return stored;
@@ -77,7 +77,7 @@ TEST(WeightOrder, WritesTheBytesOfTheWorkedExample) {
   for (std::size_t o = 0; o < 2; ++o)
     for (std::size_t k = 0; k < 5; ++k) master.at(o, k) = rows[o][k];
   const FlushSubnormals flush;
-  StoredWeight stored(Encoding(Dtype::int4, Granularity::channel), 2, 5);
+  QuantizedWeight stored(Encoding(Dtype::int4, Granularity::channel), 2, 5);
   encode(master.view(), stored.view());
   const auto* words = static_cast<const std::uint32_t*>(stored.view().codes);
   EXPECT_EQ(words[0], 0x000210d7u);
@@ -86,7 +86,7 @@ TEST(WeightOrder, WritesTheBytesOfTheWorkedExample) {
   EXPECT_EQ(bytes.codes, bytes_of({0xd7, 0x10, 0x92, 0x23, 0xf0}));
   EXPECT_EQ(bytes.scales, bytes_of({0, 0, 0x80, 0x3f, 0, 0, 0, 0x40}));
 
-  StoredWeight affine(Encoding(Dtype::uint2, Granularity::tensor), 2, 5);
+  QuantizedWeight affine(Encoding(Dtype::uint2, Granularity::tensor), 2, 5);
   Master small(2, 5);
   for (std::size_t o = 0; o < 2; ++o)
     for (std::size_t k = 0; k < 5; ++k) small.at(o, k) = static_cast<float>((o * 5 + k) % 4) - 1.0f;
@@ -100,9 +100,9 @@ TEST(WeightOrder, ComesBackAsTheSameWeightAndTheSameBytes) {
   RandomStream random(21, 0, RandomPurpose::test);
   for (const Encoding& e : all_encodings())
     for (const Shape2 shape : shapes()) {
-      const StoredWeight first = random_weight(random, e, shape.out, shape.in);
+      const QuantizedWeight first = random_weight(random, e, shape.out, shape.in);
       const Bytes bytes = exported(first.view());
-      StoredWeight second(e, shape.out, shape.in);
+      QuantizedWeight second(e, shape.out, shape.in);
       const Status status = import_weight(bytes.view(), second.view());
       ASSERT_TRUE(status) << status.error().text();
       ASSERT_EQ(second.contents(), first.contents()) << to_string(e) << " " << shape.out << ", " << shape.in;
@@ -115,7 +115,7 @@ TEST(WeightOrder, EachPatternOfFloatsSurvives) {
   for (const Dtype dtype : {Dtype::float16, Dtype::bfloat16}) {
     Bytes bytes(Encoding(dtype), 256, 256);
     for (std::size_t i = 0; i < 65536; ++i) put(bytes.codes, i, static_cast<std::uint16_t>(i));
-    StoredWeight stored(Encoding(dtype), 256, 256);
+    QuantizedWeight stored(Encoding(dtype), 256, 256);
     ASSERT_TRUE(import_weight(bytes.view(), stored.view()));
     EXPECT_EQ(code_at(stored.view(), 3, 5), 3u * 256 + 5);
     EXPECT_EQ(exported(stored.view()), bytes);
@@ -124,7 +124,7 @@ TEST(WeightOrder, EachPatternOfFloatsSurvives) {
 
 /// Imports damaged bytes: gives the error's text, after checking that nothing was written.
 std::string refusal(const Encoding& e, std::size_t out, std::size_t in, const Bytes& bytes) {
-  StoredWeight stored(e, out, in);
+  QuantizedWeight stored(e, out, in);
   const auto before = stored.contents();
   const Status status = import_weight(bytes.view(), stored.view());
   EXPECT_EQ(stored.contents(), before) << to_string(e);
@@ -183,7 +183,7 @@ TEST(WeightOrder, RefusesScalesThatAreNotPositiveNormalNumbers) {
       put(smallest.scales, 0, 0x1p-1022);
     else
       put(smallest.scales, 0, 0x1p-126f);
-    StoredWeight stored(e, 5, 33);
+    QuantizedWeight stored(e, 5, 33);
     EXPECT_TRUE(import_weight(smallest.view(), stored.view())) << to_string(e);
   }
 }
@@ -223,7 +223,7 @@ TEST(WeightOrder, RefusesZeroPointsPastTheLargestCode) {
     const Encoding e(dtype, Granularity::block32);
     Bytes bytes = exported(random_weight(random, e, 5, 33).view());
     bytes.zeros[9] = static_cast<std::byte>(largest);
-    StoredWeight stored(e, 5, 33);
+    QuantizedWeight stored(e, 5, 33);
     EXPECT_TRUE(import_weight(bytes.view(), stored.view()));
   }
   const Encoding e(Dtype::uint4, Granularity::block32);

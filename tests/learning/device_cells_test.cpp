@@ -14,23 +14,23 @@
 namespace weft::learning {
 namespace {
 
-using mesh::ControlKind;
+using mesh::CommandKind;
 using mesh::testing_support::must;
 using mesh::testing_support::need_device;
 using test::Lesson;
-using test::Life;
 using test::Pair;
+using test::ReplayableMesh;
 
 constexpr Coord kFirst{0, 0, 0, 0}, kMiddle{0, 0, 1, 0}, kOutput{0, 1, 0, 0};
 
 void teach(Pair& pair, std::uint64_t first, std::uint64_t count) {
   const Lesson lesson(test::all_digits(), first, count);
-  pair.both([&](Life& life) { lesson.teach(life, count); });
+  pair.both([&](ReplayableMesh& life) { lesson.teach(life, count); });
 }
 
-void order(Pair& pair, Coord cell, ControlKind kind, std::uint64_t number = 0, std::uint64_t after = 0) {
-  pair.both([&](Life& life) {
-    auto control = std::make_shared<mesh::Control>();
+void order(Pair& pair, Coord cell, CommandKind kind, std::uint64_t number = 0, std::uint64_t after = 0) {
+  pair.both([&](ReplayableMesh& life) {
+    auto control = std::make_shared<mesh::Command>();
     control->kind = kind;
     control->number = number;
     control->encoding = Encoding(Dtype::bfloat16);
@@ -39,7 +39,7 @@ void order(Pair& pair, Coord cell, ControlKind kind, std::uint64_t number = 0, s
   });
 }
 
-std::uint64_t actions(const Life& life) {
+std::uint64_t actions(const ReplayableMesh& life) {
   std::uint64_t all = 0;
   for (const auto& cell : life.mesh->cells())
     for (const mesh::Watcher& watcher : cell->watchers()) all += watcher.actions();
@@ -60,11 +60,11 @@ TEST_P(DeviceCellsLearn, AndCostTheCpuTheStepsThatCarryOrdersOut) {
   Pair pair(test::digits_network(3), options());
   teach(pair, 0, 9);
   EXPECT_EQ(pair.figures().host_steps, 0u);
-  order(pair, kMiddle, ControlKind::morph);
+  order(pair, kMiddle, CommandKind::morph);
   teach(pair, 9, 20);
   pair.expect_equal("morphed at once");
   EXPECT_EQ(pair.figures().host_steps, 1u);
-  order(pair, kFirst, ControlKind::reset, 0, 7);
+  order(pair, kFirst, CommandKind::reset, 0, 7);
   teach(pair, 29, 20);
   pair.expect_equal("reset later");
   EXPECT_EQ(pair.figures().host_steps, 3u);
@@ -75,12 +75,12 @@ TEST_P(DeviceCellsLearn, AlthoughSomeAreSilent) {
   for (const std::uint64_t period : {0, 3, 11}) {
     SCOPED_TRACE(period);
     Pair pair(test::digits_network(3), options());
-    order(pair, kMiddle, period ? ControlKind::set_period : ControlKind::disable, period);
+    order(pair, kMiddle, period ? CommandKind::set_period : CommandKind::disable, period);
     teach(pair, 0, 40);
     pair.expect_equal("silent");
-    order(pair, kMiddle, period ? ControlKind::set_period : ControlKind::enable, 1);
+    order(pair, kMiddle, period ? CommandKind::set_period : CommandKind::enable, 1);
     teach(pair, 40, 10);
-    pair.both([](Life& life) { must(life.learner->drain()); });
+    pair.both([](ReplayableMesh& life) { must(life.learner->drain()); });
     pair.expect_equal("drained");
     EXPECT_EQ(pair.figures().host_steps, 2u);
     EXPECT_EQ(pair.figures().replays, 0u);
@@ -125,7 +125,7 @@ TEST_P(DeviceCellsLearn, BesideMetacognition) {
     pair.expect_equal("taught");
     teach(pair, 30, 1);
     teach(pair, 31, 29);
-    pair.both([](Life& life) { must(life.learner->drain()); });
+    pair.both([](ReplayableMesh& life) { must(life.learner->drain()); });
     pair.expect_equal("drained");
     EXPECT_GT(actions(pair.cpu()), 1u);
     EXPECT_GT(pair.figures().host_steps, 0u);
@@ -161,7 +161,7 @@ TEST_P(DeviceCellsFail, BesideMetacognition) {
   LearningOptions options;
   options.schedule = schedule;
   Pair pair(spec, with_defaults(options));
-  pair.both([](Life& life) { life.mesh->mark_checkpoint(); });
+  pair.both([](ReplayableMesh& life) { life.mesh->mark_checkpoint(); });
   test::live_through_a_fault(pair, kOutput, {25, 12, 20});
   EXPECT_GT(actions(pair.cpu()), 0u);
 }

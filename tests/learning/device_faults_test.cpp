@@ -4,7 +4,7 @@
 
 #include "learning/learner.hpp"
 
-#include "mesh/device_hold.hpp"
+#include "mesh/device/device_recovery.hpp"
 
 #include "tests/mesh/faulty_device.hpp"
 #include "tests/mesh/testing.hpp"
@@ -36,12 +36,12 @@ mesh::NetworkSpec small_network() {
 }
 
 /// A mesh, its learner, and lessons whose samples go on.
-struct Life {
+struct ReplayableMesh {
   std::unique_ptr<mesh::Mesh> mesh;
   std::unique_ptr<Learner> learner;
   std::uint64_t taught = 0;
 
-  Life(const LearningOptions& options, const std::string& where) {
+  ReplayableMesh(const LearningOptions& options, const std::string& where) {
     mesh::MeshOptions wanted;
     wanted.threads = 1;
     wanted.sessions = 2;
@@ -70,8 +70,8 @@ struct Life {
       all += to_string(mesh->state_hash(session)) + "\n";
     return all;
   }
-  mesh::DeviceFigures figures() const {
-    return mesh->device_figures() ? *mesh->device_figures() : mesh::DeviceFigures();
+  mesh::DeviceStatistics figures() const {
+    return mesh->device_figures() ? *mesh->device_figures() : mesh::DeviceStatistics();
   }
 };
 
@@ -93,12 +93,12 @@ TEST_P(EachFault, WheneverItHappensLosesNothingThatWasLearned) {
   // A lost device is opened again, which takes a second on a CPU; the others strike in the same places.
   const bool is_slow = fault == DriverFault::lost_at_submit || fault == DriverFault::lost_at_wait;
   const auto live = [&](const std::string& where) {
-    Life life(options, where);
+    ReplayableMesh life(options, where);
     life.teach(3);
     life.teach(1);
     std::string all = life.told();
     life.teach(9);
-    mesh::SavedState saved;
+    mesh::Snapshot saved;
     life.mesh->save_state(saved);
     life.teach(2);
     life.mesh->weights().parameters()[1].data[0] += 0.25f;
@@ -140,7 +140,7 @@ TEST_F(LearningFaultsTest, ALongLifeGoesOnFromWhatTheDeviceBroughtLast) {
       SCOPED_TRACE(std::string(name(rule)) + ", " + std::to_string(n));
       faulty().open();
       const LearningOptions options = learning_by(rule, Schedule::pipelined);
-      Life cpu(options, "cpu"), gpu(options, device_name());
+      ReplayableMesh cpu(options, "cpu"), gpu(options, device_name());
       const auto teach = [&](std::uint64_t count) {
         cpu.teach(count);
         gpu.teach(count);
@@ -160,7 +160,7 @@ TEST_F(LearningFaultsTest, ALongLifeGoesOnFromWhatTheDeviceBroughtLast) {
 
 TEST_F(LearningFaultsTest, GoesBackToTheDeviceAtALessonsBeginning) {
   const LearningOptions options = learning_by(Rule::backprop, Schedule::pipelined);
-  Life cpu(options, "cpu"), gpu(options, device_name());
+  ReplayableMesh cpu(options, "cpu"), gpu(options, device_name());
   const auto teach = [&](std::uint64_t count) {
     cpu.teach(count);
     gpu.teach(count);
@@ -169,7 +169,7 @@ TEST_F(LearningFaultsTest, GoesBackToTheDeviceAtALessonsBeginning) {
   plan().fail(DriverFault::lost_at_wait, 0);
   teach(5);
   EXPECT_EQ(gpu.figures().faults, 1u);
-  teach(mesh::DeviceHold::kFirstWait);
+  teach(mesh::DeviceRecovery::kFirstWait);
   EXPECT_EQ(gpu.figures().restarts, 0u);
   const std::uint64_t before = gpu.figures().device_steps, host = gpu.figures().host_steps;
   teach(20);

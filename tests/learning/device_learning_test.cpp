@@ -20,8 +20,8 @@ using mesh::testing_support::must;
 using mesh::testing_support::need_device;
 using mesh::testing_support::noise;
 using test::Lesson;
-using test::Life;
 using test::Pair;
+using test::ReplayableMesh;
 
 // A sanitizer looks for other things and is ten times slower.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -42,9 +42,9 @@ TEST_P(DeviceLearning, OfTheDigitsEndsWhereTheCpusDoesWithTheSameScores) {
   options.schedule = schedule;
   Pair pair(test::digits_network(3), with_defaults(options));
   const Lesson lesson(test::all_digits(), 0, kSamples);
-  pair.both([&](Life& life) { lesson.teach(life, kSamples); });
+  pair.both([&](ReplayableMesh& life) { lesson.teach(life, kSamples); });
   pair.expect_equal("undrained");
-  pair.both([](Life& life) { must(life.learner->drain()); });
+  pair.both([](ReplayableMesh& life) { must(life.learner->drain()); });
   pair.expect_equal("drained");
   EXPECT_EQ(pair.gpu().learner->scores().size(), kSamples);
   pair.expect_on_device();
@@ -60,16 +60,16 @@ TEST_P(DeviceLearning, InLessonsOfManySizesWithUnlabelledSamplesBetween) {
   std::uint64_t first = 0;
   for (const std::uint64_t count : {1, 2, 7, 40, 3}) {
     const Lesson lesson(test::all_digits(), first, count, 3, 2, 5);
-    pair.both([&](Life& life) { lesson.teach(life, count); });
+    pair.both([&](ReplayableMesh& life) { lesson.teach(life, count); });
     first += count;
     if (count == 7) pair.expect_equal("on the way");
   }
-  pair.both([](Life& life) { must(life.learner->drain()); });
+  pair.both([](ReplayableMesh& life) { must(life.learner->drain()); });
   pair.expect_equal("drained");
   pair.expect_on_device();
   // And once more after it stood still.
   const Lesson lesson(test::all_digits(), first, 9, 3, 2);
-  pair.both([&](Life& life) { lesson.teach(life, 9); });
+  pair.both([&](ReplayableMesh& life) { lesson.teach(life, 9); });
   pair.expect_equal("again");
 }
 
@@ -97,7 +97,7 @@ TEST_P(DeviceOptimizer, MovesWeightsAsOnTheCpu) {
     options.schedule = schedule;
     Pair pair(test::digits_network(9), with_defaults(options));
     const Lesson lesson(test::all_digits(), 100, 60);
-    pair.both([&](Life& life) { lesson.teach(life, 60); });
+    pair.both([&](ReplayableMesh& life) { lesson.teach(life, 60); });
     pair.expect_equal(std::string(name(schedule)));
     pair.expect_on_device();
   }
@@ -120,7 +120,7 @@ TEST_P(DeviceOptimizer, CountsTheUpdatesOfLayersThatSometimesDoNotMove) {
   Pair pair(narrow, with_defaults(options));
   const auto teach = [&](std::uint64_t first) {
     const Lesson lesson(test::all_digits(), first, 64);
-    pair.both([&](Life& life) { lesson.teach(life, 64); });
+    pair.both([&](ReplayableMesh& life) { lesson.teach(life, 64); });
   };
   teach(0);
   teach(64);
@@ -151,7 +151,7 @@ TEST_F(DeviceLife, IsRecordedOnceAndRunAgain) {
       Pair pair(test::digits_network(9), with_defaults(options));
       const auto teach = [&](std::uint64_t first) {
         const Lesson lesson(test::all_digits(), first, 32);
-        pair.both([&](Life& life) { lesson.teach(life, 32); });
+        pair.both([&](ReplayableMesh& life) { lesson.teach(life, 32); });
       };
       teach(0);
       teach(32);
@@ -184,7 +184,7 @@ TEST_F(DeviceLife, IsFedWideInputsInParts) {
     for (std::uint32_t i = 0; i < kSteps * kSessions; ++i) labels.push_back((i / 7 + i) % 3);
     const mesh::RunInput inputs[] = {{"pixels", pixels}};
     const Target targets[] = {{"digit", labels, {}}};
-    pair.both([&](Life& life) { must(life.learner->learn(inputs, targets, kSteps)); });
+    pair.both([&](ReplayableMesh& life) { must(life.learner->learn(inputs, targets, kSteps)); });
   }
   EXPECT_GT(pair.figures().programs, 3u);
   pair.expect_equal("taught");
@@ -195,10 +195,10 @@ TEST_F(DeviceLife, GoesBackToASavedStateWhileTheDeviceIsAhead) {
   Pair pair(test::digits_network(3), with_defaults({.rule = Rule::fw_dtp, .schedule = Schedule::pipelined}));
   const auto teach = [&](std::uint64_t first, std::uint64_t count) {
     const Lesson lesson(test::all_digits(), first, count);
-    pair.both([&](Life& life) { lesson.teach(life, count); });
+    pair.both([&](ReplayableMesh& life) { lesson.teach(life, count); });
   };
   teach(0, 30);
-  mesh::SavedState saved[2];
+  mesh::Snapshot saved[2];
   pair.cpu().mesh->save_state(saved[0]);
   pair.gpu().mesh->save_state(saved[1]);
   teach(30, 25);
@@ -215,14 +215,14 @@ TEST_F(DeviceLife, GivesOutWhatIsUnderWayAndTakesItBack) {
   const auto options = with_defaults({.rule = Rule::backprop, .schedule = Schedule::pipelined});
   Pair pair(test::digits_network(3), options);
   const Lesson lesson(test::all_digits(), 0, 40);
-  pair.both([&](Life& life) { lesson.teach(life, 40); });
+  pair.both([&](ReplayableMesh& life) { lesson.teach(life, 40); });
   EXPECT_EQ(pair.gpu().learner->save_flight(), pair.cpu().learner->save_flight());
-  pair.both([&](Life& life) { lesson.teach(life, 40); });
+  pair.both([&](ReplayableMesh& life) { lesson.teach(life, 40); });
   const Optimizer& there = pair.gpu().learner->optimizer();
   const Optimizer& here = pair.cpu().learner->optimizer();
   for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(there.slot(0, i)[0], here.slot(0, i)[0]) << i;
   // What is written there counts from the next sample on.
-  pair.both([&](Life& life) {
+  pair.both([&](ReplayableMesh& life) {
     life.learner->optimizer().slot(0, 2)[5] = 0.25f;
     lesson.teach(life, 40);
   });
@@ -245,14 +245,14 @@ TEST_F(DeviceLife, ARuleIsTakenOffAndPutOnWhileTheDeviceIsAhead) {
   const auto options = with_defaults({.rule = Rule::chain, .schedule = Schedule::pipelined});
   Pair pair(test::digits_network(3), options);
   const Lesson lesson(test::all_digits(), 0, 20);
-  pair.both([&](Life& life) { lesson.teach(life, 20); });
-  pair.both([&](Life& life) {
+  pair.both([&](ReplayableMesh& life) { lesson.teach(life, 20); });
+  pair.both([&](ReplayableMesh& life) {
     life.learner.reset();
     must(life.mesh->set_input("pixels", noise(64, 3)));
     must(life.mesh->tick(9));
   });
   EXPECT_EQ(pair.gpu().mesh->state_hash(), pair.cpu().mesh->state_hash());
-  pair.both([&](Life& life) {
+  pair.both([&](ReplayableMesh& life) {
     must(life.mesh->tick(3));
     life.learner = must(Learner::build(*life.mesh, options));
     lesson.teach(life, 20);
@@ -265,7 +265,7 @@ TEST_F(DeviceLife, LearnsInAStoredTypeWhereverThatCanBeDoneAndSaysWhere) {
   for (mesh::LayerSpec& layer : spec.layers) layer.dtype = Dtype::int8, layer.quantization_aware = true;
   Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = Schedule::settle}));
   const Lesson lesson(test::all_digits(), 0, 20);
-  pair.both([&](Life& life) { lesson.teach(life, 20); });
+  pair.both([&](ReplayableMesh& life) { lesson.teach(life, 20); });
   pair.expect_equal("int8");
   EXPECT_EQ(pair.figures().device_steps > 0, pair.figures().why_host.empty()) << pair.figures().why_host;
   EXPECT_EQ(pair.figures().host_steps > 0, !pair.figures().why_host.empty()) << pair.figures().why_host;

@@ -19,11 +19,12 @@ using mesh::testing_support::device_name;
 using mesh::testing_support::must;
 
 /// A mesh and its learner that live through the same as another pair does.
-struct Life {
+struct ReplayableMesh {
   std::unique_ptr<mesh::Mesh> mesh;
   std::unique_ptr<Learner> learner;
 
-  Life(const mesh::NetworkSpec& spec, const LearningOptions& options, std::size_t sessions, const std::string& where) {
+  ReplayableMesh(const mesh::NetworkSpec& spec, const LearningOptions& options, std::size_t sessions,
+                 const std::string& where) {
     mesh::MeshOptions wanted;
     wanted.threads = 1;
     wanted.sessions = sessions;
@@ -49,9 +50,9 @@ class Pair {
   Pair(const mesh::NetworkSpec& spec, const LearningOptions& options, std::size_t sessions = 1)
       : cpu_(spec, options, sessions, "cpu"), gpu_(spec, options, sessions, device_name()) {}
 
-  Life& cpu() { return cpu_; }
-  Life& gpu() { return gpu_; }
-  const mesh::DeviceFigures& figures() const { return *gpu_.mesh->device_figures(); }
+  ReplayableMesh& cpu() { return cpu_; }
+  ReplayableMesh& gpu() { return gpu_; }
+  const mesh::DeviceStatistics& figures() const { return *gpu_.mesh->device_figures(); }
 
   template <class Act>
   void both(Act&& act) {
@@ -73,7 +74,7 @@ class Pair {
   }
 
  private:
-  Life cpu_, gpu_;
+  ReplayableMesh cpu_, gpu_;
 };
 
 /// Samples [first, first + count) of the digits; a multiple of `skip` has no label, session `s` sees them s later.
@@ -91,7 +92,7 @@ struct Lesson {
         if (session < learners) labels.push_back(skip && i % skip == 0 ? kNoLabel : data.labels[row]);
       }
   }
-  void teach(Life& life, std::uint64_t count) const {
+  void teach(ReplayableMesh& life, std::uint64_t count) const {
     const mesh::RunInput inputs[] = {{"pixels", pixels}};
     const Target targets[] = {{"digit", labels, {}}};
     must(life.learner->learn(inputs, targets, count));
@@ -112,7 +113,7 @@ inline void live_through_a_fault(Pair& pair, const Coord& output, const std::arr
     const mesh::RunInput inputs[] = {{"pixels", lesson.pixels}};
     const Target targets[] = {{"digit", lesson.labels, {}}};
     std::string told[2], *next = told;
-    pair.both([&](Life& life) {
+    pair.both([&](ReplayableMesh& life) {
       const Status learned = life.learner->learn(inputs, targets, count);
       *next++ = learned ? "learned" : learned.error().text();
     });
@@ -120,7 +121,7 @@ inline void live_through_a_fault(Pair& pair, const Coord& output, const std::arr
     first += count;
   };
   try_to_teach(counts[0]);
-  pair.both([&](Life& life) {
+  pair.both([&](ReplayableMesh& life) {
     mesh::WeightStore& weights = life.mesh->weights();
     const mesh::NodeId node = *life.mesh->graph().find_layer(output);
     must(weights.write(weights.parameters()[weights.first(node)], std::vector<float>(640, 3e38f), "large"));

@@ -4,7 +4,7 @@
 
 #include "learning/learner_snapshot.hpp"
 
-#include "mesh/snapshot.hpp"
+#include "mesh/persistence/entity_model.hpp"
 
 #include "networks.hpp"
 #include <algorithm>
@@ -33,9 +33,9 @@ mesh::NetworkSpec network(double rate) {
       .spec();
 }
 
-struct Life {
-  explicit Life(double rate, Schedule schedule = Schedule::settle, std::size_t sessions = 1, std::size_t threads = 1,
-                std::size_t learners = 1)
+struct ReplayableMesh {
+  explicit ReplayableMesh(double rate, Schedule schedule = Schedule::settle, std::size_t sessions = 1,
+                          std::size_t threads = 1, std::size_t learners = 1)
       : mesh(must(mesh::Mesh::build(network(rate),
                                     {.threads = threads, .sessions = sessions, .pin = false, .grain_bytes = 0}))) {
     LearningOptions options;
@@ -44,7 +44,7 @@ struct Life {
     options.optimizer.lr = 0.02f;
     learner = must(Learner::build(mesh, options));
   }
-  ~Life() { learner.reset(); }
+  ~ReplayableMesh() { learner.reset(); }
 
   /// Which of the first four inputs is the largest; `labelled` false: lived through only.
   void live(std::size_t samples, std::uint64_t seed, bool labelled = true) {
@@ -75,7 +75,7 @@ struct Life {
 
 TEST(DropoutInLearning, DropsLabelledSamplesOnly) {
   for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-    Life run(0.5, schedule);
+    ReplayableMesh run(0.5, schedule);
     run.live(20, 1, false);
     EXPECT_EQ(run.dropped(), 0u);
     run.live(20, 2);
@@ -87,7 +87,7 @@ TEST(DropoutInLearning, DropsLabelledSamplesOnly) {
 }
 
 TEST(DropoutInLearning, ScalesWhatItKeeps) {
-  Life run(0.75);
+  ReplayableMesh run(0.75);
   run.live(3, 4);
   // Settled: the layer before holds what the dropout layer read.
   const std::vector<float> y = run.at(kDropout), x = run.at({0, 0, 0, 0});
@@ -95,7 +95,7 @@ TEST(DropoutInLearning, ScalesWhatItKeeps) {
 }
 
 TEST(DropoutInLearning, EvaluationDropsNothing) {
-  Life run(0.5);
+  ReplayableMesh run(0.5);
   run.live(50, 5);
   mesh::NetworkSpec plain_spec = network(0.0);
   mesh::Mesh plain = must(mesh::Mesh::build(plain_spec, {.threads = 1}));
@@ -121,7 +121,7 @@ TEST(DropoutInLearning, EvaluationDropsNothing) {
 }
 
 TEST(DropoutInLearning, DropsNothingOfSessionsThatDoNotLearn) {
-  Life run(0.5, Schedule::settle, 3, 1, 2);
+  ReplayableMesh run(0.5, Schedule::settle, 3, 1, 2);
   run.live(10, 7);
   EXPECT_GT(run.dropped(0), 0u);
   EXPECT_GT(run.dropped(1), 0u);
@@ -132,7 +132,7 @@ TEST(DropoutInLearning, DropsNothingOfSessionsThatDoNotLearn) {
 // A gradient through dropout is that of the network with this very mask: a step moves no weight whose input was
 // dropped.
 TEST(DropoutInLearning, WeightsOfDroppedInputsStay) {
-  Life run(0.5);
+  ReplayableMesh run(0.5);
   const auto weights = [&] {
     return run.mesh.weights().read(run.mesh.weights().of(*run.mesh.graph().find_layer({0, 0, 2, 0}))[0]);
   };
@@ -154,7 +154,7 @@ TEST(DropoutInLearning, WeightsOfDroppedInputsStay) {
 
 TEST(DropoutInLearning, LearnsWithTheSameBitsEverywhereAndGoesOnFromASnapshot) {
   for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-    Life one(0.3, schedule);
+    ReplayableMesh one(0.3, schedule);
     one.live(1500, 9);
     one.live(500, 10);
     const std::string want = to_string(one.mesh.state_hash(0));
@@ -165,12 +165,12 @@ TEST(DropoutInLearning, LearnsWithTheSameBitsEverywhereAndGoesOnFromASnapshot) {
     EXPECT_LT(last, 0.7 * first);
     for (const kernels::Isa isa : kernels::available_isas()) {
       const test::ForIsa active(isa);
-      Life other(0.3, schedule, 1, 2);
+      ReplayableMesh other(0.3, schedule, 1, 2);
       other.live(1500, 9);
       const LearnerBlobs blobs(*other.learner);
       const auto bytes = must(mesh::encode_mesh(other.mesh, true, {blobs.blobs(), "{}"}));
-      const auto file = must(formats::decode_entity(formats::ByteSpan(bytes), "test"));
-      Life resumed(0.3, schedule);
+      const auto file = must(formats::decode_entity(ByteSpan(bytes), "test"));
+      ReplayableMesh resumed(0.3, schedule);
       must(mesh::restore_weights(resumed.mesh, file));
       must(mesh::restore_live(resumed.mesh, file));
       must(restore_learner(*resumed.learner, file));

@@ -3,7 +3,7 @@
 // The promise for weights of every type: the same bits on any number of threads, instruction set, batch and step
 // length, in ticks and while learning; errors travel back through what computed.
 
-#include "mesh/snapshot.hpp"
+#include "mesh/persistence/entity_model.hpp"
 
 #include "kernels/isa.hpp"
 #include "kernels/linear.hpp"
@@ -142,7 +142,7 @@ TEST_P(OfType, SavesTheSameBytesThatItLoaded) {
     ASSERT_TRUE(mesh->tick(3));
     const auto first = mesh::encode_mesh(*mesh, live, {});
     ASSERT_TRUE(first) << first.error().text();
-    const auto file = formats::decode_entity(formats::ByteSpan(*first), "first");
+    const auto file = formats::decode_entity(ByteSpan(*first), "first");
     const auto spec = mesh::network_of(*file);
     ASSERT_TRUE(spec) << spec.error().text();
     auto again = mesh::Mesh::build(*spec, mesh_options(2, 1));
@@ -259,9 +259,9 @@ Hash128 morphing_life(std::size_t threads, std::uint64_t ticks, std::vector<std:
   const auto draw = [&](std::size_t n) { return random.next_below(static_cast<std::uint32_t>(n)); };
   const auto a = noise(7, 1), b = noise(5, 2);
   for (std::uint64_t t = 0; t < ticks; t += 100) {
-    auto order = std::make_shared<mesh::Control>();
+    auto order = std::make_shared<mesh::Command>();
     const Coord at = places[draw(places.size())];
-    order->kind = mesh::ControlKind::morph;
+    order->kind = mesh::CommandKind::morph;
     order->level = at.l;
     order->encoding = Encoding(static_cast<Dtype>(draw(kDtypeCount)), static_cast<Granularity>(draw(3)));
     const auto posted = mesh->post(at, order);

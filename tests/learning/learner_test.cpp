@@ -4,7 +4,7 @@
 
 #include "learning/learner_snapshot.hpp"
 
-#include "mesh/snapshot.hpp"
+#include "mesh/persistence/entity_model.hpp"
 
 #include <gtest/gtest.h>
 
@@ -120,7 +120,7 @@ TEST(Learner, ResumedFromAFileEndsInTheSameState) {
       auto learner = *Learner::build(*unbroken, options);
       learn(*learner, 0, kSamples);
 
-      formats::ByteBuffer bytes;
+      ByteBuffer bytes;
       {
         auto first = mesh::Mesh::build(test::mixed_network(3), shape);
         auto first_learner = *Learner::build(*first, options);

@@ -4,7 +4,7 @@
 
 #include "learning/learner_snapshot.hpp"
 
-#include "mesh/snapshot.hpp"
+#include "mesh/persistence/entity_model.hpp"
 
 #include "networks.hpp"
 #include <memory>
@@ -38,8 +38,8 @@ mesh::NetworkSpec network() {
       .spec();
 }
 
-struct Life {
-  Life(Schedule schedule, std::size_t threads, const mesh::NetworkSpec& spec = network())
+struct ReplayableMesh {
+  ReplayableMesh(Schedule schedule, std::size_t threads, const mesh::NetworkSpec& spec = network())
       : mesh(must(mesh::Mesh::build(spec, {.threads = threads, .pin = false, .grain_bytes = 0}))) {
     LearningOptions options;
     options.schedule = schedule;
@@ -48,7 +48,7 @@ struct Life {
     options.optimizer.lr = 0.001f;
     learner = must(Learner::build(mesh, options));
   }
-  ~Life() { learner.reset(); }
+  ~ReplayableMesh() { learner.reset(); }
   /// Samples whose targets, and so whose errors, are of size `scale`.
   void live(std::size_t samples, std::uint64_t seed, float scale) {
     const std::vector<float> x = mesh::testing_support::noise(samples * kIn, seed);
@@ -71,7 +71,7 @@ struct Life {
 
 TEST(MetacognitionInLearning, ActsOnAGradientStormOnly) {
   for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-    Life life(schedule, 1);
+    ReplayableMesh life(schedule, 1);
     life.live(400, 1, 0.5f);
     EXPECT_EQ(life.actions(), 0u);
     EXPECT_EQ(life.dtype(), Dtype::float32);
@@ -83,7 +83,7 @@ TEST(MetacognitionInLearning, ActsOnAGradientStormOnly) {
 
 // The rms of all of the layer's gradients: the first step of sgd moves each weight by lr times its gradient.
 TEST(MetacognitionInLearning, MeasuresTheGradientThatMovesTheWeights) {
-  Life life(Schedule::settle, 1);
+  ReplayableMesh life(Schedule::settle, 1);
   const mesh::NodeId node = *life.mesh.graph().find_layer(kWatched);
   std::vector<std::vector<float>> before;
   for (const auto& parameter : life.mesh.weights().of(node)) before.push_back(life.mesh.weights().read(parameter));
@@ -102,7 +102,7 @@ TEST(MetacognitionInLearning, MeasuresTheGradientThatMovesTheWeights) {
 
 TEST(MetacognitionInLearning, DecidesTheSameEverywhereAndFromASnapshot) {
   for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-    Life one(schedule, 1);
+    ReplayableMesh one(schedule, 1);
     one.live(300, 1, 0.5f), one.live(3, 3, 50.0f);
     const std::string at_cut = one.hash();
     one.live(200, 5, 20.0f);
@@ -110,13 +110,13 @@ TEST(MetacognitionInLearning, DecidesTheSameEverywhereAndFromASnapshot) {
     for (const kernels::Isa isa : kernels::available_isas())
       for (const std::size_t threads : {1, 2, 4}) {
         const test::ForIsa active(isa);
-        Life other(schedule, threads);
+        ReplayableMesh other(schedule, threads);
         other.live(300, 1, 0.5f), other.live(3, 3, 50.0f);
         ASSERT_EQ(other.hash(), at_cut) << kernels::name(isa) << ", " << threads << " threads";
         const LearnerBlobs blobs(*other.learner);
         const auto bytes = must(mesh::encode_mesh(other.mesh, true, {blobs.blobs(), "{}"}));
-        const auto file = must(formats::decode_entity(formats::ByteSpan(bytes), "test"));
-        Life resumed(schedule, threads, must(mesh::network_of(file)));
+        const auto file = must(formats::decode_entity(ByteSpan(bytes), "test"));
+        ReplayableMesh resumed(schedule, threads, must(mesh::network_of(file)));
         must(mesh::restore_weights(resumed.mesh, file));
         must(mesh::restore_live(resumed.mesh, file));
         must(restore_learner(*resumed.learner, file));

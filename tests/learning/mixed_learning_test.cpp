@@ -41,7 +41,7 @@ void expect_mixed(const Pair& pair) {
 void teach(Pair& pair, std::uint64_t first, std::uint64_t count, std::size_t sessions = 1, std::size_t learners = 1,
            std::uint64_t skip = 0) {
   const Lesson lesson(test::all_digits(), first, count, sessions, learners, skip);
-  pair.both([&](test::Life& life) { lesson.teach(life, count); });
+  pair.both([&](test::ReplayableMesh& life) { lesson.teach(life, count); });
 }
 
 class MixedLearning : public ::testing::TestWithParam<std::tuple<Rule, Schedule>> {
@@ -55,7 +55,7 @@ TEST_P(MixedLearning, WithTheMiddleLayerOnTheHostEndsWhereTheCpuDoes) {
   teach(pair, 0, 45);
   pair.expect_equal("on the way");
   teach(pair, 45, 15);
-  pair.both([](test::Life& life) { test::must(life.learner->drain()); });
+  pair.both([](test::ReplayableMesh& life) { test::must(life.learner->drain()); });
   pair.expect_equal("drained");
   EXPECT_EQ(pair.gpu().learner->scores().size(), 60u);
   expect_mixed(pair);
@@ -73,7 +73,7 @@ TEST_P(MixedLearning, WithTheOutputOnTheHostAndSamplesWithoutLabels) {
     teach(pair, first, count, 3, 2, 5);
     first += count;
   }
-  pair.both([](test::Life& life) { test::must(life.learner->drain()); });
+  pair.both([](test::ReplayableMesh& life) { test::must(life.learner->drain()); });
   pair.expect_equal("drained");
   expect_mixed(pair);
 }
@@ -145,7 +145,7 @@ TEST_F(MixedLife, LearnsOneOfEverything) {
         if ((layer.at.z + layer.at.y + layer.at.x) % 2 == colour) layer.device = Placement::cpu;
       Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}), 2);
       const test::Samples samples(16, 2, 3);
-      pair.both([&](test::Life& life) {
+      pair.both([&](test::ReplayableMesh& life) {
         const mesh::RunInput inputs[] = {{"a", samples.a}, {"b", samples.b}};
         const Target targets[] = {{"left", samples.left, {}}, {"right", samples.right, {}}};
         test::must(life.learner->learn(inputs, targets, samples.count));
@@ -182,7 +182,7 @@ TEST_F(MixedLife, SharersOfWeightsLearnTogetherOnTheHost) {
 TEST_F(MixedLife, GoesBackToASavedStateWhileTheDeviceIsAhead) {
   Pair pair(placed(3, {kMiddle}), with_defaults({.rule = Rule::fw_dtp, .schedule = Schedule::pipelined}));
   teach(pair, 0, 20);
-  mesh::SavedState saved[2];
+  mesh::Snapshot saved[2];
   pair.cpu().mesh->save_state(saved[0]);
   pair.gpu().mesh->save_state(saved[1]);
   teach(pair, 20, 15);
@@ -220,7 +220,7 @@ TEST_F(MixedLife, AFaultLongAfterBothAgreedTakesBackWhatSamplesUnderWayRead) {
       pair.expect_equal("before");
       Lesson lesson(test::all_digits(), 12, 40);
       std::fill_n(lesson.pixels.begin() + 36 * 64, 64, 3e38f);  // their sums are infinite
-      pair.both([&](test::Life& life) { lesson.teach(life, 40); });
+      pair.both([&](test::ReplayableMesh& life) { lesson.teach(life, 40); });
       pair.expect_equal("after");
       EXPECT_GT(pair.cpu().mesh->supervisor().events().appended(), 0u);
       EXPECT_GT(pair.figures().replays, 0u);

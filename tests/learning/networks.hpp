@@ -5,7 +5,7 @@
 #include "learning/learner.hpp"
 #include "learning/stream.hpp"
 
-#include "formats/file_system.hpp"
+#include "storage/file_system.hpp"
 
 #include "kernels/isa.hpp"
 
@@ -89,7 +89,7 @@ struct Samples {
 
 inline Dataset digits() {
   auto data =
-      read_dataset(formats::real_file_system(), std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz", 0.0625f);
+      read_dataset(storage::real_file_system(), std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz", 0.0625f);
   WEFT_ASSERT(data, data.error().text());
   return *std::move(data);
 }

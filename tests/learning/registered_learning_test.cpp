@@ -47,12 +47,12 @@ TEST_P(RegisteredLearning, EndsWhereTheCpuDoesWithTheSameScores) {
   std::uint64_t first = 0;
   const auto teach = [&](std::uint64_t count, std::uint64_t skip) {
     const Lesson lesson(test::all_digits(), first, count, 3, 2, skip);
-    pair.both([&](test::Life& life) { lesson.teach(life, count); });
+    pair.both([&](test::ReplayableMesh& life) { lesson.teach(life, count); });
     first += count;
   };
   for (const std::uint64_t count : {1, 2, 20}) teach(count, 5);
   pair.expect_equal("on the way");
-  mesh::SavedState saved[2];
+  mesh::Snapshot saved[2];
   pair.cpu().mesh->save_state(saved[0]);
   pair.gpu().mesh->save_state(saved[1]);
   teach(9, 0);
@@ -63,7 +63,7 @@ TEST_P(RegisteredLearning, EndsWhereTheCpuDoesWithTheSameScores) {
   first -= 9;
   teach(9, 0);
   EXPECT_EQ(pair.gpu().mesh->state_hash(), after);
-  pair.both([](test::Life& life) { test::must(life.learner->drain()); });
+  pair.both([](test::ReplayableMesh& life) { test::must(life.learner->drain()); });
   pair.expect_equal("drained");
   pair.expect_on_device();
   EXPECT_EQ(pair.figures().host_cells, 1u);

@@ -2,11 +2,10 @@
 
 // A mesh that learns goes back in memory and is copied while it learns on: rule, optimiser and what is under way too.
 
-#include "mesh/saved_state.hpp"
-
 #include "learning/learner_snapshot.hpp"
 
-#include "mesh/capture.hpp"
+#include "mesh/persistence/checkpoint_snapshot.hpp"
+#include "mesh/persistence/snapshot.hpp"
 
 #include "../allocations.hpp"
 #include "networks.hpp"
@@ -24,8 +23,8 @@ constexpr std::uint64_t kSamples = 120;
 constexpr std::size_t kSessions = 2;
 
 /// A learner with its mesh and its samples.
-struct Life {
-  explicit Life(LearningOptions options, std::size_t threads = 2) : data(kSamples, kSessions, 5) {
+struct ReplayableMesh {
+  explicit ReplayableMesh(LearningOptions options, std::size_t threads = 2) : data(kSamples, kSessions, 5) {
     mesh::MeshOptions shape;
     shape.sessions = kSessions;
     shape.threads = threads;
@@ -82,19 +81,19 @@ void each_rule(Check&& check) {
 }
 
 void morph(mesh::Mesh& mesh, Dtype dtype) {
-  auto order = std::make_shared<mesh::Control>();
-  order->kind = mesh::ControlKind::morph;
+  auto order = std::make_shared<mesh::Command>();
+  order->kind = mesh::CommandKind::morph;
   order->encoding = Encoding(dtype);
   must(mesh.post({0, 0, 1, 0}, std::move(order)));
 }
 
 TEST(SavedLearning, GoesBackToTheSameBitsScoresAndFile) {
   each_rule([](const LearningOptions& options) {
-    Life life(options);
+    ReplayableMesh life(options);
     life.learn(0, 37);
     life.learner->clear_scores();
     life.learn(37, 4);  // scores wait
-    mesh::SavedState saved;
+    mesh::Snapshot saved;
     life.mesh->save_state(saved);
     EXPECT_TRUE(saved.holds_weights());
     const std::string before = life.told();
@@ -122,9 +121,9 @@ TEST(SavedLearning, GoesBackToTheSameBitsScoresAndFile) {
 }
 
 TEST(SavedLearning, WithoutWeightsLeavesThemAndTheOptimiser) {
-  Life life(options_of(Rule::backprop, Schedule::pipelined));
+  ReplayableMesh life(options_of(Rule::backprop, Schedule::pipelined));
   life.learn(0, 37);
-  mesh::SavedState saved;
+  mesh::Snapshot saved;
   life.mesh->save_state(saved, mesh::SaveWeights::never);
   life.learn(37, 20);
   const auto weights = life.mesh->weights().read(life.mesh->weights().parameters()[0]);
@@ -137,9 +136,9 @@ TEST(SavedLearning, WithoutWeightsLeavesThemAndTheOptimiser) {
 }
 
 TEST(SavedLearning, OfAnotherRuleIsRefusedAndChangesNothing) {
-  Life life(options_of(Rule::backprop, Schedule::pipelined));
+  ReplayableMesh life(options_of(Rule::backprop, Schedule::pipelined));
   life.learn(0, 20);
-  mesh::SavedState saved, bare;
+  mesh::Snapshot saved, bare;
   life.mesh->save_state(saved);
   const std::string before = life.told();
   {
@@ -151,8 +150,8 @@ TEST(SavedLearning, OfAnotherRuleIsRefusedAndChangesNothing) {
   // As deep a history and as large arrays, another optimiser.
   LearningOptions others = options_of(Rule::backprop, Schedule::pipelined);
   others.optimizer.kind = OptimizerKind::sgd;
-  Life other(others);
-  mesh::SavedState sgd;
+  ReplayableMesh other(others);
+  mesh::Snapshot sgd;
   other.mesh->save_state(sgd);
   expect_error(life.mesh->load_state(sgd), Errc::shape_mismatch, {"learner state", "optimizer"});
   EXPECT_EQ(life.told(), before);
@@ -161,17 +160,17 @@ TEST(SavedLearning, OfAnotherRuleIsRefusedAndChangesNothing) {
 TEST(SavedLearning, AllocatesNothingAfterTheFirst) {
   if (!WEFT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer owns the allocator";
   each_rule([](const LearningOptions& options) {
-    Life life(options, 1);  // other threads come to rest when they like, and may allocate then
+    ReplayableMesh life(options, 1);  // other threads come to rest when they like, and may allocate then
     life.learn(0, 37);
     life.learner->clear_scores();
-    std::array<mesh::SavedState, 2> ring;
-    mesh::MeshCapture capture;
+    std::array<mesh::Snapshot, 2> ring;
+    mesh::CheckpointSnapshot capture;
     LearnerBlobs blobs;
-    for (mesh::SavedState& saved : ring) life.mesh->save_state(saved);
+    for (mesh::Snapshot& saved : ring) life.mesh->save_state(saved);
     must(mesh::capture_mesh(*life.mesh, true, capture));
     blobs.capture(*life.learner);
     for (std::uint64_t s = 37; s < 60; s += 5) {
-      mesh::SavedState& saved = ring[s % 2];
+      mesh::Snapshot& saved = ring[s % 2];
       life.learner->clear_scores();
       EXPECT_EQ(allocations_during([&] { life.mesh->save_state(saved); }), 0);
       life.learn(s, 5);
@@ -187,8 +186,8 @@ TEST(SavedLearning, AllocatesNothingAfterTheFirst) {
 
 TEST(CapturedLearning, IsTheFileOfThatMomentWhileTheMeshLearnsOn) {
   each_rule([](const LearningOptions& options) {
-    Life life(options);
-    mesh::MeshCapture capture;
+    ReplayableMesh life(options);
+    mesh::CheckpointSnapshot capture;
     LearnerBlobs blobs;
     for (std::uint64_t s = 0; s < 60; s += 20) {
       life.learn(s, 10);

@@ -4,7 +4,7 @@
 
 #include "learning/learner.hpp"
 
-#include "mesh/network_json.hpp"
+#include "mesh/network/network_json.hpp"
 
 #include "../mesh/testing.hpp"
 #include "networks.hpp"
@@ -28,7 +28,7 @@ constexpr const char* kNetwork = R"({"weft": 1, "seed": 3, "grid": {"z": 1, "y":
   {"at": [0,1,2,0], "type": "dense", "out": 4}],
  "outputs": {"y": [0,1,2,0]}})";
 
-struct Life {
+struct ReplayableMesh {
   std::size_t threads = 1, sessions = 1;
   mesh::ExecutorKind executor = mesh::ExecutorKind::tbb;
   Rule rule = Rule::backprop;
@@ -36,7 +36,7 @@ struct Life {
   bool at_once = true;
 };
 
-mesh::Mesh mesh_of(const mesh::NetworkSpec& spec, const Life& life) {
+mesh::Mesh mesh_of(const mesh::NetworkSpec& spec, const ReplayableMesh& life) {
   mesh::MeshOptions options;
   options.threads = life.threads;
   options.sessions = life.sessions;
@@ -45,7 +45,7 @@ mesh::Mesh mesh_of(const mesh::NetworkSpec& spec, const Life& life) {
   return must(mesh::Mesh::build(spec, options));
 }
 
-std::string live(const Life& life, std::uint64_t samples) {
+std::string live(const ReplayableMesh& life, std::uint64_t samples) {
   const auto spec = must(mesh::read_network(kNetwork, "sharing"));
   auto mesh = mesh_of(spec, life);
   LearningOptions options;
@@ -77,7 +77,7 @@ std::string live(const Life& life, std::uint64_t samples) {
 TEST(SharedWeights, LiveOneLifeOnEveryThreadCountExecutorAndBlock) {
   for (const Rule rule : {Rule::backprop, Rule::fw_dtp, Rule::dfa})
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-      Life life;
+      ReplayableMesh life;
       life.rule = rule;
       life.schedule = schedule;
       const std::string first = live(life, 60);
@@ -105,7 +105,7 @@ TEST(SharedWeights, LearnFromAllTheirUses) {
     for (const float v : y) sum += std::exp(double{v});
     return std::log(sum) - y[2];
   };
-  Life life;
+  ReplayableMesh life;
   auto mesh = mesh_of(spec, life);
   const auto before = mesh.weights().read(mesh.weights().of(1)[0]);  // node 0 is the port
   constexpr float kStep = 2e-3f;
@@ -148,7 +148,7 @@ TEST(SharedWeights, SurviveAFileAndFollowTheirOwnersMorph) {
   const auto again = must(mesh::read_network(must(mesh::write_network(spec)), "again"));
   ASSERT_EQ(again.layers[1].layers[0].type, "shared");
   EXPECT_EQ(again.layers[1].layers[0].at, (Coord{0, 0, 0, 0}));
-  Life life;
+  ReplayableMesh life;
   auto mesh = mesh_of(again, life);
   EXPECT_EQ(mesh.weights().of(2).size(), 2u) << "the container owns the dense layer's weights only";
   EXPECT_EQ(mesh.weights().slots(2).size(), 4u);

@@ -10,14 +10,14 @@
 namespace weft::learning {
 namespace {
 
-struct Life {
+struct ReplayableMesh {
   std::unique_ptr<mesh::Mesh> mesh;
   std::unique_ptr<Learner> learner;
   std::unique_ptr<Stream> stream;
 };
 
-Life make_run(Rule rule, Schedule schedule, StreamOptions options) {
-  Life run;
+ReplayableMesh make_run(Rule rule, Schedule schedule, StreamOptions options) {
+  ReplayableMesh run;
   run.mesh = std::make_unique<mesh::Mesh>(*mesh::Mesh::build(test::digits_network(options.seed), {}));
   LearningOptions learning;
   learning.rule = rule;
@@ -44,7 +44,7 @@ TEST(Digits, AreTheUciTestSet) {
 TEST(Stream, HoldsOutTheStatedShareAndNothingTwice) {
   StreamOptions options;
   options.held_out = 0.2;
-  const Life run = make_run(Rule::backprop, Schedule::settle, options);
+  const ReplayableMesh run = make_run(Rule::backprop, Schedule::settle, options);
   EXPECT_EQ(run.stream->held_out_size(), 359u);
   EXPECT_EQ(run.stream->train_size(), 1438u);
 }
@@ -67,9 +67,9 @@ TEST(Stream, GoesOnFromItsCursorAsIfNeverStopped) {
   options.passes = 2;
   options.max_samples = 900;
   options.shift = Shift::labels;
-  Life whole = make_run(Rule::fw_dtp, Schedule::settle, options);
+  ReplayableMesh whole = make_run(Rule::fw_dtp, Schedule::settle, options);
   ASSERT_TRUE(whole.stream->advance(900));
-  Life parts = make_run(Rule::fw_dtp, Schedule::settle, options);
+  ReplayableMesh parts = make_run(Rule::fw_dtp, Schedule::settle, options);
   ASSERT_TRUE(parts.stream->advance(333));
   const std::string cursor = parts.stream->save_cursor();
   auto again = Stream::build(*parts.learner, test::digits(), options);
@@ -92,7 +92,7 @@ TEST_P(Learns, Digits) {
     StreamOptions options;
     options.passes = 20;
     options.seed = seed;
-    Life run = make_run(rule, schedule, options);
+    ReplayableMesh run = make_run(rule, schedule, options);
     ASSERT_TRUE(run.stream->advance(run.stream->total()));
     ASSERT_TRUE(run.stream->finish());
     mean += *run.stream->held_out_accuracy() / 2;
@@ -111,7 +111,7 @@ TEST(Stream, RecoversFromAShiftAndSaysSo) {
     StreamOptions options;
     options.passes = 8;
     options.shift = shift;
-    Life run = make_run(Rule::fw_dtp, Schedule::pipelined, options);
+    ReplayableMesh run = make_run(Rule::fw_dtp, Schedule::pipelined, options);
     const std::uint64_t at = run.stream->total() / 2;
     ASSERT_TRUE(run.stream->advance(at + 100));
     const double dip = run.stream->progress().prequential_accuracy;

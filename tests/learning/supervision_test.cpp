@@ -5,7 +5,7 @@
 #include "learning/learner.hpp"
 #include "learning/learner_snapshot.hpp"
 
-#include "mesh/snapshot.hpp"
+#include "mesh/persistence/entity_model.hpp"
 
 #include <gtest/gtest.h>
 
@@ -312,7 +312,7 @@ TEST_P(EverySchedule, AnIsolatedCellLearnsNothingUntilItIsEnabled) {
   for (std::uint64_t sample = 10; sample < 20; ++sample) must(live(one, sample, kBadGradient));
   EXPECT_EQ(scale(), frozen);
   EXPECT_EQ(one.mesh.registry().view(kBrittleId).faults, 1u);
-  mesh::testing_support::post(one.mesh, kBrittle, mesh::ControlKind::enable);
+  mesh::testing_support::post(one.mesh, kBrittle, mesh::CommandKind::enable);
   for (std::uint64_t sample = 20; sample < 40; ++sample) must(live(one, sample, kNone));
   EXPECT_NE(scale(), frozen);
   EXPECT_EQ(one.mesh.registry().status(kBrittleId), ActorStatus::running);

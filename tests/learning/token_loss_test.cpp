@@ -4,7 +4,7 @@
 
 #include "learning/learner.hpp"
 
-#include "mesh/network_json.hpp"
+#include "mesh/network/network_json.hpp"
 
 #include "networks.hpp"
 #include <cmath>

@@ -44,7 +44,7 @@ std::vector<Case> cases() {
       {"swiglu", one_layer("swiglu", 96, {11, 96}, {})}};
 }
 
-struct Life {
+struct ReplayableMesh {
   std::size_t threads = 1;
   mesh::ExecutorKind executor = mesh::ExecutorKind::tbb;
   std::optional<bool> wide = std::nullopt;
@@ -56,7 +56,7 @@ struct End {
   std::uint64_t forks = 0;
 };
 
-End train(const mesh::NetworkSpec& spec, OptimizerKind optimizer, const Life& life) {
+End train(const mesh::NetworkSpec& spec, OptimizerKind optimizer, const ReplayableMesh& life) {
   mesh::MeshOptions shape;
   shape.threads = life.threads;
   shape.sessions = kSessions;

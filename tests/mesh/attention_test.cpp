@@ -4,7 +4,7 @@
 
 #include "kernels/attention.hpp"
 
-#include "mesh/snapshot.hpp"
+#include "mesh/persistence/entity_model.hpp"
 
 #include "kernels/isa.hpp"
 
@@ -239,7 +239,7 @@ TEST(Attention, GoesOnFromAFileWithItsCache) {
   live(unbroken, 0, 9);
   const auto bytes = must(encode_mesh(unbroken, true));
   live(unbroken, 9, 13);
-  const auto file = must(formats::decode_entity(formats::ByteSpan(bytes), "test"));
+  const auto file = must(formats::decode_entity(ByteSpan(bytes), "test"));
   for (const bool with_state : {true, false}) {
     Mesh again = must(Mesh::build(must(network_of(file)), {.threads = 2, .grain_bytes = 0}));
     must(restore_weights(again, file));

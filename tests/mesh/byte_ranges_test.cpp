@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "mesh/byte_ranges.hpp"
+#include "mesh/memory/byte_ranges.hpp"
 
-#include "mesh/border.hpp"
+#include "mesh/device/host_device_exchange.hpp"
 
 #include "core/philox.hpp"
 
@@ -67,10 +67,10 @@ TEST(ByteRanges, AreSetsOfBytes) {
   }
 }
 
-TEST(Border, SendsEachSideWhatItTouchesOfWhatTheOtherWrites) {
-  Border border;
-  Border::Step step{.host_writes = {{0, 10}}, .device_writes = {{200, 230}}};
-  Border::Arrears arrears = border.meet({{0, 20}, {210, 220}}, {{5, 8}, {200, 300}});
+TEST(HostDeviceExchange, SendsEachSideWhatItTouchesOfWhatTheOtherWrites) {
+  HostDeviceExchange border;
+  HostDeviceExchange::Step step{.host_writes = {{0, 10}}, .device_writes = {{200, 230}}};
+  HostDeviceExchange::PendingTransfers arrears = border.meet({{0, 20}, {210, 220}}, {{5, 8}, {200, 300}});
   EXPECT_TRUE(arrears.in.empty());
   EXPECT_TRUE(arrears.out.empty());
   border.refresh(step);
@@ -86,8 +86,8 @@ TEST(Border, SendsEachSideWhatItTouchesOfWhatTheOtherWrites) {
   EXPECT_EQ(step.out, (ByteRanges{{210, 220}, {290, 295}}));
 }
 
-TEST(Border, TakesBackWhatWasKeptOnceForEachEra) {
-  Border border;
+TEST(HostDeviceExchange, TakesBackWhatWasKeptOnceForEachEra) {
+  HostDeviceExchange border;
   std::array<std::byte, 100> memory{};
   const auto range = [&](std::size_t begin, std::size_t end) { return byte_range(&memory[begin], end - begin); };
   const auto write = [&](int value) { memory.fill(std::byte(value)); };

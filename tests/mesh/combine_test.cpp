@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "mesh/combine.hpp"
+#include "mesh/network/source_combine.hpp"
 
 #include "kernels/float_environment.hpp"
 

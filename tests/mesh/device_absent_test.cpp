@@ -23,7 +23,7 @@ constexpr std::uint64_t kTicks = 20;
 /// All that comes of a life.
 struct Lived {
   std::string hashes, warnings;
-  DeviceFigures figures;
+  DeviceStatistics figures;
 };
 
 Lived live(const std::string& device, const std::shared_ptr<gpu::FaultPlan>& plan = nullptr) {

@@ -24,9 +24,9 @@ constexpr Coord kWatched{0, 0, 1, 0}, kSpare{0, 0, 2, 0};
 
 class DeviceCells : public testing_support::DevicePair {
  protected:
-  void order(Coord cell, ControlKind kind, std::uint64_t number = 0, std::uint64_t after = 0) {
+  void order(Coord cell, CommandKind kind, std::uint64_t number = 0, std::uint64_t after = 0) {
     both([&](Mesh& mesh) {
-      auto control = std::make_shared<Control>();
+      auto control = std::make_shared<Command>();
       control->kind = kind;
       control->number = number;
       control->encoding = Encoding(Dtype::int8);
@@ -193,7 +193,7 @@ TEST_P(DeviceMetacognition, GoesBackToASavedStateWithOrdersUnderWay) {
   build(network());
   run_both(32, 30, 5);
   for (int i = 0; i < 6; ++i) {
-    SavedState here, there;
+    Snapshot here, there;
     cpu_->save_state(here, SaveWeights::always);
     gpu_->save_state(there, SaveWeights::always);
     run_both(9, 0, 7);
@@ -249,8 +249,8 @@ TEST_F(DeviceCells, ThatAreDisabledKeepTheirOutputOnTheDevice) {
   build(mixed_network().spec(), 2);
   set_inputs(1);
   tick(9);
-  order({0, 0, 0, 0}, ControlKind::disable);
-  order({1, 0, 0, 0}, ControlKind::disable);
+  order({0, 0, 0, 0}, CommandKind::disable);
+  order({1, 0, 0, 0}, CommandKind::disable);
   tick(40);
   expect_outputs();
   for (std::uint64_t t = 0; t < 5; ++t) {
@@ -261,7 +261,7 @@ TEST_F(DeviceCells, ThatAreDisabledKeepTheirOutputOnTheDevice) {
   run_both(20, 0, 2);
   expect_equal("silent");
   expect_on_device(9 + 39 + 5 + 20, 1);
-  order({0, 0, 0, 0}, ControlKind::enable);
+  order({0, 0, 0, 0}, CommandKind::enable);
   run_both(20, 0, 3);
   expect_equal("enabled");
   expect_on_device(9 + 39 + 5 + 20 + 19, 2);
@@ -278,7 +278,7 @@ TEST_P(DevicePeriods, AreKeptOnTheDevice) {
     build(spec, 2);
     set_inputs(1);
     const Coord cells[] = {{0, 0, 0, 0}, {1, 0, 0, 0}, {1, 1, 1, 0}};
-    for (std::size_t i = 0; i < GetParam().size(); ++i) order(cells[i], ControlKind::set_period, GetParam()[i]);
+    for (std::size_t i = 0; i < GetParam().size(); ++i) order(cells[i], CommandKind::set_period, GetParam()[i]);
     std::uint64_t seed = 1;
     for (const std::uint64_t n : {1, 2, 1, 5, 1, 1, 40, 3, 100}) {
       tick(n);
@@ -319,7 +319,7 @@ TEST_F(DeviceCells, ThatWereIsolatedStaySoOnTheDevice) {
   EXPECT_EQ(figures().host_steps, host);
   EXPECT_EQ(figures().device_steps, device + 30);
   // Enabled, it fails again.
-  order({0, 0, 1, 0}, ControlKind::enable);
+  order({0, 0, 1, 0}, CommandKind::enable);
   both_say_the_same([](Mesh& mesh) { return mesh.tick(6); });
   expect_equal("enabled");
   expect_same_supervision();
@@ -329,13 +329,13 @@ TEST_F(DeviceCells, GetOrdersOfLaterTicksThenAndNotBefore) {
   build(mixed_network().spec());
   set_inputs(1);
   tick(3);
-  order({0, 0, 0, 0}, ControlKind::reset, 0, 50);
-  order({1, 0, 0, 0}, ControlKind::morph, 0, 20);
+  order({0, 0, 0, 0}, CommandKind::reset, 0, 50);
+  order({1, 0, 0, 0}, CommandKind::morph, 0, 20);
   tick(100);
   expect_equal("after both");
   // The tick that takes them out of their mailboxes, and one for each.
   expect_on_device(100, 3);
-  order({0, 0, 0, 0}, ControlKind::reset, 0, 5);
+  order({0, 0, 0, 0}, CommandKind::reset, 0, 5);
   run_both(30, 0, 3);
   expect_equal("in a run");
   expect_on_device(128, 5);
@@ -346,12 +346,12 @@ TEST_F(DeviceCells, HaltWhereTheyWouldOnTheCpu) {
   const auto overflow_later = [&](bool with_order, std::uint64_t before) {
     build_bomb(explosive(Policy::halt));
     if (before) tick(before);
-    if (with_order) order({0, 0, 3, 0}, ControlKind::probe);
+    if (with_order) order({0, 0, 3, 0}, CommandKind::probe);
     run_bomb(600, 20, 20);
     EXPECT_EQ(cpu_->ticks(), before + 256);
     expect_equal("run");
     both([](Mesh& mesh) { mesh.resume(); });
-    if (with_order) order({0, 0, 3, 0}, ControlKind::probe);
+    if (with_order) order({0, 0, 3, 0}, CommandKind::probe);
     both_say_the_same([](Mesh& mesh) { return mesh.tick(1000); });
     EXPECT_EQ(cpu_->ticks(), before + 512);
     expect_equal("ticks");

@@ -3,7 +3,7 @@
 // counted, and the device is taken again later. Skipped (77) where there is no Vulkan device; WEFT_TEST_DEVICE names
 // one.
 
-#include "mesh/device_hold.hpp"
+#include "mesh/device/device_recovery.hpp"
 #include "mesh/mesh.hpp"
 
 #include "faulty_device.hpp"
@@ -52,7 +52,9 @@ Mesh mesh_on(const std::string& where, std::size_t sessions = 1, const NetworkSp
   return must(Mesh::build(spec, options));
 }
 
-DeviceFigures figures_of(const Mesh& mesh) { return mesh.device_figures() ? *mesh.device_figures() : DeviceFigures(); }
+DeviceStatistics figures_of(const Mesh& mesh) {
+  return mesh.device_figures() ? *mesh.device_figures() : DeviceStatistics();
+}
 
 std::string text(std::span<const float> values) {
   std::string all;
@@ -85,19 +87,19 @@ class DeviceFaultsTest : public FaultsTest {
     const RunOutput outputs[] = {{"y", y}};
     must(mesh.run(inputs, 7, outputs));
     lived.all += text(y);
-    testing_support::post(mesh, {0, 0, 0, 0}, ControlKind::probe, mesh.ticks() + 2);
+    testing_support::post(mesh, {0, 0, 0, 0}, CommandKind::probe, mesh.ticks() + 2);
     must(mesh.tick(4));
-    auto morph = std::make_shared<Control>();
-    morph->kind = ControlKind::morph;
+    auto morph = std::make_shared<Command>();
+    morph->kind = CommandKind::morph;
     morph->encoding = Encoding(Dtype::int8);
-    const ControlMessage order = must(mesh.post({0, 0, 2, 0}, morph));
+    const CommandMessage order = must(mesh.post({0, 0, 2, 0}, morph));
     must(mesh.tick(3));
     EXPECT_TRUE(order->is_done() && order->status());
     look();
     lived.all += hashes(mesh);
     must(mesh.add_session());
     must(mesh.tick(3));
-    SessionState state;
+    SessionSnapshot state;
     must(mesh.save_session_state(1, state));
     set(4);
     must(mesh.tick(2));
@@ -228,7 +230,7 @@ TEST_F(DeviceFaultsTest, AFaultThatPassesCostsAWhileOnTheCpu) {
     EXPECT_NE(figures_of(gpu).why_host, "");
     EXPECT_EQ(hashes(gpu), hashes(cpu));
     const std::uint64_t before = figures_of(gpu).device_steps;
-    tick(DeviceHold::kFirstWait - 20);
+    tick(DeviceRecovery::kFirstWait - 20);
     EXPECT_EQ(figures_of(gpu).device_steps, before);
     EXPECT_EQ(figures_of(gpu).restarts, 0u);
     // In the middle of a call it is back, and sessions that come and go change nothing about that.
@@ -248,8 +250,8 @@ TEST_F(DeviceFaultsTest, AFaultThatPassesCostsAWhileOnTheCpu) {
 }
 
 TEST_F(DeviceFaultsTest, AHoldThatLastedLongForgetsEarlierFaults) {
-  DeviceHold hold(device_name(), *gpu::Device::share(device_name()));
-  DeviceFigures figures;
+  DeviceRecovery hold(device_name(), *gpu::Device::share(device_name()));
+  DeviceStatistics figures;
   const auto fail = [&] { hold.let_go(Error(Errc::timed_out, "it hangs"), figures); };
   const auto wait_and_take = [&](std::uint64_t expected) {
     EXPECT_FALSE(hold.is_held());
@@ -262,15 +264,15 @@ TEST_F(DeviceFaultsTest, AHoldThatLastedLongForgetsEarlierFaults) {
     EXPECT_TRUE(hold.is_held());
   };
   fail();
-  wait_and_take(DeviceHold::kFirstWait);
-  hold.note_steps(DeviceHold::kProven - 1);
+  wait_and_take(DeviceRecovery::kFirstWait);
+  hold.note_steps(DeviceRecovery::kProven - 1);
   fail();
-  wait_and_take(2 * DeviceHold::kFirstWait);
+  wait_and_take(2 * DeviceRecovery::kFirstWait);
   fail();
-  wait_and_take(4 * DeviceHold::kFirstWait);
-  hold.note_steps(DeviceHold::kProven);
+  wait_and_take(4 * DeviceRecovery::kFirstWait);
+  hold.note_steps(DeviceRecovery::kProven);
   fail();
-  wait_and_take(DeviceHold::kFirstWait);
+  wait_and_take(DeviceRecovery::kFirstWait);
   EXPECT_EQ(figures.faults, 4u);
   EXPECT_EQ(figures.restarts, 4u);
   EXPECT_EQ(figures.last_fault, "it hangs");
@@ -287,7 +289,7 @@ TEST_F(DeviceFaultsTest, ManyMeshesOnOneDeviceLoseItTogetherAndGetOneAgain) {
   tick(5);  // only one of them made the failing call
   EXPECT_EQ(plan().failed(), 1u + failed_before_);
   for (const Mesh* mesh : {&first, &second}) EXPECT_EQ(figures_of(*mesh).faults, 1u);
-  tick(DeviceHold::kFirstWait + 10);
+  tick(DeviceRecovery::kFirstWait + 10);
   for (const Mesh* mesh : {&first, &second}) {
     EXPECT_EQ(figures_of(*mesh).restarts, 1u);
     EXPECT_EQ(figures_of(*mesh).why_host, "");
@@ -303,10 +305,10 @@ TEST_F(DeviceFaultsTest, ADeviceThatOpensAndFailsIsTriedSoOftenAndNoMore) {
     must(gpu.tick(n));
   };
   tick(1);
-  const std::uint64_t all = DeviceHold::kFirstWait << DeviceHold::kMostTries;
+  const std::uint64_t all = DeviceRecovery::kFirstWait << DeviceRecovery::kMostTries;
   for (std::uint64_t t = 0; t < all; t += 1000) tick(1000);
-  EXPECT_EQ(figures_of(gpu).faults, 1u + DeviceHold::kMostTries);
-  EXPECT_EQ(figures_of(gpu).restarts, std::uint64_t{DeviceHold::kMostTries});
+  EXPECT_EQ(figures_of(gpu).faults, 1u + DeviceRecovery::kMostTries);
+  EXPECT_EQ(figures_of(gpu).restarts, std::uint64_t{DeviceRecovery::kMostTries});
   EXPECT_EQ(figures_of(gpu).device_steps, 0u);
   EXPECT_EQ(figures_of(gpu).device_bytes, 0u);
   EXPECT_NE(figures_of(gpu).why_host, "");
@@ -316,7 +318,7 @@ TEST_F(DeviceFaultsTest, ADeviceThatOpensAndFailsIsTriedSoOftenAndNoMore) {
 TEST_F(DeviceFaultsTest, AFaultThatStaysIsTriedSoOftenAndNoMore) {
   Mesh cpu = mesh_on("cpu"), gpu = mesh_on(device_name());
   plan().fail(DriverFault::lost_at_wait, 0, UINT64_MAX);
-  std::uint64_t wait = DeviceHold::kFirstWait;
+  std::uint64_t wait = DeviceRecovery::kFirstWait;
   const auto tick = [&](std::uint64_t n) {
     must(cpu.tick(n));
     must(gpu.tick(n));
@@ -324,7 +326,7 @@ TEST_F(DeviceFaultsTest, AFaultThatStaysIsTriedSoOftenAndNoMore) {
   tick(1);
   EXPECT_EQ(figures_of(gpu).faults, 1u);
   // The device proves itself when it is opened: that fails, so it is not even taken.
-  for (int tries = 0; tries < DeviceHold::kMostTries; ++tries, wait *= 2) {
+  for (int tries = 0; tries < DeviceRecovery::kMostTries; ++tries, wait *= 2) {
     const std::uint64_t asked = plan().calls(DriverFault::lost_at_wait);
     tick(tries == 0 ? wait : wait - 1);  // one has come with the try before
     EXPECT_EQ(plan().calls(DriverFault::lost_at_wait), asked) << tries;

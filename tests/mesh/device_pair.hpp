@@ -33,7 +33,7 @@ class DevicePair : public ::testing::Test {
     ASSERT_EQ(cpu_->device_figures(), nullptr);
     ASSERT_NE(gpu_->device_figures(), nullptr);
   }
-  const DeviceFigures& figures() const { return *gpu_->device_figures(); }
+  const DeviceStatistics& figures() const { return *gpu_->device_figures(); }
 
   template <class Act>
   void both(Act&& act) {
@@ -106,7 +106,7 @@ class DevicePair : public ::testing::Test {
     both([&](Mesh& mesh) { must(mesh.load_session(1, kept)); });
     tick(6);
     expect_equal("loaded");
-    SessionState state;
+    SessionSnapshot state;
     must(gpu_->save_session_state(1, state));
     tick(3);
     both([&](Mesh& mesh) { must(mesh.load_session_state(0, state)); });
@@ -116,7 +116,7 @@ class DevicePair : public ::testing::Test {
   void go_back_to_saved_states(SaveWeights weights) {
     set_inputs(1);
     tick(10);
-    SavedState here, there;
+    Snapshot here, there;
     cpu_->save_state(here, weights);
     gpu_->save_state(there, weights);
     tick(7);

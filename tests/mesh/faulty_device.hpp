@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "mesh/device_figures.hpp"
+#include "mesh/device/device_statistics.hpp"
 
 #include "gpu/fault_plan.hpp"
 
@@ -85,7 +85,7 @@ class FaultsTest : public ::testing::Test {
   /// A life on the CPU or the device: all that came of it, as text, and what the figures say just before its end.
   struct Lived {
     std::string all;
-    DeviceFigures figures;
+    DeviceStatistics figures;
   };
   using Live = std::function<Lived(const std::string& where)>;
 

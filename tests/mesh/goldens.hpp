@@ -2,16 +2,15 @@
 
 #pragma once
 
-#include "mesh/layer.hpp"
-#include "mesh/network_json.hpp"
-
-#include "formats/json.hpp"
+#include "mesh/network/layer.hpp"
+#include "mesh/network/network_json.hpp"
 
 #include "kernels/cpu_stream.hpp"
 #include "kernels/float_environment.hpp"
 #include "kernels/linear.hpp"
 
 #include "core/aligned_buffer.hpp"
+#include "core/json.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -61,7 +60,7 @@ inline std::vector<Golden> read(const std::string& type) {
   std::stringstream text;
   text << file.rdbuf();
   std::vector<Golden> goldens;
-  const auto json = testing_support::must(formats::parse_json(text.str(), path));
+  const auto json = testing_support::must(parse_json(text.str(), path));
   for (const auto& row : json) {
     Golden golden;
     golden.in = row["in"].is_number() ? Shape{row["in"].get<std::size_t>()} : row["in"].get<Shape>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "mesh/graph.hpp"
+#include "mesh/network/graph.hpp"
 
 #include "testing.hpp"
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #include "mesh/layers/init.hpp"
 
-#include "mesh/layer.hpp"
+#include "mesh/network/layer.hpp"
 
 #include "testing.hpp"
 #include <cmath>

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "mesh/layer.hpp"
+#include "mesh/network/layer.hpp"
 
 #include "kernels/activation.hpp"
 
@@ -17,7 +17,8 @@
 #include <string>
 #include <vector>
 
-/// The rows of mesh/layer_options.def as data, and layers to try them on: those of tests/conformance/layers.json.
+/// The rows of mesh/layers/layer_options.def as data, and layers to try them on: those of
+/// tests/conformance/layers.json.
 namespace weft::mesh::option_rows {
 
 struct Kind {
@@ -91,7 +92,7 @@ inline const std::vector<Row>& rows() {
 #define WEFT_SHAPES(layer, input, output)
 #define WEFT_OPTION(layer, key, kind, otherwise, unit, meaning, only_with) \
   {#layer, #key, kind, otherwise, unit, meaning, only_with},
-#include "mesh/layer_options.def"
+#include "mesh/layers/layer_options.def"
 #undef WEFT_OPTION
 #undef WEFT_SHAPES
   };
@@ -115,7 +116,7 @@ inline const Row& row_of(const std::string& layer, const std::string& key) {
 inline std::vector<std::string> types() {
   return {
 #define WEFT_LAYER(type, meaning) #type,
-#include "mesh/layers.def"
+#include "mesh/layers/layers.def"
 #undef WEFT_LAYER
   };
 }
@@ -133,7 +134,7 @@ inline std::vector<Base> bases_of(const std::string& layer) {
     std::ifstream file(path);
     std::stringstream text;
     text << file.rdbuf();
-    return testing_support::must(formats::parse_json(text.str(), path));
+    return testing_support::must(parse_json(text.str(), path));
   }();
   std::vector<Base> bases;
   for (const auto& row : all.at(layer)) {

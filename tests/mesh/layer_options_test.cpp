@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// mesh/layer_options.def against the code, row by row: kinds, bounds, names, defaults, and that a layer reads what it
-// has rows for and nothing else.
+// mesh/layers/layer_options.def against the code, row by row: kinds, bounds, names, defaults, and that a layer reads
+// what it has rows for and nothing else.
 
-#include "mesh/watch.hpp"
+#include "mesh/runtime/metacognition_rule.hpp"
 
 #include "layer_options_rows.hpp"
 
@@ -55,7 +55,7 @@ TEST(LayerOptions, AreOfLayersThatExist) {
   std::vector<std::string> shaped{
 #define WEFT_SHAPES(layer, input, output) #layer,
 #define WEFT_OPTION(...)
-#include "mesh/layer_options.def"
+#include "mesh/layers/layer_options.def"
 #undef WEFT_OPTION
 #undef WEFT_SHAPES
   };

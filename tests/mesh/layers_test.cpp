@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Every row of mesh/layers.def against a float64 model written apart, and the model's finite differences.
+// Every row of mesh/layers/layers.def against a float64 model written apart, and the model's finite differences.
 
-#include "mesh/layer.hpp"
+#include "mesh/network/layer.hpp"
 
 #include "kernels/cpu_stream.hpp"
 #include "kernels/float_environment.hpp"

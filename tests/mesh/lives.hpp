@@ -51,8 +51,8 @@ inline void live_through_faults(Mesh& mesh, std::uint64_t from, std::uint64_t to
 inline Mesh born(std::size_t sessions, MeshOptions options = {.threads = 1}) {
   options.sessions = sessions;
   Mesh mesh = must(Mesh::build(fragile_network(), options));
-  post(mesh, {1, 0, 0, 0}, ControlKind::disable, 6);
-  post(mesh, {0, 0, 0, 0}, ControlKind::set_period, 3, 2);
+  post(mesh, {1, 0, 0, 0}, CommandKind::disable, 6);
+  post(mesh, {0, 0, 0, 0}, CommandKind::set_period, 3, 2);
   return mesh;
 }
 

@@ -3,8 +3,8 @@
 // Metacognition in a mesh: when it acts, on what, and that it does so the same everywhere. Values: layers_test.cpp.
 // Gradient storms: tests/learning/metacognition_test.cpp.
 
-#include "mesh/snapshot.hpp"
-#include "mesh/watch.hpp"
+#include "mesh/persistence/entity_model.hpp"
+#include "mesh/runtime/metacognition_rule.hpp"
 
 #include "kernels/isa.hpp"
 
@@ -238,8 +238,8 @@ TEST(Metacognition, DecidesTheSameOnEveryThreadCountIsaAndExecutorAndFromAFile) 
     for (const std::uint64_t cut : {31, 33, 34, 60}) {  // with orders under way, too
       Mesh broken = mesh_of(spec);
       live(broken, 0, cut);
-      const formats::ByteBuffer bytes = must(encode_mesh(broken, true));
-      const formats::EntityFile file = must(formats::decode_entity(formats::ByteSpan(bytes), "test"));
+      const ByteBuffer bytes = must(encode_mesh(broken, true));
+      const formats::EntityFile file = must(formats::decode_entity(ByteSpan(bytes), "test"));
       Mesh resumed = mesh_of(must(network_of(file)), sessions_of(file), 2);
       must(restore_weights(resumed, file));
       must(restore_live(resumed, file));

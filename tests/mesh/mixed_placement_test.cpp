@@ -144,22 +144,22 @@ TEST_P(EitherColour, OrdersMorphAndSilenceCellsOfBothSides) {
   set_inputs(1);
   tick(4);
   struct Wanted {
-    ControlKind kind;
+    CommandKind kind;
     Coord cell;
     std::uint64_t after, number = 0;
   };
-  const Wanted all[] = {{ControlKind::morph, {0, 0, 1, 0}, 3},       {ControlKind::morph, {0, 0, 0, 0}, 0},
-                        {ControlKind::disable, {1, 0, 0, 0}, 0},     {ControlKind::enable, {1, 0, 0, 0}, 6},
-                        {ControlKind::disable, {0, 1, 0, 0}, 2},     {ControlKind::enable, {0, 1, 0, 0}, 5},
-                        {ControlKind::set_weights, {0, 1, 1, 0}, 1}, {ControlKind::reset, {0, 0, 0, 0}, 2},
-                        {ControlKind::reset, {1, 0, 1, 0}, 2}};
+  const Wanted all[] = {{CommandKind::morph, {0, 0, 1, 0}, 3},       {CommandKind::morph, {0, 0, 0, 0}, 0},
+                        {CommandKind::disable, {1, 0, 0, 0}, 0},     {CommandKind::enable, {1, 0, 0, 0}, 6},
+                        {CommandKind::disable, {0, 1, 0, 0}, 2},     {CommandKind::enable, {0, 1, 0, 0}, 5},
+                        {CommandKind::set_weights, {0, 1, 1, 0}, 1}, {CommandKind::reset, {0, 0, 0, 0}, 2},
+                        {CommandKind::reset, {1, 0, 1, 0}, 2}};
   for (const Wanted& wanted : all) {
     both([&](Mesh& mesh) {
-      auto order = std::make_shared<Control>();
+      auto order = std::make_shared<Command>();
       order->kind = wanted.kind;
       if (wanted.after) order->not_before = mesh.ticks() + wanted.after;
       order->encoding = Encoding(Dtype::int8);
-      if (wanted.kind == ControlKind::set_weights) order->values = noise(19 * 19, 77, 0.2f);
+      if (wanted.kind == CommandKind::set_weights) order->values = noise(19 * 19, 77, 0.2f);
       must(mesh.post(wanted.cell, order));
     });
     tick(4);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "mesh/network_json.hpp"
+#include "mesh/network/network_json.hpp"
 
-#include "mesh/graph.hpp"
+#include "mesh/network/graph.hpp"
 
 #include "testing.hpp"
 

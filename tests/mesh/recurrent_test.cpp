@@ -3,7 +3,7 @@
 // rnn, lstm and gru over several ticks: against PyTorch, in meshes, across files. One step against finite differences:
 // layers_test.cpp; learning: tests/learning/recurrent_test.cpp.
 
-#include "mesh/snapshot.hpp"
+#include "mesh/persistence/entity_model.hpp"
 
 #include "goldens.hpp"
 
@@ -165,7 +165,7 @@ TEST_P(Recurrent, GoesOnFromAFileWithItsHiddenState) {
   live(unbroken, 0, 5);
   const auto bytes = must(encode_mesh(unbroken, true));
   live(unbroken, 5, 9);
-  const auto file = must(formats::decode_entity(formats::ByteSpan(bytes), "test"));
+  const auto file = must(formats::decode_entity(ByteSpan(bytes), "test"));
   for (const bool with_state : {true, false}) {
     Mesh again = must(Mesh::build(must(network_of(file)), {.threads = 2, .grain_bytes = 0}));
     must(restore_weights(again, file));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "mesh/session_file.hpp"
+#include "mesh/persistence/session_file.hpp"
 
-#include "mesh/snapshot.hpp"
+#include "mesh/persistence/entity_model.hpp"
 
-#include "formats/json.hpp"
+#include "core/json.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,284 +1,433 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "mesh/snapshot.hpp"
+// States in memory: going back leads to the same bits, costs no memory, and refuses what is not its own.
+// Learning: tests/learning/saved_state_test.cpp.
 
+#include "mesh/persistence/snapshot.hpp"
+
+#include "mesh/network/network_digest.hpp"
+
+#include "../allocations.hpp"
 #include "lives.hpp"
 #include <algorithm>
-#include <cstring>
-#include <map>
+#include <array>
+#include <functional>
 
 namespace weft::mesh {
 namespace {
 
 using actors::Policy;
-using formats::ByteBuffer;
-using formats::EntityFile;
 using testing_support::born;
 using testing_support::expect_error;
+using testing_support::fragile_network;
 using testing_support::hashes;
 using testing_support::kNan;
 using testing_support::live_through_faults;
+using testing_support::mixed_network;
 using testing_support::must;
 using testing_support::noise;
 using testing_support::post;
-using testing_support::register_fragile;
+using weft::testing_support::allocations_during;
 
-EntityFile decode(const ByteBuffer& bytes) { return must(formats::decode_entity(formats::ByteSpan(bytes), "test")); }
-
-std::vector<std::byte> plain(const ByteBuffer& bytes) { return {bytes.begin(), bytes.end()}; }
-
-/// A mesh as a file describes it, standing where the file was written.
-Mesh wake(const ByteBuffer& bytes, MeshOptions options = {.threads = 1}) {
-  const EntityFile file = decode(bytes);
-  options.sessions = sessions_of(file);
-  Mesh mesh = must(Mesh::build(must(network_of(file)), options));
-  must(restore_weights(mesh, file));
-  must(restore_live(mesh, file));
-  return mesh;
-}
-
-class BreakAt : public testing::TestWithParam<std::uint64_t> {};
-
-TEST_P(BreakAt, ContinuesToTheHashOfTheUnbrokenRun) {
-  Mesh unbroken = born(3);
-  live_through_faults(unbroken, 0, GetParam());
-  const ByteBuffer bytes = must(encode_mesh(unbroken, true));
-  Mesh resumed = wake(bytes, {.threads = 2, .grain_bytes = 0});
-  EXPECT_EQ(hashes(resumed), hashes(unbroken));
-  live_through_faults(unbroken, GetParam(), 24);
-  live_through_faults(resumed, GetParam(), 24);
-  EXPECT_EQ(hashes(resumed), hashes(unbroken));
-  for (const auto& cell : unbroken.cells()) {
-    const auto a = unbroken.registry().view(cell->id()), b = resumed.registry().view(cell->id());
-    EXPECT_EQ(a.status, b.status) << to_string(cell->at());
-    EXPECT_EQ(a.faults, b.faults) << to_string(cell->at());
-    EXPECT_EQ(a.restarts, b.restarts) << to_string(cell->at());
-    EXPECT_EQ(a.messages, b.messages) << to_string(cell->at());
-    EXPECT_EQ(a.last_fault_tick, b.last_fault_tick) << to_string(cell->at());
-    EXPECT_EQ(unbroken.supervisor().restart_ticks(cell->id()), resumed.supervisor().restart_ticks(cell->id()));
+/// Hashes, outputs and supervision after each tick [from, to).
+std::vector<std::string> lived(Mesh& mesh, std::uint64_t from, std::uint64_t to) {
+  std::vector<std::string> all;
+  for (std::uint64_t tick = from; tick < to; ++tick) {
+    live_through_faults(mesh, tick, tick + 1);
+    std::string now = hashes(mesh);
+    for (std::size_t b = 0; b < mesh.sessions(); ++b)
+      for (const char* const output : {"left", "right"})
+        for (const std::uint32_t word : testing_support::bits(must(mesh.output(output, b))))
+          now += std::to_string(word) + " ";
+    for (const auto& cell : mesh.cells()) {
+      const actors::ActorView view = mesh.registry().view(cell->id());
+      for (const std::uint64_t figure : {static_cast<std::uint64_t>(view.status), view.messages, view.faults,
+                                         view.restarts, view.last_fault_tick, cell->deferred().size()})
+        now += std::to_string(figure) + ",";
+      for (const std::uint64_t restart : mesh.supervisor().restart_ticks(cell->id())) now += std::to_string(restart);
+    }
+    all.push_back(std::move(now));
   }
-  EXPECT_EQ(plain(must(encode_mesh(resumed, true))), plain(must(encode_mesh(unbroken, true))));
+  return all;
 }
 
-// Around the orders at 3 and 6, and the faults at 4, 9, 13 to 15.
-INSTANTIATE_TEST_SUITE_P(Ticks, BreakAt, testing::Values(1, 3, 7, 10, 14, 15, 23));
+class GoingBack : public testing::TestWithParam<std::tuple<std::uint64_t, std::size_t, std::size_t>> {
+ protected:
+  std::uint64_t at() const { return std::get<0>(GetParam()); }
+  MeshOptions options() const {
+    MeshOptions made{.threads = std::get<2>(GetParam())};
+    if (made.threads > 1) made.grain_bytes = 0;
+    return made;
+  }
+  std::size_t sessions() const { return std::get<1>(GetParam()); }
+};
 
-TEST(Snapshot, CarriesOnAMeshWithoutFeedback) {
-  const auto spec = NetworkBuilder("straight", {1, 1, 2, 1})
-                        .input("in", 3)
-                        .dense({0, 0, 0, 0}, 5, kernels::Activation::tanh)
-                        .layer({0, 0, 1, 0}, "rms_norm")
-                        .spec();
-  Mesh unbroken = must(Mesh::build(spec));
-  must(unbroken.set_input("in", noise(3, 1)));
-  must(unbroken.tick());
-  Mesh resumed = wake(must(encode_mesh(unbroken, true)));
-  must(unbroken.run({}, 30));
-  must(resumed.run({}, 30));
-  EXPECT_EQ(hashes(resumed), hashes(unbroken));
+TEST_P(GoingBack, LeadsToTheSameBitsEachTick) {
+  Mesh mesh = born(sessions(), options());
+  live_through_faults(mesh, 0, at());
+  Snapshot saved;
+  mesh.save_state(saved);
+  EXPECT_EQ(saved.ticks(), at());
+  const std::string before = hashes(mesh);
+  const auto first = lived(mesh, at(), at() + 14);
+  for (int again = 0; again < 2; ++again) {
+    must(mesh.load_state(saved));
+    EXPECT_EQ(hashes(mesh), before);
+    EXPECT_EQ(lived(mesh, at(), at() + 14), first);
+  }
 }
 
-TEST(Snapshot, WritesTheSameBytesForTheSameState) {
-  Mesh one = born(2), two = born(2);
-  live_through_faults(one, 0, 10);
-  live_through_faults(two, 0, 10);
-  const auto bytes = plain(must(encode_mesh(one, true)));
-  EXPECT_EQ(plain(must(encode_mesh(two, true))), bytes);
-  EXPECT_EQ(plain(must(encode_mesh(one, true))), bytes) << "saving changed the state";
-  live_through_faults(two, 10, 11);
-  EXPECT_NE(plain(must(encode_mesh(two, true))), bytes);
+// The orders come due at 3 and 6, the faults come at 4, 9, 13 to 15.
+INSTANTIATE_TEST_SUITE_P(Lives, GoingBack,
+                         testing::Combine(testing::Values(0, 1, 4, 5, 7, 13, 14, 16), testing::Values(2, 5),
+                                          testing::Values(1, 2)));
+
+TEST(Snapshot, OfARingOfThemEachIsGoneBackTo) {
+  Mesh mesh = born(2);
+  std::array<Snapshot, 12> ring;
+  std::vector<std::string> before(24);
+  std::vector<std::string> after(24);
+  const auto step = [&](std::uint64_t tick) {
+    mesh.save_state(ring[tick % ring.size()]);
+    before[tick] = hashes(mesh);
+    after[tick] = lived(mesh, tick, tick + 1).front();
+  };
+  for (std::uint64_t tick = 0; tick < 24; ++tick) step(tick);
+  // In an order of no kind, so that every load stands at another tick than it leads to.
+  for (const std::uint64_t tick : {20u, 12u, 23u, 13u, 22u, 14u, 21u, 15u, 16u}) {
+    must(mesh.load_state(ring[tick % ring.size()]));
+    EXPECT_EQ(hashes(mesh), before[tick]) << tick;
+    EXPECT_EQ(lived(mesh, tick, tick + 1).front(), after[tick]) << tick;
+  }
 }
 
-TEST(Snapshot, KeepsOrdersThatAreNotDueYet) {
-  Mesh unbroken = born(2);
-  auto weights = std::make_shared<Control>();
-  weights->kind = ControlKind::set_weights;
-  weights->not_before = 10;
-  weights->values = noise(4 * 19, 3);
-  must(unbroken.post({1, 1, 0, 0}, weights));
-  live_through_faults(unbroken, 0, 2);
-  // Sent after the last tick, and not yet taken by any: due at the next one.
-  post(unbroken, {0, 1, 0, 0}, ControlKind::reset);
-  Mesh resumed = wake(must(encode_mesh(unbroken, true)));
-  live_through_faults(unbroken, 2, 12);
-  live_through_faults(resumed, 2, 12);
-  EXPECT_EQ(hashes(resumed), hashes(unbroken));
+CommandMessage make_order(CommandKind kind, std::uint64_t not_before) {
+  auto order = std::make_shared<Command>();
+  order->kind = kind;
+  order->not_before = not_before;
+  return order;
+}
+
+TEST(Snapshot, HoldsOrdersThatWaitAndTheWeightsThatTheyChange) {
+  Mesh mesh = born(2);
+  live_through_faults(mesh, 0, 2);
+  auto weights = make_order(CommandKind::set_weights, 9);
+  weights->values = noise(19 * 19, 3);
+  must(mesh.post({0, 1, 1, 0}, weights));
+  auto morph = make_order(CommandKind::morph, 8);
+  morph->encoding = Encoding(Dtype::int4);
+  must(mesh.post({0, 0, 1, 0}, morph));
+  const auto reset = must(mesh.post({0, 1, 0, 0}, make_order(CommandKind::reset, 5)));
+  Snapshot saved;
+  mesh.save_state(saved);
+  EXPECT_TRUE(saved.holds_weights()) << "orders that change weights wait";
+  const auto first = lived(mesh, 2, 14);
+  EXPECT_TRUE(reset->is_done());
   EXPECT_TRUE(weights->is_done());
-  const auto moved = resumed.weights().of(*resumed.graph().find_layer({1, 1, 0, 0}))[0];
-  EXPECT_EQ(resumed.weights().read(moved), weights->values);
+  EXPECT_EQ(mesh.weights().encoding(*mesh.graph().find_layer({0, 0, 1, 0})), Encoding(Dtype::int4));
+  must(mesh.load_state(saved));
+  EXPECT_EQ(mesh.weights().encoding(*mesh.graph().find_layer({0, 0, 1, 0})), Encoding(Dtype::float32));
+  EXPECT_EQ(reset->done_at(), 5u);
+  EXPECT_EQ(lived(mesh, 2, 14), first);
 }
 
-TEST(Snapshot, WithoutLiveStateHoldsNetworkAndWeights) {
+TEST(Snapshot, AnswersOrdersThatCameAfterIt) {
+  Mesh mesh = born(1);
+  Snapshot saved;
+  mesh.save_state(saved);
+  const auto waits = must(mesh.post({0, 0, 0, 0}, make_order(CommandKind::probe, 90)));
+  must(mesh.tick());
+  const auto unread = must(mesh.post({0, 0, 0, 0}, make_order(CommandKind::disable, 0)));
+  must(mesh.load_state(saved));
+  for (const CommandMessage& order : {waits, unread}) {
+    ASSERT_TRUE(order->is_done());
+    expect_error(order->status(), Errc::not_found, {"cell [0,0,0,0]", name(order->kind), "went back to tick 0"});
+  }
+  live_through_faults(mesh, 0, 3);
+  EXPECT_TRUE(mesh.cells().front()->is_enabled()) << "the order was taken back";
+  // The mailbox counts right afterwards.
+  const auto fresh = must(mesh.post({0, 0, 0, 0}, make_order(CommandKind::probe, 0)));
+  must(mesh.tick());
+  EXPECT_TRUE(fresh->is_done());
+  must(fresh->status());
+}
+
+TEST(Snapshot, PutsEveryTypeBack) {
+  for (int from = 0; from < kDtypeCount; ++from)
+    for (const bool keeps_masters : {true, false}) {
+      const auto first = static_cast<Dtype>(from), other = static_cast<Dtype>((from + 5) % kDtypeCount);
+      NetworkSpec spec = NetworkBuilder("types", {1, 1, 3, 1})
+                             .input("x", 5)
+                             .dense({0, 0, 0, 0}, 40, kernels::Activation::tanh)
+                             .dtype(first)
+                             .dense({0, 0, 1, 0}, 33, kernels::Activation::tanh)
+                             .dense({0, 0, 2, 0}, 7)
+                             .dtype(first)
+                             .output("y", {0, 0, 2, 0})
+                             .seed(5)
+                             .spec();
+      Mesh mesh = must(Mesh::build(spec, {.threads = 1, .keeps_masters = keeps_masters}));
+      testing_support::live(mesh, 0, 4);
+      Snapshot saved;
+      mesh.save_state(saved, SaveWeights::always);
+      const auto tell = [&](std::uint64_t to) {
+        testing_support::live(mesh, 4, to);
+        return hashes(mesh) + std::to_string(mesh.weights().parameters()[0].version);
+      };
+      const std::string same = tell(9);
+      must(mesh.load_state(saved));
+      for (const std::uint32_t x : {0u, 2u}) {
+        auto morph = make_order(CommandKind::morph, 0);
+        morph->encoding = Encoding(other);
+        must(mesh.post({0, 0, x, 0}, morph));
+      }
+      EXPECT_NE(tell(9), same) << name(first);
+      must(mesh.load_state(saved));
+      EXPECT_EQ(mesh.weights().encoding(1), Encoding(first)) << name(first);
+      EXPECT_EQ(tell(9), same) << name(first) << (keeps_masters ? " with" : " without") << " masters";
+    }
+}
+
+TEST(Snapshot, PutsMastersBackThatWereReleased) {
+  NetworkSpec spec =
+      NetworkBuilder("masters", {1, 1, 1, 1}).input("x", 5).dense({0, 0, 0, 0}, 40).dtype(Dtype::int4).spec();
+  Mesh mesh = must(Mesh::build(spec, {.threads = 1}));
+  const std::vector<NodeId> nodes{1};
+  Snapshot with, without;
+  mesh.save_state(with, SaveWeights::always);
+  const std::string hash_with = hashes(mesh);
+  must(mesh.weights().release_masters(mesh.graph(), nodes));
+  mesh.save_state(without, SaveWeights::always);
+  const std::string hash_without = hashes(mesh);
+  EXPECT_NE(hash_with, hash_without);
+  must(mesh.load_state(with));
+  EXPECT_TRUE(mesh.weights().learns(1));
+  EXPECT_EQ(hashes(mesh), hash_with);
+  must(mesh.load_state(without));
+  EXPECT_FALSE(mesh.weights().learns(1));
+  EXPECT_EQ(hashes(mesh), hash_without);
+  must(mesh.load_state(with));
+  EXPECT_EQ(hashes(mesh), hash_with);
+}
+
+TEST(Snapshot, WithoutWeightsRefusesWhenTheyHaveChanged) {
+  Mesh mesh = born(1);
+  Snapshot saved, never;
+  mesh.save_state(saved);
+  mesh.save_state(never, SaveWeights::never);
+  EXPECT_FALSE(saved.holds_weights());
+  auto order = make_order(CommandKind::set_weights, 0);
+  order->values = noise(19 * 19, 4);
+  must(mesh.post({0, 1, 1, 0}, order));
+  live_through_faults(mesh, 0, 3);
+  must(order->status());
+  const std::string before = hashes(mesh);
+  expect_error(mesh.load_state(saved), Errc::invalid_argument, {"since tick 0", "SaveWeights::always"});
+  EXPECT_EQ(hashes(mesh), before) << "a load that fails changes nothing";
+  must(mesh.load_state(never));
+  EXPECT_EQ(mesh.ticks(), 0u);
+  EXPECT_NE(hashes(mesh), before);
+}
+
+TEST(Snapshot, OfAnotherShapeIsRefusedAndChangesNothing) {
+  Mesh mesh = born(2);
+  live_through_faults(mesh, 0, 5);
+  const std::string before = hashes(mesh);
+  const auto refuses = [&](const Snapshot& saved, Errc code, std::initializer_list<std::string_view> fragments) {
+    expect_error(mesh.load_state(saved), code, fragments);
+    EXPECT_EQ(hashes(mesh), before);
+  };
+  Snapshot saved;
+  refuses(saved, Errc::invalid_argument, {"nothing was saved"});
+  born(3).save_state(saved, SaveWeights::always);
+  refuses(saved, Errc::shape_mismatch, {"3 sessions with 2 ticks", "2 sessions with 2 ticks"});
+  Mesh other = must(Mesh::build(mixed_network().spec(), {.threads = 1, .sessions = 2}));
+  other.save_state(saved, SaveWeights::always);
+  refuses(saved, Errc::shape_mismatch, {to_string(other.network_digest()), to_string(mesh.network_digest())});
+  Mesh threads = born(2, {.threads = 2, .grain_bytes = 0});
+  ASSERT_GT(threads.plan().regions.size(), 1u);
+  threads.save_state(saved, SaveWeights::always);
+  refuses(saved, Errc::shape_mismatch, {"placed", "1 regions"});
+  born(2).save_state(saved);
+  refuses(saved, Errc::invalid_argument, {"another mesh", "SaveWeights::always"});
+  // Also of itself, when sessions have come since.
+  mesh.save_state(saved);
+  must(mesh.add_session());
+  expect_error(mesh.load_state(saved), Errc::shape_mismatch, {"2 sessions", "3 sessions"});
+}
+
+TEST(Snapshot, GoesIntoAnotherMeshOfTheSameNetwork) {
+  Mesh one = born(3), two = must(Mesh::build(fragile_network(), {.threads = 1, .sessions = 3}));
+  live_through_faults(one, 0, 2);
+  auto order = must(one.post({1, 1, 1, 0}, make_order(CommandKind::disable, 12)));
+  Snapshot saved;
+  one.save_state(saved, SaveWeights::always);
+  must(two.load_state(saved));
+  EXPECT_EQ(hashes(two), hashes(one));
+  const auto first = lived(one, 2, 16);
+  ASSERT_TRUE(order->is_done());
+  EXPECT_EQ(lived(two, 2, 16), first);
+  must(two.load_state(saved));
+  EXPECT_EQ(lived(two, 2, 16), first);
+}
+
+TEST(Snapshot, HoldsAHaltAndItsAbsence) {
+  testing_support::register_fragile();
+  Mesh mesh = must(Mesh::build(
+      NetworkBuilder("halts", {1, 1, 1, 1}).input("fuse", 1).layer({0, 0, 0, 0}, "fragile").spec(), {.threads = 1}));
+  const auto feed = [&](float value) {
+    must(mesh.set_input("fuse", std::vector<float>{value}));
+    return mesh.tick();
+  };
+  must(feed(1.0f));
+  Snapshot before, halted;
+  mesh.save_state(before);
+  expect_error(feed(testing_support::kThrow), Errc::halted, {"the fuse blew"});
+  mesh.save_state(halted);
+  must(mesh.load_state(before));
+  must(feed(2.0f));
+  must(mesh.load_state(halted));
+  expect_error(feed(2.0f), Errc::halted, {"the fuse blew", "at tick 1"});
+  mesh.resume();
+  must(feed(2.0f));
+}
+
+TEST(Snapshot, GoesBackBehindACheckpoint) {
+  // The cell restarts from the checkpoint that counted then, not from a later one.
   Mesh mesh = born(2);
   live_through_faults(mesh, 0, 8);
-  auto weight = mesh.weights().of(*mesh.graph().find_layer({1, 1, 0, 0}))[0];
-  must(mesh.weights().write(weight, noise(4 * 19, 5), "test"));
-  const EntityFile file = decode(must(encode_mesh(mesh, false)));
-  EXPECT_FALSE(holds_live_state(file));
-  EXPECT_EQ(sessions_of(file), 1u);
-  Mesh fresh = must(Mesh::build(must(network_of(file))));
-  must(restore_weights(fresh, file));
-  for (std::size_t i = 0; i < mesh.weights().parameters().size(); ++i)
-    EXPECT_EQ(fresh.weights().read(fresh.weights().parameters()[i]),
-              mesh.weights().read(mesh.weights().parameters()[i]));
-  EXPECT_EQ(fresh.ticks(), 0u);
-  expect_error(restore_live(fresh, file), Errc::not_found, {"no live state"});
+  Snapshot saved;
+  mesh.save_state(saved);
+  const auto first = lived(mesh, 8, 16);
+  must(mesh.load_state(saved));
+  mesh.mark_checkpoint();
+  const auto with_mark = lived(mesh, 8, 16);
+  EXPECT_NE(with_mark, first) << "the checkpoint matters to the restart at tick 9";
+  must(mesh.load_state(saved));
+  EXPECT_EQ(lived(mesh, 8, 16), first);
 }
 
-TEST(Snapshot, CarriesWhatOthersKeepBesideAMesh) {
-  Mesh mesh = born(1);
-  live_through_faults(mesh, 0, 7);
-  const std::vector<float> velocity = noise(9, 1);
-  const ByteBuffer bytes = must(
-      encode_mesh(mesh, true, {{formats::make_blob("learner/v", std::span<const float>(velocity))}, R"({"step":7})"}));
-  const EntityFile file = decode(bytes);
-  EXPECT_EQ(extras_of(file), R"({"step":7})");
-  const auto read = must(file.values<float>("learner/v"));
-  EXPECT_EQ(std::vector<float>(read.begin(), read.end()), velocity);
-  EXPECT_EQ(hashes(wake(bytes)), hashes(mesh));
-}
-
-NetworkSpec small(std::size_t out, bool bias = true) {
-  return NetworkBuilder("small", {1, 1, 1, 1}).input("in", 2).dense({0, 0, 0, 0}, out).option("bias", bias).spec();
-}
-
-TEST(Snapshot, RefusesAMeshThatIsNotTheFiles) {
-  Mesh mesh = must(Mesh::build(small(3), {.sessions = 2}));
-  const EntityFile file = decode(must(encode_mesh(mesh, true)));
-  Mesh wider = must(Mesh::build(small(4))), single = must(Mesh::build(small(3)));
-  expect_error(restore_weights(wider, file), Errc::shape_mismatch, {"weights/0,0,0,0/weight", "[3, 2]", "[4, 2]"});
-  expect_error(restore_live(single, file), Errc::shape_mismatch, {"2 sessions", "1 with"});
-  EXPECT_EQ(single.ticks(), 0u);
-  Mesh moved = must(Mesh::build(NetworkBuilder("n", {1, 1, 2, 1}).input("in", 2).dense({0, 0, 1, 0}, 3).spec()));
-  expect_error(restore_weights(moved, file), Errc::not_found, {"weights/0,0,1,0/weight"});
-  Mesh deeper = must(Mesh::build(small(3), {.sessions = 2}));
-  must(deeper.attach(nullptr, 8));
-  expect_error(restore_live(deeper, file), Errc::shape_mismatch, {"2 ticks of history", "8"});
-}
-
-/// The file again with the bytes of one blob changed, and all checksums right.
-EntityFile with_blob(const ByteBuffer& bytes, std::string_view blob_name, auto&& change) {
-  const EntityFile file = decode(bytes);
-  std::vector<formats::Blob> blobs = file.blobs();
-  std::vector<std::byte> changed;
-  for (formats::Blob& blob : blobs) {
-    if (blob.name != blob_name) continue;
-    changed.assign(blob.bytes.begin(), blob.bytes.end());
-    change(changed);
-    if (changed.size() != blob.bytes.size()) blob.shape = {changed.size() / (blob.type == "u64" ? 8 : 4)};
-    blob.bytes = changed;
-  }
-  return decode(must(formats::encode_entity(file.network(), file.meta(), blobs)));
-}
-
-template <class T>
-auto put(std::size_t index, T value) {
-  return [=](std::vector<std::byte>& bytes) { std::memcpy(bytes.data() + index * sizeof value, &value, sizeof value); };
-}
-
-TEST(Snapshot, RefusesValuesThatAreNotFinite) {
-  Mesh mesh = must(Mesh::build(small(3)));
-  const ByteBuffer bytes = must(encode_mesh(mesh, true));
-  const EntityFile weights = with_blob(bytes, "weights/0,0,0,0/weight", put(4, NAN));
-  expect_error(restore_weights(mesh, weights), Errc::corrupt, {"layers[0] [0,0,0,0]", "'weight'", "value 4", "nan"});
-  const EntityFile state = with_blob(bytes, "state/session/0", put(2, -INFINITY));
-  expect_error(restore_live(mesh, state), Errc::corrupt, {"state/session/0", "value 2", "inf"});
-}
-
-TEST(Snapshot, RefusesStateThatNoMeshCouldHave) {
-  Mesh mesh = must(Mesh::build(small(3)));
-  const ByteBuffer bytes = must(encode_mesh(mesh, true));
-  const auto refused = [&](auto&& change) { return restore_live(mesh, with_blob(bytes, "state/cells", change)); };
-  expect_error(refused(put(0, std::uint64_t{2})), Errc::corrupt, {"state/cells", "[0,0,0,0]"});  // enabled
-  expect_error(refused(put(1, std::uint64_t{0})), Errc::corrupt, {"state/cells"});               // period
-  expect_error(refused(put(2, std::uint64_t{5})), Errc::corrupt, {"state/cells"});               // status
-  expect_error(refused(put(7, std::uint64_t{1} << 60)), Errc::corrupt, {"state/cells"});         // restarts
-  expect_error(refused(put(8, std::uint64_t{2})), Errc::corrupt, {"state/cells"});               // reset ordered
-  expect_error(refused(put(9, ~std::uint64_t{0})), Errc::corrupt, {"state/cells"});              // orders
-  expect_error(refused([](auto& b) { b.resize(b.size() - 8); }), Errc::corrupt, {"state/cells", "short"});
-  expect_error(refused([](auto& b) { b.resize(b.size() + 8); }), Errc::corrupt, {"state/cells", "longer"});
-  expect_error(restore_live(mesh, with_blob(bytes, "state/session/0", [](auto& b) { b.resize(b.size() - 4); })),
-               Errc::shape_mismatch, {"session state", "values"});
-}
-
-TEST(Snapshot, ComesBackAfterAFaultThatOverflowedAnInput) {
-  // 3e38 + 3e38 overflows in the combined input, which is kept beside the output.
-  NetworkSpec spec = NetworkBuilder("overflow", {1, 1, 1, 1})
-                         .input("a", 2)
-                         .input("b", 2)
-                         .layer({0, 0, 0, 0}, "layer_norm")
-                         .from({"a", "b"}, Combine::add)
+TEST(Snapshot, HoldsWhatMetacognitionRemembersAndMorphs) {
+  NetworkSpec spec = NetworkBuilder("aware", {1, 1, 3, 1})
+                         .input("x", 5)
+                         .dense({0, 0, 0, 0}, 24, kernels::Activation::tanh)
+                         .dense({0, 0, 1, 0}, 9)
+                         .layer({0, 0, 2, 0}, "metacognition")
+                         .from({Coord{0, 0, 0, 0}})
+                         .option("look", std::string("rms"))
+                         .option("above", 0.1)
+                         .option("action", std::string("morph"))
+                         .option("to", std::string("int8"))
+                         .option("patience", 5.0)
+                         .option("cooldown", 50.0)
+                         .output("y", {0, 0, 1, 0})
+                         .seed(3)
                          .spec();
-  spec.supervision.policy = Policy::hold;
-  Mesh mesh = must(Mesh::build(spec));
-  must(mesh.set_input("a", std::vector<float>{3e38f, 1}));
-  must(mesh.set_input("b", std::vector<float>{3e38f, 1}));
-  must(mesh.tick(3));
-  EXPECT_EQ(mesh.registry().view(0).faults, 3u);
-  Mesh resumed = wake(must(encode_mesh(mesh, true)));
-  EXPECT_EQ(resumed.registry().status(0), actors::ActorStatus::held);
-  for (Mesh* each : {&mesh, &resumed}) {
-    must(each->set_input("b", std::vector<float>{1, 2}));
-    must(each->tick());
-  }
-  EXPECT_EQ(hashes(resumed), hashes(mesh));
-  EXPECT_EQ(resumed.registry().status(0), actors::ActorStatus::running);
-}
-
-TEST(Snapshot, KeepsAFaultThatHaltedTheMesh) {
-  register_fragile();
-  Mesh mesh = must(Mesh::build(NetworkBuilder("n", {1, 1, 1, 1}).input("in", 1).layer({0, 0, 0, 0}, "fragile").spec()));
-  must(mesh.set_input("in", std::vector<float>{kNan}));
-  EXPECT_FALSE(mesh.tick().has_value());
-  Mesh resumed = wake(must(encode_mesh(mesh, true)));
-  expect_error(resumed.tick(), Errc::halted, {"cell [0,0,0,0]", "tick 0"});
-  resumed.resume();
-  must(resumed.set_input("in", std::vector<float>{2.0f}));
-  must(resumed.tick());
-  EXPECT_EQ(testing_support::output_of(resumed, {0, 0, 0, 0}), std::vector<float>{2.0f});
-}
-
-TEST(Snapshot, RefusesEveryTruncationOfItsFile) {
-  Mesh mesh = must(Mesh::build(small(3)));
-  must(mesh.tick(2));
-  const ByteBuffer bytes = must(encode_mesh(mesh, true));
-  for (std::size_t size = 0; size < bytes.size(); ++size) {
-    const auto file = formats::decode_entity(formats::ByteSpan(bytes.data(), size), "cut");
-    ASSERT_FALSE(file.has_value()) << size << " of " << bytes.size() << " bytes";
+  Mesh mesh = must(Mesh::build(spec, {.threads = 1}));
+  for (std::uint64_t at = 0; at < 12; ++at) {
+    Snapshot saved;
+    mesh.save_state(saved);
+    EXPECT_TRUE(saved.holds_weights());
+    std::array<std::string, 2> lives;
+    for (std::string& life : lives) {
+      must(mesh.load_state(saved));
+      for (std::uint64_t tick = at; tick < at + 12; ++tick) {
+        testing_support::live(mesh, tick, tick + 1);
+        life += hashes(mesh);
+      }
+      EXPECT_EQ(mesh.weights().encoding(1), Encoding(Dtype::int8)) << at;
+    }
+    EXPECT_EQ(lives[0], lives[1]) << at;
+    must(mesh.load_state(saved));
+    testing_support::live(mesh, at, at + 1);
   }
 }
 
-TEST(Snapshot, SurvivesAnyFlippedBit) {
-  Mesh mesh = must(Mesh::build(small(3)));
-  const ByteBuffer bytes = must(encode_mesh(mesh, true));
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    ByteBuffer flipped = bytes;
-    flipped.data()[i] ^= std::byte{static_cast<unsigned char>(1u << (i % 8))};
-    EXPECT_FALSE(formats::decode_entity(formats::ByteSpan(flipped), "flipped").has_value()) << "byte " << i;
+TEST(SessionStates, GoOnElsewhereAtAnotherTick) {
+  // A network whose cells fire each tick, so that an age of a session means the same at every tick.
+  const NetworkSpec spec = mixed_network().spec();
+  const auto step = [](Mesh& mesh, std::size_t session, std::uint64_t age) {
+    must(mesh.set_input("a", noise(7, 10 * age), session));
+    must(mesh.set_input("b", noise(5, 77 + age), session));
+  };
+  Mesh one = must(Mesh::build(spec, {.threads = 1, .sessions = 3}));
+  Mesh two = must(Mesh::build(spec, {.threads = 2, .sessions = 2, .grain_bytes = 0}));
+  must(two.tick(5));
+  for (std::uint64_t age = 0; age < 8; ++age) {
+    for (std::size_t b = 0; b < 3; ++b) step(one, b, age + 100 * b);
+    must(one.tick());
   }
+  SessionSnapshot saved;
+  must(one.save_session_state(2, saved));
+  must(two.load_session_state(1, saved));
+  for (std::uint64_t age = 8; age < 20; ++age) {
+    step(one, 2, age + 200);
+    step(two, 1, age + 200);
+    must(one.tick());
+    must(two.tick());
+    for (const char* const output : {"left", "right"})
+      EXPECT_EQ(testing_support::bits(must(one.output(output, 2))), testing_support::bits(must(two.output(output, 1))));
+  }
+  must(one.load_session_state(0, saved));
+  const Mesh& there = one;
+  EXPECT_NE(testing_support::bits(must(there.output("left", 0))), testing_support::bits(must(there.output("left", 2))));
+
+  expect_error(one.save_session_state(3, saved), Errc::out_of_range, {"3 of 3"});
+  expect_error(one.load_session_state(3, saved), Errc::out_of_range, {"3 of 3"});
+  expect_error(one.load_session_state(0, SessionSnapshot()), Errc::invalid_argument, {"nothing"});
+  expect_error(born(1).load_session_state(0, saved), Errc::shape_mismatch, {to_string(one.network_digest())});
 }
 
-TEST(Snapshot, HoldsOrdersThatWereDueWhenItWasTaken) {
-  Mesh mesh = must(Mesh::build(NetworkBuilder("n", {1, 1, 1, 1}).input("in", 4).dense({0, 0, 0, 0}, 3).spec()));
-  must(mesh.tick(2));
-  auto weights = std::make_shared<Control>();
-  weights->kind = ControlKind::set_weights;
-  weights->values = noise(12, 5);
-  must(mesh.post({0, 0, 0, 0}, weights));
-  auto type = std::make_shared<Control>();
-  type->kind = ControlKind::morph;
-  type->encoding = Encoding(Dtype::int8);
-  must(mesh.post({0, 0, 0, 0}, type));
-  const ByteBuffer bytes = must(encode_mesh(mesh, true, {}));
-  EXPECT_TRUE(weights->is_done() && type->is_done());
-  EXPECT_EQ(hashes(wake(bytes)), hashes(mesh));
+TEST(Snapshot, AllocatesNothingAfterTheFirst) {
+  if (!WEFT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer owns the allocator";
+  for (const std::size_t sessions : {std::size_t{1}, std::size_t{4}})
+    for (const SaveWeights weights : {SaveWeights::automatic, SaveWeights::always}) {
+      Mesh mesh = born(sessions);
+      live_through_faults(mesh, 0, 8);
+      std::array<Snapshot, 3> ring;
+      std::array<SessionSnapshot, 2> one;
+      for (Snapshot& saved : ring) mesh.save_state(saved, weights);
+      for (SessionSnapshot& saved : one) must(mesh.save_session_state(0, saved));
+      // Faults come at 9, 13, 14 and 15: what they change is copied too.
+      for (std::uint64_t tick = 8; tick < 17; ++tick) {
+        Snapshot& saved = ring[tick % ring.size()];
+        EXPECT_EQ(allocations_during([&] { mesh.save_state(saved, weights); }), 0) << "save at " << tick;
+        live_through_faults(mesh, tick, tick + 1);
+        EXPECT_EQ(allocations_during([&] { must(mesh.load_state(saved)); }), 0) << "load at " << tick;
+        live_through_faults(mesh, tick, tick + 1);
+        EXPECT_EQ(allocations_during([&] {
+                    must(mesh.save_session_state(0, one[tick % 2]));
+                    must(mesh.load_session_state(0, one[tick % 2]));
+                  }),
+                  0);
+      }
+    }
 }
 
-TEST(Snapshot, RefusesWeightsThatNoFileGivesBack) {
-  Mesh mesh = must(Mesh::build(NetworkBuilder("n", {1, 1, 1, 1}).input("in", 4).dense({0, 0, 0, 0}, 3).spec()));
-  mesh.weights().parameters()[0].data[kernels::panel_index(4, 1, 2)] = INFINITY;
-  must(mesh.weights().morph(1, "layer", Encoding(Dtype::float16), true));
-  expect_error(encode_mesh(mesh, false, {}), Errc::not_finite, {"layers[0]", "weight 6"});
+TEST(NetworkDigest, TellsNetworksApartAndNotTheirTypesOrNames) {
+  const NetworkSpec base = mixed_network().spec();
+  const auto digest = [](const NetworkSpec& spec) { return to_string(network_digest(must(Graph::build(spec)))); };
+  const std::string same = digest(base);
+  const auto changed = [&](const std::function<void(NetworkSpec&)>& change) {
+    NetworkSpec spec = base;
+    change(spec);
+    return digest(spec);
+  };
+  EXPECT_EQ(changed([](auto& s) { s.name = "other", s.seed = 99; }), same);
+  EXPECT_EQ(changed([](auto& s) { s.layers[0].dtype = Dtype::int4; }), same);
+  EXPECT_EQ(changed([](auto& s) { s.layers[0].quantization_aware = true; }), same);
+  EXPECT_EQ(changed([](auto& s) { s.supervision.policy = Policy::hold; }), same);
+  EXPECT_EQ(changed([](auto& s) { s.device = "vulkan"; }), same);
+  EXPECT_EQ(changed([](auto& s) { std::swap(s.outputs[0], s.outputs[1]); }), same);
+  EXPECT_NE(changed([](auto& s) { s.layers[0].activations = Activations::float32; }), same);
+  EXPECT_NE(changed([](auto& s) { s.layers[0].options["activation"] = std::string("tanh"); }), same);
+  EXPECT_NE(changed([](auto& s) { s.outputs[0].name = "up"; }), same);
+  EXPECT_NE(changed([](auto& s) { std::swap(s.layers[0].from[0], s.layers[0].from[1]); }), same);
+  // Where noise is drawn, the seed counts.
+  const auto noisy = [&](std::uint64_t seed) {
+    return digest(NetworkBuilder("n", {1, 1, 1, 1}).input("x", 4).layer({0, 0, 0, 0}, "dropout").seed(seed).spec());
+  };
+  EXPECT_NE(noisy(1), noisy(2));
 }
 
 }  // namespace

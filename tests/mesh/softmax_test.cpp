@@ -2,7 +2,7 @@
 
 // The softmax layer's options. Values and finite differences of those that draw nothing: layers_test.cpp.
 
-#include "mesh/snapshot.hpp"
+#include "mesh/persistence/entity_model.hpp"
 
 #include "kernels/gumbel.hpp"
 #include "kernels/isa.hpp"
@@ -381,8 +381,8 @@ TEST(GumbelSoftmax, ReplaysExactlyFromASnapshot) {
   for (const bool is_straight : {false, true}) {
     Mesh unbroken = mesh_of(3, 1, network(is_straight));
     live(unbroken, 0, 9);
-    const formats::ByteBuffer bytes = must(encode_mesh(unbroken, true));
-    const formats::EntityFile file = must(formats::decode_entity(formats::ByteSpan(bytes), "test"));
+    const ByteBuffer bytes = must(encode_mesh(unbroken, true));
+    const formats::EntityFile file = must(formats::decode_entity(ByteSpan(bytes), "test"));
     Mesh resumed = must(Mesh::build(must(network_of(file)), {.threads = 2, .sessions = sessions_of(file)}));
     must(restore_weights(resumed, file));
     must(restore_live(resumed, file));
@@ -438,8 +438,8 @@ TEST(GumbelSoftmax, GivesASessionNoiseThatNoneEverHad) {
     EXPECT_TRUE(said[4].contains(output(of, 2)));
   };
   // A file keeps the count.
-  const formats::ByteBuffer bytes = must(encode_mesh(mesh, true));
-  const formats::EntityFile file = must(formats::decode_entity(formats::ByteSpan(bytes), "test"));
+  const ByteBuffer bytes = must(encode_mesh(mesh, true));
+  const formats::EntityFile file = must(formats::decode_entity(ByteSpan(bytes), "test"));
   Mesh resumed = must(Mesh::build(must(network_of(file)), {.threads = 1, .sessions = sessions_of(file)}));
   must(restore_weights(resumed, file));
   must(restore_live(resumed, file));
@@ -455,8 +455,8 @@ TEST(GumbelSoftmax, GivesASessionNoiseThatNoneEverHad) {
   std::set<std::vector<std::uint32_t>> now;
   for (std::size_t b = 0; b < 3; ++b) now.insert(output(mesh, b));
   EXPECT_EQ(now.size(), 3u);
-  auto reset = std::make_shared<Control>();
-  reset->kind = ControlKind::reset;
+  auto reset = std::make_shared<Command>();
+  reset->kind = CommandKind::reset;
   must(mesh.post({0, 0, 2, 0}, reset));
   live(mesh, 0, 1);
   const auto hidden = mesh.state().hidden(*mesh.graph().find_layer({0, 0, 2, 0}), mesh.ticks());

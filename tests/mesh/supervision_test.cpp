@@ -87,8 +87,8 @@ TEST_P(EveryFault, UnderHoldKeepsTheLastOutputAndComputesAgainOnceItCan) {
   Mesh mesh = mesh_of({.policy = Policy::hold}), calm = mesh_of({.policy = Policy::hold});
   for (std::uint64_t tick = 0; tick < 20; ++tick) {
     const bool fails = tick == 5 || tick == 6 || tick == 11;
-    if (fails) post(calm, kFragile, ControlKind::disable, tick);
-    if (tick == 7 || tick == 12) post(calm, kFragile, ControlKind::enable, tick);
+    if (fails) post(calm, kFragile, CommandKind::disable, tick);
+    if (tick == 7 || tick == 12) post(calm, kFragile, CommandKind::enable, tick);
     ASSERT_TRUE(
         step(mesh, tick, fails ? std::map<std::size_t, float>{{0, GetParam()}} : std::map<std::size_t, float>{}));
     must(step(calm, tick));
@@ -117,8 +117,8 @@ TEST_P(EveryFault, UnderHoldKeepsTheLastOutputAndComputesAgainOnceItCan) {
 TEST_P(EveryFault, UnderIsolateDisablesTheCellUntilItIsEnabled) {
   Mesh mesh = mesh_of({.policy = Policy::isolate}), calm = mesh_of({.policy = Policy::isolate});
   for (std::uint64_t tick = 0; tick < 12; ++tick) {
-    if (tick == 5) post(calm, kFragile, ControlKind::disable);
-    if (tick == 9) post(calm, kFragile, ControlKind::enable), post(mesh, kFragile, ControlKind::enable);
+    if (tick == 5) post(calm, kFragile, CommandKind::disable);
+    if (tick == 9) post(calm, kFragile, CommandKind::enable), post(mesh, kFragile, CommandKind::enable);
     must(step(mesh, tick,
               tick == 5 || tick == 6 ? std::map<std::size_t, float>{{0, GetParam()}} : std::map<std::size_t, float>{}));
     must(step(calm, tick));
@@ -165,8 +165,8 @@ TEST_P(EveryFault, UnderRestartGoesBackToTheCheckpoint) {
   Mesh bystander = mesh_of({.policy = Policy::restart});
   for (std::uint64_t tick = 0; tick < 4; ++tick) must(step(bystander, tick));
 
-  auto control = std::make_shared<Control>();
-  control->kind = ControlKind::set_weights;
+  auto control = std::make_shared<Command>();
+  control->kind = CommandKind::set_weights;
   control->values = {3.0f};
   must(mesh.post(kFragile, control));
   for (std::uint64_t tick = 4; tick < 7; ++tick) must(step(mesh, tick)), must(step(bystander, tick));
@@ -195,8 +195,8 @@ TEST_P(EveryFault, HoldsOnlyTheFaultySessionsRow) {
   Mesh mesh = mesh_of({.policy = Policy::hold}, options), calm = mesh_of({.policy = Policy::hold}, options),
        held = mesh_of({.policy = Policy::hold}, options);
   for (std::uint64_t tick = 0; tick < 12; ++tick) {
-    if (tick == 5) post(held, kFragile, ControlKind::disable);
-    if (tick == 6) post(held, kFragile, ControlKind::enable);
+    if (tick == 5) post(held, kFragile, CommandKind::disable);
+    if (tick == 6) post(held, kFragile, CommandKind::enable);
     std::map<std::size_t, float> fuse;
     if (tick == 5) fuse = {{1, GetParam()}, {3, GetParam()}};
     must(step(mesh, tick, fuse));

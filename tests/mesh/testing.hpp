@@ -78,9 +78,9 @@ inline std::vector<std::uint32_t> output_bits(const Mesh& mesh, std::size_t sess
 }
 
 /// Posts an order and returns it, to be looked at when done.
-inline ControlMessage post(Mesh& mesh, Coord cell, ControlKind kind, std::uint64_t not_before = 0,
+inline CommandMessage post(Mesh& mesh, Coord cell, CommandKind kind, std::uint64_t not_before = 0,
                            std::uint64_t number = 0) {
-  auto control = std::make_shared<Control>();
+  auto control = std::make_shared<Command>();
   control->kind = kind;
   control->not_before = not_before;
   control->number = number;

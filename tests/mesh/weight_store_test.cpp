@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "mesh/weight_store.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "kernels/cpu_stream.hpp"
 #include "kernels/float_environment.hpp"
@@ -61,7 +61,7 @@ TEST_P(OfType, ComputesWithWhatItsStoredWeightsDecodeTo) {
   must(mesh.tick());
   // The same sum in float64 over decoded weights; int8 activations differ by at most half a step of each block.
   AlignedBuffer<float> decoded(kernels::panels_size(33, 70));
-  if (const StoredWeight* stored = mesh.weights().stored(mesh.weights().first(node)))
+  if (const QuantizedWeight* stored = mesh.weights().stored(mesh.weights().first(node)))
     stored->decode({decoded.data(), 33, 70});
   else
     std::copy_n(mesh.weights().of(node)[0].data, decoded.size(), decoded.data());
@@ -150,8 +150,8 @@ TEST(WeightStore, DerivesAgainOnlyWhatIsStale) {
   WeightStore& weights = mesh.weights();
   const NodeId node = node_at(mesh, kFirst);
   const std::size_t i = weights.first(node);
-  const StoredWeight* const int8 = must(weights.derive(i, Encoding(Dtype::int8)));
-  const StoredWeight* const coarse = must(weights.derive(i, Encoding(Dtype::int8, Granularity::tensor)));
+  const QuantizedWeight* const int8 = must(weights.derive(i, Encoding(Dtype::int8)));
+  const QuantizedWeight* const coarse = must(weights.derive(i, Encoding(Dtype::int8, Granularity::tensor)));
   EXPECT_NE(int8, coarse);
   EXPECT_NE(int8->scale_range(), coarse->scale_range());  // each has scales of its own
   const std::uint64_t version = int8->version;
@@ -227,9 +227,9 @@ TEST(WeightStore, RefusesWhatCannotBe) {
 }
 
 // A view outlives the codes that it was made with, so what it says of them must follow.
-TEST(StoredWeight, SaysWhetherItsCodesAreFreeOfNans) {
+TEST(QuantizedWeight, SaysWhetherItsCodesAreFreeOfNans) {
   topology::NodeMemory memory(must(topology::Machine::discover()));
-  StoredWeight stored = must(StoredWeight::make(Encoding(Dtype::fp8_e4m3), 33, 64, memory, 0));
+  QuantizedWeight stored = must(QuantizedWeight::make(Encoding(Dtype::fp8_e4m3), 33, 64, memory, 0));
   const kernels::ConstWeight view = stored.view();
   EXPECT_EQ(*view.nan_free, 0) << "nobody has looked yet";
   AlignedBuffer<float> master(kernels::panels_size(33, 64));
@@ -251,10 +251,10 @@ TEST(StoredWeight, SaysWhetherItsCodesAreFreeOfNans) {
   must(stored.restore(with_nan.codes, with_nan.scales, with_nan.zeros));
   EXPECT_EQ(*view.nan_free, 0);
   const std::vector<std::byte> block(stored.block(),
-                                     stored.block() + StoredWeight::block_size(stored.encoding(), 33, 64));
-  EXPECT_EQ(*StoredWeight::view(block.data(), stored.encoding(), 33, 64).nan_free, 0);
+                                     stored.block() + QuantizedWeight::block_size(stored.encoding(), 33, 64));
+  EXPECT_EQ(*QuantizedWeight::view(block.data(), stored.encoding(), 33, 64).nan_free, 0);
   EXPECT_EQ(encode(2.0f), 1);
-  EXPECT_EQ(must(StoredWeight::make(Encoding(Dtype::fp8_e5m2), 33, 64, memory, 0)).view().nan_free, nullptr);
+  EXPECT_EQ(must(QuantizedWeight::make(Encoding(Dtype::fp8_e5m2), 33, 64, memory, 0)).view().nan_free, nullptr);
 }
 
 TEST(WeightStore, ReportsHowFarTheStoredWeightsAreFromTheirMasters) {

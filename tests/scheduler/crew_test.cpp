@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "scheduler/internal/crew.hpp"
-
 #include "scheduler/deterministic.hpp"
+#include "scheduler/internal/worker_pool.hpp"
 
 #include <gtest/gtest.h>
 
@@ -26,7 +25,7 @@ std::uint64_t expected_digest(std::size_t regions, std::uint64_t seed, std::uint
 struct Pool {
   std::function<std::chrono::microseconds(std::size_t request)> delay;  // negative: never
   std::function<void()> gate;                                           // what threads wait for before they arrive
-  Crew* crew = nullptr;
+  WorkerPool* crew = nullptr;
   std::mutex guard;
   std::vector<std::thread> threads;
   std::size_t requests = 0;
@@ -50,7 +49,7 @@ struct Pool {
 
 struct Rig {
   explicit Rig(std::size_t members, std::function<std::chrono::microseconds(std::size_t)> delay,
-               Crew::Options options = {.spin = 5us, .linger = 50us, .hooks = {}})
+               WorkerPool::Options options = {.spin = 5us, .linger = 50us, .hooks = {}})
       : crew(std::vector<std::uint32_t>(members, 0), options, [this](std::size_t m) { return pool.request(m); }) {
     pool.delay = std::move(delay);
     pool.crew = &crew;
@@ -60,10 +59,10 @@ struct Rig {
     pool.join();
   }
   Pool pool;
-  Crew crew;
+  WorkerPool crew;
 };
 
-TEST(Crew, WorksEveryRegionWhenNobodyEverComes) {
+TEST(WorkerPool, WorksEveryRegionWhenNobodyEverComes) {
   Rig rig(8, [](std::size_t) { return -1us; });
   for (const std::size_t regions : {2, 8, 50}) {
     CheckedProgram program(regions, 3);
@@ -75,15 +74,15 @@ TEST(Crew, WorksEveryRegionWhenNobodyEverComes) {
   }
 }
 
-TEST(Crew, WorksEveryRegionWhenRequestsAreRefused) {
-  Crew crew({0, 0, 0}, {.spin = 5us, .linger = 50us, .hooks = {}}, [](std::size_t) { return false; });
+TEST(WorkerPool, WorksEveryRegionWhenRequestsAreRefused) {
+  WorkerPool crew({0, 0, 0}, {.spin = 5us, .linger = 50us, .hooks = {}}, [](std::size_t) { return false; });
   CheckedProgram program(9, 3);
   std::uint64_t done = 0;
   ASSERT_TRUE(crew.run(program, 500, done));
   EXPECT_EQ(program.digest(), expected_digest(9, 3, 500));
 }
 
-TEST(Crew, HandsRegionsBackToMembersThatComeLate) {
+TEST(WorkerPool, HandsRegionsBackToMembersThatComeLate) {
   Rig rig(4, [](std::size_t) { return 0us; });
   std::atomic<int> begun{0};
   rig.pool.gate = [&] {
@@ -108,7 +107,7 @@ TEST(Crew, HandsRegionsBackToMembersThatComeLate) {
   EXPECT_EQ(program.digest(), expected_digest(4, 7, 1000));
 }
 
-TEST(Crew, SurvivesAnyTimingOfArrivals) {
+TEST(WorkerPool, SurvivesAnyTimingOfArrivals) {
   // Runs of all lengths while members come at once, soon, after the run, or never, and leave in between.
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     RandomStream delays(seed, 0, RandomPurpose::test), lengths(seed, 1, RandomPurpose::test);
@@ -135,7 +134,7 @@ TEST(Crew, SurvivesAnyTimingOfArrivals) {
   }
 }
 
-TEST(Crew, StopsEverybodyAtABlock) {
+TEST(WorkerPool, StopsEverybodyAtABlock) {
   Rig rig(4, [](std::size_t) { return 0us; });
   for (int i = 0; i < 50; ++i) {
     CheckedProgram program(6, 2);
@@ -149,7 +148,7 @@ TEST(Crew, StopsEverybodyAtABlock) {
   }
 }
 
-TEST(Crew, SleepsInsteadOfSpinningWhenANeighbourIsSlow) {
+TEST(WorkerPool, SleepsInsteadOfSpinningWhenANeighbourIsSlow) {
   Rig rig(2, [](std::size_t) { return 0us; }, {.spin = 20us, .linger = 50us, .hooks = {}});
   CheckedProgram program(2, 1, 4);
   program.work = [](std::size_t r, std::uint64_t) {

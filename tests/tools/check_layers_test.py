@@ -17,11 +17,11 @@ GOOD = {
     "kernels/internal/part.hpp": "#include <hwy/base.h>\n",
     "kernels/each.hpp": "// Not a header of its own: re-included once per ISA\n#include <hwy/highway.h>\n",
     "scheduler/README.md": "# scheduler\n", "scheduler/fwd.hpp": "", "scheduler/run.cpp": "#include <tbb/task_arena.h>\n",
-    "formats/README.md": "# formats\n", "formats/fwd.hpp": "", "formats/json.hpp": "#include <nlohmann/json_fwd.hpp>\n",
-    "mesh/README.md": "# mesh\n", "mesh/fwd.hpp": "", "mesh/cell.hpp": '#include "kernels/fwd.hpp"\n#include <cstdint>\n',
+    "formats/README.md": "# formats\n", "formats/fwd.hpp": "", "core/json.hpp": "#include <nlohmann/json_fwd.hpp>\n",
+    "mesh/README.md": "# mesh\n", "mesh/fwd.hpp": "", "mesh/runtime/cell.hpp": '#include "kernels/fwd.hpp"\n#include <cstdint>\n',
     "tests/README.md": "# tests\n",
     "tests/kernels/sum_test.cpp": '#include "kernels/internal/part.hpp"\n#include <gtest/gtest.h>\n',
-    "tests/mesh/cell_test.cpp": '#include "mesh/cell.hpp"\n#include "tests/kernels/comparing.hpp"\n',
+    "tests/mesh/cell_test.cpp": '#include "mesh/runtime/cell.hpp"\n#include "tests/kernels/comparing.hpp"\n',
 }
 
 
@@ -46,7 +46,7 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(faults({}), [])
 
     def test_refuses_an_edge_that_no_row_names(self):
-        self.assert_one({"core/up.cpp": '#include <vector>\n\n#include "mesh/cell.hpp"\n'}, "core/up.cpp:3:", "mesh/")
+        self.assert_one({"core/up.cpp": '#include <vector>\n\n#include "mesh/runtime/cell.hpp"\n'}, "core/up.cpp:3:", "mesh/")
 
     def test_refuses_tests_as_a_source_of_library_code(self):
         self.assert_one({"mesh/bad.cpp": '  #  include "tests/mesh/thing.hpp"\n'}, "mesh/bad.cpp:1:", "tests/")

@@ -116,20 +116,20 @@ TEST(Machine, RefusesBadDescriptions) {
             Errc::invalid_argument);
 }
 
-TEST(Seat, OnePerCoreThenShared) {
+TEST(CoreAssignment, OnePerCoreThenShared) {
   const auto machine = Machine::synthetic("node:2 core:4 pu:2");
   ASSERT_TRUE(machine);
   EXPECT_EQ(seats(*machine, 0).size(), 8u);  // cores, not hardware threads
-  EXPECT_EQ(seats(*machine, 5)[4], (Seat{4, 1}));
+  EXPECT_EQ(seats(*machine, 5)[4], (CoreAssignment{4, 1}));
   const auto shared = seats(*machine, 16);
-  for (std::uint32_t i = 0; i < 16; ++i) EXPECT_EQ(shared[i], (Seat{i / 2, i / 8}));
+  for (std::uint32_t i = 0; i < 16; ++i) EXPECT_EQ(shared[i], (CoreAssignment{i / 2, i / 8}));
 }
 
 TEST(ThreadBinding, PinsAndRestores) {
   const auto machine = Machine::discover();
   ASSERT_TRUE(machine);
   const std::set<int> before = own_mask();
-  const Seat last = seats(*machine, 0).back();
+  const CoreAssignment last = seats(*machine, 0).back();
   const auto& usable = machine->info().cores[last.core].usable;
   {
     auto binding = ThreadBinding::pin(*machine, last.core);
@@ -146,7 +146,7 @@ TEST(ThreadBinding, MovesAThreadOnlyWhereItMayGo) {
   const auto machine = Machine::discover();
   ASSERT_TRUE(machine);
   const std::set<int> before = own_mask();
-  for (const Seat seat : seats(*machine, 0)) {
+  for (const CoreAssignment seat : seats(*machine, 0)) {
     EXPECT_TRUE(move_to_core(*machine, seat.core));
     EXPECT_EQ(own_mask(), before);
   }

@@ -72,7 +72,7 @@ TEST(Plan, TwoNodesOfEightAreBalancedAndLocal) {
   ASSERT_EQ(plan->regions.size(), 16u);
   for (std::uint32_t r = 0; r < 16; ++r) {
     EXPECT_EQ(plan->regions[r].end - plan->regions[r].begin, 16u);
-    EXPECT_EQ(plan->regions[r].seat, (Seat{r, r / 8}));
+    EXPECT_EQ(plan->regions[r].seat, (CoreAssignment{r, r / 8}));
   }
   EXPECT_EQ(plan->cut_links, 15u);  // a chain cut into 16 pieces
 }

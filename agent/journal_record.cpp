@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "agent/journal_record.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+namespace weft::agent {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "records are little-endian; swap in number() and Reader");
+
+constexpr std::array kNames{
+    std::string_view("none"),
+#define WEFT_RECORD(name, meaning) std::string_view(#name),
+#include "agent/records.def"
+#undef WEFT_RECORD
+};
+
+constexpr std::uint64_t kMaxNames = 65536;
+enum FloatForm : std::uint8_t { kWhole = 0, kHighHalves = 1 };
+
+/// Walks a payload; after the first thing that does not fit, every getter gives nothing and `is_good` is false.
+class Reader {
+ public:
+  explicit Reader(ByteSpan bytes) : rest_(bytes) {}
+
+  template <class T>
+  T number() {
+    T value{};
+    if (const ByteSpan bytes = take(sizeof(T)); !bytes.empty()) std::memcpy(&value, bytes.data(), sizeof(T));
+    return value;
+  }
+  bool boolean() {
+    const auto value = number<std::uint8_t>();
+    if (value > 1) is_good_ = false;
+    return value == 1;
+  }
+  std::string text() {
+    const ByteSpan bytes = take(number<std::uint64_t>());
+    return std::string(as_text(bytes));
+  }
+  ByteSpan file() { return take(number<std::uint64_t>()); }
+  /// A count of things that take at least `least` bytes each.
+  std::uint64_t count(std::uint64_t least) {
+    const auto value = number<std::uint64_t>();
+    if (value > rest_.size() / least) is_good_ = false;
+    return is_good_ ? value : 0;
+  }
+  std::vector<float> floats() {
+    const auto form = number<std::uint8_t>();
+    if (form > kHighHalves) is_good_ = false;
+    const std::uint64_t size = count(form == kWhole ? 4 : 2);
+    std::vector<float> values(size);
+    const ByteSpan bytes = take(size * (form == kWhole ? 4 : 2));
+    if (bytes.empty()) return values;
+    if (form == kWhole) {
+      std::memcpy(values.data(), bytes.data(), bytes.size());
+    } else {
+      for (std::size_t i = 0; i < size; ++i) {
+        std::uint16_t high;
+        std::memcpy(&high, bytes.data() + 2 * i, 2);
+        values[i] = std::bit_cast<float>(std::uint32_t{high} << 16);
+      }
+    }
+    return values;
+  }
+  std::vector<std::uint32_t> labels() {
+    const auto width = number<std::uint8_t>();
+    if (width != 1 && width != 2 && width != 4) is_good_ = false;
+    const std::uint64_t size = count(is_good_ ? width : 1);
+    std::vector<std::uint32_t> values(size);
+    const ByteSpan bytes = take(size * width);
+    if (bytes.empty()) return values;
+    const std::uint32_t none = UINT32_MAX >> (32 - 8 * width);
+    for (std::size_t i = 0; i < size; ++i) {
+      std::uint32_t stored = 0;
+      std::memcpy(&stored, bytes.data() + i * width, width);
+      values[i] = stored == none ? learning::kNoLabel : stored;
+    }
+    return values;
+  }
+  bool is_good() const noexcept { return is_good_; }
+  bool is_done() const noexcept { return is_good_ && rest_.empty(); }
+
+ private:
+  ByteSpan take(std::uint64_t size) {
+    if (!is_good_ || size > rest_.size()) {
+      is_good_ = false;
+      return {};
+    }
+    const ByteSpan taken = rest_.first(size);
+    rest_ = rest_.subspan(size);
+    return taken;
+  }
+  ByteSpan rest_;
+  bool is_good_ = true;
+};
+
+LearnRecord read_learn(Reader& in) {
+  LearnRecord record;
+  record.samples = in.number<std::uint64_t>();
+  record.halted = in.boolean();
+  // Each takes its name's length and its values' form and length at least.
+  for (std::uint64_t i = 0, n = std::min(in.count(17), kMaxNames); i < n && in.is_good(); ++i)
+    record.inputs.push_back({in.text(), in.floats()});
+  for (std::uint64_t i = 0, n = std::min(in.count(26), kMaxNames); i < n && in.is_good(); ++i)
+    record.targets.push_back({in.text(), in.labels(), in.floats()});
+  return record;
+}
+
+std::optional<CommandRecord> read_order(Reader& in) {
+  CommandRecord record;
+  record.cell.z = in.number<std::uint32_t>();
+  record.cell.y = in.number<std::uint32_t>();
+  record.cell.x = in.number<std::uint32_t>();
+  record.control = std::make_shared<mesh::Command>();
+  mesh::Command& control = *record.control;
+  const auto kind = in.number<std::uint8_t>();
+  control.level = in.number<std::uint32_t>();
+  control.parameter = in.number<std::uint32_t>();
+  control.number = in.number<std::uint64_t>();
+  const auto dtype = in.number<std::uint8_t>(), granularity = in.number<std::uint8_t>();
+  control.not_before = in.number<std::uint64_t>();
+  control.values = in.floats();
+  if (kind > static_cast<std::uint8_t>(mesh::CommandKind::morph) || dtype >= kDtypeCount ||
+      granularity > static_cast<std::uint8_t>(Granularity::block32))
+    return std::nullopt;
+  control.kind = static_cast<mesh::CommandKind>(kind);
+  control.encoding = Encoding(static_cast<Dtype>(dtype), static_cast<Granularity>(granularity));
+  return record;
+}
+
+MarkRecord read_mark(Reader& in) {
+  MarkRecord mark;
+  mark.tick = in.number<std::uint64_t>();
+  mark.hash.high = in.number<std::uint64_t>();
+  mark.hash.low = in.number<std::uint64_t>();
+  return mark;
+}
+
+AttachSessionRecord read_attach(Reader& in) {
+  const bool allow_other_weights = in.boolean();
+  return {allow_other_weights, in.file()};
+}
+
+/// Nothing: out of range. Lengths are the reader's matter.
+std::optional<Record> read_any(RecordKind kind, Reader& in) {
+  switch (kind) {
+    case RecordKind::input: {
+      InputRecord record{in.text(), in.number<std::uint64_t>(), {}};
+      record.values = in.floats();
+      return record;
+    }
+    case RecordKind::ticks: {
+      const auto ticks = in.number<std::uint64_t>();
+      return TicksRecord{ticks, in.boolean()};
+    }
+    case RecordKind::learn:
+      return read_learn(in);
+    case RecordKind::drain:
+      return DrainRecord{in.boolean()};
+    case RecordKind::order:
+      return read_order(in);
+    case RecordKind::add_session:
+      return AddSessionRecord{};
+    case RecordKind::remove_session:
+      return RemoveSessionRecord{in.number<std::uint64_t>()};
+    case RecordKind::reset_session:
+      return ResetSessionRecord{in.number<std::uint64_t>()};
+    case RecordKind::attach_session:
+      return read_attach(in);
+    case RecordKind::resume:
+      return ResumeRecord{};
+    case RecordKind::note: {
+      std::string topic = in.text();
+      return NoteRecord{std::move(topic), in.text()};
+    }
+    case RecordKind::mark:
+      return read_mark(in);
+    case RecordKind::checkpoint:
+      return CheckpointRecord{in.number<std::uint64_t>()};
+    case RecordKind::none:
+      break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view name(RecordKind kind) noexcept {
+  const auto i = static_cast<std::size_t>(kind);
+  return i < kNames.size() ? kNames[i] : "unknown";
+}
+
+template <class T>
+void RecordBytes::number(T value) {
+  const auto* const first = reinterpret_cast<const std::byte*>(&value);
+  bytes_.insert(bytes_.end(), first, first + sizeof value);
+}
+
+void RecordBytes::text(std::string_view value) {
+  number(std::uint64_t{value.size()});
+  const ByteSpan bytes = as_bytes(value);
+  bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+}
+
+void RecordBytes::floats(std::span<const float> values) {
+  std::uint32_t all = 0;
+  for (const float value : values) all |= std::bit_cast<std::uint32_t>(value);
+  const bool halves = (all & 0xffff) == 0;
+  number(static_cast<std::uint8_t>(halves ? kHighHalves : kWhole));
+  number(std::uint64_t{values.size()});
+  const std::size_t at = bytes_.size();
+  bytes_.resize(at + values.size() * (halves ? 2 : 4));
+  if (!halves) {
+    if (!values.empty()) std::memcpy(bytes_.data() + at, values.data(), values.size_bytes());
+    return;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto high = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(values[i]) >> 16);
+    std::memcpy(bytes_.data() + at + 2 * i, &high, 2);
+  }
+}
+
+void RecordBytes::labels(std::span<const std::uint32_t> values) {
+  std::uint32_t largest = 0;
+  for (const std::uint32_t value : values) largest = std::max(largest, value == learning::kNoLabel ? 0 : value);
+  // All ones mean no label.
+  const std::uint8_t width = largest < 0xff ? 1 : largest < 0xffff ? 2 : 4;
+  number(width);
+  number(std::uint64_t{values.size()});
+  const std::size_t at = bytes_.size();
+  bytes_.resize(at + values.size() * width);
+  for (std::size_t i = 0; i < values.size(); ++i) std::memcpy(bytes_.data() + at + i * width, &values[i], width);
+}
+
+void RecordBytes::put_input(std::string_view port, std::uint64_t session, std::span<const float> values) {
+  text(port);
+  number(session);
+  floats(values);
+}
+
+void RecordBytes::put_ticks(std::uint64_t ticks, bool halted) {
+  number(ticks);
+  number(std::uint8_t{halted});
+}
+
+void RecordBytes::put_learn(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets,
+                            std::uint64_t samples, bool halted) {
+  number(samples);
+  number(std::uint8_t{halted});
+  number(std::uint64_t{inputs.size()});
+  for (const mesh::RunInput& input : inputs) {
+    text(input.port);
+    floats(input.values);
+  }
+  number(std::uint64_t{targets.size()});
+  for (const learning::Target& target : targets) {
+    text(target.output);
+    labels(target.labels);
+    floats(target.values);
+  }
+}
+
+void RecordBytes::put_drain(bool halted) { number(std::uint8_t{halted}); }
+
+void RecordBytes::put_order(Coord cell, const mesh::Command& control) {
+  number(std::uint32_t{cell.z});
+  number(std::uint32_t{cell.y});
+  number(std::uint32_t{cell.x});
+  number(static_cast<std::uint8_t>(control.kind));
+  number(control.level);
+  number(control.parameter);
+  number(control.number);
+  number(static_cast<std::uint8_t>(control.encoding.dtype));
+  number(static_cast<std::uint8_t>(control.encoding.granularity));
+  number(control.not_before);
+  floats(control.values);
+}
+
+void RecordBytes::put_session(std::uint64_t session) { number(session); }
+
+void RecordBytes::put_attach(ByteSpan file, bool allow_other_weights) {
+  number(std::uint8_t{allow_other_weights});
+  number(std::uint64_t{file.size()});
+  bytes_.insert(bytes_.end(), file.begin(), file.end());
+}
+
+void RecordBytes::put_note(std::string_view topic, std::string_view words) {
+  text(topic);
+  text(words);
+}
+
+void RecordBytes::put_mark(std::uint64_t tick, Hash128 hash) {
+  number(tick);
+  number(hash.high);
+  number(hash.low);
+}
+
+void RecordBytes::put_tick(std::uint64_t tick) { number(tick); }
+
+Result<Record> read_record(std::uint32_t kind, ByteSpan payload) {
+  Reader in(payload);
+  if (kind == 0 || kind >= kNames.size())
+    return fail(Errc::unsupported, "kind " + std::to_string(kind) + " is unknown; the journal may be of a newer Weft");
+  auto record = read_any(static_cast<RecordKind>(kind), in);
+  if (!record || !in.is_done())
+    return fail(Errc::corrupt, std::string(kNames[kind]) + " of " + std::to_string(payload.size()) + " bytes: " +
+                                   (!record        ? "a value is out of range"
+                                    : in.is_good() ? "bytes are left over"
+                                                   : "it is too short"));
+  return *std::move(record);
+}
+
+}  // namespace weft::agent

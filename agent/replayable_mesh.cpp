@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "agent/replayable_mesh.hpp"
+
+#include "learning/learner_snapshot.hpp"
+#include "learning/options.hpp"
+
+#include "mesh/persistence/entity_model.hpp"
+#include "mesh/persistence/session_file.hpp"
+
+#include <string>
+
+namespace weft::agent {
+namespace {
+
+/// A call that halted the mesh did so when it was first lived, and no other.
+Status as_told(Status status, bool halted) {
+  if (!status && status.error().code() != Errc::halted) return status;
+  if (!status == halted) return {};
+  if (halted) return fail(Errc::corrupt, "a fault halted the mesh here, and now none does");
+  return fail(Errc::corrupt, "no fault halted the mesh here, and now one does: " + status.error().text());
+}
+
+Failure no_learner(std::string_view what) {
+  return fail(Errc::corrupt, std::string(what) + ": nobody teaches this mesh; the network has no section \"learning\"");
+}
+
+}  // namespace
+
+Result<ReplayableMesh> ReplayableMesh::begin(const mesh::NetworkSpec& spec, bool learns, mesh::MeshOptions options) {
+  ReplayableMesh life;
+  WEFT_TRY(auto mesh, mesh::Mesh::build(spec, std::move(options)));
+  life.mesh_ = std::make_unique<mesh::Mesh>(std::move(mesh));
+  if (!learns) return life;
+  WEFT_TRY(const auto learning, learning::read_learning(spec.learning));
+  WEFT_TRY(life.learner_, learning::Learner::build(*life.mesh_, learning));
+  return life;
+}
+
+Result<ReplayableMesh> ReplayableMesh::restore(const formats::EntityFile& file, const mesh::NetworkSpec& spec,
+                                               mesh::MeshOptions options) {
+  options.sessions = mesh::sessions_of(file);
+  const bool learns = file.contains("learning/flight");
+  WEFT_TRY(ReplayableMesh life, begin(spec, learns, std::move(options)));
+  WEFT_CHECK(mesh::restore_weights(*life.mesh_, file));
+  WEFT_CHECK(mesh::restore_live(*life.mesh_, file));
+  if (learns) WEFT_CHECK(learning::restore_learner(*life.learner_, file));
+  return life;
+}
+
+Hash128 fold_sessions(std::size_t sessions, const std::function<Hash128(std::size_t)>& hash_of) {
+  if (sessions == 1) return hash_of(0);
+  StateHasher hasher;
+  for (std::size_t session = 0; session < sessions; ++session) hasher.add(hash_of(session));
+  return hasher.digest();
+}
+
+Hash128 ReplayableMesh::hash() const {
+  return fold_sessions(mesh_->sessions(), [&](std::size_t session) { return mesh_->state_hash(session); });
+}
+
+void ReplayableMesh::stand_still() {
+  mesh_->deliver_orders();
+  mesh_->mark_checkpoint();
+}
+
+Status ReplayableMesh::apply(const Record& record) {
+  return std::visit([&](const auto& one) { return apply_one(one); }, record);
+}
+
+Status ReplayableMesh::learn(const LearnRecord& record, std::uint64_t first, std::uint64_t count) {
+  if (!learner_) return no_learner("learn");
+  const auto part = [&](const auto& values) {
+    const std::size_t one = record.samples ? values.size() / record.samples : 0;
+    return std::span(values).subspan(first * one, count * one);
+  };
+  std::vector<mesh::RunInput> inputs;
+  for (const LearnRecord::Port& port : record.inputs) inputs.push_back({port.name, part(port.values)});
+  std::vector<learning::Target> targets;
+  for (const LearnRecord::Output& target : record.targets)
+    targets.push_back({target.name, part(target.labels), part(target.values)});
+  return learner_->learn(inputs, targets, count);
+}
+
+Status ReplayableMesh::apply_one(const InputRecord& record) {
+  return mesh_->set_input(record.port, record.values, record.session);
+}
+
+Status ReplayableMesh::apply_one(const TicksRecord& record) {
+  return as_told(mesh_->tick(record.ticks), record.halted);
+}
+
+Status ReplayableMesh::apply_one(const LearnRecord& record) {
+  return as_told(learn(record, 0, record.samples), record.halted);
+}
+
+Status ReplayableMesh::apply_one(const DrainRecord& record) {
+  if (!learner_) return no_learner("drain");
+  return as_told(learner_->drain(), record.halted);
+}
+
+Status ReplayableMesh::apply_one(const CommandRecord& record) {
+  // A record is applied once, so the message may be sent as it is.
+  WEFT_TRY([[maybe_unused]] const auto sent, mesh_->post(record.cell, record.control));
+  return {};
+}
+
+Status ReplayableMesh::apply_one(const AddSessionRecord&) {
+  WEFT_TRY([[maybe_unused]] const std::size_t session, mesh_->add_session());
+  return {};
+}
+
+Status ReplayableMesh::apply_one(const RemoveSessionRecord& record) { return mesh_->remove_session(record.session); }
+
+Status ReplayableMesh::apply_one(const ResetSessionRecord& record) { return mesh_->reset_session(record.session); }
+
+Status ReplayableMesh::apply_one(const AttachSessionRecord& record) {
+  WEFT_TRY(const auto file, formats::decode_entity(record.file, "session"));
+  WEFT_TRY([[maybe_unused]] const std::size_t session, mesh::attach_session(*mesh_, file, record.allow_other_weights));
+  return {};
+}
+
+Status ReplayableMesh::apply_one(const ResumeRecord&) {
+  mesh_->resume();
+  return {};
+}
+
+Status ReplayableMesh::apply_one(const NoteRecord&) { return {}; }
+
+Status ReplayableMesh::apply_one(const MarkRecord& record) { return compare(record.tick, record.hash); }
+
+Status ReplayableMesh::apply_one(const CheckpointRecord& record) {
+  stand_still();
+  return compare_tick(record.tick);
+}
+
+Status ReplayableMesh::compare_tick(std::uint64_t tick) const {
+  if (!compares_ || mesh_->ticks() == tick) return {};
+  return fail(Errc::corrupt, "stands at tick " + std::to_string(mesh_->ticks()) + " where it stood at " +
+                                 std::to_string(tick) + " when it was lived");
+}
+
+Status ReplayableMesh::compare(std::uint64_t tick, Hash128 expected) const {
+  if (!compares_) return {};
+  WEFT_CHECK(compare_tick(tick));
+  if (const Hash128 now = hash(); now != expected)
+    return fail(Errc::corrupt, "tick " + std::to_string(tick) + ": state hash " + to_string(now) + ", it was " +
+                                   to_string(expected) + " when it was lived");
+  return {};
+}
+
+}  // namespace weft::agent

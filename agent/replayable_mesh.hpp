@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "agent/journal_record.hpp"
+#include "learning/learner.hpp"
+
+#include "mesh/mesh.hpp"
+
+#include "formats/entity/entity.hpp"
+
+#include "core/result.hpp"
+#include "core/state_hash.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace weft::agent {
+
+/// One hash of all sessions of a mesh: the only one's, or a hash over all in order.
+Hash128 fold_sessions(std::size_t sessions, const std::function<Hash128(std::size_t)>& hash_of);
+
+/// A mesh and the learner that teaches it, if one does, moved by records: what an agent is, without its home.
+/// The same records from the same state give the same state, to the bit.
+/// @thread one at a time
+class ReplayableMesh {
+ public:
+  /// A new one. `learns`: by the section "learning" of the network.
+  static Result<ReplayableMesh> begin(const mesh::NetworkSpec& spec, bool learns, mesh::MeshOptions options);
+  /// As a file with live state holds it; `spec` is the file's network, or one changed in types or rates.
+  static Result<ReplayableMesh> restore(const formats::EntityFile& file, const mesh::NetworkSpec& spec,
+                                        mesh::MeshOptions options);
+
+  mesh::Mesh& mesh() noexcept { return *mesh_; }
+  const mesh::Mesh& mesh() const noexcept { return *mesh_; }
+  /// Null: nobody teaches it.
+  learning::Learner* learner() noexcept { return learner_.get(); }
+
+  /// Over the state hashes of all sessions, in order.
+  Hash128 hash() const;
+
+  /// What taking a checkpoint does to it: orders that wait are delivered, as the next tick would, and `restart` goes
+  /// back to here.
+  void stand_still();
+  /// Does again what a record tells of. @error corrupt: it ended otherwise than the record says, or a mark's tick or
+  /// hash differs; whatever else the mesh refuses
+  Status apply(const Record& record);
+  /// Samples [first, first + count) of a lesson. @error as the learner's
+  Status learn(const LearnRecord& record, std::uint64_t first, std::uint64_t count);
+  /// False: apply compares no hashes (a life that was changed on purpose).
+  void compare_marks(bool compare) noexcept { compares_ = compare; }
+
+ private:
+  ReplayableMesh() = default;
+  Status apply_one(const InputRecord& record);
+  Status apply_one(const TicksRecord& record);
+  Status apply_one(const LearnRecord& record);
+  Status apply_one(const DrainRecord& record);
+  Status apply_one(const CommandRecord& record);
+  Status apply_one(const AddSessionRecord& record);
+  Status apply_one(const RemoveSessionRecord& record);
+  Status apply_one(const ResetSessionRecord& record);
+  Status apply_one(const AttachSessionRecord& record);
+  Status apply_one(const ResumeRecord& record);
+  Status apply_one(const NoteRecord& record);
+  Status apply_one(const MarkRecord& record);
+  Status apply_one(const CheckpointRecord& record);
+  Status compare(std::uint64_t tick, Hash128 hash) const;
+  Status compare_tick(std::uint64_t tick) const;
+
+  std::unique_ptr<mesh::Mesh> mesh_;
+  std::unique_ptr<learning::Learner> learner_;  // after the mesh: it goes first
+  bool compares_ = true;
+};
+
+}  // namespace weft::agent

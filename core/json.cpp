@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "core/json.hpp"
+
+#include "core/printable.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+/// Walks the text and counts: the parser tells its handler no position, so the handler reads the counter.
+class CountingIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountingIterator(const char* at, std::size_t* count) : at_(at), count_(count) {}
+  reference operator*() const { return *at_; }
+  CountingIterator& operator++() {
+    ++at_;
+    ++*count_;
+    return *this;
+  }
+  CountingIterator operator++(int) {
+    CountingIterator before = *this;
+    ++*this;
+    return before;
+  }
+  bool operator==(const CountingIterator& other) const { return at_ == other.at_; }
+  bool operator!=(const CountingIterator& other) const { return at_ != other.at_; }
+
+ private:
+  const char* at_;
+  std::size_t* count_;
+};
+
+std::string place(std::string_view text, std::string_view source_name, std::size_t offset) {
+  std::size_t line = 1, column = 1;
+  for (const char c : text.substr(0, offset)) {
+    if (c == '\n') {
+      ++line;
+      column = 1;
+    } else if ((static_cast<unsigned char>(c) & 0xC0) != 0x80) {
+      ++column;
+    }
+  }
+  return std::string(source_name) + ":" + std::to_string(line) + ":" + std::to_string(column) + ": ";
+}
+
+/// The parser's own text without its tag and position, which are given in our form.
+std::string plain_reason(std::string_view what) {
+  if (const auto tag = what.find("] "); tag != what.npos) what.remove_prefix(tag + 2);
+  if (what.substr(0, 11) == "parse error") {
+    if (const auto colon = what.find(": "); colon != what.npos) what.remove_prefix(colon + 2);
+  }
+  return printable(what, 200);
+}
+
+/// Builds the value from the parser's events and refuses what the limits and the strict reading forbid.
+class StrictBuilder final : public nlohmann::json_sax<json> {
+ public:
+  StrictBuilder(std::string_view text, std::string_view source_name, const JsonLimits& limits, const std::size_t& count)
+      : text_(text), source_name_(source_name), limits_(limits), count_(count) {}
+
+  bool null() override { return add(json(nullptr)) != nullptr; }
+  bool boolean(bool value) override { return add(json(value)) != nullptr; }
+  bool number_integer(std::int64_t value) override { return add(json(value)) != nullptr; }
+  bool number_unsigned(std::uint64_t value) override { return add(json(value)) != nullptr; }
+  bool number_float(double value, const std::string& spelling) override {
+    // The parser turns an integer that 64 bits cannot hold into the nearest double; that changes what was written.
+    if (spelling.find_first_of(".eE") == spelling.npos)
+      return refuse(Errc::parse_failed, start_of(spelling), "integer " + printable(spelling) + " does not fit 64 bits");
+    return add(json(value)) != nullptr;
+  }
+  bool string(std::string& value) override { return add(json(std::move(value))) != nullptr; }
+  bool binary(json::binary_t&) override { return refuse(Errc::parse_failed, count_, "binary value"); }
+  bool start_object(std::size_t) override { return open(json::object()); }
+  bool start_array(std::size_t) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(std::string& name) override {
+    if (stack_.back()->contains(name))
+      return refuse(Errc::duplicate_name, start_of_string(), "key " + in_quotes(name) + " is given twice");
+    key_ = std::move(name);
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&, const json::exception& error) override {
+    return refuse(Errc::parse_failed, position ? position - 1 : 0, plain_reason(error.what()));
+  }
+
+  Result<json> finish() && {
+    if (error_) return fail(std::move(*error_));
+    return std::move(root_);
+  }
+
+ private:
+  json* add(json&& value) {
+    if (++values_ > limits_.max_values) {
+      refuse(Errc::too_large, count_ ? count_ - 1 : 0, "more than " + std::to_string(limits_.max_values) + " values");
+      return nullptr;
+    }
+    if (stack_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    json& parent = *stack_.back();
+    if (parent.is_array()) {
+      parent.push_back(std::move(value));
+      return &parent.back();
+    }
+    return &(parent[key_] = std::move(value));
+  }
+  bool open(json&& container) {
+    if (stack_.size() >= limits_.max_depth)
+      return refuse(Errc::too_large, count_ ? count_ - 1 : 0,
+                    "nested deeper than " + std::to_string(limits_.max_depth) + " levels");
+    json* added = add(std::move(container));
+    if (!added) return false;
+    stack_.push_back(added);
+    return true;
+  }
+  bool close() {
+    stack_.pop_back();
+    return true;
+  }
+  bool refuse(Errc code, std::size_t offset, const std::string& reason) {
+    if (!error_) error_.emplace(code, place(text_, source_name_, std::min(offset, text_.size())) + reason);
+    return false;
+  }
+  /// Where the number just read begins; the parser has looked one character past it, unless the text ended.
+  std::size_t start_of(const std::string& spelling) const {
+    for (const std::size_t ahead : {std::size_t{1}, std::size_t{0}}) {
+      if (count_ >= spelling.size() + ahead &&
+          text_.substr(count_ - spelling.size() - ahead, spelling.size()) == spelling)
+        return count_ - spelling.size() - ahead;
+    }
+    return count_;
+  }
+  /// Where the string just read begins: the nearest quote backwards that no backslash escapes.
+  std::size_t start_of_string() const {
+    for (std::size_t i = count_ - 1; i-- > 0;) {
+      if (text_[i] != '"') continue;
+      std::size_t backslashes = 0;
+      while (backslashes < i && text_[i - 1 - backslashes] == '\\') ++backslashes;
+      if (backslashes % 2 == 0) return i;
+    }
+    return 0;
+  }
+
+  std::string_view text_, source_name_;
+  const JsonLimits& limits_;
+  const std::size_t& count_;
+  json root_;
+  std::vector<json*> stack_;
+  std::string key_;
+  std::size_t values_ = 0;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Result<json> parse_json(std::string_view text, std::string_view source_name, const JsonLimits& limits) {
+  if (text.size() > limits.max_bytes)
+    return fail(Errc::too_large, std::string(source_name) + ": " + std::to_string(text.size()) +
+                                     " bytes of JSON, at most " + std::to_string(limits.max_bytes) + " are read");
+  // The parser would skip a byte order mark, and take a NUL for the end of the text and drop what follows.
+  if (text.substr(0, 3) == "\xEF\xBB\xBF")
+    return fail(Errc::parse_failed, place(text, source_name, 0) + "begins with a byte order mark; save it without one");
+  if (const auto nul = text.find('\0'); nul != text.npos)
+    return fail(Errc::parse_failed, place(text, source_name, nul) + "a NUL byte");
+  std::size_t count = 0;
+  StrictBuilder builder(text, source_name, limits, count);
+  json::sax_parse(CountingIterator(text.data(), &count), CountingIterator(text.data() + text.size(), &count), &builder);
+  return std::move(builder).finish();
+}
+
+Status check_json(const json& value, const JsonLimits& limits) {
+  // dump() and copying recurse, and dump() writes NaN as null.
+  std::vector<std::pair<const json*, std::size_t>> open{{&value, 1}};
+  std::size_t values = 0;
+  while (!open.empty()) {
+    const auto [at, depth] = open.back();
+    open.pop_back();
+    if (++values > limits.max_values)
+      return fail(Errc::too_large, "JSON: more than " + std::to_string(limits.max_values) + " values");
+    if (at->is_number_float() && !std::isfinite(at->get<double>()))
+      return fail(Errc::invalid_argument, "JSON: a number is not finite, and JSON cannot say so");
+    if (at->is_binary() || at->is_discarded()) return fail(Errc::invalid_argument, "JSON: a binary or discarded value");
+    if (!at->is_structured()) continue;
+    if (depth > limits.max_depth)
+      return fail(Errc::too_large, "JSON: nested deeper than " + std::to_string(limits.max_depth) + " levels");
+    for (const json& child : *at) open.emplace_back(&child, depth + 1);
+  }
+  return {};
+}
+
+Result<std::string> write_json(const json& value, int indent, const JsonLimits& limits) {
+  WEFT_CHECK(check_json(value, limits));
+  try {
+    std::string text = value.dump(indent);
+    if (text.size() > limits.max_bytes)
+      return fail(Errc::too_large, "JSON: " + std::to_string(text.size()) + " bytes of text, at most " +
+                                       std::to_string(limits.max_bytes) + " are written");
+    return text;
+  } catch (const json::exception& error) {
+    return fail(Errc::invalid_argument, "JSON: " + plain_reason(error.what()));
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "formats/fwd.hpp"
+#include "storage/fwd.hpp"
+#include "storage/mapped_file.hpp"
+
+#include "core/bytes.hpp"
+#include "core/dtype.hpp"
+#include "core/result.hpp"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::formats {
+
+/// A run of weights in a file of the original system (docs/formats/entity_v1.md): all of one layer's, one after the
+/// other.
+struct LoomBlob {
+  std::string path;  ///< "layers.3"
+  Dtype dtype = Dtype::float32;
+  float scale = 1.0f;     ///< what codes of types with scales are multiplied by
+  bool is_native = true;  ///< false: the bytes are float32 values, and `dtype` is what they were to become
+  ByteSpan bytes;
+};
+
+/// True when the bytes begin as a file of the original system does: "ENTITY", two zeros and version 1.
+bool is_entity_v1(ByteSpan bytes) noexcept;
+
+/// A file of the original system, its header checked, its weights still packed. Cheap to copy: copies share the bytes.
+/// The format has no checksums: damage to weights that leaves every number finite is not noticed.
+/// @thread any: immutable
+class LoomEntityFile {
+ public:
+  /// The header's `network`: still to be understood (mesh/loom/loom_network.hpp).
+  const nlohmann::json& network() const noexcept;
+  /// In file order.
+  const std::vector<LoomBlob>& blobs() const noexcept;
+  /// Null when there is none.
+  const LoomBlob* find(std::string_view path) const noexcept;
+  std::size_t size() const noexcept;
+  /// @error storage: a page could not be read and was taken as zeros (MappedFile)
+  Status intact() const;
+
+ private:
+  struct Content;
+  friend Result<LoomEntityFile> decode_entity_v1(storage::MappedFile file, std::string_view source_name);
+  explicit LoomEntityFile(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
+  std::shared_ptr<const Content> content_;
+};
+
+/// @error parse_failed: not such a file, or a header that is not as documented; unsupported: another version, flags, a
+///        language model's section; corrupt: cut short, blobs that overlap, leave a gap or leave the file;
+///        duplicate_name; unknown_name: a key or type that is not known; too_large; storage
+Result<LoomEntityFile> decode_entity_v1(storage::MappedFile file, std::string_view source_name = "entity");
+
+/// The `count` weights of a blob as the original system computes with them: its tables, times the scale.
+/// @error corrupt: another number of bytes, bits after the last weight, a weight that is not finite (naming it)
+Result<std::vector<float>> decode_weights_v1(const LoomBlob& blob, std::size_t count);
+
+}  // namespace weft::formats

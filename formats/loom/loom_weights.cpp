@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "formats/loom/loom_entity.hpp"
+
+#include "core/numeric.hpp"
+#include "core/printable.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+namespace weft::formats {
+namespace {
+
+// docs/formats/entity_v1.md, "Weights": what the original system's codes stand for. Where its tables differ from those
+// of docs/numerics.md, these are its own.
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kFp4[8] = {0.0f, 0.75f, 1.0f, 1.5f, 2.0f, 3.0f, kInfinity, kNan};
+
+float fp4(unsigned code) { return (code & 8) ? -kFp4[code & 7] : kFp4[code & 7]; }
+
+float fp8_e4m3(unsigned code) {
+  const int exponent = static_cast<int>(code >> 3 & 15);
+  const float mantissa = 1.0f + static_cast<float>(code & 7) / 8.0f;
+  // The largest exponent holds numbers too, up to 480. Below the smallest one it is no IEEE format.
+  const float value = exponent != 0 ? std::ldexp(mantissa, exponent - 7)
+                      : (code & 7)  ? std::ldexp(mantissa, -10)
+                                    : 0.0f;
+  return (code & 0x80) ? -value : value;
+}
+
+float fp8_e5m2(unsigned code) {
+  const int exponent = static_cast<int>(code >> 2 & 31);
+  float value = std::ldexp(1.0f + static_cast<float>(code & 3) / 4.0f, exponent - 15);
+  if (exponent == 31) value = (code & 3) ? kNan : kInfinity;
+  if ((code & 0x7F) == 0) value = 0.0f;
+  return (code & 0x80) ? -value : value;
+}
+
+/// Code number i of codes of less than a byte: the first stands in the highest bits.
+unsigned small_code(ByteSpan bytes, std::size_t i, unsigned bits) {
+  const std::size_t each = 8 / bits;
+  const auto shift = static_cast<unsigned>(8 - bits - (i % each) * bits);
+  return std::to_integer<unsigned>(bytes[i / each]) >> shift & ((1u << bits) - 1);
+}
+float sign_extended(unsigned code, unsigned bits) {
+  const int value = static_cast<int>(code);
+  return static_cast<float>(code >> (bits - 1) ? value - (1 << bits) : value);
+}
+
+template <class T>
+T element(ByteSpan bytes, std::size_t i) {
+  T value;
+  std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof value);
+  return value;
+}
+
+/// Weight number i, before the scale.
+float number(Dtype dtype, ByteSpan bytes, std::size_t i) {
+  switch (dtype) {
+    case Dtype::float64:
+      return static_cast<float>(element<double>(bytes, i));
+    case Dtype::float32:
+      return element<float>(bytes, i);
+    case Dtype::float16:
+      return numeric::Float16::decode(element<std::uint16_t>(bytes, i));
+    case Dtype::bfloat16:
+      return std::bit_cast<float>(std::uint32_t{element<std::uint16_t>(bytes, i)} << 16);
+    case Dtype::fp8_e4m3:
+      return fp8_e4m3(element<std::uint8_t>(bytes, i));
+    case Dtype::fp8_e5m2:
+      return fp8_e5m2(element<std::uint8_t>(bytes, i));
+    case Dtype::fp4:
+      return fp4(small_code(bytes, i, 4));
+    case Dtype::int64:
+      return static_cast<float>(element<std::int64_t>(bytes, i));
+    case Dtype::int32:
+      return static_cast<float>(element<std::int32_t>(bytes, i));
+    case Dtype::int16:
+      return static_cast<float>(element<std::int16_t>(bytes, i));
+    case Dtype::int8:
+      return static_cast<float>(element<std::int8_t>(bytes, i));
+    case Dtype::int4:
+      return sign_extended(small_code(bytes, i, 4), 4);
+    case Dtype::int2:
+    case Dtype::ternary:  // two's complement, as int2; old writers made -2 of it
+      return sign_extended(small_code(bytes, i, 2), 2);
+    case Dtype::uint64:
+      return static_cast<float>(element<std::uint64_t>(bytes, i));
+    case Dtype::uint32:
+      return static_cast<float>(element<std::uint32_t>(bytes, i));
+    case Dtype::uint16:
+      return static_cast<float>(element<std::uint16_t>(bytes, i));
+    case Dtype::uint8:
+      return static_cast<float>(element<std::uint8_t>(bytes, i));
+    case Dtype::uint4:
+      return static_cast<float>(small_code(bytes, i, 4));
+    case Dtype::uint2:
+      return static_cast<float>(small_code(bytes, i, 2));
+    case Dtype::binary:
+      return small_code(bytes, i, 1) ? 1.0f : -1.0f;
+  }
+  WEFT_ASSERT(false, "a Dtype that core/dtypes.def does not name");
+  return kNan;
+}
+
+bool is_scaled(Dtype dtype) {
+  return dtype != Dtype::float64 && dtype != Dtype::float32 && dtype != Dtype::float16 && dtype != Dtype::bfloat16;
+}
+
+}  // namespace
+
+Result<std::vector<float>> decode_weights_v1(const LoomBlob& blob, std::size_t count) {
+  const Dtype dtype = blob.is_native ? blob.dtype : Dtype::float32;
+  const std::string object = "blob '" + printable(blob.path) + "': ";
+  const auto element_bits = static_cast<std::size_t>(bits(dtype));
+  constexpr std::size_t kMostWeights = std::size_t{1} << 40;
+  if (count > kMostWeights)
+    return fail(Errc::too_large, object + std::to_string(count) + " weights, at most 2^40 are read");
+  const std::size_t needed = (count * element_bits + 7) / 8;
+  if (blob.bytes.size() != needed)
+    return fail(Errc::corrupt, object + std::to_string(count) + " weights of " + std::string(name(dtype)) + " take " +
+                                   std::to_string(needed) + " bytes, there are " + std::to_string(blob.bytes.size()));
+  const std::size_t used = count * element_bits % 8;
+  if (used != 0 && (std::to_integer<unsigned>(blob.bytes.back()) & (0xFFu >> used)) != 0)
+    return fail(Errc::corrupt, object + "bits after the last weight are not zero");
+  const float scale = is_scaled(dtype) ? blob.scale : 1.0f;
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = number(dtype, blob.bytes, i) * scale;
+    if (!std::isfinite(values[i]))
+      return fail(Errc::corrupt, object + "weight " + std::to_string(i) + " is not a finite number");
+  }
+  return values;
+}
+
+}  // namespace weft::formats

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/device/device_assignment.hpp"
+
+#include "mesh/runtime/metacognition_rule.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <set>
+#include <span>
+#include <string_view>
+
+namespace weft::mesh {
+namespace {
+
+constexpr std::size_t kNamed = 4;  // cells of a list that are named
+
+const LayerSpec* find_registered(std::span<const LayerSpec> layers) {
+  static constexpr std::string_view kOwn[] = {
+#define WEFT_LAYER(type, meaning) #type,
+#include "mesh/layers/layers.def"
+#undef WEFT_LAYER
+      "shared"};
+  for (const LayerSpec& layer : layers) {
+    if (std::find(std::begin(kOwn), std::end(kOwn), layer.type) == std::end(kOwn)) return &layer;
+    if (const LayerSpec* const inside = find_registered(layer.layers)) return inside;
+  }
+  return nullptr;
+}
+
+std::string named(const Graph& graph, const std::set<std::size_t>& cells) {
+  std::string text;
+  std::size_t count = 0;
+  for (const std::size_t cell : cells) {
+    if (count++ == kNamed) return text + " and " + std::to_string(cells.size() - kNamed) + " more";
+    const auto& nodes = graph.nodes();
+    const auto first = std::find_if(nodes.begin() + static_cast<std::ptrdiff_t>(graph.port_count()), nodes.end(),
+                                    [&](const Node& node) { return node.cell == cell; });
+    text += (text.empty() ? "(" : ", (") + std::to_string(first->at.z) + "," + std::to_string(first->at.y) + "," +
+            std::to_string(first->at.x) + ")";
+  }
+  return text;
+}
+
+}  // namespace
+
+HostPlaces host_places(const Graph& graph) {
+  const auto& nodes = graph.nodes();
+  const auto first = static_cast<NodeId>(graph.port_count());
+  HostPlaces places;
+  places.is_host.assign(nodes.size(), 0);
+  places.is_opaque.assign(nodes.size(), 0);
+  std::set<std::size_t> kept, watching, stormy, cells;
+  std::map<std::string, std::set<std::size_t>> registered;  // by type
+  for (const LayerSpec& layer : graph.spec().layers) {
+    const NodeId node = *graph.find_layer(layer.at);
+    if (const LayerSpec* const found = find_registered({&layer, 1})) {
+      places.is_opaque[node] = 1;
+      registered[found->type].insert(nodes[node].cell);
+    } else if (layer.device == Placement::cpu) {
+      kept.insert(nodes[node].cell);
+    }
+  }
+  for (NodeId id = first; id < nodes.size(); ++id)
+    for (const NodeId owner : nodes[id].owners) places.is_opaque[id] |= places.is_opaque[owner];
+  // What they decide by is asked on the host as soon as it is there.
+  for (NodeId id = first; id < nodes.size(); ++id) {
+    const WatchRule* const rule = nodes[id].layer->watch();
+    if (!rule) continue;
+    watching.insert(nodes[id].cell);
+    for (const std::uint32_t e : nodes[id].sources)
+      if (rule->look == WatchRule::Look::gradient_storm && !nodes[graph.edges()[e].from].is_port())
+        stormy.insert(nodes[graph.edges()[e].from].cell);
+  }
+  const auto add = [&](const std::set<std::size_t>& some, const std::string& reason) {
+    if (some.empty()) return;
+    places.why += (places.why.empty() ? "" : "; ") + named(graph, some) + ": " + reason;
+    cells.insert(some.begin(), some.end());
+  };
+  add(kept, "kept there by the network");
+  for (const auto& [type, those] : registered) add(those, "the layer type '" + type + "' is not one of Weft's own");
+  add(watching, "metacognition decides there");
+  add(stormy, "metacognition measures their gradients");
+  places.is_asked = cells == kept;
+  // Weights that several layers compute with move when all of them have learned: in the middle of a step, when nothing
+  // crosses. So all are on one side.
+  std::set<std::size_t> sharers;
+  for (std::size_t before = 0; before != cells.size() + sharers.size();) {
+    before = cells.size() + sharers.size();
+    const auto stays = [&](std::size_t cell) { return cells.contains(cell) || sharers.contains(cell); };
+    for (NodeId id = first; id < nodes.size(); ++id)
+      for (const NodeId owner : nodes[id].owners)
+        for (const auto& [cell, other] :
+             {std::pair{nodes[id].cell, nodes[owner].cell}, {nodes[owner].cell, nodes[id].cell}})
+          if (stays(cell) && !stays(other)) sharers.insert(other);
+  }
+  add(sharers, "weights shared with those");
+  for (NodeId id = first; id < nodes.size(); ++id) places.is_host[id] = cells.contains(nodes[id].cell);
+  for (const Edge& edge : graph.edges())
+    if (nodes[edge.from].is_port() && places.is_host[edge.to]) places.is_host[edge.from] = 1;
+  return places;
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/device/device_buffers.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace weft::mesh {
+namespace {
+
+// Pieces are packed into blocks of so many bytes: below what drivers give at once (4 GiB on NVIDIA's).
+constexpr std::size_t kBlock = std::size_t{1} << 30;
+
+// As on the host: so pieces of equal cells lie a step apart on the device too.
+constexpr std::size_t kLine = 64;
+std::size_t aligned(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+// Where addresses begin that name memory of the host alone: no device has memory there.
+constexpr std::uint64_t kNowhere = std::uint64_t{1} << 63;
+
+/// The pieces of `piece` that are the host's alone, and those that are not, in order.
+template <class Visit>
+void cut(const DeviceRegion& piece, const ByteRanges& hosts, const Visit& visit) {
+  const ByteRange all = byte_range(piece.host, piece.bytes);
+  const bool is_divisible =
+      piece.use == RegionUse::kept || piece.use == RegionUse::constant || piece.use == RegionUse::own;
+  const ByteRanges theirs = is_divisible ? common({all}, hosts) : ByteRanges();
+  std::uintptr_t at = all.begin;
+  const auto part = [&](std::uintptr_t end, bool is_hosts) {
+    if (end == at) return;
+    DeviceRegion some = piece;
+    some.host = reinterpret_cast<const void*>(at);
+    some.bytes = end - at;
+    visit(some, is_hosts);
+    at = end;
+  };
+  for (const ByteRange& range : theirs) {
+    part(range.begin, false);
+    part(range.end, true);
+  }
+  part(all.end, false);
+}
+
+}  // namespace
+
+Result<DeviceBuffers> DeviceBuffers::build(gpu::Device& device, std::vector<DeviceRegion> pieces, std::size_t window,
+                                           std::size_t copies, const ByteRanges& hosts) {
+  DeviceBuffers mirror;
+  mirror.device_ = &device;
+  mirror.window_ = window;
+  mirror.copies_ = std::max<std::size_t>(copies, 1);
+  std::erase_if(pieces, [](const DeviceRegion& piece) { return piece.bytes == 0; });
+
+  struct Place {
+    std::size_t block, offset;
+  };
+  std::vector<Place> places;
+  std::vector<std::size_t> sizes;
+  std::uint64_t nowhere = kNowhere + kLine;
+  const auto place = [&](const DeviceRegion& piece, bool is_hosts) {
+    std::size_t room = piece.bytes;
+    if (is_hosts) {
+      places.push_back({kNoBlock, 0});
+      mirror.entries_.push_back({piece, nowhere, aligned(room), room, false, kNoBlock});
+      nowhere += aligned(room);
+      return;
+    }
+    if (piece.use == RegionUse::scratch) room = aligned(room) * mirror.copies_;
+    if (piece.use == RegionUse::window) room = piece.slot * window;
+    // Where one piece goes on as another, and both are copied, they stay neighbours and become one.
+    if (!mirror.entries_.empty()) {
+      Entry& before = mirror.entries_.back();
+      if (places.back().block != kNoBlock && is_copied(before) && before.piece.use == piece.use &&
+          before.piece.group == piece.group && before.begin() + before.piece.bytes == piece.host &&
+          sizes.back() + room <= kBlock && places.back().offset + before.piece.bytes == sizes.back()) {
+        before.piece.bytes += room;
+        before.room += room;
+        sizes.back() += room;
+        return;
+      }
+    }
+    if (sizes.empty() || aligned(sizes.back()) + room > kBlock) sizes.push_back(0);
+    const std::size_t offset = aligned(sizes.back());
+    places.push_back({sizes.size() - 1, offset});
+    sizes.back() = offset + room;
+    mirror.entries_.push_back({piece, 0, aligned(piece.bytes), room, false});
+  };
+  for (const DeviceRegion& piece : pieces) cut(piece, hosts, place);
+  for (const std::size_t size : sizes) {
+    WEFT_TRY(gpu::Buffer block, device.memory().allocate(size, "the mesh's state and weights"));
+    mirror.blocks_.push_back(std::move(block));
+  }
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (places[i].block == kNoBlock) continue;
+    mirror.entries_[i].block = places[i].block;
+    mirror.entries_[i].device = mirror.blocks_[places[i].block].address() + places[i].offset;
+  }
+  std::sort(mirror.entries_.begin(), mirror.entries_.end(),
+            [](const Entry& a, const Entry& b) { return a.piece.host < b.piece.host; });
+  for (std::size_t i = 0; i < places.size(); ++i) mirror.by_device_.push_back(i);
+  std::sort(mirror.by_device_.begin(), mirror.by_device_.end(),
+            [&](std::size_t a, std::size_t b) { return mirror.entries_[a].device < mirror.entries_[b].device; });
+  return mirror;
+}
+
+std::uint64_t DeviceBuffers::there(const void* host) const noexcept {
+  if (!host) return 0;
+  const auto after = std::upper_bound(entries_.begin(), entries_.end(), host,
+                                      [](const void* place, const Entry& entry) { return place < entry.piece.host; });
+  if (after != entries_.begin()) {
+    const Entry& entry = *std::prev(after);
+    const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(host) - entry.begin());
+    if (offset < entry.piece.bytes && (entry.block != kNoBlock || watches_host_)) {
+      switch (entry.piece.use) {
+        case RegionUse::kept:
+        case RegionUse::constant:
+        case RegionUse::own:
+          return entry.device + offset;
+        case RegionUse::scratch:
+          return entry.device + copy_ * entry.stride + offset;
+        case RegionUse::window: {
+          const std::size_t slots = entry.piece.bytes / entry.piece.slot;
+          const std::size_t at = (offset / entry.piece.slot - first_) & (slots - 1);
+          if (at < window_) return entry.device + at * entry.piece.slot + offset % entry.piece.slot;
+        }
+      }
+    }
+  }
+  if (!failure_)
+    failure_ = Error(Errc::internal, "vulkan: an operation reads or writes memory of the host that no device mirrors");
+  return 0;
+}
+
+std::uint64_t DeviceBuffers::constant(const void* host, std::size_t bytes) const {
+  if (!host || bytes == 0) return 0;
+  if (watches_host_) return kNowhere;  // where no piece is
+  if (const auto found = constants_.find(host); found != constants_.end()) return found->second.address();
+  const auto make = [&]() -> Result<gpu::Buffer> {
+    WEFT_TRY(gpu::Buffer buffer, device_->memory().allocate(bytes, "a layer's tables"));
+    // A stream of its own: the caller's may be collecting a program.
+    WEFT_TRY(const auto stream, device_->make_stream());
+    stream->upload(host, bytes, buffer.data<void>());
+    WEFT_CHECK(stream->finish());
+    return buffer;
+  };
+  auto made = make();
+  if (!made) {
+    if (!failure_) failure_ = made.error();
+    return 0;
+  }
+  return constants_.emplace(host, std::move(*made)).first->second.address();
+}
+
+void DeviceBuffers::push(gpu::VulkanStream& stream) const {
+  for (const Entry& entry : entries_)
+    if (is_copied(entry)) stream.upload(entry.piece.host, entry.piece.bytes, reinterpret_cast<void*>(entry.device));
+}
+
+Status DeviceBuffers::land(gpu::VulkanStream& stream, std::uint32_t groups, const ByteRanges& except,
+                           Readback& to) const {
+  const auto is_wanted = [&](const Entry& entry) {
+    return entry.block != kNoBlock && entry.piece.use == RegionUse::kept && entry.piece.group < groups;
+  };
+  std::vector<const Entry*> wanted;
+  for (const Entry& entry : entries_)
+    if (is_wanted(entry)) wanted.push_back(&entry);
+  std::sort(wanted.begin(), wanted.end(), [](const Entry* a, const Entry* b) { return a->device < b->device; });
+  // Neighbours come together.
+  struct Run {
+    std::size_t first, count, place, bytes;
+  };
+  std::vector<Run> runs;
+  std::size_t bytes = 0;
+  for (std::size_t first = 0; first < wanted.size();) {
+    std::size_t count = 1;
+    std::uint64_t end = wanted[first]->device + wanted[first]->piece.bytes;
+    const auto goes_on = [&](const Entry& next) {
+      return next.block == wanted[first]->block && next.device - end < kLine;
+    };
+    for (; first + count < wanted.size() && goes_on(*wanted[first + count]); ++count)
+      end = wanted[first + count]->device + wanted[first + count]->piece.bytes;
+    runs.push_back({first, count, bytes, static_cast<std::size_t>(end - wanted[first]->device)});
+    bytes += runs.back().bytes;
+    first += count;
+  }
+  if (to.bytes.size() < bytes) to.bytes = AlignedBuffer<std::byte>(bytes);
+  to.parts.clear();
+  for (const Run& run : runs) {
+    WEFT_CHECK(stream.download(reinterpret_cast<const void*>(wanted[run.first]->device), run.bytes,
+                               to.bytes.data() + run.place));
+    for (std::size_t i = run.first; i < run.first + run.count; ++i) {
+      const std::size_t place = run.place + (wanted[i]->device - wanted[run.first]->device);
+      const ByteRange all_of_it = byte_range(wanted[i]->piece.host, wanted[i]->piece.bytes);
+      for (const ByteRange& range : without({all_of_it}, except))
+        to.parts.push_back({reinterpret_cast<std::byte*>(range.begin), place + (range.begin - all_of_it.begin),
+                            range.end - range.begin});
+    }
+  }
+  return {};
+}
+
+template <class Visit>
+void DeviceBuffers::each_window_part(const Entry& entry, std::uint64_t end, Visit&& visit) const {
+  if (entry.piece.use != RegionUse::window || end <= first_) return;
+  const std::size_t slot = entry.piece.slot, slots = entry.piece.bytes / slot;
+  const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(end - first_, window_));
+  // The ring's end may lie within.
+  for (std::size_t at = 0; at < count;) {
+    const std::size_t from = (first_ + at) & (slots - 1), run = std::min(count - at, slots - from);
+    visit(DeviceCopy{const_cast<std::byte*>(entry.begin()) + from * slot, entry.device + at * slot, run * slot});
+    at += run;
+  }
+}
+
+void DeviceBuffers::push_window(gpu::VulkanStream& stream, std::uint64_t end) const {
+  for (const Entry& entry : entries_)
+    each_window_part(entry, end, [&](const DeviceCopy& twin) {
+      stream.upload(twin.host, twin.bytes, reinterpret_cast<void*>(twin.device));
+    });
+}
+
+Status DeviceBuffers::pull_window(gpu::VulkanStream& stream, std::uint64_t end) const {
+  for (const DeviceCopy& twin : written_windows(end))
+    WEFT_CHECK(stream.download(reinterpret_cast<const void*>(twin.device), twin.bytes, twin.host));
+  return {};
+}
+
+std::vector<DeviceBuffers::DeviceCopy> DeviceBuffers::written_windows(std::uint64_t end) const {
+  std::vector<DeviceCopy> twins;
+  for (const Entry& entry : entries_)
+    if (!entry.is_hosts && !entry.piece.is_input)
+      each_window_part(entry, end, [&](const DeviceCopy& twin) { twins.push_back(twin); });
+  return twins;
+}
+
+const DeviceBuffers::Entry* DeviceBuffers::find(std::uint64_t device) const noexcept {
+  const auto after = std::upper_bound(by_device_.begin(), by_device_.end(), device,
+                                      [&](std::uint64_t place, std::size_t i) { return place < entries_[i].device; });
+  if (after == by_device_.begin()) return nullptr;
+  const Entry& entry = entries_[*std::prev(after)];
+  return device - entry.device < entry.room ? &entry : nullptr;
+}
+
+ByteRanges DeviceBuffers::here(std::span<const gpu::Touched> touched, bool only_written) const {
+  std::vector<ByteRange> ranges;
+  for (const gpu::Touched& each : touched) {
+    if (only_written && !each.is_written) continue;
+    const Entry* const entry = find(each.begin);
+    if (entry && entry->piece.use == RegionUse::kept)
+      ranges.push_back(byte_range(entry->begin() + (each.begin - entry->device), each.end - each.begin));
+  }
+  return set_of(std::move(ranges));
+}
+
+void DeviceBuffers::leave_windows(std::span<const gpu::Touched> touched) {
+  for (const gpu::Touched& each : touched)
+    if (const Entry* const entry = find(each.begin); each.is_written && entry && entry->piece.use == RegionUse::window)
+      entries_[static_cast<std::size_t>(entry - entries_.data())].is_hosts = true;
+}
+
+std::vector<DeviceBuffers::DeviceCopy> DeviceBuffers::twins(const ByteRanges& ranges) const {
+  std::vector<DeviceCopy> twins;
+  for (const ByteRange& range : ranges) {
+    auto entry = std::upper_bound(entries_.begin(), entries_.end(), range.begin, [](std::uintptr_t at, const Entry& e) {
+      return at < reinterpret_cast<std::uintptr_t>(e.piece.host);
+    });
+    if (entry != entries_.begin()) --entry;
+    for (; entry != entries_.end(); ++entry) {
+      const ByteRange all = byte_range(entry->piece.host, entry->piece.bytes);
+      if (all.begin >= range.end) break;
+      const std::uintptr_t begin = std::max(range.begin, all.begin), end = std::min(range.end, all.end);
+      if (begin < end && entry->piece.use == RegionUse::kept && entry->block != kNoBlock)
+        twins.push_back({reinterpret_cast<std::byte*>(begin), entry->device + (begin - all.begin), end - begin});
+    }
+  }
+  return twins;
+}
+
+std::uint64_t DeviceBuffers::bytes() const noexcept {
+  std::uint64_t total = 0;
+  for (const gpu::Buffer& block : blocks_) total += block.bytes();
+  for (const auto& [host, buffer] : constants_) total += buffer.bytes();
+  return total;
+}
+
+}  // namespace weft::mesh

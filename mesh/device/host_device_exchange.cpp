@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/device/host_device_exchange.hpp"
+
+#include <cstring>
+
+namespace weft::mesh {
+namespace {
+// What a row of values leaves of its last cache line: such gaps cross with the rows on both sides of them.
+constexpr std::size_t kGap = 64;
+}  // namespace
+
+HostDeviceExchange::PendingTransfers HostDeviceExchange::meet(const ByteRanges& by_host, const ByteRanges& by_device) {
+  // Who never touched it never wrote it, so it is the other's that counts.
+  const ByteRanges new_to_host = without(by_host, by_host_), new_to_device = without(by_device, by_device_);
+  if (new_to_host.empty() && new_to_device.empty()) return {};
+  PendingTransfers arrears{common(new_to_device, by_host_), common(new_to_host, by_device_)};
+  by_host_ = united(by_host_, new_to_host);
+  by_device_ = united(by_device_, new_to_device);
+  ++changes_;
+  return arrears;
+}
+
+void HostDeviceExchange::refresh(Step& step) const {
+  if (step.made_at == changes_) return;
+  step.in = bridged(common(step.host_writes, by_device_), kGap, by_device_);
+  step.out = bridged(common(step.device_writes, by_host_), kGap, by_host_);
+  step.made_at = changes_;
+  step.kept_at = 0;
+}
+
+void HostDeviceExchange::keep(const ByteRanges& ranges) {
+  const ByteRanges all = without(ranges, kept_);
+  if (all.empty()) return;
+  for (const ByteRange& range : all) {
+    const auto* const from = reinterpret_cast<const std::byte*>(range.begin);
+    bytes_.insert(bytes_.end(), from, from + (range.end - range.begin));
+    pieces_.push_back(range);
+  }
+  kept_ = united(kept_, all);
+}
+
+void HostDeviceExchange::keep(Step& step) {
+  if (step.kept_at == era_) return;
+  keep(step.host_writes);
+  keep(step.out);
+  step.kept_at = era_;
+}
+
+void HostDeviceExchange::take_back() noexcept {
+  const std::byte* from = bytes_.data();
+  for (const ByteRange& piece : pieces_) {
+    const std::size_t bytes = piece.end - piece.begin;
+    std::memcpy(reinterpret_cast<void*>(piece.begin), from, bytes);
+    from += bytes;
+  }
+}
+
+void HostDeviceExchange::forget() noexcept {
+  kept_.clear();
+  pieces_.clear();
+  bytes_.clear();
+  ++era_;
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/memory/byte_ranges.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace weft::mesh {
+
+/// The books of a mesh of which a device runs some cells and the host the others: who touches which bytes of the host's
+/// memory or of its mirror, and so what crosses after a step.
+///
+/// What the host touches is up to date on the host; all else is on the device; what both touch is on both after each
+/// step, since each then gets what the other wrote of it. Ports are written by both and never cross.
+class HostDeviceExchange {
+ public:
+  /// A step that is recorded: what it may write, and what therefore crosses.
+  struct Step {
+    ByteRanges host_writes, device_writes;
+    ByteRanges in, out;         // to the device, to the host
+    std::uint64_t made_at = 0;  // the count of changes that `in` and `out` know
+    std::uint64_t kept_at = 0;  // the era in which the host's copy of what it overwrites was kept
+  };
+  /// What has to cross at once, before a step may touch it for the first time.
+  struct PendingTransfers {
+    ByteRanges in, out;
+  };
+
+  /// A step touches these.
+  PendingTransfers meet(const ByteRanges& by_host, const ByteRanges& by_device);
+  /// Makes `in` and `out` anew where they are not what they should be.
+  void refresh(Step& step) const;
+  /// What the host touches.
+  const ByteRanges& by_host() const noexcept { return by_host_; }
+
+  /// What is kept is of this moment: of the last `forget`.
+  std::uint64_t era() const noexcept { return era_; }
+  /// Keeps what stands there, for `take_back`, unless it was kept since `forget`.
+  void keep(const ByteRanges& ranges);
+  /// The same for all that a step overwrites on the host.
+  void keep(Step& step);
+  /// The host's memory as it was at `forget`.
+  void take_back() noexcept;
+  /// From now on that is what stands there now.
+  void forget() noexcept;
+
+ private:
+  ByteRanges by_host_, by_device_;
+  std::uint64_t changes_ = 1;
+  ByteRanges kept_;  // all of `pieces_`
+  std::vector<ByteRange> pieces_;
+  std::vector<std::byte> bytes_;  // of the pieces
+  std::uint64_t era_ = 1;         // 0: none
+};
+
+}  // namespace weft::mesh

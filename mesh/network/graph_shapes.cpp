@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What shape each value has, and the layers made for these shapes.
+
+#include "mesh/network/graph.hpp"
+#include "mesh/network/internal/network_errors.hpp"
+#include "mesh/network/source_combine.hpp"
+
+#include "kernels/finite.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <deque>
+#include <map>
+#include <set>
+#include <sstream>
+
+namespace weft::mesh {
+
+using internal::check_extents;
+using internal::key_path;
+
+namespace {
+
+/// Most axes of a shape.
+constexpr std::size_t kMaxRank = 8;
+
+std::string number_text(float value) {
+  std::ostringstream out;
+  out << value;
+  return out.str();
+}
+
+/// An error whose text begins with a path of the network file, told of the place too.
+Failure placed(const Error& error, Coord at) {
+  std::string text = error.text();
+  text.insert(std::min(text.find(": "), text.size()), " (" + to_string(at) + ")");
+  return fail(error.code(), std::move(text), error.file(), error.line());
+}
+
+/// Only matrices are stored in other types: a key about them on a layer without one is a mistake.
+Status check_has_matrix(std::size_t position, const LayerSpec& spec, const Layer& layer) {
+  for (const ParameterSpec& parameter : layer.parameters())
+    if (parameter.is_matrix()) return {};
+  const bool has_dtype = spec.dtype != Dtype::float32;
+  if (!has_dtype && !spec.quantization_aware) return {};
+  const std::string purpose = has_dtype ? "store as " + std::string(name(spec.dtype)) : "train through";
+  return fail(Errc::unsupported, key_path(position, spec.at, has_dtype ? "dtype" : "qat") + ": a " + spec.type +
+                                     " layer has no weight matrix to " + purpose + "; leave it away");
+}
+
+}  // namespace
+
+Result<std::size_t> internal::check_extents(const std::string& object, const Shape& shape) {
+  if (shape.empty() || shape.size() > kMaxRank)
+    return fail(Errc::out_of_range, object + ": a shape of " + std::to_string(shape.size()) + " axes, not 1 to " +
+                                        std::to_string(kMaxRank));
+  auto values = volume(shape);
+  if (!values || *values > kMaxWidth)
+    return fail(Errc::out_of_range, object + ": width " +
+                                        (shape.size() == 1 ? std::to_string(shape[0]) : weft::to_string(shape)) +
+                                        " is outside [1, 16777216]");
+  return values;
+}
+
+Status check_values(const Node& port, std::span<const float> values) {
+  const auto refused = [&](std::size_t i, Errc code, const std::string& text) {
+    return fail(code, port.object + ": value " + std::to_string(i) + " is " + text);
+  };
+  // As fast as they can be read; the loop below is for whom there is something to say.
+  if (port.index_limit == 0 && kernels::is_finite({values.data(), 1, values.size(), values.size()})) return {};
+  const auto limit = static_cast<float>(port.index_limit);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i])) return refused(i, Errc::not_finite, std::to_string(values[i]));
+    if (port.index_limit == 0) continue;
+    if (values[i] < 0 || values[i] >= limit || values[i] != std::floor(values[i]))
+      return refused(i, Errc::out_of_range,
+                     number_text(values[i]) + ", not an index below " + std::to_string(port.index_limit));
+  }
+  return {};
+}
+
+Result<Shape> Graph::combined_shape(NodeId id) const {
+  const Node& node = nodes_[id];
+  const auto source = [&](std::size_t i) -> const Node& { return nodes_[edges_[node.sources[i]].from]; };
+  return mesh::combined_shape(
+      node.combine, node.sources.size(), [&](std::size_t i) { return source(i).object; },
+      [&](std::size_t i) -> const Shape& { return source(i).shape; },
+      [&](std::string_view key) { return key_of(id, key); });
+}
+
+Status Graph::make_node_layer(NodeId id) {
+  Node& node = nodes_[id];
+  WEFT_TRY(Shape in, combined_shape(id));
+  const LayerSpec& spec = spec_.layers[layer_position_[id]];
+  WEFT_TRY(node.in, volume(in));
+  node.tokens = node.in / in.back();
+  if (!spec.view.empty()) {
+    WEFT_TRY(const std::size_t seen, check_extents(key_of(id, "view"), spec.view));
+    if (seen != node.in)
+      return fail(Errc::shape_mismatch, key_of(id, "view") + ": " + weft::to_string(spec.view) + " has " +
+                                            std::to_string(seen) + " values, the input " + weft::to_string(in) +
+                                            " has " + std::to_string(node.in));
+    in = spec.view;
+  }
+  RandomStream own(spec_.seed, spec_.grid.index(node.at), RandomPurpose::noise);
+  const std::array<std::uint32_t, 2> noise_key{own.next_u32(), own.next_u32()};
+  const LayerContext context{noise_key, 0, [this](Coord at) { return lend(at); }};
+  auto made = make_layer(spec, in, "layers[" + std::to_string(layer_position_[id]) + "]", context);
+  if (!made) return placed(made.error(), node.at);
+  std::unique_ptr<Layer> layer = *std::move(made);
+  if (layer->out() == 0 || layer->out() > kMaxWidth)
+    return fail(Errc::shape_mismatch, node.object + ": " + spec.type + " made a layer of width " +
+                                          std::to_string(layer->out()) + ", outside [1, 16777216]");
+  for (const ParameterSpec& parameter : layer->parameters()) {
+    if (!parameter.is_matrix()) continue;
+    if (auto size = volume({parameter.out, parameter.in}); !size)
+      return fail(std::move(size).error().within(node.object + " '" + parameter.name + "'"));
+  }
+  WEFT_CHECK(check_has_matrix(layer_position_[id], spec, *layer));
+  WEFT_CHECK(check_shape(id, *layer));
+  for (const Coord at : layer->borrowed()) node.owners.push_back(*find_layer(at));
+  node.width = layer->out();
+  node.shape = layer->out_shape();
+  node.layer = std::move(layer);
+  return {};
+}
+
+Result<std::shared_ptr<const Layer>> Graph::lend(Coord at) const {
+  if (!spec_.grid.contains(at))
+    return fail(Errc::out_of_range,
+                to_string(at) + " is outside the grid " + to_string(spec_.grid) + " (z,y,x,layers)");
+  const auto owner = find_layer(at);
+  if (!owner) return fail(Errc::unknown_name, "no layer stands at " + to_string(at));
+  if (nodes_[*owner].layer->parameters().empty())
+    return fail(Errc::unsupported, "the layer at " + to_string(at) + " has no weights to share");
+  return nodes_[*owner].layer;
+}
+
+// Layers of the grid whose weights the layers inside a container are to share, as far as they exist.
+void Graph::find_owners(const std::vector<LayerSpec>& inside, std::set<NodeId>& owners) const {
+  for (const LayerSpec& layer : inside) {
+    find_owners(layer.layers, owners);
+    if (layer.type != "shared" || !spec_.grid.contains(layer.at)) continue;
+    if (const auto owner = find_layer(layer.at)) owners.insert(*owner);
+  }
+}
+
+Status Graph::check_shape(NodeId id, const Layer& layer) const {
+  const Shape& shape = nodes_[id].shape;  // what readers were told
+  if (shape.empty() || shape == layer.out_shape()) return {};
+  const LayerSpec& spec = spec_.layers[layer_position_[id]];
+  if (spec.shape.empty())
+    return fail(Errc::shape_mismatch, key_of(id, "out") +
+                                          ": a feedback loop needs the output's shape before the layer " +
+                                          "is made, and took " + weft::to_string(shape) + "; it is " +
+                                          weft::to_string(layer.out_shape()) + ": state that as 'shape'");
+  return fail(Errc::shape_mismatch, key_of(id, "shape") + ": " + weft::to_string(spec.shape) + " is promised, but " +
+                                        spec.type + " makes " + weft::to_string(layer.out_shape()));
+}
+
+// What is known of a shape before its layer is made: what the description states, if anything.
+Status Graph::promise_shape(NodeId id) {
+  const LayerSpec& layer = spec_.layers[layer_position_[id]];
+  if (layer.out > kMaxWidth)
+    return fail(Errc::too_large, key_of(id, "out") + ": " + std::to_string(layer.out) + " is above 16777216");
+  if (layer.shape.empty()) return {};
+  WEFT_TRY(nodes_[id].width, check_extents(key_of(id, "shape"), layer.shape));
+  nodes_[id].shape = layer.shape;
+  return {};
+}
+
+Status Graph::infer_shapes() {
+  for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) WEFT_CHECK(promise_shape(id));
+  std::vector<std::uint32_t> unknown(nodes_.size(), 0);  // sources whose shape is not known yet
+  for (const Edge& edge : edges_) unknown[edge.to] += nodes_[edge.from].width == 0;
+  // A container that shares weights waits until their owner is made too.
+  std::map<NodeId, std::vector<NodeId>> borrowers;
+  for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) {
+    const std::vector<LayerSpec>& inside = spec_.layers[layer_position_[id]].layers;
+    if (inside.empty()) continue;
+    std::set<NodeId> owners;
+    find_owners(inside, owners);
+    for (const NodeId owner : owners) borrowers[owner].push_back(id);
+    unknown[id] += static_cast<std::uint32_t>(owners.size());
+  }
+  std::deque<NodeId> ready;
+  for (NodeId id : order_)
+    if (!nodes_[id].is_port() && unknown[id] == 0) ready.push_back(id);
+  const auto tell_readers = [&](NodeId id) {
+    for (std::uint32_t e : nodes_[id].readers)
+      if (--unknown[edges_[e].to] == 0) ready.push_back(edges_[e].to);
+  };
+  for (std::size_t next = 0;;) {
+    for (; !ready.empty(); ready.pop_front()) {
+      const NodeId id = ready.front();
+      const bool is_news = nodes_[id].width == 0;
+      WEFT_CHECK(make_node_layer(id));
+      if (is_news) tell_readers(id);
+      if (const auto found = borrowers.find(id); found != borrowers.end())
+        for (const NodeId borrower : found->second)
+          if (--unknown[borrower] == 0) ready.push_back(borrower);
+    }
+    // What is left waits for a loop. A layer that states `out` tells its readers, as a vector, before it is made.
+    while (next < order_.size() && (nodes_[order_[next]].width != 0 || stated_out(order_[next]) == 0)) ++next;
+    if (next == order_.size()) break;
+    Node& node = nodes_[order_[next]];
+    node.shape = {stated_out(order_[next])};
+    node.width = node.shape[0];
+    tell_readers(order_[next]);
+  }
+  for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id)
+    if (!nodes_[id].layer)
+      return fail(Errc::shape_mismatch,
+                  key_of(id, "out") +
+                      ": its width depends on itself round a feedback loop, or on layers that share its " +
+                      "weights; state 'out' or 'shape'");
+  place_concat_sources();
+  return limit_indices();
+}
+
+void Graph::place_concat_sources() {
+  for (Edge& edge : edges_) edge.width = nodes_[edge.from].width;
+  for (const Node& node : nodes_) {
+    if (node.combine != Combine::concat) continue;
+    std::size_t offset = 0;
+    for (std::uint32_t e : node.sources) {
+      edges_[e].offset = offset;
+      offset += edges_[e].width / node.tokens;
+    }
+  }
+}
+
+// Only what enters through a port can be refused before it is in the mesh.
+Status Graph::limit_indices() {
+  for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) {
+    const std::size_t limit = nodes_[id].layer->index_limit();
+    if (limit == 0) continue;
+    for (const std::uint32_t e : nodes_[id].sources) {
+      Node& source = nodes_[edges_[e].from];
+      if (!source.is_port() || (nodes_[id].combine != Combine::concat && nodes_[id].sources.size() > 1))
+        return fail(Errc::unsupported, key_of(id, "from") + ": " + spec_.layers[layer_position_[id]].type +
+                                           " takes indices, and so reads input ports as they are, not " +
+                                           source.object);
+      source.index_limit = source.index_limit == 0 ? limit : std::min(source.index_limit, limit);
+    }
+  }
+  return {};
+}
+
+}  // namespace weft::mesh

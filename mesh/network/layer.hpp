@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/network/network.hpp"
+
+#include "kernels/activation.hpp"
+#include "kernels/op_stream.hpp"
+#include "kernels/views.hpp"
+#include "kernels/weight.hpp"
+
+#include "core/philox.hpp"
+#include "core/shape.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace weft::mesh {
+
+struct WatchRule;
+
+/// How a parameter of a layer is laid out and first filled.
+struct ParameterSpec {
+  std::string name;             // "weight", "bias", "gain"
+  std::size_t out = 0, in = 0;  // in == 0: a plain vector of `out`; else a matrix [out, in] stored in panels
+  bool decays = true;           // weight decay applies
+  /// Fills the row-major values from the layer's own random stream.
+  std::function<void(RandomStream&, std::span<float>)> init;
+
+  bool is_matrix() const noexcept { return in != 0; }
+  /// Floats it takes in memory, panel padding counted.
+  std::size_t stored_size() const noexcept { return is_matrix() ? kernels::panels_size(out, in) : out; }
+};
+
+/// The parameters of one layer as the ops take them: number i belongs to `Layer::parameters()[i]`.
+struct ConstWeights {
+  const kernels::ConstWeight* data = nullptr;
+  /// A matrix, in whatever type it is stored.
+  const kernels::ConstWeight& matrix(std::size_t i) const noexcept { return data[i]; }
+  /// A plain vector, such as a bias: always float32.
+  const float* vector(std::size_t i) const noexcept { return static_cast<const float*>(data[i].codes); }
+};
+struct Gradients {
+  float* const* data = nullptr;
+  float* operator[](std::size_t i) const noexcept { return data[i]; }
+};
+
+/// One firing of a layer. Rows are sessions (or ticks of a block); every row stands alone.
+struct ForwardArgs {
+  ConstWeights weights;
+  kernels::ConstRows x;        // [rows, in]
+  kernels::Rows z;             // [rows, out] pre-activation, or data == null when nobody will ask for it
+  kernels::Rows y;             // [rows, out]
+  kernels::Rows cache;         // [rows, cache_size()], kept from forward to backward
+  kernels::ConstRows state;    // [rows, state_size()] hidden state committed at the last tick
+  kernels::Rows next_state;    // [rows, state_size()]
+  float* workspace = nullptr;  // workspace_size() floats, anything in them before and after
+  /// The first so many rows will be learned from: to those is done what only training does (dropout).
+  std::size_t training_rows = 0;
+};
+
+/// The reverse of one firing. `dy` is dLoss/dy; gradients are added to, dx and dstate are written.
+struct BackwardArgs {
+  ConstWeights weights;
+  kernels::ConstRows x, z, y, cache, state;
+  kernels::Rows dy;                // may be used as scratch
+  Gradients gradients;             // null data: weight gradients are not wanted
+  kernels::Rows dx;                // data == null: not wanted
+  kernels::ConstRows dnext_state;  // dLoss/d next_state, or data == null
+  kernels::Rows dstate;            // data == null: not wanted
+  kernels::Rows scratch;           // [rows, scratch_size()], anything in it before and after
+  float* workspace = nullptr;      // workspace_size() floats, likewise
+};
+
+/// One place among the weights that a layer computes with.
+struct WeightSlot {
+  static constexpr std::int32_t kOwn = -1;
+  std::int32_t owner = kOwn;    // into borrowed()
+  std::uint32_t parameter = 0;  // of that owner, or of the layer itself
+};
+
+/// What a layer type is: its shapes, its parameters, forward and backward. It knows neither ticks nor devices nor
+/// threads: it calls ops on a stream, and never reads through the pointers itself.
+/// Holds no state: one object serves every session.
+/// @thread const calls from any thread
+class Layer {
+ public:
+  virtual ~Layer() = default;
+
+  /// Values of a row: the volumes of the shapes.
+  std::size_t in() const noexcept { return in_; }
+  std::size_t out() const noexcept { return out_; }
+  /// What a row is, row-major, outermost axis first: [features], [tokens, features], [channels, height, width], ...
+  const Shape& in_shape() const noexcept { return in_shape_; }
+  const Shape& out_shape() const noexcept { return out_shape_; }
+  /// Floats a row that forward leaves for backward.
+  virtual std::size_t cache_size() const noexcept { return 0; }
+  /// Floats a row that backward wants for itself.
+  virtual std::size_t scratch_size() const noexcept { return 0; }
+  /// Floats that one call of forward or backward wants for itself, however many rows it has.
+  virtual std::size_t workspace_size() const noexcept { return 0; }
+  /// Not 0: its inputs are indices, whole numbers in [0, index_limit()), and so it may read input ports only; the mesh
+  /// refuses other values there.
+  virtual std::size_t index_limit() const noexcept { return 0; }
+  /// Floats a row of hidden state that persist across ticks.
+  virtual std::size_t state_size() const noexcept { return 0; }
+  /// Where in the hidden state the places of noise streams stand, kernels::kNoiseState floats each: a new session is
+  /// given streams of its own there, and a reset one keeps them.
+  virtual std::vector<std::size_t> noise_states() const { return {}; }
+  /// True when forward looks at training_rows.
+  virtual bool trains_otherwise() const noexcept { return false; }
+  /// The rule under which it acts on what it watches (metacognition); null: none.
+  virtual const WatchRule* watch() const noexcept { return nullptr; }
+  /// True when backward reads z.
+  virtual bool needs_preactivation() const noexcept { return false; }
+  virtual const std::vector<ParameterSpec>& parameters() const noexcept;
+  /// Multiply-adds of one row's forward; balances regions.
+  virtual double multiply_adds() const noexcept { return static_cast<double>(out_); }
+
+  /// Bytes of weights that a forward of `rows` rows reads when its matrices are stored so. Weights that it borrows
+  /// count with their owner.
+  virtual std::uint64_t weight_bytes_touched(const Encoding& encoding, std::size_t rows) const noexcept;
+  /// Bytes that a forward of `rows` rows reads and writes: those weights, and of each row its input, its output twice
+  /// (as computed and as committed), its hidden state before and after, and what it leaves for backward. Balances
+  /// regions.
+  std::uint64_t bytes_touched(const Encoding& encoding, std::size_t rows) const noexcept;
+
+  /// May throw: the cell's supervisor answers for it (Weft's own layers never do).
+  virtual void forward(kernels::OpStream& stream, const ForwardArgs& args) const = 0;
+  virtual void backward(kernels::OpStream& stream, const BackwardArgs& args) const = 0;
+
+  /// Places of the grid whose layers' weights it computes with besides its own (containers with a `shared` layer), each
+  /// once.
+  virtual std::span<const Coord> borrowed() const noexcept { return {}; }
+  /// Of a layer that borrows: what stands where in the weights and gradients that it is given. Empty: its own
+  /// parameters, in order.
+  virtual std::span<const WeightSlot> weight_slots() const noexcept { return {}; }
+
+  /// The matrix whose columns are the inputs, when the layer is one (Dense): index into parameters(), or -1.
+  /// The target rules `gap` and `fw_dtp` send targets through it; layers without one send them by their own backward.
+  virtual int mixing_matrix() const noexcept { return -1; }
+  /// Of a layer whose forward is nothing but `linear` of parameter 0, plus parameter 1 where it has two: its
+  /// activation. A tick then computes many such cells by one call.
+  virtual std::optional<kernels::Activation> row_product() const noexcept { return std::nullopt; }
+
+ protected:
+  Layer(std::size_t in, std::size_t out) : Layer(Shape{in}, Shape{out}) {}
+  /// The extents are at least 1 and their products fit.
+  Layer(Shape in, Shape out);
+
+ private:
+  Shape in_shape_, out_shape_;
+  std::size_t in_, out_;
+};
+
+/// Makes a layer for an input of shape `in`. `out` is the number of features that the network asks for (of the last
+/// axis; channels of a convolution), 0 when it does not. Errors name the layer by `options.object()`.
+using LayerFactory =
+    std::function<Result<std::unique_ptr<Layer>>(const Shape& in, std::size_t out, OptionReader& options)>;
+
+/// Widest layer or port: 2^24 values, so that an index of a [rows, width] block cannot overflow.
+inline constexpr std::size_t kMaxWidth = std::size_t{1} << 24;
+
+/// Adds a layer type of the user's own. @error duplicate_name when the type exists
+/// @thread any
+Status register_layer(std::string type, LayerFactory factory);
+
+/// Builds a layer from its description; `in` is the shape of its combined sources.
+Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, const Shape& in, std::string object,
+                                          LayerContext context = {});
+inline Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, std::size_t in, std::string object,
+                                                 LayerContext context = {}) {
+  return make_layer(spec, Shape{in}, std::move(object), std::move(context));
+}
+
+/// Every known layer type, sorted.
+std::vector<std::string> layer_types();
+
+/// The input's shape, for layers that cannot have another: `out` is 0 or the extent of its last axis.
+Result<Shape> same_shape(std::string_view object, std::string_view type, const Shape& in, std::size_t out);
+/// The same, for layers that take one vector a tick.
+/// @error shape_mismatch: an input of several axes
+Result<std::size_t> same_width(std::string_view object, std::string_view type, const Shape& in, std::size_t out);
+/// The width of an input that must be one vector. @error shape_mismatch
+Result<std::size_t> vector_width(std::string_view object, std::string_view type, const Shape& in);
+/// `in` with another extent of its last axis.
+Shape with_features(Shape in, std::size_t features);
+
+}  // namespace weft::mesh

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/network/layer_options.hpp"
+
+#include "actors/supervisor.hpp"
+
+#include "kernels/activation.hpp"
+
+#include "core/coord.hpp"
+#include "core/encoding.hpp"
+#include "core/result.hpp"
+#include "core/shape.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace weft::mesh {
+
+/// How several sources become one input: concat along the last axis; add, avg, max elementwise over equal widths;
+/// gate = first * sigmoid(second), two sources of equal width (Dauphin et al. 2017, arXiv:1612.08083, eq. 1).
+enum class Combine : int { concat, add, avg, max, gate };
+std::string_view name(Combine combine) noexcept;
+std::optional<Combine> parse_combine(std::string_view text) noexcept;
+
+/// Cells whose layers at the same level are sources too, in index order, where they exist: von_neumann the up to 6 that
+/// share a face, moore the up to 26 that share a face, an edge or a corner.
+enum class Neighbourhood : int { none, von_neumann, moore };
+std::string_view name(Neighbourhood neighbourhood) noexcept;
+std::optional<Neighbourhood> parse_neighbourhood(std::string_view text) noexcept;
+
+/// Where a cell is run in a mesh that has a device: vulkan there, cpu on the host beside it.
+enum class Placement : int { cpu, vulkan };
+std::string_view name(Placement placement) noexcept;
+std::optional<Placement> parse_placement(std::string_view text) noexcept;
+
+/// Where a layer reads: an input port by name, or any layer of the grid, earlier or later (a remote link).
+struct Source {
+  std::string port;  // empty: `at` counts
+  Coord at;
+  Source(Coord coord) : at(coord) {}
+  Source(std::string port_name) : port(std::move(port_name)) {}
+  Source(const char* port_name) : port(port_name) {}
+  bool is_port() const noexcept { return !port.empty(); }
+  bool operator==(const Source&) const = default;
+};
+std::string to_string(const Source& source);
+
+/// One layer as described, before shapes are inferred.
+struct LayerSpec {
+  Coord at;
+  std::string type;                                // a row of mesh/layers/layers.def or a registered name
+  std::size_t out = 0;                             // features of the output; 0: as many as the input has
+  Shape view;                                      // its combined sources read as this shape; empty: as they are
+  Shape shape;                                     // the output's, where a loop needs it told; checked. empty: inferred
+  std::vector<Source> from;                        // empty, without neighbours: the previous place in index order
+  Neighbourhood neighbours = Neighbourhood::none;  // follow the sources of `from`
+  Combine combine = Combine::concat;
+  Dtype dtype = Dtype::float32;                 // of its weight matrices, as stored and computed with
+  std::optional<Granularity> granularity;       // of scales; none: the type's default
+  Activations activations = Activations::int8;  // what integer types of 8 bits and fewer do to their inputs
+  bool quantization_aware = false;              // "qat": errors travel back through the stored weights
+  std::optional<actors::Policy> policy;         // of the whole cell; none: the network's
+  std::optional<Placement> device;              // of the whole cell; none: where the mesh is
+  Options options;                              // what the layer type reads for itself
+  // Of the layers inside a container, which have no place of their own:
+  std::string name;               // siblings after it may name it as a source
+  std::vector<LayerSpec> layers;  // what a container holds
+};
+
+struct PortSpec {
+  std::string name;
+  Shape shape;
+};
+
+struct OutputSpec {
+  std::string name;
+  Coord at;
+};
+
+/// Whether `text` may name a device: cpu, vulkan, vulkan:NUMBER or vulkan:PART-OF-A-NAME.
+bool is_device_name(std::string_view text) noexcept;
+
+/// A network as described: plain data, equal to its JSON file (docs/formats/network.md). `Graph::build` checks it.
+struct NetworkSpec {
+  std::string name;
+  GridShape grid;
+  std::vector<PortSpec> inputs;
+  std::vector<LayerSpec> layers;
+  std::vector<OutputSpec> outputs;
+  actors::SupervisionRule supervision;
+  std::uint64_t seed = 0;
+  std::string device = "cpu";  // where ticks run, as MeshOptions::device names it; the bits are the same
+  std::string learning;        // JSON text of the section, read by learning/; empty: none
+  std::string stream;          // JSON text of the section, read by the stream trainer; empty: none
+};
+
+/// Writes a NetworkSpec in C++.
+///   auto spec = NetworkBuilder("demo", {.z = 1, .y = 1, .x = 2}).input("in", 8)
+///                   .dense({0,0,0,0}, 16, Activation::tanh).from({"in"}).dense({0,0,1,0}, 4).output("out",
+///                   {0,0,1,0}).spec();
+class NetworkBuilder {
+ public:
+  NetworkBuilder(std::string name, GridShape grid);
+
+  NetworkBuilder& input(std::string port, std::size_t width) { return input(std::move(port), Shape{width}); }
+  NetworkBuilder& input(std::string port, Shape shape);
+  NetworkBuilder& layer(Coord at, std::string type, std::size_t out = 0);
+  NetworkBuilder& dense(Coord at, std::size_t out, kernels::Activation activation = kernels::Activation::linear);
+  /// The following change the layer added last.
+  NetworkBuilder& from(std::vector<Source> sources, Combine combine = Combine::concat);
+  NetworkBuilder& neighbours(Neighbourhood neighbourhood);
+  NetworkBuilder& option(std::string key, OptionValue value);
+  /// Its combined sources read as another shape of as many values.
+  NetworkBuilder& view(Shape shape);
+  /// Promises the shape of its output: needed once in a feedback loop without a layer that states `out`.
+  NetworkBuilder& shape(Shape shape);
+  NetworkBuilder& dtype(Dtype dtype, std::optional<Granularity> granularity = std::nullopt);
+  NetworkBuilder& activations(Activations activations);
+  /// Quantisation-aware training: errors travel back through the stored weights that computed (straight-through), not
+  /// through their masters.
+  /// @source Bengio, Leonard and Courville 2013, arXiv:1308.3432, section 3.1 (straight-through estimator)
+  NetworkBuilder& quantization_aware(bool on = true);
+  NetworkBuilder& policy(actors::Policy policy);
+  /// Where its cell is run in a mesh on a device.
+  NetworkBuilder& placement(Placement placement);
+  /// The layers inside the container added last: `at` counts for type "shared" only, sources are names of siblings, or
+  /// "input".
+  NetworkBuilder& inside(std::vector<LayerSpec> layers);
+  NetworkBuilder& output(std::string name, Coord at);
+  NetworkBuilder& seed(std::uint64_t seed);
+  /// Where ticks run unless MeshOptions::device says otherwise: `cpu`, `vulkan`, `vulkan:N`, `vulkan:name`.
+  NetworkBuilder& device(std::string device);
+
+  const NetworkSpec& spec() const& noexcept { return spec_; }
+  NetworkSpec spec() && noexcept { return std::move(spec_); }
+
+ private:
+  NetworkSpec spec_;
+};
+
+}  // namespace weft::mesh

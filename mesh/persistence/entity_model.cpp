@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/persistence/entity_model.hpp"
+
+#include "mesh/network/network_json.hpp"
+#include "mesh/persistence/internal/entity_blobs.hpp"
+
+#include "kernels/linear.hpp"
+
+#include "core/json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <optional>
+
+namespace weft::mesh {
+namespace {
+
+using formats::Blob;
+using nlohmann::json;
+
+using namespace internal;
+
+Failure bad_cells(const std::string& what) { return fail(Errc::corrupt, "state/cells: " + what); }
+
+/// The orders that begin at words[next], which moves past them; nothing when they are no orders.
+std::optional<std::vector<CommandMessage>> restore_orders(std::span<const std::uint64_t> words, std::size_t& next,
+                                                          std::uint64_t count, std::size_t nodes) {
+  std::vector<CommandMessage> orders;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (words.size() - next < kOrderWords) return std::nullopt;
+    const std::uint64_t* w = words.data() + next;
+    next += kOrderWords;
+    if (w[0] > static_cast<std::uint64_t>(CommandKind::morph) || w[1] >> 32 > nodes || w[2] > UINT32_MAX ||
+        !read_encoding(w[4]) || w[6] > words.size() - next)
+      return std::nullopt;
+    auto& order = *orders.emplace_back(std::make_shared<Command>());
+    order.kind = static_cast<CommandKind>(w[0]);
+    order.level = static_cast<std::uint32_t>(w[1]);
+    order.sender = static_cast<std::uint32_t>(w[1] >> 32);
+    order.parameter = static_cast<std::uint32_t>(w[2]);
+    order.number = w[3];
+    order.encoding = *read_encoding(w[4]);
+    order.not_before = w[5];
+    for (const std::uint64_t word : words.subspan(next, w[6]))
+      order.values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(word)));
+    next += w[6];
+  }
+  return orders;
+}
+
+Status restore_cells(Mesh& mesh, std::span<const std::uint64_t> words) {
+  std::size_t next = 0;
+  for (const auto& cell : mesh.cells()) {
+    if (words.size() - next < kCellWords) return bad_cells("too short for the network's cells");
+    const std::uint64_t* w = words.data() + next;
+    next += kCellWords;
+    if (w[0] > 1 || w[1] == 0 || w[2] >= actors::kActorStatusCount || w[7] > words.size() - next || w[8] > 1)
+      return bad_cells("cell " + to_string(cell->at()) + " holds values out of range");
+    cell->set_enabled(w[0] == 1);
+    cell->set_period(w[1]);
+    mesh.restore_supervision(cell->id(), {static_cast<actors::ActorStatus>(w[2]), w[3], w[4], w[5], w[6]});
+    const auto restarts = words.subspan(next, w[7]);
+    next += w[7];
+    WEFT_CHECK(mesh.restore_restarts(cell->id(), {restarts.begin(), restarts.end()}));
+    cell->set_marked(!mesh.registry().is_active(cell->id()));
+    cell->set_reset_ordered(w[8] == 1);
+    auto orders = restore_orders(words, next, w[9], mesh.graph().nodes().size());
+    if (!orders) return bad_cells("cell " + to_string(cell->at()) + " holds orders out of range");
+    cell->restore_deferred(*std::move(orders));
+    for (Watcher& watcher : cell->watchers()) {
+      if (words.size() - next < Watcher::kWords || !watcher.restore(words.subspan(next).first<Watcher::kWords>()))
+        return bad_cells("cell " + to_string(cell->at()) + " holds no memory of its metacognition");
+      next += Watcher::kWords;
+    }
+  }
+  if (next != words.size()) return bad_cells("longer than the network's cells");
+  return {};
+}
+
+Result<Engine::Halt> read_halt(const Mesh& mesh, const JsonValue& value) {
+  WEFT_TRY(JsonReader reader, value.object());
+  Engine::Halt halt;
+  WEFT_TRY(halt.tick, reader.u64("tick", 0, UINT64_MAX - 1));
+  WEFT_TRY(halt.cell, reader.u32("cell", 0, static_cast<std::uint32_t>(mesh.cells().size() - 1)));
+  WEFT_TRY(const std::uint32_t kind, reader.u32("kind", 0, static_cast<std::uint32_t>(actors::FaultKind::reported)));
+  halt.kind = static_cast<actors::FaultKind>(kind);
+  WEFT_TRY(const std::string reason, reader.string("reason", halt.reason.size() - 1));
+  std::copy(reason.begin(), reason.end(), halt.reason.begin());
+  WEFT_CHECK(reader.finish());
+  return halt;
+}
+
+Result<ByteSpan> bytes_of(const formats::EntityFile& file, const std::string& name, std::string_view type,
+                          const Shape& shape) {
+  WEFT_TRY(const formats::BlobView blob, file.find(name));
+  if (blob.type != type || blob.shape != shape)
+    return fail(Errc::shape_mismatch, name + ": " + blob.type + " " + weft::to_string(blob.shape) + " in the file, " +
+                                          std::string(type) + " " + weft::to_string(shape) + " in the network");
+  return blob.bytes;
+}
+
+/// How a matrix stands in the file; `wanted` where its shapes fit that too. @error not_found, shape_mismatch,
+/// unsupported
+Result<Encoding> encoding_in(const formats::EntityFile& file, const std::string& base, const ParameterSpec& spec,
+                             const Encoding& wanted) {
+  WEFT_TRY(const formats::BlobView codes, file.find(base));
+  const auto dtype = parse_dtype(codes.type);
+  if (!dtype) return fail(Errc::shape_mismatch, base + ": holds " + codes.type + ", which is no type of weights");
+  if (!has_scale(*dtype)) return Encoding(*dtype);
+  WEFT_TRY(const formats::BlobView scales, file.find(base + ".scales"));
+  if (wanted.dtype == *dtype && scales.shape == scale_shape(wanted, spec)) return wanted;
+  return Encoding(*dtype, scales.shape.size() == 2   ? Granularity::block32
+                          : scales.shape == Shape{1} ? Granularity::tensor
+                                                     : Granularity::channel);
+}
+
+Status restore_stored(QuantizedWeight& stored, const ParameterSpec& spec, const std::string& base,
+                      const formats::EntityFile& file) {
+  const Encoding encoding = stored.encoding();
+  ByteSpan scales, zeros;
+  WEFT_TRY(const ByteSpan codes, bytes_of(file, base, name(encoding.dtype), weight_shape(spec)));
+  if (has_scale(encoding.dtype)) {
+    WEFT_TRY(scales, bytes_of(file, base + ".scales", scale_type(encoding.dtype), scale_shape(encoding, spec)));
+  }
+  if (has_zero_point(encoding.dtype)) {
+    WEFT_TRY(zeros, bytes_of(file, base + ".zeros", zero_type(encoding.dtype), scale_shape(encoding, spec)));
+  }
+  if (auto restored = stored.restore(codes, scales, zeros); !restored)
+    return fail(std::move(restored).error().within(base));
+  if (const auto bad = stored.first_not_finite())
+    return fail(Errc::corrupt,
+                base + ": weight " + std::to_string(*bad) + " decodes to an infinity or NaN; weights must be finite");
+  return {};
+}
+
+/// What is not finite in a file is the file's fault.
+Status of_file(Status status) {
+  if (!status && status.error().code() == Errc::not_finite) return fail(Errc::corrupt, status.error().text());
+  return status;
+}
+
+/// The values of a matrix that the file holds in another type than the mesh.
+Result<std::vector<float>> decoded_values(const WeightStore& weights, std::size_t i, const Encoding& encoding,
+                                          const std::string& base, const formats::EntityFile& file) {
+  const ParameterSpec& spec = *weights.parameters()[i].spec;
+  WEFT_TRY(QuantizedWeight stored, weights.make_stored(i, encoding));
+  WEFT_CHECK(restore_stored(stored, spec, base, file));
+  AlignedBuffer<float> panels(spec.stored_size());
+  stored.decode({panels.data(), spec.out, spec.in});
+  std::vector<float> values(spec.out * spec.in);
+  kernels::unpack_panels({panels.data(), spec.out, spec.in}, {values.data(), spec.out, spec.in, spec.in});
+  return values;
+}
+
+Status restore_weight(Mesh& mesh, WeightStore::Parameter& parameter, const std::string& base,
+                      const formats::EntityFile& file) {
+  WeightStore& weights = mesh.weights();
+  const Shape shape = weight_shape(*parameter.spec);
+  const std::size_t i = weights.first(parameter.node) + parameter.index;
+  Encoding encoding;
+  if (parameter.spec->is_matrix()) {
+    WEFT_TRY(encoding, encoding_in(file, base, *parameter.spec, weights.encoding(parameter.node)));
+  }
+  QuantizedWeight* const stored = weights.stored(i);
+  const bool is_same = stored && stored->encoding() == encoding;
+  const bool has_master = file.contains(base + ".master");
+  if (has_master || encoding.dtype == Dtype::float32) {
+    WEFT_TRY(const auto values, file.values<float>(has_master ? base + ".master" : base, shape));
+    WEFT_CHECK(of_file(weights.write(parameter, values, "values")));
+  } else if (!is_same) {
+    WEFT_TRY(const auto values, decoded_values(weights, i, encoding, base, file));
+    WEFT_CHECK(of_file(weights.write(parameter, values, "values")));
+  }
+  if (!is_same) return {};
+  // The codes come last: what is in the file computes, not what its master would be encoded to.
+  WEFT_CHECK(restore_stored(*stored, *parameter.spec, base, file));
+  if (!has_master) weights.decode_master(i);
+  return {};
+}
+
+}  // namespace
+
+Result<NetworkSpec> network_of(const formats::EntityFile& file) {
+  WEFT_TRY(const std::string text, write_json(file.network()));
+  return read_network(text, "network");
+}
+
+bool holds_live_state(const formats::EntityFile& file) {
+  return file.meta().is_object() && file.meta().contains("live");
+}
+
+std::string extras_of(const formats::EntityFile& file) {
+  const json& meta = file.meta();
+  if (!meta.is_object() || !meta.contains("extras")) return "{}";
+  return meta["extras"].dump();
+}
+
+std::size_t sessions_of(const formats::EntityFile& file) {
+  if (!holds_live_state(file)) return 1;
+  const json& live = file.meta()["live"];
+  if (!live.is_object() || !live.contains("sessions") || !live["sessions"].is_number_unsigned()) return 1;
+  return live["sessions"].get<std::size_t>();
+}
+
+Status restore_weights(Mesh& mesh, const formats::EntityFile& file) {
+  for (auto& parameter : mesh.weights().parameters()) {
+    const Node& node = mesh.graph().nodes()[parameter.node];
+    const std::string base = weight_name(node, *parameter.spec);
+    if (auto restored = restore_weight(mesh, parameter, base, file); !restored) {
+      WEFT_CHECK(file.intact());  // says more than what zeros were taken for
+      return fail(std::move(restored).error().within(node.object));
+    }
+    // The mesh has its own copy: a mapped file's pages need not stay beside it.
+    file.forget(base);
+    file.forget(base + ".master");
+  }
+  WEFT_CHECK(file.intact());
+  mesh.mark_checkpoint();
+  return {};
+}
+
+Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
+  if (!holds_live_state(file))
+    return fail(Errc::not_found, "the file holds a network and weights, but no live state to go on from");
+  WEFT_TRY(JsonReader live, JsonReader::open(file.meta()["live"], "meta.live"));
+  WEFT_TRY(const std::uint64_t ticks, live.u64("ticks"));
+  WEFT_TRY(const std::uint64_t sessions, live.u64("sessions"));
+  // Files from before it was counted have no such number.
+  WEFT_TRY(const std::uint64_t born, live.u64("sessions_born", sessions));
+  WEFT_TRY(const std::uint64_t depth, live.u64("depth"));
+  WEFT_TRY(const bool keeps_history, live.boolean("keeps_history"));
+  std::optional<Engine::Halt> halt;
+  if (const auto found = live.find("halt")) {
+    WEFT_TRY(halt, read_halt(mesh, *found));
+  }
+  WEFT_CHECK(live.finish());
+  const auto& options = mesh.state().options();
+  if (sessions != options.sessions || depth != options.depth || keeps_history != options.keeps_history)
+    return fail(Errc::shape_mismatch, "live state: " + std::to_string(sessions) + " sessions with " +
+                                          std::to_string(depth) + " ticks of history in the file, " +
+                                          std::to_string(options.sessions) + " with " + std::to_string(options.depth) +
+                                          " in the mesh; use the file's learning options and sessions");
+  if (born < sessions || born >> 48 != 0)
+    return fail(Errc::corrupt, "meta.live.sessions_born: " + std::to_string(born) + " where " +
+                                   std::to_string(sessions) + " sessions live");
+  mesh.set_ticks(ticks);
+  mesh.set_sessions_born(born);
+  for (std::size_t s = 0; s < sessions; ++s) {
+    WEFT_TRY(const auto values, file.values<float>(session_name(s)));
+    if (auto loaded = of_file(mesh.load_session(s, values)); !loaded)
+      return fail(std::move(loaded).error().within(session_name(s)));
+  }
+  WEFT_TRY(const auto cells, file.values<std::uint64_t>("state/cells"));
+  WEFT_CHECK(restore_cells(mesh, cells));
+  WEFT_CHECK(file.intact());
+  mesh.engine().clear_halt();
+  mesh.engine().look_for_orders();
+  if (halt) mesh.engine().note_halt(*halt);
+  mesh.mark_checkpoint();
+  return {};
+}
+
+}  // namespace weft::mesh

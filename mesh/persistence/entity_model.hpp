@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/mesh.hpp"
+
+#include "formats/entity/entity.hpp"
+
+#include "core/bytes.hpp"
+
+#include <string>
+#include <vector>
+
+namespace weft::mesh {
+
+/// What others keep beside a mesh in its file (a learner's optimiser state and messages under way).
+struct SnapshotExtras {
+  std::vector<formats::Blob> blobs;
+  std::string meta_json = "{}";  // an object, stored under meta.extras
+};
+
+/// The bytes of an .entity file (docs/formats/entity.md): network and weights; with `live`, also everything that ticks
+/// change: all sessions with their histories, cells, supervision, tick. What waits in mailboxes is delivered first, as
+/// the next tick would; orders for later ticks are in the file. The same mesh state gives the same bytes.
+Result<ByteBuffer> encode_mesh(Mesh& mesh, bool live, const SnapshotExtras& extras = {});
+
+/// The network a file describes.
+Result<NetworkSpec> network_of(const formats::EntityFile& file);
+/// Whether the file holds live state.
+bool holds_live_state(const formats::EntityFile& file);
+/// meta.extras, as JSON text; "{}" when there is none.
+std::string extras_of(const formats::EntityFile& file);
+
+/// Puts a file's weights into a mesh built from its network. @error not_found, shape_mismatch, corrupt; then the
+/// mesh is to be thrown away
+Status restore_weights(Mesh& mesh, const formats::EntityFile& file);
+/// Puts the live state back into a mesh that has as many sessions and as deep a history (attach the learner first):
+/// also orders not due yet, and a fault that halted the mesh. @error not_found, shape_mismatch, corrupt;
+/// then the mesh is to be thrown away
+Status restore_live(Mesh& mesh, const formats::EntityFile& file);
+/// Sessions in the file's live state; 1 without any.
+std::size_t sessions_of(const formats::EntityFile& file);
+
+}  // namespace weft::mesh

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/persistence/session_file.hpp"
+
+#include "core/json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace weft::mesh {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kBlob = "session/state";
+
+/// The rows that the next tick reads: of each node, in index order, its output, then its hidden state.
+template <class Visit>
+void each_committed_row(const Mesh& mesh, std::size_t session, Visit&& visit) {
+  for (NodeId id = 0; id < mesh.graph().nodes().size(); ++id)
+    for (const kernels::Rows rows : {mesh.state().output(id, mesh.ticks()), mesh.state().hidden(id, mesh.ticks())})
+      if (rows.data) visit(rows.row(session), rows.cols);
+}
+
+Result<Hash128> read_digest(JsonReader& reader, const std::string& key) {
+  WEFT_TRY(const std::string text, reader.string(key));
+  const auto digest = parse_hash128(text);
+  if (!digest) return fail(Errc::corrupt, "meta.session." + key + ": '" + text + "' is no digest of 32 hex digits");
+  return *digest;
+}
+
+}  // namespace
+
+Hash128 weights_digest(const Mesh& mesh) {
+  const WeightStore& weights = mesh.weights();
+  StateHasher hasher;
+  for (std::size_t i = 0; i < weights.parameters().size(); ++i) {
+    const auto& parameter = weights.parameters()[i];
+    const QuantizedWeight* const stored = weights.stored(i);
+    WeightStore::hash_parameter(*parameter.spec, stored ? stored->view() : kernels::ConstWeight(),
+                                stored ? nullptr : parameter.data, hasher);
+  }
+  return hasher.digest();
+}
+
+Result<ByteBuffer> detach_session(const Mesh& mesh, std::size_t session, std::optional<std::size_t> under_way) {
+  const std::string object = "session " + std::to_string(session);
+  if (session >= mesh.sessions())
+    return fail(Errc::out_of_range, object + " of " + std::to_string(mesh.sessions()) + ": no such session");
+  if (mesh.state().options().keeps_history && !under_way)
+    return fail(Errc::invalid_argument, object +
+                                            ": a learning rule is attached; say of how many sessions errors are "
+                                            "under way, or take it off");
+  if (session < under_way.value_or(0))
+    return fail(Errc::unsupported, object + " is one of the " + std::to_string(*under_way) +
+                                       " that a learning rule teaches, and errors of it are under way through the "
+                                       "mesh; let the run end (drain) first, or detach one from " +
+                                       std::to_string(*under_way) + " on");
+  std::vector<float> values;
+  each_committed_row(mesh, session,
+                     [&](const float* row, std::size_t width) { values.insert(values.end(), row, row + width); });
+  const json meta{{"session",
+                   {{"network", to_string(mesh.network_digest())},
+                    {"weights", to_string(weights_digest(mesh))},
+                    {"ticks", mesh.ticks()}}}};
+  return formats::encode_entity(json(), meta, {formats::make_blob(kBlob, std::span<const float>(values))});
+}
+
+bool holds_session(const formats::EntityFile& file) {
+  return file.meta().is_object() && file.meta().contains("session");
+}
+
+Result<std::size_t> attach_session(Mesh& mesh, const formats::EntityFile& file, bool allow_other_weights) {
+  if (!holds_session(file))
+    return fail(Errc::not_found, "the file holds no session alone; weft session detach makes one");
+  WEFT_TRY(JsonReader meta, JsonReader::open(file.meta()["session"], "meta.session"));
+  WEFT_TRY(const Hash128 network, read_digest(meta, "network"));
+  WEFT_TRY(const Hash128 weights, read_digest(meta, "weights"));
+  WEFT_CHECK(meta.u64("ticks"));
+  WEFT_CHECK(meta.finish());
+  if (network != mesh.network_digest())
+    return fail(Errc::shape_mismatch, "the session is of network " + to_string(network) + ", the mesh of network " +
+                                          to_string(mesh.network_digest()) + "; attach it to its own network");
+  if (const Hash128 own = weights_digest(mesh); own != weights && !allow_other_weights)
+    return fail(Errc::invalid_argument, "the session lived with the weights " + to_string(weights) +
+                                            ", the mesh has the weights " + to_string(own) +
+                                            "; it would go on otherwise: allow other weights if that is wanted");
+  WEFT_TRY(const auto values, file.values<float>(kBlob));
+  std::size_t wanted = 0;
+  each_committed_row(mesh, 0, [&](const float*, std::size_t width) { wanted += width; });
+  if (values.size() != wanted)
+    return fail(Errc::corrupt, std::string(kBlob) + ": " + std::to_string(values.size()) + " values where " +
+                                   std::to_string(wanted) + " are expected");
+  const auto bad = std::find_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
+  if (bad != values.end())
+    return fail(Errc::corrupt,
+                std::string(kBlob) + ": value " + std::to_string(bad - values.begin()) + " is " + std::to_string(*bad));
+  WEFT_TRY(const std::size_t session, mesh.add_session());
+  const float* next = values.data();
+  each_committed_row(mesh, session, [&](float* row, std::size_t width) {
+    std::copy_n(next, width, row);
+    next += width;
+  });
+  mesh.mark_checkpoint();  // a restart goes back to it as it is now
+  return session;
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "actors/actor.hpp"
+
+#include "core/encoding.hpp"
+#include "core/result.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace weft::mesh {
+
+/// What a cell can be told while the mesh runs. Every order is carried out at a tick boundary of the cell.
+enum class CommandKind : int {
+  enable,       ///< compute again
+  disable,      ///< keep the last output and compute no more
+  set_period,   ///< fire every `number` ticks, at multiples of it; between them the output stays
+  set_weights,  ///< replace parameter `parameter` of layer `level` by `values` (row-major)
+  reset,        ///< outputs and hidden state to zero
+  probe,        ///< answer with the committed output of layer `level`, session `number`
+  snapshot,     ///< answer with all parameters of layer `level`, one after another, row-major
+  morph,        ///< store the weight matrices of layer `level` as `encoding` says
+};
+std::string_view name(CommandKind kind) noexcept;
+
+/// An order to a cell and, when it is done, the answer. Make it, post it once, keep the pointer, look at `is_done`.
+struct Command {
+  CommandKind kind = CommandKind::probe;
+  std::uint32_t level = 0;      // layer inside the cell
+  std::uint32_t parameter = 0;  // index into Layer::parameters()
+  std::uint64_t number = 0;
+  std::uint32_t sender = 0;  // 0: from outside; else the metacognition layer that sent it, its node + 1
+  Encoding encoding;         // wanted by morph
+  std::vector<float> values;
+  std::uint64_t not_before = 0;  // tick before which it is not carried out; recorded orders are replayed by it
+
+  /// @thread any; pairs with the release in `finish`
+  bool is_done() const noexcept { return done_.load(std::memory_order_acquire); }
+  /// Tick at whose boundary it was carried out, and what went wrong. Read after is_done().
+  std::uint64_t done_at() const noexcept { return done_at_; }
+  const Status& status() const noexcept { return status_; }
+  const std::vector<float>& answer() const noexcept { return answer_; }
+
+  /// The first answer stands: after a mesh went back (Mesh::load_state) an order may be carried out again.
+  void finish(std::uint64_t tick, Status status, std::vector<float> answer = {}) {
+    if (is_done()) return;
+    done_at_ = tick;
+    status_ = std::move(status);
+    answer_ = std::move(answer);
+    done_.store(true, std::memory_order_release);  // pairs with the acquire in is_done
+  }
+
+ private:
+  std::atomic<bool> done_{false};
+  std::uint64_t done_at_ = 0;
+  Status status_;
+  std::vector<float> answer_;
+};
+
+using CommandMessage = std::shared_ptr<Command>;
+
+}  // namespace weft::mesh

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/network/graph.hpp"
+#include "mesh/runtime/cell.hpp"
+
+#include "actors/activity_board.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace weft::mesh::internal {
+
+/// Says on a mesh's board at which cell the calling thread is, where it computes layers without an engine. It takes the
+/// first worker's place, which is idle: a mesh is used by one thread at a time.
+class Visits {
+ public:
+  /// `serial` tells all visits of a mesh apart.
+  Visits(actors::ActivityBoard& board, const Graph& graph, std::span<const std::unique_ptr<Cell>> cells,
+         std::uint64_t& serial, std::uint64_t tick)
+      : board_(board), serial_(serial), cell_(graph.nodes().size()) {
+    for (const auto& cell : cells)
+      for (NodeId id = cell->first(); id < cell->first() + cell->layers(); ++id) cell_[id] = cell->id();
+    board_.begin(0, tick);
+  }
+  ~Visits() { board_.leave(0); }
+  Visits(const Visits&) = delete;
+  Visits& operator=(const Visits&) = delete;
+
+  /// `node` is a layer.
+  void enter(NodeId node) noexcept { board_.enter(0, cell_[node], ++serial_); }
+  /// What follows belongs to that tick.
+  void begin(std::uint64_t tick) noexcept { board_.begin(0, tick); }
+
+ private:
+  actors::ActivityBoard& board_;
+  std::uint64_t& serial_;
+  std::vector<actors::ActorId> cell_;  // by node
+};
+
+}  // namespace weft::mesh::internal

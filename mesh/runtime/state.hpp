@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/memory/batch_copy.hpp"
+#include "mesh/network/graph.hpp"
+
+#include "kernels/views.hpp"
+
+#include "topology/node_memory.hpp"
+#include "topology/plan.hpp"
+
+#include "core/state_hash.hpp"
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace weft::mesh {
+
+/// A value that changes once a tick, with the last `depth` of its ticks at hand. Slot t % depth holds what was
+/// committed at tick t. Depth 2 is the double buffer: one slot is read while the other is written, and committing moves
+/// no bytes. A tick of all the rings of a region lies side by side, so that saving one is one copy.
+struct Ring {
+  float* base = nullptr;
+  std::size_t slot = 0;    // floats from one tick to the next
+  std::size_t stride = 0;  // floats from one row (session) to the next
+  std::size_t width = 0;
+};
+
+/// The live state of B sessions over one network: outputs, hidden states, and, while learning, the history that targets
+/// and gradients are paired with. Rows are sessions; no row reads another.
+/// @thread a layer's rings are written by the region that owns it
+class State {
+ public:
+  struct Options {
+    std::size_t sessions = 1;
+    std::size_t depth = 2;       // ticks at hand, a power of two; more than 2 only for learning
+    bool keeps_history = false;  // whether inputs, pre-activations and caches of past ticks are kept too
+    bool operator==(const Options&) const = default;
+  };
+  static Result<State> build(const Graph& graph, const std::vector<std::uint32_t>& node_region,
+                             const topology::Plan& plan, topology::NodeMemory& memory, Options options);
+
+  std::size_t sessions() const noexcept { return options_.sessions; }
+  std::size_t depth() const noexcept { return options_.depth; }
+  const Options& options() const noexcept { return options_; }
+
+  /// What a node published at `tick`. [sessions, width]
+  kernels::Rows output(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].output, tick); }
+  /// The combined input that made output(node, tick); data == null when the source is read directly.
+  kernels::Rows input(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].input, tick); }
+  kernels::Rows preactivation(NodeId node, std::uint64_t tick) const noexcept {
+    return at(rings_[node].preactivation, tick);
+  }
+  kernels::Rows cache(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].cache, tick); }
+  kernels::Rows hidden(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].hidden, tick); }
+
+  /// Everything as it was at birth: zero.
+  void reset() noexcept;
+  /// One session's rows to zero, all ticks; the numbers of its noise streams at `tick` stay.
+  void reset_session(std::size_t session, std::uint64_t tick) noexcept;
+  /// Gives a session that never drew the noise streams of that number, 1 to 2^48 - 1.
+  void set_streams(std::size_t session, std::uint64_t tick, std::uint64_t number) noexcept;
+  /// The numbers of a layer's noise streams from one tick to another.
+  void copy_streams(NodeId node, std::size_t session, std::uint64_t from, std::uint64_t to) noexcept;
+  /// Floats of one session over all rings and ticks, and its copy out and in: node by node, oldest tick first, so that
+  /// a session may go on in another mesh that stands at another tick.
+  std::size_t session_size() const noexcept;
+  void save_session(std::size_t session, std::uint64_t tick, std::span<float> out) const noexcept;
+  void load_session(std::size_t session, std::uint64_t tick, std::span<const float> in) noexcept;
+  /// The first value of a saved session that neighbours could read (outputs, hidden states) and that is not finite.
+  /// What only backward reads may be infinite: tanh of an infinite pre-activation is 1.
+  std::optional<std::size_t> first_not_finite(std::span<const float> session) const noexcept;
+  std::uint64_t bytes() const noexcept;
+  /// Its memory: tick after tick of the rings, and of each region by region, outputs and hidden states first.
+  template <class Visit>
+  void each_slot(Visit&& visit) const {
+    for (std::size_t slot = 0; slot < options_.depth; ++slot)
+      for (const bool is_live : {true, false})
+        for (const Block& block : blocks_) {
+          const auto* const data = reinterpret_cast<const float*>(block.buffer.data());
+          const std::size_t floats = is_live ? block.live : block.scratch;
+          visit(data + (is_live ? 0 : options_.depth * block.live) + slot * floats, floats * sizeof(float));
+        }
+  }
+
+  /// Bytes that ticks from `tick` on can tell from others: outputs and hidden states as committed; with history, all.
+  std::size_t live_bytes() const noexcept;
+  /// Copies them out and in, region by region, or, with `copies`, notes what to copy: for states of one layout.
+  void save_live(std::uint64_t tick, std::byte* out, BatchCopy* copies) const;
+  void load_live(std::uint64_t tick, const std::byte* in, BatchCopy* copies);
+  /// Where everything stands: states over one network that agree in it load what the other saved.
+  const Hash128& layout() const noexcept { return layout_; }
+  /// Another one of the same layout, zeroed, and the copies of all bytes of another.
+  Result<State> make_twin() const;
+  void copy_from(const State& twin, BatchCopy& copies);
+  /// No two states that were built have the same number.
+  std::uint64_t id() const noexcept { return id_; }
+  /// The same for rows of one session, in an order that does not depend on the layout: floats of what ticks can tell,
+  /// rows rounded up to cache lines, and their copy out and in.
+  std::size_t live_session_size() const noexcept { return live_session_size_; }
+  void save_live_session(std::size_t session, std::uint64_t tick, float* out) const noexcept;
+  void load_live_session(std::size_t session, std::uint64_t tick, const float* in) noexcept;
+
+ private:
+  struct Rings {
+    Ring output, input, preactivation, cache, hidden;
+  };
+  kernels::Rows at(const Ring& ring, std::uint64_t tick) const noexcept {
+    return {ring.base ? ring.base + (tick & (options_.depth - 1)) * ring.slot : nullptr, options_.sessions, ring.width,
+            ring.stride};
+  }
+  template <class Visit>
+  void each_row(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept;
+  template <class Visit>
+  void each_live_block(std::uint64_t tick, Visit&& visit) const noexcept;
+
+  /// Rows of one session that stand evenly apart, one a ring: copied by one call. Rows that touch are one.
+  struct Stretch {
+    float* base = nullptr;    // of session 0, slot 0
+    std::size_t slot = 0;     // floats from one tick to the next
+    std::size_t step = 0;     // floats from one row to the next
+    std::size_t session = 0;  // floats from one session to the next
+    std::size_t floats = 0;   // of a row
+    std::size_t rows = 0;
+  };
+  using RingOf = Ring Rings::*;
+  std::vector<Stretch> stretches(std::initializer_list<RingOf> of, const std::vector<std::uint32_t>& node_region) const;
+  template <class Visit>
+  void each_stretch(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept;
+
+  Options options_;
+  std::vector<Rings> rings_;
+  std::vector<Stretch> live_stretches_, other_stretches_;  // what a tick reads, and what learning reads of the past
+  std::size_t live_session_size_ = 0;
+  std::vector<std::pair<NodeId, std::size_t>>
+      noise_;  // by node: where in its hidden state a noise stream's place stands
+  /// A region's rings: `depth` slots of outputs and hidden states, then `depth` slots of what else a firing leaves.
+  struct Block {
+    topology::NodeBuffer buffer;
+    std::size_t live = 0, scratch = 0;  // floats of a slot
+  };
+  std::vector<Block> blocks_;
+  topology::NodeMemory* memory_ = nullptr;
+  std::uint64_t id_ = 0;
+  Hash128 layout_;
+};
+
+}  // namespace weft::mesh

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/weights/quantized_weight.hpp"
+
+#include "kernels/encode.hpp"
+#include "kernels/float_environment.hpp"
+#include "kernels/linear_decoded.hpp"
+#include "kernels/op_stream.hpp"
+#include "kernels/weight_order.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace weft::mesh {
+namespace {
+
+constexpr std::size_t kBoundFrom = std::size_t{256} << 10;  // pages are 4 KiB: below, whole pages would waste too much
+
+std::size_t cache_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// e4m3 alone has a NaN and no infinity, so that looking for it takes time in a kernel.
+bool notes_nan(Dtype dtype) { return dtype == Dtype::fp8_e4m3; }
+
+}  // namespace
+
+Result<WeightMemory> WeightMemory::allocate(std::size_t bytes, topology::NodeMemory& memory, std::uint32_t node) {
+  WeightMemory made;
+  if (bytes >= kBoundFrom) {
+    WEFT_TRY(made.bound_, memory.allocate(bytes, node));
+  } else {
+    made.heap_ = AlignedBuffer<std::byte>(bytes);
+  }
+  return made;
+}
+
+std::uint64_t WeightMemory::bytes() const noexcept {
+  constexpr std::size_t kPage = 4096;
+  return bound_.empty() ? cache_lines(heap_.size()) : (bound_.size() + kPage - 1) / kPage * kPage;
+}
+
+Result<QuantizedWeight> QuantizedWeight::make(const Encoding& encoding, std::size_t out, std::size_t in,
+                                              topology::NodeMemory& memory, std::uint32_t node) {
+  QuantizedWeight made;
+  made.encoding_ = encoding;
+  const kernels::WeightBytes bytes = kernels::weight_bytes(encoding, out, in);
+  const std::size_t scales = cache_lines(bytes.codes), zeros = scales + cache_lines(bytes.scales);
+  WEFT_TRY(made.memory_, WeightMemory::allocate(block_size(encoding, out, in), memory, node));
+  std::byte* const base = made.memory_.data();
+  made.weight_.codes = base;
+  if (bytes.scales) made.weight_.scales = base + scales;
+  if (bytes.zeros) made.weight_.zeros = base + zeros;
+  made.weight_.out = out;
+  made.weight_.in = in;
+  made.weight_.dtype = encoding.dtype;
+  made.weight_.granularity = encoding.granularity;
+  return made;
+}
+
+std::size_t QuantizedWeight::block_size(const Encoding& encoding, std::size_t out, std::size_t in) noexcept {
+  const kernels::WeightBytes bytes = kernels::weight_bytes(encoding, out, in);
+  return cache_lines(bytes.codes) + cache_lines(bytes.scales) + bytes.zeros + notes_nan(encoding.dtype);
+}
+
+kernels::ConstWeight QuantizedWeight::view(const std::byte* block, const Encoding& encoding, std::size_t out,
+                                           std::size_t in) noexcept {
+  const kernels::WeightBytes bytes = kernels::weight_bytes(encoding, out, in);
+  kernels::ConstWeight weight;
+  weight.codes = block;
+  if (bytes.scales) weight.scales = block + cache_lines(bytes.codes);
+  const std::byte* const after = block + cache_lines(bytes.codes) + cache_lines(bytes.scales);
+  if (bytes.zeros) weight.zeros = after;
+  if (notes_nan(encoding.dtype)) weight.nan_free = reinterpret_cast<const std::uint8_t*>(after);
+  weight.out = out;
+  weight.in = in;
+  weight.dtype = encoding.dtype;
+  weight.granularity = encoding.granularity;
+  return weight;
+}
+
+void QuantizedWeight::encode(const kernels::ConstPanels& master) noexcept {
+  const kernels::FlushSubnormals exact;
+  kernels::encode(master, weight_);
+  look_at_codes();
+}
+
+// Finite masters give no NaN codes, so what a device encodes later changes nothing of what is noted here.
+void QuantizedWeight::encode(const kernels::ConstPanels& master, kernels::OpStream& stream) {
+  stream.encode(master, weight_);
+  look_at_codes();
+}
+
+void QuantizedWeight::look_at_codes() noexcept {
+  if (!notes_nan(encoding_.dtype)) return;
+  const std::size_t at = block_size(encoding_, weight_.out, weight_.in) - 1;
+  memory_.data()[at] = std::byte{!kernels::holds_nan_code(weight_)};
+}
+
+void QuantizedWeight::decode(const kernels::Panels& to) const noexcept {
+  const kernels::FlushSubnormals exact;
+  kernels::decode(view(), to);
+}
+
+QuantizedWeight::Ordered QuantizedWeight::ordered(const kernels::ConstWeight& weight) {
+  const kernels::WeightBytes bytes = kernels::ordered_bytes(weight.encoding(), weight.out, weight.in);
+  Ordered made{AlignedBuffer<std::byte>(bytes.codes), AlignedBuffer<std::byte>(bytes.scales),
+               AlignedBuffer<std::byte>(bytes.zeros)};
+  kernels::export_weight(weight, {made.codes, made.scales, made.zeros});
+  return made;
+}
+
+Status QuantizedWeight::restore(std::span<const std::byte> codes, std::span<const std::byte> scales,
+                                std::span<const std::byte> zeros) {
+  WEFT_CHECK(kernels::import_weight({codes, scales, zeros}, weight_));
+  look_at_codes();
+  return {};
+}
+
+std::optional<std::size_t> QuantizedWeight::first_not_finite(const kernels::ConstWeight& weight) {
+  const kernels::FlushSubnormals exact;
+  // Panel by panel: a float32 copy of the whole could be larger than memory.
+  AlignedBuffer<float> panel(kernels::panels_size(kernels::kPanelWidth, weight.in));
+  std::optional<std::size_t> first;
+  for (std::size_t p = 0; p < kernels::panel_count(weight.out); ++p) {
+    const kernels::ConstWeight part = kernels::panel_range(weight, p, 1);
+    const kernels::Panels to{panel.data(), part.out, part.in};
+    kernels::decode(part, to);
+    if (const auto found = kernels::first_unstorable(to, Dtype::float32, false))
+      if (!first) first = *found + p * kernels::kPanelWidth * weight.in;
+  }
+  return first;
+}
+
+QuantizationError QuantizedWeight::error(const kernels::ConstPanels& master) const {
+  AlignedBuffer<float> decoded(kernels::panels_size(weight_.out, weight_.in));
+  decode({decoded.data(), weight_.out, weight_.in});
+  QuantizationError error;
+  double squares = 0.0, left = 0.0, right = 0.0, product = 0.0;
+  for (std::size_t o = 0; o < weight_.out; ++o)
+    for (std::size_t k = 0; k < weight_.in; ++k) {
+      const std::size_t i = kernels::panel_index(weight_.in, o, k);
+      const double a = master.data[i], b = decoded[i];
+      squares += (a - b) * (a - b);
+      error.largest = std::max(error.largest, std::fabs(a - b));
+      left += a * a;
+      right += b * b;
+      product += a * b;
+    }
+  error.rmse = std::sqrt(squares / static_cast<double>(std::max<std::size_t>(weight_.out * weight_.in, 1)));
+  if (left != 0.0 || right != 0.0) error.cosine = left == 0.0 || right == 0.0 ? 0.0 : product / std::sqrt(left * right);
+  return error;
+}
+
+std::pair<double, double> QuantizedWeight::scale_range() const noexcept {
+  if (!weight_.scales) return {1.0, 1.0};
+  std::pair<double, double> range{std::numeric_limits<double>::infinity(), 0.0};
+  const std::size_t step =
+      encoding_.granularity == Granularity::block32 ? kScaleBlock : std::max<std::size_t>(weight_.in, 1);
+  const std::size_t outputs = encoding_.granularity == Granularity::tensor ? 1 : weight_.out;
+  for (std::size_t o = 0; o < outputs; ++o)
+    for (std::size_t k = 0; k < weight_.in; k += step) {
+      const std::size_t i = kernels::scale_index(encoding_.granularity, weight_.in, o, k);
+      const double scale = kernels::has_double_scale(encoding_.dtype) ? static_cast<const double*>(weight_.scales)[i]
+                                                                      : static_cast<const float*>(weight_.scales)[i];
+      range = {std::min(range.first, scale), std::max(range.second, scale)};
+    }
+  return range;
+}
+
+}  // namespace weft::mesh

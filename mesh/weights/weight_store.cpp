@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/weights/weight_store.hpp"
+
+#include "kernels/linear.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+namespace weft::mesh {
+namespace {
+// 16 floats: parameters start on a cache line.
+std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
+}  // namespace
+
+Result<WeightStore> WeightStore::build(const Graph& graph, const std::vector<std::uint32_t>& node_region,
+                                       const topology::Plan& plan, topology::NodeMemory& memory, bool keeps_masters) {
+  static std::atomic<std::uint64_t> last{0};
+  WeightStore store;
+  store.number_ = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  store.memory_ = &memory;
+  for (const auto& region : plan.regions) store.region_node_.push_back(region.seat.node);
+  std::vector<bool> has_master;
+  for (NodeId id = 0; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    store.first_.push_back(static_cast<std::uint32_t>(store.parameters_.size()));
+    store.layers_.push_back({node.encoding, node.quantization_aware, true, 0});
+    if (node.is_port()) continue;
+    for (std::uint32_t i = 0; i < node.layer->parameters().size(); ++i) {
+      const ParameterSpec& spec = node.layer->parameters()[i];
+      store.parameters_.push_back({id, i, &spec, nullptr, 0});
+      store.parameter_region_.push_back(node_region[id]);
+      has_master.push_back(keeps_masters || !spec.is_matrix() || node.quantization_aware ||
+                           node.encoding.dtype == Dtype::float32);
+      kernels::ConstWeight view;
+      view.out = spec.out;
+      view.in = spec.in;
+      view.activations = node.activations;
+      store.views_.push_back(view);
+    }
+  }
+  store.first_.push_back(static_cast<std::uint32_t>(store.parameters_.size()));
+  store.storage_.resize(store.parameters_.size());
+  store.master_views_ = store.views_;
+  store.join(graph);
+  WEFT_CHECK(store.make_arena(has_master));
+  for (std::size_t i = 0; i < store.parameters_.size(); ++i) {
+    const ParameterSpec& spec = *store.parameters_[i].spec;
+    const Encoding& encoding = store.layers_[store.parameters_[i].node].encoding;
+    if (spec.is_matrix() && encoding.dtype != Dtype::float32) {
+      WEFT_TRY(auto made, QuantizedWeight::make(encoding, spec.out, spec.in, memory, store.numa_node(i)));
+      store.storage_[i].active = std::make_unique<QuantizedWeight>(std::move(made));
+    }
+    store.set_view(i);
+  }
+  return store;
+}
+
+void WeightStore::join(const Graph& graph) {
+  joined_.resize(graph.nodes().size());
+  for (NodeId id = 0; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    if (node.owners.empty()) continue;
+    joined_[id] = std::make_unique<Joined>();
+    for (const WeightSlot& slot : node.layer->weight_slots()) {
+      const NodeId owner = slot.owner == WeightSlot::kOwn ? id : node.owners[static_cast<std::size_t>(slot.owner)];
+      joined_[id]->parameters.push_back(first_[owner] + slot.parameter);
+    }
+    joined_[id]->forward.resize(joined_[id]->parameters.size());
+    joined_[id]->backward.resize(joined_[id]->parameters.size());
+    borrowers_.push_back(joined_[id].get());
+  }
+}
+
+Result<ParameterBuffer> WeightStore::make_buffer_for(const std::vector<bool>& is_inside) const {
+  ParameterBuffer made;
+  std::vector<std::size_t> floats(region_node_.size(), 0);
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (is_inside[i]) floats[parameter_region_[i]] += padded(parameters_[i].spec->stored_size());
+  std::vector<float*> next(region_node_.size(), nullptr);
+  for (std::size_t r = 0; r < region_node_.size(); ++r) {
+    if (floats[r] == 0) continue;
+    WEFT_TRY(auto buffer, memory_->allocate(floats[r] * sizeof(float), region_node_[r]));
+    next[r] = buffer.as<float>().data();
+    made.buffers_.push_back(std::move(buffer));
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    float*& place = next[parameter_region_[i]];
+    made.data_.push_back(is_inside[i] ? place : nullptr);
+    if (is_inside[i]) place += padded(parameters_[i].spec->stored_size());
+  }
+  return made;
+}
+
+Result<ParameterBuffer> WeightStore::make_buffer() const {
+  return make_buffer_for(std::vector<bool>(parameters_.size(), true));
+}
+
+// Masters of `is_inside` side by side, region by region; those that have one keep their values.
+Status WeightStore::make_arena(const std::vector<bool>& is_inside) {
+  WEFT_TRY(ParameterBuffer arena, make_buffer_for(is_inside));
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    float* const place = arena.data(i);
+    if (!place) continue;
+    if (parameters_[i].data)
+      std::memcpy(place, parameters_[i].data, parameters_[i].spec->stored_size() * sizeof(float));
+    parameters_[i].data = place;
+  }
+  arena_ = std::move(arena);
+  return {};
+}
+
+void WeightStore::set_view(std::size_t i) noexcept {
+  const Storage& storage = storage_[i];
+  kernels::ConstWeight view;
+  if (storage.active) {
+    view = storage.active->view();
+  } else {
+    view.codes = parameters_[i].data;
+    view.out = parameters_[i].spec->out;
+    view.in = parameters_[i].spec->in;
+  }
+  view.activations = views_[i].activations;
+  views_[i] = view;
+  ++layers_[parameters_[i].node].changes;
+  note_change();
+  master_views_[i].codes = parameters_[i].data;
+  const auto parameters = of(parameters_[i].node);
+  layers_[parameters_[i].node].has_masters =
+      std::all_of(parameters.begin(), parameters.end(), [](const Parameter& p) { return p.data != nullptr; });
+  for (Joined* const borrower : borrowers_)
+    for (std::size_t s = 0; s < borrower->parameters.size(); ++s) {
+      const std::uint32_t p = borrower->parameters[s];
+      if (parameters_[p].node != parameters_[i].node) continue;
+      borrower->forward[s] = views_[p];
+      borrower->backward[s] = goes_back_stored(parameters_[p].node) ? views_[p] : master_views_[p];
+    }
+}
+
+void WeightStore::initialize(const Graph& graph, std::uint64_t seed) {
+  std::vector<float> values;
+  for (Parameter& parameter : parameters_) {
+    const ParameterSpec& spec = *parameter.spec;
+    // One stream a parameter: adding a bias to a layer leaves its weights as they were.
+    // Sixteen a place; what a large container has more of lies beyond every place.
+    const std::uint64_t place = graph.spec().grid.index(graph.nodes()[parameter.node].at) * 16 + parameter.index % 16 +
+                                (std::uint64_t{parameter.index / 16} << 44);
+    RandomStream random(seed, place, RandomPurpose::init);
+    values.assign(spec.out * std::max<std::size_t>(spec.in, 1), 0.0f);
+    spec.init(random, values);
+    const Status written = write(parameter, values, spec.name);
+    WEFT_ASSERT(written, "an initializer made values that cannot be stored: " + written.error().text());
+  }
+}
+
+std::span<WeightStore::Parameter> WeightStore::of(NodeId node) noexcept {
+  return std::span(parameters_).subspan(first_[node], first_[node + 1] - first_[node]);
+}
+std::span<const WeightStore::Parameter> WeightStore::of(NodeId node) const noexcept {
+  return std::span(parameters_).subspan(first_[node], first_[node + 1] - first_[node]);
+}
+
+kernels::ConstPanels WeightStore::panels(std::size_t i, AlignedBuffer<float>& room) const {
+  const ParameterSpec& spec = *parameters_[i].spec;
+  if (parameters_[i].data) return {parameters_[i].data, spec.out, spec.in};
+  room = AlignedBuffer<float>(spec.stored_size());
+  storage_[i].active->decode({room.data(), spec.out, spec.in});
+  return {room.data(), spec.out, spec.in};
+}
+
+std::vector<float> WeightStore::read(const Parameter& parameter) const {
+  const ParameterSpec& spec = *parameter.spec;
+  if (!spec.is_matrix()) return {parameter.data, parameter.data + spec.out};
+  AlignedBuffer<float> room;
+  std::vector<float> values(spec.out * spec.in);
+  kernels::unpack_panels(panels(first_[parameter.node] + parameter.index, room),
+                         {values.data(), spec.out, spec.in, spec.in});
+  return values;
+}
+
+Status WeightStore::write(Parameter& parameter, std::span<const float> values, std::string_view object) {
+  const ParameterSpec& spec = *parameter.spec;
+  const std::size_t wanted = spec.out * std::max<std::size_t>(spec.in, 1);
+  if (values.size() != wanted)
+    return fail(Errc::shape_mismatch, std::string(object) + " '" + spec.name + "': " + std::to_string(values.size()) +
+                                          " values where " + std::to_string(wanted) + " are expected");
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i]))
+      return fail(Errc::not_finite, std::string(object) + " '" + spec.name + "': value " + std::to_string(i) + " is " +
+                                        std::to_string(values[i]) + "; weights must be finite");
+  ++parameter.version;
+  note_change();
+  if (!spec.is_matrix()) {
+    std::memcpy(parameter.data, values.data(), values.size_bytes());
+    return {};
+  }
+  AlignedBuffer<float> room(parameter.data ? 0 : spec.stored_size());
+  const kernels::Panels panels{parameter.data ? parameter.data : room.data(), spec.out, spec.in};
+  kernels::pack_panels({values.data(), spec.out, spec.in, spec.in}, panels);
+  if (QuantizedWeight* stored = storage_[first_[parameter.node] + parameter.index].active.get()) {
+    stored->encode(panels);
+    stored->version = parameter.version;
+  }
+  return {};
+}
+
+void WeightStore::each_array(const std::function<void(NodeId, const void*, std::size_t)>& visit) const {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const NodeId node = parameters_[i].node;
+    if (parameters_[i].data)
+      visit(node, parameters_[i].data, padded(parameters_[i].spec->stored_size()) * sizeof(float));
+    if (const QuantizedWeight* const stored = storage_[i].active.get()) visit(node, stored->block(), stored->bytes());
+  }
+}
+
+std::uint64_t WeightStore::bytes(NodeId node) const noexcept {
+  std::uint64_t total = 0;
+  for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) {
+    const ParameterSpec& spec = *parameters_[i].spec;
+    total += storage_[i].active ? kernels::weight_bytes(storage_[i].active->encoding(), spec.out, spec.in).total()
+                                : spec.stored_size() * sizeof(float);
+  }
+  return total;
+}
+
+std::uint64_t WeightStore::bytes() const noexcept {
+  std::uint64_t total = 0;
+  for (NodeId node = 0; node < node_count(); ++node) total += bytes(node);
+  return total;
+}
+
+std::uint64_t WeightStore::allocated_bytes() const noexcept {
+  constexpr std::uint64_t kPage = 4096;
+  std::uint64_t total = 0;
+  for (const auto& buffer : arena_.buffers_) total += (buffer.size() + kPage - 1) / kPage * kPage;
+  for (const Storage& storage : storage_) {
+    total += storage.master.bytes() + (storage.active ? storage.active->bytes() : 0);
+    for (const auto& derived : storage.derived) total += derived->bytes();
+  }
+  return total;
+}
+
+std::uint64_t WeightStore::count() const noexcept {
+  std::uint64_t total = 0;
+  for (const Parameter& parameter : parameters_)
+    total += parameter.spec->out * std::max<std::size_t>(parameter.spec->in, 1);
+  return total;
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "storage/checkpoint.hpp"
+
+#include "storage/file_system.hpp"
+#include "storage/internal/manifest.hpp"
+
+#include "core/log.hpp"
+#include "core/printable.hpp"
+#include "core/state_hash.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+namespace weft::storage {
+namespace {
+
+constexpr std::string_view kPrefix = "ckpt-";
+constexpr std::string_view kTemporary = ".tmp";
+constexpr std::string_view kManifest = "manifest.json";
+constexpr std::size_t kMaxFiles = 65536;
+
+bool is_temporary(std::string_view name) {
+  return name.substr(0, kPrefix.size()) == kPrefix && name.size() > kTemporary.size() &&
+         name.substr(name.size() - kTemporary.size()) == kTemporary;
+}
+
+/// The tick in "ckpt-<tick>", spelled as we spell it.
+std::optional<std::uint64_t> parse_name(std::string_view name) {
+  if (name.substr(0, kPrefix.size()) != kPrefix) return std::nullopt;
+  const std::string_view digits = name.substr(kPrefix.size());
+  std::uint64_t tick = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), tick);
+  if (error != std::errc() || std::to_string(tick) != digits) return std::nullopt;
+  return tick;
+}
+
+Status check_names(const std::vector<NamedBytes>& files) {
+  if (files.size() > kMaxFiles)
+    return fail(Errc::invalid_argument,
+                "checkpoint: " + std::to_string(files.size()) + " files, at most " + std::to_string(kMaxFiles));
+  std::set<std::string_view> names;
+  for (const NamedBytes& file : files) {
+    if (!is_file_name(file.name))
+      return fail(Errc::invalid_argument, "checkpoint: " + in_quotes(file.name) + " cannot name a file");
+    if (!names.insert(file.name).second)
+      return fail(Errc::invalid_argument, "checkpoint: file " + in_quotes(file.name) + " is given twice");
+  }
+  return {};
+}
+
+Status write_file(FileSystem& files, const std::string& path, ByteSpan bytes) {
+  WEFT_TRY(const auto file, files.open(path, OpenMode::create_new));
+  WEFT_CHECK(file->write(bytes));
+  WEFT_CHECK(file->sync());
+  return file->close();
+}
+
+}  // namespace
+
+Result<ByteSpan> Checkpoint::file(std::string_view name) const {
+  for (const auto& [key, bytes] : files)
+    if (key == name) return ByteSpan(bytes.data(), bytes.size());
+  return fail(Errc::not_found, path + ": has no file " + in_quotes(name));
+}
+
+CheckpointStore::CheckpointStore(FileSystem& files, std::string directory, CheckpointOptions options)
+    : files_(&files), directory_(std::move(directory)), options_(options) {}
+
+Result<CheckpointStore> CheckpointStore::open(FileSystem& files, std::string directory, CheckpointOptions options) {
+  if (options.keep == 0) return fail(Errc::invalid_argument, directory + ": keep 0 checkpoints; at least 1");
+  CheckpointStore store(files, std::move(directory), options);
+  WEFT_TRY(const bool is_new, files.make_directory(store.directory_));
+  // Also when it is not new: who made it may have been killed before it came to this.
+  const Status synced = files.sync_directory(parent_path(store.directory_));
+  if (!synced && is_new) return fail(synced.error());
+  if (!synced) log_warn(synced.error().text());
+  WEFT_TRY(store.lock_, files.lock(store.directory_ + "/lock"));
+  // Who put the newest checkpoint here may have been killed before it was sure to stay.
+  WEFT_CHECK(files.sync_directory(store.directory_));
+  WEFT_TRY(const auto others, store.list_entries());
+  for (const std::string& name : others)
+    if (is_temporary(name)) WEFT_CHECK(store.remove_tree(store.directory_ + "/" + name));
+  return store;
+}
+
+Result<CheckpointStore> CheckpointStore::look(FileSystem& files, std::string directory, CheckpointOptions options) {
+  CheckpointStore store(files, std::move(directory), options);
+  WEFT_CHECK(store.list_entries());
+  return store;
+}
+
+Result<std::vector<std::string>> CheckpointStore::list_entries() {
+  WEFT_TRY(auto names, files_->list(directory_));
+  entries_.clear();
+  std::erase_if(names, [&](const std::string& name) {
+    const auto tick = parse_name(name);
+    if (tick) entries_.push_back({*tick, std::nullopt});
+    return tick.has_value();
+  });
+  std::sort(entries_.begin(), entries_.end(), [](Entry a, Entry b) { return a.tick < b.tick; });
+  return names;
+}
+
+void CheckpointStore::add_entry(std::uint64_t tick) {
+  entries_.push_back({tick, std::nullopt});
+  std::sort(entries_.begin(), entries_.end(), [](Entry a, Entry b) { return a.tick < b.tick; });
+}
+
+Status CheckpointStore::may_change() const {
+  if (lock_) return {};
+  return fail(Errc::invalid_argument, directory_ + ": opened to look at only; open it as its owner to change it");
+}
+
+std::string CheckpointStore::path_of(std::uint64_t tick) const {
+  return directory_ + "/" + std::string(kPrefix) + std::to_string(tick);
+}
+
+std::vector<std::uint64_t> CheckpointStore::ticks() const {
+  std::vector<std::uint64_t> all;
+  for (const Entry& entry : entries_) all.push_back(entry.tick);
+  return all;
+}
+
+Status CheckpointStore::write(std::uint64_t tick, const std::vector<NamedBytes>& files, const nlohmann::json& info) {
+  WEFT_CHECK(may_change());
+  WEFT_CHECK(check_names(files));
+  WEFT_TRY(const std::string manifest, encode_manifest(tick, files, info));
+  WEFT_TRY(const bool is_there, make_room(tick, manifest));
+  if (is_there) return {};
+  const std::string path = path_of(tick), temporary = path + std::string(kTemporary);
+  WEFT_CHECK(remove_tree(temporary));
+  const Status written = write_new(temporary, files, manifest);
+  Status status = written ? files_->rename(temporary, path) : written;
+  if (!status) {
+    // Void: what a failed sync left in the page cache may look right and be gone tomorrow.
+    if (const Status removed = remove_tree(temporary); !removed) log_warn(removed.error().text());
+    // A rename may have been done and yet be said to have failed.
+    if (written && files_->list(path)) {
+      add_entry(tick);
+      if (const Status removed = discard(tick); !removed) log_warn(removed.error().text());
+    }
+    return status;
+  }
+  add_entry(tick);
+  status = files_->sync_directory(directory_);
+  if (status) status = verify(tick, &manifest);
+  if (!status) {
+    if (const Status removed = discard(tick); !removed) log_warn(removed.error().text());
+    return status;
+  }
+  entry_of(tick).is_good = true;
+  prune();
+  return {};
+}
+
+Status CheckpointStore::write_new(const std::string& path, const std::vector<NamedBytes>& files,
+                                  const std::string& manifest) {
+  WEFT_TRY(const bool is_new, files_->make_directory(path));
+  if (!is_new) return fail(Errc::storage, path + ": appeared while this process holds the lock");
+  for (const NamedBytes& file : files) WEFT_CHECK(write_file(*files_, path + "/" + file.name, file.bytes));
+  // Last, so that a manifest says that all else is there.
+  WEFT_CHECK(write_file(*files_, path + "/" + std::string(kManifest), as_bytes(manifest)));
+  return files_->sync_directory(path);
+}
+
+Result<bool> CheckpointStore::make_room(std::uint64_t tick, const std::string& manifest) {
+  for (std::size_t i = entries_.size(); i-- > 0 && entries_[i].tick >= tick;) {
+    Entry& entry = entries_[i];
+    const bool is_same_tick = entry.tick == tick;
+    if (is_same_tick && verify(tick, &manifest)) {
+      entry.is_good = true;
+      return true;
+    }
+    if (is_good(entry))
+      return fail(Errc::invalid_argument,
+                  directory_ + ": tick " + std::to_string(tick) + " is not newer than its checkpoint of tick " +
+                      std::to_string(entry.tick) + "; resume from that one, or clear the directory");
+    if (is_same_tick) WEFT_CHECK(discard(tick));
+  }
+  return false;
+}
+
+bool CheckpointStore::is_good(Entry& entry) {
+  if (!entry.is_good) {
+    const Status status = verify(entry.tick, nullptr);
+    if (!status) log_warn(status.error().text());
+    entry.is_good = status.has_value();
+  }
+  return *entry.is_good;
+}
+
+CheckpointStore::Entry& CheckpointStore::entry_of(std::uint64_t tick) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](Entry e) { return e.tick == tick; });
+  WEFT_ASSERT(found != entries_.end(), directory_ + ": no entry for tick " + std::to_string(tick));
+  return *found;
+}
+
+Result<Checkpoint> CheckpointStore::read(std::uint64_t tick, const std::string* manifest, bool keep_bytes) {
+  Checkpoint checkpoint;
+  checkpoint.tick = tick;
+  checkpoint.path = path_of(tick);
+  const std::string manifest_path = checkpoint.path + "/" + std::string(kManifest);
+  WEFT_TRY(const ByteBuffer text, files_->read(manifest_path, kMaxManifestBytes));
+  if (manifest && as_text(text) != *manifest) return fail(Errc::corrupt, manifest_path + ": is not as it was written");
+  WEFT_TRY(Manifest stated, decode_manifest(as_text(text), manifest_path));
+  if (stated.tick != tick)
+    return fail(Errc::corrupt, manifest_path + ": says tick " + std::to_string(stated.tick) + ", the directory " +
+                                   std::to_string(tick));
+  checkpoint.info = std::move(stated.info);
+  for (const ManifestFile& file : stated.files) {
+    const std::string path = checkpoint.path + "/" + file.name;
+    WEFT_TRY(ByteBuffer bytes, files_->read(path, options_.max_file_bytes));
+    if (bytes.size() != file.size)
+      return fail(Errc::corrupt, path + ": " + std::to_string(bytes.size()) + " bytes, the manifest says " +
+                                     std::to_string(file.size));
+    if (const Hash128 hash = hash_bytes(bytes.data(), bytes.size()); hash != file.hash)
+      return fail(Errc::corrupt, path + ": hash " + to_string(hash) + ", the manifest says " + to_string(file.hash));
+    if (keep_bytes) checkpoint.files.emplace_back(file.name, std::move(bytes));
+  }
+  return checkpoint;
+}
+
+Status CheckpointStore::verify(std::uint64_t tick, const std::string* manifest) {
+  WEFT_TRY([[maybe_unused]] const Checkpoint checkpoint, read(tick, manifest, false));
+  return {};
+}
+
+Result<std::optional<Checkpoint>> CheckpointStore::latest() {
+  if (lock_) return newest_that_verifies();
+  // The owner may prune what was listed before it is read; it always has put a newer one there first.
+  for (;;) {
+    WEFT_CHECK(list_entries());
+    const std::vector<std::uint64_t> before = ticks();
+    auto found = newest_that_verifies();
+    if (found && *found && (*found)->skipped.empty()) return found;
+    WEFT_CHECK(list_entries());
+    if (ticks() == before) return found;
+  }
+}
+
+Result<Checkpoint> CheckpointStore::at(std::uint64_t tick) {
+  if (!lock_) WEFT_CHECK(list_entries());
+  if (!std::ranges::any_of(entries_, [&](const Entry& entry) { return entry.tick == tick; }))
+    return fail(Errc::not_found, directory_ + ": no checkpoint of tick " + std::to_string(tick));
+  return read(tick, nullptr, true);
+}
+
+Result<std::optional<Checkpoint>> CheckpointStore::newest_that_verifies() {
+  std::vector<std::string> skipped;
+  for (std::size_t i = entries_.size(); i-- > 0;) {
+    auto checkpoint = read(entries_[i].tick, nullptr, true);
+    entries_[i].is_good = checkpoint.has_value();
+    if (checkpoint) {
+      checkpoint->skipped = std::move(skipped);
+      return std::optional<Checkpoint>(*std::move(checkpoint));
+    }
+    log_warn("checkpoint of tick " + std::to_string(entries_[i].tick) +
+             " does not verify, trying the one before: " + checkpoint.error().text());
+    skipped.push_back(checkpoint.error().text());
+  }
+  if (skipped.empty()) return std::optional<Checkpoint>();
+  std::string text = directory_ + ": no checkpoint verifies";
+  for (const std::string& reason : skipped) text += "; " + reason;
+  return fail(Errc::corrupt, std::move(text));
+}
+
+void CheckpointStore::prune() {
+  std::size_t good = 0, before = entries_.size();
+  for (std::size_t i = entries_.size(); i-- > 0;) {
+    if (good < options_.keep) {
+      good += is_good(entries_[i]) ? 1 : 0;
+    } else if (const Status removed = discard(entries_[i].tick); !removed) {
+      log_warn(removed.error().text());  // costs room, not safety; the next write tries again
+    }
+  }
+  if (entries_.size() == before) return;
+  // For good: who removes what belongs to them (a journal) must not see them come back after a power cut.
+  if (const Status synced = files_->sync_directory(directory_); !synced) log_warn(synced.error().text());
+}
+
+Status CheckpointStore::discard_after(std::uint64_t tick) {
+  while (!entries_.empty() && entries_.back().tick > tick) WEFT_CHECK(discard(entries_.back().tick));
+  return files_->sync_directory(directory_);
+}
+
+Status CheckpointStore::clear() {
+  WEFT_CHECK(may_change());
+  while (!entries_.empty()) WEFT_CHECK(discard(entries_.front().tick));
+  return files_->sync_directory(directory_);
+}
+
+Status CheckpointStore::remove_before(std::uint64_t tick) {
+  WEFT_CHECK(may_change());
+  // Newest first: once one that verifies stays, all before it may go.
+  bool has_good = false;
+  for (std::size_t i = entries_.size(); i-- > 0;) {
+    const bool is_needed = !has_good && is_good(entries_[i]);
+    has_good |= is_needed;
+    if (!is_needed && entries_[i].tick < tick) WEFT_CHECK(discard(entries_[i].tick));
+  }
+  return files_->sync_directory(directory_);
+}
+
+Status CheckpointStore::discard(std::uint64_t tick) {
+  // In one step it stops being a checkpoint, so that no crash leaves half of one under its name.
+  const std::string path = path_of(tick), temporary = path + std::string(kTemporary);
+  WEFT_CHECK(remove_tree(temporary));
+  WEFT_CHECK(files_->rename(path, temporary));
+  entries_.erase(entries_.begin() + (&entry_of(tick) - entries_.data()));
+  return remove_tree(temporary);
+}
+
+Status CheckpointStore::remove_tree(const std::string& path) {
+  // First as if it were a file: a link is removed, never followed.
+  const Status removed = files_->remove(path);
+  if (removed || removed.error().code() == Errc::not_found) return {};
+  auto names = files_->list(path);
+  if (!names) return removed;
+  for (const std::string& name : *names) WEFT_CHECK(files_->remove(path + "/" + name));
+  return files_->remove(path);
+}
+
+}  // namespace weft::storage

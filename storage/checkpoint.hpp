@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "storage/fwd.hpp"
+
+#include "core/bytes.hpp"
+#include "core/result.hpp"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace weft::storage {
+
+/// A file of a checkpoint. Names: 1 to 128 of [A-Za-z0-9._-], no dot in front, not "manifest.json".
+struct NamedBytes {
+  std::string name;
+  ByteSpan bytes;
+};
+
+/// A checkpoint whose every byte was read and found as its manifest says.
+struct Checkpoint {
+  std::uint64_t tick = 0;
+  std::string path;                            ///< its directory
+  std::shared_ptr<const nlohmann::json> info;  ///< what the writer gave
+  std::vector<std::pair<std::string, ByteBuffer>> files;
+  std::vector<std::string> skipped;  ///< newer ones that did not verify, and why
+
+  /// @error not_found
+  Result<ByteSpan> file(std::string_view name) const;
+};
+
+struct CheckpointOptions {
+  std::size_t keep = 2;  ///< verified checkpoints kept, at least 1
+  std::size_t max_file_bytes = std::size_t{1} << 40;
+};
+
+/// A directory of checkpoints, `ckpt-<tick>/`, that a crash at any moment leaves resumable
+/// (docs/formats/checkpoint.md). One process at a time: the directory is locked while this lives.
+/// @thread one at a time
+class CheckpointStore {
+ public:
+  /// Makes the directory when it is missing (its parent must be there), locks it and clears what a crash left behind.
+  /// `files` must outlive the store.
+  /// @error storage: in use by another process, or unreadable; not_found: no parent directory
+  static Result<CheckpointStore> open(FileSystem& files, std::string directory, CheckpointOptions options = {});
+
+  /// To read beside the process that owns the directory: takes no lock and changes nothing; `write`, `clear` and
+  /// `remove_before` are refused. What is listed is looked up anew by each call that reads.
+  /// @error not_found: no such directory; storage
+  static Result<CheckpointStore> look(FileSystem& files, std::string directory, CheckpointOptions options = {});
+
+  /// Writes a checkpoint beside its name, syncs each file, manifest last, renames it into place, syncs the parent, then
+  /// reads it all back; only then are older ones pruned. After a failure the earlier ones are untouched, and nothing
+  /// is tried again on a descriptor whose sync failed.
+  /// Writing a tick that is already there with the same content succeeds and does nothing.
+  /// @error invalid_argument: a bad name, or a checkpoint that is not newer than the newest one that verifies;
+  ///        storage; corrupt: what was read back differs
+  Status write(std::uint64_t tick, const std::vector<NamedBytes>& files, const nlohmann::json& info);
+
+  /// The newest checkpoint that verifies, or nothing when there is none at all. Each newer one that does not verify is
+  /// logged and listed in `skipped`.
+  /// @error corrupt: there are checkpoints and none verifies
+  Result<std::optional<Checkpoint>> latest();
+
+  /// The checkpoint of a tick.
+  /// @error not_found: there is none; corrupt, storage: it does not verify
+  Result<Checkpoint> at(std::uint64_t tick);
+
+  /// Ticks present, ascending, verified or not.
+  std::vector<std::uint64_t> ticks() const;
+  /// Removes the checkpoints newer than `tick`, which nobody is to go on from.
+  Status discard_after(std::uint64_t tick);
+  /// Removes every checkpoint, oldest first, so that a new run can use the directory.
+  Status clear();
+  /// Removes the checkpoints of earlier ticks, but never the newest one that verifies.
+  Status remove_before(std::uint64_t tick);
+
+  const std::string& directory() const noexcept { return directory_; }
+
+ private:
+  struct Entry {
+    std::uint64_t tick;
+    std::optional<bool> is_good;  // unknown until it was read in this process
+  };
+  CheckpointStore(FileSystem& files, std::string directory, CheckpointOptions options);
+  std::string path_of(std::uint64_t tick) const;
+  /// Takes the directory's checkpoints for entries; returns the other names in it.
+  Result<std::vector<std::string>> list_entries();
+  void add_entry(std::uint64_t tick);
+  Status may_change() const;
+  Result<std::optional<Checkpoint>> newest_that_verifies();
+  Entry& entry_of(std::uint64_t tick);
+  bool is_good(Entry& entry);
+  /// True when the very same checkpoint is there already. Refuses to write behind a newer good one.
+  Result<bool> make_room(std::uint64_t tick, const std::string& manifest);
+  Status write_new(const std::string& path, const std::vector<NamedBytes>& files, const std::string& manifest);
+  /// Reads and checks all of it; with `manifest`, that text must be the one stored.
+  Result<Checkpoint> read(std::uint64_t tick, const std::string* manifest, bool keep_bytes);
+  Status verify(std::uint64_t tick, const std::string* manifest);
+  void prune();
+  Status discard(std::uint64_t tick);
+  Status remove_tree(const std::string& path);
+
+  FileSystem* files_;
+  std::string directory_;
+  CheckpointOptions options_;
+  std::unique_ptr<FileLock> lock_;  // none: only looking
+  std::vector<Entry> entries_;      // ascending ticks
+};
+
+}  // namespace weft::storage

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A mesh is copied first and its file made later, on any thread: the same file as if it had stood still.
+// Learning: tests/learning/capture_test.cpp.
+
+#include "mesh/persistence/checkpoint_snapshot.hpp"
+
+#include "mesh/network/network_json.hpp"
+#include "mesh/persistence/entity_model.hpp"
+
+#include "kernels/weight.hpp"
+
+#include "core/json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "../allocations.hpp"
+#include "lives.hpp"
+#include <deque>
+#include <thread>
+
+namespace weft::mesh {
+namespace {
+
+using formats::Blob;
+using nlohmann::json;
+using testing_support::born;
+using testing_support::expect_error;
+using testing_support::hashes;
+using testing_support::live_through_faults;
+using testing_support::must;
+using weft::testing_support::allocations_during;
+
+std::vector<std::byte> plain(const ByteBuffer& bytes) { return {bytes.begin(), bytes.end()}; }
+
+/// The file as docs/formats/entity.md describes it, made of what the mesh's own interface tells while it stands still.
+std::vector<std::byte> described(Mesh& mesh, bool live) {
+  if (live) mesh.engine().deliver_all(mesh.ticks());
+  std::deque<std::vector<float>> floats;
+  std::deque<QuantizedWeight::Ordered> codes;
+  std::vector<Blob> blobs;
+  const auto add_floats = [&](std::string name, Shape shape, std::vector<float> values) {
+    const auto& kept = floats.emplace_back(std::move(values));
+    blobs.push_back(formats::make_blob(std::move(name), std::move(shape), std::span<const float>(kept)));
+  };
+  for (std::size_t i = 0; i < mesh.weights().parameters().size(); ++i) {
+    const auto& parameter = mesh.weights().parameters()[i];
+    const ParameterSpec& spec = *parameter.spec;
+    const Coord at = mesh.graph().nodes()[parameter.node].at;
+    const std::string name = "weights/" + std::to_string(at.z) + "," + std::to_string(at.y) + "," +
+                             std::to_string(at.x) + "," + std::to_string(at.l) + "/" + spec.name;
+    const Shape shape = spec.is_matrix() ? Shape{spec.out, spec.in} : Shape{spec.out};
+    const QuantizedWeight* stored = mesh.weights().stored(i);
+    if (stored) {
+      const Encoding encoding = stored->encoding();
+      const Shape groups = encoding.granularity == Granularity::tensor    ? Shape{1}
+                           : encoding.granularity == Granularity::channel ? Shape{spec.out}
+                                                                          : Shape{spec.out, (spec.in + 31) / 32};
+      const QuantizedWeight::Ordered& arrays = codes.emplace_back(stored->ordered());
+      blobs.push_back({name, std::string(weft::name(encoding.dtype)), shape, arrays.codes});
+      if (has_scale(encoding.dtype))
+        blobs.push_back({name + ".scales", kernels::has_double_scale(encoding.dtype) ? "float64" : "float32", groups,
+                         arrays.scales});
+      if (has_zero_point(encoding.dtype))
+        blobs.push_back({name + ".zeros",
+                         std::string(weft::name(bits(encoding.dtype) < 8 ? Dtype::uint8 : encoding.dtype)), groups,
+                         arrays.zeros});
+    }
+    if (!stored || (live && parameter.data))
+      add_floats(stored ? name + ".master" : name, shape, mesh.weights().read(parameter));
+  }
+  json meta{{"extras", json::object()}};
+  std::vector<std::uint64_t> cells;
+  if (live) {
+    meta["live"] = {{"ticks", mesh.ticks()},
+                    {"sessions", mesh.sessions()},
+                    {"sessions_born", mesh.sessions_born()},
+                    {"depth", mesh.state().depth()},
+                    {"keeps_history", mesh.state().options().keeps_history}};
+    if (const Engine::Halt* halt = mesh.engine().halt())
+      meta["live"]["halt"] = {{"tick", halt->tick},
+                              {"cell", halt->cell},
+                              {"kind", static_cast<int>(halt->kind)},
+                              {"reason", halt->reason.data()}};
+    for (std::size_t s = 0; s < mesh.sessions(); ++s) {
+      auto values = must(mesh.save_session(s));
+      const Shape shape{values.size()};
+      add_floats("state/session/" + std::to_string(s), shape, std::move(values));
+    }
+    for (const auto& cell : mesh.cells()) {
+      const actors::ActorView view = mesh.registry().view(cell->id());
+      const auto restarts = mesh.supervisor().restart_ticks(cell->id());
+      for (const std::uint64_t word :
+           {std::uint64_t{cell->is_enabled()}, cell->period(), static_cast<std::uint64_t>(view.status), view.messages,
+            view.faults, view.restarts, view.last_fault_tick, std::uint64_t{restarts.size()},
+            std::uint64_t{cell->is_reset_ordered()}, std::uint64_t{cell->deferred().size()}})
+        cells.push_back(word);
+      cells.insert(cells.end(), restarts.begin(), restarts.end());
+      for (const CommandMessage& order : cell->deferred()) {
+        const auto encoding = static_cast<std::uint64_t>(order->encoding.dtype) |
+                              static_cast<std::uint64_t>(order->encoding.granularity) << 8;
+        for (const std::uint64_t word :
+             {static_cast<std::uint64_t>(order->kind), std::uint64_t{order->sender} << 32 | order->level,
+              std::uint64_t{order->parameter}, order->number, encoding, order->not_before,
+              std::uint64_t{order->values.size()}})
+          cells.push_back(word);
+        for (const std::uint32_t word : testing_support::bits(order->values)) cells.push_back(word);
+      }
+      for (const Watcher& watcher : cell->watchers())
+        for (const std::uint64_t word : watcher.words()) cells.push_back(word);
+    }
+    blobs.push_back(formats::make_blob("state/cells", std::span<const std::uint64_t>(cells)));
+  }
+  const json network = must(parse_json(must(write_network(mesh.current_spec(), -1)), "network"));
+  return plain(must(formats::encode_entity(network, meta, blobs)));
+}
+
+void order_later(Mesh& mesh, Coord cell, CommandKind kind, std::uint64_t not_before, std::vector<float> values = {}) {
+  auto order = std::make_shared<Command>();
+  order->kind = kind;
+  order->not_before = not_before;
+  order->values = std::move(values);
+  order->encoding = Encoding(Dtype::int8);
+  must(mesh.post(cell, std::move(order)));
+}
+
+TEST(Capture, HoldsTheFileThatTheMeshDescribes) {
+  for (const std::size_t sessions : {std::size_t{1}, std::size_t{3}})
+    for (const std::uint64_t ticks : {0u, 5u, 10u, 15u}) {
+      Mesh mesh = born(sessions);
+      order_later(mesh, {0, 1, 1, 0}, CommandKind::set_weights, 12, testing_support::noise(19 * 19, 4));
+      order_later(mesh, {0, 0, 1, 0}, CommandKind::morph, 8);
+      live_through_faults(mesh, 0, ticks);
+      for (const bool live : {true, false})
+        EXPECT_EQ(plain(must(encode_mesh(mesh, live))), described(mesh, live))
+            << sessions << " at " << ticks << " " << live;
+    }
+}
+
+TEST(Capture, HoldsEveryTypeAndHashesAsTheMesh) {
+  CheckpointSnapshot capture;
+  for (int i = 0; i < kDtypeCount; ++i)
+    for (const bool keeps_masters : {true, false}) {
+      const auto dtype = static_cast<Dtype>(i);
+      Mesh mesh =
+          must(Mesh::build(NetworkBuilder("types", {1, 1, 3, 1})
+                               .input("x", 5)
+                               .dense({0, 0, 0, 0}, 40, kernels::Activation::tanh)
+                               .dtype(dtype)
+                               .layer({0, 0, 1, 0}, "gru", 33)
+                               .dtype(dtype, has_scale(dtype) ? std::optional(Granularity::block32) : std::nullopt)
+                               .dense({0, 0, 2, 0}, 7)
+                               .from({Coord{0, 0, 1, 0}, Coord{0, 0, 0, 0}})
+                               .output("y", {0, 0, 2, 0})
+                               .seed(5)
+                               .spec(),
+                           {.threads = 1, .sessions = 2, .keeps_masters = keeps_masters}));
+      testing_support::live(mesh, 0, 9);
+      for (const bool live : {true, false}) {
+        must(capture_mesh(mesh, live, capture));
+        EXPECT_EQ(plain(must(encode_capture(capture))), described(mesh, live)) << name(dtype) << " " << live;
+      }
+      must(capture_mesh(mesh, true, capture));
+      for (std::size_t b = 0; b < 2; ++b) EXPECT_EQ(capture.state_hash(b), mesh.state_hash(b)) << name(dtype);
+    }
+}
+
+TEST(Capture, StaysAsItWasWhileTheMeshGoesOn) {
+  Mesh mesh = born(2, {.threads = 2, .grain_bytes = 0});
+  CheckpointSnapshot capture;
+  for (std::uint64_t tick = 0; tick < 20; ++tick) {
+    must(capture_mesh(mesh, true, capture));
+    const auto now = described(mesh, true);
+    const std::string hash = to_string(mesh.state_hash(1));
+    std::vector<std::byte> made;
+    std::string made_hash;
+    std::thread writer([&] {
+      made = plain(must(encode_capture(capture)));
+      made_hash = to_string(capture.state_hash(1));
+    });
+    live_through_faults(mesh, tick, tick + 1);
+    if (tick == 7) order_later(mesh, {0, 0, 1, 0}, CommandKind::morph, 0);
+    live_through_faults(mesh, tick, tick + 1);
+    writer.join();
+    EXPECT_EQ(made, now) << tick;
+    EXPECT_EQ(made_hash, hash) << tick;
+  }
+}
+
+TEST(Capture, IsUsedAgainForAnotherMeshAndOtherSessions) {
+  CheckpointSnapshot capture;
+  Mesh one = born(2), two = must(Mesh::build(testing_support::mixed_network().spec(), {.threads = 1}));
+  must(capture_mesh(one, true, capture));
+  must(capture_mesh(two, true, capture));
+  EXPECT_EQ(plain(must(encode_capture(capture))), described(two, true));
+  must(two.add_session());
+  must(capture_mesh(two, true, capture));
+  EXPECT_EQ(capture.sessions(), 2u);
+  EXPECT_EQ(plain(must(encode_capture(capture))), described(two, true));
+  must(capture_mesh(two, false, capture));
+  EXPECT_EQ(plain(must(encode_capture(capture))), described(two, false));
+}
+
+/// A capture that was used before, against one that copies everything.
+void expect_whole(Mesh& mesh, CheckpointSnapshot& used, std::uint64_t copied_weights, const std::string& what) {
+  must(capture_mesh(mesh, true, used));
+  const std::uint64_t state = std::as_const(mesh).state().bytes();
+  EXPECT_EQ(used.copied_bytes(), state + copied_weights) << what;
+  CheckpointSnapshot fresh;
+  must(capture_mesh(mesh, true, fresh));
+  EXPECT_EQ(fresh.copied_bytes(), fresh.bytes()) << what;
+  EXPECT_EQ(plain(must(encode_capture(used))), plain(must(encode_capture(fresh)))) << what;
+}
+
+TEST(Capture, CopiesOnlyWeightsThatMoved) {
+  const auto order = [](Mesh& mesh, Coord cell, CommandKind kind, std::vector<float> values = {}) {
+    order_later(mesh, cell, kind, 0, std::move(values));
+    must(mesh.tick());
+  };
+  const NetworkSpec spec = NetworkBuilder("still", {1, 1, 2, 1})
+                               .input("x", 16)
+                               .dense({0, 0, 0, 0}, 16, kernels::Activation::tanh)
+                               .dense({0, 0, 1, 0}, 32)
+                               .output("y", {0, 0, 1, 0})
+                               .seed(3)
+                               .spec();
+  Mesh mesh = must(Mesh::build(spec, {.threads = 1}));
+  constexpr std::uint64_t kFirst = 16 * 16 * 4, kSecond = 32 * 16 * 4;
+  CheckpointSnapshot capture;
+  must(capture_mesh(mesh, true, capture));
+  must(mesh.tick(3));
+  expect_whole(mesh, capture, 0, "ticks move nothing");
+  order(mesh, {0, 0, 0, 0}, CommandKind::set_weights, testing_support::noise(16 * 16, 4));
+  expect_whole(mesh, capture, kFirst, "one matrix was set");
+  expect_whole(mesh, capture, 0, "and no more");
+
+  Snapshot saved;
+  mesh.save_state(saved, SaveWeights::always);
+  order(mesh, {0, 0, 0, 0}, CommandKind::set_weights, testing_support::noise(16 * 16, 5));
+  expect_whole(mesh, capture, kFirst, "set again");
+  const std::uint64_t all = capture.bytes() - std::as_const(mesh).state().bytes();
+  must(mesh.load_state(saved));
+  expect_whole(mesh, capture, all, "all were put back");
+  // The version that it had with other values.
+  order(mesh, {0, 0, 0, 0}, CommandKind::set_weights, testing_support::noise(16 * 16, 6));
+  expect_whole(mesh, capture, kFirst, "a version that comes again");
+
+  // Codes come before the master, and all that follows stands elsewhere then.
+  order(mesh, {0, 0, 1, 0}, CommandKind::morph);
+  must(capture_mesh(mesh, true, capture));
+  EXPECT_GE(capture.copied_bytes(), std::as_const(mesh).state().bytes() + kSecond + kSecond / 4);
+  expect_whole(mesh, capture, 0, "after a morph");
+
+  Mesh other = must(Mesh::build(spec, {.threads = 1}));
+  expect_whole(other, capture, kFirst + kSecond + 2 * 64 + 64, "another mesh has the same versions");
+}
+
+TEST(Capture, TakesAMeshThatThreadsShareTheCopyingOf) {
+  // 4 MiB of weights and three regions.
+  NetworkBuilder builder("large", {1, 1, 16, 1});
+  builder.input("x", 256);
+  for (std::uint32_t x = 0; x < 16; ++x) builder.dense({0, 0, x, 0}, 256, kernels::Activation::tanh);
+  builder.output("y", {0, 0, 15, 0}).seed(8);
+  Mesh mesh = must(Mesh::build(builder.spec(), {.threads = 3, .sessions = 2}));
+  CheckpointSnapshot capture;
+  must(mesh.tick(4));
+  must(capture_mesh(mesh, true, capture));
+  EXPECT_GT(capture.copied_bytes(), BatchCopy::kShared);
+  EXPECT_EQ(plain(must(encode_capture(capture))), described(mesh, true));
+  Snapshot saved;
+  mesh.save_state(saved, SaveWeights::always);
+  const std::string then = hashes(mesh);
+  for (WeightStore::Parameter& parameter : mesh.weights().parameters())
+    must(
+        mesh.weights().write(parameter, testing_support::noise(parameter.spec->is_matrix() ? 256 * 256 : 256, 9), "w"));
+  must(mesh.tick(3));
+  EXPECT_NE(hashes(mesh), then);
+  must(mesh.load_state(saved));
+  EXPECT_EQ(hashes(mesh), then);
+}
+
+TEST(Capture, MarksTheCheckpointThatRestartGoesBackTo) {
+  const auto after = [](bool live) {
+    Mesh mesh = born(2);
+    live_through_faults(mesh, 0, 8);
+    CheckpointSnapshot capture;
+    must(capture_mesh(mesh, live, capture));
+    live_through_faults(mesh, 8, 12);  // the restart at 9
+    return hashes(mesh);
+  };
+  EXPECT_NE(after(true), after(false));
+}
+
+TEST(Capture, AllocatesNothingAfterTheFirst) {
+  if (!WEFT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer owns the allocator";
+  Mesh mesh = born(3);
+  live_through_faults(mesh, 0, 8);
+  CheckpointSnapshot capture;
+  must(capture_mesh(mesh, true, capture));
+  live_through_faults(mesh, 8, 10);
+  // The room of what restarts grow is there from the second on.
+  must(capture_mesh(mesh, true, capture));
+  live_through_faults(mesh, 10, 12);
+  EXPECT_EQ(allocations_during([&] { must(capture_mesh(mesh, true, capture)); }), 0);
+}
+
+TEST(Capture, RefusesWhatWouldNotBeReadBack) {
+  expect_error(encode_capture(CheckpointSnapshot()), Errc::invalid_argument, {"nothing was captured"});
+  Mesh mesh =
+      must(Mesh::build(NetworkBuilder("n", {1, 1, 1, 1}).input("x", 4).dense({0, 0, 0, 0}, 3).spec(), {.threads = 1}));
+  mesh.weights().parameters()[0].data[0] = std::numeric_limits<float>::infinity();
+  must(mesh.weights().morph(1, "layers[0]", Encoding(Dtype::float16), true));
+  CheckpointSnapshot capture;
+  must(capture_mesh(mesh, true, capture));
+  expect_error(encode_capture(capture), Errc::not_finite, {"layers[0]", "weight 0"});
+}
+
+}  // namespace
+}  // namespace weft::mesh

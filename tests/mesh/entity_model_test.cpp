@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/persistence/entity_model.hpp"
+
+#include "lives.hpp"
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+namespace weft::mesh {
+namespace {
+
+using actors::Policy;
+using formats::EntityFile;
+using testing_support::born;
+using testing_support::expect_error;
+using testing_support::hashes;
+using testing_support::kNan;
+using testing_support::live_through_faults;
+using testing_support::must;
+using testing_support::noise;
+using testing_support::post;
+using testing_support::register_fragile;
+
+EntityFile decode(const ByteBuffer& bytes) { return must(formats::decode_entity(ByteSpan(bytes), "test")); }
+
+std::vector<std::byte> plain(const ByteBuffer& bytes) { return {bytes.begin(), bytes.end()}; }
+
+/// A mesh as a file describes it, standing where the file was written.
+Mesh wake(const ByteBuffer& bytes, MeshOptions options = {.threads = 1}) {
+  const EntityFile file = decode(bytes);
+  options.sessions = sessions_of(file);
+  Mesh mesh = must(Mesh::build(must(network_of(file)), options));
+  must(restore_weights(mesh, file));
+  must(restore_live(mesh, file));
+  return mesh;
+}
+
+class BreakAt : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(BreakAt, ContinuesToTheHashOfTheUnbrokenRun) {
+  Mesh unbroken = born(3);
+  live_through_faults(unbroken, 0, GetParam());
+  const ByteBuffer bytes = must(encode_mesh(unbroken, true));
+  Mesh resumed = wake(bytes, {.threads = 2, .grain_bytes = 0});
+  EXPECT_EQ(hashes(resumed), hashes(unbroken));
+  live_through_faults(unbroken, GetParam(), 24);
+  live_through_faults(resumed, GetParam(), 24);
+  EXPECT_EQ(hashes(resumed), hashes(unbroken));
+  for (const auto& cell : unbroken.cells()) {
+    const auto a = unbroken.registry().view(cell->id()), b = resumed.registry().view(cell->id());
+    EXPECT_EQ(a.status, b.status) << to_string(cell->at());
+    EXPECT_EQ(a.faults, b.faults) << to_string(cell->at());
+    EXPECT_EQ(a.restarts, b.restarts) << to_string(cell->at());
+    EXPECT_EQ(a.messages, b.messages) << to_string(cell->at());
+    EXPECT_EQ(a.last_fault_tick, b.last_fault_tick) << to_string(cell->at());
+    EXPECT_EQ(unbroken.supervisor().restart_ticks(cell->id()), resumed.supervisor().restart_ticks(cell->id()));
+  }
+  EXPECT_EQ(plain(must(encode_mesh(resumed, true))), plain(must(encode_mesh(unbroken, true))));
+}
+
+// Around the orders at 3 and 6, and the faults at 4, 9, 13 to 15.
+INSTANTIATE_TEST_SUITE_P(Ticks, BreakAt, testing::Values(1, 3, 7, 10, 14, 15, 23));
+
+TEST(EntityModel, CarriesOnAMeshWithoutFeedback) {
+  const auto spec = NetworkBuilder("straight", {1, 1, 2, 1})
+                        .input("in", 3)
+                        .dense({0, 0, 0, 0}, 5, kernels::Activation::tanh)
+                        .layer({0, 0, 1, 0}, "rms_norm")
+                        .spec();
+  Mesh unbroken = must(Mesh::build(spec));
+  must(unbroken.set_input("in", noise(3, 1)));
+  must(unbroken.tick());
+  Mesh resumed = wake(must(encode_mesh(unbroken, true)));
+  must(unbroken.run({}, 30));
+  must(resumed.run({}, 30));
+  EXPECT_EQ(hashes(resumed), hashes(unbroken));
+}
+
+TEST(EntityModel, WritesTheSameBytesForTheSameState) {
+  Mesh one = born(2), two = born(2);
+  live_through_faults(one, 0, 10);
+  live_through_faults(two, 0, 10);
+  const auto bytes = plain(must(encode_mesh(one, true)));
+  EXPECT_EQ(plain(must(encode_mesh(two, true))), bytes);
+  EXPECT_EQ(plain(must(encode_mesh(one, true))), bytes) << "saving changed the state";
+  live_through_faults(two, 10, 11);
+  EXPECT_NE(plain(must(encode_mesh(two, true))), bytes);
+}
+
+TEST(EntityModel, KeepsOrdersThatAreNotDueYet) {
+  Mesh unbroken = born(2);
+  auto weights = std::make_shared<Command>();
+  weights->kind = CommandKind::set_weights;
+  weights->not_before = 10;
+  weights->values = noise(4 * 19, 3);
+  must(unbroken.post({1, 1, 0, 0}, weights));
+  live_through_faults(unbroken, 0, 2);
+  // Sent after the last tick, and not yet taken by any: due at the next one.
+  post(unbroken, {0, 1, 0, 0}, CommandKind::reset);
+  Mesh resumed = wake(must(encode_mesh(unbroken, true)));
+  live_through_faults(unbroken, 2, 12);
+  live_through_faults(resumed, 2, 12);
+  EXPECT_EQ(hashes(resumed), hashes(unbroken));
+  EXPECT_TRUE(weights->is_done());
+  const auto moved = resumed.weights().of(*resumed.graph().find_layer({1, 1, 0, 0}))[0];
+  EXPECT_EQ(resumed.weights().read(moved), weights->values);
+}
+
+TEST(EntityModel, WithoutLiveStateHoldsNetworkAndWeights) {
+  Mesh mesh = born(2);
+  live_through_faults(mesh, 0, 8);
+  auto weight = mesh.weights().of(*mesh.graph().find_layer({1, 1, 0, 0}))[0];
+  must(mesh.weights().write(weight, noise(4 * 19, 5), "test"));
+  const EntityFile file = decode(must(encode_mesh(mesh, false)));
+  EXPECT_FALSE(holds_live_state(file));
+  EXPECT_EQ(sessions_of(file), 1u);
+  Mesh fresh = must(Mesh::build(must(network_of(file))));
+  must(restore_weights(fresh, file));
+  for (std::size_t i = 0; i < mesh.weights().parameters().size(); ++i)
+    EXPECT_EQ(fresh.weights().read(fresh.weights().parameters()[i]),
+              mesh.weights().read(mesh.weights().parameters()[i]));
+  EXPECT_EQ(fresh.ticks(), 0u);
+  expect_error(restore_live(fresh, file), Errc::not_found, {"no live state"});
+}
+
+TEST(EntityModel, CarriesWhatOthersKeepBesideAMesh) {
+  Mesh mesh = born(1);
+  live_through_faults(mesh, 0, 7);
+  const std::vector<float> velocity = noise(9, 1);
+  const ByteBuffer bytes = must(
+      encode_mesh(mesh, true, {{formats::make_blob("learner/v", std::span<const float>(velocity))}, R"({"step":7})"}));
+  const EntityFile file = decode(bytes);
+  EXPECT_EQ(extras_of(file), R"({"step":7})");
+  const auto read = must(file.values<float>("learner/v"));
+  EXPECT_EQ(std::vector<float>(read.begin(), read.end()), velocity);
+  EXPECT_EQ(hashes(wake(bytes)), hashes(mesh));
+}
+
+NetworkSpec small(std::size_t out, bool bias = true) {
+  return NetworkBuilder("small", {1, 1, 1, 1}).input("in", 2).dense({0, 0, 0, 0}, out).option("bias", bias).spec();
+}
+
+TEST(EntityModel, RefusesAMeshThatIsNotTheFiles) {
+  Mesh mesh = must(Mesh::build(small(3), {.sessions = 2}));
+  const EntityFile file = decode(must(encode_mesh(mesh, true)));
+  Mesh wider = must(Mesh::build(small(4))), single = must(Mesh::build(small(3)));
+  expect_error(restore_weights(wider, file), Errc::shape_mismatch, {"weights/0,0,0,0/weight", "[3, 2]", "[4, 2]"});
+  expect_error(restore_live(single, file), Errc::shape_mismatch, {"2 sessions", "1 with"});
+  EXPECT_EQ(single.ticks(), 0u);
+  Mesh moved = must(Mesh::build(NetworkBuilder("n", {1, 1, 2, 1}).input("in", 2).dense({0, 0, 1, 0}, 3).spec()));
+  expect_error(restore_weights(moved, file), Errc::not_found, {"weights/0,0,1,0/weight"});
+  Mesh deeper = must(Mesh::build(small(3), {.sessions = 2}));
+  must(deeper.attach(nullptr, 8));
+  expect_error(restore_live(deeper, file), Errc::shape_mismatch, {"2 ticks of history", "8"});
+}
+
+/// The file again with the bytes of one blob changed, and all checksums right.
+EntityFile with_blob(const ByteBuffer& bytes, std::string_view blob_name, auto&& change) {
+  const EntityFile file = decode(bytes);
+  std::vector<formats::Blob> blobs = file.blobs();
+  std::vector<std::byte> changed;
+  for (formats::Blob& blob : blobs) {
+    if (blob.name != blob_name) continue;
+    changed.assign(blob.bytes.begin(), blob.bytes.end());
+    change(changed);
+    if (changed.size() != blob.bytes.size()) blob.shape = {changed.size() / (blob.type == "u64" ? 8 : 4)};
+    blob.bytes = changed;
+  }
+  return decode(must(formats::encode_entity(file.network(), file.meta(), blobs)));
+}
+
+template <class T>
+auto put(std::size_t index, T value) {
+  return [=](std::vector<std::byte>& bytes) { std::memcpy(bytes.data() + index * sizeof value, &value, sizeof value); };
+}
+
+TEST(EntityModel, RefusesValuesThatAreNotFinite) {
+  Mesh mesh = must(Mesh::build(small(3)));
+  const ByteBuffer bytes = must(encode_mesh(mesh, true));
+  const EntityFile weights = with_blob(bytes, "weights/0,0,0,0/weight", put(4, NAN));
+  expect_error(restore_weights(mesh, weights), Errc::corrupt, {"layers[0] [0,0,0,0]", "'weight'", "value 4", "nan"});
+  const EntityFile state = with_blob(bytes, "state/session/0", put(2, -INFINITY));
+  expect_error(restore_live(mesh, state), Errc::corrupt, {"state/session/0", "value 2", "inf"});
+}
+
+TEST(EntityModel, RefusesStateThatNoMeshCouldHave) {
+  Mesh mesh = must(Mesh::build(small(3)));
+  const ByteBuffer bytes = must(encode_mesh(mesh, true));
+  const auto refused = [&](auto&& change) { return restore_live(mesh, with_blob(bytes, "state/cells", change)); };
+  expect_error(refused(put(0, std::uint64_t{2})), Errc::corrupt, {"state/cells", "[0,0,0,0]"});  // enabled
+  expect_error(refused(put(1, std::uint64_t{0})), Errc::corrupt, {"state/cells"});               // period
+  expect_error(refused(put(2, std::uint64_t{5})), Errc::corrupt, {"state/cells"});               // status
+  expect_error(refused(put(7, std::uint64_t{1} << 60)), Errc::corrupt, {"state/cells"});         // restarts
+  expect_error(refused(put(8, std::uint64_t{2})), Errc::corrupt, {"state/cells"});               // reset ordered
+  expect_error(refused(put(9, ~std::uint64_t{0})), Errc::corrupt, {"state/cells"});              // orders
+  expect_error(refused([](auto& b) { b.resize(b.size() - 8); }), Errc::corrupt, {"state/cells", "short"});
+  expect_error(refused([](auto& b) { b.resize(b.size() + 8); }), Errc::corrupt, {"state/cells", "longer"});
+  expect_error(restore_live(mesh, with_blob(bytes, "state/session/0", [](auto& b) { b.resize(b.size() - 4); })),
+               Errc::shape_mismatch, {"session state", "values"});
+}
+
+TEST(EntityModel, ComesBackAfterAFaultThatOverflowedAnInput) {
+  // 3e38 + 3e38 overflows in the combined input, which is kept beside the output.
+  NetworkSpec spec = NetworkBuilder("overflow", {1, 1, 1, 1})
+                         .input("a", 2)
+                         .input("b", 2)
+                         .layer({0, 0, 0, 0}, "layer_norm")
+                         .from({"a", "b"}, Combine::add)
+                         .spec();
+  spec.supervision.policy = Policy::hold;
+  Mesh mesh = must(Mesh::build(spec));
+  must(mesh.set_input("a", std::vector<float>{3e38f, 1}));
+  must(mesh.set_input("b", std::vector<float>{3e38f, 1}));
+  must(mesh.tick(3));
+  EXPECT_EQ(mesh.registry().view(0).faults, 3u);
+  Mesh resumed = wake(must(encode_mesh(mesh, true)));
+  EXPECT_EQ(resumed.registry().status(0), actors::ActorStatus::held);
+  for (Mesh* each : {&mesh, &resumed}) {
+    must(each->set_input("b", std::vector<float>{1, 2}));
+    must(each->tick());
+  }
+  EXPECT_EQ(hashes(resumed), hashes(mesh));
+  EXPECT_EQ(resumed.registry().status(0), actors::ActorStatus::running);
+}
+
+TEST(EntityModel, KeepsAFaultThatHaltedTheMesh) {
+  register_fragile();
+  Mesh mesh = must(Mesh::build(NetworkBuilder("n", {1, 1, 1, 1}).input("in", 1).layer({0, 0, 0, 0}, "fragile").spec()));
+  must(mesh.set_input("in", std::vector<float>{kNan}));
+  EXPECT_FALSE(mesh.tick().has_value());
+  Mesh resumed = wake(must(encode_mesh(mesh, true)));
+  expect_error(resumed.tick(), Errc::halted, {"cell [0,0,0,0]", "tick 0"});
+  resumed.resume();
+  must(resumed.set_input("in", std::vector<float>{2.0f}));
+  must(resumed.tick());
+  EXPECT_EQ(testing_support::output_of(resumed, {0, 0, 0, 0}), std::vector<float>{2.0f});
+}
+
+TEST(EntityModel, RefusesEveryTruncationOfItsFile) {
+  Mesh mesh = must(Mesh::build(small(3)));
+  must(mesh.tick(2));
+  const ByteBuffer bytes = must(encode_mesh(mesh, true));
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    const auto file = formats::decode_entity(ByteSpan(bytes.data(), size), "cut");
+    ASSERT_FALSE(file.has_value()) << size << " of " << bytes.size() << " bytes";
+  }
+}
+
+TEST(EntityModel, SurvivesAnyFlippedBit) {
+  Mesh mesh = must(Mesh::build(small(3)));
+  const ByteBuffer bytes = must(encode_mesh(mesh, true));
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    ByteBuffer flipped = bytes;
+    flipped.data()[i] ^= std::byte{static_cast<unsigned char>(1u << (i % 8))};
+    EXPECT_FALSE(formats::decode_entity(ByteSpan(flipped), "flipped").has_value()) << "byte " << i;
+  }
+}
+
+TEST(EntityModel, HoldsOrdersThatWereDueWhenItWasTaken) {
+  Mesh mesh = must(Mesh::build(NetworkBuilder("n", {1, 1, 1, 1}).input("in", 4).dense({0, 0, 0, 0}, 3).spec()));
+  must(mesh.tick(2));
+  auto weights = std::make_shared<Command>();
+  weights->kind = CommandKind::set_weights;
+  weights->values = noise(12, 5);
+  must(mesh.post({0, 0, 0, 0}, weights));
+  auto type = std::make_shared<Command>();
+  type->kind = CommandKind::morph;
+  type->encoding = Encoding(Dtype::int8);
+  must(mesh.post({0, 0, 0, 0}, type));
+  const ByteBuffer bytes = must(encode_mesh(mesh, true, {}));
+  EXPECT_TRUE(weights->is_done() && type->is_done());
+  EXPECT_EQ(hashes(wake(bytes)), hashes(mesh));
+}
+
+TEST(EntityModel, RefusesWeightsThatNoFileGivesBack) {
+  Mesh mesh = must(Mesh::build(NetworkBuilder("n", {1, 1, 1, 1}).input("in", 4).dense({0, 0, 0, 0}, 3).spec()));
+  mesh.weights().parameters()[0].data[kernels::panel_index(4, 1, 2)] = INFINITY;
+  must(mesh.weights().morph(1, "layer", Encoding(Dtype::float16), true));
+  expect_error(encode_mesh(mesh, false, {}), Errc::not_finite, {"layers[0]", "weight 6"});
+}
+
+}  // namespace
+}  // namespace weft::mesh
