@@ -12,7 +12,7 @@
 
 namespace weft::actors {
 
-/// Which actor each worker is at, for onlookers: what a watchdog and a sampling profiler read. Saying so costs the
+/// Table of the actor that each worker runs, read by a watchdog and a sampling profiler. An entry costs the
 /// worker one relaxed store to a cache line of its own.
 /// @thread begin, enter, leave: the thread that runs the worker's part; at: any
 class ActivityBoard {
@@ -31,7 +31,7 @@ class ActivityBoard {
 
   std::size_t size() const noexcept { return size_; }
 
-  /// What the worker enters from now on belongs to `tick`.
+  /// Sets the `tick` of the worker's entries from now on.
   void begin(std::size_t worker, std::uint64_t tick) noexcept {
     places_[worker].tick.store(tick, std::memory_order_relaxed);
   }
@@ -44,7 +44,7 @@ class ActivityBoard {
   /// The worker is at nobody: done, or waiting for others.
   void leave(std::size_t worker) noexcept { places_[worker].mark.store(kIdle, std::memory_order_relaxed); }
 
-  /// Where a worker is. The tick is that of the mark once the worker stands still; while it moves it may be the next
+  /// Actor that a worker runs. The tick is that of the entry once the worker pauses; while it moves it may be the next
   /// one.
   Place at(std::size_t worker) const noexcept {
     const std::uint64_t mark = places_[worker].mark.load(std::memory_order_relaxed);

@@ -14,7 +14,7 @@
 
 namespace weft::actors {
 
-/// The last events of something that runs, for onlookers: a bounded ring that overwrites its oldest entry and never
+/// The last events of something that runs, for observers: a bounded ring that overwrites its oldest entry and never
 /// makes a writer wait.
 ///
 /// A slot's word `turn` is 2*number + 2 when event `number` lies in it and odd while one is written. Payloads are

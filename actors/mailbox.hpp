@@ -59,7 +59,7 @@ class Mailbox {
   }
 
   /// Hands `receive(stamp, Message&&)` every message that was sent before the call, in stamp order; returns how many.
-  /// What arrives meanwhile waits for the next drain, so a fast sender cannot hold the receiver.
+  /// Messages that arrive meanwhile wait for the next drain, so a fast sender cannot hold the receiver.
   template <class Receive>
   std::size_t drain(Receive&& receive) noexcept(noexcept(receive(std::uint64_t{}, std::declval<Message>()))) {
     const std::uint64_t end = next_.load(std::memory_order_relaxed);

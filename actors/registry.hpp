@@ -48,7 +48,7 @@ class Registry {
     const ActorStatus now = status(actor);
     return now == ActorStatus::running || now == ActorStatus::restarted;
   }
-  /// How many actors have this status.
+  /// Number of actors with this status.
   std::size_t count(ActorStatus status) const noexcept;
 
   void set_status(ActorId actor, ActorStatus status) noexcept;

@@ -25,7 +25,7 @@ struct Delivery {
   Message message{};
 };
 
-/// What was delivered, in order of delivery. Each thread that delivers keeps its own; merging is ReplaySchedule's.
+/// Log of deliveries, in order. Each thread that delivers keeps its own; merging is ReplaySchedule's.
 /// @thread one at a time
 template <class Message>
 class DeliveryLog {

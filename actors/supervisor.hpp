@@ -18,7 +18,7 @@
 
 namespace weft::actors {
 
-/// What becomes of an actor that failed. The tick's writes are dropped in every case: neighbours see the last good
+/// Policy for an actor that failed. The tick's writes are dropped in every case: neighbours see the last good
 /// values.
 enum class Policy : std::uint32_t {
   halt,     ///< the mesh stops with an error naming actor and tick
@@ -39,11 +39,11 @@ enum class FaultKind : std::uint32_t {
 inline constexpr std::size_t kFaultKindCount = 4;
 std::string_view name(FaultKind kind) noexcept;
 
-/// What an exception said, cut to fit and of plain characters only: it goes into messages and files. Empty: nothing.
+/// Text of an exception, cut to fit and of plain characters only: it goes into messages and files. Empty: none.
 using FaultReason = std::array<char, 120>;
 FaultReason fault_reason(const char* text) noexcept;
 
-/// How one actor is supervised.
+/// Supervision of one actor.
 ///   parameter     | default | unit    | meaning
 ///   policy        | halt    |         | answer to a fault
 ///   max_restarts  | 3       | count   | restarts allowed within the window
@@ -77,7 +77,7 @@ struct SupervisionEvent {
   Decision decision;
 };
 
-/// What a supervisor has met since it was made.
+/// Counts of a supervisor since its construction.
 ///   figure      | as a metric
 ///   faults      | weft_faults_total{kind="threw"}, one for each kind
 ///   decisions   | weft_supervision_decisions_total{decision="hold"}, one for each policy

@@ -148,7 +148,7 @@ void Watchdog::sample_for(nanoseconds time) {
   {
     const std::lock_guard hold(mutex_);
     const Clock::time_point until = Clock::now() + time;
-    // Where time went an hour ago is no answer to where it goes now.
+    // Samples of an hour ago say nothing about now.
     if (!samples_until_) std::fill(counts_.begin(), counts_.end(), 0u), samples_ = 0;
     samples_until_ = std::max(samples_until_.value_or(until), until);
   }

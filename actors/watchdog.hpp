@@ -27,7 +27,7 @@ struct Hang {
   bool is_over = false;               ///< it has moved on
 };
 
-/// What becomes of a process with a worker that hangs: a thread cannot be ended from outside.
+/// Fate of a process with a worker that hangs: a thread cannot be ended from outside.
 enum class OnHang : std::uint32_t {
   report,  ///< it is told, and the others go on as far as they can
   abort,   ///< it is told, then the process ends with SIGABRT, for its service manager to start it anew
@@ -62,7 +62,7 @@ class HangDetector {
   std::vector<Watched> watched_;
 };
 
-/// How a watchdog watches.
+/// Options of a watchdog.
 ///   parameter | default | unit    | meaning
 ///   limit     | 10 s    | time    | a worker that stands at one actor for so long hangs; 0: nothing is watched
 ///   on_hang   | report  |         | what follows

@@ -121,8 +121,8 @@ Result<Json> placement_json(const std::string& file, std::size_t threads) {
     Json cells = Json::array();
     for (std::uint32_t cell = region.begin; cell < region.end; ++cell)
       cells.push_back(to_string(mesh.cells()[cell]->at()));
-    regions.push_back({{"core", region.seat.core},
-                       {"numa_node", region.seat.node},
+    regions.push_back({{"core", region.assignment.core},
+                       {"numa_node", region.assignment.node},
                        {"bytes", region.bytes},
                        {"multiply_adds", region.work},
                        {"neighbours", region.neighbours},

@@ -11,7 +11,7 @@
 
 namespace weft {
 
-/// How many weights share one scale (and zero point): all of a matrix, one output's row, or 32 consecutive inputs of
+/// Group of weights with one scale (and zero point): all of a matrix, one output's row, or 32 consecutive inputs of
 /// one output's row (the last block of a row may be shorter).
 enum class Granularity : int { tensor, channel, block32 };
 std::string_view name(Granularity granularity) noexcept;
@@ -29,7 +29,7 @@ bool has_integer_kernel(Dtype dtype) noexcept;
 /// Channel for 8 bits and more, block32 for 4 bits and fewer, tensor for ternary and binary.
 Granularity default_granularity(Dtype dtype) noexcept;
 
-/// How the weights of a layer are stored. Types without a scale have one encoding only: their granularity is `tensor`.
+/// Storage of a layer's weights. Types without a scale have one encoding only: their granularity is `tensor`.
 struct Encoding {
   Dtype dtype = Dtype::float32;
   Granularity granularity = Granularity::tensor;
@@ -42,8 +42,8 @@ struct Encoding {
 /// "int4/block32", or "float16" for a type without scales.
 std::string to_string(const Encoding& encoding);
 
-/// What a layer with integer codes of 8 bits or fewer does to its inputs: quantises them to int8 and sums integers, or
-/// decodes its weights and sums float32. Other types read float32 either way.
+/// Inputs of a layer with integer codes of 8 bits or fewer: quantised to int8 with sums of integers, or
+/// float32 with dequantised weights. Other types read float32 either way.
 enum class Activations : int { int8, float32 };
 /// "int8", "float".
 std::string_view name(Activations activations) noexcept;

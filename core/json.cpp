@@ -137,7 +137,7 @@ class StrictBuilder final : public nlohmann::json_sax<json> {
     if (!error_) error_.emplace(code, place(text_, source_name_, std::min(offset, text_.size())) + reason);
     return false;
   }
-  /// Where the number just read begins; the parser has looked one character past it, unless the text ended.
+  /// Offset of the number just read; the parser has looked one character past it, unless the text ended.
   std::size_t start_of(const std::string& spelling) const {
     for (const std::size_t ahead : {std::size_t{1}, std::size_t{0}}) {
       if (count_ >= spelling.size() + ahead &&
@@ -146,7 +146,7 @@ class StrictBuilder final : public nlohmann::json_sax<json> {
     }
     return count_;
   }
-  /// Where the string just read begins: the nearest quote backwards that no backslash escapes.
+  /// Offset of the string just read: the nearest quote backwards that no backslash escapes.
   std::size_t start_of_string() const {
     for (std::size_t i = count_ - 1; i-- > 0;) {
       if (text_[i] != '"') continue;

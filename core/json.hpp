@@ -18,7 +18,7 @@
 
 namespace weft {
 
-/// What parse_json and write_json refuse to pass. A value counts each scalar, array and object once.
+/// Limits of parse_json and write_json. A value counts each scalar, array and object once.
 struct JsonLimits {
   std::size_t max_bytes = std::size_t{16} << 20;
   std::size_t max_depth = 64;
@@ -37,7 +37,7 @@ Result<nlohmann::json> parse_json(std::string_view text, std::string_view source
 ///        too_large: a limit passed
 Result<std::string> write_json(const nlohmann::json& value, int indent = -1, const JsonLimits& limits = {});
 
-/// Whether write_json would take a value's depth, number of values and numbers, found without recursion. To be asked
+/// Checks a value's depth, number of values and numbers as write_json does, without recursion. To be called
 /// before a value from elsewhere is copied or compared: the library's own walks recurse.
 /// @error as write_json, save for strings
 Status check_json(const nlohmann::json& value, const JsonLimits& limits = {});
@@ -70,7 +70,7 @@ class JsonValue {
   /// The elements, each with its path.
   Result<std::vector<JsonValue>> array(std::size_t min_size = 0, std::size_t max_size = SIZE_MAX) const;
   Result<JsonReader> object() const;
-  /// What `parse` (string_view -> optional<E>) makes of a string; `names` are listed when it makes nothing of it.
+  /// The result of `parse` (string_view -> optional<E>) on a string; an empty one lists `names` in the error.
   template <class Parse>
   auto one_of(Parse&& parse, const std::vector<std::string_view>& names) const
       -> Result<typename std::invoke_result_t<Parse, std::string_view>::value_type> {

@@ -13,7 +13,7 @@ namespace weft {
 std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                         std::array<std::uint32_t, 2> key) noexcept;
 
-/// What a stream of random numbers is drawn for; part of its address, so purposes never share numbers.
+/// Purpose of a stream of random numbers; part of its address, so purposes never share numbers.
 enum class RandomPurpose : std::uint32_t { init, feedback, shuffle, dropout, noise, test };
 
 /// A counter-based random stream: its numbers are a function of (seed, place, purpose, position) alone.
@@ -31,7 +31,7 @@ class RandomStream {
   /// Sum of twelve uniforms minus six: mean 0, variance 1, |x| <= 6, and no libm call whose last bit differs.
   float next_normal() noexcept;
 
-  /// How many 32-bit words were drawn; saved with the state, restored by `seek`.
+  /// Number of 32-bit words drawn; saved with the state, restored by `seek`.
   std::uint64_t position() const noexcept { return position_; }
   void seek(std::uint64_t position) noexcept { position_ = position; }
 

@@ -11,7 +11,7 @@
 
 namespace weft {
 
-/// What kind of failure an Error is; rows in core/errors.def, values are part of the C ABI.
+/// Kind of failure of an Error; rows in core/errors.def, values are part of the C ABI.
 enum class Errc : int {
 #define WEFT_ERROR(name, exit_code, meaning) name,
 #include "core/errors.def"
@@ -43,7 +43,7 @@ class [[nodiscard]] Error {
   int line_;
 };
 
-/// What `return fail(code, text)` yields; converts to any Result. Spelled as std::unexpected is.
+/// Value of `return fail(code, text)`; converts to any Result. Spelled as std::unexpected is.
 struct [[nodiscard]] Failure {
   Error error;
 };

@@ -12,7 +12,7 @@
 
 namespace weft::scheduler {
 
-/// Where clocks get the time and how they wait.
+/// Source of a clock's time and its waits.
 class TimeSource {
  public:
   virtual ~TimeSource() = default;
@@ -39,7 +39,7 @@ class VirtualTime final : public TimeSource {
   std::atomic<std::int64_t> now_{0};
 };
 
-/// What a fixed-rate clock does with ticks whose time passed while an earlier one was still running.
+/// Policy of a fixed-rate clock for ticks whose time passed while an earlier one was still running.
 enum class Overrun {
   skip,      ///< drop them: the next tick is the next one still ahead on the original grid
   catch_up,  ///< run them at once, back to back, until the grid is reached again
@@ -47,7 +47,7 @@ enum class Overrun {
 };
 std::string_view name(Overrun policy) noexcept;
 
-/// What happened so far. Durations in nanoseconds; quantiles are upper bounds within 1/8 of the value.
+/// Statistics so far. Durations in nanoseconds; quantiles are upper bounds within 1/8 of the value.
 struct ClockReport {
   std::uint64_t ticks = 0;     ///< ticks that ran
   std::uint64_t overruns = 0;  ///< times that a tick was finished after the next one was due

@@ -16,7 +16,7 @@
 
 namespace weft::scheduler {
 
-/// What each thread that runs program code does around its part of a run (set and restore the floating-point
+/// Hooks around each thread's part of a run (they set and restore the floating-point
 /// mode). `enter` returns a word that `leave` of the same thread gets back. The calling thread is included.
 struct ThreadHooks {
   std::uint64_t (*enter)(void* context) noexcept = nullptr;
@@ -25,7 +25,7 @@ struct ThreadHooks {
 };
 
 /// Runs tick programs.
-/// @thread one thread at a time makes the crew work; a run called meanwhile (also from inside a program) is
+/// @thread one thread at a time makes the workers work; a run called meanwhile (also from inside a program) is
 ///         done on its own thread alone
 class Executor {
  public:
@@ -42,11 +42,11 @@ class Executor {
 };
 
 struct ExecutorOptions {
-  std::size_t threads = 0;  ///< caller included; 0: all usable cores. topology::seats says where they sit
+  std::size_t threads = 0;  ///< caller included; 0: all usable cores. topology::core_assignments says where they sit
   bool pin = true;          ///< keep workers on their cores
-  /// How long a thread that waits for a neighbour spins before it yields and then blocks.
+  /// Time that a thread waiting for a neighbour spins before it yields and then blocks.
   std::chrono::nanoseconds spin = std::chrono::microseconds(50);
-  /// How long a worker stays at hand, spinning, after a run.
+  /// Time that a worker goes on spinning after a run.
   std::chrono::nanoseconds linger = std::chrono::microseconds(100);
   /// Runs expected (by the last ones) to be shorter than this do not wake sleeping workers: waking costs more.
   /// Programs whose steps are shorter than meeting a neighbour takes run on the caller alone. Zero: always share.

@@ -23,7 +23,7 @@ class TickProgram {
   /// is while a run lasts.
   virtual std::span<const std::uint32_t> neighbours(std::size_t region) const noexcept = 0;
   /// The core (topology::CoreInfo::index) where the region's memory lives; kAnyCore: the executor's choice.
-  virtual std::uint32_t home_core([[maybe_unused]] std::size_t region) const noexcept { return kAnyCore; }
+  virtual std::uint32_t own_core([[maybe_unused]] std::size_t region) const noexcept { return kAnyCore; }
 
   /// Work of the region's step that reads nothing of other regions and writes nothing that they read:
   /// runs before the neighbours are awaited.
@@ -41,7 +41,7 @@ class TickProgram {
 
   /// True: the program has one region, too heavy for one thread, and cuts its steps' work up itself.
   virtual bool wants_team() const noexcept { return false; }
-  /// Who helps in the run that begins; null when it has ended. Without this call the program works alone.
+  /// Sets the team of the run that begins; null when it has ended. Without this call the program works alone.
   virtual void use_team([[maybe_unused]] Team* team) noexcept {}
 };
 

@@ -77,7 +77,7 @@ Result<CheckpointStore> CheckpointStore::open(FileSystem& files, std::string dir
   if (!synced && is_new) return fail(synced.error());
   if (!synced) log_warn(synced.error().text());
   WEFT_TRY(store.lock_, files.lock(store.directory_ + "/lock"));
-  // Who put the newest checkpoint here may have been killed before it was sure to stay.
+  // The writer of the newest checkpoint may have been killed before it was durable.
   WEFT_CHECK(files.sync_directory(store.directory_));
   WEFT_TRY(const auto others, store.list_entries());
   for (const std::string& name : others)

@@ -24,7 +24,7 @@ struct JournalRecord {
   ByteSpan payload;
 };
 
-/// Where a journal stands: after record `number`, whose chain value is `chain`.
+/// Position in a journal: after record `number`, whose chain value is `chain`.
 struct JournalPlace {
   std::uint64_t number = 0;
   Hash128 chain{};
@@ -79,7 +79,7 @@ class JournalWriter {
   std::unique_ptr<Parts> parts_;
 };
 
-/// What a journal's segments were found to hold.
+/// Contents found in a journal's segments.
 struct JournalFindings {
   JournalPlace end;                  ///< after the last record that was read
   std::uint64_t records = 0;         ///< handed on

@@ -9,14 +9,14 @@
 namespace weft::storage {
 namespace {
 
-/// What reading a segment came to.
+/// Result of reading a segment.
 struct Segment {
   SegmentName name;
   bool is_read = false;
   bool is_gone = false;    // removed since it was listed
   std::uint64_t last = 0;  // of the whole records from its start on
-  std::string trouble;     // why there are no more; empty: it ends with them
-  std::uint64_t trouble_at = 0;
+  std::string reason;      // why there are no more; empty: it ends with them
+  std::uint64_t reason_at = 0;
   std::uint64_t left = 0;   // bytes from there on
   bool is_certain = false;  // no crash leaves this
   std::uint64_t whole_after = 0;
@@ -114,33 +114,33 @@ class Reader {
       return std::nullopt;
     }
     std::memcpy(&head, bytes.data(), sizeof head);
-    std::string trouble;
+    std::string reason;
     bool is_certain = true;
     if (head.magic != kSegmentMagic || checksum(head) != head.crc) {
-      trouble = head.magic != kSegmentMagic
-                    ? "does not begin as a segment does"
-                    : "head has checksum " + std::to_string(checksum(head)) + ", stored " + std::to_string(head.crc);
+      reason = head.magic != kSegmentMagic
+                   ? "does not begin as a segment does"
+                   : "head has checksum " + std::to_string(checksum(head)) + ", stored " + std::to_string(head.crc);
       is_certain = false;
     } else if (head.version != kSegmentVersion) {
-      trouble =
+      reason =
           "version " + std::to_string(head.version) + ", this program reads version " + std::to_string(kSegmentVersion);
     } else if (head.first != segment.name.first) {
-      trouble =
+      reason =
           "begins at record " + std::to_string(head.first) + ", its name says " + std::to_string(segment.name.first);
     } else if (head.flags != 0 || std::ranges::any_of(head.reserved, [](std::byte b) { return b != std::byte{0}; })) {
-      trouble = "bytes of the head that must be zero are not";
+      reason = "bytes of the head that must be zero are not";
     } else {
       return head;
     }
-    stop(segment, bytes, 0, std::move(trouble), is_certain);
+    stop(segment, bytes, 0, std::move(reason), is_certain);
     return std::nullopt;
   }
 
   /// Notes where the whole records end, and looks for more behind: one that was written when the missing record was
   /// already on the device proves that no crash left this.
-  void stop(Segment& segment, ByteSpan bytes, std::uint64_t offset, std::string trouble, bool is_certain) {
-    segment.trouble = std::move(trouble);
-    segment.trouble_at = offset;
+  void stop(Segment& segment, ByteSpan bytes, std::uint64_t offset, std::string reason, bool is_certain) {
+    segment.reason = std::move(reason);
+    segment.reason_at = offset;
     segment.left = bytes.size() - offset;
     segment.is_certain = is_certain;
     // Checksums over false beginnings cost at most a few times the segment; whoever forged more is told of damage.
@@ -171,9 +171,9 @@ class Reader {
           (!later || segment.name.first < later->name.first))
         later = &segment;
     for (const Segment& segment : segments_) {
-      if (!segment.is_read || segment.trouble.empty() || segment.last < place_.number) continue;
+      if (!segment.is_read || segment.reason.empty() || segment.last < place_.number) continue;
       if (later || segment.is_certain) {
-        damage(segment, segment.trouble_at, segment.trouble);
+        damage(segment, segment.reason_at, segment.reason);
       } else {
         findings_.torn_bytes += segment.left;
         findings_.torn_records += segment.whole_after;
@@ -213,7 +213,7 @@ Result<JournalFindings> read_journal(FileSystem& files, const std::string& direc
 
 Status prune_journal(FileSystem& files, const std::string& directory, std::uint64_t number) {
   WEFT_TRY(const std::vector<SegmentName> segments, list_segments(files, directory));
-  // What one holds after `number`, a newer one that begins no later than there holds too.
+  // Records of one after `number` are also in a newer one that begins no later than there.
   std::size_t keep = segments.size();
   while (keep > 0 && segments[keep - 1].first - 1 > number) --keep;
   bool is_any = false;

@@ -27,7 +27,7 @@ struct Chunk {
   Chunk(std::size_t size, const JournalPlace& place) : bytes(size), last(place.number), released{0, place} {
     written = released;
   }
-  /// Where a frame begins, and the journal's place before it.
+  /// Offset of a frame, and the journal's place before it.
   struct Spot {
     std::size_t offset = 0;
     JournalPlace before;
@@ -216,7 +216,8 @@ Status JournalWriter::commit(bool sync) {
   return status;
 }
 
-/// What is to be written now: all after the open segment's end or, without one, all that is not yet on the device.
+/// Collects the bytes to write now: all after the open segment's end or, without one, all that is not yet on the
+/// device.
 void JournalWriter::Parts::collect_pieces() {
   pieces.clear();
   const std::lock_guard lock(mutex);

@@ -29,7 +29,7 @@ class MappedFile {
   ByteSpan bytes() const noexcept { return bytes_; }
   std::size_t size() const noexcept { return bytes_.size(); }
   bool is_mapped() const noexcept;
-  /// Whether all that was read so far came from the file.
+  /// Succeeds when all that was read so far came from the file.
   /// @error storage: naming the file and the offset of the first page that could not be read
   Status intact() const;
   /// Gives back the memory of pages that lie wholly in `part`; they are read again when needed. Nothing for a copy.

@@ -12,7 +12,7 @@ namespace {
 
 using Links = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
-// How far from its ideal place a boundary may be moved to cut fewer links, as a share of one region's cost.
+// Distance a boundary may move from its ideal place to cut fewer links, as a share of one region's cost.
 constexpr double kSlack = 0.1;
 
 // prefix[i]: cost of units [0, i), as the mean of their shares of all bytes and of all work.
@@ -133,16 +133,16 @@ std::uint32_t Plan::region_of(std::uint32_t unit) const noexcept {
 Result<Plan> place(const Machine& machine, const Demand& demand) {
   WEFT_CHECK(check(demand));
   Plan plan;
-  plan.threads = seats(machine, demand.threads).size();
+  plan.threads = core_assignments(machine, demand.threads).size();
   if (demand.units.empty()) return plan;
   const std::size_t count = region_count(demand, plan.threads);
   const std::vector<std::size_t> bounds = cut(demand, count);
-  const std::vector<CoreAssignment> places = seats(machine, count);
+  const std::vector<CoreAssignment> places = core_assignments(machine, count);
   for (std::size_t r = 0; r < count; ++r) {
     Plan::Region region;
     region.begin = static_cast<std::uint32_t>(bounds[r]);
     region.end = static_cast<std::uint32_t>(bounds[r + 1]);
-    region.seat = places[r];
+    region.assignment = places[r];
     for (std::uint32_t u = region.begin; u < region.end; ++u) {
       region.bytes += demand.units[u].bytes;
       region.work += demand.units[u].work;
@@ -159,8 +159,8 @@ std::string Plan::describe() const {
   for (std::size_t r = 0; r < regions.size(); ++r) {
     const Region& region = regions[r];
     out << "  region " << r << ": cells " << region.begin << ".." << region.end - 1 << ", " << region.bytes
-        << " bytes, work " << region.work << ", core " << region.seat.core << " on node " << region.seat.node
-        << ", neighbours";
+        << " bytes, work " << region.work << ", core " << region.assignment.core << " on node "
+        << region.assignment.node << ", neighbours";
     for (const std::uint32_t neighbour : region.neighbours) out << ' ' << neighbour;
     out << (region.neighbours.empty() ? " none\n" : "\n");
   }

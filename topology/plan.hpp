@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "topology/seat.hpp"
+#include "topology/core_assignment.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace weft::topology {
 
-/// What is to be placed: cells in grid order, their cost, and who talks to whom.
+/// Workload to place: cells in grid order, their cost, and the links between them.
 struct Demand {
   struct Unit {
     std::uint64_t bytes = 0;  ///< weights and buffers read per tick
@@ -26,18 +26,18 @@ struct Demand {
   std::uint64_t grain_bytes = 64 * 1024;
 };
 
-/// Which block of cells runs on which core. Results of a mesh never depend on it.
+/// Assignment of blocks of cells to cores. Results of a mesh never depend on it.
 struct Plan {
   struct Region {
     std::uint32_t begin = 0, end = 0;  ///< units [begin, end)
-    CoreAssignment seat;
+    CoreAssignment assignment;
     std::uint64_t bytes = 0;
     double work = 0;
     std::vector<std::uint32_t> neighbours;  ///< regions it shares a link with: symmetric, ascending, without itself
     bool operator==(const Region&) const = default;
   };
   std::vector<Region> regions;  ///< in unit order; none is empty unless there are no units
-  std::size_t threads = 0;      ///< number of seats considered
+  std::size_t threads = 0;      ///< number of core_assignments considered
   std::uint64_t cut_links = 0;  ///< links whose ends lie in different regions
   bool operator==(const Plan&) const = default;
 

@@ -8,7 +8,7 @@
 
 namespace weft::topology {
 
-/// How much CPU time the control group of this process may use.
+/// CPU time that the control group of this process may use.
 struct Quota {
   int cgroup_version = 0;  ///< 1 or 2; 0: no control group found
   double cpus = 0;         ///< CPUs worth of time per period; 0: unlimited

@@ -4,7 +4,7 @@
 
 namespace weft::numeric {
 
-/// How the scale of a group of weights follows from them (docs/numerics.md, section 8).
+/// Rule that derives a group's scale from its weights (docs/numerics.md, section 8).
 enum class ScaleRule {
   none,     ///< codes stand for the weights themselves
   largest,  ///< max |w| / the largest number

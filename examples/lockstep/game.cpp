@@ -40,7 +40,7 @@ weft::mesh::NetworkSpec world() {
       .spec();
 }
 
-/// What a player does: now and then something else.
+/// Inputs of a player: now and then a change.
 std::vector<Input> script(Side side, const Settings& settings) {
   std::vector<Input> all(settings.frames);
   RandomStream random(settings.seed, 1 + static_cast<std::uint64_t>(side), weft::RandomPurpose::test);
@@ -83,7 +83,7 @@ Game::Game(Side side, const Settings& settings, weft::mesh::Mesh mesh)
       hashes_(settings.frames / settings.every),
       their_hashes_(hashes_.size()) {}
 
-/// How many frames the other side's input of a frame takes to get here: drawn, so that a run can be repeated.
+/// Frames that the other side's input of a frame takes to arrive: drawn, so that a run can be repeated.
 std::uint32_t Game::delay(std::uint32_t frame) const {
   RandomStream random(settings_.seed, 16 + 2 * std::uint64_t{frame} + static_cast<std::uint64_t>(side_),
                       weft::RandomPurpose::test);

@@ -13,7 +13,7 @@
 
 namespace lockstep {
 
-/// What travels: who one is (once), an input, a hash. Both sides are the same program, so memory order serves.
+/// Message on the link: identity (once), an input, a hash. Both sides are the same program, so memory order serves.
 struct Message {
   enum class Kind : std::uint32_t { hello, input, hash } kind = Kind::input;
   std::uint32_t frame = 0;

@@ -75,7 +75,7 @@ Blob make_blob(std::string name, std::span<const T> values) {
   return make_blob(std::move(name), Shape{values.size()}, values);
 }
 
-/// What is done to blobs in a file: nothing, or each that gets smaller by it becomes a zstd frame.
+/// Packing of blobs in a file: none, or each that gets smaller by it becomes a zstd frame.
 enum class Packing : int { none, zstd };
 
 struct EntityOptions {

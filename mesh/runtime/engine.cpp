@@ -78,7 +78,7 @@ void Engine::make_regions(const topology::Plan& plan) {
   const std::size_t count = plan.regions.size();
   regions_ = std::vector<Region>(count);
   link_regions(count);
-  for (std::size_t r = 0; r < count; ++r) regions_[r].core = plan.regions[r].seat.core;
+  for (std::size_t r = 0; r < count; ++r) regions_[r].core = plan.regions[r].assignment.core;
   look_for_orders();  // cells may hold some from before this engine was made
 
   const auto is_interior = [&](const Part& part) {

@@ -103,7 +103,7 @@ Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>&
     Block& block = state.blocks_[r];
     const std::size_t floats = (block.live + block.scratch) * options.depth;
     if (floats == 0) continue;
-    WEFT_TRY(block.buffer, memory.allocate(floats * sizeof(float), plan.regions[r].seat.node));
+    WEFT_TRY(block.buffer, memory.allocate(floats * sizeof(float), plan.regions[r].assignment.node));
     next[r].live = block.buffer.as<float>().data();
     next[r].scratch = next[r].live + block.live * options.depth;
   }

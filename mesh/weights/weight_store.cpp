@@ -21,7 +21,7 @@ Result<WeightStore> WeightStore::build(const Graph& graph, const std::vector<std
   WeightStore store;
   store.number_ = last.fetch_add(1, std::memory_order_relaxed) + 1;
   store.memory_ = &memory;
-  for (const auto& region : plan.regions) store.region_node_.push_back(region.seat.node);
+  for (const auto& region : plan.regions) store.region_node_.push_back(region.assignment.node);
   std::vector<bool> has_master;
   for (NodeId id = 0; id < graph.nodes().size(); ++id) {
     const Node& node = graph.nodes()[id];

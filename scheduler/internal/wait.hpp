@@ -33,7 +33,7 @@ inline void light_fence() noexcept { std::atomic_signal_fence(std::memory_order_
 /// False where the system has no such call: then sleep only for a short time.
 bool heavy_fence() noexcept;
 
-/// Where one thread sleeps and others wake it.
+/// Sleeping place of one thread, which others wake.
 ///   sleeper: arm(); look once more whether there is work; if so disarm(), else park(); (park disarms)
 ///   waker:   publish; light_fence(); if (is_armed()) unpark()
 class ParkingSpot {

@@ -17,27 +17,27 @@ namespace weft::scheduler::internal {
 
 /// The caller of a run and the workers that help it: who works which region, and how they wait for each other.
 ///
-/// Member 0 is the caller. The others live in tasks of a thread pool: `request` asks the pool for a member, the pool
-/// calls `serve(member)` when it has a thread, and serve returns when there has been nothing to do for a while. The
-/// pool need not keep its word: every region is worked even if no thread ever comes.
+/// Worker 0 is the caller. The others run in tasks of TBB: `request` asks TBB for a worker, which
+/// calls `serve(worker)` when it has a thread, and serve returns when there has been nothing to do for a while. The
+/// request may fail: every region is worked even if no thread ever comes.
 ///
-/// A run. The caller writes the plan of the run (regions_, limit_) and publishes it by making generation_ odd. A member
+/// A run. The caller writes the plan of the run (regions_, limit_) and publishes it by making generation_ odd. A worker
 /// joins by writing the generation into its in_run, and is in only if the generation still stands then; the caller ends
 /// the run by making generation_ even and waiting until no in_run names it. So nobody touches the program after run
 /// returned. Both sides are store-then-load, hence sequentially consistent.
 ///
-/// A region. progress counts its finished steps and is what neighbours await. owner says which member works it; only
+/// A region. progress counts its finished steps and is what neighbours await. owner says which worker works it; only
 /// the owner touches the rest. It is taken by compare-exchange (acquire) and given back by a release store, which hands
-/// over all that the last owner wrote. Each region has a home member. Where the home member is not in the run, any
-/// member that stalls adopts the region, works it among its own, and gives it back between steps once the home member
-/// has come.
+/// over all that the last owner wrote. Each region has an assigned worker. Where the assigned worker is not in the run,
+/// any worker that stalls adopts the region, works it among its own, and gives it back between steps once the assigned
+/// worker has come.
 ///
 /// Waiting: look again, then spin, then yield, then sleep. The caller, before it sleeps, adopts every region that
 /// nobody works, so whatever can go on has somebody awake or to be woken. Who publishes progress looks for sleepers
 /// among the owners of neighbouring regions (wait.hpp says why no wake-up is lost). No deadlock: of all unfinished
 /// regions one with the least progress can always go on.
 ///
-/// Help. A program that wants a team is run by the caller alone, and the members of its run watch the board where the
+/// Help. A program that wants a team is run by the caller alone, and the workers of its run watch the board where the
 /// caller posts tasks of a step.
 class WorkerPool final : public Team {
  public:
@@ -45,32 +45,32 @@ class WorkerPool final : public Team {
     Nanoseconds spin{0}, linger{0};
     ThreadHooks hooks{};
   };
-  using Request = std::function<bool(std::size_t member)>;
+  using Request = std::function<bool(std::size_t worker)>;
 
-  /// @param cores   core of each member, member 0 first
-  /// @param request asks the pool for a member; false when it cannot
+  /// @param cores   core of each worker, worker 0 first
+  /// @param request asks the pool for a worker; false when it cannot
   WorkerPool(std::vector<std::uint32_t> cores, Options options, Request request);
 
-  std::size_t size() const noexcept override { return members_.size(); }
+  std::size_t size() const noexcept override { return workers_.size(); }
   /// Tasks of the run that is open; on the thread that runs it.
   void operator()(std::size_t count, Body body, void* context) noexcept override;
 
   /// Runs the program; the hooks of the calling thread are the caller's business. One run at a time.
   /// False, with nothing done, when there is no memory for the regions.
   bool run(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept;
-  /// Runs a program of one region on the calling thread, with this crew as its team.
+  /// Runs a program of one region on the calling thread, with this pool as its team.
   void run_as_team(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept;
   /// True when some worker is at hand.
   bool is_present() const noexcept;
-  /// Requests all absent members.
-  void summon() noexcept;
+  /// Requests all absent workers.
+  void request_absent() noexcept;
 
-  /// Marks a requested member as arrived: true for exactly one thread.
-  bool arrive(std::size_t member) noexcept;
-  /// The life of a member that has arrived; returns when it is no longer needed.
-  void serve(std::size_t member) noexcept;
+  /// Marks a requested worker as arrived: true for exactly one thread.
+  bool arrive(std::size_t worker) noexcept;
+  /// The life of a worker that has arrived; returns when it is no longer needed.
+  void serve(std::size_t worker) noexcept;
 
-  /// Lets no member stay or come any more; returns when all that had arrived have left.
+  /// Lets no worker stay or come any more; returns when all that had arrived have left.
   void close() noexcept;
 
  private:
@@ -79,35 +79,35 @@ class WorkerPool final : public Team {
 
   enum Phase : std::uint32_t { kAbsent, kRequested, kArrived };
 
-  struct Member {
-    // Written by this member, read by others.
+  struct Worker {
+    // Written by this worker, read by others.
     alignas(kLine) std::atomic<std::uint64_t> in_run{0};
     alignas(kLine) std::atomic<std::uint32_t> phase{kAbsent};
     ParkingSpot spot;
     std::uint32_t core = 0;
-    // Written by the caller before a run opens: home regions are home_list_[home_begin, home_end).
-    alignas(kLine) std::uint32_t home_begin = 0;
-    std::uint32_t home_end = 0;
+    // Written by the caller before a run opens: home regions are own_list_[own_begin, own_end).
+    alignas(kLine) std::uint32_t own_begin = 0;
+    std::uint32_t own_end = 0;
   };
 
   struct Region {
     alignas(kLine) std::atomic<std::uint64_t> progress{0};
-    alignas(kLine) std::atomic<std::uint32_t> owner{0};  // member + 1; 0: nobody
+    alignas(kLine) std::atomic<std::uint32_t> owner{0};  // worker + 1; 0: nobody
     std::uint32_t home = 0;
     std::span<const std::uint32_t> neighbours;
     // The owner's own.
     alignas(kLine) std::uint32_t checked = 0;  // neighbours known to have finished the step before
-    std::uint32_t next = kNone;                // list of the regions a member owns
+    std::uint32_t next = kNone;                // list of the regions a worker owns
     bool interior_done = false;
   };
 
-  /// One member's part of one run.
+  /// One worker's part of one run.
   struct Shift {
     std::uint32_t self = 0;
     std::uint64_t generation = 0;
     std::uint64_t limit = 0;        // last value read of limit_
     std::uint32_t first = kNone;    // list of owned, unfinished regions
-    std::uint32_t unclaimed = 0;    // home regions, from home_begin on, not yet owned nor finished
+    std::uint32_t unclaimed = 0;    // home regions, from own_begin on, not yet owned nor finished
     std::uint32_t next_orphan = 0;  // where to look on for orphans
     std::uint32_t unfinished = 0;   // caller only: all regions before it stand at the limit
     bool armed = false;
@@ -118,8 +118,8 @@ class WorkerPool final : public Team {
 
   bool prepare_regions(TickProgram& program) noexcept;
   void assign_homes(TickProgram& program) noexcept;
-  void request(std::size_t member) noexcept;
-  void join(std::size_t member, std::uint64_t generation) noexcept;
+  void request(std::size_t worker) noexcept;
+  void join(std::size_t worker, std::uint64_t generation) noexcept;
   std::uint64_t open_run() noexcept;
   void close_run(std::uint64_t generation) noexcept;
   void help(Shift& shift) noexcept;
@@ -132,30 +132,30 @@ class WorkerPool final : public Team {
   void wait(Shift& shift) noexcept;
   bool is_cut_short(Shift& shift) noexcept;
   void disarm(Shift& shift) noexcept;
-  void wake(std::uint32_t member) noexcept;
+  void wake(std::uint32_t worker) noexcept;
   void wake_for(const Region& region, std::uint64_t progress) noexcept;
   void wake_all() noexcept;
-  bool is_in_run(std::uint32_t member, std::uint64_t generation) const noexcept {
-    return members_[member].in_run.load(std::memory_order_relaxed) == generation;
+  bool is_in_run(std::uint32_t worker, std::uint64_t generation) const noexcept {
+    return workers_[worker].in_run.load(std::memory_order_relaxed) == generation;
   }
 
   Options options_;
   Request request_;
-  std::vector<Member> members_;
+  std::vector<Worker> workers_;
 
   // The plan of the run; written by the caller while no run is open.
   TickProgram* program_ = nullptr;
   std::uint64_t n_ = 0, block_ = 0;
   std::uint32_t region_count_ = 0;
-  bool helps_ = false;  // members watch the board
+  bool helps_ = false;  // workers watch the board
   std::vector<Region> regions_;
-  std::vector<std::uint32_t> home_list_, scratch_;
+  std::vector<std::uint32_t> own_list_, scratch_;
   Board board_;
 
   alignas(kLine) std::atomic<std::uint64_t> generation_{0};  // odd: a run is open
   std::atomic<bool> closing_{false};
   alignas(kLine) std::atomic<std::uint64_t> limit_{0};     // steps that regions may do before the next question
-  alignas(kLine) std::atomic<std::uint32_t> sleepers_{0};  // members asleep or about to be
+  alignas(kLine) std::atomic<std::uint32_t> sleepers_{0};  // workers asleep or about to be
 };
 
 }  // namespace weft::scheduler::internal

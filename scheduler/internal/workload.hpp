@@ -41,7 +41,7 @@ class Workload {
     return near_ < 8 || serial < 2 * kMeetNs;
   }
 
-  /// Whether workers would have something to do in a run of one step soon.
+  /// Predicts that workers would have something to do in a run of one step.
   bool is_help_welcome() const noexcept { return step_ns_ < 0 || step_ns_ >= kMeetNs; }
 
   /// @param threads how many shared the work; what one would take alone is estimated from it

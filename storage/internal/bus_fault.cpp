@@ -23,7 +23,7 @@ struct Slot {
   std::atomic<std::uintptr_t> begin{0}, end{0};
   std::atomic<std::uintptr_t> fault{0};  // offset + 1; 0: none
 };
-// What the handler touches must be lock-free to be safe in a signal.
+// All that the handler touches must be lock-free to be safe in a signal.
 static_assert(std::atomic<std::uintptr_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
 
 std::array<Slot, BusWatch::kMostRanges> slots;

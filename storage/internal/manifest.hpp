@@ -29,7 +29,7 @@ struct Manifest {
   std::vector<ManifestFile> files;
 };
 
-/// Whether a name may stand in a manifest: nothing that leaves the directory or hides in it.
+/// True for a name that a manifest may contain: nothing that leaves the directory or hides in it.
 bool is_file_name(std::string_view name) noexcept;
 
 /// The text of `manifest.json`; it carries its own digest (docs/formats/checkpoint.md).

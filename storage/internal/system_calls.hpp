@@ -11,7 +11,7 @@
 
 namespace weft::storage {
 
-/// The calls that may stop half-way, by signals or for want of room; tests put others in their place.
+/// The calls that may stop half-way, by signals or a lack of space; tests put others in their place.
 struct SystemCalls {
   int (*open)(const char* path, int flags, mode_t mode);
   ssize_t (*read)(int fd, void* bytes, std::size_t size);

@@ -107,7 +107,7 @@ TEST_F(Detector, IsNotDisturbedByAClockThatStepsBack) {
   EXPECT_EQ(told.size(), 1u);
 }
 
-/// What a watchdog's thread told, to be waited for.
+/// Reports of a watchdog's thread, to wait for.
 class Told {
  public:
   void operator()(const Hang& hang) {

@@ -19,7 +19,7 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// What a floating-point code stands for, in the words of the specifications: (-1)^s 2^(e-bias) 1.m, or with e = 0
+/// Value of a floating-point code, in the words of the specifications: (-1)^s 2^(e-bias) 1.m, or with e = 0
 /// (-1)^s 2^(1-bias) 0.m. In double, apart from the code under test.
 struct Format {
   int exponent_bits, mantissa_bits;

@@ -213,7 +213,7 @@ TEST(MappedFile, ACutFileIsAnErrorOfStorageThatNamesFileAndOffset) {
   }
 }
 
-// What others do with SIGBUS. Each in a process of its own: a handler is installed once.
+// Other handlers of SIGBUS. Each in its own process: a handler is installed once.
 
 void* foreign_fault(const TemporaryDirectory& directory) {
   const std::string path = directory.path() + "/foreign";

@@ -40,7 +40,7 @@ class CheckedProgram : public TickProgram {
 
   std::size_t region_count() const noexcept override { return cells_.size(); }
   std::span<const std::uint32_t> neighbours(std::size_t r) const noexcept override { return neighbours_[r]; }
-  std::uint32_t home_core(std::size_t r) const noexcept override {
+  std::uint32_t own_core(std::size_t r) const noexcept override {
     return cores == 0 ? kAnyCore : static_cast<std::uint32_t>(r) % cores;
   }
 

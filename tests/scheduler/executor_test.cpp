@@ -2,8 +2,8 @@
 
 #include "scheduler/executor.hpp"
 
+#include "topology/core_assignment.hpp"
 #include "topology/machine.hpp"
-#include "topology/seat.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 topology::Machine this_machine() { return topology::Machine::discover().value(); }
 
-// Shares even the smallest run, so that the crew is what is tested.
+// Shares even the smallest run, so that the workers is what is tested.
 ExecutorOptions sharing(std::size_t threads) {
   ExecutorOptions options;
   options.threads = threads;

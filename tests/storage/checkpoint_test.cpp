@@ -209,7 +209,7 @@ void expect_resumable(MemoryFileSystem& files, std::uint64_t acknowledged, const
   expect_tick(**store->latest(), tick + 1);
 }
 
-/// What a process was given after another was killed, a power cut does not take from it again.
+/// A power cut does not take back a checkpoint that a process read after another was killed.
 void expect_lasting(const MemoryFileSystem& files, const std::string& what) {
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     const auto machine = files.copy();

@@ -19,7 +19,7 @@ using enum FaultKind;
 constexpr JournalOptions kSmall{.segment_bytes = 400};
 const auto ignore = [](const JournalRecord&) { return Status(); };
 
-/// What one process was promised.
+/// Promises made to one process.
 struct Promises {
   JournalPlace checkpoint;    // held elsewhere, durably
   std::uint64_t synced = 0;   // outlives a power cut
@@ -51,7 +51,7 @@ void live(FileSystem& files, Promises& promises, std::uint64_t groups, std::uint
   }
 }
 
-/// What is promised is there, and nobody is told of damage.
+/// All that was promised is there, and no damage is reported.
 void expect_kept(MemoryFileSystem& files, const Promises& promises, std::uint64_t at_least, const std::string& what) {
   const JournalFindings findings = read_all(files, promises.checkpoint);
   EXPECT_GE(findings.end.number, at_least) << what << ": " << text_of(findings);

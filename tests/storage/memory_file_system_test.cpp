@@ -22,7 +22,7 @@ std::unique_ptr<File> put(FileSystem& files, const std::string& path, std::strin
   return *std::move(file);
 }
 
-/// What `path` holds after power cuts of many seeds, each of a copy.
+/// Contents of `path` after power cuts of many seeds, each of a copy.
 std::set<std::string> after_power_cuts(const MemoryFileSystem& files, const std::string& path, int seeds = 400) {
   std::set<std::string> seen;
   for (int seed = 0; seed < seeds; ++seed) {

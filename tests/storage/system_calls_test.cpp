@@ -12,7 +12,7 @@
 namespace weft::storage {
 namespace {
 
-/// What the calls below do, and what was asked of each descriptor.
+/// Behaviour of the calls below, and the calls made on each descriptor.
 struct Script {
   int interruptions = 0;              // of each call before it is done
   std::size_t most_bytes = SIZE_MAX;  // that one read or write carries

@@ -22,7 +22,7 @@ enum class FaultKind {
   crash         ///< the call fails, a write in its middle, and no later one reaches the disk
 };
 
-/// Which calls fail, and how. Calls are counted from 1 since the fault was set.
+/// Calls that fail, and their failure. Calls are counted from 1 since the fault was set.
 struct Fault {
   FaultKind kind = FaultKind::io_error;
   std::uint64_t first = 1;

@@ -12,7 +12,7 @@
 
 namespace weft::storage {
 
-/// What a program may ask of a FileSystem or of a File.
+/// Operations of a FileSystem or of a File.
 enum class FileOperation { read, open, write, sync, close, rename, sync_directory, make_directory, list, remove, lock };
 std::string_view name(FileOperation operation) noexcept;
 

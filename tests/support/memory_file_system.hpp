@@ -27,7 +27,7 @@ class MemoryFileSystem final : public FileSystem {
   /// a beginning cut at any byte, or some sectors of 512 bytes and zeros for the rest. Of a directory: any of the
   /// changes made since. What is left is durable.
   void power_cut(std::uint64_t seed);
-  /// What a failed fsync leaves, of a file or of a directory: what was not synced before may or may not be on the
+  /// State after a failed fsync of a file or a directory: data not synced before may or may not be on the
   /// device, and no later sync brings it there. Nothing happens when `path` is not there.
   void lose_unsynced(const std::string& path);
   /// Another with the same content, synced and not; no file open, no lock held.

@@ -2,7 +2,7 @@
 
 #include "topology/machine.hpp"
 
-#include "topology/seat.hpp"
+#include "topology/core_assignment.hpp"
 
 #include <gtest/gtest.h>
 
@@ -107,7 +107,8 @@ TEST(Machine, QuotaBoundsUsableCpusRoundedUp) {
   EXPECT_EQ(Machine::synthetic("core:16 pu:2", {.masked_cpus = {}, .quota_cpus = 2.5})->usable_cpus(), 3u);
   EXPECT_EQ(Machine::synthetic("core:16 pu:2", {.masked_cpus = {}, .quota_cpus = 0.25})->usable_cpus(), 1u);
   EXPECT_EQ(Machine::synthetic("core:2 pu:1", {.masked_cpus = {}, .quota_cpus = 64})->usable_cpus(), 2u);
-  EXPECT_EQ(seats(*Machine::synthetic("core:16 pu:2", {.masked_cpus = {}, .quota_cpus = 2.5}), 0).size(), 3u);
+  EXPECT_EQ(core_assignments(*Machine::synthetic("core:16 pu:2", {.masked_cpus = {}, .quota_cpus = 2.5}), 0).size(),
+            3u);
 }
 
 TEST(Machine, RefusesBadDescriptions) {
@@ -119,9 +120,9 @@ TEST(Machine, RefusesBadDescriptions) {
 TEST(CoreAssignment, OnePerCoreThenShared) {
   const auto machine = Machine::synthetic("node:2 core:4 pu:2");
   ASSERT_TRUE(machine);
-  EXPECT_EQ(seats(*machine, 0).size(), 8u);  // cores, not hardware threads
-  EXPECT_EQ(seats(*machine, 5)[4], (CoreAssignment{4, 1}));
-  const auto shared = seats(*machine, 16);
+  EXPECT_EQ(core_assignments(*machine, 0).size(), 8u);  // cores, not hardware threads
+  EXPECT_EQ(core_assignments(*machine, 5)[4], (CoreAssignment{4, 1}));
+  const auto shared = core_assignments(*machine, 16);
   for (std::uint32_t i = 0; i < 16; ++i) EXPECT_EQ(shared[i], (CoreAssignment{i / 2, i / 8}));
 }
 
@@ -129,7 +130,7 @@ TEST(ThreadBinding, PinsAndRestores) {
   const auto machine = Machine::discover();
   ASSERT_TRUE(machine);
   const std::set<int> before = own_mask();
-  const CoreAssignment last = seats(*machine, 0).back();
+  const CoreAssignment last = core_assignments(*machine, 0).back();
   const auto& usable = machine->info().cores[last.core].usable;
   {
     auto binding = ThreadBinding::pin(*machine, last.core);
@@ -146,11 +147,11 @@ TEST(ThreadBinding, MovesAThreadOnlyWhereItMayGo) {
   const auto machine = Machine::discover();
   ASSERT_TRUE(machine);
   const std::set<int> before = own_mask();
-  for (const CoreAssignment seat : seats(*machine, 0)) {
+  for (const CoreAssignment seat : core_assignments(*machine, 0)) {
     EXPECT_TRUE(move_to_core(*machine, seat.core));
     EXPECT_EQ(own_mask(), before);
   }
-  const auto places = seats(*machine, 0);
+  const auto places = core_assignments(*machine, 0);
   if (places.size() > 1) {
     std::thread([&] {
       auto binding = ThreadBinding::pin(*machine, places[0].core);

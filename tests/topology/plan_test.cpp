@@ -24,7 +24,7 @@ Demand chain(std::size_t cells, std::size_t threads, std::uint64_t bytes = 16384
   return demand;
 }
 
-// What every plan must be, whatever the demand.
+// Properties of every plan, for any workload.
 void expect_sound(const Plan& plan, const Demand& demand) {
   ASSERT_FALSE(plan.regions.empty());
   std::uint32_t next = 0;
@@ -72,7 +72,7 @@ TEST(Plan, TwoNodesOfEightAreBalancedAndLocal) {
   ASSERT_EQ(plan->regions.size(), 16u);
   for (std::uint32_t r = 0; r < 16; ++r) {
     EXPECT_EQ(plan->regions[r].end - plan->regions[r].begin, 16u);
-    EXPECT_EQ(plan->regions[r].seat, (CoreAssignment{r, r / 8}));
+    EXPECT_EQ(plan->regions[r].assignment, (CoreAssignment{r, r / 8}));
   }
   EXPECT_EQ(plan->cut_links, 15u);  // a chain cut into 16 pieces
 }
@@ -85,8 +85,8 @@ TEST(Plan, EightNodesOfSixteenUseEachCoreOnceAndNotItsThreads) {
   ASSERT_EQ(plan->regions.size(), 128u);
   std::set<std::uint32_t> cores;
   for (const auto& region : plan->regions) {
-    EXPECT_TRUE(cores.insert(region.seat.core).second);
-    EXPECT_EQ(region.seat.node, region.seat.core / 16);
+    EXPECT_TRUE(cores.insert(region.assignment.core).second);
+    EXPECT_EQ(region.assignment.node, region.assignment.core / 16);
     EXPECT_EQ(region.bytes, 32u * 16384);
   }
 }
@@ -99,8 +99,8 @@ TEST(Plan, MaskedNodeGetsNothing) {
   expect_sound(*plan, demand);
   ASSERT_EQ(plan->regions.size(), 8u);
   for (const auto& region : plan->regions) {
-    EXPECT_EQ(region.seat.node, 1u);
-    EXPECT_GE(region.seat.core, 8u);
+    EXPECT_EQ(region.assignment.node, 1u);
+    EXPECT_GE(region.assignment.core, 8u);
   }
 }
 
@@ -110,9 +110,9 @@ TEST(Plan, MoreThreadsThanCoresShareCores) {
   ASSERT_TRUE(plan);
   expect_sound(*plan, demand);
   ASSERT_EQ(plan->regions.size(), 7u);
-  EXPECT_EQ(plan->regions[0].seat.core, 0u);
-  EXPECT_EQ(plan->regions[3].seat.core, 0u);
-  EXPECT_EQ(plan->regions[4].seat.core, 1u);
+  EXPECT_EQ(plan->regions[0].assignment.core, 0u);
+  EXPECT_EQ(plan->regions[3].assignment.core, 0u);
+  EXPECT_EQ(plan->regions[4].assignment.core, 1u);
 }
 
 TEST(Plan, FewerCellsThanThreadsGiveOneRegionACellOnCoresOfItsOwn) {
@@ -121,7 +121,7 @@ TEST(Plan, FewerCellsThanThreadsGiveOneRegionACellOnCoresOfItsOwn) {
   ASSERT_TRUE(plan);
   expect_sound(*plan, demand);
   ASSERT_EQ(plan->regions.size(), 3u);
-  for (std::uint32_t r = 0; r < 3; ++r) EXPECT_EQ(plan->regions[r].seat.core, r);
+  for (std::uint32_t r = 0; r < 3; ++r) EXPECT_EQ(plan->regions[r].assignment.core, r);
   EXPECT_EQ(plan->threads, 7u);
 }
 

@@ -9,17 +9,17 @@
 
 namespace weft::topology {
 
-/// Where one thread of a run sits.
+/// Core assignment of one thread of a run.
 struct CoreAssignment {
   std::uint32_t core = 0;  ///< CoreInfo::index
   std::uint32_t node = 0;  ///< position in MachineInfo::nodes
   bool operator==(const CoreAssignment&) const = default;
 };
 
-/// Seats for `threads` threads (0: min(usable_cpus, usable cores)). One per usable core, node after node;
+/// Core assignments for `threads` threads (0: min(usable_cpus, usable cores)). One per usable core, node after node;
 /// when there are more threads than usable cores, consecutive threads share a core.
 /// Plans and executors both call this, so region i and thread i meet on one core.
-std::vector<CoreAssignment> seats(const Machine& machine, std::size_t threads);
+std::vector<CoreAssignment> core_assignments(const Machine& machine, std::size_t threads);
 
 /// Keeps the thread that made it on one core; puts the old mask back when destroyed (on that same thread).
 /// @thread the creating thread only

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "scheduler/deterministic.hpp"
 #include "scheduler/internal/worker_pool.hpp"
+
+#include "scheduler/deterministic.hpp"
 
 #include <gtest/gtest.h>
 
@@ -25,19 +26,19 @@ std::uint64_t expected_digest(std::size_t regions, std::uint64_t seed, std::uint
 struct Pool {
   std::function<std::chrono::microseconds(std::size_t request)> delay;  // negative: never
   std::function<void()> gate;                                           // what threads wait for before they arrive
-  WorkerPool* crew = nullptr;
+  WorkerPool* worker_pool = nullptr;
   std::mutex guard;
   std::vector<std::thread> threads;
   std::size_t requests = 0;
 
-  bool request(std::size_t member) {
+  bool request(std::size_t worker) {
     const std::lock_guard lock(guard);
     const auto wait = delay(requests++);
     if (wait < 0us) return true;  // promised, never kept
-    threads.emplace_back([this, member, wait] {
+    threads.emplace_back([this, worker, wait] {
       std::this_thread::sleep_for(wait);
       if (gate) gate();
-      if (crew->arrive(member)) crew->serve(member);
+      if (worker_pool->arrive(worker)) worker_pool->serve(worker);
     });
     return true;
   }
@@ -48,18 +49,19 @@ struct Pool {
 };
 
 struct Rig {
-  explicit Rig(std::size_t members, std::function<std::chrono::microseconds(std::size_t)> delay,
+  explicit Rig(std::size_t workers, std::function<std::chrono::microseconds(std::size_t)> delay,
                WorkerPool::Options options = {.spin = 5us, .linger = 50us, .hooks = {}})
-      : crew(std::vector<std::uint32_t>(members, 0), options, [this](std::size_t m) { return pool.request(m); }) {
+      : worker_pool(std::vector<std::uint32_t>(workers, 0), options,
+                    [this](std::size_t m) { return pool.request(m); }) {
     pool.delay = std::move(delay);
-    pool.crew = &crew;
+    pool.worker_pool = &worker_pool;
   }
   ~Rig() {
-    crew.close();
+    worker_pool.close();
     pool.join();
   }
   Pool pool;
-  WorkerPool crew;
+  WorkerPool worker_pool;
 };
 
 TEST(WorkerPool, WorksEveryRegionWhenNobodyEverComes) {
@@ -67,7 +69,7 @@ TEST(WorkerPool, WorksEveryRegionWhenNobodyEverComes) {
   for (const std::size_t regions : {2, 8, 50}) {
     CheckedProgram program(regions, 3);
     std::uint64_t done = 0;
-    ASSERT_TRUE(rig.crew.run(program, 500, done));
+    ASSERT_TRUE(rig.worker_pool.run(program, 500, done));
     EXPECT_EQ(done, 500u);
     EXPECT_EQ(program.broken, 0);
     EXPECT_EQ(program.digest(), expected_digest(regions, 3, 500));
@@ -75,10 +77,10 @@ TEST(WorkerPool, WorksEveryRegionWhenNobodyEverComes) {
 }
 
 TEST(WorkerPool, WorksEveryRegionWhenRequestsAreRefused) {
-  WorkerPool crew({0, 0, 0}, {.spin = 5us, .linger = 50us, .hooks = {}}, [](std::size_t) { return false; });
+  WorkerPool worker_pool({0, 0, 0}, {.spin = 5us, .linger = 50us, .hooks = {}}, [](std::size_t) { return false; });
   CheckedProgram program(9, 3);
   std::uint64_t done = 0;
-  ASSERT_TRUE(crew.run(program, 500, done));
+  ASSERT_TRUE(worker_pool.run(program, 500, done));
   EXPECT_EQ(program.digest(), expected_digest(9, 3, 500));
 }
 
@@ -89,7 +91,7 @@ TEST(WorkerPool, HandsRegionsBackToMembersThatComeLate) {
     while (begun < 4) std::this_thread::sleep_for(100us);
   };
   CheckedProgram program(4, 7);
-  // Where each region was worked in the first and in the last steps.
+  // Thread that worked each region in the first and in the last steps.
   std::array<std::atomic<int>, 4> early{}, late{};
   const auto caller = std::this_thread::get_id();
   program.work = [&](std::size_t r, std::uint64_t step) {
@@ -98,7 +100,7 @@ TEST(WorkerPool, HandsRegionsBackToMembersThatComeLate) {
     if (step == 999) late[r] += std::this_thread::get_id() == caller;
   };
   std::uint64_t done = 0;
-  ASSERT_TRUE(rig.crew.run(program, 1000, done));
+  ASSERT_TRUE(rig.worker_pool.run(program, 1000, done));
   for (std::size_t r = 0; r < 4; ++r) {
     EXPECT_EQ(early[r], 1) << r;  // nobody else was there yet
     EXPECT_EQ(late[r], r == 0) << r;
@@ -108,7 +110,7 @@ TEST(WorkerPool, HandsRegionsBackToMembersThatComeLate) {
 }
 
 TEST(WorkerPool, SurvivesAnyTimingOfArrivals) {
-  // Runs of all lengths while members come at once, soon, after the run, or never, and leave in between.
+  // Runs of all lengths while workers come at once, soon, after the run, or never, and leave in between.
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     RandomStream delays(seed, 0, RandomPurpose::test), lengths(seed, 1, RandomPurpose::test);
     Rig rig(5,
@@ -125,7 +127,7 @@ TEST(WorkerPool, SurvivesAnyTimingOfArrivals) {
       CheckedProgram program(regions, seed);
       program.block_steps = lengths.next_below(3) * 7;
       std::uint64_t done = 0;
-      ASSERT_TRUE(rig.crew.run(program, n, done));
+      ASSERT_TRUE(rig.worker_pool.run(program, n, done));
       ASSERT_EQ(done, n);
       ASSERT_EQ(program.broken, 0);
       ASSERT_EQ(program.digest(), expected_digest(regions, seed, n)) << "seed " << seed << ", run " << i;
@@ -141,7 +143,7 @@ TEST(WorkerPool, StopsEverybodyAtABlock) {
     program.block_steps = 5;
     program.stop_at = 15;
     std::uint64_t done = 0;
-    ASSERT_TRUE(rig.crew.run(program, 1000, done));
+    ASSERT_TRUE(rig.worker_pool.run(program, 1000, done));
     ASSERT_EQ(done, 15u);
     ASSERT_EQ(program.broken, 0);
     ASSERT_EQ(program.digest(), expected_digest(6, 2, 15));
@@ -158,12 +160,12 @@ TEST(WorkerPool, SleepsInsteadOfSpinningWhenANeighbourIsSlow) {
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
   const auto wall_begin = std::chrono::steady_clock::now();
   std::uint64_t done = 0;
-  ASSERT_TRUE(rig.crew.run(program, 40, done));
+  ASSERT_TRUE(rig.worker_pool.run(program, 40, done));
   const auto wall = std::chrono::steady_clock::now() - wall_begin;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
   const auto cpu =
       std::chrono::seconds(end.tv_sec - begin.tv_sec) + std::chrono::nanoseconds(end.tv_nsec - begin.tv_nsec);
-  // Who waits for 200 ms in all spins a small part of it; a busy wait would use all of it.
+  // A thread that waits 200 ms in all spins a small part of it; a busy wait would use all of it.
   EXPECT_LT(cpu * 2, wall);
   EXPECT_EQ(program.digest(), expected_digest(2, 1, 40));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "topology/seat.hpp"
+#include "topology/core_assignment.hpp"
 
 #include "topology/internal/machine_impl.hpp"
 
@@ -12,7 +12,7 @@
 
 namespace weft::topology {
 
-std::vector<CoreAssignment> seats(const Machine& machine, std::size_t threads) {
+std::vector<CoreAssignment> core_assignments(const Machine& machine, std::size_t threads) {
   std::vector<CoreAssignment> cores;
   for (const CoreInfo& core : machine.info().cores) {
     if (!core.usable.empty()) cores.push_back({core.index, core.node});

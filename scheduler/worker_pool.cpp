@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "scheduler/internal/alone.hpp"
 #include "scheduler/internal/worker_pool.hpp"
+
+#include "scheduler/internal/alone.hpp"
 
 #include <algorithm>
 #include <new>
@@ -17,9 +18,9 @@ constexpr std::uint32_t kYields = 16;
 }  // namespace
 
 WorkerPool::WorkerPool(std::vector<std::uint32_t> cores, Options options, Request request)
-    : options_(options), request_(std::move(request)), members_(cores.size()) {
-  for (std::size_t m = 0; m < cores.size(); ++m) members_[m].core = cores[m];
-  scratch_.resize(members_.size() + 1);
+    : options_(options), request_(std::move(request)), workers_(cores.size()) {
+  for (std::size_t m = 0; m < cores.size(); ++m) workers_[m].core = cores[m];
+  scratch_.resize(workers_.size() + 1);
 }
 
 bool WorkerPool::prepare_regions(TickProgram& program) noexcept {
@@ -27,7 +28,7 @@ bool WorkerPool::prepare_regions(TickProgram& program) noexcept {
   if (region_count_ > regions_.size()) {
     try {
       regions_ = std::vector<Region>(region_count_);
-      home_list_.resize(region_count_);
+      own_list_.resize(region_count_);
     } catch (const std::bad_alloc&) {
       regions_.clear();
       return false;
@@ -46,19 +47,19 @@ bool WorkerPool::prepare_regions(TickProgram& program) noexcept {
   return true;
 }
 
-// A region's home is a member on the core where its memory lies; several members of one core take turns. Without a
-// known core, blocks of consecutive regions go to consecutive members.
+// A region is assigned to a worker on the core where its memory lies; several workers of one core take turns. Without a
+// known core, blocks of consecutive regions go to consecutive workers.
 void WorkerPool::assign_homes(TickProgram& program) noexcept {
-  const std::uint32_t members = static_cast<std::uint32_t>(members_.size());
+  const std::uint32_t workers = static_cast<std::uint32_t>(workers_.size());
   std::uint32_t last = 0;
   for (std::uint32_t r = 0; r < region_count_; ++r) {
     std::uint32_t home =
-        members < region_count_ ? static_cast<std::uint32_t>(std::uint64_t{r} * members / region_count_) : r;
-    const std::uint32_t core = program.home_core(r);
-    if (core != kAnyCore && members_[home].core != core) {
-      for (std::uint32_t i = 1; i <= members; ++i) {
-        const std::uint32_t candidate = (last + i) % members;
-        if (members_[candidate].core != core) continue;
+        workers < region_count_ ? static_cast<std::uint32_t>(std::uint64_t{r} * workers / region_count_) : r;
+    const std::uint32_t core = program.own_core(r);
+    if (core != kAnyCore && workers_[home].core != core) {
+      for (std::uint32_t i = 1; i <= workers; ++i) {
+        const std::uint32_t candidate = (last + i) % workers;
+        if (workers_[candidate].core != core) continue;
         home = candidate;
         break;
       }
@@ -67,12 +68,12 @@ void WorkerPool::assign_homes(TickProgram& program) noexcept {
   }
   std::fill(scratch_.begin(), scratch_.end(), 0u);
   for (std::uint32_t r = 0; r < region_count_; ++r) ++scratch_[regions_[r].home + 1];
-  for (std::uint32_t m = 0; m < members; ++m) {
-    members_[m].home_begin = scratch_[m];
+  for (std::uint32_t m = 0; m < workers; ++m) {
+    workers_[m].own_begin = scratch_[m];
     scratch_[m + 1] += scratch_[m];
-    members_[m].home_end = members_[m].home_begin;  // grows while the list is filled
+    workers_[m].own_end = workers_[m].own_begin;  // grows while the list is filled
   }
-  for (std::uint32_t r = 0; r < region_count_; ++r) home_list_[members_[regions_[r].home].home_end++] = r;
+  for (std::uint32_t r = 0; r < region_count_; ++r) own_list_[workers_[regions_[r].home].own_end++] = r;
 }
 
 bool WorkerPool::run(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept {
@@ -120,58 +121,58 @@ void WorkerPool::operator()(std::size_t count, Body body, void* context) noexcep
   }
 }
 
-// Lets the members in; returns the run's number.
+// Lets the workers in; returns the run's number.
 std::uint64_t WorkerPool::open_run() noexcept {
   const std::uint64_t generation = generation_.load(std::memory_order_relaxed) + 1;
-  members_[0].in_run.store(generation, std::memory_order_relaxed);
-  // Sequentially consistent: pairs with leaving members, who store their phase and then look at the generation.
+  workers_[0].in_run.store(generation, std::memory_order_relaxed);
+  // Sequentially consistent: pairs with leaving workers, who store their phase and then look at the generation.
   generation_.store(generation, std::memory_order_seq_cst);
-  for (std::uint32_t m = 1; m < members_.size(); ++m) {
-    if (!helps_ && members_[m].home_begin == members_[m].home_end) continue;
-    if (members_[m].phase.load(std::memory_order_seq_cst) == kAbsent) request(m);
+  for (std::uint32_t m = 1; m < workers_.size(); ++m) {
+    if (!helps_ && workers_[m].own_begin == workers_[m].own_end) continue;
+    if (workers_[m].phase.load(std::memory_order_seq_cst) == kAbsent) request(m);
   }
   return generation;
 }
 
-// Returns when no member is in the run any more.
+// Returns when no worker is in the run any more.
 void WorkerPool::close_run(std::uint64_t generation) noexcept {
   generation_.store(generation + 1, std::memory_order_seq_cst);  // pairs with the load in join
   wake_all();
-  members_[0].in_run.store(0, std::memory_order_relaxed);
-  for (const Member& member : members_) {
-    // Acquire: pairs with the release at the end of join; what the member did happens before run returns.
-    for (std::uint32_t tries = 0; member.in_run.load(std::memory_order_seq_cst) == generation; ++tries) {
+  workers_[0].in_run.store(0, std::memory_order_relaxed);
+  for (const Worker& worker : workers_) {
+    // Acquire: pairs with the release at the end of join; what the worker did happens before run returns.
+    for (std::uint32_t tries = 0; worker.in_run.load(std::memory_order_seq_cst) == generation; ++tries) {
       tries < 4096 ? pause() : std::this_thread::yield();
     }
   }
 }
 
 bool WorkerPool::is_present() const noexcept {
-  for (std::uint32_t m = 1; m < members_.size(); ++m) {
-    if (members_[m].phase.load(std::memory_order_relaxed) == kArrived) return true;
+  for (std::uint32_t m = 1; m < workers_.size(); ++m) {
+    if (workers_[m].phase.load(std::memory_order_relaxed) == kArrived) return true;
   }
   return false;
 }
 
 void WorkerPool::request(std::size_t m) noexcept {
   std::uint32_t phase = kAbsent;
-  if (!members_[m].phase.compare_exchange_strong(phase, kRequested, std::memory_order_seq_cst)) return;
-  if (!request_(m)) members_[m].phase.store(kAbsent, std::memory_order_seq_cst);
+  if (!workers_[m].phase.compare_exchange_strong(phase, kRequested, std::memory_order_seq_cst)) return;
+  if (!request_(m)) workers_[m].phase.store(kAbsent, std::memory_order_seq_cst);
 }
 
-void WorkerPool::summon() noexcept {
-  for (std::size_t m = 1; m < members_.size(); ++m) {
-    if (members_[m].phase.load(std::memory_order_relaxed) == kAbsent) request(m);
+void WorkerPool::request_absent() noexcept {
+  for (std::size_t m = 1; m < workers_.size(); ++m) {
+    if (workers_[m].phase.load(std::memory_order_relaxed) == kAbsent) request(m);
   }
 }
 
-bool WorkerPool::arrive(std::size_t member) noexcept {
+bool WorkerPool::arrive(std::size_t worker) noexcept {
   std::uint32_t phase = kRequested;
-  return members_[member].phase.compare_exchange_strong(phase, kArrived, std::memory_order_seq_cst);
+  return workers_[worker].phase.compare_exchange_strong(phase, kArrived, std::memory_order_seq_cst);
 }
 
 void WorkerPool::serve(std::size_t m) noexcept {
-  Member& member = members_[m];
+  Worker& worker = workers_[m];
   std::uint64_t served = 0;
   Nanoseconds deadline = now() + options_.linger;
   for (std::uint32_t tries = 1;; ++tries) {
@@ -188,39 +189,39 @@ void WorkerPool::serve(std::size_t m) noexcept {
       continue;
     }
     // Leave. A caller that opened a run meanwhile either sees this phase and requests anew, or is seen here.
-    member.phase.store(kAbsent, std::memory_order_seq_cst);
+    worker.phase.store(kAbsent, std::memory_order_seq_cst);
     const std::uint64_t last = generation_.load(std::memory_order_seq_cst);
     if (!(last & 1) || last == served || closing_.load(std::memory_order_seq_cst)) return;
     std::uint32_t phase = kAbsent;
-    if (!member.phase.compare_exchange_strong(phase, kArrived, std::memory_order_seq_cst)) return;
+    if (!worker.phase.compare_exchange_strong(phase, kArrived, std::memory_order_seq_cst)) return;
   }
-  member.phase.store(kAbsent, std::memory_order_seq_cst);
+  worker.phase.store(kAbsent, std::memory_order_seq_cst);
 }
 
 void WorkerPool::close() noexcept {
   closing_.store(true, std::memory_order_seq_cst);
-  for (const Member& member : members_) {
-    while (member.phase.load(std::memory_order_seq_cst) == kArrived) std::this_thread::yield();
+  for (const Worker& worker : workers_) {
+    while (worker.phase.load(std::memory_order_seq_cst) == kArrived) std::this_thread::yield();
   }
 }
 
 void WorkerPool::join(std::size_t m, std::uint64_t generation) noexcept {
-  Member& member = members_[m];
-  member.in_run.store(generation, std::memory_order_seq_cst);
+  Worker& worker = workers_[m];
+  worker.in_run.store(generation, std::memory_order_seq_cst);
   if (generation_.load(std::memory_order_seq_cst) == generation) {  // pairs with the store that closes the run
-    if (helps_ || member.home_begin != member.home_end) {
+    if (helps_ || worker.own_begin != worker.own_end) {
       const HookScope scope(options_.hooks);
       Shift shift{.self = static_cast<std::uint32_t>(m), .generation = generation};
       helps_ ? help(shift) : work(shift);
     }
   }
-  member.in_run.store(0, std::memory_order_release);  // pairs with the wait in run
+  worker.in_run.store(0, std::memory_order_release);  // pairs with the wait in run
 }
 
 void WorkerPool::work(Shift& shift) noexcept {
-  const Member& member = members_[shift.self];
-  shift.unclaimed = member.home_end - member.home_begin;
-  shift.next_orphan = member.home_begin;
+  const Worker& worker = workers_[shift.self];
+  shift.unclaimed = worker.own_end - worker.own_begin;
+  shift.next_orphan = worker.own_begin;
   for (;;) {
     if (pass(shift)) {
       if (shift.armed) disarm(shift);
@@ -307,13 +308,13 @@ bool WorkerPool::advance(Shift& shift, Region& region, std::uint32_t r) noexcept
   return true;
 }
 
-// Takes the member's own regions, from an adopter if need be.
+// Takes the worker's own regions, from an adopter if need be.
 void WorkerPool::claim_homes(Shift& shift) noexcept {
-  const Member& member = members_[shift.self];
-  const std::uint32_t count = member.home_end - member.home_begin;
+  const Worker& worker = workers_[shift.self];
+  const std::uint32_t count = worker.own_end - worker.own_begin;
   // Backwards and then pushed in front, so the list is ascending when all are free.
   for (std::uint32_t i = count; i-- > 0 && shift.unclaimed != 0;) {
-    const std::uint32_t r = home_list_[member.home_begin + i];
+    const std::uint32_t r = own_list_[worker.own_begin + i];
     Region& region = regions_[r];
     std::uint32_t owner = region.owner.load(std::memory_order_relaxed);
     if (owner == shift.self + 1) continue;  // claimed before
@@ -323,16 +324,16 @@ void WorkerPool::claim_homes(Shift& shift) noexcept {
       shift.first = r;
     }
   }
-  // What is neither owned by this member nor finished is still to be claimed.
+  // Regions neither owned by this worker nor finished are still to be claimed.
   shift.unclaimed = 0;
-  for (std::uint32_t i = member.home_begin; i < member.home_end; ++i) {
-    const Region& region = regions_[home_list_[i]];
+  for (std::uint32_t i = worker.own_begin; i < worker.own_end; ++i) {
+    const Region& region = regions_[own_list_[i]];
     shift.unclaimed += region.owner.load(std::memory_order_relaxed) != shift.self + 1 &&
                        region.progress.load(std::memory_order_acquire) != n_;
   }
 }
 
-// Takes regions whose home member is not there: one, or all of them. True when any was taken.
+// Takes regions whose assigned worker is not there: one, or all of them. True when any was taken.
 bool WorkerPool::adopt(Shift& shift, bool all) noexcept {
   bool any = false;
   for (std::uint32_t i = 0; i < region_count_; ++i) {
@@ -351,7 +352,7 @@ bool WorkerPool::adopt(Shift& shift, bool all) noexcept {
   return any;
 }
 
-// Nothing moved: true when this member's part of the run is over. The caller also opens the next block here.
+// Nothing moved: true when this worker's part of the run is over. The caller also opens the next block here.
 bool WorkerPool::is_over(Shift& shift) noexcept {
   if (shift.self != 0) return shift.first == kNone && shift.unclaimed == 0;
   const std::uint64_t limit = limit_.load(std::memory_order_relaxed);  // only this thread writes it
@@ -366,7 +367,7 @@ bool WorkerPool::is_over(Shift& shift) noexcept {
   return false;
 }
 
-// A run that was stopped leaves members with regions that may not go on: this is how they learn it.
+// A run that was stopped leaves workers with regions that may not go on: this is how they learn it.
 bool WorkerPool::is_cut_short(Shift& shift) noexcept {
   if (shift.self == 0 || generation_.load(std::memory_order_relaxed) == shift.generation) return false;
   shift.first = kNone;
@@ -376,7 +377,7 @@ bool WorkerPool::is_cut_short(Shift& shift) noexcept {
 
 void WorkerPool::wait(Shift& shift) noexcept {
   if (shift.armed) {  // has looked once more since arming, in vain
-    if (!is_cut_short(shift)) members_[shift.self].spot.park();
+    if (!is_cut_short(shift)) workers_[shift.self].spot.park();
     disarm(shift);
     shift.yields = 0;
     return;
@@ -390,18 +391,18 @@ void WorkerPool::wait(Shift& shift) noexcept {
   if (++shift.yields < kYields) return;
   if (shift.self == 0 && adopt(shift, true)) return;
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  members_[shift.self].spot.arm();
+  workers_[shift.self].spot.arm();
   shift.armed = true;
 }
 
 void WorkerPool::disarm(Shift& shift) noexcept {
-  members_[shift.self].spot.disarm();
+  workers_[shift.self].spot.disarm();
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
   shift.armed = false;
 }
 
-void WorkerPool::wake(std::uint32_t member) noexcept {
-  if (members_[member].spot.is_armed()) members_[member].spot.unpark();
+void WorkerPool::wake(std::uint32_t worker) noexcept {
+  if (workers_[worker].spot.is_armed()) workers_[worker].spot.unpark();
 }
 
 // Wakes who may wait for this progress: owners of neighbours, and the caller at the end of a block.
@@ -417,7 +418,7 @@ void WorkerPool::wake_for(const Region& region, std::uint64_t progress) noexcept
 void WorkerPool::wake_all() noexcept {
   light_fence();
   if (sleepers_.load(std::memory_order_relaxed) == 0) return;
-  for (std::uint32_t m = 0; m < members_.size(); ++m) wake(m);
+  for (std::uint32_t m = 0; m < workers_.size(); ++m) wake(m);
 }
 
 }  // namespace weft::scheduler::internal
