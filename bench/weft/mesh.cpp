@@ -54,7 +54,7 @@ class PlainLoop final : public scheduler::TickProgram {
   }
   std::size_t region_count() const noexcept override { return mesh_.plan().regions.size(); }
   std::span<const std::uint32_t> neighbours(std::size_t) const noexcept override { return {}; }
-  std::uint32_t home_core(std::size_t r) const noexcept override { return mesh_.plan().regions[r].assignment.core; }
+  std::uint32_t own_core(std::size_t r) const noexcept override { return mesh_.plan().regions[r].assignment.core; }
   void run_interior(std::size_t r, std::uint64_t step) noexcept override {
     const auto& region = mesh_.plan().regions[r];
     const auto rows = std::span(rows_[step & 1]).subspan(region.begin, region.end - region.begin);

@@ -236,7 +236,7 @@ class Engine final : public scheduler::TickProgram {
   std::span<const std::uint32_t> neighbours(std::size_t region) const noexcept override {
     return regions_[region].neighbours;
   }
-  std::uint32_t home_core(std::size_t region) const noexcept override { return regions_[region].core; }
+  std::uint32_t own_core(std::size_t region) const noexcept override { return regions_[region].core; }
   void run_interior(std::size_t region, std::uint64_t step) noexcept override;
   void run_boundary(std::size_t region, std::uint64_t step) noexcept override;
   bool should_stop(std::uint64_t) noexcept override { return halt() != nullptr; }
