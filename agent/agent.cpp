@@ -312,13 +312,15 @@ Status Agent::take_checkpoint(bool awaited) {
 Result<Checkpointer::Content> Agent::encode(const storage::JournalPlace& place, const std::string& companion) const {
   mesh::SnapshotExtras extras;
   WEFT_TRY(extras.meta_json, internal::write_extras(network_, options_.identity, companion));
-  mesh::CheckpointSnapshot::LayerHash rule;
+  mesh::LayerHash rule;
   if (is_taught_) {
-    extras.blobs = taught_.blobs();
+    extras.tensors = taught_.tensors();
     rule = [this](mesh::NodeId node, StateHasher& hasher) { taught_.hash_layer(node, hasher); };
   }
-  const Hash128 hash = fold_sessions(capture_.sessions(), [&](std::size_t s) { return capture_.state_hash(s, rule); });
-  WEFT_TRY(auto file, mesh::encode_capture(capture_, extras));
+  const mesh::MeshView view = capture_.view();
+  const Hash128 hash =
+      fold_sessions(capture_.sessions(), [&](std::size_t s) { return mesh::state_hash(view, s, rule); });
+  WEFT_TRY(auto file, mesh::entity_of(view, extras));
   return Checkpointer::Content{std::move(file), internal::write_info(place, capture_.ticks(), hash)};
 }
 

@@ -34,7 +34,7 @@ struct CheckpointStatistics {
 class Checkpointer {
  public:
   struct Content {
-    ByteBuffer file;
+    ByteSource file;
     std::string info;  // JSON object
   };
   /// What is to be written: `encode` is called on the writing thread and reads only what was captured.

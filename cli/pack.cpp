@@ -41,9 +41,12 @@ Status pack(const Request& request) {
     if (is_relative && way) network["stream"]["csv"] = *way;
   }
   const formats::EntityOptions options{request.plain ? formats::Packing::none : formats::Packing::zstd, &file.extra()};
-  WEFT_TRY(const auto bytes, formats::encode_entity(network, file.meta(), file.blobs(), options));
+  auto content = formats::entity_source(network, file.meta(), file.streamed(), options);
+  WEFT_CHECK(file.intact());  // says more than what zeros were taken for
+  WEFT_TRY(const ByteSource bytes, std::move(content));
+  const Status written = storage::write_file_durably(storage::real_file_system(), request.out, bytes);
   WEFT_CHECK(file.intact());
-  WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.out, bytes));
+  WEFT_CHECK(written);
   if (request.json)
     print_json({{"file", request.out},
                 {"packed", !request.plain},

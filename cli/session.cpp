@@ -141,19 +141,21 @@ Status Session::relived(const agent::Record& record) {
   return {};
 }
 
-Result<ByteBuffer> Session::snapshot() {
+Result<ByteSource> Session::snapshot() { return snapshot(std::nullopt); }
+
+Result<ByteSource> Session::snapshot(std::optional<std::string> stream) {
   WEFT_TRY(json run, parse_json(run_state(), "run"));
   run["state_hash"] = to_string(mesh().state_hash());
-  const learning::LearnerBlobs learner(*learner_);
   mesh::SnapshotExtras extras;
-  extras.blobs = learner.blobs();
+  extras.tensors = learning::learner_tensors(*learner_);
   extras.meta_json = json{{"run", run}}.dump();
-  return mesh::encode_mesh(mesh(), true, extras);
+  extras.stream = std::move(stream);
+  return mesh::entity_of(mesh(), true, extras);
 }
 
-Result<ByteBuffer> Session::snapshot_for(const std::string& path) {
-  WEFT_TRY(auto bytes, snapshot());
-  return fit_data_path(std::move(bytes), setup_.stream.csv, setup_.csv_path, path);
+Result<ByteSource> Session::snapshot_for(const std::string& path) {
+  WEFT_TRY(auto stream, fit_data_path(mesh().spec().stream, setup_.stream.csv, setup_.csv_path, path));
+  return snapshot(std::move(stream));
 }
 
 Status Session::resume(const formats::EntityFile& file) {
@@ -177,13 +179,16 @@ Status Session::resume(const formats::EntityFile& file) {
   return {};
 }
 
-Result<ByteBuffer> fit_data_path(ByteBuffer bytes, const std::string& written, const std::string& found,
-                                 const std::string& path) {
-  if (std::filesystem::path(written).is_absolute()) return bytes;
-  WEFT_TRY(const auto file, formats::decode_entity(std::move(bytes), path));
-  json network = file.network();
-  if (const auto way = path_from(path, found)) network["stream"]["csv"] = *way;
-  return formats::encode_entity(network, file.meta(), file.blobs(), {.extra = &file.extra()});
+Result<std::optional<std::string>> fit_data_path(const std::string& stream, const std::string& written,
+                                                 const std::string& found, const std::string& path) {
+  std::optional<std::string> fitted;
+  if (std::filesystem::path(written).is_absolute()) return fitted;
+  const auto way = path_from(path, found);
+  if (!way) return fitted;
+  WEFT_TRY(json section, parse_json(stream.empty() ? "{}" : stream, "stream"));
+  section["csv"] = *way;
+  WEFT_TRY(fitted, write_json(section));
+  return fitted;
 }
 
 Result<Loaded> load(const Model& model, mesh::MeshOptions options) {
@@ -207,19 +212,17 @@ Result<Loaded> load(const Model& model, mesh::MeshOptions options) {
   return loaded;
 }
 
-Result<ByteBuffer> encode(Loaded& loaded, const Model& model, bool live, const std::string& path) {
+Result<ByteSource> encode(Loaded& loaded, const Model& model, bool live, const std::string& path) {
   mesh::SnapshotExtras extras;
-  learning::LearnerBlobs learner;
   if (live && model.entity) extras.meta_json = mesh::extras_of(*model.entity);
-  if (live && loaded.learner) {
-    learner.capture(*loaded.learner);
-    extras.blobs = learner.blobs();
+  if (live && loaded.learner) extras.tensors = learning::learner_tensors(*loaded.learner);
+  if (!model.spec.stream.empty()) {
+    auto stream = learning::read_stream(model.spec.stream);
+    if (!stream) return fail(std::move(stream).error().within(model.path));
+    WEFT_TRY(extras.stream,
+             fit_data_path(model.spec.stream, stream->csv, path_within(model.folder, stream->csv), path));
   }
-  WEFT_TRY(auto bytes, mesh::encode_mesh(*loaded.mesh, live, extras));
-  if (model.spec.stream.empty()) return bytes;
-  auto stream = learning::read_stream(model.spec.stream);
-  if (!stream) return fail(std::move(stream).error().within(model.path));
-  return fit_data_path(std::move(bytes), stream->csv, path_within(model.folder, stream->csv), path);
+  return mesh::entity_of(*loaded.mesh, live, extras);
 }
 
 }  // namespace weft::cli

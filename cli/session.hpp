@@ -42,10 +42,10 @@ class Session final : private agent::StateExtension {
   Status finish();
   bool is_finished() const noexcept { return is_finished_; }
 
-  /// Everything, so that `resume` goes on to the bit.
-  Result<ByteBuffer> snapshot();
+  /// Everything, so that `resume` goes on to the bit; to be streamed before anything changes.
+  Result<ByteSource> snapshot();
   /// The same for a file kept elsewhere: its path to the data is made to fit `path`.
-  Result<ByteBuffer> snapshot_for(const std::string& path);
+  Result<ByteSource> snapshot_for(const std::string& path);
   /// Puts a snapshot back. @error invalid_argument: another network, settings or data, naming the first difference;
   ///                             corrupt: the state is not the one that was saved
   Status resume(const formats::EntityFile& file);
@@ -65,6 +65,7 @@ class Session final : private agent::StateExtension {
   std::uint64_t stride() const noexcept { return stride_; }
 
  private:
+  Result<ByteSource> snapshot(std::optional<std::string> stream);
   explicit Session(RunSetup setup) : setup_(std::move(setup)) {}
   Status measure_held_out();
   /// True where the sample number is a mark.
@@ -92,10 +93,10 @@ class Session final : private agent::StateExtension {
   std::optional<double> held_out_;
 };
 
-/// The bytes of an .entity file for a place of its own, `path`: a relative way to its data, `written` in its section
-/// `stream` and `found` from here, is made to fit.
-Result<ByteBuffer> fit_data_path(ByteBuffer bytes, const std::string& written, const std::string& found,
-                                 const std::string& path);
+/// A section `stream` for a file at `path`: its relative path to the data, `written` in it and `found` from here, is
+/// made to fit. Nothing where it fits as it is.
+Result<std::optional<std::string>> fit_data_path(const std::string& stream, const std::string& written,
+                                                 const std::string& found, const std::string& path);
 
 /// A mesh with all that `file` holds: weights, and live state with a learner where there is one. For looking at, not
 /// for running.
@@ -106,6 +107,6 @@ struct Loaded {
 };
 Result<Loaded> load(const Model& model, mesh::MeshOptions options);
 /// What a file held, for a place of its own, `path`, after a change; `live`: state, learner and notes too.
-Result<ByteBuffer> encode(Loaded& loaded, const Model& model, bool live, const std::string& path);
+Result<ByteSource> encode(Loaded& loaded, const Model& model, bool live, const std::string& path);
 
 }  // namespace weft::cli

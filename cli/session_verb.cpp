@@ -56,7 +56,7 @@ Status detach(const Request& request) {
     return fail(Errc::unsupported, request.model + ": session " + std::to_string(request.session) + " is one of the " +
                                        std::to_string(taught) +
                                        " that its learning rule teaches; without --remove it can be copied");
-  ByteBuffer rest;
+  ByteSource rest;
   if (request.remove) {
     if (Status removed = mesh.remove_session(request.session); !removed)
       return fail(std::move(removed).error().within(request.model));

@@ -4,10 +4,11 @@
 
 namespace weft::formats {
 class EntityFile;
+class TensorFile;
 class LoomEntityFile;
 enum class CsvHeader;
 enum class Packing : int;
-struct Blob;
+struct Tensor;
 struct CsvOptions;
 struct CsvTable;
 struct EntityLimits;

@@ -189,15 +189,18 @@ WeightBytes ordered_bytes(const Encoding& encoding, std::size_t out, std::size_t
 
 void export_weight(const ConstWeight& weight, const OrderedWeight& to) noexcept {
   const WeightBytes bytes = ordered_bytes(weight.encoding(), weight.out, weight.in);
-  WEFT_ASSERT(to.codes.size() == bytes.codes && to.scales.size() == bytes.scales && to.zeros.size() == bytes.zeros,
+  const auto fits = [](std::span<const std::byte> to_array, std::size_t wanted) {
+    return to_array.empty() || to_array.size() == wanted;
+  };
+  WEFT_ASSERT(fits(to.codes, bytes.codes) && fits(to.scales, bytes.scales) && fits(to.zeros, bytes.zeros),
               "export_weight: spans are not of ordered_bytes()");
   visit(weight.dtype, [&](auto type) {
     using T = decltype(type);
-    export_codes<T>(weight, to.codes.data());
+    if (!to.codes.empty()) export_codes<T>(weight, to.codes.data());
     if constexpr (T::scale_rule != numeric::ScaleRule::none)
-      copy_groups<typename T::Scale>(weight, weight.scales, to.scales.data());
+      if (!to.scales.empty()) copy_groups<typename T::Scale>(weight, weight.scales, to.scales.data());
     if constexpr (T::scale_rule == numeric::ScaleRule::range)
-      copy_groups<typename T::Code>(weight, weight.zeros, to.zeros.data());
+      if (!to.zeros.empty()) copy_groups<typename T::Code>(weight, weight.zeros, to.zeros.data());
   });
 }
 

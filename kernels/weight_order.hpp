@@ -30,7 +30,7 @@ struct OrderedWeight {
   operator ConstOrderedWeight() const noexcept { return {codes, scales, zeros}; }
 };
 
-/// Writes a weight in file order, into spans of ordered_bytes().
+/// Writes a weight in file order, into spans of ordered_bytes(); a span that is empty is passed over.
 void export_weight(const ConstWeight& weight, const OrderedWeight& to) noexcept;
 
 /// Reads a weight from file order, padding lanes and codes as weight.hpp says. Bytes that export_weight wrote come back

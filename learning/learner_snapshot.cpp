@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <utility>
 
 namespace weft::learning {
 namespace {
@@ -17,7 +19,7 @@ bool LearnerBlobs::fits(const mesh::WeightStore& weights, const Optimizer& optim
   if (blobs_.empty() || slots_ != optimizer.slots() || arrays_.size() != slots_ * parameters.size()) return false;
   for (std::size_t a = 0; a < arrays_.size(); ++a)
     if (arrays_[a].size != parameters[a % parameters.size()].spec->stored_size()) return false;
-  const auto is_at = [](const formats::Blob& blob, const auto& values) {
+  const auto is_at = [](const formats::Tensor& blob, const auto& values) {
     const auto bytes = std::as_bytes(std::span(values));
     return blob.bytes.data() == bytes.data() && blob.bytes.size() == bytes.size();
   };
@@ -43,12 +45,13 @@ void LearnerBlobs::capture(Learner& learner) {
       }
     floats_ = AlignedBuffer<float>(floats);
     for (std::size_t a = 0; a < arrays_.size(); ++a)
-      blobs_.push_back(formats::make_blob(slot_name(a / parameters.size(), a % parameters.size()),
-                                          std::span<const float>(floats_.data() + arrays_[a].offset, arrays_[a].size)));
+      blobs_.push_back(
+          formats::make_tensor(slot_name(a / parameters.size(), a % parameters.size()),
+                               std::span<const float>(floats_.data() + arrays_[a].offset, arrays_[a].size)));
     for (mesh::NodeId node = 0; node < weights.node_count(); ++node) first_.push_back(weights.first(node));
     first_.push_back(parameters.size());
-    blobs_.push_back(formats::make_blob("learning/updates", std::span<const std::uint64_t>(updates_)));
-    blobs_.push_back(formats::make_blob("learning/flight", std::span<const std::uint32_t>(flight_)));
+    blobs_.push_back(formats::make_tensor("learning/updates", std::span<const std::uint64_t>(updates_)));
+    blobs_.push_back(formats::make_tensor("learning/flight", std::span<const std::uint32_t>(flight_)));
   }
   copies_.clear();
   for (std::size_t a = 0; a < arrays_.size(); ++a)
@@ -65,6 +68,22 @@ void LearnerBlobs::hash_layer(mesh::NodeId node, StateHasher& hasher) const {
       const Array& array = arrays_[s * parameters + i];
       hasher.add(std::span<const float>(floats_.data() + array.offset, array.size));
     }
+}
+
+std::vector<formats::Tensor> learner_tensors(Learner& learner) {
+  const auto parameters = std::as_const(learner.mesh()).weights().parameters();
+  const Optimizer& optimizer = std::as_const(learner).optimizer();
+  std::vector<formats::Tensor> tensors;
+  for (std::size_t s = 0; s < optimizer.slots(); ++s)
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      tensors.push_back(formats::make_tensor(
+          slot_name(s, i), std::span<const float>(optimizer.slot(s, i), parameters[i].spec->stored_size())));
+  tensors.push_back(formats::make_tensor("learning/updates", optimizer.updates()));
+  auto flight = std::make_shared<const std::vector<std::uint32_t>>(learner.save_flight());
+  formats::Tensor under_way{"learning/flight", "u32", Shape{flight->size()}, {}};
+  under_way.produce = [flight](const ByteSource::Sink& sink) { return sink(std::as_bytes(std::span(*flight))); };
+  tensors.push_back(std::move(under_way));
+  return tensors;
 }
 
 Status restore_learner(Learner& learner, const formats::EntityFile& file) {

@@ -28,7 +28,7 @@ class LearnerBlobs {
 
   /// Copies the state as it is between runs.
   void capture(Learner& learner);
-  const std::vector<formats::Blob>& blobs() const noexcept { return blobs_; }
+  const std::vector<formats::Tensor>& tensors() const noexcept { return blobs_; }
   /// As Learner::hash_layer was then; for CheckpointSnapshot::state_hash.
   void hash_layer(mesh::NodeId node, StateHasher& hasher) const;
 
@@ -38,7 +38,7 @@ class LearnerBlobs {
   struct Array {
     std::size_t offset = 0, size = 0;  // floats
   };
-  std::vector<formats::Blob> blobs_;
+  std::vector<formats::Tensor> blobs_;
   std::vector<Array> arrays_;  // [slot][parameter]
   std::size_t slots_ = 0;
   std::vector<std::size_t> first_;  // node -> its first parameter; one past the end at the back
@@ -47,6 +47,9 @@ class LearnerBlobs {
   std::vector<std::uint32_t> flight_;
   std::vector<std::uint64_t> updates_;
 };
+
+/// The same over the learner's own arrays, which are not copied: the learner must stay as it is while they are used.
+std::vector<formats::Tensor> learner_tensors(Learner& learner);
 
 /// Puts it back. @error not_found, shape_mismatch, corrupt; then the learner is to be thrown away
 Status restore_learner(Learner& learner, const formats::EntityFile& file);

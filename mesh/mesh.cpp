@@ -3,6 +3,7 @@
 #include "mesh/mesh.hpp"
 
 #include "mesh/internal/mesh_parts.hpp"
+#include "mesh/runtime/cell_hash.hpp"
 #include "mesh/runtime/internal/batched_run.hpp"
 #include "mesh/runtime/internal/combinational.hpp"
 
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
 
 namespace weft::mesh {
@@ -246,29 +248,22 @@ Hash128 Mesh::cell_hash(std::size_t index, std::size_t session) const {
   WEFT_ASSERT(index < p.cells.size(), "cell " + std::to_string(index) + " of " + std::to_string(p.cells.size()));
   p.sync(false);
   Cell& cell = *p.cells[index];
-  StateHasher hasher;
-  hasher.add(std::uint64_t{cell.is_enabled()});
-  hasher.add(cell.period());
-  for (const Watcher& watcher : cell.watchers())
-    for (const std::uint64_t word : watcher.words()) hasher.add(word);
-  for (NodeId id = cell.first(); id < cell.first() + cell.layers(); ++id) {
-    for (const kernels::Rows rows : {p.state->output(id, p.ticks), p.state->hidden(id, p.ticks)})
-      if (rows.data) hasher.add(std::span<const float>(rows.row(session), rows.cols));
-    p.weights.hash_layer(id, hasher);
-    if (p.hook) p.hook->hash_layer(id, hasher);
+  std::vector<std::uint64_t> monitors;
+  for (const Watcher& watcher : cell.watchers()) {
+    const auto words = watcher.words();
+    monitors.insert(monitors.end(), words.begin(), words.end());
   }
-  return hasher.digest();
+  const internal::CellPart part{cell.is_enabled(), cell.period(), monitors, cell.first(), cell.layers()};
+  std::function<void(NodeId, StateHasher&)> rule;
+  if (p.hook) rule = [&](NodeId id, StateHasher& to) { p.hook->hash_layer(id, to); };
+  return internal::hash_cell(
+      part, *p.state, session, p.ticks, [&](NodeId id, HashArchive& archive) { p.weights.visit_layer(id, archive); },
+      rule);
 }
 
 NetworkSpec Mesh::current_spec() const {
   NetworkSpec now = spec();
-  for (LayerSpec& layer : now.layers) {
-    const Encoding& encoding = weights().encoding(*graph().find_layer(layer.at));
-    if (encoding == Encoding(layer.dtype, layer.granularity)) continue;
-    layer.dtype = encoding.dtype;
-    layer.granularity.reset();
-    if (encoding != Encoding(encoding.dtype)) layer.granularity = encoding.granularity;
-  }
+  for (LayerSpec& layer : now.layers) internal::set_encoding(layer, weights().encoding(*graph().find_layer(layer.at)));
   return now;
 }
 
@@ -329,6 +324,7 @@ const DeviceStatistics* Mesh::device_figures() const noexcept {
   return parts_->without_device ? &*parts_->without_device : nullptr;
 }
 std::span<const std::unique_ptr<Cell>> Mesh::cells() const noexcept { return parts_->cells; }
+const Engine::Halt* Mesh::halt() const noexcept { return parts_->engine->halt(); }
 Engine& Mesh::engine() noexcept { return *parts_->engine; }
 scheduler::Executor& Mesh::executor() noexcept { return *parts_->executor; }
 

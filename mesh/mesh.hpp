@@ -116,10 +116,6 @@ class Mesh {
   Status remove_session(std::size_t session);
   /// Back to zero, its inputs too; its noise begins again as it began.
   Status reset_session(std::size_t session);
-  /// A session's live state (its inputs too), and back, here or in another mesh of the same network and history depth.
-  /// @error out_of_range; shape_mismatch: another network or depth; not_finite: an output or hidden state
-  Result<std::vector<float>> save_session(std::size_t session) const;
-  Status load_session(std::size_t session, std::span<const float> state);
 
   /// Copies everything that ticks change into `to`, and back: committed outputs, hidden states, inputs, what a learning
   /// rule reads of the past and has under way, cells with their supervision and orders, a halt; weights as `weights`
@@ -187,6 +183,8 @@ class Mesh {
   /// sessions keep their committed values.
   Status attach(StepHook* hook, std::size_t history_depth);
   Engine& engine() noexcept;
+  /// The fault that halted the mesh; null: none did.
+  const Engine::Halt* halt() const noexcept;
   scheduler::Executor& executor() noexcept;
   /// Runs `steps` steps of the attached rule (ticks, without one); `done` tells how many were, also after a fault.
   Status run_steps(std::uint64_t steps, std::uint64_t& done);

@@ -15,21 +15,7 @@ Status Mesh::rebuild_state(State::Options options, std::size_t keep_sessions, st
   // Committed values only: a deeper or shallower history starts anew.
   for (std::size_t b = 0, from = 0; b < keep_sessions; ++b, ++from) {
     if (removed && from == *removed) ++from;
-    for (NodeId id = 0; id < p.graph.nodes().size(); ++id) {
-      const auto copy_row = [&](kernels::Rows source, kernels::Rows target) {
-        if (source.data) std::copy_n(source.row(from), source.cols, target.row(b));
-      };
-      const std::size_t depth = std::min(options.depth, p.state->depth());
-      for (std::uint64_t back = 0; back < depth && back <= p.ticks; ++back) {
-        copy_row(p.state->output(id, p.ticks - back), fresh.output(id, p.ticks - back));
-        copy_row(p.state->hidden(id, p.ticks - back), fresh.hidden(id, p.ticks - back));
-        if (options.keeps_history == p.state->options().keeps_history) {
-          copy_row(p.state->input(id, p.ticks - back), fresh.input(id, p.ticks - back));
-          copy_row(p.state->cache(id, p.ticks - back), fresh.cache(id, p.ticks - back));
-          copy_row(p.state->preactivation(id, p.ticks - back), fresh.preactivation(id, p.ticks - back));
-        }
-      }
-    }
+    fresh.copy_session(*p.state, from, b, p.ticks, std::min(options.depth, p.state->depth()));
   }
   p.state = std::make_unique<State>(std::move(fresh));
   p.options.sessions = options.sessions;
@@ -67,30 +53,6 @@ Status Mesh::reset_session(std::size_t session) {
     return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
   parts_->sync(true);
   parts_->state->reset_session(session, parts_->ticks);
-  return {};
-}
-
-Result<std::vector<float>> Mesh::save_session(std::size_t session) const {
-  if (session >= sessions())
-    return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
-  parts_->sync(false);
-  std::vector<float> out(parts_->state->session_size());
-  parts_->state->save_session(session, parts_->ticks, out);
-  return out;
-}
-
-Status Mesh::load_session(std::size_t session, std::span<const float> state) {
-  if (session >= sessions())
-    return fail(Errc::out_of_range, "session " + std::to_string(session) + " of " + std::to_string(sessions()));
-  if (state.size() != parts_->state->session_size())
-    return fail(Errc::shape_mismatch, "session state: " + std::to_string(state.size()) + " values where " +
-                                          std::to_string(parts_->state->session_size()) +
-                                          " are expected; network or history depth differ");
-  if (const auto bad = parts_->state->first_not_finite(state))
-    return fail(Errc::not_finite,
-                "session state: value " + std::to_string(*bad) + " is " + std::to_string(state[*bad]));
-  parts_->sync(true);
-  parts_->state->load_session(session, parts_->ticks, state);
   return {};
 }
 

@@ -2,9 +2,11 @@
 
 #include "storage/checkpoint.hpp"
 
+#include "storage/durable.hpp"
 #include "storage/file_system.hpp"
 #include "storage/internal/manifest.hpp"
 
+#include "core/json.hpp"
 #include "core/log.hpp"
 #include "core/printable.hpp"
 #include "core/state_hash.hpp"
@@ -50,18 +52,57 @@ Status check_names(const std::vector<NamedBytes>& files) {
   return {};
 }
 
-Status write_file(FileSystem& files, const std::string& path, ByteSpan bytes) {
-  WEFT_TRY(const auto file, files.open(path, OpenMode::create_new));
-  WEFT_CHECK(file->write(bytes));
-  WEFT_CHECK(file->sync());
-  return file->close();
+/// A source, and the digest of what it produced last.
+class Digested {
+ public:
+  explicit Digested(const NamedBytes& file) : file_(file) {}
+
+  ByteSource source() {
+    return {file_.bytes.size(), [this](const ByteSource::Sink& sink) {
+              hasher_.reset();
+              return file_.bytes.produce([&](ByteSpan part) {
+                hasher_.add_bytes(part.data(), part.size());
+                return sink(part);
+              });
+            }};
+  }
+  ManifestFile row() const { return {file_.name, file_.bytes.size(), hasher_.digest()}; }
+
+ private:
+  const NamedBytes& file_;
+  StateHasher hasher_;
+};
+
+/// The manifest of a checkpoint that is not written.
+Result<std::string> manifest_of(std::uint64_t tick, const std::vector<NamedBytes>& files, const nlohmann::json& info) {
+  std::vector<ManifestFile> rows;
+  for (const NamedBytes& file : files) {
+    Digested digested(file);
+    WEFT_CHECK(digested.source().produce([](ByteSpan) -> Status { return {}; }));
+    rows.push_back(digested.row());
+  }
+  return encode_manifest(tick, rows, info);
+}
+
+/// Digest of a file's bytes; the memory of a mapped file's pages is given back as it goes on.
+Result<Hash128> digest_of(const MappedFile& file) {
+  constexpr std::size_t kAtOnce = std::size_t{4} << 20;
+  StateHasher hasher;
+  const ByteSpan bytes = file.bytes();
+  for (std::size_t at = 0; at < bytes.size(); at += kAtOnce) {
+    const ByteSpan part = bytes.subspan(at, std::min(kAtOnce, bytes.size() - at));
+    hasher.add_bytes(part.data(), part.size());
+    file.forget(part);
+  }
+  WEFT_CHECK(file.intact());
+  return hasher.digest();
 }
 
 }  // namespace
 
-Result<ByteSpan> Checkpoint::file(std::string_view name) const {
-  for (const auto& [key, bytes] : files)
-    if (key == name) return ByteSpan(bytes.data(), bytes.size());
+Result<MappedFile> Checkpoint::file(std::string_view name) const {
+  for (const auto& [key, file] : files)
+    if (key == name) return file;
   return fail(Errc::not_found, path + ": has no file " + in_quotes(name));
 }
 
@@ -126,13 +167,16 @@ std::vector<std::uint64_t> CheckpointStore::ticks() const {
 Status CheckpointStore::write(std::uint64_t tick, const std::vector<NamedBytes>& files, const nlohmann::json& info) {
   WEFT_CHECK(may_change());
   WEFT_CHECK(check_names(files));
-  WEFT_TRY(const std::string manifest, encode_manifest(tick, files, info));
-  WEFT_TRY(const bool is_there, make_room(tick, manifest));
-  if (is_there) return {};
+  WEFT_CHECK(check_json(info));
+  if (!entries_.empty() && entries_.back().tick >= tick) {
+    WEFT_TRY(const std::string manifest, manifest_of(tick, files, info));
+    WEFT_TRY(const bool is_there, make_room(tick, manifest));
+    if (is_there) return {};
+  }
   const std::string path = path_of(tick), temporary = path + std::string(kTemporary);
   WEFT_CHECK(remove_tree(temporary));
-  const Status written = write_new(temporary, files, manifest);
-  Status status = written ? files_->rename(temporary, path) : written;
+  const Result<std::string> written = write_new(temporary, tick, files, info);
+  Status status = written ? files_->rename(temporary, path) : fail(written.error());
   if (!status) {
     // Void: what a failed sync left in the page cache may look right and be gone tomorrow.
     if (const Status removed = remove_tree(temporary); !removed) log_warn(removed.error().text());
@@ -145,7 +189,7 @@ Status CheckpointStore::write(std::uint64_t tick, const std::vector<NamedBytes>&
   }
   add_entry(tick);
   status = files_->sync_directory(directory_);
-  if (status) status = verify(tick, &manifest);
+  if (status) status = verify(tick, &*written);
   if (!status) {
     if (const Status removed = discard(tick); !removed) log_warn(removed.error().text());
     return status;
@@ -155,14 +199,21 @@ Status CheckpointStore::write(std::uint64_t tick, const std::vector<NamedBytes>&
   return {};
 }
 
-Status CheckpointStore::write_new(const std::string& path, const std::vector<NamedBytes>& files,
-                                  const std::string& manifest) {
+Result<std::string> CheckpointStore::write_new(const std::string& path, std::uint64_t tick,
+                                               const std::vector<NamedBytes>& files, const nlohmann::json& info) {
   WEFT_TRY(const bool is_new, files_->make_directory(path));
   if (!is_new) return fail(Errc::storage, path + ": appeared while this process holds the lock");
-  for (const NamedBytes& file : files) WEFT_CHECK(write_file(*files_, path + "/" + file.name, file.bytes));
+  std::vector<ManifestFile> rows;
+  for (const NamedBytes& file : files) {
+    Digested digested(file);
+    WEFT_CHECK(write_new_file(*files_, path + "/" + file.name, digested.source()));
+    rows.push_back(digested.row());
+  }
   // Last, so that a manifest says that all else is there.
-  WEFT_CHECK(write_file(*files_, path + "/" + std::string(kManifest), as_bytes(manifest)));
-  return files_->sync_directory(path);
+  WEFT_TRY(std::string manifest, encode_manifest(tick, rows, info));
+  WEFT_CHECK(write_new_file(*files_, path + "/" + std::string(kManifest), as_bytes(manifest)));
+  WEFT_CHECK(files_->sync_directory(path));
+  return manifest;
 }
 
 Result<bool> CheckpointStore::make_room(std::uint64_t tick, const std::string& manifest) {
@@ -197,7 +248,7 @@ CheckpointStore::Entry& CheckpointStore::entry_of(std::uint64_t tick) {
   return *found;
 }
 
-Result<Checkpoint> CheckpointStore::read(std::uint64_t tick, const std::string* manifest, bool keep_bytes) {
+Result<Checkpoint> CheckpointStore::read(std::uint64_t tick, const std::string* manifest) {
   Checkpoint checkpoint;
   checkpoint.tick = tick;
   checkpoint.path = path_of(tick);
@@ -211,19 +262,20 @@ Result<Checkpoint> CheckpointStore::read(std::uint64_t tick, const std::string* 
   checkpoint.info = std::move(stated.info);
   for (const ManifestFile& file : stated.files) {
     const std::string path = checkpoint.path + "/" + file.name;
-    WEFT_TRY(ByteBuffer bytes, files_->read(path, options_.max_file_bytes));
-    if (bytes.size() != file.size)
-      return fail(Errc::corrupt, path + ": " + std::to_string(bytes.size()) + " bytes, the manifest says " +
+    WEFT_TRY(MappedFile mapped, files_->map(path, options_.max_file_bytes));
+    if (mapped.size() != file.size)
+      return fail(Errc::corrupt, path + ": " + std::to_string(mapped.size()) + " bytes, the manifest says " +
                                      std::to_string(file.size));
-    if (const Hash128 hash = hash_bytes(bytes.data(), bytes.size()); hash != file.hash)
+    WEFT_TRY(const Hash128 hash, digest_of(mapped));
+    if (hash != file.hash)
       return fail(Errc::corrupt, path + ": hash " + to_string(hash) + ", the manifest says " + to_string(file.hash));
-    if (keep_bytes) checkpoint.files.emplace_back(file.name, std::move(bytes));
+    checkpoint.files.emplace_back(file.name, std::move(mapped));
   }
   return checkpoint;
 }
 
 Status CheckpointStore::verify(std::uint64_t tick, const std::string* manifest) {
-  WEFT_TRY([[maybe_unused]] const Checkpoint checkpoint, read(tick, manifest, false));
+  WEFT_TRY([[maybe_unused]] const Checkpoint checkpoint, read(tick, manifest));
   return {};
 }
 
@@ -244,13 +296,13 @@ Result<Checkpoint> CheckpointStore::at(std::uint64_t tick) {
   if (!lock_) WEFT_CHECK(list_entries());
   if (!std::ranges::any_of(entries_, [&](const Entry& entry) { return entry.tick == tick; }))
     return fail(Errc::not_found, directory_ + ": no checkpoint of tick " + std::to_string(tick));
-  return read(tick, nullptr, true);
+  return read(tick, nullptr);
 }
 
 Result<std::optional<Checkpoint>> CheckpointStore::newest_that_verifies() {
   std::vector<std::string> skipped;
   for (std::size_t i = entries_.size(); i-- > 0;) {
-    auto checkpoint = read(entries_[i].tick, nullptr, true);
+    auto checkpoint = read(entries_[i].tick, nullptr);
     entries_[i].is_good = checkpoint.has_value();
     if (checkpoint) {
       checkpoint->skipped = std::move(skipped);

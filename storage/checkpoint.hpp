@@ -3,8 +3,9 @@
 #pragma once
 
 #include "storage/fwd.hpp"
+#include "storage/mapped_file.hpp"
 
-#include "core/bytes.hpp"
+#include "core/byte_source.hpp"
 #include "core/result.hpp"
 
 #include <nlohmann/json_fwd.hpp>
@@ -23,7 +24,7 @@ namespace weft::storage {
 /// A file of a checkpoint. Names: 1 to 128 of [A-Za-z0-9._-], no dot in front, not "manifest.json".
 struct NamedBytes {
   std::string name;
-  ByteSpan bytes;
+  ByteSource bytes;
 };
 
 /// A checkpoint whose every byte was read and found as its manifest says.
@@ -31,11 +32,11 @@ struct Checkpoint {
   std::uint64_t tick = 0;
   std::string path;                            ///< its directory
   std::shared_ptr<const nlohmann::json> info;  ///< what the writer gave
-  std::vector<std::pair<std::string, ByteBuffer>> files;
+  std::vector<std::pair<std::string, MappedFile>> files;
   std::vector<std::string> skipped;  ///< newer ones that did not verify, and why
 
   /// @error not_found
-  Result<ByteSpan> file(std::string_view name) const;
+  Result<MappedFile> file(std::string_view name) const;
 };
 
 struct CheckpointOptions {
@@ -102,9 +103,11 @@ class CheckpointStore {
   bool is_good(Entry& entry);
   /// True when the very same checkpoint is there already. Refuses to write behind a newer good one.
   Result<bool> make_room(std::uint64_t tick, const std::string& manifest);
-  Status write_new(const std::string& path, const std::vector<NamedBytes>& files, const std::string& manifest);
+  /// Writes all files of a checkpoint and returns the manifest's text.
+  Result<std::string> write_new(const std::string& path, std::uint64_t tick, const std::vector<NamedBytes>& files,
+                                const nlohmann::json& info);
   /// Reads and checks all of it; with `manifest`, that text must be the one stored.
-  Result<Checkpoint> read(std::uint64_t tick, const std::string* manifest, bool keep_bytes);
+  Result<Checkpoint> read(std::uint64_t tick, const std::string* manifest);
   Status verify(std::uint64_t tick, const std::string* manifest);
   void prune();
   Status discard(std::uint64_t tick);

@@ -6,7 +6,9 @@
 
 #include "core/state_hash.hpp"
 
+#include <cstring>
 #include <random>
+#include <utility>
 
 namespace weft::storage {
 namespace {
@@ -18,18 +20,48 @@ std::string temporary_name(const std::string& path) {
   return path + "." + to_string(hash_bytes(words, sizeof words)).substr(0, 16) + ".tmp";
 }
 
-Status write_new(FileSystem& files, const std::string& path, ByteSpan bytes) {
+/// Gathers small parts, so that a file of many takes few system calls.
+class Gathered {
+ public:
+  explicit Gathered(File& file) : file_(file) {}
+
+  Status write(ByteSpan part) {
+    if (part.size() >= kRoom) {
+      WEFT_CHECK(flush());
+      return file_.write(part);
+    }
+    if (held_.empty()) held_ = ByteBuffer(kRoom);
+    if (part.size() > kRoom - size_) WEFT_CHECK(flush());
+    if (!part.empty()) std::memcpy(held_.data() + size_, part.data(), part.size());
+    size_ += part.size();
+    return {};
+  }
+  Status flush() {
+    const std::size_t size = std::exchange(size_, 0);
+    return size ? file_.write(ByteSpan(held_.data(), size)) : Status();
+  }
+
+ private:
+  static constexpr std::size_t kRoom = std::size_t{1} << 20;
+  File& file_;
+  ByteBuffer held_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace
+
+Status write_new_file(FileSystem& files, const std::string& path, const ByteSource& content) {
   WEFT_TRY(const auto file, files.open(path, OpenMode::create_new));
-  WEFT_CHECK(file->write(bytes));
+  Gathered gathered(*file);
+  WEFT_CHECK(content.produce([&](ByteSpan part) { return gathered.write(part); }));
+  WEFT_CHECK(gathered.flush());
   WEFT_CHECK(file->sync());
   return file->close();
 }
 
-}  // namespace
-
-Status write_file_durably(FileSystem& files, const std::string& path, ByteSpan bytes) {
+Status write_file_durably(FileSystem& files, const std::string& path, const ByteSource& content) {
   const std::string temporary = temporary_name(path);
-  Status status = write_new(files, temporary, bytes);
+  Status status = write_new_file(files, temporary, content);
   if (status) status = files.rename(temporary, path);
   if (!status) {
     (void)files.remove(temporary);  // may not exist; the first failure is the one to tell

@@ -4,7 +4,7 @@
 
 #include "storage/fwd.hpp"
 
-#include "core/bytes.hpp"
+#include "core/byte_source.hpp"
 #include "core/result.hpp"
 
 #include <string>
@@ -15,6 +15,11 @@ namespace weft::storage {
 /// a new file beside it, fsync, rename over it, fsync of the directory.
 /// @error  storage, not_found (the directory): the old file is as it was, save when the last step fails; then the new
 ///         content is in place and may or may not outlive a power cut
-Status write_file_durably(FileSystem& files, const std::string& path, ByteSpan bytes);
+Status write_file_durably(FileSystem& files, const std::string& path, const ByteSource& content);
+
+/// Writes a new file and waits until it is on the device; its directory is not synced. Memory: about 1 MiB, whatever
+/// the size. A file that could not be written whole may be left behind.
+/// @error  storage: also when `path` exists; what producing the content failed with
+Status write_new_file(FileSystem& files, const std::string& path, const ByteSource& content);
 
 }  // namespace weft::storage

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <mutex>
 #include <unordered_map>
 
 namespace weft::formats {
@@ -24,7 +25,9 @@ using namespace entity;
 using nlohmann::json;
 
 // Pages of a mapping are given back as the hashing goes on, so that a large file never fills the memory.
-constexpr std::size_t kHashedAtOnce = std::size_t{16} << 20;
+constexpr std::size_t kHashedAtOnce = std::size_t{4} << 20;
+// Packed blobs up to this size are unpacked when the file is opened, larger ones when they are asked for.
+constexpr std::size_t kUnpackedAtOnce = std::size_t{1} << 20;
 
 template <class T>
 T load(ByteSpan bytes, std::size_t at) {
@@ -39,7 +42,7 @@ bool is_zero(ByteSpan bytes) {
 
 /// One row of the blob table, as it stands there.
 struct Row {
-  Blob blob;  // bytes: those stored
+  Tensor blob;  // bytes: those stored
   std::uint64_t size = 0;
   std::string digest;
   bool is_packed = false;
@@ -95,19 +98,46 @@ struct EntityFile::Content {
 
   storage::MappedFile file;
   json network, meta, extra;
-  std::vector<BlobView> blobs;
-  std::deque<ByteBuffer> unpacked;
+  std::vector<Tensor> tensors;
   std::unordered_map<std::string_view, std::size_t> index;
   Hash128 hash;
   Packing packing = Packing::none;
 
   Status decode(const EntityLimits& limits);
+  /// A blob's bytes, where they can be had without unpacking anything.
+  bool is_at_hand(const Tensor& tensor) const noexcept { return !tensor.produce; }
+  Result<ByteSpan> unpack(std::size_t i);
+  const Tensor* find(std::string_view name) const noexcept {
+    const auto found = index.find(name);
+    return found == index.end() ? nullptr : &tensors[found->second];
+  }
+  void forget(ByteSpan bytes) const noexcept;
 
  private:
   Result<Row> read_row(const JsonValue& value, ByteSpan data, std::size_t& offset) const;
-  Status check_hash(const Blob& blob, const std::string& digest, std::string_view what, bool is_of_file) const;
-  Result<Blob> open(Row row, UnpackedAllowance& allowance);
+  Status check_stored(const Row& row, const std::string& digest, std::string_view what) const;
+  Result<Tensor> open(Row row, UnpackedAllowance& allowance);
+  Status open_packed(Tensor& blob, const Row& row);
+
+  std::mutex mutex;  // of what follows
+  std::deque<ByteBuffer> buffers;
+  std::unordered_map<std::size_t, ByteSpan> unpacked;  // by blob
 };
+
+namespace {
+
+Status compare(const Tensor& blob, const StateHasher& hasher, const std::string& digest, std::string_view what) {
+  if (const Hash128 found = hasher.digest(); to_string(found) != digest)
+    return fail(Errc::corrupt, "blob '" + printable(blob.name) + "': " + std::string(what) + to_string(found) +
+                                   ", the header says " + printable(digest));
+  return {};
+}
+
+Failure within_blob(const Tensor& blob, Error error) {
+  return fail(std::move(error).within("blob '" + printable(blob.name) + "'"));
+}
+
+}  // namespace
 
 /// `offset` is where the blob before it ended, rounded up.
 Result<Row> EntityFile::Content::read_row(const JsonValue& value, ByteSpan data, std::size_t& offset) const {
@@ -151,40 +181,92 @@ Result<Row> EntityFile::Content::read_row(const JsonValue& value, ByteSpan data,
   offset = aligned(start + stored);
   if (!is_zero(data.subspan(start + stored, offset - start - stored)))
     return fail(Errc::corrupt, "blob '" + printable(row.blob.name) + "': the padding after it is not zero");
-  if (row.is_packed) WEFT_CHECK(check_hash(row.blob, stored_digest, "hash of the packed bytes ", true));
+  if (row.is_packed) WEFT_CHECK(check_stored(row, stored_digest, "hash of the packed bytes "));
   return row;
 }
 
-Status EntityFile::Content::check_hash(const Blob& blob, const std::string& digest, std::string_view what,
-                                       bool is_of_file) const {
+/// The bytes of a row as they stand in the file.
+Status EntityFile::Content::check_stored(const Row& row, const std::string& digest, std::string_view what) const {
   StateHasher hasher;
-  for (std::size_t at = 0; at < blob.bytes.size(); at += kHashedAtOnce) {
-    const ByteSpan part = blob.bytes.subspan(at, std::min(kHashedAtOnce, blob.bytes.size() - at));
-    hasher.add_bytes(part.data(), part.size());
-    if (is_of_file) file.forget(part);
+  WEFT_CHECK(each_part(
+      row.blob.bytes, 1,
+      [&](ByteSpan part) -> Status {
+        hasher.add_bytes(part.data(), part.size());
+        file.forget(part);
+        return {};
+      },
+      kHashedAtOnce));
+  return compare(row.blob, hasher, digest, what);
+}
+
+/// The blob that a row stands for, checked.
+Result<Tensor> EntityFile::Content::open(Row row, UnpackedAllowance& allowance) {
+  Tensor blob = row.blob;
+  WEFT_CHECK(check_blob(blob));
+  if (!row.is_packed) {
+    WEFT_CHECK(check_size(blob, blob.bytes.size(), blob.bytes.data() + blob.bytes.size() - 1));
+    WEFT_CHECK(check_stored(row, row.digest, "hash "));
+    return blob;
   }
-  if (const Hash128 found = hasher.digest(); to_string(found) != digest)
-    return fail(Errc::corrupt, "blob '" + printable(blob.name) + "': " + std::string(what) + to_string(found) +
-                                   ", the header says " + printable(digest));
+  if (!allowance.take(blob.bytes.size(), row.size))
+    return fail(Errc::too_large, "blob '" + printable(blob.name) + "': " + std::to_string(blob.bytes.size()) +
+                                     " bytes stored would unpack to " + std::to_string(row.size) +
+                                     ", more than a file of this size may hold");
+  WEFT_CHECK(open_packed(blob, row));
+  return blob;
+}
+
+Status EntityFile::Content::open_packed(Tensor& blob, const Row& row) {
+  const ByteSpan frame = row.blob.bytes;
+  const std::size_t size = row.size;
+  // Of a type of its own: nothing else says how many bytes there are.
+  const bool is_kept = size <= kUnpackedAtOnce || is_private(blob.type);
+  StateHasher hasher;
+  ByteBuffer bytes;
+  std::size_t got = 0;
+  std::byte last{};
+  Status unpacked_well = unpack_zstd(
+      frame, size,
+      [&](ByteSpan part) -> Status {
+        if (is_kept && bytes.empty()) bytes = ByteBuffer(size);
+        if (is_kept) std::memcpy(bytes.data() + got, part.data(), part.size());
+        hasher.add_bytes(part.data(), part.size());
+        got += part.size();
+        last = part.back();
+        return {};
+      },
+      [this](ByteSpan part) { file.forget(part); });
+  if (!unpacked_well) return within_blob(blob, std::move(unpacked_well).error());
+  file.forget(frame);
+  WEFT_CHECK(check_size(blob, got, &last));
+  WEFT_CHECK(compare(blob, hasher, row.digest, "hash "));
+  blob.bytes = {};
+  if (is_kept)
+    blob.bytes = buffers.emplace_back(std::move(bytes));
+  else
+    blob.produce = [this, frame, size](const ByteSource::Sink& sink) {
+      return unpack_zstd(frame, size, sink, [this](ByteSpan part) { file.forget(part); });
+    };
   return {};
 }
 
-/// The blob that a row stands for, unpacked and checked.
-Result<Blob> EntityFile::Content::open(Row row, UnpackedAllowance& allowance) {
-  Blob blob = std::move(row.blob);
-  if (row.is_packed) {
-    if (!allowance.take(blob.bytes.size(), row.size))
-      return fail(Errc::too_large, "blob '" + printable(blob.name) + "': " + std::to_string(blob.bytes.size()) +
-                                       " bytes stored would unpack to " + std::to_string(row.size) +
-                                       ", more than a file of this size may hold");
-    auto bytes = unpack_zstd(blob.bytes, row.size);
-    if (!bytes) return fail(std::move(bytes).error().within("blob '" + printable(blob.name) + "'"));
-    file.forget(blob.bytes);
-    blob.bytes = unpacked.emplace_back(*std::move(bytes));
-  }
-  WEFT_CHECK(check_blob(blob));
-  WEFT_CHECK(check_hash(blob, row.digest, "hash ", !row.is_packed));
-  return blob;
+/// All bytes of a blob that is unpacked when it is asked for.
+Result<ByteSpan> EntityFile::Content::unpack(std::size_t i) {
+  const Tensor& blob = tensors[i];
+  const std::lock_guard lock(mutex);
+  if (const auto found = unpacked.find(i); found != unpacked.end()) return found->second;
+  WEFT_TRY(const std::size_t size, tensor_size(blob.type, blob.shape));
+  auto bytes = collect(ByteSource(size, blob.produce));
+  if (!bytes) return within_blob(blob, std::move(bytes).error());
+  return unpacked[i] = buffers.emplace_back(*std::move(bytes));
+}
+
+/// The memory of bytes that are mapped.
+void EntityFile::Content::forget(ByteSpan bytes) const noexcept {
+  const ByteSpan all = file.bytes();
+  const std::less<const std::byte*> before;
+  if (!bytes.empty() && !before(bytes.data(), all.data()) && before(bytes.data(), all.data() + all.size()))
+    file.forget(bytes);
 }
 
 Status EntityFile::Content::decode(const EntityLimits& limits) {
@@ -202,18 +284,18 @@ Status EntityFile::Content::decode(const EntityLimits& limits) {
   std::size_t end = 0;
   bool has_packed = false;
   UnpackedAllowance allowance(limits);
-  blobs.reserve(rows.size());
+  tensors.reserve(rows.size());
   for (const JsonValue& value : rows) {
     WEFT_TRY(Row row, read_row(value, data, end));
     has_packed |= row.is_packed;
-    WEFT_TRY(Blob blob, open(std::move(row), allowance));
-    blobs.push_back(std::move(blob));
+    WEFT_TRY(Tensor blob, open(std::move(row), allowance));
+    tensors.push_back(std::move(blob));
   }
   if (end != data.size()) return fail(Errc::corrupt, std::to_string(data.size() - end) + " bytes after the last blob");
   if (has_packed != (packing != Packing::none))
     return fail(Errc::corrupt, "flags say that blobs are packed, and none is");
-  WEFT_CHECK(check_unique(blobs));
-  for (std::size_t i = 0; i < blobs.size(); ++i) index.emplace(blobs[i].name, i);
+  WEFT_CHECK(check_unique(tensors));
+  for (std::size_t i = 0; i < tensors.size(); ++i) index.emplace(tensors[i].name, i);
   network = std::move(header["network"]);
   meta = std::move(header["meta"]);
   return {};
@@ -247,32 +329,38 @@ const json& EntityFile::network() const noexcept { return content_->network; }
 const json& EntityFile::meta() const noexcept { return content_->meta; }
 const json& EntityFile::extra() const noexcept { return content_->extra; }
 Packing EntityFile::packing() const noexcept { return content_->packing; }
-const std::vector<BlobView>& EntityFile::blobs() const noexcept { return content_->blobs; }
-bool EntityFile::contains(std::string_view name) const noexcept { return content_->index.count(name) != 0; }
+const std::vector<Tensor>& EntityFile::tensors() const noexcept { return content_->tensors; }
+bool EntityFile::contains(std::string_view name) const noexcept { return content_->find(name) != nullptr; }
 Hash128 EntityFile::hash() const noexcept { return content_->hash; }
 std::size_t EntityFile::size() const noexcept { return content_->file.size(); }
 Status EntityFile::intact() const { return content_->file.intact(); }
 void EntityFile::forget(std::string_view name) const noexcept {
-  const auto found = content_->index.find(name);
-  if (found == content_->index.end()) return;
-  const ByteSpan bytes = content_->blobs[found->second].bytes, all = content_->file.bytes();
-  const std::less<const std::byte*> before;
-  if (!bytes.empty() && !before(bytes.data(), all.data()) && before(bytes.data(), all.data() + all.size()))
-    content_->file.forget(bytes);
+  if (const Tensor* const found = content_->find(name)) content_->forget(found->bytes);
 }
 
-Result<BlobView> EntityFile::find(std::string_view name) const {
-  const auto found = content_->index.find(name);
-  if (found == content_->index.end()) return fail(Errc::not_found, "blob '" + printable(name) + "' is not in the file");
-  return content_->blobs[found->second];
+Result<Tensor> EntityFile::describe(std::string_view name) const {
+  if (const Tensor* const found = content_->find(name)) return *found;
+  return fail(Errc::not_found, "blob '" + printable(name) + "' is not in the file");
 }
 
-Result<ByteSpan> EntityFile::checked(std::string_view name, std::string_view type, const Shape* shape) const {
-  WEFT_TRY(const BlobView blob, find(name));
-  if (blob.type != type || (shape && blob.shape != *shape))
-    return fail(Errc::shape_mismatch, "blob '" + blob.name + "': is " + blob.type + " " + to_string(blob.shape) +
-                                          ", expected " + std::string(type) + (shape ? " " + to_string(*shape) : ""));
-  return blob.bytes;
+Result<Tensor> EntityFile::find(std::string_view name) const {
+  const Tensor* const found = content_->find(name);
+  if (!found) return fail(Errc::not_found, "blob '" + printable(name) + "' is not in the file");
+  if (content_->is_at_hand(*found)) return *found;
+  Tensor tensor{found->name, found->type, found->shape, {}};
+  WEFT_TRY(tensor.bytes, content_->unpack(static_cast<std::size_t>(found - content_->tensors.data())));
+  return tensor;
+}
+
+Status EntityFile::read(std::string_view name, std::size_t unit, const ByteSource::Sink& sink) const {
+  const Tensor* const found = content_->find(name);
+  if (!found) return fail(Errc::not_found, "blob '" + printable(name) + "' is not in the file");
+  if (!content_->is_at_hand(*found)) return whole_units(found->produce, unit, sink);
+  return each_part(found->bytes, unit, [&](ByteSpan part) {
+    Status done = sink(part);
+    content_->forget(part);
+    return done;
+  });
 }
 
 }  // namespace weft::formats

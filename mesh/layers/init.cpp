@@ -10,17 +10,24 @@
 namespace weft::mesh {
 namespace {
 
-Initializer uniform(float bound) {
-  return [bound](RandomStream& random, std::span<float> values) {
+struct Uniform {
+  float bound;
+  void operator()(RandomStream& random, std::span<float> values) const {
     for (float& value : values) value = (2.0f * random.next_uniform() - 1.0f) * bound;
-  };
-}
+  }
+};
 
-Initializer normal(float deviation) {
-  return [deviation](RandomStream& random, std::span<float> values) {
+struct Normal {
+  float deviation;
+  void operator()(RandomStream& random, std::span<float> values) const {
     for (float& value : values) value = random.next_normal() * deviation;
-  };
-}
+  }
+};
+
+struct Constant {
+  float value;
+  void operator()(RandomStream&, std::span<float> values) const { std::fill(values.begin(), values.end(), value); }
+};
 
 // Sums over a row in eight strided lanes, folded by halves: one order everywhere, and vectors where there are some.
 constexpr std::size_t kWideLanes = 8;
@@ -70,20 +77,22 @@ Initializer orthogonal(std::size_t in, std::size_t out) {
 
 }  // namespace
 
-Initializer constant(float value) {
-  return [value](RandomStream&, std::span<float> values) { std::fill(values.begin(), values.end(), value); };
+Initializer constant(float value) { return Constant{value}; }
+
+bool fills_by_value(const Initializer& fill) noexcept {
+  return fill.target<Uniform>() || fill.target<Normal>() || fill.target<Constant>();
 }
 
 Result<Initializer> make_initializer(std::string_view kind, std::size_t in, std::size_t out, std::string_view object) {
   const float fan_in = static_cast<float>(in), fan_sum = static_cast<float>(in + out);
-  if (kind == "xavier") return uniform(std::sqrt(6.0f / fan_sum));
-  if (kind == "he") return normal(std::sqrt(2.0f / fan_in));
-  if (kind == "normal") return normal(std::sqrt(1.0f / fan_in));
-  if (kind == "uniform") return uniform(std::sqrt(1.0f / fan_in));
+  if (kind == "xavier") return Initializer(Uniform{std::sqrt(6.0f / fan_sum)});
+  if (kind == "he") return Initializer(Normal{std::sqrt(2.0f / fan_in)});
+  if (kind == "normal") return Initializer(Normal{std::sqrt(1.0f / fan_in)});
+  if (kind == "uniform") return Initializer(Uniform{std::sqrt(1.0f / fan_in)});
   if (kind == "zero") return constant(0.0f);
   if (kind == "orthogonal") return orthogonal(in, out);
-  if (kind == "xavier_normal") return normal(std::sqrt(2.0f / fan_sum));
-  if (kind == "he_uniform") return uniform(std::sqrt(6.0f / fan_in));
+  if (kind == "xavier_normal") return Initializer(Normal{std::sqrt(2.0f / fan_sum)});
+  if (kind == "he_uniform") return Initializer(Uniform{std::sqrt(6.0f / fan_in)});
   return fail(Errc::unknown_name,
               std::string(object) + ".init: no initializer '" + std::string(kind) +
                   "'; known are xavier, he, normal, uniform, zero, orthogonal, xavier_normal, he_uniform");

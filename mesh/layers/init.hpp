@@ -27,4 +27,8 @@ Result<Initializer> make_initializer(std::string_view kind, std::size_t in, std:
 /// Every value `value`.
 Initializer constant(float value);
 
+/// True for an initializer that goes value by value, so that a large matrix may be filled some rows at a time with the
+/// same values: all above but orthogonal.
+bool fills_by_value(const Initializer& fill) noexcept;
+
 }  // namespace weft::mesh

@@ -144,7 +144,7 @@ class Importer {
         values[i] = place == ParameterV1::kZero ? 0.0f : (*all)[place];
       }
       const Shape shape = parameter.in ? Shape{parameter.out, parameter.in} : Shape{parameter.out};
-      blobs_.push_back(formats::make_blob(base + parameter.name, shape, std::span<const float>(values)));
+      blobs_.push_back(formats::make_tensor(base + parameter.name, shape, std::span<const float>(values)));
       if (parameter.in != 0 && is_exact) is_exact = holds_exactly(encoding, parameter.out, parameter.in, values);
     }
     note_type(layer, *blob, plan, is_exact, spec);
@@ -176,7 +176,7 @@ class Importer {
   std::map<std::size_t, LayerV1> layers_;  // by index in the grid
   std::set<std::string> used_;
   std::deque<std::vector<float>> values_;  // blobs point into them
-  std::vector<formats::Blob> blobs_;
+  std::vector<formats::Tensor> blobs_;
   std::vector<std::string> notes_;
   Shape shape_;  // what the last layer gives
   std::optional<Coord> last_;

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "core/aligned_buffer.hpp"
+#include "core/archive.hpp"
 #include "core/assert.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <type_traits>
@@ -18,6 +20,7 @@ class ByteArchive {
  public:
   void clear() noexcept { size_ = 0; }
   std::size_t size() const noexcept { return size_; }
+  std::span<const std::byte> bytes() const noexcept { return {bytes_.data(), size_}; }
 
   template <class T>
   void put(std::span<const T> values) {
@@ -63,6 +66,55 @@ class ByteArchive {
  private:
   AlignedBuffer<std::byte> bytes_;
   std::size_t size_ = 0;
+};
+
+/// Counts the bytes that a visit comes to: those of its fields, and those that its lists have room for.
+class SizeArchive final : public OutArchive {
+ public:
+  explicit SizeArchive(Scopes scopes) noexcept : OutArchive(scopes) {}
+  std::size_t size() const noexcept { return fields_; }
+  std::size_t size_with_lists() const noexcept { return fields_ + lists_; }
+
+ protected:
+  void put(const Field&, std::span<const std::byte> bytes) override { fields_ += bytes.size(); }
+  void put_list(const Field&, std::uint64_t, std::span<const std::byte>, std::size_t room) override {
+    lists_ += sizeof(std::uint64_t) + room;
+  }
+
+ private:
+  std::size_t fields_ = 0, lists_ = 0;
+};
+
+/// Writes fields one after the other.
+class WriteArchive final : public OutArchive {
+ public:
+  WriteArchive(ByteArchive& to, Scopes scopes) noexcept : OutArchive(scopes), to_(to) {}
+
+ protected:
+  void put(const Field&, std::span<const std::byte> bytes) override { to_.put(bytes); }
+
+ private:
+  ByteArchive& to_;
+};
+
+/// Reads what a WriteArchive of the same scopes wrote.
+class ReadArchive final : public InArchive {
+ public:
+  ReadArchive(std::span<const std::byte> from, Scopes scopes) noexcept : InArchive(scopes), left_(from) {}
+
+ protected:
+  bool get(const Field&, std::span<std::byte> to) override {
+    WEFT_ASSERT(to.size() <= left_.size(), "more is read of a state than was written");
+    const std::span<const std::byte> from = left_.first(to.size());
+    left_ = left_.subspan(to.size());
+    if (to.empty() || std::memcmp(to.data(), from.data(), to.size()) == 0) return false;
+    std::memcpy(to.data(), from.data(), to.size());
+    return true;
+  }
+  std::uint64_t left() const noexcept override { return left_.size(); }
+
+ private:
+  std::span<const std::byte> left_;
 };
 
 }  // namespace weft::mesh

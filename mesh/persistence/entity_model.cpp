@@ -19,7 +19,7 @@
 namespace weft::mesh {
 namespace {
 
-using formats::Blob;
+using formats::Tensor;
 using nlohmann::json;
 
 using namespace internal;
@@ -81,6 +81,34 @@ Status restore_cells(Mesh& mesh, std::span<const std::uint64_t> words) {
   return {};
 }
 
+/// An archive over the rows of a session, one after the other.
+class RowsArchive {
+ public:
+  explicit RowsArchive(std::span<const float> rows) : left_(rows) {}
+  void operator()(const Field&, std::span<float> row) {
+    std::copy_n(left_.data(), row.size(), row.data());
+    left_ = left_.subspan(row.size());
+  }
+
+ private:
+  std::span<const float> left_;
+};
+
+Status restore_session(Mesh& mesh, std::size_t session, const formats::EntityFile& file) {
+  WEFT_TRY(const auto values, file.values<float>(session_name(session)));
+  State& state = mesh.state();
+  if (values.size_bytes() != state.session_bytes())
+    return fail(Errc::shape_mismatch, "session state: " + std::to_string(values.size()) + " values where " +
+                                          std::to_string(state.session_bytes() / sizeof(float)) +
+                                          " are expected; network or history depth differ");
+  RowsArchive archive(values);
+  state.visit_session(session, mesh.ticks(), archive);
+  if (const auto bad = state.first_not_finite(session, mesh.ticks()))
+    return fail(Errc::corrupt, "session state: value " + std::to_string(*bad) + " is " + std::to_string(values[*bad]));
+  file.forget(session_name(session));
+  return {};
+}
+
 Result<Engine::Halt> read_halt(const Mesh& mesh, const JsonValue& value) {
   WEFT_TRY(JsonReader reader, value.object());
   Engine::Halt halt;
@@ -96,7 +124,7 @@ Result<Engine::Halt> read_halt(const Mesh& mesh, const JsonValue& value) {
 
 Result<ByteSpan> bytes_of(const formats::EntityFile& file, const std::string& name, std::string_view type,
                           const Shape& shape) {
-  WEFT_TRY(const formats::BlobView blob, file.find(name));
+  WEFT_TRY(const formats::Tensor blob, file.find(name));
   if (blob.type != type || blob.shape != shape)
     return fail(Errc::shape_mismatch, name + ": " + blob.type + " " + weft::to_string(blob.shape) + " in the file, " +
                                           std::string(type) + " " + weft::to_string(shape) + " in the network");
@@ -107,11 +135,11 @@ Result<ByteSpan> bytes_of(const formats::EntityFile& file, const std::string& na
 /// unsupported
 Result<Encoding> encoding_in(const formats::EntityFile& file, const std::string& base, const ParameterSpec& spec,
                              const Encoding& wanted) {
-  WEFT_TRY(const formats::BlobView codes, file.find(base));
+  WEFT_TRY(const formats::Tensor codes, file.find(base));
   const auto dtype = parse_dtype(codes.type);
   if (!dtype) return fail(Errc::shape_mismatch, base + ": holds " + codes.type + ", which is no type of weights");
   if (!has_scale(*dtype)) return Encoding(*dtype);
-  WEFT_TRY(const formats::BlobView scales, file.find(base + ".scales"));
+  WEFT_TRY(const formats::Tensor scales, file.find(base + ".scales"));
   if (wanted.dtype == *dtype && scales.shape == scale_shape(wanted, spec)) return wanted;
   return Encoding(*dtype, scales.shape.size() == 2   ? Granularity::block32
                           : scales.shape == Shape{1} ? Granularity::tensor
@@ -156,10 +184,30 @@ Result<std::vector<float>> decoded_values(const WeightStore& weights, std::size_
   return values;
 }
 
+/// Row-major float32 values into a parameter, some rows at a time where there is a master that takes them.
+Status restore_values(WeightStore& weights, WeightStore::Parameter& parameter, const std::string& name,
+                      const formats::EntityFile& file) {
+  const ParameterSpec& spec = *parameter.spec;
+  if (!spec.is_matrix() || !parameter.data) {
+    WEFT_TRY(const auto values, file.values<float>(name, weight_shape(spec)));
+    return of_file(weights.write(parameter, values, "values"));
+  }
+  WEFT_CHECK(file.check(name, "float32", weight_shape(spec)));
+  std::size_t row = 0;
+  const std::size_t unit = kernels::kPanelWidth * spec.in * sizeof(float);
+  WEFT_CHECK(file.read(name, unit, [&](ByteSpan part) -> Status {
+    const std::span rows(reinterpret_cast<const float*>(part.data()), part.size() / sizeof(float));
+    WEFT_CHECK(of_file(weights.write_rows(parameter, row, rows, "values")));
+    row += rows.size() / spec.in;
+    return {};
+  }));
+  weights.end_rows(parameter);
+  return {};
+}
+
 Status restore_weight(Mesh& mesh, WeightStore::Parameter& parameter, const std::string& base,
                       const formats::EntityFile& file) {
   WeightStore& weights = mesh.weights();
-  const Shape shape = weight_shape(*parameter.spec);
   const std::size_t i = weights.first(parameter.node) + parameter.index;
   Encoding encoding;
   if (parameter.spec->is_matrix()) {
@@ -169,8 +217,7 @@ Status restore_weight(Mesh& mesh, WeightStore::Parameter& parameter, const std::
   const bool is_same = stored && stored->encoding() == encoding;
   const bool has_master = file.contains(base + ".master");
   if (has_master || encoding.dtype == Dtype::float32) {
-    WEFT_TRY(const auto values, file.values<float>(has_master ? base + ".master" : base, shape));
-    WEFT_CHECK(of_file(weights.write(parameter, values, "values")));
+    WEFT_CHECK(restore_values(weights, parameter, has_master ? base + ".master" : base, file));
   } else if (!is_same) {
     WEFT_TRY(const auto values, decoded_values(weights, i, encoding, base, file));
     WEFT_CHECK(of_file(weights.write(parameter, values, "values")));
@@ -249,11 +296,9 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
                                    std::to_string(sessions) + " sessions live");
   mesh.set_ticks(ticks);
   mesh.set_sessions_born(born);
-  for (std::size_t s = 0; s < sessions; ++s) {
-    WEFT_TRY(const auto values, file.values<float>(session_name(s)));
-    if (auto loaded = of_file(mesh.load_session(s, values)); !loaded)
+  for (std::size_t s = 0; s < sessions; ++s)
+    if (auto loaded = restore_session(mesh, s, file); !loaded)
       return fail(std::move(loaded).error().within(session_name(s)));
-  }
   WEFT_TRY(const auto cells, file.values<std::uint64_t>("state/cells"));
   WEFT_CHECK(restore_cells(mesh, cells));
   WEFT_CHECK(file.intact());

@@ -6,8 +6,9 @@
 
 #include "formats/entity/entity.hpp"
 
-#include "core/bytes.hpp"
+#include "core/byte_source.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,18 @@ namespace weft::mesh {
 
 /// What others keep beside a mesh in its file (a learner's optimiser state and messages under way).
 struct SnapshotExtras {
-  std::vector<formats::Blob> blobs;
-  std::string meta_json = "{}";  // an object, stored under meta.extras
+  std::vector<formats::Tensor> tensors;
+  std::string meta_json = "{}";                      // an object, stored under meta.extras
+  std::optional<std::string> stream = std::nullopt;  // the network's section "stream", where it is not the mesh's
 };
 
-/// The bytes of an .entity file (docs/formats/entity.md): network and weights; with `live`, also everything that ticks
-/// change: all sessions with their histories, cells, supervision, tick. What waits in mailboxes is delivered first, as
-/// the next tick would; orders for later ticks are in the file. The same mesh state gives the same bytes.
+/// Content of an .entity file (docs/formats/entity.md), to be streamed while the mesh stays as it is: network and
+/// weights; with `live`, also everything that ticks change: all sessions with their histories, cells, supervision,
+/// tick. What waits in mailboxes is delivered first, as the next tick would; orders for later ticks are in the file;
+/// the state becomes what `restart` goes back to. The same mesh state gives the same bytes.
+/// @error not_finite: a stored weight is not finite and would not be read back
+Result<ByteSource> entity_of(Mesh& mesh, bool live, const SnapshotExtras& extras = {});
+/// The same in memory.
 Result<ByteBuffer> encode_mesh(Mesh& mesh, bool live, const SnapshotExtras& extras = {});
 
 /// The network a file describes.

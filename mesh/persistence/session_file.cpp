@@ -2,6 +2,8 @@
 
 #include "mesh/persistence/session_file.hpp"
 
+#include "mesh/memory/byte_archive.hpp"
+
 #include "core/json.hpp"
 
 #include <nlohmann/json.hpp>
@@ -19,12 +21,11 @@ using nlohmann::json;
 
 constexpr const char* kBlob = "session/state";
 
-/// The rows that the next tick reads: of each node, in index order, its output, then its hidden state.
-template <class Visit>
-void each_committed_row(const Mesh& mesh, std::size_t session, Visit&& visit) {
+/// What the next tick reads of a session: of each node, in index order, its output, then its hidden state.
+template <class Archive>
+void visit_committed(const Mesh& mesh, std::size_t session, Archive& archive) {
   for (NodeId id = 0; id < mesh.graph().nodes().size(); ++id)
-    for (const kernels::Rows rows : {mesh.state().output(id, mesh.ticks()), mesh.state().hidden(id, mesh.ticks())})
-      if (rows.data) visit(rows.row(session), rows.cols);
+    mesh.state().visit_layer(id, session, mesh.ticks(), archive);
 }
 
 Result<Hash128> read_digest(JsonReader& reader, const std::string& key) {
@@ -39,11 +40,12 @@ Result<Hash128> read_digest(JsonReader& reader, const std::string& key) {
 Hash128 weights_digest(const Mesh& mesh) {
   const WeightStore& weights = mesh.weights();
   StateHasher hasher;
+  HashArchive archive(hasher);
   for (std::size_t i = 0; i < weights.parameters().size(); ++i) {
     const auto& parameter = weights.parameters()[i];
     const QuantizedWeight* const stored = weights.stored(i);
-    WeightStore::hash_parameter(*parameter.spec, stored ? stored->view() : kernels::ConstWeight(),
-                                stored ? nullptr : parameter.data, hasher);
+    WeightStore::visit_parameter(*parameter.spec, stored ? stored->view() : kernels::ConstWeight(),
+                                 stored ? nullptr : parameter.data, archive);
   }
   return hasher.digest();
 }
@@ -61,14 +63,14 @@ Result<ByteBuffer> detach_session(const Mesh& mesh, std::size_t session, std::op
                                        " that a learning rule teaches, and errors of it are under way through the "
                                        "mesh; let the run end (drain) first, or detach one from " +
                                        std::to_string(*under_way) + " on");
-  std::vector<float> values;
-  each_committed_row(mesh, session,
-                     [&](const float* row, std::size_t width) { values.insert(values.end(), row, row + width); });
+  ByteArchive values;
+  WriteArchive archive(values, scopes::kSession);
+  visit_committed(mesh, session, archive);
   const json meta{{"session",
                    {{"network", to_string(mesh.network_digest())},
                     {"weights", to_string(weights_digest(mesh))},
                     {"ticks", mesh.ticks()}}}};
-  return formats::encode_entity(json(), meta, {formats::make_blob(kBlob, std::span<const float>(values))});
+  return formats::encode_entity(json(), meta, {{kBlob, "float32", {values.size() / sizeof(float)}, values.bytes()}});
 }
 
 bool holds_session(const formats::EntityFile& file) {
@@ -91,21 +93,18 @@ Result<std::size_t> attach_session(Mesh& mesh, const formats::EntityFile& file, 
                                             ", the mesh has the weights " + to_string(own) +
                                             "; it would go on otherwise: allow other weights if that is wanted");
   WEFT_TRY(const auto values, file.values<float>(kBlob));
-  std::size_t wanted = 0;
-  each_committed_row(mesh, 0, [&](const float*, std::size_t width) { wanted += width; });
-  if (values.size() != wanted)
+  SizeArchive wanted(scopes::kSession);
+  visit_committed(mesh, 0, wanted);
+  if (values.size_bytes() != wanted.size())
     return fail(Errc::corrupt, std::string(kBlob) + ": " + std::to_string(values.size()) + " values where " +
-                                   std::to_string(wanted) + " are expected");
+                                   std::to_string(wanted.size() / sizeof(float)) + " are expected");
   const auto bad = std::find_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
   if (bad != values.end())
     return fail(Errc::corrupt,
                 std::string(kBlob) + ": value " + std::to_string(bad - values.begin()) + " is " + std::to_string(*bad));
   WEFT_TRY(const std::size_t session, mesh.add_session());
-  const float* next = values.data();
-  each_committed_row(mesh, session, [&](float* row, std::size_t width) {
-    std::copy_n(next, width, row);
-    next += width;
-  });
+  ReadArchive archive(std::as_bytes(values), scopes::kSession);
+  visit_committed(std::as_const(mesh), session, archive);
   mesh.mark_checkpoint();  // a restart goes back to it as it is now
   return session;
 }

@@ -38,11 +38,30 @@ void copy_rows(const kernels::ConstRows& from, const kernels::Rows& to) noexcept
     kernels::copy(from, to);
 }
 
+/// An archive that puts zeros into all it visits.
+struct ZeroArchive {
+  void operator()(const Field&, std::span<float> values) noexcept { std::fill(values.begin(), values.end(), 0.0f); }
+};
+
 std::uint64_t next_id() noexcept {
   static std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 }  // namespace
+
+constexpr std::array<State::RingField, 5> State::kRings{{
+    {"output", &Rings::output, Scope::committed, [](const Node& node, const Options&) { return node.width; }},
+    {"input", &Rings::input, Scope::history,
+     [](const Node& node, const Options&) { return node.is_port() || node.reads_directly() ? 0 : node.in; }},
+    {"preactivation", &Rings::preactivation, Scope::history,
+     [](const Node& node, const Options& options) {
+       return !node.is_port() && options.keeps_history && node.layer->needs_preactivation() ? node.width : 0;
+     }},
+    {"cache", &Rings::cache, Scope::history,
+     [](const Node& node, const Options&) { return node.is_port() ? 0 : node.layer->cache_size(); }},
+    {"hidden", &Rings::hidden, Scope::committed,
+     [](const Node& node, const Options&) { return node.is_port() ? 0 : node.layer->state_size(); }},
+}};
 
 template <class Visit>
 void State::each_stretch(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept {
@@ -72,18 +91,10 @@ Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>&
     (is_live ? block.live : block.scratch) += room(ring, options.sessions);
   };
   const auto each_ring = [&](auto&& visit) {
-    for (NodeId id = 0; id < graph.nodes().size(); ++id) {
-      const Node& node = graph.nodes()[id];
-      Rings& rings = state.rings_[id];
-      Block& block = state.blocks_[node_region[id]];
-      visit(rings.output, node.width, block, true);
-      if (node.is_port()) continue;
-      if (!node.reads_directly()) visit(rings.input, node.in, block, false);
-      if (node.layer->state_size()) visit(rings.hidden, node.layer->state_size(), block, true);
-      if (node.layer->cache_size()) visit(rings.cache, node.layer->cache_size(), block, false);
-      if (options.keeps_history && node.layer->needs_preactivation())
-        visit(rings.preactivation, node.width, block, false);
-    }
+    for (NodeId id = 0; id < graph.nodes().size(); ++id)
+      for (const RingField& field : kRings)
+        if (const std::size_t width = field.width(graph.nodes()[id], options))
+          visit(state.rings_[id].*field.ring, width, state.blocks_[node_region[id]], field.scope == Scope::committed);
   };
   each_ring(shape);
   StateHasher layout;
@@ -114,21 +125,19 @@ Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>&
     ring.slot = is_live ? block.live : block.scratch;
     place += room(ring, options.sessions);
   });
-  state.live_stretches_ = state.stretches({&Rings::output, &Rings::hidden}, node_region);
-  if (options.keeps_history)
-    state.other_stretches_ = state.stretches({&Rings::input, &Rings::preactivation, &Rings::cache}, node_region);
+  state.live_stretches_ = state.stretches(Scope::committed, node_region);
+  if (options.keeps_history) state.other_stretches_ = state.stretches(Scope::history, node_region);
   state.each_stretch(0, 0, [&](const kernels::Rows& rows) { state.live_session_size_ += rows.rows * rows.cols; });
   return state;
 }
 
-std::vector<State::Stretch> State::stretches(std::initializer_list<RingOf> of,
-                                             const std::vector<std::uint32_t>& node_region) const {
+std::vector<State::Stretch> State::stretches(Scope scope, const std::vector<std::uint32_t>& node_region) const {
   std::vector<Stretch> made;
   std::uint32_t region = 0;  // of the last one: only rows of one block are told apart by a distance
   for (NodeId id = 0; id < rings_.size(); ++id)
-    for (const RingOf which : of) {
-      const Ring& ring = rings_[id].*which;
-      if (!ring.base) continue;
+    for (const RingField& field : kRings) {
+      const Ring& ring = rings_[id].*field.ring;
+      if (!ring.base || field.scope != scope) continue;
       Stretch* const last = made.empty() || region != node_region[id] ? nullptr : &made.back();
       region = node_region[id];
       if (last && last->rows == 1 && ring.base == last->base + last->floats) {
@@ -161,7 +170,8 @@ Result<State> State::make_twin() const {
     WEFT_TRY(twin.blocks_[r].buffer, memory_->allocate(blocks_[r].buffer.size(), blocks_[r].buffer.node()));
   }
   for (Rings& rings : twin.rings_)
-    for (Ring* ring : {&rings.output, &rings.input, &rings.preactivation, &rings.cache, &rings.hidden}) {
+    for (const RingField& field : kRings) {
+      Ring* const ring = &(rings.*field.ring);
       const auto* const place = reinterpret_cast<const std::byte*>(ring->base);
       for (std::size_t r = 0; r < blocks_.size() && place; ++r) {
         const topology::NodeBuffer& from = blocks_[r].buffer;
@@ -224,16 +234,6 @@ void State::load_live_session(std::size_t session, std::uint64_t tick, const flo
   });
 }
 
-template <class Visit>
-void State::each_row(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept {
-  for (const Rings& rings : rings_)
-    for (const Ring* ring : {&rings.output, &rings.input, &rings.preactivation, &rings.cache, &rings.hidden})
-      if (ring->base)
-        for (std::size_t t = 0; t < options_.depth; ++t)
-          visit(ring->base + ((tick + 1 + t) & (options_.depth - 1)) * ring->slot + session * ring->stride,
-                ring->width);
-}
-
 void State::reset() noexcept {
   for (Block& block : blocks_)
     if (!block.buffer.empty()) std::memset(block.buffer.data(), 0, block.buffer.size());
@@ -245,7 +245,8 @@ void State::reset_session(std::size_t session, std::uint64_t tick) noexcept {
     const float* number = hidden(node, tick).row(session) + place + kStreamNumber;
     numbers.insert(numbers.end(), number, number + kNumberFloats);
   }
-  each_row(session, tick, [](float* row, std::size_t width) { std::fill_n(row, width, 0.0f); });
+  ZeroArchive zeros;
+  visit_session(session, tick, zeros);
   const float* next = numbers.data();
   for (const auto& [node, place] : noise_) {
     std::copy_n(next, kNumberFloats, hidden(node, tick).row(session) + place + kStreamNumber);
@@ -267,33 +268,39 @@ void State::copy_streams(NodeId id, std::size_t session, std::uint64_t from, std
                   hidden(node, to).row(session) + place + kStreamNumber);
 }
 
-std::size_t State::session_size() const noexcept {
-  std::size_t total = 0;
-  each_row(0, 0, [&](float*, std::size_t width) { total += width; });
-  return total;
+std::size_t State::session_bytes() const noexcept {
+  std::size_t floats = 0;
+  for (const Rings& rings : rings_)
+    for (const RingField& field : kRings)
+      if ((rings.*field.ring).base) floats += options_.depth * (rings.*field.ring).width;
+  return floats * sizeof(float);
 }
 
-void State::save_session(std::size_t session, std::uint64_t tick, std::span<float> out) const noexcept {
-  float* next = out.data();
-  each_row(session, tick, [&](float* row, std::size_t width) { next = std::copy_n(row, width, next); });
+void State::copy_session(const State& from, std::size_t from_session, std::size_t to_session, std::uint64_t tick,
+                         std::size_t ticks) noexcept {
+  for (NodeId id = 0; id < rings_.size(); ++id)
+    for (const RingField& field : kRings) {
+      // What learning reads of the past goes on only where both keep it.
+      if (field.scope == Scope::history && options_.keeps_history != from.options_.keeps_history) continue;
+      for (std::uint64_t back = 0; back < ticks && back <= tick; ++back) {
+        const kernels::Rows source = from.at(from.rings_[id].*field.ring, tick - back);
+        if (source.data)
+          std::copy_n(source.row(from_session), source.cols, at(rings_[id].*field.ring, tick - back).row(to_session));
+      }
+    }
 }
 
-void State::load_session(std::size_t session, std::uint64_t tick, std::span<const float> in) noexcept {
-  const float* next = in.data();
-  each_row(session, tick, [&](float* row, std::size_t width) {
-    std::copy_n(next, width, row);
-    next += width;
-  });
-}
-
-std::optional<std::size_t> State::first_not_finite(std::span<const float> session) const noexcept {
+std::optional<std::size_t> State::first_not_finite(std::size_t session, std::uint64_t tick) const noexcept {
   std::size_t next = 0;
   for (const Rings& rings : rings_)
-    for (const Ring* ring : {&rings.output, &rings.input, &rings.preactivation, &rings.cache, &rings.hidden}) {
-      if (!ring->base) continue;
-      const std::size_t end = next + options_.depth * ring->width;
-      for (; next < end; ++next)
-        if ((ring == &rings.output || ring == &rings.hidden) && !std::isfinite(session[next])) return next;
+    for (const RingField& field : kRings) {
+      const Ring& ring = rings.*field.ring;
+      if (!ring.base) continue;
+      for (std::size_t back = options_.depth; back-- > 0; next += ring.width) {
+        const float* const row = at(ring, tick - back).row(session);
+        for (std::size_t i = 0; i < ring.width && field.scope == Scope::committed; ++i)
+          if (!std::isfinite(row[i])) return next + i;
+      }
     }
   return std::nullopt;
 }

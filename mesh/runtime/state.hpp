@@ -10,12 +10,14 @@
 #include "topology/node_memory.hpp"
 #include "topology/plan.hpp"
 
+#include "core/archive.hpp"
 #include "core/state_hash.hpp"
 
+#include <array>
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -67,14 +69,28 @@ class State {
   void set_streams(std::size_t session, std::uint64_t tick, std::uint64_t number) noexcept;
   /// The numbers of a layer's noise streams from one tick to another.
   void copy_streams(NodeId node, std::size_t session, std::uint64_t from, std::uint64_t to) noexcept;
-  /// Floats of one session over all rings and ticks, and its copy out and in: node by node, oldest tick first, so that
-  /// a session may go on in another mesh that stands at another tick.
-  std::size_t session_size() const noexcept;
-  void save_session(std::size_t session, std::uint64_t tick, std::span<float> out) const noexcept;
-  void load_session(std::size_t session, std::uint64_t tick, std::span<const float> in) noexcept;
-  /// The first value of a saved session that neighbours could read (outputs, hidden states) and that is not finite.
-  /// What only backward reads may be infinite: tanh of an infinite pre-activation is 1.
-  std::optional<std::size_t> first_not_finite(std::span<const float> session) const noexcept;
+  /// Values of a layer or port in one session, as they were published at `tick`.
+  template <class Archive>
+  void visit_layer(NodeId node, std::size_t session, std::uint64_t tick, Archive& archive) const {
+    for (const RingField& field : kRings) visit_row(field, node, session, tick, field.scope, archive);
+  }
+  /// All of one session, node by node, oldest tick first, so that it may go on in another mesh at another tick.
+  template <class Archive>
+  void visit_session(std::size_t session, std::uint64_t tick, Archive& archive) const {
+    for (NodeId node = 0; node < rings_.size(); ++node)
+      for (const RingField& field : kRings)
+        for (std::size_t back = options_.depth; back-- > 0;)
+          visit_row(field, node, session, tick - back, back == 0 ? field.scope : Scope::history, archive);
+  }
+  /// Bytes of one session in `visit_session`.
+  std::size_t session_bytes() const noexcept;
+  /// Copies the values that both keep of a session, `ticks` of them back from `tick`, out of a state of the same
+  /// network.
+  void copy_session(const State& from, std::size_t from_session, std::size_t to_session, std::uint64_t tick,
+                    std::size_t ticks) noexcept;
+  /// The first value of a session's, counted as `visit_session` goes, that neighbours could read (outputs, hidden
+  /// states) and that is not finite. What only backward reads may be infinite: tanh of an infinite pre-activation is 1.
+  std::optional<std::size_t> first_not_finite(std::size_t session, std::uint64_t tick) const noexcept;
   std::uint64_t bytes() const noexcept;
   /// Its memory: tick after tick of the rings, and of each region by region, outputs and hidden states first.
   template <class Visit>
@@ -110,12 +126,24 @@ class State {
   struct Rings {
     Ring output, input, preactivation, cache, hidden;
   };
+  /// One kind of ring: all that is ever done with rings is done with the rows of this table.
+  struct RingField {
+    std::string_view name;
+    Ring Rings::*ring;
+    Scope scope;                                                     // committed: other layers read it too
+    std::size_t (*width)(const Node& node, const Options& options);  // 0: the node has none
+  };
+  static const std::array<RingField, 5> kRings;
   kernels::Rows at(const Ring& ring, std::uint64_t tick) const noexcept {
     return {ring.base ? ring.base + (tick & (options_.depth - 1)) * ring.slot : nullptr, options_.sessions, ring.width,
             ring.stride};
   }
-  template <class Visit>
-  void each_row(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept;
+  template <class Archive>
+  void visit_row(const RingField& field, NodeId node, std::size_t session, std::uint64_t tick, Scope scope,
+                 Archive& archive) const {
+    const kernels::Rows rows = at(rings_[node].*field.ring, tick);
+    if (rows.data) archive(Field{field.name, scope, node}, std::span<float>(rows.row(session), rows.cols));
+  }
   template <class Visit>
   void each_live_block(std::uint64_t tick, Visit&& visit) const noexcept;
 
@@ -128,8 +156,7 @@ class State {
     std::size_t floats = 0;   // of a row
     std::size_t rows = 0;
   };
-  using RingOf = Ring Rings::*;
-  std::vector<Stretch> stretches(std::initializer_list<RingOf> of, const std::vector<std::uint32_t>& node_region) const;
+  std::vector<Stretch> stretches(Scope scope, const std::vector<std::uint32_t>& node_region) const;
   template <class Visit>
   void each_stretch(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept;
 

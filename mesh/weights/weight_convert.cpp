@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How the stored form of weights changes: other types, derived forms, masters given back and made again.
-
 #include "mesh/weights/weight_store.hpp"
 
 #include "kernels/encode.hpp"
@@ -48,39 +46,14 @@ Status WeightStore::morph(NodeId node, std::string_view object, const Encoding& 
   for (std::size_t m = 0; m < matrices.size(); ++m) {
     if (masters[m].bytes() != 0) take_master(matrices[m], std::move(masters[m]));
     storage_[matrices[m]].active = std::move(made[m]);
-    storage_[matrices[m]].derived.clear();
     set_view(matrices[m]);
   }
   layers_[node].encoding = encoding;
   return {};
 }
 
-Result<const QuantizedWeight*> WeightStore::derive(std::size_t parameter, const Encoding& encoding) {
-  Storage& storage = storage_[parameter];
-  WEFT_ASSERT(is_matrix(parameter), "parameter '" + parameters_[parameter].spec->name + "' is no matrix");
-  auto found = std::find_if(storage.derived.begin(), storage.derived.end(),
-                            [&](const auto& each) { return each->encoding() == encoding; });
-  AlignedBuffer<float> room;
-  if (found == storage.derived.end()) {
-    WEFT_TRY(QuantizedWeight stored, make_stored(parameter, encoding));
-    stored.encode(panels(parameter, room));
-    stored.version = parameters_[parameter].version;
-    storage.derived.push_back(std::make_unique<QuantizedWeight>(std::move(stored)));
-    return storage.derived.back().get();
-  }
-  if ((*found)->version != parameters_[parameter].version) {
-    (*found)->encode(panels(parameter, room));
-    (*found)->version = parameters_[parameter].version;
-  }
-  return found->get();
-}
-
 Result<QuantizedWeight> WeightStore::make_stored(std::size_t i, const Encoding& encoding) const {
   return QuantizedWeight::make(encoding, parameters_[i].spec->out, parameters_[i].spec->in, *memory_, numa_node(i));
-}
-
-void WeightStore::forget(NodeId node) noexcept {
-  for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) storage_[i].derived.clear();
 }
 
 void WeightStore::refresh(NodeId node) noexcept {
@@ -152,31 +125,10 @@ Status WeightStore::release_masters(const Graph& graph, std::span<const NodeId> 
     if (is_released[i]) {
       parameters_[i].data = nullptr;
       storage_[i].master = {};
-      storage_[i].derived.clear();
     }
     set_view(i);
   }
   return {};
-}
-
-void WeightStore::hash_layer(NodeId node, StateHasher& hasher) const {
-  for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) {
-    const QuantizedWeight* const stored = storage_[i].active.get();
-    hash_parameter(*parameters_[i].spec, stored ? stored->view() : kernels::ConstWeight(), parameters_[i].data, hasher);
-  }
-}
-
-void WeightStore::hash_parameter(const ParameterSpec& spec, const kernels::ConstWeight& stored, const float* master,
-                                 StateHasher& hasher) {
-  if (stored.codes) {
-    const kernels::WeightBytes bytes = kernels::weight_bytes(stored.encoding(), stored.out, stored.in);
-    hasher.add(std::uint64_t(stored.dtype));
-    hasher.add(std::uint64_t(stored.granularity));
-    for (const auto& [data, size] :
-         {std::pair{stored.codes, bytes.codes}, {stored.scales, bytes.scales}, {stored.zeros, bytes.zeros}})
-      hasher.add(std::span(static_cast<const std::byte*>(data), size));
-  }
-  if (master) hasher.add(std::span<const float>(master, spec.stored_size()));
 }
 
 }  // namespace weft::mesh

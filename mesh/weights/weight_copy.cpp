@@ -130,9 +130,8 @@ void WeightStore::load(const WeightCopy& from, WeightRoom room, BatchCopy& copie
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const WeightCopy::Entry& entry = from.entries_[i];
     const ParameterSpec& spec = *parameters_[i].spec;
-    // A version may come again with other values, which neither what was derived nor a copy could tell.
+    // A version may come again with other values, which a copy could not tell.
     ++layers_[parameters_[i].node].changes;
-    storage_[i].derived.clear();
     parameters_[i].version = entry.version;
     if (entry.is_stored) {
       copies.add(storage_[i].active->block(), from.bytes_.data() + entry.stored,

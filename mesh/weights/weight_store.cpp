@@ -2,6 +2,8 @@
 
 #include "mesh/weights/weight_store.hpp"
 
+#include "mesh/layers/init.hpp"
+
 #include "kernels/linear.hpp"
 
 #include <algorithm>
@@ -11,8 +13,20 @@
 
 namespace weft::mesh {
 namespace {
+constexpr std::size_t kFilledAtOnce = std::size_t{1} << 18;  // floats
+
 // 16 floats: parameters start on a cache line.
 std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
+
+/// `first`: index of the first of `values` in the parameter.
+Status check_finite(const ParameterSpec& spec, std::size_t first, std::span<const float> values,
+                    std::string_view object) {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i]))
+      return fail(Errc::not_finite, std::string(object) + " '" + spec.name + "': value " + std::to_string(first + i) +
+                                        " is " + std::to_string(values[i]) + "; weights must be finite");
+  return {};
+}
 }  // namespace
 
 Result<WeightStore> WeightStore::build(const Graph& graph, const std::vector<std::uint32_t>& node_region,
@@ -139,6 +153,21 @@ void WeightStore::set_view(std::size_t i) noexcept {
     }
 }
 
+/// Some rows at a time, so that a large matrix takes no second of its size.
+void WeightStore::fill_rows(Parameter& parameter, RandomStream& random) {
+  const ParameterSpec& spec = *parameter.spec;
+  const std::size_t panel = kernels::kPanelWidth * spec.in;
+  const std::size_t at_once = std::max<std::size_t>(kFilledAtOnce / panel, 1) * kernels::kPanelWidth;
+  std::vector<float> values;
+  for (std::size_t first = 0; first < spec.out; first += at_once) {
+    values.resize(std::min(at_once, spec.out - first) * spec.in);
+    spec.init(random, values);
+    const Status written = write_rows(parameter, first, values, spec.name);
+    WEFT_ASSERT(written, "an initializer made values that cannot be stored: " + written.error().text());
+  }
+  end_rows(parameter);
+}
+
 void WeightStore::initialize(const Graph& graph, std::uint64_t seed) {
   std::vector<float> values;
   for (Parameter& parameter : parameters_) {
@@ -148,6 +177,10 @@ void WeightStore::initialize(const Graph& graph, std::uint64_t seed) {
     const std::uint64_t place = graph.spec().grid.index(graph.nodes()[parameter.node].at) * 16 + parameter.index % 16 +
                                 (std::uint64_t{parameter.index / 16} << 44);
     RandomStream random(seed, place, RandomPurpose::init);
+    if (spec.is_matrix() && parameter.data && fills_by_value(spec.init)) {
+      fill_rows(parameter, random);
+      continue;
+    }
     values.assign(spec.out * std::max<std::size_t>(spec.in, 1), 0.0f);
     spec.init(random, values);
     const Status written = write(parameter, values, spec.name);
@@ -180,16 +213,30 @@ std::vector<float> WeightStore::read(const Parameter& parameter) const {
   return values;
 }
 
+Status WeightStore::write_rows(Parameter& parameter, std::size_t first, std::span<const float> rows,
+                               std::string_view object) {
+  const ParameterSpec& spec = *parameter.spec;
+  WEFT_ASSERT(parameter.data && first % kernels::kPanelWidth == 0, "rows are written to a master, panel by panel");
+  WEFT_CHECK(check_finite(spec, first * spec.in, rows, object));
+  const std::size_t count = rows.size() / spec.in;
+  kernels::pack_panels({rows.data(), count, spec.in, spec.in},
+                       {parameter.data + kernels::panels_size(first, spec.in), count, spec.in});
+  return {};
+}
+
+void WeightStore::end_rows(Parameter& parameter) {
+  ++parameter.version;
+  note_change();
+  refresh(parameter.node);
+}
+
 Status WeightStore::write(Parameter& parameter, std::span<const float> values, std::string_view object) {
   const ParameterSpec& spec = *parameter.spec;
   const std::size_t wanted = spec.out * std::max<std::size_t>(spec.in, 1);
   if (values.size() != wanted)
     return fail(Errc::shape_mismatch, std::string(object) + " '" + spec.name + "': " + std::to_string(values.size()) +
                                           " values where " + std::to_string(wanted) + " are expected");
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (!std::isfinite(values[i]))
-      return fail(Errc::not_finite, std::string(object) + " '" + spec.name + "': value " + std::to_string(i) + " is " +
-                                        std::to_string(values[i]) + "; weights must be finite");
+  WEFT_CHECK(check_finite(spec, 0, values, object));
   ++parameter.version;
   note_change();
   if (!spec.is_matrix()) {
@@ -235,10 +282,8 @@ std::uint64_t WeightStore::allocated_bytes() const noexcept {
   constexpr std::uint64_t kPage = 4096;
   std::uint64_t total = 0;
   for (const auto& buffer : arena_.buffers_) total += (buffer.size() + kPage - 1) / kPage * kPage;
-  for (const Storage& storage : storage_) {
+  for (const Storage& storage : storage_)
     total += storage.master.bytes() + (storage.active ? storage.active->bytes() : 0);
-    for (const auto& derived : storage.derived) total += derived->bytes();
-  }
   return total;
 }
 

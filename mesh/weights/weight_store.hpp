@@ -10,7 +10,7 @@
 #include "topology/node_memory.hpp"
 #include "topology/plan.hpp"
 
-#include "core/state_hash.hpp"
+#include "core/archive.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -18,6 +18,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weft::mesh {
@@ -80,6 +81,10 @@ class WeightStore {
   std::vector<float> read(const Parameter& parameter) const;
   /// @error shape_mismatch: wrong number of values; not_finite: naming the first index; the parameter is untouched
   Status write(Parameter& parameter, std::span<const float> values, std::string_view object);
+  /// Whole rows of a matrix whose master is held, from row `first` on, a multiple of 16; after the last ones
+  /// `end_rows`, and until then the parameter is half written. @error not_finite: as `write`
+  Status write_rows(Parameter& parameter, std::size_t first, std::span<const float> rows, std::string_view object);
+  void end_rows(Parameter& parameter);
 
   /// How a layer's matrices are stored now. float32 for a layer without a matrix.
   const Encoding& encoding(NodeId node) const noexcept { return layers_[node].encoding; }
@@ -95,13 +100,8 @@ class WeightStore {
   /// @error unsupported: the layer has no matrix; not_finite: a weight the type cannot hold, the first index named,
   ///        also when it could (NaN, infinities) unless `allow_non_finite`; nothing changes then
   Status morph(NodeId node, std::string_view object, const Encoding& encoding, bool allow_non_finite = false);
-  /// A matrix in another encoding beside the one that computes, derived again only when the master has moved since.
-  /// Valid until `forget` or `morph` of its layer.
-  Result<const QuantizedWeight*> derive(std::size_t parameter, const Encoding& encoding);
   /// Room for a matrix in another encoding, that belongs to the caller.
   Result<QuantizedWeight> make_stored(std::size_t parameter, const Encoding& encoding) const;
-  /// Gives back what `derive` made for a layer.
-  void forget(NodeId node) noexcept;
   /// Encodes a layer's matrices anew after its masters moved. Allocates nothing.
   void refresh(NodeId node) noexcept;
   /// The same by a stream's operations, whatever versions say: after a step that moved them.
@@ -128,8 +128,7 @@ class WeightStore {
   /// What has to be made before a copy (with all masters) of this network's weights can go back.
   /// @error shape_mismatch: another network's; too_large
   Result<WeightRoom> make_room(const WeightCopy& from) const;
-  /// Puts types and versions back and notes what to copy for the weights, two copies a parameter at most; derived forms
-  /// are forgotten.
+  /// Puts types and versions back and notes what to copy for the weights, two copies a parameter at most.
   void load(const WeightCopy& from, WeightRoom room, BatchCopy& copies);
   /// Whether no weight, version or type has changed since the copy, of which the arrays may be left out.
   bool is_unchanged_since(const WeightCopy& copy) const noexcept;
@@ -140,11 +139,32 @@ class WeightStore {
   /// Notes versions and types alone, for `is_unchanged_since`.
   void note_to(WeightCopy& to) const;
 
-  /// Adds what a layer computes with, and its masters, to a state hash.
-  void hash_layer(NodeId node, StateHasher& hasher) const;
+  /// The weights of a layer: the forms that compute, and the masters.
+  template <class Archive>
+  void visit_layer(NodeId node, Archive& archive) const {
+    for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) {
+      const QuantizedWeight* const stored = storage_[i].active.get();
+      visit_parameter(*parameters_[i].spec, stored ? stored->view() : kernels::ConstWeight(), parameters_[i].data,
+                      archive);
+    }
+  }
   /// One parameter's part of it. `stored.codes` null: it computes with its master; `master` null: released.
-  static void hash_parameter(const ParameterSpec& spec, const kernels::ConstWeight& stored, const float* master,
-                             StateHasher& hasher);
+  template <class Archive>
+  static void visit_parameter(const ParameterSpec& spec, const kernels::ConstWeight& stored, const float* master,
+                              Archive& archive) {
+    if (stored.codes) {
+      const kernels::WeightBytes bytes = kernels::weight_bytes(stored.encoding(), stored.out, stored.in);
+      const auto array = [&](std::string_view name, const void* data, std::size_t size) {
+        archive(Field{name, Scope::weights}, std::span(static_cast<const std::byte*>(data), size));
+      };
+      archive(Field{"dtype", Scope::weights}, std::uint64_t(stored.dtype));
+      archive(Field{"granularity", Scope::weights}, std::uint64_t(stored.granularity));
+      array("codes", stored.codes, bytes.codes);
+      array("scales", stored.scales, bytes.scales);
+      array("zeros", stored.zeros, bytes.zeros);
+    }
+    if (master) archive(Field{"master", Scope::weights}, std::span<const float>(master, spec.stored_size()));
+  }
 
   /// Every array that layers compute with or learn, as (address, bytes); a parameter's master before its stored form.
   void each_array(const std::function<void(NodeId, const void*, std::size_t)>& visit) const;
@@ -152,16 +172,16 @@ class WeightStore {
   /// Bytes of what layers compute with: codes, scales, zero points, vectors; lane padding counted.
   std::uint64_t bytes() const noexcept;
   std::uint64_t bytes(NodeId node) const noexcept;
-  /// All memory it holds, masters and derived forms too, as the allocators gave it.
+  /// All memory it holds, masters too, as the allocators gave it.
   std::uint64_t allocated_bytes() const noexcept;
   /// Number of weights, padding not counted.
   std::uint64_t count() const noexcept;
 
  private:
+  void fill_rows(Parameter& parameter, RandomStream& random);
   struct Storage {
-    std::unique_ptr<QuantizedWeight> active;                // null: the master computes
-    std::vector<std::unique_ptr<QuantizedWeight>> derived;  // made by `derive`
-    WeightMemory master;                                    // made by `rebuild_master` or `morph`; else in the arena
+    std::unique_ptr<QuantizedWeight> active;  // null: the master computes
+    WeightMemory master;                      // made by `rebuild_master` or `morph`; else in the arena
   };
   struct LayerStorage {
     Encoding encoding;

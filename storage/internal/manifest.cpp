@@ -61,13 +61,11 @@ bool is_file_name(std::string_view name) noexcept {
          });
 }
 
-Result<std::string> encode_manifest(std::uint64_t tick, const std::vector<NamedBytes>& files, const json& info) {
+Result<std::string> encode_manifest(std::uint64_t tick, const std::vector<ManifestFile>& files, const json& info) {
   WEFT_CHECK(check_json(info));
   json rows = json::array();
-  for (const NamedBytes& file : files)
-    rows.push_back({{"name", file.name},
-                    {"size", file.bytes.size()},
-                    {"xxh3_128", to_string(hash_bytes(file.bytes.data(), file.bytes.size()))}});
+  for (const ManifestFile& file : files)
+    rows.push_back({{"name", file.name}, {"size", file.size}, {"xxh3_128", to_string(file.hash)}});
   return seal({{"weft_checkpoint", kVersion}, {"tick", tick}, {"info", info}, {"files", std::move(rows)}});
 }
 

@@ -33,7 +33,7 @@ struct Manifest {
 bool is_file_name(std::string_view name) noexcept;
 
 /// The text of `manifest.json`; it carries its own digest (docs/formats/checkpoint.md).
-Result<std::string> encode_manifest(std::uint64_t tick, const std::vector<NamedBytes>& files,
+Result<std::string> encode_manifest(std::uint64_t tick, const std::vector<ManifestFile>& files,
                                     const nlohmann::json& info);
 /// @error corrupt when the text differs in any byte from what was encoded
 Result<Manifest> decode_manifest(std::string_view text, std::string_view source_name);

@@ -28,16 +28,16 @@ std::vector<std::byte> bytes_of(Bytes... values) {
 struct Golden {
   std::vector<std::byte> codes = bytes_of(0x21, 0x43, 0x05), signs = bytes_of(0b10110101, 1), notes;
   json network{{"weft", 1}, {"layers", json::array()}}, meta{{"made", "gr\u00fcn"}, {"rate", 0.03}};
-  std::vector<Blob> blobs;
+  std::vector<Tensor> blobs;
   Golden() {
     for (int i = 0; i < 70; ++i) notes.push_back(static_cast<std::byte>(i));
-    blobs = {make_blob<float>("layers/0,0,0,0/weights", {2, 3}, kWeights),
+    blobs = {make_tensor<float>("layers/0,0,0,0/weights", {2, 3}, kWeights),
              {"layers/0,0,0,0/codes", "int4", {5}, codes},
              {"signs", "binary", {3, 3}, signs},
-             make_blob<std::uint64_t>("state/tick", {}, kTick),
+             make_tensor<std::uint64_t>("state/tick", {}, kTick),
              {"state/empty", "float32", {0, 4}, {}},
-             make_blob<std::uint32_t>("state/label", kLabels),
-             make_blob<std::byte>("notes", notes)};
+             make_tensor<std::uint32_t>("state/label", kLabels),
+             make_tensor<std::byte>("notes", notes)};
   }
   ByteBuffer encode() const { return encode_entity(network, meta, blobs).value(); }
 };

@@ -60,7 +60,7 @@ TEST(PackedEntity, GivesBackWhatWasSavedAndSavesItTheSame) {
   // Values that pack well, beside the small ones that do not.
   std::vector<float> ramp(100000);
   for (std::size_t i = 0; i < ramp.size(); ++i) ramp[i] = static_cast<float>(i / 64);
-  golden.blobs.push_back(make_blob<float>("ramp", ramp));
+  golden.blobs.push_back(make_tensor<float>("ramp", ramp));
   const auto plain = encode_entity(golden.network, golden.meta, golden.blobs);
   const auto packed = encode_entity(golden.network, golden.meta, golden.blobs, kPacked);
   ASSERT_TRUE(plain && packed);
@@ -68,13 +68,13 @@ TEST(PackedEntity, GivesBackWhatWasSavedAndSavesItTheSame) {
   const auto file = decode_entity(ByteSpan(*packed));
   ASSERT_TRUE(file) << file.error().text();
   EXPECT_EQ(file->packing(), Packing::zstd);
-  ASSERT_EQ(file->blobs().size(), golden.blobs.size());
+  ASSERT_EQ(file->tensors().size(), golden.blobs.size());
   for (std::size_t i = 0; i < golden.blobs.size(); ++i) {
-    EXPECT_TRUE(same(file->blobs()[i].bytes, golden.blobs[i].bytes)) << golden.blobs[i].name;
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(file->blobs()[i].bytes.data()) % 64, 0u);
+    EXPECT_TRUE(same(file->tensors()[i].bytes, golden.blobs[i].bytes)) << golden.blobs[i].name;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(file->tensors()[i].bytes.data()) % 64, 0u);
   }
-  EXPECT_TRUE(same(*encode_entity(file->network(), file->meta(), file->blobs(), kPacked), *packed));
-  EXPECT_TRUE(same(*encode_entity(file->network(), file->meta(), file->blobs()), *plain)) << "unpacked again";
+  EXPECT_TRUE(same(*encode_entity(file->network(), file->meta(), file->tensors(), kPacked), *packed));
+  EXPECT_TRUE(same(*encode_entity(file->network(), file->meta(), file->tensors()), *plain)) << "unpacked again";
 }
 
 TEST(PackedEntity, IsPlainWhereNothingGetsSmaller) {
@@ -182,15 +182,15 @@ TEST(PackedEntity, RefusesABombBeforeItAllocates) {
 TEST(PackedEntity, WritesNothingThatItWouldRefuse) {
   // Ten blobs of zeros that pack to nothing, 1.25 GiB in all: what would pass the limit stays plain.
   const std::vector<std::byte> zeros(std::size_t{1} << 27);
-  std::vector<Blob> blobs;
-  for (int i = 0; i < 10; ++i) blobs.push_back(make_blob<std::byte>("b" + std::to_string(i), zeros));
+  std::vector<Tensor> blobs;
+  for (int i = 0; i < 10; ++i) blobs.push_back(make_tensor<std::byte>("b" + std::to_string(i), zeros));
   const auto bytes = encode_entity(json(), json(), blobs, kPacked);
   ASSERT_TRUE(bytes) << bytes.error().text();
   EXPECT_GT(bytes->size(), 2 * zeros.size());
   EXPECT_LT(bytes->size(), 3 * zeros.size());
   const auto file = decode_entity(ByteSpan(*bytes));
   ASSERT_TRUE(file) << file.error().text();
-  EXPECT_TRUE(same(file->blobs().back().bytes, zeros));
+  EXPECT_TRUE(same(file->tensors().back().bytes, zeros));
 }
 
 TEST(EntityCompatibility, PassesOverWhatItMayNotUnderstand) {
@@ -201,10 +201,10 @@ TEST(EntityCompatibility, PassesOverWhatItMayNotUnderstand) {
   const auto file = decode_entity(sealed(header, std::vector<std::byte>(128), 0xFF00, 513));
   ASSERT_TRUE(file) << file.error().text();
   EXPECT_EQ(file->extra(), (json{{"x-made-by", {{"tool", "y"}}}, {"x-", {1}}}));
-  EXPECT_EQ(file->blobs()[0].type, "x-mine");
-  EXPECT_EQ(file->blobs()[0].bytes.size(), 128u) << "of a type of its own the shape says nothing";
+  EXPECT_EQ(file->tensors()[0].type, "x-mine");
+  EXPECT_EQ(file->tensors()[0].bytes.size(), 128u) << "of a type of its own the shape says nothing";
 
-  const auto saved = encode_entity(file->network(), file->meta(), file->blobs(), {.extra = &file->extra()});
+  const auto saved = encode_entity(file->network(), file->meta(), file->tensors(), {.extra = &file->extra()});
   ASSERT_TRUE(saved) << saved.error().text();
   const auto again = decode_entity(ByteSpan(*saved));
   ASSERT_TRUE(again) << again.error().text();

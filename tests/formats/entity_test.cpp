@@ -34,9 +34,9 @@ TEST(Entity, GivesBackWhatWasSavedAndSavesItTheSame) {
   ASSERT_TRUE(file) << file.error().text();
   EXPECT_EQ(file->network(), golden.network);
   EXPECT_EQ(file->meta(), golden.meta);
-  ASSERT_EQ(file->blobs().size(), golden.blobs.size());
+  ASSERT_EQ(file->tensors().size(), golden.blobs.size());
   for (std::size_t i = 0; i < golden.blobs.size(); ++i) {
-    const BlobView& blob = file->blobs()[i];
+    const Tensor& blob = file->tensors()[i];
     EXPECT_EQ(blob.name, golden.blobs[i].name);
     EXPECT_EQ(blob.type, golden.blobs[i].type);
     EXPECT_EQ(blob.shape, golden.blobs[i].shape);
@@ -47,7 +47,7 @@ TEST(Entity, GivesBackWhatWasSavedAndSavesItTheSame) {
   ASSERT_TRUE(weights);
   EXPECT_TRUE(same(std::as_bytes(*weights), std::as_bytes(std::span(kWeights))));
   EXPECT_EQ(file->values<std::uint64_t>("state/tick")->front(), kTick[0]);
-  EXPECT_TRUE(same(*encode_entity(file->network(), file->meta(), file->blobs()), bytes));
+  EXPECT_TRUE(same(*encode_entity(file->network(), file->meta(), file->tensors()), bytes));
 }
 
 TEST(Entity, LookupsNameWhatIsWrong) {
@@ -56,7 +56,7 @@ TEST(Entity, LookupsNameWhatIsWrong) {
   EXPECT_TRUE(file->contains("signs"));
   EXPECT_EQ(file->find("sign").error().code(), Errc::not_found);
   EXPECT_EQ(file->values<float>("layers/0,0,0,0/weights", {3, 2}).error().text(),
-            "blob 'layers/0,0,0,0/weights': is float32 [2, 3], expected float32 [3, 2]");
+            "tensor 'layers/0,0,0,0/weights': is float32 [2, 3], expected float32 [3, 2]");
   EXPECT_EQ(file->values<double>("layers/0,0,0,0/weights").error().code(), Errc::shape_mismatch);
 }
 
@@ -168,7 +168,7 @@ TEST(Entity, NamesOtherVersionsFlagsAndForeignFiles) {
 
 TEST(Entity, RefusesToWriteWhatItWouldNotRead) {
   const std::vector<std::byte> two = bytes_of(1, 2);
-  const auto code = [](const json& network, std::vector<Blob> blobs) {
+  const auto code = [](const json& network, std::vector<Tensor> blobs) {
     return encode_entity(network, json(), blobs).error().code();
   };
   EXPECT_EQ(code({}, {{"a", "bytes", {3}, two}}), Errc::shape_mismatch);
@@ -195,23 +195,23 @@ TEST(Entity, TakesTheDeepestNetworkThatParses) {
 }
 
 TEST(Entity, SizesEveryTypeToTheBit) {
-  EXPECT_EQ(*blob_size("bytes", {3, 5}), 15u);
-  EXPECT_EQ(*blob_size("u64", {}), 8u);
-  EXPECT_EQ(*blob_size("float16", {3}), 6u);
-  EXPECT_EQ(*blob_size("fp4", {3}), 2u);
-  EXPECT_EQ(*blob_size("ternary", {5}), 2u);
-  EXPECT_EQ(*blob_size("binary", {9}), 2u);
-  EXPECT_EQ(*blob_size("float64", {0, 7}), 0u);
-  EXPECT_EQ(blob_size("f32", {1}).error().code(), Errc::unknown_name);
+  EXPECT_EQ(*tensor_size("bytes", {3, 5}), 15u);
+  EXPECT_EQ(*tensor_size("u64", {}), 8u);
+  EXPECT_EQ(*tensor_size("float16", {3}), 6u);
+  EXPECT_EQ(*tensor_size("fp4", {3}), 2u);
+  EXPECT_EQ(*tensor_size("ternary", {5}), 2u);
+  EXPECT_EQ(*tensor_size("binary", {9}), 2u);
+  EXPECT_EQ(*tensor_size("float64", {0, 7}), 0u);
+  EXPECT_EQ(tensor_size("f32", {1}).error().code(), Errc::unknown_name);
 }
 
 TEST(Entity, OutlivesItsCopies) {
-  std::vector<BlobView> blobs;
+  std::vector<Tensor> blobs;
   std::optional<EntityFile> kept;
   {
     auto file = decode_entity(Golden().encode());
     kept = *file;
-    blobs = file->blobs();
+    blobs = file->tensors();
   }
   EXPECT_TRUE(same(blobs[0].bytes, std::as_bytes(std::span(kWeights))));
 }

@@ -128,7 +128,7 @@ TEST(MappedFile, TellsThreadsApart) {
 ByteBuffer model() {
   std::vector<float> values(kSize / 4);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
-  return formats::encode_entity(nlohmann::json("n"), nlohmann::json(), {formats::make_blob<float>("w", values)})
+  return formats::encode_entity(nlohmann::json("n"), nlohmann::json(), {formats::make_tensor<float>("w", values)})
       .value();
 }
 
@@ -155,7 +155,7 @@ TEST(MappedFile, LoadsOrFailsWhileSomeoneCutsTheFile) {
     cutter.join();
     if (file) {
       // Read in time. What is still to be read may be gone; then it is said.
-      touch(file->blobs()[0].bytes);
+      touch(file->tensors()[0].bytes);
       EXPECT_FALSE(file->intact()) << "the file is shorter now";
       continue;
     }

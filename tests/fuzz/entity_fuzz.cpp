@@ -20,7 +20,7 @@ constexpr EntityLimits kLimits{.free_unpacked = std::size_t{1} << 20};
 void check(ByteSpan bytes) {
   const auto file = decode_entity(bytes, "fuzz", kLimits);
   if (!file) return;
-  for (const BlobView& blob : file->blobs()) {
+  for (const Tensor& blob : file->tensors()) {
     const std::byte* begin = blob.bytes.data();
     WEFT_ASSERT(reinterpret_cast<std::uintptr_t>(begin) % 64 == 0, "a blob that is not aligned");
     volatile std::byte sink{};
@@ -29,16 +29,16 @@ void check(ByteSpan bytes) {
     WEFT_ASSERT(file->find(blob.name).has_value(), "a blob that cannot be found");
   }
   const EntityOptions options{file->packing(), &file->extra()};
-  const auto saved = encode_entity(file->network(), file->meta(), file->blobs(), options);
+  const auto saved = encode_entity(file->network(), file->meta(), file->tensors(), options);
   WEFT_ASSERT(saved.has_value(), "what was read cannot be written: " + saved.error().text());
   const auto again = decode_entity(ByteSpan(*saved), "again");
-  WEFT_ASSERT(again.has_value() && again->blobs().size() == file->blobs().size(), "a file changed by saving");
-  for (std::size_t i = 0; i < file->blobs().size(); ++i) {
-    const ByteSpan a = file->blobs()[i].bytes, b = again->blobs()[i].bytes;
+  WEFT_ASSERT(again.has_value() && again->tensors().size() == file->tensors().size(), "a file changed by saving");
+  for (std::size_t i = 0; i < file->tensors().size(); ++i) {
+    const ByteSpan a = file->tensors()[i].bytes, b = again->tensors()[i].bytes;
     WEFT_ASSERT(std::equal(a.begin(), a.end(), b.begin(), b.end()), "a blob changed by saving");
   }
   const EntityOptions same{options.packing, &again->extra()};
-  const auto twice = encode_entity(again->network(), again->meta(), again->blobs(), same);
+  const auto twice = encode_entity(again->network(), again->meta(), again->tensors(), same);
   WEFT_ASSERT(std::equal(saved->begin(), saved->end(), twice->begin(), twice->end()), "two savings differ");
 }
 

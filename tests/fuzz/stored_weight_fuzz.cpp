@@ -26,7 +26,7 @@
 namespace {
 
 using namespace weft;
-using formats::Blob;
+using formats::Tensor;
 
 constexpr std::size_t kMostOut = 20, kMostIn = 70, kMostBlobs = 8, kMostBytes = 16384;
 const std::string kLayer = "weights/0,0,0,0/";
@@ -96,7 +96,7 @@ void check_same_weights(const formats::EntityFile& file, const formats::EntityFi
     const auto before = file.find(kLayer + part), after = saved.find(kLayer + part);
     is_converted |= before && after && (before->type != after->type || before->shape != after->shape);
   }
-  for (const Blob& blob : saved.blobs()) {
+  for (const Tensor& blob : saved.tensors()) {
     const auto before = file.find(blob.name);
     if (!blob.name.starts_with(kLayer) || !before || before->type != blob.type || before->shape != blob.shape) continue;
     if (is_converted && blob.name.starts_with(kLayer + "weight") && blob.name != kLayer + "weight.master") continue;
@@ -124,13 +124,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                      .quantization_aware((flags & 2) != 0 && dtype != Dtype::float32)
                                      .spec();
   std::deque<std::vector<std::byte>> bytes;
-  std::vector<Blob> blobs;
+  std::vector<Tensor> blobs;
   while (!input.is_done() && blobs.size() < kMostBlobs) {
     const std::string blob_name = kLayer + kNames[input.next(std::size(kNames))];
     const std::string type = type_name(input.next(kDtypeCount + 3));
     Shape shape(input.next(4));
     for (std::size_t& extent : shape) extent = input.next(128);
-    const auto length = formats::blob_size(type, shape);
+    const auto length = formats::tensor_size(type, shape);
     if (!length || *length > kMostBytes) return 0;
     blobs.push_back({blob_name, type, shape, bytes.emplace_back(input.take(*length))});
   }

@@ -114,7 +114,7 @@ TEST(MetacognitionInLearning, DecidesTheSameEverywhereAndFromASnapshot) {
         other.live(300, 1, 0.5f), other.live(3, 3, 50.0f);
         ASSERT_EQ(other.hash(), at_cut) << kernels::name(isa) << ", " << threads << " threads";
         const LearnerBlobs blobs(*other.learner);
-        const auto bytes = must(mesh::encode_mesh(other.mesh, true, {blobs.blobs(), "{}"}));
+        const auto bytes = must(mesh::encode_mesh(other.mesh, true, {blobs.tensors(), "{}"}));
         const auto file = must(formats::decode_entity(ByteSpan(bytes), "test"));
         ReplayableMesh resumed(schedule, threads, must(mesh::network_of(file)));
         must(mesh::restore_weights(resumed.mesh, file));

@@ -53,7 +53,7 @@ struct ReplayableMesh {
 
   std::vector<std::byte> file() {
     const LearnerBlobs blobs(*learner);
-    const auto bytes = must(mesh::encode_mesh(*mesh, true, {blobs.blobs(), "{}"}));
+    const auto bytes = must(mesh::encode_mesh(*mesh, true, {blobs.tensors(), "{}"}));
     return {bytes.begin(), bytes.end()};
   }
 
@@ -198,10 +198,10 @@ TEST(CapturedLearning, IsTheFileOfThatMomentWhileTheMeshLearnsOn) {
       std::vector<std::byte> made;
       Hash128 made_hash;
       std::thread writer([&] {
-        const auto bytes = must(mesh::encode_capture(capture, {blobs.blobs(), "{}"}));
+        const auto bytes = must(mesh::testing_support::encode_capture(capture, {blobs.tensors(), "{}"}));
         made.assign(bytes.begin(), bytes.end());
-        made_hash =
-            capture.state_hash(1, [&](mesh::NodeId node, StateHasher& hasher) { blobs.hash_layer(node, hasher); });
+        made_hash = mesh::state_hash(capture.view(), 1,
+                                     [&](mesh::NodeId node, StateHasher& hasher) { blobs.hash_layer(node, hasher); });
       });
       if (s == 20) morph(*life.mesh, Dtype::int8);
       life.learn(s + 10, 10);

@@ -278,7 +278,7 @@ TEST_P(EverySchedule, AResumedLifeRestartsAsTheUnbrokenOneDoes) {
     must(live(unbroken, sample, sample == 5 ? kBadGradient : kNone));
   mesh::SnapshotExtras extras;
   const LearnerBlobs blobs(*unbroken.learner);
-  extras.blobs = blobs.blobs();
+  extras.tensors = blobs.tensors();
   const auto bytes = must(mesh::encode_mesh(unbroken.mesh, true, extras));
 
   Agent resumed = agent(spec, {.threads = 2});

@@ -128,8 +128,8 @@ TEST(EntityModel, CarriesWhatOthersKeepBesideAMesh) {
   Mesh mesh = born(1);
   live_through_faults(mesh, 0, 7);
   const std::vector<float> velocity = noise(9, 1);
-  const ByteBuffer bytes = must(
-      encode_mesh(mesh, true, {{formats::make_blob("learner/v", std::span<const float>(velocity))}, R"({"step":7})"}));
+  const ByteBuffer bytes = must(encode_mesh(
+      mesh, true, {{formats::make_tensor("learner/v", std::span<const float>(velocity))}, R"({"step":7})"}));
   const EntityFile file = decode(bytes);
   EXPECT_EQ(extras_of(file), R"({"step":7})");
   const auto read = must(file.values<float>("learner/v"));
@@ -158,9 +158,9 @@ TEST(EntityModel, RefusesAMeshThatIsNotTheFiles) {
 /// The file again with the bytes of one blob changed, and all checksums right.
 EntityFile with_blob(const ByteBuffer& bytes, std::string_view blob_name, auto&& change) {
   const EntityFile file = decode(bytes);
-  std::vector<formats::Blob> blobs = file.blobs();
+  std::vector<formats::Tensor> blobs = file.tensors();
   std::vector<std::byte> changed;
-  for (formats::Blob& blob : blobs) {
+  for (formats::Tensor& blob : blobs) {
     if (blob.name != blob_name) continue;
     changed.assign(blob.bytes.begin(), blob.bytes.end());
     change(changed);

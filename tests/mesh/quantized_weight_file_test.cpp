@@ -19,6 +19,7 @@ using formats::EntityFile;
 using testing_support::expect_error;
 using testing_support::must;
 using testing_support::noise;
+using testing_support::quantized;
 
 constexpr std::size_t kOut = 3, kIn = 37;
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
@@ -54,13 +55,13 @@ Change put(std::size_t index, T value) {
 Change shaped(Shape shape) {
   return [=](Draft& draft) {
     draft.shape = shape;
-    draft.bytes.resize(must(formats::blob_size(draft.type, shape)));
+    draft.bytes.resize(must(formats::tensor_size(draft.type, shape)));
   };
 }
 Change typed(std::string type) {
   return [=](Draft& draft) {
     draft.type = type;
-    draft.bytes.resize(must(formats::blob_size(type, draft.shape)));
+    draft.bytes.resize(must(formats::tensor_size(type, draft.shape)));
   };
 }
 void take_out(Draft& draft) { draft.is_out = true; }
@@ -69,10 +70,10 @@ EntityFile file_of(const Encoding& encoding, bool live, std::string_view blob_na
   Mesh mesh = mesh_of(encoding);
   const auto bytes = must(encode_mesh(mesh, live));
   const EntityFile file = must(formats::decode_entity(ByteSpan(bytes), "whole"));
-  std::vector<formats::Blob> blobs;
+  std::vector<formats::Tensor> blobs;
   Draft draft;
   bool is_found = false;
-  for (const formats::Blob& blob : file.blobs()) {
+  for (const formats::Tensor& blob : file.tensors()) {
     blobs.push_back(blob);
     if (blob.name != blob_name) continue;
     is_found = true;
@@ -194,9 +195,9 @@ TEST(StoredWeightFile, ChangesNothingWhereArraysAreRefused) {
     for (const Granularity granularity : {Granularity::tensor, Granularity::channel, Granularity::block32}) {
       const Encoding encoding(static_cast<Dtype>(i), granularity);
       SCOPED_TRACE(to_string(encoding));
-      const QuantizedWeight* const source = must(mesh.weights().derive(0, encoding));
+      const QuantizedWeight source = quantized(mesh.weights(), 0, encoding);
       QuantizedWeight weight = must(mesh.weights().make_stored(0, encoding));
-      const Arrays good(*source);
+      const Arrays good(source);
       must(weight.restore(good.codes, good.scales, good.zeros));
       ASSERT_TRUE(Arrays(weight) == good);
       // One byte short and one byte long, of each array; and every array with its last byte all ones.
@@ -229,7 +230,7 @@ TEST(StoredWeightFile, RefusesBitsAfterTheLastCode) {
     if (used == 0) continue;
     SCOPED_TRACE(to_string(encoding));
     QuantizedWeight weight = must(mesh.weights().make_stored(0, encoding));
-    const Arrays good(*must(mesh.weights().derive(0, encoding)));
+    const Arrays good(quantized(mesh.weights(), 0, encoding));
     must(weight.restore(good.codes, good.scales, good.zeros));
     for (std::size_t bit = used; bit < 8; ++bit) {
       Arrays bad = good;

@@ -146,7 +146,7 @@ TEST(SessionFile, RefusesWhatIsNoSession) {
     change(meta["session"]);
     return must(formats::decode_entity(
         must(formats::encode_entity(good.network(), meta,
-                                    {formats::make_blob("session/state", std::span<const float>(values))})),
+                                    {formats::make_tensor("session/state", std::span<const float>(values))})),
         "changed"));
   };
   const auto nothing = [](nlohmann::json&) {};

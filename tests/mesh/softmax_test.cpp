@@ -394,7 +394,9 @@ TEST(GumbelSoftmax, TakesASessionsNoiseAlongAndStartsAgainWithAReset) {
   Mesh mesh = mesh_of(3), elsewhere = mesh_of(1);
   live(mesh, 0, 5);
   live(elsewhere, 0, 2);
-  must(elsewhere.load_session(0, must(mesh.save_session(2))));
+  SessionSnapshot moved;
+  must(mesh.save_session_state(2, moved));
+  must(elsewhere.load_session_state(0, moved));
   live(mesh, 5, 12);
   live(elsewhere, 5, 12);
   const auto output = [](const Mesh& of, std::size_t b) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "mesh/mesh.hpp"
+#include "mesh/persistence/checkpoint_snapshot.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "core/philox.hpp"
 
@@ -30,6 +32,19 @@ T must(Result<T> result) {
   return *std::move(result);
 }
 inline void must(const Status& status) { WEFT_ASSERT(status.has_value(), status.error().text()); }
+
+/// A matrix of a store in another encoding, made from its master.
+inline QuantizedWeight quantized(const WeightStore& weights, std::size_t parameter, const Encoding& encoding) {
+  QuantizedWeight made = must(weights.make_stored(parameter, encoding));
+  const WeightStore::Parameter& of = weights.parameters()[parameter];
+  made.encode({of.data, of.spec->out, of.spec->in});
+  return made;
+}
+/// The bytes of a snapshot's file.
+inline Result<ByteBuffer> encode_capture(const CheckpointSnapshot& capture, const SnapshotExtras& extras = {}) {
+  WEFT_TRY(const ByteSource source, entity_of(capture.view(), extras));
+  return collect(source);
+}
 
 /// That `result` failed with `code`, in a text that holds every fragment.
 template <class T>

@@ -20,6 +20,7 @@ using testing_support::expect_error;
 using testing_support::must;
 using testing_support::noise;
 using testing_support::output_of;
+using testing_support::quantized;
 
 constexpr Coord kFirst{0, 0, 0, 0}, kSecond{0, 0, 1, 0};
 
@@ -145,27 +146,6 @@ TEST(WeightStore, LeavesOtherLayersAlone) {
   EXPECT_EQ(mesh.weights().encoding(second), Encoding(Dtype::float32));
 }
 
-TEST(WeightStore, DerivesAgainOnlyWhatIsStale) {
-  Mesh mesh = must(Mesh::build(two_layers(Dtype::float32)));
-  WeightStore& weights = mesh.weights();
-  const NodeId node = node_at(mesh, kFirst);
-  const std::size_t i = weights.first(node);
-  const QuantizedWeight* const int8 = must(weights.derive(i, Encoding(Dtype::int8)));
-  const QuantizedWeight* const coarse = must(weights.derive(i, Encoding(Dtype::int8, Granularity::tensor)));
-  EXPECT_NE(int8, coarse);
-  EXPECT_NE(int8->scale_range(), coarse->scale_range());  // each has scales of its own
-  const std::uint64_t version = int8->version;
-  EXPECT_EQ(must(weights.derive(i, Encoding(Dtype::int8))), int8);
-  EXPECT_EQ(int8->version, version);
-  must(weights.write(weights.of(node)[0], noise(33 * 70, 9), "first"));
-  EXPECT_EQ(int8->version, version);  // cached until somebody asks
-  EXPECT_EQ(must(weights.derive(i, Encoding(Dtype::int8))), int8);
-  EXPECT_EQ(int8->version, version + 1);
-  const std::uint64_t held = weights.allocated_bytes();
-  weights.forget(node);
-  EXPECT_LT(weights.allocated_bytes(), held);
-}
-
 TEST(WeightStore, GivesReleasedMastersBackToTheSystem) {
   constexpr std::size_t kWide = 1024;
   MeshOptions options{.threads = 1};
@@ -265,7 +245,7 @@ TEST(WeightStore, ReportsHowFarTheStoredWeightsAreFromTheirMasters) {
   double last = 0;
   for (const Dtype dtype : {Dtype::float32, Dtype::float16, Dtype::int8, Dtype::int4, Dtype::ternary, Dtype::binary}) {
     if (dtype == Dtype::float32) continue;
-    const QuantizationError error = must(weights.derive(i, Encoding(dtype)))->error(master);
+    const QuantizationError error = quantized(weights, i, Encoding(dtype)).error(master);
     EXPECT_GT(error.rmse, last) << name(dtype);
     EXPECT_GE(error.largest, error.rmse);
     EXPECT_LT(error.cosine, 1.0);

@@ -44,9 +44,11 @@ constexpr bool is_private(std::string_view name) { return name.substr(0, 2) == "
 std::array<std::byte, 16> canonical(Hash128 hash);
 /// Of the fixed part's first bytes and the JSON text.
 Hash128 header_checksum(ByteSpan fixed, std::string_view header);
-/// Name, type, shape and size of one blob agree. What both the writer and the reader ask.
-Status check_blob(const Blob& blob);
-Status check_unique(const std::vector<Blob>& blobs);
+/// Rules that writer and reader share: of a blob's name, type and shape; of its bytes, by their number and the last of
+/// them (not looked at where there are none); of all blobs' names.
+Status check_blob(const Tensor& blob);
+Status check_size(const Tensor& blob, std::uint64_t found, const std::byte* last);
+Status check_unique(const std::vector<Tensor>& blobs);
 
 /// How much packed blobs may unpack to, blob by blob in file order: both sides keep count, so that a small file cannot
 /// fill the memory and no writer makes a file that is refused.

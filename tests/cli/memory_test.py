@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that saving a mesh takes above the mesh: at most 64 MiB, whatever its size.
+
+  memory_test.py WEFT [--width N]   the mesh: a dense layer [N, N] of float32, 4096 (64 MiB) by default, and a small one
+
+Checked by the peak of resident memory of `weft run --save` and `--checkpoint` against the same run that keeps nothing;
+and of `weft morph`, `pack` and `pack --plain` against the mesh's bytes, or none. Mapped pages of a file count too.
+"""
+import argparse
+import json
+import os
+import pathlib
+import sys
+import tempfile
+
+MIB = 1 << 20
+LIMIT = 64 * MIB
+
+
+def peak(command):
+    """Bytes of resident memory at the peak of a program that must succeed."""
+    child = os.spawnv(os.P_NOWAIT, command[0], command)
+    _, status, usage = os.wait4(child, 0)
+    if status != 0:
+        sys.exit(f"{' '.join(command)}: status {status}")
+    return usage.ru_maxrss * 1024
+
+
+def write_model(folder, width):
+    rows = [",".join(f"{(i * 37 + r * 11) % 17 / 16:g}" for i in range(width)) + f",{r % 10}" for r in range(6)]
+    (folder / "data.csv").write_text(",".join(f"x{i}" for i in range(width)) + ",label\n" + "\n".join(rows) + "\n")
+    network = {
+        "weft": 1, "name": "wide", "grid": {"x": 2}, "inputs": {"x": [width]},
+        "layers": [{"at": [0, 0, 0, 0], "type": "dense", "out": width, "activation": "tanh"},
+                   {"at": [0, 0, 1, 0], "type": "dense", "out": 10}],
+        "outputs": {"y": [0, 0, 1, 0]},
+        "learning": {"rule": "backprop", "schedule": "settle", "loss": "cross_entropy",
+                     "optimizer": {"type": "momentum", "lr": 0.001}},
+        "stream": {"csv": "data.csv", "held_out": 0, "passes": 1}}
+    (folder / "net.json").write_text(json.dumps(network))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("weft")
+    parser.add_argument("--width", type=int, default=4096)
+    given = parser.parse_args()
+    failures = 0
+
+    def check(what, found, limit):
+        nonlocal failures
+        print(f"{what}: {found / MIB:.0f} MiB, at most {limit / MIB:.0f}", flush=True)
+        failures += found > limit
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        write_model(folder, given.width)
+        weft, net = given.weft, str(folder / "net.json")
+        mesh = given.width * given.width * 4
+        run = [weft, "run", net, "--threads", "1", "--quiet", "--max-samples", "2"]
+        alone = peak(run)
+        print(f"the run alone: {alone / MIB:.0f} MiB, a mesh of {mesh / MIB:.0f}", flush=True)
+        check("run --save, above the run", peak(run + ["--save", str(folder / "a.entity")]) - alone, LIMIT)
+        check("run --checkpoint, above the run", peak(run + ["--checkpoint", str(folder / "c")]) - alone, LIMIT)
+        check("morph", peak([weft, "morph", net, "--dtype", "float32", "-o", str(folder / "b.entity")]), mesh + LIMIT)
+        check("pack", peak([weft, "pack", str(folder / "b.entity"), "-o", str(folder / "p.entity")]), LIMIT)
+        check("pack --plain",
+              peak([weft, "pack", str(folder / "p.entity"), "--plain", "-o", str(folder / "q.entity")]), LIMIT)
+        if (folder / "b.entity").read_bytes() != (folder / "q.entity").read_bytes():
+            failures += 1
+            print("what was packed and unpacked is not what it was")
+        check("morph of a file", peak([weft, "morph", str(folder / "b.entity"), "--dtype", "float32", "-o",
+                                       str(folder / "d.entity")]), mesh + LIMIT)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
