@@ -3,10 +3,47 @@
 #include "gpu/internal/stream.hpp"
 
 namespace weft::gpu {
+namespace {
 
-void Stream::refuse(Op op) {
-  recorder_->fail_with(Error(Errc::unsupported, "vulkan: the operation '" + std::string(name(op)) +
-                                                    "' has no shader yet; place its layer on the CPU"));
+/// The memory of an operand, array by array.
+template <class T, class Visit>
+void for_each_range(const T& operand, const ops::Extent& extent, const Visit& visit) {
+  if constexpr (ops::StoredMatrix<T>) {
+    const WeightRanges ranges{ConstWeight(operand)};
+    visit(ranges.codes), visit(ranges.scales), visit(ranges.zeros);
+  } else if constexpr (ops::Matrix<T>) {
+    visit(range(ConstRows(operand)));
+  } else if constexpr (ops::PanelMatrix<T>) {
+    visit(range(ConstPanels(operand)));
+  } else {
+    visit(range(operand, extent.rows * extent.cols * sizeof *operand));
+  }
+}
+
+}  // namespace
+
+Stream::Stream(std::unique_ptr<Recorder> recorder)
+    : VulkanStream(kernels::op_table<Stream>()), recorder_(std::move(recorder)) {}
+
+void Stream::touch(const Range& range, bool is_written) {
+  const std::uint64_t step = range.stride ? range.stride : range.end - range.begin;
+  const std::uint64_t bytes = range.stride ? range.row_bytes : step;
+  for (std::uint64_t at = range.begin; at < range.end; at += step) touched_->push_back({at, at + bytes, is_written});
+}
+
+bool Stream::is_only_watched(const Range& from, const std::uint32_t* word) {
+  if (touched_) touch(from, false), touch(range(word, sizeof *word), true);
+  return touched_ && only_watches_;
+}
+
+template <class Op>
+void Stream::note_touched(const Op& op) {
+  using ops::Access;
+  ops::for_each_operand(op, [&](Access access, const auto& operand, const ops::Extent& extent) {
+    if (access == Access::workspace || access == Access::unused) return;
+    const bool is_written = access == Access::write || access == Access::update;
+    for_each_range(operand, extent, [&](const Range& range) { touch(range, is_written); });
+  });
 }
 
 }  // namespace weft::gpu

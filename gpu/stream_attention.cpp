@@ -71,80 +71,83 @@ Groups state_groups(const AttentionShape& shape, const Call& call) {
 
 }  // namespace
 
-void Stream::attention(const AttentionShape& shape, const AttentionOperands& operands, const Rows& y,
-                       const Rows& statistics, const Rows& next_state, float*) {
-  if (y.rows == 0) return;
+void Stream::lower(const ops::Attention& op) {
+  if (op.y.rows == 0) return;
   static const Shader &kernel = shader("attention"), &append = shader("attention_state");
-  Call call = call_of(shape, operands, y, statistics);
-  const Range state = shape.context ? range(operands.state) : Range();
-  recorder_->dispatch(kernel, {false, features(shape)}, placed(*recorder_, call),
-                      {groups_of(rows_of_job(shape), kLaneGroupRows), call.jobs},
-                      {range(operands.q), range(operands.k), range(operands.v), state}, {range(y), range(statistics)});
-  if (shape.context == 0) return;
-  call.next_state = address(next_state.data), call.next_stride = word(next_state.stride);
-  recorder_->dispatch(append, {false}, placed(*recorder_, call), state_groups(shape, call),
-                      {range(operands.k), range(operands.v), state}, {range(next_state)});
+  Call call = call_of(op.shape, op.from, op.y, op.statistics);
+  const Range state = op.shape.context ? range(op.from.state) : Range();
+  recorder_->dispatch(kernel, {false, features(op.shape)}, placed(*recorder_, call),
+                      {groups_of(rows_of_job(op.shape), kLaneGroupRows), call.jobs},
+                      {range(op.from.q), range(op.from.k), range(op.from.v), state},
+                      {range(op.y), range(op.statistics)});
+  if (op.shape.context == 0) return;
+  call.next_state = address(op.next_state.data), call.next_stride = word(op.next_state.stride);
+  recorder_->dispatch(append, {false}, placed(*recorder_, call), state_groups(op.shape, call),
+                      {range(op.from.k), range(op.from.v), state}, {range(op.next_state)});
 }
 
-void Stream::attention_backward(const AttentionShape& shape, const AttentionOperands& operands, const ConstRows& y,
-                                const ConstRows& statistics, const AttentionGradients& gradients, float*) {
-  if (y.rows == 0) return;
+void Stream::lower(const ops::AttentionBackward& op) {
+  if (op.y.rows == 0) return;
   static const Shader &slopes = shader("attention"), &keys = shader("attention_keys"),
                       &pass = shader("attention_state");
-  Call call = call_of(shape, operands, y, statistics);
-  call.dy = address(gradients.dy.data), call.dy_stride = word(gradients.dy.stride);
-  call.dq = address(gradients.dq.data), call.dq_stride = word(gradients.dq.stride);
-  call.dk = address(gradients.dk.data), call.dk_stride = word(gradients.dk.stride);
-  call.dv = address(gradients.dv.data), call.dv_stride = word(gradients.dv.stride);
+  Call call = call_of(op.shape, op.from, op.y, op.statistics);
+  call.dy = address(op.gradients.dy.data), call.dy_stride = word(op.gradients.dy.stride);
+  call.dq = address(op.gradients.dq.data), call.dq_stride = word(op.gradients.dq.stride);
+  call.dk = address(op.gradients.dk.data), call.dk_stride = word(op.gradients.dk.stride);
+  call.dv = address(op.gradients.dv.data), call.dv_stride = word(op.gradients.dv.stride);
   Range state, dnext, dstate;
-  if (shape.context) {
-    state = range(operands.state), dnext = range(gradients.dnext_state), dstate = range(gradients.dstate);
-    call.dnext_state = address(gradients.dnext_state.data), call.dnext_stride = word(gradients.dnext_state.stride);
-    call.dstate = address(gradients.dstate.data), call.dstate_stride = word(gradients.dstate.stride);
+  if (op.shape.context) {
+    state = range(op.from.state), dnext = range(op.gradients.dnext_state), dstate = range(op.gradients.dstate);
+    call.dnext_state = address(op.gradients.dnext_state.data),
+    call.dnext_stride = word(op.gradients.dnext_state.stride);
+    call.dstate = address(op.gradients.dstate.data), call.dstate_stride = word(op.gradients.dstate.stride);
   }
   if (call.dstate != 0)
-    recorder_->dispatch(pass, {true}, placed(*recorder_, call), state_groups(shape, call), {state, dnext}, {dstate});
+    recorder_->dispatch(pass, {true}, placed(*recorder_, call), state_groups(op.shape, call), {state, dnext}, {dstate});
 
   // So many kv heads of sessions at once that what is kept of them stays within bounds.
-  const std::size_t all = call.jobs, bytes = rows_of_job(shape) * call.most_keys * sizeof(float);
+  const std::size_t all = call.jobs, bytes = rows_of_job(op.shape) * call.most_keys * sizeof(float);
   const std::size_t at_once = std::clamp<std::size_t>(kMostKept / (2 * bytes), 1, all);
   const std::uint64_t kept = scratch(at_once * 2 * bytes);
   const Range both{kept, kept + at_once * 2 * bytes};
   call.shares = kept, call.slopes = kept + at_once * bytes;
   for (std::size_t first = 0; first < all; first += at_once) {
     call.first_job = word(first), call.jobs = word(std::min(at_once, all - first));
-    recorder_->dispatch(slopes, {true, features(shape)}, placed(*recorder_, call),
-                        {groups_of(rows_of_job(shape), kLaneGroupRows), call.jobs},
-                        {range(operands.q), range(operands.k), range(operands.v), state, range(y), range(statistics),
-                         range(gradients.dy)},
-                        {range(gradients.dq), both});
+    recorder_->dispatch(slopes, {true, features(op.shape)}, placed(*recorder_, call),
+                        {groups_of(rows_of_job(op.shape), kLaneGroupRows), call.jobs},
+                        {range(op.from.q), range(op.from.k), range(op.from.v), state, range(op.y), range(op.statistics),
+                         range(op.gradients.dy)},
+                        {range(op.gradients.dq), both});
     constexpr std::size_t kKeys = 4;  // of a group
     recorder_->dispatch(keys, {}, placed(*recorder_, call), {groups_of(call.most_keys, kKeys), call.jobs},
-                        {range(operands.q), range(gradients.dy), state, dnext, both},
-                        {range(gradients.dk), range(gradients.dv), dstate});
+                        {range(op.from.q), range(op.gradients.dy), state, dnext, both},
+                        {range(op.gradients.dk), range(op.gradients.dv), dstate});
   }
 }
 
-void Stream::rope(const Rope& rope, std::size_t tokens, const ConstRows& x, const ConstRows& state, bool transposed,
-                  const Rows& y, float*) {
-  if (x.rows == 0 || x.cols == 0) return;
+void Stream::lower(const ops::Rope& op) {
+  if (op.x.rows == 0 || op.x.cols == 0) return;
   static const Shader &angles = shader("rope_angles"), &turn = shader("rope");
-  const std::size_t pairs = rope.head_dim / 2, sessions = state.data ? x.rows : 1, all = sessions * tokens * pairs;
-  const bool has_table = !state.data && rope.table && tokens <= rope.table_positions;
-  Range from = range(rope.table, tokens * 2 * rope.head_dim * sizeof(float));
+  const std::size_t pairs = op.rope.head_dim / 2, sessions = op.state.data ? op.x.rows : 1,
+                    all = sessions * op.tokens * pairs;
+  const bool has_table = !op.state.data && op.rope.table && op.tokens <= op.rope.table_positions;
+  Range from = range(op.rope.table, op.tokens * 2 * op.rope.head_dim * sizeof(float));
   if (!has_table) {
     const std::uint64_t made = scratch(all * 2 * sizeof(float));
     from = {made, made + all * 2 * sizeof(float)};
-    const AnglesPush push{address(rope.turns), address(state.data), made, word(sessions), word(tokens),
-                          word(pairs),         word(state.stride)};
+    const AnglesPush push{address(op.rope.turns), address(op.state.data), made,
+                          word(sessions),         word(op.tokens),        word(pairs),
+                          word(op.state.stride)};
     recorder_->dispatch(angles, {}, push, {groups_of(all, 64), 1},
-                        {range(rope.turns, pairs * sizeof(std::uint64_t)), range(state)}, {from});
+                        {range(op.rope.turns, pairs * sizeof(std::uint64_t)), range(op.state)}, {from});
   }
-  const RopePush push{
-      address(x.data), address(y.data), from.begin,          word(x.rows), word(x.cols),
-      word(x.stride),  word(y.stride),  word(rope.head_dim), word(tokens), state.data ? word(tokens) : 0};
-  recorder_->dispatch(turn, {rope.pairs == kernels::RopePairs::interleaved, transposed, has_table}, push,
-                      {groups_of(x.cols / 2, 128), x.rows}, {from, range(x)}, {range(y)});
+  const RopePush push{address(op.x.data), address(op.y.data),
+                      from.begin,         word(op.x.rows),
+                      word(op.x.cols),    word(op.x.stride),
+                      word(op.y.stride),  word(op.rope.head_dim),
+                      word(op.tokens),    op.state.data ? word(op.tokens) : 0};
+  recorder_->dispatch(turn, {op.rope.pairs == kernels::RopePairs::interleaved, op.transposed, has_table}, push,
+                      {groups_of(op.x.cols / 2, 128), op.x.rows}, {from, range(op.x)}, {range(op.y)});
 }
 
 }  // namespace weft::gpu

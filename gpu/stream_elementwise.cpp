@@ -106,64 +106,60 @@ void record_beside(Recorder& recorder, std::uint32_t operation, const float* c, 
 
 }  // namespace
 
-void Stream::unary(Activation activation, const ConstRows& x, const Rows& y) {
-  record_unary(*recorder_, activation, false, x, {}, y);
+void Stream::lower(const ops::Unary& op) { record_unary(*recorder_, op.activation, false, op.x, {}, op.y); }
+
+void Stream::lower(const ops::UnaryBackward& op) {
+  record_unary(*recorder_, op.activation, true, kernels::needs_preactivation(op.activation) ? op.z : op.y, op.dy,
+               op.dx);
 }
 
-void Stream::unary_backward(Activation activation, const ConstRows& z, const ConstRows& y, const ConstRows& dy,
-                            const Rows& dx) {
-  record_unary(*recorder_, activation, true, kernels::needs_preactivation(activation) ? z : y, dy, dx);
-}
-
-void Stream::gated_backward(Activation activation, const ConstRows& values, const ConstRows& dy, const Rows& dgate,
-                            const Rows& dup) {
+void Stream::lower(const ops::GatedBackward& op) {
   static const Shader& kernel = shader("gated_backward");
-  const ConstRows gate = gated_block(values, GatedBlock::gate), up = gated_block(values, GatedBlock::up),
-                  v = kernels::needs_preactivation(activation) ? gated_block(values, GatedBlock::before) : gate;
-  for_parts(dy.rows, dy.cols, [&](const Cut& p) {
-    const ConstRows pv = part_of(v, p), pg = part_of(gate, p), pu = part_of(up, p), pdy = part_of(dy, p),
-                    to_gate = part_of(dgate, p), to_up = part_of(dup, p);
+  const ConstRows gate = gated_block(op.values, GatedBlock::gate), up = gated_block(op.values, GatedBlock::up),
+                  v = kernels::needs_preactivation(op.activation) ? gated_block(op.values, GatedBlock::before) : gate;
+  for_parts(op.dy.rows, op.dy.cols, [&](const Cut& p) {
+    const ConstRows pv = part_of(v, p), pg = part_of(gate, p), pu = part_of(up, p), pdy = part_of(op.dy, p),
+                    to_gate = part_of(op.dgate, p), to_up = part_of(op.dup, p);
     const GatedBackwardPush push{address(pv.data),      address(pg.data),    address(pu.data), address(pdy.data),
                                  address(to_gate.data), address(to_up.data), word(p.rows),     word(p.cols),
-                                 stride(values),        stride(dy),          stride(dgate),    stride(dup)};
+                                 stride(op.values),     stride(op.dy),       stride(op.dgate), stride(op.dup)};
     const bool quads = are_quads({pv, pg, pu, pdy, to_gate, to_up});
-    recorder_->dispatch(kernel, {static_cast<std::uint32_t>(activation), quads}, push, groups_of_part(p, quads),
+    recorder_->dispatch(kernel, {static_cast<std::uint32_t>(op.activation), quads}, push, groups_of_part(p, quads),
                         {range(pv), range(pg), range(pu), range(pdy)}, {range(to_gate), range(to_up)});
   });
 }
 
-void Stream::binary(BinaryOp op, const ConstRows& a, const ConstRows& b, const Rows& y) {
-  record(*recorder_, static_cast<std::uint32_t>(op), 0.0f, a, b, y);
+void Stream::lower(const ops::Binary& op) {
+  record(*recorder_, static_cast<std::uint32_t>(op.op), 0.0f, op.a, op.b, op.y);
 }
 
-void Stream::scale(float alpha, const ConstRows& x, const Rows& y) { record(*recorder_, kScale, alpha, x, {}, y); }
-void Stream::axpy(float alpha, const ConstRows& x, const Rows& y) { record(*recorder_, kAxpy, alpha, x, y, y); }
-void Stream::copy(const ConstRows& x, const Rows& y) {
-  if (x.data != y.data) record(*recorder_, kCopy, 0.0f, x, {}, y);
+void Stream::lower(const ops::Scale& op) { record(*recorder_, kScale, op.alpha, op.x, {}, op.y); }
+void Stream::lower(const ops::Axpy& op) { record(*recorder_, kAxpy, op.alpha, op.x, op.y, op.y); }
+void Stream::lower(const ops::Copy& op) {
+  if (op.x.data != op.y.data) record(*recorder_, kCopy, 0.0f, op.x, {}, op.y);
 }
-void Stream::fill(float value, const Rows& y) { record(*recorder_, kFill, value, {}, {}, y); }
-void Stream::square_root(const ConstRows& x, const Rows& y) { record(*recorder_, kSquareRoot, 0.0f, x, {}, y); }
-void Stream::square_root_backward(const ConstRows& y, const ConstRows& dy, const Rows& dx) {
-  record(*recorder_, kSquareRootBackward, 0.0f, y, dy, dx);
+void Stream::lower(const ops::Fill& op) { record(*recorder_, kFill, op.value, {}, {}, op.y); }
+void Stream::lower(const ops::SquareRoot& op) { record(*recorder_, kSquareRoot, 0.0f, op.x, {}, op.y); }
+void Stream::lower(const ops::SquareRootBackward& op) {
+  record(*recorder_, kSquareRootBackward, 0.0f, op.y, op.dy, op.dx);
 }
-void Stream::log_floored(const ConstRows& x, const Rows& y) { record(*recorder_, kLogFloored, 0.0f, x, {}, y); }
-void Stream::log_floored_backward(const ConstRows& x, const ConstRows& dy, const Rows& dx) {
-  record(*recorder_, kLogFlooredBackward, 0.0f, x, dy, dx);
+void Stream::lower(const ops::LogFloored& op) { record(*recorder_, kLogFloored, 0.0f, op.x, {}, op.y); }
+void Stream::lower(const ops::LogFlooredBackward& op) {
+  record(*recorder_, kLogFlooredBackward, 0.0f, op.x, op.dy, op.dx);
 }
-void Stream::scale_rows(const float* s, const ConstRows& x, const Rows& y) {
-  record_beside(*recorder_, kScaleRows, s, true, x, {}, y);
-}
-void Stream::route_equal(const ConstRows& source, const ConstRows& x, const Rows& left, const Rows& d) {
+void Stream::lower(const ops::ScaleRows& op) { record_beside(*recorder_, kScaleRows, op.s, true, op.x, {}, op.y); }
+void Stream::lower(const ops::RouteEqual& op) {
   static const Shader& kernel = shader("route_equal");
-  for_parts(x.rows, x.cols, [&](const Cut& p) {
-    const ConstRows from = part_of(source, p), largest = part_of(x, p), rest = part_of(left, p), to = part_of(d, p);
+  for_parts(op.x.rows, op.x.cols, [&](const Cut& p) {
+    const ConstRows from = part_of(op.source, p), largest = part_of(op.x, p), rest = part_of(op.left, p),
+                    to = part_of(op.d, p);
     const RoutePush push{address(from.data), address(largest.data), address(rest.data), address(to.data), word(p.rows),
-                         word(p.cols),       stride(source),        stride(x),          stride(left),     stride(d)};
+                         word(p.cols),       stride(op.source),     stride(op.x),       stride(op.left),  stride(op.d)};
     recorder_->dispatch(kernel, {}, push, p.groups(), {range(from), range(largest)}, {range(rest), range(to)});
   });
 }
-void Stream::gap_displacement(const ConstRows& weighted, const float* sums, const ConstRows& x, const Rows& d) {
-  record_beside(*recorder_, kGapDisplacement, sums, false, weighted, x, d);
+void Stream::lower(const ops::GapDisplacement& op) {
+  record_beside(*recorder_, kGapDisplacement, op.sums, false, op.weighted, op.x, op.d);
 }
 
 }  // namespace weft::gpu

@@ -23,25 +23,25 @@ constexpr std::size_t kThreads = 64, kPair = 2 * sizeof(float);
 
 }  // namespace
 
-void Stream::encode(const ConstPanels& master, const Weight& to) {
+void Stream::lower(const ops::Encode& op) {
   static const Shader &scales = shader("encode_scales"), &codes = shader("encode_codes");
-  const bool is_tensor = to.granularity == Granularity::tensor, is_block = to.granularity == Granularity::block32;
-  const std::size_t panels = kernels::panel_count(master.out), all = panels * kernels::kPanelWidth,
-                    pieces = groups_of(master.in, is_block ? kScaleBlock : kernels::kChunk);
-  EncodePush push{address(master.data),
-                  address(to.codes),
-                  address(to.scales),
-                  address(to.zeros),
+  const bool is_tensor = op.to.granularity == Granularity::tensor, is_block = op.to.granularity == Granularity::block32;
+  const std::size_t panels = kernels::panel_count(op.master.out), all = panels * kernels::kPanelWidth,
+                    pieces = groups_of(op.master.in, is_block ? kScaleBlock : kernels::kChunk);
+  EncodePush push{address(op.master.data),
+                  address(op.to.codes),
+                  address(op.to.scales),
+                  address(op.to.zeros),
                   0,
                   0,
-                  word(master.out),
-                  word(master.in),
+                  word(op.master.out),
+                  word(op.master.in),
                   0.0f};
-  push.count = static_cast<float>(is_tensor ? master.out * master.in : master.in);
-  const WeightRanges ranges{ConstWeight(to)};
-  const std::uint32_t dtype = static_cast<std::uint32_t>(to.dtype),
-                      granularity = static_cast<std::uint32_t>(to.granularity);
-  if (has_scale(to.dtype)) {
+  push.count = static_cast<float>(is_tensor ? op.master.out * op.master.in : op.master.in);
+  const WeightRanges ranges{ConstWeight(op.to)};
+  const std::uint32_t dtype = static_cast<std::uint32_t>(op.to.dtype),
+                      granularity = static_cast<std::uint32_t>(op.to.granularity);
+  if (has_scale(op.to.dtype)) {
     const std::uint64_t kept = scratch(all * (pieces + 1) * kPair);
     const Range statistics{kept, kept + all * pieces * kPair}, combined{statistics.end, statistics.end + all * kPair};
     push.statistics = statistics.begin, push.combined = combined.begin;
@@ -50,7 +50,7 @@ void Stream::encode(const ConstPanels& master, const Weight& to) {
       recorder_->dispatch(scales, {step, 0, 0, 0, dtype, granularity}, push, {groups_of(of_panel * 4, kThreads), rows},
                           {from}, into);
     };
-    record(kPieces, pieces, panels, range(master), {statistics});
+    record(kPieces, pieces, panels, range(op.master), {statistics});
     if (!is_block) record(kOutputs, 1, panels, statistics, {combined});
     if (is_tensor)
       record(kWhole, 1, 1, combined, {ranges.scales, ranges.zeros});
@@ -60,7 +60,7 @@ void Stream::encode(const ConstPanels& master, const Weight& to) {
   // A thread a word, or less.
   const std::size_t threads = groups_of(ranges.codes.end - ranges.codes.begin, 4 * std::max<std::size_t>(panels, 1));
   recorder_->dispatch(codes, {0, 0, 0, 0, dtype, granularity}, push, {groups_of(threads, kThreads), panels},
-                      {range(master), ranges.scales, ranges.zeros}, {ranges.codes});
+                      {range(op.master), ranges.scales, ranges.zeros}, {ranges.codes});
 }
 
 ConstWeight Stream::decoded(const ConstWeight& w) {

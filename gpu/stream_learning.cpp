@@ -56,46 +56,52 @@ void record(Recorder& recorder, Optimizer kind, bool nesterov, std::size_t n, Op
 
 }  // namespace
 
-void Stream::mean_squared_error(const ConstRows& x, const ConstRows& target, float* loss, const Rows& dx) {
+void Stream::lower(const ops::MeanSquaredError& op) {
   static const Shader& kernel = shader("squared_error");
-  const SquaredErrorPush push{
-      address(x.data), address(target.data), address(loss),       address(dx.data), word(x.rows),
-      word(x.cols),    word(x.stride),       word(target.stride), word(dx.stride),  static_cast<float>(x.cols)};
-  recorder_->dispatch(kernel, {}, push, {groups_of(x.rows, kLaneGroupRows), 1}, {range(x), range(target)},
-                      {range(loss, x.rows * sizeof(float)), range(dx)});
+  const SquaredErrorPush push{address(op.x.data), address(op.target.data),
+                              address(op.loss),   address(op.dx.data),
+                              word(op.x.rows),    word(op.x.cols),
+                              word(op.x.stride),  word(op.target.stride),
+                              word(op.dx.stride), static_cast<float>(op.x.cols)};
+  recorder_->dispatch(kernel, {}, push, {groups_of(op.x.rows, kLaneGroupRows), 1}, {range(op.x), range(op.target)},
+                      {range(op.loss, op.x.rows * sizeof(float)), range(op.dx)});
 }
 
-void Stream::sgd(std::size_t n, float* w, const float* g, float lr, float weight_decay) {
-  record(*recorder_, kSgd, false, n, {address(w), 0, 0, address(g), 0, skip_, 0, lr, weight_decay});
+void Stream::lower(const ops::Sgd& op) {
+  record(*recorder_, kSgd, false, op.n, {address(op.w), 0, 0, address(op.g), 0, skip_, 0, op.lr, op.weight_decay});
 }
 
-void Stream::momentum(std::size_t n, float* w, float* v, const float* g, float lr, float momentum, float dampening,
-                      bool nesterov, float weight_decay) {
-  record(*recorder_, kMomentum, nesterov, n,
-         {address(w), 0, address(v), address(g), 0, skip_, 0, lr, weight_decay, momentum, 1.0f - dampening});
+void Stream::lower(const ops::Momentum& op) {
+  record(*recorder_, kMomentum, op.nesterov, op.n,
+         {address(op.w), 0, address(op.v), address(op.g), 0, skip_, 0, op.lr, op.weight_decay, op.momentum,
+          1.0f - op.dampening});
 }
 
-void Stream::adamw_step(std::uint64_t* step, float beta1, float beta2, float* corrections) {
+void Stream::lower(const ops::AdamwStep& op) {
   static const Shader& kernel = shader("adamw_step");
-  const AdamwStepPush push{address(step), address(corrections), skip_, beta1, beta2};
+  const AdamwStepPush push{address(op.step), address(op.corrections), skip_, op.beta1, op.beta2};
   recorder_->dispatch(kernel, {}, push, groups_for(1, 64), {word_range(push.skip, 1)},
                       {word_range(push.step, 2), word_range(push.corrections, 2)});
 }
 
-void Stream::adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1, float beta2,
-                   float epsilon, float weight_decay, const float* corrections) {
+void Stream::lower(const ops::Adamw& op) {
   const kernels::FlushSubnormals exact;  // settings are computed with here, as the CPU's stream does
-  record(*recorder_, kAdamw, false, n,
-         {address(w), address(m), address(v), address(g), address(corrections), skip_, 0, lr, -(lr * weight_decay),
-          beta1, 1.0f - beta1, beta2, 1.0f - beta2, epsilon});
+  record(*recorder_, kAdamw, false, op.n,
+         {address(op.w), address(op.m), address(op.v), address(op.g), address(op.corrections), skip_, 0, op.lr,
+          -(op.lr * op.weight_decay), op.beta1, 1.0f - op.beta1, op.beta2, 1.0f - op.beta2, op.epsilon});
 }
 
-void Stream::one_hot(const std::uint32_t* labels, float value, const Rows& y) {
+void Stream::lower(const ops::OneHot& op) {
   static const Shader& kernel = shader("one_hot");
-  for_parts(y.rows, y.cols, [&](const Cut& cut) {
-    const Rows to{y.row(cut.row) + cut.col, cut.rows, cut.cols, y.stride};
-    const OneHotPush push{address(labels + cut.row), address(to.data), word(to.rows), word(to.cols),
-                          word(to.stride),           word(cut.col),    value};
+  for_parts(op.y.rows, op.y.cols, [&](const Cut& cut) {
+    const Rows to{op.y.row(cut.row) + cut.col, cut.rows, cut.cols, op.y.stride};
+    const OneHotPush push{address(op.labels + cut.row),
+                          address(to.data),
+                          word(to.rows),
+                          word(to.cols),
+                          word(to.stride),
+                          word(cut.col),
+                          op.value};
     recorder_->dispatch(kernel, {}, push, cut.groups(), {word_range(push.labels, to.rows)}, {range(to)});
   });
 }

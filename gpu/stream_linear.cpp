@@ -153,42 +153,41 @@ Range Stream::quantized_into(Push& push, const ConstRows& x, Dtype codes) {
   return {q.codes.begin, q.scales.end};
 }
 
-void Stream::linear(const ConstWeight& stored, const float* bias, const ConstRows& x, Activation activation,
-                    const Rows& z, const Rows& y) {
-  if (x.rows == 0 || stored.out == 0) return;
-  const ConstWeight w = stored.dtype == Dtype::float64 ? stored : decoded(stored);
+void Stream::lower(const ops::Linear& op) {
+  if (op.x.rows == 0 || op.w.out == 0) return;
+  const ConstWeight w = op.w.dtype == Dtype::float64 ? op.w : decoded(op.w);
   LinearPush push{address(w.codes),
                   address(w.scales),
                   address(w.zeros),
-                  address(bias),
-                  address(x.data),
+                  address(op.bias),
+                  address(op.x.data),
                   0,
-                  address(z.data),
-                  address(y.data),
+                  address(op.z.data),
+                  address(op.y.data),
                   0,
                   word(w.out),
                   word(w.in),
-                  word(x.rows),
-                  word(x.stride),
-                  word(z.stride),
-                  word(y.stride),
+                  word(op.x.rows),
+                  word(op.x.stride),
+                  word(op.z.stride),
+                  word(op.y.stride),
                   0,
                   0};
   const WeightRanges ranges(w);
   const bool is_integer = sums_codes(w);
-  const bool aligned = is_aligned(x) && is_aligned(z) && is_aligned(y) && address(bias) % 16 == 0;
-  const Form form = form_of(shaders_of_one(), recorder_->context().info, is_integer, w, x.rows);
-  const Range from = form.quantised ? quantized_into(push, x, w.dtype) : range(x);
+  const bool aligned = is_aligned(op.x) && is_aligned(op.z) && is_aligned(op.y) && address(op.bias) % 16 == 0;
+  const Form form = form_of(shaders_of_one(), recorder_->context().info, is_integer, w, op.x.rows);
+  const Range from = form.quantised ? quantized_into(push, op.x, w.dtype) : range(op.x);
   if (!status()) return;
-  recorder_->dispatch(form.kernel, constants_of(form, activation, aligned, bias, w), push, form.groups,
-                      {ranges.codes, ranges.scales, ranges.zeros, range(bias, w.out * sizeof(float)), from},
-                      {range(z), range(y)});
-  if (w.dtype != Dtype::float64) last_linear_ = {y.data, y.rows, y.cols, y.stride, recorder_->collected()};
+  recorder_->dispatch(form.kernel, constants_of(form, op.activation, aligned, op.bias, w), push, form.groups,
+                      {ranges.codes, ranges.scales, ranges.zeros, range(op.bias, w.out * sizeof(float)), from},
+                      {range(op.z), range(op.y)});
+  if (w.dtype != Dtype::float64) last_linear_ = {op.y.data, op.y.rows, op.y.cols, op.y.stride, recorder_->collected()};
 }
 
-void Stream::gated_linear(const GatedWeights& stored, const ConstRows& x, Activation activation, const Rows& y) {
-  if (x.rows == 0 || stored.gate.out == 0) return;
-  ConstWeight gate = stored.gate, up = stored.up;
+void Stream::lower(const ops::GatedLinear& op) {
+  if (op.x.rows == 0 || op.w.gate.out == 0) return;
+  ConstWeight gate = op.w.gate, up = op.w.up;
   if (kernels::has_double_scale(gate.dtype) && gate.dtype != Dtype::float64) {
     const std::size_t bytes = kernels::panels_size(gate.out, gate.in) * sizeof(float);
     const std::uint64_t at = scratch(2 * bytes);
@@ -198,32 +197,32 @@ void Stream::gated_linear(const GatedWeights& stored, const ConstRows& x, Activa
   GatedPush push{address(gate.codes),
                  address(gate.scales),
                  address(gate.zeros),
-                 address(stored.gate_bias),
+                 address(op.w.gate_bias),
                  after(gate.codes, up.codes),
                  after(gate.scales, up.scales),
                  after(gate.zeros, up.zeros),
-                 after(stored.gate_bias, stored.up_bias),
-                 address(x.data),
+                 after(op.w.gate_bias, op.w.up_bias),
+                 address(op.x.data),
                  0,
-                 address(y.data),
+                 address(op.y.data),
                  word(gate.out),
                  word(gate.in),
-                 word(x.rows),
-                 word(x.stride),
-                 word(y.stride),
+                 word(op.x.rows),
+                 word(op.x.stride),
+                 word(op.y.stride),
                  0};
   const bool is_integer = sums_codes(gate);
-  const bool aligned = is_aligned(x) && is_aligned(y) && gate.out % 4 == 0 && address(stored.gate_bias) % 16 == 0 &&
-                       address(stored.up_bias) % 16 == 0;
-  const Form form = form_of(shaders_of_pair(), recorder_->context().info, is_integer, gate, x.rows);
-  const Range from = form.quantised ? quantized_into(push, x, gate.dtype) : range(x);
+  const bool aligned = is_aligned(op.x) && is_aligned(op.y) && gate.out % 4 == 0 && address(op.w.gate_bias) % 16 == 0 &&
+                       address(op.w.up_bias) % 16 == 0;
+  const Form form = form_of(shaders_of_pair(), recorder_->context().info, is_integer, gate, op.x.rows);
+  const Range from = form.quantised ? quantized_into(push, op.x, gate.dtype) : range(op.x);
   if (!status()) return;
   const WeightRanges of_gate(gate), of_up(up);
   const std::size_t bias_bytes = gate.out * sizeof(float);
-  recorder_->dispatch(form.kernel, constants_of(form, activation, aligned, stored.gate_bias, gate), push, form.groups,
+  recorder_->dispatch(form.kernel, constants_of(form, op.activation, aligned, op.w.gate_bias, gate), push, form.groups,
                       {of_gate.codes, of_gate.scales, of_gate.zeros, of_up.codes, of_up.scales, of_up.zeros,
-                       range(stored.gate_bias, bias_bytes), range(stored.up_bias, bias_bytes), from},
-                      {range(y)});
+                       range(op.w.gate_bias, bias_bytes), range(op.w.up_bias, bias_bytes), from},
+                      {range(op.y)});
 }
 
 bool Stream::note_in_last_linear(const ConstRows& x, std::uint32_t* noted, std::uint32_t bits) {
@@ -247,14 +246,14 @@ Stream::QuantizedOnDevice Stream::quantize(const ConstRows& x, Dtype codes) {
   return to;
 }
 
-void Stream::linear_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx) {
-  if (dy.rows == 0 || w.in == 0) return;
-  record_transposed(w, dy, dx, false);
+void Stream::lower(const ops::LinearTransposed& op) {
+  if (op.dy.rows == 0 || op.w.in == 0) return;
+  record_transposed(op.w, op.dy, op.dx, false);
 }
 
-void Stream::absolute_column_sums(const ConstWeight& w, float* s) {
-  if (w.in == 0) return;
-  record_transposed(w, {nullptr, 1, w.out, w.out}, {s, 1, w.in, w.in}, true);
+void Stream::lower(const ops::AbsoluteColumnSums& op) {
+  if (op.w.in == 0) return;
+  record_transposed(op.w, {nullptr, 1, op.w.out, op.w.out}, {op.s, 1, op.w.in, op.w.in}, true);
 }
 
 void Stream::record_transposed(const ConstWeight& stored, const ConstRows& dy, const Rows& dx, bool absolute) {
@@ -281,15 +280,15 @@ void Stream::record_transposed(const ConstWeight& stored, const ConstRows& dy, c
                       {groups_of(w.in, 4 * inputs), groups_of(dy.rows, rows)}, reads, {range(dx)});
 }
 
-void Stream::outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) {
-  if (dy.rows == 0 || dw.out == 0 || dw.in == 0) return;
+void Stream::lower(const ops::OuterAccumulate& op) {
+  if (op.dy.rows == 0 || op.dw.out == 0 || op.dw.in == 0) return;
   static const Shader& kernel = shader("outer_accumulate");
-  const OuterPush push{address(dy.data), address(x.data), address(dw.data), word(dw.out),
-                       word(dw.in),      word(dy.rows),   word(dy.stride),  word(x.stride)};
-  const std::size_t side = tile_side(dw.in, dw.out);
-  recorder_->dispatch(kernel, {side > kTile, is_aligned(dy) && is_aligned(x)}, push,
-                      {groups_of(dw.in, side), groups_of(dw.out, side)}, {range(dy), range(x)},
-                      {range(ConstPanels(dw))});
+  const OuterPush push{address(op.dy.data), address(op.x.data), address(op.dw.data), word(op.dw.out),
+                       word(op.dw.in),      word(op.dy.rows),   word(op.dy.stride),  word(op.x.stride)};
+  const std::size_t side = tile_side(op.dw.in, op.dw.out);
+  recorder_->dispatch(kernel, {side > kTile, is_aligned(op.dy) && is_aligned(op.x)}, push,
+                      {groups_of(op.dw.in, side), groups_of(op.dw.out, side)}, {range(op.dy), range(op.x)},
+                      {range(ConstPanels(op.dw))});
 }
 
 }  // namespace weft::gpu

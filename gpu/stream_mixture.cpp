@@ -37,26 +37,24 @@ void choose(Recorder& recorder, bool keep, const ConstRows& x, std::size_t most,
 
 }  // namespace
 
-void Stream::weighted_sum(const ConstRows& p, const ConstRows& x, const Rows& y) {
-  record(*recorder_, false, p, x, y, y.cols);
+void Stream::lower(const ops::WeightedSum& op) { record(*recorder_, false, op.p, op.x, op.y, op.y.cols); }
+
+void Stream::lower(const ops::WeightedSumBackward& op) {
+  for (std::size_t e = 0; e < op.p.cols; ++e)
+    record_dots(op.dy, {op.x.data + e * op.dy.cols, op.x.rows, op.dy.cols, op.x.stride}, op.dp.data + e, op.dp.stride);
+  record(*recorder_, true, op.p, op.dy, op.dx, op.dy.cols);
 }
 
-void Stream::weighted_sum_backward(const ConstRows& p, const ConstRows& x, const ConstRows& dy, const Rows& dp,
-                                   const Rows& dx) {
-  for (std::size_t e = 0; e < p.cols; ++e)
-    record_dots(dy, {x.data + e * dy.cols, x.rows, dy.cols, x.stride}, dp.data + e, dp.stride);
-  record(*recorder_, true, p, dy, dx, dy.cols);
-}
+void Stream::lower(const ops::OneHotLargest& op) { choose(*recorder_, false, op.x, 0, op.y); }
 
-void Stream::one_hot_largest(const ConstRows& x, const Rows& y) { choose(*recorder_, false, x, 0, y); }
-
-void Stream::keep_largest(const ConstRows& x, std::size_t count, const Rows& y) {
-  if (x.data != y.data) return choose(*recorder_, true, x, std::min(count, x.cols), y);
+void Stream::lower(const ops::KeepLargest& op) {
+  if (op.x.data != op.y.data) return choose(*recorder_, true, op.x, std::min(op.count, op.x.cols), op.y);
   // In place, an element's neighbours would change under it: choose from a copy.
-  float* const copied = reinterpret_cast<float*>(static_cast<std::uintptr_t>(scratch(x.rows * x.cols * sizeof(float))));
-  const Rows from{copied, x.rows, x.cols, x.cols};
-  copy(x, from);
-  choose(*recorder_, true, from, std::min(count, x.cols), y);
+  float* const copied =
+      reinterpret_cast<float*>(static_cast<std::uintptr_t>(scratch(op.x.rows * op.x.cols * sizeof(float))));
+  const Rows from{copied, op.x.rows, op.x.cols, op.x.cols};
+  lower(ops::Copy{op.x, from});
+  choose(*recorder_, true, from, std::min(op.count, op.x.cols), op.y);
 }
 
 }  // namespace weft::gpu

@@ -22,28 +22,29 @@ constexpr std::size_t kThreads = 64;  // of gpu/shaders/embedding.comp
 
 }  // namespace
 
-void Stream::permute(const ConstRows& x, const AxisOrder& order, const Rows& y) {
+void Stream::lower(const ops::Permute& op) {
   static const Shader& kernel = shader("permute");
-  const std::size_t high = std::max<std::size_t>((std::size_t{1} << 31) / std::max<std::size_t>(y.cols, 1), 1);
-  for (std::size_t row = 0; row < y.rows && y.cols > 0; row += high) {
-    const std::size_t rows = std::min(high, y.rows - row);
-    const ConstRows from{x.row(row), rows, x.cols, x.stride}, to{y.row(row), rows, y.cols, y.stride};
-    PermutePush push{address(from.data), address(to.data), word(rows), word(y.cols),
-                     word(x.stride),     word(y.stride),   {},         {}};
-    for (std::size_t a = 0; a < order.rank; ++a)
-      push.extents[a] = word(order.extent[a]), push.strides[a] = word(order.stride[a]);
-    recorder_->dispatch(kernel, {word(order.rank)}, push, groups_for(rows * y.cols, 256), {range(from)}, {range(to)});
+  const std::size_t high = std::max<std::size_t>((std::size_t{1} << 31) / std::max<std::size_t>(op.y.cols, 1), 1);
+  for (std::size_t row = 0; row < op.y.rows && op.y.cols > 0; row += high) {
+    const std::size_t rows = std::min(high, op.y.rows - row);
+    const ConstRows from{op.x.row(row), rows, op.x.cols, op.x.stride}, to{op.y.row(row), rows, op.y.cols, op.y.stride};
+    PermutePush push{address(from.data), address(to.data),  word(rows), word(op.y.cols),
+                     word(op.x.stride),  word(op.y.stride), {},         {}};
+    for (std::size_t a = 0; a < op.order.rank; ++a)
+      push.extents[a] = word(op.order.extent[a]), push.strides[a] = word(op.order.stride[a]);
+    recorder_->dispatch(kernel, {word(op.order.rank)}, push, groups_for(rows * op.y.cols, 256), {range(from)},
+                        {range(to)});
   }
 }
 
-void Stream::embedding(const ConstWeight& stored, const ConstRows& x, const Rows& y) {
-  if (x.rows * x.cols * stored.out == 0) return;
-  const ConstWeight w = decoded(stored);
+void Stream::lower(const ops::Embedding& op) {
+  if (op.x.rows * op.x.cols * op.w.out == 0) return;
+  const ConstWeight w = decoded(op.w);
   static const Shader& kernel = shader("embedding");
   const WeightRanges ranges(w);
   const auto record = [&](const Cut& p) {
-    const ConstRows from = part_of(x, p);
-    const Rows to{y.row(p.row) + p.col * w.out, p.rows, p.cols * w.out, y.stride};
+    const ConstRows from = part_of(op.x, p);
+    const Rows to{op.y.row(p.row) + p.col * w.out, p.rows, p.cols * w.out, op.y.stride};
     const EmbeddingPush push{address(w.codes),        address(w.scales), address(w.zeros), address(from.data),
                              address(to.data),        word(w.out),       word(w.in),       word(from.rows),
                              word(from.cols),         word(from.stride), word(to.stride),  0,
@@ -52,26 +53,26 @@ void Stream::embedding(const ConstWeight& stored, const ConstRows& x, const Rows
         kernel, {0, 0, 0, 0, static_cast<std::uint32_t>(w.dtype), static_cast<std::uint32_t>(w.granularity)}, push,
         groups_for(to.rows * to.cols, kThreads), {ranges.codes, ranges.scales, ranges.zeros, range(from)}, {range(to)});
   };
-  for_parts(x.rows, x.cols, record, w.out);
+  for_parts(op.x.rows, op.x.cols, record, w.out);
 }
 
-void Stream::embedding_backward(const ConstRows& x, const ConstRows& dy, std::size_t skipped, const Panels& dw) {
+void Stream::lower(const ops::EmbeddingBackward& op) {
   static const Shader& kernel = shader("embedding");
-  const EmbeddingPush push{address(dw.data),
+  const EmbeddingPush push{address(op.dw.data),
                            0,
                            0,
-                           address(x.data),
-                           address(dy.data),
-                           word(dw.out),
-                           word(dw.in),
-                           word(x.rows),
-                           word(x.cols),
-                           word(x.stride),
-                           word(dy.stride),
-                           word(std::min<std::size_t>(skipped, 0xffffffffu)),
-                           static_cast<float>(dw.in)};
-  recorder_->dispatch(kernel, {1, 0, 0, 0, 1, 0}, push, groups_for(dw.out, kThreads), {range(x), range(dy)},
-                      {range(ConstPanels(dw))});
+                           address(op.x.data),
+                           address(op.dy.data),
+                           word(op.dw.out),
+                           word(op.dw.in),
+                           word(op.x.rows),
+                           word(op.x.cols),
+                           word(op.x.stride),
+                           word(op.dy.stride),
+                           word(std::min<std::size_t>(op.skipped, 0xffffffffu)),
+                           static_cast<float>(op.dw.in)};
+  recorder_->dispatch(kernel, {1, 0, 0, 0, 1, 0}, push, groups_for(op.dw.out, kThreads), {range(op.x), range(op.dy)},
+                      {range(ConstPanels(op.dw))});
 }
 
 }  // namespace weft::gpu

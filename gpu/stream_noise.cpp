@@ -34,14 +34,12 @@ void record(Recorder& recorder, bool mask, const ConstRows& x, std::array<std::u
 
 }  // namespace
 
-void Stream::gumbel_noise(const ConstRows& x, std::array<std::uint32_t, 2> key, const ConstRows& state,
-                          const Rows& next_state, const Rows& y) {
-  record(*recorder_, false, x, key, state, next_state, y, 0, 0.0f);
+void Stream::lower(const ops::GumbelNoise& op) {
+  record(*recorder_, false, op.x, op.key, op.state, op.next_state, op.y, 0, 0.0f);
 }
 
-void Stream::dropout_mask(std::array<std::uint32_t, 2> key, const ConstRows& state, const Rows& next_state,
-                          std::uint32_t threshold, float scale, const Rows& mask) {
-  record(*recorder_, true, {}, key, state, next_state, mask, threshold, scale);
+void Stream::lower(const ops::DropoutMask& op) {
+  record(*recorder_, true, {}, op.key, op.state, op.next_state, op.mask, op.threshold, op.scale);
 }
 
 }  // namespace weft::gpu

@@ -64,21 +64,17 @@ void backward(Recorder& recorder, bool layer, const ConstRows& x, const float* g
 
 }  // namespace
 
-void Stream::rms_norm(const ConstRows& x, const float* gain, float epsilon, const Rows& y, float* inverse_rms) {
-  forward(*recorder_, false, x, gain, nullptr, epsilon, y, nullptr, inverse_rms);
+void Stream::lower(const ops::RmsNorm& op) {
+  forward(*recorder_, false, op.x, op.gain, nullptr, op.epsilon, op.y, nullptr, op.inverse_rms);
 }
-void Stream::rms_norm_backward(const ConstRows& x, const float* gain, const float* inverse_rms, const ConstRows& dy,
-                               const Rows& dx, float* dgain) {
-  backward(*recorder_, false, x, gain, nullptr, inverse_rms, dy, dx, dgain, nullptr);
+void Stream::lower(const ops::RmsNormBackward& op) {
+  backward(*recorder_, false, op.x, op.gain, nullptr, op.inverse_rms, op.dy, op.dx, op.dgain, nullptr);
 }
-void Stream::layer_norm(const ConstRows& x, const float* gain, const float* bias, float epsilon, const Rows& y,
-                        float* mean, float* inverse_deviation) {
-  forward(*recorder_, true, x, gain, bias, epsilon, y, mean, inverse_deviation);
+void Stream::lower(const ops::LayerNorm& op) {
+  forward(*recorder_, true, op.x, op.gain, op.bias, op.epsilon, op.y, op.mean, op.inverse_deviation);
 }
-void Stream::layer_norm_backward(const ConstRows& x, const float* gain, const float* mean,
-                                 const float* inverse_deviation, const ConstRows& dy, const Rows& dx, float* dgain,
-                                 float* dbias) {
-  backward(*recorder_, true, x, gain, mean, inverse_deviation, dy, dx, dgain, dbias);
+void Stream::lower(const ops::LayerNormBackward& op) {
+  backward(*recorder_, true, op.x, op.gain, op.mean, op.inverse_deviation, op.dy, op.dx, op.dgain, op.dbias);
 }
 
 }  // namespace weft::gpu

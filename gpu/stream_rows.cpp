@@ -43,17 +43,15 @@ void record(Recorder& recorder, Reduce operation, const ConstRows& a, const Cons
 
 }  // namespace
 
-void Stream::row_sums(const ConstRows& a, float* s) { record(*recorder_, kSums, a, {}, s, 1, 1); }
-void Stream::row_dots(const ConstRows& a, const ConstRows& b, float* s) { record(*recorder_, kDots, a, b, s, 1, 1); }
+void Stream::lower(const ops::RowSums& op) { record(*recorder_, kSums, op.a, {}, op.s, 1, 1); }
+void Stream::lower(const ops::RowDots& op) { record(*recorder_, kDots, op.a, op.b, op.s, 1, 1); }
 void Stream::record_dots(const ConstRows& a, const ConstRows& b, float* s, std::size_t s_stride) {
   record(*recorder_, kDots, a, b, s, s_stride, 1);
 }
-void Stream::row_argmax(const ConstRows& a, std::uint32_t* index) { record(*recorder_, kArgmax, a, {}, index, 1, 1); }
-void Stream::link_budget(const ConstRows& a, const ConstRows& t, float* factor) {
-  record(*recorder_, kLinkBudget, a, t, factor, 1, 1);
-}
-void Stream::row_statistics(const ConstRows& x, float threshold, const Rows& y) {
-  record(*recorder_, kStatistics, x, {}, y.data, y.stride, kernels::kStatistics, threshold);
+void Stream::lower(const ops::RowArgmax& op) { record(*recorder_, kArgmax, op.a, {}, op.index, 1, 1); }
+void Stream::lower(const ops::LinkBudget& op) { record(*recorder_, kLinkBudget, op.a, op.t, op.factor, 1, 1); }
+void Stream::lower(const ops::RowStatistics& op) {
+  record(*recorder_, kStatistics, op.x, {}, op.y.data, op.y.stride, kernels::kStatistics, op.threshold);
 }
 
 void record_columns(Recorder& recorder, Columns what, const ConstRows& x, const ConstRows& dy, const float* mean,
@@ -68,12 +66,12 @@ void record_columns(Recorder& recorder, Columns what, const ConstRows& x, const 
                     {range(dgain, by_column), range(dbias, by_column)});
 }
 
-void Stream::column_accumulate(const ConstRows& a, float* s) {
-  record_columns(*recorder_, Columns::sums, {}, a, nullptr, nullptr, nullptr, s);
+void Stream::lower(const ops::ColumnAccumulate& op) {
+  record_columns(*recorder_, Columns::sums, {}, op.a, nullptr, nullptr, nullptr, op.s);
 }
 
 void Stream::note_not_finite(const ConstRows& x, std::uint32_t* noted, std::uint32_t bits) {
-  if (note_in_last_linear(x, noted, bits)) return;
+  if (is_only_watched(range(x), noted) || note_in_last_linear(x, noted, bits)) return;
   static const Shader& kernel = shader("finite");
   for_parts(x.rows, x.cols, [&](const Cut& p) {
     const ConstRows part = part_of(x, p);
@@ -83,6 +81,7 @@ void Stream::note_not_finite(const ConstRows& x, std::uint32_t* noted, std::uint
 }
 
 void Stream::note_all_zero(const float* x, std::size_t n, std::uint32_t* noted, std::uint32_t bits) {
+  if (is_only_watched(range(x, n * sizeof(float)), noted)) return;
   static const Shader& kernel = shader("finite");
   // One dispatch has to see all: whole parts in rows, and what is left of them in columns.
   const FinitePush push{address(x), address(noted), word(n / kPartOfZeros), word(n % kPartOfZeros), word(kPartOfZeros),
@@ -90,7 +89,7 @@ void Stream::note_all_zero(const float* x, std::size_t n, std::uint32_t* noted, 
   recorder_->dispatch(kernel, {kAllZero}, push, {}, {range(x, n * sizeof(float))}, {}, {range(noted, sizeof bits)});
 }
 
-bool Stream::is_finite(const ConstRows& x) {
+bool Stream::lower(const ops::IsFinite& op) {
   if (!finite_.bytes()) {
     auto word_of = recorder_->heap().allocate(sizeof(std::uint32_t), "the answer of is_finite");
     if (!word_of) return recorder_->fail_with(word_of.error()), false;
@@ -98,7 +97,7 @@ bool Stream::is_finite(const ConstRows& x) {
   }
   std::uint32_t found = 0;
   recorder_->upload(&found, sizeof found, finite_.data());
-  note_not_finite(x, finite_.data<std::uint32_t>(), 1);
+  note_not_finite(op.x, finite_.data<std::uint32_t>(), 1);
   return recorder_->download(finite_.data(), sizeof found, &found).has_value() && found == 0;
 }
 

@@ -47,29 +47,24 @@ void record_entmax(Recorder& recorder, bool backward, float k, float temperature
 
 }  // namespace
 
-void Stream::entmax(const ConstRows& x, float alpha_minus_one, float temperature, const Rows& y) {
-  record_entmax(*recorder_, false, alpha_minus_one, temperature, x, {}, y);
+void Stream::lower(const ops::Entmax& op) {
+  record_entmax(*recorder_, false, op.alpha_minus_one, op.temperature, op.x, {}, op.y);
 }
-void Stream::entmax_backward(const ConstRows& y, const ConstRows& dy, float alpha_minus_one, float temperature,
-                             const Rows& dx) {
-  record_entmax(*recorder_, true, alpha_minus_one, temperature, y, dy, dx);
+void Stream::lower(const ops::EntmaxBackward& op) {
+  record_entmax(*recorder_, true, op.alpha_minus_one, op.temperature, op.y, op.dy, op.dx);
 }
-void Stream::softmax(const ConstRows& x, float temperature, const Rows& y) {
-  record(*recorder_, kSoftmax, temperature, x, {}, {}, y, {});
+void Stream::lower(const ops::Softmax& op) { record(*recorder_, kSoftmax, op.temperature, op.x, {}, {}, op.y, {}); }
+void Stream::lower(const ops::SoftmaxBackward& op) {
+  record(*recorder_, kSoftmaxBackward, op.temperature, op.y, op.dy, {}, op.dx, {});
 }
-void Stream::softmax_backward(const ConstRows& y, const ConstRows& dy, float temperature, const Rows& dx) {
-  record(*recorder_, kSoftmaxBackward, temperature, y, dy, {}, dx, {});
+void Stream::lower(const ops::LogSoftmax& op) { record(*recorder_, kLogSoftmax, 1.0f, op.x, {}, op.base, op.y, {}); }
+void Stream::lower(const ops::LogSoftmaxBackward& op) {
+  record(*recorder_, kLogSoftmaxBackward, 1.0f, op.y, op.dy, op.base, op.dx, op.dbase);
 }
-void Stream::log_softmax(const ConstRows& x, const ConstRows& base, const Rows& y) {
-  record(*recorder_, kLogSoftmax, 1.0f, x, {}, base, y, {});
-}
-void Stream::log_softmax_backward(const ConstRows& y, const ConstRows& base, const ConstRows& dy, const Rows& dx,
-                                  const Rows& dbase) {
-  record(*recorder_, kLogSoftmaxBackward, 1.0f, y, dy, base, dx, dbase);
-}
-void Stream::cross_entropy(const ConstRows& logits, const std::uint32_t* labels, float* loss, const Rows& dx) {
-  const ConstRows by_row{reinterpret_cast<const float*>(labels), logits.rows, 1, 1}, losses{loss, logits.rows, 1, 1};
-  record(*recorder_, kCrossEntropy, 1.0f, logits, {}, by_row, dx, losses);
+void Stream::lower(const ops::CrossEntropy& op) {
+  const ConstRows by_row{reinterpret_cast<const float*>(op.labels), op.logits.rows, 1, 1},
+      losses{op.loss, op.logits.rows, 1, 1};
+  record(*recorder_, kCrossEntropy, 1.0f, op.logits, {}, by_row, op.dx, losses);
 }
 
 }  // namespace weft::gpu

@@ -87,53 +87,47 @@ void pool_with(Recorder& recorder, PoolKind kind, const Pool& pool, const ConstR
 
 }  // namespace
 
-void Stream::convolve(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
-                      Activation activation, const Rows& z, const Rows& y, float*) {
+void Stream::lower(const ops::Convolve& op) {
   static const Shader &kernel = shader("convolve"), &doubles = shader("convolve_double"),
                       &integer = shader("convolve_integer"), &dots = shader("convolve_integer_dots");
-  if (w.activations == Activations::int8 && has_integer_kernel(w.dtype)) {
-    const std::size_t tiles = window.groups * groups_of(w.out / window.groups, kTile);
-    return convolution(*recorder_, recorder_->context().info.dot_product ? dots : integer, window, w, bias, w.out, x,
-                       activation, z, y, {groups_of(window.positions(), kTile), x.rows * tiles});
+  if (op.w.activations == Activations::int8 && has_integer_kernel(op.w.dtype)) {
+    const std::size_t tiles = op.window.groups * groups_of(op.w.out / op.window.groups, kTile);
+    return convolution(*recorder_, recorder_->context().info.dot_product ? dots : integer, op.window, op.w, op.bias,
+                       op.w.out, op.x, op.activation, op.z, op.y,
+                       {groups_of(op.window.positions(), kTile), op.x.rows * tiles});
   }
-  const bool is_double = w.dtype == Dtype::float64;
-  convolution(*recorder_, is_double ? doubles : kernel, window, is_double ? w : decoded(w), bias, w.out, x, activation,
-              z, y, {groups_of(window.positions(), kTile), x.rows * kernels::panel_count(w.out)});
+  const bool is_double = op.w.dtype == Dtype::float64;
+  convolution(*recorder_, is_double ? doubles : kernel, op.window, is_double ? op.w : decoded(op.w), op.bias, op.w.out,
+              op.x, op.activation, op.z, op.y,
+              {groups_of(op.window.positions(), kTile), op.x.rows * kernels::panel_count(op.w.out)});
 }
 
-void Stream::convolve_transposed(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
-                                 Activation activation, const Rows& z, const Rows& y, float*) {
+void Stream::lower(const ops::ConvolveTransposed& op) {
   static const Shader& kernel = shader("convolve_transposed");
-  convolution(*recorder_, kernel, window, decoded(w), bias, window.channels, x, activation, z, y,
-              {groups_of(window.plane(), kThreads), x.rows * window.channels});
+  convolution(*recorder_, kernel, op.window, decoded(op.w), op.bias, op.window.channels, op.x, op.activation, op.z,
+              op.y, {groups_of(op.window.plane(), kThreads), op.x.rows * op.window.channels});
 }
 
-void Stream::convolve_outer(const Window& window, const ConstRows& dy, const ConstRows& x, const Panels& dw, float*) {
-  if (x.rows == 0) return;
+void Stream::lower(const ops::ConvolveOuter& op) {
+  if (op.x.rows == 0) return;
   static const Shader& kernel = shader("convolve_outer");
-  const ConvolveOuterPush push{place(*recorder_, window, false, false),
-                               address(dy.data),
-                               address(x.data),
-                               address(dw.data),
-                               word(dw.out),
-                               word(x.rows),
-                               word(dy.stride),
-                               word(x.stride)};
-  recorder_->dispatch(kernel, {}, push, {groups_of(dw.in, kTile), kernels::panel_count(dw.out)}, {range(dy), range(x)},
-                      {range(ConstPanels(dw))});
+  const ConvolveOuterPush push{place(*recorder_, op.window, false, false),
+                               address(op.dy.data),
+                               address(op.x.data),
+                               address(op.dw.data),
+                               word(op.dw.out),
+                               word(op.x.rows),
+                               word(op.dy.stride),
+                               word(op.x.stride)};
+  recorder_->dispatch(kernel, {}, push, {groups_of(op.dw.in, kTile), kernels::panel_count(op.dw.out)},
+                      {range(op.dy), range(op.x)}, {range(ConstPanels(op.dw))});
 }
 
-void Stream::max_pool(const Pool& pool, const ConstRows& x, const Rows& y, const Rows& index) {
-  pool_with(*recorder_, kMax, pool, x, index, y);
+void Stream::lower(const ops::MaxPool& op) { pool_with(*recorder_, kMax, op.pool, op.x, op.index, op.y); }
+void Stream::lower(const ops::MaxPoolBackward& op) {
+  pool_with(*recorder_, kMaxBackward, op.pool, op.dy, op.index, op.dx);
 }
-void Stream::max_pool_backward(const Pool& pool, const ConstRows& index, const ConstRows& dy, const Rows& dx) {
-  pool_with(*recorder_, kMaxBackward, pool, dy, index, dx);
-}
-void Stream::avg_pool(const Pool& pool, const ConstRows& x, const Rows& y) {
-  pool_with(*recorder_, kMean, pool, x, {}, y);
-}
-void Stream::avg_pool_backward(const Pool& pool, const ConstRows& dy, const Rows& dx) {
-  pool_with(*recorder_, kMeanBackward, pool, dy, {}, dx);
-}
+void Stream::lower(const ops::AvgPool& op) { pool_with(*recorder_, kMean, op.pool, op.x, {}, op.y); }
+void Stream::lower(const ops::AvgPoolBackward& op) { pool_with(*recorder_, kMeanBackward, op.pool, op.dy, {}, op.dx); }
 
 }  // namespace weft::gpu

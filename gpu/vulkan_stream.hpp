@@ -7,42 +7,14 @@
 
 #include "kernels/op_stream.hpp"
 
-#include "core/encoding.hpp"
 #include "core/result.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string_view>
 #include <vector>
 
 namespace weft::gpu {
-
-/// An operation of kernels::OpStream; rows in gpu/ops.def.
-enum class Op : int {
-#define WEFT_GPU_OP(name, recorded) name,
-#include "gpu/ops.def"
-#undef WEFT_GPU_OP
-};
-inline constexpr int kOpCount = 0
-#define WEFT_GPU_OP(name, recorded) +1
-#include "gpu/ops.def"
-#undef WEFT_GPU_OP
-    ;
-std::string_view name(Op op) noexcept;
-
-/// Whether the Vulkan stream has the operation. Ask before a mesh is put on the GPU: there is no fallback.
-constexpr bool supports(Op op) noexcept {
-  constexpr bool kRecorded[] = {
-#define WEFT_GPU_OP(name, recorded) recorded,
-#include "gpu/ops.def"
-#undef WEFT_GPU_OP
-  };
-  return kRecorded[static_cast<int>(op)];
-}
-/// Whether it has it for weights stored so: linear, linear_transposed, absolute_column_sums, embedding,
-/// squared_distances, convolve, convolve_transposed, encode.
-bool supports(Op op, const Encoding& encoding, Activations activations) noexcept;
 
 /// Device memory that an operation reads or writes.
 struct Touched {
@@ -64,7 +36,7 @@ class VulkanStream : public kernels::OpStream {
   virtual Status wait(std::uint64_t number) = 0;
   /// Both.
   Status finish();
-  /// The first failure: an operation that the stream does not have, a lost device, memory that ran out.
+  /// The first failure: a lost device, memory that ran out.
   virtual Status status() const = 0;
 
   /// Copies into device memory, in order with the operations. `from` may change at once: it is staged.
@@ -84,6 +56,7 @@ class VulkanStream : public kernels::OpStream {
   /// Runs it `times` times, in order with everything recorded before and after on this stream, which collected it.
   /// Keeps it alive until done. As for operations, nothing is known to have run before `submit` and `wait`.
   virtual Status run(const std::shared_ptr<Program>& program, std::uint64_t times = 1) = 0;
+  using OpStream::run;
 
   /// Optimiser steps recorded from here on (sgd, momentum, adamw, adamw_step) leave everything as it is where `*word`
   /// is not 0 when they run: whether there is something to learn may be known to the device only. Null: they always
@@ -102,6 +75,9 @@ class VulkanStream : public kernels::OpStream {
   /// Recorded so far: commands that run shaders, and barriers between them.
   virtual std::uint64_t dispatches() const noexcept = 0;
   virtual std::uint64_t barriers() const noexcept = 0;
+
+ protected:
+  using OpStream::OpStream;
 };
 
 }  // namespace weft::gpu

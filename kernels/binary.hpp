@@ -2,10 +2,11 @@
 
 #pragma once
 
-#include "kernels/op_stream.hpp"
 #include "kernels/views.hpp"
 
 namespace weft::kernels {
+
+enum class BinaryOp : int { add, sub, mul, max, min };
 
 /// y = a op b, element by element; y may be a or b.
 ///   max and min: a NaN in either operand gives a NaN; of equal operands (both zeros too) b is taken.

@@ -19,5 +19,4 @@ struct Rope;
 class FlushSubnormals;
 class OpStream;
 class CpuStream;
-class ParallelFor;
 }  // namespace weft::kernels

@@ -289,9 +289,6 @@ namespace {
 constexpr auto kRow = WEFT_DISPATCH(linear_row);
 constexpr auto kBatch = WEFT_DISPATCH(linear_batch);
 
-// A task's share of outputs: enough work to be worth a handover, few enough that threads stay busy.
-constexpr std::size_t kTaskRows = 56, kTaskPanels = 16, kTaskWork = std::size_t{1} << 15;
-
 }  // namespace
 
 void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
@@ -305,26 +302,6 @@ void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activat
     kRow.get()(w, bias, x.data, activation, z.data, y.data, ahead);
   else
     kBatch.get()(w, bias, x, activation, z, y);
-}
-
-void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-            const Rows& y, const ParallelFor& parallel) noexcept {
-  // One row: tasks of whole steps of four panels that read 128 KiB or more.
-  const std::size_t step = 4 * kPanelWidth * std::max<std::size_t>(w.in, 1);
-  const std::size_t row_panels = std::max<std::size_t>(1, kTaskWork / step) * 4;
-  const detail::EvenParts row_parts(x.rows, kTaskRows);
-  const detail::EvenParts panel_parts(panel_count(w.out), x.rows == 1 ? row_panels : kTaskPanels);
-  const std::size_t tasks = row_parts.parts * panel_parts.parts;
-  if (tasks <= 1 || x.rows * w.in * w.out < kTaskWork) return linear(w, bias, x, activation, z, y);
-  parallel(tasks, [&](std::size_t task) {
-    const std::size_t r = task / panel_parts.parts, p = task % panel_parts.parts;
-    const std::size_t first = row_parts.begin(r), rows = row_parts.begin(r + 1) - first;
-    const std::size_t o = panel_parts.begin(p) * kPanelWidth;
-    const std::size_t out = std::min(w.out, panel_parts.begin(p + 1) * kPanelWidth) - o;
-    linear({w.data + o * w.in, out, w.in}, bias ? bias + o : nullptr, {x.row(first), rows, x.cols, x.stride},
-           activation, {z.data ? z.row(first) + o : nullptr, rows, out, z.stride},
-           {y.row(first) + o, rows, out, y.stride});
-  });
 }
 
 }  // namespace weft::kernels

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/activation.hpp"
-#include "kernels/parallel_for.hpp"
 #include "kernels/views.hpp"
 
 #include <cstddef>
@@ -25,9 +24,6 @@ void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activat
 /// it has nothing to do. Data null: nothing follows.
 void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
             const Rows& y, const ConstPanels& ahead) noexcept;
-/// The same, outputs split over threads.
-void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-            const Rows& y, const ParallelFor& parallel) noexcept;
 
 /// One row and the weights of its own that it goes through.
 struct LinearRow {
@@ -51,7 +47,6 @@ bool linear_each(std::span<const LinearRow> rows, std::size_t out, std::size_t i
 /// @thread any, inside FlushSubnormals
 /// @exact  same bits on every ISA and for every B
 void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx) noexcept;
-void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx, const ParallelFor& parallel) noexcept;
 /// Columns [first, first + count) of it alone, first a multiple of 16; dx as for all of them.
 void linear_transposed_range(const ConstPanels& w, const ConstRows& dy, const Rows& dx, std::size_t first,
                              std::size_t count) noexcept;
@@ -63,7 +58,6 @@ void linear_transposed_range(const ConstPanels& w, const ConstRows& dy, const Ro
 /// @thread any, inside FlushSubnormals
 /// @exact  same bits on every ISA, however the batch is cut
 void outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) noexcept;
-void outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw, const ParallelFor& parallel) noexcept;
 
 /// s[k] = sum over o of |w[o][k]|, rule R2 over o.
 /// @shape  w [out, in] -> s [in]

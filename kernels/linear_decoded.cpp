@@ -13,7 +13,6 @@
 namespace weft::kernels {
 namespace {
 using detail::DecodedPart;
-using detail::EvenParts;
 
 /// The kernels of a type's family; none for float32, and `row` none for float64.
 struct Family {
@@ -89,9 +88,6 @@ void transposed_range(const ConstWeight& w, const ConstRows& dy, const Rows& dx,
   });
 }
 
-// Shares of one task: enough work to be worth a handover, few enough that threads stay busy.
-constexpr std::size_t kTaskRows = 224, kTaskPanels = 16, kTaskColumns = 64, kTaskWork = std::size_t{1} << 15;
-
 }  // namespace
 
 void decode(const ConstWeight& from, const Panels& to) noexcept {
@@ -118,41 +114,9 @@ void linear_decoded(const ConstWeight& w, const float* bias, const ConstRows& x,
   }
 }
 
-void linear_decoded(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-                    const Rows& y, const ParallelFor& parallel) noexcept {
-  if (w.dtype == Dtype::float32) return linear(w.panels(), bias, x, activation, z, y, parallel);
-  // One row: tasks of whole steps of four panels. Rows are split late: each part decodes the weights again.
-  const std::size_t step = 4 * kPanelWidth * std::max<std::size_t>(w.in, 1);
-  const std::size_t row_panels = std::max<std::size_t>(1, kTaskWork / step) * 4;
-  const EvenParts row_parts(x.rows, kTaskRows);
-  const EvenParts panel_parts(panel_count(w.out), x.rows == 1 ? row_panels : kTaskPanels);
-  const std::size_t tasks = row_parts.parts * panel_parts.parts;
-  if (tasks <= 1 || x.rows * w.in * w.out < kTaskWork) return linear_decoded(w, bias, x, activation, z, y);
-  parallel(tasks, [&](std::size_t task) {
-    const std::size_t r = task / panel_parts.parts, p = task % panel_parts.parts;
-    const std::size_t first = row_parts.begin(r), rows = row_parts.begin(r + 1) - first;
-    const std::size_t panel = panel_parts.begin(p), o = panel * kPanelWidth;
-    const ConstWeight part = panel_range(w, panel, panel_parts.begin(p + 1) - panel);
-    linear_decoded(part, bias ? bias + o : nullptr, {x.row(first), rows, x.cols, x.stride}, activation,
-                   {z.data ? z.row(first) + o : nullptr, rows, part.out, z.stride},
-                   {y.row(first) + o, rows, part.out, y.stride});
-  });
-}
-
 void linear_transposed_decoded(const ConstWeight& w, const ConstRows& dy, const Rows& dx) noexcept {
   if (w.dtype == Dtype::float32) return linear_transposed(w.panels(), dy, dx);
   transposed_range(w, dy, dx, 0, w.in);
-}
-
-void linear_transposed_decoded(const ConstWeight& w, const ConstRows& dy, const Rows& dx,
-                               const ParallelFor& parallel) noexcept {
-  if (w.dtype == Dtype::float32) return linear_transposed(w.panels(), dy, dx, parallel);
-  const EvenParts parts((w.in + kScaleBlock - 1) / kScaleBlock, kTaskColumns / kScaleBlock);
-  if (parts.parts <= 1 || dy.rows * w.in * w.out < kTaskWork) return linear_transposed_decoded(w, dy, dx);
-  parallel(parts.parts, [&](std::size_t i) {
-    const std::size_t first = parts.begin(i) * kScaleBlock;
-    transposed_range(w, dy, dx, first, std::min(w.in, parts.begin(i + 1) * kScaleBlock) - first);
-  });
 }
 
 void absolute_column_sums_decoded(const ConstWeight& w, float* s) noexcept {

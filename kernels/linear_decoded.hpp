@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/activation.hpp"
-#include "kernels/parallel_for.hpp"
 #include "kernels/views.hpp"
 #include "kernels/weight.hpp"
 
@@ -26,9 +25,6 @@ void decode(const ConstWeight& from, const Panels& to) noexcept;
 /// @exact  same bits on every ISA and for every B
 void linear_decoded(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
                     const Rows& y) noexcept;
-/// The same, outputs split over threads.
-void linear_decoded(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-                    const Rows& y, const ParallelFor& parallel) noexcept;
 
 /// `linear_transposed` on a stored weight: the bits of linear_transposed() on decode()d panels; float64 in binary64,
 /// rounded once.
@@ -37,8 +33,6 @@ void linear_decoded(const ConstWeight& w, const float* bias, const ConstRows& x,
 /// @thread any, inside FlushSubnormals; allocates only to grow a scratch of the thread
 /// @exact  same bits on every ISA and for every B
 void linear_transposed_decoded(const ConstWeight& w, const ConstRows& dy, const Rows& dx) noexcept;
-void linear_transposed_decoded(const ConstWeight& w, const ConstRows& dy, const Rows& dx,
-                               const ParallelFor& parallel) noexcept;
 
 /// s[k] = sum over o of |value(w[o][k])|: the bits of absolute_column_sums() on decode()d panels; float64 in binary64,
 /// rounded once.

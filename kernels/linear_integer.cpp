@@ -164,10 +164,6 @@ namespace {
 
 constexpr auto kIntegerKernels = WEFT_DISPATCH(integer_kernels);
 
-// A task's share: enough work to be worth a handover, few enough that threads stay busy.
-constexpr std::size_t kTaskRows = 256, kTaskPanels = 16, kTaskWork = std::size_t{1} << 17,
-                      kTaskBytes = std::size_t{1} << 17, kPackWork = std::size_t{1} << 15;
-
 std::size_t aligned(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
 
 /// A batch on its way through one instruction set's kernels.
@@ -202,33 +198,6 @@ void linear_integer(const ConstWeight& w, const float* bias, const ConstRows& x,
   const Batch batch(w, x);
   batch.kernels.pack(x, batch.form, batch.packed, 0, batch.packed.parts.parts);
   batch.kernels.run(w, bias, batch.packed, 0, batch.packed.parts.parts, activation, z, y);
-}
-
-void linear_integer(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-                    const Rows& y, const ParallelFor& parallel) noexcept {
-  if (x.rows == 0) return;
-  // One row: tasks of whole steps of four panels that read 128 KiB or more.
-  const std::size_t step =
-      4 * kPanelWidth * std::max<std::size_t>(8, w.in * static_cast<std::size_t>(bits(w.dtype))) / 8;
-  const std::size_t row_panels = std::max<std::size_t>(1, kTaskBytes / step) * 4;
-  const detail::EvenParts panel_parts(panel_count(w.out), x.rows == 1 ? row_panels : kTaskPanels);
-  if (panel_parts.parts * x.rows <= 1 || x.rows * w.in * w.out < kTaskWork)
-    return linear_integer(w, bias, x, activation, z, y);
-  const Batch batch(w, x);
-  const std::size_t parts = batch.packed.parts.parts, tile_rows = batch.kernels.tile_rows;
-  const detail::EvenParts pack_parts(parts, std::max<std::size_t>(1, kPackWork / (tile_rows * (w.in + 1))));
-  parallel(pack_parts.parts, [&](std::size_t task) {
-    batch.kernels.pack(x, batch.form, batch.packed, pack_parts.begin(task), pack_parts.begin(task + 1));
-  });
-  const detail::EvenParts row_parts(parts, std::max<std::size_t>(1, kTaskRows / tile_rows));
-  parallel(row_parts.parts * panel_parts.parts, [&](std::size_t task) {
-    const std::size_t r = task / panel_parts.parts, p = task % panel_parts.parts;
-    const std::size_t first = panel_parts.begin(p), o = first * kPanelWidth;
-    const ConstWeight part = panel_range(w, first, panel_parts.begin(p + 1) - first);
-    batch.kernels.run(part, bias ? bias + o : nullptr, batch.packed, row_parts.begin(r), row_parts.begin(r + 1),
-                      activation, {z.data ? z.data + o : nullptr, z.rows, part.out, z.stride},
-                      {y.data + o, y.rows, part.out, y.stride});
-  });
 }
 
 }  // namespace weft::kernels

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/activation.hpp"
-#include "kernels/parallel_for.hpp"
 #include "kernels/views.hpp"
 #include "kernels/weight.hpp"
 
@@ -24,8 +23,5 @@ namespace weft::kernels {
 /// @exact  same bits on every ISA and for every B; a row of y depends on that row of x alone
 void linear_integer(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
                     const Rows& y) noexcept;
-/// The same: rows are quantised once, then outputs split over threads.
-void linear_integer(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-                    const Rows& y, const ParallelFor& parallel) noexcept;
 
 }  // namespace weft::kernels

@@ -171,20 +171,10 @@ WEFT_ISA_END();
 namespace weft::kernels {
 namespace {
 constexpr auto kOuter = WEFT_DISPATCH(outer_range);
-// Panels of one task, and the products worth a handover.
-constexpr std::size_t kTaskPanels = 4, kTaskWork = std::size_t{1} << 15;
 }  // namespace
 
 void outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) noexcept {
   kOuter.get()(dy, x, dw, 0, panel_count(dw.out));
-}
-
-void outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw, const ParallelFor& parallel) noexcept {
-  const detail::EvenParts parts(panel_count(dw.out), kTaskPanels);
-  if (parts.parts <= 1 || dy.rows * dw.in * dw.out < kTaskWork) return outer_accumulate(dy, x, dw);
-  const auto variant = kOuter.get();
-  parallel(parts.parts,
-           [&](std::size_t i) { variant(dy, x, dw, parts.begin(i), parts.begin(i + 1) - parts.begin(i)); });
 }
 
 }  // namespace weft::kernels

@@ -216,8 +216,6 @@ namespace weft::kernels {
 namespace {
 constexpr auto kTransposed = WEFT_DISPATCH(transposed_range);
 constexpr auto kColumnSums = WEFT_DISPATCH(column_sums);
-// Columns of one task at least, and the products worth a handover.
-constexpr std::size_t kTaskColumns = 64, kTaskWork = std::size_t{1} << 15;
 }  // namespace
 
 void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx) noexcept {
@@ -227,17 +225,6 @@ void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx
 void linear_transposed_range(const ConstPanels& w, const ConstRows& dy, const Rows& dx, std::size_t first,
                              std::size_t count) noexcept {
   kTransposed.get()(w, dy, dx, first, count);
-}
-
-void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx,
-                       const ParallelFor& parallel) noexcept {
-  const detail::EvenParts parts((w.in + kPanelWidth - 1) / kPanelWidth, kTaskColumns / kPanelWidth);
-  if (parts.parts <= 1 || dy.rows * w.in * w.out < kTaskWork) return linear_transposed(w, dy, dx);
-  const auto variant = kTransposed.get();
-  parallel(parts.parts, [&](std::size_t i) {
-    const std::size_t first = parts.begin(i) * kPanelWidth;
-    variant(w, dy, dx, first, std::min(w.in, parts.begin(i + 1) * kPanelWidth) - first);
-  });
 }
 
 void absolute_column_sums(const ConstPanels& w, float* s) noexcept { kColumnSums.get()(w, s); }

@@ -106,7 +106,7 @@ void Learner::measure_gradient(std::size_t region, NodeId node) noexcept {
     const mesh::ParameterSpec& spec = *parameter.spec;
     const ConstRows all{optimizer_.gradient(mesh_.weights().first(node) + parameter.index), 1, spec.stored_size(),
                         spec.stored_size()};
-    stream.row_dots(all, all, &gradient_squares_[node]);
+    stream.row_dots({all, all, &gradient_squares_[node]});
     squares += static_cast<double>(gradient_squares_[node]);
     stored += static_cast<double>(spec.out) * static_cast<double>(std::max<std::size_t>(spec.in, 1));
   }
@@ -174,7 +174,7 @@ bool Learner::are_messages_finite(std::size_t region, NodeId node, const Wave& w
   const Scratch& scratch = scratch_[region];
   kernels::OpStream& stream = mesh_.engine().stream(region);
   const auto is_finite = [&](std::uint32_t index) {
-    return index == kNoBox || stream.is_finite(box(index, scratch.parity));
+    return index == kNoBox || stream.is_finite({box(index, scratch.parity)});
   };
   if (wave.distance == 0 && options_.rule == Rule::dfa &&
       !is_finite(error_boxes_[static_cast<std::size_t>(layers_[node].output)]))
@@ -187,7 +187,7 @@ bool Learner::are_messages_finite(std::size_t region, NodeId node, const Wave& w
 void Learner::drop_wave(std::size_t region, NodeId node, const Wave& wave) noexcept {
   kernels::OpStream& stream = mesh_.engine().stream(region);
   const auto drop = [&](std::uint32_t index) {
-    if (index != kNoBox) stream.fill(0.0f, box(index, scratch_[region].parity));
+    if (index != kNoBox) stream.fill({0.0f, box(index, scratch_[region].parity)});
   };
   if (wave.distance == 0 && options_.rule == Rule::dfa)
     drop(error_boxes_[static_cast<std::size_t>(layers_[node].output)]);
@@ -207,11 +207,11 @@ bool Learner::process(std::size_t region, NodeId node, const Wave& wave, std::ui
   if (is_output) {
     output_gradient(region, node, tick, sample, delta);
     if (options_.rule == Rule::dfa)
-      stream.copy(delta, box(error_boxes_[static_cast<std::size_t>(layers_[node].output)], scratch.parity));
+      stream.copy({delta, box(error_boxes_[static_cast<std::size_t>(layers_[node].output)], scratch.parity)});
     if (options_.rule == Rule::gap)
       output_target(region, node, tick, sample, delta);
     else if (options_.rule != Rule::backprop)
-      stream.scale(-options_.output_step, delta, delta);
+      stream.scale({-options_.output_step, delta, delta});
   } else if (options_.rule == Rule::dfa) {
     gather_direct(region, node, delta);
   } else if (!is_in_place) {
@@ -240,7 +240,7 @@ void Learner::output_gradient(std::size_t region, NodeId node, std::uint64_t tic
     // The mean over the tokens that have labels.
     const std::uint32_t* const labels = output.labels.data() + place;
     const auto labelled = tokens - static_cast<std::size_t>(std::count(labels, labels + tokens, kNoLabel));
-    if (labelled > 1) stream.scale(1.0f / static_cast<float>(labelled), of_tokens, of_tokens);
+    if (labelled > 1) stream.scale({1.0f / static_cast<float>(labelled), of_tokens, of_tokens});
   }
 }
 
@@ -249,12 +249,12 @@ void Learner::score_rows(std::size_t region, const Rows& y, OutputPlan& output, 
   kernels::OpStream& stream = mesh_.engine().stream(region);
   float* const losses = output.losses.data() + place;
   if (options_.loss == Loss::cross_entropy)
-    stream.cross_entropy(y, output.classes.data() + place, losses, gradient);
+    stream.cross_entropy({y, output.classes.data() + place, losses, gradient});
   else
-    stream.mean_squared_error(y, values, losses, gradient);
-  stream.row_argmax(y, output.predictions.data() + place);
+    stream.mean_squared_error({y, values, losses, gradient});
+  stream.row_argmax({y, output.predictions.data() + place});
   for (std::size_t i = 0; i < y.rows; ++i)
-    if (output.labels[place + i] == kNoLabel) stream.fill(0.0f, {gradient.row(i), 1, gradient.cols, gradient.stride});
+    if (output.labels[place + i] == kNoLabel) stream.fill({0.0f, {gradient.row(i), 1, gradient.cols, gradient.stride}});
 }
 
 void Learner::output_target(std::size_t region, NodeId node, std::uint64_t tick, std::uint64_t sample,
@@ -269,15 +269,15 @@ void Learner::output_target(std::size_t region, NodeId node, std::uint64_t tick,
     const std::size_t b = i / tokens, first = i % tokens * classes, place = slot * tokens + i;
     const Rows row{displacement.row(b) + first, 1, classes, displacement.stride};
     if (output.labels[place] == kNoLabel) {
-      stream.fill(0.0f, row);
+      stream.fill({0.0f, row});
       continue;
     }
     if (options_.loss == Loss::cross_entropy)
-      stream.one_hot(output.classes.data() + place, options_.output_step, row);
+      stream.one_hot({output.classes.data() + place, options_.output_step, row});
     else
-      stream.scale(options_.output_step, {output.values.data() + (slot + b) * output.width, 1, row.cols, row.cols},
-                   row);
-    stream.binary(kernels::BinaryOp::sub, row, {y.row(b) + first, 1, classes, y.stride}, row);
+      stream.scale(
+          {options_.output_step, {output.values.data() + (slot + b) * output.width, 1, row.cols, row.cols}, row});
+    stream.binary({kernels::BinaryOp::sub, row, {y.row(b) + first, 1, classes, y.stride}, row});
   }
 }
 
@@ -286,15 +286,15 @@ void Learner::gather(std::size_t region, NodeId node, const Wave& wave, Rows sum
   const std::uint64_t written = scratch_[region].parity ^ 1;
   if (wave.inbox.empty()) {
     // Only its own hidden state speaks to it.
-    stream.fill(0.0f, sum);
+    stream.fill({0.0f, sum});
     return;
   }
-  stream.copy(box(wave.inbox[0], written), sum);
+  stream.copy({box(wave.inbox[0], written), sum});
   for (std::size_t i = 1; i < wave.inbox.size(); ++i)
-    stream.binary(kernels::BinaryOp::add, sum, box(wave.inbox[i], written), sum);
+    stream.binary({kernels::BinaryOp::add, sum, box(wave.inbox[i], written), sum});
   // Gradients add up; of several targets a layer takes the mean.
   if (options_.rule != Rule::backprop && wave.inbox.size() > 1)
-    stream.scale(1.0f / static_cast<float>(wave.inbox.size()), sum, sum);
+    stream.scale({1.0f / static_cast<float>(wave.inbox.size()), sum, sum});
 }
 
 void Learner::gather_direct(std::size_t region, NodeId node, Rows sum) noexcept {
@@ -305,11 +305,11 @@ void Learner::gather_direct(std::size_t region, NodeId node, Rows sum) noexcept 
     const ConstRows error = box(error_boxes_[o], scratch.parity ^ 1);
     const kernels::ConstPanels feedback{feedback_.data() + place, sum.cols, error.cols};
     const Rows part = o == 0 ? sum : scratch_rows(scratch.work, sum.cols);
-    stream.linear(feedback, nullptr, error, kernels::Activation::linear, {}, part);
-    if (o > 0) stream.binary(kernels::BinaryOp::add, sum, part, sum);
+    stream.linear({feedback, nullptr, error, kernels::Activation::linear, {}, part});
+    if (o > 0) stream.binary({kernels::BinaryOp::add, sum, part, sum});
     place += kernels::panels_size(sum.cols, error.cols);
   }
-  stream.scale(-options_.output_step, sum, sum);
+  stream.scale({-options_.output_step, sum, sum});
 }
 
 mesh::BackwardArgs Learner::past(std::size_t region, NodeId node, std::uint64_t tick) noexcept {
@@ -331,7 +331,7 @@ bool Learner::process_gradient(std::size_t region, NodeId node, const Wave& wave
   Scratch& scratch = scratch_[region];
   kernels::OpStream& stream = mesh_.engine().stream(region);
   if (wave.distance == 0 && options_.learners > 1)
-    stream.scale(1.0f / static_cast<float>(options_.learners), delta, delta);
+    stream.scale({1.0f / static_cast<float>(options_.learners), delta, delta});
   mesh::BackwardArgs args = past(region, node, tick);
   args.dy = delta;
   const bool learns = mesh_.weights().learns(node);
@@ -362,14 +362,14 @@ bool Learner::process_target(std::size_t region, NodeId node, const Wave& wave, 
 
   mesh::BackwardArgs args = past(region, node, tick);
   const Rows target = scratch_rows(scratch.target, here.width);
-  stream.binary(kernels::BinaryOp::add, args.y, displacement, target);
-  stream.link_budget(args.y, target, scratch.factors.data());
+  stream.binary({kernels::BinaryOp::add, args.y, displacement, target});
+  stream.link_budget({args.y, target, scratch.factors.data()});
   const float* factors = scratch.factors.data();
   if (!mesh_.engine().any_nonzero(node, {factors, options_.learners})) return false;
   // Moving towards the target is descending against the displacement.
   args.dy = scratch_rows(scratch.work, here.width);
-  stream.scale_rows(factors, displacement, args.dy);
-  stream.scale(-1.0f / static_cast<float>(options_.learners), args.dy, args.dy);
+  stream.scale_rows({factors, displacement, args.dy});
+  stream.scale({-1.0f / static_cast<float>(options_.learners), args.dy, args.dy});
   args.gradients = optimizer_.gradients(node);
   mesh_.engine().backward(region, node, args);
   return true;
@@ -382,22 +382,26 @@ void Learner::propagate_target(std::size_t region, NodeId node, std::uint64_t ti
   mesh::BackwardArgs args = past(region, node, tick);
   const int mixing = here.layer->mixing_matrix();
   if (options_.rule == Rule::fw_dtp && mixing >= 0) {
-    stream.linear(kernels::ConstPanels{feedback_.data() + layers_[node].feedback, here.in, here.width}, nullptr,
-                  displacement, kernels::Activation::linear, {}, dx);
+    stream.linear({kernels::ConstPanels{feedback_.data() + layers_[node].feedback, here.in, here.width},
+                   nullptr,
+                   displacement,
+                   kernels::Activation::linear,
+                   {},
+                   dx});
   } else if (options_.rule == Rule::gap && mixing >= 0) {
     const kernels::ConstWeight& weight = args.weights.matrix(static_cast<std::size_t>(mixing));
     const Rows target = scratch_rows(scratch.target, here.width), weighted = scratch_rows(scratch.split, here.in);
-    stream.binary(kernels::BinaryOp::add, args.y, displacement, target);
-    stream.linear_transposed(weight, target, weighted);
-    stream.absolute_column_sums(weight, scratch.factors.data());
-    stream.gap_displacement(weighted, scratch.factors.data(), args.x, dx);
+    stream.binary({kernels::BinaryOp::add, args.y, displacement, target});
+    stream.linear_transposed({weight, target, weighted});
+    stream.absolute_column_sums({weight, scratch.factors.data()});
+    stream.gap_displacement({weighted, scratch.factors.data(), args.x, dx});
   } else {
     // The vector-Jacobian product is odd in its argument, so no sign needs turning twice.
     args.dy = scratch_rows(scratch.work, here.width);
-    stream.copy(displacement, args.dy);
+    stream.copy({displacement, args.dy});
     args.dx = dx;
     mesh_.engine().backward(region, node, args);
-    if (options_.rule == Rule::chain) stream.scale(0.1f, dx, dx);
+    if (options_.rule == Rule::chain) stream.scale({0.1f, dx, dx});
   }
 }
 
@@ -407,7 +411,7 @@ void Learner::send(std::size_t region, NodeId node, const Wave& wave, std::uint6
   const mesh::Graph& graph = mesh_.graph();
   const mesh::Node& here = graph.nodes()[node];
   if (here.reads_directly()) {
-    stream.copy(dx, box(wave.outbox[0], scratch.parity));
+    stream.copy({dx, box(wave.outbox[0], scratch.parity)});
     return;
   }
   const auto source_of = [&](const mesh::Edge& edge) {
@@ -420,7 +424,7 @@ void Learner::send(std::size_t region, NodeId node, const Wave& wave, std::uint6
     if (wave.outbox[i] == kNoBox) {
       // A maximum's gradient goes to the first source that holds it, whether or not that one listens.
       if (here.combine == mesh::Combine::max)
-        stream.route_equal(source_of(edge), x, dx, scratch_rows(scratch.split, edge.width));
+        stream.route_equal({source_of(edge), x, dx, scratch_rows(scratch.split, edge.width)});
       continue;
     }
     mesh::split_gradient(stream, graph, here, edge, source_of, x, dx, scratch_rows(scratch.target, edge.width),

@@ -45,7 +45,7 @@ Result<Optimizer> Optimizer::build(const mesh::WeightStore& weights, const Optim
 void Optimizer::clear_gradients(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) const {
   for (const auto& parameter : weights.of(node)) {
     const std::size_t n = parameter.spec->stored_size();
-    stream.fill(0.0f, {gradient_pointers_[first_[node] + parameter.index], 1, n, n});
+    stream.fill({0.0f, {gradient_pointers_[first_[node] + parameter.index], 1, n, n}});
   }
 }
 
@@ -53,11 +53,11 @@ bool Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh
   const auto parameters = weights.of(node);
   for (const auto& parameter : parameters) {
     const std::size_t n = parameter.spec->stored_size();
-    if (!stream.is_finite({gradient_pointers_[first_[node] + parameter.index], 1, n, n})) return false;
+    if (!stream.is_finite({{gradient_pointers_[first_[node] + parameter.index], 1, n, n}})) return false;
   }
   float* const corrections = corrections_.data() + 2 * std::size_t{node};
   if (options_.kind == OptimizerKind::adamw)
-    stream.adamw_step(&updates_[node], options_.beta1, options_.beta2, corrections);
+    stream.adamw_step({&updates_[node], options_.beta1, options_.beta2, corrections});
   else
     ++updates_[node];
   const float lr = options_.lr * rate_share(weights.encoding(node).dtype);
@@ -66,15 +66,15 @@ bool Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh
     const float decay = parameter.spec->decays ? options_.weight_decay : 0.0f;
     switch (options_.kind) {
       case OptimizerKind::sgd:
-        stream.sgd(n, parameter.data, gradient_pointers_[i], lr, decay);
+        stream.sgd({n, parameter.data, gradient_pointers_[i], lr, decay});
         break;
       case OptimizerKind::momentum:
-        stream.momentum(n, parameter.data, slot(0, i), gradient_pointers_[i], lr, options_.momentum, options_.dampening,
-                        options_.nesterov, decay);
+        stream.momentum({n, parameter.data, slot(0, i), gradient_pointers_[i], lr, options_.momentum,
+                         options_.dampening, options_.nesterov, decay});
         break;
       case OptimizerKind::adamw:
-        stream.adamw(n, parameter.data, slot(0, i), slot(1, i), gradient_pointers_[i], lr, options_.beta1,
-                     options_.beta2, options_.epsilon, decay, corrections);
+        stream.adamw({n, parameter.data, slot(0, i), slot(1, i), gradient_pointers_[i], lr, options_.beta1,
+                      options_.beta2, options_.epsilon, decay, corrections});
         break;
     }
     ++parameter.version;

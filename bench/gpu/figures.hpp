@@ -84,7 +84,7 @@ class Memory {
   Result<float*> filled(std::size_t bytes, float value) {
     WEFT_TRY(gpu::Buffer buffer, device_.memory().allocate(bytes, "what a benchmark works on"));
     const std::size_t floats = (bytes + 3) / 4;
-    stream_.fill(value, {buffer.data(), 1, floats, floats});
+    stream_.fill({value, {buffer.data(), 1, floats, floats}});
     buffers_.push_back(std::move(buffer));
     return buffers_.back().data();
   }
@@ -126,7 +126,7 @@ class Cells {
       if (bytes_.scales > 0) w.scales = reinterpret_cast<const char*>(arrays.scales) + c % kEach * bytes_.scales;
       w.out = w.in = kWidth, w.dtype = encoding_.dtype, w.granularity = encoding_.granularity;
       const kernels::Rows a{rings_[0] + c * kWidth, 1, kWidth, kWidth}, b{rings_[1] + c * kWidth, 1, kWidth, kWidth};
-      stream.linear(w, biases_ + c * kWidth, back ? b : a, kernels::Activation::tanh, {}, back ? a : b);
+      stream.linear({w, biases_ + c * kWidth, back ? b : a, kernels::Activation::tanh, {}, back ? a : b});
     }
   }
   /// What a tick must move: weights, biases, inputs and outputs.
@@ -206,8 +206,12 @@ inline Status product(gpu::Device& device, bool quick, std::size_t batch, std::s
   WEFT_TRY(float* const x, memory.filled(batch * size * sizeof(float), 0.5f));
   WEFT_TRY(float* const y, memory.filled(batch * size * sizeof(float), 0.0f));
   WEFT_CHECK(stream->begin_program());
-  stream->linear(kernels::ConstPanels{w, size, size}, nullptr, {x, batch, size, size}, kernels::Activation::linear, {},
-                 {y, batch, size, size});
+  stream->linear({kernels::ConstPanels{w, size, size},
+                  nullptr,
+                  {x, batch, size, size},
+                  kernels::Activation::linear,
+                  {},
+                  {y, batch, size, size}});
   WEFT_TRY(const auto program, stream->end_program());
   WEFT_TRY(const double seconds, Stopwatch(*stream, quick).measure([&](std::uint64_t times) {
     static_cast<void>(stream->run(program, times));

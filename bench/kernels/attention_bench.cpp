@@ -59,37 +59,40 @@ struct Layer {
 
   void project() {
     for (std::size_t i = 0; i < 3; ++i)
-      stream.linear(weight(i), nullptr, tokens_of(kX), Activation::linear, {}, tokens_of(kQ + i));
+      stream.linear({weight(i), nullptr, tokens_of(kX), Activation::linear, {}, tokens_of(kQ + i)});
   }
   void attend() {
-    stream.attention(shape, operands(), sessions_of(kY), statistic_rows(), states(next), workspace.data());
+    stream.attention({shape, operands(), sessions_of(kY), statistic_rows(), states(next), workspace.data()});
   }
   void attend_back() {
-    stream.attention_backward(shape, operands(), sessions_of(kY), statistic_rows(),
-                              {sessions_of(kErrors + kY),
-                               {},
-                               sessions_of(kErrors + kQ),
-                               sessions_of(kErrors + kK),
-                               sessions_of(kErrors + kV),
-                               {}},
-                              workspace.data());
+    stream.attention_backward({shape,
+                               operands(),
+                               sessions_of(kY),
+                               statistic_rows(),
+                               {sessions_of(kErrors + kY),
+                                {},
+                                sessions_of(kErrors + kQ),
+                                sessions_of(kErrors + kK),
+                                sessions_of(kErrors + kV),
+                                {}},
+                               workspace.data()});
   }
-  void output() { stream.linear(weight(3), nullptr, tokens_of(kY), Activation::linear, {}, tokens_of(kOut)); }
+  void output() { stream.linear({weight(3), nullptr, tokens_of(kY), Activation::linear, {}, tokens_of(kOut)}); }
   void step() {
-    stream.fill(0.0f, {gradients.data(), 1, gradients.size(), gradients.size()});
+    stream.fill({0.0f, {gradients.data(), 1, gradients.size(), gradients.size()}});
     project();
     attend();
     output();
     const Rows dout = tokens_of(kErrors + kOut), dx = tokens_of(kErrors + kX);
-    stream.outer_accumulate(dout, tokens_of(kY), matrix(gradients, 3));
-    stream.linear_transposed(weight(3), dout, tokens_of(kErrors + kY));
+    stream.outer_accumulate({dout, tokens_of(kY), matrix(gradients, 3)});
+    stream.linear_transposed({weight(3), dout, tokens_of(kErrors + kY)});
     attend_back();
     for (std::size_t i = 0; i < 3; ++i) {
-      stream.outer_accumulate(tokens_of(kErrors + kQ + i), tokens_of(kX), matrix(gradients, i));
-      stream.linear_transposed(weight(i), tokens_of(kErrors + kQ + i), i ? tokens_of(kOut) : dx);
-      if (i) stream.binary(BinaryOp::add, dx, tokens_of(kOut), dx);
+      stream.outer_accumulate({tokens_of(kErrors + kQ + i), tokens_of(kX), matrix(gradients, i)});
+      stream.linear_transposed({weight(i), tokens_of(kErrors + kQ + i), i ? tokens_of(kOut) : dx});
+      if (i) stream.binary({BinaryOp::add, dx, tokens_of(kOut), dx});
     }
-    stream.sgd(weights.size(), weights.data(), gradients.data(), 1e-6f, 0.0f);
+    stream.sgd({weights.size(), weights.data(), gradients.data(), 1e-6f, 0.0f});
   }
 
   AttentionShape shape;
@@ -133,7 +136,10 @@ void decoding(benchmark::State& state, std::size_t context, std::size_t heads, s
   layer.state.data()[0] = static_cast<float>(3 * context);
   const std::vector<Contestant> all{
       {"decode", [&] { layer.attend(); }},
-      {"copy", [&] { layer.stream.copy(layer.states(layer.state), layer.states(layer.next)); }},
+      {"copy",
+       [&] {
+         layer.stream.copy({layer.states(layer.state), layer.states(layer.next)});
+       }},
       {"read", [&] { benchmark::DoNotOptimize(read_all(layer.state.data(), layer.state.size())); }}};
   for (auto _ : state) {
     const auto seconds = race(all, 30);

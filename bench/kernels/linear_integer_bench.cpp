@@ -5,6 +5,7 @@
 //   cache/TYPE/...    one row on one thread, the same weights again and again
 //   batch/TYPE/...    many rows on two threads; gops counts two operations a multiply-add
 
+#include "kernels/cpu_stream.hpp"
 #include "kernels/float_environment.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/linear.hpp"
@@ -164,15 +165,21 @@ void run(benchmark::State& state, Encoding encoding, Size batch, Size out, Size 
   const FlushSubnormals flush;
   Layer layer(encoding, batch, out, in, bytes_in_turn);
   std::unique_ptr<Pair> pair = threads ? std::make_unique<Pair>() : nullptr;
+  CpuStream stream;
+  if (pair) {
+    Help help{ParallelFor(*pair)};
+    help.threads = 2;
+    stream.set_help(&help);
+  }
   const auto integer = [&] {
     if (pair)
-      linear_integer(layer.integer.next(), nullptr, layer.x, Activation::linear, {}, layer.y, *pair);
+      stream.linear({layer.integer.next(), nullptr, layer.x, Activation::linear, {}, layer.y});
     else
       linear_integer(layer.integer.next(), nullptr, layer.x, Activation::linear, {}, layer.y);
   };
   const auto plain = [&] {
     if (pair)
-      linear(layer.plain.next().panels(), nullptr, layer.x, Activation::linear, {}, layer.y, *pair);
+      stream.linear({layer.plain.next(), nullptr, layer.x, Activation::linear, {}, layer.y});
     else
       linear(layer.plain.next().panels(), nullptr, layer.x, Activation::linear, {}, layer.y);
   };

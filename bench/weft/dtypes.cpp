@@ -30,14 +30,11 @@ constexpr std::size_t kThreads = 2;
 std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 void product(const ConstWeight& w, std::size_t batch, const float* x, float* y, const ParallelFor& threads) {
-  const ConstRows in{x, batch, w.in, w.in};
-  const kernels::Rows out{y, batch, w.out, w.out};
-  if (w.dtype == Dtype::float32)
-    linear(w.panels(), nullptr, in, Activation::linear, {}, out, threads);
-  else if (w.activations == Activations::int8 && has_integer_kernel(w.dtype))
-    linear_integer(w, nullptr, in, Activation::linear, {}, out, threads);
-  else
-    linear_decoded(w, nullptr, in, Activation::linear, {}, out, threads);
+  Help help{threads};
+  help.threads = kThreads;
+  CpuStream stream;
+  stream.set_help(&help);
+  stream.linear({w, nullptr, {x, batch, w.in, w.in}, Activation::linear, {}, {y, batch, w.out, w.out}});
 }
 
 /// Copies of one encoded matrix, side by side; `next` gives them in turn.

@@ -141,7 +141,7 @@ class Bench {
   }
   gpu::Buffer floats(std::size_t count) {
     auto buffer = must(device_->memory().allocate(count * sizeof(float), "a benchmark"));
-    stream_->fill(0.5f, {buffer.data(), 1, count, count});
+    stream_->fill({0.5f, {buffer.data(), 1, count, count}});
     check(stream_->finish());
     return buffer;
   }
@@ -178,7 +178,7 @@ class Bench {
   void copy() {
     const std::size_t count = sizes_.copy;
     const gpu::Buffer a = floats(count), b = floats(count);
-    const auto copying = program([&] { stream_->copy({a.data(), 1, count, count}, {b.data(), 1, count, count}); });
+    const auto copying = program([&] { stream_->copy({{a.data(), 1, count, count}, {b.data(), 1, count, count}}); });
     const double bytes = 8.0 * static_cast<double>(count);
     const double ours = bytes / time(copying, sizes_.times).median;
     const Times driver = measure(
@@ -216,8 +216,12 @@ class Bench {
     const std::size_t n = sizes_.gemv;
     const gpu::Buffer w = floats(n * n), x = floats(n), y = floats(n);
     const auto product = program([&] {
-      stream_->linear(kernels::ConstPanels{w.data(), n, n}, nullptr, {x.data(), 1, n, n}, kernels::Activation::linear,
-                      {}, {y.data(), 1, n, n});
+      stream_->linear({kernels::ConstPanels{w.data(), n, n},
+                       nullptr,
+                       {x.data(), 1, n, n},
+                       kernels::Activation::linear,
+                       {},
+                       {y.data(), 1, n, n}});
     });
     const double seconds = time(product, 10 * sizes_.times).median, bytes = 4.0 * static_cast<double>(n * n);
     Row row{"gpu/gemv " + std::to_string(n), bytes / seconds * 1e-9, "", {}, {}, bandwidth_ * 1e-9, "GB/s"};
@@ -231,8 +235,12 @@ class Bench {
     const std::size_t n = sizes_.gemm;
     const gpu::Buffer w = floats(n * n), x = floats(n * n), y = floats(n * n);
     const auto product = program([&] {
-      stream_->linear(kernels::ConstPanels{w.data(), n, n}, nullptr, {x.data(), n, n, n}, kernels::Activation::linear,
-                      {}, {y.data(), n, n, n});
+      stream_->linear({kernels::ConstPanels{w.data(), n, n},
+                       nullptr,
+                       {x.data(), n, n, n},
+                       kernels::Activation::linear,
+                       {},
+                       {y.data(), n, n, n}});
     });
     const double seconds = time(product, is_real_ ? 5 : 1).median;
     const double flops = 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
@@ -263,10 +271,11 @@ class Bench {
            flops / least * 1e-12,
            "TFLOP/s"});
     };
-    row("linear",
-        [&] { stream_->linear(kernels::ConstPanels(panels), nullptr, from, kernels::Activation::linear, {}, to); });
-    row("linear_transposed", [&] { stream_->linear_transposed(kernels::ConstPanels(panels), from, to); });
-    row("outer_accumulate", [&] { stream_->outer_accumulate(to, from, panels); });
+    row("linear", [&] {
+      stream_->linear({kernels::ConstPanels(panels), nullptr, from, kernels::Activation::linear, {}, to});
+    });
+    row("linear_transposed", [&] { stream_->linear_transposed({kernels::ConstPanels(panels), from, to}); });
+    row("outer_accumulate", [&] { stream_->outer_accumulate({to, from, panels}); });
   }
 
   /// Products of integer codes with many rows, beside float32's and, where the device has matrix units, without them.
@@ -277,8 +286,8 @@ class Bench {
     const auto seconds_of = [&](const Encoding& encoding) {
       const Stored w = stored(encoding, n, n);
       return time(program([&] {
-                    stream_->linear(w.view, nullptr, {x.data(), n, n, n}, kernels::Activation::linear, {},
-                                    {y.data(), n, n, n});
+                    stream_->linear(
+                        {w.view, nullptr, {x.data(), n, n, n}, kernels::Activation::linear, {}, {y.data(), n, n, n}});
                   }),
                   is_real_ ? 5 : 1)
           .median;
@@ -319,19 +328,20 @@ class Bench {
         const kernels::Rows to{y.data(), rows, kernels::kGatedBlocks * out, kernels::kGatedBlocks * out};
         const kernels::ConstRows from{x.data(), rows, in, in};
         const auto block = [&](kernels::GatedBlock which) { return kernels::gated_block(to, which); };
-        const double together = time(program([&] {
-                                       stream_->gated_linear({gate.view, up.view}, from, kernels::Activation::silu, to);
-                                     }),
-                                     sizes_.times)
-                                    .median;
+        const double together =
+            time(program([&] {
+                   stream_->gated_linear({{gate.view, up.view}, from, kernels::Activation::silu, to});
+                 }),
+                 sizes_.times)
+                .median;
         const double apart =
             time(program([&] {
-                   stream_->linear(gate.view, nullptr, from, kernels::Activation::silu,
-                                   block(kernels::GatedBlock::before), block(kernels::GatedBlock::gate));
-                   stream_->linear(up.view, nullptr, from, kernels::Activation::linear, {},
-                                   block(kernels::GatedBlock::up));
-                   stream_->binary(kernels::BinaryOp::mul, block(kernels::GatedBlock::gate),
-                                   block(kernels::GatedBlock::up), block(kernels::GatedBlock::product));
+                   stream_->linear({gate.view, nullptr, from, kernels::Activation::silu,
+                                    block(kernels::GatedBlock::before), block(kernels::GatedBlock::gate)});
+                   stream_->linear(
+                       {up.view, nullptr, from, kernels::Activation::linear, {}, block(kernels::GatedBlock::up)});
+                   stream_->binary({kernels::BinaryOp::mul, block(kernels::GatedBlock::gate),
+                                    block(kernels::GatedBlock::up), block(kernels::GatedBlock::product)});
                  }),
                  sizes_.times)
                 .median;

@@ -120,25 +120,9 @@ void Recorder::order(const Accesses& accesses) {
   remember(notes_, notes);
 }
 
-void Recorder::note_touched(const Accesses& accesses) {
-  const auto note = [&](std::initializer_list<Range> ranges, bool is_written) {
-    for (const Range& range : ranges) {
-      const std::uint64_t step = range.stride ? range.stride : range.end - range.begin;
-      const std::uint64_t bytes = range.stride ? range.row_bytes : step;
-      for (std::uint64_t at = range.begin; at < range.end; at += step)
-        touched_->push_back({at, at + bytes, is_written});
-    }
-  };
-  note(accesses.reads, false);
-  note(accesses.writes, true);
-  note(accesses.notes, true);
-}
-
 void Recorder::record(const Shader& shader, const Constants& constants, std::span<const std::byte> operands,
                       Groups groups, const Accesses& accesses) {
   if (groups.x == 0 || groups.y == 0 || failure_) return;
-  if (touched_) note_touched(accesses);
-  if (only_watches_) return;
   const auto cut = [&](std::size_t wanted, int axis) {
     return static_cast<std::uint32_t>(
         std::min<std::size_t>(wanted, context_->info.max_groups[static_cast<std::size_t>(axis)]));
@@ -229,7 +213,6 @@ Result<std::size_t> Recorder::room(std::size_t bytes) {
 }
 
 std::uint64_t Recorder::parameters(const void* data, std::size_t bytes) {
-  if (only_watches_) return Memory::kAlignment;  // an address that nobody goes to
   if (collector_ && !failure_) {
     const auto at = collector_->parameters({static_cast<const std::byte*>(data), bytes});
     return at ? *at : (fail_with(at.error()), 0);

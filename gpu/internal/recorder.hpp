@@ -53,7 +53,7 @@ class Recorder {
     record(shader, constants, {reinterpret_cast<const std::byte*>(&push), sizeof push}, groups, {reads, writes, notes});
   }
   /// Dispatches of the program that is being collected; 0 where none is.
-  std::size_t collected() const noexcept { return collector_ && !only_watches_ ? collector_->dispatches().size() : 0; }
+  std::size_t collected() const noexcept { return collector_ ? collector_->dispatches().size() : 0; }
   /// As Collector::note_in_last, of a program with dispatches.
   bool note_in_last(std::size_t place_of_word, std::size_t place_of_bits, std::uint32_t* word, std::uint32_t bits) {
     return collector_->note_in_last(place_of_word, place_of_bits, range(word, sizeof bits), bits);
@@ -66,12 +66,6 @@ class Recorder {
   void upload(const void* from, std::size_t bytes, void* to);
   Status download(const void* from, std::size_t bytes, void* to);
   void transfer(const void* from, std::size_t bytes, void* to);
-
-  /// As VulkanStream::watch.
-  void watch(std::vector<Touched>* to, bool instead) noexcept {
-    touched_ = to;
-    only_watches_ = to && instead;
-  }
 
   Status begin_program();
   Result<std::shared_ptr<Program>> end_program();
@@ -127,7 +121,6 @@ class Recorder {
   /// A failure where the validation layers found an error since the stream was made.
   void look_for_complaints();
   void order(const Accesses& accesses);
-  void note_touched(const Accesses& accesses);
   void barrier(VkPipelineStageFlags to_stages, VkAccessFlags to_access);
   /// Room in a half for so many bytes; submits and waits for the other half when this one is full.
   Result<std::size_t> room(std::size_t bytes);
@@ -142,13 +135,11 @@ class Recorder {
   std::deque<Commands> submitted_;
   Commands open_;
   bool is_open_ = false;
-  std::uint64_t last_ = 0;                   // submission
-  std::vector<Commands> closed_;             // and not handed over
-  std::vector<VkCommandBuffer> waiting_;     // in order: what is closed, and programs
-  std::uint64_t waiting_runs_ = 0;           // of programs
-  std::unique_ptr<Collector> collector_;     // while a program is collected
-  std::vector<Touched>* touched_ = nullptr;  // while somebody watches
-  bool only_watches_ = false;
+  std::uint64_t last_ = 0;                // submission
+  std::vector<Commands> closed_;          // and not handed over
+  std::vector<VkCommandBuffer> waiting_;  // in order: what is closed, and programs
+  std::uint64_t waiting_runs_ = 0;        // of programs
+  std::unique_ptr<Collector> collector_;  // while a program is collected
   std::vector<Held> held_;
   std::vector<Range> reads_, writes_, notes_;  // since the last barrier
   VkPipeline bound_ = VK_NULL_HANDLE;

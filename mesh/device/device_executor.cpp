@@ -246,7 +246,7 @@ Status DeviceExecutor::make_mirror() {
   float* const counts = guards_.data() + nodes;
   recorder_ = std::make_unique<GraphRecorder>(
       *stream_, *mirror_, notes_.data<std::uint32_t>(),
-      GraphRecorder::Guards{guards_.data<std::uint32_t>(), counts, counts + nodes}, nodes);
+      StepGuards(*stream_, {guards_.data<std::uint32_t>(), counts, counts + nodes}, nodes));
   feeds_.clear();
   feeds_.resize(graph_.port_count());
   border_ = HostDeviceExchange();

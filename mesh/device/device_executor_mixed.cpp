@@ -37,7 +37,7 @@ void DeviceExecutor::watch_host_parts(const Engine::Recording& recording, std::u
   recorder_->watch_host(&touched);
   engine_.record_step(recording, step, Engine::Side::host);
   recorder_->watch_host(nullptr);
-  static_cast<void>(recorder_->take_guarded());  // the host sees for itself
+  static_cast<void>(recorder_->guards().take());  // the host sees for itself
   if (hook) hook->load_host(before);
 }
 

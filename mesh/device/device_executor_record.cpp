@@ -69,7 +69,7 @@ Result<DeviceExecutor::Recorded> DeviceExecutor::record(std::uint64_t tick, cons
   Recorded recorded;
   WEFT_TRY(recorded.program, stream_->end_program());
   WEFT_CHECK(recorder_->status());
-  recorded.guarded = recorder_->take_guarded();
+  recorded.guarded = recorder_->guards().take();
   for (const NodeId node : recorded.guarded) hook->add_updates(node, before[node] - counts[node]);  // modulo 2^64: back
   for (NodeId node = 0; node < before.size(); ++node)
     if (counts[node] != before[node]) recorded.updates.emplace_back(node, counts[node] - before[node]);

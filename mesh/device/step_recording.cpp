@@ -17,16 +17,18 @@ bool Engine::any_nonzero(NodeId node, std::span<const float> values) noexcept {
 }
 
 void Engine::backward(std::size_t region, NodeId node, const BackwardArgs& args) {
-  if (recording_ && is_opaque_[node]) return recording_->touch(args);
+  if (recording_ && is_opaque_[node])  // weights and gradients are its own: no device has them
+    return recording_->touch({args.x, args.z, args.y, args.cache, args.state, args.dnext_state},
+                             {args.dy, args.dx, args.dstate});
   graph_.nodes()[node].layer->backward(stream(region), args);
 }
 
 void Engine::begin_move(NodeId node) noexcept {
-  if (recording_) recording_->begin_move(node);
+  if (recording_) recording_->guards().begin_move(node);
 }
 
 void Engine::end_move(NodeId node) noexcept {
-  if (recording_) recording_->end_move(node);
+  if (recording_) recording_->guards().end_move(node);
 }
 
 bool Engine::is_on(Side side, NodeId node) const noexcept {
@@ -69,18 +71,19 @@ void Engine::record_part(const Recording& recording, const Part& part, std::size
   for (NodeId id = part.first; id < part.first + part.layers && fires; ++id) {
     if (is_silent) {
       for (const auto ring : kRings)
-        if (const Rows from = (state_.*ring)(id, tick); from.data) stream.copy(from, (state_.*ring)(id, tick + 1));
+        if (const Rows from = (state_.*ring)(id, tick); from.data) stream.copy({from, (state_.*ring)(id, tick + 1)});
     } else {
       fire_layer(id, region, tick, step);
-      stream.is_finite(state_.output(id, tick + 1));
-      if (const Rows hidden = state_.hidden(id, tick + 1); hidden.data) stream.is_finite(hidden);
+      stream.is_finite({state_.output(id, tick + 1)});
+      if (const Rows hidden = state_.hidden(id, tick + 1); hidden.data) stream.is_finite({hidden});
     }
     const Rows y = stream.there(state_.output(id, tick + 1));
     const auto [first, last] =
         std::equal_range(recording.sinks.begin(), recording.sinks.end(), OutputSink{id, nullptr},
                          [](const OutputSink& a, const OutputSink& b) { return a.node < b.node; });
     for (auto sink = first; sink != last; ++sink)
-      stream.device().copy(y, {sink->base + (fired - recording.first_fired) * y.rows * y.cols, y.rows, y.cols, y.cols});
+      stream.device().copy(
+          {y, {sink->base + (fired - recording.first_fired) * y.rows * y.cols, y.rows, y.cols, y.cols}});
   }
   if (!hook_) return;
   for (NodeId id = part.first; id < part.first + part.layers; ++id)
@@ -92,9 +95,9 @@ void Engine::record_port(const Recording& recording, NodeId port, std::uint64_t 
   const std::uint64_t tick = base_tick_ + recording.first_fired + fired;
   const Rows next = state_.output(port, tick + 1);
   float* const values = recording.feeds[port];
-  if (!values) return stream.copy(state_.output(port, tick), next);
-  stream.device().copy(ConstRows{values + fired * next.rows * next.cols, next.rows, next.cols, next.cols},
-                       stream.there(next));
+  if (!values) return stream.copy({state_.output(port, tick), next});
+  stream.device().copy(
+      {ConstRows{values + fired * next.rows * next.cols, next.rows, next.cols, next.cols}, stream.there(next)});
 }
 
 }  // namespace weft::mesh

@@ -14,10 +14,10 @@ class ActivationLayer final : public Layer {
   ActivationLayer(const Shape& shape, Activation activation) : Layer(shape, shape), activation_(activation) {}
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
-    stream.unary(activation_, args.x, args.y);
+    stream.unary({activation_, args.x, args.y});
   }
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
-    if (args.dx.data) stream.unary_backward(activation_, args.x, args.y, args.dy, args.dx);
+    if (args.dx.data) stream.unary_backward({activation_, args.x, args.y, args.dy, args.dx});
   }
 
  private:

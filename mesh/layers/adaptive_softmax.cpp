@@ -64,25 +64,25 @@ class AdaptiveSoftmax final : public Layer {
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     tokens_.each(args, [&](const ForwardArgs& row) {
       const Rows head = columns(row.cache, 0, head_);
-      stream.linear(row.weights.matrix(0), has_bias_ ? row.weights.vector(1) : nullptr, row.x, Activation::linear, {},
-                    head);
+      stream.linear(
+          {row.weights.matrix(0), has_bias_ ? row.weights.vector(1) : nullptr, row.x, Activation::linear, {}, head});
       if (is_log_)
-        stream.log_softmax(head, {}, head);
+        stream.log_softmax({head, {}, head});
       else
-        stream.softmax(head, 1.0f, head);
-      stream.copy(columns(head, 0, head_classes_), columns(row.y, 0, head_classes_));
+        stream.softmax({head, 1.0f, head});
+      stream.copy({columns(head, 0, head_classes_), columns(row.y, 0, head_classes_)});
       for (const Cluster& cluster : clusters_) {
         const Rows hidden = columns(row.cache, cluster.cached, cluster.hidden);
         const Rows y = columns(row.y, cluster.first, cluster.classes);
         const Rows own = is_log_ ? y : columns(row.cache, cluster.conditional, cluster.classes);
-        stream.linear(row.weights.matrix(cluster.parameter), nullptr, row.x, Activation::linear, {}, hidden);
-        stream.linear(row.weights.matrix(cluster.parameter + 1), nullptr, hidden, Activation::linear, {}, own);
+        stream.linear({row.weights.matrix(cluster.parameter), nullptr, row.x, Activation::linear, {}, hidden});
+        stream.linear({row.weights.matrix(cluster.parameter + 1), nullptr, hidden, Activation::linear, {}, own});
         if (is_log_) {
-          stream.log_softmax(own, columns(head, cluster.entry, 1), y);
+          stream.log_softmax({own, columns(head, cluster.entry, 1), y});
           continue;
         }
-        stream.softmax(own, 1.0f, own);
-        for (std::size_t b = 0; b < y.rows; ++b) stream.scale_rows(head.row(b) + cluster.entry, at(own, b), at(y, b));
+        stream.softmax({own, 1.0f, own});
+        for (std::size_t b = 0; b < y.rows; ++b) stream.scale_rows({head.row(b) + cluster.entry, at(own, b), at(y, b)});
       }
     });
   }
@@ -91,18 +91,18 @@ class AdaptiveSoftmax final : public Layer {
     tokens_.each(args, [&](const BackwardArgs& row) {
       const ConstRows head = columns(row.cache, 0, head_);
       const Rows dhead = columns(row.scratch, 0, head_);
-      stream.copy(columns(row.dy, 0, head_classes_), columns(dhead, 0, head_classes_));
-      stream.fill(0.0f, columns(dhead, head_classes_, clusters_.size()));
+      stream.copy({columns(row.dy, 0, head_classes_), columns(dhead, 0, head_classes_)});
+      stream.fill({0.0f, columns(dhead, head_classes_, clusters_.size())});
       for (const Cluster& cluster : clusters_) to_logits(stream, row, cluster, dhead);
       if (is_log_)
-        stream.log_softmax_backward(head, {}, dhead, dhead, {});
+        stream.log_softmax_backward({head, {}, dhead, dhead, {}});
       else
-        stream.softmax_backward(head, dhead, 1.0f, dhead);
+        stream.softmax_backward({head, dhead, 1.0f, dhead});
       if (row.gradients.data) {
-        stream.outer_accumulate(dhead, row.x, {row.gradients[0], head_, row.x.cols});
-        if (has_bias_) stream.column_accumulate(dhead, row.gradients[1]);
+        stream.outer_accumulate({dhead, row.x, {row.gradients[0], head_, row.x.cols}});
+        if (has_bias_) stream.column_accumulate({dhead, row.gradients[1]});
       }
-      if (row.dx.data) stream.linear_transposed(row.weights.matrix(0), dhead, row.dx);
+      if (row.dx.data) stream.linear_transposed({row.weights.matrix(0), dhead, row.dx});
       for (const Cluster& cluster : clusters_) to_input(stream, row, cluster);
     });
   }
@@ -117,32 +117,33 @@ class AdaptiveSoftmax final : public Layer {
   void to_logits(kernels::OpStream& stream, const BackwardArgs& row, const Cluster& cluster, const Rows& dhead) const {
     const Rows d = columns(row.dy, cluster.first, cluster.classes);
     if (is_log_) {
-      stream.log_softmax_backward(columns(row.y, cluster.first, cluster.classes), columns(row.cache, cluster.entry, 1),
-                                  d, d, columns(dhead, cluster.entry, 1));
+      stream.log_softmax_backward({columns(row.y, cluster.first, cluster.classes), columns(row.cache, cluster.entry, 1),
+                                   d, d, columns(dhead, cluster.entry, 1)});
       return;
     }
     const ConstRows own = columns(row.cache, cluster.conditional, cluster.classes);
     for (std::size_t b = 0; b < d.rows; ++b) {
-      stream.row_dots(at(d, b), at(own, b), dhead.row(b) + cluster.entry);
-      stream.scale_rows(row.cache.row(b) + cluster.entry, at(d, b), at(d, b));
+      stream.row_dots({at(d, b), at(own, b), dhead.row(b) + cluster.entry});
+      stream.scale_rows({row.cache.row(b) + cluster.entry, at(d, b), at(d, b)});
     }
-    stream.softmax_backward(own, d, 1.0f, d);
+    stream.softmax_backward({own, d, 1.0f, d});
   }
 
   /// From a cluster's logits, whose slope is in dy, to its matrices and the input.
   void to_input(kernels::OpStream& stream, const BackwardArgs& row, const Cluster& cluster) const {
     const Rows d = columns(row.dy, cluster.first, cluster.classes);
     const Rows dhidden = columns(row.scratch, head_, cluster.hidden);
-    stream.linear_transposed(row.weights.matrix(cluster.parameter + 1), d, dhidden);
+    stream.linear_transposed({row.weights.matrix(cluster.parameter + 1), d, dhidden});
     if (row.gradients.data) {
-      stream.outer_accumulate(d, columns(row.cache, cluster.cached, cluster.hidden),
-                              {row.gradients[cluster.parameter + 1], cluster.classes, cluster.hidden});
-      stream.outer_accumulate(dhidden, row.x, {row.gradients[cluster.parameter], cluster.hidden, row.x.cols});
+      stream.outer_accumulate({d,
+                               columns(row.cache, cluster.cached, cluster.hidden),
+                               {row.gradients[cluster.parameter + 1], cluster.classes, cluster.hidden}});
+      stream.outer_accumulate({dhidden, row.x, {row.gradients[cluster.parameter], cluster.hidden, row.x.cols}});
     }
     if (!row.dx.data) return;
     const Rows share = columns(row.scratch, head_ + widest_, row.x.cols);
-    stream.linear_transposed(row.weights.matrix(cluster.parameter), dhidden, share);
-    stream.binary(kernels::BinaryOp::add, row.dx, share, row.dx);
+    stream.linear_transposed({row.weights.matrix(cluster.parameter), dhidden, share});
+    stream.binary({kernels::BinaryOp::add, row.dx, share, row.dx});
   }
 
   Tokens tokens_;

@@ -83,10 +83,11 @@ class Attention final : public Layer {
       normalize(stream, args.weights.vector(gain() + 1), args.cache, kRawK, kKStatistics, k);
     }
     if (settings_.has_rope) {
-      stream.rope(rope_, shape_.tokens, q, args.state, false, q, args.workspace);
-      stream.rope(rope_, shape_.tokens, k, args.state, false, k, args.workspace);
+      stream.rope({rope_, shape_.tokens, q, args.state, false, q, args.workspace});
+      stream.rope({rope_, shape_.tokens, k, args.state, false, k, args.workspace});
     }
-    stream.attention(shape_, {q, k, v, args.state}, y, part(args.cache, kStatistics), args.next_state, args.workspace);
+    stream.attention(
+        {shape_, {q, k, v, args.state}, y, part(args.cache, kStatistics), args.next_state, args.workspace});
     project(stream, args.weights, kOutput, y, args.y);
   }
 
@@ -102,12 +103,15 @@ class Attention final : public Layer {
     const ConstRows y = part(args.cache, kY);
     add_gradients(stream, args, kOutput, args.dy, y);
     send_back(stream, args.weights, kOutput, args.dy, dy);
-    stream.attention_backward(shape_, {part(args.cache, kQ), part(args.cache, kK), part(args.cache, kV), args.state}, y,
-                              part(args.cache, kStatistics), {dy, args.dnext_state, dq, dk, dv, args.dstate},
-                              args.workspace);
+    stream.attention_backward({shape_,
+                               {part(args.cache, kQ), part(args.cache, kK), part(args.cache, kV), args.state},
+                               y,
+                               part(args.cache, kStatistics),
+                               {dy, args.dnext_state, dq, dk, dv, args.dstate},
+                               args.workspace});
     if (settings_.has_rope) {
-      stream.rope(rope_, tokens, dq, args.state, true, dq, args.workspace);
-      stream.rope(rope_, tokens, dk, args.state, true, dk, args.workspace);
+      stream.rope({rope_, tokens, dq, args.state, true, dq, args.workspace});
+      stream.rope({rope_, tokens, dk, args.state, true, dk, args.workspace});
     }
     if (settings_.norm != QkNorm::none) {
       normalize_backward(stream, args, gain(), kRawQ, kQStatistics, dq);
@@ -119,9 +123,9 @@ class Attention final : public Layer {
     if (!args.dx.data) return;
     send_back(stream, args.weights, kQuery, dq, args.dx);
     send_back(stream, args.weights, kKey, dk, through);
-    stream.binary(kernels::BinaryOp::add, args.dx, through, args.dx);
+    stream.binary({kernels::BinaryOp::add, args.dx, through, args.dx});
     send_back(stream, args.weights, kValue, dv, through);
-    stream.binary(kernels::BinaryOp::add, args.dx, through, args.dx);
+    stream.binary({kernels::BinaryOp::add, args.dx, through, args.dx});
   }
 
  private:
@@ -169,14 +173,14 @@ class Attention final : public Layer {
                const Rows& y) const {
     tokens_.each(
         [&](const auto& own) {
-          stream.linear(weights.matrix(i), bias(i) ? weights.vector(bias(i)) : nullptr, own(x), Activation::linear, {},
-                        own(y));
+          stream.linear(
+              {weights.matrix(i), bias(i) ? weights.vector(bias(i)) : nullptr, own(x), Activation::linear, {}, own(y)});
         },
         x, y);
   }
   void send_back(kernels::OpStream& stream, const ConstWeights& weights, std::size_t i, const ConstRows& d,
                  const Rows& dx) const {
-    tokens_.each([&](const auto& own) { stream.linear_transposed(weights.matrix(i), own(d), own(dx)); }, d, dx);
+    tokens_.each([&](const auto& own) { stream.linear_transposed({weights.matrix(i), own(d), own(dx)}); }, d, dx);
   }
   void add_gradients(kernels::OpStream& stream, const BackwardArgs& args, std::size_t i, const ConstRows& d,
                      const ConstRows& x) const {
@@ -184,8 +188,8 @@ class Attention final : public Layer {
     tokens_.each(
         [&](const auto& own) {
           const ConstRows errors = own(d), inputs = own(x);
-          stream.outer_accumulate(errors, inputs, {args.gradients[i], errors.cols, inputs.cols});
-          if (bias(i)) stream.column_accumulate(errors, args.gradients[bias(i)]);
+          stream.outer_accumulate({errors, inputs, {args.gradients[i], errors.cols, inputs.cols}});
+          if (bias(i)) stream.column_accumulate({errors, args.gradients[bias(i)]});
         },
         d, x);
   }
@@ -202,9 +206,9 @@ class Attention final : public Layer {
       const Rows x = heads(from, b), y = heads(to, b);
       float* const inverse = numbers.row(b);
       if (settings_.norm == QkNorm::rms)
-        stream.rms_norm(x, gain, settings_.epsilon, y, inverse);
+        stream.rms_norm({x, gain, settings_.epsilon, y, inverse});
       else
-        stream.layer_norm(x, gain, nullptr, settings_.epsilon, y, inverse + x.rows, inverse);
+        stream.layer_norm({x, gain, nullptr, settings_.epsilon, y, inverse + x.rows, inverse});
     }
   }
   void normalize_backward(kernels::OpStream& stream, const BackwardArgs& args, std::size_t gain, Part raw,
@@ -216,10 +220,10 @@ class Attention final : public Layer {
       const Rows error = heads(d, b);
       const float* const inverse = numbers.row(b);
       if (settings_.norm == QkNorm::rms)
-        stream.rms_norm_backward(x, args.weights.vector(gain), inverse, error, error, dgain);
+        stream.rms_norm_backward({x, args.weights.vector(gain), inverse, error, error, dgain});
       else
-        stream.layer_norm_backward(x, args.weights.vector(gain), inverse + x.rows, inverse, error, error, dgain,
-                                   nullptr);
+        stream.layer_norm_backward(
+            {x, args.weights.vector(gain), inverse + x.rows, inverse, error, error, dgain, nullptr});
     }
   }
 

@@ -345,7 +345,7 @@ void Container::send(kernels::OpStream& stream, const BackwardArgs& args, std::s
     if (!target.data && step.combine != Combine::max) continue;
     const Rows error = part(args.scratch, {split_.offset, place.sources[s].width});
     if (step.sources.size() == 1)
-      stream.copy(dx, error);
+      stream.copy({dx, error});
     else
       split_gradient(
           stream, place.junction, s, place.sources[s],
@@ -353,9 +353,9 @@ void Container::send(kernels::OpStream& stream, const BackwardArgs& args, std::s
           part(args.scratch, {gate_.offset, step.combine == Combine::gate ? dx.cols : 0}), error);
     if (!target.data) continue;
     if (place.is_first[s])
-      stream.copy(error, target);
+      stream.copy({error, target});
     else
-      stream.binary(kernels::BinaryOp::add, target, error, target);
+      stream.binary({kernels::BinaryOp::add, target, error, target});
   }
 }
 

@@ -37,21 +37,21 @@ class TransposedConvolution final : public Layer {
   }
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
-    stream.convolve_transposed(window_, args.weights.matrix(0), has_bias_ ? args.weights.vector(1) : nullptr, args.x,
-                               activation_, args.z, args.y, args.workspace);
+    stream.convolve_transposed({window_, args.weights.matrix(0), has_bias_ ? args.weights.vector(1) : nullptr, args.x,
+                                activation_, args.z, args.y, args.workspace});
   }
 
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
-    if (activation_ != Activation::linear) stream.unary_backward(activation_, args.z, args.y, args.dy, args.dy);
+    if (activation_ != Activation::linear) stream.unary_backward({activation_, args.z, args.y, args.dy, args.dy});
     if (args.gradients.data) {
-      stream.convolve_outer(window_, args.x, args.dy, {args.gradients[0], in_shape()[0], window_.columns()},
-                            args.workspace);
+      stream.convolve_outer(
+          {window_, args.x, args.dy, {args.gradients[0], in_shape()[0], window_.columns()}, args.workspace});
       if (has_bias_) spatial::accumulate_channels(stream, args.dy, window_.channels, args.workspace, args.gradients[1]);
     }
     if (args.dx.data) {
       kernels::ConstWeight weight = args.weights.matrix(0);
       weight.activations = Activations::float32;  // gradients are not quantised
-      stream.convolve(window_, weight, nullptr, args.dy, Activation::linear, {}, args.dx, args.workspace);
+      stream.convolve({window_, weight, nullptr, args.dy, Activation::linear, {}, args.dx, args.workspace});
     }
   }
 

@@ -33,19 +33,19 @@ class Dense final : public Layer {
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     tokens_.each(args, [&](const ForwardArgs& own) {
-      stream.linear(own.weights.matrix(0), has_bias_ ? own.weights.vector(1) : nullptr, own.x, activation_, own.z,
-                    own.y);
+      stream.linear(
+          {own.weights.matrix(0), has_bias_ ? own.weights.vector(1) : nullptr, own.x, activation_, own.z, own.y});
     });
   }
 
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     tokens_.each(args, [&](const BackwardArgs& own) {
-      if (activation_ != Activation::linear) stream.unary_backward(activation_, own.z, own.y, own.dy, own.dy);
+      if (activation_ != Activation::linear) stream.unary_backward({activation_, own.z, own.y, own.dy, own.dy});
       if (own.gradients.data) {
-        stream.outer_accumulate(own.dy, own.x, {own.gradients[0], own.dy.cols, own.x.cols});
-        if (has_bias_) stream.column_accumulate(own.dy, own.gradients[1]);
+        stream.outer_accumulate({own.dy, own.x, {own.gradients[0], own.dy.cols, own.x.cols}});
+        if (has_bias_) stream.column_accumulate({own.dy, own.gradients[1]});
       }
-      if (own.dx.data) stream.linear_transposed(own.weights.matrix(0), own.dy, own.dx);
+      if (own.dx.data) stream.linear_transposed({own.weights.matrix(0), own.dy, own.dx});
     });
   }
 

@@ -35,23 +35,23 @@ class Dropout final : public Layer {
     const std::size_t training = std::min(args.training_rows, args.x.rows), rest = args.x.rows - training;
     if (training > 0) {
       const Rows mask = part(args.cache, 0, training);
-      stream.dropout_mask(key_, part(args.state, 0, training), part(args.next_state, 0, training), threshold_, scale_,
-                          mask);
-      stream.binary(kernels::BinaryOp::mul, part(args.x, 0, training), mask, part(args.y, 0, training));
+      stream.dropout_mask(
+          {key_, part(args.state, 0, training), part(args.next_state, 0, training), threshold_, scale_, mask});
+      stream.binary({kernels::BinaryOp::mul, part(args.x, 0, training), mask, part(args.y, 0, training)});
     }
     if (rest > 0) {
-      stream.copy(part(args.state, training, rest), part(args.next_state, training, rest));
-      stream.fill(1.0f, part(args.cache, training, rest));
-      stream.copy(part(args.x, training, rest), part(args.y, training, rest));
+      stream.copy({part(args.state, training, rest), part(args.next_state, training, rest)});
+      stream.fill({1.0f, part(args.cache, training, rest)});
+      stream.copy({part(args.x, training, rest), part(args.y, training, rest)});
     }
   }
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     // The next state is this one, or one draw further; nothing else depends on it smoothly.
     if (args.dstate.data && args.dnext_state.data)
-      stream.copy(args.dnext_state, args.dstate);
+      stream.copy({args.dnext_state, args.dstate});
     else if (args.dstate.data)
-      stream.fill(0.0f, args.dstate);
-    if (args.dx.data) stream.binary(kernels::BinaryOp::mul, args.dy, args.cache, args.dx);
+      stream.fill({0.0f, args.dstate});
+    if (args.dx.data) stream.binary({kernels::BinaryOp::mul, args.dy, args.cache, args.dx});
   }
 
  private:

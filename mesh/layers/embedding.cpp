@@ -30,12 +30,13 @@ class Embedding final : public Layer {
   }
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
-    stream.embedding(args.weights.matrix(0), args.x, args.y);
+    stream.embedding({args.weights.matrix(0), args.x, args.y});
   }
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     if (args.gradients.data)
-      stream.embedding_backward(args.x, args.dy, padding_, {args.gradients[0], parameters_[0].out, parameters_[0].in});
-    if (args.dx.data) stream.fill(0.0f, args.dx);
+      stream.embedding_backward(
+          {args.x, args.dy, padding_, {args.gradients[0], parameters_[0].out, parameters_[0].in}});
+    if (args.dx.data) stream.fill({0.0f, args.dx});
   }
 
  private:

@@ -17,13 +17,13 @@ class GridScatter final : public Layer {
         cells_(std::move(cells)) {}
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
-    stream.fill(0.0f, args.y);
+    stream.fill({0.0f, args.y});
     for (std::size_t i = 0; i < cells_.size(); ++i)
-      stream.copy(columns(args.x, i * features_, features_), columns(args.y, cells_[i] * features_, features_));
+      stream.copy({columns(args.x, i * features_, features_), columns(args.y, cells_[i] * features_, features_)});
   }
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     for (std::size_t i = 0; i < cells_.size() && args.dx.data; ++i)
-      stream.copy(columns(args.dy, cells_[i] * features_, features_), columns(args.dx, i * features_, features_));
+      stream.copy({columns(args.dy, cells_[i] * features_, features_), columns(args.dx, i * features_, features_)});
   }
 
  private:

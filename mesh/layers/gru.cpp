@@ -23,32 +23,32 @@ class Gru final : public Recurrent {
  protected:
   // Backward finds r, z, n in `a` and W_hn h + b_hn in its place of `b`.
   void step(kernels::OpStream& stream, const ForwardArgs& args, const Rows& a, const Rows& b) const override {
-    stream.binary(BinaryOp::add, blocks(a, kR, 2), blocks(b, kR, 2), blocks(a, kR, 2));
-    stream.unary(Activation::sigmoid, blocks(a, kR, 2), blocks(a, kR, 2));
+    stream.binary({BinaryOp::add, blocks(a, kR, 2), blocks(b, kR, 2), blocks(a, kR, 2)});
+    stream.unary({Activation::sigmoid, blocks(a, kR, 2), blocks(a, kR, 2)});
     const Rows n = blocks(a, kN);
-    stream.binary(BinaryOp::mul, blocks(a, kR), blocks(b, kN), args.y);
-    stream.binary(BinaryOp::add, n, args.y, n);
-    stream.unary(Activation::tanh, n, n);
-    stream.binary(BinaryOp::sub, args.state, n, args.y);
-    stream.binary(BinaryOp::mul, blocks(a, kZ), args.y, args.y);
-    stream.binary(BinaryOp::add, n, args.y, args.y);
-    stream.copy(args.y, args.next_state);
+    stream.binary({BinaryOp::mul, blocks(a, kR), blocks(b, kN), args.y});
+    stream.binary({BinaryOp::add, n, args.y, n});
+    stream.unary({Activation::tanh, n, n});
+    stream.binary({BinaryOp::sub, args.state, n, args.y});
+    stream.binary({BinaryOp::mul, blocks(a, kZ), args.y, args.y});
+    stream.binary({BinaryOp::add, n, args.y, args.y});
+    stream.copy({args.y, args.next_state});
   }
 
   void step_back(kernels::OpStream& stream, const BackwardArgs& args, const ConstRows& a, const ConstRows& b,
                  const Rows& da, const Rows& carry) const override {
     const Rows dr = blocks(da, kR), dz = blocks(da, kZ), dn = blocks(da, kN);
-    stream.binary(BinaryOp::mul, args.dy, blocks(a, kZ), carry);
-    stream.binary(BinaryOp::sub, args.dy, carry, dn);
-    stream.binary(BinaryOp::sub, args.state, blocks(a, kN), dz);
-    stream.binary(BinaryOp::mul, args.dy, dz, dz);
+    stream.binary({BinaryOp::mul, args.dy, blocks(a, kZ), carry});
+    stream.binary({BinaryOp::sub, args.dy, carry, dn});
+    stream.binary({BinaryOp::sub, args.state, blocks(a, kN), dz});
+    stream.binary({BinaryOp::mul, args.dy, dz, dz});
     backward_of(stream, Activation::tanh, blocks(a, kN), dn);
-    stream.binary(BinaryOp::mul, dn, blocks(b, kN), dr);
+    stream.binary({BinaryOp::mul, dn, blocks(b, kN), dr});
     backward_of(stream, Activation::sigmoid, blocks(a, kR, 2), blocks(da, kR, 2));
   }
 
   void to_recurrent(kernels::OpStream& stream, const ConstRows& a, const Rows& d) const override {
-    stream.binary(BinaryOp::mul, blocks(d, kN), blocks(a, kR), blocks(d, kN));
+    stream.binary({BinaryOp::mul, blocks(d, kN), blocks(a, kR), blocks(d, kN)});
   }
   bool has_carry() const noexcept override { return true; }
 };

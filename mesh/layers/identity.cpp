@@ -10,9 +10,9 @@ namespace {
 class Identity final : public Layer {
  public:
   explicit Identity(const Shape& shape) : Layer(shape, shape) {}
-  void forward(kernels::OpStream& stream, const ForwardArgs& args) const override { stream.copy(args.x, args.y); }
+  void forward(kernels::OpStream& stream, const ForwardArgs& args) const override { stream.copy({args.x, args.y}); }
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
-    if (args.dx.data) stream.copy(args.dy, args.dx);
+    if (args.dx.data) stream.copy({args.dy, args.dx});
   }
 };
 

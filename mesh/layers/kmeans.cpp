@@ -50,16 +50,16 @@ class KMeans final : public Layer {
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     tokens_.each(args, [&](const ForwardArgs& row) {
       const Rows p = own_.gives_probabilities ? columns(row.y, 0, own_.clusters) : columns(row.cache, 0, own_.clusters);
-      stream.squared_distances(row.weights.matrix(0), row.x, p);
+      stream.squared_distances({row.weights.matrix(0), row.x, p});
       if (own_.is_euclidean) {
         const Rows distance = distances(row.cache);
-        stream.square_root(p, distance);
-        stream.scale(-1.0f, distance, p);
+        stream.square_root({p, distance});
+        stream.scale({-1.0f, distance, p});
       } else {
-        stream.scale(-1.0f, p, p);
+        stream.scale({-1.0f, p, p});
       }
-      stream.softmax(p, own_.temperature, p);
-      if (own_.gives_features) stream.linear_transposed(row.weights.matrix(0), p, features(row.y));
+      stream.softmax({p, own_.temperature, p});
+      if (own_.gives_features) stream.linear_transposed({row.weights.matrix(0), p, features(row.y)});
     });
   }
 
@@ -72,18 +72,18 @@ class KMeans final : public Layer {
       Rows d = columns(row.dy, 0, own_.clusters);
       if (own_.gives_features) {
         const ConstRows from = features(row.dy);
-        if (gradient) stream.outer_accumulate(p, from, centres);
+        if (gradient) stream.outer_accumulate({p, from, centres});
         // Gradients are not rounded to 8 bits for centres that are stored as integers.
         ConstWeight weight = row.weights.matrix(0);
         weight.activations = Activations::float32;
         d = columns(row.scratch, 0, own_.clusters);
-        stream.linear(weight, nullptr, from, kernels::Activation::linear, {}, d);
-        if (own_.gives_probabilities) stream.binary(kernels::BinaryOp::add, d, columns(row.dy, 0, own_.clusters), d);
+        stream.linear({weight, nullptr, from, kernels::Activation::linear, {}, d});
+        if (own_.gives_probabilities) stream.binary({kernels::BinaryOp::add, d, columns(row.dy, 0, own_.clusters), d});
       }
-      stream.softmax_backward(p, d, own_.temperature, d);
-      stream.scale(-1.0f, d, d);
-      if (own_.is_euclidean) stream.square_root_backward(distances(row.cache), d, d);
-      stream.squared_distances_backward(row.weights.matrix(0), row.x, d, row.dx, centres);
+      stream.softmax_backward({p, d, own_.temperature, d});
+      stream.scale({-1.0f, d, d});
+      if (own_.is_euclidean) stream.square_root_backward({distances(row.cache), d, d});
+      stream.squared_distances_backward({row.weights.matrix(0), row.x, d, row.dx, centres});
     });
   }
 

@@ -20,16 +20,16 @@ class LayerNorm final : public Layer {
   // One row at a time: the cache is a column of the history, strided, and the op wants it dense.
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     for (std::size_t row = 0; row < args.x.rows; ++row)
-      stream.layer_norm(tokens(args.x, row), args.weights.vector(0), args.weights.vector(1), epsilon_,
-                        tokens(args.y, row), args.cache.row(row), args.cache.row(row) + tokens_.count());
+      stream.layer_norm({tokens(args.x, row), args.weights.vector(0), args.weights.vector(1), epsilon_,
+                         tokens(args.y, row), args.cache.row(row), args.cache.row(row) + tokens_.count()});
   }
   // Where nobody wants dx, it goes over dy, which is scratch.
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     for (std::size_t row = 0; row < args.x.rows; ++row)
       stream.layer_norm_backward(
-          tokens(args.x, row), args.weights.vector(0), args.cache.row(row), args.cache.row(row) + tokens_.count(),
-          kernels::ConstRows(tokens(args.dy, row)), tokens(args.dx.data ? args.dx : args.dy, row),
-          args.gradients.data ? args.gradients[0] : nullptr, args.gradients.data ? args.gradients[1] : nullptr);
+          {tokens(args.x, row), args.weights.vector(0), args.cache.row(row), args.cache.row(row) + tokens_.count(),
+           kernels::ConstRows(tokens(args.dy, row)), tokens(args.dx.data ? args.dx : args.dy, row),
+           args.gradients.data ? args.gradients[0] : nullptr, args.gradients.data ? args.gradients[1] : nullptr});
   }
 
  private:

@@ -11,17 +11,17 @@ class LeakyIntegrator final : public Layer {
   std::size_t state_size() const noexcept override { return in(); }
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
-    stream.binary(kernels::BinaryOp::sub, args.x, args.state, args.y);
-    stream.copy(args.state, args.next_state);
-    stream.axpy(rate_, args.y, args.next_state);
-    stream.copy(args.next_state, args.y);
+    stream.binary({kernels::BinaryOp::sub, args.x, args.state, args.y});
+    stream.copy({args.state, args.next_state});
+    stream.axpy({rate_, args.y, args.next_state});
+    stream.copy({args.next_state, args.y});
   }
 
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     // y and next_state are the same value, so their gradients add.
-    if (args.dnext_state.data) stream.binary(kernels::BinaryOp::add, args.dy, args.dnext_state, args.dy);
-    if (args.dx.data) stream.scale(rate_, args.dy, args.dx);
-    if (args.dstate.data) stream.scale(1.0f - rate_, args.dy, args.dstate);
+    if (args.dnext_state.data) stream.binary({kernels::BinaryOp::add, args.dy, args.dnext_state, args.dy});
+    if (args.dx.data) stream.scale({rate_, args.dy, args.dx});
+    if (args.dstate.data) stream.scale({1.0f - rate_, args.dy, args.dstate});
   }
 
  private:

@@ -24,31 +24,31 @@ class Lstm final : public Recurrent {
 
  protected:
   void step(kernels::OpStream& stream, const ForwardArgs& args, const Rows& a, const Rows& b) const override {
-    stream.binary(BinaryOp::add, a, b, a);
-    stream.unary(Activation::sigmoid, blocks(a, kI, 2), blocks(a, kI, 2));
-    stream.unary(Activation::tanh, blocks(a, kG), blocks(a, kG));
-    stream.unary(Activation::sigmoid, blocks(a, kO), blocks(a, kO));
+    stream.binary({BinaryOp::add, a, b, a});
+    stream.unary({Activation::sigmoid, blocks(a, kI, 2), blocks(a, kI, 2)});
+    stream.unary({Activation::tanh, blocks(a, kG), blocks(a, kG)});
+    stream.unary({Activation::sigmoid, blocks(a, kO), blocks(a, kO)});
     const Rows c = blocks(args.next_state, kC), tanh_c = blocks(b, 0);
-    stream.binary(BinaryOp::mul, blocks(a, kI), blocks(a, kG), tanh_c);
-    stream.binary(BinaryOp::mul, blocks(a, kF), blocks(args.state, kC), c);
-    stream.binary(BinaryOp::add, c, tanh_c, c);
-    stream.unary(Activation::tanh, c, tanh_c);
-    stream.binary(BinaryOp::mul, blocks(a, kO), tanh_c, args.y);
-    stream.copy(args.y, blocks(args.next_state, kH));
+    stream.binary({BinaryOp::mul, blocks(a, kI), blocks(a, kG), tanh_c});
+    stream.binary({BinaryOp::mul, blocks(a, kF), blocks(args.state, kC), c});
+    stream.binary({BinaryOp::add, c, tanh_c, c});
+    stream.unary({Activation::tanh, c, tanh_c});
+    stream.binary({BinaryOp::mul, blocks(a, kO), tanh_c, args.y});
+    stream.copy({args.y, blocks(args.next_state, kH)});
   }
 
   void step_back(kernels::OpStream& stream, const BackwardArgs& args, const ConstRows& a, const ConstRows& b,
                  const Rows& da, const Rows&) const override {
     const ConstRows tanh_c = blocks(b, 0);
-    stream.binary(BinaryOp::mul, args.dy, tanh_c, blocks(da, kO));
+    stream.binary({BinaryOp::mul, args.dy, tanh_c, blocks(da, kO)});
     // From here on dy is the gradient of c'.
-    stream.binary(BinaryOp::mul, args.dy, blocks(a, kO), args.dy);
-    stream.unary_backward(Activation::tanh, {}, tanh_c, args.dy, args.dy);
-    if (args.dnext_state.data) stream.binary(BinaryOp::add, args.dy, blocks(args.dnext_state, kC), args.dy);
-    stream.binary(BinaryOp::mul, args.dy, blocks(a, kG), blocks(da, kI));
-    stream.binary(BinaryOp::mul, args.dy, blocks(args.state, kC), blocks(da, kF));
-    stream.binary(BinaryOp::mul, args.dy, blocks(a, kI), blocks(da, kG));
-    if (args.dstate.data) stream.binary(BinaryOp::mul, args.dy, blocks(a, kF), blocks(args.dstate, kC));
+    stream.binary({BinaryOp::mul, args.dy, blocks(a, kO), args.dy});
+    stream.unary_backward({Activation::tanh, {}, tanh_c, args.dy, args.dy});
+    if (args.dnext_state.data) stream.binary({BinaryOp::add, args.dy, blocks(args.dnext_state, kC), args.dy});
+    stream.binary({BinaryOp::mul, args.dy, blocks(a, kG), blocks(da, kI)});
+    stream.binary({BinaryOp::mul, args.dy, blocks(args.state, kC), blocks(da, kF)});
+    stream.binary({BinaryOp::mul, args.dy, blocks(a, kI), blocks(da, kG)});
+    if (args.dstate.data) stream.binary({BinaryOp::mul, args.dy, blocks(a, kF), blocks(args.dstate, kC)});
     backward_of(stream, Activation::sigmoid, blocks(a, kI, 2), blocks(da, kI, 2));
     backward_of(stream, Activation::tanh, blocks(a, kG), blocks(da, kG));
     backward_of(stream, Activation::sigmoid, blocks(a, kO), blocks(da, kO));

@@ -24,11 +24,13 @@ class Metacognition final : public Layer {
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     const std::size_t count = sources(rule_), width = in() / count;
     for (std::size_t i = 0; i < count; ++i)
-      stream.row_statistics({args.x.data + i * width, args.x.rows, width, args.x.stride}, active_above_,
-                            {args.y.data + i * kernels::kStatistics, args.y.rows, kernels::kStatistics, args.y.stride});
+      stream.row_statistics(
+          {{args.x.data + i * width, args.x.rows, width, args.x.stride},
+           active_above_,
+           {args.y.data + i * kernels::kStatistics, args.y.rows, kernels::kStatistics, args.y.stride}});
   }
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
-    if (args.dx.data) stream.fill(0.0f, args.dx);
+    if (args.dx.data) stream.fill({0.0f, args.dx});
   }
 
  private:

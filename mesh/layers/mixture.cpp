@@ -30,30 +30,30 @@ class Gate final : public Layer {
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     tokens_.each(args, [&](const ForwardArgs& own) {
-      stream.linear(own.weights.matrix(0), nullptr, own.x, Activation::linear, {}, own.y);
-      if (gate_.top_k != 0) stream.keep_largest(own.y, gate_.top_k, own.y);
-      stream.softmax(own.y, gate_.temperature, own.y);
+      stream.linear({own.weights.matrix(0), nullptr, own.x, Activation::linear, {}, own.y});
+      if (gate_.top_k != 0) stream.keep_largest({own.y, gate_.top_k, own.y});
+      stream.softmax({own.y, gate_.temperature, own.y});
     });
     if (gate_.balance == 0) return;
     // m' = (1 - rate) m + rate / tokens * sum of p
-    stream.scale(1.0f - gate_.balance_rate, args.state, args.next_state);
+    stream.scale({1.0f - gate_.balance_rate, args.state, args.next_state});
     const float share = gate_.balance_rate / static_cast<float>(tokens_.count());
     for (std::size_t t = 0; t < tokens_.count(); ++t)
-      stream.axpy(share, columns(ConstRows(args.y), t * gate_.experts, gate_.experts), args.next_state);
+      stream.axpy({share, columns(ConstRows(args.y), t * gate_.experts, gate_.experts), args.next_state});
   }
 
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     if (gate_.balance > 0) {
       const float slope = gate_.balance * static_cast<float>(gate_.experts) / static_cast<float>(tokens_.count());
       for (std::size_t t = 0; t < tokens_.count(); ++t)
-        stream.axpy(slope, args.state, columns(args.dy, t * gate_.experts, gate_.experts));
+        stream.axpy({slope, args.state, columns(args.dy, t * gate_.experts, gate_.experts)});
       // The running mean is held fixed: no error goes back through it.
-      if (args.dstate.data) stream.fill(0.0f, args.dstate);
+      if (args.dstate.data) stream.fill({0.0f, args.dstate});
     }
     tokens_.each(args, [&](const BackwardArgs& own) {
-      stream.softmax_backward(own.y, own.dy, gate_.temperature, own.dy);
-      if (own.gradients.data) stream.outer_accumulate(own.dy, own.x, {own.gradients[0], own.dy.cols, own.x.cols});
-      if (own.dx.data) stream.linear_transposed(own.weights.matrix(0), own.dy, own.dx);
+      stream.softmax_backward({own.y, own.dy, gate_.temperature, own.dy});
+      if (own.gradients.data) stream.outer_accumulate({own.dy, own.x, {own.gradients[0], own.dy.cols, own.x.cols}});
+      if (own.dx.data) stream.linear_transposed({own.weights.matrix(0), own.dy, own.dx});
     });
   }
 
@@ -69,12 +69,12 @@ class WeightedSum final : public Layer {
       : Layer(in, with_features(in, in.back() / experts - 1)), tokens_(in), experts_(experts) {}
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
-    tokens_.each(args, [&](const ForwardArgs& own) { stream.weighted_sum(weights(own.x), values(own.x), own.y); });
+    tokens_.each(args, [&](const ForwardArgs& own) { stream.weighted_sum({weights(own.x), values(own.x), own.y}); });
   }
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     if (!args.dx.data) return;
     tokens_.each(args, [&](const BackwardArgs& own) {
-      stream.weighted_sum_backward(weights(own.x), values(own.x), own.dy, weights(own.dx), values(own.dx));
+      stream.weighted_sum_backward({weights(own.x), values(own.x), own.dy, weights(own.dx), values(own.dx)});
     });
   }
 

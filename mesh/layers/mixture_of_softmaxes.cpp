@@ -62,29 +62,34 @@ class MixtureOfSoftmaxes final : public Layer {
     tokens_.each(args, [&](const ForwardArgs& row) {
       const Rows pi = columns(row.cache, 0, own_.components);
       const Rows contexts = columns(row.cache, own_.components, contexts_);
-      stream.linear(row.weights.matrix(0), nullptr, row.x, Activation::linear, {}, pi);
-      stream.softmax(pi, 1.0f, pi);
-      stream.linear(row.weights.matrix(1), bias(row.weights, 3), row.x, Activation::tanh, {}, contexts);
+      stream.linear({row.weights.matrix(0), nullptr, row.x, Activation::linear, {}, pi});
+      stream.softmax({pi, 1.0f, pi});
+      stream.linear({row.weights.matrix(1), bias(row.weights, 3), row.x, Activation::tanh, {}, contexts});
       for (std::size_t k = 0; k < own_.components; ++k) {
         const Rows p = columns(row.cache, scores_at() + k * classes_, classes_);
-        stream.linear(row.weights.matrix(2), bias(row.weights, 4), columns(contexts, k * own_.hidden, own_.hidden),
-                      Activation::linear, {}, p);
-        stream.softmax(p, 1.0f, p);
+        stream.linear({row.weights.matrix(2),
+                       bias(row.weights, 4),
+                       columns(contexts, k * own_.hidden, own_.hidden),
+                       Activation::linear,
+                       {},
+                       p});
+        stream.softmax({p, 1.0f, p});
       }
       const Rows mixed = own_.is_log ? columns(row.cache, scores_at() + scores_, classes_) : row.y;
-      stream.fill(0.0f, mixed);
+      stream.fill({0.0f, mixed});
       const Rows weighted{row.workspace, own_.components, classes_, classes_};
       for (std::size_t b = 0; b < mixed.rows; ++b) {
-        stream.scale_rows(pi.row(b), split(row.cache, b, scores_at(), own_.components, classes_), weighted);
-        stream.column_accumulate(weighted, mixed.row(b));
+        stream.scale_rows({pi.row(b), split(row.cache, b, scores_at(), own_.components, classes_), weighted});
+        stream.column_accumulate({weighted, mixed.row(b)});
       }
-      if (own_.is_log) stream.log_floored(mixed, row.y);
+      if (own_.is_log) stream.log_floored({mixed, row.y});
     });
   }
 
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     tokens_.each(args, [&](const BackwardArgs& row) {
-      if (own_.is_log) stream.log_floored_backward(columns(row.cache, scores_at() + scores_, classes_), row.dy, row.dy);
+      if (own_.is_log)
+        stream.log_floored_backward({columns(row.cache, scores_at() + scores_, classes_), row.dy, row.dy});
       const Rows dpi = columns(row.scratch, 0, own_.components);
       const Rows dcontexts = columns(row.scratch, own_.components, contexts_);
       for (std::size_t b = 0; b < row.dy.rows; ++b) {
@@ -92,30 +97,32 @@ class MixtureOfSoftmaxes final : public Layer {
         const ConstRows up{row.dy.row(b), own_.components, classes_, 0};
         const ConstRows p = split(row.cache, b, scores_at(), own_.components, classes_);
         const Rows d = split(row.scratch, b, scores_at(), own_.components, classes_);
-        stream.row_dots(p, up, dpi.row(b));
-        stream.scale_rows(row.cache.row(b), up, d);
-        stream.softmax_backward(p, d, 1.0f, d);
+        stream.row_dots({p, up, dpi.row(b)});
+        stream.scale_rows({row.cache.row(b), up, d});
+        stream.softmax_backward({p, d, 1.0f, d});
         if (!row.gradients.data) continue;
         // Token by token, so that a gradient's sum does not depend on who shares the batch.
-        stream.outer_accumulate(d, split(row.cache, b, own_.components, own_.components, own_.hidden),
-                                {row.gradients[2], classes_, own_.hidden});
-        if (own_.has_bias) stream.column_accumulate(d, row.gradients[4]);
+        stream.outer_accumulate({d,
+                                 split(row.cache, b, own_.components, own_.components, own_.hidden),
+                                 {row.gradients[2], classes_, own_.hidden}});
+        if (own_.has_bias) stream.column_accumulate({d, row.gradients[4]});
       }
       for (std::size_t k = 0; k < own_.components; ++k)
-        stream.linear_transposed(row.weights.matrix(2), columns(row.scratch, scores_at() + k * classes_, classes_),
-                                 columns(dcontexts, k * own_.hidden, own_.hidden));
-      stream.unary_backward(Activation::tanh, {}, columns(row.cache, own_.components, contexts_), dcontexts, dcontexts);
-      stream.softmax_backward(columns(row.cache, 0, own_.components), dpi, 1.0f, dpi);
+        stream.linear_transposed({row.weights.matrix(2), columns(row.scratch, scores_at() + k * classes_, classes_),
+                                  columns(dcontexts, k * own_.hidden, own_.hidden)});
+      stream.unary_backward(
+          {Activation::tanh, {}, columns(row.cache, own_.components, contexts_), dcontexts, dcontexts});
+      stream.softmax_backward({columns(row.cache, 0, own_.components), dpi, 1.0f, dpi});
       if (row.gradients.data) {
-        stream.outer_accumulate(dpi, row.x, {row.gradients[0], own_.components, row.x.cols});
-        stream.outer_accumulate(dcontexts, row.x, {row.gradients[1], contexts_, row.x.cols});
-        if (own_.has_bias) stream.column_accumulate(dcontexts, row.gradients[3]);
+        stream.outer_accumulate({dpi, row.x, {row.gradients[0], own_.components, row.x.cols}});
+        stream.outer_accumulate({dcontexts, row.x, {row.gradients[1], contexts_, row.x.cols}});
+        if (own_.has_bias) stream.column_accumulate({dcontexts, row.gradients[3]});
       }
       if (!row.dx.data) return;
       const Rows share = columns(row.scratch, scores_at() + scores_, row.x.cols);
-      stream.linear_transposed(row.weights.matrix(0), dpi, row.dx);
-      stream.linear_transposed(row.weights.matrix(1), dcontexts, share);
-      stream.binary(kernels::BinaryOp::add, row.dx, share, row.dx);
+      stream.linear_transposed({row.weights.matrix(0), dpi, row.dx});
+      stream.linear_transposed({row.weights.matrix(1), dcontexts, share});
+      stream.binary({kernels::BinaryOp::add, row.dx, share, row.dx});
     });
   }
 

@@ -33,10 +33,10 @@ class MaxPooling final : public Pooling {
   // Where each window's largest element stands.
   std::size_t cache_size() const noexcept override { return out(); }
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
-    stream.max_pool(pool_, args.x, args.y, args.cache);
+    stream.max_pool({pool_, args.x, args.y, args.cache});
   }
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
-    if (args.dx.data) stream.max_pool_backward(pool_, args.cache, args.dy, args.dx);
+    if (args.dx.data) stream.max_pool_backward({pool_, args.cache, args.dy, args.dx});
   }
 };
 
@@ -44,10 +44,10 @@ class AvgPooling final : public Pooling {
  public:
   using Pooling::Pooling;
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
-    stream.avg_pool(pool_, args.x, args.y);
+    stream.avg_pool({pool_, args.x, args.y});
   }
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
-    if (args.dx.data) stream.avg_pool_backward(pool_, args.dy, args.dx);
+    if (args.dx.data) stream.avg_pool_backward({pool_, args.dy, args.dx});
   }
 };
 

@@ -108,8 +108,8 @@ void Recurrent::backward(kernels::OpStream& stream, const BackwardArgs& args) co
 void Recurrent::forward_tick(kernels::OpStream& stream, const ForwardArgs& args) const {
   const Rows a = blocks(args.cache, 0, gates_), b = blocks(args.cache, gates_, gates_);
   const auto bias = [&](std::size_t i) { return has_bias() ? args.weights.vector(i) : nullptr; };
-  stream.linear(args.weights.matrix(0), bias(2), args.x, Activation::linear, {}, a);
-  stream.linear(args.weights.matrix(1), bias(3), blocks(args.state, 0), Activation::linear, {}, b);
+  stream.linear({args.weights.matrix(0), bias(2), args.x, Activation::linear, {}, a});
+  stream.linear({args.weights.matrix(1), bias(3), blocks(args.state, 0), Activation::linear, {}, b});
   step(stream, args, a, b);
 }
 
@@ -117,25 +117,25 @@ void Recurrent::backward_tick(kernels::OpStream& stream, const BackwardArgs& arg
   const ConstRows a = blocks(args.cache, 0, gates_), b = blocks(args.cache, gates_, gates_);
   const Rows d = blocks(args.scratch, 0, gates_), carry = blocks(args.scratch, gates_);
   // y and the next state's h are the same value, so their gradients add.
-  if (args.dnext_state.data) stream.binary(kernels::BinaryOp::add, args.dy, blocks(args.dnext_state, 0), args.dy);
+  if (args.dnext_state.data) stream.binary({kernels::BinaryOp::add, args.dy, blocks(args.dnext_state, 0), args.dy});
   step_back(stream, args, a, b, d, carry);
 
   if (args.gradients.data) {
-    stream.outer_accumulate(d, args.x, {args.gradients[0], d.cols, features()});
-    if (has_bias()) stream.column_accumulate(d, args.gradients[2]);
+    stream.outer_accumulate({d, args.x, {args.gradients[0], d.cols, features()}});
+    if (has_bias()) stream.column_accumulate({d, args.gradients[2]});
   }
-  if (args.dx.data) stream.linear_transposed(args.weights.matrix(0), d, args.dx);
+  if (args.dx.data) stream.linear_transposed({args.weights.matrix(0), d, args.dx});
 
   if (!args.gradients.data && !args.dstate.data) return;
   to_recurrent(stream, a, d);
   if (args.gradients.data) {
-    stream.outer_accumulate(d, blocks(args.state, 0), {args.gradients[1], d.cols, hidden()});
-    if (has_bias()) stream.column_accumulate(d, args.gradients[3]);
+    stream.outer_accumulate({d, blocks(args.state, 0), {args.gradients[1], d.cols, hidden()}});
+    if (has_bias()) stream.column_accumulate({d, args.gradients[3]});
   }
   if (args.dstate.data) {
     const Rows dh = blocks(args.dstate, 0);
-    stream.linear_transposed(args.weights.matrix(1), d, dh);
-    if (has_carry()) stream.binary(kernels::BinaryOp::add, dh, carry, dh);
+    stream.linear_transposed({args.weights.matrix(1), d, dh});
+    if (has_carry()) stream.binary({kernels::BinaryOp::add, dh, carry, dh});
   }
 }
 
@@ -145,22 +145,22 @@ void Recurrent::forward_sequence(kernels::OpStream& stream, const ForwardArgs& a
   const Tokens tokens(tokens_);
   tokens.each(
       [&](const auto& part) {
-        stream.linear(args.weights.matrix(0), bias(2), part(args.x), Activation::linear, {}, part(all_a));
+        stream.linear({args.weights.matrix(0), bias(2), part(args.x), Activation::linear, {}, part(all_a)});
       },
       args.x, all_a);
   const Rows first = state_before(args.cache, 0);
-  is_stateful_ ? stream.copy(args.state, first) : stream.fill(0.0f, first);
+  is_stateful_ ? stream.copy({args.state, first}) : stream.fill({0.0f, first});
   for (std::size_t t = 0; t < tokens_; ++t) {
     ForwardArgs own = args;
     own.state = state_before(args.cache, t);
     own.next_state = state_before(args.cache, t + 1);
     own.y = output_of(args.cache, args.y, t);
     const Rows a = gates_of(args.cache, t), b = gates_of(args.cache, tokens_ + t);
-    stream.linear(args.weights.matrix(1), bias(3), blocks(own.state, 0), Activation::linear, {}, b);
+    stream.linear({args.weights.matrix(1), bias(3), blocks(own.state, 0), Activation::linear, {}, b});
     step(stream, own, a, b);
   }
-  if (is_last_only_) stream.copy(output_of(args.cache, args.y, tokens_ - 1), args.y);
-  if (is_stateful_) stream.copy(state_before(args.cache, tokens_), args.next_state);
+  if (is_last_only_) stream.copy({output_of(args.cache, args.y, tokens_ - 1), args.y});
+  if (is_stateful_) stream.copy({state_before(args.cache, tokens_), args.next_state});
 }
 
 void Recurrent::backward_sequence(kernels::OpStream& stream, const BackwardArgs& args) const {
@@ -184,21 +184,21 @@ void Recurrent::backward_steps(kernels::OpStream& stream, const BackwardArgs& ar
     own.state = state_before(args.cache, t);
     own.y = output_of(args.cache, args.y, t);
     own.dy = is_last_only_ ? (is_last ? args.dy : silent) : columns_at(args.dy, t * hidden_, hidden_);
-    if (is_last_only_ && !is_last) stream.fill(0.0f, silent);
+    if (is_last_only_ && !is_last) stream.fill({0.0f, silent});
     own.dnext_state = is_last ? args.dnext_state : ConstRows(d_state);
     own.dstate = d_state;
     const Rows da = gates_of(args.scratch, t), db = gates_of(args.scratch, tokens_ + t);
     const ConstRows a = gates_of(args.cache, t), b = gates_of(args.cache, tokens_ + t);
-    if (own.dnext_state.data) stream.binary(kernels::BinaryOp::add, own.dy, blocks(own.dnext_state, 0), own.dy);
+    if (own.dnext_state.data) stream.binary({kernels::BinaryOp::add, own.dy, blocks(own.dnext_state, 0), own.dy});
     step_back(stream, own, a, b, da, carry);
-    stream.copy(da, db);
+    stream.copy({da, db});
     to_recurrent(stream, a, db);
     if (t == 0 && !args.dstate.data) break;
     const Rows dh = blocks(d_state, 0);
-    stream.linear_transposed(args.weights.matrix(1), db, dh);
-    if (has_carry()) stream.binary(kernels::BinaryOp::add, dh, carry, dh);
+    stream.linear_transposed({args.weights.matrix(1), db, dh});
+    if (has_carry()) stream.binary({kernels::BinaryOp::add, dh, carry, dh});
   }
-  if (args.dstate.data) stream.copy(d_state, args.dstate);
+  if (args.dstate.data) stream.copy({d_state, args.dstate});
 }
 
 void Recurrent::sequence_gradients(kernels::OpStream& stream, const BackwardArgs& args) const {
@@ -208,7 +208,9 @@ void Recurrent::sequence_gradients(kernels::OpStream& stream, const BackwardArgs
   const Tokens tokens(tokens_);
   if (args.dx.data)
     tokens.each(
-        [&](const auto& part) { stream.linear_transposed(args.weights.matrix(0), part(all_da), part(args.dx)); },
+        [&](const auto& part) {
+          stream.linear_transposed({args.weights.matrix(0), part(all_da), part(args.dx)});
+        },
         all_da, args.dx);
   if (!args.gradients.data) return;
   // Gates in whole panels; each part goes over all sessions.
@@ -218,8 +220,8 @@ void Recurrent::sequence_gradients(kernels::OpStream& stream, const BackwardArgs
                                    end = std::min(width, at + count * kernels::kPanelWidth);
                  const auto add = [&](const ConstRows& d, const ConstRows& from, std::size_t matrix) {
                    const ConstRows errors{d.data + at, d.rows, end - at, d.stride};
-                   own.outer_accumulate(errors, from, {args.gradients[matrix] + at * from.cols, end - at, from.cols});
-                   if (has_bias()) own.column_accumulate(errors, args.gradients[matrix + 2] + at);
+                   own.outer_accumulate({errors, from, {args.gradients[matrix] + at * from.cols, end - at, from.cols}});
+                   if (has_bias()) own.column_accumulate({errors, args.gradients[matrix + 2] + at});
                  };
                  tokens.each([&](const auto& part) { add(part(ConstRows(all_da)), part(args.x), 0); }, args.x, all_da);
                  for (std::size_t b = 0; b < sessions; ++b)

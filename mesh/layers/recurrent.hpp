@@ -65,7 +65,7 @@ class Recurrent : public Layer {
   /// d = d activation'(z) in place, from y = activation(z) of tanh, sigmoid or relu.
   static void backward_of(kernels::OpStream& stream, kernels::Activation activation, const kernels::ConstRows& y,
                           const kernels::Rows& d) {
-    stream.unary_backward(activation, {}, y, d, d);
+    stream.unary_backward({activation, {}, y, d, d});
   }
   std::size_t hidden() const noexcept { return hidden_; }
   /// Blocks [first, first + count) of `hidden` columns.

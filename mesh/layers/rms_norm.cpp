@@ -19,14 +19,15 @@ class RmsNorm final : public Layer {
   // One row at a time: the cache is a column of the history, strided, and the op wants it dense.
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     for (std::size_t row = 0; row < args.x.rows; ++row)
-      stream.rms_norm(tokens(args.x, row), args.weights.vector(0), epsilon_, tokens(args.y, row), args.cache.row(row));
+      stream.rms_norm(
+          {tokens(args.x, row), args.weights.vector(0), epsilon_, tokens(args.y, row), args.cache.row(row)});
   }
   // Where nobody wants dx, it goes over dy, which is scratch.
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     for (std::size_t row = 0; row < args.x.rows; ++row)
-      stream.rms_norm_backward(tokens(args.x, row), args.weights.vector(0), args.cache.row(row),
-                               kernels::ConstRows(tokens(args.dy, row)), tokens(args.dx.data ? args.dx : args.dy, row),
-                               args.gradients.data ? args.gradients[0] : nullptr);
+      stream.rms_norm_backward({tokens(args.x, row), args.weights.vector(0), args.cache.row(row),
+                                kernels::ConstRows(tokens(args.dy, row)), tokens(args.dx.data ? args.dx : args.dy, row),
+                                args.gradients.data ? args.gradients[0] : nullptr});
   }
 
  private:

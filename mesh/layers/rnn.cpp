@@ -20,13 +20,13 @@ class Rnn final : public Recurrent {
 
  protected:
   void step(kernels::OpStream& stream, const ForwardArgs& args, const Rows& a, const Rows& b) const override {
-    stream.binary(BinaryOp::add, a, b, args.y);
-    stream.unary(activation_, args.y, args.y);
-    stream.copy(args.y, args.next_state);
+    stream.binary({BinaryOp::add, a, b, args.y});
+    stream.unary({activation_, args.y, args.y});
+    stream.copy({args.y, args.next_state});
   }
   void step_back(kernels::OpStream& stream, const BackwardArgs& args, const ConstRows&, const ConstRows&,
                  const Rows& da, const Rows&) const override {
-    stream.unary_backward(activation_, {}, args.y, args.dy, da);
+    stream.unary_backward({activation_, {}, args.y, args.dy, da});
   }
 
  private:

@@ -32,18 +32,18 @@ class Softmax final : public Layer {
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     groups_.each(args.x.rows, [&](const auto& part) {
       if (alpha_minus_one_ == 0.0f)
-        stream.softmax(part(args.x), temperature_, part(args.y));
+        stream.softmax({part(args.x), temperature_, part(args.y)});
       else
-        stream.entmax(part(args.x), alpha_minus_one_, temperature_, part(args.y));
+        stream.entmax({part(args.x), alpha_minus_one_, temperature_, part(args.y)});
     });
   }
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     if (!args.dx.data) return;
     groups_.each(args.dy.rows, [&](const auto& part) {
       if (alpha_minus_one_ == 0.0f)
-        stream.softmax_backward(part(args.y), part(args.dy), temperature_, part(args.dx));
+        stream.softmax_backward({part(args.y), part(args.dy), temperature_, part(args.dx)});
       else
-        stream.entmax_backward(part(args.y), part(args.dy), alpha_minus_one_, temperature_, part(args.dx));
+        stream.entmax_backward({part(args.y), part(args.dy), alpha_minus_one_, temperature_, part(args.dx)});
     });
   }
 
@@ -68,18 +68,18 @@ class GumbelSoftmax final : public Layer {
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     const kernels::Rows soft = is_straight_ ? args.cache : args.y;
-    stream.gumbel_noise(args.x, key_, args.state, args.next_state, soft);
+    stream.gumbel_noise({args.x, key_, args.state, args.next_state, soft});
     groups_.each(args.x.rows, [&](const auto& part) {
-      stream.softmax(part(soft), temperature_, part(soft));
-      if (is_straight_) stream.one_hot_largest(part(soft), part(args.y));
+      stream.softmax({part(soft), temperature_, part(soft)});
+      if (is_straight_) stream.one_hot_largest({part(soft), part(args.y)});
     });
   }
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
-    if (args.dstate.data) stream.fill(0.0f, args.dstate);
+    if (args.dstate.data) stream.fill({0.0f, args.dstate});
     if (!args.dx.data) return;
     const kernels::ConstRows soft = is_straight_ ? args.cache : args.y;
     groups_.each(args.dy.rows, [&](const auto& part) {
-      stream.softmax_backward(part(soft), part(args.dy), temperature_, part(args.dx));
+      stream.softmax_backward({part(soft), part(args.dy), temperature_, part(args.dx)});
     });
   }
 

@@ -35,27 +35,28 @@ class GridSoftmax final : public Layer {
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     if (is_in_place_)
-      return groups_.each(args.x.rows,
-                          [&](const auto& part) { stream.softmax(part(args.x), temperature_, part(args.y)); });
+      return groups_.each(args.x.rows, [&](const auto& part) {
+        stream.softmax({part(args.x), temperature_, part(args.y)});
+      });
     for (std::size_t b = 0; b < args.x.rows; ++b) {
       const Rows moved = room(args.workspace, 0);
-      stream.permute(row(args.x, b), there_, moved);
-      stream.softmax(groups_of(moved), temperature_, groups_of(moved));
-      stream.permute(moved, back_, row(args.y, b));
+      stream.permute({row(args.x, b), there_, moved});
+      stream.softmax({groups_of(moved), temperature_, groups_of(moved)});
+      stream.permute({moved, back_, row(args.y, b)});
     }
   }
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     if (!args.dx.data) return;
     if (is_in_place_)
       return groups_.each(args.dy.rows, [&](const auto& part) {
-        stream.softmax_backward(part(args.y), part(args.dy), temperature_, part(args.dx));
+        stream.softmax_backward({part(args.y), part(args.dy), temperature_, part(args.dx)});
       });
     for (std::size_t b = 0; b < args.dy.rows; ++b) {
       const Rows y = room(args.workspace, 0), d = room(args.workspace, 1);
-      stream.permute(row(args.y, b), there_, y);
-      stream.permute(row(args.dy, b), there_, d);
-      stream.softmax_backward(groups_of(y), groups_of(d), temperature_, groups_of(d));
-      stream.permute(d, back_, row(args.dx, b));
+      stream.permute({row(args.y, b), there_, y});
+      stream.permute({row(args.dy, b), there_, d});
+      stream.softmax_backward({groups_of(y), groups_of(d), temperature_, groups_of(d)});
+      stream.permute({d, back_, row(args.dx, b)});
     }
   }
 
@@ -94,9 +95,9 @@ class MaskedSoftmax final : public Layer {
         [&](const auto& of_tokens) {
           const ConstRows x = of_tokens(args.x);
           const Rows y = of_tokens(args.y);
-          stream.copy(x, y);
+          stream.copy({x, y});
           fill(stream, -std::numeric_limits<float>::infinity(), y);
-          groups_.each(y.rows, [&](const auto& part) { stream.softmax(part(y), temperature_, part(y)); });
+          groups_.each(y.rows, [&](const auto& part) { stream.softmax({part(y), temperature_, part(y)}); });
         },
         args.x, args.y);
   }
@@ -107,8 +108,9 @@ class MaskedSoftmax final : public Layer {
           const ConstRows y = of_tokens(args.y);
           const Rows dy = of_tokens(args.dy), dx = of_tokens(args.dx);
           fill(stream, 0.0f, dy);
-          groups_.each(y.rows,
-                       [&](const auto& part) { stream.softmax_backward(part(y), part(dy), temperature_, part(dx)); });
+          groups_.each(y.rows, [&](const auto& part) {
+            stream.softmax_backward({part(y), part(dy), temperature_, part(dx)});
+          });
           fill(stream, 0.0f, dx);  // the product was 0, of either sign
         },
         args.y, args.dy, args.dx);
@@ -116,7 +118,7 @@ class MaskedSoftmax final : public Layer {
 
  private:
   void fill(kernels::OpStream& stream, float value, const Rows& rows) const {
-    for (const auto& [first, count] : masked_) stream.fill(value, {rows.data + first, rows.rows, count, rows.stride});
+    for (const auto& [first, count] : masked_) stream.fill({value, {rows.data + first, rows.rows, count, rows.stride}});
   }
 
   Tokens tokens_;

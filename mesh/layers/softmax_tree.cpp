@@ -41,14 +41,16 @@ class TreeSoftmax final : public Layer {
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     tokens_.each(args, [&](const ForwardArgs& own) {
       for (const Level& level : levels_)
-        each_softmax(level, own.x.rows,
-                     [&](const auto& part) { stream.softmax(part(own.x), temperature_, part(own.cache)); });
-      if (levels_.size() == 1) return stream.copy({own.cache.data, own.y.rows, own.y.cols, own.cache.stride}, own.y);
+        each_softmax(level, own.x.rows, [&](const auto& part) {
+          stream.softmax({part(own.x), temperature_, part(own.cache)});
+        });
+      if (levels_.size() == 1) return stream.copy({{own.cache.data, own.y.rows, own.y.cols, own.cache.stride}, own.y});
       for (std::size_t b = 0; b < own.x.rows; ++b)
         for (std::size_t l = 1; l < levels_.size(); ++l)
-          stream.scale_rows(path(own.cache, own.y, b, l - 1), at(own.cache, b, levels_[l].first, l),
-                            {const_cast<float*>(path(own.cache, own.y, b, l)), levels_[l].nodes, levels_[l].branch,
-                             levels_[l].branch});
+          stream.scale_rows({path(own.cache, own.y, b, l - 1),
+                             at(own.cache, b, levels_[l].first, l),
+                             {const_cast<float*>(path(own.cache, own.y, b, l)), levels_[l].nodes, levels_[l].branch,
+                              levels_[l].branch}});
     });
   }
 
@@ -57,19 +59,19 @@ class TreeSoftmax final : public Layer {
     tokens_.each(args, [&](const BackwardArgs& own) {
       // From the leaves up: the slope by a level's probabilities goes to its place in dx, that by the paths above it to
       // the scratch, and by the first level's paths, which are its probabilities, to dx at once.
-      if (levels_.size() == 1) stream.copy(own.dy, own.dx);
+      if (levels_.size() == 1) stream.copy({own.dy, own.dx});
       for (std::size_t b = 0; b < own.dy.rows; ++b)
         for (std::size_t l = levels_.size(); l-- > 1;) {
           const Level& level = levels_[l];
           float* const from = l + 1 == levels_.size() ? own.dy.row(b) : own.scratch.row(b) + level.dpath;
           const Rows dpath{from, level.nodes, level.branch, level.branch};
           float* const above = l == 1 ? own.dx.row(b) : own.scratch.row(b) + levels_[l - 1].dpath;
-          stream.row_dots(dpath, at(own.cache, b, level.first, l), above);
-          stream.scale_rows(path(own.cache, own.y, b, l - 1), dpath, at(own.dx, b, level.first, l));
+          stream.row_dots({dpath, at(own.cache, b, level.first, l), above});
+          stream.scale_rows({path(own.cache, own.y, b, l - 1), dpath, at(own.dx, b, level.first, l)});
         }
       for (const Level& level : levels_)
         each_softmax(level, own.dy.rows, [&](const auto& part) {
-          stream.softmax_backward(part(own.cache), part(own.dx), temperature_, part(own.dx));
+          stream.softmax_backward({part(own.cache), part(own.dx), temperature_, part(own.dx)});
         });
     });
   }

@@ -84,8 +84,8 @@ void accumulate_channels(kernels::OpStream& stream, const kernels::ConstRows& d,
   stream.split(channels, kernels::OpStream::kMoved * static_cast<double>(d.rows) * static_cast<double>(d.cols),
                [&](kernels::OpStream& own, std::size_t first, std::size_t count) {
                  for (std::size_t b = 0; b < d.rows; ++b) {
-                   own.row_sums({d.row(b) + first * plane, count, plane, plane}, workspace + first);
-                   own.column_accumulate({workspace + first, 1, count, count}, sums + first);
+                   own.row_sums({{d.row(b) + first * plane, count, plane, plane}, workspace + first});
+                   own.column_accumulate({{workspace + first, 1, count, count}, sums + first});
                  }
                });
 }

@@ -45,23 +45,25 @@ class SwiGlu final : public Layer {
  private:
   void forward_tokens(kernels::OpStream& stream, const ForwardArgs& args) const {
     const auto bias = [&](std::size_t i) { return has_bias() ? args.weights.vector(kMatrices + i) : nullptr; };
-    stream.gated_linear({args.weights.matrix(kGate), args.weights.matrix(kUp), bias(kGate), bias(kUp)}, args.x, gate_,
-                        values(args.cache));
-    stream.linear(args.weights.matrix(kDown), bias(kDown), product(args.cache), Activation::linear, {}, args.y);
+    stream.gated_linear({{args.weights.matrix(kGate), args.weights.matrix(kUp), bias(kGate), bias(kUp)},
+                         args.x,
+                         gate_,
+                         values(args.cache)});
+    stream.linear({args.weights.matrix(kDown), bias(kDown), product(args.cache), Activation::linear, {}, args.y});
   }
 
   void backward_tokens(kernels::OpStream& stream, const BackwardArgs& args) const {
     const Rows d_gate = block(args.scratch, 0), d_up = block(args.scratch, 1);
     add_gradients(stream, args, kDown, args.dy, product(args.cache));
-    stream.linear_transposed(args.weights.matrix(kDown), args.dy, d_gate);
-    stream.gated_backward(gate_, values(args.cache), d_gate, d_gate, d_up);
+    stream.linear_transposed({args.weights.matrix(kDown), args.dy, d_gate});
+    stream.gated_backward({gate_, values(args.cache), d_gate, d_gate, d_up});
     add_gradients(stream, args, kGate, d_gate, args.x);
     add_gradients(stream, args, kUp, d_up, args.x);
     if (!args.dx.data) return;
     const Rows through_up{args.scratch.data + 2 * hidden_, args.scratch.rows, in_shape().back(), args.scratch.stride};
-    stream.linear_transposed(args.weights.matrix(kGate), d_gate, args.dx);
-    stream.linear_transposed(args.weights.matrix(kUp), d_up, through_up);
-    stream.binary(BinaryOp::add, args.dx, through_up, args.dx);
+    stream.linear_transposed({args.weights.matrix(kGate), d_gate, args.dx});
+    stream.linear_transposed({args.weights.matrix(kUp), d_up, through_up});
+    stream.binary({BinaryOp::add, args.dx, through_up, args.dx});
   }
   bool has_bias() const noexcept { return parameters_.size() > kMatrices; }
   template <class View>
@@ -79,8 +81,8 @@ class SwiGlu final : public Layer {
   void add_gradients(kernels::OpStream& stream, const BackwardArgs& args, std::size_t i, const ConstRows& d,
                      const ConstRows& x) const {
     if (!args.gradients.data) return;
-    stream.outer_accumulate(d, x, {args.gradients[i], d.cols, x.cols});
-    if (has_bias()) stream.column_accumulate(d, args.gradients[kMatrices + i]);
+    stream.outer_accumulate({d, x, {args.gradients[i], d.cols, x.cols}});
+    if (has_bias()) stream.column_accumulate({d, args.gradients[kMatrices + i]});
   }
 
   Tokens tokens_;

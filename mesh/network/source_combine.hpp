@@ -64,18 +64,20 @@ void combine_sources(kernels::OpStream& stream, const Junction& junction, const 
   if (junction.combine == Combine::concat) {
     for (std::size_t i = 0; i < junction.sources; ++i)
       each_concatenated(junction, place_of(i), kernels::ConstRows(source_of(i)), x,
-                        [&](const auto& source, const auto& part) { stream.copy(source, part); });
+                        [&](const auto& source, const auto& part) {
+                          stream.copy({source, part});
+                        });
     return;
   }
   if (junction.combine == Combine::gate) {
-    stream.unary(kernels::Activation::sigmoid, source_of(1), x);
-    stream.binary(kernels::BinaryOp::mul, source_of(0), x, x);
+    stream.unary({kernels::Activation::sigmoid, source_of(1), x});
+    stream.binary({kernels::BinaryOp::mul, source_of(0), x, x});
     return;
   }
-  stream.copy(source_of(0), x);
+  stream.copy({source_of(0), x});
   const auto op = junction.combine == Combine::max ? kernels::BinaryOp::max : kernels::BinaryOp::add;
-  for (std::size_t i = 1; i < junction.sources; ++i) stream.binary(op, x, source_of(i), x);
-  if (junction.combine == Combine::avg) stream.scale(1.0f / static_cast<float>(junction.sources), x, x);
+  for (std::size_t i = 1; i < junction.sources; ++i) stream.binary({op, x, source_of(i), x});
+  if (junction.combine == Combine::avg) stream.scale({1.0f / static_cast<float>(junction.sources), x, x});
 }
 
 /// dsource = the part of dLoss/dx that belongs to source i. dx is scratch afterwards for `max`, whose sources must be
@@ -89,19 +91,21 @@ void split_gradient(kernels::OpStream& stream, const Junction& junction, std::si
   switch (junction.combine) {
     case Combine::concat:
       return each_concatenated(junction, place, dsource, kernels::ConstRows(dx),
-                               [&](const auto& source, const auto& part) { stream.copy(part, source); });
+                               [&](const auto& source, const auto& part) {
+                                 stream.copy({part, source});
+                               });
     case Combine::add:
-      return stream.copy(dx, dsource);
+      return stream.copy({dx, dsource});
     case Combine::avg:
-      return stream.scale(1.0f / static_cast<float>(junction.sources), dx, dsource);
+      return stream.scale({1.0f / static_cast<float>(junction.sources), dx, dsource});
     case Combine::max:
-      return stream.route_equal(source_of(i), x, dx, dsource);
+      return stream.route_equal({source_of(i), x, dx, dsource});
     case Combine::gate: {
       const auto value = source_of(0), gate = source_of(1);
-      stream.unary(Activation::sigmoid, gate, scratch);
-      if (i == 0) return stream.binary(BinaryOp::mul, dx, scratch, dsource);
-      stream.binary(BinaryOp::mul, dx, value, dsource);
-      return stream.unary_backward(Activation::sigmoid, gate, scratch, dsource, dsource);
+      stream.unary({Activation::sigmoid, gate, scratch});
+      if (i == 0) return stream.binary({BinaryOp::mul, dx, scratch, dsource});
+      stream.binary({BinaryOp::mul, dx, value, dsource});
+      return stream.unary_backward({Activation::sigmoid, gate, scratch, dsource, dsource});
     }
   }
 }

@@ -399,7 +399,8 @@ void Engine::fire_layer(NodeId id, std::size_t region, std::uint64_t tick, std::
   args.workspace = workspaces_[region].data();
   if (hook_ && unit.trains_otherwise) args.training_rows = hook_->training_rows(id, step, tick);
   if (recording_ && is_opaque_[id])
-    recording_->touch(args);
+    // Weights are its own: no device has them.
+    recording_->touch({args.x, args.state}, {args.z, args.y, args.cache, args.next_state});
   else if (unit.fires_by_sessions && !recording_)
     forward(unit, stream, args);
   else
@@ -564,9 +565,9 @@ void Engine::order(const Watcher& watcher, const Watcher::Place& to, CommandKind
 
 bool Engine::is_finite(const Part& part, kernels::OpStream& stream, std::uint64_t tick) noexcept {
   for (NodeId id = part.first; id < part.first + part.layers; ++id) {
-    if (!stream.is_finite(state_.output(id, tick + 1))) return false;
+    if (!stream.is_finite({state_.output(id, tick + 1)})) return false;
     const Rows hidden = state_.hidden(id, tick + 1);
-    if (hidden.data && !stream.is_finite(hidden)) return false;
+    if (hidden.data && !stream.is_finite({hidden})) return false;
   }
   return true;
 }

@@ -87,7 +87,7 @@ void QuantizedWeight::encode(const kernels::ConstPanels& master) noexcept {
 
 // Finite masters give no NaN codes, so what a device encodes later changes nothing of what is noted here.
 void QuantizedWeight::encode(const kernels::ConstPanels& master, kernels::OpStream& stream) {
-  stream.encode(master, weight_);
+  stream.encode({master, weight_});
   look_at_codes();
 }
 

@@ -42,7 +42,7 @@ class Faults : public testing::Test {
     std::vector<float> values(kCount);
     for (std::size_t i = 0; i < kCount; ++i) values[i] = static_cast<float>(i);
     stream->upload(values.data(), kCount * sizeof(float), buffer.data());
-    stream->scale(2, ConstRows{buffer.data(), 1, kCount, kCount}, Rows{buffer.data(), 1, kCount, kCount});
+    stream->scale({2, ConstRows{buffer.data(), 1, kCount, kCount}, Rows{buffer.data(), 1, kCount, kCount}});
     WEFT_CHECK(stream->download(buffer.data(), kCount * sizeof(float), values.data()));
     for (std::size_t i = 0; i < kCount; ++i) EXPECT_EQ(values[i], 2.0f * static_cast<float>(i));
     return {};
@@ -145,7 +145,7 @@ TEST_F(Faults, ASubmissionThatTakesLongerThanThePatienceIsAHang) {
     const Rows all{numbers->data(), 1, kMany, kMany};
     Status finished;
     for (std::size_t scalings = 1; finished && scalings < 1 << 14; scalings *= 2) {
-      for (std::size_t i = 0; i < scalings; ++i) (*stream)->scale(1.5f, all, all);
+      for (std::size_t i = 0; i < scalings; ++i) (*stream)->scale({1.5f, all, all});
       finished = (*stream)->finish();
     }
     expect_failure(finished, Errc::timed_out,

@@ -72,8 +72,8 @@ TEST(Memory, ABufferMayBeLargerThanABoundRange) {
   auto stream = device().make_stream();
   ASSERT_TRUE(stream);
   const kernels::Rows all{buffer->data(), 1, floats, floats};
-  (*stream)->fill(3.0f, all);
-  (*stream)->scale(2.0f, {all.data + floats - 5, 1, 5, 5}, {all.data + floats - 5, 1, 5, 5});
+  (*stream)->fill({3.0f, all});
+  (*stream)->scale({2.0f, {all.data + floats - 5, 1, 5, 5}, {all.data + floats - 5, 1, 5, 5}});
   std::vector<float> end(8);
   ASSERT_TRUE((*stream)->download(all.data + floats - 8, 32, end.data()));
   EXPECT_EQ(end, (std::vector<float>{3, 3, 3, 6, 6, 6, 6, 6}));

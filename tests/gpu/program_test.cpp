@@ -67,30 +67,30 @@ void perform(const Step& s, OpStream& stream, float* arena, const float* panels,
   float* const vector = whole(1).data;
   switch (s.kind) {
     case 0:
-      return stream.fill(0.25f, part(0));
+      return stream.fill({0.25f, part(0)});
     case 1:
-      return stream.copy(part(0), part(1));
+      return stream.copy({part(0), part(1)});
     case 2:
-      return stream.scale(0.5f, part(0), part(0));
+      return stream.scale({0.5f, part(0), part(0)});
     case 3:
-      return stream.axpy(-0.75f, part(0), part(1));
+      return stream.axpy({-0.75f, part(0), part(1)});
     case 4:
-      return stream.binary(BinaryOp::mul, part(0), part(1), part(2));
+      return stream.binary({BinaryOp::mul, part(0), part(1), part(2)});
     case 5:
-      return stream.unary(Activation::tanh, part(0), part(1));
+      return stream.unary({Activation::tanh, part(0), part(1)});
     case 6:
-      return stream.linear(ConstPanels{panels, kSide, kSide}, whole(2).data, full_rows(0), Activation::tanh, {},
-                           full_rows(1));
+      return stream.linear(
+          {ConstPanels{panels, kSide, kSide}, whole(2).data, full_rows(0), Activation::tanh, {}, full_rows(1)});
     case 7:
-      return stream.linear(coded, nullptr, full_rows(0), Activation::sigmoid, {}, full_rows(1));
+      return stream.linear({coded, nullptr, full_rows(0), Activation::sigmoid, {}, full_rows(1)});
     case 8:
-      return stream.row_sums(part(0), vector);
+      return stream.row_sums({part(0), vector});
     case 9:
-      return stream.softmax(part(0), 1.0f, part(1));
+      return stream.softmax({part(0), 1.0f, part(1)});
     case 10:
-      return stream.keep_largest(part(0), 2, part(0));
+      return stream.keep_largest({part(0), 2, part(0)});
     case 11:
-      return stream.column_accumulate(part(0), vector);
+      return stream.column_accumulate({part(0), vector});
     case 12: {
       kernels::Pool pool;
       pool.window.channels = 1;
@@ -98,10 +98,10 @@ void perform(const Step& s, OpStream& stream, float* arena, const float* panels,
       pool.window.out = {1, 2, 2};
       Rows to = full_rows(1);
       to.cols = 4;
-      return stream.avg_pool(pool, full_rows(0), to);
+      return stream.avg_pool({pool, full_rows(0), to});
     }
     default:
-      return stream.outer_accumulate(full_rows(0), full_rows(1), {whole(2).data, kSide, kSide});
+      return stream.outer_accumulate({full_rows(0), full_rows(1), {whole(2).data, kSide, kSide}});
   }
 }
 
@@ -134,8 +134,12 @@ struct Cells {
   void tick(VulkanStream& stream, bool back) const {
     for (std::size_t c = 0; c < count; ++c) {
       const Rows a{x.data() + c * kWidth, 1, kWidth, kWidth}, b{y.data() + c * kWidth, 1, kWidth, kWidth};
-      stream.linear(ConstPanels{w.data() + c * kWidth * kWidth, kWidth, kWidth}, nullptr, back ? b : a,
-                    Activation::tanh, {}, back ? a : b);
+      stream.linear({ConstPanels{w.data() + c * kWidth * kWidth, kWidth, kWidth},
+                     nullptr,
+                     back ? b : a,
+                     Activation::tanh,
+                     {},
+                     back ? a : b});
     }
   }
   std::size_t count;
@@ -176,8 +180,12 @@ TEST(Program, CellsThatReadAnywhereAreOneDispatchAndNoteByThemselves) {
       const auto tick = [&](VulkanStream& to, const Cells& cells, bool notes) {
         for (std::size_t c = 0; c < kCells; ++c) {
           const Rows y{cells.y.data() + c * kWidth, 1, outputs, kWidth};
-          to.linear(ConstPanels{cells.w.data() + c * kWidth * kWidth, outputs, kWidth}, nullptr,
-                    {cells.x.data() + c * 37 % kCells * kWidth, 1, kWidth, kWidth}, Activation::tanh, {}, y);
+          to.linear({ConstPanels{cells.w.data() + c * kWidth * kWidth, outputs, kWidth},
+                     nullptr,
+                     {cells.x.data() + c * 37 % kCells * kWidth, 1, kWidth, kWidth},
+                     Activation::tanh,
+                     {},
+                     y});
           if (notes) to.note_not_finite(y, word + c % 2, 1u << c % 32);
         }
       };
@@ -216,18 +224,19 @@ TEST(Program, NotesWhatIsNotTheLastLayersOutputByItself) {
   auto* const word = words.data<std::uint32_t>();
   const Rows y{cells.y.data(), 1, 16, 16}, half{cells.y.data(), 1, 8, 16};
   const auto layer = [&] {
-    stream->linear(ConstPanels{cells.w.data(), 16, 16}, nullptr, {cells.x.data(), 1, 16, 16}, Activation::tanh, {}, y);
+    stream->linear(
+        {ConstPanels{cells.w.data(), 16, 16}, nullptr, {cells.x.data(), 1, 16, 16}, Activation::tanh, {}, y});
   };
   ASSERT_TRUE(stream->begin_program());
   layer();
   stream->note_not_finite(half, word, 1);  // less than it
-  stream->fill(1.0f, {words.data(), 1, 1, 1});
+  stream->fill({1.0f, {words.data(), 1, 1, 1}});
   layer();
   stream->note_not_finite(y, word, 2);  // a word that is written on a later level
   ASSERT_TRUE(stream->end_program());
   // Another program, in which an operation of the same number writes the same memory.
   ASSERT_TRUE(stream->begin_program());
-  stream->fill(kInfinity, y);
+  stream->fill({kInfinity, y});
   stream->note_not_finite(y, word, 4);
   const auto program = stream->end_program();
   ASSERT_TRUE(program);
@@ -305,7 +314,7 @@ TEST(Program, SplitsWhatExceedsTheDevicesGroups) {
   for (std::size_t i = 0; i < count; ++i) numbers[i] = static_cast<float>(i);
   const Buffer from = on_device(*stream, numbers), all = on_device(*stream, std::vector<float>(count));
   ASSERT_TRUE(stream->begin_program());
-  for (std::size_t i = 0; i < count; ++i) stream->row_sums({from.data() + i, 1, 1, 1}, all.data() + i);
+  for (std::size_t i = 0; i < count; ++i) stream->row_sums({{from.data() + i, 1, 1, 1}, all.data() + i});
   const auto program = stream->end_program();
   ASSERT_TRUE(program) << program.error().text();
   EXPECT_EQ((*program)->dispatches(), 2u);
@@ -345,7 +354,7 @@ TEST(Notes, SayWhatIsNotFiniteAndWhatIsAllZero) {
     stream->note_not_finite({x.data() + 698, 2, 1, 700}, word, 16);  // the one before it
     stream->note_all_zero(z.data(), 1000, word, 32);
     stream->note_all_zero(x.data(), 700, word, 64);
-    stream->fill(3.0f, {z.data() + 998, 1, 1, 1});
+    stream->fill({3.0f, {z.data() + 998, 1, 1, 1}});
     stream->note_all_zero(z.data(), 1000, word, 128);
     stream->note_all_zero(z.data(), 998, word + 1, 1u << 31);
     if (as_program) {
@@ -370,10 +379,10 @@ TEST(Notes, OfZerosSeeAllOfMoreThanOnePart) {
   stream->note_all_zero(z.data(), kCount, word, 1);
   std::uint32_t bit = 2;
   for (const std::size_t at : {std::size_t{0}, kPart - 1, kPart, 2 * kPart - 1, 2 * kPart, kCount - 1}) {
-    stream->fill(1.0f, {z.data() + at, 1, 1, 1});
+    stream->fill({1.0f, {z.data() + at, 1, 1, 1}});
     stream->note_all_zero(z.data(), kCount, word, std::exchange(bit, bit * 2));
     stream->note_all_zero(z.data(), at, word, std::exchange(bit, bit * 2));  // all before it
-    stream->fill(0.0f, {z.data() + at, 1, 1, 1});
+    stream->fill({0.0f, {z.data() + at, 1, 1, 1}});
   }
   stream->note_all_zero(z.data() + 3, 2 * kPart, word, bit);
   std::uint32_t got = 0;
@@ -390,8 +399,8 @@ TEST(Program, AFailedOperationFailsItAndIsNamed) {
   stored.dtype = Dtype::int8;
   stored.activations = Activations::int8;
   stored.out = 4, stored.in = std::size_t{1} << 20;
-  stream->linear(stored, nullptr, {cells.x.data(), std::size_t{1} << 38, stored.in, stored.in}, Activation::linear, {},
-                 {});
+  stream->linear(
+      {stored, nullptr, {cells.x.data(), std::size_t{1} << 38, stored.in, stored.in}, Activation::linear, {}, {}});
   const auto program = stream->end_program();
   ASSERT_FALSE(program);
   EXPECT_NE(program.error().text().find("scratch memory of a program"), std::string::npos) << program.error().text();
@@ -442,7 +451,7 @@ TEST(Watch, TellsWhatOperationsTouchRowByRow) {
               (std::vector<std::tuple<bool, std::uint64_t, std::uint64_t>>{
                   {false, at(0), at(3)}, {false, at(8), at(11)}, {true, at(32), at(35)}, {true, at(40), at(43)}}));
   };
-  const auto act = [&] { stream->scale(3.0f, {data, 2, 3, 8}, {data + 32, 2, 3, 8}); };
+  const auto act = [&] { stream->scale({3.0f, {data, 2, 3, 8}, {data + 32, 2, 3, 8}}); };
   // Instead of anything else, recorded or collected.
   std::vector<Touched> touched;
   stream->watch(&touched, true);

@@ -70,17 +70,26 @@ TEST(StreamAttention, BothDirectionsHaveTheCpusBits) {
             [&](OpStream& stream, const auto& at) {
               const auto row = [&](std::size_t i) { return size ? at.rows(i) : Rows(); };
               const kernels::AttentionOperands operands{at.rows(q), at.rows(k), at.rows(v), row(state)};
-              stream.attention(shape, operands, at.rows(y), at.rows(statistics), row(next), workspace.data());
-              stream.attention_backward(shape, operands, at.rows(y), at.rows(statistics),
-                                        {at.rows(dy), row(dnext), at.rows(dq), at.rows(dk), at.rows(dv), row(dstate)},
-                                        workspace.data());
+              stream.attention({shape, operands, at.rows(y), at.rows(statistics), row(next), workspace.data()});
+              stream.attention_backward({shape,
+                                         operands,
+                                         at.rows(y),
+                                         at.rows(statistics),
+                                         {at.rows(dy), row(dnext), at.rows(dq), at.rows(dk), at.rows(dv), row(dstate)},
+                                         workspace.data()});
               // The error of the state unknown; then neither known nor wanted.
-              stream.attention_backward(shape, operands, at.rows(y), at.rows(statistics),
-                                        {at.rows(dy), {}, at.rows(dq), at.rows(dk2), at.rows(dv2), row(dstate2)},
-                                        workspace.data());
-              stream.attention_backward(shape, operands, at.rows(y), at.rows(statistics),
-                                        {at.rows(dy), {}, at.rows(dq), at.rows(dk2), at.rows(dv2), {}},
-                                        workspace.data());
+              stream.attention_backward({shape,
+                                         operands,
+                                         at.rows(y),
+                                         at.rows(statistics),
+                                         {at.rows(dy), {}, at.rows(dq), at.rows(dk2), at.rows(dv2), row(dstate2)},
+                                         workspace.data()});
+              stream.attention_backward({shape,
+                                         operands,
+                                         at.rows(y),
+                                         at.rows(statistics),
+                                         {at.rows(dy), {}, at.rows(dq), at.rows(dk2), at.rows(dv2), {}},
+                                         workspace.data()});
             });
       }
     }
@@ -107,8 +116,12 @@ TEST(StreamAttention, StatesGoFromTickToTick) {
       };
       const Rows from{at.data(state) + i % 2 * 2 * size, 2, size, size},
           to{at.data(state) + (i + 1) % 2 * 2 * size, 2, size, size};
-      stream.attention(shape, {of(q, width), of(k, keys), of(v, keys), from}, of(y, width), at.rows(statistics), to,
-                       workspace.data());
+      stream.attention({shape,
+                        {of(q, width), of(k, keys), of(v, keys), from},
+                        of(y, width),
+                        at.rows(statistics),
+                        to,
+                        workspace.data()});
     }
   });
 }
@@ -127,9 +140,13 @@ TEST(StreamAttention, BackwardGoesInRoundsWhereMuchIsKept) {
              dq = c.add(Values(1, width)), dk = c.add(Values(1, width)), dv = c.add(Values(1, width));
   c.expect_same("rounds", [&](OpStream& stream, const auto& at) {
     const kernels::AttentionOperands operands{at.rows(q), at.rows(k), at.rows(v), {}};
-    stream.attention(far, operands, at.rows(y), at.rows(statistics), {}, workspace.data());
-    stream.attention_backward(far, operands, at.rows(y), at.rows(statistics),
-                              {at.rows(dy), {}, at.rows(dq), at.rows(dk), at.rows(dv), {}}, workspace.data());
+    stream.attention({far, operands, at.rows(y), at.rows(statistics), {}, workspace.data()});
+    stream.attention_backward({far,
+                               operands,
+                               at.rows(y),
+                               at.rows(statistics),
+                               {at.rows(dy), {}, at.rows(dq), at.rows(dk), at.rows(dv), {}},
+                               workspace.data()});
   });
 }
 
@@ -159,8 +176,8 @@ TEST(StreamAttention, RopeHasTheCpusBits) {
             const kernels::ConstRows from{has_state ? at.data(state) : nullptr, 4, 2, 2};
             const kernels::Rope rope{n, pairs, at.template as<std::uint64_t>(turn_words),
                                      positions ? at.data(rows) : nullptr, positions};
-            stream.rope(rope, kTokens, at.rows(x), from, transposed, at.rows(y), workspace.data());
-            stream.rope(rope, kTokens, at.rows(x), from, transposed, at.rows(x), workspace.data());
+            stream.rope({rope, kTokens, at.rows(x), from, transposed, at.rows(y), workspace.data()});
+            stream.rope({rope, kTokens, at.rows(x), from, transposed, at.rows(x), workspace.data()});
           });
         }
 }

@@ -28,9 +28,9 @@ void expect_cpus_bits(RandomStream& random, const Encoding& encoding, const Size
         to_string(encoding) + ", activations " + std::string(name(activations)) + ", batch " + std::to_string(s.batch),
         [&](OpStream& stream, const auto& at) {
           const ConstWeight w = weight.at(at, activations);
-          stream.linear(w, at.data(bias), at.rows(x), Activation::relu, {}, at.rows(y));
-          stream.linear_transposed(w, at.rows(y), at.rows(dx));
-          stream.absolute_column_sums(w, at.data(sums));
+          stream.linear({w, at.data(bias), at.rows(x), Activation::relu, {}, at.rows(y)});
+          stream.linear_transposed({w, at.rows(y), at.rows(dx)});
+          stream.absolute_column_sums({w, at.data(sums)});
         },
         programs);
   }
@@ -70,9 +70,11 @@ TEST(StreamCoded, GatedPairsOfEveryTypeHaveTheCpusBits) {
             "gated, " + to_string(encoding) + ", activations " + std::string(name(activations)) + ", batch " +
                 std::to_string(s.batch),
             [&](OpStream& stream, const auto& at) {
-              stream.gated_linear({gate.at(at, activations), up.at(at, activations),
-                                   is_odd ? at.data(gate_bias) : nullptr, is_odd ? at.data(up_bias) : nullptr},
-                                  at.rows(x), Activation::silu, at.rows(y));
+              stream.gated_linear({{gate.at(at, activations), up.at(at, activations),
+                                    is_odd ? at.data(gate_bias) : nullptr, is_odd ? at.data(up_bias) : nullptr},
+                                   at.rows(x),
+                                   Activation::silu,
+                                   at.rows(y)});
             },
             s.batch == 1);
       }
@@ -89,8 +91,8 @@ TEST(StreamCoded, DistancesToPointsOfEveryTypeHaveTheCpusBits) {
                dx = c.add(draw_matrix(random, 3, kFeatures, false));
     c.expect_same(to_string(encoding), [&](OpStream& stream, const auto& at) {
       const ConstWeight w = points.at(at, Activations::float32);
-      stream.squared_distances(w, at.rows(x), at.rows(y));
-      stream.squared_distances_backward(w, at.rows(x), at.rows(y), at.rows(dx), {});
+      stream.squared_distances({w, at.rows(x), at.rows(y)});
+      stream.squared_distances_backward({w, at.rows(x), at.rows(y), at.rows(dx), {}});
     });
   }
 }
@@ -115,8 +117,8 @@ TEST(StreamCoded, SmallIntegerLayersHaveTheCpusBits) {
       }
       c.expect_same(to_string(encoding), [&](OpStream& stream, const auto& at) {
         for (std::size_t i = 0; i < weights.size(); ++i)
-          stream.linear(weights[i].at(at, Activations::int8), i % 3 == 1 ? nullptr : at.data(biases[i]), at.rows(xs[i]),
-                        Activation::relu, i % 2 ? at.rows(zs[i]) : Rows{}, at.rows(ys[i]));
+          stream.linear({weights[i].at(at, Activations::int8), i % 3 == 1 ? nullptr : at.data(biases[i]),
+                         at.rows(xs[i]), Activation::relu, i % 2 ? at.rows(zs[i]) : Rows{}, at.rows(ys[i])});
       });
     }
   }
@@ -147,10 +149,12 @@ TEST(StreamCoded, ManyRowsOfIntegerLayersHaveTheCpusBits) {
             [&](OpStream& stream, const auto& at) {
               const ConstWeight w = one.at(at, Activations::int8);
               if (gated)
-                stream.gated_linear({w, other.at(at, Activations::int8), at.data(bias), at.data(bias)}, at.rows(x),
-                                    Activation::relu2, at.rows(y));
+                stream.gated_linear({{w, other.at(at, Activations::int8), at.data(bias), at.data(bias)},
+                                     at.rows(x),
+                                     Activation::relu2,
+                                     at.rows(y)});
               else
-                stream.linear(w, at.data(bias), at.rows(x), Activation::relu, {}, at.rows(y));
+                stream.linear({w, at.data(bias), at.rows(x), Activation::relu, {}, at.rows(y)});
             },
             false);
       }
@@ -190,7 +194,7 @@ TEST(StreamCoded, DotProductsAndMatrixUnitsMakeNoDifference) {
         const std::vector<float> x = draw(random, s.batch * s.in, false);
         std::vector<float> y(s.batch * s.out), planes(s.out * 21);
         float *const from = place(x.data(), x.size() * 4), *const to = place(y.data(), y.size() * 4);
-        stream->linear(w, nullptr, {from, s.batch, s.in, s.in}, Activation::linear, {}, {to, s.batch, s.out, s.out});
+        stream->linear({w, nullptr, {from, s.batch, s.in, s.in}, Activation::linear, {}, {to, s.batch, s.out, s.out}});
         ASSERT_TRUE(stream->download(to, y.size() * 4, y.data()));
         // One channel of s.in + 20 values and a kernel of s.in: 21 windows.
         kernels::Window window;
@@ -200,8 +204,14 @@ TEST(StreamCoded, DotProductsAndMatrixUnitsMakeNoDifference) {
         float *const seen = place(image.data(), image.size() * 4), *const shown =
                                                                        place(planes.data(), planes.size() * 4);
         if (s.batch <= 2) {
-          stream->convolve(window, w, nullptr, {seen, 1, image.size(), image.size()}, Activation::linear, {},
-                           {shown, 1, planes.size(), planes.size()}, nullptr);
+          stream->convolve({window,
+                            w,
+                            nullptr,
+                            {seen, 1, image.size(), image.size()},
+                            Activation::linear,
+                            {},
+                            {shown, 1, planes.size(), planes.size()},
+                            nullptr});
           ASSERT_TRUE(stream->download(shown, planes.size() * 4, planes.data()));
           y.insert(y.end(), planes.begin(), planes.end());
         }

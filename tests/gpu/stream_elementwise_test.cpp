@@ -38,11 +38,11 @@ TEST(StreamElementwise, EveryActivationHasTheCpusBits) {
       const auto x = c.add(matrix(random, s)), y = c.add(matrix(random, s)), dy = c.add(matrix(random, s)),
                  dx = c.add(matrix(random, s));
       c.expect_same(std::string(kernels::name(activation)) + " " + text(s), [&](OpStream& stream, const auto& at) {
-        stream.unary(activation, at.rows(x), at.rows(y));
-        stream.unary_backward(activation, at.rows(x), at.rows(y), at.rows(dy), at.rows(dx));
+        stream.unary({activation, at.rows(x), at.rows(y)});
+        stream.unary_backward({activation, at.rows(x), at.rows(y), at.rows(dy), at.rows(dx)});
         // In place, on both.
-        stream.unary_backward(activation, at.rows(x), at.rows(y), at.rows(dy), at.rows(dy));
-        stream.unary(activation, at.rows(x), at.rows(x));
+        stream.unary_backward({activation, at.rows(x), at.rows(y), at.rows(dy), at.rows(dy)});
+        stream.unary({activation, at.rows(x), at.rows(x)});
       });
     }
   }
@@ -60,8 +60,8 @@ TEST(StreamElementwise, EveryActivationHasTheCpusBitsOnAllScales) {
     const std::size_t n = walk.size();
     c.expect_same(std::string(kernels::name(activation)), [&](OpStream& stream, const auto& at) {
       const Rows from{at.data(x), 1, n, n}, to{at.data(y), 1, n, n}, down{at.data(dx), 1, n, n};
-      stream.unary(activation, from, to);
-      stream.unary_backward(activation, from, to, down, down);
+      stream.unary({activation, from, to});
+      stream.unary_backward({activation, from, to, down, down});
     });
   }
 }
@@ -74,8 +74,8 @@ TEST(StreamElementwise, PairsOfOperandsHaveTheCpusBits) {
       const auto a = c.add(matrix(random, s)), b = c.add(matrix(random, s)), y = c.add(matrix(random, s));
       c.expect_same("binary " + std::to_string(static_cast<int>(op)) + " " + text(s),
                     [&](OpStream& stream, const auto& at) {
-                      stream.binary(op, at.rows(a), at.rows(b), at.rows(y));
-                      stream.binary(op, at.rows(a), at.rows(y), at.rows(a));
+                      stream.binary({op, at.rows(a), at.rows(b), at.rows(y)});
+                      stream.binary({op, at.rows(a), at.rows(y), at.rows(a)});
                     });
     }
 }
@@ -89,19 +89,19 @@ TEST(StreamElementwise, TheRestHasTheCpusBits) {
                  u = c.add(matrix(random, s)), v = c.add(matrix(random, s)), by_row = c.add(draw(random, s.rows, true)),
                  by_column = c.add(draw(random, s.cols, true));
       c.expect_same("elementwise " + text(s), [&](OpStream& stream, const auto& at) {
-        stream.scale(alpha, at.rows(x), at.rows(y));
-        stream.axpy(alpha, at.rows(x), at.rows(z));
-        stream.copy(at.rows(x), at.rows(u));
-        stream.square_root(at.rows(z), at.rows(v));
-        stream.square_root_backward(at.rows(v), at.rows(x), at.rows(v));
-        stream.axpy(1.0f, at.rows(v), at.rows(y));
-        stream.log_floored(at.rows(x), at.rows(v));
-        stream.axpy(1.0f, at.rows(v), at.rows(y));
-        stream.log_floored_backward(at.rows(x), at.rows(u), at.rows(v));
-        stream.axpy(1.0f, at.rows(v), at.rows(z));
-        stream.scale_rows(at.data(by_row), at.rows(x), at.rows(v));
-        stream.gap_displacement(at.rows(v), at.data(by_column), at.rows(x), at.rows(x));
-        stream.fill(alpha, at.rows(v));
+        stream.scale({alpha, at.rows(x), at.rows(y)});
+        stream.axpy({alpha, at.rows(x), at.rows(z)});
+        stream.copy({at.rows(x), at.rows(u)});
+        stream.square_root({at.rows(z), at.rows(v)});
+        stream.square_root_backward({at.rows(v), at.rows(x), at.rows(v)});
+        stream.axpy({1.0f, at.rows(v), at.rows(y)});
+        stream.log_floored({at.rows(x), at.rows(v)});
+        stream.axpy({1.0f, at.rows(v), at.rows(y)});
+        stream.log_floored_backward({at.rows(x), at.rows(u), at.rows(v)});
+        stream.axpy({1.0f, at.rows(v), at.rows(z)});
+        stream.scale_rows({at.data(by_row), at.rows(x), at.rows(v)});
+        stream.gap_displacement({at.rows(v), at.data(by_column), at.rows(x), at.rows(x)});
+        stream.fill({alpha, at.rows(v)});
       });
     }
 }
@@ -110,8 +110,8 @@ TEST(StreamElementwise, NothingToDoIsDone) {
   Comparison c;
   const auto x = c.add(std::vector<float>{3.0f});
   c.expect_same("empty", [&](OpStream& stream, const auto& at) {
-    stream.fill(1.0f, {at.data(x), 0, 5, 5});
-    stream.scale(2.0f, {at.data(x), 4, 0, 1}, {at.data(x), 4, 0, 1});
+    stream.fill({1.0f, {at.data(x), 0, 5, 5}});
+    stream.scale({2.0f, {at.data(x), 4, 0, 1}, {at.data(x), 4, 0, 1}});
   });
 }
 

@@ -21,12 +21,12 @@ TEST(StreamLearning, OptimisersHaveTheCpusBitsOverManySteps) {
                  corrections = c.add(std::vector<float>(2));
       c.expect_same(std::to_string(n) + (special ? " special" : ""), [&](OpStream& stream, const auto& at) {
         for (int step = 0; step < 5; ++step) {
-          stream.sgd(n, at.data(w), at.data(g), 0.1f, 0.01f);
-          stream.momentum(n, at.data(a), at.data(v), at.data(g), 0.1f, 0.9f, 0.1f, false, 0.01f);
-          stream.momentum(n, at.data(a), at.data(u), at.data(g), 0.1f, 0.9f, 0.0f, true, 0.0f);
-          stream.adamw_step(at.template as<std::uint64_t>(count), 0.9f, 0.999f, at.data(corrections));
-          stream.adamw(n, at.data(b), at.data(m), at.data(s), at.data(g), 0.001f, 0.9f, 0.999f, 1e-8f, 0.01f,
-                       at.data(corrections));
+          stream.sgd({n, at.data(w), at.data(g), 0.1f, 0.01f});
+          stream.momentum({n, at.data(a), at.data(v), at.data(g), 0.1f, 0.9f, 0.1f, false, 0.01f});
+          stream.momentum({n, at.data(a), at.data(u), at.data(g), 0.1f, 0.9f, 0.0f, true, 0.0f});
+          stream.adamw_step({at.template as<std::uint64_t>(count), 0.9f, 0.999f, at.data(corrections)});
+          stream.adamw({n, at.data(b), at.data(m), at.data(s), at.data(g), 0.001f, 0.9f, 0.999f, 1e-8f, 0.01f,
+                        at.data(corrections)});
         }
       });
     }
@@ -48,8 +48,8 @@ TEST(StreamLearning, AdamwsCorrectionsAreTheCpus) {
   c.expect_same("corrections", [&](OpStream& stream, const auto& at) {
     for (int step = 0; step < 3; ++step)
       for (std::size_t i = 0; i < counts.size(); ++i)
-        stream.adamw_step(at.template as<std::uint64_t>(counts[i]), kBetas[i % 4][0], kBetas[i % 4][1],
-                          at.data(corrections[i]));
+        stream.adamw_step(
+            {at.template as<std::uint64_t>(counts[i]), kBetas[i % 4][0], kBetas[i % 4][1], at.data(corrections[i])});
   });
 }
 
@@ -61,7 +61,7 @@ TEST(StreamLearning, OneHotRowsStandWhereTheCpusDo) {
     for (float& label : labels) label = std::bit_cast<float>(random.next_below(static_cast<std::uint32_t>(cols)));
     const auto at_labels = c.add_codes(labels), y = c.add(draw_matrix(random, rows, cols, true));
     c.expect_same(std::to_string(rows) + " x " + std::to_string(cols), [&](OpStream& stream, const auto& at) {
-      stream.one_hot(at.template as<std::uint32_t>(at_labels), -0.75f, at.rows(y));
+      stream.one_hot({at.template as<std::uint32_t>(at_labels), -0.75f, at.rows(y)});
     });
   }
 }
@@ -86,20 +86,20 @@ TEST(StreamLearning, ATrainedNetworkHasTheCpusWeights) {
   c.expect_same("training", [&](OpStream& stream, const auto& at) {
     const kernels::ConstPanels first{at.data(w1), kHidden, kIn}, second{at.data(w2), kOut, kHidden};
     for (int step = 0; step < 20; ++step) {
-      stream.fill(0.0f, {at.data(g1), 1, kernels::panels_size(kHidden, kIn), kernels::panels_size(kHidden, kIn)});
-      stream.fill(0.0f, {at.data(g2), 1, kernels::panels_size(kOut, kHidden), kernels::panels_size(kOut, kHidden)});
-      stream.fill(0.0f, {at.data(db1), 1, kHidden, kHidden});
-      stream.linear(first, at.data(b1), at.rows(x), kernels::Activation::gelu, at.rows(z), at.rows(h));
-      stream.linear(second, nullptr, at.rows(h), kernels::Activation::linear, {}, at.rows(y));
-      stream.cross_entropy(at.rows(y), at.template as<std::uint32_t>(labels), at.data(losses), at.rows(dy));
-      stream.linear_transposed(second, at.rows(dy), at.rows(dh));
-      stream.outer_accumulate(at.rows(dy), at.rows(h), {at.data(g2), kOut, kHidden});
-      stream.unary_backward(kernels::Activation::gelu, at.rows(z), at.rows(h), at.rows(dh), at.rows(dh));
-      stream.outer_accumulate(at.rows(dh), at.rows(x), {at.data(g1), kHidden, kIn});
-      stream.column_accumulate(at.rows(dh), at.data(db1));
-      stream.sgd(kernels::panels_size(kHidden, kIn), at.data(w1), at.data(g1), 0.05f, 0.0f);
-      stream.sgd(kernels::panels_size(kOut, kHidden), at.data(w2), at.data(g2), 0.05f, 0.0f);
-      stream.sgd(kHidden, at.data(b1), at.data(db1), 0.05f, 0.0f);
+      stream.fill({0.0f, {at.data(g1), 1, kernels::panels_size(kHidden, kIn), kernels::panels_size(kHidden, kIn)}});
+      stream.fill({0.0f, {at.data(g2), 1, kernels::panels_size(kOut, kHidden), kernels::panels_size(kOut, kHidden)}});
+      stream.fill({0.0f, {at.data(db1), 1, kHidden, kHidden}});
+      stream.linear({first, at.data(b1), at.rows(x), kernels::Activation::gelu, at.rows(z), at.rows(h)});
+      stream.linear({second, nullptr, at.rows(h), kernels::Activation::linear, {}, at.rows(y)});
+      stream.cross_entropy({at.rows(y), at.template as<std::uint32_t>(labels), at.data(losses), at.rows(dy)});
+      stream.linear_transposed({second, at.rows(dy), at.rows(dh)});
+      stream.outer_accumulate({at.rows(dy), at.rows(h), {at.data(g2), kOut, kHidden}});
+      stream.unary_backward({kernels::Activation::gelu, at.rows(z), at.rows(h), at.rows(dh), at.rows(dh)});
+      stream.outer_accumulate({at.rows(dh), at.rows(x), {at.data(g1), kHidden, kIn}});
+      stream.column_accumulate({at.rows(dh), at.data(db1)});
+      stream.sgd({kernels::panels_size(kHidden, kIn), at.data(w1), at.data(g1), 0.05f, 0.0f});
+      stream.sgd({kernels::panels_size(kOut, kHidden), at.data(w2), at.data(g2), 0.05f, 0.0f});
+      stream.sgd({kHidden, at.data(b1), at.data(db1), 0.05f, 0.0f});
     }
   });
 }

@@ -45,8 +45,8 @@ TEST(StreamLinear, HasTheCpusBits) {
       const auto z = c.add(draw_matrix(random, s.batch, s.out, special));
       const auto y = c.add(draw_matrix(random, s.batch, s.out, special));
       c.expect_same(text(s) + ", " + std::string(kernels::name(activation)), [&](OpStream& stream, const auto& at) {
-        stream.linear(ConstPanels{at.data(w), s.out, s.in}, with_bias ? at.data(bias) : nullptr, at.rows(x), activation,
-                      with_z ? at.rows(z) : Rows{}, at.rows(y));
+        stream.linear({ConstPanels{at.data(w), s.out, s.in}, with_bias ? at.data(bias) : nullptr, at.rows(x),
+                       activation, with_z ? at.rows(z) : Rows{}, at.rows(y)});
       });
     }
 }
@@ -72,10 +72,12 @@ TEST(StreamLinear, GatedPairsHaveTheCpusBits) {
                  dy = c.add(draw_matrix(random, s.batch, s.out, special)),
                  dup = c.add(draw_matrix(random, s.batch, s.out, special));
       c.expect_same("gated, " + text(s), [&](OpStream& stream, const auto& at) {
-        stream.gated_linear({ConstPanels{at.data(gate), s.out, s.in}, ConstPanels{at.data(up), s.out, s.in},
-                             with_bias ? at.data(gate_bias) : nullptr, with_bias ? at.data(up_bias) : nullptr},
-                            at.rows(x), activation, at.rows(values));
-        stream.gated_backward(activation, at.rows(values), at.rows(dy), at.rows(dy), at.rows(dup));
+        stream.gated_linear({{ConstPanels{at.data(gate), s.out, s.in}, ConstPanels{at.data(up), s.out, s.in},
+                              with_bias ? at.data(gate_bias) : nullptr, with_bias ? at.data(up_bias) : nullptr},
+                             at.rows(x),
+                             activation,
+                             at.rows(values)});
+        stream.gated_backward({activation, at.rows(values), at.rows(dy), at.rows(dy), at.rows(dup)});
       });
     }
 }
@@ -98,9 +100,10 @@ TEST(StreamLinear, ManyGatedPairsInAProgramHaveTheCpusBits) {
       for (std::size_t i = 0; i < kPairs; ++i) {
         const float *const gate = at.data(w) + 2 * i * weights, *const of_gate = at.data(bias) + 2 * i * s.out;
         stream.gated_linear(
-            {ConstPanels{gate, s.out, s.in}, ConstPanels{gate + weights, s.out, s.in}, of_gate, of_gate + s.out},
-            {at.data(x) + i * s.batch * s.in, s.batch, s.in, s.in}, Activation::silu,
-            {at.data(y) + i * values, s.batch, 4 * s.out, 4 * s.out});
+            {{ConstPanels{gate, s.out, s.in}, ConstPanels{gate + weights, s.out, s.in}, of_gate, of_gate + s.out},
+             {at.data(x) + i * s.batch * s.in, s.batch, s.in, s.in},
+             Activation::silu,
+             {at.data(y) + i * values, s.batch, 4 * s.out, 4 * s.out}});
       }
     });
   }
@@ -116,8 +119,8 @@ TEST(StreamLinear, TransposedHasTheCpusBits) {
       const auto dx = c.add(draw_matrix(random, s.batch, s.in, special));
       const auto sums = c.add(draw(random, s.in, special));
       c.expect_same(text(s), [&](OpStream& stream, const auto& at) {
-        stream.linear_transposed(ConstPanels{at.data(w), s.out, s.in}, at.rows(dy), at.rows(dx));
-        stream.absolute_column_sums(ConstPanels{at.data(w), s.out, s.in}, at.data(sums));
+        stream.linear_transposed({ConstPanels{at.data(w), s.out, s.in}, at.rows(dy), at.rows(dx)});
+        stream.absolute_column_sums({ConstPanels{at.data(w), s.out, s.in}, at.data(sums)});
       });
     }
 }
@@ -135,7 +138,7 @@ TEST(StreamLinear, WeightGradientsHaveTheCpusBits) {
       const auto dy = c.add(draw_matrix(random, s.batch, s.out, special));
       const auto x = c.add(draw_matrix(random, s.batch, s.in, special));
       c.expect_same(text(s), [&](OpStream& stream, const auto& at) {
-        stream.outer_accumulate(at.rows(dy), at.rows(x), {at.data(dw), s.out, s.in});
+        stream.outer_accumulate({at.rows(dy), at.rows(x), {at.data(dw), s.out, s.in}});
       });
     }
 }
@@ -150,7 +153,7 @@ TEST(StreamLinear, LargeTilesHaveTheCpusBits) {
     const auto x = c.add(draw_matrix(random, s.batch, s.in, false));
     const auto y = c.add(draw_matrix(random, s.batch, s.out, false));
     c.expect_same("linear, " + text(s), [&](OpStream& stream, const auto& at) {
-      stream.linear(ConstPanels{at.data(w), s.out, s.in}, nullptr, at.rows(x), Activation::linear, {}, at.rows(y));
+      stream.linear({ConstPanels{at.data(w), s.out, s.in}, nullptr, at.rows(x), Activation::linear, {}, at.rows(y)});
     });
   }
   {
@@ -162,8 +165,10 @@ TEST(StreamLinear, LargeTilesHaveTheCpusBits) {
                y = c.add(draw_matrix(random, s.batch, kernels::kGatedBlocks * s.out, false));
     c.expect_same("gated, " + text(s), [&](OpStream& stream, const auto& at) {
       stream.gated_linear(
-          {ConstPanels{at.data(gate), s.out, s.in}, ConstPanels{at.data(up), s.out, s.in}, nullptr, nullptr},
-          at.rows(x), Activation::relu, at.rows(y));
+          {{ConstPanels{at.data(gate), s.out, s.in}, ConstPanels{at.data(up), s.out, s.in}, nullptr, nullptr},
+           at.rows(x),
+           Activation::relu,
+           at.rows(y)});
     });
   }
   const Size s{21, 1283, 1270};
@@ -172,7 +177,7 @@ TEST(StreamLinear, LargeTilesHaveTheCpusBits) {
   const auto dy = c.add(draw_matrix(random, s.batch, s.out, false));
   const auto x = c.add(draw_matrix(random, s.batch, s.in, false));
   c.expect_same("outer_accumulate, " + text(s), [&](OpStream& stream, const auto& at) {
-    stream.outer_accumulate(at.rows(dy), at.rows(x), {at.data(dw), s.out, s.in});
+    stream.outer_accumulate({at.rows(dy), at.rows(x), {at.data(dw), s.out, s.in}});
   });
 }
 
@@ -193,8 +198,8 @@ TEST(StreamLinear, WeightsBeyondABoundRangeHaveTheCpusBits) {
       text(s),
       [&](OpStream& stream, const auto& at) {
         const ConstPanels panels{at.data(w), s.out, s.in};
-        stream.linear(panels, nullptr, at.rows(x), Activation::tanh, {}, at.rows(y));
-        stream.linear_transposed(panels, at.rows(y), at.rows(dx));
+        stream.linear({panels, nullptr, at.rows(x), Activation::tanh, {}, at.rows(y)});
+        stream.linear_transposed({panels, at.rows(y), at.rows(dx)});
       },
       false);
 }
@@ -215,11 +220,15 @@ TEST(StreamLinear, ARowsBitsDoNotDependOnItsBatch) {
                together = on_device(std::vector<float>(kBatch * kOut)),
                alone = on_device(std::vector<float>(kBatch * kOut, 1.0f));
   const ConstPanels weight{w.data(), kOut, kIn};
-  (*stream)->linear(weight, nullptr, {x.data(), kBatch, kIn, kIn}, Activation::tanh, {},
-                    {together.data(), kBatch, kOut, kOut});
+  (*stream)->linear(
+      {weight, nullptr, {x.data(), kBatch, kIn, kIn}, Activation::tanh, {}, {together.data(), kBatch, kOut, kOut}});
   for (std::size_t b = 0; b < kBatch; ++b)
-    (*stream)->linear(weight, nullptr, {x.data() + b * kIn, 1, kIn, kIn}, Activation::tanh, {},
-                      {alone.data() + b * kOut, 1, kOut, kOut});
+    (*stream)->linear({weight,
+                       nullptr,
+                       {x.data() + b * kIn, 1, kIn, kIn},
+                       Activation::tanh,
+                       {},
+                       {alone.data() + b * kOut, 1, kOut, kOut}});
   std::vector<float> one(kBatch * kOut), other(kBatch * kOut);
   ASSERT_TRUE((*stream)->download(together.data(), one.size() * sizeof(float), one.data()));
   ASSERT_TRUE((*stream)->download(alone.data(), other.size() * sizeof(float), other.data()));

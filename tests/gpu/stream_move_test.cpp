@@ -24,8 +24,8 @@ TEST(StreamMove, PermutationsMoveBits) {
     const auto x = c.add(draw_matrix(random, 3, volume, true)), y = c.add(Values(3, volume)),
                z = c.add(Values(3, volume));
     c.expect_same("permute", [&](OpStream& stream, const auto& at) {
-      stream.permute(at.rows(x), order, at.rows(y));
-      stream.permute(at.rows(y), back, at.rows(z));
+      stream.permute({at.rows(x), order, at.rows(y)});
+      stream.permute({at.rows(y), back, at.rows(z)});
     });
   }
 }
@@ -41,8 +41,8 @@ TEST(StreamMove, MixturesHaveTheCpusBits) {
                    dy = c.add(draw_matrix(random, 4, cols, special)), dp = c.add(Values(4, experts)),
                    dx = c.add(Values(4, experts * cols));
         c.expect_same("mixture", [&](OpStream& stream, const auto& at) {
-          stream.weighted_sum(at.rows(p), at.rows(x), at.rows(y));
-          stream.weighted_sum_backward(at.rows(p), at.rows(x), at.rows(dy), at.rows(dp), at.rows(dx));
+          stream.weighted_sum({at.rows(p), at.rows(x), at.rows(y)});
+          stream.weighted_sum_backward({at.rows(p), at.rows(x), at.rows(dy), at.rows(dp), at.rows(dx)});
         });
       }
 }
@@ -59,11 +59,11 @@ TEST(StreamMove, TheLargestAreChosenAsOnTheCpu) {
       const auto x = c.add(m), one_hot = c.add(Values(5, cols)), kept = c.add(Values(5, cols)), all = c.add(m),
                  in_place = c.add(m);
       c.expect_same(std::to_string(cols), [&](OpStream& stream, const auto& at) {
-        stream.one_hot_largest(at.rows(x), at.rows(one_hot));
-        stream.keep_largest(at.rows(x), 2, at.rows(kept));
-        stream.keep_largest(at.rows(in_place), cols / 2 + 1, at.rows(in_place));
-        stream.keep_largest(at.rows(x), 1000, at.rows(all));
-        stream.one_hot_largest(at.rows(x), at.rows(x));
+        stream.one_hot_largest({at.rows(x), at.rows(one_hot)});
+        stream.keep_largest({at.rows(x), 2, at.rows(kept)});
+        stream.keep_largest({at.rows(in_place), cols / 2 + 1, at.rows(in_place)});
+        stream.keep_largest({at.rows(x), 1000, at.rows(all)});
+        stream.one_hot_largest({at.rows(x), at.rows(x)});
       });
     }
 }
@@ -81,9 +81,9 @@ TEST(StreamMove, EmbeddingsHaveTheCpusBits) {
     const auto x = c.add(places), y = c.add(Values(2, kTokens * kOut)),
                dw = c.add(std::vector<float>(kernels::panels_size(kOut, kIn), 0.25f));
     c.expect_same(to_string(encoding), [&](OpStream& stream, const auto& at) {
-      stream.embedding(table.at(at, Activations::float32), at.rows(x), at.rows(y));
-      stream.embedding_backward(at.rows(x), at.rows(y), 3, {at.data(dw), kOut, kIn});
-      stream.embedding_backward(at.rows(x), at.rows(y), kernels::kNoColumn, {at.data(dw), kOut, kIn});
+      stream.embedding({table.at(at, Activations::float32), at.rows(x), at.rows(y)});
+      stream.embedding_backward({at.rows(x), at.rows(y), 3, {at.data(dw), kOut, kIn}});
+      stream.embedding_backward({at.rows(x), at.rows(y), kernels::kNoColumn, {at.data(dw), kOut, kIn}});
     });
   }
 }

@@ -21,9 +21,9 @@ TEST(StreamNoise, DrawsTheCpusNumbers) {
     const auto at_first = c.add(state), then = c.add(Values(5, 4)), later = c.add(Values(5, 4));
     const auto x = c.add(draw_matrix(random, 5, cols, true)), y = c.add(Values(5, cols)), mask = c.add(Values(5, cols));
     c.expect_same(std::to_string(cols), [&](OpStream& stream, const auto& at) {
-      stream.gumbel_noise(at.rows(x), {1234567u, 89u}, at.rows(at_first), at.rows(then), at.rows(y));
-      stream.dropout_mask({42u, 0xffffffffu}, at.rows(then), at.rows(later), 0x60000000u, 1.6f, at.rows(mask));
-      stream.gumbel_noise(at.rows(x), {7u, 8u}, at.rows(later), at.rows(at_first), at.rows(x));
+      stream.gumbel_noise({at.rows(x), {1234567u, 89u}, at.rows(at_first), at.rows(then), at.rows(y)});
+      stream.dropout_mask({{42u, 0xffffffffu}, at.rows(then), at.rows(later), 0x60000000u, 1.6f, at.rows(mask)});
+      stream.gumbel_noise({at.rows(x), {7u, 8u}, at.rows(later), at.rows(at_first), at.rows(x)});
     });
   }
 }
@@ -42,11 +42,11 @@ TEST(StreamNoise, DistancesHaveTheCpusBits) {
                  dy = c.add(draw_matrix(random, s.rows, s.points, special)), dx = c.add(Values(s.rows, s.features));
       c.expect_same("distances", [&](OpStream& stream, const auto& at) {
         const kernels::ConstPanels centres{at.data(points), s.points, s.features};
-        stream.squared_distances(centres, at.rows(x), at.rows(y));
-        stream.squared_distances_backward(centres, at.rows(x), at.rows(dy), at.rows(dx),
-                                          {at.data(dc), s.points, s.features});
-        stream.squared_distances_backward(centres, at.rows(x), at.rows(dy), at.rows(dx), {});
-        stream.squared_distances_backward(centres, at.rows(x), at.rows(dy), {}, {at.data(dc), s.points, s.features});
+        stream.squared_distances({centres, at.rows(x), at.rows(y)});
+        stream.squared_distances_backward(
+            {centres, at.rows(x), at.rows(dy), at.rows(dx), {at.data(dc), s.points, s.features}});
+        stream.squared_distances_backward({centres, at.rows(x), at.rows(dy), at.rows(dx), {}});
+        stream.squared_distances_backward({centres, at.rows(x), at.rows(dy), {}, {at.data(dc), s.points, s.features}});
       });
     }
 }

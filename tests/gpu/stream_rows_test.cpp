@@ -36,12 +36,12 @@ TEST(StreamRows, ReductionsHaveTheCpusBits) {
                columns = c.add(draw(random, s.cols, special)),
                statistics = c.add(kernels::testing_support::Matrix(s.rows, 4));
     c.expect_same(text(s, special), [&](OpStream& stream, const auto& at) {
-      stream.row_sums(at.rows(a), at.data(sums));
-      stream.row_dots(at.rows(a), at.rows(b), at.data(dots));
-      stream.link_budget(at.rows(a), at.rows(b), at.data(budgets));
-      stream.row_argmax(at.rows(a), at.template as<std::uint32_t>(places));
-      stream.column_accumulate(at.rows(a), at.data(columns));
-      stream.row_statistics(at.rows(a), 0.5f, at.rows(statistics));
+      stream.row_sums({at.rows(a), at.data(sums)});
+      stream.row_dots({at.rows(a), at.rows(b), at.data(dots)});
+      stream.link_budget({at.rows(a), at.rows(b), at.data(budgets)});
+      stream.row_argmax({at.rows(a), at.template as<std::uint32_t>(places)});
+      stream.column_accumulate({at.rows(a), at.data(columns)});
+      stream.row_statistics({at.rows(a), 0.5f, at.rows(statistics)});
     });
   });
 }
@@ -57,9 +57,9 @@ TEST(StreamRows, OfEqualLargestElementsTheFirstIsFound) {
   const auto found = c.add(std::vector<float>(3));
   c.expect_same("argmax", [&](OpStream& stream, const auto& at) {
     auto* places = at.template as<std::uint32_t>(found);
-    stream.row_argmax({at.data(x), 1, 300, 300}, places);
-    stream.row_argmax({at.data(y), 1, 300, 300}, places + 1);
-    stream.row_argmax({at.data(z), 1, 300, 300}, places + 2);
+    stream.row_argmax({{at.data(x), 1, 300, 300}, places});
+    stream.row_argmax({{at.data(y), 1, 300, 300}, places + 1});
+    stream.row_argmax({{at.data(z), 1, 300, 300}, places + 2});
   });
 }
 
@@ -80,14 +80,14 @@ TEST(StreamRows, NormsHaveTheCpusBits) {
           const float* g = with_gain ? at.data(gain) : nullptr;
           const float* h = with_bias ? at.data(bias) : nullptr;
           float* dg = with_gain ? at.data(dgain) : nullptr;
-          stream.rms_norm(at.rows(x), g, 1e-5f, at.rows(y), at.data(scale));
-          stream.rms_norm_backward(at.rows(x), g, at.data(scale), at.rows(dy), at.rows(dx), dg);
-          stream.axpy(1.0f, at.rows(y), at.rows(dx));
-          stream.layer_norm(at.rows(x), g, h, 1e-5f, at.rows(y), at.data(mean), at.data(scale));
+          stream.rms_norm({at.rows(x), g, 1e-5f, at.rows(y), at.data(scale)});
+          stream.rms_norm_backward({at.rows(x), g, at.data(scale), at.rows(dy), at.rows(dx), dg});
+          stream.axpy({1.0f, at.rows(y), at.rows(dx)});
+          stream.layer_norm({at.rows(x), g, h, 1e-5f, at.rows(y), at.data(mean), at.data(scale)});
           // In place.
-          stream.layer_norm_backward(at.rows(x), g, at.data(mean), at.data(scale), at.rows(dy), at.rows(dy), dg,
-                                     with_bias ? at.data(dbias) : nullptr);
-          stream.rms_norm(at.rows(x), g, 0.25f, at.rows(x), at.data(scale));
+          stream.layer_norm_backward({at.rows(x), g, at.data(mean), at.data(scale), at.rows(dy), at.rows(dy), dg,
+                                      with_bias ? at.data(dbias) : nullptr});
+          stream.rms_norm({at.rows(x), g, 0.25f, at.rows(x), at.data(scale)});
         });
       }
   });
@@ -106,13 +106,13 @@ TEST(StreamRows, SoftmaxesHaveTheCpusBits) {
                  base = c.add(draw_matrix(random, s.rows, 1, special)),
                  dbase = c.add(draw_matrix(random, s.rows, 1, special));
       c.expect_same(text(s, special), [&](OpStream& stream, const auto& at) {
-        stream.softmax(at.rows(x), temperature, at.rows(y));
-        stream.softmax_backward(at.rows(y), at.rows(dy), temperature, at.rows(dx));
-        stream.log_softmax(at.rows(x), temperature == 1.0f ? at.rows(base) : Rows{}, at.rows(log_y));
-        stream.axpy(1.0f, at.rows(log_y), at.rows(dx));
-        stream.log_softmax_backward(at.rows(log_y), temperature == 1.0f ? at.rows(base) : Rows{}, at.rows(dy),
-                                    at.rows(dy), temperature == 1.0f ? at.rows(dbase) : Rows{});
-        stream.softmax(at.rows(x), temperature, at.rows(x));
+        stream.softmax({at.rows(x), temperature, at.rows(y)});
+        stream.softmax_backward({at.rows(y), at.rows(dy), temperature, at.rows(dx)});
+        stream.log_softmax({at.rows(x), temperature == 1.0f ? at.rows(base) : Rows{}, at.rows(log_y)});
+        stream.axpy({1.0f, at.rows(log_y), at.rows(dx)});
+        stream.log_softmax_backward({at.rows(log_y), temperature == 1.0f ? at.rows(base) : Rows{}, at.rows(dy),
+                                     at.rows(dy), temperature == 1.0f ? at.rows(dbase) : Rows{}});
+        stream.softmax({at.rows(x), temperature, at.rows(x)});
       });
     }
   });
@@ -130,10 +130,10 @@ TEST(StreamRows, EntmaxHasTheCpusBits) {
                    dx = c.add(draw_matrix(random, s.rows, s.cols, false));
         c.expect_same(text(s, special) + ", alpha - 1 = " + std::to_string(alpha_minus_one),
                       [&](OpStream& stream, const auto& at) {
-                        stream.entmax(at.rows(x), alpha_minus_one, 0.7f, at.rows(y));
-                        stream.entmax_backward(at.rows(y), at.rows(dy), alpha_minus_one, 0.7f, at.rows(dx));
-                        stream.entmax_backward(at.rows(y), at.rows(dy), alpha_minus_one, 1.0f, at.rows(dy));
-                        stream.entmax(at.rows(x), alpha_minus_one, 1.0f, at.rows(x));
+                        stream.entmax({at.rows(x), alpha_minus_one, 0.7f, at.rows(y)});
+                        stream.entmax_backward({at.rows(y), at.rows(dy), alpha_minus_one, 0.7f, at.rows(dx)});
+                        stream.entmax_backward({at.rows(y), at.rows(dy), alpha_minus_one, 1.0f, at.rows(dy)});
+                        stream.entmax({at.rows(x), alpha_minus_one, 1.0f, at.rows(x)});
                       });
       }
 }
@@ -150,10 +150,10 @@ TEST(StreamRows, LossesHaveTheCpusBits) {
     const auto label = c.add(labels), loss = c.add(draw(random, s.rows, false)),
                squared = c.add(draw(random, s.rows, false));
     c.expect_same(text(s, special), [&](OpStream& stream, const auto& at) {
-      stream.cross_entropy(at.rows(x), at.template as<std::uint32_t>(label), at.data(loss), at.rows(dx));
-      stream.mean_squared_error(at.rows(dx), at.rows(target), at.data(squared), at.rows(target));
-      stream.mean_squared_error(at.rows(x), at.rows(dx), nullptr, at.rows(dx));
-      stream.cross_entropy(at.rows(x), at.template as<std::uint32_t>(label), nullptr, at.rows(x));
+      stream.cross_entropy({at.rows(x), at.template as<std::uint32_t>(label), at.data(loss), at.rows(dx)});
+      stream.mean_squared_error({at.rows(dx), at.rows(target), at.data(squared), at.rows(target)});
+      stream.mean_squared_error({at.rows(x), at.rows(dx), nullptr, at.rows(dx)});
+      stream.cross_entropy({at.rows(x), at.template as<std::uint32_t>(label), nullptr, at.rows(x)});
     });
   });
 }
@@ -168,9 +168,9 @@ TEST(StreamRows, AMaximumsErrorGoesToTheFirstThatHoldsIt) {
     const auto a = c.add(one), b = c.add(other), x = c.add(one),
                left = c.add(draw_matrix(random, s.rows, s.cols, true)), da = c.add(one), db = c.add(one);
     c.expect_same(text(s, special), [&](OpStream& stream, const auto& at) {
-      stream.binary(kernels::BinaryOp::max, at.rows(a), at.rows(b), at.rows(x));
-      stream.route_equal(at.rows(a), at.rows(x), at.rows(left), at.rows(da));
-      stream.route_equal(at.rows(b), at.rows(x), at.rows(left), at.rows(db));
+      stream.binary({kernels::BinaryOp::max, at.rows(a), at.rows(b), at.rows(x)});
+      stream.route_equal({at.rows(a), at.rows(x), at.rows(left), at.rows(da)});
+      stream.route_equal({at.rows(b), at.rows(x), at.rows(left), at.rows(db)});
     });
   });
 }
@@ -182,20 +182,20 @@ TEST(StreamRows, InfinitiesAndNansAreFoundWhereverTheyStand) {
   auto buffer = device().memory().allocate(kRows * kStride * sizeof(float), "a matrix");
   ASSERT_TRUE(buffer);
   const Rows x{buffer->data(), kRows, kCols, kStride};
-  (*stream)->fill(3e38f, {buffer->data(), 1, kRows * kStride, kRows * kStride});
-  EXPECT_TRUE((*stream)->is_finite(x));
+  (*stream)->fill({3e38f, {buffer->data(), 1, kRows * kStride, kRows * kStride}});
+  EXPECT_TRUE((*stream)->is_finite({x}));
   const float bad[] = {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), std::nanf("")};
   (*stream)->upload(bad, 4, x.row(2) + kCols + 3);  // between two rows: none of the matrix
-  EXPECT_TRUE((*stream)->is_finite(x));
+  EXPECT_TRUE((*stream)->is_finite({x}));
   for (const float& each : bad)
     for (const std::size_t i : {std::size_t{0}, kRows - 1}) {
       float* const at = x.row(i) + (i ? kCols - 1 : 0);
       (*stream)->upload(&each, 4, at);
-      EXPECT_FALSE((*stream)->is_finite(x)) << each << " in row " << i;
-      (*stream)->fill(0.0f, {at, 1, 1, 1});
-      EXPECT_TRUE((*stream)->is_finite(x));
+      EXPECT_FALSE((*stream)->is_finite({x})) << each << " in row " << i;
+      (*stream)->fill({0.0f, {at, 1, 1, 1}});
+      EXPECT_TRUE((*stream)->is_finite({x}));
     }
-  EXPECT_TRUE((*stream)->is_finite({buffer->data(), 0, 5, 5}));
+  EXPECT_TRUE((*stream)->is_finite({{buffer->data(), 0, 5, 5}}));
 }
 
 }  // namespace

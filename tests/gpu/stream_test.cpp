@@ -16,7 +16,7 @@ struct Four {
       auto made = device().memory().allocate(64, "sixteen floats");
       EXPECT_TRUE(made);
       each = std::move(*made);
-      stream.fill(1.0f, {each.data(), 1, 16, 16});
+      stream.fill({1.0f, {each.data(), 1, 16, 16}});
     }
   }
   Rows operator[](std::size_t i) const { return {buffers[i].data(), 1, 16, 16}; }
@@ -30,17 +30,17 @@ TEST(Stream, BarriersStandWhereOperandsTouchAndNowhereElse) {
   ASSERT_TRUE((*stream)->finish());
   auto before = (*stream)->barriers();
   const auto barriers = [&] { return (*stream)->barriers() - std::exchange(before, (*stream)->barriers()); };
-  (*stream)->scale(2.0f, m[0], m[1]);
+  (*stream)->scale({2.0f, m[0], m[1]});
   EXPECT_EQ(barriers(), 1u);  // for what other submissions wrote
-  (*stream)->scale(2.0f, m[0], m[2]);
+  (*stream)->scale({2.0f, m[0], m[2]});
   EXPECT_EQ(barriers(), 0u);  // both only read m[0]
-  (*stream)->scale(2.0f, m[1], m[3]);
+  (*stream)->scale({2.0f, m[1], m[3]});
   EXPECT_EQ(barriers(), 1u);  // reads what was written
-  (*stream)->fill(5.0f, m[0]);
+  (*stream)->fill({5.0f, m[0]});
   EXPECT_EQ(barriers(), 0u);  // the barrier came after its readers
-  (*stream)->fill(5.0f, m[1]);
+  (*stream)->fill({5.0f, m[1]});
   EXPECT_EQ(barriers(), 1u);  // writes what is being read
-  (*stream)->fill(6.0f, {m[1].data + 15, 1, 1, 1});
+  (*stream)->fill({6.0f, {m[1].data + 15, 1, 1, 1}});
   EXPECT_EQ(barriers(), 1u);  // writes what was written
   ASSERT_TRUE((*stream)->finish());
 }
@@ -52,10 +52,10 @@ TEST(Stream, OperationsRunInOrder) {
     ASSERT_TRUE(stream);
     const Four m(**stream);
     for (int i = 0; i < 200; ++i) {
-      (*stream)->axpy(1.0f, m[0], m[1]);
-      (*stream)->copy(m[1], m[2]);
-      (*stream)->axpy(1.0f, m[3], m[2]);
-      (*stream)->copy(m[2], m[1]);
+      (*stream)->axpy({1.0f, m[0], m[1]});
+      (*stream)->copy({m[1], m[2]});
+      (*stream)->axpy({1.0f, m[3], m[2]});
+      (*stream)->copy({m[2], m[1]});
       ASSERT_TRUE(!many || (*stream)->submit());
     }
     float got = 0;
@@ -68,10 +68,10 @@ TEST(Stream, TransfersInOrder) {
   auto stream = device().make_stream();
   ASSERT_TRUE(stream);
   const Four m(**stream);
-  (*stream)->fill(2.0f, m[0]);
+  (*stream)->fill({2.0f, m[0]});
   (*stream)->transfer(m[0].data, 32, m[1].data + 8);
-  (*stream)->scale(3.0f, m[1], m[2]);
-  (*stream)->fill(9.0f, m[0]);
+  (*stream)->scale({3.0f, m[1], m[2]});
+  (*stream)->fill({9.0f, m[0]});
   std::vector<float> got(16);
   ASSERT_TRUE((*stream)->download(m[2].data, 64, got.data()));
   std::vector<float> want(8, 3.0f);
@@ -91,29 +91,14 @@ TEST(Stream, AFailureStaysAndNothingRunsAfterIt) {
   stored.dtype = Dtype::int8;
   stored.out = 4, stored.in = std::size_t{1} << 20;
   const kernels::ConstRows x{m[0].data, std::size_t{1} << 38, stored.in, stored.in};
-  (*stream)->linear(stored, nullptr, x, kernels::Activation::linear, {}, m[1]);
+  (*stream)->linear({stored, nullptr, x, kernels::Activation::linear, {}, m[1]});
   const auto status = (*stream)->status();
   ASSERT_FALSE(status);
   EXPECT_NE(status.error().text().find("scratch memory of operations"), std::string::npos) << status.error().text();
   const auto before = (*stream)->dispatches();
-  (*stream)->fill(9.0f, m[0]);
+  (*stream)->fill({9.0f, m[0]});
   EXPECT_EQ((*stream)->dispatches(), before);
   EXPECT_FALSE((*stream)->submit());
-}
-
-TEST(Stream, EveryTypeOfWeightsIsThere) {
-  for (int i = 0; i < kDtypeCount; ++i)
-    for (const Op op : {Op::linear, Op::linear_transposed, Op::absolute_column_sums, Op::embedding, Op::convolve,
-                        Op::squared_distances, Op::convolve_transposed, Op::encode})
-      EXPECT_TRUE(supports(op, Encoding(static_cast<Dtype>(i)), Activations::int8)) << name(op);
-  // Of operations that compute with no stored weights.
-  EXPECT_TRUE(supports(Op::softmax, Encoding(), Activations::int8));
-  EXPECT_FALSE(supports(Op::outer_accumulate, Encoding(Dtype::int8), Activations::int8));
-}
-
-TEST(Stream, EveryOperationHasAName) {
-  for (int i = 0; i < kOpCount; ++i) EXPECT_FALSE(name(static_cast<Op>(i)).empty());
-  EXPECT_EQ(name(Op::linear), "linear");
 }
 
 }  // namespace

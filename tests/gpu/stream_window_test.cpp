@@ -61,14 +61,14 @@ TEST(StreamWindow, ConvolutionsHaveTheCpusBits) {
                  dx = c.add(Values(2, window.image())), bare = c.add(Values(2, window.image()));
       c.expect_same(std::string(each.name) + (special ? ", special" : ""), [&](OpStream& stream, const auto& at) {
         const kernels::ConstPanels weight{at.data(w), each.out, window.columns()};
-        stream.convolve(window, weight, at.data(bias), at.rows(x), kernels::Activation::relu, at.rows(z), at.rows(y),
-                        workspace.data());
-        stream.convolve_outer(window, at.rows(dy), at.rows(x), {at.data(dw), each.out, window.columns()},
-                              workspace.data());
-        stream.convolve_transposed(window, weight, nullptr, at.rows(dy), kernels::Activation::linear, {}, at.rows(bare),
-                                   workspace.data());
-        stream.convolve_transposed(window, weight, at.data(back), at.rows(dy), kernels::Activation::relu, {},
-                                   at.rows(dx), workspace.data());
+        stream.convolve({window, weight, at.data(bias), at.rows(x), kernels::Activation::relu, at.rows(z), at.rows(y),
+                         workspace.data()});
+        stream.convolve_outer(
+            {window, at.rows(dy), at.rows(x), {at.data(dw), each.out, window.columns()}, workspace.data()});
+        stream.convolve_transposed(
+            {window, weight, nullptr, at.rows(dy), kernels::Activation::linear, {}, at.rows(bare), workspace.data()});
+        stream.convolve_transposed(
+            {window, weight, at.data(back), at.rows(dy), kernels::Activation::relu, {}, at.rows(dx), workspace.data()});
       });
     }
 }
@@ -83,17 +83,18 @@ void expect_cpus_bits(RandomStream& random, const Case& each, const Encoding& en
   const auto bias = c.add(draw(random, each.out, special));
   const auto x = c.add(draw_matrix(random, 2, window.image(), special)), z = c.add(Values(2, outputs)),
              y = c.add(Values(2, outputs)), bare = c.add(Values(2, outputs)), dx = c.add(Values(2, window.image()));
-  c.expect_same(to_string(encoding) + ", " + each.name + ", activations " + std::string(name(activations)) +
-                    (special ? ", special" : ""),
-                [&](OpStream& stream, const auto& at) {
-                  const ConstWeight w = stored.at(at, activations);
-                  stream.convolve(window, w, at.data(bias), at.rows(x), kernels::Activation::relu, at.rows(z),
-                                  at.rows(y), workspace.data());
-                  stream.convolve(window, w, nullptr, at.rows(x), kernels::Activation::linear, {}, at.rows(bare),
-                                  workspace.data());
-                  stream.convolve_transposed(window, w, nullptr, at.rows(bare), kernels::Activation::linear, {},
-                                             at.rows(dx), workspace.data());
-                });
+  c.expect_same(
+      to_string(encoding) + ", " + each.name + ", activations " + std::string(name(activations)) +
+          (special ? ", special" : ""),
+      [&](OpStream& stream, const auto& at) {
+        const ConstWeight w = stored.at(at, activations);
+        stream.convolve({window, w, at.data(bias), at.rows(x), kernels::Activation::relu, at.rows(z), at.rows(y),
+                         workspace.data()});
+        stream.convolve(
+            {window, w, nullptr, at.rows(x), kernels::Activation::linear, {}, at.rows(bare), workspace.data()});
+        stream.convolve_transposed(
+            {window, w, nullptr, at.rows(bare), kernels::Activation::linear, {}, at.rows(dx), workspace.data()});
+      });
 }
 
 TEST(StreamWindow, ConvolutionsOfStoredTypesHaveTheCpusBits) {
@@ -151,11 +152,11 @@ TEST(StreamWindow, PoolsHaveTheCpusBits) {
                  dmean = c.add(Values(2, pool.window.image()));
       c.expect_same("pool of " + std::to_string(pool.window.in[1]) + " x " + std::to_string(pool.window.in[2]),
                     [&](OpStream& stream, const auto& at) {
-                      stream.max_pool(pool, at.rows(x), at.rows(y), at.rows(index));
-                      stream.max_pool_backward(pool, at.rows(index), at.rows(dy), at.rows(dx));
-                      stream.avg_pool(pool, at.rows(x), at.rows(mean));
-                      stream.avg_pool_backward(pool, at.rows(dy), at.rows(dmean));
-                      stream.max_pool(pool, at.rows(x), at.rows(y), {});
+                      stream.max_pool({pool, at.rows(x), at.rows(y), at.rows(index)});
+                      stream.max_pool_backward({pool, at.rows(index), at.rows(dy), at.rows(dx)});
+                      stream.avg_pool({pool, at.rows(x), at.rows(mean)});
+                      stream.avg_pool_backward({pool, at.rows(dy), at.rows(dmean)});
+                      stream.max_pool({pool, at.rows(x), at.rows(y), {}});
                     });
     }
 }

@@ -55,7 +55,7 @@ struct Pair {
   }
   Matrix run(OpStream& stream, const GatedWeights& w, Activation activation) const {
     Matrix y(x.rows, kGatedBlocks * w.gate.out);
-    stream.gated_linear(w, x.view(), activation, y.view());
+    stream.gated_linear({w, x.view(), activation, y.view()});
     return y;
   }
   CodedMatrix gate, up;
@@ -107,7 +107,7 @@ TEST_F(Gated, BackwardIsTheProductsAndTheActivationsSlope) {
   constexpr std::size_t kRows = 3, kOut = 21;
   Matrix values(kRows, kGatedBlocks * kOut), dy(kRows, kOut), dgate(kRows, kOut), dup(kRows, kOut);
   values.fill(random, Fill::plain), dy.fill(random, Fill::plain);
-  CpuStream().gated_backward(Activation::silu, values.view(), dy.view(), dgate.view(), dup.view());
+  CpuStream().gated_backward({Activation::silu, values.view(), dy.view(), dgate.view(), dup.view()});
   for (std::size_t b = 0; b < kRows; ++b)
     for (std::size_t o = 0; o < kOut; ++o) {
       const double z = values.at(b, o), g = values.at(b, kOut + o), u = values.at(b, 2 * kOut + o), d = dy.at(b, o);
@@ -133,10 +133,10 @@ TEST_F(Gated, HasTheBitsOfItsPartsOneByOne) {
         CpuStream plain;
         Matrix expected(size.batch, kGatedBlocks * size.out);
         const auto block = [&](GatedBlock which) { return gated_block(expected.view(), which); };
-        plain.linear(w.gate, w.gate_bias, pair.x.view(), activation, block(GatedBlock::before),
-                     block(GatedBlock::gate));
-        plain.linear(w.up, w.up_bias, pair.x.view(), Activation::linear, {}, block(GatedBlock::up));
-        plain.binary(BinaryOp::mul, block(GatedBlock::gate), block(GatedBlock::up), block(GatedBlock::product));
+        plain.linear(
+            {w.gate, w.gate_bias, pair.x.view(), activation, block(GatedBlock::before), block(GatedBlock::gate)});
+        plain.linear({w.up, w.up_bias, pair.x.view(), Activation::linear, {}, block(GatedBlock::up)});
+        plain.binary({BinaryOp::mul, block(GatedBlock::gate), block(GatedBlock::up), block(GatedBlock::product)});
         for (const Isa isa : available_isas()) {
           ASSERT_TRUE(set_active_isa(isa));
           for (const std::size_t count : {1, 2, 7}) {
@@ -162,10 +162,10 @@ TEST_F(Gated, BackwardHasTheBitsOfItsPartsOneByOne) {
         ASSERT_TRUE(set_active_isa(Isa::scalar));
         CpuStream plain;
         const auto block = [&](GatedBlock which) { return gated_block(ConstRows(values.view()), which); };
-        plain.binary(BinaryOp::mul, dy.view(), block(GatedBlock::gate), want_up.view());
-        plain.binary(BinaryOp::mul, dy.view(), block(GatedBlock::up), want_gate.view());
-        plain.unary_backward(activation, block(GatedBlock::before), block(GatedBlock::gate), want_gate.view(),
-                             want_gate.view());
+        plain.binary({BinaryOp::mul, dy.view(), block(GatedBlock::gate), want_up.view()});
+        plain.binary({BinaryOp::mul, dy.view(), block(GatedBlock::up), want_gate.view()});
+        plain.unary_backward(
+            {activation, block(GatedBlock::before), block(GatedBlock::gate), want_gate.view(), want_gate.view()});
         for (const Isa isa : available_isas()) {
           ASSERT_TRUE(set_active_isa(isa));
           for (const std::size_t count : {1, 2, 7}) {
@@ -173,7 +173,7 @@ TEST_F(Gated, BackwardHasTheBitsOfItsPartsOneByOne) {
             CpuStream stream;
             stream.set_help(&threads.help);
             Matrix in_place = dy, up(rows, out);  // dgate may stand on dy
-            stream.gated_backward(activation, values.view(), in_place.view(), in_place.view(), up.view());
+            stream.gated_backward({activation, values.view(), in_place.view(), in_place.view(), up.view()});
             EXPECT_TRUE(same_bits(in_place.data, want_gate.data)) << name(activation) << ", " << name(isa);
             EXPECT_TRUE(same_bits(up.data, want_up.data)) << name(activation) << ", " << name(isa);
           }

@@ -57,12 +57,14 @@ struct Problem {
 
 /// Forward, with what lies between the rows and with z.
 std::vector<float> forward(const Problem& p, bool with_bias = true, Activation activation = Activation::linear,
-                           bool with_z = false, const ParallelFor* parallel = nullptr) {
+                           bool with_z = false, bool in_parts = false) {
   Matrix y(p.x.rows, p.w.view().out), z(p.x.rows, p.w.view().out);
   const Rows to = with_z ? z.view() : Rows{};
   const float* bias = with_bias ? p.bias.data() : nullptr;
-  if (parallel)
-    linear_decoded(p.w.view(), bias, p.x.view(), activation, to, y.view(), *parallel);
+  ConstWeight w = p.w.view();
+  w.activations = Activations::float32;
+  if (in_parts)
+    EXPECT_GT(run_in_parts(ops::Linear{w, bias, p.x.view(), activation, to, y.view()}), 1u);
   else
     linear_decoded(p.w.view(), bias, p.x.view(), activation, to, y.view());
   if (with_z) y.data.insert(y.data.end(), z.data.begin(), z.data.end());
@@ -75,12 +77,14 @@ std::vector<float> forward_of_panels(const Problem& p, const ConstPanels& w, boo
   if (with_z) y.data.insert(y.data.end(), z.data.begin(), z.data.end());
   return y.data;
 }
-std::vector<float> backward(const Problem& p, const ParallelFor* parallel = nullptr) {
-  Matrix dx(p.dy.rows, p.w.view().in);
-  if (parallel)
-    linear_transposed_decoded(p.w.view(), p.dy.view(), dx.view(), *parallel);
+std::vector<float> backward(const Problem& p, bool in_parts = false) {
+  const ConstWeight w = p.w.view();
+  Matrix dx(p.dy.rows, w.in);
+  if (in_parts)
+    EXPECT_EQ(run_in_parts(ops::LinearTransposed{w, p.dy.view(), dx.view()}) > 1,
+              p.dy.rows > 1 || w.dtype == Dtype::float32);
   else
-    linear_transposed_decoded(p.w.view(), p.dy.view(), dx.view());
+    linear_transposed_decoded(w, p.dy.view(), dx.view());
   return dx.data;
 }
 std::vector<float> column_sums(const Problem& p) {
@@ -246,13 +250,9 @@ TEST_F(LinearDecoded, SplitsOverThreadsAtPanels) {
   for (const Encoding& encoding : all_encodings())
     for (const Size& size : {Size{1, 300, 130}, Size{3, 300, 130}, Size{500, 40, 33}}) {
       const Problem p(encoding, size, 13);
-      Backwards backwards;
-      const ParallelFor parallel(backwards);
-      ASSERT_TRUE(
-          same_bits(forward(p, true, Activation::tanh, true, &parallel), forward(p, true, Activation::tanh, true)))
+      ASSERT_TRUE(same_bits(forward(p, true, Activation::tanh, true, true), forward(p, true, Activation::tanh, true)))
           << describe(encoding, size);
-      EXPECT_GT(backwards.tasks, 1u);
-      ASSERT_TRUE(same_bits(backward(p, &parallel), backward(p))) << describe(encoding, size);
+      ASSERT_TRUE(same_bits(backward(p, true), backward(p))) << describe(encoding, size);
     }
 }
 

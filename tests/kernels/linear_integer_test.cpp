@@ -2,6 +2,7 @@
 
 #include "kernels/linear_integer.hpp"
 
+#include "kernels/cpu_stream.hpp"
 #include "kernels/unary.hpp"
 
 #include "core/aligned_buffer.hpp"
@@ -171,11 +172,10 @@ std::vector<float> expected(const IntegerWeight& w, Granularity granularity, con
   return all;
 }
 
-std::vector<float> computed(const IntegerWeight& w, const float* bias, const Matrix& x,
-                            const ParallelFor* parallel = nullptr) {
+std::vector<float> computed(const IntegerWeight& w, const float* bias, const Matrix& x, OpStream* stream = nullptr) {
   Matrix y(x.rows(), w.out());
-  if (parallel)
-    linear_integer(w.view(), bias, x.view(), Activation::linear, {}, y.view(), *parallel);
+  if (stream)
+    stream->linear({w.view(), bias, x.view(), Activation::linear, {}, y.view()});
   else
     linear_integer(w.view(), bias, x.view(), Activation::linear, {}, y.view());
   EXPECT_TRUE(y.gaps_intact());
@@ -380,10 +380,14 @@ TEST_F(LinearInteger, SplittingOverTasksChangesNoBit) {
           if (active_isa() == Isa::scalar && s.out * s.in > 40000) return;  // slow, and its splits are the others'
           const std::vector<float> whole = computed(w, bias.view().data, x);
           Busy busy{0, other, other_x};
-          const ParallelFor parallel(busy);
+          Help help{ParallelFor(busy)};
+          help.threads = 5;
+          help.worthwhile = 0;
+          CpuStream stream;
+          stream.set_help(&help);
           const std::string what = text(dtype, granularity, s.batch, s.out, s.in);
-          expect_same_bits(computed(w, bias.view().data, x, &parallel), whole, what + where);
-          EXPECT_EQ(busy.tasks > 1, s.out > 40) << what;
+          expect_same_bits(computed(w, bias.view().data, x, &stream), whole, what + where);
+          EXPECT_GT(busy.tasks, 1u) << what;
         });
       }
     }

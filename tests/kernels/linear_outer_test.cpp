@@ -85,9 +85,7 @@ TEST_F(OuterAccumulate, SplittingOutputsOverThreadsKeepsTheBits) {
     const Problem problem(size, Fill::special, 13);
     expect_same_on_all(testing::PrintToString(size), [&] {
       PanelMatrix dw = problem.before;
-      Backwards backwards;
-      outer_accumulate(problem.dy.view(), problem.x.view(), dw.view(), backwards);
-      EXPECT_GT(backwards.tasks, 1u);
+      EXPECT_GT(run_in_parts(ops::OuterAccumulate{problem.dy.view(), problem.x.view(), dw.view()}), 1u);
       EXPECT_TRUE(same_bits(dw.data, problem.run()));
       return dw.data;
     });

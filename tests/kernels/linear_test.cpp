@@ -180,9 +180,10 @@ TEST_F(Linear, SplittingOutputsOverThreadsKeepsTheBits) {
     const Problem problem(size, Fill::special, 13);
     expect_same_on_all(testing::PrintToString(size), [&] {
       Matrix z(size.batch, size.out), y(size.batch, size.out);
-      Backwards backwards;
-      linear(problem.w.view(), problem.bias.data(), problem.x.view(), Activation::tanh, z.view(), y.view(), backwards);
-      EXPECT_GT(backwards.tasks, 1u) << size;
+      EXPECT_GT(run_in_parts(ops::Linear{ConstPanels(problem.w.view()), problem.bias.data(), problem.x.view(),
+                                         Activation::tanh, z.view(), y.view()}),
+                1u)
+          << size;
       EXPECT_TRUE(same_bits(z.data, problem.run()));
       EXPECT_TRUE(same_bits(y.data, problem.run(true, Activation::tanh)));
       return y.data;

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "kernels/cpu_stream.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/linear.hpp"
 
@@ -134,6 +135,24 @@ struct Backwards {
     for (std::size_t i = count; i-- > 0;) body(context, i);
   }
 };
+
+/// Runs an operation in parts, as on five threads of a pool.
+template <class Op, class Threads>
+void run_in_parts(const Op& op, Threads& threads) {
+  Help help{ParallelFor(threads)};
+  help.threads = 5;
+  help.worthwhile = 0;
+  CpuStream stream;
+  stream.set_help(&help);
+  stream.run(op);
+}
+/// The same; returns how many parts there were (0: it stayed whole).
+template <class Op>
+std::size_t run_in_parts(const Op& op) {
+  Backwards threads;
+  run_in_parts(op, threads);
+  return threads.tasks;
+}
 
 /// Error bound of `terms` roundings on sums whose absolute values add up to `magnitude` (Higham 2002, lemma 3.1),
 /// plus what flushing may lose per step.

@@ -36,7 +36,7 @@ TEST(DeviceBuffers, BringsBackOnlyWindowsThatStepsWrite) {
   const auto there = [&](std::vector<float>& values, std::size_t sample, std::size_t each) {
     return kernels::Rows{reinterpret_cast<float*>(mirror->there(values.data() + sample % 8 * each)), 1, each, each};
   };
-  (*stream)->fill(5.0f, there(losses, 9, 1));
+  (*stream)->fill({5.0f, there(losses, 9, 1)});
   targets[3 * 6] = 7.0f;  // the host's own from here on
   ASSERT_TRUE(mirror->pull_window(**stream, 10));
   EXPECT_EQ(losses[1], 5.0f);

@@ -216,8 +216,11 @@ std::vector<float> noise_of(std::size_t width, std::size_t counter, std::size_t 
   const std::vector<float> zero(width);
   std::vector<float> g(width);
   std::array<float, 4> state{static_cast<float>(counter), 0, static_cast<float>(stream), 0};
-  kernels::CpuStream().gumbel_noise({zero.data(), 1, width, width}, {}, {state.data(), 1, 4, 4},
-                                    {state.data(), 1, 4, 4}, {g.data(), 1, width, width});
+  kernels::CpuStream().gumbel_noise({{zero.data(), 1, width, width},
+                                     {},
+                                     {state.data(), 1, 4, 4},
+                                     {state.data(), 1, 4, 4},
+                                     {g.data(), 1, width, width}});
   return g;
 }
 

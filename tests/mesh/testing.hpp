@@ -157,7 +157,7 @@ class Fragile final : public Layer {
     }
   }
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
-    if (args.dx.data) stream.copy(args.dy, args.dx);
+    if (args.dx.data) stream.copy({args.dy, args.dx});
   }
 
  private:

@@ -66,10 +66,10 @@ class Latched final : public Layer {
       if (looks()) looks()();
       latch().pass();
     }
-    stream.copy(args.x, args.y);
+    stream.copy({args.x, args.y});
   }
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
-    if (args.dx.data) stream.copy(args.dy, args.dx);
+    if (args.dx.data) stream.copy({args.dy, args.dx});
   }
 };
 

@@ -50,9 +50,9 @@ class BatchedRun {
           for (NodeId id : group) fire(id, t, 1);
       }
       for (NodeId id : group) {
-        if (!stream_.is_finite(series_.output(id, sessions_, ticks * sessions_))) return false;
+        if (!stream_.is_finite({series_.output(id, sessions_, ticks * sessions_)})) return false;
         const Rows hidden = series_.hidden(id, sessions_, ticks * sessions_);
-        if (hidden.data && !stream_.is_finite(hidden)) return false;
+        if (hidden.data && !stream_.is_finite({hidden})) return false;
       }
     }
     for (const OutputSink& sink : sinks) {

@@ -29,7 +29,7 @@ Status run_combinational(const Graph& graph, const WeightStore& weights, std::si
     } catch (const std::exception& error) {
       return fail(Errc::internal, graph.nodes()[id].object + " threw: " + error.what());
     }
-    if (!stream.is_finite(series.output(id, 0, rows)))
+    if (!stream.is_finite({series.output(id, 0, rows)}))
       return fail(Errc::not_finite, graph.nodes()[id].object + ": its output is not finite");
   }
   for (const OutputSink& sink : sinks) {

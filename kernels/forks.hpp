@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "kernels/ops/operands.hpp"
+#include "kernels/parallel_for.hpp"
+#include "kernels/views.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace weft::kernels {
+
+/// Others' help for the operations of one stream.
+struct Help {
+  /// Multiply-adds of an operation that is worth a handover: about 2 us of one core, where asking another that is awake
+  /// and waiting for it costs about 0.25 us (docs/decisions/0010-threads-inside-operations.md).
+  static constexpr double kWorthwhile = 1 << 17;
+
+  ParallelFor parallel;
+  std::size_t threads = 1;           // parts of an operation, at most
+  std::size_t workspace_stride = 0;  // floats from one part's workspace to the next one's
+  double worthwhile = kWorthwhile;   // multiply-adds below which an operation stays on its thread
+};
+
+/// Cuts operations into parts of their outputs for several threads. Parts are never parts of a sum, so the bits are
+/// the same. Bodies get an ops::Part.
+class Forks {
+ public:
+  using Part = ops::Part;
+
+  void set_help(const Help* help) noexcept {
+    help_.reset();
+    if (help) help_.emplace(*help);
+  }
+  /// Operations that were cut up so far.
+  std::uint64_t count() const noexcept { return count_; }
+  bool is_worthwhile(double work) const noexcept { return help_ && work >= help_->worthwhile; }
+  std::size_t workspace_stride() const noexcept { return help_ ? help_->workspace_stride : 0; }
+  /// Rows that keep all threads busy: then weights are not cut.
+  bool has_many(std::size_t rows) const noexcept { return rows >= kManyRows * help_->threads; }
+
+  /// Even parts of [0, units), as rows of the part.
+  template <class Body>
+  void units(std::size_t units, double work, const Body& body) {
+    const std::size_t parts = parts_of(units, work);
+    if (parts == 1) return body(Part{0, 0, units, 0, 0});
+    ++count_;
+    const std::size_t size = units / parts, larger = units % parts;
+    help_->parallel(parts, [&](std::size_t part) {
+      body(Part{part, part * size + std::min(part, larger), size + (part < larger ? 1 : 0), 0, 0});
+    });
+  }
+  /// Rows, or of few rows whole cache lines of columns.
+  template <class Body>
+  void elements(std::size_t rows, std::size_t cols, double work, const Body& body) {
+    if (!is_worthwhile(work)) return body(Part{0, 0, rows, 0, cols});
+    if (rows >= help_->threads)
+      return units(rows, work, [&](const Part& p) { body(Part{p.index, p.row, p.rows, 0, cols}); });
+    columns(cols, work, [&](const Part& p) { body(Part{p.index, 0, rows, p.col, p.cols}); });
+  }
+  /// Whole cache lines of columns.
+  template <class Body>
+  void columns(std::size_t cols, double work, const Body& body) {
+    constexpr std::size_t kLine = 16;
+    units((cols + kLine - 1) / kLine, work, [&](const Part& p) {
+      body(Part{p.index, 0, 0, p.row * kLine, std::min(cols, (p.row + p.rows) * kLine) - p.row * kLine});
+    });
+  }
+  /// Rows and columns of linear layers' outputs: many rows are cut, else the weights (columns are whole panels), which
+  /// then are read once and stay in the cache of the thread that reads them.
+  template <class Body>
+  void outputs(std::size_t rows, std::size_t out, double work, const Body& body) {
+    if (!is_worthwhile(work)) return body(Part{0, 0, rows, 0, out});
+    if (has_many(rows)) return units(rows, work, [&](const Part& p) { body(Part{p.index, p.row, p.rows, 0, out}); });
+    units(panel_count(out), work, [&](const Part& p) {
+      const std::size_t o = p.row * kPanelWidth;
+      body(Part{p.index, 0, rows, o, std::min(out, o + p.rows * kPanelWidth) - o});
+    });
+  }
+
+ private:
+  static constexpr std::size_t kManyRows = 64;
+  std::size_t parts_of(std::size_t units, double work) const noexcept {
+    return units > 1 && is_worthwhile(work) ? std::min(units, help_->threads) : 1;
+  }
+
+  std::optional<Help> help_;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace weft::kernels

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/ops/linear.hpp"
+
+#include "kernels/binary.hpp"
+#include "kernels/cpu_stream.hpp"
+#include "kernels/linear.hpp"
+#include "kernels/linear_decoded.hpp"
+#include "kernels/linear_integer.hpp"
+#include "kernels/unary.hpp"
+
+#include <algorithm>
+
+namespace weft::kernels::ops {
+namespace {
+
+/// Rows and columns of a part; without data nothing.
+template <class View>
+View part_of(const View& all, const Part& p) noexcept {
+  return {all.data ? all.row(p.row) + p.col : nullptr, p.rows, p.cols, all.stride};
+}
+template <class View>
+View rows_of(const View& all, const Part& p) noexcept {
+  return {all.data ? all.row(p.row) : nullptr, p.rows, all.cols, all.stride};
+}
+/// The outputs of a part, whole panels.
+ConstWeight outputs_of(const ConstWeight& w, const Part& p) noexcept {
+  return panel_range(w, p.col / kPanelWidth, panel_count(p.cols));
+}
+
+void linear_as_stored(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
+                      const Rows& y, const ConstPanels& ahead) noexcept {
+  if (w.dtype == Dtype::float32)
+    linear(w.panels(), bias, x, activation, z, y, ahead);
+  else if (w.activations == Activations::int8 && has_integer_kernel(w.dtype))
+    linear_integer(w, bias, x, activation, z, y);
+  else
+    linear_decoded(w, bias, x, activation, z, y);
+}
+
+}  // namespace
+
+void Linear::compute(CpuStream& cpu) const {
+  const ConstPanels ahead = cpu.take_expected();
+  const double work = product(w.out, w.in, x.rows);
+  if (!cpu.parts().is_worthwhile(work)) return linear_as_stored(w, bias, x, activation, z, y, ahead);
+  cpu.parts().outputs(x.rows, w.out, work, [&](const Part& p) {
+    linear_as_stored(outputs_of(w, p), bias ? bias + p.col : nullptr, rows_of(x, p), activation, part_of(z, p),
+                     part_of(y, p), ahead);
+  });
+}
+
+// Each part's product is made while what it multiplies is at hand.
+void GatedLinear::compute(CpuStream& cpu) const {
+  const ConstPanels ahead = cpu.take_expected();
+  const std::size_t out = w.gate.out;
+  cpu.parts().outputs(x.rows, out, 2 * product(out, w.gate.in, x.rows), [&](const Part& p) {
+    const ConstWeight gate = outputs_of(w.gate, p), up = outputs_of(w.up, p);
+    const ConstRows from = rows_of(x, p);
+    const auto block = [&](GatedBlock which) { return part_of(gated_block(y, which), p); };
+    linear_as_stored(gate, w.gate_bias ? w.gate_bias + p.col : nullptr, from, activation, block(GatedBlock::before),
+                     block(GatedBlock::gate), up.dtype == Dtype::float32 ? up.panels() : ConstPanels{});
+    linear_as_stored(up, w.up_bias ? w.up_bias + p.col : nullptr, from, Activation::linear, {}, block(GatedBlock::up),
+                     ahead);
+    binary(BinaryOp::mul, block(GatedBlock::gate), block(GatedBlock::up), block(GatedBlock::product));
+  });
+}
+
+void GatedBackward::compute(CpuStream& cpu) const {
+  cpu.parts().elements(dy.rows, dy.cols, 3 * kMoved * product(dy.rows, dy.cols), [&](const Part& p) {
+    const auto block = [&](GatedBlock which) { return part_of(gated_block(values, which), p); };
+    const Rows to_gate = part_of(dgate, p);
+    binary(BinaryOp::mul, part_of(dy, p), block(GatedBlock::gate), part_of(dup, p));
+    binary(BinaryOp::mul, part_of(dy, p), block(GatedBlock::up), to_gate);
+    unary_backward(activation, block(GatedBlock::before), block(GatedBlock::gate), to_gate, to_gate);
+  });
+}
+
+void LinearTransposed::compute(CpuStream& cpu) const {
+  Forks& parts = cpu.parts();
+  const double work = product(w.out, w.in, dy.rows);
+  if (w.dtype != Dtype::float32)
+    return parts.units(dy.rows, work,
+                       [&](const Part& p) { linear_transposed_decoded(w, rows_of(dy, p), rows_of(dx, p)); });
+  if (!parts.is_worthwhile(work)) return linear_transposed(w.panels(), dy, dx);
+  if (parts.has_many(dy.rows))
+    return parts.units(dy.rows, work,
+                       [&](const Part& p) { linear_transposed(w.panels(), rows_of(dy, p), rows_of(dx, p)); });
+  parts.columns(w.in, work, [&](const Part& p) { linear_transposed_range(w.panels(), dy, dx, p.col, p.cols); });
+}
+
+void OuterAccumulate::compute(CpuStream& cpu) const {
+  cpu.parts().units(panel_count(dw.out), product(dw.out, dw.in, dy.rows), [&](const Part& p) {
+    const std::size_t o = p.row * kPanelWidth, out = std::min(dw.out, o + p.rows * kPanelWidth) - o;
+    outer_accumulate(part_of(dy, {0, 0, dy.rows, o, out}), x, {dw.data + o * dw.in, out, dw.in});
+  });
+}
+
+void AbsoluteColumnSums::compute() const {
+  if (w.dtype == Dtype::float32)
+    absolute_column_sums(w.panels(), s);
+  else
+    absolute_column_sums_decoded(w, s);
+}
+
+}  // namespace weft::kernels::ops

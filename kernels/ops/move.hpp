@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "kernels/embedding.hpp"
+#include "kernels/ops/operands.hpp"
+#include "kernels/permute.hpp"
+#include "kernels/target_rules.hpp"
+
+#include <cstdint>
+
+namespace weft::kernels::ops {
+
+/// Each row's values in another order of their axes.
+struct Permute {
+  ConstRows x;
+  AxisOrder order;
+  Rows y;
+
+  static void operands(auto& op, auto&& visit) {
+    const Extent all = matrix(op.y.rows, op.y.cols);
+    visit.read(op.x, all);
+    visit.write(op.y, all);
+  }
+  void compute() const noexcept { kernels::permute(x, order, y); }
+};
+
+/// y[b][t] = column x[b][t] of w, decoded; x holds whole numbers, and others name the nearest column below.
+/// x [B, T], w [out, columns], y [B, T * out].
+struct Embedding {
+  ConstWeight w;
+  ConstRows x;
+  Rows y;
+
+  static void operands(auto& op, auto&& visit) {
+    const Extent indices = matrix(op.x.rows, op.x.cols);
+    visit.read(op.w);
+    visit.read(op.x, indices);
+    visit.write(op.y, matrix(indices.rows, indices.cols * op.w.out));
+  }
+  void compute() const noexcept { kernels::embedding(w, x, y); }
+};
+
+/// dw[:, x[b][t]] += dy[b][t] for b, then t ascending; column `skipped` gets nothing.
+struct EmbeddingBackward {
+  ConstRows x, dy;
+  std::size_t skipped;
+  Panels dw;
+
+  static void operands(auto& op, auto&& visit) {
+    const Extent indices = matrix(op.x.rows, op.x.cols);
+    visit.read(op.x, indices);
+    visit.read(op.dy, matrix(indices.rows, indices.cols * op.dw.out));
+    visit.update(op.dw);
+  }
+  void compute() const noexcept { kernels::embedding_backward(x, dy, skipped, dw); }
+};
+
+/// y[b][j] = value where j is labels[b], else 0. Labels below cols.
+struct OneHot {
+  const std::uint32_t* labels;
+  float value;
+  Rows y;
+
+  static void operands(auto& op, auto&& visit) {
+    const Extent all = matrix(op.y.rows, op.y.cols);
+    visit.read(op.labels, per_row(all.rows));
+    visit.write(op.y, all);
+  }
+  void compute() const noexcept { kernels::one_hot(labels, value, y); }
+};
+
+}  // namespace weft::kernels::ops
