@@ -67,6 +67,26 @@ function(weft_compile_fast target group)
   endif()
 endfunction()
 
+# Reads tools/layers.txt: WEFT_ROOMS, in order, those that have a folder; WEFT_LINKS_<room>, its rooms and packages.
+macro(weft_read_rooms)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/layers.txt)
+  set(WEFT_ROOMS "")
+  file(STRINGS ${PROJECT_SOURCE_DIR}/tools/layers.txt rows REGEX "^[a-z]+:")
+  foreach(row IN LISTS rows)
+    string(REGEX MATCH "^([a-z]+):([^|]*)[|]?([^|]*)" row "${row}")
+    set(name ${CMAKE_MATCH_1})
+    if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/${name})
+      set(allowed "${CMAKE_MATCH_2}")
+      string(REGEX MATCHALL "[a-z0-9]+" packages "${CMAKE_MATCH_3}")
+      string(REGEX MATCHALL "[a-z]+" WEFT_LINKS_${name} "${allowed}")
+      list(FILTER WEFT_LINKS_${name} INCLUDE REGEX "^(${WEFT_ROOM_NAMES})$")
+      list(APPEND WEFT_LINKS_${name} ${packages})
+      list(APPEND WEFT_ROOMS ${name})
+      string(JOIN "|" WEFT_ROOM_NAMES ${WEFT_ROOMS})
+    endif()
+  endforeach()
+endmacro()
+
 # weft_add_module(kernels DEPENDS core hwy): library weft_kernels (weft::kernels), its tests and benchmarks.
 # ONLY: these sources alone, without internal headers, tests and benchmarks (a room that this machine cannot build).
 function(weft_add_module module)

@@ -27,6 +27,7 @@ git ls-files '*.hpp' '*.cpp' '*.h' | xargs -r -n 64 -P "$jobs" clang-format --dr
 say layers, documents
 python=/usr/bin/python3
 "$python" -B tools/check_layers.py
+"$python" -B tools/rooms.py --check
 "$python" -B tests/tools/check_layers_test.py -q
 "$python" -B tests/docs/quotes_test.py -q
 "$python" -B tests/docs/network_schema_test.py -q
@@ -39,7 +40,7 @@ ninja -C build/dev -t targets all | sed -nE 's/^([a-z]*_headers|libweft_[a-z]*\.
 
 say "clang-tidy (changed since $base)"
 { git diff --name-only --diff-filter=d "$base"; git ls-files --others --exclude-standard; } | sort -u |
-  grep -E '^(core|topology|kernels|gpu|storage|formats|scheduler|actors|mesh|learning|agent|cli)/.*\.cpp$' |
+  grep -E "^($("$python" -B tools/rooms.py --list | paste -sd '|'))/.*\.cpp$" |
   xargs -r -n 1 -P "$jobs" clang-tidy -p build/dev --quiet || [ "${PIPESTATUS[2]}" -eq 1 ]
 
 [ -z "$quick" ] || exit 0

@@ -11,6 +11,8 @@ import pathlib
 import subprocess
 import sys
 
+import rooms
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
@@ -20,7 +22,7 @@ def main():
     parser.add_argument("--files", action="store_true")
     arguments = parser.parse_args()
 
-    folders = [line.partition(":")[0] for line in (ROOT / "tools/layers.txt").read_text().splitlines() if ":" in line]
+    folders = list(rooms.existing())
     hit = collections.defaultdict(lambda: collections.defaultdict(int))  # file -> line -> times, over all programs
     data = sorted(arguments.build.rglob("*.gcda"))
     if not data:
