@@ -26,11 +26,22 @@ endfunction()
 
 # Documents, examples and the network file's schema.
 function(weft_install_documents)
-  install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.json")
+  install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
   install(FILES README.md LICENSE CITATION.cff DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(FILES packaging/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/packaging)
   install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
-  install(FILES docs/formats/network.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/weft)
+  # Made of the rows that the readers use, so it is no file of the tree.
+  find_program(WEFT_PYTHON python3 HINTS /usr/bin REQUIRED)
+  set(schema ${PROJECT_BINARY_DIR}/docs/network.schema.json)
+  add_custom_command(
+    OUTPUT ${schema}
+    COMMAND ${WEFT_PYTHON} -B ${PROJECT_SOURCE_DIR}/tools/make_network_schema.py --schema ${schema}
+    DEPENDS tools/make_network_schema.py tools/network_schema_template.json mesh/layers/layers.def
+            mesh/layers/layer_options.def core/dtypes.def kernels/activations.def
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+    VERBATIM)
+  add_custom_target(weft_schema ALL DEPENDS ${schema})
+  install(FILES ${schema} DESTINATION ${CMAKE_INSTALL_DATADIR}/weft)
 endfunction()
 
 # weft.pc, for the libraries built; the unit and its log rotation.

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/formats/network.schema.json and docs/layers.md.
+"""Writes docs/layers.md, and the JSON Schema of network files.
 
 Of mesh/layers/layers.def, mesh/layers/layer_options.def, core/dtypes.def and kernels/activations.def; what is no layer stands in
-tools/network_schema_template.json. With --check nothing is written: it fails where the files differ from what it would
-write.
+tools/network_schema_template.json.
+
+  tools/make_network_schema.py                 docs/layers.md, which readers of the repository follow links to
+  tools/make_network_schema.py --check         fails where docs/layers.md differs from what would be written
+  tools/make_network_schema.py --schema FILE   the schema; the build makes it, and installs share/weft/network.schema.json
 """
 import json
 import pathlib
@@ -281,18 +284,20 @@ def document():
     return "\n".join(parts)
 
 
-def main():
-    files = {"docs/formats/network.schema.json": written(schema()) + "\n", "docs/layers.md": document()}
-    is_check = "--check" in sys.argv[1:]
-    failed = False
-    for path, text in files.items():
-        if not is_check:
-            (ROOT / path).write_text(text)
-        elif not (ROOT / path).exists() or (ROOT / path).read_text() != text:
-            print(f"{path} is not what the rows say: run tools/make_network_schema.py")
-            failed = True
-    return 1 if failed else 0
+def main(arguments):
+    if arguments[:1] == ["--schema"]:
+        path = pathlib.Path(arguments[1])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(written(schema()) + "\n")
+        return 0
+    path, text = ROOT / "docs/layers.md", document()
+    if arguments != ["--check"]:
+        path.write_text(text)
+    elif not path.exists() or path.read_text() != text:
+        print("docs/layers.md is not what the rows say: run tools/make_network_schema.py")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

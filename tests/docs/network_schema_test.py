@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/formats/network.schema.json against the examples, against networks that are wrong, and against the readers.
+"""The schema of network files against the examples, against networks that are wrong, and against the readers.
 
 The last part reads the sources: every key that a reader asks for must be a key of the schema's object and the other way
 round, and the schema's lists of names must be the lists of the code. The options of layers are rows of
@@ -22,7 +22,10 @@ except ImportError:
     sys.exit(77)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SCHEMA = json.loads((ROOT / "docs/formats/network.schema.json").read_text())
+sys.path.insert(0, str(ROOT / "tools"))
+import make_network_schema  # noqa: E402
+
+SCHEMA = json.loads(make_network_schema.written(make_network_schema.schema()))
 DEFS = SCHEMA["$defs"]
 GOOD = {
     "weft": 1, "name": "all", "seed": 7, "grid": {"z": 1, "y": 1, "x": 3, "layers": 2}, "inputs": {"in": [2, 2]},
