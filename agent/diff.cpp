@@ -4,7 +4,9 @@
 
 #include "agent/replay.hpp"
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
+#include "mesh/runtime/cell.hpp"
 
 #include "formats/entity/entity.hpp"
 
@@ -76,15 +78,17 @@ Result<Side> open_side(storage::FileSystem& files, const std::string& path, std:
 Status check_alike(Side& a, Side& b, const std::string& a_path, const std::string& b_path) {
   const auto& one = a.life().mesh();
   const auto& other = b.life().mesh();
-  if (one.cells().size() != other.cells().size() || one.sessions() != other.sessions())
-    return fail(Errc::invalid_argument, a_path + " has " + std::to_string(one.cells().size()) + " cells and " +
-                                            std::to_string(one.sessions()) + " sessions, " + b_path + " " +
-                                            std::to_string(other.cells().size()) + " and " +
+  if (mesh::MeshAccess::cells(one).size() != mesh::MeshAccess::cells(other).size() ||
+      one.sessions() != other.sessions())
+    return fail(Errc::invalid_argument, a_path + " has " + std::to_string(mesh::MeshAccess::cells(one).size()) +
+                                            " cells and " + std::to_string(one.sessions()) + " sessions, " + b_path +
+                                            " " + std::to_string(mesh::MeshAccess::cells(other).size()) + " and " +
                                             std::to_string(other.sessions()) + ": no two lives of one mesh");
-  for (std::size_t i = 0; i < one.cells().size(); ++i)
-    if (one.cells()[i]->at() != other.cells()[i]->at())
-      return fail(Errc::invalid_argument, a_path + " has a cell at " + to_string(one.cells()[i]->at()) + " where " +
-                                              b_path + " has " + to_string(other.cells()[i]->at()));
+  for (std::size_t i = 0; i < mesh::MeshAccess::cells(one).size(); ++i)
+    if (mesh::MeshAccess::cells(one)[i]->at() != mesh::MeshAccess::cells(other)[i]->at())
+      return fail(Errc::invalid_argument, a_path + " has a cell at " +
+                                              to_string(mesh::MeshAccess::cells(one)[i]->at()) + " where " + b_path +
+                                              " has " + to_string(mesh::MeshAccess::cells(other)[i]->at()));
   return {};
 }
 
@@ -92,10 +96,10 @@ std::vector<Coord> unequal_cells(Side& a, Side& b) {
   std::vector<Coord> cells;
   const auto& one = a.life().mesh();
   const auto& other = b.life().mesh();
-  for (std::size_t i = 0; i < one.cells().size(); ++i)
+  for (std::size_t i = 0; i < mesh::MeshAccess::cells(one).size(); ++i)
     for (std::size_t session = 0; session < std::min(one.sessions(), other.sessions()); ++session)
       if (one.cell_hash(i, session) != other.cell_hash(i, session)) {
-        cells.push_back(one.cells()[i]->at());
+        cells.push_back(mesh::MeshAccess::cells(one)[i]->at());
         break;
       }
   return cells;

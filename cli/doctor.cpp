@@ -8,6 +8,8 @@
 #include "cli/wording.hpp"
 
 #include "mesh/mesh.hpp"
+#include "mesh/mesh_access.hpp"
+#include "mesh/runtime/cell.hpp"
 
 #include "scheduler/executor.hpp"
 
@@ -107,7 +109,8 @@ std::string why_so_many_regions(const mesh::Mesh& mesh, std::size_t threads) {
   for (const auto& region : plan.regions) bytes += region.bytes;
   const std::string read = "a tick reads " + byte_size(bytes);
   if (plan.regions.size() >= threads) return read + ": enough for a region on every thread";
-  if (plan.regions.size() == mesh.cells().size()) return "one region for each cell; there are no more cells";
+  if (plan.regions.size() == mesh::MeshAccess::cells(mesh).size())
+    return "one region for each cell; there are no more cells";
   return read + "; a further thread pays from " + byte_size(mesh.options().grain_bytes) + " each";
 }
 
@@ -120,7 +123,7 @@ Result<Json> placement_json(const std::string& file, std::size_t threads) {
   for (const auto& region : mesh.plan().regions) {
     Json cells = Json::array();
     for (std::uint32_t cell = region.begin; cell < region.end; ++cell)
-      cells.push_back(to_string(mesh.cells()[cell]->at()));
+      cells.push_back(to_string(mesh::MeshAccess::cells(mesh)[cell]->at()));
     regions.push_back({{"core", region.assignment.core},
                        {"numa_node", region.assignment.node},
                        {"bytes", region.bytes},

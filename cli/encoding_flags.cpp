@@ -4,6 +4,8 @@
 
 #include "cli/verb.hpp"
 
+#include "mesh/network/graph.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>

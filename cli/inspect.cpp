@@ -8,6 +8,10 @@
 #include "cli/wording.hpp"
 
 #include "mesh/device/device_assignment.hpp"
+#include "mesh/mesh_access.hpp"
+#include "mesh/runtime/cell.hpp"
+#include "mesh/runtime/state.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -47,8 +51,9 @@ std::string place(const mesh::Node& node) { return node.is_port() ? "\"" + node.
 /// file has one: of codes alone, masters are only what they decode to.
 Json matrices_of(const mesh::Mesh& mesh, mesh::NodeId node, bool has_masters) {
   Json matrices = Json::array();
-  for (const auto& parameter : mesh.weights().of(node)) {
-    const mesh::QuantizedWeight* const stored = mesh.weights().stored(mesh.weights().first(node) + parameter.index);
+  for (const auto& parameter : mesh::MeshAccess::weights(mesh).of(node)) {
+    const mesh::QuantizedWeight* const stored =
+        mesh::MeshAccess::weights(mesh).stored(mesh::MeshAccess::weights(mesh).first(node) + parameter.index);
     if (!stored) continue;
     const auto [low, high] = stored->scale_range();
     Json matrix{{"name", parameter.spec->name}, {"scale_min", low}, {"scale_max", high}};
@@ -67,11 +72,11 @@ Json layers_of(const mesh::Mesh& mesh, bool has_masters) {
   for (std::size_t id = graph.port_count(); id < graph.nodes().size(); ++id) {
     const mesh::Node& node = graph.nodes()[id];
     const auto layer = static_cast<mesh::NodeId>(id);
-    const Encoding encoding = mesh.weights().encoding(layer);
+    const Encoding encoding = mesh::MeshAccess::weights(mesh).encoding(layer);
     std::uint64_t parameters = 0;
     for (const mesh::ParameterSpec& p : node.layer->parameters())
       parameters += p.out * std::max<std::uint64_t>(p.in, 1);
-    const std::uint64_t bytes = mesh.weights().bytes(layer);
+    const std::uint64_t bytes = mesh::MeshAccess::weights(mesh).bytes(layer);
     Json from = Json::array();
     for (const std::uint32_t e : node.sources) from.push_back(place(graph.nodes()[graph.edges()[e].from]));
     layers.push_back({{"at", {node.at.z, node.at.y, node.at.x, node.at.l}},
@@ -88,7 +93,7 @@ Json layers_of(const mesh::Mesh& mesh, bool has_masters) {
                       {"granularity", has_scale(encoding.dtype) ? Json(name(encoding.granularity)) : Json()},
                       {"activations", has_integer_kernel(encoding.dtype) ? Json(name(node.activations)) : Json()},
                       {"qat", node.quantization_aware},
-                      {"learns", mesh.weights().learns(layer)},
+                      {"learns", mesh::MeshAccess::weights(mesh).learns(layer)},
                       {"bits_per_weight",
                        parameters ? Json(8.0 * static_cast<double>(bytes) / static_cast<double>(parameters)) : Json()},
                       {"matrices", matrices_of(mesh, layer, has_masters)},
@@ -153,13 +158,13 @@ Json describe(const Model& model, const Loaded& loaded) {
            {"inputs", inputs},
            {"outputs", outputs},
            {"layers", layers},
-           {"cells", mesh.cells().size()},
+           {"cells", mesh::MeshAccess::cells(mesh).size()},
            {"links", graph.edges().size()},
-           {"parameters", mesh.weights().count()},
-           {"weight_bytes", mesh.weights().bytes()},
+           {"parameters", mesh::MeshAccess::weights(mesh).count()},
+           {"weight_bytes", mesh::MeshAccess::weights(mesh).bytes()},
            {"multiply_adds", total(layers, "multiply_adds")},
            {"bytes_touched", total(layers, "bytes_touched")},
-           {"state_bytes", mesh.state().bytes()},
+           {"state_bytes", mesh::MeshAccess::state(mesh).bytes()},
            {"sessions", mesh.sessions()},
            {"device", mesh.spec().device},
            {"why_cpu_cells", kept.empty() ? Json() : Json(kept)},

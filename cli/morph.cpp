@@ -7,6 +7,9 @@
 #include "cli/verb.hpp"
 #include "cli/wording.hpp"
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/weights/weight_store.hpp"
+
 #include "storage/durable.hpp"
 #include "storage/file_system.hpp"
 
@@ -35,18 +38,18 @@ Status morph(const Request& request) {
   auto loaded = load(model, options);
   if (!loaded) return fail(std::move(loaded).error().within(request.file));
   mesh::Mesh& mesh = *loaded->mesh;
-  const std::uint64_t before = mesh.weights().bytes();
+  const std::uint64_t before = mesh::MeshAccess::weights(mesh).bytes();
   std::set<mesh::NodeId> nodes;  // a layer named twice is one layer
   for (const std::string& place : request.places) {
     WEFT_TRY(const auto found, find_layers(mesh.graph(), place));
     nodes.insert(found.begin(), found.end());
   }
   for (const mesh::NodeId node : nodes)
-    if (Status done = mesh.weights().morph(node, mesh.graph().nodes()[node].object, *encoding); !done)
+    if (Status done = mesh::MeshAccess::weights(mesh).morph(node, mesh.graph().nodes()[node].object, *encoding); !done)
       return fail(std::move(done).error().within(request.file));
   WEFT_TRY(const auto bytes, encode(*loaded, model, loaded->is_live && !request.weights_only, request.out));
   WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.out, bytes));
-  const std::uint64_t after = mesh.weights().bytes();
+  const std::uint64_t after = mesh::MeshAccess::weights(mesh).bytes();
   if (request.json)
     print_json({{"file", request.out},
                 {"layers", nodes.size()},

@@ -4,6 +4,9 @@
 #include "cli/reporter.hpp"
 #include "cli/wording.hpp"
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/weights/weight_store.hpp"
+
 #include "kernels/isa.hpp"
 
 #include <nlohmann/json.hpp>
@@ -56,9 +59,9 @@ class JsonReporter final : public Reporter {
                 {"samples", session.stream().total()},
                 {"training_set", session.stream().train_size()},
                 {"held_out", session.stream().held_out_size()},
-                {"weights", mesh.weights().count()},
-                {"executor", session.mesh().executor().name()},
-                {"threads", session.mesh().executor().concurrency()},
+                {"weights", mesh::MeshAccess::weights(mesh).count()},
+                {"executor", mesh::MeshAccess::executor(session.mesh()).name()},
+                {"threads", mesh::MeshAccess::executor(session.mesh()).concurrency()},
                 {"isa", name(kernels::active_isa())},
                 {"resumed_at", maybe(resumed_at)}});
     last_samples_ = resumed_at.value_or(0);

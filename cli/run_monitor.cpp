@@ -6,6 +6,11 @@
 #include "cli/signals.hpp"
 #include "cli/wording.hpp"
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/runtime/cell.hpp"
+#include "mesh/runtime/state.hpp"
+#include "mesh/weights/weight_store.hpp"
+
 #include "core/log.hpp"
 
 #include <nlohmann/json.hpp>
@@ -50,12 +55,12 @@ RunMonitor::RunMonitor(Session& session, Reporter& reporter, bool json)
     : session_(session), reporter_(reporter), json_(json), notifier_(ServiceNotifier::from_environment()) {
   const mesh::Mesh& mesh = session.mesh();
   agent_.network = mesh.spec().name;
-  agent_.executor = session.mesh().executor().name();
-  agent_.threads = session.mesh().executor().concurrency();
+  agent_.executor = mesh::MeshAccess::executor(session.mesh()).name();
+  agent_.threads = mesh::MeshAccess::executor(session.mesh()).concurrency();
   agent_.sessions = mesh.sessions();
-  for (const auto& cell : mesh.cells()) agent_.cells.push_back(cell->at());
-  figures_.weight_bytes = mesh.weights().allocated_bytes();
-  figures_.state_bytes = mesh.state().bytes();
+  for (const auto& cell : mesh::MeshAccess::cells(mesh)) agent_.cells.push_back(cell->at());
+  figures_.weight_bytes = mesh::MeshAccess::weights(mesh).allocated_bytes();
+  figures_.state_bytes = mesh::MeshAccess::state(mesh).bytes();
 }
 
 Result<std::unique_ptr<RunMonitor>> RunMonitor::open(const MonitorRequest& request, Session& session,

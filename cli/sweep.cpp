@@ -10,7 +10,9 @@
 
 #include "learning/dataset.hpp"
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "storage/file_system.hpp"
 
@@ -120,7 +122,7 @@ Result<std::vector<float>> Sweep::outputs() const {
   const mesh::RunInput input{options_.input, data_.inputs};
   const mesh::RunOutput output{options_.output, outputs};
   const std::uint32_t hold = learner_ ? learner_->hold() : loaded_.learner->hold();
-  WEFT_CHECK(mesh.hold_copies(0, {&input, 1}, data_.size, hold, {&output, 1}));
+  WEFT_CHECK(mesh::MeshAccess::hold_copies(mesh, 0, {&input, 1}, data_.size, hold, {&output, 1}));
   return outputs;
 }
 
@@ -138,7 +140,7 @@ Result<double> Sweep::accuracy(const std::vector<float>& outputs) const {
 
 Status Sweep::morph(mesh::Mesh& mesh, const Encoding& encoding) const {
   for (const mesh::NodeId node : matrix_layers(mesh.graph()))
-    WEFT_CHECK(mesh.weights().morph(node, mesh.graph().nodes()[node].object, encoding));
+    WEFT_CHECK(mesh::MeshAccess::weights(mesh).morph(node, mesh.graph().nodes()[node].object, encoding));
   return {};
 }
 
@@ -164,7 +166,7 @@ Result<Json> Sweep::row(const Encoding& encoding) {
   WEFT_TRY(const auto said, outputs());
   if (reference_.empty()) {
     reference_ = said;
-    reference_bytes_ = mesh.weights().bytes();
+    reference_bytes_ = mesh::MeshAccess::weights(mesh).bytes();
   }
   double squares = 0, power = 0;
   for (std::size_t i = 0; i < said.size(); ++i) {
@@ -173,7 +175,7 @@ Result<Json> Sweep::row(const Encoding& encoding) {
   }
   WEFT_TRY(const double share, accuracy(said));
   WEFT_TRY(const double rate, ticks_per_second(encoding));
-  const std::uint64_t bytes = mesh.weights().bytes();
+  const std::uint64_t bytes = mesh::MeshAccess::weights(mesh).bytes();
   return Json{{"dtype", name(encoding.dtype)},
               {"granularity", has_scale(encoding.dtype) ? Json(name(encoding.granularity)) : Json()},
               {"bytes", bytes},

@@ -2,6 +2,9 @@
 
 #include "learning/learner_snapshot.hpp"
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/weights/weight_store.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -27,7 +30,7 @@ bool LearnerBlobs::fits(const mesh::WeightStore& weights, const Optimizer& optim
 }
 
 void LearnerBlobs::capture(Learner& learner) {
-  const mesh::WeightStore& weights = std::as_const(learner.mesh()).weights();
+  const mesh::WeightStore& weights = mesh::MeshAccess::weights(std::as_const(learner.mesh()));
   const auto parameters = weights.parameters();
   const Optimizer& optimizer = std::as_const(learner).optimizer();
   updates_.assign(optimizer.updates().begin(), optimizer.updates().end());
@@ -57,7 +60,7 @@ void LearnerBlobs::capture(Learner& learner) {
   for (std::size_t a = 0; a < arrays_.size(); ++a)
     copies_.add(floats_.data() + arrays_[a].offset, optimizer.slot(a / parameters.size(), a % parameters.size()),
                 arrays_[a].size * sizeof(float));
-  copies_.make(learner.mesh().executor());
+  copies_.make(mesh::MeshAccess::executor(learner.mesh()));
 }
 
 void LearnerBlobs::hash_layer(mesh::NodeId node, StateHasher& hasher) const {
@@ -71,7 +74,7 @@ void LearnerBlobs::hash_layer(mesh::NodeId node, StateHasher& hasher) const {
 }
 
 std::vector<formats::Tensor> learner_tensors(Learner& learner) {
-  const auto parameters = std::as_const(learner.mesh()).weights().parameters();
+  const auto parameters = mesh::MeshAccess::weights(std::as_const(learner.mesh())).parameters();
   const Optimizer& optimizer = std::as_const(learner).optimizer();
   std::vector<formats::Tensor> tensors;
   for (std::size_t s = 0; s < optimizer.slots(); ++s)
@@ -87,7 +90,7 @@ std::vector<formats::Tensor> learner_tensors(Learner& learner) {
 }
 
 Status restore_learner(Learner& learner, const formats::EntityFile& file) {
-  const auto parameters = learner.mesh().weights().parameters();
+  const auto parameters = mesh::MeshAccess::weights(learner.mesh()).parameters();
   Optimizer& optimizer = learner.optimizer();
   for (std::size_t s = 0; s < optimizer.slots(); ++s)
     for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include "learning/learner.hpp"
+#include "learning/optimizer.hpp"
 
 #include "mesh/memory/batch_copy.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "formats/entity/entity.hpp"
 

@@ -2,6 +2,8 @@
 
 #include "learning/stream.hpp"
 
+#include "mesh/mesh_access.hpp"
+
 #include "core/json.hpp"
 #include "core/philox.hpp"
 
@@ -106,8 +108,8 @@ Result<Stream> Stream::build(Learner& learner, Dataset data, StreamOptions optio
   if (stream.train_.empty())
     return fail(Errc::invalid_argument,
                 "stream.held_out: " + std::to_string(stream.options_.held_out) + " leaves no sample to learn from");
-  stream.window_hits_.assign(stream.options_.window, 0);
-  stream.window_losses_.assign(stream.options_.window, 0.0f);
+  stream.scores_.hits.assign(stream.options_.window, 0);
+  stream.scores_.losses.assign(stream.options_.window, 0.0f);
   return stream;
 }
 
@@ -196,18 +198,19 @@ void Stream::take_scores() {
 void Stream::score(const Score& score) {
   // Sessions live the same stream; the first one is the one watched. Other outputs have no labels here.
   if (score.learner != 0 || score.label == kNoLabel) return;
-  if (options_.shift != Shift::none && scored_ == shift_sample_) before_shift_ = progress().prequential_accuracy;
-  const std::size_t slot = scored_ % options_.window;
+  if (options_.shift != Shift::none && scores_.scored == shift_sample_)
+    scores_.before_shift = progress().prequential_accuracy;
+  const std::size_t slot = scores_.scored % options_.window;
   const std::uint8_t hit = score.prediction == score.label;
-  window_hit_count_ += hit;
-  window_hit_count_ -= window_hits_[slot];
-  window_hits_[slot] = hit;
-  window_losses_[slot] = score.loss;
-  hits_ += hit;
-  ++scored_;
-  if (!before_shift_ || recovery_samples_ || scored_ < shift_sample_ + options_.window) return;
-  if (static_cast<double>(window_hit_count_) >= kRecovered * *before_shift_ * options_.window)
-    recovery_samples_ = scored_ - shift_sample_;
+  scores_.hit_count += hit;
+  scores_.hit_count -= scores_.hits[slot];
+  scores_.hits[slot] = hit;
+  scores_.losses[slot] = score.loss;
+  scores_.all_hits += hit;
+  ++scores_.scored;
+  if (!scores_.before_shift || scores_.recovery_samples || scores_.scored < shift_sample_ + options_.window) return;
+  if (static_cast<double>(scores_.hit_count) >= kRecovered * *scores_.before_shift * options_.window)
+    scores_.recovery_samples = scores_.scored - shift_sample_;
 }
 
 StreamProgress Stream::progress() const noexcept {
@@ -216,12 +219,13 @@ StreamProgress Stream::progress() const noexcept {
   p.total = total_;
   p.pass = next_ / std::max<std::uint64_t>(train_.size(), 1);
   const auto filled =
-      static_cast<double>(std::max<std::uint64_t>(1, std::min<std::uint64_t>(scored_, options_.window)));
-  p.prequential_accuracy = static_cast<double>(window_hit_count_) / filled;
-  p.overall_accuracy = static_cast<double>(hits_) / static_cast<double>(std::max<std::uint64_t>(1, scored_));
-  p.mean_loss = std::accumulate(window_losses_.begin(), window_losses_.end(), 0.0) / filled;
-  p.before_shift = before_shift_;
-  p.recovery_samples = recovery_samples_;
+      static_cast<double>(std::max<std::uint64_t>(1, std::min<std::uint64_t>(scores_.scored, options_.window)));
+  p.prequential_accuracy = static_cast<double>(scores_.hit_count) / filled;
+  p.overall_accuracy =
+      static_cast<double>(scores_.all_hits) / static_cast<double>(std::max<std::uint64_t>(1, scores_.scored));
+  p.mean_loss = std::accumulate(scores_.losses.begin(), scores_.losses.end(), 0.0) / filled;
+  p.before_shift = scores_.before_shift;
+  p.recovery_samples = scores_.recovery_samples;
   return p;
 }
 
@@ -237,7 +241,7 @@ Result<double> Stream::held_out_accuracy() const {
   std::vector<float> outputs(n * width);
   const mesh::RunInput input{options_.input, inputs};
   const mesh::RunOutput output{options_.output, outputs};
-  WEFT_CHECK(learner_->mesh().hold_copies(0, {&input, 1}, n, learner_->hold(), {&output, 1}));
+  WEFT_CHECK(mesh::MeshAccess::hold_copies(learner_->mesh(), 0, {&input, 1}, n, learner_->hold(), {&output, 1}));
   std::size_t right = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const auto first = outputs.begin() + static_cast<std::ptrdiff_t>(i * width);
@@ -249,13 +253,13 @@ Result<double> Stream::held_out_accuracy() const {
 
 std::string Stream::save_cursor() const {
   nlohmann::json out{{"next", next_},
-                     {"scored", scored_},
-                     {"hits", hits_},
-                     {"window_hits", window_hits_},
-                     {"window_losses", window_losses_},
+                     {"scored", scores_.scored},
+                     {"hits", scores_.all_hits},
+                     {"window_hits", scores_.hits},
+                     {"window_losses", scores_.losses},
                      {"total", total_}};
-  if (before_shift_) out["before_shift"] = *before_shift_;
-  if (recovery_samples_) out["recovery_samples"] = *recovery_samples_;
+  if (scores_.before_shift) out["before_shift"] = *scores_.before_shift;
+  if (scores_.recovery_samples) out["recovery_samples"] = *scores_.recovery_samples;
   return out.dump();
 }
 
@@ -268,24 +272,24 @@ Status Stream::load_cursor(std::string_view text) {
                                           " samples, this one " + std::to_string(total_) +
                                           "; resume with the same data, passes, held-out share and bound");
   WEFT_TRY(next_, reader.u64("next", 0, total_));
-  WEFT_TRY(scored_, reader.u64("scored", 0, next_));
-  WEFT_TRY(hits_, reader.u64("hits", 0, scored_));
+  WEFT_TRY(scores_.scored, reader.u64("scored", 0, next_));
+  WEFT_TRY(scores_.all_hits, reader.u64("hits", 0, scores_.scored));
   WEFT_TRY(const auto hits, reader.array("window_hits", options_.window, options_.window));
   WEFT_TRY(const auto losses, reader.array("window_losses", options_.window, options_.window));
-  window_hit_count_ = 0;
+  scores_.hit_count = 0;
   for (std::size_t i = 0; i < options_.window; ++i) {
     WEFT_TRY(const std::uint32_t hit, hits[i].u32(0, 1));
-    window_hits_[i] = static_cast<std::uint8_t>(hit);
-    window_hit_count_ += hit;
-    WEFT_TRY(window_losses_[i], losses[i].f32());
+    scores_.hits[i] = static_cast<std::uint8_t>(hit);
+    scores_.hit_count += hit;
+    WEFT_TRY(scores_.losses[i], losses[i].f32());
   }
-  before_shift_.reset();
-  recovery_samples_.reset();
+  scores_.before_shift.reset();
+  scores_.recovery_samples.reset();
   if (const auto before = reader.find("before_shift")) {
-    WEFT_TRY(before_shift_, before->f64(0.0, 1.0));
+    WEFT_TRY(scores_.before_shift, before->f64(0.0, 1.0));
   }
   if (const auto recovery = reader.find("recovery_samples")) {
-    WEFT_TRY(recovery_samples_, recovery->u64());
+    WEFT_TRY(scores_.recovery_samples, recovery->u64());
   }
   return reader.finish();
 }

@@ -59,6 +59,15 @@ struct Lessons {
   std::function<Status()> drain;
 };
 
+/// Counts of scores, of all samples and of the last ones.
+struct ScoreWindow {
+  std::vector<std::uint8_t> hits;  // ring over scored samples
+  std::vector<float> losses;
+  std::uint64_t scored = 0, all_hits = 0, hit_count = 0;
+  std::optional<double> before_shift;
+  std::optional<std::uint64_t> recovery_samples;
+};
+
 /// Feeds a labelled data set to a learner: every sample is predicted, scored, then learned. Split, order of each pass
 /// and shift are functions of the seed, so a stream resumed at sample n goes on as if it had never stopped.
 /// @thread one at a time
@@ -114,11 +123,7 @@ class Stream {
   std::vector<std::uint32_t> label_map_, pixel_map_;
   std::uint64_t next_ = 0, total_ = 0, shift_sample_ = UINT64_MAX;
 
-  std::vector<std::uint8_t> window_hits_;  // ring over scored samples
-  std::vector<float> window_losses_;
-  std::uint64_t scored_ = 0, hits_ = 0, window_hit_count_ = 0;
-  std::optional<double> before_shift_;
-  std::optional<std::uint64_t> recovery_samples_;
+  ScoreWindow scores_;
   std::vector<float> inputs_;
   std::vector<std::uint32_t> labels_;
 };

@@ -2,6 +2,9 @@
 
 #pragma once
 
+#include <cstdint>
+#include <memory>
+
 namespace weft::mesh {
 class Cell;
 class DeviceBuffers;
@@ -12,11 +15,20 @@ class Layer;
 class Mesh;
 class GraphRecorder;
 class NetworkBuilder;
+class Snapshot;
+class SessionSnapshot;
 class State;
-class StepHook;
+class StepRule;
 class WeightStore;
 struct Command;
+struct DeviceStatistics;
 struct LayerSpec;
 struct MeshOptions;
+struct MeshAccess;
 struct NetworkSpec;
+enum class SaveWeights : int;
+
+/// Index of a node: input ports first, sorted by name, then layers in grid index order.
+using NodeId = std::uint32_t;
+using CommandMessage = std::shared_ptr<Command>;
 }  // namespace weft::mesh

@@ -2,24 +2,17 @@
 
 #pragma once
 
-#include "mesh/device/device_statistics.hpp"
-#include "mesh/network/graph.hpp"
+#include "mesh/fwd.hpp"
 #include "mesh/network/network.hpp"
-#include "mesh/persistence/snapshot.hpp"
-#include "mesh/runtime/command.hpp"
-#include "mesh/runtime/engine.hpp"
-#include "mesh/runtime/state.hpp"
-#include "mesh/weights/weight_store.hpp"
 
-#include "actors/registry.hpp"
-#include "actors/supervisor.hpp"
-
-#include "scheduler/executor.hpp"
+#include "actors/fwd.hpp"
 
 #include "gpu/fwd.hpp"
 
+#include "topology/fwd.hpp"
 #include "topology/machine.hpp"
 
+#include "core/result.hpp"
 #include "core/state_hash.hpp"
 
 #include <chrono>
@@ -51,7 +44,7 @@ struct MeshOptions {
   /// when one region's share of the work would be so large that the others waited for it (docs/architecture.md).
   std::optional<bool> wide = std::nullopt;
   /// Of a wide mesh: multiply-adds from which on an operation is cut up; 0: each that can be.
-  double wide_from = kernels::Help::kWorthwhile;
+  double wide_from = 1 << 17;  // kernels::Help::kWorthwhile
   /// Where ticks run: `cpu`, or a GPU as gpu::Device::open names it (`vulkan`, `vulkan:N`, `vulkan:name`); empty: where
   /// the network says. The bits are the same. What a GPU cannot do (docs/gpu.md) runs on the CPU, and figures say so.
   std::string device = {};
@@ -125,7 +118,8 @@ class Mesh {
   /// @error of load, which then changes nothing: invalid_argument (nothing saved; no weights saved although they
   ///        changed since, or in another mesh), shape_mismatch (another network, number of sessions, history, rule or
   ///        placement)
-  void save_state(Snapshot& to, SaveWeights weights = SaveWeights::automatic);
+  void save_state(Snapshot& to);
+  void save_state(Snapshot& to, SaveWeights weights);
   Status load_state(const Snapshot& from);
   /// The same for what is one session's own: outputs, hidden states, inputs, history. Not what a learning rule has
   /// under way for it. Into any session of any mesh of the same network with as deep a history, at any tick.
@@ -149,7 +143,7 @@ class Mesh {
   /// XXH3-128 over committed outputs, hidden states, weights, optimiser state and tick of one session, per cell, folded
   /// in coordinate order.
   Hash128 state_hash(std::size_t session = 0) const;
-  /// The part of it that is cell number `cell` of cells(), the tick left out: where two states differ.
+  /// The part of it of the cell at position `cell` in coordinate order, without the tick: where two states differ.
   Hash128 cell_hash(std::size_t cell, std::size_t session = 0) const;
 
   /// Goes on after a fault halted the mesh. The cell that failed keeps its last output until it computes well again.
@@ -158,7 +152,7 @@ class Mesh {
   void mark_checkpoint();
 
   const Graph& graph() const noexcept;
-  const NetworkSpec& spec() const noexcept { return graph().spec(); }
+  const NetworkSpec& spec() const noexcept;
   /// The network with the types that its layers have now.
   NetworkSpec current_spec() const;
   const topology::Plan& plan() const noexcept;
@@ -171,49 +165,13 @@ class Mesh {
   /// @thread any
   const actors::ActivityBoard& activity() const noexcept;
   const MeshOptions& options() const noexcept;
-  WeightStore& weights() noexcept;
-  const WeightStore& weights() const noexcept;
-  State& state() noexcept;
-  const State& state() const noexcept;
-  std::span<const std::unique_ptr<Cell>> cells() const noexcept;
   /// Threads that operations of a wide mesh may take; 1: it is not wide.
   std::size_t width() const noexcept;
 
-  /// Joins a learning rule to the ticks (null: takes it off). State is rebuilt with the history the rule needs;
-  /// sessions keep their committed values.
-  Status attach(StepHook* hook, std::size_t history_depth);
-  Engine& engine() noexcept;
-  /// The fault that halted the mesh; null: none did.
-  const Engine::Halt* halt() const noexcept;
-  scheduler::Executor& executor() noexcept;
-  /// Runs `steps` steps of the attached rule (ticks, without one); `done` tells how many were, also after a fault.
-  Status run_steps(std::uint64_t steps, std::uint64_t& done);
-  /// Copies beside the run, over the same weights: each of `rows` starts as `session` stands now (none: at zero), its
-  /// inputs [rows][width] are held for `ticks` ticks; outputs [rows][width] are what it commits last. Touches no
-  /// session.
-  Status hold_copies(std::optional<std::size_t> session, std::span<const RunInput> inputs, std::size_t rows,
-                     std::uint64_t ticks, std::span<const RunOutput> outputs) const;
-  /// Puts a cell's supervision back, from a file.
-  void restore_supervision(actors::ActorId cell, const actors::ActorView& view) noexcept;
-  Status restore_restarts(actors::ActorId cell, std::vector<std::uint64_t> ticks);
-  /// Sets the tick counter, when a saved state is put back.
-  void set_ticks(std::uint64_t ticks) noexcept;
-  /// How many sessions there ever were; the next one's noise is numbered by it. Saved and put back with a state.
-  std::uint64_t sessions_born() const noexcept;
-  void set_sessions_born(std::uint64_t born) noexcept;
-
  private:
+  friend struct MeshAccess;  // mesh/mesh_access.hpp
   struct Parts;
   explicit Mesh(std::unique_ptr<Parts> parts);
-  Status rebuild_state(State::Options options, std::size_t keep_sessions, std::optional<std::size_t> removed);
-  Status halted_error() const;
-  void save_cells(Snapshot& to) const;
-  Status check_fits(const Snapshot& from) const;
-  void load_cells(const Snapshot& from);
-  Result<std::vector<std::pair<NodeId, const float*>>> check_inputs(std::span<const RunInput> inputs,
-                                                                    std::uint64_t values_per_width) const;
-  Result<std::vector<OutputSink>> check_outputs(std::span<const RunOutput> outputs,
-                                                std::uint64_t values_per_width) const;
   std::unique_ptr<Parts> parts_;
 };
 

@@ -8,18 +8,18 @@
 
 namespace weft::mesh {
 
-Status Mesh::rebuild_state(State::Options options, std::size_t keep_sessions, std::optional<std::size_t> removed) {
-  Parts& p = *parts_;
-  p.sync(true);
-  WEFT_TRY(State fresh, State::build(p.graph, p.node_region, p.plan, p.memory, options));
+Status Mesh::Parts::rebuild_state(State::Options wanted, std::size_t keep_sessions,
+                                  std::optional<std::size_t> removed) {
+  sync(true);
+  WEFT_TRY(State fresh, State::build(graph, layout.node_region, layout.plan, layout.memory, wanted));
   // Committed values only: a deeper or shallower history starts anew.
   for (std::size_t b = 0, from = 0; b < keep_sessions; ++b, ++from) {
     if (removed && from == *removed) ++from;
-    fresh.copy_session(*p.state, from, b, p.ticks, std::min(options.depth, p.state->depth()));
+    fresh.copy_session(*state, from, b, ticks, std::min(wanted.depth, state->depth()));
   }
-  p.state = std::make_unique<State>(std::move(fresh));
-  p.options.sessions = options.sessions;
-  p.make_engine();
+  state = std::make_unique<State>(std::move(fresh));
+  options.sessions = wanted.sessions;
+  make_engine();
   return {};
 }
 
@@ -28,7 +28,7 @@ Result<std::size_t> Mesh::add_session() {
   const std::size_t before = options.sessions++;
   if (before >= kMaxSessions)
     return fail(Errc::too_large, "sessions: " + std::to_string(before) + " are there, at most 65536 are carried");
-  WEFT_CHECK(rebuild_state(options, before, std::nullopt));
+  WEFT_CHECK(parts_->rebuild_state(options, before, std::nullopt));
   // Sessions there at birth take streams 1, 2, ... as they first draw; no later one may take one of those again.
   parts_->sync(true);
   parts_->state->set_streams(before, parts_->ticks, ++parts_->sessions_born);
@@ -43,7 +43,7 @@ Status Mesh::remove_session(std::size_t session) {
   if (options.sessions == 1)
     return fail(Errc::invalid_argument, "session 0 is the last one; a mesh keeps at least one");
   --options.sessions;
-  WEFT_CHECK(rebuild_state(options, options.sessions, session));
+  WEFT_CHECK(parts_->rebuild_state(options, options.sessions, session));
   mark_checkpoint();
   return {};
 }

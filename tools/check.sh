@@ -24,11 +24,13 @@ say() { printf '\n== %s\n' "$*"; }
 say format
 git ls-files '*.hpp' '*.cpp' '*.h' | xargs -r -n 64 -P "$jobs" clang-format --dry-run -Werror
 
-say layers, documents
+say layers, classes, documents
 python=/usr/bin/python3
 "$python" -B tools/check_layers.py
 "$python" -B tools/rooms.py --check
 "$python" -B tests/tools/check_layers_test.py -q
+"$python" -B tools/check_classes.py
+"$python" -B tests/tools/check_classes_test.py -q
 "$python" -B tests/docs/quotes_test.py -q
 "$python" -B tests/docs/network_schema_test.py -q
 

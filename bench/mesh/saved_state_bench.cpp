@@ -4,7 +4,9 @@
 // that a busy machine slows both: `ratio` is the median of the quotients.
 
 #include "mesh/mesh.hpp"
+#include "mesh/mesh_access.hpp"
 #include "mesh/persistence/checkpoint_snapshot.hpp"
+#include "mesh/persistence/snapshot.hpp"
 
 #include "core/aligned_buffer.hpp"
 
@@ -37,7 +39,7 @@ Mesh make_mesh(std::uint32_t cells, std::size_t width, std::size_t sessions, std
 
 /// As a step of learning says that weights have moved: what has not is not copied again.
 void move_weights(Mesh& mesh) {
-  WeightStore& weights = mesh.weights();
+  WeightStore& weights = MeshAccess::weights(mesh);
   for (std::size_t i = 0; i < weights.parameters().size(); ++i)
     weights.set_version(i, weights.parameters()[i].version + 1);
 }

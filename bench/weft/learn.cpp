@@ -6,6 +6,8 @@
 
 #include "mesh/mesh.hpp"
 
+#include "topology/plan.hpp"
+
 #include "core/philox.hpp"
 
 #include "bench/peers/measure.hpp"

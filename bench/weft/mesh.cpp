@@ -3,6 +3,9 @@
 
 #include "mesh/mesh.hpp"
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/runtime/cell.hpp"
+
 #include "scheduler/executor.hpp"
 
 #include "kernels/linear.hpp"
@@ -41,9 +44,11 @@ mesh::Mesh chain(std::size_t cells, std::size_t threads) {
 /// and write buffers of their own, as large as the mesh's.
 class PlainLoop final : public scheduler::TickProgram {
  public:
-  explicit PlainLoop(const mesh::Mesh& mesh) : mesh_(mesh), values_(2 * (mesh.cells().size() + 1) * kWidth) {
+  explicit PlainLoop(const mesh::Mesh& mesh)
+      : mesh_(mesh), values_(2 * (mesh::MeshAccess::cells(mesh).size() + 1) * kWidth) {
     std::vector<const float*> weights, biases;
-    for (const auto& p : mesh.weights().parameters()) (p.index == 0 ? weights : biases).push_back(p.data);
+    for (const auto& p : mesh::MeshAccess::weights(mesh).parameters())
+      (p.index == 0 ? weights : biases).push_back(p.data);
     for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = 0.25f;
     for (const std::size_t parity : {0, 1})
       for (std::size_t c = 0; c < weights.size(); ++c) {
@@ -82,12 +87,12 @@ Times measure(std::size_t cells, std::size_t threads, bool quick) {
                                      [&] {
                                        if (!mesh.tick(ticks)) std::abort();
                                      }},
-                                    {"plain", [&] { mesh.executor().run(plain, ticks); }}};
+                                    {"plain", [&] { mesh::MeshAccess::executor(mesh).run(plain, ticks); }}};
   // One region is run by the caller alone, whose own time other programs do not swell.
   const Clock clock = mesh.plan().regions.size() == 1 ? Clock::thread : Clock::wall;
   const auto seconds = race(all, quick ? 9 : 41, 4e-3, clock);
-  return {seconds[0] / static_cast<double>(ticks), seconds[1] / static_cast<double>(ticks), mesh.weights().bytes(),
-          mesh.plan().regions.size()};
+  return {seconds[0] / static_cast<double>(ticks), seconds[1] / static_cast<double>(ticks),
+          mesh::MeshAccess::weights(mesh).bytes(), mesh.plan().regions.size()};
 }
 
 }  // namespace

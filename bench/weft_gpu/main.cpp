@@ -5,7 +5,10 @@
 
 #include "learning/learner.hpp"
 
+#include "mesh/device/device_statistics.hpp"
 #include "mesh/mesh.hpp"
+#include "mesh/mesh_access.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "gpu/device.hpp"
 #include "gpu/memory.hpp"
@@ -419,7 +422,7 @@ class Bench {
     const Times times = measure([&] { check(mesh.tick(ticks)); }, static_cast<double>(ticks), rounds_);
     const auto& figures = *mesh.device_figures();
     if (!figures.why_host.empty()) std::fprintf(stderr, "weft: on the CPU: %s\n", figures.why_host.c_str());
-    const double bytes = static_cast<double>(mesh.weights().bytes());
+    const double bytes = static_cast<double>(mesh::MeshAccess::weights(mesh).bytes());
     // All that a tick moves: the inputs and outputs of cells too.
     const double moved = bytes + 2.0 * sizeof(float) * kWidth * static_cast<double>(cells);
     const std::string name = "gpu/tick " + std::to_string(cells) + " cells " + to_string(encoding);

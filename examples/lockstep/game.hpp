@@ -3,6 +3,7 @@
 #pragma once
 
 #include "mesh/mesh.hpp"
+#include "mesh/persistence/snapshot.hpp"
 
 #include "core/result.hpp"
 #include "core/state_hash.hpp"

@@ -2,8 +2,6 @@
 
 #include "mesh/device/device_assignment.hpp"
 
-#include "mesh/runtime/metacognition_rule.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -51,7 +49,7 @@ HostPlaces host_places(const Graph& graph) {
   HostPlaces places;
   places.is_host.assign(nodes.size(), 0);
   places.is_opaque.assign(nodes.size(), 0);
-  std::set<std::size_t> kept, watching, stormy, cells;
+  std::set<std::size_t> kept, cells;
   std::map<std::string, std::set<std::size_t>> registered;  // by type
   for (const LayerSpec& layer : graph.spec().layers) {
     const NodeId node = *graph.find_layer(layer.at);
@@ -65,13 +63,14 @@ HostPlaces host_places(const Graph& graph) {
   for (NodeId id = first; id < nodes.size(); ++id)
     for (const NodeId owner : nodes[id].owners) places.is_opaque[id] |= places.is_opaque[owner];
   // What they decide by is asked on the host as soon as it is there.
-  for (NodeId id = first; id < nodes.size(); ++id) {
-    const WatchRule* const rule = nodes[id].layer->watch();
-    if (!rule) continue;
-    watching.insert(nodes[id].cell);
-    for (const std::uint32_t e : nodes[id].sources)
-      if (rule->look == WatchRule::Look::gradient_storm && !nodes[graph.edges()[e].from].is_port())
-        stormy.insert(nodes[graph.edges()[e].from].cell);
+  std::map<std::string, std::set<std::size_t>> observing, measured;  // by type
+  for (const LayerSpec& layer : graph.spec().layers) {
+    const Node& node = nodes[*graph.find_layer(layer.at)];
+    if (!node.layer->is_observer()) continue;
+    observing[layer.type].insert(node.cell);
+    for (const std::uint32_t e : node.sources)
+      if (node.layer->observes_gradients() && !nodes[graph.edges()[e].from].is_port())
+        measured[layer.type].insert(nodes[graph.edges()[e].from].cell);
   }
   const auto add = [&](const std::set<std::size_t>& some, const std::string& reason) {
     if (some.empty()) return;
@@ -80,8 +79,8 @@ HostPlaces host_places(const Graph& graph) {
   };
   add(kept, "kept there by the network");
   for (const auto& [type, those] : registered) add(those, "the layer type '" + type + "' is not one of Weft's own");
-  add(watching, "metacognition decides there");
-  add(stormy, "metacognition measures their gradients");
+  for (const auto& [type, those] : observing) add(those, type + " decides there");
+  for (const auto& [type, those] : measured) add(those, type + " measures their gradients");
   places.is_asked = cells == kept;
   // Weights that several layers compute with move when all of them have learned: in the middle of a step, when nothing
   // crosses. So all are on one side.

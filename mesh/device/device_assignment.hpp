@@ -12,8 +12,8 @@ namespace weft::mesh {
 
 /// What stays on the host while a device runs the rest of a mesh, by node.
 struct HostPlaces {
-  /// The cells that the network keeps there, those with a layer of a registered type, those that watch others, those
-  /// whose gradients are watched, those that share weights with them, and the ports that all these read.
+  /// The cells that the network keeps there, those with a layer of a registered type, those that observe others, those
+  /// whose gradients are measured, those that share weights with them, and the ports that all these read.
   std::vector<std::uint8_t> is_host;
   /// Layers of a type that somebody registered, or with one inside: they may compute where their operands stand, which
   /// no stream would see.

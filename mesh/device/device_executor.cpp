@@ -2,8 +2,6 @@
 
 #include "mesh/device/device_executor.hpp"
 
-#include "mesh/device/device_assignment.hpp"
-
 #include "core/log.hpp"
 
 #include <algorithm>
@@ -22,72 +20,92 @@ constexpr std::uint64_t kMostLoggedBytes = std::uint64_t{256} << 20;
 constexpr std::uint64_t kPullsLogged = 4;  // or so many times what a pull brings, that pulls may be seldom
 // Of what inputs bring, in a part of a block: later parts cross the bus while the device is at work on earlier ones.
 constexpr std::uint64_t kPartBytes = std::uint64_t{4} << 20;
-// Firings in a program: its tables take some 300 bytes for each.
+// Firings in a graph: its tables take some 300 bytes for each.
 constexpr std::uint64_t kMostFirings = std::uint64_t{1} << 19;
-constexpr std::uint64_t kMostSteps = 64;  // in a program
-// Cells' periods together of which a program's steps see every phase; with longer ones programs are single steps.
+constexpr std::uint64_t kMostSteps = 64;  // in a graph
+// Cells' periods together of which a graph's steps see every phase; with longer ones graphs are single steps.
 constexpr std::uint64_t kMostPhases = 8;
-constexpr std::uint64_t kScratchBytes = std::uint64_t{256} << 20;
-// Groups of mirrored memory, in the order in which less and less often changes.
-constexpr std::uint32_t kState = 0, kWeights = 1, kHook = 2, kNothing = 3;
 
 }  // namespace
 
-DeviceExecutor::DeviceExecutor(DeviceRecovery& hold, const Graph& graph, WeightStore& weights, State& state,
-                               Engine& engine, std::span<const std::unique_ptr<Cell>> cells)
-    : hold_(hold), graph_(graph), weights_(weights), state_(state), engine_(engine), cells_(cells) {
-  HostPlaces places = host_places(graph);
-  is_host_ = std::move(places.is_host);
-  is_asked_ = places.is_asked;
-  figures_.why_host_cells = std::move(places.why);
+DeviceExecutor::DeviceExecutor(DeviceRecovery& hold, Engine& engine)
+    : hold_(hold),
+      engine_(engine),
+      places_(host_places(engine.runner().graph())),
+      image_(hold, engine, places_.is_host, places_.is_opaque),
+      windows_(engine),
+      mixed_(engine, image_, figures_, places_.is_host),
+      graphs_(engine, image_, windows_, figures_),
+      log_(engine) {
+  figures_.why_host_cells = places_.why;
   if (hold_.is_held()) figures_.device = hold_.device().info().name;
-  for (const auto& cell : cells_) {
-    figures_.host_cells += is_host_[cell->first()];
-    for (Watcher& watcher : cell->watchers()) watchers_.push_back(&watcher);
-  }
-  engine_.set_host_nodes(is_host_, std::move(places.is_opaque));
+  for (const auto& cell : engine_.runner().cells()) figures_.host_cells += places_.is_host[cell->first()];
+  if (is_mixed()) graphs_.divide(mixed_);
 }
 
-DeviceExecutor::~DeviceExecutor() {
-  if (stream_) static_cast<void>(stream_->finish());
+void DeviceExecutor::count_on(const DeviceStatistics& before) {
+  figures_.device_steps += before.device_steps;
+  figures_.host_steps += before.host_steps;
+  figures_.replays += before.replays;
+  figures_.programs += before.programs;
+  figures_.pushes += before.pushes;
+  figures_.pulls += before.pulls;
+  figures_.exchanged_bytes += before.exchanged_bytes;
+  figures_.faults += before.faults;
+  figures_.restarts += before.restarts;
+  figures_.last_fault = before.last_fault;
+  if (hold_.is_held()) return;
+  figures_.device = before.device;
+  figures_.why_host = before.why_host;
+}
+
+DeviceExecutor::~DeviceExecutor() { image_.finish(); }
+
+RecordableRule* DeviceExecutor::rule() const noexcept {
+  return engine_.rule() ? engine_.rule()->recordable() : nullptr;
 }
 
 bool DeviceExecutor::has_feeds_or_sinks() const noexcept {
-  return !engine_.sinks().empty() || std::any_of(engine_.feeds().begin(), engine_.feeds().end(),
+  const RunBuffers& buffers = engine_.buffers();
+  return !buffers.sinks().empty() || std::any_of(buffers.feeds().begin(), buffers.feeds().end(),
                                                  [](const PortFeed& feed) { return feed.base != nullptr; });
+}
+
+std::uint64_t DeviceExecutor::base_steps() const noexcept {
+  const std::uint64_t depth = engine_.runner().state().depth();
+  return rule() ? rule()->period() * depth : depth;
 }
 
 std::uint64_t DeviceExecutor::block_steps() const noexcept {
   if (is_mixed()) return 1;
-  const std::uint64_t depth = state_.depth();
-  const std::uint64_t firings = std::max<std::uint64_t>(graph_.nodes().size(), 1);
-  StepHook* const hook = engine_.hook();
-  // So many steps, and rings, boxes and phases stand where they stood.
-  const std::uint64_t base = hook ? hook->period() * depth : depth;
-  if (!hook && !has_feeds_or_sinks()) return base;
+  const std::uint64_t firings = std::max<std::uint64_t>(node_count(), 1), base = base_steps();
+  if (!engine_.rule() && !has_feeds_or_sinks()) return base;
   const std::uint64_t most = std::clamp<std::uint64_t>(kMostFirings / firings, base, std::max(base, kMostSteps));
   return most / base * base;
 }
 
 std::uint64_t DeviceExecutor::part_steps() const noexcept {
-  const std::uint64_t base = state_.depth() * (engine_.hook() ? engine_.hook()->period() : 1);
+  const std::uint64_t base = base_steps();
   std::uint64_t bytes = 1;  // of a tick
-  for (NodeId port = 0; port < engine_.feeds().size(); ++port)
-    if (engine_.feeds()[port].base) bytes += state_.sessions() * graph_.nodes()[port].width * sizeof(float);
+  const std::span<const PortFeed> feeds = engine_.buffers().feeds();
+  for (NodeId port = 0; port < feeds.size(); ++port)
+    if (feeds[port].base)
+      bytes += engine_.runner().state().sessions() * engine_.runner().graph().nodes()[port].width * sizeof(float);
   return std::max(kPartBytes / (bytes * std::max<std::uint64_t>(engine_.ticks_in(base), 1)), std::uint64_t{1}) * base;
 }
 
 std::uint64_t DeviceExecutor::steps_at_once() const {
-  const std::uint64_t block = block_steps(), period = engine_.firing_period();
+  const std::uint64_t block = block_steps(), period = engine_.exceptions().firing_period();
   if (period == 1 || is_mixed()) return block;
   if (period > kMostPhases) return 1;
-  if (engine_.hook() || has_feeds_or_sinks()) return block;
+  if (engine_.rule() || has_feeds_or_sinks()) return block;
   const std::uint64_t all = std::lcm(block, period);
-  return all * graph_.nodes().size() > kMostFirings ? 1 : all;
+  return all * node_count() > kMostFirings ? 1 : all;
 }
 
 std::uint64_t DeviceExecutor::quiet_steps(std::uint64_t tick, std::uint64_t step, std::uint64_t steps) const {
-  const std::uint64_t fired = engine_.ticks_in(step), ticks = engine_.quiet_ticks(tick + fired);
+  if (engine_.commands().has_mail()) return 0;
+  const std::uint64_t fired = engine_.ticks_in(step), ticks = engine_.exceptions().quiet_ticks(tick + fired);
   if (engine_.ticks_in(steps) - fired <= ticks) return steps - step;
   std::uint64_t end = step;
   while (engine_.ticks_in(end + 1) - fired <= ticks) ++end;
@@ -100,7 +118,7 @@ std::uint64_t DeviceExecutor::run(scheduler::Executor& executor, std::uint64_t t
   std::uint64_t done = 0;
   if (!hold_.is_held()) {
     const std::uint64_t wait = hold_.wait();
-    const bool is_plain = !engine_.hook() && !has_feeds_or_sinks();  // it may go back in the middle
+    const bool is_plain = !engine_.rule() && !has_feeds_or_sinks();  // it may go back in the middle
     if (wait >= steps || (wait > 0 && !is_plain)) return run_host(executor, tick, 0, steps);
     done = run_host(executor, tick, 0, wait);
     if (!engine_.halt()) hold_.take(figures_);
@@ -109,7 +127,7 @@ std::uint64_t DeviceExecutor::run(scheduler::Executor& executor, std::uint64_t t
     const std::uint64_t quiet = hold_.is_held() ? quiet_steps(tick, done, steps) : 0;
     if (quiet > 0)
       done += run_quiet(executor, tick, done, quiet);
-    else  // orders are carried out at one tick's boundary; the device goes on behind it
+    else  // commands are applied at one tick's boundary; the device goes on behind it
       done += run_host(executor, tick, done, hold_.is_held() ? 1 : steps - done);
   }
   // A halt ends the run where it would have ended on the CPU.
@@ -118,27 +136,28 @@ std::uint64_t DeviceExecutor::run(scheduler::Executor& executor, std::uint64_t t
   return done;
 }
 
+Result<std::optional<std::uint64_t>> DeviceExecutor::try_device(std::uint64_t tick, std::uint64_t first,
+                                                                std::uint64_t steps) {
+  RecordableRule* const rule = this->rule();
+  WEFT_CHECK(image_.counts().reset(image_.stream(), rule != nullptr));
+  WEFT_TRY(const std::uint64_t ran, run_device(tick, first, first + steps));
+  if (is_mixed() && mixed_.host().has_failed()) return std::optional<std::uint64_t>();
+  if (rule) WEFT_CHECK(image_.counts().pull_updates(image_.stream(), *rule));
+  WEFT_TRY(const std::uint32_t flags, image_.counts().pull_flags(image_.stream()));
+  return flags == 0 ? std::optional(ran) : std::nullopt;
+}
+
 std::uint64_t DeviceExecutor::run_quiet(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t first,
                                         std::uint64_t steps) noexcept {
-  std::uint64_t done = steps;
-  bool is_logged = false, is_wrong = false;
+  bool is_logged = false;
+  std::optional<std::uint64_t> done;
   is_running_ = true;
   const auto attempt = [&]() -> Status {
     WEFT_CHECK(prepare());
-    if (!mirror_) return {};
-    log_run(tick, first, steps);
+    if (!image_.exists()) return {};
+    log_.begin_run(tick, first, steps);
     is_logged = true;
-    const std::uint32_t none = 0;
-    stream_->upload(&none, sizeof none, notes_.data<void>());
-    WEFT_CHECK(reset_counts());
-    WEFT_TRY(const std::uint64_t ran, run_device(tick, first, first + steps));
-    is_wrong = has_host_failed_;
-    if (is_wrong) return {};
-    WEFT_CHECK(pull_counts());
-    std::uint32_t notes = 0;
-    WEFT_CHECK(stream_->download(notes_.data<void>(), sizeof notes, &notes));
-    is_wrong = notes != 0;
-    if (!is_wrong) done = ran;
+    WEFT_TRY(done, try_device(tick, first, steps));
     return {};
   };
   try {
@@ -147,29 +166,32 @@ std::uint64_t DeviceExecutor::run_quiet(scheduler::Executor& executor, std::uint
     give_up(Error(Errc::internal, std::string("vulkan: ") + error.what()));
   }
   is_running_ = false;
-  if (is_logged) log_feeds(engine_.ticks_in(first + done));
+  if (is_logged) log_.add_feeds(engine_.ticks_in(first + done.value_or(steps)));
   if (!is_logged) {  // the device is not to have it
     if (!hold_.is_held() && is_ahead_) replay(executor, false);
     return run_host(executor, tick, first, steps);
   }
-  if (!hold_.is_held() || is_wrong) return replay(executor, true);
+  if (!hold_.is_held() || !done) return replay(executor, true);
+  settle(*done);
+  return *done;
+}
+
+void DeviceExecutor::settle(std::uint64_t done) noexcept {
   is_ahead_ = true;
-  log_.back().steps = done;
-  log_steps_ -= steps - done;
+  log_.end_run(done);
   figures_.device_steps += done;
   hold_.note_steps(done);
-  if (engine_.has_orders()) {
+  if (mixed_.host().has_commands()) {
     // They are no part of the log, so it ends before them.
     pull();
-    engine_.send_orders();
-  } else if (log_steps_ > kMostLogged ||
-             log_bytes_ > std::max(kMostLoggedBytes, kPullsLogged * landings_[0].bytes.size())) {
+    mixed_.host().send_commands(engine_.commands());
+  } else if (log_.steps() > kMostLogged ||
+             log_.bytes() > std::max(kMostLoggedBytes, kPullsLogged * landings_[0].bytes.size())) {
     if (is_mixed())
       pull();  // the host's own cells go on from its memory
     else
       land();
   }
-  return done;
 }
 
 std::uint64_t DeviceExecutor::run_host(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t first,
@@ -186,175 +208,151 @@ std::uint64_t DeviceExecutor::run_host(scheduler::Executor& executor, std::uint6
 }
 
 Status DeviceExecutor::prepare() {
-  if (!stream_) {
-    WEFT_TRY(stream_, hold_.device().make_stream());
-    WEFT_TRY(notes_, hold_.device().memory().allocate(sizeof(std::uint32_t), "what a run notes"));
-  }
-  if (weights_seen_ != weights_.changes() || (!mirror_ && figures_.why_host.empty())) {
-    programs_.clear();
-    recorder_.reset();
-    mirror_.reset();
-    weights_seen_ = weights_.changes();
-    WEFT_CHECK(make_mirror());
+  WEFT_CHECK(image_.open());
+  if (image_.is_outdated() || (!image_.exists() && figures_.why_host.empty())) {
+    graphs_.clear();
+    image_.reset();
+    WEFT_CHECK(make_image());
     is_behind_ = true;
   }
-  if (!mirror_ || !is_behind_) return {};
-  mirror_->push(*stream_);
+  if (!image_.exists() || !is_behind_) return {};
+  image_.buffers().push(image_.stream());
   ++figures_.pushes;
   is_behind_ = false;
-  return stream_->status();
+  return image_.stream().status();
 }
 
-Status DeviceExecutor::make_mirror() {
-  StepHook* const hook = engine_.hook();
+Status DeviceExecutor::make_image() {
   const std::string before = figures_.why_host;
-  figures_.why_host = hook ? hook->why_not_recorded() : std::string();
-  if (figures_.host_cells == cells_.size())
-    figures_.why_host = is_asked_ ? "the network keeps all cells on the CPU"
-                                  : "no cell is left for the device: " + figures_.why_host_cells;
+  figures_.why_host = engine_.rule() && !rule() ? "the learning rule does not say how" : "";
+  if (figures_.host_cells == engine_.runner().cells().size())
+    figures_.why_host = places_.is_asked ? "the network keeps all cells on the CPU"
+                                         : "no cell is left for the device: " + figures_.why_host_cells;
   if (!figures_.why_host.empty()) {
     if (figures_.why_host != before) log_warn("vulkan: the mesh runs on the CPU: " + figures_.why_host);
     return {};
   }
   // What the network says itself needs no telling.
-  if (!is_asked_ && figures_.pushes == 0)
+  if (!places_.is_asked && figures_.pushes == 0)
     log_info("vulkan: the CPU runs cells of its own beside the device: " + figures_.why_host_cells);
-  std::vector<DeviceRegion> pieces;
-  state_.each_slot([&](const float* data, std::size_t bytes) {
-    pieces.push_back({data, bytes, RegionUse::kept, 0, kState});
-  });
-  // Steps without a rule leave the weights as they are.
-  weights_.each_array([&](NodeId node, const void* data, std::size_t bytes) {
-    pieces.push_back({data, bytes, RegionUse::kept, 0, kWeights, node});
-  });
-  std::uint64_t scratch = 0;
-  for (const AlignedBuffer<float>& workspace : engine_.workspaces())
-    pieces.push_back({workspace.data(), workspace.size() * sizeof(float), RegionUse::scratch});
-  if (hook)
-    hook->each_piece([&](DeviceRegion piece) {
-      piece.group = kHook;
-      pieces.push_back(piece);
-    });
-  for (const DeviceRegion& piece : pieces)
-    if (piece.use == RegionUse::scratch) scratch += piece.bytes;
-  const auto firing = static_cast<std::uint64_t>(std::count(is_host_.begin(), is_host_.end(), 0));
-  const std::uint64_t copies = scratch ? std::clamp<std::uint64_t>(kScratchBytes / scratch, 1, firing) : 1;
-  const ByteRanges hosts = is_mixed() ? hosts_alone(pieces) : ByteRanges();
-  WEFT_TRY(mirror_, DeviceBuffers::build(hold_.device(), std::move(pieces), block_steps(), copies, hosts));
-  const std::size_t nodes = graph_.nodes().size();
-  WEFT_TRY(guards_, hold_.device().memory().allocate((2 * nodes + 1) * sizeof(float), "counts of updates"));
-  float* const counts = guards_.data() + nodes;
-  recorder_ = std::make_unique<GraphRecorder>(
-      *stream_, *mirror_, notes_.data<std::uint32_t>(),
-      StepGuards(*stream_, {guards_.data<std::uint32_t>(), counts, counts + nodes}, nodes));
-  feeds_.clear();
-  feeds_.resize(graph_.port_count());
-  border_ = HostDeviceExchange();
-  notes_kept_at_ = 0;
-  figures_.device_bytes = mirror_->bytes();
+  WEFT_CHECK(image_.make(block_steps(), [&](std::span<const DeviceRegion> pieces) {
+    return is_mixed() ? mixed_.hosts_alone(pieces) : ByteRanges();
+  }));
+  windows_.reset_feeds();
+  mixed_.reset();
+  figures_.device_bytes = image_.buffers().bytes();
   return {};
 }
 
-Result<std::uint64_t> DeviceExecutor::run_device(std::uint64_t tick, std::uint64_t first, std::uint64_t end) {
-  StepHook* const hook = engine_.hook();
-  const std::uint64_t block = steps_at_once();
-  // The slot that the first tick reads.
-  for (NodeId port = 0; port < engine_.feeds().size() && first == 0; ++port) {
-    const PortFeed& feed = engine_.feeds()[port];
+// The slot that the first tick reads.
+void DeviceExecutor::push_first_inputs(std::uint64_t tick) {
+  const std::span<const PortFeed> feeds = engine_.buffers().feeds();
+  for (NodeId port = 0; port < feeds.size(); ++port) {
+    const PortFeed& feed = feeds[port];
     if (!feed.base) continue;
-    const Rows slot = recorder_->there(state_.output(port, tick));
+    const Rows slot = image_.recorder().there(engine_.runner().state().output(port, tick));
     if (slot.stride == slot.cols) {
-      stream_->upload(feed.base, slot.rows * slot.cols * sizeof(float), slot.data);
+      image_.stream().upload(feed.base, slot.rows * slot.cols * sizeof(float), slot.data);
       continue;
     }
     for (std::size_t b = 0; b < slot.rows; ++b)
-      stream_->upload(feed.base + b * slot.cols, slot.cols * sizeof(float), slot.row(b));
+      image_.stream().upload(feed.base + b * slot.cols, slot.cols * sizeof(float), slot.row(b));
   }
+}
+
+std::pair<std::uint64_t, std::uint64_t> DeviceExecutor::samples_of(std::uint64_t tick, std::uint64_t step,
+                                                                   std::uint64_t count) const {
+  if (!rule()) return {0, 0};
+  return rule()->samples_of(step, tick + engine_.ticks_in(step), count);
+}
+
+Result<std::shared_ptr<StepGraph>> DeviceExecutor::graph_of(std::uint64_t tick, const BlockSteps& steps) {
+  WEFT_TRY(const bool has_moved, windows_.push(image_.stream(), image_.memory(), steps, block_steps()));
+  if (has_moved) graphs_.clear();
+  return graphs_.of(tick, steps);
+}
+
+Result<std::uint64_t> DeviceExecutor::run_mixed(std::uint64_t tick, std::uint64_t first, std::uint64_t end) {
+  mixed_.begin(tick, first == 0);
   std::uint64_t step = first;
-  if (is_mixed()) {
-    begin_mixed(tick, first == 0);
-    while (step < end && !has_host_failed_ && !engine_.has_orders()) WEFT_CHECK(run_mixed_step(tick, step++));
-    WEFT_CHECK(stream_->status());
-    return step - first;
+  for (; step < end && !mixed_.host().has_failed() && !mixed_.host().has_commands(); ++step) {
+    const auto [sample, samples_end] = samples_of(tick, step, 1);
+    image_.buffers().move_window(sample);
+    WEFT_TRY(const auto graph, graph_of(tick, {step, 1, step, sample}));
+    mixed_.keep(graph->crossing, tick + engine_.ticks_in(step));
+    if (rule()) image_.buffers().push_window(image_.stream(), samples_end);
+    WEFT_CHECK(mixed_.run(*executor_, graph->program, graph->crossing, windows_, step, samples_end));
   }
-  const bool is_alike = !hook && !has_feeds_or_sinks() && block % engine_.firing_period() == 0;
+  WEFT_CHECK(image_.stream().status());
+  return step - first;
+}
+
+Result<std::uint64_t> DeviceExecutor::run_device(std::uint64_t tick, std::uint64_t first, std::uint64_t end) {
+  if (first == 0) push_first_inputs(tick);
+  if (is_mixed()) return run_mixed(tick, first, end);
+  const std::uint64_t block = steps_at_once();
+  RecordableRule* const rule = this->rule();
+  const bool is_alike = !rule && !has_feeds_or_sinks() && block % engine_.exceptions().firing_period() == 0;
+  std::uint64_t step = first;
   while (step < end) {
     std::uint64_t count = std::min(block, end - step);
     // Behind a step of the host's, up to the next sample.
-    if (const std::uint64_t past = hook ? step % hook->period() : 0) count = std::min(count, hook->period() - past);
+    const std::uint64_t period = rule ? rule->period() : 1;
+    if (const std::uint64_t past = step % period) count = std::min(count, period - past);
     const std::uint64_t times = is_alike ? (end - step) / count : 1;
     WEFT_CHECK(run_block(tick, step, count, times));
     step += count * times;
   }
-  WEFT_CHECK(stream_->status());
+  WEFT_CHECK(image_.stream().status());
   return step - first;
 }
 
 Status DeviceExecutor::run_block(std::uint64_t tick, std::uint64_t step, std::uint64_t count, std::uint64_t times) {
-  StepHook* const hook = engine_.hook();
-  const std::uint64_t now = tick + engine_.ticks_in(step);
-  const auto [first, end] = hook ? hook->samples_of(step, now, count) : std::pair<std::uint64_t, std::uint64_t>{0, 0};
-  mirror_->move_window(first);
-  if (hook) mirror_->push_window(*stream_, end);
+  const auto [first, end] = samples_of(tick, step, count);
+  image_.buffers().move_window(first);
+  if (rule()) image_.buffers().push_window(image_.stream(), end);
   const std::uint64_t most = has_feeds_or_sinks() ? part_steps() : count;
   for (std::uint64_t done = 0; done < count; done += most) {
-    const Steps part{step + done, std::min(most, count - done), step, first};
-    WEFT_CHECK(push_feeds(part));
-    WEFT_TRY(const auto recorded, program_of(tick, part));
-    WEFT_CHECK(stream_->run(recorded->program, times));
-    WEFT_TRY(const auto handed_over, stream_->submit());
-    static_cast<void>(handed_over);
+    const BlockSteps part{step + done, std::min(most, count - done), step, first};
+    WEFT_TRY(const auto graph, graph_of(tick, part));
+    WEFT_CHECK(image_.stream().run(graph->program, times));
+    WEFT_TRY([[maybe_unused]] const auto handed_over, image_.stream().submit());
   }
-  log_feeds(engine_.ticks_in(step + count));
-  if (hook) WEFT_CHECK(mirror_->pull_window(*stream_, end));
-  return pull_sinks(step, count);
+  log_.add_feeds(engine_.ticks_in(step + count));
+  if (rule()) WEFT_CHECK(image_.buffers().pull_window(image_.stream(), end));
+  return windows_.pull(image_.stream(), step, count);
 }
 
 void DeviceExecutor::give_up(const Error& error) noexcept {
   // Memory may be dropped when nothing is at work on it any more.
-  if (stream_) static_cast<void>(stream_->finish());
-  programs_.clear();
-  recorder_.reset();
-  mirror_.reset();
-  feeds_.clear();
-  sinks_.clear();
-  notes_ = gpu::Buffer();
-  guards_ = gpu::Buffer();
-  fetched_ = gpu::Buffer();
-  stream_.reset();
+  image_.finish();
+  graphs_.clear();
+  windows_.drop();
+  mixed_.drop();
+  image_.drop();
   hold_.let_go(error, figures_);
 }
 
 void DeviceExecutor::set_input(NodeId port, std::size_t session, std::span<const float> values,
                                std::uint64_t tick) noexcept {
-  float* const here = state_.output(port, tick).row(session);
-  if (!is_ahead_ || is_host_[port]) std::copy(values.begin(), values.end(), here);
-  engine_.feed(port, {});
-  if (!mirror_ || is_behind_) return;
-  const Rows there = recorder_->there(state_.output(port, tick));
-  stream_->upload(values.data(), values.size_bytes(), there.row(session));
-  if (!is_ahead_) return;
-  Logged& input = log_.emplace_back();
-  input.tick = tick;
-  input.port = port;
-  input.session = session;
-  input.input.assign(values.begin(), values.end());
-  log_bytes_ += values.size_bytes();
+  const Rows slot = engine_.runner().state().output(port, tick);
+  if (!is_ahead_ || places_.is_host[port]) std::copy(values.begin(), values.end(), slot.row(session));
+  engine_.buffers().feed(port, {});
+  if (!image_.exists() || is_behind_) return;
+  image_.stream().upload(values.data(), values.size_bytes(), image_.recorder().there(slot).row(session));
+  if (is_ahead_) log_.add_input(port, session, values, tick);
 }
 
 std::span<const float> DeviceExecutor::output(NodeId node, std::size_t session, std::uint64_t tick) noexcept {
-  if (is_host_[node]) {
-    const Rows here = state_.output(node, tick);
-    return {here.row(session), here.cols};
-  }
+  const Rows here = engine_.runner().state().output(node, tick);
+  if (places_.is_host[node]) return {here.row(session), here.cols};
   std::vector<float>& kept = outputs_[{node, session}];
   if (kept.empty()) {
-    const Rows there = recorder_->there(state_.output(node, tick));
+    const Rows there = image_.recorder().there(here);
     kept.resize(there.cols);
-    if (Status read = stream_->download(there.row(session), kept.size() * sizeof(float), kept.data()); !read) {
+    if (Status read = image_.stream().download(there.row(session), kept.size() * sizeof(float), kept.data()); !read) {
       give_up(read.error());
       replay(*executor_, false);
-      const Rows here = state_.output(node, tick);
       kept.assign(here.row(session), here.row(session) + here.cols);
     }
   }
@@ -371,7 +369,8 @@ void DeviceExecutor::pull() noexcept {
 bool DeviceExecutor::land() noexcept {
   ++figures_.pulls;
   Readback& to = landings_[has_landed_];
-  if (Status landed = mirror_->land(*stream_, engine_.hook() ? kNothing : kWeights, border_.by_host(), to); !landed) {
+  const std::uint32_t groups = engine_.rule() ? DeviceImage::kAll : DeviceImage::kWeights;
+  if (Status landed = image_.buffers().land(image_.stream(), groups, mixed_.by_host(), to); !landed) {
     give_up(landed.error());
     replay(*executor_, false);
     return false;
@@ -380,6 +379,59 @@ bool DeviceExecutor::land() noexcept {
   has_landed_ = true;
   forget_log();
   return true;
+}
+
+void DeviceExecutor::forget_log() noexcept {
+  log_.forget();
+  mixed_.forget();
+}
+
+std::uint64_t DeviceExecutor::replay(scheduler::Executor& executor, bool is_under_way) noexcept {
+  ++figures_.replays;
+  RecordableRule* const rule = this->rule();
+  RunBuffers& buffers = engine_.buffers();
+  const std::vector<PortFeed> feeds(buffers.feeds().begin(), buffers.feeds().end());
+  const std::vector<OutputSink> sinks(buffers.sinks().begin(), buffers.sinks().end());
+  is_running_ = true;  // code that asks for the host's memory gets it as it is
+  ByteArchive now;
+  if (rule) rule->save_host(now);
+  if (std::exchange(has_landed_, false)) landings_[0].settle();
+  mixed_.take_back();
+  log_.restore_observers();
+  mixed_.host().forget_commands();
+  std::uint64_t done = 0;
+  for (const ReplayLog::Entry& entry : log_.entries()) {
+    const bool is_past = !is_under_way || &entry != &log_.entries().back();
+    // The outputs of earlier runs were given when they ran.
+    buffers.set_sinks(is_past ? std::vector<OutputSink>() : sinks);
+    engine_.commands().hold(is_past);
+    done = replay_entry(executor, entry);
+  }
+  for (NodeId port = 0; port < feeds.size(); ++port) buffers.feed(port, feeds[port]);
+  buffers.set_sinks(sinks);
+  engine_.commands().hold(false);
+  if (rule && !is_under_way) rule->load_host(now);
+  is_running_ = false;
+  forget_log();
+  is_ahead_ = false;
+  is_behind_ = true;
+  return done;
+}
+
+std::uint64_t DeviceExecutor::replay_entry(scheduler::Executor& executor, const ReplayLog::Entry& entry) noexcept {
+  if (!entry.input.empty()) {
+    const Rows slot = engine_.runner().state().output(entry.port, entry.tick);
+    std::copy(entry.input.begin(), entry.input.end(), slot.row(entry.session));
+    return 0;
+  }
+  RunBuffers& buffers = engine_.buffers();
+  for (NodeId port = 0; port < buffers.feeds().size(); ++port) buffers.feed(port, {});
+  for (const ReplayLog::Entry::Feed& feed : entry.feeds)
+    buffers.feed(feed.port, {feed.values.data(), feed.feed.rows, feed.feed.hold});
+  if (rule()) rule()->load_host(entry.rule);
+  const std::uint64_t done = engine_.run(executor, entry.tick, entry.steps, entry.first);
+  figures_.host_steps += done;
+  return done;
 }
 
 }  // namespace weft::mesh

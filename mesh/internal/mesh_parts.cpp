@@ -33,7 +33,7 @@ constexpr scheduler::ThreadHooks kExactMode{enter_exact, leave_exact, nullptr};
 }  // namespace
 
 Mesh::Parts::Parts(Graph g, MeshOptions o, topology::Machine m)
-    : graph(std::move(g)), options(std::move(o)), machine(m), memory(m) {
+    : graph(std::move(g)), options(std::move(o)), layout{m, {}, {}, {}, topology::NodeMemory(m)} {
   static std::atomic<std::uint64_t> last{0};
   number = last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
@@ -102,23 +102,24 @@ Status Mesh::Parts::place() {
   keep_sharers_together(unit_of, demand.units);
   for (const Edge& edge : graph.edges())
     if (!graph.nodes()[edge.from].is_port()) demand.links.emplace_back(unit_of[edge.from], unit_of[edge.to]);
-  std::size_t threads = options.threads ? options.threads : std::min(machine.usable_cpus(), machine.usable_cores());
+  std::size_t threads =
+      options.threads ? options.threads : std::min(layout.machine.usable_cpus(), layout.machine.usable_cores());
   const std::size_t most = options.executor == ExecutorKind::deterministic && options.threads == 0 ? 1 : threads;
   if (options.grain_bytes) threads = std::clamp<std::uint64_t>(total / options.grain_bytes, 1, threads);
   demand.threads = std::min(threads, most);
-  WEFT_TRY(plan, topology::place(machine, demand));
-  if (most > 1 && (options.wide ? *options.wide : should_be_wide(plan))) {
-    width = {most, options.wide_from};
+  WEFT_TRY(layout.plan, topology::place(layout.machine, demand));
+  if (most > 1 && (options.wide ? *options.wide : should_be_wide(layout.plan))) {
+    layout.width = {most, options.wide_from};
     demand.threads = 1;
-    WEFT_TRY(plan, topology::place(machine, demand));
+    WEFT_TRY(layout.plan, topology::place(layout.machine, demand));
   }
 
-  node_region.assign(graph.nodes().size(), 0);
+  layout.node_region.assign(graph.nodes().size(), 0);
   for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
-    node_region[id] = plan.region_of(unit_of[id]);
+    layout.node_region[id] = layout.plan.region_of(unit_of[id]);
   for (NodeId port = 0; port < graph.port_count(); ++port)
     if (!graph.nodes()[port].readers.empty())
-      node_region[port] = node_region[graph.edges()[graph.nodes()[port].readers.front()].to];
+      layout.node_region[port] = layout.node_region[graph.edges()[graph.nodes()[port].readers.front()].to];
   return {};
 }
 
@@ -130,12 +131,12 @@ Status Mesh::Parts::make_cells() {
     at.l = 0;
     cells.push_back(std::make_unique<Cell>(static_cast<actors::ActorId>(cells.size()), at, first, id - first));
   }
-  WEFT_CHECK(make_watchers());
+  WEFT_CHECK(make_observers());
   for (const auto& cell : cells)
-    for (Watcher& watcher : cell->watchers()) all_watchers.push_back(&watcher);
+    for (const CellObserver& each : cell->observers()) all_observers.push_back(each.observer.get());
   registry = std::make_unique<actors::Registry>(cells.size());
   supervisor = std::make_unique<actors::Supervisor>(*registry);
-  board = std::make_unique<actors::ActivityBoard>(plan.regions.size());
+  board = std::make_unique<actors::ActivityBoard>(layout.plan.regions.size());
   for (const auto& cell : cells) WEFT_CHECK(supervisor->set_rule(cell->id(), graph.spec().supervision));
   for (const LayerSpec& layer : graph.spec().layers) {
     if (!layer.policy) continue;
@@ -143,60 +144,39 @@ Status Mesh::Parts::make_cells() {
     const auto cell =
         std::upper_bound(cells.begin(), cells.end(), node, [](NodeId id, const auto& c) { return id < c->first(); }) -
         1;
-    actors::SupervisionRule rule = graph.spec().supervision;
-    rule.policy = *layer.policy;
-    WEFT_CHECK(supervisor->set_rule((*cell)->id(), rule));
+    actors::SupervisionRule own = graph.spec().supervision;
+    own.policy = *layer.policy;
+    WEFT_CHECK(supervisor->set_rule((*cell)->id(), own));
   }
   return {};
 }
 
-Status Mesh::Parts::make_watchers() {
-  // More could fill a cell's mailbox: each may send three orders, which lie there for up to two ticks.
-  constexpr std::size_t kMostWatchers = 4;
-  std::vector<std::size_t> watchers(cells.size(), 0);
-  const auto cell_of = [&](NodeId node) {
+Status Mesh::Parts::make_observers() {
+  // More could fill a cell's mailbox: each may send three commands, which lie there for up to two ticks.
+  constexpr std::size_t kMostObservers = 4;
+  std::vector<std::size_t> observers(cells.size(), 0);
+  const auto place_of = [&](NodeId node) {
     const auto after =
         std::upper_bound(cells.begin(), cells.end(), node, [](NodeId id, const auto& c) { return id < c->first(); });
-    return static_cast<std::uint32_t>(after - cells.begin() - 1);
+    const auto cell = static_cast<std::uint32_t>(after - cells.begin() - 1);
+    return CellPlace{node, cell, node - cells[cell]->first()};
   };
   for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
     const Node& node = graph.nodes()[id];
-    const WatchRule* rule = node.layer->watch();
-    if (!rule) continue;
-    const std::size_t wanted = rule->action == WatchRule::Action::swap ? 2 : 1;
-    if (node.sources.size() != wanted)
-      return fail(Errc::invalid_argument, node.object + ".from: it watches " + std::to_string(wanted) +
-                                              (wanted == 1 ? " layer, not " : " layers, the second a spare, not ") +
-                                              std::to_string(node.sources.size()));
-    std::array<Watcher::Place, 2> places{};
-    for (std::size_t i = 0; i < wanted; ++i) {
-      const Edge& edge = graph.edges()[node.sources[i]];
-      const Node& source = graph.nodes()[edge.from];
-      if (source.is_port())
-        return fail(Errc::invalid_argument, node.object + ".from: " + source.object + " is no layer");
-      if (wanted == 2 && edge.width != node.in / 2)
-        return fail(Errc::shape_mismatch, node.object + ".from: a spare must be as wide as what it stands in for");
-      const bool has_matrix = std::any_of(source.layer->parameters().begin(), source.layer->parameters().end(),
-                                          [](const ParameterSpec& p) { return p.is_matrix(); });
-      if (rule->action == WatchRule::Action::morph && !has_matrix)
-        return fail(Errc::invalid_argument,
-                    node.object + ".action: " + source.object + " has no weight matrix that could morph");
-      const std::uint32_t cell = cell_of(edge.from);
-      places[i] = {edge.from, cell, edge.from - cells[cell]->first()};
-      if (++watchers[cell] > kMostWatchers)
-        return fail(Errc::too_large, node.object + ".from: more than " + std::to_string(kMostWatchers) +
-                                         " metacognition layers act on the cell of " + source.object);
-    }
-    if (wanted == 2 && places[0].cell == places[1].cell)
-      return fail(Errc::invalid_argument, node.object + ".from: a spare in the cell that it stands in for");
-    cells[cell_of(id)]->watchers().emplace_back(*rule, id, places[0], places[1]);
+    if (!node.layer->is_observer()) continue;
+    WEFT_TRY(MadeObserver made, node.layer->make_observer({graph, id, place_of}));
+    for (const CellPlace& place : made.commanded)
+      if (++observers[place.cell] > kMostObservers)
+        return fail(Errc::too_large, node.object + ".from: more than " + std::to_string(kMostObservers) +
+                                         " layers like it act on the cell of " + graph.nodes()[place.node].object);
+    cells[place_of(id).cell]->observers().push_back({id, std::move(made.observer)});
   }
   return {};
 }
 
 Status Mesh::Parts::make_executor() {
   if (options.executor == ExecutorKind::deterministic) {
-    executor = scheduler::make_deterministic_executor(options.executor_seed, kExactMode, width.threads);
+    executor = scheduler::make_deterministic_executor(options.executor_seed, kExactMode, layout.width.threads);
     return {};
   }
   scheduler::ExecutorOptions wanted;
@@ -205,7 +185,7 @@ Status Mesh::Parts::make_executor() {
   wanted.hooks = kExactMode;
   // Without a grain every region is a thread's own, however little it does.
   if (options.grain_bytes == 0) wanted.alone_below = std::chrono::nanoseconds(0);
-  WEFT_TRY(executor, scheduler::make_tbb_executor(machine, wanted));
+  WEFT_TRY(executor, scheduler::make_tbb_executor(layout.machine, wanted));
   return {};
 }
 
@@ -226,26 +206,26 @@ Status Mesh::Parts::open_device() {
   // Where there is nothing to run on, the CPU gives the same bits; a name that fits nothing is a mistake.
   if (!opened && opened.error().code() == Errc::unknown_name) return fail(opened.error());
   if (opened) {
-    gpu = std::make_unique<DeviceRecovery>(name, std::move(*opened));
+    device.hold = std::make_unique<DeviceRecovery>(name, std::move(*opened));
   } else {
     log_warn("the mesh runs on the CPU: " + opened.error().text());
-    without_device.emplace().why_host = opened.error().text();
+    device.missing.emplace().why_host = opened.error().text();
   }
   return {};
 }
 
 void Mesh::Parts::make_engine() {
   sync(true);
-  const DeviceStatistics figures = device ? device->figures() : DeviceStatistics();
-  device.reset();
+  const DeviceStatistics figures = device.run ? device.run->figures() : DeviceStatistics();
+  device.run.reset();
   const auto before = std::move(engine);
-  engine = Engine::build(graph, weights, *state, plan, node_region, cells, supervisor.get(), registry.get(), hook,
-                         width, board.get());
+  engine = std::make_unique<Engine>(RunSetup{graph, weights, *state, layout.plan, layout.node_region, cells,
+                                             supervisor.get(), registry.get(), rule, layout.width, board.get()});
   if (before && before->halt()) engine->note_halt(*before->halt());
-  for (const auto& cell : cells) cell->bind(graph, weights, *state, *registry, hook);
-  if (!gpu) return;
-  device = std::make_unique<DeviceExecutor>(*gpu, graph, weights, *state, *engine, cells);
-  device->count_on(figures);
+  for (const auto& cell : cells) cell->bind(graph, weights, *state, *registry, saved_rule());
+  if (!device.hold) return;
+  device.run = std::make_unique<DeviceExecutor>(*device.hold, *engine);
+  device.run->count_on(figures);
 }
 
 }  // namespace weft::mesh

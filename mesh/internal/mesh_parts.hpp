@@ -6,6 +6,7 @@
 #include "mesh/memory/batch_copy.hpp"
 #include "mesh/mesh.hpp"
 #include "mesh/network/graph.hpp"
+#include "mesh/persistence/snapshot.hpp"
 #include "mesh/runtime/cell.hpp"
 #include "mesh/runtime/engine.hpp"
 #include "mesh/runtime/state.hpp"
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -21,15 +23,27 @@ namespace weft::mesh {
 
 inline constexpr std::size_t kMaxSessions = 65536;
 
-/// What a mesh is made of.
-struct Mesh::Parts {
-  Graph graph;
-  MeshOptions options;
+/// Division of a network among a machine's threads.
+struct MeshLayout {
   topology::Machine machine;
   topology::Plan plan;
   std::vector<std::uint32_t> node_region;
   Width width;
   topology::NodeMemory memory;
+};
+
+/// A mesh's GPU.
+struct DeviceSide {
+  std::unique_ptr<DeviceRecovery> hold;     // null: everything runs on the CPU
+  std::unique_ptr<DeviceExecutor> run;      // of the mesh's engine, where there is a GPU
+  std::optional<DeviceStatistics> missing;  // where a GPU was asked for and there is none
+};
+
+/// Parts of a mesh.
+struct Mesh::Parts {
+  Graph graph;
+  MeshOptions options;
+  MeshLayout layout;
   WeightStore weights;
   std::unique_ptr<State> state;
   std::vector<std::unique_ptr<Cell>> cells;
@@ -38,14 +52,12 @@ struct Mesh::Parts {
   std::unique_ptr<actors::ActivityBoard> board;  // by region
   std::uint64_t visits = 0;                      // told on it outside `engine`
   std::unique_ptr<scheduler::Executor> executor;
-  StepHook* hook = nullptr;
+  StepRule* rule = nullptr;
   std::unique_ptr<Engine> engine;
-  std::unique_ptr<DeviceRecovery> gpu;             // null: everything runs on the CPU
-  std::unique_ptr<DeviceExecutor> device;          // of `engine`, where there is a GPU
-  std::optional<DeviceStatistics> without_device;  // where a GPU was asked for and there is none
+  DeviceSide device;
   std::uint64_t ticks = 0;
   std::uint64_t sessions_born = 0;  // ever, those that were removed too
-  std::vector<Watcher*> all_watchers;
+  std::vector<Observer*> all_observers;
   std::uint64_t number = 0;       // no two meshes have the same
   std::optional<Hash128> digest;  // of the network, once asked for
   BatchCopy copies;               // of a state in memory, used again
@@ -56,22 +68,36 @@ struct Mesh::Parts {
   bool should_be_wide(const topology::Plan& cut) const noexcept;
   void keep_sharers_together(std::vector<std::uint32_t>& unit_of, std::vector<topology::Demand::Unit>& units) const;
   Status make_cells();
-  Status make_watchers();
+  Status make_observers();
   Status make_executor();
   void make_engine();
   Status open_device();
+  Status rebuild_state(State::Options wanted, std::size_t keep_sessions, std::optional<std::size_t> removed);
+  Status halted_error() const;
+  Status run_steps(std::uint64_t steps, std::uint64_t& done);
+  /// Nodes and values of a run's inputs, and of its outputs, once they are found to fit.
+  Result<std::vector<std::pair<NodeId, const float*>>> check_inputs(std::span<const RunInput> inputs,
+                                                                    std::uint64_t values_per_width) const;
+  Result<std::vector<OutputSink>> check_outputs(std::span<const RunOutput> outputs,
+                                                std::uint64_t values_per_width) const;
+  RuleState* saved_rule() const noexcept { return rule ? rule->saved() : nullptr; }
+  const Hash128& network_digest();
+  void deliver_orders() noexcept;
+  void save_cells(Snapshot& to) const;
+  Status check_fits(const Snapshot& from);
+  void load_cells(const Snapshot& from);
   /// Brings the host's state and weights up to the device's, before somebody reads them; `may_write`: or writes.
   void sync(bool may_write) const noexcept {
-    if (!device || device->is_running()) return;
-    device->pull();
-    if (may_write) device->note_host_change();
+    if (!device.run || device.run->is_running()) return;
+    device.run->pull();
+    if (may_write) device.run->note_host_change();
   }
   /// Empties the list, with room for all that a state of so many bytes, and weights, come to. Null where the state
   /// itself is copied at once, being too small to be shared.
   BatchCopy* begin_copies(std::size_t state_bytes, bool with_weights) {
     const bool is_shared = state_bytes >= BatchCopy::kShared;
     copies.clear();
-    if (is_shared || with_weights) copies.reserve(plan.regions.size() + 2 * weights.parameters().size());
+    if (is_shared || with_weights) copies.reserve(layout.plan.regions.size() + 2 * weights.parameters().size());
     return is_shared ? &copies : nullptr;
   }
   /// Whether ticks may change weights although nothing learns.

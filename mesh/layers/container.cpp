@@ -127,7 +127,7 @@ Result<std::int32_t> Container::Builder::add(const LayerSpec& spec, const std::s
   if (layer->out() == 0 || layer->out() > kMaxWidth)
     return fail(Errc::shape_mismatch, object + ": " + spec.type + " makes " + weft::to_string(layer->out_shape()) +
                                           ", outside [1, 16777216] values");
-  if (layer->watch())
+  if (layer->is_observer())
     return fail(Errc::unsupported,
                 object + ": " + spec.type + " watches a layer of the grid, and so stands there itself");
   if (layer->index_limit() != 0 && std::any_of(sources.begin(), sources.end(), [](auto s) { return s != kInput; }))

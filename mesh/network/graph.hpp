@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "mesh/fwd.hpp"
 #include "mesh/network/layer.hpp"
 #include "mesh/network/network.hpp"
 
@@ -18,9 +19,6 @@
 #include <vector>
 
 namespace weft::mesh {
-
-/// Index of a node: input ports first, sorted by name, then layers in grid index order.
-using NodeId = std::uint32_t;
 
 /// One link. With concat, `to` reads `from` at values [offset, offset + width / tokens) of each of the `tokens` rows of
 /// its combined input (Node::tokens).

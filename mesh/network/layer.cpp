@@ -2,6 +2,8 @@
 
 #include "mesh/network/layer.hpp"
 
+#include "mesh/runtime/observer.hpp"
+
 #include <map>
 #include <mutex>
 
@@ -35,6 +37,10 @@ Types& types() {
 }
 
 }  // namespace
+
+Result<MadeObserver> Layer::make_observer(const ObserverSite&) const {
+  return fail(Errc::internal, "a layer that observes nothing is asked for its observer");
+}
 
 const std::vector<ParameterSpec>& Layer::parameters() const noexcept {
   static const std::vector<ParameterSpec> none;

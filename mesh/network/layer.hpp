@@ -26,7 +26,8 @@
 
 namespace weft::mesh {
 
-struct WatchRule;
+struct MadeObserver;
+struct ObserverSite;
 
 /// How a parameter of a layer is laid out and first filled.
 struct ParameterSpec {
@@ -118,8 +119,13 @@ class Layer {
   virtual std::vector<std::size_t> noise_states() const { return {}; }
   /// True when forward looks at training_rows.
   virtual bool trains_otherwise() const noexcept { return false; }
-  /// The rule under which it acts on what it watches (metacognition); null: none.
-  virtual const WatchRule* watch() const noexcept { return nullptr; }
+  /// True when it acts on the cells of its sources by what it observes (mesh/runtime/observer.hpp).
+  virtual bool is_observer() const noexcept { return false; }
+  /// True when its observer asks for the gradient sizes of its sources.
+  virtual bool observes_gradients() const noexcept { return false; }
+  /// Its observer in a mesh. @pre is_observer
+  /// @error sources that cannot be observed so, naming the place in the network file
+  virtual Result<MadeObserver> make_observer(const ObserverSite& site) const;
   /// True when backward reads z.
   virtual bool needs_preactivation() const noexcept { return false; }
   virtual const std::vector<ParameterSpec>& parameters() const noexcept;

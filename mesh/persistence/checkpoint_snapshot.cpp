@@ -2,6 +2,25 @@
 
 #include "mesh/persistence/checkpoint_snapshot.hpp"
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/network/network_json.hpp"
+#include "mesh/persistence/internal/entity_blobs.hpp"
+#include "mesh/runtime/cell.hpp"
+#include "mesh/runtime/command.hpp"
+#include "mesh/runtime/engine.hpp"
+#include "mesh/runtime/state.hpp"
+#include "mesh/weights/weight_store.hpp"
+
+#include "kernels/linear.hpp"
+
+#include "topology/plan.hpp"
+
+#include "core/json.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <bit>
+#include <deque>
 #include <utility>
 
 namespace weft::mesh {
@@ -33,29 +52,29 @@ Status capture_without_mark(Mesh& mesh, bool live, CheckpointSnapshot& to) {
   }
   to.is_live_ = live;
   to.ticks_ = mesh.ticks();
-  if (live && (!to.state_ || to.state_id_ != std::as_const(mesh).state().id())) {
-    WEFT_TRY(to.state_, std::as_const(mesh).state().make_twin());
-    to.state_id_ = std::as_const(mesh).state().id();
+  if (live && (!to.state_ || to.state_id_ != MeshAccess::state(std::as_const(mesh)).id())) {
+    WEFT_TRY(to.state_, MeshAccess::state(std::as_const(mesh)).make_twin());
+    to.state_id_ = MeshAccess::state(std::as_const(mesh)).id();
   }
   // Nothing fails between noting the copies and making them: what is noted counts as copied.
   to.copies_.clear();
-  to.copies_.reserve(mesh.plan().regions.size() + 2 * std::as_const(mesh).weights().parameters().size());
-  std::as_const(mesh).weights().copy_to(to.weights_, live, to.copies_);
+  to.copies_.reserve(mesh.plan().regions.size() + 2 * MeshAccess::weights(std::as_const(mesh)).parameters().size());
+  MeshAccess::weights(std::as_const(mesh)).copy_to(to.weights_, live, to.copies_);
   if (!live) {
-    to.copies_.make(mesh.executor());
+    to.copies_.make(MeshAccess::executor(mesh));
     return {};
   }
-  to.state_->copy_from(std::as_const(mesh).state(), to.copies_);
-  to.copies_.make(mesh.executor());
-  to.sessions_born_ = mesh.sessions_born();
-  if (!to.cells_ || to.plan_->has_watchers || to.changes_ != mesh.registry().changes()) {
+  to.state_->copy_from(MeshAccess::state(std::as_const(mesh)), to.copies_);
+  to.copies_.make(MeshAccess::executor(mesh));
+  to.sessions_born_ = MeshAccess::sessions_born(mesh);
+  if (!to.cells_ || to.plan_->has_observers || to.changes_ != mesh.registry().changes()) {
     if (!to.cells_ || to.cells_.use_count() > 1) to.cells_ = std::make_shared<std::vector<std::uint64_t>>();
     to.cells_->clear();
     add_cell_words(mesh, *to.cells_);
     to.changes_ = mesh.registry().changes();
   }
   to.halt_.reset();
-  if (const Engine::Halt* const halt = mesh.halt()) to.halt_ = *halt;
+  if (const Halt* const halt = MeshAccess::halt(mesh)) to.halt_ = *halt;
   return {};
 }
 

@@ -4,7 +4,10 @@
 
 #include "mesh/memory/batch_copy.hpp"
 #include "mesh/mesh.hpp"
+#include "mesh/persistence/entity_model.hpp"
 #include "mesh/persistence/mesh_view.hpp"
+#include "mesh/runtime/halt.hpp"
+#include "mesh/runtime/state.hpp"
 #include "mesh/weights/weight_copy.hpp"
 
 #include <cstddef>
@@ -42,7 +45,7 @@ class CheckpointSnapshot {
   BatchCopy copies_;
   std::uint64_t changes_ = 0;  // Registry::changes that cells_ was made under
   std::shared_ptr<std::vector<std::uint64_t>> cells_;
-  std::optional<Engine::Halt> halt_;
+  std::optional<Halt> halt_;
 };
 
 /// Copies what the mesh's file needs (entity_of), to be called between ticks, on the mesh's threads where it

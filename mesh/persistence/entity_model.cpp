@@ -2,8 +2,14 @@
 
 #include "mesh/persistence/entity_model.hpp"
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/network/network_json.hpp"
 #include "mesh/persistence/internal/entity_blobs.hpp"
+#include "mesh/runtime/cell.hpp"
+#include "mesh/runtime/command.hpp"
+#include "mesh/runtime/engine.hpp"
+#include "mesh/runtime/state.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "kernels/linear.hpp"
 
@@ -54,7 +60,7 @@ std::optional<std::vector<CommandMessage>> restore_orders(std::span<const std::u
 
 Status restore_cells(Mesh& mesh, std::span<const std::uint64_t> words) {
   std::size_t next = 0;
-  for (const auto& cell : mesh.cells()) {
+  for (const auto& cell : MeshAccess::cells(mesh)) {
     if (words.size() - next < kCellWords) return bad_cells("too short for the network's cells");
     const std::uint64_t* w = words.data() + next;
     next += kCellWords;
@@ -62,19 +68,20 @@ Status restore_cells(Mesh& mesh, std::span<const std::uint64_t> words) {
       return bad_cells("cell " + to_string(cell->at()) + " holds values out of range");
     cell->set_enabled(w[0] == 1);
     cell->set_period(w[1]);
-    mesh.restore_supervision(cell->id(), {static_cast<actors::ActorStatus>(w[2]), w[3], w[4], w[5], w[6]});
+    MeshAccess::restore_supervision(mesh, cell->id(), {static_cast<actors::ActorStatus>(w[2]), w[3], w[4], w[5], w[6]});
     const auto restarts = words.subspan(next, w[7]);
     next += w[7];
-    WEFT_CHECK(mesh.restore_restarts(cell->id(), {restarts.begin(), restarts.end()}));
+    WEFT_CHECK(MeshAccess::restore_restarts(mesh, cell->id(), {restarts.begin(), restarts.end()}));
     cell->set_marked(!mesh.registry().is_active(cell->id()));
     cell->set_reset_ordered(w[8] == 1);
     auto orders = restore_orders(words, next, w[9], mesh.graph().nodes().size());
     if (!orders) return bad_cells("cell " + to_string(cell->at()) + " holds orders out of range");
     cell->restore_deferred(*std::move(orders));
-    for (Watcher& watcher : cell->watchers()) {
-      if (words.size() - next < Watcher::kWords || !watcher.restore(words.subspan(next).first<Watcher::kWords>()))
-        return bad_cells("cell " + to_string(cell->at()) + " holds no memory of its metacognition");
-      next += Watcher::kWords;
+    for (const CellObserver& each : cell->observers()) {
+      if (words.size() - next < Observer::kWords ||
+          !each.observer->restore(words.subspan(next).first<Observer::kWords>()))
+        return bad_cells("cell " + to_string(cell->at()) + " holds no memory of its observers");
+      next += Observer::kWords;
     }
   }
   if (next != words.size()) return bad_cells("longer than the network's cells");
@@ -96,7 +103,7 @@ class RowsArchive {
 
 Status restore_session(Mesh& mesh, std::size_t session, const formats::EntityFile& file) {
   WEFT_TRY(const auto values, file.values<float>(session_name(session)));
-  State& state = mesh.state();
+  State& state = MeshAccess::state(mesh);
   if (values.size_bytes() != state.session_bytes())
     return fail(Errc::shape_mismatch, "session state: " + std::to_string(values.size()) + " values where " +
                                           std::to_string(state.session_bytes() / sizeof(float)) +
@@ -109,11 +116,11 @@ Status restore_session(Mesh& mesh, std::size_t session, const formats::EntityFil
   return {};
 }
 
-Result<Engine::Halt> read_halt(const Mesh& mesh, const JsonValue& value) {
+Result<Halt> read_halt(const Mesh& mesh, const JsonValue& value) {
   WEFT_TRY(JsonReader reader, value.object());
-  Engine::Halt halt;
+  Halt halt;
   WEFT_TRY(halt.tick, reader.u64("tick", 0, UINT64_MAX - 1));
-  WEFT_TRY(halt.cell, reader.u32("cell", 0, static_cast<std::uint32_t>(mesh.cells().size() - 1)));
+  WEFT_TRY(halt.cell, reader.u32("cell", 0, static_cast<std::uint32_t>(MeshAccess::cells(mesh).size() - 1)));
   WEFT_TRY(const std::uint32_t kind, reader.u32("kind", 0, static_cast<std::uint32_t>(actors::FaultKind::reported)));
   halt.kind = static_cast<actors::FaultKind>(kind);
   WEFT_TRY(const std::string reason, reader.string("reason", halt.reason.size() - 1));
@@ -207,7 +214,7 @@ Status restore_values(WeightStore& weights, WeightStore::Parameter& parameter, c
 
 Status restore_weight(Mesh& mesh, WeightStore::Parameter& parameter, const std::string& base,
                       const formats::EntityFile& file) {
-  WeightStore& weights = mesh.weights();
+  WeightStore& weights = MeshAccess::weights(mesh);
   const std::size_t i = weights.first(parameter.node) + parameter.index;
   Encoding encoding;
   if (parameter.spec->is_matrix()) {
@@ -254,7 +261,7 @@ std::size_t sessions_of(const formats::EntityFile& file) {
 }
 
 Status restore_weights(Mesh& mesh, const formats::EntityFile& file) {
-  for (auto& parameter : mesh.weights().parameters()) {
+  for (auto& parameter : MeshAccess::weights(mesh).parameters()) {
     const Node& node = mesh.graph().nodes()[parameter.node];
     const std::string base = weight_name(node, *parameter.spec);
     if (auto restored = restore_weight(mesh, parameter, base, file); !restored) {
@@ -280,12 +287,12 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
   WEFT_TRY(const std::uint64_t born, live.u64("sessions_born", sessions));
   WEFT_TRY(const std::uint64_t depth, live.u64("depth"));
   WEFT_TRY(const bool keeps_history, live.boolean("keeps_history"));
-  std::optional<Engine::Halt> halt;
+  std::optional<Halt> halt;
   if (const auto found = live.find("halt")) {
     WEFT_TRY(halt, read_halt(mesh, *found));
   }
   WEFT_CHECK(live.finish());
-  const auto& options = mesh.state().options();
+  const auto& options = MeshAccess::state(mesh).options();
   if (sessions != options.sessions || depth != options.depth || keeps_history != options.keeps_history)
     return fail(Errc::shape_mismatch, "live state: " + std::to_string(sessions) + " sessions with " +
                                           std::to_string(depth) + " ticks of history in the file, " +
@@ -294,17 +301,17 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
   if (born < sessions || born >> 48 != 0)
     return fail(Errc::corrupt, "meta.live.sessions_born: " + std::to_string(born) + " where " +
                                    std::to_string(sessions) + " sessions live");
-  mesh.set_ticks(ticks);
-  mesh.set_sessions_born(born);
+  MeshAccess::set_ticks(mesh, ticks);
+  MeshAccess::set_sessions_born(mesh, born);
   for (std::size_t s = 0; s < sessions; ++s)
     if (auto loaded = restore_session(mesh, s, file); !loaded)
       return fail(std::move(loaded).error().within(session_name(s)));
   WEFT_TRY(const auto cells, file.values<std::uint64_t>("state/cells"));
   WEFT_CHECK(restore_cells(mesh, cells));
   WEFT_CHECK(file.intact());
-  mesh.engine().clear_halt();
-  mesh.engine().look_for_orders();
-  if (halt) mesh.engine().note_halt(*halt);
+  MeshAccess::engine(mesh).clear_halt();
+  MeshAccess::engine(mesh).commands().expect_deferred();
+  if (halt) MeshAccess::engine(mesh).note_halt(*halt);
   mesh.mark_checkpoint();
   return {};
 }

@@ -2,9 +2,14 @@
 
 #include "mesh/persistence/mesh_view.hpp"
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/network/network_json.hpp"
 #include "mesh/persistence/internal/entity_blobs.hpp"
+#include "mesh/runtime/cell.hpp"
 #include "mesh/runtime/cell_hash.hpp"
+#include "mesh/runtime/command.hpp"
+#include "mesh/runtime/halt.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "kernels/linear.hpp"
 #include "kernels/weight_order.hpp"
@@ -40,14 +45,14 @@ void add_cell(std::vector<std::uint64_t>& words, const Mesh& mesh, Cell& cell) {
                                encoding_word(order->encoding), order->not_before, order->values.size()});
     for (const float value : order->values) words.push_back(std::bit_cast<std::uint32_t>(value));
   }
-  for (const Watcher& watcher : cell.watchers()) {
-    const auto memory = watcher.words();
+  for (const CellObserver& each : cell.observers()) {
+    const auto memory = each.observer->words();
     words.insert(words.end(), memory.begin(), memory.end());
   }
 }
 
-/// Words of a cell's part of `state/cells` before its watchers' memory.
-std::size_t words_before_watchers(std::span<const std::uint64_t> words) {
+/// Words of a cell's part of `state/cells` before its observers' memory.
+std::size_t words_before_observers(std::span<const std::uint64_t> words) {
   std::size_t next = kCellWords + words[7];
   for (std::uint64_t order = 0; order < words[9]; ++order) next += kOrderWords + words[next + 6];
   return next;
@@ -193,27 +198,27 @@ json live_meta(const MeshView& view) {
 MeshPlan::MeshPlan(const Mesh& mesh) : spec(mesh.spec()) {
   const Graph& graph = mesh.graph();
   for (const LayerSpec& layer : spec.layers) layers.push_back(*graph.find_layer(layer.at));
-  for (NodeId id = 0; id < graph.nodes().size(); ++id) first.push_back(mesh.weights().first(id));
-  first.push_back(mesh.weights().parameters().size());
-  for (const WeightStore::Parameter& parameter : mesh.weights().parameters()) {
+  for (NodeId id = 0; id < graph.nodes().size(); ++id) first.push_back(MeshAccess::weights(mesh).first(id));
+  first.push_back(MeshAccess::weights(mesh).parameters().size());
+  for (const WeightStore::Parameter& parameter : MeshAccess::weights(mesh).parameters()) {
     const Node& node = graph.nodes()[parameter.node];
     parameters.push_back({*parameter.spec, weight_name(node, *parameter.spec), node.object});
   }
-  for (const auto& cell : mesh.cells()) {
-    cells.push_back({cell->first(), cell->layers(), cell->watchers().size()});
-    has_watchers = has_watchers || !cell->watchers().empty();
+  for (const auto& cell : MeshAccess::cells(mesh)) {
+    cells.push_back({cell->first(), cell->layers(), cell->observers().size()});
+    has_observers = has_observers || !cell->observers().empty();
   }
 }
 
 void add_cell_words(const Mesh& mesh, std::vector<std::uint64_t>& words) {
-  for (const auto& cell : mesh.cells()) add_cell(words, mesh, *cell);
+  for (const auto& cell : MeshAccess::cells(mesh)) add_cell(words, mesh, *cell);
 }
 
 MeshView view_of(const Mesh& mesh, bool live) {
   MeshView view;
   view.plan = std::make_shared<const MeshPlan>(mesh);
   view.ticks = mesh.ticks();
-  const WeightStore& weights = mesh.weights();
+  const WeightStore& weights = MeshAccess::weights(mesh);
   for (NodeId node = 0; node < weights.node_count(); ++node) view.encodings.push_back(weights.encoding(node));
   for (std::size_t i = 0; i < weights.parameters().size(); ++i) {
     const QuantizedWeight* const stored = weights.stored(i);
@@ -221,12 +226,12 @@ MeshView view_of(const Mesh& mesh, bool live) {
         {stored ? stored->view() : kernels::ConstWeight(), live || !stored ? weights.parameters()[i].data : nullptr});
   }
   if (!live) return view;
-  view.state = &mesh.state();
-  view.sessions_born = mesh.sessions_born();
+  view.state = &MeshAccess::state(mesh);
+  view.sessions_born = MeshAccess::sessions_born(mesh);
   auto cells = std::make_shared<std::vector<std::uint64_t>>();
   add_cell_words(mesh, *cells);
   view.cells = std::move(cells);
-  if (const Engine::Halt* const halt = mesh.halt()) view.halt = *halt;
+  if (const Halt* const halt = MeshAccess::halt(mesh)) view.halt = *halt;
   return view;
 }
 
@@ -243,9 +248,9 @@ Hash128 state_hash(const MeshView& view, std::size_t session, const LayerHash& r
   hasher.add(view.ticks);
   std::span<const std::uint64_t> words(*view.cells);
   for (const MeshPlan::CellPlan& cell : plan.cells) {
-    const std::size_t before = words_before_watchers(words), watchers = cell.watchers * Watcher::kWords;
-    const CellPart part{words[0] != 0, words[1], words.subspan(before, watchers), cell.first, cell.layers};
-    words = words.subspan(before + watchers);
+    const std::size_t before = words_before_observers(words), observers = cell.observers * Observer::kWords;
+    const CellPart part{words[0] != 0, words[1], words.subspan(before, observers), cell.first, cell.layers};
+    words = words.subspan(before + observers);
     hasher.add(hash_cell(
         part, *view.state, session, view.ticks,
         [&](NodeId id, HashArchive& archive) {

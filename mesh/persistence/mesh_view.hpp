@@ -4,6 +4,7 @@
 
 #include "mesh/mesh.hpp"
 #include "mesh/persistence/entity_model.hpp"
+#include "mesh/runtime/halt.hpp"
 #include "mesh/weights/weight_copy.hpp"
 
 #include "core/byte_source.hpp"
@@ -29,7 +30,7 @@ struct MeshPlan {
   struct CellPlan {
     NodeId first = 0;
     std::uint32_t layers = 0;
-    std::size_t watchers = 0;
+    std::size_t observers = 0;
   };
 
   explicit MeshPlan(const Mesh& mesh);
@@ -39,7 +40,7 @@ struct MeshPlan {
   std::vector<Parameter> parameters;
   std::vector<std::size_t> first;  // node -> its first parameter; one past the end at the back
   std::vector<CellPlan> cells;
-  bool has_watchers = false;
+  bool has_observers = false;
 };
 
 /// State of a mesh for reading, at one tick boundary: the mesh's own, or a copy of it. Cheap beside the state.
@@ -55,7 +56,7 @@ struct MeshView {
   std::vector<Encoding> encodings;                          // by node
   std::vector<Weight> weights;                              // by parameter
   std::shared_ptr<const std::vector<std::uint64_t>> cells;  // words of `state/cells`
-  std::optional<Engine::Halt> halt;
+  std::optional<Halt> halt;
 };
 
 /// The mesh's own state; valid until the mesh changes. `live`: its weights alone, or all of it.

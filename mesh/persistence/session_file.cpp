@@ -3,6 +3,10 @@
 #include "mesh/persistence/session_file.hpp"
 
 #include "mesh/memory/byte_archive.hpp"
+#include "mesh/mesh_access.hpp"
+#include "mesh/network/graph.hpp"
+#include "mesh/runtime/state.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "core/json.hpp"
 
@@ -25,7 +29,7 @@ constexpr const char* kBlob = "session/state";
 template <class Archive>
 void visit_committed(const Mesh& mesh, std::size_t session, Archive& archive) {
   for (NodeId id = 0; id < mesh.graph().nodes().size(); ++id)
-    mesh.state().visit_layer(id, session, mesh.ticks(), archive);
+    MeshAccess::state(mesh).visit_layer(id, session, mesh.ticks(), archive);
 }
 
 Result<Hash128> read_digest(JsonReader& reader, const std::string& key) {
@@ -38,7 +42,7 @@ Result<Hash128> read_digest(JsonReader& reader, const std::string& key) {
 }  // namespace
 
 Hash128 weights_digest(const Mesh& mesh) {
-  const WeightStore& weights = mesh.weights();
+  const WeightStore& weights = MeshAccess::weights(mesh);
   StateHasher hasher;
   HashArchive archive(hasher);
   for (std::size_t i = 0; i < weights.parameters().size(); ++i) {
@@ -54,7 +58,7 @@ Result<ByteBuffer> detach_session(const Mesh& mesh, std::size_t session, std::op
   const std::string object = "session " + std::to_string(session);
   if (session >= mesh.sessions())
     return fail(Errc::out_of_range, object + " of " + std::to_string(mesh.sessions()) + ": no such session");
-  if (mesh.state().options().keeps_history && !under_way)
+  if (MeshAccess::state(mesh).options().keeps_history && !under_way)
     return fail(Errc::invalid_argument, object +
                                             ": a learning rule is attached; say of how many sessions errors are "
                                             "under way, or take it off");

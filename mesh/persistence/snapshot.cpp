@@ -38,20 +38,23 @@ std::string shape_text(const State::Options& options) {
 }  // namespace
 
 bool Mesh::Parts::may_change_weights() const noexcept {
-  for (const Watcher* watcher : all_watchers)
-    if (watcher->rule().action == WatchRule::Action::morph) return true;
-  if (!engine->has_deferred()) return false;
+  for (const Observer* observer : all_observers)
+    if (observer->may_change_weights()) return true;
+  if (!engine->commands().has_deferred()) return false;
   for (const auto& cell : cells)
     for (const CommandMessage& order : cell->deferred())
       if (changes_weights(*order)) return true;
   return false;
 }
 
-const Hash128& Mesh::network_digest() const {
-  Parts& p = *parts_;
-  if (!p.digest) p.digest = mesh::network_digest(p.graph);
-  return *p.digest;
+const Hash128& Mesh::Parts::network_digest() {
+  if (!digest) digest = mesh::network_digest(graph);
+  return *digest;
 }
+
+const Hash128& Mesh::network_digest() const { return parts_->network_digest(); }
+
+void Mesh::save_state(Snapshot& to) { save_state(to, SaveWeights::automatic); }
 
 void Mesh::save_state(Snapshot& to, SaveWeights weights) {
   Parts& p = *parts_;
@@ -72,28 +75,28 @@ void Mesh::save_state(Snapshot& to, SaveWeights weights) {
   to.sessions_born_ = p.sessions_born;
   to.wanted_ = weights;
   to.holds_weights_ = weights == SaveWeights::always ||
-                      (weights == SaveWeights::automatic && (p.hook != nullptr || p.may_change_weights()));
+                      (weights == SaveWeights::automatic && (p.rule != nullptr || p.may_change_weights()));
   p.state->save_live(p.ticks, to.live_.data(), p.begin_copies(to.live_size_, to.holds_weights_));
 
-  if (!is_known || to.changes_ != p.registry->changes()) save_cells(to);
-  to.watchers_.resize(p.all_watchers.size());
-  for (std::size_t i = 0; i < p.all_watchers.size(); ++i) to.watchers_[i] = p.all_watchers[i]->words();
-  const Engine::Halt* const halt = p.engine->halt();
+  if (!is_known || to.changes_ != p.registry->changes()) p.save_cells(to);
+  to.observers_.resize(p.all_observers.size());
+  for (std::size_t i = 0; i < p.all_observers.size(); ++i) to.observers_[i] = p.all_observers[i]->words();
+  const Halt* const halt = p.engine->halt();
   if (halt || to.halt_) to.halt_ = halt ? std::optional(*halt) : std::nullopt;
 
   if (to.holds_weights_)
     p.weights.copy_to(to.weights_, true, p.copies);
-  else if (!is_known || p.hook || to.weight_changes_ != p.weights.changes())
+  else if (!is_known || p.rule || to.weight_changes_ != p.weights.changes())
     p.weights.note_to(to.weights_);
   to.weight_changes_ = p.weights.changes();
-  to.has_hook_ = p.hook != nullptr;
-  to.hook_.clear();
+  to.has_rule_ = p.rule != nullptr;
+  to.rule_.clear();
   if (p.copies.count()) p.copies.make(*p.executor);
-  if (p.hook) p.hook->save_state(to.hook_, weights != SaveWeights::never);
+  if (RuleState* const rule = p.saved_rule()) rule->save_state(to.rule_, weights != SaveWeights::never);
 }
 
-void Mesh::save_cells(Snapshot& to) const {
-  const Parts& p = *parts_;
+void Mesh::Parts::save_cells(Snapshot& to) const {
+  const Parts& p = *this;
   to.cells_.resize(p.cells.size());
   for (std::size_t i = 0; i < p.cells.size(); ++i) {
     const Cell& cell = *p.cells[i];
@@ -104,8 +107,8 @@ void Mesh::save_cells(Snapshot& to) const {
     copy.period = cell.period();
     copy.view = p.registry->view(cell.id());
     const auto restarts = p.supervisor->restarts(cell.id());
-    if (const auto& rule = p.supervisor->rule(cell.id()); rule.policy == actors::Policy::restart)
-      copy.restarts.reserve(rule.max_restarts);
+    if (const auto& wanted = p.supervisor->rule(cell.id()); wanted.policy == actors::Policy::restart)
+      copy.restarts.reserve(wanted.max_restarts);
     copy.restarts.assign(restarts.begin(), restarts.end());
     copy.deferred.assign(cell.deferred().begin(), cell.deferred().end());
     copy.memory = cell.memory();
@@ -113,13 +116,13 @@ void Mesh::save_cells(Snapshot& to) const {
   to.changes_ = p.registry->changes();
 }
 
-Status Mesh::check_fits(const Snapshot& from) const {
-  const Parts& p = *parts_;
+Status Mesh::Parts::check_fits(const Snapshot& from) {
+  const Parts& p = *this;
   if (from.empty()) return fail(Errc::invalid_argument, "saved state: nothing was saved in it yet");
-  if (from.has_hook_ != (p.hook != nullptr))
+  if (from.has_rule_ != (p.rule != nullptr))
     return fail(Errc::shape_mismatch, std::string("saved state: of a mesh ") +
-                                          (from.has_hook_ ? "that learns" : "without a learning rule") + ", into one " +
-                                          (p.hook ? "that learns" : "without a learning rule") +
+                                          (from.has_rule_ ? "that learns" : "without a learning rule") + ", into one " +
+                                          (p.rule ? "that learns" : "without a learning rule") +
                                           "; attach or take off the rule first");
   if (from.mesh_id_ == p.number && from.state_id_ == p.state->id()) return {};
   if (from.network_ != network_digest())
@@ -131,14 +134,14 @@ Status Mesh::check_fits(const Snapshot& from) const {
                                           "; sessions were added or removed, or another rule attached, since");
   if (from.layout_ != p.state->layout())
     return fail(Errc::shape_mismatch, "saved state: its cells were placed on threads otherwise than the mesh's " +
-                                          std::to_string(p.plan.regions.size()) +
+                                          std::to_string(p.layout.plan.regions.size()) +
                                           " regions; use a mesh of the same options and machine, or a file");
   return {};
 }
 
 Status Mesh::load_state(const Snapshot& from) {
   Parts& p = *parts_;
-  WEFT_CHECK(check_fits(from));
+  WEFT_CHECK(p.check_fits(from));
   p.sync(true);
   const bool is_own = from.mesh_id_ == p.number;
   WeightRoom room;
@@ -150,7 +153,7 @@ Status Mesh::load_state(const Snapshot& from) {
                   "saved state: it holds no weights and is of another mesh, whose weights may differ; save it with "
                   "SaveWeights::always, or with never if they are known to be the same");
     // A rule's steps are not counted; one that came and went has left another state.
-    const bool is_counted = !p.hook && from.state_id_ == p.state->id();
+    const bool is_counted = !p.rule && from.state_id_ == p.state->id();
     if (is_counted ? from.weight_changes_ != p.weights.changes() : !p.weights.is_unchanged_since(from.weights_))
       return fail(Errc::invalid_argument,
                   "saved state: it holds no weights, and weights or their types have changed "
@@ -159,28 +162,29 @@ Status Mesh::load_state(const Snapshot& from) {
   }
   BatchCopy* const shared = p.begin_copies(from.live_size_, from.holds_weights_);
   // The last that can fail, and the first that changes anything.
-  if (p.hook) WEFT_CHECK(p.hook->load_state(from.hook_, from.wanted_ != SaveWeights::never));
+  if (RuleState* const rule = p.saved_rule())
+    WEFT_CHECK(rule->load_state(from.rule_, from.wanted_ != SaveWeights::never));
 
   if (from.holds_weights_) p.weights.load(from.weights_, std::move(room), p.copies);
   p.ticks = from.ticks_;
   p.sessions_born = from.sessions_born_;
   p.state->load_live(p.ticks, from.live_.data(), shared);
   if (p.copies.count()) p.copies.make(*p.executor);
-  if (!is_own || from.changes_ != p.registry->changes() || p.engine->has_mail()) load_cells(from);
-  for (std::size_t i = 0; i < p.all_watchers.size(); ++i) {
-    const bool restored = p.all_watchers[i]->restore(from.watchers_[i]);
-    WEFT_ASSERT(restored, "a watcher takes what it gave");
+  if (!is_own || from.changes_ != p.registry->changes() || p.engine->commands().has_mail()) p.load_cells(from);
+  for (std::size_t i = 0; i < p.all_observers.size(); ++i) {
+    const bool restored = p.all_observers[i]->restore(from.observers_[i]);
+    WEFT_ASSERT(restored, "an observer takes what it gave");
   }
   p.engine->clear_halt();
   if (from.halt_) p.engine->note_halt(*from.halt_);
   return {};
 }
 
-void Mesh::load_cells(const Snapshot& from) {
-  Parts& p = *parts_;
+void Mesh::Parts::load_cells(const Snapshot& from) {
+  Parts& p = *this;
   const bool is_own = from.mesh_id_ == p.number;
   std::vector<CommandMessage> orders;
-  p.engine->forget_mail();
+  p.engine->commands().forget_mail();
   for (std::size_t i = 0; i < p.cells.size(); ++i) {
     Cell& cell = *p.cells[i];
     const Snapshot::CellCopy& copy = from.cells_[i];
@@ -199,7 +203,7 @@ void Mesh::load_cells(const Snapshot& from) {
     p.registry->restore(cell.id(), copy.view);
     p.supervisor->set_restarts(cell.id(), copy.restarts);
   }
-  p.engine->look_for_orders();
+  p.engine->commands().expect_deferred();
   // Everything is again as it was under that number; another mesh's numbers mean nothing here.
   if (is_own) p.registry->set_changes(from.changes_);
 }

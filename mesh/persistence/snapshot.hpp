@@ -4,8 +4,8 @@
 
 #include "mesh/memory/byte_archive.hpp"
 #include "mesh/runtime/cell.hpp"
-#include "mesh/runtime/engine.hpp"
-#include "mesh/runtime/metacognition_rule.hpp"
+#include "mesh/runtime/halt.hpp"
+#include "mesh/runtime/observer.hpp"
 #include "mesh/runtime/state.hpp"
 #include "mesh/weights/weight_copy.hpp"
 
@@ -23,7 +23,7 @@
 
 namespace weft::mesh {
 
-/// Whether a saved state holds weights: `automatic` when a learning rule is attached, a metacognition layer may morph
+/// Whether a saved state holds weights: `automatic` when a learning rule is attached, an observer may morph
 /// some, or an order that changes some waits. `never` leaves them, and the optimiser, as they are when it is loaded.
 enum class SaveWeights : int { automatic, always, never };
 
@@ -37,7 +37,7 @@ class Snapshot {
   std::uint64_t ticks() const noexcept { return ticks_; }
   bool holds_weights() const noexcept { return holds_weights_; }
   /// Bytes of values, weights and the rule's own that it holds.
-  std::size_t bytes() const noexcept { return live_size_ + (holds_weights_ ? weights_.bytes() : 0) + hook_.size(); }
+  std::size_t bytes() const noexcept { return live_size_ + (holds_weights_ ? weights_.bytes() : 0) + rule_.size(); }
 
  private:
   friend class Mesh;
@@ -56,20 +56,20 @@ class Snapshot {
   Hash128 network_;
   State::Options options_;
   Hash128 layout_;
-  bool has_hook_ = false;
+  bool has_rule_ = false;
 
   std::uint64_t ticks_ = 0, sessions_born_ = 0;
   std::size_t live_size_ = 0;
   AlignedBuffer<std::byte> live_;
   std::uint64_t changes_ = 0;  // Registry::changes
   std::vector<CellCopy> cells_;
-  std::vector<std::array<std::uint64_t, Watcher::kWords>> watchers_;
-  std::optional<Engine::Halt> halt_;
+  std::vector<std::array<std::uint64_t, Observer::kWords>> observers_;
+  std::optional<Halt> halt_;
   SaveWeights wanted_ = SaveWeights::automatic;
   bool holds_weights_ = false;
   WeightCopy weights_;                // without weights: their versions
   std::uint64_t weight_changes_ = 0;  // WeightStore::changes
-  ByteArchive hook_;
+  ByteArchive rule_;
 };
 
 /// One session of a mesh at one moment: outputs, hidden states, inputs, and, while learning, their history.

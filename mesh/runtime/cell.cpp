@@ -2,7 +2,7 @@
 
 #include "mesh/runtime/cell.hpp"
 
-#include "mesh/runtime/engine.hpp"
+#include "mesh/runtime/step_rule.hpp"
 
 #include <algorithm>
 #include <array>
@@ -29,12 +29,12 @@ const float* copy_in(const float* in, kernels::Rows rows) {
 std::string_view name(CommandKind kind) noexcept { return kControlNames[static_cast<std::size_t>(kind)]; }
 
 void Cell::bind(const Graph& graph, WeightStore& weights, State& state, actors::Registry& registry,
-                StepHook* hook) noexcept {
+                RuleState* rule) noexcept {
   graph_ = &graph;
   weights_ = &weights;
   state_ = &state;
   registry_ = &registry;
-  hook_ = hook;
+  rule_ = rule;
 }
 
 void Cell::receive(std::uint64_t tick, std::uint64_t, CommandMessage&& message) noexcept {
@@ -43,7 +43,7 @@ void Cell::receive(std::uint64_t tick, std::uint64_t, CommandMessage&& message) 
 }
 
 void Cell::keep(CommandMessage message) {
-  // Kept in stamp order among equals, so that orders of one tick run as they were sent. Watchers in several regions
+  // Kept in stamp order among equals, so that orders of one tick run as they were sent. Observers in several regions
   // send in an order of chance, so theirs are kept by sender.
   const auto place = [](const Command& order) { return std::pair(order.not_before, order.sender); };
   const auto later = std::upper_bound(deferred_.begin(), deferred_.end(), message,
@@ -152,7 +152,7 @@ void Cell::remember(std::uint64_t tick) {
     std::vector<float>& live = room();
     copy_out(state_->output(node, tick), live);
     if (state_->hidden(node, tick).data) copy_out(state_->hidden(node, tick), live);
-    if (hook_) hook_->remember_layer(node, live);
+    if (rule_) rule_->remember_layer(node, live);
   }
   registry_->note_change();
 }
@@ -175,7 +175,7 @@ void Cell::restart(std::uint64_t tick) {
     weights_->refresh(node);
     const float* live = copy_in(remembered[next].data(), state_->output(node, tick));
     if (state_->hidden(node, tick).data) live = copy_in(live, state_->hidden(node, tick));
-    if (hook_) hook_->restart_layer(node, live);
+    if (rule_) rule_->restart_layer(node, live);
     ++next;
   }
 }

@@ -4,7 +4,7 @@
 
 #include "mesh/network/graph.hpp"
 #include "mesh/runtime/command.hpp"
-#include "mesh/runtime/metacognition_rule.hpp"
+#include "mesh/runtime/observer.hpp"
 #include "mesh/runtime/state.hpp"
 #include "mesh/weights/weight_store.hpp"
 
@@ -17,6 +17,14 @@
 #include <vector>
 
 namespace weft::mesh {
+
+class RuleState;
+
+/// An observer of a cell, and its layer.
+struct CellObserver {
+  NodeId node = 0;
+  std::unique_ptr<Observer> observer;
+};
 
 /// One place (z, y, x) of the grid: an actor whose behaviour is its layers. Data reaches it through the rings its
 /// layers read; orders reach it through its mailbox and are carried out at tick boundaries, in the order of their
@@ -35,7 +43,7 @@ class Cell final : public actors::Actor<CommandMessage> {
 
   /// What it acts on; set when the mesh is built or its state is replaced.
   void bind(const Graph& graph, WeightStore& weights, State& state, actors::Registry& registry,
-            StepHook* hook) noexcept;
+            RuleState* rule) noexcept;
 
   /// Whether the cell computes at this tick, or only keeps its output.
   bool fires(std::uint64_t tick) const noexcept { return enabled_ && (period_ == 1 || tick % period_ == 0); }
@@ -44,20 +52,20 @@ class Cell final : public actors::Actor<CommandMessage> {
   bool is_marked() const noexcept { return marked_; }
   void set_marked(bool marked) noexcept { change(marked_, marked); }
 
-  /// True when it fires every tick, watches nothing and no order waits: its ticks may be computed many at once.
+  /// True when it fires every tick, observes nothing and no order waits: its ticks may be computed many at once.
   bool is_quiet() const noexcept {
-    return enabled_ && period_ == 1 && !reset_ordered_ && deferred_.empty() && watchers_.empty() && mailbox_is_empty();
+    return enabled_ && period_ == 1 && !reset_ordered_ && deferred_.empty() && observers_.empty() && mailbox_is_empty();
   }
   /// True when a tick does nothing for it besides firing its layers and looking at what they put out.
   bool is_plain() const noexcept {
-    return enabled_ && period_ == 1 && !reset_ordered_ && !marked_ && watchers_.empty();
+    return enabled_ && period_ == 1 && !reset_ordered_ && !marked_ && observers_.empty();
   }
   bool is_enabled() const noexcept { return enabled_; }
   std::uint64_t period() const noexcept { return period_; }
   void set_enabled(bool enabled) noexcept { change(enabled_, enabled); }
   void set_period(std::uint64_t period) noexcept { change(period_, period); }
 
-  /// Carries out the orders kept for this tick: as they were sent, those of watchers (by layer) after those from
+  /// Carries out the orders kept for this tick: as they were sent, those of observers (by layer) after those from
   /// outside. To be called before `deliver`: what is kept was sent earlier.
   void run_deferred(std::uint64_t tick);
   /// Keeps one for later, as when it is delivered.
@@ -78,8 +86,8 @@ class Cell final : public actors::Actor<CommandMessage> {
   bool is_reset_ordered() const noexcept { return reset_ordered_; }
   void set_reset_ordered(bool ordered) noexcept { change(reset_ordered_, ordered); }
 
-  /// Its metacognition layers' memory.
-  std::vector<Watcher>& watchers() noexcept { return watchers_; }
+  std::vector<CellObserver>& observers() noexcept { return observers_; }
+  const std::vector<CellObserver>& observers() const noexcept { return observers_; }
 
   /// Parameters, then the live rest, layer by layer.
   using Memory = std::vector<std::vector<float>>;
@@ -117,9 +125,9 @@ class Cell final : public actors::Actor<CommandMessage> {
   const Graph* graph_ = nullptr;
   WeightStore* weights_ = nullptr;
   State* state_ = nullptr;
-  StepHook* hook_ = nullptr;
+  RuleState* rule_ = nullptr;
   std::vector<CommandMessage> deferred_;
-  std::vector<Watcher> watchers_;
+  std::vector<CellObserver> observers_;
   std::shared_ptr<Memory> remembered_;
   actors::Registry* registry_ = nullptr;
 };

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "mesh/fwd.hpp"
+
 #include "actors/actor.hpp"
 
 #include "core/encoding.hpp"
@@ -34,7 +36,7 @@ struct Command {
   std::uint32_t level = 0;      // layer inside the cell
   std::uint32_t parameter = 0;  // index into Layer::parameters()
   std::uint64_t number = 0;
-  std::uint32_t sender = 0;  // 0: from outside; else the metacognition layer that sent it, its node + 1
+  std::uint32_t sender = 0;  // 0: from outside; else the layer that sent it, its node + 1
   Encoding encoding;         // wanted by morph
   std::vector<float> values;
   std::uint64_t not_before = 0;  // tick before which it is not carried out; recorded orders are replayed by it
@@ -61,7 +63,5 @@ struct Command {
   Status status_;
   std::vector<float> answer_;
 };
-
-using CommandMessage = std::shared_ptr<Command>;
 
 }  // namespace weft::mesh

@@ -177,4 +177,11 @@ class State {
   Hash128 layout_;
 };
 
+/// The operand from which a layer made output(node, tick): its one source, or its sources combined.
+inline kernels::ConstRows input_at(const Graph& graph, const State& state, NodeId node, std::uint64_t tick) noexcept {
+  const Node& made = graph.nodes()[node];
+  if (!made.reads_directly()) return state.input(node, tick);
+  return state.output(graph.edges()[made.sources[0]].from, tick - 1);
+}
+
 }  // namespace weft::mesh

@@ -5,7 +5,10 @@
 
 #include "learning/learner.hpp"
 
+#include "mesh/device/device_statistics.hpp"
+#include "mesh/mesh_access.hpp"
 #include "mesh/network/network_json.hpp"
+#include "mesh/runtime/engine.hpp"
 
 #include "gpu/device.hpp"
 
@@ -205,7 +208,8 @@ std::string live(const json& row, const Stored& stored, const ReplayableMesh& li
   }
   must(learner->drain());
   if (mesh.device_figures()) note_device(*mesh.device_figures());
-  WEFT_ASSERT(life.is_wide == (mesh.engine().forks() > 0), "a wide mesh is one whose operations are cut up");
+  WEFT_ASSERT(life.is_wide == (mesh::MeshAccess::engine(mesh).forks() > 0),
+              "a wide mesh is one whose operations are cut up");
   return to_string(mesh.state_hash(life.learners - 1));
 }
 

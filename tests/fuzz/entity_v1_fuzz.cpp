@@ -2,6 +2,7 @@
 
 #include "mesh/loom/loom_network.hpp"
 #include "mesh/mesh.hpp"
+#include "mesh/network/graph.hpp"
 #include "mesh/persistence/entity_model.hpp"
 
 #include "formats/loom/loom_entity.hpp"

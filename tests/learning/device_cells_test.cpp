@@ -3,6 +3,11 @@
 // and every score that the CPU has, to the bit. Skipped (77) where there is no Vulkan device; WEFT_TEST_DEVICE names
 // one.
 
+#include "mesh/layers/metacognition.hpp"
+#include "mesh/mesh_access.hpp"
+#include "mesh/runtime/cell.hpp"
+#include "mesh/runtime/command.hpp"
+
 #include <gtest/gtest.h>
 
 #include "device_pair.hpp"
@@ -41,8 +46,9 @@ void order(Pair& pair, Coord cell, CommandKind kind, std::uint64_t number = 0, s
 
 std::uint64_t actions(const ReplayableMesh& life) {
   std::uint64_t all = 0;
-  for (const auto& cell : life.mesh->cells())
-    for (const mesh::Watcher& watcher : cell->watchers()) all += watcher.actions();
+  for (const auto& cell : mesh::MeshAccess::cells(*life.mesh))
+    for (const mesh::CellObserver& each : cell->observers())
+      all += dynamic_cast<const mesh::Watcher&>(*each.observer).actions();
   return all;
 }
 

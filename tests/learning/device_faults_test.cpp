@@ -5,6 +5,9 @@
 #include "learning/learner.hpp"
 
 #include "mesh/device/device_recovery.hpp"
+#include "mesh/mesh_access.hpp"
+#include "mesh/persistence/snapshot.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "tests/mesh/faulty_device.hpp"
 #include "tests/mesh/testing.hpp"
@@ -65,7 +68,8 @@ struct ReplayableMesh {
     for (const Score& s : learner->scores())
       all += std::to_string(s.sample) + " " + std::to_string(s.prediction) + " " + std::to_string(s.label) + " " +
              std::to_string(std::bit_cast<std::uint32_t>(s.loss)) + "\n";
-    for (const std::uint64_t updates : std::as_const(*learner).update_counts()) all += std::to_string(updates) + " ";
+    for (const std::uint64_t updates : std::as_const(*learner).optimizer().updates())
+      all += std::to_string(updates) + " ";
     for (std::size_t session = 0; session < mesh->sessions(); ++session)
       all += to_string(mesh->state_hash(session)) + "\n";
     return all;
@@ -101,7 +105,7 @@ TEST_P(EachFault, WheneverItHappensLosesNothingThatWasLearned) {
     mesh::Snapshot saved;
     life.mesh->save_state(saved);
     life.teach(2);
-    life.mesh->weights().parameters()[1].data[0] += 0.25f;
+    mesh::MeshAccess::weights(*life.mesh).parameters()[1].data[0] += 0.25f;
     life.teach(4);
     all += life.told();
     must(life.mesh->load_state(saved));

@@ -2,6 +2,10 @@
 
 #pragma once
 
+#include "mesh/device/device_statistics.hpp"
+#include "mesh/mesh_access.hpp"
+#include "mesh/weights/weight_store.hpp"
+
 #include <gtest/gtest.h>
 
 #include "networks.hpp"
@@ -122,7 +126,7 @@ inline void live_through_a_fault(Pair& pair, const Coord& output, const std::arr
   };
   try_to_teach(counts[0]);
   pair.both([&](ReplayableMesh& life) {
-    mesh::WeightStore& weights = life.mesh->weights();
+    mesh::WeightStore& weights = mesh::MeshAccess::weights(*life.mesh);
     const mesh::NodeId node = *life.mesh->graph().find_layer(output);
     must(weights.write(weights.parameters()[weights.first(node)], std::vector<float>(640, 3e38f), "large"));
   });

@@ -4,7 +4,9 @@
 
 #include "learning/learner_snapshot.hpp"
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
+#include "mesh/runtime/state.hpp"
 
 #include "networks.hpp"
 #include <algorithm>
@@ -100,17 +102,17 @@ TEST(DropoutInLearning, EvaluationDropsNothing) {
   mesh::NetworkSpec plain_spec = network(0.0);
   mesh::Mesh plain = must(mesh::Mesh::build(plain_spec, {.threads = 1}));
   for (const Coord at : {Coord{0, 0, 0, 0}, Coord{0, 0, 2, 0}}) {
-    auto from = run.mesh.weights().of(*run.mesh.graph().find_layer(at));
-    auto to = plain.weights().of(*plain.graph().find_layer(at));
+    auto from = mesh::MeshAccess::weights(run.mesh).of(*run.mesh.graph().find_layer(at));
+    auto to = mesh::MeshAccess::weights(plain).of(*plain.graph().find_layer(at));
     for (std::size_t i = 0; i < from.size(); ++i)
-      must(plain.weights().write(to[i], run.mesh.weights().read(from[i]), "weights"));
+      must(mesh::MeshAccess::weights(plain).write(to[i], mesh::MeshAccess::weights(run.mesh).read(from[i]), "weights"));
   }
   const std::vector<float> x = mesh::testing_support::noise(4 * kIn, 6);
   std::vector<float> want(4 * kOut), held(4 * kOut), passed(4 * kOut);
   const mesh::RunInput input{"x", x};
   const mesh::RunOutput into_want{"y", want}, into_held{"y", held}, into_passed{"y", passed};
   must(plain.forward({&input, 1}, 4, {&into_want, 1}));
-  must(run.mesh.hold_copies(0, {&input, 1}, 4, 10, {&into_held, 1}));
+  must(mesh::MeshAccess::hold_copies(run.mesh, 0, {&input, 1}, 4, 10, {&into_held, 1}));
   must(run.mesh.forward({&input, 1}, 4, {&into_passed, 1}));
   EXPECT_EQ(bits(held), bits(want));
   EXPECT_EQ(bits(passed), bits(want));
@@ -134,13 +136,15 @@ TEST(DropoutInLearning, DropsNothingOfSessionsThatDoNotLearn) {
 TEST(DropoutInLearning, WeightsOfDroppedInputsStay) {
   ReplayableMesh run(0.5);
   const auto weights = [&] {
-    return run.mesh.weights().read(run.mesh.weights().of(*run.mesh.graph().find_layer({0, 0, 2, 0}))[0]);
+    return mesh::MeshAccess::weights(run.mesh).read(
+        mesh::MeshAccess::weights(run.mesh).of(*run.mesh.graph().find_layer({0, 0, 2, 0}))[0]);
   };
   const std::vector<float> before = weights();
   run.live(1, 8);
   // The output that was scored read what the dropout layer committed a tick before.
   const std::vector<float> after = weights();
-  const float* y = run.mesh.state().output(*run.mesh.graph().find_layer(kDropout), run.mesh.ticks() - 1).data;
+  const float* y =
+      mesh::MeshAccess::state(run.mesh).output(*run.mesh.graph().find_layer(kDropout), run.mesh.ticks() - 1).data;
   std::size_t moved = 0;
   for (std::size_t o = 0; o < kOut; ++o)
     for (std::size_t k = 0; k < kWide; ++k) {

@@ -3,7 +3,10 @@
 // The promise for weights of every type: the same bits on any number of threads, instruction set, batch and step
 // length, in ticks and while learning; errors travel back through what computed.
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
+#include "mesh/runtime/command.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "kernels/isa.hpp"
 #include "kernels/linear.hpp"
@@ -175,7 +178,7 @@ TEST(QuantizationAware, ErrorsTravelBackThroughTheStoredWeights) {
                     .spec();
     auto mesh = mesh::Mesh::build(spec, mesh_options(1, 1));
     WEFT_ASSERT(mesh, mesh.error().text());
-    mesh::WeightStore& weights = mesh->weights();
+    mesh::WeightStore& weights = mesh::MeshAccess::weights(*mesh);
     const auto first = *mesh->graph().find_layer({0, 0, 0, 0}), hidden = *mesh->graph().find_layer({0, 0, 1, 0}),
                last = *mesh->graph().find_layer({0, 0, 2, 0});
     const auto w1 = weights.read(weights.of(first)[0]), master = weights.read(weights.of(hidden)[0]),
@@ -230,7 +233,7 @@ TEST(QuantizationAware, ErrorsTravelBackThroughTheStoredWeights) {
 
 TEST(Morph, ALayerWithoutMasterPassesErrorsOnAndStaysAsItIs) {
   auto mesh = mesh::Mesh::build(test::mixed_network(3), mesh_options(1, 1));
-  mesh::WeightStore& weights = mesh->weights();
+  mesh::WeightStore& weights = mesh::MeshAccess::weights(*mesh);
   const auto frozen = *mesh->graph().find_layer({1, 0, 1, 0}), before_it = *mesh->graph().find_layer({0, 0, 0, 0});
   ASSERT_TRUE(weights.morph(frozen, "frozen", Encoding(Dtype::int8)));
   const mesh::NodeId nodes[] = {frozen};

@@ -3,6 +3,9 @@
 // The promise: one result everywhere. The same training under every thread count, instruction set, number of sessions
 // aboard, executor and step length ends in the same state, bit for bit.
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/weights/weight_store.hpp"
+
 #include "kernels/isa.hpp"
 
 #include <gtest/gtest.h>
@@ -118,7 +121,7 @@ TEST(Exactness, OtherOptimizersAgreeToo) {
 TEST(Exactness, TheHashSeesASingleWeight) {
   auto mesh = mesh::Mesh::build(test::digits_network(1), {});
   const Hash128 before = mesh->state_hash();
-  float& weight = mesh->weights().parameters()[2].data[5];
+  float& weight = mesh::MeshAccess::weights(*mesh).parameters()[2].data[5];
   weight = std::nextafter(weight, 1.0f);
   EXPECT_NE(mesh->state_hash(), before);
 }

@@ -2,6 +2,9 @@
 
 // Backprop through ticks against a float64 model of the same mesh, written apart, and its finite differences.
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/weights/weight_store.hpp"
+
 #include <gtest/gtest.h>
 
 #include "networks.hpp"
@@ -61,8 +64,8 @@ mesh::NetworkSpec loop_network() {
 
 std::vector<Vector> weights_of(const mesh::Mesh& mesh) {
   std::vector<Vector> all;
-  for (const auto& parameter : mesh.weights().parameters()) {
-    const auto values = mesh.weights().read(parameter);
+  for (const auto& parameter : mesh::MeshAccess::weights(mesh).parameters()) {
+    const auto values = mesh::MeshAccess::weights(mesh).read(parameter);
     all.emplace_back(values.begin(), values.end());
   }
   return all;

@@ -4,6 +4,7 @@
 
 #include "learning/learner_snapshot.hpp"
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
 
 #include <gtest/gtest.h>
@@ -56,14 +57,14 @@ TEST(Learner, AnUnlabelledSampleIsLivedThroughAndNotLearnedFrom) {
     LearningOptions options;
     options.schedule = schedule;
     auto learner = *Learner::build(*mesh, options);
-    const auto weights = mesh->weights().read(mesh->weights().parameters()[0]);
+    const auto weights = mesh::MeshAccess::weights(*mesh).read(mesh::MeshAccess::weights(*mesh).parameters()[0]);
     const std::vector<float> x(64 * 20, 0.5f);
     const std::vector<std::uint32_t> labels(20, kNoLabel);
     const mesh::RunInput input{"pixels", x};
     const Target target{"digit", labels, {}};
     ASSERT_TRUE(learner->learn({&input, 1}, {&target, 1}, 20));
     EXPECT_GE(mesh->ticks(), 20u);
-    EXPECT_EQ(mesh->weights().read(mesh->weights().parameters()[0]), weights);
+    EXPECT_EQ(mesh::MeshAccess::weights(*mesh).read(mesh::MeshAccess::weights(*mesh).parameters()[0]), weights);
   }
 }
 
@@ -197,8 +198,8 @@ TEST(Learner, AnUpdateThatIsNotFiniteIsDroppedAndHaltsTheMesh) {
   EXPECT_EQ(learned.error().code(), Errc::halted);
   EXPECT_NE(learned.error().text().find("[0,0,0,0]"), std::string::npos) << learned.error().text();
   EXPECT_NE(learned.error().text().find("update_not_finite"), std::string::npos) << learned.error().text();
-  for (const auto& parameter : mesh->weights().parameters())
-    for (float v : mesh->weights().read(parameter)) EXPECT_EQ(v, 0.0f);
+  for (const auto& parameter : mesh::MeshAccess::weights(*mesh).parameters())
+    for (float v : mesh::MeshAccess::weights(*mesh).read(parameter)) EXPECT_EQ(v, 0.0f);
 }
 
 }  // namespace

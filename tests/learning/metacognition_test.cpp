@@ -2,9 +2,13 @@
 
 // Metacognition over a layer that learns: gradient storms.
 
+#include "mesh/layers/metacognition.hpp"
+
 #include "learning/learner_snapshot.hpp"
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
+#include "mesh/runtime/cell.hpp"
 
 #include "networks.hpp"
 #include <memory>
@@ -58,11 +62,12 @@ struct ReplayableMesh {
     must(learner->learn({&input, 1}, {&target, 1}, samples));
   }
   std::uint64_t actions() const {
-    for (const auto& cell : mesh.cells())
-      if (!cell->watchers().empty()) return cell->watchers()[0].actions();
+    for (const auto& cell : mesh::MeshAccess::cells(mesh))
+      if (!cell->observers().empty())
+        return dynamic_cast<const mesh::Watcher&>(*cell->observers()[0].observer).actions();
     return 0;
   }
-  Dtype dtype() const { return mesh.weights().encoding(*mesh.graph().find_layer(kWatched)).dtype; }
+  Dtype dtype() const { return mesh::MeshAccess::weights(mesh).encoding(*mesh.graph().find_layer(kWatched)).dtype; }
   std::string hash() const { return to_string(mesh.state_hash(0)); }
 
   mesh::Mesh mesh;
@@ -86,12 +91,14 @@ TEST(MetacognitionInLearning, MeasuresTheGradientThatMovesTheWeights) {
   ReplayableMesh life(Schedule::settle, 1);
   const mesh::NodeId node = *life.mesh.graph().find_layer(kWatched);
   std::vector<std::vector<float>> before;
-  for (const auto& parameter : life.mesh.weights().of(node)) before.push_back(life.mesh.weights().read(parameter));
+  for (const auto& parameter : mesh::MeshAccess::weights(life.mesh).of(node))
+    before.push_back(mesh::MeshAccess::weights(life.mesh).read(parameter));
   life.live(1, 5, 40.0f);
   double squares = 0, count = 0;
   const float lr = life.learner->options().optimizer.lr;
   for (std::size_t i = 0; i < before.size(); ++i) {
-    const std::vector<float> after = life.mesh.weights().read(life.mesh.weights().of(node)[i]);
+    const std::vector<float> after =
+        mesh::MeshAccess::weights(life.mesh).read(mesh::MeshAccess::weights(life.mesh).of(node)[i]);
     for (std::size_t k = 0; k < after.size(); ++k, ++count)
       squares += std::pow((double{after[k]} - before[i][k]) / lr, 2);
   }

@@ -3,6 +3,9 @@
 // Layers with hidden state learn: backpropagation through their state equals a float64 model's finite differences, the
 // same bits come out everywhere, and they remember what an output needs ticks later.
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/weights/weight_store.hpp"
+
 #include "kernels/isa.hpp"
 
 #include <gtest/gtest.h>
@@ -25,8 +28,8 @@ constexpr std::uint64_t kSamples = 60;
 
 std::vector<Vector> weights_of(const mesh::Mesh& mesh) {
   std::vector<Vector> all;
-  for (const auto& parameter : mesh.weights().parameters()) {
-    const auto values = mesh.weights().read(parameter);
+  for (const auto& parameter : mesh::MeshAccess::weights(mesh).parameters()) {
+    const auto values = mesh::MeshAccess::weights(mesh).read(parameter);
     all.emplace_back(values.begin(), values.end());
   }
   return all;

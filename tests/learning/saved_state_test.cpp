@@ -4,6 +4,7 @@
 
 #include "learning/learner_snapshot.hpp"
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/persistence/checkpoint_snapshot.hpp"
 #include "mesh/persistence/snapshot.hpp"
 
@@ -126,11 +127,12 @@ TEST(SavedLearning, WithoutWeightsLeavesThemAndTheOptimiser) {
   mesh::Snapshot saved;
   life.mesh->save_state(saved, mesh::SaveWeights::never);
   life.learn(37, 20);
-  const auto weights = life.mesh->weights().read(life.mesh->weights().parameters()[0]);
+  const auto weights =
+      mesh::MeshAccess::weights(*life.mesh).read(mesh::MeshAccess::weights(*life.mesh).parameters()[0]);
   const std::uint64_t updates = life.learner->optimizer().updates()[3];
   must(life.mesh->load_state(saved));
   EXPECT_EQ(life.learner->samples(), 37u);
-  EXPECT_EQ(life.mesh->weights().read(life.mesh->weights().parameters()[0]), weights);
+  EXPECT_EQ(mesh::MeshAccess::weights(*life.mesh).read(mesh::MeshAccess::weights(*life.mesh).parameters()[0]), weights);
   EXPECT_EQ(life.learner->optimizer().updates()[3], updates);
   EXPECT_GT(updates, 0u);
 }

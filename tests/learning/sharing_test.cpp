@@ -4,7 +4,9 @@
 
 #include "learning/learner.hpp"
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/network/network_json.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "../mesh/testing.hpp"
 #include "networks.hpp"
@@ -69,8 +71,8 @@ std::string live(const ReplayableMesh& life, std::uint64_t samples) {
   }
   must(learner->drain());
   std::vector<float> weights;
-  for (const auto& parameter : mesh.weights().parameters())
-    for (const float value : mesh.weights().read(parameter)) weights.push_back(value);
+  for (const auto& parameter : mesh::MeshAccess::weights(mesh).parameters())
+    for (const float value : mesh::MeshAccess::weights(mesh).read(parameter)) weights.push_back(value);
   return to_string(hash_bytes(weights.data(), weights.size() * sizeof(float)));
 }
 
@@ -107,19 +109,20 @@ TEST(SharedWeights, LearnFromAllTheirUses) {
   };
   ReplayableMesh life;
   auto mesh = mesh_of(spec, life);
-  const auto before = mesh.weights().read(mesh.weights().of(1)[0]);  // node 0 is the port
+  const auto before =
+      mesh::MeshAccess::weights(mesh).read(mesh::MeshAccess::weights(mesh).of(1)[0]);  // node 0 is the port
   constexpr float kStep = 2e-3f;
   std::vector<double> slopes;
   for (std::size_t i = 0; i < before.size(); ++i) {
     auto moved = before;
     moved[i] = before[i] + kStep;
-    must(mesh.weights().write(mesh.weights().of(1)[0], moved, "w"));
+    must(mesh::MeshAccess::weights(mesh).write(mesh::MeshAccess::weights(mesh).of(1)[0], moved, "w"));
     const double above = loss_of(mesh);
     moved[i] = before[i] - kStep;
-    must(mesh.weights().write(mesh.weights().of(1)[0], moved, "w"));
+    must(mesh::MeshAccess::weights(mesh).write(mesh::MeshAccess::weights(mesh).of(1)[0], moved, "w"));
     slopes.push_back((above - loss_of(mesh)) / (2.0 * kStep));
   }
-  must(mesh.weights().write(mesh.weights().of(1)[0], before, "w"));
+  must(mesh::MeshAccess::weights(mesh).write(mesh::MeshAccess::weights(mesh).of(1)[0], before, "w"));
   LearningOptions options;
   options.rule = Rule::backprop;
   options.optimizer.kind = OptimizerKind::sgd;
@@ -134,7 +137,7 @@ TEST(SharedWeights, LearnFromAllTheirUses) {
   must(learner->learn({&input, 1}, {&silent, 1}, 1));
   must(learner->learn({&input, 1}, {&silent, 1}, 1));
   must(learner->learn({&input, 1}, {&target, 1}, 1));
-  const auto after = mesh.weights().read(mesh.weights().of(1)[0]);
+  const auto after = mesh::MeshAccess::weights(mesh).read(mesh::MeshAccess::weights(mesh).of(1)[0]);
   double scale = 0;
   for (const double slope : slopes) scale = std::max(scale, std::fabs(slope));
   ASSERT_GT(scale, 0.01);
@@ -150,12 +153,14 @@ TEST(SharedWeights, SurviveAFileAndFollowTheirOwnersMorph) {
   EXPECT_EQ(again.layers[1].layers[0].at, (Coord{0, 0, 0, 0}));
   ReplayableMesh life;
   auto mesh = mesh_of(again, life);
-  EXPECT_EQ(mesh.weights().of(2).size(), 2u) << "the container owns the dense layer's weights only";
-  EXPECT_EQ(mesh.weights().slots(2).size(), 4u);
-  EXPECT_EQ(mesh.weights().view(2).matrix(0).codes, mesh.weights().view(1).matrix(0).codes);
-  must(mesh.weights().morph(1, "owner", Encoding(Dtype::int4)));
-  EXPECT_EQ(mesh.weights().view(2).matrix(0).codes, mesh.weights().view(1).matrix(0).codes);
-  EXPECT_EQ(mesh.weights().view(4).matrix(2).encoding().dtype, Dtype::int4);
+  EXPECT_EQ(mesh::MeshAccess::weights(mesh).of(2).size(), 2u) << "the container owns the dense layer's weights only";
+  EXPECT_EQ(mesh::MeshAccess::weights(mesh).slots(2).size(), 4u);
+  EXPECT_EQ(mesh::MeshAccess::weights(mesh).view(2).matrix(0).codes,
+            mesh::MeshAccess::weights(mesh).view(1).matrix(0).codes);
+  must(mesh::MeshAccess::weights(mesh).morph(1, "owner", Encoding(Dtype::int4)));
+  EXPECT_EQ(mesh::MeshAccess::weights(mesh).view(2).matrix(0).codes,
+            mesh::MeshAccess::weights(mesh).view(1).matrix(0).codes);
+  EXPECT_EQ(mesh::MeshAccess::weights(mesh).view(4).matrix(2).encoding().dtype, Dtype::int4);
 }
 
 TEST(SharedWeights, AreRefusedWhereTheyCannotBe) {

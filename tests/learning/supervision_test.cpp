@@ -5,7 +5,11 @@
 #include "learning/learner.hpp"
 #include "learning/learner_snapshot.hpp"
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
+#include "mesh/runtime/cell.hpp"
+#include "mesh/runtime/command.hpp"
+#include "mesh/runtime/engine.hpp"
 
 #include <gtest/gtest.h>
 
@@ -150,12 +154,12 @@ Met life(const Way& run, Trigger trigger, mesh::MeshOptions options) {
       one.mesh.resume();
     }
     met.course += to_string(one.mesh.state_hash()) + " ";
-    for (const auto& cell : one.mesh.cells())
+    for (const auto& cell : mesh::MeshAccess::cells(one.mesh))
       for (const float value : output_of(one.mesh, cell->at()))
         EXPECT_TRUE(std::isfinite(value)) << to_string(cell->at());
   }
-  for (const auto& p : one.mesh.weights().parameters())
-    for (const float value : one.mesh.weights().read(p)) EXPECT_TRUE(std::isfinite(value));
+  for (const auto& p : mesh::MeshAccess::weights(one.mesh).parameters())
+    for (const float value : mesh::MeshAccess::weights(one.mesh).read(p)) EXPECT_TRUE(std::isfinite(value));
   std::uint64_t first = 0;
   for (const auto& [fault, decision] : one.mesh.supervisor().events().read(first)) {
     EXPECT_EQ(fault.actor, kBrittleId) << "a neighbour failed too, of " << name(fault.kind) << " at " << fault.tick;
@@ -247,8 +251,9 @@ TEST_P(EverySchedule, ARestartTakesWeightsOptimiserAndOutputsBackToTheCheckpoint
     one.mesh.mark_checkpoint();
     const mesh::NodeId node = *one.mesh.graph().find_layer(kBrittle);
     const auto kept = [&] {
-      std::vector<float> all = one.mesh.weights().read(one.mesh.weights().of(node)[0]);
-      one.learner->optimizer().save_layer(one.mesh.weights(), node, all);
+      std::vector<float> all =
+          mesh::MeshAccess::weights(one.mesh).read(mesh::MeshAccess::weights(one.mesh).of(node)[0]);
+      one.learner->optimizer().save_layer(mesh::MeshAccess::weights(one.mesh), node, all);
       return mesh::testing_support::bits(all);
     };
     const auto saved = kept();
@@ -304,7 +309,8 @@ TEST_P(EverySchedule, AnIsolatedCellLearnsNothingUntilItIsEnabled) {
   Agent one = agent(network({.policy = Policy::isolate}), {.threads = 1});
   learn_with(one, GetParam(), Rule::backprop);
   const auto scale = [&] {
-    return one.mesh.weights().read(one.mesh.weights().of(*one.mesh.graph().find_layer(kBrittle))[0])[0];
+    return mesh::MeshAccess::weights(one.mesh).read(
+        mesh::MeshAccess::weights(one.mesh).of(*one.mesh.graph().find_layer(kBrittle))[0])[0];
   };
   for (std::uint64_t sample = 0; sample < 10; ++sample) must(live(one, sample, sample == 5 ? kEmitsNan : kNone));
   EXPECT_EQ(one.mesh.registry().status(kBrittleId), ActorStatus::isolated);
@@ -327,7 +333,7 @@ TEST(Supervision, AnOperatorsReportIsAnsweredBetweenRuns) {
     const auto output = output_of(one.mesh, kBrittle);
     for (std::uint64_t sample = 5; sample < 8; ++sample) must(live(one, sample, kNone));
     const mesh::NodeId node = *one.mesh.graph().find_layer(kBrittle);
-    one.mesh.engine().report_fault(node, one.mesh.ticks(), FaultKind::reported, "a hunch");
+    mesh::MeshAccess::engine(one.mesh).report_fault(node, one.mesh.ticks(), FaultKind::reported, "a hunch");
     EXPECT_EQ(one.mesh.supervisor().counters().faults[static_cast<std::size_t>(FaultKind::reported)], 1u);
     EXPECT_EQ(output_of(one.mesh, kBrittle) == output, policy == Policy::restart);
     const Status next = live(one, 8, kNone);

@@ -2,6 +2,9 @@
 
 // Target propagation against a float64 model written from docs/learning.md, not from the code.
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/weights/weight_store.hpp"
+
 #include <gtest/gtest.h>
 
 #include "networks.hpp"
@@ -135,8 +138,8 @@ TEST_P(TargetRules, MoveEveryWeightAsTheEquationsSay) {
   ASSERT_TRUE(learner);
 
   Model model{rule, {}, {}};
-  for (const auto& parameter : mesh->weights().parameters()) {
-    const auto values = mesh->weights().read(parameter);
+  for (const auto& parameter : mesh::MeshAccess::weights(*mesh).parameters()) {
+    const auto values = mesh::MeshAccess::weights(*mesh).read(parameter);
     model.weights.emplace_back(values.begin(), values.end());
   }
   const std::size_t widths[] = {kIn, kA, kB, kOut};
@@ -153,7 +156,7 @@ TEST_P(TargetRules, MoveEveryWeightAsTheEquationsSay) {
   ASSERT_TRUE((*learner)->learn({&input, 1}, {&target, 1}, 1));
   ASSERT_TRUE((*learner)->drain());
   for (std::size_t p = 0; p < gradients.size(); ++p) {
-    const auto after = mesh->weights().read(mesh->weights().parameters()[p]);
+    const auto after = mesh::MeshAccess::weights(*mesh).read(mesh::MeshAccess::weights(*mesh).parameters()[p]);
     for (std::size_t i = 0; i < after.size(); ++i) {
       // velocity = 0.9 velocity + 0.1 step, from velocity 0.
       const double wanted = model.weights[p][i] - 0.25 * 0.1 * gradients[p][i];

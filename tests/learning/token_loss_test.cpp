@@ -4,7 +4,9 @@
 
 #include "learning/learner.hpp"
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/network/network_json.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "networks.hpp"
 #include <cmath>
@@ -46,7 +48,7 @@ struct Net {
 TEST(TokenLoss, IsTheMeanOverTheTokensThatHaveLabels) {
   Net net;
   const auto x = noise(kSessions * kTokens * kIn, 5);
-  const auto weight = net.mesh.weights().read(net.mesh.weights().of(1)[0]);
+  const auto weight = mesh::MeshAccess::weights(net.mesh).read(mesh::MeshAccess::weights(net.mesh).of(1)[0]);
   const std::vector<std::uint32_t> labels{4, kNoLabel, 0, kNoLabel, kNoLabel, 2};
   const mesh::RunInput input{"x", x};
   const Target target{"y", labels, {}};
@@ -73,7 +75,7 @@ TEST(TokenLoss, IsTheMeanOverTheTokensThatHaveLabels) {
       for (std::size_t k = 0; k < kIn; ++k)
         slope[c * kIn + k] += share * (std::exp(z[c]) / sum - (c == labels[i])) * x[i * kIn + k];
   }
-  const auto after = net.mesh.weights().read(net.mesh.weights().of(1)[0]);
+  const auto after = mesh::MeshAccess::weights(net.mesh).read(mesh::MeshAccess::weights(net.mesh).of(1)[0]);
   for (std::size_t i = 0; i < weight.size(); ++i) EXPECT_NEAR(after[i], weight[i] - 0.5 * slope[i], 2e-6) << i;
   const auto scores = net.learner->scores();
   ASSERT_EQ(scores.size(), labels.size());

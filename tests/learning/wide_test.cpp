@@ -2,6 +2,11 @@
 
 // Meshes whose work sits in one layer: threads help inside its operations, and no bit shows it.
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/runtime/engine.hpp"
+
+#include "topology/plan.hpp"
+
 #include <gtest/gtest.h>
 
 #include "networks.hpp"
@@ -84,7 +89,7 @@ End train(const mesh::NetworkSpec& spec, OptimizerKind optimizer, const Replayab
   WEFT_ASSERT(learned, learned.error().text());
   const Status drained = (*learner)->drain();
   WEFT_ASSERT(drained, drained.error().text());
-  End end{{}, mesh->width(), mesh->plan().regions.size(), mesh->engine().forks()};
+  End end{{}, mesh->width(), mesh->plan().regions.size(), mesh::MeshAccess::engine(*mesh).forks()};
   for (std::size_t b = 0; b < kSessions; ++b) end.hashes.push_back(to_string(mesh->state_hash(b)));
   return end;
 }

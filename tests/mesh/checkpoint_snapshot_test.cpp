@@ -5,8 +5,15 @@
 
 #include "mesh/persistence/checkpoint_snapshot.hpp"
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/network/network_json.hpp"
 #include "mesh/persistence/entity_model.hpp"
+#include "mesh/persistence/snapshot.hpp"
+#include "mesh/runtime/cell.hpp"
+#include "mesh/runtime/command.hpp"
+#include "mesh/runtime/engine.hpp"
+#include "mesh/runtime/state.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "kernels/weight.hpp"
 
@@ -37,7 +44,7 @@ std::vector<std::byte> plain(const ByteBuffer& bytes) { return {bytes.begin(), b
 /// One session as a live state has it: node by node, ring by ring, oldest tick first.
 std::vector<float> session_values(Mesh& mesh, std::size_t session) {
   using Ring = kernels::Rows (State::*)(NodeId, std::uint64_t) const;
-  const State& state = mesh.state();
+  const State& state = MeshAccess::state(mesh);
   std::vector<float> values;
   for (NodeId node = 0; node < mesh.graph().nodes().size(); ++node)
     for (const Ring ring : {&State::output, &State::input, &State::preactivation, &State::cache, &State::hidden})
@@ -50,7 +57,7 @@ std::vector<float> session_values(Mesh& mesh, std::size_t session) {
 
 /// The file as docs/formats/entity.md describes it, made of what the mesh's own interface tells while it stands still.
 std::vector<std::byte> described(Mesh& mesh, bool live) {
-  if (live) mesh.engine().deliver_all(mesh.ticks());
+  if (live) MeshAccess::engine(mesh).commands().deliver_all(mesh.ticks());
   std::deque<std::vector<float>> floats;
   std::deque<QuantizedWeight::Ordered> codes;
   std::vector<Tensor> blobs;
@@ -58,14 +65,14 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
     const auto& kept = floats.emplace_back(std::move(values));
     blobs.push_back(formats::make_tensor(std::move(name), std::move(shape), std::span<const float>(kept)));
   };
-  for (std::size_t i = 0; i < mesh.weights().parameters().size(); ++i) {
-    const auto& parameter = mesh.weights().parameters()[i];
+  for (std::size_t i = 0; i < MeshAccess::weights(mesh).parameters().size(); ++i) {
+    const auto& parameter = MeshAccess::weights(mesh).parameters()[i];
     const ParameterSpec& spec = *parameter.spec;
     const Coord at = mesh.graph().nodes()[parameter.node].at;
     const std::string name = "weights/" + std::to_string(at.z) + "," + std::to_string(at.y) + "," +
                              std::to_string(at.x) + "," + std::to_string(at.l) + "/" + spec.name;
     const Shape shape = spec.is_matrix() ? Shape{spec.out, spec.in} : Shape{spec.out};
-    const QuantizedWeight* stored = mesh.weights().stored(i);
+    const QuantizedWeight* stored = MeshAccess::weights(mesh).stored(i);
     if (stored) {
       const Encoding encoding = stored->encoding();
       const Shape groups = encoding.granularity == Granularity::tensor    ? Shape{1}
@@ -82,17 +89,17 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
                          arrays.zeros});
     }
     if (!stored || (live && parameter.data))
-      add_floats(stored ? name + ".master" : name, shape, mesh.weights().read(parameter));
+      add_floats(stored ? name + ".master" : name, shape, MeshAccess::weights(mesh).read(parameter));
   }
   json meta{{"extras", json::object()}};
   std::vector<std::uint64_t> cells;
   if (live) {
     meta["live"] = {{"ticks", mesh.ticks()},
                     {"sessions", mesh.sessions()},
-                    {"sessions_born", mesh.sessions_born()},
-                    {"depth", mesh.state().depth()},
-                    {"keeps_history", mesh.state().options().keeps_history}};
-    if (const Engine::Halt* halt = mesh.engine().halt())
+                    {"sessions_born", MeshAccess::sessions_born(mesh)},
+                    {"depth", MeshAccess::state(mesh).depth()},
+                    {"keeps_history", MeshAccess::state(mesh).options().keeps_history}};
+    if (const Halt* halt = MeshAccess::engine(mesh).halt())
       meta["live"]["halt"] = {{"tick", halt->tick},
                               {"cell", halt->cell},
                               {"kind", static_cast<int>(halt->kind)},
@@ -102,7 +109,7 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
       const Shape shape{values.size()};
       add_floats("state/session/" + std::to_string(s), shape, std::move(values));
     }
-    for (const auto& cell : mesh.cells()) {
+    for (const auto& cell : MeshAccess::cells(mesh)) {
       const actors::ActorView view = mesh.registry().view(cell->id());
       const auto restarts = mesh.supervisor().restart_ticks(cell->id());
       for (const std::uint64_t word :
@@ -121,8 +128,8 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
           cells.push_back(word);
         for (const std::uint32_t word : testing_support::bits(order->values)) cells.push_back(word);
       }
-      for (const Watcher& watcher : cell->watchers())
-        for (const std::uint64_t word : watcher.words()) cells.push_back(word);
+      for (const CellObserver& each : cell->observers())
+        for (const std::uint64_t word : each.observer->words()) cells.push_back(word);
     }
     blobs.push_back(formats::make_tensor("state/cells", std::span<const std::uint64_t>(cells)));
   }
@@ -220,7 +227,7 @@ TEST(Capture, IsUsedAgainForAnotherMeshAndOtherSessions) {
 /// A capture that was used before, against one that copies everything.
 void expect_whole(Mesh& mesh, CheckpointSnapshot& used, std::uint64_t copied_weights, const std::string& what) {
   must(capture_mesh(mesh, true, used));
-  const std::uint64_t state = std::as_const(mesh).state().bytes();
+  const std::uint64_t state = MeshAccess::state(std::as_const(mesh)).bytes();
   EXPECT_EQ(used.copied_bytes(), state + copied_weights) << what;
   CheckpointSnapshot fresh;
   must(capture_mesh(mesh, true, fresh));
@@ -254,7 +261,7 @@ TEST(Capture, CopiesOnlyWeightsThatMoved) {
   mesh.save_state(saved, SaveWeights::always);
   order(mesh, {0, 0, 0, 0}, CommandKind::set_weights, testing_support::noise(16 * 16, 5));
   expect_whole(mesh, capture, kFirst, "set again");
-  const std::uint64_t all = capture.bytes() - std::as_const(mesh).state().bytes();
+  const std::uint64_t all = capture.bytes() - MeshAccess::state(std::as_const(mesh)).bytes();
   must(mesh.load_state(saved));
   expect_whole(mesh, capture, all, "all were put back");
   // The version that it had with other values.
@@ -264,7 +271,7 @@ TEST(Capture, CopiesOnlyWeightsThatMoved) {
   // Codes come before the master, and all that follows stands elsewhere then.
   order(mesh, {0, 0, 1, 0}, CommandKind::morph);
   must(capture_mesh(mesh, true, capture));
-  EXPECT_GE(capture.copied_bytes(), std::as_const(mesh).state().bytes() + kSecond + kSecond / 4);
+  EXPECT_GE(capture.copied_bytes(), MeshAccess::state(std::as_const(mesh)).bytes() + kSecond + kSecond / 4);
   expect_whole(mesh, capture, 0, "after a morph");
 
   Mesh other = must(Mesh::build(spec, {.threads = 1}));
@@ -286,9 +293,9 @@ TEST(Capture, TakesAMeshThatThreadsShareTheCopyingOf) {
   Snapshot saved;
   mesh.save_state(saved, SaveWeights::always);
   const std::string then = hashes(mesh);
-  for (WeightStore::Parameter& parameter : mesh.weights().parameters())
-    must(
-        mesh.weights().write(parameter, testing_support::noise(parameter.spec->is_matrix() ? 256 * 256 : 256, 9), "w"));
+  for (WeightStore::Parameter& parameter : MeshAccess::weights(mesh).parameters())
+    must(MeshAccess::weights(mesh).write(
+        parameter, testing_support::noise(parameter.spec->is_matrix() ? 256 * 256 : 256, 9), "w"));
   must(mesh.tick(3));
   EXPECT_NE(hashes(mesh), then);
   must(mesh.load_state(saved));
@@ -323,8 +330,8 @@ TEST(Capture, AllocatesNothingAfterTheFirst) {
 TEST(Capture, RefusesWhatWouldNotBeReadBack) {
   Mesh mesh =
       must(Mesh::build(NetworkBuilder("n", {1, 1, 1, 1}).input("x", 4).dense({0, 0, 0, 0}, 3).spec(), {.threads = 1}));
-  mesh.weights().parameters()[0].data[0] = std::numeric_limits<float>::infinity();
-  must(mesh.weights().morph(1, "layers[0]", Encoding(Dtype::float16), true));
+  MeshAccess::weights(mesh).parameters()[0].data[0] = std::numeric_limits<float>::infinity();
+  must(MeshAccess::weights(mesh).morph(1, "layers[0]", Encoding(Dtype::float16), true));
   CheckpointSnapshot capture;
   must(capture_mesh(mesh, true, capture));
   expect_error(encode_capture(capture), Errc::not_finite, {"layers[0]", "weight 0"});

@@ -2,6 +2,9 @@
 
 #include "mesh/runtime/command.hpp"
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/weights/weight_store.hpp"
+
 #include "testing.hpp"
 #include <thread>
 
@@ -175,7 +178,7 @@ TEST(Command, MorphsALayerAtATickBoundary) {
   must(order->status());
   // The same by hand, between two ticks.
   must(twin.tick(2));
-  must(twin.weights().morph(1, "layer", Encoding(Dtype::int4)));
+  must(MeshAccess::weights(twin).morph(1, "layer", Encoding(Dtype::int4)));
   must(twin.tick(3));
   EXPECT_EQ(twin.state_hash(), mesh.state_hash());
 

@@ -3,6 +3,10 @@
 // Convolutions and pools against PyTorch, in meshes, in every type of weight, and what they refuse. Finite differences
 // and single rows of a batch: layers_test.cpp; bits on every instruction set: tests/kernels/convolve_test.cpp.
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/network/graph.hpp"
+#include "mesh/weights/weight_store.hpp"
+
 #include "kernels/encode.hpp"
 #include "kernels/isa.hpp"
 
@@ -302,7 +306,7 @@ TEST(Convolutions, TickInAMeshAsTheyComputeAlone) {
     AlignedBuffer<float> workspace(layer.workspace_size());
     const auto x = noise(84, 31);
     std::vector<float> y(layer.out());
-    layer.forward(stream, {mesh.weights().view(node),
+    layer.forward(stream, {MeshAccess::weights(mesh).view(node),
                            {x.data(), 1, 84, 84},
                            {},
                            {y.data(), 1, y.size(), y.size()},

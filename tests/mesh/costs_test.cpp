@@ -2,6 +2,8 @@
 
 // What a forward is said to touch, by hand: regions are balanced by it, and `weft inspect` shows it.
 
+#include "mesh/network/graph.hpp"
+
 #include "goldens.hpp"
 
 namespace weft::mesh {

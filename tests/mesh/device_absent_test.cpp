@@ -2,6 +2,7 @@
 // A mesh that asks for a device and gets none: it starts on the CPU, says why, and its bits are the CPU's. A program of
 // its own: a device that somebody holds would be handed out again. Skipped (77) where there is no Vulkan device.
 
+#include "mesh/device/device_statistics.hpp"
 #include "mesh/mesh.hpp"
 
 #include "gpu/fault_plan.hpp"

@@ -3,6 +3,7 @@
 
 #include "mesh/device/device_assignment.hpp"
 
+#include "mesh/device/device_statistics.hpp"
 #include "mesh/mesh.hpp"
 #include "mesh/network/network_digest.hpp"
 #include "mesh/network/network_json.hpp"

@@ -2,7 +2,12 @@
 // Cells that do not fire in every tick, that watch others, or that get orders, in a mesh on a device: the CPU's bits,
 // and no more of it on the CPU than must be. Skipped where no Vulkan device opens; WEFT_TEST_DEVICE names one.
 
+#include "mesh/layers/metacognition.hpp"
 #include "mesh/mesh.hpp"
+#include "mesh/mesh_access.hpp"
+#include "mesh/persistence/snapshot.hpp"
+#include "mesh/runtime/cell.hpp"
+#include "mesh/runtime/command.hpp"
 
 #include "device_pair.hpp"
 #include <algorithm>
@@ -36,8 +41,8 @@ class DeviceCells : public testing_support::DevicePair {
   }
   std::uint64_t actions() const {
     std::uint64_t all = 0;
-    for (const auto& cell : cpu_->cells())
-      for (const Watcher& watcher : cell->watchers()) all += watcher.actions();
+    for (const auto& cell : MeshAccess::cells(*cpu_))
+      for (const CellObserver& each : cell->observers()) all += dynamic_cast<const Watcher&>(*each.observer).actions();
     return all;
   }
   void expect_on_device(std::uint64_t steps, std::uint64_t host_steps) {
@@ -85,8 +90,8 @@ class DeviceCells : public testing_support::DevicePair {
     for (std::size_t i = 0; i < adds.size(); ++i) adds[i] = i % 18 < 7 ? 1.0f : i % 18 < 12 ? 0.0f : 0.01f;
     both([&](Mesh& mesh) {
       const auto write = [&](Coord at, const std::vector<float>& values) {
-        const std::size_t first = mesh.weights().first(*mesh.graph().find_layer(at));
-        must(mesh.weights().write(mesh.weights().parameters()[first], values, "written"));
+        const std::size_t first = MeshAccess::weights(mesh).first(*mesh.graph().find_layer(at));
+        must(MeshAccess::weights(mesh).write(MeshAccess::weights(mesh).parameters()[first], values, "written"));
       };
       write({0, 0, 0, 0}, adds);
       write({0, 0, 1, 0}, std::vector<float>(36, 6e37f));
@@ -306,8 +311,9 @@ TEST_F(DeviceCells, ThatWereIsolatedStaySoOnTheDevice) {
   build(explosive(Policy::isolate), 2);
   set_inputs(1);
   both([](Mesh& mesh) {
-    const std::size_t first = mesh.weights().first(*mesh.graph().find_layer({0, 0, 1, 0}));
-    must(mesh.weights().write(mesh.weights().parameters()[first], std::vector<float>(36, 3e38f), "huge"));
+    const std::size_t first = MeshAccess::weights(mesh).first(*mesh.graph().find_layer({0, 0, 1, 0}));
+    must(MeshAccess::weights(mesh).write(MeshAccess::weights(mesh).parameters()[first], std::vector<float>(36, 3e38f),
+                                         "huge"));
   });
   both_say_the_same([](Mesh& mesh) { return mesh.tick(6); });
   expect_equal("after the fault");
@@ -375,8 +381,9 @@ TEST_F(DeviceCells, HaltInACallBehindOthersWhereTheyWouldOnTheCpu) {
   build(spec);
   // It feeds back 1.8 times its sum: some 150 ticks until it overflows.
   both([](Mesh& mesh) {
-    const std::size_t first = mesh.weights().first(*mesh.graph().find_layer({0, 0, 0, 0}));
-    must(mesh.weights().write(mesh.weights().parameters()[first], std::vector<float>(64, 0.45f), "growing"));
+    const std::size_t first = MeshAccess::weights(mesh).first(*mesh.graph().find_layer({0, 0, 0, 0}));
+    must(MeshAccess::weights(mesh).write(MeshAccess::weights(mesh).parameters()[first], std::vector<float>(64, 0.45f),
+                                         "growing"));
   });
   set_inputs(1);
   both_say_the_same([](Mesh& mesh) { return mesh.tick(100); });

@@ -3,6 +3,7 @@
 // and hash must be the same bits, whoever is ahead. Skipped where no Vulkan device opens; WEFT_TEST_DEVICE names one.
 
 #include "mesh/mesh.hpp"
+#include "mesh/mesh_access.hpp"
 #include "mesh/persistence/checkpoint_snapshot.hpp"
 #include "mesh/persistence/entity_model.hpp"
 
@@ -136,7 +137,7 @@ TEST_F(DeviceRunTest, ComputesPassesAndHeldCopiesWhileItIsAhead) {
     for (std::vector<float>& each : got[which]) each.resize(3 * 4);
     const RunOutput passed[] = {{"left", got[which][0]}}, held[] = {{"left", got[which][1]}};
     must(mesh.forward(inputs, 3, passed));
-    must(mesh.hold_copies(0, inputs, 3, 6, held));
+    must(MeshAccess::hold_copies(mesh, 0, inputs, 3, 6, held));
     ++which;
   });
   EXPECT_EQ(bits(got[1][0]), bits(got[0][0]));
@@ -175,10 +176,10 @@ TEST_F(DeviceRunTest, WeightsWrittenByHandCount) {
   set_inputs(1);
   for (int i = 0; i < 4; ++i) {
     tick(5);
-    both([&](Mesh& mesh) { mesh.weights().parameters()[1].data[i] += 0.5f; });
+    both([&](Mesh& mesh) { MeshAccess::weights(mesh).parameters()[1].data[i] += 0.5f; });
     if (i % 2)
       both([&](Mesh& mesh) {
-        mesh.state().output(*mesh.graph().find_layer({0, 0, 0, 0}), mesh.ticks()).row(0)[i] = 2;
+        MeshAccess::state(mesh).output(*mesh.graph().find_layer({0, 0, 0, 0}), mesh.ticks()).row(0)[i] = 2;
       });
   }
   tick(5);
@@ -198,10 +199,10 @@ TEST_P(DeviceFaults, HappenAtTheSameTickToTheSameEnd) {
   tick(5);
   // Big, but finite for small inputs: what then comes in makes the second layer overflow.
   both([](Mesh& mesh) {
-    const std::size_t first = mesh.weights().first(*mesh.graph().find_layer({0, 0, 1, 0}));
-    auto& parameter = mesh.weights().parameters()[first];
+    const std::size_t first = MeshAccess::weights(mesh).first(*mesh.graph().find_layer({0, 0, 1, 0}));
+    auto& parameter = MeshAccess::weights(mesh).parameters()[first];
     const std::vector<float> huge(36, 1e38f);
-    must(mesh.weights().write(parameter, huge, "huge"));
+    must(MeshAccess::weights(mesh).write(parameter, huge, "huge"));
   });
   both_say_the_same([](Mesh& mesh) { return mesh.tick(3); });
   both_say_the_same([](Mesh& mesh) { return mesh.tick(300); });
@@ -210,8 +211,8 @@ TEST_P(DeviceFaults, HappenAtTheSameTickToTheSameEnd) {
   expect_same_supervision();
   // Mended, both go on.
   both([](Mesh& mesh) {
-    const std::size_t first = mesh.weights().first(*mesh.graph().find_layer({0, 0, 1, 0}));
-    must(mesh.weights().write(mesh.weights().parameters()[first], noise(36, 5, 0.1f), "mended"));
+    const std::size_t first = MeshAccess::weights(mesh).first(*mesh.graph().find_layer({0, 0, 1, 0}));
+    must(MeshAccess::weights(mesh).write(MeshAccess::weights(mesh).parameters()[first], noise(36, 5, 0.1f), "mended"));
     mesh.resume();
   });
   set_inputs(9);
@@ -223,8 +224,9 @@ TEST_P(DeviceFaults, InTheMiddleOfARunLeaveTheSameOutputsBehind) {
   build(explosive(GetParam()));
   set_inputs(1);
   both([](Mesh& mesh) {
-    const std::size_t first = mesh.weights().first(*mesh.graph().find_layer({0, 0, 1, 0}));
-    must(mesh.weights().write(mesh.weights().parameters()[first], std::vector<float>(36, 6e37f), "large"));
+    const std::size_t first = MeshAccess::weights(mesh).first(*mesh.graph().find_layer({0, 0, 1, 0}));
+    must(MeshAccess::weights(mesh).write(MeshAccess::weights(mesh).parameters()[first], std::vector<float>(36, 6e37f),
+                                         "large"));
   });
   // Small inputs at first; from tick 30 on saturated ones, so that the sum of six overflows.
   std::vector<float> a(60 * 7, 0.0f), b(60 * 5, 0.0f), right[2];

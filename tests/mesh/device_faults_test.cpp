@@ -5,6 +5,8 @@
 
 #include "mesh/device/device_recovery.hpp"
 #include "mesh/mesh.hpp"
+#include "mesh/persistence/snapshot.hpp"
+#include "mesh/runtime/command.hpp"
 
 #include "faulty_device.hpp"
 #include "lives.hpp"

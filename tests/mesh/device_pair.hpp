@@ -2,7 +2,11 @@
 
 #pragma once
 
+#include "mesh/device/device_statistics.hpp"
 #include "mesh/mesh.hpp"
+#include "mesh/mesh_access.hpp"
+#include "mesh/persistence/snapshot.hpp"
+#include "mesh/runtime/cell.hpp"
 
 #include <gtest/gtest.h>
 
@@ -138,7 +142,7 @@ class DevicePair : public ::testing::Test {
     const auto &here = cpu_->supervisor().events(), &there = gpu_->supervisor().events();
     EXPECT_GT(here.appended(), 0u);
     EXPECT_EQ(there.appended(), here.appended());
-    for (actors::ActorId cell = 0; cell < cpu_->cells().size(); ++cell) {
+    for (actors::ActorId cell = 0; cell < MeshAccess::cells(*cpu_).size(); ++cell) {
       const actors::ActorView a = cpu_->registry().view(cell), b = gpu_->registry().view(cell);
       EXPECT_EQ(b.status, a.status) << cell;
       EXPECT_EQ(b.faults, a.faults) << cell;

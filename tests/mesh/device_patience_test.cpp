@@ -2,6 +2,7 @@
 // How long a mesh waits for its device. A program of its own: meshes that share a device take the first one's answer.
 // Skipped where no Vulkan device opens; WEFT_TEST_DEVICE names one.
 
+#include "mesh/device/device_statistics.hpp"
 #include "mesh/mesh.hpp"
 
 #include "on_device.hpp"

@@ -2,6 +2,11 @@
 
 #include "mesh/persistence/entity_model.hpp"
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/network/graph.hpp"
+#include "mesh/runtime/cell.hpp"
+#include "mesh/weights/weight_store.hpp"
+
 #include "lives.hpp"
 #include <algorithm>
 #include <cstring>
@@ -47,7 +52,7 @@ TEST_P(BreakAt, ContinuesToTheHashOfTheUnbrokenRun) {
   live_through_faults(unbroken, GetParam(), 24);
   live_through_faults(resumed, GetParam(), 24);
   EXPECT_EQ(hashes(resumed), hashes(unbroken));
-  for (const auto& cell : unbroken.cells()) {
+  for (const auto& cell : MeshAccess::cells(unbroken)) {
     const auto a = unbroken.registry().view(cell->id()), b = resumed.registry().view(cell->id());
     EXPECT_EQ(a.status, b.status) << to_string(cell->at());
     EXPECT_EQ(a.faults, b.faults) << to_string(cell->at());
@@ -103,23 +108,23 @@ TEST(EntityModel, KeepsOrdersThatAreNotDueYet) {
   live_through_faults(resumed, 2, 12);
   EXPECT_EQ(hashes(resumed), hashes(unbroken));
   EXPECT_TRUE(weights->is_done());
-  const auto moved = resumed.weights().of(*resumed.graph().find_layer({1, 1, 0, 0}))[0];
-  EXPECT_EQ(resumed.weights().read(moved), weights->values);
+  const auto moved = MeshAccess::weights(resumed).of(*resumed.graph().find_layer({1, 1, 0, 0}))[0];
+  EXPECT_EQ(MeshAccess::weights(resumed).read(moved), weights->values);
 }
 
 TEST(EntityModel, WithoutLiveStateHoldsNetworkAndWeights) {
   Mesh mesh = born(2);
   live_through_faults(mesh, 0, 8);
-  auto weight = mesh.weights().of(*mesh.graph().find_layer({1, 1, 0, 0}))[0];
-  must(mesh.weights().write(weight, noise(4 * 19, 5), "test"));
+  auto weight = MeshAccess::weights(mesh).of(*mesh.graph().find_layer({1, 1, 0, 0}))[0];
+  must(MeshAccess::weights(mesh).write(weight, noise(4 * 19, 5), "test"));
   const EntityFile file = decode(must(encode_mesh(mesh, false)));
   EXPECT_FALSE(holds_live_state(file));
   EXPECT_EQ(sessions_of(file), 1u);
   Mesh fresh = must(Mesh::build(must(network_of(file))));
   must(restore_weights(fresh, file));
-  for (std::size_t i = 0; i < mesh.weights().parameters().size(); ++i)
-    EXPECT_EQ(fresh.weights().read(fresh.weights().parameters()[i]),
-              mesh.weights().read(mesh.weights().parameters()[i]));
+  for (std::size_t i = 0; i < MeshAccess::weights(mesh).parameters().size(); ++i)
+    EXPECT_EQ(MeshAccess::weights(fresh).read(MeshAccess::weights(fresh).parameters()[i]),
+              MeshAccess::weights(mesh).read(MeshAccess::weights(mesh).parameters()[i]));
   EXPECT_EQ(fresh.ticks(), 0u);
   expect_error(restore_live(fresh, file), Errc::not_found, {"no live state"});
 }
@@ -151,7 +156,7 @@ TEST(EntityModel, RefusesAMeshThatIsNotTheFiles) {
   Mesh moved = must(Mesh::build(NetworkBuilder("n", {1, 1, 2, 1}).input("in", 2).dense({0, 0, 1, 0}, 3).spec()));
   expect_error(restore_weights(moved, file), Errc::not_found, {"weights/0,0,1,0/weight"});
   Mesh deeper = must(Mesh::build(small(3), {.sessions = 2}));
-  must(deeper.attach(nullptr, 8));
+  must(MeshAccess::attach(deeper, nullptr, 8));
   expect_error(restore_live(deeper, file), Errc::shape_mismatch, {"2 ticks of history", "8"});
 }
 
@@ -275,8 +280,8 @@ TEST(EntityModel, HoldsOrdersThatWereDueWhenItWasTaken) {
 
 TEST(EntityModel, RefusesWeightsThatNoFileGivesBack) {
   Mesh mesh = must(Mesh::build(NetworkBuilder("n", {1, 1, 1, 1}).input("in", 4).dense({0, 0, 0, 0}, 3).spec()));
-  mesh.weights().parameters()[0].data[kernels::panel_index(4, 1, 2)] = INFINITY;
-  must(mesh.weights().morph(1, "layer", Encoding(Dtype::float16), true));
+  MeshAccess::weights(mesh).parameters()[0].data[kernels::panel_index(4, 1, 2)] = INFINITY;
+  must(MeshAccess::weights(mesh).morph(1, "layer", Encoding(Dtype::float16), true));
   expect_error(encode_mesh(mesh, false, {}), Errc::not_finite, {"layers[0]", "weight 6"});
 }
 

@@ -3,6 +3,8 @@
 // sessions they are not. So a mesh of one session must live as each session of its twin does.
 
 #include "mesh/mesh.hpp"
+#include "mesh/mesh_access.hpp"
+#include "mesh/runtime/command.hpp"
 
 #include "kernels/isa.hpp"
 
@@ -74,7 +76,8 @@ void disturb(Mesh& mesh, std::uint64_t tick) {
     morph->encoding = Encoding(Dtype::int8);
     must(mesh.post(cell(35), morph));
   }
-  if (tick == 24) must(mesh.weights().morph(*mesh.graph().find_layer(cell(2)), "layer", Encoding(Dtype::bfloat16)));
+  if (tick == 24)
+    must(MeshAccess::weights(mesh).morph(*mesh.graph().find_layer(cell(2)), "layer", Encoding(Dtype::bfloat16)));
 }
 
 TEST(RowCells, LiveAsOneByOneOnEveryIsaAndThreadCount) {

@@ -3,7 +3,7 @@
 // mesh/layers/layer_options.def against the code, row by row: kinds, bounds, names, defaults, and that a layer reads
 // what it has rows for and nothing else.
 
-#include "mesh/runtime/metacognition_rule.hpp"
+#include "mesh/layers/metacognition.hpp"
 
 #include "layer_options_rows.hpp"
 
@@ -170,7 +170,7 @@ std::vector<double> look_of(const Base& base) {
     parameter.init(random, values);
     seen.insert(seen.end(), values.begin(), values.end());
   }
-  if (const WatchRule* rule = layer->watch())
+  if (const WatchRule* rule = watch_rule(*layer))
     add(static_cast<int>(rule->look), rule->above, rule->below, static_cast<int>(rule->action),
         static_cast<int>(rule->encoding.dtype), rule->patience, rule->cooldown, rule->horizon);
   goldens::Sequence run(base.spec, base.in, 2, 3);

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "mesh/runtime/command.hpp"
+
 #include "testing.hpp"
 #include <string>
 #include <vector>

@@ -3,8 +3,13 @@
 // Metacognition in a mesh: when it acts, on what, and that it does so the same everywhere. Values: layers_test.cpp.
 // Gradient storms: tests/learning/metacognition_test.cpp.
 
+#include "mesh/layers/metacognition.hpp"
+
+#include "mesh/mesh_access.hpp"
+#include "mesh/network/graph.hpp"
 #include "mesh/persistence/entity_model.hpp"
-#include "mesh/runtime/metacognition_rule.hpp"
+#include "mesh/runtime/cell.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "kernels/isa.hpp"
 
@@ -175,15 +180,15 @@ TEST(Metacognition, MorphsOnceItsGainHasDrifted) {
   Mesh mesh = mesh_of(network(kMorph));
   const NodeId watched = *mesh.graph().find_layer({0, 0, 1, 0});
   live(mesh, 0, 30);
-  EXPECT_EQ(mesh.weights().encoding(watched).dtype, Dtype::float32);
+  EXPECT_EQ(MeshAccess::weights(mesh).encoding(watched).dtype, Dtype::float32);
   live(mesh, 30, 50);
-  EXPECT_EQ(mesh.weights().encoding(watched).dtype, Dtype::int8);
+  EXPECT_EQ(MeshAccess::weights(mesh).encoding(watched).dtype, Dtype::int8);
 }
 
 TEST(Metacognition, SwapsToTheSpareAndBack) {
   Mesh mesh = mesh_of(network(kSwap, {}, kBoth));
   const auto is_on = [&](Coord at) {
-    for (const auto& cell : mesh.cells())
+    for (const auto& cell : MeshAccess::cells(mesh))
       if (cell->at() == at) return cell->is_enabled();
     return false;
   };

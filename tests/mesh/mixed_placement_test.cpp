@@ -3,6 +3,7 @@
 // what. Skipped where no Vulkan device opens; WEFT_TEST_DEVICE names one.
 
 #include "mesh/mesh.hpp"
+#include "mesh/mesh_access.hpp"
 
 #include "device_pair.hpp"
 #include <cstdint>
@@ -69,7 +70,7 @@ class MixedPlacement : public testing_support::DevicePair {
     EXPECT_EQ(figures().replays, 0u);
     EXPECT_GT(figures().exchanged_bytes, 0u);
     EXPECT_GT(figures().host_cells, 0u);
-    EXPECT_LT(figures().host_cells, gpu_->cells().size());
+    EXPECT_LT(figures().host_cells, MeshAccess::cells(*gpu_).size());
   }
 };
 
@@ -179,8 +180,8 @@ TEST_P(EitherColour, WeightsAndStatesWrittenByHandCount) {
     both([&](Mesh& mesh) {
       for (const Coord at : {Coord{0, 0, 0, 0}, Coord{0, 0, 1, 0}}) {
         const NodeId node = *mesh.graph().find_layer(at);
-        mesh.weights().parameters()[mesh.weights().first(node)].data[i] += 0.5f;
-        if (i % 2) mesh.state().output(node, mesh.ticks()).row(0)[i] = 2;
+        MeshAccess::weights(mesh).parameters()[MeshAccess::weights(mesh).first(node)].data[i] += 0.5f;
+        if (i % 2) MeshAccess::state(mesh).output(node, mesh.ticks()).row(0)[i] = 2;
       }
     });
   }
@@ -227,8 +228,8 @@ class MixedFaults : public MixedPlacement,
   }
   void write(std::uint32_t x, const std::vector<float>& values) {
     both([&](Mesh& mesh) {
-      const std::size_t first = mesh.weights().first(*mesh.graph().find_layer({0, 0, x, 0}));
-      must(mesh.weights().write(mesh.weights().parameters()[first], values, "written"));
+      const std::size_t first = MeshAccess::weights(mesh).first(*mesh.graph().find_layer({0, 0, x, 0}));
+      must(MeshAccess::weights(mesh).write(MeshAccess::weights(mesh).parameters()[first], values, "written"));
     });
   }
 };
@@ -260,8 +261,9 @@ TEST_P(MixedFaults, TakeBackWhatTheHostDidSinceBothAgreed) {
   write(0, adds);
   write(1, std::vector<float>(36, 6e37f));
   both([](Mesh& mesh) {
-    const std::size_t third = mesh.weights().first(*mesh.graph().find_layer({0, 0, 2, 0}));
-    must(mesh.weights().write(mesh.weights().parameters()[third], std::vector<float>(36, 1.0f), "third"));
+    const std::size_t third = MeshAccess::weights(mesh).first(*mesh.graph().find_layer({0, 0, 2, 0}));
+    must(MeshAccess::weights(mesh).write(MeshAccess::weights(mesh).parameters()[third], std::vector<float>(36, 1.0f),
+                                         "third"));
     must(mesh.set_input("a", std::vector<float>(7, -0.001f)));
     must(mesh.set_input("b", std::vector<float>(5, 0.0f)));
   });

@@ -2,7 +2,9 @@
 // Files whose stored weights are wrong: each is refused by name and place, in every way that a file can be wrong with
 // all its checksums right.
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "testing.hpp"
 #include <algorithm>
@@ -195,8 +197,8 @@ TEST(StoredWeightFile, ChangesNothingWhereArraysAreRefused) {
     for (const Granularity granularity : {Granularity::tensor, Granularity::channel, Granularity::block32}) {
       const Encoding encoding(static_cast<Dtype>(i), granularity);
       SCOPED_TRACE(to_string(encoding));
-      const QuantizedWeight source = quantized(mesh.weights(), 0, encoding);
-      QuantizedWeight weight = must(mesh.weights().make_stored(0, encoding));
+      const QuantizedWeight source = quantized(MeshAccess::weights(mesh), 0, encoding);
+      QuantizedWeight weight = must(MeshAccess::weights(mesh).make_stored(0, encoding));
       const Arrays good(source);
       must(weight.restore(good.codes, good.scales, good.zeros));
       ASSERT_TRUE(Arrays(weight) == good);
@@ -229,8 +231,8 @@ TEST(StoredWeightFile, RefusesBitsAfterTheLastCode) {
     const std::size_t used = kOut * kIn * static_cast<std::size_t>(bits(encoding.dtype)) % 8;
     if (used == 0) continue;
     SCOPED_TRACE(to_string(encoding));
-    QuantizedWeight weight = must(mesh.weights().make_stored(0, encoding));
-    const Arrays good(quantized(mesh.weights(), 0, encoding));
+    QuantizedWeight weight = must(MeshAccess::weights(mesh).make_stored(0, encoding));
+    const Arrays good(quantized(MeshAccess::weights(mesh), 0, encoding));
     must(weight.restore(good.codes, good.scales, good.zeros));
     for (std::size_t bit = used; bit < 8; ++bit) {
       Arrays bad = good;

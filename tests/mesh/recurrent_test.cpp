@@ -3,7 +3,10 @@
 // rnn, lstm and gru over several ticks: against PyTorch, in meshes, across files. One step against finite differences:
 // layers_test.cpp; learning: tests/learning/recurrent_test.cpp.
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/network/graph.hpp"
 #include "mesh/persistence/entity_model.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "goldens.hpp"
 
@@ -116,7 +119,7 @@ TEST_P(Recurrent, TicksInAMeshAsPlainStepsDo) {
     const auto x = output_of(mesh, {0, 0, 0, 0});  // what the tick will read
     live(mesh, t, t + 1);
     const kernels::FlushSubnormals exact;
-    layer.forward(stream, {mesh.weights().view(node),
+    layer.forward(stream, {MeshAccess::weights(mesh).view(node),
                            {x.data(), 1, 7, 7},
                            {},
                            {y.data(), 1, 9, 9},

@@ -2,7 +2,11 @@
 
 #include "mesh/persistence/session_file.hpp"
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/network/graph.hpp"
 #include "mesh/persistence/entity_model.hpp"
+#include "mesh/runtime/step_rule.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "core/json.hpp"
 
@@ -99,11 +103,11 @@ TEST(SessionFile, RefusesOtherNetworksAndOtherWeightsNamingBoth) {
   EXPECT_EQ(weights.sessions(), 1u);
   EXPECT_EQ(must(attach_session(weights, file, true)), 1u);
   // A type is other weights; a master that does not compute is not.
-  must(here.weights().morph(here.graph().port_count(), "layers[0]", Encoding(Dtype::int8)));
+  must(MeshAccess::weights(here).morph(here.graph().port_count(), "layers[0]", Encoding(Dtype::int8)));
   expect_error(attach_session(here, file), Errc::invalid_argument, {"allow other weights"});
   const Hash128 with = weights_digest(here);
   const std::vector<NodeId> nodes{static_cast<NodeId>(here.graph().port_count())};
-  must(here.weights().release_masters(here.graph(), nodes));
+  must(MeshAccess::weights(here).release_masters(here.graph(), nodes));
   EXPECT_EQ(weights_digest(here), with);
   // With noise, another seed is another network.
   Mesh one = must(Mesh::build(moody_network(1), {.threads = 1})),
@@ -112,15 +116,15 @@ TEST(SessionFile, RefusesOtherNetworksAndOtherWeightsNamingBoth) {
 }
 
 TEST(SessionFile, OfASessionWithErrorsUnderWayIsRefused) {
-  struct Rule final : StepHook {
+  struct Rule final : StepRule {
     bool fires(std::uint64_t) const noexcept override { return true; }
     std::uint64_t fired_before(std::uint64_t step) const noexcept override { return step; }
-    void learn(std::size_t, NodeId, std::uint64_t, std::uint64_t) noexcept override {}
+    void learn(StepContext&, NodeId) noexcept override {}
   } rule;
   Mesh mesh = must(Mesh::build(mixed_network().spec(), {.threads = 1, .sessions = 3}));
   Mesh plain = must(Mesh::build(mixed_network().spec(), {.threads = 1}));
   lived(mesh, 2, 0, 6);
-  must(mesh.attach(&rule, 8));
+  must(MeshAccess::attach(mesh, &rule, 8));
   expect_error(detach_session(mesh, 2), Errc::invalid_argument, {"session 2", "how many"});
   expect_error(detach_session(mesh, 1, 2), Errc::unsupported, {"session 1", "the 2", "from 2 on"});
   expect_error(detach_session(mesh, 3, 2), Errc::out_of_range, {"3 of 3"});
@@ -131,7 +135,7 @@ TEST(SessionFile, OfASessionWithErrorsUnderWayIsRefused) {
   EXPECT_EQ(must(attach_session(mesh, file_of(plain, session))), 3u);
   for (const char* const output : {"left", "right"})
     EXPECT_EQ(bits(must(mesh.output(output, 3))), bits(must(mesh.output(output, 2))));
-  must(mesh.attach(nullptr, 2));
+  must(MeshAccess::attach(mesh, nullptr, 2));
 }
 
 TEST(SessionFile, RefusesWhatIsNoSession) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "mesh/mesh.hpp"
+#include "mesh/network/graph.hpp"
+#include "mesh/persistence/snapshot.hpp"
 
 #include "testing.hpp"
 #include <set>

@@ -5,6 +5,7 @@
 
 #include "mesh/persistence/snapshot.hpp"
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/network/network_digest.hpp"
 
 #include "../allocations.hpp"
@@ -39,7 +40,7 @@ std::vector<std::string> lived(Mesh& mesh, std::uint64_t from, std::uint64_t to)
       for (const char* const output : {"left", "right"})
         for (const std::uint32_t word : testing_support::bits(must(mesh.output(output, b))))
           now += std::to_string(word) + " ";
-    for (const auto& cell : mesh.cells()) {
+    for (const auto& cell : MeshAccess::cells(mesh)) {
       const actors::ActorView view = mesh.registry().view(cell->id());
       for (const std::uint64_t figure : {static_cast<std::uint64_t>(view.status), view.messages, view.faults,
                                          view.restarts, view.last_fault_tick, cell->deferred().size()})
@@ -124,9 +125,9 @@ TEST(Snapshot, HoldsOrdersThatWaitAndTheWeightsThatTheyChange) {
   const auto first = lived(mesh, 2, 14);
   EXPECT_TRUE(reset->is_done());
   EXPECT_TRUE(weights->is_done());
-  EXPECT_EQ(mesh.weights().encoding(*mesh.graph().find_layer({0, 0, 1, 0})), Encoding(Dtype::int4));
+  EXPECT_EQ(MeshAccess::weights(mesh).encoding(*mesh.graph().find_layer({0, 0, 1, 0})), Encoding(Dtype::int4));
   must(mesh.load_state(saved));
-  EXPECT_EQ(mesh.weights().encoding(*mesh.graph().find_layer({0, 0, 1, 0})), Encoding(Dtype::float32));
+  EXPECT_EQ(MeshAccess::weights(mesh).encoding(*mesh.graph().find_layer({0, 0, 1, 0})), Encoding(Dtype::float32));
   EXPECT_EQ(reset->done_at(), 5u);
   EXPECT_EQ(lived(mesh, 2, 14), first);
 }
@@ -144,7 +145,7 @@ TEST(Snapshot, AnswersOrdersThatCameAfterIt) {
     expect_error(order->status(), Errc::not_found, {"cell [0,0,0,0]", name(order->kind), "went back to tick 0"});
   }
   live_through_faults(mesh, 0, 3);
-  EXPECT_TRUE(mesh.cells().front()->is_enabled()) << "the order was taken back";
+  EXPECT_TRUE(MeshAccess::cells(mesh).front()->is_enabled()) << "the order was taken back";
   // The mailbox counts right afterwards.
   const auto fresh = must(mesh.post({0, 0, 0, 0}, make_order(CommandKind::probe, 0)));
   must(mesh.tick());
@@ -172,7 +173,7 @@ TEST(Snapshot, PutsEveryTypeBack) {
       mesh.save_state(saved, SaveWeights::always);
       const auto tell = [&](std::uint64_t to) {
         testing_support::live(mesh, 4, to);
-        return hashes(mesh) + std::to_string(mesh.weights().parameters()[0].version);
+        return hashes(mesh) + std::to_string(MeshAccess::weights(mesh).parameters()[0].version);
       };
       const std::string same = tell(9);
       must(mesh.load_state(saved));
@@ -183,7 +184,7 @@ TEST(Snapshot, PutsEveryTypeBack) {
       }
       EXPECT_NE(tell(9), same) << name(first);
       must(mesh.load_state(saved));
-      EXPECT_EQ(mesh.weights().encoding(1), Encoding(first)) << name(first);
+      EXPECT_EQ(MeshAccess::weights(mesh).encoding(1), Encoding(first)) << name(first);
       EXPECT_EQ(tell(9), same) << name(first) << (keeps_masters ? " with" : " without") << " masters";
     }
 }
@@ -196,15 +197,15 @@ TEST(Snapshot, PutsMastersBackThatWereReleased) {
   Snapshot with, without;
   mesh.save_state(with, SaveWeights::always);
   const std::string hash_with = hashes(mesh);
-  must(mesh.weights().release_masters(mesh.graph(), nodes));
+  must(MeshAccess::weights(mesh).release_masters(mesh.graph(), nodes));
   mesh.save_state(without, SaveWeights::always);
   const std::string hash_without = hashes(mesh);
   EXPECT_NE(hash_with, hash_without);
   must(mesh.load_state(with));
-  EXPECT_TRUE(mesh.weights().learns(1));
+  EXPECT_TRUE(MeshAccess::weights(mesh).learns(1));
   EXPECT_EQ(hashes(mesh), hash_with);
   must(mesh.load_state(without));
-  EXPECT_FALSE(mesh.weights().learns(1));
+  EXPECT_FALSE(MeshAccess::weights(mesh).learns(1));
   EXPECT_EQ(hashes(mesh), hash_without);
   must(mesh.load_state(with));
   EXPECT_EQ(hashes(mesh), hash_with);
@@ -335,7 +336,7 @@ TEST(Snapshot, HoldsWhatMetacognitionRemembersAndMorphs) {
         testing_support::live(mesh, tick, tick + 1);
         life += hashes(mesh);
       }
-      EXPECT_EQ(mesh.weights().encoding(1), Encoding(Dtype::int8)) << at;
+      EXPECT_EQ(MeshAccess::weights(mesh).encoding(1), Encoding(Dtype::int8)) << at;
     }
     EXPECT_EQ(lives[0], lives[1]) << at;
     must(mesh.load_state(saved));

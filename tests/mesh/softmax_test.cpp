@@ -2,7 +2,12 @@
 
 // The softmax layer's options. Values and finite differences of those that draw nothing: layers_test.cpp.
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/network/graph.hpp"
 #include "mesh/persistence/entity_model.hpp"
+#include "mesh/persistence/snapshot.hpp"
+#include "mesh/runtime/command.hpp"
+#include "mesh/runtime/state.hpp"
 
 #include "kernels/gumbel.hpp"
 #include "kernels/isa.hpp"
@@ -464,7 +469,7 @@ TEST(GumbelSoftmax, GivesASessionNoiseThatNoneEverHad) {
   reset->kind = CommandKind::reset;
   must(mesh.post({0, 0, 2, 0}, reset));
   live(mesh, 0, 1);
-  const auto hidden = mesh.state().hidden(*mesh.graph().find_layer({0, 0, 2, 0}), mesh.ticks());
+  const auto hidden = MeshAccess::state(mesh).hidden(*mesh.graph().find_layer({0, 0, 2, 0}), mesh.ticks());
   EXPECT_EQ(std::vector<float>(hidden.row(2), hidden.row(2) + 4), std::vector<float>({0, 0, 5, 0}));
 }
 

@@ -3,6 +3,10 @@
 // A cell that fails at chosen ticks, against a mesh whose same cell simply keeps its output at those ticks.
 
 #include "mesh/mesh.hpp"
+#include "mesh/mesh_access.hpp"
+#include "mesh/runtime/cell.hpp"
+#include "mesh/runtime/command.hpp"
+#include "mesh/runtime/state.hpp"
 
 #include "testing.hpp"
 #include <map>
@@ -176,7 +180,8 @@ TEST_P(EveryFault, UnderRestartGoesBackToTheCheckpoint) {
   // Outputs, weights and hidden state of both levels are those of the checkpoint.
   EXPECT_EQ(output_of(mesh, kFragile), fragile);
   EXPECT_EQ(output_of(mesh, {0, 0, 1, 1}), second);
-  EXPECT_EQ(mesh.weights().read(mesh.weights().of(*mesh.graph().find_layer(kFragile))[0]), std::vector<float>{1.0f});
+  EXPECT_EQ(MeshAccess::weights(mesh).read(MeshAccess::weights(mesh).of(*mesh.graph().find_layer(kFragile))[0]),
+            std::vector<float>{1.0f});
   EXPECT_NE(output_of(mesh, {0, 0, 2, 0}), before) << "a neighbour that should have gone on";
   const auto h = output_of(mesh, kFragile), x = output_of(mesh, {0, 0, 0, 0});
   must(step(mesh, 8));
@@ -278,7 +283,7 @@ TEST(Supervision, EscalatesWhenTheRestartsAreUsedUp) {
   ASSERT_EQ(events.size(), 3u);
   EXPECT_FALSE(events[1].decision.escalated);
   EXPECT_TRUE(events[2].decision.escalated);
-  EXPECT_FALSE(mesh.cells()[kFragileId]->is_enabled());
+  EXPECT_FALSE(MeshAccess::cells(mesh)[kFragileId]->is_enabled());
 }
 
 TEST(Supervision, ForgetsRestartsOlderThanTheWindow) {
@@ -339,7 +344,7 @@ TEST(Supervision, KeepsTheWholeHistoryOfARowThatDidNotFire) {
   must(mesh.set_input("b", std::vector<float>{3e38f, 2}));
   must(mesh.tick());
   EXPECT_EQ(output_of(mesh, {0, 0, 0, 0}), (std::vector<float>{1, 2}));
-  const auto input = mesh.state().input(2, mesh.ticks());
+  const auto input = MeshAccess::state(mesh).input(2, mesh.ticks());
   EXPECT_EQ((std::vector<float>{input.row(0)[0], input.row(0)[1]}), (std::vector<float>{1, 2}));
 }
 

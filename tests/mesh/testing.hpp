@@ -3,7 +3,9 @@
 #pragma once
 
 #include "mesh/mesh.hpp"
+#include "mesh/network/graph.hpp"
 #include "mesh/persistence/checkpoint_snapshot.hpp"
+#include "mesh/runtime/command.hpp"
 #include "mesh/weights/weight_store.hpp"
 
 #include "core/philox.hpp"

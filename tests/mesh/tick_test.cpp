@@ -3,6 +3,7 @@
 // What a tick, a run and a combinational pass mean, and that they agree to the bit.
 
 #include "mesh/mesh.hpp"
+#include "mesh/mesh_access.hpp"
 
 #include <gtest/gtest.h>
 
@@ -168,7 +169,7 @@ TEST(Forward, EqualsHoldingTheInputUntilItHasSettled) {
   const RunOutput outputs[] = {{"p", p}}, held_outputs[] = {{"p", held}};
   const auto before = mesh->state_hash();
   ASSERT_TRUE(mesh->forward(inputs, kRows, outputs));
-  ASSERT_TRUE(mesh->hold_copies(std::nullopt, inputs, kRows, mesh->graph().settle_ticks(), held_outputs));
+  ASSERT_TRUE(MeshAccess::hold_copies(*mesh, std::nullopt, inputs, kRows, mesh->graph().settle_ticks(), held_outputs));
   EXPECT_EQ(p, held);
   EXPECT_EQ(mesh->state_hash(), before);
   // And a row alone gives what it gave among others.

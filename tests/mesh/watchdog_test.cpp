@@ -4,6 +4,8 @@
 #include "actors/watchdog.hpp"
 
 #include "mesh/mesh.hpp"
+#include "mesh/mesh_access.hpp"
+#include "mesh/runtime/cell.hpp"
 
 #include "testing.hpp"
 #include <condition_variable>
@@ -133,10 +135,11 @@ TEST_P(EveryExecutor, TheWatchdogNamesTheCellThatHangsAndItsTickAndNoOther) {
   must(mesh.set_input("in", std::vector<float>(4, kTrigger)));
   latch().shut();
   Told told;
-  actors::Watchdog watchdog(mesh.activity(), mesh.cells().size(), {.limit = milliseconds(100), .told = std::ref(told)});
+  actors::Watchdog watchdog(mesh.activity(), MeshAccess::cells(mesh).size(),
+                            {.limit = milliseconds(100), .told = std::ref(told)});
   std::thread runner([&] { must(mesh.tick(20)); });  // the identity passes it on at tick 5, the latch meets it at 6
   const actors::Hang hang = told.wait_for(1)[0];
-  EXPECT_EQ(to_string(mesh.cells()[hang.actor]->at()), "[0,0,1,0]");
+  EXPECT_EQ(to_string(MeshAccess::cells(mesh)[hang.actor]->at()), "[0,0,1,0]");
   EXPECT_EQ(hang.tick, 6u);
   EXPECT_FALSE(hang.is_over);
   latch().open();
@@ -163,7 +166,7 @@ TEST_P(EveryExecutor, ACellAtWorkIsOnTheBoardAndARunThatIsOverLeavesItEmpty) {
   const auto stands = [&] {
     for (std::size_t region = 0; region < board.size(); ++region) {
       const auto place = board.at(region);
-      if (!place.is_idle() && to_string(mesh.cells()[place.actor]->at()) == "[0,0,1,0]" && place.tick == 11)
+      if (!place.is_idle() && to_string(MeshAccess::cells(mesh)[place.actor]->at()) == "[0,0,1,0]" && place.tick == 11)
         return true;
     }
     return false;
@@ -181,10 +184,11 @@ TEST_P(EveryExecutor, ACellAtWorkIsOnTheBoardAndARunThatIsOverLeavesItEmpty) {
 void expect_watched(Mesh& mesh, std::uint64_t tick, const std::function<void()>& runs) {
   latch().shut();
   Told told;
-  actors::Watchdog watchdog(mesh.activity(), mesh.cells().size(), {.limit = milliseconds(100), .told = std::ref(told)});
+  actors::Watchdog watchdog(mesh.activity(), MeshAccess::cells(mesh).size(),
+                            {.limit = milliseconds(100), .told = std::ref(told)});
   std::thread runner(runs);
   const actors::Hang hang = told.wait_for(1)[0];
-  EXPECT_EQ(to_string(mesh.cells()[hang.actor]->at()), "[0,0,1,0]");
+  EXPECT_EQ(to_string(MeshAccess::cells(mesh)[hang.actor]->at()), "[0,0,1,0]");
   EXPECT_EQ(hang.tick, tick);
   latch().open();
   runner.join();
@@ -208,7 +212,7 @@ TEST_P(EveryExecutor, TheWatchdogSeesWhatComputesWithoutTicks) {
   };
   expect_watched(mesh, 5, [&] { must(mesh.forward(inputs(2), 2, outputs(2))); });
   // The copies' own ticks: the identity passes it on at 0, the latch meets it at 1.
-  expect_watched(mesh, 1, [&] { must(mesh.hold_copies(0, inputs(2), 2, 2, outputs(2))); });
+  expect_watched(mesh, 1, [&] { must(MeshAccess::hold_copies(mesh, 0, inputs(2), 2, 2, outputs(2))); });
   // A long run, layer by layer: the first layer's ticks all together, then the latch's, from the run's beginning.
   must(mesh.set_input("in", std::vector<float>(4, kTrigger)));
   must(mesh.tick());
@@ -223,7 +227,7 @@ TEST(Watchdog, TellsVisitsOfForwardPassesAndCopiesApart) {
   looks() = [&] { marks.insert(mesh.activity().at(0).mark); };
   for (int i = 0; i < 10; ++i) {
     must(mesh.forward(inputs, 1, {}));
-    must(mesh.hold_copies(std::nullopt, inputs, 1, 2, {}));
+    must(MeshAccess::hold_copies(mesh, std::nullopt, inputs, 1, 2, {}));
   }
   looks() = nullptr;
   EXPECT_EQ(marks.size(), 20u);

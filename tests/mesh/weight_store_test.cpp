@@ -2,6 +2,8 @@
 
 #include "mesh/weights/weight_store.hpp"
 
+#include "mesh/mesh_access.hpp"
+
 #include "kernels/cpu_stream.hpp"
 #include "kernels/float_environment.hpp"
 #include "kernels/linear.hpp"
@@ -55,21 +57,21 @@ INSTANTIATE_TEST_SUITE_P(Encodings, OfType, ::testing::ValuesIn(all_encodings())
 TEST_P(OfType, ComputesWithWhatItsStoredWeightsDecodeTo) {
   Mesh mesh = must(Mesh::build(two_layers(Dtype::float32)));
   const NodeId node = node_at(mesh, kFirst);
-  must(mesh.weights().morph(node, "first", GetParam()));
-  EXPECT_EQ(mesh.weights().encoding(node), GetParam());
+  must(MeshAccess::weights(mesh).morph(node, "first", GetParam()));
+  EXPECT_EQ(MeshAccess::weights(mesh).encoding(node), GetParam());
   const auto input = noise(70, 5);
   must(mesh.set_input("in", input));
   must(mesh.tick());
   // The same sum in float64 over decoded weights; int8 activations differ by at most half a step of each block.
   AlignedBuffer<float> decoded(kernels::panels_size(33, 70));
-  if (const QuantizedWeight* stored = mesh.weights().stored(mesh.weights().first(node)))
+  if (const QuantizedWeight* stored = MeshAccess::weights(mesh).stored(MeshAccess::weights(mesh).first(node)))
     stored->decode({decoded.data(), 33, 70});
   else
-    std::copy_n(mesh.weights().of(node)[0].data, decoded.size(), decoded.data());
+    std::copy_n(MeshAccess::weights(mesh).of(node)[0].data, decoded.size(), decoded.data());
   const auto y = output_of(mesh, kFirst);
   const bool is_quantized = has_integer_kernel(GetParam().dtype);
   for (std::size_t o = 0; o < 33; ++o) {
-    double z = mesh.weights().of(node)[1].data[o], slack = 1e-5;
+    double z = MeshAccess::weights(mesh).of(node)[1].data[o], slack = 1e-5;
     for (std::size_t k = 0; k < 70; ++k) {
       const double w = decoded[kernels::panel_index(70, o, k)];
       z += w * input[k];
@@ -86,7 +88,7 @@ TEST_P(OfType, TakesItsTrueSize) {
   constexpr std::size_t kOut = 256, kIn = 512;
   Mesh mesh = must(Mesh::build(two_layers(Dtype::float32, kIn, kOut)));
   const NodeId node = node_at(mesh, kFirst);
-  must(mesh.weights().morph(node, "first", GetParam()));
+  must(MeshAccess::weights(mesh).morph(node, "first", GetParam()));
   const std::size_t codes = kOut * kIn * static_cast<std::size_t>(weft::bits(GetParam().dtype)) / 8;
   const std::size_t groups = !has_scale(GetParam().dtype)                     ? 0
                              : GetParam().granularity == Granularity::tensor  ? 1
@@ -95,14 +97,14 @@ TEST_P(OfType, TakesItsTrueSize) {
   const std::size_t scale = kernels::has_double_scale(GetParam().dtype) ? 8 : 4;
   const std::size_t zero =
       has_zero_point(GetParam().dtype) ? static_cast<std::size_t>(std::max(weft::bits(GetParam().dtype), 8)) / 8 : 0;
-  EXPECT_EQ(mesh.weights().bytes(node), codes + groups * (scale + zero) + kOut * sizeof(float));
+  EXPECT_EQ(MeshAccess::weights(mesh).bytes(node), codes + groups * (scale + zero) + kOut * sizeof(float));
 }
 
 TEST_P(OfType, IsTheSameWhenItBeganThatWay) {
   NetworkSpec spec = two_layers(GetParam().dtype);
   if (has_scale(GetParam().dtype)) spec.layers[0].granularity = GetParam().granularity;
   Mesh born = must(Mesh::build(spec)), morphed = must(Mesh::build(two_layers(Dtype::float32)));
-  must(morphed.weights().morph(node_at(morphed, kFirst), "first", GetParam()));
+  must(MeshAccess::weights(morphed).morph(node_at(morphed, kFirst), "first", GetParam()));
   EXPECT_EQ(born.state_hash(), morphed.state_hash());
   EXPECT_EQ(morphed.current_spec().layers[0].dtype, GetParam().dtype);
 }
@@ -110,7 +112,7 @@ TEST_P(OfType, IsTheSameWhenItBeganThatWay) {
 TEST_P(OfType, ComesBackToItsMasterAndToWhatWasLeftOfIt) {
   Mesh mesh = must(Mesh::build(two_layers(Dtype::float32)));
   const NodeId node = node_at(mesh, kFirst);
-  WeightStore& weights = mesh.weights();
+  WeightStore& weights = MeshAccess::weights(mesh);
   const auto before = weights.read(weights.of(node)[0]);
   must(weights.morph(node, "first", GetParam()));
   must(weights.morph(node, "first", Encoding(Dtype::float32)));
@@ -140,10 +142,10 @@ TEST_P(OfType, ComesBackToItsMasterAndToWhatWasLeftOfIt) {
 TEST(WeightStore, LeavesOtherLayersAlone) {
   Mesh mesh = must(Mesh::build(two_layers(Dtype::float32)));
   const NodeId second = node_at(mesh, kSecond);
-  const void* const before = mesh.weights().view(second).matrix(0).codes;
-  must(mesh.weights().morph(node_at(mesh, kFirst), "first", Encoding(Dtype::int4)));
-  EXPECT_EQ(mesh.weights().view(second).matrix(0).codes, before);
-  EXPECT_EQ(mesh.weights().encoding(second), Encoding(Dtype::float32));
+  const void* const before = MeshAccess::weights(mesh).view(second).matrix(0).codes;
+  must(MeshAccess::weights(mesh).morph(node_at(mesh, kFirst), "first", Encoding(Dtype::int4)));
+  EXPECT_EQ(MeshAccess::weights(mesh).view(second).matrix(0).codes, before);
+  EXPECT_EQ(MeshAccess::weights(mesh).encoding(second), Encoding(Dtype::float32));
 }
 
 TEST(WeightStore, GivesReleasedMastersBackToTheSystem) {
@@ -151,17 +153,18 @@ TEST(WeightStore, GivesReleasedMastersBackToTheSystem) {
   MeshOptions options{.threads = 1};
   Mesh mesh = must(Mesh::build(two_layers(Dtype::float32, kWide, kWide), options));
   const NodeId nodes[] = {node_at(mesh, kFirst)};
-  const std::uint64_t before = mesh.weights().allocated_bytes();
-  must(mesh.weights().morph(nodes[0], "first", Encoding(Dtype::int4)));
-  EXPECT_GT(mesh.weights().allocated_bytes(), before + kWide * kWide / 2);
-  must(mesh.weights().release_masters(mesh.graph(), nodes));
-  EXPECT_LT(mesh.weights().allocated_bytes(), kWide * kWide * 3 / 4);
+  const std::uint64_t before = MeshAccess::weights(mesh).allocated_bytes();
+  must(MeshAccess::weights(mesh).morph(nodes[0], "first", Encoding(Dtype::int4)));
+  EXPECT_GT(MeshAccess::weights(mesh).allocated_bytes(), before + kWide * kWide / 2);
+  must(MeshAccess::weights(mesh).release_masters(mesh.graph(), nodes));
+  EXPECT_LT(MeshAccess::weights(mesh).allocated_bytes(), kWide * kWide * 3 / 4);
   // The other way: never made.
   options.keeps_masters = false;
   const Mesh small = must(Mesh::build(two_layers(Dtype::int4, kWide, kWide), options));
-  EXPECT_EQ(small.weights().allocated_bytes(), mesh.weights().allocated_bytes());
-  EXPECT_FALSE(small.weights().learns(nodes[0]));
-  EXPECT_EQ(small.weights().read(small.weights().of(nodes[0])[0]), mesh.weights().read(mesh.weights().of(nodes[0])[0]));
+  EXPECT_EQ(MeshAccess::weights(small).allocated_bytes(), MeshAccess::weights(mesh).allocated_bytes());
+  EXPECT_FALSE(MeshAccess::weights(small).learns(nodes[0]));
+  EXPECT_EQ(MeshAccess::weights(small).read(MeshAccess::weights(small).of(nodes[0])[0]),
+            MeshAccess::weights(mesh).read(MeshAccess::weights(mesh).of(nodes[0])[0]));
 }
 
 TEST(WeightStore, AccountsForWhatTheAllocatorGave) {
@@ -178,18 +181,18 @@ TEST(WeightStore, AccountsForWhatTheAllocatorGave) {
   Mesh mesh = must(Mesh::build(two_layers(Dtype::float32, kWide, kWide), {.threads = 1}));
   const NodeId nodes[] = {node_at(mesh, kFirst)};
   const auto at_first = static_cast<double>(resident());
-  const auto held = static_cast<double>(mesh.weights().allocated_bytes());
-  must(mesh.weights().morph(nodes[0], "first", Encoding(Dtype::int8)));
-  must(mesh.weights().release_masters(mesh.graph(), nodes));
+  const auto held = static_cast<double>(MeshAccess::weights(mesh).allocated_bytes());
+  must(MeshAccess::weights(mesh).morph(nodes[0], "first", Encoding(Dtype::int8)));
+  must(MeshAccess::weights(mesh).release_masters(mesh.graph(), nodes));
   const double gone = at_first - static_cast<double>(resident());
-  const double stated = held - static_cast<double>(mesh.weights().allocated_bytes());
+  const double stated = held - static_cast<double>(MeshAccess::weights(mesh).allocated_bytes());
   EXPECT_NEAR(gone, stated, 2.0 * 1024 * 1024) << "of " << held;
 }
 
 TEST(WeightStore, RefusesWhatCannotBe) {
   Mesh mesh = must(Mesh::build(
       NetworkBuilder("n", {1, 1, 2, 1}).input("in", 4).dense(kFirst, 4).layer(kSecond, "layer_norm").spec()));
-  WeightStore& weights = mesh.weights();
+  WeightStore& weights = MeshAccess::weights(mesh);
   const NodeId first = node_at(mesh, kFirst), second = node_at(mesh, kSecond);
   expect_error(weights.morph(second, "layers[1]", Encoding(Dtype::int8)), Errc::unsupported,
                {"layers[1]", "no weight matrix", "int8/channel"});
@@ -239,7 +242,7 @@ TEST(QuantizedWeight, SaysWhetherItsCodesAreFreeOfNans) {
 
 TEST(WeightStore, ReportsHowFarTheStoredWeightsAreFromTheirMasters) {
   Mesh mesh = must(Mesh::build(two_layers(Dtype::float32)));
-  WeightStore& weights = mesh.weights();
+  WeightStore& weights = MeshAccess::weights(mesh);
   const std::size_t i = weights.first(node_at(mesh, kFirst));
   const kernels::ConstPanels master{weights.parameters()[i].data, 33, 70};
   double last = 0;

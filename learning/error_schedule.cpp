@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "learning/waves.hpp"
+#include "learning/error_schedule.hpp"
 
 #include <algorithm>
 
 namespace weft::learning {
 
-Waves::Waves(const mesh::Graph& graph, Rule rule, std::uint32_t horizon) : waves_(graph.nodes().size()) {
+ErrorSchedule::ErrorSchedule(const mesh::Graph& graph, Rule rule, std::uint32_t horizon)
+    : distances_(graph.nodes().size()) {
   const auto& nodes = graph.nodes();
   const bool is_backprop = rule == Rule::backprop;
   std::vector<bool> is_reached(nodes.size(), false);
@@ -17,7 +18,7 @@ Waves::Waves(const mesh::Graph& graph, Rule rule, std::uint32_t horizon) : waves
     depth_ = distance + 1;
     std::vector<mesh::NodeId> next;
     for (mesh::NodeId id : front) {
-      waves_[id].push_back(distance);
+      distances_[id].push_back(distance);
       is_reached[id] = true;
     }
     for (mesh::NodeId id : front) {
@@ -38,8 +39,8 @@ Waves::Waves(const mesh::Graph& graph, Rule rule, std::uint32_t horizon) : waves
   }
 }
 
-bool Waves::has(mesh::NodeId node, std::uint32_t distance) const noexcept {
-  return std::binary_search(waves_[node].begin(), waves_[node].end(), distance);
+bool ErrorSchedule::has(mesh::NodeId node, std::uint32_t distance) const noexcept {
+  return std::binary_search(distances_[node].begin(), distances_[node].end(), distance);
 }
 
 }  // namespace weft::learning

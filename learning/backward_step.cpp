@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "learning/internal/backward_step.hpp"
+
+#include "mesh/network/source_combine.hpp"
+#include "mesh/runtime/state.hpp"
+#include "mesh/weights/weight_store.hpp"
+
+#include <algorithm>
+#include <exception>
+
+namespace weft::learning {
+
+using kernels::ConstRows;
+using kernels::Rows;
+using mesh::NodeId;
+
+namespace {
+std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
+}  // namespace
+
+std::vector<LearningScratch> LearningScratch::make(const mesh::Graph& graph, const LearningPlan& plan,
+                                                   const LearningOptions& options, std::size_t regions) {
+  std::size_t widest = 1, widest_own = 0, widest_gathered = 1;
+  bool splits = false;  // some layer's error goes to several sources
+  for (const mesh::Node& node : graph.nodes()) {
+    widest = std::max({widest, node.in, node.width});
+    if (node.is_port()) continue;
+    widest_own = std::max(widest_own, node.layer->scratch_size());
+    splits = splits || !node.reads_directly();
+  }
+  for (NodeId id = 0; id < plan.layers.size(); ++id)
+    for (const Hop& hop : plan.layers[id].hops)
+      if (hop.distance == 0 || hop.inbox.size() != 1)
+        widest_gathered = std::max(widest_gathered, graph.nodes()[id].width);
+  const std::size_t n = padded(widest) * options.learners;
+  std::vector<LearningScratch> made(regions);
+  for (LearningScratch& scratch : made) {
+    const bool has_targets = options.rule != Rule::backprop;
+    if (has_targets || splits) {
+      scratch.target = AlignedBuffer<float>(n);
+      scratch.split = AlignedBuffer<float>(n);
+      scratch.dx = AlignedBuffer<float>(n);
+    }
+    if (has_targets) scratch.work = AlignedBuffer<float>(n);
+    scratch.delta = AlignedBuffer<float>(has_targets || splits ? n : padded(widest_gathered) * options.learners);
+    scratch.own = AlignedBuffer<float>(padded(widest_own) * options.learners);
+    scratch.factors = AlignedBuffer<float>(padded(std::max(widest, options.learners)));
+  }
+  return made;
+}
+
+BackwardStep::Outcome BackwardStep::run(const At& at, const Hop& hop, std::uint64_t activation_tick,
+                                        std::uint64_t sample) noexcept {
+  try {
+    const bool is_used = process(at, hop, activation_tick, sample);
+    if (are_messages_finite(at, hop)) return is_used ? Outcome::used : Outcome::unused;
+    at.context.report_fault(at.node, actors::FaultKind::update_not_finite);
+  } catch (const std::exception& error) {
+    at.context.report_fault(at.node, actors::FaultKind::threw, error.what());
+  } catch (...) {
+    at.context.report_fault(at.node, actors::FaultKind::threw);
+  }
+  drop_messages(at, hop);
+  return Outcome::failed;
+}
+
+bool BackwardStep::are_messages_finite(const At& at, const Hop& hop) noexcept {
+  const auto is_finite = [&](std::uint32_t index) {
+    return index == kNoMessage || at.context.stream.is_finite({messages_.at(index, at.parity)});
+  };
+  if (hop.distance == 0 && options_.rule == Rule::dfa && !is_finite(error_message(at.node))) return false;
+  return is_finite(hop.state_out) && std::all_of(hop.outbox.begin(), hop.outbox.end(), is_finite);
+}
+
+void BackwardStep::drop_messages(const At& at, const Hop& hop) noexcept {
+  const auto drop = [&](std::uint32_t index) {
+    if (index != kNoMessage) at.context.stream.fill({0.0f, messages_.at(index, at.parity)});
+  };
+  if (hop.distance == 0 && options_.rule == Rule::dfa) drop(error_message(at.node));
+  drop(hop.state_out);
+  for (const std::uint32_t index : hop.outbox) drop(index);
+}
+
+ConstRows BackwardStep::input_at(const At& at, std::uint64_t tick) const noexcept {
+  ConstRows x = mesh::input_at(at.context.graph, at.context.state, at.node, tick);
+  x.rows = options_.learners;
+  return x;
+}
+
+bool BackwardStep::process(const At& at, const Hop& hop, std::uint64_t tick, std::uint64_t sample) {
+  LearningScratch& scratch = at.scratch;
+  kernels::OpStream& stream = at.context.stream;
+  const bool is_output = hop.distance == 0;
+  // What one reader alone has written is read where it lies, and nobody wants it after this step.
+  const bool is_in_place = !is_output && options_.rule == Rule::backprop && hop.inbox.size() == 1;
+  const Rows delta = is_in_place ? messages_.at(hop.inbox[0], at.parity ^ 1)
+                                 : scratch_rows(scratch.delta, at.context.graph.nodes()[at.node].width);
+  if (is_output) {
+    output_gradient(at, tick, sample, delta);
+    if (options_.rule == Rule::dfa) stream.copy({delta, messages_.at(error_message(at.node), at.parity)});
+    if (options_.rule == Rule::gap)
+      output_target(at, tick, sample, delta);
+    else if (options_.rule != Rule::backprop)
+      stream.scale({-options_.output_step, delta, delta});
+  } else if (options_.rule == Rule::dfa) {
+    gather_direct(at, delta);
+  } else if (!is_in_place) {
+    gather(at, hop, delta);
+  }
+  return options_.rule == Rule::backprop ? process_gradient(at, hop, tick, delta)
+                                         : process_target(at, hop, tick, delta);
+}
+
+void BackwardStep::output_gradient(const At& at, std::uint64_t tick, std::uint64_t sample, Rows gradient) noexcept {
+  OutputRing& output = output_of(at.node);
+  const Rows y = learner_rows(at.context.state.output(at.node, tick));
+  const std::size_t n = options_.learners, tokens = output.tokens, slot = rings_.slot(sample);
+  const std::size_t first = slot * n * tokens;
+  if (tokens == 1) {
+    const float* values = output.values.empty() ? nullptr : output.values.data() + slot * n * output.width;
+    return score_rows(at, y, output, first, {values, n, output.width, output.width}, gradient);
+  }
+  kernels::OpStream& stream = at.context.stream;
+  const std::size_t classes = output.width / tokens;
+  for (std::size_t b = 0; b < n; ++b) {
+    const std::size_t place = first + b * tokens;
+    const Rows of_tokens{gradient.row(b), tokens, classes, classes};
+    score_rows(at, {y.row(b), tokens, classes, classes}, output, place, {}, of_tokens);
+    // The mean over the tokens that have labels.
+    const std::uint32_t* const labels = output.labels.data() + place;
+    const auto labelled = tokens - static_cast<std::size_t>(std::count(labels, labels + tokens, kNoLabel));
+    if (labelled > 1) stream.scale({1.0f / static_cast<float>(labelled), of_tokens, of_tokens});
+  }
+}
+
+void BackwardStep::score_rows(const At& at, const Rows& y, OutputRing& output, std::size_t place,
+                              const ConstRows& values, const Rows& gradient) noexcept {
+  kernels::OpStream& stream = at.context.stream;
+  float* const losses = output.losses.data() + place;
+  if (options_.loss == Loss::cross_entropy)
+    stream.cross_entropy({y, output.classes.data() + place, losses, gradient});
+  else
+    stream.mean_squared_error({y, values, losses, gradient});
+  stream.row_argmax({y, output.predictions.data() + place});
+  for (std::size_t i = 0; i < y.rows; ++i)
+    if (output.labels[place + i] == kNoLabel) stream.fill({0.0f, {gradient.row(i), 1, gradient.cols, gradient.stride}});
+}
+
+void BackwardStep::output_target(const At& at, std::uint64_t tick, std::uint64_t sample, Rows residual) noexcept {
+  kernels::OpStream& stream = at.context.stream;
+  const OutputRing& output = output_of(at.node);
+  const Rows y = learner_rows(at.context.state.output(at.node, tick));
+  const std::size_t n = options_.learners, tokens = output.tokens, classes = output.width / tokens;
+  const std::size_t slot = rings_.slot(sample) * n;
+  // Labels go as values: which place they mean is found where the row is filled.
+  for (std::size_t i = 0; i < n * tokens; ++i) {
+    const std::size_t b = i / tokens, first = i % tokens * classes, place = slot * tokens + i;
+    const Rows row{residual.row(b) + first, 1, classes, residual.stride};
+    if (output.labels[place] == kNoLabel) {
+      stream.fill({0.0f, row});
+      continue;
+    }
+    if (options_.loss == Loss::cross_entropy)
+      stream.one_hot({output.classes.data() + place, options_.output_step, row});
+    else
+      stream.scale(
+          {options_.output_step, {output.values.data() + (slot + b) * output.width, 1, row.cols, row.cols}, row});
+    stream.binary({kernels::BinaryOp::sub, row, {y.row(b) + first, 1, classes, y.stride}, row});
+  }
+}
+
+void BackwardStep::gather(const At& at, const Hop& hop, Rows sum) noexcept {
+  kernels::OpStream& stream = at.context.stream;
+  const std::uint64_t written = at.parity ^ 1;
+  if (hop.inbox.empty()) {
+    // Only its own hidden state speaks to it.
+    stream.fill({0.0f, sum});
+    return;
+  }
+  stream.copy({messages_.at(hop.inbox[0], written), sum});
+  for (std::size_t i = 1; i < hop.inbox.size(); ++i)
+    stream.binary({kernels::BinaryOp::add, sum, messages_.at(hop.inbox[i], written), sum});
+  // Gradients add up; of several targets a layer takes the mean.
+  if (options_.rule != Rule::backprop && hop.inbox.size() > 1)
+    stream.scale({1.0f / static_cast<float>(hop.inbox.size()), sum, sum});
+}
+
+void BackwardStep::gather_direct(const At& at, Rows sum) noexcept {
+  LearningScratch& scratch = at.scratch;
+  kernels::OpStream& stream = at.context.stream;
+  std::size_t before = 0;
+  for (std::size_t o = 0; o < plan_.error_messages.size(); ++o) {
+    const ConstRows error = messages_.at(plan_.error_messages[o], at.parity ^ 1);
+    const kernels::ConstPanels feedback = feedback_.of(at.node, sum.cols, error.cols, before);
+    const Rows part = o == 0 ? sum : scratch_rows(scratch.work, sum.cols);
+    stream.linear({feedback, nullptr, error, kernels::Activation::linear, {}, part});
+    if (o > 0) stream.binary({kernels::BinaryOp::add, sum, part, sum});
+    before += kernels::panels_size(sum.cols, error.cols);
+  }
+  stream.scale({-options_.output_step, sum, sum});
+}
+
+mesh::BackwardArgs BackwardStep::past(const At& at, std::uint64_t tick) noexcept {
+  const mesh::State& state = at.context.state;
+  mesh::BackwardArgs args;
+  args.weights = at.context.weights.backward_view(at.node);
+  args.x = input_at(at, tick);
+  args.y = learner_rows(state.output(at.node, tick));
+  args.z = learner_rows(state.preactivation(at.node, tick));
+  args.cache = learner_rows(state.cache(at.node, tick));
+  args.state = learner_rows(state.hidden(at.node, tick - 1));
+  args.workspace = at.context.workspace;
+  args.scratch = scratch_rows(at.scratch.own, at.context.graph.nodes()[at.node].layer->scratch_size());
+  return args;
+}
+
+bool BackwardStep::process_gradient(const At& at, const Hop& hop, std::uint64_t tick, Rows delta) {
+  LearningScratch& scratch = at.scratch;
+  kernels::OpStream& stream = at.context.stream;
+  if (hop.distance == 0 && options_.learners > 1)
+    stream.scale({1.0f / static_cast<float>(options_.learners), delta, delta});
+  mesh::BackwardArgs args = past(at, tick);
+  args.dy = delta;
+  const bool learns = at.context.weights.learns(at.node);
+  if (learns) args.gradients = optimizer_.gradients(at.node);
+  const bool sends_directly = hop.sends && at.context.graph.nodes()[at.node].reads_directly();
+  if (sends_directly)
+    args.dx = messages_.at(hop.outbox[0], at.parity);
+  else if (hop.sends)
+    args.dx = scratch_rows(scratch.dx, at.context.graph.nodes()[at.node].in);
+  if (hop.state_in != kNoMessage) args.dnext_state = messages_.at(hop.state_in, at.parity ^ 1);
+  if (hop.state_out != kNoMessage) args.dstate = messages_.at(hop.state_out, at.parity);
+  at.context.backward(at.node, args);
+  if (hop.sends && !sends_directly) send(at, hop, tick, args.dx);
+  return learns;
+}
+
+bool BackwardStep::process_target(const At& at, const Hop& hop, std::uint64_t tick, Rows residual) {
+  LearningScratch& scratch = at.scratch;
+  kernels::OpStream& stream = at.context.stream;
+  const mesh::Node& here = at.context.graph.nodes()[at.node];
+  if (hop.sends) {
+    const Rows dx = scratch_rows(scratch.dx, here.in);
+    propagate_target(at, tick, residual, dx);
+    send(at, hop, tick, dx);
+  }
+  if (here.layer->parameters().empty() && here.owners.empty()) return false;
+  if (!at.context.weights.learns(at.node)) return false;
+
+  mesh::BackwardArgs args = past(at, tick);
+  const Rows target = scratch_rows(scratch.target, here.width);
+  stream.binary({kernels::BinaryOp::add, args.y, residual, target});
+  stream.link_budget({args.y, target, scratch.factors.data()});
+  const float* factors = scratch.factors.data();
+  if (!at.context.any_nonzero(at.node, {factors, options_.learners})) return false;
+  // Moving towards the target is descending against the residual.
+  args.dy = scratch_rows(scratch.work, here.width);
+  stream.scale_rows({factors, residual, args.dy});
+  stream.scale({-1.0f / static_cast<float>(options_.learners), args.dy, args.dy});
+  args.gradients = optimizer_.gradients(at.node);
+  at.context.backward(at.node, args);
+  return true;
+}
+
+void BackwardStep::propagate_target(const At& at, std::uint64_t tick, Rows residual, Rows dx) {
+  LearningScratch& scratch = at.scratch;
+  kernels::OpStream& stream = at.context.stream;
+  const mesh::Node& here = at.context.graph.nodes()[at.node];
+  mesh::BackwardArgs args = past(at, tick);
+  const int mixing = here.layer->mixing_matrix();
+  if (options_.rule == Rule::fw_dtp && mixing >= 0) {
+    stream.linear({feedback_.of(at.node, here.in, here.width), nullptr, residual, kernels::Activation::linear, {}, dx});
+  } else if (options_.rule == Rule::gap && mixing >= 0) {
+    const kernels::ConstWeight& weight = args.weights.matrix(static_cast<std::size_t>(mixing));
+    const Rows target = scratch_rows(scratch.target, here.width), weighted = scratch_rows(scratch.split, here.in);
+    stream.binary({kernels::BinaryOp::add, args.y, residual, target});
+    stream.linear_transposed({weight, target, weighted});
+    stream.absolute_column_sums({weight, scratch.factors.data()});
+    stream.gap_displacement({weighted, scratch.factors.data(), args.x, dx});
+  } else {
+    // The vector-Jacobian product is odd in its argument, so no sign needs turning twice.
+    args.dy = scratch_rows(scratch.work, here.width);
+    stream.copy({residual, args.dy});
+    args.dx = dx;
+    at.context.backward(at.node, args);
+    if (options_.rule == Rule::chain) stream.scale({0.1f, dx, dx});
+  }
+}
+
+void BackwardStep::send(const At& at, const Hop& hop, std::uint64_t tick, Rows dx) noexcept {
+  LearningScratch& scratch = at.scratch;
+  kernels::OpStream& stream = at.context.stream;
+  const mesh::Graph& graph = at.context.graph;
+  const mesh::Node& here = graph.nodes()[at.node];
+  if (here.reads_directly()) {
+    stream.copy({dx, messages_.at(hop.outbox[0], at.parity)});
+    return;
+  }
+  const auto source_of = [&](const mesh::Edge& edge) {
+    return ConstRows(learner_rows(at.context.state.output(edge.from, tick - 1)));
+  };
+  const ConstRows x = input_at(at, tick);
+  for (std::size_t i = 0; i < here.sources.size(); ++i) {
+    const mesh::Edge& edge = graph.edges()[here.sources[i]];
+    if (hop.outbox[i] == kNoMessage) {
+      // A maximum's gradient goes to the first source that holds it, whether or not that one listens.
+      if (here.combine == mesh::Combine::max)
+        stream.route_equal({source_of(edge), x, dx, scratch_rows(scratch.split, edge.width)});
+      continue;
+    }
+    mesh::split_gradient(stream, graph, here, edge, source_of, x, dx, scratch_rows(scratch.target, edge.width),
+                         messages_.at(hop.outbox[i], at.parity));
+  }
+}
+
+}  // namespace weft::learning

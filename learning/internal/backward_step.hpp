@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "learning/internal/error_messages.hpp"
+#include "learning/internal/feedback_weights.hpp"
+#include "learning/internal/learning_plan.hpp"
+#include "learning/internal/sample_rings.hpp"
+#include "learning/optimizer.hpp"
+#include "learning/options.hpp"
+
+#include "mesh/runtime/step_rule.hpp"
+
+#include "core/aligned_buffer.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace weft::learning {
+
+/// Memory of one region for the learning of one layer after the other.
+struct LearningScratch {
+  AlignedBuffer<float> delta, work, target, dx, split;
+  AlignedBuffer<float> own;  // Layer::scratch_size()
+  AlignedBuffer<float> factors;
+
+  static std::vector<LearningScratch> make(const mesh::Graph& graph, const LearningPlan& plan,
+                                           const LearningOptions& options, std::size_t regions);
+};
+
+/// The learning of one layer for one error: takes in the messages of its readers, or at an output the loss, adds to the
+/// gradients, and writes messages to its sources. Equations: docs/learning.md.
+/// @thread the one that runs the region; allocates nothing, takes no lock, reads of other layers only what they wrote
+///         in earlier steps
+class BackwardStep {
+ public:
+  /// The parts must outlive it.
+  BackwardStep(const LearningOptions& options, const LearningPlan& plan, const FeedbackWeights& feedback,
+               SampleRings& rings, ErrorMessages& messages, const Optimizer& optimizer)
+      : options_(options),
+        plan_(plan),
+        feedback_(feedback),
+        rings_(rings),
+        messages_(messages),
+        optimizer_(optimizer) {}
+
+  /// A layer in a step, and the half of the messages that the step writes.
+  struct At {
+    mesh::StepContext& context;
+    mesh::NodeId node = 0;
+    std::uint64_t parity = 0;
+    LearningScratch& scratch;
+  };
+  enum class Outcome : int { unused, used, failed };
+  /// One hop of one layer; `activation_tick` is when the layer published what the error is about. used: gradients were
+  /// added to. failed: the fault is reported, and its messages are zeros, from which readers learn nothing.
+  Outcome run(const At& at, const Hop& hop, std::uint64_t activation_tick, std::uint64_t sample) noexcept;
+
+ private:
+  bool process(const At& at, const Hop& hop, std::uint64_t activation_tick, std::uint64_t sample);
+  bool are_messages_finite(const At& at, const Hop& hop) noexcept;
+  void drop_messages(const At& at, const Hop& hop) noexcept;
+  bool process_gradient(const At& at, const Hop& hop, std::uint64_t tick, kernels::Rows delta);
+  bool process_target(const At& at, const Hop& hop, std::uint64_t tick, kernels::Rows residual);
+  void output_gradient(const At& at, std::uint64_t tick, std::uint64_t sample, kernels::Rows gradient) noexcept;
+  /// Scores of rows of one label each, and the slopes of their losses; a row without a label has none.
+  void score_rows(const At& at, const kernels::Rows& y, OutputRing& output, std::size_t place,
+                  const kernels::ConstRows& values, const kernels::Rows& gradient) noexcept;
+  void output_target(const At& at, std::uint64_t tick, std::uint64_t sample, kernels::Rows residual) noexcept;
+  void gather(const At& at, const Hop& hop, kernels::Rows sum) noexcept;
+  void gather_direct(const At& at, kernels::Rows sum) noexcept;
+  void propagate_target(const At& at, std::uint64_t tick, kernels::Rows residual, kernels::Rows dx);
+  void send(const At& at, const Hop& hop, std::uint64_t tick, kernels::Rows dx) noexcept;
+  mesh::BackwardArgs past(const At& at, std::uint64_t tick) noexcept;
+  OutputRing& output_of(mesh::NodeId node) noexcept {
+    return rings_.outputs()[static_cast<std::size_t>(plan_.layers[node].output)];
+  }
+  std::uint32_t error_message(mesh::NodeId node) const noexcept {
+    return plan_.error_messages[static_cast<std::size_t>(plan_.layers[node].output)];
+  }
+  kernels::Rows scratch_rows(AlignedBuffer<float>& buffer, std::size_t width) const noexcept {
+    return {buffer.data(), options_.learners, width, (width + 15) / 16 * 16};
+  }
+  kernels::Rows learner_rows(kernels::Rows rows) const noexcept {
+    return {rows.data, options_.learners, rows.cols, rows.stride};
+  }
+  kernels::ConstRows input_at(const At& at, std::uint64_t tick) const noexcept;
+
+  const LearningOptions& options_;
+  const LearningPlan& plan_;
+  const FeedbackWeights& feedback_;
+  SampleRings& rings_;
+  ErrorMessages& messages_;
+  const Optimizer& optimizer_;
+};
+
+}  // namespace weft::learning

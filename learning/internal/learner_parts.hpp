@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "learning/internal/backward_step.hpp"
+#include "learning/internal/error_messages.hpp"
+#include "learning/internal/feedback_weights.hpp"
+#include "learning/internal/gradient_sizes.hpp"
+#include "learning/internal/learning_plan.hpp"
+#include "learning/internal/sample_clock.hpp"
+#include "learning/internal/sample_rings.hpp"
+#include "learning/internal/weight_updates.hpp"
+#include "learning/learner.hpp"
+
+#include "mesh/device/recordable_rule.hpp"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace weft::learning {
+
+/// Parts of a learner.
+struct LearnerParts {
+  LearnerParts(mesh::Mesh& of, const LearningOptions& wanted, LearningPlan made, Optimizer optimizer);
+
+  mesh::Mesh& mesh;
+  LearningOptions options;
+  LearningPlan plan;
+  SampleClock clock;
+  SampleRings rings;
+  ErrorMessages messages;
+  FeedbackWeights feedback;
+  GradientSizes sizes;
+  WeightUpdates updates;
+  std::vector<LearningScratch> scratch;  // by region
+  BackwardStep backward;
+  std::vector<Score> pending_scores;
+  std::unique_ptr<mesh::RuleState> saved;
+  std::unique_ptr<mesh::RecordableRule> recordable;
+};
+
+/// The saved part of a learner (learner_state.cpp).
+class SavedLearner final : public mesh::RuleState {
+ public:
+  explicit SavedLearner(LearnerParts& parts) : parts_(parts) {}
+  void hash_layer(mesh::NodeId node, StateHasher& hasher) const override;
+  void remember_layer(mesh::NodeId node, std::vector<float>& kept) const override;
+  const float* restart_layer(mesh::NodeId node, const float* kept) noexcept override;
+  void save_state(mesh::ByteArchive& to, bool with_weights) const override;
+  Status load_state(const mesh::ByteArchive& from, bool with_weights) override;
+
+ private:
+  /// Every array of a saved state.
+  template <class Visit>
+  void each_array(bool with_weights, Visit&& visit) const;
+
+  LearnerParts& parts_;
+};
+
+/// The part of a learner that a device needs to run its steps (learner_device.cpp).
+class RecordedLearner final : public mesh::RecordableRule {
+ public:
+  explicit RecordedLearner(LearnerParts& parts) : parts_(parts) {}
+  void each_piece(const std::function<void(const mesh::DeviceRegion&)>& visit) const override;
+  std::uint64_t period() const noexcept override { return parts_.clock.steps_per_sample(); }
+  std::pair<std::uint64_t, std::uint64_t> samples_of(std::uint64_t step, std::uint64_t tick,
+                                                     std::uint64_t count) const override;
+  std::optional<Hash128> record_key(std::uint64_t step, std::uint64_t tick, std::uint64_t count) const override;
+  std::span<const std::uint64_t> update_counts() const noexcept override;
+  void add_updates(mesh::NodeId node, std::uint64_t updates) noexcept override;
+  /// Layers with tied weights move together with others.
+  bool may_skip(mesh::NodeId node) const noexcept override { return parts_.plan.layers[node].groups.empty(); }
+  void save_host(mesh::ByteArchive& to) const override;
+  void load_host(const mesh::ByteArchive& from) override;
+
+ private:
+  void each_optimizer_piece(const std::function<void(const mesh::DeviceRegion&)>& visit) const;
+  /// Arrays that the host writes while a device runs the steps.
+  template <class Visit>
+  void each_array(Visit&& visit) const;
+
+  LearnerParts& parts_;
+};
+
+}  // namespace weft::learning

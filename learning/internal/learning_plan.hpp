@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "learning/error_schedule.hpp"
+#include "learning/options.hpp"
+
+#include "mesh/network/graph.hpp"
+
+#include "core/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace weft::learning {
+
+inline constexpr std::uint32_t kNoMessage = UINT32_MAX;
+
+/// Place of one message: written by the reader of a link in step s, read by its source in step s + 1.
+struct MessageSlot {
+  std::size_t offset = 0;  // floats from the beginning of a half
+  std::size_t width = 0, stride = 0;
+};
+
+/// Work of a layer for errors from `distance` links away.
+struct Hop {
+  std::uint32_t distance = 0;
+  std::vector<std::uint32_t> inbox;   // messages to add up, in reader order
+  std::vector<std::uint32_t> outbox;  // by source position; kNoMessage: that source has no use for it
+  std::uint32_t state_in = kNoMessage, state_out = kNoMessage;  // the layer's own hidden state
+  bool sends = false;
+};
+
+struct LayerPlan {
+  std::int32_t output = -1;  // index among the network's outputs
+  std::vector<Hop> hops;
+  std::vector<std::uint32_t> groups;  // of tied weights that it takes part in
+  std::uint32_t reach = 0;            // ticks that it, or a layer tied to it, looks back
+};
+
+/// Layers that compute with the weights of one of them: their gradients add up, and the weights move once, after the
+/// last of them.
+struct TiedGroup {
+  mesh::NodeId owner = 0;
+  std::vector<mesh::NodeId> users;  // that learn, ascending
+  std::uint32_t reach = 0;          // the largest distance of a user
+};
+
+/// Everything about a learner that its network and options settle before the first step.
+struct LearningPlan {
+  std::vector<LayerPlan> layers;  // by node
+  std::vector<TiedGroup> tied;
+  std::vector<MessageSlot> messages;
+  std::size_t message_floats = 0;             // of one half, for all learners
+  std::vector<std::uint32_t> error_messages;  // dfa: by output, its error
+  std::uint32_t latency = 0;                  // ticks from a sample's input to the outputs
+  std::uint32_t hold = 0;                     // ticks a sample is held (settle)
+  std::uint32_t depth = 0, deepest = 0;       // distances; depth is 2 at least
+  std::uint64_t chunk = 0;                    // samples of a run, at most
+  std::uint64_t ring = 0;                     // samples at hand for labels and scores, a power of two
+
+  /// @error invalid_argument: a network without outputs, an output no input reaches, more learners than sessions
+  static Result<LearningPlan> build(const mesh::Graph& graph, std::size_t sessions, const LearningOptions& options);
+};
+
+}  // namespace weft::learning

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "learning/learner.hpp"
+#include "learning/options.hpp"
+
+#include "mesh/network/graph.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace weft::learning {
+
+/// Labels that a sample of an output has: one for each token of [tokens, classes].
+inline std::size_t tokens_of(const mesh::Node& output, Loss loss) noexcept {
+  return loss == Loss::cross_entropy ? output.width / output.shape.back() : 1;
+}
+
+/// Labels, targets and results of one output, in rings over samples: [sample & mask][learner][token].
+struct OutputRing {
+  static constexpr std::uint32_t kNotScored = UINT32_MAX;
+
+  mesh::NodeId node = 0;
+  std::size_t width = 0, tokens = 1;
+  std::vector<std::uint32_t> labels{};       // with mse: 0, or kNoLabel without a target
+  std::vector<std::uint32_t> classes{};      // the label, or 0: an operand of the loss
+  std::vector<std::uint32_t> predictions{};  // kNotScored until the sample is scored
+  std::vector<float> losses{};
+  std::vector<float> values{};  // ring [sample & mask][learner][width]
+
+  /// Every array, in the order of a saved state.
+  template <class Visit>
+  void each_array(Visit&& visit) {
+    visit(std::span<std::uint32_t>(labels));
+    visit(std::span<std::uint32_t>(classes));
+    visit(std::span<std::uint32_t>(predictions));
+    visit(std::span<float>(losses));
+    visit(std::span<float>(values));
+  }
+  void set_classes(std::size_t first, std::size_t count) noexcept;
+};
+
+/// The rings of all outputs: samples under way, their targets and their results.
+class SampleRings {
+ public:
+  SampleRings() = default;
+  /// Rings of `slots` samples, a power of two.
+  SampleRings(const mesh::Graph& graph, const LearningOptions& options, std::uint64_t slots);
+
+  std::uint64_t slot(std::uint64_t sample) const noexcept { return sample & mask_; }
+  std::vector<OutputRing>& outputs() noexcept { return outputs_; }
+  const std::vector<OutputRing>& outputs() const noexcept { return outputs_; }
+  /// Labels that a sample has for all learners.
+  std::size_t places(const OutputRing& output) const noexcept { return learners_ * output.tokens; }
+  std::span<const std::uint32_t> labels(const OutputRing& output, std::uint64_t sample) const noexcept {
+    return {output.labels.data() + slot(sample) * places(output), places(output)};
+  }
+  bool is_labelled(std::uint64_t sample) const noexcept {
+    return std::any_of(outputs_.begin(), outputs_.end(), [&](const OutputRing& output) {
+      const auto all = labels(output, sample);
+      return std::any_of(all.begin(), all.end(), [](std::uint32_t label) { return label != kNoLabel; });
+    });
+  }
+  /// Takes in targets [first, first + samples) of those given, for samples from `sample` on.
+  void stage(const mesh::Graph& graph, std::span<const Target> targets, std::uint64_t first, std::uint64_t samples,
+             std::uint64_t sample);
+  Score score(const OutputRing& output, std::uint64_t sample, std::size_t place) const noexcept;
+
+ private:
+  std::vector<OutputRing> outputs_;
+  std::size_t learners_ = 1;
+  std::uint64_t mask_ = 0;
+  Loss loss_ = Loss::cross_entropy;
+};
+
+}  // namespace weft::learning

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "learning/internal/gradient_sizes.hpp"
+#include "learning/internal/learning_plan.hpp"
+#include "learning/optimizer.hpp"
+
+#include "mesh/runtime/step_rule.hpp"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace weft::learning {
+
+/// The end of a layer's learning: gradients are cleared before its first error, and the weights move after its last.
+/// Tied weights move once, after the last of their users.
+/// @thread a layer's part: the thread of the region that owns it; users of one weight are in one region
+class WeightUpdates {
+ public:
+  /// A tied group in the sample (settle) or step (pipelined) under way.
+  struct Progress {
+    std::uint32_t pending = 0;  // users that are still to come
+    bool is_used = false, has_failed = false;
+  };
+
+  WeightUpdates() = default;
+  WeightUpdates(const LearningPlan& plan, Optimizer optimizer)
+      : plan_(&plan), optimizer_(std::move(optimizer)), progress_(plan.tied.size()), has_failed_(plan.layers.size()) {}
+
+  /// Clears the gradients of the weights that `node` computes with.
+  void begin(mesh::StepContext& context, mesh::NodeId node) noexcept;
+  /// Moves the weights of `node`, and tied ones after their last user; `is_used`: it added gradients.
+  void end(mesh::StepContext& context, mesh::NodeId node, bool is_used, std::uint64_t parity,
+           GradientSizes& sizes) noexcept;
+  /// Drops the update under way: half of its gradients may be missing.
+  void fail(mesh::NodeId node) noexcept { has_failed_[node] = 1; }
+  /// Forgets users that a halt kept from coming.
+  void begin_run() noexcept {
+    for (Progress& group : progress_) group.pending = 0;
+  }
+
+  Optimizer& optimizer() noexcept { return optimizer_; }
+  const Optimizer& optimizer() const noexcept { return optimizer_; }
+  std::vector<Progress>& progress() noexcept { return progress_; }
+  const std::vector<Progress>& progress() const noexcept { return progress_; }
+
+ private:
+  void move(mesh::StepContext& context, mesh::NodeId node, std::uint64_t parity, GradientSizes& sizes) noexcept;
+
+  const LearningPlan* plan_ = nullptr;
+  Optimizer optimizer_;
+  std::vector<Progress> progress_;        // by tied group
+  std::vector<std::uint8_t> has_failed_;  // by node: a fault in the update under way
+};
+
+}  // namespace weft::learning

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "learning/internal/learning_plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace weft::learning {
+
+using mesh::NodeId;
+
+namespace {
+
+/// Samples of one run of the executor: enough that starting it costs nothing, few enough that rings stay small.
+constexpr std::uint64_t kChunk = 256, kLeastChunk = 4;
+constexpr std::uint64_t kTargetValues = std::uint64_t{1} << 20;  // of a chunk, about
+std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
+
+class Planner {
+ public:
+  Planner(const mesh::Graph& graph, const LearningOptions& options, LearningPlan& plan)
+      : graph_(graph), options_(options), plan_(plan), edge_messages_(graph.edges().size()) {}
+
+  Status find_latency(std::size_t sessions);
+  void plan_hops();
+  void plan_tied();
+  void size_rings();
+
+ private:
+  std::uint32_t add_message(std::size_t width);
+  void plan_hop(const ErrorSchedule& schedule, NodeId id, std::uint32_t distance);
+
+  const mesh::Graph& graph_;
+  const LearningOptions& options_;
+  LearningPlan& plan_;
+  std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> edge_messages_;  // edge -> (distance, message)
+};
+
+Status Planner::find_latency(std::size_t sessions) {
+  if (graph_.outputs().empty())
+    return fail(Errc::invalid_argument,
+                "learning: the network names no outputs, so nothing can be learned; add \"outputs\"");
+  if (options_.learners == 0 || options_.learners > sessions)
+    return fail(Errc::invalid_argument, "learning.learners: " + std::to_string(options_.learners) + " of " +
+                                            std::to_string(sessions) + " sessions");
+  for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
+    std::optional<std::uint32_t> nearest;
+    for (NodeId port = 0; port < graph_.port_count(); ++port)
+      if (const auto ticks = graph_.latency(port, graph_.outputs()[i])) nearest = std::max(nearest.value_or(0), *ticks);
+    if (!nearest)
+      return fail(Errc::invalid_argument,
+                  "outputs." + graph_.spec().outputs[i].name + ": no input reaches it, so no sample can be scored");
+    plan_.latency = std::max(plan_.latency, *nearest);
+  }
+  plan_.hold = options_.hold ? options_.hold : std::max(plan_.latency, graph_.settle_ticks());
+  return {};
+}
+
+std::uint32_t Planner::add_message(std::size_t width) {
+  plan_.messages.push_back({plan_.message_floats, width, padded(width)});
+  plan_.message_floats += padded(width) * options_.learners;
+  return static_cast<std::uint32_t>(plan_.messages.size() - 1);
+}
+
+void Planner::plan_hops() {
+  const ErrorSchedule schedule(graph_, options_.rule, options_.horizon);
+  plan_.deepest = schedule.depth();
+  plan_.depth = std::max<std::uint32_t>(plan_.deepest, 2);
+  plan_.layers.resize(graph_.nodes().size());
+  for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
+    const NodeId node = graph_.outputs()[i];
+    plan_.layers[node].output = static_cast<std::int32_t>(i);
+    if (options_.rule == Rule::dfa) plan_.error_messages.push_back(add_message(graph_.nodes()[node].width));
+  }
+  // Readers first, so that the messages a layer reads exist: a hop of distance r is fed by hops of distance r - 1.
+  for (std::uint32_t distance = 0; distance < schedule.depth(); ++distance)
+    for (NodeId node = static_cast<NodeId>(graph_.port_count()); node < graph_.nodes().size(); ++node)
+      if (schedule.has(node, distance)) plan_hop(schedule, node, distance);
+}
+
+void Planner::plan_hop(const ErrorSchedule& schedule, NodeId id, std::uint32_t distance) {
+  const mesh::Node& node = graph_.nodes()[id];
+  std::vector<Hop>& hops = plan_.layers[id].hops;
+  Hop hop;
+  hop.distance = distance;
+  hop.outbox.assign(node.sources.size(), kNoMessage);
+  if (options_.rule != Rule::dfa) {
+    for (std::uint32_t e : node.readers)
+      for (const auto& [reader_distance, message] : edge_messages_[e])
+        if (reader_distance + 1 == distance) hop.inbox.push_back(message);
+    for (std::size_t i = 0; i < node.sources.size(); ++i) {
+      const mesh::Edge& edge = graph_.edges()[node.sources[i]];
+      if (!schedule.has(edge.from, distance + 1)) continue;
+      hop.outbox[i] = add_message(edge.width);
+      hop.sends = true;
+      edge_messages_[node.sources[i]].emplace_back(distance, hop.outbox[i]);
+    }
+    if (options_.rule == Rule::backprop && node.layer->state_size()) {
+      if (!hops.empty() && hops.back().distance + 1 == distance) hop.state_in = hops.back().state_out;
+      if (schedule.has(id, distance + 1)) hop.state_out = add_message(node.layer->state_size());
+    }
+  }
+  hops.push_back(std::move(hop));
+}
+
+void Planner::plan_tied() {
+  std::map<NodeId, std::set<NodeId>> users;
+  for (NodeId id = 0; id < graph_.nodes().size(); ++id)
+    for (const NodeId owner : graph_.nodes()[id].owners) users[owner].insert({id, owner});
+  std::vector<LayerPlan>& layers = plan_.layers;
+  for (LayerPlan& layer : layers) layer.reach = layer.hops.empty() ? 0 : layer.hops.back().distance;
+  for (const auto& [owner, all] : users) {
+    TiedGroup group{owner, {}, 0};
+    for (const NodeId user : all) {
+      if (layers[user].hops.empty()) continue;  // no error reaches it
+      group.users.push_back(user);
+      layers[user].groups.push_back(static_cast<std::uint32_t>(plan_.tied.size()));
+      group.reach = std::max(group.reach, layers[user].hops.back().distance);
+    }
+    plan_.tied.push_back(std::move(group));
+  }
+  // In a mesh's first ticks all users of a weight wait for the one whose errors reach back furthest. Users of several
+  // weights join groups: a few passes reach them all.
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
+    for (TiedGroup& group : plan_.tied)
+      for (const NodeId user : group.users) group.reach = std::max(group.reach, layers[user].reach);
+    for (const TiedGroup& group : plan_.tied)
+      for (const NodeId user : group.users) {
+        has_changed |= layers[user].reach < group.reach;
+        layers[user].reach = std::max(layers[user].reach, group.reach);
+      }
+  }
+}
+
+void Planner::size_rings() {
+  plan_.chunk = kChunk;
+  for (const NodeId node : graph_.outputs())
+    if (options_.loss == Loss::mse)
+      plan_.chunk =
+          std::clamp(kTargetValues / (options_.learners * graph_.nodes()[node].width), kLeastChunk, plan_.chunk);
+  plan_.ring = std::bit_ceil<std::uint64_t>(plan_.chunk + plan_.latency + 2 * std::uint64_t{plan_.depth} + 2);
+}
+
+}  // namespace
+
+Result<LearningPlan> LearningPlan::build(const mesh::Graph& graph, std::size_t sessions,
+                                         const LearningOptions& options) {
+  LearningPlan plan;
+  Planner planner(graph, options, plan);
+  WEFT_CHECK(planner.find_latency(sessions));
+  planner.plan_hops();
+  planner.plan_tied();
+  planner.size_rings();
+  return plan;
+}
+
+}  // namespace weft::learning

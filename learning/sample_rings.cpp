@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "learning/internal/sample_rings.hpp"
+
+#include <algorithm>
+
+namespace weft::learning {
+
+SampleRings::SampleRings(const mesh::Graph& graph, const LearningOptions& options, std::uint64_t slots)
+    : learners_(options.learners), mask_(slots - 1), loss_(options.loss) {
+  for (const mesh::NodeId node : graph.outputs()) {
+    const mesh::Node& made = graph.nodes()[node];
+    OutputRing output{node, made.width, tokens_of(made, loss_)};
+    output.labels.assign(slots * places(output), kNoLabel);
+    output.classes.assign(output.labels.size(), 0);
+    output.predictions.assign(output.labels.size(), OutputRing::kNotScored);
+    output.losses.assign(output.labels.size(), 0.0f);
+    if (loss_ == Loss::mse) output.values.assign(slots * learners_ * output.width, 0.0f);
+    outputs_.push_back(std::move(output));
+  }
+}
+
+void OutputRing::set_classes(std::size_t first, std::size_t count) noexcept {
+  for (std::size_t i = first; i < first + count; ++i) classes[i] = labels[i] == kNoLabel ? 0 : labels[i];
+}
+
+void SampleRings::stage(const mesh::Graph& graph, std::span<const Target> targets, std::uint64_t first,
+                        std::uint64_t samples, std::uint64_t sample) {
+  const std::size_t n = learners_;
+  for (OutputRing& output : outputs_) {
+    const auto target = std::find_if(targets.begin(), targets.end(),
+                                     [&](const Target& t) { return graph.find_output(t.output) == output.node; });
+    for (std::uint64_t s = 0; s < samples; ++s) {
+      const std::size_t at = slot(sample + s), each = places(output);
+      std::uint32_t* labels = output.labels.data() + at * each;
+      // A sample without a label is never scored, and must not show the result of the sample before it in its slot.
+      std::fill_n(output.predictions.data() + at * each, each, OutputRing::kNotScored);
+      if (target == targets.end()) {
+        std::fill_n(labels, each, kNoLabel);
+      } else if (loss_ == Loss::cross_entropy) {
+        std::copy_n(target->labels.data() + (first + s) * each, each, labels);
+      } else {
+        std::fill_n(labels, each, 0u);
+        std::copy_n(target->values.data() + (first + s) * n * output.width, n * output.width,
+                    output.values.data() + at * n * output.width);
+      }
+      output.set_classes(at * each, each);
+    }
+  }
+}
+
+Score SampleRings::score(const OutputRing& output, std::uint64_t sample, std::size_t place) const noexcept {
+  const std::size_t at = slot(sample) * places(output) + place;
+  Score score{sample, static_cast<std::uint32_t>(place / output.tokens)};
+  score.token = static_cast<std::uint32_t>(place % output.tokens);
+  if (output.predictions[at] == OutputRing::kNotScored) return score;
+  score.prediction = output.predictions[at];
+  score.label = output.labels[at];
+  score.loss = score.label == kNoLabel ? 0.0f : output.losses[at];
+  return score;
+}
+
+}  // namespace weft::learning

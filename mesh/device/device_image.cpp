@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/device/device_image.hpp"
+
+#include "mesh/device/recordable_rule.hpp"
+
+#include <algorithm>
+
+namespace weft::mesh {
+
+namespace {
+constexpr std::uint64_t kScratchBytes = std::uint64_t{256} << 20;
+}  // namespace
+
+Status DeviceImage::open() {
+  if (stream_) return {};
+  WEFT_TRY(stream_, hold_.device().make_stream());
+  return counts_.allocate_flags(memory());
+}
+
+void DeviceImage::reset() {
+  steps_.reset();
+  recorder_.reset();
+  buffers_.reset();
+  weights_seen_ = engine_.runner().weights().changes();
+}
+
+std::vector<DeviceRegion> DeviceImage::pieces() const {
+  std::vector<DeviceRegion> pieces;
+  engine_.runner().state().each_slot([&](const float* data, std::size_t bytes) {
+    pieces.push_back({data, bytes, RegionUse::kept, 0, kState});
+  });
+  // Steps without a rule leave the weights as they are.
+  engine_.runner().weights().each_array([&](NodeId node, const void* data, std::size_t bytes) {
+    pieces.push_back({data, bytes, RegionUse::kept, 0, kWeights, node});
+  });
+  for (const AlignedBuffer<float>& workspace : engine_.runner().streams().workspaces())
+    pieces.push_back({workspace.data(), workspace.size() * sizeof(float), RegionUse::scratch});
+  if (StepRule* const rule = engine_.rule())
+    rule->recordable()->each_piece([&](DeviceRegion piece) {
+      piece.group = kRule;
+      pieces.push_back(piece);
+    });
+  return pieces;
+}
+
+Status DeviceImage::make(std::size_t window, const HostRanges& hosts) {
+  std::vector<DeviceRegion> all = pieces();
+  std::uint64_t scratch = 0;
+  for (const DeviceRegion& piece : all)
+    if (piece.use == RegionUse::scratch) scratch += piece.bytes;
+  const auto firing = static_cast<std::uint64_t>(std::count(is_host_.begin(), is_host_.end(), 0));
+  const std::uint64_t copies = scratch ? std::clamp<std::uint64_t>(kScratchBytes / scratch, 1, firing) : 1;
+  const ByteRanges never_touched = hosts(all);
+  WEFT_TRY(buffers_, DeviceBuffers::build(hold_.device(), std::move(all), window, copies, never_touched));
+  const std::size_t nodes = engine_.runner().graph().nodes().size();
+  WEFT_CHECK(counts_.allocate_counts(memory(), nodes));
+  recorder_ = std::make_unique<GraphRecorder>(*stream_, *buffers_, counts_.flags(),
+                                              StepGuards(*stream_, counts_.guards(), nodes));
+  steps_.emplace(*recorder_, engine_.runner(), is_host_, is_opaque_);
+  return {};
+}
+
+void DeviceImage::finish() noexcept {
+  if (stream_) static_cast<void>(stream_->finish());
+}
+
+void DeviceImage::drop() noexcept {
+  steps_.reset();
+  recorder_.reset();
+  buffers_.reset();
+  counts_.drop();
+  stream_.reset();
+}
+
+}  // namespace weft::mesh

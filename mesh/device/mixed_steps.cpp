@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/device/mixed_steps.hpp"
+
+#include "mesh/device/recordable_rule.hpp"
+
+#include <cstring>
+
+namespace weft::mesh {
+
+using kernels::Rows;
+
+ByteRanges MixedSteps::hosts_alone(std::span<const DeviceRegion> pieces) const {
+  const Graph& graph = engine_.runner().graph();
+  const State& state = engine_.runner().state();
+  const std::span<const std::uint8_t> is_host = host_.hosts();
+  std::vector<ByteRange> ranges;
+  for (const DeviceRegion& piece : pieces)
+    if (piece.node != DeviceRegion::kShared && is_host[piece.node])
+      ranges.push_back(byte_range(piece.host, piece.bytes));
+  std::vector<std::uint8_t> is_read(is_host.size());  // by the device
+  for (const Edge& edge : graph.edges()) is_read[edge.from] |= !is_host[edge.to];
+  const auto add = [&](const Rows& rows) {
+    if (rows.data) ranges.push_back(byte_range(rows.data, rows.rows * rows.stride * sizeof(float)));
+  };
+  for (NodeId node = static_cast<NodeId>(graph.port_count()); node < is_host.size(); ++node)
+    for (std::uint64_t tick = 0; tick < state.depth() && is_host[node]; ++tick) {
+      for (const Rows& rows : {state.input(node, tick), state.preactivation(node, tick), state.cache(node, tick),
+                               state.hidden(node, tick)})
+        add(rows);
+      if (!is_read[node]) add(state.output(node, tick));
+    }
+  return set_of(std::move(ranges));
+}
+
+void MixedSteps::reset() {
+  exchange_ = HostDeviceExchange();
+  notes_kept_at_ = 0;
+}
+
+void MixedSteps::watch_host(const StepRecorder::Recording& recording, std::uint64_t step,
+                            std::vector<gpu::Touched>& touched) {
+  StepRule* const rule = engine_.rule();
+  ByteArchive before;
+  if (rule) rule->recordable()->save_host(before);
+  image_.recorder().watch_host(&touched);
+  image_.steps().record(recording, step, StepRecorder::Side::host);
+  image_.recorder().watch_host(nullptr);
+  static_cast<void>(image_.recorder().guards().take());  // the host sees for itself
+  if (rule) rule->recordable()->load_host(before);
+}
+
+Status MixedSteps::open(HostDeviceExchange::Step& step, std::span<const gpu::Touched> by_host,
+                        std::span<const gpu::Touched> by_device) {
+  DeviceBuffers& buffers = image_.buffers();
+  buffers.leave_windows(by_host);
+  step.host_writes = buffers.here(by_host, true);
+  step.device_writes = buffers.here(by_device, true);
+  const HostDeviceExchange::PendingTransfers arrears =
+      exchange_.meet(buffers.here(by_host, false), buffers.here(by_device, false));
+  upload(arrears.in);
+  exchange_.keep(arrears.out);
+  fetches_ = buffers.twins(arrears.out);
+  WEFT_CHECK(begin_fetch());
+  return end_fetch();
+}
+
+void MixedSteps::begin(std::uint64_t tick, bool is_first) {
+  host_.begin(tick, is_first);
+  if (notes_kept_at_ == exchange_.era()) return;
+  notes_kept_at_ = exchange_.era();
+  keep_notes();
+}
+
+// A stored type's note of its codes is the host's alone: no operation writes it.
+void MixedSteps::keep_notes() {
+  const WeightStore& weights = engine_.runner().weights();
+  std::vector<ByteRange> notes;
+  for (NodeId node = 0; node < host_.hosts().size(); ++node) {
+    const std::size_t first = weights.first(node);
+    for (std::size_t i = first; host_.is_host(node) && i < first + weights.of(node).size(); ++i)
+      if (const QuantizedWeight* const stored = weights.stored(i))
+        notes.push_back(byte_range(stored->block() + stored->bytes() - 1, 1));
+  }
+  exchange_.keep(set_of(std::move(notes)));
+}
+
+// Before a step fires the ports. What is put into the slot that a run's first tick reads needs no keeping: an earlier
+// step wrote that slot, or the log puts it there again.
+void MixedSteps::keep(HostDeviceExchange::Step& step, std::uint64_t tick) {
+  exchange_.refresh(step);
+  if (step.kept_at != exchange_.era()) {
+    std::vector<ByteRange> slots;
+    for (NodeId port = 0; port < engine_.runner().graph().port_count(); ++port) {
+      const Rows slot = engine_.runner().state().output(port, tick + 1);
+      if (host_.is_host(port)) slots.push_back(byte_range(slot.data, slot.rows * slot.stride * sizeof(float)));
+    }
+    exchange_.keep(set_of(std::move(slots)));
+  }
+  exchange_.keep(step);
+}
+
+Status MixedSteps::run(scheduler::Executor& executor, const std::shared_ptr<gpu::Program>& graph,
+                       const HostDeviceExchange::Step& crossing, const RunWindows& windows, std::uint64_t step,
+                       std::uint64_t end) {
+  WEFT_CHECK(image_.stream().run(graph, 1));
+  fetches_ = image_.buffers().twins(crossing.out);
+  figures_.exchanged_bytes += size_of(crossing.out) + size_of(crossing.in);
+  if (engine_.rule())
+    for (const DeviceBuffers::DeviceCopy& window : image_.buffers().written_windows(end)) fetches_.push_back(window);
+  const std::uint64_t fired = engine_.ticks_in(step), ticks = engine_.ticks_in(step + 1) - fired;
+  for (std::size_t i = 0; i < windows.sinks().size(); ++i) {
+    const OutputSink& sink = engine_.buffers().sinks()[i];
+    const std::size_t row = engine_.runner().state().sessions() * engine_.runner().graph().nodes()[sink.node].width;
+    if (ticks > 0 && !host_.is_host(sink.node))
+      fetches_.push_back({reinterpret_cast<std::byte*>(sink.base + fired * row),
+                          reinterpret_cast<std::uintptr_t>(windows.sinks()[i].base), row * sizeof(float)});
+  }
+  WEFT_CHECK(begin_fetch());
+  // The device is at work meanwhile.
+  static_cast<void>(host_.run(executor, step));
+  upload(crossing.in);
+  return end_fetch();
+}
+
+void MixedSteps::upload(const ByteRanges& ranges) {
+  for (const DeviceBuffers::DeviceCopy& twin : image_.buffers().twins(ranges))
+    image_.stream().upload(twin.host, twin.bytes, reinterpret_cast<void*>(twin.device));
+}
+
+Status MixedSteps::begin_fetch() {
+  std::size_t bytes = 0;
+  for (const DeviceBuffers::DeviceCopy& fetch : fetches_) bytes += fetch.bytes;
+  if (fetched_.bytes() < bytes) {
+    WEFT_TRY(fetched_, image_.memory().allocate(bytes, "what crosses to the host"));
+  }
+  landing_.resize(bytes);
+  std::byte* to = fetched_.data<std::byte>();
+  for (const DeviceBuffers::DeviceCopy& fetch : fetches_) {
+    image_.stream().transfer(reinterpret_cast<const void*>(fetch.device), fetch.bytes, to);
+    to += fetch.bytes;
+  }
+  WEFT_TRY([[maybe_unused]] const std::uint64_t number, image_.stream().submit());
+  return {};
+}
+
+Status MixedSteps::end_fetch() {
+  if (landing_.empty()) return {};
+  WEFT_CHECK(image_.stream().download(fetched_.data<void>(), landing_.size(), landing_.data()));
+  const std::byte* from = landing_.data();
+  for (const DeviceBuffers::DeviceCopy& fetch : fetches_) {
+    std::memcpy(fetch.host, from, fetch.bytes);
+    from += fetch.bytes;
+  }
+  return {};
+}
+
+}  // namespace weft::mesh

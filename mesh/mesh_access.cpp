@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/mesh_access.hpp"
+
+#include "mesh/internal/mesh_parts.hpp"
+
+#include <utility>
+
+namespace weft::mesh {
+
+WeightStore& MeshAccess::weights(Mesh& mesh) noexcept {
+  mesh.parts_->sync(true);
+  return mesh.parts_->weights;
+}
+const WeightStore& MeshAccess::weights(const Mesh& mesh) noexcept {
+  mesh.parts_->sync(false);
+  return mesh.parts_->weights;
+}
+State& MeshAccess::state(Mesh& mesh) noexcept {
+  mesh.parts_->sync(true);
+  return *mesh.parts_->state;
+}
+const State& MeshAccess::state(const Mesh& mesh) noexcept {
+  mesh.parts_->sync(false);
+  return *mesh.parts_->state;
+}
+std::span<const std::unique_ptr<Cell>> MeshAccess::cells(const Mesh& mesh) noexcept { return mesh.parts_->cells; }
+Engine& MeshAccess::engine(Mesh& mesh) noexcept { return *mesh.parts_->engine; }
+scheduler::Executor& MeshAccess::executor(const Mesh& mesh) noexcept { return *mesh.parts_->executor; }
+const Halt* MeshAccess::halt(const Mesh& mesh) noexcept { return mesh.parts_->engine->halt(); }
+void MeshAccess::sync(const Mesh& mesh, bool may_write) noexcept { mesh.parts_->sync(may_write); }
+
+Status MeshAccess::attach(Mesh& mesh, StepRule* rule, std::size_t history_depth) {
+  Mesh::Parts& p = *mesh.parts_;
+  p.rule = rule;
+  const std::size_t sessions = mesh.sessions();
+  WEFT_CHECK(p.rebuild_state({sessions, history_depth, rule != nullptr}, sessions, std::nullopt));
+  mesh.mark_checkpoint();
+  return {};
+}
+
+void MeshAccess::feed(Mesh& mesh, NodeId port, const PortFeed& feed) noexcept {
+  mesh.parts_->engine->buffers().feed(port, feed);
+}
+
+Status MeshAccess::run_steps(Mesh& mesh, std::uint64_t steps, std::uint64_t& done) {
+  return mesh.parts_->run_steps(steps, done);
+}
+
+Status MeshAccess::hold_copies(const Mesh& mesh, std::optional<std::size_t> session, std::span<const RunInput> inputs,
+                               std::size_t rows, std::uint64_t ticks, std::span<const RunOutput> outputs) {
+  if (session && *session >= mesh.sessions())
+    return fail(Errc::out_of_range, "session " + std::to_string(*session) + " of " + std::to_string(mesh.sessions()));
+  Mesh::Parts& p = *mesh.parts_;
+  WEFT_TRY(const auto feeds, p.check_inputs(inputs, rows));
+  WEFT_TRY(const auto sinks, p.check_outputs(outputs, rows));
+  if (rows == 0) return {};
+  p.sync(false);
+  WEFT_TRY(State scratch,
+           State::build(p.graph, p.layout.node_region, p.layout.plan, p.layout.memory, {rows, 2, false}));
+  const auto spread = [&](const kernels::Rows& from, const kernels::Rows& to) {
+    for (std::size_t b = 0; b < rows && from.data; ++b) std::copy_n(from.row(*session), from.cols, to.row(b));
+  };
+  for (NodeId id = 0; id < p.graph.nodes().size() && session; ++id) {
+    spread(p.state->output(id, p.ticks), scratch.output(id, 0));
+    spread(p.state->hidden(id, p.ticks), scratch.hidden(id, 0));
+  }
+  Engine engine({.graph = p.graph,
+                 .weights = p.weights,
+                 .state = scratch,
+                 .plan = p.layout.plan,
+                 .node_region = p.layout.node_region,
+                 .board = p.board.get()});
+  engine.begin_visits(p.visits);
+  p.visits += ticks;
+  for (const auto& [node, values] : feeds) engine.buffers().feed(node, {values, 1, 1});
+  engine.run(*p.executor, 0, ticks);
+  for (const OutputSink& sink : sinks) {
+    const kernels::Rows y = scratch.output(sink.node, ticks);
+    for (std::size_t b = 0; b < rows; ++b) std::copy_n(y.row(b), y.cols, sink.base + b * y.cols);
+  }
+  return {};
+}
+
+void MeshAccess::restore_supervision(Mesh& mesh, actors::ActorId cell, const actors::ActorView& view) noexcept {
+  mesh.parts_->registry->restore(cell, view);
+}
+Status MeshAccess::restore_restarts(Mesh& mesh, actors::ActorId cell, std::vector<std::uint64_t> ticks) {
+  return mesh.parts_->supervisor->restore(cell, std::move(ticks));
+}
+void MeshAccess::set_ticks(Mesh& mesh, std::uint64_t ticks) noexcept { mesh.parts_->ticks = ticks; }
+std::uint64_t MeshAccess::sessions_born(const Mesh& mesh) noexcept { return mesh.parts_->sessions_born; }
+void MeshAccess::set_sessions_born(Mesh& mesh, std::uint64_t born) noexcept { mesh.parts_->sessions_born = born; }
+
+}  // namespace weft::mesh

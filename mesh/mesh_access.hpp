@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/mesh.hpp"
+#include "mesh/runtime/halt.hpp"
+#include "mesh/runtime/run_io.hpp"
+
+#include "actors/registry.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace weft::scheduler {
+class Executor;
+}
+
+namespace weft::mesh {
+
+class StepRule;
+struct Halt;
+
+/// Parts of a mesh that Weft's other rooms need and its users do not: a learning rule drives it, files restore it,
+/// programs report on it. Mutable access to weights or state counts as a write: a device gets all of it again.
+/// @thread as Mesh
+struct MeshAccess {
+  static WeightStore& weights(Mesh& mesh) noexcept;
+  static const WeightStore& weights(const Mesh& mesh) noexcept;
+  static State& state(Mesh& mesh) noexcept;
+  static const State& state(const Mesh& mesh) noexcept;
+  static std::span<const std::unique_ptr<Cell>> cells(const Mesh& mesh) noexcept;
+  static Engine& engine(Mesh& mesh) noexcept;
+  static scheduler::Executor& executor(const Mesh& mesh) noexcept;
+  /// The fault that halted the mesh; null: none did.
+  static const Halt* halt(const Mesh& mesh) noexcept;
+  /// Brings the host's memory up to a device's, before it is read; `may_write`: or written.
+  static void sync(const Mesh& mesh, bool may_write) noexcept;
+
+  /// Joins a learning rule to the ticks (null: takes it off). State is rebuilt with the history the rule needs;
+  /// sessions keep their committed values.
+  static Status attach(Mesh& mesh, StepRule* rule, std::size_t history_depth);
+  /// The feed of a port for the next runs; base == null: the port keeps its last value.
+  static void feed(Mesh& mesh, NodeId port, const PortFeed& feed) noexcept;
+  /// Runs `steps` steps of the attached rule (ticks, without one); `done` tells how many were, also after a fault.
+  static Status run_steps(Mesh& mesh, std::uint64_t steps, std::uint64_t& done);
+  /// Copies beside the run, over the same weights: each of `rows` starts as `session` is now (none: at zero), its
+  /// inputs [rows][width] are held for `ticks` ticks; outputs [rows][width] are what it commits last. Touches no
+  /// session.
+  static Status hold_copies(const Mesh& mesh, std::optional<std::size_t> session, std::span<const RunInput> inputs,
+                            std::size_t rows, std::uint64_t ticks, std::span<const RunOutput> outputs);
+
+  /// Puts a cell's supervision back, from a file.
+  static void restore_supervision(Mesh& mesh, actors::ActorId cell, const actors::ActorView& view) noexcept;
+  static Status restore_restarts(Mesh& mesh, actors::ActorId cell, std::vector<std::uint64_t> ticks);
+  /// Sets the tick counter, when a saved state is put back.
+  static void set_ticks(Mesh& mesh, std::uint64_t ticks) noexcept;
+  /// Number of sessions that were ever added; the next one's noise is numbered by it. Saved and put back with a state.
+  static std::uint64_t sessions_born(const Mesh& mesh) noexcept;
+  static void set_sessions_born(Mesh& mesh, std::uint64_t born) noexcept;
+};
+
+}  // namespace weft::mesh

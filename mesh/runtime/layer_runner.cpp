@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/runtime/layer_runner.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+
+namespace weft::mesh {
+
+LayerRunner::LayerRunner(const Graph& graph, const WeightStore& weights, State& state, std::size_t threads)
+    : graph_(graph), state_(state), threads_(threads) {
+  for (NodeId id = 0; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    Unit unit;
+    if (!node.is_port()) {
+      unit.layer = node.layer.get();
+      unit.weights = weights.view(id);
+      unit.has_weights = !node.layer->parameters().empty();
+      unit.reads_directly = node.reads_directly();
+      unit.trains_otherwise = node.layer->trains_otherwise();
+      // A matrix is better read by halves than twice: its products are cut up by outputs.
+      // Noise may be numbered by rows (gumbel.hpp), so its layers see them all.
+      unit.fires_by_sessions = threads > 1 && node.layer->mixing_matrix() < 0 && node.layer->noise_states().empty();
+      unit.work = node.layer->multiply_adds();
+      unit.direct = graph.edges()[node.sources[0]].from;
+    }
+    units_.push_back(unit);
+  }
+}
+
+// Every row stands alone, so sessions may fire on several threads.
+void LayerRunner::fire_by_sessions(kernels::CpuStream& stream, const Unit& unit, const ForwardArgs& args) const {
+  std::atomic<bool> threw{false};
+  std::exception_ptr thrown;
+  const auto fire = [&](kernels::OpStream& own, std::size_t first, std::size_t count) {
+    const auto rows = [&](auto all) {
+      return decltype(all){all.data ? all.row(first) : nullptr, count, all.cols, all.stride};
+    };
+    ForwardArgs part = args;
+    part.x = rows(args.x), part.z = rows(args.z), part.y = rows(args.y), part.cache = rows(args.cache);
+    part.state = rows(args.state), part.next_state = rows(args.next_state);
+    part.training_rows = std::min(count, args.training_rows - std::min(first, args.training_rows));
+    if (args.workspace) part.workspace = own.workspace_of(args.workspace);
+    try {
+      unit.layer->forward(own, part);
+    } catch (...) {
+      if (!threw.exchange(true)) thrown = std::current_exception();
+    }
+  };
+  const std::size_t sessions = args.y.rows;
+  // With fewer sessions than threads, operations are cut up instead.
+  if (sessions < threads_)
+    fire(stream, 0, sessions);
+  else
+    stream.split(sessions, unit.work * static_cast<double>(sessions), fire);
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+}  // namespace weft::mesh

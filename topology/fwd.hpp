@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+namespace weft::topology {
+class Machine;
+class NodeBuffer;
+class NodeMemory;
+class ThreadBinding;
+struct CoreInfo;
+struct Demand;
+struct MachineInfo;
+struct NodeInfo;
+struct Plan;
+struct Quota;
+struct CoreAssignment;
+}  // namespace weft::topology
