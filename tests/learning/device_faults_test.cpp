@@ -3,6 +3,7 @@
 // CPU's. Skipped (77) where there is no Vulkan device; WEFT_TEST_DEVICE names one.
 
 #include "learning/learner.hpp"
+#include "learning/optimizer.hpp"
 
 #include "mesh/device/device_recovery.hpp"
 #include "mesh/mesh_access.hpp"

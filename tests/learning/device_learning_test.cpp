@@ -2,6 +2,8 @@
 // Learning on a device: the state and every score that the CPU has, to the bit. Skipped (77) where there is no Vulkan
 // device; WEFT_TEST_DEVICE names one.
 
+#include "learning/optimizer.hpp"
+
 #include "mesh/persistence/snapshot.hpp"
 
 #include <gtest/gtest.h>

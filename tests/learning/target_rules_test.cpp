@@ -2,6 +2,8 @@
 
 // Target propagation against a float64 model written from docs/learning.md, not from the code.
 
+#include "learning/optimizer.hpp"
+
 #include "mesh/mesh_access.hpp"
 #include "mesh/weights/weight_store.hpp"
 

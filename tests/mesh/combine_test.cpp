@@ -2,6 +2,7 @@
 
 #include "mesh/network/source_combine.hpp"
 
+#include "kernels/cpu_stream.hpp"
 #include "kernels/float_environment.hpp"
 
 #include "testing.hpp"

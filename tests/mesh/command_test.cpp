@@ -3,6 +3,7 @@
 #include "mesh/runtime/command.hpp"
 
 #include "mesh/mesh_access.hpp"
+#include "mesh/runtime/cell.hpp"
 #include "mesh/weights/weight_store.hpp"
 
 #include "testing.hpp"

@@ -4,6 +4,9 @@
 
 #include "mesh/mesh.hpp"
 #include "mesh/mesh_access.hpp"
+#include "mesh/network/graph.hpp"
+
+#include "topology/plan.hpp"
 
 #include <gtest/gtest.h>
 
