@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "core/json.hpp"
+#include "core/near_word.hpp"
 #include "core/printable.hpp"
 
 #include <nlohmann/json.hpp>
@@ -26,7 +27,10 @@ std::string describe(const json& value) {
   if (value.is_string()) return in_quotes(value.get_ref<const std::string&>());
   if (value.is_array()) return "an array of " + std::to_string(value.size());
   if (value.is_object()) return "an object";
-  if (value.is_number_float()) return spell(value.get<double>());
+  if (value.is_number_float()) {
+    const std::string text = spell(value.get<double>());
+    return text.find_first_not_of("-0123456789") == text.npos ? text + ".0" : text;  // no whole number was written
+  }
   if (value.is_number_unsigned()) return spell(value.get<std::uint64_t>());
   if (value.is_number_integer()) return spell(value.get<std::int64_t>());
   if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
@@ -46,22 +50,6 @@ std::string join(const std::string& path, std::string_view key) {
 
 std::string shown(const std::string& path) { return path.empty() ? "top level" : path; }
 
-/// Edits that turn a into b: insert, delete, replace, or swap neighbours (optimal string alignment).
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
-    }
-    std::swap(before, last);
-    std::swap(last, row);
-  }
-  return last[b.size()];
-}
-
 template <class T>
 std::string range(std::string_view kind, T min, T max, T lowest, T highest) {
   std::string text(kind);
@@ -77,6 +65,8 @@ Result<T> whole(const JsonValue& value, T min, T max) {
   if (!raw.is_number_integer()) return value.unexpected(expected);
   if (!raw.is_number_unsigned() && raw.get<std::int64_t>() < 0) return value.unexpected(expected, Errc::out_of_range);
   const auto number = raw.get<std::uint64_t>();
+  if (number > max && max == std::numeric_limits<T>::max())  // not in `expected`
+    return value.unexpected("a whole number from " + spell(min) + " to " + spell(max), Errc::out_of_range);
   if (number < min || number > max) return value.unexpected(expected, Errc::out_of_range);
   return static_cast<T>(number);
 }
@@ -97,19 +87,7 @@ Result<T> real(const JsonValue& value, T min, T max) {
 }  // namespace
 
 std::optional<std::string_view> nearest_name(std::string_view text, const std::vector<std::string_view>& names) {
-  std::optional<std::string_view> nearest;
-  if (text.size() > 64) return nearest;
-  std::size_t best = 3;
-  for (const std::string_view candidate : names) {
-    if (candidate.size() > 64) continue;
-    const std::size_t allowed = std::min<std::size_t>(2, std::max(text.size(), candidate.size()) / 3);
-    const std::size_t distance = edit_distance(text, candidate);
-    if (distance <= allowed && distance < best) {
-      best = distance;
-      nearest = candidate;
-    }
-  }
-  return nearest;
+  return nearest_word(text, names);
 }
 
 bool JsonValue::is_null() const noexcept { return value_->is_null(); }

@@ -2,6 +2,8 @@
 
 #include "core/log.hpp"
 
+#include "core/printable.hpp"
+
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
@@ -30,7 +32,8 @@ class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
     has_complained_ = false;
     set_level(path_.empty() ? spdlog::level::off : spdlog::level::info);
     if (path_.empty()) return;
-    file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+    // Not blocking: a pipe that nobody reads must neither hold up the start nor a line.
+    file_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
     if (file_ < 0) complain("cannot be opened");
   }
 
@@ -59,7 +62,7 @@ class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
   }
   void complain(const char* what) {
     if (std::exchange(has_complained_, true)) return;
-    const std::string text = "weft: warning: log " + path_ + ": " + what + ": " + std::strerror(errno) +
+    const std::string text = "weft: warning: log " + escaped(path_) + ": " + what + ": " + std::strerror(errno) +
                              "; lines are lost until it can be (SIGHUP opens it anew)\n";
     if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;  // then nobody is left to be told
   }
@@ -97,7 +100,7 @@ spdlog::level::level_enum level_of(LogLevel level) noexcept {
 
 void log(LogLevel level, std::string_view text) noexcept {
   try {
-    logger().both.log(level_of(level), "{}", text);
+    logger().both.log(level_of(level), "{}", escaped(text));
   } catch (...) {
     // A log line that cannot be written must not stop the mesh.
   }

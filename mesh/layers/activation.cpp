@@ -4,6 +4,8 @@
 
 #include "kernels/unary.hpp"
 
+#include "core/near_word.hpp"
+
 namespace weft::mesh {
 namespace {
 
@@ -30,9 +32,13 @@ Result<Activation> read_activation(OptionReader& options, Activation otherwise) 
   WEFT_TRY(const std::string text, options.text("activation", kernels::name(otherwise)));
   if (const auto activation = kernels::parse_activation(text)) return *activation;
   std::string known;
-  for (int i = 0; i < kernels::kActivationCount; ++i)
-    known += (i ? ", " : "") + std::string(kernels::name(static_cast<Activation>(i)));
-  return fail(Errc::unknown_name, options.object() + ".activation: no activation '" + text + "'; known are " + known);
+  std::vector<std::string_view> names;
+  for (int i = 0; i < kernels::kActivationCount; ++i) {
+    names.push_back(kernels::name(static_cast<Activation>(i)));
+    known.append(i ? ", " : "").append(names.back());
+  }
+  return fail(Errc::unknown_name, options.object() + ".activation: no activation '" + text + "'; known are " + known +
+                                      did_you_mean(text, names));
 }
 
 Result<std::unique_ptr<Layer>> make_activation(const Shape& in, std::size_t out, OptionReader& options) {

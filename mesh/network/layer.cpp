@@ -4,6 +4,8 @@
 
 #include "mesh/runtime/observer.hpp"
 
+#include "core/near_word.hpp"
+
 #include <map>
 #include <mutex>
 
@@ -78,8 +80,13 @@ Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, const Shape& in
     const auto found = types().factories.find(spec.type);
     if (found == types().factories.end()) {
       std::string known;
-      for (const auto& [type, make] : types().factories) known += (known.empty() ? "" : ", ") + type;
-      return fail(Errc::unknown_name, object + ".type: no layer type '" + spec.type + "'; known are " + known);
+      std::vector<std::string_view> names;
+      for (const auto& [type, make] : types().factories) {
+        known += (known.empty() ? "" : ", ") + type;
+        names.push_back(type);
+      }
+      return fail(Errc::unknown_name, object + ".type: no layer type '" + spec.type + "'; known are " + known +
+                                          did_you_mean(spec.type, names));
     }
     factory = found->second;
   }
