@@ -37,6 +37,7 @@ Result<std::unique_ptr<Agent>> Agent::open(storage::FileSystem& files, const std
                                            const mesh::NetworkSpec& spec, Options options, Recovery& recovery) {
   const auto begin = options.now();
   WEFT_TRY(const std::string network, mesh::write_network(spec, -1));
+  WEFT_CHECK(internal::check_unoccupied(files, directory));
   WEFT_TRY(auto store, storage::CheckpointStore::open(files, directory, {.keep = options.keep}));
   WEFT_CHECK(internal::make_journal_in(files, directory));
   recovery = {};
@@ -100,8 +101,7 @@ Status Agent::recover(const internal::Found& home, Recovery& recovery) {
   recovery.torn_bytes = findings.torn_bytes;
   recovery.damages = findings.damages;
   if (const auto last = DurableWatermark::last(files_, journal_directory_); last && *last > findings.end.number)
-    recovery.damages.push_back(journal_directory_ + ": ends at record " + std::to_string(findings.end.number) +
-                               ", and record " + std::to_string(*last) + " had been acknowledged");
+    recovery.damages.push_back(internal::end_too_early(journal_directory_, findings.end.number, *last));
   const std::uint64_t tick = life_.mesh().ticks();
   if (!recovery.damages.empty() && !options_.salvage) {
     std::string text = directory() + ": damaged after record " + std::to_string(findings.end.number) + ", tick " +

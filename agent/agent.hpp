@@ -101,7 +101,8 @@ class Agent {
 
   /// A new life of `spec` where `directory` is empty or missing (its parent must be there), else the one found there:
   /// verified, and lived again up to its last record.
-  /// @error invalid_argument: a life of another network or identity; storage: in use; corrupt: what is there leads
+  /// @error invalid_argument: a life of another network or identity, or a directory of somebody else's files; storage:
+  /// in use; corrupt: what is there leads
   ///        nowhere, or lives on differently than it did; names what is damaged
   static Result<std::unique_ptr<Agent>> open(storage::FileSystem& files, const std::string& directory,
                                              const mesh::NetworkSpec& spec, Options options, Recovery& recovery);

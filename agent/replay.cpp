@@ -2,6 +2,7 @@
 
 #include "agent/replay.hpp"
 
+#include "agent/durable_watermark.hpp"
 #include "agent/internal/home.hpp"
 
 #include "mesh/network/network_json.hpp"
@@ -181,12 +182,31 @@ Status Replay::verify() {
   return {};
 }
 
+/// An end that an opened agent would refuse: before what was acknowledged, or before a checkpoint that is there.
+void Replay::check_end() {
+  const std::uint64_t end = source_.findings().end.number;
+  const std::string journal = internal::journal_in(directory_);
+  if (acknowledged_ && *acknowledged_ > end)
+    missing_.push_back(internal::end_too_early(journal, end, *acknowledged_));
+  else if (!milestones_.empty() && milestones_.back().record > end)
+    missing_.push_back(journal + ": ends at record " + std::to_string(end) + ", and there is a checkpoint of record " +
+                       std::to_string(milestones_.back().record));
+}
+
 Status Replay::run(std::optional<std::uint64_t> until) {
-  if (!until) WEFT_CHECK(source_.end_here());
+  if (!until) {
+    // Before the journal's end is looked for: an agent that lives on acknowledges what it has written.
+    acknowledged_ = DurableWatermark::last(*files_, internal::journal_in(directory_));
+    WEFT_CHECK(source_.end_here());
+  }
+  missing_.clear();
   for (;;) {
     if (!record_) {
       WEFT_TRY(const bool more, next());
-      if (!more) return {};
+      if (!more) {
+        if (!until) check_end();
+        return {};
+      }
     }
     std::uint64_t count = parts() - done_;
     if (until && parts() > 0) {

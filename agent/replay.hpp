@@ -59,14 +59,18 @@ class Replay {
   Hash128 outside() const noexcept { return outside_; }
   /// What was written down beside it, as it passed. Each once.
   std::vector<NoteRecord> take_notes() { return std::exchange(notes_, {}); }
-  /// Torn tail and damages; known at the end.
+  /// Torn tail and damages of the journal; known at the end.
   const storage::JournalFindings& findings() const noexcept { return source_.findings(); }
+  /// Why an agent would not be opened there, though the journal reads well: it ends before what had been acknowledged,
+  /// or before a checkpoint. Known once `run` came to the end.
+  const std::vector<std::string>& missing() const noexcept { return missing_; }
 
  private:
   Replay(storage::FileSystem& files, const std::string& directory, storage::JournalPlace place, ReplayableMesh life);
   /// Takes up the next record. False: the end.
   Result<bool> next();
   Status check_overtaken() const;
+  void check_end();
   bool is_divisible() const noexcept;
   std::uint64_t parts() const noexcept;
   std::uint64_t ticks_of_part() const noexcept;
@@ -86,6 +90,8 @@ class Replay {
   std::uint64_t number_ = 0, done_ = 0;  // its number, parts lived
   std::uint64_t records_ = 0, compared_ = 0;
   bool verifies_ = false;
+  std::optional<std::uint64_t> acknowledged_;  // record
+  std::vector<std::string> missing_;
   std::vector<CheckpointInfo> milestones_;  // to be compared with
   Hash128 outside_{};
   std::vector<NoteRecord> notes_;

@@ -70,4 +70,12 @@ Status write_file_durably(FileSystem& files, const std::string& path, const Byte
   return files.sync_directory(parent_path(path));
 }
 
+Status prove_writable(FileSystem& files, const std::string& path) {
+  const std::string temporary = temporary_name(path);
+  WEFT_TRY(const auto file, files.open(temporary, OpenMode::create_new));
+  const Status closed = file->close();
+  WEFT_CHECK(files.remove(temporary));
+  return closed;
+}
+
 }  // namespace weft::storage

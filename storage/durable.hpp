@@ -22,4 +22,7 @@ Status write_file_durably(FileSystem& files, const std::string& path, const Byte
 /// @error  storage: also when `path` exists; what producing the content failed with
 Status write_new_file(FileSystem& files, const std::string& path, const ByteSource& content);
 
+/// Proves that write_file_durably may make its file beside `path`: one is made and removed. @error as there
+Status prove_writable(FileSystem& files, const std::string& path);
+
 }  // namespace weft::storage

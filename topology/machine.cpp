@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -100,11 +101,20 @@ void read_pages(MachineInfo& info) {
   }
 }
 
+/// The variables that tell hwloc to look elsewhere than at the machine, for a message: they are the likely cause.
+std::string environment_note() {
+  std::string note;
+  for (const char* name : {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_COMPONENTS"})
+    if (const char* value = std::getenv(name)) note += (note.empty() ? " (" : ", ") + std::string(name) + "=" + value;
+  return note.empty() ? note : note + " is set; correct or unset it)";
+}
+
 Status load(Machine::Impl& impl) {
   // Masked parts stay visible: a plan and a diagnosis must be able to say what is not used.
   hwloc_topology_set_flags(impl.topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   if (hwloc_topology_load(impl.topology) != 0) {
-    return fail(Errc::unsupported, std::string("hwloc cannot load the topology: ") + std::strerror(errno));
+    return fail(Errc::unsupported,
+                std::string("hwloc cannot load the topology: ") + std::strerror(errno) + environment_note());
   }
   impl.info.synthetic = !hwloc_topology_is_thissystem(impl.topology);
   impl.affinity = make_bitmap();

@@ -29,6 +29,21 @@ Result<Hash128> read_hash(JsonReader& reader, std::string_view key) {
 
 std::string journal_in(const std::string& home) { return home + "/journal"; }
 
+Status check_unoccupied(storage::FileSystem& files, const std::string& directory) {
+  const auto names = files.list(directory);
+  if (!names) return {};  // not there yet, or opening it will say why not
+  const std::string* foreign = nullptr;
+  for (const std::string& name : *names) {
+    if (name == "journal" || name.starts_with("ckpt-")) return {};
+    const bool is_ours = name == "lock" || name == "top.sock" || name == "lost+found" || name.ends_with(".log") ||
+                         name.ends_with(".tmp");
+    if (!is_ours && !foreign) foreign = &name;
+  }
+  if (!foreign) return {};
+  return fail(Errc::invalid_argument, directory + ": is no agent's home and not empty: it holds " + *foreign +
+                                          "; give an empty or new directory");
+}
+
 Status make_journal_in(storage::FileSystem& files, const std::string& home) {
   WEFT_TRY([[maybe_unused]] const bool is_new, files.make_directory(journal_in(home)));
   // Also when it is not new: who made it may have been killed before it came to this.
@@ -48,6 +63,11 @@ Result<std::optional<storage::Checkpoint>> find_latest(storage::FileSystem& file
   passed_over.push_back(found.error().text());
   WEFT_CHECK(store.clear());
   return std::optional<storage::Checkpoint>();
+}
+
+std::string end_too_early(const std::string& journal, std::uint64_t end, std::uint64_t acknowledged) {
+  return journal + ": ends at record " + std::to_string(end) + ", and record " + std::to_string(acknowledged) +
+         " had been acknowledged";
 }
 
 Result<Found> read_checkpoint(const storage::Checkpoint& checkpoint) {

@@ -36,6 +36,10 @@ struct Found {
 /// The journal's directory. It has one of its own: what a failed sync of a directory may lose are all its new entries,
 /// and so a checkpoint that fails cannot take a segment with it.
 std::string journal_in(const std::string& home);
+/// A new home is a directory of its own: nothing of another's is to lie between checkpoints and journal. Leftovers of a
+/// birth that was cut off, logs and a file system's lost+found may be there.
+/// @error invalid_argument: no home, and not empty; names the first file
+Status check_unoccupied(storage::FileSystem& files, const std::string& directory);
 /// Makes it, and waits until it is there for good.
 Status make_journal_in(storage::FileSystem& files, const std::string& home);
 
@@ -44,6 +48,9 @@ Status make_journal_in(storage::FileSystem& files, const std::string& home);
 /// @error corrupt: there are others and none verifies
 Result<std::optional<storage::Checkpoint>> find_latest(storage::FileSystem& files, storage::CheckpointStore& store,
                                                        std::vector<std::string>& passed_over);
+
+/// A journal that was cut between two records, in words.
+std::string end_too_early(const std::string& journal, std::uint64_t end, std::uint64_t acknowledged);
 
 /// @error corrupt, parse_failed: not an agent's checkpoint
 Result<Found> read_checkpoint(const storage::Checkpoint& checkpoint);
