@@ -61,8 +61,8 @@ class Replay {
   std::vector<NoteRecord> take_notes() { return std::exchange(notes_, {}); }
   /// Torn tail and damages of the journal; known at the end.
   const storage::JournalFindings& findings() const noexcept { return source_.findings(); }
-  /// Why an agent would not be opened there, though the journal reads well: it ends before what had been acknowledged,
-  /// or before a checkpoint. Known once `run` came to the end.
+  /// Reasons why an agent would not be opened there, though the journal reads well: it ends before what had been
+  /// acknowledged, or before a checkpoint. Known once `run` came to the end.
   const std::vector<std::string>& missing() const noexcept { return missing_; }
 
  private:

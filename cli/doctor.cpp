@@ -117,7 +117,7 @@ std::string why_so_many_regions(const mesh::Mesh& mesh, std::size_t threads) {
 Result<Json> placement_json(const std::string& file, std::size_t threads) {
   WEFT_TRY(const Model model, read_model(file));
   auto built = mesh::Mesh::build(model.spec);
-  if (!built) return fail(std::move(built).error().within(file));
+  if (!built) return fail(blamed(std::move(built).error(), file));
   const mesh::Mesh& mesh = *built;
   Json regions = Json::array();
   for (const auto& region : mesh.plan().regions) {
@@ -215,7 +215,7 @@ Status doctor(const std::string& file, bool json) {
   if (json)
     print_json(d);
   else
-    print(d);
+    print(escaped_texts(d));
   if (!d["isa"]["problem"].is_null()) return kernels::check_isa_environment();
   if (!is_well) return fail(Errc::unsupported, "this CPU does not flush subnormals as the arithmetic contract needs");
   return {};

@@ -26,7 +26,7 @@ Verb add_hash(CLI::App& program) {
             mesh::MeshOptions options;
             options.threads = 1;
             auto loaded = load(model, options);
-            if (!loaded) return fail(std::move(loaded).error().within(request->file));
+            if (!loaded) return fail(blamed(std::move(loaded).error(), request->file));
             const std::string hash = to_string(loaded->mesh->state_hash());
             if (!request->json) {
               std::printf("%s\n", hash.c_str());

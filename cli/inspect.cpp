@@ -306,12 +306,12 @@ Verb add_inspect(CLI::App& program) {
             mesh::MeshOptions options;
             options.threads = 1;
             auto loaded = load(model, options);
-            if (!loaded) return fail(std::move(loaded).error().within(request->file));
+            if (!loaded) return fail(blamed(std::move(loaded).error(), request->file));
             const Json description = describe(model, *loaded);
             if (request->json)
               print_json(description);
             else
-              print(description);
+              print(escaped_texts(description));
             return {};
           }};
 }

@@ -7,10 +7,13 @@
 namespace weft::cli {
 
 /// Prints an object as one line on stdout, at once, so that who reads along is not kept waiting. Text that is not UTF-8
-/// (a file's name may be anything) is shown with replacement characters.
+/// (a file's name may be anything) is shown with replacement characters, and what a terminal obeys as \uXXXX.
 /// @thread any
 void print_json(const nlohmann::ordered_json& object);
 /// Whether a line could not be printed because nobody reads any more (EPIPE; where SIGPIPE is ignored).
 bool stdout_is_broken() noexcept;
+
+/// A copy whose texts are safe to print as they are (core/text.hpp).
+nlohmann::ordered_json escaped_texts(const nlohmann::ordered_json& value);
 
 }  // namespace weft::cli

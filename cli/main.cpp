@@ -2,29 +2,31 @@
 
 #include "cli/json_line.hpp"
 #include "cli/signals.hpp"
+#include "cli/standard_streams.hpp"
+#include "cli/usage.hpp"
 #include "cli/verb.hpp"
 
 #include "kernels/isa.hpp"
 
+#include "core/printable.hpp"
+
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <new>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace weft::cli {
 namespace {
 
-constexpr int kUsage = 2;
-
 /// Errors go to stderr, and to whoever reads JSON on stdout.
 int report(const Error& error, bool json) {
-  std::fprintf(stderr, "weft: error: %s\n", error.text().c_str());
+  std::fprintf(stderr, "weft: error: %s\n", escaped(error.text()).c_str());
   if (json) print_json({{"event", "error"}, {"code", name(error.code())}, {"text", error.text()}});
   if (error.code() == Errc::interrupted && noted_signal()) return 128 + noted_signal();
   return exit_code(error.code());
@@ -33,7 +35,15 @@ int report(const Error& error, bool json) {
 bool asks_for_json(int argc, char** argv) {
   for (int i = 1; i < argc; ++i)
     if (std::string_view(argv[i]) == "--json") return true;
-  return std::getenv("WEFT_ARG_JSON") != nullptr;
+  const char* const value = std::getenv("WEFT_ARG_JSON");
+  return value && is_yes(value);
+}
+
+/// The exit code of a verb that succeeded: what it said must have been taken.
+int after_writing(int code) {
+  if (stdout_is_written()) return code;
+  if (stdout_reader_is_gone()) return kReaderGone;
+  return report(Error(Errc::storage, "stdout could not be written"), false);
 }
 
 int run(const Verb& verb, bool json) {
@@ -42,10 +52,15 @@ int run(const Verb& verb, bool json) {
     if (verb.app->get_name() != "doctor")
       if (const Status isa = kernels::check_isa_environment(); !isa) return report(isa.error(), json);
     const Status done = verb.run();
-    const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-    if (!done) return report(done.error(), json && is_written);
-    if (!is_written) return report(Error(Errc::storage, "stdout could not be written"), false);
-    return 0;
+    if (!done) return report(done.error(), json && stdout_is_written());
+    return after_writing(0);
+  } catch (const std::system_error& refused) {
+    if (refused.code() != std::errc::resource_unavailable_try_again)
+      return report(Error(Errc::internal, refused.what()), json);
+    return report(Error(Errc::full,
+                        "a thread could not be started: the system's limit is reached; raise it (ulimit -u, the "
+                        "cgroup's pids.max) or give --threads 1"),
+                  json);
   } catch (const std::bad_alloc&) {
     return report(Error(Errc::too_large, "not enough memory"), json);
   } catch (const std::exception& unforeseen) {
@@ -64,28 +79,27 @@ int main_of(int argc, char** argv) {
   // CLI11 then reads a verb's environment when that verb was asked for, and only then.
   for (const Verb& verb : verbs) verb.app->parse_complete_callback([] {});
   const bool json = asks_for_json(argc, argv);
+  const Arguments arguments(argv, static_cast<std::size_t>(argc));
+  if (const Status environment = check_environment(verbs, arguments); !environment)
+    return report(environment.error(), json);
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
-    std::string text = error.what();
-    const std::string_view first = argc > 1 ? argv[1] : "";
-    const bool is_verb =
-        std::any_of(verbs.begin(), verbs.end(), [&](const Verb& v) { return v.app->get_name() == first; });
-    if (!first.empty() && !is_verb)
-      text = "'" + std::string(first) + "' is no " + (first.starts_with("-") ? "flag" : "verb") + " of weft";
-    for (const Verb& verb : verbs)
-      if (*verb.app) text += " (see weft " + verb.app->get_name() + " --help)";
-    if (!is_verb) text += " (see weft --help)";
-    report(Error(Errc::invalid_argument, text), json);
-    return kUsage;
+    if (error.get_exit_code() == 0) return after_writing(program.exit(error));  // --help, --version
+    return report(Error(Errc::invalid_argument, usage_error(program, verbs, arguments, error)), json);
   }
   for (const Verb& verb : verbs)
-    if (*verb.app) return run(verb, json);
-  return kUsage;
+    if (*verb.app) {
+      if (const Status values = check_values(*verb.app); !values) return report(values.error(), json);
+      return run(verb, json);
+    }
+  return exit_code(Errc::invalid_argument);
 }
 
 }  // namespace
 }  // namespace weft::cli
 
-int main(int argc, char** argv) { return weft::cli::main_of(argc, argv); }
+int main(int argc, char** argv) {
+  weft::cli::secure_standard_streams();
+  return weft::cli::main_of(argc, argv);
+}

@@ -9,6 +9,9 @@
 #include "formats/loom/loom_entity.hpp"
 #include "storage/file_system.hpp"
 
+#include "core/printable.hpp"
+
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <utility>
@@ -26,13 +29,18 @@ Status import(storage::MappedFile bytes, Model& model) {
   model.is_imported = true;
   model.notes = std::move(imported->notes);
   for (const std::string& note : model.notes)
-    std::fprintf(stderr, "weft: note: %s: %s\n", model.path.c_str(), note.c_str());
+    std::fprintf(stderr, "weft: note: %s: %s\n", escaped(model.path).c_str(), escaped(note).c_str());
   return {};
 }
 }  // namespace
 
 Result<Model> read_model(const std::string& path) {
   storage::FileSystem& files = storage::real_file_system();
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown))
+    return fail(Errc::storage, path +
+                                   ": is a directory, and no file; an agent's home is for weft replay, weft diff and "
+                                   "weft run --state");
   WEFT_TRY(storage::MappedFile bytes, files.map(path, kMaxFileBytes));
   Model model;
   model.path = path;
@@ -56,6 +64,14 @@ Result<Model> read_model(const std::string& path) {
   if (!spec) return fail(std::move(spec).error().within(path));
   model.spec = std::move(*spec);
   return model;
+}
+
+Error blamed(Error error, const std::string& path, std::span<const std::string> others) {
+  const auto names = [&](const std::string& file) { return !file.empty() && error.text().starts_with(file); };
+  // topology::Machine is asked when a mesh is built; what is wrong with it is no fault of a file's.
+  if (names(path) || names("hwloc") || names("device") || std::any_of(others.begin(), others.end(), names))
+    return error;
+  return std::move(error).within(path);
 }
 
 std::string path_within(const std::string& folder, const std::string& path) {

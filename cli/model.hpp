@@ -7,6 +7,7 @@
 #include "formats/entity/entity.hpp"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct Model {
 /// Reads a network file or an .entity file; which one, its first bytes say. Notes go to stderr, a line each.
 /// @error not_found, storage; whatever its reader refuses, with the file's name in front
 Result<Model> read_model(const std::string& path);
+
+/// An error with the file at fault in front: `path`, unless it names that one, one of `others` or the machine already.
+Error blamed(Error error, const std::string& path, std::span<const std::string> others = {});
 
 /// `folder`/`path`, or `path` when it is absolute.
 std::string path_within(const std::string& folder, const std::string& path);

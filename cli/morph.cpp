@@ -13,6 +13,8 @@
 #include "storage/durable.hpp"
 #include "storage/file_system.hpp"
 
+#include "core/printable.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
@@ -31,12 +33,12 @@ struct Request {
 
 Status morph(const Request& request) {
   WEFT_TRY(const auto encoding, read_encoding(request.encoding));
-  WEFT_CHECK(check_output("--output", request.out, request.file));
   WEFT_TRY(const Model model, read_model(request.file));
+  WEFT_CHECK(check_output({"--output", request.out}, inputs_of(model)));
   mesh::MeshOptions options;
   options.threads = 1;
   auto loaded = load(model, options);
-  if (!loaded) return fail(std::move(loaded).error().within(request.file));
+  if (!loaded) return fail(blamed(std::move(loaded).error(), request.file));
   mesh::Mesh& mesh = *loaded->mesh;
   const std::uint64_t before = mesh::MeshAccess::weights(mesh).bytes();
   std::set<mesh::NodeId> nodes;  // a layer named twice is one layer
@@ -58,7 +60,7 @@ Status morph(const Request& request) {
                 {"weight_bytes", after},
                 {"file_bytes", bytes.size()}});
   else
-    std::printf("%s: %zu layer%s as %s, weights %s (were %s), file %s\n", request.out.c_str(), nodes.size(),
+    std::printf("%s: %zu layer%s as %s, weights %s (were %s), file %s\n", escaped(request.out).c_str(), nodes.size(),
                 nodes.size() == 1 ? "" : "s", to_string(*encoding).c_str(), byte_size(after).c_str(),
                 byte_size(before).c_str(), byte_size(bytes.size()).c_str());
   return {};

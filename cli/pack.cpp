@@ -3,6 +3,7 @@
 #include "cli/json_line.hpp"
 #include "cli/model.hpp"
 #include "cli/output.hpp"
+#include "cli/setup.hpp"
 #include "cli/verb.hpp"
 #include "cli/wording.hpp"
 
@@ -10,6 +11,8 @@
 
 #include "storage/durable.hpp"
 #include "storage/file_system.hpp"
+
+#include "core/printable.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -26,8 +29,8 @@ struct Request {
 };
 
 Status pack(const Request& request) {
-  WEFT_CHECK(check_output("--output", request.out, request.file));
   WEFT_TRY(const Model model, read_model(request.file));
+  WEFT_CHECK(check_output({"--output", request.out}, inputs_of(model)));
   if (!model.entity)
     return fail(Errc::invalid_argument,
                 request.file + ": is a network without weights; weft run --save or weft morph makes an .entity file");
@@ -53,7 +56,7 @@ Status pack(const Request& request) {
                 {"file_bytes_before", model.file_bytes},
                 {"file_bytes", bytes.size()}});
   else
-    std::printf("%s: %s (was %s)\n", request.out.c_str(), byte_size(bytes.size()).c_str(),
+    std::printf("%s: %s (was %s)\n", escaped(request.out).c_str(), byte_size(bytes.size()).c_str(),
                 byte_size(model.file_bytes).c_str());
   return {};
 }

@@ -12,6 +12,8 @@
 
 #include "storage/file_system.hpp"
 
+#include "core/printable.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <chrono>
@@ -65,6 +67,8 @@ Status replay(const ReplayRequest& request) {
   WEFT_CHECK(life.run(until));
   const std::chrono::nanoseconds took = Clock::now() - begin;
   const auto& findings = life.findings();
+  std::vector<std::string> damages = findings.damages;
+  damages.insert(damages.end(), life.missing().begin(), life.missing().end());
   const std::string hash = to_string(life.life().hash());
   if (request.json) {
     print_json({{"event", "done"},
@@ -75,22 +79,21 @@ Status replay(const ReplayRequest& request) {
                 {"state_hash", hash},
                 {"device", where_it_ran(life.life().mesh().device_figures())},
                 {"torn_bytes", findings.torn_bytes},
-                {"damages", findings.damages},
+                {"damages", damages},
                 {"seconds", std::chrono::duration<double>(took).count()}});
   } else {
     std::printf("from        checkpoint of tick %s\n", grouped(life.start().tick).c_str());
     std::printf("at          tick %s, %s records lived again in %s\n", grouped(life.tick()).c_str(),
                 grouped(life.records()).c_str(), milliseconds(took).c_str());
     if (request.verify) std::printf("compared    %s marks, all equal\n", grouped(life.compared()).c_str());
-    for (const std::string& change : request.set) std::printf("changed     %s\n", change.c_str());
+    for (const std::string& change : request.set) std::printf("changed     %s\n", escaped(change).c_str());
     if (findings.torn_bytes) std::printf("torn        %s bytes at the end\n", grouped(findings.torn_bytes).c_str());
-    for (const std::string& damage : findings.damages) std::printf("damaged     %s\n", damage.c_str());
+    for (const std::string& damage : damages) std::printf("damaged     %s\n", escaped(damage).c_str());
     if (const auto* const device = life.life().mesh().device_figures())
-      std::printf("device      %s\n", where_it_ran(device).c_str());
+      std::printf("device      %s\n", escaped(where_it_ran(device)).c_str());
     std::printf("state hash  %s\n", hash.c_str());
   }
-  if (request.verify && !findings.damages.empty())
-    return fail(Errc::corrupt, request.directory + ": " + findings.damages.front());
+  if (request.verify && !damages.empty()) return fail(Errc::corrupt, request.directory + ": " + damages.front());
   return {};
 }
 
@@ -113,7 +116,7 @@ std::string cell_name(Coord at) {
 void print(const agent::Comparison& found) {
   if (!found.parting) {
     std::printf("equal from tick %s to tick %s\n", grouped(found.from).c_str(), grouped(found.until).c_str());
-    if (!found.longer.empty()) std::printf("%s goes further\n", found.longer.c_str());
+    if (!found.longer.empty()) std::printf("%s goes further\n", escaped(found.longer).c_str());
     return;
   }
   const agent::Divergence& parting = *found.parting;
@@ -155,8 +158,7 @@ Status diff(const DiffRequest& request) {
 }
 
 void add_threads(CLI::App& app, std::size_t& threads) {
-  add_option(app, "threads", threads, "Threads at most; 0: all usable cores")
-      ->check(CLI::Range(std::size_t{0}, std::size_t{4096}));
+  in_range(add_option(app, "threads", threads, "Threads at most; 0: all usable cores"), std::uint64_t{0}, kMostThreads);
 }
 
 }  // namespace

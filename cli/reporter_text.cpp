@@ -3,6 +3,8 @@
 #include "cli/reporter.hpp"
 #include "cli/wording.hpp"
 
+#include "core/printable.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -137,23 +139,26 @@ class TextReporter final : public Reporter {
 
  private:
   /// A line of its own on stderr; a drawn line gives way.
-  void say(const std::string& text) {
+  void say(const std::string& words) {
     if (quiet_) return;
+    const std::string text = escaped(words);
     if (is_drawn_) put(stderr, "\r\x1b[K");
     is_drawn_ = false;
     const std::size_t columns = err_.columns();
     put(stderr, (columns ? fit(text, columns - 1, err_.unicode) : text) + "\n");
     std::fflush(stderr);
   }
-  void heading(const std::string& text) {
+  void heading(const std::string& words) {
+    const std::string text = escaped(words);
     const std::size_t columns = out_.columns();
     put(stdout, out_.styled(columns ? fit(text, columns - 1, out_.unicode) : text, "1") + "\n");
   }
   void line(std::string_view label, const std::string& value) {
     std::string padded(label);
     padded.resize(std::max(kLabel, label.size() + 1), ' ');
+    padded += escaped(value);
     const std::size_t columns = out_.columns();
-    put(stdout, columns ? fit(padded + value, columns - 1, out_.unicode) + "\n" : padded + value + "\n");
+    put(stdout, columns ? fit(padded, columns - 1, out_.unicode) + "\n" : padded + "\n");
   }
 
   bool quiet_, is_drawn_ = false;

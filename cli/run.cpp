@@ -16,10 +16,12 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace weft::cli {
 namespace {
@@ -51,21 +53,38 @@ class Run {
     if (!session_.is_finished()) {
       WEFT_CHECK(stream());
       monitor_.enters("finishing");
-      WEFT_CHECK(timed([&] { return session_.finish(); }));
-      if (store_) WEFT_CHECK(checkpoint());
-      if (agent_) WEFT_CHECK(keep_agent());
+      if (Status finished = timed([&] { return session_.finish(); }); !finished)
+        return fail(explained(std::move(finished).error()));
+      if (store_) kept_ = checkpoint();
+      if (agent_) kept_ = keep_agent();
     }
-    if (!request_.save.empty()) {
-      WEFT_TRY(const auto bytes, session_.snapshot_for(request_.save));
-      WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request_.save, bytes));
-    }
+    const Status saved = save();
     monitor_.enters("done");
+    // Hours of learning are told of, whatever became of their file.
     reporter_.done(session_, pace());
-    return {};
+    warn_of_divergence();
+    return kept_ ? saved : kept_;
   }
 
  private:
   std::uint64_t samples() { return session_.stream().progress().samples; }
+
+  Error explained(Error error) {
+    return explain_halt(std::move(error), session_.mesh(), session_.setup().learning, session_.data_figures());
+  }
+
+  void warn_of_divergence() {
+    const double accuracy = session_.held_out_accuracy().value_or(session_.stream().progress().prequential_accuracy);
+    if (const auto note =
+            divergence_note(session_.mesh(), session_.setup().learning, session_.data_figures(), accuracy))
+      log_warn(*note);
+  }
+
+  Status save() {
+    if (request_.save.empty()) return {};
+    WEFT_TRY(const auto bytes, session_.snapshot_for(request_.save));
+    return storage::write_file_durably(storage::real_file_system(), request_.save, bytes);
+  }
 
   Pace pace() { return {seconds_, samples() - first_sample_, session_.mesh().ticks() - first_tick_}; }
 
@@ -88,7 +107,7 @@ class Run {
       const std::uint64_t wanted = every ? std::min(block, every - samples() % every) : block;
       Status advanced = timed([&] { return session_.advance(wanted); });
       monitor_.progressed();  // also when a cell halted the mesh
-      if (!advanced) return advanced;
+      if (!advanced) return fail(explained(std::move(advanced).error()));
       if (last_seconds_ < kBlockSeconds / 4) block = std::min(block * 2, kLongestBlock);
       if (last_seconds_ > kBlockSeconds) block = std::max<std::uint64_t>(block / 2, 1);
       if (!was_shifted && session_.stream().progress().before_shift) {
@@ -169,6 +188,7 @@ class Run {
   std::optional<std::uint64_t> last_saved_;
   std::uint64_t checkpoints_ = 0, checkpoint_failures_ = 0;  // of the agent, told of
   double seconds_ = 0, last_seconds_ = 0;
+  Status kept_;  // the last state, in a checkpoint
 };
 
 /// The sample that the run goes on from; nothing: afresh.
@@ -189,13 +209,29 @@ Result<std::optional<std::uint64_t>> resume(const RunRequest& request, storage::
   return std::optional<std::uint64_t>(session.stream().progress().samples);
 }
 
+/// Nothing that is read is written over, and what is to be kept can be: before any of it is touched.
+Status check_files(const RunRequest& request, const RunSetup& setup) {
+  const std::vector<NamedFile> inputs{{"NETWORK", request.file},
+                                      {request.data.empty() ? "stream.csv" : "--data", setup.csv_path}};
+  std::vector<NamedFile> outputs;
+  for (const auto& [role, path] :
+       {std::pair("--save", &request.save), std::pair("--log", &request.log), std::pair("--socket", &request.socket),
+        std::pair("--state", &request.state), std::pair("--checkpoint", &request.checkpoint)})
+    if (!path->empty()) outputs.push_back({role, *path});
+  WEFT_CHECK(check_distinct(outputs, inputs));
+  if (!request.log.empty()) WEFT_CHECK(check_log({"--log", request.log}, inputs));
+  if (!request.socket.empty()) WEFT_CHECK(check_socket(request.socket));
+  return request.save.empty() ? Status() : check_output({"--save", request.save}, inputs);
+}
+
 Status run(const RunRequest& request) {
-  if (!request.save.empty()) WEFT_CHECK(check_output("--save", request.save));
-  if (!request.log.empty()) set_log_file(request.log);
   WEFT_TRY(const Model model, read_model(request.file));
   WEFT_TRY(auto setup, make_setup(model, request));
+  WEFT_CHECK(check_files(request, setup));
+  if (!request.log.empty()) set_log_file(request.log);
+  const std::array others{setup.csv_path, setup.home};
   auto opened = Session::open(model, std::move(setup));
-  if (!opened) return fail(std::move(opened).error().within(request.file));
+  if (!opened) return fail(blamed(std::move(opened).error(), request.file, others));
   Session& session = **opened;
   std::optional<storage::CheckpointStore> store;
   std::optional<std::uint64_t> resumed_at;
@@ -237,40 +273,41 @@ Verb add_run(CLI::App& program) {
          {"backprop", "gap", "chain", "fw_dtp", "dfa"});
   one_of(add_option(*app, "schedule", r.schedule, "Hold each sample until settled, or a new one every tick"),
          {"settle", "pipelined"});
-  add_option(*app, "lr", r.lr, "Learning rate; with another --rule than the file's, that rule's default counts")
-      ->check(CLI::Range(1e-9, 1000.0));
+  in_range(
+      add_option(*app, "lr", r.lr, "Learning rate; with another --rule than the file's, that rule's default counts"),
+      1e-9, 1000.0);
   add_encoding_flags(*app, r.encoding);
   one_of(add_option(*app, "activations", r.activations, "What integer types of 8 bits and fewer make of their inputs"),
          {"int8", "float"});
-  add_option(*app, "passes", r.passes, "How often the training samples are streamed")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 30));
-  add_option(*app, "seed", r.seed, "Seed of weights, split, order and shift")->check(CLI::NonNegativeNumber);
-  add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores")
-      ->check(CLI::Range(std::size_t{0}, std::size_t{4096}));
+  in_range(add_option(*app, "passes", r.passes, "How often the training samples are streamed"), std::uint64_t{1},
+           std::uint64_t{1} << 30);
+  add_option(*app, "seed", r.seed, "Seed of weights, split, order and shift");
+  in_range(add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores"), std::uint64_t{0},
+           kMostThreads);
   add_device(*app, r.device);
   one_of(add_option(*app, "executor", r.executor, "Who runs the ticks; the bits are the same"),
          {"tbb", "deterministic"});
-  add_option(*app, "held-out", r.held_out, "Share of the samples kept for measuring")->check(CLI::Range(0.0, 0.99));
-  add_option(*app, "max-samples", r.max_samples, "Stop the stream after so many samples")
-      ->check(CLI::Range(std::uint64_t{1}, UINT64_MAX));
+  in_range(add_option(*app, "held-out", r.held_out, "Share of the samples kept for measuring"), 0.0, 0.99);
+  in_range(add_option(*app, "max-samples", r.max_samples, "Stop the stream after so many samples"), std::uint64_t{1},
+           UINT64_MAX);
   names_a_file(add_option(*app, "save", r.save, "Write the model with its live state there at the end"))
       ->type_name("FILE.entity");
   add_option(*app, "checkpoint", r.checkpoint, "Keep checkpoints there: at the end, and on Ctrl-C")->type_name("DIR");
-  add_option(*app, "checkpoint-every", r.checkpoint_every, "A checkpoint every so many samples")
-      ->check(CLI::Range(std::uint64_t{1}, UINT64_MAX));
+  in_range(add_option(*app, "checkpoint-every", r.checkpoint_every, "A checkpoint every so many samples"),
+           std::uint64_t{1}, UINT64_MAX);
   add_option(*app, "state", r.state, "The agent's home: its life is kept there, and goes on from there")
       ->type_name("DIR");
   add_option(*app, "durability", r.durability,
              "When a sample counts as kept: tick, interval=2s (the default) or checkpoint");
-  add_option(*app, "keep", r.keep, "Checkpoints kept in the agent's home")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{100000}));
+  in_range(add_option(*app, "keep", r.keep, "Checkpoints kept in the agent's home"), std::uint64_t{1}, 100000);
   add_flag(*app, "salvage", r.salvage, "Go on where a damaged journal ends, and forget what came after");
   add_flag(*app, "resume", r.resume, "Go on from the newest checkpoint; afresh where there is none");
   add_option(*app, "socket", r.socket, "Answer weft top there; with a home or --checkpoint: DIR/top.sock")
       ->type_name("PATH");
   add_option(*app, "log", r.log, "Also write the log to the end of that file; SIGHUP opens it anew")->type_name("FILE");
-  add_option(*app, "hang-limit", r.hang_limit, "Seconds that a cell may take for one tick; 0: as long as it likes")
-      ->check(CLI::Range(0.0, 1e6));
+  in_range(
+      add_option(*app, "hang-limit", r.hang_limit, "Seconds that a cell may take for one tick; 0: as long as it likes"),
+      0.0, 1e6);
   one_of(add_option(*app, "on-hang", r.on_hang, "Tell of a cell that takes longer, or also end with SIGABRT"),
          {"report", "abort"});
   add_flag(*app, "json", r.json, "Events on stdout, a JSON object a line");

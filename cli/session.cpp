@@ -36,6 +36,7 @@ Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setu
   WEFT_TRY(const auto bytes, files.read(s.csv_path, kMaxDataBytes));
   session->data_digest_ = to_string(hash_bytes(bytes.data(), bytes.size()));
   WEFT_TRY(session->data_, learning::read_dataset(files, s.csv_path, s.stream.scale));
+  session->data_figures_ = figures_of(*session->data_);
   const auto at_birth = [&](mesh::Mesh& mesh) -> Status {
     return model.entity ? mesh::restore_weights(mesh, *model.entity) : Status();
   };

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "cli/divergence.hpp"
 #include "cli/setup.hpp"
 
 #include "agent/agent.hpp"
@@ -59,6 +60,7 @@ class Session final : private agent::StateExtension {
   learning::Stream& stream() noexcept { return *stream_; }
   const RunSetup& setup() const noexcept { return setup_; }
   const Course& course() const noexcept { return course_; }
+  const DataFigures& data_figures() const noexcept { return data_figures_; }
   /// None before `finish`, and where nothing is held out.
   std::optional<double> held_out_accuracy() const noexcept { return held_out_; }
   /// Marks stand at its multiples.
@@ -81,6 +83,7 @@ class Session final : private agent::StateExtension {
 
   RunSetup setup_;
   std::string data_digest_;
+  DataFigures data_figures_;
   std::optional<learning::Dataset> data_;      // until the stream has it
   std::optional<agent::ReplayableMesh> life_;  // without a home
   std::unique_ptr<agent::Agent> agent_;        // with one

@@ -13,6 +13,8 @@
 #include "storage/durable.hpp"
 #include "storage/file_system.hpp"
 
+#include "core/printable.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
@@ -31,7 +33,7 @@ Result<Loaded> load_one(const Model& model) {
   mesh::MeshOptions options;
   options.threads = 1;
   auto loaded = load(model, options);
-  if (!loaded) return fail(std::move(loaded).error().within(model.path));
+  if (!loaded) return fail(blamed(std::move(loaded).error(), model.path));
   return loaded;
 }
 
@@ -43,8 +45,9 @@ bool is_finished(const formats::EntityFile& file) {
 }
 
 Status detach(const Request& request) {
-  WEFT_CHECK(check_output("--output", request.out, request.model));
   WEFT_TRY(const Model model, read_model(request.model));
+  WEFT_CHECK(check_output({"--output", request.out}, inputs_of(model)));
+  if (request.remove) WEFT_CHECK(check_output("--remove", request.model));
   WEFT_TRY(Loaded loaded, load_one(model));
   mesh::Mesh& mesh = *loaded.mesh;
   const std::size_t taught = loaded.learner ? loaded.learner->options().learners : 0;
@@ -74,16 +77,17 @@ Status detach(const Request& request) {
                 {"removed", request.remove},
                 {"sessions", mesh.sessions()}});
   else
-    std::printf("%s: session %zu of %s at tick %llu%s; %zu %s there\n", request.out.c_str(), request.session,
-                request.model.c_str(), static_cast<unsigned long long>(mesh.ticks()),
+    std::printf("%s: session %zu of %s at tick %llu%s; %zu %s there\n", escaped(request.out).c_str(), request.session,
+                escaped(request.model).c_str(), static_cast<unsigned long long>(mesh.ticks()),
                 request.remove ? ", taken out" : "", mesh.sessions(), mesh.sessions() == 1 ? "is" : "are");
   return {};
 }
 
 Status attach(const Request& request) {
-  WEFT_CHECK(check_output("--output", request.out, request.model));
-  WEFT_CHECK(check_output("--output", request.out, request.file));
   WEFT_TRY(const Model model, read_model(request.model));
+  std::vector<NamedFile> inputs = inputs_of(model);
+  inputs.push_back({"FILE", request.file});
+  WEFT_CHECK(check_output({"--output", request.out}, inputs));
   WEFT_TRY(const auto file, formats::load_entity(storage::real_file_system(), request.file));
   WEFT_TRY(Loaded loaded, load_one(model));
   mesh::Mesh& mesh = *loaded.mesh;
@@ -103,8 +107,9 @@ Status attach(const Request& request) {
                 {"ticks", mesh.ticks()},
                 {"file_bytes", bytes.size()}});
   else
-    std::printf("%s: %s is session %zu of %zu, at tick %llu\n", request.out.c_str(), request.file.c_str(), *session,
-                mesh.sessions(), static_cast<unsigned long long>(mesh.ticks()));
+    std::printf("%s: %s is session %zu of %zu, at tick %llu\n", escaped(request.out).c_str(),
+                escaped(request.file).c_str(), *session, mesh.sessions(),
+                static_cast<unsigned long long>(mesh.ticks()));
   return {};
 }
 

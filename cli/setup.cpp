@@ -79,6 +79,14 @@ Status check_device(const std::string& name) {
       "--device " + name + ": expected cpu, vulkan, vulkan:NUMBER or vulkan:PART-OF-A-NAME; there are: " + there);
 }
 
+std::vector<NamedFile> inputs_of(const Model& model) {
+  std::vector<NamedFile> inputs{{"FILE", model.path}};
+  if (model.spec.stream.empty()) return inputs;
+  if (const auto stream = learning::read_stream(model.spec.stream))
+    inputs.push_back({"stream.csv", path_within(model.folder, stream->csv)});
+  return inputs;
+}
+
 std::string write_stream(const learning::StreamOptions& o) {
   json out{{"csv", o.csv},
            {"scale", o.scale},

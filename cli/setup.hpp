@@ -4,6 +4,7 @@
 
 #include "cli/encoding_flags.hpp"
 #include "cli/model.hpp"
+#include "cli/output.hpp"
 
 #include "agent/durability.hpp"
 #include "learning/options.hpp"
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace weft::cli {
 
@@ -54,6 +56,9 @@ Status check_device(const std::string& name);
 
 /// @error invalid_argument: flags that contradict each other; what the sections' readers refuse
 Result<RunSetup> make_setup(const Model& model, const RunRequest& request);
+
+/// The files that belong to a model: itself, and the data that its section "stream" names.
+std::vector<NamedFile> inputs_of(const Model& model);
 
 /// The section "stream" as JSON; reads back equal.
 std::string write_stream(const learning::StreamOptions& options);

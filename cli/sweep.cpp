@@ -68,7 +68,7 @@ class Sweep {
 /// Errors that name a place within a file name the file, too.
 template <class T>
 Result<T> within(const std::string& file, Result<T> result) {
-  if (!result) return fail(std::move(result).error().within(file));
+  if (!result) return fail(blamed(std::move(result).error(), file));
   return result;
 }
 
@@ -222,8 +222,7 @@ Verb add_sweep(CLI::App& program) {
   one_of(add_option(*app, "granularity", request->encoding.granularity,
                     "Of all types with scales; each one's default else"),
          {"tensor", "channel", "block32"});
-  add_option(*app, "seconds", request->seconds, "Time that ticks are counted for each type")
-      ->check(CLI::Range(0.001, 60.0));
+  in_range(add_option(*app, "seconds", request->seconds, "Time that ticks are counted for each type"), 0.001, 60.0);
   add_flag(*app, "json", request->json, "A JSON object a row");
   return {app, [request] { return sweep(*request); }};
 }

@@ -8,6 +8,7 @@
 #include "cli/verb.hpp"
 
 #include "core/json.hpp"
+#include "core/printable.hpp"
 
 #include <nlohmann/json.hpp>
 #include <sys/ioctl.h>
@@ -23,6 +24,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,7 +38,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kLongestAnswer = std::size_t{1} << 20;
 constexpr std::chrono::milliseconds kRetry{200}, kLook{50};
-constexpr std::chrono::seconds kAnswerWithin{10};
+constexpr std::chrono::seconds kAnswerWithin{5}, kAskWhy{1};
 
 struct TopRequest {
   std::string place;
@@ -49,6 +51,22 @@ std::string socket_of(const std::string& place) {
   struct stat there {};
   const bool is_directory = stat(place.c_str(), &there) == 0 && S_ISDIR(there.st_mode);
   return is_directory ? place + "/top.sock" : place;
+}
+
+/// "Stopped process 17" and the like, where that is why nobody answers on `socket`; else nothing.
+std::string why_silent(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return {};
+  std::ifstream in("/proc/" + std::to_string(peer.pid) + "/stat");
+  std::string stat;
+  std::getline(in, stat);
+  const std::size_t name_end = stat.rfind(") ");  // the name before it may hold anything
+  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return {};
+  const char state = stat[name_end + 2];
+  if (state != 'T' && state != 't') return {};
+  return "process " + std::to_string(peer.pid) + " is stopped (kill -CONT " + std::to_string(peer.pid) +
+         " lets it go on)";
 }
 
 /// The screen and the keyboard for as long as it lives: a page of its own, keys as they are pressed.
@@ -99,8 +117,9 @@ class Screen {
     if (columns != drawn_columns_ || (size.ws_row > 1 && size.ws_row - 1u != drawn_rows_)) show(last_);
   }
   /// One line that does not belong to the agent.
-  void say(const std::string& text) {
+  void say(const std::string& words) {
     const std::size_t columns = out_.columns();
+    const std::string text = escaped(words);
     const std::string line = columns ? fit(text, columns - 1, out_.unicode) : text;
     std::fputs(((draws_ ? "\x1b[H\x1b[J" : "") + line + "\n").c_str(), draws_ ? stdout : stderr);
     std::fflush(stdout);
@@ -145,10 +164,11 @@ class Top {
         break;
       }
       if (!request_.wait || made.error().code() != Errc::not_found)
-        return fail(made.error().code(), made.error().text() + (made.error().code() == Errc::not_found
-                                                                    ? "; is weft run at work with --checkpoint or "
-                                                                      "--socket? --wait waits for it"
-                                                                    : ""));
+        return fail(made.error().code(),
+                    made.error().text() + (made.error().code() == Errc::not_found
+                                               ? "; is weft run at work with --state, --checkpoint "
+                                                 "or --socket? --wait waits for it"
+                                               : ""));
       if (is_first && !request_.json) screen_.say("waiting for " + path_);
       if (ends_within(kRetry)) return false;
     }
@@ -156,10 +176,11 @@ class Top {
     std::snprintf(wish, sizeof wish, "{\"subscribe\":%.3f}\n", request_.interval);
     // Cells are sampled from the first answer on, so that one look takes two.
     const std::string_view asked = request_.once ? "{\"subscribe\":0.3}\n" : wish;
-    // A fresh socket has room for a line.
-    if (send(socket_, asked.data(), asked.size(), MSG_NOSIGNAL) < 0) hang_up();
+    // A fresh socket has room for a line. A server that has no room for us has said so and closed: that is read below.
+    (void)send(socket_, asked.data(), asked.size(), MSG_NOSIGNAL);
     in_.clear();
     heard_ = Clock::now();
+    is_told_ = false;
     return true;
   }
 
@@ -168,10 +189,7 @@ class Top {
     while (socket_ >= 0) {
       if (ends_within(kLook)) return false;
       screen_.show_again_when_resized();
-      const auto patience = kAnswerWithin + std::chrono::duration<double>(request_.once ? 0 : request_.interval);
-      if (Clock::now() - heard_ > patience)
-        return fail(Errc::storage,
-                    "socket " + path_ + ": no answer for " + std::to_string(static_cast<int>(patience.count())) + " s");
+      WEFT_CHECK(check_silence());
       WEFT_CHECK(receive());
       for (std::size_t end; (end = in_.find('\n')) != std::string::npos; in_.erase(0, end + 1)) {
         if (request_.once && !std::exchange(is_sampled_, true)) continue;
@@ -185,6 +203,19 @@ class Top {
     return false;
   }
 
+  /// An agent that says nothing: why, as soon as that can be known.
+  Status check_silence() {
+    const std::chrono::duration<double> silent = Clock::now() - heard_, due(request_.once ? 0 : request_.interval);
+    if (silent < due + kAskWhy) return {};
+    const std::string why = why_silent(socket_);
+    if (why.empty() && silent < due + kAnswerWithin) return {};
+    const std::string text = "socket " + path_ + ": no answer for " + std::to_string(static_cast<int>(silent.count())) +
+                             " s" + (why.empty() ? "" : ": " + why);
+    if (!request_.wait) return fail(Errc::storage, text);
+    if (!request_.json && !std::exchange(is_told_, true)) screen_.say(text);
+    return {};
+  }
+
   Status receive() {
     char chunk[16384];
     for (;;) {
@@ -196,6 +227,7 @@ class Top {
         return {};
       }
       heard_ = Clock::now();
+      is_told_ = false;
       in_.append(chunk, static_cast<std::size_t>(got));
       if (in_.size() > kLongestAnswer)
         return fail(Errc::too_large, "socket " + path_ + ": an answer of more than 1 MiB; is it an agent's?");
@@ -205,9 +237,14 @@ class Top {
   Status show(const std::string& line) {
     WEFT_TRY(const auto figures, parse_json(line, "socket " + path_));
     if (figures.is_object() && figures.contains("error"))
-      return fail(Errc::storage, "socket " + path_ + ": " + figures["error"].dump());
+      return fail(Errc::storage,
+                  "socket " + path_ + ": " +
+                      (figures["error"].is_string() ? figures["error"].get<std::string>() : figures["error"].dump()));
     if (request_.json) {
-      std::fwrite((line + "\n").data(), 1, line.size() + 1, stdout);
+      std::string out = escaped_json(line);
+      std::replace_if(
+          out.begin(), out.end(), [](char c) { return c == '\t' || c == '\r'; }, ' ');  // between values
+      std::fputs((out + "\n").c_str(), stdout);
       std::fflush(stdout);
     } else {
       screen_.show(figures);
@@ -236,7 +273,7 @@ class Top {
   std::string path_, in_, farewell_;
   Screen screen_;
   int socket_ = -1;
-  bool is_sampled_ = false;
+  bool is_sampled_ = false, is_told_ = false;
   Clock::time_point heard_{};
 };
 
@@ -250,7 +287,7 @@ Status top(const TopRequest& request) {
     farewell = view.farewell();
   }
   // Ctrl-C is how a view ends, no failure; an agent's end is none either.
-  if (done && !farewell.empty()) std::fprintf(stderr, "weft: %s\n", farewell.c_str());
+  if (done && !farewell.empty()) std::fprintf(stderr, "weft: %s\n", escaped(farewell).c_str());
   return done;
 }
 
@@ -261,7 +298,7 @@ Verb add_top(CLI::App& program) {
   auto request = std::make_shared<TopRequest>();
   TopRequest& r = *request;
   app->add_option("DIR|SOCKET", r.place, "Where weft run keeps its checkpoints, or its --socket")->required();
-  add_option(*app, "interval", r.interval, "Seconds between two looks")->check(CLI::Range(0.1, 3600.0));
+  in_range(add_option(*app, "interval", r.interval, "Seconds between two looks"), 0.1, 3600.0);
   add_flag(*app, "once", r.once, "Print once and end");
   add_flag(*app, "json", r.json, "The objects as they come, one a line");
   add_flag(*app, "wait", r.wait, "Wait for an agent that is not there yet, or not any more");

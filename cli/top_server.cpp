@@ -29,6 +29,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::seconds kLookAfter{1};    // between two looks at the socket's name
+constexpr std::chrono::milliseconds kIdle{200};  // a client that asked nothing for so long may give way
+
 /// An open descriptor, closed at last.
 class Descriptor {
  public:
@@ -89,6 +92,7 @@ struct Client {
   std::string in, out;
   std::optional<Clock::duration> interval;  // subscribed
   Clock::time_point next{}, last_heard = Clock::now();
+  bool has_asked = false;
   bool is_ending = false;  // to be closed once `out` is written
 };
 
@@ -101,6 +105,8 @@ Result<int> connect_to_top(const std::string& path) {
   if (connect(made.get(), generic(address), sizeof address) == 0) return made.release();
   if (errno == ENOENT) return fail(Errc::not_found, "socket " + path + ": there is none");
   if (errno == ECONNREFUSED) return fail(Errc::not_found, "socket " + path + ": nobody listens there");
+  if (errno == EAGAIN)
+    return fail(Errc::storage, "socket " + path + ": takes no connections; its process is stopped or overloaded");
   return fail(system_error(path, "cannot be connected to"));
 }
 
@@ -109,20 +115,10 @@ class TopServer::Thread {
   Thread(std::string path, std::function<std::string()> answer) : path_(std::move(path)), answer_(std::move(answer)) {}
 
   Status open() {
-    WEFT_TRY(const sockaddr_un address, address_of(path_));
     WEFT_CHECK(clear_stale(path_));
-    listener_ = Descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (listener_.get() < 0 || wake_.get() < 0) return fail(system_error(path_, "cannot be made"));
-    // Before it has a name: on Linux bind gives the name this mode, so it is never open to others.
-    if (fchmod(listener_.get(), 0600) != 0) return fail(system_error(path_, "cannot be made private"));
-    if (bind(listener_.get(), generic(address), sizeof address) != 0)
-      return fail(system_error(path_, "cannot be made"));
-    if (lstat(path_.c_str(), &made_) != 0 || chmod(path_.c_str(), 0600) != 0 || listen(listener_.get(), 16) != 0) {
-      const Error error = system_error(path_, "cannot be listened on");
-      unlink(path_.c_str());
-      return fail(error);
-    }
+    if (wake_.get() < 0) return fail(system_error(path_, "cannot be made"));
+    WEFT_CHECK(listen_there());
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the run loop's
@@ -145,6 +141,32 @@ class TopServer::Thread {
   const std::string& path() const noexcept { return path_; }
 
  private:
+  /// Makes the socket, where nothing has its name.
+  Status listen_there() {
+    WEFT_TRY(const sockaddr_un address, address_of(path_));
+    Descriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (made.get() < 0) return fail(system_error(path_, "cannot be made"));
+    // Before it has a name: on Linux bind gives the name this mode, so it is never open to others.
+    if (fchmod(made.get(), 0600) != 0) return fail(system_error(path_, "cannot be made private"));
+    if (bind(made.get(), generic(address), sizeof address) != 0) return fail(system_error(path_, "cannot be made"));
+    if (lstat(path_.c_str(), &made_) != 0 || chmod(path_.c_str(), 0600) != 0 || listen(made.get(), 16) != 0) {
+      const Error error = system_error(path_, "cannot be listened on");
+      unlink(path_.c_str());
+      return fail(error);
+    }
+    listener_ = std::move(made);
+    return {};
+  }
+
+  /// A socket that somebody has deleted is made anew; what has been put in its place stays.
+  void look_after_name(Clock::time_point now) {
+    if (now - looked_at_ < kLookAfter) return;
+    looked_at_ = now;
+    struct stat there {};
+    if (lstat(path_.c_str(), &there) == 0 || errno != ENOENT) return;
+    if (const Status made = listen_there(); !made) return;  // its directory may be gone; tried again
+  }
+
   void serve() {
     for (;;) {
       std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
@@ -157,6 +179,7 @@ class TopServer::Thread {
       if (poll(polled.data(), polled.size(), wait_milliseconds()) < 0 && errno != EINTR) return;
       if (polled[0].revents) return;
       const auto now = Clock::now();
+      look_after_name(now);
       for (std::size_t i = 0; i < clients_.size(); ++i) attend(clients_[i], polled[2 + i].revents, now);
       std::erase_if(clients_, [](const Client& client) { return client.socket.get() < 0; });
       if (polled[1].revents) accept_all(now);
@@ -171,12 +194,12 @@ class TopServer::Thread {
 
   int wait_milliseconds() const {
     const auto now = Clock::now();
-    auto wait = std::chrono::milliseconds(kPatience);
+    auto wait = std::chrono::milliseconds(kLookAfter);
     for (const Client& client : clients_) {
       const auto due = client.interval ? client.next : client.last_heard + kPatience;
       wait = std::min(wait, std::chrono::ceil<std::chrono::milliseconds>(std::max(due - now, Clock::duration(0))));
     }
-    return clients_.empty() ? -1 : static_cast<int>(wait.count());
+    return static_cast<int>(wait.count());
   }
 
   void accept_all(Clock::time_point now) {
@@ -189,6 +212,7 @@ class TopServer::Thread {
         return;
       }
       client.last_heard = now;
+      if (clients_.size() >= kMostClients) drop_idle(now);
       if (clients_.size() < kMostClients) {
         clients_.push_back(std::move(client));
         continue;
@@ -196,6 +220,16 @@ class TopServer::Thread {
       constexpr std::string_view kBusy = "{\"error\":\"8 clients are served already; try again later\"}\n";
       (void)send(client.socket.get(), kBusy.data(), kBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
+  }
+
+  /// A client that never asked anything keeps no other out: the one that has been idle longest gives way.
+  void drop_idle(Clock::time_point now) {
+    auto longest = clients_.end();
+    for (auto client = clients_.begin(); client != clients_.end(); ++client) {
+      const bool is_idle = !client->has_asked && now - client->last_heard >= kIdle;
+      if (is_idle && (longest == clients_.end() || client->last_heard < longest->last_heard)) longest = client;
+    }
+    if (longest != clients_.end()) clients_.erase(longest);
   }
 
   void attend(Client& client, short events, Clock::time_point now) {
@@ -238,6 +272,7 @@ class TopServer::Thread {
     if (!request->is_object() || request->size() != 1) return refuse(client, "a request is an object with one key");
     const std::string& key = request->begin().key();
     const nlohmann::json& value = request->begin().value();
+    client.has_asked = true;
     if (key == "get" && value == "figures") return say(client, fresh(now));
     if (key == "subscribe" && value.is_number() && value >= 0.1 && value <= 3600) {
       client.interval = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value.get<double>()));
@@ -272,7 +307,7 @@ class TopServer::Thread {
   struct stat made_ {};
   std::vector<Client> clients_;
   std::string last_;
-  Clock::time_point last_at_{};
+  Clock::time_point last_at_{}, looked_at_{};
   std::thread thread_;
 };
 

@@ -5,6 +5,8 @@
 #include "cli/terminal.hpp"
 #include "cli/wording.hpp"
 
+#include "core/printable.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -37,13 +39,10 @@ std::uint64_t count(const json& object, std::string_view key) {
   return static_cast<std::uint64_t>(std::max(0.0, number(object, key)));
 }
 
-/// Printable characters only: it comes from elsewhere, and a terminal obeys what it is sent.
+/// It comes from elsewhere, and a terminal obeys what it is sent.
 std::string text(const json& object, std::string_view key) {
   const json& value = member(object, key);
-  std::string out = value.is_string() ? value.get<std::string>() : std::string();
-  for (char& c : out)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return out;
+  return value.is_string() ? escaped(value.get_ref<const std::string&>()) : std::string();
 }
 
 std::string place(const json& cell) {
@@ -74,7 +73,7 @@ std::string not_zero(const json& figures, std::string_view none) {
   if (!figures.is_object()) return std::string(none);
   for (const auto& [key, value] : figures.items())
     if (number(value) > 0)
-      out += (out.empty() ? "" : ", ") + grouped(static_cast<std::uint64_t>(number(value))) + " " + key;
+      out += (out.empty() ? "" : ", ") + grouped(static_cast<std::uint64_t>(number(value))) + " " + escaped(key);
   return out.empty() ? std::string(none) : out;
 }
 

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "cli/number.hpp"
+
 #include "core/result.hpp"
 
 #include <CLI/CLI.hpp>
@@ -35,12 +37,14 @@ Verb add_top(CLI::App& program);
 /// "WEFT_ARG_CHECKPOINT_EVERY" for "checkpoint-every".
 std::string environment_name(std::string_view flag);
 
-/// `--name VALUE`, and its environment twin.
+/// `--name VALUE`, and its environment twin. Numbers are plain decimal ones that T holds.
 template <class T>
 CLI::Option* add_option(CLI::App& verb, const std::string& name, T& value, const std::string& help) {
-  return verb.add_option("--" + name, value, help)->envname(environment_name(name));
+  CLI::Option* const option = verb.add_option("--" + name, value, help)->envname(environment_name(name));
+  expect_plain_number<T>(option);
+  return option;
 }
-/// `--name`, and its environment twin (1, true, on, yes).
+/// `--name`, and its environment twin (1 or true; 0 or false).
 CLI::Option* add_flag(CLI::App& verb, const std::string& name, bool& value, const std::string& help);
 /// `--device`: where ticks and learning run.
 CLI::Option* add_device(CLI::App& verb, std::string& value);

@@ -142,7 +142,7 @@ TEST(BadFile, IsNamed) {
     expect_refused({verb, folder / "missing.json"}, 3, "missing.json");
   std::filesystem::create_directory(folder / "d");
   expect_refused({"inspect", folder / "d"}, 5, "/d");
-  expect_refused({"run", kDigits, "--max-samples", "64", "--save", folder / "no/such/x.entity"}, 3, "no/such");
+  expect_refused({"run", kDigits, "--max-samples", "64", "--save", folder / "no/such/x.entity"}, 5, "no/such");
   write_file(folder / "occupied", "");
   expect_refused({"run", kDigits, "--max-samples", "64", "--checkpoint", folder / "occupied"}, 5, "occupied");
 }

@@ -124,9 +124,9 @@ TEST(Morph, WritesNothingWhereItShouldNot) {
   const std::size_t files = files_in(folder / "");
   const Words morph{"morph", file, "--dtype", "int4", "-o"};
   expect_refused(morph + Words{""}, 2, "--output");
-  expect_refused(morph + Words{folder / "no/such.entity"}, 3, "no directory " + (folder / "no"));
-  expect_refused(morph + Words{folder / "d"}, 5, "not a regular file");
-  expect_refused(morph + Words{folder / "pipe"}, 5, "not a regular file");
+  expect_refused(morph + Words{folder / "no/such.entity"}, 5, "no directory " + (folder / "no"));
+  expect_refused(morph + Words{folder / "d"}, 5, "is a directory");
+  expect_refused(morph + Words{folder / "pipe"}, 5, "is a pipe");
   expect_refused(morph + Words{file}, 2, "is the file that is read");
   expect_refused(morph + Words{folder / "link"}, 2, "is the file that is read");
   expect_refused(morph + Words{folder / std::string(300, 'n')}, 5, "too long");
@@ -142,7 +142,7 @@ TEST(Run, SavesNothingWhereItShouldNotAndSaysSoBeforeItRuns) {
     const Outcome refused = weft({"run", kDigits, "--json", "--max-samples", "40", "--save", folder / place});
     EXPECT_EQ(refused.exit, 5) << refused.told();
     ASSERT_EQ(refused.events().size(), 1u) << refused.told();
-    EXPECT_NE(refused.err.find("not a regular file"), std::string::npos) << refused.err;
+    EXPECT_NE(refused.err.find(std::string(place) + ": is a "), std::string::npos) << refused.err;
   }
   expect_refused({"run", kDigits, "--max-samples", "40", "--save", ""}, 2, "--save");
   EXPECT_EQ(files_in(folder / ""), 2u);

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "learning/dataset.hpp"
+#include "learning/options.hpp"
+
+#include "mesh/mesh.hpp"
+
+#include "core/result.hpp"
+
+#include <optional>
+#include <string>
+
+namespace weft::cli {
+
+/// Figures of the data that decide if a learning rate suits them.
+struct DataFigures {
+  float largest_input = 0;     // absolute, after scaling
+  double commonest_share = 0;  // of the commonest label: what guessing it always would score
+};
+DataFigures figures_of(const learning::Dataset& data);
+
+/// A run that a value which was not finite has halted, with what to do about it; other errors as they are.
+Error explain_halt(Error error, const mesh::Mesh& mesh, const learning::LearningOptions& learning,
+                   const DataFigures& data);
+
+/// The reason why a run learned nothing: no better than guessing, and its weights have grown beyond use. Nothing where
+/// it is not so.
+std::optional<std::string> divergence_note(const mesh::Mesh& mesh, const learning::LearningOptions& learning,
+                                           const DataFigures& data, double accuracy);
+
+}  // namespace weft::cli

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ulimit: file sizes, descriptors, memory, stack, processes. An error in words, nothing lost, no temporary left behind."""
+import os, resource, signal, subprocess
+from harness import *
+
+KIB = 1024
+
+
+def limited(what, soft):
+    return lambda: resource.setrlimit(what, (soft, resource.getrlimit(what)[1]))
+
+
+@case("a limit on file sizes is an error of --save, bytes:", (0,), (1,), (512,), (2 * KIB,))
+def file_size_save(weft, folder, size):
+    net = prepare(folder)
+    # A first model that must stay as it is.
+    first = weft("run", net, "--quiet", "--save", f"{folder}/m.entity")
+    before = read(f"{folder}/m.entity")
+    out = weft("run", net, "--passes", 3, "--save", f"{folder}/m.entity", before=limited(resource.RLIMIT_FSIZE, size))
+    expect(first.exit == 0 and out.exit == 5, f"exit {out.exit}", (), out)
+    expect("m.entity" in out.err and "too large" in out.err.lower(), "not in words", (), out)
+    expect("state hash" in out.out, "the result is lost", (), out)
+    expect(read(f"{folder}/m.entity") == before, "the old model is gone")
+    expect(leftovers(folder) == [], f"left behind: {leftovers(folder)}")
+
+
+@case("an agent outlives a limit on file sizes, bytes:", (0,), (1 * KIB,), (3 * KIB,), (20 * KIB,), (64 * KIB,))
+def file_size_home(weft, folder, size):
+    net, home = prepare(folder), f"{folder}/home"
+    arguments = ("run", net, "--passes", 200, "--state", home)
+    out = weft(*arguments, before=limited(resource.RLIMIT_FSIZE, size))
+    expect(out.exit in (0, 5), f"exit {out.exit}", arguments, out)
+    expect(out.exit == 0 or "weft: error: " in out.err, "no word", arguments, out)
+    again = weft(*arguments)
+    expect(again.exit == 0 and state_hash(again) == state_hash(weft(*arguments[:4])), "another life", arguments, again)
+    expect(leftovers(folder) == [], f"left behind: {leftovers(folder)}")
+
+
+@case("few descriptors:", *[(n,) for n in (3, 4, 5, 6, 8, 10, 12, 16)])
+def descriptors(weft, folder, count):
+    net = prepare(folder)
+    for arguments in (("hash", net), ("run", net, "--state", f"{folder}/home")):
+        out = weft(*arguments, before=limited(resource.RLIMIT_NOFILE, count))
+        if out.exit != 127:  # the loader needs one itself, before any code of ours
+            no_crash(out, arguments)
+    expect(weft("run", net, "--state", f"{folder}/home").exit == 0, "the home is spoiled")
+
+
+@case("little address space, MiB:", *[(n,) for n in (64, 100, 200, 400, 1000)])
+def memory(weft, folder, mebibytes):
+    out = weft("run", prepare(folder), "--threads", 1, before=limited(resource.RLIMIT_AS, mebibytes << 20))
+    # Below some 50 MiB the loader fails, before any code of ours.
+    expect(out.exit in (0, 1, 3, 127, 134), f"exit {out.exit}", (), out)
+    expect(out.exit == 0 or out.err, "no word", (), out)
+
+
+@case("no processes left: the message has a noun, threads:", (2,), (8,))
+def threads(weft, folder, count):
+    net = prepare(folder)
+    user = other_user(folder)
+    out = weft("run", net, "--threads", count, user=user, before=limited(resource.RLIMIT_NPROC, 1))
+    expect(out.exit in (0, 1), f"exit {out.exit}", (), out)
+    expect(out.exit == 0 or "thread" in out.err, "no noun", (), out)
+
+
+@case("a small stack, KiB:", (256,), (1024,))
+def stack(weft, folder, kibibytes):
+    no_crash(weft("run", prepare(folder), before=limited(resource.RLIMIT_STACK, kibibytes * KIB)))

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options and their environment twins: what is no value is a usage error that shows option, value and range."""
+import os
+from harness import *
+
+# option, value, what the message holds
+NUMBERS = [("--lr", v, ("1e-09", "1000")) for v in ("nan", "NaN", "inf", "-inf", "1e999", "-1", "0", "1e-10", "0x10", "1,5", "fast", "1e", "٣")]
+NUMBERS += [("--held-out", v, ("0 to 0.99",)) for v in ("nan", "-0.1", "1", "1e400", "50%")]
+NUMBERS += [("--hang-limit", v, ("0 to 1e+06",)) for v in ("nan", "inf", "-1")]
+NUMBERS += [("--passes", v, ("1 to 1073741824",)) for v in ("0", "-1", "1e3", "1.0", "0x10", "2147483648", "99999999999999999999999", "+5", " 5", "5 ")]
+NUMBERS += [("--seed", v, ("0 to 18446744073709551615",)) for v in ("-1", "18446744073709551616", "99999999999999999999999", "1.5", "0b1")]
+NUMBERS += [(o, v, ("1 to 18446744073709551615",)) for o in ("--max-samples", "--checkpoint-every") for v in ("-1", "0", "18446744073709551616", "0x10")]
+NUMBERS += [("--threads", v, ("0 to 4096",)) for v in ("-1", "4097", "4294967296")] + [("--keep", v, ("1 to 100000",)) for v in ("0", "-1")]
+
+
+@case("run: no number:", *[(f"{o} {v}", o, v, r) for o, v, r in NUMBERS])
+def number(weft, folder, _, option, value, ranges):
+    net = prepare(folder)
+    more = ["--state", f"{folder}/h"] if option in ("--keep", "--checkpoint-every") else []
+    for arguments in ((option, value), (f"{option}={value}",)):
+        weft.refuses(2, [option, f"'{value}'", *ranges], "run", net, *arguments, *more)
+    variable = "WEFT_ARG_" + option[2:].upper().replace("-", "_")
+    weft.refuses(2, [variable, f"'{value}'", *ranges], "run", net, *more, env={variable: value})
+    expect(not os.path.exists(f"{folder}/h"), "a home was made")
+
+
+@case("other verbs: no number:", ("top", "--interval", "nan"), ("top", "--interval", "0"), ("sweep", "--seconds", "nan"),
+      ("sweep", "--seconds", "1e9"), ("replay", "--threads", "-1"), ("diff", "--threads", "1e1"))
+def other_number(weft, folder, verb, option, value):
+    files = [prepare(folder)] * (2 if verb == "diff" else 1)
+    weft.refuses(2, [option, f"'{value}'"], verb, *files, option, value)
+
+
+@case("session detach: no number:", ("-1",), ("18446744073709551616",), ("nan",))
+def session(weft, folder, value):
+    weft.refuses(2, ["--session", f"'{value}'"], "session", "detach", entity(weft, folder), "--session", value, "-o", f"{folder}/s")
+
+
+@case("a leading zero is decimal:", ("010",), ("0000000000000000000000010",))
+def octal(weft, folder, value):
+    net = prepare(folder)
+    plain = weft("run", net, "--max-samples", "10")
+    expect(state_hash(weft("run", net, "--max-samples", value)) == state_hash(plain), "another number")
+    expect("samples     10 " in plain.out, "not ten", (), plain)
+
+
+@case("seeds that differ are runs that differ")
+def seeds(weft, folder):
+    net = prepare(folder)
+    hashes = {state_hash(weft("run", net, "--seed", seed)) for seed in ("0", "1", "18446744073709551614", "18446744073709551615")}
+    expect(len(hashes) == 4, f"{len(hashes)} of 4 hashes")
+
+
+EMPTY = ("--state", "--checkpoint", "--socket", "--log", "--device", "--save", "--data", "--rule", "--lr", "--seed", "--durability",
+         "--dtype", "--passes")
+
+
+@case("an empty value is none:", *[(o,) for o in EMPTY])
+def empty(weft, folder, option):
+    net = prepare(folder)
+    weft.refuses(2, option, "run", net, option, "")
+    variable = "WEFT_ARG_" + option[2:].upper().replace("-", "_")
+    weft.refuses(2, variable, "run", net, env={variable: ""})
+
+
+@case("an empty file name:", ("hash",), ("inspect",), ("run",), ("replay",), ("top",))
+def empty_file(weft, folder, verb):
+    weft.refuses(2, "empty", verb, "")
+
+
+@case("a flag in the environment is yes or no:", *[(v, v in ("1", "true")) for v in ("1", "true", "0", "false")])
+def flag(weft, folder, value, is_yes):
+    out = weft("hash", prepare(folder), env={"WEFT_ARG_JSON": value})
+    expect(out.exit == 0 and out.out.startswith("{") == is_yes, "read otherwise", (value,), out)
+
+
+@case("a flag in the environment that is neither:", *[(v,) for v in ("2", "yes", "TRUE", "on", "nein", "-1", "")])
+def no_flag(weft, folder, value):
+    weft.refuses(2, ["WEFT_ARG_JSON", value], "hash", prepare(folder), env={"WEFT_ARG_JSON": value})
+
+
+@case("a variable that no option reads:", ("WEFT_ARG_PASES", "WEFT_ARG_PASSES"), ("WEFT_ARG_EPOCHS", "WEFT_ARG_PASSES"),
+      ("WEFT_ARG_HELDOUT", "WEFT_ARG_HELD_OUT"), ("WEFT_ARG_LEARNING_RATE", "WEFT_ARG_LR"), ("WEFT_ARG_xyzzy", "no option"))
+def unread(weft, folder, variable, meant):
+    weft.refuses(2, [variable, meant], "run", prepare(folder), env={variable: "1"})
+    expect(weft("--version", env={variable: "1"}).exit == 0, "no help any more")
+
+
+@case("a variable of another verb is no mistake")
+def of_another(weft, folder):
+    expect(weft("hash", prepare(folder), env={"WEFT_ARG_PASSES": "many"}).exit == 0, "refused")
+
+
+@case("the word that was meant:", ("run N --epochs 5", "'--epochs'", "--passes"), ("run N --pases 5", "'--pases'", "--passes"),
+      ("run N --learning-rate=1", "--learning-rate", "--lr"), ("run N --heldout 0.1", "--heldout", "--held-out"),
+      ("run N --gpu", "--gpu", "--device"), ("help", "'help'", "--help"), ("hlep", "'hlep'", "--help"),
+      ("train N", "'train'", "weft run"), ("inspekt N", "'inspekt'", "weft inspect"), ("quantize N", "'quantize'", "weft morph"),
+      ("--verion", "--verion", "--version"), ("run N N", "one argument too many", "weft run --help"))
+def meant(weft, folder, line, *names):
+    net = prepare(folder)
+    weft.refuses(2, names, *[net if word == "N" else word for word in line.split()])
+
+
+@case("a directory where a file is meant")
+def directory(weft, folder):
+    net = prepare(folder)
+    expect(weft("run", net, "--state", f"{folder}/home").exit == 0, "no home")
+    weft.refuses(5, [f"{folder}/home", "weft replay"], "inspect", f"{folder}/home")
+
+
+@case("what the machine refuses names itself:", ("HWLOC_XMLFILE", "/nowhere.xml"), ("HWLOC_XMLFILE", "/dev/null"))
+def hwloc(weft, folder, variable, value):
+    out = weft("hash", prepare(folder), env={variable: value})
+    expect(out.exit in (0, 3), f"exit {out.exit}", (), out)
+    if out.exit:
+        expect(f"{variable}={value}" in out.err and not out.err.startswith("weft: error: " + folder), "not named", (), out)
+
+
+@case("the file at fault is named first:", ("data", "d.csv"), ("cell", "d.csv"), ("home", "home"), ("network", "n.json"))
+def blame(weft, folder, what, name):
+    net = prepare(folder)
+    data, home = f"{folder}/d.csv", f"{folder}/home"
+    write(data, {"data": "1,2\n3,4\n5", "cell": "1,2,3,4,0\n1,2,x,4,0\n"}.get(what, table()))
+    more = []
+    if what == "home":
+        os.mkdir(home)
+        write(f"{home}/ckpt-1", "no checkpoint")
+        more = ["--state", home]
+    if what == "network":
+        net = write(f"{folder}/n.json", json.dumps(network(inputs={"x": [5]})))
+    out = weft("run", net, "--data", data, *more)
+    expect(out.exit in (3, 5) and f"weft: error: {folder}/{name}" in out.err, "another is blamed", (), out)
+
+
+@case("a run that diverges says what to do:", ("--lr 1000 --rule gap",), ("--lr 1000",), ("--lr 50",))
+def diverged(weft, folder, options):
+    write(f"{folder}/g.csv", table(rows=600))
+    out = weft("run", write(f"{folder}/n.json", json.dumps(network())), "--passes", 3, *options.split())
+    if out.exit == 0 and "nothing was learned" not in out.err:
+        share = float(re.search(r"prequential\s+([0-9.]+) %", out.out)[1])
+        expect(share > 45, "no word on chance accuracy", (options,), out)
+        return
+    expect(out.exit in (0, 1), f"exit {out.exit}", (options,), out)
+    expect("learning rate" in out.err and "--lr" in out.err, "not told what to do", (options,), out)

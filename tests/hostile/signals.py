@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signals: what ends a run ends it as docs/cli.md says, what does not leaves no trace in its bits; kill -9 loses nothing."""
+import os, signal, time
+from harness import *
+
+PASSES = 4000
+
+
+def running(weft, folder, *more):
+    process = weft.spawn("run", prepare(folder), "--passes", 1 << 30, "--json", "--quiet", *more)
+    process.stdout.readline()
+    return process
+
+
+def ended(process, within=15):
+    try:
+        out, err = process.communicate(timeout=within)
+    finally:
+        process.kill()
+    return Outcome(128 - process.returncode if process.returncode < 0 else process.returncode, text(out), text(err))
+
+
+@case("ends a run:", *[(s.name, s, code) for s, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131),
+                                                         (signal.SIGKILL, 137))])
+def ends(weft, folder, _, number, code):
+    home = f"{folder}/home"
+    process = running(weft, folder, "--state", home)
+    time.sleep(0.2)
+    process.send_signal(number)
+    out = ended(process)
+    expect(out.exit == code, f"exit {out.exit}", (), out)
+    verified = weft("replay", home, "--verify")
+    expect(verified.exit == 0, "not verified", (), verified)
+
+
+@case("does not end a run:", *[(s.name, s) for s in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD, signal.SIGWINCH, signal.SIGURG, signal.SIGCONT)])
+def goes_on(weft, folder, _, number):
+    process = running(weft, folder)
+    for _ in range(5):
+        process.send_signal(number), time.sleep(0.02)
+    time.sleep(0.1)
+    expect(process.poll() is None, "ended")
+    process.send_signal(signal.SIGTERM)
+    expect(ended(process).exit == 143, "another end")
+
+
+@case("stopped and continued: no hang is told")
+def stopped(weft, folder):
+    process = running(weft, folder, "--hang-limit", 1, "--on-hang", "abort")
+    process.send_signal(signal.SIGSTOP), time.sleep(2.5), process.send_signal(signal.SIGCONT)
+    time.sleep(0.3)
+    expect(process.poll() is None, "aborted")
+    process.send_signal(signal.SIGTERM)
+    expect(ended(process).exit == 143, "another end")
+
+
+@case("kill -9 again and again, seed:", *[(seed,) for seed in range(4)])
+def killed(weft, folder, seed):
+    net, home, draw = prepare(folder), f"{folder}/home", random.Random(seed)
+    arguments = ("run", net, "--passes", PASSES)
+    right = state_hash(weft(*arguments))
+    for _ in range(8):
+        process = weft.spawn(*arguments, "--quiet", "--state", home)
+        time.sleep(draw.uniform(0.01, 0.25))
+        process.kill(), process.communicate()
+    last = weft(*arguments, "--state", home)
+    expect(last.exit == 0 and state_hash(last) == right, "another life", (), last)
+
+
+@case("two processes and one home: one of them is refused")
+def two(weft, folder):
+    home = f"{folder}/home"
+    process = running(weft, folder, "--state", home)
+    weft.refuses(5, [home, "in use by"], "run", f"{folder}/n.json", "--passes", 1 << 30, "--state", home)
+    process.send_signal(signal.SIGTERM)
+    expect(ended(process).exit == 143, "another end")

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables, plain and packed: cut, flipped, swollen, and of odd texts. A word that names file and row, within bounded memory."""
+import gzip, os, random, resource, zlib
+from harness import *
+
+TEXTS = [("nothing", ""), ("a header alone", "a,b,c,d,y\n"), ("one column", "1\n2\n"), ("ragged", "1,2,3,4,0\n1,2\n"), ("words", "1,2,x,4,0\n"),
+         ("a huge label", "1,2,3,4,99999999999\n"), ("a negative label", "1,2,3,4,-1\n"), ("half a label", "1,2,3,4,0.5\n"),
+         ("overflow", "1e999,2,3,4,0\n"), ("nan", "nan,2,3,4,0\n"), ("inf", "inf,2,3,4,0\n"), ("NUL", "1,2,\0,4,0\n"), ("no UTF-8", b"\xff\xfe,2,3,4,0\n"),
+         ("a long line", "1," * 1_000_000 + "0\n"), ("a long field", "1" * 1_000_000 + ",2,3,4,0\n"), ("quotes that do not end", '"1,2,3,4,0\n'),
+         ("UTF-16", "1,2,3,4,0\n".encode("utf-16")), ("a PNG", b"\x89PNG\r\n\x1a\n" + bytes(100)), ("only commas", ",,,,\n" * 10)]
+
+
+@case("odd tables:", *TEXTS)
+def texts(weft, folder, what, content):
+    net = prepare(folder)
+    out = weft("run", net, "--data", write(f"{folder}/d.csv", content), limit=10)
+    # What is a table, and what is none, tests/formats says; here: one or the other, and refused by name.
+    expect(out.exit in (0, 2, 3), f"exit {out.exit}", (what,), out)
+    expect(out.exit == 0 or "d.csv" in out.err and out.out == "", "not named", (what,), out)
+
+
+@case("gzip, seed:", *[(seed,) for seed in range(8)])
+def packed(weft, folder, seed):
+    net, draw = prepare(folder), random.Random(seed)
+    good = gzip.compress(table().encode(), mtime=0)
+    right = state_hash(weft("run", net, "--data", write(f"{folder}/d.csv.gz", good)))
+    for n in range(8):
+        at = draw.randrange(len(good))
+        bad = good[:at] if n % 2 else good[:at] + bytes([good[at] ^ 1 << draw.randrange(8)]) + good[at + 1:]
+        out = weft("run", net, "--data", write(f"{folder}/d.csv.gz", bad))
+        expect(out.exit in (0, 3), f"exit {out.exit}", (at,), out)
+        # A flipped byte of the header may mean nothing.
+        expect(out.exit == 3 and "d.csv.gz" in out.err or state_hash(out) == right, "other data were taken", (at,), out)
+
+
+@case("gzip that swells, members:", (1,), (64,))
+def bomb(weft, folder, members):
+    net = prepare(folder)
+    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+    block = b"0" * (1 << 20)
+    member = b"".join(packer.compress(block) for _ in range(1200 // members)) + packer.flush()
+    out = weft("run", net, "--data", write(f"{folder}/d.csv.gz", member * members), limit=30,
+               before=lambda: resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30)))
+    expect(out.exit == 3 and "d.csv.gz" in out.err, "not refused", (), out)
+
+
+@case("what is no file:", ("fifo",), ("/dev/zero",), ("folder",), ("none",))
+def places(weft, folder, what):
+    net = prepare(folder)
+    os.mkfifo(f"{folder}/fifo"), os.mkdir(f"{folder}/folder")
+    path = what if what.startswith("/") else f"{folder}/{what}"
+    out = weft("run", net, "--data", path, limit=10)
+    expect(out.exit in (3, 5) and path in out.err, "not refused", (path,), out)
