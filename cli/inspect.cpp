@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "cli/inspect_text.hpp"
 #include "cli/json_line.hpp"
 #include "cli/session.hpp"
-#include "cli/table.hpp"
-#include "cli/terminal.hpp"
 #include "cli/verb.hpp"
-#include "cli/wording.hpp"
+
+#include "learning/memory_estimate.hpp"
 
 #include "mesh/device/device_assignment.hpp"
+#include "mesh/memory/memory_estimate.hpp"
 #include "mesh/mesh_access.hpp"
 #include "mesh/runtime/cell.hpp"
 #include "mesh/runtime/state.hpp"
 #include "mesh/weights/weight_store.hpp"
 
-#include <nlohmann/json.hpp>
+#include "topology/memory_limits.hpp"
 
-#include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include <utility>
 
@@ -28,21 +28,35 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string activation_of(const mesh::NetworkSpec& spec, Coord at) {
-  for (const mesh::LayerSpec& layer : spec.layers) {
-    if (layer.at != at) continue;
-    const auto found = layer.options.find("activation");
-    if (found != layer.options.end())
-      if (const auto* text = std::get_if<std::string>(&found->second)) return *text;
-    return layer.type == "dense" ? "linear" : layer.type == "activation" ? "relu" : "-";
+/// A network as it is shown. Without a mesh its weights were not drawn, and nothing of them is shown.
+struct Shown {
+  const mesh::Graph& graph;
+  const mesh::Mesh* mesh = nullptr;
+  bool has_masters = true;  // besides what is stored
+  bool is_folded = false;   // layers alike that follow each other are shown once
+
+  std::size_t sessions() const { return mesh ? mesh->sessions() : 1; }
+  Encoding encoding(mesh::NodeId layer) const {
+    return mesh ? mesh::MeshAccess::weights(*mesh).encoding(layer) : graph.nodes()[layer].encoding;
   }
-  return "-";
+  std::uint64_t bytes(mesh::NodeId layer) const {
+    return mesh ? mesh::MeshAccess::weights(*mesh).bytes(layer) : mesh::weight_bytes(graph.nodes()[layer]);
+  }
+};
+
+constexpr std::size_t kListed = 1000;        // layers that are listed one by one on a terminal
+constexpr std::size_t kWalkedOutputs = 256;  // outputs whose latencies are counted
+
+std::string activation_of(const mesh::LayerSpec& layer) {
+  const auto found = layer.options.find("activation");
+  if (found != layer.options.end())
+    if (const auto* text = std::get_if<std::string>(&found->second)) return *text;
+  return layer.type == "dense" ? "linear" : layer.type == "activation" ? "relu" : "-";
 }
 
-std::string type_of(const mesh::NetworkSpec& spec, Coord at) {
-  for (const mesh::LayerSpec& layer : spec.layers)
-    if (layer.at == at) return layer.type;
-  return "?";
+/// Appends to an object without looking for the key: names of ports and outputs are distinct.
+void append(Json& object, const std::string& key, Json value) {
+  object.get_ref<Json::object_t&>().Json::object_t::Container::emplace_back(key, std::move(value));
 }
 
 std::string place(const mesh::Node& node) { return node.is_port() ? "\"" + node.port + "\"" : to_string(node.at); }
@@ -66,54 +80,80 @@ Json matrices_of(const mesh::Mesh& mesh, mesh::NodeId node, bool has_masters) {
   return matrices;
 }
 
-Json layers_of(const mesh::Mesh& mesh, bool has_masters) {
+std::uint64_t parameters_of(const mesh::Node& node) {
+  std::uint64_t parameters = 0;
+  for (const mesh::ParameterSpec& p : node.layer->parameters()) parameters += p.out * std::max<std::uint64_t>(p.in, 1);
+  return parameters;
+}
+
+std::uint64_t work_of(const mesh::Node& node, std::size_t sessions) {
+  return static_cast<std::uint64_t>(std::llround(node.layer->multiply_adds() * static_cast<double>(sessions)));
+}
+
+Json layer_of(const Shown& shown, mesh::NodeId id) {
+  const mesh::Graph& graph = shown.graph;
+  const mesh::Node& node = graph.nodes()[id];
+  const mesh::LayerSpec& spec = graph.layer_spec(id);
+  const Encoding encoding = shown.encoding(id);
+  const std::uint64_t parameters = parameters_of(node), bytes = shown.bytes(id);
+  Json from = Json::array();
+  for (const std::uint32_t e : node.sources) from.push_back(place(graph.nodes()[graph.edges()[e].from]));
+  return {
+      {"at", {node.at.z, node.at.y, node.at.x, node.at.l}},
+      {"type", spec.type},
+      {"in", node.in},
+      {"out", node.width},
+      {"in_shape", node.layer->in_shape()},
+      {"out_shape", node.layer->out_shape()},
+      {"multiply_adds", work_of(node, shown.sessions())},
+      {"bytes_touched", node.layer->bytes_touched(encoding, shown.sessions())},
+      {"activation", activation_of(spec)},
+      {"dtype", name(encoding.dtype)},
+      {"granularity", has_scale(encoding.dtype) ? Json(name(encoding.granularity)) : Json()},
+      {"activations", has_integer_kernel(encoding.dtype) ? Json(name(node.activations)) : Json()},
+      {"qat", node.quantization_aware},
+      {"learns", !shown.mesh || mesh::MeshAccess::weights(*shown.mesh).learns(id)},
+      {"bits_per_weight",
+       parameters ? Json(8.0 * static_cast<double>(bytes) / static_cast<double>(parameters)) : Json()},
+      {"matrices", shown.mesh && !shown.is_folded ? matrices_of(*shown.mesh, id, shown.has_masters) : Json::array()},
+      {"parameters", parameters},
+      {"bytes", bytes},
+      {"from", from},
+      {"in_loop", graph.is_in_loop(id)}};
+}
+
+/// True when two layers differ in nothing that is shown but their places and sources.
+bool are_alike(const Shown& shown, mesh::NodeId a, mesh::NodeId b) {
+  const mesh::Node &one = shown.graph.nodes()[a], &other = shown.graph.nodes()[b];
+  const mesh::LayerSpec &first = shown.graph.layer_spec(a), &second = shown.graph.layer_spec(b);
+  return first.type == second.type && one.in == other.in && one.shape == other.shape &&
+         first.options == second.options && first.layers.empty() && second.layers.empty() &&
+         one.layer->in_shape() == other.layer->in_shape() && shown.encoding(a) == shown.encoding(b);
+}
+
+Json layers_of(const Shown& shown) {
   Json layers = Json::array();
-  const mesh::Graph& graph = mesh.graph();
-  for (std::size_t id = graph.port_count(); id < graph.nodes().size(); ++id) {
-    const mesh::Node& node = graph.nodes()[id];
-    const auto layer = static_cast<mesh::NodeId>(id);
-    const Encoding encoding = mesh::MeshAccess::weights(mesh).encoding(layer);
-    std::uint64_t parameters = 0;
-    for (const mesh::ParameterSpec& p : node.layer->parameters())
-      parameters += p.out * std::max<std::uint64_t>(p.in, 1);
-    const std::uint64_t bytes = mesh::MeshAccess::weights(mesh).bytes(layer);
-    Json from = Json::array();
-    for (const std::uint32_t e : node.sources) from.push_back(place(graph.nodes()[graph.edges()[e].from]));
-    layers.push_back({{"at", {node.at.z, node.at.y, node.at.x, node.at.l}},
-                      {"type", type_of(mesh.spec(), node.at)},
-                      {"in", node.in},
-                      {"out", node.width},
-                      {"in_shape", node.layer->in_shape()},
-                      {"out_shape", node.layer->out_shape()},
-                      {"multiply_adds", static_cast<std::uint64_t>(std::llround(node.layer->multiply_adds() *
-                                                                                static_cast<double>(mesh.sessions())))},
-                      {"bytes_touched", node.layer->bytes_touched(encoding, mesh.sessions())},
-                      {"activation", activation_of(mesh.spec(), node.at)},
-                      {"dtype", name(encoding.dtype)},
-                      {"granularity", has_scale(encoding.dtype) ? Json(name(encoding.granularity)) : Json()},
-                      {"activations", has_integer_kernel(encoding.dtype) ? Json(name(node.activations)) : Json()},
-                      {"qat", node.quantization_aware},
-                      {"learns", mesh::MeshAccess::weights(mesh).learns(layer)},
-                      {"bits_per_weight",
-                       parameters ? Json(8.0 * static_cast<double>(bytes) / static_cast<double>(parameters)) : Json()},
-                      {"matrices", matrices_of(mesh, layer, has_masters)},
-                      {"parameters", parameters},
-                      {"bytes", bytes},
-                      {"from", from},
-                      {"in_loop", graph.is_in_loop(layer)}});
+  for (auto id = static_cast<mesh::NodeId>(shown.graph.port_count()); id < shown.graph.nodes().size(); ++id) {
+    if (shown.is_folded && !layers.empty() && are_alike(shown, id - 1, id)) {
+      const Coord at = shown.graph.nodes()[id].at;
+      layers.back()["last"] = {at.z, at.y, at.x, at.l};
+      layers.back()["alike"] = layers.back().value("alike", std::uint64_t{1}) + 1;
+      continue;
+    }
+    layers.push_back(layer_of(shown, id));
   }
   return layers;
 }
 
 Json latencies_of(const mesh::Graph& graph) {
   Json rows = Json::array();
-  for (mesh::NodeId port = 0; port < graph.port_count(); ++port)
-    for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
-      const auto ticks = graph.latency(port, graph.outputs()[i]);
+  for (std::size_t i = 0; i < std::min(graph.outputs().size(), kWalkedOutputs); ++i) {
+    const auto all = graph.latencies_to(graph.outputs()[i]);
+    for (std::size_t port = 0; port < all.size(); ++port)
       rows.push_back({{"input", graph.nodes()[port].port},
                       {"output", graph.spec().outputs[i].name},
-                      {"ticks", ticks ? Json(*ticks) : Json()}});
-    }
+                      {"ticks", all[port] ? Json(*all[port]) : Json()}});
+  }
   return rows;
 }
 
@@ -127,166 +167,117 @@ Json loops_of(const mesh::Graph& graph) {
   return loops;
 }
 
-/// A figure of all layers together.
-std::uint64_t total(const Json& layers, const char* key) {
-  std::uint64_t sum = 0;
-  for (const auto& layer : layers) sum += layer[key].get<std::uint64_t>();
+struct Totals {
+  std::uint64_t cells = 0, parameters = 0, weight_bytes = 0, multiply_adds = 0, bytes_touched = 0;
+};
+
+/// Figures of all layers together.
+Totals totals_of(const Shown& shown) {
+  Totals sum;
+  for (auto id = static_cast<mesh::NodeId>(shown.graph.port_count()); id < shown.graph.nodes().size(); ++id) {
+    const mesh::Node& node = shown.graph.nodes()[id];
+    sum.cells += id == shown.graph.port_count() || shown.graph.nodes()[id - 1].cell != node.cell;
+    sum.parameters += parameters_of(node);
+    sum.weight_bytes += shown.bytes(id);
+    sum.multiply_adds += work_of(node, shown.sessions());
+    sum.bytes_touched += node.layer->bytes_touched(shown.encoding(id), shown.sessions());
+  }
   return sum;
 }
 
-Json describe(const Model& model, const Loaded& loaded) {
-  const mesh::Mesh& mesh = *loaded.mesh;
-  const mesh::Graph& graph = mesh.graph();
+Json estimate_json(const mesh::MemoryEstimate& estimate) {
+  Json parts = Json::object();
+  for (const auto& [part, bytes] : estimate.parts) parts[part] = bytes;
+  parts["total"] = estimate.total();
+  return parts;
+}
+
+/// Memory that the network would take to run and to learn, and that is free.
+Json memory_of(const Shown& shown) {
+  // Enough to tell what a learner takes of any machine; more is told as a problem, at once.
+  constexpr std::uint64_t kMostTold = std::uint64_t{256} << 20;
+  Json memory{{"run", estimate_json(mesh::estimate_memory(shown.graph, {.sessions = shown.sessions()}))},
+              {"learn", Json()},
+              {"problem", Json()}};
+  if (const std::string& section = shown.graph.spec().learning; !section.empty()) {
+    auto options = learning::read_learning(section);
+    auto learn = options ? learning::estimate_memory(shown.graph, learning::with_defaults(*options), shown.sessions(),
+                                                     std::min(kMostTold, mesh::free_memory(0)))
+                         : Result<mesh::MemoryEstimate>(fail(options.error()));
+    if (learn)
+      memory["learn"] = estimate_json(*learn);
+    else
+      memory["problem"] = learn.error().text();
+  }
+  const topology::MemoryLimits limits = topology::read_memory_limits();
+  const topology::MemoryLimit* const tightest = limits.tightest();
+  memory["free"] = tightest ? Json(tightest->free) : Json();
+  memory["source"] = tightest ? Json(tightest->source) : Json();
+  return memory;
+}
+
+Json describe(const Model& model, const Shown& shown, bool is_live) {
+  const mesh::Graph& graph = shown.graph;
   const GridShape& grid = graph.spec().grid;
   Json inputs = Json::object(), outputs = Json::object();
-  for (const mesh::PortSpec& port : graph.spec().inputs) inputs[port.name] = port.shape;
+  for (const mesh::PortSpec& port : graph.spec().inputs) append(inputs, port.name, port.shape);
   for (std::size_t i = 0; i < graph.outputs().size(); ++i)
-    outputs[graph.spec().outputs[i].name] = graph.nodes()[graph.outputs()[i]].width;
+    append(outputs, graph.spec().outputs[i].name, graph.nodes()[graph.outputs()[i]].width);
   // Of whatever device runs the rest.
   const std::string kept = mesh::host_places(graph).why;
-  const Json layers = layers_of(mesh, loaded.is_live || !model.entity);
-  Json out{{"file", model.path},
-           {"kind", model.is_imported ? "entity v1"
-                    : model.entity    ? "entity"
-                                      : "network"},
-           {"file_bytes", model.file_bytes},
-           {"packed", model.entity && model.entity->packing() != formats::Packing::none},
-           {"notes", model.notes},
-           {"name", graph.spec().name},
-           {"seed", graph.spec().seed},
-           {"grid", {{"z", grid.z}, {"y", grid.y}, {"x", grid.x}, {"layers", grid.layers}}},
-           {"inputs", inputs},
-           {"outputs", outputs},
-           {"layers", layers},
-           {"cells", mesh::MeshAccess::cells(mesh).size()},
-           {"links", graph.edges().size()},
-           {"parameters", mesh::MeshAccess::weights(mesh).count()},
-           {"weight_bytes", mesh::MeshAccess::weights(mesh).bytes()},
-           {"multiply_adds", total(layers, "multiply_adds")},
-           {"bytes_touched", total(layers, "bytes_touched")},
-           {"state_bytes", mesh::MeshAccess::state(mesh).bytes()},
-           {"sessions", mesh.sessions()},
-           {"device", mesh.spec().device},
-           {"why_cpu_cells", kept.empty() ? Json() : Json(kept)},
-           {"latency", latencies_of(graph)},
-           {"loops", loops_of(graph)},
-           {"settle_ticks", graph.settle_ticks()},
-           {"ticks", mesh.ticks()},
-           {"live", loaded.is_live},
-           {"state_hash", to_string(mesh.state_hash())}};
-  return out;
+  const Totals totals = totals_of(shown);
+  const bool has_mesh = shown.mesh != nullptr;
+  return {{"file", model.path},
+          {"kind", model.is_imported ? "entity v1"
+                   : model.entity    ? "entity"
+                                     : "network"},
+          {"file_bytes", model.file_bytes},
+          {"packed", model.entity && model.entity->packing() != formats::Packing::none},
+          {"notes", model.notes},
+          {"name", graph.spec().name},
+          {"seed", graph.spec().seed},
+          {"grid", {{"z", grid.z}, {"y", grid.y}, {"x", grid.x}, {"layers", grid.layers}}},
+          {"inputs", inputs},
+          {"outputs", outputs},
+          {"layers", layers_of(shown)},
+          {"cells", totals.cells},
+          {"links", graph.edges().size()},
+          {"parameters", totals.parameters},
+          {"weight_bytes", totals.weight_bytes},
+          {"multiply_adds", totals.multiply_adds},
+          {"bytes_touched", totals.bytes_touched},
+          {"state_bytes",
+           has_mesh ? mesh::MeshAccess::state(*shown.mesh).bytes() : mesh::State::bytes_for(graph, {1, 2, false})},
+          {"memory", memory_of(shown)},
+          {"sessions", shown.sessions()},
+          {"device", graph.spec().device},
+          {"why_cpu_cells", kept.empty() ? Json() : Json(kept)},
+          {"latency", latencies_of(graph)},
+          {"loops", loops_of(graph)},
+          {"settle_ticks", graph.settle_ticks()},
+          {"ticks", has_mesh ? shown.mesh->ticks() : 0},
+          {"live", is_live},
+          {"state_hash", has_mesh ? Json(to_string(shown.mesh->state_hash())) : Json()}};
 }
 
-std::string joined(const Json& names) {
-  std::string out;
-  for (const auto& each : names) out += (out.empty() ? "" : " ") + each.get<std::string>();
-  return out;
-}
-
-std::string decimal(const Json& number, const char* format) {
-  char text[32];
-  std::snprintf(text, sizeof text, format, number.get<double>());
-  return text;
-}
-
-std::string type_text(const Json& layer) {
-  std::string text = layer["dtype"];
-  if (!layer["granularity"].is_null()) text += "/" + layer["granularity"].get<std::string>();
-  return text;
-}
-
-/// Nothing for a network in float32.
-void print_stored(const Json& d, std::size_t columns) {
-  using Align = Table::Align;
-  Table table({{"place"},
-               {"matrix"},
-               {"stored as"},
-               {"scales", Align::right},
-               {"rmse", Align::right},
-               {"max error", Align::right},
-               {"cosine", Align::right}});
-  bool is_empty = true;
-  for (const auto& layer : d["layers"])
-    for (const auto& matrix : layer["matrices"]) {
-      is_empty = false;
-      const auto& at = layer["at"];
-      const bool has_master = matrix.contains("rmse");
-      const auto figure = [&](const char* key, const char* format) {
-        return has_master ? decimal(matrix[key], format) : std::string("no master");
-      };
-      table.add({to_string(Coord{at[0], at[1], at[2], at[3]}), matrix["name"], type_text(layer),
-                 layer["granularity"].is_null()
-                     ? "-"
-                     : decimal(matrix["scale_min"], "%.3g") + " to " + decimal(matrix["scale_max"], "%.3g"),
-                 figure("rmse", "%.3g"), figure("max_error", "%.3g"), figure("cosine", "%.6f")});
-    }
-  if (!is_empty) std::printf("%s\n", table.text(columns).c_str());
-}
-
-void print_layers(const Json& d, std::size_t columns) {
-  using Align = Table::Align;
-  Table table({{"place"},
-               {"type"},
-               {"in", Align::right},
-               {"out", Align::right},
-               {"activation"},
-               {"dtype"},
-               {"bits", Align::right},
-               {"weights", Align::right},
-               {"bytes", Align::right},
-               {"from"}});
-  for (const auto& layer : d["layers"]) {
-    const auto& at = layer["at"];
-    table.add({to_string(Coord{at[0], at[1], at[2], at[3]}), layer["type"],
-               std::to_string(layer["in"].get<std::size_t>()), std::to_string(layer["out"].get<std::size_t>()),
-               layer["activation"], type_text(layer),
-               layer["bits_per_weight"].is_null() ? "-" : decimal(layer["bits_per_weight"], "%.2f"),
-               grouped(layer["parameters"]), byte_size(layer["bytes"]), joined(layer["from"])});
+/// A network file is described without drawing its weights; an .entity file with what it holds.
+Result<Json> look_at(const Model& model, bool json) {
+  const auto shown = [&](const mesh::Graph& graph) {
+    return Shown{graph, nullptr, true, !json && graph.nodes().size() > kListed};
+  };
+  if (!model.entity) {
+    auto graph = mesh::Graph::build(model.spec);
+    if (!graph) return fail(blamed(std::move(graph).error(), model.path));
+    return describe(model, shown(*graph), false);
   }
-  std::printf("%s\n", table.text(columns).c_str());
-}
-
-/// What a tick asks for, all sessions together.
-void print_costs(const Json& d, std::size_t columns) {
-  using Align = Table::Align;
-  Table table(
-      {{"place"}, {"type"}, {"takes"}, {"gives"}, {"multiply-adds", Align::right}, {"bytes touched", Align::right}});
-  for (const auto& layer : d["layers"]) {
-    const auto& at = layer["at"];
-    table.add({to_string(Coord{at[0], at[1], at[2], at[3]}), layer["type"], to_string(layer["in_shape"].get<Shape>()),
-               to_string(layer["out_shape"].get<Shape>()), grouped(layer["multiply_adds"]),
-               byte_size(layer["bytes_touched"])});
-  }
-  std::printf("%s\n", table.text(columns).c_str());
-}
-
-void print(const Json& d) {
-  const Terminal terminal = Terminal::of(STDOUT_FILENO);
-  const auto& grid = d["grid"];
-  const auto number = [](const Json& value) { return grouped(value.get<std::uint64_t>()); };
-  std::printf("%s\n", terminal.styled(d["name"].get<std::string>(), "1").c_str());
-  std::printf("grid %s x %s x %s, %s layers a cell; %s cells, %s links\n\n", grid["z"].dump().c_str(),
-              grid["y"].dump().c_str(), grid["x"].dump().c_str(), grid["layers"].dump().c_str(),
-              number(d["cells"]).c_str(), number(d["links"]).c_str());
-  print_layers(d, terminal.columns());
-  print_stored(d, terminal.columns());
-  print_costs(d, terminal.columns());
-  std::printf("weights     %s in %s\n", number(d["parameters"]).c_str(), byte_size(d["weight_bytes"]).c_str());
-  std::printf("a tick      %s multiply-adds, %s touched\n", number(d["multiply_adds"]).c_str(),
-              byte_size(d["bytes_touched"]).c_str());
-  std::printf("state       %s for %s session%s\n", byte_size(d["state_bytes"]).c_str(), d["sessions"].dump().c_str(),
-              d["sessions"] == 1 ? "" : "s");
-  if (!d["why_cpu_cells"].is_null())
-    std::printf("placement   beside a device the CPU runs %s\n", d["why_cpu_cells"].get<std::string>().c_str());
-  for (const auto& row : d["latency"])
-    std::printf("latency     %s to %s: %s\n", row["input"].get<std::string>().c_str(),
-                row["output"].get<std::string>().c_str(),
-                row["ticks"].is_null() ? "not connected" : (row["ticks"].dump() + " ticks").c_str());
-  std::printf("settles     after %s ticks, feedback left aside\n", d["settle_ticks"].dump().c_str());
-  if (d["loops"].empty()) std::printf("feedback    none\n");
-  for (const auto& loop : d["loops"]) std::printf("feedback    loop of %s\n", joined(loop).c_str());
-  if (d["live"] == true) std::printf("live        at tick %s\n", number(d["ticks"]).c_str());
-  std::printf("state hash  %s\n", d["state_hash"].get<std::string>().c_str());
+  mesh::MeshOptions options;
+  options.threads = 1;
+  auto loaded = load(model, options);
+  if (!loaded) return fail(blamed(std::move(loaded).error(), model.path));
+  Shown with = shown(loaded->mesh->graph());
+  with.mesh = loaded->mesh.get();
+  with.has_masters = loaded->is_live;
+  return describe(model, with, loaded->is_live);
 }
 
 }  // namespace
@@ -303,15 +294,11 @@ Verb add_inspect(CLI::App& program) {
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request]() -> Status {
             WEFT_TRY(const Model model, read_model(request->file));
-            mesh::MeshOptions options;
-            options.threads = 1;
-            auto loaded = load(model, options);
-            if (!loaded) return fail(blamed(std::move(loaded).error(), request->file));
-            const Json description = describe(model, *loaded);
+            WEFT_TRY(const Json description, look_at(model, request->json));
             if (request->json)
               print_json(description);
             else
-              print(escaped_texts(description));
+              print_network(escaped_texts(description));
             return {};
           }};
 }

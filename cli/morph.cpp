@@ -28,6 +28,7 @@ struct Request {
   std::string file, out;
   std::vector<std::string> places{"*"};
   EncodingFlags encoding;
+  std::uint64_t max_memory = 0;
   bool weights_only = false, json = false;
 };
 
@@ -37,6 +38,7 @@ Status morph(const Request& request) {
   WEFT_CHECK(check_output({"--output", request.out}, inputs_of(model)));
   mesh::MeshOptions options;
   options.threads = 1;
+  options.max_memory = request.max_memory;
   auto loaded = load(model, options);
   if (!loaded) return fail(blamed(std::move(loaded).error(), request.file));
   mesh::Mesh& mesh = *loaded->mesh;
@@ -82,6 +84,7 @@ Verb add_morph(CLI::App& program) {
       ->type_name("FILE.entity")
       ->required();
   add_flag(*app, "weights-only", request->weights_only, "Leave live state and master weights out of the file");
+  add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request] { return morph(*request); }};
 }

@@ -34,6 +34,7 @@ struct ReplayRequest {
   std::vector<std::string> set;
   std::string device;
   std::size_t threads = 0;
+  std::uint64_t max_memory = 0;
   bool verify = false, json = false;
 };
 
@@ -57,6 +58,7 @@ Status replay(const ReplayRequest& request) {
   options.verifies = request.verify;
   WEFT_CHECK(check_device(request.device));
   options.mesh.threads = request.threads;
+  options.mesh.max_memory = request.max_memory;
   options.mesh.device = request.device;
   const auto begin = Clock::now();
   WEFT_TRY(auto life, agent::Replay::open(storage::real_file_system(), request.directory, std::move(options)));
@@ -176,6 +178,7 @@ Verb add_replay(CLI::App& program) {
       ->type_name("PATH=VALUE")
       ->take_all();
   add_threads(*app, r.threads);
+  add_max_memory(*app, r.max_memory);
   add_device(*app, r.device);
   add_flag(*app, "json", r.json, "The result as a JSON object on stdout");
   return {app, [request] { return replay(*request); }};

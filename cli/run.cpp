@@ -284,6 +284,7 @@ Verb add_run(CLI::App& program) {
   add_option(*app, "seed", r.seed, "Seed of weights, split, order and shift");
   in_range(add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores"), std::uint64_t{0},
            kMostThreads);
+  add_max_memory(*app, r.max_memory);
   add_device(*app, r.device);
   one_of(add_option(*app, "executor", r.executor, "Who runs the ticks; the bits are the same"),
          {"tbb", "deterministic"});

@@ -133,6 +133,7 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
     WEFT_TRY(setup.durability, agent::parse_durability(*request.durability));
   }
   setup.mesh.threads = request.threads;
+  setup.mesh.max_memory = request.max_memory;
   // A life that was kept may have begun elsewhere.
   setup.mesh.device = request.device.empty() ? setup.spec.device : request.device;
   setup.mesh.sessions = std::max<std::size_t>(1, setup.learning.learners);

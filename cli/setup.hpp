@@ -28,7 +28,8 @@ struct RunRequest {
   EncodingFlags encoding;
   std::optional<std::string> activations;
   std::size_t threads = 0;
-  std::string device;  // empty: the network's
+  std::uint64_t max_memory = 0;  // bytes; 0: no bound but the machine's
+  std::string device;            // empty: the network's
   std::string executor = "tbb", data, save, checkpoint;
   std::string state;  // the agent's home
   std::optional<std::string> durability;

@@ -38,6 +38,7 @@ struct Request {
   EncodingFlags encoding;
   double seconds = 0.2;
   bool json = false;
+  std::uint64_t max_memory = 0;
 };
 
 /// A model, its data, and what it says to them.
@@ -80,6 +81,7 @@ Result<std::unique_ptr<Sweep>> Sweep::open(const Request& request) {
   if (model.spec.stream.empty() && request.data.empty())
     return fail(Errc::not_found, request.file + ": stream: the network has no such section; name the data with --data");
   mesh::MeshOptions options;
+  options.max_memory = request.max_memory;
   options.device = "cpu";  // what types cost there is what it tells
   WEFT_TRY(sweep->loaded_, within(request.file, load(model, options)));
   learning::LearningOptions learning;
@@ -223,6 +225,7 @@ Verb add_sweep(CLI::App& program) {
                     "Of all types with scales; each one's default else"),
          {"tensor", "channel", "block32"});
   in_range(add_option(*app, "seconds", request->seconds, "Time that ticks are counted for each type"), 0.001, 60.0);
+  add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "A JSON object a row");
   return {app, [request] { return sweep(*request); }};
 }

@@ -2,6 +2,8 @@
 
 #include "cli/verb.hpp"
 
+#include "core/byte_size.hpp"
+
 #include <cctype>
 #include <utility>
 
@@ -20,6 +22,19 @@ CLI::Option* add_flag(CLI::App& verb, const std::string& name, bool& value, cons
 CLI::Option* add_device(CLI::App& verb, std::string& value) {
   return add_option(verb, "device", value, "Where to compute, to the same bits; else where the network says")
       ->type_name("cpu|vulkan[:N|:name]");
+}
+
+CLI::Option* add_max_memory(CLI::App& verb, std::uint64_t& bytes) {
+  const auto read = [&bytes](const std::string& text) {
+    const auto size = parse_byte_size(text);
+    if (!size) throw CLI::ValidationError("--max-memory", size.error().text());
+    bytes = *size;
+  };
+  return verb
+      .add_option_function<std::string>("--max-memory", read,
+                                        "Refuse a mesh that by estimate takes more, such as 512M or 2GiB")
+      ->type_name("SIZE")
+      ->envname(environment_name("max-memory"));
 }
 
 CLI::Option* one_of(CLI::Option* option, std::vector<std::string> names) {

@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -48,6 +49,8 @@ CLI::Option* add_option(CLI::App& verb, const std::string& name, T& value, const
 CLI::Option* add_flag(CLI::App& verb, const std::string& name, bool& value, const std::string& help);
 /// `--device`: where ticks and learning run.
 CLI::Option* add_device(CLI::App& verb, std::string& value);
+/// `--max-memory`: bytes that the verb's mesh may take by estimate.
+CLI::Option* add_max_memory(CLI::App& verb, std::uint64_t& bytes);
 /// Refuses values outside `names`, and lists them.
 CLI::Option* one_of(CLI::Option* option, std::vector<std::string> names);
 

@@ -30,18 +30,6 @@ std::string short_number(double value) {
 
 std::string percent(double share) { return print("%.1f %%", share * 100); }
 
-std::string byte_size(std::uint64_t bytes) {
-  if (bytes < 1024) return std::to_string(bytes) + " B";
-  double value = static_cast<double>(bytes);
-  const char* unit = "";
-  for (const char* next : {" KiB", " MiB", " GiB", " TiB"}) {
-    value /= 1024;
-    unit = next;
-    if (value < 1024) break;
-  }
-  return print("%.1f", value) + unit;
-}
-
 double as_written(float value) {
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, value).ptr;

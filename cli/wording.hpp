@@ -4,6 +4,8 @@
 
 #include "mesh/device/device_statistics.hpp"
 
+#include "core/byte_size.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -14,8 +16,7 @@ namespace weft::cli {
 std::string short_number(double value);
 /// "96.1 %".
 std::string percent(double share);
-/// "640 B", "1.5 KiB", "12.0 MiB".
-std::string byte_size(std::uint64_t bytes);
+using weft::byte_size;
 /// The double whose shortest text is that of `value`: 0.03f as 0.03, not as 0.029999999329447746.
 double as_written(float value);
 /// "0.04 ms", "12.3 ms", "2,345 ms".

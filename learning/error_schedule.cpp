@@ -3,10 +3,11 @@
 #include "learning/error_schedule.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace weft::learning {
 
-ErrorSchedule::ErrorSchedule(const mesh::Graph& graph, Rule rule, std::uint32_t horizon)
+ErrorSchedule::ErrorSchedule(const mesh::Graph& graph, Rule rule, std::uint32_t horizon, std::uint64_t most)
     : distances_(graph.nodes().size()) {
   const auto& nodes = graph.nodes();
   const bool is_backprop = rule == Rule::backprop;
@@ -14,7 +15,11 @@ ErrorSchedule::ErrorSchedule(const mesh::Graph& graph, Rule rule, std::uint32_t 
   std::vector<mesh::NodeId> front(graph.outputs());
   std::sort(front.begin(), front.end());
   front.erase(std::unique(front.begin(), front.end()), front.end());
+  std::uint64_t count = 0;
   for (std::uint32_t distance = 0; !front.empty() && (horizon == 0 || distance < horizon); ++distance) {
+    count += front.size();
+    is_cut_ = count > most;
+    if (is_cut_) return;
     depth_ = distance + 1;
     std::vector<mesh::NodeId> next;
     for (mesh::NodeId id : front) {
@@ -41,6 +46,10 @@ ErrorSchedule::ErrorSchedule(const mesh::Graph& graph, Rule rule, std::uint32_t 
 
 bool ErrorSchedule::has(mesh::NodeId node, std::uint32_t distance) const noexcept {
   return std::binary_search(distances_[node].begin(), distances_[node].end(), distance);
+}
+
+std::size_t history_depth(std::uint32_t depth) noexcept {
+  return std::bit_ceil<std::size_t>(2 * std::size_t{depth} + 2);
 }
 
 }  // namespace weft::learning

@@ -3,6 +3,7 @@
 #include "learning/learner.hpp"
 
 #include "learning/internal/learner_parts.hpp"
+#include "learning/memory_estimate.hpp"
 
 #include "mesh/mesh_access.hpp"
 
@@ -32,12 +33,25 @@ LearnerParts::LearnerParts(mesh::Mesh& of, const LearningOptions& wanted, Learni
 
 Learner::Learner(std::unique_ptr<LearnerParts> parts) : parts_(std::move(parts)) {}
 
+namespace {
+
+/// Before anything is allocated.
+Status check_memory(const mesh::Mesh& mesh, const LearningOptions& options) {
+  const std::uint64_t most = mesh.options().max_memory;
+  auto estimate = estimate_memory(mesh.graph(), options, mesh.sessions(), mesh::free_memory(most));
+  const std::string object = "network '" + mesh.spec().name + "'";
+  if (!estimate) return fail(std::move(estimate).error().within(object));
+  return mesh::check_memory("learning on " + object, *estimate, most);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOptions wanted) {
   const LearningOptions options = with_defaults(wanted);
+  WEFT_CHECK(check_memory(mesh, options));
   WEFT_TRY(LearningPlan plan, LearningPlan::build(mesh.graph(), mesh.sessions(), options));
   WEFT_TRY(Optimizer optimizer, Optimizer::build(MeshAccess::weights(mesh), options.optimizer));
-  // Oldest value read: the source of the deepest hop, 2 (depth - 1) + 1 ticks back; a neighbour may be two ticks ahead.
-  const std::size_t history = std::bit_ceil<std::size_t>(2 * std::size_t{plan.deepest} + 2);
+  const std::size_t history = history_depth(plan.deepest);
   std::unique_ptr<Learner> learner(
       new Learner(std::make_unique<LearnerParts>(mesh, options, std::move(plan), std::move(optimizer))));
   WEFT_CHECK(MeshAccess::attach(mesh, learner.get(), history));
@@ -156,6 +170,12 @@ void Learner::clear_scores() noexcept { parts_->pending_scores.clear(); }
 std::uint64_t Learner::samples() const noexcept { return parts_->clock.now.samples; }
 std::uint64_t Learner::scored() const noexcept { return parts_->clock.now.scored; }
 std::uint32_t Learner::hold() const noexcept { return parts_->plan.hold; }
+
+Status Learner::predict(std::span<const mesh::RunInput> inputs, std::size_t rows,
+                        std::span<const mesh::RunOutput> outputs, std::optional<std::size_t> session) const {
+  return MeshAccess::hold_copies(parts_->mesh, session, inputs, rows, hold(), outputs);
+}
+
 std::uint32_t Learner::latency() const noexcept { return parts_->plan.latency; }
 const LearningOptions& Learner::options() const noexcept { return parts_->options; }
 mesh::Mesh& Learner::mesh() noexcept { return parts_->mesh; }

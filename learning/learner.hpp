@@ -63,6 +63,12 @@ class Learner final : public mesh::StepRule {
   /// nothing).
   Status drain();
 
+  /// The mesh's answers to `rows` inputs as it is now: each held for `hold()` ticks by a copy that starts where
+  /// `session` stands (none: at zero). Nothing is learned from them, nothing changes, no tick passes for the mesh.
+  /// inputs [rows][width], outputs [rows][width]. @error unknown_name, shape_mismatch, not_finite, out_of_range
+  Status predict(std::span<const mesh::RunInput> inputs, std::size_t rows, std::span<const mesh::RunOutput> outputs,
+                 std::optional<std::size_t> session = std::nullopt) const;
+
   /// Scores of finished samples since they were last cleared: by sample, then output (network order), then learner.
   std::span<const Score> scores() const noexcept;
   void clear_scores() noexcept;

@@ -49,8 +49,8 @@ Status Planner::find_latency(std::size_t sessions) {
                                             std::to_string(sessions) + " sessions");
   for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
     std::optional<std::uint32_t> nearest;
-    for (NodeId port = 0; port < graph_.port_count(); ++port)
-      if (const auto ticks = graph_.latency(port, graph_.outputs()[i])) nearest = std::max(nearest.value_or(0), *ticks);
+    for (const auto& ticks : graph_.latencies_to(graph_.outputs()[i]))
+      if (ticks) nearest = std::max(nearest.value_or(0), *ticks);
     if (!nearest)
       return fail(Errc::invalid_argument,
                   "outputs." + graph_.spec().outputs[i].name + ": no input reaches it, so no sample can be scored");

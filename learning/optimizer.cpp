@@ -15,9 +15,11 @@ float rate_share(Dtype dtype) noexcept { return dtype == Dtype::binary ? 1.0f / 
 
 }  // namespace
 
-std::size_t Optimizer::slots() const noexcept {
-  return options_.kind == OptimizerKind::sgd ? 0 : options_.kind == OptimizerKind::momentum ? 1 : 2;
+std::size_t slots_of(OptimizerKind kind) noexcept {
+  return kind == OptimizerKind::sgd ? 0 : kind == OptimizerKind::momentum ? 1 : 2;
 }
+
+std::size_t Optimizer::slots() const noexcept { return slots_of(options_.kind); }
 
 Result<Optimizer> Optimizer::build(const mesh::WeightStore& weights, const OptimizerOptions& options) {
   Optimizer made;

@@ -16,6 +16,9 @@
 
 namespace weft::learning {
 
+/// Arrays of state beside the parameters that an optimizer keeps.
+std::size_t slots_of(OptimizerKind kind) noexcept;
+
 /// Gradients, velocities and moments beside the weights, and the step that uses them up.
 /// @thread each layer's part: the thread of the region that owns the layer
 /// @exact  elementwise: same bits everywhere

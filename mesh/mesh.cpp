@@ -3,6 +3,7 @@
 #include "mesh/mesh.hpp"
 
 #include "mesh/internal/mesh_parts.hpp"
+#include "mesh/memory/memory_estimate.hpp"
 #include "mesh/mesh_access.hpp"
 #include "mesh/runtime/cell_hash.hpp"
 #include "mesh/runtime/internal/batched_run.hpp"
@@ -25,6 +26,7 @@ Mesh::~Mesh() = default;
 Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
   if (options.sessions == 0 || options.sessions > kMaxSessions)
     return fail(Errc::invalid_argument, "sessions: " + std::to_string(options.sessions) + " is outside [1, 65536]");
+  WEFT_CHECK(check_layers_fit("network '" + spec.name + "'", spec.layers.size(), options.max_memory));
   WEFT_TRY(Graph graph, Graph::build(spec));
   std::optional<topology::Machine> machine = options.machine;
   if (!machine) {
@@ -32,6 +34,7 @@ Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
   }
   auto parts = std::make_unique<Parts>(std::move(graph), std::move(options), *machine);
   WEFT_CHECK(parts->place());
+  WEFT_CHECK(parts->check_memory());
   WEFT_TRY(parts->weights, WeightStore::build(parts->graph, parts->layout.node_region, parts->layout.plan,
                                               parts->layout.memory, parts->options.keeps_masters));
   parts->weights.initialize(parts->graph, spec.seed);
@@ -88,6 +91,20 @@ Status Mesh::tick(std::uint64_t n) {
     return fail(Errc::invalid_argument, "tick() while a learning rule drives the mesh; ask the rule to run");
   std::uint64_t done = 0;
   return parts_->run_steps(n, done);
+}
+
+Result<std::uint64_t> Mesh::tick_for(std::chrono::nanoseconds budget) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now(), end = start + std::max(budget, std::chrono::nanoseconds(0));
+  std::uint64_t ticks = 0;
+  for (Clock::time_point now = start; now < end;) {
+    const Clock::time_point before = now;
+    WEFT_CHECK(tick());
+    ++ticks;
+    now = Clock::now();
+    if (now + (now - before) > end) break;
+  }
+  return ticks;
 }
 
 Status Mesh::run(std::span<const RunInput> inputs, std::uint64_t ticks, std::span<const RunOutput> outputs) {

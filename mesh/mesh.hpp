@@ -54,6 +54,9 @@ struct MeshOptions {
   std::chrono::milliseconds device_patience{0};
   std::shared_ptr<gpu::FaultPlan> device_faults = nullptr;  // made on purpose, for tests; as for the patience
   std::optional<topology::Machine> machine = std::nullopt;  // none: the running one
+  /// Bytes that the mesh, and each learning rule on it, may take by estimate (mesh::estimate_memory); 0: no bound but
+  /// the RAM, `ulimit -v` and the control group's limit, which are always asked before anything is allocated.
+  std::uint64_t max_memory = 0;
 };
 
 /// Inputs of a run for one port: [ticks][sessions][width], row-major.
@@ -77,6 +80,10 @@ class Mesh {
  public:
   /// Checks the network, places it on the machine, makes weights from `spec.seed`.
   static Result<Mesh> build(const NetworkSpec& spec, MeshOptions options = {});
+  /// A mesh from a file: a network file (weights from its seed), or an .entity file with its weights and, where it
+  /// holds live state, all sessions as they stood, at their tick. What a learner had under way is left aside; a
+  /// learner may be attached anew. @error as the readers and `build`, with the path in front
+  static Result<Mesh> load(const std::string& path, MeshOptions options = {});
   Mesh(Mesh&&) noexcept;
   Mesh& operator=(Mesh&&) noexcept;
   ~Mesh();
@@ -90,6 +97,10 @@ class Mesh {
   /// `n` ticks. A fault that halts the mesh stops it at the next multiple of 256 ticks of the call, or at its end.
   /// @error halted when a cell's fault halted the mesh: names coordinate and tick; invalid_argument: a rule drives it
   Status tick(std::uint64_t n = 1);
+  /// Ticks until `budget` has passed, at least one where there is any; returns how many. Another one begins only if one
+  /// as long as the last fits too, so the budget is passed by one tick at most. The clock decides how many ticks, and
+  /// nothing else: n ticks are the same bits however they were counted. Allocates nothing. @error as tick
+  Result<std::uint64_t> tick_for(std::chrono::nanoseconds budget);
   /// As set_input and tick, `ticks` times over, recording outputs; the same bits. Layers outside every loop may be
   /// computed for many ticks at once.
   Status run(std::span<const RunInput> inputs, std::uint64_t ticks, std::span<const RunOutput> outputs = {});

@@ -2,6 +2,8 @@
 
 #include "mesh/internal/mesh_parts.hpp"
 
+#include "mesh/memory/memory_estimate.hpp"
+
 #include "kernels/float_environment.hpp"
 
 #include "core/log.hpp"
@@ -121,6 +123,13 @@ Status Mesh::Parts::place() {
     if (!graph.nodes()[port].readers.empty())
       layout.node_region[port] = layout.node_region[graph.edges()[graph.nodes()[port].readers.front()].to];
   return {};
+}
+
+Status Mesh::Parts::check_memory() const {
+  const std::size_t threads = std::max<std::size_t>(layout.plan.regions.size(), layout.width.threads);
+  return mesh::check_memory("network '" + graph.spec().name + "'",
+                            estimate_memory(graph, {options.sessions, options.keeps_masters, threads}),
+                            options.max_memory);
 }
 
 Status Mesh::Parts::make_cells() {

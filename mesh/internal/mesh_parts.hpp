@@ -65,6 +65,8 @@ struct Mesh::Parts {
   Parts(Graph g, MeshOptions o, topology::Machine m);
 
   Status place();
+  /// Before anything large is allocated.
+  Status check_memory() const;
   bool should_be_wide(const topology::Plan& cut) const noexcept;
   void keep_sharers_together(std::vector<std::uint32_t>& unit_of, std::vector<topology::Demand::Unit>& units) const;
   Status make_cells();

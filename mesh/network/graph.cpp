@@ -221,9 +221,11 @@ Status Graph::add_outputs() {
 }
 
 std::optional<NodeId> Graph::find_port(std::string_view name) const noexcept {
-  for (NodeId id = 0; id < port_count(); ++id)
-    if (nodes_[id].port == name) return id;
-  return std::nullopt;
+  const auto first = nodes_.begin(), last = first + static_cast<std::ptrdiff_t>(port_count());  // sorted by name
+  const auto found =
+      std::lower_bound(first, last, name, [](const Node& node, std::string_view n) { return node.port < n; });
+  if (found == last || found->port != name) return std::nullopt;
+  return static_cast<NodeId>(found - first);
 }
 
 std::size_t Graph::workspace_size() const noexcept {

@@ -67,6 +67,8 @@ class Graph {
   const std::vector<Node>& nodes() const noexcept { return nodes_; }
   const std::vector<Edge>& edges() const noexcept { return edges_; }
   std::size_t port_count() const noexcept { return spec_.inputs.size(); }
+  /// The description of a layer (not of a port).
+  const LayerSpec& layer_spec(NodeId layer) const noexcept { return spec_.layers[layer_position_[layer]]; }
 
   std::optional<NodeId> find_port(std::string_view name) const noexcept;
   std::optional<NodeId> find_layer(Coord at) const noexcept;
@@ -88,6 +90,8 @@ class Graph {
   /// Ticks from a value at `port` to its first effect on `output`: links on the shortest path; nothing when
   /// unreachable.
   std::optional<std::uint32_t> latency(NodeId port, NodeId output) const;
+  /// The same from every port, by its index, at the cost of one walk over the links.
+  std::vector<std::optional<std::uint32_t>> latencies_to(NodeId output) const;
   /// Ticks after which an output no longer changes while the inputs are held, feedback left aside: the longest path.
   std::uint32_t settle_ticks() const noexcept { return settle_ticks_; }
 

@@ -88,22 +88,27 @@ std::vector<std::vector<NodeId>> Graph::loops() const {
   return by_component;
 }
 
-std::optional<std::uint32_t> Graph::latency(NodeId port, NodeId output) const {
+std::vector<std::optional<std::uint32_t>> Graph::latencies_to(NodeId output) const {
+  // Backwards from the output: one walk for all ports.
   std::vector<std::uint32_t> distance(nodes_.size(), UINT32_MAX);
-  std::deque<NodeId> queue{port};
-  distance[port] = 0;
+  std::deque<NodeId> queue{output};
+  distance[output] = 0;
   while (!queue.empty()) {
     const NodeId id = queue.front();
     queue.pop_front();
-    if (id == output) return distance[id];
-    for (std::uint32_t e : nodes_[id].readers) {
-      const NodeId reader = edges_[e].to;
-      if (distance[reader] != UINT32_MAX) continue;
-      distance[reader] = distance[id] + 1;
-      queue.push_back(reader);
+    for (const std::uint32_t e : nodes_[id].sources) {
+      const NodeId source = edges_[e].from;
+      if (distance[source] != UINT32_MAX) continue;
+      distance[source] = distance[id] + 1;
+      queue.push_back(source);
     }
   }
-  return std::nullopt;
+  std::vector<std::optional<std::uint32_t>> ticks(port_count());
+  for (NodeId port = 0; port < port_count(); ++port)
+    if (distance[port] != UINT32_MAX) ticks[port] = distance[port];
+  return ticks;
 }
+
+std::optional<std::uint32_t> Graph::latency(NodeId port, NodeId output) const { return latencies_to(output)[port]; }
 
 }  // namespace weft::mesh

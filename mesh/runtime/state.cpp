@@ -131,6 +131,16 @@ Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>&
   return state;
 }
 
+std::uint64_t State::bytes_for(const Graph& graph, const Options& options) noexcept {
+  double floats = 0;  // exact up to 2^53, and no product of widths, sessions and ticks overflows it
+  for (const Node& node : graph.nodes())
+    for (const RingField& field : kRings)
+      if (const std::size_t width = field.width(node, options))
+        floats += static_cast<double>(room({nullptr, 0, padded(width), width}, options.sessions));
+  const double bytes = floats * static_cast<double>(options.depth) * sizeof(float);
+  return bytes < 0x1p63 ? static_cast<std::uint64_t>(bytes) : UINT64_MAX;
+}
+
 std::vector<State::Stretch> State::stretches(Scope scope, const std::vector<std::uint32_t>& node_region) const {
   std::vector<Stretch> made;
   std::uint32_t region = 0;  // of the last one: only rows of one block are told apart by a distance

@@ -46,6 +46,8 @@ class State {
   };
   static Result<State> build(const Graph& graph, const std::vector<std::uint32_t>& node_region,
                              const topology::Plan& plan, topology::NodeMemory& memory, Options options);
+  /// Bytes that `build` would allocate, page rounding left aside; UINT64_MAX: more than can be counted.
+  static std::uint64_t bytes_for(const Graph& graph, const Options& options) noexcept;
 
   std::size_t sessions() const noexcept { return options_.sessions; }
   std::size_t depth() const noexcept { return options_.depth; }

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace weft::cli {
+
+/// Prints the description that `weft inspect --json` prints, for people: tables on stdout, as wide as the terminal.
+void print_network(const nlohmann::ordered_json& description);
+
+}  // namespace weft::cli

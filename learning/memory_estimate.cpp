@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "learning/memory_estimate.hpp"
+
+#include "learning/error_schedule.hpp"
+#include "learning/optimizer.hpp"
+
+#include "kernels/views.hpp"
+
+#include "core/byte_size.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace weft::learning {
+namespace {
+
+// Of one pair of a layer and a distance: its lists, as measured on chains, without its messages.
+constexpr std::uint64_t kHopBytes = 192;
+
+std::uint64_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
+
+/// Floats of the messages that one hop of a layer sends: one a source that has use for it, and its own hidden state's.
+std::uint64_t message_floats(const mesh::Graph& graph, const ErrorSchedule& schedule, Rule rule, mesh::NodeId id,
+                             std::uint32_t distance) {
+  const mesh::Node& node = graph.nodes()[id];
+  std::uint64_t floats = 0;
+  for (const std::uint32_t e : node.sources)
+    if (schedule.has(graph.edges()[e].from, distance + 1)) floats += padded(graph.edges()[e].width);
+  if (rule == Rule::backprop && node.layer->state_size() && schedule.has(id, distance + 1))
+    floats += padded(node.layer->state_size());
+  return floats;
+}
+
+std::uint64_t feedback_floats(const mesh::Graph& graph, Rule rule) {
+  std::uint64_t floats = 0;
+  for (const mesh::Node& node : graph.nodes()) {
+    if (node.is_port()) continue;
+    if (rule == Rule::fw_dtp && node.layer->mixing_matrix() >= 0) floats += kernels::panels_size(node.in, node.width);
+    if (rule != Rule::dfa) continue;
+    for (const mesh::NodeId output : graph.outputs())
+      floats += kernels::panels_size(node.width, graph.nodes()[output].width);
+  }
+  return floats;
+}
+
+}  // namespace
+
+Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const LearningOptions& options,
+                                             std::size_t sessions, std::uint64_t free) {
+  const std::uint64_t most = std::max<std::uint64_t>(free / kHopBytes, 1);
+  const ErrorSchedule schedule(graph, options.rule, options.horizon, most);
+  if (schedule.is_cut())
+    return fail(Errc::too_large, "learning takes more than " + byte_size(free) + " for the " + std::to_string(most) +
+                                     " ways and more on which errors reach layers; set learning.horizon, the links "
+                                     "that an error travels back");
+  std::uint64_t messages = 0, count = 0;
+  for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
+    for (const std::uint32_t distance : schedule.of(id)) {
+      ++count;
+      if (options.rule != Rule::dfa) messages += message_floats(graph, schedule, options.rule, id, distance);
+    }
+  if (options.rule == Rule::dfa)
+    for (const mesh::NodeId output : graph.outputs()) messages += padded(graph.nodes()[output].width);
+  mesh::MemoryEstimate estimate;
+  estimate.add("history", mesh::State::bytes_for(graph, {sessions, history_depth(schedule.depth()), true}));
+  estimate.add("messages", messages * 2 * options.learners * sizeof(float) + count * kHopBytes);
+  estimate.add("optimizer", mesh::parameter_buffer_bytes(graph) * (1 + slots_of(options.optimizer.kind)));
+  estimate.add("feedback weights", feedback_floats(graph, options.rule) * sizeof(float));
+  return estimate;
+}
+
+}  // namespace weft::learning
