@@ -20,8 +20,8 @@ TEMPLATE = "tools/network_schema_template.json"
 WIDTH = 120
 
 # Keys of every layer, and of every layer inside a container; `out` is an option of those types that have a row for it.
-OWN_KEYS = ["at", "type", "view", "shape", "from", "neighbours", "combine", "dtype", "granularity", "activations", "qat",
-            "policy", "device"]
+OWN_KEYS = ["at", "repeat", "type", "view", "shape", "from", "neighbours", "combine", "dtype", "granularity", "activations",
+            "qat", "policy", "device"]
 INNER_KEYS = ["type", "name", "view", "from", "combine"]
 GRID_ONLY = ["metacognition"]  # a container refuses what watches
 

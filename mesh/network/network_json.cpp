@@ -2,11 +2,14 @@
 
 #include "mesh/network/network_json.hpp"
 
+#include "mesh/network/network_repeat.hpp"
+
 #include "core/json.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace weft::mesh {
 namespace {
@@ -38,11 +41,10 @@ Result<GridShape> read_grid(JsonReader grid) {
   return shape;
 }
 
-// A stencil names the neighbours of the layer's own cell at the same level: von_neumann the 6 that share a face, moore
-// all
-// 26. Neighbours outside the grid or without a layer are left out when the network is built.
-Result<std::vector<Source>> read_sources(const JsonValue& value) {
+/// Sources of a layer; `relative` null: one inside a container, which has no place to count from.
+Result<std::vector<Source>> read_sources(const JsonValue& value, std::vector<WrittenSource>* relative) {
   std::vector<Source> sources;
+  bool is_relative = false;
   WEFT_TRY(const auto items, value.array(1, 65536));
   for (const JsonValue& item : items) {
     if (item.is_string()) {
@@ -52,10 +54,17 @@ Result<std::vector<Source>> read_sources(const JsonValue& value) {
     } else if (item.is_array()) {
       WEFT_TRY(const Coord at, read_coord(item));
       sources.emplace_back(at);
+    } else if (item.is_object() && relative) {
+      is_relative = true;
+      for (Source& source : sources) relative->emplace_back().absolute = std::move(source);
+      sources.clear();
+      WEFT_TRY(relative->emplace_back(), read_relative_source(item));
     } else {
       return item.unexpected("the name of an input or a place [z,y,x,layer]");
     }
   }
+  if (is_relative)
+    for (Source& source : std::exchange(sources, {})) relative->emplace_back().absolute = std::move(source);
   return sources;
 }
 
@@ -71,8 +80,8 @@ Result<Shape> read_shape(const JsonValue& value) {
 
 Status read_options(JsonReader& reader, LayerSpec& layer) {
   static const std::vector<std::string_view> kOwn{
-      "at",      "type",  "out",    "view",       "name",        "layers",      "shape", "from",
-      "combine", "dtype", "policy", "neighbours", "granularity", "activations", "qat",   "device"};
+      "at",    "type",   "out",        "view",        "name",        "layers", "shape",  "from",  "combine",
+      "dtype", "policy", "neighbours", "granularity", "activations", "qat",    "device", "repeat"};
   for (const std::string& key : reader.keys()) {
     if (std::find(kOwn.begin(), kOwn.end(), key) != kOwn.end()) continue;
     const JsonValue value = *reader.find(key);
@@ -101,11 +110,19 @@ Status read_options(JsonReader& reader, LayerSpec& layer) {
 }
 
 // A layer inside a container has a name where a sibling reads it, and a place only to share the weights there.
-Result<LayerSpec> read_layer(const JsonValue& value, bool is_inside = false) {
+/// `entry` null: a layer inside a container.
+Result<LayerSpec> read_layer(const JsonValue& value, LayerEntry* entry, const GridShape& grid) {
+  const bool is_inside = entry == nullptr;
   WEFT_TRY(JsonReader reader, value.object());
   LayerSpec layer;
   WEFT_TRY(layer.type, reader.string("type", 64));
-  if (!is_inside || layer.type == "shared") {
+  const auto repeat = reader.find("repeat");
+  if (repeat && is_inside)
+    return repeat->unexpected("no repetition, since the container stands once", Errc::unsupported);
+  if (repeat) {
+    if (const auto at = reader.find("at")) return at->unexpected("no place, since 'repeat' says where it stands");
+    WEFT_TRY(entry->places, read_repeat(*repeat, grid));
+  } else if (!is_inside || layer.type == "shared") {
     WEFT_TRY(const JsonValue at, reader.value("at"));
     WEFT_TRY(layer.at, read_coord(at));
   } else if (const auto at = reader.find("at")) {
@@ -119,7 +136,7 @@ Result<LayerSpec> read_layer(const JsonValue& value, bool is_inside = false) {
   if (const auto inside = reader.find("layers")) {
     WEFT_TRY(const auto items, inside->array(1, 65536));
     for (const JsonValue& item : items) {
-      WEFT_TRY(auto read, read_layer(item, true));
+      WEFT_TRY(auto read, read_layer(item, nullptr, grid));
       layer.layers.push_back(std::move(read));
     }
   }
@@ -134,7 +151,7 @@ Result<LayerSpec> read_layer(const JsonValue& value, bool is_inside = false) {
     WEFT_TRY(layer.shape, read_shape(*shape));
   }
   if (const auto from = reader.find("from")) {
-    WEFT_TRY(layer.from, read_sources(*from));
+    WEFT_TRY(layer.from, read_sources(*from, is_inside ? nullptr : &entry->sources));
   }
   if (const auto neighbours = reader.find("neighbours")) {
     WEFT_TRY(layer.neighbours, neighbours->one_of(parse_neighbourhood, {"none", "von_neumann", "moore"}));
@@ -235,10 +252,13 @@ Result<NetworkSpec> read_network(std::string_view text, std::string_view source_
     }
   }
   WEFT_TRY(const auto layers, reader.array("layers", 1, 1u << 24));
+  std::vector<LayerEntry> entries;
   for (const JsonValue& layer : layers) {
-    WEFT_TRY(auto read, read_layer(layer));
-    spec.layers.push_back(std::move(read));
+    LayerEntry& entry = entries.emplace_back();
+    entry.path = layer.path();
+    WEFT_TRY(entry.layer, read_layer(layer, &entry, spec.grid));
   }
+  WEFT_TRY(spec.layers, expand_layers(std::move(entries), spec.grid));
   if (const auto outputs = reader.find("outputs")) {
     WEFT_TRY(JsonReader names, outputs->object());
     for (const std::string& key : names.keys()) {
