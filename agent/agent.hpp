@@ -106,6 +106,18 @@ class Agent {
   ///        nowhere, or lives on differently than it did; names what is damaged
   static Result<std::unique_ptr<Agent>> open(storage::FileSystem& files, const std::string& directory,
                                              const mesh::NetworkSpec& spec, Options options, Recovery& recovery);
+  /// The same on this machine's files, for who need not know what was found.
+  static Result<std::unique_ptr<Agent>> open(const std::string& directory, const mesh::NetworkSpec& spec,
+                                             Options options);
+  static Result<std::unique_ptr<Agent>> open(const std::string& directory, const mesh::NetworkSpec& spec) {
+    return open(directory, spec, Options());
+  }
+  /// The agent that lives in `directory`, by the network that it was begun with.
+  /// @error not_found: none does; invalid_argument: it is kept by another program beside it, such as `weft run`, whose
+  ///        own state would be lost; as the others
+  static Result<std::unique_ptr<Agent>> open(const std::string& directory, Options options);
+  static Result<std::unique_ptr<Agent>> open(const std::string& directory) { return open(directory, Options()); }
+
   ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;

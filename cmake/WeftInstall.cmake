@@ -58,6 +58,21 @@ set(WEFT_HAS_PROGRAM \"$<TARGET_EXISTS:weft>\")\nset(WEFT_SOURCE \"${PROJECT_SOU
   install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/install_places.cmake)
 endfunction()
 
+# weft::weft and weft.hpp: all that a program needs which embeds Weft.
+function(weft_add_umbrella)
+  if(NOT TARGET weft_agent)
+    return()
+  endif()
+  add_library(weft_weft INTERFACE)
+  add_library(weft::weft ALIAS weft_weft)
+  set_target_properties(weft_weft PROPERTIES EXPORT_NAME weft)
+  target_link_libraries(weft_weft INTERFACE weft_agent weft_learning weft_mesh)
+  # As "weft.hpp" and as <weft/weft.hpp>.
+  target_include_directories(weft_weft INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  install(TARGETS weft_weft EXPORT weft)
+  install(FILES weft.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft)
+endfunction()
+
 function(weft_install)
   if(TARGET weft)
     weft_install_cli_pages(weft)

@@ -13,6 +13,7 @@
 #include "core/result.hpp"
 #include "core/shape.hpp"
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -45,10 +46,24 @@ struct Source {
   std::string port;  // empty: `at` counts
   Coord at;
   Source(Coord coord) : at(coord) {}
-  Source(std::string port_name) : port(std::move(port_name)) {}
-  Source(const char* port_name) : port(port_name) {}
+  /// A place, so that {0, 0, 1, 0} is one.
+  Source(std::uint32_t z, std::uint32_t y, std::uint32_t x, std::uint32_t layer) : at{z, y, x, layer} {}
+  /// A port. An empty name, and a pointer to none, is nowhere: outside every grid, so that the network is refused.
+  template <class Text>
+  requires std::convertible_to<const Text&, std::string_view> &&
+      (!std::same_as<Text, std::nullptr_t>)Source(const Text& port_name)
+      : Source(text_of(port_name), Named()) {}
+  Source(std::nullptr_t) = delete;
   bool is_port() const noexcept { return !port.empty(); }
   bool operator==(const Source&) const = default;
+
+ private:
+  struct Named {};
+  Source(std::string_view name, Named) : port(name) {
+    if (port.empty()) at = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX};
+  }
+  static std::string_view text_of(const char* text) { return text ? std::string_view(text) : std::string_view(); }
+  static std::string_view text_of(std::string_view text) { return text; }
 };
 std::string to_string(const Source& source);
 

@@ -277,6 +277,15 @@ Status restore_weights(Mesh& mesh, const formats::EntityFile& file) {
   return {};
 }
 
+Result<std::size_t> history_depth_of(const formats::EntityFile& file) {
+  WEFT_TRY(JsonReader live, JsonReader::open(file.meta()["live"], "meta.live"));
+  constexpr std::uint64_t kDeepest = std::uint64_t{1} << 32;
+  WEFT_TRY(const std::uint64_t depth, live.u64("depth", 2, kDeepest));
+  if (!std::has_single_bit(depth))
+    return fail(Errc::corrupt, "meta.live.depth: " + std::to_string(depth) + " ticks of history, not a power of two");
+  return depth;
+}
+
 Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
   if (!holds_live_state(file))
     return fail(Errc::not_found, "the file holds a network and weights, but no live state to go on from");

@@ -46,5 +46,7 @@ Status restore_weights(Mesh& mesh, const formats::EntityFile& file);
 Status restore_live(Mesh& mesh, const formats::EntityFile& file);
 /// Sessions in the file's live state; 1 without any.
 std::size_t sessions_of(const formats::EntityFile& file);
+/// Ticks of history in the file's live state; 2 without a learning rule. @error corrupt
+Result<std::size_t> history_depth_of(const formats::EntityFile& file);
 
 }  // namespace weft::mesh

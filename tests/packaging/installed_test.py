@@ -115,13 +115,15 @@ class Installed(unittest.TestCase):
         pc = self.only("lib*/**/weft.pc")
         found = run("pkg-config", "--cflags", "--libs", "weft", env=os.environ | {"PKG_CONFIG_PATH": str(pc.parent)})
         flags = self.check(found).stdout.split()
-        self.assertIn(f"-I{self.prefix}/include/weft", [os.path.normpath(f) if f[:2] != "-I" else "-I" +
+        self.assertIn(f"-I{self.prefix}/include", [os.path.normpath(f) if f[:2] != "-I" else "-I" +
                                                        os.path.normpath(f[2:]) for f in flags])
         consumer = pathlib.Path(self.folder.name) / "consumer"
         sanitize = [f"-fsanitize={ARGUMENTS.sanitize}"] if ARGUMENTS.sanitize else []
-        self.check(run(ARGUMENTS.compiler, "-std=c++20", *sanitize, SOURCE / "tests/install/main.cpp", "-o", consumer,
-                       *flags))
-        self.assertIn("1 xor 0 = 1", self.check(run(consumer)).stdout)
+        program = pathlib.Path(self.folder.name) / "consumer.cpp"
+        text = (SOURCE / "examples/embedding/rollback.cpp").read_text()
+        program.write_text(text.replace('"weft.hpp"', "<weft/weft.hpp>"))
+        self.check(run(ARGUMENTS.compiler, "-std=c++20", *sanitize, program, "-o", consumer, *flags))
+        self.assertEqual("the same bits\n", self.check(run(consumer)).stdout)
 
     def test_the_unit_names_what_is_installed(self):
         unit = (self.prefix / "lib/systemd/system/weft@.service").read_text()

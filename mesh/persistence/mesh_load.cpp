@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mesh from a file.
+
+#include "mesh/loom/loom_network.hpp"
+#include "mesh/memory/memory_estimate.hpp"
+#include "mesh/mesh_access.hpp"
+#include "mesh/network/network_json.hpp"
+#include "mesh/persistence/entity_model.hpp"
+#include "mesh/runtime/state.hpp"
+#include "mesh/runtime/step_rule.hpp"
+
+#include "formats/loom/loom_entity.hpp"
+#include "storage/file_system.hpp"
+
+#include <optional>
+#include <utility>
+
+namespace weft::mesh {
+namespace {
+
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 40;
+
+/// Stands for the rule that was attached when live state was saved: it makes room for the history in the file, and
+/// learns nothing.
+class Stand final : public StepRule {
+ public:
+  bool fires(std::uint64_t) const noexcept override { return true; }
+  std::uint64_t fired_before(std::uint64_t step) const noexcept override { return step; }
+  void learn(StepContext&, NodeId) noexcept override {}
+};
+
+struct Contents {
+  NetworkSpec spec;
+  std::optional<formats::EntityFile> entity;  // none: a network file
+};
+
+Result<Contents> read_contents(const std::string& path) {
+  WEFT_TRY(storage::MappedFile bytes, storage::real_file_system().map(path, kMaxFileBytes));
+  Contents contents;
+  if (formats::is_entity_v1(bytes.bytes())) {
+    WEFT_TRY(const formats::LoomEntityFile file, formats::decode_entity_v1(std::move(bytes), path));
+    WEFT_TRY(ImportedEntity imported, import_entity_v1(file));
+    return Contents{std::move(imported.spec), std::move(imported.file)};
+  }
+  if (!as_text(bytes.bytes()).starts_with("ENTITY")) {
+    WEFT_TRY(contents.spec, read_network(as_text(bytes.bytes()), path));
+    WEFT_CHECK(bytes.intact());
+    return contents;
+  }
+  WEFT_TRY(contents.entity, formats::decode_entity(std::move(bytes), path));
+  WEFT_TRY(contents.spec, network_of(*contents.entity));
+  return contents;
+}
+
+Status restore(Mesh& mesh, const formats::EntityFile& file) {
+  WEFT_CHECK(restore_weights(mesh, file));
+  if (!holds_live_state(file)) return {};
+  WEFT_TRY(const std::size_t depth, history_depth_of(file));
+  if (depth <= 2) return restore_live(mesh, file);
+  MemoryEstimate history;
+  history.add("history", State::bytes_for(mesh.graph(), {mesh.sessions(), depth, true}));
+  WEFT_CHECK(check_memory("live state", history, mesh.options().max_memory));
+  Stand stand;
+  WEFT_CHECK(MeshAccess::attach(mesh, &stand, depth));
+  const Status restored = restore_live(mesh, file);
+  WEFT_CHECK(MeshAccess::attach(mesh, nullptr, 2));  // what was committed stays
+  return restored;
+}
+
+Result<Mesh> load_contents(const std::string& path, MeshOptions options) {
+  WEFT_TRY(const Contents contents, read_contents(path));
+  if (contents.entity && holds_live_state(*contents.entity)) options.sessions = sessions_of(*contents.entity);
+  WEFT_TRY(Mesh mesh, Mesh::build(contents.spec, std::move(options)));
+  if (contents.entity) WEFT_CHECK(restore(mesh, *contents.entity));
+  return mesh;
+}
+
+}  // namespace
+
+Result<Mesh> Mesh::load(const std::string& path, MeshOptions options) {
+  auto loaded = load_contents(path, std::move(options));
+  if (!loaded && !loaded.error().text().starts_with(path)) return fail(std::move(loaded).error().within(path));
+  return loaded;
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of docs/embedding.md do what it says.
+
+  embedding_test.py WEFT SOURCE PROGRAM...      programs: load, predict_while_learning, sixty_hz, two_agents, rollback
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+weft, source, *programs = sys.argv[1:]
+PROGRAMS = {pathlib.Path(program).name.removeprefix("embedding_"): program for program in programs}
+DOCUMENT = (pathlib.Path(source) / "docs/embedding.md").read_text()
+
+
+def run(program, *words, expected=0):
+    done = subprocess.run([program, *words], capture_output=True, text=True)
+    assert done.returncode == expected, f"{program}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout if expected == 0 else done.stderr
+
+
+def main():
+    for name in PROGRAMS:
+        assert f"quote: examples/embedding/{name}.cpp" in DOCUMENT, f"docs/embedding.md does not quote {name}.cpp"
+    with tempfile.TemporaryDirectory() as folder:
+        entity = folder + "/digits.entity"
+        run(weft, "run", source + "/examples/digits.json", "--quiet", "--max-samples", "300", "--save", entity)
+        trained = run(PROGRAMS["load"], entity)
+        fresh = run(PROGRAMS["load"], source + "/examples/digits.json")
+        # The trained one goes on at its tick; the network file begins at tick 0.
+        assert int(trained.split("tick ")[1].split(",")[0]) > 12 and "tick 12," in fresh, trained + fresh
+        assert trained == run(PROGRAMS["load"], entity)
+        missing = run(PROGRAMS["load"], folder + "/none.entity", expected=1)
+        assert missing.startswith(folder + "/none.entity: "), missing
+
+        assert run(PROGRAMS["predict_while_learning"]) == "100 of the last 100 answers were right\n"
+        assert run(PROGRAMS["sixty_hz"]) == "30 frames, every one with ticks\n"
+        assert run(PROGRAMS["rollback"]) == "the same bits\n"
+        for times in (1, 2, 3):
+            assert run(PROGRAMS["two_agents"], folder) == f"ada has lived {times} samples\n"
+
+
+main()

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+// All that a program needs which embeds Weft (docs/embedding.md). Link weft::weft.
+
+#include "agent/agent.hpp"
+#include "learning/learner.hpp"
+
+#include "mesh/mesh.hpp"
+#include "mesh/network/network_json.hpp"
+#include "mesh/persistence/snapshot.hpp"
+
+namespace weft {
+
+using agent::Agent;
+using kernels::Activation;
+using learning::Learner;
+using learning::LearningOptions;
+using mesh::Mesh;
+using mesh::MeshOptions;
+using mesh::NetworkBuilder;
+using mesh::NetworkSpec;
+
+}  // namespace weft
