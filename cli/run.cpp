@@ -269,6 +269,7 @@ Verb add_run(CLI::App& program) {
   app->add_option("NETWORK", r.file, "A network file with a section \"stream\", or an .entity file")->required();
   names_a_file(add_option(*app, "data", r.data, "The samples; else those of the file's section \"stream\""))
       ->type_name("FILE.csv");
+  add_table_flags(*app, r.table);
   one_of(add_option(*app, "rule", r.rule, "How errors reach the layers"),
          {"backprop", "gap", "chain", "fw_dtp", "dfa"});
   one_of(add_option(*app, "schedule", r.schedule, "Hold each sample until settled, or a new one every tick"),

@@ -2,8 +2,9 @@
 
 #include "cli/session.hpp"
 
+#include "cli/samples.hpp"
+
 #include "agent/network_difference.hpp"
-#include "learning/dataset.hpp"
 #include "learning/learner_snapshot.hpp"
 
 #include "mesh/network/network_json.hpp"
@@ -33,9 +34,7 @@ Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setu
   std::unique_ptr<Session> session(new Session(std::move(setup)));
   const RunSetup& s = session->setup_;
   storage::FileSystem& files = storage::real_file_system();
-  WEFT_TRY(const auto bytes, files.read(s.csv_path, kMaxDataBytes));
-  session->data_digest_ = to_string(hash_bytes(bytes.data(), bytes.size()));
-  WEFT_TRY(session->data_, learning::read_dataset(files, s.csv_path, s.stream.scale));
+  WEFT_CHECK(session->read_data(model));
   session->data_figures_ = figures_of(*session->data_);
   const auto at_birth = [&](mesh::Mesh& mesh) -> Status {
     return model.entity ? mesh::restore_weights(mesh, *model.entity) : Status();
@@ -60,6 +59,22 @@ Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setu
     if (session->is_finished_) WEFT_CHECK(session->measure_held_out());
   }
   return session;
+}
+
+/// What the table decides is part of the network from then on.
+Status Session::read_data(const Model& model) {
+  RunSetup& s = setup_;
+  WEFT_TRY(const auto bytes, storage::real_file_system().read(s.csv_path, kMaxDataBytes));
+  data_digest_ = to_string(hash_bytes(bytes.data(), bytes.size()));
+  auto graph = mesh::Graph::build(s.spec);
+  if (!graph) return fail(std::move(graph).error().within(model.path));
+  WEFT_TRY(Samples samples, read_samples(*graph, s.stream, s.csv_path, model.entity.has_value()));
+  s.spec.stream = learning::write_stream(s.stream);
+  data_ = std::move(samples.data);
+  notes_ = std::move(samples.notes);
+  if (model.entity && s.home.empty())
+    notes_.push_back(model.path + " holds weights: the run goes on learning from them; weft predict only asks them");
+  return {};
 }
 
 Status Session::begin(agent::ReplayableMesh& life) {
@@ -92,7 +107,7 @@ Status Session::finish() {
 
 Status Session::measure_held_out() {
   if (stream_->held_out_size() == 0) return {};
-  WEFT_TRY(held_out_, stream_->held_out_accuracy());
+  WEFT_TRY(held_out_, stream_->measure_held_out());
   return {};
 }
 

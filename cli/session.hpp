@@ -62,13 +62,19 @@ class Session final : private agent::StateExtension {
   const Course& course() const noexcept { return course_; }
   const DataFigures& data_figures() const noexcept { return data_figures_; }
   /// None before `finish`, and where nothing is held out.
-  std::optional<double> held_out_accuracy() const noexcept { return held_out_; }
+  const std::optional<learning::Measurement>& held_out() const noexcept { return held_out_; }
+  std::optional<double> held_out_accuracy() const noexcept {
+    return held_out_ ? std::optional(held_out_->accuracy()) : std::nullopt;
+  }
+  /// What the table's owner should know, a line each.
+  const std::vector<std::string>& notes() const noexcept { return notes_; }
   /// Marks stand at its multiples.
   std::uint64_t stride() const noexcept { return stride_; }
 
  private:
   Result<ByteSource> snapshot(std::optional<std::string> stream);
   explicit Session(RunSetup setup) : setup_(std::move(setup)) {}
+  Status read_data(const Model& model);
   Status measure_held_out();
   /// True where the sample number is a mark.
   bool mark();
@@ -93,7 +99,8 @@ class Session final : private agent::StateExtension {
   Course course_;
   std::uint64_t stride_ = 1;
   bool is_finished_ = false;
-  std::optional<double> held_out_;
+  std::optional<learning::Measurement> held_out_;
+  std::vector<std::string> notes_;
 };
 
 /// A section `stream` for a file at `path`: its relative path to the data, `written` in it and `found` from here, is

@@ -4,14 +4,10 @@
 
 #include "gpu/device.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 
 namespace weft::cli {
 namespace {
-
-using nlohmann::json;
 
 Status check(const RunRequest& r) {
   WEFT_CHECK(check_device(r.device));
@@ -87,21 +83,6 @@ std::vector<NamedFile> inputs_of(const Model& model) {
   return inputs;
 }
 
-std::string write_stream(const learning::StreamOptions& o) {
-  json out{{"csv", o.csv},
-           {"scale", o.scale},
-           {"held_out", o.held_out},
-           {"passes", o.passes},
-           {"max_samples", o.max_samples},
-           {"seed", o.seed},
-           {"window", o.window},
-           {"input", o.input},
-           {"output", o.output}};
-  if (o.shift != learning::Shift::none)
-    out["shift"] = {{"kind", name(o.shift)}, {"at", o.shift_at}, {"share", o.shift_share}};
-  return out.dump();
-}
-
 Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   WEFT_CHECK(check(request));
   RunSetup setup;
@@ -121,10 +102,11 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   if (request.passes) setup.stream.passes = *request.passes;
   if (request.held_out) setup.stream.held_out = *request.held_out;
   if (request.max_samples) setup.stream.max_samples = *request.max_samples;
+  apply(request.table, setup.stream.table);
   WEFT_CHECK(apply_encoding(request, setup.spec));
   setup.spec.learning = learning::write_learning(setup.learning);
   if (!request.data.empty()) setup.stream.csv = request.data;
-  setup.spec.stream = write_stream(setup.stream);
+  setup.spec.stream = learning::write_stream(setup.stream);
   setup.csv_path = request.data.empty() ? path_within(model.folder, setup.stream.csv) : request.data;
   setup.home = request.state;
   setup.keep = request.keep;

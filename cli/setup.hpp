@@ -5,6 +5,7 @@
 #include "cli/encoding_flags.hpp"
 #include "cli/model.hpp"
 #include "cli/output.hpp"
+#include "cli/table_flags.hpp"
 
 #include "agent/durability.hpp"
 #include "learning/options.hpp"
@@ -26,6 +27,7 @@ struct RunRequest {
   std::optional<double> lr, held_out;
   std::optional<std::uint64_t> passes, seed, max_samples, checkpoint_every;
   EncodingFlags encoding;
+  TableFlags table;
   std::optional<std::string> activations;
   std::size_t threads = 0;
   std::uint64_t max_memory = 0;  // bytes; 0: no bound but the machine's
@@ -60,8 +62,5 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request);
 
 /// The files that belong to a model: itself, and the data that its section "stream" names.
 std::vector<NamedFile> inputs_of(const Model& model);
-
-/// The section "stream" as JSON; reads back equal.
-std::string write_stream(const learning::StreamOptions& options);
 
 }  // namespace weft::cli

@@ -2,13 +2,14 @@
 
 #include "cli/encoding_flags.hpp"
 #include "cli/json_line.hpp"
+#include "cli/progress.hpp"
+#include "cli/samples.hpp"
 #include "cli/session.hpp"
 #include "cli/table.hpp"
+#include "cli/table_flags.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
 #include "cli/wording.hpp"
-
-#include "learning/dataset.hpp"
 
 #include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
@@ -35,6 +36,7 @@ using Json = nlohmann::ordered_json;
 
 struct Request {
   std::string file, data;
+  TableFlags table;
   EncodingFlags encoding;
   double seconds = 0.2;
   bool json = false;
@@ -96,7 +98,11 @@ Result<std::unique_ptr<Sweep>> Sweep::open(const Request& request) {
   }
   if (!request.data.empty()) sweep->options_.held_out = 0;  // all rows are shown, however few
   const std::string path = request.data.empty() ? path_within(model.folder, sweep->options_.csv) : request.data;
-  WEFT_TRY(sweep->data_, learning::read_dataset(storage::real_file_system(), path, sweep->options_.scale));
+  apply(request.table, sweep->options_.table);
+  WEFT_TRY(Samples samples,
+           read_samples(sweep->loaded_.mesh->graph(), sweep->options_, path, model.entity.has_value()));
+  for (const std::string& note : samples.notes) std::fprintf(stderr, "weft: note: %s\n", note.c_str());
+  sweep->data_ = std::move(samples.data);
   learning::Learner& learner = sweep->learner_ ? *sweep->learner_ : *sweep->loaded_.learner;
   // Also checks that the data fit the network, and fills in the names of port and output.
   const std::string named = request.data.empty() ? request.file : "--data " + request.data;
@@ -202,13 +208,21 @@ Status sweep(const Request& request) {
                {"accuracy", Align::right},
                {"output error", Align::right},
                {"ticks/s", Align::right}});
+  ProgressLine progress;
+  std::size_t measured = 0;
   for (const Encoding& encoding : encodings) {
+    progress.show(std::string(name(encoding.dtype)) + ", " + std::to_string(++measured) + " of " +
+                  std::to_string(encodings.size()));
     WEFT_TRY(const Json row, within(request.file, opened->row(encoding)));
-    if (request.json) print_json(row);
+    if (request.json) {
+      progress.clear();
+      print_json(row);
+    }
     table.add({row["dtype"], row["granularity"].is_null() ? "none" : row["granularity"].get<std::string>(),
                byte_size(row["bytes"]), percent(row["ratio"]), percent(row["accuracy"]), percent(row["output_error"]),
                short_number(row["ticks_per_second"])});
   }
+  progress.clear();
   if (!request.json) std::printf("%s\n", table.text(Terminal::of(STDOUT_FILENO).columns()).c_str());
   return {};
 }
@@ -221,6 +235,7 @@ Verb add_sweep(CLI::App& program) {
   app->add_option("FILE", request->file, "An .entity file, or a network file")->required();
   add_option(*app, "data", request->data, "Labelled table to measure with; else what the file's stream holds out")
       ->type_name("FILE.csv");
+  add_table_flags(*app, request->table);
   one_of(add_option(*app, "granularity", request->encoding.granularity,
                     "Of all types with scales; each one's default else"),
          {"tensor", "channel", "block32"});

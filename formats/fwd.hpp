@@ -3,14 +3,16 @@
 #pragma once
 
 namespace weft::formats {
+class CsvReader;
 class EntityFile;
 class TensorFile;
 class LoomEntityFile;
 enum class CsvHeader;
 enum class Packing : int;
-struct Tensor;
+struct CsvField;
+struct CsvNumber;
 struct CsvOptions;
-struct CsvTable;
+struct Tensor;
 struct EntityLimits;
 struct EntityOptions;
 struct LoomBlob;

@@ -2,11 +2,15 @@
 
 #pragma once
 
+#include "learning/table.hpp"
+
 #include "storage/file_system.hpp"
 
 #include "core/result.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,15 +19,51 @@ namespace weft::learning {
 /// Labelled samples in memory.
 struct Dataset {
   std::size_t size = 0, features = 0;
-  std::uint32_t classes = 0;          // labels are below this
-  std::vector<float> inputs;          // [size][features]
-  std::vector<std::uint32_t> labels;  // [size]
+  std::uint32_t classes = 0;               // labels are below this
+  std::vector<float> inputs;               // [size][features]; not a number where a mean is still to be put
+  std::vector<std::uint32_t> labels;       // [size]
+  std::vector<std::string> class_names{};  // [classes]; empty: the labels of the table are the numbers
+  std::vector<std::string> names{};        // of the features; empty without a header
+  std::size_t dropped = 0, missing = 0;    // rows left out; values that were not there
 
   const float* row(std::size_t i) const noexcept { return inputs.data() + i * features; }
 };
 
-/// Reads a table whose last column is a class, 0 and up; the others are multiplied by `scale`.
-/// @error as formats::read_csv; out_of_range for a label that is not a whole number in [0, 65535], naming the row
-Result<Dataset> read_dataset(storage::FileSystem& files, const std::string& path, float scale);
+/// Labels that a table may have, seen from the network that is to give them.
+struct LabelBounds {
+  std::uint32_t width = 65536;  // values of its output
+  /// Labels that are no numbers below `width` are given numbers, in ascending order. False: a model has learned what
+  /// its numbers mean.
+  bool may_number = true;
+};
+
+/// Reads a table. Labels: names of `options.classes` where there are some; else whole numbers below the width as they
+/// are; else each label gets a number, whole numbers ascending, texts in the order of their bytes, and
+/// `Dataset::class_names` says which.
+/// @error as SampleReader; out_of_range: a label that is none of the classes, or more classes than the output has
+///        values; unsupported: labels that are no classes; too_large: more than 2^28 values
+Result<Dataset> read_dataset(storage::FileSystem& files, const std::string& path, const TableOptions& options,
+                             const LabelBounds& bounds = {});
+
+/// Rows to learn from and rows to measure with, each in shuffled order.
+struct Split {
+  std::vector<std::uint32_t> train, held_out;
+};
+/// The share `held_out` of all rows, or of each class of them: then each class gives its share rounded down, and those
+/// with the largest remainders one more until the whole is held_out of all rows, rounded.
+Split split_rows(const Dataset& data, double held_out, bool is_stratified, std::uint64_t seed);
+
+/// Means and population standard deviations of columns, missing values left out.
+/// @exact  two passes in binary64, rows in ascending order: the same bits everywhere (no libm but the square root)
+struct ColumnStatistics {
+  std::vector<std::size_t> count;
+  std::vector<double> mean, deviation;
+};
+ColumnStatistics column_statistics(const Dataset& data, std::span<const std::uint32_t> rows);
+
+/// Puts the means of the rows `train`, or `fill` where it is known, in the place of missing values. What was put there
+/// is in `fill` afterwards.
+/// @error invalid_argument: a column without any value in `train`
+Status fill_missing(Dataset& data, std::span<const std::uint32_t> train, std::vector<float>& fill);
 
 }  // namespace weft::learning

@@ -16,21 +16,23 @@
 namespace weft::learning {
 namespace {
 
-const std::vector<std::string_view> kShifts{"none", "labels", "pixels"};
-
 /// Samples put together for one call of the learner.
 constexpr std::uint64_t kBlock = 256;
 /// The window counts as recovered at this share of the accuracy before the shift.
 constexpr double kRecovered = 0.95;
 
 // Random streams of the data: places no grid reaches, so that they share no numbers with weights.
-constexpr std::uint64_t kSplitPlace = std::uint64_t{1} << 35, kShiftPlace = kSplitPlace + 1,
-                        kPassPlace = kSplitPlace + 2;
+constexpr std::uint64_t kShiftPlace = (std::uint64_t{1} << 35) + 1, kPassPlace = kShiftPlace + 1;
 
 // Fisher and Yates; Knuth, TAOCP 3.4.2, algorithm P.
 void shuffle(std::vector<std::uint32_t>& items, RandomStream random) {
   for (std::size_t i = items.size(); i > 1; --i)
     std::swap(items[i - 1], items[random.next_below(static_cast<std::uint32_t>(i))]);
+}
+
+std::string label_range(const Dataset& data) {
+  if (data.class_names.empty()) return "labels up to " + std::to_string(data.classes - 1);
+  return std::to_string(data.classes) + " classes";
 }
 
 std::vector<std::uint32_t> iota(std::size_t n) {
@@ -40,37 +42,6 @@ std::vector<std::uint32_t> iota(std::size_t n) {
 }
 
 }  // namespace
-
-std::string_view name(Shift shift) noexcept { return kShifts[static_cast<std::size_t>(shift)]; }
-std::optional<Shift> parse_shift(std::string_view text) noexcept {
-  for (std::size_t i = 0; i < kShifts.size(); ++i)
-    if (kShifts[i] == text) return static_cast<Shift>(i);
-  return std::nullopt;
-}
-
-Result<StreamOptions> read_stream(std::string_view text) {
-  WEFT_TRY(const auto document, parse_json(text, "stream"));
-  WEFT_TRY(JsonReader reader, JsonReader::open(document, "stream"));
-  StreamOptions o;
-  WEFT_TRY(o.csv, reader.string("csv"));
-  WEFT_TRY(o.scale, reader.f32_or("scale", o.scale));
-  WEFT_TRY(o.held_out, reader.f64_or("held_out", o.held_out, 0.0, 0.99));
-  WEFT_TRY(o.passes, reader.u64_or("passes", o.passes, 1, 1u << 30));
-  WEFT_TRY(o.max_samples, reader.u64_or("max_samples", o.max_samples));
-  WEFT_TRY(o.seed, reader.u64_or("seed", o.seed));
-  WEFT_TRY(o.window, reader.u32_or("window", o.window, 1, 1u << 20));
-  if (const auto shift = reader.find("shift")) {
-    WEFT_TRY(JsonReader inner, shift->object());
-    WEFT_TRY(o.shift, inner.one_of("kind", parse_shift, kShifts));
-    WEFT_TRY(o.shift_at, inner.f64_or("at", o.shift_at, 0.0, 1.0));
-    WEFT_TRY(o.shift_share, inner.f64_or("share", o.shift_share, 0.0, 1.0));
-    WEFT_CHECK(inner.finish());
-  }
-  WEFT_TRY(o.input, reader.string_or("input", ""));
-  WEFT_TRY(o.output, reader.string_or("output", ""));
-  WEFT_CHECK(reader.finish());
-  return o;
-}
 
 Result<Stream> Stream::build(Learner& learner, Dataset data, StreamOptions options) {
   const mesh::Graph& graph = learner.mesh().graph();
@@ -98,13 +69,17 @@ Result<Stream> Stream::build(Learner& learner, Dataset data, StreamOptions optio
     return fail(Errc::shape_mismatch, "stream.csv: " + std::to_string(data.features) + " values a sample; input '" +
                                           options.input + "' takes " + std::to_string(graph.nodes()[*input].width));
   if (graph.nodes()[*output].width < data.classes)
-    return fail(Errc::shape_mismatch, "stream.csv: labels up to " + std::to_string(data.classes - 1) + "; output '" +
-                                          options.output + "' has " + std::to_string(graph.nodes()[*output].width) +
-                                          " values");
+    return fail(Errc::shape_mismatch, "stream.csv: " + label_range(data) + "; output '" + options.output + "' has " +
+                                          std::to_string(graph.nodes()[*output].width) + " values");
   Stream stream(learner);
   stream.data_ = std::move(data);
   stream.options_ = std::move(options);
-  stream.split();
+  Split split = split_rows(stream.data_, stream.options_.held_out, stream.options_.stratified,
+                           stream.options_.split_seed.value_or(stream.options_.seed));
+  WEFT_CHECK(fill_missing(stream.data_, split.train, stream.options_.table.fill));
+  stream.train_ = std::move(split.train);
+  stream.held_out_ = std::move(split.held_out);
+  stream.draw();
   if (stream.train_.empty())
     return fail(Errc::invalid_argument,
                 "stream.held_out: " + std::to_string(stream.options_.held_out) + " leaves no sample to learn from");
@@ -113,12 +88,7 @@ Result<Stream> Stream::build(Learner& learner, Dataset data, StreamOptions optio
   return stream;
 }
 
-void Stream::split() {
-  auto rows = iota(data_.size);
-  shuffle(rows, RandomStream(options_.seed, kSplitPlace, RandomPurpose::shuffle));
-  const auto held = static_cast<std::size_t>(std::llround(options_.held_out * static_cast<double>(data_.size)));
-  held_out_.assign(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(held));
-  train_.assign(rows.begin() + static_cast<std::ptrdiff_t>(held), rows.end());
+void Stream::draw() {
   total_ = options_.passes * train_.size();
   if (options_.max_samples) total_ = std::min(total_, options_.max_samples);
   if (options_.shift != Shift::none)
@@ -229,7 +199,7 @@ StreamProgress Stream::progress() const noexcept {
   return p;
 }
 
-Result<double> Stream::held_out_accuracy() const {
+Result<Measurement> Stream::measure_held_out() const {
   if (held_out_.empty()) return fail(Errc::invalid_argument, "stream.held_out: no sample is held out to measure with");
   const std::size_t n = held_out_.size();
   std::vector<float> inputs(n * data_.features);
@@ -242,13 +212,14 @@ Result<double> Stream::held_out_accuracy() const {
   const mesh::RunInput input{options_.input, inputs};
   const mesh::RunOutput output{options_.output, outputs};
   WEFT_CHECK(mesh::MeshAccess::hold_copies(learner_->mesh(), 0, {&input, 1}, n, learner_->hold(), {&output, 1}));
-  std::size_t right = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto first = outputs.begin() + static_cast<std::ptrdiff_t>(i * width);
-    right += static_cast<std::uint32_t>(std::max_element(first, first + static_cast<std::ptrdiff_t>(width)) - first) ==
-             labels[i];
-  }
-  return static_cast<double>(right) / static_cast<double>(n);
+  Measurement measurement(data_.classes);
+  measurement.add({outputs.data(), n, width, width}, labels);
+  return measurement;
+}
+
+Result<double> Stream::held_out_accuracy() const {
+  WEFT_TRY(const Measurement measurement, measure_held_out());
+  return measurement.accuracy();
 }
 
 std::string Stream::save_cursor() const {

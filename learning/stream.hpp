@@ -4,6 +4,8 @@
 
 #include "learning/dataset.hpp"
 #include "learning/learner.hpp"
+#include "learning/measurement.hpp"
+#include "learning/stream_options.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -15,29 +17,6 @@
 #include <vector>
 
 namespace weft::learning {
-
-/// How the task changes in the middle of a stream: labels are renamed by a permutation, or inputs are.
-enum class Shift : int { none, labels, pixels };
-std::string_view name(Shift shift) noexcept;
-std::optional<Shift> parse_shift(std::string_view text) noexcept;
-
-/// The section "stream" of a network file.
-struct StreamOptions {
-  std::string csv{};  // relative to the network file
-  float scale = 1.0f;
-  double held_out = 0.2;  // share of the samples kept for measuring
-  std::uint64_t passes = 1;
-  std::uint64_t max_samples = 0;  // 0: no bound but the passes
-  std::uint64_t seed = 0;         // split, order and shift
-  std::uint32_t window = 200;     // samples of the sliding accuracy
-  Shift shift = Shift::none;
-  double shift_at = 0.5;          // share of the stream after which the task changes
-  double shift_share = 1.0;       // share of the labels (pixels) that change, at least two of them
-  std::string input{}, output{};  // empty: the network's only one
-};
-
-/// @error names the path ("stream.shift.kind")
-Result<StreamOptions> read_stream(std::string_view json);
 
 /// Prequential accuracy over a sliding window, and how a shift was got over.
 /// @source Gama, Sebastiao and Rodrigues 2013, "On evaluating stream learning algorithms", section 3.2 (sliding
@@ -94,9 +73,13 @@ class Stream {
   std::uint64_t shift_sample() const noexcept { return shift_sample_; }
   const StreamOptions& options() const noexcept { return options_; }
 
-  /// Share of the held-out samples answered rightly: each is shown, until settled, to a copy of the living session 0;
-  /// the task is the one of the stream's last sample. Touches neither mesh nor stream.
+  /// Answers to the held-out samples: each is shown, until settled, to a copy of the living session 0; the task is the
+  /// one of the stream's last sample. Touches neither mesh nor stream.
+  Result<Measurement> measure_held_out() const;
   Result<double> held_out_accuracy() const;
+  /// Names of the classes; empty: their numbers.
+  const std::vector<std::string>& class_names() const noexcept { return data_.class_names; }
+  std::uint32_t classes() const noexcept { return data_.classes; }
 
   /// Where the stream stands, as JSON, and back. @error corrupt, parse_failed
   std::string save_cursor() const;
@@ -104,7 +87,7 @@ class Stream {
 
  private:
   explicit Stream(Learner& learner) : learner_(&learner) {}
-  void split();
+  void draw();
   void shuffle_pass(std::uint64_t pass);
   bool is_shifted(std::uint64_t sample) const noexcept {
     return options_.shift != Shift::none && sample >= shift_sample_;

@@ -3,23 +3,37 @@
 #include "formats/csv/csv.hpp"
 
 #include "formats/csv/gzip.hpp"
-#include "storage/file_system.hpp"
 
 #include "core/printable.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <system_error>
 #include <unordered_set>
+#include <utility>
 
 namespace weft::formats {
 namespace {
 
-/// For a number that is not zero and that no float holds: whether it is too small rather than too large.
+constexpr std::string_view kBlanks = " \t";
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr std::size_t kChunk = std::size_t{64} << 10;
+constexpr std::array<std::string_view, 3> kHeaders{"detect", "absent", "present"};
+
+std::string_view trimmed(std::string_view text, std::string_view blanks) {
+  const std::size_t first = text.find_first_not_of(blanks);
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+/// Blanks around a field: a tab is none where it separates.
+std::string_view blanks_of(char separator) { return separator == '\t' ? kBlanks.substr(0, 1) : kBlanks; }
+
+/// For a number that is not zero and that no float holds: true when it is too small rather than too large.
 bool is_below_one(std::string_view field) {
   const std::size_t mark = std::min(field.find_first_of("eE"), field.size());
   const std::string_view digits = field.substr(0, mark);
@@ -37,127 +51,265 @@ bool is_below_one(std::string_view field) {
   return exponent < -place;
 }
 
-/// A field's number (infinite when no float holds it), or nothing when it is not one.
-std::optional<float> parse_number(std::string_view field) {
-  // from_chars also takes "inf" and "nan"; a table of numbers has neither.
-  if (field.find_first_not_of("0123456789+-.eE") != field.npos) return std::nullopt;
-  float number = 0;
-  const char* last = field.data() + field.size();
-  const auto [end, error] = std::from_chars(field.data(), last, number);
-  if (end != last || error == std::errc::invalid_argument) return std::nullopt;
-  if (error == std::errc()) return number;
-  // Out of range does not say which way; what is too small for a subnormal is nearest to zero.
-  if (!is_below_one(field)) return std::numeric_limits<float>::infinity();
-  return field[0] == '-' ? -0.0f : 0.0f;
+/// True also for "1,5" and "2024-01-01", which are data though no numbers here.
+bool looks_like_data(const CsvField& field) {
+  return csv_number(field).kind != CsvNumber::Kind::text ||
+         (field.text.find_first_of("0123456789") != field.text.npos &&
+          field.text.find_first_not_of("0123456789+-.,:/eE ") == field.text.npos);
 }
 
-class CsvParser {
- public:
-  CsvParser(std::string_view text, std::string_view source_name, const CsvOptions& options)
-      : text_(text), source_name_(source_name), options_(options) {}
-
-  Result<CsvTable> parse() {
-    table_.columns = options_.columns;
-    while (!text_.empty()) {
-      ++line_;
-      const std::size_t newline = text_.find('\n');
-      std::string_view line = text_.substr(0, newline);
-      text_.remove_prefix(newline == text_.npos ? text_.size() : newline + 1);
-      if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-      WEFT_CHECK(take_line(line));
-    }
-    if (table_.rows == 0) return fail(Errc::parse_failed, std::string(source_name_) + ": no rows");
-    return std::move(table_);
-  }
-
- private:
-  Failure refuse(Errc code, const std::string& reason) const {
-    return fail(code, std::string(source_name_) + ":" + std::to_string(line_) + ": " + reason);
-  }
-
-  Status take_line(std::string_view line) {
-    if (line.empty()) return refuse(Errc::parse_failed, "an empty line");
-    WEFT_CHECK(split(line));
-    if (line_ == 1) {
-      if (table_.columns == 0) table_.columns = fields_.size();
-      if (options_.header == CsvHeader::present || (options_.header == CsvHeader::detect && has_no_number()))
-        return take_names();
-    }
-    if (fields_.size() != table_.columns)
-      return refuse(Errc::parse_failed,
-                    std::to_string(fields_.size()) + " fields, expected " + std::to_string(table_.columns));
-    if (table_.values.size() + table_.columns > options_.max_values)
-      return refuse(Errc::too_large, "more than " + std::to_string(options_.max_values) + " values");
-    for (std::size_t i = 0; i < fields_.size(); ++i) {
-      const auto number = parse_number(fields_[i]);
-      const auto field = [&] { return "field " + std::to_string(i + 1) + ": " + in_quotes(fields_[i]) + " "; };
-      if (!number) return refuse(Errc::parse_failed, field() + "is not a plain decimal number");
-      if (!std::isfinite(*number)) return refuse(Errc::out_of_range, field() + "is more than a float can hold");
-      table_.values.push_back(*number);
-    }
-    ++table_.rows;
-    return {};
-  }
-
-  Status split(std::string_view line) {
-    fields_.clear();
-    for (;;) {
-      const std::size_t comma = line.find(',');
-      fields_.push_back(line.substr(0, comma));
-      if (fields_.size() > options_.max_columns)
-        return refuse(Errc::too_large, "more than " + std::to_string(options_.max_columns) + " fields");
-      if (comma == line.npos) return {};
-      line.remove_prefix(comma + 1);
-    }
-  }
-
-  bool has_no_number() const {
-    for (const std::string_view field : fields_) {
-      if (field.empty() || parse_number(field)) return false;
-    }
-    return true;
-  }
-
-  Status take_names() {
-    if (fields_.size() != table_.columns)
-      return refuse(Errc::parse_failed,
-                    std::to_string(fields_.size()) + " column names, expected " + std::to_string(table_.columns));
-    std::unordered_set<std::string_view> seen;
-    for (const std::string_view field : fields_) {
-      if (field.empty() || field.size() > 256 || printable(field, 256 * 4) != field || field.find('"') != field.npos)
-        return refuse(Errc::parse_failed, in_quotes(field) + " cannot name a column");
-      if (!seen.insert(field).second)
-        return refuse(Errc::duplicate_name, "column " + in_quotes(field) + " is there twice");
-      table_.names.emplace_back(field);
-    }
-    return {};
-  }
-
-  std::string_view text_, source_name_;
-  const CsvOptions& options_;
-  std::vector<std::string_view> fields_;
-  std::size_t line_ = 0;
-  CsvTable table_;
-};
+bool is_missing(const CsvField& field) {
+  if (field.text.empty()) return true;
+  // Most fields are numbers.
+  if (field.is_quoted || field.text.size() > 4 || field.text.find_first_of("nN?") != 0) return false;
+  std::string lower(field.text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower == "na" || lower == "nan" || lower == "n/a" || lower == "null" || lower == "?";
+}
 
 }  // namespace
 
-Result<CsvTable> parse_csv(ByteSpan bytes, std::string_view source_name, const CsvOptions& options) {
-  std::string unpacked;
-  std::string_view text = as_text(bytes);
-  if (is_gzip(bytes)) {
-    WEFT_TRY(unpacked, gunzip(bytes, options.max_bytes, source_name));
-    text = unpacked;
-  }
-  if (text.size() > options.max_bytes)
-    return fail(Errc::too_large, std::string(source_name) + ": " + std::to_string(text.size()) + " bytes, at most " +
-                                     std::to_string(options.max_bytes) + " are read");
-  return CsvParser(text, source_name, options).parse();
+std::string_view name(CsvHeader header) noexcept { return kHeaders[static_cast<std::size_t>(header)]; }
+std::optional<CsvHeader> parse_csv_header(std::string_view text) noexcept {
+  const auto found = std::find(kHeaders.begin(), kHeaders.end(), text);
+  if (found == kHeaders.end()) return std::nullopt;
+  return static_cast<CsvHeader>(found - kHeaders.begin());
 }
 
-Result<CsvTable> read_csv(storage::FileSystem& files, const std::string& path, const CsvOptions& options) {
-  WEFT_TRY(const ByteBuffer bytes, files.read(path, options.max_bytes));
-  return parse_csv(bytes, path, options);
+CsvNumber csv_number(const CsvField& field) noexcept {
+  using Kind = CsvNumber::Kind;
+  if (is_missing(field)) return {Kind::missing, std::numeric_limits<float>::quiet_NaN()};
+  // from_chars also takes "inf" and "nan"; a table of numbers has neither.
+  if (field.text.find_first_not_of("0123456789+-.eE") != field.text.npos) return {};
+  std::string_view text = field.text;
+  if (text[0] == '+' && text.substr(1, 1) != "-") text.remove_prefix(1);
+  float number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (end != text.data() + text.size() || error == std::errc::invalid_argument) return {};
+  if (error == std::errc()) return {Kind::number, number};
+  // Out of range does not say which way; what is too small for a subnormal is nearest to zero.
+  if (!is_below_one(text)) return {Kind::too_large, 0};
+  return {Kind::number, text[0] == '-' ? -0.0f : 0.0f};
+}
+
+std::string csv_excerpt(const CsvField& field) { return in_quotes(field.text); }
+
+std::string csv_field(std::string_view text, char separator) {
+  const bool is_plain =
+      text.find_first_of("\"\r\n") == text.npos && text.find(separator) == text.npos && trimmed(text, kBlanks) == text;
+  if (is_plain) return std::string(text);
+  std::string out(1, '"');
+  for (const char c : text) out.append(c == '"' ? 2 : 1, c);
+  out.push_back('"');
+  return out;
+}
+
+CsvReader::CsvReader(std::string source_name, const CsvOptions& options)
+    : source_name_(std::move(source_name)), options_(options), separator_(options.separator) {}
+
+Result<CsvReader> CsvReader::open(std::string_view text, std::string source_name, const CsvOptions& options) {
+  CsvReader reader(std::move(source_name), options);
+  reader.rest_ = text;
+  reader.at_end_ = true;
+  WEFT_CHECK(reader.begin());
+  return reader;
+}
+
+Result<CsvReader> CsvReader::open(CsvSource source, std::string source_name, const CsvOptions& options) {
+  CsvReader reader(std::move(source_name), options);
+  reader.source_ = std::move(source);
+  WEFT_CHECK(reader.begin());
+  return reader;
+}
+
+Failure CsvReader::refuse(Errc code, std::string_view reason) const {
+  return fail(code, source_name_ + ":" + std::to_string(line_) + ": " + std::string(reason));
+}
+
+std::string CsvReader::column_name(std::size_t column) const {
+  std::string text = "column " + std::to_string(column + 1);
+  if (column < names_.size()) text.append(" '").append(printable(names_[column])).append("'");
+  return text;
+}
+
+/// The mark, the separator and the names.
+Status CsvReader::begin() {
+  while (!at_end_ && rest_.size() < kByteOrderMark.size()) WEFT_CHECK(fill());
+  if (is_gzip(as_bytes(rest_)))
+    return fail(Errc::unsupported, source_name_ + ": packed by gzip; unpack it first, as in zcat FILE | weft ...");
+  if (rest_.starts_with(kByteOrderMark)) rest_.remove_prefix(kByteOrderMark.size());
+  WEFT_TRY(const bool has_record, next());
+  if (!has_record) return {};
+  if (options_.header == CsvHeader::present || (options_.header == CsvHeader::detect && names_columns()))
+    return take_names();
+  holds_first_ = true;
+  return {};
+}
+
+/// More of the source behind what is left of it.
+Status CsvReader::fill() {
+  if (rest_.size() > options_.max_record)
+    return refuse(Errc::too_large,
+                  "a record of more than " + std::to_string(options_.max_record) + " bytes; is a quote not closed?");
+  buffer_.erase(0, rest_.empty() ? buffer_.size() : static_cast<std::size_t>(rest_.data() - buffer_.data()));
+  const std::size_t kept = buffer_.size();
+  buffer_.resize(kept + std::max(kChunk, kept));
+  auto count = source_({buffer_.data() + kept, buffer_.size() - kept});
+  buffer_.resize(kept + (count ? *count : 0));
+  rest_ = buffer_;
+  if (!count) return fail(std::move(count).error().within(source_name_));
+  at_end_ = *count == 0;
+  return {};
+}
+
+Result<bool> CsvReader::next() {
+  if (std::exchange(holds_first_, false)) return true;
+  std::size_t blank = 0;
+  for (;;) {
+    line_ = next_line_;
+    WEFT_TRY(const auto record, take_record());
+    if (!record) return false;
+    if (trimmed(*record, blanks_of(separator_)).empty()) {
+      if (!blank) blank = line_;
+      continue;
+    }
+    if (blank) {
+      line_ = blank;
+      return refuse(Errc::parse_failed, "an empty line inside the table");
+    }
+    if (!separator_) find_separator(*record);
+    WEFT_CHECK(split(*record));
+    if (!columns_) columns_ = fields_.size();
+    if (fields_.size() != columns_)
+      return refuse(Errc::parse_failed, std::to_string(fields_.size()) + (fields_.size() == 1 ? " field" : " fields") +
+                                            ", expected " + std::to_string(columns_));
+    return true;
+  }
+}
+
+/// The bytes up to the line break that ends a record, which are then no longer `rest_`.
+Result<std::optional<std::string_view>> CsvReader::take_record() {
+  std::size_t from = 0, quotes = 0, lines = 0;
+  for (;;) {
+    const std::size_t newline = rest_.find('\n', from);
+    if (newline == rest_.npos && !at_end_) {
+      WEFT_CHECK(fill());
+      continue;
+    }
+    const std::size_t end = std::min(newline, rest_.size());
+    quotes += static_cast<std::size_t>(std::count(rest_.data() + from, rest_.data() + end, '"'));
+    ++lines;
+    if (newline != rest_.npos && quotes % 2 != 0) {
+      if (newline > options_.max_record)
+        return refuse(Errc::too_large, "a record of more than " + std::to_string(options_.max_record) +
+                                           " bytes; is a quote not closed?");
+      from = newline + 1;
+      continue;
+    }
+    if (rest_.empty()) return std::optional<std::string_view>();
+    std::string_view record = rest_.substr(0, end);
+    rest_.remove_prefix(newline == rest_.npos ? rest_.size() : newline + 1);
+    next_line_ += lines;
+    if (record.ends_with('\r')) record.remove_suffix(1);
+    return std::optional(record);
+  }
+}
+
+/// A tab or a semicolon is seldom in a table that commas separate; a comma is often in one that they do, as a decimal
+/// mark. So the first of them that the first record has outside quotes is taken.
+void CsvReader::find_separator(std::string_view record) {
+  for (const char candidate : {'\t', ';', ',', '|'}) {
+    bool inside = false;
+    for (const char c : record) {
+      if (c == '"') inside = !inside;
+      if (c != candidate || inside) continue;
+      separator_ = candidate;
+      return;
+    }
+  }
+  separator_ = ',';
+}
+
+Status CsvReader::take_field(std::string_view text, bool is_quoted) {
+  fields_.push_back({text, is_quoted});
+  if (fields_.size() <= options_.max_columns) return {};
+  return refuse(Errc::too_large, "more than " + std::to_string(options_.max_columns) + " fields");
+}
+
+Status CsvReader::split(std::string_view record) {
+  fields_.clear();
+  if (record.find('"') != record.npos) return split_quoted(record);
+  for (;;) {
+    const std::size_t end = record.find(separator_);
+    WEFT_CHECK(take_field(trimmed(record.substr(0, end), blanks_of(separator_)), false));
+    if (end == record.npos) return {};
+    record.remove_prefix(end + 1);
+  }
+}
+
+/// The text between the quotes that `record` begins with goes to `unquoted`; the place behind the closing one, or npos.
+std::size_t CsvReader::unquote(std::string_view record) {
+  for (std::size_t at = 1; at < record.size(); ++at) {
+    if (record[at] == '"') {
+      if (record.substr(at + 1, 1) != "\"") return at + 1;
+      ++at;
+    }
+    unquoted_.push_back(record[at]);
+  }
+  return record.npos;
+}
+
+Status CsvReader::split_quoted(std::string_view record) {
+  const std::string_view blanks = blanks_of(separator_);
+  const auto refuse_field = [&](const std::string& reason) {
+    return refuse(Errc::parse_failed, "field " + std::to_string(fields_.size() + 1) + ": " + reason);
+  };
+  unquoted_.clear();
+  // Room for all of it on the heap, so that views into it stay, also when the reader is moved.
+  unquoted_.reserve(std::max<std::size_t>(record.size(), 64));
+  for (;;) {
+    record.remove_prefix(std::min(record.find_first_not_of(blanks), record.size()));
+    std::size_t end = record.find(separator_);
+    if (!record.starts_with('"')) {
+      const std::string_view field = record.substr(0, end);
+      if (field.find('"') != field.npos)
+        return refuse_field(in_quotes(field) + " has a quote inside; put the field in quotes and double the inner one");
+      WEFT_CHECK(take_field(trimmed(field, blanks), false));
+    } else {
+      const std::size_t begin = unquoted_.size(), closed = unquote(record);
+      if (closed == record.npos) return refuse_field("a quote is not closed");
+      end = record.find(separator_, closed);
+      const std::string_view behind = record.substr(closed, end == record.npos ? end : end - closed);
+      if (!trimmed(behind, blanks).empty()) return refuse_field(in_quotes(behind) + " after the closing quote");
+      WEFT_CHECK(take_field(std::string_view(unquoted_).substr(begin), true));
+    }
+    if (end == record.npos) return {};
+    record.remove_prefix(end + 1);
+  }
+}
+
+/// Data frames are often written with an empty name for the column that numbers the rows.
+bool CsvReader::names_columns() const {
+  std::size_t empty = 0;
+  for (const CsvField& field : fields_) {
+    if (field.text.empty())
+      ++empty;
+    else if (looks_like_data(field))
+      return false;
+  }
+  return empty <= 1 && empty < fields_.size();
+}
+
+Status CsvReader::take_names() {
+  std::unordered_set<std::string_view> seen;
+  for (const CsvField& field : fields_) {
+    if (field.text.size() > 256 || printable(field.text, std::size_t{256} * 4) != field.text)
+      return refuse(Errc::parse_failed, in_quotes(field.text) + " cannot name a column");
+    if (!field.text.empty() && !seen.insert(field.text).second)
+      return refuse(Errc::duplicate_name, "column " + in_quotes(field.text) + " is there twice");
+    names_.emplace_back(field.text);
+  }
+  return {};
 }
 
 }  // namespace weft::formats

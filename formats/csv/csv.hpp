@@ -3,12 +3,13 @@
 #pragma once
 
 #include "formats/fwd.hpp"
-#include "storage/fwd.hpp"
 
 #include "core/bytes.hpp"
 #include "core/result.hpp"
 
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,35 +18,104 @@
 namespace weft::formats {
 
 enum class CsvHeader {
-  detect,   ///< the first line names the columns when none of its fields is a number
-  absent,   ///< the first line is data
-  present,  ///< the first line names the columns
+  detect,   ///< the first record names the columns when none of its fields is a number or missing, save one empty name
+  absent,   ///< the first record is data
+  present,  ///< the first record names the columns
 };
+std::string_view name(CsvHeader header) noexcept;
+std::optional<CsvHeader> parse_csv_header(std::string_view text) noexcept;
 
 struct CsvOptions {
   CsvHeader header = CsvHeader::detect;
-  std::size_t columns = 0;                       ///< what every line must have; 0: as many as the first
-  std::size_t max_bytes = std::size_t{1} << 30;  ///< of text, after unpacking
+  char separator = 0;  ///< ',', ';', '\t', '|'; 0: found in the first record
   std::size_t max_columns = 65536;
-  std::size_t max_values = std::size_t{1} << 28;
+  std::size_t max_record = std::size_t{64} << 20;  ///< bytes of one record
 };
 
-/// A table of finite numbers, row-major.
-struct CsvTable {
-  std::size_t rows = 0, columns = 0;
-  std::vector<float> values;
-  std::vector<std::string> names;  ///< of the columns; empty without a header
-
-  std::span<const float> row(std::size_t i) const noexcept { return {values.data() + i * columns, columns}; }
+/// One field, without its quotes and without the blanks around it. Valid until the reader moves on.
+struct CsvField {
+  std::string_view text;
+  bool is_quoted = false;
 };
 
-/// Reads numbers separated by commas, one row a line ("\n" or "\r\n"; the last may lack it). Strict: every line has the
-/// same number of fields, each field is a decimal number and nothing else, no quotes, no spaces, no empty lines.
-/// Gzip is recognised by its first bytes. No locale has a say; each number is the float nearest to its text.
-/// Error texts begin with "source:line: ".
-/// @error parse_failed: not such a table; out_of_range: a number no float can hold; too_large: a limit passed;
-///        corrupt: damaged gzip
-Result<CsvTable> parse_csv(ByteSpan bytes, std::string_view source_name, const CsvOptions& options = {});
-Result<CsvTable> read_csv(storage::FileSystem& files, const std::string& path, const CsvOptions& options = {});
+/// Bytes to go on with, at most as many as there is room for; 0: the end.
+using CsvSource = std::function<Result<std::size_t>(std::span<char> room)>;
+
+/// Reads a table record by record: RFC 4180 (quotes, doubled quotes and line breaks inside them) and what people's
+/// files have besides: a byte order mark, `;` `|` or tabs for commas, blanks around fields, blank lines at the end.
+/// Every record has as many fields as the first. docs/formats/csv.md says it in full.
+/// Error texts begin with "source:line: "; line is where the record begins.
+/// @error  parse_failed: not such a table; duplicate_name: two columns of one name; too_large: a limit passed
+/// @thread one at a time
+class CsvReader {
+ public:
+  /// Of a whole text, which must outlive the reader.
+  static Result<CsvReader> open(std::string_view text, std::string source_name, const CsvOptions& options = {});
+  /// Of bytes that come bit by bit; a record is given out as soon as its line has ended.
+  static Result<CsvReader> open(CsvSource source, std::string source_name, const CsvOptions& options = {});
+
+  /// Of the columns; empty without a header.
+  const std::vector<std::string>& names() const noexcept { return names_; }
+  /// 0: an empty table.
+  std::size_t columns() const noexcept { return columns_; }
+  char separator() const noexcept { return separator_; }
+  const std::string& source_name() const noexcept { return source_name_; }
+
+  /// Moves to the next record. False: there is none.
+  Result<bool> next();
+  /// True when the next record has come already, as far as a line break tells, or nothing more will.
+  bool is_ready() const noexcept { return holds_first_ || at_end_ || rest_.find('\n') != rest_.npos; }
+  std::span<const CsvField> fields() const noexcept { return fields_; }
+  /// Where the record began, from 1.
+  std::size_t line() const noexcept { return line_; }
+
+  /// A failure at the record.
+  Failure refuse(Errc code, std::string_view reason) const;
+  /// "column 3 'colour'", or "column 3" without a header.
+  std::string column_name(std::size_t column) const;
+
+ private:
+  CsvReader(std::string source_name, const CsvOptions& options);
+  Status begin();
+  Status fill();
+  Result<std::optional<std::string_view>> take_record();
+  Status split(std::string_view record);
+  Status split_quoted(std::string_view record);
+  std::size_t unquote(std::string_view record);
+  Status take_field(std::string_view text, bool is_quoted);
+  void find_separator(std::string_view record);
+  bool names_columns() const;
+  Status take_names();
+
+  std::string source_name_;
+  CsvOptions options_;
+  CsvSource source_;       // empty: all of the text is there
+  std::string buffer_;     // with a source: what has come and is not yet used up
+  std::string_view rest_;  // what is to be read, in the caller's text or in buffer_
+  std::string unquoted_;   // of fields with doubled quotes
+  std::vector<CsvField> fields_;
+  std::vector<std::string> names_;
+  std::size_t columns_ = 0, line_ = 0, next_line_ = 1;
+  char separator_ = 0;
+  bool at_end_ = false, holds_first_ = false;
+};
+
+/// What a field is as a number.
+struct CsvNumber {
+  enum class Kind {
+    number,
+    missing,    ///< empty, NA, N/A, NaN, null or ?, in any case of letters, not in quotes unless empty
+    too_large,  ///< no float holds it
+    text,       ///< none of these
+  };
+  Kind kind = Kind::text;
+  float value = 0;  ///< the float nearest to the text (ties to even), whatever the locale
+};
+CsvNumber csv_number(const CsvField& field) noexcept;
+
+/// A field as error texts show it: in quotes, without control characters, cut where it is long.
+std::string csv_excerpt(const CsvField& field);
+/// `text` as a field: in quotes where it needs them.
+std::string csv_field(std::string_view text, char separator = ',');
 
 }  // namespace weft::formats

@@ -157,7 +157,7 @@ TEST(BadFile, DataAreRefusedByRow) {
        std::initializer_list<std::pair<std::string, std::string>>{{"", "data.csv"},
                                                                   {"1,2,0\n1,2\n", "data.csv:2"},
                                                                   {"1,2,0\n1,x,0\n", "data.csv:2"},
-                                                                  {"1,2,0\n1,2,0.5\n", "row 2"}}) {
+                                                                  {"1,2,0\n1,2,0.5\n", "data.csv:2"}}) {
     write_file(folder / "data.csv", data);
     expect_refused({"run", folder / "n.json"}, 3, names);
   }

@@ -4,20 +4,60 @@
 
 #include "core/assert.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <string>
+#include <vector>
 
-// A table that was read is rectangular and finite.
+namespace {
+
+using namespace weft::formats;
+
+struct Seen {
+  std::vector<std::string> fields;
+  std::vector<std::size_t> lines;
+  std::string error;
+  bool operator==(const Seen&) const = default;
+};
+
+Seen read_all(weft::Result<CsvReader> opened) {
+  Seen seen;
+  if (!opened) {
+    seen.error = opened.error().text();
+    return seen;
+  }
+  CsvReader reader = *std::move(opened);
+  for (;;) {
+    const auto has_record = reader.next();
+    if (!has_record) seen.error = has_record.error().text();
+    if (!has_record || !*has_record) return seen;
+    WEFT_ASSERT(reader.fields().size() == reader.columns(), "a table that is not rectangular");
+    WEFT_ASSERT(reader.names().empty() || reader.names().size() == reader.columns(), "names that do not fit");
+    seen.lines.push_back(reader.line());
+    for (const CsvField& field : reader.fields()) {
+      const CsvNumber number = csv_number(field);
+      if (number.kind == CsvNumber::Kind::number) WEFT_ASSERT(std::isfinite(number.value), "a number not finite");
+      seen.fields.emplace_back(field.text);
+    }
+  }
+}
+
+}  // namespace
+
+// A table is rectangular, and the same in one piece and in small ones.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace weft;
-  using namespace weft::formats;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
   CsvOptions options;
-  options.max_bytes = std::size_t{1} << 20;
-  const auto table = parse_csv({reinterpret_cast<const std::byte*>(data), size}, "fuzz", options);
-  if (!table) return 0;
-  WEFT_ASSERT(table->rows > 0 && table->columns > 0, "an empty table");
-  WEFT_ASSERT(table->values.size() == table->rows * table->columns, "a table that is not rectangular");
-  WEFT_ASSERT(table->names.empty() || table->names.size() == table->columns, "names that do not fit the columns");
-  for (const float value : table->values) WEFT_ASSERT(std::isfinite(value), "a number that is not finite");
+  options.max_record = std::size_t{1} << 20;
+  std::string_view rest = text;
+  const auto pieces = [&rest](std::span<char> room) -> weft::Result<std::size_t> {
+    const std::size_t count = std::min<std::size_t>({7, rest.size(), room.size()});
+    std::copy_n(rest.data(), count, room.data());
+    rest.remove_prefix(count);
+    return count;
+  };
+  WEFT_ASSERT(read_all(CsvReader::open(text, "fuzz", options)) == read_all(CsvReader::open(pieces, "fuzz", options)),
+              "another table in pieces");
   return 0;
 }

@@ -88,8 +88,8 @@ struct Samples {
 };
 
 inline Dataset digits() {
-  auto data =
-      read_dataset(storage::real_file_system(), std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz", 0.0625f);
+  auto data = read_dataset(storage::real_file_system(), std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz",
+                           {.scale = 0.0625f});
   WEFT_ASSERT(data, data.error().text());
   return *std::move(data);
 }

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "learning/table.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft::cli {
+
+/// `--label`, `--skip`, `--separator`, `--header`, `--missing`: samples as a table's rows; empty: as the network says.
+struct TableFlags {
+  std::optional<std::string> label, separator, header, missing;
+  std::vector<std::string> skip;
+};
+void add_table_flags(CLI::App& verb, TableFlags& flags);
+void apply(const TableFlags& flags, learning::TableOptions& options);
+
+}  // namespace weft::cli

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "learning/table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <system_error>
+#include <utility>
+
+namespace weft::learning {
+namespace {
+
+using formats::CsvNumber;
+
+constexpr std::array<std::string_view, 4> kMissing{"refuse", "drop", "mean", "zero"};
+constexpr std::size_t kListed = 12;  // columns that an error text names
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < kListed; ++i) text += (i ? ", " : "") + names[i];
+  return names.size() > kListed ? text + ", ..." : text;
+}
+
+}  // namespace
+
+std::string_view name(Missing missing) noexcept { return kMissing[static_cast<std::size_t>(missing)]; }
+std::optional<Missing> parse_missing(std::string_view text) noexcept {
+  const auto found = std::find(kMissing.begin(), kMissing.end(), text);
+  if (found == kMissing.end()) return std::nullopt;
+  return static_cast<Missing>(found - kMissing.begin());
+}
+
+std::optional<char> parse_separator(std::string_view text) noexcept {
+  if (text == "auto") return '\0';
+  if (text == "tab" || text == "\t") return '\t';
+  if (text == "," || text == ";" || text == "|") return text[0];
+  return std::nullopt;
+}
+
+std::string separator_name(char separator) {
+  if (separator == '\0') return "auto";
+  return separator == '\t' ? "tab" : std::string(1, separator);
+}
+
+LabelText canonical_label(std::string_view text) {
+  LabelText label{std::string(text), std::nullopt};
+  std::string_view digits = text;
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  const std::size_t point = digits.find('.');
+  // "3.0" is what data frames make of 3.
+  if (point != digits.npos && point + 1 < digits.size() && digits.find_first_not_of('0', point + 1) == digits.npos)
+    digits = digits.substr(0, point);
+  std::int64_t whole = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), whole);
+  if (error != std::errc() || end != digits.data() + digits.size()) return label;
+  label.text = std::to_string(whole);
+  label.whole = whole;
+  return label;
+}
+
+Result<SampleReader> SampleReader::open(formats::CsvReader table, const TableOptions& options, Label label,
+                                        std::size_t features) {
+  SampleReader reader(std::move(table), options);
+  if (reader.table_.columns() > 0) WEFT_CHECK(reader.choose_columns(label, features));
+  if (!options.fill.empty() && options.fill.size() != reader.columns_.size() && reader.table_.columns() > 0)
+    return fail(Errc::shape_mismatch, "stream.fill: " + std::to_string(options.fill.size()) + " values, " +
+                                          reader.table_.source_name() + " has " +
+                                          std::to_string(reader.columns_.size()) + " values a sample");
+  return reader;
+}
+
+/// `key`: what the column is for, as its option is called.
+Result<std::size_t> SampleReader::find_column(std::string_view text, std::string_view key,
+                                              const std::vector<bool>& skipped) const {
+  const auto& names = table_.names();
+  if (const auto found = std::find(names.begin(), names.end(), text); found != names.end())
+    return static_cast<std::size_t>(found - names.begin());
+  if (text == "first")
+    return static_cast<std::size_t>(std::find(skipped.begin(), skipped.end(), false) - skipped.begin());
+  if (text == "last") {
+    std::size_t last = skipped.size() - 1;
+    while (last > 0 && skipped[last]) --last;
+    return last;
+  }
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = end == text.data() + text.size() && error == std::errc();
+  if (is_number && number >= 1 && number <= table_.columns()) return number - 1;
+  std::string reason = table_.source_name() + ": " + std::string(key) + ": no column '" + std::string(text) + "'";
+  if (names.empty() || is_number)
+    reason += "; the table has " + std::to_string(table_.columns()) + " columns, numbered from 1" +
+              (names.empty() ? ", and no line of names" : "");
+  else
+    reason += "; there are " + listed(names);
+  return fail(Errc::unknown_name, std::move(reason));
+}
+
+Status SampleReader::choose_columns(Label label, std::size_t features) {
+  const std::size_t count = table_.columns();
+  std::vector<bool> skipped(count, false), none(count, false);
+  for (const std::string& column : options_.skip) {
+    auto found = find_column(column, "skip", none);
+    // A table to answer for need not have what is left out anyway.
+    if (!found && label == Label::optional && !table_.names().empty()) continue;
+    if (!found) return fail(std::move(found).error());
+    skipped[*found] = true;
+  }
+  const auto left = static_cast<std::size_t>(std::count(skipped.begin(), skipped.end(), false));
+  needs_label_ = label == Label::required;
+  if (needs_label_ || left != features) {
+    auto found = find_column(options_.label, "label", skipped);
+    if (found && *found < count && !skipped[*found])
+      label_ = *found;
+    else if (needs_label_ && found)
+      return fail(Errc::invalid_argument, table_.source_name() + ": label: " + table_.column_name(*found) +
+                                              " is one of those left out by skip");
+    else if (needs_label_)
+      return fail(std::move(found).error());
+  }
+  for (std::size_t i = 0; i < count; ++i)
+    if (!skipped[i] && label_ != i) columns_.push_back(i);
+  if (columns_.empty())
+    return fail(Errc::shape_mismatch,
+                table_.source_name() + ": " + std::to_string(count) + (count == 1 ? " column" : " columns") +
+                    "; needed are samples with at least one value" + (needs_label_ ? " and a label" : ""));
+  if (features && columns_.size() != features)
+    return fail(Errc::shape_mismatch, table_.source_name() + ": " + std::to_string(columns_.size()) +
+                                          " values a sample" + (label_ ? " beside the label" : "") +
+                                          "; the network takes " + std::to_string(features) +
+                                          ". Leave columns out with --skip, or name the label's with --label");
+  values_.resize(columns_.size());
+  return {};
+}
+
+std::vector<std::string> SampleReader::feature_names() const {
+  std::vector<std::string> names;
+  if (table_.names().empty()) return names;
+  for (const std::size_t column : columns_) names.push_back(table_.names()[column]);
+  return names;
+}
+
+std::string SampleReader::label_name() const { return label_ ? table_.column_name(*label_) : std::string(); }
+
+Result<bool> SampleReader::next() {
+  for (;;) {
+    WEFT_TRY(const bool has_record, table_.next());
+    if (!has_record) return false;
+    WEFT_TRY(const bool is_taken, take_row());
+    if (is_taken) return true;
+    ++dropped_;
+  }
+}
+
+/// False: the row is left out.
+Result<bool> SampleReader::take_row() {
+  const auto fields = table_.fields();
+  for (std::size_t j = 0; j < columns_.size(); ++j) {
+    const CsvNumber number = csv_number(fields[columns_[j]]);
+    values_[j] = number.value * options_.scale;
+    if (number.kind == CsvNumber::Kind::number && std::isfinite(values_[j])) continue;
+    if (number.kind != CsvNumber::Kind::missing || options_.missing == Missing::refuse)
+      return refuse_value(columns_[j], number.kind);
+    if (options_.missing == Missing::drop) return false;
+    ++missing_;
+    if (options_.missing == Missing::zero)
+      values_[j] = 0.0f;
+    else if (!options_.fill.empty())
+      values_[j] = options_.fill[j];
+  }
+  label_text_.clear();
+  if (!label_) return true;
+  const formats::CsvField& field = fields[*label_];
+  if (csv_number(field).kind != CsvNumber::Kind::missing) {
+    label_text_ = field.text;
+    return true;
+  }
+  if (!needs_label_) return true;
+  if (options_.missing == Missing::drop) return false;
+  return table_.refuse(Errc::parse_failed,
+                       table_.column_name(*label_) + ": no label; --missing drop leaves such rows out");
+}
+
+Failure SampleReader::refuse_value(std::size_t column, CsvNumber::Kind kind) const {
+  const formats::CsvField& field = table_.fields()[column];
+  const std::string place = table_.column_name(column) + ": ";
+  if (kind == CsvNumber::Kind::missing)
+    return table_.refuse(Errc::parse_failed,
+                         place + "no value; --missing drop leaves such rows out, mean or zero fills them");
+  if (kind != CsvNumber::Kind::text)
+    return table_.refuse(Errc::out_of_range, place + csv_excerpt(field) + " is more than a float can hold");
+  return table_.refuse(Errc::parse_failed,
+                       place + csv_excerpt(field) + " is not a number; " +
+                           (field.text.find(',') != field.text.npos
+                                ? "write decimals with a point"
+                                : "leave the column out with --skip, or name it with --label if it is the class"));
+}
+
+}  // namespace weft::learning

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "learning/dataset.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/memory_file_system.hpp"
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace weft::learning {
+namespace {
+
+Result<Dataset> read(std::string_view text, const TableOptions& options = {}, const LabelBounds& bounds = {}) {
+  storage::MemoryFileSystem files;
+  auto file = *files.open("t", storage::OpenMode::create);
+  EXPECT_TRUE(file->write(as_bytes(text)));
+  EXPECT_TRUE(file->close());
+  return read_dataset(files, "t", options, bounds);
+}
+
+using Labels = std::vector<std::uint32_t>;
+using Names = std::vector<std::string>;
+using Values = std::vector<float>;
+
+// Figures computed from sklearn.datasets.load_digits() (scikit-learn 1.2.1) by numpy.
+TEST(Dataset, ReadsSklearnsDigitsInSklearnsOrder) {
+  const auto data =
+      read_dataset(storage::real_file_system(), std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz", {});
+  ASSERT_TRUE(data) << data.error().text();
+  ASSERT_EQ(data->size, 1797u);
+  ASSERT_EQ(data->features, 64u);
+  double sum = 0, by_column = 0, by_row = 0, labels_by_row = 0;
+  for (std::size_t i = 0; i < data->size; ++i) {
+    double row_sum = 0;
+    for (std::size_t j = 0; j < 64; ++j) {
+      const float value = data->row(i)[j];
+      ASSERT_TRUE(value >= 0 && value <= 16 && value == std::floor(value));
+      row_sum += value;
+      by_column += value * static_cast<double>(j + 1);
+    }
+    sum += row_sum;
+    by_row += row_sum * static_cast<double>(i);
+    labels_by_row += data->labels[i] * static_cast<double>(i);
+  }
+  EXPECT_EQ(sum, 561718.0);
+  EXPECT_EQ(by_column, 18222371.0);
+  EXPECT_EQ(by_row, 503342547.0);
+  EXPECT_EQ(labels_by_row, 7264791.0);
+  EXPECT_TRUE(data->class_names.empty());
+}
+
+// Each of these was refused by the first reader, one habit at a time.
+TEST(Dataset, ReadsTablesAsPeopleHaveThem) {
+  struct Habit {
+    const char* what;
+    std::string text;
+    TableOptions options;
+    Names classes;
+  };
+  const Names kinds{"setosa", "virginica"};
+  for (const Habit& habit : std::vector<Habit>{
+           {"text labels", "1,2,virginica\n3,4,setosa\n", {}, kinds},
+           {"a header", "a,b,kind\n1,2,virginica\n3,4,setosa\n", {}, kinds},
+           {"quotes", "\"a\",\"b\",\"kind\"\n1,2,\"virginica\"\n3,4,\"setosa\"\n", {}, kinds},
+           {"semicolons", "a;b;kind\n1;2;virginica\n3;4;setosa\n", {}, kinds},
+           {"tabs", "1\t2\tvirginica\n3\t4\tsetosa\n", {}, kinds},
+           {"blanks", "1, 2, virginica\n 3 ,4,setosa \n", {}, kinds},
+           {"a mark, CRLF, a blank line at the end",
+            "\xEF\xBB\xBF"
+            "1,2,virginica\r\n3,4,setosa\r\n\r\n",
+            {},
+            kinds},
+           {"the label first", "virginica,1,2\nsetosa,3,4\n", {.label = "first"}, kinds},
+           {"the label by name", "a,kind,b\n1,virginica,2\n3,setosa,4\n", {.label = "kind"}, kinds},
+           {"the label by number", "1,virginica,2\n3,setosa,4\n", {.label = "2"}, kinds},
+           {"an id", "id,a,b,kind\n17,1,2,virginica\n18,3,4,setosa\n", {.skip = {"id"}}, kinds},
+           {"an id by number, and a remark", "17,1,2,virginica,ok\n18,3,4,setosa,no\n", {.skip = {"1", "last"}}, kinds},
+           {"plus signs", "+1,2,virginica\n3,+4,setosa\n", {}, kinds},
+           {"labels from 1", "1,2,2\n3,4,1\n", {}, {"1", "2"}},
+           {"labels as data frames write them", "1,2,2.0\n3,4,1.0\n", {}, {"1", "2"}},
+           {"negative labels", "1,2,1\n3,4,-1\n", {}, {"-1", "1"}},
+           {"labels apart", "1,2,100\n3,4,20\n", {}, {"20", "100"}},
+           {"rows with missing values dropped",
+            "NA,2,setosa\n1,2,virginica\n3,4,setosa\n3,4,\n",
+            {.missing = Missing::drop},
+            kinds},
+       }) {
+    const auto data = read(habit.text, habit.options, {.width = 2});
+    ASSERT_TRUE(data) << habit.what << ": " << data.error().text();
+    EXPECT_EQ(data->inputs, (Values{1, 2, 3, 4})) << habit.what;
+    EXPECT_EQ(data->labels, (Labels{1, 0})) << habit.what;
+    EXPECT_EQ(data->class_names, habit.classes) << habit.what;
+    EXPECT_EQ(data->classes, 2u) << habit.what;
+  }
+}
+
+TEST(Dataset, KeepsLabelsThatAreNumbersOfClasses) {
+  const auto data = read("5,2\n6,0\n", {}, {.width = 3});
+  EXPECT_EQ(data->labels, (Labels{2, 0}));
+  EXPECT_EQ(data->classes, 3u);
+  EXPECT_TRUE(data->class_names.empty());
+  // Beyond the output's width they are names of numbers.
+  EXPECT_EQ(read("5,3\n6,1\n", {}, {.width = 3})->class_names, (Names{"1", "3"}));
+}
+
+TEST(Dataset, KnowsTheClassesThatAModelKnows) {
+  const TableOptions model{.classes = {"b", "a", "7"}};
+  EXPECT_EQ(read("1,a\n2,b\n", model)->labels, (Labels{1, 0}));
+  EXPECT_EQ(read("1,7.0\n", model)->labels, (Labels{2}));
+  EXPECT_EQ(read("1,a\n", model)->classes, 3u);
+  EXPECT_EQ(read("x,y\n1,a\n2,c\n", model).error().text(),
+            "t:3: label \"c\" is none of the classes that the model knows: \"b\", \"a\", \"7\"");
+  EXPECT_EQ(read("1,1\n2,3\n", {}, {.width = 3, .may_number = false}).error().text(),
+            "t:2: label \"3\" is no class of the model, which knows them by number, 0 to 2");
+}
+
+TEST(Dataset, FillsOrRefusesMissingValues) {
+  const std::string text = "a,b,kind\n1,NaN,x\n3,4,y\n?,8,x\n";
+  EXPECT_EQ(read(text).error().text(),
+            "t:2: column 2 'b': no value; --missing drop leaves such rows out, mean or zero fills them");
+  EXPECT_EQ(read("1,2,\n").error().text(), "t:1: column 3: no label; --missing drop leaves such rows out");
+  EXPECT_EQ(read("1,2,\n", {.missing = Missing::mean}).error().code(), Errc::parse_failed);
+  EXPECT_EQ(read("NA,x\n", {.missing = Missing::drop}).error().text(), "t: no rows left; 1 were dropped");
+  const auto zero = read(text, {.missing = Missing::zero});
+  EXPECT_EQ(zero->inputs, (Values{1, 0, 3, 4, 0, 8}));
+  EXPECT_EQ(zero->missing, 2u);
+  EXPECT_EQ(read(text, {.missing = Missing::mean, .fill = {10, 20}})->inputs, (Values{1, 20, 3, 4, 10, 8}));
+  auto mean = *read(text, {.missing = Missing::mean, .scale = 2});
+  EXPECT_TRUE(std::isnan(mean.inputs[1]));
+  // Means of rows 1 and 2 alone; by hand: a (3) * 2, b (4 + 8) / 2 * 2.
+  std::vector<float> fill;
+  const Labels train{2, 1};
+  ASSERT_TRUE(fill_missing(mean, train, fill));
+  EXPECT_EQ(fill, (Values{6, 12}));
+  EXPECT_EQ(mean.inputs, (Values{2, 12, 6, 8, 6, 16}));
+  auto hopeless = *read("a,b\nNA,x\n3,y\n", {.missing = Missing::mean});
+  fill.clear();
+  EXPECT_EQ(fill_missing(hopeless, Labels{0}, fill).error().text(),
+            "value 1 'a': missing in every row that is learned from, so there is no mean to fill it with; leave the "
+            "column out with --skip");
+}
+
+TEST(Dataset, NamesColumnAndLineOfWhatItRefuses) {
+  struct Case {
+    std::string text;
+    TableOptions options;
+    std::string error;
+  };
+  for (const Case& c : std::vector<Case>{
+           {"a,b,kind\n1,red,x\n",
+            {},
+            "t:2: column 2 'b': \"red\" is not a number; leave the column out with --skip, or name it with --label if "
+            "it is the class"},
+           {"1;2,5;x\n", {}, "t:1: column 2: \"2,5\" is not a number; write decimals with a point"},
+           {"1,inf,x\n", {}, "t:1: column 2: \"inf\" is not a number; "},
+           {"1,1e39,x\n", {}, "t:1: column 2: \"1e39\" is more than a float can hold"},
+           {"1,1e38,x\n", {.scale = 10}, "t:1: column 2: \"1e38\" is more than a float can hold"},
+           {"a,b,kind\n1,2,x\n", {.label = "species"}, "t: label: no column 'species'; there are a, b, kind"},
+           {"1,2,x\n",
+            {.label = "kind"},
+            "t: label: no column 'kind'; the table has 3 columns, numbered from 1, and no line of names"},
+           {"1,2,x\n", {.label = "4"}, "t: label: no column '4'; the table has 3 columns, numbered from 1"},
+           {"1,2,x\n", {.label = "0"}, "t: label: no column '0'"},
+           {"a,b,kind\n1,2,x\n", {.skip = {"id"}}, "t: skip: no column 'id'; there are a, b, kind"},
+           {"a,b,kind\n1,2,x\n",
+            {.label = "kind", .skip = {"kind"}},
+            "t: label: column 3 'kind' is one of those left out by skip"},
+           {"x\ny\n", {}, "t: 1 column; needed are samples with at least one value and a label"},
+           {"1,0.5\n2,1.5\n", {}, "t:1: labels such as 0.5 are values, not classes"},
+           {"1,a\n2,b\n3,c\n", {}, "t: 3 classes (\"a\", \"b\", \"c\"); the network's output has 2 values"},
+           {"", {}, "t: no rows"},
+       }) {
+    const auto data = read(c.text, c.options, {.width = 2});
+    ASSERT_FALSE(data) << c.text;
+    EXPECT_EQ(data.error().text().substr(0, c.error.size()), c.error) << data.error().text();
+  }
+}
+
+Dataset classes_of(const Labels& labels) {
+  Dataset data;
+  data.size = labels.size();
+  data.features = 1;
+  data.labels = labels;
+  data.inputs.assign(labels.size(), 0.0f);
+  for (const std::uint32_t label : labels) data.classes = std::max(data.classes, label + 1);
+  return data;
+}
+
+TEST(Split, GivesEachClassItsShare) {
+  // Iris: three classes of 50, of which scikit-learn's StratifiedShuffleSplit(test_size=0.2) holds out ten each.
+  Labels iris;
+  for (std::uint32_t i = 0; i < 150; ++i) iris.push_back(i / 50);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Split split = split_rows(classes_of(iris), 0.2, true, seed);
+    std::map<std::uint32_t, int> counts;
+    for (const std::uint32_t row : split.held_out) ++counts[iris[row]];
+    EXPECT_EQ(counts, (std::map<std::uint32_t, int>{{0, 10}, {1, 10}, {2, 10}}));
+    std::set<std::uint32_t> all(split.train.begin(), split.train.end());
+    all.insert(split.held_out.begin(), split.held_out.end());
+    EXPECT_EQ(all.size(), 150u);
+    EXPECT_EQ(split_rows(classes_of(iris), 0.2, true, seed).held_out, split.held_out);
+  }
+  EXPECT_NE(split_rows(classes_of(iris), 0.2, true, 1).held_out, split_rows(classes_of(iris), 0.2, true, 2).held_out);
+  // By hand: 0.3 of 10, 5 and 1 rows are 3, 1.5 and 0.3; 5 of 16 in all, so the second class gives one more; the only
+  // row of the third is learned from.
+  Labels uneven(10, 0);
+  uneven.insert(uneven.end(), 5, 1);
+  uneven.push_back(2);
+  const Split split = split_rows(classes_of(uneven), 0.3, true, 0);
+  std::map<std::uint32_t, int> counts;
+  for (const std::uint32_t row : split.held_out) ++counts[uneven[row]];
+  EXPECT_EQ(counts, (std::map<std::uint32_t, int>{{0, 3}, {1, 2}}));
+}
+
+TEST(ColumnStatistics, AreThoseOfTheRowsGiven) {
+  Dataset data;
+  data.size = 5;
+  data.features = 2;
+  data.inputs = {2, 7, 4, 7, 4, 7, 4, NAN, 1000, 1000};
+  data.labels = {0, 0, 0, 0, 0};
+  const Labels rows{3, 0, 1, 2};
+  const ColumnStatistics s = column_statistics(data, rows);
+  // 2 4 4 4: mean 3.5, squares 2.25 + 3 * 0.25 = 3, variance 0.75.
+  EXPECT_EQ(s.mean, (std::vector<double>{3.5, 7}));
+  EXPECT_EQ(s.deviation, (std::vector<double>{std::sqrt(0.75), 0}));
+  EXPECT_EQ(s.count, (std::vector<std::size_t>{4, 3}));
+}
+
+}  // namespace
+}  // namespace weft::learning
