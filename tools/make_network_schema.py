@@ -22,6 +22,7 @@ WIDTH = 120
 # Keys of every layer, and of every layer inside a container; `out` is an option of those types that have a row for it.
 OWN_KEYS = ["at", "repeat", "type", "view", "shape", "from", "neighbours", "combine", "dtype", "granularity", "activations",
             "qat", "policy", "device"]
+CHAIN_KEYS = [key for key in OWN_KEYS if key not in ("at", "repeat", "from", "neighbours", "combine")]
 INNER_KEYS = ["type", "name", "view", "from", "combine"]
 GRID_ONLY = ["metacognition"]  # a container refuses what watches
 
@@ -162,12 +163,15 @@ def schema():
     defs["layer"] = {"oneOf": [{"$ref": f"#/$defs/layer_{t}"} for t in (*types, "registered")]}
     inner_types = [t for t in types if t not in GRID_ONLY]
     defs["inner_layer"] = {"oneOf": [{"$ref": f"#/$defs/inner_{t}"} for t in (*inner_types, "shared", "registered")]}
-    for base, keys in (("layer_registered", OWN_KEYS), ("inner_registered", INNER_KEYS)):
-        own_types = types if base == "layer_registered" else [*types, "shared"]
+    defs["chain_layer"] = {"oneOf": [{"$ref": f"#/$defs/chain_{t}"} for t in (*types, "registered")]}
+    for base, keys in (("layer_registered", OWN_KEYS), ("chain_registered", CHAIN_KEYS),
+                       ("inner_registered", INNER_KEYS)):
+        own_types = [*types, "shared"] if base == "inner_registered" else types
         defs[base]["properties"] = {**{key: True for key in (*keys, "out")}, "type": {"not": {"enum": own_types}}}
     for layer, own in all_options.items():
         defs[f"options_{layer}"] = options_schema(own, names)
         defs[f"layer_{layer}"] = layer_schema(layer, "layer_base", OWN_KEYS, own)
+        defs[f"chain_{layer}"] = layer_schema(layer, "chain_base", CHAIN_KEYS, own)
         if layer in inner_types:
             defs[f"inner_{layer}"] = layer_schema(layer, "inner_base", INNER_KEYS, own)
     return template

@@ -38,6 +38,14 @@ Types& types() {
   return instance;
 }
 
+/// Where the width is missed, the keys that are there: one of them may have been meant ("units").
+Error with_given_keys(Error error, const LayerSpec& spec, const std::string& object) {
+  if (spec.out != 0 || spec.options.empty() || error.text().find(object + ".out:") == std::string::npos) return error;
+  std::string keys;
+  for (const auto& [key, value] : spec.options) keys += (keys.empty() ? "; it has " : ", ") + key;
+  return Error(error.code(), error.text() + keys, error.file(), error.line());
+}
+
 }  // namespace
 
 Result<MadeObserver> Layer::make_observer(const ObserverSite&) const {
@@ -91,7 +99,9 @@ Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, const Shape& in
     factory = found->second;
   }
   OptionReader options(spec.options, object, std::move(context), &spec.layers);
-  WEFT_TRY(auto layer, factory(in, spec.out, options));
+  auto result = factory(in, spec.out, options);
+  if (!result) return fail(with_given_keys(std::move(result).error(), spec, object));
+  auto layer = *std::move(result);
   WEFT_CHECK(options.finish());
   // Types of the user's own are not believed: what reads the layer was told these widths.
   if (!layer) return fail(Errc::invalid_argument, object + ": the factory of '" + spec.type + "' made no layer");

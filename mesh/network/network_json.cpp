@@ -109,20 +109,23 @@ Status read_options(JsonReader& reader, LayerSpec& layer) {
   return {};
 }
 
+/// Who says where a layer stands: itself, the container that it is in, or its number in a chain.
+enum class LayerPlace { own, inside, chain };
+
 // A layer inside a container has a name where a sibling reads it, and a place only to share the weights there.
-/// `entry` null: a layer inside a container.
-Result<LayerSpec> read_layer(const JsonValue& value, LayerEntry* entry, const GridShape& grid) {
-  const bool is_inside = entry == nullptr;
+/// `entry` null: a layer inside a container or in a chain, which is not repeated.
+Result<LayerSpec> read_layer(const JsonValue& value, LayerPlace place, LayerEntry* entry = nullptr,
+                             const GridShape& grid = {}) {
+  const bool is_inside = place == LayerPlace::inside;
   WEFT_TRY(JsonReader reader, value.object());
   LayerSpec layer;
   WEFT_TRY(layer.type, reader.string("type", 64));
   const auto repeat = reader.find("repeat");
-  if (repeat && is_inside)
-    return repeat->unexpected("no repetition, since the container stands once", Errc::unsupported);
+  if (repeat && !entry) return repeat->unexpected("no repetition, since the container stands once", Errc::unsupported);
   if (repeat) {
     if (const auto at = reader.find("at")) return at->unexpected("no place, since 'repeat' says where it stands");
     WEFT_TRY(entry->places, read_repeat(*repeat, grid));
-  } else if (!is_inside || layer.type == "shared") {
+  } else if (place == LayerPlace::own || (is_inside && layer.type == "shared")) {
     WEFT_TRY(const JsonValue at, reader.value("at"));
     WEFT_TRY(layer.at, read_coord(at));
   } else if (const auto at = reader.find("at")) {
@@ -136,7 +139,7 @@ Result<LayerSpec> read_layer(const JsonValue& value, LayerEntry* entry, const Gr
   if (const auto inside = reader.find("layers")) {
     WEFT_TRY(const auto items, inside->array(1, 65536));
     for (const JsonValue& item : items) {
-      WEFT_TRY(auto read, read_layer(item, nullptr, grid));
+      WEFT_TRY(auto read, read_layer(item, LayerPlace::inside));
       layer.layers.push_back(std::move(read));
     }
   }
@@ -151,7 +154,7 @@ Result<LayerSpec> read_layer(const JsonValue& value, LayerEntry* entry, const Gr
     WEFT_TRY(layer.shape, read_shape(*shape));
   }
   if (const auto from = reader.find("from")) {
-    WEFT_TRY(layer.from, read_sources(*from, is_inside ? nullptr : &entry->sources));
+    WEFT_TRY(layer.from, read_sources(*from, entry ? &entry->sources : nullptr));
   }
   if (const auto neighbours = reader.find("neighbours")) {
     WEFT_TRY(layer.neighbours, neighbours->one_of(parse_neighbourhood, {"none", "von_neumann", "moore"}));
@@ -175,6 +178,56 @@ Result<LayerSpec> read_layer(const JsonValue& value, LayerEntry* entry, const Gr
   WEFT_CHECK(read_options(reader, layer));
   WEFT_CHECK(reader.finish());
   return layer;
+}
+
+/// What a file lacks, all at once; of one key its own reader tells.
+Status check_needed_keys(const JsonReader& reader) {
+  const std::vector<std::string> keys = reader.keys();
+  const auto lacks = [&](const char* key) { return std::find(keys.begin(), keys.end(), key) == keys.end(); };
+  std::string missing;
+  std::size_t count = 0;
+  for (const char* key : {"weft", "grid", "layers"}) {
+    if (!lacks(key) || (std::string_view(key) != "weft" && !lacks("chain"))) continue;
+    missing.append(count++ ? ", \"" : "\"").append(key).append("\"");
+  }
+  if (count < 2) return {};
+  return fail(Errc::not_found, "keys " + missing + " are missing; the shortest network is {\"weft\": 1, \"inputs\": " +
+                                   "{\"x\": [4]}, \"chain\": [{\"type\": \"dense\", \"out\": 3}]}");
+}
+
+Status read_cells(JsonReader& reader, NetworkSpec& spec) {
+  WEFT_TRY(JsonReader grid, reader.object("grid"));
+  WEFT_TRY(spec.grid, read_grid(std::move(grid)));
+  WEFT_TRY(const auto layers, reader.array("layers", 1, 1u << 24));
+  std::vector<LayerEntry> entries;
+  for (const JsonValue& layer : layers) {
+    LayerEntry& entry = entries.emplace_back();
+    entry.path = layer.path();
+    WEFT_TRY(entry.layer, read_layer(layer, LayerPlace::own, &entry, spec.grid));
+  }
+  WEFT_TRY(spec.layers, expand_layers(std::move(entries), spec.grid));
+  return {};
+}
+
+// The short form of layers one behind the other: a cell each along x, the first reading the only input.
+Status read_chain(const JsonReader& network, const JsonValue& chain, NetworkSpec& spec) {
+  JsonReader keys = network;
+  for (const char* key : {"grid", "layers"})
+    if (const auto found = keys.find(key))
+      return found->unexpected("no such key beside 'chain', which says where its layers stand", Errc::unsupported);
+  WEFT_TRY(const auto items, chain.array(1, 65536));
+  for (const JsonValue& item : items) {
+    WEFT_TRY(JsonReader layer, item.object());
+    for (const char* key : {"at", "from", "neighbours", "combine", "repeat"})
+      if (const auto found = layer.find(key))
+        return found->unexpected("no such key in a chain, where a layer reads the one before it; write grid and layers",
+                                 Errc::unsupported);
+    WEFT_TRY(auto read, read_layer(item, LayerPlace::chain));
+    read.at = {0, 0, static_cast<std::uint32_t>(spec.layers.size()), 0};
+    spec.layers.push_back(std::move(read));
+  }
+  spec.grid = {1, 1, static_cast<std::uint32_t>(spec.layers.size()), 1};
+  return {};
 }
 
 // A restart that failed too often is no answer to itself.
@@ -234,14 +287,19 @@ json layer_json(const LayerSpec& layer, bool is_inside = false) {
 Result<NetworkSpec> read_network(std::string_view text, std::string_view source_name) {
   WEFT_TRY(const json document, parse_json(text, source_name));
   WEFT_TRY(JsonReader reader, JsonReader::open(document));
+  WEFT_CHECK(check_needed_keys(reader));
   WEFT_TRY(const std::uint32_t version, reader.u32("weft"));
   if (version != kVersion)
     return fail(Errc::unsupported, "weft: version " + std::to_string(version) +
                                        " of the network format; this program reads " + std::to_string(kVersion));
   NetworkSpec spec;
   WEFT_TRY(spec.name, reader.string_or("name", "unnamed", 256));
-  WEFT_TRY(JsonReader grid, reader.object("grid"));
-  WEFT_TRY(spec.grid, read_grid(std::move(grid)));
+  const auto chain = reader.find("chain");
+  if (chain) {
+    WEFT_CHECK(read_chain(reader, *chain, spec));
+  } else {
+    WEFT_CHECK(read_cells(reader, spec));
+  }
   WEFT_TRY(spec.seed, reader.u64_or("seed", 0));
   if (const auto inputs = reader.find("inputs")) {
     WEFT_TRY(JsonReader ports, inputs->object());
@@ -251,14 +309,7 @@ Result<NetworkSpec> read_network(std::string_view text, std::string_view source_
       spec.inputs.push_back({port, std::move(shape)});
     }
   }
-  WEFT_TRY(const auto layers, reader.array("layers", 1, 1u << 24));
-  std::vector<LayerEntry> entries;
-  for (const JsonValue& layer : layers) {
-    LayerEntry& entry = entries.emplace_back();
-    entry.path = layer.path();
-    WEFT_TRY(entry.layer, read_layer(layer, &entry, spec.grid));
-  }
-  WEFT_TRY(spec.layers, expand_layers(std::move(entries), spec.grid));
+  if (chain && !reader.find("outputs")) spec.outputs.push_back({"y", spec.layers.back().at});
   if (const auto outputs = reader.find("outputs")) {
     WEFT_TRY(JsonReader names, outputs->object());
     for (const std::string& key : names.keys()) {

@@ -62,8 +62,14 @@ GOOD = {
     "supervision": {"policy": "restart", "max_restarts": 2, "window": 100, "escalation": "isolate"},
     "device": "vulkan:part of a name",
     "learning": {"rule": "dfa", "schedule": "pipelined", "optimizer": {"type": "adamw", "lr": 0.01}},
-    "stream": {"csv": "x.csv", "shift": {"kind": "pixels", "at": 0.25}},
+    "stream": {"csv": "x.csv", "label": "kind", "skip": ["id", 2], "separator": "tab", "header": "present",
+               "missing": "mean", "fill": [0.5, 1], "classes": ["a", "b"], "stratified": True, "split_seed": 3,
+               "shift": {"kind": "pixels", "at": 0.25}},
 }
+CHAIN = {"weft": 1, "inputs": {"x": [4]}, "chain": [
+    {"type": "standardize", "mean": [1, 2, 3, 4], "deviation": [1, 1, 2, 0.5]},
+    {"type": "dense", "out": 8, "activation": "tanh", "dtype": "int8"}, {"type": "their_own", "sharpness": 3},
+    {"type": "sequential", "layers": [{"type": "dense", "out": 3}]}]}
 
 
 def function_body(path, head):
@@ -127,6 +133,23 @@ class NetworkSchema(unittest.TestCase):
 
     def test_takes_a_network_that_uses_everything(self):
         self.assert_valid(GOOD)
+
+    def test_takes_a_chain_or_a_grid_with_layers(self):
+        self.assert_valid(CHAIN)
+        for name, plant in {
+            "a grid beside it": lambda n: n.update(grid={}),
+            "layers beside it": lambda n: n.update(layers=GOOD["layers"]),
+            "no layer": lambda n: n.update(chain=[]),
+            "a place": lambda n: n["chain"][1].update(at=[0, 0, 0, 0]),
+            "sources": lambda n: n["chain"][1].update({"from": ["x"]}),
+            "no width": lambda n: n["chain"][1].pop("out"),
+            "an option of another type": lambda n: n["chain"][1].update(rate=0.5),
+            "means without deviations": lambda n: n["chain"][0].pop("deviation"),
+        }.items():
+            with self.subTest(name):
+                network = copy.deepcopy(CHAIN)
+                plant(network)
+                self.assertFalse(self.validator.is_valid(network))
 
     def test_takes_what_only_one_softmax_has(self):
         network = copy.deepcopy(GOOD)
@@ -217,6 +240,10 @@ class NetworkSchema(unittest.TestCase):
             "a stream from nowhere": lambda n: n["stream"].pop("csv"),
             "a shift without its kind": lambda n: n["stream"]["shift"].pop("kind"),
             "no pass": lambda n: n["stream"].update(passes=0),
+            "an unknown separator": lambda n: n["stream"].update(separator="#"),
+            "a column 0": lambda n: n["stream"].update(label=0),
+            "an answer to missing values that there is not": lambda n: n["stream"].update(missing="median"),
+            "a class twice": lambda n: n["stream"].update(classes=["a", "a"]),
         }
         for name, plant in faults.items():
             with self.subTest(name):
@@ -225,23 +252,27 @@ class NetworkSchema(unittest.TestCase):
                 self.assertFalse(self.validator.is_valid(network))
 
     def test_has_the_keys_that_the_readers_ask_for(self):
-        network, learning, stream = "mesh/network/network_json.cpp", "learning/options.cpp", "learning/stream.cpp"
+        network, learning, stream = "mesh/network/network_json.cpp", "learning/options.cpp", "learning/stream_options.cpp"
         # Layers inside a container have a name, and containers layers: not every layer of the grid.
         all_keys = asked_keys(function_body(network, "Result<LayerSpec> read_layer("))
         layer_keys = all_keys - {"name", "layers"}
         self.assertEqual(set(DEFS["inner_base"]["properties"]) - layer_keys, {"name"})
         stream_body = function_body(stream, "Result<StreamOptions> read_stream(")
         learning_body = function_body(learning, "Result<LearningOptions> read_learning(")
-        root_body = function_body(network, "Result<NetworkSpec> read_network(")
+        table_body = function_body(stream, "Result<TableOptions> read_table(") + function_body(
+            stream, "Result<std::vector<std::string>> read_classes(")
+        root_body = function_body(network, "Result<NetworkSpec> read_network(") + function_body(
+            network, "Status read_cells(")
         sections = set(re.findall(r"section\(reader, \"(\w+)\"", root_body))
         for schema, keys in [
             (SCHEMA, asked_keys(root_body) | sections),
             (SCHEMA["properties"]["grid"], asked_keys(function_body(network, "Result<GridShape> read_grid("), "grid")),
             (DEFS["layer_base"], layer_keys),
+            (DEFS["chain_base"], layer_keys - {"at", "from", "neighbours", "combine"}),
             (DEFS["supervision"], asked_keys(function_body(network, "SupervisionRule> read_supervision("))),
             (DEFS["learning"], asked_keys(learning_body)),
             (DEFS["optimizer"], asked_keys(function_body(learning, "Result<OptimizerOptions> read_optimizer("))),
-            (DEFS["stream"], asked_keys(stream_body)),
+            (DEFS["stream"], asked_keys(stream_body + table_body)),
             (DEFS["stream"]["properties"]["shift"], asked_keys(stream_body, "inner")),
         ]:
             self.assertTrue(keys)
@@ -260,7 +291,7 @@ class NetworkSchema(unittest.TestCase):
                 self.assertIn(f"\n## {name}\n", document)
                 self.assertIn(f"WEFT_SHAPES({name},", (ROOT / "mesh/layers/layer_options.def").read_text())
                 own = set(DEFS[f"options_{name}"]["properties"]) - {"out"}
-                for base, places in (("layer", "layer_base"), ("inner", "inner_base")):
+                for base, places in (("layer", "layer_base"), ("chain", "chain_base"), ("inner", "inner_base")):
                     if name == "metacognition" and base == "inner":
                         continue
                     keys = set(DEFS[f"{base}_{name}"]["properties"])
@@ -298,7 +329,7 @@ class NetworkSchema(unittest.TestCase):
             (DEFS["learning"]["properties"]["schedule"], listed(learning, "kSchedules")),
             (DEFS["learning"]["properties"]["loss"], listed(learning, "kLosses")),
             (optimizer["type"], listed(learning, "kOptimizers")),
-            (DEFS["stream"]["properties"]["shift"]["properties"]["kind"], listed("learning/stream.cpp", "kShifts")),
+            (DEFS["stream"]["properties"]["shift"]["properties"]["kind"], listed("learning/stream_options.cpp", "kShifts")),
             (DEFS["init"],
              re.findall(r"kind == \"(\w+)\"", (ROOT / "mesh/layers/init.cpp").read_text())),
         ]:
@@ -308,8 +339,11 @@ class NetworkSchema(unittest.TestCase):
         self.assertEqual(DEFS["inner_registered"]["properties"]["type"]["not"]["enum"], [*layers, "shared"])
         self.assertEqual(DEFS["inner_layer"]["oneOf"],
                          [{"$ref": f"#/$defs/inner_{name}"} for name in (*inside, "shared", "registered")])
-        self.assertEqual(DEFS["layer_registered"]["properties"]["type"]["not"]["enum"], layers)
-        self.assertEqual(DEFS["layer"]["oneOf"], [{"$ref": f"#/$defs/layer_{name}"} for name in (*layers, "registered")])
+        for place in ("layer", "chain"):
+            self.assertEqual(DEFS[f"{place}_registered"]["properties"]["type"]["not"]["enum"], layers)
+            own = "layer" if place == "layer" else "chain_layer"
+            self.assertEqual(DEFS[own]["oneOf"],
+                             [{"$ref": f"#/$defs/{place}_{name}"} for name in (*layers, "registered")])
 
 
 if __name__ == "__main__":

@@ -288,6 +288,52 @@ TEST(NetworkJson, TellsUnknownLayerKeysWhenTheLayerIsMade) {
                {"layers[1].activaton", "[0,0,1,0]", "did you mean 'activation'?"});
 }
 
+TEST(NetworkJson, ReadsAChainAsTheGridThatItIsShortFor) {
+  const auto chain = must(read_network(
+      R"({"weft":1,"name":"n","inputs":{"x":[4]},"chain":[
+          {"type":"dense","out":16,"activation":"tanh","dtype":"int8"},{"type":"layer_norm"},{"type":"dense","out":3}]})",
+      "net"));
+  const auto grid = must(read_network(
+      R"({"weft":1,"name":"n","grid":{"z":1,"y":1,"x":3,"layers":1},"inputs":{"x":[4]},"layers":[
+          {"at":[0,0,0,0],"type":"dense","out":16,"activation":"tanh","dtype":"int8"},
+          {"at":[0,0,1,0],"type":"layer_norm"},{"at":[0,0,2,0],"type":"dense","out":3}],"outputs":{"y":[0,0,2,0]}})",
+      "net"));
+  expect_equal(chain, grid);
+  EXPECT_EQ(must(write_network(chain)), must(write_network(grid)));
+  ASSERT_TRUE(Graph::build(chain));
+  const auto named = must(read_network(
+      R"({"weft":1,"inputs":{"x":[4]},"chain":[{"type":"dense","out":3}],"outputs":{"z":[0,0,0,0]}})", "net"));
+  ASSERT_EQ(named.outputs.size(), 1u);
+  EXPECT_EQ(named.outputs[0].name, "z");
+  const auto refused = [](const char* rest, Errc code, std::vector<std::string> fragments) {
+    const auto spec = read_network(std::string(R"({"weft":1,"inputs":{"x":[4]},)") + rest + "}", "net");
+    ASSERT_FALSE(spec) << rest;
+    EXPECT_EQ(spec.error().code(), code) << spec.error().text();
+    for (const std::string& fragment : fragments)
+      EXPECT_NE(spec.error().text().find(fragment), std::string::npos) << fragment << " in " << spec.error().text();
+  };
+  refused(R"("grid":{},"chain":[{"type":"identity"}])", Errc::unsupported, {"grid", "'chain'"});
+  refused(R"("layers":[],"chain":[{"type":"identity"}])", Errc::unsupported, {"layers", "'chain'"});
+  refused(R"("chain":[])", Errc::out_of_range, {"chain"});
+  refused(R"("chain":[{"type":"identity","at":[0,0,0,0]}])", Errc::unsupported, {"chain[0].at", "write grid"});
+  refused(R"("chain":[{"type":"identity","from":["x"]}])", Errc::unsupported, {"chain[0].from"});
+  refused(R"("chain":[{"type":"identity","name":"a"}])", Errc::unsupported, {"chain[0].name"});
+}
+
+TEST(NetworkJson, NamesAllMissingKeysAtOnce) {
+  expect_error(read_network("{}", "net"), Errc::not_found,
+               {"keys \"weft\", \"grid\", \"layers\" are missing", "chain"});
+  expect_error(read_network(R"({"weft":1})", "net"), Errc::not_found, {"keys \"grid\", \"layers\" are missing"});
+  expect_error(read_network(R"({"chain":[{"type":"identity"}]})", "net"), Errc::not_found, {"key \"weft\" is missing"});
+}
+
+// "units" and the like are what other libraries call the width.
+TEST(NetworkJson, SaysWhichKeysALayerHasWhereOneIsMissing) {
+  const auto spec = must(read_network(
+      R"({"weft":1,"inputs":{"x":[4]},"chain":[{"type":"dense","units":16,"activation":"tanh"}]})", "net"));
+  expect_error(Graph::build(spec), Errc::parse_failed, {"out", "it has activation, units"});
+}
+
 TEST(NetworkJson, SaysWhatCannotBeWritten) {
   NetworkSpec spec = mixed_network().spec();
   spec.name = "\xFF";
