@@ -58,6 +58,7 @@ Result<Replay> Replay::open(storage::FileSystem& files, const std::string& direc
   replay.start_ = {found.place.number, found.tick, found.hash};
   replay.number_ = found.place.number;
   replay.verifies_ = options.verifies;
+  replay.watch_ = std::move(options.watch);
   if (options.verifies) {
     WEFT_TRY(replay.milestones_, milestones(files, directory));
   }
@@ -218,6 +219,7 @@ Status Replay::run(std::optional<std::uint64_t> until) {
       if (takes_time && is_divisible()) count = std::min(count, room);
     }
     WEFT_CHECK(live(count));
+    if (watch_) watch_(tick(), records_);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "core/state_hash.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ struct ReplayOptions {
   /// Whether tick and hash are compared where the life wrote them down.
   bool verifies = false;
   mesh::MeshOptions mesh;
+  /// Called by `run` after each record, or part of one, with tick and number of records.
+  std::function<void(std::uint64_t tick, std::uint64_t records)> watch{};
 };
 
 /// A checkpoint of a life.
@@ -93,6 +96,7 @@ class Replay {
   std::optional<std::uint64_t> acknowledged_;  // record
   std::vector<std::string> missing_;
   std::vector<CheckpointInfo> milestones_;  // to be compared with
+  std::function<void(std::uint64_t, std::uint64_t)> watch_;
   Hash128 outside_{};
   std::vector<NoteRecord> notes_;
 };

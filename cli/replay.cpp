@@ -4,6 +4,7 @@
 #include "agent/replay.hpp"
 
 #include "cli/json_line.hpp"
+#include "cli/progress.hpp"
 #include "cli/setup.hpp"
 #include "cli/verb.hpp"
 #include "cli/wording.hpp"
@@ -60,6 +61,11 @@ Status replay(const ReplayRequest& request) {
   options.mesh.threads = request.threads;
   options.mesh.max_memory = request.max_memory;
   options.mesh.device = request.device;
+  ProgressLine progress;
+  if (progress.is_seen())
+    options.watch = [&progress](std::uint64_t tick, std::uint64_t records) {
+      progress.show("tick " + grouped(tick) + ", " + grouped(records) + " records");
+    };
   const auto begin = Clock::now();
   WEFT_TRY(auto life, agent::Replay::open(storage::real_file_system(), request.directory, std::move(options)));
   if (until && *until < life.tick())
@@ -67,6 +73,7 @@ Status replay(const ReplayRequest& request) {
                                             std::to_string(life.tick()) +
                                             " here; its older checkpoints are gone, or --from is later");
   WEFT_CHECK(life.run(until));
+  progress.clear();
   const std::chrono::nanoseconds took = Clock::now() - begin;
   const auto& findings = life.findings();
   std::vector<std::string> damages = findings.damages;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "cli/json_line.hpp"
+#include "cli/report.hpp"
 #include "cli/reporter.hpp"
 #include "cli/wording.hpp"
 
@@ -64,6 +65,7 @@ class JsonReporter final : public Reporter {
                 {"threads", mesh::MeshAccess::executor(session.mesh()).concurrency()},
                 {"isa", name(kernels::active_isa())},
                 {"resumed_at", maybe(resumed_at)}});
+    for (const std::string& note : session.notes()) print_json({{"event", "note"}, {"text", note}});
     last_samples_ = resumed_at.value_or(0);
   }
 
@@ -133,10 +135,13 @@ class JsonReporter final : public Reporter {
 
   void done(Session& session, const Pace& pace) override {
     const learning::StreamProgress p = session.stream().progress();
+    const auto& held_out = session.held_out();
     print_json({{"event", "done"},
                 {"rule", name(session.setup().learning.rule)},
                 {"held_out_accuracy", maybe(session.held_out_accuracy())},
+                {"held_out", held_out ? measurement_json(*held_out, session.stream().class_names()) : Json()},
                 {"prequential_accuracy", p.prequential_accuracy},
+                {"mean_loss", p.mean_loss},
                 {"state_hash", to_string(session.mesh().state_hash())},
                 {"ticks", session.mesh().ticks()},
                 {"ticks_per_second", pace.ticks_per_second()},

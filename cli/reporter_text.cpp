@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "cli/report.hpp"
 #include "cli/reporter.hpp"
 #include "cli/wording.hpp"
 
@@ -24,6 +25,24 @@ std::string_view what_changed(learning::Shift shift) {
   return shift == learning::Shift::pixels ? "inputs permuted" : "labels permuted";
 }
 
+/// Of the held-out samples and of the last ones learned from.
+std::string loss_line(Session& session) {
+  const learning::StreamProgress p = session.stream().progress();
+  const auto window = std::min<std::uint64_t>(session.stream().options().window, p.samples);
+  std::string text = loss_text(p.mean_loss) + " of the last " + grouped(window);
+  if (session.held_out()) text = loss_text(session.held_out()->loss()) + " held out, " + text;
+  return text;
+}
+
+/// Few samples shown once are seldom enough.
+std::optional<std::string> passes_hint(Session& session) {
+  constexpr std::uint64_t kFew = 2000;
+  const auto& options = session.stream().options();
+  if (options.passes > 1 || options.max_samples || session.stream().train_size() >= kFew) return std::nullopt;
+  return "note: " + grouped(session.stream().train_size()) +
+         " samples were shown once; --passes 20 shows them twenty times";
+}
+
 class TextReporter final : public Reporter {
  public:
   explicit TextReporter(bool quiet)
@@ -34,6 +53,7 @@ class TextReporter final : public Reporter {
     say(setup.spec.name + ": " + std::string(name(setup.learning.rule)) + ", " +
         std::string(name(setup.learning.schedule)));
     say(grouped(session.stream().total()) + " samples, " + grouped(session.stream().held_out_size()) + " held out");
+    for (const std::string& note : session.notes()) say("note: " + note);
     if (resumed_at) say("resumed at sample " + grouped(*resumed_at));
     last_ = Clock::now();
   }
@@ -102,8 +122,9 @@ class TextReporter final : public Reporter {
     const auto& setup = session.setup();
     heading(setup.spec.name + ": " + std::string(name(setup.learning.rule)) + ", " +
             std::string(name(setup.learning.schedule)));
-    if (session.held_out_accuracy())
-      line("held out", percent(*session.held_out_accuracy()) + " of " + grouped(session.stream().held_out_size()));
+    const auto& held_out = session.held_out();
+    if (held_out) line("held out", percent(held_out->accuracy()) + " of " + grouped(held_out->samples()));
+    if (p.samples) line("loss", loss_line(session));
     line("prequential", percent(p.prequential_accuracy) + " of the last " +
                             grouped(std::min<std::uint64_t>(session.stream().options().window, p.samples)));
     if (p.before_shift) {
@@ -128,6 +149,9 @@ class TextReporter final : public Reporter {
       put(stdout, "state hash\n");
       for (std::size_t at = 0; at < hash.size(); at += room) put(stdout, hash.substr(at, room) + "\n");
     }
+    if (held_out)
+      put(stdout, "\n" + class_report(*held_out, session.stream().class_names(), out_.columns(), out_.unicode));
+    if (const auto hint = passes_hint(session)) say(*hint);
     std::fflush(stdout);
   }
 

@@ -23,6 +23,8 @@ struct Verb {
 };
 
 Verb add_run(CLI::App& program);
+Verb add_new(CLI::App& program);
+Verb add_predict(CLI::App& program);
 Verb add_inspect(CLI::App& program);
 Verb add_doctor(CLI::App& program);
 Verb add_hash(CLI::App& program);

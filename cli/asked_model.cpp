@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/asked_model.hpp"
+
+#include <utility>
+
+namespace weft::cli {
+namespace {
+
+/// The one that the section "stream" names, or the only one there is.
+template <class Specs>
+Result<std::string> chosen(const Specs& specs, const std::string& name, const std::string& what) {
+  if (!name.empty()) return name;
+  if (specs.size() == 1) return specs[0].name;
+  return fail(Errc::invalid_argument, "stream." + what + ": the network has " + std::to_string(specs.size()) + " " +
+                                          what + "s; name the one that is meant");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AskedModel>> AskedModel::open(const std::string& path, std::size_t threads) {
+  auto asked = std::make_unique<AskedModel>();
+  WEFT_TRY(asked->model_, read_model(path));
+  const auto within = [&](auto result) {
+    return result ? std::move(result) : decltype(result)(fail(std::move(result).error().within(path)));
+  };
+  const mesh::NetworkSpec& spec = asked->model_.spec;
+  mesh::MeshOptions options;
+  options.threads = threads;
+  WEFT_TRY(asked->loaded_, within(load(asked->model_, options)));
+  learning::LearningOptions learning;
+  if (!spec.learning.empty()) {
+    WEFT_TRY(learning, within(learning::read_learning(spec.learning)));
+  }
+  if (!asked->loaded_.learner) {
+    WEFT_TRY(asked->learner_, within(learning::Learner::build(*asked->loaded_.mesh, learning)));
+  }
+  if (!spec.stream.empty()) {
+    WEFT_TRY(asked->options_, within(learning::read_stream(spec.stream)));
+  }
+  learning::StreamOptions& o = asked->options_;
+  WEFT_TRY(o.input, within(chosen(spec.inputs, o.input, "input")));
+  WEFT_TRY(o.output, within(chosen(spec.outputs, o.output, "output")));
+  const mesh::Graph& graph = asked->loaded_.mesh->graph();
+  const auto port = graph.find_port(o.input);
+  const auto output = graph.find_output(o.output);
+  if (!port || !output)
+    return fail(Errc::unknown_name,
+                path + ": stream: no " + (port ? "output is named '" + o.output : "input is named '" + o.input) + "'");
+  asked->features_ = graph.nodes()[*port].width;
+  asked->width_ = graph.nodes()[*output].width;
+  asked->hold_ = (asked->learner_ ? *asked->learner_ : *asked->loaded_.learner).hold();
+  asked->is_classifier_ = learning.loss == learning::Loss::cross_entropy;
+  return asked;
+}
+
+Status AskedModel::answer(std::span<const float> inputs, std::size_t rows, std::span<float> outputs) const {
+  const mesh::RunInput input{options_.input, inputs};
+  const mesh::RunOutput output{options_.output, outputs};
+  return loaded_.mesh->hold_copies(0, {&input, 1}, rows, hold_, {&output, 1});
+}
+
+std::string AskedModel::class_name(std::uint32_t answer) const {
+  return answer < options_.table.classes.size() ? options_.table.classes[answer] : std::to_string(answer);
+}
+
+}  // namespace weft::cli

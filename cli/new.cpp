@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/model.hpp"
+#include "cli/output.hpp"
+#include "cli/table_flags.hpp"
+#include "cli/verb.hpp"
+#include "cli/wording.hpp"
+
+#include "learning/dataset.hpp"
+#include "learning/options.hpp"
+#include "learning/stream_options.hpp"
+
+#include "mesh/network/graph.hpp"
+#include "mesh/network/network_json.hpp"
+
+#include "storage/durable.hpp"
+#include "storage/file_system.hpp"
+
+#include "kernels/activation.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+
+namespace weft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxWidth = std::size_t{1} << 24;
+// Updates after which small tables are learned, and the bounds of the passes that make them.
+constexpr std::uint64_t kUpdates = 12000, kFewestPasses = 5, kMostPasses = 100;
+constexpr std::uint32_t kWindow = 200;
+
+struct Request {
+  std::optional<std::size_t> in, out;
+  std::string hidden, from, output, name;
+  TableFlags table;
+  std::string activation = "tanh", rule = "backprop", schedule = "settle";
+  std::optional<double> lr, held_out;
+  std::optional<std::uint64_t> passes, seed;
+  bool raw = false, force = false;
+};
+
+/// What a table says about the network that is to learn it.
+struct Found {
+  learning::Dataset data;
+  learning::Split split;
+  learning::ColumnStatistics statistics;  // of the training part
+};
+
+/// "16,16" as widths; "none": no hidden layer.
+Result<std::vector<std::size_t>> read_hidden(const std::string& text) {
+  std::vector<std::size_t> widths;
+  if (text == "none") return widths;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, end - at);
+    std::size_t width = 0;
+    const bool is_number = !part.empty() && part.size() < 9 && part.find_first_not_of("0123456789") == part.npos;
+    if (is_number) width = std::stoul(part);
+    if (width < 1 || width > kMaxWidth)
+      return fail(Errc::invalid_argument,
+                  "--hidden " + text + ": '" + part + "' is no width; give widths such as 16,16, or none");
+    widths.push_back(width);
+    at = end + 1;
+  }
+  return widths;
+}
+
+/// A power of two not below the input's width, 16 to 256.
+std::size_t usual_hidden(std::size_t in) {
+  std::size_t width = 16;
+  while (width < in && width < 256) width *= 2;
+  return width;
+}
+
+/// Labels that begin at 1 or have gaps are given names, so that the output needs a value for each class and no more.
+Result<learning::Dataset> read_table(const Request& request, const learning::TableOptions& options) {
+  storage::FileSystem& files = storage::real_file_system();
+  learning::LabelBounds bounds;
+  if (request.out) bounds.width = static_cast<std::uint32_t>(std::min<std::size_t>(*request.out, bounds.width));
+  WEFT_TRY(auto data, learning::read_dataset(files, request.from, options, bounds));
+  const std::set<std::uint32_t> distinct(data.labels.begin(), data.labels.end());
+  if (!data.class_names.empty() || distinct.size() == data.classes || request.out) return data;
+  bounds.width = static_cast<std::uint32_t>(distinct.size());
+  return learning::read_dataset(files, request.from, options, bounds);
+}
+
+Result<Found> look_at(const Request& request, learning::StreamOptions& stream) {
+  Found found;
+  WEFT_TRY(found.data, read_table(request, stream.table));
+  learning::Dataset& data = found.data;
+  if (request.in && *request.in != data.features)
+    return fail(Errc::shape_mismatch, "--in " + std::to_string(*request.in) + ": " + request.from + " has " +
+                                          std::to_string(data.features) + " values a sample");
+  found.split = learning::split_rows(data, stream.held_out, stream.stratified, *stream.split_seed);
+  if (found.split.train.empty()) return fail(Errc::invalid_argument, request.from + ": no row is left to learn from");
+  found.statistics = learning::column_statistics(data, found.split.train);
+  if (stream.table.missing == learning::Missing::mean) {
+    auto filled = learning::fill_missing(data, found.split.train, stream.table.fill);
+    if (!filled) return fail(std::move(filled).error().within(request.from));
+  }
+  stream.table.classes = data.class_names;
+  return found;
+}
+
+/// Columns that look as if they numbered the rows.
+void note_row_numbers(const Found& found, const std::string& path) {
+  const learning::Dataset& data = found.data;
+  for (std::size_t j = 0; j < data.features && data.size > 2; ++j) {
+    bool counts = true;
+    for (std::size_t i = 1; i < data.size && counts; ++i) counts = data.row(i)[j] == data.row(i - 1)[j] + 1;
+    if (counts)
+      std::fprintf(stderr, "weft: note: %s: value %zu%s numbers the rows; leave it out with --skip\n", path.c_str(),
+                   j + 1, j < data.names.size() ? (" '" + data.names[j] + "'").c_str() : "");
+  }
+}
+
+Json standardize_json(const learning::ColumnStatistics& statistics) {
+  Json layer{{"type", "standardize"}, {"mean", Json::array()}, {"deviation", Json::array()}};
+  for (std::size_t j = 0; j < statistics.mean.size(); ++j) {
+    const auto deviation = static_cast<float>(statistics.deviation[j]);
+    layer["mean"].push_back(as_written(static_cast<float>(statistics.mean[j])));
+    // A column of one value says nothing; its deviation is as good as any.
+    layer["deviation"].push_back(deviation > 1e-30f ? as_written(deviation) : 1.0);
+  }
+  return layer;
+}
+
+Json chain_json(const Request& request, const std::vector<std::size_t>& hidden, std::size_t out,
+                const std::optional<Found>& found) {
+  Json chain = Json::array();
+  if (found && !request.raw) chain.push_back(standardize_json(found->statistics));
+  for (const std::size_t width : hidden)
+    chain.push_back({{"type", "dense"}, {"out", width}, {"activation", request.activation}});
+  chain.push_back({{"type", "dense"}, {"out", out}});
+  return chain;
+}
+
+/// Keys on lines of their own, layers too, lists of numbers in one.
+std::string pretty(const Json& network) {
+  std::string text = "{";
+  for (const auto& [key, value] : network.items()) {
+    text += (text.size() > 1 ? ",\n " : "") + Json(key).dump() + ": ";
+    if (key != "chain") {
+      text += value.dump();
+      continue;
+    }
+    std::string layers;
+    for (const Json& layer : value) layers += (layers.empty() ? "\n  " : ",\n  ") + layer.dump();
+    text += "[" + layers + "]";
+  }
+  return text + "}\n";
+}
+
+Json learning_json(const Request& request) {
+  Json optimizer{{"type", "momentum"}};
+  if (request.lr)
+    optimizer["lr"] = *request.lr;
+  else if (request.rule == "backprop")
+    optimizer["lr"] = 0.01;
+  return {{"rule", request.rule}, {"schedule", request.schedule}, {"loss", "cross_entropy"}, {"optimizer", optimizer}};
+}
+
+/// The section that says how the table is learned.
+Json stream_json(const Request& request, const learning::StreamOptions& stream, const Found& found) {
+  const auto path = request.output.empty() ? std::nullopt : path_from(request.output, request.from);
+  Json out{{"csv", path.value_or(request.from)}};
+  const Json all = Json::parse(learning::write_stream(stream));
+  for (const char* key : {"label", "skip", "separator", "header", "missing", "fill", "classes"})
+    if (all.contains(key)) out[key] = all[key];
+  const std::uint64_t train = found.split.train.size();
+  out["held_out"] = stream.held_out;
+  out["stratified"] = stream.stratified;
+  out["split_seed"] = *stream.split_seed;
+  out["passes"] = request.passes.value_or(std::clamp((kUpdates + train - 1) / train, kFewestPasses, kMostPasses));
+  out["window"] = std::min<std::uint64_t>(kWindow, train);
+  return out;
+}
+
+Status check(const Request& r) {
+  std::string missing;
+  if (r.from.empty() && !r.in) missing = "--in";
+  if (r.from.empty() && !r.out) missing += missing.empty() ? "--out" : " and --out";
+  if (!missing.empty())
+    return fail(Errc::invalid_argument, missing +
+                                            ": say how many values a sample has and how many classes there are, "
+                                            "or let a table say it with --from FILE.csv");
+  if (r.output.empty()) return {};
+  std::error_code unknown;
+  if (!r.force && std::filesystem::exists(r.output, unknown))
+    return fail(Errc::invalid_argument, "--output " + r.output + ": is there already; --force writes over it");
+  return r.from.empty() ? check_output("--output", r.output) : check_output("--output", r.output, r.from);
+}
+
+Status make_network(const Request& request) {
+  WEFT_CHECK(check(request));
+  learning::StreamOptions stream;
+  apply(request.table, stream.table);
+  stream.held_out = request.held_out.value_or(stream.held_out);
+  stream.stratified = true;
+  stream.split_seed = 0;
+  std::optional<Found> found;
+  if (!request.from.empty()) {
+    WEFT_TRY(found, look_at(request, stream));
+    note_row_numbers(*found, request.from);
+  }
+  const std::size_t in = found ? found->data.features : *request.in;
+  const std::size_t out = request.out.value_or(found ? found->data.classes : 1);
+  std::vector<std::size_t> hidden{usual_hidden(in)};
+  if (!request.hidden.empty()) {
+    WEFT_TRY(hidden, read_hidden(request.hidden));
+  }
+  std::string name = request.name;
+  if (name.empty()) name = found ? std::filesystem::path(request.from).stem().stem().string() : "network";
+  Json network{{"weft", 1}, {"name", name}};
+  if (request.seed) network["seed"] = *request.seed;
+  network["inputs"] = {{"x", {in}}};
+  network["chain"] = chain_json(request, hidden, out, found);
+  network["learning"] = learning_json(request);
+  if (found) network["stream"] = stream_json(request, stream, *found);
+  const std::string text = pretty(network);
+  // What is written is read first: a file of ours is never refused.
+  WEFT_TRY(const auto spec, mesh::read_network(text, request.output.empty() ? "network" : request.output));
+  WEFT_TRY(const auto graph, mesh::Graph::build(spec));
+  if (request.output.empty()) {
+    std::printf("%s", text.c_str());
+    return {};
+  }
+  WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.output, as_bytes(text)));
+  std::fprintf(stderr, "weft: %s: %zu values, %zu classes; %s\n", request.output.c_str(), in, out,
+               found ? ("learn with: weft run " + request.output).c_str()
+                     : ("learn with: weft run " + request.output + " --data FILE.csv").c_str());
+  return {};
+}
+
+}  // namespace
+
+Verb add_new(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("new", "Write a network for a table: layers one behind the other");
+  auto request = std::make_shared<Request>();
+  Request& r = *request;
+  const CLI::Range width(std::size_t{1}, kMaxWidth);
+  add_option(*app, "in", r.in, "Values of a sample; else the table's")->check(width);
+  add_option(*app, "hidden", r.hidden, "Widths of the layers between, such as 16,16, or none")->type_name("WIDTHS");
+  add_option(*app, "out", r.out, "Classes; else the table's")->check(width);
+  add_option(*app, "from", r.from, "A table to learn: widths, classes, standardisation and passes are taken from it")
+      ->type_name("FILE.csv");
+  add_table_flags(*app, r.table);
+  std::vector<std::string> activations;
+  for (int i = 0; i < kernels::kActivationCount; ++i)
+    activations.emplace_back(kernels::name(static_cast<kernels::Activation>(i)));
+  one_of(add_option(*app, "activation", r.activation, "Of the layers between"), activations);
+  one_of(add_option(*app, "rule", r.rule, "How errors reach the layers"),
+         {"backprop", "gap", "chain", "fw_dtp", "dfa"});
+  one_of(add_option(*app, "schedule", r.schedule, "Hold each sample until settled, or a new one every tick"),
+         {"settle", "pipelined"});
+  add_option(*app, "lr", r.lr, "Learning rate")->check(CLI::Range(1e-9, 1000.0));
+  add_option(*app, "passes", r.passes, "How often the training samples are streamed")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 30));
+  add_option(*app, "held-out", r.held_out, "Share of each class kept for measuring")->check(CLI::Range(0.0, 0.99));
+  add_option(*app, "seed", r.seed, "Seed of the weights")->check(CLI::NonNegativeNumber);
+  add_option(*app, "name", r.name, "Name of the network; else the table's");
+  add_flag(*app, "raw", r.raw, "Inputs as they are, not standardised");
+  app->add_option("-o,--output", r.output, "Where it is written; else to stdout")
+      ->type_name("FILE.json")
+      ->envname(environment_name("output"));
+  add_flag(*app, "force", r.force, "Write over a file that is there");
+  return {app, [request] { return make_network(*request); }};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/asked_model.hpp"
+#include "cli/json_line.hpp"
+#include "cli/report.hpp"
+#include "cli/table_flags.hpp"
+#include "cli/table_source.hpp"
+#include "cli/terminal.hpp"
+#include "cli/verb.hpp"
+#include "cli/wording.hpp"
+
+#include "learning/measurement.hpp"
+#include "learning/table.hpp"
+
+#include "kernels/softmax.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+namespace weft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using learning::SampleReader;
+
+// Rows computed together at most; those that have come are not kept waiting for others.
+constexpr std::size_t kBatch = 256;
+
+struct Request {
+  std::string file, data;
+  TableFlags table;
+  std::size_t threads = 0;
+  bool values = false, probabilities = false, report = false, json = false;
+};
+
+/// The shortest text that reads back as the same float.
+std::string shortest(float value) {
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
+/// Writes answers to stdout, a line each: CSV under a heading, or a JSON object.
+class AnswerPrinter {
+ public:
+  AnswerPrinter(const AskedModel& model, const Request& request)
+      : model_(model),
+        has_class_(model.is_classifier()),
+        has_values_(request.values || request.probabilities || !has_class_),
+        json_(request.json) {}
+
+  void heading() const {
+    if (json_) return;
+    std::string line = has_class_ ? "class" : "";
+    for (std::uint32_t i = 0; has_values_ && i < model_.width(); ++i) line += (line.empty() ? "" : ",") + value_name(i);
+    put(line);
+  }
+  void row(std::span<const float> values) const {
+    const std::string answer = model_.class_name(learning::largest(values));
+    if (json_) {
+      Json line = Json::object();
+      if (has_class_) line["class"] = answer;
+      if (has_values_)
+        for (const float value : values) line["values"].push_back(as_written(value));
+      return print_json(line);
+    }
+    std::string line = has_class_ ? formats::csv_field(answer) : "";
+    for (std::size_t i = 0; has_values_ && i < values.size(); ++i)
+      line += (i > 0 || has_class_ ? "," : "") + shortest(values[i]);
+    put(line);
+  }
+  /// A row that was left out: so that answers stay beside their questions.
+  void nothing() const {
+    if (json_) return print_json(nullptr);
+    put(std::string(has_values_ ? model_.width() - (has_class_ ? 0 : 1) : 0, ','));
+  }
+
+ private:
+  std::string value_name(std::uint32_t i) const {
+    return has_class_ ? formats::csv_field(model_.class_name(i)) : "y" + std::to_string(i + 1);
+  }
+  static void put(const std::string& line) { std::printf("%s\n", line.c_str()); }
+
+  const AskedModel& model_;
+  bool has_class_, has_values_, json_;
+};
+
+/// Labels as numbers of a model's classes.
+class KnownLabels {
+ public:
+  explicit KnownLabels(const AskedModel& model) {
+    for (std::uint32_t i = 0; i < model.width(); ++i)
+      numbers_.emplace(learning::canonical_label(model.class_name(i)).text, i);
+  }
+  Result<std::uint32_t> number(const SampleReader& samples) const {
+    const auto found = numbers_.find(learning::canonical_label(samples.label()).text);
+    if (found != numbers_.end()) return found->second;
+    return samples.table().refuse(Errc::out_of_range, "label " + formats::csv_excerpt({samples.label()}) +
+                                                          " is none of the model's " + std::to_string(numbers_.size()) +
+                                                          " classes");
+  }
+
+ private:
+  std::unordered_map<std::string, std::uint32_t> numbers_;
+};
+
+/// Answers to the rows of one table, batch by batch.
+class Prediction {
+ public:
+  Prediction(const AskedModel& model, const Request& request, SampleReader samples)
+      : model_(model),
+        request_(request),
+        samples_(std::move(samples)),
+        printer_(model, request),
+        labels_(model),
+        measurement_(static_cast<std::uint32_t>(model.width())) {}
+
+  Status run() {
+    if (!request_.report) printer_.heading();
+    for (;;) {
+      auto goes_on = take_batch();
+      WEFT_CHECK(answer());  // also what came before a row that is refused
+      if (!goes_on) return fail(std::move(goes_on).error());
+      if (!*goes_on) break;
+    }
+    print_left_out(samples_.dropped());
+    if (rows_ == 0 && samples_.dropped() == 0)
+      return fail(Errc::parse_failed, samples_.table().source_name() + ": no rows");
+    if (request_.report) print_report();
+    return {};
+  }
+
+ private:
+  /// Rows that have come, at least one where there is one. False: they were the last.
+  Result<bool> take_batch() {
+    inputs_.clear();
+    expected_.clear();
+    dropped_before_.clear();
+    do {
+      WEFT_TRY(const bool has_sample, samples_.next());
+      if (!has_sample) return false;
+      if (request_.report) {
+        WEFT_TRY(const std::uint32_t label, labels_.number(samples_));
+        expected_.push_back(label);
+      }
+      inputs_.insert(inputs_.end(), samples_.values().begin(), samples_.values().end());
+      dropped_before_.push_back(samples_.dropped());
+    } while (dropped_before_.size() < kBatch && samples_.table().is_ready());
+    return true;
+  }
+
+  Status answer() {
+    const std::size_t rows = dropped_before_.size(), width = model_.width();
+    if (rows == 0) return {};
+    outputs_.resize(rows * width);
+    WEFT_CHECK(model_.answer(inputs_, rows, outputs_));
+    const kernels::Rows all{outputs_.data(), rows, width, width};
+    rows_ += rows;
+    if (request_.report) {
+      measurement_.add(all, expected_);
+      return {};
+    }
+    if (request_.probabilities) kernels::softmax(all, 1.0f, all);
+    for (std::size_t i = 0; i < rows; ++i) {
+      print_left_out(dropped_before_[i]);
+      printer_.row({all.row(i), width});
+    }
+    if (std::fflush(stdout) != 0) return fail(Errc::storage, "stdout could not be written");
+    return {};
+  }
+
+  void print_left_out(std::size_t until) {
+    for (; told_dropped_ < until; ++told_dropped_)
+      if (!request_.report) printer_.nothing();
+  }
+
+  void print_report() const {
+    const auto& names = model_.table().classes;
+    if (request_.json) {
+      Json line{{"event", "report"}};
+      line.update(measurement_json(measurement_, names));
+      return print_json(line);
+    }
+    const Terminal out = Terminal::of(STDOUT_FILENO);
+    std::printf("accuracy    %s of %s\nloss        %s\n\n%s", percent(measurement_.accuracy()).c_str(),
+                grouped(measurement_.samples()).c_str(), loss_text(measurement_.loss()).c_str(),
+                class_report(measurement_, names, out.columns(), out.unicode).c_str());
+  }
+
+  const AskedModel& model_;
+  const Request& request_;
+  SampleReader samples_;
+  AnswerPrinter printer_;
+  KnownLabels labels_;
+  learning::Measurement measurement_;
+  std::vector<float> inputs_, outputs_;
+  std::vector<std::uint32_t> expected_;
+  std::vector<std::size_t> dropped_before_;  // rows left out before each of the batch, since the beginning
+  std::size_t told_dropped_ = 0;
+  std::uint64_t rows_ = 0;
+};
+
+Status predict(const Request& request) {
+  if (request.values && request.probabilities)
+    return fail(Errc::invalid_argument, "--values and --probabilities: give one");
+  if (request.report && (request.values || request.probabilities))
+    return fail(Errc::invalid_argument, "--report: counts answers and prints none; leave --values and --probabilities");
+  WEFT_TRY(const auto model, AskedModel::open(request.file, request.threads));
+  if (!model->is_classifier() && (request.report || request.probabilities))
+    return fail(Errc::unsupported, request.file +
+                                       ": --report and --probabilities need a network that learned classes "
+                                       "(learning.loss: cross_entropy)");
+  if (!model->has_weights())
+    std::fprintf(stderr, "weft: note: %s holds no weights: a network as it begins answers by chance\n",
+                 request.file.c_str());
+  learning::TableOptions table = model->table();
+  apply(request.table, table);
+  if (table.missing == learning::Missing::mean && table.fill.empty())
+    return fail(Errc::invalid_argument, request.file +
+                                            ": stream.missing: the model keeps no means (stream.fill), as its "
+                                            "table lacked no values; give --missing refuse, drop or zero");
+  WEFT_TRY(auto source, TableSource::open(request.data, table));
+  const auto use = request.report ? SampleReader::Label::required : SampleReader::Label::optional;
+  WEFT_TRY(auto samples, SampleReader::open(std::move(source.reader), table, use, model->features()));
+  return Prediction(*model, request, std::move(samples)).run();
+}
+
+}  // namespace
+
+Verb add_predict(CLI::App& program) {
+  CLI::App* app = program.add_subcommand("predict", "Ask a model about the rows of a table; it learns nothing of them");
+  auto request = std::make_shared<Request>();
+  Request& r = *request;
+  app->add_option("MODEL", r.file, "An .entity file")->required();
+  add_option(*app, "data", r.data, "The rows, with a label or without; -: standard input, answered as they come")
+      ->type_name("FILE.csv")
+      ->required();
+  add_table_flags(*app, r.table);
+  add_flag(*app, "values", r.values, "The values of the output too, not the class alone");
+  add_flag(*app, "probabilities", r.probabilities, "Their softmax too");
+  add_flag(*app, "report", r.report, "Compare with the table's labels: accuracy, loss, figures of each class");
+  add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores")
+      ->check(CLI::Range(std::size_t{0}, std::size_t{4096}));
+  add_flag(*app, "json", r.json, "A JSON object a row");
+  return {app, [request] { return predict(*request); }};
+}
+
+}  // namespace weft::cli

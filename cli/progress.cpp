@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/progress.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace weft::cli {
+namespace {
+constexpr std::chrono::milliseconds kRedraw{100};
+}
+
+ProgressLine::ProgressLine() : terminal_(Terminal::of(STDERR_FILENO)) {}
+
+ProgressLine::~ProgressLine() { clear(); }
+
+void ProgressLine::clear() {
+  if (!is_drawn_) return;
+  std::fputs("\r\x1b[K", stderr);
+  std::fflush(stderr);
+  is_drawn_ = false;
+}
+
+void ProgressLine::show(const std::string& text) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!is_seen() || now - last_ < kRedraw) return;
+  // The last column stays free: many terminals wrap when it is written.
+  const std::size_t columns = std::max<std::size_t>(terminal_.columns(), 2) - 1;
+  std::fprintf(stderr, "\r%s\x1b[K", fit(text, columns, terminal_.unicode).c_str());
+  std::fflush(stderr);
+  last_ = now;
+  is_drawn_ = true;
+}
+
+}  // namespace weft::cli

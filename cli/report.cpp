@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/report.hpp"
+
+#include "cli/table.hpp"
+#include "cli/terminal.hpp"
+#include "cli/wording.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <numeric>
+#include <tuple>
+
+namespace weft::cli {
+namespace {
+
+using learning::Measurement;
+using Align = Table::Align;
+
+constexpr std::uint32_t kMostClasses = 20;
+constexpr std::size_t kMostMistakes = 5, kPage = 100, kNameWidth = 24;
+
+/// Classes by name, cut so that a figure still stands beside them, and the page that they stand on.
+struct Page {
+  const std::vector<std::string>& names;
+  std::size_t columns;
+  bool unicode;
+
+  std::string name(std::uint32_t label) const {
+    if (label >= names.size()) return std::to_string(label);
+    return fit(names[label], columns ? std::clamp<std::size_t>(columns - 13, 4, kNameWidth) : kNameWidth, unicode);
+  }
+  bool is_narrow() const { return columns && columns < kNameWidth + 40; }
+};
+
+std::string figures(const Measurement& m, const Page& page) {
+  std::vector<std::uint32_t> shown(m.classes());
+  std::iota(shown.begin(), shown.end(), 0u);
+  std::string heading = "class";
+  if (shown.size() > kMostClasses) {
+    const auto f1 = [&](std::uint32_t c) { return m.of_class(c).f1; };
+    std::stable_sort(shown.begin(), shown.end(), [&](auto a, auto b) { return f1(a) < f1(b); });
+    heading = "lowest of " + grouped(shown.size());
+    shown.resize(kMostClasses / 2);
+  }
+  if (page.is_narrow()) {
+    Table table({{heading}, {"F1", Align::right}});
+    for (const std::uint32_t c : shown) table.add({page.name(c), percent(m.of_class(c).f1)});
+    return table.text(page.columns);
+  }
+  Table table({{heading},
+               {"samples", Align::right},
+               {"precision", Align::right},
+               {"recall", Align::right},
+               {"F1", Align::right}});
+  for (const std::uint32_t c : shown) {
+    const Measurement::Class own = m.of_class(c);
+    table.add({page.name(c), grouped(own.samples), percent(own.precision), percent(own.recall), percent(own.f1)});
+  }
+  return table.text(page.columns);
+}
+
+/// A row a label, a column an answer; nothing where it is wider than the page.
+std::string matrix(const Measurement& m, const Page& page) {
+  if (!m.has_matrix() || m.classes() > kMostClasses) return {};
+  std::vector<Table::Column> heads{{"label \\ answer"}};
+  std::size_t width = heads[0].heading.size();
+  for (std::uint32_t c = 0; c < m.classes(); ++c) width = std::max(width, display_width(page.name(c)));
+  for (std::uint32_t c = 0; c < m.classes(); ++c) {
+    heads.push_back({page.name(c), Align::right});
+    width += 2 + std::max<std::size_t>(display_width(heads.back().heading), 3);
+  }
+  if (width > (page.columns ? page.columns - 1 : kPage)) return {};
+  Table table(std::move(heads));
+  for (std::uint32_t label = 0; label < m.classes(); ++label) {
+    std::vector<std::string> row{page.name(label)};
+    for (std::uint32_t answer = 0; answer < m.classes(); ++answer) row.push_back(grouped(m.count(label, answer)));
+    table.add(std::move(row));
+  }
+  return table.text(page.columns);
+}
+
+std::string mistakes(const Measurement& m, const Page& page) {
+  if (!m.has_matrix()) return {};
+  std::vector<std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>> all;
+  for (std::uint32_t label = 0; label < m.classes(); ++label)
+    for (std::uint32_t answer = 0; answer < m.classes(); ++answer)
+      if (label != answer && m.count(label, answer)) all.emplace_back(m.count(label, answer), label, answer);
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return std::get<0>(a) > std::get<0>(b); });
+  if (all.size() > kMostMistakes) all.resize(kMostMistakes);
+  std::string text;
+  for (const auto& [count, label, answer] : all) {
+    const std::string line =
+        "mistakes    " + page.name(label) + " taken for " + page.name(answer) + ": " + grouped(count);
+    text += (page.columns ? fit(line, page.columns - 1, page.unicode) : line) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string loss_text(double loss) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f", loss);
+  return text;
+}
+
+std::string class_report(const Measurement& m, const std::vector<std::string>& names, std::size_t columns,
+                         bool unicode) {
+  const Page page{names, columns, unicode};
+  const std::string text = figures(m, page);
+  std::string confusion = matrix(m, page);
+  if (confusion.empty()) confusion = mistakes(m, page);
+  return confusion.empty() ? text : text + "\n" + confusion;
+}
+
+nlohmann::ordered_json measurement_json(const Measurement& m, const std::vector<std::string>& names) {
+  nlohmann::ordered_json out{{"samples", m.samples()}, {"accuracy", m.accuracy()}, {"loss", m.loss()}};
+  auto& classes = out["classes"] = nlohmann::ordered_json::array();
+  for (std::uint32_t c = 0; c < m.classes(); ++c) {
+    const Measurement::Class own = m.of_class(c);
+    classes.push_back({{"name", c < names.size() ? names[c] : std::to_string(c)},
+                       {"samples", own.samples},
+                       {"precision", own.precision},
+                       {"recall", own.recall},
+                       {"f1", own.f1}});
+  }
+  if (!m.has_matrix()) return out;
+  auto& confusion = out["confusion"] = nlohmann::ordered_json::array();
+  for (std::uint32_t label = 0; label < m.classes(); ++label) {
+    confusion.push_back(nlohmann::ordered_json::array());
+    for (std::uint32_t answer = 0; answer < m.classes(); ++answer) confusion.back().push_back(m.count(label, answer));
+  }
+  return out;
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Tables of one's own: weft new, run and predict with them.
+
+#include <sys/stat.h>
+
+#include "tests/cli/program.hpp"
+#include <algorithm>
+#include <sstream>
+#include <thread>
+
+namespace weft::cli_test {
+namespace {
+
+const std::string kIris = std::string(WEFT_SOURCE_DIR) + "/examples/data/iris.csv";
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+/// A network for iris, written by `weft new`.
+std::string new_network(const Folder& folder, const Words& more = {}) {
+  const std::string path = folder / "net.json";
+  const Outcome made = weft(Words{"new", "--from", kIris, "-o", path} + more);
+  EXPECT_EQ(made.exit, 0) << made.told();
+  return path;
+}
+
+/// What `weft new` wrote, learned from.
+std::string trained(const Folder& folder, const Words& more = {}) {
+  const std::string model = folder / "m.entity";
+  const Outcome run = weft(Words{"run", new_network(folder), "--quiet", "--save", model} + more);
+  EXPECT_EQ(run.exit, 0) << run.told();
+  return model;
+}
+
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(New, WritesANetworkThatLearnsTheTable) {
+  Folder folder;
+  const std::string path = new_network(folder);
+  const Json network = Json::parse(read_file(path));
+  ASSERT_EQ(network["chain"].size(), 3u) << network;
+  EXPECT_EQ(network["chain"][0]["type"], "standardize");
+  EXPECT_EQ(network["chain"][2]["out"], 3);
+  EXPECT_EQ(network["inputs"]["x"], Json::array({4}));
+  EXPECT_EQ(network["stream"]["classes"], Json::array({"setosa", "versicolor", "virginica"}));
+  EXPECT_EQ(network["stream"]["stratified"], true);
+  EXPECT_FALSE(network["stream"].contains("shift"));
+  const Outcome run = weft({"run", path, "--json"});
+  ASSERT_EQ(run.exit, 0) << run.told();
+  const Json done = run.last();
+  EXPECT_GE(done["held_out_accuracy"].get<double>(), 0.93) << done;
+  // Ten of each species are held out, and every figure is that of the confusion matrix.
+  const Json& held_out = done["held_out"];
+  std::uint64_t right = 0;
+  for (std::size_t c = 0; c < 3; ++c) {
+    EXPECT_EQ(held_out["classes"][c]["samples"], 10);
+    right += held_out["confusion"][c][c].get<std::uint64_t>();
+    const double recall = held_out["confusion"][c][c].get<double>() / 10;
+    EXPECT_DOUBLE_EQ(held_out["classes"][c]["recall"].get<double>(), recall);
+  }
+  EXPECT_DOUBLE_EQ(held_out["accuracy"].get<double>(), static_cast<double>(right) / 30);
+  EXPECT_GT(held_out["loss"].get<double>(), 0);
+  EXPECT_EQ(held_out["classes"][1]["name"], "versicolor");
+}
+
+// Standardisation is of the training part alone: other held-out rows, other numbers; and exactly those of the rows
+// left.
+TEST(New, StandardisesByTheTrainingPartAlone) {
+  Folder folder;
+  write_file(folder / "t.csv", "1,a\n3,a\n5,b\n7,b\n1000,c\n");
+  const auto numbers = [&](const Words& more) {
+    const Outcome made = weft(Words{"new", "--from", folder / "t.csv"} + more);
+    EXPECT_EQ(made.exit, 0) << made.told();
+    return Json::parse(made.out)["chain"][0];
+  };
+  EXPECT_EQ(numbers({"--held-out", "0"})["mean"][0], 203.2);
+  write_file(folder / "one.csv", "2,a\n4,b\n4,b\n4,b\n");
+  const Json layer = Json::parse(weft({"new", "--from", folder / "one.csv", "--held-out", "0"}).out)["chain"][0];
+  EXPECT_EQ(layer["mean"][0], 3.5);
+  EXPECT_EQ(layer["deviation"][0], 0.8660254);  // the root of 0.75, as a float
+}
+
+TEST(New, WritesOverNothingUnasked) {
+  Folder folder;
+  const std::string path = new_network(folder);
+  const std::string before = read_file(path);
+  const Outcome again = weft({"new", "--from", kIris, "--hidden", "8", "-o", path});
+  EXPECT_EQ(again.exit, 2) << again.told();
+  EXPECT_TRUE(holds(again.err, "--force")) << again.err;
+  EXPECT_EQ(read_file(path), before);
+  EXPECT_EQ(weft({"new", "--from", kIris, "--hidden", "8", "--force", "-o", path}).exit, 0);
+  EXPECT_NE(read_file(path), before);
+  const Outcome over_data = weft({"new", "--from", path, "--force", "-o", path});
+  EXPECT_NE(over_data.exit, 0);
+}
+
+TEST(New, SaysAllThatIsMissingAtOnce) {
+  const Outcome nothing = weft({"new"});
+  EXPECT_EQ(nothing.exit, 2);
+  EXPECT_TRUE(holds(nothing.err, "--in and --out")) << nothing.err;
+  const Outcome widths = weft({"new", "--in", "4", "--hidden", "16,16", "--out", "3"});
+  ASSERT_EQ(widths.exit, 0) << widths.told();
+  const Json network = Json::parse(widths.out);
+  EXPECT_EQ(network["chain"].size(), 3u);
+  EXPECT_FALSE(network.contains("stream"));
+  for (const char* hidden : {"16,,16", "0", "x", "-3", "16,"})
+    EXPECT_EQ(weft({"new", "--in", "4", "--hidden", hidden, "--out", "3"}).exit, 2) << hidden;
+}
+
+// The same rows in other clothes are the same run.
+TEST(Run, ReadsTheSameTableInOtherClothes) {
+  Folder folder;
+  const std::string network = new_network(folder, {"--passes", "3"});
+  const auto hash = [&](const std::string& data, const Words& more) {
+    const Outcome run = weft(Words{"run", network, "--data", data, "--json"} + more);
+    EXPECT_EQ(run.exit, 0) << run.told();
+    return run.last()["state_hash"].get<std::string>();
+  };
+  const std::string plain = hash(kIris, {});
+  std::string dressed = "\xEF\xBB\xBF\"id\";\"species\";a;b;c;\"d\"\r\n";
+  std::size_t id = 0;
+  for (const std::string& line : lines_of(read_file(kIris))) {
+    if (id++ == 0) continue;
+    const std::size_t last = line.rfind(',');
+    std::string values = line.substr(0, last);
+    std::replace(values.begin(), values.end(), ',', ';');
+    dressed += std::to_string(id) + "; \"" + line.substr(last + 1) + "\" ;" + values + "\r\n";
+  }
+  write_file(folder / "dressed.csv", dressed + "\r\n");
+  EXPECT_EQ(hash(folder / "dressed.csv", {"--label", "species", "--skip", "id"}), plain);
+  EXPECT_EQ(hash(folder / "dressed.csv", {"--label", "2", "--skip", "1", "--separator", ";"}), plain);
+}
+
+TEST(Run, KeepsTheClassesInTheModel) {
+  Folder folder;
+  write_file(
+      folder / "n.json",
+      R"({"weft":1,"inputs":{"x":[2]},"chain":[{"type":"dense","out":2}],"stream":{"csv":"t.csv","held_out":0}})");
+  write_file(folder / "t.csv", "1,2,yes\n3,4,no\n5,6,yes\n");
+  const Outcome run = weft({"run", folder / "n.json", "--quiet", "--save", folder / "m.entity"});
+  ASSERT_EQ(run.exit, 0) << run.told();
+  // Labels of the other order, and only one of them: still the model's classes.
+  write_file(folder / "u.csv", "1,2,yes\n");
+  EXPECT_EQ(weft({"run", folder / "m.entity", "--quiet", "--data", folder / "u.csv"}).exit, 0);
+  write_file(folder / "u.csv", "1,2,maybe\n");
+  const Outcome other = weft({"run", folder / "m.entity", "--quiet", "--data", folder / "u.csv"});
+  EXPECT_EQ(other.exit, 3);
+  EXPECT_TRUE(holds(other.err, "u.csv:1: label \"maybe\" is none of the classes that the model knows: \"no\", \"yes\""))
+      << other.err;
+}
+
+TEST(Run, SaysWhatMaySurprise) {
+  Folder folder;
+  const Outcome again = weft({"run", trained(folder), "--max-samples", "10"});
+  EXPECT_TRUE(holds(again.err, "goes on learning")) << again.err;
+  write_file(folder / "far.csv", "200,255,1\n190,0,0\n");
+  write_file(folder / "n.json",
+             R"({"weft":1,"inputs":{"x":[2]},"chain":[{"type":"dense","out":2,"activation":"tanh"}],)"
+             R"("stream":{"csv":"far.csv","held_out":0}})");
+  const Outcome far = weft({"run", folder / "n.json"});
+  EXPECT_TRUE(holds(far.err, "inputs reach 255")) << far.err;
+  EXPECT_TRUE(holds(far.err, "--passes")) << far.err;
+  write_file(folder / "far.csv", "0.2,0.25,1\n0.19,0,0\n");
+  EXPECT_FALSE(holds(weft({"run", folder / "n.json"}).err, "inputs reach"));
+}
+
+TEST(Run, ShowsLossAndConfusionAtTheEnd) {
+  Folder folder;
+  const Outcome run = weft({"run", new_network(folder), "--quiet"});
+  ASSERT_EQ(run.exit, 0) << run.told();
+  for (const char* part : {"loss        ", "label \\ answer", "precision", "versicolor"})
+    EXPECT_TRUE(holds(run.out, part)) << part << " in\n" << run.out;
+}
+
+TEST(Predict, AnswersRowForRowWithAndWithoutLabels) {
+  Folder folder;
+  const std::string model = trained(folder);
+  const Outcome labelled = weft({"predict", model, "--data", kIris, "--values"});
+  ASSERT_EQ(labelled.exit, 0) << labelled.told();
+  const auto answers = lines_of(labelled.out);
+  ASSERT_EQ(answers.size(), 151u);
+  EXPECT_EQ(answers[0], "class,setosa,versicolor,virginica");
+  std::string bare;
+  std::size_t right = 0, row = 0;
+  for (const std::string& line : lines_of(read_file(kIris))) {
+    const std::size_t last = line.rfind(',');
+    if (row > 0) right += answers[row].starts_with(line.substr(last + 1) + ",");
+    bare += (row > 0 ? line.substr(0, last) : "") + (row > 0 ? "\n" : "");
+    ++row;
+  }
+  EXPECT_GE(right, 140u);
+  write_file(folder / "bare.csv", bare);
+  for (const Words& more : {Words{}, Words{"--threads", "1"}, Words{"--threads", "4"}})
+    EXPECT_EQ(weft(Words{"predict", model, "--data", folder / "bare.csv", "--values"} + more).out, labelled.out);
+  // Rows one at a time have the bits of rows in a batch.
+  write_file(folder / "row.csv", "sepal_length,a,b,c\n6.1,2.9,4.7,1.4\n");
+  const std::string alone = lines_of(weft({"predict", model, "--data", folder / "row.csv", "--values"}).out).at(1);
+  const auto table = lines_of(read_file(kIris));
+  const auto found = std::find(table.begin(), table.end(), "6.1,2.9,4.7,1.4,versicolor");
+  ASSERT_NE(found, table.end());
+  EXPECT_EQ(alone, answers[static_cast<std::size_t>(found - table.begin())]);
+}
+
+TEST(Predict, ReportsWhatTheRunMeasured) {
+  Folder folder;
+  const std::string model = trained(folder);
+  const Json report = weft({"predict", model, "--data", kIris, "--report", "--json"}).last();
+  EXPECT_EQ(report["samples"], 150) << report;
+  std::uint64_t right = 0;
+  const auto answers = lines_of(weft({"predict", model, "--data", kIris}).out), table = lines_of(read_file(kIris));
+  for (std::size_t i = 1; i < table.size(); ++i) right += table[i].ends_with("," + answers.at(i));
+  EXPECT_DOUBLE_EQ(report["accuracy"].get<double>(), static_cast<double>(right) / 150);
+  write_file(folder / "bare.csv", "1,2,3,4\n");
+  EXPECT_EQ(weft({"predict", model, "--data", folder / "bare.csv", "--report"}).exit, 3);
+}
+
+TEST(Predict, AnswersAPipeAsItsRowsCome) {
+  Folder folder;
+  const std::string model = trained(folder), pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  Process asked({"predict", model, "--data", pipe});
+  std::ofstream rows(pipe);
+  const auto answered = [&](std::size_t lines) {
+    for (int i = 0; i < 2000; ++i) {
+      if (lines_of(asked.out_so_far()).size() >= lines) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  };
+  rows << "5.0,3.4,1.5,0.2\n" << std::flush;
+  EXPECT_TRUE(answered(2)) << "an answer before the next row";
+  rows << "7.2,3.2,6.0,1.8\n" << std::flush;
+  EXPECT_TRUE(answered(3));
+  rows.close();
+  const Outcome ended = asked.wait();
+  EXPECT_EQ(ended.exit, 0) << ended.told();
+  EXPECT_EQ(ended.out, "class\nsetosa\nvirginica\n");
+}
+
+TEST(Predict, KeepsItsPlaceBesideRowsLeftOutAndBeforeOnesRefused) {
+  Folder folder;
+  const std::string model = trained(folder);
+  write_file(folder / "gaps.csv", "NA,3.4,1.5,0.2\n5.0,3.4,1.5,0.2\n7.2,?,6.0,1.8\n7.2,3.2,6.0,1.8\n,,,\n");
+  const Outcome gaps = weft({"predict", model, "--data", folder / "gaps.csv", "--missing", "drop"});
+  EXPECT_EQ(gaps.out, "class\n\nsetosa\n\nvirginica\n\n") << gaps.told();
+  write_file(folder / "bad.csv", "5.0,3.4,1.5,0.2\n7.2,3.2,6.0,1.8\n1,2,x,4\n");
+  const Outcome bad = weft({"predict", model, "--data", folder / "bad.csv"});
+  EXPECT_EQ(bad.exit, 3);
+  EXPECT_EQ(bad.out, "class\nsetosa\nvirginica\n");
+  EXPECT_TRUE(holds(bad.err, "bad.csv:3: column 3: \"x\" is not a number")) << bad.err;
+  write_file(folder / "narrow.csv", "1,2\n");
+  const Outcome narrow = weft({"predict", model, "--data", folder / "narrow.csv"});
+  EXPECT_EQ(narrow.exit, 3);
+  EXPECT_TRUE(holds(narrow.err, "the network takes 4")) << narrow.err;
+  EXPECT_EQ(weft({"predict", model, "--data", folder / "missing.csv"}).exit, 3);
+  EXPECT_EQ(weft({"predict", model}).exit, 2);
+}
+
+// A model fills new tables with the means that it learned by.
+TEST(Predict, FillsMissingValuesAsTheModelDid) {
+  Folder folder;
+  write_file(folder / "t.csv", "a,b,kind\n1,10,x\n3,NA,y\n5,20,x\n7,30,y\n");
+  ASSERT_EQ(
+      weft({"new", "--from", folder / "t.csv", "--missing", "mean", "--held-out", "0", "-o", folder / "n.json"}).exit,
+      0);
+  EXPECT_EQ(Json::parse(read_file(folder / "n.json"))["stream"]["fill"], Json::array({4.0, 20.0}));
+  ASSERT_EQ(weft({"run", folder / "n.json", "--quiet", "--save", folder / "m.entity"}).exit, 0);
+  write_file(folder / "u.csv", "5,\n");
+  write_file(folder / "v.csv", "5,20\n");
+  const auto answer = [&](const std::string& name) {
+    const Outcome asked = weft({"predict", folder / "m.entity", "--data", folder / name, "--values"});
+    EXPECT_EQ(asked.exit, 0) << asked.told();
+    return asked.out;
+  };
+  EXPECT_EQ(answer("u.csv"), answer("v.csv"));
+}
+
+}  // namespace
+}  // namespace weft::cli_test
