@@ -49,6 +49,7 @@ foreach(text IN LISTS texts)
   # The README stands among the documents here, and speaks of the source tree.
   string(REPLACE "](docs/formats/)" "](formats/entity.md)" content "${content}")
   string(REGEX REPLACE "\\]\\((\\.\\./)*docs/" "](${to_documents}" content "${content}")
+  string(REGEX REPLACE "\\]\\((\\.\\./)+examples/" "](${to_documents}examples/" content "${content}")
   string(REGEX REPLACE "\\[([^]]+)\\]\\((\\.\\./)*(CONTRIBUTING|[a-z]+/README|tests/|bench/|tools/|cmake/)[^)]*\\)" "\\1"
          content "${content}")
   file(WRITE "${text}" "${content}")
