@@ -110,19 +110,20 @@ void print_costs(const Json& d, std::size_t columns) {
   std::printf("%s\n", table.text(columns).c_str());
 }
 
+/// A line each: a terminal may be narrow.
 void print_memory(const Json& memory) {
-  const auto line = [](const char* title, const Json& estimate) {
-    std::string parts;
+  const auto print_estimate = [](const char* title, const Json& estimate) {
+    std::printf("%-11s %s\n", title, byte_size(estimate["total"]).c_str());
     for (const auto& [part, bytes] : estimate.items())
-      if (part != "total") parts += (parts.empty() ? ": " : ", ") + part + " " + byte_size(bytes);
-    std::printf("%-11s %s%s\n", title, byte_size(estimate["total"]).c_str(), parts.c_str());
+      if (part != "total") std::printf("            %s %s\n", part.c_str(), byte_size(bytes).c_str());
   };
-  line("to run", memory["run"]);
-  if (!memory["learn"].is_null()) line("to learn", memory["learn"]);
+  print_estimate("to run", memory["run"]);
+  if (!memory["learn"].is_null()) print_estimate("to learn", memory["learn"]);
   if (!memory["problem"].is_null()) std::printf("to learn    %s\n", memory["problem"].get<std::string>().c_str());
-  if (!memory["free"].is_null())
-    std::printf("free        %s (%s)\n", byte_size(memory["free"]).c_str(),
-                memory["source"].get<std::string>().c_str());
+  if (memory["free"].is_null()) return;
+  const std::string source = memory["source"];
+  std::printf("free        %s (%s)\n", byte_size(memory["free"]).c_str(),
+              source.starts_with("/") ? "control group" : source.c_str());
 }
 
 /// One line for each pair of an input and an output; of many inputs one for each output.
@@ -192,7 +193,7 @@ void print_network(const Json& d) {
   print_loops(d["loops"]);
   if (d["live"] == true) std::printf("live        at tick %s\n", number(d["ticks"]).c_str());
   if (d["state_hash"].is_null())
-    std::printf("state hash  `weft hash` draws the weights of a network that has not run\n");
+    std::printf("state hash  by `weft hash`: this network has not run\n");
   else
     std::printf("state hash  %s\n", d["state_hash"].get<std::string>().c_str());
 }
