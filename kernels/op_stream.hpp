@@ -82,20 +82,21 @@ class OpStream {
   const OpTable* table_;
 };
 
+/// A row of `op_table`: runs `Stream::accept(op)`.
+template <class Stream, class Op>
+void run_op(OpStream& stream, const void* op, [[maybe_unused]] void* answer) {
+  Stream& own = static_cast<Stream&>(stream);
+  if constexpr (std::is_void_v<ops::Answer<Op>>)
+    own.accept(*static_cast<const Op*>(op));
+  else
+    *static_cast<ops::Answer<Op>*>(answer) = own.accept(*static_cast<const Op*>(op));
+}
+
 /// A table of `Stream::accept(op)`, one for each operation.
 template <class Stream>
 const OpTable& op_table() noexcept {
-  static constexpr auto kFunction = []<class Op>(std::type_identity<Op>) -> OpTable::Run {
-    return [](OpStream& stream, const void* op, [[maybe_unused]] void* answer) {
-      Stream& own = static_cast<Stream&>(stream);
-      if constexpr (std::is_void_v<ops::Answer<Op>>)
-        own.accept(*static_cast<const Op*>(op));
-      else
-        *static_cast<ops::Answer<Op>*>(answer) = own.accept(*static_cast<const Op*>(op));
-    };
-  };
   static constexpr OpTable kTable{{
-#define WEFT_OP(name, Type) kFunction(std::type_identity<ops::Type>()),
+#define WEFT_OP(name, Type) &run_op<Stream, ops::Type>,
 #include "kernels/ops.def"
 #undef WEFT_OP
   }};
