@@ -32,7 +32,9 @@ nlohmann::ordered_json escaped_texts(const nlohmann::ordered_json& value) {
   if (value.is_array())
     for (const auto& element : value) out.push_back(escaped_texts(element));
   else
-    for (const auto& [key, element] : value.items()) out[key] = escaped_texts(element);
+    for (const auto& [key, element] : value.items())  // keys are distinct already: none is looked for
+      out.get_ref<nlohmann::ordered_json::object_t&>().nlohmann::ordered_json::object_t::Container::emplace_back(
+          key, escaped_texts(element));
   return out;
 }
 

@@ -18,6 +18,8 @@
 
 #include "kernels/activation.hpp"
 
+#include "core/printable.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -117,9 +119,10 @@ void note_row_numbers(const Found& found, const std::string& path) {
   for (std::size_t j = 0; j < data.features && data.size > 2; ++j) {
     bool counts = true;
     for (std::size_t i = 1; i < data.size && counts; ++i) counts = data.row(i)[j] == data.row(i - 1)[j] + 1;
-    if (counts)
-      std::fprintf(stderr, "weft: note: %s: value %zu%s numbers the rows; leave it out with --skip\n", path.c_str(),
-                   j + 1, j < data.names.size() ? (" '" + data.names[j] + "'").c_str() : "");
+    if (!counts) continue;
+    const std::string name = j < data.names.size() ? " '" + escaped(data.names[j]) + "'" : "";
+    std::fprintf(stderr, "weft: note: %s: value %zu%s numbers the rows; leave it out with --skip\n",
+                 escaped(path).c_str(), j + 1, name.c_str());
   }
 }
 
@@ -231,13 +234,13 @@ Status make_network(const Request& request) {
   WEFT_TRY(const auto spec, mesh::read_network(text, request.output.empty() ? "network" : request.output));
   WEFT_TRY(const auto graph, mesh::Graph::build(spec));
   if (request.output.empty()) {
-    std::printf("%s", text.c_str());
+    std::printf("%s", escaped_json(text).c_str());
     return {};
   }
   WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.output, as_bytes(text)));
-  std::fprintf(stderr, "weft: %s: %zu values, %zu classes; %s\n", request.output.c_str(), in, out,
-               found ? ("learn with: weft run " + request.output).c_str()
-                     : ("learn with: weft run " + request.output + " --data FILE.csv").c_str());
+  std::fprintf(stderr, "weft: %s: %zu values, %zu classes; %s\n", escaped(request.output).c_str(), in, out,
+               found ? ("learn with: weft run " + escaped(request.output)).c_str()
+                     : ("learn with: weft run " + escaped(request.output) + " --data FILE.csv").c_str());
   return {};
 }
 

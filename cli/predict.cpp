@@ -14,6 +14,8 @@
 
 #include "kernels/softmax.hpp"
 
+#include "core/printable.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <unistd.h>
@@ -87,7 +89,7 @@ class AnswerPrinter {
   std::string value_name(std::uint32_t i) const {
     return has_class_ ? formats::csv_field(model_.class_name(i)) : "y" + std::to_string(i + 1);
   }
-  static void put(const std::string& line) { std::printf("%s\n", line.c_str()); }
+  static void put(const std::string& line) { std::printf("%s\n", escaped(line).c_str()); }
 
   const AskedModel& model_;
   bool has_class_, has_values_, json_;
@@ -220,7 +222,7 @@ Status predict(const Request& request) {
                                        "(learning.loss: cross_entropy)");
   if (!model->has_weights())
     std::fprintf(stderr, "weft: note: %s holds no weights: a network as it begins answers by chance\n",
-                 request.file.c_str());
+                 escaped(request.file).c_str());
   learning::TableOptions table = model->table();
   apply(request.table, table);
   if (table.missing == learning::Missing::mean && table.fill.empty())

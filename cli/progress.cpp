@@ -2,6 +2,8 @@
 
 #include "cli/progress.hpp"
 
+#include "core/printable.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,7 +30,7 @@ void ProgressLine::show(const std::string& text) {
   if (!is_seen() || now - last_ < kRedraw) return;
   // The last column stays free: many terminals wrap when it is written.
   const std::size_t columns = std::max<std::size_t>(terminal_.columns(), 2) - 1;
-  std::fprintf(stderr, "\r%s\x1b[K", fit(text, columns, terminal_.unicode).c_str());
+  std::fprintf(stderr, "\r%s\x1b[K", fit(escaped(text), columns, terminal_.unicode).c_str());
   std::fflush(stderr);
   last_ = now;
   is_drawn_ = true;

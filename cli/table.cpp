@@ -4,9 +4,21 @@
 
 #include "cli/terminal.hpp"
 
+#include "core/printable.hpp"
+
 #include <algorithm>
+#include <utility>
 
 namespace weft::cli {
+
+Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {
+  for (Column& column : columns_) column.heading = escaped(column.heading);
+}
+
+void Table::add(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = escaped(cell);
+  rows_.push_back(std::move(cells));
+}
 
 std::string Table::text(std::size_t columns) const {
   std::vector<std::size_t> widths;

@@ -17,9 +17,10 @@ class Table {
     Align align = Align::left;
   };
 
-  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  /// Headings and cells may be names from files: they are escaped (core/printable.hpp).
+  explicit Table(std::vector<Column> columns);
   /// As many cells as columns.
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  void add(std::vector<std::string> cells);
   /// `columns`: of the terminal; 0: no bound.
   std::string text(std::size_t columns) const;
 

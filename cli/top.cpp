@@ -192,9 +192,10 @@ class Top {
       WEFT_CHECK(check_silence());
       WEFT_CHECK(receive());
       for (std::size_t end; (end = in_.find('\n')) != std::string::npos; in_.erase(0, end + 1)) {
-        if (request_.once && !std::exchange(is_sampled_, true)) continue;
-        WEFT_CHECK(show(in_.substr(0, end)));
-        if (request_.once) return false;
+        // Of one look the second answer is shown, but a refusal at once.
+        const bool is_first = request_.once && !std::exchange(is_sampled_, true);
+        WEFT_CHECK(show(in_.substr(0, end), is_first));
+        if (request_.once && !is_first) return false;
       }
     }
     if (request_.once) return fail(Errc::storage, "socket " + path_ + ": closed before it answered");
@@ -234,12 +235,14 @@ class Top {
     }
   }
 
-  Status show(const std::string& line) {
+  /// Fails for an error that the server tells; else shows the figures, unless they are only to be looked through.
+  Status show(const std::string& line, bool only_errors) {
     WEFT_TRY(const auto figures, parse_json(line, "socket " + path_));
     if (figures.is_object() && figures.contains("error"))
       return fail(Errc::storage,
                   "socket " + path_ + ": " +
                       (figures["error"].is_string() ? figures["error"].get<std::string>() : figures["error"].dump()));
+    if (only_errors) return {};
     if (request_.json) {
       std::string out = escaped_json(line);
       std::replace_if(

@@ -155,7 +155,9 @@ std::vector<std::string> JsonReader::keys() const {
 }
 
 std::optional<JsonValue> JsonReader::find(std::string_view key) {
-  if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.emplace_back(key);
+  // Sorted, since an object may have many keys; asked for in their own order they go to the end.
+  if (const auto place = std::lower_bound(known_.begin(), known_.end(), key); place == known_.end() || *place != key)
+    known_.emplace(place, key);
   const auto found = value_->find(key);
   if (found == value_->end()) return std::nullopt;
   return JsonValue(*found, path_of(key));
@@ -228,7 +230,7 @@ Result<std::string> JsonReader::string_or(std::string_view key, std::string fall
 
 Status JsonReader::finish() const {
   for (const auto& item : value_->items()) {
-    if (std::find(known_.begin(), known_.end(), item.key()) != known_.end()) continue;
+    if (std::binary_search(known_.begin(), known_.end(), item.key())) continue;
     std::string text = path_of(item.key()) + ": unknown key";
     if (const auto near = nearest_name(item.key(), {known_.begin(), known_.end()}))
       text.append("; did you mean '").append(*near).append("'?");

@@ -99,7 +99,7 @@ TEST(BadNetwork, IsRefusedWithExit3NamingThePlace) {
                                                       {"/layers/0/combine", "\"glue\"", "layers[0].combine"},
                                                       {"/outputs/digit", "[0,1,0,7]", "outputs.digit"},
                                                       {"/inputs/pixels", "[63]", "stream.csv"},
-                                                      {"/layers/2/out", "9", "stream.csv"},
+                                                      {"/layers/2/out", "9", "the network's output has 9 values"},
                                                       {"/learning/rule", "\"hebb\"", "learning.rule"},
                                                       {"/learning/rate", "1", "learning.rate"},
                                                       {"/learning/optimizer/lr", "\"fast\"", "learning.optimizer.lr"},

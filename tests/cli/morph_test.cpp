@@ -98,7 +98,8 @@ TEST(Morph, RefusesBadPlacesAndTypes) {
   const auto refused = [&](const Words& more, int exit, const std::string& names) {
     expect_refused(Words{"morph", folder / "n.json", "-o", out} + more, exit, names);
   };
-  for (const char* place : {"", "**", "0,0,0", "0,0,0,0,", "0,0,0,0,0", "-1,0,0,0", "0 0 0 0", "99999999999,0,0,0",
+  refused({"--dtype", "int8", "--layer", ""}, 2, "--layer: the value is empty");
+  for (const char* place : {"**", "0,0,0", "0,0,0,0,", "0,0,0,0,0", "-1,0,0,0", "0 0 0 0", "99999999999,0,0,0",
                             "[0,0,0,0", "0,0,0,0]", "[]"})
     refused({"--dtype", "int8", "--layer", place}, 2, "--layer " + std::string(place) + ": is no place");
   refused({"--dtype", "int8", "--layer", "9,9,9,9"}, 3, "no layer stands there");

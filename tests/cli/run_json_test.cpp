@@ -27,16 +27,9 @@ TEST(RunJson, EndsWithDoneAndItsKeysInOrder) {
   ASSERT_EQ(ran.exit, 0) << ran.err;
   EXPECT_EQ(ran.err, "");
   const Json done = ran.last();
-  const std::vector<std::string> expected{"event",
-                                          "rule",
-                                          "held_out_accuracy",
-                                          "prequential_accuracy",
-                                          "state_hash",
-                                          "ticks",
-                                          "ticks_per_second",
-                                          "samples",
-                                          "recovery_samples",
-                                          "device"};
+  const std::vector<std::string> expected{
+      "event",      "rule",  "held_out_accuracy", "held_out", "prequential_accuracy", "mean_loss",
+      "state_hash", "ticks", "ticks_per_second",  "samples",  "recovery_samples",     "device"};
   EXPECT_EQ(keys(done), expected);
   EXPECT_EQ(done["event"], "done");
   EXPECT_EQ(done["rule"], "fw_dtp");

@@ -87,7 +87,9 @@ TEST(Sweep, RefusesWhatItCannotMeasureWith) {
   write_file(folder / "narrow.csv", "1,2,0\n3,4,1\n");
   std::string wide;
   for (int i = 0; i < 64; ++i) wide += "1,";
-  write_file(folder / "labels.csv", wide + "11\n");
+  std::string labels;  // more classes than the network has outputs
+  for (int label = 0; label <= 10; ++label) labels += wide + std::to_string(label) + "\n";
+  write_file(folder / "labels.csv", labels);
   expect_refused({"sweep", folder / "bare.json"}, 3, "name the data with --data");
   expect_refused({"sweep", folder / "n.json", "--data", folder / "none.csv"}, 3, "none.csv");
   expect_refused({"sweep", folder / "n.json", "--data", folder / "narrow.csv"}, 3, "narrow.csv");

@@ -268,7 +268,7 @@ class NetworkSchema(unittest.TestCase):
             (SCHEMA, asked_keys(root_body) | sections),
             (SCHEMA["properties"]["grid"], asked_keys(function_body(network, "Result<GridShape> read_grid("), "grid")),
             (DEFS["layer_base"], layer_keys),
-            (DEFS["chain_base"], layer_keys - {"at", "from", "neighbours", "combine"}),
+            (DEFS["chain_base"], layer_keys - {"at", "repeat", "from", "neighbours", "combine"}),
             (DEFS["supervision"], asked_keys(function_body(network, "SupervisionRule> read_supervision("))),
             (DEFS["learning"], asked_keys(learning_body)),
             (DEFS["optimizer"], asked_keys(function_body(learning, "Result<OptimizerOptions> read_optimizer("))),

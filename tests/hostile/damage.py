@@ -4,10 +4,11 @@ import os, random, shutil
 from harness import *
 
 
-def changed(bytes, draw):
-    at = draw.randrange(len(bytes))
-    return draw.choice([bytes[:at] + bytes([bytes[at] ^ 1 << draw.randrange(8)]) + bytes[at + 1:], bytes[:at],
-                        bytes + bytes[at:], bytes[:at] + bytes[at + 1:], b"\0" * len(bytes), bytes[:at] + b"\0" * (len(bytes) - at)])
+def changed(data, draw):
+    at = draw.randrange(len(data))
+    return draw.choice([data[:at] + bytes([data[at] ^ 1 << draw.randrange(8)]) + data[at + 1:], data[:at],
+                        data + data[at:], data[:at] + data[at + 1:], b"\0" * len(data),
+                        data[:at] + b"\0" * (len(data) - at)])
 
 
 @case("entity files, seed:", *[(seed, packed) for seed in range(6) for packed in (False, True)])

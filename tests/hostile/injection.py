@@ -61,8 +61,11 @@ def fields(weft, folder, evil):
     net = prepare(folder)
     out = weft("run", net, "--data", write(f"{folder}/d.csv", f"1,2,{evil},4,0\n" * 3))
     clean(out, ())
-    out = weft("run", net, "--data", write(f"{folder}/d.csv", f"1,2,3,4,{evil}\n" * 30))
-    clean(out, ())
+    labels = write(f"{folder}/d.csv", "".join(f"1,2,3,{n},{evil if n % 2 else 'b'}\n" for n in range(30)))
+    model = f"{folder}/m.entity"
+    for arguments in (("run", net, "--data", labels, "--save", model), ("run", net, "--data", labels, "--json"), ("predict", model, labels),
+                      ("predict", model, labels, "--report"), ("new", "--from", labels)):
+        clean(weft(*arguments), arguments)
 
 
 @case("file names and arguments:", *[(e.replace("/", ""),) for e in EVIL] + [("\udcff\udcfe",)])

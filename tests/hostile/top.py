@@ -23,8 +23,8 @@ class Agent:
 
     def client(self):
         made = socket.socket(socket.AF_UNIX)
+        made.connect(self.socket)  # waits while the queue is full; with a timeout set it would not
         made.settimeout(15)
-        made.connect(self.socket)
         return made
 
 
