@@ -27,6 +27,7 @@ git ls-files '*.hpp' '*.cpp' '*.h' | xargs -r -n 64 -P "$jobs" clang-format --dr
 say layers, classes, documents
 python=/usr/bin/python3
 "$python" -B tools/check_layers.py
+"$python" -B tools/check_words.py
 "$python" -B tools/rooms.py --check
 "$python" -B tests/tools/check_layers_test.py -q
 "$python" -B tools/check_classes.py

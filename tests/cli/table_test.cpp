@@ -53,7 +53,8 @@ TEST(New, WritesANetworkThatLearnsTheTable) {
   const Outcome run = weft({"run", path, "--json"});
   ASSERT_EQ(run.exit, 0) << run.told();
   const Json done = run.last();
-  // 27 of this split's 30: so do rates from 0.003 to 0.05 and seeds 0 to 4; the other three lie among the other species.
+  // 27 of this split's 30: so do rates from 0.003 to 0.05 and seeds 0 to 4; the other three lie among the other
+  // species.
   EXPECT_GE(done["held_out_accuracy"].get<double>(), 0.9) << done;
   // Ten of each species are held out, and every figure is that of the confusion matrix.
   const Json& held_out = done["held_out"];

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A loop of 60 frames a second around a model that `weft run --save` wrote: each frame sees a flower, thinks about it for
-// 2 ms at most, and shows what it is.
+// A loop of 60 frames a second around a model that `weft run --save` wrote: each frame sees a flower, thinks about it
+// for 2 ms at most, and shows what it is.
 
 #include "weft.hpp"
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -21,7 +20,8 @@ int main(int count, char** words) {
     return 1;
   }
   Mesh mesh = std::move(*loaded);
-  const std::array<std::array<float, 4>, 3> flowers{{{5.0f, 3.4f, 1.5f, 0.2f}, {6.1f, 2.9f, 4.7f, 1.4f}, {7.2f, 3.2f, 6.0f, 1.8f}}};
+  const std::array<std::array<float, 4>, 3> flowers{
+      {{5.0f, 3.4f, 1.5f, 0.2f}, {6.1f, 2.9f, 4.7f, 1.4f}, {7.2f, 3.2f, 6.0f, 1.8f}}};
   const std::array names{"setosa", "versicolor", "virginica"};
 
   auto longest = 0ns;
@@ -34,8 +34,10 @@ int main(int count, char** words) {
     if (!ticks || !answer) return 1;
     const auto best = std::max_element(answer->begin(), answer->end()) - answer->begin();
     longest = std::max<std::chrono::nanoseconds>(longest, std::chrono::steady_clock::now() - begin);
-    if (frame % 20 == 19) std::printf("frame %2zu: %s, %lu ticks\n", frame, names[best], static_cast<unsigned long>(*ticks));
+    if (frame % 20 == 19)
+      std::printf("frame %2zu: %s, %lu ticks\n", frame, names[best], static_cast<unsigned long>(*ticks));
     std::this_thread::sleep_until(next += 16667us);
   }
-  std::printf("60 frames, the longest took %.2f ms of 16.67\n", std::chrono::duration<double, std::milli>(longest).count());
+  std::printf("60 frames, the longest took %.2f ms of 16.67\n",
+              std::chrono::duration<double, std::milli>(longest).count());
 }
