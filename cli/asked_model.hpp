@@ -32,7 +32,7 @@ class AskedModel {
   /// True when the largest value of the output is the class.
   bool is_classifier() const noexcept { return is_classifier_; }
   bool has_weights() const noexcept { return model_.entity.has_value(); }
-  /// How its tables are read; the names of its classes.
+  /// Options of its tables; the names of its classes.
   const learning::TableOptions& table() const noexcept { return options_.table; }
   std::string class_name(std::uint32_t answer) const;
 

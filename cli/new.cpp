@@ -50,7 +50,7 @@ struct Request {
   bool raw = false, force = false;
 };
 
-/// What a table says about the network that is to learn it.
+/// Facts of a table about the network that is to learn it.
 struct Found {
   learning::Dataset data;
   learning::Split split;

@@ -61,7 +61,7 @@ Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setu
   return session;
 }
 
-/// What the table decides is part of the network from then on.
+/// Choices made from the table are part of the network from then on.
 Status Session::read_data(const Model& model) {
   RunSetup& s = setup_;
   WEFT_TRY(const auto bytes, storage::real_file_system().read(s.csv_path, kMaxDataBytes));

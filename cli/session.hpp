@@ -66,7 +66,7 @@ class Session final : private agent::StateExtension {
   std::optional<double> held_out_accuracy() const noexcept {
     return held_out_ ? std::optional(held_out_->accuracy()) : std::nullopt;
   }
-  /// What the table's owner should know, a line each.
+  /// Notes for the table's owner, a line each.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
   /// Marks stand at its multiples.
   std::uint64_t stride() const noexcept { return stride_; }

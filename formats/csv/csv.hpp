@@ -66,7 +66,7 @@ class CsvReader {
   /// True when the next record has come already, as far as a line break tells, or nothing more will.
   bool is_ready() const noexcept { return holds_first_ || at_end_ || rest_.find('\n') != rest_.npos; }
   std::span<const CsvField> fields() const noexcept { return fields_; }
-  /// Where the record began, from 1.
+  /// First line of the record, from 1.
   std::size_t line() const noexcept { return line_; }
 
   /// A failure at the record.
@@ -100,7 +100,7 @@ class CsvReader {
   bool at_end_ = false, holds_first_ = false;
 };
 
-/// What a field is as a number.
+/// Value of a field as a number.
 struct CsvNumber {
   enum class Kind {
     number,
