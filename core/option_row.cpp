@@ -10,9 +10,9 @@
 namespace weft {
 namespace {
 
-constexpr std::array<std::string_view, 11> kKinds{"flag",      "whole",       "number",     "text",
+constexpr std::array<std::string_view, 12> kKinds{"flag",      "whole",       "number",     "text",
                                                   "choice",    "column",      "whole_list", "number_list",
-                                                  "text_list", "column_list", "section"};
+                                                  "text_list", "column_list", "section",    "layers"};
 
 }  // namespace
 

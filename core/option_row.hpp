@@ -24,6 +24,7 @@ enum class OptionKind : int {
   text_list,    ///< strings
   column_list,  ///< columns
   section,      ///< an object with `options`
+  layers,       ///< layers inside a container
 };
 std::string_view name(OptionKind kind) noexcept;
 
@@ -36,7 +37,9 @@ struct OptionRow {
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
   /// Elements of a list; `most` also bytes of a text.
   std::size_t fewest = 0, most = SIZE_MAX;
+  bool is_one_for_all = false;            // of a list: one number alone stands for all
   std::vector<std::string_view> names{};  // of a choice
+  std::string_view set{};                 // of names that options share: "dtype"; empty: names of its own
   std::string fallback{};                 // the default as JSON; empty: nothing, or what `fallback_words` says
   std::string_view fallback_words{};
   bool is_needed = false;
