@@ -28,8 +28,8 @@ Agent::Agent(storage::FileSystem& files, storage::CheckpointStore store, Options
       store_(std::move(store)),
       journal_directory_(internal::journal_in(store_.directory())),
       options_(std::move(options)),
-      life_(std::move(life)),
-      is_taught_(life_.learner() != nullptr) {}
+      replayable_(std::move(life)),
+      has_learner_(replayable_.learner() != nullptr) {}
 
 Agent::~Agent() = default;
 
@@ -52,8 +52,8 @@ Result<std::unique_ptr<Agent>> Agent::open(storage::FileSystem& files, const std
     WEFT_TRY(ReplayableMesh life, ReplayableMesh::begin(spec, options.learns, options.mesh));
     std::unique_ptr<Agent> agent(new Agent(files, std::move(store), std::move(options), std::move(life)));
     agent->network_ = network;
-    WEFT_CHECK(agent->be_born());
-    recovery.hash = agent->life_.hash();
+    WEFT_CHECK(agent->initialize());
+    recovery.hash = agent->replayable_.hash();
     recovery.took = agent->options_.now() - begin;
     return agent;
   }
@@ -69,9 +69,9 @@ Result<std::unique_ptr<Agent>> Agent::open(storage::FileSystem& files, const std
   return agent;
 }
 
-Status Agent::be_born() {
-  if (options_.at_birth) WEFT_CHECK(options_.at_birth(life_.mesh()));
-  if (options_.companion) WEFT_CHECK(options_.companion->begin(life_));
+Status Agent::initialize() {
+  if (options_.on_create) WEFT_CHECK(options_.on_create(replayable_.mesh()));
+  if (options_.extension) WEFT_CHECK(options_.extension->begin(replayable_));
   begin_writing(
       std::make_unique<storage::JournalWriter>(files_, journal_directory_, storage::JournalPlace(), options_.journal));
   // Before anything is lived through, there is something to go back to.
@@ -80,15 +80,15 @@ Status Agent::be_born() {
 }
 
 Status Agent::recover(const internal::Found& home, Recovery& recovery) {
-  if (options_.companion) {
-    WEFT_CHECK(options_.companion->begin(life_));
-    WEFT_CHECK(options_.companion->load(home.companion));
+  if (options_.extension) {
+    WEFT_CHECK(options_.extension->begin(replayable_));
+    WEFT_CHECK(options_.extension->load(home.extension));
   }
-  recovery.checkpoint = life_.mesh().ticks();
+  recovery.checkpoint = replayable_.mesh().ticks();
   const auto relive = [&](const storage::JournalRecord& stored) -> Status {
     WEFT_TRY(const Record record, read_record(stored.kind, stored.payload));
-    WEFT_CHECK(life_.apply(record));
-    return options_.companion ? options_.companion->relived(record) : Status();
+    WEFT_CHECK(replayable_.apply(record));
+    return options_.extension ? options_.extension->replayed(record) : Status();
   };
   const auto visit = [&](const storage::JournalRecord& stored) -> Status {
     auto done = relive(stored);
@@ -102,7 +102,7 @@ Status Agent::recover(const internal::Found& home, Recovery& recovery) {
   recovery.damages = findings.damages;
   if (const auto last = DurableWatermark::last(files_, journal_directory_); last && *last > findings.end.number)
     recovery.damages.push_back(internal::end_too_early(journal_directory_, findings.end.number, *last));
-  const std::uint64_t tick = life_.mesh().ticks();
+  const std::uint64_t tick = replayable_.mesh().ticks();
   if (!recovery.damages.empty() && !options_.salvage) {
     std::string text = directory() + ": damaged after record " + std::to_string(findings.end.number) + ", tick " +
                        std::to_string(tick);
@@ -119,7 +119,7 @@ Status Agent::recover(const internal::Found& home, Recovery& recovery) {
                                    std::to_string(resumed.findings.end.number) + "; look to the disk");
   begin_writing(std::move(resumed.writer));
   recovery.at = boundary();
-  recovery.hash = life_.hash();
+  recovery.hash = replayable_.hash();
   if (recovery.damages.empty()) return {};
   // What is damaged is behind a checkpoint from here on.
   WEFT_CHECK(store_.discard_after(findings.end.number));
@@ -142,10 +142,10 @@ void Agent::begin_writing(std::unique_ptr<storage::JournalWriter> journal) {
       log_warn(pruned.error().text());  // costs room, not safety; the next checkpoint tries again
   };
   checkpointer_ = std::make_unique<Checkpointer>(store_, before, written, options_.background, options_.now);
-  checkpoint_tick_ = life_.mesh().ticks();
+  checkpoint_tick_ = replayable_.mesh().ticks();
 }
 
-LogPosition Agent::boundary() const noexcept { return {journal_->place().number, life_.mesh().ticks()}; }
+LogPosition Agent::boundary() const noexcept { return {journal_->place().number, replayable_.mesh().ticks()}; }
 
 /// What a call did is written down, unless the call was refused and did nothing.
 template <class Write>
@@ -177,22 +177,22 @@ void Agent::look_after() {
   }
   if (checkpointer_->is_busy()) return;
   const bool is_due = options_.checkpoint_every
-                          ? life_.mesh().ticks() - checkpoint_tick_ >= options_.checkpoint_every
+                          ? replayable_.mesh().ticks() - checkpoint_tick_ >= options_.checkpoint_every
                           : journal_->appended_bytes() - checkpoint_bytes_ >= options_.checkpoint_bytes;
-  const bool is_needed = committer_->has_gap() || checkpointer_->trouble();
+  const bool is_needed = committer_->has_gap() || checkpointer_->last_error();
   // After one failed, there is no use in trying with every call.
-  if ((is_due || is_needed) && (!checkpointer_->trouble() || options_.now() >= next_checkpoint_)) checkpoint();
+  if ((is_due || is_needed) && (!checkpointer_->last_error() || options_.now() >= next_checkpoint_)) checkpoint();
 }
 
 Status Agent::set_input(std::string_view port, std::span<const float> values, std::size_t session) {
   WEFT_CHECK(ready());
-  return lived(life_.mesh().set_input(port, values, session), RecordKind::input,
+  return lived(replayable_.mesh().set_input(port, values, session), RecordKind::input,
                [&](RecordBytes& bytes) { bytes.put_input(port, session, values); });
 }
 
 Status Agent::tick(std::uint64_t n) {
   WEFT_CHECK(ready());
-  Status done = life_.mesh().tick(n);
+  Status done = replayable_.mesh().tick(n);
   const bool halted = !done;
   return lived(std::move(done), RecordKind::ticks, [&](RecordBytes& bytes) { bytes.put_ticks(n, halted); });
 }
@@ -200,7 +200,7 @@ Status Agent::tick(std::uint64_t n) {
 Status Agent::learn(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets,
                     std::uint64_t samples) {
   WEFT_CHECK(ready());
-  if (!life_.learner()) return no_learner();
+  if (!replayable_.learner()) return no_learner();
   std::uint64_t size = 0;
   for (const mesh::RunInput& input : inputs) size += input.values.size_bytes();
   for (const learning::Target& target : targets) size += target.labels.size_bytes() + target.values.size_bytes();
@@ -208,7 +208,7 @@ Status Agent::learn(std::span<const mesh::RunInput> inputs, std::span<const lear
     return fail(Errc::too_large, directory() + ": a lesson of " + std::to_string(size) + " bytes, at most " +
                                      std::to_string(options_.journal.max_record_bytes / 2) +
                                      " go into one record; give the samples in several calls");
-  Status done = life_.learner()->learn(inputs, targets, samples);
+  Status done = replayable_.learner()->learn(inputs, targets, samples);
   const bool halted = !done;
   return lived(std::move(done), RecordKind::learn,
                [&](RecordBytes& bytes) { bytes.put_learn(inputs, targets, samples, halted); });
@@ -216,8 +216,8 @@ Status Agent::learn(std::span<const mesh::RunInput> inputs, std::span<const lear
 
 Status Agent::drain() {
   WEFT_CHECK(ready());
-  if (!life_.learner()) return no_learner();
-  Status done = life_.learner()->drain();
+  if (!replayable_.learner()) return no_learner();
+  Status done = replayable_.learner()->drain();
   const bool halted = !done;
   return lived(std::move(done), RecordKind::drain, [&](RecordBytes& bytes) { bytes.put_drain(halted); });
 }
@@ -228,41 +228,41 @@ Status Agent::no_learner() const {
 
 Result<mesh::CommandMessage> Agent::post(Coord cell, std::shared_ptr<mesh::Command> control) {
   WEFT_CHECK(ready());
-  WEFT_TRY(auto sent, life_.mesh().post(cell, control));
-  WEFT_CHECK(lived({}, RecordKind::order, [&](RecordBytes& bytes) { bytes.put_order(cell, *control); }));
+  WEFT_TRY(auto sent, replayable_.mesh().post(cell, control));
+  WEFT_CHECK(lived({}, RecordKind::order, [&](RecordBytes& bytes) { bytes.put_command(cell, *control); }));
   return sent;
 }
 
 Result<std::size_t> Agent::add_session() {
   WEFT_CHECK(ready());
-  WEFT_TRY(const std::size_t session, life_.mesh().add_session());
+  WEFT_TRY(const std::size_t session, replayable_.mesh().add_session());
   WEFT_CHECK(lived({}, RecordKind::add_session, [](RecordBytes&) {}));
   return session;
 }
 
 Status Agent::remove_session(std::size_t session) {
   WEFT_CHECK(ready());
-  return lived(life_.mesh().remove_session(session), RecordKind::remove_session,
+  return lived(replayable_.mesh().remove_session(session), RecordKind::remove_session,
                [&](RecordBytes& bytes) { bytes.put_session(session); });
 }
 
 Status Agent::reset_session(std::size_t session) {
   WEFT_CHECK(ready());
-  return lived(life_.mesh().reset_session(session), RecordKind::reset_session,
+  return lived(replayable_.mesh().reset_session(session), RecordKind::reset_session,
                [&](RecordBytes& bytes) { bytes.put_session(session); });
 }
 
 Result<std::size_t> Agent::attach_session(ByteSpan bytes, bool allow_other_weights) {
   WEFT_CHECK(ready());
   WEFT_TRY(const auto file, formats::decode_entity(bytes, "session"));
-  WEFT_TRY(const std::size_t session, mesh::attach_session(life_.mesh(), file, allow_other_weights));
+  WEFT_TRY(const std::size_t session, mesh::attach_session(replayable_.mesh(), file, allow_other_weights));
   WEFT_CHECK(lived({}, RecordKind::attach_session,
                    [&](RecordBytes& record) { record.put_attach(bytes, allow_other_weights); }));
   return session;
 }
 
 void Agent::resume() {
-  life_.mesh().resume();
+  replayable_.mesh().resume();
   if (const Status done = lived({}, RecordKind::resume, [](RecordBytes&) {}); !done) return;
 }
 
@@ -273,7 +273,8 @@ Status Agent::note(std::string_view topic, std::string_view text) {
 
 Status Agent::mark() {
   WEFT_CHECK(ready());
-  return lived({}, RecordKind::mark, [&](RecordBytes& bytes) { bytes.put_mark(life_.mesh().ticks(), life_.hash()); });
+  return lived({}, RecordKind::mark,
+               [&](RecordBytes& bytes) { bytes.put_mark(replayable_.mesh().ticks(), replayable_.hash()); });
 }
 
 bool Agent::checkpoint() {
@@ -288,9 +289,9 @@ bool Agent::checkpoint() {
 Status Agent::take_checkpoint(bool awaited) {
   const auto begin = options_.now();
   // Delivers what waits, as a replay of the record will.
-  WEFT_CHECK(mesh::capture_mesh(life_.mesh(), true, capture_));
-  if (life_.learner()) taught_.capture(*life_.learner());
-  const std::uint64_t tick = life_.mesh().ticks();
+  WEFT_CHECK(mesh::capture_mesh(replayable_.mesh(), true, capture_));
+  if (replayable_.learner()) learner_blobs_.capture(*replayable_.learner());
+  const std::uint64_t tick = replayable_.mesh().ticks();
   // The birth is the place before the first record.
   if (journal_->place().number > 0 || tick > 0) {
     bytes_.begin().put_tick(tick);
@@ -298,24 +299,24 @@ Status Agent::take_checkpoint(bool awaited) {
     committer_->appended(boundary());
   }
   const storage::JournalPlace place = journal_->place();
-  const std::string companion = options_.companion ? options_.companion->save() : "{}";
+  const std::string extension = options_.extension ? options_.extension->save() : "{}";
   checkpoint_tick_ = tick;
   checkpoint_bytes_ = journal_->appended_bytes();
   const auto now = options_.now();
   next_checkpoint_ = now + kCheckpointPause;
   checkpointer_->start(
-      {{place.number, tick}, now - begin, [this, place, companion] { return encode(place, companion); }}, awaited);
+      {{place.number, tick}, now - begin, [this, place, extension] { return encode(place, extension); }}, awaited);
   return {};
 }
 
 /// On the writing thread, while the mesh goes on: reads what was captured and what never changes.
-Result<Checkpointer::Content> Agent::encode(const storage::JournalPlace& place, const std::string& companion) const {
+Result<Checkpointer::Content> Agent::encode(const storage::JournalPlace& place, const std::string& extension) const {
   mesh::SnapshotExtras extras;
-  WEFT_TRY(extras.meta_json, internal::write_extras(network_, options_.identity, companion));
+  WEFT_TRY(extras.meta_json, internal::write_extras(network_, options_.identity, extension));
   mesh::LayerHash rule;
-  if (is_taught_) {
-    extras.tensors = taught_.tensors();
-    rule = [this](mesh::NodeId node, StateHasher& hasher) { taught_.hash_layer(node, hasher); };
+  if (has_learner_) {
+    extras.tensors = learner_blobs_.tensors();
+    rule = [this](mesh::NodeId node, StateHasher& hasher) { learner_blobs_.hash_layer(node, hasher); };
   }
   const mesh::MeshView view = capture_.view();
   const Hash128 hash =
@@ -345,8 +346,8 @@ AgentStatistics Agent::figures() const {
   figures.journal_bytes = journal_->appended_bytes() - checkpoint_bytes_;
   figures.journal_failures = committer_->failures();
   figures.checkpoint = checkpointer_->figures();
-  figures.trouble = committer_->trouble();
-  if (!figures.trouble) figures.trouble = checkpointer_->trouble();
+  figures.last_error = committer_->last_error();
+  if (!figures.last_error) figures.last_error = checkpointer_->last_error();
   return figures;
 }
 

@@ -43,7 +43,7 @@ class StateExtension {
   virtual std::string save() const = 0;
   virtual Status load(std::string_view json) = 0;
   /// A record was lived again; scores wait in the learner.
-  virtual Status relived(const Record& record) = 0;
+  virtual Status replayed(const Record& record) = 0;
 };
 
 /// What was found where an agent lives, and what was done with it.
@@ -66,7 +66,7 @@ struct AgentStatistics {
   std::uint64_t journal_bytes = 0;  ///< since the last checkpoint was taken
   std::uint64_t journal_failures = 0;
   CheckpointStatistics checkpoint;
-  std::optional<std::string> trouble;  ///< why nothing is being acknowledged
+  std::optional<std::string> last_error;  ///< why nothing is being acknowledged
 };
 
 /// A mesh (and its learner) whose life is kept in a directory: checkpoints, and a journal of all that came from outside
@@ -93,8 +93,8 @@ class Agent {
     mesh::MeshOptions mesh;
     Now now = steady_now;
     /// Of a new life: what happens to the mesh before its first checkpoint (weights from a file).
-    std::function<Status(mesh::Mesh&)> at_birth;
-    StateExtension* companion = nullptr;
+    std::function<Status(mesh::Mesh&)> on_create;
+    StateExtension* extension = nullptr;
     /// What names the life besides its network: it must be the same whenever the directory is opened.
     std::string identity;
   };
@@ -122,8 +122,8 @@ class Agent {
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  const mesh::Mesh& mesh() const noexcept { return life_.mesh(); }
-  learning::Learner* learner() noexcept { return life_.learner(); }
+  const mesh::Mesh& mesh() const noexcept { return replayable_.mesh(); }
+  learning::Learner* learner() noexcept { return replayable_.learner(); }
 
   /// As the mesh's and the learner's own. What those refuse changes nothing and is not written down.
   Status set_input(std::string_view port, std::span<const float> values, std::size_t session = 0);
@@ -155,13 +155,13 @@ class Agent {
 
  private:
   Agent(storage::FileSystem& files, storage::CheckpointStore store, Options options, ReplayableMesh life);
-  Status be_born();
+  Status initialize();
   Status recover(const internal::Found& home, Recovery& recovery);
   void begin_writing(std::unique_ptr<storage::JournalWriter> journal);
   Status ready() const;
   Status no_learner() const;
   Status take_checkpoint(bool awaited);
-  Result<Checkpointer::Content> encode(const storage::JournalPlace& place, const std::string& companion) const;
+  Result<Checkpointer::Content> encode(const storage::JournalPlace& place, const std::string& extension) const;
   template <class Write>
   Status lived(Status status, RecordKind kind, Write&& write);
   void look_after();
@@ -172,12 +172,12 @@ class Agent {
   const std::string journal_directory_;
   const Options options_;
   std::string network_;  // of its birth, as text
-  ReplayableMesh life_;
-  const bool is_taught_;
+  ReplayableMesh replayable_;
+  const bool has_learner_;
   RecordBytes bytes_;
   // The checkpoint being written; the next one is taken when it is done.
   mesh::CheckpointSnapshot capture_;
-  learning::LearnerBlobs taught_;
+  learning::LearnerBlobs learner_blobs_;
   std::optional<std::string> broken_;                         // what made state and journal part
   std::uint64_t checkpoint_tick_ = 0, checkpoint_bytes_ = 0;  // when the last one was taken
   std::chrono::nanoseconds next_checkpoint_{0};

@@ -73,7 +73,7 @@ CheckpointStatistics Checkpointer::figures() const {
   return figures_;
 }
 
-std::optional<std::string> Checkpointer::trouble() const {
+std::optional<std::string> Checkpointer::last_error() const {
   const std::lock_guard lock(mutex_);
   return last_ ? std::nullopt : std::optional<std::string>(last_.error().text());
 }

@@ -60,7 +60,7 @@ class Checkpointer {
   Status wait();
   CheckpointStatistics figures() const;
   /// Why the last one failed; nothing when it did not.
-  std::optional<std::string> trouble() const;
+  std::optional<std::string> last_error() const;
 
  private:
   void work();

@@ -33,11 +33,11 @@ class Side {
     WEFT_TRY(const auto spec, mesh::network_of(file));
     auto life = ReplayableMesh::restore(file, spec, options);
     if (!life) return fail(std::move(life).error().within(path));
-    side.life_ = std::make_unique<ReplayableMesh>(*std::move(life));
+    side.replayable_ = std::make_unique<ReplayableMesh>(*std::move(life));
     return side;
   }
 
-  ReplayableMesh& life() noexcept { return replay_ ? replay_->life() : *life_; }
+  ReplayableMesh& life() noexcept { return replay_ ? replay_->life() : *replayable_; }
   std::uint64_t tick() noexcept { return life().mesh().ticks(); }
   Hash128 outside() const noexcept { return replay_ ? replay_->outside() : Hash128{}; }
   bool has_outside() const noexcept { return replay_ != nullptr; }
@@ -54,7 +54,7 @@ class Side {
 
  private:
   std::unique_ptr<Replay> replay_;
-  std::unique_ptr<ReplayableMesh> life_;
+  std::unique_ptr<ReplayableMesh> replayable_;
 };
 
 /// The last of both lives' checkpoints before they part: equal in tick and hash.
@@ -110,8 +110,9 @@ std::vector<Coord> unequal_cells(Side& a, Side& b) {
 Result<Comparison> diff(storage::FileSystem& files, const std::string& a_path, const std::string& b_path,
                         const mesh::MeshOptions& options) {
   std::optional<std::uint64_t> from;
-  const auto a_milestones = Replay::milestones(files, a_path), b_milestones = Replay::milestones(files, b_path);
-  if (a_milestones && b_milestones) from = last_common(*a_milestones, *b_milestones);
+  const auto a_checkpoints = Replay::checkpoint_infos(files, a_path),
+             b_checkpoints = Replay::checkpoint_infos(files, b_path);
+  if (a_checkpoints && b_checkpoints) from = last_common(*a_checkpoints, *b_checkpoints);
   WEFT_TRY(Side a, open_side(files, a_path, from, options));
   WEFT_TRY(Side b, open_side(files, b_path, from, options));
   WEFT_CHECK(check_alike(a, b, a_path, b_path));
@@ -127,12 +128,12 @@ Result<Comparison> diff(storage::FileSystem& files, const std::string& a_path, c
   const bool compares_outside = from && a.has_outside() && b.has_outside();
   Comparison comparison;
   comparison.from = a.tick();
-  std::optional<std::uint64_t> outside_since;
+  std::optional<std::uint64_t> external_since;
   for (;;) {
     ++comparison.compared;
-    if (compares_outside && !outside_since && a.outside() != b.outside()) outside_since = a.tick();
+    if (compares_outside && !external_since && a.outside() != b.outside()) external_since = a.tick();
     if (auto cells = unequal_cells(a, b); !cells.empty()) {
-      comparison.parting = Divergence{a.tick(), std::move(cells), outside_since.has_value(), outside_since};
+      comparison.divergence = Divergence{a.tick(), std::move(cells), external_since.has_value(), external_since};
       return comparison;
     }
     comparison.until = a.tick();

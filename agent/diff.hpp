@@ -20,16 +20,16 @@ namespace weft::agent {
 /// Where two lives part.
 struct Divergence {
   std::uint64_t tick = 0;
-  std::vector<Coord> cells;                    ///< whose states differ then, in coordinate order; the level is 0
-  bool outside_differs = false;                ///< whether what came from outside had differed by then
-  std::optional<std::uint64_t> outside_since;  ///< the first tick with other inputs, targets or orders
+  std::vector<Coord> cells;                     ///< whose states differ then, in coordinate order; the level is 0
+  bool external_differs = false;                ///< whether what came from outside had differed by then
+  std::optional<std::uint64_t> external_since;  ///< the first tick with other inputs, targets or orders
 };
 
 struct Comparison {
   std::uint64_t from = 0;      ///< tick of the first comparison
   std::uint64_t compared = 0;  ///< ticks compared
-  std::optional<Divergence> parting;
-  /// Without a parting: the last tick that both lived, and whose life goes further ("" both end there).
+  std::optional<Divergence> divergence;
+  /// Without a divergence: the last tick that both lived, and whose life goes further ("" both end there).
   std::uint64_t until = 0;
   std::string longer;
 };

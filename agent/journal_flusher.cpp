@@ -79,7 +79,7 @@ Status JournalFlusher::commit(bool sync, bool now) {
   LogPosition boundary;
   {
     const std::lock_guard lock(mutex_);
-    if (!now && trouble_ && options_.now() < next_try_) return fail(Errc::storage, *trouble_);
+    if (!now && last_error_ && options_.now() < next_try_) return fail(Errc::storage, *last_error_);
     boundary = latest_;
   }
   const std::uint64_t before = journal_.synced();
@@ -87,8 +87,8 @@ Status JournalFlusher::commit(bool sync, bool now) {
   if (done && sync && journal_.synced() > before) acknowledgements_.note(journal_.synced());
   const std::lock_guard lock(mutex_);
   if (done) {
-    if (trouble_) log_warn("the journal is written again; nothing was lost meanwhile");
-    trouble_.reset();
+    if (last_error_) log_warn("the journal is written again; nothing was lost meanwhile");
+    last_error_.reset();
     pause_ = nanoseconds(0);
     if (!sync) return done;
     last_sync_ = options_.now();
@@ -96,8 +96,9 @@ Status JournalFlusher::commit(bool sync, bool now) {
     return done;
   }
   failures_.fetch_add(1, std::memory_order_relaxed);
-  if (!trouble_) log_warn("the journal cannot be written, the agent goes on and tries again: " + done.error().text());
-  trouble_ = done.error().text();
+  if (!last_error_)
+    log_warn("the journal cannot be written, the agent goes on and tries again: " + done.error().text());
+  last_error_ = done.error().text();
   pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
   next_try_ = options_.now() + pause_;
   return done;
@@ -129,9 +130,9 @@ bool JournalFlusher::has_gap() const {
   return gap_ != 0;
 }
 
-std::optional<std::string> JournalFlusher::trouble() const {
+std::optional<std::string> JournalFlusher::last_error() const {
   const std::lock_guard lock(mutex_);
-  return trouble_;
+  return last_error_;
 }
 
 void JournalFlusher::work() {

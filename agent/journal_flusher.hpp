@@ -65,7 +65,7 @@ class JournalFlusher {
   void drop(std::uint64_t record);
   bool has_gap() const;
   /// Why nothing is being acknowledged at present.
-  std::optional<std::string> trouble() const;
+  std::optional<std::string> last_error() const;
   /// Times that the journal could not be written or synced.
   std::uint64_t failures() const noexcept { return failures_.load(std::memory_order_relaxed); }
 
@@ -83,7 +83,7 @@ class JournalFlusher {
   mutable std::mutex mutex_;  // what follows
   LogPosition latest_, acknowledged_;
   std::uint64_t gap_ = 0;  // the last record that was dropped and no checkpoint holds; 0: none
-  std::optional<std::string> trouble_;
+  std::optional<std::string> last_error_;
   std::chrono::nanoseconds last_sync_{0}, next_try_{0}, pause_{0};
   bool stops_ = false;
   std::condition_variable wakes_;

@@ -111,7 +111,7 @@ LearnRecord read_learn(Reader& in) {
   return record;
 }
 
-std::optional<CommandRecord> read_order(Reader& in) {
+std::optional<CommandRecord> read_command(Reader& in) {
   CommandRecord record;
   record.cell.z = in.number<std::uint32_t>();
   record.cell.y = in.number<std::uint32_t>();
@@ -163,7 +163,7 @@ std::optional<Record> read_any(RecordKind kind, Reader& in) {
     case RecordKind::drain:
       return DrainRecord{in.boolean()};
     case RecordKind::order:
-      return read_order(in);
+      return read_command(in);
     case RecordKind::add_session:
       return AddSessionRecord{};
     case RecordKind::remove_session:
@@ -267,7 +267,7 @@ void RecordBytes::put_learn(std::span<const mesh::RunInput> inputs, std::span<co
 
 void RecordBytes::put_drain(bool halted) { number(std::uint8_t{halted}); }
 
-void RecordBytes::put_order(Coord cell, const mesh::Command& control) {
+void RecordBytes::put_command(Coord cell, const mesh::Command& control) {
   number(std::uint32_t{cell.z});
   number(std::uint32_t{cell.y});
   number(std::uint32_t{cell.x});

@@ -107,7 +107,7 @@ class RecordBytes {
   void put_learn(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets,
                  std::uint64_t samples, bool halted);
   void put_drain(bool halted);
-  void put_order(Coord cell, const mesh::Command& control);
+  void put_command(Coord cell, const mesh::Command& control);
   void put_session(std::uint64_t session);
   void put_attach(ByteSpan file, bool allow_other_weights);
   void put_note(std::string_view topic, std::string_view text);

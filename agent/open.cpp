@@ -38,7 +38,7 @@ Result<std::unique_ptr<Agent>> Agent::open(const std::string& directory, Options
     WEFT_TRY(const auto found, internal::find_latest(files, store, passed_over));
     if (!found) return nobody();
     WEFT_TRY(internal::Found home, internal::read_checkpoint(*found));
-    if (!options.companion && home.companion != "{}")
+    if (!options.extension && home.extension != "{}")
       return fail(Errc::invalid_argument,
                   directory +
                       ": it is kept by a program that saves a state of its own beside the agent (`weft run`); " +

@@ -35,7 +35,7 @@ Result<internal::Found> find_start(storage::CheckpointStore& store, std::optiona
 
 Replay::Replay(storage::FileSystem& files, const std::string& directory, storage::JournalPlace place,
                ReplayableMesh life)
-    : life_(std::move(life)),
+    : replayable_(std::move(life)),
       files_(&files),
       source_(files, internal::journal_in(directory), place),
       directory_(directory) {}
@@ -60,12 +60,12 @@ Result<Replay> Replay::open(storage::FileSystem& files, const std::string& direc
   replay.verifies_ = options.verifies;
   replay.watch_ = std::move(options.watch);
   if (options.verifies) {
-    WEFT_TRY(replay.milestones_, milestones(files, directory));
+    WEFT_TRY(replay.checkpoints_, checkpoint_infos(files, directory));
   }
   return replay;
 }
 
-Result<std::vector<CheckpointInfo>> Replay::milestones(storage::FileSystem& files, const std::string& directory) {
+Result<std::vector<CheckpointInfo>> Replay::checkpoint_infos(storage::FileSystem& files, const std::string& directory) {
   WEFT_TRY(auto store, storage::CheckpointStore::look(files, directory));
   std::vector<CheckpointInfo> all;
   for (const std::uint64_t record : store.ticks()) {
@@ -117,12 +117,12 @@ std::uint64_t Replay::parts() const noexcept {
 }
 
 std::uint64_t Replay::ticks_of_part() const noexcept {
-  if (std::holds_alternative<LearnRecord>(*record_) && const_cast<ReplayableMesh&>(life_).learner())
-    return const_cast<ReplayableMesh&>(life_).learner()->ticks_per_sample();
+  if (std::holds_alternative<LearnRecord>(*record_) && const_cast<ReplayableMesh&>(replayable_).learner())
+    return const_cast<ReplayableMesh&>(replayable_).learner()->ticks_per_sample();
   return 1;
 }
 
-void Replay::note_outside(std::uint64_t first, std::uint64_t count) {
+void Replay::note_external(std::uint64_t first, std::uint64_t count) {
   StateHasher hasher;
   hasher.add(outside_);
   if (const auto* const lesson = std::get_if<LearnRecord>(&*record_)) {
@@ -151,16 +151,16 @@ void Replay::note_outside(std::uint64_t first, std::uint64_t count) {
 }
 
 Status Replay::live(std::uint64_t count) {
-  note_outside(done_, count);
+  note_external(done_, count);
   Status lived;
   if (count == parts()) {
-    lived = life_.apply(*record_);
+    lived = replayable_.apply(*record_);
   } else if (const auto* const lesson = std::get_if<LearnRecord>(&*record_)) {
-    lived = life_.learn(*lesson, done_, count);
+    lived = replayable_.learn(*lesson, done_, count);
   } else {
-    lived = life_.mesh().tick(count);
+    lived = replayable_.mesh().tick(count);
   }
-  if (life_.learner()) life_.learner()->clear_scores();
+  if (replayable_.learner()) replayable_.learner()->clear_scores();
   if (!lived) return within(std::move(lived).error());
   if (verifies_) WEFT_CHECK(verify());
   if (const auto* const note = std::get_if<NoteRecord>(&*record_)) notes_.push_back(*note);
@@ -173,10 +173,10 @@ Status Replay::live(std::uint64_t count) {
 Status Replay::verify() {
   if (std::holds_alternative<MarkRecord>(*record_)) ++compared_;
   if (!std::holds_alternative<CheckpointRecord>(*record_)) return {};
-  for (const CheckpointInfo& stone : milestones_) {
+  for (const CheckpointInfo& stone : checkpoints_) {
     if (stone.record != number_) continue;
     ++compared_;
-    if (const Hash128 now = life_.hash(); now != stone.hash)
+    if (const Hash128 now = replayable_.hash(); now != stone.hash)
       return within(Error(Errc::corrupt, "tick " + std::to_string(stone.tick) + ": state hash " + to_string(now) +
                                              ", its checkpoint says " + to_string(stone.hash)));
   }
@@ -189,9 +189,9 @@ void Replay::check_end() {
   const std::string journal = internal::journal_in(directory_);
   if (acknowledged_ && *acknowledged_ > end)
     missing_.push_back(internal::end_too_early(journal, end, *acknowledged_));
-  else if (!milestones_.empty() && milestones_.back().record > end)
+  else if (!checkpoints_.empty() && checkpoints_.back().record > end)
     missing_.push_back(journal + ": ends at record " + std::to_string(end) + ", and there is a checkpoint of record " +
-                       std::to_string(milestones_.back().record));
+                       std::to_string(checkpoints_.back().record));
 }
 
 Status Replay::run(std::optional<std::uint64_t> until) {

@@ -43,10 +43,10 @@ class Replay {
   /// @error not_found: no agent lives there, no checkpoint is that old; corrupt; what a changed network is refused for
   static Result<Replay> open(storage::FileSystem& files, const std::string& directory, ReplayOptions options);
   /// The checkpoints that verify, oldest first.
-  static Result<std::vector<CheckpointInfo>> milestones(storage::FileSystem& files, const std::string& directory);
+  static Result<std::vector<CheckpointInfo>> checkpoint_infos(storage::FileSystem& files, const std::string& directory);
 
-  ReplayableMesh& life() noexcept { return life_; }
-  std::uint64_t tick() const noexcept { return life_.mesh().ticks(); }
+  ReplayableMesh& life() noexcept { return replayable_; }
+  std::uint64_t tick() const noexcept { return replayable_.mesh().ticks(); }
   /// Lives on to the last boundary at or before `until` (none: to where the journal ends now). Boundaries are ticks,
   /// and samples of lessons; a call that a fault ended is one step.
   /// @error corrupt: it goes otherwise than it went, naming record and tick
@@ -79,11 +79,11 @@ class Replay {
   std::uint64_t ticks_of_part() const noexcept;
   /// Lives `count` parts of the record.
   Status live(std::uint64_t count);
-  void note_outside(std::uint64_t first, std::uint64_t count);
+  void note_external(std::uint64_t first, std::uint64_t count);
   Status verify();
   Failure within(Error error) const;
 
-  ReplayableMesh life_;
+  ReplayableMesh replayable_;
   storage::FileSystem* files_;
   RecordSource source_;
   std::string directory_;
@@ -95,7 +95,7 @@ class Replay {
   bool verifies_ = false;
   std::optional<std::uint64_t> acknowledged_;  // record
   std::vector<std::string> missing_;
-  std::vector<CheckpointInfo> milestones_;  // to be compared with
+  std::vector<CheckpointInfo> checkpoints_;  // to be compared with
   std::function<void(std::uint64_t, std::uint64_t)> watch_;
   Hash128 outside_{};
   std::vector<NoteRecord> notes_;

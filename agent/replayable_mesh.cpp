@@ -60,7 +60,7 @@ Hash128 ReplayableMesh::hash() const {
 }
 
 void ReplayableMesh::stand_still() {
-  mesh_->deliver_orders();
+  mesh_->deliver_commands();
   mesh_->mark_checkpoint();
 }
 

@@ -59,7 +59,7 @@ Result<std::unique_ptr<AskedModel>> AskedModel::open(const std::string& path, st
 Status AskedModel::answer(std::span<const float> inputs, std::size_t rows, std::span<float> outputs) const {
   const mesh::RunInput input{options_.input, inputs};
   const mesh::RunOutput output{options_.output, outputs};
-  return mesh::MeshAccess::hold_copies(*loaded_.mesh, 0, {&input, 1}, rows, hold_, {&output, 1});
+  return mesh::MeshAccess::evaluate_copies(*loaded_.mesh, 0, {&input, 1}, rows, hold_, {&output, 1});
 }
 
 std::string AskedModel::class_name(std::uint32_t answer) const {

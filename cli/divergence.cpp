@@ -30,7 +30,7 @@ std::string rounded(double value) {
   return text;
 }
 
-std::string advice(const learning::LearningOptions& learning, const DataFigures& data) {
+std::string advice(const learning::LearningOptions& learning, const DataStatistics& data) {
   const double lr = as_written(learning.optimizer.lr);
   std::string text = "the learning rate " + shown(lr) + " is too high for these data: try --lr " + rounded(lr / 10);
   if (data.largest_input > kLargeInput)
@@ -53,8 +53,8 @@ float largest_weight(const mesh::Mesh& mesh) {
 
 }  // namespace
 
-DataFigures figures_of(const learning::Dataset& data) {
-  DataFigures figures;
+DataStatistics figures_of(const learning::Dataset& data) {
+  DataStatistics figures;
   for (const float value : data.inputs) figures.largest_input = std::max(figures.largest_input, std::fabs(value));
   std::map<std::uint32_t, std::size_t> counts;
   for (const std::uint32_t label : data.labels) ++counts[label];
@@ -66,7 +66,7 @@ DataFigures figures_of(const learning::Dataset& data) {
 }
 
 Error explain_halt(Error error, const mesh::Mesh& mesh, const learning::LearningOptions& learning,
-                   const DataFigures& data) {
+                   const DataStatistics& data) {
   if (error.code() != Errc::halted) return error;
   const auto faults = mesh.supervisor().counters().faults;
   const auto count = [&](actors::FaultKind kind) { return faults[static_cast<std::size_t>(kind)]; };
@@ -75,7 +75,7 @@ Error explain_halt(Error error, const mesh::Mesh& mesh, const learning::Learning
 }
 
 std::optional<std::string> divergence_note(const mesh::Mesh& mesh, const learning::LearningOptions& learning,
-                                           const DataFigures& data, double accuracy) {
+                                           const DataStatistics& data, double accuracy) {
   // A little luck is no learning.
   if (data.commonest_share <= 0 || accuracy > data.commonest_share + 0.05) return std::nullopt;
   const float largest = largest_weight(mesh);

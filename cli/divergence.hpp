@@ -15,19 +15,19 @@
 namespace weft::cli {
 
 /// Figures of the data that decide if a learning rate suits them.
-struct DataFigures {
+struct DataStatistics {
   float largest_input = 0;     // absolute, after scaling
   double commonest_share = 0;  // of the commonest label: what guessing it always would score
 };
-DataFigures figures_of(const learning::Dataset& data);
+DataStatistics figures_of(const learning::Dataset& data);
 
 /// A run that a value which was not finite has halted, with what to do about it; other errors as they are.
 Error explain_halt(Error error, const mesh::Mesh& mesh, const learning::LearningOptions& learning,
-                   const DataFigures& data);
+                   const DataStatistics& data);
 
 /// The reason why a run learned nothing: no better than guessing, and its weights have grown beyond use. Nothing where
 /// it is not so.
 std::optional<std::string> divergence_note(const mesh::Mesh& mesh, const learning::LearningOptions& learning,
-                                           const DataFigures& data, double accuracy);
+                                           const DataStatistics& data, double accuracy);
 
 }  // namespace weft::cli

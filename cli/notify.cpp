@@ -50,11 +50,11 @@ ServiceNotifier ServiceNotifier::from_environment() {
     return made;
   }
   made.socket_ = opened;
-  const auto patience = number(environment("WATCHDOG_USEC"));
+  const auto timeout = number(environment("WATCHDOG_USEC"));
   const std::string_view whom = environment("WATCHDOG_PID");
   const bool is_meant = whom.empty() || number(whom) == static_cast<std::uint64_t>(getpid());
-  if (patience && *patience > 0 && *patience <= INT64_MAX && is_meant)
-    made.watchdog_ = std::chrono::microseconds(static_cast<std::int64_t>(*patience));
+  if (timeout && *timeout > 0 && *timeout <= INT64_MAX && is_meant)
+    made.watchdog_ = std::chrono::microseconds(static_cast<std::int64_t>(*timeout));
   return made;
 }
 

@@ -164,7 +164,7 @@ class Prediction {
     if (rows == 0) return {};
     outputs_.resize(rows * width);
     WEFT_CHECK(model_.answer(inputs_, rows, outputs_));
-    const kernels::Rows all{outputs_.data(), rows, width, width};
+    const kernels::MatrixView all{outputs_.data(), rows, width, width};
     rows_ += rows;
     if (request_.report) {
       measurement_.add(all, expected_);

@@ -86,7 +86,7 @@ Status replay(const ReplayRequest& request) {
                 {"records", life.records()},
                 {"compared", life.compared()},
                 {"state_hash", hash},
-                {"device", where_it_ran(life.life().mesh().device_figures())},
+                {"device", where_it_ran(life.life().mesh().device_statistics())},
                 {"torn_bytes", findings.torn_bytes},
                 {"damages", damages},
                 {"seconds", std::chrono::duration<double>(took).count()}});
@@ -98,7 +98,7 @@ Status replay(const ReplayRequest& request) {
     for (const std::string& change : request.set) std::printf("changed     %s\n", escaped(change).c_str());
     if (findings.torn_bytes) std::printf("torn        %s bytes at the end\n", grouped(findings.torn_bytes).c_str());
     for (const std::string& damage : damages) std::printf("damaged     %s\n", escaped(damage).c_str());
-    if (const auto* const device = life.life().mesh().device_figures())
+    if (const auto* const device = life.life().mesh().device_statistics())
       std::printf("device      %s\n", escaped(where_it_ran(device)).c_str());
     std::printf("state hash  %s\n", hash.c_str());
   }
@@ -123,21 +123,22 @@ std::string cell_name(Coord at) {
 }
 
 void print(const agent::Comparison& found) {
-  if (!found.parting) {
+  if (!found.divergence) {
     std::printf("equal from tick %s to tick %s\n", grouped(found.from).c_str(), grouped(found.until).c_str());
     if (!found.longer.empty()) std::printf("%s goes further\n", escaped(found.longer).c_str());
     return;
   }
-  const agent::Divergence& parting = *found.parting;
+  const agent::Divergence& divergence = *found.divergence;
   constexpr std::size_t kShown = 8;
   std::string cells;
-  for (std::size_t i = 0; i < std::min(parting.cells.size(), kShown); ++i) cells += " " + cell_name(parting.cells[i]);
-  if (parting.cells.size() > kShown) cells += " and " + grouped(parting.cells.size() - kShown) + " more";
-  std::printf("part at tick %s, cell%s%s\n", grouped(parting.tick).c_str(), parting.cells.size() > 1 ? "s" : "",
+  for (std::size_t i = 0; i < std::min(divergence.cells.size(), kShown); ++i)
+    cells += " " + cell_name(divergence.cells[i]);
+  if (divergence.cells.size() > kShown) cells += " and " + grouped(divergence.cells.size() - kShown) + " more";
+  std::printf("part at tick %s, cell%s%s\n", grouped(divergence.tick).c_str(), divergence.cells.size() > 1 ? "s" : "",
               cells.c_str());
-  if (parting.tick > found.from) std::printf("equal from tick %s on until then\n", grouped(found.from).c_str());
-  if (parting.outside_since)
-    std::printf("what came from outside differs since tick %s\n", grouped(*parting.outside_since).c_str());
+  if (divergence.tick > found.from) std::printf("equal from tick %s on until then\n", grouped(found.from).c_str());
+  if (divergence.external_since)
+    std::printf("what came from outside differs since tick %s\n", grouped(*divergence.external_since).c_str());
 }
 
 Status diff(const DiffRequest& request) {
@@ -145,11 +146,11 @@ Status diff(const DiffRequest& request) {
   options.threads = request.threads;
   WEFT_TRY(const auto found, agent::diff(storage::real_file_system(), request.a, request.b, options));
   if (request.json) {
-    Json line{{"event", "done"}, {"equal", !found.parting}, {"from_tick", found.from}, {"compared", found.compared}};
-    if (found.parting) {
-      line["tick"] = found.parting->tick;
-      line["cells"] = coordinates(found.parting->cells);
-      if (found.parting->outside_since) line["outside_since"] = *found.parting->outside_since;
+    Json line{{"event", "done"}, {"equal", !found.divergence}, {"from_tick", found.from}, {"compared", found.compared}};
+    if (found.divergence) {
+      line["tick"] = found.divergence->tick;
+      line["cells"] = coordinates(found.divergence->cells);
+      if (found.divergence->external_since) line["external_since"] = *found.divergence->external_since;
     } else {
       line["until_tick"] = found.until;
       line["longer"] = found.longer;
@@ -159,10 +160,10 @@ Status diff(const DiffRequest& request) {
     print(found);
   }
   // As diff(1): 1 says that they differ.
-  if (found.parting)
+  if (found.divergence)
     return fail(Errc::differs, request.a + " and " + request.b + " part at tick " +
-                                   std::to_string(found.parting->tick) + ", cell " +
-                                   cell_name(found.parting->cells.front()));
+                                   std::to_string(found.divergence->tick) + ", cell " +
+                                   cell_name(found.divergence->cells.front()));
   return {};
 }
 

@@ -147,7 +147,7 @@ class JsonReporter final : public Reporter {
                 {"ticks_per_second", pace.ticks_per_second()},
                 {"samples", p.samples},
                 {"recovery_samples", maybe(p.recovery_samples)},
-                {"device", device_json(session.mesh().device_figures())}});
+                {"device", device_json(session.mesh().device_statistics())}});
   }
 
  private:

@@ -140,7 +140,7 @@ class TextReporter final : public Reporter {
       line("course", sparkline(session.course().curve, std::min<std::size_t>(room - kLabel, 60), out_.unicode));
     line("samples", grouped(p.samples) + " (" + short_number(pace.samples_per_second()) + "/s)");
     line("ticks", grouped(session.mesh().ticks()) + " (" + short_number(pace.ticks_per_second()) + "/s)");
-    if (const auto* const device = session.mesh().device_figures()) line("device", where_it_ran(device));
+    if (const auto* const device = session.mesh().device_statistics()) line("device", where_it_ran(device));
     const std::string hash = to_string(session.mesh().state_hash());
     if (room >= kLabel + hash.size()) {
       line("state hash", hash);

@@ -70,13 +70,13 @@ class Run {
   std::uint64_t samples() { return session_.stream().progress().samples; }
 
   Error explained(Error error) {
-    return explain_halt(std::move(error), session_.mesh(), session_.setup().learning, session_.data_figures());
+    return explain_halt(std::move(error), session_.mesh(), session_.setup().learning, session_.data_statistics());
   }
 
   void warn_of_divergence() {
     const double accuracy = session_.held_out_accuracy().value_or(session_.stream().progress().prequential_accuracy);
     if (const auto note =
-            divergence_note(session_.mesh(), session_.setup().learning, session_.data_figures(), accuracy))
+            divergence_note(session_.mesh(), session_.setup().learning, session_.data_statistics(), accuracy))
       log_warn(*note);
   }
 
@@ -153,7 +153,7 @@ class Run {
   void report_agent() {
     const agent::AgentStatistics figures = agent_->figures();
     monitor_.journal({to_string(session_.setup().durability), figures.acknowledged.tick, figures.waiting_bytes,
-                      figures.journal_bytes, figures.trouble.value_or("")});
+                      figures.journal_bytes, figures.last_error.value_or("")});
     const agent::CheckpointStatistics& checkpoint = figures.checkpoint;
     for (; checkpoint_failures_ < checkpoint.failed; ++checkpoint_failures_) monitor_.save_failed();
     if (checkpoint.written == checkpoints_) return;

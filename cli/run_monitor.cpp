@@ -241,13 +241,13 @@ void RunMonitor::measure(Clock::time_point now) {
   f.supervision = session_.mesh().supervisor().counters();
   const actors::Registry& registry = session_.mesh().registry();
   f.cells.fill(0);
-  f.troubled.clear();
+  f.degraded.clear();
   for (actors::ActorId actor = 0; actor < registry.size(); ++actor) {
     const ActorStatus status = registry.status(actor);
     ++f.cells[static_cast<std::size_t>(status)];
-    if (status == ActorStatus::running || f.troubled.size() >= LiveStatistics::kMostTroubled) continue;
+    if (status == ActorStatus::running || f.degraded.size() >= LiveStatistics::kMostDegraded) continue;
     const actors::ActorView view = registry.view(actor);
-    f.troubled.push_back({at(actor), status, view.faults, view.restarts, view.last_fault_tick});
+    f.degraded.push_back({at(actor), status, view.faults, view.restarts, view.last_fault_tick});
   }
 }
 

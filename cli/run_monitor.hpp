@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "cli/live_figures.hpp"
+#include "cli/live_statistics.hpp"
 #include "cli/notify.hpp"
 #include "cli/reporter.hpp"
 #include "cli/session.hpp"

@@ -35,22 +35,22 @@ Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setu
   const RunSetup& s = session->setup_;
   storage::FileSystem& files = storage::real_file_system();
   WEFT_CHECK(session->read_data(model));
-  session->data_figures_ = figures_of(*session->data_);
-  const auto at_birth = [&](mesh::Mesh& mesh) -> Status {
+  session->data_statistics_ = figures_of(*session->data_);
+  const auto on_create = [&](mesh::Mesh& mesh) -> Status {
     return model.entity ? mesh::restore_weights(mesh, *model.entity) : Status();
   };
   if (s.home.empty()) {
-    WEFT_TRY(session->life_, agent::ReplayableMesh::begin(s.spec, true, s.mesh));
-    WEFT_CHECK(at_birth(session->life_->mesh()));
-    WEFT_CHECK(session->begin(*session->life_));
+    WEFT_TRY(session->replayable_, agent::ReplayableMesh::begin(s.spec, true, s.mesh));
+    WEFT_CHECK(on_create(session->replayable_->mesh()));
+    WEFT_CHECK(session->begin(*session->replayable_));
   } else {
     agent::Agent::Options options;
     options.durability = s.durability;
     options.keep = s.keep;
     options.salvage = s.salvage;
     options.mesh = s.mesh;
-    options.at_birth = at_birth;
-    options.companion = session.get();
+    options.on_create = on_create;
+    options.extension = session.get();
     WEFT_TRY(session->agent_, agent::Agent::open(files, s.home, s.spec, std::move(options), session->recovery_));
     agent::Agent& agent = *session->agent_;
     session->stream_->go_through(
@@ -145,13 +145,13 @@ Status Session::load(std::string_view text) {
   return load_run(run);
 }
 
-Status Session::relived(const agent::Record& record) {
+Status Session::replayed(const agent::Record& record) {
   if (const auto* const lesson = std::get_if<agent::LearnRecord>(&record)) {
-    stream_->relived(lesson->halted ? 0 : lesson->samples);
+    stream_->replayed(lesson->halted ? 0 : lesson->samples);
     if (!lesson->halted) mark();
   }
   if (const auto* const drain = std::get_if<agent::DrainRecord>(&record)) {
-    stream_->relived(0);
+    stream_->replayed(0);
     is_finished_ = !drain->halted && stream_->is_done();
   }
   return {};

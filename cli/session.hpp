@@ -60,7 +60,7 @@ class Session final : private agent::StateExtension {
   learning::Stream& stream() noexcept { return *stream_; }
   const RunSetup& setup() const noexcept { return setup_; }
   const Course& course() const noexcept { return course_; }
-  const DataFigures& data_figures() const noexcept { return data_figures_; }
+  const DataStatistics& data_statistics() const noexcept { return data_statistics_; }
   /// None before `finish`, and where nothing is held out.
   const std::optional<learning::Measurement>& held_out() const noexcept { return held_out_; }
   std::optional<double> held_out_accuracy() const noexcept {
@@ -85,14 +85,14 @@ class Session final : private agent::StateExtension {
   Status begin(agent::ReplayableMesh& life) override;
   std::string save() const override { return run_state(); }
   Status load(std::string_view json) override;
-  Status relived(const agent::Record& record) override;
+  Status replayed(const agent::Record& record) override;
 
   RunSetup setup_;
   std::string data_digest_;
-  DataFigures data_figures_;
-  std::optional<learning::Dataset> data_;      // until the stream has it
-  std::optional<agent::ReplayableMesh> life_;  // without a home
-  std::unique_ptr<agent::Agent> agent_;        // with one
+  DataStatistics data_statistics_;
+  std::optional<learning::Dataset> data_;            // until the stream has it
+  std::optional<agent::ReplayableMesh> replayable_;  // without a home
+  std::unique_ptr<agent::Agent> agent_;              // with one
   agent::Recovery recovery_;
   learning::Learner* learner_ = nullptr;
   std::optional<learning::Stream> stream_;

@@ -130,7 +130,7 @@ Result<std::vector<float>> Sweep::outputs() const {
   const mesh::RunInput input{options_.input, data_.inputs};
   const mesh::RunOutput output{options_.output, outputs};
   const std::uint32_t hold = learner_ ? learner_->hold() : loaded_.learner->hold();
-  WEFT_CHECK(mesh::MeshAccess::hold_copies(mesh, 0, {&input, 1}, data_.size, hold, {&output, 1}));
+  WEFT_CHECK(mesh::MeshAccess::evaluate_copies(mesh, 0, {&input, 1}, data_.size, hold, {&output, 1}));
   return outputs;
 }
 

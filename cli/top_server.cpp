@@ -196,7 +196,7 @@ class TopServer::Thread {
     const auto now = Clock::now();
     auto wait = std::chrono::milliseconds(kLookAfter);
     for (const Client& client : clients_) {
-      const auto due = client.interval ? client.next : client.last_heard + kPatience;
+      const auto due = client.interval ? client.next : client.last_heard + kTimeout;
       wait = std::min(wait, std::chrono::ceil<std::chrono::milliseconds>(std::max(due - now, Clock::duration(0))));
     }
     return static_cast<int>(wait.count());
@@ -240,8 +240,8 @@ class TopServer::Thread {
     }
     if (client.socket.get() >= 0 && !client.out.empty()) transmit(client);
     const bool is_lost = (events & (POLLERR | POLLNVAL)) || ((events & POLLHUP) && !(events & POLLIN));
-    const bool is_silent = !client.interval && now - client.last_heard >= kPatience;
-    const bool is_stuck = !client.out.empty() && now - client.last_heard >= kPatience;
+    const bool is_silent = !client.interval && now - client.last_heard >= kTimeout;
+    const bool is_stuck = !client.out.empty() && now - client.last_heard >= kTimeout;
     if (is_lost || is_silent || is_stuck || (client.is_ending && client.out.empty())) client.socket = Descriptor();
   }
 

@@ -84,7 +84,7 @@ class View {
   std::vector<std::string> lines() && {
     head();
     pace();
-    trouble();
+    last_error();
     busiest();
     memory();
     durability();
@@ -118,7 +118,7 @@ class View {
                          percent(number(f_, "overall_accuracy")) + "  loss " + short_number(number(f_, "mean_loss")));
   }
 
-  void trouble() {
+  void last_error() {
     line("cells", not_zero(member(f_, "cells"), "none"));
     line("faults", not_zero(member(f_, "faults"), "none"));
     const json& decisions = member(f_, "decisions");
@@ -130,9 +130,9 @@ class View {
       line("HANGS", place(member(hang, "cell")) + " at tick " + grouped(count(hang, "tick")) + " for " +
                         duration(number(hang, "seconds")));
     if (count(f_, "hangs") && (!hanging.is_array() || hanging.empty())) line("hangs", grouped(count(f_, "hangs")));
-    const json& troubled = member(f_, "troubled");
+    const json& degraded = member(f_, "degraded");
     std::size_t left = 6;
-    for (const json& cell : troubled.is_array() ? troubled : json::array()) {
+    for (const json& cell : degraded.is_array() ? degraded : json::array()) {
       if (left-- == 0) break;
       line("  " + place(member(cell, "cell")) + " " + text(cell, "status") + ", " + grouped(count(cell, "faults")) +
            " faults, last at tick " + grouped(count(cell, "last_fault_tick")));

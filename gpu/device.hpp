@@ -62,7 +62,7 @@ struct DeviceOptions {
   std::uint64_t memory_budget = 0;
   /// How long a wait goes on in which the device finishes no submission at all; then it is taken for lost. 0: 30
   /// seconds, and ten minutes for a device made of CPU, which is slow but does not hang.
-  std::chrono::milliseconds patience{0};
+  std::chrono::milliseconds timeout{0};
   /// Faults made on purpose, for tests.
   std::shared_ptr<FaultPlan> faults;
 };
@@ -88,7 +88,7 @@ class Device {
   /// Operations a second, a fused multiply-add counting two, that shaders do at most with what passed the self-test:
   /// measured in registers, in some 200 ms. For benchmarks.
   virtual Result<double> fma_peak() = 0;
-  /// What it was opened with; the patience in use, which is not 0.
+  /// What it was opened with; the timeout in use, which is not 0.
   virtual const DeviceOptions& options() const noexcept = 0;
   /// Whether the driver lost it, or it hung. It stays so: memory and streams of it fail at once. @thread any
   virtual bool is_lost() const noexcept = 0;

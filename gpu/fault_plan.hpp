@@ -11,19 +11,19 @@ namespace weft::gpu {
 
 /// What can go wrong with a device, by the call that says so.
 enum class DriverFault : int {
-  no_device,       // opening it: VK_ERROR_INITIALIZATION_FAILED
-  no_memory,       // memory asked of the driver: VK_ERROR_OUT_OF_DEVICE_MEMORY
-  no_room,         // a buffer of memory that Weft holds: the same
-  no_mapping,      // memory for the CPU's eyes: VK_ERROR_MEMORY_MAP_FAILED
-  no_pipeline,     // a shader is compiled: VK_ERROR_OUT_OF_HOST_MEMORY
-  no_commands,     // a command buffer is begun: the same
-  lost_at_submit,  // VK_ERROR_DEVICE_LOST
-  lost_at_wait,    // the same
-  hang,            // a wait in which nothing goes on for as long as DeviceOptions::patience
-  complaint,       // the validation layers find an error in a submission; where they are on
-  no_loader,       // a device is opened: there is no libvulkan.so.1
-  no_feature,      // a usable device is looked at: it lacks 64-bit integers in shaders
-  inexact,         // shaders are tried: one result of the self-test is not the CPU's
+  no_device,         // opening it: VK_ERROR_INITIALIZATION_FAILED
+  no_memory,         // memory asked of the driver: VK_ERROR_OUT_OF_DEVICE_MEMORY
+  no_room,           // a buffer of memory that Weft holds: the same
+  no_mapping,        // memory for the CPU's eyes: VK_ERROR_MEMORY_MAP_FAILED
+  no_pipeline,       // a shader is compiled: VK_ERROR_OUT_OF_HOST_MEMORY
+  no_commands,       // a command buffer is begun: the same
+  lost_at_submit,    // VK_ERROR_DEVICE_LOST
+  lost_at_wait,      // the same
+  hang,              // a wait in which nothing goes on for as long as DeviceOptions::timeout
+  validation_error,  // the validation layers find an error in a submission; where they are on
+  no_loader,         // a device is opened: there is no libvulkan.so.1
+  no_feature,        // a usable device is looked at: it lacks 64-bit integers in shaders
+  inexact,           // shaders are tried: one result of the self-test is not the CPU's
 };
 inline constexpr int kDriverFaultCount = 13;
 

@@ -12,7 +12,7 @@ void for_each_range(const T& operand, const ops::Extent& extent, const Visit& vi
     const WeightRanges ranges{ConstWeight(operand)};
     visit(ranges.codes), visit(ranges.scales), visit(ranges.zeros);
   } else if constexpr (ops::Matrix<T>) {
-    visit(range(ConstRows(operand)));
+    visit(range(ConstMatrixView(operand)));
   } else if constexpr (ops::PanelMatrix<T>) {
     visit(range(ConstPanels(operand)));
   } else {

@@ -36,8 +36,8 @@ struct RopePush {
 
 std::size_t round_up(std::size_t n, std::size_t to) { return groups_of(n, to) * to; }
 
-Call call_of(const AttentionShape& shape, const AttentionOperands& operands, const ConstRows& y,
-             const ConstRows& statistics) {
+Call call_of(const AttentionShape& shape, const AttentionOperands& operands, const ConstMatrixView& y,
+             const ConstMatrixView& statistics) {
   constexpr std::size_t kUnbounded = std::size_t{1} << 30;  // sums of two fit 32 bits
   const std::size_t reach =
       std::min(shape.context ? shape.context : kUnbounded, shape.window ? shape.window : kUnbounded);

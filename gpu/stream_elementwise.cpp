@@ -38,11 +38,11 @@ enum Elementwise : std::uint32_t {
   kCopy,
   kFill,
   kScaleRows,
-  kGapDisplacement,
+  kGapResidual,
   kSquareRoot,
   kSquareRootBackward,
-  kLogFloored,
-  kLogFlooredBackward
+  kClampedLog,
+  kClampedLogBackward
 };
 static_assert(static_cast<int>(BinaryOp::add) == 0 && static_cast<int>(BinaryOp::min) == 4);
 // The numbers of gpu/shaders/activations.glsl.
@@ -50,26 +50,27 @@ static_assert(static_cast<int>(Activation::linear) == 0 && static_cast<int>(Acti
               static_cast<int>(Activation::softplus) == 9 && static_cast<int>(Activation::mish) == 11 &&
               kernels::kActivationCount == 12);
 
-std::uint32_t stride(const ConstRows& m) noexcept { return word(m.stride); }
+std::uint32_t stride(const ConstMatrixView& m) noexcept { return word(m.stride); }
 
 /// Rows that stand without gaps are one long row: nothing to divide by.
-bool are_dense(std::initializer_list<ConstRows> all) noexcept {
-  return std::all_of(all.begin(), all.end(), [](const ConstRows& m) { return !m.data || m.stride == m.cols; });
+bool are_dense(std::initializer_list<ConstMatrixView> all) noexcept {
+  return std::all_of(all.begin(), all.end(), [](const ConstMatrixView& m) { return !m.data || m.stride == m.cols; });
 }
 /// Whether shaders may take four elements at once: a row of whole quads, all aligned.
-bool are_quads(std::initializer_list<ConstRows> all) noexcept {
-  return std::all_of(all.begin(), all.end(), [](const ConstRows& m) {
+bool are_quads(std::initializer_list<ConstMatrixView> all) noexcept {
+  return std::all_of(all.begin(), all.end(), [](const ConstMatrixView& m) {
     return !m.data || (m.rows == 1 && m.cols % 4 == 0 && address(m.data) % 16 == 0);
   });
 }
 Groups groups_of_part(const Cut& p, bool quads) noexcept { return quads ? groups_for(p.cols / 4, 256) : p.groups(); }
-ConstRows as_row(const ConstRows& m) noexcept { return {m.data, 1, m.rows * m.cols, m.rows * m.cols}; }
+ConstMatrixView as_row(const ConstMatrixView& m) noexcept { return {m.data, 1, m.rows * m.cols, m.rows * m.cols}; }
 
-void record(Recorder& recorder, std::uint32_t operation, float alpha, ConstRows a, ConstRows b, ConstRows y) {
+void record(Recorder& recorder, std::uint32_t operation, float alpha, ConstMatrixView a, ConstMatrixView b,
+            ConstMatrixView y) {
   static const Shader& kernel = shader("elementwise");
   if (are_dense({a, b, y})) a = as_row(a), b = as_row(b), y = as_row(y);
   for_parts(y.rows, y.cols, [&](const Cut& p) {
-    const ConstRows pa = part_of(a, p), pb = part_of(b, p), py = part_of(y, p);
+    const ConstMatrixView pa = part_of(a, p), pb = part_of(b, p), py = part_of(y, p);
     const ElementwisePush push{address(pa.data), address(pb.data), 0,         address(py.data), word(p.rows),
                                word(p.cols),     stride(a),        stride(b), stride(y),        alpha};
     const bool quads = are_quads({pa, pb, py});
@@ -77,11 +78,12 @@ void record(Recorder& recorder, std::uint32_t operation, float alpha, ConstRows 
   });
 }
 
-void record_unary(Recorder& recorder, Activation activation, bool backward, ConstRows x, ConstRows dy, ConstRows y) {
+void record_unary(Recorder& recorder, Activation activation, bool backward, ConstMatrixView x, ConstMatrixView dy,
+                  ConstMatrixView y) {
   static const Shader& kernel = shader("unary");
   if (are_dense({x, dy, y})) x = as_row(x), dy = as_row(dy), y = as_row(y);
   for_parts(y.rows, y.cols, [&](const Cut& p) {
-    const ConstRows px = part_of(x, p), pdy = part_of(dy, p), py = part_of(y, p);
+    const ConstMatrixView px = part_of(x, p), pdy = part_of(dy, p), py = part_of(y, p);
     const UnaryPush push{address(px.data), address(pdy.data), address(py.data), word(p.rows),
                          word(p.cols),     stride(x),         stride(dy),       stride(y)};
     const bool quads = are_quads({px, pdy, py});
@@ -91,11 +93,11 @@ void record_unary(Recorder& recorder, Activation activation, bool backward, Cons
 }
 
 /// With a vector c beside the matrices: c[row] or c[column].
-void record_beside(Recorder& recorder, std::uint32_t operation, const float* c, bool by_row, const ConstRows& a,
-                   const ConstRows& b, const Rows& y) {
+void record_beside(Recorder& recorder, std::uint32_t operation, const float* c, bool by_row, const ConstMatrixView& a,
+                   const ConstMatrixView& b, const MatrixView& y) {
   static const Shader& kernel = shader("elementwise");
   for_parts(y.rows, y.cols, [&](const Cut& p) {
-    const ConstRows pa = part_of(a, p), pb = part_of(b, p), py = part_of(y, p);
+    const ConstMatrixView pa = part_of(a, p), pb = part_of(b, p), py = part_of(y, p);
     const float* pc = c + (by_row ? p.row : p.col);
     const ElementwisePush push{address(pa.data), address(pb.data), address(pc), address(py.data), word(p.rows),
                                word(p.cols),     stride(a),        stride(b),   stride(y),        0.0f};
@@ -115,11 +117,12 @@ void Stream::lower(const ops::UnaryBackward& op) {
 
 void Stream::lower(const ops::GatedBackward& op) {
   static const Shader& kernel = shader("gated_backward");
-  const ConstRows gate = gated_block(op.values, GatedBlock::gate), up = gated_block(op.values, GatedBlock::up),
-                  v = kernels::needs_preactivation(op.activation) ? gated_block(op.values, GatedBlock::before) : gate;
+  const ConstMatrixView gate = gated_block(op.values, GatedBlock::gate), up = gated_block(op.values, GatedBlock::up),
+                        v = kernels::needs_preactivation(op.activation) ? gated_block(op.values, GatedBlock::before)
+                                                                        : gate;
   for_parts(op.dy.rows, op.dy.cols, [&](const Cut& p) {
-    const ConstRows pv = part_of(v, p), pg = part_of(gate, p), pu = part_of(up, p), pdy = part_of(op.dy, p),
-                    to_gate = part_of(op.dgate, p), to_up = part_of(op.dup, p);
+    const ConstMatrixView pv = part_of(v, p), pg = part_of(gate, p), pu = part_of(up, p), pdy = part_of(op.dy, p),
+                          to_gate = part_of(op.dgate, p), to_up = part_of(op.dup, p);
     const GatedBackwardPush push{address(pv.data),      address(pg.data),    address(pu.data), address(pdy.data),
                                  address(to_gate.data), address(to_up.data), word(p.rows),     word(p.cols),
                                  stride(op.values),     stride(op.dy),       stride(op.dgate), stride(op.dup)};
@@ -143,23 +146,23 @@ void Stream::lower(const ops::SquareRoot& op) { record(*recorder_, kSquareRoot, 
 void Stream::lower(const ops::SquareRootBackward& op) {
   record(*recorder_, kSquareRootBackward, 0.0f, op.y, op.dy, op.dx);
 }
-void Stream::lower(const ops::LogFloored& op) { record(*recorder_, kLogFloored, 0.0f, op.x, {}, op.y); }
-void Stream::lower(const ops::LogFlooredBackward& op) {
-  record(*recorder_, kLogFlooredBackward, 0.0f, op.x, op.dy, op.dx);
+void Stream::lower(const ops::ClampedLog& op) { record(*recorder_, kClampedLog, 0.0f, op.x, {}, op.y); }
+void Stream::lower(const ops::ClampedLogBackward& op) {
+  record(*recorder_, kClampedLogBackward, 0.0f, op.x, op.dy, op.dx);
 }
 void Stream::lower(const ops::ScaleRows& op) { record_beside(*recorder_, kScaleRows, op.s, true, op.x, {}, op.y); }
-void Stream::lower(const ops::RouteEqual& op) {
-  static const Shader& kernel = shader("route_equal");
+void Stream::lower(const ops::MaxBackward& op) {
+  static const Shader& kernel = shader("max_backward");
   for_parts(op.x.rows, op.x.cols, [&](const Cut& p) {
-    const ConstRows from = part_of(op.source, p), largest = part_of(op.x, p), rest = part_of(op.left, p),
-                    to = part_of(op.d, p);
+    const ConstMatrixView from = part_of(op.source, p), largest = part_of(op.x, p), rest = part_of(op.left, p),
+                          to = part_of(op.d, p);
     const RoutePush push{address(from.data), address(largest.data), address(rest.data), address(to.data), word(p.rows),
                          word(p.cols),       stride(op.source),     stride(op.x),       stride(op.left),  stride(op.d)};
     recorder_->dispatch(kernel, {}, push, p.groups(), {range(from), range(largest)}, {range(rest), range(to)});
   });
 }
-void Stream::lower(const ops::GapDisplacement& op) {
-  record_beside(*recorder_, kGapDisplacement, op.sums, false, op.weighted, op.x, op.d);
+void Stream::lower(const ops::GapResidual& op) {
+  record_beside(*recorder_, kGapResidual, op.sums, false, op.weighted, op.x, op.d);
 }
 
 }  // namespace weft::gpu

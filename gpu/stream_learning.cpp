@@ -94,7 +94,7 @@ void Stream::lower(const ops::Adamw& op) {
 void Stream::lower(const ops::OneHot& op) {
   static const Shader& kernel = shader("one_hot");
   for_parts(op.y.rows, op.y.cols, [&](const Cut& cut) {
-    const Rows to{op.y.row(cut.row) + cut.col, cut.rows, cut.cols, op.y.stride};
+    const MatrixView to{op.y.row(cut.row) + cut.col, cut.rows, cut.cols, op.y.stride};
     const OneHotPush push{address(op.labels + cut.row),
                           address(to.data),
                           word(to.rows),

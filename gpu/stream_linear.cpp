@@ -58,7 +58,9 @@ constexpr std::size_t kSerialChunks = 2;
 // linear_cell.glsl has its rows in y alone.
 constexpr std::size_t kCellRows = 65535;
 
-bool is_aligned(const ConstRows& m) noexcept { return address(m.data) % 16 == 0 && (m.rows <= 1 || m.stride % 4 == 0); }
+bool is_aligned(const ConstMatrixView& m) noexcept {
+  return address(m.data) % 16 == 0 && (m.rows <= 1 || m.stride % 4 == 0);
+}
 
 /// Threads for a layer that needs few of a group's: the others are other layers'.
 std::uint32_t shares_of(std::size_t panels) noexcept { return word(kPlaces / std::bit_ceil(panels)); }
@@ -146,7 +148,7 @@ Constants constants_of(const Form& form, Activation activation, bool aligned, co
 }  // namespace
 
 template <class Push>
-Range Stream::quantized_into(Push& push, const ConstRows& x, Dtype codes) {
+Range Stream::quantized_into(Push& push, const ConstMatrixView& x, Dtype codes) {
   const QuantizedOnDevice q = quantize(x, codes);
   push.x = q.codes.begin;
   push.x_scales = q.scales.begin;
@@ -225,7 +227,7 @@ void Stream::lower(const ops::GatedLinear& op) {
                       {range(op.y)});
 }
 
-bool Stream::note_in_last_linear(const ConstRows& x, std::uint32_t* noted, std::uint32_t bits) {
+bool Stream::note_in_last_linear(const ConstMatrixView& x, std::uint32_t* noted, std::uint32_t bits) {
   const bool is_its_output = recorder_->collected() != 0 && last_linear_.dispatch == recorder_->collected() &&
                              x.data == last_linear_.y && x.rows == last_linear_.rows && x.cols == last_linear_.cols &&
                              x.stride == last_linear_.stride;
@@ -233,7 +235,7 @@ bool Stream::note_in_last_linear(const ConstRows& x, std::uint32_t* noted, std::
   return is_its_output && recorder_->note_in_last(offsetof(LinearPush, noted), offsetof(LinearPush, note), noted, bits);
 }
 
-Stream::QuantizedOnDevice Stream::quantize(const ConstRows& x, Dtype codes) {
+Stream::QuantizedOnDevice Stream::quantize(const ConstMatrixView& x, Dtype codes) {
   static const Shader& kernel = shader("quantize_rows");
   const std::size_t blocks = groups_of(x.cols, kScaleBlock), all = x.rows * blocks;
   const std::uint64_t at = scratch(all * (kScaleBlock + sizeof(float)));
@@ -251,12 +253,13 @@ void Stream::lower(const ops::LinearTransposed& op) {
   record_transposed(op.w, op.dy, op.dx, false);
 }
 
-void Stream::lower(const ops::AbsoluteColumnSums& op) {
+void Stream::lower(const ops::ColumnL1Norms& op) {
   if (op.w.in == 0) return;
   record_transposed(op.w, {nullptr, 1, op.w.out, op.w.out}, {op.s, 1, op.w.in, op.w.in}, true);
 }
 
-void Stream::record_transposed(const ConstWeight& stored, const ConstRows& dy, const Rows& dx, bool absolute) {
+void Stream::record_transposed(const ConstWeight& stored, const ConstMatrixView& dy, const MatrixView& dx,
+                               bool absolute) {
   const ConstWeight w = stored.dtype == Dtype::float64 ? stored : decoded(stored);
   static const Shader &kernel = shader("linear_transposed"), &doubles = shader("linear_transposed_double");
   const TransposedPush push{address(w.codes), address(w.scales), address(w.zeros), address(dy.data), address(dx.data),

@@ -15,19 +15,21 @@ struct ChoosePush {
   std::uint32_t rows, cols, x_stride, y_stride, most;
 };
 
-void record(Recorder& recorder, bool backward, const ConstRows& p, const ConstRows& x, const ConstRows& y,
-            std::size_t cols) {
+void record(Recorder& recorder, bool backward, const ConstMatrixView& p, const ConstMatrixView& x,
+            const ConstMatrixView& y, std::size_t cols) {
   static const Shader& kernel = shader("mixture");
   for_parts(y.rows, y.cols, [&](const Cut& cut) {
-    const auto rows_of = [&](const ConstRows& m) { return ConstRows{m.row(cut.row), cut.rows, m.cols, m.stride}; };
-    const ConstRows weights = rows_of(p), from = rows_of(x), to = rows_of(y);
+    const auto rows_of = [&](const ConstMatrixView& m) {
+      return ConstMatrixView{m.row(cut.row), cut.rows, m.cols, m.stride};
+    };
+    const ConstMatrixView weights = rows_of(p), from = rows_of(x), to = rows_of(y);
     const MixturePush push{address(weights.data), address(from.data), address(to.data), word(cut.rows), word(cols),
                            word(p.cols),          word(p.stride),     word(x.stride),   word(y.stride)};
     recorder.dispatch(kernel, {backward}, push, cut.groups(), {range(weights), range(from)}, {range(to)});
   });
 }
 
-void choose(Recorder& recorder, bool keep, const ConstRows& x, std::size_t most, const Rows& y) {
+void choose(Recorder& recorder, bool keep, const ConstMatrixView& x, std::size_t most, const MatrixView& y) {
   static const Shader& kernel = shader("choose");
   if (x.cols == 0) return;
   const ChoosePush push{address(x.data), address(y.data), word(x.rows), word(x.cols),
@@ -45,14 +47,14 @@ void Stream::lower(const ops::WeightedSumBackward& op) {
   record(*recorder_, true, op.p, op.dy, op.dx, op.dy.cols);
 }
 
-void Stream::lower(const ops::OneHotLargest& op) { choose(*recorder_, false, op.x, 0, op.y); }
+void Stream::lower(const ops::ArgmaxOneHot& op) { choose(*recorder_, false, op.x, 0, op.y); }
 
-void Stream::lower(const ops::KeepLargest& op) {
+void Stream::lower(const ops::TopKMask& op) {
   if (op.x.data != op.y.data) return choose(*recorder_, true, op.x, std::min(op.count, op.x.cols), op.y);
   // In place, an element's neighbours would change under it: choose from a copy.
   float* const copied =
       reinterpret_cast<float*>(static_cast<std::uintptr_t>(scratch(op.x.rows * op.x.cols * sizeof(float))));
-  const Rows from{copied, op.x.rows, op.x.cols, op.x.cols};
+  const MatrixView from{copied, op.x.rows, op.x.cols, op.x.cols};
   lower(ops::Copy{op.x, from});
   choose(*recorder_, true, from, std::min(op.count, op.x.cols), op.y);
 }

@@ -27,7 +27,8 @@ void Stream::lower(const ops::Permute& op) {
   const std::size_t high = std::max<std::size_t>((std::size_t{1} << 31) / std::max<std::size_t>(op.y.cols, 1), 1);
   for (std::size_t row = 0; row < op.y.rows && op.y.cols > 0; row += high) {
     const std::size_t rows = std::min(high, op.y.rows - row);
-    const ConstRows from{op.x.row(row), rows, op.x.cols, op.x.stride}, to{op.y.row(row), rows, op.y.cols, op.y.stride};
+    const ConstMatrixView from{op.x.row(row), rows, op.x.cols, op.x.stride},
+        to{op.y.row(row), rows, op.y.cols, op.y.stride};
     PermutePush push{address(from.data), address(to.data),  word(rows), word(op.y.cols),
                      word(op.x.stride),  word(op.y.stride), {},         {}};
     for (std::size_t a = 0; a < op.order.rank; ++a)
@@ -43,8 +44,8 @@ void Stream::lower(const ops::Embedding& op) {
   static const Shader& kernel = shader("embedding");
   const WeightRanges ranges(w);
   const auto record = [&](const Cut& p) {
-    const ConstRows from = part_of(op.x, p);
-    const Rows to{op.y.row(p.row) + p.col * w.out, p.rows, p.cols * w.out, op.y.stride};
+    const ConstMatrixView from = part_of(op.x, p);
+    const MatrixView to{op.y.row(p.row) + p.col * w.out, p.rows, p.cols * w.out, op.y.stride};
     const EmbeddingPush push{address(w.codes),        address(w.scales), address(w.zeros), address(from.data),
                              address(to.data),        word(w.out),       word(w.in),       word(from.rows),
                              word(from.cols),         word(from.stride), word(to.stride),  0,

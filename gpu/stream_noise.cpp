@@ -11,8 +11,9 @@ struct NoisePush {
   float scale;
 };
 
-void record(Recorder& recorder, bool mask, const ConstRows& x, std::array<std::uint32_t, 2> key, const ConstRows& state,
-            const Rows& next_state, const Rows& y, std::uint32_t threshold, float scale) {
+void record(Recorder& recorder, bool mask, const ConstMatrixView& x, std::array<std::uint32_t, 2> key,
+            const ConstMatrixView& state, const MatrixView& next_state, const MatrixView& y, std::uint32_t threshold,
+            float scale) {
   static const Shader& kernel = shader("noise");
   const NoisePush push{address(x.data),
                        address(state.data),

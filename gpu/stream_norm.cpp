@@ -12,11 +12,11 @@ struct NormPush {
   float count, epsilon;
 };
 
-Range per_row(const float* values, const ConstRows& x) { return range(values, x.rows * sizeof(float)); }
-Range per_column(const float* values, const ConstRows& x) { return range(values, x.cols * sizeof(float)); }
+Range per_row(const float* values, const ConstMatrixView& x) { return range(values, x.rows * sizeof(float)); }
+Range per_column(const float* values, const ConstMatrixView& x) { return range(values, x.cols * sizeof(float)); }
 
-void forward(Recorder& recorder, bool layer, const ConstRows& x, const float* gain, const float* bias, float epsilon,
-             const Rows& y, float* mean, float* scale) {
+void forward(Recorder& recorder, bool layer, const ConstMatrixView& x, const float* gain, const float* bias,
+             float epsilon, const MatrixView& y, float* mean, float* scale) {
   static const Shader& kernel = shader("norm");
   const NormPush push{address(x.data),
                       address(gain),
@@ -37,8 +37,8 @@ void forward(Recorder& recorder, bool layer, const ConstRows& x, const float* ga
                     {range(y), per_row(mean, x), per_row(scale, x)});
 }
 
-void backward(Recorder& recorder, bool layer, const ConstRows& x, const float* gain, const float* mean,
-              const float* scale, const ConstRows& dy, const Rows& dx, float* dgain, float* dbias) {
+void backward(Recorder& recorder, bool layer, const ConstMatrixView& x, const float* gain, const float* mean,
+              const float* scale, const ConstMatrixView& dy, const MatrixView& dx, float* dgain, float* dbias) {
   static const Shader& kernel = shader("norm");
   if (x.rows == 0) return;
   // First what reads dy down its columns: dx may be dy.

@@ -30,7 +30,7 @@ enum Reduce : std::uint32_t { kSums, kDots, kLinkBudget, kArgmax, kStatistics };
 static_assert(kernels::kStatistics == 4);
 
 /// s: `width` values of 4 bytes for each row.
-void record(Recorder& recorder, Reduce operation, const ConstRows& a, const ConstRows& b, const void* s,
+void record(Recorder& recorder, Reduce operation, const ConstMatrixView& a, const ConstMatrixView& b, const void* s,
             std::size_t s_stride, std::size_t width, float threshold = 0.0f) {
   static const Shader& kernel = shader("reduce");
   const ReducePush push{address(a.data), address(b.data), address(s),
@@ -45,7 +45,7 @@ void record(Recorder& recorder, Reduce operation, const ConstRows& a, const Cons
 
 void Stream::lower(const ops::RowSums& op) { record(*recorder_, kSums, op.a, {}, op.s, 1, 1); }
 void Stream::lower(const ops::RowDots& op) { record(*recorder_, kDots, op.a, op.b, op.s, 1, 1); }
-void Stream::record_dots(const ConstRows& a, const ConstRows& b, float* s, std::size_t s_stride) {
+void Stream::record_dots(const ConstMatrixView& a, const ConstMatrixView& b, float* s, std::size_t s_stride) {
   record(*recorder_, kDots, a, b, s, s_stride, 1);
 }
 void Stream::lower(const ops::RowArgmax& op) { record(*recorder_, kArgmax, op.a, {}, op.index, 1, 1); }
@@ -54,8 +54,8 @@ void Stream::lower(const ops::RowStatistics& op) {
   record(*recorder_, kStatistics, op.x, {}, op.y.data, op.y.stride, kernels::kStatistics, op.threshold);
 }
 
-void record_columns(Recorder& recorder, Columns what, const ConstRows& x, const ConstRows& dy, const float* mean,
-                    const float* scale, float* dgain, float* dbias) {
+void record_columns(Recorder& recorder, Columns what, const ConstMatrixView& x, const ConstMatrixView& dy,
+                    const float* mean, const float* scale, float* dgain, float* dbias) {
   if (dy.rows == 0) return;
   static const Shader& kernel = shader("columns");
   const ColumnsPush push{address(x.data), address(dy.data), address(mean), address(scale), address(dgain),
@@ -70,11 +70,11 @@ void Stream::lower(const ops::ColumnAccumulate& op) {
   record_columns(*recorder_, Columns::sums, {}, op.a, nullptr, nullptr, nullptr, op.s);
 }
 
-void Stream::note_not_finite(const ConstRows& x, std::uint32_t* noted, std::uint32_t bits) {
+void Stream::note_not_finite(const ConstMatrixView& x, std::uint32_t* noted, std::uint32_t bits) {
   if (is_only_watched(range(x), noted) || note_in_last_linear(x, noted, bits)) return;
   static const Shader& kernel = shader("finite");
   for_parts(x.rows, x.cols, [&](const Cut& p) {
-    const ConstRows part = part_of(x, p);
+    const ConstMatrixView part = part_of(x, p);
     const FinitePush push{address(part.data), address(noted), word(p.rows), word(p.cols), word(x.stride), bits};
     recorder_->dispatch(kernel, {kNotFinite}, push, p.groups(), {range(part)}, {}, {range(noted, sizeof bits)});
   });

@@ -20,8 +20,9 @@ struct EntmaxPush {
 // Numbers that gpu/shaders/softmax.comp has.
 enum Softmax : std::uint32_t { kSoftmax, kSoftmaxBackward, kLogSoftmax, kLogSoftmaxBackward, kCrossEntropy };
 
-void record(Recorder& recorder, Softmax operation, float temperature, const ConstRows& x, const ConstRows& dy,
-            const ConstRows& base, const ConstRows& y, const ConstRows& beside) {
+void record(Recorder& recorder, Softmax operation, float temperature, const ConstMatrixView& x,
+            const ConstMatrixView& dy, const ConstMatrixView& base, const ConstMatrixView& y,
+            const ConstMatrixView& beside) {
   static const Shader& kernel = shader("softmax");
   if (x.cols == 0) return;
   const SoftmaxPush push{address(x.data),      address(dy.data),  address(base.data), address(y.data),
@@ -32,8 +33,8 @@ void record(Recorder& recorder, Softmax operation, float temperature, const Cons
                     {range(x), range(dy), range(base)}, {range(y), range(beside)});
 }
 
-void record_entmax(Recorder& recorder, bool backward, float k, float temperature, const ConstRows& x,
-                   const ConstRows& dy, const ConstRows& y) {
+void record_entmax(Recorder& recorder, bool backward, float k, float temperature, const ConstMatrixView& x,
+                   const ConstMatrixView& dy, const ConstMatrixView& y) {
   static const Shader& kernel = shader("entmax");
   if (x.cols == 0) return;
   const std::uint32_t kind = k == 1.0f ? 0 : k == 0.5f ? 1 : 2;  // as gpu/shaders/entmax.comp numbers them
@@ -62,7 +63,7 @@ void Stream::lower(const ops::LogSoftmaxBackward& op) {
   record(*recorder_, kLogSoftmaxBackward, 1.0f, op.y, op.dy, op.base, op.dx, op.dbase);
 }
 void Stream::lower(const ops::CrossEntropy& op) {
-  const ConstRows by_row{reinterpret_cast<const float*>(op.labels), op.logits.rows, 1, 1},
+  const ConstMatrixView by_row{reinterpret_cast<const float*>(op.labels), op.logits.rows, 1, 1},
       losses{op.loss, op.logits.rows, 1, 1};
   record(*recorder_, kCrossEntropy, 1.0f, op.logits, {}, by_row, op.dx, losses);
 }

@@ -41,8 +41,8 @@ std::uint64_t place(Recorder& recorder, const Window& window, bool adaptive, boo
 }
 
 void convolution(Recorder& recorder, const Shader& kernel, const Window& window, const ConstWeight& w,
-                 const float* bias, std::size_t biases, const ConstRows& x, Activation activation, const Rows& z,
-                 const Rows& y, Groups groups) {
+                 const float* bias, std::size_t biases, const ConstMatrixView& x, Activation activation,
+                 const MatrixView& z, const MatrixView& y, Groups groups) {
   if (x.rows == 0) return;
   const ConvolvePush push{place(recorder, window, false, false),
                           address(w.codes),
@@ -66,8 +66,8 @@ void convolution(Recorder& recorder, const Shader& kernel, const Window& window,
                     {range(z), range(y)});
 }
 
-void pool_with(Recorder& recorder, PoolKind kind, const Pool& pool, const ConstRows& x, const ConstRows& index,
-               const ConstRows& y) {
+void pool_with(Recorder& recorder, PoolKind kind, const Pool& pool, const ConstMatrixView& x,
+               const ConstMatrixView& index, const ConstMatrixView& y) {
   static const Shader& kernel = shader("pool");
   if (x.rows == 0) return;
   const bool backward = kind == kMaxBackward || kind == kMeanBackward;

@@ -63,7 +63,7 @@ class VulkanStream : public kernels::OpStream {
   /// run.
   virtual void skip_steps(const std::uint32_t* word) = 0;
   /// word[0] |= bits, on the device, when an element of x is infinite or NaN.
-  virtual void note_not_finite(const kernels::ConstRows& x, std::uint32_t* word, std::uint32_t bits) = 0;
+  virtual void note_not_finite(const kernels::ConstMatrixView& x, std::uint32_t* word, std::uint32_t bits) = 0;
   /// word[0] |= bits when all n floats are 0, of either sign or subnormal. Such notes are or-ed atomically: there is no
   /// order among them, so many may share a word.
   virtual void note_all_zero(const float* x, std::size_t n, std::uint32_t* word, std::uint32_t bits) = 0;

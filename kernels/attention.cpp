@@ -147,8 +147,8 @@ void attend_session(const AttentionShape& shape, const Keys& keys, const float* 
 
 #endif
 
-void attention(const AttentionShape& shape, const AttentionOperands& operands, const Rows& y, const Rows& statistics,
-               const Rows& next_state, float* workspace) noexcept {
+void attention(const AttentionShape& shape, const AttentionOperands& operands, const MatrixView& y,
+               const MatrixView& statistics, const MatrixView& next_state, float* workspace) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < y.rows; ++b) {
     const float* const state = shape.context ? operands.state.row(b) : nullptr;
@@ -168,8 +168,8 @@ namespace {
 constexpr auto kAttention = WEFT_DISPATCH(attention);
 }  // namespace
 
-void attention(const AttentionShape& shape, const AttentionOperands& operands, const Rows& y, const Rows& statistics,
-               const Rows& next_state, float* workspace) noexcept {
+void attention(const AttentionShape& shape, const AttentionOperands& operands, const MatrixView& y,
+               const MatrixView& statistics, const MatrixView& next_state, float* workspace) noexcept {
   kAttention.get()(shape, operands, y, statistics, next_state, workspace);
 }
 

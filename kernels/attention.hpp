@@ -33,9 +33,9 @@ std::size_t attention_workspace_size(const AttentionShape& shape) noexcept;
 
 /// Each row is a session. With context, keys and values of earlier calls come from `state`.
 struct AttentionOperands {
-  ConstRows q;      // [B, tokens * heads * head_dim], as [tokens][heads][head_dim]
-  ConstRows k, v;   // [B, tokens * kv_heads * head_dim]
-  ConstRows state;  // [B, attention_state_size()]; data == null without context
+  ConstMatrixView q;      // [B, tokens * heads * head_dim], as [tokens][heads][head_dim]
+  ConstMatrixView k, v;   // [B, tokens * kv_heads * head_dim]
+  ConstMatrixView state;  // [B, attention_state_size()]; data == null without context
 };
 
 /// y[t][h] = sum over visible j of softmax(scale q[t][h] k[j][h'])[j] v[j][h'].
@@ -48,20 +48,21 @@ struct AttentionOperands {
 /// @exact  same bits on every ISA, for every B, however tokens are cut into calls
 /// @source Vaswani et al. 2017, eq. 1, arXiv:1706.03762; Ainslie et al. 2023, arXiv:2305.13245 (grouped queries);
 ///         Beltagy et al. 2020, arXiv:2004.05150 (window)
-void attention(const AttentionShape& shape, const AttentionOperands& operands, const Rows& y, const Rows& statistics,
-               const Rows& next_state, float* workspace) noexcept;
+void attention(const AttentionShape& shape, const AttentionOperands& operands, const MatrixView& y,
+               const MatrixView& statistics, const MatrixView& next_state, float* workspace) noexcept;
 
 /// What backward reads of the errors, and writes.
 struct AttentionGradients {
-  ConstRows dy;           // as y
-  ConstRows dnext_state;  // data == null: no error comes from the state
-  Rows dq, dk, dv;        // written; as q, k, v
-  Rows dstate;            // data == null: not wanted
+  ConstMatrixView dy;           // as y
+  ConstMatrixView dnext_state;  // data == null: no error comes from the state
+  MatrixView dq, dk, dv;        // written; as q, k, v
+  MatrixView dstate;            // data == null: not wanted
 };
 /// The reverse of `attention`; scores and exponentials are computed again from the statistics, with the same bits.
 /// Sums over the tokens that saw a key run in ascending order, head after head of its group.
 /// @exact  same bits on every ISA and for every B
-void attention_backward(const AttentionShape& shape, const AttentionOperands& operands, const ConstRows& y,
-                        const ConstRows& statistics, const AttentionGradients& gradients, float* workspace) noexcept;
+void attention_backward(const AttentionShape& shape, const AttentionOperands& operands, const ConstMatrixView& y,
+                        const ConstMatrixView& statistics, const AttentionGradients& gradients,
+                        float* workspace) noexcept;
 
 }  // namespace weft::kernels

@@ -219,8 +219,9 @@ void backward_session(const AttentionShape& shape, const Keys& keys, const HeadK
 
 #endif
 
-void attention_backward(const AttentionShape& shape, const AttentionOperands& operands, const ConstRows& y,
-                        const ConstRows& statistics, const AttentionGradients& gradients, float* workspace) noexcept {
+void attention_backward(const AttentionShape& shape, const AttentionOperands& operands, const ConstMatrixView& y,
+                        const ConstMatrixView& statistics, const AttentionGradients& gradients,
+                        float* workspace) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < y.rows; ++b) {
     const float* const state = shape.context ? operands.state.row(b) : nullptr;
@@ -253,8 +254,9 @@ namespace {
 constexpr auto kAttentionBackward = WEFT_DISPATCH(attention_backward);
 }  // namespace
 
-void attention_backward(const AttentionShape& shape, const AttentionOperands& operands, const ConstRows& y,
-                        const ConstRows& statistics, const AttentionGradients& gradients, float* workspace) noexcept {
+void attention_backward(const AttentionShape& shape, const AttentionOperands& operands, const ConstMatrixView& y,
+                        const ConstMatrixView& statistics, const AttentionGradients& gradients,
+                        float* workspace) noexcept {
   kAttentionBackward.get()(shape, operands, y, statistics, gradients, workspace);
 }
 

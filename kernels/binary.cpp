@@ -23,7 +23,7 @@ namespace {
 
 #if WEFT_ISA_IS_SCALAR
 
-void binary(BinaryOp op, const ConstRows& a, const ConstRows& b, const Rows& y) noexcept {
+void binary(BinaryOp op, const ConstMatrixView& a, const ConstMatrixView& b, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   switch (op) {
     case BinaryOp::add:
@@ -39,24 +39,24 @@ void binary(BinaryOp op, const ConstRows& a, const ConstRows& b, const Rows& y) 
   }
 }
 
-void scale(float alpha, const ConstRows& x, const Rows& y) noexcept {
+void scale(float alpha, const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   map(x, y, [=](float v) { return alpha * v; });
 }
 
-void axpy(float alpha, const ConstRows& x, const Rows& y) noexcept {
+void axpy(float alpha, const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   map(x, y, y, [=](float u, float v) { return std::fma(alpha, u, v); });
 }
 
-void copy(const ConstRows& x, const Rows& y) noexcept {
+void copy(const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   map(x, y, [](float v) { return v; });
 }
 
 #else
 
-void binary(BinaryOp op, const ConstRows& a, const ConstRows& b, const Rows& y) noexcept {
+void binary(BinaryOp op, const ConstMatrixView& a, const ConstMatrixView& b, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   switch (op) {
     case BinaryOp::add:
@@ -76,19 +76,19 @@ void binary(BinaryOp op, const ConstRows& a, const ConstRows& b, const Rows& y) 
   }
 }
 
-void scale(float alpha, const ConstRows& x, const Rows& y) noexcept {
+void scale(float alpha, const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   map(x, y, [=](FloatTag d, FloatVec v) HWY_ATTR { return hn::Mul(hn::Set(d, alpha), v); });
 }
 
-void axpy(float alpha, const ConstRows& x, const Rows& y) noexcept {
+void axpy(float alpha, const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   map(x, y, y, [=](FloatTag d, FloatVec u, FloatVec v) HWY_ATTR { return hn::MulAdd(hn::Set(d, alpha), u, v); });
 }
 
 // Rows of kLines cache lines, kAtOnce of them in a turn: short rows would else cost more in counting than in moving.
 template <std::size_t kLines, std::size_t kAtOnce>
-HWY_INLINE void CopyRows(const ConstRows& x, const Rows& y) noexcept {
+HWY_INLINE void CopyRows(const ConstMatrixView& x, const MatrixView& y) noexcept {
   constexpr std::size_t kCols = kLines * 16;
   const FloatTag d;
   const float* from = x.data;
@@ -102,7 +102,7 @@ HWY_INLINE void CopyRows(const ConstRows& x, const Rows& y) noexcept {
     for (std::size_t j = 0; j < kCols; j += kVectorLanes) hn::StoreU(hn::LoadU(d, from + j), d, to + j);
 }
 
-void copy(const ConstRows& x, const Rows& y) noexcept {
+void copy(const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   switch (x.cols) {
     case 16:
@@ -135,11 +135,13 @@ constexpr auto kCopy = WEFT_DISPATCH(copy);
 constexpr std::size_t kLongRow = 1024;
 }  // namespace
 
-void binary(BinaryOp op, const ConstRows& a, const ConstRows& b, const Rows& y) noexcept { kBinary.get()(op, a, b, y); }
-void scale(float alpha, const ConstRows& x, const Rows& y) noexcept { kScale.get()(alpha, x, y); }
-void axpy(float alpha, const ConstRows& x, const Rows& y) noexcept { kAxpy.get()(alpha, x, y); }
+void binary(BinaryOp op, const ConstMatrixView& a, const ConstMatrixView& b, const MatrixView& y) noexcept {
+  kBinary.get()(op, a, b, y);
+}
+void scale(float alpha, const ConstMatrixView& x, const MatrixView& y) noexcept { kScale.get()(alpha, x, y); }
+void axpy(float alpha, const ConstMatrixView& x, const MatrixView& y) noexcept { kAxpy.get()(alpha, x, y); }
 
-void copy(const ConstRows& x, const Rows& y) noexcept {
+void copy(const ConstMatrixView& x, const MatrixView& y) noexcept {
   if (x.data == y.data || x.cols == 0 || x.rows == 0) return;
   if (x.rows == 1 || (x.stride == x.cols && y.stride == x.cols)) {
     std::memcpy(y.data, x.data, x.rows * x.cols * sizeof(float));
@@ -150,7 +152,7 @@ void copy(const ConstRows& x, const Rows& y) noexcept {
   }
 }
 
-void fill(float value, const Rows& y) noexcept {
+void fill(float value, const MatrixView& y) noexcept {
   // Zeros, which clear gradients in every step, are bytes: the library has them wider than this file's base code.
   if (std::bit_cast<std::uint32_t>(value) == 0) {
     for (std::size_t i = 0; i < y.rows; ++i)

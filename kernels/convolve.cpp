@@ -33,8 +33,8 @@ float serial_chunks(std::size_t count, const Product& step) noexcept {
   return total;
 }
 
-void convolve(const Window& w, const ConstPanels& weights, const float* bias, const ConstRows& x, Activation activation,
-              const Rows& z, const Rows& y, float*) noexcept {
+void convolve(const Window& w, const ConstPanels& weights, const float* bias, const ConstMatrixView& x,
+              Activation activation, const MatrixView& z, const MatrixView& y, float*) noexcept {
   WEFT_ISA_RAN();
   const Outputs outputs{bias, activation, z, y};
   const std::size_t group_out = weights.out / w.groups, taps = w.taps();
@@ -54,8 +54,8 @@ void convolve(const Window& w, const ConstPanels& weights, const float* bias, co
   }
 }
 
-void convolve_transposed(const Window& w, const ConstPanels& weights, const float* bias, const ConstRows& x,
-                         Activation activation, const Rows& z, const Rows& y, float*) noexcept {
+void convolve_transposed(const Window& w, const ConstPanels& weights, const float* bias, const ConstMatrixView& x,
+                         Activation activation, const MatrixView& z, const MatrixView& y, float*) noexcept {
   WEFT_ISA_RAN();
   const Outputs outputs{bias, activation, z, y};
   const std::size_t group_out = weights.out / w.groups, taps = w.taps();
@@ -291,8 +291,8 @@ class Moves {
 // A tile's sums, with a vector more: moves read whole ones.
 constexpr std::size_t kTotals = kPanelWidth * kConvolveTile + kVectorLanes;
 
-void convolve(const Window& w, const ConstPanels& weights, const float* bias, const ConstRows& x, Activation activation,
-              const Rows& z, const Rows& y, float* workspace) noexcept {
+void convolve(const Window& w, const ConstPanels& weights, const float* bias, const ConstMatrixView& x,
+              Activation activation, const MatrixView& z, const MatrixView& y, float* workspace) noexcept {
   WEFT_ISA_RAN();
   const Outputs outputs{bias, activation, z, y};
   const detail::Margins margins = detail::image_margins(w);
@@ -338,8 +338,8 @@ void convolve(const Window& w, const ConstPanels& weights, const float* bias, co
 }
 
 /// Every element gathers from the windows over it, tap by tap from the last, so that windows come in ascending order.
-void convolve_transposed(const Window& w, const ConstPanels& weights, const float* bias, const ConstRows& x,
-                         Activation activation, const Rows& z, const Rows& y, float* workspace) noexcept {
+void convolve_transposed(const Window& w, const ConstPanels& weights, const float* bias, const ConstMatrixView& x,
+                         Activation activation, const MatrixView& z, const MatrixView& y, float* workspace) noexcept {
   WEFT_ISA_RAN();
   const Outputs outputs{bias, activation, z, y};
   const detail::Margins margins = detail::position_margins(w);
@@ -408,12 +408,12 @@ constexpr auto kConvolve = WEFT_DISPATCH(convolve);
 constexpr auto kConvolveTransposed = WEFT_DISPATCH(convolve_transposed);
 }  // namespace
 
-void convolve(const Window& window, const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation,
-              const Rows& z, const Rows& y, float* workspace) noexcept {
+void convolve(const Window& window, const ConstPanels& w, const float* bias, const ConstMatrixView& x,
+              Activation activation, const MatrixView& z, const MatrixView& y, float* workspace) noexcept {
   kConvolve.get()(window, w, bias, x, activation, z, y, workspace);
 }
-void convolve_transposed(const Window& window, const ConstPanels& w, const float* bias, const ConstRows& x,
-                         Activation activation, const Rows& z, const Rows& y, float* workspace) noexcept {
+void convolve_transposed(const Window& window, const ConstPanels& w, const float* bias, const ConstMatrixView& x,
+                         Activation activation, const MatrixView& z, const MatrixView& y, float* workspace) noexcept {
   kConvolveTransposed.get()(window, w, bias, x, activation, z, y, workspace);
 }
 

@@ -29,8 +29,8 @@ bool convolve_fits(const Window& window, std::size_t out) noexcept;
 ///         z may be y only when activation is linear; workspace: 64-byte aligned, anything in it
 /// @thread any, inside FlushSubnormals
 /// @exact  same bits on every ISA and for every B
-void convolve(const Window& window, const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation,
-              const Rows& z, const Rows& y, float* workspace) noexcept;
+void convolve(const Window& window, const ConstPanels& w, const float* bias, const ConstMatrixView& x,
+              Activation activation, const MatrixView& z, const MatrixView& y, float* workspace) noexcept;
 
 /// The mirror of `convolve`: its gradient to the image, and the forward pass of a transposed convolution.
 ///   z[i] = sum over (p, k) that stand at element i, p ascending, of (sum over o of w[o][k] x[o][p]), + 0, +
@@ -40,29 +40,29 @@ void convolve(const Window& window, const ConstPanels& w, const float* bias, con
 /// @shape  w [out, columns], x [B, out * positions], bias [channels] or null -> z [B, image] (data null: not wanted),
 ///         y as z; z may be y only when activation is linear
 /// @exact  same bits on every ISA and for every B; weights must be finite
-void convolve_transposed(const Window& window, const ConstPanels& w, const float* bias, const ConstRows& x,
-                         Activation activation, const Rows& z, const Rows& y, float* workspace) noexcept;
+void convolve_transposed(const Window& window, const ConstPanels& w, const float* bias, const ConstMatrixView& x,
+                         Activation activation, const MatrixView& z, const MatrixView& y, float* workspace) noexcept;
 
 /// The weight gradient of both.
 ///   dw[o][k] = fma(dy[b][o][p], x(b, p, k), dw[o][k]) for b ascending, within it p ascending
 /// Lanes of dw past `out` stay as they are.
 /// @shape  dy [B, out * positions], x [B, image], dw [out, columns]
 /// @exact  same bits on every ISA, however the batch is cut
-void convolve_outer(const Window& window, const ConstRows& dy, const ConstRows& x, const Panels& dw,
+void convolve_outer(const Window& window, const ConstMatrixView& dy, const ConstMatrixView& x, const Panels& dw,
                     float* workspace) noexcept;
 /// Columns [first, first + count) of it alone, count > 0: for threads, with a workspace each.
-void convolve_outer(const Window& window, const ConstRows& dy, const ConstRows& x, const Panels& dw, std::size_t first,
-                    std::size_t count, float* workspace) noexcept;
+void convolve_outer(const Window& window, const ConstMatrixView& dy, const ConstMatrixView& x, const Panels& dw,
+                    std::size_t first, std::size_t count, float* workspace) noexcept;
 
 /// Columns of windows [first, first + count), one row a column: to[k][j] = x(first + j, group's column k).
 /// @shape  image [channels, in...] -> to [columns, count]
 /// @exact  moves only
 void gather_windows(const Window& window, std::size_t group, const float* image, std::size_t first, std::size_t count,
-                    const Rows& to) noexcept;
+                    const MatrixView& to) noexcept;
 
 /// y[j][i] = x[i][j].
 /// @shape  x [m, n] -> y [n, m]; y aliases nothing
 /// @exact  moves only
-void transpose(const ConstRows& x, const Rows& y) noexcept;
+void transpose(const ConstMatrixView& x, const MatrixView& y) noexcept;
 
 }  // namespace weft::kernels

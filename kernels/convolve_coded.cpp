@@ -27,8 +27,9 @@ ConstPanels decode_into(const ConstWeight& w, float*& workspace) noexcept {
 
 }  // namespace
 
-void convolve_rows(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
-                   Activation activation, const Rows& z, const Rows& y, float* workspace, std::size_t tile) noexcept {
+void convolve_rows(const Window& window, const ConstWeight& w, const float* bias, const ConstMatrixView& x,
+                   Activation activation, const MatrixView& z, const MatrixView& y, float* workspace,
+                   std::size_t tile) noexcept {
   const std::size_t columns = w.in, group_out = w.out / window.groups, positions = window.positions();
   const std::size_t padded = panel_count(w.out) * kPanelWidth;
   float* const gathered = workspace;
@@ -45,7 +46,7 @@ void convolve_rows(const Window& window, const ConstWeight& w, const float* bias
         const std::size_t panels = panel_count(low + group_out) - first;
         const ConstWeight part = panel_range(w, first, panels);
         const float* part_bias = bias ? bias + first * kPanelWidth : nullptr;
-        const Rows in{rows, count, columns, columns}, out{sums, count, part.out, part.out};
+        const MatrixView in{rows, count, columns, columns}, out{sums, count, part.out, part.out};
         gather_windows(window, g, x.row(b), p, count, {gathered, columns, count, count});
         transpose({gathered, columns, count, count}, in);
         if (sums_integers(w))
@@ -65,16 +66,17 @@ void convolve_rows(const Window& window, const ConstWeight& w, const float* bias
   }
 }
 
-void convolve_coded(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
-                    Activation activation, const Rows& z, const Rows& y, float* workspace) noexcept {
+void convolve_coded(const Window& window, const ConstWeight& w, const float* bias, const ConstMatrixView& x,
+                    Activation activation, const MatrixView& z, const MatrixView& y, float* workspace) noexcept {
   if (sums_integers(w) || w.dtype == Dtype::float64)
     return convolve_rows(window, w, bias, x, activation, z, y, workspace, detail::kConvolveTile);
   const ConstPanels panels = decode_into(w, workspace);
   convolve(window, panels, bias, x, activation, z, y, workspace);
 }
 
-void convolve_transposed_coded(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
-                               Activation activation, const Rows& z, const Rows& y, float* workspace) noexcept {
+void convolve_transposed_coded(const Window& window, const ConstWeight& w, const float* bias, const ConstMatrixView& x,
+                               Activation activation, const MatrixView& z, const MatrixView& y,
+                               float* workspace) noexcept {
   const ConstPanels panels = decode_into(w, workspace);
   convolve_transposed(window, panels, bias, x, activation, z, y, workspace);
 }

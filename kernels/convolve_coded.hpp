@@ -14,16 +14,18 @@ namespace weft::kernels {
 /// @dtype  all 21
 /// @thread any, inside FlushSubnormals; allocates only to grow a scratch of the thread
 /// @exact  same bits on every ISA and for every B
-void convolve_coded(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
-                    Activation activation, const Rows& z, const Rows& y, float* workspace) noexcept;
+void convolve_coded(const Window& window, const ConstWeight& w, const float* bias, const ConstMatrixView& x,
+                    Activation activation, const MatrixView& z, const MatrixView& y, float* workspace) noexcept;
 
 /// `convolve_transposed` on the decoded weight; float64 is rounded to float32.
-void convolve_transposed_coded(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
-                               Activation activation, const Rows& z, const Rows& y, float* workspace) noexcept;
+void convolve_transposed_coded(const Window& window, const ConstWeight& w, const float* bias, const ConstMatrixView& x,
+                               Activation activation, const MatrixView& z, const MatrixView& y,
+                               float* workspace) noexcept;
 
 /// What convolve_coded does for types of their own sums, for every type: windows as rows, `tile` (at most 64) at a
 /// time.
-void convolve_rows(const Window& window, const ConstWeight& w, const float* bias, const ConstRows& x,
-                   Activation activation, const Rows& z, const Rows& y, float* workspace, std::size_t tile) noexcept;
+void convolve_rows(const Window& window, const ConstWeight& w, const float* bias, const ConstMatrixView& x,
+                   Activation activation, const MatrixView& z, const MatrixView& y, float* workspace,
+                   std::size_t tile) noexcept;
 
 }  // namespace weft::kernels

@@ -21,8 +21,8 @@ namespace {
 
 #if WEFT_ISA_IS_SCALAR
 
-void convolve_outer(const Window& w, const ConstRows& dy, const ConstRows& x, const Panels& dw, std::size_t first,
-                    std::size_t count, float*) noexcept {
+void convolve_outer(const Window& w, const ConstMatrixView& dy, const ConstMatrixView& x, const Panels& dw,
+                    std::size_t first, std::size_t count, float*) noexcept {
   WEFT_ISA_RAN();
   const std::size_t group_out = dw.out / w.groups, taps = w.taps();
   for (std::size_t b = 0; b < dy.rows; ++b)
@@ -38,7 +38,7 @@ void convolve_outer(const Window& w, const ConstRows& dy, const ConstRows& x, co
 }
 
 void gather_windows(const Window& w, std::size_t group, const float* image, std::size_t first, std::size_t count,
-                    const Rows& to) noexcept {
+                    const MatrixView& to) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t k = 0; k < w.columns(); ++k)
     for (std::size_t j = 0; j < count; ++j) {
@@ -48,7 +48,7 @@ void gather_windows(const Window& w, std::size_t group, const float* image, std:
     }
 }
 
-void transpose(const ConstRows& x, const Rows& y) noexcept {
+void transpose(const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t i = 0; i < x.rows; ++i)
     for (std::size_t j = 0; j < x.cols; ++j) y.row(j)[i] = x.row(i)[j];
@@ -134,8 +134,8 @@ constexpr std::array<OuterTile, sizeof...(I)> make_tiles(std::index_sequence<I..
 constexpr auto kTiles = make_tiles<kTilePanels>(std::make_index_sequence<kTileColumns>());
 constexpr auto kSingleTiles = make_tiles<1>(std::make_index_sequence<kTileColumns>());
 
-void convolve_outer(const Window& w, const ConstRows& dy, const ConstRows& x, const Panels& dw, std::size_t first,
-                    std::size_t count, float* workspace) noexcept {
+void convolve_outer(const Window& w, const ConstMatrixView& dy, const ConstMatrixView& x, const Panels& dw,
+                    std::size_t first, std::size_t count, float* workspace) noexcept {
   WEFT_ISA_RAN();
   const detail::Margins margins = detail::image_margins(w);
   const bool copies = !margins.are_none();
@@ -187,13 +187,13 @@ void convolve_outer(const Window& w, const ConstRows& dy, const ConstRows& x, co
 }
 
 void gather_windows(const Window& w, std::size_t group, const float* image, std::size_t first, std::size_t count,
-                    const Rows& to) noexcept {
+                    const MatrixView& to) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t j = 0; j < count; j += kConvolveTile)
     gather_tile(w, group, image, first + j, std::min(kConvolveTile, count - j), to.data + j, to.stride);
 }
 
-void transpose(const ConstRows& x, const Rows& y) noexcept {
+void transpose(const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   transpose_rows(x.data, x.stride, x.rows, x.cols, y.data, y.stride);
 }
@@ -212,19 +212,19 @@ constexpr auto kGatherWindows = WEFT_DISPATCH(gather_windows);
 constexpr auto kTranspose = WEFT_DISPATCH(transpose);
 }  // namespace
 
-void convolve_outer(const Window& window, const ConstRows& dy, const ConstRows& x, const Panels& dw,
+void convolve_outer(const Window& window, const ConstMatrixView& dy, const ConstMatrixView& x, const Panels& dw,
                     float* workspace) noexcept {
   kConvolveOuter.get()(window, dy, x, dw, 0, dw.in, workspace);
 }
-void convolve_outer(const Window& window, const ConstRows& dy, const ConstRows& x, const Panels& dw, std::size_t first,
-                    std::size_t count, float* workspace) noexcept {
+void convolve_outer(const Window& window, const ConstMatrixView& dy, const ConstMatrixView& x, const Panels& dw,
+                    std::size_t first, std::size_t count, float* workspace) noexcept {
   kConvolveOuter.get()(window, dy, x, dw, first, count, workspace);
 }
 void gather_windows(const Window& window, std::size_t group, const float* image, std::size_t first, std::size_t count,
-                    const Rows& to) noexcept {
+                    const MatrixView& to) noexcept {
   kGatherWindows.get()(window, group, image, first, count, to);
 }
-void transpose(const ConstRows& x, const Rows& y) noexcept { kTranspose.get()(x, y); }
+void transpose(const ConstMatrixView& x, const MatrixView& y) noexcept { kTranspose.get()(x, y); }
 
 bool convolve_fits(const Window& w, std::size_t out) noexcept {
   // As doubles: the products themselves may overflow.

@@ -10,7 +10,7 @@ ops::Answer<Op> CpuStream::accept(const Op& op) {
     return op.compute(*this);
   } else if constexpr (requires { op.work(); }) {
     const ops::Work work = op.work();
-    if (!forks_.is_worthwhile(work.cost)) return op.compute();
+    if (!forks_.exceeds_grain(work.cost)) return op.compute();
     const auto run = [&](const ops::Part& part) { part_of(op, part, forks_.workspace_stride()).compute(); };
     if (work.has_columns)
       forks_.elements(work.rows, work.cols, work.cost, run);
@@ -24,7 +24,7 @@ ops::Answer<Op> CpuStream::accept(const Op& op) {
 CpuStream::CpuStream() noexcept : OpStream(op_table<CpuStream>()) {}
 
 void CpuStream::split_units(std::size_t units, double work, Body body, void* context) {
-  if (units < 2 || !forks_.is_worthwhile(work)) return body(context, *this, 0, units);
+  if (units < 2 || !forks_.exceeds_grain(work)) return body(context, *this, 0, units);
   forks_.units(units, work, [&](const ops::Part& part) {
     CpuStream own;
     own.workspace_shift_ = part.index * forks_.workspace_stride();

@@ -19,7 +19,7 @@ class alignas(64) CpuStream final : public OpStream {
   CpuStream() noexcept;
 
   /// Who helps from now on; null: nobody. With help, every workspace handed in is followed by one for each other part.
-  void set_help(const Help* help) noexcept { forks_.set_help(help); }
+  void set_parallel(const ParallelOptions* parallel) noexcept { forks_.set_parallel(parallel); }
   /// The weights that will be read after the next `linear` or `gated_linear`, which forgets them again; data null:
   /// unknown. For speed alone.
   void expect(const ConstPanels& ahead) noexcept { ahead_ = ahead; }

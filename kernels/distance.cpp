@@ -23,7 +23,7 @@ static_assert(kClasses == 4);
 
 #if WEFT_ISA_IS_SCALAR
 
-void distances(const ConstPanels& c, const ConstRows& x, const Rows& y) noexcept {
+void distances(const ConstPanels& c, const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < x.rows; ++b)
     for (std::size_t k = 0; k < c.out; ++k) {
@@ -40,7 +40,8 @@ void distances(const ConstPanels& c, const ConstRows& x, const Rows& y) noexcept
     }
 }
 
-void distance_inputs(const ConstPanels& c, const ConstRows& x, const ConstRows& dy, const Rows& dx) noexcept {
+void distance_inputs(const ConstPanels& c, const ConstMatrixView& x, const ConstMatrixView& dy,
+                     const MatrixView& dx) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < x.rows; ++b)
     for (std::size_t j = 0; j < c.in; ++j)
@@ -49,7 +50,8 @@ void distance_inputs(const ConstPanels& c, const ConstRows& x, const ConstRows& 
                      });
 }
 
-void distance_points(const ConstPanels& c, const ConstRows& x, const ConstRows& dy, const Panels& dc) noexcept {
+void distance_points(const ConstPanels& c, const ConstMatrixView& x, const ConstMatrixView& dy,
+                     const Panels& dc) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < x.rows; ++b)
     for (std::size_t k = 0; k < c.out; ++k)
@@ -67,8 +69,8 @@ constexpr PanelTag kTag;
 constexpr std::size_t kTileRows = kPanelVectors == 1 ? 8 : kPanelVectors == 2 ? 4 : 2;
 
 template <std::size_t R>
-HWY_INLINE void DistanceTile(const float* panel, std::size_t in, const ConstRows& x, std::size_t b, std::size_t width,
-                             const Rows& y, std::size_t first) {
+HWY_INLINE void DistanceTile(const float* panel, std::size_t in, const ConstMatrixView& x, std::size_t b,
+                             std::size_t width, const MatrixView& y, std::size_t first) {
   V total[R][kPanelVectors];
   WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
     WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) total[r][v] = hn::Zero(kTag);
@@ -101,7 +103,7 @@ HWY_INLINE void DistanceTile(const float* panel, std::size_t in, const ConstRows
   }
 }
 
-void distances(const ConstPanels& c, const ConstRows& x, const Rows& y) noexcept {
+void distances(const ConstPanels& c, const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t p = 0; p < panel_count(c.out); ++p) {
     const float* panel = c.data + p * c.in * kPanelWidth;
@@ -145,7 +147,8 @@ HWY_INLINE V ColumnLanes(const ConstPanels& c, const float* dy, V value, std::si
   return fold_panel(sum);
 }
 
-void distance_inputs(const ConstPanels& c, const ConstRows& x, const ConstRows& dy, const Rows& dx) noexcept {
+void distance_inputs(const ConstPanels& c, const ConstMatrixView& x, const ConstMatrixView& dy,
+                     const MatrixView& dx) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < x.rows; ++b)
     for (std::size_t first = 0; first < c.in; first += kPanelLanes) {
@@ -161,7 +164,8 @@ void distance_inputs(const ConstPanels& c, const ConstRows& x, const ConstRows& 
     }
 }
 
-void distance_points(const ConstPanels& c, const ConstRows& x, const ConstRows& dy, const Panels& dc) noexcept {
+void distance_points(const ConstPanels& c, const ConstMatrixView& x, const ConstMatrixView& dy,
+                     const Panels& dc) noexcept {
   WEFT_ISA_RAN();
   const V two = hn::Set(kTag, 2.0f);
   for (std::size_t p = 0; p < panel_count(c.out); ++p) {
@@ -191,7 +195,7 @@ void distance_points(const ConstPanels& c, const ConstRows& x, const ConstRows& 
 
 #endif
 
-void square_root(const ConstRows& x, const Rows& y) noexcept {
+void square_root(const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
 #if WEFT_ISA_IS_SCALAR
   map(x, y, [](float v) { return std::sqrt(v); });
@@ -200,7 +204,7 @@ void square_root(const ConstRows& x, const Rows& y) noexcept {
 #endif
 }
 
-void square_root_backward(const ConstRows& y, const ConstRows& dy, const Rows& dx) noexcept {
+void square_root_backward(const ConstMatrixView& y, const ConstMatrixView& dy, const MatrixView& dx) noexcept {
   WEFT_ISA_RAN();
 #if WEFT_ISA_IS_SCALAR
   map(y, dy, dx, [](float v, float up) { return v == 0.0f ? 0.0f : up / (2.0f * v); });
@@ -233,19 +237,19 @@ ConstPanels decoded(const ConstWeight& c) noexcept {
 }
 }  // namespace
 
-void squared_distances(const ConstWeight& c, const ConstRows& x, const Rows& y) noexcept {
+void squared_distances(const ConstWeight& c, const ConstMatrixView& x, const MatrixView& y) noexcept {
   kDistances.get()(decoded(c), x, y);
 }
 
-void squared_distances_backward(const ConstWeight& c, const ConstRows& x, const ConstRows& dy, const Rows& dx,
-                                const Panels& dc) noexcept {
+void squared_distances_backward(const ConstWeight& c, const ConstMatrixView& x, const ConstMatrixView& dy,
+                                const MatrixView& dx, const Panels& dc) noexcept {
   const ConstPanels points = decoded(c);
   if (dx.data) kDistanceInputs.get()(points, x, dy, dx);
   if (dc.data) kDistancePoints.get()(points, x, dy, dc);
 }
 
-void square_root(const ConstRows& x, const Rows& y) noexcept { kSquareRoot.get()(x, y); }
-void square_root_backward(const ConstRows& y, const ConstRows& dy, const Rows& dx) noexcept {
+void square_root(const ConstMatrixView& x, const MatrixView& y) noexcept { kSquareRoot.get()(x, y); }
+void square_root_backward(const ConstMatrixView& y, const ConstMatrixView& dy, const MatrixView& dx) noexcept {
   kSquareRootBackward.get()(y, dy, dx);
 }
 

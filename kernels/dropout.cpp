@@ -43,8 +43,8 @@ HWY_INLINE void masked_row(std::array<std::uint32_t, 2> key, const Position& at,
 
 #endif
 
-void dropout_mask(std::array<std::uint32_t, 2> key, const ConstRows& state, const Rows& next_state,
-                  std::uint32_t threshold, float scale, const Rows& mask) noexcept {
+void dropout_mask(std::array<std::uint32_t, 2> key, const ConstMatrixView& state, const MatrixView& next_state,
+                  std::uint32_t threshold, float scale, const MatrixView& mask) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < mask.rows; ++b)
     masked_row(key, Position(state.row(b), b, next_state.row(b)), threshold, scale, mask.row(b), mask.cols);
@@ -60,8 +60,8 @@ namespace {
 constexpr auto kDropoutMask = WEFT_DISPATCH(dropout_mask);
 }  // namespace
 
-void dropout_mask(std::array<std::uint32_t, 2> key, const ConstRows& state, const Rows& next_state,
-                  std::uint32_t threshold, float scale, const Rows& mask) noexcept {
+void dropout_mask(std::array<std::uint32_t, 2> key, const ConstMatrixView& state, const MatrixView& next_state,
+                  std::uint32_t threshold, float scale, const MatrixView& mask) noexcept {
   kDropoutMask.get()(key, state, next_state, threshold, scale, mask);
 }
 

@@ -15,7 +15,7 @@ namespace weft::kernels {
 /// @shape  mask [rows, cols], cols <= 2^36; state, next_state [rows, kNoiseState]; next_state may be state
 /// @exact  integers and comparisons (docs/numerics.md, section 11)
 /// @source Srivastava et al. 2014, "Dropout", JMLR 15; Salmon et al. 2011, "Parallel random numbers", SC'11
-void dropout_mask(std::array<std::uint32_t, 2> key, const ConstRows& state, const Rows& next_state,
-                  std::uint32_t threshold, float scale, const Rows& mask) noexcept;
+void dropout_mask(std::array<std::uint32_t, 2> key, const ConstMatrixView& state, const MatrixView& next_state,
+                  std::uint32_t threshold, float scale, const MatrixView& mask) noexcept;
 
 }  // namespace weft::kernels

@@ -10,7 +10,7 @@
 // No code per instruction set: both directions move lines of 16 floats, and wait for memory.
 namespace weft::kernels {
 
-void embedding(const ConstWeight& w, const ConstRows& x, const Rows& y) noexcept {
+void embedding(const ConstWeight& w, const ConstMatrixView& x, const MatrixView& y) noexcept {
   const bool moves = w.dtype == Dtype::float32;
   for (std::size_t b = 0; b < x.rows; ++b)
     for (std::size_t t = 0; t < x.cols; ++t) {
@@ -26,7 +26,8 @@ void embedding(const ConstWeight& w, const ConstRows& x, const Rows& y) noexcept
     }
 }
 
-void embedding_backward(const ConstRows& x, const ConstRows& dy, std::size_t skipped, const Panels& dw) noexcept {
+void embedding_backward(const ConstMatrixView& x, const ConstMatrixView& dy, std::size_t skipped,
+                        const Panels& dw) noexcept {
   for (std::size_t b = 0; b < x.rows; ++b)
     for (std::size_t t = 0; t < x.cols; ++t) {
       const std::size_t k = column_of(x.row(b)[t], dw.in);

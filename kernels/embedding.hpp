@@ -24,11 +24,12 @@ inline constexpr std::size_t kNoColumn = ~std::size_t{0};
 /// @dtype  all 21: the values of kernels/weight.hpp; float64 is rounded to float32
 /// @thread any, inside FlushSubnormals
 /// @exact  moves (float32), or one decoding an element: same bits on every ISA
-void embedding(const ConstWeight& w, const ConstRows& x, const Rows& y) noexcept;
+void embedding(const ConstWeight& w, const ConstMatrixView& x, const MatrixView& y) noexcept;
 
 /// dw[:, x[b][t]] = dw[:, x[b][t]] + dy[b][t], for b and then t ascending; column `skipped` gets nothing.
 /// @shape  x [B, tokens], dy [B, tokens * out], dw [out, in]
 /// @exact  one addition an element
-void embedding_backward(const ConstRows& x, const ConstRows& dy, std::size_t skipped, const Panels& dw) noexcept;
+void embedding_backward(const ConstMatrixView& x, const ConstMatrixView& dy, std::size_t skipped,
+                        const Panels& dw) noexcept;
 
 }  // namespace weft::kernels

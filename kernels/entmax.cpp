@@ -107,7 +107,7 @@ void entmax_row(float* r, std::size_t n, float k) noexcept {
   divide_by_sum(r, n);
 }
 
-void entmax(const ConstRows& x, float k, float temperature, const Rows& y) noexcept {
+void entmax(const ConstMatrixView& x, float k, float temperature, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < x.rows; ++b) {
     const float* in = x.row(b);
@@ -129,7 +129,8 @@ void backward_row(const float* p, const float* up, std::size_t n, float temperat
   for (std::size_t j = 0; j < n; ++j) down[j] = slope(p[j]) * (up[j] - mean) / temperature;
 }
 
-void entmax_backward(const ConstRows& y, const ConstRows& dy, float k, float temperature, const Rows& dx) noexcept {
+void entmax_backward(const ConstMatrixView& y, const ConstMatrixView& dy, float k, float temperature,
+                     const MatrixView& dx) noexcept {
   WEFT_ISA_RAN();
   const auto of_one = [](float p) { return p > 0.0f ? 1.0f : p; };
   const auto of_squares = [](float p) { return p > 0.0f ? std::sqrt(p) : p; };
@@ -243,7 +244,7 @@ HWY_INLINE void EntmaxRow(float* r, std::size_t n, float k) {
   DivideBySum(r, n);
 }
 
-void entmax(const ConstRows& x, float k, float temperature, const Rows& y) noexcept {
+void entmax(const ConstMatrixView& x, float k, float temperature, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   const FloatTag d;
   const FloatVec t = hn::Set(d, temperature), by = hn::Set(d, k);
@@ -269,7 +270,8 @@ HWY_INLINE void BackwardRow(const float* p, const float* up, std::size_t n, floa
                        HWY_ATTR { store(hn::Div(hn::Mul(slope(load(p)), hn::Sub(load(up), mean)), t), down); });
 }
 
-void entmax_backward(const ConstRows& y, const ConstRows& dy, float k, float temperature, const Rows& dx) noexcept {
+void entmax_backward(const ConstMatrixView& y, const ConstMatrixView& dy, float k, float temperature,
+                     const MatrixView& dx) noexcept {
   WEFT_ISA_RAN();
   const FloatTag d;
   const FloatVec zero = hn::Zero(d), one = hn::Set(d, 1.0f), exponent = hn::Set(d, 1.0f - k);
@@ -299,11 +301,11 @@ constexpr auto kEntmax = WEFT_DISPATCH(entmax);
 constexpr auto kEntmaxBackward = WEFT_DISPATCH(entmax_backward);
 }  // namespace
 
-void entmax(const ConstRows& x, float alpha_minus_one, float temperature, const Rows& y) noexcept {
+void entmax(const ConstMatrixView& x, float alpha_minus_one, float temperature, const MatrixView& y) noexcept {
   kEntmax.get()(x, alpha_minus_one, temperature, y);
 }
-void entmax_backward(const ConstRows& y, const ConstRows& dy, float alpha_minus_one, float temperature,
-                     const Rows& dx) noexcept {
+void entmax_backward(const ConstMatrixView& y, const ConstMatrixView& dy, float alpha_minus_one, float temperature,
+                     const MatrixView& dx) noexcept {
   kEntmaxBackward.get()(y, dy, alpha_minus_one, temperature, dx);
 }
 

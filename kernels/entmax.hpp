@@ -14,14 +14,14 @@ namespace weft::kernels {
 /// @exact  30 bisections over the bits of -t, then the closed form for alpha = 1.5 and 2, a mixture of the last two
 ///         candidates for others; for all but 2 a division by the sum. Sums by R2 (docs/numerics.md, section 11)
 /// @source Martins and Astudillo 2016, arXiv:1602.02068; Peters, Niculae and Martins 2019, arXiv:1905.05702
-void entmax(const ConstRows& x, float alpha_minus_one, float temperature, const Rows& y) noexcept;
+void entmax(const ConstMatrixView& x, float alpha_minus_one, float temperature, const MatrixView& y) noexcept;
 
 /// dx = s (dy - sum(s dy) / sum(s)) / temperature with s = y^(2 - alpha) where y > 0, else 0. dx may be dy.
 /// For alpha > 2, where the slope at the threshold is infinite, s is at most e^40.
 /// @shape  y, dy, dx [rows, cols]
 /// @exact  the sums by rule R2
 /// @source Peters, Niculae and Martins 2019, proposition 2
-void entmax_backward(const ConstRows& y, const ConstRows& dy, float alpha_minus_one, float temperature,
-                     const Rows& dx) noexcept;
+void entmax_backward(const ConstMatrixView& y, const ConstMatrixView& dy, float alpha_minus_one, float temperature,
+                     const MatrixView& dx) noexcept;
 
 }  // namespace weft::kernels

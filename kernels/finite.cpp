@@ -14,7 +14,7 @@ WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-bool is_finite(const ConstRows& x) noexcept {
+bool is_finite(const ConstMatrixView& x) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t i = 0; i < x.rows; ++i) {
     const float* row = x.row(i);
@@ -34,7 +34,7 @@ bool is_finite(const ConstRows& x) noexcept {
   return true;
 }
 
-void canonicalize_nan(const Rows& x) noexcept {
+void canonicalize_nan(const MatrixView& x) noexcept {
   WEFT_ISA_RAN();
 #if WEFT_ISA_IS_SCALAR
   map(x, x, [](float v) { return v != v ? std::bit_cast<float>(0x7fc00000u) : v; });
@@ -57,8 +57,8 @@ constexpr auto kIsFinite = WEFT_DISPATCH(is_finite);
 constexpr auto kCanonicalizeNan = WEFT_DISPATCH(canonicalize_nan);
 }  // namespace
 
-bool is_finite(const ConstRows& x) noexcept { return kIsFinite.get()(x); }
-void canonicalize_nan(const Rows& x) noexcept { kCanonicalizeNan.get()(x); }
+bool is_finite(const ConstMatrixView& x) noexcept { return kIsFinite.get()(x); }
+void canonicalize_nan(const MatrixView& x) noexcept { kCanonicalizeNan.get()(x); }
 
 }  // namespace weft::kernels
 #endif

@@ -7,10 +7,10 @@
 namespace weft::kernels {
 
 /// True when no element is infinite or NaN; true for an empty matrix.
-bool is_finite(const ConstRows& x) noexcept;
+bool is_finite(const ConstMatrixView& x) noexcept;
 
 /// Makes every NaN the one canonical NaN, bits 0x7fc00000: payloads and signs of NaNs differ between machines, so this
 /// stands between a computation and anything hashed or stored. Other values keep their bits.
-void canonicalize_nan(const Rows& x) noexcept;
+void canonicalize_nan(const MatrixView& x) noexcept;
 
 }  // namespace weft::kernels

@@ -14,15 +14,15 @@
 namespace weft::kernels {
 
 /// Others' help for the operations of one stream.
-struct Help {
+struct ParallelOptions {
   /// Multiply-adds of an operation that is worth a handover: about 2 us of one core, where asking another that is awake
   /// and waiting for it costs about 0.25 us (docs/decisions/0010-threads-inside-operations.md).
-  static constexpr double kWorthwhile = 1 << 17;
+  static constexpr double kGrainSize = 1 << 17;
 
   ParallelFor parallel;
   std::size_t threads = 1;           // parts of an operation, at most
   std::size_t workspace_stride = 0;  // floats from one part's workspace to the next one's
-  double worthwhile = kWorthwhile;   // multiply-adds below which an operation stays on its thread
+  double grain_size = kGrainSize;    // multiply-adds below which an operation stays on its thread
 };
 
 /// Cuts operations into parts of their outputs for several threads. Parts are never parts of a sum, so the bits are
@@ -31,16 +31,16 @@ class Forks {
  public:
   using Part = ops::Part;
 
-  void set_help(const Help* help) noexcept {
-    help_.reset();
-    if (help) help_.emplace(*help);
+  void set_parallel(const ParallelOptions* parallel) noexcept {
+    parallel_.reset();
+    if (parallel) parallel_.emplace(*parallel);
   }
   /// Operations that were cut up so far.
   std::uint64_t count() const noexcept { return count_; }
-  bool is_worthwhile(double work) const noexcept { return help_ && work >= help_->worthwhile; }
-  std::size_t workspace_stride() const noexcept { return help_ ? help_->workspace_stride : 0; }
+  bool exceeds_grain(double work) const noexcept { return parallel_ && work >= parallel_->grain_size; }
+  std::size_t workspace_stride() const noexcept { return parallel_ ? parallel_->workspace_stride : 0; }
   /// Rows that keep all threads busy: then weights are not cut.
-  bool has_many(std::size_t rows) const noexcept { return rows >= kManyRows * help_->threads; }
+  bool has_many(std::size_t rows) const noexcept { return rows >= kManyRows * parallel_->threads; }
 
   /// Even parts of [0, units), as rows of the part.
   template <class Body>
@@ -49,15 +49,15 @@ class Forks {
     if (parts == 1) return body(Part{0, 0, units, 0, 0});
     ++count_;
     const std::size_t size = units / parts, larger = units % parts;
-    help_->parallel(parts, [&](std::size_t part) {
+    parallel_->parallel(parts, [&](std::size_t part) {
       body(Part{part, part * size + std::min(part, larger), size + (part < larger ? 1 : 0), 0, 0});
     });
   }
   /// Rows, or of few rows whole cache lines of columns.
   template <class Body>
   void elements(std::size_t rows, std::size_t cols, double work, const Body& body) {
-    if (!is_worthwhile(work)) return body(Part{0, 0, rows, 0, cols});
-    if (rows >= help_->threads)
+    if (!exceeds_grain(work)) return body(Part{0, 0, rows, 0, cols});
+    if (rows >= parallel_->threads)
       return units(rows, work, [&](const Part& p) { body(Part{p.index, p.row, p.rows, 0, cols}); });
     columns(cols, work, [&](const Part& p) { body(Part{p.index, 0, rows, p.col, p.cols}); });
   }
@@ -73,7 +73,7 @@ class Forks {
   /// then are read once and stay in the cache of the thread that reads them.
   template <class Body>
   void outputs(std::size_t rows, std::size_t out, double work, const Body& body) {
-    if (!is_worthwhile(work)) return body(Part{0, 0, rows, 0, out});
+    if (!exceeds_grain(work)) return body(Part{0, 0, rows, 0, out});
     if (has_many(rows)) return units(rows, work, [&](const Part& p) { body(Part{p.index, p.row, p.rows, 0, out}); });
     units(panel_count(out), work, [&](const Part& p) {
       const std::size_t o = p.row * kPanelWidth;
@@ -84,10 +84,10 @@ class Forks {
  private:
   static constexpr std::size_t kManyRows = 64;
   std::size_t parts_of(std::size_t units, double work) const noexcept {
-    return units > 1 && is_worthwhile(work) ? std::min(units, help_->threads) : 1;
+    return units > 1 && exceeds_grain(work) ? std::min(units, parallel_->threads) : 1;
   }
 
-  std::optional<Help> help_;
+  std::optional<ParallelOptions> parallel_;
   std::uint64_t count_ = 0;
 };
 

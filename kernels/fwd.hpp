@@ -6,8 +6,8 @@ namespace weft::kernels {
 enum class Activation : int;
 enum class BinaryOp : int;
 enum class Isa : int;
-struct ConstRows;
-struct Rows;
+struct ConstMatrixView;
+struct MatrixView;
 struct ConstPanels;
 struct Panels;
 struct ConstWeight;

@@ -67,14 +67,14 @@ HWY_INLINE void fill_row(float value, float* y, std::size_t n) {
 
 #endif
 
-void gumbel_noise(const ConstRows& x, std::array<std::uint32_t, 2> key, const ConstRows& state, const Rows& next_state,
-                  const Rows& y) noexcept {
+void gumbel_noise(const ConstMatrixView& x, std::array<std::uint32_t, 2> key, const ConstMatrixView& state,
+                  const MatrixView& next_state, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < x.rows; ++b)
     noisy_row(x.row(b), x.cols, key, Position(state.row(b), b, next_state.row(b)), y.row(b));
 }
 
-void one_hot_largest(const ConstRows& x, const Rows& y) noexcept {
+void argmax_one_hot(const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < x.rows; ++b) {
     const float* in = x.row(b);
@@ -96,14 +96,14 @@ WEFT_ISA_END();
 namespace weft::kernels {
 namespace {
 constexpr auto kGumbelNoise = WEFT_DISPATCH(gumbel_noise);
-constexpr auto kOneHotLargest = WEFT_DISPATCH(one_hot_largest);
+constexpr auto kArgmaxOneHot = WEFT_DISPATCH(argmax_one_hot);
 }  // namespace
 
-void gumbel_noise(const ConstRows& x, std::array<std::uint32_t, 2> key, const ConstRows& state, const Rows& next_state,
-                  const Rows& y) noexcept {
+void gumbel_noise(const ConstMatrixView& x, std::array<std::uint32_t, 2> key, const ConstMatrixView& state,
+                  const MatrixView& next_state, const MatrixView& y) noexcept {
   kGumbelNoise.get()(x, key, state, next_state, y);
 }
-void one_hot_largest(const ConstRows& x, const Rows& y) noexcept { kOneHotLargest.get()(x, y); }
+void argmax_one_hot(const ConstMatrixView& x, const MatrixView& y) noexcept { kArgmaxOneHot.get()(x, y); }
 
 }  // namespace weft::kernels
 #endif

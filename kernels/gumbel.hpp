@@ -20,12 +20,12 @@ inline constexpr std::size_t kNoiseState = 4;
 /// @shape  x, y [rows, cols], cols <= 2^36; state, next_state [rows, kNoiseState]
 /// @exact  integers, two logs, one subtraction (docs/numerics.md, section 11)
 /// @source Gumbel 1954, "Statistical theory of extreme values"; Salmon et al. 2011, "Parallel random numbers", SC'11
-void gumbel_noise(const ConstRows& x, std::array<std::uint32_t, 2> key, const ConstRows& state, const Rows& next_state,
-                  const Rows& y) noexcept;
+void gumbel_noise(const ConstMatrixView& x, std::array<std::uint32_t, 2> key, const ConstMatrixView& state,
+                  const MatrixView& next_state, const MatrixView& y) noexcept;
 
 /// y = 1 at the first of a row's largest elements, 0 elsewhere; y may be x. A row that holds a NaN becomes NaN.
 /// @shape  x, y [rows, cols], cols >= 1
 /// @exact  comparisons
-void one_hot_largest(const ConstRows& x, const Rows& y) noexcept;
+void argmax_one_hot(const ConstMatrixView& x, const MatrixView& y) noexcept;
 
 }  // namespace weft::kernels

@@ -91,12 +91,12 @@ int initial_isa() noexcept {
 
 }  // namespace
 
-bool prefetch_is_dear() noexcept {
+bool is_prefetch_costly() noexcept {
   static const bool is_dear = is_amd();
   return is_dear;
 }
 
-bool loads_keep_up() noexcept {
+bool has_fast_loads() noexcept {
   static const bool keep_up = is_zen4();
   return keep_up;
 }

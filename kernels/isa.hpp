@@ -47,10 +47,10 @@ Isa active_isa() noexcept;
 Status set_active_isa(Isa isa);
 /// Whether asking early for what lies in a second-level cache costs this CPU more than it brings: AMD's, as measured on
 /// Zen 4. A matter of speed alone.
-bool prefetch_is_dear() noexcept;
+bool is_prefetch_costly() noexcept;
 /// Whether this CPU multiplies vectors of 512 bits by values from memory as fast as by registers: Zen 4, which starts
 /// one such multiplication and two loads in a cycle. A matter of speed alone.
-bool loads_keep_up() noexcept;
+bool has_fast_loads() noexcept;
 /// Whether WEFT_ISA is unset, or names a supported instruction set. While it does not, `best_isa()` is active.
 /// @error  unknown_name, unsupported
 Status check_isa_environment();

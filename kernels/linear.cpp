@@ -34,8 +34,8 @@ float dot(const ConstPanels& w, std::size_t o, const float* x) noexcept {
   return total;
 }
 
-void linear_batch(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-                  const Rows& y) noexcept {
+void linear_batch(const ConstPanels& w, const float* bias, const ConstMatrixView& x, Activation activation,
+                  const MatrixView& z, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   const Outputs outputs{bias, activation, z, y};
   for (std::size_t b = 0; b < x.rows; ++b) {
@@ -189,7 +189,7 @@ constexpr std::size_t kMostChunks = 24;
 constexpr std::size_t kAliasing = 1024, kAliasedRows = 8;
 
 /// Copies rows as [chunk][R][64]: any stride becomes one that no cache dislikes, at fixed offsets from one pointer.
-void pack_rows(const ConstRows& x, const Depth& depth, std::size_t first, std::size_t R, float* to) noexcept {
+void pack_rows(const ConstMatrixView& x, const Depth& depth, std::size_t first, std::size_t R, float* to) noexcept {
   std::size_t k = depth.begin;
   for (; k + kChunk <= depth.end; k += kChunk)
     for (std::size_t r = 0; r < R; ++r, to += kChunk) {
@@ -222,8 +222,8 @@ std::size_t run_tiles(std::size_t P, Tile one, const ConstPanels& w, const TileR
   return p;
 }
 
-void linear_batch(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-                  const Rows& y) noexcept {
+void linear_batch(const ConstPanels& w, const float* bias, const ConstMatrixView& x, Activation activation,
+                  const MatrixView& z, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   if (x.rows == 0) return;
   const Outputs outputs{bias, activation, z, y};
@@ -236,10 +236,10 @@ void linear_batch(const ConstPanels& w, const float* bias, const ConstRows& x, A
   const bool is_packed = x.stride % kAliasing == 0 && x.rows > kAliasedRows;
   // Weights that a second-level cache holds come from there for each block anew, and its rows stay in the first.
   const bool is_small = w.in * w.out <= kSmallWeights;
-  const bool is_near = is_small && depths.parts == 1 && prefetch_is_dear();
+  const bool is_near = is_small && depths.parts == 1 && is_prefetch_costly();
   const auto& tiles = is_near ? kTiles<true> : kTiles<false>;
   const auto& singles = is_near ? kSingleTiles<true> : kSingleTiles<false>;
-  const bool is_narrow = kHoldsTotals<1> && w.in <= kNarrowInputs && loads_keep_up();
+  const bool is_narrow = kHoldsTotals<1> && w.in <= kNarrowInputs && has_fast_loads();
   const std::size_t fitting = (is_narrow ? kNarrowHeldFloats : kHeldFloats) / (kTileRows * row_floats);
   const detail::EvenParts groups(blocks.parts, is_small ? 1 : std::max<std::size_t>(fitting, 1));  // held together
   const std::size_t most_held = groups.size + (groups.larger > 0);
@@ -291,13 +291,13 @@ constexpr auto kBatch = WEFT_DISPATCH(linear_batch);
 
 }  // namespace
 
-void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-            const Rows& y) noexcept {
+void linear(const ConstPanels& w, const float* bias, const ConstMatrixView& x, Activation activation,
+            const MatrixView& z, const MatrixView& y) noexcept {
   linear(w, bias, x, activation, z, y, ConstPanels{});
 }
 
-void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-            const Rows& y, const ConstPanels& ahead) noexcept {
+void linear(const ConstPanels& w, const float* bias, const ConstMatrixView& x, Activation activation,
+            const MatrixView& z, const MatrixView& y, const ConstPanels& ahead) noexcept {
   if (x.rows == 1)
     kRow.get()(w, bias, x.data, activation, z.data, y.data, ahead);
   else

@@ -18,12 +18,12 @@ namespace weft::kernels {
 ///         only when activation is linear; z and y alias nothing else
 /// @thread any, inside FlushSubnormals; allocates only to grow a scratch of the thread, for B > 1
 /// @exact  same bits on every ISA and for every B
-void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-            const Rows& y) noexcept;
+void linear(const ConstPanels& w, const float* bias, const ConstMatrixView& x, Activation activation,
+            const MatrixView& z, const MatrixView& y) noexcept;
 /// The same; of a single row, memory is asked for the first lines of `ahead` between the sums and the activation, when
 /// it has nothing to do. Data null: nothing follows.
-void linear(const ConstPanels& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-            const Rows& y, const ConstPanels& ahead) noexcept;
+void linear(const ConstPanels& w, const float* bias, const ConstMatrixView& x, Activation activation,
+            const MatrixView& z, const MatrixView& y, const ConstPanels& ahead) noexcept;
 
 /// One row and the weights of its own that it goes through.
 struct LinearRow {
@@ -46,9 +46,9 @@ bool linear_each(std::span<const LinearRow> rows, std::size_t out, std::size_t i
 /// @shape  w [out, in], dy [B, out] -> dx [B, in]; dx aliases nothing
 /// @thread any, inside FlushSubnormals
 /// @exact  same bits on every ISA and for every B
-void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx) noexcept;
+void linear_transposed(const ConstPanels& w, const ConstMatrixView& dy, const MatrixView& dx) noexcept;
 /// Columns [first, first + count) of it alone, first a multiple of 16; dx as for all of them.
-void linear_transposed_range(const ConstPanels& w, const ConstRows& dy, const Rows& dx, std::size_t first,
+void linear_transposed_range(const ConstPanels& w, const ConstMatrixView& dy, const MatrixView& dx, std::size_t first,
                              std::size_t count) noexcept;
 
 /// A dense layer's weight gradient.
@@ -57,17 +57,17 @@ void linear_transposed_range(const ConstPanels& w, const ConstRows& dy, const Ro
 /// @shape  dy [B, out], x [B, in], dw [out, in]
 /// @thread any, inside FlushSubnormals
 /// @exact  same bits on every ISA, however the batch is cut
-void outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) noexcept;
+void outer_accumulate(const ConstMatrixView& dy, const ConstMatrixView& x, const Panels& dw) noexcept;
 
 /// s[k] = sum over o of |w[o][k]|, rule R2 over o.
 /// @shape  w [out, in] -> s [in]
 /// @exact  same bits on every ISA
-void absolute_column_sums(const ConstPanels& w, float* s) noexcept;
+void column_l1_norms(const ConstPanels& w, float* s) noexcept;
 
 /// Row-major [out, in] weights into panels, padding lanes +0.
 /// @shape  rows [out, in] -> panels [out, in]
-void pack_panels(const ConstRows& rows, const Panels& panels) noexcept;
+void pack_panels(const ConstMatrixView& rows, const Panels& panels) noexcept;
 /// The way back.
-void unpack_panels(const ConstPanels& panels, const Rows& rows) noexcept;
+void unpack_panels(const ConstPanels& panels, const MatrixView& rows) noexcept;
 
 }  // namespace weft::kernels

@@ -36,21 +36,21 @@ constexpr std::size_t kFewestPanels = 4, kMostPanels = 16;
 // Columns of a block that is decoded for a transposed product; a multiple of a scale block.
 constexpr std::size_t kMostColumns = 512, kHeldColumnFloats = std::size_t{256} << 10;
 
-Rows before_activation(const Rows& z, const Rows& y) noexcept { return z.data ? z : y; }
+MatrixView before_activation(const MatrixView& z, const MatrixView& y) noexcept { return z.data ? z : y; }
 
 /// y = activation(z), where the products went.
-void finish(const Rows& from, Activation activation, const Rows& y) noexcept {
+void finish(const MatrixView& from, Activation activation, const MatrixView& y) noexcept {
   if (activation != Activation::linear) return unary(activation, from, y);
   if (from.data == y.data) return;
   for (std::size_t b = 0; b < y.rows; ++b) std::memcpy(y.row(b), from.row(b), y.cols * sizeof(float));
 }
 
-Rows columns(const Rows& rows, std::size_t first, std::size_t count) noexcept {
+MatrixView columns(const MatrixView& rows, std::size_t first, std::size_t count) noexcept {
   return {rows.data ? rows.data + first : nullptr, rows.rows, count, rows.stride};
 }
 
-void linear_by_groups(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-                      const Rows& y) noexcept {
+void linear_by_groups(const ConstWeight& w, const float* bias, const ConstMatrixView& x, Activation activation,
+                      const MatrixView& z, const MatrixView& y) noexcept {
   const auto decode_part = family(w.dtype).decode;
   const std::size_t panels = panel_count(w.out), panel_floats = std::max<std::size_t>(w.in, 1) * kPanelWidth;
   const std::size_t held = x.rows < kManyRows ? kHeldFloats : kHeldFloatsOfMany;
@@ -80,7 +80,7 @@ void for_column_blocks(const ConstWeight& w, std::size_t first, std::size_t coun
 }
 
 /// Columns [first, first + count) of dx; `first` a multiple of 32.
-void transposed_range(const ConstWeight& w, const ConstRows& dy, const Rows& dx, std::size_t first,
+void transposed_range(const ConstWeight& w, const ConstMatrixView& dy, const MatrixView& dx, std::size_t first,
                       std::size_t count) noexcept {
   if (w.dtype == Dtype::float64) return detail::transposed_doubles(w, dy, dx, first, count);
   for_column_blocks(w, first, count, [&](std::size_t k, std::size_t n, const ConstPanels& panels) {
@@ -98,11 +98,11 @@ void decode(const ConstWeight& from, const Panels& to) noexcept {
     family(from.dtype).decode(from, {0, panel_count(from.out), 0, from.in}, to.data);
 }
 
-void linear_decoded(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-                    const Rows& y) noexcept {
+void linear_decoded(const ConstWeight& w, const float* bias, const ConstMatrixView& x, Activation activation,
+                    const MatrixView& z, const MatrixView& y) noexcept {
   if (w.dtype == Dtype::float32) return linear(w.panels(), bias, x, activation, z, y);
   if (x.rows == 0 || w.out == 0) return;
-  const Rows to = before_activation(z, y);
+  const MatrixView to = before_activation(z, y);
   if (w.dtype == Dtype::float64) {
     detail::rows_of_doubles(w, bias, x, to);
     finish(to, activation, y);
@@ -114,16 +114,16 @@ void linear_decoded(const ConstWeight& w, const float* bias, const ConstRows& x,
   }
 }
 
-void linear_transposed_decoded(const ConstWeight& w, const ConstRows& dy, const Rows& dx) noexcept {
+void linear_transposed_decoded(const ConstWeight& w, const ConstMatrixView& dy, const MatrixView& dx) noexcept {
   if (w.dtype == Dtype::float32) return linear_transposed(w.panels(), dy, dx);
   transposed_range(w, dy, dx, 0, w.in);
 }
 
-void absolute_column_sums_decoded(const ConstWeight& w, float* s) noexcept {
-  if (w.dtype == Dtype::float32) return absolute_column_sums(w.panels(), s);
+void column_l1_norms_decoded(const ConstWeight& w, float* s) noexcept {
+  if (w.dtype == Dtype::float32) return column_l1_norms(w.panels(), s);
   if (w.dtype == Dtype::float64) return detail::column_sums_of_doubles(w, s);
-  for_column_blocks(
-      w, 0, w.in, [&](std::size_t k, std::size_t, const ConstPanels& panels) { absolute_column_sums(panels, s + k); });
+  for_column_blocks(w, 0, w.in,
+                    [&](std::size_t k, std::size_t, const ConstPanels& panels) { column_l1_norms(panels, s + k); });
 }
 
 }  // namespace weft::kernels

@@ -23,8 +23,8 @@ void decode(const ConstWeight& from, const Panels& to) noexcept;
 /// @dtype  all 21; float32 is linear() itself
 /// @thread any, inside FlushSubnormals; allocates only to grow a scratch of the thread, for B > 1
 /// @exact  same bits on every ISA and for every B
-void linear_decoded(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-                    const Rows& y) noexcept;
+void linear_decoded(const ConstWeight& w, const float* bias, const ConstMatrixView& x, Activation activation,
+                    const MatrixView& z, const MatrixView& y) noexcept;
 
 /// `linear_transposed` on a stored weight: the bits of linear_transposed() on decode()d panels; float64 in binary64,
 /// rounded once.
@@ -32,12 +32,12 @@ void linear_decoded(const ConstWeight& w, const float* bias, const ConstRows& x,
 /// @shape  w [out, in], dy [B, out] -> dx [B, in]; dx aliases nothing
 /// @thread any, inside FlushSubnormals; allocates only to grow a scratch of the thread
 /// @exact  same bits on every ISA and for every B
-void linear_transposed_decoded(const ConstWeight& w, const ConstRows& dy, const Rows& dx) noexcept;
+void linear_transposed_decoded(const ConstWeight& w, const ConstMatrixView& dy, const MatrixView& dx) noexcept;
 
-/// s[k] = sum over o of |value(w[o][k])|: the bits of absolute_column_sums() on decode()d panels; float64 in binary64,
+/// s[k] = sum over o of |value(w[o][k])|: the bits of column_l1_norms() on decode()d panels; float64 in binary64,
 /// rounded once.
 /// @shape  w [out, in] -> s [in]
 /// @exact  same bits on every ISA
-void absolute_column_sums_decoded(const ConstWeight& w, float* s) noexcept;
+void column_l1_norms_decoded(const ConstWeight& w, float* s) noexcept;
 
 }  // namespace weft::kernels

@@ -30,7 +30,7 @@ void decode_values(const ConstWeight& w, const detail::DecodedPart& part, float*
   detail::decode_codes(w, part, to);
 }
 
-void rows(const ConstWeight& w, const float* bias, const ConstRows& x, const Rows& to) noexcept {
+void rows(const ConstWeight& w, const float* bias, const ConstMatrixView& x, const MatrixView& to) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < x.rows; ++b)
     for (std::size_t o = 0; o < w.out; ++o) {
@@ -46,7 +46,7 @@ void rows(const ConstWeight& w, const float* bias, const ConstRows& x, const Row
     }
 }
 
-void transposed_range(const ConstWeight& w, const ConstRows& dy, const Rows& dx, std::size_t first,
+void transposed_range(const ConstWeight& w, const ConstMatrixView& dy, const MatrixView& dx, std::size_t first,
                       std::size_t count) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < dy.rows; ++b)
@@ -94,7 +94,7 @@ constexpr std::size_t kTileRows = kPanelVectors == 1 ? 6 : 2;
 
 /// R rows from row b against one panel, rule R1 in binary64.
 template <std::size_t R>
-void tile(const ConstWeight& w, const float* bias, const ConstRows& x, const Rows& to, std::size_t b,
+void tile(const ConstWeight& w, const float* bias, const ConstMatrixView& x, const MatrixView& to, std::size_t b,
           std::size_t p) noexcept {
   const double* panel = doubles(w) + p * w.in * kPanelWidth;
   V total[R][kVectors];
@@ -132,7 +132,7 @@ void tile(const ConstWeight& w, const float* bias, const ConstRows& x, const Row
   }
 }
 
-void rows(const ConstWeight& w, const float* bias, const ConstRows& x, const Rows& to) noexcept {
+void rows(const ConstWeight& w, const float* bias, const ConstMatrixView& x, const MatrixView& to) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t p = 0; p < panel_count(w.out); ++p) {
     std::size_t b = 0;
@@ -187,7 +187,7 @@ void all_columns(const ConstWeight& w, const double* dy, float* to, std::size_t 
   for (; k < first + count; ++k) columns<Step, 1>(w, dy, k, to + k);
 }
 
-void transposed_range(const ConstWeight& w, const ConstRows& dy, const Rows& dx, std::size_t first,
+void transposed_range(const ConstWeight& w, const ConstMatrixView& dy, const MatrixView& dx, std::size_t first,
                       std::size_t count) noexcept {
   WEFT_ISA_RAN();
   const std::size_t padded = panel_count(w.out) * kPanelWidth;
@@ -222,10 +222,10 @@ constexpr auto kColumnSums = WEFT_DISPATCH(column_sums);
 }  // namespace
 
 void decode_doubles(const ConstWeight& w, const DecodedPart& part, float* to) noexcept { kDecode.get()(w, part, to); }
-void rows_of_doubles(const ConstWeight& w, const float* bias, const ConstRows& x, const Rows& to) noexcept {
+void rows_of_doubles(const ConstWeight& w, const float* bias, const ConstMatrixView& x, const MatrixView& to) noexcept {
   kRows.get()(w, bias, x, to);
 }
-void transposed_doubles(const ConstWeight& w, const ConstRows& dy, const Rows& dx, std::size_t first,
+void transposed_doubles(const ConstWeight& w, const ConstMatrixView& dy, const MatrixView& dx, std::size_t first,
                         std::size_t count) noexcept {
   kTransposed.get()(w, dy, dx, first, count);
 }

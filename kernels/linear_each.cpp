@@ -21,7 +21,7 @@ namespace {
                                         Activation activation) noexcept {
   bool finite = true;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Rows y{rows[i].y, 1, out, out};
+    const MatrixView y{rows[i].y, 1, out, out};
     const float* const next = i + 1 < rows.size() ? rows[i + 1].w : nullptr;
     linear({rows[i].w, out, in}, rows[i].bias, {rows[i].x, 1, in, in}, activation, {}, y, {next, out, in});
     finite &= is_finite(y);

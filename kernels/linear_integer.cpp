@@ -34,7 +34,8 @@ inline constexpr std::size_t kTileRows = 1;
 
 std::size_t block_bytes(const CodeForm&) { return kScaleBlock; }
 
-void pack(const ConstRows& x, const CodeForm&, const PackedRows& to, std::size_t first, std::size_t last) noexcept {
+void pack(const ConstMatrixView& x, const CodeForm&, const PackedRows& to, std::size_t first,
+          std::size_t last) noexcept {
   for (std::size_t b = first; b < last; ++b)
     for (std::size_t t = 0; t < to.blocks; ++t) {
       const std::size_t k = t * kScaleBlock;
@@ -79,7 +80,7 @@ float total_of(const ConstWeight& w, std::size_t o, const std::int8_t* q, const 
 }
 
 void run(const ConstWeight& w, const float* bias, const PackedRows& x, std::size_t first, std::size_t last,
-         Activation activation, const Rows& z, const Rows& y) noexcept {
+         Activation activation, const MatrixView& z, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   const Outputs outputs{bias, activation, z, y};
   for (std::size_t b = first; b < last; ++b) {
@@ -111,7 +112,7 @@ HWY_INLINE void visit_bits(int bits, const F& f) {
     f(std::integral_constant<int, 1>());
 }
 
-void pack(const ConstRows& x, const CodeForm& form, const PackedRows& to, std::size_t first,
+void pack(const ConstMatrixView& x, const CodeForm& form, const PackedRows& to, std::size_t first,
           std::size_t last) noexcept {
   visit_bits(form.bits, [&](auto width) { pack_parts<decltype(width)::value>(x, form, to, first, last); });
 }
@@ -126,7 +127,7 @@ void run_form(const ConstWeight& w, const CodeForm& form, const PackedRows& x, s
 }
 
 void run(const ConstWeight& w, const float* bias, const PackedRows& x, std::size_t first, std::size_t last,
-         Activation activation, const Rows& z, const Rows& y) noexcept {
+         Activation activation, const MatrixView& z, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   const Outputs outputs{bias, activation, z, y};
   const CodeForm form = own_form(detail::code_form(w));
@@ -168,7 +169,7 @@ std::size_t aligned(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64;
 
 /// A batch on its way through one instruction set's kernels.
 struct Batch {
-  Batch(const ConstWeight& w, const ConstRows& x) noexcept
+  Batch(const ConstWeight& w, const ConstMatrixView& x) noexcept
       : form(detail::code_form(w)),
         kernels(kIntegerKernels.get()()),
         blocks(quantized_blocks(w.in)),
@@ -192,8 +193,8 @@ struct Batch {
 
 }  // namespace
 
-void linear_integer(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-                    const Rows& y) noexcept {
+void linear_integer(const ConstWeight& w, const float* bias, const ConstMatrixView& x, Activation activation,
+                    const MatrixView& z, const MatrixView& y) noexcept {
   if (x.rows == 0) return;
   const Batch batch(w, x);
   batch.kernels.pack(x, batch.form, batch.packed, 0, batch.packed.parts.parts);

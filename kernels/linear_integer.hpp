@@ -21,7 +21,7 @@ namespace weft::kernels {
 /// @dtype  w: int8 uint8 int4 uint4 int2 uint2 ternary binary, any granularity
 /// @thread any, inside FlushSubnormals; allocates only to grow scratch of the thread
 /// @exact  same bits on every ISA and for every B; a row of y depends on that row of x alone
-void linear_integer(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-                    const Rows& y) noexcept;
+void linear_integer(const ConstWeight& w, const float* bias, const ConstMatrixView& x, Activation activation,
+                    const MatrixView& z, const MatrixView& y) noexcept;
 
 }  // namespace weft::kernels

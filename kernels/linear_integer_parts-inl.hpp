@@ -98,7 +98,7 @@ HWY_INLINE void order_block(const std::int8_t* codes, std::int8_t* to) {
 }
 
 template <int kBits>
-void pack_parts(const ConstRows& x, const CodeForm& form, const PackedRows& to, std::size_t first,
+void pack_parts(const ConstMatrixView& x, const CodeForm& form, const PackedRows& to, std::size_t first,
                 std::size_t last) noexcept {
   const std::int32_t factor = form.lane_zero ? -1 : -own_form(form).zero;
   for (std::size_t part = first; part < last; ++part) {

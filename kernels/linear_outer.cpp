@@ -19,7 +19,7 @@ namespace {
 #if WEFT_ISA_IS_SCALAR
 
 // The definition: samples ascending, one fma each.
-void outer_range(const ConstRows& dy, const ConstRows& x, const Panels& dw, std::size_t first,
+void outer_range(const ConstMatrixView& dy, const ConstMatrixView& x, const Panels& dw, std::size_t first,
                  std::size_t panels) noexcept {
   WEFT_ISA_RAN();
   const std::size_t end = std::min(dw.out, (first + panels) * kPanelWidth);
@@ -122,7 +122,7 @@ constexpr auto kTiles = make_tiles<kTilePanels>(std::make_index_sequence<kTileIn
 constexpr auto kSingleTiles = make_tiles<1>(std::make_index_sequence<kTileInputs>());
 
 /// dy of one block of samples as [group of kTilePanels][row][lanes], padded with +0 (its products are not stored).
-void pack_gradients(const ConstRows& dy, std::size_t b, std::size_t rows, std::size_t first, std::size_t panels,
+void pack_gradients(const ConstMatrixView& dy, std::size_t b, std::size_t rows, std::size_t first, std::size_t panels,
                     float* to) noexcept {
   for (std::size_t p = 0; p < panels; p += kTilePanels) {
     const std::size_t lanes = std::min(kTilePanels, panels - p) * kPanelWidth, o = (first + p) * kPanelWidth;
@@ -134,7 +134,7 @@ void pack_gradients(const ConstRows& dy, std::size_t b, std::size_t rows, std::s
   }
 }
 
-void outer_block(const ConstRows& dy, const ConstRows& x, std::size_t b, std::size_t rows, const Panels& dw,
+void outer_block(const ConstMatrixView& dy, const ConstMatrixView& x, std::size_t b, std::size_t rows, const Panels& dw,
                  std::size_t first, std::size_t panels) noexcept {
   float* scratch = detail::linear_scratch(rows * kPanelWidth * (panels + 1));
   float *packed_x = scratch, *packed_dy = scratch + rows * kPanelWidth;
@@ -153,7 +153,7 @@ void outer_block(const ConstRows& dy, const ConstRows& x, std::size_t b, std::si
   }
 }
 
-void outer_range(const ConstRows& dy, const ConstRows& x, const Panels& dw, std::size_t first,
+void outer_range(const ConstMatrixView& dy, const ConstMatrixView& x, const Panels& dw, std::size_t first,
                  std::size_t panels) noexcept {
   WEFT_ISA_RAN();
   if (dy.rows == 1) return outer_one(dy.data, x.data, dw, first, panels);
@@ -173,7 +173,7 @@ namespace {
 constexpr auto kOuter = WEFT_DISPATCH(outer_range);
 }  // namespace
 
-void outer_accumulate(const ConstRows& dy, const ConstRows& x, const Panels& dw) noexcept {
+void outer_accumulate(const ConstMatrixView& dy, const ConstMatrixView& x, const Panels& dw) noexcept {
   kOuter.get()(dy, x, dw, 0, panel_count(dw.out));
 }
 

@@ -25,8 +25,8 @@ namespace weft::kernels::WEFT_ISA {
 namespace {
 
 void activate_row(Activation activation, const float* from, float* to, std::size_t n) noexcept {
-  const ConstRows x{from, 1, n, n};
-  const Rows y{to, 1, n, n};
+  const ConstMatrixView x{from, 1, n, n};
+  const MatrixView y{to, 1, n, n};
 #if WEFT_ISA_IS_SCALAR
   map(x, y, [&](float v) { return activate(activation, v); });
 #else
@@ -40,8 +40,8 @@ void activate_row(Activation activation, const float* from, float* to, std::size
 struct Outputs {
   const float* bias;
   Activation activation;
-  const Rows& z;
-  const Rows& y;
+  const MatrixView& z;
+  const MatrixView& y;
   float* before_activation(std::size_t b) const noexcept { return z.data ? z.row(b) : y.row(b); }
   std::size_t stride_before_activation() const noexcept { return z.data ? z.stride : y.stride; }
   bool has_finish() const noexcept { return activation != Activation::linear || (z.data && z.data != y.data); }

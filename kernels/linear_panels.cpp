@@ -6,7 +6,7 @@
 
 namespace weft::kernels {
 
-void pack_panels(const ConstRows& rows, const Panels& panels) noexcept {
+void pack_panels(const ConstMatrixView& rows, const Panels& panels) noexcept {
   const std::size_t in = panels.in;
   for (std::size_t first = 0; first < panels.out; first += kPanelWidth) {
     float* panel = panels.data + panel_index(in, first, 0);
@@ -17,7 +17,7 @@ void pack_panels(const ConstRows& rows, const Panels& panels) noexcept {
   }
 }
 
-void unpack_panels(const ConstPanels& panels, const Rows& rows) noexcept {
+void unpack_panels(const ConstPanels& panels, const MatrixView& rows) noexcept {
   for (std::size_t o = 0; o < panels.out; ++o) {
     const float* lane = panels.data + panel_index(panels.in, o, 0);
     for (std::size_t k = 0; k < panels.in; ++k) rows.row(o)[k] = lane[k * kPanelWidth];

@@ -32,7 +32,7 @@ float fold_lanes(std::size_t out, const Step& step) noexcept {
   return lanes[0];
 }
 
-void transposed_range(const ConstPanels& w, const ConstRows& dy, const Rows& dx, std::size_t first,
+void transposed_range(const ConstPanels& w, const ConstMatrixView& dy, const MatrixView& dx, std::size_t first,
                       std::size_t count) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < dy.rows; ++b)
@@ -161,7 +161,7 @@ constexpr std::array<Columns, sizeof...(I)> make_columns(std::index_sequence<I..
 constexpr auto kColumns = make_columns(std::make_index_sequence<kTileRows>());
 
 // Rows of dy with whole panels. The padding is -0: with the weights' padding of +0 it adds -0, which changes no lane.
-const float* pad_rows(const ConstRows& dy, std::size_t first, std::size_t rows, std::size_t padded) noexcept {
+const float* pad_rows(const ConstMatrixView& dy, std::size_t first, std::size_t rows, std::size_t padded) noexcept {
   float* to = detail::linear_scratch(rows * padded);
   for (std::size_t r = 0; r < rows; ++r) {
     std::memcpy(to + r * padded, dy.row(first + r), dy.cols * sizeof(float));
@@ -173,7 +173,7 @@ const float* pad_rows(const ConstRows& dy, std::size_t first, std::size_t rows, 
 // Rows packed at once: with a block of columns of w they stay in a second-level cache.
 constexpr std::size_t kHeldFloats = std::size_t{128} << 10;
 
-void transposed_range(const ConstPanels& w, const ConstRows& dy, const Rows& dx, std::size_t first,
+void transposed_range(const ConstPanels& w, const ConstMatrixView& dy, const MatrixView& dx, std::size_t first,
                       std::size_t count) noexcept {
   WEFT_ISA_RAN();
   const std::size_t padded = panel_count(w.out) * kPanelWidth;
@@ -218,16 +218,16 @@ constexpr auto kTransposed = WEFT_DISPATCH(transposed_range);
 constexpr auto kColumnSums = WEFT_DISPATCH(column_sums);
 }  // namespace
 
-void linear_transposed(const ConstPanels& w, const ConstRows& dy, const Rows& dx) noexcept {
+void linear_transposed(const ConstPanels& w, const ConstMatrixView& dy, const MatrixView& dx) noexcept {
   kTransposed.get()(w, dy, dx, 0, w.in);
 }
 
-void linear_transposed_range(const ConstPanels& w, const ConstRows& dy, const Rows& dx, std::size_t first,
+void linear_transposed_range(const ConstPanels& w, const ConstMatrixView& dy, const MatrixView& dx, std::size_t first,
                              std::size_t count) noexcept {
   kTransposed.get()(w, dy, dx, first, count);
 }
 
-void absolute_column_sums(const ConstPanels& w, float* s) noexcept { kColumnSums.get()(w, s); }
+void column_l1_norms(const ConstPanels& w, float* s) noexcept { kColumnSums.get()(w, s); }
 
 }  // namespace weft::kernels
 #endif

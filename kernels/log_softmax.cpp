@@ -20,7 +20,7 @@ namespace {
 // The smallest normal number: what is smaller counts as zero everywhere.
 constexpr float kSmallest = 0x1p-126f;
 
-void log_softmax(const ConstRows& x, const ConstRows& base, const Rows& y) noexcept {
+void log_softmax(const ConstMatrixView& x, const ConstMatrixView& base, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < x.rows; ++b) {
     const float* in = x.row(b);
@@ -48,8 +48,8 @@ void log_softmax(const ConstRows& x, const ConstRows& base, const Rows& y) noexc
   }
 }
 
-void log_softmax_backward(const ConstRows& y, const ConstRows& base, const ConstRows& dy, const Rows& dx,
-                          const Rows& dbase) noexcept {
+void log_softmax_backward(const ConstMatrixView& y, const ConstMatrixView& base, const ConstMatrixView& dy,
+                          const MatrixView& dx, const MatrixView& dbase) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < y.rows; ++b) {
     const float *value = y.row(b), *up = dy.row(b), shift = base.data ? base.row(b)[0] : 0.0f;
@@ -69,7 +69,7 @@ void log_softmax_backward(const ConstRows& y, const ConstRows& base, const Const
   }
 }
 
-void log_floored(const ConstRows& x, const Rows& y) noexcept {
+void clamped_log(const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
 #if WEFT_ISA_IS_SCALAR
   map(x, y, [](float v) { return math::log(v < kSmallest ? kSmallest : v); });
@@ -81,7 +81,7 @@ void log_floored(const ConstRows& x, const Rows& y) noexcept {
 #endif
 }
 
-void log_floored_backward(const ConstRows& x, const ConstRows& dy, const Rows& dx) noexcept {
+void clamped_log_backward(const ConstMatrixView& x, const ConstMatrixView& dy, const MatrixView& dx) noexcept {
   WEFT_ISA_RAN();
 #if WEFT_ISA_IS_SCALAR
   map(x, dy, dx, [](float v, float up) { return up / (v < kSmallest ? kSmallest : v); });
@@ -102,18 +102,20 @@ namespace weft::kernels {
 namespace {
 constexpr auto kLogSoftmax = WEFT_DISPATCH(log_softmax);
 constexpr auto kLogSoftmaxBackward = WEFT_DISPATCH(log_softmax_backward);
-constexpr auto kLogFloored = WEFT_DISPATCH(log_floored);
-constexpr auto kLogFlooredBackward = WEFT_DISPATCH(log_floored_backward);
+constexpr auto kClampedLog = WEFT_DISPATCH(clamped_log);
+constexpr auto kClampedLogBackward = WEFT_DISPATCH(clamped_log_backward);
 }  // namespace
 
-void log_softmax(const ConstRows& x, const ConstRows& base, const Rows& y) noexcept { kLogSoftmax.get()(x, base, y); }
-void log_softmax_backward(const ConstRows& y, const ConstRows& base, const ConstRows& dy, const Rows& dx,
-                          const Rows& dbase) noexcept {
+void log_softmax(const ConstMatrixView& x, const ConstMatrixView& base, const MatrixView& y) noexcept {
+  kLogSoftmax.get()(x, base, y);
+}
+void log_softmax_backward(const ConstMatrixView& y, const ConstMatrixView& base, const ConstMatrixView& dy,
+                          const MatrixView& dx, const MatrixView& dbase) noexcept {
   kLogSoftmaxBackward.get()(y, base, dy, dx, dbase);
 }
-void log_floored(const ConstRows& x, const Rows& y) noexcept { kLogFloored.get()(x, y); }
-void log_floored_backward(const ConstRows& x, const ConstRows& dy, const Rows& dx) noexcept {
-  kLogFlooredBackward.get()(x, dy, dx);
+void clamped_log(const ConstMatrixView& x, const MatrixView& y) noexcept { kClampedLog.get()(x, y); }
+void clamped_log_backward(const ConstMatrixView& x, const ConstMatrixView& dy, const MatrixView& dx) noexcept {
+  kClampedLogBackward.get()(x, dy, dx);
 }
 
 }  // namespace weft::kernels

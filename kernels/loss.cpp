@@ -13,7 +13,8 @@ WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-void cross_entropy(const ConstRows& logits, const std::uint32_t* labels, float* loss, const Rows& dx) noexcept {
+void cross_entropy(const ConstMatrixView& logits, const std::uint32_t* labels, float* loss,
+                   const MatrixView& dx) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < logits.rows; ++b) {
     const float* in = logits.row(b);
@@ -34,7 +35,8 @@ void cross_entropy(const ConstRows& logits, const std::uint32_t* labels, float* 
   }
 }
 
-void mean_squared_error(const ConstRows& x, const ConstRows& target, float* loss, const Rows& dx) noexcept {
+void mean_squared_error(const ConstMatrixView& x, const ConstMatrixView& target, float* loss,
+                        const MatrixView& dx) noexcept {
   WEFT_ISA_RAN();
   const auto n = static_cast<float>(x.cols);
   for (std::size_t b = 0; b < x.rows; ++b) {
@@ -72,10 +74,12 @@ constexpr auto kCrossEntropy = WEFT_DISPATCH(cross_entropy);
 constexpr auto kMeanSquaredError = WEFT_DISPATCH(mean_squared_error);
 }  // namespace
 
-void cross_entropy(const ConstRows& logits, const std::uint32_t* labels, float* loss, const Rows& dx) noexcept {
+void cross_entropy(const ConstMatrixView& logits, const std::uint32_t* labels, float* loss,
+                   const MatrixView& dx) noexcept {
   kCrossEntropy.get()(logits, labels, loss, dx);
 }
-void mean_squared_error(const ConstRows& x, const ConstRows& target, float* loss, const Rows& dx) noexcept {
+void mean_squared_error(const ConstMatrixView& x, const ConstMatrixView& target, float* loss,
+                        const MatrixView& dx) noexcept {
   kMeanSquaredError.get()(x, target, loss, dx);
 }
 

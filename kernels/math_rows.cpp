@@ -22,7 +22,7 @@ namespace {
   map(x, y, [](FloatTag d, FloatVec v) HWY_ATTR { return vector_function(d, v); })
 #endif
 
-void apply(Function function, const ConstRows& x, const Rows& y) noexcept {
+void apply(Function function, const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   switch (function) {
     case Function::exp:
@@ -60,7 +60,7 @@ constexpr std::string_view kFunctionNames[kFunctionCount] = {
 }  // namespace
 
 std::string_view name(Function function) noexcept { return kFunctionNames[static_cast<int>(function)]; }
-void apply(Function function, const ConstRows& x, const Rows& y) noexcept { kApply.get()(function, x, y); }
+void apply(Function function, const ConstMatrixView& x, const MatrixView& y) noexcept { kApply.get()(function, x, y); }
 
 }  // namespace weft::kernels
 #endif

@@ -17,6 +17,6 @@ std::string_view name(Function function) noexcept;
 /// y = function(x), element by element; y may be x.
 /// @shape  x [rows, cols], y the same
 /// @exact  same bits on every ISA as the scalar function
-void apply(Function function, const ConstRows& x, const Rows& y) noexcept;
+void apply(Function function, const ConstMatrixView& x, const MatrixView& y) noexcept;
 
 }  // namespace weft::kernels

@@ -15,13 +15,13 @@ WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-void weighted_sum(const ConstRows& p, const ConstRows& x, const Rows& y) noexcept {
+void weighted_sum(const ConstMatrixView& p, const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < y.rows; ++b) {
-    const Rows sum{y.row(b), 1, y.cols, y.cols};
+    const MatrixView sum{y.row(b), 1, y.cols, y.cols};
     std::fill_n(sum.data, y.cols, 0.0f);
     for (std::size_t e = 0; e < p.cols; ++e) {
-      const ConstRows part{x.row(b) + e * y.cols, 1, y.cols, y.cols};
+      const ConstMatrixView part{x.row(b) + e * y.cols, 1, y.cols, y.cols};
       const float weight = p.row(b)[e];
 #if WEFT_ISA_IS_SCALAR
       map(part, sum, sum, [weight](float v, float s) { return std::fma(weight, v, s); });
@@ -33,10 +33,10 @@ void weighted_sum(const ConstRows& p, const ConstRows& x, const Rows& y) noexcep
   }
 }
 
-void spread(const ConstRows& p, const ConstRows& dy, const Rows& dx) noexcept {
+void spread(const ConstMatrixView& p, const ConstMatrixView& dy, const MatrixView& dx) noexcept {
   for (std::size_t b = 0; b < dy.rows; ++b)
     for (std::size_t e = 0; e < p.cols; ++e) {
-      const Rows part{dx.row(b) + e * dy.cols, 1, dy.cols, dy.cols};
+      const MatrixView part{dx.row(b) + e * dy.cols, 1, dy.cols, dy.cols};
       const float weight = p.row(b)[e];
 #if WEFT_ISA_IS_SCALAR
       map({dy.row(b), 1, dy.cols, dy.cols}, part, [weight](float v) { return weight * v; });
@@ -82,17 +82,19 @@ Threshold threshold_of(const float* x, std::size_t n, std::size_t count) noexcep
 
 }  // namespace
 
-void weighted_sum(const ConstRows& p, const ConstRows& x, const Rows& y) noexcept { kWeightedSum.get()(p, x, y); }
+void weighted_sum(const ConstMatrixView& p, const ConstMatrixView& x, const MatrixView& y) noexcept {
+  kWeightedSum.get()(p, x, y);
+}
 
-void weighted_sum_backward(const ConstRows& p, const ConstRows& x, const ConstRows& dy, const Rows& dp,
-                           const Rows& dx) noexcept {
+void weighted_sum_backward(const ConstMatrixView& p, const ConstMatrixView& x, const ConstMatrixView& dy,
+                           const MatrixView& dp, const MatrixView& dx) noexcept {
   for (std::size_t b = 0; b < dy.rows; ++b)
     for (std::size_t e = 0; e < p.cols; ++e)
       row_dots({dy.row(b), 1, dy.cols, dy.cols}, {x.row(b) + e * dy.cols, 1, dy.cols, dy.cols}, dp.row(b) + e);
   kSpread.get()(p, dy, dx);
 }
 
-void keep_largest(const ConstRows& x, std::size_t count, const Rows& y) noexcept {
+void top_k_mask(const ConstMatrixView& x, std::size_t count, const MatrixView& y) noexcept {
   for (std::size_t b = 0; b < x.rows; ++b) {
     const float* from = x.row(b);
     float* to = y.row(b);

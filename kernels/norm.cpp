@@ -16,7 +16,8 @@ namespace {
 
 #if WEFT_ISA_IS_SCALAR
 
-void rms_norm(const ConstRows& x, const float* gain, float epsilon, const Rows& y, float* inverse_rms) noexcept {
+void rms_norm(const ConstMatrixView& x, const float* gain, float epsilon, const MatrixView& y,
+              float* inverse_rms) noexcept {
   WEFT_ISA_RAN();
   const std::size_t n = x.cols;
   for (std::size_t b = 0; b < x.rows; ++b) {
@@ -29,8 +30,8 @@ void rms_norm(const ConstRows& x, const float* gain, float epsilon, const Rows& 
   }
 }
 
-void rms_norm_backward(const ConstRows& x, const float* gain, const float* inverse_rms, const ConstRows& dy,
-                       const Rows& dx, float* dgain) noexcept {
+void rms_norm_backward(const ConstMatrixView& x, const float* gain, const float* inverse_rms, const ConstMatrixView& dy,
+                       const MatrixView& dx, float* dgain) noexcept {
   WEFT_ISA_RAN();
   const std::size_t n = x.cols;
   for (std::size_t b = 0; b < x.rows; ++b) {
@@ -47,8 +48,8 @@ void rms_norm_backward(const ConstRows& x, const float* gain, const float* inver
   }
 }
 
-void layer_norm(const ConstRows& x, const float* gain, const float* bias, float epsilon, const Rows& y, float* mean,
-                float* inverse_deviation) noexcept {
+void layer_norm(const ConstMatrixView& x, const float* gain, const float* bias, float epsilon, const MatrixView& y,
+                float* mean, float* inverse_deviation) noexcept {
   WEFT_ISA_RAN();
   const std::size_t n = x.cols;
   for (std::size_t b = 0; b < x.rows; ++b) {
@@ -72,8 +73,8 @@ void layer_norm(const ConstRows& x, const float* gain, const float* bias, float 
   }
 }
 
-void layer_norm_backward(const ConstRows& x, const float* gain, const float* mean, const float* inverse_deviation,
-                         const ConstRows& dy, const Rows& dx, float* dgain, float* dbias) noexcept {
+void layer_norm_backward(const ConstMatrixView& x, const float* gain, const float* mean, const float* inverse_deviation,
+                         const ConstMatrixView& dy, const MatrixView& dx, float* dgain, float* dbias) noexcept {
   WEFT_ISA_RAN();
   const std::size_t n = x.cols;
   for (std::size_t b = 0; b < x.rows; ++b) {
@@ -94,7 +95,8 @@ void layer_norm_backward(const ConstRows& x, const float* gain, const float* mea
 
 #else
 
-void rms_norm(const ConstRows& x, const float* gain, float epsilon, const Rows& y, float* inverse_rms) noexcept {
+void rms_norm(const ConstMatrixView& x, const float* gain, float epsilon, const MatrixView& y,
+              float* inverse_rms) noexcept {
   WEFT_ISA_RAN();
   const FloatTag d;
   const auto n = static_cast<float>(x.cols);
@@ -114,8 +116,8 @@ void rms_norm(const ConstRows& x, const float* gain, float epsilon, const Rows& 
   }
 }
 
-void rms_norm_backward(const ConstRows& x, const float* gain, const float* inverse_rms, const ConstRows& dy,
-                       const Rows& dx, float* dgain) noexcept {
+void rms_norm_backward(const ConstMatrixView& x, const float* gain, const float* inverse_rms, const ConstMatrixView& dy,
+                       const MatrixView& dx, float* dgain) noexcept {
   WEFT_ISA_RAN();
   const FloatTag d;
   for (std::size_t b = 0; b < x.rows; ++b) {
@@ -134,8 +136,8 @@ void rms_norm_backward(const ConstRows& x, const float* gain, const float* inver
   }
 }
 
-void layer_norm(const ConstRows& x, const float* gain, const float* bias, float epsilon, const Rows& y, float* mean,
-                float* inverse_deviation) noexcept {
+void layer_norm(const ConstMatrixView& x, const float* gain, const float* bias, float epsilon, const MatrixView& y,
+                float* mean, float* inverse_deviation) noexcept {
   WEFT_ISA_RAN();
   const FloatTag d;
   const auto n = static_cast<float>(x.cols);
@@ -161,8 +163,8 @@ void layer_norm(const ConstRows& x, const float* gain, const float* bias, float 
   }
 }
 
-void layer_norm_backward(const ConstRows& x, const float* gain, const float* mean, const float* inverse_deviation,
-                         const ConstRows& dy, const Rows& dx, float* dgain, float* dbias) noexcept {
+void layer_norm_backward(const ConstMatrixView& x, const float* gain, const float* mean, const float* inverse_deviation,
+                         const ConstMatrixView& dy, const MatrixView& dx, float* dgain, float* dbias) noexcept {
   WEFT_ISA_RAN();
   const FloatTag d;
   const auto n = static_cast<float>(x.cols);
@@ -200,19 +202,20 @@ constexpr auto kLayerNorm = WEFT_DISPATCH(layer_norm);
 constexpr auto kLayerNormBackward = WEFT_DISPATCH(layer_norm_backward);
 }  // namespace
 
-void rms_norm(const ConstRows& x, const float* gain, float epsilon, const Rows& y, float* inverse_rms) noexcept {
+void rms_norm(const ConstMatrixView& x, const float* gain, float epsilon, const MatrixView& y,
+              float* inverse_rms) noexcept {
   kRmsNorm.get()(x, gain, epsilon, y, inverse_rms);
 }
-void rms_norm_backward(const ConstRows& x, const float* gain, const float* inverse_rms, const ConstRows& dy,
-                       const Rows& dx, float* dgain) noexcept {
+void rms_norm_backward(const ConstMatrixView& x, const float* gain, const float* inverse_rms, const ConstMatrixView& dy,
+                       const MatrixView& dx, float* dgain) noexcept {
   kRmsNormBackward.get()(x, gain, inverse_rms, dy, dx, dgain);
 }
-void layer_norm(const ConstRows& x, const float* gain, const float* bias, float epsilon, const Rows& y, float* mean,
-                float* inverse_deviation) noexcept {
+void layer_norm(const ConstMatrixView& x, const float* gain, const float* bias, float epsilon, const MatrixView& y,
+                float* mean, float* inverse_deviation) noexcept {
   kLayerNorm.get()(x, gain, bias, epsilon, y, mean, inverse_deviation);
 }
-void layer_norm_backward(const ConstRows& x, const float* gain, const float* mean, const float* inverse_deviation,
-                         const ConstRows& dy, const Rows& dx, float* dgain, float* dbias) noexcept {
+void layer_norm_backward(const ConstMatrixView& x, const float* gain, const float* mean, const float* inverse_deviation,
+                         const ConstMatrixView& dy, const MatrixView& dx, float* dgain, float* dbias) noexcept {
   kLayerNormBackward.get()(x, gain, mean, inverse_deviation, dy, dx, dgain, dbias);
 }
 

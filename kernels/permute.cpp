@@ -56,7 +56,7 @@ AxisOrder AxisOrder::inverse(std::span<const std::size_t> shape, std::span<const
   return make({moved.data(), order.size()}, {back.data(), order.size()});
 }
 
-void permute(const ConstRows& x, const AxisOrder& order, const Rows& y) noexcept {
+void permute(const ConstMatrixView& x, const AxisOrder& order, const MatrixView& y) noexcept {
   // Two axes of one value, then the order's own: those that are neighbours in the source too become one.
   std::array<Axis, AxisOrder::kMaxRank + 2> axes{};
   std::size_t count = 2;

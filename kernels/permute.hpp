@@ -25,6 +25,6 @@ struct AxisOrder {
 
 /// Each row's values in another order of their axes. Moves bits.
 /// @shape  x, y [rows, volume of the order's extents]; y aliases nothing
-void permute(const ConstRows& x, const AxisOrder& order, const Rows& y) noexcept;
+void permute(const ConstMatrixView& x, const AxisOrder& order, const MatrixView& y) noexcept;
 
 }  // namespace weft::kernels

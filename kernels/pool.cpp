@@ -75,7 +75,7 @@ inline float sum_of(const Window& w, const Bins& bins, const float* plane) {
 
 #if WEFT_ISA_IS_SCALAR
 
-void max_pool(const Pool& pool, const ConstRows& x, const Rows& y, const Rows& index) noexcept {
+void max_pool(const Pool& pool, const ConstMatrixView& x, const MatrixView& y, const MatrixView& index) noexcept {
   WEFT_ISA_RAN();
   const Window& w = pool.window;
   for (std::size_t b = 0; b < x.rows; ++b)
@@ -87,7 +87,7 @@ void max_pool(const Pool& pool, const ConstRows& x, const Rows& y, const Rows& i
       });
 }
 
-void avg_pool(const Pool& pool, const ConstRows& x, const Rows& y) noexcept {
+void avg_pool(const Pool& pool, const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   const Window& w = pool.window;
   for (std::size_t b = 0; b < x.rows; ++b)
@@ -201,7 +201,7 @@ HWY_INLINE void avg_plane(const Pool& pool, const float* plane, float* y) {
   });
 }
 
-void max_pool(const Pool& pool, const ConstRows& x, const Rows& y, const Rows& index) noexcept {
+void max_pool(const Pool& pool, const ConstMatrixView& x, const MatrixView& y, const MatrixView& index) noexcept {
   WEFT_ISA_RAN();
   const Window& w = pool.window;
   for (std::size_t b = 0; b < x.rows; ++b)
@@ -210,7 +210,7 @@ void max_pool(const Pool& pool, const ConstRows& x, const Rows& y, const Rows& i
                                                        index.data ? index.row(b) + c * w.positions() : nullptr);
 }
 
-void avg_pool(const Pool& pool, const ConstRows& x, const Rows& y) noexcept {
+void avg_pool(const Pool& pool, const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   const Window& w = pool.window;
   for (std::size_t b = 0; b < x.rows; ++b)
@@ -221,7 +221,8 @@ void avg_pool(const Pool& pool, const ConstRows& x, const Rows& y) noexcept {
 #endif
 
 // Scattered additions: one form for all.
-void max_pool_backward(const Pool& pool, const ConstRows& index, const ConstRows& dy, const Rows& dx) noexcept {
+void max_pool_backward(const Pool& pool, const ConstMatrixView& index, const ConstMatrixView& dy,
+                       const MatrixView& dx) noexcept {
   WEFT_ISA_RAN();
   const Window& w = pool.window;
   for (std::size_t b = 0; b < dy.rows; ++b) {
@@ -234,7 +235,7 @@ void max_pool_backward(const Pool& pool, const ConstRows& index, const ConstRows
   }
 }
 
-void avg_pool_backward(const Pool& pool, const ConstRows& dy, const Rows& dx) noexcept {
+void avg_pool_backward(const Pool& pool, const ConstMatrixView& dy, const MatrixView& dx) noexcept {
   WEFT_ISA_RAN();
   const Window& w = pool.window;
   for (std::size_t b = 0; b < dy.rows; ++b) {
@@ -278,14 +279,15 @@ PoolBin bin_of(const Pool& pool, std::size_t axis, std::size_t p) noexcept {
   return {begin + missing * step - pad, end > missing ? end - missing : 0, step, full};
 }
 
-void max_pool(const Pool& pool, const ConstRows& x, const Rows& y, const Rows& index) noexcept {
+void max_pool(const Pool& pool, const ConstMatrixView& x, const MatrixView& y, const MatrixView& index) noexcept {
   kMaxPool.get()(pool, x, y, index);
 }
-void max_pool_backward(const Pool& pool, const ConstRows& index, const ConstRows& dy, const Rows& dx) noexcept {
+void max_pool_backward(const Pool& pool, const ConstMatrixView& index, const ConstMatrixView& dy,
+                       const MatrixView& dx) noexcept {
   kMaxPoolBackward.get()(pool, index, dy, dx);
 }
-void avg_pool(const Pool& pool, const ConstRows& x, const Rows& y) noexcept { kAvgPool.get()(pool, x, y); }
-void avg_pool_backward(const Pool& pool, const ConstRows& dy, const Rows& dx) noexcept {
+void avg_pool(const Pool& pool, const ConstMatrixView& x, const MatrixView& y) noexcept { kAvgPool.get()(pool, x, y); }
+void avg_pool_backward(const Pool& pool, const ConstMatrixView& dy, const MatrixView& dx) noexcept {
   kAvgPoolBackward.get()(pool, dy, dx);
 }
 

@@ -32,16 +32,17 @@ PoolBin bin_of(const Pool& pool, std::size_t axis, std::size_t p) noexcept;
 /// @thread any, inside FlushSubnormals
 /// @exact  comparisons and moves only; subnormals compare as zeros
 /// @source PyTorch max_pool2d
-void max_pool(const Pool& pool, const ConstRows& x, const Rows& y, const Rows& index) noexcept;
+void max_pool(const Pool& pool, const ConstMatrixView& x, const MatrixView& y, const MatrixView& index) noexcept;
 /// dx[i] = sum of dy over the windows that i won, from +0, windows ascending.
 /// @shape  index, dy [B, channels * positions] -> dx [B, image]
-void max_pool_backward(const Pool& pool, const ConstRows& index, const ConstRows& dy, const Rows& dx) noexcept;
+void max_pool_backward(const Pool& pool, const ConstMatrixView& index, const ConstMatrixView& dy,
+                       const MatrixView& dx) noexcept;
 
 /// The sum of each window's elements, from +0 in the window's order, divided by their number.
 /// @shape  x [B, image] -> y [B, channels * positions]
 /// @exact  same bits on every ISA
-void avg_pool(const Pool& pool, const ConstRows& x, const Rows& y) noexcept;
+void avg_pool(const Pool& pool, const ConstMatrixView& x, const MatrixView& y) noexcept;
 /// dx[i] = sum of dy / number over the windows that hold i, from +0, windows ascending.
-void avg_pool_backward(const Pool& pool, const ConstRows& dy, const Rows& dx) noexcept;
+void avg_pool_backward(const Pool& pool, const ConstMatrixView& dy, const MatrixView& dx) noexcept;
 
 }  // namespace weft::kernels

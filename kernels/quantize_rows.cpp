@@ -12,7 +12,7 @@ WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-void quantize_rows(const ConstRows& x, const QuantizedRows& to) noexcept {
+void quantize_rows(const ConstMatrixView& x, const QuantizedRows& to) noexcept {
   WEFT_ISA_RAN();
   const std::size_t blocks = quantized_blocks(x.cols);
   for (std::size_t i = 0; i < x.rows; ++i)
@@ -35,7 +35,7 @@ namespace {
 constexpr auto kQuantizeRows = WEFT_DISPATCH(quantize_rows);
 }
 
-void quantize_rows(const ConstRows& x, const QuantizedRows& to) noexcept { kQuantizeRows.get()(x, to); }
+void quantize_rows(const ConstMatrixView& x, const QuantizedRows& to) noexcept { kQuantizeRows.get()(x, to); }
 
 }  // namespace weft::kernels
 #endif

@@ -30,6 +30,6 @@ struct QuantizedRows {
 /// @shape  x [B, n] -> codes [B, ceil(n/32) * 32], scales and sums [B, ceil(n/32)]
 /// @thread any, inside FlushSubnormals
 /// @exact  same bits on every ISA; a row's codes depend on that row alone
-void quantize_rows(const ConstRows& x, const QuantizedRows& to) noexcept;
+void quantize_rows(const ConstMatrixView& x, const QuantizedRows& to) noexcept;
 
 }  // namespace weft::kernels

@@ -13,7 +13,7 @@ WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-void row_sums(const ConstRows& a, float* s) noexcept {
+void row_sums(const ConstMatrixView& a, float* s) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t i = 0; i < a.rows; ++i) {
     const float* x = a.row(i);
@@ -25,7 +25,7 @@ void row_sums(const ConstRows& a, float* s) noexcept {
   }
 }
 
-void row_dots(const ConstRows& a, const ConstRows& b, float* s) noexcept {
+void row_dots(const ConstMatrixView& a, const ConstMatrixView& b, float* s) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t i = 0; i < a.rows; ++i) {
     const float *x = a.row(i), *y = b.row(i);
@@ -37,11 +37,11 @@ void row_dots(const ConstRows& a, const ConstRows& b, float* s) noexcept {
   }
 }
 
-void column_accumulate(const ConstRows& a, float* s) noexcept {
+void column_accumulate(const ConstMatrixView& a, float* s) noexcept {
   WEFT_ISA_RAN();
-  const Rows sums{s, 1, a.cols, a.cols};
+  const MatrixView sums{s, 1, a.cols, a.cols};
   for (std::size_t i = 0; i < a.rows; ++i) {
-    const ConstRows row{a.row(i), 1, a.cols, a.cols};
+    const ConstMatrixView row{a.row(i), 1, a.cols, a.cols};
 #if WEFT_ISA_IS_SCALAR
     map(sums, row, sums, [](float sum, float x) { return sum + x; });
 #else
@@ -72,7 +72,7 @@ HWY_INLINE std::size_t FirstEqual(const float* x, std::size_t n, float value) {
 }
 #endif
 
-void row_argmax(const ConstRows& a, std::uint32_t* index) noexcept {
+void row_argmax(const ConstMatrixView& a, std::uint32_t* index) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t i = 0; i < a.rows; ++i) {
     const float* x = a.row(i);
@@ -97,10 +97,10 @@ constexpr auto kColumnAccumulate = WEFT_DISPATCH(column_accumulate);
 constexpr auto kRowArgmax = WEFT_DISPATCH(row_argmax);
 }  // namespace
 
-void row_sums(const ConstRows& a, float* s) noexcept { kRowSums.get()(a, s); }
-void row_dots(const ConstRows& a, const ConstRows& b, float* s) noexcept { kRowDots.get()(a, b, s); }
-void column_accumulate(const ConstRows& a, float* s) noexcept { kColumnAccumulate.get()(a, s); }
-void row_argmax(const ConstRows& a, std::uint32_t* index) noexcept { kRowArgmax.get()(a, index); }
+void row_sums(const ConstMatrixView& a, float* s) noexcept { kRowSums.get()(a, s); }
+void row_dots(const ConstMatrixView& a, const ConstMatrixView& b, float* s) noexcept { kRowDots.get()(a, b, s); }
+void column_accumulate(const ConstMatrixView& a, float* s) noexcept { kColumnAccumulate.get()(a, s); }
+void row_argmax(const ConstMatrixView& a, std::uint32_t* index) noexcept { kRowArgmax.get()(a, index); }
 
 }  // namespace weft::kernels
 #endif

@@ -50,8 +50,8 @@ HWY_INLINE void rotate(RopePairs pairs, std::size_t n, const float* cosines, con
 
 #endif
 
-void rope(const Rope& rope, std::size_t tokens, const ConstRows& x, const ConstRows& state, bool transposed,
-          const Rows& y, float* workspace) noexcept {
+void rope(const Rope& rope, std::size_t tokens, const ConstMatrixView& x, const ConstMatrixView& state, bool transposed,
+          const MatrixView& y, float* workspace) noexcept {
   WEFT_ISA_RAN();
   const std::size_t n = rope.head_dim, width = x.cols / tokens;
   for (std::size_t b = 0; b < x.rows; ++b) {
@@ -78,8 +78,8 @@ namespace {
 constexpr auto kRope = WEFT_DISPATCH(rope);
 }  // namespace
 
-void rope(const Rope& rope, std::size_t tokens, const ConstRows& x, const ConstRows& state, bool transposed,
-          const Rows& y, float* workspace) noexcept {
+void rope(const Rope& rope, std::size_t tokens, const ConstMatrixView& x, const ConstMatrixView& state, bool transposed,
+          const MatrixView& y, float* workspace) noexcept {
   kRope.get()(rope, tokens, x, state, transposed, y, workspace);
 }
 

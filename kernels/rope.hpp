@@ -54,7 +54,7 @@ void rope_row(const Rope& rope, std::uint64_t position, float* row) noexcept;
 /// @shape  x, y [B, tokens * heads * head_dim] as [tokens][heads][head_dim]; y may be x; workspace 2 head_dim floats
 /// @thread any, inside FlushSubnormals
 /// @exact  one product and one fma an element
-void rope(const Rope& rope, std::size_t tokens, const ConstRows& x, const ConstRows& state, bool transposed,
-          const Rows& y, float* workspace) noexcept;
+void rope(const Rope& rope, std::size_t tokens, const ConstMatrixView& x, const ConstMatrixView& state, bool transposed,
+          const MatrixView& y, float* workspace) noexcept;
 
 }  // namespace weft::kernels

@@ -27,7 +27,7 @@ bool is_one_row(const First& first, const Others&... others) noexcept {
 
 // y = op(x), y = op(a, b): op takes and gives floats.
 template <class Op>
-void map(const ConstRows& x, const Rows& y, const Op& op) noexcept {
+void map(const ConstMatrixView& x, const MatrixView& y, const Op& op) noexcept {
   for (std::size_t i = 0; i < x.rows; ++i) {
     const float* from = x.row(i);
     float* to = y.row(i);
@@ -35,7 +35,7 @@ void map(const ConstRows& x, const Rows& y, const Op& op) noexcept {
   }
 }
 template <class Op>
-void map(const ConstRows& a, const ConstRows& b, const Rows& y, const Op& op) noexcept {
+void map(const ConstMatrixView& a, const ConstMatrixView& b, const MatrixView& y, const Op& op) noexcept {
   for (std::size_t i = 0; i < a.rows; ++i) {
     const float *left = a.row(i), *right = b.row(i);
     float* to = y.row(i);
@@ -87,7 +87,7 @@ HWY_INLINE void ForEachVector(std::size_t n, const Body& body) {
 
 // y = op(d, x), y = op(d, a, b): op takes and gives vectors.
 template <class Op>
-HWY_INLINE void map(const ConstRows& x, const Rows& y, const Op& op) noexcept {
+HWY_INLINE void map(const ConstMatrixView& x, const MatrixView& y, const Op& op) noexcept {
   const bool one_row = is_one_row(x, y);
   const std::size_t rows = one_row ? x.rows != 0 : x.rows, cols = one_row ? x.rows * x.cols : x.cols;
   for (std::size_t i = 0; i < rows; ++i) {
@@ -97,7 +97,7 @@ HWY_INLINE void map(const ConstRows& x, const Rows& y, const Op& op) noexcept {
   }
 }
 template <class Op>
-HWY_INLINE void map(const ConstRows& a, const ConstRows& b, const Rows& y, const Op& op) noexcept {
+HWY_INLINE void map(const ConstMatrixView& a, const ConstMatrixView& b, const MatrixView& y, const Op& op) noexcept {
   const bool one_row = is_one_row(a, b, y);
   const std::size_t rows = one_row ? a.rows != 0 : a.rows, cols = one_row ? a.rows * a.cols : a.cols;
   for (std::size_t i = 0; i < rows; ++i) {

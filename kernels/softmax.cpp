@@ -13,7 +13,7 @@ WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-void softmax(const ConstRows& x, float temperature, const Rows& y) noexcept {
+void softmax(const ConstMatrixView& x, float temperature, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < x.rows; ++b) {
     const float* in = x.row(b);
@@ -28,7 +28,8 @@ void softmax(const ConstRows& x, float temperature, const Rows& y) noexcept {
   }
 }
 
-void softmax_backward(const ConstRows& y, const ConstRows& dy, float temperature, const Rows& dx) noexcept {
+void softmax_backward(const ConstMatrixView& y, const ConstMatrixView& dy, float temperature,
+                      const MatrixView& dx) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t b = 0; b < y.rows; ++b) {
     const float *p = y.row(b), *up = dy.row(b);
@@ -58,8 +59,11 @@ constexpr auto kSoftmax = WEFT_DISPATCH(softmax);
 constexpr auto kSoftmaxBackward = WEFT_DISPATCH(softmax_backward);
 }  // namespace
 
-void softmax(const ConstRows& x, float temperature, const Rows& y) noexcept { kSoftmax.get()(x, temperature, y); }
-void softmax_backward(const ConstRows& y, const ConstRows& dy, float temperature, const Rows& dx) noexcept {
+void softmax(const ConstMatrixView& x, float temperature, const MatrixView& y) noexcept {
+  kSoftmax.get()(x, temperature, y);
+}
+void softmax_backward(const ConstMatrixView& y, const ConstMatrixView& dy, float temperature,
+                      const MatrixView& dx) noexcept {
   kSoftmaxBackward.get()(y, dy, temperature, dx);
 }
 

@@ -10,11 +10,12 @@ namespace weft::kernels {
 ///   A row that holds a NaN or +inf, or nothing but -inf, becomes NaN.
 /// @shape  x, y [rows, cols], cols >= 1; temperature > 0
 /// @exact  the sum by rule R2; divisions correctly rounded
-void softmax(const ConstRows& x, float temperature, const Rows& y) noexcept;
+void softmax(const ConstMatrixView& x, float temperature, const MatrixView& y) noexcept;
 
 /// dx = y (dy - sum(y dy)) / temperature; dx may be dy.
 /// @shape  y, dy, dx [rows, cols]
 /// @exact  the sum by rule R2, one fma an element
-void softmax_backward(const ConstRows& y, const ConstRows& dy, float temperature, const Rows& dx) noexcept;
+void softmax_backward(const ConstMatrixView& y, const ConstMatrixView& dy, float temperature,
+                      const MatrixView& dx) noexcept;
 
 }  // namespace weft::kernels

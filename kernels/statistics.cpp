@@ -13,7 +13,7 @@ WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-void row_statistics(const ConstRows& x, float threshold, const Rows& y) noexcept {
+void row_statistics(const ConstMatrixView& x, float threshold, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   const auto n = static_cast<float>(x.cols);
   for (std::size_t b = 0; b < x.rows; ++b) {
@@ -61,7 +61,7 @@ namespace {
 constexpr auto kRowStatistics = WEFT_DISPATCH(row_statistics);
 }  // namespace
 
-void row_statistics(const ConstRows& x, float threshold, const Rows& y) noexcept {
+void row_statistics(const ConstMatrixView& x, float threshold, const MatrixView& y) noexcept {
   kRowStatistics.get()(x, threshold, y);
 }
 

@@ -19,6 +19,6 @@ enum class Statistic : int {
 
 /// @shape  x [rows, n], n >= 1; y [rows, kStatistics]; y aliases nothing
 /// @exact  sums by rule R2, squares one fma an element; divisions and roots correctly rounded
-void row_statistics(const ConstRows& x, float threshold, const Rows& y) noexcept;
+void row_statistics(const ConstMatrixView& x, float threshold, const MatrixView& y) noexcept;
 
 }  // namespace weft::kernels

@@ -13,7 +13,7 @@ WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-void row_cosine(const ConstRows& a, const ConstRows& b, float* c) noexcept {
+void row_cosine(const ConstMatrixView& a, const ConstMatrixView& b, float* c) noexcept {
   WEFT_ISA_RAN();
   const auto dot = [&](const float* x, const float* y) {
 #if WEFT_ISA_IS_SCALAR
@@ -39,7 +39,7 @@ namespace {
 constexpr auto kRowCosine = WEFT_DISPATCH(row_cosine);
 }  // namespace
 
-void row_cosine(const ConstRows& a, const ConstRows& b, float* c) noexcept { kRowCosine.get()(a, b, c); }
+void row_cosine(const ConstMatrixView& a, const ConstMatrixView& b, float* c) noexcept { kRowCosine.get()(a, b, c); }
 
 }  // namespace weft::kernels
 #endif

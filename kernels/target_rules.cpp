@@ -10,14 +10,14 @@
 
 namespace weft::kernels {
 
-void one_hot(const std::uint32_t* labels, float value, const Rows& y) noexcept {
+void one_hot(const std::uint32_t* labels, float value, const MatrixView& y) noexcept {
   for (std::size_t b = 0; b < y.rows; ++b) {
     std::fill_n(y.row(b), y.cols, 0.0f);
     y.row(b)[labels[b]] = value;
   }
 }
 
-void link_budget(const ConstRows& a, const ConstRows& t, float* factor) noexcept {
+void link_budget(const ConstMatrixView& a, const ConstMatrixView& t, float* factor) noexcept {
   row_cosine(a, t, factor);
   for (std::size_t b = 0; b < a.rows; ++b) {
     const float budget = (factor[b] + 1.0f) * 0.5f;
@@ -25,12 +25,13 @@ void link_budget(const ConstRows& a, const ConstRows& t, float* factor) noexcept
   }
 }
 
-void scale_rows(const float* s, const ConstRows& x, const Rows& y) noexcept {
+void scale_rows(const float* s, const ConstMatrixView& x, const MatrixView& y) noexcept {
   for (std::size_t b = 0; b < x.rows; ++b)
     for (std::size_t j = 0; j < x.cols; ++j) y.row(b)[j] = s[b] * x.row(b)[j];
 }
 
-void gap_displacement(const ConstRows& weighted, const float* sums, const ConstRows& x, const Rows& d) noexcept {
+void gap_residual(const ConstMatrixView& weighted, const float* sums, const ConstMatrixView& x,
+                  const MatrixView& d) noexcept {
   for (std::size_t b = 0; b < x.rows; ++b)
     for (std::size_t j = 0; j < x.cols; ++j)
       d.row(b)[j] = sums[j] > constants::kLeastGapSum ? weighted.row(b)[j] / sums[j] - x.row(b)[j] : 0.0f;

@@ -10,7 +10,7 @@ namespace weft::kernels {
 
 /// y[b][j] = value where j is labels[b], else +0.
 /// @shape  labels [rows], each below cols; y [rows, cols]
-void one_hot(const std::uint32_t* labels, float value, const Rows& y) noexcept;
+void one_hot(const std::uint32_t* labels, float value, const MatrixView& y) noexcept;
 
 /// What target propagation does with a row's target: its link budget and the share of the learning rate that follows.
 ///   budget = (cos(a, t) + 1) / 2;  factor = budget < 0.2 ? 0 : 0.5 + 0.5 budget
@@ -18,14 +18,15 @@ void one_hot(const std::uint32_t* labels, float value, const Rows& y) noexcept;
 /// @shape  a, t [rows, cols] -> factor [rows]
 /// @exact  row_cosine (kernels/target.hpp), then one addition, two products and a fma
 /// @source docs/learning.md, "Link budgets"
-void link_budget(const ConstRows& a, const ConstRows& t, float* factor) noexcept;
+void link_budget(const ConstMatrixView& a, const ConstMatrixView& t, float* factor) noexcept;
 
 /// y[b] = s[b] x[b]. May run in place.
-void scale_rows(const float* s, const ConstRows& x, const Rows& y) noexcept;
+void scale_rows(const float* s, const ConstMatrixView& x, const MatrixView& y) noexcept;
 
 /// The displacement that the rule `gap` asks of an input: d = weighted / sums - x where sums > 0.01, else +0, with
 /// weighted = t W and sums = column sums of |W|.
 /// @shape  weighted, x, d [rows, cols], sums [cols]
-void gap_displacement(const ConstRows& weighted, const float* sums, const ConstRows& x, const Rows& d) noexcept;
+void gap_residual(const ConstMatrixView& weighted, const float* sums, const ConstMatrixView& x,
+                  const MatrixView& d) noexcept;
 
 }  // namespace weft::kernels

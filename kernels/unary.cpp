@@ -18,7 +18,7 @@ WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-void unary(Activation activation, const ConstRows& x, const Rows& y) noexcept {
+void unary(Activation activation, const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
 #if WEFT_ISA_IS_SCALAR
   map(x, y, [&](float v) { return activate(activation, v); });
@@ -29,7 +29,8 @@ void unary(Activation activation, const ConstRows& x, const Rows& y) noexcept {
 #endif
 }
 
-void unary_backward(Activation activation, const ConstRows& from, const ConstRows& dy, const Rows& dx) noexcept {
+void unary_backward(Activation activation, const ConstMatrixView& from, const ConstMatrixView& dy,
+                    const MatrixView& dx) noexcept {
   WEFT_ISA_RAN();
 #if WEFT_ISA_IS_SCALAR
   map(from, dy, dx, [&](float v, float g) { return activate_backward(activation, v, g); });
@@ -52,11 +53,13 @@ constexpr auto kUnary = WEFT_DISPATCH(unary);
 constexpr auto kUnaryBackward = WEFT_DISPATCH(unary_backward);
 }  // namespace
 
-void unary(Activation activation, const ConstRows& x, const Rows& y) noexcept { kUnary.get()(activation, x, y); }
+void unary(Activation activation, const ConstMatrixView& x, const MatrixView& y) noexcept {
+  kUnary.get()(activation, x, y);
+}
 
-void unary_backward(Activation activation, const ConstRows& z, const ConstRows& y, const ConstRows& dy,
-                    const Rows& dx) noexcept {
-  const ConstRows from = needs_preactivation(activation) ? z : y;
+void unary_backward(Activation activation, const ConstMatrixView& z, const ConstMatrixView& y,
+                    const ConstMatrixView& dy, const MatrixView& dx) noexcept {
+  const ConstMatrixView from = needs_preactivation(activation) ? z : y;
   WEFT_DCHECK(from.data || from.rows == 0, "the slope of " + std::string(name(activation)) + " lacks its operand");
   kUnaryBackward.get()(activation, from, dy, dx);
 }

@@ -12,15 +12,15 @@ namespace weft::kernels {
 ///   linear copies bits, subnormals included; the others flush.
 /// @shape  x [rows, cols], y the same
 /// @exact  same bits on every ISA, and as fused into `linear`
-void unary(Activation activation, const ConstRows& x, const Rows& y) noexcept;
+void unary(Activation activation, const ConstMatrixView& x, const MatrixView& y) noexcept;
 
 /// dx = dy * activation'(z), with y = activation(z); dx may be dy.
 /// Reads z where `needs_preactivation`, else y; the other one's data may be null.
 ///   relu and leaky_relu at 0 have slope 0 and 0.01; relu gives +0 where the slope is 0, whatever dy is.
 /// @shape  z, y, dy, dx [rows, cols]
 /// @exact  same bits on every ISA
-void unary_backward(Activation activation, const ConstRows& z, const ConstRows& y, const ConstRows& dy,
-                    const Rows& dx) noexcept;
+void unary_backward(Activation activation, const ConstMatrixView& z, const ConstMatrixView& y,
+                    const ConstMatrixView& dy, const MatrixView& dx) noexcept;
 
 /// True when the slope is computed from z = the activation's input: relu2, silu, gelu, gelu_tanh, softplus, mish.
 /// Otherwise it is computed from y, so z need not be kept.

@@ -15,16 +15,16 @@ inline constexpr std::size_t kLanes = 64;
 
 /// A row-major matrix [rows, cols]; `stride` elements from one row to the next, stride >= cols.
 /// The pointer is an address in the memory of the stream's device: layers pass it on, never read through it.
-struct ConstRows {
+struct ConstMatrixView {
   const float* data = nullptr;
   std::size_t rows = 0, cols = 0, stride = 0;
   const float* row(std::size_t i) const noexcept { return data + i * stride; }
 };
-struct Rows {
+struct MatrixView {
   float* data = nullptr;
   std::size_t rows = 0, cols = 0, stride = 0;
   float* row(std::size_t i) const noexcept { return data + i * stride; }
-  operator ConstRows() const noexcept { return {data, rows, cols, stride}; }
+  operator ConstMatrixView() const noexcept { return {data, rows, cols, stride}; }
 };
 
 /// Weights of shape [out, in] stored as panels [ceil(out/16)][in][16]: element (o, k) stands at

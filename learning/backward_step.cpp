@@ -11,8 +11,8 @@
 
 namespace weft::learning {
 
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 using mesh::NodeId;
 
 namespace {
@@ -82,8 +82,8 @@ void BackwardStep::drop_messages(const At& at, const Hop& hop) noexcept {
   for (const std::uint32_t index : hop.outbox) drop(index);
 }
 
-ConstRows BackwardStep::input_at(const At& at, std::uint64_t tick) const noexcept {
-  ConstRows x = mesh::input_at(at.context.graph, at.context.state, at.node, tick);
+ConstMatrixView BackwardStep::input_at(const At& at, std::uint64_t tick) const noexcept {
+  ConstMatrixView x = mesh::input_at(at.context.graph, at.context.state, at.node, tick);
   x.rows = options_.learners;
   return x;
 }
@@ -94,8 +94,8 @@ bool BackwardStep::process(const At& at, const Hop& hop, std::uint64_t tick, std
   const bool is_output = hop.distance == 0;
   // What one reader alone has written is read where it lies, and nobody wants it after this step.
   const bool is_in_place = !is_output && options_.rule == Rule::backprop && hop.inbox.size() == 1;
-  const Rows delta = is_in_place ? messages_.at(hop.inbox[0], at.parity ^ 1)
-                                 : scratch_rows(scratch.delta, at.context.graph.nodes()[at.node].width);
+  const MatrixView delta = is_in_place ? messages_.at(hop.inbox[0], at.parity ^ 1)
+                                       : scratch_rows(scratch.delta, at.context.graph.nodes()[at.node].width);
   if (is_output) {
     output_gradient(at, tick, sample, delta);
     if (options_.rule == Rule::dfa) stream.copy({delta, messages_.at(error_message(at.node), at.parity)});
@@ -112,9 +112,10 @@ bool BackwardStep::process(const At& at, const Hop& hop, std::uint64_t tick, std
                                          : process_target(at, hop, tick, delta);
 }
 
-void BackwardStep::output_gradient(const At& at, std::uint64_t tick, std::uint64_t sample, Rows gradient) noexcept {
+void BackwardStep::output_gradient(const At& at, std::uint64_t tick, std::uint64_t sample,
+                                   MatrixView gradient) noexcept {
   OutputRing& output = output_of(at.node);
-  const Rows y = learner_rows(at.context.state.output(at.node, tick));
+  const MatrixView y = learner_rows(at.context.state.output(at.node, tick));
   const std::size_t n = options_.learners, tokens = output.tokens, slot = rings_.slot(sample);
   const std::size_t first = slot * n * tokens;
   if (tokens == 1) {
@@ -125,7 +126,7 @@ void BackwardStep::output_gradient(const At& at, std::uint64_t tick, std::uint64
   const std::size_t classes = output.width / tokens;
   for (std::size_t b = 0; b < n; ++b) {
     const std::size_t place = first + b * tokens;
-    const Rows of_tokens{gradient.row(b), tokens, classes, classes};
+    const MatrixView of_tokens{gradient.row(b), tokens, classes, classes};
     score_rows(at, {y.row(b), tokens, classes, classes}, output, place, {}, of_tokens);
     // The mean over the tokens that have labels.
     const std::uint32_t* const labels = output.labels.data() + place;
@@ -134,8 +135,8 @@ void BackwardStep::output_gradient(const At& at, std::uint64_t tick, std::uint64
   }
 }
 
-void BackwardStep::score_rows(const At& at, const Rows& y, OutputRing& output, std::size_t place,
-                              const ConstRows& values, const Rows& gradient) noexcept {
+void BackwardStep::score_rows(const At& at, const MatrixView& y, OutputRing& output, std::size_t place,
+                              const ConstMatrixView& values, const MatrixView& gradient) noexcept {
   kernels::OpStream& stream = at.context.stream;
   float* const losses = output.losses.data() + place;
   if (options_.loss == Loss::cross_entropy)
@@ -147,16 +148,16 @@ void BackwardStep::score_rows(const At& at, const Rows& y, OutputRing& output, s
     if (output.labels[place + i] == kNoLabel) stream.fill({0.0f, {gradient.row(i), 1, gradient.cols, gradient.stride}});
 }
 
-void BackwardStep::output_target(const At& at, std::uint64_t tick, std::uint64_t sample, Rows residual) noexcept {
+void BackwardStep::output_target(const At& at, std::uint64_t tick, std::uint64_t sample, MatrixView residual) noexcept {
   kernels::OpStream& stream = at.context.stream;
   const OutputRing& output = output_of(at.node);
-  const Rows y = learner_rows(at.context.state.output(at.node, tick));
+  const MatrixView y = learner_rows(at.context.state.output(at.node, tick));
   const std::size_t n = options_.learners, tokens = output.tokens, classes = output.width / tokens;
   const std::size_t slot = rings_.slot(sample) * n;
   // Labels go as values: which place they mean is found where the row is filled.
   for (std::size_t i = 0; i < n * tokens; ++i) {
     const std::size_t b = i / tokens, first = i % tokens * classes, place = slot * tokens + i;
-    const Rows row{residual.row(b) + first, 1, classes, residual.stride};
+    const MatrixView row{residual.row(b) + first, 1, classes, residual.stride};
     if (output.labels[place] == kNoLabel) {
       stream.fill({0.0f, row});
       continue;
@@ -170,7 +171,7 @@ void BackwardStep::output_target(const At& at, std::uint64_t tick, std::uint64_t
   }
 }
 
-void BackwardStep::gather(const At& at, const Hop& hop, Rows sum) noexcept {
+void BackwardStep::gather(const At& at, const Hop& hop, MatrixView sum) noexcept {
   kernels::OpStream& stream = at.context.stream;
   const std::uint64_t written = at.parity ^ 1;
   if (hop.inbox.empty()) {
@@ -186,14 +187,14 @@ void BackwardStep::gather(const At& at, const Hop& hop, Rows sum) noexcept {
     stream.scale({1.0f / static_cast<float>(hop.inbox.size()), sum, sum});
 }
 
-void BackwardStep::gather_direct(const At& at, Rows sum) noexcept {
+void BackwardStep::gather_direct(const At& at, MatrixView sum) noexcept {
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   std::size_t before = 0;
   for (std::size_t o = 0; o < plan_.error_messages.size(); ++o) {
-    const ConstRows error = messages_.at(plan_.error_messages[o], at.parity ^ 1);
+    const ConstMatrixView error = messages_.at(plan_.error_messages[o], at.parity ^ 1);
     const kernels::ConstPanels feedback = feedback_.of(at.node, sum.cols, error.cols, before);
-    const Rows part = o == 0 ? sum : scratch_rows(scratch.work, sum.cols);
+    const MatrixView part = o == 0 ? sum : scratch_rows(scratch.work, sum.cols);
     stream.linear({feedback, nullptr, error, kernels::Activation::linear, {}, part});
     if (o > 0) stream.binary({kernels::BinaryOp::add, sum, part, sum});
     before += kernels::panels_size(sum.cols, error.cols);
@@ -215,7 +216,7 @@ mesh::BackwardArgs BackwardStep::past(const At& at, std::uint64_t tick) noexcept
   return args;
 }
 
-bool BackwardStep::process_gradient(const At& at, const Hop& hop, std::uint64_t tick, Rows delta) {
+bool BackwardStep::process_gradient(const At& at, const Hop& hop, std::uint64_t tick, MatrixView delta) {
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   if (hop.distance == 0 && options_.learners > 1)
@@ -236,12 +237,12 @@ bool BackwardStep::process_gradient(const At& at, const Hop& hop, std::uint64_t 
   return learns;
 }
 
-bool BackwardStep::process_target(const At& at, const Hop& hop, std::uint64_t tick, Rows residual) {
+bool BackwardStep::process_target(const At& at, const Hop& hop, std::uint64_t tick, MatrixView residual) {
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   const mesh::Node& here = at.context.graph.nodes()[at.node];
   if (hop.sends) {
-    const Rows dx = scratch_rows(scratch.dx, here.in);
+    const MatrixView dx = scratch_rows(scratch.dx, here.in);
     propagate_target(at, tick, residual, dx);
     send(at, hop, tick, dx);
   }
@@ -249,7 +250,7 @@ bool BackwardStep::process_target(const At& at, const Hop& hop, std::uint64_t ti
   if (!at.context.weights.learns(at.node)) return false;
 
   mesh::BackwardArgs args = past(at, tick);
-  const Rows target = scratch_rows(scratch.target, here.width);
+  const MatrixView target = scratch_rows(scratch.target, here.width);
   stream.binary({kernels::BinaryOp::add, args.y, residual, target});
   stream.link_budget({args.y, target, scratch.factors.data()});
   const float* factors = scratch.factors.data();
@@ -263,7 +264,7 @@ bool BackwardStep::process_target(const At& at, const Hop& hop, std::uint64_t ti
   return true;
 }
 
-void BackwardStep::propagate_target(const At& at, std::uint64_t tick, Rows residual, Rows dx) {
+void BackwardStep::propagate_target(const At& at, std::uint64_t tick, MatrixView residual, MatrixView dx) {
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   const mesh::Node& here = at.context.graph.nodes()[at.node];
@@ -273,11 +274,11 @@ void BackwardStep::propagate_target(const At& at, std::uint64_t tick, Rows resid
     stream.linear({feedback_.of(at.node, here.in, here.width), nullptr, residual, kernels::Activation::linear, {}, dx});
   } else if (options_.rule == Rule::gap && mixing >= 0) {
     const kernels::ConstWeight& weight = args.weights.matrix(static_cast<std::size_t>(mixing));
-    const Rows target = scratch_rows(scratch.target, here.width), weighted = scratch_rows(scratch.split, here.in);
+    const MatrixView target = scratch_rows(scratch.target, here.width), weighted = scratch_rows(scratch.split, here.in);
     stream.binary({kernels::BinaryOp::add, args.y, residual, target});
     stream.linear_transposed({weight, target, weighted});
-    stream.absolute_column_sums({weight, scratch.factors.data()});
-    stream.gap_displacement({weighted, scratch.factors.data(), args.x, dx});
+    stream.column_l1_norms({weight, scratch.factors.data()});
+    stream.gap_residual({weighted, scratch.factors.data(), args.x, dx});
   } else {
     // The vector-Jacobian product is odd in its argument, so no sign needs turning twice.
     args.dy = scratch_rows(scratch.work, here.width);
@@ -288,7 +289,7 @@ void BackwardStep::propagate_target(const At& at, std::uint64_t tick, Rows resid
   }
 }
 
-void BackwardStep::send(const At& at, const Hop& hop, std::uint64_t tick, Rows dx) noexcept {
+void BackwardStep::send(const At& at, const Hop& hop, std::uint64_t tick, MatrixView dx) noexcept {
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   const mesh::Graph& graph = at.context.graph;
@@ -298,15 +299,15 @@ void BackwardStep::send(const At& at, const Hop& hop, std::uint64_t tick, Rows d
     return;
   }
   const auto source_of = [&](const mesh::Edge& edge) {
-    return ConstRows(learner_rows(at.context.state.output(edge.from, tick - 1)));
+    return ConstMatrixView(learner_rows(at.context.state.output(edge.from, tick - 1)));
   };
-  const ConstRows x = input_at(at, tick);
+  const ConstMatrixView x = input_at(at, tick);
   for (std::size_t i = 0; i < here.sources.size(); ++i) {
     const mesh::Edge& edge = graph.edges()[here.sources[i]];
     if (hop.outbox[i] == kNoMessage) {
       // A maximum's gradient goes to the first source that holds it, whether or not that one listens.
       if (here.combine == mesh::Combine::max)
-        stream.route_equal({source_of(edge), x, dx, scratch_rows(scratch.split, edge.width)});
+        stream.max_backward({source_of(edge), x, dx, scratch_rows(scratch.split, edge.width)});
       continue;
     }
     mesh::split_gradient(stream, graph, here, edge, source_of, x, dx, scratch_rows(scratch.target, edge.width),

@@ -23,8 +23,8 @@ void GradientSizes::measure(mesh::StepContext& context, mesh::NodeId node, std::
   double squares = 0, stored = 0;
   for (const mesh::WeightStore::Parameter& parameter : context.weights.of(node)) {
     const mesh::ParameterSpec& spec = *parameter.spec;
-    const kernels::ConstRows all{optimizer.gradient(context.weights.first(node) + parameter.index), 1,
-                                 spec.stored_size(), spec.stored_size()};
+    const kernels::ConstMatrixView all{optimizer.gradient(context.weights.first(node) + parameter.index), 1,
+                                       spec.stored_size(), spec.stored_size()};
     context.stream.row_dots({all, all, &squares_[node]});
     squares += static_cast<double>(squares_[node]);
     stored += static_cast<double>(spec.out) * static_cast<double>(std::max<std::size_t>(spec.in, 1));

@@ -173,7 +173,7 @@ std::uint32_t Learner::hold() const noexcept { return parts_->plan.hold; }
 
 Status Learner::predict(std::span<const mesh::RunInput> inputs, std::size_t rows,
                         std::span<const mesh::RunOutput> outputs, std::optional<std::size_t> session) const {
-  return MeshAccess::hold_copies(parts_->mesh, session, inputs, rows, hold(), outputs);
+  return MeshAccess::evaluate_copies(parts_->mesh, session, inputs, rows, hold(), outputs);
 }
 
 std::uint32_t Learner::latency() const noexcept { return parts_->plan.latency; }

@@ -89,11 +89,11 @@ class Learner final : public mesh::StepRule {
   mesh::Mesh& mesh() noexcept;
 
   /// Everything that ticks change besides mesh and optimiser (messages under way, counters, labels), and back.
-  std::vector<std::uint32_t> save_flight() const;
+  std::vector<std::uint32_t> save_in_flight() const;
   /// Into a buffer that is used again.
-  void save_flight(std::vector<std::uint32_t>& to) const;
+  void save_in_flight(std::vector<std::uint32_t>& to) const;
   /// @error shape_mismatch, corrupt
-  Status load_flight(std::span<const std::uint32_t> flight);
+  Status load_in_flight(std::span<const std::uint32_t> flight);
 
   bool fires(std::uint64_t step) const noexcept override;
   std::uint64_t fired_before(std::uint64_t step) const noexcept override;

@@ -20,12 +20,12 @@ using mesh::RegionUse;
 
 namespace {
 template <class Values>
-DeviceRegion piece_of(const Values& values, RegionUse use) {
+DeviceRegion allocation_of(const Values& values, RegionUse use) {
   return {values.data(), values.size() * sizeof *values.data(), use};
 }
 }  // namespace
 
-void RecordedLearner::each_optimizer_piece(const std::function<void(const DeviceRegion&)>& visit) const {
+void RecordedLearner::each_optimizer_region(const std::function<void(const DeviceRegion&)>& visit) const {
   const Optimizer& optimizer = parts_.updates.optimizer();
   const auto parameters = MeshAccess::weights(parts_.mesh).parameters();
   const auto beside = [&](const float* values, std::size_t i, RegionUse use) {
@@ -38,15 +38,15 @@ void RecordedLearner::each_optimizer_piece(const std::function<void(const Device
     for (std::size_t s = 0; s < optimizer.slots(); ++s) beside(optimizer.slot(s, i), i, RegionUse::kept);
   }
   if (optimizer.options().kind == OptimizerKind::adamw) {
-    visit(piece_of(optimizer.updates(), RegionUse::kept));
-    visit(piece_of(optimizer.corrections(), RegionUse::own));
+    visit(allocation_of(optimizer.updates(), RegionUse::kept));
+    visit(allocation_of(optimizer.corrections(), RegionUse::own));
   }
 }
 
-void RecordedLearner::each_piece(const std::function<void(const DeviceRegion&)>& visit) const {
-  visit(piece_of(parts_.messages.values(), RegionUse::kept));
-  visit(piece_of(parts_.feedback.values(), RegionUse::constant));
-  each_optimizer_piece(visit);
+void RecordedLearner::each_region(const std::function<void(const DeviceRegion&)>& visit) const {
+  visit(allocation_of(parts_.messages.values(), RegionUse::kept));
+  visit(allocation_of(parts_.feedback.values(), RegionUse::constant));
+  each_optimizer_region(visit);
   for (NodeId node = 0; node < parts_.plan.layers.size(); ++node)
     if (parts_.sizes.is_measured(node)) {
       DeviceRegion piece{parts_.sizes.square(node), sizeof(float), RegionUse::own};
@@ -56,11 +56,11 @@ void RecordedLearner::each_piece(const std::function<void(const DeviceRegion&)>&
   for (const LearningScratch& scratch : parts_.scratch)
     for (const auto* const buffer :
          {&scratch.delta, &scratch.work, &scratch.target, &scratch.dx, &scratch.split, &scratch.own, &scratch.factors})
-      visit(piece_of(*buffer, RegionUse::scratch));
+      visit(allocation_of(*buffer, RegionUse::scratch));
   for (const OutputRing& output : parts_.rings.outputs()) {
     const std::size_t places = parts_.rings.places(output);
     const auto ring = [&](const auto& values, std::size_t each, bool is_input) {
-      DeviceRegion piece = piece_of(values, RegionUse::window);
+      DeviceRegion piece = allocation_of(values, RegionUse::window);
       piece.slot = each * sizeof *values.data();
       piece.is_input = is_input;
       visit(piece);

@@ -26,7 +26,7 @@ bool LearnerBlobs::fits(const mesh::WeightStore& weights, const Optimizer& optim
     const auto bytes = std::as_bytes(std::span(values));
     return blob.bytes.data() == bytes.data() && blob.bytes.size() == bytes.size();
   };
-  return is_at(blobs_[arrays_.size()], updates_) && is_at(blobs_[arrays_.size() + 1], flight_);
+  return is_at(blobs_[arrays_.size()], updates_) && is_at(blobs_[arrays_.size() + 1], in_flight_);
 }
 
 void LearnerBlobs::capture(Learner& learner) {
@@ -34,7 +34,7 @@ void LearnerBlobs::capture(Learner& learner) {
   const auto parameters = weights.parameters();
   const Optimizer& optimizer = std::as_const(learner).optimizer();
   updates_.assign(optimizer.updates().begin(), optimizer.updates().end());
-  learner.save_flight(flight_);
+  learner.save_in_flight(in_flight_);
   if (!fits(weights, optimizer)) {
     blobs_.clear();
     arrays_.clear();
@@ -54,7 +54,7 @@ void LearnerBlobs::capture(Learner& learner) {
     for (mesh::NodeId node = 0; node < weights.node_count(); ++node) first_.push_back(weights.first(node));
     first_.push_back(parameters.size());
     blobs_.push_back(formats::make_tensor("learning/updates", std::span<const std::uint64_t>(updates_)));
-    blobs_.push_back(formats::make_tensor("learning/flight", std::span<const std::uint32_t>(flight_)));
+    blobs_.push_back(formats::make_tensor("learning/flight", std::span<const std::uint32_t>(in_flight_)));
   }
   copies_.clear();
   for (std::size_t a = 0; a < arrays_.size(); ++a)
@@ -82,7 +82,7 @@ std::vector<formats::Tensor> learner_tensors(Learner& learner) {
       tensors.push_back(formats::make_tensor(
           slot_name(s, i), std::span<const float>(optimizer.slot(s, i), parameters[i].spec->stored_size())));
   tensors.push_back(formats::make_tensor("learning/updates", optimizer.updates()));
-  auto flight = std::make_shared<const std::vector<std::uint32_t>>(learner.save_flight());
+  auto flight = std::make_shared<const std::vector<std::uint32_t>>(learner.save_in_flight());
   formats::Tensor under_way{"learning/flight", "u32", Shape{flight->size()}, {}};
   under_way.produce = [flight](const ByteSource::Sink& sink) { return sink(std::as_bytes(std::span(*flight))); };
   tensors.push_back(std::move(under_way));
@@ -105,7 +105,7 @@ Status restore_learner(Learner& learner, const formats::EntityFile& file) {
   std::copy(updates.begin(), updates.end(), optimizer.updates().begin());
   WEFT_TRY(const auto flight, file.values<std::uint32_t>("learning/flight"));
   WEFT_CHECK(file.intact());
-  WEFT_CHECK(learner.load_flight(flight));
+  WEFT_CHECK(learner.load_in_flight(flight));
   // The optimiser's state is part of what a cell's restart goes back to.
   learner.mesh().mark_checkpoint();
   return {};

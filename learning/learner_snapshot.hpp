@@ -46,7 +46,7 @@ class LearnerBlobs {
   std::vector<std::size_t> first_;  // node -> its first parameter; one past the end at the back
   AlignedBuffer<float> floats_;
   mesh::BatchCopy copies_;
-  std::vector<std::uint32_t> flight_;
+  std::vector<std::uint32_t> in_flight_;
   std::vector<std::uint64_t> updates_;
 };
 

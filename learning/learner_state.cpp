@@ -91,13 +91,13 @@ Status SavedLearner::load_state(const mesh::ByteArchive& from, bool with_weights
   return {};
 }
 
-std::vector<std::uint32_t> Learner::save_flight() const {
+std::vector<std::uint32_t> Learner::save_in_flight() const {
   std::vector<std::uint32_t> out;
-  save_flight(out);
+  save_in_flight(out);
   return out;
 }
 
-void Learner::save_flight(std::vector<std::uint32_t>& out) const {
+void Learner::save_in_flight(std::vector<std::uint32_t>& out) const {
   const LearnerParts& p = *parts_;
   out.clear();
   mesh::MeshAccess::sync(p.mesh, false);
@@ -119,7 +119,7 @@ void Learner::save_flight(std::vector<std::uint32_t>& out) const {
       out.push_back(std::bit_cast<std::uint32_t>(p.sizes.sizes()[node][half]));
 }
 
-Status Learner::load_flight(std::span<const std::uint32_t> in) {
+Status Learner::load_in_flight(std::span<const std::uint32_t> in) {
   LearnerParts& p = *parts_;
   std::size_t wanted = 10 + p.messages.values().size();
   for (const OutputRing& output : p.rings.outputs()) wanted += output.labels.size() + output.values.size();

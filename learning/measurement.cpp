@@ -24,7 +24,7 @@ std::uint32_t largest(std::span<const float> values) noexcept {
   return static_cast<std::uint32_t>(std::max_element(values.begin(), values.end()) - values.begin());
 }
 
-void Measurement::add(const kernels::ConstRows& outputs, std::span<const std::uint32_t> labels) {
+void Measurement::add(const kernels::ConstMatrixView& outputs, std::span<const std::uint32_t> labels) {
   std::vector<float> losses(outputs.rows), slopes(outputs.rows * outputs.cols);
   kernels::cross_entropy(outputs, labels.data(), losses.data(),
                          {slopes.data(), outputs.rows, outputs.cols, outputs.cols});

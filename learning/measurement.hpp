@@ -19,7 +19,7 @@ class Measurement {
 
   /// `outputs` [rows, width >= classes]: the class of the largest value, the first of equal ones, is the answer. An
   /// answer beyond the classes counts as wrong and stands in no column. The loss is the cross entropy.
-  void add(const kernels::ConstRows& outputs, std::span<const std::uint32_t> labels);
+  void add(const kernels::ConstMatrixView& outputs, std::span<const std::uint32_t> labels);
 
   std::uint32_t classes() const noexcept { return classes_; }
   std::uint64_t samples() const noexcept { return samples_; }

@@ -139,8 +139,8 @@ Status Stream::advance(std::uint64_t samples) {
     }
     const mesh::RunInput input{options_.input, inputs_};
     const Target target{options_.output, labels_, {}};
-    const Status learned = lessons_.learn ? lessons_.learn({&input, 1}, {&target, 1}, now)
-                                          : learner_->learn({&input, 1}, {&target, 1}, now);
+    const Status learned = training_.learn ? training_.learn({&input, 1}, {&target, 1}, now)
+                                           : learner_->learn({&input, 1}, {&target, 1}, now);
     take_scores();
     WEFT_CHECK(learned);
     next_ += now;
@@ -150,12 +150,12 @@ Status Stream::advance(std::uint64_t samples) {
 }
 
 Status Stream::finish() {
-  const Status drained = lessons_.drain ? lessons_.drain() : learner_->drain();
+  const Status drained = training_.drain ? training_.drain() : learner_->drain();
   take_scores();
   return drained;
 }
 
-void Stream::relived(std::uint64_t samples) {
+void Stream::replayed(std::uint64_t samples) {
   take_scores();
   next_ = std::min(next_ + samples, total_);
 }
@@ -211,7 +211,7 @@ Result<Measurement> Stream::measure_held_out() const {
   std::vector<float> outputs(n * width);
   const mesh::RunInput input{options_.input, inputs};
   const mesh::RunOutput output{options_.output, outputs};
-  WEFT_CHECK(mesh::MeshAccess::hold_copies(learner_->mesh(), 0, {&input, 1}, n, learner_->hold(), {&output, 1}));
+  WEFT_CHECK(mesh::MeshAccess::evaluate_copies(learner_->mesh(), 0, {&input, 1}, n, learner_->hold(), {&output, 1}));
   Measurement measurement(data_.classes);
   measurement.add({outputs.data(), n, width, width}, labels);
   return measurement;

@@ -33,7 +33,7 @@ struct StreamProgress {
 };
 
 /// Who a stream's samples go to where that is not the learner itself: somebody who writes them down too.
-struct Lessons {
+struct Training {
   std::function<Status(std::span<const mesh::RunInput>, std::span<const Target>, std::uint64_t)> learn;
   std::function<Status()> drain;
 };
@@ -56,9 +56,9 @@ class Stream {
   static Result<Stream> build(Learner& learner, Dataset data, StreamOptions options);
 
   /// From now on samples go through `lessons`, which must bring them to the same learner.
-  void go_through(Lessons lessons) { lessons_ = std::move(lessons); }
+  void go_through(Training training) { training_ = std::move(training); }
   /// The learner has lived through the next `samples` samples again, from a record of them.
-  void relived(std::uint64_t samples);
+  void replayed(std::uint64_t samples);
 
   /// Lives through the next `samples` samples (fewer at the end).
   Status advance(std::uint64_t samples);
@@ -97,7 +97,7 @@ class Stream {
   void take_scores();
 
   Learner* learner_;
-  Lessons lessons_;  // empty: the learner's own
+  Training training_;  // empty: the learner's own
   Dataset data_;
   StreamOptions options_;
   std::vector<std::uint32_t> train_, held_out_;  // rows of the data set

@@ -41,7 +41,7 @@ Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
   WEFT_CHECK(parts->make_cells());
   WEFT_CHECK(parts->make_executor());
   WEFT_CHECK(parts->open_device());
-  parts->sessions_born = parts->options.sessions;
+  parts->sessions_created = parts->options.sessions;
   Mesh mesh(std::move(parts));
   WEFT_CHECK(mesh.parts_->rebuild_state({mesh.parts_->options.sessions, 2, false}, 0, std::nullopt));
   mesh.mark_checkpoint();
@@ -51,7 +51,7 @@ Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
 Status Mesh::set_input(std::string_view port, std::span<const float> values, std::size_t session) {
   const auto node = parts_->graph.find_port(port);
   if (!node) return fail(Errc::unknown_name, "no input is named '" + std::string(port) + "'");
-  const kernels::Rows slot = parts_->state->output(*node, parts_->ticks);
+  const kernels::MatrixView slot = parts_->state->output(*node, parts_->ticks);
   const std::string object = "input '" + std::string(port) + "': ";
   if (session >= slot.rows)
     return fail(Errc::out_of_range, object + "session " + std::to_string(session) + " of " + std::to_string(slot.rows));
@@ -77,7 +77,7 @@ Result<std::span<const float>> Mesh::output(std::string_view name, std::size_t s
 Result<std::span<const float>> Mesh::output(Coord at, std::size_t session) const {
   const auto node = parts_->graph.find_layer(at);
   if (!node) return fail(Errc::unknown_name, "no layer stands at " + to_string(at));
-  const kernels::Rows rows = parts_->state->output(*node, parts_->ticks);
+  const kernels::MatrixView rows = parts_->state->output(*node, parts_->ticks);
   if (session >= rows.rows)
     return fail(Errc::out_of_range, "output " + to_string(at) + ": session " + std::to_string(session) + " of " +
                                         std::to_string(rows.rows));
@@ -159,13 +159,13 @@ Result<CommandMessage> Mesh::post(Coord at, std::shared_ptr<Command> control) {
   return control;
 }
 
-void Mesh::Parts::deliver_orders() noexcept {
+void Mesh::Parts::deliver_commands() noexcept {
   if (!engine->commands().has_mail() && !engine->commands().has_deferred()) return;
   sync(true);
   engine->commands().deliver_all(ticks);
 }
 
-void Mesh::deliver_orders() noexcept { parts_->deliver_orders(); }
+void Mesh::deliver_commands() noexcept { parts_->deliver_commands(); }
 
 Hash128 Mesh::state_hash(std::size_t session) const {
   const Parts& p = *parts_;
@@ -222,7 +222,7 @@ const actors::Registry& Mesh::registry() const noexcept { return *parts_->regist
 const actors::Supervisor& Mesh::supervisor() const noexcept { return *parts_->supervisor; }
 const actors::ActivityBoard& Mesh::activity() const noexcept { return *parts_->board; }
 const MeshOptions& Mesh::options() const noexcept { return parts_->options; }
-const DeviceStatistics* Mesh::device_figures() const noexcept {
+const DeviceStatistics* Mesh::device_statistics() const noexcept {
   if (parts_->device.run) return &parts_->device.run->figures();
   return parts_->device.missing ? &*parts_->device.missing : nullptr;
 }

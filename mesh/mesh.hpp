@@ -44,14 +44,14 @@ struct MeshOptions {
   /// when one region's share of the work would be so large that the others waited for it (docs/architecture.md).
   std::optional<bool> wide = std::nullopt;
   /// Of a wide mesh: multiply-adds from which on an operation is cut up; 0: each that can be.
-  double wide_from = 1 << 17;  // kernels::Help::kWorthwhile
+  double wide_from = 1 << 17;  // kernels::ParallelOptions::kGrainSize
   /// Where ticks run: `cpu`, or a GPU as gpu::Device::open names it (`vulkan`, `vulkan:N`, `vulkan:name`); empty: where
   /// the network says. The bits are the same. What a GPU cannot do (docs/gpu.md) runs on the CPU, and figures say so.
   std::string device = {};
   bool validates_device = false;  // under Vulkan's validation layers
   /// How long the mesh waits for a GPU that finishes nothing at all; then it goes on on the CPU. 0: as
   /// gpu::DeviceOptions says. Meshes that share a GPU take the first one's.
-  std::chrono::milliseconds device_patience{0};
+  std::chrono::milliseconds device_timeout{0};
   std::shared_ptr<gpu::FaultPlan> device_faults = nullptr;  // made on purpose, for tests; as for the patience
   std::optional<topology::Machine> machine = std::nullopt;  // none: the running one
   /// Bytes that the mesh, and each learning rule on it, may take by estimate (mesh::estimate_memory); 0: no bound but
@@ -149,7 +149,7 @@ class Mesh {
   Result<CommandMessage> post(Coord cell, std::shared_ptr<Command> control);
 
   /// Carries out what waits for the cells and is due, as the next tick would: so that a checkpoint holds it.
-  void deliver_orders() noexcept;
+  void deliver_commands() noexcept;
 
   /// XXH3-128 over committed outputs, hidden states, weights, optimiser state and tick of one session, per cell, folded
   /// in coordinate order.
@@ -170,7 +170,7 @@ class Mesh {
   const actors::Registry& registry() const noexcept;
   const actors::Supervisor& supervisor() const noexcept;
   /// What a GPU did for the mesh; nothing where none was asked for.
-  const DeviceStatistics* device_figures() const noexcept;
+  const DeviceStatistics* device_statistics() const noexcept;
   /// At which cell each region (thread) is while ticks, forward or held copies run: for a watchdog, which must not
   /// outlive the mesh.
   /// @thread any

@@ -47,8 +47,9 @@ Status MeshAccess::run_steps(Mesh& mesh, std::uint64_t steps, std::uint64_t& don
   return mesh.parts_->run_steps(steps, done);
 }
 
-Status MeshAccess::hold_copies(const Mesh& mesh, std::optional<std::size_t> session, std::span<const RunInput> inputs,
-                               std::size_t rows, std::uint64_t ticks, std::span<const RunOutput> outputs) {
+Status MeshAccess::evaluate_copies(const Mesh& mesh, std::optional<std::size_t> session,
+                                   std::span<const RunInput> inputs, std::size_t rows, std::uint64_t ticks,
+                                   std::span<const RunOutput> outputs) {
   if (session && *session >= mesh.sessions())
     return fail(Errc::out_of_range, "session " + std::to_string(*session) + " of " + std::to_string(mesh.sessions()));
   Mesh::Parts& p = *mesh.parts_;
@@ -58,7 +59,7 @@ Status MeshAccess::hold_copies(const Mesh& mesh, std::optional<std::size_t> sess
   p.sync(false);
   WEFT_TRY(State scratch,
            State::build(p.graph, p.layout.node_region, p.layout.plan, p.layout.memory, {rows, 2, false}));
-  const auto spread = [&](const kernels::Rows& from, const kernels::Rows& to) {
+  const auto spread = [&](const kernels::MatrixView& from, const kernels::MatrixView& to) {
     for (std::size_t b = 0; b < rows && from.data; ++b) std::copy_n(from.row(*session), from.cols, to.row(b));
   };
   for (NodeId id = 0; id < p.graph.nodes().size() && session; ++id) {
@@ -76,7 +77,7 @@ Status MeshAccess::hold_copies(const Mesh& mesh, std::optional<std::size_t> sess
   for (const auto& [node, values] : feeds) engine.buffers().feed(node, {values, 1, 1});
   engine.run(*p.executor, 0, ticks);
   for (const OutputSink& sink : sinks) {
-    const kernels::Rows y = scratch.output(sink.node, ticks);
+    const kernels::MatrixView y = scratch.output(sink.node, ticks);
     for (std::size_t b = 0; b < rows; ++b) std::copy_n(y.row(b), y.cols, sink.base + b * y.cols);
   }
   return {};
@@ -89,7 +90,7 @@ Status MeshAccess::restore_restarts(Mesh& mesh, actors::ActorId cell, std::vecto
   return mesh.parts_->supervisor->restore(cell, std::move(ticks));
 }
 void MeshAccess::set_ticks(Mesh& mesh, std::uint64_t ticks) noexcept { mesh.parts_->ticks = ticks; }
-std::uint64_t MeshAccess::sessions_born(const Mesh& mesh) noexcept { return mesh.parts_->sessions_born; }
-void MeshAccess::set_sessions_born(Mesh& mesh, std::uint64_t born) noexcept { mesh.parts_->sessions_born = born; }
+std::uint64_t MeshAccess::sessions_created(const Mesh& mesh) noexcept { return mesh.parts_->sessions_created; }
+void MeshAccess::set_sessions_created(Mesh& mesh, std::uint64_t born) noexcept { mesh.parts_->sessions_created = born; }
 
 }  // namespace weft::mesh

@@ -50,8 +50,8 @@ struct MeshAccess {
   /// Copies beside the run, over the same weights: each of `rows` starts as `session` is now (none: at zero), its
   /// inputs [rows][width] are held for `ticks` ticks; outputs [rows][width] are what it commits last. Touches no
   /// session.
-  static Status hold_copies(const Mesh& mesh, std::optional<std::size_t> session, std::span<const RunInput> inputs,
-                            std::size_t rows, std::uint64_t ticks, std::span<const RunOutput> outputs);
+  static Status evaluate_copies(const Mesh& mesh, std::optional<std::size_t> session, std::span<const RunInput> inputs,
+                                std::size_t rows, std::uint64_t ticks, std::span<const RunOutput> outputs);
 
   /// Puts a cell's supervision back, from a file.
   static void restore_supervision(Mesh& mesh, actors::ActorId cell, const actors::ActorView& view) noexcept;
@@ -59,8 +59,8 @@ struct MeshAccess {
   /// Sets the tick counter, when a saved state is put back.
   static void set_ticks(Mesh& mesh, std::uint64_t ticks) noexcept;
   /// Number of sessions that were ever added; the next one's noise is numbered by it. Saved and put back with a state.
-  static std::uint64_t sessions_born(const Mesh& mesh) noexcept;
-  static void set_sessions_born(Mesh& mesh, std::uint64_t born) noexcept;
+  static std::uint64_t sessions_created(const Mesh& mesh) noexcept;
+  static void set_sessions_created(Mesh& mesh, std::uint64_t born) noexcept;
 };
 
 }  // namespace weft::mesh

@@ -31,7 +31,7 @@ Result<std::size_t> Mesh::add_session() {
   WEFT_CHECK(parts_->rebuild_state(options, before, std::nullopt));
   // Sessions there at birth take streams 1, 2, ... as they first draw; no later one may take one of those again.
   parts_->sync(true);
-  parts_->state->set_streams(before, parts_->ticks, ++parts_->sessions_born);
+  parts_->state->set_streams(before, parts_->ticks, ++parts_->sessions_created);
   mark_checkpoint();
   return before;
 }

@@ -49,7 +49,7 @@ struct Chunk {
 };
 
 /// Bytes to be written by one commit.
-struct Piece {
+struct Allocation {
   Chunk* chunk;
   Chunk::Spot from;
   std::size_t end;
@@ -82,8 +82,8 @@ struct JournalWriter::Parts {
   std::string path_of(const SegmentName& name) const { return directory + "/" + to_string(name); }
   Chunk& room_for(std::size_t size);
   Status try_commit(bool sync);
-  void collect_pieces();
-  Status write(const Piece& piece);
+  void collect_regions();
+  Status write(const Allocation& piece);
   Status start_segment(const JournalPlace& before);
   Status sync_segment();
   Status finish_segment();
@@ -103,7 +103,7 @@ struct JournalWriter::Parts {
   std::optional<Segment> segment;
   std::optional<SegmentName> newest;    // made or found in the directory; nothing: not looked yet
   std::vector<std::string> superseded;  // given up, holding nothing synced: removed once their records are
-  std::vector<Piece> pieces;
+  std::vector<Allocation> pieces;
   std::uint64_t on_device;  // the last record whose segment was synced, its name too
 
   mutable std::mutex mutex;  // guards the rest
@@ -201,7 +201,7 @@ void JournalWriter::forget(std::uint64_t number) {
 
 Status JournalWriter::commit(bool sync) {
   Parts& p = *parts_;
-  p.collect_pieces();
+  p.collect_regions();
   Status status = p.try_commit(sync);
   if (!status) p.give_up_segment();
   {
@@ -218,7 +218,7 @@ Status JournalWriter::commit(bool sync) {
 
 /// Collects the bytes to write now: all after the open segment's end or, without one, all that is not yet on the
 /// device.
-void JournalWriter::Parts::collect_pieces() {
+void JournalWriter::Parts::collect_regions() {
   pieces.clear();
   const std::lock_guard lock(mutex);
   is_committing = true;
@@ -233,13 +233,13 @@ void JournalWriter::Parts::collect_pieces() {
 }
 
 Status JournalWriter::Parts::try_commit(bool sync) {
-  for (const Piece& piece : pieces) WEFT_CHECK(write(piece));
+  for (const Allocation& piece : pieces) WEFT_CHECK(write(piece));
   if (sync && segment) WEFT_CHECK(sync_segment());
   if (segment) segment->has_been_written = true;
   return {};
 }
 
-Status JournalWriter::Parts::write(const Piece& piece) {
+Status JournalWriter::Parts::write(const Allocation& piece) {
   Chunk::Spot spot = piece.from;
   while (spot.offset < piece.end) {
     if (segment && segment->bytes >= options.segment_bytes) WEFT_CHECK(finish_segment());

@@ -92,8 +92,8 @@ Result<Found> read_checkpoint(const storage::Checkpoint& checkpoint) {
   WEFT_TRY(const auto network, agent.value("network"));
   WEFT_TRY(found.network, write_json(network.raw()));
   WEFT_TRY(found.identity, agent.string("identity", std::size_t{1} << 20));
-  WEFT_TRY(const auto companion, agent.value("companion"));
-  WEFT_TRY(found.companion, write_json(companion.raw()));
+  WEFT_TRY(const auto extension, agent.value("extension"));
+  WEFT_TRY(found.extension, write_json(extension.raw()));
   WEFT_CHECK(agent.finish());
   WEFT_CHECK(reader.finish());
   return found;
@@ -117,10 +117,10 @@ Status Found::check_same(std::string_view given_network, std::string_view given_
   return {};
 }
 
-Result<std::string> write_extras(std::string_view network, std::string_view identity, std::string_view companion) {
+Result<std::string> write_extras(std::string_view network, std::string_view identity, std::string_view extension) {
   WEFT_TRY(const json network_json, parse_json(network, "network"));
-  WEFT_TRY(const json companion_json, parse_json(companion, "companion"));
-  return write_json({{"agent", {{"network", network_json}, {"identity", identity}, {"companion", companion_json}}}});
+  WEFT_TRY(const json extension_json, parse_json(extension, "extension"));
+  return write_json({{"agent", {{"network", network_json}, {"identity", identity}, {"extension", extension_json}}}});
 }
 
 std::string write_info(const storage::JournalPlace& place, std::uint64_t tick, Hash128 hash) {

@@ -25,7 +25,7 @@ struct Found {
   Hash128 hash;
   std::string network;    // of its birth
   std::string identity;   // what the program names the life by
-  std::string companion;  // JSON
+  std::string extension;  // JSON
 
   /// @error corrupt: what was restored has another state hash than was saved
   Status check_hash(Hash128 restored, std::string_view path) const;
@@ -56,7 +56,7 @@ std::string end_too_early(const std::string& journal, std::uint64_t end, std::ui
 Result<Found> read_checkpoint(const storage::Checkpoint& checkpoint);
 
 /// meta.extras of the file, and the manifest's "info".
-Result<std::string> write_extras(std::string_view network, std::string_view identity, std::string_view companion);
+Result<std::string> write_extras(std::string_view network, std::string_view identity, std::string_view extension);
 std::string write_info(const storage::JournalPlace& place, std::uint64_t tick, Hash128 hash);
 
 }  // namespace weft::agent::internal

@@ -80,11 +80,11 @@ void beside_a_checkpoint(benchmark::State& state) {
   };
   beside();
   std::vector<double> quiet, busy, took, pauses;
-  const auto be_quiet = [&] {
+  const auto be_steady = [&] {
     const double length = Seconds((*agent)->figures().checkpoint.writing).count();
     quiet.push_back(ticks_a_second(**agent, [=](double seconds) { return seconds >= length; }));
   };
-  be_quiet();
+  be_steady();
   for (auto _ : state) {
     const auto begin = Clock::now();
     busy.push_back(beside());
@@ -92,7 +92,7 @@ void beside_a_checkpoint(benchmark::State& state) {
     const CheckpointStatistics figures = (*agent)->figures().checkpoint;
     took.push_back(Seconds(figures.writing).count());
     pauses.push_back(Seconds(figures.pause).count());
-    be_quiet();
+    be_steady();
   }
   std::vector<double> slower;
   for (std::size_t i = 0; i < busy.size(); ++i) slower.push_back(100 * (1 - 2 * busy[i] / (quiet[i] + quiet[i + 1])));

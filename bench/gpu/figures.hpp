@@ -125,7 +125,8 @@ class Cells {
       w.codes = reinterpret_cast<const char*>(arrays.codes) + c % kEach * bytes_.codes;
       if (bytes_.scales > 0) w.scales = reinterpret_cast<const char*>(arrays.scales) + c % kEach * bytes_.scales;
       w.out = w.in = kWidth, w.dtype = encoding_.dtype, w.granularity = encoding_.granularity;
-      const kernels::Rows a{rings_[0] + c * kWidth, 1, kWidth, kWidth}, b{rings_[1] + c * kWidth, 1, kWidth, kWidth};
+      const kernels::MatrixView a{rings_[0] + c * kWidth, 1, kWidth, kWidth},
+          b{rings_[1] + c * kWidth, 1, kWidth, kWidth};
       stream.linear({w, biases_ + c * kWidth, back ? b : a, kernels::Activation::tanh, {}, back ? a : b});
     }
   }

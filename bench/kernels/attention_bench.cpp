@@ -40,18 +40,20 @@ struct Layer {
   }
   // Of the values: x q k v y out, and the same errors.
   enum Value : std::size_t { kX, kQ, kK, kV, kY, kOut, kErrors };
-  Rows sessions_of(std::size_t i) {
+  MatrixView sessions_of(std::size_t i) {
     const std::size_t n = shape.tokens * d;
     return {values.data() + i * rows * n, rows, n, n};
   }
-  Rows tokens_of(std::size_t i) { return {values.data() + i * rows * shape.tokens * d, rows * shape.tokens, d, d}; }
+  MatrixView tokens_of(std::size_t i) {
+    return {values.data() + i * rows * shape.tokens * d, rows * shape.tokens, d, d};
+  }
   Panels matrix(HugeArray& of, std::size_t i) { return {of.data() + i * panels_size(d, d), d, d}; }
   ConstWeight weight(std::size_t i) { return ConstPanels(matrix(weights, i)); }
-  Rows states(HugeArray& of) {
+  MatrixView states(HugeArray& of) {
     const std::size_t n = attention_state_size(shape);
-    return n ? Rows{of.data(), rows, n, n} : Rows{};
+    return n ? MatrixView{of.data(), rows, n, n} : MatrixView{};
   }
-  Rows statistic_rows() {
+  MatrixView statistic_rows() {
     const std::size_t n = attention_statistics_size(shape);
     return {statistics.data(), rows, n, n};
   }
@@ -83,7 +85,7 @@ struct Layer {
     project();
     attend();
     output();
-    const Rows dout = tokens_of(kErrors + kOut), dx = tokens_of(kErrors + kX);
+    const MatrixView dout = tokens_of(kErrors + kOut), dx = tokens_of(kErrors + kX);
     stream.outer_accumulate({dout, tokens_of(kY), matrix(gradients, 3)});
     stream.linear_transposed({weight(3), dout, tokens_of(kErrors + kY)});
     attend_back();

@@ -35,8 +35,8 @@ struct Operands {
     pack_panels({rows.data(), o, i, i}, weights());
   }
   Panels weights() { return {panels.data(), out, in}; }
-  Rows inputs() { return {x.data(), batch, in, in}; }
-  Rows outputs() { return {y.data(), batch, out, out}; }
+  MatrixView inputs() { return {x.data(), batch, in, in}; }
+  MatrixView outputs() { return {y.data(), batch, out, out}; }
   std::size_t batch, out, in;
   HugeArray rows, panels, x, y, bias;
 };

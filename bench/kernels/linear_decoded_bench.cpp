@@ -138,10 +138,10 @@ void gemv(benchmark::State& state, const Encoding& encoding, std::size_t threads
   const FlushSubnormals flush;
   static Ring ring;
   Team team(threads);
-  Help help{ParallelFor(team)};
-  help.threads = threads;
+  ParallelOptions parallel{ParallelFor(team)};
+  parallel.threads = threads;
   CpuStream stream;
-  stream.set_help(&help);
+  stream.set_parallel(&parallel);
   Type all[] = {Type(Encoding(Dtype::float32)), Type(encoding)};
   // A type's turn is a part of the ring; its next turn goes on from there, so that no cache holds what it reads.
   std::size_t next[] = {0, 0};

@@ -132,7 +132,7 @@ struct Layer {
     return std::max<Size>(1, bytes / weight_bytes(encoding, out, in).total());
   }
   Weights integer, plain;
-  Rows x, y;
+  MatrixView x, y;
   HugeArray inputs, outputs;
 };
 
@@ -167,9 +167,9 @@ void run(benchmark::State& state, Encoding encoding, Size batch, Size out, Size 
   std::unique_ptr<Pair> pair = threads ? std::make_unique<Pair>() : nullptr;
   CpuStream stream;
   if (pair) {
-    Help help{ParallelFor(*pair)};
-    help.threads = 2;
-    stream.set_help(&help);
+    ParallelOptions parallel{ParallelFor(*pair)};
+    parallel.threads = 2;
+    stream.set_parallel(&parallel);
   }
   const auto integer = [&] {
     if (pair)

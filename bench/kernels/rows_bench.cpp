@@ -33,9 +33,9 @@ struct Operands {
       d[i] = 1e-3f;
     }
   }
-  ConstRows x() { return {a.data(), 1, a.size(), a.size()}; }
-  ConstRows g() { return {b.data(), 1, b.size(), b.size()}; }
-  Rows y() { return {c.data(), 1, c.size(), c.size()}; }
+  ConstMatrixView x() { return {a.data(), 1, a.size(), a.size()}; }
+  ConstMatrixView g() { return {b.data(), 1, b.size(), b.size()}; }
+  MatrixView y() { return {c.data(), 1, c.size(), c.size()}; }
   AlignedBuffer<float> a, b, c, d;
   float s[4] = {0, 1, 1, 1};
   std::uint32_t index = 1;
@@ -74,7 +74,7 @@ const bool kRegistered = [] {
   add("entmax_1.25", [](Operands& o) { entmax(o.x(), 0.25f, 1.0f, o.y()); });
   add("entmax_1.25_backward", [](Operands& o) { entmax_backward(o.x(), o.g(), 0.25f, 1.0f, o.y()); });
   add("gumbel_noise", [](Operands& o) {
-    const Rows state{o.s, 1, kNoiseState, kNoiseState};
+    const MatrixView state{o.s, 1, kNoiseState, kNoiseState};
     gumbel_noise(o.x(), {1, 2}, state, state, o.y());
   });
   add("cross_entropy", [](Operands& o) { cross_entropy(o.x(), &o.index, o.s, o.y()); });

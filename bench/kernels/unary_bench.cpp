@@ -24,7 +24,7 @@ void run(benchmark::State& state, kernels::Isa isa, const auto& kernel) {
   AlignedBuffer<float> x(n), y(n);
   for (std::size_t i = 0; i < n; ++i) x[i] = -4.0f + 8.0f * static_cast<float>(i * 37 % n) / static_cast<float>(n);
   for (auto _ : state) {
-    kernel(kernels::ConstRows{x.data(), 1, n, n}, kernels::Rows{y.data(), 1, n, n});
+    kernel(kernels::ConstMatrixView{x.data(), 1, n, n}, kernels::MatrixView{y.data(), 1, n, n});
     benchmark::ClobberMemory();
   }
   state.counters["elements/ns"] = benchmark::Counter(

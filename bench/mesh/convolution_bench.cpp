@@ -103,7 +103,7 @@ class Worker {
   }
 
  private:
-  kernels::Rows view(AlignedBuffer<float>& buffer) const {
+  kernels::MatrixView view(AlignedBuffer<float>& buffer) const {
     return {buffer.data(), rows_, buffer.size() / rows_, buffer.size() / rows_};
   }
   const Layer &a_, &b_;

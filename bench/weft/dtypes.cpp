@@ -30,10 +30,10 @@ constexpr std::size_t kThreads = 2;
 std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 void product(const ConstWeight& w, std::size_t batch, const float* x, float* y, const ParallelFor& threads) {
-  Help help{threads};
-  help.threads = kThreads;
+  ParallelOptions parallel{threads};
+  parallel.threads = kThreads;
   CpuStream stream;
-  stream.set_help(&help);
+  stream.set_parallel(&parallel);
   stream.linear({w, nullptr, {x, batch, w.in, w.in}, Activation::linear, {}, {y, batch, w.out, w.out}});
 }
 

@@ -262,7 +262,7 @@ class Bench {
     const double flops = 2.0 * static_cast<double>(batch) * static_cast<double>(n) * static_cast<double>(n);
     const double least = least_seconds(static_cast<double>(batch), static_cast<double>(n));
     const kernels::Panels panels{w.data(), n, n};
-    const kernels::Rows from{x.data(), batch, n, n}, to{y.data(), batch, n, n};
+    const kernels::MatrixView from{x.data(), batch, n, n}, to{y.data(), batch, n, n};
     const auto row = [&](const char* name, const std::function<void()>& record) {
       const double seconds = time(program(record), 2 * sizes_.times).median;
       rows_.add(
@@ -328,8 +328,8 @@ class Bench {
       for (const Encoding& encoding : {Encoding(Dtype::float32), Encoding(Dtype::int8)}) {
         const Stored gate = stored(encoding, out, in), up = stored(encoding, out, in);
         const gpu::Buffer x = floats(rows * in), y = floats(rows * kernels::kGatedBlocks * out);
-        const kernels::Rows to{y.data(), rows, kernels::kGatedBlocks * out, kernels::kGatedBlocks * out};
-        const kernels::ConstRows from{x.data(), rows, in, in};
+        const kernels::MatrixView to{y.data(), rows, kernels::kGatedBlocks * out, kernels::kGatedBlocks * out};
+        const kernels::ConstMatrixView from{x.data(), rows, in, in};
         const auto block = [&](kernels::GatedBlock which) { return kernels::gated_block(to, which); };
         const double together =
             time(program([&] {
@@ -363,7 +363,7 @@ class Bench {
   /// Seconds of a tick from one copy back to the host to the next, which medians pass over: it is brought up to the
   /// device now and then, in case the device fails. None where it comes no more: the device is lost, say.
   static std::optional<double> mean(mesh::Mesh& mesh, std::uint64_t ticks) {
-    const mesh::DeviceStatistics& figures = *mesh.device_figures();
+    const mesh::DeviceStatistics& figures = *mesh.device_statistics();
     const auto until_next = [&]() -> std::optional<double> {
       std::uint64_t count = 0;
       for (const std::uint64_t before = figures.pulls; figures.pulls == before; count += ticks) {
@@ -420,7 +420,7 @@ class Bench {
     const std::uint64_t ticks = is_real_ ? (cells <= 4096 ? 1000 : 100) : 4;
     check(mesh.tick(2));
     const Times times = measure([&] { check(mesh.tick(ticks)); }, static_cast<double>(ticks), rounds_);
-    const auto& figures = *mesh.device_figures();
+    const auto& figures = *mesh.device_statistics();
     if (!figures.why_host.empty()) std::fprintf(stderr, "weft: on the CPU: %s\n", figures.why_host.c_str());
     const double bytes = static_cast<double>(mesh::MeshAccess::weights(mesh).bytes());
     // All that a tick moves: the inputs and outputs of cells too.
@@ -493,7 +493,7 @@ class Bench {
           learner->clear_scores();
         },
         static_cast<double>(steps), rounds_);
-    const auto& figures = *mesh.device_figures();
+    const auto& figures = *mesh.device_statistics();
     std::fprintf(
         stderr, "weft: mlp: %llu steps on the device, %llu on the CPU, %llu programs, %llu pushes, %llu pulls %s\n",
         static_cast<unsigned long long>(figures.device_steps), static_cast<unsigned long long>(figures.host_steps),

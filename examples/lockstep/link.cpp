@@ -22,7 +22,7 @@ namespace {
 using weft::Errc;
 using weft::fail;
 
-constexpr int kPatienceMs = 10'000;
+constexpr int kTimeoutMs = 10'000;
 
 weft::Failure system_error(const std::string& what) { return fail(Errc::storage, what + ": " + std::strerror(errno)); }
 
@@ -115,7 +115,7 @@ weft::Result<Message> Link::receive() {
   auto* next = reinterpret_cast<char*>(&message);
   for (std::size_t left = sizeof message; left > 0;) {
     pollfd ready{fd_, POLLIN, 0};
-    const int polled = poll(&ready, 1, kPatienceMs);
+    const int polled = poll(&ready, 1, kTimeoutMs);
     if (polled < 0 && errno == EINTR) continue;
     if (polled == 0) return fail(Errc::timed_out, "the other side has said nothing for 10 s; it hangs or is cut off");
     const ssize_t got = recv(fd_, next, left, 0);

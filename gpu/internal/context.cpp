@@ -42,7 +42,7 @@ Result<std::shared_ptr<Context>> Context::create(std::shared_ptr<Instance> insta
   context->physical = physical;
   context->info = info;
   context->options = options;
-  if (options.patience == kDefault) context->options.patience = info.kind == "cpu" ? kOfSlow : kOfFast;
+  if (options.timeout == kDefault) context->options.timeout = info.kind == "cpu" ? kOfSlow : kOfFast;
   WEFT_CHECK(context->initialise());
   return context;
 }
@@ -145,7 +145,7 @@ Result<std::uint64_t> Context::submit(std::span<const VkCommandBuffer> commands)
   submit.pCommandBuffers = commands.data();
   submit.signalSemaphoreCount = 1;
   submit.pSignalSemaphores = &timeline_;
-  if (strikes(DriverFault::complaint)) instance->complain();
+  if (strikes(DriverFault::validation_error)) instance->add_error();
   const VkResult result = strikes(DriverFault::lost_at_submit) ? VK_ERROR_DEVICE_LOST
                                                                : vk.vkQueueSubmit(queue_, 1, &submit, VK_NULL_HANDLE);
   if (result < VK_SUCCESS) return failed("submit to " + info.name, result);
@@ -178,12 +178,12 @@ Status Context::wait(std::uint64_t number) {
   WEFT_CHECK(lost());
   const VkResult result = strikes(DriverFault::hang)           ? VK_TIMEOUT
                           : strikes(DriverFault::lost_at_wait) ? VK_ERROR_DEVICE_LOST
-                                                               : wait_for(number, options.patience);
+                                                               : wait_for(number, options.timeout);
   if (result < VK_SUCCESS) return failed("wait for " + info.name, result);
   if (result != VK_TIMEOUT) return {};
   return lose(Error(Errc::timed_out, "vulkan: " + info.name + " hangs: while submission " + std::to_string(number) +
                                          " was waited for, it finished none for " +
-                                         std::to_string(options.patience.count()) + " ms (it is at " +
+                                         std::to_string(options.timeout.count()) + " ms (it is at " +
                                          std::to_string(done()) +
                                          "); see the driver's log, or allow more by DeviceOptions::patience"));
 }
@@ -192,7 +192,7 @@ bool Context::settle(std::uint64_t number) noexcept {
   if (is_abandoned()) return false;
   if (number == 0) return true;
   // One that hangs had its time already: a wait may have been unlucky, so it gets a little more.
-  const std::chrono::nanoseconds most = options.patience;
+  const std::chrono::nanoseconds most = options.timeout;
   if (wait_for(number, is_lost() ? std::min(most, kLook) : most) != VK_TIMEOUT) return true;
   const std::string text = "vulkan: " + info.name + " hangs; its memory is left alone until this process ends";
   log_error(text);

@@ -37,7 +37,7 @@ class Context {
   /// Hands commands to the queue, to run one after the other; the timeline reaches the returned number when all are
   /// done. @thread any
   Result<std::uint64_t> submit(std::span<const VkCommandBuffer> commands);
-  /// @error  timed_out: nothing went on for as long as options.patience; unsupported: the driver lost the device. Both
+  /// @error  timed_out: nothing went on for as long as options.timeout; unsupported: the driver lost the device. Both
   ///         make it lost.
   Status wait(std::uint64_t number);
   /// Waits, the device lost or not, until nothing up to that number is at work any more, so that memory may be given

@@ -20,7 +20,7 @@ Heap::~Heap() {
 }
 
 Result<Heap::Block*> Heap::add_block(std::size_t bytes, bool is_whole, std::string_view what) {
-  WEFT_TRY(const Piece piece, make_piece(*context_, bytes, Use::device, what));
+  WEFT_TRY(const Allocation piece, make_allocation(*context_, bytes, Use::device, what));
   WEFT_ASSERT(piece.address % kAlignment == 0, "a block's address is not aligned");
   Block& block = blocks_[piece.address];
   block.piece = piece;
@@ -116,7 +116,7 @@ Result<Place> Heap::find(std::uint64_t address, std::size_t bytes) const {
   auto block = blocks_.upper_bound(address);
   if (block != blocks_.begin()) {
     --block;
-    const Piece& piece = block->second.piece;
+    const Allocation& piece = block->second.piece;
     if (address - piece.address <= piece.bytes && bytes <= piece.bytes - (address - piece.address))
       return Place{piece.buffer, address - piece.address};
   }

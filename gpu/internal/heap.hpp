@@ -13,7 +13,7 @@
 namespace weft::gpu {
 
 /// Bytes of the driver: one VkBuffer bound to one piece of memory. `mapped` where the CPU may touch it.
-struct Piece {
+struct Allocation {
   VkBuffer buffer = VK_NULL_HANDLE;
   VkDeviceMemory memory = VK_NULL_HANDLE;
   std::uint64_t address = 0;
@@ -25,9 +25,9 @@ struct Piece {
 /// What a piece is for: the device alone, or the CPU too, which writes it (upload) or reads it (download).
 enum class Use { device, upload, download };
 /// @error  too_large: past what one buffer holds, or with what is held already past the budget of the heap it is from
-Result<Piece> make_piece(Context& context, std::size_t bytes, Use use, std::string_view what);
+Result<Allocation> make_allocation(Context& context, std::size_t bytes, Use use, std::string_view what);
 /// Unless the device is abandoned.
-void destroy(Context& context, const Piece& piece) noexcept;
+void destroy(Context& context, const Allocation& piece) noexcept;
 /// The driver's heap that pieces for this use come from.
 std::uint32_t heap_for(const Context& context, Use use);
 
@@ -57,7 +57,7 @@ class Heap final : public Memory {
 
  private:
   struct Block {
-    Piece piece;
+    Allocation piece;
     std::map<std::uint64_t, std::size_t> free, taken;  // by address
     bool is_whole = false;                             // made for one buffer
   };

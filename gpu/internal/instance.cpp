@@ -96,7 +96,7 @@ std::vector<std::string> Instance::errors(std::size_t first) const {
   return {errors_.begin() + static_cast<std::ptrdiff_t>(std::min(first, errors_.size())), errors_.end()};
 }
 
-void Instance::complain() const {
+void Instance::add_error() const {
   if (!validates()) return;
   auto message =
       structure<VkDebugUtilsMessengerCallbackDataEXT>(VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CALLBACK_DATA_EXT);

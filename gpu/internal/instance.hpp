@@ -29,7 +29,7 @@ class Instance {
   std::vector<std::string> errors(std::size_t first = 0) const;
   std::size_t error_count() const noexcept { return error_count_.load(std::memory_order_acquire); }
   /// Has the validation layers say something, where they are on: for plans of faults.
-  void complain() const;
+  void add_error() const;
 
  private:
   Instance() = default;

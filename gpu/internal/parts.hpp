@@ -30,7 +30,7 @@ void for_parts(std::size_t rows, std::size_t cols, const Body& body, std::size_t
       body(Cut{row, std::min(high, rows - row), col, std::min(wide, cols - col)});
 }
 
-inline kernels::ConstRows part_of(const kernels::ConstRows& m, const Cut& p) noexcept {
+inline kernels::ConstMatrixView part_of(const kernels::ConstMatrixView& m, const Cut& p) noexcept {
   return {m.data ? m.row(p.row) + p.col : nullptr, p.rows, p.cols, m.stride};
 }
 

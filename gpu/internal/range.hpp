@@ -27,7 +27,9 @@ inline Range range_of_rows(const void* data, std::size_t rows, std::size_t width
   if (rows > 1 && stride > width) r.row_bytes = width * sizeof(float), r.stride = stride * sizeof(float);
   return r;
 }
-inline Range range(const kernels::ConstRows& m) noexcept { return range_of_rows(m.data, m.rows, m.cols, m.stride); }
+inline Range range(const kernels::ConstMatrixView& m) noexcept {
+  return range_of_rows(m.data, m.rows, m.cols, m.stride);
+}
 inline Range range(const kernels::ConstPanels& w) noexcept {
   return range(w.data, kernels::panels_size(w.out, w.in) * sizeof(float));
 }

@@ -37,9 +37,9 @@ Status Recorder::initialise() {
   pool.queueFamilyIndex = context_->queue_family;
   WEFT_VULKAN_CHECK("make a command pool", context_->vk.vkCreateCommandPool(context_->device, &pool, nullptr, &pool_));
   for (Half& half : halves_) {
-    WEFT_TRY(half.piece, make_piece(*context_, kStaging, Use::upload, "staging memory"));
+    WEFT_TRY(half.piece, make_allocation(*context_, kStaging, Use::upload, "staging memory"));
   }
-  WEFT_TRY(fetched_, make_piece(*context_, kStaging, Use::download, "staging memory"));
+  WEFT_TRY(fetched_, make_allocation(*context_, kStaging, Use::download, "staging memory"));
   return {};
 }
 
@@ -56,10 +56,10 @@ void Recorder::fail_with(Error error) {
   context_->settle(last_);
 }
 
-void Recorder::look_for_complaints() {
-  if (failure_ || context_->instance->error_count() == complaints_) return;
+void Recorder::check_validation_errors() {
+  if (failure_ || context_->instance->error_count() == validation_errors_) return;
   fail_with(Error(Errc::internal, "vulkan: the validation layers found an error while " + context_->info.name +
-                                      " was used: " + context_->instance->errors(complaints_).front()));
+                                      " was used: " + context_->instance->errors(validation_errors_).front()));
 }
 
 Status Recorder::status() const { return failure_ ? Status(fail(*failure_)) : Status(); }
@@ -194,7 +194,7 @@ Status Recorder::wait(std::uint64_t number) {
   WEFT_CHECK(status());
   if (number == 0) return {};
   if (auto waited = context_->wait(number); !waited) fail_with(waited.error());
-  look_for_complaints();
+  check_validation_errors();
   forget();
   return status();
 }

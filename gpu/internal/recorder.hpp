@@ -93,7 +93,7 @@ class Recorder {
   };
   /// Half of the memory that uploads pass through; the other half may be in use meanwhile.
   struct Half {
-    Piece piece;
+    Allocation piece;
     std::size_t used = 0;
     std::uint64_t number = 0;  // of the last submission that reads it
   };
@@ -102,7 +102,7 @@ class Recorder {
       : context_(std::move(context)),
         heap_(heap),
         pipelines_(pipelines),
-        complaints_(context_->instance->error_count()) {}
+        validation_errors_(context_->instance->error_count()) {}
   Status initialise();
   void record(const Shader& shader, const Constants& constants, std::span<const std::byte> operands, Groups groups,
               const Accesses& accesses);
@@ -119,7 +119,7 @@ class Recorder {
   void hold(std::shared_ptr<RecordedProgram> program);
   void forget();
   /// A failure where the validation layers found an error since the stream was made.
-  void look_for_complaints();
+  void check_validation_errors();
   void order(const Accesses& accesses);
   void barrier(VkPipelineStageFlags to_stages, VkAccessFlags to_access);
   /// Room in a half for so many bytes; submits and waits for the other half when this one is full.
@@ -145,10 +145,10 @@ class Recorder {
   VkPipeline bound_ = VK_NULL_HANDLE;
   std::array<Half, 2> halves_;
   std::size_t half_ = 0;
-  Piece fetched_;
+  Allocation fetched_;
   std::vector<Buffer> scratch_;  // the last is in use; commands under way may still read the others
   std::optional<Error> failure_;
-  std::size_t complaints_;  // of the validation layers, before it was made
+  std::size_t validation_errors_;  // of the validation layers, before it was made
   std::uint64_t dispatches_ = 0, barriers_ = 0;
 };
 

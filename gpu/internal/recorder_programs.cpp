@@ -8,7 +8,7 @@
 namespace weft::gpu {
 namespace {
 // Runs of programs that wait for one submission, so that the device gets to work on long runs meanwhile, and is seen to
-// go on (DeviceOptions::patience).
+// go on (DeviceOptions::timeout).
 constexpr std::uint64_t kMostWaiting = 32;
 }  // namespace
 

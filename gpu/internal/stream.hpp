@@ -17,15 +17,15 @@ using kernels::AttentionOperands;
 using kernels::AttentionShape;
 using kernels::AxisOrder;
 using kernels::BinaryOp;
+using kernels::ConstMatrixView;
 using kernels::ConstPanels;
-using kernels::ConstRows;
 using kernels::ConstWeight;
 using kernels::GatedBlock;
 using kernels::GatedWeights;
+using kernels::MatrixView;
 using kernels::Panels;
 using kernels::Pool;
 using kernels::Rope;
-using kernels::Rows;
 using kernels::Weight;
 using kernels::Window;
 
@@ -56,7 +56,7 @@ class Stream final : public VulkanStream {
     touched_ = to;
     only_watches_ = instead;
   }
-  void note_not_finite(const ConstRows& x, std::uint32_t* word, std::uint32_t bits) override;
+  void note_not_finite(const ConstMatrixView& x, std::uint32_t* word, std::uint32_t bits) override;
   void skip_steps(const std::uint32_t* word) override { skip_ = address(word); }
   void note_all_zero(const float* x, std::size_t n, std::uint32_t* word, std::uint32_t bits) override;
   void transfer(const void* from, std::size_t bytes, void* to) override { recorder_->transfer(from, bytes, to); }
@@ -85,19 +85,19 @@ class Stream final : public VulkanStream {
     Range codes, scales;
   };
   /// x as int8, in scratch memory, in the order in which codes of a type are unpacked (gpu/shaders/code_dots.glsl).
-  QuantizedOnDevice quantize(const ConstRows& x, Dtype codes);
+  QuantizedOnDevice quantize(const ConstMatrixView& x, Dtype codes);
   /// The same as the operands that a layer's shader reads, and where they stand.
   template <class Push>
-  Range quantized_into(Push& push, const ConstRows& x, Dtype codes);
+  Range quantized_into(Push& push, const ConstMatrixView& x, Dtype codes);
   /// Weights of 32 and 64 bits as float32, in scratch memory; others as they are.
   ConstWeight decoded(const ConstWeight& w);
   /// As float32 at an address with room for its panels.
   ConstWeight decoded(const ConstWeight& w, std::uint64_t at);
   /// Where x is what the last operation of a program, a linear layer, puts out: lets that note what is asked of x.
-  bool note_in_last_linear(const ConstRows& x, std::uint32_t* noted, std::uint32_t bits);
+  bool note_in_last_linear(const ConstMatrixView& x, std::uint32_t* noted, std::uint32_t bits);
   /// RowDots into every s_stride-th place.
-  void record_dots(const ConstRows& a, const ConstRows& b, float* s, std::size_t s_stride);
-  void record_transposed(const ConstWeight& w, const ConstRows& dy, const Rows& dx, bool absolute);
+  void record_dots(const ConstMatrixView& a, const ConstMatrixView& b, float* s, std::size_t s_stride);
+  void record_transposed(const ConstWeight& w, const ConstMatrixView& dy, const MatrixView& dx, bool absolute);
   /// Memory of one operation, 0 after a failure; see Recorder::scratch.
   std::uint64_t scratch(std::size_t bytes) { return recorder_->scratch(bytes); }
 

@@ -8,7 +8,7 @@
 layout(local_size_x = 256) in;
 // Numbers that gpu/stream_elementwise.cpp has too.
 const uint kAdd = 0, kSub = 1, kMul = 2, kMax = 3, kMin = 4, kScale = 5, kAxpy = 6, kCopy = 7, kFill = 8, kScaleRows = 9,
-           kGapDisplacement = 10, kSquareRoot = 11, kSquareRootBackward = 12, kLogFloored = 13, kLogFlooredBackward = 14;
+           kGapResidual = 10, kSquareRoot = 11, kSquareRootBackward = 12, kClampedLog = 13, kClampedLogBackward = 14;
 layout(constant_id = 1) const uint OPERATION = kCopy;
 layout(constant_id = 2) const bool QUADS = false;  // one row of whole quads, all aligned
 #define WEFT_OPERANDS(X)                                                            \
@@ -19,7 +19,7 @@ layout(constant_id = 2) const bool QUADS = false;  // one row of whole quads, al
 
 const bool kReadsA = OPERATION != kFill;
 const bool kReadsB = OPERATION != kFill && OPERATION != kCopy && OPERATION != kScaleRows && OPERATION != kScale &&
-                     OPERATION != kSquareRoot && OPERATION != kLogFloored;
+                     OPERATION != kSquareRoot && OPERATION != kClampedLog;
 
 // Of what stands in a and b at (i, j).
 float result(float from_a, float from_b, uint i, uint j) {
@@ -32,7 +32,7 @@ float result(float from_a, float from_b, uint i, uint j) {
   switch (OPERATION) {
     case kScale: return mul(flushed(alpha), u);
     case kSquareRoot: return root(u);
-    case kLogFloored: return exact_log(at_least(kSmallestNormal, u));
+    case kClampedLog: return exact_log(at_least(kSmallestNormal, u));
   }
   float v = flushed(from_b);
   switch (OPERATION) {
@@ -43,8 +43,8 @@ float result(float from_a, float from_b, uint i, uint j) {
     case kMin: return u < v || is_nan(u) ? u : v;
     case kAxpy: return fused(flushed(alpha), u, v);
     case kSquareRootBackward: return u == 0.0 ? 0.0 : divide(v, add(u, u));
-    case kLogFlooredBackward: return divide(v, at_least(kSmallestNormal, u));
-    case kGapDisplacement: {
+    case kClampedLogBackward: return divide(v, at_least(kSmallestNormal, u));
+    case kGapResidual: {
       float sum = flushed(Floats(c).at[j]);
       return sum > kLeastGapSum ? sub(divide(u, sum), v) : 0.0;
     }

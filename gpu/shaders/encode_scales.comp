@@ -29,7 +29,7 @@ vec2 of_weight(float w) {
   return kIsRange ? vec2(w) : vec2(0.0, magnitude_of(w));
 }
 
-Pair piece_of(uint p, uint piece, uint quad) {
+Pair allocation_of(uint p, uint piece, uint quad) {
   Pair all = Pair(vec4(0.0), vec4(0.0));
   WordQuads from = WordQuads(master + uint64_t(p) * inputs * 64ul);
   for (uint k = piece * kPiece; k < min(inputs, (piece + 1) * kPiece); ++k) {
@@ -150,7 +150,7 @@ void main() {
       uint piece = i / 4, quad = i % 4;
       uint64_t place = uint64_t(p) * of_panel * 4ul + i;
       if (STEP == kPieces) {
-        Pairs4(statistics + place * 32ul).at[0] = piece_of(p, piece, quad);
+        Pairs4(statistics + place * 32ul).at[0] = allocation_of(p, piece, quad);
       } else if (STEP == kOutputs) {
         Pair all = Pair(vec4(0.0), vec4(0.0));
         for (uint j = 0; j < pieces; ++j) {

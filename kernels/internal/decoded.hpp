@@ -27,9 +27,9 @@ void row_of_integers(const ConstWeight& w, const float* bias, const float* x, fl
 
 /// float64: sums in binary64, rounded to float once at the end.
 void decode_doubles(const ConstWeight& w, const DecodedPart& part, float* to) noexcept;
-void rows_of_doubles(const ConstWeight& w, const float* bias, const ConstRows& x, const Rows& to) noexcept;
+void rows_of_doubles(const ConstWeight& w, const float* bias, const ConstMatrixView& x, const MatrixView& to) noexcept;
 /// Columns [first, first + count) of dx.
-void transposed_doubles(const ConstWeight& w, const ConstRows& dy, const Rows& dx, std::size_t first,
+void transposed_doubles(const ConstWeight& w, const ConstMatrixView& dy, const MatrixView& dx, std::size_t first,
                         std::size_t count) noexcept;
 void column_sums_of_doubles(const ConstWeight& w, float* s) noexcept;
 

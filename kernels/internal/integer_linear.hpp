@@ -45,10 +45,11 @@ struct IntegerKernels {
   std::size_t tile_rows;                        ///< rows of a part, when there are several
   std::size_t (*block_bytes)(const CodeForm&);  ///< of one row's packed codes of a block
   /// Quantises and packs the rows of parts [first, last).
-  void (*pack)(const ConstRows& x, const CodeForm&, const PackedRows& to, std::size_t first, std::size_t last) noexcept;
+  void (*pack)(const ConstMatrixView& x, const CodeForm&, const PackedRows& to, std::size_t first,
+               std::size_t last) noexcept;
   /// Packed parts [first, last) against all of `w`; z and y are those of the whole batch.
   void (*run)(const ConstWeight& w, const float* bias, const PackedRows& x, std::size_t first, std::size_t last,
-              Activation activation, const Rows& z, const Rows& y) noexcept;
+              Activation activation, const MatrixView& z, const MatrixView& y) noexcept;
 };
 
 }  // namespace weft::kernels::detail

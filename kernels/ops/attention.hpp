@@ -31,7 +31,7 @@ struct AttentionExtents {
 struct Attention {
   AttentionShape shape;
   AttentionOperands from;
-  Rows y, statistics, next_state;
+  MatrixView y, statistics, next_state;
   float* workspace;
 
   static void operands(auto& op, auto&& visit) {
@@ -56,7 +56,7 @@ struct Attention {
 struct AttentionBackward {
   AttentionShape shape;
   AttentionOperands from;
-  ConstRows y, statistics;
+  ConstMatrixView y, statistics;
   AttentionGradients gradients;
   float* workspace;
 
@@ -87,9 +87,9 @@ struct AttentionBackward {
 struct Rope {
   kernels::Rope rope;
   std::size_t tokens;
-  ConstRows x, state;
+  ConstMatrixView x, state;
   bool transposed;
-  Rows y;
+  MatrixView y;
   float* workspace;
 
   static void operands(auto& op, auto&& visit) {

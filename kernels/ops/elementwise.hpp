@@ -5,8 +5,8 @@
 #include "kernels/binary.hpp"
 #include "kernels/distance.hpp"
 #include "kernels/log_softmax.hpp"
+#include "kernels/max_backward.hpp"
 #include "kernels/ops/operands.hpp"
-#include "kernels/route.hpp"
 #include "kernels/target_rules.hpp"
 #include "kernels/unary.hpp"
 
@@ -15,8 +15,8 @@ namespace weft::kernels::ops {
 /// y = activation(x). May run in place.
 struct Unary {
   Activation activation;
-  ConstRows x;
-  Rows y;
+  ConstMatrixView x;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols);
@@ -30,8 +30,8 @@ struct Unary {
 /// dx = dy * activation'(z), with y = activation(z) at hand. May run in place on dy.
 struct UnaryBackward {
   Activation activation;
-  ConstRows z, y, dy;
-  Rows dx;
+  ConstMatrixView z, y, dy;
+  MatrixView dx;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.dx.rows, op.dx.cols);
@@ -47,8 +47,8 @@ struct UnaryBackward {
 /// y = a op b, element by element. May run in place.
 struct Binary {
   BinaryOp op;
-  ConstRows a, b;
-  Rows y;
+  ConstMatrixView a, b;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols);
@@ -63,8 +63,8 @@ struct Binary {
 /// y = alpha x. May run in place.
 struct Scale {
   float alpha;
-  ConstRows x;
-  Rows y;
+  ConstMatrixView x;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols);
@@ -78,8 +78,8 @@ struct Scale {
 /// y = fma(alpha, x, y).
 struct Axpy {
   float alpha;
-  ConstRows x;
-  Rows y;
+  ConstMatrixView x;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols);
@@ -91,8 +91,8 @@ struct Axpy {
 };
 
 struct Copy {
-  ConstRows x;
-  Rows y;
+  ConstMatrixView x;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols);
@@ -105,17 +105,17 @@ struct Copy {
 
 struct Fill {
   float value;
-  Rows y;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) { visit.write(op.y, matrix(op.y.rows, op.y.cols)); }
   Work work() const noexcept { return by_elements(y.rows, y.cols, kMoved); }
   void compute() const noexcept { kernels::fill(value, y); }
 };
 
-/// The backward of an elementwise maximum, source by source (kernels/route.hpp).
-struct RouteEqual {
-  ConstRows source, x;
-  Rows left, d;
+/// The backward of an elementwise maximum, source by source (kernels/max_backward.hpp).
+struct MaxBackward {
+  ConstMatrixView source, x;
+  MatrixView left, d;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.x.rows, op.x.cols);
@@ -124,13 +124,13 @@ struct RouteEqual {
     visit.update(op.left, all);
     visit.write(op.d, all);
   }
-  void compute() const noexcept { kernels::route_equal(source, x, left, d); }
+  void compute() const noexcept { kernels::max_backward(source, x, left, d); }
 };
 
 /// y = sqrt(x). May run in place.
 struct SquareRoot {
-  ConstRows x;
-  Rows y;
+  ConstMatrixView x;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols);
@@ -142,8 +142,8 @@ struct SquareRoot {
 
 /// dx = dy / (2 y), 0 where y is 0. May run in place on dy.
 struct SquareRootBackward {
-  ConstRows y, dy;
-  Rows dx;
+  ConstMatrixView y, dy;
+  MatrixView dx;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.dx.rows, op.dx.cols);
@@ -155,22 +155,22 @@ struct SquareRootBackward {
 };
 
 /// y = log(max(x, 2^-126)). May run in place.
-struct LogFloored {
-  ConstRows x;
-  Rows y;
+struct ClampedLog {
+  ConstMatrixView x;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols);
     visit.read(op.x, all);
     visit.write(op.y, all);
   }
-  void compute() const noexcept { kernels::log_floored(x, y); }
+  void compute() const noexcept { kernels::clamped_log(x, y); }
 };
 
 /// dx = dy / max(x, 2^-126). May run in place on dy.
-struct LogFlooredBackward {
-  ConstRows x, dy;
-  Rows dx;
+struct ClampedLogBackward {
+  ConstMatrixView x, dy;
+  MatrixView dx;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.dx.rows, op.dx.cols);
@@ -178,14 +178,14 @@ struct LogFlooredBackward {
     visit.read(op.dy, all);
     visit.write(op.dx, all);
   }
-  void compute() const noexcept { kernels::log_floored_backward(x, dy, dx); }
+  void compute() const noexcept { kernels::clamped_log_backward(x, dy, dx); }
 };
 
 /// y[b][j] = s[b] x[b][j] (kernels/target_rules.hpp).
 struct ScaleRows {
   const float* s;
-  ConstRows x;
-  Rows y;
+  ConstMatrixView x;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols);
@@ -197,11 +197,11 @@ struct ScaleRows {
 };
 
 /// The gap rule's displacement (kernels/target_rules.hpp). sums [cols].
-struct GapDisplacement {
-  ConstRows weighted;
+struct GapResidual {
+  ConstMatrixView weighted;
   const float* sums;
-  ConstRows x;
-  Rows d;
+  ConstMatrixView x;
+  MatrixView d;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.d.rows, op.d.cols);
@@ -210,7 +210,7 @@ struct GapDisplacement {
     visit.read(op.x, all);
     visit.write(op.d, all);
   }
-  void compute() const noexcept { kernels::gap_displacement(weighted, sums, x, d); }
+  void compute() const noexcept { kernels::gap_residual(weighted, sums, x, d); }
 };
 
 }  // namespace weft::kernels::ops

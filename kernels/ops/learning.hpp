@@ -14,9 +14,9 @@ namespace weft::kernels::ops {
 
 /// loss[b] = mean over j of (x - target)^2; dx = 2 (x - target) / cols.
 struct MeanSquaredError {
-  ConstRows x, target;
+  ConstMatrixView x, target;
   float* loss;
-  Rows dx;
+  MatrixView dx;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.x.rows, op.x.cols);

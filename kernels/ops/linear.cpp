@@ -28,8 +28,8 @@ ConstWeight outputs_of(const ConstWeight& w, const Part& p) noexcept {
   return panel_range(w, p.col / kPanelWidth, panel_count(p.cols));
 }
 
-void linear_as_stored(const ConstWeight& w, const float* bias, const ConstRows& x, Activation activation, const Rows& z,
-                      const Rows& y, const ConstPanels& ahead) noexcept {
+void linear_as_stored(const ConstWeight& w, const float* bias, const ConstMatrixView& x, Activation activation,
+                      const MatrixView& z, const MatrixView& y, const ConstPanels& ahead) noexcept {
   if (w.dtype == Dtype::float32)
     linear(w.panels(), bias, x, activation, z, y, ahead);
   else if (w.activations == Activations::int8 && has_integer_kernel(w.dtype))
@@ -43,7 +43,7 @@ void linear_as_stored(const ConstWeight& w, const float* bias, const ConstRows& 
 void Linear::compute(CpuStream& cpu) const {
   const ConstPanels ahead = cpu.take_expected();
   const double work = product(w.out, w.in, x.rows);
-  if (!cpu.parts().is_worthwhile(work)) return linear_as_stored(w, bias, x, activation, z, y, ahead);
+  if (!cpu.parts().exceeds_grain(work)) return linear_as_stored(w, bias, x, activation, z, y, ahead);
   cpu.parts().outputs(x.rows, w.out, work, [&](const Part& p) {
     linear_as_stored(outputs_of(w, p), bias ? bias + p.col : nullptr, rows_of(x, p), activation, part_of(z, p),
                      part_of(y, p), ahead);
@@ -56,7 +56,7 @@ void GatedLinear::compute(CpuStream& cpu) const {
   const std::size_t out = w.gate.out;
   cpu.parts().outputs(x.rows, out, 2 * product(out, w.gate.in, x.rows), [&](const Part& p) {
     const ConstWeight gate = outputs_of(w.gate, p), up = outputs_of(w.up, p);
-    const ConstRows from = rows_of(x, p);
+    const ConstMatrixView from = rows_of(x, p);
     const auto block = [&](GatedBlock which) { return part_of(gated_block(y, which), p); };
     linear_as_stored(gate, w.gate_bias ? w.gate_bias + p.col : nullptr, from, activation, block(GatedBlock::before),
                      block(GatedBlock::gate), up.dtype == Dtype::float32 ? up.panels() : ConstPanels{});
@@ -69,7 +69,7 @@ void GatedLinear::compute(CpuStream& cpu) const {
 void GatedBackward::compute(CpuStream& cpu) const {
   cpu.parts().elements(dy.rows, dy.cols, 3 * kMoved * product(dy.rows, dy.cols), [&](const Part& p) {
     const auto block = [&](GatedBlock which) { return part_of(gated_block(values, which), p); };
-    const Rows to_gate = part_of(dgate, p);
+    const MatrixView to_gate = part_of(dgate, p);
     binary(BinaryOp::mul, part_of(dy, p), block(GatedBlock::gate), part_of(dup, p));
     binary(BinaryOp::mul, part_of(dy, p), block(GatedBlock::up), to_gate);
     unary_backward(activation, block(GatedBlock::before), block(GatedBlock::gate), to_gate, to_gate);
@@ -82,7 +82,7 @@ void LinearTransposed::compute(CpuStream& cpu) const {
   if (w.dtype != Dtype::float32)
     return parts.units(dy.rows, work,
                        [&](const Part& p) { linear_transposed_decoded(w, rows_of(dy, p), rows_of(dx, p)); });
-  if (!parts.is_worthwhile(work)) return linear_transposed(w.panels(), dy, dx);
+  if (!parts.exceeds_grain(work)) return linear_transposed(w.panels(), dy, dx);
   if (parts.has_many(dy.rows))
     return parts.units(dy.rows, work,
                        [&](const Part& p) { linear_transposed(w.panels(), rows_of(dy, p), rows_of(dx, p)); });
@@ -96,11 +96,11 @@ void OuterAccumulate::compute(CpuStream& cpu) const {
   });
 }
 
-void AbsoluteColumnSums::compute() const {
+void ColumnL1Norms::compute() const {
   if (w.dtype == Dtype::float32)
-    absolute_column_sums(w.panels(), s);
+    column_l1_norms(w.panels(), s);
   else
-    absolute_column_sums_decoded(w, s);
+    column_l1_norms_decoded(w, s);
 }
 
 }  // namespace weft::kernels::ops

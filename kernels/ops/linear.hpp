@@ -19,9 +19,9 @@ namespace weft::kernels::ops {
 struct Linear {
   ConstWeight w;
   const float* bias;
-  ConstRows x;
+  ConstMatrixView x;
   Activation activation;
-  Rows z, y;
+  MatrixView z, y;
 
   static void operands(auto& op, auto&& visit) {
     const std::size_t rows = op.x.rows;
@@ -37,8 +37,8 @@ struct Linear {
 /// dx = dy w.  dx[b][k] = sum over o of w[o][k] dy[b][o], rule R2 over o. dy [B, out], dx [B, in].
 struct LinearTransposed {
   ConstWeight w;
-  ConstRows dy;
-  Rows dx;
+  ConstMatrixView dy;
+  MatrixView dx;
 
   static void operands(auto& op, auto&& visit) {
     const std::size_t rows = op.dy.rows;
@@ -51,7 +51,7 @@ struct LinearTransposed {
 
 /// dw[o][k] = fma(dy[b][o], x[b][k], dw[o][k]) for b ascending. dy [B, out], x [B, in].
 struct OuterAccumulate {
-  ConstRows dy, x;
+  ConstMatrixView dy, x;
   Panels dw;
 
   static void operands(auto& op, auto&& visit) {
@@ -64,7 +64,7 @@ struct OuterAccumulate {
 };
 
 /// s[k] = sum over o of |w[o][k]|, rule R2 over o. s [in].
-struct AbsoluteColumnSums {
+struct ColumnL1Norms {
   ConstWeight w;
   float* s;
 
@@ -79,9 +79,9 @@ struct AbsoluteColumnSums {
 /// x [B, in], y [B, kGatedBlocks * out].
 struct GatedLinear {
   GatedWeights w;
-  ConstRows x;
+  ConstMatrixView x;
   Activation activation;
-  Rows y;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const std::size_t rows = op.x.rows, out = op.w.gate.out;
@@ -99,8 +99,8 @@ struct GatedLinear {
 /// [B, out]. dgate may run in place on dy.
 struct GatedBackward {
   Activation activation;
-  ConstRows values, dy;
-  Rows dgate, dup;
+  ConstMatrixView values, dy;
+  MatrixView dgate, dup;
 
   static void operands(auto& op, auto&& visit) {
     const std::size_t rows = op.dy.rows, out = op.dy.cols;

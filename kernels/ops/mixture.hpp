@@ -12,8 +12,8 @@ namespace weft::kernels::ops {
 /// y[b][k] = sum over j of (x[b][j] - c[k][j])^2 (R1). c [points, features], x [rows, features], y [rows, points].
 struct SquaredDistances {
   ConstWeight c;
-  ConstRows x;
-  Rows y;
+  ConstMatrixView x;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const std::size_t rows = op.x.rows;
@@ -27,8 +27,8 @@ struct SquaredDistances {
 /// dx is written (R2 over points), dc added to; data == null: not wanted.
 struct SquaredDistancesBackward {
   ConstWeight c;
-  ConstRows x, dy;
-  Rows dx;
+  ConstMatrixView x, dy;
+  MatrixView dx;
   Panels dc;
 
   static void operands(auto& op, auto&& visit) {
@@ -44,8 +44,8 @@ struct SquaredDistancesBackward {
 
 /// y[b][j] = sum over e ascending of p[b][e] x[b][e * cols + j], from +0.
 struct WeightedSum {
-  ConstRows p, x;
-  Rows y;
+  ConstMatrixView p, x;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols), shares = matrix(op.p.rows, op.p.cols);
@@ -58,8 +58,8 @@ struct WeightedSum {
 
 /// dp[b][e] = sum over j of dy[b][j] x[b][e * cols + j] (R2); dx[b][e * cols + j] = p[b][e] dy[b][j].
 struct WeightedSumBackward {
-  ConstRows p, x, dy;
-  Rows dp, dx;
+  ConstMatrixView p, x, dy;
+  MatrixView dp, dx;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.dy.rows, op.dy.cols), shares = matrix(op.p.rows, op.p.cols);

@@ -13,9 +13,9 @@ namespace weft::kernels::ops {
 
 /// Each row's values in another order of their axes.
 struct Permute {
-  ConstRows x;
+  ConstMatrixView x;
   AxisOrder order;
-  Rows y;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols);
@@ -29,8 +29,8 @@ struct Permute {
 /// x [B, T], w [out, columns], y [B, T * out].
 struct Embedding {
   ConstWeight w;
-  ConstRows x;
-  Rows y;
+  ConstMatrixView x;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent indices = matrix(op.x.rows, op.x.cols);
@@ -43,7 +43,7 @@ struct Embedding {
 
 /// dw[:, x[b][t]] += dy[b][t] for b, then t ascending; column `skipped` gets nothing.
 struct EmbeddingBackward {
-  ConstRows x, dy;
+  ConstMatrixView x, dy;
   std::size_t skipped;
   Panels dw;
 
@@ -60,7 +60,7 @@ struct EmbeddingBackward {
 struct OneHot {
   const std::uint32_t* labels;
   float value;
-  Rows y;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols);

@@ -14,10 +14,10 @@ namespace weft::kernels::ops {
 /// y = x + standard Gumbel noise, a function of key, column and the row's state [rows, kNoiseState] alone; next_state
 /// stands one draw further. May run in place.
 struct GumbelNoise {
-  ConstRows x;
+  ConstMatrixView x;
   std::array<std::uint32_t, 2> key;
-  ConstRows state;
-  Rows next_state, y;
+  ConstMatrixView state;
+  MatrixView next_state, y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols), states = matrix(all.rows, kNoiseState);
@@ -32,11 +32,11 @@ struct GumbelNoise {
 /// mask = 0 with a chance of threshold / 2^32, else scale; state as gumbel_noise's (kernels/dropout.hpp).
 struct DropoutMask {
   std::array<std::uint32_t, 2> key;
-  ConstRows state;
-  Rows next_state;
+  ConstMatrixView state;
+  MatrixView next_state;
   std::uint32_t threshold;
   float scale;
-  Rows mask;
+  MatrixView mask;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.mask.rows, op.mask.cols), states = matrix(all.rows, kNoiseState);

@@ -10,10 +10,10 @@ namespace weft::kernels::ops {
 
 /// y = x / sqrt(mean(x^2) + epsilon) * gain; gain [cols] or null. inverse_rms [rows] is kept for backward.
 struct RmsNorm {
-  ConstRows x;
+  ConstMatrixView x;
   const float* gain;
   float epsilon;
-  Rows y;
+  MatrixView y;
   float* inverse_rms;
 
   static void operands(auto& op, auto&& visit) {
@@ -28,11 +28,11 @@ struct RmsNorm {
 
 /// dx, and dgain[j] accumulated over rows ascending (null: not wanted). May run in place on dy.
 struct RmsNormBackward {
-  ConstRows x;
+  ConstMatrixView x;
   const float* gain;
   const float* inverse_rms;
-  ConstRows dy;
-  Rows dx;
+  ConstMatrixView dy;
+  MatrixView dx;
   float* dgain;
 
   static void operands(auto& op, auto&& visit) {
@@ -49,11 +49,11 @@ struct RmsNormBackward {
 
 /// y = (x - mean) / sqrt(variance + epsilon) * gain + bias, biased variance; gain, bias [cols] or null.
 struct LayerNorm {
-  ConstRows x;
+  ConstMatrixView x;
   const float* gain;
   const float* bias;
   float epsilon;
-  Rows y;
+  MatrixView y;
   float* mean;
   float* inverse_deviation;
 
@@ -71,12 +71,12 @@ struct LayerNorm {
 
 /// dx, and dgain, dbias accumulated over rows ascending (null: not wanted). May run in place on dy.
 struct LayerNormBackward {
-  ConstRows x;
+  ConstMatrixView x;
   const float* gain;
   const float* mean;
   const float* inverse_deviation;
-  ConstRows dy;
-  Rows dx;
+  ConstMatrixView dy;
+  MatrixView dx;
   float* dgain;
   float* dbias;
 

@@ -91,7 +91,8 @@ void for_each_operand(Op& op, Body&& body) {
 }
 
 template <class T>
-concept Matrix = std::is_same_v<std::remove_const_t<T>, Rows> || std::is_same_v<std::remove_const_t<T>, ConstRows>;
+concept Matrix =
+    std::is_same_v<std::remove_const_t<T>, MatrixView> || std::is_same_v<std::remove_const_t<T>, ConstMatrixView>;
 template <class T>
 concept PanelMatrix =
     std::is_same_v<std::remove_const_t<T>, Panels> || std::is_same_v<std::remove_const_t<T>, ConstPanels>;

@@ -18,7 +18,7 @@ namespace weft::kernels::ops {
 
 /// s[b] = sum over j of a[b][j] (R2).
 struct RowSums {
-  ConstRows a;
+  ConstMatrixView a;
   float* s;
 
   static void operands(auto& op, auto&& visit) {
@@ -32,7 +32,7 @@ struct RowSums {
 
 /// s[b] = sum over j of a[b][j] b[b][j], one fma an element (R2).
 struct RowDots {
-  ConstRows a, b;
+  ConstMatrixView a, b;
   float* s;
 
   static void operands(auto& op, auto&& visit) {
@@ -46,7 +46,7 @@ struct RowDots {
 
 /// s[j] = s[j] + a[b][j] for b ascending.
 struct ColumnAccumulate {
-  ConstRows a;
+  ConstMatrixView a;
   float* s;
 
   static void operands(auto& op, auto&& visit) {
@@ -59,7 +59,7 @@ struct ColumnAccumulate {
 
 /// index[b] = the first j with the largest a[b][j].
 struct RowArgmax {
-  ConstRows a;
+  ConstMatrixView a;
   std::uint32_t* index;
 
   static void operands(auto& op, auto&& visit) {
@@ -74,9 +74,9 @@ struct RowArgmax {
 /// y[b] = mean, deviation, share of |x| above the threshold, rms of row b (R2; kernels/statistics.hpp).
 /// y [rows, kStatistics].
 struct RowStatistics {
-  ConstRows x;
+  ConstMatrixView x;
   float threshold;
-  Rows y;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.x.rows, op.x.cols);
@@ -88,7 +88,7 @@ struct RowStatistics {
 
 /// factor[b] of the target rules (kernels/target_rules.hpp).
 struct LinkBudget {
-  ConstRows a, t;
+  ConstMatrixView a, t;
   float* factor;
 
   static void operands(auto& op, auto&& visit) {
@@ -103,7 +103,7 @@ struct LinkBudget {
 /// True when no element is infinite or NaN. On a GPU stream this waits for the device.
 struct IsFinite {
   using Answer = bool;
-  ConstRows x;
+  ConstMatrixView x;
 
   static void operands(auto& op, auto&& visit) { visit.read(op.x, matrix(op.x.rows, op.x.cols)); }
   bool compute(CpuStream& cpu) const;

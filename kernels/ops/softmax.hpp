@@ -17,9 +17,9 @@ namespace weft::kernels::ops {
 
 /// y = softmax(x / temperature) along each row, the row's maximum subtracted first. May run in place.
 struct Softmax {
-  ConstRows x;
+  ConstMatrixView x;
   float temperature;
-  Rows y;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols);
@@ -31,9 +31,9 @@ struct Softmax {
 
 /// dx = y (dy - sum(y dy)) / temperature. May run in place on dy.
 struct SoftmaxBackward {
-  ConstRows y, dy;
+  ConstMatrixView y, dy;
   float temperature;
-  Rows dx;
+  MatrixView dx;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.dx.rows, op.dx.cols);
@@ -47,9 +47,9 @@ struct SoftmaxBackward {
 /// y = alpha-entmax(x / temperature) along each row by bisection, alpha_minus_one > 0: 0.5 is 1.5-entmax, 1 sparsemax.
 /// May run in place.
 struct Entmax {
-  ConstRows x;
+  ConstMatrixView x;
   float alpha_minus_one, temperature;
-  Rows y;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols);
@@ -61,9 +61,9 @@ struct Entmax {
 
 /// dx = s (dy - sum(s dy) / sum(s)) / temperature, s = y^(2 - alpha) where y > 0. May run in place on dy.
 struct EntmaxBackward {
-  ConstRows y, dy;
+  ConstMatrixView y, dy;
   float alpha_minus_one, temperature;
-  Rows dx;
+  MatrixView dx;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.dx.rows, op.dx.cols);
@@ -76,8 +76,8 @@ struct EntmaxBackward {
 
 /// y = log softmax(x) + base[row]; base [rows, 1] or data null. May run in place.
 struct LogSoftmax {
-  ConstRows x, base;
-  Rows y;
+  ConstMatrixView x, base;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols);
@@ -90,8 +90,8 @@ struct LogSoftmax {
 
 /// dx = dy - exp(y - base) sum(dy); sum(dy) is added to dbase [rows, 1], unless data is null. May run in place on dy.
 struct LogSoftmaxBackward {
-  ConstRows y, base, dy;
-  Rows dx, dbase;
+  ConstMatrixView y, base, dy;
+  MatrixView dx, dbase;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.dx.rows, op.dx.cols);
@@ -106,10 +106,10 @@ struct LogSoftmaxBackward {
 
 /// loss[b] = -log softmax(x)[label[b]]; dx = softmax(x) - onehot(label). Labels below cols.
 struct CrossEntropy {
-  ConstRows logits;
+  ConstMatrixView logits;
   const std::uint32_t* labels;
   float* loss;
-  Rows dx;
+  MatrixView dx;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.logits.rows, op.logits.cols);
@@ -122,30 +122,30 @@ struct CrossEntropy {
 };
 
 /// y = x where it is among the `count` largest of its row (of equal ones the first), -inf elsewhere. May run in place.
-struct KeepLargest {
-  ConstRows x;
+struct TopKMask {
+  ConstMatrixView x;
   std::size_t count;
-  Rows y;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols);
     visit.read(op.x, all);
     visit.write(op.y, all);
   }
-  void compute() const noexcept { kernels::keep_largest(x, count, y); }
+  void compute() const noexcept { kernels::top_k_mask(x, count, y); }
 };
 
 /// y = 1 at the first of a row's largest elements, 0 elsewhere. May run in place.
-struct OneHotLargest {
-  ConstRows x;
-  Rows y;
+struct ArgmaxOneHot {
+  ConstMatrixView x;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols);
     visit.read(op.x, all);
     visit.write(op.y, all);
   }
-  void compute() const noexcept { kernels::one_hot_largest(x, y); }
+  void compute() const noexcept { kernels::argmax_one_hot(x, y); }
 };
 
 }  // namespace weft::kernels::ops

@@ -24,9 +24,9 @@ struct Convolve {
   Window window;
   ConstWeight w;
   const float* bias;
-  ConstRows x;
+  ConstMatrixView x;
   Activation activation;
-  Rows z, y;
+  MatrixView z, y;
   float* workspace;
 
   static void operands(auto& op, auto&& visit) {
@@ -49,9 +49,9 @@ struct ConvolveTransposed {
   Window window;
   ConstWeight w;
   const float* bias;
-  ConstRows x;
+  ConstMatrixView x;
   Activation activation;
-  Rows z, y;
+  MatrixView z, y;
   float* workspace;
 
   static void operands(auto& op, auto&& visit) {
@@ -71,7 +71,7 @@ struct ConvolveTransposed {
 /// dw[o][k] = fma(dy[b][o][p], x(b, p, k), dw[o][k]) for b ascending, within it p ascending.
 struct ConvolveOuter {
   Window window;
-  ConstRows dy, x;
+  ConstMatrixView dy, x;
   Panels dw;
   float* workspace;
 
@@ -88,8 +88,8 @@ struct ConvolveOuter {
 /// y = the largest element of each window, index = its place in its plane (or data == null).
 struct MaxPool {
   Pool pool;
-  ConstRows x;
-  Rows y, index;
+  ConstMatrixView x;
+  MatrixView y, index;
 
   static void operands(auto& op, auto&& visit) {
     const Window& window = op.pool.window;
@@ -106,8 +106,8 @@ struct MaxPool {
 /// dx[i] = sum of dy over the windows that i won.
 struct MaxPoolBackward {
   Pool pool;
-  ConstRows index, dy;
-  Rows dx;
+  ConstMatrixView index, dy;
+  MatrixView dx;
 
   static void operands(auto& op, auto&& visit) {
     const Window& window = op.pool.window;
@@ -124,8 +124,8 @@ struct MaxPoolBackward {
 /// y = the mean of each window.
 struct AvgPool {
   Pool pool;
-  ConstRows x;
-  Rows y;
+  ConstMatrixView x;
+  MatrixView y;
 
   static void operands(auto& op, auto&& visit) {
     const Window& window = op.pool.window;
@@ -140,8 +140,8 @@ struct AvgPool {
 /// dx[i] = sum of dy / number over the windows that hold i.
 struct AvgPoolBackward {
   Pool pool;
-  ConstRows dy;
-  Rows dx;
+  ConstMatrixView dy;
+  MatrixView dx;
 
   static void operands(auto& op, auto&& visit) {
     const Window& window = op.pool.window;

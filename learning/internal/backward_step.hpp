@@ -61,17 +61,17 @@ class BackwardStep {
   bool process(const At& at, const Hop& hop, std::uint64_t activation_tick, std::uint64_t sample);
   bool are_messages_finite(const At& at, const Hop& hop) noexcept;
   void drop_messages(const At& at, const Hop& hop) noexcept;
-  bool process_gradient(const At& at, const Hop& hop, std::uint64_t tick, kernels::Rows delta);
-  bool process_target(const At& at, const Hop& hop, std::uint64_t tick, kernels::Rows residual);
-  void output_gradient(const At& at, std::uint64_t tick, std::uint64_t sample, kernels::Rows gradient) noexcept;
+  bool process_gradient(const At& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView delta);
+  bool process_target(const At& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView residual);
+  void output_gradient(const At& at, std::uint64_t tick, std::uint64_t sample, kernels::MatrixView gradient) noexcept;
   /// Scores of rows of one label each, and the slopes of their losses; a row without a label has none.
-  void score_rows(const At& at, const kernels::Rows& y, OutputRing& output, std::size_t place,
-                  const kernels::ConstRows& values, const kernels::Rows& gradient) noexcept;
-  void output_target(const At& at, std::uint64_t tick, std::uint64_t sample, kernels::Rows residual) noexcept;
-  void gather(const At& at, const Hop& hop, kernels::Rows sum) noexcept;
-  void gather_direct(const At& at, kernels::Rows sum) noexcept;
-  void propagate_target(const At& at, std::uint64_t tick, kernels::Rows residual, kernels::Rows dx);
-  void send(const At& at, const Hop& hop, std::uint64_t tick, kernels::Rows dx) noexcept;
+  void score_rows(const At& at, const kernels::MatrixView& y, OutputRing& output, std::size_t place,
+                  const kernels::ConstMatrixView& values, const kernels::MatrixView& gradient) noexcept;
+  void output_target(const At& at, std::uint64_t tick, std::uint64_t sample, kernels::MatrixView residual) noexcept;
+  void gather(const At& at, const Hop& hop, kernels::MatrixView sum) noexcept;
+  void gather_direct(const At& at, kernels::MatrixView sum) noexcept;
+  void propagate_target(const At& at, std::uint64_t tick, kernels::MatrixView residual, kernels::MatrixView dx);
+  void send(const At& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView dx) noexcept;
   mesh::BackwardArgs past(const At& at, std::uint64_t tick) noexcept;
   OutputRing& output_of(mesh::NodeId node) noexcept {
     return rings_.outputs()[static_cast<std::size_t>(plan_.layers[node].output)];
@@ -79,13 +79,13 @@ class BackwardStep {
   std::uint32_t error_message(mesh::NodeId node) const noexcept {
     return plan_.error_messages[static_cast<std::size_t>(plan_.layers[node].output)];
   }
-  kernels::Rows scratch_rows(AlignedBuffer<float>& buffer, std::size_t width) const noexcept {
+  kernels::MatrixView scratch_rows(AlignedBuffer<float>& buffer, std::size_t width) const noexcept {
     return {buffer.data(), options_.learners, width, (width + 15) / 16 * 16};
   }
-  kernels::Rows learner_rows(kernels::Rows rows) const noexcept {
+  kernels::MatrixView learner_rows(kernels::MatrixView rows) const noexcept {
     return {rows.data, options_.learners, rows.cols, rows.stride};
   }
-  kernels::ConstRows input_at(const At& at, std::uint64_t tick) const noexcept;
+  kernels::ConstMatrixView input_at(const At& at, std::uint64_t tick) const noexcept;
 
   const LearningOptions& options_;
   const LearningPlan& plan_;

@@ -21,7 +21,7 @@ class ErrorMessages {
   ErrorMessages(const LearningPlan& plan, std::size_t learners)
       : slots_(plan.messages), half_(plan.message_floats), learners_(learners), values_(2 * plan.message_floats) {}
 
-  kernels::Rows at(std::uint32_t index, std::uint64_t parity) noexcept {
+  kernels::MatrixView at(std::uint32_t index, std::uint64_t parity) noexcept {
     const MessageSlot& slot = slots_[index];
     return {values_.data() + parity * half_ + slot.offset, learners_, slot.width, slot.stride};
   }

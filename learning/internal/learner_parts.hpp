@@ -62,7 +62,7 @@ class SavedLearner final : public mesh::RuleState {
 class RecordedLearner final : public mesh::RecordableRule {
  public:
   explicit RecordedLearner(LearnerParts& parts) : parts_(parts) {}
-  void each_piece(const std::function<void(const mesh::DeviceRegion&)>& visit) const override;
+  void each_region(const std::function<void(const mesh::DeviceRegion&)>& visit) const override;
   std::uint64_t period() const noexcept override { return parts_.clock.steps_per_sample(); }
   std::pair<std::uint64_t, std::uint64_t> samples_of(std::uint64_t step, std::uint64_t tick,
                                                      std::uint64_t count) const override;
@@ -75,7 +75,7 @@ class RecordedLearner final : public mesh::RecordableRule {
   void load_host(const mesh::ByteArchive& from) override;
 
  private:
-  void each_optimizer_piece(const std::function<void(const mesh::DeviceRegion&)>& visit) const;
+  void each_optimizer_region(const std::function<void(const mesh::DeviceRegion&)>& visit) const;
   /// Arrays that the host writes while a device runs the steps.
   template <class Visit>
   void each_array(Visit&& visit) const;

@@ -84,17 +84,17 @@ HostPlaces host_places(const Graph& graph) {
   places.is_asked = cells == kept;
   // Weights that several layers compute with move when all of them have learned: in the middle of a step, when nothing
   // crosses. So all are on one side.
-  std::set<std::size_t> sharers;
-  for (std::size_t before = 0; before != cells.size() + sharers.size();) {
-    before = cells.size() + sharers.size();
-    const auto stays = [&](std::size_t cell) { return cells.contains(cell) || sharers.contains(cell); };
+  std::set<std::size_t> tied_cells;
+  for (std::size_t before = 0; before != cells.size() + tied_cells.size();) {
+    before = cells.size() + tied_cells.size();
+    const auto stays = [&](std::size_t cell) { return cells.contains(cell) || tied_cells.contains(cell); };
     for (NodeId id = first; id < nodes.size(); ++id)
       for (const NodeId owner : nodes[id].owners)
         for (const auto& [cell, other] :
              {std::pair{nodes[id].cell, nodes[owner].cell}, {nodes[owner].cell, nodes[id].cell}})
-          if (stays(cell) && !stays(other)) sharers.insert(other);
+          if (stays(cell) && !stays(other)) tied_cells.insert(other);
   }
-  add(sharers, "weights shared with those");
+  add(tied_cells, "weights shared with those");
   for (NodeId id = first; id < nodes.size(); ++id) places.is_host[id] = cells.contains(nodes[id].cell);
   for (const Edge& edge : graph.edges())
     if (nodes[edge.from].is_port() && places.is_host[edge.to]) places.is_host[edge.from] = 1;

@@ -105,7 +105,7 @@ Result<DeviceBuffers> DeviceBuffers::build(gpu::Device& device, std::vector<Devi
   return mirror;
 }
 
-std::uint64_t DeviceBuffers::there(const void* host) const noexcept {
+std::uint64_t DeviceBuffers::to_device(const void* host) const noexcept {
   if (!host) return 0;
   const auto after = std::upper_bound(entries_.begin(), entries_.end(), host,
                                       [](const void* place, const Entry& entry) { return place < entry.piece.host; });
@@ -216,23 +216,23 @@ void DeviceBuffers::each_window_part(const Entry& entry, std::uint64_t end, Visi
 
 void DeviceBuffers::push_window(gpu::VulkanStream& stream, std::uint64_t end) const {
   for (const Entry& entry : entries_)
-    each_window_part(entry, end, [&](const DeviceCopy& twin) {
-      stream.upload(twin.host, twin.bytes, reinterpret_cast<void*>(twin.device));
+    each_window_part(entry, end, [&](const DeviceCopy& copy) {
+      stream.upload(copy.host, copy.bytes, reinterpret_cast<void*>(copy.device));
     });
 }
 
 Status DeviceBuffers::pull_window(gpu::VulkanStream& stream, std::uint64_t end) const {
-  for (const DeviceCopy& twin : written_windows(end))
-    WEFT_CHECK(stream.download(reinterpret_cast<const void*>(twin.device), twin.bytes, twin.host));
+  for (const DeviceCopy& copy : written_windows(end))
+    WEFT_CHECK(stream.download(reinterpret_cast<const void*>(copy.device), copy.bytes, copy.host));
   return {};
 }
 
 std::vector<DeviceBuffers::DeviceCopy> DeviceBuffers::written_windows(std::uint64_t end) const {
-  std::vector<DeviceCopy> twins;
+  std::vector<DeviceCopy> copies;
   for (const Entry& entry : entries_)
     if (!entry.is_hosts && !entry.piece.is_input)
-      each_window_part(entry, end, [&](const DeviceCopy& twin) { twins.push_back(twin); });
-  return twins;
+      each_window_part(entry, end, [&](const DeviceCopy& copy) { copies.push_back(copy); });
+  return copies;
 }
 
 const DeviceBuffers::Entry* DeviceBuffers::find(std::uint64_t device) const noexcept {
@@ -243,7 +243,7 @@ const DeviceBuffers::Entry* DeviceBuffers::find(std::uint64_t device) const noex
   return device - entry.device < entry.room ? &entry : nullptr;
 }
 
-ByteRanges DeviceBuffers::here(std::span<const gpu::Touched> touched, bool only_written) const {
+ByteRanges DeviceBuffers::to_host(std::span<const gpu::Touched> touched, bool only_written) const {
   std::vector<ByteRange> ranges;
   for (const gpu::Touched& each : touched) {
     if (only_written && !each.is_written) continue;
@@ -260,8 +260,8 @@ void DeviceBuffers::leave_windows(std::span<const gpu::Touched> touched) {
       entries_[static_cast<std::size_t>(entry - entries_.data())].is_hosts = true;
 }
 
-std::vector<DeviceBuffers::DeviceCopy> DeviceBuffers::twins(const ByteRanges& ranges) const {
-  std::vector<DeviceCopy> twins;
+std::vector<DeviceBuffers::DeviceCopy> DeviceBuffers::device_copies(const ByteRanges& ranges) const {
+  std::vector<DeviceCopy> copies;
   for (const ByteRange& range : ranges) {
     auto entry = std::upper_bound(entries_.begin(), entries_.end(), range.begin, [](std::uintptr_t at, const Entry& e) {
       return at < reinterpret_cast<std::uintptr_t>(e.piece.host);
@@ -272,10 +272,10 @@ std::vector<DeviceBuffers::DeviceCopy> DeviceBuffers::twins(const ByteRanges& ra
       if (all.begin >= range.end) break;
       const std::uintptr_t begin = std::max(range.begin, all.begin), end = std::min(range.end, all.end);
       if (begin < end && entry->piece.use == RegionUse::kept && entry->block != kNoBlock)
-        twins.push_back({reinterpret_cast<std::byte*>(begin), entry->device + (begin - all.begin), end - begin});
+        copies.push_back({reinterpret_cast<std::byte*>(begin), entry->device + (begin - all.begin), end - begin});
     }
   }
-  return twins;
+  return copies;
 }
 
 std::uint64_t DeviceBuffers::bytes() const noexcept {

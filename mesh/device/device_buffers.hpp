@@ -35,7 +35,7 @@ class DeviceBuffers {
                                      std::size_t copies, const ByteRanges& hosts = {});
 
   /// The address of what stands at `host`; 0 for null, and with an error in `status` for memory that is not mirrored.
-  std::uint64_t there(const void* host) const noexcept;
+  std::uint64_t to_device(const void* host) const noexcept;
   /// The address of a copy of `bytes` at `host`, made when it is first asked for.
   std::uint64_t constant(const void* host, std::size_t bytes) const;
   Status status() const { return failure_ ? Status(fail(*failure_)) : Status(); }
@@ -60,11 +60,11 @@ class DeviceBuffers {
   std::vector<DeviceCopy> written_windows(std::uint64_t end) const;
 
   /// Where on the host stands what of kept memory operations touch; `only_written`: or write.
-  ByteRanges here(std::span<const gpu::Touched> touched, bool only_written) const;
+  ByteRanges to_host(std::span<const gpu::Touched> touched, bool only_written) const;
   /// Windows that these write are the host's from now on: they are no longer pulled.
   void leave_windows(std::span<const gpu::Touched> touched);
   /// Kept memory among `ranges`.
-  std::vector<DeviceCopy> twins(const ByteRanges& ranges) const;
+  std::vector<DeviceCopy> device_copies(const ByteRanges& ranges) const;
 
   /// Copies everything to the device that is copied at all.
   void push(gpu::VulkanStream& stream) const;

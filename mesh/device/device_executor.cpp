@@ -12,7 +12,7 @@
 namespace weft::mesh {
 namespace {
 
-using kernels::Rows;
+using kernels::MatrixView;
 
 // Steps between two agreements of host and device: what a fault costs at most, in steps on the CPU.
 constexpr std::uint64_t kMostLogged = 1024;
@@ -103,9 +103,9 @@ std::uint64_t DeviceExecutor::steps_at_once() const {
   return all * node_count() > kMostFirings ? 1 : all;
 }
 
-std::uint64_t DeviceExecutor::quiet_steps(std::uint64_t tick, std::uint64_t step, std::uint64_t steps) const {
+std::uint64_t DeviceExecutor::steady_steps(std::uint64_t tick, std::uint64_t step, std::uint64_t steps) const {
   if (engine_.commands().has_mail()) return 0;
-  const std::uint64_t fired = engine_.ticks_in(step), ticks = engine_.exceptions().quiet_ticks(tick + fired);
+  const std::uint64_t fired = engine_.ticks_in(step), ticks = engine_.exceptions().steady_ticks(tick + fired);
   if (engine_.ticks_in(steps) - fired <= ticks) return steps - step;
   std::uint64_t end = step;
   while (engine_.ticks_in(end + 1) - fired <= ticks) ++end;
@@ -124,9 +124,9 @@ std::uint64_t DeviceExecutor::run(scheduler::Executor& executor, std::uint64_t t
     if (!engine_.halt()) hold_.take(figures_);
   }
   while (done < steps && !engine_.halt()) {
-    const std::uint64_t quiet = hold_.is_held() ? quiet_steps(tick, done, steps) : 0;
+    const std::uint64_t quiet = hold_.is_held() ? steady_steps(tick, done, steps) : 0;
     if (quiet > 0)
-      done += run_quiet(executor, tick, done, quiet);
+      done += run_steady(executor, tick, done, quiet);
     else  // commands are applied at one tick's boundary; the device goes on behind it
       done += run_host(executor, tick, done, hold_.is_held() ? 1 : steps - done);
   }
@@ -147,8 +147,8 @@ Result<std::optional<std::uint64_t>> DeviceExecutor::try_device(std::uint64_t ti
   return flags == 0 ? std::optional(ran) : std::nullopt;
 }
 
-std::uint64_t DeviceExecutor::run_quiet(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t first,
-                                        std::uint64_t steps) noexcept {
+std::uint64_t DeviceExecutor::run_steady(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t first,
+                                         std::uint64_t steps) noexcept {
   bool is_logged = false;
   std::optional<std::uint64_t> done;
   is_running_ = true;
@@ -186,7 +186,7 @@ void DeviceExecutor::settle(std::uint64_t done) noexcept {
     pull();
     mixed_.host().send_commands(engine_.commands());
   } else if (log_.steps() > kMostLogged ||
-             log_.bytes() > std::max(kMostLoggedBytes, kPullsLogged * landings_[0].bytes.size())) {
+             log_.bytes() > std::max(kMostLoggedBytes, kPullsLogged * readbacks_[0].bytes.size())) {
     if (is_mixed())
       pull();  // the host's own cells go on from its memory
     else
@@ -250,7 +250,7 @@ void DeviceExecutor::push_first_inputs(std::uint64_t tick) {
   for (NodeId port = 0; port < feeds.size(); ++port) {
     const PortFeed& feed = feeds[port];
     if (!feed.base) continue;
-    const Rows slot = image_.recorder().there(engine_.runner().state().output(port, tick));
+    const MatrixView slot = image_.recorder().to_device(engine_.runner().state().output(port, tick));
     if (slot.stride == slot.cols) {
       image_.stream().upload(feed.base, slot.rows * slot.cols * sizeof(float), slot.data);
       continue;
@@ -335,20 +335,20 @@ void DeviceExecutor::give_up(const Error& error) noexcept {
 
 void DeviceExecutor::set_input(NodeId port, std::size_t session, std::span<const float> values,
                                std::uint64_t tick) noexcept {
-  const Rows slot = engine_.runner().state().output(port, tick);
+  const MatrixView slot = engine_.runner().state().output(port, tick);
   if (!is_ahead_ || places_.is_host[port]) std::copy(values.begin(), values.end(), slot.row(session));
   engine_.buffers().feed(port, {});
   if (!image_.exists() || is_behind_) return;
-  image_.stream().upload(values.data(), values.size_bytes(), image_.recorder().there(slot).row(session));
+  image_.stream().upload(values.data(), values.size_bytes(), image_.recorder().to_device(slot).row(session));
   if (is_ahead_) log_.add_input(port, session, values, tick);
 }
 
 std::span<const float> DeviceExecutor::output(NodeId node, std::size_t session, std::uint64_t tick) noexcept {
-  const Rows here = engine_.runner().state().output(node, tick);
+  const MatrixView here = engine_.runner().state().output(node, tick);
   if (places_.is_host[node]) return {here.row(session), here.cols};
   std::vector<float>& kept = outputs_[{node, session}];
   if (kept.empty()) {
-    const Rows there = image_.recorder().there(here);
+    const MatrixView there = image_.recorder().to_device(here);
     kept.resize(there.cols);
     if (Status read = image_.stream().download(there.row(session), kept.size() * sizeof(float), kept.data()); !read) {
       give_up(read.error());
@@ -362,20 +362,20 @@ std::span<const float> DeviceExecutor::output(NodeId node, std::size_t session, 
 void DeviceExecutor::pull() noexcept {
   if (!is_ahead_ || is_running_) return;
   if (!land()) return;
-  landings_[0].settle();
+  readbacks_[0].settle();
   has_landed_ = is_ahead_ = false;
 }
 
 bool DeviceExecutor::land() noexcept {
   ++figures_.pulls;
-  Readback& to = landings_[has_landed_];
+  Readback& to = readbacks_[has_landed_];
   const std::uint32_t groups = engine_.rule() ? DeviceImage::kAll : DeviceImage::kWeights;
   if (Status landed = image_.buffers().land(image_.stream(), groups, mixed_.by_host(), to); !landed) {
     give_up(landed.error());
     replay(*executor_, false);
     return false;
   }
-  if (has_landed_) std::swap(landings_[0], landings_[1]);
+  if (has_landed_) std::swap(readbacks_[0], readbacks_[1]);
   has_landed_ = true;
   forget_log();
   return true;
@@ -395,7 +395,7 @@ std::uint64_t DeviceExecutor::replay(scheduler::Executor& executor, bool is_unde
   is_running_ = true;  // code that asks for the host's memory gets it as it is
   ByteArchive now;
   if (rule) rule->save_host(now);
-  if (std::exchange(has_landed_, false)) landings_[0].settle();
+  if (std::exchange(has_landed_, false)) readbacks_[0].settle();
   mixed_.take_back();
   log_.restore_observers();
   mixed_.host().forget_commands();
@@ -420,7 +420,7 @@ std::uint64_t DeviceExecutor::replay(scheduler::Executor& executor, bool is_unde
 
 std::uint64_t DeviceExecutor::replay_entry(scheduler::Executor& executor, const ReplayLog::Entry& entry) noexcept {
   if (!entry.input.empty()) {
-    const Rows slot = engine_.runner().state().output(entry.port, entry.tick);
+    const MatrixView slot = engine_.runner().state().output(entry.port, entry.tick);
     std::copy(entry.input.begin(), entry.input.end(), slot.row(entry.session));
     return 0;
   }

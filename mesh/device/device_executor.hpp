@@ -74,10 +74,10 @@ class DeviceExecutor {
   /// Steps of a part of a block: their inputs are worth a submission.
   std::uint64_t part_steps() const noexcept;
   /// Steps of a run, of `steps` in all, from this one on before one in which more than firing happens.
-  std::uint64_t quiet_steps(std::uint64_t tick, std::uint64_t step, std::uint64_t steps) const;
+  std::uint64_t steady_steps(std::uint64_t tick, std::uint64_t step, std::uint64_t steps) const;
   /// Steps of a run in which nothing else is known to happen; returns how many were done.
-  std::uint64_t run_quiet(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t first,
-                          std::uint64_t steps) noexcept;
+  std::uint64_t run_steady(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t first,
+                           std::uint64_t steps) noexcept;
   /// The same on the device. Nothing: its values are not what they should be.
   Result<std::optional<std::uint64_t>> try_device(std::uint64_t tick, std::uint64_t first, std::uint64_t steps);
   /// After steps on the device: they count.
@@ -118,8 +118,8 @@ class DeviceExecutor {
   scheduler::Executor* executor_ = nullptr;  // of the last run
   bool is_ahead_ = false, is_behind_ = true, is_running_ = false;
   std::map<std::pair<NodeId, std::size_t>, std::vector<float>> outputs_;  // read since the last run
-  std::array<Readback, 2> landings_;  // a device that is lost half way must not take the last one along
-  bool has_landed_ = false;           // the first is where the log begins; else the host's own memory is
+  std::array<Readback, 2> readbacks_;  // a device that is lost half way must not take the last one along
+  bool has_landed_ = false;            // the first is where the log begins; else the host's own memory is
 };
 
 }  // namespace weft::mesh

@@ -37,7 +37,7 @@ std::vector<DeviceRegion> DeviceImage::pieces() const {
   for (const AlignedBuffer<float>& workspace : engine_.runner().streams().workspaces())
     pieces.push_back({workspace.data(), workspace.size() * sizeof(float), RegionUse::scratch});
   if (StepRule* const rule = engine_.rule())
-    rule->recordable()->each_piece([&](DeviceRegion piece) {
+    rule->recordable()->each_region([&](DeviceRegion piece) {
       piece.group = kRule;
       pieces.push_back(piece);
     });

@@ -13,7 +13,7 @@ ops::Answer<Op> GraphRecorder::accept(const Op& op) {
     if constexpr (std::is_pointer_v<T>)
       if (access == ops::Access::constant)
         return void(operand = reinterpret_cast<T>(mirror_.constant(operand, extent.cols * sizeof *operand)));
-    ops::for_each_pointer(operand, [&](auto& pointer) { pointer = there(pointer); });
+    ops::for_each_pointer(operand, [&](auto& pointer) { pointer = to_device(pointer); });
     if constexpr (std::is_same_v<T, kernels::ConstWeight>) operand.nan_free = nullptr;  // a hint to the host's kernels
   });
   if constexpr (!std::is_void_v<ops::Answer<Op>>) {  // is it finite?
@@ -33,14 +33,14 @@ void GraphRecorder::watch_host(std::vector<gpu::Touched>* to) noexcept {
   mirror_.watch_host(to != nullptr);
 }
 
-void GraphRecorder::touch(std::initializer_list<kernels::ConstRows> read,
-                          std::initializer_list<kernels::Rows> written) {
-  for (const kernels::ConstRows& rows : read) is_finite({rows});
-  for (const kernels::Rows& rows : written) fill({0.0f, rows});
+void GraphRecorder::touch(std::initializer_list<kernels::ConstMatrixView> read,
+                          std::initializer_list<kernels::MatrixView> written) {
+  for (const kernels::ConstMatrixView& rows : read) is_finite({rows});
+  for (const kernels::MatrixView& rows : written) fill({0.0f, rows});
 }
 
 bool GraphRecorder::any_nonzero(NodeId node, std::span<const float> values, bool may_skip) {
-  const float* const copy = there(values.data());
+  const float* const copy = to_device(values.data());
   may_skip ? guards_.hold_back_if_zero(node, copy, values.size())
            : to_.note_all_zero(copy, values.size(), notes_, kAllZero);
   return true;

@@ -21,7 +21,9 @@ class GraphRecorder final : public kernels::OpStream {
   gpu::VulkanStream& device() noexcept { return to_; }
   DeviceBuffers& mirror() noexcept { return mirror_; }
   StepGuards& guards() noexcept { return guards_; }
-  kernels::Rows there(const kernels::Rows& rows) const { return {there(rows.data), rows.rows, rows.cols, rows.stride}; }
+  kernels::MatrixView to_device(const kernels::MatrixView& rows) const {
+    return {to_device(rows.data), rows.rows, rows.cols, rows.stride};
+  }
   Status status() const { return mirror_.status(); }
 
   /// Says yes. Where all are 0, that is noted, or with `may_skip` holds back what the node moves in this step.
@@ -29,7 +31,7 @@ class GraphRecorder final : public kernels::OpStream {
   /// From here on operations, which the device does not run, only say what they touch; null: they are recorded again.
   void watch_host(std::vector<gpu::Touched>* to) noexcept;
   /// Says what a layer that nobody can watch might touch. @pre watch_host
-  void touch(std::initializer_list<kernels::ConstRows> read, std::initializer_list<kernels::Rows> written);
+  void touch(std::initializer_list<kernels::ConstMatrixView> read, std::initializer_list<kernels::MatrixView> written);
   /// Records one operation with its operands on the device.
   template <class Op>
   kernels::ops::Answer<Op> accept(const Op& op);
@@ -37,8 +39,8 @@ class GraphRecorder final : public kernels::OpStream {
  private:
   static const kernels::OpTable& table() noexcept;
   template <class T>
-  T* there(T* host) const {
-    return reinterpret_cast<T*>(static_cast<std::uintptr_t>(mirror_.there(host)));
+  T* to_device(T* host) const {
+    return reinterpret_cast<T*>(static_cast<std::uintptr_t>(mirror_.to_device(host)));
   }
 
   gpu::VulkanStream& to_;

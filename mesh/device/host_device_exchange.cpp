@@ -14,11 +14,11 @@ HostDeviceExchange::PendingTransfers HostDeviceExchange::meet(const ByteRanges& 
   // Who never touched it never wrote it, so it is the other's that counts.
   const ByteRanges new_to_host = without(by_host, by_host_), new_to_device = without(by_device, by_device_);
   if (new_to_host.empty() && new_to_device.empty()) return {};
-  PendingTransfers arrears{common(new_to_device, by_host_), common(new_to_host, by_device_)};
+  PendingTransfers pending{common(new_to_device, by_host_), common(new_to_host, by_device_)};
   by_host_ = united(by_host_, new_to_host);
   by_device_ = united(by_device_, new_to_device);
   ++changes_;
-  return arrears;
+  return pending;
 }
 
 void HostDeviceExchange::refresh(Step& step) const {

@@ -8,7 +8,7 @@
 
 namespace weft::mesh {
 
-using kernels::Rows;
+using kernels::MatrixView;
 
 ByteRanges MixedSteps::hosts_alone(std::span<const DeviceRegion> pieces) const {
   const Graph& graph = engine_.runner().graph();
@@ -20,13 +20,13 @@ ByteRanges MixedSteps::hosts_alone(std::span<const DeviceRegion> pieces) const {
       ranges.push_back(byte_range(piece.host, piece.bytes));
   std::vector<std::uint8_t> is_read(is_host.size());  // by the device
   for (const Edge& edge : graph.edges()) is_read[edge.from] |= !is_host[edge.to];
-  const auto add = [&](const Rows& rows) {
+  const auto add = [&](const MatrixView& rows) {
     if (rows.data) ranges.push_back(byte_range(rows.data, rows.rows * rows.stride * sizeof(float)));
   };
   for (NodeId node = static_cast<NodeId>(graph.port_count()); node < is_host.size(); ++node)
     for (std::uint64_t tick = 0; tick < state.depth() && is_host[node]; ++tick) {
-      for (const Rows& rows : {state.input(node, tick), state.preactivation(node, tick), state.cache(node, tick),
-                               state.hidden(node, tick)})
+      for (const MatrixView& rows : {state.input(node, tick), state.preactivation(node, tick), state.cache(node, tick),
+                                     state.hidden(node, tick)})
         add(rows);
       if (!is_read[node]) add(state.output(node, tick));
     }
@@ -54,13 +54,13 @@ Status MixedSteps::open(HostDeviceExchange::Step& step, std::span<const gpu::Tou
                         std::span<const gpu::Touched> by_device) {
   DeviceBuffers& buffers = image_.buffers();
   buffers.leave_windows(by_host);
-  step.host_writes = buffers.here(by_host, true);
-  step.device_writes = buffers.here(by_device, true);
-  const HostDeviceExchange::PendingTransfers arrears =
-      exchange_.meet(buffers.here(by_host, false), buffers.here(by_device, false));
-  upload(arrears.in);
-  exchange_.keep(arrears.out);
-  fetches_ = buffers.twins(arrears.out);
+  step.host_writes = buffers.to_host(by_host, true);
+  step.device_writes = buffers.to_host(by_device, true);
+  const HostDeviceExchange::PendingTransfers pending =
+      exchange_.meet(buffers.to_host(by_host, false), buffers.to_host(by_device, false));
+  upload(pending.in);
+  exchange_.keep(pending.out);
+  fetches_ = buffers.device_copies(pending.out);
   WEFT_CHECK(begin_fetch());
   return end_fetch();
 }
@@ -92,7 +92,7 @@ void MixedSteps::keep(HostDeviceExchange::Step& step, std::uint64_t tick) {
   if (step.kept_at != exchange_.era()) {
     std::vector<ByteRange> slots;
     for (NodeId port = 0; port < engine_.runner().graph().port_count(); ++port) {
-      const Rows slot = engine_.runner().state().output(port, tick + 1);
+      const MatrixView slot = engine_.runner().state().output(port, tick + 1);
       if (host_.is_host(port)) slots.push_back(byte_range(slot.data, slot.rows * slot.stride * sizeof(float)));
     }
     exchange_.keep(set_of(std::move(slots)));
@@ -104,7 +104,7 @@ Status MixedSteps::run(scheduler::Executor& executor, const std::shared_ptr<gpu:
                        const HostDeviceExchange::Step& crossing, const RunWindows& windows, std::uint64_t step,
                        std::uint64_t end) {
   WEFT_CHECK(image_.stream().run(graph, 1));
-  fetches_ = image_.buffers().twins(crossing.out);
+  fetches_ = image_.buffers().device_copies(crossing.out);
   figures_.exchanged_bytes += size_of(crossing.out) + size_of(crossing.in);
   if (engine_.rule())
     for (const DeviceBuffers::DeviceCopy& window : image_.buffers().written_windows(end)) fetches_.push_back(window);
@@ -124,8 +124,8 @@ Status MixedSteps::run(scheduler::Executor& executor, const std::shared_ptr<gpu:
 }
 
 void MixedSteps::upload(const ByteRanges& ranges) {
-  for (const DeviceBuffers::DeviceCopy& twin : image_.buffers().twins(ranges))
-    image_.stream().upload(twin.host, twin.bytes, reinterpret_cast<void*>(twin.device));
+  for (const DeviceBuffers::DeviceCopy& copy : image_.buffers().device_copies(ranges))
+    image_.stream().upload(copy.host, copy.bytes, reinterpret_cast<void*>(copy.device));
 }
 
 Status MixedSteps::begin_fetch() {

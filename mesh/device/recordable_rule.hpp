@@ -21,7 +21,7 @@ class RecordableRule {
  public:
   virtual ~RecordableRule() = default;
   /// The memory that its steps touch besides mesh and weights. Windows are rings over samples.
-  virtual void each_piece(const std::function<void(const DeviceRegion&)>& visit) const = 0;
+  virtual void each_region(const std::function<void(const DeviceRegion&)>& visit) const = 0;
   /// Steps after which a recorded run repeats itself.
   virtual std::uint64_t period() const noexcept = 0;
   /// Samples [first, second) of which `count` steps from `step` on touch windows; `tick` is `step`'s.

@@ -9,8 +9,8 @@
 
 namespace weft::mesh {
 
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 
 namespace {
 
@@ -101,7 +101,8 @@ void StepRecorder::record_part(const Recording& recording, const RegionPart& par
       record_layer(id, at);
     } else {
       for (const auto ring : kFiringRings)
-        if (const Rows from = (state.*ring)(id, at.tick); from.data) to_.copy({from, (state.*ring)(id, at.tick + 1)});
+        if (const MatrixView from = (state.*ring)(id, at.tick); from.data)
+          to_.copy({from, (state.*ring)(id, at.tick + 1)});
     }
     record_outputs(recording, id, at);
   }
@@ -121,11 +122,11 @@ void StepRecorder::record_layer(NodeId node, const RegionStep& at) {
   else
     unit.layer->forward(to_, args);
   to_.is_finite({state.output(node, at.tick + 1)});
-  if (const Rows hidden = state.hidden(node, at.tick + 1); hidden.data) to_.is_finite({hidden});
+  if (const MatrixView hidden = state.hidden(node, at.tick + 1); hidden.data) to_.is_finite({hidden});
 }
 
 void StepRecorder::record_outputs(const Recording& recording, NodeId node, const RegionStep& at) {
-  const Rows y = to_.there(runner_.state().output(node, at.tick + 1));
+  const MatrixView y = to_.to_device(runner_.state().output(node, at.tick + 1));
   const auto [first, last] = std::equal_range(recording.sinks.begin(), recording.sinks.end(), OutputSink{node, nullptr},
                                               [](const OutputSink& a, const OutputSink& b) { return a.node < b.node; });
   for (auto sink = first; sink != last; ++sink)
@@ -133,12 +134,12 @@ void StepRecorder::record_outputs(const Recording& recording, NodeId node, const
 }
 
 void StepRecorder::record_port(const Recording& recording, NodeId port, const RegionStep& at) {
-  const Rows next = runner_.state().output(port, at.tick + 1);
+  const MatrixView next = runner_.state().output(port, at.tick + 1);
   float* const values = recording.feeds[port];
   if (!values) return to_.copy({runner_.state().output(port, at.tick), next});
   const std::uint64_t row = at.fired - recording.first_fired;
   to_.device().copy(
-      {ConstRows{values + row * next.rows * next.cols, next.rows, next.cols, next.cols}, to_.there(next)});
+      {ConstMatrixView{values + row * next.rows * next.cols, next.rows, next.cols, next.cols}, to_.to_device(next)});
 }
 
 }  // namespace weft::mesh

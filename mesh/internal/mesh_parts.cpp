@@ -41,8 +41,8 @@ Mesh::Parts::Parts(Graph g, MeshOptions o, topology::Machine m)
 }
 
 // Cells whose layers share weights become one unit of placement: the weights have one writer.
-void Mesh::Parts::keep_sharers_together(std::vector<std::uint32_t>& unit_of,
-                                        std::vector<topology::Demand::Unit>& units) const {
+void Mesh::Parts::keep_tied_together(std::vector<std::uint32_t>& unit_of,
+                                     std::vector<topology::Demand::Unit>& units) const {
   std::vector<std::uint32_t> joins(units.size());
   std::iota(joins.begin(), joins.end(), 0u);
   const auto root = [&](std::uint32_t unit) {
@@ -101,7 +101,7 @@ Status Mesh::Parts::place() {
     demand.units.back().work += node.layer->multiply_adds() * static_cast<double>(options.sessions);
     total += bytes;
   }
-  keep_sharers_together(unit_of, demand.units);
+  keep_tied_together(unit_of, demand.units);
   for (const Edge& edge : graph.edges())
     if (!graph.nodes()[edge.from].is_port()) demand.links.emplace_back(unit_of[edge.from], unit_of[edge.to]);
   std::size_t threads =
@@ -203,13 +203,13 @@ Status Mesh::Parts::open_device() {
   if (!is_device_name(name))
     return fail(Errc::unknown_name,
                 "device '" + name + "': expected cpu, vulkan, vulkan:NUMBER or vulkan:PART-OF-A-NAME");
-  if (options.device_patience.count() < 0)
+  if (options.device_timeout.count() < 0)
     return fail(Errc::out_of_range,
-                "device_patience: " + std::to_string(options.device_patience.count()) + " ms; 0 or more are expected");
+                "device_timeout: " + std::to_string(options.device_timeout.count()) + " ms; 0 or more are expected");
   if (name == "cpu") return {};
   gpu::DeviceOptions wanted;
   wanted.validate = options.validates_device;
-  wanted.patience = options.device_patience;
+  wanted.timeout = options.device_timeout;
   wanted.faults = options.device_faults;
   auto opened = gpu::Device::share(name, wanted);
   // Where there is nothing to run on, the CPU gives the same bits; a name that fits nothing is a mistake.

@@ -56,7 +56,7 @@ struct Mesh::Parts {
   std::unique_ptr<Engine> engine;
   DeviceSide device;
   std::uint64_t ticks = 0;
-  std::uint64_t sessions_born = 0;  // ever, those that were removed too
+  std::uint64_t sessions_created = 0;  // ever, those that were removed too
   std::vector<Observer*> all_observers;
   std::uint64_t number = 0;       // no two meshes have the same
   std::optional<Hash128> digest;  // of the network, once asked for
@@ -68,7 +68,7 @@ struct Mesh::Parts {
   /// Before anything large is allocated.
   Status check_memory() const;
   bool should_be_wide(const topology::Plan& cut) const noexcept;
-  void keep_sharers_together(std::vector<std::uint32_t>& unit_of, std::vector<topology::Demand::Unit>& units) const;
+  void keep_tied_together(std::vector<std::uint32_t>& unit_of, std::vector<topology::Demand::Unit>& units) const;
   Status make_cells();
   Status make_observers();
   Status make_executor();
@@ -84,7 +84,7 @@ struct Mesh::Parts {
                                                 std::uint64_t values_per_width) const;
   RuleState* saved_rule() const noexcept { return rule ? rule->saved() : nullptr; }
   const Hash128& network_digest();
-  void deliver_orders() noexcept;
+  void deliver_commands() noexcept;
   void save_cells(Snapshot& to) const;
   Status check_fits(const Snapshot& from);
   void load_cells(const Snapshot& from);

@@ -13,8 +13,8 @@ namespace weft::mesh {
 namespace {
 
 using kernels::Activation;
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 
 template <class View>
 View columns(const View& view, std::size_t first, std::size_t count) {
@@ -63,7 +63,7 @@ class AdaptiveSoftmax final : public Layer {
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     tokens_.each(args, [&](const ForwardArgs& row) {
-      const Rows head = columns(row.cache, 0, head_);
+      const MatrixView head = columns(row.cache, 0, head_);
       stream.linear(
           {row.weights.matrix(0), has_bias_ ? row.weights.vector(1) : nullptr, row.x, Activation::linear, {}, head});
       if (is_log_)
@@ -72,9 +72,9 @@ class AdaptiveSoftmax final : public Layer {
         stream.softmax({head, 1.0f, head});
       stream.copy({columns(head, 0, head_classes_), columns(row.y, 0, head_classes_)});
       for (const Cluster& cluster : clusters_) {
-        const Rows hidden = columns(row.cache, cluster.cached, cluster.hidden);
-        const Rows y = columns(row.y, cluster.first, cluster.classes);
-        const Rows own = is_log_ ? y : columns(row.cache, cluster.conditional, cluster.classes);
+        const MatrixView hidden = columns(row.cache, cluster.cached, cluster.hidden);
+        const MatrixView y = columns(row.y, cluster.first, cluster.classes);
+        const MatrixView own = is_log_ ? y : columns(row.cache, cluster.conditional, cluster.classes);
         stream.linear({row.weights.matrix(cluster.parameter), nullptr, row.x, Activation::linear, {}, hidden});
         stream.linear({row.weights.matrix(cluster.parameter + 1), nullptr, hidden, Activation::linear, {}, own});
         if (is_log_) {
@@ -89,8 +89,8 @@ class AdaptiveSoftmax final : public Layer {
 
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     tokens_.each(args, [&](const BackwardArgs& row) {
-      const ConstRows head = columns(row.cache, 0, head_);
-      const Rows dhead = columns(row.scratch, 0, head_);
+      const ConstMatrixView head = columns(row.cache, 0, head_);
+      const MatrixView dhead = columns(row.scratch, 0, head_);
       stream.copy({columns(row.dy, 0, head_classes_), columns(dhead, 0, head_classes_)});
       stream.fill({0.0f, columns(dhead, head_classes_, clusters_.size())});
       for (const Cluster& cluster : clusters_) to_logits(stream, row, cluster, dhead);
@@ -114,14 +114,15 @@ class AdaptiveSoftmax final : public Layer {
   }
 
   /// Makes the part of dy that is the cluster's the slope by its logits, and adds what is the head's to dhead.
-  void to_logits(kernels::OpStream& stream, const BackwardArgs& row, const Cluster& cluster, const Rows& dhead) const {
-    const Rows d = columns(row.dy, cluster.first, cluster.classes);
+  void to_logits(kernels::OpStream& stream, const BackwardArgs& row, const Cluster& cluster,
+                 const MatrixView& dhead) const {
+    const MatrixView d = columns(row.dy, cluster.first, cluster.classes);
     if (is_log_) {
       stream.log_softmax_backward({columns(row.y, cluster.first, cluster.classes), columns(row.cache, cluster.entry, 1),
                                    d, d, columns(dhead, cluster.entry, 1)});
       return;
     }
-    const ConstRows own = columns(row.cache, cluster.conditional, cluster.classes);
+    const ConstMatrixView own = columns(row.cache, cluster.conditional, cluster.classes);
     for (std::size_t b = 0; b < d.rows; ++b) {
       stream.row_dots({at(d, b), at(own, b), dhead.row(b) + cluster.entry});
       stream.scale_rows({row.cache.row(b) + cluster.entry, at(d, b), at(d, b)});
@@ -131,8 +132,8 @@ class AdaptiveSoftmax final : public Layer {
 
   /// From a cluster's logits, whose slope is in dy, to its matrices and the input.
   void to_input(kernels::OpStream& stream, const BackwardArgs& row, const Cluster& cluster) const {
-    const Rows d = columns(row.dy, cluster.first, cluster.classes);
-    const Rows dhidden = columns(row.scratch, head_, cluster.hidden);
+    const MatrixView d = columns(row.dy, cluster.first, cluster.classes);
+    const MatrixView dhidden = columns(row.scratch, head_, cluster.hidden);
     stream.linear_transposed({row.weights.matrix(cluster.parameter + 1), d, dhidden});
     if (row.gradients.data) {
       stream.outer_accumulate({d,
@@ -141,7 +142,7 @@ class AdaptiveSoftmax final : public Layer {
       stream.outer_accumulate({dhidden, row.x, {row.gradients[cluster.parameter], cluster.hidden, row.x.cols}});
     }
     if (!row.dx.data) return;
-    const Rows share = columns(row.scratch, head_ + widest_, row.x.cols);
+    const MatrixView share = columns(row.scratch, head_ + widest_, row.x.cols);
     stream.linear_transposed({row.weights.matrix(cluster.parameter), dhidden, share});
     stream.binary({kernels::BinaryOp::add, row.dx, share, row.dx});
   }

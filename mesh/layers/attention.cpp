@@ -14,8 +14,8 @@ namespace weft::mesh {
 namespace {
 
 using kernels::Activation;
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 
 enum class QkNorm { none, rms, layer };
 
@@ -73,7 +73,8 @@ class Attention final : public Layer {
   }
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
-    const Rows q = part(args.cache, kQ), k = part(args.cache, kK), v = part(args.cache, kV), y = part(args.cache, kY);
+    const MatrixView q = part(args.cache, kQ), k = part(args.cache, kK), v = part(args.cache, kV),
+                     y = part(args.cache, kY);
     const bool norms = settings_.norm != QkNorm::none;
     project(stream, args.weights, kQuery, args.x, norms ? part(args.cache, kRawQ) : q);
     project(stream, args.weights, kKey, args.x, norms ? part(args.cache, kRawK) : k);
@@ -94,13 +95,13 @@ class Attention final : public Layer {
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     const std::size_t tokens = shape_.tokens, width = settings_.query_width(), keys = settings_.key_width();
     const auto scratch = [&](std::size_t at, std::size_t cols) {
-      return Rows{args.scratch.data + at, args.scratch.rows, cols, args.scratch.stride};
+      return MatrixView{args.scratch.data + at, args.scratch.rows, cols, args.scratch.stride};
     };
-    const Rows dy = scratch(0, tokens * width), dq = scratch(tokens * width, tokens * width),
-               dk = scratch(2 * tokens * width, tokens * keys),
-               dv = scratch(tokens * (2 * width + keys), tokens * keys),
-               through = scratch(2 * tokens * (width + keys), in());
-    const ConstRows y = part(args.cache, kY);
+    const MatrixView dy = scratch(0, tokens * width), dq = scratch(tokens * width, tokens * width),
+                     dk = scratch(2 * tokens * width, tokens * keys),
+                     dv = scratch(tokens * (2 * width + keys), tokens * keys),
+                     through = scratch(2 * tokens * (width + keys), in());
+    const ConstMatrixView y = part(args.cache, kY);
     add_gradients(stream, args, kOutput, args.dy, y);
     send_back(stream, args.weights, kOutput, args.dy, dy);
     stream.attention_backward({shape_,
@@ -169,8 +170,8 @@ class Attention final : public Layer {
     if (i != kOutput) return settings_.has_bias ? kMatrices + i : 0;
     return settings_.has_out_bias ? kMatrices + (settings_.has_bias ? 3 : 0) : 0;
   }
-  void project(kernels::OpStream& stream, const ConstWeights& weights, std::size_t i, const ConstRows& x,
-               const Rows& y) const {
+  void project(kernels::OpStream& stream, const ConstWeights& weights, std::size_t i, const ConstMatrixView& x,
+               const MatrixView& y) const {
     tokens_.each(
         [&](const auto& own) {
           stream.linear(
@@ -178,16 +179,16 @@ class Attention final : public Layer {
         },
         x, y);
   }
-  void send_back(kernels::OpStream& stream, const ConstWeights& weights, std::size_t i, const ConstRows& d,
-                 const Rows& dx) const {
+  void send_back(kernels::OpStream& stream, const ConstWeights& weights, std::size_t i, const ConstMatrixView& d,
+                 const MatrixView& dx) const {
     tokens_.each([&](const auto& own) { stream.linear_transposed({weights.matrix(i), own(d), own(dx)}); }, d, dx);
   }
-  void add_gradients(kernels::OpStream& stream, const BackwardArgs& args, std::size_t i, const ConstRows& d,
-                     const ConstRows& x) const {
+  void add_gradients(kernels::OpStream& stream, const BackwardArgs& args, std::size_t i, const ConstMatrixView& d,
+                     const ConstMatrixView& x) const {
     if (!args.gradients.data) return;
     tokens_.each(
         [&](const auto& own) {
-          const ConstRows errors = own(d), inputs = own(x);
+          const ConstMatrixView errors = own(d), inputs = own(x);
           stream.outer_accumulate({errors, inputs, {args.gradients[i], errors.cols, inputs.cols}});
           if (bias(i)) stream.column_accumulate({errors, args.gradients[bias(i)]});
         },
@@ -199,11 +200,11 @@ class Attention final : public Layer {
   View heads(const View& rows, std::size_t b) const noexcept {
     return {rows.row(b), rows.cols / shape_.head_dim, shape_.head_dim, shape_.head_dim};
   }
-  void normalize(kernels::OpStream& stream, const float* gain, const Rows& cache, Part raw, Part statistics,
-                 const Rows& to) const {
-    const Rows from = part(cache, raw), numbers = part(cache, statistics);
+  void normalize(kernels::OpStream& stream, const float* gain, const MatrixView& cache, Part raw, Part statistics,
+                 const MatrixView& to) const {
+    const MatrixView from = part(cache, raw), numbers = part(cache, statistics);
     for (std::size_t b = 0; b < cache.rows; ++b) {
-      const Rows x = heads(from, b), y = heads(to, b);
+      const MatrixView x = heads(from, b), y = heads(to, b);
       float* const inverse = numbers.row(b);
       if (settings_.norm == QkNorm::rms)
         stream.rms_norm({x, gain, settings_.epsilon, y, inverse});
@@ -212,12 +213,12 @@ class Attention final : public Layer {
     }
   }
   void normalize_backward(kernels::OpStream& stream, const BackwardArgs& args, std::size_t gain, Part raw,
-                          Part statistics, const Rows& d) const {
-    const ConstRows from = part(args.cache, raw), numbers = part(args.cache, statistics);
+                          Part statistics, const MatrixView& d) const {
+    const ConstMatrixView from = part(args.cache, raw), numbers = part(args.cache, statistics);
     float* const dgain = args.gradients.data ? args.gradients[gain] : nullptr;
     for (std::size_t b = 0; b < d.rows; ++b) {
-      const ConstRows x = heads(from, b);
-      const Rows error = heads(d, b);
+      const ConstMatrixView x = heads(from, b);
+      const MatrixView error = heads(d, b);
       const float* const inverse = numbers.row(b);
       if (settings_.norm == QkNorm::rms)
         stream.rms_norm_backward({x, args.weights.vector(gain), inverse, error, error, dgain});

@@ -7,8 +7,8 @@
 
 namespace weft::mesh {
 
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 
 namespace {
 
@@ -86,14 +86,14 @@ Result<std::shared_ptr<const Layer>> Container::Builder::make(const LayerSpec& s
   if (!spec.options.empty() || !spec.layers.empty())
     return fail(Errc::unknown_name, object + ": a shared layer is what the layer at " + to_string(spec.at) +
                                         " is; it has no options of its own");
-  if (!options_.context().lender)
+  if (!options_.context().find_tied)
     return fail(Errc::unsupported, object + ": a shared layer needs a grid to find " + to_string(spec.at) + " in");
-  auto owner = options_.context().lender(spec.at);
+  auto owner = options_.context().find_tied(spec.at);
   if (!owner) return fail(std::move(owner).error().within(object + ".at"));
   if ((*owner)->in_shape() != in)
     return fail(Errc::shape_mismatch, object + ".at: the layer at " + to_string(spec.at) + " takes " +
                                           weft::to_string((*owner)->in_shape()) + ", not " + weft::to_string(in));
-  if (!(*owner)->borrowed().empty())
+  if (!(*owner)->tied_to().empty())
     return fail(Errc::unsupported, object + ".at: the layer at " + to_string(spec.at) +
                                        " computes with shared weights itself; share their owner");
   return *owner;
@@ -130,7 +130,7 @@ Result<std::int32_t> Container::Builder::add(const LayerSpec& spec, const std::s
   if (layer->is_observer())
     return fail(Errc::unsupported,
                 object + ": " + spec.type + " watches a layer of the grid, and so stands there itself");
-  if (layer->index_limit() != 0 && std::any_of(sources.begin(), sources.end(), [](auto s) { return s != kInput; }))
+  if (layer->vocabulary_size() != 0 && std::any_of(sources.begin(), sources.end(), [](auto s) { return s != kInput; }))
     return fail(Errc::unsupported, object + ".from: " + spec.type +
                                        " takes indices, and so reads the container's input, not a layer's output");
   std::optional<Coord> owner;
@@ -204,8 +204,8 @@ void Container::place_values() {
     widest_scratch = std::max(widest_scratch, layer.scratch_size());
     if (step.combine == Combine::gate) widest_gate = std::max(widest_gate, layer.in());
     workspace_size_ = std::max(workspace_size_, layer.workspace_size());
-    const std::size_t limit = layer.index_limit();
-    if (limit != 0) index_limit_ = index_limit_ == 0 ? limit : std::min(index_limit_, limit);
+    const std::size_t limit = layer.vocabulary_size();
+    if (limit != 0) vocabulary_size_ = vocabulary_size_ == 0 ? limit : std::min(vocabulary_size_, limit);
   }
   dx_ = take(scratch_size_, widest_x);
   split_ = take(scratch_size_, widest_x);
@@ -223,9 +223,8 @@ void Container::place_values() {
 
 void Container::place_parameters() {
   const auto borrow = [&](Coord owner) {
-    const auto known =
-        static_cast<std::size_t>(std::find(borrowed_.begin(), borrowed_.end(), owner) - borrowed_.begin());
-    if (known == borrowed_.size()) borrowed_.push_back(owner);
+    const auto known = static_cast<std::size_t>(std::find(tied_to_.begin(), tied_to_.end(), owner) - tied_to_.begin());
+    if (known == tied_to_.size()) tied_to_.push_back(owner);
     return static_cast<std::int32_t>(known);
   };
   for (std::size_t i = 0; i < steps_.size(); ++i) {
@@ -249,7 +248,7 @@ void Container::place_parameters() {
       if (slot.owner == WeightSlot::kOwn)
         slot.parameter += first;
       else
-        slot.owner = borrow(layer.borrowed()[static_cast<std::size_t>(slot.owner)]);
+        slot.owner = borrow(layer.tied_to()[static_cast<std::size_t>(slot.owner)]);
       slots_.push_back(slot);
     }
   }
@@ -279,7 +278,8 @@ bool Container::trains_otherwise() const noexcept {
   return std::any_of(steps_.begin(), steps_.end(), [](const Step& step) { return step.layer->trains_otherwise(); });
 }
 
-ConstRows Container::input_of(std::size_t step, const ConstRows& x, const ConstRows& cache) const noexcept {
+ConstMatrixView Container::input_of(std::size_t step, const ConstMatrixView& x,
+                                    const ConstMatrixView& cache) const noexcept {
   return steps_[step].sources.size() == 1 ? value(steps_[step].sources[0], x, cache) : part(cache, places_[step].x);
 }
 
@@ -306,7 +306,7 @@ void Container::backward(kernels::OpStream& stream, const BackwardArgs& args) co
   for (std::size_t i = steps_.size(); i-- > 0;) {
     const Step& step = steps_[i];
     const Place& place = places_[i];
-    const ConstRows x = input_of(i, args.x, args.cache);
+    const ConstMatrixView x = input_of(i, args.x, args.cache);
     const bool is_wanted = args.dx.data || std::any_of(step.sources.begin(), step.sources.end(),
                                                        [](std::int32_t s) { return s != kInput; });
     BackwardArgs own = args;
@@ -334,16 +334,17 @@ void Container::backward(kernels::OpStream& stream, const BackwardArgs& args) co
   }
 }
 
-void Container::send(kernels::OpStream& stream, const BackwardArgs& args, std::size_t i, const ConstRows& x,
-                     const Rows& dx) const {
+void Container::send(kernels::OpStream& stream, const BackwardArgs& args, std::size_t i, const ConstMatrixView& x,
+                     const MatrixView& dx) const {
   const Step& step = steps_[i];
   const Place& place = places_[i];
   for (std::size_t s = 0; s < step.sources.size(); ++s) {
     const std::int32_t source = step.sources[s];
-    const Rows target = source == kInput ? args.dx : part(args.scratch, places_[static_cast<std::size_t>(source)].dy);
+    const MatrixView target =
+        source == kInput ? args.dx : part(args.scratch, places_[static_cast<std::size_t>(source)].dy);
     // A maximum is shared out source by source, so that one nobody wants takes its part all the same.
     if (!target.data && step.combine != Combine::max) continue;
-    const Rows error = part(args.scratch, {split_.offset, place.sources[s].width});
+    const MatrixView error = part(args.scratch, {split_.offset, place.sources[s].width});
     if (step.sources.size() == 1)
       stream.copy({dx, error});
     else

@@ -34,14 +34,14 @@ class Container : public Layer {
   std::size_t scratch_size() const noexcept final { return scratch_size_; }
   std::size_t state_size() const noexcept final { return state_size_; }
   std::size_t workspace_size() const noexcept final { return workspace_size_; }
-  std::size_t index_limit() const noexcept final { return index_limit_; }
+  std::size_t vocabulary_size() const noexcept final { return vocabulary_size_; }
   double multiply_adds() const noexcept final;
   std::uint64_t weight_bytes_touched(const Encoding& encoding, std::size_t rows) const noexcept final;
   std::vector<std::size_t> noise_states() const final;
   bool trains_otherwise() const noexcept final;
-  std::span<const Coord> borrowed() const noexcept final { return borrowed_; }
+  std::span<const Coord> tied_to() const noexcept final { return tied_to_; }
   std::span<const WeightSlot> weight_slots() const noexcept final {
-    return borrowed_.empty() ? std::span<const WeightSlot>() : slots_;
+    return tied_to_.empty() ? std::span<const WeightSlot>() : slots_;
   }
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const final;
@@ -109,21 +109,21 @@ class Container : public Layer {
   }
   bool is_last(std::size_t step) const noexcept { return step + 1 == steps_.size(); }
   /// What a source gave: the container's x, or an earlier step's y.
-  kernels::ConstRows value(std::int32_t source, const kernels::ConstRows& x,
-                           const kernels::ConstRows& cache) const noexcept {
+  kernels::ConstMatrixView value(std::int32_t source, const kernels::ConstMatrixView& x,
+                                 const kernels::ConstMatrixView& cache) const noexcept {
     return source == kInput ? x : part(cache, places_[static_cast<std::size_t>(source)].y);
   }
-  kernels::ConstRows input_of(std::size_t step, const kernels::ConstRows& x,
-                              const kernels::ConstRows& cache) const noexcept;
-  void send(kernels::OpStream& stream, const BackwardArgs& args, std::size_t step, const kernels::ConstRows& x,
-            const kernels::Rows& dx) const;
+  kernels::ConstMatrixView input_of(std::size_t step, const kernels::ConstMatrixView& x,
+                                    const kernels::ConstMatrixView& cache) const noexcept;
+  void send(kernels::OpStream& stream, const BackwardArgs& args, std::size_t step, const kernels::ConstMatrixView& x,
+            const kernels::MatrixView& dx) const;
 
   std::vector<Step> steps_;
   std::vector<Place> places_;
   std::vector<ParameterSpec> parameters_;
-  std::vector<Coord> borrowed_;
+  std::vector<Coord> tied_to_;
   std::vector<WeightSlot> slots_;
-  std::size_t cache_size_ = 0, scratch_size_ = 0, state_size_ = 0, workspace_size_ = 0, index_limit_ = 0;
+  std::size_t cache_size_ = 0, scratch_size_ = 0, state_size_ = 0, workspace_size_ = 0, vocabulary_size_ = 0;
   Columns dx_, split_, gate_, inner_scratch_;  // in scratch
 };
 

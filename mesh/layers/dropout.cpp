@@ -10,8 +10,8 @@
 namespace weft::mesh {
 namespace {
 
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 
 template <class View>
 View part(const View& view, std::size_t first, std::size_t count) {
@@ -34,7 +34,7 @@ class Dropout final : public Layer {
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     const std::size_t training = std::min(args.training_rows, args.x.rows), rest = args.x.rows - training;
     if (training > 0) {
-      const Rows mask = part(args.cache, 0, training);
+      const MatrixView mask = part(args.cache, 0, training);
       stream.dropout_mask(
           {key_, part(args.state, 0, training), part(args.next_state, 0, training), threshold_, scale_, mask});
       stream.binary({kernels::BinaryOp::mul, part(args.x, 0, training), mask, part(args.y, 0, training)});

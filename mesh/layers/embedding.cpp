@@ -21,7 +21,7 @@ class Embedding final : public Layer {
   }
 
   const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
-  std::size_t index_limit() const noexcept override { return parameters_[0].in; }
+  std::size_t vocabulary_size() const noexcept override { return parameters_[0].in; }
 
   /// Of each token's entry, and no more than there is.
   std::uint64_t weight_bytes_touched(const Encoding& encoding, std::size_t rows) const noexcept override {

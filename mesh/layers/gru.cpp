@@ -11,8 +11,8 @@ namespace {
 
 using kernels::Activation;
 using kernels::BinaryOp;
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 
 constexpr std::size_t kR = 0, kZ = 1, kN = 2, kGates = 3;
 
@@ -22,10 +22,11 @@ class Gru final : public Recurrent {
 
  protected:
   // Backward finds r, z, n in `a` and W_hn h + b_hn in its place of `b`.
-  void step(kernels::OpStream& stream, const ForwardArgs& args, const Rows& a, const Rows& b) const override {
+  void step(kernels::OpStream& stream, const ForwardArgs& args, const MatrixView& a,
+            const MatrixView& b) const override {
     stream.binary({BinaryOp::add, blocks(a, kR, 2), blocks(b, kR, 2), blocks(a, kR, 2)});
     stream.unary({Activation::sigmoid, blocks(a, kR, 2), blocks(a, kR, 2)});
-    const Rows n = blocks(a, kN);
+    const MatrixView n = blocks(a, kN);
     stream.binary({BinaryOp::mul, blocks(a, kR), blocks(b, kN), args.y});
     stream.binary({BinaryOp::add, n, args.y, n});
     stream.unary({Activation::tanh, n, n});
@@ -35,9 +36,9 @@ class Gru final : public Recurrent {
     stream.copy({args.y, args.next_state});
   }
 
-  void step_back(kernels::OpStream& stream, const BackwardArgs& args, const ConstRows& a, const ConstRows& b,
-                 const Rows& da, const Rows& carry) const override {
-    const Rows dr = blocks(da, kR), dz = blocks(da, kZ), dn = blocks(da, kN);
+  void step_back(kernels::OpStream& stream, const BackwardArgs& args, const ConstMatrixView& a,
+                 const ConstMatrixView& b, const MatrixView& da, const MatrixView& carry) const override {
+    const MatrixView dr = blocks(da, kR), dz = blocks(da, kZ), dn = blocks(da, kN);
     stream.binary({BinaryOp::mul, args.dy, blocks(a, kZ), carry});
     stream.binary({BinaryOp::sub, args.dy, carry, dn});
     stream.binary({BinaryOp::sub, args.state, blocks(a, kN), dz});
@@ -47,7 +48,7 @@ class Gru final : public Recurrent {
     backward_of(stream, Activation::sigmoid, blocks(a, kR, 2), blocks(da, kR, 2));
   }
 
-  void to_recurrent(kernels::OpStream& stream, const ConstRows& a, const Rows& d) const override {
+  void to_recurrent(kernels::OpStream& stream, const ConstMatrixView& a, const MatrixView& d) const override {
     stream.binary({BinaryOp::mul, blocks(d, kN), blocks(a, kR), blocks(d, kN)});
   }
   bool has_carry() const noexcept override { return true; }

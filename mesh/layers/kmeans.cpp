@@ -11,9 +11,9 @@
 namespace weft::mesh {
 namespace {
 
-using kernels::ConstRows;
+using kernels::ConstMatrixView;
 using kernels::ConstWeight;
-using kernels::Rows;
+using kernels::MatrixView;
 
 template <class View>
 View columns(const View& view, std::size_t first, std::size_t count) {
@@ -49,10 +49,11 @@ class KMeans final : public Layer {
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     tokens_.each(args, [&](const ForwardArgs& row) {
-      const Rows p = own_.gives_probabilities ? columns(row.y, 0, own_.clusters) : columns(row.cache, 0, own_.clusters);
+      const MatrixView p =
+          own_.gives_probabilities ? columns(row.y, 0, own_.clusters) : columns(row.cache, 0, own_.clusters);
       stream.squared_distances({row.weights.matrix(0), row.x, p});
       if (own_.is_euclidean) {
-        const Rows distance = distances(row.cache);
+        const MatrixView distance = distances(row.cache);
         stream.square_root({p, distance});
         stream.scale({-1.0f, distance, p});
       } else {
@@ -65,13 +66,13 @@ class KMeans final : public Layer {
 
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     tokens_.each(args, [&](const BackwardArgs& row) {
-      const ConstRows p =
+      const ConstMatrixView p =
           own_.gives_probabilities ? columns(row.y, 0, own_.clusters) : columns(row.cache, 0, own_.clusters);
       float* const gradient = row.gradients.data ? row.gradients[0] : nullptr;
       const kernels::Panels centres{gradient, own_.clusters, row.x.cols};
-      Rows d = columns(row.dy, 0, own_.clusters);
+      MatrixView d = columns(row.dy, 0, own_.clusters);
       if (own_.gives_features) {
-        const ConstRows from = features(row.dy);
+        const ConstMatrixView from = features(row.dy);
         if (gradient) stream.outer_accumulate({p, from, centres});
         // Gradients are not rounded to 8 bits for centres that are stored as integers.
         ConstWeight weight = row.weights.matrix(0);

@@ -28,7 +28,7 @@ class LayerNorm final : public Layer {
     for (std::size_t row = 0; row < args.x.rows; ++row)
       stream.layer_norm_backward(
           {tokens(args.x, row), args.weights.vector(0), args.cache.row(row), args.cache.row(row) + tokens_.count(),
-           kernels::ConstRows(tokens(args.dy, row)), tokens(args.dx.data ? args.dx : args.dy, row),
+           kernels::ConstMatrixView(tokens(args.dy, row)), tokens(args.dx.data ? args.dx : args.dy, row),
            args.gradients.data ? args.gradients[0] : nullptr, args.gradients.data ? args.gradients[1] : nullptr});
   }
 

@@ -11,8 +11,8 @@ namespace {
 
 using kernels::Activation;
 using kernels::BinaryOp;
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 
 // Blocks of the gates, and of the state.
 constexpr std::size_t kI = 0, kF = 1, kG = 2, kO = 3, kGates = 4;
@@ -23,12 +23,13 @@ class Lstm final : public Recurrent {
   explicit Lstm(Sizes sizes) : Recurrent(std::move(sizes)) {}
 
  protected:
-  void step(kernels::OpStream& stream, const ForwardArgs& args, const Rows& a, const Rows& b) const override {
+  void step(kernels::OpStream& stream, const ForwardArgs& args, const MatrixView& a,
+            const MatrixView& b) const override {
     stream.binary({BinaryOp::add, a, b, a});
     stream.unary({Activation::sigmoid, blocks(a, kI, 2), blocks(a, kI, 2)});
     stream.unary({Activation::tanh, blocks(a, kG), blocks(a, kG)});
     stream.unary({Activation::sigmoid, blocks(a, kO), blocks(a, kO)});
-    const Rows c = blocks(args.next_state, kC), tanh_c = blocks(b, 0);
+    const MatrixView c = blocks(args.next_state, kC), tanh_c = blocks(b, 0);
     stream.binary({BinaryOp::mul, blocks(a, kI), blocks(a, kG), tanh_c});
     stream.binary({BinaryOp::mul, blocks(a, kF), blocks(args.state, kC), c});
     stream.binary({BinaryOp::add, c, tanh_c, c});
@@ -37,9 +38,9 @@ class Lstm final : public Recurrent {
     stream.copy({args.y, blocks(args.next_state, kH)});
   }
 
-  void step_back(kernels::OpStream& stream, const BackwardArgs& args, const ConstRows& a, const ConstRows& b,
-                 const Rows& da, const Rows&) const override {
-    const ConstRows tanh_c = blocks(b, 0);
+  void step_back(kernels::OpStream& stream, const BackwardArgs& args, const ConstMatrixView& a,
+                 const ConstMatrixView& b, const MatrixView& da, const MatrixView&) const override {
+    const ConstMatrixView tanh_c = blocks(b, 0);
     stream.binary({BinaryOp::mul, args.dy, tanh_c, blocks(da, kO)});
     // From here on dy is the gradient of c'.
     stream.binary({BinaryOp::mul, args.dy, blocks(a, kO), args.dy});

@@ -116,9 +116,9 @@ bool Watcher::holds(double value) noexcept {
 
 bool Watcher::look(std::uint64_t tick, double value) noexcept {
   held_ = holds(value) ? held_ + 1 : 0;
-  if (held_ < rule_.patience || tick < quiet_until_) return false;
+  if (held_ < rule_.patience || tick < cooldown_until_) return false;
   held_ = 0;
-  quiet_until_ = tick + rule_.cooldown;
+  cooldown_until_ = tick + rule_.cooldown;
   ++actions_;
   if (rule_.action == WatchRule::Action::swap) {
     is_swapped_ = 1 - is_swapped_;
@@ -132,7 +132,7 @@ bool Watcher::restore(std::span<const std::uint64_t, kWords> words) noexcept {
   const auto slow = std::bit_cast<double>(words[3]);
   if (!(slow >= 0) || !std::isfinite(slow)) return false;
   if ((words[4] & 1) != 0 && rule_.action != WatchRule::Action::swap) return false;
-  quiet_until_ = words[0], held_ = words[1], seen_ = words[2], slow_ = slow;
+  cooldown_until_ = words[0], held_ = words[1], seen_ = words[2], slow_ = slow;
   actions_ = words[4] >> 1, is_swapped_ = words[4] & 1;
   return true;
 }

@@ -55,7 +55,7 @@ class Watcher final : public Observer {
   void observe(const Observation& seen, CommandSink& to) override;
   bool may_change_weights() const noexcept override { return rule_.action == WatchRule::Action::morph; }
   std::array<std::uint64_t, kWords> words() const noexcept override {
-    return {quiet_until_, held_, seen_, std::bit_cast<std::uint64_t>(slow_), actions_ << 1 | is_swapped_};
+    return {cooldown_until_, held_, seen_, std::bit_cast<std::uint64_t>(slow_), actions_ << 1 | is_swapped_};
   }
   bool restore(std::span<const std::uint64_t, kWords> words) noexcept override;
 
@@ -67,7 +67,7 @@ class Watcher final : public Observer {
   WatchRule rule_;
   std::uint32_t node_;
   std::array<CellPlace, 2> places_;
-  std::uint64_t quiet_until_ = 0, held_ = 0, seen_ = 0, actions_ = 0;
+  std::uint64_t cooldown_until_ = 0, held_ = 0, seen_ = 0, actions_ = 0;
   double slow_ = 0;
   std::size_t is_swapped_ = 0;
 };

@@ -13,8 +13,8 @@ namespace weft::mesh {
 namespace {
 
 using kernels::Activation;
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 
 class Gate final : public Layer {
  public:
@@ -31,7 +31,7 @@ class Gate final : public Layer {
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     tokens_.each(args, [&](const ForwardArgs& own) {
       stream.linear({own.weights.matrix(0), nullptr, own.x, Activation::linear, {}, own.y});
-      if (gate_.top_k != 0) stream.keep_largest({own.y, gate_.top_k, own.y});
+      if (gate_.top_k != 0) stream.top_k_mask({own.y, gate_.top_k, own.y});
       stream.softmax({own.y, gate_.temperature, own.y});
     });
     if (gate_.balance == 0) return;
@@ -39,7 +39,7 @@ class Gate final : public Layer {
     stream.scale({1.0f - gate_.balance_rate, args.state, args.next_state});
     const float share = gate_.balance_rate / static_cast<float>(tokens_.count());
     for (std::size_t t = 0; t < tokens_.count(); ++t)
-      stream.axpy({share, columns(ConstRows(args.y), t * gate_.experts, gate_.experts), args.next_state});
+      stream.axpy({share, columns(ConstMatrixView(args.y), t * gate_.experts, gate_.experts), args.next_state});
   }
 
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {

@@ -11,8 +11,8 @@ namespace weft::mesh {
 namespace {
 
 using kernels::Activation;
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 
 template <class View>
 View columns(const View& view, std::size_t first, std::size_t count) {
@@ -60,13 +60,13 @@ class MixtureOfSoftmaxes final : public Layer {
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     tokens_.each(args, [&](const ForwardArgs& row) {
-      const Rows pi = columns(row.cache, 0, own_.components);
-      const Rows contexts = columns(row.cache, own_.components, contexts_);
+      const MatrixView pi = columns(row.cache, 0, own_.components);
+      const MatrixView contexts = columns(row.cache, own_.components, contexts_);
       stream.linear({row.weights.matrix(0), nullptr, row.x, Activation::linear, {}, pi});
       stream.softmax({pi, 1.0f, pi});
       stream.linear({row.weights.matrix(1), bias(row.weights, 3), row.x, Activation::tanh, {}, contexts});
       for (std::size_t k = 0; k < own_.components; ++k) {
-        const Rows p = columns(row.cache, scores_at() + k * classes_, classes_);
+        const MatrixView p = columns(row.cache, scores_at() + k * classes_, classes_);
         stream.linear({row.weights.matrix(2),
                        bias(row.weights, 4),
                        columns(contexts, k * own_.hidden, own_.hidden),
@@ -75,28 +75,28 @@ class MixtureOfSoftmaxes final : public Layer {
                        p});
         stream.softmax({p, 1.0f, p});
       }
-      const Rows mixed = own_.is_log ? columns(row.cache, scores_at() + scores_, classes_) : row.y;
+      const MatrixView mixed = own_.is_log ? columns(row.cache, scores_at() + scores_, classes_) : row.y;
       stream.fill({0.0f, mixed});
-      const Rows weighted{row.workspace, own_.components, classes_, classes_};
+      const MatrixView weighted{row.workspace, own_.components, classes_, classes_};
       for (std::size_t b = 0; b < mixed.rows; ++b) {
         stream.scale_rows({pi.row(b), split(row.cache, b, scores_at(), own_.components, classes_), weighted});
         stream.column_accumulate({weighted, mixed.row(b)});
       }
-      if (own_.is_log) stream.log_floored({mixed, row.y});
+      if (own_.is_log) stream.clamped_log({mixed, row.y});
     });
   }
 
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     tokens_.each(args, [&](const BackwardArgs& row) {
       if (own_.is_log)
-        stream.log_floored_backward({columns(row.cache, scores_at() + scores_, classes_), row.dy, row.dy});
-      const Rows dpi = columns(row.scratch, 0, own_.components);
-      const Rows dcontexts = columns(row.scratch, own_.components, contexts_);
+        stream.clamped_log_backward({columns(row.cache, scores_at() + scores_, classes_), row.dy, row.dy});
+      const MatrixView dpi = columns(row.scratch, 0, own_.components);
+      const MatrixView dcontexts = columns(row.scratch, own_.components, contexts_);
       for (std::size_t b = 0; b < row.dy.rows; ++b) {
         // The mixture's slope, once for each component.
-        const ConstRows up{row.dy.row(b), own_.components, classes_, 0};
-        const ConstRows p = split(row.cache, b, scores_at(), own_.components, classes_);
-        const Rows d = split(row.scratch, b, scores_at(), own_.components, classes_);
+        const ConstMatrixView up{row.dy.row(b), own_.components, classes_, 0};
+        const ConstMatrixView p = split(row.cache, b, scores_at(), own_.components, classes_);
+        const MatrixView d = split(row.scratch, b, scores_at(), own_.components, classes_);
         stream.row_dots({p, up, dpi.row(b)});
         stream.scale_rows({row.cache.row(b), up, d});
         stream.softmax_backward({p, d, 1.0f, d});
@@ -119,7 +119,7 @@ class MixtureOfSoftmaxes final : public Layer {
         if (own_.has_bias) stream.column_accumulate({dcontexts, row.gradients[3]});
       }
       if (!row.dx.data) return;
-      const Rows share = columns(row.scratch, scores_at() + scores_, row.x.cols);
+      const MatrixView share = columns(row.scratch, scores_at() + scores_, row.x.cols);
       stream.linear_transposed({row.weights.matrix(0), dpi, row.dx});
       stream.linear_transposed({row.weights.matrix(1), dcontexts, share});
       stream.binary({kernels::BinaryOp::add, row.dx, share, row.dx});

@@ -11,8 +11,8 @@
 namespace weft::mesh {
 
 using kernels::Activation;
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 
 namespace {
 
@@ -106,7 +106,7 @@ void Recurrent::backward(kernels::OpStream& stream, const BackwardArgs& args) co
 }
 
 void Recurrent::forward_tick(kernels::OpStream& stream, const ForwardArgs& args) const {
-  const Rows a = blocks(args.cache, 0, gates_), b = blocks(args.cache, gates_, gates_);
+  const MatrixView a = blocks(args.cache, 0, gates_), b = blocks(args.cache, gates_, gates_);
   const auto bias = [&](std::size_t i) { return has_bias() ? args.weights.vector(i) : nullptr; };
   stream.linear({args.weights.matrix(0), bias(2), args.x, Activation::linear, {}, a});
   stream.linear({args.weights.matrix(1), bias(3), blocks(args.state, 0), Activation::linear, {}, b});
@@ -114,8 +114,8 @@ void Recurrent::forward_tick(kernels::OpStream& stream, const ForwardArgs& args)
 }
 
 void Recurrent::backward_tick(kernels::OpStream& stream, const BackwardArgs& args) const {
-  const ConstRows a = blocks(args.cache, 0, gates_), b = blocks(args.cache, gates_, gates_);
-  const Rows d = blocks(args.scratch, 0, gates_), carry = blocks(args.scratch, gates_);
+  const ConstMatrixView a = blocks(args.cache, 0, gates_), b = blocks(args.cache, gates_, gates_);
+  const MatrixView d = blocks(args.scratch, 0, gates_), carry = blocks(args.scratch, gates_);
   // y and the next state's h are the same value, so their gradients add.
   if (args.dnext_state.data) stream.binary({kernels::BinaryOp::add, args.dy, blocks(args.dnext_state, 0), args.dy});
   step_back(stream, args, a, b, d, carry);
@@ -133,7 +133,7 @@ void Recurrent::backward_tick(kernels::OpStream& stream, const BackwardArgs& arg
     if (has_bias()) stream.column_accumulate({d, args.gradients[3]});
   }
   if (args.dstate.data) {
-    const Rows dh = blocks(args.dstate, 0);
+    const MatrixView dh = blocks(args.dstate, 0);
     stream.linear_transposed({args.weights.matrix(1), d, dh});
     if (has_carry()) stream.binary({kernels::BinaryOp::add, dh, carry, dh});
   }
@@ -141,21 +141,21 @@ void Recurrent::backward_tick(kernels::OpStream& stream, const BackwardArgs& arg
 
 void Recurrent::forward_sequence(kernels::OpStream& stream, const ForwardArgs& args) const {
   const auto bias = [&](std::size_t i) { return has_bias() ? args.weights.vector(i) : nullptr; };
-  const Rows all_a = columns_at(args.cache, 0, tokens_ * gates_ * hidden_);
+  const MatrixView all_a = columns_at(args.cache, 0, tokens_ * gates_ * hidden_);
   const Tokens tokens(tokens_);
   tokens.each(
       [&](const auto& part) {
         stream.linear({args.weights.matrix(0), bias(2), part(args.x), Activation::linear, {}, part(all_a)});
       },
       args.x, all_a);
-  const Rows first = state_before(args.cache, 0);
+  const MatrixView first = state_before(args.cache, 0);
   is_stateful_ ? stream.copy({args.state, first}) : stream.fill({0.0f, first});
   for (std::size_t t = 0; t < tokens_; ++t) {
     ForwardArgs own = args;
     own.state = state_before(args.cache, t);
     own.next_state = state_before(args.cache, t + 1);
     own.y = output_of(args.cache, args.y, t);
-    const Rows a = gates_of(args.cache, t), b = gates_of(args.cache, tokens_ + t);
+    const MatrixView a = gates_of(args.cache, t), b = gates_of(args.cache, tokens_ + t);
     stream.linear({args.weights.matrix(1), bias(3), blocks(own.state, 0), Activation::linear, {}, b});
     step(stream, own, a, b);
   }
@@ -175,9 +175,9 @@ void Recurrent::backward_sequence(kernels::OpStream& stream, const BackwardArgs&
 
 void Recurrent::backward_steps(kernels::OpStream& stream, const BackwardArgs& args) const {
   const std::size_t gates = 2 * tokens_ * gates_ * hidden_;
-  const Rows carry = columns_at(args.scratch, gates, hidden_),
-             silent = columns_at(args.scratch, gates + hidden_, hidden_),
-             d_state = columns_at(args.scratch, gates + 2 * hidden_, state_width());
+  const MatrixView carry = columns_at(args.scratch, gates, hidden_),
+                   silent = columns_at(args.scratch, gates + hidden_, hidden_),
+                   d_state = columns_at(args.scratch, gates + 2 * hidden_, state_width());
   for (std::size_t t = tokens_; t-- > 0;) {
     const bool is_last = t + 1 == tokens_;
     BackwardArgs own = args;
@@ -185,16 +185,16 @@ void Recurrent::backward_steps(kernels::OpStream& stream, const BackwardArgs& ar
     own.y = output_of(args.cache, args.y, t);
     own.dy = is_last_only_ ? (is_last ? args.dy : silent) : columns_at(args.dy, t * hidden_, hidden_);
     if (is_last_only_ && !is_last) stream.fill({0.0f, silent});
-    own.dnext_state = is_last ? args.dnext_state : ConstRows(d_state);
+    own.dnext_state = is_last ? args.dnext_state : ConstMatrixView(d_state);
     own.dstate = d_state;
-    const Rows da = gates_of(args.scratch, t), db = gates_of(args.scratch, tokens_ + t);
-    const ConstRows a = gates_of(args.cache, t), b = gates_of(args.cache, tokens_ + t);
+    const MatrixView da = gates_of(args.scratch, t), db = gates_of(args.scratch, tokens_ + t);
+    const ConstMatrixView a = gates_of(args.cache, t), b = gates_of(args.cache, tokens_ + t);
     if (own.dnext_state.data) stream.binary({kernels::BinaryOp::add, own.dy, blocks(own.dnext_state, 0), own.dy});
     step_back(stream, own, a, b, da, carry);
     stream.copy({da, db});
     to_recurrent(stream, a, db);
     if (t == 0 && !args.dstate.data) break;
-    const Rows dh = blocks(d_state, 0);
+    const MatrixView dh = blocks(d_state, 0);
     stream.linear_transposed({args.weights.matrix(1), db, dh});
     if (has_carry()) stream.binary({kernels::BinaryOp::add, dh, carry, dh});
   }
@@ -203,8 +203,8 @@ void Recurrent::backward_steps(kernels::OpStream& stream, const BackwardArgs& ar
 
 void Recurrent::sequence_gradients(kernels::OpStream& stream, const BackwardArgs& args) const {
   const std::size_t width = gates_ * hidden_, sessions = args.dy.rows;
-  const Rows all_da = columns_at(args.scratch, 0, tokens_ * width),
-             all_db = columns_at(args.scratch, tokens_ * width, tokens_ * width);
+  const MatrixView all_da = columns_at(args.scratch, 0, tokens_ * width),
+                   all_db = columns_at(args.scratch, tokens_ * width, tokens_ * width);
   const Tokens tokens(tokens_);
   if (args.dx.data)
     tokens.each(
@@ -214,20 +214,20 @@ void Recurrent::sequence_gradients(kernels::OpStream& stream, const BackwardArgs
         all_da, args.dx);
   if (!args.gradients.data) return;
   // Gates in whole panels; each part goes over all sessions.
-  stream.split(kernels::panel_count(width), multiply_adds() * static_cast<double>(sessions),
-               [&](kernels::OpStream& own, std::size_t first, std::size_t count) {
-                 const std::size_t at = first * kernels::kPanelWidth,
-                                   end = std::min(width, at + count * kernels::kPanelWidth);
-                 const auto add = [&](const ConstRows& d, const ConstRows& from, std::size_t matrix) {
-                   const ConstRows errors{d.data + at, d.rows, end - at, d.stride};
-                   own.outer_accumulate({errors, from, {args.gradients[matrix] + at * from.cols, end - at, from.cols}});
-                   if (has_bias()) own.column_accumulate({errors, args.gradients[matrix + 2] + at});
-                 };
-                 tokens.each([&](const auto& part) { add(part(ConstRows(all_da)), part(args.x), 0); }, args.x, all_da);
-                 for (std::size_t b = 0; b < sessions; ++b)
-                   add({all_db.row(b), tokens_, width, width},
-                       {state_before(args.cache, 0).row(b), tokens_, hidden_, state_width()}, 1);
-               });
+  stream.split(
+      kernels::panel_count(width), multiply_adds() * static_cast<double>(sessions),
+      [&](kernels::OpStream& own, std::size_t first, std::size_t count) {
+        const std::size_t at = first * kernels::kPanelWidth, end = std::min(width, at + count * kernels::kPanelWidth);
+        const auto add = [&](const ConstMatrixView& d, const ConstMatrixView& from, std::size_t matrix) {
+          const ConstMatrixView errors{d.data + at, d.rows, end - at, d.stride};
+          own.outer_accumulate({errors, from, {args.gradients[matrix] + at * from.cols, end - at, from.cols}});
+          if (has_bias()) own.column_accumulate({errors, args.gradients[matrix + 2] + at});
+        };
+        tokens.each([&](const auto& part) { add(part(ConstMatrixView(all_da)), part(args.x), 0); }, args.x, all_da);
+        for (std::size_t b = 0; b < sessions; ++b)
+          add({all_db.row(b), tokens_, width, width},
+              {state_before(args.cache, 0).row(b), tokens_, hidden_, state_width()}, 1);
+      });
 }
 
 }  // namespace weft::mesh

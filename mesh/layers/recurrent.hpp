@@ -51,28 +51,30 @@ class Recurrent : public Layer {
   explicit Recurrent(Sizes sizes);
 
   /// From the blocks to y and next_state. `a` and `b` lie in the cache: what is written there is what backward finds.
-  virtual void step(kernels::OpStream& stream, const ForwardArgs& args, const kernels::Rows& a,
-                    const kernels::Rows& b) const = 0;
+  virtual void step(kernels::OpStream& stream, const ForwardArgs& args, const kernels::MatrixView& a,
+                    const kernels::MatrixView& b) const = 0;
   /// From dLoss/dh in args.dy to dLoss/da, and to dLoss/dstate what does not pass through W_hh: the part for h to
   /// `carry`, when the type has one, those for the other blocks to args.dstate.
-  virtual void step_back(kernels::OpStream& stream, const BackwardArgs& args, const kernels::ConstRows& a,
-                         const kernels::ConstRows& b, const kernels::Rows& da, const kernels::Rows& carry) const = 0;
+  virtual void step_back(kernels::OpStream& stream, const BackwardArgs& args, const kernels::ConstMatrixView& a,
+                         const kernels::ConstMatrixView& b, const kernels::MatrixView& da,
+                         const kernels::MatrixView& carry) const = 0;
   /// Turns dLoss/da into dLoss/db, where they differ.
-  virtual void to_recurrent(kernels::OpStream&, const kernels::ConstRows&, const kernels::Rows&) const {}
+  virtual void to_recurrent(kernels::OpStream&, const kernels::ConstMatrixView&, const kernels::MatrixView&) const {}
   /// Whether step_back writes `carry`.
   virtual bool has_carry() const noexcept { return false; }
 
   /// d = d activation'(z) in place, from y = activation(z) of tanh, sigmoid or relu.
-  static void backward_of(kernels::OpStream& stream, kernels::Activation activation, const kernels::ConstRows& y,
-                          const kernels::Rows& d) {
+  static void backward_of(kernels::OpStream& stream, kernels::Activation activation, const kernels::ConstMatrixView& y,
+                          const kernels::MatrixView& d) {
     stream.unary_backward({activation, {}, y, d, d});
   }
   std::size_t hidden() const noexcept { return hidden_; }
   /// Blocks [first, first + count) of `hidden` columns.
-  kernels::Rows blocks(const kernels::Rows& rows, std::size_t first, std::size_t count = 1) const noexcept {
+  kernels::MatrixView blocks(const kernels::MatrixView& rows, std::size_t first, std::size_t count = 1) const noexcept {
     return {rows.data + first * hidden(), rows.rows, count * hidden(), rows.stride};
   }
-  kernels::ConstRows blocks(const kernels::ConstRows& rows, std::size_t first, std::size_t count = 1) const noexcept {
+  kernels::ConstMatrixView blocks(const kernels::ConstMatrixView& rows, std::size_t first,
+                                  std::size_t count = 1) const noexcept {
     return {rows.data + first * hidden(), rows.rows, count * hidden(), rows.stride};
   }
 

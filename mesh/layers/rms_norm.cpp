@@ -26,7 +26,8 @@ class RmsNorm final : public Layer {
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     for (std::size_t row = 0; row < args.x.rows; ++row)
       stream.rms_norm_backward({tokens(args.x, row), args.weights.vector(0), args.cache.row(row),
-                                kernels::ConstRows(tokens(args.dy, row)), tokens(args.dx.data ? args.dx : args.dy, row),
+                                kernels::ConstMatrixView(tokens(args.dy, row)),
+                                tokens(args.dx.data ? args.dx : args.dy, row),
                                 args.gradients.data ? args.gradients[0] : nullptr});
   }
 

@@ -11,21 +11,22 @@ namespace {
 
 using kernels::Activation;
 using kernels::BinaryOp;
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 
 class Rnn final : public Recurrent {
  public:
   Rnn(Sizes sizes, Activation activation) : Recurrent(std::move(sizes)), activation_(activation) {}
 
  protected:
-  void step(kernels::OpStream& stream, const ForwardArgs& args, const Rows& a, const Rows& b) const override {
+  void step(kernels::OpStream& stream, const ForwardArgs& args, const MatrixView& a,
+            const MatrixView& b) const override {
     stream.binary({BinaryOp::add, a, b, args.y});
     stream.unary({activation_, args.y, args.y});
     stream.copy({args.y, args.next_state});
   }
-  void step_back(kernels::OpStream& stream, const BackwardArgs& args, const ConstRows&, const ConstRows&,
-                 const Rows& da, const Rows&) const override {
+  void step_back(kernels::OpStream& stream, const BackwardArgs& args, const ConstMatrixView&, const ConstMatrixView&,
+                 const MatrixView& da, const MatrixView&) const override {
     stream.unary_backward({activation_, {}, args.y, args.dy, da});
   }
 

@@ -67,17 +67,17 @@ class GumbelSoftmax final : public Layer {
   double multiply_adds() const noexcept override { return 16 * static_cast<double>(out()); }
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
-    const kernels::Rows soft = is_straight_ ? args.cache : args.y;
+    const kernels::MatrixView soft = is_straight_ ? args.cache : args.y;
     stream.gumbel_noise({args.x, key_, args.state, args.next_state, soft});
     groups_.each(args.x.rows, [&](const auto& part) {
       stream.softmax({part(soft), temperature_, part(soft)});
-      if (is_straight_) stream.one_hot_largest({part(soft), part(args.y)});
+      if (is_straight_) stream.argmax_one_hot({part(soft), part(args.y)});
     });
   }
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     if (args.dstate.data) stream.fill({0.0f, args.dstate});
     if (!args.dx.data) return;
-    const kernels::ConstRows soft = is_straight_ ? args.cache : args.y;
+    const kernels::ConstMatrixView soft = is_straight_ ? args.cache : args.y;
     groups_.each(args.dy.rows, [&](const auto& part) {
       stream.softmax_backward({part(soft), part(args.dy), temperature_, part(args.dx)});
     });

@@ -15,8 +15,8 @@ namespace weft::mesh {
 namespace {
 
 using kernels::AxisOrder;
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 
 /// One softmax for each place on the other axes. The axes are brought to the end in the workspace, a session at a time,
 /// where they are not there already.
@@ -39,7 +39,7 @@ class GridSoftmax final : public Layer {
         stream.softmax({part(args.x), temperature_, part(args.y)});
       });
     for (std::size_t b = 0; b < args.x.rows; ++b) {
-      const Rows moved = room(args.workspace, 0);
+      const MatrixView moved = room(args.workspace, 0);
       stream.permute({row(args.x, b), there_, moved});
       stream.softmax({groups_of(moved), temperature_, groups_of(moved)});
       stream.permute({moved, back_, row(args.y, b)});
@@ -52,7 +52,7 @@ class GridSoftmax final : public Layer {
         stream.softmax_backward({part(args.y), part(args.dy), temperature_, part(args.dx)});
       });
     for (std::size_t b = 0; b < args.dy.rows; ++b) {
-      const Rows y = room(args.workspace, 0), d = room(args.workspace, 1);
+      const MatrixView y = room(args.workspace, 0), d = room(args.workspace, 1);
       stream.permute({row(args.y, b), there_, y});
       stream.permute({row(args.dy, b), there_, d});
       stream.softmax_backward({groups_of(y), groups_of(d), temperature_, groups_of(d)});
@@ -62,8 +62,8 @@ class GridSoftmax final : public Layer {
 
  private:
   std::size_t padded() const noexcept { return (in() + 15) / 16 * 16; }
-  Rows room(float* workspace, std::size_t i) const { return {workspace + i * padded(), 1, in(), in()}; }
-  Rows groups_of(const Rows& whole) const { return {whole.data, in() / width_, width_, width_}; }
+  MatrixView room(float* workspace, std::size_t i) const { return {workspace + i * padded(), 1, in(), in()}; }
+  MatrixView groups_of(const MatrixView& whole) const { return {whole.data, in() / width_, width_, width_}; }
   template <class View>
   static View row(const View& view, std::size_t b) {
     return {view.data + b * view.stride, 1, view.cols, view.stride};
@@ -93,8 +93,8 @@ class MaskedSoftmax final : public Layer {
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     tokens_.each(
         [&](const auto& of_tokens) {
-          const ConstRows x = of_tokens(args.x);
-          const Rows y = of_tokens(args.y);
+          const ConstMatrixView x = of_tokens(args.x);
+          const MatrixView y = of_tokens(args.y);
           stream.copy({x, y});
           fill(stream, -std::numeric_limits<float>::infinity(), y);
           groups_.each(y.rows, [&](const auto& part) { stream.softmax({part(y), temperature_, part(y)}); });
@@ -105,8 +105,8 @@ class MaskedSoftmax final : public Layer {
     if (!args.dx.data) return;
     tokens_.each(
         [&](const auto& of_tokens) {
-          const ConstRows y = of_tokens(args.y);
-          const Rows dy = of_tokens(args.dy), dx = of_tokens(args.dx);
+          const ConstMatrixView y = of_tokens(args.y);
+          const MatrixView dy = of_tokens(args.dy), dx = of_tokens(args.dx);
           fill(stream, 0.0f, dy);
           groups_.each(y.rows, [&](const auto& part) {
             stream.softmax_backward({part(y), part(dy), temperature_, part(dx)});
@@ -117,7 +117,7 @@ class MaskedSoftmax final : public Layer {
   }
 
  private:
-  void fill(kernels::OpStream& stream, float value, const Rows& rows) const {
+  void fill(kernels::OpStream& stream, float value, const MatrixView& rows) const {
     for (const auto& [first, count] : masked_) stream.fill({value, {rows.data + first, rows.rows, count, rows.stride}});
   }
 

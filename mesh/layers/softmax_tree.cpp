@@ -8,8 +8,8 @@
 namespace weft::mesh {
 namespace {
 
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 
 /// One level of the tree: `nodes` inner nodes of `branch` children each.
 struct Level {
@@ -64,7 +64,7 @@ class TreeSoftmax final : public Layer {
         for (std::size_t l = levels_.size(); l-- > 1;) {
           const Level& level = levels_[l];
           float* const from = l + 1 == levels_.size() ? own.dy.row(b) : own.scratch.row(b) + level.dpath;
-          const Rows dpath{from, level.nodes, level.branch, level.branch};
+          const MatrixView dpath{from, level.nodes, level.branch, level.branch};
           float* const above = l == 1 ? own.dx.row(b) : own.scratch.row(b) + levels_[l - 1].dpath;
           stream.row_dots({dpath, at(own.cache, b, level.first, l), above});
           stream.scale_rows({path(own.cache, own.y, b, l - 1), dpath, at(own.dx, b, level.first, l)});
@@ -93,7 +93,7 @@ class TreeSoftmax final : public Layer {
     return {view.data + b * view.stride + first, levels_[l].nodes, levels_[l].branch, levels_[l].branch};
   }
   /// Row b's products down to the children of level l: y holds the last ones, the first are probabilities alone.
-  const float* path(const ConstRows& cache, const ConstRows& y, std::size_t b, std::size_t l) const {
+  const float* path(const ConstMatrixView& cache, const ConstMatrixView& y, std::size_t b, std::size_t l) const {
     if (l + 1 == levels_.size()) return y.row(b);
     return cache.row(b) + (l == 0 ? 0 : levels_[l].path);
   }

@@ -78,8 +78,8 @@ Result<Initializer> fill_weight(std::string_view kind, std::size_t rows, std::si
                               : make_initializer(kind, fan_in, fan_out, object);
 }
 
-void accumulate_channels(kernels::OpStream& stream, const kernels::ConstRows& d, std::size_t channels, float* workspace,
-                         float* sums) {
+void accumulate_channels(kernels::OpStream& stream, const kernels::ConstMatrixView& d, std::size_t channels,
+                         float* workspace, float* sums) {
   const std::size_t plane = d.cols / channels;
   stream.split(channels, kernels::OpStream::kMoved * static_cast<double>(d.rows) * static_cast<double>(d.cols),
                [&](kernels::OpStream& own, std::size_t first, std::size_t count) {

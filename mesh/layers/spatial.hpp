@@ -50,7 +50,7 @@ Result<Initializer> fill_weight(std::string_view kind, std::size_t rows, std::si
                                 std::size_t fan_out, std::string_view object);
 
 /// The gradient of a bias: sums[c] = sums[c] + (sum of d over the elements of channel c, rule R2), samples ascending.
-void accumulate_channels(kernels::OpStream& stream, const kernels::ConstRows& d, std::size_t channels, float* workspace,
-                         float* sums);
+void accumulate_channels(kernels::OpStream& stream, const kernels::ConstMatrixView& d, std::size_t channels,
+                         float* workspace, float* sums);
 
 }  // namespace weft::mesh::spatial

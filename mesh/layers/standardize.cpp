@@ -13,8 +13,8 @@ namespace weft::mesh {
 namespace {
 
 using kernels::BinaryOp;
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 
 class Standardize final : public Layer {
  public:
@@ -29,14 +29,14 @@ class Standardize final : public Layer {
   const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
-    for_tokens(args.x, args.y, [&](const ConstRows& x, const Rows& y) {
+    for_tokens(args.x, args.y, [&](const ConstMatrixView& x, const MatrixView& y) {
       stream.binary({BinaryOp::sub, x, row_of(args.weights.vector(0)), y});
       stream.binary({BinaryOp::mul, y, row_of(args.weights.vector(1)), y});
     });
   }
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     if (!args.dx.data) return;
-    for_tokens(args.dy, args.dx, [&](const ConstRows& dy, const Rows& dx) {
+    for_tokens(args.dy, args.dx, [&](const ConstMatrixView& dy, const MatrixView& dx) {
       stream.binary({BinaryOp::mul, dy, row_of(args.weights.vector(1)), dx});
     });
   }
@@ -47,17 +47,18 @@ class Standardize final : public Layer {
       std::transform(numbers.begin(), numbers.end(), to.begin(), [](double v) { return static_cast<float>(v); });
     };
   }
-  ConstRows row_of(const float* numbers) const noexcept {
+  ConstMatrixView row_of(const float* numbers) const noexcept {
     const std::size_t width = in_shape().back();
     return {numbers, 1, width, width};
   }
   /// Calls visit for each token of each row: the same numbers go with every one.
   template <class Visit>
-  void for_tokens(const ConstRows& from, const Rows& to, const Visit& visit) const {
+  void for_tokens(const ConstMatrixView& from, const MatrixView& to, const Visit& visit) const {
     const std::size_t width = in_shape().back();
     for (std::size_t row = 0; row < from.rows; ++row)
       for (std::size_t t = 0; t < tokens_.count(); ++t)
-        visit(ConstRows{from.row(row) + t * width, 1, width, width}, Rows{to.row(row) + t * width, 1, width, width});
+        visit(ConstMatrixView{from.row(row) + t * width, 1, width, width},
+              MatrixView{to.row(row) + t * width, 1, width, width});
   }
 
   Tokens tokens_;

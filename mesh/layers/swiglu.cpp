@@ -13,8 +13,8 @@ namespace {
 
 using kernels::Activation;
 using kernels::BinaryOp;
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 
 constexpr std::size_t kGate = 0, kUp = 1, kDown = 2, kMatrices = 3;
 
@@ -53,14 +53,15 @@ class SwiGlu final : public Layer {
   }
 
   void backward_tokens(kernels::OpStream& stream, const BackwardArgs& args) const {
-    const Rows d_gate = block(args.scratch, 0), d_up = block(args.scratch, 1);
+    const MatrixView d_gate = block(args.scratch, 0), d_up = block(args.scratch, 1);
     add_gradients(stream, args, kDown, args.dy, product(args.cache));
     stream.linear_transposed({args.weights.matrix(kDown), args.dy, d_gate});
     stream.gated_backward({gate_, values(args.cache), d_gate, d_gate, d_up});
     add_gradients(stream, args, kGate, d_gate, args.x);
     add_gradients(stream, args, kUp, d_up, args.x);
     if (!args.dx.data) return;
-    const Rows through_up{args.scratch.data + 2 * hidden_, args.scratch.rows, in_shape().back(), args.scratch.stride};
+    const MatrixView through_up{args.scratch.data + 2 * hidden_, args.scratch.rows, in_shape().back(),
+                                args.scratch.stride};
     stream.linear_transposed({args.weights.matrix(kGate), d_gate, args.dx});
     stream.linear_transposed({args.weights.matrix(kUp), d_up, through_up});
     stream.binary({BinaryOp::add, args.dx, through_up, args.dx});
@@ -78,8 +79,8 @@ class SwiGlu final : public Layer {
   View block(const View& rows, std::size_t i) const noexcept {
     return {rows.data + i * hidden_, rows.rows, hidden_, rows.stride};
   }
-  void add_gradients(kernels::OpStream& stream, const BackwardArgs& args, std::size_t i, const ConstRows& d,
-                     const ConstRows& x) const {
+  void add_gradients(kernels::OpStream& stream, const BackwardArgs& args, std::size_t i, const ConstMatrixView& d,
+                     const ConstMatrixView& x) const {
     if (!args.gradients.data) return;
     stream.outer_accumulate({d, x, {args.gradients[i], d.cols, x.cols}});
     if (has_bias()) stream.column_accumulate({d, args.gradients[kMatrices + i]});

@@ -31,7 +31,7 @@ using nlohmann::json;
 /// Whether codes of `encoding` stand for exactly these values.
 bool holds_exactly(const Encoding& encoding, std::size_t out, std::size_t in, const std::vector<float>& values) {
   const kernels::FlushSubnormals exact;
-  const kernels::ConstRows rows{values.data(), out, in, in};
+  const kernels::ConstMatrixView rows{values.data(), out, in, in};
   AlignedBuffer<float> master(kernels::panels_size(out, in)), back(kernels::panels_size(out, in));
   kernels::pack_panels(rows, {master.data(), out, in});
   const kernels::WeightBytes bytes = kernels::weight_bytes(encoding, out, in);

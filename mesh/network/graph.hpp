@@ -34,11 +34,11 @@ struct Node {
   std::string object;  // what messages call it: "layers[3] [0,1,0,0]" or "input 'pixels'"
   std::string port;    // name of the input port; empty for a layer
   Coord at;
-  std::size_t cell = 0;           // grid cell index; ports have none
-  std::size_t in = 0, width = 0;  // values of the combined input and of the output
-  Shape shape;                    // of the output
-  std::size_t tokens = 1;         // rows that sources are joined in: the axes before the last one, multiplied
-  std::size_t index_limit = 0;    // a port: its values must be whole numbers below this; 0: any numbers
+  std::size_t cell = 0;             // grid cell index; ports have none
+  std::size_t in = 0, width = 0;    // values of the combined input and of the output
+  Shape shape;                      // of the output
+  std::size_t tokens = 1;           // rows that sources are joined in: the axes before the last one, multiplied
+  std::size_t vocabulary_size = 0;  // a port: its values must be whole numbers below this; 0: any numbers
   Combine combine = Combine::concat;
   Encoding encoding;  // of its matrices when the mesh is built; messages may change it (WeightStore)
   Activations activations = Activations::int8;
@@ -46,7 +46,7 @@ struct Node {
   std::shared_ptr<const Layer> layer;  // null for a port
   std::vector<std::uint32_t> sources;  // edges in, in source order
   std::vector<std::uint32_t> readers;  // edges out, by (reader, position)
-  std::vector<NodeId> owners;          // whose weights it computes with too, as Layer::borrowed()
+  std::vector<NodeId> owners;          // whose weights it computes with too, as Layer::tied_to()
   bool is_port() const noexcept { return !port.empty(); }
   /// True when the input is one source as it stands, so that no copy is needed.
   bool reads_directly() const noexcept { return sources.size() == 1; }

@@ -69,14 +69,14 @@ Status check_values(const Node& port, std::span<const float> values) {
     return fail(code, port.object + ": value " + std::to_string(i) + " is " + text);
   };
   // As fast as they can be read; the loop below is for whom there is something to say.
-  if (port.index_limit == 0 && kernels::is_finite({values.data(), 1, values.size(), values.size()})) return {};
-  const auto limit = static_cast<float>(port.index_limit);
+  if (port.vocabulary_size == 0 && kernels::is_finite({values.data(), 1, values.size(), values.size()})) return {};
+  const auto limit = static_cast<float>(port.vocabulary_size);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!std::isfinite(values[i])) return refused(i, Errc::not_finite, std::to_string(values[i]));
-    if (port.index_limit == 0) continue;
+    if (port.vocabulary_size == 0) continue;
     if (values[i] < 0 || values[i] >= limit || values[i] != std::floor(values[i]))
       return refused(i, Errc::out_of_range,
-                     number_text(values[i]) + ", not an index below " + std::to_string(port.index_limit));
+                     number_text(values[i]) + ", not an index below " + std::to_string(port.vocabulary_size));
   }
   return {};
 }
@@ -120,7 +120,7 @@ Status Graph::make_node_layer(NodeId id) {
   }
   WEFT_CHECK(check_has_matrix(layer_position_[id], spec, *layer));
   WEFT_CHECK(check_shape(id, *layer));
-  for (const Coord at : layer->borrowed()) node.owners.push_back(*find_layer(at));
+  for (const Coord at : layer->tied_to()) node.owners.push_back(*find_layer(at));
   node.width = layer->out();
   node.shape = layer->out_shape();
   node.layer = std::move(layer);
@@ -176,13 +176,13 @@ Status Graph::infer_shapes() {
   std::vector<std::uint32_t> unknown(nodes_.size(), 0);  // sources whose shape is not known yet
   for (const Edge& edge : edges_) unknown[edge.to] += nodes_[edge.from].width == 0;
   // A container that shares weights waits until their owner is made too.
-  std::map<NodeId, std::vector<NodeId>> borrowers;
+  std::map<NodeId, std::vector<NodeId>> tied_layers;
   for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) {
     const std::vector<LayerSpec>& inside = spec_.layers[layer_position_[id]].layers;
     if (inside.empty()) continue;
     std::set<NodeId> owners;
     find_owners(inside, owners);
-    for (const NodeId owner : owners) borrowers[owner].push_back(id);
+    for (const NodeId owner : owners) tied_layers[owner].push_back(id);
     unknown[id] += static_cast<std::uint32_t>(owners.size());
   }
   std::deque<NodeId> ready;
@@ -198,9 +198,9 @@ Status Graph::infer_shapes() {
       const bool is_news = nodes_[id].width == 0;
       WEFT_CHECK(make_node_layer(id));
       if (is_news) tell_readers(id);
-      if (const auto found = borrowers.find(id); found != borrowers.end())
-        for (const NodeId borrower : found->second)
-          if (--unknown[borrower] == 0) ready.push_back(borrower);
+      if (const auto found = tied_layers.find(id); found != tied_layers.end())
+        for (const NodeId tied : found->second)
+          if (--unknown[tied] == 0) ready.push_back(tied);
     }
     // What is left waits for a loop. A layer that states `out` tells its readers, as a vector, before it is made.
     while (next < order_.size() && (nodes_[order_[next]].width != 0 || stated_out(order_[next]) == 0)) ++next;
@@ -235,7 +235,7 @@ void Graph::place_concat_sources() {
 // Only what enters through a port can be refused before it is in the mesh.
 Status Graph::limit_indices() {
   for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) {
-    const std::size_t limit = nodes_[id].layer->index_limit();
+    const std::size_t limit = nodes_[id].layer->vocabulary_size();
     if (limit == 0) continue;
     for (const std::uint32_t e : nodes_[id].sources) {
       Node& source = nodes_[edges_[e].from];
@@ -243,7 +243,7 @@ Status Graph::limit_indices() {
         return fail(Errc::unsupported, key_of(id, "from") + ": " + spec_.layers[layer_position_[id]].type +
                                            " takes indices, and so reads input ports as they are, not " +
                                            source.object);
-      source.index_limit = source.index_limit == 0 ? limit : std::min(source.index_limit, limit);
+      source.vocabulary_size = source.vocabulary_size == 0 ? limit : std::min(source.vocabulary_size, limit);
     }
   }
   return {};

@@ -58,13 +58,13 @@ struct Gradients {
 /// One firing of a layer. Rows are sessions (or ticks of a block); every row stands alone.
 struct ForwardArgs {
   ConstWeights weights;
-  kernels::ConstRows x;        // [rows, in]
-  kernels::Rows z;             // [rows, out] pre-activation, or data == null when nobody will ask for it
-  kernels::Rows y;             // [rows, out]
-  kernels::Rows cache;         // [rows, cache_size()], kept from forward to backward
-  kernels::ConstRows state;    // [rows, state_size()] hidden state committed at the last tick
-  kernels::Rows next_state;    // [rows, state_size()]
-  float* workspace = nullptr;  // workspace_size() floats, anything in them before and after
+  kernels::ConstMatrixView x;      // [rows, in]
+  kernels::MatrixView z;           // [rows, out] pre-activation, or data == null when nobody will ask for it
+  kernels::MatrixView y;           // [rows, out]
+  kernels::MatrixView cache;       // [rows, cache_size()], kept from forward to backward
+  kernels::ConstMatrixView state;  // [rows, state_size()] hidden state committed at the last tick
+  kernels::MatrixView next_state;  // [rows, state_size()]
+  float* workspace = nullptr;      // workspace_size() floats, anything in them before and after
   /// The first so many rows will be learned from: to those is done what only training does (dropout).
   std::size_t training_rows = 0;
 };
@@ -72,20 +72,20 @@ struct ForwardArgs {
 /// The reverse of one firing. `dy` is dLoss/dy; gradients are added to, dx and dstate are written.
 struct BackwardArgs {
   ConstWeights weights;
-  kernels::ConstRows x, z, y, cache, state;
-  kernels::Rows dy;                // may be used as scratch
-  Gradients gradients;             // null data: weight gradients are not wanted
-  kernels::Rows dx;                // data == null: not wanted
-  kernels::ConstRows dnext_state;  // dLoss/d next_state, or data == null
-  kernels::Rows dstate;            // data == null: not wanted
-  kernels::Rows scratch;           // [rows, scratch_size()], anything in it before and after
-  float* workspace = nullptr;      // workspace_size() floats, likewise
+  kernels::ConstMatrixView x, z, y, cache, state;
+  kernels::MatrixView dy;                // may be used as scratch
+  Gradients gradients;                   // null data: weight gradients are not wanted
+  kernels::MatrixView dx;                // data == null: not wanted
+  kernels::ConstMatrixView dnext_state;  // dLoss/d next_state, or data == null
+  kernels::MatrixView dstate;            // data == null: not wanted
+  kernels::MatrixView scratch;           // [rows, scratch_size()], anything in it before and after
+  float* workspace = nullptr;            // workspace_size() floats, likewise
 };
 
 /// One place among the weights that a layer computes with.
 struct WeightSlot {
   static constexpr std::int32_t kOwn = -1;
-  std::int32_t owner = kOwn;    // into borrowed()
+  std::int32_t owner = kOwn;    // into tied_to()
   std::uint32_t parameter = 0;  // of that owner, or of the layer itself
 };
 
@@ -109,9 +109,9 @@ class Layer {
   virtual std::size_t scratch_size() const noexcept { return 0; }
   /// Floats that one call of forward or backward wants for itself, however many rows it has.
   virtual std::size_t workspace_size() const noexcept { return 0; }
-  /// Not 0: its inputs are indices, whole numbers in [0, index_limit()), and so it may read input ports only; the mesh
-  /// refuses other values there.
-  virtual std::size_t index_limit() const noexcept { return 0; }
+  /// Not 0: its inputs are indices, whole numbers in [0, vocabulary_size()), and so it may read input ports only; the
+  /// mesh refuses other values there.
+  virtual std::size_t vocabulary_size() const noexcept { return 0; }
   /// Floats a row of hidden state that persist across ticks.
   virtual std::size_t state_size() const noexcept { return 0; }
   /// Where in the hidden state the places of noise streams stand, kernels::kNoiseState floats each: a new session is
@@ -146,7 +146,7 @@ class Layer {
 
   /// Places of the grid whose layers' weights it computes with besides its own (containers with a `shared` layer), each
   /// once.
-  virtual std::span<const Coord> borrowed() const noexcept { return {}; }
+  virtual std::span<const Coord> tied_to() const noexcept { return {}; }
   /// Of a layer that borrows: what stands where in the weights and gradients that it is given. Empty: its own
   /// parameters, in order.
   virtual std::span<const WeightSlot> weight_slots() const noexcept { return {}; }

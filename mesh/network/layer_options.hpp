@@ -34,7 +34,7 @@ struct LayerContext {
   /// Containers around it.
   unsigned depth = 0;
   /// The layer at a place of the grid, for a container that computes with its weights. Null: there is no grid.
-  std::function<Result<std::shared_ptr<const Layer>>(Coord)> lender;
+  std::function<Result<std::shared_ptr<const Layer>>(Coord)> find_tied;
 };
 
 /// Reads a layer's options one by one and then refuses those that nobody read.

@@ -16,10 +16,10 @@
 namespace weft::mesh {
 
 /// The columns [offset, offset + width) of every row.
-inline kernels::Rows columns(kernels::Rows rows, std::size_t offset, std::size_t width) noexcept {
+inline kernels::MatrixView columns(kernels::MatrixView rows, std::size_t offset, std::size_t width) noexcept {
   return {rows.data + offset, rows.rows, width, rows.stride};
 }
-inline kernels::ConstRows columns(kernels::ConstRows rows, std::size_t offset, std::size_t width) noexcept {
+inline kernels::ConstMatrixView columns(kernels::ConstMatrixView rows, std::size_t offset, std::size_t width) noexcept {
   return {rows.data + offset, rows.rows, width, rows.stride};
 }
 
@@ -60,10 +60,10 @@ void each_concatenated(const Junction& junction, const SourcePlace& place, Sourc
 /// @exact  sources enter in source order; avg multiplies the sum by the reciprocal of their number
 template <class PlaceOf, class SourceOf>
 void combine_sources(kernels::OpStream& stream, const Junction& junction, const PlaceOf& place_of,
-                     const SourceOf& source_of, kernels::Rows x) {
+                     const SourceOf& source_of, kernels::MatrixView x) {
   if (junction.combine == Combine::concat) {
     for (std::size_t i = 0; i < junction.sources; ++i)
-      each_concatenated(junction, place_of(i), kernels::ConstRows(source_of(i)), x,
+      each_concatenated(junction, place_of(i), kernels::ConstMatrixView(source_of(i)), x,
                         [&](const auto& source, const auto& part) {
                           stream.copy({source, part});
                         });
@@ -85,12 +85,12 @@ void combine_sources(kernels::OpStream& stream, const Junction& junction, const 
 /// gate.
 template <class SourceOf>
 void split_gradient(kernels::OpStream& stream, const Junction& junction, std::size_t i, const SourcePlace& place,
-                    const SourceOf& source_of, kernels::ConstRows x, kernels::Rows dx, kernels::Rows scratch,
-                    kernels::Rows dsource) {
+                    const SourceOf& source_of, kernels::ConstMatrixView x, kernels::MatrixView dx,
+                    kernels::MatrixView scratch, kernels::MatrixView dsource) {
   using kernels::Activation, kernels::BinaryOp;
   switch (junction.combine) {
     case Combine::concat:
-      return each_concatenated(junction, place, dsource, kernels::ConstRows(dx),
+      return each_concatenated(junction, place, dsource, kernels::ConstMatrixView(dx),
                                [&](const auto& source, const auto& part) {
                                  stream.copy({part, source});
                                });
@@ -99,7 +99,7 @@ void split_gradient(kernels::OpStream& stream, const Junction& junction, std::si
     case Combine::avg:
       return stream.scale({1.0f / static_cast<float>(junction.sources), dx, dsource});
     case Combine::max:
-      return stream.route_equal({source_of(i), x, dx, dsource});
+      return stream.max_backward({source_of(i), x, dx, dsource});
     case Combine::gate: {
       const auto value = source_of(0), gate = source_of(1);
       stream.unary({Activation::sigmoid, gate, scratch});
@@ -116,7 +116,7 @@ inline Junction junction_of(const Node& node) noexcept {
 /// The same for the sources of a node; `source_of(edge)` gives the rows of one.
 template <class SourceOf>
 void combine_sources(kernels::OpStream& stream, const Graph& graph, const Node& node, const SourceOf& source_of,
-                     kernels::Rows x) {
+                     kernels::MatrixView x) {
   const auto edge = [&](std::size_t i) -> const Edge& { return graph.edges()[node.sources[i]]; };
   combine_sources(
       stream, junction_of(node),
@@ -127,8 +127,8 @@ void combine_sources(kernels::OpStream& stream, const Graph& graph, const Node& 
 }
 template <class SourceOf>
 void split_gradient(kernels::OpStream& stream, const Graph& graph, const Node& node, const Edge& edge,
-                    const SourceOf& source_of, kernels::ConstRows x, kernels::Rows dx, kernels::Rows scratch,
-                    kernels::Rows dsource) {
+                    const SourceOf& source_of, kernels::ConstMatrixView x, kernels::MatrixView dx,
+                    kernels::MatrixView scratch, kernels::MatrixView dsource) {
   split_gradient(
       stream, junction_of(node), edge.position, {edge.offset, edge.width},
       [&](std::size_t i) { return source_of(graph.edges()[node.sources[i]]); }, x, dx, scratch, dsource);

@@ -35,7 +35,7 @@ MeshView CheckpointSnapshot::view() const {
     view.weights.push_back({weights_.stored(i, plan_->parameters[i].spec), weights_.master(i)});
   if (!is_live_) return view;
   view.state = &*state_;
-  view.sessions_born = sessions_born_;
+  view.sessions_created = sessions_created_;
   view.cells = cells_;
   view.halt = halt_;
   return view;
@@ -43,7 +43,7 @@ MeshView CheckpointSnapshot::view() const {
 
 Status capture_without_mark(Mesh& mesh, bool live, CheckpointSnapshot& to) {
   // First of all: orders that are due change weights and types.
-  if (live) mesh.deliver_orders();
+  if (live) mesh.deliver_commands();
   const bool is_known = to.mesh_ == mesh.number();
   if (!is_known) {
     to.plan_ = std::make_shared<const MeshPlan>(mesh);
@@ -53,7 +53,7 @@ Status capture_without_mark(Mesh& mesh, bool live, CheckpointSnapshot& to) {
   to.is_live_ = live;
   to.ticks_ = mesh.ticks();
   if (live && (!to.state_ || to.state_id_ != MeshAccess::state(std::as_const(mesh)).id())) {
-    WEFT_TRY(to.state_, MeshAccess::state(std::as_const(mesh)).make_twin());
+    WEFT_TRY(to.state_, MeshAccess::state(std::as_const(mesh)).make_copy());
     to.state_id_ = MeshAccess::state(std::as_const(mesh)).id();
   }
   // Nothing fails between noting the copies and making them: what is noted counts as copied.
@@ -66,7 +66,7 @@ Status capture_without_mark(Mesh& mesh, bool live, CheckpointSnapshot& to) {
   }
   to.state_->copy_from(MeshAccess::state(std::as_const(mesh)), to.copies_);
   to.copies_.make(MeshAccess::executor(mesh));
-  to.sessions_born_ = MeshAccess::sessions_born(mesh);
+  to.sessions_created_ = MeshAccess::sessions_created(mesh);
   if (!to.cells_ || to.plan_->has_observers || to.changes_ != mesh.registry().changes()) {
     if (!to.cells_ || to.cells_.use_count() > 1) to.cells_ = std::make_shared<std::vector<std::uint64_t>>();
     to.cells_->clear();

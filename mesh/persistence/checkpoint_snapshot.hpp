@@ -39,7 +39,7 @@ class CheckpointSnapshot {
   std::uint64_t mesh_ = 0, state_id_ = 0;
   std::shared_ptr<const MeshPlan> plan_;
   bool is_live_ = false;
-  std::uint64_t ticks_ = 0, sessions_born_ = 0;
+  std::uint64_t ticks_ = 0, sessions_created_ = 0;
   std::optional<State> state_;
   WeightCopy weights_;
   BatchCopy copies_;

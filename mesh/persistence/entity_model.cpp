@@ -33,8 +33,8 @@ using namespace internal;
 Failure bad_cells(const std::string& what) { return fail(Errc::corrupt, "state/cells: " + what); }
 
 /// The orders that begin at words[next], which moves past them; nothing when they are no orders.
-std::optional<std::vector<CommandMessage>> restore_orders(std::span<const std::uint64_t> words, std::size_t& next,
-                                                          std::uint64_t count, std::size_t nodes) {
+std::optional<std::vector<CommandMessage>> restore_commands(std::span<const std::uint64_t> words, std::size_t& next,
+                                                            std::uint64_t count, std::size_t nodes) {
   std::vector<CommandMessage> orders;
   for (std::uint64_t i = 0; i < count; ++i) {
     if (words.size() - next < kOrderWords) return std::nullopt;
@@ -73,8 +73,8 @@ Status restore_cells(Mesh& mesh, std::span<const std::uint64_t> words) {
     next += w[7];
     WEFT_CHECK(MeshAccess::restore_restarts(mesh, cell->id(), {restarts.begin(), restarts.end()}));
     cell->set_marked(!mesh.registry().is_active(cell->id()));
-    cell->set_reset_ordered(w[8] == 1);
-    auto orders = restore_orders(words, next, w[9], mesh.graph().nodes().size());
+    cell->set_reset_pending(w[8] == 1);
+    auto orders = restore_commands(words, next, w[9], mesh.graph().nodes().size());
     if (!orders) return bad_cells("cell " + to_string(cell->at()) + " holds orders out of range");
     cell->restore_deferred(*std::move(orders));
     for (const CellObserver& each : cell->observers()) {
@@ -293,7 +293,7 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
   WEFT_TRY(const std::uint64_t ticks, live.u64("ticks"));
   WEFT_TRY(const std::uint64_t sessions, live.u64("sessions"));
   // Files from before it was counted have no such number.
-  WEFT_TRY(const std::uint64_t born, live.u64("sessions_born", sessions));
+  WEFT_TRY(const std::uint64_t born, live.u64("sessions_created", sessions));
   WEFT_TRY(const std::uint64_t depth, live.u64("depth"));
   WEFT_TRY(const bool keeps_history, live.boolean("keeps_history"));
   std::optional<Halt> halt;
@@ -308,10 +308,10 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
                                           std::to_string(options.sessions) + " with " + std::to_string(options.depth) +
                                           " in the mesh; use the file's learning options and sessions");
   if (born < sessions || born >> 48 != 0)
-    return fail(Errc::corrupt, "meta.live.sessions_born: " + std::to_string(born) + " where " +
+    return fail(Errc::corrupt, "meta.live.sessions_created: " + std::to_string(born) + " where " +
                                    std::to_string(sessions) + " sessions live");
   MeshAccess::set_ticks(mesh, ticks);
-  MeshAccess::set_sessions_born(mesh, born);
+  MeshAccess::set_sessions_created(mesh, born);
   for (std::size_t s = 0; s < sessions; ++s)
     if (auto loaded = restore_session(mesh, s, file); !loaded)
       return fail(std::move(loaded).error().within(session_name(s)));

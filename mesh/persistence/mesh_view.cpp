@@ -37,7 +37,7 @@ void add_cell(std::vector<std::uint64_t>& words, const Mesh& mesh, Cell& cell) {
   const auto restarts = mesh.supervisor().restarts(cell.id());
   words.insert(words.end(), {std::uint64_t{cell.is_enabled()}, cell.period(), static_cast<std::uint64_t>(view.status),
                              view.messages, view.faults, view.restarts, view.last_fault_tick, restarts.size(),
-                             std::uint64_t{cell.is_reset_ordered()}, cell.deferred().size()});
+                             std::uint64_t{cell.is_reset_pending()}, cell.deferred().size()});
   words.insert(words.end(), restarts.begin(), restarts.end());
   for (const CommandMessage& order : cell.deferred()) {
     words.insert(words.end(), {static_cast<std::uint64_t>(order->kind),
@@ -182,7 +182,7 @@ json live_meta(const MeshView& view) {
   const State::Options& options = view.state->options();
   json live{{"ticks", view.ticks},
             {"sessions", options.sessions},
-            {"sessions_born", view.sessions_born},
+            {"sessions_created", view.sessions_created},
             {"depth", options.depth},
             {"keeps_history", options.keeps_history}};
   if (view.halt)
@@ -227,7 +227,7 @@ MeshView view_of(const Mesh& mesh, bool live) {
   }
   if (!live) return view;
   view.state = &MeshAccess::state(mesh);
-  view.sessions_born = MeshAccess::sessions_born(mesh);
+  view.sessions_created = MeshAccess::sessions_created(mesh);
   auto cells = std::make_shared<std::vector<std::uint64_t>>();
   add_cell_words(mesh, *cells);
   view.cells = std::move(cells);
@@ -296,7 +296,7 @@ Result<ByteSource> entity_of(const MeshView& view, const SnapshotExtras& extras)
 
 Result<ByteSource> entity_of(Mesh& mesh, bool live, const SnapshotExtras& extras) {
   // First of all: orders that are due change weights and types.
-  if (live) mesh.deliver_orders();
+  if (live) mesh.deliver_commands();
   WEFT_TRY(ByteSource source, entity_of(view_of(mesh, live), extras));
   if (live) mesh.mark_checkpoint();
   return source;

@@ -51,7 +51,7 @@ struct MeshView {
   };
 
   std::shared_ptr<const MeshPlan> plan;
-  std::uint64_t ticks = 0, sessions_born = 0;
+  std::uint64_t ticks = 0, sessions_created = 0;
   const State* state = nullptr;                             // null: weights alone
   std::vector<Encoding> encodings;                          // by node
   std::vector<Weight> weights;                              // by parameter

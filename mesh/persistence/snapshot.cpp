@@ -59,7 +59,7 @@ void Mesh::save_state(Snapshot& to) { save_state(to, SaveWeights::automatic); }
 void Mesh::save_state(Snapshot& to, SaveWeights weights) {
   Parts& p = *parts_;
   // What waits in mailboxes comes first, as it would in the next tick: it is part of the state.
-  deliver_orders();
+  deliver_commands();
   p.sync(false);
   const bool is_known = to.mesh_id_ == p.number && to.state_id_ == p.state->id();
   if (!is_known) {
@@ -72,7 +72,7 @@ void Mesh::save_state(Snapshot& to, SaveWeights weights) {
     to.state_id_ = p.state->id();
   }
   to.ticks_ = p.ticks;
-  to.sessions_born_ = p.sessions_born;
+  to.sessions_created_ = p.sessions_created;
   to.wanted_ = weights;
   to.holds_weights_ = weights == SaveWeights::always ||
                       (weights == SaveWeights::automatic && (p.rule != nullptr || p.may_change_weights()));
@@ -102,7 +102,7 @@ void Mesh::Parts::save_cells(Snapshot& to) const {
     const Cell& cell = *p.cells[i];
     Snapshot::CellCopy& copy = to.cells_[i];
     copy.is_enabled = cell.is_enabled();
-    copy.is_reset_ordered = cell.is_reset_ordered();
+    copy.is_reset_pending = cell.is_reset_pending();
     copy.is_marked = cell.is_marked();
     copy.period = cell.period();
     copy.view = p.registry->view(cell.id());
@@ -167,7 +167,7 @@ Status Mesh::load_state(const Snapshot& from) {
 
   if (from.holds_weights_) p.weights.load(from.weights_, std::move(room), p.copies);
   p.ticks = from.ticks_;
-  p.sessions_born = from.sessions_born_;
+  p.sessions_created = from.sessions_created_;
   p.state->load_live(p.ticks, from.live_.data(), shared);
   if (p.copies.count()) p.copies.make(*p.executor);
   if (!is_own || from.changes_ != p.registry->changes() || p.engine->commands().has_mail()) p.load_cells(from);
@@ -189,16 +189,16 @@ void Mesh::Parts::load_cells(const Snapshot& from) {
     Cell& cell = *p.cells[i];
     const Snapshot::CellCopy& copy = from.cells_[i];
     cell.set_enabled(copy.is_enabled);
-    cell.set_reset_ordered(copy.is_reset_ordered);
+    cell.set_reset_pending(copy.is_reset_pending);
     cell.set_marked(copy.is_marked);
     cell.set_period(copy.period);
     cell.set_memory(copy.memory);
     if (is_own) {
-      cell.rewind_orders(p.ticks, copy.deferred);
+      cell.rewind_commands(p.ticks, copy.deferred);
     } else {
       orders.clear();
       for (const CommandMessage& order : copy.deferred) orders.push_back(copy_of(*order));
-      cell.rewind_orders(p.ticks, orders);
+      cell.rewind_commands(p.ticks, orders);
     }
     p.registry->restore(cell.id(), copy.view);
     p.supervisor->set_restarts(cell.id(), copy.restarts);

@@ -43,7 +43,7 @@ class Snapshot {
   friend class Mesh;
   /// A cell but for its layers' values.
   struct CellCopy {
-    bool is_enabled = true, is_reset_ordered = false, is_marked = false;
+    bool is_enabled = true, is_reset_pending = false, is_marked = false;
     std::uint64_t period = 1;
     actors::ActorView view;
     std::vector<std::uint64_t> restarts;
@@ -58,7 +58,7 @@ class Snapshot {
   Hash128 layout_;
   bool has_rule_ = false;
 
-  std::uint64_t ticks_ = 0, sessions_born_ = 0;
+  std::uint64_t ticks_ = 0, sessions_created_ = 0;
   std::size_t live_size_ = 0;
   AlignedBuffer<std::byte> live_;
   std::uint64_t changes_ = 0;  // Registry::changes

@@ -15,11 +15,11 @@ namespace {
 constexpr std::array<std::string_view, 8> kControlNames{"enable", "disable", "set_period", "set_weights",
                                                         "reset",  "probe",   "snapshot",   "morph"};
 
-void copy_out(kernels::ConstRows rows, std::vector<float>& out) {
+void copy_out(kernels::ConstMatrixView rows, std::vector<float>& out) {
   for (std::size_t i = 0; i < rows.rows; ++i) out.insert(out.end(), rows.row(i), rows.row(i) + rows.cols);
 }
 
-const float* copy_in(const float* in, kernels::Rows rows) {
+const float* copy_in(const float* in, kernels::MatrixView rows) {
   for (std::size_t i = 0; i < rows.rows; ++i, in += rows.cols) std::copy_n(in, rows.cols, rows.row(i));
   return in;
 }
@@ -65,7 +65,7 @@ void Cell::restore_deferred(std::vector<CommandMessage> orders) noexcept {
   registry_->note_change();
 }
 
-void Cell::rewind_orders(std::uint64_t tick, std::span<const CommandMessage> kept) {
+void Cell::rewind_commands(std::uint64_t tick, std::span<const CommandMessage> kept) {
   const auto withdraw = [&](const CommandMessage& order) {
     if (order->is_done() || std::find(kept.begin(), kept.end(), order) != kept.end()) return;
     order->finish(tick, fail(Errc::not_found, "cell " + to_string(at_) + ", " + std::string(name(order->kind)) +
@@ -115,10 +115,10 @@ Status Cell::apply(std::uint64_t tick, Command& control, std::vector<float>& ans
       return weights_->write(parameters[control.parameter], control.values, object);
     }
     case CommandKind::reset:
-      set_reset_ordered(true);
+      set_reset_pending(true);
       return {};
     case CommandKind::probe: {
-      const kernels::Rows rows = state_->output(node, tick);
+      const kernels::MatrixView rows = state_->output(node, tick);
       if (control.number >= rows.rows)
         return fail(Errc::out_of_range,
                     object + ": session " + std::to_string(control.number) + " of " + std::to_string(rows.rows));

@@ -53,12 +53,12 @@ class Cell final : public actors::Actor<CommandMessage> {
   void set_marked(bool marked) noexcept { change(marked_, marked); }
 
   /// True when it fires every tick, observes nothing and no order waits: its ticks may be computed many at once.
-  bool is_quiet() const noexcept {
-    return enabled_ && period_ == 1 && !reset_ordered_ && deferred_.empty() && observers_.empty() && mailbox_is_empty();
+  bool is_steady() const noexcept {
+    return enabled_ && period_ == 1 && !reset_pending_ && deferred_.empty() && observers_.empty() && mailbox_is_empty();
   }
   /// True when a tick does nothing for it besides firing its layers and looking at what they put out.
   bool is_plain() const noexcept {
-    return enabled_ && period_ == 1 && !reset_ordered_ && !marked_ && observers_.empty();
+    return enabled_ && period_ == 1 && !reset_pending_ && !marked_ && observers_.empty();
   }
   bool is_enabled() const noexcept { return enabled_; }
   std::uint64_t period() const noexcept { return period_; }
@@ -74,17 +74,17 @@ class Cell final : public actors::Actor<CommandMessage> {
   std::span<const CommandMessage> deferred() const noexcept { return deferred_; }
   void restore_deferred(std::vector<CommandMessage> orders) noexcept;
   /// Goes back to orders that were kept earlier; those kept or sent since are answered that they were withdrawn.
-  void rewind_orders(std::uint64_t tick, std::span<const CommandMessage> kept);
+  void rewind_commands(std::uint64_t tick, std::span<const CommandMessage> kept);
 
   /// True once after a `reset` order: the cell commits zeros at this tick instead of firing. Zeros go into the slot
   /// being written, since neighbours may be reading the committed one.
   bool take_reset() noexcept {
-    if (!reset_ordered_) return false;
-    change(reset_ordered_, false);
+    if (!reset_pending_) return false;
+    change(reset_pending_, false);
     return true;
   }
-  bool is_reset_ordered() const noexcept { return reset_ordered_; }
-  void set_reset_ordered(bool ordered) noexcept { change(reset_ordered_, ordered); }
+  bool is_reset_pending() const noexcept { return reset_pending_; }
+  void set_reset_pending(bool ordered) noexcept { change(reset_pending_, ordered); }
 
   std::vector<CellObserver>& observers() noexcept { return observers_; }
   const std::vector<CellObserver>& observers() const noexcept { return observers_; }
@@ -119,7 +119,7 @@ class Cell final : public actors::Actor<CommandMessage> {
   NodeId first_;
   std::uint32_t layers_;
   bool enabled_ = true;
-  bool reset_ordered_ = false;
+  bool reset_pending_ = false;
   bool marked_ = false;
   std::uint64_t period_ = 1;
   const Graph* graph_ = nullptr;

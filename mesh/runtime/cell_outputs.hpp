@@ -24,7 +24,7 @@ class CellOutputs {
   bool is_finite(const RegionPart& part, kernels::OpStream& stream, std::uint64_t tick) const {
     for (NodeId id = part.first; id < part.first + part.layers; ++id) {
       if (!stream.is_finite({state_.output(id, tick + 1)})) return false;
-      const kernels::Rows hidden = state_.hidden(id, tick + 1);
+      const kernels::MatrixView hidden = state_.hidden(id, tick + 1);
       if (hidden.data && !stream.is_finite({hidden})) return false;
     }
     return true;

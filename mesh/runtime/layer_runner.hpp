@@ -43,10 +43,10 @@ class LayerRunner {
     if (unit.reads_directly) {
       args.x = state_.output(unit.direct, tick);
     } else {
-      const kernels::Rows x = state_.input(node, tick + 1);
+      const kernels::MatrixView x = state_.input(node, tick + 1);
       combine_sources(
           stream, graph_, graph_.nodes()[node],
-          [&](const Edge& edge) { return kernels::ConstRows(state_.output(edge.from, tick)); }, x);
+          [&](const Edge& edge) { return kernels::ConstMatrixView(state_.output(edge.from, tick)); }, x);
       args.x = x;
     }
     args.y = state_.output(node, tick + 1);

@@ -26,8 +26,8 @@ struct CellPlace {
 
 /// A firing of an observer's layer.
 struct Observation {
-  std::uint64_t tick = 0;     // committed before it
-  kernels::ConstRows output;  // of the layer, as it will be committed
+  std::uint64_t tick = 0;           // committed before it
+  kernels::ConstMatrixView output;  // of the layer, as it will be committed
   const StepRule* rule = nullptr;
   std::uint64_t step = 0;
   /// The rms of a layer's last gradient; 0 before the first, and where nothing learns.

@@ -18,7 +18,7 @@ namespace weft::mesh {
 /// Threads that the operations of one region may take, and the work from which on it is worth it.
 struct Width {
   std::size_t threads = 1;
-  double worthwhile = kernels::Help::kWorthwhile;
+  double grain_size = kernels::ParallelOptions::kGrainSize;
 };
 
 /// Streams of operations and memory for intermediate results, one for each region.
@@ -37,10 +37,10 @@ class RegionStreams {
   /// Threads that help the only region from now on; null: none.
   void use_team(scheduler::Team* team) noexcept {
     kernels::CpuStream& stream = streams_.front();
-    if (!team) return stream.set_help(nullptr);
-    const kernels::Help help{kernels::ParallelFor(*team), std::min(team->size(), width_.threads), stride_,
-                             width_.worthwhile};
-    stream.set_help(&help);
+    if (!team) return stream.set_parallel(nullptr);
+    const kernels::ParallelOptions parallel{kernels::ParallelFor(*team), std::min(team->size(), width_.threads),
+                                            stride_, width_.grain_size};
+    stream.set_parallel(&parallel);
   }
   /// Operations and layers that were cut up among threads so far.
   std::uint64_t forks() const noexcept {

@@ -37,14 +37,14 @@ class RunBuffers {
 
   /// Fills the slot that the first tick of a run reads; later ones are written by the port as the run goes on.
   void fill_first(NodeId port, std::uint64_t tick) noexcept {
-    const kernels::Rows slot = state_.output(port, tick);
+    const kernels::MatrixView slot = state_.output(port, tick);
     for (std::size_t b = 0; b < slot.rows && feeds_[port].base; ++b)
       std::copy_n(feeds_[port].base + b * slot.cols, slot.cols, slot.row(b));
   }
   /// Commits a port's next value; `fired`: ticks of the run before `tick`.
   void fire_port(NodeId port, std::uint64_t tick, std::uint64_t fired) noexcept {
     const PortFeed& feed = feeds_[port];
-    const kernels::Rows now = state_.output(port, tick), next = state_.output(port, tick + 1);
+    const kernels::MatrixView now = state_.output(port, tick), next = state_.output(port, tick + 1);
     const std::uint64_t row = feed.base ? std::min((fired + 1) / feed.hold, feed.rows - 1) : 0;
     const float* values = feed.base ? feed.base + row * next.rows * next.cols : nullptr;
     for (std::size_t b = 0; b < next.rows; ++b)
@@ -54,7 +54,7 @@ class RunBuffers {
   void copy_out(const RegionPart& part, std::uint64_t tick, std::uint64_t fired) const noexcept {
     if (sinks_.empty()) return;
     for (NodeId id = part.first; id < part.first + part.layers; ++id) {
-      const kernels::Rows y = state_.output(id, tick + 1);
+      const kernels::MatrixView y = state_.output(id, tick + 1);
       for (std::size_t s = first_sink_[id]; s < first_sink_[id + 1]; ++s)
         for (std::size_t b = 0; b < y.rows; ++b)
           std::copy_n(y.row(b), y.cols, sinks_[s].base + (fired * y.rows + b) * y.cols);

@@ -16,7 +16,7 @@ const SchedulingExceptions::Found& SchedulingExceptions::now() const {
   std::set<std::uint64_t> periods;
   StateHasher who;
   for (const auto& cell : cells_) {
-    if (cell->is_reset_ordered()) all.first_command = 0;
+    if (cell->is_reset_pending()) all.first_command = 0;
     if (!cell->deferred().empty())
       all.first_command = std::min(all.first_command, cell->deferred().front()->not_before);
     if (cell->is_enabled() && cell->period() == 1 && !cell->is_marked()) continue;
@@ -34,7 +34,7 @@ const SchedulingExceptions::Found& SchedulingExceptions::now() const {
   return found_ = std::move(all);
 }
 
-std::uint64_t SchedulingExceptions::quiet_ticks(std::uint64_t tick) const {
+std::uint64_t SchedulingExceptions::steady_ticks(std::uint64_t tick) const {
   const Found& found = now();
   if (found.first_command <= tick) return 0;
   std::uint64_t quiet = found.first_command == UINT64_MAX ? UINT64_MAX : found.first_command - tick;

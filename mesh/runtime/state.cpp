@@ -31,7 +31,7 @@ void copy_or_note(void* to, const void* from, std::size_t size, BatchCopy* copie
     std::memcpy(to, from, size);
 }
 
-void copy_rows(const kernels::ConstRows& from, const kernels::Rows& to) noexcept {
+void copy_rows(const kernels::ConstMatrixView& from, const kernels::MatrixView& to) noexcept {
   if (from.rows == 1)
     std::memcpy(to.data, from.data, from.cols * sizeof(float));
   else
@@ -64,13 +64,13 @@ constexpr std::array<State::RingField, 5> State::kRings{{
 }};
 
 template <class Visit>
-void State::each_stretch(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept {
+void State::each_extent(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept {
   const std::size_t slots = options_.keeps_history ? options_.depth : 1;
-  for (const std::vector<Stretch>* const all : {&live_stretches_, &other_stretches_})
+  for (const std::vector<Extent>* const all : {&live_extents_, &other_extents_})
     for (std::size_t back = slots; back-- > 0;)
-      for (const Stretch& stretch : *all) {
-        float* const base = stretch.base + ((tick - back) & (options_.depth - 1)) * stretch.slot;
-        visit(kernels::Rows{base + session * stretch.session, stretch.rows, stretch.floats, stretch.step});
+      for (const Extent& extent : *all) {
+        float* const base = extent.base + ((tick - back) & (options_.depth - 1)) * extent.slot;
+        visit(kernels::MatrixView{base + session * extent.session, extent.rows, extent.floats, extent.step});
       }
 }
 
@@ -125,9 +125,9 @@ Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>&
     ring.slot = is_live ? block.live : block.scratch;
     place += room(ring, options.sessions);
   });
-  state.live_stretches_ = state.stretches(Scope::committed, node_region);
-  if (options.keeps_history) state.other_stretches_ = state.stretches(Scope::history, node_region);
-  state.each_stretch(0, 0, [&](const kernels::Rows& rows) { state.live_session_size_ += rows.rows * rows.cols; });
+  state.live_extents_ = state.extents(Scope::committed, node_region);
+  if (options.keeps_history) state.other_extents_ = state.extents(Scope::history, node_region);
+  state.each_extent(0, 0, [&](const kernels::MatrixView& rows) { state.live_session_size_ += rows.rows * rows.cols; });
   return state;
 }
 
@@ -141,14 +141,14 @@ std::uint64_t State::bytes_for(const Graph& graph, const Options& options) noexc
   return bytes < 0x1p63 ? static_cast<std::uint64_t>(bytes) : UINT64_MAX;
 }
 
-std::vector<State::Stretch> State::stretches(Scope scope, const std::vector<std::uint32_t>& node_region) const {
-  std::vector<Stretch> made;
+std::vector<State::Extent> State::extents(Scope scope, const std::vector<std::uint32_t>& node_region) const {
+  std::vector<Extent> made;
   std::uint32_t region = 0;  // of the last one: only rows of one block are told apart by a distance
   for (NodeId id = 0; id < rings_.size(); ++id)
     for (const RingField& field : kRings) {
       const Ring& ring = rings_[id].*field.ring;
       if (!ring.base || field.scope != scope) continue;
-      Stretch* const last = made.empty() || region != node_region[id] ? nullptr : &made.back();
+      Extent* const last = made.empty() || region != node_region[id] ? nullptr : &made.back();
       region = node_region[id];
       if (last && last->rows == 1 && ring.base == last->base + last->floats) {
         last->floats += ring.stride;
@@ -164,39 +164,39 @@ std::vector<State::Stretch> State::stretches(Scope scope, const std::vector<std:
   return made;
 }
 
-Result<State> State::make_twin() const {
-  State twin;
-  twin.options_ = options_;
-  twin.rings_ = rings_;
-  twin.noise_ = noise_;
-  twin.memory_ = memory_;
-  twin.id_ = next_id();
-  twin.layout_ = layout_;
-  twin.blocks_.resize(blocks_.size());
+Result<State> State::make_copy() const {
+  State copy;
+  copy.options_ = options_;
+  copy.rings_ = rings_;
+  copy.noise_ = noise_;
+  copy.memory_ = memory_;
+  copy.id_ = next_id();
+  copy.layout_ = layout_;
+  copy.blocks_.resize(blocks_.size());
   for (std::size_t r = 0; r < blocks_.size(); ++r) {
-    twin.blocks_[r].live = blocks_[r].live;
-    twin.blocks_[r].scratch = blocks_[r].scratch;
+    copy.blocks_[r].live = blocks_[r].live;
+    copy.blocks_[r].scratch = blocks_[r].scratch;
     if (blocks_[r].buffer.empty()) continue;
-    WEFT_TRY(twin.blocks_[r].buffer, memory_->allocate(blocks_[r].buffer.size(), blocks_[r].buffer.node()));
+    WEFT_TRY(copy.blocks_[r].buffer, memory_->allocate(blocks_[r].buffer.size(), blocks_[r].buffer.node()));
   }
-  for (Rings& rings : twin.rings_)
+  for (Rings& rings : copy.rings_)
     for (const RingField& field : kRings) {
       Ring* const ring = &(rings.*field.ring);
       const auto* const place = reinterpret_cast<const std::byte*>(ring->base);
       for (std::size_t r = 0; r < blocks_.size() && place; ++r) {
         const topology::NodeBuffer& from = blocks_[r].buffer;
         if (place < from.data() || place >= from.data() + from.size()) continue;
-        ring->base = reinterpret_cast<float*>(twin.blocks_[r].buffer.data() + (place - from.data()));
+        ring->base = reinterpret_cast<float*>(copy.blocks_[r].buffer.data() + (place - from.data()));
         break;
       }
     }
-  return twin;
+  return copy;
 }
 
-void State::copy_from(const State& twin, BatchCopy& copies) {
-  WEFT_ASSERT(layout_ == twin.layout_, "a state is copied from one of another layout");
+void State::copy_from(const State& copy, BatchCopy& copies) {
+  WEFT_ASSERT(layout_ == copy.layout_, "a state is copied from one of another layout");
   for (std::size_t r = 0; r < blocks_.size(); ++r)
-    copies.add(blocks_[r].buffer.data(), twin.blocks_[r].buffer.data(), blocks_[r].buffer.size());
+    copies.add(blocks_[r].buffer.data(), copy.blocks_[r].buffer.data(), blocks_[r].buffer.size());
 }
 
 template <class Visit>
@@ -231,14 +231,14 @@ void State::load_live(std::uint64_t tick, const std::byte* in, BatchCopy* copies
 }
 
 void State::save_live_session(std::size_t session, std::uint64_t tick, float* out) const noexcept {
-  each_stretch(session, tick, [&](const kernels::Rows& rows) {
+  each_extent(session, tick, [&](const kernels::MatrixView& rows) {
     copy_rows(rows, {out, rows.rows, rows.cols, rows.cols});
     out += rows.rows * rows.cols;
   });
 }
 
 void State::load_live_session(std::size_t session, std::uint64_t tick, const float* in) noexcept {
-  each_stretch(session, tick, [&](const kernels::Rows& rows) {
+  each_extent(session, tick, [&](const kernels::MatrixView& rows) {
     copy_rows({in, rows.rows, rows.cols, rows.cols}, rows);
     in += rows.rows * rows.cols;
   });
@@ -293,7 +293,7 @@ void State::copy_session(const State& from, std::size_t from_session, std::size_
       // What learning reads of the past goes on only where both keep it.
       if (field.scope == Scope::history && options_.keeps_history != from.options_.keeps_history) continue;
       for (std::uint64_t back = 0; back < ticks && back <= tick; ++back) {
-        const kernels::Rows source = from.at(from.rings_[id].*field.ring, tick - back);
+        const kernels::MatrixView source = from.at(from.rings_[id].*field.ring, tick - back);
         if (source.data)
           std::copy_n(source.row(from_session), source.cols, at(rings_[id].*field.ring, tick - back).row(to_session));
       }

@@ -54,14 +54,14 @@ class State {
   const Options& options() const noexcept { return options_; }
 
   /// What a node published at `tick`. [sessions, width]
-  kernels::Rows output(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].output, tick); }
+  kernels::MatrixView output(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].output, tick); }
   /// The combined input that made output(node, tick); data == null when the source is read directly.
-  kernels::Rows input(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].input, tick); }
-  kernels::Rows preactivation(NodeId node, std::uint64_t tick) const noexcept {
+  kernels::MatrixView input(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].input, tick); }
+  kernels::MatrixView preactivation(NodeId node, std::uint64_t tick) const noexcept {
     return at(rings_[node].preactivation, tick);
   }
-  kernels::Rows cache(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].cache, tick); }
-  kernels::Rows hidden(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].hidden, tick); }
+  kernels::MatrixView cache(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].cache, tick); }
+  kernels::MatrixView hidden(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].hidden, tick); }
 
   /// Everything as it was at birth: zero.
   void reset() noexcept;
@@ -114,8 +114,8 @@ class State {
   /// Where everything stands: states over one network that agree in it load what the other saved.
   const Hash128& layout() const noexcept { return layout_; }
   /// Another one of the same layout, zeroed, and the copies of all bytes of another.
-  Result<State> make_twin() const;
-  void copy_from(const State& twin, BatchCopy& copies);
+  Result<State> make_copy() const;
+  void copy_from(const State& copy, BatchCopy& copies);
   /// No two states that were built have the same number.
   std::uint64_t id() const noexcept { return id_; }
   /// The same for rows of one session, in an order that does not depend on the layout: floats of what ticks can tell,
@@ -136,21 +136,21 @@ class State {
     std::size_t (*width)(const Node& node, const Options& options);  // 0: the node has none
   };
   static const std::array<RingField, 5> kRings;
-  kernels::Rows at(const Ring& ring, std::uint64_t tick) const noexcept {
+  kernels::MatrixView at(const Ring& ring, std::uint64_t tick) const noexcept {
     return {ring.base ? ring.base + (tick & (options_.depth - 1)) * ring.slot : nullptr, options_.sessions, ring.width,
             ring.stride};
   }
   template <class Archive>
   void visit_row(const RingField& field, NodeId node, std::size_t session, std::uint64_t tick, Scope scope,
                  Archive& archive) const {
-    const kernels::Rows rows = at(rings_[node].*field.ring, tick);
+    const kernels::MatrixView rows = at(rings_[node].*field.ring, tick);
     if (rows.data) archive(Field{field.name, scope, node}, std::span<float>(rows.row(session), rows.cols));
   }
   template <class Visit>
   void each_live_block(std::uint64_t tick, Visit&& visit) const noexcept;
 
   /// Rows of one session that stand evenly apart, one a ring: copied by one call. Rows that touch are one.
-  struct Stretch {
+  struct Extent {
     float* base = nullptr;    // of session 0, slot 0
     std::size_t slot = 0;     // floats from one tick to the next
     std::size_t step = 0;     // floats from one row to the next
@@ -158,13 +158,13 @@ class State {
     std::size_t floats = 0;   // of a row
     std::size_t rows = 0;
   };
-  std::vector<Stretch> stretches(Scope scope, const std::vector<std::uint32_t>& node_region) const;
+  std::vector<Extent> extents(Scope scope, const std::vector<std::uint32_t>& node_region) const;
   template <class Visit>
-  void each_stretch(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept;
+  void each_extent(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept;
 
   Options options_;
   std::vector<Rings> rings_;
-  std::vector<Stretch> live_stretches_, other_stretches_;  // what a tick reads, and what learning reads of the past
+  std::vector<Extent> live_extents_, other_extents_;  // what a tick reads, and what learning reads of the past
   std::size_t live_session_size_ = 0;
   std::vector<std::pair<NodeId, std::size_t>>
       noise_;  // by node: where in its hidden state a noise stream's place stands
@@ -180,7 +180,8 @@ class State {
 };
 
 /// The operand from which a layer made output(node, tick): its one source, or its sources combined.
-inline kernels::ConstRows input_at(const Graph& graph, const State& state, NodeId node, std::uint64_t tick) noexcept {
+inline kernels::ConstMatrixView input_at(const Graph& graph, const State& state, NodeId node,
+                                         std::uint64_t tick) noexcept {
   const Node& made = graph.nodes()[node];
   if (!made.reads_directly()) return state.input(node, tick);
   return state.output(graph.edges()[made.sources[0]].from, tick - 1);

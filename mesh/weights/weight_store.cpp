@@ -84,7 +84,7 @@ void WeightStore::join(const Graph& graph) {
     }
     joined_[id]->forward.resize(joined_[id]->parameters.size());
     joined_[id]->backward.resize(joined_[id]->parameters.size());
-    borrowers_.push_back(joined_[id].get());
+    tied_layers_.push_back(joined_[id].get());
   }
 }
 
@@ -144,12 +144,12 @@ void WeightStore::set_view(std::size_t i) noexcept {
   const auto parameters = of(parameters_[i].node);
   layers_[parameters_[i].node].has_masters =
       std::all_of(parameters.begin(), parameters.end(), [](const Parameter& p) { return p.data != nullptr; });
-  for (Joined* const borrower : borrowers_)
-    for (std::size_t s = 0; s < borrower->parameters.size(); ++s) {
-      const std::uint32_t p = borrower->parameters[s];
+  for (Joined* const tied : tied_layers_)
+    for (std::size_t s = 0; s < tied->parameters.size(); ++s) {
+      const std::uint32_t p = tied->parameters[s];
       if (parameters_[p].node != parameters_[i].node) continue;
-      borrower->forward[s] = views_[p];
-      borrower->backward[s] = goes_back_stored(parameters_[p].node) ? views_[p] : master_views_[p];
+      tied->forward[s] = views_[p];
+      tied->backward[s] = goes_back_stored(parameters_[p].node) ? views_[p] : master_views_[p];
     }
 }
 

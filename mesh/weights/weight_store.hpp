@@ -223,7 +223,7 @@ class WeightStore {
   std::vector<Parameter> parameters_;
   std::vector<kernels::ConstWeight> views_, master_views_;
   std::vector<std::unique_ptr<Joined>> joined_;  // by node
-  std::vector<Joined*> borrowers_;               // those that are not null
+  std::vector<Joined*> tied_layers_;             // those that are not null
   std::vector<Storage> storage_;
   std::vector<LayerStorage> layers_;  // by node
   std::vector<std::uint32_t> first_;  // node -> its first parameter; one past the end at the back

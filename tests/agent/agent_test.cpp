@@ -14,7 +14,7 @@ namespace {
 using Mode = Durability::Mode;
 const std::vector<Call> kScript = script(40);
 const std::uint64_t kCalls = kScript.size();
-const std::vector<Call> kUntaught = script(40, false);
+const std::vector<Call> kUntrained = script(40, false);
 
 struct Opened {
   VirtualTime time;
@@ -81,15 +81,15 @@ TEST(Agent, GoesOnAfterEveryCallAsIfItHadNeverStopped) {
 TEST(Agent, LivesWithoutATeacherToo) {
   storage::MemoryFileSystem once, often;
   const auto whole = open(once, Mode::tick, false, false);
-  live(*whole, kUntaught.size(), kUntaught);
-  for (std::uint64_t call = 0; call <= kUntaught.size(); call += 9) {
+  live(*whole, kUntrained.size(), kUntrained);
+  for (std::uint64_t call = 0; call <= kUntrained.size(); call += 9) {
     const auto opened = open(often, Mode::interval, false, false);
     ASSERT_TRUE(opened);
-    live(*opened, call, kUntaught);
+    live(*opened, call, kUntrained);
     often.process_crash();
   }
   const auto opened = open(often, Mode::tick, false, false);
-  live(*opened, kUntaught.size(), kUntaught);
+  live(*opened, kUntrained.size(), kUntrained);
   EXPECT_EQ(hash_of(*opened->agent), hash_of(*whole->agent));
   const mesh::RunInput none{"x", {}};
   const Status taught = opened->agent->learn({&none, 1}, {}, 0);
@@ -280,14 +280,14 @@ TEST(Agent, WritesTheWholeJournalWhereverCheckpointsFall) {
 TEST(Agent, TakesInASessionFromElsewhereAndKeepsIt) {
   storage::MemoryFileSystem here, there;
   const auto other = open(there, Mode::tick, false, false);
-  live(*other, 30, kUntaught);
+  live(*other, 30, kUntrained);
   const auto file = mesh::detach_session(other->agent->mesh(), 0, 0);
   ASSERT_TRUE(file) << file.error().text();
   const ByteSpan bytes(file->data(), file->size());
   Hash128 hash;
   {
     const auto opened = open(here, Mode::tick, false, false);
-    live(*opened, 8, kUntaught);
+    live(*opened, 8, kUntrained);
     const auto refused = opened->agent->attach_session(bytes);
     ASSERT_FALSE(refused) << "the other one's weights were morphed since";
     EXPECT_EQ(refused.error().code(), Errc::invalid_argument);
@@ -321,7 +321,7 @@ TEST(Agent, GoesThroughAFaultThatHaltsTheMesh) {
   for (const bool is_broken : {false, true}) {
     storage::MemoryFileSystem files;
     auto opened = open(files, Mode::tick, false, false);
-    live(*opened, 4, kUntaught);
+    live(*opened, 4, kUntrained);
     ASSERT_TRUE(poison(*opened->agent));
     const Status halted = opened->agent->tick(5);
     ASSERT_FALSE(halted);

@@ -72,7 +72,7 @@ TEST_P(Background, LivesTheSameLifeAsInTheCalls) {
     live(*agent, std::min<std::uint64_t>(until, kScript.size()));
     const Status kept = agent->acknowledge();
     ASSERT_TRUE(kept) << kept.error().text();
-    EXPECT_FALSE(agent->figures().trouble);
+    EXPECT_FALSE(agent->figures().last_error);
     written += agent->figures().checkpoint.written;
     if (counter_.calls == kScript.size()) {
       EXPECT_EQ(hash_of(*agent), whole);

@@ -186,14 +186,14 @@ TEST_P(AgentFaults, CatchesUpWhenADiskThatWasFullHasSpaceAgain) {
   faulty.set({FaultKind::no_space, 1, UINT64_MAX});
   live_until(kCalls - 20);
   EXPECT_EQ(agent.figures().acknowledged, before) << "what is on no disk is not acknowledged";
-  ASSERT_TRUE(agent.figures().trouble);
+  ASSERT_TRUE(agent.figures().last_error);
   EXPECT_FALSE(agent.acknowledge());
   EXPECT_LT(agent.figures().waiting_bytes, 8000u);
   faulty.clear();
   time.now += std::chrono::seconds(10);
   live_until(kCalls);
   ASSERT_TRUE(agent.acknowledge());
-  EXPECT_FALSE(agent.figures().trouble);
+  EXPECT_FALSE(agent.figures().last_error);
   EXPECT_GE(agent.figures().acknowledged.tick, agent.mesh().ticks());
   const Hash128 hash = agent.mesh().state_hash();
   EXPECT_EQ(hash, undisturbed());

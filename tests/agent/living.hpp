@@ -51,7 +51,7 @@ struct VirtualTime {
 class Counter final : public StateExtension {
  public:
   Status begin(ReplayableMesh& life) override {
-    life_ = &life;
+    replayable_ = &life;
     return {};
   }
   std::string save() const override { return "{\"calls\":" + std::to_string(calls) + "}"; }
@@ -59,15 +59,15 @@ class Counter final : public StateExtension {
     calls = std::stoull(std::string(json.substr(json.find(':') + 1)));
     return {};
   }
-  Status relived(const Record& record) override {
+  Status replayed(const Record& record) override {
     if (!std::holds_alternative<CheckpointRecord>(record)) ++calls;
-    if (life_->learner()) life_->learner()->clear_scores();
+    if (replayable_->learner()) replayable_->learner()->clear_scores();
     return {};
   }
   std::uint64_t calls = 0;
 
  private:
-  ReplayableMesh* life_ = nullptr;
+  ReplayableMesh* replayable_ = nullptr;
 };
 
 /// Options that write in the calls, by a time of their own: the same calls give the same file operations.
@@ -81,7 +81,7 @@ inline Agent::Options deterministic_options(VirtualTime& time, Counter& counter,
   options.mesh.executor = mesh::ExecutorKind::deterministic;
   options.mesh.threads = 1;
   options.now = time.clock();
-  options.companion = &counter;
+  options.extension = &counter;
   return options;
 }
 

@@ -61,7 +61,7 @@ TEST_F(OpenTest, OfNoAgentSaysSoAndMakesNothing) {
 TEST_F(OpenTest, LeavesAStateKeptBesideTheAgentAlone) {
   test::Counter counter;
   Agent::Options options;
-  options.companion = &counter;
+  options.extension = &counter;
   { ASSERT_TRUE(Agent::open(home(), test::small_network(), options)); }
   const auto bare = Agent::open(home());
   ASSERT_FALSE(bare);

@@ -80,7 +80,7 @@ TEST(Record, KeepsAnOrder) {
   order.not_before = 77;
   order.values = {1.0f, 0.1f};
   RecordBytes bytes;
-  bytes.begin().put_order({4, 5, 6, 0}, order);
+  bytes.begin().put_command({4, 5, 6, 0}, order);
   const auto read = std::get<CommandRecord>(reread(RecordKind::order, bytes));
   EXPECT_EQ(read.cell, (Coord{4, 5, 6, 0}));
   EXPECT_EQ(read.control->kind, order.kind);

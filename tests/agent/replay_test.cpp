@@ -61,11 +61,11 @@ ReplayOptions options() {
 TEST(Replay, StandsAtEachTickAsTheLifeDid) {
   MemoryFileSystem files;
   const auto hashes = live(files, "home");
-  const auto milestones = Replay::milestones(files, "home");
-  ASSERT_TRUE(milestones);
-  ASSERT_GT(milestones->size(), 5u);
+  const auto checkpoint_infos = Replay::checkpoint_infos(files, "home");
+  ASSERT_TRUE(checkpoint_infos);
+  ASSERT_GT(checkpoint_infos->size(), 5u);
   const std::uint64_t last = hashes.rbegin()->first;
-  for (const auto& stone : {milestones->front(), (*milestones)[3], milestones->back()}) {
+  for (const auto& stone : {checkpoint_infos->front(), (*checkpoint_infos)[3], checkpoint_infos->back()}) {
     for (std::uint64_t tick = stone.tick; tick <= last; tick += 7) {
       ReplayOptions wanted = options();
       wanted.from = stone.tick;
@@ -124,7 +124,7 @@ TEST(Replay, SaysWhereALifeGoesOtherwiseThanItWent) {
   // A mark that lies: what a life on another machine would write if one bit came out differently.
   MemoryFileSystem files;
   live(files, "home");
-  const auto milestones = Replay::milestones(files, "home");
+  const auto checkpoint_infos = Replay::checkpoint_infos(files, "home");
   storage::JournalPlace place;
   ASSERT_TRUE(storage::read_journal(files, "home/journal", {}, [&](const storage::JournalRecord& record) {
     place = storage::after(place, record.kind, record.payload);
@@ -132,7 +132,7 @@ TEST(Replay, SaysWhereALifeGoesOtherwiseThanItWent) {
   }));
   storage::JournalWriter writer(files, "home/journal", place);
   RecordBytes bytes;
-  bytes.begin().put_mark(milestones->back().tick, {1, 2});
+  bytes.begin().put_mark(checkpoint_infos->back().tick, {1, 2});
   writer.append(static_cast<std::uint32_t>(RecordKind::mark), bytes.bytes());
   ASSERT_TRUE(writer.commit(true));
   ReplayOptions wanted = options();
@@ -228,13 +228,13 @@ TEST(Diff, FindsTheFirstTickAndCellWhereLivesPart) {
   const mesh::MeshOptions one{.threads = 1, .executor = mesh::ExecutorKind::deterministic};
   const auto equal = diff(files, "a", "same", one);
   ASSERT_TRUE(equal) << equal.error().text();
-  EXPECT_FALSE(equal->parting);
+  EXPECT_FALSE(equal->divergence);
   const auto apart = diff(files, "a", "b", one);
   ASSERT_TRUE(apart) << apart.error().text();
-  ASSERT_TRUE(apart->parting);
+  ASSERT_TRUE(apart->divergence);
   EXPECT_GT(apart->compared, 5u);
-  EXPECT_TRUE(apart->parting->outside_since);
-  EXPECT_LE(*apart->parting->outside_since, apart->parting->tick);
+  EXPECT_TRUE(apart->divergence->external_since);
+  EXPECT_LE(*apart->divergence->external_since, apart->divergence->tick);
   const auto missing = diff(files, "a", "nowhere", one);
   EXPECT_FALSE(missing);
 }

@@ -35,8 +35,8 @@ class Client {
   explicit Client(const std::string& path) : socket_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     const auto [address, size] = socket_address(path);
     is_connected_ = connect(socket_, reinterpret_cast<const sockaddr*>(&address), size) == 0;
-    const timeval patience{60, 0};
-    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    const timeval timeout{60, 0};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   }
   ~Client() { close(socket_); }
   Client(const Client&) = delete;

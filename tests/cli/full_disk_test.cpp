@@ -65,7 +65,7 @@ TEST(FullDisk, TheLifeGoesOnToItsEndAndSaysThatItCouldNotBeKept) {
   // What was acknowledged is there, and with room again the same command brings it to its end.
   ASSERT_EQ(mount("", disk.path().c_str(), "", MS_REMOUNT, "size=64m"), 0) << std::strerror(errno);
   const Outcome again = weft(run);
-  expect_unbroken_life(again);
+  expect_uninterrupted_run(again);
   EXPECT_GE(again.events().front()["tick"].get<std::uint64_t>(), acknowledged_tick(life.out));
 }
 

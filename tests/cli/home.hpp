@@ -32,15 +32,15 @@ inline Json last_event(const std::string& out, const std::string& name) {
 }
 
 /// What the same life comes to when nothing disturbs it and nothing is kept.
-inline std::string unbroken_life() {
+inline std::string uninterrupted_run() {
   static const Outcome run = weft(kLife);
   EXPECT_EQ(run.exit, 0) << run.told();
   return run.exit == 0 ? run.last()["state_hash"] : Json("no run");
 }
 
-inline void expect_unbroken_life(const Outcome& run, const std::string& where = "") {
+inline void expect_uninterrupted_run(const Outcome& run, const std::string& where = "") {
   ASSERT_EQ(run.exit, 0) << where << run.told();
-  EXPECT_EQ(run.last()["state_hash"], unbroken_life()) << where << run.told();
+  EXPECT_EQ(run.last()["state_hash"], uninterrupted_run()) << where << run.told();
 }
 
 /// How far the life was said to be on the device, in all that was printed.

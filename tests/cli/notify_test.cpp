@@ -12,8 +12,8 @@ class Manager {
   explicit Manager(const std::string& path) : socket_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     const auto [address, size] = socket_address(path);
     EXPECT_EQ(bind(socket_, reinterpret_cast<const sockaddr*>(&address), size), 0) << std::strerror(errno);
-    const timeval patience{60, 0};
-    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    const timeval timeout{60, 0};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   }
   ~Manager() { close(socket_); }
   Manager(const Manager&) = delete;

@@ -21,7 +21,7 @@ std::string tick_flag(const Json& tick) { return "tick=" + std::to_string(tick.g
 TEST(Replay, ComesToTheSameEndFromEveryCheckpoint) {
   Folder folder;
   const Outcome life = weft(at_home(folder / "home") + Words{"--checkpoint-every", "3000", "--keep", "100"});
-  expect_unbroken_life(life);
+  expect_uninterrupted_run(life);
   std::uint64_t checkpoints = 0;
   for (const Json& event : life.events()) {
     if (event["event"] != "checkpoint") continue;
@@ -29,7 +29,7 @@ TEST(Replay, ComesToTheSameEndFromEveryCheckpoint) {
     const Outcome replay = replayed(folder / "home", {"--verify", "--from", tick_flag(event["tick"])});
     ASSERT_EQ(replay.exit, 0) << replay.told();
     EXPECT_EQ(replay.last()["from_tick"], event["tick"]);
-    EXPECT_EQ(replay.last()["state_hash"], unbroken_life());
+    EXPECT_EQ(replay.last()["state_hash"], uninterrupted_run());
     EXPECT_EQ(replay.last()["tick"], life.last()["ticks"]);
   }
   EXPECT_GE(checkpoints, 2u) << life.told();
@@ -43,26 +43,26 @@ TEST(Replay, StandsAtATickAsTheLifeThatEndedThereDid) {
   ASSERT_EQ(stopped_life(SIGTERM, folder, home, {"--keep", "100"}).exit, 143);
   // The life itself says what it found there; then it goes on.
   const Outcome rest = weft(at_home(home) + Words{"--keep", "100"});
-  expect_unbroken_life(rest);
+  expect_uninterrupted_run(rest);
   const Json found = rest.events().front();
   ASSERT_GT(found["tick"], 0);
   const Outcome until = replayed(home, {"--until", tick_flag(found["tick"])});
   EXPECT_EQ(until.last()["from_tick"], 0) << until.told();
   EXPECT_EQ(until.last()["tick"], found["tick"]);
   EXPECT_EQ(until.last()["state_hash"], found["state_hash"]);
-  EXPECT_EQ(replayed(home).last()["state_hash"], unbroken_life());
+  EXPECT_EQ(replayed(home).last()["state_hash"], uninterrupted_run());
 }
 
 TEST(Replay, AsksWhatIf) {
   Folder folder;
-  expect_unbroken_life(weft(at_home(folder / "home")));
+  expect_uninterrupted_run(weft(at_home(folder / "home")));
   const Outcome as_it_was = replayed(folder / "home", {"--set", "layers[1].dtype=float32"});
   ASSERT_EQ(as_it_was.exit, 0) << as_it_was.told();
-  EXPECT_EQ(as_it_was.last()["state_hash"], unbroken_life()) << "a change to what it was anyway changes nothing";
+  EXPECT_EQ(as_it_was.last()["state_hash"], uninterrupted_run()) << "a change to what it was anyway changes nothing";
   const Outcome otherwise = replayed(folder / "home", {"--set", "layers[1].dtype=int8"});
   ASSERT_EQ(otherwise.exit, 0) << otherwise.told();
   EXPECT_EQ(otherwise.last()["tick"], as_it_was.last()["tick"]);
-  EXPECT_NE(otherwise.last()["state_hash"], unbroken_life());
+  EXPECT_NE(otherwise.last()["state_hash"], uninterrupted_run());
   const auto refused = [&](const std::string& change, int exit, const std::string& fragment) {
     expect_refused({"replay", folder / "home", "--set", change}, exit, fragment);
   };
@@ -97,7 +97,7 @@ TEST(Replay, RunsBesideTheLivingAgent) {
 
 TEST(Replay, SaysWhatIsWrong) {
   Folder folder;
-  expect_unbroken_life(weft(at_home(folder / "home")));
+  expect_uninterrupted_run(weft(at_home(folder / "home")));
   expect_refused({"replay", folder / "missing"}, 3, folder / "missing");
   std::filesystem::create_directory(folder / "empty");
   expect_refused({"replay", folder / "empty"}, 3, "no agent lives there");
@@ -109,12 +109,12 @@ TEST(Replay, SaysWhatIsWrong) {
 
 TEST(Diff, OfEqualLivesIsEqual) {
   Folder folder;
-  expect_unbroken_life(weft(at_home(folder / "a") + Words{"--threads", "2", "--save", folder / "end.entity"}));
+  expect_uninterrupted_run(weft(at_home(folder / "a") + Words{"--threads", "2", "--save", folder / "end.entity"}));
   std::string b;
   stopped_life(SIGKILL, folder, b, {"--threads", "1", "--durability", "tick"});
   std::filesystem::remove(b + "/top.sock");  // of the process that was killed; copy() takes no sockets
   std::filesystem::copy(b, folder / "half", std::filesystem::copy_options::recursive);
-  expect_unbroken_life(weft(at_home(b) + Words{"--executor", "deterministic"}));
+  expect_uninterrupted_run(weft(at_home(b) + Words{"--executor", "deterministic"}));
   const Outcome equal = weft({"diff", folder / "a", b, "--json"});
   ASSERT_EQ(equal.exit, 0) << equal.told();
   EXPECT_EQ(equal.last()["equal"], true);
@@ -144,14 +144,14 @@ TEST(Diff, NamesTheFirstTickAndCell) {
   ASSERT_EQ(short_life.exit, 0) << short_life.told();
   const Outcome apart = weft({"diff", folder / "a", folder / "shorter", "--json"});
   ASSERT_EQ(apart.exit, 1) << apart.told();
-  const Json parting = apart.events().front();
-  EXPECT_GT(parting["outside_since"], 15000 * 0.4);
-  EXPECT_LE(parting["outside_since"], parting["tick"]);
-  EXPECT_LT(parting["tick"], 15000 * 0.4 + 64);
+  const Json divergence = apart.events().front();
+  EXPECT_GT(divergence["external_since"], 15000 * 0.4);
+  EXPECT_LE(divergence["external_since"], divergence["tick"]);
+  EXPECT_LT(divergence["tick"], 15000 * 0.4 + 64);
   const auto at = [&](const std::string& home, std::uint64_t tick) {
     return replayed(folder / home, {"--until", "tick=" + std::to_string(tick)}).last()["state_hash"];
   };
-  const std::uint64_t tick = parting["tick"];
+  const std::uint64_t tick = divergence["tick"];
   EXPECT_EQ(at("a", tick - 1), at("shorter", tick - 1));
   EXPECT_NE(at("a", tick), at("shorter", tick));
   const Outcome text = weft({"diff", folder / "a", folder / "shorter"});
@@ -160,7 +160,7 @@ TEST(Diff, NamesTheFirstTickAndCell) {
 
 TEST(Diff, SaysWhatIsNoLife) {
   Folder folder;
-  expect_unbroken_life(weft(at_home(folder / "a")));
+  expect_uninterrupted_run(weft(at_home(folder / "a")));
   expect_refused({"diff", folder / "a", folder / "missing"}, 3, folder / "missing");
   expect_refused({"diff", folder / "a", kDigits}, 3, "not an .entity file");
   std::filesystem::create_directory(folder / "empty");

@@ -143,17 +143,18 @@ TEST(RunJson, ReadsEveryFlagFromTheEnvironmentToo) {
       {"passes", "3"},   {"held-out", "0.5"},    {"threads", "1"},     {"executor", "deterministic"},
       {"device", "cpu"}, {"quiet", "true"},      {"max-samples", "90"}};
   for (const auto& [flag, value] : flags) {
-    std::string twin = "WEFT_ARG_";
-    for (const char c : flag) twin += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    std::string variable = "WEFT_ARG_";
+    for (const char c : flag)
+      variable += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     Words by_flag{"run", kDigits, "--json", "--" + flag};
     if (flag != "quiet") by_flag.push_back(value);
-    Words by_twin{"run", kDigits, "--json"};
+    Words by_variable{"run", kDigits, "--json"};
     if (flag != "max-samples")
-      for (Words* each : {&by_flag, &by_twin}) *each = *each + Words{"--max-samples", "400"};
-    const Outcome first = weft(by_flag), second = weft(by_twin, {{twin, value}});
+      for (Words* each : {&by_flag, &by_variable}) *each = *each + Words{"--max-samples", "400"};
+    const Outcome first = weft(by_flag), second = weft(by_variable, {{variable, value}});
     ASSERT_EQ(first.exit, 0) << flag << first.err;
-    ASSERT_EQ(second.exit, 0) << twin << second.err;
-    EXPECT_EQ(lasting(first.last()), lasting(second.last())) << twin;
+    ASSERT_EQ(second.exit, 0) << variable << second.err;
+    EXPECT_EQ(lasting(first.last()), lasting(second.last())) << variable;
   }
   EXPECT_EQ(weft({"run", kDigits}, {{"WEFT_ARG_MAX_SAMPLES", "90"}, {"WEFT_ARG_JSON", "1"}}).last()["samples"], 90);
   EXPECT_EQ(weft(bound, {{"WEFT_ARG_MAX_SAMPLES", "90"}}).last()["samples"], 400) << "the command line wins";
@@ -161,9 +162,10 @@ TEST(RunJson, ReadsEveryFlagFromTheEnvironmentToo) {
 
 TEST(RunJson, NamesATwinForEveryFlagInItsHelp) {
   const std::string help = weft({"run", "--help"}).out;
-  for (const char* twin : {"RULE", "SCHEDULE", "PASSES", "SEED", "THREADS", "DEVICE", "EXECUTOR", "HELD_OUT",
-                           "MAX_SAMPLES", "SAVE", "CHECKPOINT", "CHECKPOINT_EVERY", "RESUME", "JSON", "QUIET", "LR"})
-    EXPECT_NE(help.find("(Env:WEFT_ARG_" + std::string(twin) + ")"), std::string::npos) << twin;
+  for (const char* variable :
+       {"RULE", "SCHEDULE", "PASSES", "SEED", "THREADS", "DEVICE", "EXECUTOR", "HELD_OUT", "MAX_SAMPLES", "SAVE",
+        "CHECKPOINT", "CHECKPOINT_EVERY", "RESUME", "JSON", "QUIET", "LR"})
+    EXPECT_NE(help.find("(Env:WEFT_ARG_" + std::string(variable) + ")"), std::string::npos) << variable;
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ TEST_P(Killed, LosesNothingAcknowledgedAndEndsTheSame) {
       ++kills;
       continue;
     }
-    expect_unbroken_life(life_end, when());
+    expect_uninterrupted_run(life_end, when());
     const Outcome again = weft({"replay", folder / std::to_string(finished), "--verify"});
     EXPECT_EQ(again.exit, 0) << when() << "an older checkpoint leads to the end too: " << again.told();
     if (HasFailure()) return;
@@ -62,7 +62,7 @@ TEST_P(Killed, LosesNothingAcknowledgedAndEndsTheSame) {
   }
   EXPECT_EQ(kills, wanted) << when();
   EXPECT_GT(told, 0) << when() << "nothing was ever acknowledged, so nothing was proved";
-  expect_unbroken_life(weft(at_home(folder / std::to_string(finished)) + durable), when());
+  expect_uninterrupted_run(weft(at_home(folder / std::to_string(finished)) + durable), when());
 }
 
 INSTANTIATE_TEST_SUITE_P(State, Killed, ::testing::Values("tick", "interval=50ms", "checkpoint"),
@@ -80,7 +80,7 @@ TEST(State, EndsOnTerminationWithAllOnTheDeviceAndGoesOn) {
     EXPECT_GT(kept["pause_seconds"], 0.0);
     EXPECT_EQ(stopped.last()["code"], "interrupted");
     const Outcome rest = weft(at_home(home) + Words{"--durability", durability});
-    expect_unbroken_life(rest);
+    expect_uninterrupted_run(rest);
     const Json found = rest.events().front();
     EXPECT_EQ(found["event"], "found");
     EXPECT_EQ(found["is_new"], false);
@@ -93,7 +93,7 @@ TEST(State, EndsOnTerminationWithAllOnTheDeviceAndGoesOn) {
 TEST(State, ALifeThatCameToItsEndSaysItsResultAgain) {
   Folder folder;
   const Outcome first = weft(at_home(folder / "home"));
-  expect_unbroken_life(first);
+  expect_uninterrupted_run(first);
   EXPECT_EQ(first.events().front()["is_new"], true);
   EXPECT_EQ(first.events().front()["is_finished"], false);
   const Outcome second = weft(at_home(folder / "home"));
@@ -105,7 +105,7 @@ TEST(State, ALifeThatCameToItsEndSaysItsResultAgain) {
   EXPECT_EQ(again, once);
   const Outcome text = weft({"run", kDigits, "--max-samples", "20000", "--state", folder / "home"});
   EXPECT_NE(text.err.find("it had come to its end"), std::string::npos) << text.err;
-  EXPECT_NE(text.out.find(unbroken_life()), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find(uninterrupted_run()), std::string::npos) << text.out;
 }
 
 void expect_refused(const Words& command, int exit, const std::string& fragment) {
@@ -132,7 +132,7 @@ TEST(State, RefusesAnotherLifeAndIsNoneTheWorseForIt) {
   Words other = at_home(home);
   other[1] = folder / "other.json";
   expect_refused(other, 2, "layers[0].out: 64 there, 32 here");
-  expect_unbroken_life(weft(at_home(home)));
+  expect_uninterrupted_run(weft(at_home(home)));
 }
 
 TEST(State, RefusesOtherDataUnderTheSameName) {
@@ -193,22 +193,22 @@ TEST(State, RefusesADamagedJournalUntilItIsToldToSalvage) {
   EXPECT_NE(refused.err.find("salvage goes on from tick"), std::string::npos) << refused.err;
   EXPECT_EQ(weft(at_home(home)).err, refused.err) << "nothing was changed";
   const Outcome salvaged = weft(at_home(home) + Words{"--salvage"});
-  expect_unbroken_life(salvaged);
+  expect_uninterrupted_run(salvaged);
   EXPECT_FALSE(salvaged.events().front()["damages"].empty()) << salvaged.told();
   EXPECT_LT(salvaged.events().front()["samples"], 20000);
   const Outcome after = weft(at_home(home));
-  expect_unbroken_life(after);
+  expect_uninterrupted_run(after);
   EXPECT_TRUE(after.events().front()["damages"].empty()) << "and from then on it is a life as any other";
 }
 
 TEST(State, PassesOverADamagedCheckpointAndSaysSo) {
   Folder folder;
   const Words run = at_home(folder / "home") + Words{"--checkpoint-every", "4000"};
-  expect_unbroken_life(weft(run));
+  expect_uninterrupted_run(weft(run));
   const std::string newest = newest_in(folder / "home", "ckpt-");
   flip_middle_byte(newest + "/agent.entity");
   const Outcome outcome = weft(run);
-  expect_unbroken_life(outcome);
+  expect_uninterrupted_run(outcome);
   const Json found = outcome.events().front();
   ASSERT_EQ(found["passed_over"].size(), 1u) << outcome.told();
   EXPECT_NE(found["passed_over"][0].get<std::string>().find(newest), std::string::npos) << outcome.told();

@@ -151,7 +151,7 @@ const gpu::Device* vulkan() {
 }
 
 /// What of the layers' steps the CPU may take beside a device: the ticks in which orders are carried out.
-bool gives_orders() { return std::string(kConformanceLayer) == "metacognition"; }
+bool sends_commands() { return std::string(kConformanceLayer) == "metacognition"; }
 
 std::uint64_t device_steps = 0, host_steps = 0;
 void note_device(const mesh::DeviceStatistics& figures) {
@@ -161,7 +161,7 @@ void note_device(const mesh::DeviceStatistics& figures) {
   EXPECT_EQ(figures.why_host, "");
   EXPECT_EQ(figures.replays, 0u);
   EXPECT_GT(figures.device_steps, 0u);
-  if (!gives_orders()) {
+  if (!sends_commands()) {
     EXPECT_EQ(figures.host_steps, 0u);
     EXPECT_EQ(figures.host_cells, 0u) << figures.why_host_cells;
   } else {
@@ -207,7 +207,7 @@ std::string live(const json& row, const Stored& stored, const ReplayableMesh& li
     must(learner->learn({&input, 1}, {&target, 1}, step));
   }
   must(learner->drain());
-  if (mesh.device_figures()) note_device(*mesh.device_figures());
+  if (mesh.device_statistics()) note_device(*mesh.device_statistics());
   WEFT_ASSERT(life.is_wide == (mesh::MeshAccess::engine(mesh).forks() > 0),
               "a wide mesh is one whose operations are cut up");
   return to_string(mesh.state_hash(life.learners - 1));
@@ -237,7 +237,7 @@ std::string tick(const json& row, const Stored& stored, std::size_t threads, boo
       must(mesh.tick());
     }
   }
-  if (mesh.device_figures()) note_device(*mesh.device_figures());
+  if (mesh.device_statistics()) note_device(*mesh.device_statistics());
   return to_string(mesh.state_hash());
 }
 

@@ -20,7 +20,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 /// A lesson that was read is written and read again: nothing of it is lost.
-void expect_lesson_kept(const agent::LearnRecord& lesson) {
+void expect_batch_kept(const agent::LearnRecord& lesson) {
   std::vector<mesh::RunInput> inputs;
   for (const auto& port : lesson.inputs) inputs.push_back({port.name, port.values});
   std::vector<learning::Target> targets;
@@ -50,6 +50,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto record = agent::read_record(data[0], {reinterpret_cast<const std::byte*>(data + 1), size - 1});
   if (!record) return 0;
   WEFT_ASSERT(record->index() + 1 == data[0], "a record of another kind");
-  if (const auto* const lesson = std::get_if<agent::LearnRecord>(&*record)) expect_lesson_kept(*lesson);
+  if (const auto* const lesson = std::get_if<agent::LearnRecord>(&*record)) expect_batch_kept(*lesson);
   return 0;
 }

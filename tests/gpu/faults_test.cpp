@@ -14,8 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 
 constexpr std::size_t kCount = 1000;
 
@@ -42,7 +42,7 @@ class Faults : public testing::Test {
     std::vector<float> values(kCount);
     for (std::size_t i = 0; i < kCount; ++i) values[i] = static_cast<float>(i);
     stream->upload(values.data(), kCount * sizeof(float), buffer.data());
-    stream->scale({2, ConstRows{buffer.data(), 1, kCount, kCount}, Rows{buffer.data(), 1, kCount, kCount}});
+    stream->scale({2, ConstMatrixView{buffer.data(), 1, kCount, kCount}, MatrixView{buffer.data(), 1, kCount, kCount}});
     WEFT_CHECK(stream->download(buffer.data(), kCount * sizeof(float), values.data()));
     for (std::size_t i = 0; i < kCount; ++i) EXPECT_EQ(values[i], 2.0f * static_cast<float>(i));
     return {};
@@ -122,34 +122,34 @@ TEST_F(Faults, OpeningFailsAsTheDriverDoes) {
 TEST_F(Faults, APlannedHangIsTakenForALossAndTheDeviceIsClosedInOrder) {
   plan().fail(DriverFault::hang, 0);
   expect_failure(work(), Errc::timed_out,
-                 {device_->info().name, "hangs", std::to_string(device_->options().patience.count()) + " ms",
+                 {device_->info().name, "hangs", std::to_string(device_->options().timeout.count()) + " ms",
                   "DeviceOptions::patience"});
   EXPECT_TRUE(device_->is_lost());
   expect_failure(work(), Errc::timed_out, {"was lost before"});
 }
 
-// A wait that is really too long: work that takes far more than the patience.
+// A wait that is really too long: work that takes far more than the timeout.
 TEST_F(Faults, ASubmissionThatTakesLongerThanThePatienceIsAHang) {
   // The device's proof has to be done within it too.
-  options_.patience = device_->info().kind == "cpu" ? 3000ms : 200ms;
+  options_.timeout = device_->info().kind == "cpu" ? 3000ms : 200ms;
   open();
-  ASSERT_EQ(device_->options().patience, options_.patience);
+  ASSERT_EQ(device_->options().timeout, options_.timeout);
   // The default, where none is given, is not 0.
-  EXPECT_GE(testing_support::device().options().patience, 30s);
+  EXPECT_GE(testing_support::device().options().timeout, 30s);
   {
     const auto stream = device_->make_stream();
     ASSERT_TRUE(stream);
     constexpr std::size_t kMany = std::size_t{1} << 26;
     const auto numbers = device_->memory().allocate(kMany * sizeof(float), "many numbers");
     ASSERT_TRUE(numbers);
-    const Rows all{numbers->data(), 1, kMany, kMany};
+    const MatrixView all{numbers->data(), 1, kMany, kMany};
     Status finished;
     for (std::size_t scalings = 1; finished && scalings < 1 << 14; scalings *= 2) {
       for (std::size_t i = 0; i < scalings; ++i) (*stream)->scale({1.5f, all, all});
       finished = (*stream)->finish();
     }
     expect_failure(finished, Errc::timed_out,
-                   {device_->info().name, "hangs", std::to_string(options_.patience.count()) + " ms"});
+                   {device_->info().name, "hangs", std::to_string(options_.timeout.count()) + " ms"});
     EXPECT_TRUE(device_->is_lost());
   }
   // What it works on is not freed under it, and it ends while nobody waits.
@@ -160,7 +160,7 @@ TEST_F(Faults, ASubmissionThatTakesLongerThanThePatienceIsAHang) {
 TEST_F(Faults, AnErrorOfTheValidationLayersFailsTheStreamThatIsAtWork) {
   if (!device_->validates()) GTEST_SKIP() << "no validation layers";
   const std::size_t before = device_->validation_errors().size();
-  plan().fail(DriverFault::complaint, 0);
+  plan().fail(DriverFault::validation_error, 0);
   expect_failure(work(), Errc::internal, {"validation", device_->info().name, "a plan of faults asked for"});
   EXPECT_EQ(device_->validation_errors().size(), before + 1);
   EXPECT_FALSE(device_->is_lost());

@@ -28,11 +28,11 @@
 /// operations run on the CPU's scalar path and on the device from the same bytes.
 namespace weft::gpu::testing_support {
 
-using kernels::ConstRows;
+using kernels::ConstMatrixView;
 using kernels::ConstWeight;
+using kernels::MatrixView;
 using kernels::OpStream;
 using kernels::Panels;
-using kernels::Rows;
 using kernels::testing_support::same_bits;
 
 inline std::string selector() {
@@ -94,7 +94,7 @@ class Operand {
  public:
   explicit Operand(std::vector<float> values) : initial_(std::move(values)), cpu_(initial_) {}
   Operand(const kernels::testing_support::Matrix& m) {
-    const ConstRows view = m.view();
+    const ConstMatrixView view = m.view();
     rows_ = view.rows, cols_ = view.cols, stride_ = view.stride;
     initial_.assign(view.data, view.data + (view.rows == 0 ? 0 : (view.rows - 1) * view.stride + view.cols));
     cpu_ = initial_;
@@ -128,7 +128,7 @@ class Comparison {
 
   class At {
    public:
-    Rows rows(std::size_t i) const { return {data(i), all_[i].rows_, all_[i].cols_, all_[i].stride_}; }
+    MatrixView rows(std::size_t i) const { return {data(i), all_[i].rows_, all_[i].cols_, all_[i].stride_}; }
     float* data(std::size_t i) const { return is_cpu_ ? all_[i].cpu_.data() : all_[i].device_.data(); }
     template <class T>
     T* as(std::size_t i) const {

@@ -94,7 +94,7 @@ TEST(Levels, EqualNeighboursAreOneSegment) {
 TEST(Levels, RowsWithGapsDoNotTouchWhatStandsInTheGaps) {
   Levels levels;
   const auto columns = [](std::size_t first, std::size_t count) {
-    return range(kernels::ConstRows{reinterpret_cast<const float*>(4096 + first * 4), 8, count, 32});
+    return range(kernels::ConstMatrixView{reinterpret_cast<const float*>(4096 + first * 4), 8, count, 32});
   };
   EXPECT_EQ(levels.place({}, {columns(0, 16)}, {}), 1u);
   EXPECT_EQ(levels.place({}, {columns(16, 16)}, {}), 1u);

@@ -71,7 +71,7 @@ TEST(Memory, ABufferMayBeLargerThanABoundRange) {
   ASSERT_TRUE(buffer) << buffer.error().text();
   auto stream = device().make_stream();
   ASSERT_TRUE(stream);
-  const kernels::Rows all{buffer->data(), 1, floats, floats};
+  const kernels::MatrixView all{buffer->data(), 1, floats, floats};
   (*stream)->fill({3.0f, all});
   (*stream)->scale({2.0f, {all.data + floats - 5, 1, 5, 5}, {all.data + floats - 5, 1, 5, 5}});
   std::vector<float> end(8);

@@ -60,10 +60,10 @@ Step draw_step(RandomStream& random) {
 
 void perform(const Step& s, OpStream& stream, float* arena, const float* panels, const ConstWeight& coded) {
   const auto part = [&](std::size_t i) {
-    return Rows{arena + s.slot[i] * kSlot + s.row * kSide + s.col, s.rows, s.cols, kSide};
+    return MatrixView{arena + s.slot[i] * kSlot + s.row * kSide + s.col, s.rows, s.cols, kSide};
   };
-  const auto whole = [&](std::size_t i) { return Rows{arena + s.slot[i] * kSlot, kSide, kSide, kSide}; };
-  const auto full_rows = [&](std::size_t i) { return Rows{whole(i).row(s.row), s.rows, kSide, kSide}; };
+  const auto whole = [&](std::size_t i) { return MatrixView{arena + s.slot[i] * kSlot, kSide, kSide, kSide}; };
+  const auto full_rows = [&](std::size_t i) { return MatrixView{whole(i).row(s.row), s.rows, kSide, kSide}; };
   float* const vector = whole(1).data;
   switch (s.kind) {
     case 0:
@@ -88,7 +88,7 @@ void perform(const Step& s, OpStream& stream, float* arena, const float* panels,
     case 9:
       return stream.softmax({part(0), 1.0f, part(1)});
     case 10:
-      return stream.keep_largest({part(0), 2, part(0)});
+      return stream.top_k_mask({part(0), 2, part(0)});
     case 11:
       return stream.column_accumulate({part(0), vector});
     case 12: {
@@ -96,7 +96,7 @@ void perform(const Step& s, OpStream& stream, float* arena, const float* panels,
       pool.window.channels = 1;
       pool.window.in = {1, 4, 4}, pool.window.kernel = {1, 2, 2}, pool.window.stride = {1, 2, 2};
       pool.window.out = {1, 2, 2};
-      Rows to = full_rows(1);
+      MatrixView to = full_rows(1);
       to.cols = 4;
       return stream.avg_pool({pool, full_rows(0), to});
     }
@@ -133,7 +133,7 @@ struct Cells {
   }
   void tick(VulkanStream& stream, bool back) const {
     for (std::size_t c = 0; c < count; ++c) {
-      const Rows a{x.data() + c * kWidth, 1, kWidth, kWidth}, b{y.data() + c * kWidth, 1, kWidth, kWidth};
+      const MatrixView a{x.data() + c * kWidth, 1, kWidth, kWidth}, b{y.data() + c * kWidth, 1, kWidth, kWidth};
       stream.linear({ConstPanels{w.data() + c * kWidth * kWidth, kWidth, kWidth},
                      nullptr,
                      back ? b : a,
@@ -179,7 +179,7 @@ TEST(Program, CellsThatReadAnywhereAreOneDispatchAndNoteByThemselves) {
       auto* const word = words.data<std::uint32_t>();
       const auto tick = [&](VulkanStream& to, const Cells& cells, bool notes) {
         for (std::size_t c = 0; c < kCells; ++c) {
-          const Rows y{cells.y.data() + c * kWidth, 1, outputs, kWidth};
+          const MatrixView y{cells.y.data() + c * kWidth, 1, outputs, kWidth};
           to.linear({ConstPanels{cells.w.data() + c * kWidth * kWidth, outputs, kWidth},
                      nullptr,
                      {cells.x.data() + c * 37 % kCells * kWidth, 1, kWidth, kWidth},
@@ -222,7 +222,7 @@ TEST(Program, NotesWhatIsNotTheLastLayersOutputByItself) {
   const Cells cells(*stream, 2);
   const Buffer words = on_device(*stream, std::vector<float>(1));
   auto* const word = words.data<std::uint32_t>();
-  const Rows y{cells.y.data(), 1, 16, 16}, half{cells.y.data(), 1, 8, 16};
+  const MatrixView y{cells.y.data(), 1, 16, 16}, half{cells.y.data(), 1, 8, 16};
   const auto layer = [&] {
     stream->linear(
         {ConstPanels{cells.w.data(), 16, 16}, nullptr, {cells.x.data(), 1, 16, 16}, Activation::tanh, {}, y});
@@ -345,7 +345,7 @@ TEST(Notes, SayWhatIsNotFiniteAndWhatIsAllZero) {
     const Buffer x = on_device(*stream, values), z = on_device(*stream, zeros),
                  words = on_device(*stream, std::vector<float>(4));
     auto* const word = words.data<std::uint32_t>();
-    const auto row = [&](std::size_t i) { return kernels::ConstRows{x.data() + i * 700, 1, 700, 700}; };
+    const auto row = [&](std::size_t i) { return kernels::ConstMatrixView{x.data() + i * 700, 1, 700, 700}; };
     ASSERT_TRUE(!as_program || stream->begin_program());
     stream->note_not_finite(row(0), word, 1);
     stream->note_not_finite(row(1), word, 2);

@@ -68,7 +68,7 @@ TEST(StreamAttention, BothDirectionsHaveTheCpusBits) {
         c.expect_same(
             text(shape) + ", at " + std::to_string(position) + (special ? ", special" : ""),
             [&](OpStream& stream, const auto& at) {
-              const auto row = [&](std::size_t i) { return size ? at.rows(i) : Rows(); };
+              const auto row = [&](std::size_t i) { return size ? at.rows(i) : MatrixView(); };
               const kernels::AttentionOperands operands{at.rows(q), at.rows(k), at.rows(v), row(state)};
               stream.attention({shape, operands, at.rows(y), at.rows(statistics), row(next), workspace.data()});
               stream.attention_backward({shape,
@@ -111,10 +111,10 @@ TEST(StreamAttention, StatesGoFromTickToTick) {
   c.expect_same("ticks", [&](OpStream& stream, const auto& at) {
     for (std::size_t i = 0; i < kTicks; ++i) {
       const auto of = [&](std::size_t operand, std::size_t each) {
-        const Rows all = at.rows(operand);
-        return Rows{all.data + i * each, all.rows, each, all.stride};
+        const MatrixView all = at.rows(operand);
+        return MatrixView{all.data + i * each, all.rows, each, all.stride};
       };
-      const Rows from{at.data(state) + i % 2 * 2 * size, 2, size, size},
+      const MatrixView from{at.data(state) + i % 2 * 2 * size, 2, size, size},
           to{at.data(state) + (i + 1) % 2 * 2 * size, 2, size, size};
       stream.attention({shape,
                         {of(q, width), of(k, keys), of(v, keys), from},
@@ -173,7 +173,7 @@ TEST(StreamAttention, RopeHasTheCpusBits) {
                      turn_words = c.add(as_floats(turns.data(), turns.size() * sizeof turns[0])),
                      rows = c.add(table.empty() ? std::vector<float>(1) : table);
           c.expect_same("rope of " + std::to_string(n), [&](OpStream& stream, const auto& at) {
-            const kernels::ConstRows from{has_state ? at.data(state) : nullptr, 4, 2, 2};
+            const kernels::ConstMatrixView from{has_state ? at.data(state) : nullptr, 4, 2, 2};
             const kernels::Rope rope{n, pairs, at.template as<std::uint64_t>(turn_words),
                                      positions ? at.data(rows) : nullptr, positions};
             stream.rope({rope, kTokens, at.rows(x), from, transposed, at.rows(y), workspace.data()});

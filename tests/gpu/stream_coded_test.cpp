@@ -30,7 +30,7 @@ void expect_cpus_bits(RandomStream& random, const Encoding& encoding, const Size
           const ConstWeight w = weight.at(at, activations);
           stream.linear({w, at.data(bias), at.rows(x), Activation::relu, {}, at.rows(y)});
           stream.linear_transposed({w, at.rows(y), at.rows(dx)});
-          stream.absolute_column_sums({w, at.data(sums)});
+          stream.column_l1_norms({w, at.data(sums)});
         },
         programs);
   }
@@ -118,7 +118,7 @@ TEST(StreamCoded, SmallIntegerLayersHaveTheCpusBits) {
       c.expect_same(to_string(encoding), [&](OpStream& stream, const auto& at) {
         for (std::size_t i = 0; i < weights.size(); ++i)
           stream.linear({weights[i].at(at, Activations::int8), i % 3 == 1 ? nullptr : at.data(biases[i]),
-                         at.rows(xs[i]), Activation::relu, i % 2 ? at.rows(zs[i]) : Rows{}, at.rows(ys[i])});
+                         at.rows(xs[i]), Activation::relu, i % 2 ? at.rows(zs[i]) : MatrixView{}, at.rows(ys[i])});
       });
     }
   }

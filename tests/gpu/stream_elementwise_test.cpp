@@ -59,7 +59,7 @@ TEST(StreamElementwise, EveryActivationHasTheCpusBitsOnAllScales) {
     const auto x = c.add(walk), y = c.add(walk), dx = c.add(std::vector<float>(walk.size(), 1.5f));
     const std::size_t n = walk.size();
     c.expect_same(std::string(kernels::name(activation)), [&](OpStream& stream, const auto& at) {
-      const Rows from{at.data(x), 1, n, n}, to{at.data(y), 1, n, n}, down{at.data(dx), 1, n, n};
+      const MatrixView from{at.data(x), 1, n, n}, to{at.data(y), 1, n, n}, down{at.data(dx), 1, n, n};
       stream.unary({activation, from, to});
       stream.unary_backward({activation, from, to, down, down});
     });
@@ -95,12 +95,12 @@ TEST(StreamElementwise, TheRestHasTheCpusBits) {
         stream.square_root({at.rows(z), at.rows(v)});
         stream.square_root_backward({at.rows(v), at.rows(x), at.rows(v)});
         stream.axpy({1.0f, at.rows(v), at.rows(y)});
-        stream.log_floored({at.rows(x), at.rows(v)});
+        stream.clamped_log({at.rows(x), at.rows(v)});
         stream.axpy({1.0f, at.rows(v), at.rows(y)});
-        stream.log_floored_backward({at.rows(x), at.rows(u), at.rows(v)});
+        stream.clamped_log_backward({at.rows(x), at.rows(u), at.rows(v)});
         stream.axpy({1.0f, at.rows(v), at.rows(z)});
         stream.scale_rows({at.data(by_row), at.rows(x), at.rows(v)});
-        stream.gap_displacement({at.rows(v), at.data(by_column), at.rows(x), at.rows(x)});
+        stream.gap_residual({at.rows(v), at.data(by_column), at.rows(x), at.rows(x)});
         stream.fill({alpha, at.rows(v)});
       });
     }

@@ -46,7 +46,7 @@ TEST(StreamLinear, HasTheCpusBits) {
       const auto y = c.add(draw_matrix(random, s.batch, s.out, special));
       c.expect_same(text(s) + ", " + std::string(kernels::name(activation)), [&](OpStream& stream, const auto& at) {
         stream.linear({ConstPanels{at.data(w), s.out, s.in}, with_bias ? at.data(bias) : nullptr, at.rows(x),
-                       activation, with_z ? at.rows(z) : Rows{}, at.rows(y)});
+                       activation, with_z ? at.rows(z) : MatrixView{}, at.rows(y)});
       });
     }
 }
@@ -120,7 +120,7 @@ TEST(StreamLinear, TransposedHasTheCpusBits) {
       const auto sums = c.add(draw(random, s.in, special));
       c.expect_same(text(s), [&](OpStream& stream, const auto& at) {
         stream.linear_transposed({ConstPanels{at.data(w), s.out, s.in}, at.rows(dy), at.rows(dx)});
-        stream.absolute_column_sums({ConstPanels{at.data(w), s.out, s.in}, at.data(sums)});
+        stream.column_l1_norms({ConstPanels{at.data(w), s.out, s.in}, at.data(sums)});
       });
     }
 }

@@ -59,11 +59,11 @@ TEST(StreamMove, TheLargestAreChosenAsOnTheCpu) {
       const auto x = c.add(m), one_hot = c.add(Values(5, cols)), kept = c.add(Values(5, cols)), all = c.add(m),
                  in_place = c.add(m);
       c.expect_same(std::to_string(cols), [&](OpStream& stream, const auto& at) {
-        stream.one_hot_largest({at.rows(x), at.rows(one_hot)});
-        stream.keep_largest({at.rows(x), 2, at.rows(kept)});
-        stream.keep_largest({at.rows(in_place), cols / 2 + 1, at.rows(in_place)});
-        stream.keep_largest({at.rows(x), 1000, at.rows(all)});
-        stream.one_hot_largest({at.rows(x), at.rows(x)});
+        stream.argmax_one_hot({at.rows(x), at.rows(one_hot)});
+        stream.top_k_mask({at.rows(x), 2, at.rows(kept)});
+        stream.top_k_mask({at.rows(in_place), cols / 2 + 1, at.rows(in_place)});
+        stream.top_k_mask({at.rows(x), 1000, at.rows(all)});
+        stream.argmax_one_hot({at.rows(x), at.rows(x)});
       });
     }
 }

@@ -108,10 +108,10 @@ TEST(StreamRows, SoftmaxesHaveTheCpusBits) {
       c.expect_same(text(s, special), [&](OpStream& stream, const auto& at) {
         stream.softmax({at.rows(x), temperature, at.rows(y)});
         stream.softmax_backward({at.rows(y), at.rows(dy), temperature, at.rows(dx)});
-        stream.log_softmax({at.rows(x), temperature == 1.0f ? at.rows(base) : Rows{}, at.rows(log_y)});
+        stream.log_softmax({at.rows(x), temperature == 1.0f ? at.rows(base) : MatrixView{}, at.rows(log_y)});
         stream.axpy({1.0f, at.rows(log_y), at.rows(dx)});
-        stream.log_softmax_backward({at.rows(log_y), temperature == 1.0f ? at.rows(base) : Rows{}, at.rows(dy),
-                                     at.rows(dy), temperature == 1.0f ? at.rows(dbase) : Rows{}});
+        stream.log_softmax_backward({at.rows(log_y), temperature == 1.0f ? at.rows(base) : MatrixView{}, at.rows(dy),
+                                     at.rows(dy), temperature == 1.0f ? at.rows(dbase) : MatrixView{}});
         stream.softmax({at.rows(x), temperature, at.rows(x)});
       });
     }
@@ -169,8 +169,8 @@ TEST(StreamRows, AMaximumsErrorGoesToTheFirstThatHoldsIt) {
                left = c.add(draw_matrix(random, s.rows, s.cols, true)), da = c.add(one), db = c.add(one);
     c.expect_same(text(s, special), [&](OpStream& stream, const auto& at) {
       stream.binary({kernels::BinaryOp::max, at.rows(a), at.rows(b), at.rows(x)});
-      stream.route_equal({at.rows(a), at.rows(x), at.rows(left), at.rows(da)});
-      stream.route_equal({at.rows(b), at.rows(x), at.rows(left), at.rows(db)});
+      stream.max_backward({at.rows(a), at.rows(x), at.rows(left), at.rows(da)});
+      stream.max_backward({at.rows(b), at.rows(x), at.rows(left), at.rows(db)});
     });
   });
 }
@@ -181,7 +181,7 @@ TEST(StreamRows, InfinitiesAndNansAreFoundWhereverTheyStand) {
   constexpr std::size_t kRows = 7, kCols = 300, kStride = 310;
   auto buffer = device().memory().allocate(kRows * kStride * sizeof(float), "a matrix");
   ASSERT_TRUE(buffer);
-  const Rows x{buffer->data(), kRows, kCols, kStride};
+  const MatrixView x{buffer->data(), kRows, kCols, kStride};
   (*stream)->fill({3e38f, {buffer->data(), 1, kRows * kStride, kRows * kStride}});
   EXPECT_TRUE((*stream)->is_finite({x}));
   const float bad[] = {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), std::nanf("")};

@@ -7,7 +7,7 @@
 namespace weft::gpu {
 namespace {
 
-using kernels::Rows;
+using kernels::MatrixView;
 using testing_support::device;
 
 struct Four {
@@ -19,7 +19,7 @@ struct Four {
       stream.fill({1.0f, {each.data(), 1, 16, 16}});
     }
   }
-  Rows operator[](std::size_t i) const { return {buffers[i].data(), 1, 16, 16}; }
+  MatrixView operator[](std::size_t i) const { return {buffers[i].data(), 1, 16, 16}; }
   Buffer buffers[4];
 };
 
@@ -90,7 +90,7 @@ TEST(Stream, AFailureStaysAndNothingRunsAfterIt) {
   kernels::ConstWeight stored;
   stored.dtype = Dtype::int8;
   stored.out = 4, stored.in = std::size_t{1} << 20;
-  const kernels::ConstRows x{m[0].data, std::size_t{1} << 38, stored.in, stored.in};
+  const kernels::ConstMatrixView x{m[0].data, std::size_t{1} << 38, stored.in, stored.in};
   (*stream)->linear({stored, nullptr, x, kernels::Activation::linear, {}, m[1]});
   const auto status = (*stream)->status();
   ASSERT_FALSE(status);

@@ -48,12 +48,12 @@ struct ReplayableMesh {
   std::size_t key_width() const { return shape.kv_heads * shape.head_dim; }
   std::size_t state_size() const { return attention_state_size(shape); }
   // Values are [session][token][width]: a call's rows stand a session's whole length apart.
-  template <class View = Rows>
+  template <class View = MatrixView>
   View rows(std::vector<float>& all, std::size_t width, std::size_t call, std::size_t first, std::size_t count) {
     const std::size_t stride = calls * shape.tokens * width;
     return {all.data() + first * stride + call * shape.tokens * width, count, shape.tokens * width, stride};
   }
-  Rows at(std::vector<float>& all, std::size_t width, std::size_t call, std::size_t first, std::size_t count) {
+  MatrixView at(std::vector<float>& all, std::size_t width, std::size_t call, std::size_t first, std::size_t count) {
     if (width == 0) return {};
     return {all.data() + (call * sessions_ + first) * width, count, width, width};
   }

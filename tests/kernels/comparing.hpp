@@ -54,8 +54,8 @@ class Matrix {
  public:
   Matrix(std::size_t rows, std::size_t cols, std::size_t gap = 5)
       : rows_(rows), cols_(cols), stride_(cols + gap), data_(rows == 0 ? 0 : (rows - 1) * stride_ + cols, kSentinel) {}
-  Rows view() { return {data_.data(), rows_, cols_, stride_}; }
-  ConstRows view() const { return {data_.data(), rows_, cols_, stride_}; }
+  MatrixView view() { return {data_.data(), rows_, cols_, stride_}; }
+  ConstMatrixView view() const { return {data_.data(), rows_, cols_, stride_}; }
   float& at(std::size_t i, std::size_t j) { return data_[i * stride_ + j]; }
   float at(std::size_t i, std::size_t j) const { return data_[i * stride_ + j]; }
   std::size_t rows() const { return rows_; }

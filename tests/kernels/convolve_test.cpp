@@ -126,7 +126,7 @@ std::vector<float> outer(const Case& c, Operands& o, std::size_t cut) {
   AlignedBuffer<float> dw(o.panels.size());
   // Where sums start, and what padding lanes must keep.
   for (std::size_t i = 0; i < dw.size(); ++i) dw[i] = static_cast<float>(i % 7) - 3.0f;
-  const ConstRows dy = o.dy.view(), x = o.x.view();
+  const ConstMatrixView dy = o.dy.view(), x = o.x.view();
   for (std::size_t b = 0; b < dy.rows; b += cut) {
     const std::size_t n = std::min(cut, dy.rows - b);
     convolve_outer(c.window, {dy.row(b), n, dy.cols, dy.stride}, {x.row(b), n, x.cols, x.stride},

@@ -28,11 +28,11 @@ constexpr Activation kGates[] = {Activation::silu, Activation::gelu, Activation:
 /// Threads as a pool would give them.
 struct Threads {
   explicit Threads(std::size_t count) {
-    help.threads = count;
-    help.worthwhile = 0;
+    parallel.threads = count;
+    parallel.grain_size = 0;
   }
   Backwards backwards;
-  Help help{ParallelFor(backwards)};
+  ParallelOptions parallel{ParallelFor(backwards)};
 };
 
 struct Pair {
@@ -142,7 +142,7 @@ TEST_F(Gated, HasTheBitsOfItsPartsOneByOne) {
           for (const std::size_t count : {1, 2, 7}) {
             Threads threads(count);
             CpuStream stream;
-            stream.set_help(&threads.help);
+            stream.set_parallel(&threads.parallel);
             EXPECT_TRUE(same_bits(pair.run(stream, w, activation).data, expected.data))
                 << to_string(encoding) << ", " << size << ", " << name(activation) << ", " << name(isa) << ", " << count
                 << " threads";
@@ -161,7 +161,7 @@ TEST_F(Gated, BackwardHasTheBitsOfItsPartsOneByOne) {
         values.fill(random, Fill::special), dy.fill(random, Fill::special);
         ASSERT_TRUE(set_active_isa(Isa::scalar));
         CpuStream plain;
-        const auto block = [&](GatedBlock which) { return gated_block(ConstRows(values.view()), which); };
+        const auto block = [&](GatedBlock which) { return gated_block(ConstMatrixView(values.view()), which); };
         plain.binary({BinaryOp::mul, dy.view(), block(GatedBlock::gate), want_up.view()});
         plain.binary({BinaryOp::mul, dy.view(), block(GatedBlock::up), want_gate.view()});
         plain.unary_backward(
@@ -171,7 +171,7 @@ TEST_F(Gated, BackwardHasTheBitsOfItsPartsOneByOne) {
           for (const std::size_t count : {1, 2, 7}) {
             Threads threads(count);
             CpuStream stream;
-            stream.set_help(&threads.help);
+            stream.set_parallel(&threads.parallel);
             Matrix in_place = dy, up(rows, out);  // dgate may stand on dy
             stream.gated_backward({activation, values.view(), in_place.view(), in_place.view(), up.view()});
             EXPECT_TRUE(same_bits(in_place.data, want_gate.data)) << name(activation) << ", " << name(isa);

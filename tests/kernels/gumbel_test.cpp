@@ -66,8 +66,8 @@ TEST(Gumbel, GivesTheScalarBitsOnEveryIsaAndInPlace) {
         Matrix y(rows, cols, 1), in_place(x), next(rows, kNoiseState, 2), hot(rows, cols, 3), hot_in_place(x);
         gumbel_noise(x.view(), kKey, state.view(), next.view(), y.view());
         gumbel_noise(in_place.view(), kKey, state.view(), next.view(), in_place.view());
-        one_hot_largest(x.view(), hot.view());
-        one_hot_largest(hot_in_place.view(), hot_in_place.view());
+        argmax_one_hot(x.view(), hot.view());
+        argmax_one_hot(hot_in_place.view(), hot_in_place.view());
         EXPECT_TRUE(y.gaps_intact() && next.gaps_intact() && in_place.gaps_intact() && hot.gaps_intact());
         expect_same_bits(in_place.values(), y.values(), "in place");
         expect_same_bits(hot_in_place.values(), hot.values(), "one-hot in place");
@@ -142,10 +142,10 @@ TEST(Gumbel, PassesOnWhatIsNotFinite) {
   EXPECT_EQ(y[3], 1e30f);
 }
 
-TEST(OneHotLargest, TakesTheFirstOfEqualsAndKeepsNan) {
+TEST(ArgmaxOneHot, TakesTheFirstOfEqualsAndKeepsNan) {
   const FlushSubnormals flush;
   const auto of = [](std::vector<float> x) {
-    one_hot_largest({x.data(), 1, x.size(), x.size()}, {x.data(), 1, x.size(), x.size()});
+    argmax_one_hot({x.data(), 1, x.size(), x.size()}, {x.data(), 1, x.size(), x.size()});
     return x;
   };
   EXPECT_EQ(of({-3.0f}), std::vector<float>({1}));

@@ -59,7 +59,7 @@ struct Problem {
 std::vector<float> forward(const Problem& p, bool with_bias = true, Activation activation = Activation::linear,
                            bool with_z = false, bool in_parts = false) {
   Matrix y(p.x.rows, p.w.view().out), z(p.x.rows, p.w.view().out);
-  const Rows to = with_z ? z.view() : Rows{};
+  const MatrixView to = with_z ? z.view() : MatrixView{};
   const float* bias = with_bias ? p.bias.data() : nullptr;
   ConstWeight w = p.w.view();
   w.activations = Activations::float32;
@@ -73,7 +73,7 @@ std::vector<float> forward(const Problem& p, bool with_bias = true, Activation a
 std::vector<float> forward_of_panels(const Problem& p, const ConstPanels& w, bool with_bias = true,
                                      Activation activation = Activation::linear, bool with_z = false) {
   Matrix y(p.x.rows, w.out), z(p.x.rows, w.out);
-  linear(w, with_bias ? p.bias.data() : nullptr, p.x.view(), activation, with_z ? z.view() : Rows{}, y.view());
+  linear(w, with_bias ? p.bias.data() : nullptr, p.x.view(), activation, with_z ? z.view() : MatrixView{}, y.view());
   if (with_z) y.data.insert(y.data.end(), z.data.begin(), z.data.end());
   return y.data;
 }
@@ -89,7 +89,7 @@ std::vector<float> backward(const Problem& p, bool in_parts = false) {
 }
 std::vector<float> column_sums(const Problem& p) {
   std::vector<float> s(p.w.view().in, -1.0f);
-  absolute_column_sums_decoded(p.w.view(), s.data());
+  column_l1_norms_decoded(p.w.view(), s.data());
   return s;
 }
 
@@ -184,7 +184,7 @@ TEST_F(LinearDecoded, NeedsNotLookForNansWhereThereAreNone) {
         view.nan_free = nan_free;
         Matrix y(1, 70), ys(6, 70), dx(6, 107);
         std::vector<float> all(107);
-        absolute_column_sums_decoded(view, all.data());
+        column_l1_norms_decoded(view, all.data());
         linear_decoded(view, nullptr, x.row_view(0), Activation::linear, {}, y.view());
         linear_decoded(view, nullptr, x.view(), Activation::linear, {}, ys.view());
         linear_transposed_decoded(view, dy.view(), dx.view());
@@ -279,7 +279,7 @@ TEST_F(LinearDecoded, TransposesWithTheBitsOfDecodedPanels) {
       Matrix dx(size.batch, size.in);
       linear_transposed(p.decoded(), p.dy.view(), dx.view());
       std::vector<float> sums(size.in);
-      absolute_column_sums(p.decoded(), sums.data());
+      column_l1_norms(p.decoded(), sums.data());
       const bool is_double = encoding.dtype == Dtype::float64;
       expect_same_on_all(what, [&] {
         const auto got = backward(p);
@@ -367,7 +367,7 @@ TEST_F(LinearDecoded, AllocatesNothingInASteadyState) {
       const auto run = [&] {
         linear_decoded(p.w.view(), p.bias.data(), p.x.view(), Activation::relu, {}, y.view());
         linear_transposed_decoded(p.w.view(), p.dy.view(), dx.view());
-        absolute_column_sums_decoded(p.w.view(), s.data());
+        column_l1_norms_decoded(p.w.view(), s.data());
       };
       run();
       const std::size_t before = aligned_allocations;

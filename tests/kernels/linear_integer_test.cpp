@@ -380,11 +380,11 @@ TEST_F(LinearInteger, SplittingOverTasksChangesNoBit) {
           if (active_isa() == Isa::scalar && s.out * s.in > 40000) return;  // slow, and its splits are the others'
           const std::vector<float> whole = computed(w, bias.view().data, x);
           Busy busy{0, other, other_x};
-          Help help{ParallelFor(busy)};
-          help.threads = 5;
-          help.worthwhile = 0;
+          ParallelOptions parallel{ParallelFor(busy)};
+          parallel.threads = 5;
+          parallel.grain_size = 0;
           CpuStream stream;
-          stream.set_help(&help);
+          stream.set_parallel(&parallel);
           const std::string what = text(dtype, granularity, s.batch, s.out, s.in);
           expect_same_bits(computed(w, bias.view().data, x, &stream), whole, what + where);
           EXPECT_GT(busy.tasks, 1u) << what;

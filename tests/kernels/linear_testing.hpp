@@ -51,9 +51,9 @@ struct Matrix {
   }
   float& at(std::size_t i, std::size_t j) { return data[i * stride + j]; }
   float at(std::size_t i, std::size_t j) const { return data[i * stride + j]; }
-  ConstRows view() const { return {data.data(), rows, cols, stride}; }
-  Rows view() { return {data.data(), rows, cols, stride}; }
-  ConstRows row_view(std::size_t i) const { return {data.data() + i * stride, 1, cols, stride}; }
+  ConstMatrixView view() const { return {data.data(), rows, cols, stride}; }
+  MatrixView view() { return {data.data(), rows, cols, stride}; }
+  ConstMatrixView row_view(std::size_t i) const { return {data.data() + i * stride, 1, cols, stride}; }
   std::size_t rows, cols, stride;
   std::vector<float> data;
 };
@@ -139,11 +139,11 @@ struct Backwards {
 /// Runs an operation in parts, as on five threads of a pool.
 template <class Op, class Threads>
 void run_in_parts(const Op& op, Threads& threads) {
-  Help help{ParallelFor(threads)};
-  help.threads = 5;
-  help.worthwhile = 0;
+  ParallelOptions parallel{ParallelFor(threads)};
+  parallel.threads = 5;
+  parallel.grain_size = 0;
   CpuStream stream;
-  stream.set_help(&help);
+  stream.set_parallel(&parallel);
   stream.run(op);
 }
 /// The same; returns how many parts there were (0: it stayed whole).

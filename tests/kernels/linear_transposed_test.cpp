@@ -24,7 +24,7 @@ struct Problem {
   }
   std::vector<float> column_sums() const {
     std::vector<float> s(w.in, 1.0f);
-    absolute_column_sums(w.view(), s.data());
+    column_l1_norms(w.view(), s.data());
     return s;
   }
   PanelMatrix w;
@@ -34,7 +34,7 @@ struct Problem {
 class LinearTransposed : public OnEachIsa {
   const FlushSubnormals flush_;
 };
-using AbsoluteColumnSums = LinearTransposed;
+using ColumnL1Norms = LinearTransposed;
 
 // Roundings that one element's sum meets: its lane's and the six folds.
 std::size_t roundings(std::size_t out) { return (out + kLanes - 1) / kLanes + 6; }
@@ -121,7 +121,7 @@ TEST_F(LinearTransposed, SplittingOutputsOverThreadsKeepsTheBits) {
   }
 }
 
-TEST_F(AbsoluteColumnSums, HaveTheScalarPathsBitsOnEveryIsa) {
+TEST_F(ColumnL1Norms, HaveTheScalarPathsBitsOnEveryIsa) {
   std::uint64_t seed = 0;
   for (const Size& size : sizes())
     for (const Fill fill : {Fill::plain, Fill::special}) {
@@ -130,7 +130,7 @@ TEST_F(AbsoluteColumnSums, HaveTheScalarPathsBitsOnEveryIsa) {
     }
 }
 
-TEST_F(AbsoluteColumnSums, ScalarPathIsWithinTheErrorBoundOfFloat64) {
+TEST_F(ColumnL1Norms, ScalarPathIsWithinTheErrorBoundOfFloat64) {
   ASSERT_TRUE(set_active_isa(Isa::scalar));
   for (const Size& size : sizes()) {
     const Problem problem(size, Fill::plain, 78);

@@ -26,11 +26,11 @@ TEST(LogSoftmax, FollowsTheFormulaAndItsSlope) {
     for (const bool has_base : {false, true}) {
       const Matrix x = random_matrix(random, 2, cols, 3.0f), dy = random_matrix(random, 2, cols);
       const Matrix base = random_matrix(random, 2, 1, 2.0f);
-      const ConstRows from = has_base ? base.view() : ConstRows{};
+      const ConstMatrixView from = has_base ? base.view() : ConstMatrixView{};
       Matrix y(2, cols), dx(2, cols), dbase(2, 1);
       dbase.at(0, 0) = 1.0f, dbase.at(1, 0) = -2.0f;
       log_softmax(x.view(), from, y.view());
-      log_softmax_backward(y.view(), from, dy.view(), dx.view(), has_base ? dbase.view() : Rows{});
+      log_softmax_backward(y.view(), from, dy.view(), dx.view(), has_base ? dbase.view() : MatrixView{});
       EXPECT_TRUE(y.gaps_intact() && dx.gaps_intact() && dbase.gaps_intact());
       for (std::size_t i = 0; i < 2; ++i) {
         std::vector<double> in(cols);
@@ -62,7 +62,7 @@ TEST(LogSoftmax, GivesTheScalarBitsOnEveryIsa) {
         const Matrix x = special ? special_matrix(random, rows, cols, 30) : random_matrix(random, rows, cols, 20.0f);
         const Matrix dy = special ? special_matrix(random, rows, cols, 30) : random_matrix(random, rows, cols);
         const Matrix base = random_matrix(random, rows, 1);
-        const ConstRows from = has_base ? base.view() : ConstRows{};
+        const ConstMatrixView from = has_base ? base.view() : ConstMatrixView{};
         expect_one_result_on_every_isa("log_softmax of " + std::to_string(cols), [&] {
           Matrix y(rows, cols, 1), dx(rows, cols, 2), in_place(dy), dbase(base), logs_in_place(x), logs(rows, cols, 3),
               slopes(dy);
@@ -71,8 +71,8 @@ TEST(LogSoftmax, GivesTheScalarBitsOnEveryIsa) {
           expect_same_bits(logs_in_place.values(), y.values(), "in place");
           log_softmax_backward(y.view(), from, dy.view(), dx.view(), {});
           log_softmax_backward(y.view(), from, in_place.view(), in_place.view(), dbase.view());
-          log_floored(x.view(), logs.view());
-          log_floored_backward(x.view(), slopes.view(), slopes.view());
+          clamped_log(x.view(), logs.view());
+          clamped_log_backward(x.view(), slopes.view(), slopes.view());
           EXPECT_TRUE(y.gaps_intact() && dx.gaps_intact() && in_place.gaps_intact() && logs.gaps_intact() &&
                       slopes.gaps_intact() && dbase.gaps_intact());
           expect_same_bits(in_place.values(), dx.values(), "backward in place");
@@ -101,12 +101,12 @@ TEST(LogSoftmax, HasTheDocumentedEdges) {
   for (const float v : of({-kInf, -kInf})) EXPECT_TRUE(std::isnan(v));
 }
 
-TEST(LogFloored, IsTheLogarithmAndNeverInfiniteBelow) {
+TEST(ClampedLog, IsTheLogarithmAndNeverInfiniteBelow) {
   const FlushSubnormals flush;
   std::vector<float> x{1.0f, 0.5f, 0.0f, -0.0f, 1e-40f, 0x1p-126f, 1e-30f, 7.0f, kNan}, y(x.size()), slope(x.size(), 2);
-  const auto rows = [](std::vector<float>& v) { return Rows{v.data(), 1, v.size(), v.size()}; };
-  log_floored(rows(x), rows(y));
-  log_floored_backward(rows(x), rows(slope), rows(slope));
+  const auto rows = [](std::vector<float>& v) { return MatrixView{v.data(), 1, v.size(), v.size()}; };
+  clamped_log(rows(x), rows(y));
+  clamped_log_backward(rows(x), rows(slope), rows(slope));
   for (std::size_t j = 0; j + 1 < x.size(); ++j) {
     const double at = std::fmax(static_cast<double>(x[j]), 0x1p-126);
     EXPECT_NEAR(static_cast<double>(y[j]), std::log(at), 1.3e-7 * std::fabs(std::log(at))) << j;

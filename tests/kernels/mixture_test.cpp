@@ -20,12 +20,12 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 std::vector<float> keep(std::vector<float> x, std::size_t count) {
-  const Rows row{x.data(), 1, x.size(), x.size()};
-  keep_largest(row, count, row);
+  const MatrixView row{x.data(), 1, x.size(), x.size()};
+  top_k_mask(row, count, row);
   return x;
 }
 
-TEST(KeepLargest, KeepsTheFirstOfEqualOnes) {
+TEST(TopKMask, KeepsTheFirstOfEqualOnes) {
   EXPECT_EQ(keep({1, 3, 2, 3, 3}, 2), (std::vector<float>{-kInfinity, 3, -kInfinity, 3, -kInfinity}));
   EXPECT_EQ(keep({1, 3, 2}, 3), (std::vector<float>{1, 3, 2}));
   EXPECT_EQ(keep({1, 3, 2}, 9), (std::vector<float>{1, 3, 2}));
@@ -33,13 +33,13 @@ TEST(KeepLargest, KeepsTheFirstOfEqualOnes) {
   EXPECT_EQ(keep({-0.0f, 0.0f}, 1)[1], -kInfinity) << "zeros are equal";
 }
 
-TEST(KeepLargest, TakesInfinitiesAndHandsOnNan) {
+TEST(TopKMask, TakesInfinitiesAndHandsOnNan) {
   EXPECT_EQ(keep({kInfinity, 1, kInfinity}, 1), (std::vector<float>{kInfinity, -kInfinity, -kInfinity}));
   EXPECT_EQ(keep({-kInfinity, -kInfinity, 4}, 2), (std::vector<float>{-kInfinity, -kInfinity, 4}));
   for (const float v : keep({1, std::nanf(""), 2}, 1)) EXPECT_TRUE(std::isnan(v));
 }
 
-TEST(KeepLargest, AgreesWithASort) {
+TEST(TopKMask, AgreesWithASort) {
   RandomStream random(5, 0, RandomPurpose::test);
   for (int round = 0; round < 200; ++round) {
     std::vector<float> x(1 + random.next_below(40));

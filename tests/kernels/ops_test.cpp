@@ -23,7 +23,9 @@ void for_each_operation(const Visit& visit) {
 
 struct Matrix4 {
   std::vector<float> values = std::vector<float>(64, 1.0f);
-  Rows view(std::size_t rows, std::size_t cols, std::size_t stride) { return {values.data(), rows, cols, stride}; }
+  MatrixView view(std::size_t rows, std::size_t cols, std::size_t stride) {
+    return {values.data(), rows, cols, stride};
+  }
 };
 
 TEST(Operations, HaveNamesAndNumbersOfTheirOwn) {

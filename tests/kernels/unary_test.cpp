@@ -142,10 +142,10 @@ TEST(Unary, BackwardGivesTheScalarBitsOnEveryIsa) {
           Matrix y(rows, cols, 1), dx(rows, cols, 2), in_place(dy);
           unary(activation, z.view(), y.view());
           // Only the operand that the slope is made of is there.
-          const ConstRows none{nullptr, rows, cols, cols};
+          const ConstMatrixView none{nullptr, rows, cols, cols};
           const bool by_z = needs_preactivation(activation);
-          unary_backward(activation, by_z ? ConstRows(z.view()) : none, by_z ? none : ConstRows(y.view()), dy.view(),
-                         dx.view());
+          unary_backward(activation, by_z ? ConstMatrixView(z.view()) : none, by_z ? none : ConstMatrixView(y.view()),
+                         dy.view(), dx.view());
           unary_backward(activation, z.view(), y.view(), in_place.view(), in_place.view());
           EXPECT_TRUE(dx.gaps_intact() && in_place.gaps_intact()) << what;
           expect_same_bits(in_place.values(), dx.values(), what + " in place");

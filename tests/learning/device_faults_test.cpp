@@ -76,7 +76,7 @@ struct ReplayableMesh {
     return all;
   }
   mesh::DeviceStatistics figures() const {
-    return mesh->device_figures() ? *mesh->device_figures() : mesh::DeviceStatistics();
+    return mesh->device_statistics() ? *mesh->device_statistics() : mesh::DeviceStatistics();
   }
 };
 
@@ -93,7 +93,7 @@ class EachFault : public FaultsTest, public ::testing::WithParamInterface<Row> {
 
 TEST_P(EachFault, WheneverItHappensLosesNothingThatWasLearned) {
   const auto [what, fault] = GetParam();
-  if (fault == DriverFault::complaint && !faulty().validates()) GTEST_SKIP() << "no validation layers";
+  if (fault == DriverFault::validation_error && !faulty().validates()) GTEST_SKIP() << "no validation layers";
   const LearningOptions options = learning_by(what.first, what.second);
   // A lost device is opened again, which takes a second on a CPU; the others strike in the same places.
   const bool is_slow = fault == DriverFault::lost_at_submit || fault == DriverFault::lost_at_wait;
@@ -128,8 +128,8 @@ INSTANTIATE_TEST_SUITE_P(Rules, EachFault,
                                                               std::pair(Rule::fw_dtp, Schedule::settle),
                                                               std::pair(Rule::gap, Schedule::pipelined)),
                                             ::testing::Values(DriverFault::no_room, DriverFault::no_commands,
-                                                              DriverFault::complaint, DriverFault::lost_at_submit,
-                                                              DriverFault::lost_at_wait)),
+                                                              DriverFault::validation_error,
+                                                              DriverFault::lost_at_submit, DriverFault::lost_at_wait)),
                          [](const auto& row) {
                            return std::string(name(std::get<0>(row.param).first)) + "_" +
                                   mesh::testing_support::name(std::get<1>(row.param));

@@ -140,13 +140,13 @@ INSTANTIATE_TEST_SUITE_P(Kinds, DeviceOptimizer,
                          ::testing::Values(OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adamw),
                          [](const auto& row) { return std::string(name(row.param)); });
 
-class DeviceLife : public ::testing::Test {
+class DeviceRunTest : public ::testing::Test {
  protected:
   void SetUp() override { need_device(); }
 };
 
 // A count of updates and a sample's label are values, no part of what is recorded.
-TEST_F(DeviceLife, IsRecordedOnceAndRunAgain) {
+TEST_F(DeviceRunTest, IsRecordedOnceAndRunAgain) {
   for (const auto& [rule, kind] : {std::pair{Rule::backprop, OptimizerKind::adamw}, {Rule::gap, OptimizerKind::sgd}})
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
       SCOPED_TRACE(std::string(name(rule)) + ", " + std::string(name(schedule)));
@@ -170,7 +170,7 @@ TEST_F(DeviceLife, IsRecordedOnceAndRunAgain) {
 
 // Inputs of megabytes reach the device in parts of a block of steps, each with a program of its own: the first block
 // begins before samples reach the output, so its parts stand elsewhere in the window of samples than later ones'.
-TEST_F(DeviceLife, IsFedWideInputsInParts) {
+TEST_F(DeviceRunTest, IsFedWideInputsInParts) {
   constexpr std::size_t kWidth = 8192, kSessions = 64, kSteps = 24;
   const mesh::NetworkSpec wide = mesh::NetworkBuilder("wide", GridShape{1, 1, 2, 1})
                                      .input("pixels", kWidth)
@@ -195,7 +195,7 @@ TEST_F(DeviceLife, IsFedWideInputsInParts) {
   pair.expect_on_device();
 }
 
-TEST_F(DeviceLife, GoesBackToASavedStateWhileTheDeviceIsAhead) {
+TEST_F(DeviceRunTest, GoesBackToASavedStateWhileTheDeviceIsAhead) {
   Pair pair(test::digits_network(3), with_defaults({.rule = Rule::fw_dtp, .schedule = Schedule::pipelined}));
   const auto teach = [&](std::uint64_t first, std::uint64_t count) {
     const Lesson lesson(test::all_digits(), first, count);
@@ -215,12 +215,12 @@ TEST_F(DeviceLife, GoesBackToASavedStateWhileTheDeviceIsAhead) {
   pair.expect_equal("again");
 }
 
-TEST_F(DeviceLife, GivesOutWhatIsUnderWayAndTakesItBack) {
+TEST_F(DeviceRunTest, GivesOutWhatIsUnderWayAndTakesItBack) {
   const auto options = with_defaults({.rule = Rule::backprop, .schedule = Schedule::pipelined});
   Pair pair(test::digits_network(3), options);
   const Lesson lesson(test::all_digits(), 0, 40);
   pair.both([&](ReplayableMesh& life) { lesson.teach(life, 40); });
-  EXPECT_EQ(pair.gpu().learner->save_flight(), pair.cpu().learner->save_flight());
+  EXPECT_EQ(pair.gpu().learner->save_in_flight(), pair.cpu().learner->save_in_flight());
   pair.both([&](ReplayableMesh& life) { lesson.teach(life, 40); });
   const Optimizer& there = pair.gpu().learner->optimizer();
   const Optimizer& here = pair.cpu().learner->optimizer();
@@ -233,7 +233,7 @@ TEST_F(DeviceLife, GivesOutWhatIsUnderWayAndTakesItBack) {
   pair.expect_equal("with another velocity");
 }
 
-TEST_F(DeviceLife, FaultsInTheMiddleAreLivedAsOnTheCpu) {
+TEST_F(DeviceRunTest, FaultsInTheMiddleAreLivedAsOnTheCpu) {
   for (const auto policy :
        {actors::Policy::halt, actors::Policy::hold, actors::Policy::restart, actors::Policy::isolate})
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
@@ -245,7 +245,7 @@ TEST_F(DeviceLife, FaultsInTheMiddleAreLivedAsOnTheCpu) {
     }
 }
 
-TEST_F(DeviceLife, ARuleIsTakenOffAndPutOnWhileTheDeviceIsAhead) {
+TEST_F(DeviceRunTest, ARuleIsTakenOffAndPutOnWhileTheDeviceIsAhead) {
   const auto options = with_defaults({.rule = Rule::chain, .schedule = Schedule::pipelined});
   Pair pair(test::digits_network(3), options);
   const Lesson lesson(test::all_digits(), 0, 20);
@@ -264,7 +264,7 @@ TEST_F(DeviceLife, ARuleIsTakenOffAndPutOnWhileTheDeviceIsAhead) {
   pair.expect_equal("with a new rule");
 }
 
-TEST_F(DeviceLife, LearnsInAStoredTypeWhereverThatCanBeDoneAndSaysWhere) {
+TEST_F(DeviceRunTest, LearnsInAStoredTypeWhereverThatCanBeDoneAndSaysWhere) {
   mesh::NetworkSpec spec = test::digits_network(3);
   for (mesh::LayerSpec& layer : spec.layers) layer.dtype = Dtype::int8, layer.quantization_aware = true;
   Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = Schedule::settle}));

@@ -56,7 +56,7 @@ class Pair {
 
   ReplayableMesh& cpu() { return cpu_; }
   ReplayableMesh& gpu() { return gpu_; }
-  const mesh::DeviceStatistics& figures() const { return *gpu_.mesh->device_figures(); }
+  const mesh::DeviceStatistics& figures() const { return *gpu_.mesh->device_statistics(); }
 
   template <class Act>
   void both(Act&& act) {
@@ -112,7 +112,7 @@ inline const Dataset& all_digits() {
 /// infinite after some more samples; both sides live through that to the same end, and say the same of it.
 inline void live_through_a_fault(Pair& pair, const Coord& output, const std::array<std::uint64_t, 3>& counts) {
   std::uint64_t first = 0;
-  const auto try_to_teach = [&](std::uint64_t count) {
+  const auto try_to_train = [&](std::uint64_t count) {
     const Lesson lesson(all_digits(), first, count);
     const mesh::RunInput inputs[] = {{"pixels", lesson.pixels}};
     const Target targets[] = {{"digit", lesson.labels, {}}};
@@ -124,14 +124,14 @@ inline void live_through_a_fault(Pair& pair, const Coord& output, const std::arr
     EXPECT_EQ(told[1], told[0]);
     first += count;
   };
-  try_to_teach(counts[0]);
+  try_to_train(counts[0]);
   pair.both([&](ReplayableMesh& life) {
     mesh::WeightStore& weights = mesh::MeshAccess::weights(*life.mesh);
     const mesh::NodeId node = *life.mesh->graph().find_layer(output);
     must(weights.write(weights.parameters()[weights.first(node)], std::vector<float>(640, 3e38f), "large"));
   });
-  try_to_teach(counts[1]);
-  try_to_teach(counts[2]);
+  try_to_train(counts[1]);
+  try_to_train(counts[2]);
   pair.expect_equal("with faults");
   const auto &there = pair.gpu().mesh->supervisor().events(), &here = pair.cpu().mesh->supervisor().events();
   EXPECT_GT(here.appended(), 0u);

@@ -112,7 +112,7 @@ TEST(DropoutInLearning, EvaluationDropsNothing) {
   const mesh::RunInput input{"x", x};
   const mesh::RunOutput into_want{"y", want}, into_held{"y", held}, into_passed{"y", passed};
   must(plain.forward({&input, 1}, 4, {&into_want, 1}));
-  must(mesh::MeshAccess::hold_copies(run.mesh, 0, {&input, 1}, 4, 10, {&into_held, 1}));
+  must(mesh::MeshAccess::evaluate_copies(run.mesh, 0, {&input, 1}, 4, 10, {&into_held, 1}));
   must(run.mesh.forward({&input, 1}, 4, {&into_passed, 1}));
   EXPECT_EQ(bits(held), bits(want));
   EXPECT_EQ(bits(passed), bits(want));

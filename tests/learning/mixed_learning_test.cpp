@@ -89,12 +89,12 @@ INSTANTIATE_TEST_SUITE_P(Rules, MixedLearning,
                                   std::string(name(std::get<1>(row.param)));
                          });
 
-class MixedLife : public ::testing::Test {
+class MixedRunTest : public ::testing::Test {
  protected:
   void SetUp() override { need_device(); }
 };
 
-TEST_F(MixedLife, MovesWeightsOfBothSidesByEachOptimizer) {
+TEST_F(MixedRunTest, MovesWeightsOfBothSidesByEachOptimizer) {
   for (const auto kind : {OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adamw})
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
       SCOPED_TRACE(std::string(name(kind)) + ", " + std::string(name(schedule)));
@@ -110,7 +110,7 @@ TEST_F(MixedLife, MovesWeightsOfBothSidesByEachOptimizer) {
     }
 }
 
-TEST_F(MixedLife, TheDeviceHasNoRoomForWhatTheHostLearns) {
+TEST_F(MixedRunTest, TheDeviceHasNoRoomForWhatTheHostLearns) {
   for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
     std::uint64_t bytes[2];
     for (const bool is_mixed : {false, true}) {
@@ -125,7 +125,7 @@ TEST_F(MixedLife, TheDeviceHasNoRoomForWhatTheHostLearns) {
   }
 }
 
-TEST_F(MixedLife, KeepsStoredTypesWhereverTheyAre) {
+TEST_F(MixedRunTest, KeepsStoredTypesWhereverTheyAre) {
   for (const Coord& at : {kFirst, kMiddle}) {
     mesh::NetworkSpec spec = placed(3, {at});
     spec.layers[0].dtype = Dtype::int8;
@@ -138,7 +138,7 @@ TEST_F(MixedLife, KeepsStoredTypesWhereverTheyAre) {
   }
 }
 
-TEST_F(MixedLife, LearnsOneOfEverything) {
+TEST_F(MixedRunTest, LearnsOneOfEverything) {
   for (const std::uint32_t colour : {0u, 1u})
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
       SCOPED_TRACE(std::to_string(colour) + ", " + std::string(name(schedule)));
@@ -157,7 +157,7 @@ TEST_F(MixedLife, LearnsOneOfEverything) {
     }
 }
 
-TEST_F(MixedLife, SharersOfWeightsLearnTogetherOnTheHost) {
+TEST_F(MixedRunTest, SharersOfWeightsLearnTogetherOnTheHost) {
   for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
     mesh::LayerSpec shared;
     shared.type = "shared";
@@ -181,7 +181,7 @@ TEST_F(MixedLife, SharersOfWeightsLearnTogetherOnTheHost) {
   }
 }
 
-TEST_F(MixedLife, GoesBackToASavedStateWhileTheDeviceIsAhead) {
+TEST_F(MixedRunTest, GoesBackToASavedStateWhileTheDeviceIsAhead) {
   Pair pair(placed(3, {kMiddle}), with_defaults({.rule = Rule::fw_dtp, .schedule = Schedule::pipelined}));
   teach(pair, 0, 20);
   mesh::Snapshot saved[2];
@@ -197,7 +197,7 @@ TEST_F(MixedLife, GoesBackToASavedStateWhileTheDeviceIsAhead) {
   pair.expect_equal("again");
 }
 
-TEST_F(MixedLife, FaultsOfEitherSideAreLivedAsOnTheCpu) {
+TEST_F(MixedRunTest, FaultsOfEitherSideAreLivedAsOnTheCpu) {
   for (const auto policy : {actors::Policy::halt, actors::Policy::hold, actors::Policy::restart})
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined})
       for (const bool is_on_host : {false, true}) {
@@ -209,7 +209,7 @@ TEST_F(MixedLife, FaultsOfEitherSideAreLivedAsOnTheCpu) {
       }
 }
 
-TEST_F(MixedLife, AFaultLongAfterBothAgreedTakesBackWhatSamplesUnderWayRead) {
+TEST_F(MixedRunTest, AFaultLongAfterBothAgreedTakesBackWhatSamplesUnderWayRead) {
   for (const bool is_on_host : {false, true})
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
       SCOPED_TRACE(std::string(name(schedule)) + (is_on_host ? ", host" : ", device"));

@@ -70,16 +70,16 @@ TEST(ByteRanges, AreSetsOfBytes) {
 TEST(HostDeviceExchange, SendsEachSideWhatItTouchesOfWhatTheOtherWrites) {
   HostDeviceExchange border;
   HostDeviceExchange::Step step{.host_writes = {{0, 10}}, .device_writes = {{200, 230}}};
-  HostDeviceExchange::PendingTransfers arrears = border.meet({{0, 20}, {210, 220}}, {{5, 8}, {200, 300}});
-  EXPECT_TRUE(arrears.in.empty());
-  EXPECT_TRUE(arrears.out.empty());
+  HostDeviceExchange::PendingTransfers pending = border.meet({{0, 20}, {210, 220}}, {{5, 8}, {200, 300}});
+  EXPECT_TRUE(pending.in.empty());
+  EXPECT_TRUE(pending.out.empty());
   border.refresh(step);
   EXPECT_EQ(step.in, (ByteRanges{{5, 8}}));
   EXPECT_EQ(step.out, (ByteRanges{{210, 220}}));
   // The host begins to look at what the device alone had, and the other way round.
-  arrears = border.meet({{290, 310}}, {{15, 30}});
-  EXPECT_EQ(arrears.in, (ByteRanges{{15, 20}}));
-  EXPECT_EQ(arrears.out, (ByteRanges{{290, 300}}));
+  pending = border.meet({{290, 310}}, {{15, 30}});
+  EXPECT_EQ(pending.in, (ByteRanges{{15, 20}}));
+  EXPECT_EQ(pending.out, (ByteRanges{{290, 300}}));
   step.device_writes = {{200, 295}};
   step.made_at = 0;
   border.refresh(step);

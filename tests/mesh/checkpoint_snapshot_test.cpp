@@ -43,13 +43,13 @@ std::vector<std::byte> plain(const ByteBuffer& bytes) { return {bytes.begin(), b
 
 /// One session as a live state has it: node by node, ring by ring, oldest tick first.
 std::vector<float> session_values(Mesh& mesh, std::size_t session) {
-  using Ring = kernels::Rows (State::*)(NodeId, std::uint64_t) const;
+  using Ring = kernels::MatrixView (State::*)(NodeId, std::uint64_t) const;
   const State& state = MeshAccess::state(mesh);
   std::vector<float> values;
   for (NodeId node = 0; node < mesh.graph().nodes().size(); ++node)
     for (const Ring ring : {&State::output, &State::input, &State::preactivation, &State::cache, &State::hidden})
       for (std::uint64_t back = state.depth(); back-- > 0;) {
-        const kernels::Rows rows = (state.*ring)(node, mesh.ticks() - back);
+        const kernels::MatrixView rows = (state.*ring)(node, mesh.ticks() - back);
         if (rows.data) values.insert(values.end(), rows.row(session), rows.row(session) + rows.cols);
       }
   return values;
@@ -96,7 +96,7 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
   if (live) {
     meta["live"] = {{"ticks", mesh.ticks()},
                     {"sessions", mesh.sessions()},
-                    {"sessions_born", MeshAccess::sessions_born(mesh)},
+                    {"sessions_created", MeshAccess::sessions_created(mesh)},
                     {"depth", MeshAccess::state(mesh).depth()},
                     {"keeps_history", MeshAccess::state(mesh).options().keeps_history}};
     if (const Halt* halt = MeshAccess::engine(mesh).halt())
@@ -115,7 +115,7 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
       for (const std::uint64_t word :
            {std::uint64_t{cell->is_enabled()}, cell->period(), static_cast<std::uint64_t>(view.status), view.messages,
             view.faults, view.restarts, view.last_fault_tick, std::uint64_t{restarts.size()},
-            std::uint64_t{cell->is_reset_ordered()}, std::uint64_t{cell->deferred().size()}})
+            std::uint64_t{cell->is_reset_pending()}, std::uint64_t{cell->deferred().size()}})
         cells.push_back(word);
       cells.insert(cells.end(), restarts.begin(), restarts.end());
       for (const CommandMessage& order : cell->deferred()) {

@@ -11,7 +11,7 @@
 namespace weft::mesh {
 namespace {
 
-using kernels::ConstRows;
+using kernels::ConstMatrixView;
 using testing_support::must;
 using testing_support::noise;
 using testing_support::output_of;
@@ -84,11 +84,11 @@ TEST_P(EveryCombine, SplitsTheGradientAsFiniteDifferencesDo) {
   for (std::size_t i = 0; i < GetParam().widths.size(); ++i)
     sources.push_back(noise(kRows * GetParam().widths[i], 7 + i));
   const auto source_of = [&](const Edge& edge) {
-    return ConstRows{sources[edge.from].data(), kRows, edge.width, edge.width};
+    return ConstMatrixView{sources[edge.from].data(), kRows, edge.width, edge.width};
   };
   std::vector<float> x(kRows * node.in), scratch(kRows * node.in);
   const auto rows = [&](std::vector<float>& v, std::size_t width) {
-    return kernels::Rows{v.data(), kRows, width, width};
+    return kernels::MatrixView{v.data(), kRows, width, width};
   };
   combine_sources(stream, graph, node, source_of, rows(x, node.in));
   const std::vector<float> down = noise(kRows * node.in, 99);
@@ -137,12 +137,12 @@ TEST(Combine, GivesTheGradientOfTiedMaximaToTheFirstSourceThatHoldsThem) {
   const kernels::FlushSubnormals exact;
   kernels::CpuStream stream;
   const std::vector<float> sources[] = {{1, 2, 0.0f, 5}, {1, 3, -0.0f, 5}, {0, 3, -1, 5}};
-  const auto source_of = [&](const Edge& edge) { return ConstRows{sources[edge.from].data(), 1, 4, 4}; };
+  const auto source_of = [&](const Edge& edge) { return ConstMatrixView{sources[edge.from].data(), 1, 4, 4}; };
   std::vector<float> x(4), dx{10, 20, 30, 40}, got(4);
   combine_sources(stream, graph, node, source_of, {x.data(), 1, 4, 4});
   const std::vector<float> want[] = {{10, 0, 30, 40}, {0, 20, 0, 0}, {0, 0, 0, 0}};
   for (std::size_t i = 0; i < 3; ++i) {
-    split_gradient(stream, graph, node, graph.edges()[node.sources[i]], source_of, ConstRows{x.data(), 1, 4, 4},
+    split_gradient(stream, graph, node, graph.edges()[node.sources[i]], source_of, ConstMatrixView{x.data(), 1, 4, 4},
                    {dx.data(), 1, 4, 4}, {}, {got.data(), 1, 4, 4});
     EXPECT_EQ(got, want[i]) << "source " << i;
   }

@@ -132,13 +132,13 @@ TEST(Command, RefusesOrdersThatDoNotFitAndChangesNothing) {
     fill(*control);
     const auto before = mesh.state_hash();
     const std::uint64_t ticks = mesh.ticks();
-    Mesh twin = weighted(2);
-    must(twin.tick(ticks));
-    EXPECT_EQ(twin.state_hash(), before);
+    Mesh counterpart = weighted(2);
+    must(counterpart.tick(ticks));
+    EXPECT_EQ(counterpart.state_hash(), before);
     must(mesh.post(kCell, control));
     must(mesh.tick());
-    must(twin.tick());
-    EXPECT_EQ(twin.state_hash(), mesh.state_hash());
+    must(counterpart.tick());
+    EXPECT_EQ(counterpart.state_hash(), mesh.state_hash());
     EXPECT_TRUE(control->is_done());
     return control->status();
   };
@@ -165,9 +165,9 @@ TEST(Command, MorphsALayerAtATickBoundary) {
                                    .spec()));
   must(mesh.set_input("in", noise(40, 1)));
   must(mesh.tick(2));
-  Mesh twin = must(Mesh::build(mesh.spec()));
-  must(twin.set_input("in", noise(40, 1)));
-  must(twin.tick(2));
+  Mesh counterpart = must(Mesh::build(mesh.spec()));
+  must(counterpart.set_input("in", noise(40, 1)));
+  must(counterpart.tick(2));
   auto order = std::make_shared<Command>();
   order->kind = CommandKind::morph;
   order->encoding = Encoding(Dtype::int4);
@@ -178,10 +178,10 @@ TEST(Command, MorphsALayerAtATickBoundary) {
   EXPECT_EQ(order->done_at(), 4u);
   must(order->status());
   // The same by hand, between two ticks.
-  must(twin.tick(2));
-  must(MeshAccess::weights(twin).morph(1, "layer", Encoding(Dtype::int4)));
-  must(twin.tick(3));
-  EXPECT_EQ(twin.state_hash(), mesh.state_hash());
+  must(counterpart.tick(2));
+  must(MeshAccess::weights(counterpart).morph(1, "layer", Encoding(Dtype::int4)));
+  must(counterpart.tick(3));
+  EXPECT_EQ(counterpart.state_hash(), mesh.state_hash());
 
   auto wrong = std::make_shared<Command>();
   wrong->kind = CommandKind::morph;
@@ -189,9 +189,9 @@ TEST(Command, MorphsALayerAtATickBoundary) {
   wrong->encoding = Encoding(Dtype::int8);
   must(mesh.post(kCell, wrong));
   must(mesh.tick());
-  must(twin.tick());
+  must(counterpart.tick());
   expect_error(wrong->status(), Errc::unsupported, {"cell [0,0,0,0]", "morph", "no weight matrix", "int8/channel"});
-  EXPECT_EQ(twin.state_hash(), mesh.state_hash());
+  EXPECT_EQ(counterpart.state_hash(), mesh.state_hash());
 }
 
 TEST(Command, RefusesAnOrderToAnEmptyCell) {

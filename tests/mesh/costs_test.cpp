@@ -63,7 +63,7 @@ TEST(Costs, OfBorrowedWeightsAreTheirOwners) {
                         {"type", "sequential"},
                         {"from", {"in"}},
                         {"layers", {{{"type", "shared"}, {"at", {0, 0, 0, 0}}}, {{"type", "rms_norm"}}}}}}}};
-  const Graph graph = must(Graph::build(must(read_network(network.dump(), "borrowed"))));
+  const Graph graph = must(Graph::build(must(read_network(network.dump(), "tied_to"))));
   const auto& layer = graph.nodes()[*graph.find_layer({0, 0, 1, 0})].layer;
   EXPECT_EQ(layer->weight_bytes_touched(Encoding(Dtype::float32), 1), 4u * 16);
 }

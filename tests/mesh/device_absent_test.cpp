@@ -41,7 +41,7 @@ Lived live(const std::string& device, const std::shared_ptr<gpu::FaultPlan>& pla
       must(mesh.tick());
     }
     lived.hashes = testing_support::hashes(mesh);
-    if (mesh.device_figures()) lived.figures = *mesh.device_figures();
+    if (mesh.device_statistics()) lived.figures = *mesh.device_statistics();
   }
   lived.warnings = ::testing::internal::GetCapturedStderr();
   return lived;

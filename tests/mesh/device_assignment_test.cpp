@@ -34,7 +34,7 @@ TEST(Placement, IsReadWrittenAndNoPartOfWhatANetworkIs) {
   for (std::size_t i = 0; i < placed.layers.size(); ++i) EXPECT_EQ(again.layers[i].device, placed.layers[i].device);
   EXPECT_EQ(network_digest(must(Graph::build(placed))), network_digest(must(Graph::build(mixed_network().spec()))));
   // Without a device it says nothing.
-  EXPECT_EQ(must(Mesh::build(placed)).device_figures(), nullptr);
+  EXPECT_EQ(must(Mesh::build(placed)).device_statistics(), nullptr);
 }
 
 TEST(Placement, IsOneOfTwoAndTheSameForACell) {

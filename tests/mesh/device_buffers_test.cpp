@@ -23,10 +23,10 @@ TEST(DeviceBuffers, BringsBackOnlyWindowsThatStepsWrite) {
   ASSERT_TRUE(mirror) << mirror.error().text();
   mirror->move_window(6);  // samples 6 to 9: the ring's end lies within
   std::size_t bytes = 0;
-  for (const DeviceBuffers::DeviceCopy& twin : mirror->written_windows(10)) {
-    bytes += twin.bytes;
-    EXPECT_GE(twin.host, reinterpret_cast<const std::byte*>(losses.data()));
-    EXPECT_LE(twin.host + twin.bytes, reinterpret_cast<const std::byte*>(losses.data() + losses.size()));
+  for (const DeviceBuffers::DeviceCopy& copy : mirror->written_windows(10)) {
+    bytes += copy.bytes;
+    EXPECT_GE(copy.host, reinterpret_cast<const std::byte*>(losses.data()));
+    EXPECT_LE(copy.host + copy.bytes, reinterpret_cast<const std::byte*>(losses.data() + losses.size()));
   }
   EXPECT_EQ(bytes, 4 * sizeof(float));
 
@@ -34,7 +34,8 @@ TEST(DeviceBuffers, BringsBackOnlyWindowsThatStepsWrite) {
   ASSERT_TRUE(stream);
   mirror->push_window(**stream, 10);
   const auto there = [&](std::vector<float>& values, std::size_t sample, std::size_t each) {
-    return kernels::Rows{reinterpret_cast<float*>(mirror->there(values.data() + sample % 8 * each)), 1, each, each};
+    return kernels::MatrixView{reinterpret_cast<float*>(mirror->to_device(values.data() + sample % 8 * each)), 1, each,
+                               each};
   };
   (*stream)->fill({5.0f, there(losses, 9, 1)});
   targets[3 * 6] = 7.0f;  // the host's own from here on

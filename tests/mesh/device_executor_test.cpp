@@ -137,7 +137,7 @@ TEST_F(DeviceRunTest, ComputesPassesAndHeldCopiesWhileItIsAhead) {
     for (std::vector<float>& each : got[which]) each.resize(3 * 4);
     const RunOutput passed[] = {{"left", got[which][0]}}, held[] = {{"left", got[which][1]}};
     must(mesh.forward(inputs, 3, passed));
-    must(MeshAccess::hold_copies(mesh, 0, inputs, 3, 6, held));
+    must(MeshAccess::evaluate_copies(mesh, 0, inputs, 3, 6, held));
     ++which;
   });
   EXPECT_EQ(bits(got[1][0]), bits(got[0][0]));
@@ -266,8 +266,8 @@ TEST_F(DeviceRunTest, ATypeThatSomebodyRegisteredRunsOnTheCpuBesideTheDeviceAndS
 
 TEST_F(DeviceRunTest, TakesTheNetworksDeviceUnlessToldOtherwise) {
   const NetworkSpec spec = mixed_network().device(device_name()).spec();
-  EXPECT_NE(must(Mesh::build(spec)).device_figures(), nullptr);
-  EXPECT_EQ(mesh_on(spec, "cpu", 1).device_figures(), nullptr);
+  EXPECT_NE(must(Mesh::build(spec)).device_statistics(), nullptr);
+  EXPECT_EQ(mesh_on(spec, "cpu", 1).device_statistics(), nullptr);
   EXPECT_EQ(must(Mesh::build(spec)).current_spec().device, device_name());
 }
 

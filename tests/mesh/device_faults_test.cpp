@@ -55,7 +55,7 @@ Mesh mesh_on(const std::string& where, std::size_t sessions = 1, const NetworkSp
 }
 
 DeviceStatistics figures_of(const Mesh& mesh) {
-  return mesh.device_figures() ? *mesh.device_figures() : DeviceStatistics();
+  return mesh.device_statistics() ? *mesh.device_statistics() : DeviceStatistics();
 }
 
 std::string text(std::span<const float> values) {
@@ -118,7 +118,7 @@ class DeviceFaultsTest : public FaultsTest {
 class EachFault : public DeviceFaultsTest, public ::testing::WithParamInterface<DriverFault> {};
 
 TEST_P(EachFault, WheneverItHappensLosesNothing) {
-  if (GetParam() == DriverFault::complaint && !faulty().validates()) GTEST_SKIP() << "no validation layers";
+  if (GetParam() == DriverFault::validation_error && !faulty().validates()) GTEST_SKIP() << "no validation layers";
   // What was compiled once is not compiled again, and memory that was taken is kept.
   const bool anew = GetParam() == DriverFault::no_pipeline || GetParam() == DriverFault::no_memory ||
                     GetParam() == DriverFault::no_mapping;
@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(OfTheDriver, EachFault,
                          ::testing::Values(DriverFault::no_memory, DriverFault::no_room, DriverFault::no_mapping,
                                            DriverFault::no_pipeline, DriverFault::no_commands,
                                            DriverFault::lost_at_submit, DriverFault::lost_at_wait, DriverFault::hang,
-                                           DriverFault::complaint),
+                                           DriverFault::validation_error),
                          [](const auto& row) { return std::string(testing_support::name(row.param)); });
 
 TEST_F(DeviceFaultsTest, AMeshThatTheHostRunsInPartLosesNothingEither) {

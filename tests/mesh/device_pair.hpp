@@ -34,10 +34,10 @@ class DevicePair : public ::testing::Test {
   void build(const NetworkSpec& spec, std::size_t sessions = 1) {
     cpu_.emplace(mesh_on(spec, "cpu", sessions));
     gpu_.emplace(mesh_on(spec, device_name(), sessions));
-    ASSERT_EQ(cpu_->device_figures(), nullptr);
-    ASSERT_NE(gpu_->device_figures(), nullptr);
+    ASSERT_EQ(cpu_->device_statistics(), nullptr);
+    ASSERT_NE(gpu_->device_statistics(), nullptr);
   }
-  const DeviceStatistics& figures() const { return *gpu_->device_figures(); }
+  const DeviceStatistics& figures() const { return *gpu_->device_statistics(); }
 
   template <class Act>
   void both(Act&& act) {

@@ -29,7 +29,7 @@ struct Firing {
     x = goldens::draw(goldens::kX, rows * n), dy = goldens::draw(goldens::kDy, rows * n);
     y.resize(rows * n), dx.resize(rows * n), cache.resize(rows * n), next.resize(rows * 4);
     const auto view = [&](std::vector<float>& v) {
-      return kernels::Rows{v.data(), rows, v.size() / rows, v.size() / rows};
+      return kernels::MatrixView{v.data(), rows, v.size() / rows, v.size() / rows};
     };
     ForwardArgs forward;
     forward.x = view(x), forward.y = view(y), forward.cache = view(cache);

@@ -43,7 +43,7 @@ TEST(Embedding, KnowsItsShapesAndTheLimitOfItsIndices) {
   const Options options{{"vocabulary", 300.0}};
   const auto one = must(make_layer(spec_of(7, options), Shape{1}, "layer"));
   EXPECT_EQ(one->out_shape(), Shape{7});
-  EXPECT_EQ(one->index_limit(), 300u);
+  EXPECT_EQ(one->vocabulary_size(), 300u);
   EXPECT_EQ(one->parameters()[0].out, 7u);
   EXPECT_EQ(one->parameters()[0].in, 300u);
   EXPECT_EQ(must(make_layer(spec_of(7, options), Shape{5}, "layer"))->out_shape(), (Shape{5, 7}));

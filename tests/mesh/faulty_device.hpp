@@ -23,8 +23,8 @@ using gpu::DriverFault;
 
 inline const char* name(DriverFault fault) {
   constexpr const char* kNames[gpu::kDriverFaultCount] = {
-      "no_device",    "no_memory", "no_room",   "no_mapping", "no_pipeline", "no_commands", "lost_at_submit",
-      "lost_at_wait", "hang",      "complaint", "no_loader",  "no_feature",  "inexact"};
+      "no_device",    "no_memory", "no_room",          "no_mapping", "no_pipeline", "no_commands", "lost_at_submit",
+      "lost_at_wait", "hang",      "validation_error", "no_loader",  "no_feature",  "inexact"};
   return kNames[static_cast<int>(fault)];
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cells that are one product of one row each are computed many by one call (mesh/runtime/fused_cells.cpp); with two
-// sessions they are not. So a mesh of one session must live as each session of its twin does.
+// sessions they are not. So a mesh of one session must live as each session of its counterpart does.
 
 #include "mesh/mesh.hpp"
 #include "mesh/mesh_access.hpp"
@@ -92,19 +92,19 @@ TEST(RowCells, LiveAsOneByOneOnEveryIsaAndThreadCount) {
       options.pin = false;
       Mesh mesh = must(Mesh::build(ring(), options));
       options.sessions = 2;
-      Mesh twin = must(Mesh::build(ring(), options));
+      Mesh counterpart = must(Mesh::build(ring(), options));
       for (std::uint64_t tick = 0; tick < 30; ++tick) {
         const auto x = noise(64, tick);
         must(mesh.set_input("x", x));
-        for (const std::size_t session : {0, 1}) must(twin.set_input("x", x, session));
-        for (Mesh* each : {&mesh, &twin}) {
+        for (const std::size_t session : {0, 1}) must(counterpart.set_input("x", x, session));
+        for (Mesh* each : {&mesh, &counterpart}) {
           disturb(*each, tick);
           must(each->tick());
         }
-        ASSERT_EQ(output_bits(mesh, 0), output_bits(twin, 1)) << what << ", tick " << tick;
+        ASSERT_EQ(output_bits(mesh, 0), output_bits(counterpart, 1)) << what << ", tick " << tick;
       }
       EXPECT_EQ(mesh.registry().view(12).faults, 4u) << what;
-      EXPECT_EQ(twin.registry().view(12).faults, 4u) << what;
+      EXPECT_EQ(counterpart.registry().view(12).faults, 4u) << what;
       if (!reference) reference = mesh.state_hash();
       EXPECT_EQ(mesh.state_hash(), *reference) << what;
     }

@@ -181,13 +181,13 @@ class Sequence {
   std::size_t training_rows = 0;                   // of each call of forward
 
  private:
-  kernels::Rows view(std::vector<float>& values, std::size_t width, std::size_t tick, std::size_t first,
-                     std::size_t count) const {
+  kernels::MatrixView view(std::vector<float>& values, std::size_t width, std::size_t tick, std::size_t first,
+                           std::size_t count) const {
     if (width == 0) return {};
     return {values.data() + (tick * rows_ + first) * width, count, width, width};
   }
 
-  kernels::Rows preactivations(std::size_t tick, std::size_t first, std::size_t count) {
+  kernels::MatrixView preactivations(std::size_t tick, std::size_t first, std::size_t count) {
     return view(z_, z_.empty() ? 0 : layer->out(), tick, first, count);
   }
 

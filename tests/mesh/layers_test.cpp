@@ -417,9 +417,11 @@ class Block {
     for (std::size_t b = 0; b < rows && !values.empty(); ++b)
       std::copy_n(values.data() + b * cols, cols, data_.data() + b * stride_);
   }
-  kernels::Rows view() { return cols_ ? kernels::Rows{data_.data(), rows_, cols_, stride_} : kernels::Rows{}; }
-  kernels::Rows row(std::size_t b) {
-    return cols_ ? kernels::Rows{data_.data() + b * stride_, 1, cols_, stride_} : kernels::Rows{};
+  kernels::MatrixView view() {
+    return cols_ ? kernels::MatrixView{data_.data(), rows_, cols_, stride_} : kernels::MatrixView{};
+  }
+  kernels::MatrixView row(std::size_t b) {
+    return cols_ ? kernels::MatrixView{data_.data() + b * stride_, 1, cols_, stride_} : kernels::MatrixView{};
   }
   float at(std::size_t b, std::size_t j) const { return data_[b * stride_ + j]; }
   Vector wide(std::size_t b) const { return {data_.begin() + b * stride_, data_.begin() + b * stride_ + cols_}; }

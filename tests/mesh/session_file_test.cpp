@@ -75,8 +75,8 @@ TEST(SessionFile, GoesOnElsewhereToTheSameBits) {
     EXPECT_EQ(session, 2u);
     EXPECT_EQ(lived(there, session, 9, 15), stays) << spec.name;
     // A second time beside itself.
-    const std::size_t twin = must(attach_session(there, file));
-    EXPECT_EQ(lived(there, twin, 9, 15), stays) << spec.name;
+    const std::size_t counterpart = must(attach_session(there, file));
+    EXPECT_EQ(lived(there, counterpart, 9, 15), stays) << spec.name;
   }
 }
 

@@ -143,8 +143,8 @@ TEST(Sessions, RefuseWhatDoesNotFit) {
   expect_error(Mesh::build(mixed_network().spec(), {.sessions = 0}), Errc::invalid_argument,
                {"sessions", "0", "65536"});
   expect_error(Mesh::build(mixed_network().spec(), {.sessions = 65537}), Errc::invalid_argument, {"65537"});
-  expect_error(Mesh::build(mixed_network().spec(), {.device_patience = std::chrono::milliseconds(-1)}),
-               Errc::out_of_range, {"device_patience: -1 ms; 0 or more are expected"});
+  expect_error(Mesh::build(mixed_network().spec(), {.device_timeout = std::chrono::milliseconds(-1)}),
+               Errc::out_of_range, {"device_timeout: -1 ms; 0 or more are expected"});
 }
 
 // Runs.

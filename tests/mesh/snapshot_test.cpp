@@ -102,7 +102,7 @@ TEST(Snapshot, OfARingOfThemEachIsGoneBackTo) {
   }
 }
 
-CommandMessage make_order(CommandKind kind, std::uint64_t not_before) {
+CommandMessage make_command(CommandKind kind, std::uint64_t not_before) {
   auto order = std::make_shared<Command>();
   order->kind = kind;
   order->not_before = not_before;
@@ -112,13 +112,13 @@ CommandMessage make_order(CommandKind kind, std::uint64_t not_before) {
 TEST(Snapshot, HoldsOrdersThatWaitAndTheWeightsThatTheyChange) {
   Mesh mesh = born(2);
   live_through_faults(mesh, 0, 2);
-  auto weights = make_order(CommandKind::set_weights, 9);
+  auto weights = make_command(CommandKind::set_weights, 9);
   weights->values = noise(19 * 19, 3);
   must(mesh.post({0, 1, 1, 0}, weights));
-  auto morph = make_order(CommandKind::morph, 8);
+  auto morph = make_command(CommandKind::morph, 8);
   morph->encoding = Encoding(Dtype::int4);
   must(mesh.post({0, 0, 1, 0}, morph));
-  const auto reset = must(mesh.post({0, 1, 0, 0}, make_order(CommandKind::reset, 5)));
+  const auto reset = must(mesh.post({0, 1, 0, 0}, make_command(CommandKind::reset, 5)));
   Snapshot saved;
   mesh.save_state(saved);
   EXPECT_TRUE(saved.holds_weights()) << "orders that change weights wait";
@@ -136,9 +136,9 @@ TEST(Snapshot, AnswersOrdersThatCameAfterIt) {
   Mesh mesh = born(1);
   Snapshot saved;
   mesh.save_state(saved);
-  const auto waits = must(mesh.post({0, 0, 0, 0}, make_order(CommandKind::probe, 90)));
+  const auto waits = must(mesh.post({0, 0, 0, 0}, make_command(CommandKind::probe, 90)));
   must(mesh.tick());
-  const auto unread = must(mesh.post({0, 0, 0, 0}, make_order(CommandKind::disable, 0)));
+  const auto unread = must(mesh.post({0, 0, 0, 0}, make_command(CommandKind::disable, 0)));
   must(mesh.load_state(saved));
   for (const CommandMessage& order : {waits, unread}) {
     ASSERT_TRUE(order->is_done());
@@ -147,7 +147,7 @@ TEST(Snapshot, AnswersOrdersThatCameAfterIt) {
   live_through_faults(mesh, 0, 3);
   EXPECT_TRUE(MeshAccess::cells(mesh).front()->is_enabled()) << "the order was taken back";
   // The mailbox counts right afterwards.
-  const auto fresh = must(mesh.post({0, 0, 0, 0}, make_order(CommandKind::probe, 0)));
+  const auto fresh = must(mesh.post({0, 0, 0, 0}, make_command(CommandKind::probe, 0)));
   must(mesh.tick());
   EXPECT_TRUE(fresh->is_done());
   must(fresh->status());
@@ -178,7 +178,7 @@ TEST(Snapshot, PutsEveryTypeBack) {
       const std::string same = tell(9);
       must(mesh.load_state(saved));
       for (const std::uint32_t x : {0u, 2u}) {
-        auto morph = make_order(CommandKind::morph, 0);
+        auto morph = make_command(CommandKind::morph, 0);
         morph->encoding = Encoding(other);
         must(mesh.post({0, 0, x, 0}, morph));
       }
@@ -217,7 +217,7 @@ TEST(Snapshot, WithoutWeightsRefusesWhenTheyHaveChanged) {
   mesh.save_state(saved);
   mesh.save_state(never, SaveWeights::never);
   EXPECT_FALSE(saved.holds_weights());
-  auto order = make_order(CommandKind::set_weights, 0);
+  auto order = make_command(CommandKind::set_weights, 0);
   order->values = noise(19 * 19, 4);
   must(mesh.post({0, 1, 1, 0}, order));
   live_through_faults(mesh, 0, 3);
@@ -260,7 +260,7 @@ TEST(Snapshot, OfAnotherShapeIsRefusedAndChangesNothing) {
 TEST(Snapshot, GoesIntoAnotherMeshOfTheSameNetwork) {
   Mesh one = born(3), two = must(Mesh::build(fragile_network(), {.threads = 1, .sessions = 3}));
   live_through_faults(one, 0, 2);
-  auto order = must(one.post({1, 1, 1, 0}, make_order(CommandKind::disable, 12)));
+  auto order = must(one.post({1, 1, 1, 0}, make_command(CommandKind::disable, 12)));
   Snapshot saved;
   one.save_state(saved, SaveWeights::always);
   must(two.load_state(saved));

@@ -375,14 +375,14 @@ TEST(GumbelSoftmax, GivesEachSessionSeedAndPlaceItsOwnNoise) {
   EXPECT_EQ(outputs.size(), 5u);
 
   // Two layers over the same input, at two places.
-  NetworkBuilder builder("twins", {1, 1, 2, 1});
+  NetworkBuilder builder("counterparts", {1, 1, 2, 1});
   builder.input("in", 8);
   for (const Coord at : {Coord{0, 0, 0, 0}, Coord{0, 0, 1, 0}})
     builder.layer(at, "softmax").from({"in"}).option("kind", std::string("gumbel"));
-  Mesh twins = must(Mesh::build(builder.output("y", {0, 0, 1, 0}).spec()));
-  must(twins.tick(3));
-  EXPECT_NE(bits(testing_support::output_of(twins, {0, 0, 0, 0})),
-            bits(testing_support::output_of(twins, {0, 0, 1, 0})));
+  Mesh counterparts = must(Mesh::build(builder.output("y", {0, 0, 1, 0}).spec()));
+  must(counterparts.tick(3));
+  EXPECT_NE(bits(testing_support::output_of(counterparts, {0, 0, 0, 0})),
+            bits(testing_support::output_of(counterparts, {0, 0, 1, 0})));
 }
 
 TEST(GumbelSoftmax, ReplaysExactlyFromASnapshot) {

@@ -42,7 +42,7 @@ TEST(Standardize, IsOneSubtractionAndOneProductEachRounded) {
         want[i] = (x[i] - static_cast<float>(mean[i % 3])) * factor;
         want_dx[i] = dy[i] * factor;
       }
-      const auto view = [&](std::vector<float>& v) { return kernels::Rows{v.data(), rows, n, n}; };
+      const auto view = [&](std::vector<float>& v) { return kernels::MatrixView{v.data(), rows, n, n}; };
       ForwardArgs forward;
       forward.weights = {weights.data()};
       forward.x = view(x), forward.y = view(y);

@@ -97,7 +97,7 @@ TEST_P(EveryFault, UnderHoldKeepsTheLastOutputAndComputesAgainOnceItCan) {
         step(mesh, tick, fails ? std::map<std::size_t, float>{{0, GetParam()}} : std::map<std::size_t, float>{}));
     must(step(calm, tick));
     EXPECT_EQ(mesh.registry().status(kFragileId), fails ? ActorStatus::held : ActorStatus::running) << "tick " << tick;
-    // The twin's cell is disabled, which is part of the state; it is not between faults.
+    // The counterpart's cell is disabled, which is part of the state; it is not between faults.
     EXPECT_TRUE(fails || hashes(mesh) == hashes(calm)) << "tick " << tick;
     for (const Coord at : {Coord{0, 0, 0, 0}, kFragile, Coord{0, 0, 1, 1}, Coord{0, 0, 2, 0}, Coord{0, 0, 3, 0}})
       EXPECT_EQ(output_of(mesh, at), output_of(calm, at)) << to_string(at) << " at tick " << tick;
@@ -209,8 +209,8 @@ TEST_P(EveryFault, HoldsOnlyTheFaultySessionsRow) {
     must(step(held, tick));
   }
   for (std::size_t b = 0; b < kSessions; ++b) {
-    const Mesh& twin = GetParam() == kThrow || b % 2 == 1 ? held : calm;
-    EXPECT_EQ(to_string(mesh.state_hash(b)), to_string(twin.state_hash(b))) << "session " << b;
+    const Mesh& counterpart = GetParam() == kThrow || b % 2 == 1 ? held : calm;
+    EXPECT_EQ(to_string(mesh.state_hash(b)), to_string(counterpart.state_hash(b))) << "session " << b;
   }
   EXPECT_NE(calm.state_hash(1), held.state_hash(1));
 }

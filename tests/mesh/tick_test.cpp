@@ -137,15 +137,15 @@ TEST(Run, EqualsTickingOneByOneHoweverManyTicksAreTakenAtOnce) {
 }
 
 TEST(Run, KeepsAPortThatIsNotFedAtItsLastValue) {
-  auto mesh = Mesh::build(wide_network(false)), twin = Mesh::build(wide_network(false));
+  auto mesh = Mesh::build(wide_network(false)), counterpart = Mesh::build(wide_network(false));
   const auto b = noise(4, 5), a = noise(40 * 9, 6);
   std::vector<float> repeated;
   for (int t = 0; t < 40; ++t) repeated.insert(repeated.end(), b.begin(), b.end());
   ASSERT_TRUE(mesh->set_input("b", b));
   const RunInput only_a[] = {{"a", a}}, both[] = {{"a", a}, {"b", repeated}};
   ASSERT_TRUE(mesh->run(only_a, 40));
-  ASSERT_TRUE(twin->run(both, 40));
-  EXPECT_EQ(mesh->state_hash(), twin->state_hash());
+  ASSERT_TRUE(counterpart->run(both, 40));
+  EXPECT_EQ(mesh->state_hash(), counterpart->state_hash());
 }
 
 TEST(Run, RefusesWhatDoesNotFitAndDoesNotMove) {
@@ -172,7 +172,8 @@ TEST(Forward, EqualsHoldingTheInputUntilItHasSettled) {
   const RunOutput outputs[] = {{"p", p}}, held_outputs[] = {{"p", held}};
   const auto before = mesh->state_hash();
   ASSERT_TRUE(mesh->forward(inputs, kRows, outputs));
-  ASSERT_TRUE(MeshAccess::hold_copies(*mesh, std::nullopt, inputs, kRows, mesh->graph().settle_ticks(), held_outputs));
+  ASSERT_TRUE(
+      MeshAccess::evaluate_copies(*mesh, std::nullopt, inputs, kRows, mesh->graph().settle_ticks(), held_outputs));
   EXPECT_EQ(p, held);
   EXPECT_EQ(mesh->state_hash(), before);
   // And a row alone gives what it gave among others.

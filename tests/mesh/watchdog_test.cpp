@@ -212,7 +212,7 @@ TEST_P(EveryExecutor, TheWatchdogSeesWhatComputesWithoutTicks) {
   };
   expect_watched(mesh, 5, [&] { must(mesh.forward(inputs(2), 2, outputs(2))); });
   // The copies' own ticks: the identity passes it on at 0, the latch meets it at 1.
-  expect_watched(mesh, 1, [&] { must(MeshAccess::hold_copies(mesh, 0, inputs(2), 2, 2, outputs(2))); });
+  expect_watched(mesh, 1, [&] { must(MeshAccess::evaluate_copies(mesh, 0, inputs(2), 2, 2, outputs(2))); });
   // A long run, layer by layer: the first layer's ticks all together, then the latch's, from the run's beginning.
   must(mesh.set_input("in", std::vector<float>(4, kTrigger)));
   must(mesh.tick());
@@ -227,7 +227,7 @@ TEST(Watchdog, TellsVisitsOfForwardPassesAndCopiesApart) {
   looks() = [&] { marks.insert(mesh.activity().at(0).mark); };
   for (int i = 0; i < 10; ++i) {
     must(mesh.forward(inputs, 1, {}));
-    must(MeshAccess::hold_copies(mesh, std::nullopt, inputs, 1, 2, {}));
+    must(MeshAccess::evaluate_copies(mesh, std::nullopt, inputs, 1, 2, {}));
   }
   looks() = nullptr;
   EXPECT_EQ(marks.size(), 20u);

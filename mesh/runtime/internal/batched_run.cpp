@@ -14,8 +14,8 @@ constexpr std::uint64_t kFewestTicks = 8;
 /// Rows of a block: a GEMM of 64 rows runs at full speed, and its activations stay in cache.
 constexpr std::uint64_t kBlockRows = 64;
 
-using kernels::ConstRows;
-using kernels::Rows;
+using kernels::ConstMatrixView;
+using kernels::MatrixView;
 
 /// One run of ticks over the time series of a block. Rows are [t][session]; row block 0 is what was committed before.
 class BatchedRun {
@@ -51,12 +51,12 @@ class BatchedRun {
       }
       for (NodeId id : group) {
         if (!stream_.is_finite({series_.output(id, sessions_, ticks * sessions_)})) return false;
-        const Rows hidden = series_.hidden(id, sessions_, ticks * sessions_);
+        const MatrixView hidden = series_.hidden(id, sessions_, ticks * sessions_);
         if (hidden.data && !stream_.is_finite({hidden})) return false;
       }
     }
     for (const OutputSink& sink : sinks) {
-      const Rows y = series_.output(sink.node, sessions_, ticks * sessions_);
+      const MatrixView y = series_.output(sink.node, sessions_, ticks * sessions_);
       for (std::size_t row = 0; row < y.rows; ++row)
         std::copy_n(y.row(row), y.cols, sink.base + (done * sessions_ + row) * y.cols);
     }
@@ -80,7 +80,7 @@ class BatchedRun {
   }
 
  private:
-  static void copy(ConstRows from, Rows to) {
+  static void copy(ConstMatrixView from, MatrixView to) {
     for (std::size_t b = 0; b < from.rows && from.data; ++b) std::copy_n(from.row(b), from.cols, to.row(b));
   }
 
@@ -137,7 +137,7 @@ class BatchedRun {
   void feed_ports(std::uint64_t done, std::uint64_t ticks, const std::vector<std::pair<NodeId, const float*>>& feeds) {
     for (NodeId port = 0; port < graph_.port_count(); ++port) {
       const auto feed = std::find_if(feeds.begin(), feeds.end(), [&](const auto& f) { return f.first == port; });
-      const Rows y = series_.output(port, 0, (ticks + 1) * sessions_);
+      const MatrixView y = series_.output(port, 0, (ticks + 1) * sessions_);
       for (std::size_t row = 0; row < y.rows; ++row) {
         if (feed == feeds.end()) {
           if (row >= sessions_) std::copy_n(y.row(row % sessions_), y.cols, y.row(row));
@@ -154,8 +154,9 @@ class BatchedRun {
   void fire(NodeId id, std::uint64_t t, std::uint64_t n) {
     visits_.begin(tick_ + done_ + t);
     visits_.enter(id);
-    series_.fire(stream_, weights_, id, (t + 1) * sessions_, n * sessions_, t * sessions_,
-                 [&](const Edge& edge) { return ConstRows(series_.output(edge.from, t * sessions_, n * sessions_)); });
+    series_.fire(stream_, weights_, id, (t + 1) * sessions_, n * sessions_, t * sessions_, [&](const Edge& edge) {
+      return ConstMatrixView(series_.output(edge.from, t * sessions_, n * sessions_));
+    });
   }
 
   const Graph& graph_;
@@ -180,7 +181,7 @@ bool may_batch(const Graph& graph, const std::vector<std::unique_ptr<Cell>>& cel
     if (graph.is_in_loop(id)) in_loops += work;
   }
   if (2 * in_loops > all) return false;
-  return std::all_of(cells.begin(), cells.end(), [](const auto& cell) { return cell->is_quiet(); });
+  return std::all_of(cells.begin(), cells.end(), [](const auto& cell) { return cell->is_steady(); });
 }
 
 bool run_batched(const Graph& graph, const WeightStore& weights, State& state, std::uint64_t tick, std::uint64_t ticks,

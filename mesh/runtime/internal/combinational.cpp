@@ -16,7 +16,7 @@ Status run_combinational(const Graph& graph, const WeightStore& weights, std::si
   // Twice the rows: the second half stays zero, for feedback links and for the hidden state that layers start from.
   TimeSeries series(graph, 2 * rows);
   for (const auto& [node, values] : inputs) {
-    const kernels::Rows y = series.output(node, 0, rows);
+    const kernels::MatrixView y = series.output(node, 0, rows);
     for (std::size_t b = 0; b < rows; ++b) std::copy_n(values + b * y.cols, y.cols, y.row(b));
   }
   for (NodeId id : graph.order()) {
@@ -24,7 +24,7 @@ Status run_combinational(const Graph& graph, const WeightStore& weights, std::si
     visits.enter(id);
     try {
       series.fire(stream, weights, id, 0, rows, rows, [&](const Edge& edge) {
-        return kernels::ConstRows(series.output(edge.from, edge.is_feedback ? rows : 0, rows));
+        return kernels::ConstMatrixView(series.output(edge.from, edge.is_feedback ? rows : 0, rows));
       });
     } catch (const std::exception& error) {
       return fail(Errc::internal, graph.nodes()[id].object + " threw: " + error.what());
@@ -33,7 +33,7 @@ Status run_combinational(const Graph& graph, const WeightStore& weights, std::si
       return fail(Errc::not_finite, graph.nodes()[id].object + ": its output is not finite");
   }
   for (const OutputSink& sink : sinks) {
-    const kernels::Rows y = series.output(sink.node, 0, rows);
+    const kernels::MatrixView y = series.output(sink.node, 0, rows);
     for (std::size_t b = 0; b < rows; ++b) std::copy_n(y.row(b), y.cols, sink.base + b * y.cols);
   }
   return {};

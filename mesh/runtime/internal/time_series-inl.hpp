@@ -16,7 +16,7 @@ void TimeSeries::fire(kernels::OpStream& stream, const WeightStore& weights, Nod
   if (node.reads_directly()) {
     args.x = source_of(graph_.edges()[node.sources[0]]);
   } else {
-    const kernels::Rows x = view(input_, node.in, 0, rows);
+    const kernels::MatrixView x = view(input_, node.in, 0, rows);
     combine_sources(stream, graph_, node, source_of, x);
     args.x = x;
   }

@@ -21,7 +21,7 @@ TimeSeries::TimeSeries(const Graph& graph, std::size_t rows) : graph_(graph), se
   workspace_ = AlignedBuffer<float>(graph.workspace_size());
 }
 
-kernels::Rows TimeSeries::hidden(NodeId node, std::size_t first, std::size_t rows) const noexcept {
+kernels::MatrixView TimeSeries::hidden(NodeId node, std::size_t first, std::size_t rows) const noexcept {
   return view(series_[node].hidden, graph_.nodes()[node].layer->state_size(), first, rows);
 }
 

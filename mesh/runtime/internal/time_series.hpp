@@ -20,10 +20,10 @@ class TimeSeries {
   /// `rows` rows for every node.
   TimeSeries(const Graph& graph, std::size_t rows);
 
-  kernels::Rows output(NodeId node, std::size_t first_row, std::size_t rows) const noexcept {
+  kernels::MatrixView output(NodeId node, std::size_t first_row, std::size_t rows) const noexcept {
     return view(series_[node].output, graph_.nodes()[node].width, first_row, rows);
   }
-  kernels::Rows hidden(NodeId node, std::size_t first_row, std::size_t rows) const noexcept;
+  kernels::MatrixView hidden(NodeId node, std::size_t first_row, std::size_t rows) const noexcept;
 
   /// Computes rows [first, first + rows) of `node`: `source_of(edge)` gives the rows that stand opposite.
   template <class SourceOf>
@@ -35,8 +35,8 @@ class TimeSeries {
     AlignedBuffer<float> output, hidden;
   };
   static std::size_t padded(std::size_t width) noexcept { return (width + 15) / 16 * 16; }
-  static kernels::Rows view(const AlignedBuffer<float>& buffer, std::size_t width, std::size_t first,
-                            std::size_t rows) noexcept {
+  static kernels::MatrixView view(const AlignedBuffer<float>& buffer, std::size_t width, std::size_t first,
+                                  std::size_t rows) noexcept {
     if (buffer.empty()) return {};
     return {const_cast<float*>(buffer.data()) + first * padded(width), rows, width, padded(width)};
   }

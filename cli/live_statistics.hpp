@@ -22,7 +22,7 @@ namespace weft::cli {
 struct LiveStatistics {
   using Clock = std::chrono::steady_clock;
 
-  struct Trouble {  // a cell that is not simply running
+  struct DegradedCell {  // a cell that is not simply running
     Coord at;
     actors::ActorStatus status = actors::ActorStatus::held;
     std::uint64_t faults = 0, restarts = 0, last_fault_tick = 0;
@@ -46,13 +46,13 @@ struct LiveStatistics {
   double accuracy = 0, overall_accuracy = 0, mean_loss = 0;
   actors::SupervisionCounters supervision;
   std::array<std::uint64_t, actors::kActorStatusCount> cells{};  // by status
-  std::vector<Trouble> troubled;                                 // at most kMostTroubled, in order of place
+  std::vector<DegradedCell> degraded;                            // at most kMostDegraded, in order of place
   std::uint64_t weight_bytes = 0, state_bytes = 0;
   std::uint64_t failed_checkpoints = 0;
   std::optional<Saved> saved;
   std::optional<Journal> journal;
 
-  static constexpr std::size_t kMostTroubled = 16;
+  static constexpr std::size_t kMostDegraded = 16;
 };
 
 /// What of an agent never changes while it runs.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/route.hpp"
+#include "kernels/max_backward.hpp"
 
 namespace weft::kernels {
 
-void route_equal(const ConstRows& source, const ConstRows& x, const Rows& left, const Rows& d) noexcept {
+void max_backward(const ConstMatrixView& source, const ConstMatrixView& x, const MatrixView& left,
+                  const MatrixView& d) noexcept {
   for (std::size_t i = 0; i < x.rows; ++i) {
     const float *s = source.row(i), *m = x.row(i);
     float *rest = left.row(i), *mine = d.row(i);

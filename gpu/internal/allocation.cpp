@@ -50,14 +50,14 @@ std::uint32_t heap_for(const Context& context, Use use) {
   return context.memory.memoryTypes[choose_type(context, allowed, use).value_or(0)].heapIndex;
 }
 
-Result<Piece> make_piece(Context& context, std::size_t bytes, Use use, std::string_view what) {
+Result<Allocation> make_allocation(Context& context, std::size_t bytes, Use use, std::string_view what) {
   const auto& vk = context.vk;
   const DeviceInfo& info = context.info;
   const std::string wanted = std::string(what) + ": " + std::to_string(bytes) + " bytes on " + info.name;
   if (info.max_buffer_bytes != 0 && bytes > info.max_buffer_bytes)
     return fail(Errc::too_large,
                 wanted + ", whose buffers hold at most " + std::to_string(info.max_buffer_bytes) + "; split the layer");
-  Piece piece;
+  Allocation piece;
   piece.bytes = bytes;
   WEFT_CHECK(make_buffer(context, bytes, wanted, piece.buffer));
   VkMemoryRequirements needs{};
@@ -98,7 +98,7 @@ Result<Piece> make_piece(Context& context, std::size_t bytes, Use use, std::stri
   return piece;
 }
 
-void destroy(Context& context, const Piece& piece) noexcept {
+void destroy(Context& context, const Allocation& piece) noexcept {
   if (context.is_abandoned()) return;
   context.budget.give_back(piece.heap, piece.taken);
   context.vk.vkDestroyBuffer(context.device, piece.buffer, nullptr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "cli/live_figures.hpp"
+#include "cli/live_statistics.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -49,14 +49,14 @@ Json to_json(const AgentIdentity& agent, const LiveStatistics& f) {
            {"faults", by_name<actors::FaultKind>(f.supervision.faults)},
            {"decisions", by_name<actors::Policy>(f.supervision.decisions)},
            {"escalations", f.supervision.escalations}};
-  Json troubled = Json::array();
-  for (const LiveStatistics::Trouble& cell : f.troubled)
-    troubled.push_back({{"cell", cell_json(cell.at)},
+  Json degraded = Json::array();
+  for (const LiveStatistics::DegradedCell& cell : f.degraded)
+    degraded.push_back({{"cell", cell_json(cell.at)},
                         {"status", name(cell.status)},
                         {"faults", cell.faults},
                         {"restarts", cell.restarts},
                         {"last_fault_tick", cell.last_fault_tick}});
-  out["troubled"] = std::move(troubled);
+  out["degraded"] = std::move(degraded);
   out["memory"] = {{"weights", f.weight_bytes}, {"state", f.state_bytes}};
   out["checkpoint"] = nullptr;
   if (f.saved)
