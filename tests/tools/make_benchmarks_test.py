@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tools/make_benchmarks.py: tables of rows, and rows of what `weft bench --json` prints."""
+import json
+import pathlib
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import make_benchmarks  # noqa: E402
+
+OLD = {"command": "weft bench kernels", "commit": "a", "machine": "m",
+       "rows": [{"name": "gemm/256", "peer": "openblas", "ratio": 2.0, "of_floor": 0.5},
+                {"name": "gemm/256", "peer": "onednn", "ratio": 1.0}]}
+RUN = [{"name": "gemm/256", "weft": 200.0, "peer": "openblas", "peer_value": 250.0, "ratio": 1.25, "floor": 150.0, "unit": "us"},
+       {"name": "gemm/256", "weft": 200.0, "peer": "onednn", "peer_value": 190.0, "ratio": 0.95, "floor": 150.0, "unit": "us"},
+       {"name": "gemv/64", "weft": 1.0, "peer": "onednn", "peer_value": 2.0, "ratio": 2.0, "floor": None, "unit": "us"}]
+
+
+class Benchmarks(unittest.TestCase):
+    def test_a_run_takes_the_place_of_the_rows_of_its_race(self):
+        new = make_benchmarks.taken(OLD, map(json.dumps, RUN), "b", "n")
+        self.assertEqual(make_benchmarks.table(new), """\
+| GEMM | 256 |
+|---|---|
+| against openblas | 1.25 |
+| against onednn | 0.95 |
+| of the FMA peak | 0.75 |
+
+`weft bench kernels`, commit b, n.
+""")
+        self.assertEqual(json.loads(make_benchmarks.written(new)), new)
+
+    def test_a_run_without_a_rival_is_refused(self):
+        with self.assertRaisesRegex(SystemExit, "no gemm/256 against onednn"):
+            make_benchmarks.taken(OLD, map(json.dumps, RUN[:1]), "b", "n")
+
+    def test_the_page_shows_every_result_and_no_other(self):
+        text = make_benchmarks.PAGE.read_text()
+        self.assertEqual(make_benchmarks.page(text), text)
+        with self.assertRaisesRegex(SystemExit, "bench/results has"):
+            make_benchmarks.page(text.replace("<!-- table gemm -->", "<!-- table gem -->"))
+        self.assertNotEqual(make_benchmarks.page(text.replace("3.08", "3.09")), text.replace("3.08", "3.09"))
+
+
+if __name__ == "__main__":
+    unittest.main()
