@@ -229,7 +229,7 @@ Status Agent::no_learner() const {
 Result<mesh::CommandMessage> Agent::post(Coord cell, std::shared_ptr<mesh::Command> control) {
   WEFT_CHECK(ready());
   WEFT_TRY(auto sent, replayable_.mesh().post(cell, control));
-  WEFT_CHECK(lived({}, RecordKind::order, [&](RecordBytes& bytes) { bytes.put_command(cell, *control); }));
+  WEFT_CHECK(lived({}, RecordKind::command, [&](RecordBytes& bytes) { bytes.put_command(cell, *control); }));
   return sent;
 }
 
@@ -268,13 +268,13 @@ void Agent::resume() {
 
 Status Agent::note(std::string_view topic, std::string_view text) {
   WEFT_CHECK(ready());
-  return lived({}, RecordKind::note, [&](RecordBytes& bytes) { bytes.put_note(topic, text); });
+  return lived({}, RecordKind::annotation, [&](RecordBytes& bytes) { bytes.put_annotation(topic, text); });
 }
 
 Status Agent::mark() {
   WEFT_CHECK(ready());
-  return lived({}, RecordKind::mark,
-               [&](RecordBytes& bytes) { bytes.put_mark(replayable_.mesh().ticks(), replayable_.hash()); });
+  return lived({}, RecordKind::marker,
+               [&](RecordBytes& bytes) { bytes.put_marker(replayable_.mesh().ticks(), replayable_.hash()); });
 }
 
 bool Agent::checkpoint() {

@@ -11,7 +11,7 @@
 namespace weft::agent {
 namespace {
 
-constexpr const char* kName = "/acknowledged";
+constexpr const char* kName = "/durable";
 // Then it begins anew: only the last entry counts.
 constexpr std::uint64_t kLongest = std::uint64_t{64} << 10;
 constexpr std::size_t kMost = std::size_t{1} << 20;

@@ -133,8 +133,8 @@ std::optional<CommandRecord> read_command(Reader& in) {
   return record;
 }
 
-MarkRecord read_mark(Reader& in) {
-  MarkRecord mark;
+MarkerRecord read_mark(Reader& in) {
+  MarkerRecord mark;
   mark.tick = in.number<std::uint64_t>();
   mark.hash.high = in.number<std::uint64_t>();
   mark.hash.low = in.number<std::uint64_t>();
@@ -162,7 +162,7 @@ std::optional<Record> read_any(RecordKind kind, Reader& in) {
       return read_learn(in);
     case RecordKind::drain:
       return DrainRecord{in.boolean()};
-    case RecordKind::order:
+    case RecordKind::command:
       return read_command(in);
     case RecordKind::add_session:
       return AddSessionRecord{};
@@ -174,11 +174,11 @@ std::optional<Record> read_any(RecordKind kind, Reader& in) {
       return read_attach(in);
     case RecordKind::resume:
       return ResumeRecord{};
-    case RecordKind::note: {
+    case RecordKind::annotation: {
       std::string topic = in.text();
-      return NoteRecord{std::move(topic), in.text()};
+      return AnnotationRecord{std::move(topic), in.text()};
     }
-    case RecordKind::mark:
+    case RecordKind::marker:
       return read_mark(in);
     case RecordKind::checkpoint:
       return CheckpointRecord{in.number<std::uint64_t>()};
@@ -289,12 +289,12 @@ void RecordBytes::put_attach(ByteSpan file, bool allow_other_weights) {
   bytes_.insert(bytes_.end(), file.begin(), file.end());
 }
 
-void RecordBytes::put_note(std::string_view topic, std::string_view words) {
+void RecordBytes::put_annotation(std::string_view topic, std::string_view words) {
   text(topic);
   text(words);
 }
 
-void RecordBytes::put_mark(std::uint64_t tick, Hash128 hash) {
+void RecordBytes::put_marker(std::uint64_t tick, Hash128 hash) {
   number(tick);
   number(hash.high);
   number(hash.low);

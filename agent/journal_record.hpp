@@ -75,11 +75,11 @@ struct AttachSessionRecord {
   ByteSpan file;  // into the journal's own bytes
 };
 struct ResumeRecord {};
-struct NoteRecord {
+struct AnnotationRecord {
   std::string topic;
   std::string text;
 };
-struct MarkRecord {
+struct MarkerRecord {
   std::uint64_t tick = 0;
   Hash128 hash;
 };
@@ -87,8 +87,8 @@ struct CheckpointRecord {
   std::uint64_t tick = 0;  // its hash is in the checkpoint: it takes time that the mesh should not stand still for
 };
 using Record = std::variant<InputRecord, TicksRecord, LearnRecord, DrainRecord, CommandRecord, AddSessionRecord,
-                            RemoveSessionRecord, ResetSessionRecord, AttachSessionRecord, ResumeRecord, NoteRecord,
-                            MarkRecord, CheckpointRecord>;
+                            RemoveSessionRecord, ResetSessionRecord, AttachSessionRecord, ResumeRecord,
+                            AnnotationRecord, MarkerRecord, CheckpointRecord>;
 
 /// Bytes of records, written one after another into memory that is used again.
 /// Floats whose low halves are all zero (what is exact in bfloat16, as pictures of few grey levels are) take two bytes;
@@ -110,8 +110,8 @@ class RecordBytes {
   void put_command(Coord cell, const mesh::Command& control);
   void put_session(std::uint64_t session);
   void put_attach(ByteSpan file, bool allow_other_weights);
-  void put_note(std::string_view topic, std::string_view text);
-  void put_mark(std::uint64_t tick, Hash128 hash);
+  void put_annotation(std::string_view topic, std::string_view text);
+  void put_marker(std::uint64_t tick, Hash128 hash);
   void put_tick(std::uint64_t tick);
 
  private:

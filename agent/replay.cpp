@@ -142,8 +142,8 @@ void Replay::note_external(std::uint64_t first, std::uint64_t count) {
     }
     return;
   }
-  if (std::holds_alternative<TicksRecord>(*record_) || std::holds_alternative<MarkRecord>(*record_) ||
-      std::holds_alternative<CheckpointRecord>(*record_) || std::holds_alternative<NoteRecord>(*record_))
+  if (std::holds_alternative<TicksRecord>(*record_) || std::holds_alternative<MarkerRecord>(*record_) ||
+      std::holds_alternative<CheckpointRecord>(*record_) || std::holds_alternative<AnnotationRecord>(*record_))
     return;
   hasher.add(std::uint64_t{record_->index()});
   hasher.add_bytes(payload_.data(), payload_.size());
@@ -163,7 +163,7 @@ Status Replay::live(std::uint64_t count) {
   if (replayable_.learner()) replayable_.learner()->clear_scores();
   if (!lived) return within(std::move(lived).error());
   if (verifies_) WEFT_CHECK(verify());
-  if (const auto* const note = std::get_if<NoteRecord>(&*record_)) notes_.push_back(*note);
+  if (const auto* const note = std::get_if<AnnotationRecord>(&*record_)) notes_.push_back(*note);
   done_ += count;
   if (done_ == parts()) record_.reset();
   return {};
@@ -171,7 +171,7 @@ Status Replay::live(std::uint64_t count) {
 
 /// What was compared, or is to be: marks carry their hash, checkpoints that are still there have it in them.
 Status Replay::verify() {
-  if (std::holds_alternative<MarkRecord>(*record_)) ++compared_;
+  if (std::holds_alternative<MarkerRecord>(*record_)) ++compared_;
   if (!std::holds_alternative<CheckpointRecord>(*record_)) return {};
   for (const CheckpointInfo& stone : checkpoints_) {
     if (stone.record != number_) continue;

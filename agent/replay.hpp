@@ -61,7 +61,7 @@ class Replay {
   /// not.
   Hash128 outside() const noexcept { return outside_; }
   /// What was written down beside it, as it passed. Each once.
-  std::vector<NoteRecord> take_notes() { return std::exchange(notes_, {}); }
+  std::vector<AnnotationRecord> take_annotations() { return std::exchange(notes_, {}); }
   /// Torn tail and damages of the journal; known at the end.
   const storage::JournalFindings& findings() const noexcept { return source_.findings(); }
   /// Reasons why an agent would not be opened there, though the journal reads well: it ends before what had been
@@ -98,7 +98,7 @@ class Replay {
   std::vector<CheckpointInfo> checkpoints_;  // to be compared with
   std::function<void(std::uint64_t, std::uint64_t)> watch_;
   Hash128 outside_{};
-  std::vector<NoteRecord> notes_;
+  std::vector<AnnotationRecord> notes_;
 };
 
 /// Changes a value of a network's JSON: "layers[3].dtype=int8", "seed=7". The place must be one that its object or

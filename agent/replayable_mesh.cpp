@@ -40,7 +40,7 @@ Result<ReplayableMesh> ReplayableMesh::begin(const mesh::NetworkSpec& spec, bool
 Result<ReplayableMesh> ReplayableMesh::restore(const formats::EntityFile& file, const mesh::NetworkSpec& spec,
                                                mesh::MeshOptions options) {
   options.sessions = mesh::sessions_of(file);
-  const bool learns = file.contains("learning/flight");
+  const bool learns = file.contains("learning/in_flight");
   WEFT_TRY(ReplayableMesh life, begin(spec, learns, std::move(options)));
   WEFT_CHECK(mesh::restore_weights(*life.mesh_, file));
   WEFT_CHECK(mesh::restore_live(*life.mesh_, file));
@@ -125,9 +125,9 @@ Status ReplayableMesh::apply_one(const ResumeRecord&) {
   return {};
 }
 
-Status ReplayableMesh::apply_one(const NoteRecord&) { return {}; }
+Status ReplayableMesh::apply_one(const AnnotationRecord&) { return {}; }
 
-Status ReplayableMesh::apply_one(const MarkRecord& record) { return compare(record.tick, record.hash); }
+Status ReplayableMesh::apply_one(const MarkerRecord& record) { return compare(record.tick, record.hash); }
 
 Status ReplayableMesh::apply_one(const CheckpointRecord& record) {
   stand_still();

@@ -64,8 +64,8 @@ class ReplayableMesh {
   Status apply_one(const ResetSessionRecord& record);
   Status apply_one(const AttachSessionRecord& record);
   Status apply_one(const ResumeRecord& record);
-  Status apply_one(const NoteRecord& record);
-  Status apply_one(const MarkRecord& record);
+  Status apply_one(const AnnotationRecord& record);
+  Status apply_one(const MarkerRecord& record);
   Status apply_one(const CheckpointRecord& record);
   Status compare(std::uint64_t tick, Hash128 hash) const;
   Status compare_tick(std::uint64_t tick) const;

@@ -28,7 +28,7 @@ Json by_name(const std::array<std::uint64_t, kCount>& figures) {
 Json cell_json(Coord at) { return {at.z, at.y, at.x}; }
 
 Json to_json(const AgentIdentity& agent, const LiveStatistics& f) {
-  Json out{{"weft_top", 1},
+  Json out{{"weft_top", 2},
            {"network", agent.network},
            {"pid", getpid()},
            {"uptime_seconds", seconds_since(agent.started)},
@@ -40,7 +40,7 @@ Json to_json(const AgentIdentity& agent, const LiveStatistics& f) {
            {"ticks_per_second", f.ticks_per_second},
            {"samples", f.samples},
            {"total", f.total},
-           {"pass", f.pass},
+           {"epoch", f.epoch},
            {"samples_per_second", f.samples_per_second},
            {"prequential_accuracy", f.accuracy},
            {"overall_accuracy", f.overall_accuracy},

@@ -41,7 +41,7 @@ struct LiveStatistics {
   };
 
   std::string phase = "starting";  // starting, running, saving, finishing, stopping, done
-  std::uint64_t ticks = 0, samples = 0, total = 0, pass = 0;
+  std::uint64_t ticks = 0, samples = 0, total = 0, epoch = 0;
   double ticks_per_second = 0, samples_per_second = 0;  // over the last second or so
   double accuracy = 0, overall_accuracy = 0, mean_loss = 0;
   actors::SupervisionCounters supervision;

@@ -36,8 +36,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxWidth = std::size_t{1} << 24;
-// Updates after which small tables are learned, and the bounds of the passes that make them.
-constexpr std::uint64_t kUpdates = 12000, kFewestPasses = 5, kMostPasses = 100;
+// Updates after which small tables are learned, and the bounds of the epochs that make them.
+constexpr std::uint64_t kUpdates = 12000, kFewestEpochs = 5, kMostEpochs = 100;
 constexpr std::uint32_t kWindow = 200;
 
 struct Request {
@@ -46,7 +46,7 @@ struct Request {
   TableFlags table;
   std::string activation = "tanh", rule = "backprop", schedule = "settle";
   std::optional<double> lr, held_out;
-  std::optional<std::uint64_t> passes, seed;
+  std::optional<std::uint64_t> epochs, seed;
   bool raw = false, force = false;
 };
 
@@ -183,7 +183,7 @@ Json stream_json(const Request& request, const learning::StreamOptions& stream, 
   out["held_out"] = stream.held_out;
   out["stratified"] = stream.stratified;
   out["split_seed"] = *stream.split_seed;
-  out["passes"] = request.passes.value_or(std::clamp((kUpdates + train - 1) / train, kFewestPasses, kMostPasses));
+  out["epochs"] = request.epochs.value_or(std::clamp((kUpdates + train - 1) / train, kFewestEpochs, kMostEpochs));
   out["window"] = std::min<std::uint64_t>(kWindow, train);
   return out;
 }
@@ -223,7 +223,7 @@ Status make_network(const Request& request) {
   }
   std::string name = request.name;
   if (name.empty()) name = found ? std::filesystem::path(request.from).stem().stem().string() : "network";
-  Json network{{"weft", 1}, {"name", name}};
+  Json network{{"weft", 2}, {"name", name}};
   if (request.seed) network["seed"] = *request.seed;
   network["inputs"] = {{"x", {in}}};
   network["chain"] = chain_json(request, hidden, out, found);
@@ -254,7 +254,7 @@ Verb add_new(CLI::App& program) {
   add_option(*app, "in", r.in, "Values of a sample; else the table's")->check(width);
   add_option(*app, "hidden", r.hidden, "Widths of the layers between, such as 16,16, or none")->type_name("WIDTHS");
   add_option(*app, "out", r.out, "Classes; else the table's")->check(width);
-  add_option(*app, "from", r.from, "A table to learn: widths, classes, standardisation and passes are taken from it")
+  add_option(*app, "from", r.from, "A table to learn: widths, classes, standardisation and epochs are taken from it")
       ->type_name("FILE.csv");
   add_table_flags(*app, r.table);
   std::vector<std::string> activations;
@@ -266,7 +266,7 @@ Verb add_new(CLI::App& program) {
   one_of(add_option(*app, "schedule", r.schedule, "Hold each sample until settled, or a new one every tick"),
          {"settle", "pipelined"});
   add_option(*app, "lr", r.lr, "Learning rate")->check(CLI::Range(1e-9, 1000.0));
-  add_option(*app, "passes", r.passes, "How often the training samples are streamed")
+  add_option(*app, "epochs", r.epochs, "How often the training samples are streamed")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 30));
   add_option(*app, "held-out", r.held_out, "Share of each class kept for measuring")->check(CLI::Range(0.0, 0.99));
   add_option(*app, "seed", r.seed, "Seed of the weights")->check(CLI::NonNegativeNumber);

@@ -23,13 +23,14 @@ class ServiceNotifier {
   ~ServiceNotifier();
 
   bool is_active() const noexcept { return socket_ >= 0; }
-  /// How long the manager waits for a sign of life; nothing: for ever.
+  /// Time for which the manager waits for a keep-alive message; nothing: for ever.
   std::optional<std::chrono::microseconds> watchdog() const noexcept { return watchdog_; }
 
   void ready(std::string_view status) { send("READY=1\nSTATUS=" + one_line(status)); }
   void status(std::string_view status) { send("STATUS=" + one_line(status)); }
   void stopping(std::string_view status) { send("STOPPING=1\nSTATUS=" + one_line(status)); }
-  /// A sign of life, to be given while ticks progress; sent no oftener than four times within the manager's patience.
+  /// A keep-alive message, to be sent while ticks progress; sent no oftener than four times within the manager's
+  /// timeout.
   void alive();
 
  private:

@@ -29,7 +29,7 @@ class Reporter {
   /// Called often; shows as much of it as suits its reader.
   virtual void progressed(Session& session, const Pace& pace) = 0;
   /// The task has just changed.
-  virtual void shifted(Session& session) = 0;
+  virtual void drifted(Session& session) = 0;
   virtual void saved(std::uint64_t samples, std::string_view path) = 0;
   /// How an agent was found in its home, before anything else.
   virtual void found(Session& session) = 0;

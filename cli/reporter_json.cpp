@@ -71,11 +71,11 @@ class JsonReporter final : public Reporter {
 
   void progressed(Session& session, const Pace& pace) override {
     const learning::StreamProgress p = session.stream().progress();
-    // A dip is over within a few windows: there every block is told, however fast the run goes.
+    // An accuracy drop is over within a few windows: there every block is told, however fast the run goes.
     const auto& stream = session.stream();
-    const bool is_dip =
-        p.before_shift && p.samples < stream.shift_sample() + 4 * std::uint64_t{stream.options().window};
-    const bool is_due = is_dip || p.samples == p.total || pace.seconds >= last_seconds_ + 1 ||
+    const bool is_in_drop =
+        p.before_drift && p.samples < stream.drift_sample() + 4 * std::uint64_t{stream.options().window};
+    const bool is_due = is_in_drop || p.samples == p.total || pace.seconds >= last_seconds_ + 1 ||
                         p.samples / step(p) != last_samples_ / step(p);
     if (!is_due || p.samples == last_samples_) return;
     last_samples_ = p.samples;
@@ -83,7 +83,7 @@ class JsonReporter final : public Reporter {
     Json line{{"event", "progress"},
               {"samples", p.samples},
               {"total", p.total},
-              {"pass", p.pass},
+              {"epoch", p.epoch},
               {"ticks", session.mesh().ticks()},
               {"ticks_per_second", pace.ticks_per_second()},
               {"samples_per_second", pace.samples_per_second()},
@@ -94,13 +94,13 @@ class JsonReporter final : public Reporter {
     print_json(line);
   }
 
-  void shifted(Session& session) override {
+  void drifted(Session& session) override {
     const learning::StreamProgress p = session.stream().progress();
     const auto& o = session.stream().options();
-    print_json({{"event", "shift"},
-                {"kind", name(o.shift)},
+    print_json({{"event", "drift"},
+                {"kind", name(o.drift)},
                 {"samples", p.samples},
-                {"prequential_accuracy", maybe(p.before_shift)}});
+                {"prequential_accuracy", maybe(p.before_drift)}});
   }
 
   void saved(std::uint64_t samples, std::string_view path) override {

@@ -21,8 +21,8 @@ constexpr std::size_t kLabel = 12;
 
 void put(std::FILE* file, const std::string& text) { std::fwrite(text.data(), 1, text.size(), file); }
 
-std::string_view what_changed(learning::Shift shift) {
-  return shift == learning::Shift::pixels ? "inputs permuted" : "labels permuted";
+std::string_view what_changed(learning::Drift drift) {
+  return drift == learning::Drift::pixels ? "inputs permuted" : "labels permuted";
 }
 
 /// Of the held-out samples and of the last ones learned from.
@@ -38,9 +38,9 @@ std::string loss_line(Session& session) {
 std::optional<std::string> passes_hint(Session& session) {
   constexpr std::uint64_t kFew = 2000;
   const auto& options = session.stream().options();
-  if (options.passes > 1 || options.max_samples || session.stream().train_size() >= kFew) return std::nullopt;
+  if (options.epochs > 1 || options.max_samples || session.stream().train_size() >= kFew) return std::nullopt;
   return "note: " + grouped(session.stream().train_size()) +
-         " samples were shown once; --passes 20 shows them twenty times";
+         " samples were shown once; --epochs 20 shows them twenty times";
 }
 
 class TextReporter final : public Reporter {
@@ -82,10 +82,10 @@ class TextReporter final : public Reporter {
     last_samples_ = p.samples;
   }
 
-  void shifted(Session& session) override {
+  void drifted(Session& session) override {
     const learning::StreamProgress p = session.stream().progress();
-    say(std::string(what_changed(session.stream().options().shift)) + " at " +
-        grouped(session.stream().shift_sample()) + ", was " + percent(*p.before_shift));
+    say(std::string(what_changed(session.stream().options().drift)) + " at " +
+        grouped(session.stream().drift_sample()) + ", was " + percent(*p.before_drift));
   }
 
   void saved(std::uint64_t samples, std::string_view path) override {
@@ -127,12 +127,12 @@ class TextReporter final : public Reporter {
     if (p.samples) line("loss", loss_line(session));
     line("prequential", percent(p.prequential_accuracy) + " of the last " +
                             grouped(std::min<std::uint64_t>(session.stream().options().window, p.samples)));
-    if (p.before_shift) {
-      line("shift", std::string(what_changed(session.stream().options().shift)) + " at " +
-                        grouped(session.stream().shift_sample()));
-      std::string dip = percent(*p.before_shift);
-      if (session.course().dip) dip += ", fell to " + percent(*session.course().dip);
-      line("accuracy", dip);
+    if (p.before_drift) {
+      line("drift", std::string(what_changed(session.stream().options().drift)) + " at " +
+                        grouped(session.stream().drift_sample()));
+      std::string accuracy = percent(*p.before_drift);
+      if (session.course().lowest_accuracy) accuracy += ", fell to " + percent(*session.course().lowest_accuracy);
+      line("accuracy", accuracy);
       line("recovery", p.recovery_samples ? "after " + grouped(*p.recovery_samples) + " samples" : "not yet");
     }
     const std::size_t room = out_.columns() ? out_.columns() - 1 : 80;

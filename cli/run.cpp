@@ -101,7 +101,7 @@ class Run {
   Status stream() {
     const std::uint64_t every = request_.checkpoint_every.value_or(0);
     std::uint64_t block = 16;
-    bool was_shifted = session_.stream().progress().before_shift.has_value();
+    bool had_drifted = session_.stream().progress().before_drift.has_value();
     while (!session_.stream().is_done()) {
       if (noted_signal() || RunMonitor::reader_is_gone()) return stop();
       const std::uint64_t wanted = every ? std::min(block, every - samples() % every) : block;
@@ -110,9 +110,9 @@ class Run {
       if (!advanced) return fail(explained(std::move(advanced).error()));
       if (last_seconds_ < kBlockSeconds / 4) block = std::min(block * 2, kLongestBlock);
       if (last_seconds_ > kBlockSeconds) block = std::max<std::uint64_t>(block / 2, 1);
-      if (!was_shifted && session_.stream().progress().before_shift) {
-        was_shifted = true;
-        reporter_.shifted(session_);
+      if (!had_drifted && session_.stream().progress().before_drift) {
+        had_drifted = true;
+        reporter_.drifted(session_);
       }
       reporter_.progressed(session_, pace());
       // The last one is written when what is under way has been learned too.
@@ -280,9 +280,9 @@ Verb add_run(CLI::App& program) {
   add_encoding_flags(*app, r.encoding);
   one_of(add_option(*app, "activations", r.activations, "What integer types of 8 bits and fewer make of their inputs"),
          {"int8", "float"});
-  in_range(add_option(*app, "passes", r.passes, "How often the training samples are streamed"), std::uint64_t{1},
+  in_range(add_option(*app, "epochs", r.epochs, "How often the training samples are streamed"), std::uint64_t{1},
            std::uint64_t{1} << 30);
-  add_option(*app, "seed", r.seed, "Seed of weights, split, order and shift");
+  add_option(*app, "seed", r.seed, "Seed of weights, split, order and drift");
   in_range(add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores"), std::uint64_t{0},
            kMostThreads);
   add_max_memory(*app, r.max_memory);

@@ -182,7 +182,7 @@ void RunMonitor::tell_faults() {
     }
     if (const std::uint64_t untold = next_event_ - before - told; untold > 0) {
       log_warn("and " + std::to_string(untold) + " more faults");
-      if (json_) print_json({{"event", "faults_untold"}, {"count", untold}});
+      if (json_) print_json({{"event", "faults_dropped"}, {"count", untold}});
     }
   }
   if (!known_.empty()) tell_standings();
@@ -226,7 +226,7 @@ void RunMonitor::measure(Clock::time_point now) {
   const learning::StreamProgress progress = session_.stream().progress();
   LiveStatistics& f = figures_;
   f.ticks = session_.mesh().ticks();
-  f.samples = progress.samples, f.total = progress.total, f.pass = progress.pass;
+  f.samples = progress.samples, f.total = progress.total, f.epoch = progress.epoch;
   f.accuracy = progress.prequential_accuracy;
   f.overall_accuracy = progress.overall_accuracy;
   f.mean_loss = progress.mean_loss;

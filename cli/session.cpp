@@ -95,7 +95,8 @@ bool Session::mark() {
   const learning::StreamProgress now = stream_->progress();
   if (now.samples % stride_ != 0) return false;
   course_.curve.push_back(static_cast<float>(now.prequential_accuracy));
-  if (now.before_shift) course_.dip = std::min(course_.dip.value_or(1.0), now.prequential_accuracy);
+  if (now.before_drift)
+    course_.lowest_accuracy = std::min(course_.lowest_accuracy.value_or(1.0), now.prequential_accuracy);
   return true;
 }
 
@@ -116,7 +117,7 @@ std::string Session::run_state() const {
            {"data", data_digest_},
            {"finished", is_finished_},
            {"curve", course_.curve}};
-  if (course_.dip) run["dip"] = *course_.dip;
+  if (course_.lowest_accuracy) run["lowest_accuracy"] = *course_.lowest_accuracy;
   return run.dump();
 }
 
@@ -133,8 +134,8 @@ Status Session::load_run(JsonReader& run) {
   for (const auto& value : curve) {
     WEFT_TRY(course_.curve.emplace_back(), value.f32());
   }
-  if (const auto dip = run.find("dip")) {
-    WEFT_TRY(course_.dip, dip->f64());
+  if (const auto lowest_accuracy = run.find("lowest_accuracy")) {
+    WEFT_TRY(course_.lowest_accuracy, lowest_accuracy->f64());
   }
   return run.finish();
 }

@@ -26,8 +26,8 @@ namespace weft::cli {
 
 /// The accuracy of a run so far, at marks that depend on the sample number alone, so that a resumed run draws the same.
 struct Course {
-  std::vector<float> curve;   // accuracy over the window
-  std::optional<double> dip;  // the lowest of them after the shift
+  std::vector<float> curve;               // accuracy over the window
+  std::optional<double> lowest_accuracy;  // of the window, after the drift
 };
 
 /// Mesh, learner and stream of one run, and their snapshots; with a home, an agent that writes its life down.

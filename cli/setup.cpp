@@ -99,7 +99,7 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   }
   apply(request, setup.learning);
   if (request.seed) setup.spec.seed = setup.stream.seed = *request.seed;
-  if (request.passes) setup.stream.passes = *request.passes;
+  if (request.epochs) setup.stream.epochs = *request.epochs;
   if (request.held_out) setup.stream.held_out = *request.held_out;
   if (request.max_samples) setup.stream.max_samples = *request.max_samples;
   apply(request.table, setup.stream.table);

@@ -25,7 +25,7 @@ struct RunRequest {
   std::string file;
   std::optional<std::string> rule, schedule;
   std::optional<double> lr, held_out;
-  std::optional<std::uint64_t> passes, seed, max_samples, checkpoint_every;
+  std::optional<std::uint64_t> epochs, seed, max_samples, checkpoint_every;
   EncodingFlags encoding;
   TableFlags table;
   std::optional<std::string> activations;

@@ -112,7 +112,7 @@ Result<std::unique_ptr<Sweep>> Sweep::open(const Request& request) {
     if (model.entity) {
       const std::string text = mesh::extras_of(*model.entity);
       WEFT_TRY(const auto extras, parse_json(text, "extras"));
-      // After a shift the task is another one; the cursor knows.
+      // After a drift the task is another one; the cursor knows.
       if (extras.contains("run") && extras["run"].contains("cursor"))
         WEFT_CHECK(stream.load_cursor(extras["run"]["cursor"].dump()));
     }

@@ -273,13 +273,13 @@ class TopServer::Thread {
     const std::string& key = request->begin().key();
     const nlohmann::json& value = request->begin().value();
     client.has_asked = true;
-    if (key == "get" && value == "figures") return say(client, fresh(now));
+    if (key == "get" && value == "statistics") return say(client, fresh(now));
     if (key == "subscribe" && value.is_number() && value >= 0.1 && value <= 3600) {
       client.interval = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value.get<double>()));
       client.next = now;
       return;
     }
-    refuse(client, R"(known are {"get":"figures"} and {"subscribe":seconds}, 0.1 to 3600)");
+    refuse(client, R"(known are {"get":"statistics"} and {"subscribe":seconds}, 0.1 to 3600)");
   }
 
   static void say(Client& client, const std::string& line) { (client.out += line) += '\n'; }

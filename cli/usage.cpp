@@ -22,8 +22,8 @@ using Pair = std::pair<std::string_view, std::string_view>;
 
 /// Names that others give to options, and the names here.
 constexpr std::array kOptionsElsewhere{
-    Pair{"epochs", "passes"},      Pair{"epoch", "passes"},        Pair{"num-epochs", "passes"},
-    Pair{"iterations", "passes"},  Pair{"learning-rate", "lr"},    Pair{"rate", "lr"},
+    Pair{"passes", "epochs"},      Pair{"pass", "epochs"},         Pair{"num-epochs", "epochs"},
+    Pair{"iterations", "epochs"},  Pair{"learning-rate", "lr"},    Pair{"rate", "lr"},
     Pair{"test-size", "held-out"}, Pair{"validation", "held-out"}, Pair{"validation-split", "held-out"},
     Pair{"csv", "data"},           Pair{"input", "data"},          Pair{"train", "data"},
     Pair{"out", "save"},           Pair{"output", "save"},         Pair{"model", "save"},

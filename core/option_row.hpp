@@ -53,7 +53,7 @@ struct OptionRow {
   std::vector<OptionRow> options{};  // of a section
 };
 
-/// What `only_with` and `applies` say: a key and its values.
+/// A key and its values, as `only_with` and `applies` state them.
 struct OptionCondition {
   std::string_view key;
   std::vector<std::string_view> values;

@@ -54,7 +54,7 @@ void LearnerBlobs::capture(Learner& learner) {
     for (mesh::NodeId node = 0; node < weights.node_count(); ++node) first_.push_back(weights.first(node));
     first_.push_back(parameters.size());
     blobs_.push_back(formats::make_tensor("learning/updates", std::span<const std::uint64_t>(updates_)));
-    blobs_.push_back(formats::make_tensor("learning/flight", std::span<const std::uint32_t>(in_flight_)));
+    blobs_.push_back(formats::make_tensor("learning/in_flight", std::span<const std::uint32_t>(in_flight_)));
   }
   copies_.clear();
   for (std::size_t a = 0; a < arrays_.size(); ++a)
@@ -83,7 +83,7 @@ std::vector<formats::Tensor> learner_tensors(Learner& learner) {
           slot_name(s, i), std::span<const float>(optimizer.slot(s, i), parameters[i].spec->stored_size())));
   tensors.push_back(formats::make_tensor("learning/updates", optimizer.updates()));
   auto flight = std::make_shared<const std::vector<std::uint32_t>>(learner.save_in_flight());
-  formats::Tensor under_way{"learning/flight", "u32", Shape{flight->size()}, {}};
+  formats::Tensor under_way{"learning/in_flight", "u32", Shape{flight->size()}, {}};
   under_way.produce = [flight](const ByteSource::Sink& sink) { return sink(std::as_bytes(std::span(*flight))); };
   tensors.push_back(std::move(under_way));
   return tensors;
@@ -103,7 +103,7 @@ Status restore_learner(Learner& learner, const formats::EntityFile& file) {
     }
   WEFT_TRY(const auto updates, file.values<std::uint64_t>("learning/updates", {optimizer.updates().size()}));
   std::copy(updates.begin(), updates.end(), optimizer.updates().begin());
-  WEFT_TRY(const auto flight, file.values<std::uint32_t>("learning/flight"));
+  WEFT_TRY(const auto flight, file.values<std::uint32_t>("learning/in_flight"));
   WEFT_CHECK(file.intact());
   WEFT_CHECK(learner.load_in_flight(flight));
   // The optimiser's state is part of what a cell's restart goes back to.

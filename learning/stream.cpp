@@ -18,11 +18,11 @@ namespace {
 
 /// Samples put together for one call of the learner.
 constexpr std::uint64_t kBlock = 256;
-/// The window counts as recovered at this share of the accuracy before the shift.
+/// The window counts as recovered at this share of the accuracy before the drift.
 constexpr double kRecovered = 0.95;
 
 // Random streams of the data: places no grid reaches, so that they share no numbers with weights.
-constexpr std::uint64_t kShiftPlace = (std::uint64_t{1} << 35) + 1, kPassPlace = kShiftPlace + 1;
+constexpr std::uint64_t kDriftPlace = (std::uint64_t{1} << 35) + 1, kEpochPlace = kDriftPlace + 1;
 
 // Fisher and Yates; Knuth, TAOCP 3.4.2, algorithm P.
 void shuffle(std::vector<std::uint32_t>& items, RandomStream random) {
@@ -89,37 +89,37 @@ Result<Stream> Stream::build(Learner& learner, Dataset data, StreamOptions optio
 }
 
 void Stream::draw() {
-  total_ = options_.passes * train_.size();
+  total_ = options_.epochs * train_.size();
   if (options_.max_samples) total_ = std::min(total_, options_.max_samples);
-  if (options_.shift != Shift::none)
-    shift_sample_ = static_cast<std::uint64_t>(std::llround(options_.shift_at * static_cast<double>(total_)));
-  const RandomStream random(options_.seed, kShiftPlace, RandomPurpose::shuffle);
+  if (options_.drift != Drift::none)
+    drift_sample_ = static_cast<std::uint64_t>(std::llround(options_.drift_at * static_cast<double>(total_)));
+  const RandomStream random(options_.seed, kDriftPlace, RandomPurpose::shuffle);
   label_map_ = iota(data_.classes);
   pixel_map_ = iota(data_.features);
   // A turn by one along a shuffled cycle leaves none of its members in place.
   const auto turn = [&](std::vector<std::uint32_t>& map) {
     auto cycle = iota(map.size());
     shuffle(cycle, random);
-    const auto wanted = static_cast<std::size_t>(std::llround(options_.shift_share * static_cast<double>(map.size())));
+    const auto wanted = static_cast<std::size_t>(std::llround(options_.drift_share * static_cast<double>(map.size())));
     cycle.resize(std::clamp<std::size_t>(wanted, std::min<std::size_t>(2, map.size()), map.size()));
     for (std::size_t i = 0; i < cycle.size(); ++i) map[cycle[i]] = cycle[(i + 1) % cycle.size()];
   };
-  if (options_.shift == Shift::labels) turn(label_map_);
-  if (options_.shift == Shift::pixels) turn(pixel_map_);
+  if (options_.drift == Drift::labels) turn(label_map_);
+  if (options_.drift == Drift::pixels) turn(pixel_map_);
 }
 
-void Stream::shuffle_pass(std::uint64_t pass) {
-  if (order_pass_ == pass) return;
+void Stream::shuffle_epoch(std::uint64_t epoch) {
+  if (order_epoch_ == epoch) return;
   order_ = train_;
-  shuffle(order_, RandomStream(options_.seed, kPassPlace + pass, RandomPurpose::shuffle));
-  order_pass_ = pass;
+  shuffle(order_, RandomStream(options_.seed, kEpochPlace + epoch, RandomPurpose::shuffle));
+  order_epoch_ = epoch;
 }
 
 void Stream::put_sample(std::uint64_t sample, std::size_t row, float* input, std::uint32_t* label) const {
   const float* values = data_.row(row);
-  const bool shifted = is_shifted(sample);
-  for (std::size_t j = 0; j < data_.features; ++j) input[j] = values[shifted ? pixel_map_[j] : j];
-  *label = shifted ? label_map_[data_.labels[row]] : data_.labels[row];
+  const bool drifted = has_drifted(sample);
+  for (std::size_t j = 0; j < data_.features; ++j) input[j] = values[drifted ? pixel_map_[j] : j];
+  *label = drifted ? label_map_[data_.labels[row]] : data_.labels[row];
 }
 
 Status Stream::advance(std::uint64_t samples) {
@@ -130,7 +130,7 @@ Status Stream::advance(std::uint64_t samples) {
     labels_.resize(now * learners);
     for (std::uint64_t i = 0; i < now; ++i) {
       const std::uint64_t sample = next_ + i;
-      shuffle_pass(sample / train_.size());
+      shuffle_epoch(sample / train_.size());
       std::uint32_t label;
       float* first = inputs_.data() + i * sessions * data_.features;
       put_sample(sample, order_[sample % train_.size()], first, &label);
@@ -168,8 +168,8 @@ void Stream::take_scores() {
 void Stream::score(const Score& score) {
   // Sessions live the same stream; the first one is the one watched. Other outputs have no labels here.
   if (score.learner != 0 || score.label == kNoLabel) return;
-  if (options_.shift != Shift::none && scores_.scored == shift_sample_)
-    scores_.before_shift = progress().prequential_accuracy;
+  if (options_.drift != Drift::none && scores_.scored == drift_sample_)
+    scores_.before_drift = progress().prequential_accuracy;
   const std::size_t slot = scores_.scored % options_.window;
   const std::uint8_t hit = score.prediction == score.label;
   scores_.hit_count += hit;
@@ -178,23 +178,23 @@ void Stream::score(const Score& score) {
   scores_.losses[slot] = score.loss;
   scores_.all_hits += hit;
   ++scores_.scored;
-  if (!scores_.before_shift || scores_.recovery_samples || scores_.scored < shift_sample_ + options_.window) return;
-  if (static_cast<double>(scores_.hit_count) >= kRecovered * *scores_.before_shift * options_.window)
-    scores_.recovery_samples = scores_.scored - shift_sample_;
+  if (!scores_.before_drift || scores_.recovery_samples || scores_.scored < drift_sample_ + options_.window) return;
+  if (static_cast<double>(scores_.hit_count) >= kRecovered * *scores_.before_drift * options_.window)
+    scores_.recovery_samples = scores_.scored - drift_sample_;
 }
 
 StreamProgress Stream::progress() const noexcept {
   StreamProgress p;
   p.samples = next_;
   p.total = total_;
-  p.pass = next_ / std::max<std::uint64_t>(train_.size(), 1);
+  p.epoch = next_ / std::max<std::uint64_t>(train_.size(), 1);
   const auto filled =
       static_cast<double>(std::max<std::uint64_t>(1, std::min<std::uint64_t>(scores_.scored, options_.window)));
   p.prequential_accuracy = static_cast<double>(scores_.hit_count) / filled;
   p.overall_accuracy =
       static_cast<double>(scores_.all_hits) / static_cast<double>(std::max<std::uint64_t>(1, scores_.scored));
   p.mean_loss = std::accumulate(scores_.losses.begin(), scores_.losses.end(), 0.0) / filled;
-  p.before_shift = scores_.before_shift;
+  p.before_drift = scores_.before_drift;
   p.recovery_samples = scores_.recovery_samples;
   return p;
 }
@@ -229,7 +229,7 @@ std::string Stream::save_cursor() const {
                      {"window_hits", scores_.hits},
                      {"window_losses", scores_.losses},
                      {"total", total_}};
-  if (scores_.before_shift) out["before_shift"] = *scores_.before_shift;
+  if (scores_.before_drift) out["before_drift"] = *scores_.before_drift;
   if (scores_.recovery_samples) out["recovery_samples"] = *scores_.recovery_samples;
   return out.dump();
 }
@@ -241,7 +241,7 @@ Status Stream::load_cursor(std::string_view text) {
   if (total != total_)
     return fail(Errc::shape_mismatch, "cursor.total: the checkpoint's stream has " + std::to_string(total) +
                                           " samples, this one " + std::to_string(total_) +
-                                          "; resume with the same data, passes, held-out share and bound");
+                                          "; resume with the same data, epochs, held-out share and bound");
   WEFT_TRY(next_, reader.u64("next", 0, total_));
   WEFT_TRY(scores_.scored, reader.u64("scored", 0, next_));
   WEFT_TRY(scores_.all_hits, reader.u64("hits", 0, scores_.scored));
@@ -254,10 +254,10 @@ Status Stream::load_cursor(std::string_view text) {
     scores_.hit_count += hit;
     WEFT_TRY(scores_.losses[i], losses[i].f32());
   }
-  scores_.before_shift.reset();
+  scores_.before_drift.reset();
   scores_.recovery_samples.reset();
-  if (const auto before = reader.find("before_shift")) {
-    WEFT_TRY(scores_.before_shift, before->f64(0.0, 1.0));
+  if (const auto before = reader.find("before_drift")) {
+    WEFT_TRY(scores_.before_drift, before->f64(0.0, 1.0));
   }
   if (const auto recovery = reader.find("recovery_samples")) {
     WEFT_TRY(scores_.recovery_samples, recovery->u64());

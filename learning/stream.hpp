@@ -18,17 +18,17 @@
 
 namespace weft::learning {
 
-/// Prequential accuracy over a sliding window, and how a shift was got over.
+/// Prequential accuracy over a sliding window, and the recovery from a drift.
 /// @source Gama, Sebastiao and Rodrigues 2013, "On evaluating stream learning algorithms", section 3.2 (sliding
 /// windows)
 struct StreamProgress {
   std::uint64_t samples = 0, total = 0;  // lived through; of the whole stream
-  std::uint64_t pass = 0;
+  std::uint64_t epoch = 0;
   double prequential_accuracy = 0;     // over the last `window` scored samples
   double overall_accuracy = 0;         // over all scored samples
   double mean_loss = 0;                // over the window
-  std::optional<double> before_shift;  // windowed accuracy when the task changed
-  /// Samples after the shift until the window, filled anew, is back at 95 % of `before_shift`; nothing while it is not.
+  std::optional<double> before_drift;  // windowed accuracy when the task changed
+  /// Samples after the drift until the window, filled anew, is back at 95 % of `before_drift`; nothing while it is not.
   std::optional<std::uint64_t> recovery_samples;
 };
 
@@ -43,12 +43,12 @@ struct ScoreWindow {
   std::vector<std::uint8_t> hits;  // ring over scored samples
   std::vector<float> losses;
   std::uint64_t scored = 0, all_hits = 0, hit_count = 0;
-  std::optional<double> before_shift;
+  std::optional<double> before_drift;
   std::optional<std::uint64_t> recovery_samples;
 };
 
-/// Feeds a labelled data set to a learner: every sample is predicted, scored, then learned. Split, order of each pass
-/// and shift are functions of the seed, so a stream resumed at sample n goes on as if it had never stopped.
+/// Feeds a labelled data set to a learner: every sample is predicted, scored, then learned. Split, order of each epoch
+/// and drift are functions of the seed, so a stream resumed at sample n goes on as if it had never stopped.
 /// @thread one at a time
 class Stream {
  public:
@@ -69,8 +69,8 @@ class Stream {
   std::uint64_t train_size() const noexcept { return train_.size(); }
   std::uint64_t held_out_size() const noexcept { return held_out_.size(); }
   StreamProgress progress() const noexcept;
-  /// The first sample of the changed task; UINT64_MAX without a shift.
-  std::uint64_t shift_sample() const noexcept { return shift_sample_; }
+  /// The first sample of the changed task; UINT64_MAX without a drift.
+  std::uint64_t drift_sample() const noexcept { return drift_sample_; }
   const StreamOptions& options() const noexcept { return options_; }
 
   /// Answers to the held-out samples: each is shown, until settled, to a copy of the living session 0; the task is the
@@ -88,9 +88,9 @@ class Stream {
  private:
   explicit Stream(Learner& learner) : learner_(&learner) {}
   void draw();
-  void shuffle_pass(std::uint64_t pass);
-  bool is_shifted(std::uint64_t sample) const noexcept {
-    return options_.shift != Shift::none && sample >= shift_sample_;
+  void shuffle_epoch(std::uint64_t epoch);
+  bool has_drifted(std::uint64_t sample) const noexcept {
+    return options_.drift != Drift::none && sample >= drift_sample_;
   }
   void put_sample(std::uint64_t sample, std::size_t row, float* input, std::uint32_t* label) const;
   void score(const Score& score);
@@ -101,10 +101,10 @@ class Stream {
   Dataset data_;
   StreamOptions options_;
   std::vector<std::uint32_t> train_, held_out_;  // rows of the data set
-  std::vector<std::uint32_t> order_;             // of the current pass
-  std::uint64_t order_pass_ = UINT64_MAX;
+  std::vector<std::uint32_t> order_;             // of the current epoch
+  std::uint64_t order_epoch_ = UINT64_MAX;
   std::vector<std::uint32_t> label_map_, pixel_map_;
-  std::uint64_t next_ = 0, total_ = 0, shift_sample_ = UINT64_MAX;
+  std::uint64_t next_ = 0, total_ = 0, drift_sample_ = UINT64_MAX;
 
   ScoreWindow scores_;
   std::vector<float> inputs_;

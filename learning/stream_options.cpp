@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-const std::vector<std::string_view> kShifts{"none", "labels", "pixels"};
+const std::vector<std::string_view> kDrifts{"none", "labels", "pixels"};
 constexpr std::size_t kMaxColumns = 65536, kMaxClasses = 65536;
 
 /// A column by its name, or by its number from 1.
@@ -77,10 +77,10 @@ void write_table(const TableOptions& o, json& out) {
 
 }  // namespace
 
-std::string_view name(Shift shift) noexcept { return kShifts[static_cast<std::size_t>(shift)]; }
-std::optional<Shift> parse_shift(std::string_view text) noexcept {
-  for (std::size_t i = 0; i < kShifts.size(); ++i)
-    if (kShifts[i] == text) return static_cast<Shift>(i);
+std::string_view name(Drift drift) noexcept { return kDrifts[static_cast<std::size_t>(drift)]; }
+std::optional<Drift> parse_drift(std::string_view text) noexcept {
+  for (std::size_t i = 0; i < kDrifts.size(); ++i)
+    if (kDrifts[i] == text) return static_cast<Drift>(i);
   return std::nullopt;
 }
 
@@ -95,15 +95,15 @@ Result<StreamOptions> read_stream(std::string_view text) {
   if (reader.find("split_seed")) {
     WEFT_TRY(o.split_seed, reader.u64("split_seed"));
   }
-  WEFT_TRY(o.passes, reader.u64_or("passes", o.passes, 1, 1u << 30));
+  WEFT_TRY(o.epochs, reader.u64_or("epochs", o.epochs, 1, 1u << 30));
   WEFT_TRY(o.max_samples, reader.u64_or("max_samples", o.max_samples));
   WEFT_TRY(o.seed, reader.u64_or("seed", o.seed));
   WEFT_TRY(o.window, reader.u32_or("window", o.window, 1, 1u << 20));
-  if (const auto shift = reader.find("shift")) {
-    WEFT_TRY(JsonReader inner, shift->object());
-    WEFT_TRY(o.shift, inner.one_of("kind", parse_shift, kShifts));
-    WEFT_TRY(o.shift_at, inner.f64_or("at", o.shift_at, 0.0, 1.0));
-    WEFT_TRY(o.shift_share, inner.f64_or("share", o.shift_share, 0.0, 1.0));
+  if (const auto drift = reader.find("drift")) {
+    WEFT_TRY(JsonReader inner, drift->object());
+    WEFT_TRY(o.drift, inner.one_of("kind", parse_drift, kDrifts));
+    WEFT_TRY(o.drift_at, inner.f64_or("at", o.drift_at, 0.0, 1.0));
+    WEFT_TRY(o.drift_share, inner.f64_or("share", o.drift_share, 0.0, 1.0));
     WEFT_CHECK(inner.finish());
   }
   WEFT_TRY(o.input, reader.string_or("input", ""));
@@ -113,12 +113,12 @@ Result<StreamOptions> read_stream(std::string_view text) {
 }
 
 std::string write_stream(const StreamOptions& o) {
-  json out{{"csv", o.csv},   {"held_out", o.held_out}, {"passes", o.passes}, {"max_samples", o.max_samples},
+  json out{{"csv", o.csv},   {"held_out", o.held_out}, {"epochs", o.epochs}, {"max_samples", o.max_samples},
            {"seed", o.seed}, {"window", o.window},     {"input", o.input},   {"output", o.output}};
   write_table(o.table, out);
   if (o.stratified) out["stratified"] = true;
   if (o.split_seed) out["split_seed"] = *o.split_seed;
-  if (o.shift != Shift::none) out["shift"] = {{"kind", name(o.shift)}, {"at", o.shift_at}, {"share", o.shift_share}};
+  if (o.drift != Drift::none) out["drift"] = {{"kind", name(o.drift)}, {"at", o.drift_at}, {"share", o.drift_share}};
   return out.dump();
 }
 

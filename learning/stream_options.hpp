@@ -14,9 +14,9 @@
 namespace weft::learning {
 
 /// Changes of the task in the middle of a stream: labels are renamed by a permutation, or inputs are.
-enum class Shift : int { none, labels, pixels };
-std::string_view name(Shift shift) noexcept;
-std::optional<Shift> parse_shift(std::string_view text) noexcept;
+enum class Drift : int { none, labels, pixels };
+std::string_view name(Drift drift) noexcept;
+std::optional<Drift> parse_drift(std::string_view text) noexcept;
 
 /// The section "stream" of a network file.
 struct StreamOptions {
@@ -25,17 +25,17 @@ struct StreamOptions {
   double held_out = 0.2;                      // share of the samples kept for measuring
   bool stratified = false;                    // of each class that share
   std::optional<std::uint64_t> split_seed{};  // of the hold-out; none: `seed`
-  std::uint64_t passes = 1;
-  std::uint64_t max_samples = 0;  // 0: no bound but the passes
-  std::uint64_t seed = 0;         // split, order and shift
+  std::uint64_t epochs = 1;
+  std::uint64_t max_samples = 0;  // 0: no bound but the epochs
+  std::uint64_t seed = 0;         // split, order and drift
   std::uint32_t window = 200;     // samples of the sliding accuracy
-  Shift shift = Shift::none;
-  double shift_at = 0.5;          // share of the stream after which the task changes
-  double shift_share = 1.0;       // share of the labels (pixels) that change, at least two of them
+  Drift drift = Drift::none;
+  double drift_at = 0.5;          // share of the stream after which the task changes
+  double drift_share = 1.0;       // share of the labels (pixels) that change, at least two of them
   std::string input{}, output{};  // empty: the network's only one
 };
 
-/// @error names the path ("stream.shift.kind")
+/// @error names the path ("stream.drift.kind")
 Result<StreamOptions> read_stream(std::string_view json);
 /// The section as JSON; reads back equal. Keys that came after the first release stand there only where they say more
 /// than their defaults, so that older files and lives are still equal to their networks.

@@ -52,7 +52,7 @@ struct MeshOptions {
   /// How long the mesh waits for a GPU that finishes nothing at all; then it goes on on the CPU. 0: as
   /// gpu::DeviceOptions says. Meshes that share a GPU take the first one's.
   std::chrono::milliseconds device_timeout{0};
-  std::shared_ptr<gpu::FaultPlan> device_faults = nullptr;  // made on purpose, for tests; as for the patience
+  std::shared_ptr<gpu::FaultPlan> device_faults = nullptr;  // made on purpose, for tests; as for the timeout
   std::optional<topology::Machine> machine = std::nullopt;  // none: the running one
   /// Bytes that the mesh, and each learning rule on it, may take by estimate (mesh::estimate_memory); 0: no bound but
   /// the RAM, `ulimit -v` and the control group's limit, which are always asked before anything is allocated.

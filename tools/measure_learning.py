@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures every learning rule on the digits: `weft run --json`, 5 seeds, 20 passes, held-out accuracy as a table.
 
-  tools/measure_learning.py [--weft build/release/bin/weft] [--seeds 5] [--no-shift] [--dtypes]
+  tools/measure_learning.py [--weft build/release/bin/weft] [--seeds 5] [--no-drift] [--dtypes]
 
---no-shift takes the change of task out of examples/digits.json. Nothing is tuned here: each rule runs at its defaults.
+--no-drift takes the change of task out of examples/digits.json. Nothing is tuned here: each rule runs at its defaults.
 --dtypes measures every numeric type instead, trained through (`weft run --dtype`), by backprop and fw_dtp.
 """
 
@@ -23,7 +23,7 @@ DTYPES = ["float32", "float64", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "
 
 
 def run(weft, network, rule, schedule, seed, *more):
-    words = [weft, "run", network, "--json", "--rule", rule, "--schedule", schedule, "--seed", seed, "--passes", 20, *more]
+    words = [weft, "run", network, "--json", "--rule", rule, "--schedule", schedule, "--seed", seed, "--epochs", 20, *more]
     out = subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True).stdout
     return json.loads(out.splitlines()[-1])
 
@@ -56,13 +56,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--weft", default=ROOT / "build/release/bin/weft")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--no-shift", action="store_true")
+    parser.add_argument("--no-drift", action="store_true")
     parser.add_argument("--dtypes", action="store_true")
     arguments = parser.parse_args()
     network = json.loads((ROOT / "examples/digits.json").read_text())
     network["stream"]["csv"] = str(ROOT / "examples" / network["stream"]["csv"])
-    if arguments.no_shift:
-        del network["stream"]["shift"]
+    if arguments.no_drift:
+        del network["stream"]["drift"]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(network, file)
         file.flush()

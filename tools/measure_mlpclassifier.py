@@ -7,7 +7,7 @@ The network has the example's shape: 64 pixels, two hidden layers of 64 tanh uni
 Seconds are CPU seconds of one thread, the least of all seeds, so a busy machine does not spoil them.
 Rows named "stream" see one sample an update, as Weft does; rows named "batch" are the library's everyday use.
 
-Needs python3-sklearn:  /usr/bin/python3 tools/measure_mlpclassifier.py [--seeds 5] [--passes 20] [--json]
+Needs python3-sklearn:  /usr/bin/python3 tools/measure_mlpclassifier.py [--seeds 5] [--epochs 20] [--json]
 """
 
 import argparse
@@ -59,23 +59,23 @@ def measure(options, seed, passes, pixels, labels):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5, help="seeds 0 .. N-1 (default 5)")
-    parser.add_argument("--passes", type=int, default=20, help="passes over the training part (default 20)")
+    parser.add_argument("--epochs", type=int, default=20, help="passes over the training part (default 20)")
     parser.add_argument("--json", action="store_true", help="one JSON object a row")
     arguments = parser.parse_args()
-    if arguments.seeds < 1 or arguments.passes < 1:
-        parser.error("--seeds and --passes must be at least 1")
+    if arguments.seeds < 1 or arguments.epochs < 1:
+        parser.error("--seeds and --epochs must be at least 1")
 
     warnings.simplefilter("ignore", ConvergenceWarning)  # stopping after N passes is the protocol
     digits = load_digits()
     pixels, labels = digits.data / 16.0, digits.target
-    samples = arguments.passes * (len(labels) - int(round(len(labels) * HELD_OUT)))
+    samples = arguments.epochs * (len(labels) - int(round(len(labels) * HELD_OUT)))
 
     if not arguments.json:
-        print(f"scikit-learn {sklearn.__version__}, MLPClassifier 64-64-64-10 tanh, {arguments.passes} passes, "
+        print(f"scikit-learn {sklearn.__version__}, MLPClassifier 64-64-64-10 tanh, {arguments.epochs} passes, "
               f"{arguments.seeds} seeds, held out {HELD_OUT:.0%}")
         print(f"{'setting':<28}{'mean %':>8}{'min %':>8}{'max %':>8}{'CPU s':>9}{'samples/s':>11}")
     for name, options in ROWS:
-        runs = [measure(options, seed, arguments.passes, pixels, labels) for seed in range(arguments.seeds)]
+        runs = [measure(options, seed, arguments.epochs, pixels, labels) for seed in range(arguments.seeds)]
         accuracy = [run[0] for run in runs]
         seconds = min(run[1] for run in runs)
         row = {"name": name, "mean": statistics.mean(accuracy), "min": min(accuracy), "max": max(accuracy),

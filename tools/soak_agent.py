@@ -45,7 +45,7 @@ def look(pid, home):
 
 
 def live(arguments, home, out):
-    command = [arguments.weft, "run", ROOT / "examples/digits.json", "--json", "--quiet", "--passes", "1000000",
+    command = [arguments.weft, "run", ROOT / "examples/digits.json", "--json", "--quiet", "--epochs", "1000000",
                "--max-samples", str(arguments.samples), "--state", home, "--durability", arguments.durability,
                "--checkpoint-every", str(arguments.every)]
     process = subprocess.Popen(command, stdout=out)

@@ -2,7 +2,7 @@
 # What the systemd unit weft@flowers runs, looked at; its journal is kept in the directory flowers. In an empty directory.
 set -e
 data=$(dirname "$0")/../data
-weft new --from "$data/iris.csv" --passes 1000000 -o flowers.json
+weft new --from "$data/iris.csv" --epochs 1000000 -o flowers.json
 weft run flowers.json --state flowers --checkpoint-every 100000 --log weft.log --on-hang abort --quiet &
 weft top flowers --wait --once
 kill -TERM $!

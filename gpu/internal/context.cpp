@@ -185,7 +185,7 @@ Status Context::wait(std::uint64_t number) {
                                          " was waited for, it finished none for " +
                                          std::to_string(options.timeout.count()) + " ms (it is at " +
                                          std::to_string(done()) +
-                                         "); see the driver's log, or allow more by DeviceOptions::patience"));
+                                         "); see the driver's log, or allow more by DeviceOptions::timeout"));
 }
 
 bool Context::settle(std::uint64_t number) noexcept {

@@ -21,7 +21,7 @@ class Metacognition final : public Layer {
 
   const WatchRule& rule() const noexcept { return rule_; }
   bool is_observer() const noexcept override { return true; }
-  bool observes_gradients() const noexcept override { return rule_.look == WatchRule::Look::gradient_storm; }
+  bool observes_gradients() const noexcept override { return rule_.statistic == WatchRule::Statistic::gradient_storm; }
   Result<MadeObserver> make_observer(const ObserverSite& site) const override;
   double multiply_adds() const noexcept override { return 4 * static_cast<double>(in()); }
 
@@ -56,7 +56,8 @@ Result<Name> named(const std::array<std::string_view, count>& names, const std::
   return fail(Errc::unknown_name, place + ": no '" + text + "'; known are " + known);
 }
 
-constexpr std::array<std::string_view, 6> kLooks{"mean", "deviation", "active", "rms", "gain_drift", "gradient_storm"};
+constexpr std::array<std::string_view, 6> kStatisticNames{"mean", "deviation",  "active",
+                                                          "rms",  "gain_drift", "gradient_storm"};
 constexpr std::array<std::string_view, 3> kActions{"morph", "reset", "swap"};
 
 }  // namespace
@@ -64,8 +65,8 @@ constexpr std::array<std::string_view, 3> kActions{"morph", "reset", "swap"};
 Result<std::unique_ptr<Layer>> make_metacognition(const Shape& in, std::size_t out, OptionReader& options) {
   const std::string& object = options.object();
   WatchRule rule;
-  WEFT_TRY(const std::string look, options.text("look", "rms"));
-  WEFT_TRY(rule.look, named<WatchRule::Look>(kLooks, look, object + ".look"));
+  WEFT_TRY(const std::string statistic, options.text("statistic", "rms"));
+  WEFT_TRY(rule.statistic, named<WatchRule::Statistic>(kStatisticNames, statistic, object + ".statistic"));
   WEFT_TRY(const std::string action, options.text("action", "reset"));
   WEFT_TRY(rule.action, named<WatchRule::Action>(kActions, action, object + ".action"));
   WEFT_TRY(const double above, options.number("above", NAN, -1e30, 1e30));
@@ -84,7 +85,7 @@ Result<std::unique_ptr<Layer>> make_metacognition(const Shape& in, std::size_t o
     }
     rule.encoding = Encoding(*dtype);
   }
-  WEFT_TRY(rule.patience, options.integer("patience", 1, 1, std::size_t{1} << 32));
+  WEFT_TRY(rule.min_ticks, options.integer("min_ticks", 1, 1, std::size_t{1} << 32));
   WEFT_TRY(rule.cooldown, options.integer("cooldown", 1000, 4, std::size_t{1} << 32));
   WEFT_TRY(rule.horizon, options.integer("horizon", 256, 1, std::size_t{1} << 32));
   WEFT_TRY(const double active_above, options.number("active_above", 0.0, 0.0, 1e30));
@@ -100,23 +101,24 @@ Result<std::unique_ptr<Layer>> make_metacognition(const Shape& in, std::size_t o
 
 // Slow averages are made of + - * / in binary64: the same everywhere.
 bool Watcher::holds(double value) noexcept {
-  const bool is_relative = rule_.look == WatchRule::Look::gain_drift || rule_.look == WatchRule::Look::gradient_storm;
+  const bool is_relative =
+      rule_.statistic == WatchRule::Statistic::gain_drift || rule_.statistic == WatchRule::Statistic::gradient_storm;
   if (!is_relative) return value > rule_.above || value < rule_.below;
   // Before the first value there is nothing to compare with, and a layer that learned nothing has no gradient.
-  if (value == 0 && (seen_ == 0 || rule_.look == WatchRule::Look::gradient_storm)) return false;
+  if (value == 0 && (seen_ == 0 || rule_.statistic == WatchRule::Statistic::gradient_storm)) return false;
   const bool is_warm = seen_ >= rule_.horizon;
   constexpr double kFar = std::numeric_limits<double>::max();
   double change = slow_ > 0 ? value / slow_ : kFar;
   // Drift counts both ways.
-  if (rule_.look == WatchRule::Look::gain_drift && change < 1) change = change > 0 ? 1 / change : kFar;
+  if (rule_.statistic == WatchRule::Statistic::gain_drift && change < 1) change = change > 0 ? 1 / change : kFar;
   slow_ = seen_ == 0 ? value : slow_ + (value - slow_) / static_cast<double>(std::min(seen_ + 1, rule_.horizon));
   ++seen_;
   return is_warm && (change > rule_.above || change < rule_.below);
 }
 
-bool Watcher::look(std::uint64_t tick, double value) noexcept {
+bool Watcher::update(std::uint64_t tick, double value) noexcept {
   held_ = holds(value) ? held_ + 1 : 0;
-  if (held_ < rule_.patience || tick < cooldown_until_) return false;
+  if (held_ < rule_.min_ticks || tick < cooldown_until_) return false;
   held_ = 0;
   cooldown_until_ = tick + rule_.cooldown;
   ++actions_;
@@ -138,9 +140,10 @@ bool Watcher::restore(std::span<const std::uint64_t, kWords> words) noexcept {
 }
 
 double Watcher::value_of(const Observation& seen) const noexcept {
-  if (rule_.look == WatchRule::Look::gradient_storm) return static_cast<double>(seen.gradient_size(watched().node));
-  const std::size_t column =
-      watched_source() * kernels::kStatistics + static_cast<std::size_t>(std::min(rule_.look, WatchRule::Look::rms));
+  if (rule_.statistic == WatchRule::Statistic::gradient_storm)
+    return static_cast<double>(seen.gradient_size(watched().node));
+  const std::size_t column = watched_source() * kernels::kStatistics +
+                             static_cast<std::size_t>(std::min(rule_.statistic, WatchRule::Statistic::rms));
   double value = 0;
   for (std::size_t b = 0; b < seen.output.rows; ++b) value += static_cast<double>(seen.output.row(b)[column]);
   return value / static_cast<double>(seen.output.rows);
@@ -148,7 +151,7 @@ double Watcher::value_of(const Observation& seen) const noexcept {
 
 void Watcher::observe(const Observation& seen, CommandSink& to) {
   const CellPlace target = watched(), other = spare();
-  if (!look(seen.tick, value_of(seen))) return;
+  if (!update(seen.tick, value_of(seen))) return;
   switch (rule_.action) {
     case WatchRule::Action::morph:
       return send(to, target, CommandKind::morph, seen.tick);

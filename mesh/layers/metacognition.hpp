@@ -19,13 +19,13 @@ namespace weft::mesh {
 
 /// Condition and action of a metacognition layer.
 struct WatchRule {
-  enum class Look : int { mean, deviation, active, rms, gain_drift, gradient_storm };
+  enum class Statistic : int { mean, deviation, active, rms, gain_drift, gradient_storm };
   enum class Action : int { morph, reset, swap };
-  Look look = Look::rms;
+  Statistic statistic = Statistic::rms;
   double above = std::numeric_limits<double>::infinity(), below = -std::numeric_limits<double>::infinity();
   Action action = Action::reset;
   Encoding encoding;              // wanted by morph
-  std::uint64_t patience = 1;     // ticks in a row
+  std::uint64_t min_ticks = 1;    // ticks in a row
   std::uint64_t cooldown = 1000;  // ticks from one action to the next
   std::uint64_t horizon = 256;    // ticks of the slow averages
 };
@@ -50,7 +50,7 @@ class Watcher final : public Observer {
 
   /// Takes in one tick's value: what the rule looks at, or the size whose change it looks at (gain_drift: rms;
   /// gradient_storm: the gradient's rms, 0 when there was none). True when the rule acts now.
-  bool look(std::uint64_t tick, double value) noexcept;
+  bool update(std::uint64_t tick, double value) noexcept;
 
   void observe(const Observation& seen, CommandSink& to) override;
   bool may_change_weights() const noexcept override { return rule_.action == WatchRule::Action::morph; }
@@ -74,7 +74,7 @@ class Watcher final : public Observer {
 
 /// Watches another layer, its only source, and acts on it under a rule.
 ///   y = mean, deviation, active fraction and rms of what the source committed
-/// While the rule's condition has held for `patience` ticks in a row and `cooldown` ticks have passed since it last
+/// While the rule's condition has held for `min_ticks` ticks in a row and `cooldown` ticks have passed since it last
 /// acted, it sends the source's cell an order, which is carried out 3 ticks later, on every thread count
 /// (docs/decisions/0009):
 ///   morph  store the source's matrices as `to`
@@ -93,12 +93,12 @@ class Watcher final : public Observer {
 ///
 /// parameter    | default | unit   | meaning
 /// -------------|---------|--------|--------
-/// look         | rms     | -      | mean, deviation, active, rms, gain_drift, gradient_storm
+/// statistic    | rms     | -      | mean, deviation, active, rms, gain_drift, gradient_storm
 /// above        | none    | of it  | the condition holds above this; this or `below` is required
 /// below        | none    | of it  | the condition holds below this
 /// action       | reset   | -      | morph, reset, swap
 /// to           | none    | -      | with morph, required: a dtype
-/// patience     | 1       | ticks  | how long the condition must hold
+/// min_ticks    | 1       | ticks  | how long the condition must hold
 /// cooldown     | 1000    | ticks  | from one action to the next, 4 or more
 /// horizon      | 256     | ticks  | of the slow averages
 /// active_above | 0       | values | what counts as active

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 const std::vector<std::string_view> kCombines{"concat", "add", "avg", "max", "gate"};
 const std::vector<std::string_view> kPolicies{"halt", "hold", "restart", "isolate"};
@@ -191,7 +191,7 @@ Status check_needed_keys(const JsonReader& reader) {
     missing.append(count++ ? ", \"" : "\"").append(key).append("\"");
   }
   if (count < 2) return {};
-  return fail(Errc::not_found, "keys " + missing + " are missing; the shortest network is {\"weft\": 1, \"inputs\": " +
+  return fail(Errc::not_found, "keys " + missing + " are missing; the shortest network is {\"weft\": 2, \"inputs\": " +
                                    "{\"x\": [4]}, \"chain\": [{\"type\": \"dense\", \"out\": 3}]}");
 }
 
@@ -291,7 +291,8 @@ Result<NetworkSpec> read_network(std::string_view text, std::string_view source_
   WEFT_TRY(const std::uint32_t version, reader.u32("weft"));
   if (version != kVersion)
     return fail(Errc::unsupported, "weft: version " + std::to_string(version) +
-                                       " of the network format; this program reads " + std::to_string(kVersion));
+                                       " of the network format; this program reads " + std::to_string(kVersion) +
+                                       (version < kVersion ? ", whose keys docs/formats/network.md lists" : ""));
   NetworkSpec spec;
   WEFT_TRY(spec.name, reader.string_or("name", "unnamed", 256));
   const auto chain = reader.find("chain");

@@ -162,7 +162,7 @@ Status restore_stored(QuantizedWeight& stored, const ParameterSpec& spec, const 
     WEFT_TRY(scales, bytes_of(file, base + ".scales", scale_type(encoding.dtype), scale_shape(encoding, spec)));
   }
   if (has_zero_point(encoding.dtype)) {
-    WEFT_TRY(zeros, bytes_of(file, base + ".zeros", zero_type(encoding.dtype), scale_shape(encoding, spec)));
+    WEFT_TRY(zeros, bytes_of(file, base + ".zero_points", zero_type(encoding.dtype), scale_shape(encoding, spec)));
   }
   if (auto restored = stored.restore(codes, scales, zeros); !restored)
     return fail(std::move(restored).error().within(base));

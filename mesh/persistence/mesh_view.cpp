@@ -129,7 +129,7 @@ void add_weight(const ParameterSpec& spec, const std::string& base, const MeshVi
       add(base + ".scales", scale_type(encoding.dtype), scale_shape(encoding, spec), &OrderedWeight::scales,
           &WeightBytes::scales);
     if (has_zero_point(encoding.dtype))
-      add(base + ".zeros", zero_type(encoding.dtype), scale_shape(encoding, spec), &OrderedWeight::zeros,
+      add(base + ".zero_points", zero_type(encoding.dtype), scale_shape(encoding, spec), &OrderedWeight::zeros,
           &WeightBytes::zeros);
     if (!weight.master) return;
   }

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr JsonLimits kLimits{.max_bytes = kMaxManifestBytes, .max_depth = 68};
 
 /// The one text of a manifest: {"digest": <of the text of "manifest">, "manifest": {...}}, two spaces, a final newline.
@@ -28,8 +28,9 @@ Result<Manifest> read_manifest(JsonReader& reader) {
   Manifest manifest;
   WEFT_TRY(const std::uint32_t version, reader.u32("weft_checkpoint"));
   if (version != kVersion)
-    return fail(Errc::unsupported, "weft_checkpoint: version " + std::to_string(version) + ", this build reads " +
-                                       std::to_string(kVersion));
+    return fail(Errc::unsupported, "weft_checkpoint: version " + std::to_string(version) +
+                                       " of the checkpoint format; this program reads " + std::to_string(kVersion) +
+                                       ", so start afresh in another directory");
   WEFT_TRY(manifest.tick, reader.u64("tick"));
   WEFT_TRY(const JsonValue info, reader.value("info"));
   manifest.info = std::make_shared<const json>(info.raw());

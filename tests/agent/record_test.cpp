@@ -81,7 +81,7 @@ TEST(Record, KeepsAnOrder) {
   order.values = {1.0f, 0.1f};
   RecordBytes bytes;
   bytes.begin().put_command({4, 5, 6, 0}, order);
-  const auto read = std::get<CommandRecord>(reread(RecordKind::order, bytes));
+  const auto read = std::get<CommandRecord>(reread(RecordKind::command, bytes));
   EXPECT_EQ(read.cell, (Coord{4, 5, 6, 0}));
   EXPECT_EQ(read.control->kind, order.kind);
   EXPECT_EQ(read.control->level, order.level);
@@ -102,12 +102,12 @@ TEST(Record, KeepsTheSmallOnes) {
   bytes.begin().put_session(5);
   EXPECT_EQ(std::get<RemoveSessionRecord>(reread(RecordKind::remove_session, bytes)).session, 5u);
   EXPECT_EQ(std::get<ResetSessionRecord>(reread(RecordKind::reset_session, bytes)).session, 5u);
-  bytes.begin().put_note("reward", "0.25");
-  EXPECT_EQ(std::get<NoteRecord>(reread(RecordKind::note, bytes)).topic, "reward");
-  EXPECT_EQ(std::get<NoteRecord>(reread(RecordKind::note, bytes)).text, "0.25");
-  bytes.begin().put_mark(12, {3, 4});
-  EXPECT_EQ(std::get<MarkRecord>(reread(RecordKind::mark, bytes)).tick, 12u);
-  EXPECT_EQ(std::get<MarkRecord>(reread(RecordKind::mark, bytes)).hash, (Hash128{3, 4}));
+  bytes.begin().put_annotation("reward", "0.25");
+  EXPECT_EQ(std::get<AnnotationRecord>(reread(RecordKind::annotation, bytes)).topic, "reward");
+  EXPECT_EQ(std::get<AnnotationRecord>(reread(RecordKind::annotation, bytes)).text, "0.25");
+  bytes.begin().put_marker(12, {3, 4});
+  EXPECT_EQ(std::get<MarkerRecord>(reread(RecordKind::marker, bytes)).tick, 12u);
+  EXPECT_EQ(std::get<MarkerRecord>(reread(RecordKind::marker, bytes)).hash, (Hash128{3, 4}));
   bytes.begin().put_tick(13);
   EXPECT_EQ(std::get<CheckpointRecord>(reread(RecordKind::checkpoint, bytes)).tick, 13u);
   bytes.begin();

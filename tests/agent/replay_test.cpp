@@ -116,7 +116,7 @@ TEST(Replay, ComparesMarksAndCheckpoints) {
   // Six marks (steps 3, 10, 17, 24, 31, 38) and a checkpoint every five lessons of three ticks.
   EXPECT_EQ(replay->compared(), 6u + 40u * 3u / 15u);
   std::size_t rewards = 0;
-  for (const NoteRecord& note : replay->take_notes()) rewards += note.topic == "reward";
+  for (const AnnotationRecord& note : replay->take_annotations()) rewards += note.topic == "reward";
   EXPECT_EQ(rewards, 10u);
 }
 
@@ -132,8 +132,8 @@ TEST(Replay, SaysWhereALifeGoesOtherwiseThanItWent) {
   }));
   storage::JournalWriter writer(files, "home/journal", place);
   RecordBytes bytes;
-  bytes.begin().put_mark(checkpoint_infos->back().tick, {1, 2});
-  writer.append(static_cast<std::uint32_t>(RecordKind::mark), bytes.bytes());
+  bytes.begin().put_marker(checkpoint_infos->back().tick, {1, 2});
+  writer.append(static_cast<std::uint32_t>(RecordKind::marker), bytes.bytes());
   ASSERT_TRUE(writer.commit(true));
   ReplayOptions wanted = options();
   wanted.verifies = true;

@@ -11,7 +11,7 @@ namespace weft::cli_test {
 
 /// The digits for so long that no test sees its end, at `place` and with its socket there.
 inline Words endless(const std::string& place) {
-  return {"run", kDigits, "--json", "--passes", "1000000", "--checkpoint", place};
+  return {"run", kDigits, "--json", "--epochs", "1000000", "--checkpoint", place};
 }
 
 /// Waits until the run has lived through a sample or has ended.

@@ -31,9 +31,9 @@ TEST(Usage, IsRefusedWithExit2) {
   expect_refused({"run", kDigits, "--rule", "hebb"}, 2, "backprop|gap|chain|fw_dtp|dfa");
   expect_refused({"run", kDigits, "--schedule", "never"}, 2, "settle|pipelined");
   expect_refused({"run", kDigits, "--executor", "omp"}, 2, "tbb|deterministic");
-  expect_refused({"run", kDigits, "--passes", "0"}, 2, "--passes");
-  expect_refused({"run", kDigits, "--passes", "-1"}, 2, "--passes");
-  expect_refused({"run", kDigits, "--passes", "many"}, 2, "--passes");
+  expect_refused({"run", kDigits, "--epochs", "0"}, 2, "--epochs");
+  expect_refused({"run", kDigits, "--epochs", "-1"}, 2, "--epochs");
+  expect_refused({"run", kDigits, "--epochs", "many"}, 2, "--epochs");
   expect_refused({"run", kDigits, "--seed", "-5"}, 2, "--seed");
   expect_refused({"run", kDigits, "--held-out", "1.5"}, 2, "--held-out");
   expect_refused({"run", kDigits, "--max-samples", "0"}, 2, "--max-samples");
@@ -105,7 +105,7 @@ TEST(BadNetwork, IsRefusedWithExit3NamingThePlace) {
                                                       {"/learning/optimizer/lr", "\"fast\"", "learning.optimizer.lr"},
                                                       {"/stream/csv", "\"nowhere.csv\"", "nowhere.csv"},
                                                       {"/stream/held_out", "2", "stream.held_out"},
-                                                      {"/stream/shift/kind", "\"up\"", "stream.shift.kind"},
+                                                      {"/stream/drift/kind", "\"up\"", "stream.drift.kind"},
                                                       {"/surprise", "1", "surprise"}}) {
     Json network = digits_json();
     network[Json::json_pointer(flaw.pointer)] = Json::parse(flaw.value);
@@ -125,8 +125,8 @@ TEST(BadNetwork, IsRefusedWhenTheTextIsNotJson) {
            {good + "}", "flawed.json:1"},
            {good.substr(0, good.size() / 2), "flawed.json:1"},
            {deep, "deeper than 64"},
-           {"{\"weft\": 1, \"weft\": 1}", "weft"},
-           {"{\"weft\": 1, \"grid\": {\"x\": 1e999}}", "flawed.json:1"},
+           {"{\"weft\": 2, \"weft\": 2}", "weft"},
+           {"{\"weft\": 2, \"grid\": {\"x\": 1e999}}", "flawed.json:1"},
            {std::string("\xff\xfe", 2), "flawed.json:1"},
            {"[]", "object"},
            {"{}", "weft"}}) {

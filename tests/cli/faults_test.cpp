@@ -69,7 +69,7 @@ TEST(Faults, WithoutEndAreCountedRatherThanTold) {
   const Outcome run = weft({"run", overflowing(folder, "hold"), "--json", "--max-samples", "3000"});
   ASSERT_EQ(run.exit, 0) << run.told();
   std::uint64_t told = of_kind(run, "fault").size(), untold = 0;
-  for (const Json& each : of_kind(run, "faults_untold")) untold += each["count"].get<std::uint64_t>();
+  for (const Json& each : of_kind(run, "faults_dropped")) untold += each["count"].get<std::uint64_t>();
   EXPECT_GT(told, 0u);
   EXPECT_GT(untold, told);
   EXPECT_LT(run.events().size(), 1500u) << "3,000 samples fail";
@@ -80,7 +80,7 @@ std::string heavy(const Folder& folder) {
   Json network = digits_json();
   for (Json& layer : network["layers"])
     if (layer["at"] == Json{0, 0, 0, 0} || layer["at"] == Json{0, 0, 1, 0}) layer["out"] = 6000;
-  network["stream"].erase("shift");
+  network["stream"].erase("drift");
   write_file(folder / "n.json", network.dump());
   return folder / "n.json";
 }

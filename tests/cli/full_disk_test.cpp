@@ -73,7 +73,7 @@ TEST(FullDisk, ForAWhileCostsNothingButTheTelling) {
   const SmallDisk disk(48 << 10);
   if (!disk.is_there()) GTEST_SKIP() << disk.why_not();
   const std::string home = disk / "home";
-  Process agent({"run", kDigits, "--json", "--quiet", "--passes", "1000000", "--state", home, "--durability",
+  Process agent({"run", kDigits, "--json", "--quiet", "--epochs", "1000000", "--state", home, "--durability",
                  "interval=20ms", "--checkpoint-every", "20000"});
   const auto wait_for = [&](const std::string& told) {
     while (!agent.has_ended() && agent.err_so_far().find(told) == std::string::npos)

@@ -66,7 +66,7 @@ TEST(Run, GoesOnFromASavedModelsWeights) {
   Folder folder;
   const std::string file = folder / "m.entity";
   ASSERT_EQ(weft({"run", kDigits, "--quiet", "--max-samples", "4000", "--save", file}).exit, 0);
-  // The path to the data was made to fit the file's new place, and the shift is behind us only in the weights.
+  // The path to the data was made to fit the file's new place, and the drift is behind us only in the weights.
   const Outcome more = weft({"run", file, "--json", "--max-samples", "2"});
   ASSERT_EQ(more.exit, 0) << more.err;
   const Json fresh = weft({"run", kDigits, "--json", "--max-samples", "2"}).last();

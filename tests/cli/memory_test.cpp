@@ -24,12 +24,12 @@ class AddressSpace {
 };
 
 /// 16 GiB of weights in 150 bytes: 4,096 inputs of 1,048,576 neurons.
-const std::string kHuge = R"({"weft":1,"grid":{},"inputs":{"a":[4096]},"layers":[{"at":[0,0,0,0],"type":"dense",)"
+const std::string kHuge = R"({"weft": 2,"grid":{},"inputs":{"a":[4096]},"layers":[{"at":[0,0,0,0],"type":"dense",)"
                           R"("out":1048576}],"outputs":{"o":[0,0,0,0]}})";
 
 std::string chain(std::size_t cells) {
   const std::string x = std::to_string(cells);
-  return R"({"weft":1,"name":"chain","grid":{"x":)" + x +
+  return R"({"weft": 2,"name":"chain","grid":{"x":)" + x +
          R"(},"inputs":{"a":[2]},"layers":[{"repeat":{},"type":"dense",)" + R"("out":2}],"outputs":{"o":[0,0,)" +
          std::to_string(cells - 1) + R"(,0]},"learning":{},"stream":{"csv":"d.csv"}})";
 }
@@ -111,7 +111,7 @@ TEST(Memory, OfMoreLayersThanFitIsRefusedBeforeTheyAreMade) {
 TEST(Inspect, OfManyCellsAndPortsTakesNoLongerThanReadingThem) {
   Folder folder;
   write_file(folder / "chain.json", chain(100000));
-  Json ports{{"weft", 1}, {"grid", Json::object()}, {"outputs", {{"o", {0, 0, 0, 0}}}}};
+  Json ports{{"weft", 2}, {"grid", Json::object()}, {"outputs", {{"o", {0, 0, 0, 0}}}}};
   Json names = Json::array();
   std::string inputs;
   for (int i = 0; i < 50000; ++i) {

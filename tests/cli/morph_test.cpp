@@ -151,7 +151,7 @@ TEST(Run, SavesNothingWhereItShouldNotAndSaysSoBeforeItRuns) {
 
 TEST(Morph, MakesABinaryFileOfABitAWeight) {
   Folder folder;
-  const Json network = Json::parse(R"({"weft": 1, "name": "one", "grid": {"x": 1}, "inputs": {"i": [1024]},
+  const Json network = Json::parse(R"({"weft": 2, "name": "one", "grid": {"x": 1}, "inputs": {"i": [1024]},
       "layers": [{"at": [0,0,0,0], "type": "dense", "out": 1024, "bias": false}], "outputs": {"o": [0,0,0,0]}})");
   write_file(folder / "n.json", network.dump());
   const auto size = [&](const std::string& dtype) {

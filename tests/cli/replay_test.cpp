@@ -77,7 +77,7 @@ TEST(Replay, AsksWhatIf) {
 TEST(Replay, RunsBesideTheLivingAgent) {
   Folder folder;
   const std::string home = folder / "home";
-  Process agent({"run", kDigits, "--json", "--quiet", "--passes", "1000000", "--state", home, "--durability",
+  Process agent({"run", kDigits, "--json", "--quiet", "--epochs", "1000000", "--state", home, "--durability",
                  "interval=50ms", "--checkpoint-every", "5000", "--keep", "1000"});
   wait_for_progress(agent);
   std::vector<Json> looks;

@@ -119,7 +119,7 @@ TEST(Resume, RefusesAnotherRun) {
   refused({"--rule", "dfa"}, "learning.rule: \"fw_dtp\" there, \"dfa\" here");
   refused({"--schedule", "settle"}, "learning.schedule");
   refused({"--seed", "9"}, "seed: 0 there, 9 here");
-  refused({"--passes", "9"}, "stream.passes: 20 there, 9 here");
+  refused({"--epochs", "9"}, "stream.epochs: 20 there, 9 here");
   refused({"--held-out", "0.3"}, "stream.held_out");
   refused({"--lr", "0.02"}, "learning.optimizer.lr");
   const Outcome anew = weft(kRun + Words{"--checkpoint", folder / "c"});
@@ -131,10 +131,10 @@ TEST(Resume, RefusesOtherDataUnderTheSameName) {
   Folder folder;
   Json network = digits_json();
   network["stream"]["csv"] = "data.csv";
-  network["stream"].erase("shift");
+  network["stream"].erase("drift");
   network["inputs"]["pixels"] = {2};
   write_file(folder / "n.json", network.dump());
-  const Words run{"run", folder / "n.json", "--checkpoint", folder / "c", "--resume", "--passes", "1"};
+  const Words run{"run", folder / "n.json", "--checkpoint", folder / "c", "--resume", "--epochs", "1"};
   write_file(folder / "data.csv", "1,2,0\n3,4,1\n5,6,0\n7,8,1\n");
   ASSERT_EQ(weft(run).exit, 0) << weft(run).err;
   write_file(folder / "data.csv", "1,2,0\n3,4,1\n5,6,0\n7,9,1\n");

@@ -54,7 +54,7 @@ TEST(RunJson, TellsStartProgressAndShiftOnTheWay) {
   EXPECT_EQ(events.front()["training_set"], 1438);
   EXPECT_EQ(events.front()["lr"], 0.03);
   std::uint64_t last = 0;
-  int progress = 0, shifts = 0;
+  int progress = 0, drift = 0;
   for (const Json& event : events) {
     if (event["event"] == "progress") {
       ++progress;
@@ -62,22 +62,22 @@ TEST(RunJson, TellsStartProgressAndShiftOnTheWay) {
       last = event["samples"];
       for (const char* key : {"total", "ticks", "ticks_per_second", "samples_per_second", "prequential_accuracy"})
         EXPECT_TRUE(event.contains(key)) << key;
-    } else if (event["event"] == "shift") {
-      ++shifts;
+    } else if (event["event"] == "drift") {
+      ++drift;
       EXPECT_EQ(event["kind"], "labels");
       EXPECT_GE(event["samples"], 1200);
       EXPECT_LT(event["samples"], 1500);
     }
   }
   EXPECT_GE(progress, 10);
-  EXPECT_EQ(shifts, 1);
+  EXPECT_EQ(drift, 1);
   EXPECT_EQ(last, 3000u);
 }
 
 TEST(RunJson, SaysNullWhereNothingWasHeldOutOrRecovered) {
   Folder folder;
   Json network = digits_json();
-  network["stream"].erase("shift");
+  network["stream"].erase("drift");
   write_file(folder / "n.json", network.dump());
   const Json done = weft({"run", folder / "n.json", "--json", "--max-samples", "300", "--held-out", "0"}).last();
   EXPECT_TRUE(done["held_out_accuracy"].is_null()) << done;
@@ -89,7 +89,7 @@ TEST(RunJson, FallsAtTheShiftAndRecovers) {
   ASSERT_EQ(ran.exit, 0) << ran.err;
   double before = 0, lowest = 1;
   for (const Json& event : ran.events()) {
-    if (event["event"] == "shift") before = event["prequential_accuracy"];
+    if (event["event"] == "drift") before = event["prequential_accuracy"];
     if (event["event"] == "progress" && before > 0)
       lowest = std::min(lowest, event["prequential_accuracy"].get<double>());
   }
@@ -140,7 +140,7 @@ TEST(RunJson, ReadsEveryFlagFromTheEnvironmentToo) {
   const Words bound{"run", kDigits, "--json", "--max-samples", "400"};
   const std::vector<std::pair<std::string, std::string>> flags{
       {"rule", "dfa"},   {"schedule", "settle"}, {"lr", "0.01"},       {"seed", "7"},
-      {"passes", "3"},   {"held-out", "0.5"},    {"threads", "1"},     {"executor", "deterministic"},
+      {"epochs", "3"},   {"held-out", "0.5"},    {"threads", "1"},     {"executor", "deterministic"},
       {"device", "cpu"}, {"quiet", "true"},      {"max-samples", "90"}};
   for (const auto& [flag, value] : flags) {
     std::string variable = "WEFT_ARG_";
@@ -163,7 +163,7 @@ TEST(RunJson, ReadsEveryFlagFromTheEnvironmentToo) {
 TEST(RunJson, NamesATwinForEveryFlagInItsHelp) {
   const std::string help = weft({"run", "--help"}).out;
   for (const char* variable :
-       {"RULE", "SCHEDULE", "PASSES", "SEED", "THREADS", "DEVICE", "EXECUTOR", "HELD_OUT", "MAX_SAMPLES", "SAVE",
+       {"RULE", "SCHEDULE", "EPOCHS", "SEED", "THREADS", "DEVICE", "EXECUTOR", "HELD_OUT", "MAX_SAMPLES", "SAVE",
         "CHECKPOINT", "CHECKPOINT_EVERY", "RESUME", "JSON", "QUIET", "LR"})
     EXPECT_NE(help.find("(Env:WEFT_ARG_" + std::string(variable) + ")"), std::string::npos) << variable;
 }

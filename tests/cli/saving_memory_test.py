@@ -31,13 +31,13 @@ def write_model(folder, width):
     rows = [",".join(f"{(i * 37 + r * 11) % 17 / 16:g}" for i in range(width)) + f",{r % 10}" for r in range(6)]
     (folder / "data.csv").write_text(",".join(f"x{i}" for i in range(width)) + ",label\n" + "\n".join(rows) + "\n")
     network = {
-        "weft": 1, "name": "wide", "grid": {"x": 2}, "inputs": {"x": [width]},
+        "weft": 2, "name": "wide", "grid": {"x": 2}, "inputs": {"x": [width]},
         "layers": [{"at": [0, 0, 0, 0], "type": "dense", "out": width, "activation": "tanh"},
                    {"at": [0, 0, 1, 0], "type": "dense", "out": 10}],
         "outputs": {"y": [0, 0, 1, 0]},
         "learning": {"rule": "backprop", "schedule": "settle", "loss": "cross_entropy",
                      "optimizer": {"type": "momentum", "lr": 0.001}},
-        "stream": {"csv": "data.csv", "held_out": 0, "passes": 1}}
+        "stream": {"csv": "data.csv", "held_out": 0, "epochs": 1}}
     (folder / "net.json").write_text(json.dumps(network))
 
 

@@ -57,7 +57,7 @@ TEST(Signals, HangupOpensTheLogAnewAndTheRunGoesOn) {
 }
 
 TEST(Signals, HangupEndsARunWithoutALogAsEver) {
-  Process agent({"run", kDigits, "--json", "--passes", "1000000"});
+  Process agent({"run", kDigits, "--json", "--epochs", "1000000"});
   wait_for_progress(agent);
   agent.send(SIGHUP);
   EXPECT_EQ(agent.wait().exit, 128 + SIGHUP);

@@ -122,7 +122,7 @@ TEST(State, RefusesAnotherLifeAndIsNoneTheWorseForIt) {
   const auto refused = [&](const Words& more, const std::string& fragment) {
     expect_refused(at_home(home) + more, 2, fragment);
   };
-  refused({"--passes", "9"}, "stream.passes: 20 there, 9 here");
+  refused({"--epochs", "9"}, "stream.epochs: 20 there, 9 here");
   refused({"--seed", "9"}, "seed: 0 there, 9 here");
   refused({"--rule", "dfa"}, "learning.rule: \"fw_dtp\" there, \"dfa\" here");
   refused({"--dtype", "int8"}, "layers[0].dtype");
@@ -139,10 +139,10 @@ TEST(State, RefusesOtherDataUnderTheSameName) {
   Folder folder;
   Json network = digits_json();
   network["stream"]["csv"] = "data.csv";
-  network["stream"].erase("shift");
+  network["stream"].erase("drift");
   network["inputs"]["pixels"] = {2};
   write_file(folder / "n.json", network.dump());
-  const Words run{"run", folder / "n.json", "--state", folder / "home", "--passes", "1", "--quiet"};
+  const Words run{"run", folder / "n.json", "--state", folder / "home", "--epochs", "1", "--quiet"};
   write_file(folder / "data.csv", "1,2,0\n3,4,1\n5,6,0\n7,8,1\n");
   ASSERT_EQ(weft(run).exit, 0) << weft(run).err;
   write_file(folder / "data.csv", "1,2,0\n3,4,1\n5,6,0\n7,9,1\n");
@@ -157,7 +157,7 @@ TEST(State, RefusesACheckpointDirectoryOfARunWithoutAHome) {
 
 TEST(State, BelongsToOneProcessAtATime) {
   Folder folder;
-  const Words endless_life{"run", kDigits, "--json", "--quiet", "--passes", "1000000", "--state", folder / "home"};
+  const Words endless_life{"run", kDigits, "--json", "--quiet", "--epochs", "1000000", "--state", folder / "home"};
   Process first(endless_life);
   wait_for_progress(first);
   const Outcome second = weft(endless_life);

@@ -64,7 +64,7 @@ TEST(Sweep, CountsAllRowsOfATableOfOnesOwn) {
   Folder folder;
   Json network = digits_json();
   network["inputs"]["pixels"] = {2};
-  network["stream"].erase("shift");
+  network["stream"].erase("drift");
   network["stream"]["scale"] = 1;
   network["stream"]["held_out"] = 0.99;
   write_file(folder / "n.json", network.dump());

@@ -49,7 +49,7 @@ TEST(New, WritesANetworkThatLearnsTheTable) {
   EXPECT_EQ(network["inputs"]["x"], Json::array({4}));
   EXPECT_EQ(network["stream"]["classes"], Json::array({"setosa", "versicolor", "virginica"}));
   EXPECT_EQ(network["stream"]["stratified"], true);
-  EXPECT_FALSE(network["stream"].contains("shift"));
+  EXPECT_FALSE(network["stream"].contains("drift"));
   const Outcome run = weft({"run", path, "--json"});
   ASSERT_EQ(run.exit, 0) << run.told();
   const Json done = run.last();
@@ -117,7 +117,7 @@ TEST(New, SaysAllThatIsMissingAtOnce) {
 // The same rows in other clothes are the same run.
 TEST(Run, ReadsTheSameTableInOtherClothes) {
   Folder folder;
-  const std::string network = new_network(folder, {"--passes", "3"});
+  const std::string network = new_network(folder, {"--epochs", "3"});
   const auto hash = [&](const std::string& data, const Words& more) {
     const Outcome run = weft(Words{"run", network, "--data", data, "--json"} + more);
     EXPECT_EQ(run.exit, 0) << run.told();
@@ -142,7 +142,7 @@ TEST(Run, KeepsTheClassesInTheModel) {
   Folder folder;
   write_file(
       folder / "n.json",
-      R"({"weft":1,"inputs":{"x":[2]},"chain":[{"type":"dense","out":2}],"stream":{"csv":"t.csv","held_out":0}})");
+      R"({"weft": 2,"inputs":{"x":[2]},"chain":[{"type":"dense","out":2}],"stream":{"csv":"t.csv","held_out":0}})");
   write_file(folder / "t.csv", "1,2,yes\n3,4,no\n5,6,yes\n");
   const Outcome run = weft({"run", folder / "n.json", "--quiet", "--save", folder / "m.entity"});
   ASSERT_EQ(run.exit, 0) << run.told();
@@ -162,11 +162,11 @@ TEST(Run, SaysWhatMaySurprise) {
   EXPECT_TRUE(holds(again.err, "goes on learning")) << again.err;
   write_file(folder / "far.csv", "200,255,1\n190,0,0\n");
   write_file(folder / "n.json",
-             R"({"weft":1,"inputs":{"x":[2]},"chain":[{"type":"dense","out":2,"activation":"tanh"}],)"
+             R"({"weft": 2,"inputs":{"x":[2]},"chain":[{"type":"dense","out":2,"activation":"tanh"}],)"
              R"("stream":{"csv":"far.csv","held_out":0}})");
   const Outcome far = weft({"run", folder / "n.json"});
   EXPECT_TRUE(holds(far.err, "inputs reach 255")) << far.err;
-  EXPECT_TRUE(holds(far.err, "--passes")) << far.err;
+  EXPECT_TRUE(holds(far.err, "--epochs")) << far.err;
   write_file(folder / "far.csv", "0.2,0.25,1\n0.19,0,0\n");
   EXPECT_FALSE(holds(weft({"run", folder / "n.json"}).err, "inputs reach"));
 }

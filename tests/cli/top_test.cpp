@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-const std::string kGet = "{\"get\":\"figures\"}\n";
+const std::string kGet = "{\"get\":\"statistics\"}\n";
 
 TEST(Top, ShowsARunningAgentOnceAsTextAndAsJson) {
   Folder folder;
@@ -30,7 +30,7 @@ TEST(Top, ShowsARunningAgentOnceAsTextAndAsJson) {
   ASSERT_EQ(json.exit, 0) << json.told();
   ASSERT_EQ(json.events().size(), 1u);
   const Json figures = json.last();
-  EXPECT_EQ(figures["weft_top"], 1);
+  EXPECT_EQ(figures["weft_top"], 2);
   EXPECT_EQ(figures["network"], "digits");
   EXPECT_EQ(figures["phase"], "running");
   EXPECT_GT(figures["ticks"], 0);
@@ -153,9 +153,9 @@ TEST(TopSocket, AnswersErrorsAndClosesWhereTheyAreMade) {
     EXPECT_TRUE(client.read().is_null()) << bad.substr(0, 40);
   }
   Client client(folder / "c/top.sock");
-  ASSERT_TRUE(client.send("{\"get\":") && client.send("\"figures\"}\n" + kGet)) << "in pieces, and two at once";
-  EXPECT_EQ(client.read()["weft_top"], 1);
-  EXPECT_EQ(client.read()["weft_top"], 1);
+  ASSERT_TRUE(client.send("{\"get\":") && client.send("\"statistics\"}\n" + kGet)) << "in pieces, and two at once";
+  EXPECT_EQ(client.read()["weft_top"], 2);
+  EXPECT_EQ(client.read()["weft_top"], 2);
 }
 
 TEST(TopSocket, IsNotHeldUpByClientsThatDoNotReadNorByTooMany) {
@@ -177,7 +177,7 @@ TEST(TopSocket, IsNotHeldUpByClientsThatDoNotReadNorByTooMany) {
   Client patient(path);
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(patient.send(kGet));
-    ASSERT_EQ(patient.read()["weft_top"], 1);
+    ASSERT_EQ(patient.read()["weft_top"], 2);
   }
   // Eight are served; once there are so many the next is told.
   std::vector<std::unique_ptr<Client>> more;
@@ -190,7 +190,7 @@ TEST(TopSocket, IsNotHeldUpByClientsThatDoNotReadNorByTooMany) {
   }
   EXPECT_TRUE(was_refused);
   ASSERT_TRUE(patient.send(kGet));
-  EXPECT_EQ(patient.read()["weft_top"], 1) << "those that were there are still served";
+  EXPECT_EQ(patient.read()["weft_top"], 2) << "those that were there are still served";
   more.clear();
   idle.clear();
   agent.send(SIGTERM);

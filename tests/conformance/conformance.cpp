@@ -98,7 +98,7 @@ mesh::NetworkSpec network(const json& row, const Stored& stored) {
   layers.push_back({{"at", {0, 1, 0, 0}}, {"type", "dense"}, {"out", 4}});
   json head = layers.back();
   layers.erase(layers.size() - 1);
-  json text{{"weft", 1},
+  json text{{"weft", 2},
             {"seed", 5},
             {"grid", {{"y", 2}, {"x", 3}}},
             {"inputs", {{"x", row["in"]}}},

@@ -28,7 +28,7 @@ import make_network_schema  # noqa: E402
 SCHEMA = json.loads(make_network_schema.written(make_network_schema.schema()))
 DEFS = SCHEMA["$defs"]
 GOOD = {
-    "weft": 1, "name": "all", "seed": 7, "grid": {"z": 1, "y": 1, "x": 3, "layers": 2}, "inputs": {"in": [2, 2]},
+    "weft": 2, "name": "all", "seed": 7, "grid": {"z": 1, "y": 1, "x": 3, "layers": 2}, "inputs": {"in": [2, 2]},
     "layers": [
         {"at": [0, 0, 0, 0], "type": "dense", "out": 8, "from": ["in", [0, 0, 2, 1]], "activation": "tanh", "bias": False},
         {"at": [0, 0, 0, 1], "type": "leaky_integrator", "rate": 0.25, "policy": "hold", "device": "cpu", "view": [8], "shape": [8]},
@@ -44,7 +44,7 @@ GOOD = {
         {"at": [0, 0, 1, 3], "type": "adaptive_avg_pool", "size": [1, 1]},
         {"at": [0, 1, 0, 0], "type": "attention", "heads": 4, "kv_heads": 2, "context": 8, "rope": "half", "rope_theta": 500,
          "rope_scaling": "llama3", "rope_factor": 8, "rope_high_freq_factor": 2, "qk_norm": "rms", "epsilon": 1e-6},
-        {"at": [0, 1, 1, 0], "type": "metacognition", "above": 3, "action": "morph", "to": "int8", "patience": 2},
+        {"at": [0, 1, 1, 0], "type": "metacognition", "above": 3, "action": "morph", "to": "int8", "min_ticks": 2},
         {"at": [0, 1, 2, 0], "type": "softmax", "kind": "grid", "axes": [0, 2]},
         {"at": [0, 1, 0, 1], "type": "sequential", "dtype": "int8", "layers": [
             {"type": "rms_norm", "name": "n", "from": ["input"]},
@@ -64,9 +64,9 @@ GOOD = {
     "learning": {"rule": "dfa", "schedule": "pipelined", "optimizer": {"type": "adamw", "lr": 0.01}},
     "stream": {"csv": "x.csv", "label": "kind", "skip": ["id", 2], "separator": "tab", "header": "present",
                "missing": "mean", "fill": [0.5, 1], "classes": ["a", "b"], "stratified": True, "split_seed": 3,
-               "shift": {"kind": "pixels", "at": 0.25}},
+               "drift": {"kind": "pixels", "at": 0.25}},
 }
-CHAIN = {"weft": 1, "inputs": {"x": [4]}, "chain": [
+CHAIN = {"weft": 2, "inputs": {"x": [4]}, "chain": [
     {"type": "standardize", "mean": [1, 2, 3, 4], "deviation": [1, 1, 2, 0.5]},
     {"type": "dense", "out": 8, "activation": "tanh", "dtype": "int8"}, {"type": "their_own", "sharpness": 3},
     {"type": "sequential", "layers": [{"type": "dense", "out": 3}]}]}
@@ -125,7 +125,7 @@ class NetworkSchema(unittest.TestCase):
             for row in rows_of_kind:
                 with self.subTest(kind, layer=row["layer"]):
                     own = {"type": kind, **row["layer"]}
-                    network = {"weft": 1, "grid": {}, "layers": [{"at": [0, 0, 0, 0], **own}]}
+                    network = {"weft": 2, "grid": {}, "layers": [{"at": [0, 0, 0, 0], **own}]}
                     self.assert_valid(network)
                     if kind != "metacognition":
                         network["layers"] = [{"at": [0, 0, 0, 0], "type": "sequential", "layers": [own]}]
@@ -160,7 +160,7 @@ class NetworkSchema(unittest.TestCase):
     def test_refuses_what_the_reader_refuses(self):
         faults = {
             "no version": lambda n: n.pop("weft"),
-            "another version": lambda n: n.update(weft=2),
+            "another version": lambda n: n.update(weft=3),
             "no grid": lambda n: n.pop("grid"),
             "an empty axis": lambda n: n["grid"].update(z=0),
             "an unknown key": lambda n: n.update(layer=[]),
@@ -238,8 +238,8 @@ class NetworkSchema(unittest.TestCase):
             "an unknown rule": lambda n: n["learning"].update(rule="magic"),
             "a momentum above one": lambda n: n["learning"]["optimizer"].update(momentum=1.5),
             "a stream from nowhere": lambda n: n["stream"].pop("csv"),
-            "a shift without its kind": lambda n: n["stream"]["shift"].pop("kind"),
-            "no pass": lambda n: n["stream"].update(passes=0),
+            "a drift without its kind": lambda n: n["stream"]["drift"].pop("kind"),
+            "no pass": lambda n: n["stream"].update(epochs=0),
             "an unknown separator": lambda n: n["stream"].update(separator="#"),
             "a column 0": lambda n: n["stream"].update(label=0),
             "an answer to missing values that there is not": lambda n: n["stream"].update(missing="median"),
@@ -273,7 +273,7 @@ class NetworkSchema(unittest.TestCase):
             (DEFS["learning"], asked_keys(learning_body)),
             (DEFS["optimizer"], asked_keys(function_body(learning, "Result<OptimizerOptions> read_optimizer("))),
             (DEFS["stream"], asked_keys(stream_body + table_body)),
-            (DEFS["stream"]["properties"]["shift"], asked_keys(stream_body, "inner")),
+            (DEFS["stream"]["properties"]["drift"], asked_keys(stream_body, "inner")),
         ]:
             self.assertTrue(keys)
             self.assertEqual(set(schema["properties"]), keys)
@@ -329,7 +329,7 @@ class NetworkSchema(unittest.TestCase):
             (DEFS["learning"]["properties"]["schedule"], listed(learning, "kSchedules")),
             (DEFS["learning"]["properties"]["loss"], listed(learning, "kLosses")),
             (optimizer["type"], listed(learning, "kOptimizers")),
-            (DEFS["stream"]["properties"]["shift"]["properties"]["kind"], listed("learning/stream_options.cpp", "kShifts")),
+            (DEFS["stream"]["properties"]["drift"]["properties"]["kind"], listed("learning/stream_options.cpp", "kDrifts")),
             (DEFS["init"],
              re.findall(r"kind == \"(\w+)\"", (ROOT / "mesh/layers/init.cpp").read_text())),
         ]:

@@ -27,7 +27,7 @@ std::vector<std::byte> bytes_of(Bytes... values) {
 /// The blobs of golden.entity, as tests/data/formats/make_golden.py has them.
 struct Golden {
   std::vector<std::byte> codes = bytes_of(0x21, 0x43, 0x05), signs = bytes_of(0b10110101, 1), notes;
-  json network{{"weft", 1}, {"layers", json::array()}}, meta{{"made", "gr\u00fcn"}, {"rate", 0.03}};
+  json network{{"weft", 2}, {"layers", json::array()}}, meta{{"made", "gr\u00fcn"}, {"rate", 0.03}};
   std::vector<Tensor> blobs;
   Golden() {
     for (int i = 0; i < 70; ++i) notes.push_back(static_cast<std::byte>(i));

@@ -161,7 +161,7 @@ TEST(Entity, NamesOtherVersionsFlagsAndForeignFiles) {
             "entity: flags 130: of those that a reader must understand, 130 are unknown to this build; a newer one "
             "reads it");
   EXPECT_EQ(decode_entity(changed(bytes, 0, 'e')).error().code(), Errc::parse_failed);
-  EXPECT_EQ(decode_entity(as_bytes("{\"weft\": 1}")).error().code(), Errc::parse_failed);
+  EXPECT_EQ(decode_entity(as_bytes("{\"weft\": 2}")).error().code(), Errc::parse_failed);
   // A header length that no file can have, and one that only a huge file has.
   for (const std::size_t byte : {18u, 19u, 20u, 23u}) EXPECT_FALSE(decode_entity(changed(bytes, byte, 0xFF)));
 }

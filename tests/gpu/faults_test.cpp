@@ -123,7 +123,7 @@ TEST_F(Faults, APlannedHangIsTakenForALossAndTheDeviceIsClosedInOrder) {
   plan().fail(DriverFault::hang, 0);
   expect_failure(work(), Errc::timed_out,
                  {device_->info().name, "hangs", std::to_string(device_->options().timeout.count()) + " ms",
-                  "DeviceOptions::patience"});
+                  "DeviceOptions::timeout"});
   EXPECT_TRUE(device_->is_lost());
   expect_failure(work(), Errc::timed_out, {"was lost before"});
 }

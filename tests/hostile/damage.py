@@ -37,8 +37,8 @@ def parts(home):
 @case("homes, seed:", *[(seed,) for seed in range(16)])
 def homes(weft, folder, seed):
     net, home = prepare(folder), f"{folder}/home"
-    arguments = ("run", net, "--passes", 40, "--checkpoint-every", 300)
-    right = state_hash(weft("run", net, "--passes", 40))
+    arguments = ("run", net, "--epochs", 40, "--checkpoint-every", 300)
+    right = state_hash(weft("run", net, "--epochs", 40))
     expect(weft(*arguments, "--state", home).exit == 0, "no home")
     draw = random.Random(seed)
     for n in range(3):
@@ -67,7 +67,7 @@ def homes(weft, folder, seed):
 @case("a journal is deleted, emptied, cut at a record:", ("deleted",), ("emptied",), ("cut",))
 def journal(weft, folder, how):
     net, home = prepare(folder), f"{folder}/home"
-    arguments = ("run", net, "--passes", 40, "--state", home)
+    arguments = ("run", net, "--epochs", 40, "--state", home)
     expect(weft(*arguments).exit == 0, "no home")
     # The end's checkpoint goes, so that the journal alone knows how it ended.
     checkpoints = sorted((n for n in os.listdir(home) if n.startswith("ckpt-")), key=lambda n: int(n[5:]))
@@ -89,7 +89,7 @@ def journal(weft, folder, how):
 @case("checkpoints and --resume, seed:", *[(seed,) for seed in range(4)])
 def checkpoints(weft, folder, seed):
     net, place = prepare(folder), f"{folder}/c"
-    arguments = ("run", net, "--passes", 20, "--checkpoint", place, "--checkpoint-every", 200)
+    arguments = ("run", net, "--epochs", 20, "--checkpoint", place, "--checkpoint-every", 200)
     right = state_hash(weft(*arguments))
     draw = random.Random(seed)
     for path in draw.sample(parts(place), min(3, len(parts(place)))):
@@ -118,8 +118,8 @@ def modes(weft, folder, mode):
     net, home = prepare(folder), f"{folder}/home"
     user = other_user(folder)
     os.mkdir(home), os.chown(home, user, user)
-    arguments = ("run", net, "--passes", 20, "--state", home)
-    right = state_hash(weft("run", net, "--passes", 20))
+    arguments = ("run", net, "--epochs", 20, "--state", home)
+    right = state_hash(weft("run", net, "--epochs", 20))
     expect(weft(*arguments, user=user).exit == 0, "no home")
     for path in [home, f"{home}/journal", f"{home}/lock"] + parts(home)[:3]:
         before = os.stat(path).st_mode & 0o777

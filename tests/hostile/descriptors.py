@@ -26,11 +26,11 @@ def foreign_text(folder):
 def home(weft, folder, closed, json):
     net = prepare(folder)
     home = f"{folder}/home"
-    out = weft("run", net, "--passes", 300, "--state", home, *json, before=closing(closed), stdin=None)
+    out = weft("run", net, "--epochs", 300, "--state", home, *json, before=closing(closed), stdin=None)
     expect(out.exit == (5 if 1 in closed else 0), f"exit {out.exit}", closed, out)
     expect(list(foreign_text(home)) == [], f"words in {list(foreign_text(home))}")
-    again = weft("run", net, "--passes", 300, "--state", home)
-    undisturbed = weft("run", net, "--passes", 300)
+    again = weft("run", net, "--epochs", 300, "--state", home)
+    undisturbed = weft("run", net, "--epochs", 300)
     expect(again.exit == 0 and state_hash(again) == state_hash(undisturbed), "another life", (), again)
     verified = weft("replay", home, "--verify")
     expect(verified.exit == 0, "not verified", (), verified)

@@ -104,7 +104,7 @@ def other_user(folder):
 
 def network(**changes):
     """Two cells, four inputs, three classes."""
-    spec = {"weft": 1, "name": "n", "grid": {"z": 1, "y": 1, "x": 2}, "inputs": {"x": [4]},
+    spec = {"weft": 2, "name": "n", "grid": {"z": 1, "y": 1, "x": 2}, "inputs": {"x": [4]},
             "layers": [{"at": [0, 0, 0, 0], "type": "dense", "out": 8, "activation": "tanh", "from": ["x"]},
                        {"at": [0, 0, 1, 0], "type": "dense", "out": 3}],
             "outputs": {"y": [0, 0, 1, 0]},

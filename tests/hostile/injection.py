@@ -83,7 +83,7 @@ def paths(weft, folder, evil):
 
 @case("a server that weft top asks:", *[(e,) for e in EVIL])
 def server(weft, folder, evil):
-    answers = [json.dumps({"weft_top": 1, "network": evil, "phase": evil, "journal": {"error": evil}, "cells": {evil: 3}, "faults": {evil: 2},
+    answers = [json.dumps({"weft_top": 2, "network": evil, "phase": evil, "journal": {"error": evil}, "cells": {evil: 3}, "faults": {evil: 2},
                            "degraded": [{"cell": [0, 0, 0], "status": evil}]}) + "\n", json.dumps({"error": evil}) + "\n", evil.replace("\n", "") + "\n"]
     for number, answer in enumerate(answers):
         path = f"{folder}/s{number}"

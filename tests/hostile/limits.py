@@ -16,7 +16,7 @@ def file_size_save(weft, folder, size):
     # A first model that must stay as it is.
     first = weft("run", net, "--quiet", "--save", f"{folder}/m.entity")
     before = read(f"{folder}/m.entity")
-    out = weft("run", net, "--passes", 3, "--save", f"{folder}/m.entity", before=limited(resource.RLIMIT_FSIZE, size))
+    out = weft("run", net, "--epochs", 3, "--save", f"{folder}/m.entity", before=limited(resource.RLIMIT_FSIZE, size))
     expect(first.exit == 0 and out.exit == 5, f"exit {out.exit}", (), out)
     expect("m.entity" in out.err and "too large" in out.err.lower(), "not in words", (), out)
     expect("state hash" in out.out, "the result is lost", (), out)
@@ -27,7 +27,7 @@ def file_size_save(weft, folder, size):
 @case("an agent outlives a limit on file sizes, bytes:", (0,), (1 * KIB,), (3 * KIB,), (20 * KIB,), (64 * KIB,))
 def file_size_home(weft, folder, size):
     net, home = prepare(folder), f"{folder}/home"
-    arguments = ("run", net, "--passes", 200, "--state", home)
+    arguments = ("run", net, "--epochs", 200, "--state", home)
     out = weft(*arguments, before=limited(resource.RLIMIT_FSIZE, size))
     expect(out.exit in (0, 5), f"exit {out.exit}", arguments, out)
     expect(out.exit == 0 or "weft: error: " in out.err, "no word", arguments, out)

@@ -23,7 +23,7 @@ def with_change(path, value):
 TEXTS = [("nothing", ""), ("a brace", "{"), ("deep arrays", "[" * 10), ("100,000 arrays", "[" * 100000), ("deep objects", '{"a":' * 100000),
          ("10 MB of brackets", "[" * 10_000_000), ("nested in place", json.dumps(network())[:-1] + ',"z":' + "[" * 1000 + "]" * 1000 + "}"),
          ("a BOM", "\ufeff" + json.dumps(network())), ("UTF-16", json.dumps(network()).encode("utf-16")), ("NUL", json.dumps(network())[:50] + "\0"),
-         ("no UTF-8", json.dumps(network()).encode().replace(b'"n"', b'"\xff\xfe"')), ("twice", json.dumps(network())[:-1] + ',"weft":1}'),
+         ("no UTF-8", json.dumps(network()).encode().replace(b'"n"', b'"\xff\xfe"')), ("twice", json.dumps(network())[:-1] + ',"weft": 2}'),
          ("trailing", json.dumps(network()) + "x"), ("an array", "[]"), ("NaN", json.dumps(network(seed=float("nan")))), ("1e999", '{"weft": 1e999}')]
 
 
@@ -39,7 +39,7 @@ def texts(weft, folder, what, content):
 VALUES = [0, -1, 1.5, 2**31, 2**32, 2**53, 2**63, 2**64, 1e30, None, True, "", "x", [], {}, [[]], {"a": 1}]
 PLACES = [("grid", "x"), ("layers", 0, "out"), ("layers", 0, "at"), ("layers", 0, "at", 2), ("layers", 0, "type"), ("layers", 0, "activation"),
           ("layers", 0, "from"), ("layers", 1, "from"), ("inputs", "x"), ("inputs", "x", 0), ("outputs", "y"), ("learning", "rule"),
-          ("learning", "optimizer", "lr"), ("stream", "csv"), ("stream", "held_out"), ("stream", "passes"), ("weft",), ("name",)]
+          ("learning", "optimizer", "lr"), ("stream", "csv"), ("stream", "held_out"), ("stream", "epochs"), ("weft",), ("name",)]
 
 
 @case("a value where another is meant:", *[("/".join(map(str, place)), place) for place in PLACES])

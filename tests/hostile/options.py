@@ -7,7 +7,7 @@ from harness import *
 NUMBERS = [("--lr", v, ("1e-09", "1000")) for v in ("nan", "NaN", "inf", "-inf", "1e999", "-1", "0", "1e-10", "0x10", "1,5", "fast", "1e", "٣")]
 NUMBERS += [("--held-out", v, ("0 to 0.99",)) for v in ("nan", "-0.1", "1", "1e400", "50%")]
 NUMBERS += [("--hang-limit", v, ("0 to 1e+06",)) for v in ("nan", "inf", "-1")]
-NUMBERS += [("--passes", v, ("1 to 1073741824",)) for v in ("0", "-1", "1e3", "1.0", "0x10", "2147483648", "99999999999999999999999", "+5", " 5", "5 ")]
+NUMBERS += [("--epochs", v, ("1 to 1073741824",)) for v in ("0", "-1", "1e3", "1.0", "0x10", "2147483648", "99999999999999999999999", "+5", " 5", "5 ")]
 NUMBERS += [("--seed", v, ("0 to 18446744073709551615",)) for v in ("-1", "18446744073709551616", "99999999999999999999999", "1.5", "0b1")]
 NUMBERS += [(o, v, ("1 to 18446744073709551615",)) for o in ("--max-samples", "--checkpoint-every") for v in ("-1", "0", "18446744073709551616", "0x10")]
 NUMBERS += [("--threads", v, ("0 to 4096",)) for v in ("-1", "4097", "4294967296")] + [("--keep", v, ("1 to 100000",)) for v in ("0", "-1")]
@@ -52,7 +52,7 @@ def seeds(weft, folder):
 
 
 EMPTY = ("--state", "--checkpoint", "--socket", "--log", "--device", "--save", "--data", "--rule", "--lr", "--seed", "--durability",
-         "--dtype", "--passes")
+         "--dtype", "--epochs")
 
 
 @case("an empty value is none:", *[(o,) for o in EMPTY])
@@ -79,7 +79,7 @@ def no_flag(weft, folder, value):
     weft.refuses(2, ["WEFT_ARG_JSON", value], "hash", prepare(folder), env={"WEFT_ARG_JSON": value})
 
 
-@case("a variable that no option reads:", ("WEFT_ARG_PASES", "WEFT_ARG_PASSES"), ("WEFT_ARG_EPOCHS", "WEFT_ARG_PASSES"),
+@case("a variable that no option reads:", ("WEFT_ARG_EPOHCS", "WEFT_ARG_EPOCHS"), ("WEFT_ARG_PASSES", "WEFT_ARG_EPOCHS"),
       ("WEFT_ARG_HELDOUT", "WEFT_ARG_HELD_OUT"), ("WEFT_ARG_LEARNING_RATE", "WEFT_ARG_LR"), ("WEFT_ARG_xyzzy", "no option"))
 def unread(weft, folder, variable, meant):
     weft.refuses(2, [variable, meant], "run", prepare(folder), env={variable: "1"})
@@ -88,10 +88,10 @@ def unread(weft, folder, variable, meant):
 
 @case("a variable of another verb is no mistake")
 def of_another(weft, folder):
-    expect(weft("hash", prepare(folder), env={"WEFT_ARG_PASSES": "many"}).exit == 0, "refused")
+    expect(weft("hash", prepare(folder), env={"WEFT_ARG_EPOCHS": "many"}).exit == 0, "refused")
 
 
-@case("the word that was meant:", ("run N --epochs 5", "'--epochs'", "--passes"), ("run N --pases 5", "'--pases'", "--passes"),
+@case("the word that was meant:", ("run N --passes 5", "'--passes'", "--epochs"), ("run N --epohcs 5", "'--epohcs'", "--epochs"),
       ("run N --learning-rate=1", "--learning-rate", "--lr"), ("run N --heldout 0.1", "--heldout", "--held-out"),
       ("run N --gpu", "--gpu", "--device"), ("help", "'help'", "--help"), ("hlep", "'hlep'", "--help"),
       ("train N", "'train'", "weft run"), ("inspekt N", "'inspekt'", "weft inspect"), ("quantize N", "'quantize'", "weft morph"),
@@ -135,7 +135,7 @@ def blame(weft, folder, what, name):
 @case("a run that diverges says what to do:", ("--lr 1000 --rule gap",), ("--lr 1000",), ("--lr 50",))
 def diverged(weft, folder, options):
     write(f"{folder}/g.csv", table(rows=600))
-    out = weft("run", write(f"{folder}/n.json", json.dumps(network())), "--passes", 3, *options.split())
+    out = weft("run", write(f"{folder}/n.json", json.dumps(network())), "--epochs", 3, *options.split())
     if out.exit == 0 and "nothing was learned" not in out.err:
         share = float(re.search(r"prequential\s+([0-9.]+) %", out.out)[1])
         expect(share > 45, "no word on chance accuracy", (options,), out)

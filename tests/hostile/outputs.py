@@ -91,7 +91,7 @@ def writable(weft, folder, what):
     else:
         path = f"{folder}/none/m.entity"
     # Endless, so that only a refusal before the work ends it in time.
-    weft.refuses(5, os.path.dirname(path) if what == "missing" else path, "run", net, "--passes", 1 << 30, SAVE, path, user=user,
+    weft.refuses(5, os.path.dirname(path) if what == "missing" else path, "run", net, "--epochs", 1 << 30, SAVE, path, user=user,
                  limit=15)
 
 
@@ -100,7 +100,7 @@ def read_only(weft, folder):
     as_root()
     if not os.path.isdir("/sys") or os.access("/sys/m.entity", os.F_OK):
         raise Skip("no /sys")
-    weft.refuses(5, "/sys/m.entity", "run", prepare(folder), "--passes", 1 << 30, SAVE, "/sys/m.entity", limit=15)
+    weft.refuses(5, "/sys/m.entity", "run", prepare(folder), "--epochs", 1 << 30, SAVE, "/sys/m.entity", limit=15)
 
 
 @case("a log that is somebody's file:", ("thesis.tex",), ("folder",), ("fifo",))

@@ -3,11 +3,11 @@
 import os, signal, time
 from harness import *
 
-PASSES = 4000
+EPOCHS = 4000
 
 
 def running(weft, folder, *more):
-    process = weft.spawn("run", prepare(folder), "--passes", 1 << 30, "--json", "--quiet", *more)
+    process = weft.spawn("run", prepare(folder), "--epochs", 1 << 30, "--json", "--quiet", *more)
     process.stdout.readline()
     return process
 
@@ -57,7 +57,7 @@ def stopped(weft, folder):
 @case("kill -9 again and again, seed:", *[(seed,) for seed in range(4)])
 def killed(weft, folder, seed):
     net, home, draw = prepare(folder), f"{folder}/home", random.Random(seed)
-    arguments = ("run", net, "--passes", PASSES)
+    arguments = ("run", net, "--epochs", EPOCHS)
     right = state_hash(weft(*arguments))
     for _ in range(8):
         process = weft.spawn(*arguments, "--quiet", "--state", home)
@@ -71,6 +71,6 @@ def killed(weft, folder, seed):
 def two(weft, folder):
     home = f"{folder}/home"
     process = running(weft, folder, "--state", home)
-    weft.refuses(5, [home, "in use by"], "run", f"{folder}/n.json", "--passes", 1 << 30, "--state", home)
+    weft.refuses(5, [home, "in use by"], "run", f"{folder}/n.json", "--epochs", 1 << 30, "--state", home)
     process.send_signal(signal.SIGTERM)
     expect(ended(process).exit == 143, "another end")

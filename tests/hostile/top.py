@@ -9,7 +9,7 @@ class Agent:
 
     def __init__(self, weft, folder):
         self.home = f"{folder}/home"
-        self.process = weft.spawn("run", prepare(folder), "--passes", 1 << 30, "--quiet", "--state", self.home)
+        self.process = weft.spawn("run", prepare(folder), "--epochs", 1 << 30, "--quiet", "--state", self.home)
         self.socket = f"{self.home}/top.sock"
 
     def __enter__(self):
@@ -138,7 +138,7 @@ def garbage(weft, folder):
         for n in range(60):
             client = agent.client()
             try:
-                client.sendall([b"\n" * 3000, b"x" * 100000, draw.randbytes(2000), b'{"get":"figures"}\n' * 300, b'{"subscribe":NaN}\n',
+                client.sendall([b"\n" * 3000, b"x" * 100000, draw.randbytes(2000), b'{"get":"statistics"}\n' * 300, b'{"subscribe":NaN}\n',
                                 b'{"subscribe":1e-9}\n', b'{"subscribe":0.1}', b"[" * 4000 + b"\n"][n % 8])
             except OSError:
                 pass

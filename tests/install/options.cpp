@@ -29,6 +29,6 @@ mesh::MeshOptions options{.sessions = 3};
 learning::OptimizerOptions optimizer{.lr = 0.01f};
 learning::LearningOptions by_rule{.rule = learning::Rule::dfa};
 learning::LearningOptions by_optimizer{.optimizer = {.kind = learning::OptimizerKind::adamw}};
-learning::StreamOptions stream{.passes = 2};
+learning::StreamOptions stream{.epochs = 2};
 learning::Target labels{.output = "answer", .labels = {}};
 learning::Target values{.output = "answer", .values = {}};

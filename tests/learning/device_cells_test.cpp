@@ -109,14 +109,15 @@ mesh::NetworkSpec minded(std::initializer_list<mesh::Options> rules) {
   return spec;
 }
 
-const mesh::Options kMorph{{"look", std::string("rms")},
+const mesh::Options kMorph{{"statistic", std::string("rms")},
                            {"above", 0.05},
                            {"cooldown", 37.0},
-                           {"patience", 5.0},
+                           {"min_ticks", 5.0},
                            {"action", std::string("morph")},
                            {"to", std::string("int8")}};
-const mesh::Options kReset{{"look", std::string("deviation")}, {"above", 0.05}, {"cooldown", 29.0}, {"patience", 11.0}};
-const mesh::Options kStorm{{"look", std::string("gradient_storm")},
+const mesh::Options kReset{
+    {"statistic", std::string("deviation")}, {"above", 0.05}, {"cooldown", 29.0}, {"min_ticks", 11.0}};
+const mesh::Options kStorm{{"statistic", std::string("gradient_storm")},
                            {"above", 1.01},
                            {"horizon", 5.0},
                            {"cooldown", 40.0},

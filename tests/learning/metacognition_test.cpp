@@ -31,7 +31,7 @@ mesh::NetworkSpec network() {
       .dense({0, 0, 2, 0}, kOut)
       .layer(kWatching, "metacognition")
       .from({kWatched})
-      .option("look", std::string("gradient_storm"))
+      .option("statistic", std::string("gradient_storm"))
       .option("above", 8.0)
       .option("horizon", 40.0)
       .option("cooldown", 50.0)

@@ -19,7 +19,7 @@ using mesh::testing_support::must;
 using mesh::testing_support::noise;
 
 // Two uses of the layer at [0,0,0,0] beside itself: one in a container a tick later, one nested, two ticks later.
-constexpr const char* kNetwork = R"({"weft": 1, "seed": 3, "grid": {"z": 1, "y": 2, "x": 3}, "inputs": {"in": [6]},
+constexpr const char* kNetwork = R"({"weft": 2, "seed": 3, "grid": {"z": 1, "y": 2, "x": 3}, "inputs": {"in": [6]},
  "layers": [
   {"at": [0,0,0,0], "type": "dense", "out": 6, "activation": "tanh", "from": ["in"]},
   {"at": [0,0,1,0], "type": "sequential", "layers": [{"type": "shared", "at": [0,0,0,0]}, {"type": "dense", "out": 5, "activation": "tanh"}]},
@@ -165,7 +165,7 @@ TEST(SharedWeights, SurviveAFileAndFollowTheirOwnersMorph) {
 
 TEST(SharedWeights, AreRefusedWhereTheyCannotBe) {
   const auto with = [](const std::string& inside) {
-    std::string text = R"({"weft": 1, "grid": {"x": 2, "layers": 2}, "inputs": {"in": [6]}, "layers": [
+    std::string text = R"({"weft": 2, "grid": {"x": 2, "layers": 2}, "inputs": {"in": [6]}, "layers": [
       {"at": [0,0,0,0], "type": "dense", "out": 6, "from": ["in"]},
       {"at": [0,0,0,1], "type": "activation"},
       {"at": [0,0,1,0], "type": "sequential", "layers": [)" +

@@ -64,9 +64,9 @@ TEST(Stream, RefusesWhatDoesNotFitTheNetwork) {
 
 TEST(Stream, GoesOnFromItsCursorAsIfNeverStopped) {
   StreamOptions options;
-  options.passes = 2;
+  options.epochs = 2;
   options.max_samples = 900;
-  options.shift = Shift::labels;
+  options.drift = Drift::labels;
   ReplayableMesh whole = make_run(Rule::fw_dtp, Schedule::settle, options);
   ASSERT_TRUE(whole.stream->advance(900));
   ReplayableMesh parts = make_run(Rule::fw_dtp, Schedule::settle, options);
@@ -90,7 +90,7 @@ TEST_P(Learns, Digits) {
   double mean = 0;
   for (std::uint64_t seed : {0, 1}) {
     StreamOptions options;
-    options.passes = 20;
+    options.epochs = 20;
     options.seed = seed;
     ReplayableMesh run = make_run(rule, schedule, options);
     ASSERT_TRUE(run.stream->advance(run.stream->total()));
@@ -107,21 +107,21 @@ INSTANTIATE_TEST_SUITE_P(Rules, Learns,
                                            std::tuple(Rule::fw_dtp, Schedule::pipelined, 0.935)));
 
 TEST(Stream, RecoversFromAShiftAndSaysSo) {
-  for (const Shift shift : {Shift::labels, Shift::pixels}) {
+  for (const Drift drift : {Drift::labels, Drift::pixels}) {
     StreamOptions options;
-    options.passes = 8;
-    options.shift = shift;
+    options.epochs = 8;
+    options.drift = drift;
     ReplayableMesh run = make_run(Rule::fw_dtp, Schedule::pipelined, options);
     const std::uint64_t at = run.stream->total() / 2;
     ASSERT_TRUE(run.stream->advance(at + 100));
-    const double dip = run.stream->progress().prequential_accuracy;
+    const double lowest_accuracy = run.stream->progress().prequential_accuracy;
     ASSERT_TRUE(run.stream->advance(run.stream->total()));
     ASSERT_TRUE(run.stream->finish());
     const StreamProgress end = run.stream->progress();
-    ASSERT_TRUE(end.before_shift);
-    EXPECT_GT(*end.before_shift, 0.9);
-    EXPECT_LT(dip, *end.before_shift - 0.2) << name(shift);
-    ASSERT_TRUE(end.recovery_samples) << name(shift);
+    ASSERT_TRUE(end.before_drift);
+    EXPECT_GT(*end.before_drift, 0.9);
+    EXPECT_LT(lowest_accuracy, *end.before_drift - 0.2) << name(drift);
+    ASSERT_TRUE(end.recovery_samples) << name(drift);
     EXPECT_LT(*end.recovery_samples, run.stream->total() - at);
   }
 }

@@ -122,7 +122,7 @@ TEST(TokenLoss, RefusesLabelsThatDoNotFit) {
 void learns_to(bool reverse, std::size_t enough) {
   constexpr std::size_t kLength = 16, kVocabulary = 8, kBatch = 16;
   // Which token goes where depends on absolute places, so these are embedded too.
-  const auto spec = must(mesh::read_network(R"({"weft": 1, "seed": 1, "grid": {"x": 4},
+  const auto spec = must(mesh::read_network(R"({"weft": 2, "seed": 1, "grid": {"x": 4},
    "inputs": {"x": [16], "place": [16]}, "layers": [
     {"at": [0,0,0,0], "type": "embedding", "vocabulary": 8, "out": 32, "from": ["x"]},
     {"at": [0,0,1,0], "type": "embedding", "vocabulary": 16, "out": 32, "from": ["place"]},

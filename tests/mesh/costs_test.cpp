@@ -54,7 +54,7 @@ TEST(Costs, OfAContainerAreThoseOfItsLayers) {
 }
 
 TEST(Costs, OfBorrowedWeightsAreTheirOwners) {
-  const json network{{"weft", 1},
+  const json network{{"weft", 2},
                      {"grid", {{"x", 2}}},
                      {"inputs", {{"in", {16}}}},
                      {"layers",

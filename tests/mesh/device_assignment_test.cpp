@@ -59,7 +59,7 @@ TEST(Placement, KeepsWatchersAndThoseWhoseGradientsTheyMeasure) {
                                  .dense({0, 0, 1, 0}, 3)
                                  .layer({0, 1, 0, 0}, "metacognition")
                                  .from({Coord{0, 0, 0, 0}})
-                                 .option("look", std::string(look))
+                                 .option("statistic", std::string(look))
                                  .option("above", 8.0)
                                  .output("y", {0, 0, 1, 0})
                                  .spec()));

@@ -128,19 +128,19 @@ NetworkSpec minded(const Options& rule, const Options& second, bool has_spare, b
   return builder.seed(21).spec();
 }
 
-const Options kReset{{"look", std::string("rms")}, {"above", 0.3}, {"cooldown", 20.0}};
-const Options kMorph{{"look", std::string("gain_drift")},
+const Options kReset{{"statistic", std::string("rms")}, {"above", 0.3}, {"cooldown", 20.0}};
+const Options kMorph{{"statistic", std::string("gain_drift")},
                      {"above", 1.5},
                      {"horizon", 16.0},
                      {"action", std::string("morph")},
                      {"to", std::string("int8")}};
-const Options kRival{{"look", std::string("rms")},
+const Options kRival{{"statistic", std::string("rms")},
                      {"above", 0.3},
                      {"cooldown", 20.0},
                      {"action", std::string("morph")},
                      {"to", std::string("bfloat16")}};
 const Options kSwap{
-    {"look", std::string("deviation")}, {"above", 0.3}, {"action", std::string("swap")}, {"cooldown", 15.0}};
+    {"statistic", std::string("deviation")}, {"above", 0.3}, {"action", std::string("swap")}, {"cooldown", 15.0}};
 
 class DeviceMetacognition : public DeviceCells, public ::testing::WithParamInterface<int> {
  protected:
@@ -221,14 +221,14 @@ class DeviceMetacognitionFaults : public DeviceCells, public ::testing::WithPara
 
 TEST_P(DeviceMetacognitionFaults, HappenOnceBesideOrders) {
   std::uint64_t replays = 0;
-  for (const double patience : {1.0, 2.0, 3.0, 4.0, 5.0}) {
-    SCOPED_TRACE(patience);
+  for (const double min_ticks : {1.0, 2.0, 3.0, 4.0, 5.0}) {
+    SCOPED_TRACE(min_ticks);
     NetworkSpec spec = explosive(GetParam());
     LayerSpec watcher;
     watcher.type = "metacognition";
     watcher.at = {0, 1, 0, 0};
     watcher.from = {Coord{0, 0, 0, 0}};
-    watcher.options = {{"look", std::string("rms")}, {"above", 0.5}, {"cooldown", 9.0}, {"patience", patience}};
+    watcher.options = {{"statistic", std::string("rms")}, {"above", 0.5}, {"cooldown", 9.0}, {"min_ticks", min_ticks}};
     spec.grid.y = 2;
     spec.layers.push_back(watcher);
     build_bomb(spec);

@@ -50,7 +50,7 @@ struct Golden {
 /// A layer of a network file, without its place and its sources.
 inline LayerSpec layer_of(nlohmann::json layer) {
   layer["at"] = {0, 0, 0, 0};
-  const nlohmann::json network{{"weft", 1}, {"grid", {{"x", 1}}}, {"layers", {std::move(layer)}}};
+  const nlohmann::json network{{"weft", 2}, {"grid", {{"x", 1}}}, {"layers", {std::move(layer)}}};
   return testing_support::must(read_network(network.dump(), "golden")).layers[0];
 }
 

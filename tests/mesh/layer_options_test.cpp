@@ -171,8 +171,8 @@ std::vector<double> look_of(const Base& base) {
     seen.insert(seen.end(), values.begin(), values.end());
   }
   if (const WatchRule* rule = watch_rule(*layer))
-    add(static_cast<int>(rule->look), rule->above, rule->below, static_cast<int>(rule->action),
-        static_cast<int>(rule->encoding.dtype), rule->patience, rule->cooldown, rule->horizon);
+    add(static_cast<int>(rule->statistic), rule->above, rule->below, static_cast<int>(rule->action),
+        static_cast<int>(rule->encoding.dtype), rule->min_ticks, rule->cooldown, rule->horizon);
   goldens::Sequence run(base.spec, base.in, 2, 3);
   run.training_rows = 2;
   run.forward(0, 3);

@@ -94,7 +94,7 @@ TEST(Load, OfAnEntityFileHasItsWeightsAndItsLiveState) {
 
 TEST(Load, NamesTheFileThatItRefuses) {
   const File file("bad.json");
-  file.write(std::string(R"({"weft": 1, "grid": {}, "layers": [{"at": [0,0,0,9], "type": "dense", "out": 2}]})"));
+  file.write(std::string(R"({"weft": 2, "grid": {}, "layers": [{"at": [0,0,0,9], "type": "dense", "out": 2}]})"));
   expect_error(Mesh::load(file.path()), Errc::out_of_range, {file.path() + ": layers[0]", "outside the grid"});
   expect_error(Mesh::load(file.path() + ".none"), Errc::not_found, {file.path() + ".none"});
 }

@@ -24,18 +24,18 @@ using testing_support::must;
 using testing_support::noise;
 using testing_support::output_of;
 
-using Look = WatchRule::Look;
+using Statistic = WatchRule::Statistic;
 using Action = WatchRule::Action;
 
 Watcher watcher_of(WatchRule rule) { return Watcher(rule, 9, {3, 1, 0}, {4, 2, 0}); }
 
 TEST(Watcher, ActsWhenItsConditionHasHeldLongEnoughAndRestsThen) {
   WatchRule rule;
-  rule.above = 2, rule.below = -1, rule.patience = 3, rule.cooldown = 10;
+  rule.above = 2, rule.below = -1, rule.min_ticks = 3, rule.cooldown = 10;
   Watcher watcher = watcher_of(rule);
   std::vector<std::uint64_t> acted;
   const auto look = [&](std::uint64_t tick, double value) {
-    if (watcher.look(tick, value)) acted.push_back(tick);
+    if (watcher.update(tick, value)) acted.push_back(tick);
   };
   for (std::uint64_t tick = 0; tick < 40; ++tick) look(tick, tick == 1 ? 0.0 : tick % 2 ? 3.0 : -2.0);
   EXPECT_EQ(acted, std::vector<std::uint64_t>({4, 14, 24, 34})) << "three in a row from tick 2, then each ten";
@@ -47,37 +47,38 @@ TEST(Watcher, ActsWhenItsConditionHasHeldLongEnoughAndRestsThen) {
 TEST(Watcher, MeasuresDriftAgainstItsSlowAverageBothWays) {
   for (const double jump : {4.0, 0.25}) {
     WatchRule rule;
-    rule.look = Look::gain_drift, rule.above = 2, rule.horizon = 20, rule.cooldown = 1000;
+    rule.statistic = Statistic::gain_drift, rule.above = 2, rule.horizon = 20, rule.cooldown = 1000;
     Watcher watcher = watcher_of(rule);
-    for (std::uint64_t tick = 0; tick < 19; ++tick) EXPECT_FALSE(watcher.look(tick, tick % 2 ? 1.0 : 3.0)) << tick;
+    for (std::uint64_t tick = 0; tick < 19; ++tick) EXPECT_FALSE(watcher.update(tick, tick % 2 ? 1.0 : 3.0)) << tick;
     // Slowly growing is no drift.
     double value = 2;
-    for (std::uint64_t tick = 19; tick < 200; ++tick) EXPECT_FALSE(watcher.look(tick, value *= 1.01)) << tick;
-    EXPECT_TRUE(watcher.look(200, value * jump));
+    for (std::uint64_t tick = 19; tick < 200; ++tick) EXPECT_FALSE(watcher.update(tick, value *= 1.01)) << tick;
+    EXPECT_TRUE(watcher.update(200, value * jump));
   }
 }
 
 TEST(Watcher, TakesNoLearningForNoStorm) {
   WatchRule rule;
-  rule.look = Look::gradient_storm, rule.above = 10, rule.horizon = 5;
+  rule.statistic = Statistic::gradient_storm, rule.above = 10, rule.horizon = 5;
   Watcher watcher = watcher_of(rule);
-  for (std::uint64_t tick = 0; tick < 50; ++tick) EXPECT_FALSE(watcher.look(tick, 0.0));
-  EXPECT_FALSE(watcher.look(50, 100.0)) << "the first gradient";
-  for (std::uint64_t tick = 51; tick < 60; ++tick) EXPECT_FALSE(watcher.look(tick, tick % 2 ? 1.0 : 0.0));
-  EXPECT_TRUE(watcher.look(60, 1e4));
+  for (std::uint64_t tick = 0; tick < 50; ++tick) EXPECT_FALSE(watcher.update(tick, 0.0));
+  EXPECT_FALSE(watcher.update(50, 100.0)) << "the first gradient";
+  for (std::uint64_t tick = 51; tick < 60; ++tick) EXPECT_FALSE(watcher.update(tick, tick % 2 ? 1.0 : 0.0));
+  EXPECT_TRUE(watcher.update(60, 1e4));
 }
 
 TEST(Watcher, GoesOnFromItsWords) {
   WatchRule rule;
-  rule.look = Look::gain_drift, rule.above = 1.5, rule.action = Action::swap, rule.horizon = 4, rule.cooldown = 7;
+  rule.statistic = Statistic::gain_drift, rule.above = 1.5, rule.action = Action::swap, rule.horizon = 4,
+  rule.cooldown = 7;
   Watcher one = watcher_of(rule), two = watcher_of(rule);
   const auto values = noise(300, 5);
-  for (std::size_t i = 0; i < 100; ++i) one.look(i, std::fabs(double{values[i]}));
+  for (std::size_t i = 0; i < 100; ++i) one.update(i, std::fabs(double{values[i]}));
   EXPECT_GT(one.actions(), 3u);
   ASSERT_TRUE(two.restore(one.words()));
   EXPECT_EQ(two.watched().node, one.watched().node);
   for (std::size_t i = 100; i < 300; ++i)
-    ASSERT_EQ(two.look(i, std::fabs(double{values[i]})), one.look(i, std::fabs(double{values[i]})));
+    ASSERT_EQ(two.update(i, std::fabs(double{values[i]})), one.update(i, std::fabs(double{values[i]})));
   auto words = one.words();
   words[3] = std::bit_cast<std::uint64_t>(-1.0);
   EXPECT_FALSE(two.restore(words));
@@ -146,14 +147,14 @@ Mesh mesh_of(const NetworkSpec& spec, std::size_t sessions = 2, std::size_t thre
   return must(Mesh::build(spec, {.threads = threads, .sessions = sessions, .pin = false, .grain_bytes = 0}));
 }
 
-const Options kReset{{"look", std::string("rms")}, {"above", 0.5}, {"cooldown", 20.0}};
-const Options kMorph{{"look", std::string("gain_drift")},
+const Options kReset{{"statistic", std::string("rms")}, {"above", 0.5}, {"cooldown", 20.0}};
+const Options kMorph{{"statistic", std::string("gain_drift")},
                      {"above", 1.5},
                      {"horizon", 16.0},
                      {"action", std::string("morph")},
                      {"to", std::string("int8")}};
 const Options kSwap{
-    {"look", std::string("deviation")}, {"above", 0.5}, {"action", std::string("swap")}, {"cooldown", 15.0}};
+    {"statistic", std::string("deviation")}, {"above", 0.5}, {"action", std::string("swap")}, {"cooldown", 15.0}};
 const std::vector<Source> kBoth{Coord{0, 0, 1, 0}, Coord{0, 0, 2, 0}};
 
 TEST(Metacognition, ResetsThreeTicksLater) {
@@ -207,7 +208,7 @@ TEST(Metacognition, SwapsToTheSpareAndBack) {
 
 TEST(Metacognition, DecidesTheSameOnEveryThreadCountIsaAndExecutorAndFromAFile) {
   // Two watchers over one layer, which often act in the same tick.
-  const Options other{{"look", std::string("rms")},
+  const Options other{{"statistic", std::string("rms")},
                       {"above", 0.5},
                       {"cooldown", 20.0},
                       {"action", std::string("morph")},
@@ -288,7 +289,7 @@ TEST(Metacognition, RefusesWhatItCannotWatch) {
     expect_error(make_layer(spec, 5, "layers[3]"), code, {"layers[3]", text});
   };
   refuse_option({}, Errc::parse_failed, "above");
-  refuse_option({{"above", 1.0}, {"look", std::string("size")}}, Errc::unknown_name, "gain_drift, gradient_storm");
+  refuse_option({{"above", 1.0}, {"statistic", std::string("size")}}, Errc::unknown_name, "gain_drift, gradient_storm");
   refuse_option({{"above", 1.0}, {"action", std::string("panic")}}, Errc::unknown_name, "morph, reset, swap");
   refuse_option({{"above", 1.0}, {"action", std::string("morph")}}, Errc::unknown_name, "layers[3].to");
   refuse_option({{"above", 1.0}, {"action", std::string("swap")}}, Errc::shape_mismatch, "two vectors");

@@ -68,7 +68,7 @@ NetworkSpec everything() {
   spec.supervision = {actors::Policy::restart, 7, 0, actors::Policy::isolate};
   spec.learning = R"({"rule":"dfa"})";
   spec.device = "vulkan:part of a name";
-  spec.stream = R"({"csv":"x.csv","passes":[1,2]})";
+  spec.stream = R"({"csv":"x.csv","epochs":[1,2]})";
   return spec;
 }
 
@@ -82,7 +82,7 @@ TEST(NetworkJson, ReadsBackWhatItWrites) {
     }
 }
 
-constexpr std::string_view kDesign = R"({"weft": 1, "name": "digits", "grid": {"z": 1, "y": 2, "x": 2, "layers": 1},
+constexpr std::string_view kDesign = R"({"weft": 2, "name": "digits", "grid": {"z": 1, "y": 2, "x": 2, "layers": 1},
  "inputs": {"pixels": [64]},
  "layers": [
   {"at": [0,0,0,0], "type": "dense", "out": 64, "activation": "tanh", "from": ["pixels", [0,1,1,0]], "combine": "concat"},
@@ -91,7 +91,7 @@ constexpr std::string_view kDesign = R"({"weft": 1, "name": "digits", "grid": {"
   {"at": [0,1,1,0], "type": "dense", "out": 16, "activation": "tanh", "from": [[0,0,1,0]]}],
  "outputs": {"digit": [0,1,0,0]},
  "learning": {"rule": "fw_dtp", "schedule": "pipelined", "loss": "cross_entropy", "optimizer": {"type": "momentum", "lr": 0.03}},
- "stream": {"csv": "data/digits.csv.gz", "passes": 20}})";
+ "stream": {"csv": "data/digits.csv.gz", "epochs": 20}})";
 
 TEST(NetworkJson, ReadsTheNetworkOfTheDesign) {
   const NetworkSpec spec = must(read_network(kDesign, "design"));
@@ -111,7 +111,7 @@ TEST(NetworkJson, ReadsTheNetworkOfTheDesign) {
 
 TEST(NetworkJson, TakesDefaultsForAllThatMayBeLeftAway) {
   const NetworkSpec spec =
-      must(read_network(R"({"weft":1,"grid":{},"layers":[{"at":[0,0,0,0],"type":"identity"}]})", "least"));
+      must(read_network(R"({"weft": 2,"grid":{},"layers":[{"at":[0,0,0,0],"type":"identity"}]})", "least"));
   EXPECT_EQ(spec.name, "unnamed");
   EXPECT_EQ(spec.grid, (GridShape{1, 1, 1, 1}));
   EXPECT_EQ(spec.supervision, actors::SupervisionRule{});
@@ -127,11 +127,11 @@ struct Malformed {
 };
 
 std::string with_layer(const std::string& keys) {
-  return R"({"weft":1,"grid":{"x":2},"inputs":{"in":[4]},"layers":[{"at":[0,0,0,0],"type":"dense","out":3},{)" + keys +
+  return R"({"weft": 2,"grid":{"x":2},"inputs":{"in":[4]},"layers":[{"at":[0,0,0,0],"type":"dense","out":3},{)" + keys +
          "}]}";
 }
 std::string with_top(const std::string& keys) {
-  return R"({"weft":1,"grid":{"x":2},"layers":[{"at":[0,0,0,0],"type":"dense","out":3}])" + keys + "}";
+  return R"({"weft": 2,"grid":{"x":2},"layers":[{"at":[0,0,0,0],"type":"dense","out":3}])" + keys + "}";
 }
 std::string repeated(std::string_view text, std::size_t times) {
   std::string out;
@@ -144,20 +144,24 @@ std::vector<Malformed> malformed() {
   return {
       {"Empty", "", Errc::parse_failed, {"net:1:1"}},
       {"NotJson", "weft", Errc::parse_failed, {"net:1:"}},
-      {"CutShort", R"({"weft":1,"grid":{)", Errc::parse_failed, {"net:1:"}},
+      {"CutShort", R"({"weft": 2,"grid":{)", Errc::parse_failed, {"net:1:"}},
       {"NotAnObject", "[1]", Errc::parse_failed, {"top level", "array"}},
       {"NoVersion", R"({"grid":{},"layers":[]})", Errc::not_found, {"weft"}},
-      {"LaterVersion", R"({"weft":2,"grid":{},"layers":[]})", Errc::unsupported, {"weft", "2", "1"}},
-      {"NoGrid", R"({"weft":1,"layers":[]})", Errc::not_found, {"grid"}},
-      {"NoLayers", R"({"weft":1,"grid":{}})", Errc::not_found, {"layers"}},
-      {"EmptyLayers", R"({"weft":1,"grid":{},"layers":[]})", Errc::out_of_range, {"layers", "0"}},
+      {"LaterVersion", R"({"weft":3,"grid":{},"layers":[]})", Errc::unsupported, {"weft: version 3", "reads 2"}},
+      {"EarlierVersion",
+       R"({"weft":1,"grid":{},"layers":[],"stream":{"csv":"a","passes":2}})",
+       Errc::unsupported,
+       {"weft: version 1", "reads 2", "docs/formats/network.md"}},
+      {"NoGrid", R"({"weft": 2,"layers":[]})", Errc::not_found, {"grid"}},
+      {"NoLayers", R"({"weft": 2,"grid":{}})", Errc::not_found, {"layers"}},
+      {"EmptyLayers", R"({"weft": 2,"grid":{},"layers":[]})", Errc::out_of_range, {"layers", "0"}},
       {"UnknownKey", with_top(R"(,"imputs":{"in":[4]})"), Errc::unknown_name, {"imputs", "did you mean 'inputs'?"}},
       {"UnknownGridKey",
-       R"({"weft":1,"grid":{"layer":1},"layers":[{"at":[0,0,0,0],"type":"dense"}]})",
+       R"({"weft": 2,"grid":{"layer":1},"layers":[{"at":[0,0,0,0],"type":"dense"}]})",
        Errc::unknown_name,
        {"grid.layer", "did you mean 'layers'?"}},
       {"KeyTwice",
-       R"({"weft":1,"weft":1,"grid":{},"layers":[]})",
+       R"({"weft": 2,"weft": 2,"grid":{},"layers":[]})",
        Errc::duplicate_name,
        {"net:1:11", "\"weft\"", "twice"}},
       {"PortTwice", with_top(R"(,"inputs":{"a":[1],"a":[2]})"), Errc::duplicate_name, {"\"a\"", "twice"}},
@@ -195,7 +199,7 @@ std::vector<Malformed> malformed() {
        Errc::out_of_range,
        {"layers[1].at[2]", "4294967296"}},
       {"NoType", with_layer(R"("at":[0,0,1,0],"out":3)"), Errc::not_found, {"layers[1]", "\"type\" is missing"}},
-      {"LayerAsNumber", R"({"weft":1,"grid":{},"layers":[7]})", Errc::parse_failed, {"layers[0]", "7", "object"}},
+      {"LayerAsNumber", R"({"weft": 2,"grid":{},"layers":[7]})", Errc::parse_failed, {"layers[0]", "7", "object"}},
       {"EmptySources", with_layer(at + R"(,"out":3,"from":[])"), Errc::out_of_range, {"layers[1].from", "0"}},
       {"SourceOfNothing",
        with_layer(at + R"(,"out":3,"from":[""])"),
@@ -290,11 +294,11 @@ TEST(NetworkJson, TellsUnknownLayerKeysWhenTheLayerIsMade) {
 
 TEST(NetworkJson, ReadsAChainAsTheGridThatItIsShortFor) {
   const auto chain = must(read_network(
-      R"({"weft":1,"name":"n","inputs":{"x":[4]},"chain":[
+      R"({"weft": 2,"name":"n","inputs":{"x":[4]},"chain":[
           {"type":"dense","out":16,"activation":"tanh","dtype":"int8"},{"type":"layer_norm"},{"type":"dense","out":3}]})",
       "net"));
   const auto grid = must(read_network(
-      R"({"weft":1,"name":"n","grid":{"z":1,"y":1,"x":3,"layers":1},"inputs":{"x":[4]},"layers":[
+      R"({"weft": 2,"name":"n","grid":{"z":1,"y":1,"x":3,"layers":1},"inputs":{"x":[4]},"layers":[
           {"at":[0,0,0,0],"type":"dense","out":16,"activation":"tanh","dtype":"int8"},
           {"at":[0,0,1,0],"type":"layer_norm"},{"at":[0,0,2,0],"type":"dense","out":3}],"outputs":{"y":[0,0,2,0]}})",
       "net"));
@@ -302,11 +306,11 @@ TEST(NetworkJson, ReadsAChainAsTheGridThatItIsShortFor) {
   EXPECT_EQ(must(write_network(chain)), must(write_network(grid)));
   ASSERT_TRUE(Graph::build(chain));
   const auto named = must(read_network(
-      R"({"weft":1,"inputs":{"x":[4]},"chain":[{"type":"dense","out":3}],"outputs":{"z":[0,0,0,0]}})", "net"));
+      R"({"weft": 2,"inputs":{"x":[4]},"chain":[{"type":"dense","out":3}],"outputs":{"z":[0,0,0,0]}})", "net"));
   ASSERT_EQ(named.outputs.size(), 1u);
   EXPECT_EQ(named.outputs[0].name, "z");
   const auto refused = [](const char* rest, Errc code, std::vector<std::string> fragments) {
-    const auto spec = read_network(std::string(R"({"weft":1,"inputs":{"x":[4]},)") + rest + "}", "net");
+    const auto spec = read_network(std::string(R"({"weft": 2,"inputs":{"x":[4]},)") + rest + "}", "net");
     ASSERT_FALSE(spec) << rest;
     EXPECT_EQ(spec.error().code(), code) << spec.error().text();
     for (const std::string& fragment : fragments)
@@ -323,14 +327,14 @@ TEST(NetworkJson, ReadsAChainAsTheGridThatItIsShortFor) {
 TEST(NetworkJson, NamesAllMissingKeysAtOnce) {
   expect_error(read_network("{}", "net"), Errc::not_found,
                {"keys \"weft\", \"grid\", \"layers\" are missing", "chain"});
-  expect_error(read_network(R"({"weft":1})", "net"), Errc::not_found, {"keys \"grid\", \"layers\" are missing"});
+  expect_error(read_network(R"({"weft": 2})", "net"), Errc::not_found, {"keys \"grid\", \"layers\" are missing"});
   expect_error(read_network(R"({"chain":[{"type":"identity"}]})", "net"), Errc::not_found, {"key \"weft\" is missing"});
 }
 
 // "units" and the like are what other libraries call the width.
 TEST(NetworkJson, SaysWhichKeysALayerHasWhereOneIsMissing) {
   const auto spec = must(read_network(
-      R"({"weft":1,"inputs":{"x":[4]},"chain":[{"type":"dense","units":16,"activation":"tanh"}]})", "net"));
+      R"({"weft": 2,"inputs":{"x":[4]},"chain":[{"type":"dense","units":16,"activation":"tanh"}]})", "net"));
   expect_error(Graph::build(spec), Errc::parse_failed, {"out", "it has activation, units"});
 }
 

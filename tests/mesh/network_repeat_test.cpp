@@ -13,7 +13,7 @@ namespace weft::mesh {
 namespace {
 
 Result<NetworkSpec> read(const std::string& grid, const std::string& layers) {
-  return read_network(R"({"weft": 1, "grid": )" + grid + R"(, "inputs": {"in": [1]}, "layers": [)" + layers + "]}",
+  return read_network(R"({"weft": 2, "grid": )" + grid + R"(, "inputs": {"in": [1]}, "layers": [)" + layers + "]}",
                       "test");
 }
 

@@ -58,6 +58,41 @@ TEST(CheckpointStore, GivesBackTheNewestAndKeepsTwo) {
   EXPECT_TRUE((*latest)->skipped.empty());
 }
 
+// The digest in it is that of another implementation of XXH3 (tests/data/fuzz/checkpoint/whole.json before version 2).
+TEST(CheckpointStore, RefusesAnEarlierFormatByItsVersion) {
+  MemoryFileSystem files;
+  ASSERT_TRUE(CheckpointStore::open(files, "c"));
+  ASSERT_TRUE(files.make_directory("c/ckpt-7"));
+  const std::string manifest = R"({
+  "digest": "833aa383b21945951d5c1cdd53de3194",
+  "manifest": {
+    "files": [
+      {
+        "name": "state.entity",
+        "size": 3,
+        "xxh3_128": "06b05ab6733a618578af5f94892f3950"
+      }
+    ],
+    "info": {
+      "cursor": 3
+    },
+    "tick": 7,
+    "weft_checkpoint": 1
+  }
+}
+)";
+  {
+    auto file = files.open("c/ckpt-7/manifest.json", OpenMode::create);
+    ASSERT_TRUE(file);
+    ASSERT_TRUE((*file)->write(std::as_bytes(std::span(manifest))));
+    ASSERT_TRUE((*file)->close());
+  }
+  const auto latest = CheckpointStore::open(files, "c")->latest();
+  ASSERT_FALSE(latest);
+  for (const char* part : {"ckpt-7", "version 1 of the checkpoint format", "reads 2"})
+    EXPECT_NE(latest.error().text().find(part), std::string::npos) << latest.error().text();
+}
+
 TEST(CheckpointStore, KeepsAsManyAsAskedAndGivesBackEach) {
   MemoryFileSystem files;
   auto store = CheckpointStore::open(files, "c", {.keep = 4});

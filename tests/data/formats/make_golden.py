@@ -31,7 +31,7 @@ for name, kind, shape, data in blobs:
     table.append({"name": name, "offset": offset, "shape": shape, "size": len(data), "type": kind,
                   "xxh3_128": xxhash.xxh3_128_hexdigest(data)})
     offset += len(pad(data))
-header = json.dumps({"blobs": table, "meta": {"made": "gr\u00fcn", "rate": 0.03}, "network": {"weft": 1, "layers": []}},
+header = json.dumps({"blobs": table, "meta": {"made": "gr\u00fcn", "rate": 0.03}, "network": {"weft": 2, "layers": []}},
                     sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 fixed = struct.pack("<8sHHIQ", b"ENTITY\0\0", 2, 0, 0, len(header))
 checksum = xxhash.xxh3_128_digest(fixed + header)
