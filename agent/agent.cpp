@@ -18,7 +18,7 @@
 namespace weft::agent {
 namespace {
 
-// How soon a checkpoint that failed is tried again.
+// Pause before a failed checkpoint is tried again.
 constexpr std::chrono::nanoseconds kCheckpointPause = std::chrono::seconds(5);
 
 }  // namespace
@@ -110,7 +110,7 @@ Status Agent::recover(const internal::Found& home, Recovery& recovery) {
     return fail(Errc::corrupt, text + "; nothing was changed; salvage goes on from tick " + std::to_string(tick) +
                                    " and forgets what came after");
   }
-  // What was read may have come from the page cache alone: it is made sure of before anything more is acknowledged.
+  // Records just read may be in the page cache only, so they are synced before anything more is acknowledged.
   const auto pass_over = [](const storage::JournalRecord&) -> Status { return {}; };
   WEFT_TRY(auto resumed, storage::resume_journal(files_, journal_directory_, home.place, pass_over, options_.journal));
   if (resumed.findings.end != findings.end)
@@ -121,7 +121,7 @@ Status Agent::recover(const internal::Found& home, Recovery& recovery) {
   recovery.at = boundary();
   recovery.hash = replayable_.hash();
   if (recovery.damages.empty()) return {};
-  // What is damaged is behind a checkpoint from here on.
+  // From here on, a checkpoint covers the damaged part.
   WEFT_CHECK(store_.discard_after(findings.end.number));
   return checkpoint_and_wait();
 }
@@ -132,7 +132,7 @@ void Agent::begin_writing(std::unique_ptr<storage::JournalWriter> journal) {
       *journal_, DurableWatermark(files_, journal_directory_),
       JournalFlusher::Options{options_.durability, options_.background, options_.now}, boundary());
   // A crash right after the checkpoint would leave a gap before it, and nobody who starts at an older one could pass.
-  // Where the journal cannot be written, the checkpoint holds what it would say.
+  // If the journal cannot be written, the checkpoint holds the same state.
   const auto before = [this] { (void)committer_->flush(); };
   const auto written = [this](LogPosition at) {
     committer_->covered(at);
@@ -147,7 +147,7 @@ void Agent::begin_writing(std::unique_ptr<storage::JournalWriter> journal) {
 
 LogPosition Agent::boundary() const noexcept { return {journal_->place().number, replayable_.mesh().ticks()}; }
 
-/// What a call did is written down, unless the call was refused and did nothing.
+/// Appends the record of a call, unless the call was refused and changed nothing.
 template <class Write>
 Status Agent::lived(Status status, RecordKind kind, Write&& write) {
   if (!status && status.error().code() != Errc::halted) {

@@ -32,7 +32,7 @@ namespace internal {
 struct Found;
 }
 
-/// What the program around an agent keeps beside it, saved with each checkpoint and brought up to date by the journal.
+/// State of the program around an agent: saved with each checkpoint, brought up to date from the journal.
 /// @thread the agent's
 class StateExtension {
  public:
@@ -46,7 +46,7 @@ class StateExtension {
   virtual Status replayed(const Record& record) = 0;
 };
 
-/// What was found where an agent lives, and what was done with it.
+/// State found in the data directory, and the repairs made to it.
 struct Recovery {
   bool is_new = false;           ///< nothing: a life begins
   std::uint64_t checkpoint = 0;  ///< tick of the checkpoint it began from
@@ -95,7 +95,7 @@ class Agent {
     /// Of a new life: what happens to the mesh before its first checkpoint (weights from a file).
     std::function<Status(mesh::Mesh&)> on_create;
     StateExtension* extension = nullptr;
-    /// What names the life besides its network: it must be the same whenever the directory is opened.
+    /// Identity of the agent besides its network: it must be the same whenever the directory is opened.
     std::string identity;
   };
 

@@ -16,8 +16,8 @@
 namespace weft::agent {
 namespace {
 
-/// Where the mesh leaves no core idle, the thread that writes takes 1.5 % of one (15 parts beside 1024) instead of
-/// half: a step waits for its slowest thread. Where a core is idle it runs at full speed.
+/// Niceness of the writing thread. With no idle core it takes 1.5 % of one (15 parts in 1024) instead of half, because
+/// a step waits for its slowest thread. With an idle core it runs at full speed.
 constexpr int kNice = 19;
 
 void be_modest() noexcept {

@@ -19,7 +19,7 @@
 
 namespace weft::agent {
 
-/// What is known of the last checkpoint.
+/// Statistics of the last checkpoint.
 struct CheckpointStatistics {
   LogPosition at;
   std::chrono::nanoseconds pause{0};    ///< that the mesh stood still for it
@@ -37,7 +37,7 @@ class Checkpointer {
     ByteSource file;
     std::string info;  // JSON object
   };
-  /// What is to be written: `encode` is called on the writing thread and reads only what was captured.
+  /// A checkpoint to write: `encode` is called on the writing thread and reads only the captured state.
   struct Job {
     LogPosition at;
     std::chrono::nanoseconds pause{0};

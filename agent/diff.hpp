@@ -17,7 +17,7 @@
 
 namespace weft::agent {
 
-/// Where two lives part.
+/// The first tick and the cells in which two runs differ.
 struct Divergence {
   std::uint64_t tick = 0;
   std::vector<Coord> cells;                     ///< whose states differ then, in coordinate order; the level is 0

@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-// How long records lie in the process's own memory at most before they are handed to the system.
+// Longest time for which records stay in the process's own memory before they are handed to the system.
 constexpr nanoseconds kHandOver = milliseconds(20);
 constexpr nanoseconds kFirstPause = milliseconds(20), kLongestPause = milliseconds(1000);
 
@@ -106,7 +106,7 @@ Status JournalFlusher::commit(bool sync, bool now) {
 
 void JournalFlusher::covered(LogPosition boundary) {
   const std::lock_guard one_at_a_time(committing_);
-  // What waits is written all the same: replays of older checkpoints go through it.
+  // Records that wait are written all the same, because replays from older checkpoints need them.
   acknowledgements_.note(boundary.record);
   const std::lock_guard lock(mutex_);
   if (boundary.record >= gap_) gap_ = 0;

@@ -30,13 +30,13 @@ enum class RecordKind : std::uint32_t {
 };
 std::string_view name(RecordKind kind) noexcept;
 
-/// What one record says. Names and values own their memory; a learner's spans are made over them (`Lesson`).
+/// Content of one record. Names and values own their memory; a learner's spans point into it (`Lesson`).
 struct InputRecord {
   std::string port;
   std::uint64_t session = 0;
   std::vector<float> values;
 };
-/// How far a record brought the mesh; `halted`: a fault ended it, so that it can only be lived again as a whole.
+/// Ticks that a call ran; `halted`: a fault ended the call, so it can only be replayed as a whole.
 struct TicksRecord {
   std::uint64_t ticks = 0;
   bool halted = false;

@@ -16,7 +16,7 @@ using nlohmann::json;
 Result<std::optional<std::string>> network_difference(std::string_view stored, std::string_view given) {
   WEFT_TRY(json there, parse_json(stored, "network"));
   WEFT_TRY(json here, parse_json(given, "network"));
-  // Where it is computed is no part of what it is.
+  // The device is no part of a network's identity.
   for (json* const network : {&there, &here}) {
     if (!network->is_object()) continue;
     network->erase("device");

@@ -35,7 +35,7 @@ class RecordSource {
   Status end_here();
   /// The next record; null at the end. Valid until the next call. @error storage
   Result<const Item*> next();
-  /// How the journal ends; known once `next` gave null.
+  /// End of the journal; known once `next` returned null.
   const storage::JournalFindings& findings() const noexcept { return findings_; }
 
  private:

@@ -92,7 +92,7 @@ Result<bool> Replay::next() {
   return true;
 }
 
-/// What an agent that lives on has pruned meanwhile is no damage.
+/// Records that a running agent has pruned meanwhile are no damage.
 Status Replay::check_overtaken() const {
   if (source_.findings().damages.empty()) return {};
   WEFT_TRY(auto store, storage::CheckpointStore::look(*files_, directory_));
@@ -104,7 +104,7 @@ Status Replay::check_overtaken() const {
 }
 
 bool Replay::is_divisible() const noexcept {
-  // What a fault ended halfway did not end between two of its parts.
+  // A call that a fault ended has no boundary between two of its parts.
   if (const auto* const ticks = std::get_if<TicksRecord>(&*record_)) return !ticks->halted;
   if (const auto* const lesson = std::get_if<LearnRecord>(&*record_)) return !lesson->halted;
   return false;
@@ -169,7 +169,7 @@ Status Replay::live(std::uint64_t count) {
   return {};
 }
 
-/// What was compared, or is to be: marks carry their hash, checkpoints that are still there have it in them.
+/// Compares tick and state hash with a marker, which carries its hash, or with a checkpoint that is still there.
 Status Replay::verify() {
   if (std::holds_alternative<MarkerRecord>(*record_)) ++compared_;
   if (!std::holds_alternative<CheckpointRecord>(*record_)) return {};

@@ -23,7 +23,7 @@ struct ReplayOptions {
   std::optional<std::uint64_t> from;
   /// Changes of the network, "layers[3].dtype=int8": what would have been. No hashes are compared then.
   std::vector<std::string> set;
-  /// Whether tick and hash are compared where the life wrote them down.
+  /// True to compare tick and hash with every marker and checkpoint.
   bool verifies = false;
   mesh::MeshOptions mesh;
   /// Called by `run` after each record, or part of one, with tick and number of records.
@@ -60,7 +60,7 @@ class Replay {
   /// Over all that came from outside since the start, in order: inputs, targets, orders, sessions; cut into calls or
   /// not.
   Hash128 outside() const noexcept { return outside_; }
-  /// What was written down beside it, as it passed. Each once.
+  /// Annotations passed since the last call. Each is returned once.
   std::vector<AnnotationRecord> take_annotations() { return std::exchange(notes_, {}); }
   /// Torn tail and damages of the journal; known at the end.
   const storage::JournalFindings& findings() const noexcept { return source_.findings(); }

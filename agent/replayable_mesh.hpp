@@ -41,8 +41,8 @@ class ReplayableMesh {
   /// Over the state hashes of all sessions, in order.
   Hash128 hash() const;
 
-  /// What taking a checkpoint does to it: orders that wait are delivered, as the next tick would, and `restart` goes
-  /// back to here.
+  /// Prepares the mesh for a checkpoint: delivers waiting commands, as the next tick would, and makes this state the
+  /// one that `restart` returns to.
   void stand_still();
   /// Does again what a record tells of. @error corrupt: it ended otherwise than the record says, or a mark's tick or
   /// hash differs; whatever else the mesh refuses

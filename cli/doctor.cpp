@@ -60,7 +60,7 @@ Json memory_json() {
           {"source", tightest ? Json(tightest->source) : Json()}};
 }
 
-/// What the arithmetic contract needs of the CPU, tried out.
+/// Requirements of the arithmetic contract on the CPU, tested by computing.
 Json flush_json() {
   const bool before = kernels::flushes_subnormals();
   bool inside = false;

@@ -10,7 +10,7 @@ namespace weft::cli {
 /// (a file's name may be anything) is shown with replacement characters, and what a terminal obeys as \uXXXX.
 /// @thread any
 void print_json(const nlohmann::ordered_json& object);
-/// Whether a line could not be printed because nobody reads any more (EPIPE; where SIGPIPE is ignored).
+/// True when a line could not be printed because the reader has closed the pipe (EPIPE, with SIGPIPE ignored).
 bool stdout_is_broken() noexcept;
 
 /// A copy whose texts are safe to print as they are (core/text.hpp).

@@ -18,7 +18,7 @@
 
 namespace weft::cli {
 
-/// How a running agent fares, as its run loop publishes it (docs/formats/top.md).
+/// Statistics of a running agent, as its run loop publishes them (docs/formats/top.md).
 struct LiveStatistics {
   using Clock = std::chrono::steady_clock;
 
@@ -55,7 +55,7 @@ struct LiveStatistics {
   static constexpr std::size_t kMostDegraded = 16;
 };
 
-/// What of an agent never changes while it runs.
+/// Properties of an agent that never change while it runs.
 struct AgentIdentity {
   std::string network, executor;
   std::size_t threads = 0, sessions = 0;

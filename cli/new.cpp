@@ -230,7 +230,7 @@ Status make_network(const Request& request) {
   network["learning"] = learning_json(request);
   if (found) network["stream"] = stream_json(request, stream, *found);
   const std::string text = pretty(network);
-  // What is written is read first: a file of ours is never refused.
+  // The text is read back before it is written, so no file of ours is refused.
   WEFT_TRY(const auto spec, mesh::read_network(text, request.output.empty() ? "network" : request.output));
   WEFT_TRY(const auto graph, mesh::Graph::build(spec));
   if (request.output.empty()) {

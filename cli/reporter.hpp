@@ -13,7 +13,7 @@
 
 namespace weft::cli {
 
-/// How fast a run went since it started or was resumed.
+/// Rates of a run since it started or was resumed.
 struct Pace {
   double seconds = 0;  // spent learning
   std::uint64_t samples = 0, ticks = 0;
@@ -21,7 +21,7 @@ struct Pace {
   double ticks_per_second() const noexcept { return seconds > 0 ? static_cast<double>(ticks) / seconds : 0.0; }
 };
 
-/// What `weft run` says while it works and at its end.
+/// Output of `weft run` while it works and at its end.
 class Reporter {
  public:
   virtual ~Reporter() = default;
@@ -31,7 +31,7 @@ class Reporter {
   /// The task has just changed.
   virtual void drifted(Session& session) = 0;
   virtual void saved(std::uint64_t samples, std::string_view path) = 0;
-  /// How an agent was found in its home, before anything else.
+  /// Reports the state found in the data directory, before anything else.
   virtual void found(Session& session) = 0;
   /// A checkpoint of an agent has been written.
   virtual void kept(const agent::CheckpointStatistics& checkpoint, std::string_view path) = 0;

@@ -201,7 +201,7 @@ std::string progress_line(const learning::StreamProgress& p, const Course& cours
   const double share = p.total ? static_cast<double>(p.samples) / static_cast<double>(p.total) : 1.0;
   char head[16];
   std::snprintf(head, sizeof head, "%3d %%", static_cast<int>(share * 100));
-  // What is at hand, most wanted first; each part is taken while it fits beside the curve's least width.
+  // Parts in order of importance; each is taken while it fits beside the curve's least width.
   std::string line = head, tail;
   const auto take = [&](const std::string& part, std::size_t reserve) {
     if (display_width(line) + display_width(tail) + display_width(part) + 2 + reserve > columns) return;

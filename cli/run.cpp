@@ -149,7 +149,7 @@ class Run {
     return {};
   }
 
-  /// How its journal fares, and each checkpoint that has been written meanwhile.
+  /// Reports the state of the journal, and each checkpoint that has been written meanwhile.
   void report_agent() {
     const agent::AgentStatistics figures = agent_->figures();
     monitor_.journal({to_string(session_.setup().durability), figures.acknowledged.tick, figures.waiting_bytes,

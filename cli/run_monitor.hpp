@@ -20,7 +20,7 @@
 
 namespace weft::cli {
 
-/// What the command line of `weft run` says about being watched.
+/// Options of `weft run` about logs, sockets and the watchdog.
 struct MonitorRequest {
   std::string socket;       // given with --socket; must work
   std::string home_socket;  // the default beside checkpoints; may fail with a warning. Empty: none
@@ -38,7 +38,7 @@ class RunMonitor {
   /// @error as TopServer::open, for a socket that was asked for
   static Result<std::unique_ptr<RunMonitor>> open(const MonitorRequest& request, Session& session, Reporter& reporter);
 
-  /// How the agent was found in its home: to the log, and what was damaged there to stderr too.
+  /// Logs the state found in the data directory; damage is printed to stderr too.
   void found();
   /// All is loaded, the first block follows.
   void started();

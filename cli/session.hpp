@@ -55,7 +55,7 @@ class Session final : private agent::StateExtension {
   mesh::Mesh& mesh() noexcept { return learner_->mesh(); }
   /// Null without a home.
   agent::Agent* agent() noexcept { return agent_.get(); }
-  /// How the agent was found.
+  /// State found when the agent was opened.
   const agent::Recovery& recovery() const noexcept { return recovery_; }
   learning::Stream& stream() noexcept { return *stream_; }
   const RunSetup& setup() const noexcept { return setup_; }
@@ -78,7 +78,7 @@ class Session final : private agent::StateExtension {
   Status measure_held_out();
   /// True where the sample number is a mark.
   bool mark();
-  /// Where the run stands, besides mesh and learner: a JSON object, and back.
+  /// State of the run besides mesh and learner, as a JSON object, and back.
   std::string run_state() const;
   Status load_run(JsonReader& run);
 
@@ -116,7 +116,7 @@ struct Loaded {
   bool is_live = false;
 };
 Result<Loaded> load(const Model& model, mesh::MeshOptions options);
-/// What a file held, for a place of its own, `path`, after a change; `live`: state, learner and notes too.
+/// Content of a changed model for a file at `path`; `live`: with state, learner and annotations.
 Result<ByteSource> encode(Loaded& loaded, const Model& model, bool live, const std::string& path);
 
 }  // namespace weft::cli

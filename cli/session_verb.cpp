@@ -37,7 +37,7 @@ Result<Loaded> load_one(const Model& model) {
   return loaded;
 }
 
-/// Whether the run came to its end, so that nothing is under way any more.
+/// True when the run came to its end, so that no errors are in flight.
 bool is_finished(const formats::EntityFile& file) {
   const auto extras = nlohmann::json::parse(mesh::extras_of(file), nullptr, false);
   return extras.is_object() && extras.contains("run") && extras["run"].is_object() &&

@@ -48,7 +48,7 @@ Status apply_encoding(const RunRequest& r, mesh::NetworkSpec& spec) {
       return fail(Errc::invalid_argument, "--activations: say which type the weights have with --dtype");
     return {};
   }
-  // Which layers have a matrix, the graph knows.
+  // The graph knows the layers that have a matrix.
   WEFT_TRY(const mesh::Graph graph, mesh::Graph::build(spec));
   const std::vector<mesh::NodeId> nodes = matrix_layers(graph);
   for (mesh::LayerSpec& layer : spec.layers) {

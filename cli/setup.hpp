@@ -20,7 +20,7 @@
 
 namespace weft::cli {
 
-/// What the command line of `weft run` says; empty: the file's word counts.
+/// Options of `weft run`; an empty one leaves the value in the file.
 struct RunRequest {
   std::string file;
   std::optional<std::string> rule, schedule;

@@ -9,7 +9,7 @@
 
 namespace weft::cli {
 
-/// What an open file can show.
+/// Capabilities of an open file as a terminal.
 struct Terminal {
   int descriptor = -1;
   bool is_terminal = false;

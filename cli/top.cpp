@@ -150,7 +150,7 @@ class Top {
       if (!goes_on) return {};
     }
   }
-  /// What is to be said when the screen is the shell's again.
+  /// Message to print after the screen is restored.
   const std::string& farewell() const noexcept { return farewell_; }
 
  private:

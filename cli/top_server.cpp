@@ -172,7 +172,7 @@ class TopServer::Thread {
       std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
       for (const Client& client : clients_) {
         short events = client.out.empty() ? 0 : POLLOUT;
-        // Who does not read is not read: answers wait for room, never in memory.
+        // A client that does not read is not read from, so its answers do not pile up in memory.
         if (client.out.empty() && !client.is_ending) events |= POLLIN;
         polled.push_back({client.socket.get(), events, 0});
       }

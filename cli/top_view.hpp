@@ -10,9 +10,8 @@
 
 namespace weft::cli {
 
-/// What `weft top` shows of an agent's figures (docs/formats/top.md): lines at most `columns` wide and at most `rows`
-/// of them, most wanted first. Figures that are missing or of another kind are left out: the agent may be of another
-/// version.
+/// Screen of `weft top` from an agent's statistics (docs/formats/top.md): at most `rows` lines of at most `columns`,
+/// most important first. Keys that are missing or of another type are left out: the agent may be of another version.
 std::vector<std::string> top_view(const nlohmann::json& figures, std::size_t columns, std::size_t rows, bool unicode);
 
 }  // namespace weft::cli

@@ -23,7 +23,7 @@ double as_written(float value);
 std::string milliseconds(std::chrono::nanoseconds length);
 /// Why some steps, or all, ran on the CPU although a device was asked for; empty when none did.
 std::string why_on_cpu(const mesh::DeviceStatistics& figures);
-/// What computed: "cpu", "cpu: vulkan: no loader ...", "llvmpipe", "llvmpipe, 8 of 250 steps on the CPU: ...".
+/// Device that computed: "cpu", "cpu: vulkan: no loader ...", "llvmpipe", "llvmpipe, 8 of 250 steps on the CPU: ...".
 /// `figures`: null where no device was asked for.
 std::string where_it_ran(const mesh::DeviceStatistics* figures);
 /// "1,438".

@@ -83,7 +83,7 @@ Result<std::size_t> choose(std::string_view selector, const std::vector<DeviceIn
     if (fits && (!best || rank(info) < rank(*best))) best = &info;
   }
   if (!best)
-    // Who asks for any has made no mistake where none is usable.
+    // A request for any device is no mistake when none is usable.
     return fail(all.empty() || wanted.empty() ? Errc::unsupported : Errc::unknown_name,
                 "device '" + std::string(selector) + "': no such device; there are: " + listing(all));
   if (!best->missing.empty())

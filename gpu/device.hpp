@@ -17,7 +17,7 @@
 
 namespace weft::gpu {
 
-/// What a device says of itself.
+/// Properties that a device reports.
 struct DeviceInfo {
   std::size_t index = 0;  // as `vulkan:N` names it
   std::string name, driver, kind, api;
@@ -35,14 +35,14 @@ struct DeviceInfo {
   bool memory_budget = false, flush_control = false, special_values_control = false;
 };
 
-/// What a device's arithmetic proved to be, compared with the CPU's bits.
+/// Result of comparing a device's arithmetic with the CPU's bits.
 struct SelfTest {
   /// The hardware's own operations, by the way: shares of differing results.
   double fma_differs = 0, division_differs = 0, root_differs = 0;
   bool fma_is_fused = false, flushes = false;
-  /// Which shaders passed: "fused", "fused, flushing in code", "emulated".
+  /// Shader variant that passed: "fused", "fused, flushing in code", "emulated".
   std::string variant;
-  /// Whether a result just below 2^-126 that rounds up to it is kept (x86) or flushed (docs/numerics.md, section 1).
+  /// True when a result just below 2^-126 that rounds up to it is kept (x86), not flushed (docs/numerics.md, section 1).
   bool tiny_after_rounding = false;
   std::size_t cases = 0;
   double milliseconds = 0;
@@ -52,7 +52,7 @@ struct DeviceOptions {
   /// Run under the validation layers, synchronisation included, where they are installed. One answer for the process:
   /// a second device opened beside the first gets the first one's.
   bool validate = false;
-  /// Where compiled pipelines are kept between runs; "" chooses $XDG_CACHE_HOME/weft, "-" keeps none.
+  /// Directory of compiled pipelines between runs; "" chooses $XDG_CACHE_HOME/weft, "-" keeps none.
   std::string cache_folder;
   /// Takes the device for one without packed dot products: to test what such devices run.
   bool without_dot_products = false;
@@ -60,8 +60,8 @@ struct DeviceOptions {
   bool without_matrix_units = false;
   /// Bytes that Weft takes of each of the device's heaps at most; 0: as many as the driver would let it.
   std::uint64_t memory_budget = 0;
-  /// How long a wait goes on in which the device finishes no submission at all; then it is taken for lost. 0: 30
-  /// seconds, and ten minutes for a device made of CPU, which is slow but does not hang.
+  /// Time without any finished submission after which the device is taken for lost. 0: 30 seconds, and ten minutes for
+  /// a software device, which is slow but does not hang.
   std::chrono::milliseconds timeout{0};
   /// Faults made on purpose, for tests.
   std::shared_ptr<FaultPlan> faults;
@@ -88,12 +88,12 @@ class Device {
   /// Operations a second, a fused multiply-add counting two, that shaders do at most with what passed the self-test:
   /// measured in registers, in some 200 ms. For benchmarks.
   virtual Result<double> fma_peak() = 0;
-  /// What it was opened with; the timeout in use, which is not 0.
+  /// Options it was opened with; `timeout` is the one in use, never 0.
   virtual const DeviceOptions& options() const noexcept = 0;
-  /// Whether the driver lost it, or it hung. It stays so: memory and streams of it fail at once. @thread any
+  /// True when the driver lost it or it hung. It stays so: its memory and streams fail at once. @thread any
   virtual bool is_lost() const noexcept = 0;
-  /// What the validation layers found since the device was opened, on any device; empty when they are not on. A stream
-  /// fails when they find something while it works.
+  /// Errors of the validation layers since the device was opened, on any device; empty when they are off. A stream
+  /// fails when they report something while it works.
   virtual std::vector<std::string> validation_errors() const = 0;
   virtual bool validates() const noexcept = 0;
 };

@@ -9,7 +9,7 @@
 
 namespace weft::gpu {
 
-/// What can go wrong with a device, by the call that says so.
+/// Kinds of device faults, by the call that reports them.
 enum class DriverFault : int {
   no_device,         // opening it: VK_ERROR_INITIALIZATION_FAILED
   no_memory,         // memory asked of the driver: VK_ERROR_OUT_OF_DEVICE_MEMORY
@@ -36,11 +36,11 @@ class FaultPlan {
   void fail(DriverFault fault, std::uint64_t first, std::uint64_t times = 1);
   /// Nothing fails any more.
   void clear();
-  /// How often it was asked, and how many calls it failed, ever.
+  /// Number of calls so far, and of those it failed.
   std::uint64_t calls(DriverFault fault) const;
   std::uint64_t failed() const;
 
-  /// Whether this call is to fail. For the room itself.
+  /// True when this call is to fail. Internal.
   bool strikes(DriverFault fault);
 
  private:

@@ -56,7 +56,7 @@ std::uint32_t stride(const ConstMatrixView& m) noexcept { return word(m.stride);
 bool are_dense(std::initializer_list<ConstMatrixView> all) noexcept {
   return std::all_of(all.begin(), all.end(), [](const ConstMatrixView& m) { return !m.data || m.stride == m.cols; });
 }
-/// Whether shaders may take four elements at once: a row of whole quads, all aligned.
+/// True when shaders may take four elements at once: rows of whole quads, all aligned.
 bool are_quads(std::initializer_list<ConstMatrixView> all) noexcept {
   return std::all_of(all.begin(), all.end(), [](const ConstMatrixView& m) {
     return !m.data || (m.rows == 1 && m.cols % 4 == 0 && address(m.data) % 16 == 0);

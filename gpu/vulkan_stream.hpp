@@ -49,8 +49,8 @@ class VulkanStream : public kernels::OpStream {
   /// From here on operations are collected for a program, not recorded. Copies (upload, download, transfer), submitting
   /// and running programs meanwhile is a failure (internal).
   virtual Status begin_program() = 0;
-  /// What was collected: operations that do not touch each other's operands run side by side, equal ones in one
-  /// dispatch. Its bits are those of the operations one by one.
+  /// The captured command graph: independent operations run concurrently, equal ones in one dispatch. Its bits are
+  /// those of the operations one by one.
   /// @error  what made a collected operation fail; internal: without begin_program
   virtual Result<std::shared_ptr<Program>> end_program() = 0;
   /// Runs it `times` times, in order with everything recorded before and after on this stream, which collected it.

@@ -11,7 +11,7 @@ WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-/// Where one session's results go.
+/// Destination of one session's results.
 struct Outcome {
   float *y, *largest, *sums;
 };

@@ -51,7 +51,7 @@ struct AttentionOperands {
 void attention(const AttentionShape& shape, const AttentionOperands& operands, const MatrixView& y,
                const MatrixView& statistics, const MatrixView& next_state, float* workspace) noexcept;
 
-/// What backward reads of the errors, and writes.
+/// Errors that backward reads, and gradients that it writes.
 struct AttentionGradients {
   ConstMatrixView dy;           // as y
   ConstMatrixView dnext_state;  // data == null: no error comes from the state

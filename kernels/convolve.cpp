@@ -101,7 +101,7 @@ struct Segment {
   bool opens, closes;
 };
 static_assert(sizeof(Segment) <= 8 * sizeof(float));
-/// What a tile multiplies: weight (r, j) is w[w_at[j] + r * row_stride], lane l of operand j is x[x_at[j] + l].
+/// Operands of a tile: weight (r, j) is w[w_at[j] + r * row_stride], lane l of operand j is x[x_at[j] + l].
 struct Products {
   const float* w;
   std::size_t row_stride;
@@ -239,7 +239,7 @@ std::size_t tap_segments(const detail::Margins& margins, const Window& w, const 
   return n;
 }
 
-/// Where a tile's lanes go, a vector at a time.
+/// Destinations of a tile's lanes, a vector at a time.
 class Moves {
  public:
   explicit Moves(const Runs& runs) noexcept {

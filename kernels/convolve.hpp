@@ -18,7 +18,7 @@ namespace weft::kernels {
 /// Floats of `workspace` that every function here is content with for weights [out, window.columns()] of any type.
 std::size_t convolve_workspace(const Window& window, std::size_t out) noexcept;
 
-/// Whether elements, windows and weights are few enough to be counted in 31 bits, margins included.
+/// True when elements, windows and weights, margins included, can be counted in 31 bits.
 bool convolve_fits(const Window& window, std::size_t out) noexcept;
 
 /// A convolution's forward pass.

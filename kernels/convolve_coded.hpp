@@ -22,8 +22,8 @@ void convolve_transposed_coded(const Window& window, const ConstWeight& w, const
                                Activation activation, const MatrixView& z, const MatrixView& y,
                                float* workspace) noexcept;
 
-/// What convolve_coded does for types of their own sums, for every type: windows as rows, `tile` (at most 64) at a
-/// time.
+/// Convolution by windows as rows, `tile` (at most 64) at a time: the path of convolve_coded for types with sums of
+/// their own, defined for every type.
 void convolve_rows(const Window& window, const ConstWeight& w, const float* bias, const ConstMatrixView& x,
                    Activation activation, const MatrixView& z, const MatrixView& y, float* workspace,
                    std::size_t tile) noexcept;

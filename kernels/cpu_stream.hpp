@@ -18,7 +18,7 @@ class alignas(64) CpuStream final : public OpStream {
  public:
   CpuStream() noexcept;
 
-  /// Who helps from now on; null: nobody. With help, every workspace handed in is followed by one for each other part.
+  /// Sets the threads for parts of operations; null: none. With them each workspace is followed by the other parts'.
   void set_parallel(const ParallelOptions* parallel) noexcept { forks_.set_parallel(parallel); }
   /// The weights that will be read after the next `linear` or `gated_linear`, which forgets them again; data null:
   /// unknown. For speed alone.

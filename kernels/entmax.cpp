@@ -49,7 +49,7 @@ constexpr float kSteepest = 40.0f;
 
 #if WEFT_ISA_IS_SCALAR
 
-// What is above the threshold; a NaN stays one.
+// The value if it is above the threshold, else 0; a NaN stays one.
 float above(float v) noexcept { return v <= 0.0f ? 0.0f : v; }
 
 // (1 + r/s)^(1/k), 0 where r <= -s. u is less than half an ulp of 1 off in w; the quotient puts that back.

@@ -21,7 +21,7 @@ class FlushSubnormals {
   std::uint64_t saved_;
 };
 
-/// Whether this thread's arithmetic is the contract's now, judged by computing.
+/// True when this thread's arithmetic follows the contract now, tested by computing.
 bool flushes_subnormals() noexcept;
 
 }  // namespace weft::kernels

@@ -17,8 +17,8 @@ struct GatedWeights {
   const float* up_bias = nullptr;
 };
 
-/// What OpStream::gated_linear leaves, side by side in each row: the gate before and after its activation, the other
-/// branch, and the product of the two. The first three are what its reverse needs.
+/// Blocks that OpStream::gated_linear leaves side by side in each row: the gate before and after its activation, the
+/// other branch, and the product of the two. Backward needs the first three.
 enum class GatedBlock : int { before, gate, up, product };
 inline constexpr std::size_t kGatedBlocks = 4;
 

@@ -25,7 +25,7 @@ inline constexpr int kIsaCount = 0
     ;
 
 std::string_view name(Isa isa) noexcept;
-/// What the CPU must have, in words.
+/// CPU features that the instruction set needs, in words.
 std::string_view needs(Isa isa) noexcept;
 std::optional<Isa> parse_isa(std::string_view text) noexcept;
 
@@ -45,13 +45,13 @@ Isa active_isa() noexcept;
 /// @error  unsupported: this CPU or build cannot run it; nothing changes
 /// @thread any, but kernels already running finish on the old one
 Status set_active_isa(Isa isa);
-/// Whether asking early for what lies in a second-level cache costs this CPU more than it brings: AMD's, as measured on
-/// Zen 4. A matter of speed alone.
+/// True when prefetching from the second-level cache costs this CPU more than it gains: AMD's, as measured on Zen 4. It
+/// affects speed alone.
 bool is_prefetch_costly() noexcept;
-/// Whether this CPU multiplies vectors of 512 bits by values from memory as fast as by registers: Zen 4, which starts
-/// one such multiplication and two loads in a cycle. A matter of speed alone.
+/// True when this CPU multiplies vectors of 512 bits by values from memory as fast as by registers: Zen 4, which starts
+/// one such multiplication and two loads in a cycle. It affects speed alone.
 bool has_fast_loads() noexcept;
-/// Whether WEFT_ISA is unset, or names a supported instruction set. While it does not, `best_isa()` is active.
+/// Succeeds when WEFT_ISA is unset or names a supported instruction set. Otherwise `best_isa()` is active.
 /// @error  unknown_name, unsupported
 Status check_isa_environment();
 

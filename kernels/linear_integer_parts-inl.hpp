@@ -122,7 +122,7 @@ void pack_parts(const ConstMatrixView& x, const CodeForm& form, const PackedRows
 
 // --- outputs ---------------------------------------------------------------------------------------------------------
 
-/// What follows the sums of row b, outputs o .. o + lanes - 1 (or to w.out), up to the activation. `totals` is used up.
+/// Finishes the sums of row b, outputs o .. o + lanes - 1 (or to w.out), up to the activation. Uses up `totals`.
 HWY_INLINE void scale_outputs(const ConstWeight& w, const Outputs& outputs, std::size_t b, std::size_t o,
                               std::size_t lanes, float* totals) {
   const PanelTag d;

@@ -177,7 +177,7 @@ template <bool kBytes, bool kLaneZero, std::size_t P, std::size_t... I>
 constexpr std::array<Tile, sizeof...(I)> make_tiles(std::index_sequence<I...>) {
   return {&tile<kBytes, kLaneZero, P, I + 1>...};
 }
-// Where one Dot serves all widths, so do one width's tiles.
+// If one Dot serves all widths, one width's tiles do too.
 template <int kBits>
 inline constexpr bool kTileBytes = kBits == 8 && !WEFT_ISA_IS_VNNI;
 template <bool kBytes, bool kLaneZero, std::size_t P>

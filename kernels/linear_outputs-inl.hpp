@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Not a header of its own: re-included once per ISA (kernels/foreach_isa.hpp), the scalar pass too.
-// What every form of a linear layer does once a row's sums are there.
+// Steps of every form of a linear layer after a row's sums.
 
 #if defined(WEFT_KERNELS_LINEAR_OUTPUTS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_KERNELS_LINEAR_OUTPUTS_INL
@@ -36,7 +36,7 @@ void activate_row(Activation activation, const float* from, float* to, std::size
 #endif
 }
 
-/// Where a row's pre-activations go, and the arithmetic after them, is the same for one row and for many.
+/// Destination of a row's pre-activations and the arithmetic after them: the same for one row and for many.
 struct Outputs {
   const float* bias;
   Activation activation;

@@ -83,13 +83,13 @@ class RowPointers {
 };
 static_assert(kTileRows <= 14 && kWideRows <= 14);
 
-/// What a tall tile asks for while it adds: the first four lines of rows `step` bytes apart.
+/// Prefetch of a tall tile while it adds: the first four lines of rows `step` bytes apart.
 struct Wish {
   std::uintptr_t at;
   std::uintptr_t step;
 };
 
-/// Where a tile's sums are: row r's, P panels of them, `r * step` floats behind `at`.
+/// Place of a tile's sums: those of row r, P panels, are `r * step` floats behind `at`.
 struct Place {
   float* at;
   std::size_t step;
@@ -177,7 +177,7 @@ struct Depth {
   std::size_t begin, end;
 };
 
-/// Whether R rows of totals fit into registers beside R of sums: AVX-512's 32, against one panel.
+/// True when R rows of totals fit into registers beside R of sums: AVX-512's 32, against one panel.
 template <std::size_t P>
 inline constexpr bool kHoldsTotals = kPanelVectors == 1 && P == 1;
 

@@ -31,7 +31,7 @@ inline std::uint64_t digits(float low, float high) noexcept {
   return digit(low) | digit(high) << 24;
 }
 
-// Where a row's noise stands; writes where it stands next.
+// Position of a row's noise stream; writes the next position.
 struct Position {
   Position(const float* state, std::size_t row, float* next) noexcept
       : counter(digits(state[0], state[1])), stream(digits(state[2], state[3])) {

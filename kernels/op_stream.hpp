@@ -21,7 +21,7 @@ struct OpTable {
   std::array<Run, kOpCount> run;
 };
 
-/// Where a layer's arithmetic goes. A layer never knows the device it runs on: it hands over operations (values:
+/// Stream of a layer's operations. A layer never knows the device it runs on: it hands over operations (values:
 /// kernels/ops/), which the CPU stream runs at once and a GPU stream records. Pointers are addresses in the stream's
 /// memory.
 ///

@@ -10,8 +10,8 @@
 
 namespace weft::kernels {
 
-/// How the values of a tensor are read in another order of its axes: result axes outermost first, each with its extent
-/// and how far apart its neighbours stand in the source.
+/// Order of axes in which a tensor is read: result axes outermost first, each with its extent and its stride in the
+/// source.
 struct AxisOrder {
   static constexpr std::size_t kMaxRank = 8;
   std::size_t rank = 0;

@@ -10,10 +10,10 @@
 
 namespace weft::kernels {
 
-/// Which elements of a head turn together: half: i and i + n/2; interleaved: 2i and 2i + 1.
+/// Pairs of a head's elements that are rotated together: half: i and i + n/2; interleaved: 2i and 2i + 1.
 enum class RopePairs : int { half, interleaved };
 
-/// How the angle of a position is made smaller for contexts longer than those trained on.
+/// Reduction of a position's angle, for contexts longer than those trained on.
 ///   linear  every frequency / factor
 ///   ntk     theta * factor^(n / (n - 2)) in theta's place
 ///   llama3  wavelengths above original_context / low are divided by factor, those below original_context / high stay,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Not a header of its own: re-included once per ISA (kernels/foreach_isa.hpp), the scalar pass too.
-// How elementwise kernels walk rows: never touching memory past a row's end.
+// Loops of elementwise kernels over rows, which never touch memory past a row's end.
 
 #if defined(WEFT_KERNELS_ROWS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_KERNELS_ROWS_INL

@@ -8,7 +8,7 @@
 
 namespace weft::kernels {
 
-/// What row_statistics says of a row, in this order.
+/// Number of statistics of a row, in the order of row_statistics.
 inline constexpr std::size_t kStatistics = 4;
 enum class Statistic : int {
   mean,       ///< sum(x) / n

@@ -12,7 +12,7 @@ namespace weft::kernels {
 /// @shape  labels [rows], each below cols; y [rows, cols]
 void one_hot(const std::uint32_t* labels, float value, const MatrixView& y) noexcept;
 
-/// What target propagation does with a row's target: its link budget and the share of the learning rate that follows.
+/// Link budget of a row's target, and the factor of the learning rate that follows from it.
 ///   budget = (cos(a, t) + 1) / 2;  factor = budget < 0.2 ? 0 : 0.5 + 0.5 budget
 /// cos is 0 when either norm is 0.
 /// @shape  a, t [rows, cols] -> factor [rows]

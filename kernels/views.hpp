@@ -44,7 +44,7 @@ inline constexpr std::size_t panel_count(std::size_t out) noexcept { return (out
 inline constexpr std::size_t panels_size(std::size_t out, std::size_t in) noexcept {
   return panel_count(out) * in * kPanelWidth;
 }
-/// Where element (o, k) stands in panels.
+/// Index of element (o, k) in panels.
 inline constexpr std::size_t panel_index(std::size_t in, std::size_t o, std::size_t k) noexcept {
   return (o / kPanelWidth * in + k) * kPanelWidth + o % kPanelWidth;
 }

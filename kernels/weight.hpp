@@ -11,7 +11,7 @@
 
 namespace weft::kernels {
 
-/// How codes are laid out in memory. Both forms keep 16 outputs side by side, as float32 panels do, so that one vector
+/// Layout of codes in memory. Both forms keep 16 outputs side by side, as float32 panels do, so that one vector
 /// holds one input's weights of 16 outputs:
 ///   elements  [ceil(out/16)][in][16] codes of 8 to 64 bits: floating point of any width, integers of 16 bits and more
 ///   words     [ceil(out/16)][ceil(in/n)][16] 32-bit words; a word holds n = 32 / bits codes of one output, for n
@@ -32,7 +32,7 @@ WeightBytes weight_bytes(const Encoding& encoding, std::size_t out, std::size_t 
 
 /// Scales of a weight [out, in]: tensor 1, channel ceil(out/16) * 16, block32 ceil(out/16) * ceil(in/32) * 16.
 std::size_t scale_count(const Encoding& encoding, std::size_t out, std::size_t in) noexcept;
-/// Where the scale of element (o, k) stands: tensor 0, channel o, block32 (o/16 * ceil(in/32) + k/32) * 16 + o%16.
+/// Index of the scale of element (o, k): tensor 0, channel o, block32 (o/16 * ceil(in/32) + k/32) * 16 + o%16.
 std::size_t scale_index(Granularity granularity, std::size_t in, std::size_t o, std::size_t k) noexcept;
 /// Scales are float64 for integers of 32 and 64 bits, else float32.
 bool has_double_scale(Dtype dtype) noexcept;
@@ -75,7 +75,7 @@ struct Weight {
 /// Outputs [16 first, 16 (first + panels)) of a weight, cut at its end.
 ConstWeight panel_range(const ConstWeight& weight, std::size_t first, std::size_t panels) noexcept;
 
-/// Whether any code of an fp8_e4m3 weight is a NaN's, 0x7f or 0xff; padding lanes count too.
+/// True when any code of an fp8_e4m3 weight is a NaN, 0x7f or 0xff; padding lanes count too.
 bool holds_nan_code(const ConstWeight& weight) noexcept;
 
 }  // namespace weft::kernels

@@ -38,7 +38,7 @@ void for_each_group(const ConstWeight& w, const Each& each) {
     for (std::size_t i = 0; i < row_scales(w.granularity, w.in); ++i) each(o, i * kScaleBlock);
 }
 
-/// Where T's codes stand in a weight's array.
+/// Index of T's codes in a weight's array.
 template <class T>
 struct CodePlace {
   static constexpr bool kInWords = T::bits < 8 || T::dtype == Dtype::int8 || T::dtype == Dtype::uint8;

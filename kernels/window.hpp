@@ -36,7 +36,7 @@ struct Window {
   static constexpr Extents split(std::size_t i, const Extents& e) noexcept {
     return {i / (e[1] * e[2]), i / e[2] % e[1], i % e[2]};
   }
-  /// Where tap `t` of window `p` reads within a plane, or `plane()` when that is outside.
+  /// Index that tap `t` of window `p` reads within a plane, or `plane()` when it is outside.
   constexpr std::size_t element(const Extents& p, const Extents& t) const noexcept {
     std::size_t at = 0;
     for (std::size_t a = 0; a < kAxes; ++a) {

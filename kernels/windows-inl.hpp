@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Not a header of its own: re-included once per ISA (kernels/foreach_isa.hpp), the scalar pass too.
-// How convolutions reach their images: planes laid into margins, windows gathered into tiles and scattered back.
+// Access of convolutions to their images: planes laid into margins, windows gathered into tiles and scattered back.
 
 #if defined(WEFT_KERNELS_WINDOWS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_KERNELS_WINDOWS_INL

@@ -92,7 +92,7 @@ bool BackwardStep::process(const At& at, const Hop& hop, std::uint64_t tick, std
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   const bool is_output = hop.distance == 0;
-  // What one reader alone has written is read where it lies, and nobody wants it after this step.
+  // Errors that one reader alone has written are read in place, and not used after this step.
   const bool is_in_place = !is_output && options_.rule == Rule::backprop && hop.inbox.size() == 1;
   const MatrixView delta = is_in_place ? messages_.at(hop.inbox[0], at.parity ^ 1)
                                        : scratch_rows(scratch.delta, at.context.graph.nodes()[at.node].width);

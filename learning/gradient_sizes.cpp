@@ -30,7 +30,7 @@ void GradientSizes::measure(mesh::StepContext& context, mesh::NodeId node, std::
     stored += static_cast<double>(spec.out) * static_cast<double>(std::max<std::size_t>(spec.in, 1));
   }
   const auto size = static_cast<float>(std::sqrt(squares / stored));
-  // What is not finite is a fault of its own, and no size.
+  // A value that is not finite is a fault of its own, and no size.
   if (std::isfinite(size)) sizes_[node][parity] = size;
 }
 

@@ -23,8 +23,8 @@ struct LearnerParts;
 /// No label: the sample is lived through and not learned from.
 inline constexpr std::uint32_t kNoLabel = UINT32_MAX;
 
-/// What one output should say. cross_entropy: `labels` [samples][learners][tokens], of an output [tokens, classes] one
-/// a token, of a vector one; its loss is the mean over the tokens that have labels. mse: `values`
+/// Target of one output. cross_entropy: `labels` [samples][learners][tokens], one a token of an output [tokens,
+/// classes], one of a vector; the loss is the mean over the tokens that have labels. mse: `values`
 /// [samples][learners][width].
 struct Target {
   std::string_view output;
@@ -32,7 +32,7 @@ struct Target {
   std::span<const float> values{};
 };
 
-/// What the mesh said to one sample before it learned from it.
+/// Prediction for one sample before it was learned from.
 struct Score {
   std::uint64_t sample = 0;      // counted from the learner's birth
   std::uint32_t learner = 0;     // session

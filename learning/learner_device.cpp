@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device has to know of a learner to run its steps (mesh/device/device_executor.hpp).
+// Interface by which a device runs a learner's steps (mesh/device/device_executor.hpp).
 
 #include "learning/internal/learner_parts.hpp"
 

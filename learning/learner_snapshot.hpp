@@ -35,7 +35,7 @@ class LearnerBlobs {
   void hash_layer(mesh::NodeId node, StateHasher& hasher) const;
 
  private:
-  /// Whether the blobs are those of such a learner and point to where its state was just copied.
+  /// True when the blobs are those of such a learner and point to the copy of its state.
   bool fits(const mesh::WeightStore& weights, const Optimizer& optimizer) const noexcept;
   struct Array {
     std::size_t offset = 0, size = 0;  // floats

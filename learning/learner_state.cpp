@@ -17,7 +17,7 @@
 namespace weft::learning {
 
 namespace {
-/// What arrays of one size may still mean differently.
+/// Kind of the arrays, where equal sizes may have different meanings.
 std::uint64_t kind_of(const LearningOptions& options) noexcept {
   return static_cast<std::uint64_t>(options.rule) | static_cast<std::uint64_t>(options.schedule) << 8 |
          static_cast<std::uint64_t>(options.loss) << 16 | static_cast<std::uint64_t>(options.optimizer.kind) << 24;

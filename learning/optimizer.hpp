@@ -26,7 +26,7 @@ class Optimizer {
  public:
   static Result<Optimizer> build(const mesh::WeightStore& weights, const OptimizerOptions& options);
 
-  /// Where the layer adds the gradients of the weights that it computes with: its own and those that it borrows.
+  /// Destinations of the gradients of the weights that the layer computes with: its own and tied ones.
   mesh::Gradients gradients(mesh::NodeId node) const noexcept {
     return {joined_[node].empty() ? gradient_pointers_.data() + first_[node] : joined_[node].data()};
   }
@@ -41,7 +41,7 @@ class Optimizer {
   std::span<const std::uint64_t> updates() const noexcept { return updates_; }
   /// Two for each node, of the update under way: no state. AdamW's alone, as is that it reads its count of updates.
   std::span<const float> corrections() const noexcept { return corrections_; }
-  /// How many arrays beside each parameter are state: 0 (sgd), 1 (momentum), 2 (adamw).
+  /// Number of state arrays for each parameter: 0 (sgd), 1 (momentum), 2 (adamw).
   std::size_t slots() const noexcept;
   /// State array `slot` beside parameter `i` of the store, laid out as the parameter is.
   float* slot(std::size_t slot, std::size_t i) const noexcept { return slots_[slot].data(i); }

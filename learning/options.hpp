@@ -11,7 +11,7 @@
 
 namespace weft::learning {
 
-/// How errors reach the layers (docs/learning.md gives every rule's equations).
+/// Rules by which errors reach the layers (docs/learning.md gives their equations).
 enum class Rule : int {
   backprop,  ///< gradients, one link back a tick, through `horizon` ticks
   gap,       ///< targets by the weighted mean of the layer's targets
@@ -60,8 +60,8 @@ struct LearningOptions {
   OptimizerOptions optimizer{};
   std::uint32_t horizon = 0;  // ticks an error travels back; 0: until it has reached every layer once
   std::uint32_t hold = 0;     // ticks a sample is held (settle); 0: the network's latency
-  /// How far the output's target stands from its activation, in gradients; gap: what the wanted output (one-hot row or
-  /// values) is multiplied by. 0: the rule's default, 5 for gap and 1 for the others.
+  /// Distance of the output's target from its activation, in gradients; gap: factor of the wanted output (one-hot row
+  /// or values). 0: the rule's default, 5 for gap and 1 for the others.
   float output_step = 0.0f;
   float feedback_scale = 0.0f;  // standard deviation of feedback weights times sqrt(fan-in); 0: the rule's default
   std::size_t learners = 1;     // the first so many sessions learn; the others only live

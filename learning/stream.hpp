@@ -32,7 +32,7 @@ struct StreamProgress {
   std::optional<std::uint64_t> recovery_samples;
 };
 
-/// Who a stream's samples go to where that is not the learner itself: somebody who writes them down too.
+/// Receiver of a stream's samples in place of the learner: an agent, which journals them too.
 struct Training {
   std::function<Status(std::span<const mesh::RunInput>, std::span<const Target>, std::uint64_t)> learn;
   std::function<Status()> drain;
@@ -81,7 +81,7 @@ class Stream {
   const std::vector<std::string>& class_names() const noexcept { return data_.class_names; }
   std::uint32_t classes() const noexcept { return data_.classes; }
 
-  /// Where the stream stands, as JSON, and back. @error corrupt, parse_failed
+  /// Position of the stream as JSON, and back. @error corrupt, parse_failed
   std::string save_cursor() const;
   Status load_cursor(std::string_view json);
 

@@ -37,20 +37,20 @@ struct MeshOptions {
   /// One more region (thread) for so many bytes that a tick reads; 0: as many regions as threads. A region costs about
   /// 0.1 to 0.4 us a tick, the time one core reads 20 KiB from its second-level cache.
   std::uint64_t grain_bytes = 192 * 1024;
-  /// Whether weights stored in another type than float32 keep a float32 master although they do not learn. Without it
-  /// they take their true size, and a later morph starts from what the type kept.
+  /// True to keep a float32 master weight although the weight does not learn. Without it a quantized weight takes its
+  /// true size, and a later morph starts from the quantized values.
   bool keeps_masters = true;
-  /// Whether the mesh is one region whose operations take several threads, instead of regions with a thread each. None:
-  /// when one region's share of the work would be so large that the others waited for it (docs/architecture.md).
+  /// True for one region whose operations take several threads, false for regions with a thread each. None: decided by
+  /// the share of work that the largest region would have (docs/architecture.md).
   std::optional<bool> wide = std::nullopt;
   /// Of a wide mesh: multiply-adds from which on an operation is cut up; 0: each that can be.
   double wide_from = 1 << 17;  // kernels::ParallelOptions::kGrainSize
-  /// Where ticks run: `cpu`, or a GPU as gpu::Device::open names it (`vulkan`, `vulkan:N`, `vulkan:name`); empty: where
-  /// the network says. The bits are the same. What a GPU cannot do (docs/gpu.md) runs on the CPU, and figures say so.
+  /// Device of the ticks, with the same bits: `cpu`, or a GPU as gpu::Device::open names it (`vulkan`, `vulkan:N`,
+  /// `vulkan:name`); empty: the network's. Layers that a GPU cannot run (docs/gpu.md) run on the CPU.
   std::string device = {};
   bool validates_device = false;  // under Vulkan's validation layers
-  /// How long the mesh waits for a GPU that finishes nothing at all; then it goes on on the CPU. 0: as
-  /// gpu::DeviceOptions says. Meshes that share a GPU take the first one's.
+  /// Timeout of a GPU that finishes nothing at all; the mesh then falls back to the CPU. 0: the default of
+  /// gpu::DeviceOptions. Meshes that share a GPU take the first one's.
   std::chrono::milliseconds device_timeout{0};
   std::shared_ptr<gpu::FaultPlan> device_faults = nullptr;  // made on purpose, for tests; as for the timeout
   std::optional<topology::Machine> machine = std::nullopt;  // none: the running one
@@ -90,7 +90,7 @@ class Mesh {
 
   /// Puts `values` [width] into a port; it stays until replaced. @error unknown_name, shape_mismatch, not_finite
   Status set_input(std::string_view port, std::span<const float> values, std::size_t session = 0);
-  /// What the output committed last. Valid until the next tick. @error unknown_name, out_of_range
+  /// Values that the output committed last. Valid until the next tick. @error unknown_name, out_of_range
   Result<std::span<const float>> output(std::string_view name, std::size_t session = 0) const;
   Result<std::span<const float>> output(Coord at, std::size_t session = 0) const;
 
@@ -159,7 +159,7 @@ class Mesh {
 
   /// Goes on after a fault halted the mesh. The cell that failed keeps its last output until it computes well again.
   void resume() noexcept;
-  /// What `restart` goes back to is the state as it is now.
+  /// Makes the present state the one that `restart` returns to.
   void mark_checkpoint();
 
   const Graph& graph() const noexcept;
@@ -169,7 +169,7 @@ class Mesh {
   const topology::Plan& plan() const noexcept;
   const actors::Registry& registry() const noexcept;
   const actors::Supervisor& supervisor() const noexcept;
-  /// What a GPU did for the mesh; nothing where none was asked for.
+  /// Statistics of the GPU; null when none was requested.
   const DeviceStatistics* device_statistics() const noexcept;
   /// At which cell each region (thread) is while ticks, forward or held copies run: for a watchdog, which must not
   /// outlive the mesh.

@@ -7,7 +7,7 @@
 
 namespace weft {
 
-/// Whether tests of very many rows try each of them: WEFT_TEST_FULL=1 in the environment. Else they try a slice, so
+/// True when tests of very many rows try each of them: WEFT_TEST_FULL=1 in the environment. Else they try a slice, so
 /// that all tests end in a quarter of an hour on 2 cores.
 inline bool is_thorough() {
   const char* const asked = std::getenv("WEFT_TEST_FULL");

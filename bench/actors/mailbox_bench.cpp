@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a control message costs, and what its absence costs a tick.
+// Cost of a control message, and cost of an empty mailbox for a tick.
 
 #include "actors/actor.hpp"
 #include "actors/supervisor.hpp"

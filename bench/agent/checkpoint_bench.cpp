@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a checkpoint costs the ticks beside which it is written. Stretches in which one is being written alternate with
-// as long ones in which none is, so that a busy machine slows both; each is compared with the mean of its neighbours.
+// Cost of a checkpoint for the ticks that run while it is written. Intervals with and without a checkpoint alternate
+// and are equally long, so that a busy machine slows both; each is compared with the mean of its neighbours.
 
 #include "agent/agent.hpp"
 

@@ -20,8 +20,8 @@
 #include <utility>
 #include <vector>
 
-/// What a GPU does of its best: ticks of many small cells as a program beside the device's own copy, a matrix times a
-/// vector and times a matrix. For gpu_gpu_bench; `weft bench gpu` asks
+/// Best rates of a GPU: ticks of many small cells as a command graph beside the device's own copy, a matrix times a
+/// vector and times a matrix. For gpu_gpu_bench; `weft bench gpu` measures
 /// whole meshes (bench/weft_gpu).
 namespace weft::bench {
 
@@ -130,7 +130,7 @@ class Cells {
       stream.linear({w, biases_ + c * kWidth, back ? b : a, kernels::Activation::tanh, {}, back ? a : b});
     }
   }
-  /// What a tick must move: weights, biases, inputs and outputs.
+  /// Bytes that a tick must move: weights, biases, inputs and outputs.
   double bytes() const noexcept {
     return static_cast<double>(count_) * static_cast<double>(bytes_.total() + 3 * kWidth * sizeof(float));
   }

@@ -63,7 +63,7 @@ class Team {
       while (done_.load(std::memory_order_acquire) != turn) {
       }
   }
-  /// What the slower thread took since the last call.
+  /// Seconds of the slower thread since the last call.
   double take_seconds() {
     const double slower = std::max(seconds_[0], seconds_[1]);
     seconds_[0] = seconds_[1] = 0;

@@ -10,8 +10,8 @@
 
 namespace weft::bench {
 
-/// What a race reads. `thread` counts the calling thread's own time only, so that programs which share the machine cost
-/// no more than the caches they take; `wall` is for contestants that use several threads.
+/// Clock of a comparison. `thread` counts the calling thread's own time only, so that programs which share the machine
+/// cost no more than the caches they take; `wall` is for contestants that use several threads.
 enum class Clock { thread, wall };
 
 /// One contestant: `run` does the same work each time.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step costs beside its work: empty regions, back to back, against other ways to keep threads in step.
+// Overhead of a step: empty regions, back to back, against other ways to keep threads in step.
 
 #include "scheduler/executor.hpp"
 
@@ -76,7 +76,7 @@ void shared_steps(benchmark::State& state) {
 }
 BENCHMARK(shared_steps)->Args({1, 1})->Args({2, 2})->Args({8, 2})->Args({8, 8})->UseManualTime();
 
-// What a user gets: the executor decides that empty regions are not worth sharing.
+// Default behaviour: the executor decides that empty regions are not worth sharing.
 void default_steps(benchmark::State& state) {
   const auto machine = topology::Machine::discover().value();
   const auto executor = std::move(make_tbb_executor(machine, {})).value();

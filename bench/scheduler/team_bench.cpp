@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What asking a team costs: postings of as many empty tasks as there are threads, back to back, as in a wide mesh.
+// Overhead of a worker team: as many empty tasks as threads are posted, back to back, as in a wide mesh.
 
 #include "scheduler/executor.hpp"
 

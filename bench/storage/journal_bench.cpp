@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a record costs the thread that appends it, what a commit costs, and how fast a journal is read and checked.
+// Cost of a record for the thread that appends it, cost of a commit, and speed of reading and checking a journal.
 
 #include "storage/internal/crc32c.hpp"
 #include "storage/journal.hpp"

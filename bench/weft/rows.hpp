@@ -9,7 +9,7 @@
 
 namespace weft::bench {
 
-/// What a figure ought to reach: its ratio at least, or the figure itself at most.
+/// Bound of a figure: a least ratio, or a largest value of the figure itself.
 struct Asked {
   double bound = 0;
   bool is_of_ratio = true;
@@ -40,7 +40,7 @@ class Rows {
   explicit Rows(Settings settings) : settings_(settings) {}
   void add(Row row);
   void finish();
-  /// What was added so far.
+  /// Rows added so far.
   std::vector<Row> take() { return std::move(rows_); }
   const Settings& settings() const noexcept { return settings_; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tick costs beside its work.
+// Overhead of a tick.
 
 #include "scheduler/clock.hpp"
 #include "scheduler/executor.hpp"

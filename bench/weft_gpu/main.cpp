@@ -38,7 +38,7 @@ constexpr std::size_t kWidth = 64;
 // Of a tick's mean: a device brings its state to the host after 1,024 ticks at the latest.
 constexpr std::uint64_t kMostWithoutLanding = 16 * 1024;
 
-/// How large: on a GPU what is claimed, on one made of CPU a look, and --quick there only shows that all runs.
+/// Problem sizes: on a GPU those of the published figures, on a software device small ones, with --quick tiny ones.
 struct Sizes {
   std::size_t copy, gemv, gemm, batch, hidden;  // copy: floats
   std::vector<std::size_t> cells;
@@ -190,7 +190,7 @@ class Bench {
           check(stream_->finish());
         },
         static_cast<double>(sizes_.times), rounds_);
-    // What the card can do is the best of all copies.
+    // The bandwidth of the card is the best of all copies.
     bandwidth_ = std::max(ours, bytes / driver.median);
     Row row{"gpu/copy", ours * 1e-9, "", {}, {}, {}, "GB/s"};
     if (const auto theirs = of_peer("copy")) {
@@ -255,7 +255,7 @@ class Bench {
     rows_.add(row);
   }
 
-  /// What a training step of the perceptron below is made of, at its widest layer.
+  /// Products of a training step of the perceptron below, at its widest layer.
   void products() {
     const std::size_t batch = sizes_.batch, n = sizes_.hidden;
     const gpu::Buffer w = floats(n * n), x = floats(batch * n), y = floats(batch * n);
@@ -378,7 +378,7 @@ class Bench {
     return count ? std::optional((now() - began) / *count) : std::nullopt;
   }
 
-  /// What is asked of the time, as a part of float32's.
+  /// Bound of the time, as a part of float32's.
   static std::optional<Asked> asked_of(Dtype dtype) {
     switch (dtype) {
       case Dtype::int8:

@@ -47,8 +47,8 @@ Result<ByteSource> entity_source(const nlohmann::json& network, const nlohmann::
 Result<ByteBuffer> encode_entity(const nlohmann::json& network, const nlohmann::json& meta,
                                  const std::vector<Tensor>& tensors, const EntityOptions& options = {});
 
-/// How much packed blobs may unpack to: so many bytes, and 256 for each byte stored. A reader refuses more before it
-/// allocates anything; our writer leaves blobs unpacked that would pass it.
+/// Limit of unpacked bytes: a fixed number, and 256 for each byte stored. A reader refuses more before it allocates
+/// anything; the writer leaves blobs unpacked that would exceed it.
 struct EntityLimits {
   std::size_t free_unpacked = std::size_t{1} << 30;
 };

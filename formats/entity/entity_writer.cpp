@@ -53,7 +53,7 @@ ByteSource content_of(const Tensor& tensor, std::uint64_t size) {
   return tensor.produce ? ByteSource(size, tensor.produce) : ByteSource(tensor.bytes);
 }
 
-/// What stands in the file for a tensor: its bytes, or a frame of them.
+/// Stored form of a tensor: its bytes, or a zstd frame of them.
 struct Stored {
   ByteSource content;
   std::uint64_t size = 0, stored_size = 0;

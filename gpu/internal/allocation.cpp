@@ -38,7 +38,7 @@ Status make_buffer(const Context& context, std::size_t bytes, const std::string&
 }  // namespace
 
 std::uint32_t heap_for(const Context& context, Use use) {
-  // Which types fit is the same for all buffers of one usage (Vulkan 1.2, section 12.7).
+  // The memory types that fit are the same for all buffers of one usage (Vulkan 1.2, section 12.7).
   std::uint32_t allowed = ~0u;
   VkBuffer probe = VK_NULL_HANDLE;
   if (make_buffer(context, Memory::kAlignment, "a look at memory", probe)) {

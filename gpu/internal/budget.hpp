@@ -14,7 +14,7 @@
 
 namespace weft::gpu {
 
-/// What a device's user holds of each heap of memory that the driver has, and how much that may be.
+/// Bytes that a device's user holds of each memory heap of the driver, and their limits.
 /// @thread any
 class Budget {
  public:

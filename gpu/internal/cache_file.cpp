@@ -50,7 +50,7 @@ const char* problem(const Head& head, const Head& own, std::uint64_t bytes) {
   return head.length == bytes - sizeof head ? nullptr : "is cut off or too long";
 }
 
-/// What stands behind a good head; else what is wrong with it.
+/// Reads the data after a valid header; returns the error otherwise, null when there is none.
 const char* read(const std::string& path, const Head& own, std::vector<char>& data) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return "is no file";  // a pipe would be waited for

@@ -13,8 +13,8 @@ namespace weft::gpu {
 /// when `folder` is "-" or there is no home to keep it in.
 std::string cache_path(const Context& context, const std::string& folder);
 
-/// What the file holds of the driver's; empty when there is none, or when it is of another device, driver or form,
-/// truncated or changed, which a log line says.
+/// The driver's data from the cache file; empty when there is no file, or when it is of another device, driver or
+/// format, truncated or changed, which is logged.
 ///   bytes: "WEFTPIPE", u32 form, u32 zero, 16 bytes device UUID, u32 driver version, u32 zero, u64 length, 16 bytes
 ///   XXH3-128 of the data, data
 std::vector<char> read_cache(const Context& context, const std::string& path);

@@ -24,8 +24,8 @@ struct Groups {
   std::size_t x = 1, y = 1;
   /// Operations of a program that share a group side by side; of shaders that know of shares, and with x = 1.
   std::uint32_t shares = 1;
-  /// Whether operands of a program may be pushed. Compilers make other machine code where all threads are known to have
-  /// the same ones: shaders that wait for memory gain, those that keep all registers busy lose up to a fifth
+  /// True when operands of a command graph may be push constants. Compilers make other machine code when all threads
+  /// are known to share them: shaders that wait for memory gain, those that keep all registers busy lose up to a fifth
   /// (measured).
   bool pushes = true;
 };
@@ -38,12 +38,12 @@ inline Groups groups_for(std::size_t items, std::size_t threads) noexcept {
   return {1, 1, static_cast<std::uint32_t>(threads / share)};
 }
 
-/// What a dispatch touches. Notes are words that it ors bits into atomically, in any order with other notes.
+/// Ranges that a dispatch touches. Notes are status words that it ors bits into atomically, in any order.
 struct Accesses {
   std::initializer_list<Range> reads, writes, notes;
 };
 
-/// What a program is made of, while it is collected.
+/// Dispatches of a command graph while it is captured.
 class Collector {
  public:
   /// A shader and the values it is made for.

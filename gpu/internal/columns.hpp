@@ -6,7 +6,7 @@
 
 namespace weft::gpu {
 
-/// What gpu/shaders/columns.comp adds down columns: sums, or the gradients of a norm's gain and bias.
+/// Mode of gpu/shaders/columns.comp: column sums, or the gradients of a norm's gain and bias.
 enum class Columns : std::uint32_t { sums, rms_norm, layer_norm };
 /// dbias[j] + dy[b][j], and of norms dgain[j] = fma(dy[b][j], normal, dgain[j]), for b ascending. Null: not wanted, or
 /// not needed by what is asked.

@@ -19,7 +19,7 @@
 
 namespace weft::gpu {
 
-/// Which shaders a device gets.
+/// Shader variant of a device.
 struct Variant {
   bool emulated = false;
   bool flush_in_code = false;
@@ -49,7 +49,7 @@ class Context {
   /// Nothing, or that the device is lost, and by what.
   Status lost() const;
   bool is_lost() const noexcept { return is_lost_.load(std::memory_order_acquire); }
-  /// Whether a plan of faults has this call fail.
+  /// True when fault injection makes this call fail.
   bool strikes(DriverFault fault) const { return options.faults && options.faults->strikes(fault); }
 
   VolkDeviceTable vk{};
@@ -82,7 +82,7 @@ class Context {
   std::atomic<bool> is_lost_{false}, is_abandoned_{false};
 };
 
-/// What `physical` says of itself, and in `missing` why it cannot be used.
+/// Properties of `physical`; `missing` holds the reasons for which it cannot be used.
 DeviceInfo describe(VkPhysicalDevice physical, std::size_t index);
 /// All of an instance's.
 Result<std::vector<VkPhysicalDevice>> physical_devices(const Instance& instance);

@@ -43,7 +43,7 @@ struct Extensions {
   std::vector<VkExtensionProperties> all;
 };
 
-/// Whether matrices of signed bytes, 16 by 32 times 32 by 16, are summed in 32 bits by a subgroup.
+/// True when a subgroup multiplies matrices of signed bytes, 16 by 32 times 32 by 16, with sums of 32 bits.
 bool multiplies_bytes(VkPhysicalDevice physical) {
   std::uint32_t count = 0;
   if (!vkGetPhysicalDeviceCooperativeMatrixPropertiesNV ||

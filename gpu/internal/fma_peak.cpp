@@ -10,7 +10,7 @@
 namespace weft::gpu {
 namespace {
 
-// What gpu/shaders/fma_peak.comp is made of.
+// Sizes in gpu/shaders/fma_peak.comp.
 constexpr std::size_t kThreads = 256, kFusedEachStep = 8 * 16;
 constexpr double kLongEnough = 5e-3;  // seconds, of which handing it over is a small part
 constexpr int kRounds = 20;

@@ -22,7 +22,7 @@ struct Allocation {
   std::uint32_t heap = 0;   // of the driver, that it comes from
   std::uint64_t taken = 0;  // of that heap's budget
 };
-/// What a piece is for: the device alone, or the CPU too, which writes it (upload) or reads it (download).
+/// Use of an allocation: by the device alone, or by the CPU too, which writes it (upload) or reads it (download).
 enum class Use { device, upload, download };
 /// @error  too_large: past what one buffer holds, or with what is held already past the budget of the heap it is from
 Result<Allocation> make_allocation(Context& context, std::size_t bytes, Use use, std::string_view what);
@@ -31,7 +31,7 @@ void destroy(Context& context, const Allocation& piece) noexcept;
 /// The driver's heap that pieces for this use come from.
 std::uint32_t heap_for(const Context& context, Use use);
 
-/// Where an address lies, for commands that take buffers.
+/// Buffer and offset of an address, for commands that take buffers.
 struct Place {
   VkBuffer buffer = VK_NULL_HANDLE;
   VkDeviceSize offset = 0;

@@ -25,7 +25,7 @@ class Instance {
 
   VkInstance handle() const noexcept { return handle_; }
   bool validates() const noexcept { return messenger_ != VK_NULL_HANDLE; }
-  /// What the validation layers said so far, from the `first` on, and how often they did. @thread any
+  /// Errors of the validation layers so far, from number `first` on; and their count. @thread any
   std::vector<std::string> errors(std::size_t first = 0) const;
   std::size_t error_count() const noexcept { return error_count_.load(std::memory_order_acquire); }
   /// Has the validation layers say something, where they are on: for plans of faults.

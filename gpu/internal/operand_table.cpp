@@ -23,7 +23,7 @@ class Entries {
   std::uint64_t step(std::size_t entry, std::size_t word) const noexcept {
     return at(entry + 1, word) - at(entry, word);
   }
-  /// Whether a word goes on from `entry` to the next as it did since `first`. Shaders multiply signed steps of 32 bits.
+  /// True when a word grows from `entry` to the next by the same signed step of 32 bits as since `first`.
   bool goes_on(std::size_t first, std::size_t entry, std::size_t word) const noexcept {
     const std::uint64_t from_first = step(first, word);
     return from_first == step(entry, word) && from_first + 0x80000000u <= UINT32_MAX;
@@ -96,8 +96,8 @@ void write(const Entries& entries, OperandRun& run, std::vector<std::byte>& tabl
   if (scattered == kAll) run.form.scattered = 0;
 }
 
-/// Where a run that grows by steps throughout is told without a table: the first entry and the steps, as
-/// gpu/shaders/operands.glsl has them. False where they have no room.
+/// Stores a run of constant steps without a table: its first entry and the steps, as gpu/shaders/operands.glsl reads
+/// them. False when they do not fit.
 bool push(const Entries& entries, OperandRun& run, std::uint32_t scattered) {
   constexpr std::size_t kBefore = 2, kStepsBefore = 3;  // words that are no entry's, and the steps they hold
   const std::size_t room = kStepsBefore + 2 * (run.pushed.size() - kBefore - entries.words());

@@ -21,7 +21,7 @@ struct OperandRun {
   std::array<std::uint64_t, Pipelines::kPushBytes / 8> pushed{};
 };
 
-/// What a dispatch may be: entries that share a group, entries at most, whether they may be pushed.
+/// Limits of a dispatch: entries that share a group, entries at most, and whether they may be push constants.
 struct OperandLimits {
   std::uint32_t shares = 1;
   std::size_t most = 1;

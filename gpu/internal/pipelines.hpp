@@ -31,7 +31,7 @@ class Constants {
   std::size_t size_ = 0;
 };
 
-/// How a shader of a program finds the operands of the operation it runs: see gpu/shaders/operands.glsl.
+/// Layout by which a shader of a command graph finds its operands: see gpu/shaders/operands.glsl.
 struct TableForm {
   std::uint32_t shares = 0;  // entries that a group runs side by side; 0: no table, operands are pushed
   std::uint32_t moving = 0, scattered = 0;
@@ -62,7 +62,7 @@ class Pipelines {
 
   Result<VkPipeline> get(const Shader& shader, const Constants& constants, const TableForm& table);
   VkPipelineLayout layout() const noexcept { return layout_; }
-  /// Where the cache lies on disk; empty: nowhere.
+  /// Path of the cache file; empty: none.
   const std::string& cache_file() const noexcept { return cache_file_; }
 
  private:

@@ -83,7 +83,7 @@ Status Recorder::begin() {
                                           : context_->vk.vkBeginCommandBuffer(open_.buffer, &begin));
   is_open_ = true;
   bound_ = VK_NULL_HANDLE;
-  // What earlier submissions wrote.
+  // Writes of earlier submissions.
   barrier(kAllStages, kAllAccess);
   return {};
 }

@@ -21,7 +21,7 @@ namespace weft::gpu {
 namespace {
 
 constexpr std::size_t kCases = 4096;
-// What gpu/shaders/selftest.comp writes, in its order.
+// Results of gpu/shaders/selftest.comp, in its order.
 constexpr std::array kNames = {"fma",           "product",        "quotient",     "root",  "fused", "sum",
                                "exact product", "division",       "sqrt",         "exp",   "tanh",  "log",
                                "difference",    "fused, as read", "sum, as read", "finite"};
@@ -163,7 +163,7 @@ void judge_hardware(const Cases& cases, const std::vector<float>& got, const std
     const bool is_subnormal = got[i] != 0.0f && std::fabs(got[i]) < std::numeric_limits<float>::min();
     report.flushes &= !is_subnormal;
     const float want_i = want[i];
-    // Where nothing is tiny, only a second rounding makes a difference.
+    // If nothing is tiny, only a second rounding makes a difference.
     const bool is_plain = std::fabs(want_i) > 0x1p-100f && std::fabs(want_i) < 0x1p126f &&
                           std::fabs(cases.c[i]) > 0x1p-100f && std::fabs(cases.c[i]) < 0x1p126f;
     report.fma_is_fused &= !is_plain || same(got[i], want_i);

@@ -10,7 +10,7 @@
 
 namespace weft::gpu {
 
-/// What a device lets a module demand of its binary32 arithmetic (VK_KHR_shader_float_controls).
+/// Float controls of binary32 that a module may require of a device (VK_KHR_shader_float_controls).
 struct FloatControls {
   bool keep_special_values = false;  // signed zeros, infinities, NaNs
   bool flush_subnormals = false;
@@ -23,7 +23,7 @@ std::vector<std::uint32_t> with_float_controls(std::span<const std::uint32_t> mo
 /// The instructions by which a module could compute something else than its source says: float arithmetic that lacks
 /// NoContraction. Each as text; empty for an exact module.
 std::vector<std::string> inexact_instructions(std::span<const std::uint32_t> module);
-/// What a module may have of instructions whose results a device chooses.
+/// Numbers of instructions with device-defined results that a module may contain.
 struct Estimates {
   bool fma = true;                       // judged by the self-test
   std::size_t roots = 1, quotients = 1;  // of binary32: gpu/shaders/division.glsl mends them
@@ -33,7 +33,7 @@ struct Estimates {
 std::vector<std::string> forbidden_instructions(std::span<const std::uint32_t> module, const Estimates& allowed);
 /// Float arithmetic instructions there are at all: a test of the test.
 std::size_t arithmetic_instructions(std::span<const std::uint32_t> module);
-/// Whether the module needs binary64.
+/// True when the module needs binary64.
 bool uses_float64(std::span<const std::uint32_t> module);
 
 }  // namespace weft::gpu

@@ -93,7 +93,7 @@ class Stream final : public VulkanStream {
   ConstWeight decoded(const ConstWeight& w);
   /// As float32 at an address with room for its panels.
   ConstWeight decoded(const ConstWeight& w, std::uint64_t at);
-  /// Where x is what the last operation of a program, a linear layer, puts out: lets that note what is asked of x.
+  /// Lets the last captured linear layer set the flags itself when x is its output. False: another operation wrote x.
   bool note_in_last_linear(const ConstMatrixView& x, std::uint32_t* noted, std::uint32_t bits);
   /// RowDots into every s_stride-th place.
   void record_dots(const ConstMatrixView& a, const ConstMatrixView& b, float* s, std::size_t s_stride);

@@ -22,7 +22,7 @@ struct Strided {
   std::size_t step;
 };
 
-/// Where things stand in a session's hidden state (attention_state_size).
+/// Layout of a session's hidden state (attention_state_size).
 struct Ring {
   explicit Ring(const AttentionShape& shape) noexcept
       : slots(round_up(shape.context, kPanelWidth)),

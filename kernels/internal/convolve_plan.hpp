@@ -59,7 +59,7 @@ inline Margins image_margins(const Window& w) noexcept {
   if (w.stride[2] == 1) m.share((w.kernel[2] - 1) * w.dilation[2]);
   return m;
 }
-/// How far from a window's place a tap reads.
+/// Distance from a window's place to the element that a tap reads.
 inline std::size_t tap_distance(const Window& w, const Margins& m, std::size_t tap) noexcept {
   Window::Extents t = Window::split(tap, w.kernel), phase;
   for (std::size_t a = 0; a < Window::kAxes; ++a) {

@@ -12,8 +12,8 @@
 
 namespace weft::kernels::detail {
 
-/// How the codes of a weight are read, the same way for all eight types: a word's bits are flipped by `flip`, its codes
-/// then taken as unsigned numbers u (binary ones doubled), and each stands for u - zero.
+/// Reading of a weight's codes, the same for all eight types: a word's bits are flipped by `flip`, its codes are then
+/// taken as unsigned numbers u (binary ones doubled), and each stands for u - zero.
 ///   int8 128, int4 8, int2 and ternary 2, binary 1; the unsigned types have their own zero points
 struct CodeForm {
   int bits = 8;

@@ -7,7 +7,7 @@
 namespace weft::kernels::detail {
 
 /// A position of 48 bits kept in two floats, integers of 24 bits, the low one first: a float alone stops at 2^24.
-/// What is no such integer counts as 0 or is rounded down.
+/// A value that is no such integer counts as 0 or is rounded down.
 inline std::uint64_t read_position(const float* state) noexcept {
   const auto digit = [](float v) -> std::uint64_t {
     return v >= 0.0f && v < 0x1p24f ? static_cast<std::uint32_t>(v) : 0u;

@@ -161,7 +161,7 @@ bool fits(const Op& op) {
   return all;
 }
 
-/// What an operation returns to its caller; void but where it has a type `Answer`.
+/// Type that an operation returns to its caller; void unless it has a type `Answer`.
 template <class Op>
 struct AnswerOf {
   using Type = void;

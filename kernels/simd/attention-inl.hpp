@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Not a header of its own: re-included once per ISA (kernels/foreach_isa.hpp), the scalar pass too.
-// What both directions of attention share.
+// Code shared by forward and backward of attention.
 
 #if defined(WEFT_KERNELS_SIMD_ATTENTION_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_KERNELS_SIMD_ATTENTION_INL
@@ -100,8 +100,7 @@ constexpr std::size_t kTileRows = kPanelVectors == 1 ? 14 : 6, kTilePanels = kPa
 constexpr std::size_t kWideRows = kPanelVectors == 1 ? 6 : 2, kWidePanels = kPanelVectors == 1 ? 4 : 2;
 static_assert(kTileRows <= detail::kMostTileRows);
 
-/// What a tile's sums start from, and what becomes of them: they are kept in `c`, or added to `total` (or to +0, the
-/// first time).
+/// Start of a tile's sums: they are kept in `c`, or added to `total` (or to +0, the first time).
 enum class Start { zero, kept };
 enum class Finish { keep, first, add };
 
@@ -221,7 +220,7 @@ HWY_INLINE void copy_row(const float* from, std::size_t n, float* to) {
   ForEachVector(n, [&](auto load, auto store) HWY_ATTR { store(load(from), to); });
 }
 
-/// Whether n elements are all finite.
+/// True when n elements are all finite.
 HWY_INLINE bool all_finite(const float* x, std::size_t n) {
   const FloatTag d;
   auto finite = hn::MaskFromVec(hn::BitCast(d, hn::Set(hn::RebindToUnsigned<FloatTag>(), ~0u)));

@@ -70,7 +70,7 @@ HWY_INLINE PanelVector scaled(PanelVector number, const AffineGroup& group) {
 
 // --- one code an element ------------------------------------------------------------------------------------------
 
-/// What decoders of codes that stand one by one share: a unit is four inputs, read when they are decoded.
+/// Base of the decoders of separate codes: a unit is four inputs, read when they are dequantized.
 template <class CodeType, class GroupType, class ZeroType = std::uint8_t, class ScaleType = float>
 struct ElementDecoder {
   using Code = CodeType;
@@ -337,7 +337,7 @@ struct LongLongDecoder : ElementDecoder<Code, WideGroup<hn::Vec<hn::RebindToUnsi
 
 // --- several codes a word -----------------------------------------------------------------------------------------
 
-/// What decoders of word codes share.
+/// Base of the decoders of codes packed in words.
 template <class GroupType>
 struct WordDecoder {
   using Group = GroupType;
@@ -436,7 +436,7 @@ struct NibbleDecoder : WordDecoder<GroupType> {
   }
 
  private:
-  /// What each code's table entry is.
+  /// Kind of a code's table entries.
   struct Entries {
     explicit Entries(const ConstWeight& w) {
       for (std::uint32_t code = 0; code < 1u << bits; ++code) {

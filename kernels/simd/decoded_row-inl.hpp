@@ -22,7 +22,7 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-/// Where one panel's codes, scales and zeros stand from some input on, a multiple of 32.
+/// Pointers to one panel's codes, scales and zero points from an input on that is a multiple of 32.
 template <class Decoder>
 struct PanelCodes {
   const char* codes;
@@ -31,7 +31,7 @@ struct PanelCodes {
 };
 
 inline constexpr std::size_t kLineBytes = 64;
-/// How far ahead codes are asked for: hardware does it too late for streams this slow. Measured 1.2 times the speed.
+/// Prefetch distance of codes: hardware prefetches too late for streams this slow. Measured 1.2 times the speed.
 inline constexpr std::size_t kAhead = 1536;
 
 /// A weight as `Decoder` reads it: in blocks of 32 inputs, whose scales repeat where they hold for more.
@@ -67,7 +67,7 @@ class CodedWeight {
     const std::size_t group = panel * panel_groups_ + block * block_groups_;
     return {codes_ + panel * panel_bytes_ + block * kBlockBytes, scales_ + group, zeros_ + group * zero_step_};
   }
-  /// How far ahead of a block's codes to prefetch when P panels run side by side: into the next P near the end.
+  /// Prefetch distance of a block's codes when P panels run side by side: into the next P near the end.
   HWY_INLINE std::size_t distance(std::size_t k, std::size_t P) const {
     const std::size_t left = panel_bytes_ - k / kScaleBlock * kBlockBytes;
     return kAhead + (left > kAhead ? 0 : (P - 1) * panel_bytes_);

@@ -60,7 +60,7 @@ HWY_INLINE WordVector small_float_code(PanelVector x) {
   return hn::BitCast(du, hn::IfThenElse(hn::Gt(bits, infinity), hn::Set(di, T::has_nan ? T::kNan : 0), code));
 }
 
-/// What the lanes' groups have in common.
+/// Parameters that the lanes' groups share.
 struct LaneGroups {
   // Constructors are spelled out here, as those that the compiler adds lack the target region's instructions.
   HWY_INLINE LaneGroups() {}
@@ -69,7 +69,7 @@ struct LaneGroups {
   IntVector offset;             // zero, less the bits of kRounder
 };
 
-/// What added to a number of at most 2^22 leaves its nearest integer, ties to even, in the low bits.
+/// Added to a number of at most 2^22, it leaves the nearest integer, ties to even, in the low bits.
 inline constexpr float kRounder = 0x1.8p23f;
 
 /// x / scale to the nearest integer, within -limit and limit, added to the bits of kRounder; NaN gives 0.
@@ -113,7 +113,7 @@ HWY_INLINE WordVector code_of(PanelVector x, [[maybe_unused]] const LaneGroups& 
   }
 }
 
-/// Where lanes hold a statistic: mean or largest magnitude in `high`, or the range's ends.
+/// A statistic held by lanes: mean or largest magnitude in `high`, or the ends of the range.
 struct LaneStatistic {
   HWY_INLINE LaneStatistic() : low(hn::Zero(PanelTag())), high(hn::Zero(PanelTag())) {}
   HWY_INLINE LaneStatistic(PanelVector least, PanelVector most) : low(least), high(most) {}

@@ -57,7 +57,7 @@ HWY_INLINE void encode_words32(const float* HWY_RESTRICT rows, std::size_t n, co
   const hn::Rebind<float, DoubleTag> narrow;
   const hn::Rebind<std::int32_t, DoubleTag> di;
   const hn::Rebind<std::uint32_t, DoubleTag> du;
-  // What added to a number of at most 2^51 and taken away leaves the nearest integer, ties to even.
+  // Added to a number of at most 2^51 and subtracted again, it leaves the nearest integer, ties to even.
   const DoubleVector rounder = hn::Set(d, 0x1.8p52);
   constexpr double kLimit = T::scale_rule == numeric::ScaleRule::range ? 0x1p33 : T::largest_number();
   for (std::size_t k = 0; k < n; ++k)

@@ -62,7 +62,7 @@ HostPlaces host_places(const Graph& graph) {
   }
   for (NodeId id = first; id < nodes.size(); ++id)
     for (const NodeId owner : nodes[id].owners) places.is_opaque[id] |= places.is_opaque[owner];
-  // What they decide by is asked on the host as soon as it is there.
+  // Their observations are computed on the host as soon as the values are there.
   std::map<std::string, std::set<std::size_t>> observing, measured;  // by type
   for (const LayerSpec& layer : graph.spec().layers) {
     const Node& node = nodes[*graph.find_layer(layer.at)];

@@ -17,7 +17,7 @@ constexpr std::size_t kBlock = std::size_t{1} << 30;
 constexpr std::size_t kLine = 64;
 std::size_t aligned(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
-// Where addresses begin that name memory of the host alone: no device has memory there.
+// First of the addresses that name host memory alone: no device has memory there.
 constexpr std::uint64_t kNowhere = std::uint64_t{1} << 63;
 
 /// The pieces of `piece` that are the host's alone, and those that are not, in order.
@@ -69,7 +69,7 @@ Result<DeviceBuffers> DeviceBuffers::build(gpu::Device& device, std::vector<Devi
     }
     if (piece.use == RegionUse::scratch) room = aligned(room) * mirror.copies_;
     if (piece.use == RegionUse::window) room = piece.slot * window;
-    // Where one piece goes on as another, and both are copied, they stay neighbours and become one.
+    // Two adjacent regions that are both copied stay adjacent and become one.
     if (!mirror.entries_.empty()) {
       Entry& before = mirror.entries_.back();
       if (places.back().block != kNoBlock && is_copied(before) && before.piece.use == piece.use &&

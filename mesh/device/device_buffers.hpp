@@ -42,7 +42,7 @@ class DeviceBuffers {
 
   /// While operations are watched that the device does not run, what is the host's has an address too.
   void watch_host(bool does) noexcept { watches_host_ = does; }
-  /// Which copy of scratch pointers mean.
+  /// Selects the copy of scratch memory that pointers mean.
   void select(std::size_t copy) noexcept { copy_ = copy % copies_; }
   /// From now on pointers into windows mean samples [first, first + window).
   void move_window(std::uint64_t first) noexcept { first_ = first; }
@@ -56,10 +56,10 @@ class DeviceBuffers {
   /// Copies the windows' samples [first, end) in, or those of windows that are no inputs out. @error as of the stream
   void push_window(gpu::VulkanStream& stream, std::uint64_t end) const;
   Status pull_window(gpu::VulkanStream& stream, std::uint64_t end) const;
-  /// What `pull_window` would copy.
+  /// Ranges that `pull_window` would copy.
   std::vector<DeviceCopy> written_windows(std::uint64_t end) const;
 
-  /// Where on the host stands what of kept memory operations touch; `only_written`: or write.
+  /// Host ranges of the kept memory that operations touch; `only_written`: that they write.
   ByteRanges to_host(std::span<const gpu::Touched> touched, bool only_written) const;
   /// Windows that these write are the host's from now on: they are no longer pulled.
   void leave_windows(std::span<const gpu::Touched> touched);

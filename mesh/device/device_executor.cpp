@@ -232,7 +232,7 @@ Status DeviceExecutor::make_image() {
     if (figures_.why_host != before) log_warn("vulkan: the mesh runs on the CPU: " + figures_.why_host);
     return {};
   }
-  // What the network says itself needs no telling.
+  // A placement that the network states is not reported.
   if (!places_.is_asked && figures_.pushes == 0)
     log_info("vulkan: the CPU runs cells of its own beside the device: " + figures_.why_host_cells);
   WEFT_CHECK(image_.make(block_steps(), [&](std::span<const DeviceRegion> pieces) {

@@ -7,7 +7,7 @@
 
 namespace weft::mesh {
 
-/// What a device does with a piece of the host's memory that it mirrors.
+/// Use that a device makes of a region of host memory that it has a copy of.
 enum class RegionUse : int {
   kept,      // values of the mesh: both sides hold them, one of them the newer ones
   constant,  // never written

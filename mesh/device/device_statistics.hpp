@@ -7,7 +7,7 @@
 
 namespace weft::mesh {
 
-/// What a device has done for a mesh.
+/// Statistics of a device's work for a mesh.
 struct DeviceStatistics {
   std::string device;              // its name
   std::uint64_t device_steps = 0;  // run there

@@ -6,12 +6,12 @@
 
 namespace weft::mesh {
 namespace {
-// What a row of values leaves of its last cache line: such gaps cross with the rows on both sides of them.
+// The rest of a row's last cache line: such gaps are transferred with the rows on both sides of them.
 constexpr std::size_t kGap = 64;
 }  // namespace
 
 HostDeviceExchange::PendingTransfers HostDeviceExchange::meet(const ByteRanges& by_host, const ByteRanges& by_device) {
-  // Who never touched it never wrote it, so it is the other's that counts.
+  // A side that never touched a range never wrote it, so the other side's values count.
   const ByteRanges new_to_host = without(by_host, by_host_), new_to_device = without(by_device, by_device_);
   if (new_to_host.empty() && new_to_device.empty()) return {};
   PendingTransfers pending{common(new_to_device, by_host_), common(new_to_host, by_device_)};

@@ -13,8 +13,8 @@ namespace weft::mesh {
 /// The books of a mesh of which a device runs some cells and the host the others: who touches which bytes of the host's
 /// memory or of its mirror, and so what crosses after a step.
 ///
-/// What the host touches is up to date on the host; all else is on the device; what both touch is on both after each
-/// step, since each then gets what the other wrote of it. Ports are written by both and never cross.
+/// Halo exchange between host and device. Memory that the host touches is current on the host, all other memory on the
+/// device, and memory that both touch on both after each step. Ports are written by both and never transferred.
 class HostDeviceExchange {
  public:
   /// A step that is recorded: what it may write, and what therefore crosses.
@@ -24,7 +24,7 @@ class HostDeviceExchange {
     std::uint64_t made_at = 0;  // the count of changes that `in` and `out` know
     std::uint64_t kept_at = 0;  // the era in which the host's copy of what it overwrites was kept
   };
-  /// What has to cross at once, before a step may touch it for the first time.
+  /// Ranges to transfer at once, before a step may touch them for the first time.
   struct PendingTransfers {
     ByteRanges in, out;
   };
@@ -33,10 +33,10 @@ class HostDeviceExchange {
   PendingTransfers meet(const ByteRanges& by_host, const ByteRanges& by_device);
   /// Makes `in` and `out` anew where they are not what they should be.
   void refresh(Step& step) const;
-  /// What the host touches.
+  /// Ranges that the host touches.
   const ByteRanges& by_host() const noexcept { return by_host_; }
 
-  /// What is kept is of this moment: of the last `forget`.
+  /// Epoch of the kept ranges: the number of the last `forget`.
   std::uint64_t era() const noexcept { return era_; }
   /// Keeps what stands there, for `take_back`, unless it was kept since `forget`.
   void keep(const ByteRanges& ranges);

@@ -25,7 +25,7 @@ class StepGuards {
   StepGuards(gpu::VulkanStream& to, const Words& words, std::size_t nodes)
       : to_(to), words_(words), is_guarded_(nodes) {}
 
-  /// Where all values, in the device's memory, are 0, holds back what the node moves in this step.
+  /// Skips the node's update in this step when all values, in device memory, are 0.
   void hold_back_if_zero(NodeId node, const float* values, std::size_t count);
   /// Around what moves a node's weights.
   void begin_move(NodeId node);

@@ -212,7 +212,7 @@ Status Mesh::Parts::open_device() {
   wanted.timeout = options.device_timeout;
   wanted.faults = options.device_faults;
   auto opened = gpu::Device::share(name, wanted);
-  // Where there is nothing to run on, the CPU gives the same bits; a name that fits nothing is a mistake.
+  // Without a device the CPU gives the same bits; a name that fits no device is a mistake.
   if (!opened && opened.error().code() == Errc::unknown_name) return fail(opened.error());
   if (opened) {
     device.hold = std::make_unique<DeviceRecovery>(name, std::move(*opened));

@@ -102,7 +102,7 @@ struct Mesh::Parts {
     if (is_shared || with_weights) copies.reserve(layout.plan.regions.size() + 2 * weights.parameters().size());
     return is_shared ? &copies : nullptr;
   }
-  /// Whether ticks may change weights although nothing learns.
+  /// True when ticks may change weights although nothing learns.
   bool may_change_weights() const noexcept;
 };
 

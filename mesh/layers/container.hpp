@@ -108,7 +108,7 @@ class Container : public Layer {
     return {rows.data + columns.offset, rows.rows, columns.width, rows.stride};
   }
   bool is_last(std::size_t step) const noexcept { return step + 1 == steps_.size(); }
-  /// What a source gave: the container's x, or an earlier step's y.
+  /// Value of a source: the container's x, or an earlier step's y.
   kernels::ConstMatrixView value(std::int32_t source, const kernels::ConstMatrixView& x,
                                  const kernels::ConstMatrixView& cache) const noexcept {
     return source == kInput ? x : part(cache, places_[static_cast<std::size_t>(source)].y);

@@ -104,7 +104,7 @@ class KMeans final : public Layer {
   std::vector<ParameterSpec> parameters_;
 };
 
-/// How the centres begin.
+/// Initial centres.
 Result<Initializer> first_centres(OptionReader& options, std::size_t clusters, std::size_t features) {
   WEFT_TRY(const std::vector<double> given, options.numbers("centres"));
   WEFT_TRY(const std::string kind, options.text("init", "normal"));

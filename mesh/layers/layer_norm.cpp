@@ -23,7 +23,7 @@ class LayerNorm final : public Layer {
       stream.layer_norm({tokens(args.x, row), args.weights.vector(0), args.weights.vector(1), epsilon_,
                          tokens(args.y, row), args.cache.row(row), args.cache.row(row) + tokens_.count()});
   }
-  // Where nobody wants dx, it goes over dy, which is scratch.
+  // If dx is not needed, it overwrites dy, which is scratch.
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     for (std::size_t row = 0; row < args.x.rows; ++row)
       stream.layer_norm_backward(

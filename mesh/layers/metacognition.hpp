@@ -41,7 +41,7 @@ class Watcher final : public Observer {
   const WatchRule& rule() const noexcept { return rule_; }
   /// The metacognition layer itself.
   std::uint32_t node() const noexcept { return node_; }
-  /// What it watches now, and what would take over: they change places with every swap.
+  /// The cell it watches now; the other one takes its place with every swap.
   const CellPlace& watched() const noexcept { return places_[is_swapped_]; }
   const CellPlace& spare() const noexcept { return places_[1 - is_swapped_]; }
   /// 0 while it watches its first source, 1 while the second.

@@ -9,7 +9,7 @@
 
 namespace weft::mesh {
 
-/// How a gate chooses among experts.
+/// Options of a gate that chooses among experts.
 struct GateOptions {
   std::size_t experts = 0;
   std::size_t top_k = 0;  // experts kept a token; 0: all

@@ -30,7 +30,7 @@ class Pooling : public Layer {
 class MaxPooling final : public Pooling {
  public:
   using Pooling::Pooling;
-  // Where each window's largest element stands.
+  // Index of each window's largest element.
   std::size_t cache_size() const noexcept override { return out(); }
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     stream.max_pool({pool_, args.x, args.y, args.cache});

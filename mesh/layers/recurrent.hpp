@@ -12,7 +12,7 @@
 
 namespace weft::mesh {
 
-/// What rnn, lstm and gru share: steps over a hidden state h of `hidden` values a session.
+/// Base of rnn, lstm and gru: steps over a hidden state h of `hidden` values a session.
 ///   a = W_ih x + b_ih,  b = W_hh h + b_hh     `gates` blocks of `hidden` values each, in PyTorch's order
 /// A type says how the blocks become the output and the next state, and how an error comes back to the blocks. The
 /// first `hidden` values of the state are h, which is also y. Parameters, named and laid out as PyTorch's: weight_ih
@@ -60,7 +60,7 @@ class Recurrent : public Layer {
                          const kernels::MatrixView& carry) const = 0;
   /// Turns dLoss/da into dLoss/db, where they differ.
   virtual void to_recurrent(kernels::OpStream&, const kernels::ConstMatrixView&, const kernels::MatrixView&) const {}
-  /// Whether step_back writes `carry`.
+  /// True when step_back writes `carry`.
   virtual bool has_carry() const noexcept { return false; }
 
   /// d = d activation'(z) in place, from y = activation(z) of tanh, sigmoid or relu.

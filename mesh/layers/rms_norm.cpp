@@ -22,7 +22,7 @@ class RmsNorm final : public Layer {
       stream.rms_norm(
           {tokens(args.x, row), args.weights.vector(0), epsilon_, tokens(args.y, row), args.cache.row(row)});
   }
-  // Where nobody wants dx, it goes over dy, which is scratch.
+  // If dx is not needed, it overwrites dy, which is scratch.
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     for (std::size_t row = 0; row < args.x.rows; ++row)
       stream.rms_norm_backward({tokens(args.x, row), args.weights.vector(0), args.cache.row(row),

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-/// What layers that slide windows over images share: inputs [channels, ...spatial] with one to three spatial axes.
+/// Base of layers that slide windows over images: inputs [channels, ...spatial] with one to three spatial axes.
 namespace weft::mesh::spatial {
 
 /// The largest kernel, stride, padding or dilation on an axis.
@@ -45,7 +45,7 @@ Status check_groups(std::string_view object, std::size_t groups, std::size_t in,
 /// @error too_large: more elements than kernels count
 Status check_size(std::string_view object, const kernels::Window& window, std::size_t out);
 
-/// What fills a weight matrix [rows, columns] whose fans are not its extents.
+/// Initializer of a weight matrix [rows, columns] whose fans are not its extents.
 Result<Initializer> fill_weight(std::string_view kind, std::size_t rows, std::size_t columns, std::size_t fan_in,
                                 std::size_t fan_out, std::string_view object);
 

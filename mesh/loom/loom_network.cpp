@@ -28,7 +28,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Whether codes of `encoding` stand for exactly these values.
+/// True when codes of `encoding` represent exactly these values.
 bool holds_exactly(const Encoding& encoding, std::size_t out, std::size_t in, const std::vector<float>& values) {
   const kernels::FlushSubnormals exact;
   const kernels::ConstMatrixView rows{values.data(), out, in, in};

@@ -52,7 +52,7 @@ struct Node {
   bool reads_directly() const noexcept { return sources.size() == 1; }
 };
 
-/// Whether values may stand in an input port: finite, and whole numbers below its index limit where it has one.
+/// Succeeds when values fit an input port: finite, and whole numbers below its vocabulary size where it has one.
 /// @error not_finite, out_of_range: naming the port and the first such value
 Status check_values(const Node& port, std::span<const float> values);
 
@@ -102,7 +102,7 @@ class Graph {
   Result<std::vector<NodeId>> resolve_sources(std::size_t layer_position, NodeId self) const;
   void add_neighbours(const LayerSpec& layer, std::vector<NodeId>& sources) const;
   std::string key_of(NodeId node, std::string_view key) const;
-  /// What layers may say of their whole cell: all that do must say the same.
+  /// Checks the options that layers state for their whole cell: all that state one must agree.
   Status check_cells() const;
   template <class Name>
   Status check_one_a_cell(std::string_view key, Name&& name_of) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which layers lie on loops, and in which order the others follow from each other.
+// Finds the layers on loops, and the topological order of the others.
 
 #include "mesh/network/graph.hpp"
 

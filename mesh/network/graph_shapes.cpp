@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What shape each value has, and the layers made for these shapes.
+// Infers the shape of each value, and makes the layers for these shapes.
 
 #include "mesh/network/graph.hpp"
 #include "mesh/network/internal/network_errors.hpp"
@@ -160,7 +160,7 @@ Status Graph::check_shape(NodeId id, const Layer& layer) const {
                                         spec.type + " makes " + weft::to_string(layer.out_shape()));
 }
 
-// What is known of a shape before its layer is made: what the description states, if anything.
+// The shape known before its layer is made: the stated one, if any.
 Status Graph::promise_shape(NodeId id) {
   const LayerSpec& layer = spec_.layers[layer_position_[id]];
   if (layer.out > kMaxWidth)
@@ -202,7 +202,7 @@ Status Graph::infer_shapes() {
         for (const NodeId tied : found->second)
           if (--unknown[tied] == 0) ready.push_back(tied);
     }
-    // What is left waits for a loop. A layer that states `out` tells its readers, as a vector, before it is made.
+    // The remaining layers wait for a loop. A layer that states `out` gives its readers a vector before it is made.
     while (next < order_.size() && (nodes_[order_[next]].width != 0 || stated_out(order_[next]) == 0)) ++next;
     if (next == order_.size()) break;
     Node& node = nodes_[order_[next]];

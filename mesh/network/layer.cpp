@@ -38,7 +38,7 @@ Types& types() {
   return instance;
 }
 
-/// Where the width is missed, the keys that are there: one of them may have been meant ("units").
+/// Adds the given keys to an error about a missing width: one of them may have been meant ("units").
 Error with_given_keys(Error error, const LayerSpec& spec, const std::string& object) {
   if (spec.out != 0 || spec.options.empty() || error.text().find(object + ".out:") == std::string::npos) return error;
   std::string keys;

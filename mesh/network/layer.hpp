@@ -29,7 +29,7 @@ namespace weft::mesh {
 struct MadeObserver;
 struct ObserverSite;
 
-/// How a parameter of a layer is laid out and first filled.
+/// Layout and initial values of a layer's parameter.
 struct ParameterSpec {
   std::string name;             // "weight", "bias", "gain"
   std::size_t out = 0, in = 0;  // in == 0: a plain vector of `out`; else a matrix [out, in] stored in panels
@@ -89,7 +89,7 @@ struct WeightSlot {
   std::uint32_t parameter = 0;  // of that owner, or of the layer itself
 };
 
-/// What a layer type is: its shapes, its parameters, forward and backward. It knows neither ticks nor devices nor
+/// Layer type: its shapes, its parameters, forward and backward. It knows neither ticks nor devices nor
 /// threads: it calls ops on a stream, and never reads through the pointers itself.
 /// Holds no state: one object serves every session.
 /// @thread const calls from any thread
@@ -100,7 +100,7 @@ class Layer {
   /// Values of a row: the volumes of the shapes.
   std::size_t in() const noexcept { return in_; }
   std::size_t out() const noexcept { return out_; }
-  /// What a row is, row-major, outermost axis first: [features], [tokens, features], [channels, height, width], ...
+  /// Shape of a row, row-major, outermost axis first: [features], [tokens, features], [channels, height, width], ...
   const Shape& in_shape() const noexcept { return in_shape_; }
   const Shape& out_shape() const noexcept { return out_shape_; }
   /// Floats a row that forward leaves for backward.
@@ -114,8 +114,8 @@ class Layer {
   virtual std::size_t vocabulary_size() const noexcept { return 0; }
   /// Floats a row of hidden state that persist across ticks.
   virtual std::size_t state_size() const noexcept { return 0; }
-  /// Where in the hidden state the places of noise streams stand, kernels::kNoiseState floats each: a new session is
-  /// given streams of its own there, and a reset one keeps them.
+  /// Offsets of noise streams in the hidden state, kernels::kNoiseState floats each. A new session gets streams of its
+  /// own there, and a reset one keeps them.
   virtual std::vector<std::size_t> noise_states() const { return {}; }
   /// True when forward looks at training_rows.
   virtual bool trains_otherwise() const noexcept { return false; }

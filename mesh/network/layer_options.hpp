@@ -27,7 +27,7 @@ using OptionValue = std::variant<bool, double, std::string, std::vector<double>>
 /// The settings that a layer type reads for itself (activation, bias, epsilon, ...), by name.
 using Options = std::map<std::string, OptionValue, std::less<>>;
 
-/// What a layer's factory may know of the network around it.
+/// Properties of the surrounding network that a layer's factory may use.
 struct LayerContext {
   /// The Philox key of what the layer draws while it runs: of the network's seed and its own place.
   std::array<std::uint32_t, 2> noise_key{};

@@ -24,8 +24,8 @@
 
 namespace weft::mesh {
 
-/// How several sources become one input: concat along the last axis; add, avg, max elementwise over equal widths;
-/// gate = first * sigmoid(second), two sources of equal width (Dauphin et al. 2017, arXiv:1612.08083, eq. 1).
+/// Combination of several sources into one input: concat along the last axis; add, avg, max elementwise over equal
+/// widths; gate = first * sigmoid(second), two sources of equal width (Dauphin et al. 2017, arXiv:1612.08083, eq. 1).
 enum class Combine : int { concat, add, avg, max, gate };
 std::string_view name(Combine combine) noexcept;
 std::optional<Combine> parse_combine(std::string_view text) noexcept;
@@ -36,12 +36,12 @@ enum class Neighbourhood : int { none, von_neumann, moore };
 std::string_view name(Neighbourhood neighbourhood) noexcept;
 std::optional<Neighbourhood> parse_neighbourhood(std::string_view text) noexcept;
 
-/// Where a cell is run in a mesh that has a device: vulkan there, cpu on the host beside it.
+/// Placement of a cell in a mesh that has a device: vulkan on it, cpu on the host.
 enum class Placement : int { cpu, vulkan };
 std::string_view name(Placement placement) noexcept;
 std::optional<Placement> parse_placement(std::string_view text) noexcept;
 
-/// Where a layer reads: an input port by name, or any layer of the grid, earlier or later (a remote link).
+/// Source of a layer: an input port by name, or any layer of the grid, earlier or later (a remote link).
 struct Source {
   std::string port;  // empty: `at` counts
   Coord at;
@@ -99,7 +99,7 @@ struct OutputSpec {
   Coord at;
 };
 
-/// Whether `text` may name a device: cpu, vulkan, vulkan:NUMBER or vulkan:PART-OF-A-NAME.
+/// True when `text` may name a device: cpu, vulkan, vulkan:NUMBER or vulkan:PART-OF-A-NAME.
 bool is_device_name(std::string_view text) noexcept;
 
 /// A network as described: plain data, equal to its JSON file (docs/formats/network.md). `Graph::build` checks it.
@@ -143,14 +143,14 @@ class NetworkBuilder {
   /// @source Bengio, Leonard and Courville 2013, arXiv:1308.3432, section 3.1 (straight-through estimator)
   NetworkBuilder& quantization_aware(bool on = true);
   NetworkBuilder& policy(actors::Policy policy);
-  /// Where its cell is run in a mesh on a device.
+  /// Placement of its cell in a mesh on a device.
   NetworkBuilder& placement(Placement placement);
   /// The layers inside the container added last: `at` counts for type "shared" only, sources are names of siblings, or
   /// "input".
   NetworkBuilder& inside(std::vector<LayerSpec> layers);
   NetworkBuilder& output(std::string name, Coord at);
   NetworkBuilder& seed(std::uint64_t seed);
-  /// Where ticks run unless MeshOptions::device says otherwise: `cpu`, `vulkan`, `vulkan:N`, `vulkan:name`.
+  /// Device of the ticks unless MeshOptions::device names another: `cpu`, `vulkan`, `vulkan:N`, `vulkan:name`.
   NetworkBuilder& device(std::string device);
 
   const NetworkSpec& spec() const& noexcept { return spec_; }

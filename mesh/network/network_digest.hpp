@@ -8,10 +8,10 @@
 
 namespace weft::mesh {
 
-/// What a session's state belongs to: ports, layers with their places, sources, settings and integer arithmetic, and
-/// outputs; the seed where a layer draws noise as it runs. Not names of the network, orders of layers in a file,
-/// numeric types, policies, training and data: they change between two lives of one network, or are the weights'
-/// matter.
+/// Digest of the network that a session's state belongs to: ports, layers with their places, sources, settings and
+/// integer arithmetic, outputs, and the seed when a layer draws noise as it runs. It leaves out names, the order of
+/// layers in a file, numeric types, policies, training and data: they may differ between two runs of one network, or
+/// belong to the weights.
 Hash128 network_digest(const Graph& graph);
 
 }  // namespace weft::mesh

@@ -109,7 +109,7 @@ Status read_options(JsonReader& reader, LayerSpec& layer) {
   return {};
 }
 
-/// Who says where a layer stands: itself, the container that it is in, or its number in a chain.
+/// Origin of a layer's place: its own key, the container that it is in, or its number in a chain.
 enum class LayerPlace { own, inside, chain };
 
 // A layer inside a container has a name where a sibling reads it, and a place only to share the weights there.
@@ -180,7 +180,7 @@ Result<LayerSpec> read_layer(const JsonValue& value, LayerPlace place, LayerEntr
   return layer;
 }
 
-/// What a file lacks, all at once; of one key its own reader tells.
+/// Reports all required keys that are missing; a single one is left to its own reader.
 Status check_needed_keys(const JsonReader& reader) {
   const std::vector<std::string> keys = reader.keys();
   const auto lacks = [&](const char* key) { return std::find(keys.begin(), keys.end(), key) == keys.end(); };

@@ -23,8 +23,8 @@ inline kernels::ConstMatrixView columns(kernels::ConstMatrixView rows, std::size
   return {rows.data + offset, rows.rows, width, rows.stride};
 }
 
-/// Where sources meet: how, and in how many values. With concat, each of the `tokens` rows of the input holds a row of
-/// every source.
+/// Combination of a layer's sources, and its number of values. With concat, each of the `tokens` rows of the input
+/// holds a row of every source.
 struct Junction {
   Combine combine = Combine::concat;
   std::size_t sources = 0;

@@ -80,7 +80,7 @@ Status capture_without_mark(Mesh& mesh, bool live, CheckpointSnapshot& to) {
 
 Status capture_mesh(Mesh& mesh, bool live, CheckpointSnapshot& to) {
   WEFT_CHECK(capture_without_mark(mesh, live, to));
-  // What a restart goes back to is the last checkpoint, and this is one.
+  // A restart returns to the last checkpoint, and this is one.
   if (live) mesh.mark_checkpoint();
   return {};
 }

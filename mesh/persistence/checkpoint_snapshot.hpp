@@ -30,7 +30,7 @@ class CheckpointSnapshot {
   /// Bytes of values and weights that it holds, and how many of them the last capture had to copy.
   std::uint64_t bytes() const noexcept { return weights_.bytes() + (is_live_ ? state_->bytes() : 0); }
   std::uint64_t copied_bytes() const noexcept { return copies_.bytes(); }
-  /// What it holds, as the mesh's own state is viewed; valid until the next capture.
+  /// View of the captured state; valid until the next capture.
   MeshView view() const;
 
  private:

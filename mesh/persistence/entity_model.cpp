@@ -138,7 +138,7 @@ Result<ByteSpan> bytes_of(const formats::EntityFile& file, const std::string& na
   return blob.bytes;
 }
 
-/// How a matrix stands in the file; `wanted` where its shapes fit that too. @error not_found, shape_mismatch,
+/// Encoding of a matrix in the file; `wanted` when its shapes fit that too. @error not_found, shape_mismatch,
 /// unsupported
 Result<Encoding> encoding_in(const formats::EntityFile& file, const std::string& base, const ParameterSpec& spec,
                              const Encoding& wanted) {
@@ -172,7 +172,7 @@ Status restore_stored(QuantizedWeight& stored, const ParameterSpec& spec, const 
   return {};
 }
 
-/// What is not finite in a file is the file's fault.
+/// Reports a value that is not finite as an error of the file.
 Status of_file(Status status) {
   if (!status && status.error().code() == Errc::not_finite) return fail(Errc::corrupt, status.error().text());
   return status;

@@ -14,7 +14,7 @@
 
 namespace weft::mesh {
 
-/// What others keep beside a mesh in its file (a learner's optimiser state and messages under way).
+/// Data of others in a mesh's file (a learner's optimiser state and messages in flight).
 struct SnapshotExtras {
   std::vector<formats::Tensor> tensors;
   std::string meta_json = "{}";                      // an object, stored under meta.extras
@@ -32,7 +32,7 @@ Result<ByteBuffer> encode_mesh(Mesh& mesh, bool live, const SnapshotExtras& extr
 
 /// The network a file describes.
 Result<NetworkSpec> network_of(const formats::EntityFile& file);
-/// Whether the file holds live state.
+/// True when the file holds live state.
 bool holds_live_state(const formats::EntityFile& file);
 /// meta.extras, as JSON text; "{}" when there is none.
 std::string extras_of(const formats::EntityFile& file);

@@ -25,7 +25,7 @@ using nlohmann::json;
 
 constexpr const char* kBlob = "session/state";
 
-/// What the next tick reads of a session: of each node, in index order, its output, then its hidden state.
+/// State of a session that the next tick reads: for each node, in index order, its output, then its hidden state.
 template <class Archive>
 void visit_committed(const Mesh& mesh, std::size_t session, Archive& archive) {
   for (NodeId id = 0; id < mesh.graph().nodes().size(); ++id)

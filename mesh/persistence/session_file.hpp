@@ -14,8 +14,8 @@
 
 namespace weft::mesh {
 
-/// What the layers of a mesh compute with now: codes, scales and zero points, or float32 values. Masters of other types
-/// are left out: they matter to learning only.
+/// Digest of the weights that layers compute with now: codes, scales and zero points, or float32 values. Master weights
+/// are left out, because only learning uses them.
 Hash128 weights_digest(const Mesh& mesh);
 
 /// One session as the bytes of an .entity file (docs/formats/entity.md, "A session alone"): what it reads at the next
@@ -29,7 +29,7 @@ Hash128 weights_digest(const Mesh& mesh);
 Result<ByteBuffer> detach_session(const Mesh& mesh, std::size_t session,
                                   std::optional<std::size_t> under_way = std::nullopt);
 
-/// Whether a file holds a session alone.
+/// True when a file holds a session alone.
 bool holds_session(const formats::EntityFile& file);
 
 /// Adds a session that goes on where the detached one stood, to the same bits: whatever the mesh's tick, threads, other

@@ -58,7 +58,7 @@ void Mesh::save_state(Snapshot& to) { save_state(to, SaveWeights::automatic); }
 
 void Mesh::save_state(Snapshot& to, SaveWeights weights) {
   Parts& p = *parts_;
-  // What waits in mailboxes comes first, as it would in the next tick: it is part of the state.
+  // Commands waiting in mailboxes are delivered first, as in the next tick: they are part of the state.
   deliver_commands();
   p.sync(false);
   const bool is_known = to.mesh_id_ == p.number && to.state_id_ == p.state->id();

@@ -23,8 +23,8 @@
 
 namespace weft::mesh {
 
-/// Whether a saved state holds weights: `automatic` when a learning rule is attached, an observer may morph
-/// some, or an order that changes some waits. `never` leaves them, and the optimiser, as they are when it is loaded.
+/// Choice of weights in a snapshot: `automatic` saves them when a learning rule is attached, an observer may morph
+/// some, or a command that changes some waits. `never` leaves weights and optimiser as they are when it is loaded.
 enum class SaveWeights : int { automatic, always, never };
 
 /// A mesh at one moment, in memory: what Mesh::save_state fills and Mesh::load_state goes back to. Its room is used

@@ -138,7 +138,7 @@ Status Cell::apply(std::uint64_t tick, Command& control, std::vector<float>& ans
 }
 
 void Cell::remember(std::uint64_t tick) {
-  // What saved states share stays as it is; else the room is used again.
+  // Memory that snapshots share is left alone; otherwise it is reused.
   if (!remembered_ || remembered_.use_count() > 1) remembered_ = std::make_shared<Memory>();
   std::size_t next = 0;
   const auto room = [&]() -> std::vector<float>& {

@@ -41,14 +41,14 @@ class Cell final : public actors::Actor<CommandMessage> {
   NodeId first() const noexcept { return first_; }
   std::uint32_t layers() const noexcept { return layers_; }
 
-  /// What it acts on; set when the mesh is built or its state is replaced.
+  /// Sets the objects it acts on, when the mesh is built or its state is replaced.
   void bind(const Graph& graph, WeightStore& weights, State& state, actors::Registry& registry,
             RuleState* rule) noexcept;
 
-  /// Whether the cell computes at this tick, or only keeps its output.
+  /// True when the cell is due at this tick; otherwise it keeps its output.
   bool fires(std::uint64_t tick) const noexcept { return enabled_ && (period_ == 1 || tick % period_ == 0); }
-  /// Whether the registry says that the cell is held, isolated or has halted the mesh: it is told when the cell fires
-  /// well again.
+  /// True when the registry lists the cell as held, isolated or halting the mesh; the registry is told when the cell
+  /// fires well again.
   bool is_marked() const noexcept { return marked_; }
   void set_marked(bool marked) noexcept { change(marked_, marked); }
 
@@ -94,7 +94,7 @@ class Cell final : public actors::Actor<CommandMessage> {
   /// Remembers weights, what the learning rule keeps beside them, outputs and hidden states as they are now, and goes
   /// back to them (`restart`).
   void remember(std::uint64_t tick);
-  /// What it remembers, shared with saved states; null before the first checkpoint.
+  /// Memory of the last checkpoint, shared with snapshots; null before the first.
   const std::shared_ptr<Memory>& memory() const noexcept { return remembered_; }
   void set_memory(const std::shared_ptr<Memory>& memory) noexcept { change(remembered_, memory); }
   /// `tick` is the one being written.

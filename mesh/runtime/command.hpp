@@ -17,7 +17,7 @@
 
 namespace weft::mesh {
 
-/// What a cell can be told while the mesh runs. Every order is carried out at a tick boundary of the cell.
+/// Kinds of commands to a cell of a running mesh. Each is executed at a tick boundary of the cell.
 enum class CommandKind : int {
   enable,       ///< compute again
   disable,      ///< keep the last output and compute no more

@@ -290,7 +290,7 @@ void State::copy_session(const State& from, std::size_t from_session, std::size_
                          std::size_t ticks) noexcept {
   for (NodeId id = 0; id < rings_.size(); ++id)
     for (const RingField& field : kRings) {
-      // What learning reads of the past goes on only where both keep it.
+      // History that learning reads is copied only when both states keep it.
       if (field.scope == Scope::history && options_.keeps_history != from.options_.keeps_history) continue;
       for (std::uint64_t back = 0; back < ticks && back <= tick; ++back) {
         const kernels::MatrixView source = from.at(from.rings_[id].*field.ring, tick - back);

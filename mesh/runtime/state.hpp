@@ -53,7 +53,7 @@ class State {
   std::size_t depth() const noexcept { return options_.depth; }
   const Options& options() const noexcept { return options_; }
 
-  /// What a node published at `tick`. [sessions, width]
+  /// Output of a node at `tick`. [sessions, width]
   kernels::MatrixView output(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].output, tick); }
   /// The combined input that made output(node, tick); data == null when the source is read directly.
   kernels::MatrixView input(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].input, tick); }
@@ -111,7 +111,7 @@ class State {
   /// Copies them out and in, region by region, or, with `copies`, notes what to copy: for states of one layout.
   void save_live(std::uint64_t tick, std::byte* out, BatchCopy* copies) const;
   void load_live(std::uint64_t tick, const std::byte* in, BatchCopy* copies);
-  /// Where everything stands: states over one network that agree in it load what the other saved.
+  /// Digest of the memory layout: states over one network with equal layouts load each other's snapshots.
   const Hash128& layout() const noexcept { return layout_; }
   /// Another one of the same layout, zeroed, and the copies of all bytes of another.
   Result<State> make_copy() const;

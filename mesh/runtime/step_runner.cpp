@@ -134,7 +134,7 @@ void StepRunner::run_batch(const std::vector<RegionPart>& parts, const FusedCell
   }
 }
 
-// Which layer fires first depends on the placement; with tied weights none may learn before all have fired.
+// The layer that fires first depends on the placement; with tied weights none may learn before all have fired.
 void StepRunner::learn_late(const RegionStep& at, std::span<const std::uint8_t> only, StepEvents& events) noexcept {
   const std::vector<NodeId>& late = plan_.region(at.region).late;
   if (!rule_ || late.empty()) return;

@@ -26,7 +26,7 @@ class WeightMemory {
   static Result<WeightMemory> allocate(std::size_t bytes, topology::NodeMemory& memory, std::uint32_t node);
   std::byte* data() noexcept { return bound_.empty() ? heap_.data() : bound_.data(); }
   const std::byte* data() const noexcept { return bound_.empty() ? heap_.data() : bound_.data(); }
-  /// What the allocator gave: whole pages when bound, whole cache lines else.
+  /// Bytes allocated: whole pages when bound, otherwise whole cache lines.
   std::uint64_t bytes() const noexcept;
 
  private:
@@ -34,7 +34,7 @@ class WeightMemory {
   topology::NodeBuffer bound_;
 };
 
-/// How far decoded weights lie from their master.
+/// Difference between dequantized weights and their master.
 struct QuantizationError {
   double rmse = 0.0, largest = 0.0;  // in units of the weight
   double cosine = 1.0;               // between the two matrices as vectors; 1 for two zero matrices

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How weights are copied out of a store, and back.
+// Copies weights out of a store, and back.
 
 #include "mesh/weights/weight_copy.hpp"
 
@@ -68,7 +68,7 @@ void WeightStore::copy_to(WeightCopy& to, bool all_masters, BatchCopy& copies) c
   to.used_ = 0;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const WeightCopy::Entry entry = place(i, to.used_);
-    // What was copied before and has not moved since is there already.
+    // A copy that is still current is reused.
     if (has_earlier && to.entries_[i] == entry) continue;
     to.entries_[i] = entry;
     const ParameterSpec& spec = *parameters_[i].spec;

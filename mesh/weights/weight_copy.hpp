@@ -31,7 +31,7 @@ class WeightCopy {
 
   bool empty() const noexcept { return entries_.empty(); }
   const std::vector<Entry>& entries() const noexcept { return entries_; }
-  /// How layers were stored, by node.
+  /// Encodings of the layers, by node.
   const std::vector<Encoding>& layers() const noexcept { return layers_; }
   /// A master as the store held it; null: released, or not copied.
   const float* master(std::size_t i) const noexcept;

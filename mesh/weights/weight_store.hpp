@@ -86,9 +86,9 @@ class WeightStore {
   Status write_rows(Parameter& parameter, std::size_t first, std::span<const float> rows, std::string_view object);
   void end_rows(Parameter& parameter);
 
-  /// How a layer's matrices are stored now. float32 for a layer without a matrix.
+  /// Encoding of a layer's matrices now. float32 for a layer without a matrix.
   const Encoding& encoding(NodeId node) const noexcept { return layers_[node].encoding; }
-  /// Whether learning can move the layer's weights: its masters are held.
+  /// True when learning can change the layer's weights: its master weights are kept.
   bool learns(NodeId node) const noexcept { return layers_[node].has_masters; }
   /// The weights that errors and targets travel back through: the stored ones of a quantisation-aware layer (the
   /// straight-through estimate) and of one without masters, else the masters.
@@ -125,12 +125,12 @@ class WeightStore {
   /// them. What `to` holds already, from the last time, is left out where versions say that it has not moved. Allocates
   /// nothing when `to` has held as much before.
   void copy_to(WeightCopy& to, bool all_masters, BatchCopy& copies) const;
-  /// What has to be made before a copy (with all masters) of this network's weights can go back.
+  /// Memory needed before a copy (with all master weights) of this network's weights can be restored.
   /// @error shape_mismatch: another network's; too_large
   Result<WeightRoom> make_room(const WeightCopy& from) const;
   /// Puts types and versions back and notes what to copy for the weights, two copies a parameter at most.
   void load(const WeightCopy& from, WeightRoom room, BatchCopy& copies);
-  /// Whether no weight, version or type has changed since the copy, of which the arrays may be left out.
+  /// True when no weight, version or type has changed since the copy, whose arrays may be left out.
   bool is_unchanged_since(const WeightCopy& copy) const noexcept;
   /// Another number after every change but those of a learning rule's steps.
   std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_relaxed); }

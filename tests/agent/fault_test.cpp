@@ -205,8 +205,8 @@ TEST_P(AgentFaults, CatchesUpWhenADiskThatWasFullHasSpaceAgain) {
   EXPECT_EQ((*again)->mesh().state_hash(), hash);
 }
 
-/// What is found of a life whose files were damaged: all of it, or less of it and words that say so, or a refusal that
-/// names a file.
+/// Expects that a run with damaged files is recovered as a whole, recovered in part with a message, or refused by an
+/// error that names a file.
 void expect_noticed(MemoryFileSystem& files, Hash128 whole, const std::string& where) {
   VirtualTime time;
   Counter counter;

@@ -87,8 +87,8 @@ inline Agent::Options deterministic_options(VirtualTime& time, Counter& counter,
 
 using Call = std::function<Status(Agent&)>;
 
-/// What a life is made of: inputs, orders, sessions, marks, notes, and lessons, or ticks where nobody teaches. Each
-/// call leaves one record, and hangs on nothing but its place.
+/// Calls of a run: inputs, commands, sessions, markers, annotations, and training batches, or ticks without a learner.
+/// Each call leaves one record, and depends on nothing but its place.
 inline std::vector<Call> script(std::uint64_t steps, bool learns = true) {
   std::vector<Call> calls;
   for (std::uint64_t step = 0; step < steps; ++step) {

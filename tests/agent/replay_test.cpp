@@ -75,7 +75,7 @@ TEST(Replay, StandsAtEachTickAsTheLifeDid) {
       const Status ran = replay->run(tick);
       ASSERT_TRUE(ran) << ran.error().text();
       ASSERT_EQ(replay->tick(), tick) << "samples of this network take a tick each";
-      // What follows the last tick without one of its own (orders, sessions) has been lived too.
+      // Records after the last tick without a tick of their own (commands, sessions) have been replayed too.
       if (const auto found = hashes.find(tick); found != hashes.end()) {
         EXPECT_EQ(replay->life().hash(), found->second) << "from tick " << stone.tick << " to " << tick;
       }

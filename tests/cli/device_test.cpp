@@ -13,7 +13,7 @@ Words with(Words words, const Words& more) {
   return words;
 }
 
-/// What the machine has, with what each lacks to be used.
+/// Devices of the machine, with what each lacks to be used.
 Json devices() { return weft({"doctor", "--json"}).last()["gpu"]["devices"]; }
 
 /// Skipped where there is no device; one that cannot be used fails.

@@ -62,7 +62,7 @@ TEST(FullDisk, TheLifeGoesOnToItsEndAndSaysThatItCouldNotBeKept) {
   EXPECT_NE(life.err.find("No space left on device"), std::string::npos) << life.err;
   EXPECT_NE(life.err.find("acknowledged up to tick"), std::string::npos) << life.err;
   EXPECT_EQ(last_event(life.out, "progress")["samples"], 20000) << "it lived on: " << life.told();
-  // What was acknowledged is there, and with room again the same command brings it to its end.
+  // Acknowledged records are there, and with free space again the same command finishes the run.
   ASSERT_EQ(mount("", disk.path().c_str(), "", MS_REMOUNT, "size=64m"), 0) << std::strerror(errno);
   const Outcome again = weft(run);
   expect_uninterrupted_run(again);

@@ -31,7 +31,7 @@ inline Json last_event(const std::string& out, const std::string& name) {
   return found;
 }
 
-/// What the same life comes to when nothing disturbs it and nothing is kept.
+/// State hash of the same run when nothing interrupts it and nothing is saved.
 inline std::string uninterrupted_run() {
   static const Outcome run = weft(kLife);
   EXPECT_EQ(run.exit, 0) << run.told();
@@ -43,7 +43,7 @@ inline void expect_uninterrupted_run(const Outcome& run, const std::string& wher
   EXPECT_EQ(run.last()["state_hash"], uninterrupted_run()) << where << run.told();
 }
 
-/// How far the life was said to be on the device, in all that was printed.
+/// Last tick that the output acknowledged as durable.
 inline std::uint64_t acknowledged_tick(const std::string& out) {
   std::uint64_t tick = 0;
   for (const Json& event : whole_events(out))

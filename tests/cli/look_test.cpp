@@ -148,7 +148,7 @@ void expect_plausible_self_test(const Json& proof) {
   }
   for (const char* key : {"fma_is_fused", "flushes_subnormals", "tiny_after_rounding"})
     EXPECT_TRUE(own[key].is_boolean()) << key << " of " << own;
-  // What the hardware does not do cannot be what passed.
+  // A capability that the hardware lacks cannot have passed.
   EXPECT_TRUE(own["fma_is_fused"] == true || shaders == "emulated") << proof;
   EXPECT_TRUE(own["flushes_subnormals"] == true || shaders != "fused") << proof;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a service manager is told, by a socket that plays one.
+// Messages to a service manager, received by a socket that plays one.
 
 #include "tests/cli/agent.hpp"
 

@@ -32,7 +32,7 @@ TEST(Resume, EndsTheSameAfterTwentyKillsAtRandomMoments) {
   const unsigned seed = std::random_device{}();
   RecordProperty("seed", static_cast<int>(seed));
   std::mt19937 random(seed);
-  // How a run goes on elsewhere must not matter, so every life is another.
+  // Threads and executor must not matter after a resume, so every process has others.
   const std::vector<Words> lives{{}, {"--threads", "1"}, {"--threads", "2"}, {"--executor", "deterministic"}};
   int kills = 0, finished = 0;
   const auto when = [&] {

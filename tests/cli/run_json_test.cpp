@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What others script against: the events of `weft run --json`.
+// Events of `weft run --json`, which scripts rely on.
 
 #include "tests/cli/program.hpp"
 #include <algorithm>
@@ -16,7 +16,7 @@ std::vector<std::string> keys(const Json& object) {
   return out;
 }
 
-/// What two runs that did the same must agree on.
+/// Keys on which two equal runs must agree.
 Json lasting(Json done) {
   done.erase("ticks_per_second");
   return done;

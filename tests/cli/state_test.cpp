@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// How often a life is killed; the environment may ask for more, say 170 for 510 of all three modes.
+/// Number of kills; the environment may ask for more, say 170 for 510 of all three modes.
 int wanted_kills() {
   const char* const text = std::getenv("WEFT_TEST_KILLS");
   return text ? std::max(20, std::atoi(text)) : 20;
@@ -24,7 +24,7 @@ TEST_P(Killed, LosesNothingAcknowledgedAndEndsTheSame) {
   const unsigned seed = std::random_device{}();
   RecordProperty("seed", static_cast<int>(seed));
   std::mt19937 random(seed);
-  // How a life goes on elsewhere must not matter, so every one is another.
+  // Threads and executor must not matter after a restart, so every process has others.
   const std::vector<Words> ways{{}, {"--threads", "1"}, {"--threads", "2"}, {"--executor", "deterministic"}};
   const Words durable{"--durability", GetParam(), "--checkpoint-every", "1500", "--keep", "2"};
   const int wanted = wanted_kills();

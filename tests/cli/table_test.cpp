@@ -29,7 +29,7 @@ std::string new_network(const Folder& folder, const Words& more = {}) {
   return path;
 }
 
-/// What `weft new` wrote, learned from.
+/// Trains the network that `weft new` wrote.
 std::string trained(const Folder& folder, const Words& more = {}) {
   const std::string model = folder / "m.entity";
   const Outcome run = weft(Words{"run", new_network(folder), "--quiet", "--save", model} + more);

@@ -104,7 +104,7 @@ mesh::NetworkSpec network(const json& row, const Stored& stored) {
             {"inputs", {{"x", row["in"]}}},
             {"layers", layers},
             {"outputs", json::object()}};
-  // How much the three publish is the layer's to say: asked of a graph without the head.
+  // The layer decides the width of the three outputs: read from a graph without the head.
   const auto bare = must(mesh::Graph::build(must(mesh::read_network(text.dump(), "bare"))));
   const auto first = *bare.find_layer({0, 0, 0, 0});
   const std::size_t width = 3 * bare.nodes()[first].width;
@@ -150,7 +150,7 @@ const gpu::Device* vulkan() {
   return device.get();
 }
 
-/// What of the layers' steps the CPU may take beside a device: the ticks in which orders are carried out.
+/// True for layers whose steps the CPU may take beside a device: the ticks in which commands are executed.
 bool sends_commands() { return std::string(kConformanceLayer) == "metacognition"; }
 
 std::uint64_t device_steps = 0, host_steps = 0;

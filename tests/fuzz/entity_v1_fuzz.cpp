@@ -19,7 +19,7 @@ using namespace weft;
 
 constexpr double kMostWork = 1e5;
 
-/// What was imported is a network like any other: it can be built, and takes its weights.
+/// An imported model is a network like any other: it can be built, and takes its weights.
 void check(const mesh::ImportedEntity& imported) {
   const auto graph = mesh::Graph::build(imported.spec);
   if (!graph) return;  // shapes that no layer takes

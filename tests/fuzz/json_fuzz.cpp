@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-// What is read is written, read again and is the same; the walk over it never crashes.
+// A document that is read is written, read again and is the same; the walk over it never crashes.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace weft;
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -32,7 +32,7 @@ constexpr std::size_t kMostOut = 20, kMostIn = 70, kMostBlobs = 8, kMostBytes = 
 const std::string kLayer = "weights/0,0,0,0/";
 constexpr const char* kNames[] = {"weight", "weight.scales", "weight.zeros", "weight.master", "bias"};
 
-/// What an input says:
+/// Layout of an input:
 ///   type, granularity and flags (1: a live file, 2: the layer trains through its codes), outputs - 1, inputs - 1
 ///   then blobs: name, type (behind the dtypes: u32, u64, bytes), extents and each of them, bytes as many as those take
 /// Every item is one byte; bytes that are missing are 0.
@@ -87,7 +87,7 @@ ByteBuffer save(mesh::Mesh& mesh, bool live) {
   return *std::move(saved);
 }
 
-/// What a mesh of the file's own type computes with is what the file holds.
+/// Expects that a mesh of the file's own type computes with the weights in the file.
 void check_same_weights(const formats::EntityFile& file, const formats::EntityFile& saved) {
   const bool has_master = file.contains(kLayer + "weight.master");
   // Codes of another type or with scales of other groups are decoded, and encoded anew.
@@ -109,7 +109,7 @@ void check_same_weights(const formats::EntityFile& file, const formats::EntityFi
 
 }  // namespace
 
-// What restores is saved and restored again as the same bytes; what does not says why.
+// A weight that restores is saved and restored again as the same bytes; an error says why one does not.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Input input({reinterpret_cast<const std::byte*>(data), size});
   const auto dtype = static_cast<Dtype>(input.next(kDtypeCount));

@@ -39,7 +39,7 @@ namespace {
 bool same(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (a != a && b != b);
 }
-// What shaders hand on: subnormals are flushed where numbers are read.
+// A number as shaders read it: subnormals are flushed.
 float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
 
 class Division : public testing::TestWithParam<int> {
@@ -65,7 +65,7 @@ TEST_P(Division, IsCorrectlyRounded) {
   }
 }
 
-// What tanh, whose m lies between (e^0.25 - 1) / 2 and (e^20 - 1) / 2, can ask for: all where m + 1 is close below a
+// Quotients in tanh, whose m lies between (e^0.25 - 1) / 2 and (e^20 - 1) / 2: all where m + 1 is close below a
 // power of two, the only place where a quotient may be wrong, and one in 251 elsewhere.
 TEST_P(Division, OfANumberByItsSuccessorIsCorrectlyRounded) {
   std::uint32_t wrong = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device and its streams say and do when the driver fails them. Skipped (77) where there is no Vulkan device.
+// Behaviour of a device and its streams when the driver fails. Skipped (77) without a Vulkan device.
 
 #include "gpu/device.hpp"
 #include "gpu/fault_plan.hpp"
@@ -152,7 +152,7 @@ TEST_F(Faults, ASubmissionThatTakesLongerThanThePatienceIsAHang) {
                    {device_->info().name, "hangs", std::to_string(options_.timeout.count()) + " ms"});
     EXPECT_TRUE(device_->is_lost());
   }
-  // What it works on is not freed under it, and it ends while nobody waits.
+  // Memory in use is not freed, and the work ends although nobody waits.
   device_.reset();
   std::this_thread::sleep_for(1s);
 }

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-/// What the tests of this room share: one device for the program (WEFT_TEST_DEVICE names another than the first), and
+/// Fixtures of the GPU tests: one device for the program (WEFT_TEST_DEVICE names another than the first), and
 /// operations run on the CPU's scalar path and on the device from the same bytes.
 namespace weft::gpu::testing_support {
 

@@ -19,7 +19,7 @@ struct Touch {
   Range range;
 };
 
-/// Which bytes of the first `size` a range touches, by its definition.
+/// Bytes of the first `size` that a range touches, by its definition.
 std::vector<bool> bytes_of(const Range& r, std::size_t size) {
   std::vector<bool> touched(size);
   for (std::uint64_t at = r.begin; at < r.end; ++at)
@@ -74,7 +74,7 @@ TEST(Levels, AreThoseOfAllPairsOfRandomOperations) {
   }
 }
 
-// What makes a tick of many cells cheap to put in order: however many there are, few segments.
+// Few segments for any number of cells, which makes ordering a tick cheap.
 TEST(Levels, EqualNeighboursAreOneSegment) {
   Levels levels;
   constexpr std::uint64_t kCells = 10000, kRow = 256, kWeights = 16384, kRows = kCells * kRow;

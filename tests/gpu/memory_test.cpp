@@ -145,7 +145,7 @@ TEST(Memory, WhatStreamsStageCountsToo) {
   EXPECT_EQ(made.error().code(), Errc::too_large);
   EXPECT_NE(made.error().text().find("staging memory: "), std::string::npos) << made.error().text();
   EXPECT_TRUE(streams.size() >= 3 && streams.size() <= 6) << streams.size();
-  // Where that is the heap of buffers as well, they have what is left.
+  // If it is the heap of buffers as well, they have the rest.
   const std::uint64_t staged = memory.use().reserved - before;
   const std::uint64_t each = staged / streams.size() / kMiB;
   EXPECT_TRUE(each == 0 || each == 8 || each == 16 || each == 24) << each;

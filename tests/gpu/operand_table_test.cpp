@@ -23,7 +23,7 @@ std::uint64_t step_of(std::uint64_t bits) {
   return static_cast<std::uint64_t>(static_cast<std::int32_t>(static_cast<std::uint32_t>(bits)));
 }
 
-/// What a shader finds in its push constants.
+/// Entry that a shader reads from its push constants.
 Words pushed_entry(const OperandRun& run, std::size_t i, std::size_t words) {
   const auto& pushed = run.pushed;
   std::vector<std::uint64_t> steps{step_of(pushed[0]), step_of(pushed[0] >> 32), step_of(pushed[1])};

@@ -38,7 +38,7 @@ TEST(Spirv, TheWalkSeesInstructionsAndTheirDecorations) {
   EXPECT_EQ(inexact_instructions(bare).size(), 1u);
 }
 
-/// What docs/gpu.md allows: estimates of quotients and roots where they are mended, which emulation has no use for. The
+/// Estimates that docs/gpu.md allows: of quotients and roots that are corrected, which emulation does not use. The
 /// self-test tries the device's own besides.
 Estimates allowed(const Shader& shader, bool emulated) {
   const std::size_t own = shader.name == "selftest" ? 1 : 0, mended = emulated ? 0 : 1;

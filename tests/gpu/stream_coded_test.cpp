@@ -161,8 +161,8 @@ TEST(StreamCoded, ManyRowsOfIntegerLayersHaveTheCpusBits) {
   }
 }
 
-// Where the device has packed dot products and matrix units, the tests above ran on them: without them it computes the
-// same, in layers of one chunk, in deeper ones, for many rows and in convolutions.
+// On a device with packed dot products and matrix units the tests above ran on them: without them it computes the same,
+// in layers of one chunk, in deeper ones, for many rows and in convolutions.
 TEST(StreamCoded, DotProductsAndMatrixUnitsMakeNoDifference) {
   if (!device().info().dot_product) GTEST_SKIP() << "the device has none";
   DeviceOptions options;

@@ -10,7 +10,7 @@ namespace {
 using namespace testing_support;
 namespace codec = kernels::testing_codec;
 
-/// What no encoder leaves behind, as floats.
+/// Bytes that no encoder writes, as floats.
 std::vector<float> soiled(std::size_t bytes) {
   const std::vector<std::uint8_t> all((bytes + 3) / 4 * 4, 0xa5);
   return as_floats(all.data(), all.size());

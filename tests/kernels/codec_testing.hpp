@@ -17,7 +17,7 @@
 #include <limits>
 #include <vector>
 
-/// What the tests of stored weights share: arrays with sentinels behind them, ways to fill a master, and a decoder of
+/// Fixtures of quantized weights: arrays with sentinels behind them, ways to fill a master weight, and a decoder of
 /// single elements in double, written from weight.hpp.
 namespace weft::kernels::testing_codec {
 
@@ -116,7 +116,7 @@ inline std::uint64_t zero_at(const ConstWeight& w, std::size_t o, std::size_t k)
   return zero;
 }
 
-/// What a code counts: a multiple of the scale, or the weight itself.
+/// Number of a code: a multiple of the scale, or the weight itself.
 inline double number_of(Dtype dtype, std::uint64_t code, std::uint64_t zero) {
   return visit(dtype, [&](auto type) -> double {
     using T = decltype(type);

@@ -21,7 +21,7 @@
 /// alone, in binary64 and with subnormals, so that it shares neither code nor arithmetic with the kernels.
 namespace weft::kernels::testing_coded {
 
-/// Which codes a weight gets: those of finite numbers, or any bits that are a code.
+/// Codes of a weight: those of finite numbers, or any bits that are a code.
 enum class Codes { finite, any };
 
 inline std::vector<Dtype> all_dtypes() {

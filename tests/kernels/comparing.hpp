@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-/// What the tests of elementwise and row kernels share.
+/// Fixtures of elementwise and row kernels.
 namespace weft::kernels::testing_support {
 
 /// Sizes that end inside, at and past vectors, blocks of 64 lanes and unrolled loops.

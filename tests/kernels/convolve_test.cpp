@@ -124,7 +124,7 @@ std::vector<float> transposed(const Case& c, Operands& o, bool has_bias) {
 }
 std::vector<float> outer(const Case& c, Operands& o, std::size_t cut) {
   AlignedBuffer<float> dw(o.panels.size());
-  // Where sums start, and what padding lanes must keep.
+  // Initial sums, and values that padding lanes must keep.
   for (std::size_t i = 0; i < dw.size(); ++i) dw[i] = static_cast<float>(i % 7) - 3.0f;
   const ConstMatrixView dy = o.dy.view(), x = o.x.view();
   for (std::size_t b = 0; b < dy.rows; b += cut) {

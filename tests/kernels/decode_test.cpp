@@ -17,7 +17,7 @@ using namespace testing_coded;
 /// decode() as the code under test computes it: with subnormals flushed. The references here are computed without.
 std::vector<float> decoded(const CodedMatrix& w) {
   const ConstWeight view = w.view();
-  // What decode() does not write shows as a NaN.
+  // An element that decode() does not write shows as a NaN.
   AlignedBuffer<float> to(panels_size(view.out, view.in));
   std::fill(to.begin(), to.end(), std::nanf(""));
   const FlushSubnormals flush;

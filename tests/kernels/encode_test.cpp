@@ -36,7 +36,7 @@ QuantizedWeight encoded(const Master& master, const Encoding& encoding) {
   return stored;
 }
 
-/// What statistics see: arithmetic takes subnormals for zeros.
+/// A weight as statistics see it: arithmetic takes subnormals for zeros.
 double seen(float w) { return std::fpclassify(w) == FP_SUBNORMAL || !std::isfinite(w) ? 0.0 : static_cast<double>(w); }
 
 /// A group's statistic in double, from the definition.

@@ -22,7 +22,7 @@
 
 namespace weft::kernels::testing_linear {
 
-/// What fills an operand: finite numbers near 1, or those mixed with every kind of float that breaks kernels.
+/// Values of an operand: finite numbers near 1, or those mixed with every kind of float that breaks kernels.
 enum class Fill { plain, special };
 
 inline float draw(RandomStream& random, Fill fill) {

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-/// What follows from the descriptions of operations, for all of them.
+/// Properties of all operations that follow from their descriptions.
 namespace weft::kernels {
 namespace {
 

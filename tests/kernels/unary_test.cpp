@@ -59,7 +59,8 @@ double central_difference(Activation activation, double x) {
   return (reference(activation, x + kStep) - reference(activation, x - kStep)) / (2 * kStep);
 }
 
-/// How far `activate` may be from the formula; measured over all x of 2^-6 <= |x| < 16 (docs/numerics.md, section 7).
+/// Largest error of `activate` against the formula; measured over all x of 2^-6 <= |x| < 16 (docs/numerics.md, section
+/// 7).
 double allowed_error(Activation activation, float x, double y) {
   constexpr double kFlushed = 0x1p-126;
   const double ulp_of_x = std::ldexp(1.0, std::max(std::ilogb(x), -126) - 23);

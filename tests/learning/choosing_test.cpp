@@ -43,7 +43,7 @@ struct Outcome {
   std::string hash;
 };
 
-/// Which of six values is the largest.
+/// Learns the largest of six values.
 Outcome train(const Kind& kind, std::size_t threads) {
   mesh::Mesh mesh = must(mesh::Mesh::build(network(kind), {.threads = threads, .pin = false, .grain_bytes = 0}));
   LearningOptions options;

@@ -160,7 +160,7 @@ class DeviceCellsFail : public ::testing::TestWithParam<std::tuple<actors::Polic
   void SetUp() override { need_device(); }
 };
 
-// What was watched and ordered since host and device agreed is lived again, once.
+// Observations and commands since host and device last agreed are replayed, once.
 TEST_P(DeviceCellsFail, BesideMetacognition) {
   const auto [policy, schedule] = GetParam();
   mesh::NetworkSpec spec = minded({kStorm, kMorph});

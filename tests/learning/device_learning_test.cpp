@@ -225,7 +225,7 @@ TEST_F(DeviceRunTest, GivesOutWhatIsUnderWayAndTakesItBack) {
   const Optimizer& there = pair.gpu().learner->optimizer();
   const Optimizer& here = pair.cpu().learner->optimizer();
   for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(there.slot(0, i)[0], here.slot(0, i)[0]) << i;
-  // What is written there counts from the next sample on.
+  // Values written there count from the next sample on.
   pair.both([&](ReplayableMesh& life) {
     life.learner->optimizer().slot(0, 2)[5] = 0.25f;
     lesson.teach(life, 40);

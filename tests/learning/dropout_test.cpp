@@ -48,7 +48,7 @@ struct ReplayableMesh {
   }
   ~ReplayableMesh() { learner.reset(); }
 
-  /// Which of the first four inputs is the largest; `labelled` false: lived through only.
+  /// Learns the largest of the first four inputs; `labelled` false: runs without learning.
   void live(std::size_t samples, std::uint64_t seed, bool labelled = true) {
     const std::vector<float> x = mesh::testing_support::noise(samples * mesh.sessions() * kIn, seed);
     std::vector<std::uint32_t> labels;

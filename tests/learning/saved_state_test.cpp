@@ -108,7 +108,7 @@ TEST(SavedLearning, GoesBackToTheSameBitsScoresAndFile) {
       }
       if (again == 0) first = now;
       EXPECT_EQ(now, first);
-      // What was changed on the way does not matter.
+      // Changes on the way do not matter.
       if (again == 1) morph(*life.mesh, Dtype::ternary);
       if (again == 1) life.learn(90, 9);
       must(life.mesh->load_state(saved));

@@ -34,7 +34,7 @@ struct Outcome {
   std::string hash;
 };
 
-/// Which of four values is the largest.
+/// Learns the largest of four values.
 Outcome train(const Kind& kind, std::size_t threads) {
   mesh::MeshOptions shape;
   shape.threads = threads;

@@ -32,7 +32,7 @@ using mesh::testing_support::output_of;
 constexpr Coord kBrittle{0, 0, 1, 0};
 constexpr actors::ActorId kBrittleId = 1;
 
-// What the first value of the input tells a brittle layer to do.
+// Fault that the first value of the input makes a brittle layer show.
 enum Trigger { kNone, kThrowsForward, kEmitsNan, kThrowsBackward, kBadGradient, kBadMessage };
 
 /// y = scale * x on the values from the second on; does what the first one says, forwards or backwards.
@@ -101,7 +101,7 @@ struct Agent {
   std::unique_ptr<Learner> learner;
 };
 
-/// Where it stays: a learner, made by learn_with, refers to the mesh.
+/// The agent must not move: a learner, made by learn_with, refers to the mesh.
 Agent agent(const mesh::NetworkSpec& spec, mesh::MeshOptions options) {
   options.grain_bytes = 0;
   options.pin = false;
@@ -267,7 +267,7 @@ TEST_P(EverySchedule, ARestartTakesWeightsOptimiserAndOutputsBackToTheCheckpoint
       has_restarted = one.mesh.registry().view(kBrittleId).restarts > 0;
     }
     ASSERT_TRUE(has_restarted) << trigger;
-    // What fails while it fires goes on to learn in the same step, or later under settle.
+    // A cell that fails while it fires goes on to learn in the same step, or later under settle.
     if (trigger == kEmitsNan) continue;
     EXPECT_EQ(kept(), saved) << trigger;
     EXPECT_EQ(output_of(one.mesh, kBrittle), output) << trigger;

@@ -121,7 +121,7 @@ TEST(TokenLoss, RefusesLabelsThatDoNotFit) {
 // never seen: a few hundred of 8^16.
 void learns_to(bool reverse, std::size_t enough) {
   constexpr std::size_t kLength = 16, kVocabulary = 8, kBatch = 16;
-  // Which token goes where depends on absolute places, so these are embedded too.
+  // The order of tokens depends on absolute positions, so these are embedded too.
   const auto spec = must(mesh::read_network(R"({"weft": 2, "seed": 1, "grid": {"x": 4},
    "inputs": {"x": [16], "place": [16]}, "layers": [
     {"at": [0,0,0,0], "type": "embedding", "vocabulary": 8, "out": 32, "from": ["x"]},

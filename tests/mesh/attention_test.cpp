@@ -281,7 +281,7 @@ TEST(Attention, TakesSequencesAsTicksOfItsMesh) {
   }
 }
 
-// What is evicted is gone: two lives that differ further back than context alone are one from then on.
+// Evicted tokens are gone: two sessions that differ only further back than the context are equal from then on.
 TEST(Attention, ForgetsExactlyWhatIsFurtherBackThanItsContext) {
   Mesh one = must(Mesh::build(network(), {.threads = 1})), other = must(Mesh::build(network(), {.threads = 1}));
   for (std::uint64_t t = 0; t < 20; ++t) {

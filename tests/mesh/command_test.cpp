@@ -34,7 +34,7 @@ Mesh counter() {
   return mesh;
 }
 
-/// How often the counter has fired.
+/// Number of times the counter has fired.
 int firings(const Mesh& mesh) { return static_cast<int>(-std::log2(1.0f - output_of(mesh, kCell)[0])); }
 
 TEST(Command, DisablesAndEnablesACellAtExactlyTheTickNamed) {

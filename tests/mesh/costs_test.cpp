@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a forward is said to touch, by hand: regions are balanced by it, and `weft inspect` shows it.
+// Costs of a forward, computed by hand: regions are balanced by them, and `weft inspect` shows them.
 
 #include "mesh/network/graph.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which cells stay on the host beside a device, and how a network says so. What then runs where: mixed_placement_test.
+// Cells that stay on the host beside a device, and the keys that say so. Execution is tested in mixed_placement_test.
 
 #include "mesh/device/device_assignment.hpp"
 

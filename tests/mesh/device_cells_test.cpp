@@ -109,7 +109,7 @@ class DeviceCells : public testing_support::DevicePair {
   static std::size_t width(const Mesh& mesh, const char* output) { return must(mesh.output(output)).size(); }
 };
 
-/// What is watched, a spare of it, what watches and what reads them, each in a cell of its own; a second watcher of the
+/// A watched layer, a spare of it, a watcher and a reader of them, each in a cell of its own; a second watcher of the
 /// first. `keeps_another`: the network keeps a cell of the others on the host too.
 NetworkSpec minded(const Options& rule, const Options& second, bool has_spare, bool keeps_another = false) {
   NetworkBuilder builder("minded", {1, 2, 4, 1});

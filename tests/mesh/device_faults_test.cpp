@@ -119,7 +119,7 @@ class EachFault : public DeviceFaultsTest, public ::testing::WithParamInterface<
 
 TEST_P(EachFault, WheneverItHappensLosesNothing) {
   if (GetParam() == DriverFault::validation_error && !faulty().validates()) GTEST_SKIP() << "no validation layers";
-  // What was compiled once is not compiled again, and memory that was taken is kept.
+  // Compiled shaders are not compiled again, and allocated memory is kept.
   const bool anew = GetParam() == DriverFault::no_pipeline || GetParam() == DriverFault::no_memory ||
                     GetParam() == DriverFault::no_mapping;
   const bool is_slow = GetParam() == DriverFault::lost_at_submit || GetParam() == DriverFault::lost_at_wait;
@@ -137,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(OfTheDriver, EachFault,
                          [](const auto& row) { return std::string(testing_support::name(row.param)); });
 
 TEST_F(DeviceFaultsTest, AMeshThatTheHostRunsInPartLosesNothingEither) {
-  // What the host did since both agreed is taken back.
+  // Steps of the host since both last agreed are undone.
   for (const auto& [fault, stride] :
        {std::pair(DriverFault::lost_at_submit, 11), std::pair(DriverFault::lost_at_wait, 23),
         std::pair(DriverFault::no_room, 4), std::pair(DriverFault::no_commands, 2)})

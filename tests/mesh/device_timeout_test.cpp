@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a mesh waits for its device. A program of its own: meshes that share a device take the first one's answer.
+// Timeout of a mesh for its device. A separate program: meshes that share a device take the first one's timeout.
 // Skipped where no Vulkan device opens; WEFT_TEST_DEVICE names one.
 
 #include "mesh/device/device_statistics.hpp"

@@ -55,7 +55,7 @@ void order(Mesh& mesh, std::uint32_t x, CommandKind kind, std::uint64_t number =
   testing_support::post(mesh, cell(x), kind, 0, number);
 }
 
-/// What befalls the mesh before tick `tick`.
+/// Disturbs the mesh before tick `tick`.
 void disturb(Mesh& mesh, std::uint64_t tick) {
   const auto weights = [&](std::uint32_t x, bool overflow) {
     auto control = std::make_shared<Command>();

@@ -230,7 +230,7 @@ inline void expect_as_pytorch(const Golden& golden) {
   EXPECT_EQ(testing_support::bits(alone.state), testing_support::bits(run.state)) << "rows one at a time";
 }
 
-/// What a layer must refuse: an option, and what the error's text holds.
+/// An option that a layer must refuse, and parts of the error's text.
 struct Refusal {
   std::string key;
   OptionValue value;

@@ -49,7 +49,7 @@ TEST(Init, OrthogonalRowsOrColumnsAreOrthonormal) {
                                 {100, 100},
                                 {33, 200},
                                 {200, 33}})
-    // What rounding the float64 matrix to float32 leaves.
+    // The error of rounding the float64 matrix to float32.
     EXPECT_LT(distance_from_one(filled("orthogonal", out, in).data(), out, in, out <= in), 2e-7) << out << " " << in;
 }
 

@@ -48,7 +48,7 @@ inline double activate(Activation activation, double x) {
   return NAN;
 }
 
-/// What one row gives: y, then the next hidden state.
+/// Result of one row: y, then the next hidden state.
 struct Outcome {
   Vector y, next;
 };

@@ -29,7 +29,7 @@ struct Kind {
   std::vector<std::string> names;  // of a choice
 };
 
-/// What the column `kind` may say.
+/// Values of the column `kind`.
 namespace kinds {
 inline const Kind flag{Kind::Type::flag, 0, 0, 0, 0, {}}, number_list{Kind::Type::number_list, 0, 0, 0, 0, {}},
     bit_list{Kind::Type::bit_list, 0, 0, 0, 0, {}}, width{Kind::Type::width, 0, 0, 0, 0, {}},
@@ -159,7 +159,7 @@ inline OptionValue example_of(const Row& row, const Base& base) {
   std::abort();
 }
 
-/// Whether the layer reads the option beside the others that it has.
+/// True when the layer reads the option beside the others that it has.
 inline bool is_read(const Row& row, const Options& options) {
   if (row.only_with.empty()) return true;
   const Row& by = row_of(row.layer, row.condition_key());
@@ -205,7 +205,7 @@ inline Base without(Base base, const std::string& key) {
   return base;
 }
 
-/// What stands after "known are" or "it has" in an error's text.
+/// Names after "known are" or "it has" in an error's text.
 inline std::set<std::string> listed(const std::string& text, const std::string& after) {
   std::set<std::string> names;
   const std::size_t at = text.find(after);

@@ -92,7 +92,7 @@ TEST(LayerOptions, RefuseAValueOfAnotherKind) {
   }
 }
 
-// What is at the bound may be refused for another reason (65536 taps over nine values), never for the bound.
+// A value at the bound may be refused for another reason (65536 taps over nine values), never for the bound.
 TEST(LayerOptions, EndAtTheirBounds) {
   for (const Row& row : rows()) {
     const bool is_list = row.kind.type == Type::whole_list, is_whole = is_list || row.kind.type == Type::whole;

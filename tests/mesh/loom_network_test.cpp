@@ -27,7 +27,7 @@ using Values = std::vector<double>;
 
 Result<ImportedEntity> import(const V1Model& model) { return import_entity_v1(must(decode_v1(model.encode()))); }
 
-/// What the imported model answers to `x`, held until all layers have seen it.
+/// Output of the imported model for `x`, held until all layers have seen it.
 std::vector<float> answer(const V1Model& model, const std::vector<float>& x, std::uint64_t ticks = 0) {
   const ImportedEntity imported = must(import(model));
   Mesh mesh = must(Mesh::build(imported.spec, {.executor = ExecutorKind::deterministic}));

@@ -215,7 +215,7 @@ TEST_P(EitherColour, WorksWithRegionsOnSeveralThreadsAndWithOneWideRegion) {
 INSTANTIATE_TEST_SUITE_P(OfTheBoard, EitherColour, ::testing::Values(0u, 1u),
                          [](const auto& row) { return row.param ? "odd" : "even"; });
 
-/// Which cells of `explosive` stay on the host; the one at x = 1 fails.
+/// Cells of `explosive` that stay on the host; the one at x = 1 fails.
 class MixedFaults : public MixedPlacement,
                     public ::testing::WithParamInterface<std::tuple<Policy, std::vector<std::uint32_t>>> {
  protected:

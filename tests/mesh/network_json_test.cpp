@@ -285,7 +285,7 @@ INSTANTIATE_TEST_SUITE_P(Table, MalformedNetwork, testing::ValuesIn(malformed())
                          [](const auto& tested) { return tested.param.label; });
 
 TEST(NetworkJson, TellsUnknownLayerKeysWhenTheLayerIsMade) {
-  // Which options there are depends on the type, so the graph finds them; the path is the file's.
+  // The known options depend on the type, so the graph checks them; the path is the file's.
   const auto spec =
       must(read_network(with_layer(R"("at":[0,0,1,0],"type":"dense","out":3,"activaton":"tanh")"), "net"));
   expect_error(Graph::build(spec), Errc::unknown_name,

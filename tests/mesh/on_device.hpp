@@ -43,7 +43,7 @@ inline std::shared_ptr<gpu::Device> open_device(const gpu::DeviceOptions& option
   std::exit(is_device_absent() && !::testing::UnitTest::GetInstance()->Failed() ? 77 : 1);
 }
 
-/// What the validation layers find fails the test that caused it.
+/// An error of the validation layers fails the test that caused it.
 class EachTestIsValid : public ::testing::EmptyTestEventListener {
  public:
   explicit EachTestIsValid(const gpu::Device& device) : device_(device) {}

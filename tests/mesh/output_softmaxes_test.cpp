@@ -59,7 +59,7 @@ TEST(AdaptiveSoftmax, HasTheMatricesOfThePaper) {
   EXPECT_EQ(layer->multiply_adds(), 12.0 * 64 + 16 * 64 + 30 * 16 + 4 * 64 + 60 * 4);
 }
 
-// What the mixture is for: the logarithms of its outputs over many contexts have a higher rank than a context has
+// Purpose of the mixture: the logarithms of its outputs over many contexts have a higher rank than a context has
 // values.
 TEST(MixtureOfSoftmaxes, IsNotBoundToTheRankOfItsContexts) {
   const auto second_difference = [](std::size_t components) {

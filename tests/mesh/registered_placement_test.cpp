@@ -193,7 +193,7 @@ TEST_F(RegisteredPlacement, TheDeviceHasNoRoomForCellsOfTheHost) {
   constexpr std::uint64_t kWeights = (8 + 1024) * 4096 * sizeof(float);
   EXPECT_GT(bytes[0], kWeights);
   EXPECT_LT(bytes[1] + kWeights + 2 * 4096 * sizeof(float), bytes[0] + 4096);
-  // What is left: a layer of 16 x 1024 in panels, and less than that in rows.
+  // The rest: a layer of 16 x 1024 in panels, and less than that in rows.
   EXPECT_LT(bytes[1], 16 * 1024 * sizeof(float) + 16 * 1024);
 }
 

@@ -29,7 +29,7 @@ EntityFile file_of(const Mesh& mesh, std::size_t session) {
   return must(formats::decode_entity(must(detach_session(mesh, session)), "session"));
 }
 
-/// What session `session` says when it lives on from its `age`.
+/// Outputs of session `session` when it continues from tick `age`.
 std::vector<std::uint32_t> lived(Mesh& mesh, std::size_t session, std::uint64_t age, std::uint64_t ticks) {
   std::vector<std::uint32_t> said;
   for (std::uint64_t t = age; t < age + ticks; ++t) {

@@ -23,7 +23,7 @@ Mesh mesh_of(std::size_t sessions) {
   return must(Mesh::build(mixed_network().spec(), {.threads = 1, .sessions = sessions}));
 }
 
-/// What agent `life` sees at `tick`.
+/// Input of sequence `life` at `tick`.
 void feed(Mesh& mesh, std::size_t session, std::uint64_t life, std::uint64_t tick) {
   must(mesh.set_input("a", noise(7, 1000 * life + 2 * tick), session));
   must(mesh.set_input("b", noise(5, 1000 * life + 2 * tick + 1), session));
@@ -217,7 +217,7 @@ TEST_P(RunLengths, BatchLayersOverTicksWithoutChangingABit) {
     must(ran.run(inputs, ticks, outputs));
     EXPECT_EQ(bits(left), bits(want));
     EXPECT_EQ(bits(same), bits(want)) << "the second name of an output";
-    // What was fed last stays in the port.
+    // The last input stays in the port.
     must(ran.tick(2));
     must(ticked.tick(2));
     for (std::size_t s = 0; s < sessions; ++s) EXPECT_EQ(ran.state_hash(s), ticked.state_hash(s));

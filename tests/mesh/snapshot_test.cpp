@@ -424,7 +424,7 @@ TEST(NetworkDigest, TellsNetworksApartAndNotTheirTypesOrNames) {
   EXPECT_NE(changed([](auto& s) { s.layers[0].options["activation"] = std::string("tanh"); }), same);
   EXPECT_NE(changed([](auto& s) { s.outputs[0].name = "up"; }), same);
   EXPECT_NE(changed([](auto& s) { std::swap(s.layers[0].from[0], s.layers[0].from[1]); }), same);
-  // Where noise is drawn, the seed counts.
+  // With noise, the seed counts.
   const auto noisy = [&](std::uint64_t seed) {
     return digest(NetworkBuilder("n", {1, 1, 1, 1}).input("x", 4).layer({0, 0, 0, 0}, "dropout").seed(seed).spec());
   };

@@ -78,7 +78,7 @@ TEST(Softmax, MaskedEntriesAreExactlyZeroAndGetNoGradient) {
   goldens::Sequence run(
       spec_of({{"kind", std::string("masked")}, {"mask", std::vector<double>{0, 1, 0, 0, 1, 1}}, {"groups", 2.0}}),
       Shape{3, 6}, 1, 2);
-  // What is masked may be the largest by far, and its own gradient too.
+  // A masked value may be the largest by far, and so may its gradient.
   for (std::size_t i = 0; i < run.x.size(); i += 6) run.x[i] = 1e30f, run.x[i + 2] = -1e30f, run.dy[i + 3] = 1e30f;
   run.forward(0, 2);
   run.backward();
@@ -215,7 +215,7 @@ Options gumbel(double temperature, bool is_straight, double groups = 1) {
           {"groups", groups}};
 }
 
-/// What the layer adds to row `stream` - 1 at its draw number `counter`, without a seed.
+/// Noise that the layer adds to row `stream` - 1 at its draw number `counter`, without a seed.
 std::vector<float> noise_of(std::size_t width, std::size_t counter, std::size_t stream) {
   const kernels::FlushSubnormals exact;
   const std::vector<float> zero(width);
@@ -289,7 +289,7 @@ TEST(GumbelSoftmax, DrawsARowTheSameWhoeverElseIsInTheBatch) {
   }
 }
 
-/// How often each of the values was the largest, in `ticks` draws of a straight-through layer over the same x.
+/// Counts of each value as the largest, in `ticks` draws of a straight-through layer over the same x.
 std::vector<double> counts(const std::vector<float>& x, double temperature, std::size_t ticks) {
   goldens::Sequence run(spec_of(gumbel(temperature, true)), x.size(), ticks, 1);
   std::fill(run.state.begin(), run.state.end(), 0.0f);
@@ -429,7 +429,7 @@ TEST(GumbelSoftmax, GivesASessionNoiseThatNoneEverHad) {
   const auto output = [](const Mesh& of, std::size_t b) {
     return bits(testing_support::output_of(of, {0, 0, 2, 0}, b));
   };
-  // What sessions 0 to 5 say at each of their first ticks, when each is there from the start.
+  // Outputs of sessions 0 to 5 at each of their first ticks, when each is there from the start.
   Mesh all = mesh_of(6);
   std::vector<std::set<std::vector<std::uint32_t>>> said(6);
   for (std::uint64_t tick = 0; tick < 4; ++tick) {

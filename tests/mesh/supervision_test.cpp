@@ -327,7 +327,7 @@ TEST(Supervision, RefusesAnImpossibleRule) {
 }
 
 TEST(Supervision, KeepsTheWholeHistoryOfARowThatDidNotFire) {
-  // What learning pairs with an output is the input that made it: both stay when a tick's writes are dropped, and
+  // Learning pairs an output with the input that made it: both stay when a tick's writes are dropped, and
   // nothing that is not finite is left behind in a ring.
   register_fragile();
   NetworkSpec spec = NetworkBuilder("history", {1, 1, 1, 1})

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-/// What the tests of the mesh share.
+/// Fixtures of the mesh's tests.
 namespace weft::mesh::testing_support {
 
 /// The value, or the end of the program with the error's text.
@@ -131,7 +131,7 @@ inline NetworkBuilder mixed_network(std::uint64_t seed = 7) {
       .seed(seed);
 }
 
-/// What tells a `fragile` layer to fail: the first value of a row.
+/// First value of a row that makes a `fragile` layer fail.
 inline constexpr float kThrow = 101.0f, kNan = 102.0f, kInfinite = 103.0f, kBadHidden = 104.0f;
 
 /// y = x, or with memory h = h/2 + x, y = h; fails on a row whose first value is a trigger. A function of its input

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a tick, a run and a combinational pass mean, and that they agree to the bit.
+// Definitions of a tick, a run and a combinational pass, and their agreement to the bit.
 
 #include "mesh/mesh.hpp"
 #include "mesh/mesh_access.hpp"

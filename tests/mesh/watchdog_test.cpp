@@ -180,7 +180,8 @@ TEST_P(EveryExecutor, ACellAtWorkIsOnTheBoardAndARunThatIsOverLeavesItEmpty) {
   expect_idle();
 }
 
-/// What `runs` stands in is told, by cell and tick, and is over when it has moved on; the board is empty afterwards.
+/// Expects a hang in `runs` to be reported by cell and tick, and to be over afterwards; the activity board is empty
+/// then.
 void expect_watched(Mesh& mesh, std::uint64_t tick, const std::function<void()>& runs) {
   latch().shut();
   Told told;

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string_view>
 
-/// What the writer and the reader of `.entity` files agree on (docs/formats/entity.md).
+/// Layout shared by the writer and the reader of `.entity` files (docs/formats/entity.md).
 namespace weft::formats::entity {
 
 inline constexpr std::array<char, 8> kMagic{'E', 'N', 'T', 'I', 'T', 'Y', '\0', '\0'};
@@ -50,7 +50,7 @@ Status check_blob(const Tensor& blob);
 Status check_size(const Tensor& blob, std::uint64_t found, const std::byte* last);
 Status check_unique(const std::vector<Tensor>& blobs);
 
-/// How much packed blobs may unpack to, blob by blob in file order: both sides keep count, so that a small file cannot
+/// Count of unpacked bytes, blob by blob in file order. Reader and writer both keep it, so that a small file cannot
 /// fill the memory and no writer makes a file that is refused.
 class UnpackedAllowance {
  public:

@@ -62,12 +62,12 @@ constexpr Field kSizes[] = {{"input_height", &LayerV1::input_height},
                             {"embedding_dim", &LayerV1::embedding_dim},
                             {"softmax_rows", &LayerV1::softmax_rows},
                             {"softmax_cols", &LayerV1::softmax_cols}};
-// How fast the original computes, or what only layers that are refused look at.
+// Keys of Loom that affect its speed, or that only refused layers read.
 constexpr const char* kPassedOver[] = {"use_tiling",  "tile_size",    "num_clusters", "kmeans_temperature",
                                        "output_mode", "combine_mode", "gumbel_noise", "native",
                                        "scale",       "dtype"};
 
-/// What is inside other layers: an empty list, or null, is nothing.
+/// Refuses layers inside another layer; an empty list, or null, is none.
 Status refuse_inside(JsonReader& reader, const char* key) {
   const auto found = reader.find(key);
   if (!found || found->is_null() || (found->is_array() && found->raw().empty())) return {};

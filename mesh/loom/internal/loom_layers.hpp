@@ -37,7 +37,7 @@ struct LayerV1 {
 /// @error naming the path
 Result<LayerV1> read_layer_v1(const JsonValue& value, const GridShape& grid);
 
-/// Where one of our parameters stands among a layer's weights there.
+/// Position of one of our parameters among a layer's weights in Loom.
 struct ParameterV1 {
   static constexpr std::size_t kZero = SIZE_MAX;                 // has no place: is 0
   static constexpr std::size_t kTooMany = std::size_t{1} << 41;  // more weights than any blob holds
@@ -54,7 +54,7 @@ struct ParameterV1 {
   }
 };
 
-/// What a layer of the original is here.
+/// Translation of a Loom layer.
 struct LayerPlanV1 {
   std::string type;
   std::size_t out = 0;

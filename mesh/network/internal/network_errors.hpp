@@ -12,7 +12,7 @@
 
 namespace weft::mesh::internal {
 
-/// Where a key of the network file stands, and which place that is: "layers[3].out ([0,1,0,0])".
+/// Path of a key in the network file, with the layer's place: "layers[3].out ([0,1,0,0])".
 inline std::string key_path(std::size_t position, Coord at, std::string_view key) {
   return "layers[" + std::to_string(position) + "]." + std::string(key) + " (" + to_string(at) + ")";
 }

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-/// What the writer and the reader of a mesh's .entity file agree on (docs/formats/entity.md).
+/// Names shared by the writer and the reader of a mesh's .entity file (docs/formats/entity.md).
 namespace weft::mesh::internal {
 
 /// u64 words of a cell and of an order in `state/cells`, before what varies in length.

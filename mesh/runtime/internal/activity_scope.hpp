@@ -32,7 +32,7 @@ class Visits {
 
   /// `node` is a layer.
   void enter(NodeId node) noexcept { board_.enter(0, cell_[node], ++serial_); }
-  /// What follows belongs to that tick.
+  /// Begins a tick: later entries belong to it.
   void begin(std::uint64_t tick) noexcept { board_.begin(0, tick); }
 
  private:

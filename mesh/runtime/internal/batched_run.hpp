@@ -15,8 +15,8 @@
 
 namespace weft::mesh::internal {
 
-/// Whether a run of `ticks` may be computed layer by layer instead of tick by tick: enough ticks, most of the work
-/// outside feedback loops, every cell firing each tick, no order waiting.
+/// True when a run of `ticks` may be computed layer by layer instead of tick by tick: enough ticks, most of the work
+/// outside feedback loops, every cell due at each tick, no command waiting.
 bool may_batch(const Graph& graph, const std::vector<std::unique_ptr<Cell>>& cells, std::uint64_t ticks);
 
 /// Runs `ticks` ticks in blocks: layers outside every loop as one call for all ticks of the block (rows of a GEMM),

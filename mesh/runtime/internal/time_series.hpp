@@ -13,8 +13,8 @@
 
 namespace weft::mesh::internal {
 
-/// What the layers of a network publish over several ticks, all at hand at once: rows [t][b]. Scratch of a pass that
-/// computes a layer for many rows in one call.
+/// Outputs of a network's layers over several ticks: rows [t][b]. Scratch of a pass that computes a layer for many rows
+/// in one call.
 class TimeSeries {
  public:
   /// `rows` rows for every node.
