@@ -42,7 +42,7 @@ struct SelfTest {
   bool fma_is_fused = false, flushes = false;
   /// Shader variant that passed: "fused", "fused, flushing in code", "emulated".
   std::string variant;
-  /// True when a result just below 2^-126 that rounds up to it is kept (x86), not flushed (docs/numerics.md, section 1).
+  /// True when a result just below 2^-126 that rounds up to it is kept, as on x86 (docs/numerics.md, section 1).
   bool tiny_after_rounding = false;
   std::size_t cases = 0;
   double milliseconds = 0;
