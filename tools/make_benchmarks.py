@@ -14,6 +14,7 @@ import json
 import pathlib
 import re
 import sys
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE, RESULTS = ROOT / "docs/benchmarks.md", ROOT / "bench/results"
@@ -45,7 +46,8 @@ def table(result):
     else:
         kinds = dict.fromkeys(row["name"].partition("/")[0] for row in result["rows"])
         text = "\n".join(race_table(kind, result["rows"]) for kind in kinds)
-    return f"{text}\n`{result['command']}`, commit {result['commit']}, {result['machine']}.\n"
+    source = f"`{result['command']}`, commit {result['commit']}, {result['machine']}."
+    return f"{text}\n{textwrap.fill(source, 120, break_on_hyphens=False)}\n"
 
 
 def page(text):
