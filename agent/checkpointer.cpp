@@ -5,7 +5,6 @@
 #include "core/json.hpp"
 #include "core/log.hpp"
 
-#include <nlohmann/json.hpp>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 

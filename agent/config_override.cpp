@@ -5,15 +5,12 @@
 
 #include "core/json.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <charconv>
 #include <variant>
 
 namespace weft::agent {
 namespace {
 
-using nlohmann::json;
 using Step = std::variant<std::string, std::size_t>;
 
 /// "a.b[2].c" as keys and indices; nothing when it is no path.
@@ -43,7 +40,7 @@ std::optional<std::vector<Step>> parse_path(std::string_view text) {
 }
 
 /// The value itself where it is JSON, else a string: int8 needs no quotes.
-json parse_value(std::string_view text) {
+Json parse_value(std::string_view text) {
   if (auto value = parse_json(text, "value")) return *std::move(value);
   return std::string(text);
 }
@@ -56,8 +53,8 @@ Result<std::string> with_change(std::string_view network, std::string_view chang
   const auto path = equals == std::string_view::npos ? std::nullopt : parse_path(change.substr(0, equals));
   if (!path || path->empty())
     return fail(Errc::invalid_argument, quoted + ": a change is PATH=VALUE, such as layers[3].dtype=int8 or seed=7");
-  WEFT_TRY(json document, parse_json(network, "network"));
-  json* place = &document;
+  WEFT_TRY(Json document, parse_json(network, "network"));
+  Json* place = &document;
   for (std::size_t i = 0; i < path->size(); ++i) {
     const bool is_last = i + 1 == path->size();
     if (const auto* const key = std::get_if<std::string>(&(*path)[i])) {

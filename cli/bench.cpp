@@ -35,16 +35,15 @@ Status hand_over(const std::string& suite, bool json, bool quick) {
 }  // namespace
 
 Verb add_bench(CLI::App& program) {
-  CLI::App* app =
-      program.add_subcommand("bench", "Measure Weft against the machine and against its rivals, in one run");
+  CLI::App* app = add_verb(program, "bench", "Measure Weft against the machine and against its rivals, in one run");
   struct Request {
     std::string suite;
     bool json = false, quick = false;
   };
   auto request = std::make_shared<Request>();
-  app->add_option("SUITE", request->suite, "kernels, tick, mesh, learn, dtypes, layers or gpu")
-      ->required()
-      ->check(CLI::IsMember({"kernels", "tick", "mesh", "learn", "dtypes", "layers", "gpu"}));
+  add_argument(*app, "SUITE", request->suite, "kernels, tick, mesh, learn, dtypes, layers or gpu")
+      .required()
+      .member_of({"kernels", "tick", "mesh", "learn", "dtypes", "layers", "gpu"});
   add_flag(*app, "json", request->json, "One JSON object a row on stdout");
   add_flag(*app, "quick", request->quick, "Fewer sizes and rounds: a look, not a measurement");
   return {app, [request] { return hand_over(request->suite, request->json, request->quick); }};

@@ -19,7 +19,7 @@
 #include "topology/machine.hpp"
 #include "topology/memory_limits.hpp"
 
-#include <nlohmann/json.hpp>
+#include "core/json.hpp"
 
 #include <unistd.h>
 
@@ -30,8 +30,6 @@
 
 namespace weft::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json cache_json(const topology::CacheInfo& cache) {
   return {{"bytes", cache.bytes}, {"count", cache.count}, {"line_bytes", cache.line_bytes}};
@@ -153,7 +151,7 @@ void print_machine(const Json& m) {
   for (const auto& limit : m["memory"]["limits"])
     std::printf("memory       %s, %s free, by %s\n", byte_size(limit["bytes"]).c_str(),
                 byte_size(limit["free"]).c_str(), limit["source"].get<std::string>().c_str());
-  for (const auto& [level, cache] : m["caches"].items())
+  for (const auto& [level, cache] : m["caches"].members())
     std::printf("%-3s cache    %s x %s, lines of %s bytes\n", level.c_str(), cache["count"].dump().c_str(),
                 size(cache["bytes"]).c_str(), cache["line_bytes"].dump().c_str());
   for (const auto& node : m["numa_nodes"])
@@ -224,13 +222,13 @@ Status doctor(const std::string& file, bool json) {
 }  // namespace
 
 Verb add_doctor(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("doctor", "Show the machine as Weft sees it, and what runs where and why");
+  CLI::App* app = add_verb(program, "doctor", "Show the machine as Weft sees it, and what runs where and why");
   struct Request {
     std::string file;
     bool json = false;
   };
   auto request = std::make_shared<Request>();
-  app->add_option("NETWORK", request->file, "Also show where this network's cells would run");
+  add_argument(*app, "NETWORK", request->file, "Also show where this network's cells would run");
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request] { return doctor(request->file, request->json); }};
 }

@@ -6,15 +6,13 @@
 
 #include "gpu/device.hpp"
 
-#include <nlohmann/json.hpp>
+#include "core/json.hpp"
 
 #include <cstdio>
 #include <string>
 
 namespace weft::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json self_test_json(const gpu::DeviceInfo& info) {
   const auto device = gpu::Device::open("vulkan:" + std::to_string(info.index));
@@ -72,7 +70,7 @@ void print_device(const Json& device) {
               byte_size(limits["memory_bytes"]).c_str(), byte_size(limits["allocation_bytes"]).c_str(),
               limits["group_threads"].dump().c_str(), byte_size(limits["shared_bytes"]).c_str());
   std::string features;
-  for (const auto& [name, there] : device["features"].items())
+  for (const auto& [name, there] : device["features"].members())
     if (there == true) features += " " + name;
   std::printf("             features:%s\n", features.c_str());
   if (!device["missing"].is_null()) {

@@ -2,12 +2,12 @@
 
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include "core/json.hpp"
 
 namespace weft::cli {
 
 /// Every Vulkan device, its limits and features, and what its self-test said; or why there is none.
-nlohmann::ordered_json gpu_json();
-void print_gpu(const nlohmann::ordered_json& gpu);
+Json gpu_json();
+void print_gpu(const Json& gpu);
 
 }  // namespace weft::cli

@@ -2,8 +2,6 @@
 
 #include "cli/encoding_flags.hpp"
 
-#include "cli/verb.hpp"
-
 #include "mesh/network/graph.hpp"
 
 #include <algorithm>
@@ -12,12 +10,13 @@
 
 namespace weft::cli {
 
-void add_encoding_flags(CLI::App& verb, EncodingFlags& flags) {
+Flag add_encoding_flags(CLI::App& verb, EncodingFlags& flags) {
   std::vector<std::string> dtypes;
   for (int i = 0; i < kDtypeCount; ++i) dtypes.emplace_back(name(static_cast<Dtype>(i)));
-  one_of(add_option(verb, "dtype", flags.dtype, "Numeric type of the weights"), dtypes);
+  const Flag dtype = one_of(add_option(verb, "dtype", flags.dtype, "Numeric type of the weights"), dtypes);
   one_of(add_option(verb, "granularity", flags.granularity, "How many weights share a scale; the type's default else"),
          {"tensor", "channel", "block32"});
+  return dtype;
 }
 
 Result<std::optional<Encoding>> read_encoding(const EncodingFlags& flags) {

@@ -2,12 +2,12 @@
 
 #pragma once
 
+#include "cli/verb.hpp"
+
 #include "mesh/mesh.hpp"
 
 #include "core/encoding.hpp"
 #include "core/result.hpp"
-
-#include <CLI/CLI.hpp>
 
 #include <optional>
 #include <string>
@@ -19,7 +19,8 @@ namespace weft::cli {
 struct EncodingFlags {
   std::optional<std::string> dtype, granularity;
 };
-void add_encoding_flags(CLI::App& verb, EncodingFlags& flags);
+/// Returns `--dtype`.
+Flag add_encoding_flags(CLI::App& verb, EncodingFlags& flags);
 /// @error invalid_argument: a granularity without a type, or for a type without scales
 Result<std::optional<Encoding>> read_encoding(const EncodingFlags& flags);
 

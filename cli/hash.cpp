@@ -4,7 +4,7 @@
 #include "cli/session.hpp"
 #include "cli/verb.hpp"
 
-#include <nlohmann/json.hpp>
+#include "core/json.hpp"
 
 #include <cstdint>
 #include <cstdio>
@@ -14,14 +14,14 @@
 namespace weft::cli {
 
 Verb add_hash(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("hash", "Print the state hash of a model, or of a network freshly built");
+  CLI::App* app = add_verb(program, "hash", "Print the state hash of a model, or of a network freshly built");
   struct Request {
     std::string file;
     std::uint64_t max_memory = 0;
     bool json = false;
   };
   auto request = std::make_shared<Request>();
-  app->add_option("FILE", request->file, "A network file or an .entity file")->required();
+  add_argument(*app, "FILE", request->file, "A network file or an .entity file").required();
   add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request]() -> Status {

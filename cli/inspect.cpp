@@ -16,7 +16,7 @@
 
 #include "topology/memory_limits.hpp"
 
-#include <nlohmann/json.hpp>
+#include "core/json.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -25,8 +25,6 @@
 
 namespace weft::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// A network as it is shown. Without a mesh its weights were not drawn, and nothing of them is shown.
 struct Shown {
@@ -52,11 +50,6 @@ std::string activation_of(const mesh::LayerSpec& layer) {
   if (found != layer.options.end())
     if (const auto* text = std::get_if<std::string>(&found->second)) return *text;
   return layer.type == "dense" ? "linear" : layer.type == "activation" ? "relu" : "-";
-}
-
-/// Appends to an object without looking for the key: names of ports and outputs are distinct.
-void append(Json& object, const std::string& key, Json value) {
-  object.get_ref<Json::object_t&>().Json::object_t::Container::emplace_back(key, std::move(value));
 }
 
 std::string place(const mesh::Node& node) { return node.is_port() ? "\"" + node.port + "\"" : to_string(node.at); }
@@ -137,7 +130,7 @@ Json layers_of(const Shown& shown) {
     if (shown.is_folded && !layers.empty() && are_alike(shown, id - 1, id)) {
       const Coord at = shown.graph.nodes()[id].at;
       layers.back()["last"] = {at.z, at.y, at.x, at.l};
-      layers.back()["alike"] = layers.back().value("alike", std::uint64_t{1}) + 1;
+      layers.back()["alike"] = layers.back().get_or("alike", std::uint64_t{1}) + 1;
       continue;
     }
     layers.push_back(layer_of(shown, id));
@@ -220,9 +213,9 @@ Json describe(const Model& model, const Shown& shown, bool is_live) {
   const mesh::Graph& graph = shown.graph;
   const GridShape& grid = graph.spec().grid;
   Json inputs = Json::object(), outputs = Json::object();
-  for (const mesh::PortSpec& port : graph.spec().inputs) append(inputs, port.name, port.shape);
+  for (const mesh::PortSpec& port : graph.spec().inputs) inputs[port.name] = port.shape;
   for (std::size_t i = 0; i < graph.outputs().size(); ++i)
-    append(outputs, graph.spec().outputs[i].name, graph.nodes()[graph.outputs()[i]].width);
+    outputs[graph.spec().outputs[i].name] = graph.nodes()[graph.outputs()[i]].width;
   // Of whatever device runs the rest.
   const std::string kept = mesh::host_places(graph).why;
   const Totals totals = totals_of(shown);
@@ -283,14 +276,13 @@ Result<Json> look_at(const Model& model, bool json) {
 }  // namespace
 
 Verb add_inspect(CLI::App& program) {
-  CLI::App* app =
-      program.add_subcommand("inspect", "Show a network: layers, weights, latencies, feedback loops, memory");
+  CLI::App* app = add_verb(program, "inspect", "Show a network: layers, weights, latencies, feedback loops, memory");
   struct Request {
     std::string file;
     bool json = false;
   };
   auto request = std::make_shared<Request>();
-  app->add_option("FILE", request->file, "A network file or an .entity file")->required();
+  add_argument(*app, "FILE", request->file, "A network file or an .entity file").required();
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request]() -> Status {
             WEFT_TRY(const Model model, read_model(request->file));

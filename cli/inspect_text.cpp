@@ -7,9 +7,8 @@
 #include "cli/wording.hpp"
 
 #include "core/coord.hpp"
+#include "core/json.hpp"
 #include "core/shape.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <unistd.h>
 
@@ -20,8 +19,6 @@
 
 namespace weft::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string joined(const Json& names) {
   std::string out;
@@ -114,8 +111,9 @@ void print_costs(const Json& d, std::size_t columns) {
 void print_memory(const Json& memory) {
   const auto print_estimate = [](const char* title, const Json& estimate) {
     std::printf("%-11s %s\n", title, byte_size(estimate["total"]).c_str());
-    for (const auto& [part, bytes] : estimate.items())
-      if (part != "total") std::printf("            %s %s\n", part.c_str(), byte_size(bytes).c_str());
+    for (const auto* part : estimate.members_as_set())
+      if (part->first != "total")
+        std::printf("            %s %s\n", part->first.c_str(), byte_size(part->second).c_str());
   };
   print_estimate("to run", memory["run"]);
   if (!memory["learn"].is_null()) print_estimate("to learn", memory["learn"]);

@@ -2,11 +2,11 @@
 
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include "core/json.hpp"
 
 namespace weft::cli {
 
 /// Prints the description that `weft inspect --json` prints, for people: tables on stdout, as wide as the terminal.
-void print_network(const nlohmann::ordered_json& description);
+void print_network(const Json& description);
 
 }  // namespace weft::cli

@@ -2,14 +2,12 @@
 
 #include "cli/live_statistics.hpp"
 
-#include <nlohmann/json.hpp>
+#include "core/json.hpp"
 
 #include <unistd.h>
 
 namespace weft::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 double seconds_since(LiveStatistics::Clock::time_point then) {
   return std::chrono::duration<double>(LiveStatistics::Clock::now() - then).count();

@@ -5,8 +5,7 @@
 #include "actors/supervisor.hpp"
 
 #include "core/coord.hpp"
-
-#include <nlohmann/json_fwd.hpp>
+#include "core/json.hpp"
 
 #include <array>
 #include <chrono>
@@ -83,9 +82,9 @@ class LivePublisher {
 };
 
 /// The part of an answer of `weft top` that these figures make.
-nlohmann::ordered_json to_json(const AgentIdentity& agent, const LiveStatistics& figures);
+Json to_json(const AgentIdentity& agent, const LiveStatistics& figures);
 
 /// "[0,1,1]": a cell's place, without a level.
-nlohmann::ordered_json cell_json(Coord at);
+Json cell_json(Coord at);
 
 }  // namespace weft::cli

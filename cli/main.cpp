@@ -8,9 +8,10 @@
 
 #include "kernels/isa.hpp"
 
+#include "core/json.hpp"
 #include "core/printable.hpp"
 
-#include <nlohmann/json.hpp>
+#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <cstdlib>

@@ -13,9 +13,8 @@
 #include "storage/durable.hpp"
 #include "storage/file_system.hpp"
 
+#include "core/json.hpp"
 #include "core/printable.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <cstdio>
 #include <memory>
@@ -71,18 +70,14 @@ Status morph(const Request& request) {
 }  // namespace
 
 Verb add_morph(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("morph", "Store the weights of a model in another numeric type");
+  CLI::App* app = add_verb(program, "morph", "Store the weights of a model in another numeric type");
   auto request = std::make_shared<Request>();
-  app->add_option("FILE", request->file, "An .entity file, or a network file")->required();
+  add_argument(*app, "FILE", request->file, "An .entity file, or a network file").required();
   // One place a flag, so that FILE may follow, and as inspect prints it: [0,1,0,0] is no list.
   add_option(*app, "layer", request->places, "Place z,y,x,layer of a layer, or * for all with a weight matrix")
-      ->allow_extra_args(false);
-  add_encoding_flags(*app, request->encoding);
-  app->get_option("--dtype")->required();
-  names_a_file(app->add_option("-o,--output", request->out, "The file to write"))
-      ->envname(environment_name("output"))
-      ->type_name("FILE.entity")
-      ->required();
+      .one_a_flag();
+  add_encoding_flags(*app, request->encoding).required();
+  add_output(*app, request->out);
   add_flag(*app, "weights-only", request->weights_only, "Leave live state and master weights out of the file");
   add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "One JSON object on stdout");

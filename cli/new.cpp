@@ -20,8 +20,6 @@
 
 #include "core/printable.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -32,8 +30,6 @@
 
 namespace weft::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxWidth = std::size_t{1} << 24;
 // Updates after which small tables are learned, and the bounds of the epochs that make them.
@@ -150,14 +146,15 @@ Json chain_json(const Request& request, const std::vector<std::size_t>& hidden, 
 /// Keys on lines of their own, layers too, lists of numbers in one.
 std::string pretty(const Json& network) {
   std::string text = "{";
-  for (const auto& [key, value] : network.items()) {
+  for (const auto* member : network.members_as_set()) {
+    const auto& [key, value] = *member;
     text += (text.size() > 1 ? ",\n " : "") + Json(key).dump() + ": ";
     if (key != "chain") {
-      text += value.dump();
+      text += value.dump(Json::Order::as_set);
       continue;
     }
     std::string layers;
-    for (const Json& layer : value) layers += (layers.empty() ? "\n  " : ",\n  ") + layer.dump();
+    for (const Json& layer : value) layers += (layers.empty() ? "\n  " : ",\n  ") + layer.dump(Json::Order::as_set);
     text += "[" + layers + "]";
   }
   return text + "}\n";
@@ -176,7 +173,7 @@ Json learning_json(const Request& request) {
 Json stream_json(const Request& request, const learning::StreamOptions& stream, const Found& found) {
   const auto path = request.output.empty() ? std::nullopt : path_from(request.output, request.from);
   Json out{{"csv", path.value_or(request.from)}};
-  const Json all = Json::parse(learning::write_stream(stream));
+  const Json all = *parse_json(learning::write_stream(stream), "stream");
   for (const char* key : {"label", "skip", "separator", "header", "missing", "fill", "classes"})
     if (all.contains(key)) out[key] = all[key];
   const std::uint64_t train = found.split.train.size();
@@ -247,15 +244,15 @@ Status make_network(const Request& request) {
 }  // namespace
 
 Verb add_new(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("new", "Write a network for a table: layers one behind the other");
+  CLI::App* app = add_verb(program, "new", "Write a network for a table: layers one behind the other");
   auto request = std::make_shared<Request>();
   Request& r = *request;
-  const CLI::Range width(std::size_t{1}, kMaxWidth);
-  add_option(*app, "in", r.in, "Values of a sample; else the table's")->check(width);
-  add_option(*app, "hidden", r.hidden, "Widths of the layers between, such as 16,16, or none")->type_name("WIDTHS");
-  add_option(*app, "out", r.out, "Classes; else the table's")->check(width);
+  add_option(*app, "in", r.in, "Values of a sample; else the table's")
+      .within(std::uint64_t{1}, std::uint64_t{kMaxWidth});
+  add_option(*app, "hidden", r.hidden, "Widths of the layers between, such as 16,16, or none").type_name("WIDTHS");
+  add_option(*app, "out", r.out, "Classes; else the table's").within(std::uint64_t{1}, std::uint64_t{kMaxWidth});
   add_option(*app, "from", r.from, "A table to learn: widths, classes, standardisation and epochs are taken from it")
-      ->type_name("FILE.csv");
+      .type_name("FILE.csv");
   add_table_flags(*app, r.table);
   std::vector<std::string> activations;
   for (int i = 0; i < kernels::kActivationCount; ++i)
@@ -265,16 +262,14 @@ Verb add_new(CLI::App& program) {
          {"backprop", "gap", "chain", "fw_dtp", "dfa"});
   one_of(add_option(*app, "schedule", r.schedule, "Hold each sample until settled, or a new one every tick"),
          {"settle", "pipelined"});
-  add_option(*app, "lr", r.lr, "Learning rate")->check(CLI::Range(1e-9, 1000.0));
+  add_option(*app, "lr", r.lr, "Learning rate").within(1e-9, 1000.0);
   add_option(*app, "epochs", r.epochs, "How often the training samples are streamed")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 30));
-  add_option(*app, "held-out", r.held_out, "Share of each class kept for measuring")->check(CLI::Range(0.0, 0.99));
-  add_option(*app, "seed", r.seed, "Seed of the weights")->check(CLI::NonNegativeNumber);
+      .within(std::uint64_t{1}, std::uint64_t{1} << 30);
+  add_option(*app, "held-out", r.held_out, "Share of each class kept for measuring").within(0.0, 0.99);
+  add_option(*app, "seed", r.seed, "Seed of the weights");
   add_option(*app, "name", r.name, "Name of the network; else the table's");
   add_flag(*app, "raw", r.raw, "Inputs as they are, not standardised");
-  app->add_option("-o,--output", r.output, "Where it is written; else to stdout")
-      ->type_name("FILE.json")
-      ->envname(environment_name("output"));
+  add_output(*app, r.output, "Where it is written; else to stdout", "FILE.json");
   add_flag(*app, "force", r.force, "Write over a file that is there");
   return {app, [request] { return make_network(*request); }};
 }

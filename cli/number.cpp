@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <system_error>
 
 namespace weft::cli {
@@ -18,19 +19,6 @@ std::string range(const std::string& kind, const std::string& least, const std::
 std::string shown(double value) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
-}
-
-CLI::Option* in_range(CLI::Option* option, std::uint64_t least, std::uint64_t most) {
-  const std::string shown_range =
-      least == 0 && most == UINT64_MAX ? "" : std::to_string(least) + " to " + std::to_string(most);
-  return option->transform(
-      CLI::Validator([=](std::string& text) { return check_whole(text, least, most); }, shown_range));
-}
-
-CLI::Option* in_range(CLI::Option* option, double least, double most) {
-  const std::string shown_range = most < std::numeric_limits<float>::max() ? shown(least) + " to " + shown(most) : "";
-  return option->transform(
-      CLI::Validator([=](std::string& text) { return check_real(text, least, most); }, shown_range));
 }
 
 std::string check_whole(std::string& text, std::uint64_t least, std::uint64_t most) {

@@ -132,8 +132,4 @@ Status check_socket(const std::string& path) {
   return fail(Errc::storage, "--socket " + path + ": what is there is no socket; give another name");
 }
 
-CLI::Option* names_a_file(CLI::Option* option) {
-  return option->check([](const std::string& given) { return given.empty() ? "names no file" : std::string(); });
-}
-
 }  // namespace weft::cli

@@ -4,8 +4,6 @@
 
 #include "core/result.hpp"
 
-#include <CLI/CLI.hpp>
-
 #include <span>
 #include <string>
 #include <vector>
@@ -37,8 +35,5 @@ Status check_socket(const std::string& path);
 /// Two of `outputs` that are one file, or one of them that is an input. Looks only.
 /// @error invalid_argument: naming both
 Status check_distinct(std::span<const NamedFile> outputs, std::span<const NamedFile> inputs);
-
-/// Refuses an empty name: what was to be kept would be lost in silence.
-CLI::Option* names_a_file(CLI::Option* option);
 
 }  // namespace weft::cli

@@ -12,9 +12,8 @@
 #include "storage/durable.hpp"
 #include "storage/file_system.hpp"
 
+#include "core/json.hpp"
 #include "core/printable.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <cstdio>
 #include <filesystem>
@@ -35,7 +34,7 @@ Status pack(const Request& request) {
     return fail(Errc::invalid_argument,
                 request.file + ": is a network without weights; weft run --save or weft morph makes an .entity file");
   const formats::EntityFile& file = *model.entity;
-  nlohmann::json network = file.network();
+  Json network = file.network();
   if (!model.spec.stream.empty()) {
     auto stream = learning::read_stream(model.spec.stream);
     if (!stream) return fail(std::move(stream).error().within(request.file));
@@ -64,13 +63,10 @@ Status pack(const Request& request) {
 }  // namespace
 
 Verb add_pack(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("pack", "Write an .entity file anew, with what it holds packed or unpacked");
+  CLI::App* app = add_verb(program, "pack", "Write an .entity file anew, with what it holds packed or unpacked");
   auto request = std::make_shared<Request>();
-  app->add_option("FILE", request->file, "An .entity file, of the original system too")->required();
-  names_a_file(app->add_option("-o,--output", request->out, "The file to write"))
-      ->envname(environment_name("output"))
-      ->type_name("FILE.entity")
-      ->required();
+  add_argument(*app, "FILE", request->file, "An .entity file, of the original system too").required();
+  add_output(*app, request->out);
   add_flag(*app, "plain", request->plain, "Unpack instead");
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request] { return pack(*request); }};

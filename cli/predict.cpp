@@ -14,9 +14,8 @@
 
 #include "kernels/softmax.hpp"
 
+#include "core/json.hpp"
 #include "core/printable.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <unistd.h>
 
@@ -31,7 +30,6 @@
 namespace weft::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using learning::SampleReader;
 
 // Rows computed together at most; those that have come are not kept waiting for others.
@@ -238,19 +236,18 @@ Status predict(const Request& request) {
 }  // namespace
 
 Verb add_predict(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("predict", "Ask a model about the rows of a table; it learns nothing of them");
+  CLI::App* app = add_verb(program, "predict", "Ask a model about the rows of a table; it learns nothing of them");
   auto request = std::make_shared<Request>();
   Request& r = *request;
-  app->add_option("MODEL", r.file, "An .entity file")->required();
+  add_argument(*app, "MODEL", r.file, "An .entity file").required();
   add_option(*app, "data", r.data, "The rows, with a label or without; -: standard input, answered as they come")
-      ->type_name("FILE.csv")
-      ->required();
+      .type_name("FILE.csv")
+      .required();
   add_table_flags(*app, r.table);
   add_flag(*app, "values", r.values, "The values of the output too, not the class alone");
   add_flag(*app, "probabilities", r.probabilities, "Their softmax too");
   add_flag(*app, "report", r.report, "Compare with the table's labels: accuracy, loss, figures of each class");
-  add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores")
-      ->check(CLI::Range(std::size_t{0}, std::size_t{4096}));
+  add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores").within(std::uint64_t{0}, kMostThreads);
   add_flag(*app, "json", r.json, "A JSON object a row");
   return {app, [request] { return predict(*request); }};
 }

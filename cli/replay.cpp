@@ -13,9 +13,8 @@
 
 #include "storage/file_system.hpp"
 
+#include "core/json.hpp"
 #include "core/printable.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <cstdio>
@@ -28,7 +27,6 @@ namespace weft::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Json = nlohmann::ordered_json;
 
 struct ReplayRequest {
   std::string directory, from, until;
@@ -168,23 +166,23 @@ Status diff(const DiffRequest& request) {
 }
 
 void add_threads(CLI::App& app, std::size_t& threads) {
-  in_range(add_option(app, "threads", threads, "Threads at most; 0: all usable cores"), std::uint64_t{0}, kMostThreads);
+  add_option(app, "threads", threads, "Threads at most; 0: all usable cores").within(std::uint64_t{0}, kMostThreads);
 }
 
 }  // namespace
 
 Verb add_replay(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("replay", "Live an agent's life again, from a checkpoint and the journal");
+  CLI::App* app = add_verb(program, "replay", "Live an agent's life again, from a checkpoint and the journal");
   auto request = std::make_shared<ReplayRequest>();
   ReplayRequest& r = *request;
-  app->add_option("DIR", r.directory, "The agent's home; it is only read, so the agent may be running")->required();
+  add_argument(*app, "DIR", r.directory, "The agent's home; it is only read, so the agent may be running").required();
   add_option(*app, "from", r.from, "Begin at the newest checkpoint at or before it, not at the oldest")
-      ->type_name("tick=N");
-  add_option(*app, "until", r.until, "Stop at the last boundary at or before it")->type_name("tick=N");
+      .type_name("tick=N");
+  add_option(*app, "until", r.until, "Stop at the last boundary at or before it").type_name("tick=N");
   add_flag(*app, "verify", r.verify, "Compare tick and state hash wherever the life wrote them down");
   add_option(*app, "set", r.set, "What if: change the network first, such as layers[3].dtype=int8")
-      ->type_name("PATH=VALUE")
-      ->take_all();
+      .type_name("PATH=VALUE")
+      .take_all();
   add_threads(*app, r.threads);
   add_max_memory(*app, r.max_memory);
   add_device(*app, r.device);
@@ -193,11 +191,11 @@ Verb add_replay(CLI::App& program) {
 }
 
 Verb add_diff(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("diff", "The first tick and cell where two lives part");
+  CLI::App* app = add_verb(program, "diff", "The first tick and cell where two lives part");
   auto request = std::make_shared<DiffRequest>();
   DiffRequest& r = *request;
-  app->add_option("A", r.a, "An agent's home, or an .entity file with live state")->required();
-  app->add_option("B", r.b, "Another one")->required();
+  add_argument(*app, "A", r.a, "An agent's home, or an .entity file with live state").required();
+  add_argument(*app, "B", r.b, "Another one").required();
   add_threads(*app, r.threads);
   add_flag(*app, "json", r.json, "The result as a JSON object on stdout");
   return {app, [request] { return diff(*request); }};

@@ -116,9 +116,9 @@ std::string class_report(const Measurement& m, const std::vector<std::string>& n
   return confusion.empty() ? text : text + "\n" + confusion;
 }
 
-nlohmann::ordered_json measurement_json(const Measurement& m, const std::vector<std::string>& names) {
-  nlohmann::ordered_json out{{"samples", m.samples()}, {"accuracy", m.accuracy()}, {"loss", m.loss()}};
-  auto& classes = out["classes"] = nlohmann::ordered_json::array();
+Json measurement_json(const Measurement& m, const std::vector<std::string>& names) {
+  Json out{{"samples", m.samples()}, {"accuracy", m.accuracy()}, {"loss", m.loss()}};
+  auto& classes = out["classes"] = Json::array();
   for (std::uint32_t c = 0; c < m.classes(); ++c) {
     const Measurement::Class own = m.of_class(c);
     classes.push_back({{"name", c < names.size() ? names[c] : std::to_string(c)},
@@ -128,9 +128,9 @@ nlohmann::ordered_json measurement_json(const Measurement& m, const std::vector<
                        {"f1", own.f1}});
   }
   if (!m.has_matrix()) return out;
-  auto& confusion = out["confusion"] = nlohmann::ordered_json::array();
+  auto& confusion = out["confusion"] = Json::array();
   for (std::uint32_t label = 0; label < m.classes(); ++label) {
-    confusion.push_back(nlohmann::ordered_json::array());
+    confusion.push_back(Json::array());
     for (std::uint32_t answer = 0; answer < m.classes(); ++answer) confusion.back().push_back(m.count(label, answer));
   }
   return out;

@@ -4,7 +4,7 @@
 
 #include "learning/measurement.hpp"
 
-#include <nlohmann/json.hpp>
+#include "core/json.hpp"
 
 #include <cstddef>
 #include <string>
@@ -19,8 +19,7 @@ std::string class_report(const learning::Measurement& measurement, const std::ve
                          std::size_t columns, bool unicode);
 
 /// The same as JSON: samples, accuracy, loss, classes with their figures, and the matrix where there is one.
-nlohmann::ordered_json measurement_json(const learning::Measurement& measurement,
-                                        const std::vector<std::string>& names);
+Json measurement_json(const learning::Measurement& measurement, const std::vector<std::string>& names);
 
 /// "0.0812".
 std::string loss_text(double loss);

@@ -10,15 +10,13 @@
 
 #include "kernels/isa.hpp"
 
-#include <nlohmann/json.hpp>
+#include "core/json.hpp"
 
 #include <chrono>
 #include <cstdio>
 
 namespace weft::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kProgressLines = 40;  // of a whole run, and one a second besides
 

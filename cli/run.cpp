@@ -11,9 +11,8 @@
 #include "storage/durable.hpp"
 #include "storage/file_system.hpp"
 
+#include "core/json.hpp"
 #include "core/log.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -131,7 +130,7 @@ class Run {
     monitor_.enters("saving");
     WEFT_TRY(const auto bytes, session_.snapshot());
     const std::uint64_t at = samples();
-    const nlohmann::json info{{"kind", "weft run"}, {"samples", at}, {"ticks", session_.mesh().ticks()}};
+    const Json info{{"kind", "weft run"}, {"samples", at}, {"ticks", session_.mesh().ticks()}};
     WEFT_CHECK(store_->write(at, {{kFileInCheckpoint, bytes}}, info));
     reporter_.saved(at, store_->directory());
     monitor_.saved(bytes.size(), Clock::now() - begin);
@@ -262,54 +261,51 @@ Status run(const RunRequest& request) {
 }  // namespace
 
 Verb add_run(CLI::App& program) {
-  CLI::App* app =
-      program.add_subcommand("run", "Stream samples through a network that predicts, is scored, then learns");
+  CLI::App* app = add_verb(program, "run", "Stream samples through a network that predicts, is scored, then learns");
   auto request = std::make_shared<RunRequest>();
   RunRequest& r = *request;
-  app->add_option("NETWORK", r.file, "A network file with a section \"stream\", or an .entity file")->required();
+  add_argument(*app, "NETWORK", r.file, "A network file with a section \"stream\", or an .entity file").required();
   names_a_file(add_option(*app, "data", r.data, "The samples; else those of the file's section \"stream\""))
-      ->type_name("FILE.csv");
+      .type_name("FILE.csv");
   add_table_flags(*app, r.table);
   one_of(add_option(*app, "rule", r.rule, "How errors reach the layers"),
          {"backprop", "gap", "chain", "fw_dtp", "dfa"});
   one_of(add_option(*app, "schedule", r.schedule, "Hold each sample until settled, or a new one every tick"),
          {"settle", "pipelined"});
-  in_range(
-      add_option(*app, "lr", r.lr, "Learning rate; with another --rule than the file's, that rule's default counts"),
-      1e-9, 1000.0);
+  add_option(*app, "lr", r.lr, "Learning rate; with another --rule than the file's, that rule's default counts")
+      .within(1e-9, 1000.0);
   add_encoding_flags(*app, r.encoding);
   one_of(add_option(*app, "activations", r.activations, "What integer types of 8 bits and fewer make of their inputs"),
          {"int8", "float"});
-  in_range(add_option(*app, "epochs", r.epochs, "How often the training samples are streamed"), std::uint64_t{1},
-           std::uint64_t{1} << 30);
+  add_option(*app, "epochs", r.epochs, "How often the training samples are streamed")
+      .within(std::uint64_t{1}, std::uint64_t{1} << 30);
   add_option(*app, "seed", r.seed, "Seed of weights, split, order and drift");
-  in_range(add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores"), std::uint64_t{0},
-           kMostThreads);
+  add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores").within(std::uint64_t{0}, kMostThreads);
   add_max_memory(*app, r.max_memory);
   add_device(*app, r.device);
   one_of(add_option(*app, "executor", r.executor, "Who runs the ticks; the bits are the same"),
          {"tbb", "deterministic"});
-  in_range(add_option(*app, "held-out", r.held_out, "Share of the samples kept for measuring"), 0.0, 0.99);
-  in_range(add_option(*app, "max-samples", r.max_samples, "Stop the stream after so many samples"), std::uint64_t{1},
-           UINT64_MAX);
+  add_option(*app, "held-out", r.held_out, "Share of the samples kept for measuring").within(0.0, 0.99);
+  add_option(*app, "max-samples", r.max_samples, "Stop the stream after so many samples")
+      .within(std::uint64_t{1}, UINT64_MAX);
   names_a_file(add_option(*app, "save", r.save, "Write the model with its live state there at the end"))
-      ->type_name("FILE.entity");
-  add_option(*app, "checkpoint", r.checkpoint, "Keep checkpoints there: at the end, and on Ctrl-C")->type_name("DIR");
-  in_range(add_option(*app, "checkpoint-every", r.checkpoint_every, "A checkpoint every so many samples"),
-           std::uint64_t{1}, UINT64_MAX);
+      .type_name("FILE.entity");
+  add_option(*app, "checkpoint", r.checkpoint, "Keep checkpoints there: at the end, and on Ctrl-C").type_name("DIR");
+  add_option(*app, "checkpoint-every", r.checkpoint_every, "A checkpoint every so many samples")
+      .within(std::uint64_t{1}, UINT64_MAX);
   add_option(*app, "state", r.state, "The agent's home: its life is kept there, and goes on from there")
-      ->type_name("DIR");
+      .type_name("DIR");
   add_option(*app, "durability", r.durability,
              "When a sample counts as kept: tick, interval=2s (the default) or checkpoint");
-  in_range(add_option(*app, "keep", r.keep, "Checkpoints kept in the agent's home"), std::uint64_t{1}, 100000);
+  add_option(*app, "keep", r.keep, "Checkpoints kept in the agent's home")
+      .within(std::uint64_t{1}, std::uint64_t{100000});
   add_flag(*app, "salvage", r.salvage, "Go on where a damaged journal ends, and forget what came after");
   add_flag(*app, "resume", r.resume, "Go on from the newest checkpoint; afresh where there is none");
   add_option(*app, "socket", r.socket, "Answer weft top there; with a home or --checkpoint: DIR/top.sock")
-      ->type_name("PATH");
-  add_option(*app, "log", r.log, "Also write the log to the end of that file; SIGHUP opens it anew")->type_name("FILE");
-  in_range(
-      add_option(*app, "hang-limit", r.hang_limit, "Seconds that a cell may take for one tick; 0: as long as it likes"),
-      0.0, 1e6);
+      .type_name("PATH");
+  add_option(*app, "log", r.log, "Also write the log to the end of that file; SIGHUP opens it anew").type_name("FILE");
+  add_option(*app, "hang-limit", r.hang_limit, "Seconds that a cell may take for one tick; 0: as long as it likes")
+      .within(0.0, 1e6);
   one_of(add_option(*app, "on-hang", r.on_hang, "Tell of a cell that takes longer, or also end with SIGABRT"),
          {"report", "abort"});
   add_flag(*app, "json", r.json, "Events on stdout, a JSON object a line");

@@ -11,9 +11,8 @@
 #include "mesh/runtime/state.hpp"
 #include "mesh/weights/weight_store.hpp"
 
+#include "core/json.hpp"
 #include "core/log.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <unistd.h>
 
@@ -25,7 +24,6 @@
 namespace weft::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using actors::ActorStatus;
 
 constexpr std::chrono::milliseconds kPublish{100}, kMeasure{1000};
@@ -269,7 +267,7 @@ std::string RunMonitor::answer() {
   Json hanging = Json::array();
   for (const actors::Hang& hang : watchdog_->hanging()) hanging.push_back(hang_json(hang, at(hang.actor)));
   answer["hanging"] = std::move(hanging);
-  return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return answer.dump(Json::Order::as_set);
 }
 
 std::string RunMonitor::status_line() const {

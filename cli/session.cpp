@@ -12,17 +12,13 @@
 
 #include "storage/file_system.hpp"
 
-#include "core/json.hpp"
-
-#include <nlohmann/json.hpp>
+#include "core/json_reader.hpp"
 
 #include <algorithm>
 #include <filesystem>
 
 namespace weft::cli {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::uint64_t kMarks = 240;  // of a whole run: more than any terminal shows
 constexpr std::uint64_t kShortest = 64;
@@ -113,7 +109,7 @@ Status Session::measure_held_out() {
 }
 
 std::string Session::run_state() const {
-  json run{{"cursor", json::parse(stream_->save_cursor())},
+  Json run{{"cursor", *parse_json(stream_->save_cursor(), "cursor")},
            {"data", data_digest_},
            {"finished", is_finished_},
            {"curve", course_.curve}};
@@ -141,7 +137,7 @@ Status Session::load_run(JsonReader& run) {
 }
 
 Status Session::load(std::string_view text) {
-  WEFT_TRY(const json document, parse_json(text, "checkpoint"));
+  WEFT_TRY(const Json document, parse_json(text, "checkpoint"));
   WEFT_TRY(auto run, JsonReader::open(document, "run"));
   return load_run(run);
 }
@@ -161,11 +157,11 @@ Status Session::replayed(const agent::Record& record) {
 Result<ByteSource> Session::snapshot() { return snapshot(std::nullopt); }
 
 Result<ByteSource> Session::snapshot(std::optional<std::string> stream) {
-  WEFT_TRY(json run, parse_json(run_state(), "run"));
+  WEFT_TRY(Json run, parse_json(run_state(), "run"));
   run["state_hash"] = to_string(mesh().state_hash());
   mesh::SnapshotExtras extras;
   extras.tensors = learning::learner_tensors(*learner_);
-  extras.meta_json = json{{"run", run}}.dump();
+  extras.meta_json = Json{{"run", run}}.dump();
   extras.stream = std::move(stream);
   return mesh::entity_of(mesh(), true, extras);
 }
@@ -181,7 +177,7 @@ Status Session::resume(const formats::EntityFile& file) {
   WEFT_TRY(const auto difference, agent::network_difference(stored, given));
   if (difference) return fail(Errc::invalid_argument, "the checkpoint is of another run: " + *difference);
   const std::string text = mesh::extras_of(file);
-  WEFT_TRY(const json document, parse_json(text, "checkpoint"));
+  WEFT_TRY(const Json document, parse_json(text, "checkpoint"));
   WEFT_TRY(auto extras, JsonReader::open(document, "extras"));
   WEFT_TRY(auto run, extras.object("run"));
   WEFT_TRY(const std::string hash, run.string("state_hash"));
@@ -202,7 +198,7 @@ Result<std::optional<std::string>> fit_data_path(const std::string& stream, cons
   if (std::filesystem::path(written).is_absolute()) return fitted;
   const auto way = path_from(path, found);
   if (!way) return fitted;
-  WEFT_TRY(json section, parse_json(stream.empty() ? "{}" : stream, "stream"));
+  WEFT_TRY(Json section, parse_json(stream.empty() ? "{}" : stream, "stream"));
   section["csv"] = *way;
   WEFT_TRY(fitted, write_json(section));
   return fitted;

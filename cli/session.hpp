@@ -14,7 +14,7 @@
 #include "formats/entity/entity.hpp"
 
 #include "core/bytes.hpp"
-#include "core/json.hpp"
+#include "core/json_reader.hpp"
 
 #include <cstdint>
 #include <memory>

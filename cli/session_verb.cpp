@@ -13,9 +13,8 @@
 #include "storage/durable.hpp"
 #include "storage/file_system.hpp"
 
+#include "core/json.hpp"
 #include "core/printable.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <cstdio>
 #include <memory>
@@ -39,9 +38,8 @@ Result<Loaded> load_one(const Model& model) {
 
 /// True when the run came to its end, so that no errors are in flight.
 bool is_finished(const formats::EntityFile& file) {
-  const auto extras = nlohmann::json::parse(mesh::extras_of(file), nullptr, false);
-  return extras.is_object() && extras.contains("run") && extras["run"].is_object() &&
-         extras["run"].value("finished", nlohmann::json()) == true;
+  const Result<Json> extras = parse_json(mesh::extras_of(file), "extras");
+  return extras && std::as_const(*extras)["run"]["finished"] == Json(true);
 }
 
 Status detach(const Request& request) {
@@ -114,13 +112,10 @@ Status attach(const Request& request) {
 }
 
 CLI::App* add_part(CLI::App& verb, const std::string& name, const std::string& help, Request& request) {
-  CLI::App* part = verb.add_subcommand(name, help);
-  part->add_option("MODEL", request.model, "An .entity file, or a network file: its session 0 is newly born")
-      ->required();
-  names_a_file(part->add_option("-o,--output", request.out, "The file to write"))
-      ->envname(environment_name("output"))
-      ->type_name("FILE.entity")
-      ->required();
+  CLI::App* part = add_verb(verb, name, help);
+  add_argument(*part, "MODEL", request.model, "An .entity file, or a network file: its session 0 is newly born")
+      .required();
+  add_output(*part, request.out);
   add_flag(*part, "json", request.json, "One JSON object on stdout");
   return part;
 }
@@ -128,16 +123,16 @@ CLI::App* add_part(CLI::App& verb, const std::string& name, const std::string& h
 }  // namespace
 
 Verb add_session(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("session", "Move a session from one model's file to another's");
-  app->require_subcommand(1);
+  CLI::App* app = add_verb(program, "session", "Move a session from one model's file to another's");
+  require_part(*app);
   auto request = std::make_shared<Request>();
   CLI::App* out = add_part(*app, "detach", "Copy one session into a file of its own", *request);
-  add_option(*out, "session", request->session, "Which one, from 0 on")->required();
+  add_option(*out, "session", request->session, "Which one, from 0 on").required();
   add_flag(*out, "remove", request->remove, "Take it out of MODEL, which is written anew");
   CLI::App* in = add_part(*app, "attach", "Write MODEL anew with the session of a file beside its own", *request);
-  in->add_option("FILE", request->file, "A file that weft session detach wrote")->required();
+  add_argument(*in, "FILE", request->file, "A file that weft session detach wrote").required();
   add_flag(*in, "other-weights", request->other_weights, "Also where the session lived with other weights");
-  return {app, [request, out] { return *out ? detach(*request) : attach(*request); }};
+  return {app, [request, out] { return is_given(*out) ? detach(*request) : attach(*request); }};
 }
 
 }  // namespace weft::cli

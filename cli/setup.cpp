@@ -4,6 +4,8 @@
 
 #include "gpu/device.hpp"
 
+#include "core/json.hpp"
+
 #include <algorithm>
 
 namespace weft::cli {

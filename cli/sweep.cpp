@@ -19,8 +19,6 @@
 
 #include "core/json.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,8 +29,6 @@
 
 namespace weft::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Request {
   std::string file, data;
@@ -230,16 +226,16 @@ Status sweep(const Request& request) {
 }  // namespace
 
 Verb add_sweep(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("sweep", "Measure a model with its weights in each of the numeric types");
+  CLI::App* app = add_verb(program, "sweep", "Measure a model with its weights in each of the numeric types");
   auto request = std::make_shared<Request>();
-  app->add_option("FILE", request->file, "An .entity file, or a network file")->required();
+  add_argument(*app, "FILE", request->file, "An .entity file, or a network file").required();
   add_option(*app, "data", request->data, "Labelled table to measure with; else what the file's stream holds out")
-      ->type_name("FILE.csv");
+      .type_name("FILE.csv");
   add_table_flags(*app, request->table);
   one_of(add_option(*app, "granularity", request->encoding.granularity,
                     "Of all types with scales; each one's default else"),
          {"tensor", "channel", "block32"});
-  in_range(add_option(*app, "seconds", request->seconds, "Time that ticks are counted for each type"), 0.001, 60.0);
+  add_option(*app, "seconds", request->seconds, "Time that ticks are counted for each type").within(0.001, 60.0);
   add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "A JSON object a row");
   return {app, [request] { return sweep(*request); }};

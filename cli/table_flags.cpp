@@ -8,12 +8,10 @@ namespace weft::cli {
 
 void add_table_flags(CLI::App& verb, TableFlags& flags) {
   add_option(verb, "label", flags.label, "Column of the class: its name, its number from 1, first or last")
-      ->type_name("COLUMN");
+      .type_name("COLUMN");
   add_option(verb, "skip", flags.skip, "Columns left out, by name or number; several with commas")
-      ->type_name("COLUMN")
-      ->delimiter(',')
-      ->take_all()
-      ->allow_extra_args(false);
+      .type_name("COLUMN")
+      .between_commas();
   one_of(add_option(verb, "separator", flags.separator, "Between fields; auto: found in the first line"),
          {"auto", ",", ";", "tab", "|"});
   one_of(add_option(verb, "header", flags.header, "The first line names the columns, or is data"),

@@ -10,7 +10,6 @@
 #include "core/json.hpp"
 #include "core/printable.hpp"
 
-#include <nlohmann/json.hpp>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -92,7 +91,7 @@ class Screen {
   bool draws() const noexcept { return draws_; }
   bool has_keys() const noexcept { return has_keys_; }
 
-  void show(const nlohmann::json& figures) {
+  void show(const Json& figures) {
     std::size_t columns = 100, rows = 1000;
     if (const std::size_t width = out_.columns()) columns = std::max<std::size_t>(width, 2) - 1;
     if (draws_) {
@@ -131,7 +130,7 @@ class Screen {
   bool draws_, has_keys_ = false;
   termios before_{};
   std::size_t drawn_columns_ = 0, drawn_rows_ = 0;
-  nlohmann::json last_;
+  Json last_;
 };
 
 class Top {
@@ -297,11 +296,11 @@ Status top(const TopRequest& request) {
 }  // namespace
 
 Verb add_top(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("top", "A live view of a running weft run");
+  CLI::App* app = add_verb(program, "top", "A live view of a running weft run");
   auto request = std::make_shared<TopRequest>();
   TopRequest& r = *request;
-  app->add_option("DIR|SOCKET", r.place, "Where weft run keeps its checkpoints, or its --socket")->required();
-  in_range(add_option(*app, "interval", r.interval, "Seconds between two looks"), 0.1, 3600.0);
+  add_argument(*app, "DIR|SOCKET", r.place, "Where weft run keeps its checkpoints, or its --socket").required();
+  add_option(*app, "interval", r.interval, "Seconds between two looks").within(0.1, 3600.0);
   add_flag(*app, "once", r.once, "Print once and end");
   add_flag(*app, "json", r.json, "The objects as they come, one a line");
   add_flag(*app, "wait", r.wait, "Wait for an agent that is not there yet, or not any more");

@@ -4,7 +4,6 @@
 
 #include "core/json.hpp"
 
-#include <nlohmann/json.hpp>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -270,11 +269,11 @@ class TopServer::Thread {
     const auto request = parse_json(line, "request", {kLongestRequest, 4, 16});
     if (!request) return refuse(client, request.error().text());
     if (!request->is_object() || request->size() != 1) return refuse(client, "a request is an object with one key");
-    const std::string& key = request->begin().key();
-    const nlohmann::json& value = request->begin().value();
+    const std::string& key = request->members().begin()->first;
+    const Json& value = request->members().begin()->second;
     client.has_asked = true;
     if (key == "get" && value == "statistics") return say(client, fresh(now));
-    if (key == "subscribe" && value.is_number() && value >= 0.1 && value <= 3600) {
+    if (key == "subscribe" && value.is_number() && value.get<double>() >= 0.1 && value.get<double>() <= 3600) {
       client.interval = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value.get<double>()));
       client.next = now;
       return;
@@ -288,7 +287,7 @@ class TopServer::Thread {
     client.is_ending = true;
     client.interval.reset();
     client.in.clear();
-    say(client, nlohmann::json{{"error", text}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    say(client, Json{{"error", text}}.dump());
   }
 
   static void transmit(Client& client) {

@@ -5,9 +5,8 @@
 #include "cli/terminal.hpp"
 #include "cli/wording.hpp"
 
+#include "core/json.hpp"
 #include "core/printable.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -19,35 +18,33 @@
 namespace weft::cli {
 namespace {
 
-using nlohmann::json;
-
 constexpr std::size_t kLabel = 12;
 
-const json& member(const json& object, std::string_view key) {
-  static const json kNone;
+const Json& member(const Json& object, std::string_view key) {
+  static const Json kNone;
   if (!object.is_object()) return kNone;
   const auto found = object.find(std::string(key));
   return found == object.end() ? kNone : *found;
 }
 
-double number(const json& value) {
+double number(const Json& value) {
   const double given = value.is_number() ? value.get<double>() : 0.0;
   return std::isfinite(given) ? std::clamp(given, -9e15, 9e15) : 0.0;
 }
-double number(const json& object, std::string_view key) { return number(member(object, key)); }
-std::uint64_t count(const json& object, std::string_view key) {
+double number(const Json& object, std::string_view key) { return number(member(object, key)); }
+std::uint64_t count(const Json& object, std::string_view key) {
   return static_cast<std::uint64_t>(std::max(0.0, number(object, key)));
 }
 
 /// It comes from elsewhere, and a terminal obeys what it is sent.
-std::string text(const json& object, std::string_view key) {
-  const json& value = member(object, key);
-  return value.is_string() ? escaped(value.get_ref<const std::string&>()) : std::string();
+std::string text(const Json& object, std::string_view key) {
+  const Json& value = member(object, key);
+  return value.is_string() ? escaped(value.text()) : std::string();
 }
 
-std::string place(const json& cell) {
+std::string place(const Json& cell) {
   std::string out = "[";
-  for (const json& each : cell.is_array() ? cell : json::array())
+  for (const Json& each : cell.is_array() ? cell : Json::array())
     out += (out.size() > 1 ? "," : "") + std::to_string(static_cast<std::uint64_t>(std::max(0.0, number(each))));
   return out + "]";
 }
@@ -68,10 +65,10 @@ std::string duration(double seconds) {
 }
 
 /// "3 threw, 1 update_not_finite": what is not zero; `none` when all is.
-std::string not_zero(const json& figures, std::string_view none) {
+std::string not_zero(const Json& figures, std::string_view none) {
   std::string out;
   if (!figures.is_object()) return std::string(none);
-  for (const auto& [key, value] : figures.items())
+  for (const auto& [key, value] : figures.members())
     if (number(value) > 0)
       out += (out.empty() ? "" : ", ") + grouped(static_cast<std::uint64_t>(number(value))) + " " + escaped(key);
   return out.empty() ? std::string(none) : out;
@@ -79,7 +76,7 @@ std::string not_zero(const json& figures, std::string_view none) {
 
 class View {
  public:
-  View(const json& figures, std::size_t columns, bool unicode) : f_(figures), columns_(columns), unicode_(unicode) {}
+  View(const Json& figures, std::size_t columns, bool unicode) : f_(figures), columns_(columns), unicode_(unicode) {}
 
   std::vector<std::string> lines() && {
     head();
@@ -121,18 +118,18 @@ class View {
   void last_error() {
     line("cells", not_zero(member(f_, "cells"), "none"));
     line("faults", not_zero(member(f_, "faults"), "none"));
-    const json& decisions = member(f_, "decisions");
+    const Json& decisions = member(f_, "decisions");
     if (const std::string made = not_zero(decisions, ""); !made.empty())
       line("decisions",
            made + (count(f_, "escalations") ? ", " + grouped(count(f_, "escalations")) + " escalated" : ""));
-    const json& hanging = member(f_, "hanging");
-    for (const json& hang : hanging.is_array() ? hanging : json::array())
+    const Json& hanging = member(f_, "hanging");
+    for (const Json& hang : hanging.is_array() ? hanging : Json::array())
       line("HANGS", place(member(hang, "cell")) + " at tick " + grouped(count(hang, "tick")) + " for " +
                         duration(number(hang, "seconds")));
     if (count(f_, "hangs") && (!hanging.is_array() || hanging.empty())) line("hangs", grouped(count(f_, "hangs")));
-    const json& degraded = member(f_, "degraded");
+    const Json& degraded = member(f_, "degraded");
     std::size_t left = 6;
-    for (const json& cell : degraded.is_array() ? degraded : json::array()) {
+    for (const Json& cell : degraded.is_array() ? degraded : Json::array()) {
       if (left-- == 0) break;
       line("  " + place(member(cell, "cell")) + " " + text(cell, "status") + ", " + grouped(count(cell, "faults")) +
            " faults, last at tick " + grouped(count(cell, "last_fault_tick")));
@@ -140,10 +137,10 @@ class View {
   }
 
   void busiest() {
-    const json& cells = member(f_, "busiest");
+    const Json& cells = member(f_, "busiest");
     if (!cells.is_array() || cells.empty()) return;
     line("busiest", "cell and its share of the threads' time");
-    for (const json& cell : cells) {
+    for (const Json& cell : cells) {
       const double share = std::clamp(number(cell, "share"), 0.0, 1.0);
       std::string each = "  " + place(member(cell, "cell"));
       each.resize(std::max<std::size_t>(each.size() + 1, 16), ' ');
@@ -156,13 +153,13 @@ class View {
   }
 
   void memory() {
-    const json& bytes = member(f_, "memory");
+    const Json& bytes = member(f_, "memory");
     line("memory", byte_size(count(bytes, "resident")) + "  weights " + byte_size(count(bytes, "weights")) +
                        "  state " + byte_size(count(bytes, "state")));
   }
 
   void durability() {
-    const json& saved = member(f_, "checkpoint");
+    const Json& saved = member(f_, "checkpoint");
     const std::string failed =
         count(f_, "failed_checkpoints") ? "  " + grouped(count(f_, "failed_checkpoints")) + " failed" : "";
     if (saved.is_object())
@@ -170,14 +167,14 @@ class View {
                              "  pause " + duration(number(saved, "pause_seconds")) + failed);
     else
       line("checkpoint", "none" + failed);
-    const json& journal = member(f_, "journal");
+    const Json& journal = member(f_, "journal");
     if (!journal.is_object()) return;
     const std::string error = text(journal, "error");
     line("journal", "tick " + grouped(count(journal, "acknowledged")) + " safe  " + grouped(count(journal, "waiting")) +
                         " waiting  " + byte_size(count(journal, "bytes")) + (error.empty() ? "" : "  " + error));
   }
 
-  const json& f_;
+  const Json& f_;
   std::size_t columns_;
   bool unicode_;
   std::vector<std::string> lines_;
@@ -185,7 +182,7 @@ class View {
 
 }  // namespace
 
-std::vector<std::string> top_view(const json& figures, std::size_t columns, std::size_t rows, bool unicode) {
+std::vector<std::string> top_view(const Json& figures, std::size_t columns, std::size_t rows, bool unicode) {
   auto lines = View(figures, columns, unicode).lines();
   if (lines.size() > rows) lines.resize(rows);
   return lines;

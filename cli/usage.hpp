@@ -4,6 +4,8 @@
 
 #include "cli/verb.hpp"
 
+#include <CLI/CLI.hpp>
+
 #include <span>
 #include <string>
 #include <string_view>

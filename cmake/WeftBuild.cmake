@@ -18,7 +18,8 @@ endif()
 find_program(WEFT_CCACHE ccache)
 if(WEFT_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # What ccache asks for, to keep what was compiled with precompiled headers too.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${WEFT_CCACHE})
+  set(sloppiness pch_defines,time_macros,include_file_mtime,include_file_ctime)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=${sloppiness} ${WEFT_CCACHE})
 endif()
 
 # Exactness: a compiler that fuses a*b+c on its own changes bits (docs/numerics.md).
@@ -53,18 +54,33 @@ function(weft_link target visibility)
   endforeach()
 endfunction()
 
-# Half the compile time of what is not hot, which is tests and the program around the libraries: few optimisations, and
-# foreign headers precompiled, once for each group of targets with the same options. Ours are not: they change.
-function(weft_compile_fast target group)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+# weft_precompile(target group <gtest/gtest.h>...): the standard library's headers and those given, precompiled once for a
+# group of targets with the same options. Ours are not: they change. No header that only some files include, either: each
+# file pays for what is in there (CLI11 in it took every file 3 s; docs/building.md).
+set(WEFT_PRECOMPILE programs CACHE STRING "Precompile the standard library's headers for: nothing, programs, all. What \
+builds once and cold (tools/run.sh, tools/test.sh) asks for all; where libraries are not among them, the build shows that \
+their files include what they use, and ccache serves every worktree")
+set_property(CACHE WEFT_PRECOMPILE PROPERTY STRINGS nothing programs all)
+function(weft_precompile target group)
+  if(WEFT_PRECOMPILE STREQUAL "nothing" OR (group STREQUAL "library" AND NOT WEFT_PRECOMPILE STREQUAL "all"))
+    return()
+  endif()
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
   get_property(first GLOBAL PROPERTY WEFT_PRECOMPILED_${group})
   if(first)
     target_precompile_headers(${target} REUSE_FROM ${first})
   else()
-    target_precompile_headers(${target} PRIVATE ${ARGN} <algorithm> <chrono> <filesystem> <functional> <map> <memory>
-                              <random> <sstream> <string> <thread> <vector>)
+    target_precompile_headers(
+      ${target} PRIVATE ${ARGN} <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <cstdint> <cstring>
+      <deque> <filesystem> <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <string>
+      <string_view> <thread> <type_traits> <utility> <variant> <vector>)
     set_property(GLOBAL PROPERTY WEFT_PRECOMPILED_${group} ${target})
   endif()
+endfunction()
+
+# What is not hot, tests and the program around the libraries, is optimised less.
+function(weft_compile_fast target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
 # Reads tools/layers.txt: WEFT_ROOMS, in order, those that have a folder; WEFT_LINKS_<room>, its rooms and packages.
@@ -109,6 +125,7 @@ function(weft_add_module module)
   target_include_directories(weft_${module} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                                    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/weft>)
   weft_link(weft_${module} PUBLIC ${arg_DEPENDS})
+  weft_precompile(weft_${module} library)
   install(TARGETS weft_${module} EXPORT weft ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   foreach(header ${headers})
     get_filename_component(folder ${header} DIRECTORY)
@@ -139,11 +156,6 @@ function(weft_add_tests module)
   endif()
   file(GLOB tests CONFIGURE_DEPENDS tests/${module}/*_test.cpp)
   add_custom_target(${module}_tests)  # all of them, to build one module's tests
-  get_target_property(links weft_${module} LINK_LIBRARIES)
-  set(json "")
-  if(links MATCHES "nlohmann_json|weft_mesh")
-    set(json <nlohmann/json.hpp>)
-  endif()
   foreach(source ${tests})
     get_filename_component(test ${source} NAME_WE)
     string(REGEX REPLACE "_test$" "" short ${test})
@@ -151,7 +163,8 @@ function(weft_add_tests module)
     add_dependencies(${module}_tests ${module}_${test})
     target_link_libraries(${module}_${test} PRIVATE $<TARGET_NAME_IF_EXISTS:weft_test_support> weft_${module}
                                                     GTest::gtest_main)
-    weft_compile_fast(${module}_${test} ${module} <gtest/gtest.h> ${json})
+    weft_compile_fast(${module}_${test})
+    weft_precompile(${module}_${test} test <gtest/gtest.h>)
     target_compile_definitions(${module}_${test} PRIVATE WEFT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     add_test(NAME ${module}.${short} COMMAND ${module}_${test})
     set_tests_properties(${module}.${short} PROPERTIES LABELS ${module} TIMEOUT 1800 SKIP_RETURN_CODE 77)
@@ -216,6 +229,7 @@ function(weft_add_program program)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${program} PRIVATE WEFT_VERSION="${PROJECT_VERSION}")
   weft_link(${program} PRIVATE ${arg_DEPENDS})
+  weft_precompile(${program} ${program})
   if(arg_PEERS)
     weft_link_bench_peers(${program})
   endif()

@@ -9,11 +9,12 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 namespace weft {
 namespace {
 
-using nlohmann::json;
+using Library = nlohmann::json;
 
 /// Walks the text and counts: the parser tells its handler no position, so the handler reads the counter.
 class CountingIterator {
@@ -67,25 +68,25 @@ std::string plain_reason(std::string_view what) {
 }
 
 /// Builds the value from the parser's events and refuses what the limits and the strict reading forbid.
-class StrictBuilder final : public nlohmann::json_sax<json> {
+class StrictBuilder final : public nlohmann::json_sax<Library> {
  public:
   StrictBuilder(std::string_view text, std::string_view source_name, const JsonLimits& limits, const std::size_t& count)
       : text_(text), source_name_(source_name), limits_(limits), count_(count) {}
 
-  bool null() override { return add(json(nullptr)) != nullptr; }
-  bool boolean(bool value) override { return add(json(value)) != nullptr; }
-  bool number_integer(std::int64_t value) override { return add(json(value)) != nullptr; }
-  bool number_unsigned(std::uint64_t value) override { return add(json(value)) != nullptr; }
+  bool null() override { return add(Json()) != nullptr; }
+  bool boolean(bool value) override { return add(Json(value)) != nullptr; }
+  bool number_integer(std::int64_t value) override { return add(Json(value)) != nullptr; }
+  bool number_unsigned(std::uint64_t value) override { return add(Json(value)) != nullptr; }
   bool number_float(double value, const std::string& spelling) override {
     // The parser turns an integer that 64 bits cannot hold into the nearest double; that changes what was written.
     if (spelling.find_first_of(".eE") == spelling.npos)
       return refuse(Errc::parse_failed, start_of(spelling), "integer " + printable(spelling) + " does not fit 64 bits");
-    return add(json(value)) != nullptr;
+    return add(Json(value)) != nullptr;
   }
-  bool string(std::string& value) override { return add(json(std::move(value))) != nullptr; }
-  bool binary(json::binary_t&) override { return refuse(Errc::parse_failed, count_, "binary value"); }
-  bool start_object(std::size_t) override { return open(json::object()); }
-  bool start_array(std::size_t) override { return open(json::array()); }
+  bool string(std::string& value) override { return add(Json(std::move(value))) != nullptr; }
+  bool binary(Library::binary_t&) override { return refuse(Errc::parse_failed, count_, "binary value"); }
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(std::string& name) override {
@@ -94,17 +95,17 @@ class StrictBuilder final : public nlohmann::json_sax<json> {
     key_ = std::move(name);
     return true;
   }
-  bool parse_error(std::size_t position, const std::string&, const json::exception& error) override {
+  bool parse_error(std::size_t position, const std::string&, const Library::exception& error) override {
     return refuse(Errc::parse_failed, position ? position - 1 : 0, plain_reason(error.what()));
   }
 
-  Result<json> finish() && {
+  Result<Json> finish() && {
     if (error_) return fail(std::move(*error_));
     return std::move(root_);
   }
 
  private:
-  json* add(json&& value) {
+  Json* add(Json&& value) {
     if (++values_ > limits_.max_values) {
       refuse(Errc::too_large, count_ ? count_ - 1 : 0, "more than " + std::to_string(limits_.max_values) + " values");
       return nullptr;
@@ -113,18 +114,15 @@ class StrictBuilder final : public nlohmann::json_sax<json> {
       root_ = std::move(value);
       return &root_;
     }
-    json& parent = *stack_.back();
-    if (parent.is_array()) {
-      parent.push_back(std::move(value));
-      return &parent.back();
-    }
+    Json& parent = *stack_.back();
+    if (parent.is_array()) return &parent.push_back(std::move(value));
     return &(parent[key_] = std::move(value));
   }
-  bool open(json&& container) {
+  bool open(Json&& container) {
     if (stack_.size() >= limits_.max_depth)
       return refuse(Errc::too_large, count_ ? count_ - 1 : 0,
                     "nested deeper than " + std::to_string(limits_.max_depth) + " levels");
-    json* added = add(std::move(container));
+    Json* added = add(std::move(container));
     if (!added) return false;
     stack_.push_back(added);
     return true;
@@ -160,16 +158,84 @@ class StrictBuilder final : public nlohmann::json_sax<json> {
   std::string_view text_, source_name_;
   const JsonLimits& limits_;
   const std::size_t& count_;
-  json root_;
-  std::vector<json*> stack_;
+  Json root_;
+  std::vector<Json*> stack_;
   std::string key_;
   std::size_t values_ = 0;
   std::optional<Error> error_;
 };
 
+/// Writes a value as the library does; it is asked for texts and fractions, whose spelling is an art of its own.
+class Writer {
+ public:
+  Writer(int indent, Json::Order order, Library::error_handler_t handler)
+      : indent_(indent), order_(order), handler_(handler) {}
+
+  void write(const Json& value) {
+    if (value.is_array())
+      write_array(value);
+    else if (value.is_object())
+      write_object(value);
+    else if (value.is_integer())
+      out +=
+          value.is_natural() ? std::to_string(value.get<std::uint64_t>()) : std::to_string(value.get<std::int64_t>());
+    else if (value.is_real())
+      out += Library(value.get<double>()).dump();
+    else if (value.is_string())
+      write_text(value.text());
+    else
+      out += value.is_null() ? "null" : value.get<bool>() ? "true" : "false";
+  }
+
+  std::string out;
+
+ private:
+  void write_text(const std::string& text) { out += Library(text).dump(-1, ' ', false, handler_); }
+  void write_array(const Json& value) {
+    if (value.empty()) return void(out += "[]");
+    char before = '[';
+    ++depth_;
+    for (const Json& element : value) {
+      out += std::exchange(before, ',');
+      new_line();
+      write(element);
+    }
+    --depth_;
+    new_line();
+    out += ']';
+  }
+  void write_object(const Json& value) {
+    if (value.empty()) return void(out += "{}");
+    char before = '{';
+    ++depth_;
+    const auto put = [&](const Json::Object::value_type& member) {
+      out += std::exchange(before, ',');
+      new_line();
+      write_text(member.first);
+      out += indent_ < 0 ? ":" : ": ";
+      write(member.second);
+    };
+    if (order_ == Json::Order::sorted)
+      for (const auto& member : value.members()) put(member);
+    else
+      for (const auto* member : value.members_as_set()) put(*member);
+    --depth_;
+    new_line();
+    out += '}';
+  }
+  void new_line() {
+    if (indent_ >= 0) out.append(1, '\n').append(static_cast<std::size_t>(indent_ * depth_), ' ');
+  }
+
+  const int indent_;
+  const Json::Order order_;
+  const Library::error_handler_t handler_;
+  int depth_ = 0;
+};
+
 }  // namespace
 
-Result<json> parse_json(std::string_view text, std::string_view source_name, const JsonLimits& limits) {
+Result<Json> parse_json(std::string_view text, std::string_view source_name, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes)
     return fail(Errc::too_large, std::string(source_name) + ": " + std::to_string(text.size()) +
                                      " bytes of JSON, at most " + std::to_string(limits.max_bytes) + " are read");
@@ -180,41 +246,50 @@ Result<json> parse_json(std::string_view text, std::string_view source_name, con
     return fail(Errc::parse_failed, place(text, source_name, nul) + "a NUL byte");
   std::size_t count = 0;
   StrictBuilder builder(text, source_name, limits, count);
-  json::sax_parse(CountingIterator(text.data(), &count), CountingIterator(text.data() + text.size(), &count), &builder);
+  Library::sax_parse(CountingIterator(text.data(), &count), CountingIterator(text.data() + text.size(), &count),
+                     &builder);
   return std::move(builder).finish();
 }
 
-Status check_json(const json& value, const JsonLimits& limits) {
-  // dump() and copying recurse, and dump() writes NaN as null.
-  std::vector<std::pair<const json*, std::size_t>> open{{&value, 1}};
+Status check_json(const Json& value, const JsonLimits& limits) {
+  // Without recursion, so that no depth can exhaust the stack.
+  std::vector<std::pair<const Json*, std::size_t>> open{{&value, 1}};
   std::size_t values = 0;
   while (!open.empty()) {
     const auto [at, depth] = open.back();
     open.pop_back();
     if (++values > limits.max_values)
       return fail(Errc::too_large, "JSON: more than " + std::to_string(limits.max_values) + " values");
-    if (at->is_number_float() && !std::isfinite(at->get<double>()))
+    if (at->is_real() && !std::isfinite(at->get<double>()))
       return fail(Errc::invalid_argument, "JSON: a number is not finite, and JSON cannot say so");
-    if (at->is_binary() || at->is_discarded()) return fail(Errc::invalid_argument, "JSON: a binary or discarded value");
-    if (!at->is_structured()) continue;
+    if (!at->is_array() && !at->is_object()) continue;
     if (depth > limits.max_depth)
       return fail(Errc::too_large, "JSON: nested deeper than " + std::to_string(limits.max_depth) + " levels");
-    for (const json& child : *at) open.emplace_back(&child, depth + 1);
+    for (const Json& element : *at) open.emplace_back(&element, depth + 1);
+    for (const auto& [key, member] : at->members()) open.emplace_back(&member, depth + 1);
   }
   return {};
 }
 
-Result<std::string> write_json(const json& value, int indent, const JsonLimits& limits) {
+Result<std::string> write_json(const Json& value, int indent, const JsonLimits& limits) {
   WEFT_CHECK(check_json(value, limits));
   try {
-    std::string text = value.dump(indent);
+    Writer writer(indent, Json::Order::sorted, Library::error_handler_t::strict);
+    writer.write(value);
+    std::string& text = writer.out;
     if (text.size() > limits.max_bytes)
       return fail(Errc::too_large, "JSON: " + std::to_string(text.size()) + " bytes of text, at most " +
                                        std::to_string(limits.max_bytes) + " are written");
-    return text;
-  } catch (const json::exception& error) {
+    return std::move(text);
+  } catch (const Library::exception& error) {
     return fail(Errc::invalid_argument, "JSON: " + plain_reason(error.what()));
   }
+}
+
+std::string Json::dump(Order order) const {
+  Writer writer(-1, order, Library::error_handler_t::replace);
+  writer.write(*this);
+  return std::move(writer.out);
 }
 
 }  // namespace weft

@@ -4,11 +4,12 @@
 
 #include "core/result.hpp"
 
-#include <nlohmann/json_fwd.hpp>
-
-#include <cfloat>
+#include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,187 @@
 #include <vector>
 
 namespace weft {
+
+class Json;
+
+/// One element of a list in braces; it is moved from, not copied.
+class JsonElement;
+
+/// A JSON value. Its library (nlohmann/json) is seen by json.cpp alone: it took compilers 2 to 4 s a file.
+///   Json row{{"name", "q"}, {"shape", {8, 64}}};     // pairs of a text and a value: an object; else an array
+///   row["bytes"] = 512;
+///   row["shape"][0].get<std::size_t>();
+/// Objects are sorted by key, and remember the order in which keys came for those who print them.
+/// A getter asked for another kind than there is, is our bug: look at the kind of what comes from elsewhere first, or
+/// read it with JsonReader.
+/// @thread as std::vector
+class Json {
+ public:
+  using Array = std::vector<Json>;
+  using Object = std::map<std::string, Json, std::less<>>;
+
+  Json() noexcept : kind_(Kind::null), integer_(0) {}
+  Json(std::nullptr_t) noexcept : Json() {}
+  template <std::same_as<bool> T>
+  Json(T value) noexcept : kind_(Kind::boolean), boolean_(value) {}
+  template <std::signed_integral T>
+  Json(T value) noexcept : kind_(Kind::integer), integer_(value) {}
+  template <std::unsigned_integral T>
+  requires(!std::same_as<T, bool>) Json(T value)
+  noexcept : kind_(Kind::natural), natural_(value) {}
+  template <std::floating_point T>
+  Json(T value) noexcept : kind_(Kind::real), real_(value) {}
+  Json(std::string text);
+  Json(std::string_view text) : Json(std::string(text)) {}
+  Json(const char* text) : Json(std::string(text)) {}
+  Json(Array elements);
+  template <class T>
+  requires std::constructible_from<Json, const T&> Json(const std::vector<T>& elements)
+      : Json(Array(elements.begin(), elements.end())) {}
+  template <class T, std::size_t kSize>
+  requires std::constructible_from<Json, const T&> Json(const std::array<T, kSize>& elements)
+      : Json(Array(elements.begin(), elements.end())) {}
+  Json(std::initializer_list<JsonElement> elements);
+  static Json array(std::initializer_list<JsonElement> elements = {});
+  static Json object();
+
+  Json(const Json& other);
+  Json(Json&& other) noexcept;
+  Json& operator=(const Json& other);
+  Json& operator=(Json&& other) noexcept;
+  ~Json();
+
+  bool is_null() const noexcept { return kind_ == Kind::null; }
+  bool is_bool() const noexcept { return kind_ == Kind::boolean; }
+  bool is_number() const noexcept { return is_integer() || is_real(); }
+  /// A number without fraction or exponent; `is_natural`: one that is not negative, as parsed.
+  bool is_integer() const noexcept { return kind_ == Kind::integer || kind_ == Kind::natural; }
+  bool is_natural() const noexcept { return kind_ == Kind::natural; }
+  bool is_real() const noexcept { return kind_ == Kind::real; }
+  bool is_string() const noexcept { return kind_ == Kind::text; }
+  bool is_array() const noexcept { return kind_ == Kind::array; }
+  bool is_object() const noexcept { return kind_ == Kind::object; }
+
+  /// A bool, a number (converted as static_cast does), a std::string, or a std::vector of these.
+  template <class T>
+  T get() const;
+  /// As `get`, where what is wanted is plain: `std::string name = row["name"]`.
+  template <class T>
+  requires(std::is_arithmetic_v<T> || std::same_as<T, std::string>) operator T() const { return get<T>(); }
+  const std::string& text() const;
+  /// The member's value, or `fallback` where there is no such member.
+  template <class T>
+  T get_or(std::string_view key, T fallback) const {
+    const Json* const found = find(key);
+    return found ? found->get<T>() : fallback;
+  }
+
+  /// Elements or members; of a scalar 0.
+  std::size_t size() const noexcept;
+  bool empty() const noexcept { return size() == 0; }
+
+  /// A member, null where there is none; the plain form makes it (and makes null an object).
+  Json& operator[](std::string_view key);
+  const Json& operator[](std::string_view key) const noexcept;
+  Json& operator[](const char* key) { return (*this)[std::string_view(key)]; }
+  const Json& operator[](const char* key) const noexcept { return (*this)[std::string_view(key)]; }
+  /// The member, or nothing where there is none or this is no object.
+  Json* find(std::string_view key) noexcept;
+  const Json* find(std::string_view key) const noexcept;
+  bool contains(std::string_view key) const noexcept { return find(key) != nullptr; }
+  void erase(std::string_view key);
+  /// Sets the members of another object.
+  void update(const Json& other);
+  /// Members sorted by key; of what is no object none.
+  const Object& members() const noexcept;
+  /// Members in the order in which their keys came.
+  std::vector<const Object::value_type*> members_as_set() const;
+
+  template <std::integral T>
+  Json& operator[](T index) {
+    return element(static_cast<std::size_t>(index));
+  }
+  template <std::integral T>
+  const Json& operator[](T index) const {
+    return element(static_cast<std::size_t>(index));
+  }
+  /// Makes null an array. Returns the new element.
+  Json& push_back(Json value);
+  const Json& front() const { return element(0); }
+  const Json& back() const { return element(size() - 1); }
+  Json& back() { return element(size() - 1); }
+  /// The elements; of what is no array none.
+  Json* begin() noexcept;
+  Json* end() noexcept;
+  const Json* begin() const noexcept;
+  const Json* end() const noexcept;
+
+  /// Members in any order; 1 == 1.0, as numbers are.
+  friend bool operator==(const Json& a, const Json& b) noexcept;
+  template <class T>
+  requires std::is_arithmetic_v<T>
+  friend bool operator==(const Json& a, T b) noexcept { return a == Json(b); }
+
+  enum class Order { sorted, as_set };
+  /// The text on one line. What is not UTF-8 becomes a replacement character, what is not finite null; write_json
+  /// refuses both.
+  std::string dump(Order order = Order::sorted) const;
+
+ private:
+  enum class Kind : std::uint8_t { null, boolean, integer, natural, real, text, array, object };
+  struct Members;
+  void clear() noexcept;
+  void copy(const Json& other);
+  void take(Json& other) noexcept;
+  double as_double() const;
+  std::int64_t as_integer() const;
+  std::uint64_t as_natural() const;
+  bool as_bool() const;
+  Json& element(std::size_t index);
+  const Json& element(std::size_t index) const;
+
+  Kind kind_;
+  std::uint32_t order_ = 0;  // among its parent's members; stays where it is when a value is assigned
+  union {
+    bool boolean_;
+    std::int64_t integer_;
+    std::uint64_t natural_;
+    double real_;
+    std::string* text_;
+    Array* array_;
+    Members* members_;
+  };
+};
+
+class JsonElement {
+ public:
+  template <class T>
+  requires std::constructible_from<Json, T&&> JsonElement(T&& value) : value_(std::forward<T>(value)) {}
+  JsonElement(std::initializer_list<JsonElement> elements) : value_(elements) {}
+
+ private:
+  friend class Json;
+  mutable Json value_;
+};
+
+template <class T>
+T Json::get() const {
+  if constexpr (std::same_as<T, bool>)
+    return as_bool();
+  else if constexpr (std::floating_point<T>)
+    return static_cast<T>(as_double());
+  else if constexpr (std::unsigned_integral<T>)
+    return static_cast<T>(as_natural());
+  else if constexpr (std::signed_integral<T>)
+    return static_cast<T>(as_integer());
+  else if constexpr (std::same_as<T, std::string>)
+    return text();
+  else {
+    T elements;
+    for (const Json& value : *this) elements.push_back(value.get<typename T::value_type>());
+    return elements;
+  }
+}
 
 /// Limits of parse_json and write_json. A value counts each scalar, array and object once.
 struct JsonLimits {
@@ -30,125 +212,16 @@ struct JsonLimits {
 /// @error  parse_failed: not JSON, invalid UTF-8, a number outside its type; duplicate_name: a key given twice;
 ///         too_large: a limit passed (depth is checked while reading, so no depth can exhaust the stack)
 /// @thread any
-Result<nlohmann::json> parse_json(std::string_view text, std::string_view source_name, const JsonLimits& limits = {});
+Result<Json> parse_json(std::string_view text, std::string_view source_name, const JsonLimits& limits = {});
 
 /// The text of a value: keys sorted, so that one value has one text; it reads back equal. indent < 0: one line.
-/// @error invalid_argument: a number that is not finite, a string that is not UTF-8, a binary value;
+/// @error invalid_argument: a number that is not finite, a string that is not UTF-8;
 ///        too_large: a limit passed
-Result<std::string> write_json(const nlohmann::json& value, int indent = -1, const JsonLimits& limits = {});
+Result<std::string> write_json(const Json& value, int indent = -1, const JsonLimits& limits = {});
 
 /// Checks a value's depth, number of values and numbers as write_json does, without recursion. To be called
-/// before a value from elsewhere is copied or compared: the library's own walks recurse.
+/// before a value from elsewhere is copied or compared, which recurses.
 /// @error as write_json, save for strings
-Status check_json(const nlohmann::json& value, const JsonLimits& limits = {});
-
-class JsonReader;
-
-/// One value and the path that leads to it ("layers[3].dtype"). Each getter checks kind and range; each error names
-/// the path, what was found and what is expected. The JSON must outlive this view.
-/// @error parse_failed: another kind of value; out_of_range: outside [min, max]; unknown_name: no such name
-class JsonValue {
- public:
-  JsonValue(const nlohmann::json& value, std::string path) : value_(&value), path_(std::move(path)) {}
-
-  const nlohmann::json& raw() const noexcept { return *value_; }
-  const std::string& path() const noexcept { return path_; }
-  bool is_null() const noexcept;
-  bool is_bool() const noexcept;
-  bool is_number() const noexcept;
-  bool is_string() const noexcept;
-  bool is_array() const noexcept;
-  bool is_object() const noexcept;
-
-  Result<std::uint32_t> u32(std::uint32_t min = 0, std::uint32_t max = UINT32_MAX) const;
-  Result<std::uint64_t> u64(std::uint64_t min = 0, std::uint64_t max = UINT64_MAX) const;
-  /// A finite number, rounded to the nearest float; bounds are inclusive and checked after rounding.
-  Result<float> f32(float min = -FLT_MAX, float max = FLT_MAX) const;
-  Result<double> f64(double min = -DBL_MAX, double max = DBL_MAX) const;
-  Result<bool> boolean() const;
-  Result<std::string> string(std::size_t max_size = 4096) const;
-  /// The elements, each with its path.
-  Result<std::vector<JsonValue>> array(std::size_t min_size = 0, std::size_t max_size = SIZE_MAX) const;
-  Result<JsonReader> object() const;
-  /// The result of `parse` (string_view -> optional<E>) on a string; an empty one lists `names` in the error.
-  template <class Parse>
-  auto one_of(Parse&& parse, const std::vector<std::string_view>& names) const
-      -> Result<typename std::invoke_result_t<Parse, std::string_view>::value_type> {
-    WEFT_TRY(const std::string text, string());
-    if (auto found = parse(std::string_view(text))) return *found;
-    return unknown(text, names);
-  }
-
-  /// A failure spelled as the getters spell theirs: "<path>: found <value>, expected <expected>".
-  Failure unexpected(std::string_view expected, Errc code = Errc::parse_failed, const char* file = __builtin_FILE(),
-                     int line = __builtin_LINE()) const;
-
- private:
-  Failure unknown(std::string_view text, const std::vector<std::string_view>& names) const;
-  const nlohmann::json* value_;
-  std::string path_;
-};
-
-/// Walks one object: each key is asked for by name, then `finish` refuses the keys that nobody asked for.
-///   WEFT_TRY(auto layer, value.object());
-///   WEFT_TRY(const auto out, layer.u32("out", 1, 65536));
-///   WEFT_TRY(const auto scale, layer.f32_or("scale", 1.0f));
-///   WEFT_CHECK(layer.finish());
-/// Plain getters: a missing key is an error (not_found). `_or` getters: a missing key is the fallback; null is not.
-class JsonReader {
- public:
-  /// @error parse_failed when `value` is not an object
-  static Result<JsonReader> open(const nlohmann::json& value, std::string path = "");
-
-  const std::string& path() const noexcept { return path_; }
-  /// The path of a key of this object.
-  std::string path_of(std::string_view key) const;
-  /// Every key present, sorted (for objects whose keys are free names, such as ports).
-  std::vector<std::string> keys() const;
-  /// The value of a key, or nothing; marks the key as known.
-  std::optional<JsonValue> find(std::string_view key);
-  Result<JsonValue> value(std::string_view key);
-
-  Result<std::uint32_t> u32(std::string_view key, std::uint32_t min = 0, std::uint32_t max = UINT32_MAX);
-  Result<std::uint64_t> u64(std::string_view key, std::uint64_t min = 0, std::uint64_t max = UINT64_MAX);
-  Result<float> f32(std::string_view key, float min = -FLT_MAX, float max = FLT_MAX);
-  Result<double> f64(std::string_view key, double min = -DBL_MAX, double max = DBL_MAX);
-  Result<bool> boolean(std::string_view key);
-  Result<std::string> string(std::string_view key, std::size_t max_size = 4096);
-  Result<std::vector<JsonValue>> array(std::string_view key, std::size_t min_size = 0, std::size_t max_size = SIZE_MAX);
-  Result<JsonReader> object(std::string_view key);
-  template <class Parse>
-  auto one_of(std::string_view key, Parse&& parse, const std::vector<std::string_view>& names)
-      -> Result<typename std::invoke_result_t<Parse, std::string_view>::value_type> {
-    WEFT_TRY(const JsonValue found, value(key));
-    return found.one_of(std::forward<Parse>(parse), names);
-  }
-
-  Result<std::uint32_t> u32_or(std::string_view key, std::uint32_t fallback, std::uint32_t min = 0,
-                               std::uint32_t max = UINT32_MAX);
-  Result<std::uint64_t> u64_or(std::string_view key, std::uint64_t fallback, std::uint64_t min = 0,
-                               std::uint64_t max = UINT64_MAX);
-  Result<float> f32_or(std::string_view key, float fallback, float min = -FLT_MAX, float max = FLT_MAX);
-  Result<double> f64_or(std::string_view key, double fallback, double min = -DBL_MAX, double max = DBL_MAX);
-  Result<bool> boolean_or(std::string_view key, bool fallback);
-  Result<std::string> string_or(std::string_view key, std::string fallback, std::size_t max_size = 4096);
-  template <class Parse, class T>
-  Result<T> one_of_or(std::string_view key, T fallback, Parse&& parse, const std::vector<std::string_view>& names) {
-    if (auto found = find(key)) return found->one_of(std::forward<Parse>(parse), names);
-    return fallback;
-  }
-
-  /// @error unknown_name: a key that no getter asked for; names its path and, when one is near, the key meant
-  Status finish() const;
-
- private:
-  JsonReader(const nlohmann::json& value, std::string path) : value_(&value), path_(std::move(path)) {}
-  const nlohmann::json* value_;
-  std::string path_;
-  std::vector<std::string> known_;
-};
-
-/// The name nearest to `text`, when it is near enough to be a slip of the hand (at most 2 edits, 1 in 3 letters).
-std::optional<std::string_view> nearest_name(std::string_view text, const std::vector<std::string_view>& names);
+Status check_json(const Json& value, const JsonLimits& limits = {});
 
 }  // namespace weft

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "core/json.hpp"
+#include "core/json_reader.hpp"
+
 #include "core/near_word.hpp"
 #include "core/printable.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -15,26 +14,24 @@
 namespace weft {
 namespace {
 
-using nlohmann::json;
-
 template <class T>
 std::string spell(T value) {
   char buffer[32];
   return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
 }
 
-std::string describe(const json& value) {
-  if (value.is_string()) return in_quotes(value.get_ref<const std::string&>());
+std::string describe(const Json& value) {
+  if (value.is_string()) return in_quotes(value.text());
   if (value.is_array()) return "an array of " + std::to_string(value.size());
   if (value.is_object()) return "an object";
-  if (value.is_number_float()) {
+  if (value.is_real()) {
     const std::string text = spell(value.get<double>());
     return text.find_first_not_of("-0123456789") == text.npos ? text + ".0" : text;  // no whole number was written
   }
-  if (value.is_number_unsigned()) return spell(value.get<std::uint64_t>());
-  if (value.is_number_integer()) return spell(value.get<std::int64_t>());
-  if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
-  return value.is_null() ? "null" : "a binary value";
+  if (value.is_natural()) return spell(value.get<std::uint64_t>());
+  if (value.is_integer()) return spell(value.get<std::int64_t>());
+  if (value.is_bool()) return value.get<bool>() ? "true" : "false";
+  return "null";
 }
 
 bool is_plain_key(std::string_view key) {
@@ -61,9 +58,9 @@ std::string range(std::string_view kind, T min, T max, T lowest, T highest) {
 template <class T>
 Result<T> whole(const JsonValue& value, T min, T max) {
   const std::string expected = range<T>("a whole number", min, max, T(-1), std::numeric_limits<T>::max());
-  const json& raw = value.raw();
-  if (!raw.is_number_integer()) return value.unexpected(expected);
-  if (!raw.is_number_unsigned() && raw.get<std::int64_t>() < 0) return value.unexpected(expected, Errc::out_of_range);
+  const Json& raw = value.raw();
+  if (!raw.is_integer()) return value.unexpected(expected);
+  if (!raw.is_natural() && raw.get<std::int64_t>() < 0) return value.unexpected(expected, Errc::out_of_range);
   const auto number = raw.get<std::uint64_t>();
   if (number > max && max == std::numeric_limits<T>::max())  // not in `expected`
     return value.unexpected("a whole number from " + spell(min) + " to " + spell(max), Errc::out_of_range);
@@ -75,7 +72,7 @@ template <class T>
 Result<T> real(const JsonValue& value, T min, T max) {
   constexpr T kLargest = std::numeric_limits<T>::max();
   const std::string expected = range<T>("a finite number", min, max, -kLargest, kLargest);
-  const json& raw = value.raw();
+  const Json& raw = value.raw();
   if (!raw.is_number()) return value.unexpected(expected);
   const double wide = raw.get<double>();
   if (!std::isfinite(wide) || std::fabs(wide) > double{kLargest}) return value.unexpected(expected, Errc::out_of_range);
@@ -91,7 +88,7 @@ std::optional<std::string_view> nearest_name(std::string_view text, const std::v
 }
 
 bool JsonValue::is_null() const noexcept { return value_->is_null(); }
-bool JsonValue::is_bool() const noexcept { return value_->is_boolean(); }
+bool JsonValue::is_bool() const noexcept { return value_->is_bool(); }
 bool JsonValue::is_number() const noexcept { return value_->is_number(); }
 bool JsonValue::is_string() const noexcept { return value_->is_string(); }
 bool JsonValue::is_array() const noexcept { return value_->is_array(); }
@@ -114,13 +111,13 @@ Result<float> JsonValue::f32(float min, float max) const { return real(*this, mi
 Result<double> JsonValue::f64(double min, double max) const { return real(*this, min, max); }
 
 Result<bool> JsonValue::boolean() const {
-  if (!value_->is_boolean()) return unexpected("true or false");
+  if (!value_->is_bool()) return unexpected("true or false");
   return value_->get<bool>();
 }
 
 Result<std::string> JsonValue::string(std::size_t max_size) const {
   if (!value_->is_string()) return unexpected("a string");
-  const auto& text = value_->get_ref<const std::string&>();
+  const auto& text = value_->text();
   if (text.size() > max_size)
     return unexpected("a string of at most " + std::to_string(max_size) + " bytes", Errc::out_of_range);
   return text;
@@ -134,14 +131,14 @@ Result<std::vector<JsonValue>> JsonValue::array(std::size_t min_size, std::size_
   if (value_->size() < min_size || value_->size() > max_size) return unexpected(expected, Errc::out_of_range);
   std::vector<JsonValue> elements;
   elements.reserve(value_->size());
-  for (const json& element : *value_)
+  for (const Json& element : *value_)
     elements.emplace_back(element, path_ + "[" + std::to_string(elements.size()) + "]");
   return elements;
 }
 
 Result<JsonReader> JsonValue::object() const { return JsonReader::open(*value_, path_); }
 
-Result<JsonReader> JsonReader::open(const json& value, std::string path) {
+Result<JsonReader> JsonReader::open(const Json& value, std::string path) {
   if (!value.is_object()) return JsonValue(value, std::move(path)).unexpected("an object");
   return JsonReader(value, std::move(path));
 }
@@ -150,7 +147,7 @@ std::string JsonReader::path_of(std::string_view key) const { return join(path_,
 
 std::vector<std::string> JsonReader::keys() const {
   std::vector<std::string> names;
-  for (const auto& item : value_->items()) names.push_back(item.key());
+  for (const auto& [key, value] : value_->members()) names.push_back(key);
   return names;
 }
 
@@ -158,8 +155,8 @@ std::optional<JsonValue> JsonReader::find(std::string_view key) {
   // Sorted, since an object may have many keys; asked for in their own order they go to the end.
   if (const auto place = std::lower_bound(known_.begin(), known_.end(), key); place == known_.end() || *place != key)
     known_.emplace(place, key);
-  const auto found = value_->find(key);
-  if (found == value_->end()) return std::nullopt;
+  const Json* const found = value_->find(key);
+  if (!found) return std::nullopt;
   return JsonValue(*found, path_of(key));
 }
 
@@ -229,10 +226,10 @@ Result<std::string> JsonReader::string_or(std::string_view key, std::string fall
 }
 
 Status JsonReader::finish() const {
-  for (const auto& item : value_->items()) {
-    if (std::binary_search(known_.begin(), known_.end(), item.key())) continue;
-    std::string text = path_of(item.key()) + ": unknown key";
-    if (const auto near = nearest_name(item.key(), {known_.begin(), known_.end()}))
+  for (const auto& [key, value] : value_->members()) {
+    if (std::binary_search(known_.begin(), known_.end(), key)) continue;
+    std::string text = path_of(key) + ": unknown key";
+    if (const auto near = nearest_name(key, {known_.begin(), known_.end()}))
       text.append("; did you mean '").append(*near).append("'?");
     return fail(Errc::unknown_name, std::move(text));
   }

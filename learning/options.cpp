@@ -2,9 +2,7 @@
 
 #include "learning/options.hpp"
 
-#include "core/json.hpp"
-
-#include <nlohmann/json.hpp>
+#include "core/json_reader.hpp"
 
 #include <array>
 #include <vector>
@@ -88,7 +86,7 @@ Result<LearningOptions> read_learning(std::string_view text) {
 
 std::string write_learning(const LearningOptions& o) {
   const auto& p = o.optimizer;
-  const nlohmann::json out{
+  const Json out{
       {"rule", name(o.rule)},
       {"schedule", name(o.schedule)},
       {"loss", name(o.loss)},

@@ -4,10 +4,8 @@
 
 #include "mesh/mesh_access.hpp"
 
-#include "core/json.hpp"
+#include "core/json_reader.hpp"
 #include "core/philox.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -223,7 +221,7 @@ Result<double> Stream::held_out_accuracy() const {
 }
 
 std::string Stream::save_cursor() const {
-  nlohmann::json out{{"next", next_},
+  Json out{{"next", next_},
                      {"scored", scores_.scored},
                      {"hits", scores_.all_hits},
                      {"window_hits", scores_.hits},

@@ -2,17 +2,13 @@
 
 #include "learning/stream_options.hpp"
 
-#include "core/json.hpp"
-
-#include <nlohmann/json.hpp>
+#include "core/json_reader.hpp"
 
 #include <unordered_set>
 #include <vector>
 
 namespace weft::learning {
 namespace {
-
-using nlohmann::json;
 
 const std::vector<std::string_view> kDrifts{"none", "labels", "pixels"};
 constexpr std::size_t kMaxColumns = 65536, kMaxClasses = 65536;
@@ -63,7 +59,7 @@ Result<TableOptions> read_table(JsonReader& reader) {
   return o;
 }
 
-void write_table(const TableOptions& o, json& out) {
+void write_table(const TableOptions& o, Json& out) {
   const TableOptions usual;
   out["scale"] = o.scale;
   if (o.label != usual.label) out["label"] = o.label;
@@ -113,7 +109,7 @@ Result<StreamOptions> read_stream(std::string_view text) {
 }
 
 std::string write_stream(const StreamOptions& o) {
-  json out{{"csv", o.csv},   {"held_out", o.held_out}, {"epochs", o.epochs}, {"max_samples", o.max_samples},
+  Json out{{"csv", o.csv},   {"held_out", o.held_out}, {"epochs", o.epochs}, {"max_samples", o.max_samples},
            {"seed", o.seed}, {"window", o.window},     {"input", o.input},   {"output", o.output}};
   write_table(o.table, out);
   if (o.stratified) out["stratified"] = true;

@@ -74,7 +74,7 @@ class Digested {
 };
 
 /// The manifest of a checkpoint that is not written.
-Result<std::string> manifest_of(std::uint64_t tick, const std::vector<NamedBytes>& files, const nlohmann::json& info) {
+Result<std::string> manifest_of(std::uint64_t tick, const std::vector<NamedBytes>& files, const Json& info) {
   std::vector<ManifestFile> rows;
   for (const NamedBytes& file : files) {
     Digested digested(file);
@@ -164,7 +164,7 @@ std::vector<std::uint64_t> CheckpointStore::ticks() const {
   return all;
 }
 
-Status CheckpointStore::write(std::uint64_t tick, const std::vector<NamedBytes>& files, const nlohmann::json& info) {
+Status CheckpointStore::write(std::uint64_t tick, const std::vector<NamedBytes>& files, const Json& info) {
   WEFT_CHECK(may_change());
   WEFT_CHECK(check_names(files));
   WEFT_CHECK(check_json(info));
@@ -200,7 +200,7 @@ Status CheckpointStore::write(std::uint64_t tick, const std::vector<NamedBytes>&
 }
 
 Result<std::string> CheckpointStore::write_new(const std::string& path, std::uint64_t tick,
-                                               const std::vector<NamedBytes>& files, const nlohmann::json& info) {
+                                               const std::vector<NamedBytes>& files, const Json& info) {
   WEFT_TRY(const bool is_new, files_->make_directory(path));
   if (!is_new) return fail(Errc::storage, path + ": appeared while this process holds the lock");
   std::vector<ManifestFile> rows;

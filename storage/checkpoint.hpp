@@ -6,9 +6,8 @@
 #include "storage/mapped_file.hpp"
 
 #include "core/byte_source.hpp"
+#include "core/json.hpp"
 #include "core/result.hpp"
-
-#include <nlohmann/json_fwd.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -30,8 +29,8 @@ struct NamedBytes {
 /// A checkpoint whose every byte was read and found as its manifest says.
 struct Checkpoint {
   std::uint64_t tick = 0;
-  std::string path;                            ///< its directory
-  std::shared_ptr<const nlohmann::json> info;  ///< what the writer gave
+  std::string path;                  ///< its directory
+  std::shared_ptr<const Json> info;  ///< what the writer gave
   std::vector<std::pair<std::string, MappedFile>> files;
   std::vector<std::string> skipped;  ///< newer ones that did not verify, and why
 
@@ -65,7 +64,7 @@ class CheckpointStore {
   /// Writing a tick that is already there with the same content succeeds and does nothing.
   /// @error invalid_argument: a bad name, or a checkpoint that is not newer than the newest one that verifies;
   ///        storage; corrupt: what was read back differs
-  Status write(std::uint64_t tick, const std::vector<NamedBytes>& files, const nlohmann::json& info);
+  Status write(std::uint64_t tick, const std::vector<NamedBytes>& files, const Json& info);
 
   /// The newest checkpoint that verifies, or nothing when there is none at all. Each newer one that does not verify is
   /// logged and listed in `skipped`.
@@ -105,7 +104,7 @@ class CheckpointStore {
   Result<bool> make_room(std::uint64_t tick, const std::string& manifest);
   /// Writes all files of a checkpoint and returns the manifest's text.
   Result<std::string> write_new(const std::string& path, std::uint64_t tick, const std::vector<NamedBytes>& files,
-                                const nlohmann::json& info);
+                                const Json& info);
   /// Reads and checks all of it; with `manifest`, that text must be the one stored.
   Result<Checkpoint> read(std::uint64_t tick, const std::string* manifest);
   Status verify(std::uint64_t tick, const std::string* manifest);

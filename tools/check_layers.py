@@ -7,9 +7,10 @@
 1. Folders include only what their row of tools/layers.txt names; a row names earlier rows only, so no circle can form.
 2. Nobody includes a foreign internal/, and a public header includes no internal/ at all (it is never installed).
 3. Vendor headers stay in their home: tbb in scheduler, hwloc in topology, vulkan in gpu, SIMD headers in kernels.
-4. Public headers include std and Weft only (and nlohmann/json_fwd.hpp in core). Texts "re-included once per ISA" are
+4. Headers that are slow to compile are included by one or two files (HEAVY).
+5. Public headers include std and Weft only. Texts "re-included once per ISA" are
    no public headers.
-5. Each folder has a README.md of at most 15 lines; a fwd.hpp is included by somebody.
+6. Each folder has a README.md of at most 15 lines; a fwd.hpp is included by somebody.
 """
 import pathlib
 import re
@@ -17,6 +18,8 @@ import sys
 
 HOMES = {"tbb": "scheduler", "oneapi": "scheduler", "hwloc": "topology", "vulkan": "gpu", "volk": "gpu",
          "hwy": "kernels", "immintrin": "kernels", "x86intrin": "kernels", "arm_neon": "kernels"}
+# Headers that take a compiler seconds: the only files that may include them.
+HEAVY = {"CLI": {"cli/main.cpp", "cli/verb.cpp"}, "nlohmann": {"core/json.cpp"}, "spdlog": {"core/log.cpp"}}
 INCLUDE = re.compile(r'^[ \t]*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 ALL = ("*.hpp", "*.cpp", "*.h", "*.def")
 
@@ -47,12 +50,14 @@ def check_file(path, name, rows, included, errors):
         vendor = HOMES.get(target[0].split(".")[0])
         if vendor and mirrors != vendor:
             errors.append(f"{where}<{ours or theirs}> belongs to {vendor}/ alone")
+        if theirs and folder in rows and not is_public and name not in HEAVY.get(target[0], {name}):
+            errors.append(f"{where}<{theirs}> takes seconds to compile; only {', '.join(sorted(HEAVY[target[0]]))} may")
         if ours and folder in rows and target[0] not in rows[folder]:
             errors.append(f"{where}{folder}/ may not include {target[0]}/ (tools/layers.txt)")
         if ours and "internal" in target and (is_public or target[0] != mirrors and mirrors != "fuzz"):
             errors.append(f"{where}\"{ours}\" is internal to the .cpp files of {target[0]}/")
         is_std = theirs and re.fullmatch(r"[a-z_0-9]+", theirs)
-        if theirs and is_public and not is_std and (folder, theirs) not in {("core", "nlohmann/json_fwd.hpp"), ("storage", "nlohmann/json_fwd.hpp"), ("formats", "nlohmann/json_fwd.hpp")}:
+        if theirs and is_public and not is_std:
             errors.append(f"{where}<{theirs}> in a public header, which shows std and Weft types only")
 
 

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 preset=${1:-release}
 [ $# -eq 0 ] || shift
 tools/setup.sh gpu
-cmake --preset "$preset"
+cmake --preset "$preset" -DWEFT_PRECOMPILE=all
 cmake --build --preset "$preset"
 export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(nproc)}"
 exec ctest --preset "$preset" "$@"

@@ -7,13 +7,9 @@
 
 #include "mesh/persistence/entity_model.hpp"
 
-#include "core/json.hpp"
-
-#include <nlohmann/json.hpp>
+#include "core/json_reader.hpp"
 
 namespace weft::agent::internal {
-
-using nlohmann::json;
 
 namespace {
 
@@ -86,7 +82,7 @@ Result<Found> read_checkpoint(const storage::Checkpoint& checkpoint) {
   WEFT_CHECK(info.finish());
   if (found.place.number != checkpoint.tick)
     return fail(Errc::corrupt, checkpoint.path + ": info.record is " + std::to_string(found.place.number));
-  WEFT_TRY(const json extras, parse_json(mesh::extras_of(found.file), checkpoint.path));
+  WEFT_TRY(const Json extras, parse_json(mesh::extras_of(found.file), checkpoint.path));
   WEFT_TRY(auto reader, JsonReader::open(extras, "extras"));
   WEFT_TRY(auto agent, reader.object("agent"));
   WEFT_TRY(const auto network, agent.value("network"));
@@ -118,13 +114,13 @@ Status Found::check_same(std::string_view given_network, std::string_view given_
 }
 
 Result<std::string> write_extras(std::string_view network, std::string_view identity, std::string_view extension) {
-  WEFT_TRY(const json network_json, parse_json(network, "network"));
-  WEFT_TRY(const json extension_json, parse_json(extension, "extension"));
+  WEFT_TRY(const Json network_json, parse_json(network, "network"));
+  WEFT_TRY(const Json extension_json, parse_json(extension, "extension"));
   return write_json({{"agent", {{"network", network_json}, {"identity", identity}, {"extension", extension_json}}}});
 }
 
 std::string write_info(const storage::JournalPlace& place, std::uint64_t tick, Hash128 hash) {
-  return json{{"kind", kKind},
+  return Json{{"kind", kKind},
               {"record", place.number},
               {"chain", to_string(place.chain)},
               {"tick", tick},

@@ -4,9 +4,8 @@
 #include "kernels/isa.hpp"
 #include "kernels/linear.hpp"
 
+#include "core/json.hpp"
 #include "core/philox.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <unistd.h>
 
@@ -91,8 +90,10 @@ std::map<std::string, Row> second_chance(bool quick) {
   if (!child) return found;
   char line[4096];
   while (std::fgets(line, sizeof line, child)) {
-    const auto row = nlohmann::json::parse(line, nullptr, false);
-    if (row.is_discarded() || row["peer"] != "openblas") continue;
+    const auto parsed = parse_json(line, "row");
+    if (!parsed || !parsed->is_object()) continue;
+    const Json& row = *parsed;
+    if (row["peer"] != "openblas") continue;
     found[row["name"]] = {row["name"], row["weft"], "openblas", row["peer_value"], row["ratio"], row["floor"], "us"};
   }
   pclose(child);

@@ -2,7 +2,7 @@
 
 #include "bench/weft/rows.hpp"
 
-#include <nlohmann/json.hpp>
+#include "core/json.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -26,25 +26,22 @@ std::string show(const std::optional<Asked>& asked) {
   return asked ? (asked->is_of_ratio ? ">=" : "<=") + show(asked->bound) : "-";
 }
 
-nlohmann::ordered_json maybe(const std::optional<double>& value) {
-  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
-}
+Json maybe(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
 }  // namespace
 
 void Rows::add(Row row) {
   if (settings_.json) {
-    nlohmann::ordered_json line{
-        {"name", row.name},
-        {"weft", row.weft},
-        {"peer", row.peer.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(row.peer)},
-        {"peer_value", maybe(row.peer_value)},
-        {"ratio", maybe(row.ratio)},
-        {"floor", maybe(row.floor)},
-        {"unit", row.unit}};
+    Json line{{"name", row.name},
+              {"weft", row.weft},
+              {"peer", row.peer.empty() ? Json() : Json(row.peer)},
+              {"peer_value", maybe(row.peer_value)},
+              {"ratio", maybe(row.ratio)},
+              {"floor", maybe(row.floor)},
+              {"unit", row.unit}};
     if (row.ratio_range) line["ratio_range"] = {row.ratio_range->first, row.ratio_range->second};
     if (row.asked) line[row.asked->is_of_ratio ? "least_ratio" : "most"] = row.asked->bound;
-    std::printf("%s\n", line.dump().c_str());
+    std::printf("%s\n", line.dump(Json::Order::as_set).c_str());
     std::fflush(stdout);
   }
   rows_.push_back(std::move(row));

@@ -18,8 +18,6 @@
 #include "core/json.hpp"
 #include "core/philox.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "bench/weft/must.hpp"
 #include "bench/weft/rows.hpp"
 #include <algorithm>
@@ -83,8 +81,8 @@ void check(const Status& status) {
   std::exit(exit_code(status.error().code()));
 }
 
-nlohmann::json peer(const Request& request) {
-  if (!request.has_peer) return nlohmann::json::object();
+Json peer(const Request& request) {
+  if (!request.has_peer) return Json::object();
   const std::string command = std::string("python3 '") + WEFT_SOURCE_DIR + "/bench/peers/torch_gpu.py' 2>/dev/null";
   std::string text;
   if (FILE* const pipe = popen(command.c_str(), "r")) {
@@ -95,7 +93,7 @@ nlohmann::json peer(const Request& request) {
   const auto parsed = parse_json(text, "torch_gpu.py");
   if (parsed) return *parsed;
   std::fprintf(stderr, "weft: no PyTorch with CUDA here: rows stand without it\n");
-  return nlohmann::json::object();
+  return Json::object();
 }
 
 class Bench {
@@ -528,7 +526,7 @@ class Bench {
   int rounds_;
   std::shared_ptr<gpu::Device> device_;
   std::unique_ptr<gpu::VulkanStream> stream_;
-  nlohmann::json peer_;
+  Json peer_;
   bool is_real_;
   const Sizes& sizes_;
   std::string suffix_;               // of rows' names

@@ -6,10 +6,8 @@
 #include "formats/entity/internal/zstd.hpp"
 #include "storage/file_system.hpp"
 
-#include "core/json.hpp"
+#include "core/json_reader.hpp"
 #include "core/printable.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -22,8 +20,6 @@ namespace weft::formats {
 namespace {
 
 using namespace entity;
-using nlohmann::json;
-
 // Pages of a mapping are given back as the hashing goes on, so that a large file never fills the memory.
 constexpr std::size_t kHashedAtOnce = std::size_t{4} << 20;
 // Packed blobs up to this size are unpacked when the file is opened, larger ones when they are asked for.
@@ -84,8 +80,8 @@ Result<std::string_view> check_fixed_part(ByteSpan bytes, Hash128& checksum) {
 }
 
 /// The keys that begin with "x-", marked as known.
-json private_keys(JsonReader& reader) {
-  json kept = json::object();
+Json private_keys(JsonReader& reader) {
+  Json kept = Json::object();
   for (const std::string& key : reader.keys())
     if (is_private(key)) kept[key] = reader.find(key)->raw();
   return kept;
@@ -97,7 +93,7 @@ struct EntityFile::Content {
   explicit Content(storage::MappedFile mapped) : file(std::move(mapped)) {}
 
   storage::MappedFile file;
-  json network, meta, extra;
+  Json network, meta, extra;
   std::vector<Tensor> tensors;
   std::unordered_map<std::string_view, std::size_t> index;
   Hash128 hash;
@@ -274,7 +270,7 @@ Status EntityFile::Content::decode(const EntityLimits& limits) {
   WEFT_TRY(const std::string_view text, check_fixed_part(all, hash));
   if (load<std::uint16_t>(all, kFlagsAt) & kPackedFlag) packing = Packing::zstd;
   const ByteSpan data = all.subspan(aligned(kFixedSize + text.size()));
-  WEFT_TRY(json header, parse_json(text, "header", kHeaderLimits));
+  WEFT_TRY(Json header, parse_json(text, "header", kHeaderLimits));
   WEFT_TRY(JsonReader reader, JsonReader::open(header));
   WEFT_TRY(const JsonValue network_value, reader.value("network"));
   WEFT_TRY(const JsonValue meta_value, reader.value("meta"));
@@ -325,9 +321,9 @@ Result<EntityFile> load_entity(storage::FileSystem& files, const std::string& pa
   return decode_entity(std::move(file), path);
 }
 
-const json& EntityFile::network() const noexcept { return content_->network; }
-const json& EntityFile::meta() const noexcept { return content_->meta; }
-const json& EntityFile::extra() const noexcept { return content_->extra; }
+const Json& EntityFile::network() const noexcept { return content_->network; }
+const Json& EntityFile::meta() const noexcept { return content_->meta; }
+const Json& EntityFile::extra() const noexcept { return content_->extra; }
 Packing EntityFile::packing() const noexcept { return content_->packing; }
 const std::vector<Tensor>& EntityFile::tensors() const noexcept { return content_->tensors; }
 bool EntityFile::contains(std::string_view name) const noexcept { return content_->find(name) != nullptr; }

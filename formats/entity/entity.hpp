@@ -9,10 +9,9 @@
 
 #include "core/byte_source.hpp"
 #include "core/dtype.hpp"
+#include "core/json.hpp"
 #include "core/result.hpp"
 #include "core/state_hash.hpp"
-
-#include <nlohmann/json_fwd.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +28,7 @@ enum class Packing : int { none, zstd };
 struct EntityOptions {
   Packing packing = Packing::none;
   /// Header keys that begin with "x-", as EntityFile::extra gives them. Null: none.
-  const nlohmann::json* extra = nullptr;
+  const Json* extra = nullptr;
 };
 
 /// The content of an `.entity` v2 file (docs/formats/entity.md), to be streamed: the same input gives the same bytes,
@@ -41,11 +40,11 @@ struct EntityOptions {
 /// produced; large ones that are packed are packed again each time. They must stay as they are as long as the source.
 /// @error invalid_argument: JSON that no text can hold; shape_mismatch: bytes that do not fit type and shape;
 ///        duplicate_name, unknown_name, too_large. Producing: internal: a tensor's bytes have changed
-Result<ByteSource> entity_source(const nlohmann::json& network, const nlohmann::json& meta, std::vector<Tensor> tensors,
+Result<ByteSource> entity_source(const Json& network, const Json& meta, std::vector<Tensor> tensors,
                                  const EntityOptions& options = {});
 /// The same in memory.
-Result<ByteBuffer> encode_entity(const nlohmann::json& network, const nlohmann::json& meta,
-                                 const std::vector<Tensor>& tensors, const EntityOptions& options = {});
+Result<ByteBuffer> encode_entity(const Json& network, const Json& meta, const std::vector<Tensor>& tensors,
+                                 const EntityOptions& options = {});
 
 /// Limit of unpacked bytes: a fixed number, and 256 for each byte stored. A reader refuses more before it allocates
 /// anything; the writer leaves blobs unpacked that would exceed it.
@@ -59,10 +58,10 @@ struct EntityLimits {
 /// @thread any
 class EntityFile final : public TensorFile {
  public:
-  const nlohmann::json& network() const noexcept;
-  const nlohmann::json& meta() const noexcept;
+  const Json& network() const noexcept;
+  const Json& meta() const noexcept;
   /// The header's keys that begin with "x-": of someone else, kept by those who copy a file.
-  const nlohmann::json& extra() const noexcept;
+  const Json& extra() const noexcept;
   Packing packing() const noexcept;
   const std::vector<Tensor>& tensors() const noexcept override;
   bool contains(std::string_view name) const noexcept override;
@@ -99,7 +98,7 @@ Result<EntityFile> decode_entity(ByteSpan bytes, std::string_view source_name = 
 /// Maps the file where that can be done.
 Result<EntityFile> load_entity(storage::FileSystem& files, const std::string& path);
 /// Streams it, durably.
-Status save_entity(storage::FileSystem& files, const std::string& path, const nlohmann::json& network,
-                   const nlohmann::json& meta, std::vector<Tensor> tensors, const EntityOptions& options = {});
+Status save_entity(storage::FileSystem& files, const std::string& path, const Json& network, const Json& meta,
+                   std::vector<Tensor> tensors, const EntityOptions& options = {});
 
 }  // namespace weft::formats

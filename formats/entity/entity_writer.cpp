@@ -9,8 +9,6 @@
 #include "core/json.hpp"
 #include "core/printable.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -20,7 +18,6 @@ namespace weft::formats {
 namespace {
 
 using namespace entity;
-using nlohmann::json;
 
 constexpr std::size_t kFramesKept = std::size_t{16} << 20;  // bytes; larger frames are made anew when they are written
 
@@ -124,15 +121,15 @@ Status measure(Plan& plan, Packing packing) {
   return {};
 }
 
-Result<std::string> encode_header(const json& network, const json& meta, const Plan& plan, const json* extra) {
-  for (const json* value : {&network, &meta})
+Result<std::string> encode_header(const Json& network, const Json& meta, const Plan& plan, const Json* extra) {
+  for (const Json* value : {&network, &meta})
     if (Status status = check_json(*value); !status) return fail(std::move(status).error().within("entity header"));
-  json rows = json::array();
+  Json rows = Json::array();
   std::size_t offset = 0;
   for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
     const Tensor& tensor = plan.tensors[i];
     const Stored& blob = plan.stored[i];
-    json row{{"name", tensor.name}, {"type", tensor.type}, {"shape", tensor.shape},
+    Json row{{"name", tensor.name}, {"type", tensor.type}, {"shape", tensor.shape},
              {"offset", offset},    {"size", blob.size},   {"xxh3_128", to_string(blob.digest)}};
     if (blob.is_packed)
       row.update(
@@ -141,12 +138,12 @@ Result<std::string> encode_header(const json& network, const json& meta, const P
     offset += aligned(blob.stored_size);
     if (offset > kMaxFileSize) return fail(Errc::too_large, "entity: more than 2^46 bytes of blobs");
   }
-  json header{{"network", network}, {"meta", meta}, {"blobs", std::move(rows)}};
+  Json header{{"network", network}, {"meta", meta}, {"blobs", std::move(rows)}};
   if (extra) {
     if (!extra->is_object()) return fail(Errc::invalid_argument, "entity header: private keys must be an object");
     if (Status status = check_json(*extra, kHeaderLimits); !status)
       return fail(std::move(status).error().within("entity header"));
-    for (const auto& [key, value] : extra->items()) {
+    for (const auto& [key, value] : extra->members()) {
       if (!is_private(key))
         return fail(Errc::invalid_argument, "entity header: key " + in_quotes(key) + " does not begin with \"x-\"");
       header[key] = value;
@@ -196,7 +193,7 @@ Status produce(const Plan& plan, const ByteSource::Sink& sink) {
 
 }  // namespace
 
-Result<ByteSource> entity_source(const json& network, const json& meta, std::vector<Tensor> tensors,
+Result<ByteSource> entity_source(const Json& network, const Json& meta, std::vector<Tensor> tensors,
                                  const EntityOptions& options) {
   if (tensors.size() > kMaxBlobs)
     return fail(Errc::too_large,
@@ -213,13 +210,13 @@ Result<ByteSource> entity_source(const json& network, const json& meta, std::vec
   return ByteSource(size, [plan](const ByteSource::Sink& sink) { return produce(*plan, sink); });
 }
 
-Result<ByteBuffer> encode_entity(const json& network, const json& meta, const std::vector<Tensor>& tensors,
+Result<ByteBuffer> encode_entity(const Json& network, const Json& meta, const std::vector<Tensor>& tensors,
                                  const EntityOptions& options) {
   WEFT_TRY(const ByteSource source, entity_source(network, meta, tensors, options));
   return collect(source);
 }
 
-Status save_entity(storage::FileSystem& files, const std::string& path, const json& network, const json& meta,
+Status save_entity(storage::FileSystem& files, const std::string& path, const Json& network, const Json& meta,
                    std::vector<Tensor> tensors, const EntityOptions& options) {
   auto source = entity_source(network, meta, std::move(tensors), options);
   if (!source) return fail(std::move(source).error().within(path));

@@ -2,10 +2,8 @@
 
 #include "formats/loom/loom_entity.hpp"
 
-#include "core/json.hpp"
+#include "core/json_reader.hpp"
 #include "core/printable.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -16,8 +14,6 @@
 
 namespace weft::formats {
 namespace {
-
-using nlohmann::json;
 
 // docs/formats/entity_v1.md, "Layout".
 constexpr std::array<char, 8> kMagic{'E', 'N', 'T', 'I', 'T', 'Y', '\0', '\0'};
@@ -127,7 +123,7 @@ struct LoomEntityFile::Content {
   explicit Content(storage::MappedFile mapped) : file(std::move(mapped)) {}
 
   storage::MappedFile file;
-  json network;
+  Json network;
   std::vector<LoomBlob> blobs;
   std::unordered_map<std::string_view, std::size_t> index;
 
@@ -137,7 +133,7 @@ struct LoomEntityFile::Content {
 Status LoomEntityFile::Content::decode() {
   WEFT_TRY(const std::string_view text, check_fixed_part(file.bytes()));
   const ByteSpan data = file.bytes().subspan(kFixedSize + text.size());
-  WEFT_TRY(json header, parse_json(text, "header", kHeaderLimits));
+  WEFT_TRY(Json header, parse_json(text, "header", kHeaderLimits));
   WEFT_TRY(JsonReader reader, JsonReader::open(header));
   WEFT_TRY(const std::uint32_t version, reader.u32("format_version"));
   if (version != kVersion)
@@ -178,7 +174,7 @@ Result<LoomEntityFile> decode_entity_v1(storage::MappedFile file, std::string_vi
   return LoomEntityFile(std::move(content));
 }
 
-const json& LoomEntityFile::network() const noexcept { return content_->network; }
+const Json& LoomEntityFile::network() const noexcept { return content_->network; }
 const std::vector<LoomBlob>& LoomEntityFile::blobs() const noexcept { return content_->blobs; }
 const LoomBlob* LoomEntityFile::find(std::string_view path) const noexcept {
   const auto found = content_->index.find(path);

@@ -8,9 +8,8 @@
 
 #include "core/bytes.hpp"
 #include "core/dtype.hpp"
+#include "core/json.hpp"
 #include "core/result.hpp"
-
-#include <nlohmann/json_fwd.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -39,7 +38,7 @@ bool is_entity_v1(ByteSpan bytes) noexcept;
 class LoomEntityFile {
  public:
   /// The header's `network`: still to be understood (mesh/loom/loom_network.hpp).
-  const nlohmann::json& network() const noexcept;
+  const Json& network() const noexcept;
   /// In file order.
   const std::vector<LoomBlob>& blobs() const noexcept;
   /// Null when there is none.

@@ -12,9 +12,7 @@
 #include "kernels/linear_decoded.hpp"
 
 #include "core/aligned_buffer.hpp"
-#include "core/json.hpp"
-
-#include <nlohmann/json.hpp>
+#include "core/json_reader.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -25,8 +23,6 @@
 
 namespace weft::mesh {
 namespace {
-
-using nlohmann::json;
 
 /// True when codes of `encoding` represent exactly these values.
 bool holds_exactly(const Encoding& encoding, std::size_t out, std::size_t in, const std::vector<float>& values) {
@@ -63,8 +59,8 @@ class Importer {
         return fail(Errc::unsupported, "blob '" + blob.path + "': belongs to no layer that is imported");
     WEFT_CHECK(file_.intact());
     WEFT_TRY(const std::string text, write_network(spec_));
-    WEFT_TRY(const json network, parse_json(text, "network"));
-    WEFT_TRY(ByteBuffer bytes, formats::encode_entity(network, json{{"extras", json::object()}}, blobs_));
+    WEFT_TRY(const Json network, parse_json(text, "network"));
+    WEFT_TRY(ByteBuffer bytes, formats::encode_entity(network, Json{{"extras", Json::object()}}, blobs_));
     WEFT_TRY(formats::EntityFile entity, formats::decode_entity(std::move(bytes), "import"));
     return ImportedEntity{std::move(spec_), std::move(entity), std::move(notes_)};
   }

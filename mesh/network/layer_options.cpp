@@ -4,7 +4,7 @@
 
 #include "mesh/network/network.hpp"
 
-#include "core/json.hpp"
+#include "core/json_reader.hpp"
 
 #include <algorithm>
 #include <cmath>

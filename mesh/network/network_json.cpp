@@ -5,16 +5,13 @@
 #include "mesh/network/network_repeat.hpp"
 
 #include "core/json.hpp"
-
-#include <nlohmann/json.hpp>
+#include "core/json_reader.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace weft::mesh {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::uint32_t kVersion = 2;
 
@@ -254,10 +251,10 @@ Result<std::string> section(JsonReader& reader, std::string_view key) {
   return write_json(found->raw());
 }
 
-json coord_json(Coord at) { return json::array({at.z, at.y, at.x, at.l}); }
+Json coord_json(Coord at) { return Json::array({at.z, at.y, at.x, at.l}); }
 
-json layer_json(const LayerSpec& layer, bool is_inside = false) {
-  json out{{"type", layer.type}};
+Json layer_json(const LayerSpec& layer, bool is_inside = false) {
+  Json out{{"type", layer.type}};
   if (!is_inside || layer.type == "shared") out["at"] = coord_json(layer.at);
   if (!layer.name.empty()) out["name"] = layer.name;
   for (const LayerSpec& inner : layer.layers) out["layers"].push_back(layer_json(inner, true));
@@ -266,9 +263,9 @@ json layer_json(const LayerSpec& layer, bool is_inside = false) {
   if (!layer.shape.empty()) out["shape"] = layer.shape;
   if (layer.neighbours != Neighbourhood::none) out["neighbours"] = name(layer.neighbours);
   if (!layer.from.empty()) {
-    json from = json::array();
+    Json from = Json::array();
     for (const Source& source : layer.from)
-      from.push_back(source.is_port() ? json(source.port) : coord_json(source.at));
+      from.push_back(source.is_port() ? Json(source.port) : coord_json(source.at));
     out["from"] = std::move(from);
   }
   if (layer.combine != Combine::concat) out["combine"] = name(layer.combine);
@@ -285,7 +282,7 @@ json layer_json(const LayerSpec& layer, bool is_inside = false) {
 }  // namespace
 
 Result<NetworkSpec> read_network(std::string_view text, std::string_view source_name) {
-  WEFT_TRY(const json document, parse_json(text, source_name));
+  WEFT_TRY(const Json document, parse_json(text, source_name));
   WEFT_TRY(JsonReader reader, JsonReader::open(document));
   WEFT_CHECK(check_needed_keys(reader));
   WEFT_TRY(const std::uint32_t version, reader.u32("weft"));
@@ -334,13 +331,13 @@ Result<NetworkSpec> read_network(std::string_view text, std::string_view source_
 }
 
 Result<std::string> write_network(const NetworkSpec& spec, int indent) {
-  json out{{"weft", kVersion}, {"name", spec.name}, {"seed", spec.seed}};
+  Json out{{"weft", kVersion}, {"name", spec.name}, {"seed", spec.seed}};
   out["grid"] = {{"z", spec.grid.z}, {"y", spec.grid.y}, {"x", spec.grid.x}, {"layers", spec.grid.layers}};
-  out["inputs"] = json::object();
+  out["inputs"] = Json::object();
   for (const PortSpec& port : spec.inputs) out["inputs"][port.name] = port.shape;
-  out["layers"] = json::array();
+  out["layers"] = Json::array();
   for (const LayerSpec& layer : spec.layers) out["layers"].push_back(layer_json(layer));
-  out["outputs"] = json::object();
+  out["outputs"] = Json::object();
   for (const OutputSpec& output : spec.outputs) out["outputs"][output.name] = coord_json(output.at);
   if (spec.supervision != actors::SupervisionRule{})
     out["supervision"] = {{"policy", name(spec.supervision.policy)},

@@ -17,8 +17,6 @@
 
 #include "core/json.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <bit>
 #include <deque>
 #include <utility>

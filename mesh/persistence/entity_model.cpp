@@ -13,9 +13,7 @@
 
 #include "kernels/linear.hpp"
 
-#include "core/json.hpp"
-
-#include <nlohmann/json.hpp>
+#include "core/json_reader.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -26,8 +24,6 @@ namespace weft::mesh {
 namespace {
 
 using formats::Tensor;
-using nlohmann::json;
-
 using namespace internal;
 
 Failure bad_cells(const std::string& what) { return fail(Errc::corrupt, "state/cells: " + what); }
@@ -248,15 +244,15 @@ bool holds_live_state(const formats::EntityFile& file) {
 }
 
 std::string extras_of(const formats::EntityFile& file) {
-  const json& meta = file.meta();
+  const Json& meta = file.meta();
   if (!meta.is_object() || !meta.contains("extras")) return "{}";
   return meta["extras"].dump();
 }
 
 std::size_t sessions_of(const formats::EntityFile& file) {
   if (!holds_live_state(file)) return 1;
-  const json& live = file.meta()["live"];
-  if (!live.is_object() || !live.contains("sessions") || !live["sessions"].is_number_unsigned()) return 1;
+  const Json& live = file.meta()["live"];
+  if (!live.is_object() || !live.contains("sessions") || !live["sessions"].is_natural()) return 1;
   return live["sessions"].get<std::size_t>();
 }
 

@@ -16,8 +16,6 @@
 
 #include "core/json.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -28,7 +26,6 @@ namespace {
 
 using namespace internal;
 using formats::Tensor;
-using nlohmann::json;
 
 constexpr std::size_t kPartBytes = std::size_t{1} << 20;  // of a matrix, about, that is brought into file order at once
 
@@ -178,9 +175,9 @@ Tensor session_tensor(const State& state, std::size_t session, std::uint64_t tic
   return tensor;
 }
 
-json live_meta(const MeshView& view) {
+Json live_meta(const MeshView& view) {
   const State::Options& options = view.state->options();
-  json live{{"ticks", view.ticks},
+  Json live{{"ticks", view.ticks},
             {"sessions", options.sessions},
             {"sessions_created", view.sessions_created},
             {"depth", options.depth},
@@ -268,9 +265,9 @@ Result<ByteSource> entity_of(const MeshView& view, const SnapshotExtras& extras)
   NetworkSpec spec = current_spec(view);
   if (extras.stream) spec.stream = *extras.stream;
   WEFT_TRY(const std::string network_text, write_network(spec, -1));
-  WEFT_TRY(const json network, parse_json(network_text, "network"));
-  WEFT_TRY(const json extra_meta, parse_json(extras.meta_json, "extras"));
-  json meta{{"extras", extra_meta}};
+  WEFT_TRY(const Json network, parse_json(network_text, "network"));
+  WEFT_TRY(const Json extra_meta, parse_json(extras.meta_json, "extras"));
+  Json meta{{"extras", extra_meta}};
   std::vector<Tensor> tensors;
   for (std::size_t i = 0; i < plan.parameters.size(); ++i) {
     const auto& [parameter, name, object] = plan.parameters[i];

@@ -8,9 +8,7 @@
 #include "mesh/runtime/state.hpp"
 #include "mesh/weights/weight_store.hpp"
 
-#include "core/json.hpp"
-
-#include <nlohmann/json.hpp>
+#include "core/json_reader.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -20,8 +18,6 @@
 
 namespace weft::mesh {
 namespace {
-
-using nlohmann::json;
 
 constexpr const char* kBlob = "session/state";
 
@@ -70,11 +66,11 @@ Result<ByteBuffer> detach_session(const Mesh& mesh, std::size_t session, std::op
   ByteArchive values;
   WriteArchive archive(values, scopes::kSession);
   visit_committed(mesh, session, archive);
-  const json meta{{"session",
+  const Json meta{{"session",
                    {{"network", to_string(mesh.network_digest())},
                     {"weights", to_string(weights_digest(mesh))},
                     {"ticks", mesh.ticks()}}}};
-  return formats::encode_entity(json(), meta, {{kBlob, "float32", {values.size() / sizeof(float)}, values.bytes()}});
+  return formats::encode_entity(Json(), meta, {{kBlob, "float32", {values.size() / sizeof(float)}, values.bytes()}});
 }
 
 bool holds_session(const formats::EntityFile& file) {

@@ -2,24 +2,20 @@
 
 #include "storage/internal/manifest.hpp"
 
-#include "core/json.hpp"
-
-#include <nlohmann/json.hpp>
+#include "core/json_reader.hpp"
 
 #include <algorithm>
 
 namespace weft::storage {
 namespace {
 
-using nlohmann::json;
-
 constexpr std::uint32_t kVersion = 2;
 constexpr JsonLimits kLimits{.max_bytes = kMaxManifestBytes, .max_depth = 68};
 
 /// The one text of a manifest: {"digest": <of the text of "manifest">, "manifest": {...}}, two spaces, a final newline.
-Result<std::string> seal(const json& manifest) {
+Result<std::string> seal(const Json& manifest) {
   WEFT_TRY(const std::string inner, write_json(manifest, -1, kLimits));
-  const json sealed{{"digest", to_string(hash_bytes(inner.data(), inner.size()))}, {"manifest", manifest}};
+  const Json sealed{{"digest", to_string(hash_bytes(inner.data(), inner.size()))}, {"manifest", manifest}};
   WEFT_TRY(std::string text, write_json(sealed, 2, kLimits));
   return text + "\n";
 }
@@ -33,7 +29,7 @@ Result<Manifest> read_manifest(JsonReader& reader) {
                                        ", so start afresh in another directory");
   WEFT_TRY(manifest.tick, reader.u64("tick"));
   WEFT_TRY(const JsonValue info, reader.value("info"));
-  manifest.info = std::make_shared<const json>(info.raw());
+  manifest.info = std::make_shared<const Json>(info.raw());
   WEFT_TRY(const auto files, reader.array("files"));
   for (const JsonValue& value : files) {
     ManifestFile file;
@@ -62,16 +58,16 @@ bool is_file_name(std::string_view name) noexcept {
          });
 }
 
-Result<std::string> encode_manifest(std::uint64_t tick, const std::vector<ManifestFile>& files, const json& info) {
+Result<std::string> encode_manifest(std::uint64_t tick, const std::vector<ManifestFile>& files, const Json& info) {
   WEFT_CHECK(check_json(info));
-  json rows = json::array();
+  Json rows = Json::array();
   for (const ManifestFile& file : files)
     rows.push_back({{"name", file.name}, {"size", file.size}, {"xxh3_128", to_string(file.hash)}});
   return seal({{"weft_checkpoint", kVersion}, {"tick", tick}, {"info", info}, {"files", std::move(rows)}});
 }
 
 Result<Manifest> decode_manifest(std::string_view text, std::string_view source_name) {
-  WEFT_TRY(const json sealed, parse_json(text, source_name, kLimits));
+  WEFT_TRY(const Json sealed, parse_json(text, source_name, kLimits));
   const auto manifest = sealed.is_object() ? sealed.find("manifest") : sealed.end();
   if (manifest == sealed.end()) return fail(Errc::corrupt, std::string(source_name) + ": no \"manifest\" in it");
   // One content has one text, so comparing texts checks the digest and every byte beside it.

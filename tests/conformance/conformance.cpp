@@ -18,7 +18,6 @@
 #include "core/json.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "tests/learning/networks.hpp"
 #include "tests/mesh/on_device.hpp"
@@ -38,7 +37,6 @@ namespace weft::learning {
 namespace {
 
 using mesh::testing_support::device_name;
-using nlohmann::json;
 
 bool is_full() { return is_thorough() || std::string(kConformanceLayer) == "dense"; }
 
@@ -49,13 +47,13 @@ T must(Result<T> result) {
 }
 void must(const Status& status) { WEFT_ASSERT(status, status.error().text()); }
 
-json rows_of_layer() {
+Json rows_of_layer() {
   const std::string path = std::string(WEFT_SOURCE_DIR) + "/tests/conformance/layers.json";
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
-  const json rows = must(parse_json(text.str(), path));
-  return rows.contains(kConformanceLayer) ? rows[kConformanceLayer] : json::array();
+  const Json rows = must(parse_json(text.str(), path));
+  return rows.contains(kConformanceLayer) ? rows[kConformanceLayer] : Json::array();
 }
 
 /// A numeric type, and what integers do to their inputs.
@@ -83,27 +81,27 @@ std::vector<Stored> types(bool all_of_them = false) {
 }
 
 /// Three of the layer side by side over the input, a dense layer over all of them, each in a cell of its own.
-mesh::NetworkSpec network(const json& row, const Stored& stored) {
-  json layer = row["layer"];
+mesh::NetworkSpec network(const Json& row, const Stored& stored) {
+  Json layer = row["layer"];
   layer["type"] = kConformanceLayer;
   const bool watches = row.contains("watches");
   if (watches) layer["from"] = {{0, 1, 1, 0}};
   if (!layer.contains("from")) layer["from"] = {"x"};
-  json layers = json::array();
+  Json layers = Json::array();
   for (int x = 0; x < 3; ++x) {
     layer["at"] = {0, 0, x, 0};
     layers.push_back(layer);
   }
   if (watches) layers.push_back({{"at", {0, 1, 1, 0}}, {"type", "dense"}, {"out", row["watches"]}, {"from", {"x"}}});
   layers.push_back({{"at", {0, 1, 0, 0}}, {"type", "dense"}, {"out", 4}});
-  json head = layers.back();
+  Json head = layers.back();
   layers.erase(layers.size() - 1);
-  json text{{"weft", 2},
+  Json text{{"weft", 2},
             {"seed", 5},
             {"grid", {{"y", 2}, {"x", 3}}},
             {"inputs", {{"x", row["in"]}}},
             {"layers", layers},
-            {"outputs", json::object()}};
+            {"outputs", Json::object()}};
   // The layer decides the width of the three outputs: read from a graph without the head.
   const auto bare = must(mesh::Graph::build(must(mesh::read_network(text.dump(), "bare"))));
   const auto first = *bare.find_layer({0, 0, 0, 0});
@@ -122,7 +120,7 @@ mesh::NetworkSpec network(const json& row, const Stored& stored) {
   return spec;
 }
 
-bool has_matrix(const json& row) {
+bool has_matrix(const Json& row) {
   const auto graph = must(mesh::Graph::build(network(row, {})));
   for (const auto& parameter : graph.nodes()[*graph.find_layer({0, 0, 0, 0})].layer->parameters())
     if (parameter.is_matrix()) return true;
@@ -169,7 +167,7 @@ void note_device(const mesh::DeviceStatistics& figures) {
   }
 }
 
-std::string live(const json& row, const Stored& stored, const ReplayableMesh& life) {
+std::string live(const Json& row, const Stored& stored, const ReplayableMesh& life) {
   const std::uint64_t samples = is_full() ? 24 : 10;
   mesh::MeshOptions wanted;
   wanted.threads = life.threads;
@@ -188,7 +186,7 @@ std::string live(const json& row, const Stored& stored, const ReplayableMesh& li
   options.optimizer.lr = 0.01f;
   options.learners = life.learners;
   auto learner = must(Learner::build(mesh, options));
-  const std::size_t width = mesh.graph().nodes()[0].width, limit = row.value("indices", 0);
+  const std::size_t width = mesh.graph().nodes()[0].width, limit = row.get_or("indices", std::size_t{0});
   std::vector<float> x;
   for (std::uint64_t s = 0; s < samples; ++s)
     for (std::size_t b = 0; b < life.sessions; ++b) {
@@ -214,7 +212,7 @@ std::string live(const json& row, const Stored& stored, const ReplayableMesh& li
 }
 
 /// Ticks without learning: one by one against as many at once as the mesh likes.
-std::string tick(const json& row, const Stored& stored, std::size_t threads, bool at_once,
+std::string tick(const Json& row, const Stored& stored, std::size_t threads, bool at_once,
                  const std::string& device = "cpu") {
   constexpr std::uint64_t kTicks = 24;
   mesh::MeshOptions wanted;
@@ -223,7 +221,7 @@ std::string tick(const json& row, const Stored& stored, std::size_t threads, boo
   wanted.pin = false;
   wanted.device = device;
   auto mesh = must(mesh::Mesh::build(network(row, stored), wanted));
-  const std::size_t width = mesh.graph().nodes()[0].width, limit = row.value("indices", 0);
+  const std::size_t width = mesh.graph().nodes()[0].width, limit = row.get_or("indices", std::size_t{0});
   RandomStream random(13, 0, RandomPurpose::test);
   std::vector<float> x(kTicks * width);
   for (float& value : x)
@@ -242,7 +240,7 @@ std::string tick(const json& row, const Stored& stored, std::size_t threads, boo
 }
 
 /// Adds a line to the file that WEFT_CONFORMANCE_HASHES names: to compare with what another machine wrote.
-void tell(const json& row, const Stored& stored, std::string_view life, const std::string& hash) {
+void tell(const Json& row, const Stored& stored, std::string_view life, const std::string& hash) {
   const char* const path = std::getenv("WEFT_CONFORMANCE_HASHES");
   if (!path) return;
   std::ofstream file(path, std::ios::app);
@@ -255,7 +253,7 @@ TEST(Conformance, HasRows) {
 }
 
 TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
-  for (const json& row : rows_of_layer()) {
+  for (const Json& row : rows_of_layer()) {
     const bool is_stored = has_matrix(row);
     for (const Stored& stored : types()) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
@@ -289,7 +287,7 @@ TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
 }
 
 TEST(Conformance, ThreadsInsideOperationsChangeNothing) {
-  for (const json& row : rows_of_layer()) {
+  for (const Json& row : rows_of_layer()) {
     const bool is_stored = has_matrix(row);
     for (const Stored& stored : types()) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
@@ -314,7 +312,7 @@ TEST(Conformance, ThreadsInsideOperationsChangeNothing) {
 
 // A pass in topological order against ticks while the input is held. With hidden state or noise ticks are no one pass.
 TEST(Conformance, ACombinationalPassSaysWhatTheSettledMeshSays) {
-  for (const json& row : rows_of_layer()) {
+  for (const Json& row : rows_of_layer()) {
     const bool is_stored = has_matrix(row);
     for (const Stored& stored : types()) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
@@ -325,7 +323,7 @@ TEST(Conformance, ACombinationalPassSaysWhatTheSettledMeshSays) {
       const mesh::Graph& graph = mesh.graph();
       if (graph.nodes()[*graph.find_layer({0, 0, 0, 0})].layer->state_size() != 0) continue;
       RandomStream random(17, 0, RandomPurpose::test);
-      const std::size_t limit = row.value("indices", 0);
+      const std::size_t limit = row.get_or("indices", std::size_t{0});
       std::vector<float> x(graph.nodes()[0].width), pass(4);
       for (float& value : x)
         value = limit ? static_cast<float>(random.next_below(static_cast<std::uint32_t>(limit))) : random.next_normal();
@@ -342,7 +340,7 @@ TEST(Conformance, ACombinationalPassSaysWhatTheSettledMeshSays) {
 }
 
 TEST(Conformance, TicksEndInOneStateHoweverManyAtOnce) {
-  for (const json& row : rows_of_layer()) {
+  for (const Json& row : rows_of_layer()) {
     const bool is_stored = has_matrix(row);
     for (const Stored& stored : types()) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
@@ -365,7 +363,7 @@ TEST(Conformance, AGpuGivesTheCpusBits) {
     if (!HasFailure()) GTEST_SKIP() << "no Vulkan device";
     return;
   }
-  for (const json& row : rows_of_layer()) {
+  for (const Json& row : rows_of_layer()) {
     const bool is_stored = has_matrix(row);
     for (const Stored& stored : types(true)) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;

@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "core/json_reader.hpp"
+
 #include "core/dtype.hpp"
-#include "core/json.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 
 namespace weft {
 namespace {
 
-using nlohmann::json;
-
-json text(const char* source) { return parse_json(source, "t").value(); }
+Json text(const char* source) { return parse_json(source, "t").value(); }
 
 const std::vector<std::string_view> kNames{"float32", "int8", "int4"};
 
 TEST(JsonReader, WalksAnObjectAndFindsNothingLeft) {
-  const json root = text(R"({"grid": {"z": 1, "x": 4294967295}, "layers": [{"dtype": "int8", "lr": 0.1, "on": true}],
+  const Json root = text(R"({"grid": {"z": 1, "x": 4294967295}, "layers": [{"dtype": "int8", "lr": 0.1, "on": true}],
                              "seed": 18446744073709551615, "name": "n"})");
   auto reader = JsonReader::open(root);
   ASSERT_TRUE(reader);
@@ -104,7 +102,7 @@ TEST(JsonReader, NamesPathFoundAndExpected) {
        Errc::unknown_name, R"(a: found "banana", expected one of float32, int8, int4)"},
   };
   for (const Refused& entry : table) {
-    const json root = text(entry.json);
+    const Json root = text(entry.json);
     auto reader = JsonReader::open(root);
     const Status result = entry.read(*reader);
     ASSERT_FALSE(result) << entry.json;
@@ -114,7 +112,7 @@ TEST(JsonReader, NamesPathFoundAndExpected) {
 }
 
 TEST(JsonReader, SpellsPathsThroughArraysAndOddKeys) {
-  const json root = text(R"({"layers": [{}, {"at": [0, [1, "x"]]}], "a key": {"": 1}})");
+  const Json root = text(R"({"layers": [{}, {"at": [0, [1, "x"]]}], "a key": {"": 1}})");
   auto reader = JsonReader::open(root);
   const auto layers = reader->array("layers");
   auto layer = (*layers)[1].object();
@@ -124,11 +122,11 @@ TEST(JsonReader, SpellsPathsThroughArraysAndOddKeys) {
             R"(layers[1].at[1][1]: found "x", expected a whole number of at least 0)");
   auto odd = reader->object("a key");
   EXPECT_EQ(odd->boolean("").error().text(), R"(["a key"][""]: found 1, expected true or false)");
-  EXPECT_EQ(JsonReader::open(json(1), "layers[3]").error().text(), "layers[3]: found 1, expected an object");
+  EXPECT_EQ(JsonReader::open(Json(1), "layers[3]").error().text(), "layers[3]: found 1, expected an object");
 }
 
 TEST(JsonReader, RefusesKeysThatNobodyAskedFor) {
-  const json root = text(R"({"layers": [{"activaton": "tanh"}]})");
+  const Json root = text(R"({"layers": [{"activaton": "tanh"}]})");
   auto reader = JsonReader::open(root);
   const auto layers = reader->array("layers");
   auto layer = (*layers)[0].object();
@@ -138,14 +136,14 @@ TEST(JsonReader, RefusesKeysThatNobodyAskedFor) {
   ASSERT_FALSE(finished);
   EXPECT_EQ(finished.error().code(), Errc::unknown_name);
   EXPECT_EQ(finished.error().text(), "layers[0].activaton: unknown key; did you mean 'activation'?");
-  const json far = text(R"({"weights": 1})");
+  const Json far = text(R"({"weights": 1})");
   auto other = JsonReader::open(far);
   (void)other->u32_or("out", 1);
   EXPECT_EQ(other->finish().error().text(), "weights: unknown key");
 }
 
 TEST(JsonReader, KeepsErrorTextsShortAndPrintable) {
-  const json root{{"a", std::string(1000000, 'x')}, {std::string(1000000, 'k'), 1}, {"b", "\xFF\x01\x1B[31m"}};
+  const Json root{{"a", std::string(1000000, 'x')}, {std::string(1000000, 'k'), 1}, {"b", "\xFF\x01\x1B[31m"}};
   auto reader = JsonReader::open(root);
   EXPECT_LT(reader->u32("a").error().text().size(), 200u);
   EXPECT_EQ(reader->u32("b").error().text(), R"(b: found "\xff\x01\x1b[31m", expected a whole number of at least 0)");
@@ -153,7 +151,7 @@ TEST(JsonReader, KeepsErrorTextsShortAndPrintable) {
 }
 
 TEST(JsonReader, TakesSignedNumbersThatCodeMade) {
-  const json root{{"a", 5}, {"b", -5}};  // int, not unsigned
+  const Json root{{"a", 5}, {"b", -5}};  // int, not unsigned
   auto reader = JsonReader::open(root);
   EXPECT_EQ(*reader->u32("a"), 5u);
   EXPECT_EQ(reader->u32("b").error().code(), Errc::out_of_range);

@@ -3,7 +3,6 @@
 #include "core/json.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <clocale>
 #include <cmath>
@@ -11,14 +10,12 @@
 namespace weft {
 namespace {
 
-using nlohmann::json;
-
 TEST(ParseJson, ReadsEveryKindOfValue) {
   const auto value = parse_json(R"({"a": [1, -2, 0.5, 1e3, true, false, null, "\u00e9\ud83d\ude00"], "b": {}})", "t");
   ASSERT_TRUE(value) << value.error().text();
-  EXPECT_EQ(*value, (json{{"a", {1, -2, 0.5, 1000.0, true, false, nullptr, "\xC3\xA9\xF0\x9F\x98\x80"}},
-                          {"b", json::object()}}));
-  EXPECT_EQ(*parse_json(" 7\n", "t"), json(7));
+  EXPECT_EQ(*value, (Json{{"a", {1, -2, 0.5, 1000.0, true, false, nullptr, "\xC3\xA9\xF0\x9F\x98\x80"}},
+                          {"b", Json::object()}}));
+  EXPECT_EQ(*parse_json(" 7\n", "t"), Json(7));
 }
 
 TEST(ParseJson, KeepsTheLastBitOfNumbers) {
@@ -36,7 +33,7 @@ TEST(ParseJson, DoesNotListenToTheLocale) {
   const auto value = parse_json("[0.5, 1.25e2]", "t");
   std::setlocale(LC_ALL, "C");
   ASSERT_TRUE(value) << value.error().text();
-  EXPECT_EQ(*value, (json{0.5, 125.0}));
+  EXPECT_EQ(*value, (Json{0.5, 125.0}));
 }
 
 struct Malformed {
@@ -128,7 +125,7 @@ TEST(ParseJson, AllowsExactlyItsLimits) {
 }
 
 TEST(WriteJson, SortsKeysAndReadsBackEqual) {
-  const json value{{"b", 0.1}, {"a", {1, -0.0, 1e-300, 18446744073709551615u}}, {"c", "\xC3\xA9\n\x01"}};
+  const Json value{{"b", 0.1}, {"a", {1, -0.0, 1e-300, 18446744073709551615u}}, {"c", "\xC3\xA9\n\x01"}};
   const auto text = write_json(value);
   ASSERT_TRUE(text);
   EXPECT_EQ(*text, "{\"a\":[1,-0.0,1e-300,18446744073709551615],\"b\":0.1,\"c\":\"\xC3\xA9\\n\\u0001\"}");
@@ -136,16 +133,73 @@ TEST(WriteJson, SortsKeysAndReadsBackEqual) {
 }
 
 TEST(WriteJson, RefusesWhatNoTextCanHold) {
-  EXPECT_EQ(write_json(json{{"a", {1.0, std::nan("")}}}).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(write_json(Json{{"a", {1.0, std::nan("")}}}).error().code(), Errc::invalid_argument);
   EXPECT_EQ(write_json(INFINITY).error().code(), Errc::invalid_argument);
   EXPECT_EQ(write_json("\xFF").error().code(), Errc::invalid_argument);
-  EXPECT_EQ(write_json(json{{"\xFF", 1}}).error().code(), Errc::invalid_argument);
-  EXPECT_EQ(write_json(json::binary({1, 2})).error().code(), Errc::invalid_argument);
-  json deep = 1;
-  for (int i = 0; i < 100000; ++i) deep = json::array({std::move(deep)});
+  EXPECT_EQ(write_json(Json{{"\xFF", 1}}).error().code(), Errc::invalid_argument);
+  Json deep = 1;
+  for (int i = 0; i < 100000; ++i) deep = Json::array({std::move(deep)});
   EXPECT_EQ(write_json(deep).error().code(), Errc::too_large);
-  EXPECT_EQ(write_json(json{1, 2, 3}, -1, {.max_values = 3}).error().code(), Errc::too_large);
+  EXPECT_EQ(write_json(Json{1, 2, 3}, -1, {.max_values = 3}).error().code(), Errc::too_large);
   EXPECT_EQ(write_json("abcdef", -1, {.max_bytes = 7}).error().code(), Errc::too_large);
+}
+
+TEST(Json, TakesPairsOfATextAndAValueForAnObject) {
+  const Json row{{"name", "q"}, {"shape", {8, 64}}, {"none", nullptr}, {"on", true}, {"inner", {{"a", 1}}}};
+  EXPECT_EQ(row.dump(), R"({"inner":{"a":1},"name":"q","none":null,"on":true,"shape":[8,64]})");
+  EXPECT_EQ((Json{{"a", 1}, {2, 3}}).dump(), R"([["a",1],[2,3]])");
+  EXPECT_EQ((Json{1}).dump(), "[1]");
+  EXPECT_EQ(Json(std::vector<std::size_t>{8, 64}), row["shape"]);
+  EXPECT_EQ(row["shape"].get<std::vector<std::size_t>>(), (std::vector<std::size_t>{8, 64}));
+}
+
+TEST(Json, RemembersTheOrderOfKeysForThosePrinted) {
+  Json value{{"z", 1}, {"a", 2}};
+  value["m"] = 3;
+  value["z"] = 4;
+  value.erase("a");
+  value["a"] = 5;
+  EXPECT_EQ(value.dump(Json::Order::as_set), R"({"z":4,"m":3,"a":5})");
+  const Json copy = value;
+  EXPECT_EQ(copy.dump(Json::Order::as_set), value.dump(Json::Order::as_set));
+  EXPECT_EQ(value.dump(), R"({"a":5,"m":3,"z":4})");
+  EXPECT_EQ(value, (Json{{"a", 5}, {"m", 3}, {"z", 4}})) << "members are equal in any order";
+}
+
+TEST(Json, ComparesNumbersAsNumbers) {
+  EXPECT_EQ(Json(1), Json(1u));
+  EXPECT_EQ(Json(1), Json(1.0));
+  EXPECT_NE(Json(-1), Json(UINT64_MAX));
+  EXPECT_NE(Json(1), Json(true));
+  EXPECT_NE(Json("1"), Json(1));
+}
+
+TEST(Json, TakesAPartOfItself) {
+  Json value{{"a", {{"b", {1, 2}}}}};
+  value = Json(value["a"]);
+  value = value["b"];
+  EXPECT_EQ(value, (Json{1, 2}));
+  value.push_back(value);
+  EXPECT_EQ(value.dump(), "[1,2,[1,2]]");
+}
+
+TEST(Json, AnswersNullForWhatIsNotThere) {
+  const Json value{{"a", 1}};
+  EXPECT_TRUE(value["b"]["c"].is_null());
+  EXPECT_EQ(value.get_or("a", 7), 1);
+  EXPECT_EQ(value.get_or("b", 7), 7);
+  EXPECT_EQ(value.find("b"), nullptr);
+  EXPECT_EQ(value["a"].find("c"), nullptr);
+}
+
+TEST(Json, ShowsWhatIsNotUtf8WithReplacements) {
+  EXPECT_EQ(Json("a\xFF").dump(), "\"a\xEF\xBF\xBD\"");
+  EXPECT_EQ(Json(INFINITY).dump(), "null");
+}
+
+TEST(WriteJson, IndentsAsTheManifestDoes) {
+  EXPECT_EQ(*write_json(Json{{"a", {1, {{"b", Json::array()}}}}, {"c", Json::object()}}, 2),
+            "{\n  \"a\": [\n    1,\n    {\n      \"b\": []\n    }\n  ],\n  \"c\": {}\n}");
 }
 
 }  // namespace

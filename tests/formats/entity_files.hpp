@@ -4,7 +4,7 @@
 
 #include "formats/entity/entity.hpp"
 
-#include <nlohmann/json.hpp>
+#include "core/json.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -12,8 +12,6 @@
 #include <vector>
 
 namespace weft::formats::entity_files {
-
-using nlohmann::json;
 
 inline const std::vector<float> kWeights{1.0f, -2.5f, 0.1f, -0.0f, 1e-40f, 3.4e38f};
 inline const std::vector<std::uint64_t> kTick{(std::uint64_t{1} << 63) + 5};
@@ -27,7 +25,7 @@ std::vector<std::byte> bytes_of(Bytes... values) {
 /// The blobs of golden.entity, as tests/data/formats/make_golden.py has them.
 struct Golden {
   std::vector<std::byte> codes = bytes_of(0x21, 0x43, 0x05), signs = bytes_of(0b10110101, 1), notes;
-  json network{{"weft", 2}, {"layers", json::array()}}, meta{{"made", "gr\u00fcn"}, {"rate", 0.03}};
+  Json network{{"weft", 2}, {"layers", Json::array()}}, meta{{"made", "gr\u00fcn"}, {"rate", 0.03}};
   std::vector<Tensor> blobs;
   Golden() {
     for (int i = 0; i < 70; ++i) notes.push_back(static_cast<std::byte>(i));

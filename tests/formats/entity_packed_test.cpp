@@ -3,8 +3,9 @@
 
 #include "formats/entity/entity.hpp"
 
+#include "core/json.hpp"
+
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <zstd.h>
 
@@ -16,8 +17,6 @@ namespace weft::formats {
 namespace {
 
 using namespace entity_files;
-using nlohmann::json;
-
 const EntityOptions kPacked{.packing = Packing::zstd};
 
 std::string hex(ByteSpan bytes) { return to_string(hash_bytes(bytes.data(), bytes.size())); }
@@ -34,7 +33,7 @@ std::vector<std::byte> zstd(const std::vector<std::byte>& bytes, bool states_siz
 /// A file of one packed blob of bytes, as the header says it is.
 struct OnePacked {
   std::vector<std::byte> raw = std::vector<std::byte>(1000, std::byte{7}), stored = zstd(raw);
-  json row{{"name", "a"},
+  Json row{{"name", "a"},
            {"type", "bytes"},
            {"shape", {1000}},
            {"offset", 0},
@@ -46,7 +45,7 @@ struct OnePacked {
   std::uint16_t flags = 1;
 
   ByteBuffer encode() const {
-    return sealed(json{{"network", 1}, {"meta", nullptr}, {"blobs", {row}}}.dump(), stored, flags);
+    return sealed(Json{{"network", 1}, {"meta", nullptr}, {"blobs", {row}}}.dump(), stored, flags);
   }
   void store(std::vector<std::byte> bytes) {
     stored = std::move(bytes);
@@ -184,7 +183,7 @@ TEST(PackedEntity, WritesNothingThatItWouldRefuse) {
   const std::vector<std::byte> zeros(std::size_t{1} << 27);
   std::vector<Tensor> blobs;
   for (int i = 0; i < 10; ++i) blobs.push_back(make_tensor<std::byte>("b" + std::to_string(i), zeros));
-  const auto bytes = encode_entity(json(), json(), blobs, kPacked);
+  const auto bytes = encode_entity(Json(), Json(), blobs, kPacked);
   ASSERT_TRUE(bytes) << bytes.error().text();
   EXPECT_GT(bytes->size(), 2 * zeros.size());
   EXPECT_LT(bytes->size(), 3 * zeros.size());
@@ -200,7 +199,7 @@ TEST(EntityCompatibility, PassesOverWhatItMayNotUnderstand) {
   // A higher minor version and every flag that may be passed over.
   const auto file = decode_entity(sealed(header, std::vector<std::byte>(128), 0xFF00, 513));
   ASSERT_TRUE(file) << file.error().text();
-  EXPECT_EQ(file->extra(), (json{{"x-made-by", {{"tool", "y"}}}, {"x-", {1}}}));
+  EXPECT_EQ(file->extra(), (Json{{"x-made-by", {{"tool", "y"}}}, {"x-", {1}}}));
   EXPECT_EQ(file->tensors()[0].type, "x-mine");
   EXPECT_EQ(file->tensors()[0].bytes.size(), 128u) << "of a type of its own the shape says nothing";
 
@@ -224,11 +223,11 @@ TEST(EntityCompatibility, RefusesWhatItMustUnderstand) {
   EXPECT_EQ(code(R"({"network":1,"meta":null,"y-key":1,"blobs":[]})"), Errc::unknown_name);
   EXPECT_EQ(code(with(row("a", "xmine", "[128]", "0", "128", 128))), Errc::unknown_name);
   EXPECT_EQ(code(with(row("a", "x-m e", "[128]", "0", "128", 128))), Errc::parse_failed);
-  const json wrong{{"y", 1}}, list = json::array();
-  EXPECT_EQ(encode_entity(json(), json(), {}, {.extra = &wrong}).error().code(), Errc::invalid_argument);
-  EXPECT_EQ(encode_entity(json(), json(), {}, {.extra = &list}).error().code(), Errc::invalid_argument);
-  const json not_finite{{"x-y", std::nan("")}};
-  EXPECT_EQ(encode_entity(json(), json(), {}, {.extra = &not_finite}).error().code(), Errc::invalid_argument);
+  const Json wrong{{"y", 1}}, list = Json::array();
+  EXPECT_EQ(encode_entity(Json(), Json(), {}, {.extra = &wrong}).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(encode_entity(Json(), Json(), {}, {.extra = &list}).error().code(), Errc::invalid_argument);
+  const Json not_finite{{"x-y", std::nan("")}};
+  EXPECT_EQ(encode_entity(Json(), Json(), {}, {.extra = &not_finite}).error().code(), Errc::invalid_argument);
 }
 
 }  // namespace

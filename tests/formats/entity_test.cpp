@@ -4,8 +4,9 @@
 
 #include "storage/file_system.hpp"
 
+#include "core/json.hpp"
+
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "entity_files.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -17,7 +18,6 @@ namespace weft::formats {
 namespace {
 
 using namespace entity_files;
-using nlohmann::json;
 
 TEST(Entity, WritesTheBytesThatASecondWriterMadeFromTheDocument) {
   const auto golden =
@@ -168,8 +168,8 @@ TEST(Entity, NamesOtherVersionsFlagsAndForeignFiles) {
 
 TEST(Entity, RefusesToWriteWhatItWouldNotRead) {
   const std::vector<std::byte> two = bytes_of(1, 2);
-  const auto code = [](const json& network, std::vector<Tensor> blobs) {
-    return encode_entity(network, json(), blobs).error().code();
+  const auto code = [](const Json& network, std::vector<Tensor> blobs) {
+    return encode_entity(network, Json(), blobs).error().code();
   };
   EXPECT_EQ(code({}, {{"a", "bytes", {3}, two}}), Errc::shape_mismatch);
   EXPECT_EQ(code({}, {{"a", "float31", {2}, two}}), Errc::unknown_name);
@@ -177,16 +177,16 @@ TEST(Entity, RefusesToWriteWhatItWouldNotRead) {
   EXPECT_EQ(code({}, {{"a b", "bytes", {2}, two}}), Errc::parse_failed);
   EXPECT_EQ(code({}, {{"a", "int4", {3}, bytes_of(0, 0x12)}}), Errc::corrupt) << "a bit after the last element";
   EXPECT_EQ(code({}, {{"a", "bytes", {std::size_t{1} << 41}, two}}), Errc::too_large);
-  EXPECT_EQ(code(json(std::nan("")), {}), Errc::invalid_argument);
-  EXPECT_EQ(code(json("\xFF"), {}), Errc::invalid_argument);
-  json deep = 1;
-  for (int i = 0; i < 100000; ++i) deep = json::array({std::move(deep)});
+  EXPECT_EQ(code(Json(std::nan("")), {}), Errc::invalid_argument);
+  EXPECT_EQ(code(Json("\xFF"), {}), Errc::invalid_argument);
+  Json deep = 1;
+  for (int i = 0; i < 100000; ++i) deep = Json::array({std::move(deep)});
   EXPECT_EQ(code(deep, {}), Errc::too_large);
 }
 
 TEST(Entity, TakesTheDeepestNetworkThatParses) {
-  json deep = 1;
-  for (int i = 0; i < 64; ++i) deep = json::array({std::move(deep)});
+  Json deep = 1;
+  for (int i = 0; i < 64; ++i) deep = Json::array({std::move(deep)});
   const auto bytes = encode_entity(deep, deep, {});
   ASSERT_TRUE(bytes) << bytes.error().text();
   const auto file = decode_entity(ByteSpan(*bytes));

@@ -5,8 +5,9 @@
 #include "formats/entity/entity.hpp"
 #include "storage/file_system.hpp"
 
+#include "core/json.hpp"
+
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "loom_files.hpp"
 #include <cmath>
@@ -16,7 +17,6 @@ namespace weft::formats {
 namespace {
 
 using namespace entity_v1_files;
-using nlohmann::json;
 
 Bytes bytes_of(std::initializer_list<int> values) {
   Bytes bytes;
@@ -192,46 +192,47 @@ TEST(EntityV1, RefusesEveryBitFlippedInItsFixedPartAndLivesThroughTheOthers) {
 TEST(EntityV1, RefusesMalformedHeaders) {
   struct Case {
     const char* what;
-    void (*spoil)(json& header);
+    void (*spoil)(Json& header);
     Errc code;
     const char* text;
   };
   const Case table[] = {
-      {"another version", [](json& h) { h["format_version"] = 2; }, Errc::unsupported, "found 2"},
-      {"no version", [](json& h) { h.erase("format_version"); }, Errc::not_found, "format_version"},
-      {"no network", [](json& h) { h.erase("network"); }, Errc::not_found, "\"network\""},
+      {"another version", [](Json& h) { h["format_version"] = 2; }, Errc::unsupported, "found 2"},
+      {"no version", [](Json& h) { h.erase("format_version"); }, Errc::not_found, "format_version"},
+      {"no network", [](Json& h) { h.erase("network"); }, Errc::not_found, "\"network\""},
       {"a language model",
-       [](json& h) {
+       [](Json& h) {
          h["transformer"] = {{"hidden_size", 1}};
        },
        Errc::unsupported, "transformer"},
-      {"unknown key", [](json& h) { h["blob"] = 1; }, Errc::unknown_name, "did you mean 'blobs'?"},
-      {"blobs no array", [](json& h) { h["blobs"] = 7; }, Errc::parse_failed, "blobs: found 7"},
-      {"blob no object", [](json& h) { h["blobs"][0] = "x"; }, Errc::parse_failed, "blobs[0]"},
-      {"unknown blob key", [](json& h) { h["blobs"][1]["shape"] = 1; }, Errc::unknown_name, "blobs[1].shape"},
-      {"unknown type", [](json& h) { h["blobs"][1]["dtype"] = "int9"; }, Errc::unknown_name, "blobs[1].dtype"},
-      {"type no text", [](json& h) { h["blobs"][1]["dtype"] = 8; }, Errc::parse_failed, "blobs[1].dtype"},
-      {"scale below 0", [](json& h) { h["blobs"][0]["scale"] = -1; }, Errc::out_of_range, "blobs[0].scale"},
-      {"scale too large", [](json& h) { h["blobs"][0]["scale"] = 1e300; }, Errc::out_of_range, "blobs[0].scale"},
-      {"native no boolean", [](json& h) { h["blobs"][0]["native"] = 1; }, Errc::parse_failed, "blobs[0].native"},
-      {"no native", [](json& h) { h["blobs"][0].erase("native"); }, Errc::not_found, "\"native\""},
-      {"overlap", [](json& h) { h["blobs"][1]["offset"] = 2; }, Errc::corrupt,
+      {"unknown key", [](Json& h) { h["blob"] = 1; }, Errc::unknown_name, "did you mean 'blobs'?"},
+      {"blobs no array", [](Json& h) { h["blobs"] = 7; }, Errc::parse_failed, "blobs: found 7"},
+      {"blob no object", [](Json& h) { h["blobs"][0] = "x"; }, Errc::parse_failed, "blobs[0]"},
+      {"unknown blob key", [](Json& h) { h["blobs"][1]["shape"] = 1; }, Errc::unknown_name, "blobs[1].shape"},
+      {"unknown type", [](Json& h) { h["blobs"][1]["dtype"] = "int9"; }, Errc::unknown_name, "blobs[1].dtype"},
+      {"type no text", [](Json& h) { h["blobs"][1]["dtype"] = 8; }, Errc::parse_failed, "blobs[1].dtype"},
+      {"scale below 0", [](Json& h) { h["blobs"][0]["scale"] = -1; }, Errc::out_of_range, "blobs[0].scale"},
+      {"scale too large", [](Json& h) { h["blobs"][0]["scale"] = 1e300; }, Errc::out_of_range, "blobs[0].scale"},
+      {"native no boolean", [](Json& h) { h["blobs"][0]["native"] = 1; }, Errc::parse_failed, "blobs[0].native"},
+      {"no native", [](Json& h) { h["blobs"][0].erase("native"); }, Errc::not_found, "\"native\""},
+      {"overlap", [](Json& h) { h["blobs"][1]["offset"] = 2; }, Errc::corrupt,
        "offset 2, the blob before it ends at 3"},
-      {"gap", [](json& h) { h["blobs"][1]["offset"] = 4; }, Errc::corrupt, "offset 4"},
-      {"same place", [](json& h) { h["blobs"][1]["offset"] = 0; }, Errc::corrupt, "offset 0"},
-      {"past the end", [](json& h) { h["blobs"][1]["length"] = 3; }, Errc::corrupt, "leave the file"},
-      {"sum wraps", [](json& h) { h["blobs"][1]["length"] = UINT64_MAX - 1; }, Errc::corrupt, "leave the file"},
-      {"offset wraps", [](json& h) { h["blobs"][1]["offset"] = UINT64_MAX, h["blobs"][1]["length"] = 6; },
+      {"gap", [](Json& h) { h["blobs"][1]["offset"] = 4; }, Errc::corrupt, "offset 4"},
+      {"same place", [](Json& h) { h["blobs"][1]["offset"] = 0; }, Errc::corrupt, "offset 0"},
+      {"past the end", [](Json& h) { h["blobs"][1]["length"] = 3; }, Errc::corrupt, "leave the file"},
+      {"sum wraps", [](Json& h) { h["blobs"][1]["length"] = UINT64_MAX - 1; }, Errc::corrupt, "leave the file"},
+      {"offset wraps", [](Json& h) { h["blobs"][1]["offset"] = UINT64_MAX, h["blobs"][1]["length"] = 6; },
        Errc::corrupt, "offset"},
-      {"negative length", [](json& h) { h["blobs"][0]["length"] = -1; }, Errc::out_of_range, "blobs[0].length"},
-      {"bytes left over", [](json& h) { h["blobs"].erase(1); }, Errc::corrupt, "2 bytes after the last blob"},
-      {"no blobs", [](json& h) { h["blobs"] = nullptr; }, Errc::corrupt, "5 bytes after the last blob"},
-      {"twice", [](json& h) { h["blobs"][1]["path"] = "layers.0"; }, Errc::duplicate_name, "'layers.0' is there twice"},
-      {"long path", [](json& h) { h["blobs"][1]["path"] = std::string(513, 'p'); }, Errc::out_of_range, "512"},
+      {"negative length", [](Json& h) { h["blobs"][0]["length"] = -1; }, Errc::out_of_range, "blobs[0].length"},
+      {"bytes left over", [](Json& h) { h["blobs"] = Json::array({h["blobs"][0]}); }, Errc::corrupt,
+       "2 bytes after the last blob"},
+      {"no blobs", [](Json& h) { h["blobs"] = nullptr; }, Errc::corrupt, "5 bytes after the last blob"},
+      {"twice", [](Json& h) { h["blobs"][1]["path"] = "layers.0"; }, Errc::duplicate_name, "'layers.0' is there twice"},
+      {"long path", [](Json& h) { h["blobs"][1]["path"] = std::string(513, 'p'); }, Errc::out_of_range, "512"},
   };
   const V1Model model = two_layers();
   for (const Case& entry : table) {
-    json header = model.header();
+    Json header = model.header();
     entry.spoil(header);
     const auto file = decode_v1(v1_file(header.dump(), model.payload), "x.entity");
     ASSERT_FALSE(file) << entry.what;

@@ -4,7 +4,7 @@
 
 #include "formats/loom/loom_entity.hpp"
 
-#include <nlohmann/json.hpp>
+#include "core/json.hpp"
 
 #include <cstring>
 #include <span>
@@ -38,18 +38,18 @@ Bytes raw(const std::vector<T>& values) {
 
 /// A network on a grid of one cell, with its layers one above the other.
 struct V1Model {
-  nlohmann::json layers = nlohmann::json::array(), blobs = nlohmann::json::array();
+  Json layers = Json::array(), blobs = Json::array();
   Bytes payload;
 
-  V1Model& layer(std::string type, nlohmann::json keys = nlohmann::json::object()) {
-    nlohmann::json row{{"z", 0},
-                       {"y", 0},
-                       {"x", 0},
-                       {"l", layers.size()},
-                       {"type", std::move(type)},
-                       {"activation", "Linear"},
-                       {"dtype", "float32"},
-                       {"softmax_type", "Standard"}};
+  V1Model& layer(std::string type, Json keys = Json::object()) {
+    Json row{{"z", 0},
+             {"y", 0},
+             {"x", 0},
+             {"l", layers.size()},
+             {"type", std::move(type)},
+             {"activation", "Linear"},
+             {"dtype", "float32"},
+             {"softmax_type", "Standard"}};
     row.update(keys);
     layers.push_back(std::move(row));
     return *this;
@@ -67,7 +67,7 @@ struct V1Model {
   }
   V1Model& weights(const std::vector<float>& values) { return weights(raw(values), "float32"); }
 
-  nlohmann::json header() const {
+  Json header() const {
     return {{"format_version", 1},
             {"network",
              {{"id", "network"},

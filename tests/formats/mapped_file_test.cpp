@@ -5,8 +5,9 @@
 #include "formats/entity/entity.hpp"
 #include "storage/file_system.hpp"
 
+#include "core/json.hpp"
+
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <sys/mman.h>
 
 #include <fcntl.h>
@@ -128,8 +129,7 @@ TEST(MappedFile, TellsThreadsApart) {
 ByteBuffer model() {
   std::vector<float> values(kSize / 4);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
-  return formats::encode_entity(nlohmann::json("n"), nlohmann::json(), {formats::make_tensor<float>("w", values)})
-      .value();
+  return formats::encode_entity(Json("n"), Json(), {formats::make_tensor<float>("w", values)}).value();
 }
 
 void save(const std::string& path, const ByteBuffer& bytes) {

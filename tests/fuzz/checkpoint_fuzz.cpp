@@ -6,8 +6,6 @@
 #include "core/json.hpp"
 #include "core/state_hash.hpp"
 
-#include <nlohmann/json.hpp>
-
 // A manifest that was read names only files inside its directory. The input is tried as it is, and sealed with a
 // digest.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -26,8 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!inner) return 0;
   const auto inner_text = write_json(*inner);
   if (!inner_text) return 0;
-  const nlohmann::json sealed{{"digest", weft::to_string(weft::hash_bytes(inner_text->data(), inner_text->size()))},
-                              {"manifest", *inner}};
+  const Json sealed{{"digest", weft::to_string(weft::hash_bytes(inner_text->data(), inner_text->size()))},
+                    {"manifest", *inner}};
   if (const auto sealed_text = write_json(sealed, 2)) check(*sealed_text + "\n");
   return 0;
 }

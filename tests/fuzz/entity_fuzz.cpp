@@ -3,8 +3,7 @@
 #include "formats/entity/entity.hpp"
 
 #include "core/assert.hpp"
-
-#include <nlohmann/json.hpp>
+#include "core/json.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "core/assert.hpp"
-#include "core/json.hpp"
-
-#include <nlohmann/json.hpp>
+#include "core/json_reader.hpp"
 
 // A document that is read is written, read again and is the same; the walk over it never crashes.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -6,8 +6,6 @@
 #include "core/assert.hpp"
 #include "core/json.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <cstdint>
 #include <string>
 #include <string_view>

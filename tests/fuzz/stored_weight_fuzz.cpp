@@ -13,8 +13,6 @@
 #include "core/encoding.hpp"
 #include "core/json.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -136,7 +134,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const auto text = mesh::write_network(spec);
   WEFT_ASSERT(text.has_value(), "a network that cannot be written: " + text.error().text());
-  const auto written = formats::encode_entity(*parse_json(*text, "network"), nlohmann::json::object(), blobs);
+  const auto written = formats::encode_entity(*parse_json(*text, "network"), Json::object(), blobs);
   if (!written) {
     check_error(written.error());  // two blobs of one name
     return 0;

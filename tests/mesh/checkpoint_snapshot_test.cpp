@@ -19,8 +19,6 @@
 
 #include "core/json.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "../allocations.hpp"
 #include "lives.hpp"
 #include <deque>
@@ -30,7 +28,6 @@ namespace weft::mesh {
 namespace {
 
 using formats::Tensor;
-using nlohmann::json;
 using testing_support::born;
 using testing_support::encode_capture;
 using testing_support::expect_error;
@@ -91,7 +88,7 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
     if (!stored || (live && parameter.data))
       add_floats(stored ? name + ".master" : name, shape, MeshAccess::weights(mesh).read(parameter));
   }
-  json meta{{"extras", json::object()}};
+  Json meta{{"extras", Json::object()}};
   std::vector<std::uint64_t> cells;
   if (live) {
     meta["live"] = {{"ticks", mesh.ticks()},
@@ -133,7 +130,7 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
     }
     blobs.push_back(formats::make_tensor("state/cells", std::span<const std::uint64_t>(cells)));
   }
-  const json network = must(parse_json(must(write_network(mesh.current_spec(), -1)), "network"));
+  const Json network = must(parse_json(must(write_network(mesh.current_spec(), -1)), "network"));
   return plain(must(formats::encode_entity(network, meta, blobs)));
 }
 

@@ -12,7 +12,7 @@ namespace {
 using testing_support::expect_error;
 using testing_support::must;
 
-LayerSpec layer(const std::string& json) { return goldens::layer_of(nlohmann::json::parse(json)); }
+LayerSpec layer(const std::string& json) { return goldens::layer_of(must(parse_json(json, "layer"))); }
 
 std::vector<goldens::Golden> goldens_of(const std::string& type, std::size_t rows) {
   auto goldens = goldens::read(type);

@@ -9,19 +9,18 @@
 namespace weft::mesh {
 namespace {
 
-using nlohmann::json;
 using testing_support::must;
 
-std::unique_ptr<Layer> made(const json& layer, const Shape& in) {
+std::unique_ptr<Layer> made(const Json& layer, const Shape& in) {
   return must(make_layer(goldens::layer_of(layer), in, "layer"));
 }
-std::uint64_t touched(const json& layer, const Shape& in, std::size_t rows, Dtype dtype = Dtype::float32) {
+std::uint64_t touched(const Json& layer, const Shape& in, std::size_t rows, Dtype dtype = Dtype::float32) {
   return made(layer, in)->bytes_touched(Encoding(dtype), rows);
 }
 
 TEST(Costs, OfADenseLayerAreItsWeightsOnceAndItsRows) {
   // 48 outputs are three whole panels of 16.
-  const json dense{{"type", "dense"}, {"out", 48}};
+  const Json dense{{"type", "dense"}, {"out", 48}};
   EXPECT_EQ(touched(dense, {30}, 1), 4 * (30 * 48 + 48 + 30 + 2 * 48));
   EXPECT_EQ(touched(dense, {30}, 5), 4 * (30 * 48 + 48 + 5 * (30 + 2 * 48)));
   // Tokens read the same weights.
@@ -38,15 +37,15 @@ TEST(Costs, CountHiddenStateAndWhatIsKept) {
 }
 
 TEST(Costs, OfAnEmbeddingAreTheEntriesThatItLooksUp) {
-  const json embedding{{"type", "embedding"}, {"out", 16}, {"vocabulary", 1000}};
+  const Json embedding{{"type", "embedding"}, {"out", 16}, {"vocabulary", 1000}};
   EXPECT_EQ(touched(embedding, {5}, 2), 4 * 2 * (5 * 16 + 5 + 2 * 5 * 16));
   // More tokens than entries: the table, once.
   EXPECT_EQ(made(embedding, {5})->weight_bytes_touched(Encoding(Dtype::float32), 400), 4u * 16 * 1000);
 }
 
 TEST(Costs, OfAContainerAreThoseOfItsLayers) {
-  const json dense{{"type", "dense"}, {"out", 16}, {"bias", false}};
-  const json embedding{{"type", "embedding"}, {"out", 16}, {"vocabulary", 1000}};
+  const Json dense{{"type", "dense"}, {"out", 16}, {"bias", false}};
+  const Json embedding{{"type", "embedding"}, {"out", 16}, {"vocabulary", 1000}};
   const auto layer = made({{"type", "sequential"}, {"layers", {embedding, dense}}}, {5});
   EXPECT_EQ(layer->weight_bytes_touched(Encoding(Dtype::float32), 1), 4u * (5 * 16 + 16 * 16));
   EXPECT_EQ(layer->bytes_touched(Encoding(Dtype::float32), 1),
@@ -54,7 +53,7 @@ TEST(Costs, OfAContainerAreThoseOfItsLayers) {
 }
 
 TEST(Costs, OfBorrowedWeightsAreTheirOwners) {
-  const json network{{"weft", 2},
+  const Json network{{"weft", 2},
                      {"grid", {{"x", 2}}},
                      {"inputs", {{"in", {16}}}},
                      {"layers",

@@ -12,8 +12,6 @@
 #include "core/aligned_buffer.hpp"
 #include "core/json.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "testing.hpp"
 #include <algorithm>
 #include <fstream>
@@ -48,9 +46,9 @@ struct Golden {
 };
 
 /// A layer of a network file, without its place and its sources.
-inline LayerSpec layer_of(nlohmann::json layer) {
+inline LayerSpec layer_of(Json layer) {
   layer["at"] = {0, 0, 0, 0};
-  const nlohmann::json network{{"weft", 2}, {"grid", {{"x", 1}}}, {"layers", {std::move(layer)}}};
+  const Json network{{"weft", 2}, {"grid", {{"x", 1}}}, {"layers", {std::move(layer)}}};
   return testing_support::must(read_network(network.dump(), "golden")).layers[0];
 }
 
@@ -67,8 +65,8 @@ inline std::vector<Golden> read(const std::string& type) {
     golden.out = row["out"], golden.ticks = row["ticks"], golden.rows = row["rows"];
     golden.spec.type = type;
     golden.spec.out = golden.out;
-    for (const auto& [key, value] : row["options"].items()) {
-      if (value.is_boolean()) golden.spec.options[key] = value.get<bool>();
+    for (const auto& [key, value] : row["options"].members()) {
+      if (value.is_bool()) golden.spec.options[key] = value.get<bool>();
       if (value.is_number()) golden.spec.options[key] = value.get<double>();
       if (value.is_string()) golden.spec.options[key] = value.get<std::string>();
       if (value.is_array()) golden.spec.options[key] = value.get<std::vector<double>>();

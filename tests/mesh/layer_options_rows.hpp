@@ -129,7 +129,7 @@ struct Base {
 };
 
 inline std::vector<Base> bases_of(const std::string& layer) {
-  static const nlohmann::json all = [] {
+  static const Json all = [] {
     const std::string path = std::string(WEFT_SOURCE_DIR) + "/tests/conformance/layers.json";
     std::ifstream file(path);
     std::stringstream text;
@@ -138,7 +138,7 @@ inline std::vector<Base> bases_of(const std::string& layer) {
   }();
   std::vector<Base> bases;
   for (const auto& row : all.at(layer)) {
-    nlohmann::json own = row["layer"];
+    Json own = row["layer"];
     own["type"] = layer;
     bases.push_back({goldens::layer_of(own), row["in"].get<Shape>()});
     if (layer == "metacognition") bases.back().in = {8};  // an even width, for swap

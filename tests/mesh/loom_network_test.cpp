@@ -8,7 +8,7 @@
 #include "mesh/network/graph.hpp"
 #include "mesh/persistence/entity_model.hpp"
 
-#include <nlohmann/json.hpp>
+#include "core/json.hpp"
 
 #include "testing.hpp"
 #include "tests/formats/loom_files.hpp"
@@ -22,7 +22,6 @@ using namespace testing_support;
 using formats::entity_v1_files::decode_v1;
 using formats::entity_v1_files::raw;
 using formats::entity_v1_files::V1Model;
-using nlohmann::json;
 using Values = std::vector<double>;
 
 Result<ImportedEntity> import(const V1Model& model) { return import_entity_v1(must(decode_v1(model.encode()))); }
@@ -78,7 +77,7 @@ TEST(EntityV1Import, DenseWithEveryActivation) {
 TEST(EntityV1Import, RnnAndLstmBeginEachCallWithZeros) {
   constexpr std::size_t kIn = 3, kOut = 4, kTokens = 5;
   const auto x = noise(kTokens * kIn, 3);
-  const json keys{{"input_height", kIn}, {"output_height", kOut}, {"seq_length", kTokens}};
+  const Json keys{{"input_height", kIn}, {"output_height", kOut}, {"seq_length", kTokens}};
   const auto w = noise(kOut * kIn + kOut * kOut + kOut, 4, 0.5f);
   Values h(kOut), y;
   for (std::size_t t = 0; t < kTokens; ++t) {
@@ -134,7 +133,7 @@ TEST(EntityV1Import, SoftmaxOfRowsWithATemperature) {
     for (std::size_t i = 0; i < 3; ++i) sum += std::exp(x[3 * r + i] / 0.5);
     for (std::size_t i = 0; i < 3; ++i) y.push_back(std::exp(x[3 * r + i] / 0.5) / sum);
   }
-  const json grid{
+  const Json grid{
       {"input_height", 6}, {"softmax_type", "Grid"}, {"softmax_rows", 2}, {"softmax_cols", 3}, {"temperature", 0.5}};
   expect_near(answer(V1Model().layer("Softmax", grid), x), y);
 }
@@ -166,7 +165,7 @@ TEST(EntityV1Import, ConvolutionsAndTheirMirrors) {
   for (const bool is_transposed : {false, true})
     for (int axes = 1; axes <= 3; ++axes) {
       int n[3] = {1, 1, 1}, out[3] = {1, 1, 1}, k[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, pad[3] = {0, 0, 0};
-      json settings{{"activation", "Tanh"}, {"input_channels", C}, {"filters", F},
+      Json settings{{"activation", "Tanh"}, {"input_channels", C}, {"filters", F},
                     {"kernel_size", K},     {"stride", S},         {"padding", P}};
       for (int a = axes == 3 ? 0 : 1; a < (axes == 1 ? 2 : 3); ++a) {
         n[a] = in[a], k[a] = K, stride[a] = S, pad[a] = P;
@@ -275,7 +274,7 @@ TEST(EntityV1Import, AttentionWithTurnedPairs) {
 }
 
 TEST(EntityV1Import, KeepsATypeOnlyWhereItHoldsEveryValue) {
-  const json keys{{"input_height", 4}, {"output_height", 2}};
+  const Json keys{{"input_height", 4}, {"output_height", 2}};
   // int8 with a scale of max / 127: ours holds it too.
   const formats::entity_v1_files::Bytes codes = raw(std::vector<std::int8_t>{127, -64, 3, 0, 1, -127, 5, 9});
   const auto kept = must(import(V1Model().layer("Dense", keys).weights(codes, "int8", 0.5f)));
@@ -329,9 +328,9 @@ TEST(EntityV1Import, NamesWhatItDoesNotUnderstand) {
     Errc code;
     const char* text;
   };
-  const json dense{{"input_height", 2}, {"output_height", 1}};
-  const auto with = [&](const char* key, json value) {
-    json keys = dense;
+  const Json dense{{"input_height", 2}, {"output_height", 1}};
+  const auto with = [&](const char* key, Json value) {
+    Json keys = dense;
     keys[key] = std::move(value);
     return V1Model().layer("Dense", keys).weights(std::vector<float>{1, 2});
   };
@@ -343,9 +342,9 @@ TEST(EntityV1Import, NamesWhatItDoesNotUnderstand) {
       {"refused type", V1Model().layer("KMeans"), Errc::unsupported, "network.layers[0].type: layers of type KMEANS"},
       {"key", with("use_magic", 1), Errc::unknown_name, "network.layers[0].use_magic"},
       {"activation", with("activation", "Swish"), Errc::unknown_name, "network.layers[0].activation"},
-      {"branches", with("parallel_branches", json{json::object()}), Errc::unsupported,
+      {"branches", with("parallel_branches", Json{Json::object()}), Errc::unsupported,
        "network.layers[0].parallel_branches"},
-      {"rules", with("meta_rules", json{1}), Errc::unsupported, "network.layers[0].meta_rules"},
+      {"rules", with("meta_rules", Json{1}), Errc::unsupported, "network.layers[0].meta_rules"},
       {"weights", with("weights", "AAAA"), Errc::unsupported, "network.layers[0].weights"},
       {"place", with("z", 1), Errc::out_of_range, "network.layers[0].z"},
       {"width", with("input_height", 1 << 25), Errc::out_of_range, "network.layers[0].input_height"},
@@ -399,7 +398,7 @@ TEST(EntityV1Import, NamesWhatItDoesNotUnderstand) {
   V1Model twice = V1Model().layer("Dense").layer("Dense");
   twice.layers[1]["l"] = 0;
   expect_error(import(twice), Errc::duplicate_name, {"network.layers[1]: another layer stands at [0,0,0,0]"});
-  json header = narrow.header();
+  Json header = narrow.header();
   header["network"]["depth"] = 0;
   expect_error(import_entity_v1(must(decode_v1(formats::entity_v1_files::v1_file(header.dump(), narrow.payload)))),
                Errc::out_of_range, {"network.depth"});

@@ -10,8 +10,6 @@
 
 #include "core/json.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "lives.hpp"
 #include <functional>
 
@@ -145,15 +143,15 @@ TEST(SessionFile, RefusesWhatIsNoSession) {
   const EntityFile model = must(formats::decode_entity(must(encode_mesh(mesh, true)), "model"));
   EXPECT_FALSE(holds_session(model));
   expect_error(attach_session(mesh, model), Errc::not_found, {"no session alone"});
-  const auto with = [&](const std::function<void(nlohmann::json&)>& change, const std::vector<float>& values) {
-    nlohmann::json meta = good.meta();
+  const auto with = [&](const std::function<void(Json&)>& change, const std::vector<float>& values) {
+    Json meta = good.meta();
     change(meta["session"]);
     return must(formats::decode_entity(
         must(formats::encode_entity(good.network(), meta,
                                     {formats::make_tensor("session/state", std::span<const float>(values))})),
         "changed"));
   };
-  const auto nothing = [](nlohmann::json&) {};
+  const auto nothing = [](Json&) {};
   const auto state = must(good.values<float>("session/state"));
   const std::vector<float> values(state.begin(), state.end());
   std::vector<float> infinite = values, shorter(values.begin(), values.end() - 1);

@@ -2,10 +2,10 @@
 
 #include "storage/checkpoint.hpp"
 
+#include "core/json.hpp"
 #include "core/philox.hpp"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <unistd.h>
 
@@ -19,8 +19,6 @@
 namespace weft::storage {
 namespace {
 
-using nlohmann::json;
-
 /// Content that names its tick, so that a mix of two checkpoints shows.
 std::vector<std::byte> content(std::uint64_t tick, std::uint32_t file, std::size_t size) {
   RandomStream random(tick, file, RandomPurpose::test);
@@ -31,12 +29,12 @@ std::vector<std::byte> content(std::uint64_t tick, std::uint32_t file, std::size
 
 Status write_tick(CheckpointStore& store, std::uint64_t tick, std::size_t size = 100) {
   const auto a = content(tick, 0, size), b = content(tick, 1, size / 2);
-  return store.write(tick, {{"state.entity", a}, {"cursor", b}, {"empty", {}}}, json{{"cursor", tick * 3}});
+  return store.write(tick, {{"state.entity", a}, {"cursor", b}, {"empty", {}}}, Json{{"cursor", tick * 3}});
 }
 
 void expect_tick(const Checkpoint& found, std::uint64_t tick, std::size_t size = 100) {
   EXPECT_EQ(found.tick, tick);
-  EXPECT_EQ(*found.info, (json{{"cursor", tick * 3}}));
+  EXPECT_EQ(*found.info, (Json{{"cursor", tick * 3}}));
   ASSERT_EQ(found.files.size(), 3u);
   const auto a = content(tick, 0, size), b = content(tick, 1, size / 2);
   EXPECT_TRUE(std::ranges::equal(found.file("state.entity")->bytes(), a));
@@ -175,11 +173,11 @@ TEST(CheckpointStore, RefusesNamesThatLeaveTheDirectory) {
   MemoryFileSystem files;
   auto store = CheckpointStore::open(files, "c");
   for (const char* name : {"", ".", "..", "../x", "a/b", ".hidden", "manifest.json", "a b", "\xC3\xA9"})
-    EXPECT_EQ(store->write(1, {{name, {}}}, json()).error().code(), Errc::invalid_argument) << name;
-  EXPECT_EQ(store->write(1, {{"a", {}}, {"a", {}}}, json()).error().code(), Errc::invalid_argument);
-  EXPECT_EQ(store->write(1, {}, json(std::nan(""))).error().code(), Errc::invalid_argument);
-  json deep = 1;
-  for (int i = 0; i < 100000; ++i) deep = json::array({std::move(deep)});
+    EXPECT_EQ(store->write(1, {{name, {}}}, Json()).error().code(), Errc::invalid_argument) << name;
+  EXPECT_EQ(store->write(1, {{"a", {}}, {"a", {}}}, Json()).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(store->write(1, {}, Json(std::nan(""))).error().code(), Errc::invalid_argument);
+  Json deep = 1;
+  for (int i = 0; i < 100000; ++i) deep = Json::array({std::move(deep)});
   EXPECT_EQ(store->write(1, {}, deep).error().code(), Errc::too_large);
   EXPECT_TRUE(store->ticks().empty());
 }

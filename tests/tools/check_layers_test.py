@@ -17,7 +17,7 @@ GOOD = {
     "kernels/internal/part.hpp": "#include <hwy/base.h>\n",
     "kernels/each.hpp": "// Not a header of its own: re-included once per ISA\n#include <hwy/highway.h>\n",
     "scheduler/README.md": "# scheduler\n", "scheduler/run.cpp": "#include <tbb/task_arena.h>\n",
-    "formats/README.md": "# formats\n", "core/json.hpp": "#include <nlohmann/json_fwd.hpp>\n",
+    "formats/README.md": "# formats\n", "core/json.cpp": "#include <nlohmann/json.hpp>\n",
     "mesh/README.md": "# mesh\n", "mesh/runtime/cell.hpp": '#include "kernels/fwd.hpp"\n#include <cstdint>\n',
     "tests/README.md": "# tests\n",
     "tests/kernels/sum_test.cpp": '#include "kernels/internal/part.hpp"\n#include <gtest/gtest.h>\n',
@@ -73,6 +73,10 @@ class CheckLayers(unittest.TestCase):
             self.assert_one({"mesh/bad.hpp": f"#include <{header}>\n"}, "public header", header)
         self.assert_one({"formats/bad.hpp": "#include <nlohmann/json.hpp>\n"}, "public header")
         self.assert_one({"kernels/bad.hpp": "#include <immintrin.h>\n"}, "public header")
+
+    def test_keeps_headers_that_are_slow_to_compile_to_one_file(self):
+        self.assert_one({"mesh/bad.cpp": "#include <spdlog/spdlog.h>\n"}, "mesh/bad.cpp:1:", "only core/log.cpp may")
+        self.assertEqual(faults({"core/log.cpp": "#include <spdlog/spdlog.h>\n"}), [])
 
     def test_refuses_a_circle_in_the_rows(self):
         self.assert_one({"tools/layers.txt": GOOD["tools/layers.txt"].replace("core:", "core: mesh")}, "no earlier row")

@@ -2,7 +2,7 @@
 
 #include "mesh/loom/internal/loom_layers.hpp"
 
-#include <nlohmann/json.hpp>
+#include "core/json_reader.hpp"
 
 #include <algorithm>
 #include <array>

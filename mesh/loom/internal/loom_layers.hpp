@@ -5,7 +5,7 @@
 #include "mesh/network/network.hpp"
 
 #include "core/dtype.hpp"
-#include "core/json.hpp"
+#include "core/json_reader.hpp"
 #include "core/result.hpp"
 #include "core/shape.hpp"
 
