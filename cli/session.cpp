@@ -214,7 +214,7 @@ Result<Loaded> load(const Model& model, mesh::MeshOptions options) {
   if (!entity) return loaded;
   WEFT_CHECK(mesh::restore_weights(*loaded.mesh, *entity));
   if (!mesh::holds_live_state(*entity)) return loaded;
-  const bool learned = entity->contains("learning/flight");
+  const bool learned = entity->contains("learning/in_flight");
   if (learned) {
     WEFT_TRY(const auto learning, learning::read_learning(model.spec.learning));
     WEFT_TRY(loaded.learner, learning::Learner::build(*loaded.mesh, learning));

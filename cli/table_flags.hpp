@@ -4,11 +4,13 @@
 
 #include "learning/table.hpp"
 
-#include <CLI/CLI.hpp>
-
 #include <optional>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace weft::cli {
 

@@ -4,6 +4,8 @@
 
 #include "core/near_word.hpp"
 
+#include <CLI/CLI.hpp>
+
 #include <unistd.h>
 
 #include <algorithm>

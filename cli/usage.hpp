@@ -4,11 +4,13 @@
 
 #include "cli/verb.hpp"
 
-#include <CLI/CLI.hpp>
-
 #include <span>
 #include <string>
 #include <string_view>
+
+namespace CLI {
+class ParseError;
+}
 
 namespace weft::cli {
 

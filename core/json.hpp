@@ -24,6 +24,45 @@ class Json;
 /// One element of a list in braces; it is moved from, not copied.
 class JsonElement;
 
+/// The kind of a JSON value and what it holds where it stands: a scalar, or where its text or its elements are.
+class JsonScalar {
+ public:
+  bool is_null() const noexcept { return kind_ == Kind::null; }
+  bool is_bool() const noexcept { return kind_ == Kind::boolean; }
+  bool is_number() const noexcept { return is_integer() || is_real(); }
+  /// A number without fraction or exponent; `is_natural`: one that is not negative, as parsed.
+  bool is_integer() const noexcept { return kind_ == Kind::integer || kind_ == Kind::natural; }
+  bool is_natural() const noexcept { return kind_ == Kind::natural; }
+  bool is_real() const noexcept { return kind_ == Kind::real; }
+  bool is_string() const noexcept { return kind_ == Kind::text; }
+  bool is_array() const noexcept { return kind_ == Kind::array; }
+  bool is_object() const noexcept { return kind_ == Kind::object; }
+
+ protected:
+  enum class Kind : std::uint8_t { null, boolean, integer, natural, real, text, array, object };
+  struct Members;
+
+  JsonScalar() noexcept : kind_(Kind::null), integer_(0) {}
+  /// Conversions as static_cast does them. Asked for another kind than there is: a bug of ours, which ends the program.
+  double as_double() const;
+  std::int64_t as_integer() const;
+  std::uint64_t as_natural() const;
+  bool as_bool() const;
+  const char* kind_name() const noexcept;
+
+  Kind kind_;
+  std::uint32_t order_ = 0;  // among its parent's members; stays where it is when a value is assigned
+  union {
+    bool boolean_;
+    std::int64_t integer_;
+    std::uint64_t natural_;
+    double real_;
+    std::string* text_;
+    std::vector<Json>* array_;
+    Members* members_;
+  };
+};
+
 /// A JSON value. Its library (nlohmann/json) is seen by json.cpp alone: it took compilers 2 to 4 s a file.
 ///   Json row{{"name", "q"}, {"shape", {8, 64}}};     // pairs of a text and a value: an object; else an array
 ///   row["bytes"] = 512;
@@ -32,22 +71,28 @@ class JsonElement;
 /// A getter asked for another kind than there is, is our bug: look at the kind of what comes from elsewhere first, or
 /// read it with JsonReader.
 /// @thread as std::vector
-class Json {
+class Json : public JsonScalar {
  public:
   using Array = std::vector<Json>;
   using Object = std::map<std::string, Json, std::less<>>;
 
-  Json() noexcept : kind_(Kind::null), integer_(0) {}
+  Json() noexcept = default;
   Json(std::nullptr_t) noexcept : Json() {}
   template <std::same_as<bool> T>
-  Json(T value) noexcept : kind_(Kind::boolean), boolean_(value) {}
+  Json(T value) noexcept {
+    kind_ = Kind::boolean, boolean_ = value;
+  }
   template <std::signed_integral T>
-  Json(T value) noexcept : kind_(Kind::integer), integer_(value) {}
+  Json(T value) noexcept {
+    kind_ = Kind::integer, integer_ = value;
+  }
   template <std::unsigned_integral T>
   requires(!std::same_as<T, bool>) Json(T value)
-  noexcept : kind_(Kind::natural), natural_(value) {}
+  noexcept { kind_ = Kind::natural, natural_ = value; }
   template <std::floating_point T>
-  Json(T value) noexcept : kind_(Kind::real), real_(value) {}
+  Json(T value) noexcept {
+    kind_ = Kind::real, real_ = value;
+  }
   Json(std::string text);
   Json(std::string_view text) : Json(std::string(text)) {}
   Json(const char* text) : Json(std::string(text)) {}
@@ -67,17 +112,6 @@ class Json {
   Json& operator=(const Json& other);
   Json& operator=(Json&& other) noexcept;
   ~Json();
-
-  bool is_null() const noexcept { return kind_ == Kind::null; }
-  bool is_bool() const noexcept { return kind_ == Kind::boolean; }
-  bool is_number() const noexcept { return is_integer() || is_real(); }
-  /// A number without fraction or exponent; `is_natural`: one that is not negative, as parsed.
-  bool is_integer() const noexcept { return kind_ == Kind::integer || kind_ == Kind::natural; }
-  bool is_natural() const noexcept { return kind_ == Kind::natural; }
-  bool is_real() const noexcept { return kind_ == Kind::real; }
-  bool is_string() const noexcept { return kind_ == Kind::text; }
-  bool is_array() const noexcept { return kind_ == Kind::array; }
-  bool is_object() const noexcept { return kind_ == Kind::object; }
 
   /// A bool, a number (converted as static_cast does), a std::string, or a std::vector of these.
   template <class T>
@@ -145,29 +179,11 @@ class Json {
   std::string dump(Order order = Order::sorted) const;
 
  private:
-  enum class Kind : std::uint8_t { null, boolean, integer, natural, real, text, array, object };
-  struct Members;
   void clear() noexcept;
   void copy(const Json& other);
   void take(Json& other) noexcept;
-  double as_double() const;
-  std::int64_t as_integer() const;
-  std::uint64_t as_natural() const;
-  bool as_bool() const;
   Json& element(std::size_t index);
   const Json& element(std::size_t index) const;
-
-  Kind kind_;
-  std::uint32_t order_ = 0;  // among its parent's members; stays where it is when a value is assigned
-  union {
-    bool boolean_;
-    std::int64_t integer_;
-    std::uint64_t natural_;
-    double real_;
-    std::string* text_;
-    Array* array_;
-    Members* members_;
-  };
 };
 
 class JsonElement {

@@ -8,13 +8,19 @@
 
 namespace weft {
 
-struct Json::Members {
-  Object by_key;
+struct JsonScalar::Members {
+  Json::Object by_key;
   std::uint32_t next = 0;  // the order of the next key
 };
 
-Json::Json(std::string text) : kind_(Kind::text), text_(new std::string(std::move(text))) {}
-Json::Json(Array elements) : kind_(Kind::array), array_(new Array(std::move(elements))) {}
+Json::Json(std::string text) {
+  text_ = new std::string(std::move(text));
+  kind_ = Kind::text;
+}
+Json::Json(Array elements) {
+  array_ = new Array(std::move(elements));
+  kind_ = Kind::array;
+}
 
 Json::Json(std::initializer_list<JsonElement> elements) : Json() {
   const bool is_object = std::all_of(elements.begin(), elements.end(), [](const JsonElement& element) {
@@ -122,25 +128,31 @@ void Json::take(Json& other) noexcept {
   other.kind_ = Kind::null;
 }
 
-bool Json::as_bool() const {
-  WEFT_ASSERT(kind_ == Kind::boolean, "JSON: " + dump() + " is neither true nor false");
+const char* JsonScalar::kind_name() const noexcept {
+  constexpr const char* kNames[] = {"null",     "a bool",   "a number", "a number",
+                                    "a number", "a string", "an array", "an object"};
+  return kNames[static_cast<int>(kind_)];
+}
+
+bool JsonScalar::as_bool() const {
+  WEFT_ASSERT(kind_ == Kind::boolean, "JSON: " + std::string(kind_name()) + " is neither true nor false");
   return boolean_;
 }
 
-double Json::as_double() const {
-  WEFT_ASSERT(is_number(), "JSON: " + dump() + " is no number");
+double JsonScalar::as_double() const {
+  WEFT_ASSERT(is_number(), "JSON: " + std::string(kind_name()) + " is no number");
   if (kind_ == Kind::integer) return static_cast<double>(integer_);
   return kind_ == Kind::natural ? static_cast<double>(natural_) : real_;
 }
 
-std::int64_t Json::as_integer() const {
-  WEFT_ASSERT(is_number(), "JSON: " + dump() + " is no number");
+std::int64_t JsonScalar::as_integer() const {
+  WEFT_ASSERT(is_number(), "JSON: " + std::string(kind_name()) + " is no number");
   if (kind_ == Kind::real) return static_cast<std::int64_t>(real_);
   return kind_ == Kind::natural ? static_cast<std::int64_t>(natural_) : integer_;
 }
 
-std::uint64_t Json::as_natural() const {
-  WEFT_ASSERT(is_number(), "JSON: " + dump() + " is no number");
+std::uint64_t JsonScalar::as_natural() const {
+  WEFT_ASSERT(is_number(), "JSON: " + std::string(kind_name()) + " is no number");
   if (kind_ == Kind::real) return static_cast<std::uint64_t>(real_);
   return kind_ == Kind::natural ? natural_ : static_cast<std::uint64_t>(integer_);
 }

@@ -222,11 +222,11 @@ Result<double> Stream::held_out_accuracy() const {
 
 std::string Stream::save_cursor() const {
   Json out{{"next", next_},
-                     {"scored", scores_.scored},
-                     {"hits", scores_.all_hits},
-                     {"window_hits", scores_.hits},
-                     {"window_losses", scores_.losses},
-                     {"total", total_}};
+           {"scored", scores_.scored},
+           {"hits", scores_.all_hits},
+           {"window_hits", scores_.hits},
+           {"window_losses", scores_.losses},
+           {"total", total_}};
   if (scores_.before_drift) out["before_drift"] = *scores_.before_drift;
   if (scores_.recovery_samples) out["recovery_samples"] = *scores_.recovery_samples;
   return out.dump();

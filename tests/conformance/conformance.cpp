@@ -93,9 +93,7 @@ mesh::NetworkSpec network(const Json& row, const Stored& stored) {
     layers.push_back(layer);
   }
   if (watches) layers.push_back({{"at", {0, 1, 1, 0}}, {"type", "dense"}, {"out", row["watches"]}, {"from", {"x"}}});
-  layers.push_back({{"at", {0, 1, 0, 0}}, {"type", "dense"}, {"out", 4}});
-  Json head = layers.back();
-  layers.erase(layers.size() - 1);
+  Json head{{"at", {0, 1, 0, 0}}, {"type", "dense"}, {"out", 4}};
   Json text{{"weft", 2},
             {"seed", 5},
             {"grid", {{"y", 2}, {"x", 3}}},

@@ -46,7 +46,7 @@ TEST(EntityV1, ReadsWhatAnotherWriterMadeFromTheDocument) {
 TEST(EntityV1, TellsItsFilesFromOthers) {
   EXPECT_FALSE(is_entity_v1(as_bytes("ENTITY")));
   EXPECT_FALSE(is_entity_v1(as_bytes("{\"weft\": 2}")));
-  EXPECT_FALSE(is_entity_v1(*encode_entity(json(), json(), {})));
+  EXPECT_FALSE(is_entity_v1(*encode_entity(Json(), Json(), {})));
   EXPECT_TRUE(is_entity_v1(V1Model().encode()));
 }
 

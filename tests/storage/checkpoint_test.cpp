@@ -15,6 +15,7 @@
 #include "tests/support/recording_file_system.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include <fstream>
+#include <limits>
 
 namespace weft::storage {
 namespace {
@@ -175,7 +176,7 @@ TEST(CheckpointStore, RefusesNamesThatLeaveTheDirectory) {
   for (const char* name : {"", ".", "..", "../x", "a/b", ".hidden", "manifest.json", "a b", "\xC3\xA9"})
     EXPECT_EQ(store->write(1, {{name, {}}}, Json()).error().code(), Errc::invalid_argument) << name;
   EXPECT_EQ(store->write(1, {{"a", {}}, {"a", {}}}, Json()).error().code(), Errc::invalid_argument);
-  EXPECT_EQ(store->write(1, {}, Json(std::nan(""))).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(store->write(1, {}, Json(std::numeric_limits<double>::quiet_NaN())).error().code(), Errc::invalid_argument);
   Json deep = 1;
   for (int i = 0; i < 100000; ++i) deep = Json::array({std::move(deep)});
   EXPECT_EQ(store->write(1, {}, deep).error().code(), Errc::too_large);
