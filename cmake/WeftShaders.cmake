@@ -24,7 +24,7 @@ function(weft_add_shaders target folder)
       string(TOUPPER WEFT_${variant} define)
       add_custom_command(
         OUTPUT ${module}.inc
-        COMMAND ${WEFT_GLSLANG} --quiet -V --target-env vulkan1.2 -g0 -D${define} -I${PROJECT_SOURCE_DIR}/${folder} -I${out}
+        COMMAND ${WEFT_GLSLANG} --quiet -V --target-env vulkan1.2 -g0 -D${define} -I${PROJECT_SOURCE_DIR}/${folder} -I${PROJECT_SOURCE_DIR} -I${out}
                 --depfile ${module}.d -o ${module}.spv ${shader}
         COMMAND ${WEFT_PYTHON} -B ${PROJECT_SOURCE_DIR}/tools/embed_shader.py ${module}.spv ${module}.inc
         DEPENDS ${shader} ${constants} ${PROJECT_SOURCE_DIR}/tools/embed_shader.py

@@ -4,7 +4,6 @@
 #include "gpu/internal/parts.hpp"
 #include "gpu/internal/stream.hpp"
 
-#include "kernels/float_environment.hpp"
 #include "kernels/math.hpp"
 
 #include <algorithm>
@@ -18,13 +17,15 @@ struct SquaredErrorPush {
   float count;
 };
 struct OptimizerPush {
-  std::uint64_t w, m, v, g, corrections, skip;
-  std::uint32_t count;
-  float rate, decay, keep = 0, rest = 0, keep2 = 0, rest2 = 0, epsilon = 0;
+  std::uint64_t w, first, second, third, g, factors, squares, skip;
+  std::uint32_t count = 0;
+  float rate, weight_decay, momentum, dampening, beta1, beta2, alpha, epsilon, clip_limit;
 };
-struct AdamwStepPush {
-  std::uint64_t step, corrections, skip;
-  float beta1, beta2;
+struct OptimizerFactorsPush {
+  std::uint64_t updates, factors, skip;
+  std::uint32_t warmup, period, growth;
+  float rate, beta1, beta2, end, factor, power;
+  std::uint32_t unused = 0;
 };
 struct OneHotPush {
   std::uint64_t labels, y;
@@ -32,27 +33,7 @@ struct OneHotPush {
   float value;
 };
 
-enum Optimizer : std::uint32_t { kSgd, kMomentum, kAdamw };  // of gpu/shaders/optimizer.comp
-
 Range word_range(std::uint64_t from, std::size_t words) { return {from, from ? from + words * 4 : 0}; }
-
-void record(Recorder& recorder, Optimizer kind, bool nesterov, std::size_t n, OptimizerPush push) {
-  static const Shader& kernel = shader("optimizer");
-  for (float* each : {&push.rate, &push.decay, &push.keep, &push.rest, &push.keep2, &push.rest2, &push.epsilon})
-    *each = kernels::math::flush(*each);
-  constexpr std::size_t kMost = std::size_t{1} << 31;
-  const OptimizerPush all = push;
-  for (std::size_t at = 0; at < n; at += kMost) {
-    const std::size_t count = std::min(kMost, n - at), bytes = count * sizeof(float);
-    const auto part = [&](std::uint64_t from) { return from ? from + at * sizeof(float) : 0; };
-    push.w = part(all.w), push.m = part(all.m), push.v = part(all.v), push.g = part(all.g);
-    push.count = word(count);
-    const auto touched = [&](std::uint64_t from) { return Range{from, from ? from + bytes : 0}; };
-    recorder.dispatch(kernel, {kind, nesterov}, push, groups_for(count, 256),
-                      {touched(push.g), word_range(push.skip, 1), word_range(push.corrections, 2)},
-                      {touched(push.w), touched(push.m), touched(push.v)});
-  }
-}
 
 }  // namespace
 
@@ -67,28 +48,38 @@ void Stream::lower(const ops::MeanSquaredError& op) {
                       {range(op.loss, op.x.rows * sizeof(float)), range(op.dx)});
 }
 
-void Stream::lower(const ops::Sgd& op) {
-  record(*recorder_, kSgd, false, op.n, {address(op.w), 0, 0, address(op.g), 0, skip_, 0, op.lr, op.weight_decay});
+void Stream::lower(const ops::OptimizerFactors& op) {
+  static const Shader& kernel = shader("optimizer_factors");
+  const kernels::RateSchedule& s = op.schedule;
+  const auto flush = [](float x) { return kernels::math::flush(x); };
+  const OptimizerFactorsPush push{
+      address(op.updates), address(op.factors), skip_,           s.warmup,     s.updates,       s.growth,
+      flush(op.lr),        flush(op.beta1),     flush(op.beta2), flush(s.end), flush(s.factor), flush(s.power)};
+  recorder_->dispatch(kernel, {static_cast<std::uint32_t>(s.kind)}, push, groups_for(1, 64), {word_range(push.skip, 1)},
+                      {word_range(push.updates, 2), word_range(push.factors, kernels::kOptimizerFactors)});
 }
 
-void Stream::lower(const ops::Momentum& op) {
-  record(*recorder_, kMomentum, op.nesterov, op.n,
-         {address(op.w), 0, address(op.v), address(op.g), 0, skip_, 0, op.lr, op.weight_decay, op.momentum,
-          1.0f - op.dampening});
-}
-
-void Stream::lower(const ops::AdamwStep& op) {
-  static const Shader& kernel = shader("adamw_step");
-  const AdamwStepPush push{address(op.step), address(op.corrections), skip_, op.beta1, op.beta2};
-  recorder_->dispatch(kernel, {}, push, groups_for(1, 64), {word_range(push.skip, 1)},
-                      {word_range(push.step, 2), word_range(push.corrections, 2)});
-}
-
-void Stream::lower(const ops::Adamw& op) {
-  const kernels::FlushSubnormals exact;  // settings are computed with here, as the CPU's stream does
-  record(*recorder_, kAdamw, false, op.n,
-         {address(op.w), address(op.m), address(op.v), address(op.g), address(op.corrections), skip_, 0, op.lr,
-          -(op.lr * op.weight_decay), op.beta1, 1.0f - op.beta1, op.beta2, 1.0f - op.beta2, op.epsilon});
+void Stream::lower(const ops::OptimizerStep& op) {
+  static const Shader& kernel = shader("optimizer_step");
+  const kernels::OptimizerOptions& o = op.options;
+  const auto flush = [](float x) { return kernels::math::flush(x); };
+  const std::initializer_list<std::uint32_t> constants{static_cast<std::uint32_t>(o.kind), o.nesterov, o.centered,
+                                                       o.momentum != 0.0f, o.clip == kernels::Clip::value};
+  constexpr std::size_t kMost = std::size_t{1} << 31;
+  for (std::size_t at = 0; at < op.n; at += kMost) {
+    const std::size_t count = std::min(kMost, op.n - at), bytes = count * sizeof(float);
+    const auto part = [&](const float* from) { return from ? address(from + at) : 0; };
+    const OptimizerPush push{part(op.w),         part(op.first),      part(op.second),       part(op.third),
+                             part(op.g),         address(op.factors), address(op.squares),   skip_,
+                             word(count),        flush(o.lr),         flush(o.weight_decay), flush(o.momentum),
+                             flush(o.dampening), flush(o.beta1),      flush(o.beta2),        flush(o.alpha),
+                             flush(o.epsilon),   flush(o.clip_limit)};
+    const auto touched = [&](std::uint64_t from) { return Range{from, from ? from + bytes : 0}; };
+    recorder_->dispatch(kernel, constants, push, groups_for(count, 256),
+                        {touched(push.g), word_range(push.skip, 1),
+                         word_range(push.factors, kernels::kOptimizerFactors), word_range(push.squares, 1)},
+                        {touched(push.w), touched(push.first), touched(push.second), touched(push.third)});
+  }
 }
 
 void Stream::lower(const ops::OneHot& op) {

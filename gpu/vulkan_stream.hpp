@@ -58,7 +58,7 @@ class VulkanStream : public kernels::OpStream {
   virtual Status run(const std::shared_ptr<Program>& program, std::uint64_t times = 1) = 0;
   using OpStream::run;
 
-  /// Optimiser steps recorded from here on (sgd, momentum, adamw, adamw_step) leave everything as it is where `*word`
+  /// Optimiser steps recorded from here on (optimizer_step, optimizer_factors) leave everything as it is where `*word`
   /// is not 0 when they run: whether there is something to learn may be known to the device only. Null: they always
   /// run.
   virtual void skip_steps(const std::uint32_t* word) = 0;

@@ -10,96 +10,123 @@
 
 #include <cmath>
 
-// AdamW's numbers that are the same for all elements.
-#ifndef WEFT_KERNELS_ADAMW_FACTORS
-#define WEFT_KERNELS_ADAMW_FACTORS
-namespace weft::kernels {
-namespace {
-struct AdamwFactors {
-  float lr, beta1, rest1, beta2, rest2, epsilon, decay, correction1, correction2;
-};
-}  // namespace
-}  // namespace weft::kernels
-#endif
-
 WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
+// The words that kernels/formulas/ is written in.
 #if WEFT_ISA_IS_SCALAR
 
-void sgd(std::size_t n, float* w, const float* g, float lr, float weight_decay) noexcept {
-  WEFT_ISA_RAN();
-  for (std::size_t i = 0; i < n; ++i) w[i] = std::fma(-lr, std::fma(weight_decay, w[i], g[i]), w[i]);
-}
+#undef WEFT_FORMULA
+#define WEFT_FORMULA inline
+using Real = float;
+inline Real real(float x) { return x; }
+inline Real fused(Real a, Real b, Real c) { return std::fma(a, b, c); }
+inline Real mul(Real a, Real b) { return a * b; }
+inline Real add(Real a, Real b) { return a + b; }
+inline Real sub(Real a, Real b) { return a - b; }
+inline Real divide(Real a, Real b) { return a / b; }
+inline Real root(Real x) { return std::sqrt(x); }
+inline Real negated(Real x) { return -x; }
+inline Real at_most(Real limit, Real x) { return limit < x ? limit : x; }
+inline Real at_least(Real limit, Real x) { return limit > x ? limit : x; }
+inline Real sign_of(Real x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; }
 
-void momentum(std::size_t n, float* w, float* v, const float* g, float lr, float mu, float dampening, bool nesterov,
-              float weight_decay) noexcept {
-  WEFT_ISA_RAN();
-  for (std::size_t i = 0; i < n; ++i) {
-    const float t = std::fma(weight_decay, w[i], g[i]);
-    v[i] = std::fma(mu, v[i], (1.0f - dampening) * t);
-    w[i] = std::fma(-lr, nesterov ? std::fma(mu, v[i], t) : v[i], w[i]);
-  }
-}
-
-void adamw(std::size_t n, float* w, float* m, float* v, const float* g, const AdamwFactors& f) noexcept {
-  WEFT_ISA_RAN();
-  for (std::size_t i = 0; i < n; ++i) {
-    m[i] = std::fma(f.beta1, m[i], f.rest1 * g[i]);
-    v[i] = std::fma(f.beta2, v[i], f.rest2 * (g[i] * g[i]));
-    const float direction = m[i] / f.correction1 / (std::sqrt(v[i] / f.correction2) + f.epsilon);
-    w[i] = std::fma(-f.lr, direction, std::fma(f.decay, w[i], w[i]));
-  }
+template <class Body>
+void for_each_value(std::size_t n, const Body& body) {
+  for (std::size_t i = 0; i < n; ++i) body([i](const float* p) { return p[i]; }, [i](float v, float* p) { p[i] = v; });
 }
 
 #else
 
-void sgd(std::size_t n, float* w, const float* g, float lr, float weight_decay) noexcept {
-  WEFT_ISA_RAN();
-  const FloatTag d;
-  const FloatVec rate = hn::Set(d, -lr), decay = hn::Set(d, weight_decay);
-  ForEachVector(n, [&](auto load, auto store) HWY_ATTR {
-    const FloatVec weight = load(w);
-    store(hn::MulAdd(rate, hn::MulAdd(decay, weight, load(g)), weight), w);
-  });
+#undef WEFT_FORMULA
+#define WEFT_FORMULA HWY_INLINE
+using Real = FloatVec;
+HWY_INLINE Real real(float x) { return hn::Set(FloatTag(), x); }
+HWY_INLINE Real fused(Real a, Real b, Real c) { return hn::MulAdd(a, b, c); }
+HWY_INLINE Real mul(Real a, Real b) { return hn::Mul(a, b); }
+HWY_INLINE Real add(Real a, Real b) { return hn::Add(a, b); }
+HWY_INLINE Real add(Real a, float b) { return hn::Add(a, real(b)); }
+HWY_INLINE Real sub(Real a, Real b) { return hn::Sub(a, b); }
+HWY_INLINE Real sub(float a, Real b) { return hn::Sub(real(a), b); }
+HWY_INLINE Real divide(Real a, Real b) { return hn::Div(a, b); }
+HWY_INLINE Real root(Real x) { return hn::Sqrt(x); }
+HWY_INLINE Real negated(Real x) { return hn::Neg(x); }
+HWY_INLINE Real at_most(Real limit, Real x) { return hn::IfThenElse(hn::Lt(limit, x), limit, x); }
+HWY_INLINE Real at_most(float limit, Real x) { return at_most(real(limit), x); }
+HWY_INLINE Real at_least(Real limit, Real x) { return hn::IfThenElse(hn::Gt(limit, x), limit, x); }
+HWY_INLINE Real at_least(float limit, Real x) { return at_least(real(limit), x); }
+HWY_INLINE Real sign_of(Real x) {
+  const Real zero = hn::Zero(FloatTag());
+  return hn::IfThenElseZero(hn::Or(hn::Lt(x, zero), hn::Gt(x, zero)), hn::CopySign(real(1.0f), x));
 }
 
-void momentum(std::size_t n, float* w, float* v, const float* g, float lr, float mu, float dampening, bool nesterov,
-              float weight_decay) noexcept {
-  WEFT_ISA_RAN();
-  const FloatTag d;
-  const FloatVec rate = hn::Set(d, -lr), decay = hn::Set(d, weight_decay), keep = hn::Set(d, mu),
-                 rest = hn::Set(d, 1.0f - dampening);
-  ForEachVector(n, [&](auto load, auto store) HWY_ATTR {
-    const FloatVec weight = load(w);
-    const FloatVec t = hn::MulAdd(decay, weight, load(g));
-    const FloatVec velocity = hn::MulAdd(keep, load(v), hn::Mul(rest, t));
-    store(velocity, v);
-    store(hn::MulAdd(rate, nesterov ? hn::MulAdd(keep, velocity, t) : velocity, weight), w);
-  });
-}
-
-void adamw(std::size_t n, float* w, float* m, float* v, const float* g, const AdamwFactors& f) noexcept {
-  WEFT_ISA_RAN();
-  const FloatTag d;
-  const FloatVec rate = hn::Set(d, -f.lr), beta1 = hn::Set(d, f.beta1), rest1 = hn::Set(d, f.rest1),
-                 beta2 = hn::Set(d, f.beta2), rest2 = hn::Set(d, f.rest2), epsilon = hn::Set(d, f.epsilon),
-                 decay = hn::Set(d, f.decay), correction1 = hn::Set(d, f.correction1),
-                 correction2 = hn::Set(d, f.correction2);
-  ForEachVector(n, [&](auto load, auto store) HWY_ATTR {
-    const FloatVec weight = load(w), gradient = load(g);
-    const FloatVec first = hn::MulAdd(beta1, load(m), hn::Mul(rest1, gradient));
-    const FloatVec second = hn::MulAdd(beta2, load(v), hn::Mul(rest2, hn::Mul(gradient, gradient)));
-    store(first, m);
-    store(second, v);
-    const FloatVec direction =
-        hn::Div(hn::Div(first, correction1), hn::Add(hn::Sqrt(hn::Div(second, correction2)), epsilon));
-    store(hn::MulAdd(rate, direction, hn::MulAdd(decay, weight, weight)), w);
-  });
+template <class Body>
+HWY_INLINE void for_each_value(std::size_t n, const Body& body) {
+  ForEachVector(n, body);
 }
 
 #endif
+
+struct Weight {
+  Real weight, gradient, first, second, third;
+};
+struct Settings {
+  Real rate, weight_decay, momentum, dampening, beta1, beta2, alpha, epsilon, correction1, correction2;
+  bool nesterov, centered, has_momentum;
+};
+
+#include "kernels/formulas/clip.inc"
+
+#define WEFT_OPTIMIZER_STEP(name) WEFT_FORMULA void step_##name(Weight& u, const Settings& s)
+#include "kernels/formulas/optimizers.def"
+#undef WEFT_OPTIMIZER_STEP
+
+WEFT_FORMULA Settings settings_of(const OptimizerArguments& of, const OptimizerOptions& o) {
+  const float* const f = of.factors;
+  return {real(f ? f[0] : o.lr), real(o.weight_decay),  real(o.momentum), real(o.dampening),
+          real(o.beta1),         real(o.beta2),         real(o.alpha),    real(o.epsilon),
+          real(f ? f[1] : 1.0f), real(f ? f[2] : 1.0f), o.nesterov,       o.centered,
+          o.momentum != 0.0f};
+}
+
+template <int kArrays, bool kClips, class Step>
+WEFT_FORMULA void walk(const OptimizerArguments& of, const OptimizerOptions& options, const Step& step) {
+  const Settings s = settings_of(of, options);
+  const Real limit = real(options.clip_limit);
+  const Real factor = of.squares ? clip_factor(real(*of.squares), limit) : real(1.0f);
+  const bool clips_values = options.clip == Clip::value;
+  for_each_value(of.n, [&](auto load, auto store) HWY_ATTR {
+    Weight u{load(of.w), load(of.g), real(0.0f), real(0.0f), real(0.0f)};
+    if constexpr (kClips) u.gradient = clips_values ? clip_value(u.gradient, limit) : mul(u.gradient, factor);
+    if constexpr (kArrays > 0) u.first = load(of.first);
+    if constexpr (kArrays > 1)
+      if (of.second) u.second = load(of.second);
+    if constexpr (kArrays > 2)
+      if (of.third) u.third = load(of.third);
+    step(u, s);
+    store(u.weight, of.w);
+    if constexpr (kArrays > 0) store(u.first, of.first);
+    if constexpr (kArrays > 1)
+      if (of.second) store(u.second, of.second);
+    if constexpr (kArrays > 2)
+      if (of.third) store(u.third, of.third);
+  });
+}
+
+void optimizer_step(const OptimizerArguments& of, const OptimizerOptions& options) noexcept {
+  WEFT_ISA_RAN();
+  const bool clips = options.clip == Clip::value || of.squares;
+  switch (options.kind) {
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults)                             \
+  case OptimizerKind::name: {                                                                      \
+    const auto step = [](Weight& u, const Settings& s) HWY_ATTR { step_##name(u, s); };            \
+    return clips ? walk<arrays, true>(of, options, step) : walk<arrays, false>(of, options, step); \
+  }
+#include "kernels/formulas/optimizers.def"
+#undef WEFT_OPTIMIZER
+  }
+}
 
 }  // namespace
 }  // namespace weft::kernels::WEFT_ISA
@@ -108,34 +135,65 @@ WEFT_ISA_END();
 #if WEFT_ISA_IS_LAST
 namespace weft::kernels {
 namespace {
-constexpr auto kSgd = WEFT_DISPATCH(sgd);
-constexpr auto kMomentum = WEFT_DISPATCH(momentum);
-constexpr auto kAdamw = WEFT_DISPATCH(adamw);
+constexpr auto kStep = WEFT_DISPATCH(optimizer_step);
+constexpr std::string_view kNames[] = {
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) #name,
+#include "kernels/formulas/optimizers.def"
+#undef WEFT_OPTIMIZER
+};
 }  // namespace
 
-void sgd(std::size_t n, float* w, const float* g, float lr, float weight_decay) noexcept {
-  kSgd.get()(n, w, g, lr, weight_decay);
+std::span<const std::string_view> optimizer_names() noexcept { return kNames; }
+
+OptimizerOptions default_options(OptimizerKind kind) noexcept {
+  OptimizerOptions o;
+  o.kind = kind;
+  switch (kind) {
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) \
+  case OptimizerKind::name:                                            \
+    defaults;                                                          \
+    break;
+#include "kernels/formulas/optimizers.def"
+#undef WEFT_OPTIMIZER
+  }
+  return o;
 }
 
-void momentum(std::size_t n, float* w, float* v, const float* g, float lr, float momentum, float dampening,
-              bool nesterov, float weight_decay) noexcept {
-  kMomentum.get()(n, w, v, g, lr, momentum, dampening, nesterov, weight_decay);
+std::size_t arrays_of(const OptimizerOptions& o) noexcept {
+  switch (o.kind) {
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) \
+  case OptimizerKind::name:                                            \
+    return used;
+#include "kernels/formulas/optimizers.def"
+#undef WEFT_OPTIMIZER
+  }
+  return 0;
 }
 
-void adamw_step(std::uint64_t* step, float beta1, float beta2, float* corrections) noexcept {
-  ++*step;
-  const auto correction = [step](float beta) {
-    return static_cast<float>(1.0 - math::power(static_cast<double>(beta), *step));
+bool counts_updates(const OptimizerOptions& o) noexcept {
+  switch (o.kind) {
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) \
+  case OptimizerKind::name:                                            \
+    return corrects;
+#include "kernels/formulas/optimizers.def"
+#undef WEFT_OPTIMIZER
+  }
+  return false;
+}
+
+void optimizer_step(const OptimizerArguments& of, const OptimizerOptions& options) noexcept {
+  kStep.get()(of, options);
+}
+
+void optimizer_factors(std::uint64_t* updates, float lr, float beta1, float beta2, const RateSchedule& schedule,
+                       float* factors) noexcept {
+  factors[0] = lr * rate_share(schedule, *updates);
+  ++*updates;
+  const auto correction = [updates](float beta) {
+    return static_cast<float>(1.0 - math::power(static_cast<double>(beta), *updates));
   };
-  corrections[0] = correction(beta1);
-  corrections[1] = correction(beta2);
-}
-
-void adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1, float beta2,
-           float epsilon, float weight_decay, const float* corrections) noexcept {
-  kAdamw.get()(
-      n, w, m, v, g,
-      {lr, beta1, 1.0f - beta1, beta2, 1.0f - beta2, epsilon, -(lr * weight_decay), corrections[0], corrections[1]});
+  factors[1] = correction(beta1);
+  factors[2] = correction(beta2);
 }
 
 }  // namespace weft::kernels

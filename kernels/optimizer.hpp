@@ -2,30 +2,80 @@
 
 #pragma once
 
+#include "kernels/rate_schedule.hpp"
+
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 namespace weft::kernels {
 
-/// w = fma(-lr, t, w) with t = fma(weight_decay, w, g).
-/// @shape  w, g [n]
-/// @exact  same bits on every ISA, as all of this file
-void sgd(std::size_t n, float* w, const float* g, float lr, float weight_decay) noexcept;
+/// An optimiser; rows and formulas in kernels/formulas/optimizers.def.
+enum class OptimizerKind : int {
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) name = number,
+#include "kernels/formulas/optimizers.def"
+#undef WEFT_OPTIMIZER
+};
+/// Names by number.
+std::span<const std::string_view> optimizer_names() noexcept;
 
-/// With t = fma(weight_decay, w, g):  v = fma(momentum, v, (1 - dampening) t);
-///   w = fma(-lr, v, w), or with nesterov w = fma(-lr, fma(momentum, v, t), w).
-/// @source Sutskever et al. 2013, "On the importance of initialization and momentum", section 2
-void momentum(std::size_t n, float* w, float* v, const float* g, float lr, float momentum, float dampening,
-              bool nesterov, float weight_decay) noexcept;
+/// Limits on gradients, before all else: on each value, on the norm of a layer's, on the norm of all layers'.
+enum class Clip : int { none, value, norm, global_norm };
 
-/// *step = *step + 1;  corrections = {1 - beta1^*step, 1 - beta2^*step}, powers by `math::power` in binary64, 1 - that
-/// rounded to binary32: no libm.
-void adamw_step(std::uint64_t* step, float beta1, float beta2, float* corrections) noexcept;
+/// Parameter | default | meaning
+/// lr | by rule | learning rate
+/// momentum | 0.9, rmsprop 0 | share of the old velocity (momentum, rmsprop)
+/// dampening | = momentum | velocity = momentum velocity + (1 - dampening) gradient (momentum)
+/// nesterov | false | look-ahead form (momentum)
+/// beta1, beta2, epsilon | 0.9, 0.999, 1e-8; lion 0.9, 0.99 | means of gradients (adamw, lion)
+/// alpha | 0.99 | share of the old mean of squares (rmsprop)
+/// centered | false | divides by the standard deviation (rmsprop)
+/// weight_decay | 0 | L2 (sgd, momentum, rmsprop) or decoupled (adamw, lion); biases and gains are spared
+/// clip, clip_limit | none, 1 | what is limited, and to what
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::momentum;
+  float lr = 0.0f;  // 0: the rule's default
+  float momentum = 0.9f, dampening = 0.9f;
+  bool nesterov = false;
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
+  float weight_decay = 0.0f;
+  float alpha = 0.99f;
+  bool centered = false;
+  Clip clip = Clip::none;
+  float clip_limit = 1.0f;
+  bool operator==(const OptimizerOptions&) const = default;
+};
 
-/// m = fma(beta1, m, (1 - beta1) g);  v = fma(beta2, v, (1 - beta2) g^2);
-/// w = fma(-lr, (m / c1) / (sqrt(v / c2) + epsilon), fma(-lr weight_decay, w, w)),  {c1, c2} = corrections.
-/// @source Loshchilov and Hutter 2019, algorithm 2, arXiv:1711.05101
-void adamw(std::size_t n, float* w, float* m, float* v, const float* g, float lr, float beta1, float beta2,
-           float epsilon, float weight_decay, const float* corrections) noexcept;
+/// Options with the defaults of an optimiser.
+OptimizerOptions default_options(OptimizerKind kind) noexcept;
+/// Arrays of state beside each parameter.
+std::size_t arrays_of(const OptimizerOptions& options) noexcept;
+/// True where an update depends on the number of updates before it.
+bool counts_updates(const OptimizerOptions& options) noexcept;
+
+/// One update of n weights.
+struct OptimizerArguments {
+  std::size_t n = 0;
+  float* w = nullptr;
+  float *first = nullptr, *second = nullptr, *third = nullptr;  // arrays of state; null: the optimiser has none
+  const float* g = nullptr;
+  /// As `optimizer_factors` set them; null: the rate is options.lr, and there are no corrections.
+  const float* factors = nullptr;
+  const float* squares = nullptr;  // one value, the sum of squares of a norm that is limited; null: none is
+};
+
+/// Moves weights by their gradients, which are clipped first. Formulas: kernels/formulas/.
+/// @shape  w, g, first, second, third [n]
+/// @exact  same bits on every ISA
+void optimizer_step(const OptimizerArguments& of, const OptimizerOptions& options) noexcept;
+
+/// Numbers of one update that are the same for all weights of a layer.
+inline constexpr std::size_t kOptimizerFactors = 3;
+
+/// factors = {lr rate_share(schedule, *updates), 1 - beta1^n, 1 - beta2^n} with n = *updates + 1;  *updates = n. Powers
+/// by `math::power` in binary64, 1 - that rounded to binary32: no libm.
+void optimizer_factors(std::uint64_t* updates, float lr, float beta1, float beta2, const RateSchedule& schedule,
+                       float* factors) noexcept;
 
 }  // namespace weft::kernels

@@ -223,7 +223,7 @@ bool BackwardStep::process_gradient(const At& at, const Hop& hop, std::uint64_t 
     stream.scale({1.0f / static_cast<float>(options_.learners), delta, delta});
   mesh::BackwardArgs args = past(at, tick);
   args.dy = delta;
-  const bool learns = at.context.weights.learns(at.node);
+  const bool learns = at.context.weights.learns(at.node) && !optimizer_.is_frozen(at.node);
   if (learns) args.gradients = optimizer_.gradients(at.node);
   const bool sends_directly = hop.sends && at.context.graph.nodes()[at.node].reads_directly();
   if (sends_directly)
@@ -247,14 +247,15 @@ bool BackwardStep::process_target(const At& at, const Hop& hop, std::uint64_t ti
     send(at, hop, tick, dx);
   }
   if (here.layer->parameters().empty() && here.owners.empty()) return false;
-  if (!at.context.weights.learns(at.node)) return false;
+  if (!at.context.weights.learns(at.node) || optimizer_.is_frozen(at.node)) return false;
 
   mesh::BackwardArgs args = past(at, tick);
   const MatrixView target = scratch_rows(scratch.target, here.width);
   stream.binary({kernels::BinaryOp::add, args.y, residual, target});
   stream.link_budget({args.y, target, scratch.factors.data()});
   const float* factors = scratch.factors.data();
-  if (!at.context.any_nonzero(at.node, {factors, options_.learners})) return false;
+  // A layer that moves with all others has gradients of 0 then.
+  if (!plan_.moves_together && !at.context.any_nonzero(at.node, {factors, options_.learners})) return false;
   // Moving towards the target is descending against the residual.
   args.dy = scratch_rows(scratch.work, here.width);
   stream.scale_rows({factors, residual, args.dy});

@@ -21,7 +21,7 @@ LearnerParts::LearnerParts(mesh::Mesh& of, const LearningOptions& wanted, Learni
     : mesh(of),
       options(wanted),
       plan(std::move(made)),
-      clock(options.schedule, plan.hold, options.rule == Rule::dfa ? 2 : plan.depth, plan.latency),
+      clock(options.schedule, plan.hold, plan.travel, plan.latency),
       rings(mesh.graph(), options, plan.ring),
       messages(plan, options.learners),
       feedback(mesh.graph(), options),
@@ -47,10 +47,11 @@ Status check_memory(const mesh::Mesh& mesh, const LearningOptions& options) {
 }  // namespace
 
 Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOptions wanted) {
+  WEFT_CHECK(check_options(wanted));
   const LearningOptions options = with_defaults(wanted);
   WEFT_CHECK(check_memory(mesh, options));
   WEFT_TRY(LearningPlan plan, LearningPlan::build(mesh.graph(), mesh.sessions(), options));
-  WEFT_TRY(Optimizer optimizer, Optimizer::build(MeshAccess::weights(mesh), options.optimizer));
+  WEFT_TRY(Optimizer optimizer, Optimizer::build(mesh.graph(), MeshAccess::weights(mesh), options));
   const std::size_t history = history_depth(plan.deepest);
   std::unique_ptr<Learner> learner(
       new Learner(std::make_unique<LearnerParts>(mesh, options, std::move(plan), std::move(optimizer))));

@@ -114,6 +114,7 @@ class Learner final : public mesh::StepRule {
   Status check(std::span<const mesh::RunInput> inputs, std::span<const Target> targets, std::uint64_t samples) const;
   Status run(std::span<const mesh::RunInput> inputs, std::uint64_t first, std::uint64_t samples, std::uint64_t steps);
   void collect_scores();
+  void move_together(mesh::StepContext& context, mesh::NodeId node) noexcept;
 
   std::unique_ptr<LearnerParts> parts_;
 };

@@ -34,12 +34,19 @@ void RecordedLearner::each_optimizer_region(const std::function<void(const Devic
     visit(piece);
   };
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    beside(optimizer.gradient(i), i, RegionUse::own);
-    for (std::size_t s = 0; s < optimizer.slots(); ++s) beside(optimizer.slot(s, i), i, RegionUse::kept);
+    if (optimizer.gradient(i)) beside(optimizer.gradient(i), i, RegionUse::own);
+    for (std::size_t s = 0; s < optimizer.slots(); ++s)
+      if (optimizer.slot(s, i)) beside(optimizer.slot(s, i), i, RegionUse::kept);
   }
-  if (optimizer.options().kind == OptimizerKind::adamw) {
+  if (!optimizer.factors().empty()) {
     visit(allocation_of(optimizer.updates(), RegionUse::kept));
-    visit(allocation_of(optimizer.corrections(), RegionUse::own));
+    visit(allocation_of(optimizer.factors(), RegionUse::own));
+  }
+  if (!optimizer.norms().empty()) {
+    visit(allocation_of(optimizer.squares(), RegionUse::own));
+    // One layer adds what others wrote, of which those that have not learned yet are 0; all read the sum.
+    visit(allocation_of(optimizer.norms(), RegionUse::kept));
+    visit(allocation_of(optimizer.total(), RegionUse::kept));
   }
 }
 

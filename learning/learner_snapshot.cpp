@@ -21,7 +21,7 @@ bool LearnerBlobs::fits(const mesh::WeightStore& weights, const Optimizer& optim
   const auto parameters = weights.parameters();
   if (blobs_.empty() || slots_ != optimizer.slots() || arrays_.size() != slots_ * parameters.size()) return false;
   for (std::size_t a = 0; a < arrays_.size(); ++a)
-    if (arrays_[a].size != parameters[a % parameters.size()].spec->stored_size()) return false;
+    if (arrays_[a].size != optimizer.slot_size(a % parameters.size())) return false;
   const auto is_at = [](const formats::Tensor& blob, const auto& values) {
     const auto bytes = std::as_bytes(std::span(values));
     return blob.bytes.data() == bytes.data() && blob.bytes.size() == bytes.size();
@@ -42,9 +42,9 @@ void LearnerBlobs::capture(Learner& learner) {
     slots_ = optimizer.slots();
     std::size_t floats = 0;
     for (std::size_t s = 0; s < slots_; ++s)
-      for (const auto& parameter : parameters) {
-        arrays_.push_back({floats, parameter.spec->stored_size()});
-        floats += parameter.spec->stored_size();
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        arrays_.push_back({floats, optimizer.slot_size(i)});
+        floats += optimizer.slot_size(i);
       }
     floats_ = AlignedBuffer<float>(floats);
     for (std::size_t a = 0; a < arrays_.size(); ++a)
@@ -79,8 +79,8 @@ std::vector<formats::Tensor> learner_tensors(Learner& learner) {
   std::vector<formats::Tensor> tensors;
   for (std::size_t s = 0; s < optimizer.slots(); ++s)
     for (std::size_t i = 0; i < parameters.size(); ++i)
-      tensors.push_back(formats::make_tensor(
-          slot_name(s, i), std::span<const float>(optimizer.slot(s, i), parameters[i].spec->stored_size())));
+      tensors.push_back(
+          formats::make_tensor(slot_name(s, i), std::span<const float>(optimizer.slot(s, i), optimizer.slot_size(i))));
   tensors.push_back(formats::make_tensor("learning/updates", optimizer.updates()));
   auto flight = std::make_shared<const std::vector<std::uint32_t>>(learner.save_in_flight());
   formats::Tensor under_way{"learning/in_flight", "u32", Shape{flight->size()}, {}};
@@ -95,7 +95,7 @@ Status restore_learner(Learner& learner, const formats::EntityFile& file) {
   for (std::size_t s = 0; s < optimizer.slots(); ++s)
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const std::string name = slot_name(s, i);
-      WEFT_TRY(const auto values, file.values<float>(name, {parameters[i].spec->stored_size()}));
+      WEFT_TRY(const auto values, file.values<float>(name, {optimizer.slot_size(i)}));
       if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); }))
         return fail(Errc::corrupt, name + ": holds a value that is not finite");
       std::copy(values.begin(), values.end(), optimizer.slot(s, i));

@@ -53,7 +53,7 @@ void SavedLearner::each_array(bool with_weights, Visit&& visit) const {
   const auto parameters = MeshAccess::weights(parts_.mesh).parameters();
   for (std::size_t s = 0; s < optimizer.slots(); ++s)
     for (std::size_t i = 0; i < parameters.size(); ++i)
-      visit(std::span<float>(optimizer.slot(s, i), parameters[i].spec->stored_size()));
+      visit(std::span<float>(optimizer.slot(s, i), optimizer.slot_size(i)));
 }
 
 void SavedLearner::save_state(mesh::ByteArchive& to, bool with_weights) const {

@@ -44,6 +44,12 @@ std::uint64_t Learner::fired_before(std::uint64_t step) const noexcept { return 
 std::vector<std::pair<NodeId, NodeId>> Learner::extra_links() const {
   const LearnerParts& p = *parts_;
   std::vector<std::pair<NodeId, NodeId>> links;
+  if (p.plan.moves_together)
+    for (NodeId id = 0; id < p.plan.layers.size(); ++id)
+      if (p.plan.layers[id].moves && id != p.plan.adder()) {
+        links.emplace_back(id, p.plan.adder());
+        links.emplace_back(p.plan.adder(), id);
+      }
   if (p.options.rule != Rule::dfa) return links;
   // The outputs' errors go straight to every layer.
   for (const OutputRing& output : p.rings.outputs())
@@ -70,9 +76,20 @@ float Learner::gradient_size(NodeId node, std::uint64_t step) const noexcept {
   return parts_->sizes.last(node, parts_->clock.parity(step));
 }
 
+/// The steps of a settled sample after its errors have reached all layers: norms are added, then all layers move.
+void Learner::move_together(mesh::StepContext& context, NodeId node) noexcept {
+  LearnerParts& p = *parts_;
+  const std::uint64_t phase = context.step % p.clock.steps_per_sample();
+  if (phase < p.plan.norm_step() || !p.rings.is_labelled(p.clock.sample_of(context.step))) return;
+  if (phase == p.plan.norm_step() && node == p.plan.adder()) p.updates.add_norms(context);
+  if (phase == p.plan.move_step() && context.tick >= p.plan.layers[node].reach + 1)
+    p.updates.move_together(context, node);
+}
+
 void Learner::learn(mesh::StepContext& context, NodeId node) noexcept {
   LearnerParts& p = *parts_;
   const LayerPlan& layer = p.plan.layers[node];
+  if (p.plan.moves_together) move_together(context, node);
   if (layer.hops.empty()) return;
   const std::uint64_t step = context.step, tick = context.tick, parity = p.clock.parity(step);
   p.sizes.carry(node, parity);

@@ -28,6 +28,7 @@ class Planner {
   Status find_latency(std::size_t sessions);
   void plan_hops();
   void plan_tied();
+  void plan_moves();
   void size_rings();
 
  private:
@@ -137,6 +138,20 @@ void Planner::plan_tied() {
   }
 }
 
+void Planner::plan_moves() {
+  for (NodeId id = static_cast<NodeId>(graph_.port_count()); id < graph_.nodes().size(); ++id) {
+    const mesh::Node& node = graph_.nodes()[id];
+    plan_.layers[id].moves = !plan_.layers[id].hops.empty() && !node.is_frozen;
+  }
+  for (const TiedGroup& group : plan_.tied) {
+    LayerPlan& owner = plan_.layers[group.owner];
+    owner.moves = !group.users.empty() && !graph_.nodes()[group.owner].is_frozen;
+    owner.reach = std::max(owner.reach, group.reach);
+  }
+  plan_.moves_together = options_.optimizer.clip == Clip::global_norm;
+  plan_.travel = (options_.rule == Rule::dfa ? 2 : plan_.depth) + (plan_.moves_together ? 2 : 0);
+}
+
 void Planner::size_rings() {
   plan_.chunk = kChunk;
   for (const NodeId node : graph_.outputs())
@@ -155,6 +170,7 @@ Result<LearningPlan> LearningPlan::build(const mesh::Graph& graph, std::size_t s
   WEFT_CHECK(planner.find_latency(sessions));
   planner.plan_hops();
   planner.plan_tied();
+  planner.plan_moves();
   planner.size_rings();
   return plan;
 }

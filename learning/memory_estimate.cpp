@@ -65,7 +65,7 @@ Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const Lea
   mesh::MemoryEstimate estimate;
   estimate.add("history", mesh::State::bytes_for(graph, {sessions, history_depth(schedule.depth()), true}));
   estimate.add("messages", messages * 2 * options.learners * sizeof(float) + count * kHopBytes);
-  estimate.add("optimizer", mesh::parameter_buffer_bytes(graph) * (1 + slots_of(options.optimizer.kind)));
+  estimate.add("optimizer", mesh::parameter_buffer_bytes(graph) * (1 + kernels::arrays_of(options.optimizer)));
   estimate.add("feedback weights", feedback_floats(graph, options.rule) * sizeof(float));
   return estimate;
 }

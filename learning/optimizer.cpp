@@ -13,81 +13,131 @@ namespace {
 // on the digits, docs/learning.md.
 float rate_share(Dtype dtype) noexcept { return dtype == Dtype::binary ? 1.0f / 3.0f : 1.0f; }
 
+/// Rows that the sum of squares of a parameter is cut into: the panels of a matrix.
+std::size_t rows_of(const mesh::ParameterSpec& spec) noexcept { return spec.is_matrix() ? (spec.out + 15) / 16 : 1; }
+
 }  // namespace
 
-std::size_t slots_of(OptimizerKind kind) noexcept {
-  return kind == OptimizerKind::sgd ? 0 : kind == OptimizerKind::momentum ? 1 : 2;
-}
-
-std::size_t Optimizer::slots() const noexcept { return slots_of(options_.kind); }
-
-Result<Optimizer> Optimizer::build(const mesh::WeightStore& weights, const OptimizerOptions& options) {
+Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const mesh::WeightStore& weights,
+                                   const LearningOptions& options) {
   Optimizer made;
-  made.options_ = options;
-  WEFT_TRY(made.gradients_, weights.make_buffer());
-  for (std::size_t i = 0; i < made.slots(); ++i) {
-    WEFT_TRY(auto slot, weights.make_buffer());
+  made.options_ = options.optimizer;
+  made.schedule_ = options.rate_schedule;
+  for (const mesh::Node& node : graph.nodes()) {
+    made.rate_scales_.push_back(node.rate_scale);
+    made.is_frozen_.push_back(node.is_frozen);
+  }
+  std::vector<bool> has_state;
+  for (const auto& parameter : weights.parameters()) {
+    has_state.push_back(!made.is_frozen_[parameter.node]);
+    made.sizes_.push_back(has_state.back() ? parameter.spec->stored_size() : 0);
+  }
+  std::vector<bool> has_gradients = has_state;
+  // Layers that compute with a frozen one's weights add to gradients that nobody uses.
+  for (mesh::NodeId id = 0; id < weights.node_count(); ++id)
+    for (const std::uint32_t parameter : weights.slots(id)) has_gradients[parameter] = true;
+  WEFT_TRY(made.gradients_, weights.make_buffer(has_gradients));
+  for (std::size_t i = 0; i < kernels::arrays_of(made.options_); ++i) {
+    WEFT_TRY(auto slot, weights.make_buffer(has_state));
     made.slots_.push_back(std::move(slot));
   }
-  mesh::NodeId nodes = 0;
-  for (std::size_t i = 0; i < weights.parameters().size(); ++i) {
+  for (std::size_t i = 0; i < weights.parameters().size(); ++i)
     made.gradient_pointers_.push_back(made.gradients_.data(i));
-    nodes = std::max(nodes, weights.parameters()[i].node + 1);
-  }
   for (mesh::NodeId id = 0; id < weights.node_count(); ++id) {
     made.first_.push_back(weights.first(id));
     std::vector<float*>& joined = made.joined_.emplace_back();
     for (const std::uint32_t parameter : weights.slots(id)) joined.push_back(made.gradient_pointers_[parameter]);
   }
   made.updates_.assign(weights.node_count(), 0);
-  if (options.kind == OptimizerKind::adamw) made.corrections_.assign(2 * weights.node_count(), 0.0f);
+  if (kernels::counts_updates(made.options_) || !kernels::is_constant(made.schedule_))
+    made.factors_.assign(kernels::kOptimizerFactors * weights.node_count(), 0.0f);
+  made.make_norms(weights);
   return made;
+}
+
+void Optimizer::make_norms(const mesh::WeightStore& weights) {
+  if (options_.clip != Clip::norm && options_.clip != Clip::global_norm) return;
+  std::size_t squares = 0;
+  for (const auto& parameter : weights.parameters()) {
+    first_square_.push_back(squares);
+    squares += rows_of(*parameter.spec);
+  }
+  squares_.assign(squares, 0.0f);
+  norms_.assign(weights.node_count(), 0.0f);
+  total_.assign(1, 0.0f);
 }
 
 void Optimizer::clear_gradients(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) const {
   for (const auto& parameter : weights.of(node)) {
     const std::size_t n = parameter.spec->stored_size();
-    stream.fill({0.0f, {gradient_pointers_[first_[node] + parameter.index], 1, n, n}});
+    float* const values = gradient_pointers_[first_[node] + parameter.index];
+    if (values) stream.fill({0.0f, {values, 1, n, n}});
   }
 }
 
-bool Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node) {
-  const auto parameters = weights.of(node);
-  for (const auto& parameter : parameters) {
+bool Optimizer::are_finite(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) const {
+  for (const auto& parameter : weights.of(node)) {
     const std::size_t n = parameter.spec->stored_size();
     if (!stream.is_finite({{gradient_pointers_[first_[node] + parameter.index], 1, n, n}})) return false;
   }
-  float* const corrections = corrections_.data() + 2 * std::size_t{node};
-  if (options_.kind == OptimizerKind::adamw)
-    stream.adamw_step({&updates_[node], options_.beta1, options_.beta2, corrections});
-  else
+  return true;
+}
+
+// Lanes that pad a panel hold 0 and add nothing. The order of the sums follows from the layer's shapes.
+void Optimizer::measure_norm(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) {
+  const auto parameters = weights.of(node);
+  if (parameters.empty()) return;
+  float* const squares = squares_.data() + first_square_[first_[node]];
+  std::size_t count = 0;
+  for (const auto& parameter : parameters) {
+    const std::size_t rows = rows_of(*parameter.spec), cols = parameter.spec->stored_size() / rows;
+    const kernels::ConstMatrixView all{gradient_pointers_[first_[node] + parameter.index], rows, cols, cols};
+    stream.row_dots({all, all, squares + count});
+    count += rows;
+  }
+  stream.row_sums({{squares, 1, count, count}, &norms_[node]});
+}
+
+void Optimizer::forget_norm(kernels::OpStream& stream, mesh::NodeId node) {
+  stream.fill({0.0f, {&norms_[node], 1, 1, 1}});
+}
+
+void Optimizer::add_norms(kernels::OpStream& stream) {
+  stream.row_sums({{norms_.data(), 1, norms_.size(), norms_.size()}, total_.data()});
+}
+
+void Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node) {
+  OptimizerOptions options = options_;
+  options.lr *= rate_share(weights.encoding(node).dtype);
+  options.lr *= rate_scales_[node];
+  float* factors = nullptr;
+  if (!factors_.empty()) {
+    factors = factors_.data() + kernels::kOptimizerFactors * node;
+    stream.optimizer_factors({&updates_[node], options.lr, options.beta1, options.beta2, schedule_, factors});
+  } else {
     ++updates_[node];
-  const float lr = options_.lr * rate_share(weights.encoding(node).dtype);
-  for (auto& parameter : parameters) {
-    const std::size_t i = first_[node] + parameter.index, n = parameter.spec->stored_size();
-    const float decay = parameter.spec->decays ? options_.weight_decay : 0.0f;
-    switch (options_.kind) {
-      case OptimizerKind::sgd:
-        stream.sgd({n, parameter.data, gradient_pointers_[i], lr, decay});
-        break;
-      case OptimizerKind::momentum:
-        stream.momentum({n, parameter.data, slot(0, i), gradient_pointers_[i], lr, options_.momentum,
-                         options_.dampening, options_.nesterov, decay});
-        break;
-      case OptimizerKind::adamw:
-        stream.adamw({n, parameter.data, slot(0, i), slot(1, i), gradient_pointers_[i], lr, options_.beta1,
-                      options_.beta2, options_.epsilon, decay, corrections});
-        break;
-    }
+  }
+  const float* squares = nullptr;
+  if (options.clip == Clip::norm) {
+    measure_norm(stream, weights, node);
+    squares = &norms_[node];
+  } else if (options.clip == Clip::global_norm) {
+    squares = total_.data();
+  }
+  for (auto& parameter : weights.of(node)) {
+    const std::size_t i = first_[node] + parameter.index;
+    const auto state = [&](std::size_t s) { return s < slots() ? slot(s, i) : nullptr; };
+    options.weight_decay = parameter.spec->decays ? options_.weight_decay : 0.0f;
+    stream.optimizer_step({parameter.spec->stored_size(), parameter.data, state(0), state(1), state(2),
+                           gradient_pointers_[i], factors, squares, options});
     ++parameter.version;
   }
   weights.encode_stored(node, stream);
-  return true;
 }
 
 void Optimizer::hash_layer(const mesh::WeightStore& weights, mesh::NodeId node, StateHasher& hasher) const {
   hasher.add(updates_[node]);
-  for (std::size_t s = 0; s < slots(); ++s)
+  for (std::size_t s = 0; s < slots() && !is_frozen_[node]; ++s)
     for (const auto& parameter : weights.of(node))
       hasher.add(std::span<const float>(slot(s, first_[node] + parameter.index), parameter.spec->stored_size()));
 }
@@ -96,7 +146,7 @@ void Optimizer::save_layer(const mesh::WeightStore& weights, mesh::NodeId node, 
   // The count's bits, as they are: nobody computes with these two.
   for (const int half : {0, 32})
     out.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(updates_[node] >> half)));
-  for (std::size_t s = 0; s < slots(); ++s)
+  for (std::size_t s = 0; s < slots() && !is_frozen_[node]; ++s)
     for (const auto& parameter : weights.of(node)) {
       const float* const values = slot(s, first_[node] + parameter.index);
       out.insert(out.end(), values, values + parameter.spec->stored_size());
@@ -106,7 +156,7 @@ void Optimizer::save_layer(const mesh::WeightStore& weights, mesh::NodeId node, 
 const float* Optimizer::restore_layer(const mesh::WeightStore& weights, mesh::NodeId node, const float* from) noexcept {
   updates_[node] = std::uint64_t{std::bit_cast<std::uint32_t>(from[1])} << 32 | std::bit_cast<std::uint32_t>(from[0]);
   from += 2;
-  for (std::size_t s = 0; s < slots(); ++s)
+  for (std::size_t s = 0; s < slots() && !is_frozen_[node]; ++s)
     for (const auto& parameter : weights.of(node)) {
       const std::size_t size = parameter.spec->stored_size();
       std::copy_n(from, size, slot(s, first_[node] + parameter.index));

@@ -16,15 +16,13 @@
 
 namespace weft::learning {
 
-/// Arrays of state beside the parameters that an optimizer keeps.
-std::size_t slots_of(OptimizerKind kind) noexcept;
-
-/// Gradients, velocities and moments beside the weights, and the step that uses them up.
+/// Gradients, velocities and moments beside the weights, and the step that uses them up. A frozen layer has none.
 /// @thread each layer's part: the thread of the region that owns the layer
 /// @exact  elementwise: same bits everywhere
 class Optimizer {
  public:
-  static Result<Optimizer> build(const mesh::WeightStore& weights, const OptimizerOptions& options);
+  static Result<Optimizer> build(const mesh::Graph& graph, const mesh::WeightStore& weights,
+                                 const LearningOptions& options);
 
   /// Destinations of the gradients of the weights that the layer computes with: its own and tied ones.
   mesh::Gradients gradients(mesh::NodeId node) const noexcept {
@@ -33,18 +31,34 @@ class Optimizer {
   /// The gradients of parameter `i` of the store.
   float* gradient(std::size_t i) const noexcept { return gradient_pointers_[i]; }
   void clear_gradients(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) const;
-  /// Moves the layer's weights; counts one update. False, with nothing moved, when a gradient is not finite.
-  bool step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node);
+  /// True where all gradients of the layer's own weights are finite.
+  bool are_finite(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) const;
+  /// Sums the squares of the layer's gradients; `forget_norm` makes the sum 0.
+  void measure_norm(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node);
+  void forget_norm(kernels::OpStream& stream, mesh::NodeId node);
+  /// Sums those sums, by node, for the next `step` of every layer (Clip::global_norm).
+  void add_norms(kernels::OpStream& stream);
+  /// Moves the layer's weights by gradients that are finite; counts one update.
+  void step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node);
 
   /// Updates of each layer so far, by node.
   std::span<std::uint64_t> updates() noexcept { return updates_; }
   std::span<const std::uint64_t> updates() const noexcept { return updates_; }
-  /// Two for each node, of the update under way: no state. AdamW's alone, as is that it reads its count of updates.
-  std::span<const float> corrections() const noexcept { return corrections_; }
-  /// Number of state arrays for each parameter: 0 (sgd), 1 (momentum), 2 (adamw).
-  std::size_t slots() const noexcept;
-  /// State array `slot` beside parameter `i` of the store, laid out as the parameter is.
+  /// kOptimizerFactors for each node, of the update under way: no state. Empty where a step does not depend on the
+  /// number of updates before it.
+  std::span<const float> factors() const noexcept { return factors_; }
+  /// Sums of squares of gradients, where their norms are limited: by rows of panels, by node, of all.
+  std::span<const float> squares() const noexcept { return squares_; }
+  std::span<const float> norms() const noexcept { return norms_; }
+  std::span<const float> total() const noexcept { return total_; }
+  /// The layer has `freeze`: it never moves.
+  bool is_frozen(mesh::NodeId node) const noexcept { return is_frozen_[node]; }
+  /// Number of state arrays for each parameter.
+  std::size_t slots() const noexcept { return slots_.size(); }
+  /// State array `slot` beside parameter `i` of the store, laid out as the parameter is; null: the layer is frozen.
   float* slot(std::size_t slot, std::size_t i) const noexcept { return slots_[slot].data(i); }
+  /// Floats of each of them.
+  std::size_t slot_size(std::size_t i) const noexcept { return sizes_[i]; }
   /// Appends a layer's state, updates counted in, and takes it back; `restore` returns what follows it.
   void save_layer(const mesh::WeightStore& weights, mesh::NodeId node, std::vector<float>& out) const;
   const float* restore_layer(const mesh::WeightStore& weights, mesh::NodeId node, const float* from) noexcept;
@@ -52,14 +66,22 @@ class Optimizer {
   const OptimizerOptions& options() const noexcept { return options_; }
 
  private:
+  void make_norms(const mesh::WeightStore& weights);
+
   OptimizerOptions options_;
+  kernels::RateSchedule schedule_;
   mesh::ParameterBuffer gradients_;
   std::vector<mesh::ParameterBuffer> slots_;
   std::vector<float*> gradient_pointers_;
   std::vector<std::vector<float*>> joined_;  // by node; empty where the layer's weights are its own
   std::vector<std::size_t> first_;
+  std::vector<std::size_t> sizes_;  // by parameter, floats of its arrays
   std::vector<std::uint64_t> updates_;
-  std::vector<float> corrections_;
+  std::vector<float> rate_scales_;  // by node
+  std::vector<bool> is_frozen_;     // by node
+  std::vector<float> factors_;
+  std::vector<std::size_t> first_square_;  // by parameter
+  std::vector<float> squares_, norms_, total_;
 };
 
 }  // namespace weft::learning

@@ -2,6 +2,9 @@
 
 #pragma once
 
+#include "kernels/optimizer.hpp"
+#include "kernels/rate_schedule.hpp"
+
 #include "core/result.hpp"
 
 #include <cstdint>
@@ -32,34 +35,28 @@ enum class Loss : int { cross_entropy, mse };
 std::string_view name(Loss loss) noexcept;
 std::optional<Loss> parse_loss(std::string_view text) noexcept;
 
-enum class OptimizerKind : int { sgd, momentum, adamw };
+using kernels::Clip;
+std::string_view name(Clip clip) noexcept;
+std::optional<Clip> parse_clip(std::string_view text) noexcept;
+
+using kernels::OptimizerKind;
+using kernels::OptimizerOptions;
 std::string_view name(OptimizerKind kind) noexcept;
 std::optional<OptimizerKind> parse_optimizer(std::string_view text) noexcept;
 
-/// Parameter | default | meaning
-/// lr | by rule | learning rate
-/// momentum | 0.9 | share of the old velocity (momentum)
-/// dampening | = momentum | velocity = momentum velocity + (1 - dampening) gradient
-/// nesterov | false | look-ahead form (momentum)
-/// beta1, beta2, epsilon | 0.9, 0.999, 1e-8 | AdamW
-/// weight_decay | 0 | L2 (sgd, momentum) or decoupled (adamw); biases and gains are spared
-struct OptimizerOptions {
-  OptimizerKind kind = OptimizerKind::momentum;
-  float lr = 0.0f;  // 0: the rule's default
-  float momentum = 0.9f, dampening = 0.9f;
-  bool nesterov = false;
-  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
-  float weight_decay = 0.0f;
-  bool operator==(const OptimizerOptions&) const = default;
-};
+using kernels::RateSchedule;
+using kernels::RateScheduleKind;
+std::string_view name(RateScheduleKind kind) noexcept;
+std::optional<RateScheduleKind> parse_rate_schedule(std::string_view text) noexcept;
 
 struct LearningOptions {
   Rule rule = Rule::backprop;
   Schedule schedule = Schedule::settle;
   Loss loss = Loss::cross_entropy;
   OptimizerOptions optimizer{};
-  std::uint32_t horizon = 0;  // ticks an error travels back; 0: until it has reached every layer once
-  std::uint32_t hold = 0;     // ticks a sample is held (settle); 0: the network's latency
+  RateSchedule rate_schedule{};  // of the learning rate, by each layer's count of updates
+  std::uint32_t horizon = 0;     // ticks an error travels back; 0: until it has reached every layer once
+  std::uint32_t hold = 0;        // ticks a sample is held (settle); 0: the network's latency
   /// Distance of the output's target from its activation, in gradients; gap: factor of the wanted output (one-hot row
   /// or values). 0: the rule's default, 5 for gap and 1 for the others.
   float output_step = 0.0f;
@@ -70,6 +67,9 @@ struct LearningOptions {
 
 /// The rule's own defaults in place of zeros.
 LearningOptions with_defaults(LearningOptions options) noexcept;
+
+/// Learning options that contradict each other, or a rate schedule that lacks a number. @error invalid_argument
+Status check_options(const LearningOptions& options);
 
 /// Reads the section "learning" of a network file. @error names the path ("learning.optimizer.lr")
 Result<LearningOptions> read_learning(std::string_view json);

@@ -15,11 +15,18 @@ void WeightUpdates::begin(mesh::StepContext& context, NodeId node) noexcept {
     const TiedGroup& group = plan_->tied[g];
     is_owner |= group.owner == node;
     if (progress_[g].pending == 0) {
-      optimizer_.clear_gradients(context.stream, context.weights, group.owner);
+      clear(context, group.owner);
       progress_[g] = {static_cast<std::uint32_t>(group.users.size()), false, false};
     }
   }
-  if (!is_owner) optimizer_.clear_gradients(context.stream, context.weights, node);
+  if (!is_owner) clear(context, node);
+}
+
+void WeightUpdates::clear(mesh::StepContext& context, NodeId node) noexcept {
+  optimizer_.clear_gradients(context.stream, context.weights, node);
+  if (!plan_->moves_together || !plan_->layers[node].moves) return;
+  optimizer_.forget_norm(context.stream, node);
+  is_dropped_[node] = 0;
 }
 
 void WeightUpdates::end(mesh::StepContext& context, NodeId node, bool is_used, std::uint64_t parity,
@@ -33,19 +40,41 @@ void WeightUpdates::end(mesh::StepContext& context, NodeId node, bool is_used, s
     is_owner |= group.owner == node;
     now.is_used |= is_used;
     now.has_failed |= has_failed_[node] != 0;
-    if (--now.pending == 0 && now.is_used && !now.has_failed) move(context, group.owner, parity, sizes);
+    if (--now.pending != 0) continue;
+    if (now.is_used && !now.has_failed)
+      move(context, group.owner, parity, sizes);
+    else
+      is_dropped_[group.owner] = 1;
   }
-  if (!is_owner && is_used) move(context, node, parity, sizes);
+  if (is_owner) return;
+  if (is_used)
+    move(context, node, parity, sizes);
+  else
+    is_dropped_[node] = 1;
 }
 
 void WeightUpdates::move(mesh::StepContext& context, NodeId node, std::uint64_t parity, GradientSizes& sizes) noexcept {
-  // A cell is isolated as a whole: its values and its weights.
-  if (!context.weights.learns(node) || context.is_isolated(node)) return;
+  if (is_held_back(context, node)) return;
   sizes.measure(context, node, parity, optimizer_);
   context.begin_update(node);
-  const bool is_moved = optimizer_.step(context.stream, context.weights, node);
+  const bool is_finite = optimizer_.are_finite(context.stream, context.weights, node);
+  is_dropped_[node] = !is_finite;
+  if (is_finite && plan_->moves_together)
+    optimizer_.measure_norm(context.stream, context.weights, node);
+  else if (is_finite)
+    optimizer_.step(context.stream, context.weights, node);
   context.end_update(node);
-  if (!is_moved) context.report_fault(node, actors::FaultKind::update_not_finite);
+  if (!is_finite) context.report_fault(node, actors::FaultKind::update_not_finite);
+}
+
+// A cell is isolated as a whole: its values and its weights.
+bool WeightUpdates::is_held_back(const mesh::StepContext& context, NodeId node) const noexcept {
+  return !plan_->layers[node].moves || !context.weights.learns(node) || context.is_isolated(node);
+}
+
+void WeightUpdates::move_together(mesh::StepContext& context, NodeId node) noexcept {
+  if (is_held_back(context, node) || is_dropped_[node]) return;
+  optimizer_.step(context.stream, context.weights, node);
 }
 
 }  // namespace weft::learning

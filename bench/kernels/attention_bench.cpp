@@ -94,7 +94,7 @@ struct Layer {
       stream.linear_transposed({weight(i), tokens_of(kErrors + kQ + i), i ? tokens_of(kOut) : dx});
       if (i) stream.binary({BinaryOp::add, dx, tokens_of(kOut), dx});
     }
-    stream.sgd({weights.size(), weights.data(), gradients.data(), 1e-6f, 0.0f});
+    stream.run(kernels::ops::sgd_step(weights.size(), weights.data(), gradients.data(), 1e-6f));
   }
 
   AttentionShape shape;

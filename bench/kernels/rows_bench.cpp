@@ -83,15 +83,18 @@ const bool kRegistered = [] {
   add("layer_norm", [](Operands& o) { layer_norm(o.x(), o.b.data(), o.b.data(), 1e-5f, o.y(), o.s, o.s + 1); });
   add("layer_norm_backward",
       [](Operands& o) { layer_norm_backward(o.x(), o.b.data(), o.s, o.s + 1, o.g(), o.y(), nullptr, nullptr); });
-  add("sgd", [](Operands& o) { sgd(o.c.size(), o.c.data(), o.b.data(), 1e-3f, 1e-4f); });
-  add("momentum",
-      [](Operands& o) { momentum(o.c.size(), o.c.data(), o.d.data(), o.b.data(), 1e-3f, 0.9f, 0.0f, false, 1e-4f); });
-  add("adamw", [](Operands& o) {
-    std::uint64_t step = 999;
-    float corrections[2];
-    adamw_step(&step, 0.9f, 0.999f, corrections);
-    adamw(o.c.size(), o.c.data(), o.a.data(), o.d.data(), o.b.data(), 1e-3f, 0.9f, 0.999f, 1e-8f, 1e-4f, corrections);
-  });
+  for (const std::string_view name : optimizer_names()) {
+    OptimizerOptions options = default_options(static_cast<OptimizerKind>(&name - optimizer_names().data()));
+    options.lr = 1e-3f;
+    options.weight_decay = 1e-4f;
+    add(std::string(name).c_str(), [options](Operands& o) {
+      const std::size_t arrays = arrays_of(options);
+      const float factors[kOptimizerFactors] = {1e-3f, 1.0f, 0.63f};
+      optimizer_step({o.c.size(), o.c.data(), arrays > 0 ? o.a.data() : nullptr, arrays > 1 ? o.d.data() : nullptr,
+                      nullptr, o.b.data(), factors, nullptr},
+                     options);
+    });
+  }
   return true;
 }();
 

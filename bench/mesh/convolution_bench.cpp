@@ -150,7 +150,8 @@ void training_step(benchmark::State& state) {
     for (auto& worker : workers)
       for (const auto& [parameters, sums] : {std::pair{&pa, &worker->sums_a}, {&pb, &worker->sums_b}})
         for (std::size_t i = 0; i < parameters->values.size(); ++i)
-          stream.sgd({sums->buffers[i].size(), parameters->values[i].data(), sums->pointers[i], 1e-6f, 0.0f});
+          stream.run(
+              kernels::ops::sgd_step(sums->buffers[i].size(), parameters->values[i].data(), sums->pointers[i], 1e-6f));
   };
   double burst = 0;
   const std::vector<Contestant> all{{"step", step}, {"peak", [&] { burst = fma_burst(); }}};

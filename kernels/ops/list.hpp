@@ -10,6 +10,7 @@
 #include "kernels/ops/move.hpp"
 #include "kernels/ops/noise.hpp"
 #include "kernels/ops/norm.hpp"
+#include "kernels/ops/optimizer.hpp"
 #include "kernels/ops/rows.hpp"
 #include "kernels/ops/softmax.hpp"
 #include "kernels/ops/window.hpp"

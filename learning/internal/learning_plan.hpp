@@ -38,6 +38,7 @@ struct LayerPlan {
   std::vector<Hop> hops;
   std::vector<std::uint32_t> groups;  // of tied weights that it takes part in
   std::uint32_t reach = 0;            // ticks that it, or a layer tied to it, looks back
+  bool moves = false;                 // learning makes updates of it; one without weights counts them alone
 };
 
 /// Layers that compute with the weights of one of them: their gradients add up, and the weights move once, after the
@@ -58,8 +59,17 @@ struct LearningPlan {
   std::uint32_t latency = 0;                  // ticks from a sample's input to the outputs
   std::uint32_t hold = 0;                     // ticks a sample is held (settle)
   std::uint32_t depth = 0, deepest = 0;       // distances; depth is 2 at least
+  std::uint32_t travel = 0;                   // steps of a settled sample after its ticks
   std::uint64_t chunk = 0;                    // samples of a run, at most
   std::uint64_t ring = 0;                     // samples at hand for labels and scores, a power of two
+  bool moves_together = false;                // all layers, once the norm of all gradients is known
+
+  /// Step of a settled sample in which the norms of all layers are added, and then that in which the layers move
+  /// (moves_together).
+  std::uint64_t norm_step() const noexcept { return std::uint64_t{hold} + travel - 2; }
+  std::uint64_t move_step() const noexcept { return norm_step() + 1; }
+  /// The layer that adds the norms of all.
+  mesh::NodeId adder() const noexcept { return static_cast<mesh::NodeId>(layers.size() - 1); }
 
   /// @error invalid_argument: a network without outputs, an output no input reaches, more learners than sessions
   static Result<LearningPlan> build(const mesh::Graph& graph, std::size_t sessions, const LearningOptions& options);

@@ -27,13 +27,20 @@ class WeightUpdates {
 
   WeightUpdates() = default;
   WeightUpdates(const LearningPlan& plan, Optimizer optimizer)
-      : plan_(&plan), optimizer_(std::move(optimizer)), progress_(plan.tied.size()), has_failed_(plan.layers.size()) {}
+      : plan_(&plan),
+        optimizer_(std::move(optimizer)),
+        progress_(plan.tied.size()),
+        has_failed_(plan.layers.size()),
+        is_dropped_(plan.layers.size()) {}
 
   /// Clears the gradients of the weights that `node` computes with.
   void begin(mesh::StepContext& context, mesh::NodeId node) noexcept;
   /// Moves the weights of `node`, and tied ones after their last user; `is_used`: it added gradients.
   void end(mesh::StepContext& context, mesh::NodeId node, bool is_used, std::uint64_t parity,
            GradientSizes& sizes) noexcept;
+  /// For layers that move together: adds the norms of their gradients, and moves one of them.
+  void add_norms(mesh::StepContext& context) noexcept { optimizer_.add_norms(context.stream); }
+  void move_together(mesh::StepContext& context, mesh::NodeId node) noexcept;
   /// Drops the update under way: half of its gradients may be missing.
   void fail(mesh::NodeId node) noexcept { has_failed_[node] = 1; }
   /// Forgets users that a halt kept from coming.
@@ -47,12 +54,15 @@ class WeightUpdates {
   const std::vector<Progress>& progress() const noexcept { return progress_; }
 
  private:
+  void clear(mesh::StepContext& context, mesh::NodeId node) noexcept;
+  bool is_held_back(const mesh::StepContext& context, mesh::NodeId node) const noexcept;
   void move(mesh::StepContext& context, mesh::NodeId node, std::uint64_t parity, GradientSizes& sizes) noexcept;
 
   const LearningPlan* plan_ = nullptr;
   Optimizer optimizer_;
   std::vector<Progress> progress_;        // by tied group
   std::vector<std::uint8_t> has_failed_;  // by node: a fault in the update under way
+  std::vector<std::uint8_t> is_dropped_;  // by node: its gradients of this sample move nothing (moves_together)
 };
 
 }  // namespace weft::learning

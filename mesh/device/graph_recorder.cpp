@@ -21,7 +21,7 @@ ops::Answer<Op> GraphRecorder::accept(const Op& op) {
     return true;
   } else {
     // The host counts along, so that it need not ask how many steps there were.
-    if constexpr (std::is_same_v<Op, ops::AdamwStep>) ++*op.step;
+    if constexpr (std::is_same_v<Op, ops::OptimizerFactors>) ++*op.updates;
     return to_.run(moved);
   }
 }

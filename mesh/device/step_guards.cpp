@@ -19,7 +19,7 @@ void StepGuards::begin_move(NodeId node) {
 
 void StepGuards::end_move(NodeId node) {
   if (!is_guarded_[node]) return;
-  to_.sgd({1, words_.updates + node, words_.minus_one, 1.0f, 0.0f});  // one more, if it was moved
+  to_.run(kernels::ops::sgd_step(1, words_.updates + node, words_.minus_one, 1.0f));  // one more, if it was moved
   to_.skip_steps(nullptr);
 }
 

@@ -25,6 +25,8 @@ std::string_view key_of_places(const LayerSpec& spec) {
   if (spec.granularity) return "granularity";
   if (spec.activations != Activations::int8) return "activations";
   if (spec.quantization_aware) return "qat";
+  if (spec.rate_scale != 1.0f) return "rate_scale";
+  if (spec.is_frozen) return "freeze";
   return {};
 }
 

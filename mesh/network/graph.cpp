@@ -96,6 +96,8 @@ Status Graph::add_layers() {
     WEFT_TRY(node.encoding, encoding_of(i, layer));
     node.activations = layer.activations;
     node.quantization_aware = layer.quantization_aware;
+    node.rate_scale = layer.rate_scale;
+    node.is_frozen = layer.is_frozen;
     if (nodes_.size() > spec_.inputs.size() && nodes_.back().at == layer.at)
       return fail(Errc::duplicate_name, node.object + ": this place holds " + nodes_.back().object + " already");
     nodes_.push_back(std::move(node));

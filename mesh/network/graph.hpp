@@ -43,6 +43,8 @@ struct Node {
   Encoding encoding;  // of its matrices when the mesh is built; messages may change it (WeightStore)
   Activations activations = Activations::int8;
   bool quantization_aware = false;     // "qat"
+  float rate_scale = 1.0f;             // of the learning rate
+  bool is_frozen = false;              // "freeze"
   std::shared_ptr<const Layer> layer;  // null for a port
   std::vector<std::uint32_t> sources;  // edges in, in source order
   std::vector<std::uint32_t> readers;  // edges out, by (reader, position)

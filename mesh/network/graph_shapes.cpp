@@ -50,6 +50,19 @@ Status check_has_matrix(std::size_t position, const LayerSpec& spec, const Layer
                                      " layer has no weight matrix to " + purpose + "; leave it away");
 }
 
+/// Keys about learning, of layers that have something to learn.
+Status check_learning_keys(std::size_t position, const LayerSpec& spec, const Layer& layer) {
+  const std::string key = key_path(position, spec.at, spec.is_frozen ? "freeze" : "rate_scale");
+  if (!std::isfinite(spec.rate_scale) || spec.rate_scale <= 0.0f)
+    return fail(Errc::out_of_range, key_path(position, spec.at, "rate_scale") + ": " + number_text(spec.rate_scale) +
+                                        " is not above 0; to keep a layer as it is, say freeze");
+  if (!spec.is_frozen && spec.rate_scale == 1.0f) return {};
+  if (layer.parameters().empty())
+    return fail(Errc::unsupported,
+                key + ": a " + spec.type + " layer has no weights that learning moves; leave it away");
+  return {};
+}
+
 }  // namespace
 
 Result<std::size_t> internal::check_extents(const std::string& object, const Shape& shape) {
@@ -119,6 +132,7 @@ Status Graph::make_node_layer(NodeId id) {
       return fail(std::move(size).error().within(node.object + " '" + parameter.name + "'"));
   }
   WEFT_CHECK(check_has_matrix(layer_position_[id], spec, *layer));
+  WEFT_CHECK(check_learning_keys(layer_position_[id], spec, *layer));
   WEFT_CHECK(check_shape(id, *layer));
   for (const Coord at : layer->tied_to()) node.owners.push_back(*find_layer(at));
   node.width = layer->out();

@@ -94,6 +94,16 @@ NetworkBuilder& NetworkBuilder::activations(Activations activations) {
   spec_.layers.back().activations = activations;
   return *this;
 }
+NetworkBuilder& NetworkBuilder::rate_scale(float scale) {
+  spec_.layers.back().rate_scale = scale;
+  return *this;
+}
+
+NetworkBuilder& NetworkBuilder::freeze(bool on) {
+  spec_.layers.back().is_frozen = on;
+  return *this;
+}
+
 NetworkBuilder& NetworkBuilder::quantization_aware(bool on) {
   spec_.layers.back().quantization_aware = on;
   return *this;

@@ -81,6 +81,8 @@ struct LayerSpec {
   std::optional<Granularity> granularity;       // of scales; none: the type's default
   Activations activations = Activations::int8;  // what integer types of 8 bits and fewer do to their inputs
   bool quantization_aware = false;              // "qat": errors travel back through the stored weights
+  float rate_scale = 1.0f;                      // of the learning rate
+  bool is_frozen = false;                       // "freeze": learning never moves it; errors pass through
   std::optional<actors::Policy> policy;         // of the whole cell; none: the network's
   std::optional<Placement> device;              // of the whole cell; none: where the mesh is
   Options options;                              // what the layer type reads for itself
@@ -142,6 +144,10 @@ class NetworkBuilder {
   /// through their masters.
   /// @source Bengio, Leonard and Courville 2013, arXiv:1308.3432, section 3.1 (straight-through estimator)
   NetworkBuilder& quantization_aware(bool on = true);
+  /// A learning rate of its own: so many times the network's.
+  NetworkBuilder& rate_scale(float scale);
+  /// Learning never moves its weights; errors pass through.
+  NetworkBuilder& freeze(bool on = true);
   NetworkBuilder& policy(actors::Policy policy);
   /// Placement of its cell in a mesh on a device.
   NetworkBuilder& placement(Placement placement);

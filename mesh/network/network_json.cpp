@@ -76,9 +76,10 @@ Result<Shape> read_shape(const JsonValue& value) {
 }
 
 Status read_options(JsonReader& reader, LayerSpec& layer) {
-  static const std::vector<std::string_view> kOwn{
-      "at",    "type",   "out",        "view",        "name",        "layers", "shape",  "from",  "combine",
-      "dtype", "policy", "neighbours", "granularity", "activations", "qat",    "device", "repeat"};
+  static const std::vector<std::string_view> kOwn{"at",     "type",       "out",         "view",        "name",
+                                                  "layers", "shape",      "from",        "combine",     "dtype",
+                                                  "policy", "neighbours", "granularity", "activations", "qat",
+                                                  "device", "repeat",     "rate_scale",  "freeze"};
   for (const std::string& key : reader.keys()) {
     if (std::find(kOwn.begin(), kOwn.end(), key) != kOwn.end()) continue;
     const JsonValue value = *reader.find(key);
@@ -166,6 +167,8 @@ Result<LayerSpec> read_layer(const JsonValue& value, LayerPlace place, LayerEntr
   }
   WEFT_TRY(layer.activations, reader.one_of_or("activations", Activations::int8, parse_activations, {"int8", "float"}));
   WEFT_TRY(layer.quantization_aware, reader.boolean_or("qat", false));
+  WEFT_TRY(layer.rate_scale, reader.f32_or("rate_scale", 1.0f, 1e-6f, 1e6f));
+  WEFT_TRY(layer.is_frozen, reader.boolean_or("freeze", false));
   if (const auto policy = reader.find("policy")) {
     WEFT_TRY(layer.policy, policy->one_of(actors::parse_policy, kPolicies));
   }
@@ -273,6 +276,8 @@ Json layer_json(const LayerSpec& layer, bool is_inside = false) {
   if (layer.granularity) out["granularity"] = name(*layer.granularity);
   if (layer.activations != Activations::int8) out["activations"] = name(layer.activations);
   if (layer.quantization_aware) out["qat"] = true;
+  if (layer.rate_scale != 1.0f) out["rate_scale"] = layer.rate_scale;
+  if (layer.is_frozen) out["freeze"] = true;
   if (layer.policy) out["policy"] = name(*layer.policy);
   if (layer.device) out["device"] = name(*layer.device);
   for (const auto& option : layer.options) std::visit([&](const auto& v) { out[option.first] = v; }, option.second);

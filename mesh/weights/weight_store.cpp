@@ -88,7 +88,7 @@ void WeightStore::join(const Graph& graph) {
   }
 }
 
-Result<ParameterBuffer> WeightStore::make_buffer_for(const std::vector<bool>& is_inside) const {
+Result<ParameterBuffer> WeightStore::make_buffer(const std::vector<bool>& is_inside) const {
   ParameterBuffer made;
   std::vector<std::size_t> floats(region_node_.size(), 0);
   for (std::size_t i = 0; i < parameters_.size(); ++i)
@@ -109,12 +109,12 @@ Result<ParameterBuffer> WeightStore::make_buffer_for(const std::vector<bool>& is
 }
 
 Result<ParameterBuffer> WeightStore::make_buffer() const {
-  return make_buffer_for(std::vector<bool>(parameters_.size(), true));
+  return make_buffer(std::vector<bool>(parameters_.size(), true));
 }
 
 // Masters of `is_inside` side by side, region by region; those that have one keep their values.
 Status WeightStore::make_arena(const std::vector<bool>& is_inside) {
-  WEFT_TRY(ParameterBuffer arena, make_buffer_for(is_inside));
+  WEFT_TRY(ParameterBuffer arena, make_buffer(is_inside));
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     float* const place = arena.data(i);
     if (!place) continue;

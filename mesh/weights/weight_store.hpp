@@ -55,6 +55,8 @@ class WeightStore {
                                    const topology::Plan& plan, topology::NodeMemory& memory, bool keeps_masters);
   /// A zeroed array beside every parameter.
   Result<ParameterBuffer> make_buffer() const;
+  /// The same beside some parameters; null beside the others.
+  Result<ParameterBuffer> make_buffer(const std::vector<bool>& is_inside) const;
   /// Fills every parameter from the network's seed and its layer's place.
   void initialize(const Graph& graph, std::uint64_t seed);
 
@@ -215,8 +217,6 @@ class WeightStore {
   Result<WeightMemory> make_master_room(std::size_t i) const;
   /// Makes the decoded values the master.
   void take_master(std::size_t i, WeightMemory room) noexcept;
-  /// Room beside some parameters; null beside the others.
-  Result<ParameterBuffer> make_buffer_for(const std::vector<bool>& is_inside) const;
   Status make_arena(const std::vector<bool>& is_inside);
   std::uint32_t numa_node(std::size_t i) const noexcept { return region_node_[parameter_region_[i]]; }
 

@@ -81,7 +81,7 @@ TEST(StreamEncode, WhatIsEncodedComputes) {
                               encoding.dtype,
                               encoding.granularity};
       for (int step = 0; step < 3; ++step) {
-        stream.sgd({kernels::panels_size(kOut, kIn), at.data(master), at.data(slope), 0.1f, 0.0f});
+        stream.run(kernels::ops::sgd_step(kernels::panels_size(kOut, kIn), at.data(master), at.data(slope), 0.1f));
         stream.encode({{at.data(master), kOut, kIn}, w});
         stream.linear({w, nullptr, at.rows(x), kernels::Activation::tanh, {}, at.rows(y)});
         stream.linear_transposed({w, at.rows(y), at.rows(dx)});

@@ -7,49 +7,91 @@ namespace {
 
 using namespace testing_support;
 
+/// Every optimiser, with each of its settings that changes the formula.
+std::vector<kernels::OptimizerOptions> all_options() {
+  std::vector<kernels::OptimizerOptions> all;
+  for (std::size_t i = 0; i < kernels::optimizer_names().size(); ++i)
+    for (const bool flag : {false, true})
+      for (const kernels::Clip clip : {kernels::Clip::none, kernels::Clip::value, kernels::Clip::norm}) {
+        kernels::OptimizerOptions o = kernels::default_options(static_cast<kernels::OptimizerKind>(i));
+        o.lr = 0.1f;
+        o.weight_decay = 0.01f;
+        o.nesterov = o.centered = flag;
+        if (o.kind == kernels::OptimizerKind::rmsprop && flag) o.momentum = 0.5f;
+        o.clip = clip;
+        o.clip_limit = 0.5f;
+        all.push_back(o);
+      }
+  return all;
+}
+
 TEST(StreamLearning, OptimisersHaveTheCpusBitsOverManySteps) {
   RandomStream random(20, 0, RandomPurpose::test);
   for (const std::size_t n : {1, 17, 256, 1000})
     for (const bool special : {false, true}) {
       Comparison c;
-      const auto w = c.add(draw(random, n, special)), g = c.add(draw(random, n, special)),
-                 v = c.add(draw(random, n, special)), u = c.add(draw(random, n, special)),
-                 a = c.add(draw(random, n, special)), b = c.add(draw(random, n, special));
-      std::vector<float> first = draw(random, n, special), second = draw(random, n, special);
-      for (float& each : second) each = each < 0 ? -each : each;
-      const auto m = c.add(first), s = c.add(second), count = c.add_codes({0.0f, 0.0f}),
-                 corrections = c.add(std::vector<float>(2));
+      const auto g = c.add(draw(random, n, special)), squares = c.add(std::vector<float>{1.75f});
+      struct Arrays {
+        std::size_t w, first, second, third, count, factors;
+      };
+      std::vector<Arrays> arrays;
+      const std::vector<kernels::OptimizerOptions> all = all_options();
+      for (const kernels::OptimizerOptions& o : all) {
+        std::vector<float> of_squares = draw(random, n, special), means = draw(random, n, special);
+        for (float& each : of_squares) each = each < 0 ? -each : each;
+        if (o.kind == kernels::OptimizerKind::rmsprop) std::swap(of_squares, means);
+        arrays.push_back({c.add(draw(random, n, special)), c.add(means), c.add(of_squares),
+                          c.add(draw(random, n, special)), c.add_codes({0.0f, 0.0f}),
+                          c.add(std::vector<float>(kernels::kOptimizerFactors))});
+      }
       c.expect_same(std::to_string(n) + (special ? " special" : ""), [&](OpStream& stream, const auto& at) {
-        for (int step = 0; step < 5; ++step) {
-          stream.sgd({n, at.data(w), at.data(g), 0.1f, 0.01f});
-          stream.momentum({n, at.data(a), at.data(v), at.data(g), 0.1f, 0.9f, 0.1f, false, 0.01f});
-          stream.momentum({n, at.data(a), at.data(u), at.data(g), 0.1f, 0.9f, 0.0f, true, 0.0f});
-          stream.adamw_step({at.template as<std::uint64_t>(count), 0.9f, 0.999f, at.data(corrections)});
-          stream.adamw({n, at.data(b), at.data(m), at.data(s), at.data(g), 0.001f, 0.9f, 0.999f, 1e-8f, 0.01f,
-                        at.data(corrections)});
-        }
+        for (int step = 0; step < 5; ++step)
+          for (std::size_t i = 0; i < all.size(); ++i) {
+            const kernels::OptimizerOptions& o = all[i];
+            const std::size_t used = kernels::arrays_of(o);
+            const bool counts = kernels::counts_updates(o) || o.clip == kernels::Clip::value;
+            if (counts)
+              stream.optimizer_factors({at.template as<std::uint64_t>(arrays[i].count),
+                                        o.lr,
+                                        o.beta1,
+                                        o.beta2,
+                                        {},
+                                        at.data(arrays[i].factors)});
+            stream.optimizer_step({n, at.data(arrays[i].w), used > 0 ? at.data(arrays[i].first) : nullptr,
+                                   used > 1 ? at.data(arrays[i].second) : nullptr,
+                                   used > 2 ? at.data(arrays[i].third) : nullptr, at.data(g),
+                                   counts ? at.data(arrays[i].factors) : nullptr,
+                                   o.clip == kernels::Clip::norm ? at.data(squares) : nullptr, o});
+          }
       });
     }
 }
 
-// Small, large and very large counts; betas that are gone after a few steps, and those that hardly change.
-TEST(StreamLearning, AdamwsCorrectionsAreTheCpus) {
+// Small, large and very large counts; betas that are gone after a few steps, and those that hardly change; every
+// schedule.
+TEST(StreamLearning, CorrectionsAndRatesAreTheCpus) {
   constexpr float kBetas[][2] = {{0.9f, 0.999f}, {0.0f, 0.9999999f}, {0x1p-100f, 0x1p-130f}, {0.5f, 0.95f}};
+  const std::size_t schedules = kernels::rate_schedule_names().size();
+  std::vector<kernels::RateSchedule> rates;
+  for (std::size_t i = 0; i < schedules; ++i)
+    for (const std::uint32_t updates : {1u, 60u, 100000u, UINT32_MAX})
+      rates.push_back({static_cast<kernels::RateScheduleKind>(i), updates == 60 ? 50u : 0u, updates, updates % 3 + 1,
+                       0.125f, updates == 60 ? 0.97f : 0.9999f, 2.5f});
   Comparison c;
-  std::vector<std::size_t> counts;
+  std::vector<std::size_t> counts, factors;
   for (const std::uint64_t before :
-       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{98}, std::uint64_t{1023},
-        std::uint64_t{54321}, std::uint64_t{UINT32_MAX}, (std::uint64_t{1} << 40) + 12345})
-    for (std::size_t i = 0; i < std::size(kBetas); ++i)
+       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{48}, std::uint64_t{98}, std::uint64_t{1023},
+        std::uint64_t{54321}, std::uint64_t{UINT32_MAX} - 1, (std::uint64_t{1} << 40) + 12345})
+    for (std::size_t i = 0; i < rates.size(); ++i)
       counts.push_back(c.add_codes({std::bit_cast<float>(static_cast<std::uint32_t>(before)),
                                     std::bit_cast<float>(static_cast<std::uint32_t>(before >> 32))}));
-  std::vector<std::size_t> corrections;
-  for (std::size_t i = 0; i < counts.size(); ++i) corrections.push_back(c.add(std::vector<float>(2)));
-  c.expect_same("corrections", [&](OpStream& stream, const auto& at) {
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    factors.push_back(c.add(std::vector<float>(kernels::kOptimizerFactors)));
+  c.expect_same("factors", [&](OpStream& stream, const auto& at) {
     for (int step = 0; step < 3; ++step)
       for (std::size_t i = 0; i < counts.size(); ++i)
-        stream.adamw_step(
-            {at.template as<std::uint64_t>(counts[i]), kBetas[i % 4][0], kBetas[i % 4][1], at.data(corrections[i])});
+        stream.optimizer_factors({at.template as<std::uint64_t>(counts[i]), 0.1f, kBetas[i % 4][0], kBetas[i % 4][1],
+                                  rates[i % rates.size()], at.data(factors[i])});
   });
 }
 
@@ -97,9 +139,9 @@ TEST(StreamLearning, ATrainedNetworkHasTheCpusWeights) {
       stream.unary_backward({kernels::Activation::gelu, at.rows(z), at.rows(h), at.rows(dh), at.rows(dh)});
       stream.outer_accumulate({at.rows(dh), at.rows(x), {at.data(g1), kHidden, kIn}});
       stream.column_accumulate({at.rows(dh), at.data(db1)});
-      stream.sgd({kernels::panels_size(kHidden, kIn), at.data(w1), at.data(g1), 0.05f, 0.0f});
-      stream.sgd({kernels::panels_size(kOut, kHidden), at.data(w2), at.data(g2), 0.05f, 0.0f});
-      stream.sgd({kHidden, at.data(b1), at.data(db1), 0.05f, 0.0f});
+      stream.run(kernels::ops::sgd_step(kernels::panels_size(kHidden, kIn), at.data(w1), at.data(g1), 0.05f));
+      stream.run(kernels::ops::sgd_step(kernels::panels_size(kOut, kHidden), at.data(w2), at.data(g2), 0.05f));
+      stream.run(kernels::ops::sgd_step(kHidden, at.data(b1), at.data(db1), 0.05f));
     }
   });
 }

@@ -94,11 +94,12 @@ TEST(Operations, GiveEachPartItsPartOfTheOperands) {
   EXPECT_EQ(rows.a.cols, 8u) << "rows are not cut";
   EXPECT_EQ(rows.s, sums + 1);
 
-  const ops::Adamw step{48, y.values.data(), y.values.data(), y.values.data(), x.values.data(), 1, 1, 1, 1, 1, sums};
-  const ops::Adamw some = ops::part_of(step, {1, 0, 1, 16, 32}, 0);
+  const ops::OptimizerStep step{
+      48, y.values.data(), y.values.data(), y.values.data(), nullptr, x.values.data(), sums, nullptr, {}};
+  const ops::OptimizerStep some = ops::part_of(step, {1, 0, 1, 16, 32}, 0);
   EXPECT_EQ(some.n, 32u);
   EXPECT_EQ(some.g, x.values.data() + 16);
-  EXPECT_EQ(some.corrections, sums) << "all parts read the same";
+  EXPECT_EQ(some.factors, sums) << "all parts read the same";
 
   AttentionShape shape;
   ops::Attention attention{

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "device_pair.hpp"
+#include "update_cases.hpp"
 #include <algorithm>
 #include <bit>
 #include <memory>
@@ -86,20 +87,17 @@ INSTANTIATE_TEST_SUITE_P(Rules, DeviceLearning,
                                   std::string(name(std::get<1>(row.param)));
                          });
 
-class DeviceOptimizer : public ::testing::TestWithParam<OptimizerKind> {
+class DeviceOptimizer : public ::testing::TestWithParam<test::UpdateCase> {
  protected:
   void SetUp() override { need_device(); }
 };
 
 TEST_P(DeviceOptimizer, MovesWeightsAsOnTheCpu) {
-  LearningOptions options;
-  options.optimizer.kind = GetParam();
-  options.optimizer.lr = 0.01f;
-  options.optimizer.weight_decay = 0.001f;
-  options.optimizer.nesterov = GetParam() == OptimizerKind::momentum;
   for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-    options.schedule = schedule;
-    Pair pair(test::digits_network(9), with_defaults(options));
+    if (!GetParam().takes(schedule)) continue;
+    mesh::NetworkSpec spec = test::digits_network(9);
+    spec.layers[1].rate_scale = 0.5f;
+    Pair pair(spec, GetParam().options(Rule::backprop, schedule));
     const Lesson lesson(test::all_digits(), 100, 60);
     pair.both([&](ReplayableMesh& life) { lesson.teach(life, 60); });
     pair.expect_equal(std::string(name(schedule)));
@@ -107,10 +105,19 @@ TEST_P(DeviceOptimizer, MovesWeightsAsOnTheCpu) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(Kinds, DeviceOptimizer, ::testing::ValuesIn(test::update_cases()),
+                         [](const auto& row) { return row.param.name; });
+
+class DeviceUpdateCount : public ::testing::TestWithParam<std::tuple<OptimizerKind, bool>> {
+ protected:
+  void SetUp() override { need_device(); }
+};
+
 // A layer whose targets are too far off does not move, which the device finds out by itself: it counts for each layer.
-TEST_P(DeviceOptimizer, CountsTheUpdatesOfLayersThatSometimesDoNotMove) {
+TEST_P(DeviceUpdateCount, IsRightForLayersThatSometimesDoNotMove) {
   LearningOptions options{.rule = Rule::fw_dtp, .schedule = Schedule::pipelined};
-  options.optimizer.kind = GetParam();
+  options.optimizer.kind = std::get<0>(GetParam());
+  if (std::get<1>(GetParam())) options.rate_schedule = {RateScheduleKind::cosine, 10, 150};
   options.output_step = 40.0f;
   // Three values often point away from their target.
   const mesh::NetworkSpec narrow = mesh::NetworkBuilder("narrow", GridShape{1, 1, 3, 1})
@@ -136,9 +143,14 @@ TEST_P(DeviceOptimizer, CountsTheUpdatesOfLayersThatSometimesDoNotMove) {
   pair.expect_on_device();
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, DeviceOptimizer,
-                         ::testing::Values(OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adamw),
-                         [](const auto& row) { return std::string(name(row.param)); });
+INSTANTIATE_TEST_SUITE_P(Kinds, DeviceUpdateCount,
+                         ::testing::Combine(::testing::Values(OptimizerKind::sgd, OptimizerKind::momentum,
+                                                              OptimizerKind::adamw),
+                                            ::testing::Bool()),
+                         [](const auto& row) {
+                           return std::string(name(std::get<0>(row.param))) +
+                                  (std::get<1>(row.param) ? "_scheduled" : "");
+                         });
 
 class DeviceRunTest : public ::testing::Test {
  protected:

@@ -107,17 +107,6 @@ INSTANTIATE_TEST_SUITE_P(Rules, Exactness,
                                   std::string(name(std::get<1>(row.param)));
                          });
 
-TEST(Exactness, OtherOptimizersAgreeToo) {
-  for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adamw}) {
-    const Hash128 reference = train_mixed(Rule::backprop, Schedule::settle, kind, {}, 500);
-    for (const kernels::Isa isa : kernels::available_isas()) {
-      const test::ForIsa scope(isa);
-      const Setting setting{2, 5, mesh::ExecutorKind::tbb, true};
-      EXPECT_EQ(train_mixed(Rule::backprop, Schedule::settle, kind, setting, 500), reference) << name(isa);
-    }
-  }
-}
-
 TEST(Exactness, TheHashSeesASingleWeight) {
   auto mesh = mesh::Mesh::build(test::digits_network(1), {});
   const Hash128 before = mesh->state_hash();

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "device_pair.hpp"
+#include "update_cases.hpp"
 #include <algorithm>
 #include <initializer_list>
 #include <string>
@@ -95,15 +96,11 @@ class MixedRunTest : public ::testing::Test {
 };
 
 TEST_F(MixedRunTest, MovesWeightsOfBothSidesByEachOptimizer) {
-  for (const auto kind : {OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adamw})
+  for (const test::UpdateCase& each : test::update_cases())
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-      SCOPED_TRACE(std::string(name(kind)) + ", " + std::string(name(schedule)));
-      LearningOptions options;
-      options.schedule = schedule;
-      options.optimizer.kind = kind;
-      options.optimizer.lr = 0.01f;
-      options.optimizer.weight_decay = 0.001f;
-      Pair pair(placed(9, {kFirst, kBack}), with_defaults(options));
+      if (!each.takes(schedule)) continue;
+      SCOPED_TRACE(each.name + ", " + std::string(name(schedule)));
+      Pair pair(placed(9, {kFirst, kBack}), each.options(Rule::backprop, schedule));
       teach(pair, 100, 25);
       pair.expect_equal("taught");
       expect_mixed(pair);

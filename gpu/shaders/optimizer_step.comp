@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// An update of n weights, as kernels/optimizer.cpp makes it, by the formulas of kernels/formulas/.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "exact.glsl"
+#include "memory.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 1) const uint OPTIMIZER = 0;
+layout(constant_id = 2) const bool NESTEROV = false;
+layout(constant_id = 3) const bool CENTERED = false;
+layout(constant_id = 4) const bool HAS_MOMENTUM = false;
+layout(constant_id = 5) const bool CLIPS_VALUES = false;
+// Settings are flushed by the host. `factors` (optimizer_factors.comp), `squares` and arrays of state may be null. Nothing
+// moves while the word at `skip` is not 0.
+#define WEFT_OPERANDS(X)                                                                                         \
+  X(uint64_t, w) X(uint64_t, first) X(uint64_t, second) X(uint64_t, third) X(uint64_t, g) X(uint64_t, factors)   \
+  X(uint64_t, squares) X(uint64_t, skip) X(uint, count)                                                          \
+  X(float, rate) X(float, weight_decay) X(float, momentum) X(float, dampening) X(float, beta1) X(float, beta2)   \
+  X(float, alpha) X(float, epsilon) X(float, clip_limit)
+#include "operands.glsl"
+
+#define WEFT_FORMULA
+#define Real float
+float at_most(float limit, float x) { return limit < x ? limit : x; }
+float at_least(float limit, float x) { return limit > x ? limit : x; }
+float sign_of(float x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : 0.0; }
+
+struct Weight {
+  float weight, gradient, first, second, third;
+};
+struct Settings {
+  float rate, weight_decay, momentum, dampening, beta1, beta2, alpha, epsilon, correction1, correction2;
+  bool nesterov, centered, has_momentum;
+};
+
+#include "kernels/formulas/clip.inc"
+
+#define WEFT_OPTIMIZER_STEP(name) void step_##name(inout Weight u, Settings s)
+#include "kernels/formulas/optimizers.def"
+#undef WEFT_OPTIMIZER_STEP
+
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) \
+  const uint kArraysOf_##name = arrays;
+#include "kernels/formulas/optimizers.def"
+#undef WEFT_OPTIMIZER
+
+uint most_arrays() {
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) \
+  if (OPTIMIZER == number) return kArraysOf_##name;
+#include "kernels/formulas/optimizers.def"
+#undef WEFT_OPTIMIZER
+  return 0;
+}
+
+void move(inout Weight u, Settings s) {
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) \
+  if (OPTIMIZER == number) step_##name(u, s);
+#include "kernels/formulas/optimizers.def"
+#undef WEFT_OPTIMIZER
+}
+
+float value_at(uint64_t array, uint i, uint least_arrays) {
+  return most_arrays() >= least_arrays && array != 0ul ? flushed(Floats(array).at[i]) : 0.0;
+}
+void keep(uint64_t array, uint i, uint least_arrays, float value) {
+  if (most_arrays() >= least_arrays && array != 0ul) Floats(array).at[i] = value;
+}
+
+void main() {
+  if (!load_operands()) return;
+  if (skip != 0ul && Words(skip).at[0] != 0) return;
+  Settings s;
+  s.rate = rate;
+  s.weight_decay = weight_decay;
+  s.momentum = momentum;
+  s.dampening = dampening;
+  s.beta1 = beta1;
+  s.beta2 = beta2;
+  s.alpha = alpha;
+  s.epsilon = epsilon;
+  s.correction1 = s.correction2 = 1.0;
+  s.nesterov = NESTEROV;
+  s.centered = CENTERED;
+  s.has_momentum = HAS_MOMENTUM;
+  if (factors != 0ul) {
+    s.rate = flushed(Floats(factors).at[0]);
+    s.correction1 = flushed(Floats(factors).at[1]);
+    s.correction2 = flushed(Floats(factors).at[2]);
+  }
+  float factor = squares != 0ul ? clip_factor(flushed(Floats(squares).at[0]), clip_limit) : 1.0;
+  for (uint i = item(); i < count; i += items()) {
+    Weight u;
+    u.weight = flushed(Floats(w).at[i]);
+    u.gradient = flushed(Floats(g).at[i]);
+    if (CLIPS_VALUES)
+      u.gradient = clip_value(u.gradient, clip_limit);
+    else if (squares != 0ul)
+      u.gradient = mul(u.gradient, factor);
+    u.first = value_at(first, i, 1u);
+    u.second = value_at(second, i, 2u);
+    u.third = value_at(third, i, 3u);
+    move(u, s);
+    Floats(w).at[i] = u.weight;
+    keep(first, i, 1u, u.first);
+    keep(second, i, 2u, u.second);
+    keep(third, i, 3u, u.third);
+  }
+}
