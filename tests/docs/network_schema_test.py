@@ -95,6 +95,13 @@ def inner(network, *path):
     return own
 
 
+def rows_of(folder, macro):
+    """Names by number of the formulas in a folder."""
+    files = (ROOT / "kernels/formulas" / folder).glob("*.inc")
+    rows = [re.search(macro + r"\((\d+), (\w+)", path.read_text()).groups() for path in files]
+    return [name for _, name in sorted(rows, key=lambda row: int(row[0]))]
+
+
 def listed(path, name):
     return re.findall(r"\"(\w+)\"", re.search(name + r"\s*[={]([^;]*);", (ROOT / path).read_text()).group(1))
 
@@ -328,7 +335,9 @@ class NetworkSchema(unittest.TestCase):
             (DEFS["learning"]["properties"]["rule"], listed(learning, "kRules")),
             (DEFS["learning"]["properties"]["schedule"], listed(learning, "kSchedules")),
             (DEFS["learning"]["properties"]["loss"], listed(learning, "kLosses")),
-            (optimizer["type"], listed(learning, "kOptimizers")),
+            (optimizer["type"], rows_of("optimizers", "WEFT_OPTIMIZER")),
+            (optimizer["clip"], listed(learning, "kClips")),
+            (DEFS["rate_schedule"]["properties"]["type"], rows_of("schedules", "WEFT_RATE_SCHEDULE")),
             (DEFS["stream"]["properties"]["drift"]["properties"]["kind"], listed("learning/stream_options.cpp", "kDrifts")),
             (DEFS["init"],
              re.findall(r"kind == \"(\w+)\"", (ROOT / "mesh/layers/init.cpp").read_text())),
