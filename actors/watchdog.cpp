@@ -72,7 +72,7 @@ Watchdog::Watchdog(const ActivityBoard& board, std::size_t actors, WatchdogOptio
       period_(period_of(options_.limit)),
       counts_(actors),
       detector_(board, options_.limit, 2 * period_) {
-  // Signals are for the threads of whoever made it.
+  // Signals are for the threads of its creator.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

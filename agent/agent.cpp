@@ -2,7 +2,7 @@
 
 #include "agent/agent.hpp"
 
-#include "agent/internal/home.hpp"
+#include "agent/internal/data_directory.hpp"
 #include "learning/learner_snapshot.hpp"
 
 #include "mesh/network/network_json.hpp"
@@ -23,12 +23,12 @@ constexpr std::chrono::nanoseconds kCheckpointPause = std::chrono::seconds(5);
 
 }  // namespace
 
-Agent::Agent(storage::FileSystem& files, storage::CheckpointStore store, Options options, ReplayableMesh life)
+Agent::Agent(storage::FileSystem& files, storage::CheckpointStore store, Options options, ReplayableMesh replayable)
     : files_(files),
       store_(std::move(store)),
       journal_directory_(internal::journal_in(store_.directory())),
       options_(std::move(options)),
-      replayable_(std::move(life)),
+      replayable_(std::move(replayable)),
       has_learner_(replayable_.learner() != nullptr) {}
 
 Agent::~Agent() = default;
@@ -49,22 +49,22 @@ Result<std::unique_ptr<Agent>> Agent::open(storage::FileSystem& files, const std
                                      std::to_string(segments.front()) +
                                      " and no checkpoint to go on from; put one back, or empty the directory");
     recovery.is_new = true;
-    WEFT_TRY(ReplayableMesh life, ReplayableMesh::begin(spec, options.learns, options.mesh));
-    std::unique_ptr<Agent> agent(new Agent(files, std::move(store), std::move(options), std::move(life)));
+    WEFT_TRY(ReplayableMesh replayable, ReplayableMesh::begin(spec, options.learns, options.mesh));
+    std::unique_ptr<Agent> agent(new Agent(files, std::move(store), std::move(options), std::move(replayable)));
     agent->network_ = network;
     WEFT_CHECK(agent->initialize());
     recovery.hash = agent->replayable_.hash();
     recovery.took = agent->options_.now() - begin;
     return agent;
   }
-  WEFT_TRY(const internal::Found home, internal::read_checkpoint(*found));
-  WEFT_CHECK(home.check_same(network, options.identity, directory));
-  WEFT_TRY(const mesh::NetworkSpec now, mesh::network_of(home.file));
-  WEFT_TRY(ReplayableMesh life, ReplayableMesh::restore(home.file, now, options.mesh));
-  WEFT_CHECK(home.check_hash(life.hash(), found->path));
-  std::unique_ptr<Agent> agent(new Agent(files, std::move(store), std::move(options), std::move(life)));
-  agent->network_ = home.network;
-  WEFT_CHECK(agent->recover(home, recovery));
+  WEFT_TRY(const internal::Found saved, internal::read_checkpoint(*found));
+  WEFT_CHECK(saved.check_same(network, options.identity, directory));
+  WEFT_TRY(const mesh::NetworkSpec now, mesh::network_of(saved.file));
+  WEFT_TRY(ReplayableMesh replayable, ReplayableMesh::restore(saved.file, now, options.mesh));
+  WEFT_CHECK(saved.check_hash(replayable.hash(), found->path));
+  std::unique_ptr<Agent> agent(new Agent(files, std::move(store), std::move(options), std::move(replayable)));
+  agent->network_ = saved.network;
+  WEFT_CHECK(agent->recover(saved, recovery));
   recovery.took = agent->options_.now() - begin;
   return agent;
 }
@@ -74,29 +74,30 @@ Status Agent::initialize() {
   if (options_.extension) WEFT_CHECK(options_.extension->begin(replayable_));
   begin_writing(
       std::make_unique<storage::JournalWriter>(files_, journal_directory_, storage::JournalPlace(), options_.journal));
-  // Before anything is lived through, there is something to go back to.
+  // A first checkpoint exists before the first call.
   WEFT_CHECK(take_checkpoint(true));
   return checkpointer_->wait();
 }
 
-Status Agent::recover(const internal::Found& home, Recovery& recovery) {
+Status Agent::recover(const internal::Found& saved, Recovery& recovery) {
   if (options_.extension) {
     WEFT_CHECK(options_.extension->begin(replayable_));
-    WEFT_CHECK(options_.extension->load(home.extension));
+    WEFT_CHECK(options_.extension->load(saved.extension));
   }
   recovery.checkpoint = replayable_.mesh().ticks();
-  const auto relive = [&](const storage::JournalRecord& stored) -> Status {
+  const auto replay = [&](const storage::JournalRecord& stored) -> Status {
     WEFT_TRY(const Record record, read_record(stored.kind, stored.payload));
     WEFT_CHECK(replayable_.apply(record));
     return options_.extension ? options_.extension->replayed(record) : Status();
   };
   const auto visit = [&](const storage::JournalRecord& stored) -> Status {
-    auto done = relive(stored);
+    auto done = replay(stored);
     if (done) return {};
     return fail(std::move(done).error().within(directory() + ": record " + std::to_string(stored.number) + " (" +
                                                std::string(name(static_cast<RecordKind>(stored.kind))) + ")"));
   };
-  WEFT_TRY(const auto findings, storage::read_journal(files_, journal_directory_, home.place, visit, options_.journal));
+  WEFT_TRY(const auto findings,
+           storage::read_journal(files_, journal_directory_, saved.place, visit, options_.journal));
   recovery.records = findings.records;
   recovery.torn_bytes = findings.torn_bytes;
   recovery.damages = findings.damages;
@@ -112,7 +113,7 @@ Status Agent::recover(const internal::Found& home, Recovery& recovery) {
   }
   // Records just read may be in the page cache only, so they are synced before anything more is acknowledged.
   const auto pass_over = [](const storage::JournalRecord&) -> Status { return {}; };
-  WEFT_TRY(auto resumed, storage::resume_journal(files_, journal_directory_, home.place, pass_over, options_.journal));
+  WEFT_TRY(auto resumed, storage::resume_journal(files_, journal_directory_, saved.place, pass_over, options_.journal));
   if (resumed.findings.end != findings.end)
     return fail(Errc::storage, directory() + ": read twice, its journal ended at record " +
                                    std::to_string(findings.end.number) + " and at record " +
@@ -149,7 +150,7 @@ LogPosition Agent::boundary() const noexcept { return {journal_->place().number,
 
 /// Appends the record of a call, unless the call was refused and changed nothing.
 template <class Write>
-Status Agent::lived(Status status, RecordKind kind, Write&& write) {
+Status Agent::journaled(Status status, RecordKind kind, Write&& write) {
   if (!status && status.error().code() != Errc::halted) {
     if (status.error().code() == Errc::internal) broken_ = status.error().text();
     return status;
@@ -186,15 +187,15 @@ void Agent::look_after() {
 
 Status Agent::set_input(std::string_view port, std::span<const float> values, std::size_t session) {
   WEFT_CHECK(ready());
-  return lived(replayable_.mesh().set_input(port, values, session), RecordKind::input,
-               [&](RecordBytes& bytes) { bytes.put_input(port, session, values); });
+  return journaled(replayable_.mesh().set_input(port, values, session), RecordKind::input,
+                   [&](RecordBytes& bytes) { bytes.put_input(port, session, values); });
 }
 
 Status Agent::tick(std::uint64_t n) {
   WEFT_CHECK(ready());
   Status done = replayable_.mesh().tick(n);
   const bool halted = !done;
-  return lived(std::move(done), RecordKind::ticks, [&](RecordBytes& bytes) { bytes.put_ticks(n, halted); });
+  return journaled(std::move(done), RecordKind::ticks, [&](RecordBytes& bytes) { bytes.put_ticks(n, halted); });
 }
 
 Status Agent::learn(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets,
@@ -205,13 +206,13 @@ Status Agent::learn(std::span<const mesh::RunInput> inputs, std::span<const lear
   for (const mesh::RunInput& input : inputs) size += input.values.size_bytes();
   for (const learning::Target& target : targets) size += target.labels.size_bytes() + target.values.size_bytes();
   if (size > options_.journal.max_record_bytes / 2)
-    return fail(Errc::too_large, directory() + ": a lesson of " + std::to_string(size) + " bytes, at most " +
+    return fail(Errc::too_large, directory() + ": a batch of " + std::to_string(size) + " bytes, at most " +
                                      std::to_string(options_.journal.max_record_bytes / 2) +
                                      " go into one record; give the samples in several calls");
   Status done = replayable_.learner()->learn(inputs, targets, samples);
   const bool halted = !done;
-  return lived(std::move(done), RecordKind::learn,
-               [&](RecordBytes& bytes) { bytes.put_learn(inputs, targets, samples, halted); });
+  return journaled(std::move(done), RecordKind::learn,
+                   [&](RecordBytes& bytes) { bytes.put_learn(inputs, targets, samples, halted); });
 }
 
 Status Agent::drain() {
@@ -219,62 +220,62 @@ Status Agent::drain() {
   if (!replayable_.learner()) return no_learner();
   Status done = replayable_.learner()->drain();
   const bool halted = !done;
-  return lived(std::move(done), RecordKind::drain, [&](RecordBytes& bytes) { bytes.put_drain(halted); });
+  return journaled(std::move(done), RecordKind::drain, [&](RecordBytes& bytes) { bytes.put_drain(halted); });
 }
 
 Status Agent::no_learner() const {
-  return fail(Errc::unsupported, directory() + ": nobody teaches this agent; open it with a section \"learning\"");
+  return fail(Errc::unsupported, directory() + ": this agent has no learner; open it with a section \"learning\"");
 }
 
 Result<mesh::CommandMessage> Agent::post(Coord cell, std::shared_ptr<mesh::Command> control) {
   WEFT_CHECK(ready());
   WEFT_TRY(auto sent, replayable_.mesh().post(cell, control));
-  WEFT_CHECK(lived({}, RecordKind::command, [&](RecordBytes& bytes) { bytes.put_command(cell, *control); }));
+  WEFT_CHECK(journaled({}, RecordKind::command, [&](RecordBytes& bytes) { bytes.put_command(cell, *control); }));
   return sent;
 }
 
 Result<std::size_t> Agent::add_session() {
   WEFT_CHECK(ready());
   WEFT_TRY(const std::size_t session, replayable_.mesh().add_session());
-  WEFT_CHECK(lived({}, RecordKind::add_session, [](RecordBytes&) {}));
+  WEFT_CHECK(journaled({}, RecordKind::add_session, [](RecordBytes&) {}));
   return session;
 }
 
 Status Agent::remove_session(std::size_t session) {
   WEFT_CHECK(ready());
-  return lived(replayable_.mesh().remove_session(session), RecordKind::remove_session,
-               [&](RecordBytes& bytes) { bytes.put_session(session); });
+  return journaled(replayable_.mesh().remove_session(session), RecordKind::remove_session,
+                   [&](RecordBytes& bytes) { bytes.put_session(session); });
 }
 
 Status Agent::reset_session(std::size_t session) {
   WEFT_CHECK(ready());
-  return lived(replayable_.mesh().reset_session(session), RecordKind::reset_session,
-               [&](RecordBytes& bytes) { bytes.put_session(session); });
+  return journaled(replayable_.mesh().reset_session(session), RecordKind::reset_session,
+                   [&](RecordBytes& bytes) { bytes.put_session(session); });
 }
 
 Result<std::size_t> Agent::attach_session(ByteSpan bytes, bool allow_other_weights) {
   WEFT_CHECK(ready());
   WEFT_TRY(const auto file, formats::decode_entity(bytes, "session"));
   WEFT_TRY(const std::size_t session, mesh::attach_session(replayable_.mesh(), file, allow_other_weights));
-  WEFT_CHECK(lived({}, RecordKind::attach_session,
-                   [&](RecordBytes& record) { record.put_attach(bytes, allow_other_weights); }));
+  WEFT_CHECK(journaled({}, RecordKind::attach_session,
+                       [&](RecordBytes& record) { record.put_attach(bytes, allow_other_weights); }));
   return session;
 }
 
 void Agent::resume() {
   replayable_.mesh().resume();
-  if (const Status done = lived({}, RecordKind::resume, [](RecordBytes&) {}); !done) return;
+  if (const Status done = journaled({}, RecordKind::resume, [](RecordBytes&) {}); !done) return;
 }
 
 Status Agent::note(std::string_view topic, std::string_view text) {
   WEFT_CHECK(ready());
-  return lived({}, RecordKind::annotation, [&](RecordBytes& bytes) { bytes.put_annotation(topic, text); });
+  return journaled({}, RecordKind::annotation, [&](RecordBytes& bytes) { bytes.put_annotation(topic, text); });
 }
 
 Status Agent::mark() {
   WEFT_CHECK(ready());
-  return lived({}, RecordKind::marker,
-               [&](RecordBytes& bytes) { bytes.put_marker(replayable_.mesh().ticks(), replayable_.hash()); });
+  return journaled({}, RecordKind::marker,
+                   [&](RecordBytes& bytes) { bytes.put_marker(replayable_.mesh().ticks(), replayable_.hash()); });
 }
 
 bool Agent::checkpoint() {
@@ -292,7 +293,7 @@ Status Agent::take_checkpoint(bool awaited) {
   WEFT_CHECK(mesh::capture_mesh(replayable_.mesh(), true, capture_));
   if (replayable_.learner()) learner_blobs_.capture(*replayable_.learner());
   const std::uint64_t tick = replayable_.mesh().ticks();
-  // The birth is the place before the first record.
+  // A new agent stands before the first record.
   if (journal_->place().number > 0 || tick > 0) {
     bytes_.begin().put_tick(tick);
     journal_->append(static_cast<std::uint32_t>(RecordKind::checkpoint), bytes_.bytes());

@@ -37,20 +37,20 @@ struct Found;
 class StateExtension {
  public:
   virtual ~StateExtension() = default;
-  /// The life that it goes along with, before anything else is asked; it lives as long as the agent.
-  virtual Status begin(ReplayableMesh& life) = 0;
+  /// Called first, with the mesh of the agent, which lasts as long as the agent.
+  virtual Status begin(ReplayableMesh& replayable) = 0;
   /// A JSON object.
   virtual std::string save() const = 0;
   virtual Status load(std::string_view json) = 0;
-  /// A record was lived again; scores wait in the learner.
+  /// A record was replayed; scores wait in the learner.
   virtual Status replayed(const Record& record) = 0;
 };
 
 /// State found in the data directory, and the repairs made to it.
 struct Recovery {
-  bool is_new = false;           ///< nothing: a life begins
+  bool is_new = false;           ///< true: the directory was empty
   std::uint64_t checkpoint = 0;  ///< tick of the checkpoint it began from
-  std::uint64_t records = 0;     ///< lived again
+  std::uint64_t records = 0;     ///< replayed
   std::uint64_t torn_bytes = 0;  ///< of a record whose writing was cut off, dropped
   LogPosition at;                ///< where it stands now
   Hash128 hash;                  ///< of that
@@ -59,7 +59,7 @@ struct Recovery {
   std::vector<std::string> damages;      ///< of the journal; with `salvage` only
 };
 
-/// One agent's figures at a moment.
+/// Statistics of one agent at a moment.
 struct AgentStatistics {
   LogPosition at, acknowledged;
   std::uint64_t waiting_bytes = 0;  ///< in memory, not on the device
@@ -69,11 +69,11 @@ struct AgentStatistics {
   std::optional<std::string> last_error;  ///< why nothing is being acknowledged
 };
 
-/// A mesh (and its learner) whose life is kept in a directory: checkpoints, and a journal of all that came from outside
-/// since. Opening the directory again stands it where it was, to the bit.
+/// A mesh (and its learner) kept in a data directory: checkpoints, and a journal of all external inputs since. Opening
+/// the directory again restores it, to the bit.
 ///
-/// Every call does its work first and writes it down then; it counts as acknowledged when `acknowledged` has reached
-/// it (Durability). Where the disk fails, the agent goes on, says so in the log and in its figures, and catches up.
+/// Every call does its work first and then appends its record, which is acknowledged when `acknowledged` has reached it
+/// (Durability). When the disk fails, the agent goes on, reports it in log and statistics, and catches up later.
 /// @thread one at a time
 /// @exact  opened again it has the state hash that it had when the last record was written
 class Agent {
@@ -92,27 +92,27 @@ class Agent {
     storage::JournalOptions journal;
     mesh::MeshOptions mesh;
     Now now = steady_now;
-    /// Of a new life: what happens to the mesh before its first checkpoint (weights from a file).
+    /// Called for a new agent before its first checkpoint, for example to load weights from a file.
     std::function<Status(mesh::Mesh&)> on_create;
     StateExtension* extension = nullptr;
     /// Identity of the agent besides its network: it must be the same whenever the directory is opened.
     std::string identity;
   };
 
-  /// A new life of `spec` where `directory` is empty or missing (its parent must be there), else the one found there:
-  /// verified, and lived again up to its last record.
-  /// @error invalid_argument: a life of another network or identity, or a directory of somebody else's files; storage:
-  /// in use; corrupt: what is there leads
-  ///        nowhere, or lives on differently than it did; names what is damaged
+  /// A new agent of `spec` when `directory` is empty or missing (its parent must exist), else the one found there:
+  /// verified, and replayed up to its last record.
+  /// @error invalid_argument: an agent of another network or identity, or a directory with other files; storage:
+  /// in use; corrupt: no checkpoint or journal
+  ///        can be used, or the replay differs from the record; names the damaged file
   static Result<std::unique_ptr<Agent>> open(storage::FileSystem& files, const std::string& directory,
                                              const mesh::NetworkSpec& spec, Options options, Recovery& recovery);
-  /// The same on this machine's files, for who need not know what was found.
+  /// The same on this machine's files, for callers that need no Recovery.
   static Result<std::unique_ptr<Agent>> open(const std::string& directory, const mesh::NetworkSpec& spec,
                                              Options options);
   static Result<std::unique_ptr<Agent>> open(const std::string& directory, const mesh::NetworkSpec& spec) {
     return open(directory, spec, Options());
   }
-  /// The agent that lives in `directory`, by the network that it was begun with.
+  /// The agent in `directory`, with the network that it was created with.
   /// @error not_found: none does; invalid_argument: it is kept by another program beside it, such as `weft run`, whose
   ///        own state would be lost; as the others
   static Result<std::unique_ptr<Agent>> open(const std::string& directory, Options options);
@@ -138,9 +138,9 @@ class Agent {
   /// A session that mesh::detach_session wrote, here or on another machine. @error as mesh::attach_session
   Result<std::size_t> attach_session(ByteSpan file, bool allow_other_weights = false);
   void resume();
-  /// Words of the caller's own (a reward, a seed), given back in order when the life is replayed.
+  /// Appends an annotation of the caller (a reward, a seed), returned in order when the run is replayed.
   Status note(std::string_view topic, std::string_view text);
-  /// Writes tick and hash down, for `weft replay --verify` and `weft diff` to compare.
+  /// Appends a marker, tick and state hash, for `weft replay --verify` and `weft diff` to compare.
   Status mark();
 
   /// Takes a checkpoint now (it is written beside the mesh). False: one is being written still.
@@ -154,16 +154,16 @@ class Agent {
   const std::string& directory() const noexcept { return store_.directory(); }
 
  private:
-  Agent(storage::FileSystem& files, storage::CheckpointStore store, Options options, ReplayableMesh life);
+  Agent(storage::FileSystem& files, storage::CheckpointStore store, Options options, ReplayableMesh replayable);
   Status initialize();
-  Status recover(const internal::Found& home, Recovery& recovery);
+  Status recover(const internal::Found& saved, Recovery& recovery);
   void begin_writing(std::unique_ptr<storage::JournalWriter> journal);
   Status ready() const;
   Status no_learner() const;
   Status take_checkpoint(bool awaited);
   Result<Checkpointer::Content> encode(const storage::JournalPlace& place, const std::string& extension) const;
   template <class Write>
-  Status lived(Status status, RecordKind kind, Write&& write);
+  Status journaled(Status status, RecordKind kind, Write&& write);
   void look_after();
   LogPosition boundary() const noexcept;
 
@@ -171,7 +171,7 @@ class Agent {
   storage::CheckpointStore store_;
   const std::string journal_directory_;
   const Options options_;
-  std::string network_;  // of its birth, as text
+  std::string network_;  // it was created with, as text
   ReplayableMesh replayable_;
   const bool has_learner_;
   RecordBytes bytes_;

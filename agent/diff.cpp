@@ -17,11 +17,11 @@
 namespace weft::agent {
 namespace {
 
-/// One of the two: a replay, or one moment of a life.
+/// One of the two sides: a replay, or a single state.
 class Side {
  public:
-  static Result<Side> open_home(storage::FileSystem& files, const std::string& directory,
-                                std::optional<std::uint64_t> from, const mesh::MeshOptions& options) {
+  static Result<Side> open_directory(storage::FileSystem& files, const std::string& directory,
+                                     std::optional<std::uint64_t> from, const mesh::MeshOptions& options) {
     Side side;
     WEFT_TRY(auto replay, Replay::open(files, directory, {from, {}, false, options}));
     side.replay_ = std::make_unique<Replay>(std::move(replay));
@@ -31,14 +31,14 @@ class Side {
     Side side;
     WEFT_TRY(const auto file, formats::load_entity(files, path));
     WEFT_TRY(const auto spec, mesh::network_of(file));
-    auto life = ReplayableMesh::restore(file, spec, options);
-    if (!life) return fail(std::move(life).error().within(path));
-    side.replayable_ = std::make_unique<ReplayableMesh>(*std::move(life));
+    auto replayable = ReplayableMesh::restore(file, spec, options);
+    if (!replayable) return fail(std::move(replayable).error().within(path));
+    side.replayable_ = std::make_unique<ReplayableMesh>(*std::move(replayable));
     return side;
   }
 
-  ReplayableMesh& life() noexcept { return replay_ ? replay_->life() : *replayable_; }
-  std::uint64_t tick() noexcept { return life().mesh().ticks(); }
+  ReplayableMesh& replayable() noexcept { return replay_ ? replay_->replayable() : *replayable_; }
+  std::uint64_t tick() noexcept { return replayable().mesh().ticks(); }
   Hash128 outside() const noexcept { return replay_ ? replay_->outside() : Hash128{}; }
   bool has_outside() const noexcept { return replay_ != nullptr; }
   /// To the next tick. False: there is none.
@@ -57,7 +57,7 @@ class Side {
   std::unique_ptr<ReplayableMesh> replayable_;
 };
 
-/// The last of both lives' checkpoints before they part: equal in tick and hash.
+/// The last checkpoints of both runs before they differ: equal in tick and hash.
 std::optional<std::uint64_t> last_common(const std::vector<CheckpointInfo>& a, const std::vector<CheckpointInfo>& b) {
   std::optional<std::uint64_t> found;
   for (const CheckpointInfo& one : a)
@@ -71,19 +71,19 @@ std::optional<std::uint64_t> last_common(const std::vector<CheckpointInfo>& a, c
 
 Result<Side> open_side(storage::FileSystem& files, const std::string& path, std::optional<std::uint64_t> from,
                        const mesh::MeshOptions& options) {
-  if (files.list(path)) return Side::open_home(files, path, from, options);
+  if (files.list(path)) return Side::open_directory(files, path, from, options);
   return Side::open_file(files, path, options);
 }
 
 Status check_alike(Side& a, Side& b, const std::string& a_path, const std::string& b_path) {
-  const auto& one = a.life().mesh();
-  const auto& other = b.life().mesh();
+  const auto& one = a.replayable().mesh();
+  const auto& other = b.replayable().mesh();
   if (mesh::MeshAccess::cells(one).size() != mesh::MeshAccess::cells(other).size() ||
       one.sessions() != other.sessions())
     return fail(Errc::invalid_argument, a_path + " has " + std::to_string(mesh::MeshAccess::cells(one).size()) +
                                             " cells and " + std::to_string(one.sessions()) + " sessions, " + b_path +
                                             " " + std::to_string(mesh::MeshAccess::cells(other).size()) + " and " +
-                                            std::to_string(other.sessions()) + ": no two lives of one mesh");
+                                            std::to_string(other.sessions()) + ": no two runs of one mesh");
   for (std::size_t i = 0; i < mesh::MeshAccess::cells(one).size(); ++i)
     if (mesh::MeshAccess::cells(one)[i]->at() != mesh::MeshAccess::cells(other)[i]->at())
       return fail(Errc::invalid_argument, a_path + " has a cell at " +
@@ -94,8 +94,8 @@ Status check_alike(Side& a, Side& b, const std::string& a_path, const std::strin
 
 std::vector<Coord> unequal_cells(Side& a, Side& b) {
   std::vector<Coord> cells;
-  const auto& one = a.life().mesh();
-  const auto& other = b.life().mesh();
+  const auto& one = a.replayable().mesh();
+  const auto& other = b.replayable().mesh();
   for (std::size_t i = 0; i < mesh::MeshAccess::cells(one).size(); ++i)
     for (std::size_t session = 0; session < std::min(one.sessions(), other.sessions()); ++session)
       if (one.cell_hash(i, session) != other.cell_hash(i, session)) {
@@ -116,7 +116,7 @@ Result<Comparison> diff(storage::FileSystem& files, const std::string& a_path, c
   WEFT_TRY(Side a, open_side(files, a_path, from, options));
   WEFT_TRY(Side b, open_side(files, b_path, from, options));
   WEFT_CHECK(check_alike(a, b, a_path, b_path));
-  // Whoever is behind catches up first.
+  // The side that is behind catches up first.
   while (a.tick() != b.tick()) {
     Side& behind = a.tick() < b.tick() ? a : b;
     WEFT_TRY(const bool more, behind.advance());

@@ -10,7 +10,7 @@
 
 namespace weft::agent {
 
-/// When what an agent lived through counts as acknowledged: from then on neither a crash nor a power cut takes it away.
+/// Time at which a record counts as acknowledged: from then on neither a crash nor a power cut loses it.
 struct Durability {
   enum class Mode {
     tick,       ///< when the call returns; each call waits for the device

@@ -49,7 +49,7 @@ void JournalFlusher::appended(LogPosition boundary) {
     latest_ = boundary;
   }
   if (thread_.joinable()) {
-    // Pairs with the store in work: whoever is asleep is woken once. A wake lost between its look at the journal and
+    // Pairs with the store in work: a sleeping flusher is woken once. A wake lost between its look at the journal and
     // its sleep costs the length of that sleep, no more.
     if (sleeps_.load(std::memory_order_acquire) && sleeps_.exchange(false)) wakes_.notify_all();
     return;

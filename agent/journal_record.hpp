@@ -30,7 +30,7 @@ enum class RecordKind : std::uint32_t {
 };
 std::string_view name(RecordKind kind) noexcept;
 
-/// Content of one record. Names and values own their memory; a learner's spans point into it (`Lesson`).
+/// Content of one record. Names and values own their memory; a learner's spans point into it (`Batch`).
 struct InputRecord {
   std::string port;
   std::uint64_t session = 0;

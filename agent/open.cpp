@@ -2,7 +2,7 @@
 // Agents by their directory alone.
 
 #include "agent/agent.hpp"
-#include "agent/internal/home.hpp"
+#include "agent/internal/data_directory.hpp"
 
 #include "mesh/network/network_json.hpp"
 
@@ -22,7 +22,7 @@ Result<std::unique_ptr<Agent>> Agent::open(const std::string& directory, const m
 Result<std::unique_ptr<Agent>> Agent::open(const std::string& directory, Options options) {
   storage::FileSystem& files = storage::real_file_system();
   const auto nobody = [&] {
-    return fail(Errc::not_found, directory + ": no agent lives there; Agent::open(directory, network) begins one");
+    return fail(Errc::not_found, directory + ": no agent is there; Agent::open(directory, network) begins one");
   };
   const auto listed = files.list(directory);
   if (!listed && listed.error().code() != Errc::not_found) return fail(listed.error());
@@ -37,14 +37,14 @@ Result<std::unique_ptr<Agent>> Agent::open(const std::string& directory, Options
     std::vector<std::string> passed_over;
     WEFT_TRY(const auto found, internal::find_latest(files, store, passed_over));
     if (!found) return nobody();
-    WEFT_TRY(internal::Found home, internal::read_checkpoint(*found));
-    if (!options.extension && home.extension != "{}")
+    WEFT_TRY(internal::Found saved, internal::read_checkpoint(*found));
+    if (!options.extension && saved.extension != "{}")
       return fail(Errc::invalid_argument,
                   directory +
                       ": it is kept by a program that saves a state of its own beside the agent (`weft run`); " +
                       "go on with that, or load " + found->path + " into a mesh");
-    WEFT_TRY(spec, mesh::read_network(home.network, directory));
-    if (options.identity.empty()) options.identity = std::move(home.identity);
+    WEFT_TRY(spec, mesh::read_network(saved.network, directory));
+    if (options.identity.empty()) options.identity = std::move(saved.identity);
   }
   return open(directory, spec, std::move(options));
 }

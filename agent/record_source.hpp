@@ -31,7 +31,7 @@ class RecordSource {
       : files_(&files), directory_(std::move(directory)), place_(from) {}
 
   /// Looks where the journal ends now: `next` gives nothing behind that, so that it comes to an end beside an agent
-  /// that writes as fast as its records are lived again. @error storage
+  /// that writes as fast as its records are replayed. @error storage
   Status end_here();
   /// The next record; null at the end. Valid until the next call. @error storage
   Result<const Item*> next();

@@ -3,7 +3,7 @@
 #include "agent/replay.hpp"
 
 #include "agent/durable_watermark.hpp"
-#include "agent/internal/home.hpp"
+#include "agent/internal/data_directory.hpp"
 
 #include "mesh/network/network_json.hpp"
 #include "mesh/persistence/entity_model.hpp"
@@ -18,7 +18,7 @@ namespace {
 Result<internal::Found> find_start(storage::CheckpointStore& store, std::optional<std::uint64_t> tick) {
   std::vector<std::uint64_t> records = store.ticks();
   if (tick) std::reverse(records.begin(), records.end());
-  if (records.empty()) return fail(Errc::not_found, store.directory() + ": no agent lives there: it has no checkpoint");
+  if (records.empty()) return fail(Errc::not_found, store.directory() + ": no agent is there: it has no checkpoint");
   std::string reasons;
   for (const std::uint64_t record : records) {
     auto checkpoint = store.at(record);
@@ -34,8 +34,8 @@ Result<internal::Found> find_start(storage::CheckpointStore& store, std::optiona
 }  // namespace
 
 Replay::Replay(storage::FileSystem& files, const std::string& directory, storage::JournalPlace place,
-               ReplayableMesh life)
-    : replayable_(std::move(life)),
+               ReplayableMesh replayable)
+    : replayable_(std::move(replayable)),
       files_(&files),
       source_(files, internal::journal_in(directory), place),
       directory_(directory) {}
@@ -51,10 +51,10 @@ Result<Replay> Replay::open(storage::FileSystem& files, const std::string& direc
     }
     WEFT_TRY(spec, mesh::read_network(network, "changed network"));
   }
-  WEFT_TRY(ReplayableMesh life, ReplayableMesh::restore(found.file, spec, options.mesh));
-  if (options.set.empty()) WEFT_CHECK(found.check_hash(life.hash(), directory));
-  life.compare_marks(options.verifies && options.set.empty());
-  Replay replay(files, directory, found.place, std::move(life));
+  WEFT_TRY(ReplayableMesh replayable, ReplayableMesh::restore(found.file, spec, options.mesh));
+  if (options.set.empty()) WEFT_CHECK(found.check_hash(replayable.hash(), directory));
+  replayable.compare_marks(options.verifies && options.set.empty());
+  Replay replay(files, directory, found.place, std::move(replayable));
   replay.start_ = {found.place.number, found.tick, found.hash};
   replay.number_ = found.place.number;
   replay.verifies_ = options.verifies;
@@ -98,7 +98,7 @@ Status Replay::check_overtaken() const {
   WEFT_TRY(auto store, storage::CheckpointStore::look(*files_, directory_));
   const auto oldest = store.ticks();
   if (oldest.empty() || oldest.front() <= number_) return {};
-  return fail(Errc::not_found, directory_ + ": its agent lives on, and has removed what came after record " +
+  return fail(Errc::not_found, directory_ + ": its agent is running, and has removed what came after record " +
                                    std::to_string(number_) +
                                    " meanwhile; begin at a later checkpoint, or let it keep more of them");
 }
@@ -106,7 +106,7 @@ Status Replay::check_overtaken() const {
 bool Replay::is_divisible() const noexcept {
   // A call that a fault ended has no boundary between two of its parts.
   if (const auto* const ticks = std::get_if<TicksRecord>(&*record_)) return !ticks->halted;
-  if (const auto* const lesson = std::get_if<LearnRecord>(&*record_)) return !lesson->halted;
+  if (const auto* const learned = std::get_if<LearnRecord>(&*record_)) return !learned->halted;
   return false;
 }
 
@@ -125,14 +125,14 @@ std::uint64_t Replay::ticks_of_part() const noexcept {
 void Replay::note_external(std::uint64_t first, std::uint64_t count) {
   StateHasher hasher;
   hasher.add(outside_);
-  if (const auto* const lesson = std::get_if<LearnRecord>(&*record_)) {
+  if (const auto* const learned = std::get_if<LearnRecord>(&*record_)) {
     const auto add = [&](const auto& values, std::uint64_t sample) {
-      const std::size_t one = lesson->samples ? values.size() / lesson->samples : 0;
+      const std::size_t one = learned->samples ? values.size() / learned->samples : 0;
       hasher.add_bytes(values.data() + sample * one, one * sizeof(values[0]));
     };
     for (std::uint64_t sample = first; sample < first + count; ++sample) {
-      for (const auto& port : lesson->inputs) add(port.values, sample);
-      for (const auto& target : lesson->targets) {
+      for (const auto& port : learned->inputs) add(port.values, sample);
+      for (const auto& target : learned->targets) {
         add(target.labels, sample);
         add(target.values, sample);
       }
@@ -150,18 +150,18 @@ void Replay::note_external(std::uint64_t first, std::uint64_t count) {
   outside_ = hasher.digest();
 }
 
-Status Replay::live(std::uint64_t count) {
+Status Replay::replay_parts(std::uint64_t count) {
   note_external(done_, count);
-  Status lived;
+  Status done;
   if (count == parts()) {
-    lived = replayable_.apply(*record_);
-  } else if (const auto* const lesson = std::get_if<LearnRecord>(&*record_)) {
-    lived = replayable_.learn(*lesson, done_, count);
+    done = replayable_.apply(*record_);
+  } else if (const auto* const learned = std::get_if<LearnRecord>(&*record_)) {
+    done = replayable_.learn(*learned, done_, count);
   } else {
-    lived = replayable_.mesh().tick(count);
+    done = replayable_.mesh().tick(count);
   }
   if (replayable_.learner()) replayable_.learner()->clear_scores();
-  if (!lived) return within(std::move(lived).error());
+  if (!done) return within(std::move(done).error());
   if (verifies_) WEFT_CHECK(verify());
   if (const auto* const note = std::get_if<AnnotationRecord>(&*record_)) notes_.push_back(*note);
   done_ += count;
@@ -196,7 +196,7 @@ void Replay::check_end() {
 
 Status Replay::run(std::optional<std::uint64_t> until) {
   if (!until) {
-    // Before the journal's end is looked for: an agent that lives on acknowledges what it has written.
+    // Read before the journal's end: a running agent goes on acknowledging records.
     acknowledged_ = DurableWatermark::last(*files_, internal::journal_in(directory_));
     WEFT_CHECK(source_.end_here());
   }
@@ -218,7 +218,7 @@ Status Replay::run(std::optional<std::uint64_t> until) {
       if (takes_time && room == 0) return {};
       if (takes_time && is_divisible()) count = std::min(count, room);
     }
-    WEFT_CHECK(live(count));
+    WEFT_CHECK(replay_parts(count));
     if (watch_) watch_(tick(), records_);
   }
 }
@@ -228,7 +228,7 @@ Result<bool> Replay::step() {
     WEFT_TRY(const bool more, next());
     if (!more) return false;
   }
-  WEFT_CHECK(live(std::min<std::uint64_t>(1, parts() - done_)));
+  WEFT_CHECK(replay_parts(std::min<std::uint64_t>(1, parts() - done_)));
   return true;
 }
 

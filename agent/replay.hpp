@@ -30,26 +30,26 @@ struct ReplayOptions {
   std::function<void(std::uint64_t tick, std::uint64_t records)> watch{};
 };
 
-/// A checkpoint of a life.
+/// A checkpoint of an agent.
 struct CheckpointInfo {
   std::uint64_t record = 0, tick = 0;
   Hash128 hash;
 };
 
-/// A life lived again from one of its checkpoints. Reads the directory only, so that it may run beside the agent.
+/// A replay of an agent from one of its checkpoints. Reads the directory only, so that it may run beside the agent.
 /// @thread one at a time
 class Replay {
  public:
-  /// @error not_found: no agent lives there, no checkpoint is that old; corrupt; what a changed network is refused for
+  /// @error not_found: no agent is there, no checkpoint is that old; corrupt; what a changed network is refused for
   static Result<Replay> open(storage::FileSystem& files, const std::string& directory, ReplayOptions options);
   /// The checkpoints that verify, oldest first.
   static Result<std::vector<CheckpointInfo>> checkpoint_infos(storage::FileSystem& files, const std::string& directory);
 
-  ReplayableMesh& life() noexcept { return replayable_; }
+  ReplayableMesh& replayable() noexcept { return replayable_; }
   std::uint64_t tick() const noexcept { return replayable_.mesh().ticks(); }
-  /// Lives on to the last boundary at or before `until` (none: to where the journal ends now). Boundaries are ticks,
-  /// and samples of lessons; a call that a fault ended is one step.
-  /// @error corrupt: it goes otherwise than it went, naming record and tick
+  /// Replays to the last boundary at or before `until` (none: to where the journal ends now). Boundaries are ticks,
+  /// and samples of batches; a call that a fault ended is one step.
+  /// @error corrupt: the replay differs from the record; names record and tick
   Status run(std::optional<std::uint64_t> until = std::nullopt);
   /// The smallest step there is. False: the end.
   Result<bool> step();
@@ -57,8 +57,8 @@ class Replay {
   const CheckpointInfo& start() const noexcept { return start_; }
   std::uint64_t records() const noexcept { return records_; }
   std::uint64_t compared() const noexcept { return compared_; }
-  /// Over all that came from outside since the start, in order: inputs, targets, orders, sessions; cut into calls or
-  /// not.
+  /// Hash over all external inputs since the start, in order: inputs, targets, commands, sessions; independent of their
+  /// division into calls.
   Hash128 outside() const noexcept { return outside_; }
   /// Annotations passed since the last call. Each is returned once.
   std::vector<AnnotationRecord> take_annotations() { return std::exchange(notes_, {}); }
@@ -69,7 +69,8 @@ class Replay {
   const std::vector<std::string>& missing() const noexcept { return missing_; }
 
  private:
-  Replay(storage::FileSystem& files, const std::string& directory, storage::JournalPlace place, ReplayableMesh life);
+  Replay(storage::FileSystem& files, const std::string& directory, storage::JournalPlace place,
+         ReplayableMesh replayable);
   /// Takes up the next record. False: the end.
   Result<bool> next();
   Status check_overtaken() const;
@@ -77,8 +78,8 @@ class Replay {
   bool is_divisible() const noexcept;
   std::uint64_t parts() const noexcept;
   std::uint64_t ticks_of_part() const noexcept;
-  /// Lives `count` parts of the record.
-  Status live(std::uint64_t count);
+  /// Replays `count` parts of the record.
+  Status replay_parts(std::uint64_t count);
   void note_external(std::uint64_t first, std::uint64_t count);
   Status verify();
   Failure within(Error error) const;
@@ -88,9 +89,9 @@ class Replay {
   RecordSource source_;
   std::string directory_;
   CheckpointInfo start_;
-  std::optional<Record> record_;  // being lived
+  std::optional<Record> record_;  // being replayed
   std::vector<std::byte> payload_;
-  std::uint64_t number_ = 0, done_ = 0;  // its number, parts lived
+  std::uint64_t number_ = 0, done_ = 0;  // its number, parts replayed
   std::uint64_t records_ = 0, compared_ = 0;
   bool verifies_ = false;
   std::optional<std::uint64_t> acknowledged_;  // record

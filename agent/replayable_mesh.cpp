@@ -13,7 +13,7 @@
 namespace weft::agent {
 namespace {
 
-/// A call that halted the mesh did so when it was first lived, and no other.
+/// A call halts the mesh exactly when it did in the recorded run.
 Status as_told(Status status, bool halted) {
   if (!status && status.error().code() != Errc::halted) return status;
   if (!status == halted) return {};
@@ -22,30 +22,30 @@ Status as_told(Status status, bool halted) {
 }
 
 Failure no_learner(std::string_view what) {
-  return fail(Errc::corrupt, std::string(what) + ": nobody teaches this mesh; the network has no section \"learning\"");
+  return fail(Errc::corrupt, std::string(what) + ": this mesh has no learner; the network has no section \"learning\"");
 }
 
 }  // namespace
 
 Result<ReplayableMesh> ReplayableMesh::begin(const mesh::NetworkSpec& spec, bool learns, mesh::MeshOptions options) {
-  ReplayableMesh life;
+  ReplayableMesh replayable;
   WEFT_TRY(auto mesh, mesh::Mesh::build(spec, std::move(options)));
-  life.mesh_ = std::make_unique<mesh::Mesh>(std::move(mesh));
-  if (!learns) return life;
+  replayable.mesh_ = std::make_unique<mesh::Mesh>(std::move(mesh));
+  if (!learns) return replayable;
   WEFT_TRY(const auto learning, learning::read_learning(spec.learning));
-  WEFT_TRY(life.learner_, learning::Learner::build(*life.mesh_, learning));
-  return life;
+  WEFT_TRY(replayable.learner_, learning::Learner::build(*replayable.mesh_, learning));
+  return replayable;
 }
 
 Result<ReplayableMesh> ReplayableMesh::restore(const formats::EntityFile& file, const mesh::NetworkSpec& spec,
                                                mesh::MeshOptions options) {
   options.sessions = mesh::sessions_of(file);
   const bool learns = file.contains("learning/in_flight");
-  WEFT_TRY(ReplayableMesh life, begin(spec, learns, std::move(options)));
-  WEFT_CHECK(mesh::restore_weights(*life.mesh_, file));
-  WEFT_CHECK(mesh::restore_live(*life.mesh_, file));
-  if (learns) WEFT_CHECK(learning::restore_learner(*life.learner_, file));
-  return life;
+  WEFT_TRY(ReplayableMesh replayable, begin(spec, learns, std::move(options)));
+  WEFT_CHECK(mesh::restore_weights(*replayable.mesh_, file));
+  WEFT_CHECK(mesh::restore_live(*replayable.mesh_, file));
+  if (learns) WEFT_CHECK(learning::restore_learner(*replayable.learner_, file));
+  return replayable;
 }
 
 Hash128 fold_sessions(std::size_t sessions, const std::function<Hash128(std::size_t)>& hash_of) {
@@ -59,7 +59,7 @@ Hash128 ReplayableMesh::hash() const {
   return fold_sessions(mesh_->sessions(), [&](std::size_t session) { return mesh_->state_hash(session); });
 }
 
-void ReplayableMesh::stand_still() {
+void ReplayableMesh::quiesce() {
   mesh_->deliver_commands();
   mesh_->mark_checkpoint();
 }
@@ -130,14 +130,14 @@ Status ReplayableMesh::apply_one(const AnnotationRecord&) { return {}; }
 Status ReplayableMesh::apply_one(const MarkerRecord& record) { return compare(record.tick, record.hash); }
 
 Status ReplayableMesh::apply_one(const CheckpointRecord& record) {
-  stand_still();
+  quiesce();
   return compare_tick(record.tick);
 }
 
 Status ReplayableMesh::compare_tick(std::uint64_t tick) const {
   if (!compares_ || mesh_->ticks() == tick) return {};
   return fail(Errc::corrupt, "stands at tick " + std::to_string(mesh_->ticks()) + " where it stood at " +
-                                 std::to_string(tick) + " when it was lived");
+                                 std::to_string(tick) + " when it was recorded");
 }
 
 Status ReplayableMesh::compare(std::uint64_t tick, Hash128 expected) const {
@@ -145,7 +145,7 @@ Status ReplayableMesh::compare(std::uint64_t tick, Hash128 expected) const {
   WEFT_CHECK(compare_tick(tick));
   if (const Hash128 now = hash(); now != expected)
     return fail(Errc::corrupt, "tick " + std::to_string(tick) + ": state hash " + to_string(now) + ", it was " +
-                                   to_string(expected) + " when it was lived");
+                                   to_string(expected) + " when it was recorded");
   return {};
 }
 

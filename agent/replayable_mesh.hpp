@@ -22,7 +22,7 @@ namespace weft::agent {
 /// One hash of all sessions of a mesh: the only one's, or a hash over all in order.
 Hash128 fold_sessions(std::size_t sessions, const std::function<Hash128(std::size_t)>& hash_of);
 
-/// A mesh and the learner that teaches it, if one does, moved by records: what an agent is, without its home.
+/// A mesh, and its learner if it has one, moved by records: an agent without its data directory.
 /// The same records from the same state give the same state, to the bit.
 /// @thread one at a time
 class ReplayableMesh {
@@ -35,7 +35,7 @@ class ReplayableMesh {
 
   mesh::Mesh& mesh() noexcept { return *mesh_; }
   const mesh::Mesh& mesh() const noexcept { return *mesh_; }
-  /// Null: nobody teaches it.
+  /// Null: no learner.
   learning::Learner* learner() noexcept { return learner_.get(); }
 
   /// Over the state hashes of all sessions, in order.
@@ -43,13 +43,13 @@ class ReplayableMesh {
 
   /// Prepares the mesh for a checkpoint: delivers waiting commands, as the next tick would, and makes this state the
   /// one that `restart` returns to.
-  void stand_still();
-  /// Does again what a record tells of. @error corrupt: it ended otherwise than the record says, or a mark's tick or
-  /// hash differs; whatever else the mesh refuses
+  void quiesce();
+  /// Executes a record. @error corrupt: it ended otherwise than the record says, or a marker's tick or
+  /// hash differs; errors of the mesh
   Status apply(const Record& record);
-  /// Samples [first, first + count) of a lesson. @error as the learner's
+  /// Samples [first, first + count) of a batch. @error as the learner's
   Status learn(const LearnRecord& record, std::uint64_t first, std::uint64_t count);
-  /// False: apply compares no hashes (a life that was changed on purpose).
+  /// False: apply compares no hashes (a run that was changed on purpose).
   void compare_marks(bool compare) noexcept { compares_ = compare; }
 
  private:

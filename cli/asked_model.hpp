@@ -15,8 +15,8 @@
 
 namespace weft::cli {
 
-/// A model that is asked and not taught. Every row is shown, until settled, to a copy of session 0 as the file has it,
-/// so that rows know nothing of one another, and a batch gives the bits of its rows alone.
+/// A model that predicts and does not learn. Every row is shown, until settled, to a copy of session 0 as the file has
+/// it, so that rows know nothing of one another, and a batch gives the bits of its rows alone.
 /// @thread one at a time
 class AskedModel {
  public:

@@ -25,7 +25,7 @@
 namespace weft::cli {
 namespace {
 
-/// Errors go to stderr, and to whoever reads JSON on stdout.
+/// Errors go to stderr, and as JSON to stdout.
 int report(const Error& error, bool json) {
   std::fprintf(stderr, "weft: error: %s\n", escaped(error.text()).c_str());
   if (json) print_json({{"event", "error"}, {"code", name(error.code())}, {"text", error.text()}});

@@ -38,9 +38,10 @@ Result<Model> read_model(const std::string& path) {
   storage::FileSystem& files = storage::real_file_system();
   std::error_code unknown;
   if (std::filesystem::is_directory(path, unknown))
-    return fail(Errc::storage, path +
-                                   ": is a directory, and no file; an agent's home is for weft replay, weft diff and "
-                                   "weft run --state");
+    return fail(Errc::storage,
+                path +
+                    ": is a directory, and no file; an agent's data directory is for weft replay, weft diff and "
+                    "weft run --state");
   WEFT_TRY(storage::MappedFile bytes, files.map(path, kMaxFileBytes));
   Model model;
   model.path = path;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weft replay, weft diff: lives lived again, and compared.
+// weft replay, weft diff: runs replayed, and compared.
 
 #include "agent/replay.hpp"
 
@@ -52,7 +52,7 @@ Status replay(const ReplayRequest& request) {
   WEFT_TRY(options.from, parse_tick("--from", request.from));
   WEFT_TRY(const auto until, parse_tick("--until", request.until));
   if (request.verify && !request.set.empty())
-    return fail(Errc::invalid_argument, "--verify and --set: a life that was changed goes another way; give one");
+    return fail(Errc::invalid_argument, "--verify and --set: a changed run differs on purpose; give one");
   options.set = request.set;
   options.verifies = request.verify;
   WEFT_CHECK(check_device(request.device));
@@ -65,38 +65,38 @@ Status replay(const ReplayRequest& request) {
       progress.show("tick " + grouped(tick) + ", " + grouped(records) + " records");
     };
   const auto begin = Clock::now();
-  WEFT_TRY(auto life, agent::Replay::open(storage::real_file_system(), request.directory, std::move(options)));
-  if (until && *until < life.tick())
-    return fail(Errc::invalid_argument, "--until tick=" + std::to_string(*until) + ": the life begins at tick " +
-                                            std::to_string(life.tick()) +
+  WEFT_TRY(auto replayed, agent::Replay::open(storage::real_file_system(), request.directory, std::move(options)));
+  if (until && *until < replayed.tick())
+    return fail(Errc::invalid_argument, "--until tick=" + std::to_string(*until) + ": the run begins at tick " +
+                                            std::to_string(replayed.tick()) +
                                             " here; its older checkpoints are gone, or --from is later");
-  WEFT_CHECK(life.run(until));
+  WEFT_CHECK(replayed.run(until));
   progress.clear();
   const std::chrono::nanoseconds took = Clock::now() - begin;
-  const auto& findings = life.findings();
+  const auto& findings = replayed.findings();
   std::vector<std::string> damages = findings.damages;
-  damages.insert(damages.end(), life.missing().begin(), life.missing().end());
-  const std::string hash = to_string(life.life().hash());
+  damages.insert(damages.end(), replayed.missing().begin(), replayed.missing().end());
+  const std::string hash = to_string(replayed.replayable().hash());
   if (request.json) {
     print_json({{"event", "done"},
-                {"from_tick", life.start().tick},
-                {"tick", life.tick()},
-                {"records", life.records()},
-                {"compared", life.compared()},
+                {"from_tick", replayed.start().tick},
+                {"tick", replayed.tick()},
+                {"records", replayed.records()},
+                {"compared", replayed.compared()},
                 {"state_hash", hash},
-                {"device", where_it_ran(life.life().mesh().device_statistics())},
+                {"device", where_it_ran(replayed.replayable().mesh().device_statistics())},
                 {"torn_bytes", findings.torn_bytes},
                 {"damages", damages},
                 {"seconds", std::chrono::duration<double>(took).count()}});
   } else {
-    std::printf("from        checkpoint of tick %s\n", grouped(life.start().tick).c_str());
-    std::printf("at          tick %s, %s records lived again in %s\n", grouped(life.tick()).c_str(),
-                grouped(life.records()).c_str(), milliseconds(took).c_str());
-    if (request.verify) std::printf("compared    %s marks, all equal\n", grouped(life.compared()).c_str());
+    std::printf("from        checkpoint of tick %s\n", grouped(replayed.start().tick).c_str());
+    std::printf("at          tick %s, %s records replayed in %s\n", grouped(replayed.tick()).c_str(),
+                grouped(replayed.records()).c_str(), milliseconds(took).c_str());
+    if (request.verify) std::printf("compared    %s markers, all equal\n", grouped(replayed.compared()).c_str());
     for (const std::string& change : request.set) std::printf("changed     %s\n", escaped(change).c_str());
     if (findings.torn_bytes) std::printf("torn        %s bytes at the end\n", grouped(findings.torn_bytes).c_str());
     for (const std::string& damage : damages) std::printf("damaged     %s\n", escaped(damage).c_str());
-    if (const auto* const device = life.life().mesh().device_statistics())
+    if (const auto* const device = replayed.replayable().mesh().device_statistics())
       std::printf("device      %s\n", escaped(where_it_ran(device)).c_str());
     std::printf("state hash  %s\n", hash.c_str());
   }
@@ -132,11 +132,11 @@ void print(const agent::Comparison& found) {
   for (std::size_t i = 0; i < std::min(divergence.cells.size(), kShown); ++i)
     cells += " " + cell_name(divergence.cells[i]);
   if (divergence.cells.size() > kShown) cells += " and " + grouped(divergence.cells.size() - kShown) + " more";
-  std::printf("part at tick %s, cell%s%s\n", grouped(divergence.tick).c_str(), divergence.cells.size() > 1 ? "s" : "",
+  std::printf("differ at tick %s, cell%s%s\n", grouped(divergence.tick).c_str(), divergence.cells.size() > 1 ? "s" : "",
               cells.c_str());
   if (divergence.tick > found.from) std::printf("equal from tick %s on until then\n", grouped(found.from).c_str());
   if (divergence.external_since)
-    std::printf("what came from outside differs since tick %s\n", grouped(*divergence.external_since).c_str());
+    std::printf("external inputs differ since tick %s\n", grouped(*divergence.external_since).c_str());
 }
 
 Status diff(const DiffRequest& request) {
@@ -159,7 +159,7 @@ Status diff(const DiffRequest& request) {
   }
   // As diff(1): 1 says that they differ.
   if (found.divergence)
-    return fail(Errc::differs, request.a + " and " + request.b + " part at tick " +
+    return fail(Errc::differs, request.a + " and " + request.b + " differ at tick " +
                                    std::to_string(found.divergence->tick) + ", cell " +
                                    cell_name(found.divergence->cells.front()));
   return {};
@@ -172,14 +172,15 @@ void add_threads(CLI::App& app, std::size_t& threads) {
 }  // namespace
 
 Verb add_replay(CLI::App& program) {
-  CLI::App* app = add_verb(program, "replay", "Live an agent's life again, from a checkpoint and the journal");
+  CLI::App* app = add_verb(program, "replay", "Replay an agent from a checkpoint and the journal");
   auto request = std::make_shared<ReplayRequest>();
   ReplayRequest& r = *request;
-  add_argument(*app, "DIR", r.directory, "The agent's home; it is only read, so the agent may be running").required();
+  add_argument(*app, "DIR", r.directory, "The agent's data directory; it is only read, so the agent may be running")
+      .required();
   add_option(*app, "from", r.from, "Begin at the newest checkpoint at or before it, not at the oldest")
       .type_name("tick=N");
   add_option(*app, "until", r.until, "Stop at the last boundary at or before it").type_name("tick=N");
-  add_flag(*app, "verify", r.verify, "Compare tick and state hash wherever the life wrote them down");
+  add_flag(*app, "verify", r.verify, "Compare tick and state hash with every marker and checkpoint");
   add_option(*app, "set", r.set, "What if: change the network first, such as layers[3].dtype=int8")
       .type_name("PATH=VALUE")
       .take_all();
@@ -191,10 +192,10 @@ Verb add_replay(CLI::App& program) {
 }
 
 Verb add_diff(CLI::App& program) {
-  CLI::App* app = add_verb(program, "diff", "The first tick and cell where two lives part");
+  CLI::App* app = add_verb(program, "diff", "The first tick and cell where two runs differ");
   auto request = std::make_shared<DiffRequest>();
   DiffRequest& r = *request;
-  add_argument(*app, "A", r.a, "An agent's home, or an .entity file with live state").required();
+  add_argument(*app, "A", r.a, "An agent's data directory, or an .entity file with live state").required();
   add_argument(*app, "B", r.b, "Another one").required();
   add_threads(*app, r.threads);
   add_flag(*app, "json", r.json, "The result as a JSON object on stdout");

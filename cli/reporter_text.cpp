@@ -97,11 +97,11 @@ class TextReporter final : public Reporter {
 
   void found(Session& session) override {
     const agent::Recovery& r = session.recovery();
-    const std::string& home = session.agent()->directory();
+    const std::string& data_directory = session.agent()->directory();
     if (r.torn_bytes) say(grouped(r.torn_bytes) + " bytes of an unfinished record were dropped");
-    if (r.is_new) return say("a new life in " + home);
-    say("found in " + home + ": checkpoint of tick " + grouped(r.checkpoint) + ", " + grouped(r.records) +
-        " records lived again");
+    if (r.is_new) return say("a new agent in " + data_directory);
+    say("found in " + data_directory + ": checkpoint of tick " + grouped(r.checkpoint) + ", " + grouped(r.records) +
+        " records replayed");
     say("at tick " + grouped(r.at.tick) + ", sample " + grouped(session.stream().progress().samples) + ", after " +
         milliseconds(r.took));
     say("state hash " + to_string(r.hash));

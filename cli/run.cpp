@@ -138,7 +138,7 @@ class Run {
     return {};
   }
 
-  /// All that was lived is on the device, in a checkpoint.
+  /// The whole run is on disk, in a checkpoint.
   Status keep_agent() {
     if (auto kept = agent_->checkpoint_and_wait(); !kept) {
       const auto& acknowledged = agent_->figures().acknowledged;
@@ -228,7 +228,7 @@ Status run(const RunRequest& request) {
   WEFT_TRY(auto setup, make_setup(model, request));
   WEFT_CHECK(check_files(request, setup));
   if (!request.log.empty()) set_log_file(request.log);
-  const std::array others{setup.csv_path, setup.home};
+  const std::array others{setup.csv_path, setup.data_directory};
   auto opened = Session::open(model, std::move(setup));
   if (!opened) return fail(blamed(std::move(opened).error(), request.file, others));
   Session& session = **opened;
@@ -244,14 +244,15 @@ Status run(const RunRequest& request) {
     reporter->found(session);
     if (!session.recovery().is_new) resumed_at = session.stream().progress().samples;
   }
-  const std::string home = request.state.empty() ? request.checkpoint : request.state;
-  WEFT_TRY(const auto monitor, RunMonitor::open({.socket = request.socket,
-                                                 .home_socket = home.empty() ? "" : home + "/top.sock",
-                                                 .log = request.log,
-                                                 .hang_limit = request.hang_limit,
-                                                 .on_hang = request.on_hang,
-                                                 .json = request.json},
-                                                session, *reporter));
+  const std::string data_directory = request.state.empty() ? request.checkpoint : request.state;
+  WEFT_TRY(const auto monitor,
+           RunMonitor::open({.socket = request.socket,
+                             .default_socket = data_directory.empty() ? "" : data_directory + "/top.sock",
+                             .log = request.log,
+                             .hang_limit = request.hang_limit,
+                             .on_hang = request.on_hang,
+                             .json = request.json},
+                            session, *reporter));
   if (session.agent()) monitor->found();
   Status ran = Run(request, session, store ? &*store : nullptr, *reporter, *monitor)(resumed_at);
   reporter->interrupt();
@@ -293,15 +294,15 @@ Verb add_run(CLI::App& program) {
   add_option(*app, "checkpoint", r.checkpoint, "Keep checkpoints there: at the end, and on Ctrl-C").type_name("DIR");
   add_option(*app, "checkpoint-every", r.checkpoint_every, "A checkpoint every so many samples")
       .within(std::uint64_t{1}, UINT64_MAX);
-  add_option(*app, "state", r.state, "The agent's home: its life is kept there, and goes on from there")
+  add_option(*app, "state", r.state, "The agent's data directory; the agent is kept there, and continues from there")
       .type_name("DIR");
   add_option(*app, "durability", r.durability,
              "When a sample counts as kept: tick, interval=2s (the default) or checkpoint");
-  add_option(*app, "keep", r.keep, "Checkpoints kept in the agent's home")
+  add_option(*app, "keep", r.keep, "Checkpoints kept in the agent's data directory")
       .within(std::uint64_t{1}, std::uint64_t{100000});
   add_flag(*app, "salvage", r.salvage, "Go on where a damaged journal ends, and forget what came after");
   add_flag(*app, "resume", r.resume, "Go on from the newest checkpoint; afresh where there is none");
-  add_option(*app, "socket", r.socket, "Answer weft top there; with a home or --checkpoint: DIR/top.sock")
+  add_option(*app, "socket", r.socket, "Answer weft top there; with --state or --checkpoint: DIR/top.sock")
       .type_name("PATH");
   add_option(*app, "log", r.log, "Also write the log to the end of that file; SIGHUP opens it anew").type_name("FILE");
   add_option(*app, "hang-limit", r.hang_limit, "Seconds that a cell may take for one tick; 0: as long as it likes")

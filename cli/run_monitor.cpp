@@ -74,7 +74,7 @@ Result<std::unique_ptr<RunMonitor>> RunMonitor::open(const MonitorRequest& reque
   options.on_hang = *actors::parse_on_hang(request.on_hang);
   options.told = [&m](const actors::Hang& hang) { m.tell(hang); };
   m.watchdog_ = std::make_unique<actors::Watchdog>(session.mesh().activity(), m.agent_.cells.size(), options);
-  const std::string& path = request.socket.empty() ? request.home_socket : request.socket;
+  const std::string& path = request.socket.empty() ? request.default_socket : request.socket;
   if (path.empty()) return monitor;
   auto served = TopServer::open(path, [&m] { return m.answer(); });
   if (served)
@@ -88,11 +88,11 @@ Result<std::unique_ptr<RunMonitor>> RunMonitor::open(const MonitorRequest& reque
 
 void RunMonitor::found() {
   const agent::Recovery& r = session_.recovery();
-  const std::string& home = session_.agent()->directory();
+  const std::string& data_directory = session_.agent()->directory();
   for (const std::string& damage : r.damages) log_warn("damaged: " + damage);
-  if (r.is_new) return log_info("a new life in " + home);
-  log_info("found in " + home + ": checkpoint of tick " + std::to_string(r.checkpoint) + ", " +
-           std::to_string(r.records) + " records lived again in " + milliseconds(r.took) + " up to tick " +
+  if (r.is_new) return log_info("a new agent in " + data_directory);
+  log_info("found in " + data_directory + ": checkpoint of tick " + std::to_string(r.checkpoint) + ", " +
+           std::to_string(r.records) + " records replayed in " + milliseconds(r.took) + " up to tick " +
            std::to_string(r.at.tick) + ", " + std::to_string(r.torn_bytes) +
            " bytes of an unfinished record dropped, state hash " + to_string(r.hash));
 }

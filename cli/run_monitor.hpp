@@ -22,16 +22,16 @@ namespace weft::cli {
 
 /// Options of `weft run` about logs, sockets and the watchdog.
 struct MonitorRequest {
-  std::string socket;       // given with --socket; must work
-  std::string home_socket;  // the default beside checkpoints; may fail with a warning. Empty: none
-  std::string log;          // empty: no log file
-  double hang_limit = 10;   // seconds; 0: off
+  std::string socket;          // given with --socket; must work
+  std::string default_socket;  // the default beside checkpoints; may fail with a warning. Empty: none
+  std::string log;             // empty: no log file
+  double hang_limit = 10;      // seconds; 0: off
   std::string on_hang = "report";
   bool json = false;
 };
 
 /// Everybody who looks on while `weft run` works: faults and hangs go to the log and to JSON lines, figures to `weft
-/// top`, signs of life to the service manager. The run loop calls it between blocks; ticks never wait for it.
+/// top`, keep-alive messages to the service manager. The run loop calls it between blocks; ticks never wait for it.
 /// @thread one at a time: the run loop's
 class RunMonitor {
  public:
@@ -52,7 +52,7 @@ class RunMonitor {
   /// For the journal to say how it fares.
   void journal(LiveStatistics::Journal now) { figures_.journal = std::move(now); }
 
-  /// True once whoever reads events has gone away: nobody would learn the rest.
+  /// True once the reader of the events has closed the pipe.
   static bool reader_is_gone() noexcept;
 
  private:

@@ -35,7 +35,7 @@ Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setu
   const auto on_create = [&](mesh::Mesh& mesh) -> Status {
     return model.entity ? mesh::restore_weights(mesh, *model.entity) : Status();
   };
-  if (s.home.empty()) {
+  if (s.data_directory.empty()) {
     WEFT_TRY(session->replayable_, agent::ReplayableMesh::begin(s.spec, true, s.mesh));
     WEFT_CHECK(on_create(session->replayable_->mesh()));
     WEFT_CHECK(session->begin(*session->replayable_));
@@ -47,7 +47,8 @@ Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setu
     options.mesh = s.mesh;
     options.on_create = on_create;
     options.extension = session.get();
-    WEFT_TRY(session->agent_, agent::Agent::open(files, s.home, s.spec, std::move(options), session->recovery_));
+    WEFT_TRY(session->agent_,
+             agent::Agent::open(files, s.data_directory, s.spec, std::move(options), session->recovery_));
     agent::Agent& agent = *session->agent_;
     session->stream_->go_through(
         {[&agent](auto inputs, auto targets, auto samples) { return agent.learn(inputs, targets, samples); },
@@ -68,13 +69,13 @@ Status Session::read_data(const Model& model) {
   s.spec.stream = learning::write_stream(s.stream);
   data_ = std::move(samples.data);
   notes_ = std::move(samples.notes);
-  if (model.entity && s.home.empty())
+  if (model.entity && s.data_directory.empty())
     notes_.push_back(model.path + " holds weights: the run goes on learning from them; weft predict only asks them");
   return {};
 }
 
-Status Session::begin(agent::ReplayableMesh& life) {
-  learner_ = life.learner();
+Status Session::begin(agent::ReplayableMesh& replayable) {
+  learner_ = replayable.learner();
   WEFT_TRY(stream_, learning::Stream::build(*learner_, *std::move(data_), setup_.stream));
   data_.reset();
   stride_ = std::max(kShortest, (stream_->total() / kMarks + kShortest - 1) / kShortest * kShortest);
@@ -143,9 +144,9 @@ Status Session::load(std::string_view text) {
 }
 
 Status Session::replayed(const agent::Record& record) {
-  if (const auto* const lesson = std::get_if<agent::LearnRecord>(&record)) {
-    stream_->replayed(lesson->halted ? 0 : lesson->samples);
-    if (!lesson->halted) mark();
+  if (const auto* const learned = std::get_if<agent::LearnRecord>(&record)) {
+    stream_->replayed(learned->halted ? 0 : learned->samples);
+    if (!learned->halted) mark();
   }
   if (const auto* const drain = std::get_if<agent::DrainRecord>(&record)) {
     stream_->replayed(0);

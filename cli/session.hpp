@@ -30,14 +30,14 @@ struct Course {
   std::optional<double> lowest_accuracy;  // of the window, after the drift
 };
 
-/// Mesh, learner and stream of one run, and their snapshots; with a home, an agent that writes its life down.
+/// Mesh, learner and stream of one run, and their snapshots; with a data directory, an agent that journals the run.
 class Session final : private agent::StateExtension {
  public:
   static Result<std::unique_ptr<Session>> open(const Model& model, RunSetup setup);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Lives through at most `samples` samples, no further than the next mark.
+  /// Runs at most `samples` samples, no further than the next marker.
   Status advance(std::uint64_t samples);
   /// Learns what is under way; held-out accuracy is measured. After the last sample, once.
   Status finish();
@@ -53,7 +53,7 @@ class Session final : private agent::StateExtension {
 
   /// To look at and to save; what moves an agent's mesh goes through the agent.
   mesh::Mesh& mesh() noexcept { return learner_->mesh(); }
-  /// Null without a home.
+  /// Null without a data directory.
   agent::Agent* agent() noexcept { return agent_.get(); }
   /// State found when the agent was opened.
   const agent::Recovery& recovery() const noexcept { return recovery_; }
@@ -82,7 +82,7 @@ class Session final : private agent::StateExtension {
   std::string run_state() const;
   Status load_run(JsonReader& run);
 
-  Status begin(agent::ReplayableMesh& life) override;
+  Status begin(agent::ReplayableMesh& replayable) override;
   std::string save() const override { return run_state(); }
   Status load(std::string_view json) override;
   Status replayed(const agent::Record& record) override;
@@ -91,7 +91,7 @@ class Session final : private agent::StateExtension {
   std::string data_digest_;
   DataStatistics data_statistics_;
   std::optional<learning::Dataset> data_;            // until the stream has it
-  std::optional<agent::ReplayableMesh> replayable_;  // without a home
+  std::optional<agent::ReplayableMesh> replayable_;  // without a data directory
   std::unique_ptr<agent::Agent> agent_;              // with one
   agent::Recovery recovery_;
   learning::Learner* learner_ = nullptr;

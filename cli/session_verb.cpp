@@ -48,15 +48,15 @@ Status detach(const Request& request) {
   if (request.remove) WEFT_CHECK(check_output("--remove", request.model));
   WEFT_TRY(Loaded loaded, load_one(model));
   mesh::Mesh& mesh = *loaded.mesh;
-  const std::size_t taught = loaded.learner ? loaded.learner->options().learners : 0;
+  const std::size_t training = loaded.learner ? loaded.learner->options().learners : 0;
   const bool is_idle = !loaded.learner || loaded.learner->options().schedule == learning::Schedule::settle ||
                        (model.entity && is_finished(*model.entity));
-  auto bytes = mesh::detach_session(mesh, request.session, is_idle ? 0 : taught);
+  auto bytes = mesh::detach_session(mesh, request.session, is_idle ? 0 : training);
   if (!bytes) return fail(std::move(bytes).error().within(request.model));
-  if (request.remove && request.session < taught)
+  if (request.remove && request.session < training)
     return fail(Errc::unsupported, request.model + ": session " + std::to_string(request.session) + " is one of the " +
-                                       std::to_string(taught) +
-                                       " that its learning rule teaches; without --remove it can be copied");
+                                       std::to_string(training) +
+                                       " that its learning rule trains; without --remove it can be copied");
   ByteSource rest;
   if (request.remove) {
     if (Status removed = mesh.remove_session(request.session); !removed)
@@ -113,8 +113,7 @@ Status attach(const Request& request) {
 
 CLI::App* add_part(CLI::App& verb, const std::string& name, const std::string& help, Request& request) {
   CLI::App* part = add_verb(verb, name, help);
-  add_argument(*part, "MODEL", request.model, "An .entity file, or a network file: its session 0 is newly born")
-      .required();
+  add_argument(*part, "MODEL", request.model, "An .entity file, or a network file: its session 0 is new").required();
   add_output(*part, request.out);
   add_flag(*part, "json", request.json, "One JSON object on stdout");
   return part;
@@ -131,7 +130,7 @@ Verb add_session(CLI::App& program) {
   add_flag(*out, "remove", request->remove, "Take it out of MODEL, which is written anew");
   CLI::App* in = add_part(*app, "attach", "Write MODEL anew with the session of a file beside its own", *request);
   add_argument(*in, "FILE", request->file, "A file that weft session detach wrote").required();
-  add_flag(*in, "other-weights", request->other_weights, "Also where the session lived with other weights");
+  add_flag(*in, "other-weights", request->other_weights, "Also when the session was run with other weights");
   return {app, [request, out] { return is_given(*out) ? detach(*request) : attach(*request); }};
 }
 

@@ -19,10 +19,11 @@ Status check(const RunRequest& r) {
     return fail(Errc::invalid_argument,
                 "--checkpoint-every: name the directory of checkpoints with --checkpoint DIR or --state DIR");
   if (!r.checkpoint.empty() && !r.state.empty())
-    return fail(Errc::invalid_argument, "--checkpoint and --state: an agent's home holds its checkpoints; give one");
-  if (r.state.empty() && (r.durability || r.salvage))
     return fail(Errc::invalid_argument,
-                std::string(r.salvage ? "--salvage" : "--durability") + ": name the agent's home with --state DIR");
+                "--checkpoint and --state: an agent's data directory holds its checkpoints; give one");
+  if (r.state.empty() && (r.durability || r.salvage))
+    return fail(Errc::invalid_argument, std::string(r.salvage ? "--salvage" : "--durability") +
+                                            ": name the agent's data directory with --state DIR");
   return {};
 }
 
@@ -110,7 +111,7 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   if (!request.data.empty()) setup.stream.csv = request.data;
   setup.spec.stream = learning::write_stream(setup.stream);
   setup.csv_path = request.data.empty() ? path_within(model.folder, setup.stream.csv) : request.data;
-  setup.home = request.state;
+  setup.data_directory = request.state;
   setup.keep = request.keep;
   setup.salvage = request.salvage;
   if (request.durability) {
@@ -118,7 +119,7 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   }
   setup.mesh.threads = request.threads;
   setup.mesh.max_memory = request.max_memory;
-  // A life that was kept may have begun elsewhere.
+  // A saved run may have begun in another directory.
   setup.mesh.device = request.device.empty() ? setup.spec.device : request.device;
   setup.mesh.sessions = std::max<std::size_t>(1, setup.learning.learners);
   setup.mesh.executor =

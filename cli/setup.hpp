@@ -33,7 +33,7 @@ struct RunRequest {
   std::uint64_t max_memory = 0;  // bytes; 0: no bound but the machine's
   std::string device;            // empty: the network's
   std::string executor = "tbb", data, save, checkpoint;
-  std::string state;  // the agent's home
+  std::string state;  // the agent's data directory
   std::optional<std::string> durability;
   std::size_t keep = 3;
   std::string socket, log, on_hang = "report";
@@ -48,7 +48,7 @@ struct RunSetup {
   learning::StreamOptions stream;
   mesh::MeshOptions mesh;
   std::string csv_path;
-  std::string home;  // the directory that an agent lives in; empty: none
+  std::string data_directory;  // the data directory of an agent; empty: none
   agent::Durability durability;
   std::size_t keep = 3;
   bool salvage = false;

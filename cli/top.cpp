@@ -68,7 +68,7 @@ std::string why_silent(int socket) {
          " lets it go on)";
 }
 
-/// The screen and the keyboard for as long as it lives: a page of its own, keys as they are pressed.
+/// Screen and keyboard in raw mode, on the alternate page, as long as the object exists.
 class Screen {
  public:
   explicit Screen(bool draws) : out_(Terminal::of(STDOUT_FILENO)), draws_(draws && out_.redraws) {

@@ -78,10 +78,10 @@ bool is_given(const CLI::App& verb);
 /// `VALUE`. Both for the types that verb.cpp lists.
 template <class T>
 Flag add_argument(CLI::App& verb, const std::string& name, T& value, const std::string& help);
-/// `--name VALUE`, and its environment twin. Numbers are plain decimal ones that T holds.
+/// `--name VALUE`, and its environment variable. Numbers are plain decimal ones that T holds.
 template <class T>
 Flag add_option(CLI::App& verb, const std::string& name, T& value, const std::string& help);
-/// `--name`, and its environment twin (1 or true; 0 or false).
+/// `--name`, and its environment variable (1 or true; 0 or false).
 Flag add_flag(CLI::App& verb, const std::string& name, bool& value, const std::string& help);
 /// `--device`: where ticks and learning run.
 Flag add_device(CLI::App& verb, std::string& value);

@@ -53,7 +53,7 @@ std::string why_on_cpu(const mesh::DeviceStatistics& figures) {
     return "the device failed " + (figures.faults == 1 ? "once" : grouped(figures.faults) + " times") + " (" +
            figures.last_fault + ")";
   return figures.replays ? "a value was not finite, so a cell's supervision had to see it"
-                         : "cells had orders to carry out, watched others or were not enabled";
+                         : "cells had commands to execute, watched others or were not enabled";
 }
 
 std::string where_it_ran(const mesh::DeviceStatistics* figures) {

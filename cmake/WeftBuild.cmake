@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# How a folder becomes a library, its tests and its benchmarks. Files are globbed, so adding one touches no CMake.
+# Functions that make of a folder a library, its tests and its benchmarks. Files are globbed, so adding one touches no CMake.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 include(CTest)
@@ -17,7 +17,7 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
 endif()
 find_program(WEFT_CCACHE ccache)
 if(WEFT_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # What ccache asks for, to keep what was compiled with precompiled headers too.
+  # Flags that ccache needs to keep objects compiled with precompiled headers.
   set(sloppiness pch_defines,time_macros,include_file_mtime,include_file_ctime)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=${sloppiness} ${WEFT_CCACHE})
 endif()
@@ -54,9 +54,9 @@ function(weft_link target visibility)
   endforeach()
 endfunction()
 
-# weft_precompile(target group <gtest/gtest.h>...): the standard library's headers and those given, precompiled once for a
-# group of targets with the same options. Ours are not: they change. No header that only some files include, either: each
-# file pays for what is in there (CLI11 in it took every file 3 s; docs/building.md).
+# weft_precompile(target group <gtest/gtest.h>...): the standard library's headers and those given, precompiled once for
+# a group of targets with the same options. Ours are not: they change. No header that only some files include, either:
+# each file pays for what is in there (CLI11 in it took every file 3 s; docs/building.md).
 set(WEFT_PRECOMPILE programs CACHE STRING "Precompile the standard library's headers for: nothing, programs, all. What \
 builds once and cold (tools/run.sh, tools/test.sh) asks for all; where libraries are not among them, the build shows that \
 their files include what they use, and ccache serves every worktree")
@@ -78,7 +78,7 @@ function(weft_precompile target group)
   endif()
 endfunction()
 
-# What is not hot, tests and the program around the libraries, is optimised less.
+# Code that is not hot, tests and the program around the libraries, is optimised less.
 function(weft_compile_fast target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()

@@ -26,8 +26,8 @@ if(WEFT_CLI)
   find_package(CLI11 REQUIRED)
 endif()
 
-# To build gpu/: headers, volk (which finds the driver's library at run time, so nothing is linked) and a shader compiler.
-# Whether there is a driver shows when a device is opened.
+# To build gpu/: headers, volk (which finds the driver's library at run time, so nothing is linked) and a shader
+# compiler. Whether there is a driver shows when a device is opened.
 if(WEFT_GPU)
   find_path(WEFT_VOLK_INCLUDE volk.h)
   find_path(WEFT_VULKAN_INCLUDE vulkan/vulkan.h)

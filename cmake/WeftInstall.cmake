@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What is installed besides programs, libraries and headers. Files that name places are written while installing, for
+# Files installed besides programs, libraries and headers. Files that name places are written while installing, for
 # the prefix that counts then (`cmake --install --prefix`).
 
 # Manual pages and completions, made of what the program's --help says; a second after each link of it.

@@ -4,7 +4,7 @@
 set(prefix "${CMAKE_INSTALL_PREFIX}")
 set(root "$ENV{DESTDIR}")
 
-# Where an installed file will be found, and where it is written now.
+# The path of an installed file later, and the path where it is written now.
 function(place variable relative)
   cmake_path(ABSOLUTE_PATH relative BASE_DIRECTORY "${prefix}" NORMALIZE OUTPUT_VARIABLE absolute)
   set(${variable} "${absolute}" PARENT_SCOPE)

@@ -9,7 +9,7 @@
 
 namespace weft {
 
-/// The word of `known` that was probably meant by `given`: equal but for case and for '-' or '_', an abbreviation of
+/// The word of `known` that was probably meant by `given`: equal except for case and for '-' or '_', an abbreviation of
 /// three letters or more, or no more than a third of its letters away (left out, added, replaced, swapped). None:
 /// nothing is near.
 /// @thread any

@@ -7,7 +7,7 @@
 
 namespace weft {
 
-/// `text` made safe for a terminal, a log line or an error message: well-formed UTF-8 is kept, but for characters that
+/// `text` made safe for a terminal, a log line or an error message: well-formed UTF-8 is kept, except characters that
 /// a terminal obeys or that change how the rest reads (C0 with line breaks and tabs, DEL, C1, line and paragraph
 /// separators, directional marks, embeddings, overrides and isolates, the byte order mark). These become "\u{9b}", one
 /// byte "\x1b"; bytes that are not UTF-8 become "\xff". Longer than `max_size` bytes: cut, with "..." at the end.

@@ -9,7 +9,7 @@
 namespace weft::gpu {
 
 /// Operations recorded once, to be run many times on the stream that collected them. Made by VulkanStream::end_program;
-/// owns its commands, operand tables and scratch. What the operations touch must stay where it is while it lives.
+/// owns its commands, operand tables and scratch. Memory that the operations touch must outlive it.
 /// @thread as its stream; may be dropped at any time: the stream keeps it until the device is done with it
 class Program {
  public:

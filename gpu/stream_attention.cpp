@@ -105,7 +105,7 @@ void Stream::lower(const ops::AttentionBackward& op) {
   if (call.dstate != 0)
     recorder_->dispatch(pass, {true}, placed(*recorder_, call), state_groups(op.shape, call), {state, dnext}, {dstate});
 
-  // So many kv heads of sessions at once that what is kept of them stays within bounds.
+  // Number of kv heads of sessions at once, chosen to bound the memory for them.
   const std::size_t all = call.jobs, bytes = rows_of_job(op.shape) * call.most_keys * sizeof(float);
   const std::size_t at_once = std::clamp<std::size_t>(kMostKept / (2 * bytes), 1, all);
   const std::uint64_t kept = scratch(at_once * 2 * bytes);

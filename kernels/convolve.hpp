@@ -32,7 +32,7 @@ bool convolve_fits(const Window& window, std::size_t out) noexcept;
 void convolve(const Window& window, const ConstPanels& w, const float* bias, const ConstMatrixView& x,
               Activation activation, const MatrixView& z, const MatrixView& y, float* workspace) noexcept;
 
-/// The mirror of `convolve`: its gradient to the image, and the forward pass of a transposed convolution.
+/// Transpose of `convolve`: its gradient to the image, and the forward pass of a transposed convolution.
 ///   z[i] = sum over (p, k) that stand at element i, p ascending, of (sum over o of w[o][k] x[o][p]), + 0, +
 ///   bias[channel] y = activation(z)
 /// The inner sum is over the outputs of k's group by rule R1; the outer one starts at +0, and + 0 makes -0 a +0. Within

@@ -6,7 +6,7 @@
 
 namespace weft::kernels {
 
-/// While one lives, this thread's arithmetic is the contract's (docs/numerics.md): round to nearest even, subnormal
+/// While one exists, this thread's arithmetic is the contract's (docs/numerics.md): round to nearest even, subnormal
 /// inputs and results are signed zero, no trap. The thread's own setting comes back when it dies; they nest.
 /// Kernels expect one to live around them and don't set it themselves: a worker thread makes one when it starts.
 /// @thread affects the constructing thread alone; destroy it there

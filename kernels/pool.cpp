@@ -270,7 +270,7 @@ PoolBin bin_of(const Pool& pool, std::size_t axis, std::size_t p) noexcept {
     const std::size_t m = w.out[axis], first = p * n / m, count = ((p + 1) * n + m - 1) / m - first;
     return {first, count, 1, count};
   }
-  // Counted from the padded image's edge. Divisions are dear, and steps seldom more than 1.
+  // Counted from the padded image's edge. Divisions are expensive, and steps seldom more than 1.
   const auto steps = [step](std::size_t length) { return step == 1 ? length : (length + step - 1) / step; };
   const std::size_t begin = p * w.stride[axis];
   const std::size_t missing = begin >= pad ? 0 : steps(pad - begin);

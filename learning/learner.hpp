@@ -20,7 +20,7 @@ namespace weft::learning {
 class Optimizer;
 struct LearnerParts;
 
-/// No label: the sample is lived through and not learned from.
+/// No label: the sample is run and not learned from.
 inline constexpr std::uint32_t kNoLabel = UINT32_MAX;
 
 /// Target of one output. cross_entropy: `labels` [samples][learners][tokens], one a token of an output [tokens,
@@ -34,7 +34,7 @@ struct Target {
 
 /// Prediction for one sample before it was learned from.
 struct Score {
-  std::uint64_t sample = 0;      // counted from the learner's birth
+  std::uint64_t sample = 0;      // counted from the learner's first
   std::uint32_t learner = 0;     // session
   std::uint32_t prediction = 0;  // largest output (cross_entropy)
   std::uint32_t label = kNoLabel;
@@ -46,7 +46,7 @@ struct Score {
 /// into a double-buffered message; the layer reads it one tick later, pairs it with its own past activation, moves its
 /// weights, and writes on to its sources. Remote links and feedback are links like any other.
 /// @thread one at a time; it drives the mesh it is attached to, which must outlive it
-/// @exact  the same bits on every thread count, ISA, executor and number of sessions aboard
+/// @exact  the same bits on every thread count, ISA, executor and number of sessions
 class Learner final : public mesh::StepRule {
  public:
   /// @error invalid_argument, shape_mismatch: a network without outputs, an output no input reaches, more learners than

@@ -61,7 +61,7 @@ struct LearningOptions {
   /// or values). 0: the rule's default, 5 for gap and 1 for the others.
   float output_step = 0.0f;
   float feedback_scale = 0.0f;  // standard deviation of feedback weights times sqrt(fan-in); 0: the rule's default
-  std::size_t learners = 1;     // the first so many sessions learn; the others only live
+  std::size_t learners = 1;     // number of sessions that learn, from the first
   bool operator==(const LearningOptions&) const = default;
 };
 

@@ -22,7 +22,7 @@ namespace weft::learning {
 /// @source Gama, Sebastiao and Rodrigues 2013, "On evaluating stream learning algorithms", section 3.2 (sliding
 /// windows)
 struct StreamProgress {
-  std::uint64_t samples = 0, total = 0;  // lived through; of the whole stream
+  std::uint64_t samples = 0, total = 0;  // so far; of the whole stream
   std::uint64_t epoch = 0;
   double prequential_accuracy = 0;     // over the last `window` scored samples
   double overall_accuracy = 0;         // over all scored samples
@@ -55,12 +55,12 @@ class Stream {
   /// @error shape_mismatch: features or classes that do not fit the network; unknown_name; invalid_argument
   static Result<Stream> build(Learner& learner, Dataset data, StreamOptions options);
 
-  /// From now on samples go through `lessons`, which must bring them to the same learner.
+  /// Sends samples through `training` from now on, which must hand them to the same learner.
   void go_through(Training training) { training_ = std::move(training); }
-  /// The learner has lived through the next `samples` samples again, from a record of them.
+  /// The learner has replayed the next `samples` samples from a record of them.
   void replayed(std::uint64_t samples);
 
-  /// Lives through the next `samples` samples (fewer at the end).
+  /// Runs the next `samples` samples (fewer at the end).
   Status advance(std::uint64_t samples);
   /// Learns what is still under way; after the last sample.
   Status finish();
@@ -73,7 +73,7 @@ class Stream {
   std::uint64_t drift_sample() const noexcept { return drift_sample_; }
   const StreamOptions& options() const noexcept { return options_; }
 
-  /// Answers to the held-out samples: each is shown, until settled, to a copy of the living session 0; the task is the
+  /// Answers to the held-out samples: each is shown, until settled, to a copy of session 0; the task is the
   /// one of the stream's last sample. Touches neither mesh nor stream.
   Result<Measurement> measure_held_out() const;
   Result<double> held_out_accuracy() const;

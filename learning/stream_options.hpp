@@ -38,7 +38,7 @@ struct StreamOptions {
 /// @error names the path ("stream.drift.kind")
 Result<StreamOptions> read_stream(std::string_view json);
 /// The section as JSON; reads back equal. Keys that came after the first release stand there only where they say more
-/// than their defaults, so that older files and lives are still equal to their networks.
+/// than their defaults, so that older files and agents are still equal to their networks.
 std::string write_stream(const StreamOptions& options);
 
 }  // namespace weft::learning

@@ -148,7 +148,7 @@ Status Mesh::forward(std::span<const RunInput> inputs, std::size_t rows, std::sp
 Result<CommandMessage> Mesh::post(Coord at, std::shared_ptr<Command> control) {
   if (!spec().grid.contains(at))
     return fail(Errc::out_of_range, "cell " + to_string(at) + " is outside the grid " + to_string(spec().grid));
-  if (!control) return fail(Errc::invalid_argument, "cell " + to_string(at) + ": no order to post");
+  if (!control) return fail(Errc::invalid_argument, "cell " + to_string(at) + ": no command to post");
   at.l = 0;
   const auto& cells = parts_->cells;
   const auto found =

@@ -29,8 +29,8 @@ namespace weft::mesh {
 enum class ExecutorKind : int { tbb, deterministic };
 
 struct MeshOptions {
-  std::size_t threads = 0;   // at most so many, the caller included; 0: all usable cores
-  std::size_t sessions = 1;  // independent lives over one set of weights
+  std::size_t threads = 0;   // at most, the caller included; 0: all usable cores
+  std::size_t sessions = 1;  // independent states over one set of weights
   ExecutorKind executor = ExecutorKind::tbb;
   std::uint64_t executor_seed = 0;  // order of the deterministic executor
   bool pin = true;                  // keep workers on their cores
@@ -70,7 +70,7 @@ struct RunOutput {
   std::span<float> values;
 };
 
-/// A network brought to life: weights, sessions, cells as actors, and ticks.
+/// A network that runs: weights, sessions, cells as actors, and ticks.
 ///   auto mesh = Mesh::build(spec);  mesh->set_input("in", x);  mesh->tick();  auto y = mesh->output("out");
 /// A value moves one link a tick: what is set now reaches a layer `latency` ticks away after as many ticks.
 /// @thread one at a time; the registry, the activity: any; `post`: any, but not while sessions are added or removed, a
@@ -110,7 +110,7 @@ class Mesh {
   /// inputs [rows][width], outputs [rows][width].
   Status forward(std::span<const RunInput> inputs, std::size_t rows, std::span<const RunOutput> outputs) const;
 
-  /// Ticks committed since birth.
+  /// Ticks committed so far.
   std::uint64_t ticks() const noexcept;
 
   std::size_t sessions() const noexcept;
@@ -122,10 +122,10 @@ class Mesh {
   Status reset_session(std::size_t session);
 
   /// Copies everything that ticks change into `to`, and back: committed outputs, hidden states, inputs, what a learning
-  /// rule reads of the past and has under way, cells with their supervision and orders, a halt; weights as `weights`
-  /// says. Ticks after a load are those after the save, to the bit. Orders sent since the save are answered not_found;
-  /// an order that is carried out a second time keeps its first answer. No allocation but by the first save of a mesh
-  /// into `to`, by orders that wait, and by a load that undoes a change of type.
+  /// rule reads of the past and has under way, cells with their supervision and commands, a halt; weights as `weights`
+  /// says. Ticks after a load are those after the save, to the bit. Commands sent since the save answer not_found;
+  /// a command that is executed a second time keeps its first answer. No allocation but by the first save of a mesh
+  /// into `to`, by commands that wait, and by a load that undoes a change of type.
   /// @error of load, which then changes nothing: invalid_argument (nothing saved; no weights saved although they
   ///        changed since, or in another mesh), shape_mismatch (another network, number of sessions, history, rule or
   ///        placement)
@@ -143,8 +143,8 @@ class Mesh {
   /// @thread one at a time
   const Hash128& network_digest() const;
 
-  /// Sends an order to the cell at `cell` (its level is ignored), to be carried out at a tick boundary.
-  /// @error out_of_range, unknown_name, invalid_argument (no order), full
+  /// Sends a command to the cell at `cell` (its level is ignored), to be carried out at a tick boundary.
+  /// @error out_of_range, unknown_name, invalid_argument (no command), full
   /// @thread any
   Result<CommandMessage> post(Coord cell, std::shared_ptr<Command> control);
 

@@ -91,6 +91,8 @@ Status MeshAccess::restore_restarts(Mesh& mesh, actors::ActorId cell, std::vecto
 }
 void MeshAccess::set_ticks(Mesh& mesh, std::uint64_t ticks) noexcept { mesh.parts_->ticks = ticks; }
 std::uint64_t MeshAccess::sessions_created(const Mesh& mesh) noexcept { return mesh.parts_->sessions_created; }
-void MeshAccess::set_sessions_created(Mesh& mesh, std::uint64_t born) noexcept { mesh.parts_->sessions_created = born; }
+void MeshAccess::set_sessions_created(Mesh& mesh, std::uint64_t created) noexcept {
+  mesh.parts_->sessions_created = created;
+}
 
 }  // namespace weft::mesh

@@ -60,7 +60,7 @@ struct MeshAccess {
   static void set_ticks(Mesh& mesh, std::uint64_t ticks) noexcept;
   /// Number of sessions that were ever added; the next one's noise is numbered by it. Saved and put back with a state.
   static std::uint64_t sessions_created(const Mesh& mesh) noexcept;
-  static void set_sessions_created(Mesh& mesh, std::uint64_t born) noexcept;
+  static void set_sessions_created(Mesh& mesh, std::uint64_t created) noexcept;
 };
 
 }  // namespace weft::mesh

@@ -29,7 +29,7 @@ Result<std::size_t> Mesh::add_session() {
   if (before >= kMaxSessions)
     return fail(Errc::too_large, "sessions: " + std::to_string(before) + " are there, at most 65536 are carried");
   WEFT_CHECK(parts_->rebuild_state(options, before, std::nullopt));
-  // Sessions there at birth take streams 1, 2, ... as they first draw; no later one may take one of those again.
+  // Initial sessions take streams 1, 2, ... as they first draw; no later one may reuse them.
   parts_->sync(true);
   parts_->state->set_streams(before, parts_->ticks, ++parts_->sessions_created);
   mark_checkpoint();

@@ -49,7 +49,7 @@ bool DeterministicExecutor::is_ready(std::size_t r) const noexcept {
 // The next region to work: in order, or drawn among all that may go on. regions_.size() when none may.
 std::size_t DeterministicExecutor::pick() noexcept {
   if (seed_ == 0) {
-    // Whoever has begun ends its step, then the lowest region that lags.
+    // A region that has begun ends its step, then the lowest region that lags.
     std::size_t best = regions_.size();
     for (std::size_t r = 0; r < regions_.size(); ++r) {
       if (regions_[r].progress >= limit_) continue;

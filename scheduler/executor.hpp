@@ -60,7 +60,7 @@ Result<std::unique_ptr<Executor>> make_tbb_executor(const topology::Machine& mac
 
 /// One thread. Seed 0: regions in ascending order, step by step. Any other seed: of all region halves (interior,
 /// boundary) that the neighbour rule allows next, one is drawn, to prove that order does not matter; tasks of a team,
-/// said to be of `team` threads, come in drawn orders too.
+/// said to be of `team` threads, come in drawn sequence too.
 std::unique_ptr<Executor> make_deterministic_executor(std::uint64_t seed = 0, ThreadHooks hooks = {},
                                                       std::size_t team = 1);
 

@@ -15,7 +15,7 @@ class Team {
   /// Threads that may take part, the asking one included.
   virtual std::size_t size() const noexcept = 0;
   /// Runs body(context, 0) ... body(context, count - 1), in any order and on any of the team's threads, all inside the
-  /// executor's ThreadHooks, and returns when all are done. Whoever is not at hand is not waited for.
+  /// executor's ThreadHooks, and returns when all are done. Workers that are asleep are not waited for.
   /// @thread the one that runs the program; a body must not ask in turn
   virtual void operator()(std::size_t count, Body body, void* context) noexcept = 0;
 };

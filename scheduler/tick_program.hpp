@@ -22,7 +22,7 @@ class TickProgram {
   /// Regions that read from `region` or that it reads from: symmetric, without itself. The list stays as and where it
   /// is while a run lasts.
   virtual std::span<const std::uint32_t> neighbours(std::size_t region) const noexcept = 0;
-  /// The core (topology::CoreInfo::index) where the region's memory lives; kAnyCore: the executor's choice.
+  /// The core (topology::CoreInfo::index) of the region's memory; kAnyCore: the executor's choice.
   virtual std::uint32_t own_core([[maybe_unused]] std::size_t region) const noexcept { return kAnyCore; }
 
   /// Work of the region's step that reads nothing of other regions and writes nothing that they read:

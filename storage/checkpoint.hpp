@@ -44,7 +44,7 @@ struct CheckpointOptions {
 };
 
 /// A directory of checkpoints, `ckpt-<tick>/`, that a crash at any moment leaves resumable
-/// (docs/formats/checkpoint.md). One process at a time: the directory is locked while this lives.
+/// (docs/formats/checkpoint.md). One process at a time: the directory is locked while this exists.
 /// @thread one at a time
 class CheckpointStore {
  public:

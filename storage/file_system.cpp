@@ -74,7 +74,7 @@ class PosixFile final : public File {
   }
   Status close() override {
     WEFT_CHECK(usable());
-    // Clean pages are given back, so that whoever reads the file back reads the device, not this copy.
+    // Clean pages are given back, so that a later read gets the device's bytes, not this copy.
     if (is_synced_) ::posix_fadvise(descriptor_.get(), 0, 0, POSIX_FADV_DONTNEED);
     is_broken_ = true;
     // On Linux the descriptor is gone even after EINTR, and closing again could close someone else's.

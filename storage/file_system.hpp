@@ -27,7 +27,7 @@ class File {
   virtual Status close() = 0;
 };
 
-/// Held while it lives.
+/// Held while it exists.
 class FileLock {
  public:
   virtual ~FileLock() = default;

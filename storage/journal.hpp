@@ -17,7 +17,7 @@
 
 namespace weft::storage {
 
-/// One record of a journal. Numbers ascend by one over the whole life, across segments; the first is 1.
+/// One record of a journal. Numbers ascend by one over the whole run, across segments; the first is 1.
 struct JournalRecord {
   std::uint64_t number = 0;
   std::uint32_t kind = 0;  ///< the writer's own meaning
@@ -42,7 +42,7 @@ struct JournalOptions {
 
 /// Writes segments `journal-<first record>` into a directory (docs/formats/journal.md). Records wait in memory until
 /// they are on the device: after any failure the descriptor is given up, and `commit` goes on with a new segment that
-/// begins with the first record that is not yet synced, so nothing is lost while the process lives.
+/// begins with the first record that is not yet synced, so nothing is lost while the process runs.
 /// @thread append and the figures: one thread; commit: one at a time, any thread, also while another appends;
 /// forget: any
 class JournalWriter {

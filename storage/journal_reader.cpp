@@ -143,7 +143,7 @@ class Reader {
     segment.reason_at = offset;
     segment.left = bytes.size() - offset;
     segment.is_certain = is_certain;
-    // Checksums over false beginnings cost at most a few times the segment; whoever forged more is told of damage.
+    // Checksums over false beginnings cost at most a few times the segment; more of them are reported as damage.
     std::uint64_t effort = 16 * bytes.size();
     const std::uint64_t most = segment.last + bytes.size() / sizeof(FrameHead);
     for (std::uint64_t at = offset + 8; at + sizeof(FrameHead) <= bytes.size(); at += 8) {
@@ -251,7 +251,7 @@ Result<ResumedJournal> resume_journal(FileSystem& files, const std::string& dire
   WEFT_TRY(resumed.findings, read_journal(files, directory, from, carry, options));
   if (!writer.commit(true)) return resumed;
   // All that these held is in the new segments now; a process that dies at each start must not fill the disk. Where
-  // something was wrong they stay, for whoever looks into it.
+  // something was wrong they stay, for analysis.
   if (!resumed.findings.damages.empty() || resumed.findings.torn_records != 0) return resumed;
   for (const SegmentName& name : before)
     if (name.first > from.number) (void)files.remove(directory + "/" + to_string(name));

@@ -15,8 +15,8 @@ namespace weft::storage {
 /// Cheap to copy: copies share the bytes. They begin on a multiple of 64.
 ///
 /// A mapping can fail after it was made: the file is cut short by someone, or the disk gives an error. The kernel then
-/// sends SIGBUS to the thread that reads. A handler of ours gives it zeros instead, so the process lives, and notes
-/// the place; whoever has read asks `intact` before using what was read.
+/// sends SIGBUS to the thread that reads. A handler of ours gives it zeros instead, so the process goes on, and notes
+/// the place; a reader calls `intact` before using what was read.
 /// @thread any: reads and `intact` from any thread
 class MappedFile {
  public:

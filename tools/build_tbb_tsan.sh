@@ -19,7 +19,7 @@ prefix=$(cd "$prefix" && pwd)
 work=$prefix/source
 cd "$work"
 
-# Source lists of our own, made from the machine's: same mirrors, same keys, deb-src instead of deb.
+# Source lists of our own, made from the machine's: same archives, same keys, deb-src instead of deb.
 mkdir -p sources.d
 for list in /etc/apt/sources.list.d/*.sources; do
   [ -e "$list" ] || continue

@@ -37,7 +37,7 @@ def read_rows(path, errors):
 
 def check_file(path, name, rows, included, errors):
     parts = name.split("/")
-    folder, mirrors = parts[0], parts[1] if parts[0] in ("tests", "bench") else parts[0]
+    folder, owner = parts[0], parts[1] if parts[0] in ("tests", "bench") else parts[0]
     text = path.read_text()
     is_isa_text = "re-included once per ISA" in "\n".join(text.splitlines()[:6])
     is_public = (folder in rows and folder != "cli" and path.suffix in (".hpp", ".h") and "internal" not in parts
@@ -48,13 +48,13 @@ def check_file(path, name, rows, included, errors):
         where = f"{name}:{text.count(chr(10), 0, match.start()) + 1}: "
         target = (ours or theirs).split("/")
         vendor = HOMES.get(target[0].split(".")[0])
-        if vendor and mirrors != vendor:
+        if vendor and owner != vendor:
             errors.append(f"{where}<{ours or theirs}> belongs to {vendor}/ alone")
         if theirs and folder in rows and not is_public and name not in HEAVY.get(target[0], {name}):
             errors.append(f"{where}<{theirs}> takes seconds to compile; only {', '.join(sorted(HEAVY[target[0]]))} may")
         if ours and folder in rows and target[0] not in rows[folder]:
             errors.append(f"{where}{folder}/ may not include {target[0]}/ (tools/layers.txt)")
-        if ours and "internal" in target and (is_public or target[0] != mirrors and mirrors != "fuzz"):
+        if ours and "internal" in target and (is_public or target[0] != owner and owner != "fuzz"):
             errors.append(f"{where}\"{ours}\" is internal to the .cpp files of {target[0]}/")
         is_std = theirs and re.fullmatch(r"[a-z_0-9]+", theirs)
         if theirs and is_public and not is_std:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""packaging/weft@.service under a systemd of its own: start, signs of life, reload, stop, a stopped process, kill -9, refusals.
+"""packaging/weft@.service under a systemd of its own: start, keep-alive messages, reload, stop, a stopped process, kill
+-9, refusals.
 
     sudo tools/check_systemd.py [path of the program weft]     (default: build/release/bin/weft; some 20 s)
 
@@ -17,7 +18,7 @@ BORROWED = ["systemd-journald.service", "systemd-journald.socket", "systemd-jour
             "umount.target", "final.target", "halt.target", "systemd-halt.service", "local-fs.target"]
 MADE = {"sysinit.target": "Wants=systemd-journald.service", "basic.target": "Requires=sysinit.target\nAfter=sysinit.target",
         "default.target": "Requires=basic.target\nAfter=basic.target"}
-PATIENCE = 30  # seconds, for whatever should take one
+TIMEOUT = 30  # seconds, for whatever should take one
 WATCHDOG = 2
 
 
@@ -49,7 +50,7 @@ class Container:
                        .replace("@WEFT_DOCDIR@", "/usr/share/doc/weft"))
         shutil.copy(program, root + "/usr/bin/weft")
         shutil.copy(os.path.join(SOURCE, "examples/data/digits.csv.gz"), root + "/etc/weft")
-        # Where systemd runs the machine it is asked for a scope, else the container takes what is here.
+        # If systemd runs the machine, it makes a scope; otherwise the container uses this one's.
         here = [] if os.path.isdir("/run/systemd/system") else ["--keep-unit"]
         self.groups = [os.path.join("/sys/fs/cgroup", hierarchy, group) for hierarchy in ("", "systemd", "unified")
                        for group in ("payload", "supervisor")]  # nspawn leaves them behind
@@ -132,16 +133,16 @@ class Agent:
         return [int(tick) for tick in re.findall(what + r", at tick (\d+)", self.log())]
 
     def found(self):
-        """Of each start that found a life: tick of the checkpoint, records lived again, tick."""
-        line = r"found in .*: checkpoint of tick (\d+), (\d+) records lived again in .* up to tick (\d+),"
+        """Of each start that found an agent: tick of the checkpoint, records replayed, tick."""
+        line = r"found in .*: checkpoint of tick (\d+), (\d+) records replayed in .* up to tick (\d+),"
         return [tuple(map(int, each)) for each in re.findall(line, self.log())]
 
 
 def wait(what, is_so, error=RuntimeError):
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while not is_so():
         if time.monotonic() > until:
-            raise error(f"waited {PATIENCE} s for {what}")
+            raise error(f"waited {TIMEOUT} s for {what}")
         time.sleep(0.05)
 
 
@@ -191,7 +192,7 @@ def check_comes_back(agent, how, result):
     assert checkpoint <= tick and tick >= acknowledged > 0, (checkpoint, tick, before)
     assert result in agent.container("journalctl", "--no-pager", "--unit=" + agent.unit), result
     say(f"{how}: running again after {time.monotonic() - began:.1f} s at tick {tick}, acknowledged was {acknowledged} "
-        f"(checkpoint of tick {checkpoint}, {records} records lived again)")
+        f"(checkpoint of tick {checkpoint}, {records} records replayed)")
 
 
 def check_stop(agent):

@@ -1,24 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the words of code and docs. Run by ctest as tools.words and by tools/check.sh.
+"""Checks the words of code and docs. Run by ctest as tools.words and by tools/check.sh; prints every finding.
 
-  tools/check_words.py            compares with tools/words_allowance.txt: a count may fall, never rise
-  tools/check_words.py --list     prints every finding
-  tools/check_words.py --write    writes the counts as they are now
-
-1. A doc comment begins with a noun or a verb: never What, How, Whether, Where, Who or Which.
+1. A comment begins with a noun or a verb: never What, How, Whether, Where, Who or Which.
 2. A term of our own is not used where the field has one (docs/glossary.md has the words that stay).
-The allowance lists, by folder, the findings that are left from before the check; it goes when it is empty.
+3. Prose in Markdown wraps at 120 columns; tables, code and links that cannot be cut are exempt.
 """
-import collections
 import pathlib
 import re
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-ALLOWANCE = ROOT / "tools/words_allowance.txt"
-OPENING = re.compile(r"^\s*///? ?(What|How|Whether|Where|Who|Which) ")
+COLUMNS = 120
+OPENING = re.compile(r"^\s*(///?|#) ?(What|How|Whether|Where|Who|Which) ")
 # coinage: the field's term
 TERMS = {
     r"lived again|lives again|relived": "replayed",
@@ -48,7 +43,19 @@ TERMS = {
 }
 TERM = re.compile(r"(?<![\w])(" + "|".join(f"(?:{t})" for t in TERMS) + r")(?![\w])", re.IGNORECASE)
 CODE = (".hpp", ".cpp", ".h", ".def", ".comp", ".glsl", ".py", ".sh", ".md")
-OWN = ("tools/check_words.py", "docs/glossary.md", "CHANGELOG.md")
+OWN = ("tools/check_words.py", "docs/glossary.md", "CHANGELOG.md", "docs/decisions/0032-final-names.md")
+
+
+def long_prose(lines):
+    """Numbers of lines of Markdown prose that are too long."""
+    in_code = False
+    for number, line in enumerate(lines, 1):
+        if line.lstrip().startswith(("```", "~~~")):
+            in_code = not in_code
+        words = line.split(" ")
+        is_prose = not in_code and not line.startswith("    ") and not line.lstrip().startswith(("|", "<", "!["))
+        if is_prose and len(line) > COLUMNS and max(map(len, words)) < COLUMNS - 40:
+            yield number
 
 
 def findings(root=ROOT):
@@ -57,35 +64,24 @@ def findings(root=ROOT):
         path = root / name
         if not name.endswith(CODE) or name in OWN or not path.is_file():
             continue
-        for number, line in enumerate(path.read_text(errors="replace").split("\n"), 1):
-            if name.endswith((".hpp", ".cpp", ".h")) and OPENING.match(line):
-                yield name, number, "opening", line.strip()
+        lines = path.read_text(errors="replace").split("\n")
+        for number, line in enumerate(lines, 1):
+            if not name.endswith(".md") and OPENING.match(line):
+                yield name, number, f"begins with no noun or verb: {line.strip()}"
             for match in TERM.finditer(line):
-                yield name, number, "term", f"'{match.group(0)}' in: {line.strip()[:100]}"
+                instead = next(use for term, use in TERMS.items() if re.fullmatch(term, match.group(0), re.IGNORECASE))
+                yield name, number, f"'{match.group(0)}': say {instead} (docs/glossary.md)"
+        if name.endswith(".md"):
+            for number in long_prose(lines):
+                yield name, number, f"over {COLUMNS} columns"
 
 
 def main():
     found = list(findings())
-    if "--list" in sys.argv:
-        for name, number, kind, text in found:
-            print(f"{name}:{number}: {kind}: {text}")
-        return 0
-    counts = collections.Counter((name.split("/")[0] if "/" in name else ".", kind) for name, _, kind, _ in found)
-    rows = "".join(f"{folder} {kind} {count}\n" for (folder, kind), count in sorted(counts.items()))
-    if "--write" in sys.argv:
-        ALLOWANCE.write_text("# folder, finding, count: may only fall (tools/check_words.py)\n" + rows)
-        return 0
-    allowed = {}
-    if ALLOWANCE.is_file():
-        for line in ALLOWANCE.read_text().split("\n"):
-            if line and not line.startswith("#"):
-                folder, kind, count = line.split()
-                allowed[folder, kind] = int(count)
-    more = [(key, count) for key, count in sorted(counts.items()) if count > allowed.get(key, 0)]
-    for (folder, kind), count in more:
-        print(f"{folder}: {count} of '{kind}', {allowed.get((folder, kind), 0)} allowed (tools/check_words.py --list)")
-    print(f"words: {sum(counts.values())} findings, {sum(allowed.values())} allowed")
-    return bool(more)
+    for name, number, text in found:
+        print(f"{name}:{number}: {text}")
+    print(f"words: {len(found)} findings" if found else "words: fine")
+    return bool(found)
 
 
 if __name__ == "__main__":

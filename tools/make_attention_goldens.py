@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/data/layers/attention.json and embedding.json: values and gradients as PyTorch computes them, in float64.
+"""Writes tests/data/layers/attention.json and embedding.json: values and gradients as PyTorch computes them, in
+float64.
 
 Parameters, inputs and the outputs' gradients are not in the files: both sides draw them (make_layer_goldens.py). With a
 context, the ticks of a row are one sequence. Needs Debian's python3-torch (1.13.1).

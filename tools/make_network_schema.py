@@ -13,6 +13,7 @@ import json
 import pathlib
 import re
 import sys
+import textwrap
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -215,11 +216,12 @@ DOCUMENT = """# Layers
 
 <!-- Written by tools/make_network_schema.py from mesh/layers/layers.def and mesh/layers/layer_options.def: edit those. -->
 
-What stands in a network's `layers` ([formats/network.md](formats/network.md) has the keys that all of them share: `at`, `from`,
-`combine`, `view`, `dtype`, ...). Axes are listed outermost first, `...` stands for any number of them, and sessions are not counted.
-"Needed" is an option without a default. The header of each layer says more: formulas in full, exactness, sources, errors.
-Numbers outside the bounds, unknown names and options that a layer does not have are refused when the network is built, with the place
-in the file; every row below is held to the code by `tests/mesh/layer_options_test.cpp`. To add a layer:
+The layer types of a network's `layers`; [formats/network.md](formats/network.md) has the keys that all of them share:
+`at`, `from`, `combine`, `view`, `dtype`, ... Axes are listed outermost first, `...` stands for any number of them, and
+sessions are not counted. "Needed" marks an option without a default. The header of each layer has the formulas in full,
+exactness, sources and errors. Numbers outside the bounds, unknown names and options that a layer does not have are
+refused when the network is built, with the place in the file. `tests/mesh/layer_options_test.cpp` compares every row
+below with the code. To add a layer:
 [howto/add-a-layer.md](howto/add-a-layer.md).
 """
 
@@ -275,8 +277,10 @@ def document():
         header = header_of(layer)
         x, y = extents[layer]
         cell = lambda text: text.replace("|", "\\|")
-        lines = [f"## {layer}", "", f"    {formula}", "", f"Takes {extents_text(x)}, gives {extents_text(y)}. "
-                 f"More in [mesh/layers/{header}](../mesh/layers/{header}).", "",
+        takes = (f"Takes {extents_text(x)}, gives {extents_text(y)}. "
+                 f"More in [mesh/layers/{header}](../mesh/layers/{header}).")
+        lines = [f"## {layer}", "", f"    {formula}", "",
+                 textwrap.fill(takes, 120, break_long_words=False, break_on_hyphens=False), "",
                  "| parameter | default | unit | may be | meaning |", "|---|---|---|---|---|"]
         for o in all_options[layer]:
             only = ""

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/data/layers/<type>.json of the layers that choose: softmax, adaptive_softmax, mixture_of_softmaxes, kmeans.
+"""Writes tests/data/layers/<type>.json of the layers that choose: softmax, adaptive_softmax, mixture_of_softmaxes,
+kmeans.
 
 As make_layer_goldens.py, in float64. adaptive_softmax is torch.nn.AdaptiveLogSoftmaxWithLoss itself; the others are their
 formulas in autograd, written from the papers. Sparsemax and entmax, which PyTorch lacks, have float64 models in

@@ -39,7 +39,8 @@ def existing(root=ROOT):
 
 
 def picture(root=ROOT):
-    """Rooms by floor, highest first; beside each the rooms that it rests on, less those that these rest on themselves."""
+    """Rooms by floor, highest first; beside each the rooms that it rests on, less those that these rest on
+    themselves."""
     rooms, below, floor = existing(root), {}, {}
     for name, room in rooms.items():
         below[name] = set(room.includes).union(*(below[i] for i in room.includes))

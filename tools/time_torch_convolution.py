@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's time for the training step of bench/mesh/convolution_bench.cpp: the median and the least of 300, in us. With
-one thread that is the thread's own time, as there.
+"""PyTorch's time for the training step of bench/mesh/convolution_bench.cpp: the median and the least of 300, in us.
+With one thread that is the thread's own time, as there.
 
 Needs Debian's python3-torch (1.13.1). Its best configuration here:
 

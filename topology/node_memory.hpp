@@ -18,7 +18,7 @@ struct NodeLedger;
 }
 
 /// Zeroed memory on one NUMA node. Page-aligned; from 2 MiB on, aligned to 2 MiB and offered huge pages.
-/// Pages come to life when first touched, on the bound node.
+/// Pages are allocated when first touched, on the bound node.
 class NodeBuffer {
  public:
   NodeBuffer() = default;

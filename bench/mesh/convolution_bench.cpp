@@ -125,7 +125,7 @@ void training_step(benchmark::State& state) {
   std::vector<std::unique_ptr<Worker>> workers;
   for (std::size_t i = 0; i < threads; ++i)
     workers.push_back(std::make_unique<Worker>(*a, *b, pa, pb, kBatch / threads));
-  // Helpers wait spinning, as a mesh's crew does between regions.
+  // Workers spin while they wait, as a mesh's workers do between regions.
   std::atomic<std::uint64_t> round{0}, done{0};
   std::atomic<bool> stops{false};
   std::vector<std::thread> helpers;

@@ -87,7 +87,7 @@ struct Unsigned {
     return Code(zero + std::min(magnitude, kLargest - std::min(zero, kLargest)));
   }
   static constexpr Number decode(Code code) noexcept { return code; }
-  /// code - zero, exact but for one rounding to double (which 32 bits and fewer never need).
+  /// code - zero, exact except for one rounding to double (which 32 bits and fewer never need).
   static constexpr double difference(Code code, Code zero) noexcept {
     return code >= zero ? static_cast<double>(std::uint64_t{code} - zero)
                         : -static_cast<double>(std::uint64_t{zero} - code);

@@ -12,7 +12,7 @@
 
 namespace weft::numeric {
 
-/// Meaning of the codes with the largest exponent: infinity and NaNs as in IEEE 754, numbers but for one NaN (all
+/// Meaning of the codes with the largest exponent: infinity and NaNs as in IEEE 754, numbers except one NaN (all
 /// bits set), or numbers alone.
 enum class Specials { ieee, one_nan, none };
 

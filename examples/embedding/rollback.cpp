@@ -13,7 +13,7 @@ int main() {
   network.dense({0, 0, 0, 0}, 32, Activation::tanh).from({"ours", "theirs", {0, 0, 1, 0}});
   network.dense({0, 0, 1, 0}, 4, Activation::tanh).from({{0, 0, 0, 0}});
   auto mesh = Mesh::build(network.spec(), {.threads = 1}).value();
-  auto truth = Mesh::build(network.spec(), {.threads = 1}).value();  // whoever knew it from the start
+  auto truth = Mesh::build(network.spec(), {.threads = 1}).value();  // a mesh that had every input in time
 
   const auto advance = [](Mesh& m, float ours, float theirs) {
     return m.set_input("ours", std::array{ours, 0.0f, 0.0f, 1.0f}) &&

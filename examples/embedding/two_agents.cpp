@@ -31,6 +31,6 @@ int main(int count, char** words) {
   }
 
   auto ada = Agent::open(folder + "/ada").value();  // the directory knows its network
-  std::printf("ada has lived %lu samples\n", ada->learner()->samples());
+  std::printf("ada has seen %lu samples\n", ada->learner()->samples());
   return Agent::open(folder + "/ada") ? 1 : 0;  // a directory has one agent at a time
 }

@@ -41,7 +41,7 @@ struct Report {
 class Game {
  public:
   static weft::Result<Game> make(Side side, const Settings& settings);
-  /// Plays all frames with whoever is at the other end.
+  /// Plays all frames with the program at the other end.
   weft::Result<Report> play(Link& link);
 
  private:

@@ -1,5 +1,6 @@
 #!/bin/sh
-# What the systemd unit weft@flowers runs, looked at; its journal is kept in the directory flowers. In an empty directory.
+# Shows the command of the systemd unit weft@flowers; its journal is kept in the directory flowers. In an empty
+# directory.
 set -e
 data=$(dirname "$0")/../data
 weft new --from "$data/iris.csv" --epochs 1000000 -o flowers.json

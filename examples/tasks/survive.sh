@@ -4,6 +4,6 @@ set -e
 data=$(dirname "$0")/../data
 weft new --from "$data/iris.csv" -o iris.json
 awk 'NR == 1 || NR % 2' "$data/iris.csv" > later.csv
-timeout -s KILL 1 weft run iris.json --data later.csv --epochs 20000 --state iris.life --quiet || true
-weft run iris.json --data later.csv --epochs 20000 --state iris.life
-weft replay iris.life --verify
+timeout -s KILL 1 weft run iris.json --data later.csv --epochs 20000 --state iris.agent --quiet || true
+weft run iris.json --data later.csv --epochs 20000 --state iris.agent
+weft replay iris.agent --verify

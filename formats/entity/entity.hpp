@@ -53,7 +53,7 @@ struct EntityLimits {
 };
 
 /// An `.entity` v2 file, mapped or in memory, every byte of it checked. Cheap to copy: copies share the bytes.
-/// Tensors of a mapped file can fail later: whoever has used their bytes asks `intact` before relying on them. Large
+/// Tensors of a mapped file can fail later: a reader of their bytes calls `intact` before relying on them. Large
 /// packed ones are unpacked when asked for.
 /// @thread any
 class EntityFile final : public TensorFile {

@@ -50,7 +50,7 @@ class Pipelines {
     std::uint32_t table_stride = 0, entries = 0;
     std::array<std::byte, 112> operands{};
   };
-  /// So many every device has.
+  /// A number that every device has.
   static constexpr std::uint32_t kPushBytes = 128;
   static_assert(sizeof(Push) == kPushBytes);
 

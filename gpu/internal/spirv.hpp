@@ -26,7 +26,7 @@ std::vector<std::string> inexact_instructions(std::span<const std::uint32_t> mod
 /// Numbers of instructions with device-defined results that a module may contain.
 struct Estimates {
   bool fma = true;                       // judged by the self-test
-  std::size_t roots = 1, quotients = 1;  // of binary32: gpu/shaders/division.glsl mends them
+  std::size_t roots = 1, quotients = 1;  // of binary32: gpu/shaders/division.glsl corrects them
 };
 /// The instructions whose results a device may choose, beyond `allowed`: of GLSL.std.450 all but a few that are exact
 /// (minima and maxima of integers, |x|, bits), float remainders, products of vectors and matrices. Each as text.

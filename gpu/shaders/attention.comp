@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// y = softmax(scale q k^T) v, or backwards: probabilities, slopes of the scores, and dq. A group has 4 rows; lane j of a row
-// computes the score of key j of a chunk of 64 positions, then the sum of element j of a head over the chunk's keys. Scores
-// are computed twice instead of kept, however many keys there are.
+// y = softmax(scale q k^T) v, or backwards: probabilities, slopes of the scores, and dq. A group has 4 rows; lane j of
+// a row computes the score of key j of a chunk of 64 positions, then the sum of element j of a head over the chunk's
+// keys. Scores are computed twice instead of kept, however many keys there are.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "lanes.glsl"
@@ -23,7 +23,7 @@ float score_of(Call c, Keys keys, Row row, uint session, uint kv, uint j) {
   return mul(score(row.q, key_at(c, keys, session, kv, j), c.head_dim), flushed(c.scale));
 }
 
-// What key j weighs in the row's sums. The first pass also keeps what others need of it.
+// Weight of key j in the row's sums. The first pass also keeps the parts that others need.
 float weigh(Call c, Keys keys, inout Row row, uint session, uint kv, uint j, bool keeps) {
   float e = exact_exp(sub(score_of(c, keys, row, session, kv, j), row.largest));
   if (!BACKWARD) {
@@ -47,7 +47,7 @@ void attend(Call c, uint job, uint first) {
   bool stores = first + r < rows;
   Keys keys = keys_of(c, session);
   uvec2 seen = visible(c, keys, t);
-  // What any row of the group sees: barriers stand in loops over it.
+  // Keys that any row of the group sees: barriers stand in loops over it.
   uint begin = visible(c, keys, first / group).x / 64;
   uint end = visible(c, keys, (min(first + kRows, rows) - 1) / group).y;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who sees whom, and where it stands: kernels/internal/attention_keys.hpp in GLSL. A job is a kv head of a session, a row
+// Visible keys and their positions: kernels/internal/attention_keys.hpp in GLSL. A job is a kv head of a session, a row
 // of it a token and a head of the group that reads this kv head: token outermost.
 #ifndef WEFT_ATTENTION
 #define WEFT_ATTENTION
@@ -57,7 +57,7 @@ struct Strided {
 };
 float element(Strided s, uint i) { return operand(s.from.at[i * s.step_]); }
 
-// Where a kv head's ring begins in a row of the state, its values', and elements of slots within them. In floats.
+// Start of a kv head's ring in a row of the state, its values', and elements of slots within them. In floats.
 uint64_t ring_at(Call c, uint kv) { return 16ul + uint64_t(kv) * c.slots * (c.head_dim + value_width(c)); }
 uint64_t ring_key(Call c, uint kv, uint slot) {
   return ring_at(c, kv) + uint64_t(slot / 16) * c.head_dim * 16ul + slot % 16;
@@ -68,7 +68,7 @@ uint64_t ring_value(Call c, uint kv, uint slot) {
 Floats at_float(uint64_t matrix, uint row, uint stride, uint64_t i) {
   return Floats(matrix + (uint64_t(row) * stride + i) * 4ul);
 }
-// Where head `head` of `heads` of token t of a session begins.
+// Start of head `head` of `heads` of token t of a session.
 Floats head_at(uint64_t matrix, uint session, uint stride, uint t, uint heads, uint head, uint head_dim) {
   return at_float(matrix, session, stride, (uint64_t(t) * heads + head) * head_dim);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dk and dv of what attention.comp left backwards: a thread sums one element of a key over its readers, heads of the group
-// ascending, tokens ascending.
+// dk and dv of what attention.comp left backwards: a thread sums one element of a key over its readers, heads of the
+// group ascending, tokens ascending.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "attention.glsl"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The next state of an attention: the last one, with the call's last keys and values over the oldest ones. Backwards: the
-// errors of slots that outlive the call. Bits move as they are.
+// The next state of an attention: the last one, with the call's last keys and values over the oldest ones. Backwards:
+// the errors of slots that outlive the call. Bits move as they are.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "attention.glsl"
@@ -19,7 +19,7 @@ uint header(uint64_t position, uint i) {
   return bits(float(uint(position >> 24 * i & 0xfffffful)));
 }
 
-// What element r of a kv head's ring becomes.
+// Next value of element r of a kv head's ring.
 uint word_of(Call c, Keys keys, uint session, uint kv, uint r) {
   uint n = c.head_dim, width = value_width(c), all_keys = c.slots * n, slot, i;
   bool is_key = r < all_keys;

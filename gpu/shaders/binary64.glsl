@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// IEEE binary64 on integers, as x86 computes it with subnormals flushed: round to nearest even, tiny after rounding. So it
-// needs no binary64 of the device, whose division would have to be mended and whose subnormals stay. Numbers are their
-// bits. This text is C++ too: tests/gpu/binary64_test.cpp compares it with the CPU.
+// IEEE binary64 on integers, as x86 computes it with subnormals flushed: round to nearest even, tiny after rounding. So
+// it needs no binary64 of the device, whose division would have to be mended and whose subnormals stay. Numbers are
+// their bits. This text is C++ too: tests/gpu/binary64_test.cpp compares it with the CPU.
 #ifndef WEFT_BINARY64
 #define WEFT_BINARY64
 
@@ -87,7 +87,7 @@ Wide shifted_left(Wide v, int n) {
   }
   return s;
 }
-// What falls off stays in bit 0.
+// Bits shifted out stay in bit 0.
 Wide shifted_right(Wide v, int n) {
   Wide s = v;
   uint64_t lost = 0ul;

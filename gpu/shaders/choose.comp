@@ -12,7 +12,7 @@ layout(constant_id = 1) const bool KEEP = false;
 #include "operands.glsl"
 shared uint first_places[kRows];
 
-// Whether fewer than `most` come before element j: larger ones, and equal ones further ahead.
+// True when fewer than `most` come before element j: larger ones, and equal ones further ahead.
 bool is_kept(Floats from, uint j) {
   float mine = flushed(from.at[j]);
   uint before = 0;

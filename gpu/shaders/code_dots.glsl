@@ -21,10 +21,10 @@ ivec4 with_dots(ivec4 sum, uint q4, uvec4 c) {
   return sum + ivec4(signed_dot(q4, c.x), signed_dot(q4, c.y), signed_dot(q4, c.z), signed_dot(q4, c.w));
 }
 
-// The sum over a block of (code - zero) q, divided by unit(): then below 2^21, so it is summed up on top of kRound's bits,
-// and needs no conversion. Signed codes stay in the high bits of bytes, so that their signs need no care; shifts are what
-// binary has most of, so half of its codes stay where they are for one.
-// codes: its kBits words, of four outputs. halves: its eight words of x.
+// The sum over a block of (code - zero) q, divided by unit(): then below 2^21, so it is summed up on top of kRound's
+// bits, and needs no conversion. Signed codes stay in the high bits of bytes, so that their signs need no care; shifts
+// are what binary has most of, so half of its codes stay where they are for one. codes: its kBits words, of four
+// outputs. halves: its eight words of x.
 float unit() { return DTYPE == kBinary ? 0.125 : kIsSigned ? from_bits(119u + kBits << 23) : 1.0; }
 vec4 block_sum(uvec4 codes[8], uvec4 halves[2], ivec4 zeros_of) {
   const uint kLow = kBits == 8 ? 0xffffffffu : ((1u << kBits) - 1u) * 0x01010101u;

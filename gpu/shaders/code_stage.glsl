@@ -12,7 +12,7 @@ shared vec4 output_scales[2][kQuads];     // where they belong to blocks
 shared ivec4 output_zeros[2][kQuads];     // of uint8, whose codes stand 128 lower
 shared int row_sums[2][2][kTile];         // of uint8: of the halves of each block
 
-// Where quad `quad` of a tile's outputs stands.
+// Place of quad `quad` of a tile's outputs.
 struct Place {
   uint matrix, panel, quad;
 };
@@ -22,7 +22,7 @@ Place place_of(uint tile, uint quad) {
   return Place(quad / kOwn, tile * (kOutputs / 16) + own / 4, own % 4);
 }
 
-// What a thread has asked for.
+// Words that a thread has fetched.
 uvec4 asked_codes[kLoads], asked_zeros[kLoads], asked_values[kLoads];
 float asked_row_scale;
 vec4 asked_output_scale;

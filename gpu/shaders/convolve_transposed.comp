@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mirror: each element gathers from the windows that hold it, ascending (its taps descending), parts by rule R1 over
+// Transpose: each element gathers from the windows that hold it, ascending (its taps descending), parts by rule R1 over
 // the outputs of its channel's group.
 #version 460
 #extension GL_GOOGLE_include_directive : require

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights of 32 and 64 bits as float32 panels: scale (code - zero), the difference rounded to binary64, then the product, then
-// to float32; float64 rounded. Lanes past the outputs become +0.
+// Weights of 32 and 64 bits as float32 panels: scale (code - zero), the difference rounded to binary64, then the
+// product, then to float32; float64 rounded. Lanes past the outputs become +0.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "wide.glsl"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// y[b][k] = |x[b] - c[k]|^2 by rule R1 (16 points of a panel by 16 rows a group), or (POINTS) dc[k][j] = fma(2 dy[b][k],
-// c[k][j] - x[b][j], dc[k][j]) for b ascending (16 points by 16 features).
+// y[b][k] = |x[b] - c[k]|^2 by rule R1 (16 points of a panel by 16 rows a group), or (POINTS) dc[k][j] = fma(2
+// dy[b][k], c[k][j] - x[b][j], dc[k][j]) for b ascending (16 points by 16 features).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "weights.glsl"

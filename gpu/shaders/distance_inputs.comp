@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dx[b][j] = 2 (sum over points k of dy[b][k] (x[b][j] - c[k][j])), rule R2: 64 lanes an element. Rows here are elements.
+// dx[b][j] = 2 (sum over points k of dy[b][k] (x[b][j] - c[k][j])), rule R2: 64 lanes an element. Rows here are
+// elements.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "lanes.glsl"

@@ -5,7 +5,8 @@
 #define WEFT_DIVISION
 
 // Correctly rounded whatever the hardware's reciprocal is, if it is right to a few units: on significands in [1, 2), so
-// that no step is tiny, and checked by its exact remainder. The exponents come back as integers, which rounds as x86 does.
+// that no step is tiny, and checked by its exact remainder. The exponents come back as integers, which rounds as x86
+// does.
 float divide(float a, float b) {
   uint u = bits(a), v = bits(b), sign = (u ^ v) & kSignBit;
   u &= 0x7fffffffu;

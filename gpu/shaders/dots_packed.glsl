@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of four products of bytes as instructions (VK_KHR_shader_integer_dot_product): OpSDot and OpSUDot of four bytes a
-// word, since glslang has no functions for them yet.
+// Sums of four products of bytes as instructions (VK_KHR_shader_integer_dot_product): OpSDot and OpSUDot of four bytes
+// a word, since glslang has no functions for them yet.
 #ifndef WEFT_DOTS_PACKED
 #define WEFT_DOTS_PACKED
 #extension GL_EXT_spirv_intrinsics : require

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// y[b][t] = column x[b][t] of w, or (BACKWARD) dw[:, x[b][t]] + dy[b][t] for b, then t ascending: there a thread has one
-// feature and walks the tokens.
+// y[b][t] = column x[b][t] of w, or (BACKWARD) dw[:, x[b][t]] + dy[b][t] for b, then t ascending: there a thread has
+// one feature and walks the tokens.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "weights.glsl"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What scales and codes of a float32 master have in common (kernels/internal/encode_reference.cpp, core/numeric/).
+// Code shared by scales and codes of a float32 master (kernels/internal/encode_reference.cpp, core/numeric/).
 #ifndef WEFT_ENCODE
 #define WEFT_ENCODE
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Codes of a float32 master whose scales are there. A thread makes a word of codes, or one code of 64 bits; lanes past the
-// outputs and codes past the inputs are 0.
+// Codes of a float32 master whose scales are there. A thread makes a word of codes, or one code of 64 bits; lanes past
+// the outputs and codes past the inputs are 0.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "encode.glsl"

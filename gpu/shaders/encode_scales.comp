@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scales and zero points of a float32 master. Pieces of an output's inputs (a chunk, or a block of scales) leave two numbers
-// each: smallest and largest, or the sums of |w| and of |w| 2^-64. These are combined for an output where scales are a
-// channel's or the tensor's; a pair of each group of weights becomes its scale.
+// Scales and zero points of a float32 master. Pieces of an output's inputs (a chunk, or a block of scales) leave two
+// numbers each: smallest and largest, or the sums of |w| and of |w| 2^-64. These are combined for an output where
+// scales are a channel's or the tensor's; a pair of each group of weights becomes its scale.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "encode.glsl"

@@ -23,7 +23,7 @@ float power_above(float r, float s) {
   return u <= -1.0 ? 0.0 : p;
 }
 
-// What the elements add up to at the threshold -s.
+// Sum of the elements at the threshold -s.
 float sum_at(Floats r, float s) {
   float sum = 0.0;
   for (uint j = lane(); j < cols; j += 64) {

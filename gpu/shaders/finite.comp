@@ -33,8 +33,8 @@ void main() {
   }
   if (gl_LocalInvocationID.x == 0) others = 0;
   barrier();
-  // A subnormal is a zero, as for all operations. `rows` whole parts of x_stride elements, and `cols` more: their number
-  // may exceed 32 bits.
+  // A subnormal is a zero, as for all operations. `rows` whole parts of x_stride elements, and `cols` more: their
+  // number may exceed 32 bits.
   for (uint part = 0; part <= rows; ++part) {
     Floats from = row_at(x, part, x_stride);
     uint end = part < rows ? x_stride : cols;

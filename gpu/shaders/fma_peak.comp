@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many multiply-adds a device does at most: chains of them in registers, independent of each other.
+// Peak rate of multiply-adds: chains of them in registers, independent of each other.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "exact.glsl"

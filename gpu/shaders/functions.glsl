@@ -71,7 +71,7 @@ float exact_log1p_unit(float x) {
   return halve ? add(y, kLn2) : y;
 }
 
-// What most cells end with, so the cheaper instructions for |x| and for NaNs; the self-test tries both.
+// The last operation of most cells, so the cheaper instructions for |x| and for NaNs; the self-test tries both.
 float exact_tanh(float x) {
   float a = abs(x);
   if (a < kTanhSplit) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule R2: a row's elements go to 64 strided lanes, which are then folded by halves. A group has 64 lanes of 4 rows; thread
-// (lane, row) walks its elements: for (uint j = lane(); j < cols; j += 64) sum = fused(a, b, sum), from +0.
+// Rule R2: a row's elements go to 64 strided lanes, which are then folded by halves. A group has 64 lanes of 4 rows;
+// thread (lane, row) walks its elements: for (uint j = lane(); j < cols; j += 64) sum = fused(a, b, sum), from +0.
 #ifndef WEFT_LANES
 #define WEFT_LANES
 
@@ -12,8 +12,8 @@ const uint kRows = 4;
 shared float lane_values[kRows][64];
 
 uint lane() { return gl_LocalInvocationID.x; }
-// Rows of this group: FOR_EACH_ROW(i) runs a block for each, the same number of times in all threads; `i` may be past the
-// end, when is_row(i) is false: such a thread computes of row 0 and stores nothing.
+// Rows of this group: FOR_EACH_ROW(i) runs a block for each, the same number of times in all threads; `i` may be past
+// the end, when is_row(i) is false: such a thread computes of row 0 and stores nothing.
 #define FOR_EACH_ROW(first) \
   for (uint first = gl_WorkGroupID.x * kRows; first < rows; first += gl_NumWorkGroups.x * kRows)
 uint row_of(uint first) { return first + gl_LocalInvocationID.y; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// y = activation(x w^T + bias) of binary64 weights, summed in binary64 (rule R1) and rounded at last: 16 chunks of a panel
-// at once, a thread an output.
+// y = activation(x w^T + bias) of binary64 weights, summed in binary64 (rule R1) and rounded at last: 16 chunks of a
+// panel at once, a thread an output.
 #ifndef WEFT_LINEAR_DOUBLE
 #define WEFT_LINEAR_DOUBLE
 

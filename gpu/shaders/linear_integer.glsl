@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// y = activation(x w^T + bias) on integer codes and activations of int8 (quantize_rows.comp): exact sums over blocks of 32
-// inputs, then rule R1 over chunks of two blocks. Threads as in linear_row.glsl.
+// y = activation(x w^T + bias) on integer codes and activations of int8 (quantize_rows.comp): exact sums over blocks of
+// 32 inputs, then rule R1 over chunks of two blocks. Threads as in linear_row.glsl.
 #ifndef WEFT_LINEAR_INTEGER
 #define WEFT_LINEAR_INTEGER
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear_integer_tile.glsl on the device's matrix units (VK_NV_cooperative_matrix: 16 by 32 signed bytes times 32 by 16,
-// summed in 32 bits, which is exact): tiles of 128 outputs by 128 rows, 32 rows by 64 outputs a subgroup. A matrix has 32
-// inputs, a block; so each product is scaled and added as rule R1 wants. Debian 12's glslang does not know the extension's
-// successor of KHR, and no other vendor's units multiply matrices of this size.
+// linear_integer_tile.glsl on the device's matrix units (VK_NV_cooperative_matrix: 16 by 32 signed bytes times 32 by
+// 16, summed in 32 bits, which is exact): tiles of 128 outputs by 128 rows, 32 rows by 64 outputs a subgroup. A matrix
+// has 32 inputs, a block; so each product is scaled and added as rule R1 wants. Debian 12's glslang does not know the
+// extension's successor of KHR, and no other vendor's units multiply matrices of this size.
 #ifndef WEFT_LINEAR_INTEGER_MATRIX
 #define WEFT_LINEAR_INTEGER_MATRIX
 #extension GL_KHR_memory_scope_semantics : require
@@ -16,7 +16,8 @@ layout(local_size_x = 256) in;
 #include "code_dots.glsl"
 
 const uint kTile = 128;
-// Four words each: a chunk of an output, of a row, and some room, so that what a subgroup reads lies in different banks.
+// Four words each: a chunk of an output, of a row, and some room, so that what a subgroup reads lies in different
+// banks.
 const uint kStride = 5;
 shared uvec4 code_bytes[kTile * kStride];
 shared uvec4 value_bytes[kTile * kStride];
@@ -40,8 +41,8 @@ void find_places() {
   [[unroll]] for (uint i = 0; i < kElements; ++i) rows_of[i] = uint(at[i]) / kSide, outputs_of[i] = uint(at[i]) % kSide;
 }
 
-// The first quad among the tile's outputs of a subgroup's matrix: of a gated pair, which has half of the tile from each,
-// both halves have two, for the same outputs.
+// The first quad among the tile's outputs of a subgroup's matrix: of a gated pair, which has half of the tile from
+// each, both halves have two, for the same outputs.
 uint first_quad(uint subgroup, uint n) {
   uint strip = subgroup % 2;
   return kMatrices == 1 ? strip * 16 + n * 4 : n / 2 * 16 + strip * 8 + n % 2 * 4;

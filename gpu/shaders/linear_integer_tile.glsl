@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// y = activation(x w^T + bias) on integer codes and activations of int8 (quantize_rows.comp) for many rows: 4 by 4 sums a
-// thread over tiles of 64 outputs by 64 rows. Sums as in linear_integer.glsl.
+// y = activation(x w^T + bias) on integer codes and activations of int8 (quantize_rows.comp) for many rows: 4 by 4 sums
+// a thread over tiles of 64 outputs by 64 rows. Sums as in linear_integer.glsl.
 #ifndef WEFT_LINEAR_INTEGER_TILE
 #define WEFT_LINEAR_INTEGER_TILE
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// y = activation(x w^T + bias) for few rows: the weights are read once a row, 16 bytes a thread, SLOTS chunks of 64 inputs
-// of a panel at once (rule R1: a chunk's sum is serial, chunk sums are added in order). Small layers have one slot, and
-// share a group with others of their kind.
+// y = activation(x w^T + bias) for few rows: the weights are read once a row, 16 bytes a thread, SLOTS chunks of 64
+// inputs of a panel at once (rule R1: a chunk's sum is serial, chunk sums are added in order). Small layers have one
+// slot, and share a group with others of their kind.
 #ifndef WEFT_LINEAR_ROW
 #define WEFT_LINEAR_ROW
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// y = activation(x w^T + bias) for many rows: 4 by 4 sums a thread over tiles of 64 outputs by 64 rows, or 8 by 8 over tiles of 128. What a
-// tile reads past the edges is +0, whose steps leave every total as it is (a total is never -0, so a chunk sum's zero
-// has no sign that counts). A gated pair has half of a tile's outputs from each matrix: 32 and 32, or 64 and 64.
+// y = activation(x w^T + bias) for many rows: 4 by 4 sums a thread over tiles of 64 outputs by 64 rows, or 8 by 8 over
+// tiles of 128. What a tile reads past the edges is +0, whose steps leave every total as it is (a total is never -0, so
+// a chunk sum's zero has no sign that counts). A gated pair has half of a tile's outputs from each matrix: 32 and 32,
+// or 64 and 64.
 #ifndef WEFT_LINEAR_TILE
 #define WEFT_LINEAR_TILE
 
@@ -17,7 +18,7 @@ const uint kPadded = 16 * kHalves + 1;  // quads of rows at one input
 shared vec4 ws[2][256];
 shared vec4 xs[2][272];
 
-// What a thread fetches of a tile's weights: of one panel all along.
+// Part of a tile's weights that a thread fetches: of one panel throughout.
 struct Share {
   Weight from;
   uint panel;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dx = dy w of binary64 weights by rule R2 over the outputs, in binary64, rounded at last: 64 lanes by 4 inputs in a group.
-// ABSOLUTE: sums of |w| instead, as if of one row.
+// dx = dy w of binary64 weights by rule R2 over the outputs, in binary64, rounded at last: 64 lanes by 4 inputs in a
+// group. ABSOLUTE: sums of |w| instead, as if of one row.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "wide.glsl"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How shaders read operands: by device address (docs/decisions/0016-vulkan-addresses.md).
+// Access of shaders to operands: by device address (docs/decisions/0016-vulkan-addresses.md).
 #ifndef WEFT_MEMORY
 #define WEFT_MEMORY
 #extension GL_EXT_buffer_reference : require

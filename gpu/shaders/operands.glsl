@@ -3,13 +3,13 @@
 //   #define WEFT_OPERANDS(X) X(uint64_t, x) X(uint, rows)
 // which main() fills with load_operands() before all else. One dispatch outside of a program has them in its push
 // constants; a dispatch of a program (gpu/program.hpp) runs many operations, ENTRIES of them for each z of the groups.
-// Where these grow by steps the first one's and the steps are pushed; else all stand in a table. A host structure with
+// If these grow by steps, the first one's and the steps are pushed; else all stand in a table. A host structure with
 // the same members, in this order, is what Recorder::dispatch gets.
 //
 // A shader whose loops go over item() and items() may be given small operations side by side in one group: each has a
-// share of its threads. It leaves when load_operands() says that there is no entry for this share. Such a shader declares
-// its local size before it includes this file: glslang takes it for 1 until then. One with an operand of a type T of its
-// own says kHalvesOf_T, words of 32 bits, and defines T take_T() of take_uint() before it.
+// share of its threads. It leaves when load_operands() says that there is no entry for this share. Such a shader
+// declares its local size before it includes this file: glslang takes it for 1 until then. One with an operand of a
+// type T of its own says kHalvesOf_T, words of 32 bits, and defines T take_T() of take_uint() before it.
 #ifndef WEFT_OPERANDS_READ
 #define WEFT_OPERANDS_READ
 
@@ -19,9 +19,9 @@
 // Operations of a group; 0: one, whose operands are pushed.
 layout(constant_id = 8) const uint ENTRIES = 0;
 const uint kShares = ENTRIES == 0 ? 1 : ENTRIES;
-// An entry's words of 64 bits, by bit: those that grow by a step from entry to entry, and those that do as they like. Both
-// 0: the table has all of each entry. Else the table has each entry's words of the latter kind, after the first entry and
-// the steps, unless these ARE_PUSHED; so what all entries agree on is read from where all threads read.
+// An entry's words of 64 bits, by bit: those that grow by a step from entry to entry, and those that do as they like.
+// Both 0: the table has all of each entry. Else the table has each entry's words of the latter kind, after the first
+// entry and the steps, unless these ARE_PUSHED; so what all entries agree on is read from where all threads read.
 layout(constant_id = 9) const uint MOVING = 0;
 layout(constant_id = 10) const uint SCATTERED = 0;
 layout(constant_id = 11) const bool ARE_PUSHED = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dw[o][k] = fma(dy[b][o], x[b][k], dw[o][k]) for b ascending: 4 outputs by 4 inputs a thread over tiles of 64 by 64, or
-// 8 by 8 over tiles of 128, samples streaming by.
+// dw[o][k] = fma(dy[b][o], x[b][k], dw[o][k]) for b ascending: 4 outputs by 4 inputs a thread over tiles of 64 by 64,
+// or 8 by 8 over tiles of 128, samples streaming by.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "exact.glsl"

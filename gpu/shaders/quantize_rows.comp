@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations to int8: blocks of 32 elements of a row, each with a scale of its own; eight threads a block, four codes a
-// thread, laid out for code_dots.glsl.
+// Activations to int8: blocks of 32 elements of a row, each with a scale of its own; eight threads a block, four codes
+// a thread, laid out for code_dots.glsl.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "quantize.glsl"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cosines and sines of the positions of a call, as kernels/internal/rope_table.cpp makes them: Taylor's series in binary64,
-// rounded once. A pair of numbers for every (session, token, pair of elements).
+// Cosines and sines of the positions of a call, as kernels/internal/rope_table.cpp makes them: Taylor's series in
+// binary64, rounded once. A pair of numbers for every (session, token, pair of elements).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "position.glsl"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device proves itself with (gpu/self_test.cpp): its own operations, then ours.
+// Self-test of a device's arithmetic (gpu/self_test.cpp): its own operations, then ours.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "functions.glsl"

@@ -22,7 +22,7 @@ const uint kWordBits = DTYPE == kInt8 || DTYPE == kUint8                        
                                                                                                              : 0;
 const bool kHasZero = DTYPE == kUint16 || DTYPE == kUint8 || DTYPE == kUint4 || DTYPE == kUint2;
 
-// Where a weight's arrays lie; panels have `inputs` inputs.
+// Addresses of a weight's arrays; panels have `inputs` inputs.
 struct Weight {
   uint64_t codes, scales, zeros;
   uint inputs;
@@ -31,7 +31,8 @@ struct Weight {
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer Pairs { uvec2 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer WordQuads { uvec4 at[]; };
 
-// The index of the scale of output 4 quad of panel p, at input k; the next three outputs' follow, unless it is the tensor's.
+// The index of the scale of output 4 quad of panel p, at input k; the next three outputs' follow, unless it is the
+// tensor's.
 uint64_t scale_place(Weight w, uint p, uint k, uint quad) {
   if (GRANULARITY == kTensor) return 0ul;
   if (GRANULARITY == kChannel) return uint64_t(p) * 16ul + quad * 4;

@@ -14,7 +14,7 @@ layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Geo
 uint volume(uint e[3]) { return e[0] * e[1] * e[2]; }
 uvec3 split(uint i, uint e[3]) { return uvec3(i / (e[1] * e[2]), i / e[2] % e[1], i % e[2]); }
 
-// Where tap t of window p reads within a plane; the plane's size when that is outside.
+// Index that tap t of window p reads within a plane; the plane's size when that is outside.
 uint element_of(Geometry g, uvec3 p, uvec3 t) {
   uint at = 0;
   [[unroll]] for (uint a = 0; a < 3; ++a) {

@@ -27,7 +27,7 @@ struct Unary {
   void compute() const noexcept { kernels::unary(activation, x, y); }
 };
 
-/// dx = dy * activation'(z), with y = activation(z) at hand. May run in place on dy.
+/// dx = dy * activation'(z), with y = activation(z) given. May run in place on dy.
 struct UnaryBackward {
   Activation activation;
   ConstMatrixView z, y, dy;

@@ -50,7 +50,7 @@ void Linear::compute(CpuStream& cpu) const {
   });
 }
 
-// Each part's product is made while what it multiplies is at hand.
+// Each part's product is made while its operands are in cache.
 void GatedLinear::compute(CpuStream& cpu) const {
   const ConstPanels ahead = cpu.take_expected();
   const std::size_t out = w.gate.out;

@@ -43,7 +43,7 @@ struct Convolve {
   void compute() const noexcept { convolve_coded(window, w, bias, x, activation, z, y, workspace); }
 };
 
-/// The mirror: every (p, k) adds sum over o of w[o][k] x[o][p] to its element, p ascending. bias [channels] or null.
+/// Transpose: every (p, k) adds sum over o of w[o][k] x[o][p] to its element, p ascending. bias [channels] or null.
 /// x [B, out * positions], z and y [B, image].
 struct ConvolveTransposed {
   Window window;

@@ -61,7 +61,7 @@ struct LearningPlan {
   std::uint32_t depth = 0, deepest = 0;       // distances; depth is 2 at least
   std::uint32_t travel = 0;                   // steps of a settled sample after its ticks
   std::uint64_t chunk = 0;                    // samples of a run, at most
-  std::uint64_t ring = 0;                     // samples at hand for labels and scores, a power of two
+  std::uint64_t ring = 0;                     // samples kept for labels and scores, a power of two
   bool moves_together = false;                // all layers, once the norm of all gradients is known
 
   /// Step of a settled sample in which the norms of all layers are added, and then that in which the layers move

@@ -10,7 +10,7 @@
 namespace weft::mesh {
 namespace {
 
-// Pieces are packed into blocks of so many bytes: below what drivers give at once (4 GiB on NVIDIA's).
+// Regions are packed into blocks of this size: below the limit of an allocation (4 GiB on NVIDIA's).
 constexpr std::size_t kBlock = std::size_t{1} << 30;
 
 // As on the host: so pieces of equal cells lie a step apart on the device too.
@@ -47,10 +47,10 @@ void cut(const DeviceRegion& piece, const ByteRanges& hosts, const Visit& visit)
 
 Result<DeviceBuffers> DeviceBuffers::build(gpu::Device& device, std::vector<DeviceRegion> pieces, std::size_t window,
                                            std::size_t copies, const ByteRanges& hosts) {
-  DeviceBuffers mirror;
-  mirror.device_ = &device;
-  mirror.window_ = window;
-  mirror.copies_ = std::max<std::size_t>(copies, 1);
+  DeviceBuffers buffers;
+  buffers.device_ = &device;
+  buffers.window_ = window;
+  buffers.copies_ = std::max<std::size_t>(copies, 1);
   std::erase_if(pieces, [](const DeviceRegion& piece) { return piece.bytes == 0; });
 
   struct Place {
@@ -63,15 +63,15 @@ Result<DeviceBuffers> DeviceBuffers::build(gpu::Device& device, std::vector<Devi
     std::size_t room = piece.bytes;
     if (is_hosts) {
       places.push_back({kNoBlock, 0});
-      mirror.entries_.push_back({piece, nowhere, aligned(room), room, false, kNoBlock});
+      buffers.entries_.push_back({piece, nowhere, aligned(room), room, false, kNoBlock});
       nowhere += aligned(room);
       return;
     }
-    if (piece.use == RegionUse::scratch) room = aligned(room) * mirror.copies_;
+    if (piece.use == RegionUse::scratch) room = aligned(room) * buffers.copies_;
     if (piece.use == RegionUse::window) room = piece.slot * window;
     // Two adjacent regions that are both copied stay adjacent and become one.
-    if (!mirror.entries_.empty()) {
-      Entry& before = mirror.entries_.back();
+    if (!buffers.entries_.empty()) {
+      Entry& before = buffers.entries_.back();
       if (places.back().block != kNoBlock && is_copied(before) && before.piece.use == piece.use &&
           before.piece.group == piece.group && before.begin() + before.piece.bytes == piece.host &&
           sizes.back() + room <= kBlock && places.back().offset + before.piece.bytes == sizes.back()) {
@@ -85,24 +85,24 @@ Result<DeviceBuffers> DeviceBuffers::build(gpu::Device& device, std::vector<Devi
     const std::size_t offset = aligned(sizes.back());
     places.push_back({sizes.size() - 1, offset});
     sizes.back() = offset + room;
-    mirror.entries_.push_back({piece, 0, aligned(piece.bytes), room, false});
+    buffers.entries_.push_back({piece, 0, aligned(piece.bytes), room, false});
   };
   for (const DeviceRegion& piece : pieces) cut(piece, hosts, place);
   for (const std::size_t size : sizes) {
     WEFT_TRY(gpu::Buffer block, device.memory().allocate(size, "the mesh's state and weights"));
-    mirror.blocks_.push_back(std::move(block));
+    buffers.blocks_.push_back(std::move(block));
   }
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (places[i].block == kNoBlock) continue;
-    mirror.entries_[i].block = places[i].block;
-    mirror.entries_[i].device = mirror.blocks_[places[i].block].address() + places[i].offset;
+    buffers.entries_[i].block = places[i].block;
+    buffers.entries_[i].device = buffers.blocks_[places[i].block].address() + places[i].offset;
   }
-  std::sort(mirror.entries_.begin(), mirror.entries_.end(),
+  std::sort(buffers.entries_.begin(), buffers.entries_.end(),
             [](const Entry& a, const Entry& b) { return a.piece.host < b.piece.host; });
-  for (std::size_t i = 0; i < places.size(); ++i) mirror.by_device_.push_back(i);
-  std::sort(mirror.by_device_.begin(), mirror.by_device_.end(),
-            [&](std::size_t a, std::size_t b) { return mirror.entries_[a].device < mirror.entries_[b].device; });
-  return mirror;
+  for (std::size_t i = 0; i < places.size(); ++i) buffers.by_device_.push_back(i);
+  std::sort(buffers.by_device_.begin(), buffers.by_device_.end(),
+            [&](std::size_t a, std::size_t b) { return buffers.entries_[a].device < buffers.entries_[b].device; });
+  return buffers;
 }
 
 std::uint64_t DeviceBuffers::to_device(const void* host) const noexcept {
@@ -129,7 +129,7 @@ std::uint64_t DeviceBuffers::to_device(const void* host) const noexcept {
     }
   }
   if (!failure_)
-    failure_ = Error(Errc::internal, "vulkan: an operation reads or writes memory of the host that no device mirrors");
+    failure_ = Error(Errc::internal, "vulkan: an operation reads or writes host memory that has no device copy");
   return 0;
 }
 

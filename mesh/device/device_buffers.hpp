@@ -27,14 +27,14 @@ namespace weft::mesh {
 class DeviceBuffers {
  public:
   /// Pieces stand on the device in the order given: what equal cells touch one after the other should be given so.
-  /// `window`: samples of a ring at hand. `copies`: of scratch, so that cells need not wait for each other.
+  /// `window`: samples of a ring on the device. `copies`: of scratch, so that cells need not wait for each other.
   /// `hosts`: what of them no operation of the device touches. It gets addresses by which operations can be watched,
   /// and no memory.
   /// @error too_large: naming the memory, both sizes
   static Result<DeviceBuffers> build(gpu::Device& device, std::vector<DeviceRegion> pieces, std::size_t window,
                                      std::size_t copies, const ByteRanges& hosts = {});
 
-  /// The address of what stands at `host`; 0 for null, and with an error in `status` for memory that is not mirrored.
+  /// Device address of the copy of `host`; 0 for null, and with an error in `status` for memory without a device copy.
   std::uint64_t to_device(const void* host) const noexcept;
   /// The address of a copy of `bytes` at `host`, made when it is first asked for.
   std::uint64_t constant(const void* host, std::size_t bytes) const;

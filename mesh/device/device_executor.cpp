@@ -17,7 +17,7 @@ using kernels::MatrixView;
 // Steps between two agreements of host and device: what a fault costs at most, in steps on the CPU.
 constexpr std::uint64_t kMostLogged = 1024;
 constexpr std::uint64_t kMostLoggedBytes = std::uint64_t{256} << 20;
-constexpr std::uint64_t kPullsLogged = 4;  // or so many times what a pull brings, that pulls may be seldom
+constexpr std::uint64_t kPullsLogged = 4;  // or this many times the size of a download, so that downloads are rare
 // Of what inputs bring, in a part of a block: later parts cross the bus while the device is at work on earlier ones.
 constexpr std::uint64_t kPartBytes = std::uint64_t{4} << 20;
 // Firings in a graph: its tables take some 300 bytes for each.

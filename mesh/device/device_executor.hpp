@@ -100,7 +100,7 @@ class DeviceExecutor {
   std::uint64_t replay(scheduler::Executor& executor, bool is_under_way) noexcept;
   std::uint64_t replay_entry(scheduler::Executor& executor, const ReplayLog::Entry& entry) noexcept;
   void forget_log() noexcept;
-  /// Has the device's memory at hand on the host, for a replay to begin from. After a failure the CPU has replayed the
+  /// Copies the device's memory to the host, for a replay to begin from. After a failure the CPU has replayed the
   /// log instead. @return true when it went well
   bool land() noexcept;
   /// Drops all that is the device's. `replay` must follow where it was ahead.

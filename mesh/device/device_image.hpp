@@ -45,7 +45,7 @@ class DeviceImage {
   bool is_outdated() const noexcept { return weights_seen_ != engine_.runner().weights().changes(); }
   /// Without it, steps are the CPU's.
   void reset();
-  /// Allocates it. `window`: samples of a ring at hand. `hosts`: memory among the regions that the device never
+  /// Allocates it. `window`: samples of a ring on the device. `hosts`: memory among the regions that the device never
   /// touches.
   using HostRanges = std::function<ByteRanges(std::span<const DeviceRegion>)>;
   Status make(std::size_t window, const HostRanges& hosts);

@@ -11,7 +11,7 @@ namespace weft::mesh {
 enum class RegionUse : int {
   kept,      // values of the mesh: both sides hold them, one of them the newer ones
   constant,  // never written
-  own,       // never copied: whoever uses it writes it first
+  own,       // never copied: an operation writes it before any reads it
   scratch,   // the same; each cell may have a copy, so that cells need not wait for each other
   window,    // a ring over samples of which the device holds those of the steps under way
 };

@@ -12,7 +12,7 @@ ops::Answer<Op> GraphRecorder::accept(const Op& op) {
     using T = std::remove_reference_t<decltype(operand)>;
     if constexpr (std::is_pointer_v<T>)
       if (access == ops::Access::constant)
-        return void(operand = reinterpret_cast<T>(mirror_.constant(operand, extent.cols * sizeof *operand)));
+        return void(operand = reinterpret_cast<T>(buffers_.constant(operand, extent.cols * sizeof *operand)));
     ops::for_each_pointer(operand, [&](auto& pointer) { pointer = to_device(pointer); });
     if constexpr (std::is_same_v<T, kernels::ConstWeight>) operand.nan_free = nullptr;  // a hint to the host's kernels
   });
@@ -30,7 +30,7 @@ const kernels::OpTable& GraphRecorder::table() noexcept { return kernels::op_tab
 
 void GraphRecorder::watch_host(std::vector<gpu::Touched>* to) noexcept {
   to_.watch(to, true);
-  mirror_.watch_host(to != nullptr);
+  buffers_.watch_host(to != nullptr);
 }
 
 void GraphRecorder::touch(std::initializer_list<kernels::ConstMatrixView> read,

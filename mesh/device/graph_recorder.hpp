@@ -14,17 +14,17 @@ namespace weft::mesh {
 class GraphRecorder final : public kernels::OpStream {
  public:
   static constexpr std::uint32_t kNotFinite = 1, kAllZero = 2;
-  GraphRecorder(gpu::VulkanStream& to, DeviceBuffers& mirror, std::uint32_t* notes, StepGuards guards)
-      : OpStream(table()), to_(to), mirror_(mirror), notes_(notes), guards_(std::move(guards)) {}
+  GraphRecorder(gpu::VulkanStream& to, DeviceBuffers& buffers, std::uint32_t* notes, StepGuards guards)
+      : OpStream(table()), to_(to), buffers_(buffers), notes_(notes), guards_(std::move(guards)) {}
 
   /// The device's own stream, for operands that have no place on the host.
   gpu::VulkanStream& device() noexcept { return to_; }
-  DeviceBuffers& mirror() noexcept { return mirror_; }
+  DeviceBuffers& buffers() noexcept { return buffers_; }
   StepGuards& guards() noexcept { return guards_; }
   kernels::MatrixView to_device(const kernels::MatrixView& rows) const {
     return {to_device(rows.data), rows.rows, rows.cols, rows.stride};
   }
-  Status status() const { return mirror_.status(); }
+  Status status() const { return buffers_.status(); }
 
   /// Says yes. Where all are 0, that is noted, or with `may_skip` holds back what the node moves in this step.
   bool any_nonzero(NodeId node, std::span<const float> values, bool may_skip);
@@ -40,11 +40,11 @@ class GraphRecorder final : public kernels::OpStream {
   static const kernels::OpTable& table() noexcept;
   template <class T>
   T* to_device(T* host) const {
-    return reinterpret_cast<T*>(static_cast<std::uintptr_t>(mirror_.to_device(host)));
+    return reinterpret_cast<T*>(static_cast<std::uintptr_t>(buffers_.to_device(host)));
   }
 
   gpu::VulkanStream& to_;
-  DeviceBuffers& mirror_;
+  DeviceBuffers& buffers_;
   std::uint32_t* notes_;
   StepGuards guards_;
 };

@@ -11,7 +11,7 @@
 namespace weft::mesh {
 
 /// The books of a mesh of which a device runs some cells and the host the others: who touches which bytes of the host's
-/// memory or of its mirror, and so what crosses after a step.
+/// memory or of its device copy, and so the ranges to transfer after a step.
 ///
 /// Halo exchange between host and device. Memory that the host touches is current on the host, all other memory on the
 /// device, and memory that both touch on both after each step. Ports are written by both and never transferred.

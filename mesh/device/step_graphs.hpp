@@ -35,7 +35,7 @@ class StepGraphs {
   StepGraphs(Engine& engine, DeviceImage& image, RunWindows& windows, DeviceStatistics& figures)
       : engine_(engine), image_(image), windows_(windows), figures_(figures) {}
 
-  /// The graph of these steps of a run that began at `tick`, recorded if it is not at hand. Counts its updates.
+  /// The graph of these steps of a run that began at `tick`, recorded if there is none yet. Counts its updates.
   Result<std::shared_ptr<StepGraph>> of(std::uint64_t tick, const BlockSteps& steps);
   /// From now on the host runs a part of each step.
   void divide(MixedSteps& mixed) noexcept { mixed_ = &mixed; }

@@ -77,12 +77,12 @@ void StepRecorder::record(const Recording& recording, std::uint64_t step, Side s
     if (runner_.rule()) context.emplace(to_, runner_, is_opaque_, at, has_failed_);
     for (const auto* const parts : {&region.interior, &region.boundary})
       for (const RegionPart& part : *parts) {
-        to_.mirror().select(unit++);
+        to_.buffers().select(unit++);
         if (is_on(side, part.first)) record_part(recording, part, at, context ? &*context : nullptr);
       }
     if (!context) continue;
     for (const NodeId id : region.late) {
-      to_.mirror().select(unit++);
+      to_.buffers().select(unit++);
       if (is_on(side, id)) runner_.rule()->learn(*context, id);
     }
   }

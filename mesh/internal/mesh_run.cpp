@@ -16,7 +16,7 @@ Status Mesh::Parts::halted_error() const {
                                 std::to_string(halt->tick) + " (" + std::string(name(halt->kind)) +
                                 (reason.empty() ? "" : ": ") + std::string(reason) + "); the mesh stopped at tick " +
                                 std::to_string(ticks) +
-                                " and the cell kept its last output. Mend the cause and resume, or choose the policy "
+                                " and the cell kept its last output. Remove the cause and resume, or choose the policy "
                                 "hold, restart or isolate");
 }
 

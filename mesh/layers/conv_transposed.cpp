@@ -19,7 +19,7 @@ namespace {
 using kernels::Activation;
 using kernels::Window;
 
-/// The mirror of a convolution from y to x: `window` slides over y, one window for each element of x.
+/// Transpose of a convolution from y to x: `window` slides over y, one window for each element of x.
 class TransposedConvolution final : public Layer {
  public:
   TransposedConvolution(Shape in, Shape out, const Window& window, Activation activation, bool has_bias,

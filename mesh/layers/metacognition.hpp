@@ -75,7 +75,7 @@ class Watcher final : public Observer {
 /// Watches another layer, its only source, and acts on it under a rule.
 ///   y = mean, deviation, active fraction and rms of what the source committed
 /// While the rule's condition has held for `min_ticks` ticks in a row and `cooldown` ticks have passed since it last
-/// acted, it sends the source's cell an order, which is carried out 3 ticks later, on every thread count
+/// acted, it sends the source's cell a command, which is executed 3 ticks later, on every thread count
 /// (docs/decisions/0009):
 ///   morph  store the source's matrices as `to`
 ///   reset  outputs and hidden state of the source's cell to zero

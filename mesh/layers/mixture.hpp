@@ -25,7 +25,7 @@ struct GateOptions {
 /// @shape  x [rows, ..., features] -> y [rows, ..., experts]
 /// @exact  same bits on every ISA, thread count and batch: m is the session's own, where a batch's share of tokens
 /// would
-///         make one agent's life depend on who else is aboard
+///         make one session's outputs depend on the other sessions
 /// @source Shazeer et al. 2017, arXiv:1701.06538, eq. 3 to 5 (without noise); Fedus et al. 2021, arXiv:2101.03961, eq.
 /// 4
 ///         (m in place of a batch's share)

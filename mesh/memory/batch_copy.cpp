@@ -13,7 +13,7 @@ namespace {
 std::size_t cache_lines(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
 }  // namespace
 
-/// The copies as a program of one step, in pieces of equal size that whoever comes takes.
+/// The copies as a program of one step, in blocks of equal size, taken by any thread.
 class BatchCopy::Shared final : public scheduler::TickProgram {
  public:
   explicit Shared(const BatchCopy& list) : list_(list) {}

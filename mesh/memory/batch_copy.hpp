@@ -17,7 +17,7 @@ class BatchCopy {
   static constexpr std::size_t kShared = std::size_t{1} << 20;
 
   void clear() noexcept;
-  /// Room for so many copies, so that adding them allocates nothing.
+  /// Reserves memory for this many copies, so that adding them allocates nothing.
   void reserve(std::size_t copies) { copies_.reserve(copies); }
   /// Both sides may be copied up to the next cache line: arrays that are padded to one and follow each other are
   /// joined.

@@ -33,7 +33,7 @@ class ByteArchive {
   void put(const T& value) {
     put(std::span<const T>(&value, 1));
   }
-  /// Room for so many bytes in all, so that what comes by then allocates nothing.
+  /// Reserves this many bytes in all, so that later writes allocate nothing.
   void reserve(std::size_t size) {
     if (size <= bytes_.size()) return;
     AlignedBuffer<std::byte> larger(std::max(size, bytes_.size() * 3 / 2));

@@ -40,7 +40,7 @@ MeshView CheckpointSnapshot::view() const {
 }
 
 Status capture_without_mark(Mesh& mesh, bool live, CheckpointSnapshot& to) {
-  // First of all: orders that are due change weights and types.
+  // First: commands that are due change weights and types.
   if (live) mesh.deliver_commands();
   const bool is_known = to.mesh_ == mesh.number();
   if (!is_known) {

@@ -51,7 +51,7 @@ class CheckpointSnapshot {
 /// Copies what the mesh's file needs (entity_of), to be called between ticks, on the mesh's threads where it
 /// is much; weights that have not moved since `to` captured them last are there already. With `live`, what waits in
 /// mailboxes is delivered first, and the state becomes what `restart` goes back to. Allocates nothing after the first
-/// capture of a mesh, but where types or orders changed.
+/// capture of a mesh, unless types or commands changed.
 /// @error too_large: no memory; the capture is to be thrown away
 Status capture_mesh(Mesh& mesh, bool live, CheckpointSnapshot& to);
 

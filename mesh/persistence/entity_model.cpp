@@ -28,30 +28,30 @@ using namespace internal;
 
 Failure bad_cells(const std::string& what) { return fail(Errc::corrupt, "state/cells: " + what); }
 
-/// The orders that begin at words[next], which moves past them; nothing when they are no orders.
+/// The commands that begin at words[next], which moves past them; nothing when they are no commands.
 std::optional<std::vector<CommandMessage>> restore_commands(std::span<const std::uint64_t> words, std::size_t& next,
                                                             std::uint64_t count, std::size_t nodes) {
-  std::vector<CommandMessage> orders;
+  std::vector<CommandMessage> commands;
   for (std::uint64_t i = 0; i < count; ++i) {
-    if (words.size() - next < kOrderWords) return std::nullopt;
+    if (words.size() - next < kCommandWords) return std::nullopt;
     const std::uint64_t* w = words.data() + next;
-    next += kOrderWords;
+    next += kCommandWords;
     if (w[0] > static_cast<std::uint64_t>(CommandKind::morph) || w[1] >> 32 > nodes || w[2] > UINT32_MAX ||
         !read_encoding(w[4]) || w[6] > words.size() - next)
       return std::nullopt;
-    auto& order = *orders.emplace_back(std::make_shared<Command>());
-    order.kind = static_cast<CommandKind>(w[0]);
-    order.level = static_cast<std::uint32_t>(w[1]);
-    order.sender = static_cast<std::uint32_t>(w[1] >> 32);
-    order.parameter = static_cast<std::uint32_t>(w[2]);
-    order.number = w[3];
-    order.encoding = *read_encoding(w[4]);
-    order.not_before = w[5];
+    auto& command = *commands.emplace_back(std::make_shared<Command>());
+    command.kind = static_cast<CommandKind>(w[0]);
+    command.level = static_cast<std::uint32_t>(w[1]);
+    command.sender = static_cast<std::uint32_t>(w[1] >> 32);
+    command.parameter = static_cast<std::uint32_t>(w[2]);
+    command.number = w[3];
+    command.encoding = *read_encoding(w[4]);
+    command.not_before = w[5];
     for (const std::uint64_t word : words.subspan(next, w[6]))
-      order.values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(word)));
+      command.values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(word)));
     next += w[6];
   }
-  return orders;
+  return commands;
 }
 
 Status restore_cells(Mesh& mesh, std::span<const std::uint64_t> words) {
@@ -70,9 +70,9 @@ Status restore_cells(Mesh& mesh, std::span<const std::uint64_t> words) {
     WEFT_CHECK(MeshAccess::restore_restarts(mesh, cell->id(), {restarts.begin(), restarts.end()}));
     cell->set_marked(!mesh.registry().is_active(cell->id()));
     cell->set_reset_pending(w[8] == 1);
-    auto orders = restore_commands(words, next, w[9], mesh.graph().nodes().size());
-    if (!orders) return bad_cells("cell " + to_string(cell->at()) + " holds orders out of range");
-    cell->restore_deferred(*std::move(orders));
+    auto commands = restore_commands(words, next, w[9], mesh.graph().nodes().size());
+    if (!commands) return bad_cells("cell " + to_string(cell->at()) + " holds commands out of range");
+    cell->restore_deferred(*std::move(commands));
     for (const CellObserver& each : cell->observers()) {
       if (words.size() - next < Observer::kWords ||
           !each.observer->restore(words.subspan(next).first<Observer::kWords>()))
@@ -289,7 +289,7 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
   WEFT_TRY(const std::uint64_t ticks, live.u64("ticks"));
   WEFT_TRY(const std::uint64_t sessions, live.u64("sessions"));
   // Files from before it was counted have no such number.
-  WEFT_TRY(const std::uint64_t born, live.u64("sessions_created", sessions));
+  WEFT_TRY(const std::uint64_t created, live.u64("sessions_created", sessions));
   WEFT_TRY(const std::uint64_t depth, live.u64("depth"));
   WEFT_TRY(const bool keeps_history, live.boolean("keeps_history"));
   std::optional<Halt> halt;
@@ -303,11 +303,11 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
                                           std::to_string(depth) + " ticks of history in the file, " +
                                           std::to_string(options.sessions) + " with " + std::to_string(options.depth) +
                                           " in the mesh; use the file's learning options and sessions");
-  if (born < sessions || born >> 48 != 0)
-    return fail(Errc::corrupt, "meta.live.sessions_created: " + std::to_string(born) + " where " +
+  if (created < sessions || created >> 48 != 0)
+    return fail(Errc::corrupt, "meta.live.sessions_created: " + std::to_string(created) + " where " +
                                    std::to_string(sessions) + " sessions live");
   MeshAccess::set_ticks(mesh, ticks);
-  MeshAccess::set_sessions_created(mesh, born);
+  MeshAccess::set_sessions_created(mesh, created);
   for (std::size_t s = 0; s < sessions; ++s)
     if (auto loaded = restore_session(mesh, s, file); !loaded)
       return fail(std::move(loaded).error().within(session_name(s)));

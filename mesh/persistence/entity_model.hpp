@@ -23,7 +23,7 @@ struct SnapshotExtras {
 
 /// Content of an .entity file (docs/formats/entity.md), to be streamed while the mesh stays as it is: network and
 /// weights; with `live`, also everything that ticks change: all sessions with their histories, cells, supervision,
-/// tick. What waits in mailboxes is delivered first, as the next tick would; orders for later ticks are in the file;
+/// tick. What waits in mailboxes is delivered first, as the next tick would; commands for later ticks are in the file;
 /// the state becomes what `restart` goes back to. The same mesh state gives the same bytes.
 /// @error not_finite: a stored weight is not finite and would not be read back
 Result<ByteSource> entity_of(Mesh& mesh, bool live, const SnapshotExtras& extras = {});
@@ -41,7 +41,7 @@ std::string extras_of(const formats::EntityFile& file);
 /// mesh is to be thrown away
 Status restore_weights(Mesh& mesh, const formats::EntityFile& file);
 /// Puts the live state back into a mesh that has as many sessions and as deep a history (attach the learner first):
-/// also orders not due yet, and a fault that halted the mesh. @error not_found, shape_mismatch, corrupt;
+/// also commands not due yet, and a fault that halted the mesh. @error not_found, shape_mismatch, corrupt;
 /// then the mesh is to be thrown away
 Status restore_live(Mesh& mesh, const formats::EntityFile& file);
 /// Sessions in the file's live state; 1 without any.

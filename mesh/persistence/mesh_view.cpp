@@ -36,11 +36,12 @@ void add_cell(std::vector<std::uint64_t>& words, const Mesh& mesh, Cell& cell) {
                              view.messages, view.faults, view.restarts, view.last_fault_tick, restarts.size(),
                              std::uint64_t{cell.is_reset_pending()}, cell.deferred().size()});
   words.insert(words.end(), restarts.begin(), restarts.end());
-  for (const CommandMessage& order : cell.deferred()) {
-    words.insert(words.end(), {static_cast<std::uint64_t>(order->kind),
-                               order->level | std::uint64_t{order->sender} << 32, order->parameter, order->number,
-                               encoding_word(order->encoding), order->not_before, order->values.size()});
-    for (const float value : order->values) words.push_back(std::bit_cast<std::uint32_t>(value));
+  for (const CommandMessage& command : cell.deferred()) {
+    words.insert(words.end(),
+                 {static_cast<std::uint64_t>(command->kind), command->level | std::uint64_t{command->sender} << 32,
+                  command->parameter, command->number, encoding_word(command->encoding), command->not_before,
+                  command->values.size()});
+    for (const float value : command->values) words.push_back(std::bit_cast<std::uint32_t>(value));
   }
   for (const CellObserver& each : cell.observers()) {
     const auto memory = each.observer->words();
@@ -51,7 +52,7 @@ void add_cell(std::vector<std::uint64_t>& words, const Mesh& mesh, Cell& cell) {
 /// Words of a cell's part of `state/cells` before its observers' memory.
 std::size_t words_before_observers(std::span<const std::uint64_t> words) {
   std::size_t next = kCellWords + words[7];
-  for (std::uint64_t order = 0; order < words[9]; ++order) next += kOrderWords + words[next + 6];
+  for (std::uint64_t command = 0; command < words[9]; ++command) next += kCommandWords + words[next + 6];
   return next;
 }
 
@@ -292,7 +293,7 @@ Result<ByteSource> entity_of(const MeshView& view, const SnapshotExtras& extras)
 }
 
 Result<ByteSource> entity_of(Mesh& mesh, bool live, const SnapshotExtras& extras) {
-  // First of all: orders that are due change weights and types.
+  // First: commands that are due change weights and types.
   if (live) mesh.deliver_commands();
   WEFT_TRY(ByteSource source, entity_of(view_of(mesh, live), extras));
   if (live) mesh.mark_checkpoint();

@@ -60,7 +60,7 @@ Result<ByteBuffer> detach_session(const Mesh& mesh, std::size_t session, std::op
                                             "under way, or take it off");
   if (session < under_way.value_or(0))
     return fail(Errc::unsupported, object + " is one of the " + std::to_string(*under_way) +
-                                       " that a learning rule teaches, and errors of it are under way through the "
+                                       " that a learning rule trains, and errors of it are under way through the "
                                        "mesh; let the run end (drain) first, or detach one from " +
                                        std::to_string(*under_way) + " on");
   ByteArchive values;
@@ -89,7 +89,7 @@ Result<std::size_t> attach_session(Mesh& mesh, const formats::EntityFile& file, 
     return fail(Errc::shape_mismatch, "the session is of network " + to_string(network) + ", the mesh of network " +
                                           to_string(mesh.network_digest()) + "; attach it to its own network");
   if (const Hash128 own = weights_digest(mesh); own != weights && !allow_other_weights)
-    return fail(Errc::invalid_argument, "the session lived with the weights " + to_string(weights) +
+    return fail(Errc::invalid_argument, "the session was run with the weights " + to_string(weights) +
                                             ", the mesh has the weights " + to_string(own) +
                                             "; it would go on otherwise: allow other weights if that is wanted");
   WEFT_TRY(const auto values, file.values<float>(kBlob));

@@ -19,7 +19,7 @@ namespace weft::mesh {
 Hash128 weights_digest(const Mesh& mesh);
 
 /// One session as the bytes of an .entity file (docs/formats/entity.md, "A session alone"): what it reads at the next
-/// tick, which network it belongs to (Mesh::network_digest) and with which weights it lived. The mesh keeps it.
+/// tick, the network it belongs to (Mesh::network_digest) and the weights it was run with. The mesh keeps it.
 ///
 /// With a learning rule attached, `under_way` says of how many sessions, the first ones, errors are on their way
 /// through the mesh: they will move its weights, and belong to no session alone, so these are refused. 0: of none
@@ -33,9 +33,9 @@ Result<ByteBuffer> detach_session(const Mesh& mesh, std::size_t session,
 bool holds_session(const formats::EntityFile& file);
 
 /// Adds a session that goes on where the detached one stood, to the same bits: whatever the mesh's tick, threads, other
-/// sessions and learning rule (which does not teach it), as long as cells are switched alike in both meshes.
+/// sessions and learning rule (which does not train it), as long as cells are switched alike in both meshes.
 /// @return its index
-/// @error not_found: no session's file; shape_mismatch: another network's; invalid_argument: it lived with other
+/// @error not_found: no session's file; shape_mismatch: another network's; invalid_argument: it was run with other
 /// weights
 ///        and `allow_other_weights` is not set; corrupt. The mesh is as before then
 Result<std::size_t> attach_session(Mesh& mesh, const formats::EntityFile& file, bool allow_other_weights = false);

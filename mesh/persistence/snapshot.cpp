@@ -13,21 +13,21 @@
 namespace weft::mesh {
 namespace {
 
-bool changes_weights(const Command& order) noexcept {
-  return order.kind == CommandKind::set_weights || order.kind == CommandKind::morph;
+bool changes_weights(const Command& command) noexcept {
+  return command.kind == CommandKind::set_weights || command.kind == CommandKind::morph;
 }
 
-/// An order for another mesh, which answers it by itself.
-CommandMessage copy_of(const Command& order) {
+/// A copy of a command for another mesh, which answers it by itself.
+CommandMessage copy_of(const Command& command) {
   auto made = std::make_shared<Command>();
-  made->kind = order.kind;
-  made->level = order.level;
-  made->parameter = order.parameter;
-  made->number = order.number;
-  made->sender = order.sender;
-  made->encoding = order.encoding;
-  made->values = order.values;
-  made->not_before = order.not_before;
+  made->kind = command.kind;
+  made->level = command.level;
+  made->parameter = command.parameter;
+  made->number = command.number;
+  made->sender = command.sender;
+  made->encoding = command.encoding;
+  made->values = command.values;
+  made->not_before = command.not_before;
   return made;
 }
 
@@ -42,8 +42,8 @@ bool Mesh::Parts::may_change_weights() const noexcept {
     if (observer->may_change_weights()) return true;
   if (!engine->commands().has_deferred()) return false;
   for (const auto& cell : cells)
-    for (const CommandMessage& order : cell->deferred())
-      if (changes_weights(*order)) return true;
+    for (const CommandMessage& command : cell->deferred())
+      if (changes_weights(*command)) return true;
   return false;
 }
 
@@ -158,7 +158,7 @@ Status Mesh::load_state(const Snapshot& from) {
       return fail(Errc::invalid_argument,
                   "saved state: it holds no weights, and weights or their types have changed "
                   "since tick " +
-                      std::to_string(from.ticks_) + "; save it with SaveWeights::always when orders may change them");
+                      std::to_string(from.ticks_) + "; save it with SaveWeights::always when commands may change them");
   }
   BatchCopy* const shared = p.begin_copies(from.live_size_, from.holds_weights_);
   // The last that can fail, and the first that changes anything.
@@ -183,7 +183,7 @@ Status Mesh::load_state(const Snapshot& from) {
 void Mesh::Parts::load_cells(const Snapshot& from) {
   Parts& p = *this;
   const bool is_own = from.mesh_id_ == p.number;
-  std::vector<CommandMessage> orders;
+  std::vector<CommandMessage> commands;
   p.engine->commands().forget_mail();
   for (std::size_t i = 0; i < p.cells.size(); ++i) {
     Cell& cell = *p.cells[i];
@@ -196,9 +196,9 @@ void Mesh::Parts::load_cells(const Snapshot& from) {
     if (is_own) {
       cell.rewind_commands(p.ticks, copy.deferred);
     } else {
-      orders.clear();
-      for (const CommandMessage& order : copy.deferred) orders.push_back(copy_of(*order));
-      cell.rewind_commands(p.ticks, orders);
+      commands.clear();
+      for (const CommandMessage& command : copy.deferred) commands.push_back(copy_of(*command));
+      cell.rewind_commands(p.ticks, commands);
     }
     p.registry->restore(cell.id(), copy.view);
     p.supervisor->set_restarts(cell.id(), copy.restarts);

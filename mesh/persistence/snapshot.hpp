@@ -41,7 +41,7 @@ class Snapshot {
 
  private:
   friend class Mesh;
-  /// A cell but for its layers' values.
+  /// A cell without its layers' values.
   struct CellCopy {
     bool is_enabled = true, is_reset_pending = false, is_marked = false;
     std::uint64_t period = 1;

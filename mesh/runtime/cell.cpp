@@ -43,9 +43,9 @@ void Cell::receive(std::uint64_t tick, std::uint64_t, CommandMessage&& message) 
 }
 
 void Cell::keep(CommandMessage message) {
-  // Kept in stamp order among equals, so that orders of one tick run as they were sent. Observers in several regions
+  // Kept in stamp order among equals, so that commands of one tick run as they were sent. Observers in several regions
   // send in an order of chance, so theirs are kept by sender.
-  const auto place = [](const Command& order) { return std::pair(order.not_before, order.sender); };
+  const auto place = [](const Command& command) { return std::pair(command.not_before, command.sender); };
   const auto later = std::upper_bound(deferred_.begin(), deferred_.end(), message,
                                       [&](const auto& a, const auto& b) { return place(*a) < place(*b); });
   deferred_.insert(later, std::move(message));
@@ -60,20 +60,20 @@ void Cell::run_deferred(std::uint64_t tick) {
   registry_->note_change();
 }
 
-void Cell::restore_deferred(std::vector<CommandMessage> orders) noexcept {
-  deferred_ = std::move(orders);
+void Cell::restore_deferred(std::vector<CommandMessage> commands) noexcept {
+  deferred_ = std::move(commands);
   registry_->note_change();
 }
 
 void Cell::rewind_commands(std::uint64_t tick, std::span<const CommandMessage> kept) {
-  const auto withdraw = [&](const CommandMessage& order) {
-    if (order->is_done() || std::find(kept.begin(), kept.end(), order) != kept.end()) return;
-    order->finish(tick, fail(Errc::not_found, "cell " + to_string(at_) + ", " + std::string(name(order->kind)) +
-                                                  ": the mesh went back to tick " + std::to_string(tick) +
-                                                  ", before this order was sent; send it again"));
+  const auto withdraw = [&](const CommandMessage& command) {
+    if (command->is_done() || std::find(kept.begin(), kept.end(), command) != kept.end()) return;
+    command->finish(tick, fail(Errc::not_found, "cell " + to_string(at_) + ", " + std::string(name(command->kind)) +
+                                                    ": the mesh went back to tick " + std::to_string(tick) +
+                                                    ", before this command was sent; send it again"));
   };
-  mailbox().drain([&](std::uint64_t, CommandMessage&& order) { withdraw(order); });
-  for (const CommandMessage& order : deferred_) withdraw(order);
+  mailbox().drain([&](std::uint64_t, CommandMessage&& command) { withdraw(command); });
+  for (const CommandMessage& command : deferred_) withdraw(command);
   deferred_.assign(kept.begin(), kept.end());
   registry_->note_change();
 }
@@ -134,7 +134,7 @@ Status Cell::apply(std::uint64_t tick, Command& control, std::vector<float>& ans
     case CommandKind::morph:
       return weights_->morph(node, object, control.encoding);
   }
-  return fail(Errc::internal, object + ": unknown order");
+  return fail(Errc::internal, object + ": unknown command");
 }
 
 void Cell::remember(std::uint64_t tick) {

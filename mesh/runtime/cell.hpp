@@ -27,7 +27,7 @@ struct CellObserver {
 };
 
 /// One place (z, y, x) of the grid: an actor whose behaviour is its layers. Data reaches it through the rings its
-/// layers read; orders reach it through its mailbox and are carried out at tick boundaries, in the order of their
+/// layers read; commands reach it through its mailbox and are executed at tick boundaries, in the order of their
 /// stamps.
 /// @thread mailbox: any; everything else: the thread that runs the cell's region
 class Cell final : public actors::Actor<CommandMessage> {
@@ -52,7 +52,7 @@ class Cell final : public actors::Actor<CommandMessage> {
   bool is_marked() const noexcept { return marked_; }
   void set_marked(bool marked) noexcept { change(marked_, marked); }
 
-  /// True when it fires every tick, observes nothing and no order waits: its ticks may be computed many at once.
+  /// True when it fires every tick, observes nothing and no command waits: its ticks may be computed many at once.
   bool is_steady() const noexcept {
     return enabled_ && period_ == 1 && !reset_pending_ && deferred_.empty() && observers_.empty() && mailbox_is_empty();
   }
@@ -65,18 +65,18 @@ class Cell final : public actors::Actor<CommandMessage> {
   void set_enabled(bool enabled) noexcept { change(enabled_, enabled); }
   void set_period(std::uint64_t period) noexcept { change(period_, period); }
 
-  /// Carries out the orders kept for this tick: as they were sent, those of observers (by layer) after those from
+  /// Executes the commands kept for this tick: as they were sent, those of observers (by layer) after those from
   /// outside. To be called before `deliver`: what is kept was sent earlier.
   void run_deferred(std::uint64_t tick);
   /// Keeps one for later, as when it is delivered.
   void keep(CommandMessage message);
-  /// Orders kept for later ticks, as they will be carried out; part of a checkpoint.
+  /// Commands kept for later ticks, as they will be executed; part of a checkpoint.
   std::span<const CommandMessage> deferred() const noexcept { return deferred_; }
-  void restore_deferred(std::vector<CommandMessage> orders) noexcept;
-  /// Goes back to orders that were kept earlier; those kept or sent since are answered that they were withdrawn.
+  void restore_deferred(std::vector<CommandMessage> commands) noexcept;
+  /// Goes back to commands that were kept earlier; those kept or sent since are answered that they were withdrawn.
   void rewind_commands(std::uint64_t tick, std::span<const CommandMessage> kept);
 
-  /// True once after a `reset` order: the cell commits zeros at this tick instead of firing. Zeros go into the slot
+  /// True once after a `reset` command: the cell commits zeros at this tick instead of firing. Zeros go into the slot
   /// being written, since neighbours may be reading the committed one.
   bool take_reset() noexcept {
     if (!reset_pending_) return false;

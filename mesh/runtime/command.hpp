@@ -30,7 +30,7 @@ enum class CommandKind : int {
 };
 std::string_view name(CommandKind kind) noexcept;
 
-/// An order to a cell and, when it is done, the answer. Make it, post it once, keep the pointer, look at `is_done`.
+/// A command to a cell and, when it is done, the answer. Make it, post it once, keep the pointer, check `is_done`.
 struct Command {
   CommandKind kind = CommandKind::probe;
   std::uint32_t level = 0;      // layer inside the cell
@@ -39,7 +39,7 @@ struct Command {
   std::uint32_t sender = 0;  // 0: from outside; else the layer that sent it, its node + 1
   Encoding encoding;         // wanted by morph
   std::vector<float> values;
-  std::uint64_t not_before = 0;  // tick before which it is not carried out; recorded orders are replayed by it
+  std::uint64_t not_before = 0;  // tick before which it is not executed; recorded commands are replayed by it
 
   /// @thread any; pairs with the release in `finish`
   bool is_done() const noexcept { return done_.load(std::memory_order_acquire); }
@@ -48,7 +48,7 @@ struct Command {
   const Status& status() const noexcept { return status_; }
   const std::vector<float>& answer() const noexcept { return answer_; }
 
-  /// The first answer stands: after a mesh went back (Mesh::load_state) an order may be carried out again.
+  /// The first answer stands: after a mesh went back (Mesh::load_state) a command may be executed again.
   void finish(std::uint64_t tick, Status status, std::vector<float> answer = {}) {
     if (is_done()) return;
     done_at_ = tick;

@@ -12,7 +12,7 @@ Status CommandDelivery::post(std::size_t cell, CommandMessage message) {
   if (auto sent = cells_[cell]->mailbox().push(std::move(message)); !sent)
     return fail(Errc::full, "cell " + to_string(cells_[cell]->at()) + ": its mailbox holds " +
                                 std::to_string(cells_[cell]->mailbox().capacity()) +
-                                " orders that no tick has taken yet; tick, then send again");
+                                " commands that no tick has taken yet; tick, then send again");
   // Pairs with the exchange in deliver_now.
   regions_[plan_.region_of_cell(cell)].posted.fetch_add(1, std::memory_order_release);
   return {};

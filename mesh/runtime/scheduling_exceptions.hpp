@@ -22,7 +22,7 @@ class SchedulingExceptions {
   /// Ticks from this one on before one in which a cell does more than fire, or not, as its period says: it gets a
   /// command that it has kept, or fires for the first time after a fault.
   std::uint64_t steady_ticks(std::uint64_t tick) const;
-  /// After so many ticks the same cells fire again.
+  /// Ticks after which the same cells fire again.
   std::uint64_t firing_period() const { return now().period; }
   /// Adds the cells that fire in these ticks.
   void add_firing(std::uint64_t tick, std::uint64_t ticks, StateHasher& hasher) const;

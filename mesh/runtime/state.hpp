@@ -23,7 +23,7 @@
 
 namespace weft::mesh {
 
-/// A value that changes once a tick, with the last `depth` of its ticks at hand. Slot t % depth holds what was
+/// A value that changes once a tick, with the last `depth` of its ticks kept. Slot t % depth holds what was
 /// committed at tick t. Depth 2 is the double buffer: one slot is read while the other is written, and committing moves
 /// no bytes. A tick of all the rings of a region lies side by side, so that saving one is one copy.
 struct Ring {
@@ -40,7 +40,7 @@ class State {
  public:
   struct Options {
     std::size_t sessions = 1;
-    std::size_t depth = 2;       // ticks at hand, a power of two; more than 2 only for learning
+    std::size_t depth = 2;       // ticks kept, a power of two; more than 2 only for learning
     bool keeps_history = false;  // whether inputs, pre-activations and caches of past ticks are kept too
     bool operator==(const Options&) const = default;
   };
@@ -63,7 +63,7 @@ class State {
   kernels::MatrixView cache(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].cache, tick); }
   kernels::MatrixView hidden(NodeId node, std::uint64_t tick) const noexcept { return at(rings_[node].hidden, tick); }
 
-  /// Everything as it was at birth: zero.
+  /// Initial state: zero.
   void reset() noexcept;
   /// One session's rows to zero, all ticks; the numbers of its noise streams at `tick` stay.
   void reset_session(std::size_t session, std::uint64_t tick) noexcept;

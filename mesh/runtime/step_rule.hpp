@@ -22,7 +22,7 @@ class State;
 class WeightStore;
 
 /// One step of a run for the layers of one region: memory to compute in, values to read, and what a rule reports. It is
-/// made by whoever runs the step or records it, and passed into the rule. The rule needs no way back.
+/// made by the code that runs or records the step, and passed into the rule. The rule needs no way back.
 /// @thread the one that runs the region
 class StepContext {
  public:

@@ -37,7 +37,7 @@ struct RunSetup {
   actors::ActivityBoard* board = nullptr;  // each region tells there at which cell it is
 };
 
-/// Faults and commands of a step, for whoever runs it.
+/// Faults and commands of a step, for its caller.
 /// @thread the one that runs the region
 class StepEvents {
  public:

@@ -196,7 +196,7 @@ class WeightStore {
     std::vector<std::uint32_t> parameters;
     std::vector<kernels::ConstWeight> forward, backward;
   };
-  /// Regions' threads carry out orders, so they may count at once.
+  /// Regions' threads execute commands, so they may count at once.
   struct Count : std::atomic<std::uint64_t> {
     Count() : std::atomic<std::uint64_t>(0) {}
     Count(Count&& other) noexcept : std::atomic<std::uint64_t>(other.load()) {}

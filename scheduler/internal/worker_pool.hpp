@@ -60,14 +60,14 @@ class WorkerPool final : public Team {
   bool run(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept;
   /// Runs a program of one region on the calling thread, with this pool as its team.
   void run_as_team(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept;
-  /// True when some worker is at hand.
+  /// True when some worker is awake.
   bool is_present() const noexcept;
   /// Requests all absent workers.
   void request_absent() noexcept;
 
   /// Marks a requested worker as arrived: true for exactly one thread.
   bool arrive(std::size_t worker) noexcept;
-  /// The life of a worker that has arrived; returns when it is no longer needed.
+  /// Loop of a worker that has started; returns when it is no longer needed.
   void serve(std::size_t worker) noexcept;
 
   /// Lets no worker stay or come any more; returns when all that had arrived have left.

@@ -92,9 +92,9 @@ TEST(Agent, LivesWithoutATeacherToo) {
   live(*opened, kUntrained.size(), kUntrained);
   EXPECT_EQ(hash_of(*opened->agent), hash_of(*whole->agent));
   const mesh::RunInput none{"x", {}};
-  const Status taught = opened->agent->learn({&none, 1}, {}, 0);
-  ASSERT_FALSE(taught);
-  EXPECT_EQ(taught.error().code(), Errc::unsupported);
+  const Status trained = opened->agent->learn({&none, 1}, {}, 0);
+  ASSERT_FALSE(trained);
+  EXPECT_EQ(trained.error().code(), Errc::unsupported);
 }
 
 TEST(Agent, AcknowledgesByItsDurability) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Journal and checkpoints written beside the living agent, on the real file system, give the life that the calls give
+// Journal and checkpoints written beside the living agent, on the real file system, give the run that the calls give
 // when they write themselves.
 
 #include "agent/replay.hpp"
@@ -40,7 +40,7 @@ class Background : public ::testing::TestWithParam<Durability::Mode> {
       // Looked at from here while the others write.
       const AgentStatistics figures = agent.figures();
       ASSERT_LE(figures.acknowledged.record, figures.at.record);
-      // A disk that is slower than this short life would see it end before the second checkpoint.
+      // A disk that is slower than this short run would see it end before the second checkpoint.
       if (counter_.calls % 20 == 0) {
         ASSERT_TRUE(agent.checkpoint_and_wait());
       }
@@ -87,7 +87,7 @@ TEST_P(Background, LivesTheSameLifeAsInTheCalls) {
     ASSERT_TRUE(replay) << replay.error().text();
     const Status ran = replay->run();
     ASSERT_TRUE(ran) << ran.error().text();
-    EXPECT_EQ(replay->life().hash(), whole);
+    EXPECT_EQ(replay->replayable().hash(), whole);
   }
 }
 

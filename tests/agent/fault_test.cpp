@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever call to the file system fails, or is the last one before a crash or a power cut: an agent opened again
-// stands where it had acknowledged to be, or further, and at a place of the undisturbed life.
+// stands where it had acknowledged to be, or further, and at a place of the undisturbed run.
 
 #include "agent/agent.hpp"
 #include "agent/replay.hpp"
@@ -20,7 +20,7 @@ using Mode = Durability::Mode;
 const std::vector<Call> kScript = script(32);
 const std::uint64_t kCalls = kScript.size();
 
-/// The state hash at the end of the life that nothing disturbs.
+/// The state hash at the end of the run that nothing disturbs.
 Hash128 undisturbed() {
   static const Hash128 hash = [] {
     MemoryFileSystem files;
@@ -36,7 +36,7 @@ Hash128 undisturbed() {
   return hash;
 }
 
-/// One life until its end or until no call goes through any more.
+/// One run until its end or until no call goes through any more.
 struct Lived {
   std::uint64_t acknowledged = 0;  // calls
   std::uint64_t calls = 0;
@@ -78,11 +78,11 @@ void expect_no_gap(MemoryFileSystem& files, const Agent& agent, const std::strin
   ASSERT_TRUE(ran) << where << ": " << ran.error().text();
   for (const std::string& damage : replay->findings().damages)
     FAIL() << where << ", from record " << replay->start().record << ": " << damage;
-  ASSERT_EQ(replay->life().mesh().state_hash(), agent.mesh().state_hash()) << where;
+  ASSERT_EQ(replay->replayable().mesh().state_hash(), agent.mesh().state_hash()) << where;
 }
 
-/// Opened again it stands at the end of a call that was acknowledged or came later, and the rest of the life ends as it
-/// would have. That it is this very state, marks and checkpoints compare as they are lived again.
+/// Opened again it stands at the end of a call that was acknowledged or came later, and the rest of the run ends as it
+/// would have. That it is this very state, marks and checkpoints compare as they are replayed.
 void expect_life_goes_on(MemoryFileSystem& files, Mode mode, const Lived& lived, bool crashed,
                          const std::string& where) {
   VirtualTime time;

@@ -47,11 +47,11 @@ struct VirtualTime {
   }
 };
 
-/// Counts the calls that were lived through, as a program around an agent would keep its own place.
+/// Counts the calls that were run, as a program around an agent would keep its own place.
 class Counter final : public StateExtension {
  public:
-  Status begin(ReplayableMesh& life) override {
-    replayable_ = &life;
+  Status begin(ReplayableMesh& replayable) override {
+    replayable_ = &replayable;
     return {};
   }
   std::string save() const override { return "{\"calls\":" + std::to_string(calls) + "}"; }
@@ -131,7 +131,7 @@ inline std::vector<Call> script(std::uint64_t steps, bool learns = true) {
   return calls;
 }
 
-/// Lives the next call of a script. Counted before it is made: a checkpoint taken at its end holds the count.
+/// Runs the next call of a script. Counted before it is made: a checkpoint taken at its end holds the count.
 inline Status live_call(Agent& agent, Counter& counter, VirtualTime& time, const std::vector<Call>& calls) {
   time.now += std::chrono::microseconds(300);
   return calls[counter.calls++](agent);

@@ -53,7 +53,7 @@ TEST_F(OpenTest, OfNoAgentSaysSoAndMakesNothing) {
     const auto agent = Agent::open(place);
     ASSERT_FALSE(agent) << place;
     EXPECT_EQ(agent.error().code(), Errc::not_found);
-    EXPECT_NE(agent.error().text().find(place + ": no agent lives there"), std::string::npos) << agent.error().text();
+    EXPECT_NE(agent.error().text().find(place + ": no agent is there"), std::string::npos) << agent.error().text();
   }
   EXPECT_TRUE(fs::is_empty(folder_));
 }

@@ -23,30 +23,30 @@ Hash128 hash_in_memory(int days) {
   return life.hash();
 }
 
-Status live_a_day(const std::string& home, const mesh::NetworkSpec& network) {
+Status run_a_day(const std::string& directory, const mesh::NetworkSpec& network) {
   agent::Agent::Options options;
   options.durability = {agent::Durability::Mode::interval, std::chrono::seconds(1)};
   agent::Recovery found;
-  WEFT_TRY(auto agent, agent::Agent::open(storage::real_file_system(), home, network, options, found));
-  std::printf("%s at tick %lu, state %s\n", found.is_new ? "born" : "found", found.at.tick,
+  WEFT_TRY(auto agent, agent::Agent::open(storage::real_file_system(), directory, network, options, found));
+  std::printf("%s at tick %lu, state %s\n", found.is_new ? "new" : "found", found.at.tick,
               to_string(found.hash).c_str());
   const std::vector<float> x{0, 0.5f, 1, 0};
   const std::vector<std::uint32_t> y{2};
   const mesh::RunInput input{"x", x};
   const learning::Target target{"y", y, {}};
   for (int sample = 0; sample < 100; ++sample) {
-    WEFT_CHECK(agent->learn({&input, 1}, {&target, 1}, 1));  // lived through, then written down
+    WEFT_CHECK(agent->learn({&input, 1}, {&target, 1}, 1));  // learned, then journaled
     agent->learner()->clear_scores();
   }
-  WEFT_CHECK(agent->note("reward", "1"));  // words of your own; a replay gives them back in order
-  WEFT_CHECK(agent->mark());               // tick and hash, for replays to compare
-  return agent->acknowledge();             // until all of it is on the device
+  WEFT_CHECK(agent->note("reward", "1"));  // an annotation of yours; a replay returns it
+  WEFT_CHECK(agent->mark());               // tick and state hash, compared by replays
+  return agent->acknowledge();             // waits until all of it is on disk
 }
 
 TEST(Program, OfTheDocumentsLivesOnFromDayToDay) {
   const storage::TemporaryDirectory home;
   for (int day = 0; day < 3; ++day) {
-    const Status lived = live_a_day(home.path(), small_network());
+    const Status lived = run_a_day(home.path(), small_network());
     ASSERT_TRUE(lived) << lived.error().text();
     Recovery found;
     auto agent = Agent::open(storage::real_file_system(), home.path(), small_network(), {}, found);

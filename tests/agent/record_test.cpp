@@ -58,15 +58,15 @@ TEST(Record, KeepsLessonsWithLabelsOfEveryWidth) {
     const std::vector<learning::Target> targets{{"digit", labels, {}}, {"size", {}, values}};
     RecordBytes bytes;
     bytes.begin().put_learn({&input, 1}, targets, 2, true);
-    const auto lesson = std::get<LearnRecord>(reread(RecordKind::learn, bytes));
-    EXPECT_EQ(lesson.samples, 2u);
-    EXPECT_TRUE(lesson.halted);
-    ASSERT_EQ(lesson.inputs.size(), 1u);
-    EXPECT_EQ(lesson.inputs[0].name, "pixels");
-    expect_same_bits(lesson.inputs[0].values, inputs);
-    ASSERT_EQ(lesson.targets.size(), 2u);
-    EXPECT_EQ(lesson.targets[0].labels, labels) << largest;
-    expect_same_bits(lesson.targets[1].values, values);
+    const auto batch = std::get<LearnRecord>(reread(RecordKind::learn, bytes));
+    EXPECT_EQ(batch.samples, 2u);
+    EXPECT_TRUE(batch.halted);
+    ASSERT_EQ(batch.inputs.size(), 1u);
+    EXPECT_EQ(batch.inputs[0].name, "pixels");
+    expect_same_bits(batch.inputs[0].values, inputs);
+    ASSERT_EQ(batch.targets.size(), 2u);
+    EXPECT_EQ(batch.targets[0].labels, labels) << largest;
+    expect_same_bits(batch.targets[1].values, values);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lives lived again, from any checkpoint to any tick; changed; and compared.
+// Runs replayed, from any checkpoint to any tick; changed; and compared.
 
 #include "agent/replay.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 using storage::MemoryFileSystem;
 const std::vector<Call> kScript = script(40);
 
-/// A life in `directory`, all of its checkpoints kept; `strange` is a call that goes another way. Returns the state
+/// A run in `directory`, all of its checkpoints kept; `strange` is a call that goes another way. Returns the state
 /// hash at each tick where a call ended.
 std::map<std::uint64_t, Hash128> live(MemoryFileSystem& files, const std::string& directory,
                                       std::optional<std::size_t> strange = {}, std::uint64_t checkpoint_every = 15) {
@@ -77,7 +77,7 @@ TEST(Replay, StandsAtEachTickAsTheLifeDid) {
       ASSERT_EQ(replay->tick(), tick) << "samples of this network take a tick each";
       // Records after the last tick without a tick of their own (commands, sessions) have been replayed too.
       if (const auto found = hashes.find(tick); found != hashes.end()) {
-        EXPECT_EQ(replay->life().hash(), found->second) << "from tick " << stone.tick << " to " << tick;
+        EXPECT_EQ(replay->replayable().hash(), found->second) << "from tick " << stone.tick << " to " << tick;
       }
     }
     ReplayOptions wanted = options();
@@ -86,7 +86,7 @@ TEST(Replay, StandsAtEachTickAsTheLifeDid) {
     ASSERT_TRUE(replay);
     ASSERT_TRUE(replay->run());
     EXPECT_EQ(replay->tick(), last);
-    EXPECT_EQ(replay->life().hash(), hashes.rbegin()->second);
+    EXPECT_EQ(replay->replayable().hash(), hashes.rbegin()->second);
   }
 }
 
@@ -102,7 +102,7 @@ TEST(Replay, GoesByStepsWhereItWentByCalls) {
     if (!*more) break;
   }
   EXPECT_GT(steps, kScript.size());
-  EXPECT_EQ(replay->life().hash(), hashes.rbegin()->second);
+  EXPECT_EQ(replay->replayable().hash(), hashes.rbegin()->second);
 }
 
 TEST(Replay, ComparesMarksAndCheckpoints) {
@@ -113,7 +113,7 @@ TEST(Replay, ComparesMarksAndCheckpoints) {
   auto replay = Replay::open(files, "home", wanted);
   ASSERT_TRUE(replay);
   ASSERT_TRUE(replay->run());
-  // Six marks (steps 3, 10, 17, 24, 31, 38) and a checkpoint every five lessons of three ticks.
+  // Six marks (steps 3, 10, 17, 24, 31, 38) and a checkpoint every five batches of three ticks.
   EXPECT_EQ(replay->compared(), 6u + 40u * 3u / 15u);
   std::size_t rewards = 0;
   for (const AnnotationRecord& note : replay->take_annotations()) rewards += note.topic == "reward";
@@ -121,7 +121,7 @@ TEST(Replay, ComparesMarksAndCheckpoints) {
 }
 
 TEST(Replay, SaysWhereALifeGoesOtherwiseThanItWent) {
-  // A mark that lies: what a life on another machine would write if one bit came out differently.
+  // A mark that lies: what a run on another machine would write if one bit came out differently.
   MemoryFileSystem files;
   live(files, "home");
   const auto checkpoint_infos = Replay::checkpoint_infos(files, "home");
@@ -161,10 +161,10 @@ TEST(Replay, SaysThatTheAgentHasRemovedWhatItWasAboutToRead) {
   const Status ran = replay->run();
   ASSERT_FALSE(ran);
   EXPECT_EQ(ran.error().code(), Errc::not_found);
-  EXPECT_NE(ran.error().text().find("its agent lives on"), std::string::npos) << ran.error().text();
+  EXPECT_NE(ran.error().text().find("its agent is running"), std::string::npos) << ran.error().text();
 }
 
-// Beside an agent that writes as fast as it is lived again a replay would never end: it ends where the journal did.
+// Beside an agent that writes as fast as it is replayed a replay would never end: it ends where the journal did.
 TEST(Replay, EndsWhereTheJournalEndedThoughItGrowsMeanwhile) {
   MemoryFileSystem files;
   ASSERT_TRUE(files.make_directory("j"));
@@ -203,7 +203,7 @@ TEST(Replay, AsksWhatIf) {
   ASSERT_TRUE(replay) << replay.error().text();
   ASSERT_TRUE(replay->run());
   EXPECT_EQ(replay->tick(), hashes.rbegin()->first);
-  EXPECT_NE(replay->life().hash(), hashes.rbegin()->second);
+  EXPECT_NE(replay->replayable().hash(), hashes.rbegin()->second);
   for (const auto& [change, words] : {std::pair{"layers[9].dtype=int8", "no element [9]"},
                                       {"layers[0].dtype=int9", "layers[0].dtype"},
                                       {"layers[0].color=red", "layers[0].color"},
@@ -223,7 +223,7 @@ TEST(Diff, FindsTheFirstTickAndCellWhereLivesPart) {
   MemoryFileSystem files;
   live(files, "a");
   live(files, "same");
-  // Half way through, another lesson is given than the script wants.
+  // Half way through, another batch is given than the script wants.
   live(files, "b", kScript.size() / 2, 0);
   const mesh::MeshOptions one{.threads = 1, .executor = mesh::ExecutorKind::deterministic};
   const auto equal = diff(files, "a", "same", one);

@@ -14,7 +14,7 @@ inline Words endless(const std::string& place) {
   return {"run", kDigits, "--json", "--epochs", "1000000", "--checkpoint", place};
 }
 
-/// Waits until the run has lived through a sample or has ended.
+/// Waits until the run has run a sample or has ended.
 inline void wait_for_progress(const Process& process) {
   while (!process.has_ended() && process.out_so_far().find("\"progress\"") == std::string::npos)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

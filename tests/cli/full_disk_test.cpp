@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A life whose disk is full, for a while or for good.
+// A run whose disk is full, for a while or for good.
 
 #include <sys/mount.h>
 

@@ -9,7 +9,7 @@
 
 namespace weft::cli_test {
 
-/// A life of the digits that a test sees the end of.
+/// A run of the digits that a test sees the end of.
 inline const Words kLife{"run", kDigits, "--json", "--quiet", "--max-samples", "20000"};
 
 inline Words at_home(const std::string& home) { return kLife + Words{"--state", home}; }
@@ -51,7 +51,7 @@ inline std::uint64_t acknowledged_tick(const std::string& out) {
   return tick;
 }
 
-/// Runs a life until `signal` stops it between its first sample and its last; each attempt in a home of its own.
+/// Starts a run that `signal` stops between its first sample and its last; each attempt in a data directory of its own.
 inline Outcome stopped_life(int signal, const Folder& folder, std::string& home, const Words& more = {}) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     home = folder / ("home" + std::to_string(attempt));

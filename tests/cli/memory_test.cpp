@@ -9,7 +9,7 @@
 namespace weft::cli_test {
 namespace {
 
-/// Bounds the address space of what is started while it lives.
+/// Bounds the address space of what is started while it exists.
 class AddressSpace {
  public:
   explicit AddressSpace(rlim_t bytes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// weft replay and weft diff: a life lived again, otherwise than it was, and beside another.
+// weft replay and weft diff: a run replayed, otherwise than it was, and beside another.
 
 #include "tests/cli/home.hpp"
 
@@ -41,7 +41,7 @@ TEST(Replay, StandsAtATickAsTheLifeThatEndedThereDid) {
   Folder folder;
   std::string home;
   ASSERT_EQ(stopped_life(SIGTERM, folder, home, {"--keep", "100"}).exit, 143);
-  // The life itself says what it found there; then it goes on.
+  // The run itself says what it found there; then it goes on.
   const Outcome rest = weft(at_home(home) + Words{"--keep", "100"});
   expect_uninterrupted_run(rest);
   const Json found = rest.events().front();
@@ -100,7 +100,7 @@ TEST(Replay, SaysWhatIsWrong) {
   expect_uninterrupted_run(weft(at_home(folder / "home")));
   expect_refused({"replay", folder / "missing"}, 3, folder / "missing");
   std::filesystem::create_directory(folder / "empty");
-  expect_refused({"replay", folder / "empty"}, 3, "no agent lives there");
+  expect_refused({"replay", folder / "empty"}, 3, "no agent is there");
   expect_refused({"replay", kDigits}, 5, kDigits);
   expect_refused({"replay", folder / "home", "--until", "tick=-1"}, 2, "give tick=N");
   expect_refused({"replay", folder / "home", "--from", "noon"}, 2, "give tick=N");
@@ -135,7 +135,7 @@ TEST(Diff, NamesTheFirstTickAndCell) {
   const Outcome seeded = weft({"diff", folder / "a", folder / "seeded", "--json"});
   EXPECT_EQ(seeded.exit, 1) << seeded.told();
   EXPECT_EQ(seeded.events().front()["tick"], 0) << "other weights from the start";
-  EXPECT_NE(seeded.err.find("part at tick 0, cell [0,0,0]"), std::string::npos) << seeded.err;
+  EXPECT_NE(seeded.err.find("differ at tick 0, cell [0,0,0]"), std::string::npos) << seeded.err;
 
   // Labels change at 40 % of the stream: a shorter stream is the same until there.
   Words shorter = at_home(folder / "shorter");
@@ -155,7 +155,7 @@ TEST(Diff, NamesTheFirstTickAndCell) {
   EXPECT_EQ(at("a", tick - 1), at("shorter", tick - 1));
   EXPECT_NE(at("a", tick), at("shorter", tick));
   const Outcome text = weft({"diff", folder / "a", folder / "shorter"});
-  EXPECT_NE(text.out.find("what came from outside differs since tick"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("external inputs differ since tick"), std::string::npos) << text.out;
 }
 
 TEST(Diff, SaysWhatIsNoLife) {
@@ -164,7 +164,7 @@ TEST(Diff, SaysWhatIsNoLife) {
   expect_refused({"diff", folder / "a", folder / "missing"}, 3, folder / "missing");
   expect_refused({"diff", folder / "a", kDigits}, 3, "not an .entity file");
   std::filesystem::create_directory(folder / "empty");
-  expect_refused({"diff", folder / "empty", folder / "a"}, 3, "no agent lives there");
+  expect_refused({"diff", folder / "empty", folder / "a"}, 3, "no agent is there");
   Json network = digits_json();
   network["layers"][3]["at"] = {0, 1, 0, 0};
   network["layers"][2]["at"] = {0, 0, 1, 0};

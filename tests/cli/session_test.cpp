@@ -6,7 +6,7 @@
 namespace weft::cli_test {
 namespace {
 
-/// digits after some samples, with two sessions beside the one that was taught.
+/// digits after some samples, with two sessions beside the one that was trained.
 void save_sessions(const Folder& folder, const std::string& path) {
   const Outcome ran = weft({"run", kDigits, "--max-samples", "60", "--save", folder / "ran.entity", "--json"});
   ASSERT_EQ(ran.exit, 0) << ran.told();
@@ -14,10 +14,10 @@ void save_sessions(const Folder& folder, const std::string& path) {
             0);
   const Words attach{"session", "attach"};
   ASSERT_EQ(weft(attach + Words{folder / "ran.entity", folder / "first.session", "-o", folder / "two.entity"}).exit, 0);
-  // Another one, newly born.
-  ASSERT_EQ(weft({"session", "detach", kDigits, "--session", "0", "-o", folder / "born.session"}).exit, 0);
+  // Another one, new.
+  ASSERT_EQ(weft({"session", "detach", kDigits, "--session", "0", "-o", folder / "started.session"}).exit, 0);
   const Outcome three =
-      weft(attach + Words{folder / "two.entity", folder / "born.session", "--other-weights", "-o", path});
+      weft(attach + Words{folder / "two.entity", folder / "started.session", "--other-weights", "-o", path});
   ASSERT_EQ(three.exit, 0) << three.told();
 }
 
@@ -90,8 +90,7 @@ TEST(Session, RefusesWithBothSidesNamed) {
   ASSERT_EQ(weft({"session", "detach", model, "--session", "1", "-o", file}).exit, 0);
   refuses({"session", "attach", model, model, "-o", out}, 3, {"no session alone"});
   ASSERT_EQ(weft({"morph", model, "--dtype", "int8", "-o", folder / "int8.entity"}).exit, 0);
-  refuses({"session", "attach", folder / "int8.entity", file, "-o", out}, 2,
-          {"lived with the weights", "the mesh has"});
+  refuses({"session", "attach", folder / "int8.entity", file, "-o", out}, 2, {"run with the weights", "the mesh has"});
   EXPECT_FALSE(std::filesystem::exists(out));
   const Outcome allowed = weft({"session", "attach", folder / "int8.entity", file, "-o", out, "--other-weights"});
   EXPECT_EQ(allowed.exit, 0) << allowed.told();

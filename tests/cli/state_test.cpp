@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A life with a home: killed, ended, damaged, it goes on as if nothing had happened, or says why not.
+// A run with a data directory: killed, ended, damaged, it goes on as if nothing had happened, or says why not.
 
 #include "tests/cli/home.hpp"
 #include <algorithm>
@@ -37,7 +37,7 @@ TEST_P(Killed, LosesNothingAcknowledgedAndEndsTheSame) {
   for (int attempt = 0; kills < wanted && attempt < 20 * wanted; ++attempt) {
     const Words life = at_home(folder / std::to_string(finished)) + durable + ways[random() % ways.size()];
     Process process(life);
-    // Half of them while they open the home, half while they live.
+    // Half of them while they open the data directory, half while they run.
     if (attempt % 2) wait_for_progress(process);
     std::this_thread::sleep_for(microseconds(random() % 60000));
     process.send(SIGKILL);
@@ -85,7 +85,7 @@ TEST(State, EndsOnTerminationWithAllOnTheDeviceAndGoesOn) {
     EXPECT_EQ(found["event"], "found");
     EXPECT_EQ(found["is_new"], false);
     EXPECT_EQ(found["tick"], kept["tick"]);
-    EXPECT_EQ(found["checkpoint_tick"], kept["tick"]) << "nothing had to be lived again";
+    EXPECT_EQ(found["checkpoint_tick"], kept["tick"]) << "nothing had to be replayed";
     EXPECT_EQ(rest.events()[1]["resumed_at"], found["samples"]);
   }
 }
@@ -175,8 +175,9 @@ TEST(State, RefusesFlagsThatContradictEachOther) {
   expect_refused(kLife + home + Words{"--durability", "nonsense"}, 2, "'nonsense' is no durability");
   expect_refused(kLife + home + Words{"--durability", "interval=2h"}, 2, "from 1ms to 60min");
   expect_refused(kLife + home + Words{"--resume"}, 2, "--resume");
-  expect_refused(kLife + Words{"--durability", "tick"}, 2, "--durability: name the agent's home with --state DIR");
-  expect_refused(kLife + Words{"--salvage"}, 2, "--salvage: name the agent's home with --state DIR");
+  expect_refused(kLife + Words{"--durability", "tick"}, 2,
+                 "--durability: name the agent's data directory with --state DIR");
+  expect_refused(kLife + Words{"--salvage"}, 2, "--salvage: name the agent's data directory with --state DIR");
   expect_refused(kLife + home + Words{"--keep", "0"}, 2, "--keep");
   EXPECT_FALSE(std::filesystem::exists(folder / "home")) << "a refused command leaves nothing behind";
 }
@@ -184,7 +185,7 @@ TEST(State, RefusesFlagsThatContradictEachOther) {
 TEST(State, RefusesADamagedJournalUntilItIsToldToSalvage) {
   Folder folder;
   std::string home;
-  // No checkpoint but the first: all that was lived is in the journal, and on the device.
+  // No checkpoint but the first: all that was run is in the journal, and on the device.
   ASSERT_EQ(stopped_life(SIGKILL, folder, home, {"--durability", "tick"}).exit, 128 + SIGKILL);
   flip_middle_byte(newest_in(home + "/journal", "journal-"));
   const Outcome refused = weft(at_home(home));
@@ -221,7 +222,7 @@ TEST(State, SaysInItsLogHowItWasFoundAlsoWhereItIsQuiet) {
   Words run{"run", kDigits, "--max-samples", "20000", "--checkpoint-every", "4000", "--state", folder / "home"};
   run = run + Words{"--quiet", "--log", folder / "log"};
   ASSERT_EQ(weft(run).exit, 0);
-  EXPECT_NE(read_file(folder / "log").find("info: a new life in " + folder / "home"), std::string::npos);
+  EXPECT_NE(read_file(folder / "log").find("info: a new agent in " + folder / "home"), std::string::npos);
   const std::string newest = newest_in(folder / "home", "ckpt-");
   flip_middle_byte(newest + "/agent.entity");
   const Outcome again = weft(run);

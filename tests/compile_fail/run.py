@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles each source of this folder twice: as it stands, which must work, and with WEFT_BAD defined, which must fail with
-an error that matches its `expect:`.
+"""Compiles each source of this folder twice: as it stands, which must work, and with WEFT_BAD defined, which must fail
+with an error that matches its `expect:`.
 
   run.py COMPILER
 """

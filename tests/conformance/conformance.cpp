@@ -136,7 +136,7 @@ struct ReplayableMesh {
   std::string device = "cpu";
 };
 
-/// Kept open for the whole program: what it compiled is used by all lives. Null: there is no Vulkan device here.
+/// Kept open for the whole program: what it compiled is used by all runs. Null: there is no Vulkan device here.
 const gpu::Device* vulkan() {
   static const std::shared_ptr<gpu::Device> device = [] {
     auto opened = gpu::Device::share(device_name(), mesh::testing_support::device_options());

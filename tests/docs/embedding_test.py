@@ -38,7 +38,7 @@ def main():
         assert run(PROGRAMS["sixty_hz"]) == "30 frames, every one with ticks\n"
         assert run(PROGRAMS["rollback"]) == "the same bits\n"
         for times in (1, 2, 3):
-            assert run(PROGRAMS["two_agents"], folder) == f"ada has lived {times} samples\n"
+            assert run(PROGRAMS["two_agents"], folder) == f"ada has seen {times} samples\n"
 
 
 main()

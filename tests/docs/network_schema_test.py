@@ -305,7 +305,8 @@ class NetworkSchema(unittest.TestCase):
                     self.assertEqual(keys - own - {"out"}, set(DEFS[places]["properties"]) - {"out"})
 
     def test_says_what_the_headers_say(self):
-        """The keys of the table above a layer's factory are those of its rows; `out` may go without where it is the input's."""
+        """The keys of the table above a layer's factory are those of its rows; `out` may go without where it is the
+        input's."""
         seen = set()
         for path in sorted((ROOT / "mesh/layers").glob("*.hpp")):
             for comment, code in re.findall(r"((?:^///.*\n)+)((?:^(?!///|\n).*\n)+)", path.read_text(), re.MULTILINE):

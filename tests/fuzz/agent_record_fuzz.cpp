@@ -19,27 +19,26 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return true;
 }
 
-/// A lesson that was read is written and read again: nothing of it is lost.
-void expect_batch_kept(const agent::LearnRecord& lesson) {
+/// A batch that was read is written and read again: nothing of it is lost.
+void expect_batch_kept(const agent::LearnRecord& batch) {
   std::vector<mesh::RunInput> inputs;
-  for (const auto& port : lesson.inputs) inputs.push_back({port.name, port.values});
+  for (const auto& port : batch.inputs) inputs.push_back({port.name, port.values});
   std::vector<learning::Target> targets;
-  for (const auto& target : lesson.targets) targets.push_back({target.name, target.labels, target.values});
+  for (const auto& target : batch.targets) targets.push_back({target.name, target.labels, target.values});
   agent::RecordBytes bytes;
-  bytes.begin().put_learn(inputs, targets, lesson.samples, lesson.halted);
+  bytes.begin().put_learn(inputs, targets, batch.samples, batch.halted);
   const auto again = agent::read_record(static_cast<std::uint32_t>(agent::RecordKind::learn), bytes.bytes());
-  WEFT_ASSERT(again, "a lesson that was written cannot be read");
+  WEFT_ASSERT(again, "a batch that was written cannot be read");
   const auto& read = std::get<agent::LearnRecord>(*again);
-  WEFT_ASSERT(read.samples == lesson.samples && read.halted == lesson.halted, "a lesson's numbers");
-  WEFT_ASSERT(read.inputs.size() == inputs.size() && read.targets.size() == targets.size(), "a lesson's parts");
+  WEFT_ASSERT(read.samples == batch.samples && read.halted == batch.halted, "a batch's numbers");
+  WEFT_ASSERT(read.inputs.size() == inputs.size() && read.targets.size() == targets.size(), "a batch's parts");
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    WEFT_ASSERT(
-        read.inputs[i].name == lesson.inputs[i].name && same_bits(read.inputs[i].values, lesson.inputs[i].values),
-        "a lesson's input");
+    WEFT_ASSERT(read.inputs[i].name == batch.inputs[i].name && same_bits(read.inputs[i].values, batch.inputs[i].values),
+                "a batch's input");
   for (std::size_t i = 0; i < targets.size(); ++i)
-    WEFT_ASSERT(read.targets[i].labels == lesson.targets[i].labels &&
-                    same_bits(read.targets[i].values, lesson.targets[i].values),
-                "a lesson's target");
+    WEFT_ASSERT(
+        read.targets[i].labels == batch.targets[i].labels && same_bits(read.targets[i].values, batch.targets[i].values),
+        "a batch's target");
 }
 
 }  // namespace
@@ -50,6 +49,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto record = agent::read_record(data[0], {reinterpret_cast<const std::byte*>(data + 1), size - 1});
   if (!record) return 0;
   WEFT_ASSERT(record->index() + 1 == data[0], "a record of another kind");
-  if (const auto* const lesson = std::get_if<agent::LearnRecord>(&*record)) expect_batch_kept(*lesson);
+  if (const auto* const batch = std::get_if<agent::LearnRecord>(&*record)) expect_batch_kept(*batch);
   return 0;
 }

@@ -52,7 +52,7 @@ void put_segments(FileSystem& files, ByteSpan input, bool is_sealed) {
   }
 }
 
-/// Every record handed on goes on where the one before ended, and a life goes on from any ruin.
+/// Every record handed on goes on where the one before ended, and a run goes on from any ruin.
 void check(ByteSpan input, bool is_sealed) {
   MemoryFileSystem files;
   WEFT_ASSERT(files.make_directory("j").has_value(), "no directory");

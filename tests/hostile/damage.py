@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flipped, cut, doubled and deleted bytes of model files, checkpoints and homes: refused with words, or the very same bits."""
+"""Flipped, cut, doubled and deleted bytes of model files, checkpoints and data directories: refused with words, or the very same
+bits."""
 import os, random, shutil
 from harness import *
 
@@ -58,7 +59,7 @@ def homes(weft, folder, seed):
         if run.exit == 3:
             expect(verified.exit == 3, "verify accepts what run refuses", (where, n), run)
         else:
-            expect(state_hash(run) == right, "another life", (where, n), run)
+            expect(state_hash(run) == right, "another state hash", (where, n), run)
         if run.exit == 3 and "salvage" in run.err:
             salvaged = weft(*arguments, "--state", copy, "--salvage")
             expect(salvaged.exit == 0 and state_hash(salvaged) == right, "not salvaged", (where, n), salvaged)
@@ -98,7 +99,7 @@ def checkpoints(weft, folder, seed):
             write(path, changed(good, draw))
             out = weft(*arguments, "--resume")
             expect(out.exit in (0, 3), f"exit {out.exit}", (path,), out)
-            expect(out.exit == 3 or state_hash(out) == right, "another life", (path,), out)
+            expect(out.exit == 3 or state_hash(out) == right, "another state hash", (path,), out)
             write(path, good)
 
 
@@ -129,4 +130,4 @@ def modes(weft, folder, mode):
         expect(out.exit == 0 or home in out.err, "not named", (path,), out)
         os.chmod(path, before)
     again = weft(*arguments, user=user)
-    expect(again.exit == 0 and state_hash(again) == right, "another life", (), again)
+    expect(again.exit == 0 and state_hash(again) == right, "another state hash", (), again)

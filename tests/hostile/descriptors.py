@@ -31,7 +31,7 @@ def home(weft, folder, closed, json):
     expect(list(foreign_text(home)) == [], f"words in {list(foreign_text(home))}")
     again = weft("run", net, "--epochs", 300, "--state", home)
     undisturbed = weft("run", net, "--epochs", 300)
-    expect(again.exit == 0 and state_hash(again) == state_hash(undisturbed), "another life", (), again)
+    expect(again.exit == 0 and state_hash(again) == state_hash(undisturbed), "another state hash", (), again)
     verified = weft("replay", home, "--verify")
     expect(verified.exit == 0, "not verified", (), verified)
 
@@ -50,7 +50,7 @@ def full(weft, folder, line):
     expect(out.exit == 5 and "stdout" in out.err, "not told", (line,), out)
 
 
-@case("a reader who has seen enough gets no complaint:", ("inspect",), ("hash",), ("doctor",), ("run",))
+@case("a reader who has seen enough gets no error message:", ("inspect",), ("hash",), ("doctor",), ("run",))
 def head(weft, folder, verb):
     net = prepare(folder)
     for ignored in (signal.SIG_DFL, signal.SIG_IGN):  # as from a shell, and as from a service manager

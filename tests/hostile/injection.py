@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names and texts from files, with bytes that a terminal obeys: they never reach stdout, stderr or the log as they are."""
+"""Names and texts from files, with bytes that a terminal obeys: they never reach stdout, stderr or the log as they
+are."""
 import os, re, socket, threading
 from harness import *
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ulimit: file sizes, descriptors, memory, stack, processes. An error in words, nothing lost, no temporary left behind."""
+"""ulimit: file sizes, descriptors, memory, stack, processes. An error in words, nothing lost, no temporary left
+behind."""
 import os, resource, signal, subprocess
 from harness import *
 
@@ -32,7 +33,7 @@ def file_size_home(weft, folder, size):
     expect(out.exit in (0, 5), f"exit {out.exit}", arguments, out)
     expect(out.exit == 0 or "weft: error: " in out.err, "no word", arguments, out)
     again = weft(*arguments)
-    expect(again.exit == 0 and state_hash(again) == state_hash(weft(*arguments[:4])), "another life", arguments, again)
+    expect(again.exit == 0 and state_hash(again) == state_hash(weft(*arguments[:4])), "another state hash", arguments, again)
     expect(leftovers(folder) == [], f"left behind: {leftovers(folder)}")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options and their environment twins: what is no value is a usage error that shows option, value and range."""
+"""Options and their environment variables: what is no value is a usage error that shows option, value and range."""
 import os
 from harness import *
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outputs that name an input, each other, a link, a device or a place where nothing can be written: refused, untouched."""
+"""Outputs that name an input, each other, a link, a device or a place where nothing can be written: refused,
+untouched."""
 import os, socket, stat, subprocess
 from harness import *
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks on the program, in tables: tests/hostile/run.py WEFT AREA [TEXT-IN-THE-NAME]. An area is a file beside this one."""
+"""Attacks on the program, in tables: tests/hostile/run.py WEFT AREA [TEXT-IN-THE-NAME]. An area is a file beside this
+one."""
 import importlib, os, sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals: what ends a run ends it as docs/cli.md says, what does not leaves no trace in its bits; kill -9 loses nothing."""
+"""Signals: what ends a run ends it as docs/cli.md says, what does not leaves no trace in its bits; kill -9 loses
+nothing."""
 import os, signal, time
 from harness import *
 
@@ -64,7 +65,7 @@ def killed(weft, folder, seed):
         time.sleep(draw.uniform(0.01, 0.25))
         process.kill(), process.communicate()
     last = weft(*arguments, "--state", home)
-    expect(last.exit == 0 and state_hash(last) == right, "another life", (), last)
+    expect(last.exit == 0 and state_hash(last) == right, "another state hash", (), last)
 
 
 @case("two processes and one home: one of them is refused")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables, plain and packed: cut, flipped, swollen, and of odd texts. A word that names file and row, within bounded memory."""
+"""Tables, plain and packed: cut, flipped, swollen, and of odd texts. A word that names file and row, within bounded
+memory."""
 import gzip, os, random, resource, zlib
 from harness import *
 
@@ -14,7 +15,7 @@ TEXTS = [("nothing", ""), ("a header alone", "a,b,c,d,y\n"), ("one column", "1\n
 def texts(weft, folder, what, content):
     net = prepare(folder)
     out = weft("run", net, "--data", write(f"{folder}/d.csv", content), limit=10)
-    # What is a table, and what is none, tests/formats says; here: one or the other, and refused by name.
+    # tests/formats defines valid tables; here each is read as one, or refused by name.
     expect(out.exit in (0, 2, 3), f"exit {out.exit}", (what,), out)
     expect(out.exit == 0 or "d.csv" in out.err and out.out == "", "not named", (what,), out)
 

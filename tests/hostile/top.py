@@ -5,7 +5,7 @@ from harness import *
 
 
 class Agent:
-    """A run without an end, with a home, while the block lasts."""
+    """A run without an end, with a data directory, while the block lasts."""
 
     def __init__(self, weft, folder):
         self.home = f"{folder}/home"

@@ -26,7 +26,7 @@ TEST_P(Allocation, TicksAllocateNothing) {
   for (const mesh::NetworkSpec& spec : {test::mixed_network(1), test::recurrent_network(1)}) {
     auto mesh = mesh::Mesh::build(spec, options);
     ASSERT_TRUE(mesh);
-    ASSERT_TRUE(mesh->tick(1000));  // warm: scratch of the kernels, the crew
+    ASSERT_TRUE(mesh->tick(1000));  // warm: scratch of the kernels, the workers
     const long for_100 = allocations_during([&] { ASSERT_TRUE(mesh->tick(100)); });
     const long for_2000 = allocations_during([&] { ASSERT_TRUE(mesh->tick(2000)); });
     // Starting a run may wake workers, which may allocate; ticks within it may not.

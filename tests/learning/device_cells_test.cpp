@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learning on a device beside cells that do not fire in every tick, that watch others, or that get orders: the state
+// Learning on a device beside cells that do not fire in every tick, that watch others, or that get commands: the state
 // and every score that the CPU has, to the bit. Skipped (77) where there is no Vulkan device; WEFT_TEST_DEVICE names
 // one.
 
@@ -22,15 +22,15 @@ namespace {
 using mesh::CommandKind;
 using mesh::testing_support::must;
 using mesh::testing_support::need_device;
-using test::Lesson;
+using test::Batch;
 using test::Pair;
 using test::ReplayableMesh;
 
 constexpr Coord kFirst{0, 0, 0, 0}, kMiddle{0, 0, 1, 0}, kOutput{0, 1, 0, 0};
 
 void teach(Pair& pair, std::uint64_t first, std::uint64_t count) {
-  const Lesson lesson(test::all_digits(), first, count);
-  pair.both([&](ReplayableMesh& life) { lesson.teach(life, count); });
+  const Batch batch(test::all_digits(), first, count);
+  pair.both([&](ReplayableMesh& life) { batch.teach(life, count); });
 }
 
 void order(Pair& pair, Coord cell, CommandKind kind, std::uint64_t number = 0, std::uint64_t after = 0) {
@@ -129,7 +129,7 @@ TEST_P(DeviceCellsLearn, BesideMetacognition) {
     SCOPED_TRACE(measures);
     Pair pair(measures ? minded({kStorm, kReset}) : minded({kMorph, kReset}), options());
     teach(pair, 0, 30);
-    pair.expect_equal("taught");
+    pair.expect_equal("trained");
     teach(pair, 30, 1);
     teach(pair, 31, 29);
     pair.both([](ReplayableMesh& life) { must(life.learner->drain()); });

@@ -39,11 +39,11 @@ mesh::NetworkSpec small_network() {
       .spec();
 }
 
-/// A mesh, its learner, and lessons whose samples go on.
+/// A mesh, its learner, and batches whose samples go on.
 struct ReplayableMesh {
   std::unique_ptr<mesh::Mesh> mesh;
   std::unique_ptr<Learner> learner;
-  std::uint64_t taught = 0;
+  std::uint64_t trained = 0;
 
   ReplayableMesh(const LearningOptions& options, const std::string& where) {
     mesh::MeshOptions wanted;
@@ -55,14 +55,14 @@ struct ReplayableMesh {
     learner = must(Learner::build(*mesh, options));
   }
   void teach(std::uint64_t count) {
-    const std::vector<float> x = noise(count * 2 * 4, taught);
+    const std::vector<float> x = noise(count * 2 * 4, trained);
     std::vector<std::uint32_t> labels;
-    for (std::uint64_t i = taught; i < taught + count; ++i)
+    for (std::uint64_t i = trained; i < trained + count; ++i)
       labels.push_back(i % 4 == 3 ? kNoLabel : static_cast<std::uint32_t>(i % 3));
     const mesh::RunInput inputs[] = {{"x", x}};
     const Target targets[] = {{"y", labels, {}}};
     must(learner->learn(inputs, targets, count));
-    taught += count;
+    trained += count;
   }
   std::string told() const {
     std::string all;
@@ -114,7 +114,7 @@ TEST_P(EachFault, WheneverItHappensLosesNothingThatWasLearned) {
     must(life.learner->drain());
     all += life.told();
     const Lived lived{all, life.figures()};
-    plan().clear();  // its end is no part of its life
+    plan().clear();  // its end is no part of its run
     return lived;
   };
   const int stride = is_thorough() ? (is_slow ? 2 : 1) : (is_slow ? 13 : 3);

@@ -24,7 +24,7 @@ namespace {
 using mesh::testing_support::must;
 using mesh::testing_support::need_device;
 using mesh::testing_support::noise;
-using test::Lesson;
+using test::Batch;
 using test::Pair;
 using test::ReplayableMesh;
 
@@ -46,8 +46,8 @@ TEST_P(DeviceLearning, OfTheDigitsEndsWhereTheCpusDoesWithTheSameScores) {
   options.rule = rule;
   options.schedule = schedule;
   Pair pair(test::digits_network(3), with_defaults(options));
-  const Lesson lesson(test::all_digits(), 0, kSamples);
-  pair.both([&](ReplayableMesh& life) { lesson.teach(life, kSamples); });
+  const Batch batch(test::all_digits(), 0, kSamples);
+  pair.both([&](ReplayableMesh& life) { batch.teach(life, kSamples); });
   pair.expect_equal("undrained");
   pair.both([](ReplayableMesh& life) { must(life.learner->drain()); });
   pair.expect_equal("drained");
@@ -64,8 +64,8 @@ TEST_P(DeviceLearning, InLessonsOfManySizesWithUnlabelledSamplesBetween) {
   Pair pair(test::digits_network(5), with_defaults(options), 3);
   std::uint64_t first = 0;
   for (const std::uint64_t count : {1, 2, 7, 40, 3}) {
-    const Lesson lesson(test::all_digits(), first, count, 3, 2, 5);
-    pair.both([&](ReplayableMesh& life) { lesson.teach(life, count); });
+    const Batch batch(test::all_digits(), first, count, 3, 2, 5);
+    pair.both([&](ReplayableMesh& life) { batch.teach(life, count); });
     first += count;
     if (count == 7) pair.expect_equal("on the way");
   }
@@ -73,8 +73,8 @@ TEST_P(DeviceLearning, InLessonsOfManySizesWithUnlabelledSamplesBetween) {
   pair.expect_equal("drained");
   pair.expect_on_device();
   // And once more after it stood still.
-  const Lesson lesson(test::all_digits(), first, 9, 3, 2);
-  pair.both([&](ReplayableMesh& life) { lesson.teach(life, 9); });
+  const Batch batch(test::all_digits(), first, 9, 3, 2);
+  pair.both([&](ReplayableMesh& life) { batch.teach(life, 9); });
   pair.expect_equal("again");
 }
 
@@ -98,8 +98,8 @@ TEST_P(DeviceOptimizer, MovesWeightsAsOnTheCpu) {
     mesh::NetworkSpec spec = test::digits_network(9);
     spec.layers[1].rate_scale = 0.5f;
     Pair pair(spec, GetParam().options(Rule::backprop, schedule));
-    const Lesson lesson(test::all_digits(), 100, 60);
-    pair.both([&](ReplayableMesh& life) { lesson.teach(life, 60); });
+    const Batch batch(test::all_digits(), 100, 60);
+    pair.both([&](ReplayableMesh& life) { batch.teach(life, 60); });
     pair.expect_equal(std::string(name(schedule)));
     pair.expect_on_device();
   }
@@ -130,16 +130,16 @@ TEST_P(DeviceUpdateCount, IsRightForLayersThatSometimesDoNotMove) {
                                        .spec();
   Pair pair(narrow, with_defaults(options));
   const auto teach = [&](std::uint64_t first) {
-    const Lesson lesson(test::all_digits(), first, 64);
-    pair.both([&](ReplayableMesh& life) { lesson.teach(life, 64); });
+    const Batch batch(test::all_digits(), first, 64);
+    pair.both([&](ReplayableMesh& life) { batch.teach(life, 64); });
   };
   teach(0);
   teach(64);
   const auto updates = std::as_const(*pair.cpu().learner).optimizer().updates();
   EXPECT_TRUE(std::any_of(updates.begin(), updates.end(), [](std::uint64_t n) { return n > 0 && n < 100; }));
-  pair.expect_equal("taught");
+  pair.expect_equal("trained");
   teach(128);
-  pair.expect_equal("taught on");
+  pair.expect_equal("trained on");
   pair.expect_on_device();
 }
 
@@ -166,8 +166,8 @@ TEST_F(DeviceRunTest, IsRecordedOnceAndRunAgain) {
       options.optimizer.kind = kind;
       Pair pair(test::digits_network(9), with_defaults(options));
       const auto teach = [&](std::uint64_t first) {
-        const Lesson lesson(test::all_digits(), first, 32);
-        pair.both([&](ReplayableMesh& life) { lesson.teach(life, 32); });
+        const Batch batch(test::all_digits(), first, 32);
+        pair.both([&](ReplayableMesh& life) { batch.teach(life, 32); });
       };
       teach(0);
       teach(32);
@@ -175,7 +175,7 @@ TEST_F(DeviceRunTest, IsRecordedOnceAndRunAgain) {
       teach(64);
       teach(96);
       EXPECT_EQ(pair.figures().programs, programs);
-      pair.expect_equal("taught");
+      pair.expect_equal("trained");
       pair.expect_on_device();
     }
 }
@@ -194,8 +194,8 @@ TEST_F(DeviceRunTest, IsFedWideInputsInParts) {
   LearningOptions options{.rule = Rule::backprop, .schedule = Schedule::pipelined};
   options.learners = kSessions;
   Pair pair(wide, with_defaults(options), kSessions);
-  for (int lesson = 0; lesson < 3; ++lesson) {
-    const std::vector<float> pixels = noise(kSteps * kSessions * kWidth, static_cast<std::uint64_t>(lesson));
+  for (int batch = 0; batch < 3; ++batch) {
+    const std::vector<float> pixels = noise(kSteps * kSessions * kWidth, static_cast<std::uint64_t>(batch));
     std::vector<std::uint32_t> labels;
     for (std::uint32_t i = 0; i < kSteps * kSessions; ++i) labels.push_back((i / 7 + i) % 3);
     const mesh::RunInput inputs[] = {{"pixels", pixels}};
@@ -203,15 +203,15 @@ TEST_F(DeviceRunTest, IsFedWideInputsInParts) {
     pair.both([&](ReplayableMesh& life) { must(life.learner->learn(inputs, targets, kSteps)); });
   }
   EXPECT_GT(pair.figures().programs, 3u);
-  pair.expect_equal("taught");
+  pair.expect_equal("trained");
   pair.expect_on_device();
 }
 
 TEST_F(DeviceRunTest, GoesBackToASavedStateWhileTheDeviceIsAhead) {
   Pair pair(test::digits_network(3), with_defaults({.rule = Rule::fw_dtp, .schedule = Schedule::pipelined}));
   const auto teach = [&](std::uint64_t first, std::uint64_t count) {
-    const Lesson lesson(test::all_digits(), first, count);
-    pair.both([&](ReplayableMesh& life) { lesson.teach(life, count); });
+    const Batch batch(test::all_digits(), first, count);
+    pair.both([&](ReplayableMesh& life) { batch.teach(life, count); });
   };
   teach(0, 30);
   mesh::Snapshot saved[2];
@@ -230,17 +230,17 @@ TEST_F(DeviceRunTest, GoesBackToASavedStateWhileTheDeviceIsAhead) {
 TEST_F(DeviceRunTest, GivesOutWhatIsUnderWayAndTakesItBack) {
   const auto options = with_defaults({.rule = Rule::backprop, .schedule = Schedule::pipelined});
   Pair pair(test::digits_network(3), options);
-  const Lesson lesson(test::all_digits(), 0, 40);
-  pair.both([&](ReplayableMesh& life) { lesson.teach(life, 40); });
+  const Batch batch(test::all_digits(), 0, 40);
+  pair.both([&](ReplayableMesh& life) { batch.teach(life, 40); });
   EXPECT_EQ(pair.gpu().learner->save_in_flight(), pair.cpu().learner->save_in_flight());
-  pair.both([&](ReplayableMesh& life) { lesson.teach(life, 40); });
+  pair.both([&](ReplayableMesh& life) { batch.teach(life, 40); });
   const Optimizer& there = pair.gpu().learner->optimizer();
   const Optimizer& here = pair.cpu().learner->optimizer();
   for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(there.slot(0, i)[0], here.slot(0, i)[0]) << i;
   // Values written there count from the next sample on.
   pair.both([&](ReplayableMesh& life) {
     life.learner->optimizer().slot(0, 2)[5] = 0.25f;
-    lesson.teach(life, 40);
+    batch.teach(life, 40);
   });
   pair.expect_equal("with another velocity");
 }
@@ -260,8 +260,8 @@ TEST_F(DeviceRunTest, FaultsInTheMiddleAreLivedAsOnTheCpu) {
 TEST_F(DeviceRunTest, ARuleIsTakenOffAndPutOnWhileTheDeviceIsAhead) {
   const auto options = with_defaults({.rule = Rule::chain, .schedule = Schedule::pipelined});
   Pair pair(test::digits_network(3), options);
-  const Lesson lesson(test::all_digits(), 0, 20);
-  pair.both([&](ReplayableMesh& life) { lesson.teach(life, 20); });
+  const Batch batch(test::all_digits(), 0, 20);
+  pair.both([&](ReplayableMesh& life) { batch.teach(life, 20); });
   pair.both([&](ReplayableMesh& life) {
     life.learner.reset();
     must(life.mesh->set_input("pixels", noise(64, 3)));
@@ -271,7 +271,7 @@ TEST_F(DeviceRunTest, ARuleIsTakenOffAndPutOnWhileTheDeviceIsAhead) {
   pair.both([&](ReplayableMesh& life) {
     must(life.mesh->tick(3));
     life.learner = must(Learner::build(*life.mesh, options));
-    lesson.teach(life, 20);
+    batch.teach(life, 20);
   });
   pair.expect_equal("with a new rule");
 }
@@ -280,8 +280,8 @@ TEST_F(DeviceRunTest, LearnsInAStoredTypeWhereverThatCanBeDoneAndSaysWhere) {
   mesh::NetworkSpec spec = test::digits_network(3);
   for (mesh::LayerSpec& layer : spec.layers) layer.dtype = Dtype::int8, layer.quantization_aware = true;
   Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = Schedule::settle}));
-  const Lesson lesson(test::all_digits(), 0, 20);
-  pair.both([&](ReplayableMesh& life) { lesson.teach(life, 20); });
+  const Batch batch(test::all_digits(), 0, 20);
+  pair.both([&](ReplayableMesh& life) { batch.teach(life, 20); });
   pair.expect_equal("int8");
   EXPECT_EQ(pair.figures().device_steps > 0, pair.figures().why_host.empty()) << pair.figures().why_host;
   EXPECT_EQ(pair.figures().host_steps > 0, !pair.figures().why_host.empty()) << pair.figures().why_host;

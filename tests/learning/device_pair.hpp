@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-/// A mesh that learns on the CPU and the same one on a device, which are taught the same.
+/// A mesh that learns on the CPU and the same one on a device, which are trained the same.
 namespace weft::learning::test {
 
 using mesh::testing_support::device_name;
@@ -69,7 +69,7 @@ class Pair {
           << when << ", session " << session;
     EXPECT_EQ(words(gpu_.learner->scores()), words(cpu_.learner->scores())) << when;
   }
-  /// Nothing was lived on the CPU instead.
+  /// Nothing was run on the CPU instead.
   void expect_on_device() {
     EXPECT_EQ(figures().why_host, "");
     EXPECT_EQ(figures().host_steps, 0u);
@@ -82,12 +82,12 @@ class Pair {
 };
 
 /// Samples [first, first + count) of the digits; a multiple of `skip` has no label, session `s` sees them s later.
-struct Lesson {
+struct Batch {
   std::vector<float> pixels;
   std::vector<std::uint32_t> labels;
 
-  Lesson(const Dataset& data, std::uint64_t first, std::uint64_t count, std::size_t sessions = 1,
-         std::size_t learners = 1, std::uint64_t skip = 0) {
+  Batch(const Dataset& data, std::uint64_t first, std::uint64_t count, std::size_t sessions = 1,
+        std::size_t learners = 1, std::uint64_t skip = 0) {
     for (std::uint64_t i = first; i < first + count; ++i)
       for (std::size_t session = 0; session < sessions; ++session) {
         const std::size_t row = (i + session) % data.size;
@@ -108,14 +108,14 @@ inline const Dataset& all_digits() {
   return data;
 }
 
-/// Three lessons of so many samples each. Before the second the output's weights become so large that a sum of it is
+/// Three batches of so many samples each. Before the second the output's weights become so large that a sum of it is
 /// infinite after some more samples; both sides live through that to the same end, and say the same of it.
 inline void live_through_a_fault(Pair& pair, const Coord& output, const std::array<std::uint64_t, 3>& counts) {
   std::uint64_t first = 0;
   const auto try_to_train = [&](std::uint64_t count) {
-    const Lesson lesson(all_digits(), first, count);
-    const mesh::RunInput inputs[] = {{"pixels", lesson.pixels}};
-    const Target targets[] = {{"digit", lesson.labels, {}}};
+    const Batch batch(all_digits(), first, count);
+    const mesh::RunInput inputs[] = {{"pixels", batch.pixels}};
+    const Target targets[] = {{"digit", batch.labels, {}}};
     std::string told[2], *next = told;
     pair.both([&](ReplayableMesh& life) {
       const Status learned = life.learner->learn(inputs, targets, count);

@@ -251,7 +251,7 @@ TEST(Morph, ALayerWithoutMasterPassesErrorsOnAndStaysAsItIs) {
   EXPECT_NE(weights.read(weights.of(before_it)[0]), moved);
 }
 
-/// A life that morphs a random layer to a random type every 100 ticks, by orders to running cells.
+/// A run that morphs a random layer to a random type every 100 ticks, by commands to running cells.
 Hash128 morphing_life(std::size_t threads, std::uint64_t ticks, std::vector<std::uint64_t>* resident) {
   auto mesh = mesh::Mesh::build(test::mixed_network(3), mesh_options(threads, 1));
   WEFT_ASSERT(mesh, mesh.error().text());

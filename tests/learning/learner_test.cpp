@@ -88,7 +88,7 @@ TEST(Learner, ASampleWithoutALabelHasAScoreWithoutOne) {
       for (const bool is_right : {false, true}) {
         const Score& score = learner->scores()[2 * s + is_right];
         ASSERT_EQ(score.sample, s);
-        // A mesh's first ticks lie too close to its birth to be learned from.
+        // A mesh's first ticks lie too close to its start to be learned from.
         if (s < 20) continue;
         ASSERT_EQ(score.label, (is_right ? data.right : data.left)[s]) << s;
         ASSERT_EQ(score.loss != 0.0f, score.label != kNoLabel) << s;

@@ -19,7 +19,7 @@ namespace {
 
 using mesh::Placement;
 using mesh::testing_support::need_device;
-using test::Lesson;
+using test::Batch;
 using test::Pair;
 
 /// The digits' network 64-64-64-10 with a cell that feeds back, some of its cells on the host.
@@ -43,8 +43,8 @@ void expect_mixed(const Pair& pair) {
 
 void teach(Pair& pair, std::uint64_t first, std::uint64_t count, std::size_t sessions = 1, std::size_t learners = 1,
            std::uint64_t skip = 0) {
-  const Lesson lesson(test::all_digits(), first, count, sessions, learners, skip);
-  pair.both([&](test::ReplayableMesh& life) { lesson.teach(life, count); });
+  const Batch batch(test::all_digits(), first, count, sessions, learners, skip);
+  pair.both([&](test::ReplayableMesh& life) { batch.teach(life, count); });
 }
 
 class MixedLearning : public ::testing::TestWithParam<std::tuple<Rule, Schedule>> {
@@ -102,7 +102,7 @@ TEST_F(MixedRunTest, MovesWeightsOfBothSidesByEachOptimizer) {
       SCOPED_TRACE(each.name + ", " + std::string(name(schedule)));
       Pair pair(placed(9, {kFirst, kBack}), each.options(Rule::backprop, schedule));
       teach(pair, 100, 25);
-      pair.expect_equal("taught");
+      pair.expect_equal("trained");
       expect_mixed(pair);
     }
 }
@@ -114,7 +114,7 @@ TEST_F(MixedRunTest, TheDeviceHasNoRoomForWhatTheHostLearns) {
       const mesh::NetworkSpec spec = is_mixed ? placed(9, {kFirst}) : test::digits_network(9);
       Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
       teach(pair, 0, 10);
-      pair.expect_equal("taught");
+      pair.expect_equal("trained");
       bytes[is_mixed] = pair.figures().device_bytes;
     }
     // Weights, gradients and velocities of 64 x (64 + 64) inputs: half of it is enough to tell.
@@ -149,7 +149,7 @@ TEST_F(MixedRunTest, LearnsOneOfEverything) {
         const Target targets[] = {{"left", samples.left, {}}, {"right", samples.right, {}}};
         test::must(life.learner->learn(inputs, targets, samples.count));
       });
-      pair.expect_equal("taught");
+      pair.expect_equal("trained");
       expect_mixed(pair);
     }
 }
@@ -217,9 +217,9 @@ TEST_F(MixedRunTest, AFaultLongAfterBothAgreedTakesBackWhatSamplesUnderWayRead) 
       Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
       teach(pair, 0, 12);
       pair.expect_equal("before");
-      Lesson lesson(test::all_digits(), 12, 40);
-      std::fill_n(lesson.pixels.begin() + 36 * 64, 64, 3e38f);  // their sums are infinite
-      pair.both([&](test::ReplayableMesh& life) { lesson.teach(life, 40); });
+      Batch batch(test::all_digits(), 12, 40);
+      std::fill_n(batch.pixels.begin() + 36 * 64, 64, 3e38f);  // their sums are infinite
+      pair.both([&](test::ReplayableMesh& life) { batch.teach(life, 40); });
       pair.expect_equal("after");
       EXPECT_GT(pair.cpu().mesh->supervisor().events().appended(), 0u);
       EXPECT_GT(pair.figures().replays, 0u);

@@ -15,7 +15,7 @@
 
 namespace weft::learning::test {
 
-/// Runs on another instruction set for as long as it lives.
+/// Runs on another instruction set for as long as it exists.
 class ForIsa {
  public:
   explicit ForIsa(kernels::Isa isa) : before_(kernels::active_isa()) {

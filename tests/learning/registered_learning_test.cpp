@@ -16,7 +16,7 @@
 namespace weft::learning {
 namespace {
 
-using test::Lesson;
+using test::Batch;
 using test::Pair;
 
 class RegisteredLearning : public ::testing::TestWithParam<std::tuple<Rule, Schedule>> {
@@ -50,8 +50,8 @@ TEST_P(RegisteredLearning, EndsWhereTheCpuDoesWithTheSameScores) {
   Pair pair(network(), with_defaults(options), 3);
   std::uint64_t first = 0;
   const auto teach = [&](std::uint64_t count, std::uint64_t skip) {
-    const Lesson lesson(test::all_digits(), first, count, 3, 2, skip);
-    pair.both([&](test::ReplayableMesh& life) { lesson.teach(life, count); });
+    const Batch batch(test::all_digits(), first, count, 3, 2, skip);
+    pair.both([&](test::ReplayableMesh& life) { batch.teach(life, count); });
     first += count;
   };
   for (const std::uint64_t count : {1, 2, 20}) teach(count, 5);

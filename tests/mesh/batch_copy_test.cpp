@@ -28,7 +28,7 @@ std::unique_ptr<scheduler::Executor> executor(std::size_t threads) {
 TEST(BatchCopy, CopiesAllBytesAndNoOthersOnAnyThreads) {
   RandomStream random(3, 0, RandomPurpose::test);
   for (const std::size_t threads : {1, 3}) {
-    const auto crew = executor(threads);
+    const auto workers = executor(threads);
     BatchCopy list;
     // Below what is shared, above it, and one copy that is larger than the others together.
     for (const std::size_t largest : {std::size_t{100}, std::size_t{100'000}, 3 * BatchCopy::kShared + 77}) {
@@ -47,7 +47,7 @@ TEST(BatchCopy, CopiesAllBytesAndNoOthersOnAnyThreads) {
         bytes += size;
       }
       EXPECT_EQ(list.bytes(), bytes);
-      list.make(*crew);
+      list.make(*workers);
       for (std::size_t i = 0; i < to.size(); ++i)
         ASSERT_EQ(to[i], is_copied[i] ? from[i] : 0) << i << " of " << largest;
     }
@@ -55,7 +55,7 @@ TEST(BatchCopy, CopiesAllBytesAndNoOthersOnAnyThreads) {
 }
 
 TEST(BatchCopy, JoinsWhatFollowsOnBothSides) {
-  const auto crew = executor(1);
+  const auto workers = executor(1);
   std::vector<char> from(1024, 'a'), to(1024, '-');
   BatchCopy list;
   list.add(to.data(), from.data(), 100);
@@ -66,7 +66,7 @@ TEST(BatchCopy, JoinsWhatFollowsOnBothSides) {
   list.add(to.data() + 320, from.data() + 320, 64);
   list.add(to.data() + 500, from.data() + 500, 0);
   EXPECT_EQ(list.count(), 3u);
-  list.make(*crew);
+  list.make(*workers);
   const std::string copied(256, 'a'), kept(64, '-');
   EXPECT_EQ(std::string(to.data(), 448), copied + kept + std::string(64, 'a') + kept);
   list.clear();

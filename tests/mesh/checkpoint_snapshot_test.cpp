@@ -28,12 +28,12 @@ namespace weft::mesh {
 namespace {
 
 using formats::Tensor;
-using testing_support::born;
 using testing_support::encode_capture;
 using testing_support::expect_error;
 using testing_support::hashes;
 using testing_support::live_through_faults;
 using testing_support::must;
+using testing_support::started;
 using weft::testing_support::allocations_during;
 
 std::vector<std::byte> plain(const ByteBuffer& bytes) { return {bytes.begin(), bytes.end()}; }
@@ -146,7 +146,7 @@ void order_later(Mesh& mesh, Coord cell, CommandKind kind, std::uint64_t not_bef
 TEST(Capture, HoldsTheFileThatTheMeshDescribes) {
   for (const std::size_t sessions : {std::size_t{1}, std::size_t{3}})
     for (const std::uint64_t ticks : {0u, 5u, 10u, 15u}) {
-      Mesh mesh = born(sessions);
+      Mesh mesh = started(sessions);
       order_later(mesh, {0, 1, 1, 0}, CommandKind::set_weights, 12, testing_support::noise(19 * 19, 4));
       order_later(mesh, {0, 0, 1, 0}, CommandKind::morph, 8);
       live_through_faults(mesh, 0, ticks);
@@ -186,7 +186,7 @@ TEST(Capture, HoldsEveryTypeAndHashesAsTheMesh) {
 }
 
 TEST(Capture, StaysAsItWasWhileTheMeshGoesOn) {
-  Mesh mesh = born(2, {.threads = 2, .grain_bytes = 0});
+  Mesh mesh = started(2, {.threads = 2, .grain_bytes = 0});
   CheckpointSnapshot capture;
   for (std::uint64_t tick = 0; tick < 20; ++tick) {
     must(capture_mesh(mesh, true, capture));
@@ -209,7 +209,7 @@ TEST(Capture, StaysAsItWasWhileTheMeshGoesOn) {
 
 TEST(Capture, IsUsedAgainForAnotherMeshAndOtherSessions) {
   CheckpointSnapshot capture;
-  Mesh one = born(2), two = must(Mesh::build(testing_support::mixed_network().spec(), {.threads = 1}));
+  Mesh one = started(2), two = must(Mesh::build(testing_support::mixed_network().spec(), {.threads = 1}));
   must(capture_mesh(one, true, capture));
   must(capture_mesh(two, true, capture));
   EXPECT_EQ(plain(must(encode_capture(capture))), described(two, true));
@@ -301,7 +301,7 @@ TEST(Capture, TakesAMeshThatThreadsShareTheCopyingOf) {
 
 TEST(Capture, MarksTheCheckpointThatRestartGoesBackTo) {
   const auto after = [](bool live) {
-    Mesh mesh = born(2);
+    Mesh mesh = started(2);
     live_through_faults(mesh, 0, 8);
     CheckpointSnapshot capture;
     must(capture_mesh(mesh, live, capture));
@@ -313,7 +313,7 @@ TEST(Capture, MarksTheCheckpointThatRestartGoesBackTo) {
 
 TEST(Capture, AllocatesNothingAfterTheFirst) {
   if (!WEFT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer owns the allocator";
-  Mesh mesh = born(3);
+  Mesh mesh = started(3);
   live_through_faults(mesh, 0, 8);
   CheckpointSnapshot capture;
   must(capture_mesh(mesh, true, capture));

@@ -21,7 +21,7 @@ using testing_support::must;
 
 constexpr std::uint64_t kTicks = 20;
 
-/// All that comes of a life.
+/// All that comes of a run.
 struct Lived {
   std::string hashes, warnings;
   DeviceStatistics figures;
@@ -98,7 +98,7 @@ TEST_F(DeviceAbsent, SinceItsArithmeticIsNotExact) {
 }
 
 TEST_F(DeviceAbsent, ButNotOnceAllIsWell) {
-  // The same life with a plan that plans nothing.
+  // The same run with a plan that plans nothing.
   const Lived cpu = live("cpu"), lived = live(testing_support::device_name(), plan_);
   EXPECT_EQ(lived.hashes, cpu.hashes);
   EXPECT_EQ(lived.figures.why_host, "");

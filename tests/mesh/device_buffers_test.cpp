@@ -19,11 +19,11 @@ TEST(DeviceBuffers, BringsBackOnlyWindowsThatStepsWrite) {
     piece.is_input = is_input;
     return piece;
   };
-  auto mirror = DeviceBuffers::build(*device, {window(targets, 3, true), window(losses, 1, false)}, 4, 1);
-  ASSERT_TRUE(mirror) << mirror.error().text();
-  mirror->move_window(6);  // samples 6 to 9: the ring's end lies within
+  auto buffers = DeviceBuffers::build(*device, {window(targets, 3, true), window(losses, 1, false)}, 4, 1);
+  ASSERT_TRUE(buffers) << buffers.error().text();
+  buffers->move_window(6);  // samples 6 to 9: the ring's end lies within
   std::size_t bytes = 0;
-  for (const DeviceBuffers::DeviceCopy& copy : mirror->written_windows(10)) {
+  for (const DeviceBuffers::DeviceCopy& copy : buffers->written_windows(10)) {
     bytes += copy.bytes;
     EXPECT_GE(copy.host, reinterpret_cast<const std::byte*>(losses.data()));
     EXPECT_LE(copy.host + copy.bytes, reinterpret_cast<const std::byte*>(losses.data() + losses.size()));
@@ -32,14 +32,14 @@ TEST(DeviceBuffers, BringsBackOnlyWindowsThatStepsWrite) {
 
   auto stream = device->make_stream();
   ASSERT_TRUE(stream);
-  mirror->push_window(**stream, 10);
+  buffers->push_window(**stream, 10);
   const auto there = [&](std::vector<float>& values, std::size_t sample, std::size_t each) {
-    return kernels::MatrixView{reinterpret_cast<float*>(mirror->to_device(values.data() + sample % 8 * each)), 1, each,
+    return kernels::MatrixView{reinterpret_cast<float*>(buffers->to_device(values.data() + sample % 8 * each)), 1, each,
                                each};
   };
   (*stream)->fill({5.0f, there(losses, 9, 1)});
   targets[3 * 6] = 7.0f;  // the host's own from here on
-  ASSERT_TRUE(mirror->pull_window(**stream, 10));
+  ASSERT_TRUE(buffers->pull_window(**stream, 10));
   EXPECT_EQ(losses[1], 5.0f);
   EXPECT_EQ(losses[0], 2.0f);
   EXPECT_EQ(targets[3 * 6], 7.0f);

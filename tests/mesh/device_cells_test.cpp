@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cells that do not fire in every tick, that watch others, or that get orders, in a mesh on a device: the CPU's bits,
+// Cells that do not fire in every tick, that watch others, or that get commands, in a mesh on a device: the CPU's bits,
 // and no more of it on the CPU than must be. Skipped where no Vulkan device opens; WEFT_TEST_DEVICE names one.
 
 #include "mesh/layers/metacognition.hpp"

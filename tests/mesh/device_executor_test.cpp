@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mesh that a device mirrors against one on the CPU, given the same at the same ticks: every output, answer, fault
+// A mesh on a device against one on the CPU, given the same at the same ticks: every output, answer, fault
 // and hash must be the same bits, whoever is ahead. Skipped where no Vulkan device opens; WEFT_TEST_DEVICE names one.
 
 #include "mesh/mesh.hpp"

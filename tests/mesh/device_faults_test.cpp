@@ -67,7 +67,7 @@ std::string text(std::span<const float> values) {
 class DeviceFaultsTest : public FaultsTest {
  protected:
   const std::uint64_t failed_before_ = plan().failed();
-  /// Of all sorts: ticks one by one and many, runs, inputs while the device is ahead, orders, sessions, saved states.
+  /// Of all sorts: ticks one by one and many, runs, inputs while the device is ahead, commands, sessions, saved states.
   static Lived live_fully(const std::string& where) { return live_fully(where, small_network()); }
   static Lived live_parted(const std::string& where) { return live_fully(where, parted_network()); }
   static Lived live_fully(const std::string& where, const NetworkSpec& spec) {
@@ -110,7 +110,7 @@ class DeviceFaultsTest : public FaultsTest {
     look();
     lived.all += hashes(mesh);
     lived.figures = figures_of(mesh);
-    plan().clear();  // its end is no part of its life
+    plan().clear();  // its end is no part of its run
     return lived;
   }
 };

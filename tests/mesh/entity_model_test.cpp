@@ -17,7 +17,6 @@ namespace {
 
 using actors::Policy;
 using formats::EntityFile;
-using testing_support::born;
 using testing_support::expect_error;
 using testing_support::hashes;
 using testing_support::kNan;
@@ -26,6 +25,7 @@ using testing_support::must;
 using testing_support::noise;
 using testing_support::post;
 using testing_support::register_fragile;
+using testing_support::started;
 
 EntityFile decode(const ByteBuffer& bytes) { return must(formats::decode_entity(ByteSpan(bytes), "test")); }
 
@@ -44,7 +44,7 @@ Mesh wake(const ByteBuffer& bytes, MeshOptions options = {.threads = 1}) {
 class BreakAt : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(BreakAt, ContinuesToTheHashOfTheUnbrokenRun) {
-  Mesh unbroken = born(3);
+  Mesh unbroken = started(3);
   live_through_faults(unbroken, 0, GetParam());
   const ByteBuffer bytes = must(encode_mesh(unbroken, true));
   Mesh resumed = wake(bytes, {.threads = 2, .grain_bytes = 0});
@@ -64,7 +64,7 @@ TEST_P(BreakAt, ContinuesToTheHashOfTheUnbrokenRun) {
   EXPECT_EQ(plain(must(encode_mesh(resumed, true))), plain(must(encode_mesh(unbroken, true))));
 }
 
-// Around the orders at 3 and 6, and the faults at 4, 9, 13 to 15.
+// Around the commands at 3 and 6, and the faults at 4, 9, 13 to 15.
 INSTANTIATE_TEST_SUITE_P(Ticks, BreakAt, testing::Values(1, 3, 7, 10, 14, 15, 23));
 
 TEST(EntityModel, CarriesOnAMeshWithoutFeedback) {
@@ -83,7 +83,7 @@ TEST(EntityModel, CarriesOnAMeshWithoutFeedback) {
 }
 
 TEST(EntityModel, WritesTheSameBytesForTheSameState) {
-  Mesh one = born(2), two = born(2);
+  Mesh one = started(2), two = started(2);
   live_through_faults(one, 0, 10);
   live_through_faults(two, 0, 10);
   const auto bytes = plain(must(encode_mesh(one, true)));
@@ -94,7 +94,7 @@ TEST(EntityModel, WritesTheSameBytesForTheSameState) {
 }
 
 TEST(EntityModel, KeepsOrdersThatAreNotDueYet) {
-  Mesh unbroken = born(2);
+  Mesh unbroken = started(2);
   auto weights = std::make_shared<Command>();
   weights->kind = CommandKind::set_weights;
   weights->not_before = 10;
@@ -113,7 +113,7 @@ TEST(EntityModel, KeepsOrdersThatAreNotDueYet) {
 }
 
 TEST(EntityModel, WithoutLiveStateHoldsNetworkAndWeights) {
-  Mesh mesh = born(2);
+  Mesh mesh = started(2);
   live_through_faults(mesh, 0, 8);
   auto weight = MeshAccess::weights(mesh).of(*mesh.graph().find_layer({1, 1, 0, 0}))[0];
   must(MeshAccess::weights(mesh).write(weight, noise(4 * 19, 5), "test"));
@@ -130,7 +130,7 @@ TEST(EntityModel, WithoutLiveStateHoldsNetworkAndWeights) {
 }
 
 TEST(EntityModel, CarriesWhatOthersKeepBesideAMesh) {
-  Mesh mesh = born(1);
+  Mesh mesh = started(1);
   live_through_faults(mesh, 0, 7);
   const std::vector<float> velocity = noise(9, 1);
   const ByteBuffer bytes = must(encode_mesh(
@@ -198,7 +198,7 @@ TEST(EntityModel, RefusesStateThatNoMeshCouldHave) {
   expect_error(refused(put(2, std::uint64_t{5})), Errc::corrupt, {"state/cells"});               // status
   expect_error(refused(put(7, std::uint64_t{1} << 60)), Errc::corrupt, {"state/cells"});         // restarts
   expect_error(refused(put(8, std::uint64_t{2})), Errc::corrupt, {"state/cells"});               // reset ordered
-  expect_error(refused(put(9, ~std::uint64_t{0})), Errc::corrupt, {"state/cells"});              // orders
+  expect_error(refused(put(9, ~std::uint64_t{0})), Errc::corrupt, {"state/cells"});              // commands
   expect_error(refused([](auto& b) { b.resize(b.size() - 8); }), Errc::corrupt, {"state/cells", "short"});
   expect_error(refused([](auto& b) { b.resize(b.size() + 8); }), Errc::corrupt, {"state/cells", "longer"});
   expect_error(restore_live(mesh, with_blob(bytes, "state/session/0", [](auto& b) { b.resize(b.size() - 4); })),

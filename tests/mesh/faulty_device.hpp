@@ -82,15 +82,15 @@ class FaultsTest : public ::testing::Test {
   static FaultyDevice& faulty() { return FaultyDevice::get(); }
   static gpu::FaultPlan& plan() { return faulty().plan(); }
 
-  /// A life on the CPU or the device: all that came of it, as text, and what the figures say just before its end.
+  /// A run on the CPU or the device: all that came of it, as text, and what the figures say just before its end.
   struct Lived {
     std::string all;
     DeviceStatistics figures;
   };
   using Live = std::function<Lived(const std::string& where)>;
 
-  /// Fails the first call of the kind, then the second (or `stride` later), and so on, until a life needs no more: each
-  /// ends as the CPU's. Returns how many lives had a fault.
+  /// Fails the first call of the kind, then the second (or `stride` later), and so on, until a run needs no more: each
+  /// ends as the CPU's. Returns how many runs had a fault.
   static int expect_nothing_lost(DriverFault fault, const Live& live, bool anew = false, int stride = 1) {
     const std::string expected = live("cpu").all;
     for (int n = 0, lives = 0;; n += stride, ++lives) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-/// Lives with faults and orders in them, for tests that leave one and come back.
+/// Runs with faults and commands in them, for tests that leave one and come back.
 namespace weft::mesh::testing_support {
 
 inline std::string hashes(const Mesh& mesh) {
@@ -50,7 +50,7 @@ inline void live_through_faults(Mesh& mesh, std::uint64_t from, std::uint64_t to
   }
 }
 
-inline Mesh born(std::size_t sessions, MeshOptions options = {.threads = 1}) {
+inline Mesh started(std::size_t sessions, MeshOptions options = {.threads = 1}) {
   options.sessions = sessions;
   Mesh mesh = must(Mesh::build(fragile_network(), options));
   post(mesh, {1, 0, 0, 0}, CommandKind::disable, 6);

@@ -171,7 +171,7 @@ TEST(Metacognition, ResetsThreeTicksLater) {
   ASSERT_GE(high_at.size(), 2u);
   ASSERT_GE(zero_at.size(), 2u);
   // The layer fires at tick t and commits at t + 1; the order is carried out at t + 3 and commits zeros at t + 4. (At
-  // birth, before a first input has come through, zeros are no reset.)
+  // start, before a first input has come through, zeros are no reset.)
   zero_at.erase(zero_at.begin(), std::find_if(zero_at.begin(), zero_at.end(), [](auto t) { return t > 10; }));
   EXPECT_EQ(zero_at.front(), high_at.front() + 3);
   EXPECT_GE(zero_at[1], zero_at[0] + 20) << "cooldown";
@@ -213,7 +213,7 @@ TEST(Metacognition, DecidesTheSameOnEveryThreadCountIsaAndExecutorAndFromAFile) 
                       {"cooldown", 20.0},
                       {"action", std::string("morph")},
                       {"to", std::string("bfloat16")}};
-  // The last pair's orders do not commute: the one that is carried out last says the type.
+  // The last pair's commands do not commute: the one that is carried out last says the type.
   Options rival = other;
   rival["to"] = std::string("int8");
   for (const NetworkSpec& spec :
@@ -241,7 +241,7 @@ TEST(Metacognition, DecidesTheSameOnEveryThreadCountIsaAndExecutorAndFromAFile) 
                                              .grain_bytes = 0}));
       ASSERT_TRUE(live_at_once(stepped, 0, 120) == ending) << "seed " << seed;
     }
-    for (const std::uint64_t cut : {31, 33, 34, 60}) {  // with orders under way, too
+    for (const std::uint64_t cut : {31, 33, 34, 60}) {  // with commands under way, too
       Mesh broken = mesh_of(spec);
       live(broken, 0, cut);
       const ByteBuffer bytes = must(encode_mesh(broken, true));

@@ -62,7 +62,7 @@ NetworkSpec far_linked(std::uint32_t colour) {
 
 class MixedPlacement : public testing_support::DevicePair {
  protected:
-  /// Nothing but what crosses, and nothing lived on the CPU instead.
+  /// Nothing but what crosses, and nothing went on the CPU instead.
   void expect_mixed(std::uint64_t steps) {
     EXPECT_EQ(figures().why_host, "");
     EXPECT_EQ(figures().device_steps, steps);

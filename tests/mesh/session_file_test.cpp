@@ -127,7 +127,7 @@ TEST(SessionFile, OfASessionWithErrorsUnderWayIsRefused) {
   expect_error(detach_session(mesh, 1, 2), Errc::unsupported, {"session 1", "the 2", "from 2 on"});
   expect_error(detach_session(mesh, 3, 2), Errc::out_of_range, {"3 of 3"});
   must(detach_session(mesh, 1, 0));
-  // One that is not taught goes where nothing learns, and back.
+  // One that is not trained goes where nothing learns, and back.
   const auto file = must(formats::decode_entity(must(detach_session(mesh, 2, 2)), "session"));
   const std::size_t session = must(attach_session(plain, file));
   EXPECT_EQ(must(attach_session(mesh, file_of(plain, session))), 3u);

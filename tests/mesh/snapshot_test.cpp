@@ -18,7 +18,6 @@ namespace weft::mesh {
 namespace {
 
 using actors::Policy;
-using testing_support::born;
 using testing_support::expect_error;
 using testing_support::fragile_network;
 using testing_support::hashes;
@@ -28,6 +27,7 @@ using testing_support::mixed_network;
 using testing_support::must;
 using testing_support::noise;
 using testing_support::post;
+using testing_support::started;
 using weft::testing_support::allocations_during;
 
 /// Hashes, outputs and supervision after each tick [from, to).
@@ -64,7 +64,7 @@ class GoingBack : public testing::TestWithParam<std::tuple<std::uint64_t, std::s
 };
 
 TEST_P(GoingBack, LeadsToTheSameBitsEachTick) {
-  Mesh mesh = born(sessions(), options());
+  Mesh mesh = started(sessions(), options());
   live_through_faults(mesh, 0, at());
   Snapshot saved;
   mesh.save_state(saved);
@@ -78,13 +78,13 @@ TEST_P(GoingBack, LeadsToTheSameBitsEachTick) {
   }
 }
 
-// The orders come due at 3 and 6, the faults come at 4, 9, 13 to 15.
+// The commands come due at 3 and 6, the faults come at 4, 9, 13 to 15.
 INSTANTIATE_TEST_SUITE_P(Lives, GoingBack,
                          testing::Combine(testing::Values(0, 1, 4, 5, 7, 13, 14, 16), testing::Values(2, 5),
                                           testing::Values(1, 2)));
 
 TEST(Snapshot, OfARingOfThemEachIsGoneBackTo) {
-  Mesh mesh = born(2);
+  Mesh mesh = started(2);
   std::array<Snapshot, 12> ring;
   std::vector<std::string> before(24);
   std::vector<std::string> after(24);
@@ -110,7 +110,7 @@ CommandMessage make_command(CommandKind kind, std::uint64_t not_before) {
 }
 
 TEST(Snapshot, HoldsOrdersThatWaitAndTheWeightsThatTheyChange) {
-  Mesh mesh = born(2);
+  Mesh mesh = started(2);
   live_through_faults(mesh, 0, 2);
   auto weights = make_command(CommandKind::set_weights, 9);
   weights->values = noise(19 * 19, 3);
@@ -133,7 +133,7 @@ TEST(Snapshot, HoldsOrdersThatWaitAndTheWeightsThatTheyChange) {
 }
 
 TEST(Snapshot, AnswersOrdersThatCameAfterIt) {
-  Mesh mesh = born(1);
+  Mesh mesh = started(1);
   Snapshot saved;
   mesh.save_state(saved);
   const auto waits = must(mesh.post({0, 0, 0, 0}, make_command(CommandKind::probe, 90)));
@@ -212,7 +212,7 @@ TEST(Snapshot, PutsMastersBackThatWereReleased) {
 }
 
 TEST(Snapshot, WithoutWeightsRefusesWhenTheyHaveChanged) {
-  Mesh mesh = born(1);
+  Mesh mesh = started(1);
   Snapshot saved, never;
   mesh.save_state(saved);
   mesh.save_state(never, SaveWeights::never);
@@ -231,7 +231,7 @@ TEST(Snapshot, WithoutWeightsRefusesWhenTheyHaveChanged) {
 }
 
 TEST(Snapshot, OfAnotherShapeIsRefusedAndChangesNothing) {
-  Mesh mesh = born(2);
+  Mesh mesh = started(2);
   live_through_faults(mesh, 0, 5);
   const std::string before = hashes(mesh);
   const auto refuses = [&](const Snapshot& saved, Errc code, std::initializer_list<std::string_view> fragments) {
@@ -240,16 +240,16 @@ TEST(Snapshot, OfAnotherShapeIsRefusedAndChangesNothing) {
   };
   Snapshot saved;
   refuses(saved, Errc::invalid_argument, {"nothing was saved"});
-  born(3).save_state(saved, SaveWeights::always);
+  started(3).save_state(saved, SaveWeights::always);
   refuses(saved, Errc::shape_mismatch, {"3 sessions with 2 ticks", "2 sessions with 2 ticks"});
   Mesh other = must(Mesh::build(mixed_network().spec(), {.threads = 1, .sessions = 2}));
   other.save_state(saved, SaveWeights::always);
   refuses(saved, Errc::shape_mismatch, {to_string(other.network_digest()), to_string(mesh.network_digest())});
-  Mesh threads = born(2, {.threads = 2, .grain_bytes = 0});
+  Mesh threads = started(2, {.threads = 2, .grain_bytes = 0});
   ASSERT_GT(threads.plan().regions.size(), 1u);
   threads.save_state(saved, SaveWeights::always);
   refuses(saved, Errc::shape_mismatch, {"placed", "1 regions"});
-  born(2).save_state(saved);
+  started(2).save_state(saved);
   refuses(saved, Errc::invalid_argument, {"another mesh", "SaveWeights::always"});
   // Also of itself, when sessions have come since.
   mesh.save_state(saved);
@@ -258,7 +258,7 @@ TEST(Snapshot, OfAnotherShapeIsRefusedAndChangesNothing) {
 }
 
 TEST(Snapshot, GoesIntoAnotherMeshOfTheSameNetwork) {
-  Mesh one = born(3), two = must(Mesh::build(fragile_network(), {.threads = 1, .sessions = 3}));
+  Mesh one = started(3), two = must(Mesh::build(fragile_network(), {.threads = 1, .sessions = 3}));
   live_through_faults(one, 0, 2);
   auto order = must(one.post({1, 1, 1, 0}, make_command(CommandKind::disable, 12)));
   Snapshot saved;
@@ -295,7 +295,7 @@ TEST(Snapshot, HoldsAHaltAndItsAbsence) {
 
 TEST(Snapshot, GoesBackBehindACheckpoint) {
   // The cell restarts from the checkpoint that counted then, not from a later one.
-  Mesh mesh = born(2);
+  Mesh mesh = started(2);
   live_through_faults(mesh, 0, 8);
   Snapshot saved;
   mesh.save_state(saved);
@@ -376,14 +376,14 @@ TEST(SessionStates, GoOnElsewhereAtAnotherTick) {
   expect_error(one.save_session_state(3, saved), Errc::out_of_range, {"3 of 3"});
   expect_error(one.load_session_state(3, saved), Errc::out_of_range, {"3 of 3"});
   expect_error(one.load_session_state(0, SessionSnapshot()), Errc::invalid_argument, {"nothing"});
-  expect_error(born(1).load_session_state(0, saved), Errc::shape_mismatch, {to_string(one.network_digest())});
+  expect_error(started(1).load_session_state(0, saved), Errc::shape_mismatch, {to_string(one.network_digest())});
 }
 
 TEST(Snapshot, AllocatesNothingAfterTheFirst) {
   if (!WEFT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer owns the allocator";
   for (const std::size_t sessions : {std::size_t{1}, std::size_t{4}})
     for (const SaveWeights weights : {SaveWeights::automatic, SaveWeights::always}) {
-      Mesh mesh = born(sessions);
+      Mesh mesh = started(sessions);
       live_through_faults(mesh, 0, 8);
       std::array<Snapshot, 3> ring;
       std::array<SessionSnapshot, 2> one;

@@ -424,7 +424,7 @@ TEST(GumbelSoftmax, TakesASessionsNoiseAlongAndStartsAgainWithAReset) {
   EXPECT_EQ(output(mesh, 0), output(fresh, 1));
 }
 
-// Streams were numbered by rows: a session added after one was removed took over the noise of one that still lives.
+// Streams were numbered by rows: a session added after one was removed took over the noise of one that still runs.
 TEST(GumbelSoftmax, GivesASessionNoiseThatNoneEverHad) {
   const auto output = [](const Mesh& of, std::size_t b) {
     return bits(testing_support::output_of(of, {0, 0, 2, 0}, b));

@@ -103,9 +103,9 @@ TEST_P(OfType, TakesItsTrueSize) {
 TEST_P(OfType, IsTheSameWhenItBeganThatWay) {
   NetworkSpec spec = two_layers(GetParam().dtype);
   if (has_scale(GetParam().dtype)) spec.layers[0].granularity = GetParam().granularity;
-  Mesh born = must(Mesh::build(spec)), morphed = must(Mesh::build(two_layers(Dtype::float32)));
+  Mesh started = must(Mesh::build(spec)), morphed = must(Mesh::build(two_layers(Dtype::float32)));
   must(MeshAccess::weights(morphed).morph(node_at(morphed, kFirst), "first", GetParam()));
-  EXPECT_EQ(born.state_hash(), morphed.state_hash());
+  EXPECT_EQ(started.state_hash(), morphed.state_hash());
   EXPECT_EQ(morphed.current_spec().layers[0].dtype, GetParam().dtype);
 }
 

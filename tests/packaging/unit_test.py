@@ -16,7 +16,7 @@ if not shutil.which("systemd-analyze"):
     print("no systemd-analyze here")
     sys.exit(77)
 with tempfile.TemporaryDirectory() as folder:
-    # Where there is no program systemd speaks of that alone.
+    # Without a program systemd reports that alone.
     path = os.path.join(folder, "weft@.service")
     open(path, "w", encoding="utf-8").write(unit.replace("@WEFT_BINDIR@/weft", os.path.realpath(program)))
     verified = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=no",

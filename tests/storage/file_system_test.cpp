@@ -85,7 +85,7 @@ TEST(RealFileSystem, DoesNotHangOnAFifo) {
 }
 
 TEST(RealFileSystem, RefusesToUseAFileAfterItFailedOrWasClosed) {
-  // /dev/full takes an open and refuses every write for want of room.
+  // /dev/full takes an open and refuses every write with no space left.
   const auto full = files().open("/dev/full", OpenMode::append);
   ASSERT_TRUE(full) << full.error().text();
   const Status first = (*full)->write(as_bytes("x"));

@@ -252,7 +252,7 @@ TEST_F(Journal, DoesNotSpliceTwoLivesNorTakeSegmentsUnderOtherNames) {
   fill(40);
   const auto names = *files.list("j");
   const std::uint64_t second = (*journal_segments(files, "j"))[1];
-  // A life that differs in its first record, with our second segment behind its first.
+  // A run that differs in its first record, with our second segment behind its first.
   const auto theirs = files.copy();
   for (const std::string& name : names) {
     if (name == names[1]) continue;

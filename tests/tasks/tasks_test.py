@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TASKS = ROOT / "examples/tasks"
 PLAIN = re.compile(r"^(#.*|set -e|\w+=\$\(.*\)\S*|)$")  # no commands: comments and where the script stands
 
-# What must be seen at the end. Figures of the model are the same bits on every machine.
+# Output expected at the end. Figures of the model are the same bits on every machine.
 EXPECTED = {
     "train.sh": [r"^held out +9\d\.\d %|^held out +100\.0 %", r"^loss +\d", r"^setosa +10 ", r"^label . answer +setosa"],
     "predict.sh": [r"^class,setosa,versicolor,virginica$", r"^setosa,0\.9", r"^versicolor,", r"^virginica,",

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tools/rooms.py --check finds each list that differs from the table: each test makes one differ in a tree that agrees."""
+"""tools/rooms.py --check finds each list that differs from the table: each test makes one differ in a tree that
+agrees."""
 import pathlib
 import sys
 import tempfile

@@ -147,8 +147,8 @@ TEST(ThreadBinding, MovesAThreadOnlyWhereItMayGo) {
   const auto machine = Machine::discover();
   ASSERT_TRUE(machine);
   const std::set<int> before = own_mask();
-  for (const CoreAssignment seat : core_assignments(*machine, 0)) {
-    EXPECT_TRUE(move_to_core(*machine, seat.core));
+  for (const CoreAssignment assignment : core_assignments(*machine, 0)) {
+    EXPECT_TRUE(move_to_core(*machine, assignment.core));
     EXPECT_EQ(own_mask(), before);
   }
   const auto places = core_assignments(*machine, 0);

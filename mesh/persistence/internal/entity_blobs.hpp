@@ -16,8 +16,8 @@
 /// Names shared by the writer and the reader of a mesh's .entity file (docs/formats/entity.md).
 namespace weft::mesh::internal {
 
-/// u64 words of a cell and of an order in `state/cells`, before what varies in length.
-inline constexpr std::size_t kCellWords = 10, kOrderWords = 7;
+/// u64 words of a cell and of a command in `state/cells`, before what varies in length.
+inline constexpr std::size_t kCellWords = 10, kCommandWords = 7;
 
 std::string weight_name(const Node& node, const ParameterSpec& parameter);
 std::string session_name(std::size_t session);

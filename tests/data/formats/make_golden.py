@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes golden.entity (and two inputs of entity_fuzz) from docs/formats/entity.md alone: a second writer, so that ours is compared with something.
+"""Writes golden.entity (and two inputs of entity_fuzz) from docs/formats/entity.md alone: a second writer, so that ours
+is compared with something.
 
 Needs Debian's python3-xxhash.  /usr/bin/python3 tests/data/formats/make_golden.py
 """
@@ -38,7 +39,8 @@ checksum = xxhash.xxh3_128_digest(fixed + header)
 out = pad(fixed + checksum + bytes(24) + header) + b"".join(pad(data) for *_, data in blobs)
 pathlib.Path(__file__).with_name("golden.entity").write_bytes(out)
 
-# For entity_fuzz: the header, a zero, the blobs (tests/fuzz/entity_fuzz.cpp seals it), with a packed blob and a plain one.
+# For entity_fuzz: the header, a zero, the blobs (tests/fuzz/entity_fuzz.cpp seals it), with a packed blob and a plain
+# one.
 zstd = ctypes.CDLL("libzstd.so.1")
 zstd.ZSTD_compress.restype = zstd.ZSTD_compressBound.restype = ctypes.c_size_t
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "agent/internal/home.hpp"
+#include "agent/internal/data_directory.hpp"
 
 #include "agent/checkpointer.hpp"
 #include "agent/network_difference.hpp"
@@ -23,7 +23,7 @@ Result<Hash128> read_hash(JsonReader& reader, std::string_view key) {
 
 }  // namespace
 
-std::string journal_in(const std::string& home) { return home + "/journal"; }
+std::string journal_in(const std::string& directory) { return directory + "/journal"; }
 
 Status check_unoccupied(storage::FileSystem& files, const std::string& directory) {
   const auto names = files.list(directory);
@@ -36,14 +36,14 @@ Status check_unoccupied(storage::FileSystem& files, const std::string& directory
     if (!is_ours && !foreign) foreign = &name;
   }
   if (!foreign) return {};
-  return fail(Errc::invalid_argument, directory + ": is no agent's home and not empty: it holds " + *foreign +
+  return fail(Errc::invalid_argument, directory + ": is no agent's data directory and not empty: it holds " + *foreign +
                                           "; give an empty or new directory");
 }
 
-Status make_journal_in(storage::FileSystem& files, const std::string& home) {
-  WEFT_TRY([[maybe_unused]] const bool is_new, files.make_directory(journal_in(home)));
+Status make_journal_in(storage::FileSystem& files, const std::string& directory) {
+  WEFT_TRY([[maybe_unused]] const bool is_new, files.make_directory(journal_in(directory)));
   // Also when it is not new: who made it may have been killed before it came to this.
-  return files.sync_directory(home);
+  return files.sync_directory(directory);
 }
 
 Result<std::optional<storage::Checkpoint>> find_latest(storage::FileSystem& files, storage::CheckpointStore& store,
@@ -105,10 +105,10 @@ Status Found::check_same(std::string_view given_network, std::string_view given_
                          std::string_view directory) const {
   WEFT_TRY(const auto difference, network_difference(network, given_network));
   if (difference)
-    return fail(Errc::invalid_argument, std::string(directory) + ": holds another life: " + *difference +
+    return fail(Errc::invalid_argument, std::string(directory) + ": holds another agent: " + *difference +
                                             "; give it what it began with, or another directory");
   if (identity != given_identity)
-    return fail(Errc::invalid_argument, std::string(directory) + ": holds another life: it goes by '" + identity +
+    return fail(Errc::invalid_argument, std::string(directory) + ": holds another agent: it goes by '" + identity +
                                             "', here by '" + std::string(given_identity) + "'");
   return {};
 }

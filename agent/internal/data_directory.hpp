@@ -17,34 +17,34 @@
 
 namespace weft::agent::internal {
 
-/// A checkpoint of an agent, taken apart (docs/formats/agent.md).
+/// Content of an agent's checkpoint (docs/formats/agent.md).
 struct Found {
   formats::EntityFile file;
   storage::JournalPlace place;  // of the journal, right after it was taken
   std::uint64_t tick = 0;
   Hash128 hash;
-  std::string network;    // of its birth
-  std::string identity;   // what the program names the life by
+  std::string network;    // it was created with
+  std::string identity;   // given by the program
   std::string extension;  // JSON
 
   /// @error corrupt: what was restored has another state hash than was saved
   Status check_hash(Hash128 restored, std::string_view path) const;
-  /// @error invalid_argument: a life of another network or identity; names the first difference
+  /// @error invalid_argument: an agent of another network or identity; names the first difference
   Status check_same(std::string_view network, std::string_view identity, std::string_view directory) const;
 };
 
-/// The journal's directory. It has one of its own: what a failed sync of a directory may lose are all its new entries,
-/// and so a checkpoint that fails cannot take a segment with it.
-std::string journal_in(const std::string& home);
-/// A new home is a directory of its own: nothing of another's is to lie between checkpoints and journal. Leftovers of a
-/// birth that was cut off, logs and a file system's lost+found may be there.
-/// @error invalid_argument: no home, and not empty; names the first file
+/// The journal's directory, apart from the checkpoints': a failed sync of a directory may lose all its new entries, so
+/// a failed checkpoint cannot lose a segment.
+std::string journal_in(const std::string& directory);
+/// A new data directory must hold no other files. Leftovers of a creation that was interrupted, logs and a file
+/// system's lost+found may be there.
+/// @error invalid_argument: no data directory, and not empty; names the first file
 Status check_unoccupied(storage::FileSystem& files, const std::string& directory);
 /// Makes it, and waits until it is there for good.
-Status make_journal_in(storage::FileSystem& files, const std::string& home);
+Status make_journal_in(storage::FileSystem& files, const std::string& directory);
 
-/// The newest checkpoint that verifies, and why newer ones do not; nothing where no life was ever begun. A first
-/// checkpoint that does not verify, with nothing else there, is a birth that was cut off: nobody was told of that life.
+/// The newest checkpoint that verifies, and why newer ones do not; nothing when there is no agent. A first checkpoint
+/// that does not verify, with nothing else there, is a creation that was interrupted: no record of it was acknowledged.
 /// @error corrupt: there are others and none verifies
 Result<std::optional<storage::Checkpoint>> find_latest(storage::FileSystem& files, storage::CheckpointStore& store,
                                                        std::vector<std::string>& passed_over);
