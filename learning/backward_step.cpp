@@ -82,10 +82,13 @@ void BackwardStep::drop_messages(const At& at, const Hop& hop) noexcept {
   for (const std::uint32_t index : hop.outbox) drop(index);
 }
 
-ConstMatrixView BackwardStep::input_at(const At& at, std::uint64_t tick) const noexcept {
-  ConstMatrixView x = mesh::input_at(at.context.graph, at.context.state, at.node, tick);
+Activation BackwardStep::activation(const At& at, const Hop& hop, std::uint64_t tick) noexcept {
+  if (hop.has_record()) return records_.at(at.node, hop.record);
+  const mesh::State& state = at.context.state;
+  ConstMatrixView x = mesh::input_at(at.context.graph, state, at.node, tick);
   x.rows = options_.learners;
-  return x;
+  return {x, learner_rows(state.output(at.node, tick)), learner_rows(state.preactivation(at.node, tick)),
+          learner_rows(state.cache(at.node, tick)), learner_rows(state.hidden(at.node, tick - 1))};
 }
 
 bool BackwardStep::process(const At& at, const Hop& hop, std::uint64_t tick, std::uint64_t sample) {
@@ -202,15 +205,15 @@ void BackwardStep::gather_direct(const At& at, MatrixView sum) noexcept {
   stream.scale({-options_.output_step, sum, sum});
 }
 
-mesh::BackwardArgs BackwardStep::past(const At& at, std::uint64_t tick) noexcept {
-  const mesh::State& state = at.context.state;
+mesh::BackwardArgs BackwardStep::past(const At& at, const Hop& hop, std::uint64_t tick) noexcept {
+  const Activation then = activation(at, hop, tick);
   mesh::BackwardArgs args;
   args.weights = at.context.weights.backward_view(at.node);
-  args.x = input_at(at, tick);
-  args.y = learner_rows(state.output(at.node, tick));
-  args.z = learner_rows(state.preactivation(at.node, tick));
-  args.cache = learner_rows(state.cache(at.node, tick));
-  args.state = learner_rows(state.hidden(at.node, tick - 1));
+  args.x = then.x;
+  args.y = then.y;
+  args.z = then.z;
+  args.cache = then.cache;
+  args.state = then.state;
   args.workspace = at.context.workspace;
   args.scratch = scratch_rows(at.scratch.own, at.context.graph.nodes()[at.node].layer->scratch_size());
   return args;
@@ -221,7 +224,7 @@ bool BackwardStep::process_gradient(const At& at, const Hop& hop, std::uint64_t 
   kernels::OpStream& stream = at.context.stream;
   if (hop.distance == 0 && options_.learners > 1)
     stream.scale({1.0f / static_cast<float>(options_.learners), delta, delta});
-  mesh::BackwardArgs args = past(at, tick);
+  mesh::BackwardArgs args = past(at, hop, tick);
   args.dy = delta;
   const bool learns = at.context.weights.learns(at.node) && !optimizer_.is_frozen(at.node);
   if (learns) args.gradients = optimizer_.gradients(at.node);
@@ -243,13 +246,13 @@ bool BackwardStep::process_target(const At& at, const Hop& hop, std::uint64_t ti
   const mesh::Node& here = at.context.graph.nodes()[at.node];
   if (hop.sends) {
     const MatrixView dx = scratch_rows(scratch.dx, here.in);
-    propagate_target(at, tick, residual, dx);
+    propagate_target(at, hop, tick, residual, dx);
     send(at, hop, tick, dx);
   }
   if (here.layer->parameters().empty() && here.owners.empty()) return false;
   if (!at.context.weights.learns(at.node) || optimizer_.is_frozen(at.node)) return false;
 
-  mesh::BackwardArgs args = past(at, tick);
+  mesh::BackwardArgs args = past(at, hop, tick);
   const MatrixView target = scratch_rows(scratch.target, here.width);
   stream.binary({kernels::BinaryOp::add, args.y, residual, target});
   stream.link_budget({args.y, target, scratch.factors.data()});
@@ -265,11 +268,12 @@ bool BackwardStep::process_target(const At& at, const Hop& hop, std::uint64_t ti
   return true;
 }
 
-void BackwardStep::propagate_target(const At& at, std::uint64_t tick, MatrixView residual, MatrixView dx) {
+void BackwardStep::propagate_target(const At& at, const Hop& hop, std::uint64_t tick, MatrixView residual,
+                                    MatrixView dx) {
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   const mesh::Node& here = at.context.graph.nodes()[at.node];
-  mesh::BackwardArgs args = past(at, tick);
+  mesh::BackwardArgs args = past(at, hop, tick);
   const int mixing = here.layer->mixing_matrix();
   if (options_.rule == Rule::fw_dtp && mixing >= 0) {
     stream.linear({feedback_.of(at.node, here.in, here.width), nullptr, residual, kernels::Activation::linear, {}, dx});
@@ -300,9 +304,10 @@ void BackwardStep::send(const At& at, const Hop& hop, std::uint64_t tick, Matrix
     return;
   }
   const auto source_of = [&](const mesh::Edge& edge) {
+    if (hop.has_record()) return records_.source(at.node, hop.record, edge.position);
     return ConstMatrixView(learner_rows(at.context.state.output(edge.from, tick - 1)));
   };
-  const ConstMatrixView x = input_at(at, tick);
+  const ConstMatrixView x = activation(at, hop, tick).x;
   for (std::size_t i = 0; i < here.sources.size(); ++i) {
     const mesh::Edge& edge = graph.edges()[here.sources[i]];
     if (hop.outbox[i] == kNoMessage) {

@@ -4,8 +4,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
+#include <string>
 
 namespace weft::learning {
+
+namespace {
+// Up to this depth all ticks are kept: a ring is small, and costs no copies.
+constexpr std::uint32_t kShallow = 15;
+}  // namespace
 
 ErrorSchedule::ErrorSchedule(const mesh::Graph& graph, Rule rule, std::uint32_t horizon, std::uint64_t most)
     : distances_(graph.nodes().size()) {
@@ -48,8 +55,31 @@ bool ErrorSchedule::has(mesh::NodeId node, std::uint32_t distance) const noexcep
   return std::binary_search(distances_[node].begin(), distances_[node].end(), distance);
 }
 
-std::size_t history_depth(std::uint32_t depth) noexcept {
-  return std::bit_ceil<std::size_t>(2 * std::size_t{depth} + 2);
+History history_of(const LearningOptions& options, std::uint32_t depth, std::uint32_t hold) noexcept {
+  const bool is_settle = options.schedule == Schedule::settle, is_direct = options.rule == Rule::dfa;
+  const std::size_t ring = std::bit_ceil<std::size_t>(
+      is_direct && !is_settle && depth > kShallow ? std::size_t{depth} + 4 : 2 * std::size_t{depth} + 2);
+  // Each hop's record is of the sample's own ticks only where these reach back as far.
+  if (is_settle && depth > kShallow && depth <= hold) return {2, true};
+  return {ring, false};
+}
+
+Result<std::uint32_t> latency_of(const mesh::Graph& graph) {
+  std::uint32_t latency = 0;
+  for (std::size_t i = 0; i < graph.outputs().size(); ++i) {
+    std::optional<std::uint32_t> nearest;
+    for (const auto& ticks : graph.latencies_to(graph.outputs()[i]))
+      if (ticks) nearest = std::max(nearest.value_or(0), *ticks);
+    if (!nearest)
+      return fail(Errc::invalid_argument,
+                  "outputs." + graph.spec().outputs[i].name + ": no input reaches it, so no sample can be scored");
+    latency = std::max(latency, *nearest);
+  }
+  return latency;
+}
+
+std::uint32_t hold_of(const mesh::Graph& graph, const LearningOptions& options, std::uint32_t latency) noexcept {
+  return options.hold ? options.hold : std::max(latency, graph.settle_ticks());
 }
 
 }  // namespace weft::learning

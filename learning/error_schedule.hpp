@@ -6,6 +6,8 @@
 
 #include "mesh/network/graph.hpp"
 
+#include "core/result.hpp"
+
 #include <cstdint>
 #include <vector>
 
@@ -35,8 +37,20 @@ class ErrorSchedule {
   bool is_cut_ = false;
 };
 
-/// Ticks of the past that a rule reads whose hops are `depth` deep, a power of two. The oldest value is the source of
-/// the deepest hop, 2 (depth - 1) + 1 ticks back; a neighbour may be two ticks ahead.
-std::size_t history_depth(std::uint32_t depth) noexcept;
+/// Memory of the past that errors are paired with.
+struct History {
+  std::size_t depth = 2;     // of the mesh's rings, a power of two
+  bool has_records = false;  // the rest is copied into records, one a hop (internal/activation_records.hpp)
+};
+/// History of a rule whose hops are `depth` deep. In rings the oldest value is the source of the deepest hop,
+/// 2 (depth - 1) + 1 ticks back (dfa: depth + 1); a neighbour may be two ticks ahead. A settled sample that is held for
+/// as many ticks, `hold`, has records once rings would be deep.
+History history_of(const LearningOptions& options, std::uint32_t depth, std::uint32_t hold) noexcept;
+
+/// Ticks from a sample's input to the outputs.
+/// @error invalid_argument: an output that no input reaches
+Result<std::uint32_t> latency_of(const mesh::Graph& graph);
+/// Ticks that a sample is held (settle).
+std::uint32_t hold_of(const mesh::Graph& graph, const LearningOptions& options, std::uint32_t latency) noexcept;
 
 }  // namespace weft::learning

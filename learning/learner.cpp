@@ -23,11 +23,12 @@ LearnerParts::LearnerParts(mesh::Mesh& of, const LearningOptions& wanted, Learni
       plan(std::move(made)),
       clock(options.schedule, plan.hold, plan.travel, plan.latency),
       rings(mesh.graph(), options, plan.ring),
+      records(mesh.graph(), plan, options),
       messages(plan, options.learners),
       feedback(mesh.graph(), options),
       sizes(mesh.graph()),
       updates(plan, std::move(optimizer)),
-      backward(options, plan, feedback, rings, messages, updates.optimizer()),
+      backward(options, plan, feedback, rings, records, messages, updates.optimizer()),
       saved(std::make_unique<SavedLearner>(*this)),
       recordable(std::make_unique<RecordedLearner>(*this)) {}
 
@@ -52,7 +53,7 @@ Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOption
   WEFT_CHECK(check_memory(mesh, options));
   WEFT_TRY(LearningPlan plan, LearningPlan::build(mesh.graph(), mesh.sessions(), options));
   WEFT_TRY(Optimizer optimizer, Optimizer::build(mesh.graph(), MeshAccess::weights(mesh), options));
-  const std::size_t history = history_depth(plan.deepest);
+  const std::size_t history = plan.history.depth;
   std::unique_ptr<Learner> learner(
       new Learner(std::make_unique<LearnerParts>(mesh, options, std::move(plan), std::move(optimizer))));
   WEFT_CHECK(MeshAccess::attach(mesh, learner.get(), history));

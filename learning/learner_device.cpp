@@ -60,6 +60,12 @@ void RecordedLearner::each_region(const std::function<void(const DeviceRegion&)>
       piece.node = node;
       visit(piece);
     }
+  for (NodeId node = 0; node < parts_.plan.layers.size() && !parts_.records.empty(); ++node)
+    if (const auto records = parts_.records.of(node); !records.empty()) {
+      DeviceRegion piece = allocation_of(records, RegionUse::kept);
+      piece.node = node;
+      visit(piece);
+    }
   for (const LearningScratch& scratch : parts_.scratch)
     for (const auto* const buffer :
          {&scratch.delta, &scratch.work, &scratch.target, &scratch.dx, &scratch.split, &scratch.own, &scratch.factors})

@@ -97,8 +97,13 @@ void Learner::learn(mesh::StepContext& context, NodeId node) noexcept {
   LayerUpdate update(p, {context, node, parity, p.scratch[context.region]});
 
   if (!p.clock.is_pipelined()) {
-    if (p.clock.fires(step)) return;
     const std::uint64_t sample = p.clock.sample_of(step), phase = step % p.clock.steps_per_sample();
+    if (p.clock.fires(step)) {
+      const std::uint64_t left = p.plan.hold - phase;
+      if (!p.records.empty() && p.records.is_due(node, left) && p.rings.is_labelled(sample))
+        p.records.keep(context, node, left);
+      return;
+    }
     // In a mesh's first ticks the deepest hops would read from before tick 0.
     if (!p.rings.is_labelled(sample) || tick < layer.reach + 1) return;
     for (const Hop& hop : layer.hops) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 
@@ -48,16 +47,8 @@ Status Planner::find_latency(std::size_t sessions) {
   if (options_.learners == 0 || options_.learners > sessions)
     return fail(Errc::invalid_argument, "learning.learners: " + std::to_string(options_.learners) + " of " +
                                             std::to_string(sessions) + " sessions");
-  for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
-    std::optional<std::uint32_t> nearest;
-    for (const auto& ticks : graph_.latencies_to(graph_.outputs()[i]))
-      if (ticks) nearest = std::max(nearest.value_or(0), *ticks);
-    if (!nearest)
-      return fail(Errc::invalid_argument,
-                  "outputs." + graph_.spec().outputs[i].name + ": no input reaches it, so no sample can be scored");
-    plan_.latency = std::max(plan_.latency, *nearest);
-  }
-  plan_.hold = options_.hold ? options_.hold : std::max(plan_.latency, graph_.settle_ticks());
+  WEFT_TRY(plan_.latency, latency_of(graph_));
+  plan_.hold = hold_of(graph_, options_, plan_.latency);
   return {};
 }
 
@@ -71,6 +62,7 @@ void Planner::plan_hops() {
   const ErrorSchedule schedule(graph_, options_.rule, options_.horizon);
   plan_.deepest = schedule.depth();
   plan_.depth = std::max<std::uint32_t>(plan_.deepest, 2);
+  plan_.history = history_of(options_, plan_.deepest, plan_.hold);
   plan_.layers.resize(graph_.nodes().size());
   for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
     const NodeId node = graph_.outputs()[i];
@@ -105,6 +97,9 @@ void Planner::plan_hop(const ErrorSchedule& schedule, NodeId id, std::uint32_t d
       if (schedule.has(id, distance + 1)) hop.state_out = add_message(node.layer->state_size());
     }
   }
+  // The sample's last tick is still in the rings when errors leave the outputs.
+  if (plan_.history.has_records && distance > 0)
+    hop.record = hops.empty() || !hops.back().has_record() ? 0 : hops.back().record + 1;
   hops.push_back(std::move(hop));
 }
 

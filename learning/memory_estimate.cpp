@@ -3,6 +3,7 @@
 #include "learning/memory_estimate.hpp"
 
 #include "learning/error_schedule.hpp"
+#include "learning/internal/activation_records.hpp"
 #include "learning/optimizer.hpp"
 
 #include "kernels/views.hpp"
@@ -30,6 +31,18 @@ std::uint64_t message_floats(const mesh::Graph& graph, const ErrorSchedule& sche
   if (rule == Rule::backprop && node.layer->state_size() && schedule.has(id, distance + 1))
     floats += padded(node.layer->state_size());
   return floats;
+}
+
+std::uint64_t record_bytes(const mesh::Graph& graph, const LearningOptions& options, const ErrorSchedule& schedule,
+                           const History& history) {
+  std::uint64_t floats = 0;
+  for (mesh::NodeId id = 0; id < graph.nodes().size() && history.has_records; ++id) {
+    const auto& distances = schedule.of(id);
+    const auto records =
+        distances.size() - static_cast<std::size_t>(std::count(distances.begin(), distances.end(), 0u));
+    if (records > 0) floats += records * ActivationRecords::floats_of(graph, id, options.learners);
+  }
+  return floats * sizeof(float);
 }
 
 std::uint64_t feedback_floats(const mesh::Graph& graph, Rule rule) {
@@ -62,8 +75,12 @@ Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const Lea
     }
   if (options.rule == Rule::dfa)
     for (const mesh::NodeId output : graph.outputs()) messages += padded(graph.nodes()[output].width);
+  // Of an output that nothing reaches, the learner says so.
+  const auto latency = latency_of(graph);
+  const History history = history_of(options, schedule.depth(), hold_of(graph, options, latency ? *latency : 0));
   mesh::MemoryEstimate estimate;
-  estimate.add("history", mesh::State::bytes_for(graph, {sessions, history_depth(schedule.depth()), true}));
+  estimate.add("history", mesh::State::bytes_for(graph, {sessions, history.depth, true}) +
+                              record_bytes(graph, options, schedule, history));
   estimate.add("messages", messages * 2 * options.learners * sizeof(float) + count * kHopBytes);
   estimate.add("optimizer", mesh::parameter_buffer_bytes(graph) * (1 + kernels::arrays_of(options.optimizer)));
   estimate.add("feedback weights", feedback_floats(graph, options.rule) * sizeof(float));

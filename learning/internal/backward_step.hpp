@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "learning/internal/activation_records.hpp"
 #include "learning/internal/error_messages.hpp"
 #include "learning/internal/feedback_weights.hpp"
 #include "learning/internal/learning_plan.hpp"
@@ -37,11 +38,12 @@ class BackwardStep {
  public:
   /// The parts must outlive it.
   BackwardStep(const LearningOptions& options, const LearningPlan& plan, const FeedbackWeights& feedback,
-               SampleRings& rings, ErrorMessages& messages, const Optimizer& optimizer)
+               SampleRings& rings, ActivationRecords& records, ErrorMessages& messages, const Optimizer& optimizer)
       : options_(options),
         plan_(plan),
         feedback_(feedback),
         rings_(rings),
+        records_(records),
         messages_(messages),
         optimizer_(optimizer) {}
 
@@ -70,9 +72,12 @@ class BackwardStep {
   void output_target(const At& at, std::uint64_t tick, std::uint64_t sample, kernels::MatrixView residual) noexcept;
   void gather(const At& at, const Hop& hop, kernels::MatrixView sum) noexcept;
   void gather_direct(const At& at, kernels::MatrixView sum) noexcept;
-  void propagate_target(const At& at, std::uint64_t tick, kernels::MatrixView residual, kernels::MatrixView dx);
+  void propagate_target(const At& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView residual,
+                        kernels::MatrixView dx);
   void send(const At& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView dx) noexcept;
-  mesh::BackwardArgs past(const At& at, std::uint64_t tick) noexcept;
+  /// Values that the layer published at `tick` and made them from: out of a record or the rings.
+  Activation activation(const At& at, const Hop& hop, std::uint64_t tick) noexcept;
+  mesh::BackwardArgs past(const At& at, const Hop& hop, std::uint64_t tick) noexcept;
   OutputRing& output_of(mesh::NodeId node) noexcept {
     return rings_.outputs()[static_cast<std::size_t>(plan_.layers[node].output)];
   }
@@ -85,12 +90,12 @@ class BackwardStep {
   kernels::MatrixView learner_rows(kernels::MatrixView rows) const noexcept {
     return {rows.data, options_.learners, rows.cols, rows.stride};
   }
-  kernels::ConstMatrixView input_at(const At& at, std::uint64_t tick) const noexcept;
 
   const LearningOptions& options_;
   const LearningPlan& plan_;
   const FeedbackWeights& feedback_;
   SampleRings& rings_;
+  ActivationRecords& records_;
   ErrorMessages& messages_;
   const Optimizer& optimizer_;
 };

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "learning/internal/activation_records.hpp"
 #include "learning/internal/backward_step.hpp"
 #include "learning/internal/error_messages.hpp"
 #include "learning/internal/feedback_weights.hpp"
@@ -29,6 +30,7 @@ struct LearnerParts {
   LearningPlan plan;
   SampleClock clock;
   SampleRings rings;
+  ActivationRecords records;
   ErrorMessages messages;
   FeedbackWeights feedback;
   GradientSizes sizes;

@@ -17,6 +17,7 @@
 namespace weft::learning {
 
 inline constexpr std::uint32_t kNoMessage = UINT32_MAX;
+inline constexpr std::uint32_t kNoRecord = UINT32_MAX;
 
 /// Place of one message: written by the reader of a link in step s, read by its source in step s + 1.
 struct MessageSlot {
@@ -31,6 +32,8 @@ struct Hop {
   std::vector<std::uint32_t> outbox;  // by source position; kNoMessage: that source has no use for it
   std::uint32_t state_in = kNoMessage, state_out = kNoMessage;  // the layer's own hidden state
   bool sends = false;
+  std::uint32_t record = kNoRecord;  // among the layer's activation records
+  bool has_record() const noexcept { return record != kNoRecord; }
 };
 
 struct LayerPlan {
@@ -59,10 +62,11 @@ struct LearningPlan {
   std::uint32_t latency = 0;                  // ticks from a sample's input to the outputs
   std::uint32_t hold = 0;                     // ticks a sample is held (settle)
   std::uint32_t depth = 0, deepest = 0;       // distances; depth is 2 at least
-  std::uint32_t travel = 0;                   // steps of a settled sample after its ticks
-  std::uint64_t chunk = 0;                    // samples of a run, at most
-  std::uint64_t ring = 0;                     // samples kept for labels and scores, a power of two
-  bool moves_together = false;                // all layers, once the norm of all gradients is known
+  History history;
+  std::uint32_t travel = 0;     // steps of a settled sample after its ticks
+  std::uint64_t chunk = 0;      // samples of a run, at most
+  std::uint64_t ring = 0;       // samples kept for labels and scores, a power of two
+  bool moves_together = false;  // all layers, once the norm of all gradients is known
 
   /// Step of a settled sample in which the norms of all layers are added, and then that in which the layers move
   /// (moves_together).
