@@ -4,6 +4,7 @@
 
 #include "cli/json_line.hpp"
 #include "cli/signals.hpp"
+#include "cli/top_place.hpp"
 #include "cli/wording.hpp"
 
 #include "mesh/mesh_access.hpp"
@@ -19,6 +20,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 namespace weft::cli {
@@ -74,16 +76,26 @@ Result<std::unique_ptr<RunMonitor>> RunMonitor::open(const MonitorRequest& reque
   options.on_hang = *actors::parse_on_hang(request.on_hang);
   options.told = [&m](const actors::Hang& hang) { m.tell(hang); };
   m.watchdog_ = std::make_unique<actors::Watchdog>(session.mesh().activity(), m.agent_.cells.size(), options);
-  const std::string& path = request.socket.empty() ? request.default_socket : request.socket;
-  if (path.empty()) return monitor;
-  auto served = TopServer::open(path, [&m] { return m.answer(); });
-  if (served)
-    m.server_ = *std::move(served);
-  else if (!request.socket.empty())
-    return fail(std::move(served).error().within("--socket"));
-  else
-    log_warn("weft top cannot look at this run: " + served.error().text());
+  if (request.socket.empty() && request.directory.empty()) return monitor;
+  Status served = m.serve(request);
+  if (!served && !request.socket.empty()) return fail(std::move(served).error().within("--socket"));
+  if (!served) log_warn("weft top cannot look at this run: " + served.error().text());
   return monitor;
+}
+
+Status RunMonitor::serve(const MonitorRequest& request) {
+  std::string path = request.socket;
+  if (path.empty()) {
+    WEFT_TRY(path, socket_for(request.directory));
+  }
+  WEFT_TRY(server_, TopServer::open(path, [this] { return answer(); }));
+  if (request.directory.empty()) return {};
+  noted_in_ = request.directory;
+  return note_socket(noted_in_, std::filesystem::absolute(path).string());
+}
+
+RunMonitor::~RunMonitor() {
+  if (!noted_in_.empty() && server_) forget_socket(noted_in_, std::filesystem::absolute(server_->path()).string());
 }
 
 void RunMonitor::found() {

@@ -22,10 +22,10 @@ namespace weft::cli {
 
 /// Options of `weft run` about logs, sockets and the watchdog.
 struct MonitorRequest {
-  std::string socket;          // given with --socket; must work
-  std::string default_socket;  // the default beside checkpoints; may fail with a warning. Empty: none
-  std::string log;             // empty: no log file
-  double hang_limit = 10;      // seconds; 0: off
+  std::string socket;      // given with --socket; must work
+  std::string directory;   // of --state or --checkpoint: has a socket by default, or a warning. Empty: none
+  std::string log;         // empty: no log file
+  double hang_limit = 10;  // seconds; 0: off
   std::string on_hang = "report";
   bool json = false;
 };
@@ -37,6 +37,9 @@ class RunMonitor {
  public:
   /// @error as TopServer::open, for a socket that was asked for
   static Result<std::unique_ptr<RunMonitor>> open(const MonitorRequest& request, Session& session, Reporter& reporter);
+  ~RunMonitor();
+  RunMonitor(const RunMonitor&) = delete;
+  RunMonitor& operator=(const RunMonitor&) = delete;
 
   /// Logs the state found in the data directory; damage is printed to stderr too.
   void found();
@@ -58,6 +61,7 @@ class RunMonitor {
  private:
   using Clock = LiveStatistics::Clock;
   explicit RunMonitor(Session& session, Reporter& reporter, bool json);
+  Status serve(const MonitorRequest& request);
   void tell_faults();
   void tell_standings();
   void tell(const actors::Hang& hang);
@@ -83,6 +87,7 @@ class RunMonitor {
 
   std::unique_ptr<actors::Watchdog> watchdog_;  // these two use all the others from threads of their own
   std::unique_ptr<TopServer> server_;
+  std::string noted_in_;  // the directory that says where the socket is
 };
 
 }  // namespace weft::cli

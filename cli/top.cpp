@@ -3,6 +3,7 @@
 
 #include "cli/signals.hpp"
 #include "cli/terminal.hpp"
+#include "cli/top_place.hpp"
 #include "cli/top_server.hpp"
 #include "cli/top_view.hpp"
 #include "cli/verb.hpp"
@@ -12,7 +13,6 @@
 
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include <poll.h>
 #include <termios.h>
@@ -44,13 +44,6 @@ struct TopRequest {
   double interval = 1;
   bool once = false, json = false, wait = false;
 };
-
-/// DIR/top.sock for a directory, else the path itself.
-std::string socket_of(const std::string& place) {
-  struct stat there {};
-  const bool is_directory = stat(place.c_str(), &there) == 0 && S_ISDIR(there.st_mode);
-  return is_directory ? place + "/top.sock" : place;
-}
 
 /// "Stopped process 17" and the like, where that is why nobody answers on `socket`; else nothing.
 std::string why_silent(int socket) {
@@ -136,7 +129,7 @@ class Screen {
 class Top {
  public:
   explicit Top(const TopRequest& request)
-      : request_(request), path_(socket_of(request.place)), screen_(!request.json && !request.once) {}
+      : request_(request), path_(request.place), screen_(!request.json && !request.once) {}
   ~Top() { hang_up(); }
   Top(const Top&) = delete;
   Top& operator=(const Top&) = delete;
@@ -153,11 +146,16 @@ class Top {
   const std::string& farewell() const noexcept { return farewell_; }
 
  private:
+  /// Follows the directory's note anew each time: an agent that starts again may have another socket.
+  Result<int> connect() {
+    WEFT_TRY(path_, socket_of(request_.place));
+    return connect_to_top(path_);
+  }
+
   /// Connects; false: the user has had enough of waiting.
   Result<bool> reach() {
     for (bool is_first = true;; is_first = false) {
-      path_ = socket_of(request_.place);
-      const auto made = connect_to_top(path_);
+      const auto made = connect();
       if (made) {
         socket_ = *made;
         break;

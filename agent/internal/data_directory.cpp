@@ -31,8 +31,8 @@ Status check_unoccupied(storage::FileSystem& files, const std::string& directory
   const std::string* foreign = nullptr;
   for (const std::string& name : *names) {
     if (name == "journal" || name.starts_with("ckpt-")) return {};
-    const bool is_ours = name == "lock" || name == "top.sock" || name == "lost+found" || name.ends_with(".log") ||
-                         name.ends_with(".tmp");
+    const bool is_ours = name == "lock" || name == "top.path" || name == "top.sock" || name == "lost+found" ||
+                         name.ends_with(".log") || name.ends_with(".tmp");
     if (!is_ours && !foreign) foreign = &name;
   }
   if (!foreign) return {};

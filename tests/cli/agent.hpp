@@ -14,6 +14,12 @@ inline Words endless(const std::string& place) {
   return {"run", kDigits, "--json", "--epochs", "1000000", "--checkpoint", place};
 }
 
+/// The socket of the run kept in `directory`, as its note says.
+inline std::string socket_in(const std::string& directory) {
+  const std::string note = read_file(directory + "/top.path");
+  return note.substr(0, note.find('\n'));
+}
+
 /// Waits until the run has run a sample or has ended.
 inline void wait_for_progress(const Process& process) {
   while (!process.has_ended() && process.out_so_far().find("\"progress\"") == std::string::npos)

@@ -26,7 +26,7 @@ TEST(Top, ShowsARunningAgentOnceAsTextAndAsJson) {
     EXPECT_NE(text.out.find(word), std::string::npos) << word << "\n" << text.told();
   EXPECT_EQ(text.out.find('\x1b'), std::string::npos) << "no terminal, so plain lines";
 
-  const Outcome json = weft({"top", folder / "c/top.sock", "--once", "--json"});
+  const Outcome json = weft({"top", socket_in(folder / "c"), "--once", "--json"});
   ASSERT_EQ(json.exit, 0) << json.told();
   ASSERT_EQ(json.events().size(), 1u);
   const Json figures = json.last();
@@ -57,6 +57,7 @@ TEST(Top, SaysWhenTheLastCheckpointWasWrittenAndFollowsUntilTheAgentGoes) {
     return std::count(out.begin(), out.end(), '\n');
   };
   while (!top.has_ended() && lines() < 3) std::this_thread::sleep_for(milliseconds(5));
+  const std::string socket = socket_in(folder / "c");
   agent.send(SIGTERM);
   const Outcome stopped = agent.wait();
   EXPECT_EQ(stopped.exit, 143) << stopped.told();
@@ -71,7 +72,37 @@ TEST(Top, SaysWhenTheLastCheckpointWasWrittenAndFollowsUntilTheAgentGoes) {
   EXPECT_GT(saved["bytes"], 0);
   EXPECT_GT(saved["pause_seconds"], 0.0);
   EXPECT_GE(events.back()["ticks"], events.front()["ticks"]);
-  EXPECT_FALSE(std::filesystem::exists(folder / "c/top.sock")) << "removed at the end";
+  EXPECT_FALSE(std::filesystem::exists(socket)) << "removed at the end";
+  EXPECT_FALSE(std::filesystem::exists(folder / "c/top.path")) << "removed at the end";
+}
+
+// A home is copied with any tool, after a kill too; a socket in it is what many of them stop at.
+TEST(Top, LeavesPlainFilesAloneInTheDirectoryOfAKilledAgent) {
+  Folder folder;
+  std::string socket;
+  {
+    Process agent(endless(folder / "c"));
+    wait_for_progress(agent);
+    socket = socket_in(folder / "c");
+    agent.send(SIGKILL);
+    agent.wait();
+  }
+  for (const auto& each : std::filesystem::recursive_directory_iterator(folder / "c"))
+    EXPECT_TRUE(each.is_regular_file() || each.is_directory()) << each.path();
+  EXPECT_EQ(weft({"top", folder / "c", "--once"}).exit, 3) << "nobody listens";
+  // The same command takes the place of the socket that was left behind.
+  Process again(endless(folder / "c") + Words{"--resume"});
+  wait_for_progress(again);
+  EXPECT_EQ(socket_in(folder / "c"), socket);
+  EXPECT_EQ(weft({"top", folder / "c", "--once"}).exit, 0);
+}
+
+TEST(Top, FindsASocketThatWasGivenToo) {
+  Folder folder;
+  Process agent(endless(folder / "c") + Words{"--socket", folder / "here.sock"});
+  wait_for_progress(agent);
+  EXPECT_EQ(socket_in(folder / "c"), folder / "here.sock");
+  EXPECT_EQ(weft({"top", folder / "c", "--once"}).exit, 0);
 }
 
 TEST(Top, WaitsForAnAgentWhenAskedAndElseSaysThatThereIsNone) {
@@ -131,7 +162,11 @@ TEST(TopSocket, ThatCannotBeMadeIsAnErrorWhenAskedForAndAWarningWhenNot) {
   EXPECT_NE(asked.err.find("107"), std::string::npos) << asked.err;
   const Outcome unasked = weft({"run", kDigits, "--quiet", "--max-samples", "50", "--checkpoint", longer});
   EXPECT_EQ(unasked.exit, 0) << unasked.told();
-  EXPECT_NE(unasked.err.find("weft top cannot look at this run"), std::string::npos) << unasked.err;
+  EXPECT_EQ(unasked.err.find("weft top cannot"), std::string::npos) << "its socket is elsewhere: " << unasked.err;
+  const Outcome nowhere = weft({"run", kDigits, "--quiet", "--max-samples", "50", "--checkpoint", folder / "c"},
+                               {{"RUNTIME_DIRECTORY", folder / "none"}});
+  EXPECT_EQ(nowhere.exit, 0) << nowhere.told();
+  EXPECT_NE(nowhere.err.find("weft top cannot look at this run"), std::string::npos) << nowhere.err;
   write_file(folder / "file", "precious");
   const Outcome occupied = weft({"run", kDigits, "--max-samples", "50", "--socket", folder / "file"});
   EXPECT_EQ(occupied.exit, 5) << occupied.told();
@@ -146,13 +181,13 @@ TEST(TopSocket, AnswersErrorsAndClosesWhereTheyAreMade) {
        {std::string("what\n"), std::string("[1]\n"), std::string("{}\n"), std::string("{\"get\":\"weights\"}\n"),
         std::string("{\"subscribe\":0}\n"), std::string("{\"subscribe\":1e999}\n"), std::string("\xff\xfe\n"),
         std::string(4096, 'a'), std::string(200, '[') + "\n", "{\"get\":\"" + std::string(3000, 'x') + "\"}\n"}) {
-    Client client(folder / "c/top.sock");
+    Client client(socket_in(folder / "c"));
     ASSERT_TRUE(client.send(bad));
     const Json answer = client.read();
     ASSERT_TRUE(answer.is_object() && answer.contains("error")) << bad.substr(0, 40) << ": " << answer;
     EXPECT_TRUE(client.read().is_null()) << bad.substr(0, 40);
   }
-  Client client(folder / "c/top.sock");
+  Client client(socket_in(folder / "c"));
   ASSERT_TRUE(client.send("{\"get\":") && client.send("\"statistics\"}\n" + kGet)) << "in pieces, and two at once";
   EXPECT_EQ(client.read()["weft_top"], 2);
   EXPECT_EQ(client.read()["weft_top"], 2);
@@ -162,7 +197,7 @@ TEST(TopSocket, IsNotHeldUpByClientsThatDoNotReadNorByTooMany) {
   Folder folder;
   Process agent(endless(folder / "c"));
   wait_for_progress(agent);
-  const std::string path = folder / "c/top.sock";
+  const std::string path = socket_in(folder / "c");
   std::vector<std::unique_ptr<Client>> idle;
   for (int i = 0; i < 6; ++i) {
     idle.push_back(std::make_unique<Client>(path));

@@ -142,7 +142,7 @@ def home_with_log(weft, folder):
         expect(out.exit == 0, "refused", (), out)
 
 
-@case("links in a home's place stay links:", ("lock",), ("top.sock",), ("journal",), ("home",))
+@case("links in a home's place stay links:", ("lock",), ("top.path",), ("journal",), ("home",))
 def home_links(weft, folder, name):
     net, home = prepare(folder), f"{folder}/home"
     victim = write(f"{folder}/victim", "mine")

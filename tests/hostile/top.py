@@ -10,10 +10,10 @@ class Agent:
     def __init__(self, weft, folder):
         self.home = f"{folder}/home"
         self.process = weft.spawn("run", prepare(folder), "--epochs", 1 << 30, "--quiet", "--state", self.home)
-        self.socket = f"{self.home}/top.sock"
 
     def __enter__(self):
-        wait_for(lambda: os.path.exists(self.socket), "no socket")
+        wait_for(lambda: os.path.exists(f"{self.home}/top.path"), "no socket")
+        self.socket = read(f"{self.home}/top.path").decode().strip()
         return self
 
     def __exit__(self, *_):
@@ -126,6 +126,16 @@ def comes_back(weft, folder):
 @case("nobody there: the message names --state")
 def nobody(weft, folder):
     weft.refuses(3, "--state", "top", folder)
+
+
+@case("a killed agent's home is copied with what copies files")
+def killed_home(weft, folder):
+    with Agent(weft, folder) as agent:
+        pass
+    shutil.copytree(agent.home, f"{folder}/copy")
+    expect(os.path.isfile(f"{agent.home}/top.path"), "the note should be there: the agent was killed")
+    out = weft("replay", f"{folder}/copy", "--verify", limit=60)
+    expect(out.exit == 0, "the copy is no home", (), out)
 
 
 @case("garbage, floods and half lines cost the agent nothing")
