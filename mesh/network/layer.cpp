@@ -2,10 +2,12 @@
 
 #include "mesh/network/layer.hpp"
 
+#include "mesh/network/option_names.hpp"
 #include "mesh/runtime/observer.hpp"
 
 #include "core/near_word.hpp"
 
+#include <array>
 #include <map>
 #include <mutex>
 
@@ -41,8 +43,13 @@ Types& types() {
 /// Adds the given keys to an error about a missing width: one of them may have been meant ("units").
 Error with_given_keys(Error error, const LayerSpec& spec, const std::string& object) {
   if (spec.out != 0 || spec.options.empty() || error.text().find(object + ".out:") == std::string::npos) return error;
-  std::string keys;
-  for (const auto& [key, value] : spec.options) keys += (keys.empty() ? "; it has " : ", ") + key;
+  std::string keys, meant;
+  for (const auto& [key, value] : spec.options) {
+    keys += (keys.empty() ? "; it has " : ", ") + key;
+    if (meant_option(key, std::array<std::string_view, 1>{"out"}) == "out")
+      meant = "; '" + key + "' is no key of it: did you mean 'out'?";
+  }
+  keys += meant;
   return Error(error.code(), error.text() + keys, error.file(), error.line());
 }
 

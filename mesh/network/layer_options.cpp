@@ -3,6 +3,7 @@
 #include "mesh/network/layer_options.hpp"
 
 #include "mesh/network/network.hpp"
+#include "mesh/network/option_names.hpp"
 
 #include "core/json_reader.hpp"
 
@@ -139,7 +140,7 @@ Status OptionReader::finish() const {
       known += (known.empty() ? "" : ", ") + name;
       names.push_back(name);
     }
-    const auto near = nearest_name(key, names);
+    const auto near = meant_option(key, names);
     return fail(Errc::unknown_name, object_ + "." + key + ": this layer type has no such option; it has " +
                                         (known.empty() ? std::string("none") : known) +
                                         (near ? "; did you mean '" + std::string(*near) + "'?" : std::string()));

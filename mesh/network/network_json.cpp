@@ -354,7 +354,10 @@ Result<std::string> write_network(const NetworkSpec& spec, int indent) {
     if (text->empty()) continue;
     WEFT_TRY(out[key], parse_json(*text, key));
   }
-  return write_json(out, indent);
+  auto text = write_json(out, indent);
+  if (!text && text.error().code() == Errc::too_large)
+    return fail(std::move(text).error().within("a network of " + std::to_string(spec.layers.size()) + " layers"));
+  return text;
 }
 
 }  // namespace weft::mesh

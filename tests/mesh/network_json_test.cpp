@@ -163,7 +163,7 @@ std::vector<Malformed> malformed() {
       {"KeyTwice",
        R"({"weft": 2,"weft": 2,"grid":{},"layers":[]})",
        Errc::duplicate_name,
-       {"net:1:11", "\"weft\"", "twice"}},
+       {"net:1:12", "\"weft\"", "twice"}},
       {"PortTwice", with_top(R"(,"inputs":{"a":[1],"a":[2]})"), Errc::duplicate_name, {"\"a\"", "twice"}},
       {"LayerKeyTwice", with_layer(at + R"(,"out":3,"out":4)"), Errc::duplicate_name, {"\"out\"", "twice"}},
       {"DeepArrays", repeated("[", 100000), Errc::too_large, {"deeper than 64"}},
@@ -335,7 +335,20 @@ TEST(NetworkJson, NamesAllMissingKeysAtOnce) {
 TEST(NetworkJson, SaysWhichKeysALayerHasWhereOneIsMissing) {
   const auto spec = must(read_network(
       R"({"weft": 2,"inputs":{"x":[4]},"chain":[{"type":"dense","units":16,"activation":"tanh"}]})", "net"));
-  expect_error(Graph::build(spec), Errc::parse_failed, {"out", "it has activation, units"});
+  expect_error(Graph::build(spec), Errc::parse_failed,
+               {"out", "it has activation, units", "'units' is no key of it: did you mean 'out'?"});
+}
+
+TEST(NetworkJson, NamesTheKeyThatIsMeantByOneOfAnotherLibrary) {
+  const auto refuse = [](const char* layer, std::initializer_list<std::string_view> parts) {
+    const auto spec =
+        must(read_network(R"({"weft": 2,"inputs":{"x":[4]},"chain":[)" + std::string(layer) + R"(]})", "net"));
+    expect_error(Graph::build(spec), Errc::unknown_name, parts);
+  };
+  refuse(R"({"type":"dense","out":8,"units":8})", {"layers[0].units", "did you mean 'out'?"});
+  refuse(R"({"type":"dense","out":8,"use_bias":true})", {"layers[0].use_bias", "did you mean 'bias'?"});
+  refuse(R"({"type":"dropout","p":0.5})", {"layers[0].p", "did you mean 'rate'?"});
+  refuse(R"({"type":"dense","out":8,"activatoin":"tanh"})", {"did you mean 'activation'?"});
 }
 
 TEST(NetworkJson, SaysWhatCannotBeWritten) {
