@@ -84,7 +84,8 @@ void WeightStore::join(const Graph& graph) {
     }
     joined_[id]->forward.resize(joined_[id]->parameters.size());
     joined_[id]->backward.resize(joined_[id]->parameters.size());
-    tied_layers_.push_back(joined_[id].get());
+    for (std::uint32_t s = 0; s < joined_[id]->parameters.size(); ++s)
+      tied_places_[parameters_[joined_[id]->parameters[s]].node].push_back({joined_[id].get(), s});
   }
 }
 
@@ -144,13 +145,13 @@ void WeightStore::set_view(std::size_t i) noexcept {
   const auto parameters = of(parameters_[i].node);
   layers_[parameters_[i].node].has_masters =
       std::all_of(parameters.begin(), parameters.end(), [](const Parameter& p) { return p.data != nullptr; });
-  for (Joined* const tied : tied_layers_)
-    for (std::size_t s = 0; s < tied->parameters.size(); ++s) {
-      const std::uint32_t p = tied->parameters[s];
-      if (parameters_[p].node != parameters_[i].node) continue;
-      tied->forward[s] = views_[p];
-      tied->backward[s] = goes_back_stored(parameters_[p].node) ? views_[p] : master_views_[p];
-    }
+  const auto places = tied_places_.find(parameters_[i].node);
+  if (places == tied_places_.end()) return;
+  for (const auto& [joined, slot] : places->second) {
+    const std::uint32_t p = joined->parameters[slot];
+    joined->forward[slot] = views_[p];
+    joined->backward[slot] = goes_back_stored(parameters_[p].node) ? views_[p] : master_views_[p];
+  }
 }
 
 /// Some rows at a time, so that a large matrix takes no second of its size.

@@ -19,6 +19,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace weft::mesh {
@@ -196,6 +197,11 @@ class WeightStore {
     std::vector<std::uint32_t> parameters;
     std::vector<kernels::ConstWeight> forward, backward;
   };
+  /// A place of a layer's joined weights that another layer's parameter fills.
+  struct TiedPlace {
+    Joined* joined = nullptr;
+    std::uint32_t slot = 0;
+  };
   /// Regions' threads execute commands, so they may count at once.
   struct Count : std::atomic<std::uint64_t> {
     Count() : std::atomic<std::uint64_t>(0) {}
@@ -222,8 +228,8 @@ class WeightStore {
 
   std::vector<Parameter> parameters_;
   std::vector<kernels::ConstWeight> views_, master_views_;
-  std::vector<std::unique_ptr<Joined>> joined_;  // by node
-  std::vector<Joined*> tied_layers_;             // those that are not null
+  std::vector<std::unique_ptr<Joined>> joined_;                     // by node
+  std::unordered_map<NodeId, std::vector<TiedPlace>> tied_places_;  // by the node whose weights stand there
   std::vector<Storage> storage_;
   std::vector<LayerStorage> layers_;  // by node
   std::vector<std::uint32_t> first_;  // node -> its first parameter; one past the end at the back
