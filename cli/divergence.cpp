@@ -23,6 +23,8 @@ namespace {
 constexpr float kExploded = 100;
 // Inputs much larger than 1 saturate activations and multiply steps.
 constexpr float kLargeInput = 16;
+// A cross entropy so many times that of guessing: wrong answers are given with certainty.
+constexpr double kHopeless = 10;
 
 std::string rounded(double value) {
   char text[32];
@@ -58,6 +60,7 @@ DataStatistics figures_of(const learning::Dataset& data) {
   for (const float value : data.inputs) figures.largest_input = std::max(figures.largest_input, std::fabs(value));
   std::map<std::uint32_t, std::size_t> counts;
   for (const std::uint32_t label : data.labels) ++counts[label];
+  figures.classes = counts.size();
   std::size_t commonest = 0;
   for (const auto& [label, count] : counts) commonest = std::max(commonest, count);
   if (!data.labels.empty())
@@ -75,14 +78,18 @@ Error explain_halt(Error error, const mesh::Mesh& mesh, const learning::Learning
 }
 
 std::optional<std::string> divergence_note(const mesh::Mesh& mesh, const learning::LearningOptions& learning,
-                                           const DataStatistics& data, double accuracy) {
+                                           const DataStatistics& data, double accuracy, double loss) {
   // A little luck is no learning.
-  if (data.commonest_share <= 0 || accuracy > data.commonest_share + 0.05) return std::nullopt;
   const float largest = largest_weight(mesh);
-  if (largest < kExploded) return std::nullopt;
-  return "nothing was learned: " + percent(accuracy) + ", and guessing the commonest label gives " +
-         percent(data.commonest_share) + "; weights have grown to " + rounded(largest) + ". Most likely " +
-         advice(learning, data);
+  if (data.commonest_share > 0 && accuracy <= data.commonest_share + 0.05 && largest >= kExploded)
+    return "nothing was learned: " + percent(accuracy) + ", and guessing the commonest label gives " +
+           percent(data.commonest_share) + "; weights have grown to " + rounded(largest) + ". Most likely " +
+           advice(learning, data);
+  const double of_guessing = std::log(static_cast<double>(std::max<std::size_t>(data.classes, 2)));
+  if (learning.loss == learning::Loss::cross_entropy && !(loss <= kHopeless * of_guessing))
+    return "the loss, " + rounded(loss) + ", is far above " + rounded(of_guessing) +
+           ", that of guessing. Most likely " + advice(learning, data);
+  return std::nullopt;
 }
 
 }  // namespace weft::cli

@@ -18,6 +18,7 @@ namespace weft::cli {
 struct DataStatistics {
   float largest_input = 0;     // absolute, after scaling
   double commonest_share = 0;  // of the commonest label: what guessing it always would score
+  std::size_t classes = 0;     // labels that there are
 };
 DataStatistics figures_of(const learning::Dataset& data);
 
@@ -25,9 +26,9 @@ DataStatistics figures_of(const learning::Dataset& data);
 Error explain_halt(Error error, const mesh::Mesh& mesh, const learning::LearningOptions& learning,
                    const DataStatistics& data);
 
-/// The reason why a run learned nothing: no better than guessing, and its weights have grown beyond use. Nothing where
-/// it is not so.
+/// The reason why a run learned nothing: no better than guessing with weights grown beyond use, or of a cross entropy
+/// (`loss`) far above that of guessing. Nothing where it is not so.
 std::optional<std::string> divergence_note(const mesh::Mesh& mesh, const learning::LearningOptions& learning,
-                                           const DataStatistics& data, double accuracy);
+                                           const DataStatistics& data, double accuracy, double loss);
 
 }  // namespace weft::cli

@@ -33,7 +33,9 @@ namespace {
 
 constexpr std::size_t kMaxWidth = std::size_t{1} << 24;
 // Updates after which small tables are learned, and the bounds of the epochs that make them.
-constexpr std::uint64_t kUpdates = 12000, kFewestEpochs = 5, kMostEpochs = 100;
+constexpr std::uint64_t kUpdates = 30000, kFewestEpochs = 5, kMostEpochs = 200;
+// Width of the two layers between, at least and at most.
+constexpr std::size_t kNarrowest = 32, kWidest = 256;
 constexpr std::uint32_t kWindow = 200;
 
 struct Request {
@@ -42,7 +44,7 @@ struct Request {
   TableFlags table;
   std::string activation = "tanh", rule = "backprop", schedule = "settle";
   std::optional<double> lr, held_out;
-  std::optional<std::uint64_t> epochs, seed;
+  std::optional<std::uint64_t> epochs, seed, split_seed;
   bool raw = false, force = false;
 };
 
@@ -72,11 +74,11 @@ Result<std::vector<std::size_t>> read_hidden(const std::string& text) {
   return widths;
 }
 
-/// A power of two not below the input's width, 16 to 256.
-std::size_t usual_hidden(std::size_t in) {
-  std::size_t width = 16;
-  while (width < in && width < 256) width *= 2;
-  return width;
+/// Two layers of a power of two not below the input's width.
+std::vector<std::size_t> usual_hidden(std::size_t in) {
+  std::size_t width = kNarrowest;
+  while (width < in && width < kWidest) width *= 2;
+  return {width, width};
 }
 
 /// Labels that begin at 1 or have gaps are given names, so that the output needs a value for each class and no more.
@@ -206,7 +208,7 @@ Status make_network(const Request& request) {
   apply(request.table, stream.table);
   stream.held_out = request.held_out.value_or(stream.held_out);
   stream.stratified = true;
-  stream.split_seed = 0;
+  stream.split_seed = request.split_seed.value_or(0);
   std::optional<Found> found;
   if (!request.from.empty()) {
     WEFT_TRY(found, look_at(request, stream));
@@ -214,7 +216,7 @@ Status make_network(const Request& request) {
   }
   const std::size_t in = found ? found->data.features : *request.in;
   const std::size_t out = request.out.value_or(found ? found->data.classes : 1);
-  std::vector<std::size_t> hidden{usual_hidden(in)};
+  std::vector<std::size_t> hidden = usual_hidden(in);
   if (!request.hidden.empty()) {
     WEFT_TRY(hidden, read_hidden(request.hidden));
   }
@@ -267,6 +269,7 @@ Verb add_new(CLI::App& program) {
       .within(std::uint64_t{1}, std::uint64_t{1} << 30);
   add_option(*app, "held-out", r.held_out, "Share of each class kept for measuring").within(0.0, 0.99);
   add_option(*app, "seed", r.seed, "Seed of the weights");
+  add_option(*app, "split-seed", r.split_seed, "Seed that decides which rows are held out");
   add_option(*app, "name", r.name, "Name of the network; else the table's");
   add_flag(*app, "raw", r.raw, "Inputs as they are, not standardised");
   add_output(*app, r.output, "Where it is written; else to stdout", "FILE.json");

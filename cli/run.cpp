@@ -6,6 +6,7 @@
 #include "cli/session.hpp"
 #include "cli/signals.hpp"
 #include "cli/verb.hpp"
+#include "cli/wording.hpp"
 
 #include "storage/checkpoint.hpp"
 #include "storage/durable.hpp"
@@ -73,9 +74,11 @@ class Run {
   }
 
   void warn_of_divergence() {
-    const double accuracy = session_.held_out_accuracy().value_or(session_.stream().progress().prequential_accuracy);
+    const learning::StreamProgress& last = session_.stream().progress();
+    const double accuracy = session_.held_out_accuracy().value_or(last.prequential_accuracy);
+    const double loss = session_.held_out() ? session_.held_out()->loss() : last.mean_loss;
     if (const auto note =
-            divergence_note(session_.mesh(), session_.setup().learning, session_.data_statistics(), accuracy))
+            divergence_note(session_.mesh(), session_.setup().learning, session_.data_statistics(), accuracy, loss))
       log_warn(*note);
   }
 
@@ -223,6 +226,22 @@ Status check_files(const RunRequest& request, const RunSetup& setup) {
   return request.save.empty() ? Status() : check_output({"--save", request.save}, inputs);
 }
 
+/// The header of a file describes so many layers and no more: found out before the work, where there are many.
+Status check_savable(const RunRequest& request, Session& session) {
+  constexpr std::size_t kMany = 20000;
+  const bool is_checkpoint = request.save.empty();
+  const std::string& path = is_checkpoint ? request.checkpoint : request.save;
+  const std::size_t layers = session.mesh().spec().layers.size();
+  if (path.empty() || layers < kMany) return {};
+  const auto snapshot = session.snapshot_for(path);
+  if (snapshot) return {};
+  const std::string flag = is_checkpoint ? "--checkpoint" : "--save";
+  return fail(snapshot.error().code(), flag + " " + path + ": " + snapshot.error().text() + ": " + grouped(layers) +
+                                           " layers are more than the header of an .entity file describes; run it "
+                                           "without " +
+                                           flag + ", or with fewer layers");
+}
+
 Status run(const RunRequest& request) {
   WEFT_TRY(const Model model, read_model(request.file));
   WEFT_TRY(auto setup, make_setup(model, request));
@@ -238,6 +257,7 @@ Status run(const RunRequest& request) {
     WEFT_TRY(store, storage::CheckpointStore::open(storage::real_file_system(), request.checkpoint));
     WEFT_TRY(resumed_at, resume(request, *store, session));
   }
+  WEFT_CHECK(check_savable(request, session));
   watch_signals();
   const auto reporter = request.json ? make_json_reporter() : make_text_reporter(request.quiet);
   if (session.agent()) {
@@ -245,14 +265,13 @@ Status run(const RunRequest& request) {
     if (!session.recovery().is_new) resumed_at = session.stream().progress().samples;
   }
   const std::string data_directory = request.state.empty() ? request.checkpoint : request.state;
-  WEFT_TRY(const auto monitor,
-           RunMonitor::open({.socket = request.socket,
-                             .default_socket = data_directory.empty() ? "" : data_directory + "/top.sock",
-                             .log = request.log,
-                             .hang_limit = request.hang_limit,
-                             .on_hang = request.on_hang,
-                             .json = request.json},
-                            session, *reporter));
+  WEFT_TRY(const auto monitor, RunMonitor::open({.socket = request.socket,
+                                                 .directory = data_directory,
+                                                 .log = request.log,
+                                                 .hang_limit = request.hang_limit,
+                                                 .on_hang = request.on_hang,
+                                                 .json = request.json},
+                                                session, *reporter));
   if (session.agent()) monitor->found();
   Status ran = Run(request, session, store ? &*store : nullptr, *reporter, *monitor)(resumed_at);
   reporter->interrupt();
@@ -302,7 +321,8 @@ Verb add_run(CLI::App& program) {
       .within(std::uint64_t{1}, std::uint64_t{100000});
   add_flag(*app, "salvage", r.salvage, "Go on where a damaged journal ends, and forget what came after");
   add_flag(*app, "resume", r.resume, "Go on from the newest checkpoint; afresh where there is none");
-  add_option(*app, "socket", r.socket, "Answer weft top there; with --state or --checkpoint: DIR/top.sock")
+  add_option(*app, "socket", r.socket,
+             "Answer weft top there; else, with --state or --checkpoint, in the user's runtime directory")
       .type_name("PATH");
   add_option(*app, "log", r.log, "Also write the log to the end of that file; SIGHUP opens it anew").type_name("FILE");
   add_option(*app, "hang-limit", r.hang_limit, "Seconds that a cell may take for one tick; 0: as long as it likes")

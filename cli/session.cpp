@@ -69,6 +69,9 @@ Status Session::read_data(const Model& model) {
   s.spec.stream = learning::write_stream(s.stream);
   data_ = std::move(samples.data);
   notes_ = std::move(samples.notes);
+  if (s.has_given_data && s.stream.drift != learning::Drift::none)
+    notes_.push_back(model.path + ": its stream.drift changes the task in the middle of these data too, by permuting " +
+                     std::string(name(s.stream.drift)) + "; take the key out to learn a table");
   if (model.entity && s.data_directory.empty())
     notes_.push_back(model.path + " holds weights: the run goes on learning from them; weft predict only asks them");
   return {};

@@ -7,6 +7,7 @@
 #include "core/json.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 namespace weft::cli {
 namespace {
@@ -111,6 +112,11 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   if (!request.data.empty()) setup.stream.csv = request.data;
   setup.spec.stream = learning::write_stream(setup.stream);
   setup.csv_path = request.data.empty() ? path_within(model.folder, setup.stream.csv) : request.data;
+  std::error_code unknown;
+  if (request.data.empty() && !std::filesystem::exists(setup.csv_path, unknown))
+    return fail(Errc::not_found, setup.csv_path + ": cannot open: no such file; stream.csv of " + model.path +
+                                     " names it, from that file's directory on: give --data FILE.csv, or correct it");
+  setup.has_given_data = !request.data.empty();
   setup.data_directory = request.state;
   setup.keep = request.keep;
   setup.salvage = request.salvage;

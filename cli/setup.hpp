@@ -48,7 +48,8 @@ struct RunSetup {
   learning::StreamOptions stream;
   mesh::MeshOptions mesh;
   std::string csv_path;
-  std::string data_directory;  // the data directory of an agent; empty: none
+  bool has_given_data = false;  // by --data, not the network's own
+  std::string data_directory;   // the data directory of an agent; empty: none
   agent::Durability durability;
   std::size_t keep = 3;
   bool salvage = false;
