@@ -20,15 +20,13 @@ Result<std::string> chosen(const Specs& specs, const std::string& name, const st
 
 }  // namespace
 
-Result<std::unique_ptr<AskedModel>> AskedModel::open(const std::string& path, std::size_t threads) {
+Result<std::unique_ptr<AskedModel>> AskedModel::open(const std::string& path, mesh::MeshOptions options) {
   auto asked = std::make_unique<AskedModel>();
   WEFT_TRY(asked->model_, read_model(path));
   const auto within = [&](auto result) {
     return result ? std::move(result) : decltype(result)(fail(std::move(result).error().within(path)));
   };
   const mesh::NetworkSpec& spec = asked->model_.spec;
-  mesh::MeshOptions options;
-  options.threads = threads;
   WEFT_TRY(asked->loaded_, within(load(asked->model_, options)));
   learning::LearningOptions learning;
   if (!spec.learning.empty()) {

@@ -22,7 +22,7 @@ class AskedModel {
  public:
   /// `table`: what the command line says of the table. @error as read_model; a network of several inputs or outputs
   ///                                                            whose section "stream" names none of them
-  static Result<std::unique_ptr<AskedModel>> open(const std::string& path, std::size_t threads);
+  static Result<std::unique_ptr<AskedModel>> open(const std::string& path, mesh::MeshOptions options);
 
   /// Values of the output, [rows][width()], of inputs [rows][features()].
   Status answer(std::span<const float> inputs, std::size_t rows, std::span<float> outputs) const;

@@ -112,9 +112,11 @@ std::string why_so_many_regions(const mesh::Mesh& mesh, std::size_t threads) {
   return read + "; a further thread pays from " + byte_size(mesh.options().grain_bytes) + " each";
 }
 
-Result<Json> placement_json(const std::string& file, std::size_t threads) {
+Result<Json> placement_json(const std::string& file, std::size_t threads, std::uint64_t max_memory) {
   WEFT_TRY(const Model model, read_model(file));
-  auto built = mesh::Mesh::build(model.spec);
+  mesh::MeshOptions options;
+  options.max_memory = max_memory;
+  auto built = mesh::Mesh::build(model.spec, options);
   if (!built) return fail(blamed(std::move(built).error(), file));
   const mesh::Mesh& mesh = *built;
   Json regions = Json::array();
@@ -195,7 +197,7 @@ void print(const Json& d) {
   std::printf("             %s links go from region to region\n", placement["links_between_regions"].dump().c_str());
 }
 
-Status doctor(const std::string& file, bool json) {
+Status doctor(const std::string& file, std::uint64_t max_memory, bool json) {
   WEFT_TRY(const auto machine, topology::Machine::discover());
   WEFT_TRY(const auto executor, scheduler::make_tbb_executor(machine, {}));
   Json d{{"version", WEFT_VERSION},
@@ -205,7 +207,7 @@ Status doctor(const std::string& file, bool json) {
          {"executor", {{"name", executor->name()}, {"threads", executor->concurrency()}}},
          {"gpu", gpu_json()}};
   if (!file.empty()) {
-    WEFT_TRY(d["placement"], placement_json(file, executor->concurrency()));
+    WEFT_TRY(d["placement"], placement_json(file, executor->concurrency(), max_memory));
   }
   const bool is_well =
       d["isa"]["problem"].is_null() && d["subnormals"]["flushes"] == true && d["subnormals"]["restored"] == true;
@@ -225,12 +227,14 @@ Verb add_doctor(CLI::App& program) {
   CLI::App* app = add_verb(program, "doctor", "Show the machine as Weft sees it, and what runs where and why");
   struct Request {
     std::string file;
+    std::uint64_t max_memory = 0;
     bool json = false;
   };
   auto request = std::make_shared<Request>();
   add_argument(*app, "NETWORK", request->file, "Also show where this network's cells would run");
+  add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "One JSON object on stdout");
-  return {app, [request] { return doctor(request->file, request->json); }};
+  return {app, [request] { return doctor(request->file, request->max_memory, request->json); }};
 }
 
 }  // namespace weft::cli

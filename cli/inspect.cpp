@@ -2,8 +2,10 @@
 
 #include "cli/inspect_text.hpp"
 #include "cli/json_line.hpp"
+#include "cli/progress.hpp"
 #include "cli/session.hpp"
 #include "cli/verb.hpp"
+#include "cli/wording.hpp"
 
 #include "learning/memory_estimate.hpp"
 
@@ -26,12 +28,19 @@
 namespace weft::cli {
 namespace {
 
+struct Request {
+  std::string file;
+  std::uint64_t max_memory = 0;
+  bool json = false;
+};
+
 /// A network as it is shown. Without a mesh its weights were not drawn, and nothing of them is shown.
 struct Shown {
   const mesh::Graph& graph;
   const mesh::Mesh* mesh = nullptr;
   bool has_masters = true;  // besides what is stored
   bool is_folded = false;   // layers alike that follow each other are shown once
+  ProgressLine* progress = nullptr;
 
   std::size_t sessions() const { return mesh ? mesh->sessions() : 1; }
   Encoding encoding(mesh::NodeId layer) const {
@@ -134,6 +143,8 @@ Json layers_of(const Shown& shown) {
       continue;
     }
     layers.push_back(layer_of(shown, id));
+    if (shown.progress && id % 1024 == 0 && shown.progress->is_due())
+      shown.progress->show("layer " + grouped(id) + " of " + grouped(shown.graph.nodes().size()));
   }
   return layers;
 }
@@ -253,18 +264,34 @@ Json describe(const Model& model, const Shown& shown, bool is_live) {
           {"state_hash", has_mesh ? Json(to_string(shown.mesh->state_hash())) : Json()}};
 }
 
+/// Estimates of a mesh and a learner against --max-memory; without it inspect only tells.
+Status check_memory(const Shown& shown, const std::string& file, std::uint64_t most) {
+  if (most == 0) return {};
+  const mesh::Graph& graph = shown.graph;
+  WEFT_CHECK(
+      mesh::check_memory(file + ": the network", mesh::estimate_memory(graph, {.sessions = shown.sessions()}), most));
+  if (graph.spec().learning.empty()) return {};
+  WEFT_TRY(const auto options, learning::read_learning(graph.spec().learning));
+  WEFT_TRY(const auto learn,
+           learning::estimate_memory(graph, learning::with_defaults(options), shown.sessions(), most));
+  return mesh::check_memory(file + ": learning", learn, most);
+}
+
 /// A network file is described without drawing its weights; an .entity file with what it holds.
-Result<Json> look_at(const Model& model, bool json) {
+Result<Json> look_at(const Model& model, const Request& request, ProgressLine& progress) {
+  progress.show(grouped(model.spec.layers.size()) + " layers");
   const auto shown = [&](const mesh::Graph& graph) {
-    return Shown{graph, nullptr, true, !json && graph.nodes().size() > kListed};
+    return Shown{graph, nullptr, true, !request.json && graph.nodes().size() > kListed, &progress};
   };
   if (!model.entity) {
     auto graph = mesh::Graph::build(model.spec);
     if (!graph) return fail(blamed(std::move(graph).error(), model.path));
+    WEFT_CHECK(check_memory(shown(*graph), model.path, request.max_memory));
     return describe(model, shown(*graph), false);
   }
   mesh::MeshOptions options;
   options.threads = 1;
+  options.max_memory = request.max_memory;
   auto loaded = load(model, options);
   if (!loaded) return fail(blamed(std::move(loaded).error(), model.path));
   Shown with = shown(loaded->mesh->graph());
@@ -277,16 +304,16 @@ Result<Json> look_at(const Model& model, bool json) {
 
 Verb add_inspect(CLI::App& program) {
   CLI::App* app = add_verb(program, "inspect", "Show a network: layers, weights, latencies, feedback loops, memory");
-  struct Request {
-    std::string file;
-    bool json = false;
-  };
   auto request = std::make_shared<Request>();
   add_argument(*app, "FILE", request->file, "A network file or an .entity file").required();
+  add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request]() -> Status {
+            ProgressLine progress;
+            progress.show("reading " + request->file);
             WEFT_TRY(const Model model, read_model(request->file));
-            WEFT_TRY(const Json description, look_at(model, request->json));
+            WEFT_TRY(const Json description, look_at(model, *request, progress));
+            progress.clear();
             if (request->json)
               print_json(description);
             else

@@ -69,6 +69,16 @@ int run(const Verb& verb, bool json) {
   }
 }
 
+/// The words of the command line; `weft help VERB` is `weft VERB --help`.
+std::vector<char*> words_of(int argc, char** argv) {
+  static char help[] = "--help";
+  std::vector<char*> words(argv, argv + argc);
+  if (argc < 2 || std::string_view(argv[1]) != "help") return words;
+  words.erase(words.begin() + 1);
+  words.push_back(help);
+  return words;
+}
+
 int main_of(int argc, char** argv) {
   CLI::App program("Weft: a mesh of cells that fire on one tick and learn while they run", "weft");
   program.set_version_flag("--version", "weft " WEFT_VERSION);
@@ -103,5 +113,6 @@ int main_of(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   weft::cli::secure_standard_streams();
-  return weft::cli::main_of(argc, argv);
+  std::vector<char*> words = weft::cli::words_of(argc, argv);
+  return weft::cli::main_of(static_cast<int>(words.size()), words.data());
 }

@@ -9,12 +9,15 @@
 
 #include "learning/stream.hpp"
 
+#include "mesh/memory/memory_estimate.hpp"
+
 #include "storage/durable.hpp"
 #include "storage/file_system.hpp"
 
 #include "core/json.hpp"
 #include "core/printable.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -24,8 +27,18 @@ namespace {
 
 struct Request {
   std::string file, out;
+  std::uint64_t max_memory = 0;
   bool plain = false, json = false;
 };
+
+/// Tensors are streamed; what is packed is kept, up to a bound, until it is written.
+Status check_memory(const Request& request, const Model& model) {
+  constexpr std::uint64_t kKept = std::uint64_t{64} << 20, kLayer = 4096;
+  mesh::MemoryEstimate estimate;
+  if (!request.plain) estimate.add("packed tensors", std::min<std::uint64_t>(model.file_bytes, kKept));
+  estimate.add("network", model.spec.layers.size() * kLayer);
+  return mesh::check_memory("packing " + request.file, estimate, request.max_memory);
+}
 
 Status pack(const Request& request) {
   WEFT_TRY(const Model model, read_model(request.file));
@@ -34,6 +47,7 @@ Status pack(const Request& request) {
     return fail(Errc::invalid_argument,
                 request.file + ": is a network without weights; weft run --save or weft morph makes an .entity file");
   const formats::EntityFile& file = *model.entity;
+  WEFT_CHECK(check_memory(request, model));
   Json network = file.network();
   if (!model.spec.stream.empty()) {
     auto stream = learning::read_stream(model.spec.stream);
@@ -68,6 +82,7 @@ Verb add_pack(CLI::App& program) {
   add_argument(*app, "FILE", request->file, "An .entity file, of the original system too").required();
   add_output(*app, request->out);
   add_flag(*app, "plain", request->plain, "Unpack instead");
+  add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request] { return pack(*request); }};
 }

@@ -39,6 +39,7 @@ struct Request {
   std::string file, data;
   TableFlags table;
   std::size_t threads = 0;
+  std::uint64_t max_memory = 0;
   bool values = false, probabilities = false, report = false, json = false;
 };
 
@@ -213,7 +214,10 @@ Status predict(const Request& request) {
     return fail(Errc::invalid_argument, "--values and --probabilities: give one");
   if (request.report && (request.values || request.probabilities))
     return fail(Errc::invalid_argument, "--report: counts answers and prints none; leave --values and --probabilities");
-  WEFT_TRY(const auto model, AskedModel::open(request.file, request.threads));
+  mesh::MeshOptions options;
+  options.threads = request.threads;
+  options.max_memory = request.max_memory;
+  WEFT_TRY(const auto model, AskedModel::open(request.file, std::move(options)));
   if (!model->is_classifier() && (request.report || request.probabilities))
     return fail(Errc::unsupported, request.file +
                                        ": --report and --probabilities need a network that learned classes "
@@ -248,6 +252,7 @@ Verb add_predict(CLI::App& program) {
   add_flag(*app, "probabilities", r.probabilities, "Their softmax too");
   add_flag(*app, "report", r.report, "Compare with the table's labels: accuracy, loss, figures of each class");
   add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores").within(std::uint64_t{0}, kMostThreads);
+  add_max_memory(*app, r.max_memory);
   add_flag(*app, "json", r.json, "A JSON object a row");
   return {app, [request] { return predict(*request); }};
 }

@@ -9,7 +9,8 @@
 
 namespace weft::cli {
 
-/// A line on stderr that is redrawn while long work goes on, on a terminal only, and gone when it ends.
+/// Signs on stderr that long work goes on. On a terminal a line is redrawn in place and gone at the end; elsewhere
+/// (a log, a service) a line is added each ten seconds.
 /// @thread one at a time
 class ProgressLine {
  public:
@@ -18,16 +19,16 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// Shows `text`, ten times a second at most.
+  /// True when `show` would show something: the text need not be made before.
+  bool is_due() const noexcept;
+  /// Shows `text`, on a terminal ten times a second at most.
   void show(const std::string& text);
   /// Takes the line away, before something else is printed.
   void clear();
-  /// False: nobody would see it.
-  bool is_seen() const noexcept { return terminal_.redraws; }
 
  private:
   Terminal terminal_;
-  std::chrono::steady_clock::time_point last_{};
+  std::chrono::steady_clock::time_point last_;
   bool is_drawn_ = false;
 };
 

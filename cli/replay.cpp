@@ -60,10 +60,9 @@ Status replay(const ReplayRequest& request) {
   options.mesh.max_memory = request.max_memory;
   options.mesh.device = request.device;
   ProgressLine progress;
-  if (progress.is_seen())
-    options.watch = [&progress](std::uint64_t tick, std::uint64_t records) {
-      progress.show("tick " + grouped(tick) + ", " + grouped(records) + " records");
-    };
+  options.watch = [&progress](std::uint64_t tick, std::uint64_t records) {
+    if (progress.is_due()) progress.show("tick " + grouped(tick) + ", " + grouped(records) + " records");
+  };
   const auto begin = Clock::now();
   WEFT_TRY(auto replayed, agent::Replay::open(storage::real_file_system(), request.directory, std::move(options)));
   if (until && *until < replayed.tick())

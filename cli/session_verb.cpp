@@ -25,11 +25,13 @@ namespace {
 struct Request {
   std::string model, file, out;
   std::size_t session = 0;
+  std::uint64_t max_memory = 0;
   bool remove = false, other_weights = false, json = false;
 };
 
-Result<Loaded> load_one(const Model& model) {
+Result<Loaded> load_one(const Model& model, std::uint64_t max_memory) {
   mesh::MeshOptions options;
+  options.max_memory = max_memory;
   options.threads = 1;
   auto loaded = load(model, options);
   if (!loaded) return fail(blamed(std::move(loaded).error(), model.path));
@@ -46,7 +48,7 @@ Status detach(const Request& request) {
   WEFT_TRY(const Model model, read_model(request.model));
   WEFT_CHECK(check_output({"--output", request.out}, inputs_of(model)));
   if (request.remove) WEFT_CHECK(check_output("--remove", request.model));
-  WEFT_TRY(Loaded loaded, load_one(model));
+  WEFT_TRY(Loaded loaded, load_one(model, request.max_memory));
   mesh::Mesh& mesh = *loaded.mesh;
   const std::size_t training = loaded.learner ? loaded.learner->options().learners : 0;
   const bool is_idle = !loaded.learner || loaded.learner->options().schedule == learning::Schedule::settle ||
@@ -87,7 +89,7 @@ Status attach(const Request& request) {
   inputs.push_back({"FILE", request.file});
   WEFT_CHECK(check_output({"--output", request.out}, inputs));
   WEFT_TRY(const auto file, formats::load_entity(storage::real_file_system(), request.file));
-  WEFT_TRY(Loaded loaded, load_one(model));
+  WEFT_TRY(Loaded loaded, load_one(model, request.max_memory));
   mesh::Mesh& mesh = *loaded.mesh;
   auto session = mesh::attach_session(mesh, file, request.other_weights);
   if (!session) return fail(std::move(session).error().within(request.file));
@@ -115,6 +117,7 @@ CLI::App* add_part(CLI::App& verb, const std::string& name, const std::string& h
   CLI::App* part = add_verb(verb, name, help);
   add_argument(*part, "MODEL", request.model, "An .entity file, or a network file: its session 0 is new").required();
   add_output(*part, request.out);
+  add_max_memory(*part, request.max_memory);
   add_flag(*part, "json", request.json, "One JSON object on stdout");
   return part;
 }

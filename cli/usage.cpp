@@ -38,7 +38,7 @@ constexpr std::array kVerbsElsewhere{
     Pair{"train", "run"},     Pair{"fit", "run"},           Pair{"learn", "run"},      Pair{"show", "inspect"},
     Pair{"info", "inspect"},  Pair{"summary", "inspect"},   Pair{"quantize", "morph"}, Pair{"convert", "morph"},
     Pair{"compress", "pack"}, Pair{"benchmark", "bench"},   Pair{"monitor", "top"},    Pair{"status", "top"},
-    Pair{"help", "--help"},   Pair{"version", "--version"}, Pair{"check", "doctor"}};
+    Pair{"man", "help"},      Pair{"version", "--version"}, Pair{"check", "doctor"}};
 
 std::optional<std::string> elsewhere(std::span<const Pair> table, std::string_view given, const Words& known) {
   for (const auto& [theirs, ours] : table)
@@ -169,7 +169,7 @@ std::string usage_error(const CLI::App& program, std::span<const Verb> verbs, Ar
   if (!asked && !first.empty()) {
     Words names;
     for (const Verb& verb : verbs) names.push_back(verb.app->get_name());
-    names.insert(names.end(), {"--help", "--version"});
+    names.insert(names.end(), {"help", "--help", "--version"});
     const bool is_option = first.starts_with("-");
     return "'" + first + "' is no " + (is_option ? "option" : "verb") + " of weft" +
            suggestion(first, kVerbsElsewhere, names, is_option ? "" : "weft ") + " (see weft --help)";

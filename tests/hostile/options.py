@@ -93,12 +93,18 @@ def of_another(weft, folder):
 
 @case("the word that was meant:", ("run N --passes 5", "'--passes'", "--epochs"), ("run N --epohcs 5", "'--epohcs'", "--epochs"),
       ("run N --learning-rate=1", "--learning-rate", "--lr"), ("run N --heldout 0.1", "--heldout", "--held-out"),
-      ("run N --gpu", "--gpu", "--device"), ("help", "'help'", "--help"), ("hlep", "'hlep'", "--help"),
+      ("run N --gpu", "--gpu", "--device"), ("helpp", "'helpp'", "weft help"), ("hlep", "'hlep'", "weft help"),
       ("train N", "'train'", "weft run"), ("inspekt N", "'inspekt'", "weft inspect"), ("quantize N", "'quantize'", "weft morph"),
       ("--verion", "--verion", "--version"), ("run N N", "one argument too many", "weft run --help"))
 def meant(weft, folder, line, *names):
     net = prepare(folder)
     weft.refuses(2, names, *[net if word == "N" else word for word in line.split()])
+
+
+@case("help is a word too:", (("help",), ("--help",)), (("help", "run"), ("run", "--help")))
+def help_words(weft, folder, asked, usual):
+    out = weft(*asked)
+    expect(out.exit == 0 and out.out == weft(*usual).out and "Usage" in out.out, "no help", (asked,), out)
 
 
 @case("a directory where a file is meant")
