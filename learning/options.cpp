@@ -5,6 +5,8 @@
 #include "core/json_reader.hpp"
 
 #include <array>
+#include <sstream>
+#include <string>
 #include <vector>
 
 namespace weft::learning {
@@ -23,6 +25,12 @@ std::optional<Enum> parse(const std::vector<std::string_view>& names, std::strin
   for (std::size_t i = 0; i < names.size(); ++i)
     if (names[i] == text) return static_cast<Enum>(i);
   return std::nullopt;
+}
+
+std::string number_text(float value) {
+  std::ostringstream out;
+  out << value;
+  return out.str();
 }
 
 Result<OptimizerOptions> read_optimizer(JsonReader reader) {
@@ -78,7 +86,31 @@ std::optional<RateScheduleKind> parse_rate_schedule(std::string_view text) noexc
 }
 
 Status check_options(const LearningOptions& options) {
+  const OptimizerOptions& o = options.optimizer;
   const RateSchedule& s = options.rate_schedule;
+  constexpr float kLargestShare = 0.999999f;
+  const struct {
+    const char* key;
+    float value, least, most;
+  } bounds[] = {
+      {"optimizer.lr", o.lr, 0.0f, 1000.0f},
+      {"optimizer.momentum", o.momentum, 0.0f, 1.0f},
+      {"optimizer.dampening", o.dampening, 0.0f, 1.0f},
+      {"optimizer.beta1", o.beta1, 0.0f, kLargestShare},
+      {"optimizer.beta2", o.beta2, 0.0f, kLargestShare},
+      {"optimizer.epsilon", o.epsilon, 1e-20f, 1.0f},
+      {"optimizer.weight_decay", o.weight_decay, 0.0f, 1.0f},
+      {"optimizer.alpha", o.alpha, 0.0f, kLargestShare},
+      {"optimizer.clip_limit", o.clip_limit, 1e-20f, 1e20f},
+      {"rate_schedule.growth", static_cast<float>(s.growth), 1.0f, 1024.0f},
+      {"rate_schedule.end", s.end, 0.0f, 1.0f},
+      {"rate_schedule.factor", s.factor, 1e-20f, 1.0f},
+      {"rate_schedule.power", s.power, 1e-3f, 100.0f},
+  };
+  for (const auto& [key, value, least, most] : bounds)
+    if (!(value >= least && value <= most))
+      return fail(Errc::out_of_range, "learning." + std::string(key) + ": " + number_text(value) + " is not within [" +
+                                          number_text(least) + ", " + number_text(most) + "]");
   const bool is_endless = s.kind == RateScheduleKind::constant || s.kind == RateScheduleKind::exponential;
   if (!is_endless && s.updates == 0)
     return fail(Errc::invalid_argument, "learning.rate_schedule.updates: 0; '" + std::string(name(s.kind)) +

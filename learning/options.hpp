@@ -68,7 +68,8 @@ struct LearningOptions {
 /// The rule's own defaults in place of zeros.
 LearningOptions with_defaults(LearningOptions options) noexcept;
 
-/// Learning options that contradict each other, or a rate schedule that lacks a number. @error invalid_argument
+/// Options outside their bounds, that contradict each other, or a rate schedule that lacks a number.
+/// @error out_of_range, invalid_argument: naming key and values
 Status check_options(const LearningOptions& options);
 
 /// Reads the section "learning" of a network file. @error names the path ("learning.optimizer.lr")

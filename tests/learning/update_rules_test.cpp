@@ -299,6 +299,23 @@ TEST(UpdateRules, BadOptionsAreNamedWithTheirValues) {
                  {"learning.rate_schedule.end", "-1"});
 }
 
+// Options that come from C++ and no file.
+TEST(UpdateRules, BadTypedOptionsAreNamedWithTheirValues) {
+  mesh::Mesh mesh = build_mesh(pair_network(1.0f, false), {});
+  LearningOptions options = by_sgd(-0.5f);
+  expect_error(Learner::build(mesh, options), Errc::out_of_range, {"learning.optimizer.lr", "-0.5"});
+  options = by_sgd(std::numeric_limits<float>::quiet_NaN());
+  expect_error(Learner::build(mesh, options), Errc::out_of_range, {"learning.optimizer.lr", "nan"});
+  options = by_sgd(0.1f, Clip::norm, 0.0f);
+  expect_error(Learner::build(mesh, options), Errc::out_of_range, {"learning.optimizer.clip_limit", "0 is not within"});
+  options = by_sgd(0.1f);
+  options.optimizer.alpha = 1.5f;
+  expect_error(Learner::build(mesh, options), Errc::out_of_range, {"learning.optimizer.alpha", "1.5"});
+  options = by_sgd(0.1f);
+  options.rate_schedule.kind = RateScheduleKind::linear;
+  expect_error(Learner::build(mesh, options), Errc::invalid_argument, {"learning.rate_schedule.updates", "linear"});
+}
+
 TEST(UpdateRules, BadKeysOfLayersAreNamedWithTheirValues) {
   for (const float scale :
        {-1.0f, 0.0f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
