@@ -13,10 +13,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <string_view>
 #include <system_error>
+#include <thread>
 
 namespace weft::storage {
 namespace {
@@ -187,7 +190,14 @@ class PosixFileSystem final : public FileSystem {
     Descriptor file = open_descriptor(path, O_RDWR | O_CREAT | O_NOFOLLOW);
     if (file.get() < 0) return system_failure("open the lock", path, errno);
     char holder[24] = "";
-    if (retry([&] { return ::flock(file.get(), LOCK_EX | LOCK_NB); }) != 0) {
+    const auto take = [&] { return retry([&] { return ::flock(file.get(), LOCK_EX | LOCK_NB); }); };
+    int taken = take();
+    // A process that was killed holds its locks until its memory is given back; who starts the next one cannot know.
+    for (int i = 0; taken != 0 && errno == EWOULDBLOCK && i < kLockAttempts && !is_held_here(file.get()); ++i) {
+      std::this_thread::sleep_for(kLockPause);
+      taken = take();
+    }
+    if (taken != 0) {
       const int error = errno;
       if (error != EWOULDBLOCK) return system_failure("lock", path, error);
       // The number is a courtesy; who wrote it may be between locking and writing.
@@ -203,8 +213,19 @@ class PosixFileSystem final : public FileSystem {
   }
 
  private:
+  static constexpr int kLockAttempts = 20;
+  static constexpr std::chrono::milliseconds kLockPause{100};
   // Smaller files are copied sooner than their pages are set up.
   static constexpr std::size_t kMapFrom = std::size_t{1} << 20;
+
+  /// True when this process wrote its number into the lock: it would wait for itself. Keeps errno.
+  static bool is_held_here(int lock) {
+    const int error = errno;
+    char holder[24] = "";
+    const ssize_t size = ::pread(lock, holder, sizeof holder - 1, 0);
+    errno = error;
+    return size > 0 && std::strtol(holder, nullptr, 10) == static_cast<long>(::getpid());
+  }
 
   Descriptor open_descriptor(const std::string& path, int flags) const {
     return {calls_, retry([&] { return calls_.open(path.c_str(), flags | O_CLOEXEC, 0666); })};

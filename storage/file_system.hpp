@@ -67,7 +67,7 @@ class FileSystem {
   /// Removes a file or an empty directory.
   virtual Status remove(const std::string& path) = 0;
   /// An exclusive advisory lock, released when destroyed or when the process ends, however it ends.
-  /// @error storage at once when another process (or this one) holds it
+  /// @error storage: this process holds it, or another one still does after 2 s (one that was just killed lets go soon)
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
 };
 
