@@ -21,7 +21,7 @@ EXPECTED = {
     "train.sh": [r"^held out +9\d\.\d %|^held out +100\.0 %", r"^loss +\d", r"^setosa +10 ", r"^label . answer +setosa"],
     "predict.sh": [r"^class,setosa,versicolor,virginica$", r"^setosa,0\.9", r"^versicolor,", r"^virginica,",
                    r"^accuracy +9\d\.\d %", r"^class +samples +precision +recall +F1"],
-    "survive.sh": [r"^compared +\S+ marks, all equal$", r"^held out +\d"],
+    "survive.sh": [r"^compared +\S+ markers, all equal$", r"^held out +\d"],
     "serve.sh": [r"^iris +running", r"^samples +\S+/s"],
     "embed.sh": [r"^60 frames"],
 }
