@@ -3,31 +3,24 @@
 #define WEFT_THIS_FILE "kernels/linear_integer.cpp"
 #include "kernels/linear_integer.hpp"
 
-#define WEFT_WITH_VNNI
 #include "kernels/foreach_isa.hpp"
+#if WEFT_ISA_IS_SCALAR
 #include "kernels/internal/integer_linear.hpp"
 #include "kernels/internal/scratch_lease.hpp"
 #include "kernels/linear_outputs-inl.hpp"
 #include "kernels/quantize-inl.hpp"
 #include "kernels/quantize_rows.hpp"
-#if !WEFT_ISA_IS_SCALAR
-#include "kernels/linear_integer_row-inl.hpp"
-#include "kernels/linear_integer_tiles-inl.hpp"
-#endif
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 
-WEFT_ISA_BEGIN();
-namespace weft::kernels::WEFT_ISA {
+namespace weft::kernels {
+namespace scalar {
 namespace {
 
 using detail::CodeForm;
 using detail::IntegerKernels;
 using detail::PackedRows;
-
-#if WEFT_ISA_IS_SCALAR
 
 // The reference for all other code here: codes in order, each decoded by itself.
 inline constexpr std::size_t kTileRows = 1;
@@ -93,77 +86,28 @@ void run(const ConstWeight& w, const float* bias, const PackedRows& x, std::size
   }
 }
 
-#else
+}  // namespace
+}  // namespace scalar
 
-std::size_t block_bytes(const CodeForm& form) {
-  return kScaleBlock * (form.bits == 8 ? DotOf<8>::kWords : DotOf<4>::kWords);
-}
-
-/// Calls f with the width of a code as a type.
-template <class F>
-HWY_INLINE void visit_bits(int bits, const F& f) {
-  if (bits == 8)
-    f(std::integral_constant<int, 8>());
-  else if (bits == 4)
-    f(std::integral_constant<int, 4>());
-  else if (bits == 2)
-    f(std::integral_constant<int, 2>());
-  else
-    f(std::integral_constant<int, 1>());
-}
-
-void pack(const ConstMatrixView& x, const CodeForm& form, const PackedRows& to, std::size_t first,
-          std::size_t last) noexcept {
-  visit_bits(form.bits, [&](auto width) { pack_parts<decltype(width)::value>(x, form, to, first, last); });
-}
-
-template <int kBits, bool kBlockScale, bool kLaneZero>
-void run_form(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t first, std::size_t last,
-              const Outputs& outputs) noexcept {
-  if (last - first == 1 && x.rows_of(first) == 1)
-    run_row<kBits, kBlockScale, kLaneZero>(w, form, x, first, outputs);
-  else
-    run_tiles<kBits, kBlockScale, kLaneZero>(w, form, x, first, last, outputs);
-}
-
-void run(const ConstWeight& w, const float* bias, const PackedRows& x, std::size_t first, std::size_t last,
-         Activation activation, const MatrixView& z, const MatrixView& y) noexcept {
-  WEFT_ISA_RAN();
-  const Outputs outputs{bias, activation, z, y};
-  const CodeForm form = own_form(detail::code_form(w));
-  visit_bits(form.bits, [&](auto width) {
-    constexpr int kBits = decltype(width)::value;
-    constexpr bool kHasZeros = kBits > 1;  // no binary type has zeros of its own
-    if (form.block_scale) {
-      if (kHasZeros && form.lane_zero)
-        run_form<kBits, true, kHasZeros>(w, form, x, first, last, outputs);
-      else
-        run_form<kBits, true, false>(w, form, x, first, last, outputs);
-    } else {
-      if (kHasZeros && form.lane_zero)
-        run_form<kBits, false, kHasZeros>(w, form, x, first, last, outputs);
-      else
-        run_form<kBits, false, false>(w, form, x, first, last, outputs);
-    }
-  });
-}
-
-#endif
-
-const IntegerKernels& integer_kernels() noexcept {
-  static constexpr IntegerKernels kKernels{kTileRows, &block_bytes, &pack, &run};
+const detail::IntegerKernels& detail::scalar_integer_kernels() noexcept {
+  static constexpr IntegerKernels kKernels{scalar::kTileRows, &scalar::block_bytes, &scalar::pack, &scalar::run};
   return kKernels;
 }
 
-}  // namespace
-}  // namespace weft::kernels::WEFT_ISA
-WEFT_ISA_END();
-
-#if WEFT_ISA_IS_LAST
-namespace weft::kernels {
 namespace {
 
-constexpr auto kIntegerKernels = WEFT_DISPATCH(integer_kernels);
+const detail::IntegerKernels& integer_kernels(int bits) noexcept {
+  switch (bits) {
+    case 8:
+      return detail::integer_kernels_of_8();
+    case 4:
+      return detail::integer_kernels_of_4();
+    case 2:
+      return detail::integer_kernels_of_2();
+    default:
+      return detail::integer_kernels_of_1();
+  }
+}
 
 std::size_t aligned(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
 
@@ -171,7 +115,7 @@ std::size_t aligned(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64;
 struct Batch {
   Batch(const ConstWeight& w, const ConstMatrixView& x) noexcept
       : form(detail::code_form(w)),
-        kernels(kIntegerKernels.get()()),
+        kernels(integer_kernels(form.bits)),
         blocks(quantized_blocks(w.in)),
         block_bytes(kernels.block_bytes(form)),
         code_bytes(aligned(x.rows * blocks * block_bytes)),

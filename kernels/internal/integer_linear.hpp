@@ -40,7 +40,7 @@ struct PackedRows {
   std::int32_t* zero_terms_of(std::size_t part) const noexcept { return zero_terms + parts.begin(part) * blocks; }
 };
 
-/// One instruction set's share of linear_integer. Taken together, because their packing is their own.
+/// One instruction set's share of linear_integer for a width of codes. Taken together: their packing is their own.
 struct IntegerKernels {
   std::size_t tile_rows;                        ///< rows of a part, when there are several
   std::size_t (*block_bytes)(const CodeForm&);  ///< of one row's packed codes of a block
@@ -51,5 +51,12 @@ struct IntegerKernels {
   void (*run)(const ConstWeight& w, const float* bias, const PackedRows& x, std::size_t first, std::size_t last,
               Activation activation, const MatrixView& z, const MatrixView& y) noexcept;
 };
+/// The kernels of the active instruction set for codes of 8, 4, 2 and 1 bits (linear_integer_of_<bits>.cpp).
+const IntegerKernels& integer_kernels_of_8() noexcept;
+const IntegerKernels& integer_kernels_of_4() noexcept;
+const IntegerKernels& integer_kernels_of_2() noexcept;
+const IntegerKernels& integer_kernels_of_1() noexcept;
+/// The reference for all of them: codes in order, each decoded by itself.
+const IntegerKernels& scalar_integer_kernels() noexcept;
 
 }  // namespace weft::kernels::detail

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#undef WEFT_THIS_FILE
+#define WEFT_THIS_FILE "kernels/linear_integer_of_8.cpp"
+
+#define WEFT_WITH_VNNI
+#include "kernels/foreach_isa.hpp"
+#include "kernels/linear_integer_width-inl.hpp"
+
+#if WEFT_ISA_IS_LAST
+namespace weft::kernels::detail {
+namespace {
+constexpr auto kKernels = WEFT_DISPATCH(integer_kernels<8>);
+}  // namespace
+
+const IntegerKernels& integer_kernels_of_8() noexcept { return kKernels.get()(); }
+
+}  // namespace weft::kernels::detail
+#endif

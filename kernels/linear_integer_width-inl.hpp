@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Not a header of its own: re-included once per ISA (kernels/foreach_isa.hpp), the scalar pass too, by a file for each
+// width of codes, kIntegerBits. A file each, since all widths of all instruction sets take g++ a minute.
+
+#if defined(WEFT_KERNELS_LINEAR_INTEGER_WIDTH_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_KERNELS_LINEAR_INTEGER_WIDTH_INL
+#undef WEFT_KERNELS_LINEAR_INTEGER_WIDTH_INL
+#else
+#define WEFT_KERNELS_LINEAR_INTEGER_WIDTH_INL
+#endif
+
+#include "kernels/internal/integer_linear.hpp"
+#if !WEFT_ISA_IS_SCALAR
+#include "kernels/linear_integer_row-inl.hpp"
+#include "kernels/linear_integer_tiles-inl.hpp"
+#endif
+
+WEFT_ISA_BEGIN();
+namespace weft::kernels::WEFT_ISA {
+namespace {
+
+using detail::IntegerKernels;
+
+#if WEFT_ISA_IS_SCALAR
+
+template <int kBits>
+const IntegerKernels& integer_kernels() noexcept {
+  return detail::scalar_integer_kernels();
+}
+
+#else
+
+template <int kBits>
+std::size_t block_bytes(const CodeForm&) {
+  return kScaleBlock * DotOf<kBits>::kWords;
+}
+
+template <int kBits, bool kBlockScale, bool kLaneZero>
+void run_form(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t first, std::size_t last,
+              const Outputs& outputs) noexcept {
+  if (last - first == 1 && x.rows_of(first) == 1)
+    run_row<kBits, kBlockScale, kLaneZero>(w, form, x, first, outputs);
+  else
+    run_tiles<kBits, kBlockScale, kLaneZero>(w, form, x, first, last, outputs);
+}
+
+template <int kBits>
+void run(const ConstWeight& w, const float* bias, const PackedRows& x, std::size_t first, std::size_t last,
+         Activation activation, const MatrixView& z, const MatrixView& y) noexcept {
+  WEFT_ISA_RAN();
+  const Outputs outputs{bias, activation, z, y};
+  const CodeForm form = own_form(detail::code_form(w));
+  constexpr bool kHasZeros = kBits > 1;  // no binary type has zeros of its own
+  const bool lane_zero = kHasZeros && form.lane_zero;
+  if (form.block_scale && lane_zero)
+    run_form<kBits, true, kHasZeros>(w, form, x, first, last, outputs);
+  else if (form.block_scale)
+    run_form<kBits, true, false>(w, form, x, first, last, outputs);
+  else if (lane_zero)
+    run_form<kBits, false, kHasZeros>(w, form, x, first, last, outputs);
+  else
+    run_form<kBits, false, false>(w, form, x, first, last, outputs);
+}
+
+template <int kBits>
+const IntegerKernels& integer_kernels() noexcept {
+  static constexpr IntegerKernels kKernels{kTileRows, &block_bytes<kBits>, &pack_parts<kBits>, &run<kBits>};
+  return kKernels;
+}
+
+#endif
+
+}  // namespace
+}  // namespace weft::kernels::WEFT_ISA
+WEFT_ISA_END();
+
+#endif  // guard that flips
