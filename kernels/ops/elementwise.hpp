@@ -18,11 +18,7 @@ struct Unary {
   ConstMatrixView x;
   MatrixView y;
 
-  static void operands(auto& op, auto&& visit) {
-    const Extent all = matrix(op.y.rows, op.y.cols);
-    visit.read(op.x, all);
-    visit.write(op.y, all);
-  }
+  static void operands(auto& op, auto&& visit) { map_operands(visit, op.y, op.x); }
   Work work() const noexcept { return by_elements(y.rows, y.cols, kComputed); }
   void compute() const noexcept { kernels::unary(activation, x, y); }
 };
@@ -50,12 +46,7 @@ struct Binary {
   ConstMatrixView a, b;
   MatrixView y;
 
-  static void operands(auto& op, auto&& visit) {
-    const Extent all = matrix(op.y.rows, op.y.cols);
-    visit.read(op.a, all);
-    visit.read(op.b, all);
-    visit.write(op.y, all);
-  }
+  static void operands(auto& op, auto&& visit) { map_operands(visit, op.y, op.a, op.b); }
   Work work() const noexcept { return by_elements(y.rows, y.cols, kMoved); }
   void compute() const noexcept { kernels::binary(op, a, b, y); }
 };
@@ -66,11 +57,7 @@ struct Scale {
   ConstMatrixView x;
   MatrixView y;
 
-  static void operands(auto& op, auto&& visit) {
-    const Extent all = matrix(op.y.rows, op.y.cols);
-    visit.read(op.x, all);
-    visit.write(op.y, all);
-  }
+  static void operands(auto& op, auto&& visit) { map_operands(visit, op.y, op.x); }
   Work work() const noexcept { return by_elements(y.rows, y.cols, kMoved); }
   void compute() const noexcept { kernels::scale(alpha, x, y); }
 };
@@ -94,11 +81,7 @@ struct Copy {
   ConstMatrixView x;
   MatrixView y;
 
-  static void operands(auto& op, auto&& visit) {
-    const Extent all = matrix(op.y.rows, op.y.cols);
-    visit.read(op.x, all);
-    visit.write(op.y, all);
-  }
+  static void operands(auto& op, auto&& visit) { map_operands(visit, op.y, op.x); }
   Work work() const noexcept { return by_elements(y.rows, y.cols, kMoved); }
   void compute() const noexcept { kernels::copy(x, y); }
 };
@@ -132,11 +115,7 @@ struct SquareRoot {
   ConstMatrixView x;
   MatrixView y;
 
-  static void operands(auto& op, auto&& visit) {
-    const Extent all = matrix(op.y.rows, op.y.cols);
-    visit.read(op.x, all);
-    visit.write(op.y, all);
-  }
+  static void operands(auto& op, auto&& visit) { map_operands(visit, op.y, op.x); }
   void compute() const noexcept { kernels::square_root(x, y); }
 };
 
@@ -145,12 +124,7 @@ struct SquareRootBackward {
   ConstMatrixView y, dy;
   MatrixView dx;
 
-  static void operands(auto& op, auto&& visit) {
-    const Extent all = matrix(op.dx.rows, op.dx.cols);
-    visit.read(op.y, all);
-    visit.read(op.dy, all);
-    visit.write(op.dx, all);
-  }
+  static void operands(auto& op, auto&& visit) { map_operands(visit, op.dx, op.y, op.dy); }
   void compute() const noexcept { kernels::square_root_backward(y, dy, dx); }
 };
 
@@ -159,11 +133,7 @@ struct ClampedLog {
   ConstMatrixView x;
   MatrixView y;
 
-  static void operands(auto& op, auto&& visit) {
-    const Extent all = matrix(op.y.rows, op.y.cols);
-    visit.read(op.x, all);
-    visit.write(op.y, all);
-  }
+  static void operands(auto& op, auto&& visit) { map_operands(visit, op.y, op.x); }
   void compute() const noexcept { kernels::clamped_log(x, y); }
 };
 
@@ -172,12 +142,7 @@ struct ClampedLogBackward {
   ConstMatrixView x, dy;
   MatrixView dx;
 
-  static void operands(auto& op, auto&& visit) {
-    const Extent all = matrix(op.dx.rows, op.dx.cols);
-    visit.read(op.x, all);
-    visit.read(op.dy, all);
-    visit.write(op.dx, all);
-  }
+  static void operands(auto& op, auto&& visit) { map_operands(visit, op.dx, op.x, op.dy); }
   void compute() const noexcept { kernels::clamped_log_backward(x, dy, dx); }
 };
 

@@ -17,11 +17,7 @@ struct Permute {
   AxisOrder order;
   MatrixView y;
 
-  static void operands(auto& op, auto&& visit) {
-    const Extent all = matrix(op.y.rows, op.y.cols);
-    visit.read(op.x, all);
-    visit.write(op.y, all);
-  }
+  static void operands(auto& op, auto&& visit) { map_operands(visit, op.y, op.x); }
   void compute() const noexcept { kernels::permute(x, order, y); }
 };
 

@@ -90,6 +90,13 @@ void for_each_operand(Op& op, Body&& body) {
   std::remove_const_t<Op>::operands(op, Visitor<std::remove_reference_t<Body>>(body));
 }
 
+/// The operands of an operation that makes one matrix of others of its shape, element by element or row by row.
+void map_operands(auto&& visit, auto& to, auto&... from) {
+  const Extent all = matrix(to.rows, to.cols);
+  (visit.read(from, all), ...);
+  visit.write(to, all);
+}
+
 template <class T>
 concept Matrix =
     std::is_same_v<std::remove_const_t<T>, MatrixView> || std::is_same_v<std::remove_const_t<T>, ConstMatrixView>;

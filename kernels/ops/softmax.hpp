@@ -21,11 +21,7 @@ struct Softmax {
   float temperature;
   MatrixView y;
 
-  static void operands(auto& op, auto&& visit) {
-    const Extent all = matrix(op.y.rows, op.y.cols);
-    visit.read(op.x, all);
-    visit.write(op.y, all);
-  }
+  static void operands(auto& op, auto&& visit) { map_operands(visit, op.y, op.x); }
   void compute() const noexcept { kernels::softmax(x, temperature, y); }
 };
 
@@ -35,12 +31,7 @@ struct SoftmaxBackward {
   float temperature;
   MatrixView dx;
 
-  static void operands(auto& op, auto&& visit) {
-    const Extent all = matrix(op.dx.rows, op.dx.cols);
-    visit.read(op.y, all);
-    visit.read(op.dy, all);
-    visit.write(op.dx, all);
-  }
+  static void operands(auto& op, auto&& visit) { map_operands(visit, op.dx, op.y, op.dy); }
   void compute() const noexcept { kernels::softmax_backward(y, dy, temperature, dx); }
 };
 
@@ -51,11 +42,7 @@ struct Entmax {
   float alpha_minus_one, temperature;
   MatrixView y;
 
-  static void operands(auto& op, auto&& visit) {
-    const Extent all = matrix(op.y.rows, op.y.cols);
-    visit.read(op.x, all);
-    visit.write(op.y, all);
-  }
+  static void operands(auto& op, auto&& visit) { map_operands(visit, op.y, op.x); }
   void compute() const noexcept { kernels::entmax(x, alpha_minus_one, temperature, y); }
 };
 
@@ -65,12 +52,7 @@ struct EntmaxBackward {
   float alpha_minus_one, temperature;
   MatrixView dx;
 
-  static void operands(auto& op, auto&& visit) {
-    const Extent all = matrix(op.dx.rows, op.dx.cols);
-    visit.read(op.y, all);
-    visit.read(op.dy, all);
-    visit.write(op.dx, all);
-  }
+  static void operands(auto& op, auto&& visit) { map_operands(visit, op.dx, op.y, op.dy); }
   void compute() const noexcept { kernels::entmax_backward(y, dy, alpha_minus_one, temperature, dx); }
 };
 
@@ -127,11 +109,7 @@ struct TopKMask {
   std::size_t count;
   MatrixView y;
 
-  static void operands(auto& op, auto&& visit) {
-    const Extent all = matrix(op.y.rows, op.y.cols);
-    visit.read(op.x, all);
-    visit.write(op.y, all);
-  }
+  static void operands(auto& op, auto&& visit) { map_operands(visit, op.y, op.x); }
   void compute() const noexcept { kernels::top_k_mask(x, count, y); }
 };
 
@@ -140,11 +118,7 @@ struct ArgmaxOneHot {
   ConstMatrixView x;
   MatrixView y;
 
-  static void operands(auto& op, auto&& visit) {
-    const Extent all = matrix(op.y.rows, op.y.cols);
-    visit.read(op.x, all);
-    visit.write(op.y, all);
-  }
+  static void operands(auto& op, auto&& visit) { map_operands(visit, op.y, op.x); }
   void compute() const noexcept { kernels::argmax_one_hot(x, y); }
 };
 
