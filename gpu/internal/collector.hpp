@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "gpu/internal/hazards.hpp"
 #include "gpu/internal/heap.hpp"
 #include "gpu/internal/levels.hpp"
 #include "gpu/internal/pipelines.hpp"
@@ -37,11 +38,6 @@ inline Groups groups_for(std::size_t items, std::size_t threads) noexcept {
   if (items == 0 || 2 * share > threads) return {groups_of(items, threads), 1};
   return {1, 1, static_cast<std::uint32_t>(threads / share)};
 }
-
-/// Ranges that a dispatch touches. Notes are status words that it ors bits into atomically, in any order.
-struct Accesses {
-  std::initializer_list<Range> reads, writes, notes;
-};
 
 /// Dispatches of a command graph while it is captured.
 class Collector {

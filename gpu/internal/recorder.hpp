@@ -3,16 +3,17 @@
 #pragma once
 
 #include "gpu/internal/collector.hpp"
+#include "gpu/internal/command_buffers.hpp"
 #include "gpu/internal/context.hpp"
+#include "gpu/internal/hazards.hpp"
 #include "gpu/internal/heap.hpp"
 #include "gpu/internal/pipelines.hpp"
 #include "gpu/internal/range.hpp"
 #include "gpu/internal/recorded_program.hpp"
+#include "gpu/internal/staging.hpp"
 #include "gpu/vulkan_stream.hpp"
 
-#include <array>
 #include <cstdint>
-#include <deque>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -83,32 +84,22 @@ class Recorder {
   std::uint64_t barriers() const noexcept { return barriers_; }
 
  private:
-  struct Commands {
-    VkCommandBuffer buffer = VK_NULL_HANDLE;
-    std::uint64_t number = 0;  // of its last submission
-  };
   struct Held {
     std::shared_ptr<RecordedProgram> program;
     std::uint64_t number = 0;  // of the submission that is its last; 0: not handed over
-  };
-  /// Half of the memory that uploads pass through; the other half may be in use meanwhile.
-  struct Half {
-    Allocation piece;
-    std::size_t used = 0;
-    std::uint64_t number = 0;  // of the last submission that reads it
   };
 
   Recorder(std::shared_ptr<Context> context, Heap& heap, Pipelines& pipelines)
       : context_(std::move(context)),
         heap_(heap),
         pipelines_(pipelines),
+        commands_(*context_),
         validation_errors_(context_->instance->error_count()) {}
   Status initialise();
   void record(const Shader& shader, const Constants& constants, std::span<const std::byte> operands, Groups groups,
               const Accesses& accesses);
   /// Opens a command buffer if none is open; false after a failure.
   bool open();
-  Status begin();
   /// Closes it, to be handed over with what else waits.
   void close();
   /// Hands over what waits, and returns its number.
@@ -122,7 +113,7 @@ class Recorder {
   void check_validation_errors();
   void order(const Accesses& accesses);
   void barrier(VkPipelineStageFlags to_stages, VkAccessFlags to_access);
-  /// Room in a half for so many bytes; submits and waits for the other half when this one is full.
+  /// Room for so many bytes of an upload; submits and waits for the other half of staging memory when this one is full.
   Result<std::size_t> room(std::size_t bytes);
   Status stage(const std::byte* from, std::size_t bytes, std::uint64_t to);
   /// Copies to `place` of the memory that downloads pass through, and returns the submission's number.
@@ -131,21 +122,12 @@ class Recorder {
   std::shared_ptr<Context> context_;
   Heap& heap_;
   Pipelines& pipelines_;
-  VkCommandPool pool_ = VK_NULL_HANDLE;
-  std::deque<Commands> submitted_;
-  Commands open_;
-  bool is_open_ = false;
-  std::uint64_t last_ = 0;                // submission
-  std::vector<Commands> closed_;          // and not handed over
-  std::vector<VkCommandBuffer> waiting_;  // in order: what is closed, and programs
-  std::uint64_t waiting_runs_ = 0;        // of programs
+  CommandBuffers commands_;
+  Hazards hazards_;
+  Staging staging_;
   std::unique_ptr<Collector> collector_;  // while a program is collected
   std::vector<Held> held_;
-  std::vector<Range> reads_, writes_, notes_;  // since the last barrier
   VkPipeline bound_ = VK_NULL_HANDLE;
-  std::array<Half, 2> halves_;
-  std::size_t half_ = 0;
-  Allocation fetched_;
   std::vector<Buffer> scratch_;  // the last is in use; commands under way may still read the others
   std::optional<Error> failure_;
   std::size_t validation_errors_;  // of the validation layers, before it was made

@@ -52,9 +52,9 @@ Status Recorder::run(const std::shared_ptr<Program>& program, std::uint64_t time
   close();
   for (std::uint64_t left = times; left > 0;) {
     WEFT_TRY(const auto commands, recorded->commands(left));
-    waiting_.push_back(commands.buffer);
+    commands_.append(commands.buffer, commands.runs);
     left -= commands.runs;
-    if ((waiting_runs_ += commands.runs) >= kMostWaiting) WEFT_CHECK(flush());
+    if (commands_.waiting_runs() >= kMostWaiting) WEFT_CHECK(flush());
   }
   dispatches_ += times * recorded->dispatches();
   barriers_ += times * recorded->levels();
@@ -63,13 +63,13 @@ Status Recorder::run(const std::shared_ptr<Program>& program, std::uint64_t time
 }
 
 void Recorder::hold(std::shared_ptr<RecordedProgram> program) {
-  const bool is_waiting = is_open_ || !waiting_.empty();
+  const std::uint64_t number = commands_.has_more() ? 0 : commands_.last_submission();
   for (Held& each : held_)
     if (each.program == program) {
-      each.number = is_waiting ? 0 : last_;
+      each.number = number;
       return;
     }
-  held_.push_back({std::move(program), is_waiting ? 0 : last_});
+  held_.push_back({std::move(program), number});
 }
 
 void Recorder::forget() {
