@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention and the turns of its queries and keys.
 
+#include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
+#include "gpu/shaders/attention_operands.inc"
 
 #include <algorithm>
 #include <limits>
@@ -13,25 +15,18 @@ constexpr std::size_t kLanes = 64, kRing = 16, kHeader = 16;
 /// Bytes of probabilities and slopes that backward keeps at once.
 constexpr std::size_t kMostKept = std::size_t{64} << 20;
 
-// As gpu/shaders/attention.glsl reads it.
+using uint = std::uint32_t;
 struct Call {
-  std::uint64_t q, k, v, state, next_state, y, statistics, dy, dnext_state, dq, dk, dv, dstate, shares, slopes;
-  std::uint32_t q_stride, k_stride, v_stride, state_stride, next_stride, y_stride, statistics_stride, dy_stride,
-      dnext_stride, dq_stride, dk_stride, dv_stride, dstate_stride;
-  std::uint32_t tokens, heads, kv_heads, head_dim, slots, reach, causal;
-  float scale;
-  std::uint32_t first_job, jobs, most_keys;
+#include "gpu/shaders/attention_call.inc"
 };
 struct CallPush {
-  std::uint64_t call;
+  WEFT_CALL_OPERANDS(WEFT_MEMBER)
 };
 struct AnglesPush {
-  std::uint64_t turns, state, angles;
-  std::uint32_t sessions, tokens, pairs, state_stride;
+  WEFT_ANGLES_OPERANDS(WEFT_MEMBER)
 };
 struct RopePush {
-  std::uint64_t x, y, angles;
-  std::uint32_t rows, cols, x_stride, y_stride, head_dim, tokens, angle_tokens;
+  WEFT_ROPE_OPERANDS(WEFT_MEMBER)
 };
 
 std::size_t round_up(std::size_t n, std::size_t to) { return groups_of(n, to) * to; }

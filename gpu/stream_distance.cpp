@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
+#include "gpu/shaders/distance_operands.inc"
 
 namespace weft::gpu {
 namespace {
 
 struct DistancePush {
-  std::uint64_t c, scales, zeros, x, dy, y;
-  std::uint32_t points, features, rows, x_stride, dy_stride, y_stride;
+  WEFT_DISTANCE_OPERANDS(WEFT_MEMBER)
 };
 constexpr std::size_t kTile = 16;
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "gpu/internal/parts.hpp"
+#include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
+#include "gpu/shaders/elementwise_operands.inc"
 
 #include "kernels/unary.hpp"
 
@@ -12,43 +14,22 @@ namespace weft::gpu {
 namespace {
 
 struct ElementwisePush {
-  std::uint64_t a, b, c, y;
-  std::uint32_t rows, cols, a_stride, b_stride, y_stride;
-  float alpha;
+  WEFT_ELEMENTWISE_OPERANDS(WEFT_MEMBER)
 };
 struct UnaryPush {
-  std::uint64_t x, dy, y;
-  std::uint32_t rows, cols, x_stride, dy_stride, y_stride;
+  WEFT_UNARY_OPERANDS(WEFT_MEMBER)
 };
 
 struct GatedBackwardPush {
-  std::uint64_t v, gate, up, dy, dgate, dup;
-  std::uint32_t rows, cols, v_stride, dy_stride, dgate_stride, dup_stride;
+  WEFT_GATED_BACKWARD_OPERANDS(WEFT_MEMBER)
 };
 
 struct RoutePush {
-  std::uint64_t source, x, left, d;
-  std::uint32_t rows, cols, source_stride, x_stride, left_stride, d_stride;
+  WEFT_ROUTE_OPERANDS(WEFT_MEMBER)
 };
 
-// Row numbers that gpu/shaders/elementwise.comp has. The first five are BinaryOp's.
-enum Elementwise : std::uint32_t {
-  kScale = 5,
-  kAxpy,
-  kCopy,
-  kFill,
-  kScaleRows,
-  kGapResidual,
-  kSquareRoot,
-  kSquareRootBackward,
-  kClampedLog,
-  kClampedLogBackward
-};
+enum Elementwise : std::uint32_t { WEFT_ELEMENTWISE_NUMBERS(WEFT_ENUMERATOR) };
 static_assert(static_cast<int>(BinaryOp::add) == 0 && static_cast<int>(BinaryOp::min) == 4);
-// The numbers of gpu/shaders/activations.glsl.
-static_assert(static_cast<int>(Activation::linear) == 0 && static_cast<int>(Activation::gelu) == 5 &&
-              static_cast<int>(Activation::softplus) == 9 && static_cast<int>(Activation::mish) == 11 &&
-              kernels::kActivationCount == 12);
 
 std::uint32_t stride(const ConstMatrixView& m) noexcept { return word(m.stride); }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stored weights made of their float32 masters, and those that are long made float32 again.
 
+#include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
+#include "gpu/shaders/encode_operands.inc"
 
 #include <algorithm>
 
@@ -9,15 +11,12 @@ namespace weft::gpu {
 namespace {
 
 struct EncodePush {
-  std::uint64_t master, codes, scales, zeros, statistics, combined;
-  std::uint32_t outputs, inputs;
-  float count;
+  WEFT_ENCODE_OPERANDS(WEFT_MEMBER)
 };
 struct DecodePush {
-  std::uint64_t codes, scales, zeros, to;
-  std::uint32_t outputs, inputs;
+  WEFT_DECODE_OPERANDS(WEFT_MEMBER)
 };
-enum Step : std::uint32_t { kPieces, kOutputs, kGroups, kWhole };  // of gpu/shaders/encode_scales.comp
+enum Step : std::uint32_t { WEFT_ENCODE_NUMBERS(WEFT_ENUMERATOR) };
 
 constexpr std::size_t kThreads = 64, kPair = 2 * sizeof(float);
 

@@ -2,7 +2,9 @@
 // Losses of regression, optimisers and targets. Cross-entropy is a softmax: stream_softmax.cpp.
 
 #include "gpu/internal/parts.hpp"
+#include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
+#include "gpu/shaders/learning_operands.inc"
 
 #include "kernels/math.hpp"
 
@@ -12,25 +14,17 @@ namespace weft::gpu {
 namespace {
 
 struct SquaredErrorPush {
-  std::uint64_t x, target, loss, dx;
-  std::uint32_t rows, cols, x_stride, target_stride, dx_stride;
-  float count;
+  WEFT_SQUARED_ERROR_OPERANDS(WEFT_MEMBER)
 };
 struct OptimizerPush {
-  std::uint64_t w, first, second, third, g, factors, squares, skip;
-  std::uint32_t count = 0;
-  float rate, weight_decay, momentum, dampening, beta1, beta2, alpha, epsilon, clip_limit;
+  WEFT_OPTIMIZER_OPERANDS(WEFT_MEMBER)
 };
 struct OptimizerFactorsPush {
-  std::uint64_t updates, factors, skip;
-  std::uint32_t warmup, period, growth;
-  float rate, beta1, beta2, end, factor, power;
+  WEFT_OPTIMIZER_FACTORS_OPERANDS(WEFT_MEMBER)
   std::uint32_t unused = 0;
 };
 struct OneHotPush {
-  std::uint64_t labels, y;
-  std::uint32_t rows, cols, y_stride, first;
-  float value;
+  WEFT_ONE_HOT_OPERANDS(WEFT_MEMBER)
 };
 
 Range word_range(std::uint64_t from, std::size_t words) { return {from, from ? from + words * 4 : 0}; }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
+#include "gpu/shaders/linear_operands.inc"
 
 #include <algorithm>
 #include <bit>
@@ -11,24 +13,21 @@ namespace {
 
 // Push constants, as the shaders declare them.
 struct LinearPush {
-  std::uint64_t w, scales, zeros, bias, x, x_scales, z, y, noted;
-  std::uint32_t outputs, inputs, rows, x_stride, z_stride, y_stride, note, unused;
+  WEFT_LINEAR_OPERANDS(WEFT_MEMBER)
+  std::uint32_t unused;
 };
 struct GatedPush {
-  std::uint64_t w, scales, zeros, bias, w_to_up, scales_to_up, zeros_to_up, bias_to_up, x, x_scales, y;
-  std::uint32_t outputs, inputs, rows, x_stride, y_stride, unused;
+  WEFT_GATED_OPERANDS(WEFT_MEMBER)
+  std::uint32_t unused;
 };
 struct TransposedPush {
-  std::uint64_t w, scales, zeros, dy, dx;
-  std::uint32_t outputs, inputs, rows, dy_stride, dx_stride;
+  WEFT_TRANSPOSED_OPERANDS(WEFT_MEMBER)
 };
 struct QuantizePush {
-  std::uint64_t x, codes, scales;
-  std::uint32_t rows, cols, x_stride, blocks;
+  WEFT_QUANTIZE_OPERANDS(WEFT_MEMBER)
 };
 struct OuterPush {
-  std::uint64_t dy, x, dw;
-  std::uint32_t outputs, inputs, rows, dy_stride, x_stride;
+  WEFT_OUTER_OPERANDS(WEFT_MEMBER)
 };
 
 // The numbers of gpu/shaders/weights.glsl.
@@ -51,11 +50,11 @@ std::size_t tile_side(std::size_t across, std::size_t down) noexcept {
 }
 // Rows from which linear_transposed_tile.comp is better than linear_transposed.comp.
 constexpr std::size_t kManyRows = 9;
-// linear_row.glsl and its kin have 32 places in a group, each for a chunk of a panel.
+// linear_row.comp and its kin have 32 places in a group, each for a chunk of a panel.
 constexpr std::size_t kPlaces = 32;
 // So many chunks one thread sums by itself where the layer is small: others share its group, and hide its waiting.
 constexpr std::size_t kSerialChunks = 2;
-// linear_cell.glsl has its rows in y alone.
+// linear_cell.comp has its rows in y alone.
 constexpr std::size_t kCellRows = 65535;
 
 bool is_aligned(const ConstMatrixView& m) noexcept {

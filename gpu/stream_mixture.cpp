@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "gpu/internal/parts.hpp"
+#include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
+#include "gpu/shaders/mixture_operands.inc"
 
 namespace weft::gpu {
 namespace {
 
 struct MixturePush {
-  std::uint64_t p, x, y;
-  std::uint32_t rows, cols, experts, p_stride, x_stride, y_stride;
+  WEFT_MIXTURE_OPERANDS(WEFT_MEMBER)
 };
 struct ChoosePush {
-  std::uint64_t x, y;
-  std::uint32_t rows, cols, x_stride, y_stride, most;
+  WEFT_CHOOSE_OPERANDS(WEFT_MEMBER)
 };
 
 void record(Recorder& recorder, bool backward, const ConstMatrixView& p, const ConstMatrixView& x,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "gpu/internal/parts.hpp"
+#include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
+#include "gpu/shaders/move_operands.inc"
 
 #include <algorithm>
 
@@ -9,14 +11,10 @@ namespace weft::gpu {
 namespace {
 
 struct PermutePush {
-  std::uint64_t x, y;
-  std::uint32_t rows, cols, x_stride, y_stride;
-  std::uint32_t extents[AxisOrder::kMaxRank], strides[AxisOrder::kMaxRank];
+  WEFT_PERMUTE_OPERANDS(WEFT_MEMBER)
 };
 struct EmbeddingPush {
-  std::uint64_t w, scales, zeros, x, y;
-  std::uint32_t outputs, inputs, rows, tokens, x_stride, y_stride, skipped;
-  float columns;
+  WEFT_EMBEDDING_OPERANDS(WEFT_MEMBER)
 };
 constexpr std::size_t kThreads = 64;  // of gpu/shaders/embedding.comp
 
@@ -29,8 +27,8 @@ void Stream::lower(const ops::Permute& op) {
     const std::size_t rows = std::min(high, op.y.rows - row);
     const ConstMatrixView from{op.x.row(row), rows, op.x.cols, op.x.stride},
         to{op.y.row(row), rows, op.y.cols, op.y.stride};
-    PermutePush push{address(from.data), address(to.data),  word(rows), word(op.y.cols),
-                     word(op.x.stride),  word(op.y.stride), {},         {}};
+    PermutePush push{address(from.data), address(to.data),  word(rows),
+                     word(op.y.cols),    word(op.x.stride), word(op.y.stride)};
     for (std::size_t a = 0; a < op.order.rank; ++a)
       push.extents[a] = word(op.order.extent[a]), push.strides[a] = word(op.order.stride[a]);
     recorder_->dispatch(kernel, {word(op.order.rank)}, push, groups_for(rows * op.y.cols, 256), {range(from)},

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
+#include "gpu/shaders/noise_operands.inc"
 
 namespace weft::gpu {
 namespace {
 
 struct NoisePush {
-  std::uint64_t x, state, next_state, y;
-  std::uint32_t rows, cols, x_stride, state_stride, next_stride, y_stride, key0, key1, threshold;
-  float scale;
+  WEFT_NOISE_OPERANDS(WEFT_MEMBER)
 };
 
 void record(Recorder& recorder, bool mask, const ConstMatrixView& x, std::array<std::uint32_t, 2> key,

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "gpu/internal/columns.hpp"
+#include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
+#include "gpu/shaders/norm_operands.inc"
 
 namespace weft::gpu {
 namespace {
 
 struct NormPush {
-  std::uint64_t x, gain, bias, dy, y, mean, scale;
-  std::uint32_t rows, cols, x_stride, dy_stride, y_stride;
-  float count, epsilon;
+  WEFT_NORM_OPERANDS(WEFT_MEMBER)
 };
 
 Range per_row(const float* values, const ConstMatrixView& x) { return range(values, x.rows * sizeof(float)); }

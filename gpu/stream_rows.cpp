@@ -2,7 +2,9 @@
 
 #include "gpu/internal/columns.hpp"
 #include "gpu/internal/parts.hpp"
+#include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
+#include "gpu/shaders/rows_operands.inc"
 
 #include "kernels/statistics.hpp"
 
@@ -10,23 +12,18 @@ namespace weft::gpu {
 namespace {
 
 struct ReducePush {
-  std::uint64_t a, b, s;
-  std::uint32_t rows, cols, a_stride, b_stride, s_stride;
-  float count, threshold;
+  WEFT_REDUCE_OPERANDS(WEFT_MEMBER)
 };
 struct ColumnsPush {
-  std::uint64_t x, dy, mean, scale, dgain, dbias;
-  std::uint32_t rows, cols, x_stride, dy_stride;
+  WEFT_COLUMNS_OPERANDS(WEFT_MEMBER)
 };
 struct FinitePush {
-  std::uint64_t x, word;
-  std::uint32_t rows, cols, x_stride, noted;
+  WEFT_FINITE_OPERANDS(WEFT_MEMBER)
 };
-enum Question : std::uint32_t { kNotFinite, kAllZero };     // of gpu/shaders/finite.comp
+enum Question : std::uint32_t { WEFT_FINITE_NUMBERS(WEFT_ENUMERATOR) };
 constexpr std::size_t kPartOfZeros = std::size_t{1} << 20;  // small enough for tests to see several
 
-// Numbers that gpu/shaders/reduce.comp has.
-enum Reduce : std::uint32_t { kSums, kDots, kLinkBudget, kArgmax, kStatistics };
+enum Reduce : std::uint32_t { WEFT_REDUCE_NUMBERS(WEFT_ENUMERATOR) };
 static_assert(kernels::kStatistics == 4);
 
 /// s: `width` values of 4 bytes for each row.

@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
+#include "gpu/shaders/softmax_operands.inc"
 
 namespace weft::gpu {
 namespace {
 
 struct SoftmaxPush {
-  std::uint64_t x, dy, base, y, beside;
-  std::uint32_t rows, cols, x_stride, dy_stride, base_stride, y_stride, beside_stride;
-  float temperature;
+  WEFT_SOFTMAX_OPERANDS(WEFT_MEMBER)
 };
 
 struct EntmaxPush {
-  std::uint64_t x, dy, y;
-  std::uint32_t rows, cols, x_stride, dy_stride, y_stride;
-  float k, temperature;
+  WEFT_ENTMAX_OPERANDS(WEFT_MEMBER)
 };
 
-// Numbers that gpu/shaders/softmax.comp has.
-enum Softmax : std::uint32_t { kSoftmax, kSoftmaxBackward, kLogSoftmax, kLogSoftmaxBackward, kCrossEntropy };
+enum Softmax : std::uint32_t { WEFT_SOFTMAX_NUMBERS(WEFT_ENUMERATOR) };
 
 void record(Recorder& recorder, Softmax operation, float temperature, const ConstMatrixView& x,
             const ConstMatrixView& dy, const ConstMatrixView& base, const ConstMatrixView& y,

@@ -1,30 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions and pools.
 
+#include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
+#include "gpu/shaders/window_operands.inc"
 
 namespace weft::gpu {
 namespace {
 
-// As gpu/shaders/window.glsl reads it.
+using uint = std::uint32_t;
 struct Geometry {
-  std::uint32_t channels, groups;
-  std::uint32_t image[3], windows[3], kernel[3], stride[3], padding[3], dilation[3];
-  std::uint32_t adaptive, counts_padding;
+#include "gpu/shaders/window_geometry.inc"
 };
 struct ConvolvePush {
-  std::uint64_t geometry, w, scales, zeros, bias, x, z, y;
-  std::uint32_t outputs, rows, x_stride, z_stride, y_stride;
+  WEFT_CONVOLVE_OPERANDS(WEFT_MEMBER)
 };
 struct ConvolveOuterPush {
-  std::uint64_t geometry, dy, x, dw;
-  std::uint32_t outputs, rows, dy_stride, x_stride;
+  WEFT_CONVOLVE_OUTER_OPERANDS(WEFT_MEMBER)
 };
 struct PoolPush {
-  std::uint64_t geometry, x, index, y;
-  std::uint32_t rows, x_stride, index_stride, y_stride;
+  WEFT_POOL_OPERANDS(WEFT_MEMBER)
 };
-enum PoolKind : std::uint32_t { kMax, kMaxBackward, kMean, kMeanBackward };  // of gpu/shaders/pool.comp
+enum PoolKind : std::uint32_t { WEFT_POOL_NUMBERS(WEFT_ENUMERATOR) };
 
 constexpr std::size_t kThreads = 128, kTile = 16;
 

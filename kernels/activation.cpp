@@ -5,7 +5,7 @@
 namespace weft::kernels {
 namespace {
 constexpr std::string_view kNames[] = {
-#define WEFT_ACTIVATION(name, formula) #name,
+#define WEFT_ACTIVATION(name, slope_of, formula) #name,
 #include "kernels/activations.def"
 #undef WEFT_ACTIVATION
 };

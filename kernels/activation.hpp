@@ -9,13 +9,13 @@ namespace weft::kernels {
 
 /// A function applied to each element; rows and formulas in kernels/activations.def.
 enum class Activation : int {
-#define WEFT_ACTIVATION(name, formula) name,
+#define WEFT_ACTIVATION(name, slope_of, formula) name,
 #include "kernels/activations.def"
 #undef WEFT_ACTIVATION
 };
 
 inline constexpr int kActivationCount = 0
-#define WEFT_ACTIVATION(name, formula) +1
+#define WEFT_ACTIVATION(name, slope_of, formula) +1
 #include "kernels/activations.def"
 #undef WEFT_ACTIVATION
     ;

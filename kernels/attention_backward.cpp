@@ -93,7 +93,7 @@ HWY_INLINE void slopes_of(const RowScores& scores, const RowScores& slopes, Rang
   const FloatVec by = hn::Set(d, scale), top = hn::Set(d, largest), part = hn::Set(d, share), middle = hn::Set(d, mean);
   const std::ptrdiff_t away = slopes.first - scores.first;
   scores.each([&](float* at, std::size_t) HWY_ATTR {
-    const FloatVec e = Exp(d, hn::Sub(hn::Mul(hn::LoadU(d, at), by), top));
+    const FloatVec e = formulas::exact_exp(hn::Sub(hn::Mul(hn::LoadU(d, at), by), top));
     const FloatVec p = hn::Mul(e, part);
     hn::StoreU(p, d, at);
     hn::StoreU(hn::Mul(hn::Mul(p, hn::Sub(hn::LoadU(d, at + away), middle)), by), d, at + away);

@@ -8,7 +8,7 @@
 #include "kernels/math.hpp"
 #include "kernels/rows-inl.hpp"
 #if !WEFT_ISA_IS_SCALAR
-#include "kernels/math-inl.hpp"
+#include "kernels/formulas/vector-inl.hpp"
 #endif
 
 #include <algorithm>
@@ -67,11 +67,11 @@ void binary(BinaryOp op, const ConstMatrixView& a, const ConstMatrixView& b, con
       return map(a, b, y, [](FloatTag, FloatVec u, FloatVec v) HWY_ATTR { return hn::Mul(u, v); });
     case BinaryOp::max:
       return map(a, b, y, [](FloatTag d, FloatVec u, FloatVec v) HWY_ATTR {
-        return Flush(d, hn::IfThenElse(hn::Or(hn::Gt(u, v), hn::IsNaN(u)), u, v));
+        return formulas::chosen(hn::IfThenElse(hn::Or(hn::Gt(u, v), hn::IsNaN(u)), u, v));
       });
     case BinaryOp::min:
       return map(a, b, y, [](FloatTag d, FloatVec u, FloatVec v) HWY_ATTR {
-        return Flush(d, hn::IfThenElse(hn::Or(hn::Lt(u, v), hn::IsNaN(u)), u, v));
+        return formulas::chosen(hn::IfThenElse(hn::Or(hn::Lt(u, v), hn::IsNaN(u)), u, v));
       });
   }
 }

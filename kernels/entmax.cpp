@@ -8,7 +8,7 @@
 #include "kernels/lanes-inl.hpp"
 #include "kernels/math.hpp"
 #if !WEFT_ISA_IS_SCALAR
-#include "kernels/math-inl.hpp"
+#include "kernels/formulas/vector-inl.hpp"
 #endif
 
 #include <bit>
@@ -158,7 +158,7 @@ HWY_INLINE FloatVec PowerAbove(FloatVec r, FloatVec s, FloatVec k) {
   const FloatVec one = hn::Set(d, 1.0f);
   const FloatVec u = hn::Div(r, s), w = hn::Add(one, u);
   const FloatVec lost = hn::Div(hn::Sub(u, hn::Sub(w, one)), w);
-  const FloatVec p = Exp(d, hn::Div(hn::Add(Log(d, w), lost), k));
+  const FloatVec p = formulas::exact_exp(hn::Div(hn::Add(formulas::exact_log(w), lost), k));
   return hn::IfThenZeroElse(hn::Le(u, hn::Set(d, -1.0f)), p);
 }
 
@@ -278,8 +278,8 @@ void entmax_backward(const ConstMatrixView& y, const ConstMatrixView& dy, float 
   const auto of_one = [&](FloatVec p) HWY_ATTR { return hn::IfThenElse(hn::Gt(p, zero), one, p); };
   const auto of_squares = [&](FloatVec p) HWY_ATTR { return hn::IfThenElse(hn::Gt(p, zero), hn::Sqrt(p), p); };
   const auto of_power = [&](FloatVec p) HWY_ATTR {
-    const FloatVec e = AtMost(d, kSteepest, hn::Mul(exponent, Log(d, p)));
-    return hn::IfThenElse(hn::Gt(p, zero), Exp(d, e), p);
+    const FloatVec e = formulas::at_most(kSteepest, hn::Mul(exponent, formulas::exact_log(p)));
+    return hn::IfThenElse(hn::Gt(p, zero), formulas::exact_exp(e), p);
   };
   for (std::size_t b = 0; b < y.rows; ++b) {
     const auto row = [&](const auto& slope)

@@ -9,7 +9,7 @@
 #include "kernels/math.hpp"
 #include "kernels/noise-inl.hpp"
 #if !WEFT_ISA_IS_SCALAR
-#include "kernels/math-inl.hpp"
+#include "kernels/formulas/vector-inl.hpp"
 #endif
 
 #include <algorithm>
@@ -45,7 +45,7 @@ HWY_INLINE void noisy_row(const float* x, std::size_t n, std::array<std::uint32_
     ForEachWordOfChunk(first / kChunkColumns, key, at, [&](std::size_t place, WordVec words) HWY_ATTR {
       const FloatVec whole = hn::ConvertTo(d, hn::BitCast(di, hn::ShiftRight<9>(words)));
       const FloatVec u = hn::Mul(hn::Add(whole, hn::Set(d, 0.5f)), hn::Set(d, 0x1p-23f));
-      hn::Store(Log(d, hn::Neg(Log(d, u))), d, noise + place);
+      hn::Store(formulas::exact_log(hn::Neg(formulas::exact_log(u))), d, noise + place);
     });
     const float *in = x + first, *shift = noise;
     float* out = y + first;

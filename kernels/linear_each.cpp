@@ -61,7 +61,7 @@ class Pipeline {
  private:
   template <Activation A>
   HWY_INLINE void activate(std::size_t p) {
-    const auto y = Activate<A>(kTag, hn::Load(kTag, sums_ + p * kPanelWidth));
+    const auto y = Activate<A>(hn::Load(kTag, sums_ + p * kPanelWidth));
     hn::StoreU(y, kTag, to_ + p * kPanelWidth);
     largest_ = hn::Max(largest_, hn::And(hn::BitCast(kBits, y), exponent()));
   }

@@ -31,7 +31,7 @@ void activate_row(Activation activation, const float* from, float* to, std::size
   map(x, y, [&](float v) { return activate(activation, v); });
 #else
   VisitActivation(activation, [&](auto a) HWY_ATTR {
-    map(x, y, [](FloatTag d, FloatVec v) HWY_ATTR { return Activate<decltype(a)::value>(d, v); });
+    map(x, y, [](FloatTag, FloatVec v) HWY_ATTR { return Activate<decltype(a)::value>(v); });
   });
 #endif
 }

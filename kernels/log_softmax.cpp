@@ -8,7 +8,7 @@
 #include "kernels/lanes-inl.hpp"
 #include "kernels/math.hpp"
 #if !WEFT_ISA_IS_SCALAR
-#include "kernels/math-inl.hpp"
+#include "kernels/formulas/vector-inl.hpp"
 #endif
 
 #include <cmath>
@@ -37,9 +37,10 @@ void log_softmax(const ConstMatrixView& x, const ConstMatrixView& base, const Ma
     const FloatTag d;
     const float largest = RowMaximum(in, x.cols);
     const FloatVec top = hn::Set(d, largest);
-    const FloatVec log_sum = Log(d, hn::Set(d, LaneSum(x.cols, [&](FloatVec sum, auto load) HWY_ATTR {
-                                              return hn::Add(sum, Exp(d, hn::Sub(load(in), top)));
-                                            })));
+    const FloatVec log_sum =
+        formulas::exact_log(hn::Set(d, LaneSum(x.cols, [&](FloatVec sum, auto load) HWY_ATTR {
+                                      return hn::Add(sum, formulas::exact_exp(hn::Sub(load(in), top)));
+                                    })));
     // Adding -0 changes no value.
     const FloatVec shift = hn::Set(d, base.data ? base.row(b)[0] : -0.0f);
     ForEachVector(x.cols, [&](auto load, auto store)
@@ -62,7 +63,7 @@ void log_softmax_backward(const ConstMatrixView& y, const ConstMatrixView& base,
     const float total = LaneSum(y.cols, [&](FloatVec sum, auto load) HWY_ATTR { return hn::Add(sum, load(up)); });
     const FloatVec whole = hn::Set(d, total), moved = hn::Set(d, shift);
     ForEachVector(y.cols, [&](auto load, auto store) HWY_ATTR {
-      store(hn::NegMulAdd(Exp(d, hn::Sub(load(value), moved)), whole, load(up)), down);
+      store(hn::NegMulAdd(formulas::exact_exp(hn::Sub(load(value), moved)), whole, load(up)), down);
     });
 #endif
     if (dbase.data) dbase.row(b)[0] += total;
@@ -76,7 +77,7 @@ void clamped_log(const ConstMatrixView& x, const MatrixView& y) noexcept {
 #else
   map(x, y, [](FloatTag d, FloatVec v) HWY_ATTR {
     const FloatVec least = hn::Set(d, kSmallest);
-    return Log(d, hn::IfThenElse(hn::Lt(v, least), least, v));
+    return formulas::exact_log(hn::IfThenElse(hn::Lt(v, least), least, v));
   });
 #endif
 }

@@ -8,7 +8,7 @@
 /// Transcendental functions whose bits are the same on every machine: polynomials in fma, no libm.
 /// Within 2 ulp of the correctly rounded value (measured over all 2^32 inputs: docs/numerics.md); a NaN gives a NaN;
 /// arguments and results that are subnormal are zero, with their sign. Call them inside FlushSubnormals.
-/// This is the scalar reference; the vector code in math-inl.hpp performs the same operations.
+/// The scalar reference; vectors and shaders are made of the same formulas (kernels/formulas/math.inc).
 /// @thread any
 /// @exact  same bits on every ISA
 namespace weft::kernels::math {
@@ -25,8 +25,6 @@ float log1p_unit(float x) noexcept;
 float tanh(float x) noexcept;
 /// 1 / (1 + exp(-x)): 1 at +inf, +0 below -87.33654.
 float sigmoid(float x) noexcept;
-/// 1 + exp(-x) with x clamped to [-88, 88], the denominator of sigmoid and silu.
-float logistic_denominator(float x) noexcept;
 /// Odd; +-1 from |x| = 3.9375 on.
 float erf(float x) noexcept;
 /// NaN where |x| > 2^20, infinities included.

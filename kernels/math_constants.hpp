@@ -2,8 +2,8 @@
 
 #pragma once
 
-/// The constants of the transcendental functions, and a few of other operations: one set for the scalar code
-/// (math.cpp), the vector code (math-inl.hpp) and shaders. Derived by tools/derive_math_constants.py; how they are
+/// The constants of the transcendental functions, and a few of other operations: one set for scalars, vectors and
+/// shaders, as their formulas are (kernels/formulas/). Derived by tools/derive_math_constants.py; how they are
 /// used: docs/numerics.md. Array element i multiplies the i-th power.
 namespace weft::kernels::constants {
 

@@ -5,10 +5,10 @@
 #include "kernels/math_rows.hpp"
 
 #include "kernels/foreach_isa.hpp"
-#include "kernels/math.hpp"
+#include "kernels/formulas/scalar.hpp"
 #include "kernels/rows-inl.hpp"
 #if !WEFT_ISA_IS_SCALAR
-#include "kernels/math-inl.hpp"
+#include "kernels/formulas/vector-inl.hpp"
 #endif
 
 WEFT_ISA_BEGIN();
@@ -16,33 +16,32 @@ namespace weft::kernels::WEFT_ISA {
 namespace {
 
 #if WEFT_ISA_IS_SCALAR
-#define WEFT_APPLY(scalar_function, vector_function) map(x, y, math::scalar_function)
+#define WEFT_APPLY(function) map(x, y, formulas::exact_##function)
 #else
-#define WEFT_APPLY(scalar_function, vector_function) \
-  map(x, y, [](FloatTag d, FloatVec v) HWY_ATTR { return vector_function(d, v); })
+#define WEFT_APPLY(function) map(x, y, [](FloatTag, FloatVec v) HWY_ATTR { return formulas::exact_##function(v); })
 #endif
 
 void apply(Function function, const ConstMatrixView& x, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
   switch (function) {
     case Function::exp:
-      return WEFT_APPLY(exp, Exp);
+      return WEFT_APPLY(exp);
     case Function::expm1_nonpositive:
-      return WEFT_APPLY(expm1_nonpositive, Expm1Nonpositive);
+      return WEFT_APPLY(expm1_nonpositive);
     case Function::log:
-      return WEFT_APPLY(log, Log);
+      return WEFT_APPLY(log);
     case Function::log1p_unit:
-      return WEFT_APPLY(log1p_unit, Log1pUnit);
+      return WEFT_APPLY(log1p_unit);
     case Function::tanh:
-      return WEFT_APPLY(tanh, Tanh);
+      return WEFT_APPLY(tanh);
     case Function::sigmoid:
-      return WEFT_APPLY(sigmoid, Sigmoid);
+      return WEFT_APPLY(sigmoid);
     case Function::erf:
-      return WEFT_APPLY(erf, Erf);
+      return WEFT_APPLY(erf);
     case Function::sin:
-      return WEFT_APPLY(sin, Sin);
+      return WEFT_APPLY(sin);
     case Function::cos:
-      return WEFT_APPLY(cos, Cos);
+      return WEFT_APPLY(cos);
   }
 }
 #undef WEFT_APPLY

@@ -12,7 +12,7 @@
 #include "kernels/lanes-inl.hpp"
 #include "kernels/math.hpp"
 #if !WEFT_ISA_IS_SCALAR
-#include "kernels/math-inl.hpp"
+#include "kernels/formulas/vector-inl.hpp"
 #endif
 
 WEFT_ISA_BEGIN();
@@ -34,7 +34,7 @@ HWY_INLINE float Exponentials(const float* x, std::size_t n, float largest, floa
   const bool divides = temperature != 1.0f;  // v / 1 is v
   ForEachVector(n, [&](auto load, auto store) HWY_ATTR {
     const FloatVec v = hn::Sub(load(x), top);
-    store(Exp(d, divides ? hn::Div(v, t) : v), y);
+    store(formulas::exact_exp(divides ? hn::Div(v, t) : v), y);
   });
   return LaneSum(n, [&](FloatVec sum, auto load) HWY_ATTR { return hn::Add(sum, load(y)); });
 }

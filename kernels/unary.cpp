@@ -24,7 +24,7 @@ void unary(Activation activation, const ConstMatrixView& x, const MatrixView& y)
   map(x, y, [&](float v) { return activate(activation, v); });
 #else
   VisitActivation(activation, [&](auto a) HWY_ATTR {
-    map(x, y, [](FloatTag d, FloatVec v) HWY_ATTR { return Activate<decltype(a)::value>(d, v); });
+    map(x, y, [](FloatTag, FloatVec v) HWY_ATTR { return Activate<decltype(a)::value>(v); });
   });
 #endif
 }
@@ -37,7 +37,7 @@ void unary_backward(Activation activation, const ConstMatrixView& from, const Co
 #else
   VisitActivation(activation, [&](auto a) HWY_ATTR {
     map(from, dy, dx,
-        [](FloatTag d, FloatVec v, FloatVec g) HWY_ATTR { return ActivateBackward<decltype(a)::value>(d, v, g); });
+        [](FloatTag, FloatVec v, FloatVec g) HWY_ATTR { return ActivateBackward<decltype(a)::value>(v, g); });
   });
 #endif
 }

@@ -22,20 +22,15 @@ void unary(Activation activation, const ConstMatrixView& x, const MatrixView& y)
 void unary_backward(Activation activation, const ConstMatrixView& z, const ConstMatrixView& y,
                     const ConstMatrixView& dy, const MatrixView& dx) noexcept;
 
-/// True when the slope is computed from z = the activation's input: relu2, silu, gelu, gelu_tanh, softplus, mish.
-/// Otherwise it is computed from y, so z need not be kept.
+/// True when the slope is computed from z = the activation's input, as kernels/activations.def says; otherwise it is
+/// computed from y, so z need not be kept.
 constexpr bool needs_preactivation(Activation activation) noexcept {
-  switch (activation) {
-    case Activation::linear:
-    case Activation::relu:
-    case Activation::leaky_relu:
-    case Activation::tanh:
-    case Activation::sigmoid:
-    case Activation::elu:
-      return false;
-    default:
-      return true;
-  }
+  constexpr char kSlopeOf[] = {
+#define WEFT_ACTIVATION(name, slope_of, formula) #slope_of[0],
+#include "kernels/activations.def"
+#undef WEFT_ACTIVATION
+  };
+  return kSlopeOf[static_cast<int>(activation)] == 'z';
 }
 
 /// The scalar reference of one element of `unary`.

@@ -28,7 +28,7 @@ const char* kind(VkPhysicalDeviceType type) {
   }
 }
 
-constexpr std::uint32_t kMatrixSharedBytes = 36 << 10;  // of gpu/shaders/linear_integer_matrix.glsl
+constexpr std::uint32_t kMatrixSharedBytes = 36 << 10;  // of gpu/shaders/linear_integer_matrix.comp
 
 struct Extensions {
   explicit Extensions(VkPhysicalDevice physical) {

@@ -2,7 +2,9 @@
 
 #include "gpu/internal/fma_peak.hpp"
 
+#include "gpu/internal/push.hpp"
 #include "gpu/internal/recorder.hpp"
+#include "gpu/shaders/self_test_operands.inc"
 
 #include <algorithm>
 #include <chrono>
@@ -16,9 +18,7 @@ constexpr double kLongEnough = 5e-3;  // seconds, of which handing it over is a 
 constexpr int kRounds = 20;
 
 struct Push {
-  std::uint64_t y;
-  std::uint32_t steps;
-  float factor;
+  WEFT_FMA_PEAK_OPERANDS(WEFT_MEMBER)
 };
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include "gpu/internal/self_test.hpp"
 
+#include "gpu/internal/push.hpp"
 #include "gpu/internal/recorder.hpp"
+#include "gpu/shaders/self_test_operands.inc"
 
 #include "kernels/float_environment.hpp"
 #include "kernels/math.hpp"
@@ -94,8 +96,7 @@ bool same(float a, float b) {
 }
 
 struct Push {
-  std::uint64_t a, b, c, y;
-  std::uint32_t count;
+  WEFT_SELF_TEST_OPERANDS(WEFT_MEMBER)
 };
 
 Result<std::vector<float>> on_device(const std::shared_ptr<Context>& context, Heap& heap, const Cases& cases,

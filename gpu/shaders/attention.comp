@@ -9,7 +9,8 @@
 
 layout(constant_id = 1) const bool BACKWARD = false;
 layout(constant_id = 2) const uint FEATURES = 1;  // of a thread: up to 64 FEATURES elements of a head in a pass
-#define WEFT_OPERANDS(X) X(uint64_t, call)
+#include "attention_operands.inc"
+#define WEFT_OPERANDS WEFT_CALL_OPERANDS
 #include "operands.glsl"
 shared float steps[kRows][64];
 

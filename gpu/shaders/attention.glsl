@@ -8,14 +8,8 @@
 #include "memory.glsl"
 #include "position.glsl"
 
-// As gpu/stream_attention.cpp lays it out.
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Call {
-  uint64_t q, k, v, state, next_state, y, statistics, dy, dnext_state, dq, dk, dv, dstate, shares, slopes;
-  uint q_stride, k_stride, v_stride, state_stride, next_stride, y_stride, statistics_stride, dy_stride, dnext_stride,
-      dq_stride, dk_stride, dv_stride, dstate_stride;
-  uint tokens, heads, kv_heads, head_dim, slots, reach, causal;
-  float scale;
-  uint first_job, jobs, most_keys;
+#include "attention_call.inc"
 };
 
 uint group_of(Call c) { return c.heads / c.kv_heads; }

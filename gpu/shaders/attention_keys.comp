@@ -6,7 +6,8 @@
 #include "attention.glsl"
 
 layout(local_size_x = 64, local_size_y = 4) in;
-#define WEFT_OPERANDS(X) X(uint64_t, call)
+#include "attention_operands.inc"
+#define WEFT_OPERANDS WEFT_CALL_OPERANDS
 #include "operands.glsl"
 
 // The call's token t goes into the next state, and not out again at once.

@@ -7,7 +7,8 @@
 
 layout(local_size_x = 256) in;
 layout(constant_id = 1) const bool BACKWARD = false;
-#define WEFT_OPERANDS(X) X(uint64_t, call)
+#include "attention_operands.inc"
+#define WEFT_OPERANDS WEFT_CALL_OPERANDS
 #include "operands.glsl"
 
 Words word_at(uint64_t matrix, uint row, uint stride, uint64_t i) {

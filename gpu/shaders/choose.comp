@@ -6,9 +6,8 @@
 
 layout(constant_id = 1) const bool KEEP = false;
 // x and y stand apart when KEEP.
-#define WEFT_OPERANDS(X)                                                        \
-  X(uint64_t, x) X(uint64_t, y)                                                 \
-  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, y_stride) X(uint, most)
+#include "mixture_operands.inc"
+#define WEFT_OPERANDS WEFT_CHOOSE_OPERANDS
 #include "operands.glsl"
 shared uint first_places[kRows];
 

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of products of integer codes, 32 inputs at once. Who includes this says what `signed_dot` and `mixed_dot` are:
-// dots_packed.glsl or dots_by_byte.glsl.
+// Sums of products of integer codes, 32 inputs at once: with WEFT_PACKED_DOTS by the device's packed dot products.
 #ifndef WEFT_CODE_DOTS
 #define WEFT_CODE_DOTS
 #extension GL_EXT_control_flow_attributes : require
 
 #include "weights.glsl"
+#ifdef WEFT_PACKED_DOTS
+#include "dots_packed.glsl"
+#else
+#include "dots_by_byte.glsl"
+#endif
 
 const uint kBits = kWordBits == 0 ? 1 : kWordBits;  // of a code
 // Codes are unpacked to bytes by shifts: byte j of split s of a word is its code s + kSplits j. Codes of x are laid out

@@ -9,9 +9,8 @@ layout(local_size_x = 128) in;
 const uint kAhead = 64;
 const uint kSums = 0, kRmsNorm = 1, kLayerNorm = 2;
 layout(constant_id = 1) const uint OPERATION = kSums;
-#define WEFT_OPERANDS(X)                                                                                    \
-  X(uint64_t, x) X(uint64_t, dy) X(uint64_t, mean) X(uint64_t, scale) X(uint64_t, dgain) X(uint64_t, dbias) \
-  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, dy_stride)
+#include "rows_operands.inc"
+#define WEFT_OPERANDS WEFT_COLUMNS_OPERANDS
 #include "operands.glsl"
 
 void main() {

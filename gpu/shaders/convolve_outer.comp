@@ -6,9 +6,8 @@
 #include "window.glsl"
 
 layout(local_size_x = 16, local_size_y = 16) in;
-#define WEFT_OPERANDS(X)                                               \
-  X(uint64_t, geometry) X(uint64_t, dy) X(uint64_t, x) X(uint64_t, dw) \
-  X(uint, outputs) X(uint, rows) X(uint, dy_stride) X(uint, x_stride)
+#include "window_operands.inc"
+#define WEFT_OPERANDS WEFT_CONVOLVE_OUTER_OPERANDS
 #include "operands.glsl"
 
 void main() {

@@ -8,10 +8,8 @@
 #include "window.glsl"
 
 layout(local_size_x = 128) in;
-#define WEFT_OPERANDS(X)                                                                                       \
-  X(uint64_t, geometry) X(uint64_t, w) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, bias) X(uint64_t, x) \
-  X(uint64_t, z) X(uint64_t, y)                                                                                \
-  X(uint, outputs) X(uint, rows) X(uint, x_stride) X(uint, z_stride) X(uint, y_stride)
+#include "window_operands.inc"
+#define WEFT_OPERANDS WEFT_CONVOLVE_OPERANDS
 #include "operands.glsl"
 
 float part_of(Geometry g, uint first, uint count, uint k, uint p, Floats from) {

@@ -6,9 +6,8 @@
 #include "wide.glsl"
 
 layout(local_size_x = 64) in;
-#define WEFT_OPERANDS(X)                                                               \
-  X(uint64_t, codes) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, to)            \
-  X(uint, outputs) X(uint, inputs)
+#include "encode_operands.inc"
+#define WEFT_OPERANDS WEFT_DECODE_OPERANDS
 #include "operands.glsl"
 
 float value_of(Weight w, uint p, uint k, uint lane) {

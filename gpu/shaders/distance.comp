@@ -8,9 +8,8 @@
 layout(local_size_x = 16, local_size_y = 16) in;
 layout(constant_id = 1) const bool POINTS = false;
 // y is dc, in panels, when POINTS
-#define WEFT_OPERANDS(X)                                                                                 \
-  X(uint64_t, c) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, x) X(uint64_t, dy) X(uint64_t, y)    \
-  X(uint, points) X(uint, features) X(uint, rows) X(uint, x_stride) X(uint, dy_stride) X(uint, y_stride)
+#include "distance_operands.inc"
+#define WEFT_OPERANDS WEFT_DISTANCE_OPERANDS
 #include "operands.glsl"
 
 float distance_of(Weight w, uint k, Floats from) {

@@ -6,9 +6,8 @@
 #include "lanes.glsl"
 #include "weights.glsl"
 
-#define WEFT_OPERANDS(X)                                                                                 \
-  X(uint64_t, c) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, x) X(uint64_t, dy) X(uint64_t, y)    \
-  X(uint, points) X(uint, features) X(uint, rows) X(uint, x_stride) X(uint, dy_stride) X(uint, y_stride)
+#include "distance_operands.inc"
+#define WEFT_OPERANDS WEFT_DISTANCE_OPERANDS
 #include "operands.glsl"
 
 void main() {

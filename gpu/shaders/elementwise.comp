@@ -6,15 +6,11 @@
 #include "memory.glsl"
 
 layout(local_size_x = 256) in;
-// Numbers that gpu/stream_elementwise.cpp has too.
-const uint kAdd = 0, kSub = 1, kMul = 2, kMax = 3, kMin = 4, kScale = 5, kAxpy = 6, kCopy = 7, kFill = 8, kScaleRows = 9,
-           kGapResidual = 10, kSquareRoot = 11, kSquareRootBackward = 12, kClampedLog = 13, kClampedLogBackward = 14;
+#include "elementwise_operands.inc"
+WEFT_ELEMENTWISE_NUMBERS(WEFT_NUMBER)
 layout(constant_id = 1) const uint OPERATION = kCopy;
 layout(constant_id = 2) const bool QUADS = false;  // one row of whole quads, all aligned
-#define WEFT_OPERANDS(X)                                                            \
-  X(uint64_t, a) X(uint64_t, b) X(uint64_t, c) X(uint64_t, y)                       \
-  X(uint, rows) X(uint, cols) X(uint, a_stride) X(uint, b_stride) X(uint, y_stride) \
-  X(float, alpha)
+#define WEFT_OPERANDS WEFT_ELEMENTWISE_OPERANDS
 #include "operands.glsl"
 
 const bool kReadsA = OPERATION != kFill;

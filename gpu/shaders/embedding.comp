@@ -8,11 +8,8 @@
 layout(local_size_x = 64) in;
 layout(constant_id = 1) const bool BACKWARD = false;
 // y is dy when backward
-#define WEFT_OPERANDS(X)                                                                             \
-  X(uint64_t, w) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, x) X(uint64_t, y)                \
-  X(uint, outputs) X(uint, inputs) X(uint, rows) X(uint, tokens) X(uint, x_stride) X(uint, y_stride) \
-  X(uint, skipped)                                                                                   \
-  X(float, columns)
+#include "move_operands.inc"
+#define WEFT_OPERANDS WEFT_EMBEDDING_OPERANDS
 #include "operands.glsl"
 
 uint column_of(float index) {

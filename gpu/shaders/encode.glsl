@@ -5,9 +5,8 @@
 
 #include "wide.glsl"
 
-#define WEFT_OPERANDS(X)                                                                                \
-  X(uint64_t, master) X(uint64_t, codes) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, statistics) \
-  X(uint64_t, combined) X(uint, outputs) X(uint, inputs) X(float, count)
+#include "encode_operands.inc"
+#define WEFT_OPERANDS WEFT_ENCODE_OPERANDS
 #include "operands.glsl"
 
 const bool kIsRange = kHasZero || DTYPE == kUint64 || DTYPE == kUint32;

@@ -7,8 +7,8 @@
 #include "encode.glsl"
 
 layout(local_size_x = 64) in;
-// Numbers that gpu/stream_encode.cpp has too.
-const uint kPieces = 0, kOutputs = 1, kGroups = 2, kWhole = 3;
+#include "encode_operands.inc"
+WEFT_ENCODE_NUMBERS(WEFT_NUMBER)
 layout(constant_id = 1) const uint STEP = kPieces;
 const uint kPiece = GRANULARITY == kBlock32 ? 32 : 64;
 shared vec2 lanes[64];

@@ -8,10 +8,8 @@ const uint kSparsemax = 0, kSquares = 1, kPower = 2;  // alpha 2, 1.5, any
 layout(constant_id = 1) const uint KIND = kPower;
 layout(constant_id = 2) const bool BACKWARD = false;
 // backward: x is y, y is dx
-#define WEFT_OPERANDS(X)                                                             \
-  X(uint64_t, x) X(uint64_t, dy) X(uint64_t, y)                                      \
-  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, dy_stride) X(uint, y_stride) \
-  X(float, k) X(float, temperature)
+#include "softmax_operands.inc"
+#define WEFT_OPERANDS WEFT_ENTMAX_OPERANDS
 #include "operands.glsl"
 
 float above(float v) { return v <= 0.0 ? 0.0 : v; }

@@ -6,12 +6,10 @@
 #include "memory.glsl"
 
 layout(local_size_x = 256) in;
-// Numbers that gpu/stream_rows.cpp has too.
-const uint kNotFinite = 0, kAllZero = 1;
+#include "rows_operands.inc"
+WEFT_FINITE_NUMBERS(WEFT_NUMBER)
 layout(constant_id = 1) const uint QUESTION = kNotFinite;
-#define WEFT_OPERANDS(X)                                                  \
-  X(uint64_t, x) X(uint64_t, word)                                        \
-  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, noted)
+#define WEFT_OPERANDS WEFT_FINITE_OPERANDS
 #include "operands.glsl"
 shared uint others;
 

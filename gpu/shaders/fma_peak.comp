@@ -6,7 +6,8 @@
 #include "memory.glsl"
 
 layout(local_size_x = 256) in;
-#define WEFT_OPERANDS(X) X(uint64_t, y) X(uint, steps) X(float, factor)
+#include "self_test_operands.inc"
+#define WEFT_OPERANDS WEFT_FMA_PEAK_OPERANDS
 #include "operands.glsl"
 
 // Numbers of its own for each chain: equal ones would be computed once.

@@ -9,14 +9,13 @@
 layout(local_size_x = 256) in;
 layout(constant_id = 2) const bool QUADS = false;  // one row of whole quads, all aligned
 // v, gate and up have rows v_stride apart.
-#define WEFT_OPERANDS(X)                                                                                        \
-  X(uint64_t, v) X(uint64_t, gate) X(uint64_t, up) X(uint64_t, dy) X(uint64_t, dgate) X(uint64_t, dup)          \
-  X(uint, rows) X(uint, cols) X(uint, v_stride) X(uint, dy_stride) X(uint, dgate_stride) X(uint, dup_stride)
+#include "elementwise_operands.inc"
+#define WEFT_OPERANDS WEFT_GATED_BACKWARD_OPERANDS
 #include "operands.glsl"
 
 float through_gate(float from_v, float from_up, float from_dy) {
   float d = mul(flushed(from_dy), flushed(from_up));
-  return ACTIVATION == kLinear ? d : activate_backward(flushed(from_v), d);
+  return ACTIVATION == kActivation_linear ? d : activate_backward(flushed(from_v), d);
 }
 
 void main() {

@@ -2,27 +2,21 @@
 // Operands of all forms of a linear layer, and the steps after a sum. With WEFT_GATED it is a gated pair of
 // them (kernels/gated.hpp): panel p of matrix m, 0 the gate and 1 the other branch, is panel 2 p + m of one layer that
 // has both, so that the two sums of a product are in one group.
-#ifndef WEFT_LINEAR_OPERANDS
-#define WEFT_LINEAR_OPERANDS
+#ifndef WEFT_LINEAR_SUMS
+#define WEFT_LINEAR_SUMS
 
 #include "activations.glsl"
+#include "linear_operands.inc"
 #include "weights.glsl"
 
 #ifdef WEFT_GATED
 // ..._to_up: how far behind the gate's the other branch's stand: cells a step apart agree on it. x_scales: of quantised
 // rows. y: four blocks of `outputs` side by side.
-#define WEFT_OPERANDS(X)                                                                                           \
-  X(uint64_t, w) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, bias) X(uint64_t, w_to_up)                     \
-  X(uint64_t, scales_to_up) X(uint64_t, zeros_to_up) X(uint64_t, bias_to_up) X(uint64_t, x) X(uint64_t, x_scales)  \
-  X(uint64_t, y) X(uint, outputs) X(uint, inputs) X(uint, rows) X(uint, x_stride) X(uint, y_stride)
+#define WEFT_OPERANDS WEFT_GATED_OPERANDS
 const uint kMatrices = 2;
 #else
 // x_scales: of quantised rows. noted: 0, or a word that gets the bits `note` where an output is not finite.
-#define WEFT_OPERANDS(X)                                                                                       \
-  X(uint64_t, w) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, bias) X(uint64_t, x) X(uint64_t, x_scales) \
-  X(uint64_t, z) X(uint64_t, y) X(uint64_t, noted)                                                             \
-  X(uint, outputs) X(uint, inputs) X(uint, rows) X(uint, x_stride) X(uint, z_stride) X(uint, y_stride)         \
-  X(uint, note)
+#define WEFT_OPERANDS WEFT_LINEAR_OPERANDS
 const uint kMatrices = 1;
 #endif
 #include "operands.glsl"
@@ -106,4 +100,4 @@ void finish(vec4 total, vec4 biases, uint row, uint output_) {
 
 #endif
 
-#endif  // WEFT_LINEAR_OPERANDS
+#endif  // WEFT_LINEAR_SUMS

@@ -1,6 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
-// A linear layer for few rows.
+// y = activation(x w^T + bias) for few rows: the weights are read once a row, 16 bytes a thread, SLOTS chunks of 64
+// inputs of a panel at once (rule R1: a chunk's sum is serial, chunk sums are added in order). Small layers have one
+// slot, and share a group with others of their kind.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
-#include "linear_row.glsl"
+layout(local_size_x = 128) in;
+#include "linear_operands.glsl"
+
+layout(constant_id = 2) const uint SLOTS = 32;  // a power of two up to 32
+const uint kPanels = 32 / SLOTS / kShares;      // of a share
+// Loads that a thread has under way, and as many again: it asks for the next ones before it works through these.
+const uint kDepth = 16;
+// Chunks that a thread sums before all wait for each other.
+const uint kTurns = SLOTS == 1 ? 1 : 4;
+shared vec4 sums[kTurns][32][4];
+#ifdef WEFT_GATED
+shared vec4 gates[128];
+#endif
+
+vec4 input_quad(uint64_t from, uint k) {
+  if (ALIGNED) return operand(Quads(from).at[k / 4]);
+  Floats x_ = Floats(from);
+  return operand(vec4(x_.at[k], x_.at[k + 1], x_.at[k + 2], x_.at[k + 3]));
+}
+
+vec4 whole_chunk_sum(uint m, uint p, uint64_t from, uint quad, uint k) {
+  vec4 sum = vec4(0.0), ws[kDepth], xs[kDepth / 4], next_ws[kDepth], next_xs[kDepth / 4];
+  WEFT_UNROLL for (uint j = 0; j < kDepth; ++j) ws[j] = weight_quad(weight(m), p, k + j, quad);
+  WEFT_UNROLL for (uint j = 0; j < kDepth / 4; ++j) xs[j] = input_quad(from, k + 4 * j);
+  WEFT_UNROLL for (uint at = 0; at < kChunk; at += kDepth) {
+    if (at + kDepth < kChunk) {
+      uint next = k + at + kDepth;
+      WEFT_UNROLL for (uint j = 0; j < kDepth; ++j) next_ws[j] = weight_quad(weight(m), p, next + j, quad);
+      WEFT_UNROLL for (uint j = 0; j < kDepth / 4; ++j) next_xs[j] = input_quad(from, next + 4 * j);
+    }
+    // Orders nothing that matters but the compiler: else it asks for the next ones when they are needed, to save
+    // registers, and the thread waits for each.
+    subgroupMemoryBarrierBuffer();
+    WEFT_UNROLL for (uint j = 0; j < kDepth; ++j) sum = fused(ws[j], xs[j / 4][j % 4], sum);
+    ws = next_ws;
+    xs = next_xs;
+  }
+  return sum;
+}
+
+vec4 chunk_sum(uint m, uint p, uint64_t from, uint quad, uint k, uint end) {
+  if (end - k == kChunk) return whole_chunk_sum(m, p, from, quad, k);
+  vec4 sum = vec4(0.0);
+  for (; k + kDepth <= end; k += kDepth) {
+    vec4 ws[kDepth], xs[kDepth / 4];
+    WEFT_UNROLL for (uint j = 0; j < kDepth; ++j) ws[j] = weight_quad(weight(m), p, k + j, quad);
+    WEFT_UNROLL for (uint j = 0; j < kDepth / 4; ++j) xs[j] = input_quad(from, k + 4 * j);
+    WEFT_UNROLL for (uint j = 0; j < kDepth; ++j) sum = fused(ws[j], xs[j / 4][j % 4], sum);
+  }
+  for (; k < end; ++k) sum = fused(weight_quad(weight(m), p, k, quad), operand(Floats(from).at[k]), sum);
+  return sum;
+}
+
+void main() {
+  bool exists = load_operands();
+  uint quad = share_thread() & 3, unit = share_thread() >> 2, slot = unit % SLOTS;
+  uint panels = exists ? (outputs + 15) / 16 : 0;
+  // Barriers stand where a group has one operation, or each of its operations has one turn, shares without any too.
+  uint turns = kMatrices == 1 ? panels : (outputs + 15) / 16 * kMatrices;
+  for (uint row = gl_WorkGroupID.y; row < rows; row += gl_NumWorkGroups.y)
+    for (uint first = gl_WorkGroupID.x * kPanels; first < turns; first += gl_NumWorkGroups.x * kPanels) {
+      uint of_both = first + unit / SLOTS, p = of_both / kMatrices, m = of_both % kMatrices;
+      uint64_t from = x + uint64_t(row) * x_stride * 4ul;
+      vec4 total = vec4(0.0), biases = vec4(0.0);
+      if (slot == 0 && p < panels) biases = bias_quad(m, p * 16 + quad * 4);
+      for (uint base = 0; base < inputs; base += kTurns * SLOTS * kChunk) {
+        for (uint turn = 0; turn < kTurns; ++turn) {
+          uint k = base + (turn * SLOTS + slot) * kChunk;
+          vec4 sum = vec4(0.0);
+          if (p < panels && k < inputs) sum = chunk_sum(m, p, from, quad, k, min(inputs, k + kChunk));
+          if (SLOTS == 1)
+            total = add(total, sum);
+          else
+            sums[turn][unit][quad] = sum;
+        }
+        if (SLOTS == 1) continue;
+        barrier();
+        uint chunks = min(kTurns * SLOTS, (inputs - base + kChunk - 1) / kChunk);
+        if (slot == 0)
+          for (uint c = 0; c < chunks; ++c) total = add(total, sums[c / SLOTS][unit + c % SLOTS][quad]);
+        barrier();
+      }
+#ifdef WEFT_GATED
+      barrier();
+      if (slot == 0 && p < panels && m == 0) gates[gl_LocalInvocationID.x] = finish_gate(total, biases, row, p * 16 + quad * 4);
+      barrier();
+      if (slot == 0 && p < panels && m == 1) finish_up(total, biases, gates[gl_LocalInvocationID.x - 4 * SLOTS], row, p * 16 + quad * 4);
+#else
+      if (slot == 0 && p < panels) finish(total, biases, row, p * 16 + quad * 4);
+#endif
+    }
+}

@@ -7,9 +7,8 @@
 
 layout(local_size_x = 64, local_size_y = 4) in;
 layout(constant_id = 4) const bool ABSOLUTE = false;
-#define WEFT_OPERANDS(X)                                                                \
-  X(uint64_t, w) X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, dy) X(uint64_t, dx) \
-  X(uint, outputs) X(uint, inputs) X(uint, rows) X(uint, dy_stride) X(uint, dx_stride)
+#include "linear_operands.inc"
+#define WEFT_OPERANDS WEFT_TRANSPOSED_OPERANDS
 #include "operands.glsl"
 shared uint64_t lanes[4][64];
 

@@ -7,10 +7,8 @@
 
 layout(local_size_x = 256) in;
 layout(constant_id = 2) const bool ALIGNED = false;  // rows of dy begin at multiples of 16 bytes
-#define WEFT_OPERANDS(X)                                                                                  \
-  X(uint64_t, w)                                                                                          \
-  X(uint64_t, scales) X(uint64_t, zeros) X(uint64_t, dy) X(uint64_t, dx) X(uint, outputs) X(uint, inputs) \
-      X(uint, rows) X(uint, dy_stride) X(uint, dx_stride)
+#include "linear_operands.inc"
+#define WEFT_OPERANDS WEFT_TRANSPOSED_OPERANDS
 #include "operands.glsl"
 const uint kSide = 16;  // inputs and rows of a group
 // First two halves of weights, [input][lane / 4], and of errors, [row][lane / 4]: four lanes are stored at once and one

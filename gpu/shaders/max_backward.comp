@@ -6,9 +6,8 @@
 #include "memory.glsl"
 
 layout(local_size_x = 256) in;
-#define WEFT_OPERANDS(X)                                                                                      \
-  X(uint64_t, source) X(uint64_t, x) X(uint64_t, left) X(uint64_t, d)                                         \
-  X(uint, rows) X(uint, cols) X(uint, source_stride) X(uint, x_stride) X(uint, left_stride) X(uint, d_stride)
+#include "elementwise_operands.inc"
+#define WEFT_OPERANDS WEFT_ROUTE_OPERANDS
 #include "operands.glsl"
 
 void main() {

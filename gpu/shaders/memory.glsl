@@ -5,6 +5,9 @@
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 
+// Numbers that hosts have too: lists of *_operands.inc.
+#define WEFT_NUMBER(name, number) const uint name = number;
+
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Quads { vec4 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Words { uint at[]; };

@@ -8,9 +8,8 @@
 layout(local_size_x = 256) in;
 layout(constant_id = 1) const bool BACKWARD = false;
 // x is dy when backward
-#define WEFT_OPERANDS(X)                                                                             \
-  X(uint64_t, p) X(uint64_t, x) X(uint64_t, y)                                                       \
-  X(uint, rows) X(uint, cols) X(uint, experts) X(uint, p_stride) X(uint, x_stride) X(uint, y_stride)
+#include "mixture_operands.inc"
+#define WEFT_OPERANDS WEFT_MIXTURE_OPERANDS
 #include "operands.glsl"
 
 void main() {

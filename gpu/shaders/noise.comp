@@ -6,11 +6,8 @@
 #include "position.glsl"
 
 layout(constant_id = 1) const bool MASK = false;
-#define WEFT_OPERANDS(X)                                                                                     \
-  X(uint64_t, x) X(uint64_t, state) X(uint64_t, next_state) X(uint64_t, y)                                   \
-  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, state_stride) X(uint, next_stride) X(uint, y_stride) \
-  X(uint, key0) X(uint, key1) X(uint, threshold)                                                             \
-  X(float, scale)
+#include "noise_operands.inc"
+#define WEFT_OPERANDS WEFT_NOISE_OPERANDS
 #include "operands.glsl"
 
 uvec4 philox(uvec4 c, uvec2 k) {

@@ -6,11 +6,8 @@
 
 layout(constant_id = 1) const bool LAYER = false;
 layout(constant_id = 2) const bool BACKWARD = false;
-#define WEFT_OPERANDS(X)                                                                              \
-  X(uint64_t, x) X(uint64_t, gain) X(uint64_t, bias) X(uint64_t, dy) X(uint64_t, y) X(uint64_t, mean) \
-  X(uint64_t, scale)                                                                                  \
-  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, dy_stride) X(uint, y_stride)                  \
-  X(float, count) X(float, epsilon)
+#include "norm_operands.inc"
+#define WEFT_OPERANDS WEFT_NORM_OPERANDS
 #include "operands.glsl"
 
 float gain_at(uint j) { return flushed(Floats(gain).at[j]); }

@@ -6,10 +6,8 @@
 
 layout(local_size_x = 256) in;
 // `first`: the row's element that y's first column is.
-#define WEFT_OPERANDS(X)                                           \
-  X(uint64_t, labels) X(uint64_t, y)                               \
-  X(uint, rows) X(uint, cols) X(uint, y_stride) X(uint, first)     \
-  X(float, value)
+#include "learning_operands.inc"
+#define WEFT_OPERANDS WEFT_ONE_HOT_OPERANDS
 #include "operands.glsl"
 
 void main() {

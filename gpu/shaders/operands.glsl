@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shader's operands: globals, named in a list before this file is included, words of 64 bits first,
-//   #define WEFT_OPERANDS(X) X(uint64_t, x) X(uint, rows)
+// A shader's operands: globals, words of 64 bits first, of a list that hosts have too,
+//   #include "elementwise_operands.inc"
+//   #define WEFT_OPERANDS WEFT_UNARY_OPERANDS
 // which main() fills with load_operands() before all else. One dispatch outside of a program has them in its push
 // constants; a dispatch of a program (gpu/program.hpp) runs many operations, ENTRIES of them for each z of the groups.
-// If these grow by steps, the first one's and the steps are pushed; else all stand in a table. A host structure with
-// the same members, in this order, is what Recorder::dispatch gets.
+// If these grow by steps, the first one's and the steps are pushed; else all stand in a table. Recorder::dispatch gets
+// a structure of the same list (gpu/internal/push.hpp).
 //
 // A shader whose loops go over item() and items() may be given small operations side by side in one group: each has a
 // share of its threads. It leaves when load_operands() says that there is no entry for this share. Such a shader

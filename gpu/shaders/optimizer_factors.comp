@@ -11,10 +11,8 @@
 
 layout(local_size_x = 64) in;
 layout(constant_id = 1) const uint SCHEDULE = 0;
-#define WEFT_OPERANDS(X)                                                                              \
-  X(uint64_t, updates) X(uint64_t, factors) X(uint64_t, skip)                                         \
-  X(uint, warmup) X(uint, period) X(uint, growth)                                                     \
-  X(float, rate) X(float, beta1) X(float, beta2) X(float, end) X(float, factor) X(float, power)
+#include "learning_operands.inc"
+#define WEFT_OPERANDS WEFT_OPTIMIZER_FACTORS_OPERANDS
 #include "operands.glsl"
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer Counts { uint64_t at[]; };
 

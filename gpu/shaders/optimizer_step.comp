@@ -13,11 +13,8 @@ layout(constant_id = 4) const bool HAS_MOMENTUM = false;
 layout(constant_id = 5) const bool CLIPS_VALUES = false;
 // Settings are flushed by the host. `factors` (optimizer_factors.comp), `squares` and arrays of state may be null. Nothing
 // moves while the word at `skip` is not 0.
-#define WEFT_OPERANDS(X)                                                                                         \
-  X(uint64_t, w) X(uint64_t, first) X(uint64_t, second) X(uint64_t, third) X(uint64_t, g) X(uint64_t, factors)   \
-  X(uint64_t, squares) X(uint64_t, skip) X(uint, count)                                                          \
-  X(float, rate) X(float, weight_decay) X(float, momentum) X(float, dampening) X(float, beta1) X(float, beta2)   \
-  X(float, alpha) X(float, epsilon) X(float, clip_limit)
+#include "learning_operands.inc"
+#define WEFT_OPERANDS WEFT_OPTIMIZER_OPERANDS
 #include "operands.glsl"
 
 #define WEFT_FORMULA

@@ -9,9 +9,8 @@
 layout(local_size_x = 256) in;
 layout(constant_id = 1) const bool LARGE = false;
 layout(constant_id = 2) const bool ALIGNED = false;  // rows of dy and x begin at multiples of 16 bytes
-#define WEFT_OPERANDS(X)                                                              \
-  X(uint64_t, dy) X(uint64_t, x) X(uint64_t, dw)                                      \
-  X(uint, outputs) X(uint, inputs) X(uint, rows) X(uint, dy_stride) X(uint, x_stride)
+#include "linear_operands.inc"
+#define WEFT_OPERANDS WEFT_OUTER_OPERANDS
 #include "operands.glsl"
 // Samples of a step: each thread fetches four values of either side.
 const uint kStep = LARGE ? 8 : 16, kHalves = LARGE ? 2 : 1, kTile = 64 * kHalves, kQuads = 16 * kHalves;

@@ -18,10 +18,8 @@ Axes take_Axes() {
   return axes;
 }
 // result axes, outermost first
-#define WEFT_OPERANDS(X)                                          \
-  X(uint64_t, x) X(uint64_t, y)                                   \
-  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, y_stride) \
-  X(Axes, extents) X(Axes, strides)
+#include "move_operands.inc"
+#define WEFT_OPERANDS WEFT_PERMUTE_OPERANDS
 #include "operands.glsl"
 
 void main() {

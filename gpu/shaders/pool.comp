@@ -6,12 +6,11 @@
 #include "window.glsl"
 
 layout(local_size_x = 128) in;
-const uint kMax = 0, kMaxBackward = 1, kMean = 2, kMeanBackward = 3;
+#include "window_operands.inc"
+WEFT_POOL_NUMBERS(WEFT_NUMBER)
 layout(constant_id = 1) const uint OPERATION = kMax;
 // backward: x is dy, y is dx
-#define WEFT_OPERANDS(X)                                                  \
-  X(uint64_t, geometry) X(uint64_t, x) X(uint64_t, index) X(uint64_t, y)  \
-  X(uint, rows) X(uint, x_stride) X(uint, index_stride) X(uint, y_stride)
+#define WEFT_OPERANDS WEFT_POOL_OPERANDS
 #include "operands.glsl"
 
 float divisor(Geometry g, uvec4 bins[3]) {

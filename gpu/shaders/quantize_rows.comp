@@ -7,9 +7,8 @@
 
 layout(local_size_x = 256) in;
 layout(constant_id = 1) const uint SPLITS = 1;  // kSplits of who reads them
-#define WEFT_OPERANDS(X)                                        \
-  X(uint64_t, x) X(uint64_t, codes) X(uint64_t, scales)         \
-  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, blocks)
+#include "linear_operands.inc"
+#define WEFT_OPERANDS WEFT_QUANTIZE_OPERANDS
 #include "operands.glsl"
 shared uint magnitudes[256];
 

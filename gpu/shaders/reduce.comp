@@ -4,13 +4,10 @@
 #extension GL_GOOGLE_include_directive : require
 #include "lanes.glsl"
 
-// Numbers that gpu/stream_rows.cpp has too.
-const uint kSums = 0, kDots = 1, kLinkBudget = 2, kArgmax = 3, kStatistics = 4;
+#include "rows_operands.inc"
+WEFT_REDUCE_NUMBERS(WEFT_NUMBER)
 layout(constant_id = 1) const uint OPERATION = kSums;
-#define WEFT_OPERANDS(X)                                                            \
-  X(uint64_t, a) X(uint64_t, b) X(uint64_t, s)                                      \
-  X(uint, rows) X(uint, cols) X(uint, a_stride) X(uint, b_stride) X(uint, s_stride) \
-  X(float, count) X(float, threshold)
+#define WEFT_OPERANDS WEFT_REDUCE_OPERANDS
 #include "operands.glsl"
 
 float dot_of(Floats x, Floats y) {

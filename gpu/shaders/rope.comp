@@ -10,10 +10,8 @@ layout(constant_id = 1) const bool INTERLEAVED = false;
 layout(constant_id = 2) const bool TRANSPOSED = false;
 layout(constant_id = 3) const bool HAS_TABLE = false;  // [positions][2][head_dim], which all sessions start from
 // angle_tokens: 0 where sessions share their angles.
-#define WEFT_OPERANDS(X)                                                                            \
-  X(uint64_t, x) X(uint64_t, y) X(uint64_t, angles)                                                 \
-  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, y_stride) X(uint, head_dim) X(uint, tokens) \
-  X(uint, angle_tokens)
+#include "attention_operands.inc"
+#define WEFT_OPERANDS WEFT_ROPE_OPERANDS
 #include "operands.glsl"
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Angles { vec2 at[]; };
 

@@ -7,9 +7,8 @@
 #include "binary64.glsl"
 
 layout(local_size_x = 64) in;
-#define WEFT_OPERANDS(X)                                     \
-  X(uint64_t, turns) X(uint64_t, state) X(uint64_t, angles) \
-  X(uint, sessions) X(uint, tokens) X(uint, pairs) X(uint, state_stride)
+#include "attention_operands.inc"
+#define WEFT_OPERANDS WEFT_ANGLES_OPERANDS
 #include "operands.glsl"
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Turns { uint64_t at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) writeonly buffer Angles { uvec2 at[]; };

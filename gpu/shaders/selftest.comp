@@ -6,7 +6,8 @@
 #include "memory.glsl"
 
 layout(local_size_x = 128) in;
-#define WEFT_OPERANDS(X) X(uint64_t, a) X(uint64_t, b) X(uint64_t, c) X(uint64_t, y) X(uint, count)
+#include "self_test_operands.inc"
+#define WEFT_OPERANDS WEFT_SELF_TEST_OPERANDS
 #include "operands.glsl"
 
 void main() {

@@ -4,15 +4,11 @@
 #extension GL_GOOGLE_include_directive : require
 #include "lanes.glsl"
 
-// Numbers that gpu/stream_softmax.cpp has too.
-const uint kSoftmax = 0, kSoftmaxBackward = 1, kLogSoftmax = 2, kLogSoftmaxBackward = 3, kCrossEntropy = 4;
+#include "softmax_operands.inc"
+WEFT_SOFTMAX_NUMBERS(WEFT_NUMBER)
 layout(constant_id = 1) const uint OPERATION = kSoftmax;
 // beside: dbase of the logarithm, loss of the cross-entropy, whose labels are base
-#define WEFT_OPERANDS(X)                                                                                  \
-  X(uint64_t, x) X(uint64_t, dy) X(uint64_t, base) X(uint64_t, y) X(uint64_t, beside)                     \
-  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, dy_stride) X(uint, base_stride) X(uint, y_stride) \
-  X(uint, beside_stride)                                                                                  \
-  X(float, temperature)
+#define WEFT_OPERANDS WEFT_SOFTMAX_OPERANDS
 #include "operands.glsl"
 
 // y = exp((x - largest) / temperature); their sum by R2.

@@ -4,10 +4,8 @@
 #extension GL_GOOGLE_include_directive : require
 #include "lanes.glsl"
 
-#define WEFT_OPERANDS(X)                                                                  \
-  X(uint64_t, x) X(uint64_t, target) X(uint64_t, loss) X(uint64_t, dx)                    \
-  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, target_stride) X(uint, dx_stride) \
-  X(float, count)
+#include "learning_operands.inc"
+#define WEFT_OPERANDS WEFT_SQUARED_ERROR_OPERANDS
 #include "operands.glsl"
 
 void main() {

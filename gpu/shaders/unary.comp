@@ -9,19 +9,18 @@ layout(local_size_x = 256) in;
 layout(constant_id = 2) const bool BACKWARD = false;
 layout(constant_id = 3) const bool QUADS = false;  // one row of whole quads, all aligned
 // x is v when backward
-#define WEFT_OPERANDS(X)                                                             \
-  X(uint64_t, x) X(uint64_t, dy) X(uint64_t, y)                                      \
-  X(uint, rows) X(uint, cols) X(uint, x_stride) X(uint, dy_stride) X(uint, y_stride)
+#include "elementwise_operands.inc"
+#define WEFT_OPERANDS WEFT_UNARY_OPERANDS
 #include "operands.glsl"
 
-float loaded(float v) { return ACTIVATION == kLinear ? v : flushed(v); }
+float loaded(float v) { return ACTIVATION == kActivation_linear ? v : flushed(v); }
 // Of what stands in x and dy.
 float result(float from_x, float from_dy) {
   if (!BACKWARD) return activate(loaded(from_x));
-  if (ACTIVATION == kLinear) return from_dy;
+  if (ACTIVATION == kActivation_linear) return from_dy;
   return activate_backward(loaded(from_x), loaded(from_dy));
 }
-const bool kReadsX = !BACKWARD || ACTIVATION != kLinear;
+const bool kReadsX = !BACKWARD || ACTIVATION != kActivation_linear;
 
 void main() {
   if (!load_operands()) return;

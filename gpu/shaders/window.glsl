@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels::Window and kernels::Pool, as gpu/stream_window.cpp lays them out. Three axes; the last is x.
+// kernels::Window and kernels::Pool, as gpu/stream_window.cpp fills them in.
 #ifndef WEFT_WINDOW
 #define WEFT_WINDOW
 
 #include "memory.glsl"
 
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Geometry {
-  uint channels, groups;
-  uint image[3], windows[3], kernel[3], stride[3], padding[3], dilation[3];
-  uint adaptive, counts_padding;
+#include "window_geometry.inc"
 };
 
 uint volume(uint e[3]) { return e[0] * e[1] * e[2]; }

@@ -17,7 +17,7 @@
 #include "kernels/math.hpp"
 #include "kernels/simd/panel-inl.hpp"
 #if !WEFT_ISA_IS_SCALAR
-#include "kernels/math-inl.hpp"
+#include "kernels/formulas/vector-inl.hpp"
 #endif
 
 #include <algorithm>
@@ -390,7 +390,7 @@ HWY_INLINE float exponentials_of(const RowScores& row, float scale, float larges
   FloatVec lane[kLaneVectors];
   WEFT_UNROLL for (std::size_t i = 0; i < kLaneVectors; ++i) lane[i] = hn::Zero(d);
   row.each([&](float* at, std::size_t i) HWY_ATTR {
-    const FloatVec e = Exp(d, hn::Sub(hn::Mul(hn::LoadU(d, at), by), top));
+    const FloatVec e = formulas::exact_exp(hn::Sub(hn::Mul(hn::LoadU(d, at), by), top));
     hn::StoreU(e, d, at);
     lane[i] = hn::Add(lane[i], e);
   });

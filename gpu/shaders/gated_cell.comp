@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// A gated pair of linear layers of one chunk on integer codes, for devices without packed dot products.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#extension GL_KHR_shader_subgroup_basic : require
-#define WEFT_GATED
-#include "dots_by_byte.glsl"
-#include "linear_cell.glsl"

@@ -1,6 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// A gated pair of linear layers of binary64 weights.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#define WEFT_GATED
-#include "linear_double.glsl"

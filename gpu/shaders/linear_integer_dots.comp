@@ -1,6 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// A linear layer on integer codes, with packed dot products.
-#version 460
-#extension GL_GOOGLE_include_directive : require
-#include "dots_packed.glsl"
-#include "linear_integer.glsl"
