@@ -288,24 +288,22 @@ Verb add_run(CLI::App& program) {
   names_a_file(add_option(*app, "data", r.data, "The samples; else those of the file's section \"stream\""))
       .type_name("FILE.csv");
   add_table_flags(*app, r.table);
-  one_of(add_option(*app, "rule", r.rule, "How errors reach the layers"),
-         {"backprop", "gap", "chain", "fw_dtp", "dfa"});
-  one_of(add_option(*app, "schedule", r.schedule, "Hold each sample until settled, or a new one every tick"),
-         {"settle", "pipelined"});
+  const auto &learning = learning::learning_rows(), &stream = learning::stream_rows();
+  add_option(*app, "rule", r.rule, option_row(learning, "rule"));
+  add_option(*app, "schedule", r.schedule, option_row(learning, "schedule"));
   add_option(*app, "lr", r.lr, "Learning rate; with another --rule than the file's, that rule's default counts")
       .within(1e-9, 1000.0);
   add_encoding_flags(*app, r.encoding);
   one_of(add_option(*app, "activations", r.activations, "What integer types of 8 bits and fewer make of their inputs"),
          {"int8", "float"});
-  add_option(*app, "epochs", r.epochs, "How often the training samples are streamed")
-      .within(std::uint64_t{1}, std::uint64_t{1} << 30);
+  add_option(*app, "epochs", r.epochs, option_row(stream, "epochs"));
   add_option(*app, "seed", r.seed, "Seed of weights, split, order and drift");
   add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores").within(std::uint64_t{0}, kMostThreads);
   add_max_memory(*app, r.max_memory);
   add_device(*app, r.device);
   one_of(add_option(*app, "executor", r.executor, "Who runs the ticks; the bits are the same"),
          {"tbb", "deterministic"});
-  add_option(*app, "held-out", r.held_out, "Share of the samples kept for measuring").within(0.0, 0.99);
+  add_option(*app, "held-out", r.held_out, option_row(stream, "held_out"));
   add_option(*app, "max-samples", r.max_samples, "Stop the stream after so many samples")
       .within(std::uint64_t{1}, UINT64_MAX);
   names_a_file(add_option(*app, "save", r.save, "Write the model with its live state there at the end"))

@@ -4,20 +4,19 @@
 
 #include "cli/verb.hpp"
 
+#include "learning/stream_options.hpp"
+
 namespace weft::cli {
 
 void add_table_flags(CLI::App& verb, TableFlags& flags) {
-  add_option(verb, "label", flags.label, "Column of the class: its name, its number from 1, first or last")
-      .type_name("COLUMN");
+  const auto& rows = learning::stream_rows();
+  add_option(verb, "label", flags.label, option_row(rows, "label")).type_name("COLUMN");
   add_option(verb, "skip", flags.skip, "Columns left out, by name or number; several with commas")
       .type_name("COLUMN")
       .between_commas();
-  one_of(add_option(verb, "separator", flags.separator, "Between fields; auto: found in the first line"),
-         {"auto", ",", ";", "tab", "|"});
-  one_of(add_option(verb, "header", flags.header, "The first line names the columns, or is data"),
-         {"detect", "absent", "present"});
-  one_of(add_option(verb, "missing", flags.missing, "Rows with empty fields, NA, NaN or ?"),
-         {"refuse", "drop", "mean", "zero"});
+  add_option(verb, "separator", flags.separator, option_row(rows, "separator"));
+  add_option(verb, "header", flags.header, option_row(rows, "header"));
+  add_option(verb, "missing", flags.missing, option_row(rows, "missing"));
 }
 
 void apply(const TableFlags& flags, learning::TableOptions& o) {

@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cctype>
+#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <limits>
@@ -91,6 +92,22 @@ WEFT_OPTION_TYPE(std::optional<std::string>);
 WEFT_OPTION_TYPE(std::optional<double>);
 WEFT_OPTION_TYPE(std::optional<std::uint64_t>);
 #undef WEFT_OPTION_TYPE
+
+std::string help_of(const OptionRow& row) {
+  std::string help(row.meaning);
+  std::erase(help, '`');
+  help[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(help[0])));
+  return help;
+}
+
+Flag limit_values(Flag flag, const OptionRow& row) {
+  if (row.kind == OptionKind::choice) return one_of(flag, {row.names.begin(), row.names.end()});
+  if (!std::isfinite(row.low) || !std::isfinite(row.high)) return flag;
+  if (row.kind == OptionKind::number) return flag.within(row.low, row.high);
+  if (row.kind == OptionKind::whole)
+    return flag.within(static_cast<std::uint64_t>(row.low), static_cast<std::uint64_t>(row.high));
+  return flag;
+}
 
 Flag add_flag(CLI::App& verb, const std::string& name, bool& value, const std::string& help) {
   return Flag(verb.add_flag("--" + name, value, help)->envname(environment_name(name)));

@@ -4,6 +4,7 @@
 
 #include "cli/number.hpp"
 
+#include "core/option_row.hpp"
 #include "core/result.hpp"
 
 #include <cstdint>
@@ -40,6 +41,7 @@ Verb add_replay(CLI::App& program);
 Verb add_diff(CLI::App& program);
 Verb add_pack(CLI::App& program);
 Verb add_top(CLI::App& program);
+Verb add_options(CLI::App& program);
 
 /// "WEFT_ARG_CHECKPOINT_EVERY" for "checkpoint-every".
 std::string environment_name(std::string_view flag);
@@ -81,6 +83,13 @@ Flag add_argument(CLI::App& verb, const std::string& name, T& value, const std::
 /// `--name VALUE`, and its environment variable. Numbers are plain decimal ones that T holds.
 template <class T>
 Flag add_option(CLI::App& verb, const std::string& name, T& value, const std::string& help);
+/// The flag of an option of network files: its words and its values are the row's.
+Flag limit_values(Flag flag, const OptionRow& row);
+std::string help_of(const OptionRow& row);
+template <class T>
+Flag add_option(CLI::App& verb, const std::string& name, T& value, const OptionRow& row) {
+  return limit_values(add_option(verb, name, value, help_of(row)), row);
+}
 /// `--name`, and its environment variable (1 or true; 0 or false).
 Flag add_flag(CLI::App& verb, const std::string& name, bool& value, const std::string& help);
 /// `--device`: where ticks and learning run.

@@ -2,7 +2,7 @@
 
 #include "learning/options.hpp"
 
-#include "core/json_reader.hpp"
+#include "core/option_table.hpp"
 
 #include <array>
 #include <sstream>
@@ -33,36 +33,175 @@ std::string number_text(float value) {
   return out.str();
 }
 
-Result<OptimizerOptions> read_optimizer(JsonReader reader) {
-  WEFT_TRY(const OptimizerKind kind, reader.one_of_or("type", OptimizerOptions().kind, parse_optimizer, kOptimizers));
-  OptimizerOptions o = kernels::default_options(kind);
-  WEFT_TRY(o.lr, reader.f32_or("lr", 0.0f, 0.0f, 1000.0f));
-  WEFT_TRY(o.momentum, reader.f32_or("momentum", o.momentum, 0.0f, 1.0f));
-  WEFT_TRY(o.dampening, reader.f32_or("dampening", o.momentum, 0.0f, 1.0f));
-  WEFT_TRY(o.nesterov, reader.boolean_or("nesterov", o.nesterov));
-  WEFT_TRY(o.beta1, reader.f32_or("beta1", o.beta1, 0.0f, 0.999999f));
-  WEFT_TRY(o.beta2, reader.f32_or("beta2", o.beta2, 0.0f, 0.999999f));
-  WEFT_TRY(o.epsilon, reader.f32_or("epsilon", o.epsilon, 1e-20f, 1.0f));
-  WEFT_TRY(o.weight_decay, reader.f32_or("weight_decay", o.weight_decay, 0.0f, 1.0f));
-  WEFT_TRY(o.alpha, reader.f32_or("alpha", o.alpha, 0.0f, 0.999999f));
-  WEFT_TRY(o.centered, reader.boolean_or("centered", o.centered));
-  WEFT_TRY(o.clip, reader.one_of_or("clip", o.clip, parse_clip, kClips));
-  WEFT_TRY(o.clip_limit, reader.f32_or("clip_limit", o.clip_limit, 1e-20f, 1e20f));
-  WEFT_CHECK(reader.finish());
-  return o;
+using OptimizerTable = OptionTable<OptimizerOptions>;
+using RateTable = OptionTable<RateSchedule>;
+using LearningTable = OptionTable<LearningOptions>;
+
+/// The optimiser, which brings the defaults of the options after it.
+OptimizerTable::Field optimizer_field() {
+  auto field = option("type", &OptimizerOptions::kind,
+                      {.names = kOptimizers, .is_always_written = true, .meaning = "how weights move"});
+  field.read = [row = field.row](const JsonValue& value, OptimizerOptions& o) -> Status {
+    WEFT_TRY(const auto kind, OptionCodec<OptimizerKind>::read(row, value));
+    o = kernels::default_options(kind);
+    o.lr = 0.0f;
+    return {};
+  };
+  return field;
 }
 
-Result<RateSchedule> read_rate_schedule(JsonReader reader) {
-  RateSchedule o;
-  WEFT_TRY(o.kind, reader.one_of_or("type", o.kind, parse_rate_schedule, kRateSchedules));
-  WEFT_TRY(o.warmup, reader.u32_or("warmup", o.warmup, 0, UINT32_MAX));
-  WEFT_TRY(o.updates, reader.u32_or("updates", o.updates, 0, UINT32_MAX));
-  WEFT_TRY(o.growth, reader.u32_or("growth", o.growth, 1, 1024));
-  WEFT_TRY(o.end, reader.f32_or("end", o.end, 0.0f, 1.0f));
-  WEFT_TRY(o.factor, reader.f32_or("factor", o.factor, 1e-20f, 1.0f));
-  WEFT_TRY(o.power, reader.f32_or("power", o.power, 1e-3f, 100.0f));
-  WEFT_CHECK(reader.finish());
-  return o;
+const OptimizerTable& optimizer_table() {
+  using O = OptimizerOptions;
+  static const OptimizerTable table({
+      optimizer_field(),
+      option("lr", &O::lr,
+             {.low = 0,
+              .high = 1000,
+              .is_always_written = true,
+              .meaning = "learning rate; 0: the default of the optimiser or the rule"}),
+      option("momentum", &O::momentum,
+             {.low = 0,
+              .high = 1,
+              .fallback_words = "0.9, `rmsprop` 0",
+              .is_always_written = true,
+              .meaning = "share of the old velocity",
+              .applies = "type=momentum|rmsprop"}),
+      with_default(option("dampening", &O::dampening,
+                          {.low = 0,
+                           .high = 1,
+                           .fallback_words = "as `momentum`",
+                           .is_always_written = true,
+                           .meaning = "share of the gradient that the velocity leaves out",
+                           .applies = "type=momentum"}),
+                   [](O& o) { o.dampening = o.momentum; }),
+      option("nesterov", &O::nesterov,
+             {.is_always_written = true, .meaning = "look-ahead form", .applies = "type=momentum"}),
+      option("beta1", &O::beta1,
+             {.low = 0,
+              .high = 0.999999,
+              .is_always_written = true,
+              .meaning = "share of the old mean of gradients",
+              .applies = "type=adamw|lion"}),
+      option("beta2", &O::beta2,
+             {.low = 0,
+              .high = 0.999999,
+              .fallback_words = "0.999, `lion` 0.99",
+              .is_always_written = true,
+              .meaning = "share of the old mean of squares; of `lion` the mean of gradients that is kept",
+              .applies = "type=adamw|lion"}),
+      option("alpha", &O::alpha,
+             {.low = 0, .high = 0.999999, .meaning = "share of the old mean of squares", .applies = "type=rmsprop"}),
+      option(
+          "centered", &O::centered,
+          {.meaning = "divides by the standard deviation instead of the root of that mean", .applies = "type=rmsprop"}),
+      option("epsilon", &O::epsilon,
+             {.low = 1e-20,
+              .high = 1,
+              .is_always_written = true,
+              .meaning = "added to the root",
+              .applies = "type=adamw|rmsprop"}),
+      option("weight_decay", &O::weight_decay,
+             {.low = 0,
+              .high = 1,
+              .is_always_written = true,
+              .meaning = "as a gradient (`sgd`, `momentum`, `rmsprop`) or apart from it (`adamw`, `lion`); biases and "
+                         "gains are spared"}),
+      option(
+          "clip", &O::clip,
+          {.names = kClips,
+           .meaning = "limits gradients: each value, the norm of a layer's, or the norm of all layers' (not with the "
+                      "schedule `pipelined`)"}),
+      option("clip_limit", &O::clip_limit,
+             {.low = 1e-20, .high = 1e20, .meaning = "the limit", .applies = "clip=value|norm|global_norm"}),
+  });
+  return table;
+}
+
+const RateTable& rate_table() {
+  using O = RateSchedule;
+  static const RateTable table({
+      option("type", &O::kind, {.names = kRateSchedules, .is_always_written = true, .meaning = "course of the rate"}),
+      option("warmup", &O::warmup,
+             {.is_always_written = true,
+              .unit = "updates",
+              .meaning = "first updates, in which the rate rises in a straight line; the schedule follows"}),
+      option("updates", &O::updates,
+             {.is_always_written = true,
+              .unit = "updates",
+              .meaning = "length of the fall, of the first period (`warm_restarts`), of a step (`step`); these need it",
+              .applies = "type=linear|cosine|warm_restarts|step|polynomial"}),
+      option("growth", &O::growth,
+             {.low = 1,
+              .high = 1024,
+              .is_always_written = true,
+              .meaning = "length of a period in lengths of the one before",
+              .applies = "type=warm_restarts"}),
+      option("end", &O::end,
+             {.low = 0,
+              .high = 1,
+              .is_always_written = true,
+              .meaning = "share of the rate at the end",
+              .applies = "type=linear|cosine|warm_restarts|polynomial"}),
+      option("factor", &O::factor,
+             {.low = 1e-20,
+              .high = 1,
+              .is_always_written = true,
+              .meaning = "factor of the rate at each update (`exponential`) or step (`step`)",
+              .applies = "type=exponential|step"}),
+      option(
+          "power", &O::power,
+          {.low = 1e-3, .high = 100, .is_always_written = true, .meaning = "exponent", .applies = "type=polynomial"}),
+  });
+  return table;
+}
+
+const LearningTable& learning_table() {
+  using O = LearningOptions;
+  static const LearningTable table({
+      option("rule", &O::rule, {.names = kRules, .is_always_written = true, .meaning = "how errors reach the layers"}),
+      option("schedule", &O::schedule,
+             {.names = kSchedules,
+              .is_always_written = true,
+              .meaning = "hold each sample until settled, or a new one every tick"}),
+      option("loss", &O::loss,
+             {.names = kLosses, .is_always_written = true, .meaning = "what the outputs are measured by"}),
+      section_option("optimizer", &O::optimizer, optimizer_table(),
+                     {.is_always_written = true, .meaning = "how weights move"}),
+      section_option("rate_schedule", &O::rate_schedule, rate_table(),
+                     {.meaning = "course of the learning rate, by each layer's count of updates"}),
+      option("horizon", &O::horizon,
+             {.low = 0,
+              .high = 1024,
+              .is_always_written = true,
+              .unit = "links",
+              .meaning = "links that an error travels back; 0: until every layer was reached"}),
+      option("hold", &O::hold,
+             {.low = 0,
+              .high = 1u << 20,
+              .is_always_written = true,
+              .unit = "ticks",
+              .meaning = "time that a sample is held; 0: as long as the longest path without feedback",
+              .applies = "schedule=settle"}),
+      option("output_step", &O::output_step,
+             {.low = 0,
+              .high = 1e6,
+              .is_always_written = true,
+              .meaning = "displacement of the output's target, in gradients; 0: the rule's default",
+              .applies = "rule=gap|chain|fw_dtp|dfa"}),
+      option("feedback_scale", &O::feedback_scale,
+             {.low = 0,
+              .high = 1e6,
+              .is_always_written = true,
+              .meaning = "standard deviation of the feedback weights times sqrt(fan-in); 0: the rule's default",
+              .applies = "rule=fw_dtp|dfa"}),
+      option("learners", &O::learners,
+             {.low = 1,
+              .high = 65536,
+              .is_always_written = true,
+              .unit = "sessions",
+              .meaning = "sessions that learn, from the first on; the others only compute"}),
+  });
+  return table;
 }
 
 }  // namespace
@@ -134,64 +273,18 @@ LearningOptions with_defaults(LearningOptions options) noexcept {
   return options;
 }
 
+const std::vector<OptionRow>& learning_rows() { return learning_table().rows(); }
+
 Result<LearningOptions> read_learning(std::string_view text) {
-  LearningOptions o;
-  if (text.empty()) return o;
+  LearningOptions options;
+  if (text.empty()) return options;
   WEFT_TRY(const auto document, parse_json(text, "learning"));
   WEFT_TRY(JsonReader reader, JsonReader::open(document, "learning"));
-  WEFT_TRY(o.rule, reader.one_of_or("rule", o.rule, parse_rule, kRules));
-  WEFT_TRY(o.schedule, reader.one_of_or("schedule", o.schedule, parse_schedule, kSchedules));
-  WEFT_TRY(o.loss, reader.one_of_or("loss", o.loss, parse_loss, kLosses));
-  if (const auto optimizer = reader.find("optimizer")) {
-    WEFT_TRY(JsonReader inner, optimizer->object());
-    WEFT_TRY(o.optimizer, read_optimizer(std::move(inner)));
-  }
-  if (const auto schedule = reader.find("rate_schedule")) {
-    WEFT_TRY(JsonReader inner, schedule->object());
-    WEFT_TRY(o.rate_schedule, read_rate_schedule(std::move(inner)));
-  }
-  WEFT_TRY(o.horizon, reader.u32_or("horizon", o.horizon, 0, 1024));
-  WEFT_TRY(o.hold, reader.u32_or("hold", o.hold, 0, 1u << 20));
-  WEFT_TRY(o.output_step, reader.f32_or("output_step", o.output_step, 0.0f, 1e6f));
-  WEFT_TRY(o.feedback_scale, reader.f32_or("feedback_scale", o.feedback_scale, 0.0f, 1e6f));
-  WEFT_TRY(const std::uint32_t learners, reader.u32_or("learners", 1, 1, 65536));
-  o.learners = learners;
-  WEFT_CHECK(reader.finish());
-  WEFT_CHECK(check_options(o));
-  return o;
+  WEFT_CHECK(learning_table().read(reader, options));
+  WEFT_CHECK(check_options(options));
+  return options;
 }
 
-std::string write_learning(const LearningOptions& o) {
-  const auto& p = o.optimizer;
-  Json out{
-      {"rule", name(o.rule)},
-      {"schedule", name(o.schedule)},
-      {"loss", name(o.loss)},
-      {"optimizer",
-       {{"type", name(p.kind)},
-        {"lr", p.lr},
-        {"momentum", p.momentum},
-        {"dampening", p.dampening},
-        {"nesterov", p.nesterov},
-        {"beta1", p.beta1},
-        {"beta2", p.beta2},
-        {"epsilon", p.epsilon},
-        {"weight_decay", p.weight_decay}}},
-      {"horizon", o.horizon},
-      {"hold", o.hold},
-      {"output_step", o.output_step},
-      {"feedback_scale", o.feedback_scale},
-      {"learners", o.learners},
-  };
-  const OptimizerOptions usual = kernels::default_options(p.kind);
-  if (p.alpha != usual.alpha) out["optimizer"]["alpha"] = p.alpha;
-  if (p.centered) out["optimizer"]["centered"] = true;
-  if (p.clip != Clip::none) out["optimizer"]["clip"] = name(p.clip);
-  if (p.clip_limit != usual.clip_limit) out["optimizer"]["clip_limit"] = p.clip_limit;
-  if (const RateSchedule& s = o.rate_schedule; s != RateSchedule())
-    out["rate_schedule"] = {{"type", name(s.kind)}, {"warmup", s.warmup}, {"updates", s.updates}, {"growth", s.growth},
-                            {"end", s.end},         {"factor", s.factor}, {"power", s.power}};
-  return out.dump();
-}
+std::string write_learning(const LearningOptions& options) { return learning_table().write(options).dump(); }
 
 }  // namespace weft::learning

@@ -5,12 +5,14 @@
 #include "kernels/optimizer.hpp"
 #include "kernels/rate_schedule.hpp"
 
+#include "core/option_row.hpp"
 #include "core/result.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace weft::learning {
 
@@ -71,6 +73,9 @@ LearningOptions with_defaults(LearningOptions options) noexcept;
 /// Options outside their bounds, that contradict each other, or a rate schedule that lacks a number.
 /// @error out_of_range, invalid_argument: naming key and values
 Status check_options(const LearningOptions& options);
+
+/// Options of the section "learning"; each is declared in options.cpp.
+const std::vector<OptionRow>& learning_rows();
 
 /// Reads the section "learning" of a network file. @error names the path ("learning.optimizer.lr")
 Result<LearningOptions> read_learning(std::string_view json);

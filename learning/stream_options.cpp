@@ -2,7 +2,7 @@
 
 #include "learning/stream_options.hpp"
 
-#include "core/json_reader.hpp"
+#include "core/option_table.hpp"
 
 #include <unordered_set>
 #include <vector>
@@ -11,64 +11,164 @@ namespace weft::learning {
 namespace {
 
 const std::vector<std::string_view> kDrifts{"none", "labels", "pixels"};
+const std::vector<std::string_view> kSeparators{"auto", ",", ";", "tab", "|"};
+const std::vector<std::string_view> kHeaders{"detect", "absent", "present"};
+const std::vector<std::string_view> kMissing{"refuse", "drop", "mean", "zero"};
 constexpr std::size_t kMaxColumns = 65536, kMaxClasses = 65536;
 
+using TableTable = OptionTable<TableOptions>;
+using StreamTable = OptionTable<StreamOptions>;
+
 /// A column by its name, or by its number from 1.
-Result<std::string> read_column(const JsonValue& value) {
-  if (!value.is_number()) return value.string(256);
-  WEFT_TRY(const std::uint32_t number, value.u32(1, kMaxColumns));
-  return std::to_string(number);
-}
-
-Result<std::vector<std::string>> read_classes(JsonReader& reader) {
-  WEFT_TRY(const auto items, reader.array("classes", 1, kMaxClasses));
-  std::vector<std::string> classes;
-  std::unordered_set<std::string> seen;
-  for (const JsonValue& item : items) {
-    WEFT_TRY(classes.emplace_back(), item.string());
-    if (!seen.insert(canonical_label(classes.back()).text).second)
-      return item.unexpected("each class once", Errc::duplicate_name);
+struct ColumnCodec {
+  static constexpr OptionKind kind = OptionKind::column;
+  static Result<std::string> read(const OptionRow&, const JsonValue& value) {
+    if (!value.is_number()) return value.string(256);
+    WEFT_TRY(const std::uint32_t number, value.u32(1, kMaxColumns));
+    return std::to_string(number);
   }
-  return classes;
-}
+  static Json write(const OptionRow&, const std::string& column) { return column; }
+};
 
-Result<TableOptions> read_table(JsonReader& reader) {
-  TableOptions o;
-  WEFT_TRY(o.scale, reader.f32_or("scale", o.scale));
-  if (const auto label = reader.find("label")) {
-    WEFT_TRY(o.label, read_column(*label));
-  }
-  if (const auto skip = reader.find("skip")) {
-    WEFT_TRY(const auto columns, skip->array(0, kMaxColumns));
-    for (const JsonValue& column : columns) {
-      WEFT_TRY(o.skip.emplace_back(), read_column(column));
+struct ColumnsCodec {
+  static constexpr OptionKind kind = OptionKind::column_list;
+  static Result<std::vector<std::string>> read(const OptionRow& row, const JsonValue& value) {
+    WEFT_TRY(const auto items, value.array(row.fewest, row.most));
+    std::vector<std::string> columns;
+    for (const JsonValue& item : items) {
+      WEFT_TRY(columns.emplace_back(), ColumnCodec::read(row, item));
     }
+    return columns;
   }
-  WEFT_TRY(o.separator, reader.one_of_or("separator", o.separator, parse_separator, {"auto", ",", ";", "tab", "|"}));
-  WEFT_TRY(o.header, reader.one_of_or("header", o.header, formats::parse_csv_header, {"detect", "absent", "present"}));
-  WEFT_TRY(o.missing, reader.one_of_or("missing", o.missing, parse_missing, {"refuse", "drop", "mean", "zero"}));
-  if (const auto fill = reader.find("fill")) {
-    WEFT_TRY(const auto values, fill->array(0, kMaxColumns));
-    for (const JsonValue& value : values) {
-      WEFT_TRY(o.fill.emplace_back(), value.f32());
+  static Json write(const OptionRow&, const std::vector<std::string>& columns) { return columns; }
+};
+
+struct ClassesCodec {
+  static constexpr OptionKind kind = OptionKind::text_list;
+  static Result<std::vector<std::string>> read(const OptionRow& row, const JsonValue& value) {
+    WEFT_TRY(const auto items, value.array(row.fewest, row.most));
+    std::vector<std::string> classes;
+    std::unordered_set<std::string> seen;
+    for (const JsonValue& item : items) {
+      WEFT_TRY(classes.emplace_back(), item.string());
+      if (!seen.insert(canonical_label(classes.back()).text).second)
+        return item.unexpected("each class once", Errc::duplicate_name);
     }
+    return classes;
   }
-  if (reader.find("classes")) {
-    WEFT_TRY(o.classes, read_classes(reader));
+  static Json write(const OptionRow&, const std::vector<std::string>& classes) { return classes; }
+};
+
+struct SeparatorCodec {
+  static constexpr OptionKind kind = OptionKind::choice;
+  static Result<char> read(const OptionRow& row, const JsonValue& value) {
+    return value.one_of(parse_separator, row.names);
   }
-  return o;
+  static Json write(const OptionRow&, char separator) { return separator_name(separator); }
+};
+
+const TableTable& table_table() {
+  using O = TableOptions;
+  static const TableTable table({
+      option_as<ColumnCodec>("label", &O::label,
+                             {.meaning = "column of the class: its name, its number from 1, `first` or `last`"}),
+      option_as<ColumnsCodec>("skip", &O::skip,
+                              {.most = kMaxColumns, .meaning = "columns left out: names and numbers"}),
+      option_as<SeparatorCodec>("separator", &O::separator,
+                                {.names = kSeparators, .meaning = "between fields; `auto` finds it in the first line"}),
+      option("header", &O::header, {.names = kHeaders, .meaning = "the first line names the columns, or is data"}),
+      option("missing", &O::missing,
+             {.names = kMissing, .meaning = "rows with empty fields, NA, NaN or ?: refused, left out, or filled"}),
+      option("fill", &O::fill,
+             {.most = kMaxColumns,
+              .fallback_words = "computed",
+              .meaning = "what `mean` fills with, a number a feature, after `scale`; computed of the training part and "
+                         "written into what is saved"}),
+      option_as<ClassesCodec>(
+          "classes", &O::classes,
+          {.fewest = 1,
+           .most = kMaxClasses,
+           .fallback_words = "computed",
+           .meaning = "names of the classes, in the order of the output's values; computed of the table where its "
+                      "labels are no numbers below the output's width"}),
+      option("scale", &O::scale, {.is_always_written = true, .meaning = "factor of the values"}),
+  });
+  return table;
 }
 
-void write_table(const TableOptions& o, Json& out) {
-  const TableOptions usual;
-  out["scale"] = o.scale;
-  if (o.label != usual.label) out["label"] = o.label;
-  if (!o.skip.empty()) out["skip"] = o.skip;
-  if (o.separator != usual.separator) out["separator"] = separator_name(o.separator);
-  if (o.header != usual.header) out["header"] = name(o.header);
-  if (o.missing != usual.missing) out["missing"] = name(o.missing);
-  if (!o.fill.empty()) out["fill"] = o.fill;
-  if (!o.classes.empty()) out["classes"] = o.classes;
+/// The task's change, an object of its own in the file.
+const StreamTable& drift_table() {
+  using O = StreamOptions;
+  static const StreamTable table({
+      option("kind", &O::drift,
+             {.names = kDrifts, .is_needed = true, .is_always_written = true, .meaning = "what changes"}),
+      option("at", &O::drift_at,
+             {.low = 0, .high = 1, .is_always_written = true, .meaning = "share of the stream after which it changes"}),
+      option("share", &O::drift_share,
+             {.low = 0,
+              .high = 1,
+              .is_always_written = true,
+              .meaning = "share of the labels (pixels) that change, at least two of them"}),
+  });
+  return table;
+}
+
+StreamTable::Field drift_field() {
+  OptionRow row{.key = "drift", .kind = OptionKind::section, .meaning = "how and when the task changes"};
+  row.options = drift_table().rows();
+  return {row,
+          [](const JsonValue& value, StreamOptions& o) -> Status {
+            WEFT_TRY(JsonReader reader, value.object());
+            return drift_table().read(reader, o);
+          },
+          [](const StreamOptions& o) { return o.drift == Drift::none ? Json() : drift_table().write(o); }};
+}
+
+const StreamTable& stream_table() {
+  using O = StreamOptions;
+  static const StreamTable table([] {
+    std::vector<StreamTable::Field> fields{
+        option("csv", &O::csv,
+               {.is_needed = true,
+                .is_always_written = true,
+                .meaning = "file, relative to the network file; `.gz` is unpacked"}),
+    };
+    append_options(fields, &O::table, table_table());
+    for (auto& more : std::vector<StreamTable::Field>{
+             option("held_out", &O::held_out,
+                    {.low = 0,
+                    .high = 0.99,
+                    .is_always_written = true,
+                    .meaning = "share of the samples kept for measuring"}),
+             option("stratified", &O::stratified, {.meaning = "of each class that share"}),
+             option("split_seed", &O::split_seed,
+                    {.fallback_words = "`seed`",
+                    .meaning = "seed of the hold-out alone, so that runs of several seeds are measured with the same "
+                               "samples"}),
+             option("epochs", &O::epochs,
+                    {.low = 1,
+                    .high = 1u << 30,
+                    .is_always_written = true,
+                    .meaning = "times that every other sample is learned from, in a new order each"}),
+             option("max_samples", &O::max_samples,
+                    {.is_always_written = true, .unit = "samples", .meaning = "bound on samples; 0: none"}),
+             option("seed", &O::seed, {.is_always_written = true, .meaning = "split, order and drift"}),
+             option("window", &O::window,
+                    {.low = 1,
+                    .high = 1u << 20,
+                    .is_always_written = true,
+                    .unit = "samples",
+                    .meaning = "samples of the sliding accuracy"}),
+             drift_field(),
+             option("input", &O::input,
+                    {.is_always_written = true, .meaning = "port that it feeds; empty: the only one"}),
+             option("output", &O::output,
+                    {.is_always_written = true, .meaning = "output that should give the label; empty: the only one"}),
+         })
+      fields.push_back(std::move(more));
+    return fields;
+  }());
+  return table;
 }
 
 }  // namespace
@@ -80,42 +180,16 @@ std::optional<Drift> parse_drift(std::string_view text) noexcept {
   return std::nullopt;
 }
 
+const std::vector<OptionRow>& stream_rows() { return stream_table().rows(); }
+
 Result<StreamOptions> read_stream(std::string_view text) {
   WEFT_TRY(const auto document, parse_json(text, "stream"));
   WEFT_TRY(JsonReader reader, JsonReader::open(document, "stream"));
-  StreamOptions o;
-  WEFT_TRY(o.csv, reader.string("csv"));
-  WEFT_TRY(o.table, read_table(reader));
-  WEFT_TRY(o.held_out, reader.f64_or("held_out", o.held_out, 0.0, 0.99));
-  WEFT_TRY(o.stratified, reader.boolean_or("stratified", o.stratified));
-  if (reader.find("split_seed")) {
-    WEFT_TRY(o.split_seed, reader.u64("split_seed"));
-  }
-  WEFT_TRY(o.epochs, reader.u64_or("epochs", o.epochs, 1, 1u << 30));
-  WEFT_TRY(o.max_samples, reader.u64_or("max_samples", o.max_samples));
-  WEFT_TRY(o.seed, reader.u64_or("seed", o.seed));
-  WEFT_TRY(o.window, reader.u32_or("window", o.window, 1, 1u << 20));
-  if (const auto drift = reader.find("drift")) {
-    WEFT_TRY(JsonReader inner, drift->object());
-    WEFT_TRY(o.drift, inner.one_of("kind", parse_drift, kDrifts));
-    WEFT_TRY(o.drift_at, inner.f64_or("at", o.drift_at, 0.0, 1.0));
-    WEFT_TRY(o.drift_share, inner.f64_or("share", o.drift_share, 0.0, 1.0));
-    WEFT_CHECK(inner.finish());
-  }
-  WEFT_TRY(o.input, reader.string_or("input", ""));
-  WEFT_TRY(o.output, reader.string_or("output", ""));
-  WEFT_CHECK(reader.finish());
-  return o;
+  StreamOptions options;
+  WEFT_CHECK(stream_table().read(reader, options));
+  return options;
 }
 
-std::string write_stream(const StreamOptions& o) {
-  Json out{{"csv", o.csv},   {"held_out", o.held_out}, {"epochs", o.epochs}, {"max_samples", o.max_samples},
-           {"seed", o.seed}, {"window", o.window},     {"input", o.input},   {"output", o.output}};
-  write_table(o.table, out);
-  if (o.stratified) out["stratified"] = true;
-  if (o.split_seed) out["split_seed"] = *o.split_seed;
-  if (o.drift != Drift::none) out["drift"] = {{"kind", name(o.drift)}, {"at", o.drift_at}, {"share", o.drift_share}};
-  return out.dump();
-}
+std::string write_stream(const StreamOptions& options) { return stream_table().write(options).dump(); }
 
 }  // namespace weft::learning

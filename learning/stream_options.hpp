@@ -4,12 +4,14 @@
 
 #include "learning/table.hpp"
 
+#include "core/option_row.hpp"
 #include "core/result.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace weft::learning {
 
@@ -34,6 +36,9 @@ struct StreamOptions {
   double drift_share = 1.0;       // share of the labels (pixels) that change, at least two of them
   std::string input{}, output{};  // empty: the network's only one
 };
+
+/// Options of the section "stream"; each is declared in stream_options.cpp.
+const std::vector<OptionRow>& stream_rows();
 
 /// @error names the path ("stream.drift.kind")
 Result<StreamOptions> read_stream(std::string_view json);

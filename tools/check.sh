@@ -34,7 +34,6 @@ python=/usr/bin/python3
 "$python" -B tools/check_classes.py
 "$python" -B tests/tools/check_classes_test.py -q
 "$python" -B tests/docs/quotes_test.py -q
-"$python" -B tests/docs/network_schema_test.py -q
 
 say headers alone
 cmake --preset dev > /dev/null

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/layers.md, and the JSON Schema of network files.
 
-Of mesh/layers/layers.def, mesh/layers/layer_options.def, core/dtypes.def and kernels/activations.def; what is no layer stands in
-tools/network_schema_template.json.
+Of mesh/layers/layers.def, mesh/layers/layer_options.def, core/dtypes.def, kernels/activations.def, and what `weft options --json`
+says of the sections "learning" and "stream"; the rest stands in tools/network_schema_template.json.
 
   tools/make_network_schema.py                 docs/layers.md, which readers of the repository follow links to
   tools/make_network_schema.py --check         fails where docs/layers.md differs from what would be written
-  tools/make_network_schema.py --schema FILE   the schema; the build makes it, and installs share/weft/network.schema.json
+  tools/make_network_schema.py --schema FILE WEFT   the schema; the build makes it, and installs
+                                               share/weft/network.schema.json
 """
 import json
 import pathlib
@@ -15,6 +16,8 @@ import re
 import sys
 import textwrap
 from typing import NamedTuple
+
+import option_tables
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TEMPLATE = "tools/network_schema_template.json"
@@ -152,12 +155,14 @@ def layer_schema(layer, base, keys, own):
     }
 
 
-def schema():
+def schema(weft):
     template = json.loads((ROOT / TEMPLATE).read_text())
     defs = template["$defs"]
     all_options = options()
     names = {"dtype": names_of("core/dtypes.def", "WEFT_DTYPE"),
              "activation": names_of("kernels/activations.def", "WEFT_ACTIVATION"), "init": defs["init"]["enum"]}
+    for section, rows in option_tables.declared(weft).items():
+        defs[section] = option_tables.section_schema(rows)
     defs["dtype"] = {"enum": names["dtype"]}
     defs["activation"] = {"enum": names["activation"]}
     types = list(all_options)
@@ -296,7 +301,7 @@ def main(arguments):
     if arguments[:1] == ["--schema"]:
         path = pathlib.Path(arguments[1])
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(written(schema()) + "\n")
+        path.write_text(written(schema(arguments[2])) + "\n")
         return 0
     path, text = ROOT / "docs/layers.md", document()
     if arguments != ["--check"]:

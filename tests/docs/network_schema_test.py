@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schema of network files against the examples, against networks that are wrong, and against the readers.
 
+  network_schema_test.py WEFT
+
 The last part reads the sources: every key that a reader asks for must be a key of the schema's object and the other way
 round, and the schema's lists of names must be the lists of the code. The options of layers are rows of
 mesh/layers/layer_options.def: the schema and docs/layers.md must be what tools/make_network_schema.py makes of them, and
@@ -25,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import make_network_schema  # noqa: E402
 
-SCHEMA = json.loads(make_network_schema.written(make_network_schema.schema()))
+SCHEMA = json.loads(make_network_schema.written(make_network_schema.schema(sys.argv.pop(1))))
 DEFS = SCHEMA["$defs"]
 GOOD = {
     "weft": 2, "name": "all", "seed": 7, "grid": {"z": 1, "y": 1, "x": 3, "layers": 2}, "inputs": {"in": [2, 2]},
@@ -93,13 +95,6 @@ def inner(network, *path):
     for place in path:
         own = own["layers"][place]
     return own
-
-
-def rows_of(folder, macro):
-    """Names by number of the formulas in a folder."""
-    files = (ROOT / "kernels/formulas" / folder).glob("*.inc")
-    rows = [re.search(macro + r"\((\d+), (\w+)", path.read_text()).groups() for path in files]
-    return [name for _, name in sorted(rows, key=lambda row: int(row[0]))]
 
 
 def listed(path, name):
@@ -259,15 +254,11 @@ class NetworkSchema(unittest.TestCase):
                 self.assertFalse(self.validator.is_valid(network))
 
     def test_has_the_keys_that_the_readers_ask_for(self):
-        network, learning, stream = "mesh/network/network_json.cpp", "learning/options.cpp", "learning/stream_options.cpp"
+        network = "mesh/network/network_json.cpp"
         # Layers inside a container have a name, and containers layers: not every layer of the grid.
         all_keys = asked_keys(function_body(network, "Result<LayerSpec> read_layer("))
         layer_keys = all_keys - {"name", "layers"}
         self.assertEqual(set(DEFS["inner_base"]["properties"]) - layer_keys, {"name"})
-        stream_body = function_body(stream, "Result<StreamOptions> read_stream(")
-        learning_body = function_body(learning, "Result<LearningOptions> read_learning(")
-        table_body = function_body(stream, "Result<TableOptions> read_table(") + function_body(
-            stream, "Result<std::vector<std::string>> read_classes(")
         root_body = function_body(network, "Result<NetworkSpec> read_network(") + function_body(
             network, "Status read_cells(")
         sections = set(re.findall(r"section\(reader, \"(\w+)\"", root_body))
@@ -277,10 +268,6 @@ class NetworkSchema(unittest.TestCase):
             (DEFS["layer_base"], layer_keys),
             (DEFS["chain_base"], layer_keys - {"at", "repeat", "from", "neighbours", "combine"}),
             (DEFS["supervision"], asked_keys(function_body(network, "SupervisionRule> read_supervision("))),
-            (DEFS["learning"], asked_keys(learning_body)),
-            (DEFS["optimizer"], asked_keys(function_body(learning, "Result<OptimizerOptions> read_optimizer("))),
-            (DEFS["stream"], asked_keys(stream_body + table_body)),
-            (DEFS["stream"]["properties"]["drift"], asked_keys(stream_body, "inner")),
         ]:
             self.assertTrue(keys)
             self.assertEqual(set(schema["properties"]), keys)
@@ -326,20 +313,13 @@ class NetworkSchema(unittest.TestCase):
         self.assertEqual(seen, set(rows("mesh/layers/layers.def")))
 
     def test_has_the_names_of_the_code(self):
-        network, learning = "mesh/network/network_json.cpp", "learning/options.cpp"
-        base, optimizer = DEFS["layer_base"]["properties"], DEFS["optimizer"]["properties"]
+        network = "mesh/network/network_json.cpp"
+        base = DEFS["layer_base"]["properties"]
         for schema, names in [
             (base["combine"], listed(network, "kCombines")),
             (DEFS["policy"], listed(network, "kPolicies")),
             (DEFS["activation"], rows("kernels/activations.def")),
             (DEFS["dtype"], rows("core/dtypes.def")),
-            (DEFS["learning"]["properties"]["rule"], listed(learning, "kRules")),
-            (DEFS["learning"]["properties"]["schedule"], listed(learning, "kSchedules")),
-            (DEFS["learning"]["properties"]["loss"], listed(learning, "kLosses")),
-            (optimizer["type"], rows_of("optimizers", "WEFT_OPTIMIZER")),
-            (optimizer["clip"], listed(learning, "kClips")),
-            (DEFS["rate_schedule"]["properties"]["type"], rows_of("schedules", "WEFT_RATE_SCHEDULE")),
-            (DEFS["stream"]["properties"]["drift"]["properties"]["kind"], listed("learning/stream_options.cpp", "kDrifts")),
             (DEFS["init"],
              re.findall(r"kind == \"(\w+)\"", (ROOT / "mesh/layers/init.cpp").read_text())),
         ]:

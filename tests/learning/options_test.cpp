@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "learning/options.hpp"
+
+#include "learning/stream_options.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace weft::learning {
+namespace {
+
+// Texts that files and checkpoints hold: written by the program before options were rows.
+TEST(Options, AreWrittenAsTheyWere) {
+  EXPECT_EQ(write_learning({}),
+            R"({"feedback_scale":0.0,"hold":0,"horizon":0,"learners":1,"loss":"cross_entropy","optimizer":)"
+            R"({"beta1":0.8999999761581421,"beta2":0.9990000128746033,"dampening":0.8999999761581421,)"
+            R"("epsilon":9.99999993922529e-09,"lr":0.0,"momentum":0.8999999761581421,"nesterov":false,)"
+            R"("type":"momentum","weight_decay":0.0},"output_step":0.0,"rule":"backprop","schedule":"settle"})");
+  StreamOptions stream;
+  stream.csv = "x.csv";
+  EXPECT_EQ(write_stream(stream),
+            R"({"csv":"x.csv","epochs":1,"held_out":0.2,"input":"","max_samples":0,"output":"","scale":1.0,)"
+            R"("seed":0,"window":200})");
+  stream.drift_at = 0.75;  // of a drift that there is not
+  EXPECT_EQ(write_stream(stream).find("drift"), std::string::npos);
+  stream.drift = Drift::pixels;
+  stream.table.separator = '\t';
+  stream.table.skip = {"id", "2"};
+  stream.split_seed = 3;
+  stream.stratified = true;
+  EXPECT_EQ(write_stream(stream),
+            R"({"csv":"x.csv","drift":{"at":0.75,"kind":"pixels","share":1.0},"epochs":1,"held_out":0.2,"input":"",)"
+            R"("max_samples":0,"output":"","scale":1.0,"seed":0,"separator":"tab","skip":["id","2"],)"
+            R"("split_seed":3,"stratified":true,"window":200})");
+}
+
+TEST(Options, DampeningIsMomentumUnlessItIsGiven) {
+  const auto follows = read_learning(R"({"optimizer": {"momentum": 0.5}})");
+  const auto given = read_learning(R"({"optimizer": {"momentum": 0.5, "dampening": 0.25}})");
+  ASSERT_TRUE(follows && given);
+  EXPECT_EQ(follows->optimizer.dampening, 0.5f);
+  EXPECT_EQ(given->optimizer.dampening, 0.25f);
+}
+
+TEST(Options, ReadBackEqual) {
+  LearningOptions options;
+  options.rule = Rule::fw_dtp;
+  options.schedule = Schedule::pipelined;
+  options.loss = Loss::mse;
+  options.optimizer.kind = OptimizerKind::adamw;
+  options.optimizer.lr = 0.03f;
+  options.optimizer.nesterov = true;
+  options.horizon = 12;
+  options.learners = 3;
+  const auto read = read_learning(write_learning(options));
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(*read, options);
+}
+
+TEST(Options, ErrorsNameThePlace) {
+  const auto text = [](const auto& result) { return result ? std::string("none") : result.error().text(); };
+  EXPECT_EQ(text(read_learning(R"({"optimizer": {"momentun": 0.5}})")),
+            "learning.optimizer.momentun: unknown key; did you mean 'momentum'?");
+  EXPECT_EQ(text(read_learning(R"({"horizon": 2000})")),
+            "learning.horizon: found 2000, expected a whole number from 0 to 1024");
+  EXPECT_EQ(text(read_stream(R"({"epochs": 1})")), "stream: key \"csv\" is missing");
+  EXPECT_EQ(text(read_stream(R"({"csv": "x", "drift": {"at": 0.5}})")), "stream.drift: key \"kind\" is missing");
+  EXPECT_EQ(text(read_stream(R"({"csv": "x", "label": 0})")),
+            "stream.label: found 0, expected a whole number from 1 to 65536");
+  EXPECT_EQ(text(read_stream(R"({"csv": "x", "classes": ["1", "1.0"]})")),
+            "stream.classes[1]: found \"1.0\", expected each class once");
+}
+
+TEST(Options, EachRowSaysWhatItMeans) {
+  const auto check = [](const auto& self, const std::vector<OptionRow>& rows) -> void {
+    for (const OptionRow& row : rows) {
+      EXPECT_FALSE(row.meaning.empty()) << row.key;
+      EXPECT_EQ(row.kind == OptionKind::choice, !row.names.empty()) << row.key;
+      for (const std::string_view condition : {row.only_with, row.applies})
+        if (!condition.empty()) {
+          const OptionRow& other = option_row(rows, parse_condition(condition).key);
+          for (const std::string_view value : parse_condition(condition).values) {
+            EXPECT_NE(std::find(other.names.begin(), other.names.end(), value), other.names.end())
+                << row.key << " counts with " << value;
+          }
+        }
+      self(self, row.options);
+    }
+  };
+  check(check, learning_rows());
+  check(check, stream_rows());
+}
+
+}  // namespace
+}  // namespace weft::learning
