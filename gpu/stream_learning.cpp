@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses of regression, optimisers and targets. Cross-entropy is a softmax: stream_softmax.cpp.
+// Losses of values, optimisers and targets. Cross-entropy is a softmax: stream_softmax.cpp.
 
 #include "gpu/internal/parts.hpp"
 #include "gpu/internal/push.hpp"
@@ -13,8 +13,9 @@
 namespace weft::gpu {
 namespace {
 
-struct SquaredErrorPush {
-  WEFT_SQUARED_ERROR_OPERANDS(WEFT_MEMBER)
+struct ValueLossPush {
+  WEFT_VALUE_LOSS_OPERANDS(WEFT_MEMBER)
+  std::uint32_t unused = 0;
 };
 struct OptimizerPush {
   WEFT_OPTIMIZER_OPERANDS(WEFT_MEMBER)
@@ -31,15 +32,16 @@ Range word_range(std::uint64_t from, std::size_t words) { return {from, from ? f
 
 }  // namespace
 
-void Stream::lower(const ops::MeanSquaredError& op) {
-  static const Shader& kernel = shader("squared_error");
-  const SquaredErrorPush push{address(op.x.data), address(op.target.data),
-                              address(op.loss),   address(op.dx.data),
-                              word(op.x.rows),    word(op.x.cols),
-                              word(op.x.stride),  word(op.target.stride),
-                              word(op.dx.stride), static_cast<float>(op.x.cols)};
-  recorder_->dispatch(kernel, {}, push, {groups_of(op.x.rows, kLaneGroupRows), 1}, {range(op.x), range(op.target)},
-                      {range(op.loss, op.x.rows * sizeof(float)), range(op.dx)});
+void Stream::lower(const ops::ValueLoss& op) {
+  static const Shader& kernel = shader("value_loss");
+  const ValueLossPush push{address(op.x.data), address(op.target.data),
+                           address(op.loss),   address(op.dx.data),
+                           word(op.x.rows),    word(op.x.cols),
+                           word(op.x.stride),  word(op.target.stride),
+                           word(op.dx.stride), static_cast<float>(op.x.cols),
+                           op.setting};
+  recorder_->dispatch(kernel, {0, static_cast<std::uint32_t>(op.kind)}, push, {groups_of(op.x.rows, kLaneGroupRows), 1},
+                      {range(op.x), range(op.target)}, {range(op.loss, op.x.rows * sizeof(float)), range(op.dx)});
 }
 
 void Stream::lower(const ops::OptimizerFactors& op) {

@@ -125,27 +125,38 @@ void BackwardStep::output_gradient(const At& at, std::uint64_t tick, std::uint64
     const float* values = output.values.empty() ? nullptr : output.values.data() + slot * n * output.width;
     return score_rows(at, y, output, first, {values, n, output.width, output.width}, gradient);
   }
-  kernels::OpStream& stream = at.context.stream;
-  const std::size_t classes = output.width / tokens;
-  for (std::size_t b = 0; b < n; ++b) {
-    const std::size_t place = first + b * tokens;
-    const MatrixView of_tokens{gradient.row(b), tokens, classes, classes};
-    score_rows(at, {y.row(b), tokens, classes, classes}, output, place, {}, of_tokens);
-    // The mean over the tokens that have labels.
-    const std::uint32_t* const labels = output.labels.data() + place;
-    const auto labelled = tokens - static_cast<std::size_t>(std::count(labels, labels + tokens, kNoLabel));
-    if (labelled > 1) stream.scale({1.0f / static_cast<float>(labelled), of_tokens, of_tokens});
+  for (std::size_t b = 0; b < n; ++b)
+    part_gradients(at, {y.row(b), 1, y.cols, y.stride}, output, first + b * tokens,
+                   {gradient.row(b), 1, y.cols, gradient.stride});
+}
+
+void BackwardStep::part_gradients(const At& at, MatrixView y, OutputRing& output, std::size_t first,
+                                  const MatrixView& gradient) noexcept {
+  const std::size_t parts = output.tokens;
+  if (targets_of(options_.loss) == LossTargets::labels) {
+    const std::size_t classes = output.width / parts;
+    score_rows(at, {y.data, parts, classes, classes}, output, first, {}, {gradient.data, parts, classes, classes});
+  } else {
+    for (std::size_t i = 0; i < parts; ++i) {
+      const std::size_t start = output.starts[i], width = output.starts[i + 1] - start;
+      score_rows(at, {y.data + start, 1, width, y.stride}, output, first + i, {},
+                 {gradient.data + start, 1, width, gradient.stride});
+    }
   }
+  // The mean over the parts that have labels.
+  const std::uint32_t* const labels = output.labels.data() + first;
+  const auto labelled = parts - static_cast<std::size_t>(std::count(labels, labels + parts, kNoLabel));
+  if (labelled > 1) at.context.stream.scale({1.0f / static_cast<float>(labelled), gradient, gradient});
 }
 
 void BackwardStep::score_rows(const At& at, const MatrixView& y, OutputRing& output, std::size_t place,
                               const ConstMatrixView& values, const MatrixView& gradient) noexcept {
   kernels::OpStream& stream = at.context.stream;
   float* const losses = output.losses.data() + place;
-  if (options_.loss == Loss::cross_entropy)
-    stream.cross_entropy({y, output.classes.data() + place, losses, gradient});
+  if (targets_of(options_.loss) == LossTargets::values)
+    stream.value_loss({options_.loss, options_.delta, y, values, losses, gradient});
   else
-    stream.mean_squared_error({y, values, losses, gradient});
+    stream.cross_entropy({y, output.classes.data() + place, losses, gradient});
   stream.row_argmax({y, output.predictions.data() + place});
   for (std::size_t i = 0; i < y.rows; ++i)
     if (output.labels[place + i] == kNoLabel) stream.fill({0.0f, {gradient.row(i), 1, gradient.cols, gradient.stride}});
@@ -155,17 +166,18 @@ void BackwardStep::output_target(const At& at, std::uint64_t tick, std::uint64_t
   kernels::OpStream& stream = at.context.stream;
   const OutputRing& output = output_of(at.node);
   const MatrixView y = learner_rows(at.context.state.output(at.node, tick));
-  const std::size_t n = options_.learners, tokens = output.tokens, classes = output.width / tokens;
+  const std::size_t n = options_.learners, tokens = output.tokens;
   const std::size_t slot = rings_.slot(sample) * n;
   // Labels go as values: which place they mean is found where the row is filled.
   for (std::size_t i = 0; i < n * tokens; ++i) {
-    const std::size_t b = i / tokens, first = i % tokens * classes, place = slot * tokens + i;
+    const std::size_t b = i / tokens, first = output.starts[i % tokens], place = slot * tokens + i;
+    const std::size_t classes = output.starts[i % tokens + 1] - first;
     const MatrixView row{residual.row(b) + first, 1, classes, residual.stride};
     if (output.labels[place] == kNoLabel) {
       stream.fill({0.0f, row});
       continue;
     }
-    if (options_.loss == Loss::cross_entropy)
+    if (targets_of(options_.loss) != LossTargets::values)
       stream.one_hot({output.classes.data() + place, options_.output_step, row});
     else
       stream.scale(

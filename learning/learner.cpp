@@ -86,23 +86,33 @@ Status Learner::check(std::span<const mesh::RunInput> inputs, std::span<const Ta
     const auto node = mesh.graph().find_output(target.output);
     if (!node) return fail(Errc::unknown_name, "no output is named '" + std::string(target.output) + "'");
     const mesh::Node& output = mesh.graph().nodes()[*node];
-    const std::size_t width = output.width, tokens = tokens_of(output, options.loss), classes = width / tokens;
+    const std::vector<std::size_t> starts = parts_of(output, options);
+    const std::size_t width = output.width, tokens = starts.size() - 1;
     const auto object = [&] { return "target of '" + std::string(target.output) + "': "; };
-    const bool takes_labels = options.loss == Loss::cross_entropy;
+    const bool takes_labels = targets_of(options.loss) != LossTargets::values;
     const std::uint64_t wanted = samples * options.learners * (takes_labels ? tokens : width);
     const std::size_t found = takes_labels ? target.labels.size() : target.values.size();
     if (found != wanted)
       return fail(Errc::shape_mismatch, object() + std::to_string(found) + (takes_labels ? " labels" : " values") +
                                             " where " + std::to_string(wanted) + " are expected");
-    for (std::size_t i = 0; takes_labels && i < found; ++i)
+    for (std::size_t i = 0; takes_labels && i < found; ++i) {
+      const std::size_t part = i % tokens, classes = starts[part + 1] - starts[part];
       if (target.labels[i] != kNoLabel && target.labels[i] >= classes)
-        return fail(Errc::out_of_range, object() + "label " + std::to_string(target.labels[i]) + " of sample " +
-                                            std::to_string(i / (options.learners * tokens)) +
-                                            " is not below the output's width " + std::to_string(classes));
+        return fail(Errc::out_of_range,
+                    object() + "label " + std::to_string(target.labels[i]) + " of sample " +
+                        std::to_string(i / (options.learners * tokens)) + " is not below the " +
+                        (targets_of(options.loss) == LossTargets::head_labels ? "head's" : "output's") + " width " +
+                        std::to_string(classes));
+    }
     for (std::size_t i = 0; !takes_labels && i < found; ++i)
       if (!std::isfinite(target.values[i]))
         return fail(Errc::not_finite,
                     object() + "value " + std::to_string(i) + " is " + std::to_string(target.values[i]));
+    for (std::size_t i = 0; options.loss == Loss::binary_cross_entropy && i < found; ++i)
+      if (target.values[i] < 0.0f || target.values[i] > 1.0f)
+        return fail(Errc::out_of_range, object() + "value " + std::to_string(i) + " is " +
+                                            std::to_string(target.values[i]) +
+                                            "; binary_cross_entropy takes probabilities from 0 to 1");
   }
   return {};
 }

@@ -24,8 +24,9 @@ struct LearnerParts;
 inline constexpr std::uint32_t kNoLabel = UINT32_MAX;
 
 /// Target of one output. cross_entropy: `labels` [samples][learners][tokens], one a token of an output [tokens,
-/// classes], one of a vector; the loss is the mean over the tokens that have labels. mse: `values`
-/// [samples][learners][width].
+/// classes], one of a vector; the loss is the mean over the tokens that have labels. multi_head_cross_entropy: `labels`
+/// [samples][learners][heads], and the mean over the heads that have labels. mse, mae, huber, binary_cross_entropy:
+/// `values` [samples][learners][width].
 struct Target {
   std::string_view output;
   std::span<const std::uint32_t> labels{};
@@ -39,7 +40,7 @@ struct Score {
   std::uint32_t prediction = 0;  // largest output (cross_entropy)
   std::uint32_t label = kNoLabel;
   float loss = 0.0f;
-  std::uint32_t token = 0;  // of an output [tokens, classes]
+  std::uint32_t token = 0;  // of an output [tokens, classes]; or the head
 };
 
 /// Learning that runs inside the ticks. Errors travel as messages: each layer's reader writes its error for the layer

@@ -140,11 +140,12 @@ Status Learner::load_in_flight(std::span<const std::uint32_t> in) {
   std::size_t next = 10;
   for (float& v : p.messages.values()) v = std::bit_cast<float>(in[next++]);
   for (OutputRing& output : p.rings.outputs()) {
-    for (std::uint32_t& label : output.labels) {
-      label = in[next++];
-      if (label != kNoLabel && label >= output.width / output.tokens)
+    for (std::size_t i = 0; i < output.labels.size(); ++i) {
+      const std::uint32_t label = output.labels[i] = in[next++];
+      const std::size_t part = i % output.tokens, classes = output.starts[part + 1] - output.starts[part];
+      if (label != kNoLabel && label >= classes)
         return fail(Errc::corrupt, "learner state: label " + std::to_string(label) + " of an output of width " +
-                                       std::to_string(output.width / output.tokens));
+                                       std::to_string(classes));
     }
     output.set_classes(0, output.labels.size());
     for (float& v : output.values) v = std::bit_cast<float>(in[next++]);

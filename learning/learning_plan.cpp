@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 
@@ -25,6 +26,7 @@ class Planner {
       : graph_(graph), options_(options), plan_(plan), edge_messages_(graph.edges().size()) {}
 
   Status find_latency(std::size_t sessions);
+  Status check_heads() const;
   void plan_hops();
   void plan_tied();
   void plan_moves();
@@ -47,8 +49,21 @@ Status Planner::find_latency(std::size_t sessions) {
   if (options_.learners == 0 || options_.learners > sessions)
     return fail(Errc::invalid_argument, "learning.learners: " + std::to_string(options_.learners) + " of " +
                                             std::to_string(sessions) + " sessions");
+  WEFT_CHECK(check_heads());
   WEFT_TRY(plan_.latency, latency_of(graph_));
   plan_.hold = hold_of(graph_, options_, plan_.latency);
+  return {};
+}
+
+/// Heads are what an output's values fall into.
+Status Planner::check_heads() const {
+  if (targets_of(options_.loss) != LossTargets::head_labels) return {};
+  const std::uint64_t all = std::accumulate(options_.heads.begin(), options_.heads.end(), std::uint64_t{0});
+  for (std::size_t i = 0; i < graph_.outputs().size(); ++i)
+    if (const std::size_t width = graph_.nodes()[graph_.outputs()[i]].width; width != all)
+      return fail(Errc::shape_mismatch, "learning.heads: " + std::to_string(options_.heads.size()) + " heads of " +
+                                            std::to_string(all) + " values in all; output '" +
+                                            graph_.spec().outputs[i].name + "' has " + std::to_string(width));
   return {};
 }
 
@@ -150,7 +165,7 @@ void Planner::plan_moves() {
 void Planner::size_rings() {
   plan_.chunk = kChunk;
   for (const NodeId node : graph_.outputs())
-    if (options_.loss == Loss::mse)
+    if (targets_of(options_.loss) == LossTargets::values)
       plan_.chunk =
           std::clamp(kTargetValues / (options_.learners * graph_.nodes()[node].width), kLeastChunk, plan_.chunk);
   plan_.ring = std::bit_ceil<std::uint64_t>(plan_.chunk + plan_.latency + 2 * std::uint64_t{plan_.depth} + 2);

@@ -14,7 +14,6 @@ namespace {
 
 const std::vector<std::string_view> kRules{"backprop", "gap", "chain", "fw_dtp", "dfa"};
 const std::vector<std::string_view> kSchedules{"settle", "pipelined"};
-const std::vector<std::string_view> kLosses{"cross_entropy", "mse"};
 const std::vector<std::string_view> kClips{"none", "value", "norm", "global_norm"};
 const std::vector<std::string_view> kOptimizers(kernels::optimizer_names().begin(), kernels::optimizer_names().end());
 const std::vector<std::string_view> kRateSchedules(kernels::rate_schedule_names().begin(),
@@ -155,6 +154,12 @@ const RateTable& rate_table() {
   return table;
 }
 
+std::vector<std::string_view> loss_names() {
+  std::vector<std::string_view> names;
+  for (int i = 0; i < kernels::kLossCount; ++i) names.push_back(name(static_cast<Loss>(i)));
+  return names;
+}
+
 const LearningTable& learning_table() {
   using O = LearningOptions;
   static const LearningTable table({
@@ -164,7 +169,21 @@ const LearningTable& learning_table() {
               .is_always_written = true,
               .meaning = "hold each sample until settled, or a new one every tick"}),
       option("loss", &O::loss,
-             {.names = kLosses, .is_always_written = true, .meaning = "what the outputs are measured by"}),
+             {.names = loss_names(), .is_always_written = true, .meaning = "what the outputs are measured by"}),
+      option("delta", &O::delta,
+             {.low = 1e-6,
+              .high = 1e6,
+              .meaning = "distance up to which the loss is a square",
+              .only_with = "loss=huber"}),
+      option("heads", &O::heads,
+             {.low = 1,
+              .high = 1u << 24,
+              .fewest = 1,
+              .most = 65536,
+              .is_needed = true,
+              .unit = "values",
+              .meaning = "widths of the groups of an output's values that have a label each, in their order",
+              .only_with = "loss=multi_head_cross_entropy"}),
       section_option("optimizer", &O::optimizer, optimizer_table(),
                      {.is_always_written = true, .meaning = "how weights move"}),
       section_option("rate_schedule", &O::rate_schedule, rate_table(),
@@ -210,8 +229,6 @@ std::string_view name(Rule rule) noexcept { return kRules[static_cast<std::size_
 std::optional<Rule> parse_rule(std::string_view text) noexcept { return parse<Rule>(kRules, text); }
 std::string_view name(Schedule schedule) noexcept { return kSchedules[static_cast<std::size_t>(schedule)]; }
 std::optional<Schedule> parse_schedule(std::string_view text) noexcept { return parse<Schedule>(kSchedules, text); }
-std::string_view name(Loss loss) noexcept { return kLosses[static_cast<std::size_t>(loss)]; }
-std::optional<Loss> parse_loss(std::string_view text) noexcept { return parse<Loss>(kLosses, text); }
 std::string_view name(OptimizerKind kind) noexcept { return kOptimizers[static_cast<std::size_t>(kind)]; }
 std::optional<OptimizerKind> parse_optimizer(std::string_view text) noexcept {
   return parse<OptimizerKind>(kOptimizers, text);

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "kernels/loss.hpp"
 #include "kernels/optimizer.hpp"
 #include "kernels/rate_schedule.hpp"
 
@@ -33,9 +34,9 @@ enum class Schedule : int { settle, pipelined };
 std::string_view name(Schedule schedule) noexcept;
 std::optional<Schedule> parse_schedule(std::string_view text) noexcept;
 
-enum class Loss : int { cross_entropy, mse };
-std::string_view name(Loss loss) noexcept;
-std::optional<Loss> parse_loss(std::string_view text) noexcept;
+using kernels::Loss;
+using kernels::LossTargets;
+using kernels::parse_loss;
 
 using kernels::Clip;
 std::string_view name(Clip clip) noexcept;
@@ -55,6 +56,8 @@ struct LearningOptions {
   Rule rule = Rule::backprop;
   Schedule schedule = Schedule::settle;
   Loss loss = Loss::cross_entropy;
+  float delta = 1.0f;                  // huber
+  std::vector<std::uint32_t> heads{};  // multi_head_cross_entropy: values of an output that belong to each label
   OptimizerOptions optimizer{};
   RateSchedule rate_schedule{};  // of the learning rate, by each layer's count of updates
   std::uint32_t horizon = 0;     // ticks an error travels back; 0: until it has reached every layer once

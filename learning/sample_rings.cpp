@@ -7,15 +7,16 @@
 namespace weft::learning {
 
 SampleRings::SampleRings(const mesh::Graph& graph, const LearningOptions& options, std::uint64_t slots)
-    : learners_(options.learners), mask_(slots - 1), loss_(options.loss) {
+    : learners_(options.learners), mask_(slots - 1), has_values_(targets_of(options.loss) == LossTargets::values) {
   for (const mesh::NodeId node : graph.outputs()) {
     const mesh::Node& made = graph.nodes()[node];
-    OutputRing output{node, made.width, tokens_of(made, loss_)};
+    const auto starts = parts_of(made, options);
+    OutputRing output{node, made.width, starts.size() - 1, starts};
     output.labels.assign(slots * places(output), kNoLabel);
     output.classes.assign(output.labels.size(), 0);
     output.predictions.assign(output.labels.size(), OutputRing::kNotScored);
     output.losses.assign(output.labels.size(), 0.0f);
-    if (loss_ == Loss::mse) output.values.assign(slots * learners_ * output.width, 0.0f);
+    if (has_values_) output.values.assign(slots * learners_ * output.width, 0.0f);
     outputs_.push_back(std::move(output));
   }
 }
@@ -37,7 +38,7 @@ void SampleRings::stage(const mesh::Graph& graph, std::span<const Target> target
       std::fill_n(output.predictions.data() + at * each, each, OutputRing::kNotScored);
       if (target == targets.end()) {
         std::fill_n(labels, each, kNoLabel);
-      } else if (loss_ == Loss::cross_entropy) {
+      } else if (!has_values_) {
         std::copy_n(target->labels.data() + (first + s) * each, each, labels);
       } else {
         std::fill_n(labels, each, 0u);

@@ -61,8 +61,11 @@ Result<Stream> Stream::build(Learner& learner, Dataset data, StreamOptions optio
   if (!input) return fail(Errc::unknown_name, "stream.input: no input is named '" + options.input + "'");
   if (!output) return fail(Errc::unknown_name, "stream.output: no output is named '" + options.output + "'");
   if (learner.options().loss != Loss::cross_entropy)
-    return fail(Errc::unsupported, "learning.loss: a stream of labels needs cross_entropy, not " +
-                                       std::string(name(learner.options().loss)));
+    return fail(Errc::unsupported, "learning.loss: a stream has one label a sample, which needs cross_entropy, not " +
+                                       std::string(name(learner.options().loss)) + "; " +
+                                       (targets_of(learner.options().loss) == LossTargets::values
+                                            ? "targets that are values go through Learner::learn"
+                                            : "labels of several heads go through Learner::learn"));
   if (graph.nodes()[*input].width != data.features)
     return fail(Errc::shape_mismatch, "stream.csv: " + std::to_string(data.features) + " values a sample; input '" +
                                           options.input + "' takes " + std::to_string(graph.nodes()[*input].width));

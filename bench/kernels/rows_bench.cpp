@@ -78,7 +78,7 @@ const bool kRegistered = [] {
     gumbel_noise(o.x(), {1, 2}, state, state, o.y());
   });
   add("cross_entropy", [](Operands& o) { cross_entropy(o.x(), &o.index, o.s, o.y()); });
-  add("mean_squared_error", [](Operands& o) { mean_squared_error(o.x(), o.g(), o.s, o.y()); });
+  add("value_loss mse", [](Operands& o) { value_loss(Loss::mse, 0.0f, o.x(), o.g(), o.s, o.y()); });
   add("rms_norm", [](Operands& o) { rms_norm(o.x(), o.b.data(), 1e-5f, o.y(), o.s); });
   add("layer_norm", [](Operands& o) { layer_norm(o.x(), o.b.data(), o.b.data(), 1e-5f, o.y(), o.s, o.s + 1); });
   add("layer_norm_backward",

@@ -71,6 +71,10 @@ inline bool is_odd(std::uint32_t u) noexcept { return (u & 1) != 0; }
 #include "kernels/formulas/math.inc"
 // Activations are made of those.
 #include "kernels/formulas/activations.inc"
+// Losses of values too.
+#define WEFT_LOSS_FORMULAS
+#include "kernels/formulas/losses.def"
+#undef WEFT_LOSS_FORMULAS
 
 #undef WEFT_FORMULA
 #undef WEFT_INOUT

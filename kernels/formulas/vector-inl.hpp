@@ -179,6 +179,10 @@ HWY_INLINE U shifted_right_signed(U u) {
 #include "kernels/formulas/math.inc"
 // Activations are made of those.
 #include "kernels/formulas/activations.inc"
+// Losses of values too.
+#define WEFT_LOSS_FORMULAS
+#include "kernels/formulas/losses.def"
+#undef WEFT_LOSS_FORMULAS
 
 #undef WEFT_FORMULA
 #undef WEFT_INOUT

@@ -9,8 +9,10 @@
 /// Losses of regression, and weights stored anew.
 namespace weft::kernels::ops {
 
-/// loss[b] = mean over j of (x - target)^2; dx = 2 (x - target) / cols.
-struct MeanSquaredError {
+/// loss[b] = mean over j of l(x, target); dx = l'(x, target) / cols, where l is that of a value (kernels/loss.hpp).
+struct ValueLoss {
+  Loss kind;
+  float setting;
   ConstMatrixView x, target;
   float* loss;
   MatrixView dx;
@@ -23,7 +25,7 @@ struct MeanSquaredError {
     visit.write(op.dx, all);
   }
   Work work() const noexcept { return by_rows(x.rows, kMoved * product(x.rows, x.cols)); }
-  void compute() const noexcept { kernels::mean_squared_error(x, target, loss, dx); }
+  void compute() const noexcept { kernels::value_loss(kind, setting, x, target, loss, dx); }
 };
 
 /// Scales, zero points and codes of a float32 matrix in the encoding that `to` names, over all of its arrays.

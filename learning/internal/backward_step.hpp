@@ -66,6 +66,9 @@ class BackwardStep {
   bool process_gradient(const At& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView delta);
   bool process_target(const At& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView residual);
   void output_gradient(const At& at, std::uint64_t tick, std::uint64_t sample, kernels::MatrixView gradient) noexcept;
+  /// The slope of several labels of one row: of tokens, or of heads.
+  void part_gradients(const At& at, kernels::MatrixView y, OutputRing& output, std::size_t first,
+                      const kernels::MatrixView& gradient) noexcept;
   /// Scores of rows of one label each, and the slopes of their losses; a row without a label has none.
   void score_rows(const At& at, const kernels::MatrixView& y, OutputRing& output, std::size_t place,
                   const kernels::ConstMatrixView& values, const kernels::MatrixView& gradient) noexcept;

@@ -15,9 +15,22 @@
 
 namespace weft::learning {
 
-/// Labels that a sample of an output has: one for each token of [tokens, classes].
-inline std::size_t tokens_of(const mesh::Node& output, Loss loss) noexcept {
-  return loss == Loss::cross_entropy ? output.width / output.shape.back() : 1;
+/// First columns of the parts of an output that have a label each, and the end of the last: of [tokens, classes] the
+/// tokens, with several heads these, else all of it.
+inline std::vector<std::size_t> parts_of(const mesh::Node& output, const LearningOptions& options) {
+  std::vector<std::size_t> starts{0};
+  switch (targets_of(options.loss)) {
+    case LossTargets::labels:
+      for (std::size_t end = output.shape.back(); end <= output.width; end += output.shape.back())
+        starts.push_back(end);
+      break;
+    case LossTargets::head_labels:
+      for (const std::uint32_t width : options.heads) starts.push_back(starts.back() + width);
+      break;
+    case LossTargets::values:
+      starts.push_back(output.width);
+  }
+  return starts;
 }
 
 /// Labels, targets and results of one output, in rings over samples: [sample & mask][learner][token].
@@ -25,8 +38,9 @@ struct OutputRing {
   static constexpr std::uint32_t kNotScored = UINT32_MAX;
 
   mesh::NodeId node = 0;
-  std::size_t width = 0, tokens = 1;
-  std::vector<std::uint32_t> labels{};       // with mse: 0, or kNoLabel without a target
+  std::size_t width = 0, tokens = 1;         // parts with a label each
+  std::vector<std::size_t> starts{};         // of the parts, and the end of the last
+  std::vector<std::uint32_t> labels{};       // of values: 0, or kNoLabel without a target
   std::vector<std::uint32_t> classes{};      // the label, or 0: an operand of the loss
   std::vector<std::uint32_t> predictions{};  // kNotScored until the sample is scored
   std::vector<float> losses{};
@@ -74,7 +88,7 @@ class SampleRings {
   std::vector<OutputRing> outputs_;
   std::size_t learners_ = 1;
   std::uint64_t mask_ = 0;
-  Loss loss_ = Loss::cross_entropy;
+  bool has_values_ = false;
 };
 
 }  // namespace weft::learning

@@ -151,11 +151,30 @@ TEST(StreamRows, LossesHaveTheCpusBits) {
                squared = c.add(draw(random, s.rows, false));
     c.expect_same(text(s, special), [&](OpStream& stream, const auto& at) {
       stream.cross_entropy({at.rows(x), at.template as<std::uint32_t>(label), at.data(loss), at.rows(dx)});
-      stream.mean_squared_error({at.rows(dx), at.rows(target), at.data(squared), at.rows(target)});
-      stream.mean_squared_error({at.rows(x), at.rows(dx), nullptr, at.rows(dx)});
+      stream.value_loss({kernels::Loss::mse, 0.0f, at.rows(dx), at.rows(target), at.data(squared), at.rows(target)});
+      stream.value_loss({kernels::Loss::mse, 0.0f, at.rows(x), at.rows(dx), nullptr, at.rows(dx)});
       stream.cross_entropy({at.rows(x), at.template as<std::uint32_t>(label), nullptr, at.rows(x)});
     });
   });
+}
+
+TEST(StreamRows, EachLossOfValuesHasTheCpusBits) {
+  RandomStream random(15, 0, RandomPurpose::test);
+  for (int i = 0; i < kernels::kLossCount; ++i) {
+    const auto kind = static_cast<kernels::Loss>(i);
+    if (targets_of(kind) != kernels::LossTargets::values) continue;
+    for_shapes([&](const Shape& s, bool special) {
+      Comparison c;
+      const auto x = c.add(draw_matrix(random, s.rows, s.cols, special)),
+                 target = c.add(draw_matrix(random, s.rows, s.cols, special)),
+                 dx = c.add(draw_matrix(random, s.rows, s.cols, false));
+      const auto loss = c.add(draw(random, s.rows, false));
+      c.expect_same(std::string(name(kind)) + " " + text(s, special), [&](OpStream& stream, const auto& at) {
+        stream.value_loss({kind, 0.75f, at.rows(x), at.rows(target), at.data(loss), at.rows(dx)});
+        stream.value_loss({kind, 0.25f, at.rows(x), at.rows(dx), nullptr, at.rows(x)});
+      });
+    });
+  }
 }
 
 TEST(StreamRows, AMaximumsErrorGoesToTheFirstThatHoldsIt) {

@@ -2,7 +2,12 @@
 
 #include "kernels/loss.hpp"
 
+#include "core/json.hpp"
+
 #include "comparing.hpp"
+#include <algorithm>
+#include <fstream>
+#include <sstream>
 
 namespace weft::kernels {
 namespace {
@@ -44,26 +49,98 @@ TEST(Loss, CrossEntropyFollowsTheFormulaAndItsSlope) {
   }
 }
 
-TEST(Loss, MeanSquaredErrorFollowsTheFormulaAndItsSlope) {
+std::vector<Loss> value_losses() {
+  std::vector<Loss> all;
+  for (int i = 0; i < kLossCount; ++i)
+    if (targets_of(static_cast<Loss>(i)) == LossTargets::values) all.push_back(static_cast<Loss>(i));
+  return all;
+}
+
+Json goldens() {
+  std::stringstream text;
+  text << std::ifstream(WEFT_SOURCE_DIR "/tests/data/losses.json").rdbuf();
+  return parse_json(text.str(), "losses.json").value();
+}
+
+// tools/make_loss_goldens.py
+TEST(Loss, OfValuesAndItsSlopeAreThoseOfPyTorch) {
   const FlushSubnormals flush;
-  RandomStream random(72, 0, RandomPurpose::test);
-  for (const std::size_t cols : kSizes) {
-    const Matrix x = random_matrix(random, 2, cols), target = random_matrix(random, 2, cols);
-    Matrix dx(2, cols);
-    float loss[2];
-    mean_squared_error(x.view(), target.view(), loss, dx.view());
-    EXPECT_TRUE(dx.gaps_intact());
-    for (std::size_t i = 0; i < 2; ++i) {
-      double want = 0;
-      for (std::size_t j = 0; j < cols; ++j) {
-        const double d = static_cast<double>(x.at(i, j)) - static_cast<double>(target.at(i, j));
-        want += d * d / static_cast<double>(cols);
-        // A subtraction and a division, each rounded once.
-        const double slope = 2 * d / static_cast<double>(cols);
-        ASSERT_NEAR(static_cast<double>(dx.at(i, j)), slope, 2.001 * 0x1p-24 * std::fabs(slope));
-      }
-      ASSERT_NEAR(static_cast<double>(loss[i]), want, 2e-6 * want);
+  std::vector<Loss> seen;
+  for (const Json& golden : goldens()) {
+    const Loss kind = parse_loss(golden["loss"].text()).value();
+    if (targets_of(kind) != LossTargets::values) continue;
+    seen.push_back(kind);
+    const std::size_t rows = golden["rows"].get<std::size_t>(), cols = golden["cols"].get<std::size_t>();
+    const auto of = [&](const char* key) { return golden[key].get<std::vector<double>>(); };
+    Matrix x(rows, cols), target(rows, cols), dx(rows, cols);
+    for (std::size_t i = 0; i < rows * cols; ++i) {
+      x.at(i / cols, i % cols) = static_cast<float>(of("x")[i]);
+      target.at(i / cols, i % cols) = static_cast<float>(of("target")[i]);
     }
+    std::vector<float> loss(rows);
+    value_loss(kind, golden["delta"].get<float>(), x.view(), target.view(), loss.data(), dx.view());
+    EXPECT_TRUE(dx.gaps_intact());
+    const auto slopes = of("dx");
+    for (std::size_t i = 0; i < rows; ++i) {
+      EXPECT_NEAR(loss[i], of("losses")[i], 2e-6 * (0.1 + of("losses")[i])) << name(kind);
+      for (std::size_t j = 0; j < cols; ++j) {
+        const double want = slopes[i * cols + j];
+        // A difference and a quotient, each rounded once; of logits, of two numbers near 1.
+        const double room = kind == Loss::binary_cross_entropy ? 0x1p-22 / static_cast<double>(cols) : 0;
+        ASSERT_NEAR(dx.at(i, j), want, 2.001 * 0x1p-24 * std::fabs(want) + room) << name(kind) << " " << j;
+      }
+    }
+  }
+  for (const Loss kind : value_losses())
+    EXPECT_NE(std::find(seen.begin(), seen.end(), kind), seen.end()) << "no golden of " << name(kind);
+}
+
+TEST(Loss, OfEqualValuesHasNoSlope) {
+  const FlushSubnormals flush;
+  for (const Loss kind : {Loss::mse, Loss::mae, Loss::huber}) {
+    const float x[3] = {1.5f, -2.0f, 0.0f};
+    float loss = 1, dx[3] = {1, 1, 1};
+    value_loss(kind, 1.0f, {x, 1, 3, 3}, {x, 1, 3, 3}, &loss, {dx, 1, 3, 3});
+    EXPECT_EQ(loss, 0.0f) << name(kind);
+    for (const float v : dx) EXPECT_EQ(v, 0.0f) << name(kind);
+  }
+}
+
+TEST(Loss, OfSureLogitsStaysFiniteAndOfNansIsOne) {
+  const FlushSubnormals flush;
+  const float x[2] = {1000.0f, -1000.0f}, wrong[2] = {0, 1}, right[2] = {1, 0};
+  float loss = 0, dx[2];
+  value_loss(Loss::binary_cross_entropy, 1.0f, {x, 1, 2, 2}, {wrong, 1, 2, 2}, &loss, {dx, 1, 2, 2});
+  EXPECT_EQ(loss, 1000.0f);
+  EXPECT_EQ(dx[0], 0.5f);
+  EXPECT_EQ(dx[1], -0.5f);
+  value_loss(Loss::binary_cross_entropy, 1.0f, {x, 1, 2, 2}, {right, 1, 2, 2}, &loss, {dx, 1, 2, 2});
+  EXPECT_EQ(loss, 0.0f);
+  const float nan[1] = {std::numeric_limits<float>::quiet_NaN()};
+  for (const Loss kind : value_losses()) {
+    value_loss(kind, 1.0f, {nan, 1, 1, 1}, {right, 1, 1, 1}, &loss, {dx, 1, 1, 1});
+    EXPECT_TRUE(std::isnan(loss) && std::isnan(dx[0])) << name(kind) << ": divergence is seen by its NaN";
+  }
+}
+
+// As it was when it was the only loss of values.
+TEST(Loss, OfSquaresIsTheSumByLanesOverTheWidth) {
+  const FlushSubnormals flush;
+  RandomStream random(74, 0, RandomPurpose::test);
+  const Matrix x = random_matrix(random, 2, 131), target = random_matrix(random, 2, 131);
+  Matrix dx(2, 131);
+  float loss[2];
+  value_loss(Loss::mse, 0.0f, x.view(), target.view(), loss, dx.view());
+  for (std::size_t i = 0; i < 2; ++i) {
+    float lane[64] = {};
+    for (std::size_t j = 0; j < 131; ++j) {
+      const float d = x.at(i, j) - target.at(i, j);
+      lane[j % 64] = std::fma(d, d, lane[j % 64]);
+      EXPECT_EQ(dx.at(i, j), 2.0f * d / 131.0f);
+    }
+    for (std::size_t half = 32; half != 0; half /= 2)
+      for (std::size_t k = 0; k < half; ++k) lane[k] += lane[k + half];
+    EXPECT_EQ(loss[i], lane[0] / 131.0f);
   }
 }
 
@@ -77,20 +154,27 @@ TEST(Loss, GivesTheScalarBitsOnEveryIsaAndInPlace) {
       std::vector<std::uint32_t> labels(rows);
       for (std::uint32_t& label : labels) label = random.next_below(static_cast<std::uint32_t>(cols));
       expect_one_result_on_every_isa("losses of " + std::to_string(cols), [&] {
-        Matrix dx(rows, cols, 1), dx_squared(rows, cols, 2), in_place(x), on_target(target), on_x(x);
-        std::vector<float> all(2 * rows);
+        Matrix dx(rows, cols, 1), in_place(x);
+        std::vector<float> all(rows);
         cross_entropy(x.view(), labels.data(), all.data(), dx.view());
         cross_entropy(in_place.view(), labels.data(), nullptr, in_place.view());
-        mean_squared_error(x.view(), target.view(), all.data() + rows, dx_squared.view());
-        mean_squared_error(x.view(), on_target.view(), nullptr, on_target.view());
-        mean_squared_error(on_x.view(), target.view(), nullptr, on_x.view());
-        EXPECT_TRUE(dx.gaps_intact() && dx_squared.gaps_intact() && in_place.gaps_intact() && on_target.gaps_intact());
+        EXPECT_TRUE(dx.gaps_intact() && in_place.gaps_intact());
         expect_same_bits(in_place.values(), dx.values(), "in place");
-        expect_same_bits(on_target.values(), dx_squared.values(), "in place of the target");
-        expect_same_bits(on_x.values(), dx_squared.values(), "in place of x");
-        for (const Matrix& m : {dx, dx_squared}) {
-          const std::vector<float> values = m.values();
+        const auto keep = [&](const std::vector<float>& values) {
           all.insert(all.end(), values.begin(), values.end());
+        };
+        keep(dx.values());
+        for (const Loss kind : value_losses()) {
+          Matrix slope(rows, cols, 2), on_target(target), on_x(x);
+          std::vector<float> losses(rows);
+          value_loss(kind, 0.75f, x.view(), target.view(), losses.data(), slope.view());
+          value_loss(kind, 0.75f, x.view(), on_target.view(), nullptr, on_target.view());
+          value_loss(kind, 0.75f, on_x.view(), target.view(), nullptr, on_x.view());
+          EXPECT_TRUE(slope.gaps_intact() && on_target.gaps_intact());
+          expect_same_bits(on_target.values(), slope.values(), "in place of the target");
+          expect_same_bits(on_x.values(), slope.values(), "in place of x");
+          keep(losses);
+          keep(slope.values());
         }
         return all;
       });

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "device_pair.hpp"
+#include "lossy_networks.hpp"
 #include "update_cases.hpp"
 #include <algorithm>
 #include <bit>
@@ -285,6 +286,27 @@ TEST_F(DeviceRunTest, LearnsInAStoredTypeWhereverThatCanBeDoneAndSaysWhere) {
   pair.expect_equal("int8");
   EXPECT_EQ(pair.figures().device_steps > 0, pair.figures().why_host.empty()) << pair.figures().why_host;
   EXPECT_EQ(pair.figures().host_steps > 0, !pair.figures().why_host.empty()) << pair.figures().why_host;
+}
+
+TEST(DeviceLosses, EachHasTheCpusStateAndScores) {
+  need_device();
+  for (int i = 0; i < kernels::kLossCount; ++i)
+    for (const Rule rule : {Rule::backprop, Rule::gap, Rule::dfa}) {
+      LearningOptions options;
+      options.rule = rule;
+      options.loss = static_cast<Loss>(i);
+      options.delta = 0.5f;
+      if (options.loss == Loss::multi_head_cross_entropy) options.heads = test::kHeads;
+      options.optimizer.lr = 0.01f;
+      Pair pair(test::two_layers(), with_defaults(options));
+      const std::string what = std::string(name(options.loss)) + " " + std::string(name(rule));
+      for (const std::uint64_t count : {1, 20, 3}) {
+        const test::LossSamples given(options.loss, count, count);
+        pair.both([&](ReplayableMesh& each) { given.give_to(*each.learner, count); });
+        pair.expect_equal(what);
+      }
+      pair.expect_on_device();
+    }
 }
 
 }  // namespace
