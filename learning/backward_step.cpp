@@ -36,7 +36,7 @@ std::vector<LearningScratch> LearningScratch::make(const mesh::Graph& graph, con
   const std::size_t n = padded(widest) * options.learners;
   std::vector<LearningScratch> made(regions);
   for (LearningScratch& scratch : made) {
-    const bool has_targets = options.rule != Rule::backprop;
+    const bool has_targets = rule_of(options).path != ErrorPath::gradients;
     if (has_targets || splits) {
       scratch.target = AlignedBuffer<float>(n);
       scratch.split = AlignedBuffer<float>(n);
@@ -69,7 +69,7 @@ bool BackwardStep::are_messages_finite(const At& at, const Hop& hop) noexcept {
   const auto is_finite = [&](std::uint32_t index) {
     return index == kNoMessage || at.context.stream.is_finite({messages_.at(index, at.parity)});
   };
-  if (hop.distance == 0 && options_.rule == Rule::dfa && !is_finite(error_message(at.node))) return false;
+  if (hop.distance == 0 && rule_.path == ErrorPath::direct && !is_finite(error_message(at.node))) return false;
   return is_finite(hop.state_out) && std::all_of(hop.outbox.begin(), hop.outbox.end(), is_finite);
 }
 
@@ -77,7 +77,7 @@ void BackwardStep::drop_messages(const At& at, const Hop& hop) noexcept {
   const auto drop = [&](std::uint32_t index) {
     if (index != kNoMessage) at.context.stream.fill({0.0f, messages_.at(index, at.parity)});
   };
-  if (hop.distance == 0 && options_.rule == Rule::dfa) drop(error_message(at.node));
+  if (hop.distance == 0 && rule_.path == ErrorPath::direct) drop(error_message(at.node));
   drop(hop.state_out);
   for (const std::uint32_t index : hop.outbox) drop(index);
 }
@@ -96,23 +96,23 @@ bool BackwardStep::process(const At& at, const Hop& hop, std::uint64_t tick, std
   kernels::OpStream& stream = at.context.stream;
   const bool is_output = hop.distance == 0;
   // Errors that one reader alone has written are read in place, and not used after this step.
-  const bool is_in_place = !is_output && options_.rule == Rule::backprop && hop.inbox.size() == 1;
+  const bool is_in_place = !is_output && rule_.path == ErrorPath::gradients && hop.inbox.size() == 1;
   const MatrixView delta = is_in_place ? messages_.at(hop.inbox[0], at.parity ^ 1)
                                        : scratch_rows(scratch.delta, at.context.graph.nodes()[at.node].width);
   if (is_output) {
     output_gradient(at, tick, sample, delta);
-    if (options_.rule == Rule::dfa) stream.copy({delta, messages_.at(error_message(at.node), at.parity)});
-    if (options_.rule == Rule::gap)
+    if (rule_.path == ErrorPath::direct) stream.copy({delta, messages_.at(error_message(at.node), at.parity)});
+    if (rule_.takes_wanted_output)
       output_target(at, tick, sample, delta);
-    else if (options_.rule != Rule::backprop)
+    else if (rule_.path != ErrorPath::gradients)
       stream.scale({-options_.output_step, delta, delta});
-  } else if (options_.rule == Rule::dfa) {
+  } else if (rule_.path == ErrorPath::direct) {
     gather_direct(at, delta);
   } else if (!is_in_place) {
     gather(at, hop, delta);
   }
-  return options_.rule == Rule::backprop ? process_gradient(at, hop, tick, delta)
-                                         : process_target(at, hop, tick, delta);
+  return rule_.path == ErrorPath::gradients ? process_gradient(at, hop, tick, delta)
+                                            : process_target(at, hop, tick, delta);
 }
 
 void BackwardStep::output_gradient(const At& at, std::uint64_t tick, std::uint64_t sample,
@@ -198,7 +198,7 @@ void BackwardStep::gather(const At& at, const Hop& hop, MatrixView sum) noexcept
   for (std::size_t i = 1; i < hop.inbox.size(); ++i)
     stream.binary({kernels::BinaryOp::add, sum, messages_.at(hop.inbox[i], written), sum});
   // Gradients add up; of several targets a layer takes the mean.
-  if (options_.rule != Rule::backprop && hop.inbox.size() > 1)
+  if (rule_.path != ErrorPath::gradients && hop.inbox.size() > 1)
     stream.scale({1.0f / static_cast<float>(hop.inbox.size()), sum, sum});
 }
 
@@ -287,22 +287,19 @@ void BackwardStep::propagate_target(const At& at, const Hop& hop, std::uint64_t 
   const mesh::Node& here = at.context.graph.nodes()[at.node];
   mesh::BackwardArgs args = past(at, hop, tick);
   const int mixing = here.layer->mixing_matrix();
-  if (options_.rule == Rule::fw_dtp && mixing >= 0) {
-    stream.linear({feedback_.of(at.node, here.in, here.width), nullptr, residual, kernels::Activation::linear, {}, dx});
-  } else if (options_.rule == Rule::gap && mixing >= 0) {
-    const kernels::ConstWeight& weight = args.weights.matrix(static_cast<std::size_t>(mixing));
-    const MatrixView target = scratch_rows(scratch.target, here.width), weighted = scratch_rows(scratch.split, here.in);
-    stream.binary({kernels::BinaryOp::add, args.y, residual, target});
-    stream.linear_transposed({weight, target, weighted});
-    stream.column_l1_norms({weight, scratch.factors.data()});
-    stream.gap_residual({weighted, scratch.factors.data(), args.x, dx});
+  if (rule_.through_matrix && mixing >= 0) {
+    const bool has_feedback = rule_.feedback == FeedbackMatrices::per_layer;
+    rule_.through_matrix({stream, args, args.weights.matrix(static_cast<std::size_t>(mixing)),
+                          has_feedback ? feedback_.of(at.node, here.in, here.width) : kernels::ConstPanels{}, residual,
+                          dx, scratch_rows(scratch.target, here.width), scratch_rows(scratch.split, here.in),
+                          scratch.factors.data()});
   } else {
     // The vector-Jacobian product is odd in its argument, so no sign needs turning twice.
     args.dy = scratch_rows(scratch.work, here.width);
     stream.copy({residual, args.dy});
     args.dx = dx;
     at.context.backward(at.node, args);
-    if (options_.rule == Rule::chain) stream.scale({0.1f, dx, dx});
+    if (rule_.jacobian_share != 1.0f) stream.scale({rule_.jacobian_share, dx, dx});
   }
 }
 

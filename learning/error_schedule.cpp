@@ -2,6 +2,8 @@
 
 #include "learning/error_schedule.hpp"
 
+#include "learning/rules/rule.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -17,7 +19,7 @@ constexpr std::uint32_t kShallow = 15;
 ErrorSchedule::ErrorSchedule(const mesh::Graph& graph, Rule rule, std::uint32_t horizon, std::uint64_t most)
     : distances_(graph.nodes().size()) {
   const auto& nodes = graph.nodes();
-  const bool is_backprop = rule == Rule::backprop;
+  const bool takes_every_path = rule_of(rule).path == ErrorPath::gradients;
   std::vector<bool> is_reached(nodes.size(), false);
   std::vector<mesh::NodeId> front(graph.outputs());
   std::sort(front.begin(), front.end());
@@ -35,7 +37,7 @@ ErrorSchedule::ErrorSchedule(const mesh::Graph& graph, Rule rule, std::uint32_t 
     }
     for (mesh::NodeId id : front) {
       // A hidden state is a link from the layer to itself.
-      if (is_backprop && nodes[id].layer->state_size()) next.push_back(id);
+      if (takes_every_path && nodes[id].layer->state_size()) next.push_back(id);
       for (std::uint32_t e : nodes[id].sources) {
         const mesh::NodeId source = graph.edges()[e].from;
         if (!nodes[source].is_port()) next.push_back(source);
@@ -44,9 +46,9 @@ ErrorSchedule::ErrorSchedule(const mesh::Graph& graph, Rule rule, std::uint32_t 
     std::sort(next.begin(), next.end());
     next.erase(std::unique(next.begin(), next.end()), next.end());
     const auto is_known = [&](mesh::NodeId id) { return is_reached[id]; };
-    if (!is_backprop) std::erase_if(next, is_known);
-    // Backprop without a stated horizon stops once the error has reached every layer that it can.
-    if (is_backprop && horizon == 0 && std::all_of(next.begin(), next.end(), is_known)) break;
+    if (!takes_every_path) std::erase_if(next, is_known);
+    // Without a stated horizon it stops once the error has reached every layer that it can.
+    if (takes_every_path && horizon == 0 && std::all_of(next.begin(), next.end(), is_known)) break;
     front = std::move(next);
   }
 }
@@ -56,7 +58,7 @@ bool ErrorSchedule::has(mesh::NodeId node, std::uint32_t distance) const noexcep
 }
 
 History history_of(const LearningOptions& options, std::uint32_t depth, std::uint32_t hold) noexcept {
-  const bool is_settle = options.schedule == Schedule::settle, is_direct = options.rule == Rule::dfa;
+  const bool is_settle = options.schedule == Schedule::settle, is_direct = rule_of(options).path == ErrorPath::direct;
   const std::size_t ring = std::bit_ceil<std::size_t>(
       is_direct && !is_settle && depth > kShallow ? std::size_t{depth} + 4 : 2 * std::size_t{depth} + 2);
   // Each hop's record is of the sample's own ticks only where these reach back as far.

@@ -2,6 +2,8 @@
 
 #include "learning/internal/feedback_weights.hpp"
 
+#include "learning/rules/rule.hpp"
+
 #include "core/philox.hpp"
 
 #include <cmath>
@@ -12,11 +14,12 @@ using mesh::NodeId;
 
 FeedbackWeights::FeedbackWeights(const mesh::Graph& graph, const LearningOptions& options)
     : offsets_(graph.nodes().size()) {
-  if (options.rule != Rule::fw_dtp && options.rule != Rule::dfa) return;
+  const FeedbackMatrices matrices = rule_of(options).feedback;
+  if (matrices == FeedbackMatrices::none) return;
   const auto each = [&](auto&& visit) {
     for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
       const mesh::Node& node = graph.nodes()[id];
-      if (options.rule == Rule::fw_dtp) {
+      if (matrices == FeedbackMatrices::per_layer) {
         if (node.layer->mixing_matrix() >= 0) visit(id, 0, node.in, node.width);
       } else {
         for (std::size_t o = 0; o < graph.outputs().size(); ++o)

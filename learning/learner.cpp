@@ -4,6 +4,7 @@
 
 #include "learning/internal/learner_parts.hpp"
 #include "learning/memory_estimate.hpp"
+#include "learning/rules/rule.hpp"
 
 #include "mesh/mesh_access.hpp"
 

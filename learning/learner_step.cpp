@@ -4,6 +4,7 @@
 
 #include "learning/internal/learner_parts.hpp"
 #include "learning/learner.hpp"
+#include "learning/rules/rule.hpp"
 
 #include <algorithm>
 
@@ -50,7 +51,7 @@ std::vector<std::pair<NodeId, NodeId>> Learner::extra_links() const {
         links.emplace_back(id, p.plan.adder());
         links.emplace_back(p.plan.adder(), id);
       }
-  if (p.options.rule != Rule::dfa) return links;
+  if (rule_of(p.options).path != ErrorPath::direct) return links;
   // The outputs' errors go straight to every layer.
   for (const OutputRing& output : p.rings.outputs())
     for (NodeId id = static_cast<NodeId>(p.mesh.graph().port_count()); id < p.plan.layers.size(); ++id)
@@ -93,7 +94,7 @@ void Learner::learn(mesh::StepContext& context, NodeId node) noexcept {
   if (layer.hops.empty()) return;
   const std::uint64_t step = context.step, tick = context.tick, parity = p.clock.parity(step);
   p.sizes.carry(node, parity);
-  const bool is_direct = p.options.rule == Rule::dfa;
+  const bool is_direct = rule_of(p.options).path == ErrorPath::direct;
   LayerUpdate update(p, {context, node, parity, p.scratch[context.region]});
 
   if (!p.clock.is_pipelined()) {

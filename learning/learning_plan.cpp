@@ -2,6 +2,8 @@
 
 #include "learning/internal/learning_plan.hpp"
 
+#include "learning/rules/rule.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -82,7 +84,8 @@ void Planner::plan_hops() {
   for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
     const NodeId node = graph_.outputs()[i];
     plan_.layers[node].output = static_cast<std::int32_t>(i);
-    if (options_.rule == Rule::dfa) plan_.error_messages.push_back(add_message(graph_.nodes()[node].width));
+    if (rule_of(options_).path == ErrorPath::direct)
+      plan_.error_messages.push_back(add_message(graph_.nodes()[node].width));
   }
   // Readers first, so that the messages a layer reads exist: a hop of distance r is fed by hops of distance r - 1.
   for (std::uint32_t distance = 0; distance < schedule.depth(); ++distance)
@@ -96,7 +99,7 @@ void Planner::plan_hop(const ErrorSchedule& schedule, NodeId id, std::uint32_t d
   Hop hop;
   hop.distance = distance;
   hop.outbox.assign(node.sources.size(), kNoMessage);
-  if (options_.rule != Rule::dfa) {
+  if (rule_of(options_).path != ErrorPath::direct) {
     for (std::uint32_t e : node.readers)
       for (const auto& [reader_distance, message] : edge_messages_[e])
         if (reader_distance + 1 == distance) hop.inbox.push_back(message);
@@ -107,7 +110,7 @@ void Planner::plan_hop(const ErrorSchedule& schedule, NodeId id, std::uint32_t d
       hop.sends = true;
       edge_messages_[node.sources[i]].emplace_back(distance, hop.outbox[i]);
     }
-    if (options_.rule == Rule::backprop && node.layer->state_size()) {
+    if (rule_of(options_).path == ErrorPath::gradients && node.layer->state_size()) {
       if (!hops.empty() && hops.back().distance + 1 == distance) hop.state_in = hops.back().state_out;
       if (schedule.has(id, distance + 1)) hop.state_out = add_message(node.layer->state_size());
     }
@@ -159,7 +162,7 @@ void Planner::plan_moves() {
     owner.reach = std::max(owner.reach, group.reach);
   }
   plan_.moves_together = options_.optimizer.clip == Clip::global_norm;
-  plan_.travel = (options_.rule == Rule::dfa ? 2 : plan_.depth) + (plan_.moves_together ? 2 : 0);
+  plan_.travel = (rule_of(options_).path == ErrorPath::direct ? 2 : plan_.depth) + (plan_.moves_together ? 2 : 0);
 }
 
 void Planner::size_rings() {

@@ -5,6 +5,7 @@
 #include "learning/error_schedule.hpp"
 #include "learning/internal/activation_records.hpp"
 #include "learning/optimizer.hpp"
+#include "learning/rules/rule.hpp"
 
 #include "kernels/views.hpp"
 
@@ -22,13 +23,13 @@ constexpr std::uint64_t kHopBytes = 192;
 std::uint64_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
 
 /// Floats of the messages that one hop of a layer sends: one a source that has use for it, and its own hidden state's.
-std::uint64_t message_floats(const mesh::Graph& graph, const ErrorSchedule& schedule, Rule rule, mesh::NodeId id,
-                             std::uint32_t distance) {
+std::uint64_t message_floats(const mesh::Graph& graph, const ErrorSchedule& schedule, const RuleDefinition& rule,
+                             mesh::NodeId id, std::uint32_t distance) {
   const mesh::Node& node = graph.nodes()[id];
   std::uint64_t floats = 0;
   for (const std::uint32_t e : node.sources)
     if (schedule.has(graph.edges()[e].from, distance + 1)) floats += padded(graph.edges()[e].width);
-  if (rule == Rule::backprop && node.layer->state_size() && schedule.has(id, distance + 1))
+  if (rule.path == ErrorPath::gradients && node.layer->state_size() && schedule.has(id, distance + 1))
     floats += padded(node.layer->state_size());
   return floats;
 }
@@ -49,8 +50,9 @@ std::uint64_t feedback_floats(const mesh::Graph& graph, Rule rule) {
   std::uint64_t floats = 0;
   for (const mesh::Node& node : graph.nodes()) {
     if (node.is_port()) continue;
-    if (rule == Rule::fw_dtp && node.layer->mixing_matrix() >= 0) floats += kernels::panels_size(node.in, node.width);
-    if (rule != Rule::dfa) continue;
+    if (matrices == FeedbackMatrices::per_layer && node.layer->mixing_matrix() >= 0)
+      floats += kernels::panels_size(node.in, node.width);
+    if (matrices != FeedbackMatrices::per_output) continue;
     for (const mesh::NodeId output : graph.outputs())
       floats += kernels::panels_size(node.width, graph.nodes()[output].width);
   }
@@ -62,6 +64,7 @@ std::uint64_t feedback_floats(const mesh::Graph& graph, Rule rule) {
 Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const LearningOptions& options,
                                              std::size_t sessions, std::uint64_t free) {
   const std::uint64_t most = std::max<std::uint64_t>(free / kHopBytes, 1);
+  const RuleDefinition& rule = rule_of(options);
   const ErrorSchedule schedule(graph, options.rule, options.horizon, most);
   if (schedule.is_cut())
     return fail(Errc::too_large, "learning takes more than " + byte_size(free) + " for the " + std::to_string(most) +
@@ -71,9 +74,9 @@ Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const Lea
   for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
     for (const std::uint32_t distance : schedule.of(id)) {
       ++count;
-      if (options.rule != Rule::dfa) messages += message_floats(graph, schedule, options.rule, id, distance);
+      if (rule.path != ErrorPath::direct) messages += message_floats(graph, schedule, rule, id, distance);
     }
-  if (options.rule == Rule::dfa)
+  if (rule.path == ErrorPath::direct)
     for (const mesh::NodeId output : graph.outputs()) messages += padded(graph.nodes()[output].width);
   // Of an output that nothing reaches, the learner says so.
   const auto latency = latency_of(graph);
@@ -83,7 +86,7 @@ Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const Lea
                               record_bytes(graph, options, schedule, history));
   estimate.add("messages", messages * 2 * options.learners * sizeof(float) + count * kHopBytes);
   estimate.add("optimizer", mesh::parameter_buffer_bytes(graph) * (1 + kernels::arrays_of(options.optimizer)));
-  estimate.add("feedback weights", feedback_floats(graph, options.rule) * sizeof(float));
+  estimate.add("feedback weights", feedback_floats(graph, rule.feedback) * sizeof(float));
   return estimate;
 }
 

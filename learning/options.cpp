@@ -2,9 +2,10 @@
 
 #include "learning/options.hpp"
 
+#include "learning/rules/rule.hpp"
+
 #include "core/option_table.hpp"
 
-#include <array>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -12,7 +13,6 @@
 namespace weft::learning {
 namespace {
 
-const std::vector<std::string_view> kRules{"backprop", "gap", "chain", "fw_dtp", "dfa"};
 const std::vector<std::string_view> kSchedules{"settle", "pipelined"};
 const std::vector<std::string_view> kClips{"none", "value", "norm", "global_norm"};
 const std::vector<std::string_view> kOptimizers(kernels::optimizer_names().begin(), kernels::optimizer_names().end());
@@ -163,7 +163,8 @@ std::vector<std::string_view> loss_names() {
 const LearningTable& learning_table() {
   using O = LearningOptions;
   static const LearningTable table({
-      option("rule", &O::rule, {.names = kRules, .is_always_written = true, .meaning = "how errors reach the layers"}),
+      option("rule", &O::rule,
+             {.names = rule_names(), .is_always_written = true, .meaning = "how errors reach the layers"}),
       option("schedule", &O::schedule,
              {.names = kSchedules,
               .is_always_written = true,
@@ -225,8 +226,6 @@ const LearningTable& learning_table() {
 
 }  // namespace
 
-std::string_view name(Rule rule) noexcept { return kRules[static_cast<std::size_t>(rule)]; }
-std::optional<Rule> parse_rule(std::string_view text) noexcept { return parse<Rule>(kRules, text); }
 std::string_view name(Schedule schedule) noexcept { return kSchedules[static_cast<std::size_t>(schedule)]; }
 std::optional<Schedule> parse_schedule(std::string_view text) noexcept { return parse<Schedule>(kSchedules, text); }
 std::string_view name(OptimizerKind kind) noexcept { return kOptimizers[static_cast<std::size_t>(kind)]; }
@@ -279,14 +278,13 @@ Status check_options(const LearningOptions& options) {
 }
 
 LearningOptions with_defaults(LearningOptions options) noexcept {
+  const RuleDefinition& rule = rule_of(options);
   if (options.optimizer.lr == 0.0f) {
-    // Rows: measured on the digits with the momentum form, docs/learning.md.
-    static constexpr std::array<float, 5> kRates{0.03f, 0.001f, 0.2f, 0.03f, 0.03f};
     const float own = kernels::default_options(options.optimizer.kind).lr;
-    options.optimizer.lr = own != 0.0f ? own : kRates[static_cast<std::size_t>(options.rule)];
+    options.optimizer.lr = own != 0.0f ? own : rule.lr;
   }
-  if (options.output_step == 0.0f) options.output_step = options.rule == Rule::gap ? 5.0f : 1.0f;
-  if (options.feedback_scale == 0.0f) options.feedback_scale = options.rule == Rule::dfa ? 1.6f : 1.0f;
+  if (options.output_step == 0.0f) options.output_step = rule.output_step;
+  if (options.feedback_scale == 0.0f) options.feedback_scale = rule.feedback_scale;
   return options;
 }
 

@@ -19,14 +19,13 @@ namespace weft::learning {
 
 /// Rules by which errors reach the layers (docs/learning.md gives their equations).
 enum class Rule : int {
-  backprop,  ///< gradients, one link back a tick, through `horizon` ticks
-  gap,       ///< targets by the weighted mean of the layer's targets
-  chain,     ///< targets a tenth of a gradient step away
-  fw_dtp,    ///< difference target propagation with fixed feedback weights
-  dfa,       ///< direct feedback alignment: the output's error through fixed random weights to every layer
+#define WEFT_RULE(name) name,
+#include "learning/rules/rules.def"
+#undef WEFT_RULE
 };
 std::string_view name(Rule rule) noexcept;
 std::optional<Rule> parse_rule(std::string_view text) noexcept;
+std::vector<std::string_view> rule_names();
 
 /// settle: hold a sample until it has reached the outputs, then learn. pipelined: a new sample every tick; targets
 /// travel back one link a tick and meet the activations of their own sample in each layer's history.

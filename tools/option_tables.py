@@ -112,7 +112,7 @@ def condition_text(row):
 def table(rows):
     lines = ["| key | default | may be | meaning |", "|---|---|---|---|"]
     for row in rows:
-        unit = "" if row["unit"] == "-" else f" {row['unit']}"
+        unit = "" if row["unit"] == "-" else f", {row['unit']}" if row["limits"].startswith("a ") else f" {row['unit']}"
         cells = [f"`{row['key']}`", default_text(row), row["limits"] + unit, row["meaning"] + condition_text(row)]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"

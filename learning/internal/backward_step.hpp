@@ -9,6 +9,7 @@
 #include "learning/internal/sample_rings.hpp"
 #include "learning/optimizer.hpp"
 #include "learning/options.hpp"
+#include "learning/rules/rule.hpp"
 
 #include "mesh/runtime/step_rule.hpp"
 
@@ -40,6 +41,7 @@ class BackwardStep {
   BackwardStep(const LearningOptions& options, const LearningPlan& plan, const FeedbackWeights& feedback,
                SampleRings& rings, ActivationRecords& records, ErrorMessages& messages, const Optimizer& optimizer)
       : options_(options),
+        rule_(rule_of(options)),
         plan_(plan),
         feedback_(feedback),
         rings_(rings),
@@ -95,6 +97,7 @@ class BackwardStep {
   }
 
   const LearningOptions& options_;
+  const RuleDefinition& rule_;
   const LearningPlan& plan_;
   const FeedbackWeights& feedback_;
   SampleRings& rings_;

@@ -15,8 +15,8 @@
 
 namespace weft::learning {
 
-/// Fixed random matrices that errors travel back through. fw_dtp: one [in, width] a layer with a weight matrix, from
-/// its target residual to its input's. dfa: one [width, output] a layer and output. Other rules: none.
+/// Fixed random matrices that errors travel back through, as the rule has them. per_layer: from the displacement of a
+/// layer's output to its input's. per_output: from the error of an output to the layer.
 class FeedbackWeights {
  public:
   FeedbackWeights() = default;

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "learning/options.hpp"
+
+#include "mesh/network/layer.hpp"
+
+#include "kernels/op_stream.hpp"
+#include "kernels/views.hpp"
+
+#include <string_view>
+
+namespace weft::learning {
+
+/// The way of errors to the layers.
+enum class ErrorPath : int {
+  gradients,      ///< along links, on every path, through hidden states too; a layer takes their sum
+  displacements,  ///< along links, on the shortest path; a layer takes their mean
+  direct,         ///< from the outputs to every layer at once, through matrices of feedback
+};
+
+/// Fixed random matrices that a rule sends errors through.
+enum class FeedbackMatrices : int {
+  none,
+  per_layer,   ///< [in, width] of each layer with a weight matrix
+  per_output,  ///< [width, output's width] of each layer and output
+};
+
+/// A layer with a weight matrix that sends the displacement of its output on to its input.
+struct MatrixStep {
+  kernels::OpStream& stream;
+  const mesh::BackwardArgs& past;        // when the displacement was caused
+  const kernels::ConstWeight& matrix;    // [width, in]
+  kernels::ConstPanels feedback;         // of a rule that has one per layer
+  kernels::MatrixView residual;          // of the output
+  kernels::MatrixView dx;                // the result
+  kernels::MatrixView target, weighted;  // scratch, as wide as the output and as the input
+  float* sums;                           // scratch, as many as values of the input
+};
+
+/// Properties that make a learning rule; docs/learning.md has the equations. @thread its functions: as StepRule::learn
+struct RuleDefinition {
+  std::string_view name;
+  ErrorPath path = ErrorPath::displacements;
+  FeedbackMatrices feedback = FeedbackMatrices::none;
+  float lr = 0.03f;                  // sgd and momentum's default
+  float output_step = 1.0f;          // default
+  float feedback_scale = 1.0f;       // default
+  bool takes_wanted_output = false;  // an output's target is what it should say, not a step against the gradient
+  float jacobian_share = 1.0f;       // of J^T d, which layers without `through_matrix` send to their input
+  void (*through_matrix)(const MatrixStep& step) = nullptr;
+};
+
+/// The definition of a rule.
+const RuleDefinition& rule_of(Rule rule) noexcept;
+inline const RuleDefinition& rule_of(const LearningOptions& options) noexcept { return rule_of(options.rule); }
+
+namespace rules {
+#define WEFT_RULE(name) extern const RuleDefinition name;
+#include "learning/rules/rules.def"
+#undef WEFT_RULE
+}  // namespace rules
+
+}  // namespace weft::learning
