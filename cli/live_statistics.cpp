@@ -34,19 +34,11 @@ Json to_json(const AgentIdentity& agent, const LiveStatistics& f) {
            {"executor", agent.executor},
            {"threads", agent.threads},
            {"sessions", agent.sessions},
-           {"ticks", f.ticks},
-           {"ticks_per_second", f.ticks_per_second},
-           {"samples", f.samples},
-           {"total", f.total},
-           {"epoch", f.epoch},
-           {"samples_per_second", f.samples_per_second},
-           {"prequential_accuracy", f.accuracy},
-           {"overall_accuracy", f.overall_accuracy},
-           {"mean_loss", f.mean_loss},
            {"cells", by_name<actors::ActorStatus>(f.cells)},
            {"faults", by_name<actors::FaultKind>(f.supervision.faults)},
            {"decisions", by_name<actors::Policy>(f.supervision.decisions)},
            {"escalations", f.supervision.escalations}};
+  out.update(to_json(f.run));
   Json degraded = Json::array();
   for (const LiveStatistics::DegradedCell& cell : f.degraded)
     degraded.push_back({{"cell", cell_json(cell.at)},

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "cli/run_statistics.hpp"
+
 #include "actors/supervisor.hpp"
 
 #include "core/coord.hpp"
@@ -40,9 +42,7 @@ struct LiveStatistics {
   };
 
   std::string phase = "starting";  // starting, running, saving, finishing, stopping, done
-  std::uint64_t ticks = 0, samples = 0, total = 0, epoch = 0;
-  double ticks_per_second = 0, samples_per_second = 0;  // over the last second or so
-  double accuracy = 0, overall_accuracy = 0, mean_loss = 0;
+  RunStatistics run{};             // rates over the last second or so
   actors::SupervisionCounters supervision;
   std::array<std::uint64_t, actors::kActorStatusCount> cells{};  // by status
   std::vector<DegradedCell> degraded;                            // at most kMostDegraded, in order of place

@@ -3,6 +3,7 @@
 #include "learning/options.hpp"
 
 #include "cli/json_line.hpp"
+#include "cli/run_statistics.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
@@ -27,7 +28,8 @@ struct Section {
   const char* name;
   const std::vector<OptionRow>& (*rows)();
 };
-constexpr std::array kSections{Section{"learning", learning::learning_rows}, Section{"stream", learning::stream_rows}};
+constexpr std::array kSections{Section{"learning", learning::learning_rows}, Section{"stream", learning::stream_rows},
+                               Section{"statistics", statistics_rows}};
 
 std::string default_text(const OptionRow& row) {
   if (row.is_needed) return "required";
@@ -44,16 +46,23 @@ void add_rows(Table& table, const std::string& path, const std::vector<OptionRow
   }
 }
 
+void print_table(const Section& section) {
+  const bool is_given = section.rows != statistics_rows;  // else told by a run
+  Table table(is_given ? std::vector<Table::Column>{{"option"}, {"default"}, {"may be"}, {"meaning"}}
+                       : std::vector<Table::Column>{{"statistic"}, {"unit"}, {"meaning"}});
+  if (is_given) add_rows(table, std::string(section.name) + ".", section.rows());
+  for (const OptionRow& row : section.rows())
+    if (!is_given) table.add({std::string(row.key), std::string(row.unit), std::string(row.meaning)});
+  std::fputs(table.text(Terminal::of(STDOUT_FILENO).columns()).c_str(), stdout);
+}
+
 Status print_options(const std::string& wanted, bool json) {
   for (const Section& section : kSections) {
     if (!wanted.empty() && wanted != section.name) continue;
-    if (json) {
+    if (json)
       print_json({{"section", section.name}, {"options", to_json(section.rows())}});
-      continue;
-    }
-    Table table({{"option"}, {"default"}, {"may be"}, {"meaning"}});
-    add_rows(table, std::string(section.name) + ".", section.rows());
-    std::fputs(table.text(Terminal::of(STDOUT_FILENO).columns()).c_str(), stdout);
+    else
+      print_table(section);
   }
   return {};
 }
@@ -61,13 +70,14 @@ Status print_options(const std::string& wanted, bool json) {
 }  // namespace
 
 Verb add_options(CLI::App& program) {
-  CLI::App* app = add_verb(program, "options", "List the options of a network file's learning and stream");
+  CLI::App* app = add_verb(program, "options", "List the options of learning and stream, and the statistics of a run");
   struct Request {
     std::string section;
     bool json = false;
   };
   auto request = std::make_shared<Request>();
-  add_argument(*app, "SECTION", request->section, "One of them: learning or stream").member_of({"learning", "stream"});
+  add_argument(*app, "SECTION", request->section, "One of them: learning, stream or statistics")
+      .member_of({"learning", "stream", "statistics"});
   add_flag(*app, "json", request->json, "One JSON object a section on stdout");
   return {app, [request] { return print_options(request->section, request->json); }};
 }

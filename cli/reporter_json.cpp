@@ -3,6 +3,7 @@
 #include "cli/json_line.hpp"
 #include "cli/report.hpp"
 #include "cli/reporter.hpp"
+#include "cli/run_statistics.hpp"
 #include "cli/wording.hpp"
 
 #include "mesh/mesh_access.hpp"
@@ -78,16 +79,8 @@ class JsonReporter final : public Reporter {
     if (!is_due || p.samples == last_samples_) return;
     last_samples_ = p.samples;
     last_seconds_ = pace.seconds;
-    Json line{{"event", "progress"},
-              {"samples", p.samples},
-              {"total", p.total},
-              {"epoch", p.epoch},
-              {"ticks", session.mesh().ticks()},
-              {"ticks_per_second", pace.ticks_per_second()},
-              {"samples_per_second", pace.samples_per_second()},
-              {"prequential_accuracy", p.prequential_accuracy},
-              {"overall_accuracy", p.overall_accuracy},
-              {"mean_loss", p.mean_loss}};
+    Json line{{"event", "progress"}};
+    line.update(to_json({session.mesh().ticks(), pace.ticks_per_second(), pace.samples_per_second(), p}));
     if (session.agent()) line["acknowledged_tick"] = session.agent()->figures().acknowledged.tick;
     print_json(line);
   }

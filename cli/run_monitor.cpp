@@ -118,7 +118,7 @@ void RunMonitor::started() {
   measure(now);
   publish();
   notifier_.ready(status_line());
-  log_info(agent_.network + ": running, at tick " + std::to_string(figures_.ticks));
+  log_info(agent_.network + ": running, at tick " + std::to_string(figures_.run.ticks));
 }
 
 void RunMonitor::progressed() {
@@ -145,13 +145,13 @@ void RunMonitor::enters(const char* phase) {
   notifier_.alive();
   if (figures_.phase == "stopping" || figures_.phase == "done") {
     notifier_.stopping(status_line());
-    log_info(agent_.network + ": " + figures_.phase + ", at tick " + std::to_string(figures_.ticks));
+    log_info(agent_.network + ": " + figures_.phase + ", at tick " + std::to_string(figures_.run.ticks));
   }
 }
 
 void RunMonitor::saved(std::uint64_t bytes, std::chrono::duration<double> pause) {
   measure(Clock::now());
-  figures_.saved = {figures_.samples, figures_.ticks, bytes, Clock::now(), pause.count()};
+  figures_.saved = {figures_.run.progress.samples, figures_.run.ticks, bytes, Clock::now(), pause.count()};
   if (figures_.phase == "saving") figures_.phase = "running";
   publish();
   notifier_.alive();
@@ -233,20 +233,18 @@ void RunMonitor::tell(const actors::Hang& hang) {
 }
 
 void RunMonitor::measure(Clock::time_point now) {
-  const learning::StreamProgress progress = session_.stream().progress();
   LiveStatistics& f = figures_;
-  f.ticks = session_.mesh().ticks();
-  f.samples = progress.samples, f.total = progress.total, f.epoch = progress.epoch;
-  f.accuracy = progress.prequential_accuracy;
-  f.overall_accuracy = progress.overall_accuracy;
-  f.mean_loss = progress.mean_loss;
+  RunStatistics& run = f.run;
+  run.ticks = session_.mesh().ticks();
+  run.progress = session_.stream().progress();
   // The first second's rate is that of what there is of it.
   const double passed = std::chrono::duration<double>(now - last_measure_).count();
   if (passed > 0 && (now - last_measure_ >= kMeasure || now - agent_.started < kMeasure)) {
-    f.ticks_per_second = static_cast<double>(f.ticks - measured_ticks_) / passed;
-    f.samples_per_second = static_cast<double>(f.samples - measured_samples_) / passed;
+    run.ticks_per_second = static_cast<double>(run.ticks - measured_ticks_) / passed;
+    run.samples_per_second = static_cast<double>(run.progress.samples - measured_samples_) / passed;
   }
-  if (now - last_measure_ >= kMeasure) last_measure_ = now, measured_ticks_ = f.ticks, measured_samples_ = f.samples;
+  if (now - last_measure_ >= kMeasure)
+    last_measure_ = now, measured_ticks_ = run.ticks, measured_samples_ = run.progress.samples;
 
   f.supervision = session_.mesh().supervisor().counters();
   const actors::Registry& registry = session_.mesh().registry();
@@ -283,9 +281,10 @@ std::string RunMonitor::answer() {
 }
 
 std::string RunMonitor::status_line() const {
-  return figures_.phase + ", tick " + grouped(figures_.ticks) + ", " + short_number(figures_.ticks_per_second) +
-         " ticks/s, sample " + grouped(figures_.samples) + " of " + grouped(figures_.total) + ", accuracy " +
-         percent(figures_.accuracy);
+  const RunStatistics& run = figures_.run;
+  return figures_.phase + ", tick " + grouped(run.ticks) + ", " + short_number(run.ticks_per_second) +
+         " ticks/s, sample " + grouped(run.progress.samples) + " of " + grouped(run.progress.total) + ", accuracy " +
+         percent(run.progress.prequential_accuracy);
 }
 
 bool RunMonitor::reader_is_gone() noexcept { return stdout_is_broken(); }

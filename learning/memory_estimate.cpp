@@ -46,7 +46,7 @@ std::uint64_t record_bytes(const mesh::Graph& graph, const LearningOptions& opti
   return floats * sizeof(float);
 }
 
-std::uint64_t feedback_floats(const mesh::Graph& graph, Rule rule) {
+std::uint64_t feedback_floats(const mesh::Graph& graph, FeedbackMatrices matrices) {
   std::uint64_t floats = 0;
   for (const mesh::Node& node : graph.nodes()) {
     if (node.is_port()) continue;

@@ -161,8 +161,9 @@ def schema(weft):
     all_options = options()
     names = {"dtype": names_of("core/dtypes.def", "WEFT_DTYPE"),
              "activation": names_of("kernels/activations.def", "WEFT_ACTIVATION"), "init": defs["init"]["enum"]}
-    for section, rows in option_tables.declared(weft).items():
-        defs[section] = option_tables.section_schema(rows)
+    declared = option_tables.declared(weft)
+    for section in ("learning", "stream"):
+        defs[section] = option_tables.section_schema(declared[section])
     defs["dtype"] = {"enum": names["dtype"]}
     defs["activation"] = {"enum": names["activation"]}
     types = list(all_options)

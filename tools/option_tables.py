@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables and JSON Schema of the options that `weft options --json` declares.
 
-  tools/option_tables.py --check WEFT   fails where docs/formats/network.md says anything else
-  tools/option_tables.py --write WEFT   writes its tables anew
+  tools/option_tables.py --check WEFT   fails where docs/formats/network.md or top.md say anything else
+  tools/option_tables.py --write WEFT   writes their tables anew
 
 A table stands between `<!-- options SECTION -->` and `<!-- end -->`.
 """
@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGE = "docs/formats/network.md"
+PAGES = ["docs/formats/network.md", "docs/formats/top.md"]
 MARKED = re.compile(r"(<!-- options ([\w.]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -118,20 +118,32 @@ def table(rows):
     return "\n".join(lines) + "\n"
 
 
+def statistics_table(rows):
+    lines = ["| key | unit | meaning |", "|---|---|---|"]
+    return "\n".join(lines + [f"| `{row['key']}` | {row['unit']} | {row['meaning']} |" for row in rows]) + "\n"
+
+
 def main(arguments):
     if len(arguments) != 2 or arguments[0] not in ("--check", "--write"):
         sys.exit(__doc__)
     sections = declared(arguments[1])
-    path = ROOT / PAGE
-    text = path.read_text()
-    made = MARKED.sub(lambda match: match[1] + table(rows_of(sections, match[2])) + match[3], text)
-    shown = {name.partition(".")[0] for _, name, _ in MARKED.findall(text)}
-    if missing := set(sections) - shown:
-        sys.exit(f"{PAGE}: no table of {', '.join(sorted(missing))}")
-    if arguments[0] == "--write":
-        path.write_text(made)
-    elif made != text:
-        sys.exit(f"{PAGE} does not say what the options say: run tools/option_tables.py --write WEFT")
+    missing = set(sections)
+
+    def made_of(match):
+        missing.discard(match[2].partition(".")[0])
+        make = statistics_table if match[2] == "statistics" else table
+        return match[1] + make(rows_of(sections, match[2])) + match[3]
+
+    for page in PAGES:
+        path = ROOT / page
+        text = path.read_text()
+        made = MARKED.sub(made_of, text)
+        if arguments[0] == "--write":
+            path.write_text(made)
+        elif made != text:
+            sys.exit(f"{page} does not say what the options say: run tools/option_tables.py --write WEFT")
+    if missing:
+        sys.exit(f"no page has a table of {', '.join(sorted(missing))}")
 
 
 if __name__ == "__main__":
