@@ -79,7 +79,7 @@ struct Flaw {
 TEST(BadNetwork, IsRefusedWithExit3NamingThePlace) {
   Folder folder;
   const std::string file = folder / "flawed.json";
-  for (const Flaw& flaw : std::initializer_list<Flaw>{{"/weft", "2", "weft"},
+  for (const Flaw& flaw : std::initializer_list<Flaw>{{"/weft", "3", "weft"},
                                                       {"/grid/x", "0", "grid"},
                                                       {"/grid/x", "4294967295", "grid"},
                                                       {"/grid/depth", "1", "grid.depth"},
