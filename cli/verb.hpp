@@ -40,6 +40,7 @@ Verb add_replay(CLI::App& program);
 Verb add_diff(CLI::App& program);
 Verb add_pack(CLI::App& program);
 Verb add_top(CLI::App& program);
+Verb add_layers(CLI::App& program);
 
 /// "WEFT_ARG_CHECKPOINT_EVERY" for "checkpoint-every".
 std::string environment_name(std::string_view flag);

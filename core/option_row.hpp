@@ -11,6 +11,8 @@
 
 namespace weft {
 
+class Json;
+
 /// Kinds of values of an option.
 enum class OptionKind : int {
   flag,         ///< true or false
@@ -53,7 +55,7 @@ struct OptionRow {
   std::vector<OptionRow> options{};  // of a section
 };
 
-/// A key and its values, as `only_with` and `applies` state them.
+/// A key and its values, as `only_with` and `applies` say them.
 struct OptionCondition {
   std::string_view key;
   std::vector<std::string_view> values;
@@ -62,5 +64,12 @@ OptionCondition parse_condition(std::string_view text);
 
 /// The row of a key, which must be there.
 const OptionRow& option_row(const std::vector<OptionRow>& rows, std::string_view key);
+
+/// Values that an option may have, in words: "0 to 1000", "`sgd`, `momentum`, `adamw`".
+std::string limits_text(const OptionRow& row);
+
+/// [{"key": ..., "kind": ..., "default": ..., "low": ..., "limits": ..., "unit": ..., "meaning": ...}, ...]; what a row
+/// does not say is left away.
+Json to_json(const std::vector<OptionRow>& rows);
 
 }  // namespace weft
