@@ -6,6 +6,7 @@
 
 #include "agent/agent.hpp"
 #include "learning/learner.hpp"
+#include "learning/stream_options.hpp"
 
 #include "mesh/mesh.hpp"
 #include "mesh/network/network_json.hpp"
@@ -17,6 +18,7 @@ using agent::Agent;
 using kernels::Activation;
 using learning::Learner;
 using learning::LearningOptions;
+using learning::StreamOptions;
 using mesh::Mesh;
 using mesh::MeshOptions;
 using mesh::NetworkBuilder;

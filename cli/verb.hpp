@@ -41,6 +41,7 @@ Verb add_replay(CLI::App& program);
 Verb add_diff(CLI::App& program);
 Verb add_pack(CLI::App& program);
 Verb add_top(CLI::App& program);
+Verb add_layers(CLI::App& program);
 Verb add_options(CLI::App& program);
 
 /// "WEFT_ARG_CHECKPOINT_EVERY" for "checkpoint-every".

@@ -30,20 +30,23 @@ function(weft_install_documents)
   install(FILES README.md CHANGELOG.md LICENSE CITATION.cff DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(FILES packaging/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/packaging)
   install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
-  # Made of the rows that the readers use, as the program lists them, so it is no file of the tree.
+  # Made of the rows that the readers use, as the program lists them, so these are no files of the tree.
   if(NOT TARGET weft)
     return()
   endif()
   find_program(WEFT_PYTHON python3 HINTS /usr/bin REQUIRED)
   set(schema ${PROJECT_BINARY_DIR}/docs/network.schema.json)
+  set(page ${PROJECT_BINARY_DIR}/docs/layer_options.md)
+  set(script ${PROJECT_SOURCE_DIR}/tools/make_network_schema.py)
   add_custom_command(
-    OUTPUT ${schema}
-    COMMAND ${WEFT_PYTHON} -B ${PROJECT_SOURCE_DIR}/tools/make_network_schema.py --schema ${schema} $<TARGET_FILE:weft>
-    DEPENDS weft tools/make_network_schema.py tools/option_tables.py tools/network_schema_template.json
-            mesh/layers/layers.def mesh/layers/layer_options.def core/dtypes.def kernels/activations.def
+    OUTPUT ${schema} ${page}
+    COMMAND ${WEFT_PYTHON} -B ${script} --schema ${schema} $<TARGET_FILE:weft>
+    COMMAND ${WEFT_PYTHON} -B ${script} --page ${page} $<TARGET_FILE:weft>
+    DEPENDS weft ${script} tools/option_tables.py tools/network_schema_template.json
     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
     VERBATIM)
-  add_custom_target(weft_schema ALL DEPENDS ${schema})
+  add_custom_target(weft_schema ALL DEPENDS ${schema} ${page})
+  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(FILES ${schema} DESTINATION ${CMAKE_INSTALL_DATADIR}/weft)
 endfunction()
 

@@ -162,7 +162,13 @@ std::optional<JsonValue> JsonReader::find(std::string_view key) {
 
 Result<JsonValue> JsonReader::value(std::string_view key) {
   if (auto found = find(key)) return *found;
-  return fail(Errc::not_found, shown(path_) + ": key " + in_quotes(key) + " is missing");
+  // A slip of the hand is both: this key is missing, and a key that nobody asks for is there.
+  std::vector<std::string_view> strays;
+  for (const auto& [name, member] : value_->members())
+    if (!std::binary_search(known_.begin(), known_.end(), name)) strays.push_back(name);
+  const auto near = nearest_word(key, strays);
+  return fail(Errc::not_found, shown(path_) + ": key " + in_quotes(key) + " is missing" +
+                                   (near ? "; there is " + in_quotes(*near) : std::string()));
 }
 
 Result<std::uint32_t> JsonReader::u32(std::string_view key, std::uint32_t min, std::uint32_t max) {

@@ -55,7 +55,7 @@ struct OptionRow {
   std::vector<OptionRow> options{};  // of a section
 };
 
-/// A key and its values, as `only_with` and `applies` state them.
+/// A key and its values, as `only_with` and `applies` say them.
 struct OptionCondition {
   std::string_view key;
   std::vector<std::string_view> values;

@@ -60,7 +60,12 @@ def value_schema(row):
         "text_list": lambda: {"type": "array", **size, "uniqueItems": True, "items": text},
         "column_list": lambda: {"type": "array", **size, "items": column},
         "section": lambda: section_schema(row["options"]),
+        "layers": lambda: {"$ref": "#/$defs/inner_layers"},
     }[kind]()
+    if "set" in row:
+        schema = {"$ref": f"#/$defs/{row['set']}"}
+    if row.get("one_for_all"):
+        schema = {"anyOf": [whole, schema]}
     return {**schema, "default": row["default"]} if "default" in row else schema
 
 

@@ -12,8 +12,8 @@ int main(int count, char** words) {
   const std::string folder = count > 1 ? words[1] : ".";
   NetworkBuilder network("or", {.x = 1});
   network.input("bits", 2).dense({0, 0, 0, 0}, 2).output("answer", {0, 0, 0, 0});
-  NetworkSpec spec = network.spec();
-  spec.learning = R"({"rule": "backprop"})";
+  network.learning(LearningOptions{.rule = learning::Rule::backprop, .optimizer = {.lr = 0.05f}});
+  const NetworkSpec spec = network.spec();
 
   for (const std::string name : {"ada", "bob"}) {
     auto opened = Agent::open(folder + "/" + name, spec);

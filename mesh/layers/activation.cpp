@@ -2,9 +2,10 @@
 
 #include "mesh/layers/activation.hpp"
 
-#include "kernels/unary.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
-#include "core/near_word.hpp"
+#include "kernels/unary.hpp"
 
 namespace weft::mesh {
 namespace {
@@ -28,22 +29,16 @@ class ActivationLayer final : public Layer {
 
 }  // namespace
 
-Result<Activation> read_activation(OptionReader& options, Activation otherwise) {
-  WEFT_TRY(const std::string text, options.text("activation", kernels::name(otherwise)));
-  if (const auto activation = kernels::parse_activation(text)) return *activation;
-  std::string known;
-  std::vector<std::string_view> names;
-  for (int i = 0; i < kernels::kActivationCount; ++i) {
-    names.push_back(kernels::name(static_cast<Activation>(i)));
-    known.append(i ? ", " : "").append(names.back());
-  }
-  return fail(Errc::unknown_name, options.object() + ".activation: no activation '" + text + "'; known are " + known +
-                                      did_you_mean(text, names));
+Result<Activation> read_activation(OptionReader& options) {
+  WEFT_TRY(const std::string text, options.text("activation"));
+  return *kernels::parse_activation(text);
 }
+
+LayerDeclaration declare_activation() { return {"...", "...", {option::same_out(), option::activation("relu")}}; }
 
 Result<std::unique_ptr<Layer>> make_activation(const Shape& in, std::size_t out, OptionReader& options) {
   WEFT_TRY(const Shape shape, same_shape(options.object(), "activation", in, out));
-  WEFT_TRY(const Activation activation, read_activation(options, Activation::relu));
+  WEFT_TRY(const Activation activation, read_activation(options));
   return std::unique_ptr<Layer>(new ActivationLayer(shape, activation));
 }
 

@@ -4,6 +4,8 @@
 
 #include "mesh/layers/init.hpp"
 #include "mesh/layers/tokens.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -177,21 +179,25 @@ Result<std::vector<Cluster>> cut(const std::vector<std::size_t>& cutoffs, double
 
 }  // namespace
 
+LayerDeclaration declare_adaptive_softmax() {
+  return {"..., in",
+          "..., out",
+          {option::out(option::needed(), "values", "number of classes"),
+           option::wholes("cutoffs", option::needed(), 1, 16777216, 1, 16777216, "-",
+                          "where clusters begin, ascending, below out"),
+           option::number("div_value", 4, 1, 65536, "-", "how much narrower each cluster is than the one before"),
+           option::flag("head_bias", false, "whether the head has a bias; it starts at 0"),
+           option::choice("output", "log_probabilities", {"log_probabilities", "probabilities"}, "what y is"),
+           option::init("xavier")}};
+}
+
 Result<std::unique_ptr<Layer>> make_adaptive_softmax(const Shape& in, std::size_t out, OptionReader& options) {
   const std::string& object = options.object();
-  if (out == 0)
-    return fail(Errc::parse_failed, object + ".out: an adaptive_softmax needs its number of classes, such as 10000");
-  WEFT_TRY(const auto cutoffs, options.integers("cutoffs", {}, 0, 1, 16777216));
-  if (cutoffs.empty())
-    return fail(Errc::parse_failed,
-                object + ".cutoffs: an adaptive_softmax needs where its clusters begin, such as [100, 1000]");
-  WEFT_TRY(const double div_value, options.number("div_value", 4.0, 1.0, 65536.0));
-  WEFT_TRY(const bool has_bias, options.boolean("head_bias", false));
-  WEFT_TRY(const std::string output, options.text("output", "log_probabilities"));
-  if (output != "log_probabilities" && output != "probabilities")
-    return fail(Errc::unknown_name,
-                object + ".output: no output '" + output + "'; known are log_probabilities, probabilities");
-  WEFT_TRY(const std::string kind, options.text("init", "xavier"));
+  WEFT_TRY(const auto cutoffs, options.integers("cutoffs", 0));
+  WEFT_TRY(const double div_value, options.number("div_value"));
+  WEFT_TRY(const bool has_bias, options.boolean("head_bias"));
+  WEFT_TRY(const std::string output, options.text("output"));
+  WEFT_TRY(const std::string kind, options.text("init"));
   WEFT_TRY(auto clusters, cut(cutoffs, div_value, in.back(), out, has_bias ? 2 : 1, object));
 
   std::vector<ParameterSpec> parameters;

@@ -17,15 +17,6 @@ namespace weft::mesh {
 /// @shape  x [rows, ..., in] -> y [rows, ..., out]; head [cutoffs[0] + clusters, in]
 /// @exact  rules R1 and R2 (docs/numerics.md)
 /// @source Grave, Joulin, Cisse, Grangier and Jegou 2017, "Efficient softmax approximation for GPUs", arXiv:1609.04309
-///
-/// parameter | default           | unit   | meaning
-/// ----------|-------------------|--------|--------
-/// out       | none              | values | number of classes, required
-/// cutoffs   | none              | -      | where clusters begin, ascending, from 1 to out - 1; required
-/// div_value | 4                 | -      | how much narrower each cluster is, 1 or more
-/// head_bias | false             | -      | whether the head has a bias, which starts at 0
-/// output    | log_probabilities | -      | log_probabilities, probabilities
-/// init      | xavier            | -      | mesh/layers/init.hpp
 Result<std::unique_ptr<Layer>> make_adaptive_softmax(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

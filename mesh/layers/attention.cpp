@@ -4,6 +4,8 @@
 
 #include "mesh/layers/init.hpp"
 #include "mesh/layers/tokens.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -19,7 +21,7 @@ using kernels::MatrixView;
 
 enum class QkNorm { none, rms, layer };
 
-constexpr std::size_t kMostHeads = 65536, kMostTokens = 16777216, kMostState = std::size_t{1} << 32;
+constexpr std::size_t kMostTokens = 16777216, kMostState = std::size_t{1} << 32;
 
 struct Settings {
   kernels::AttentionShape shape;
@@ -243,13 +245,13 @@ Failure refused(const OptionReader& options, std::string_view key, const std::st
 
 Status read_heads(std::size_t width, OptionReader& options, Settings& settings) {
   kernels::AttentionShape& shape = settings.shape;
-  WEFT_TRY(shape.heads, options.integer("heads", 1, 1, kMostHeads));
-  WEFT_TRY(shape.kv_heads, options.integer("kv_heads", shape.heads, 1, kMostHeads));
+  WEFT_TRY(shape.heads, options.integer("heads"));
+  WEFT_TRY(shape.kv_heads, options.integer("kv_heads", shape.heads));
   if (shape.heads % shape.kv_heads != 0)
     return refused(
         options, "kv_heads",
         std::to_string(shape.heads) + " heads do not fall into " + std::to_string(shape.kv_heads) + " equal groups");
-  WEFT_TRY(shape.head_dim, options.integer("head_dim", 0, 0, kMostHeads));
+  WEFT_TRY(shape.head_dim, options.integer("head_dim"));
   if (shape.head_dim == 0 && width % shape.heads != 0)
     return refused(options, "heads",
                    "an input of " + std::to_string(width) + " values is not " + std::to_string(shape.heads) +
@@ -259,15 +261,15 @@ Status read_heads(std::size_t width, OptionReader& options, Settings& settings) 
     return refused(options, "head_dim",
                    std::to_string(shape.heads) + " heads of " + std::to_string(shape.head_dim) +
                        " values are more than " + std::to_string(kMostTokens) + " together");
-  WEFT_TRY(const double scale, options.number("scale", 1 / std::sqrt(static_cast<double>(shape.head_dim)), 1e-6, 1e6));
+  WEFT_TRY(const double scale, options.number("scale", 1 / std::sqrt(static_cast<double>(shape.head_dim))));
   shape.scale = static_cast<float>(scale);
   return {};
 }
 
 Status read_sight(OptionReader& options, Settings& settings) {
   kernels::AttentionShape& shape = settings.shape;
-  WEFT_TRY(shape.context, options.integer("context", 0, 0, kMostTokens));
-  WEFT_TRY(shape.window, options.integer("window", 0, 0, kMostTokens));
+  WEFT_TRY(shape.context, options.integer("context"));
+  WEFT_TRY(shape.window, options.integer("window"));
   if (shape.context && shape.window > shape.context)
     return refused(
         options, "window",
@@ -284,46 +286,38 @@ Status read_sight(OptionReader& options, Settings& settings) {
 
 Status read_scaling(OptionReader& options, kernels::RopeSettings& rope) {
   using kernels::RopeScaling;
-  WEFT_TRY(const std::string scaling, options.text("rope_scaling", "none"));
+  WEFT_TRY(const std::string scaling, options.text("rope_scaling"));
   if (scaling == "none") return {};
-  if (scaling != "linear" && scaling != "ntk" && scaling != "llama3")
-    return fail(Errc::unknown_name,
-                options.object() + ".rope_scaling: no scaling '" + scaling + "'; known are none, linear, ntk, llama3");
   rope.scaling = scaling == "linear" ? RopeScaling::linear : scaling == "ntk" ? RopeScaling::ntk : RopeScaling::llama3;
   if (rope.scaling == RopeScaling::ntk && rope.head_dim <= 2)
     return refused(options, "rope_scaling", "ntk wants a head_dim above 2");
-  WEFT_TRY(rope.factor, options.number("rope_factor", 1, 1, 1e6));
+  WEFT_TRY(rope.factor, options.number("rope_factor"));
   if (rope.scaling != RopeScaling::llama3) return {};
-  WEFT_TRY(rope.low_frequency_factor, options.number("rope_low_freq_factor", 1, 1e-3, 1e6));
-  WEFT_TRY(rope.high_frequency_factor, options.number("rope_high_freq_factor", 4, 1e-3, 1e6));
-  WEFT_TRY(rope.original_context, options.number("rope_original_context", 8192, 1, 1e9));
+  WEFT_TRY(rope.low_frequency_factor, options.number("rope_low_freq_factor"));
+  WEFT_TRY(rope.high_frequency_factor, options.number("rope_high_freq_factor"));
+  WEFT_TRY(rope.original_context, options.number("rope_original_context"));
   if (rope.high_frequency_factor <= rope.low_frequency_factor)
     return refused(options, "rope_high_freq_factor", "it must be above rope_low_freq_factor");
   return {};
 }
 
 Status read_rope(OptionReader& options, Settings& settings) {
-  WEFT_TRY(const std::string kind, options.text("rope", "none"));
+  WEFT_TRY(const std::string kind, options.text("rope"));
   if (kind == "none") return {};
-  if (kind != "half" && kind != "interleaved")
-    return fail(Errc::unknown_name,
-                options.object() + ".rope: no rope '" + kind + "'; known are none, half, interleaved");
   settings.has_rope = true;
   settings.rope.head_dim = settings.shape.head_dim;
   settings.rope.pairs = kind == "half" ? kernels::RopePairs::half : kernels::RopePairs::interleaved;
   if (settings.shape.head_dim % 2 != 0)
     return refused(options, "rope", "a head_dim of " + std::to_string(settings.shape.head_dim) + " has no pairs");
-  WEFT_TRY(settings.rope.theta, options.number("rope_theta", 10000, 1, 1e12));
+  WEFT_TRY(settings.rope.theta, options.number("rope_theta"));
   return read_scaling(options, settings.rope);
 }
 
 Status read_norm(OptionReader& options, Settings& settings) {
-  WEFT_TRY(const std::string norm, options.text("qk_norm", "none"));
+  WEFT_TRY(const std::string norm, options.text("qk_norm"));
   if (norm == "none") return {};
-  if (norm != "rms" && norm != "layer")
-    return fail(Errc::unknown_name, options.object() + ".qk_norm: no norm '" + norm + "'; known are none, rms, layer");
   settings.norm = norm == "rms" ? QkNorm::rms : QkNorm::layer;
-  WEFT_TRY(const double epsilon, options.number("epsilon", 1e-5, 1e-12, 1.0));
+  WEFT_TRY(const double epsilon, options.number("epsilon"));
   settings.epsilon = static_cast<float>(epsilon);
   return {};
 }
@@ -350,6 +344,40 @@ Result<std::vector<ParameterSpec>> make_parameters(const Settings& settings, std
 
 }  // namespace
 
+LayerDeclaration declare_attention() {
+  return {
+      "in | tokens, in",
+      "out | tokens, out",
+      {option::out(option::computed("the input's width"), "values", "width of the output"),
+       option::whole("heads", 1, 1, 65536, "-", "query heads"),
+       option::whole("kv_heads", option::computed("heads"), 1, 65536, "-", "key and value heads; divides heads"),
+       option::whole("head_dim", 0, 0, 65536, "values", "width of a head; 0: the input's width / heads"),
+       option::number("scale", option::computed("1 / sqrt(head_dim)"), 1e-6, 1e6, "-", "of the scores"),
+       option::whole("context", 0, 0, 16777216, "tokens", "what a session remembers; 0: nothing"),
+       option::flag("causal", option::computed("whether there is a context"),
+                    "whether a token does not see later ones; a context wants true"),
+       option::whole("window", 0, 0, 16777216, "tokens", "how far a token sees, itself counted; 0: without bound"),
+       option::choice("rope", "none", {"none", "half", "interleaved"},
+                      "turns q and k by their positions: i with i + head_dim/2, or 2i with 2i + 1"),
+       option::only_with("rope=half|interleaved",
+                         option::number("rope_theta", 10000, 1, 1e12, "-", "base of the frequencies")),
+       option::only_with("rope=half|interleaved",
+                         option::choice("rope_scaling", "none", {"none", "linear", "ntk", "llama3"},
+                                        "how frequencies are stretched (kernels/rope.hpp)")),
+       option::only_with("rope_scaling=linear|ntk|llama3",
+                         option::number("rope_factor", 1, 1, 1e6, "-", "of the scaling")),
+       option::only_with("rope_scaling=llama3", option::number("rope_low_freq_factor", 1, 1e-3, 1e6, "-", "of llama3")),
+       option::only_with("rope_scaling=llama3",
+                         option::number("rope_high_freq_factor", 4, 1e-3, 1e6, "-", "of llama3; above the low one")),
+       option::only_with("rope_scaling=llama3",
+                         option::number("rope_original_context", 8192, 1, 1e9, "tokens", "of llama3")),
+       option::choice("qk_norm", "none", {"none", "rms", "layer"}, "norm of q and k, head by head, with learned gains"),
+       option::only_with("qk_norm=rms|layer", option::number("epsilon", 1e-5, 1e-12, 1, "-", "of the norms")),
+       option::flag("bias", true, "whether b_q, b_k and b_v exist; they start at 0"),
+       option::flag("out_bias", option::computed("as bias"), "whether b_o exists; it starts at 0"),
+       option::init("xavier")}};
+}
+
 Result<std::unique_ptr<Layer>> make_attention(const Shape& in, std::size_t out, OptionReader& options) {
   if (in.size() > 2)
     return fail(Errc::shape_mismatch,
@@ -362,9 +390,9 @@ Result<std::unique_ptr<Layer>> make_attention(const Shape& in, std::size_t out, 
   WEFT_CHECK(read_sight(options, settings));
   WEFT_CHECK(read_rope(options, settings));
   WEFT_CHECK(read_norm(options, settings));
-  WEFT_TRY(settings.has_bias, options.boolean("bias", true));
+  WEFT_TRY(settings.has_bias, options.boolean("bias"));
   WEFT_TRY(settings.has_out_bias, options.boolean("out_bias", settings.has_bias));
-  WEFT_TRY(const std::string init, options.text("init", "xavier"));
+  WEFT_TRY(const std::string init, options.text("init"));
   WEFT_TRY(auto parameters, make_parameters(settings, width, out, init, options.object()));
   return std::unique_ptr<Layer>(new Attention(in, out, settings, std::move(parameters)));
 }

@@ -27,31 +27,6 @@ namespace weft::mesh {
 ///         arXiv:2305.13245 (groups); Su et al. 2021, arXiv:2104.09864 (rope); Henry et al. 2020, arXiv:2010.04245,
 ///         and Dehghani et al. 2023, arXiv:2302.05442 (norms of q and k); Beltagy et al. 2020, arXiv:2004.05150
 ///         (window)
-///
-/// parameter             | default             | unit   | meaning
-/// ----------------------|---------------------|--------|--------
-/// out                   | the input's width   | values | width of the output
-/// heads                 | 1                   | -      | query heads
-/// kv_heads              | heads               | -      | key and value heads; divides heads
-/// head_dim              | 0                   | values | width of a head; 0: d / heads
-/// context               | 0                   | tokens | what a session remembers; 0: nothing
-/// causal                | true with a context | -      | a token does not see later ones; a context wants it true
-/// window                | 0                   | tokens | how far a token sees, itself counted; 0: without bound
-/// rope                  | none                | -      | turns q and k by their positions: none, half (i with
-///                       |                     |        | i + head_dim/2) or interleaved (2i with 2i + 1)
-/// rope_theta            | 10000               | -      | base of the frequencies
-/// rope_scaling          | none                | -      | none, linear, ntk or llama3 (kernels/rope.hpp)
-/// rope_factor           | 1                   | -      | of the scaling
-/// rope_low_freq_factor  | 1                   | -      | of llama3
-/// rope_high_freq_factor | 4                   | -      | of llama3; above the low one
-/// rope_original_context | 8192                | tokens | of llama3
-/// qk_norm               | none                | -      | norm of q and k, head by head, with learned gains: none, rms
-///                       |                     |        | or layer (no bias)
-/// epsilon               | 1e-5                | -      | of the norms
-/// bias                  | true                | -      | whether b_q, b_k and b_v exist; they start at 0
-/// out_bias              | bias                | -      | whether b_o exists
-/// scale                 | 1 / sqrt(head_dim)  | -      | of the scores
-/// init                  | xavier              | -      | of each matrix (mesh/layers/init.hpp)
 Result<std::unique_ptr<Layer>> make_attention(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "mesh/network/layer.hpp"
+#include "mesh/network/option_reader.hpp"
 #include "mesh/network/source_combine.hpp"
 
 #include <cstddef>

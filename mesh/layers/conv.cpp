@@ -5,6 +5,8 @@
 #include "mesh/layers/activation.hpp"
 #include "mesh/layers/init.hpp"
 #include "mesh/layers/spatial.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 #include "kernels/convolve.hpp"
 #include "kernels/unary.hpp"
@@ -63,19 +65,15 @@ Result<std::unique_ptr<Layer>> make_convolution(std::size_t axes, const Shape& i
                                                 OptionReader& options) {
   const std::string& object = options.object();
   const std::string type = "conv" + std::to_string(axes) + "d";
-  if (out == 0)
-    return fail(Errc::parse_failed, object + ".out: a " + type + " needs its output channels, such as \"out\": 16");
   WEFT_TRY(Window window, spatial::window_over(object, type, in, axes));
-  WEFT_TRY(const auto kernel, options.integers("kernel", {}, axes, 1, spatial::kMost));
-  if (kernel.empty())
-    return fail(Errc::parse_failed, object + ".kernel: a " + type + " needs its kernel, such as \"kernel\": 3");
-  WEFT_TRY(const auto stride, options.integers("stride", {1}, axes, 1, spatial::kMost));
-  WEFT_TRY(const auto padding, options.integers("padding", {0}, axes, 0, spatial::kMost));
-  WEFT_TRY(const auto dilation, options.integers("dilation", {1}, axes, 1, spatial::kMost));
-  WEFT_TRY(window.groups, options.integer("groups", 1, 1, 16777216));
+  WEFT_TRY(const auto kernel, options.integers("kernel", axes));
+  WEFT_TRY(const auto stride, options.integers("stride", axes));
+  WEFT_TRY(const auto padding, options.integers("padding", axes));
+  WEFT_TRY(const auto dilation, options.integers("dilation", axes));
+  WEFT_TRY(window.groups, options.integer("groups"));
   WEFT_TRY(const Activation activation, read_activation(options));
-  WEFT_TRY(const bool has_bias, options.boolean("bias", true));
-  WEFT_TRY(const std::string kind, options.text("init", "xavier"));
+  WEFT_TRY(const bool has_bias, options.boolean("bias"));
+  WEFT_TRY(const std::string kind, options.text("init"));
   window.kernel = spatial::in_place(kernel, 1);
   window.stride = spatial::in_place(stride, 1);
   window.padding = spatial::in_place(padding, 0);
@@ -89,13 +87,35 @@ Result<std::unique_ptr<Layer>> make_convolution(std::size_t axes, const Shape& i
       new Convolution(in, spatial::shape_of(out, window.out, axes), window, activation, has_bias, std::move(init)));
 }
 
+std::vector<OptionRow> convolution_options(std::size_t axes) {
+  return {option::out(option::needed(), "channels", "channels of the output"),
+          option::wholes("kernel", option::needed(), 1, spatial::kMost, axes, axes, "elements",
+                         "taps on each axis: one number, or one an axis"),
+          option::wholes("stride", 1, 1, spatial::kMost, axes, axes, "elements",
+                         "from one window to the next: one number, or one an axis"),
+          option::wholes("padding", 0, 0, spatial::kMost, axes, axes, "elements",
+                         "zeros before and after each axis: one number, or one an axis"),
+          option::wholes("dilation", 1, 1, spatial::kMost, axes, axes, "elements",
+                         "from one tap to the next: one number, or one an axis"),
+          option::whole("groups", 1, 1, 16777216, "-",
+                        "divides the channels of both sides; as many as channels: depthwise"),
+          option::activation("linear"),
+          option::flag("bias", true, "whether b exists; it starts at 0"),
+          option::init("xavier", "how w begins; its fans are channels / groups times taps")};
+}
+
 }  // namespace
 
+LayerDeclaration declare_conv1d() { return {"in, length", "out, length'", convolution_options(1)}; }
 Result<std::unique_ptr<Layer>> make_conv1d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_convolution(1, in, out, options);
 }
+LayerDeclaration declare_conv2d() { return {"in, height, width", "out, height', width'", convolution_options(2)}; }
 Result<std::unique_ptr<Layer>> make_conv2d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_convolution(2, in, out, options);
+}
+LayerDeclaration declare_conv3d() {
+  return {"in, depth, height, width", "out, depth', height', width'", convolution_options(3)};
 }
 Result<std::unique_ptr<Layer>> make_conv3d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_convolution(3, in, out, options);

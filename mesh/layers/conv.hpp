@@ -16,18 +16,6 @@ namespace weft::mesh {
 ///         PyTorch's weight [out, channels / groups, ...kernel] with its last axes flat
 /// @exact  rule R1 over (channel, tap); docs/numerics.md, section 13
 /// @source LeCun et al. 1989; PyTorch's Conv1d, Conv2d, Conv3d
-///
-/// parameter  | default | unit | meaning
-/// -----------|---------|------|--------
-/// out        | none    | channels | output channels, required
-/// kernel     | none    | elements | taps on each axis: one number, or one an axis; required
-/// stride     | 1       | elements | from one window to the next, likewise
-/// padding    | 0       | elements | zeros before and after each axis, likewise
-/// dilation   | 1       | elements | from one tap to the next, likewise
-/// groups     | 1       | -    | divides the channels of both sides; as many as channels: depthwise
-/// activation | linear  | -    | a row of kernels/activations.def
-/// bias       | true    | -    | whether b exists
-/// init       | xavier  | -    | as dense; a weight's fans are channels / groups * taps and out / groups * taps
 Result<std::unique_ptr<Layer>> make_conv1d(const Shape& in, std::size_t out, OptionReader& options);
 Result<std::unique_ptr<Layer>> make_conv2d(const Shape& in, std::size_t out, OptionReader& options);
 Result<std::unique_ptr<Layer>> make_conv3d(const Shape& in, std::size_t out, OptionReader& options);

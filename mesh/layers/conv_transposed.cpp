@@ -5,6 +5,8 @@
 #include "mesh/layers/activation.hpp"
 #include "mesh/layers/init.hpp"
 #include "mesh/layers/spatial.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 #include "kernels/convolve.hpp"
 #include "kernels/unary.hpp"
@@ -85,20 +87,16 @@ Result<std::unique_ptr<Layer>> make_transposed(std::size_t axes, const Shape& in
                                                OptionReader& options) {
   const std::string& object = options.object();
   const std::string type = "conv_transposed" + std::to_string(axes) + "d";
-  if (out == 0)
-    return fail(Errc::parse_failed, object + ".out: a " + type + " needs its output channels, such as \"out\": 16");
   WEFT_TRY(const Window over, spatial::window_over(object, type, in, axes));
-  WEFT_TRY(const auto kernel, options.integers("kernel", {}, axes, 1, spatial::kMost));
-  if (kernel.empty())
-    return fail(Errc::parse_failed, object + ".kernel: a " + type + " needs its kernel, such as \"kernel\": 3");
-  WEFT_TRY(const auto stride, options.integers("stride", {1}, axes, 1, spatial::kMost));
-  WEFT_TRY(const auto padding, options.integers("padding", {0}, axes, 0, spatial::kMost));
-  WEFT_TRY(const auto dilation, options.integers("dilation", {1}, axes, 1, spatial::kMost));
-  WEFT_TRY(const auto output_padding, options.integers("output_padding", {0}, axes, 0, spatial::kMost));
-  WEFT_TRY(const std::size_t groups, options.integer("groups", 1, 1, 16777216));
+  WEFT_TRY(const auto kernel, options.integers("kernel", axes));
+  WEFT_TRY(const auto stride, options.integers("stride", axes));
+  WEFT_TRY(const auto padding, options.integers("padding", axes));
+  WEFT_TRY(const auto dilation, options.integers("dilation", axes));
+  WEFT_TRY(const auto output_padding, options.integers("output_padding", axes));
+  WEFT_TRY(const std::size_t groups, options.integer("groups"));
   WEFT_TRY(const Activation activation, read_activation(options));
-  WEFT_TRY(const bool has_bias, options.boolean("bias", true));
-  WEFT_TRY(const std::string kind, options.text("init", "xavier"));
+  WEFT_TRY(const bool has_bias, options.boolean("bias"));
+  WEFT_TRY(const std::string kind, options.text("init"));
   WEFT_CHECK(spatial::check_groups(object, groups, in[0], out));
   Window window;
   window.channels = out;
@@ -116,13 +114,39 @@ Result<std::unique_ptr<Layer>> make_transposed(std::size_t axes, const Shape& in
                                                           activation, has_bias, std::move(init)));
 }
 
+std::vector<OptionRow> transposed_options(std::size_t axes) {
+  return {option::out(option::needed(), "channels", "channels of the output"),
+          option::wholes("kernel", option::needed(), 1, spatial::kMost, axes, axes, "elements",
+                         "taps on each axis: one number, or one an axis"),
+          option::wholes("stride", 1, 1, spatial::kMost, axes, axes, "elements",
+                         "between the places of neighbouring inputs: one number, or one an axis"),
+          option::wholes("padding", 0, 0, spatial::kMost, axes, axes, "elements",
+                         "cut off before and after each axis: one number, or one an axis"),
+          option::wholes("dilation", 1, 1, spatial::kMost, axes, axes, "elements",
+                         "from one tap to the next: one number, or one an axis"),
+          option::wholes("output_padding", 0, 0, spatial::kMost, axes, axes, "elements",
+                         "added after each axis, below stride or dilation: one number, or one an axis"),
+          option::whole("groups", 1, 1, 16777216, "-",
+                        "divides the channels of both sides; as many as channels: depthwise"),
+          option::activation("linear"),
+          option::flag("bias", true, "whether b exists; it starts at 0"),
+          option::init("xavier", "how w begins; its fans are channels / groups times taps")};
+}
+
 }  // namespace
 
+LayerDeclaration declare_conv_transposed1d() { return {"in, length", "out, length'", transposed_options(1)}; }
 Result<std::unique_ptr<Layer>> make_conv_transposed1d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_transposed(1, in, out, options);
 }
+LayerDeclaration declare_conv_transposed2d() {
+  return {"in, height, width", "out, height', width'", transposed_options(2)};
+}
 Result<std::unique_ptr<Layer>> make_conv_transposed2d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_transposed(2, in, out, options);
+}
+LayerDeclaration declare_conv_transposed3d() {
+  return {"in, depth, height, width", "out, depth', height', width'", transposed_options(3)};
 }
 Result<std::unique_ptr<Layer>> make_conv_transposed3d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_transposed(3, in, out, options);

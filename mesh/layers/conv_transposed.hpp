@@ -17,19 +17,6 @@ namespace weft::mesh {
 /// @dtype  w in every type; it is decoded, so activations are never quantised
 /// @exact  rule R1 over c, then windows ascending; docs/numerics.md, section 13
 /// @source Zeiler et al. 2010; PyTorch's ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-///
-/// parameter      | default | unit | meaning
-/// ---------------|---------|------|--------
-/// out            | none    | channels | output channels, required
-/// kernel         | none    | elements | taps on each axis: one number, or one an axis; required
-/// stride         | 1       | elements | between the places of neighbouring inputs, likewise
-/// padding        | 0       | elements | cut off before and after each axis, likewise
-/// dilation       | 1       | elements | from one tap to the next, likewise
-/// output_padding | 0       | elements | added after each axis, likewise; below stride or dilation
-/// groups         | 1       | -    | divides the channels of both sides
-/// activation     | linear  | -    | a row of kernels/activations.def
-/// bias           | true    | -    | whether b exists
-/// init           | xavier  | -    | as dense; a weight's fans are channels / groups * taps and out / groups * taps
 Result<std::unique_ptr<Layer>> make_conv_transposed1d(const Shape& in, std::size_t out, OptionReader& options);
 Result<std::unique_ptr<Layer>> make_conv_transposed2d(const Shape& in, std::size_t out, OptionReader& options);
 Result<std::unique_ptr<Layer>> make_conv_transposed3d(const Shape& in, std::size_t out, OptionReader& options);

@@ -5,6 +5,8 @@
 #include "mesh/layers/activation.hpp"
 #include "mesh/layers/init.hpp"
 #include "mesh/layers/tokens.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 #include "kernels/unary.hpp"
 
@@ -58,13 +60,17 @@ class Dense final : public Layer {
 
 }  // namespace
 
+LayerDeclaration declare_dense() {
+  return {"..., in",
+          "..., out",
+          {option::out(option::needed(), "values", "width of the output"), option::activation("linear"),
+           option::flag("bias", true, "whether b exists; it starts at 0"), option::init("xavier")}};
+}
+
 Result<std::unique_ptr<Layer>> make_dense(const Shape& in, std::size_t out, OptionReader& options) {
-  if (out == 0)
-    return fail(Errc::parse_failed,
-                options.object() + ".out: a dense layer needs its output width, such as \"out\": 64");
   WEFT_TRY(const Activation activation, read_activation(options));
-  WEFT_TRY(const bool has_bias, options.boolean("bias", true));
-  WEFT_TRY(const std::string kind, options.text("init", "xavier"));
+  WEFT_TRY(const bool has_bias, options.boolean("bias"));
+  WEFT_TRY(const std::string kind, options.text("init"));
   WEFT_TRY(auto init, make_initializer(kind, in.back(), out, options.object()));
   return std::unique_ptr<Layer>(new Dense(in, out, activation, has_bias, std::move(init)));
 }

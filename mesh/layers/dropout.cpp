@@ -2,6 +2,9 @@
 
 #include "mesh/layers/dropout.hpp"
 
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
+
 #include "kernels/dropout.hpp"
 
 #include <algorithm>
@@ -62,9 +65,15 @@ class Dropout final : public Layer {
 
 }  // namespace
 
+LayerDeclaration declare_dropout() {
+  return {"...",
+          "...",
+          {option::same_out(), option::number("rate", 0.5, 0, 0.999, "-", "probability of 0 while training")}};
+}
+
 Result<std::unique_ptr<Layer>> make_dropout(const Shape& in, std::size_t out, OptionReader& options) {
   WEFT_TRY(const Shape shape, same_shape(options.object(), "dropout", in, out));
-  WEFT_TRY(const double rate, options.number("rate", 0.5, 0.0, 0.999));
+  WEFT_TRY(const double rate, options.number("rate"));
   return std::unique_ptr<Layer>(new Dropout(shape, rate, options.noise_key()));
 }
 

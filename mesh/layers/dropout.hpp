@@ -22,10 +22,6 @@ namespace weft::mesh {
 /// @shape  x [rows, ...] -> y as x; state [rows, 4]
 /// @exact  same bits on every ISA, thread count and batch (docs/numerics.md, section 11)
 /// @source Srivastava et al. 2014, "Dropout", JMLR 15, scaled while training ("inverted")
-///
-/// parameter | default | unit | meaning
-/// ----------|---------|------|--------
-/// rate      | 0.5     | -    | probability of 0, in [0, 0.999]
 Result<std::unique_ptr<Layer>> make_dropout(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

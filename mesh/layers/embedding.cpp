@@ -3,6 +3,8 @@
 #include "mesh/layers/embedding.hpp"
 
 #include "mesh/layers/init.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 #include "kernels/embedding.hpp"
 
@@ -46,19 +48,27 @@ class Embedding final : public Layer {
 
 }  // namespace
 
+LayerDeclaration declare_embedding() {
+  return {"1 | tokens",
+          "out | tokens, out",
+          {option::out(option::needed(), "values", "width of an entry"),
+           option::whole("vocabulary", option::needed(), 1, 16777216, "entries", "of the table"),
+           option::whole("padding_index", option::none(), 0, 16777215, "-",
+                         "an entry that starts as zeros and gets no gradient; below vocabulary"),
+           option::init("normal", "how the table begins, with a fan-in of 1")}};
+}
+
 Result<std::unique_ptr<Layer>> make_embedding(const Shape& in, std::size_t out, OptionReader& options) {
   const std::string& object = options.object();
   if (in.size() != 1)
     return fail(Errc::shape_mismatch, object + ": embedding takes a row of indices, not " + weft::to_string(in));
-  if (out == 0)
-    return fail(Errc::parse_failed, object + ".out: an embedding needs the width of an entry, such as \"out\": 64");
   // Floats count up to 2^24.
-  WEFT_TRY(const std::size_t vocabulary, options.integer("vocabulary", 0, 1, 16777216));
-  if (vocabulary == 0)
-    return fail(Errc::parse_failed,
-                object + ".vocabulary: an embedding needs the number of its entries, such as \"vocabulary\": 256");
-  WEFT_TRY(const std::size_t padding, options.integer("padding_index", kernels::kNoColumn, 0, vocabulary - 1));
-  WEFT_TRY(const std::string kind, options.text("init", "normal"));
+  WEFT_TRY(const std::size_t vocabulary, options.integer("vocabulary"));
+  WEFT_TRY(const std::size_t padding, options.integer("padding_index", kernels::kNoColumn));
+  if (padding != kernels::kNoColumn && padding >= vocabulary)
+    return fail(Errc::out_of_range, object + ".padding_index: " + std::to_string(padding) + " is outside [0, " +
+                                        std::to_string(vocabulary - 1) + "], the table's entries");
+  WEFT_TRY(const std::string kind, options.text("init"));
   WEFT_TRY(Initializer fill, make_initializer(kind, 1, out, object));
   Initializer init = [fill = std::move(fill), vocabulary, padding](RandomStream& random, std::span<float> values) {
     fill(random, values);

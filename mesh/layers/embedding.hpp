@@ -18,13 +18,6 @@ namespace weft::mesh {
 /// @error  parse_failed without `out` or `vocabulary`; shape_mismatch: an input of several axes
 /// @exact  moves, or one decoding a value; gradients are added token after token
 /// @source PyTorch 1.13's torch.nn.Embedding
-///
-/// parameter     | default  | unit    | meaning
-/// --------------|----------|---------|--------
-/// out           | required | values  | width of an entry
-/// vocabulary    | required | entries | of the table
-/// padding_index | none     | -       | an entry that starts as zeros and gets no gradient
-/// init          | normal   | -       | of the table, with a fan-in of 1 (normal: variance 1; mesh/layers/init.hpp)
 Result<std::unique_ptr<Layer>> make_embedding(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

@@ -17,17 +17,6 @@ namespace weft::mesh {
 /// @exact  same bits on every ISA, thread count and batch; each sum and product is rounded
 /// @source Cho et al. 2014, arXiv:1406.1078; the reset gate after the product and the order of blocks of PyTorch 1.13's
 ///         torch.nn.GRU
-///
-/// parameter | default           | unit   | meaning
-/// ----------|-------------------|--------|--------
-/// out       | the input's width | values | width of h and of the output
-/// bias      | true              | -      | whether b_ih and b_hh exist
-/// init      | uniform           | -      | uniform: all parameters within +-1/sqrt(out), as PyTorch; the others
-///           |                   |        | (mesh/layers/init.hpp) with biases 0
-/// stateful  | of a vector true, | -      | whether the state persists across ticks
-///           | of a sequence     |        |
-///           | false             |        |
-/// output    | sequence          | -      | of a sequence: every token's h, or only the `last` one
 Result<std::unique_ptr<Layer>> make_gru(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

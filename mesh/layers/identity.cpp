@@ -3,6 +3,8 @@
 #include "mesh/layers/identity.hpp"
 
 #include "mesh/layers/residual.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 namespace weft::mesh {
 namespace {
@@ -18,10 +20,14 @@ class Identity final : public Layer {
 
 }  // namespace
 
+LayerDeclaration declare_identity() { return {"...", "...", {option::same_out()}}; }
+
 Result<std::unique_ptr<Layer>> make_identity(const Shape& in, std::size_t out, OptionReader& options) {
   WEFT_TRY(const Shape shape, same_shape(options.object(), "identity", in, out));
   return std::unique_ptr<Layer>(new Identity(shape));
 }
+
+LayerDeclaration declare_residual() { return {"...", "...", {option::same_out()}}; }
 
 Result<std::unique_ptr<Layer>> make_residual(const Shape& in, std::size_t out, OptionReader& options) {
   WEFT_TRY(const Shape shape, same_shape(options.object(), "residual", in, out));

@@ -4,6 +4,8 @@
 
 #include "mesh/layers/init.hpp"
 #include "mesh/layers/tokens.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 #include <algorithm>
 #include <string>
@@ -107,7 +109,7 @@ class KMeans final : public Layer {
 /// Initial centres.
 Result<Initializer> first_centres(OptionReader& options, std::size_t clusters, std::size_t features) {
   WEFT_TRY(const std::vector<double> given, options.numbers("centres"));
-  WEFT_TRY(const std::string kind, options.text("init", "normal"));
+  WEFT_TRY(const std::string kind, options.text("init"));
   if (given.empty()) return make_initializer(kind, features, clusters, options.object());
   if (given.size() != clusters * features)
     return fail(Errc::shape_mismatch, options.object() + ".centres: " + std::to_string(given.size()) +
@@ -120,23 +122,33 @@ Result<Initializer> first_centres(OptionReader& options, std::size_t clusters, s
 
 }  // namespace
 
+LayerDeclaration declare_kmeans() {
+  return {"..., in",
+          "..., clusters | features: ..., in | both: ..., clusters + in",
+          {option::out(option::computed("what output says"), "values",
+                       "only that width; of probabilities alone it may stand for clusters"),
+           option::choice("output", "probabilities", {"probabilities", "features", "both"},
+                          "p, the mixture of centres that p makes, or p and then it"),
+           option::whole("clusters", option::computed("out, of probabilities"), 1, 16777216, "-", "number of centres"),
+           option::number("temperature", 1, 1e-6, 1e6, "of d", "T, which divides d"),
+           option::choice("distance", "squared", {"squared", "euclidean"}, "d: the squared distance, or its root"),
+           option::numbers("centres", option::none(), "values",
+                           "where centres begin: clusters times in numbers, one centre after the other"),
+           option::init("normal", "how the centres begin where they are not given")}};
+}
+
 Result<std::unique_ptr<Layer>> make_kmeans(const Shape& in, std::size_t out, OptionReader& options) {
   const std::string& object = options.object();
   Assignment assignment{};
-  WEFT_TRY(const std::string output, options.text("output", "probabilities"));
-  if (output != "probabilities" && output != "features" && output != "both")
-    return fail(Errc::unknown_name,
-                object + ".output: no output '" + output + "'; known are probabilities, features, both");
+  WEFT_TRY(const std::string output, options.text("output"));
   assignment.gives_probabilities = output != "features";
   assignment.gives_features = output != "probabilities";
-  WEFT_TRY(assignment.clusters, options.integer("clusters", output == "probabilities" ? out : 0, 1, 16777216));
+  WEFT_TRY(assignment.clusters, options.integer("clusters", output == "probabilities" ? out : 0));
   if (assignment.clusters == 0)
     return fail(Errc::parse_failed, object + ".clusters: a kmeans layer needs the number of its centres, at least 1");
-  WEFT_TRY(const double temperature, options.number("temperature", 1.0, 1e-6, 1e6));
+  WEFT_TRY(const double temperature, options.number("temperature"));
   assignment.temperature = static_cast<float>(temperature);
-  WEFT_TRY(const std::string distance, options.text("distance", "squared"));
-  if (distance != "squared" && distance != "euclidean")
-    return fail(Errc::unknown_name, object + ".distance: no distance '" + distance + "'; known are squared, euclidean");
+  WEFT_TRY(const std::string distance, options.text("distance"));
   assignment.is_euclidean = distance == "euclidean";
   const std::size_t width = assignment.width(in.back());
   if (out != 0 && out != width)

@@ -15,15 +15,6 @@ namespace weft::mesh {
 /// @shape  x [rows, ..., features], centres [clusters, features] -> y [rows, ..., clusters | features | their sum]
 /// @exact  same bits on every ISA, thread count and batch (docs/numerics.md, Distances)
 /// @source MacKay 2003, "Information Theory, Inference, and Learning Algorithms", algorithm 20.7 (soft k-means)
-///
-/// parameter   | default       | unit   | meaning
-/// ------------|---------------|--------|--------
-/// clusters    | none          | -      | number of centres; required but where `out` gives it
-/// temperature | 1             | of d   | T, above 0
-/// distance    | squared       | -      | squared, euclidean
-/// output      | probabilities | -      | probabilities, features, both
-/// centres     | none          | values | where they begin: clusters x features numbers, one centre after the other
-/// init        | normal        | -      | mesh/layers/init.hpp, where `centres` is not given
 Result<std::unique_ptr<Layer>> make_kmeans(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

@@ -12,10 +12,6 @@ namespace weft::mesh {
 /// @shape  x [rows, in], gain [in], bias [in] -> y [rows, in]
 /// @exact  rule R2 along the row
 /// @source Ba et al. 2016, eq. 3, arXiv:1607.06450
-///
-/// parameter | default | unit | meaning
-/// ----------|---------|------|--------
-/// epsilon   | 1e-5    | -    | added to the variance
 Result<std::unique_ptr<Layer>> make_layer_norm(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

@@ -2,6 +2,9 @@
 
 #include "mesh/layers/leaky_integrator.hpp"
 
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
+
 namespace weft::mesh {
 namespace {
 
@@ -30,9 +33,15 @@ class LeakyIntegrator final : public Layer {
 
 }  // namespace
 
+LayerDeclaration declare_leaky_integrator() {
+  return {"in",
+          "in",
+          {option::same_out(), option::number("rate", 0.5, 1e-6, 1, "1/tick", "tick length over time constant")}};
+}
+
 Result<std::unique_ptr<Layer>> make_leaky_integrator(const Shape& in, std::size_t out, OptionReader& options) {
   WEFT_TRY(const std::size_t width, same_width(options.object(), "leaky_integrator", in, out));
-  WEFT_TRY(const double rate, options.number("rate", 0.5, 1e-6, 1.0));
+  WEFT_TRY(const double rate, options.number("rate"));
   return std::unique_ptr<Layer>(new LeakyIntegrator(width, static_cast<float>(rate)));
 }
 

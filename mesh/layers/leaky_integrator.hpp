@@ -12,10 +12,6 @@ namespace weft::mesh {
 /// @shape  x [rows, in] -> y [rows, in]; state [rows, in]
 /// @exact  one subtraction and one fma an element
 /// @source the linear rate unit of Dayan and Abbott 2001, "Theoretical Neuroscience", eq. 7.6, Euler step
-///
-/// parameter | default | unit   | meaning
-/// ----------|---------|--------|--------
-/// rate      | 0.5     | 1/tick | tick length over time constant, in (0, 1]
 Result<std::unique_ptr<Layer>> make_leaky_integrator(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

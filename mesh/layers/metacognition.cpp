@@ -3,6 +3,8 @@
 #include "mesh/layers/metacognition.hpp"
 
 #include "mesh/network/graph.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 #include "kernels/statistics.hpp"
 
@@ -46,14 +48,8 @@ class Metacognition final : public Layer {
 
 /// The place of `text` among `names`, in their enumeration's order.
 template <class Name, std::size_t count>
-Result<Name> named(const std::array<std::string_view, count>& names, const std::string& text,
-                   const std::string& place) {
-  std::string known;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (names[i] == text) return static_cast<Name>(i);
-    known += (i ? ", " : "") + std::string(names[i]);
-  }
-  return fail(Errc::unknown_name, place + ": no '" + text + "'; known are " + known);
+Name named(const std::array<std::string_view, count>& names, std::string_view text) {
+  return static_cast<Name>(std::find(names.begin(), names.end(), text) - names.begin());
 }
 
 constexpr std::array<std::string_view, 6> kStatisticNames{"mean", "deviation",  "active",
@@ -62,33 +58,45 @@ constexpr std::array<std::string_view, 3> kActions{"morph", "reset", "swap"};
 
 }  // namespace
 
+LayerDeclaration declare_metacognition() {
+  return {"...",
+          "4 | swap: 8",
+          {option::out(option::computed("what action says"), "values", "only that width"),
+           option::choice("statistic", "rms", {kStatisticNames.begin(), kStatisticNames.end()},
+                          "what the condition is about (mesh/layers/metacognition.hpp)"),
+           option::number("above", option::none(), -1e+30, 1e+30, "of statistic",
+                          "the condition holds above this; this or below is needed"),
+           option::number("below", option::none(), -1e+30, 1e+30, "of statistic", "the condition holds below this"),
+           option::choice("action", "reset", {kActions.begin(), kActions.end()}, "what is done"),
+           option::only_with("action=morph",
+                             option::dtype("to", option::needed(), "what the source's matrices are stored as")),
+           option::whole("min_ticks", 1, 1, 4294967296, "ticks", "how long the condition must hold"),
+           option::whole("cooldown", 1000, 4, 4294967296, "ticks", "from one action to the next"),
+           option::whole("horizon", 256, 1, 4294967296, "ticks", "of the slow averages"),
+           option::number("active_above", 0, 0, 1e+30, "values", "what counts as active")}};
+}
+
 Result<std::unique_ptr<Layer>> make_metacognition(const Shape& in, std::size_t out, OptionReader& options) {
   const std::string& object = options.object();
   WatchRule rule;
-  WEFT_TRY(const std::string statistic, options.text("statistic", "rms"));
-  WEFT_TRY(rule.statistic, named<WatchRule::Statistic>(kStatisticNames, statistic, object + ".statistic"));
-  WEFT_TRY(const std::string action, options.text("action", "reset"));
-  WEFT_TRY(rule.action, named<WatchRule::Action>(kActions, action, object + ".action"));
-  WEFT_TRY(const double above, options.number("above", NAN, -1e30, 1e30));
-  WEFT_TRY(const double below, options.number("below", NAN, -1e30, 1e30));
+  WEFT_TRY(const std::string statistic, options.text("statistic"));
+  rule.statistic = named<WatchRule::Statistic>(kStatisticNames, statistic);
+  WEFT_TRY(const std::string action, options.text("action"));
+  rule.action = named<WatchRule::Action>(kActions, action);
+  WEFT_TRY(const double above, options.number("above", NAN));
+  WEFT_TRY(const double below, options.number("below", NAN));
   if (std::isnan(above) && std::isnan(below))
     return fail(Errc::parse_failed, object + ".above: a metacognition layer needs a bound, above or below it");
   if (!std::isnan(above)) rule.above = above;
   if (!std::isnan(below)) rule.below = below;
   if (rule.action == WatchRule::Action::morph) {
-    WEFT_TRY(const std::string to, options.text("to", ""));
-    const std::optional<Dtype> dtype = parse_dtype(to);
-    if (!dtype) {
-      std::string known;
-      for (int i = 0; i < kDtypeCount; ++i) known += (i ? ", " : "") + std::string(name(static_cast<Dtype>(i)));
-      return fail(Errc::unknown_name, object + ".to: no dtype '" + to + "' to morph to; known are " + known);
-    }
-    rule.encoding = Encoding(*dtype);
+    WEFT_TRY(const std::string to, options.text("to"));
+    rule.encoding = Encoding(*parse_dtype(to));
   }
-  WEFT_TRY(rule.min_ticks, options.integer("min_ticks", 1, 1, std::size_t{1} << 32));
-  WEFT_TRY(rule.cooldown, options.integer("cooldown", 1000, 4, std::size_t{1} << 32));
-  WEFT_TRY(rule.horizon, options.integer("horizon", 256, 1, std::size_t{1} << 32));
-  WEFT_TRY(const double active_above, options.number("active_above", 0.0, 0.0, 1e30));
+  WEFT_TRY(rule.min_ticks, options.integer("min_ticks"));
+  WEFT_TRY(rule.cooldown, options.integer("cooldown"));
+  WEFT_TRY(rule.horizon, options.integer("horizon"));
+  WEFT_TRY(const double active_above, options.number("active_above"));
   if (rule.action == WatchRule::Action::swap && (in.size() != 1 || in[0] % 2 != 0))
     return fail(Errc::shape_mismatch,
                 object + ": swap takes two vectors of equal width, not an input of shape " + weft::to_string(in));

@@ -90,18 +90,6 @@ class Watcher final : public Observer {
 /// @shape  x [rows, ...] -> y [rows, 4], with swap [rows, 8]
 /// @exact  statistics by rule R2; the rule in float64 with + - * / alone; its memory is part of checkpoints
 /// @source original here
-///
-/// parameter    | default | unit   | meaning
-/// -------------|---------|--------|--------
-/// statistic    | rms     | -      | mean, deviation, active, rms, gain_drift, gradient_storm
-/// above        | none    | of it  | the condition holds above this; this or `below` is required
-/// below        | none    | of it  | the condition holds below this
-/// action       | reset   | -      | morph, reset, swap
-/// to           | none    | -      | with morph, required: a dtype
-/// min_ticks    | 1       | ticks  | how long the condition must hold
-/// cooldown     | 1000    | ticks  | from one action to the next, 4 or more
-/// horizon      | 256     | ticks  | of the slow averages
-/// active_above | 0       | values | what counts as active
 Result<std::unique_ptr<Layer>> make_metacognition(const Shape& in, std::size_t out, OptionReader& options);
 
 /// The rule of a metacognition layer; null: it is of another type.

@@ -4,6 +4,8 @@
 
 #include "mesh/layers/init.hpp"
 #include "mesh/layers/tokens.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 #include "mesh/network/source_combine.hpp"
 
 #include <string>

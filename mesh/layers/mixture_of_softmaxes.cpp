@@ -4,6 +4,8 @@
 
 #include "mesh/layers/init.hpp"
 #include "mesh/layers/tokens.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 #include <string>
 
@@ -140,23 +142,29 @@ class MixtureOfSoftmaxes final : public Layer {
 
 }  // namespace
 
+LayerDeclaration declare_mixture_of_softmaxes() {
+  return {"..., in",
+          "..., out",
+          {option::out(option::needed(), "values", "number of classes"),
+           option::whole("components", 4, 1, 65536, "-", "how many softmaxes are mixed"),
+           option::whole("hidden", option::computed("the input's width"), 1, 16777216, "values", "width of a context"),
+           option::flag("bias", true, "whether the contexts and the classes have biases; they start at 0"),
+           option::choice("output", "log_probabilities", {"log_probabilities", "probabilities"}, "what y is"),
+           option::init("xavier")}};
+}
+
 Result<std::unique_ptr<Layer>> make_mixture_of_softmaxes(const Shape& in, std::size_t out, OptionReader& options) {
   const std::string& object = options.object();
-  if (out == 0)
-    return fail(Errc::parse_failed, object + ".out: a mixture_of_softmaxes needs its number of classes, such as 1000");
   Mixture own{};
-  WEFT_TRY(own.components, options.integer("components", 4, 1, 65536));
-  WEFT_TRY(own.hidden, options.integer("hidden", in.back(), 1, 16777216));
-  WEFT_TRY(own.has_bias, options.boolean("bias", true));
-  WEFT_TRY(const std::string output, options.text("output", "log_probabilities"));
-  if (output != "log_probabilities" && output != "probabilities")
-    return fail(Errc::unknown_name,
-                object + ".output: no output '" + output + "'; known are log_probabilities, probabilities");
+  WEFT_TRY(own.components, options.integer("components"));
+  WEFT_TRY(own.hidden, options.integer("hidden", in.back()));
+  WEFT_TRY(own.has_bias, options.boolean("bias"));
+  WEFT_TRY(const std::string output, options.text("output"));
   own.is_log = output == "log_probabilities";
   if (own.components * own.hidden > 16777216 || own.components * out > std::size_t{1} << 30)
     return fail(Errc::too_large, object + ".components: " + std::to_string(own.components) + " contexts of " +
                                      std::to_string(own.hidden) + " values and " + std::to_string(out) + " classes");
-  WEFT_TRY(const std::string kind, options.text("init", "xavier"));
+  WEFT_TRY(const std::string kind, options.text("init"));
   WEFT_TRY(auto of_prior, make_initializer(kind, in.back(), own.components, object));
   WEFT_TRY(auto of_contexts, make_initializer(kind, in.back(), own.hidden, object));
   WEFT_TRY(auto of_output, make_initializer(kind, own.hidden, out, object));

@@ -14,15 +14,6 @@ namespace weft::mesh {
 /// @shape  x [rows, ..., in] -> y [rows, ..., out]; prior U [K, in], contexts V [K hidden, in], output W [out, hidden]
 /// @exact  rules R1 and R2; the mixture is summed over k ascending (docs/numerics.md)
 /// @source Yang, Dai, Salakhutdinov and Cohen 2018, "Breaking the softmax bottleneck", arXiv:1711.03953, section 2.3
-///
-/// parameter  | default           | unit   | meaning
-/// -----------|-------------------|--------|--------
-/// out        | none              | values | number of classes, required
-/// components | 4                 | -      | K
-/// hidden     | as in             | values | width of a context h_k
-/// bias       | true              | -      | whether v and b exist; they start at 0
-/// output     | log_probabilities | -      | log_probabilities, probabilities
-/// init       | xavier            | -      | mesh/layers/init.hpp
 Result<std::unique_ptr<Layer>> make_mixture_of_softmaxes(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

@@ -6,6 +6,8 @@
 #include "mesh/layers/grid_scatter.hpp"
 #include "mesh/layers/identity.hpp"
 #include "mesh/layers/mixture.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 #include <algorithm>
 #include <string>
@@ -26,7 +28,7 @@ std::string place_text(const std::vector<std::size_t>& numbers, std::size_t firs
 Status merge_elementwise(Builder& builder, const Steps& branches, Combine combine) {
   WEFT_TRY(const Shape joined, builder.joined(combine, branches, "merge"));
   Options none;
-  OptionReader options(none, "merge");
+  OptionReader options(none, {}, "merge");
   WEFT_TRY(auto identity, make_identity(joined, 0, options));
   WEFT_CHECK(builder.add(std::move(identity), "merge", branches, combine));
   return {};
@@ -34,13 +36,8 @@ Status merge_elementwise(Builder& builder, const Steps& branches, Combine combin
 
 Status merge_on_grid(Builder& builder, const Steps& branches, OptionReader& options) {
   const std::string& object = options.object();
-  WEFT_TRY(const auto grid, options.integers("grid", {}, 3, 1, kMaxWidth));
-  if (grid.empty())
-    return fail(Errc::parse_failed, object + ".grid: grid_scatter needs the grid's size, such as [1, 4, 4]");
-  WEFT_TRY(const auto places, options.integers("places", {}, 3 * branches.size(), 0, kMaxWidth));
-  if (places.empty())
-    return fail(Errc::parse_failed, object + ".places: grid_scatter needs [z, y, x] of each of its " +
-                                        std::to_string(branches.size()) + " branches");
+  WEFT_TRY(const auto grid, options.integers("grid", 3));
+  WEFT_TRY(const auto places, options.integers("places", 3 * branches.size()));
   WEFT_TRY(const Shape joined, builder.joined(Combine::concat, branches, "merge"));
   const std::size_t features = builder.shape_of(branches[0]).back();
   for (const std::int32_t branch : branches)
@@ -70,13 +67,13 @@ Status merge_on_grid(Builder& builder, const Steps& branches, OptionReader& opti
 Status merge_by_gate(Builder& builder, const Shape& in, const Steps& branches, OptionReader& options) {
   GateOptions gate;
   gate.experts = branches.size();
-  WEFT_TRY(gate.top_k, options.integer("top_k", 0, 0, kMaxWidth));
+  WEFT_TRY(gate.top_k, options.integer("top_k"));
   if (gate.top_k > gate.experts)
     return fail(Errc::out_of_range, options.object() + ".top_k: " + std::to_string(gate.top_k) + " of " +
                                         std::to_string(gate.experts) + " experts");
-  WEFT_TRY(const double temperature, options.number("temperature", 1.0, 1e-6, 1e6));
-  WEFT_TRY(const double balance, options.number("balance", 0.0, 0.0, 1e6));
-  WEFT_TRY(const double rate, options.number("balance_rate", 0.01, 1e-6, 1.0));
+  WEFT_TRY(const double temperature, options.number("temperature"));
+  WEFT_TRY(const double balance, options.number("balance"));
+  WEFT_TRY(const double rate, options.number("balance_rate"));
   gate.temperature = static_cast<float>(temperature);
   gate.balance = static_cast<float>(balance);
   gate.balance_rate = static_cast<float>(rate);
@@ -99,6 +96,25 @@ Status merge_by_gate(Builder& builder, const Shape& in, const Steps& branches, O
 
 }  // namespace
 
+LayerDeclaration declare_parallel() {
+  return {
+      "...",
+      "concat: ..., sum | add, avg, filter: as its branches' | grid_scatter: z, y, x, features",
+      {option::layers("the branches, side by side over the input"),
+       option::choice("merge", "concat", {"concat", "add", "avg", "grid_scatter", "filter"},
+                      "how their outputs come together (mesh/layers/parallel.hpp)"),
+       option::only_with("merge=grid_scatter",
+                         option::wholes("grid", option::needed(), 1, 16777216, 3, 3, "cells", "[z, y, x]")),
+       option::only_with("merge=grid_scatter", option::wholes("places", option::needed(), 0, 16777216, 3, 16777216, "-",
+                                                              "[z, y, x] of each branch in one list")),
+       option::only_with("merge=filter", option::whole("top_k", 0, 0, 16777216, "-", "experts kept a token; 0: all")),
+       option::only_with("merge=filter", option::number("temperature", 1, 1e-6, 1e6, "-", "divides the gate's logits")),
+       option::only_with("merge=filter",
+                         option::number("balance", 0, 0, 1e6, "-", "weight of the load-balance loss; 0: none")),
+       option::only_with("merge=filter", option::number("balance_rate", 0.01, 1e-6, 1, "1/tick",
+                                                        "how fast the running mean of the load moves"))}};
+}
+
 Result<std::unique_ptr<Layer>> make_parallel(const Shape& in, std::size_t out, OptionReader& options) {
   const std::string& object = options.object();
   if (out != 0)
@@ -110,8 +126,7 @@ Result<std::unique_ptr<Layer>> make_parallel(const Shape& in, std::size_t out, O
              builder.add(layer, "layers[" + std::to_string(branches.size()) + "]", {Container::kInput}));
     branches.push_back(step);
   }
-  if (branches.empty()) return fail(Errc::parse_failed, object + ".layers: a parallel holds at least one branch");
-  WEFT_TRY(const std::string merge, options.text("merge", "concat"));
+  WEFT_TRY(const std::string merge, options.text("merge"));
   if (merge == "concat") {
     WEFT_CHECK(merge_elementwise(builder, branches, Combine::concat));
   } else if (merge == "add") {
@@ -120,11 +135,8 @@ Result<std::unique_ptr<Layer>> make_parallel(const Shape& in, std::size_t out, O
     WEFT_CHECK(merge_elementwise(builder, branches, Combine::avg));
   } else if (merge == "grid_scatter") {
     WEFT_CHECK(merge_on_grid(builder, branches, options));
-  } else if (merge == "filter") {
-    WEFT_CHECK(merge_by_gate(builder, in, branches, options));
   } else {
-    return fail(Errc::unknown_name,
-                object + ".merge: no way '" + merge + "' to merge; known are concat, add, avg, grid_scatter, filter");
+    WEFT_CHECK(merge_by_gate(builder, in, branches, options));
   }
   return builder.finish();
 }

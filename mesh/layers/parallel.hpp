@@ -19,17 +19,6 @@ namespace weft::mesh {
 /// @exact  as its layers; sums in branch order
 /// @error  shapes that differ, places outside the grid or taken twice, top_k above the number of experts
 /// @source filter: Shazeer et al. 2017, arXiv:1701.06538, eq. 1
-///
-/// parameter    | default | unit   | meaning
-/// -------------|---------|--------|--------
-/// layers       | needed  | -      | at least one branch
-/// merge        | concat  | -      | concat, add, avg, grid_scatter, filter
-/// grid         | needed  | cells  | grid_scatter: [z, y, x]
-/// places       | needed  | -      | grid_scatter: [z, y, x] of each branch, one list: [z0, y0, x0, z1, ...]
-/// top_k        | 0       | -      | filter: experts kept a token; 0: all
-/// temperature  | 1       | -      | filter: divides the gate's logits
-/// balance      | 0       | -      | filter: weight of the load-balance loss; 0: none
-/// balance_rate | 0.01    | 1/tick | filter: how fast the running mean of the load moves
 Result<std::unique_ptr<Layer>> make_parallel(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

@@ -3,6 +3,8 @@
 #include "mesh/layers/pool.hpp"
 
 #include "mesh/layers/spatial.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 #include "kernels/pool.hpp"
 
@@ -72,12 +74,10 @@ Result<Pool> read_pool(const char* type, const Shape& in, std::size_t out, const
   const std::string& object = options.object();
   const std::size_t axes = in.size() - 1;
   WEFT_TRY(Window w, window_of(type, in, out, options));
-  WEFT_TRY(const auto kernel, options.integers("kernel", {}, axes, 1, spatial::kMost));
-  if (kernel.empty())
-    return fail(Errc::parse_failed, object + ".kernel: " + type + " needs its kernel, such as \"kernel\": 2");
-  WEFT_TRY(const auto stride, options.integers("stride", kernel, axes, 1, spatial::kMost));
-  WEFT_TRY(const auto padding, options.integers("padding", {0}, axes, 0, spatial::kMost));
-  WEFT_TRY(const bool rounds_up, options.boolean("ceil_mode", false));
+  WEFT_TRY(const auto kernel, options.integers("kernel", axes));
+  WEFT_TRY(const auto stride, options.integers("stride", axes, kernel));
+  WEFT_TRY(const auto padding, options.integers("padding", axes));
+  WEFT_TRY(const bool rounds_up, options.boolean("ceil_mode"));
   w.kernel = spatial::in_place(kernel, 1);
   w.stride = spatial::in_place(stride, 1);
   w.padding = spatial::in_place(padding, 0);
@@ -106,9 +106,7 @@ Result<Pool> read_adaptive_pool(const char* type, const Shape& in, std::size_t o
   Pool pool;
   pool.is_adaptive = true;
   WEFT_TRY(pool.window, window_of(type, in, out, options));
-  WEFT_TRY(const auto size, options.integers("size", {}, in.size() - 1, 1, spatial::kMost));
-  if (size.empty())
-    return fail(Errc::parse_failed, options.object() + ".size: " + type + " needs its size, such as \"size\": 1");
+  WEFT_TRY(const auto size, options.integers("size", in.size() - 1));
   pool.window.out = spatial::in_place(size, 1);
   WEFT_CHECK(check_plane(options.object(), pool.window));
   WEFT_CHECK(volume(spatial::shape_of(in[0], pool.window.out, in.size() - 1)));
@@ -120,22 +118,56 @@ std::unique_ptr<Layer> made(const Shape& in, const Pool& pool) {
   return std::unique_ptr<Layer>(new Made(in, spatial::shape_of(in[0], pool.window.out, in.size() - 1), pool));
 }
 
+OptionRow same_channels() {
+  return option::out(option::computed("the input's channels"), "channels", "only the input's own");
+}
+
+/// A pool over windows: rows that both have, and its own.
+LayerDeclaration windows_with(OptionRow own) {
+  return {"channels, one to three axes",
+          "channels, the windows of each axis",
+          {same_channels(),
+           option::wholes("kernel", option::needed(), 1, spatial::kMost, 1, 3, "elements",
+                          "taps on each axis: one number, or one an axis"),
+           option::wholes("stride", option::computed("as kernel"), 1, spatial::kMost, 1, 3, "elements",
+                          "from one window to the next: one number, or one an axis"),
+           option::wholes("padding", 0, 0, spatial::kMost, 1, 3, "elements",
+                          "before and after each axis, at most half of the kernel: one number, or one an axis"),
+           option::flag("ceil_mode", false, "whether the number of windows is rounded up"), std::move(own)}};
+}
+
+LayerDeclaration windows_of_a_number() {
+  return {"channels, one to three axes",
+          "channels, size",
+          {same_channels(), option::wholes("size", option::needed(), 1, spatial::kMost, 1, 3, "elements",
+                                           "outputs on each axis: one number, or one an axis")}};
+}
+
 }  // namespace
 
+LayerDeclaration declare_max_pool() {
+  return windows_with(option::wholes("dilation", 1, 1, spatial::kMost, 1, 3, "elements",
+                                     "from one tap to the next: one number, or one an axis"));
+}
 Result<std::unique_ptr<Layer>> make_max_pool(const Shape& in, std::size_t out, OptionReader& options) {
-  WEFT_TRY(const auto dilation, options.integers("dilation", {1}, in.size() - 1, 1, spatial::kMost));
+  WEFT_TRY(const auto dilation, options.integers("dilation", in.size() - 1));
   WEFT_TRY(const Pool pool, read_pool("max_pool", in, out, dilation, options));
   return made<MaxPooling>(in, pool);
 }
+LayerDeclaration declare_avg_pool() {
+  return windows_with(option::flag("count_include_pad", true, "whether padding counts among what is averaged"));
+}
 Result<std::unique_ptr<Layer>> make_avg_pool(const Shape& in, std::size_t out, OptionReader& options) {
   WEFT_TRY(Pool pool, read_pool("avg_pool", in, out, {}, options));
-  WEFT_TRY(pool.counts_padding, options.boolean("count_include_pad", true));
+  WEFT_TRY(pool.counts_padding, options.boolean("count_include_pad"));
   return made<AvgPooling>(in, pool);
 }
+LayerDeclaration declare_adaptive_max_pool() { return windows_of_a_number(); }
 Result<std::unique_ptr<Layer>> make_adaptive_max_pool(const Shape& in, std::size_t out, OptionReader& options) {
   WEFT_TRY(const Pool pool, read_adaptive_pool("adaptive_max_pool", in, out, options));
   return made<MaxPooling>(in, pool);
 }
+LayerDeclaration declare_adaptive_avg_pool() { return windows_of_a_number(); }
 Result<std::unique_ptr<Layer>> make_adaptive_avg_pool(const Shape& in, std::size_t out, OptionReader& options) {
   WEFT_TRY(const Pool pool, read_adaptive_pool("adaptive_avg_pool", in, out, options));
   return made<AvgPooling>(in, pool);

@@ -4,6 +4,8 @@
 
 #include "mesh/layers/init.hpp"
 #include "mesh/layers/tokens.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -59,12 +61,10 @@ Result<Recurrent::Sizes> Recurrent::read_sizes(std::string_view type, const Shap
                                           " takes [features] or [tokens, features], not " + weft::to_string(in) +
                                           "; state 'view'");
   Sizes sizes{in, out ? out : in.back(), gates, states, in.size() == 1, false, {}};
-  WEFT_TRY(const bool has_bias, options.boolean("bias", true));
-  WEFT_TRY(const std::string init, options.text("init", "uniform"));
+  WEFT_TRY(const bool has_bias, options.boolean("bias"));
+  WEFT_TRY(const std::string init, options.text("init"));
   WEFT_TRY(sizes.is_stateful, options.boolean("stateful", in.size() == 1));
-  WEFT_TRY(const std::string output, options.text("output", "sequence"));
-  if (output != "sequence" && output != "last")
-    return fail(Errc::unknown_name, options.object() + ".output: no output '" + output + "'; known are sequence, last");
+  WEFT_TRY(const std::string output, options.text("output"));
   sizes.is_last_only = output == "last" && in.size() == 2;
   WEFT_TRY(sizes.parameters, make_parameters(in.back(), sizes.hidden, gates, has_bias, init, options.object()));
   return sizes;

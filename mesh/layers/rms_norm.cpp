@@ -4,6 +4,8 @@
 
 #include "mesh/layers/init.hpp"
 #include "mesh/layers/tokens.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 namespace weft::mesh {
 namespace {
@@ -46,9 +48,15 @@ class RmsNorm final : public Layer {
 
 }  // namespace
 
+LayerDeclaration declare_rms_norm() {
+  return {"..., in",
+          "..., in",
+          {option::same_out(), option::number("epsilon", 1e-5, 1e-12, 1, "-", "added to the mean square")}};
+}
+
 Result<std::unique_ptr<Layer>> make_rms_norm(const Shape& in, std::size_t out, OptionReader& options) {
   WEFT_TRY(const Shape shape, same_shape(options.object(), "rms_norm", in, out));
-  WEFT_TRY(const double epsilon, options.number("epsilon", 1e-5, 1e-12, 1.0));
+  WEFT_TRY(const double epsilon, options.number("epsilon"));
   return std::unique_ptr<Layer>(new RmsNorm(shape, static_cast<float>(epsilon)));
 }
 

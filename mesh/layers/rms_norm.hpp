@@ -12,10 +12,6 @@ namespace weft::mesh {
 /// @shape  x [rows, in], gain [in] -> y [rows, in]
 /// @exact  rule R2 along the row
 /// @source Zhang and Sennrich 2019, eq. 4, arXiv:1910.07467
-///
-/// parameter | default | unit | meaning
-/// ----------|---------|------|--------
-/// epsilon   | 1e-5    | -    | added to the mean square
 Result<std::unique_ptr<Layer>> make_rms_norm(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

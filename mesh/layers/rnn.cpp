@@ -3,6 +3,8 @@
 #include "mesh/layers/rnn.hpp"
 
 #include "mesh/layers/recurrent.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 #include <utility>
 
@@ -36,11 +38,21 @@ class Rnn final : public Recurrent {
 
 }  // namespace
 
+LayerDeclaration declare_rnn() {
+  return {"in | tokens, in",
+          "out | tokens, out",
+          {option::out(option::computed("the input's width"), "values", "width of h and of the output"),
+           option::choice("activation", "tanh", {"tanh", "relu"}, "of the two sums"),
+           option::flag("bias", true, "whether b_ih and b_hh exist"),
+           option::init("uniform", "uniform: all parameters, as PyTorch; others: matrices, with biases 0"),
+           option::flag("stateful", option::computed("of a vector true, of a sequence false"),
+                        "whether the state persists across ticks"),
+           option::choice("output", "sequence", {"sequence", "last"},
+                          "of a sequence: every token's h, or only the last one's")}};
+}
+
 Result<std::unique_ptr<Layer>> make_rnn(const Shape& in, std::size_t out, OptionReader& options) {
-  WEFT_TRY(const std::string text, options.text("activation", "tanh"));
-  if (text != "tanh" && text != "relu")
-    return fail(Errc::unknown_name,
-                options.object() + ".activation: an rnn has no activation '" + text + "'; known are tanh, relu");
+  WEFT_TRY(const std::string text, options.text("activation"));
   WEFT_TRY(auto sizes, Rnn::read_sizes("rnn", in, out, 1, 1, options));
   return std::unique_ptr<Layer>(new Rnn(std::move(sizes), text == "tanh" ? Activation::tanh : Activation::relu));
 }

@@ -13,18 +13,6 @@ namespace weft::mesh {
 /// @shape  x [rows, in], W_ih [out, in], W_hh [out, out], b_ih, b_hh [out] -> y [rows, out]; state h [rows, out]
 /// @exact  same bits on every ISA, thread count and batch; the two sums are rounded, then added
 /// @source Elman 1990, "Finding structure in time"; equation and parameters of PyTorch 1.13's torch.nn.RNN
-///
-/// parameter  | default           | unit   | meaning
-/// -----------|-------------------|--------|--------
-/// out        | the input's width | values | width of h and of the output
-/// activation | tanh              | -      | tanh or relu
-/// bias       | true              | -      | whether b_ih and b_hh exist
-/// init       | uniform           | -      | uniform: all parameters within +-1/sqrt(out), as PyTorch; xavier, he,
-///            |                   |        | normal, zero (mesh/layers/init.hpp) with biases 0
-/// stateful   | of a vector true, | -      | whether the state persists across ticks
-///            | of a sequence     |        |
-///            | false             |        |
-/// output     | sequence          | -      | of a sequence: every token's h, or only the `last` one
 Result<std::unique_ptr<Layer>> make_rnn(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

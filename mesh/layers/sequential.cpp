@@ -3,10 +3,18 @@
 #include "mesh/layers/sequential.hpp"
 
 #include "mesh/layers/container.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 #include <string>
 
 namespace weft::mesh {
+
+LayerDeclaration declare_sequential() {
+  return {"...",
+          "as its last layer's",
+          {option::layers("one after the other, each reading the one before or what its from names")}};
+}
 
 Result<std::unique_ptr<Layer>> make_sequential(const Shape& in, std::size_t out, OptionReader& options) {
   if (out != 0)

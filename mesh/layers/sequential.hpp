@@ -18,10 +18,6 @@ namespace weft::mesh {
 /// @exact  as its layers; errors of a value with several readers add, the last reader's first
 /// @error  a sibling that does not stand before, a layer that nobody reads, more than 16 levels, shapes that differ
 /// @source original here
-///
-/// parameter | default | unit | meaning
-/// ----------|---------|------|--------
-/// layers    | needed  | -    | at least one layer
 Result<std::unique_ptr<Layer>> make_sequential(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

@@ -3,6 +3,8 @@
 #include "mesh/layers/softmax.hpp"
 
 #include "mesh/layers/softmax_kinds.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 #include "kernels/gumbel.hpp"
 
@@ -92,7 +94,7 @@ class GumbelSoftmax final : public Layer {
 
 /// The width of each of the last axis' groups.
 Result<std::size_t> group_width(OptionReader& options, std::size_t width) {
-  WEFT_TRY(const std::size_t groups, options.integer("groups", 1, 1, 16777216));
+  WEFT_TRY(const std::size_t groups, options.integer("groups"));
   if (width % groups != 0)
     return fail(Errc::out_of_range, options.object() + ".groups: " + std::to_string(width) + " values are not " +
                                         std::to_string(groups) + " groups of equal width");
@@ -101,44 +103,62 @@ Result<std::size_t> group_width(OptionReader& options, std::size_t width) {
 
 }  // namespace
 
+LayerDeclaration declare_softmax() {
+  return {
+      "..., in",
+      "..., in | hierarchical: ..., leaves",
+      {option::out(option::computed("the input's width"), "values",
+                   "only the input's own; hierarchical: the number of leaves"),
+       option::number("temperature", 1, 1e-6, 1e6, "-", "T, which divides x"),
+       option::choice("kind", "standard",
+                      {"standard", "sparsemax", "entmax", "gumbel", "grid", "masked", "hierarchical"},
+                      "which softmax (mesh/layers/softmax.hpp)"),
+       option::only_with("kind=standard|sparsemax|entmax|gumbel|masked",
+                         option::whole("groups", 1, 1, 16777216, "-",
+                                       "groups of equal width that the last axis falls into, each with a sum of one")),
+       option::only_with("kind=entmax", option::number("alpha", 1.5, 1, 1000, "-", "the larger, the sparser")),
+       option::only_with("kind=gumbel",
+                         option::flag("straight_through", false,
+                                      "whether y is 1 at the largest and 0 elsewhere, with the slope of the soft one")),
+       option::only_with("kind=grid",
+                         option::wholes("axes", option::needed(), 0, 7, 1, 8, "-",
+                                        "axes of the input's shape that it goes over, 0 the outermost, each once")),
+       option::only_with(
+           "kind=masked",
+           option::bits("mask", option::needed(),
+                        "1 for each entry of the last axis that counts, 0 for the others; some 1 a group")),
+       option::only_with("kind=hierarchical",
+                         option::wholes("branches", option::needed(), 1, 16777216, 1, 16777216, "-",
+                                        "children of a node of each level, from the root on"))}};
+}
+
 Result<std::unique_ptr<Layer>> make_softmax(const Shape& in, std::size_t out, OptionReader& options) {
   const std::string& object = options.object();
-  WEFT_TRY(const double asked, options.number("temperature", 1.0, 1e-6, 1e6));
+  WEFT_TRY(const double asked, options.number("temperature"));
   const auto temperature = static_cast<float>(asked);
-  WEFT_TRY(const std::string kind, options.text("kind", "standard"));
+  WEFT_TRY(const std::string kind, options.text("kind"));
   if (kind == "hierarchical") {
-    WEFT_TRY(const auto branches, options.integers("branches", {}, 0, 1, 16777216));
-    if (branches.empty())
-      return fail(Errc::parse_failed, object +
-                                          ".branches: a hierarchical softmax needs how many children a node of each "
-                                          "level has, such as [4, 8]");
+    WEFT_TRY(const auto branches, options.integers("branches", 0));
     return make_tree_softmax(in, out, branches, temperature, object);
   }
   WEFT_TRY(const Shape shape, same_shape(object, "softmax", in, out));
   if (kind == "grid") {
-    WEFT_TRY(const auto axes, options.integers("axes", {}, 0, 0, 7));
-    if (axes.empty())
-      return fail(Errc::parse_failed,
-                  object + ".axes: a grid softmax needs the axes that it goes over, such as [1, 2]");
+    WEFT_TRY(const auto axes, options.integers("axes", 0));
     return make_grid_softmax(shape, axes, temperature, object);
   }
   WEFT_TRY(const std::size_t group, group_width(options, shape.back()));
   if (kind == "masked") {
-    WEFT_TRY(const auto mask, options.numbers("mask"));
+    WEFT_TRY(const auto mask, options.integers("mask", 0));
     return make_masked_softmax(shape, group, mask, temperature, object);
   }
   if (kind == "standard") return std::unique_ptr<Layer>(new Softmax(shape, group, temperature, 1));
   if (kind == "sparsemax") return std::unique_ptr<Layer>(new Softmax(shape, group, temperature, 2));
   if (kind == "entmax") {
-    WEFT_TRY(const double alpha, options.number("alpha", 1.5, 1, 1000));
+    WEFT_TRY(const double alpha, options.number("alpha"));
     return std::unique_ptr<Layer>(new Softmax(shape, group, temperature, alpha));
   }
-  if (kind == "gumbel") {
-    WEFT_TRY(const bool is_straight, options.boolean("straight_through", false));
-    return std::unique_ptr<Layer>(new GumbelSoftmax(shape, group, temperature, is_straight, options.noise_key()));
-  }
-  return fail(Errc::unknown_name, object + ".kind: no softmax '" + kind +
-                                      "'; known are standard, sparsemax, entmax, gumbel, grid, masked, hierarchical");
+  WEFT_TRY(const bool is_straight, options.boolean("straight_through"));
+  return std::unique_ptr<Layer>(new GumbelSoftmax(shape, group, temperature, is_straight, options.noise_key()));
 }
 
 }  // namespace weft::mesh

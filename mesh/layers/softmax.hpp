@@ -30,17 +30,6 @@ namespace weft::mesh {
 /// @source Martins and Astudillo 2016, arXiv:1602.02068; Peters, Niculae and Martins 2019, arXiv:1905.05702;
 ///         Jang, Gu and Poole 2016, arXiv:1611.01144; Maddison, Mnih and Teh 2016, arXiv:1611.00712;
 ///         Morin and Bengio 2005, "Hierarchical probabilistic neural network language model", eq. 3
-///
-/// parameter        | default  | unit | meaning
-/// -----------------|----------|------|--------
-/// temperature      | 1        | -    | T, above 0
-/// kind             | standard | -    | standard, sparsemax, entmax, gumbel, grid, masked, hierarchical
-/// alpha            | 1.5      | -    | with entmax: from 1 to 1000; the larger, the sparser
-/// straight_through | false    | -    | with gumbel: y is 1 at the largest and 0 elsewhere, its slope the soft one
-/// groups           | 1        | -    | but for grid, hierarchical: so many groups of equal width, each with a sum of 1
-/// axes             | none     | -    | with grid, required: axes of the input's shape, 0 the outermost, each once
-/// mask             | none     | -    | with masked, required: a 0 or 1 for each entry of the last axis, some 1 a group
-/// branches         | none     | -    | with hierarchical, required: children of a node of each level, from the root on
 Result<std::unique_ptr<Layer>> make_softmax(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

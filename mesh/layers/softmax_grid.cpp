@@ -79,7 +79,7 @@ class GridSoftmax final : public Layer {
 /// Masked entries are -infinity to the softmax, so exactly 0 in y, and their slope is set to 0.
 class MaskedSoftmax final : public Layer {
  public:
-  MaskedSoftmax(const Shape& shape, std::size_t group, const std::vector<double>& mask, float temperature)
+  MaskedSoftmax(const Shape& shape, std::size_t group, const std::vector<std::size_t>& mask, float temperature)
       : Layer(shape, shape), tokens_(shape), groups_(shape.back(), group), temperature_(temperature) {
     for (std::size_t j = 0; j < mask.size(); ++j) {
       if (mask[j] != 0) continue;
@@ -152,16 +152,13 @@ Result<std::unique_ptr<Layer>> make_grid_softmax(const Shape& shape, const std::
 }
 
 Result<std::unique_ptr<Layer>> make_masked_softmax(const Shape& shape, std::size_t group,
-                                                   const std::vector<double>& mask, float temperature,
+                                                   const std::vector<std::size_t>& mask, float temperature,
                                                    const std::string& object) {
   if (mask.size() != shape.back())
     return fail(Errc::shape_mismatch, object + ".mask: " + std::to_string(mask.size()) + " entries for an axis of " +
                                           std::to_string(shape.back()));
   std::size_t left = 0;
   for (std::size_t j = 0; j < mask.size(); ++j) {
-    if (mask[j] != 0 && mask[j] != 1)
-      return fail(Errc::out_of_range, object + ".mask[" + std::to_string(j) + "]: " + std::to_string(mask[j]) +
-                                          " where 0 or 1 is expected");
     left += mask[j] == 1;
     if ((j + 1) % group != 0) continue;
     if (left == 0)

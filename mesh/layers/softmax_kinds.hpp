@@ -39,7 +39,7 @@ Result<std::unique_ptr<Layer>> make_grid_softmax(const Shape& shape, const std::
                                                  float temperature, const std::string& object);
 /// Along groups of the last axis, without the entries whose `mask` is 0.
 Result<std::unique_ptr<Layer>> make_masked_softmax(const Shape& shape, std::size_t group,
-                                                   const std::vector<double>& mask, float temperature,
+                                                   const std::vector<std::size_t>& mask, float temperature,
                                                    const std::string& object);
 /// Products along the paths of a tree; `out` is what the network asks for, or 0.
 Result<std::unique_ptr<Layer>> make_tree_softmax(const Shape& shape, std::size_t out,

@@ -4,6 +4,8 @@
 
 #include "mesh/layers/init.hpp"
 #include "mesh/layers/tokens.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -79,6 +81,13 @@ Result<std::vector<double>> read_numbers(OptionReader& options, const char* key,
 }
 
 }  // namespace
+
+LayerDeclaration declare_standardize() {
+  return {"..., in",
+          "..., in",
+          {option::same_out(), option::numbers("mean", option::needed(), "values", "of each feature"),
+           option::numbers("deviation", option::needed(), "values", "of each feature, above 0")}};
+}
 
 Result<std::unique_ptr<Layer>> make_standardize(const Shape& in, std::size_t out, OptionReader& options) {
   WEFT_TRY(const Shape shape, same_shape(options.object(), "standardize", in, out));

@@ -14,11 +14,6 @@ namespace weft::mesh {
 /// @exact  mean rounded to float32, 1 / deviation in binary64 and rounded once; one subtraction and one product an
 ///         element, each rounded
 /// @source original here; the numbers are those of scikit-learn's StandardScaler
-///
-/// parameter | default | unit   | meaning
-/// ----------|---------|--------|--------
-/// mean      | needed  | values | of each feature
-/// deviation | needed  | values | of each feature, above 0
 Result<std::unique_ptr<Layer>> make_standardize(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

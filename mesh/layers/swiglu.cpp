@@ -4,6 +4,8 @@
 
 #include "mesh/layers/init.hpp"
 #include "mesh/layers/tokens.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 
 #include <string>
 #include <utility>
@@ -94,17 +96,25 @@ class SwiGlu final : public Layer {
 
 }  // namespace
 
+LayerDeclaration declare_swiglu() {
+  return {"..., in",
+          "..., out",
+          {option::out(option::computed("the input's width"), "values", "width of the output"),
+           option::whole("hidden", 0, 0, 16777216, "values",
+                         "width between; 0: 8/3 of the input's width, up to the next multiple of 16"),
+           option::choice("gate", "silu", {"silu", "gelu", "relu2"}, "SwiGLU, GeGLU (by erf) or the gate relu2"),
+           option::flag("bias", false, "whether the three biases exist; they start at 0"), option::init("xavier")}};
+}
+
 Result<std::unique_ptr<Layer>> make_swiglu(const Shape& in, std::size_t out, OptionReader& options) {
   const std::string& object = options.object();
   const std::size_t width = in.back();
   if (out == 0) out = width;
-  WEFT_TRY(const std::size_t asked, options.integer("hidden", 0, 0, 16777216));
+  WEFT_TRY(const std::size_t asked, options.integer("hidden"));
   const std::size_t hidden = asked > 0 ? asked : (8 * width + 47) / 48 * 16;
-  WEFT_TRY(const std::string gate, options.text("gate", "silu"));
-  if (gate != "silu" && gate != "gelu" && gate != "relu2")
-    return fail(Errc::unknown_name, object + ".gate: no gate '" + gate + "'; known are silu, gelu, relu2");
-  WEFT_TRY(const bool has_bias, options.boolean("bias", false));
-  WEFT_TRY(const std::string init, options.text("init", "xavier"));
+  WEFT_TRY(const std::string gate, options.text("gate"));
+  WEFT_TRY(const bool has_bias, options.boolean("bias"));
+  WEFT_TRY(const std::string init, options.text("init"));
   WEFT_TRY(auto branch, make_initializer(init, width, hidden, object));
   WEFT_TRY(auto down, make_initializer(init, hidden, out, object));
   std::vector<ParameterSpec> parameters;

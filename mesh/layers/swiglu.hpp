@@ -16,14 +16,6 @@ namespace weft::mesh {
 /// @source Shazeer 2020, "GLU variants improve Transformer", eq. 6, arXiv:2002.05202 (silu: FFN_SwiGLU, gelu:
 /// FFN_GEGLU);
 ///         So et al. 2021, arXiv:2109.08668 (relu2). The down gradient is that of the gated product, all `hidden` of it
-///
-/// parameter | default           | unit   | meaning
-/// ----------|-------------------|--------|--------
-/// out       | the input's width | values | width of the output
-/// hidden    | 0                 | values | width between; 0: 8/3 of the input's width, up to the next multiple of 16
-/// gate      | silu              | -      | silu (SwiGLU), gelu (GeGLU, by erf) or relu2
-/// bias      | false             | -      | whether the three biases exist; they start at 0
-/// init      | xavier            | -      | of each matrix: xavier, he, normal, uniform, zero (mesh/layers/init.hpp)
 Result<std::unique_ptr<Layer>> make_swiglu(const Shape& in, std::size_t out, OptionReader& options);
 
 }  // namespace weft::mesh

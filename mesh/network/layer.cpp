@@ -2,19 +2,19 @@
 
 #include "mesh/network/layer.hpp"
 
-#include "mesh/network/option_names.hpp"
+#include "mesh/network/option_reader.hpp"
 #include "mesh/runtime/observer.hpp"
 
 #include "core/near_word.hpp"
 
-#include <array>
 #include <map>
 #include <mutex>
 
 namespace weft::mesh {
 
-#define WEFT_LAYER(type, meaning) \
-  Result<std::unique_ptr<Layer>> make_##type(const Shape& in, std::size_t out, OptionReader& options);
+#define WEFT_LAYER(type, meaning)                                                                      \
+  Result<std::unique_ptr<Layer>> make_##type(const Shape& in, std::size_t out, OptionReader& options); \
+  LayerDeclaration declare_##type();
 #include "mesh/layers/layers.def"
 #undef WEFT_LAYER
 
@@ -26,13 +26,31 @@ std::size_t values_of(const Shape& shape) noexcept {
   return values;
 }
 
+struct LayerType {
+  LayerFactory make;
+  LayerDeclaration declaration;
+};
+
+LayerType own_type(LayerFactory make, LayerDeclaration declaration, std::string_view formula) {
+  declaration.formula = formula;
+  declaration.is_own = true;
+  return {std::move(make), std::move(declaration)};
+}
+
+/// Types are added and never removed: what `find` returns stays.
 struct Types {
   std::mutex mutex;
-  std::map<std::string, LayerFactory, std::less<>> factories{
-#define WEFT_LAYER(type, meaning) {#type, make_##type},
+  std::map<std::string, LayerType, std::less<>> all{
+#define WEFT_LAYER(type, formula) {#type, own_type(make_##type, declare_##type(), formula)},
 #include "mesh/layers/layers.def"
 #undef WEFT_LAYER
   };
+
+  const LayerType* find(std::string_view type) {
+    const std::lock_guard lock(mutex);
+    const auto found = all.find(type);
+    return found == all.end() ? nullptr : &found->second;
+  }
 };
 
 Types& types() {
@@ -40,17 +58,13 @@ Types& types() {
   return instance;
 }
 
-/// Adds the given keys to an error about a missing width: one of them may have been meant ("units").
-Error with_given_keys(Error error, const LayerSpec& spec, const std::string& object) {
-  if (spec.out != 0 || spec.options.empty() || error.text().find(object + ".out:") == std::string::npos) return error;
-  std::string keys, meant;
-  for (const auto& [key, value] : spec.options) {
-    keys += (keys.empty() ? "; it has " : ", ") + key;
-    if (meant_option(key, std::array<std::string_view, 1>{"out"}) == "out")
-      meant = "; '" + key + "' is no key of it: did you mean 'out'?";
-  }
-  keys += meant;
-  return Error(error.code(), error.text() + keys, error.file(), error.line());
+Failure unknown_type(const std::string& object, const std::string& type) {
+  const std::vector<std::string> all = layer_types();
+  const std::vector<std::string_view> names(all.begin(), all.end());
+  std::string known;
+  for (const std::string& name : all) known += (known.empty() ? "" : ", ") + name;
+  return fail(Errc::unknown_name,
+              object + ".type: no layer type '" + type + "'; known are " + known + did_you_mean(type, names));
 }
 
 }  // namespace
@@ -77,11 +91,17 @@ std::uint64_t Layer::bytes_touched(const Encoding& encoding, std::size_t rows) c
   return weight_bytes_touched(encoding, rows) + rows * floats * sizeof(float);
 }
 
-Status register_layer(std::string type, LayerFactory factory) {
+Status register_layer(std::string type, LayerFactory factory, LayerDeclaration declaration) {
   const std::lock_guard lock(types().mutex);
-  if (!types().factories.emplace(type, std::move(factory)).second)
+  declaration.is_own = false;
+  if (!types().all.emplace(type, LayerType{std::move(factory), std::move(declaration)}).second)
     return fail(Errc::duplicate_name, "layer type '" + type + "' exists already; choose another name");
   return {};
+}
+
+const LayerDeclaration* layer_declaration(std::string_view type) {
+  const LayerType* const found = types().find(type);
+  return found ? &found->declaration : nullptr;
 }
 
 Layer::Layer(Shape in, Shape out)
@@ -89,26 +109,11 @@ Layer::Layer(Shape in, Shape out)
 
 Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, const Shape& in, std::string object,
                                           LayerContext context) {
-  LayerFactory factory;
-  {
-    const std::lock_guard lock(types().mutex);
-    const auto found = types().factories.find(spec.type);
-    if (found == types().factories.end()) {
-      std::string known;
-      std::vector<std::string_view> names;
-      for (const auto& [type, make] : types().factories) {
-        known += (known.empty() ? "" : ", ") + type;
-        names.push_back(type);
-      }
-      return fail(Errc::unknown_name, object + ".type: no layer type '" + spec.type + "'; known are " + known +
-                                          did_you_mean(spec.type, names));
-    }
-    factory = found->second;
-  }
-  OptionReader options(spec.options, object, std::move(context), &spec.layers);
-  auto result = factory(in, spec.out, options);
-  if (!result) return fail(with_given_keys(std::move(result).error(), spec, object));
-  auto layer = *std::move(result);
+  const LayerType* const type = types().find(spec.type);
+  if (!type) return unknown_type(object, spec.type);
+  OptionReader options(spec.options, type->declaration.options, object, std::move(context), &spec.layers);
+  WEFT_CHECK(options.check_names(spec.out));
+  WEFT_TRY(std::unique_ptr<Layer> layer, type->make(in, spec.out, options));
   WEFT_CHECK(options.finish());
   // Types of the user's own are not believed: what reads the layer was told these widths.
   if (!layer) return fail(Errc::invalid_argument, object + ": the factory of '" + spec.type + "' made no layer");
@@ -126,7 +131,7 @@ Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, const Shape& in
 std::vector<std::string> layer_types() {
   const std::lock_guard lock(types().mutex);
   std::vector<std::string> names;
-  for (const auto& [type, make] : types().factories) names.push_back(type);
+  for (const auto& [type, made] : types().all) names.push_back(type);
   return names;
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/views.hpp"
 #include "kernels/weight.hpp"
 
+#include "core/option_row.hpp"
 #include "core/philox.hpp"
 #include "core/shape.hpp"
 
@@ -168,17 +169,30 @@ class Layer {
   std::size_t in_, out_;
 };
 
+class OptionReader;
+
 /// Makes a layer for an input of shape `in`. `out` is the number of features that the network asks for (of the last
 /// axis; channels of a convolution), 0 when it does not. Errors name the layer by `options.object()`.
 using LayerFactory =
     std::function<Result<std::unique_ptr<Layer>>(const Shape& in, std::size_t out, OptionReader& options)>;
 
+/// A layer type in words and rows: the one declaration of its options (mesh/network/option.hpp), from which reader,
+/// defaults, bounds, errors, `weft layers`, the JSON Schema and the pages follow.
+struct LayerDeclaration {
+  /// Axes of a row, outermost first; "...": any number of them.
+  std::string_view takes = "...", gives = "...";
+  std::vector<OptionRow> options{};
+  std::string_view formula{};  // of Weft's own layers: mesh/layers/layers.def
+  bool is_own = false;         // one of Weft's
+};
+
 /// Widest layer or port: 2^24 values, so that an index of a [rows, width] block cannot overflow.
 inline constexpr std::size_t kMaxWidth = std::size_t{1} << 24;
 
-/// Adds a layer type of the user's own. @error duplicate_name when the type exists
+/// Adds a layer type of the user's own. It reads the options that it declares; others are refused.
+/// @error duplicate_name when the type exists
 /// @thread any
-Status register_layer(std::string type, LayerFactory factory);
+Status register_layer(std::string type, LayerFactory factory, LayerDeclaration declaration = {});
 
 /// Builds a layer from its description; `in` is the shape of its combined sources.
 Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, const Shape& in, std::string object,
@@ -190,6 +204,8 @@ inline Result<std::unique_ptr<Layer>> make_layer(const LayerSpec& spec, std::siz
 
 /// Every known layer type, sorted.
 std::vector<std::string> layer_types();
+/// The declaration of a layer type, or null. It stays as long as the program.
+const LayerDeclaration* layer_declaration(std::string_view type);
 
 /// The input's shape, for layers that cannot have another: `out` is 0 or the extent of its last axis.
 Result<Shape> same_shape(std::string_view object, std::string_view type, const Shape& in, std::size_t out);

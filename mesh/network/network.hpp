@@ -158,6 +158,20 @@ class NetworkBuilder {
   NetworkBuilder& seed(std::uint64_t seed);
   /// Device of the ticks unless MeshOptions::device names another: `cpu`, `vulkan`, `vulkan:N`, `vulkan:name`.
   NetworkBuilder& device(std::string device);
+  /// Rule, schedule, loss and optimiser: learning::LearningOptions.
+  template <class Section>
+  requires requires(const Section& section) { std::string(write_learning(section)); }
+  NetworkBuilder& learning(const Section& section) {
+    spec_.learning = write_learning(section);
+    return *this;
+  }
+  /// Samples that `weft run` feeds it: learning::StreamOptions.
+  template <class Section>
+  requires requires(const Section& section) { std::string(write_stream(section)); }
+  NetworkBuilder& stream(const Section& section) {
+    spec_.stream = write_stream(section);
+    return *this;
+  }
 
   const NetworkSpec& spec() const& noexcept { return spec_; }
   NetworkSpec spec() && noexcept { return std::move(spec_); }

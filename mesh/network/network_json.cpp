@@ -6,6 +6,7 @@
 
 #include "core/json.hpp"
 #include "core/json_reader.hpp"
+#include "core/near_word.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -180,19 +181,25 @@ Result<LayerSpec> read_layer(const JsonValue& value, LayerPlace place, LayerEntr
   return layer;
 }
 
-/// Reports all required keys that are missing; a single one is left to its own reader.
+/// Keys that a file lacks and keys that no network has, all at once; one missing key alone is told by its own reader.
 Status check_needed_keys(const JsonReader& reader) {
+  static const std::vector<std::string_view> kKnown{"weft",   "name",    "grid",        "layers", "chain",    "seed",
+                                                    "inputs", "outputs", "supervision", "device", "learning", "stream"};
   const std::vector<std::string> keys = reader.keys();
   const auto lacks = [&](const char* key) { return std::find(keys.begin(), keys.end(), key) == keys.end(); };
-  std::string missing;
+  std::string missing, unknown;
   std::size_t count = 0;
   for (const char* key : {"weft", "grid", "layers"}) {
     if (!lacks(key) || (std::string_view(key) != "weft" && !lacks("chain"))) continue;
     missing.append(count++ ? ", \"" : "\"").append(key).append("\"");
   }
-  if (count < 2) return {};
-  return fail(Errc::not_found, "keys " + missing + " are missing; the shortest network is {\"weft\": 2, \"inputs\": " +
-                                   "{\"x\": [4]}, \"chain\": [{\"type\": \"dense\", \"out\": 3}]}");
+  for (const std::string& key : keys)
+    if (std::find(kKnown.begin(), kKnown.end(), key) == kKnown.end())
+      unknown += "; unknown key '" + key + "'" + did_you_mean(key, kKnown);
+  if (count == 0 || (count == 1 && unknown.empty())) return {};
+  return fail(Errc::not_found, (count > 1 ? "keys " : "key ") + missing + (count > 1 ? " are" : " is") + " missing" +
+                                   unknown + "; the shortest network is {\"weft\": 2, \"inputs\": {\"x\": [4]}, " +
+                                   "\"chain\": [{\"type\": \"dense\", \"out\": 3}]}");
 }
 
 Status read_cells(JsonReader& reader, NetworkSpec& spec) {

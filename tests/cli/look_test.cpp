@@ -73,6 +73,24 @@ TEST(Run, GoesOnFromASavedModelsWeights) {
   EXPECT_GT(more.last()["held_out_accuracy"].get<double>(), fresh["held_out_accuracy"].get<double>() + 0.3);
 }
 
+TEST(Layers, AreListedWithTheirOptions) {
+  const Outcome all = weft({"layers"});
+  ASSERT_EQ(all.exit, 0) << all.err;
+  for (const char* type : {"dense", "leaky_integrator", "parallel"})
+    EXPECT_NE(all.out.find(type), std::string::npos) << type;
+  const Json dense = weft({"layers", "dense", "--json"}).last();
+  EXPECT_EQ(dense["formula"], "y = activation(W x + b)");
+  EXPECT_EQ(dense["options"].size(), 4u);
+  EXPECT_EQ(dense["options"][0]["key"], "out");
+  EXPECT_EQ(dense["options"][0]["needed"], true);
+  EXPECT_EQ(dense["options"][1]["default"], "linear");
+  const Outcome rate = weft({"layers", "leaky_integrator"});
+  EXPECT_NE(rate.out.find("tick length over time constant"), std::string::npos) << rate.out;
+  const Outcome unknown = weft({"layers", "dnese"});
+  EXPECT_EQ(unknown.exit, 3);
+  EXPECT_NE(unknown.err.find("did you mean 'dense'?"), std::string::npos) << unknown.err;
+}
+
 TEST(Doctor, TellsTheMachineAndThePlacement) {
   const Outcome outcome = weft({"doctor", kDigits, "--json"});
   ASSERT_EQ(outcome.exit, 0) << outcome.err;

@@ -58,6 +58,8 @@ TEST(JsonReader, NamesPathFoundAndExpected) {
   using R = JsonReader&;
   const std::vector<Refused> table{
       {R"({})", [](R r) { return status(r.u32("a")); }, Errc::not_found, R"(top level: key "a" is missing)"},
+      {R"({"tpye": "x", "out": 1})", [](R r) { return status(r.string("type")); }, Errc::not_found,
+       R"(top level: key "type" is missing; there is "tpye")"},
       {R"({"a": 0})", [](R r) { return status(r.u32("a", 1, 8)); }, Errc::out_of_range,
        "a: found 0, expected a whole number from 1 to 8"},
       {R"({"a": 9})", [](R r) { return status(r.u32("a", 1, 8)); }, Errc::out_of_range,

@@ -5,15 +5,13 @@
   network_schema_test.py WEFT
 
 The last part reads the sources: every key that a reader asks for must be a key of the schema's object and the other way
-round, and the schema's lists of names must be the lists of the code. The options of layers are rows of
-mesh/layers/layer_options.def: the schema and docs/layers.md must be what tools/make_network_schema.py makes of them, and
-tests/mesh/layer_options_test.cpp holds the code to them. Needs python3-jsonschema.
+round, and the schema's lists of names must be the lists of the code. Options come from the program's own rows.
+Needs python3-jsonschema.
 """
 import copy
 import json
 import pathlib
 import re
-import subprocess
 import sys
 import unittest
 
@@ -27,7 +25,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import make_network_schema  # noqa: E402
 
-SCHEMA = json.loads(make_network_schema.written(make_network_schema.schema(sys.argv.pop(1))))
+SCHEMA = json.loads(make_network_schema.written(make_network_schema.schema(sys.argv[1])))
+LAYERS = make_network_schema.layers(sys.argv.pop(1))
 DEFS = SCHEMA["$defs"]
 GOOD = {
     "weft": 2, "name": "all", "seed": 7, "grid": {"z": 1, "y": 1, "x": 3, "layers": 2}, "inputs": {"in": [2, 2]},
@@ -273,44 +272,25 @@ class NetworkSchema(unittest.TestCase):
             self.assertEqual(set(schema["properties"]), keys)
         self.assertEqual(set(listed(network, "kOwn")), all_keys)
 
-    def test_is_what_the_rows_say(self):
-        made = subprocess.run([sys.executable, "-B", ROOT / "tools/make_network_schema.py", "--check"], capture_output=True,
-                              text=True)
-        self.assertEqual((made.returncode, made.stdout), (0, ""), made.stderr)
-
-    def test_knows_every_layer_and_says_what_it_does(self):
-        document = (ROOT / "docs/layers.md").read_text()
-        for name in rows("mesh/layers/layers.def"):
+    def test_knows_every_layer(self):
+        self.assertEqual(sorted(LAYERS), sorted(rows("mesh/layers/layers.def")))
+        for name, listed_layer in LAYERS.items():
             with self.subTest(name):
-                self.assertIn(f"\n## {name}\n", document)
-                self.assertIn(f"WEFT_SHAPES({name},", (ROOT / "mesh/layers/layer_options.def").read_text())
+                self.assertTrue(listed_layer["formula"] and listed_layer["takes"] and listed_layer["gives"])
                 own = set(DEFS[f"options_{name}"]["properties"]) - {"out"}
+                self.assertEqual(own, {row["key"] for row in listed_layer["options"]} - {"out"})
                 for base, places in (("layer", "layer_base"), ("chain", "chain_base"), ("inner", "inner_base")):
                     if name == "metacognition" and base == "inner":
                         continue
                     keys = set(DEFS[f"{base}_{name}"]["properties"])
                     self.assertEqual(keys - own - {"out"}, set(DEFS[places]["properties"]) - {"out"})
 
-    def test_says_what_the_headers_say(self):
-        """The keys of the table above a layer's factory are those of its rows; `out` may go without where it is the
-        input's."""
-        seen = set()
-        for path in sorted((ROOT / "mesh/layers").glob("*.hpp")):
-            for comment, code in re.findall(r"((?:^///.*\n)+)((?:^(?!///|\n).*\n)+)", path.read_text(), re.MULTILINE):
-                table = re.findall(r"^/// (\w+) +\| *([^|]*?) *\|", comment, re.MULTILINE)
-                for name in re.findall(r" make_(\w+)\(const Shape& in, std::size_t out", code):
-                    seen.add(name)
-                    with self.subTest(name):
-                        own = DEFS[f"options_{name}"]
-                        listed_keys = {key for key, _ in table} - {"parameter"}
-                        self.assertEqual(listed_keys - {"out"}, set(own["properties"]) - {"out"})
-                        self.assertLessEqual({"out"} & set(own.get("required", [])), listed_keys)
-                        for key, default in table:
-                            if "default" in own["properties"].get(key, {}):
-                                value = own["properties"][key]["default"]
-                                text = value if isinstance(value, str) else json.dumps(value).replace("e-0", "e-")
-                                self.assertEqual(default, text)
-        self.assertEqual(seen, set(rows("mesh/layers/layers.def")))
+    def test_puts_every_option_on_the_page(self):
+        page = make_network_schema.page(LAYERS)
+        for name, listed_layer in LAYERS.items():
+            part = page[page.index(f"\n## {name}\n"):].split("\n## ")[1]
+            for row in listed_layer["options"]:
+                self.assertIn(f"| `{row['key']}` |", part)
 
     def test_has_the_names_of_the_code(self):
         network = "mesh/network/network_json.cpp"
@@ -324,7 +304,7 @@ class NetworkSchema(unittest.TestCase):
              re.findall(r"kind == \"(\w+)\"", (ROOT / "mesh/layers/init.cpp").read_text())),
         ]:
             self.assertEqual(sorted(schema["enum"]), sorted(names))
-        layers = rows("mesh/layers/layers.def")
+        layers = sorted(rows("mesh/layers/layers.def"))
         inside = [name for name in layers if name != "metacognition"]
         self.assertEqual(DEFS["inner_registered"]["properties"]["type"]["not"]["enum"], [*layers, "shared"])
         self.assertEqual(DEFS["inner_layer"]["oneOf"],

@@ -125,7 +125,7 @@ struct Refused {
 
 TEST(Container, RefusesWhatCannotBeBuilt) {
   const std::vector<Refused> table{
-      {R"({"type": "sequential"})", Errc::parse_failed, {"layers[3].layers", "at least one"}},
+      {R"({"type": "sequential"})", Errc::parse_failed, {"layers[3].layers", "needed"}},
       {R"({"type": "sequential", "out": 4, "layers": [{"type": "identity"}]})",
        Errc::shape_mismatch,
        {"layers[3].out"}},

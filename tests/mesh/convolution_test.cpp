@@ -126,8 +126,13 @@ struct Refused {
 
 TEST(Convolutions, RefuseWhatCannotBe) {
   const std::vector<Refused> all = {
-      {"conv2d", {3, 8, 8}, 0, {{"kernel", 3.0}}, Errc::parse_failed, {".out", "conv2d", "output channels"}},
-      {"conv2d", {3, 8, 8}, 4, {}, Errc::parse_failed, {".kernel", "needs its kernel"}},
+      {"conv2d",
+       {3, 8, 8},
+       0,
+       {{"kernel", 3.0}},
+       Errc::parse_failed,
+       {".out", "needed and not given", "channels of the output"}},
+      {"conv2d", {3, 8, 8}, 4, {}, Errc::parse_failed, {".kernel", "needed and not given"}},
       {"conv2d", {3, 8}, 4, {{"kernel", 3.0}}, Errc::shape_mismatch, {"[channels, height, width]", "[3, 8]", "view"}},
       {"conv1d", {3, 8, 8}, 4, {{"kernel", 3.0}}, Errc::shape_mismatch, {"[channels, length]", "[3, 8, 8]"}},
       {"conv3d", {3, 8, 8}, 4, {{"kernel", 3.0}}, Errc::shape_mismatch, {"[channels, depth, height, width]"}},

@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// mesh/layers/layer_options.def against the code, row by row: kinds, bounds, names, defaults, and that a layer reads
-// what it has rows for and nothing else.
+// Options that layer types declare (mesh/network/option.hpp) against what their layers do, row by row: kinds, bounds,
+// names, defaults, and that a layer reads what it declares. A layer type of the test's own shows that nothing else is
+// written.
 
 #include "mesh/layers/metacognition.hpp"
+#include "mesh/network/layer_listing.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
+
+#include "core/json.hpp"
 
 #include "layer_options_rows.hpp"
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 namespace weft::mesh {
 namespace {
@@ -13,7 +23,7 @@ namespace {
 using namespace option_rows;
 using testing_support::expect_error;
 using testing_support::must;
-using Type = Kind::Type;
+using Type = OptionKind;
 
 bool contains(const std::string& text, std::string_view fragment) { return text.find(fragment) != std::string::npos; }
 
@@ -39,27 +49,24 @@ Base base_of(const Row& row, std::size_t nth = 0) {
   return base;
 }
 
-TEST(LayerOptions, AreOfLayersThatExist) {
-  const auto all = types();
+TEST(LayerOptions, SayWhatTheyAre) {
   std::set<std::string> labels;
   for (const Row& row : rows()) {
     SCOPED_TRACE(row.label());
-    EXPECT_NE(std::find(all.begin(), all.end(), row.layer), all.end());
     EXPECT_TRUE(labels.insert(row.label()).second) << "twice";
-    EXPECT_FALSE(row.otherwise.empty() || row.unit.empty() || row.meaning.empty());
+    EXPECT_FALSE(row.key.empty() || row.unit.empty() || row.meaning.empty());
+    const int defaults = row.is_needed + !row.fallback.empty() + !row.fallback_words.empty();
+    EXPECT_EQ(defaults, 1) << "needed, a value or words";
+    EXPECT_EQ(row.kind == Type::choice, !row.names.empty());
+    if (row.kind == Type::choice && row.default_value())
+      EXPECT_NE(std::find(row.names.begin(), row.names.end(), std::get<std::string>(*row.default_value())),
+                row.names.end());
     if (row.only_with.empty()) continue;
-    const auto& known = row_of(row.layer, row.condition_key()).kind.names;
-    for (const std::string& value : row.condition_values())
+    const auto [key, values] = row.condition();
+    const auto& known = row_of(row.layer, key).names;
+    for (const std::string_view value : values)
       EXPECT_NE(std::find(known.begin(), known.end(), value), known.end()) << value;
   }
-  std::vector<std::string> shaped{
-#define WEFT_SHAPES(layer, input, output) #layer,
-#define WEFT_OPTION(...)
-#include "mesh/layers/layer_options.def"
-#undef WEFT_OPTION
-#undef WEFT_SHAPES
-  };
-  EXPECT_EQ(shaped, all) << "a row of shapes for each layer, in their order";
 }
 
 TEST(LayerOptions, RefuseAValueOfAnotherKind) {
@@ -67,7 +74,7 @@ TEST(LayerOptions, RefuseAValueOfAnotherKind) {
   for (const Row& row : rows()) {
     if (!row.is_option()) continue;
     std::vector<OptionValue> wrong;
-    switch (row.kind.type) {
+    switch (row.kind) {
       case Type::flag:
         wrong = {number, text, list};
         break;
@@ -76,18 +83,16 @@ TEST(LayerOptions, RefuseAValueOfAnotherKind) {
         wrong = {flag, text, list};
         break;
       case Type::whole_list:
-        wrong = {flag, text};
-        break;
       case Type::number_list:
-      case Type::bit_list:
-        wrong = {flag, number, text};
+        wrong = {flag, text};
+        if (!row.is_one_for_all) wrong.push_back(number);
         break;
       default:
         wrong = {flag, number, list};
     }
     for (const OptionValue& value : wrong) {
       SCOPED_TRACE(row.label() + ", value " + std::to_string(value.index()));
-      expect_error(with(base_of(row), row.key, value).make(), Errc::parse_failed, {"layer." + row.key + ":"});
+      expect_error(with(base_of(row), row.key, value).make(), Errc::parse_failed, {"layer." + row.name() + ":"});
     }
   }
 }
@@ -95,8 +100,8 @@ TEST(LayerOptions, RefuseAValueOfAnotherKind) {
 // A value at the bound may be refused for another reason (65536 taps over nine values), never for the bound.
 TEST(LayerOptions, EndAtTheirBounds) {
   for (const Row& row : rows()) {
-    const bool is_list = row.kind.type == Type::whole_list, is_whole = is_list || row.kind.type == Type::whole;
-    if (!is_whole && row.kind.type != Type::number) continue;
+    const bool is_list = row.kind == Type::whole_list, is_whole = is_list || row.kind == Type::whole;
+    if (row.is_width() || !(row.is_one_for_all || row.kind == Type::whole || row.kind == Type::number)) continue;
     const Base base = base_of(row);
     const auto inside = [&](OptionValue value) {
       const auto made = with(base, row.key, std::move(value)).make();
@@ -104,9 +109,9 @@ TEST(LayerOptions, EndAtTheirBounds) {
     };
     const auto outside = [&](OptionValue value, std::string_view fragment) {
       const auto made = with(base, row.key, std::move(value)).make();
-      expect_error(made, Errc::out_of_range, {"layer." + row.key, fragment});
+      expect_error(made, Errc::out_of_range, {"layer." + row.name(), fragment});
     };
-    const double low = row.kind.low, high = row.kind.high, inf = std::numeric_limits<double>::infinity();
+    const double low = row.low, high = row.high, inf = std::numeric_limits<double>::infinity();
     const double below = is_whole ? low - 1 : std::nextafter(low, -inf);
     const double above = is_whole ? high + 1 : std::nextafter(high, inf);
     SCOPED_TRACE(row.label());
@@ -117,25 +122,25 @@ TEST(LayerOptions, EndAtTheirBounds) {
     if (is_whole) outside(low + 0.5, "is not a whole number");
     if (!is_list) outside(inf, "");
     if (!is_list) continue;
-    std::vector<double> list(row.kind.fewest, low);
+    std::vector<double> list(row.fewest, low);
     if (row.layer.ends_with("_pool")) list.resize(base.in.size() - 1, low);
     if (row.label() == "parallel.places") list.resize(3 * base.spec.layers.size(), low);
     list.back() = above;
     outside(list, "[" + std::to_string(list.size() - 1) + "]: ");
     list.back() = high;
     inside(list);
-    list.resize(row.kind.most > 8 ? 0 : row.kind.most + 1, low);
+    list.resize(row.most > 8 ? 0 : row.most + 1, low);
     EXPECT_FALSE(with(base, row.key, list).make()) << list.size() << " numbers";
   }
 }
 
 TEST(LayerOptions, KnowTheirNamesAndNoOthers) {
   for (const Row& row : rows()) {
-    if (row.kind.type != Type::choice) continue;
+    if (row.kind != Type::choice) continue;
     SCOPED_TRACE(row.label());
     const auto made = with(base_of(row), row.key, std::string("no such name")).make();
-    expect_error(made, Errc::unknown_name, {"layer." + row.key + ":", "no such name"});
-    const std::set<std::string> names(row.kind.names.begin(), row.kind.names.end());
+    expect_error(made, Errc::unknown_name, {"layer." + row.name() + ":", "no such name"});
+    const std::set<std::string> names(row.names.begin(), row.names.end());
     EXPECT_EQ(listed(made.error().text(), "known are "), names);
     for (const std::string& name : names) {
       Base base = with(base_of(row), row.key, name);
@@ -184,21 +189,21 @@ std::vector<double> look_of(const Base& base) {
   return seen;
 }
 
-/// Other values than `value` that the kind has, not far away.
-std::vector<OptionValue> others(const Kind& kind, const OptionValue& value) {
+/// Other values than `value` that the row has, not far away.
+std::vector<OptionValue> others(const Row& row, const OptionValue& value) {
   std::vector<OptionValue> all;
   if (const bool* flag = std::get_if<bool>(&value)) all = {!*flag};
   if (const double* number = std::get_if<double>(&value)) {
-    if (kind.type == Type::number) {
+    if (row.kind == Type::number) {
       for (const double other : {*number * 1.25, *number * 0.75, *number + 0.5})
-        if (other != *number && other >= kind.low && other <= kind.high) all.emplace_back(other);
+        if (other != *number && other >= row.low && other <= row.high) all.emplace_back(other);
     } else {
       all = {*number + 1, *number + 2};
     }
   }
   if (const auto* text = std::get_if<std::string>(&value))
-    for (const std::string& name : kind.names)
-      if (name != *text) all.emplace_back(name);
+    for (const std::string_view name : row.names)
+      if (name != *text) all.emplace_back(std::string(name));
   return all;
 }
 
@@ -217,7 +222,7 @@ TEST(LayerOptions, LeftAwayAreTheirDefaults) {
       const auto look = look_of(left_away);
       EXPECT_EQ(look_of(given), look);
       // And that a wrong default would have shown.
-      for (const OptionValue& other : others(row.kind, *value)) {
+      for (const OptionValue& other : others(row, *value)) {
         Base changed = with(left_away, row.key, other);
         tidy(changed);
         if (row.label() == "attention.rope_scaling") changed.spec.options["rope_factor"] = 2.0;
@@ -247,8 +252,8 @@ std::optional<OptionValue> worded_default(const Row& row, const Base& base) {
 
 TEST(LayerOptions, HaveTheDefaultsThatWordsSay) {
   for (const Row& row : rows()) {
-    if (!row.is_option() || row.is_needed() || row.default_value() || row.otherwise == "none") continue;
-    SCOPED_TRACE(row.label() + ": " + row.otherwise);
+    if (!row.is_option() || row.is_needed || row.default_value() || row.fallback_words == "none") continue;
+    SCOPED_TRACE(row.label() + ": " + std::string(row.fallback_words));
     const Base left_away = without(base_of(row), row.key);
     const auto value = worded_default(row, left_away);
     ASSERT_TRUE(value) << "say in worded_default what that is";
@@ -269,15 +274,15 @@ TEST(LayerOptions, HaveTheDefaultsThatWordsSay) {
 
 TEST(LayerOptions, AreMissedWhereTheyAreNeeded) {
   for (const Row& row : rows()) {
-    if (!row.is_needed()) continue;
+    if (!row.is_needed) continue;
     SCOPED_TRACE(row.label());
     Base base = base_of(row);
-    base.spec.options.erase(row.key);
-    if (row.kind.type == Type::width) base.spec.out = 0;
-    if (row.kind.type == Type::layers) base.spec.layers.clear();
+    base.spec.options.erase(row.name());
+    if (row.is_width()) base.spec.out = 0;
+    if (row.kind == Type::layers) base.spec.layers.clear();
     const auto made = base.make();
     ASSERT_FALSE(made);
-    EXPECT_TRUE(contains(made.error().text(), "layer." + row.key + ":")) << made.error().text();
+    EXPECT_TRUE(contains(made.error().text(), "layer." + row.name() + ": needed and not given")) << made.error().text();
   }
 }
 
@@ -292,16 +297,15 @@ TEST(LayerOptions, OfTheWidthAreWhatTheRowSays) {
       expect_error(base.make(), Errc::shape_mismatch, {"layer.out:", "leave 'out' away"});
       continue;
     }
-    EXPECT_EQ(row->kind.type, Type::width);
-    if (row->is_needed()) continue;
+    if (row->is_needed) continue;
     if (row->layer == "kmeans") base.spec.options["clusters"] = static_cast<double>(base.spec.out);
     base.spec.out = 0;
     const auto left_away = look_of(base);
     const Shape made = must(base.make())->out_shape();
     const bool is_of_channels = type.ends_with("_pool");
     base.spec.out = is_of_channels ? made.front() : made.back();
-    EXPECT_EQ(row->otherwise == "the input's channels", is_of_channels);
-    EXPECT_TRUE(row->otherwise != "the input's width" || made.back() == base.in.back());
+    EXPECT_EQ(row->fallback_words == "the input's channels", is_of_channels);
+    EXPECT_TRUE(row->fallback_words != "the input's width" || made.back() == base.in.back());
     EXPECT_TRUE(!is_of_channels || made.front() == base.in.front());
     EXPECT_EQ(look_of(base), left_away);
     if (!row->meaning.starts_with("only")) continue;
@@ -314,15 +318,16 @@ TEST(LayerOptions, AreAllThatALayerReads) {
   for (const std::string& type : types()) {
     std::vector<Base> variants = bases_of(type);
     for (const Row& row : rows_of(type))
-      if (row.kind.type == Type::choice && row.only_with.find('=') == std::string::npos)
-        for (const std::string& name : row.kind.names) variants.push_back(with(bases_of(type).front(), row.key, name));
+      if (row.kind == Type::choice && row.only_with.empty())
+        for (const std::string_view name : row.names)
+          variants.push_back(with(bases_of(type).front(), row.key, std::string(name)));
     for (const char* scaling : {"none", "linear", "ntk", "llama3"})
       if (type == "attention") variants.push_back(with(bases_of(type).front(), "rope_scaling", std::string(scaling)));
     for (Base& base : variants) {
       tidy(base);
       std::set<std::string> wanted;
       for (const Row& row : rows_of(type))
-        if (row.is_option() && is_read(row, base.spec.options)) wanted.insert(row.key);
+        if (row.is_option() && is_read(row, base.spec.options)) wanted.insert(row.name());
       if (wanted.empty()) wanted.insert("none");
       std::string label = type;
       for (const auto& [key, value] : base.spec.options)
@@ -338,12 +343,118 @@ TEST(LayerOptions, AreAllThatALayerReads) {
 TEST(LayerOptions, HoldLayersOnlyInContainers) {
   for (const std::string& type : types()) {
     const auto own = rows_of(type);
-    if (std::any_of(own.begin(), own.end(), [](const Row& r) { return r.kind.type == Type::layers; })) continue;
+    if (std::any_of(own.begin(), own.end(), [](const Row& r) { return r.kind == Type::layers; })) continue;
     SCOPED_TRACE(type);
     Base base = bases_of(type).front();
     base.spec.layers.push_back(bases_of("identity").front().spec);
     expect_error(base.make(), Errc::unknown_name, {"layer.layers:"});
   }
+}
+
+/// Values between -limit and limit: a layer of the test's own, whose options are nowhere but here.
+class Clamp final : public Layer {
+ public:
+  Clamp(std::size_t width, float limit, bool reflects, bool is_soft)
+      : Layer(width, width), limit(limit), reflects(reflects), is_soft(is_soft) {}
+  void forward(kernels::OpStream&, const ForwardArgs&) const override {}
+  void backward(kernels::OpStream&, const BackwardArgs&) const override {}
+  const float limit;
+  const bool reflects, is_soft;
+};
+
+void register_clamp() {
+  static const Status done = register_layer(
+      "test_clamp",
+      [](const Shape& in, std::size_t, OptionReader& options) -> Result<std::unique_ptr<Layer>> {
+        WEFT_TRY(const double limit, options.number("limit"));
+        WEFT_TRY(const std::string edge, options.text("edge"));
+        bool reflects = false;
+        if (edge == "soft") {
+          WEFT_TRY(reflects, options.boolean("reflect"));
+        }
+        WEFT_CHECK(options.integer("steps"));
+        return std::unique_ptr<Layer>(new Clamp(in.back(), static_cast<float>(limit), reflects, edge == "soft"));
+      },
+      {"in",
+       "in",
+       {option::number("limit", 2.5, 0.5, 8, "values", "largest size that goes through"),
+        option::whole("steps", option::needed(), 1, 64, "-", "of the search"),
+        option::choice("edge", "hard", {"hard", "soft"}, "at the limit"),
+        option::only_with("edge=soft", option::flag("reflect", true, "whether what is above comes back"))},
+       "y = min(max(x, -limit), limit)"});
+  must(done);
+}
+
+Result<std::unique_ptr<Layer>> make_clamp(Options options) {
+  register_clamp();
+  LayerSpec spec;
+  spec.type = "test_clamp";
+  spec.options = std::move(options);
+  return make_layer(spec, 4, "layers[2]");
+}
+
+TEST(LayerOptions, DeclaredOnceAreReadWithTheirDefaultsAndBounds) {
+  const auto plain = must(make_clamp({{"steps", 3.0}}));
+  const auto& clamp = dynamic_cast<const Clamp&>(*plain);
+  EXPECT_EQ(clamp.limit, 2.5f);
+  EXPECT_FALSE(clamp.is_soft || clamp.reflects);
+  const auto soft = must(make_clamp({{"steps", 3.0}, {"edge", std::string("soft")}, {"limit", 8.0}}));
+  EXPECT_EQ(dynamic_cast<const Clamp&>(*soft).limit, 8.0f);
+  EXPECT_TRUE(dynamic_cast<const Clamp&>(*soft).reflects);
+  expect_error(make_clamp({{"steps", 65.0}}), Errc::out_of_range, {"layers[2].steps: 65 is outside [1, 64]"});
+  expect_error(make_clamp({{"steps", 1.0}, {"edge", std::string("sotf")}}), Errc::unknown_name,
+               {"layers[2].edge: no edge 'sotf'; known are hard, soft; did you mean 'soft'?"});
+}
+
+TEST(LayerOptions, UnknownAndMissingOnesAreNamedTogether) {
+  expect_error(make_clamp({{"stpes", 3.0}, {"reflect", false}, {"limit", 1.0}}), Errc::unknown_name,
+               {"layers[2].stpes: this layer type has no such option; did you mean 'steps'?",
+                "layers[2].reflect: this layer type has no such option unless edge is one of: soft",
+                "it has edge, limit, steps", "layers[2].steps: needed and not given (of the search)"});
+  expect_error(make_clamp({}), Errc::parse_failed, {"layers[2].steps: needed and not given"});
+}
+
+TEST(LayerOptions, DeclaredOnceAreListed) {
+  register_clamp();
+  Json listed;
+  for (Json& layer : layer_listing())
+    if (layer["type"].text() == "test_clamp") listed = std::move(layer);
+  EXPECT_EQ(listed["formula"].text(), "y = min(max(x, -limit), limit)");
+  EXPECT_TRUE(listed["is_registered"].get<bool>());
+  ASSERT_EQ(listed["options"].size(), 4u);
+  const Json& limit = listed["options"][0];
+  EXPECT_EQ(limit["key"].text(), "limit");
+  EXPECT_EQ(limit["low"], 0.5);
+  EXPECT_EQ(limit["high"], 8);
+  EXPECT_EQ(limit["default"], 2.5);
+  EXPECT_EQ(limit["unit"].text(), "values");
+  EXPECT_TRUE(listed["options"][1]["needed"].get<bool>());
+  EXPECT_EQ(listed["options"][3]["only_with"].text(), "edge=soft");
+}
+
+TEST(LayerOptions, DeclaredOnceAreInTheSchema) {
+  register_clamp();
+  const auto file = std::filesystem::path(testing::TempDir()) / "layer_listing.json";
+  {
+    std::ofstream out(file);
+    for (const Json& layer : layer_listing()) out << layer.dump() << '\n';
+  }
+  const std::string schema_file = file.string() + ".schema";
+  const std::string command =
+      "python3 -B " WEFT_SOURCE_DIR "/tools/make_network_schema.py --layers " + file.string() + " > " + schema_file;
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  std::ifstream in(schema_file);
+  std::stringstream text;
+  text << in.rdbuf();
+  const Json made = must(parse_json(text.str(), schema_file)), &own = made["options_test_clamp"];
+  EXPECT_EQ(own["properties"]["limit"], must(parse_json(R"({"type": "number", "minimum": 0.5, "maximum": 8,
+                                                             "default": 2.5})",
+                                                        "")));
+  EXPECT_EQ(own["properties"]["edge"], must(parse_json(R"({"enum": ["hard", "soft"], "default": "hard"})", "")));
+  EXPECT_EQ(own["required"], must(parse_json(R"(["steps"])", "")));
+  EXPECT_EQ(own["dependentSchemas"]["reflect"],
+            must(parse_json(R"({"required": ["edge"], "properties": {"edge": {"enum": ["soft"]}}})", "")));
+  EXPECT_EQ(made["layer_test_clamp"]["properties"]["type"]["const"].text(), "test_clamp");
 }
 
 }  // namespace

@@ -291,7 +291,7 @@ TEST(Metacognition, RefusesWhatItCannotWatch) {
   refuse_option({}, Errc::parse_failed, "above");
   refuse_option({{"above", 1.0}, {"statistic", std::string("size")}}, Errc::unknown_name, "gain_drift, gradient_storm");
   refuse_option({{"above", 1.0}, {"action", std::string("panic")}}, Errc::unknown_name, "morph, reset, swap");
-  refuse_option({{"above", 1.0}, {"action", std::string("morph")}}, Errc::unknown_name, "layers[3].to");
+  refuse_option({{"above", 1.0}, {"action", std::string("morph")}}, Errc::parse_failed, "layers[3].to");
   refuse_option({{"above", 1.0}, {"action", std::string("swap")}}, Errc::shape_mismatch, "two vectors");
   refuse_option({{"above", 1.0}, {"cooldown", 3.0}}, Errc::out_of_range, "cooldown");
   refuse_option({{"above", 1.0}, {"to", std::string("int8")}}, Errc::unknown_name, "no such option");

@@ -327,7 +327,11 @@ TEST(NetworkJson, ReadsAChainAsTheGridThatItIsShortFor) {
 TEST(NetworkJson, NamesAllMissingKeysAtOnce) {
   expect_error(read_network("{}", "net"), Errc::not_found,
                {"keys \"weft\", \"grid\", \"layers\" are missing", "chain"});
-  expect_error(read_network(R"({"weft": 2})", "net"), Errc::not_found, {"keys \"grid\", \"layers\" are missing"});
+  expect_error(read_network(R"({"weft":2})", "net"), Errc::not_found, {"keys \"grid\", \"layers\" are missing"});
+  expect_error(read_network(R"({"weft":2,"grid":{},"layrs":[]})", "net"), Errc::not_found,
+               {"key \"layers\" is missing; unknown key 'layrs'; did you mean 'layers'?"});
+  expect_error(read_network(R"({"weft":2,"chain":[{"tpye":"identity"}]})", "net"), Errc::not_found,
+               {"chain[0]: key \"type\" is missing; there is \"tpye\""});
   expect_error(read_network(R"({"chain":[{"type":"identity"}]})", "net"), Errc::not_found, {"key \"weft\" is missing"});
 }
 
@@ -335,8 +339,9 @@ TEST(NetworkJson, NamesAllMissingKeysAtOnce) {
 TEST(NetworkJson, SaysWhichKeysALayerHasWhereOneIsMissing) {
   const auto spec = must(read_network(
       R"({"weft": 2,"inputs":{"x":[4]},"chain":[{"type":"dense","units":16,"activation":"tanh"}]})", "net"));
-  expect_error(Graph::build(spec), Errc::parse_failed,
-               {"out", "it has activation, units", "'units' is no key of it: did you mean 'out'?"});
+  expect_error(Graph::build(spec), Errc::unknown_name,
+               {"layers[0].units", "this layer type has no such option; did you mean 'out'?",
+                "layers[0].out: needed and not given (width of the output)"});
 }
 
 TEST(NetworkJson, NamesTheKeyThatIsMeantByOneOfAnotherLibrary) {

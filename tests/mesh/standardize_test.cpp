@@ -60,7 +60,7 @@ TEST(Standardize, RefusesNumbersThatItCannotUse) {
   const Numbers two{1, 2};
   expect_error(make({{"mean", two}, {"deviation", two}}, {3}), Errc::shape_mismatch, {"layer.mean", "2", "3"});
   expect_error(make({{"mean", two}, {"deviation", Numbers{1}}}, {2}), Errc::shape_mismatch, {"layer.deviation", "1"});
-  expect_error(make({{"mean", two}}, {2}), Errc::shape_mismatch, {"layer.deviation: 0 numbers"});
+  expect_error(make({{"mean", two}}, {2}), Errc::parse_failed, {"layer.deviation: needed"});
   for (const double d : {0.0, -1.0, 1e-50})
     expect_error(make({{"mean", two}, {"deviation", Numbers{1, d}}}, {2}), Errc::out_of_range,
                  {"layer.deviation", "above 0"});

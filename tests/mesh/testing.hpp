@@ -4,6 +4,8 @@
 
 #include "mesh/mesh.hpp"
 #include "mesh/network/graph.hpp"
+#include "mesh/network/option.hpp"
+#include "mesh/network/option_reader.hpp"
 #include "mesh/persistence/checkpoint_snapshot.hpp"
 #include "mesh/runtime/command.hpp"
 #include "mesh/weights/weight_store.hpp"
@@ -169,11 +171,13 @@ class Fragile final : public Layer {
 
 /// Adds the type "fragile" once a process.
 inline void register_fragile() {
-  static const Status done = register_layer(
-      "fragile", [](const Shape& in, std::size_t, OptionReader& options) -> Result<std::unique_ptr<Layer>> {
-        WEFT_TRY(const bool remembers, options.boolean("memory", false));
-        return std::unique_ptr<Layer>(new Fragile(in.at(0), remembers));
-      });
+  static const Status done =
+      register_layer("fragile",
+                     [](const Shape& in, std::size_t, OptionReader& options) -> Result<std::unique_ptr<Layer>> {
+                       WEFT_TRY(const bool remembers, options.boolean("memory"));
+                       return std::unique_ptr<Layer>(new Fragile(in.at(0), remembers));
+                     },
+                     {"in", "in", {option::flag("memory", false, "whether it counts its ticks")}});
   must(done);
 }
 
