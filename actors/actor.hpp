@@ -5,7 +5,10 @@
 #include "actors/fwd.hpp"
 #include "actors/mailbox.hpp"
 #include "actors/registry.hpp"
-#include "actors/replay.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
 
 namespace weft::actors {
 
@@ -22,14 +25,12 @@ class Actor {
   ActorId id() const noexcept { return id_; }
   Mailbox<Message>& mailbox() noexcept { return mailbox_; }
 
-  /// Hands over all waiting messages at the boundary before `tick`, in stamp order; counts them in the registry and,
-  /// where a log is given, notes them for a replay. An empty mailbox costs one load.
-  std::size_t deliver(std::uint64_t tick, Registry& registry, DeliveryLog<Message>* log = nullptr) {
+  /// Hands over all waiting messages at the boundary before `tick`, in stamp order; counts them in the registry. An
+  /// empty mailbox costs one load.
+  std::size_t deliver(std::uint64_t tick, Registry& registry) {
     if (mailbox_.empty()) return 0;
-    const std::size_t count = mailbox_.drain([&](std::uint64_t stamp, Message&& message) {
-      if (log) log->append({tick, id_, stamp, message});
-      receive(tick, stamp, std::move(message));
-    });
+    const std::size_t count =
+        mailbox_.drain([&](std::uint64_t stamp, Message&& message) { receive(tick, stamp, std::move(message)); });
     registry.add_messages(id_, count);
     return count;
   }

@@ -19,6 +19,4 @@ template <class Message>
 class Actor;
 template <class Message>
 class Mailbox;
-template <class Message>
-class ReplaySchedule;
 }  // namespace weft::actors

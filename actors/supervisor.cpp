@@ -121,33 +121,22 @@ SupervisionCounters Supervisor::counters() const noexcept {
   return now;
 }
 
-std::vector<std::uint64_t> Supervisor::restart_ticks(ActorId actor) const {
-  WEFT_ASSERT(actor < cases_.size(), "actor " + std::to_string(actor));
-  return cases_[actor].restarts;
-}
-
 std::span<const std::uint64_t> Supervisor::restarts(ActorId actor) const noexcept {
   WEFT_ASSERT(actor < cases_.size(), "actor " + std::to_string(actor));
   return cases_[actor].restarts;
 }
 
-void Supervisor::set_restarts(ActorId actor, std::span<const std::uint64_t> ticks) {
-  WEFT_ASSERT(actor < cases_.size(), "actor " + std::to_string(actor));
-  cases_[actor].restarts.assign(ticks.begin(), ticks.end());
-  registry_.note_change();
-}
-
-Status Supervisor::restore(ActorId actor, std::vector<std::uint64_t> restart_ticks) {
+Status Supervisor::restore(ActorId actor, std::span<const std::uint64_t> restarts) {
   if (actor >= cases_.size()) {
     return fail(Errc::out_of_range, "actor " + std::to_string(actor) + " of " + std::to_string(cases_.size()));
   }
-  if (!std::is_sorted(restart_ticks.begin(), restart_ticks.end()) || restart_ticks.size() > kMaxRestarts) {
+  if (!std::is_sorted(restarts.begin(), restarts.end()) || restarts.size() > kMaxRestarts) {
     return fail(Errc::invalid_argument,
                 "restart ticks of actor " + std::to_string(actor) + " are not ascending or too many");
   }
   Case& one = cases_[actor];
-  restart_ticks.reserve(std::max<std::size_t>(restart_ticks.size(), one.rule.max_restarts));
-  one.restarts = std::move(restart_ticks);
+  if (one.rule.policy == Policy::restart) one.restarts.reserve(one.rule.max_restarts);
+  one.restarts.assign(restarts.begin(), restarts.end());
   registry_.note_change();
   return {};
 }

@@ -112,14 +112,11 @@ class Supervisor {
   /// Each figure is exact, the set need not be of one instant.
   SupervisionCounters counters() const noexcept;
 
-  /// Ticks of the restarts that still count, oldest first; part of a checkpoint.
-  std::vector<std::uint64_t> restart_ticks(ActorId actor) const;
-  /// The same, valid until the actor's next fault.
+  /// Ticks of the restarts that still count, oldest first; part of a state. Valid until the actor's next fault.
   std::span<const std::uint64_t> restarts(ActorId actor) const noexcept;
-  /// @error out_of_range: no such actor; invalid_argument: not ascending
-  Status restore(ActorId actor, std::vector<std::uint64_t> restart_ticks);
   /// Puts back what `restarts` gave. Allocates nothing where the actor's rule is still the one it was under.
-  void set_restarts(ActorId actor, std::span<const std::uint64_t> ticks);
+  /// @error out_of_range: no such actor; invalid_argument: not ascending
+  Status restore(ActorId actor, std::span<const std::uint64_t> restarts);
 
  private:
   struct Case {

@@ -290,8 +290,8 @@ bool Agent::checkpoint() {
 Status Agent::take_checkpoint(bool awaited) {
   const auto begin = options_.now();
   // Delivers what waits, as a replay of the record will.
-  WEFT_CHECK(mesh::capture_mesh(replayable_.mesh(), true, capture_));
-  if (replayable_.learner()) learner_blobs_.capture(*replayable_.learner());
+  WEFT_CHECK(mesh::take_checkpoint_snapshot(replayable_.mesh(), true, snapshot_));
+  if (replayable_.learner()) learner_snapshot_.take(*replayable_.learner());
   const std::uint64_t tick = replayable_.mesh().ticks();
   // A new agent stands before the first record.
   if (journal_->place().number > 0 || tick > 0) {
@@ -310,20 +310,20 @@ Status Agent::take_checkpoint(bool awaited) {
   return {};
 }
 
-/// On the writing thread, while the mesh goes on: reads what was captured and what never changes.
+/// On the writing thread, while the mesh goes on: reads the snapshot and what never changes.
 Result<Checkpointer::Content> Agent::encode(const storage::JournalPlace& place, const std::string& extension) const {
-  mesh::SnapshotExtras extras;
+  mesh::CheckpointExtras extras;
   WEFT_TRY(extras.meta_json, internal::write_extras(network_, options_.identity, extension));
   mesh::LayerHash rule;
   if (has_learner_) {
-    extras.tensors = learner_blobs_.tensors();
-    rule = [this](mesh::NodeId node, StateHasher& hasher) { learner_blobs_.hash_layer(node, hasher); };
+    extras.tensors = learner_snapshot_.tensors();
+    rule = [this](mesh::NodeId node, StateHasher& hasher) { learner_snapshot_.hash_layer(node, hasher); };
   }
-  const mesh::MeshView view = capture_.view();
+  const mesh::MeshView view = snapshot_.view();
   const Hash128 hash =
-      fold_sessions(capture_.sessions(), [&](std::size_t s) { return mesh::state_hash(view, s, rule); });
+      fold_sessions(snapshot_.sessions(), [&](std::size_t s) { return mesh::state_hash(view, s, rule); });
   WEFT_TRY(auto file, mesh::entity_of(view, extras));
-  return Checkpointer::Content{std::move(file), internal::write_info(place, capture_.ticks(), hash)};
+  return Checkpointer::Content{std::move(file), internal::write_info(place, snapshot_.ticks(), hash)};
 }
 
 Status Agent::checkpoint_and_wait() {

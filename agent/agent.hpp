@@ -176,8 +176,8 @@ class Agent {
   const bool has_learner_;
   RecordBytes bytes_;
   // The checkpoint being written; the next one is taken when it is done.
-  mesh::CheckpointSnapshot capture_;
-  learning::LearnerBlobs learner_blobs_;
+  mesh::CheckpointSnapshot snapshot_;
+  learning::LearnerSnapshot learner_snapshot_;
   std::optional<std::string> broken_;                         // what made state and journal part
   std::uint64_t checkpoint_tick_ = 0, checkpoint_bytes_ = 0;  // when the last one was taken
   std::chrono::nanoseconds next_checkpoint_{0};

@@ -37,7 +37,7 @@ class Checkpointer {
     ByteSource file;
     std::string info;  // JSON object
   };
-  /// A checkpoint to write: `encode` is called on the writing thread and reads only the captured state.
+  /// A checkpoint to write: `encode` is called on the writing thread and reads only the snapshot.
   struct Job {
     LogPosition at;
     std::chrono::nanoseconds pause{0};

@@ -61,7 +61,7 @@ Hash128 ReplayableMesh::hash() const {
 
 void ReplayableMesh::quiesce() {
   mesh_->deliver_commands();
-  mesh_->mark_checkpoint();
+  mesh_->take_cell_snapshots();
 }
 
 Status ReplayableMesh::apply(const Record& record) {

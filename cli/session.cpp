@@ -163,7 +163,7 @@ Result<ByteSource> Session::snapshot() { return snapshot(std::nullopt); }
 Result<ByteSource> Session::snapshot(std::optional<std::string> stream) {
   WEFT_TRY(Json run, parse_json(run_state(), "run"));
   run["state_hash"] = to_string(mesh().state_hash());
-  mesh::SnapshotExtras extras;
+  mesh::CheckpointExtras extras;
   extras.tensors = learning::learner_tensors(*learner_);
   extras.meta_json = Json{{"run", run}}.dump();
   extras.stream = std::move(stream);
@@ -230,7 +230,7 @@ Result<Loaded> load(const Model& model, mesh::MeshOptions options) {
 }
 
 Result<ByteSource> encode(Loaded& loaded, const Model& model, bool live, const std::string& path) {
-  mesh::SnapshotExtras extras;
+  mesh::CheckpointExtras extras;
   if (live && model.entity) extras.meta_json = mesh::extras_of(*model.entity);
   if (live && loaded.learner) extras.tensors = learning::learner_tensors(*loaded.learner);
   if (!model.spec.stream.empty()) {

@@ -30,7 +30,7 @@ LearnerParts::LearnerParts(mesh::Mesh& of, const LearningOptions& wanted, Learni
       sizes(mesh.graph()),
       updates(plan, std::move(optimizer)),
       backward(options, plan, feedback, rings, records, messages, updates.optimizer()),
-      saved(std::make_unique<SavedLearner>(*this)),
+      saved(std::make_unique<LearnerState>(*this)),
       recordable(std::make_unique<RecordedLearner>(*this)) {}
 
 Learner::Learner(std::unique_ptr<LearnerParts> parts) : parts_(std::move(parts)) {}

@@ -89,12 +89,9 @@ class Learner final : public mesh::StepRule {
   const Optimizer& optimizer() const noexcept;
   mesh::Mesh& mesh() noexcept;
 
-  /// Everything that ticks change besides mesh and optimiser (messages under way, counters, labels), and back.
-  std::vector<std::uint32_t> save_in_flight() const;
-  /// Into a buffer that is used again.
-  void save_in_flight(std::vector<std::uint32_t>& to) const;
-  /// @error shape_mismatch, corrupt
-  Status load_in_flight(std::span<const std::uint32_t> flight);
+  /// After its fields came out of a file: checks them, and makes what follows from them.
+  /// @error corrupt; then the learner is to be thrown away
+  Status finish_restore();
 
   bool fires(std::uint64_t step) const noexcept override;
   std::uint64_t fired_before(std::uint64_t step) const noexcept override;

@@ -132,35 +132,15 @@ void RecordedLearner::add_updates(NodeId node, std::uint64_t updates) noexcept {
     weights.set_version(weights.first(node) + parameter.index, parameter.version + updates);
 }
 
-template <class Visit>
-void RecordedLearner::each_array(Visit&& visit) const {
-  for (OutputRing& output : parts_.rings.outputs()) output.each_array(visit);
-  visit(parts_.updates.optimizer().updates());
-  visit(std::span<std::array<float, 2>>(parts_.sizes.sizes()));
+void RecordedLearner::take_host_snapshot(mesh::ByteArchive& to) const {
+  mesh::WriteArchive archive(to, scopes::kHostSide);
+  std::as_const(*parts_.saved).visit(archive);
 }
 
-void RecordedLearner::save_host(mesh::ByteArchive& to) const {
-  to.put(parts_.clock.now);
-  each_array([&](auto values) { to.put(std::span<const typename decltype(values)::element_type>(values)); });
-  for (const auto& parameter : MeshAccess::weights(std::as_const(parts_.mesh)).parameters()) to.put(parameter.version);
-  for (const WeightUpdates::Progress& group : parts_.updates.progress()) {
-    to.put(group.pending);
-    to.put(group.is_used);
-    to.put(group.has_failed);
-  }
-}
-
-void RecordedLearner::load_host(const mesh::ByteArchive& from) {
-  mesh::ByteArchive::Reader reader(from);
-  parts_.clock.now = reader.get<SampleClock::Counters>();
-  each_array([&](auto values) { reader.get(values); });
-  mesh::WeightStore& weights = MeshAccess::weights(parts_.mesh);
-  for (std::size_t i = 0; i < weights.parameters().size(); ++i) weights.set_version(i, reader.get<std::uint64_t>());
-  for (WeightUpdates::Progress& group : parts_.updates.progress()) {
-    group.pending = reader.get<std::uint32_t>();
-    group.is_used = reader.get<bool>();
-    group.has_failed = reader.get<bool>();
-  }
+void RecordedLearner::restore_host_snapshot(const mesh::ByteArchive& from) {
+  mesh::ReadArchive archive(from.bytes(), scopes::kHostSide);
+  parts_.saved->visit(archive);
+  WEFT_ASSERT(!archive.has_failed(), "a learner takes back what it gave");
 }
 
 }  // namespace weft::learning

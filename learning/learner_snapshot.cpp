@@ -2,112 +2,211 @@
 
 #include "learning/learner_snapshot.hpp"
 
+#include "mesh/memory/byte_archive.hpp"
 #include "mesh/mesh_access.hpp"
+#include "mesh/runtime/step_rule.hpp"
 #include "mesh/weights/weight_store.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <utility>
 
 namespace weft::learning {
 namespace {
-std::string slot_name(std::size_t slot, std::size_t parameter) {
-  return "learning/optimizer/" + std::to_string(slot) + "/" + std::to_string(parameter);
+
+using formats::Tensor;
+
+constexpr Scopes kBeside{Scope::optimizer}, kUnderWay{Scope::messages};
+constexpr const char* kFlight = "learning/in_flight";
+
+std::string name_of(const Field& field) {
+  std::string name = "learning/" + std::string(field.name);
+  for (const std::uint32_t place : {field.first, field.second})
+    if (place != Field::kOnly) name += "/" + std::to_string(place);
+  return name;
 }
+
+Tensor tensor_of(const Field& field, Element element, ByteSpan bytes) {
+  static constexpr std::pair<const char*, std::size_t> kTypes[] = {
+      {"bytes", 1}, {"u32", 4}, {"u64", 8}, {"float32", 4}};
+  const auto& [type, size] = kTypes[static_cast<std::size_t>(element)];
+  return {name_of(field), type, Shape{bytes.size() / size}, bytes};
+}
+
+/// A tensor for each field.
+class TensorArchive final : public OutArchive {
+ public:
+  TensorArchive() : OutArchive(kBeside) {}
+  std::vector<Tensor> tensors;
+
+ protected:
+  void put(const Field& field, Element element, ByteSpan bytes) override {
+    tensors.push_back(tensor_of(field, element, bytes));
+  }
+};
+
+/// Fields as 32-bit words, one after the other.
+class WordArchive final : public OutArchive {
+ public:
+  explicit WordArchive(std::vector<std::uint32_t>& to) : OutArchive(kUnderWay), to_(to) {}
+
+ protected:
+  void put(const Field&, Element, ByteSpan bytes) override {
+    const std::size_t size = to_.size();
+    to_.resize(size + bytes.size() / sizeof(std::uint32_t));
+    if (!bytes.empty()) std::memcpy(to_.data() + size, bytes.data(), bytes.size());
+  }
+
+ private:
+  std::vector<std::uint32_t>& to_;
+};
+
+/// Fields out of tensors.
+class FileArchive final : public InArchive {
+ public:
+  explicit FileArchive(const formats::TensorFile& file) : InArchive(kBeside), file_(file) {}
+  Status take_status() { return std::move(status_); }
+
+ protected:
+  bool get(const Field& field, Element element, std::span<std::byte> to) override {
+    status_ = read(field, element, to);
+    if (!status_) fail();
+    return true;
+  }
+  std::uint64_t left() const noexcept override { return UINT64_MAX; }
+
+ private:
+  Status read(const Field& field, Element element, std::span<std::byte> to) {
+    const Tensor wanted = tensor_of(field, element, to);
+    WEFT_CHECK(file_.check(wanted.name, wanted.type, wanted.shape));
+    std::size_t at = 0;
+    return file_.read(wanted.name, sizeof(std::uint64_t), [&](ByteSpan part) -> Status {
+      if (element == Element::float32) {
+        const std::span values(reinterpret_cast<const float*>(part.data()), part.size() / sizeof(float));
+        if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); }))
+          return weft::fail(Errc::corrupt, wanted.name + ": holds a value that is not finite");
+      }
+      std::memcpy(to.data() + at, part.data(), part.size());
+      at += part.size();
+      return {};
+    });
+  }
+
+  const formats::TensorFile& file_;
+  Status status_;
+};
+
 }  // namespace
 
-bool LearnerBlobs::fits(const mesh::WeightStore& weights, const Optimizer& optimizer) const noexcept {
-  const auto parameters = weights.parameters();
-  if (blobs_.empty() || slots_ != optimizer.slots() || arrays_.size() != slots_ * parameters.size()) return false;
-  for (std::size_t a = 0; a < arrays_.size(); ++a)
-    if (arrays_[a].size != optimizer.slot_size(a % parameters.size())) return false;
-  const auto is_at = [](const formats::Tensor& blob, const auto& values) {
-    const auto bytes = std::as_bytes(std::span(values));
-    return blob.bytes.data() == bytes.data() && blob.bytes.size() == bytes.size();
-  };
-  return is_at(blobs_[arrays_.size()], updates_) && is_at(blobs_[arrays_.size() + 1], in_flight_);
-}
+/// Copies fields to where a layout put them.
+class LearnerSnapshot::Copier final : public OutArchive {
+ public:
+  explicit Copier(LearnerSnapshot& to) : OutArchive(kBeside), to_(to) {}
+  /// True when there was a place for each field, and no more places.
+  bool fits() const noexcept { return fits_ && next_ + 1 == to_.tensors_.size(); }
 
-void LearnerBlobs::capture(Learner& learner) {
-  const mesh::WeightStore& weights = mesh::MeshAccess::weights(std::as_const(learner.mesh()));
-  const auto parameters = weights.parameters();
-  const Optimizer& optimizer = std::as_const(learner).optimizer();
-  updates_.assign(optimizer.updates().begin(), optimizer.updates().end());
-  learner.save_in_flight(in_flight_);
-  if (!fits(weights, optimizer)) {
-    blobs_.clear();
-    arrays_.clear();
-    first_.clear();
-    slots_ = optimizer.slots();
-    std::size_t floats = 0;
-    for (std::size_t s = 0; s < slots_; ++s)
-      for (std::size_t i = 0; i < parameters.size(); ++i) {
-        arrays_.push_back({floats, optimizer.slot_size(i)});
-        floats += optimizer.slot_size(i);
-      }
-    floats_ = AlignedBuffer<float>(floats);
-    for (std::size_t a = 0; a < arrays_.size(); ++a)
-      blobs_.push_back(
-          formats::make_tensor(slot_name(a / parameters.size(), a % parameters.size()),
-                               std::span<const float>(floats_.data() + arrays_[a].offset, arrays_[a].size)));
-    for (mesh::NodeId node = 0; node < weights.node_count(); ++node) first_.push_back(weights.first(node));
-    first_.push_back(parameters.size());
-    blobs_.push_back(formats::make_tensor("learning/updates", std::span<const std::uint64_t>(updates_)));
-    blobs_.push_back(formats::make_tensor("learning/in_flight", std::span<const std::uint32_t>(in_flight_)));
+ protected:
+  void put(const Field&, Element, ByteSpan bytes) override {
+    fits_ = fits_ && next_ + 1 < to_.tensors_.size() && to_.tensors_[next_].bytes.size() == bytes.size();
+    if (fits_) {
+      const std::size_t at = static_cast<std::size_t>(to_.tensors_[next_].bytes.data() - to_.bytes_.data());
+      to_.copies_.add(to_.bytes_.data() + at, bytes.data(), bytes.size());
+    }
+    ++next_;
   }
-  copies_.clear();
-  for (std::size_t a = 0; a < arrays_.size(); ++a)
-    copies_.add(floats_.data() + arrays_[a].offset, optimizer.slot(a / parameters.size(), a % parameters.size()),
-                arrays_[a].size * sizeof(float));
+
+ private:
+  LearnerSnapshot& to_;
+  std::size_t next_ = 0;
+  bool fits_ = true;
+};
+
+void LearnerSnapshot::take(Learner& learner) {
+  const mesh::RuleState& rule = *learner.saved();
+  mesh::MeshAccess::sync(learner.mesh(), false);
+  messages_.clear();
+  WordArchive words(messages_);
+  rule.visit(words);
+  for (bool is_new = false;; is_new = true) {
+    copies_.clear();
+    Copier copier(*this);
+    rule.visit(copier);
+    if (copier.fits() && tensors_.back().bytes.data() == std::as_bytes(std::span(messages_)).data() &&
+        tensors_.back().bytes.size() == messages_.size() * sizeof(std::uint32_t))
+      break;
+    WEFT_ASSERT(!is_new, "a rule's fields differ from one visit to the next");
+    TensorArchive all;
+    rule.visit(all);
+    tensors_ = std::move(all.tensors);
+    const auto lines = [](std::size_t size) { return (size + 63) / 64 * 64; };
+    std::size_t size = 0;
+    for (const Tensor& tensor : tensors_) size += lines(tensor.bytes.size());
+    bytes_ = AlignedBuffer<std::byte>(size);
+    std::size_t at = 0;
+    for (Tensor& tensor : tensors_) {
+      const std::size_t own = tensor.bytes.size();
+      tensor.bytes = ByteSpan(bytes_.data() + at, own);
+      at += lines(own);
+    }
+    tensors_.push_back(formats::make_tensor(kFlight, std::span<const std::uint32_t>(messages_)));
+    const mesh::WeightStore& weights = mesh::MeshAccess::weights(std::as_const(learner.mesh()));
+    first_.clear();
+    for (mesh::NodeId node = 0; node < weights.node_count(); ++node) first_.push_back(weights.first(node));
+    first_.push_back(weights.parameters().size());
+  }
   copies_.make(mesh::MeshAccess::executor(learner.mesh()));
 }
 
-void LearnerBlobs::hash_layer(mesh::NodeId node, StateHasher& hasher) const {
-  hasher.add(updates_[node]);
-  const std::size_t parameters = first_.back();
-  for (std::size_t s = 0; s < slots_; ++s)
-    for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) {
-      const Array& array = arrays_[s * parameters + i];
-      hasher.add(std::span<const float>(floats_.data() + array.offset, array.size));
-    }
+void LearnerSnapshot::hash_layer(mesh::NodeId node, StateHasher& hasher) const {
+  // Counts of updates by node, then arrays by slot and parameter (Optimizer::visit).
+  hasher.add(tensors_.front().bytes.subspan(node * sizeof(std::uint64_t), sizeof(std::uint64_t)));
+  const std::size_t parameters = first_.back(), slots = (tensors_.size() - 2) / std::max<std::size_t>(parameters, 1);
+  for (std::size_t s = 0; s < slots; ++s)
+    for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) hasher.add(tensors_[1 + s * parameters + i].bytes);
 }
 
-std::vector<formats::Tensor> learner_tensors(Learner& learner) {
-  const auto parameters = mesh::MeshAccess::weights(std::as_const(learner.mesh())).parameters();
-  const Optimizer& optimizer = std::as_const(learner).optimizer();
-  std::vector<formats::Tensor> tensors;
-  for (std::size_t s = 0; s < optimizer.slots(); ++s)
-    for (std::size_t i = 0; i < parameters.size(); ++i)
-      tensors.push_back(
-          formats::make_tensor(slot_name(s, i), std::span<const float>(optimizer.slot(s, i), optimizer.slot_size(i))));
-  tensors.push_back(formats::make_tensor("learning/updates", optimizer.updates()));
-  auto flight = std::make_shared<const std::vector<std::uint32_t>>(learner.save_in_flight());
-  formats::Tensor under_way{"learning/in_flight", "u32", Shape{flight->size()}, {}};
-  under_way.produce = [flight](const ByteSource::Sink& sink) { return sink(std::as_bytes(std::span(*flight))); };
-  tensors.push_back(std::move(under_way));
-  return tensors;
+std::vector<Tensor> rule_tensors(const mesh::RuleState& rule) {
+  TensorArchive archive;
+  rule.visit(archive);
+  auto words = std::make_shared<std::vector<std::uint32_t>>();
+  WordArchive messages(*words);
+  rule.visit(messages);
+  Tensor under_way{kFlight, "u32", Shape{words->size()}, {}};
+  under_way.produce = [words](const ByteSource::Sink& sink) { return sink(std::as_bytes(std::span(*words))); };
+  archive.tensors.push_back(std::move(under_way));
+  return std::move(archive.tensors);
+}
+
+std::vector<Tensor> learner_tensors(Learner& learner) {
+  mesh::MeshAccess::sync(learner.mesh(), false);
+  return rule_tensors(*learner.saved());
+}
+
+Status restore_rule(mesh::RuleState& rule, const formats::TensorFile& file) {
+  FileArchive archive(file);
+  rule.visit(archive);
+  WEFT_CHECK(archive.take_status());
+  WEFT_TRY(const auto words, file.values<std::uint32_t>(kFlight));
+  mesh::SizeArchive wanted(kUnderWay);
+  std::as_const(rule).visit(wanted);
+  if (words.size_bytes() != wanted.size())
+    return fail(Errc::shape_mismatch, "learner state: " + std::to_string(words.size()) + " words where " +
+                                          std::to_string(wanted.size() / sizeof(std::uint32_t)) +
+                                          " are expected; network or learning options differ");
+  mesh::ReadArchive messages(std::as_bytes(words), kUnderWay);
+  rule.visit(messages);
+  if (messages.has_failed()) return fail(Errc::corrupt, "learner state: counters contradict each other");
+  return file.intact();
 }
 
 Status restore_learner(Learner& learner, const formats::EntityFile& file) {
-  const auto parameters = mesh::MeshAccess::weights(learner.mesh()).parameters();
-  Optimizer& optimizer = learner.optimizer();
-  for (std::size_t s = 0; s < optimizer.slots(); ++s)
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      const std::string name = slot_name(s, i);
-      WEFT_TRY(const auto values, file.values<float>(name, {optimizer.slot_size(i)}));
-      if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); }))
-        return fail(Errc::corrupt, name + ": holds a value that is not finite");
-      std::copy(values.begin(), values.end(), optimizer.slot(s, i));
-      file.forget(name);
-    }
-  WEFT_TRY(const auto updates, file.values<std::uint64_t>("learning/updates", {optimizer.updates().size()}));
-  std::copy(updates.begin(), updates.end(), optimizer.updates().begin());
-  WEFT_TRY(const auto flight, file.values<std::uint32_t>("learning/in_flight"));
-  WEFT_CHECK(file.intact());
-  WEFT_CHECK(learner.load_in_flight(flight));
+  mesh::MeshAccess::sync(learner.mesh(), true);
+  WEFT_CHECK(restore_rule(*learner.saved(), file));
+  WEFT_CHECK(learner.finish_restore());
   // The optimiser's state is part of what a cell's restart goes back to.
-  learner.mesh().mark_checkpoint();
+  learner.mesh().take_cell_snapshots();
   return {};
 }
 

@@ -36,9 +36,9 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const mesh::WeightS
   // Layers that compute with a frozen one's weights add to gradients that nobody uses.
   for (mesh::NodeId id = 0; id < weights.node_count(); ++id)
     for (const std::uint32_t parameter : weights.slots(id)) has_gradients[parameter] = true;
-  WEFT_TRY(made.gradients_, weights.make_buffer(has_gradients));
+  WEFT_TRY(made.gradients_, weights.memory().make_buffer(has_gradients));
   for (std::size_t i = 0; i < kernels::arrays_of(made.options_); ++i) {
-    WEFT_TRY(auto slot, weights.make_buffer(has_state));
+    WEFT_TRY(auto slot, weights.memory().make_buffer(has_state));
     made.slots_.push_back(std::move(slot));
   }
   for (std::size_t i = 0; i < weights.parameters().size(); ++i)
@@ -48,6 +48,7 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const mesh::WeightS
     std::vector<float*>& joined = made.joined_.emplace_back();
     for (const std::uint32_t parameter : weights.slots(id)) joined.push_back(made.gradient_pointers_[parameter]);
   }
+  made.first_.push_back(weights.parameters().size());
   made.updates_.assign(weights.node_count(), 0);
   if (kernels::counts_updates(made.options_) || !kernels::is_constant(made.schedule_))
     made.factors_.assign(kernels::kOptimizerFactors * weights.node_count(), 0.0f);
@@ -133,36 +134,6 @@ void Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh
     ++parameter.version;
   }
   weights.encode_stored(node, stream);
-}
-
-void Optimizer::hash_layer(const mesh::WeightStore& weights, mesh::NodeId node, StateHasher& hasher) const {
-  hasher.add(updates_[node]);
-  for (std::size_t s = 0; s < slots() && !is_frozen_[node]; ++s)
-    for (const auto& parameter : weights.of(node))
-      hasher.add(std::span<const float>(slot(s, first_[node] + parameter.index), parameter.spec->stored_size()));
-}
-
-void Optimizer::save_layer(const mesh::WeightStore& weights, mesh::NodeId node, std::vector<float>& out) const {
-  // The count's bits, as they are: nobody computes with these two.
-  for (const int half : {0, 32})
-    out.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(updates_[node] >> half)));
-  for (std::size_t s = 0; s < slots() && !is_frozen_[node]; ++s)
-    for (const auto& parameter : weights.of(node)) {
-      const float* const values = slot(s, first_[node] + parameter.index);
-      out.insert(out.end(), values, values + parameter.spec->stored_size());
-    }
-}
-
-const float* Optimizer::restore_layer(const mesh::WeightStore& weights, mesh::NodeId node, const float* from) noexcept {
-  updates_[node] = std::uint64_t{std::bit_cast<std::uint32_t>(from[1])} << 32 | std::bit_cast<std::uint32_t>(from[0]);
-  from += 2;
-  for (std::size_t s = 0; s < slots() && !is_frozen_[node]; ++s)
-    for (const auto& parameter : weights.of(node)) {
-      const std::size_t size = parameter.spec->stored_size();
-      std::copy_n(from, size, slot(s, first_[node] + parameter.index));
-      from += size;
-    }
-  return from;
 }
 
 }  // namespace weft::learning

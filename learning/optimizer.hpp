@@ -8,7 +8,7 @@
 
 #include "kernels/op_stream.hpp"
 
-#include "core/state_hash.hpp"
+#include "core/archive.hpp"
 
 #include <cstdint>
 #include <span>
@@ -57,12 +57,18 @@ class Optimizer {
   std::size_t slots() const noexcept { return slots_.size(); }
   /// State array `slot` beside parameter `i` of the store, laid out as the parameter is; null: the layer is frozen.
   float* slot(std::size_t slot, std::size_t i) const noexcept { return slots_[slot].data(i); }
-  /// Floats of each of them.
+  /// Floats of each of them; 0 in a layer that is frozen.
   std::size_t slot_size(std::size_t i) const noexcept { return sizes_[i]; }
-  /// Appends a layer's state, updates counted in, and takes it back; `restore` returns what follows it.
-  void save_layer(const mesh::WeightStore& weights, mesh::NodeId node, std::vector<float>& out) const;
-  const float* restore_layer(const mesh::WeightStore& weights, mesh::NodeId node, const float* from) noexcept;
-  void hash_layer(const mesh::WeightStore& weights, mesh::NodeId node, StateHasher& hasher) const;
+  /// State of `count` nodes from `first` on: counts of updates, and the arrays beside their parameters.
+  template <class Self, class Archive>
+  static void visit(Self& self, Archive& archive, mesh::NodeId first, std::size_t count) {
+    archive(Field{"updates", Scope::optimizer}, std::span(self.updates_).subspan(first, count));
+    for (std::uint32_t s = 0; s < self.slots(); ++s)
+      for (std::size_t i = self.first_[first]; i < self.first_[first + count]; ++i)
+        archive(Field{"optimizer", Scope::optimizer, s, static_cast<std::uint32_t>(i), true},
+                std::span<float>(self.slot(s, i), self.sizes_[i]));
+  }
+  std::size_t nodes() const noexcept { return updates_.size(); }
   const OptimizerOptions& options() const noexcept { return options_; }
 
  private:
@@ -74,8 +80,8 @@ class Optimizer {
   std::vector<mesh::ParameterBuffer> slots_;
   std::vector<float*> gradient_pointers_;
   std::vector<std::vector<float*>> joined_;  // by node; empty where the layer's weights are its own
-  std::vector<std::size_t> first_;
-  std::vector<std::size_t> sizes_;  // by parameter, floats of its arrays
+  std::vector<std::size_t> first_;           // node -> its first parameter; one past the end at the back
+  std::vector<std::size_t> sizes_;           // by parameter, floats of its arrays
   std::vector<std::uint64_t> updates_;
   std::vector<float> rate_scales_;  // by node
   std::vector<bool> is_frozen_;     // by node

@@ -26,7 +26,7 @@ struct LayerSpec;
 struct MeshOptions;
 struct MeshAccess;
 struct NetworkSpec;
-enum class SaveWeights : int;
+enum class SnapshotWeights : int;
 
 /// Index of a node: input ports first, sorted by name, then layers in grid index order.
 using NodeId = std::uint32_t;

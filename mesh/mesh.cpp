@@ -44,7 +44,7 @@ Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
   parts->sessions_created = parts->options.sessions;
   Mesh mesh(std::move(parts));
   WEFT_CHECK(mesh.parts_->rebuild_state({mesh.parts_->options.sessions, 2, false}, 0, std::nullopt));
-  mesh.mark_checkpoint();
+  mesh.take_cell_snapshots();
   return mesh;
 }
 
@@ -181,19 +181,18 @@ Hash128 Mesh::cell_hash(std::size_t index, std::size_t session) const {
   WEFT_ASSERT(session < sessions(), "session " + std::to_string(session) + " of " + std::to_string(sessions()));
   WEFT_ASSERT(index < p.cells.size(), "cell " + std::to_string(index) + " of " + std::to_string(p.cells.size()));
   p.sync(false);
-  Cell& cell = *p.cells[index];
-  std::vector<std::uint64_t> monitors;
-  for (const CellObserver& each : cell.observers()) {
-    const auto words = each.observer->words();
-    monitors.insert(monitors.end(), words.begin(), words.end());
-  }
-  const internal::CellPart part{cell.is_enabled(), cell.period(), monitors, cell.first(), cell.layers()};
+  const Cell& cell = *p.cells[index];
+  CellRecord record;
+  cell.record(*p.supervisor, record);
   std::function<void(NodeId, StateHasher&)> rule;
-  if (RuleState* const saved = p.saved_rule())
-    rule = [saved](NodeId id, StateHasher& to) { saved->hash_layer(id, to); };
+  if (RuleState* const saved = p.rule_state())
+    rule = [saved](NodeId id, StateHasher& to) {
+      HashArchive archive(to);
+      std::as_const(*saved).visit_layer(id, archive);
+    };
   return internal::hash_cell(
-      part, *p.state, session, p.ticks, [&](NodeId id, HashArchive& archive) { p.weights.visit_layer(id, archive); },
-      rule);
+      record, {cell.first(), cell.layers()}, *p.state, session, p.ticks,
+      [&](NodeId id, HashArchive& archive) { p.weights.visit_layer(id, archive); }, rule);
 }
 
 NetworkSpec Mesh::current_spec() const {
@@ -205,10 +204,10 @@ NetworkSpec Mesh::current_spec() const {
 
 void Mesh::resume() noexcept { parts_->engine->clear_halt(); }
 
-void Mesh::mark_checkpoint() {
+void Mesh::take_cell_snapshots() {
   parts_->sync(false);
   for (const auto& cell : parts_->cells)
-    if (parts_->supervisor->rule(cell->id()).policy == actors::Policy::restart) cell->remember(parts_->ticks);
+    if (parts_->supervisor->rule(cell->id()).policy == actors::Policy::restart) cell->take_snapshot(parts_->ticks);
 }
 
 std::uint64_t Mesh::ticks() const noexcept { return parts_->ticks; }

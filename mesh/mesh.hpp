@@ -123,20 +123,20 @@ class Mesh {
 
   /// Copies everything that ticks change into `to`, and back: committed outputs, hidden states, inputs, what a learning
   /// rule reads of the past and has under way, cells with their supervision and commands, a halt; weights as `weights`
-  /// says. Ticks after a load are those after the save, to the bit. Commands sent since the save answer not_found;
-  /// a command that is executed a second time keeps its first answer. No allocation but by the first save of a mesh
-  /// into `to`, by commands that wait, and by a load that undoes a change of type.
-  /// @error of load, which then changes nothing: invalid_argument (nothing saved; no weights saved although they
+  /// says. Ticks after it is restored are those after it was taken, to the bit. Commands sent since answer not_found;
+  /// a command that is executed a second time keeps its first answer. No allocation but by the first snapshot of a mesh
+  /// into `to`, by commands that wait, and where restoring undoes a change of type.
+  /// @error of restore, which then changes nothing: invalid_argument (nothing taken; no weights although they
   ///        changed since, or in another mesh), shape_mismatch (another network, number of sessions, history, rule or
   ///        placement)
-  void save_state(Snapshot& to);
-  void save_state(Snapshot& to, SaveWeights weights);
-  Status load_state(const Snapshot& from);
+  void take_snapshot(Snapshot& to);
+  void take_snapshot(Snapshot& to, SnapshotWeights weights);
+  Status restore_snapshot(const Snapshot& from);
   /// The same for what is one session's own: outputs, hidden states, inputs, history. Not what a learning rule has
   /// under way for it. Into any session of any mesh of the same network with as deep a history, at any tick.
-  /// @error out_of_range, shape_mismatch; invalid_argument (nothing saved)
-  Status save_session_state(std::size_t session, SessionSnapshot& to) const;
-  Status load_session_state(std::size_t session, const SessionSnapshot& from);
+  /// @error out_of_range, shape_mismatch; invalid_argument (nothing taken)
+  Status take_session_snapshot(std::size_t session, SessionSnapshot& to) const;
+  Status restore_session_snapshot(std::size_t session, const SessionSnapshot& from);
   /// No two meshes of a process have the same number.
   std::uint64_t number() const noexcept;
   /// mesh::network_digest, computed once.
@@ -160,7 +160,7 @@ class Mesh {
   /// Goes on after a fault halted the mesh. The cell that failed keeps its last output until it computes well again.
   void resume() noexcept;
   /// Makes the present state the one that `restart` returns to.
-  void mark_checkpoint();
+  void take_cell_snapshots();
 
   const Graph& graph() const noexcept;
   const NetworkSpec& spec() const noexcept;

@@ -3,6 +3,7 @@
 #include "mesh/mesh_access.hpp"
 
 #include "mesh/internal/mesh_parts.hpp"
+#include "mesh/memory/byte_archive.hpp"
 
 #include <utility>
 
@@ -35,7 +36,7 @@ Status MeshAccess::attach(Mesh& mesh, StepRule* rule, std::size_t history_depth)
   p.rule = rule;
   const std::size_t sessions = mesh.sessions();
   WEFT_CHECK(p.rebuild_state({sessions, history_depth, rule != nullptr}, sessions, std::nullopt));
-  mesh.mark_checkpoint();
+  mesh.take_cell_snapshots();
   return {};
 }
 
@@ -59,12 +60,15 @@ Status MeshAccess::evaluate_copies(const Mesh& mesh, std::optional<std::size_t> 
   p.sync(false);
   WEFT_TRY(State scratch,
            State::build(p.graph, p.layout.node_region, p.layout.plan, p.layout.memory, {rows, 2, false}));
-  const auto spread = [&](const kernels::MatrixView& from, const kernels::MatrixView& to) {
-    for (std::size_t b = 0; b < rows && from.data; ++b) std::copy_n(from.row(*session), from.cols, to.row(b));
-  };
-  for (NodeId id = 0; id < p.graph.nodes().size() && session; ++id) {
-    spread(p.state->output(id, p.ticks), scratch.output(id, 0));
-    spread(p.state->hidden(id, p.ticks), scratch.hidden(id, 0));
+  if (session) {
+    const NodeId nodes = static_cast<NodeId>(p.graph.nodes().size());
+    ByteArchive committed;
+    WriteArchive out(committed, scopes::kSession);
+    for (NodeId id = 0; id < nodes; ++id) p.state->visit_layer(id, *session, p.ticks, out);
+    for (std::size_t b = 0; b < rows; ++b) {
+      ReadArchive in(committed.bytes(), scopes::kSession);
+      for (NodeId id = 0; id < nodes; ++id) scratch.visit_layer(id, b, 0, in);
+    }
   }
   Engine engine({.graph = p.graph,
                  .weights = p.weights,
@@ -83,11 +87,8 @@ Status MeshAccess::evaluate_copies(const Mesh& mesh, std::optional<std::size_t> 
   return {};
 }
 
-void MeshAccess::restore_supervision(Mesh& mesh, actors::ActorId cell, const actors::ActorView& view) noexcept {
-  mesh.parts_->registry->restore(cell, view);
-}
-Status MeshAccess::restore_restarts(Mesh& mesh, actors::ActorId cell, std::vector<std::uint64_t> ticks) {
-  return mesh.parts_->supervisor->restore(cell, std::move(ticks));
+Status MeshAccess::restore_cell(Mesh& mesh, Cell& cell, const CellRecord& from) {
+  return cell.restore(from, *mesh.parts_->supervisor, mesh.parts_->ticks);
 }
 void MeshAccess::set_ticks(Mesh& mesh, std::uint64_t ticks) noexcept { mesh.parts_->ticks = ticks; }
 std::uint64_t MeshAccess::sessions_created(const Mesh& mesh) noexcept { return mesh.parts_->sessions_created; }

@@ -22,6 +22,7 @@ class Executor;
 namespace weft::mesh {
 
 class StepRule;
+struct CellRecord;
 struct Halt;
 
 /// Parts of a mesh that Weft's other rooms need and its users do not: a learning rule drives it, files restore it,
@@ -53,10 +54,9 @@ struct MeshAccess {
   static Status evaluate_copies(const Mesh& mesh, std::optional<std::size_t> session, std::span<const RunInput> inputs,
                                 std::size_t rows, std::uint64_t ticks, std::span<const RunOutput> outputs);
 
-  /// Puts a cell's supervision back, from a file.
-  static void restore_supervision(Mesh& mesh, actors::ActorId cell, const actors::ActorView& view) noexcept;
-  static Status restore_restarts(Mesh& mesh, actors::ActorId cell, std::vector<std::uint64_t> ticks);
-  /// Sets the tick counter, when a saved state is put back.
+  /// Puts a cell's record back, from a file. @error corrupt
+  static Status restore_cell(Mesh& mesh, Cell& cell, const CellRecord& from);
+  /// Sets the tick counter, when a state is put back.
   static void set_ticks(Mesh& mesh, std::uint64_t ticks) noexcept;
   /// Number of sessions that were ever added; the next one's noise is numbered by it. Saved and put back with a state.
   static std::uint64_t sessions_created(const Mesh& mesh) noexcept;

@@ -22,9 +22,9 @@ int main() {
   mesh::Snapshot saved;  // allocates once
   for (int frame = 0; frame < 100; ++frame) {
     const float ours = 0.01f * static_cast<float>(frame), theirs = frame % 3 == 0 ? 1.0f : 0.0f;
-    mesh.save_state(saved);
+    mesh.take_snapshot(saved);
     if (!advance(mesh, ours, 0.0f)) return 1;  // the guess: they do nothing
-    if (theirs != 0.0f && (!mesh.load_state(saved) || !advance(mesh, ours, theirs))) return 1;
+    if (theirs != 0.0f && (!mesh.restore_snapshot(saved) || !advance(mesh, ours, theirs))) return 1;
     if (!advance(truth, ours, theirs)) return 1;
   }
   std::printf("%s\n", mesh.state_hash() == truth.state_hash() ? "the same bits" : "parted");

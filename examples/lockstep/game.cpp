@@ -134,7 +134,7 @@ Status Game::hear(Link& link, std::uint32_t frame) {
 
 /// One frame from the state that the mesh is in.
 Status Game::simulate(std::uint32_t frame) {
-  mesh_.save_state(ring_[frame % ring_.size()]);
+  mesh_.take_snapshot(ring_[frame % ring_.size()]);
   used_[frame] = predicted(frame);
   Input own = own_[frame];
   if (frame == settings_.stray_at) own[0] += 0.001f;
@@ -151,7 +151,7 @@ Status Game::correct(std::uint32_t now) {
   while (first < now && used_[first] == predicted(first)) ++first;
   while (known_ < settings_.frames && heard_[known_]) ++known_;
   if (first == now) return {};
-  WEFT_CHECK(mesh_.load_state(ring_[first % ring_.size()]));
+  WEFT_CHECK(mesh_.restore_snapshot(ring_[first % ring_.size()]));
   for (std::uint32_t frame = first; frame < now; ++frame) WEFT_CHECK(simulate(frame));
   ++report_.rollbacks;
   report_.deepest = std::max(report_.deepest, now - first);

@@ -43,20 +43,15 @@ struct LearnerParts {
 };
 
 /// The saved part of a learner (learner_state.cpp).
-class SavedLearner final : public mesh::RuleState {
+class LearnerState final : public mesh::RuleState {
  public:
-  explicit SavedLearner(LearnerParts& parts) : parts_(parts) {}
-  void hash_layer(mesh::NodeId node, StateHasher& hasher) const override;
-  void remember_layer(mesh::NodeId node, std::vector<float>& kept) const override;
-  const float* restart_layer(mesh::NodeId node, const float* kept) noexcept override;
-  void save_state(mesh::ByteArchive& to, bool with_weights) const override;
-  Status load_state(const mesh::ByteArchive& from, bool with_weights) override;
+  explicit LearnerState(LearnerParts& parts) : parts_(parts) {}
+  void visit(OutArchive& archive) const override;
+  void visit(InArchive& archive) override;
+  void visit_layer(mesh::NodeId node, OutArchive& archive) const override;
+  void visit_layer(mesh::NodeId node, InArchive& archive) override;
 
  private:
-  /// Every array of a saved state.
-  template <class Visit>
-  void each_array(bool with_weights, Visit&& visit) const;
-
   LearnerParts& parts_;
 };
 
@@ -73,14 +68,11 @@ class RecordedLearner final : public mesh::RecordableRule {
   void add_updates(mesh::NodeId node, std::uint64_t updates) noexcept override;
   /// Layers with tied weights move together with others.
   bool may_skip(mesh::NodeId node) const noexcept override { return parts_.plan.layers[node].groups.empty(); }
-  void save_host(mesh::ByteArchive& to) const override;
-  void load_host(const mesh::ByteArchive& from) override;
+  void take_host_snapshot(mesh::ByteArchive& to) const override;
+  void restore_host_snapshot(const mesh::ByteArchive& from) override;
 
  private:
   void each_optimizer_region(const std::function<void(const mesh::DeviceRegion&)>& visit) const;
-  /// Arrays that the host writes while a device runs the steps.
-  template <class Visit>
-  void each_array(Visit&& visit) const;
 
   LearnerParts& parts_;
 };

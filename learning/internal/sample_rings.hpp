@@ -7,6 +7,8 @@
 
 #include "mesh/network/graph.hpp"
 
+#include "core/archive.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -46,14 +48,14 @@ struct OutputRing {
   std::vector<float> losses{};
   std::vector<float> values{};  // ring [sample & mask][learner][width]
 
-  /// Every array, in the order of a saved state.
-  template <class Visit>
-  void each_array(Visit&& visit) {
-    visit(std::span<std::uint32_t>(labels));
-    visit(std::span<std::uint32_t>(classes));
-    visit(std::span<std::uint32_t>(predictions));
-    visit(std::span<float>(losses));
-    visit(std::span<float>(values));
+  /// The arrays of output number `i`.
+  template <class Self, class Archive>
+  static void visit(Self& self, std::uint32_t i, Archive& archive) {
+    archive(Field{"labels", Scope::messages, i}, std::span(self.labels));
+    archive(Field{"classes", Scope::results, i}, std::span(self.classes));
+    archive(Field{"predictions", Scope::results, i}, std::span(self.predictions));
+    archive(Field{"losses", Scope::results, i}, std::span(self.losses));
+    archive(Field{"targets", Scope::messages, i}, std::span(self.values));
   }
   void set_classes(std::size_t first, std::size_t count) noexcept;
 };

@@ -394,7 +394,7 @@ std::uint64_t DeviceExecutor::replay(scheduler::Executor& executor, bool is_unde
   const std::vector<OutputSink> sinks(buffers.sinks().begin(), buffers.sinks().end());
   is_running_ = true;  // code that asks for the host's memory gets it as it is
   ByteArchive now;
-  if (rule) rule->save_host(now);
+  if (rule) rule->take_host_snapshot(now);
   if (std::exchange(has_landed_, false)) readbacks_[0].settle();
   mixed_.take_back();
   log_.restore_observers();
@@ -410,7 +410,7 @@ std::uint64_t DeviceExecutor::replay(scheduler::Executor& executor, bool is_unde
   for (NodeId port = 0; port < feeds.size(); ++port) buffers.feed(port, feeds[port]);
   buffers.set_sinks(sinks);
   engine_.commands().hold(false);
-  if (rule && !is_under_way) rule->load_host(now);
+  if (rule && !is_under_way) rule->restore_host_snapshot(now);
   is_running_ = false;
   forget_log();
   is_ahead_ = false;
@@ -428,7 +428,7 @@ std::uint64_t DeviceExecutor::replay_entry(scheduler::Executor& executor, const 
   for (NodeId port = 0; port < buffers.feeds().size(); ++port) buffers.feed(port, {});
   for (const ReplayLog::Entry::Feed& feed : entry.feeds)
     buffers.feed(feed.port, {feed.values.data(), feed.feed.rows, feed.feed.hold});
-  if (rule()) rule()->load_host(entry.rule);
+  if (rule()) rule()->restore_host_snapshot(entry.rule);
   const std::uint64_t done = engine_.run(executor, entry.tick, entry.steps, entry.first);
   figures_.host_steps += done;
   return done;

@@ -31,9 +31,11 @@ std::vector<DeviceRegion> DeviceImage::pieces() const {
     pieces.push_back({data, bytes, RegionUse::kept, 0, kState});
   });
   // Steps without a rule leave the weights as they are.
-  engine_.runner().weights().each_array([&](NodeId node, const void* data, std::size_t bytes) {
-    pieces.push_back({data, bytes, RegionUse::kept, 0, kWeights, node});
-  });
+  const WeightStore& weights = engine_.runner().weights();
+  for (std::size_t i = 0; i < weights.parameters().size(); ++i)
+    weights.visit_memory(i, [&](const Field&, std::span<const std::byte> memory) {
+      pieces.push_back({memory.data(), memory.size(), RegionUse::kept, 0, kWeights, weights.parameters()[i].node});
+    });
   for (const AlignedBuffer<float>& workspace : engine_.runner().streams().workspaces())
     pieces.push_back({workspace.data(), workspace.size() * sizeof(float), RegionUse::scratch});
   if (StepRule* const rule = engine_.rule())

@@ -42,12 +42,12 @@ void MixedSteps::watch_host(const StepRecorder::Recording& recording, std::uint6
                             std::vector<gpu::Touched>& touched) {
   StepRule* const rule = engine_.rule();
   ByteArchive before;
-  if (rule) rule->recordable()->save_host(before);
+  if (rule) rule->recordable()->take_host_snapshot(before);
   image_.recorder().watch_host(&touched);
   image_.steps().record(recording, step, StepRecorder::Side::host);
   image_.recorder().watch_host(nullptr);
   static_cast<void>(image_.recorder().guards().take());  // the host sees for itself
-  if (rule) rule->recordable()->load_host(before);
+  if (rule) rule->recordable()->restore_host_snapshot(before);
 }
 
 Status MixedSteps::open(HostDeviceExchange::Step& step, std::span<const gpu::Touched> by_host,

@@ -36,8 +36,8 @@ class RecordableRule {
   /// True when a device may find that a node has nothing to learn in a step, and count its updates itself.
   virtual bool may_skip(NodeId node) const noexcept = 0;
   /// Part of it that the host alone changes as it runs: counters, labels, update counts; and back.
-  virtual void save_host(ByteArchive& to) const = 0;
-  virtual void load_host(const ByteArchive& from) = 0;
+  virtual void take_host_snapshot(ByteArchive& to) const = 0;
+  virtual void restore_host_snapshot(const ByteArchive& from) = 0;
 };
 
 }  // namespace weft::mesh

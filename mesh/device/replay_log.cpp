@@ -44,7 +44,7 @@ void ReplayLog::begin_run(std::uint64_t tick, std::uint64_t first, std::uint64_t
     run.feeds.push_back({port, {nullptr, rows, feed.hold}, std::move(values)});
     bytes_ += rows * row(port) * sizeof(float);
   }
-  if (StepRule* const rule = engine_.rule()) rule->recordable()->save_host(run.rule);
+  if (StepRule* const rule = engine_.rule()) rule->recordable()->take_host_snapshot(run.rule);
   bytes_ += run.rule.size();
 }
 

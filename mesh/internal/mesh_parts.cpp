@@ -142,7 +142,7 @@ Status Mesh::Parts::make_cells() {
   }
   WEFT_CHECK(make_observers());
   for (const auto& cell : cells)
-    for (const CellObserver& each : cell->observers()) all_observers.push_back(each.observer.get());
+    if (!cell->observers().empty()) observing.push_back(cell.get());
   registry = std::make_unique<actors::Registry>(cells.size());
   supervisor = std::make_unique<actors::Supervisor>(*registry);
   board = std::make_unique<actors::ActivityBoard>(layout.plan.regions.size());
@@ -231,7 +231,7 @@ void Mesh::Parts::make_engine() {
   engine = std::make_unique<Engine>(RunSetup{graph, weights, *state, layout.plan, layout.node_region, cells,
                                              supervisor.get(), registry.get(), rule, layout.width, board.get()});
   if (before && before->halt()) engine->note_halt(*before->halt());
-  for (const auto& cell : cells) cell->bind(graph, weights, *state, *registry, saved_rule());
+  for (const auto& cell : cells) cell->bind(graph, weights, *state, *registry, rule_state());
   if (!device.hold) return;
   device.run = std::make_unique<DeviceExecutor>(*device.hold, *engine);
   device.run->count_on(figures);

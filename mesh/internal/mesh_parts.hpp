@@ -57,10 +57,10 @@ struct Mesh::Parts {
   DeviceSide device;
   std::uint64_t ticks = 0;
   std::uint64_t sessions_created = 0;  // ever, those that were removed too
-  std::vector<Observer*> all_observers;
-  std::uint64_t number = 0;       // no two meshes have the same
-  std::optional<Hash128> digest;  // of the network, once asked for
-  BatchCopy copies;               // of a state in memory, used again
+  std::vector<Cell*> observing;        // cells with observers
+  std::uint64_t number = 0;            // no two meshes have the same
+  std::optional<Hash128> digest;       // of the network, once asked for
+  BatchCopy copies;                    // of a state in memory, used again
 
   Parts(Graph g, MeshOptions o, topology::Machine m);
 
@@ -82,12 +82,12 @@ struct Mesh::Parts {
                                                                     std::uint64_t values_per_width) const;
   Result<std::vector<OutputSink>> check_outputs(std::span<const RunOutput> outputs,
                                                 std::uint64_t values_per_width) const;
-  RuleState* saved_rule() const noexcept { return rule ? rule->saved() : nullptr; }
+  RuleState* rule_state() const noexcept { return rule ? rule->saved() : nullptr; }
   const Hash128& network_digest();
   void deliver_commands() noexcept;
-  void save_cells(Snapshot& to) const;
+  void take_cells(Snapshot& to) const;
   Status check_fits(const Snapshot& from);
-  void load_cells(const Snapshot& from);
+  void restore_cells(const Snapshot& from);
   /// Brings the host's state and weights up to the device's, before somebody reads them; `may_write`: or writes.
   void sync(bool may_write) const noexcept {
     if (!device.run || device.run->is_running()) return;

@@ -76,7 +76,7 @@ class SizeArchive final : public OutArchive {
   std::size_t size_with_lists() const noexcept { return fields_ + lists_; }
 
  protected:
-  void put(const Field&, std::span<const std::byte> bytes) override { fields_ += bytes.size(); }
+  void put(const Field&, Element, std::span<const std::byte> bytes) override { fields_ += bytes.size(); }
   void put_list(const Field&, std::uint64_t, std::span<const std::byte>, std::size_t room) override {
     lists_ += sizeof(std::uint64_t) + room;
   }
@@ -91,30 +91,44 @@ class WriteArchive final : public OutArchive {
   WriteArchive(ByteArchive& to, Scopes scopes) noexcept : OutArchive(scopes), to_(to) {}
 
  protected:
-  void put(const Field&, std::span<const std::byte> bytes) override { to_.put(bytes); }
+  void put(const Field&, Element, std::span<const std::byte> bytes) override { to_.put(bytes); }
 
  private:
   ByteArchive& to_;
 };
 
 /// Reads what a WriteArchive of the same scopes wrote.
-class ReadArchive final : public InArchive {
+class ReadArchive : public InArchive {
  public:
   ReadArchive(std::span<const std::byte> from, Scopes scopes) noexcept : InArchive(scopes), left_(from) {}
 
  protected:
-  bool get(const Field&, std::span<std::byte> to) override {
+  bool get(const Field&, Element, std::span<std::byte> to) override {
     WEFT_ASSERT(to.size() <= left_.size(), "more is read of a state than was written");
-    const std::span<const std::byte> from = left_.first(to.size());
+    if (!to.empty()) std::memcpy(to.data(), left_.data(), to.size());
     left_ = left_.subspan(to.size());
-    if (to.empty() || std::memcmp(to.data(), from.data(), to.size()) == 0) return false;
-    std::memcpy(to.data(), from.data(), to.size());
     return true;
   }
   std::uint64_t left() const noexcept override { return left_.size(); }
 
- private:
+ protected:
   std::span<const std::byte> left_;
+};
+
+/// The same, where most is as it was: only what differs is written.
+class RestoreArchive final : public ReadArchive {
+ public:
+  using ReadArchive::ReadArchive;
+  void pass_over(std::size_t bytes) noexcept { left_ = left_.subspan(bytes); }
+
+ protected:
+  bool get(const Field& field, Element element, std::span<std::byte> to) override {
+    WEFT_ASSERT(to.size() <= left_.size(), "more is read of a state than was written");
+    if (!to.empty() && std::memcmp(to.data(), left_.data(), to.size()) != 0)
+      return ReadArchive::get(field, element, to);
+    left_ = left_.subspan(to.size());
+    return false;
+  }
 };
 
 }  // namespace weft::mesh

@@ -24,7 +24,7 @@
 namespace weft::mesh {
 
 MeshView CheckpointSnapshot::view() const {
-  WEFT_ASSERT(plan_, "nothing was captured yet");
+  WEFT_ASSERT(plan_, "nothing was taken yet");
   MeshView view;
   view.plan = plan_;
   view.ticks = ticks_;
@@ -39,7 +39,7 @@ MeshView CheckpointSnapshot::view() const {
   return view;
 }
 
-Status capture_without_mark(Mesh& mesh, bool live, CheckpointSnapshot& to) {
+Status take_without_cell_snapshots(Mesh& mesh, bool live, CheckpointSnapshot& to) {
   // First: commands that are due change weights and types.
   if (live) mesh.deliver_commands();
   const bool is_known = to.mesh_ == mesh.number();
@@ -57,7 +57,7 @@ Status capture_without_mark(Mesh& mesh, bool live, CheckpointSnapshot& to) {
   // Nothing fails between noting the copies and making them: what is noted counts as copied.
   to.copies_.clear();
   to.copies_.reserve(mesh.plan().regions.size() + 2 * MeshAccess::weights(std::as_const(mesh)).parameters().size());
-  MeshAccess::weights(std::as_const(mesh)).copy_to(to.weights_, live, to.copies_);
+  to.weights_.take(MeshAccess::weights(std::as_const(mesh)), live, to.copies_);
   if (!live) {
     to.copies_.make(MeshAccess::executor(mesh));
     return {};
@@ -68,7 +68,7 @@ Status capture_without_mark(Mesh& mesh, bool live, CheckpointSnapshot& to) {
   if (!to.cells_ || to.plan_->has_observers || to.changes_ != mesh.registry().changes()) {
     if (!to.cells_ || to.cells_.use_count() > 1) to.cells_ = std::make_shared<std::vector<std::uint64_t>>();
     to.cells_->clear();
-    add_cell_words(mesh, *to.cells_);
+    add_cell_words(mesh, *to.cells_, to.record_);
     to.changes_ = mesh.registry().changes();
   }
   to.halt_.reset();
@@ -76,10 +76,10 @@ Status capture_without_mark(Mesh& mesh, bool live, CheckpointSnapshot& to) {
   return {};
 }
 
-Status capture_mesh(Mesh& mesh, bool live, CheckpointSnapshot& to) {
-  WEFT_CHECK(capture_without_mark(mesh, live, to));
+Status take_checkpoint_snapshot(Mesh& mesh, bool live, CheckpointSnapshot& to) {
+  WEFT_CHECK(take_without_cell_snapshots(mesh, live, to));
   // A restart returns to the last checkpoint, and this is one.
-  if (live) mesh.mark_checkpoint();
+  if (live) mesh.take_cell_snapshots();
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include "mesh/network/network_json.hpp"
 #include "mesh/persistence/internal/entity_blobs.hpp"
 #include "mesh/runtime/cell.hpp"
+#include "mesh/runtime/cell_record.hpp"
 #include "mesh/runtime/command.hpp"
 #include "mesh/runtime/engine.hpp"
 #include "mesh/runtime/state.hpp"
@@ -16,8 +17,8 @@
 #include "core/json_reader.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <deque>
 #include <optional>
 
 namespace weft::mesh {
@@ -28,59 +29,23 @@ using namespace internal;
 
 Failure bad_cells(const std::string& what) { return fail(Errc::corrupt, "state/cells: " + what); }
 
-/// The commands that begin at words[next], which moves past them; nothing when they are no commands.
-std::optional<std::vector<CommandMessage>> restore_commands(std::span<const std::uint64_t> words, std::size_t& next,
-                                                            std::uint64_t count, std::size_t nodes) {
-  std::vector<CommandMessage> commands;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    if (words.size() - next < kCommandWords) return std::nullopt;
-    const std::uint64_t* w = words.data() + next;
-    next += kCommandWords;
-    if (w[0] > static_cast<std::uint64_t>(CommandKind::morph) || w[1] >> 32 > nodes || w[2] > UINT32_MAX ||
-        !read_encoding(w[4]) || w[6] > words.size() - next)
-      return std::nullopt;
-    auto& command = *commands.emplace_back(std::make_shared<Command>());
-    command.kind = static_cast<CommandKind>(w[0]);
-    command.level = static_cast<std::uint32_t>(w[1]);
-    command.sender = static_cast<std::uint32_t>(w[1] >> 32);
-    command.parameter = static_cast<std::uint32_t>(w[2]);
-    command.number = w[3];
-    command.encoding = *read_encoding(w[4]);
-    command.not_before = w[5];
-    for (const std::uint64_t word : words.subspan(next, w[6]))
-      command.values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(word)));
-    next += w[6];
-  }
-  return commands;
-}
-
 Status restore_cells(Mesh& mesh, std::span<const std::uint64_t> words) {
-  std::size_t next = 0;
+  WordReader reader(words);
   for (const auto& cell : MeshAccess::cells(mesh)) {
-    if (words.size() - next < kCellWords) return bad_cells("too short for the network's cells");
-    const std::uint64_t* w = words.data() + next;
-    next += kCellWords;
-    if (w[0] > 1 || w[1] == 0 || w[2] >= actors::kActorStatusCount || w[7] > words.size() - next || w[8] > 1)
-      return bad_cells("cell " + to_string(cell->at()) + " holds values out of range");
-    cell->set_enabled(w[0] == 1);
-    cell->set_period(w[1]);
-    MeshAccess::restore_supervision(mesh, cell->id(), {static_cast<actors::ActorStatus>(w[2]), w[3], w[4], w[5], w[6]});
-    const auto restarts = words.subspan(next, w[7]);
-    next += w[7];
-    WEFT_CHECK(MeshAccess::restore_restarts(mesh, cell->id(), {restarts.begin(), restarts.end()}));
-    cell->set_marked(!mesh.registry().is_active(cell->id()));
-    cell->set_reset_pending(w[8] == 1);
-    auto commands = restore_commands(words, next, w[9], mesh.graph().nodes().size());
-    if (!commands) return bad_cells("cell " + to_string(cell->at()) + " holds commands out of range");
-    cell->restore_deferred(*std::move(commands));
-    for (const CellObserver& each : cell->observers()) {
-      if (words.size() - next < Observer::kWords ||
-          !each.observer->restore(words.subspan(next).first<Observer::kWords>()))
-        return bad_cells("cell " + to_string(cell->at()) + " holds no memory of its observers");
-      next += Observer::kWords;
-    }
+    CellRecord record;
+    record.observers.resize(cell->observers().size());
+    CellRecord::visit(record, reader);
+    if (reader.is_short()) return bad_cells("too short for the network's cells");
+    const bool is_known = std::all_of(record.commands.begin(), record.commands.end(), [&](const auto& command) {
+      return !command || command->sender <= mesh.graph().nodes().size();
+    });
+    if (reader.has_failed() || !is_known)
+      return bad_cells("cell " + to_string(cell->at()) + " holds values out of range: " +
+                       (is_known ? std::string(reader.failed_field()) : "a command's sender"));
+    if (auto restored = MeshAccess::restore_cell(mesh, *cell, record); !restored)
+      return bad_cells(restored.error().text());
   }
-  if (next != words.size()) return bad_cells("longer than the network's cells");
+  if (reader.words_left() != 0) return bad_cells("longer than the network's cells");
   return {};
 }
 
@@ -152,15 +117,14 @@ Result<Encoding> encoding_in(const formats::EntityFile& file, const std::string&
 Status restore_stored(QuantizedWeight& stored, const ParameterSpec& spec, const std::string& base,
                       const formats::EntityFile& file) {
   const Encoding encoding = stored.encoding();
-  ByteSpan scales, zeros;
-  WEFT_TRY(const ByteSpan codes, bytes_of(file, base, name(encoding.dtype), weight_shape(spec)));
-  if (has_scale(encoding.dtype)) {
-    WEFT_TRY(scales, bytes_of(file, base + ".scales", scale_type(encoding.dtype), scale_shape(encoding, spec)));
+  std::array<ByteSpan, kStoredArrays.size()> arrays;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const StoredArray& row = kStoredArrays[i];
+    if (!row.is_in(encoding.dtype)) continue;
+    WEFT_TRY(arrays[i],
+             bytes_of(file, base + std::string(row.suffix), row.type(encoding.dtype), row.shape(encoding, spec)));
   }
-  if (has_zero_point(encoding.dtype)) {
-    WEFT_TRY(zeros, bytes_of(file, base + ".zero_points", zero_type(encoding.dtype), scale_shape(encoding, spec)));
-  }
-  if (auto restored = stored.restore(codes, scales, zeros); !restored)
+  if (auto restored = stored.restore(arrays[0], arrays[1], arrays[2]); !restored)
     return fail(std::move(restored).error().within(base));
   if (const auto bad = stored.first_not_finite())
     return fail(Errc::corrupt,
@@ -269,7 +233,7 @@ Status restore_weights(Mesh& mesh, const formats::EntityFile& file) {
     file.forget(base + ".master");
   }
   WEFT_CHECK(file.intact());
-  mesh.mark_checkpoint();
+  mesh.take_cell_snapshots();
   return {};
 }
 
@@ -315,9 +279,10 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
   WEFT_CHECK(restore_cells(mesh, cells));
   WEFT_CHECK(file.intact());
   MeshAccess::engine(mesh).clear_halt();
+  MeshAccess::engine(mesh).commands().forget_mail();
   MeshAccess::engine(mesh).commands().expect_deferred();
   if (halt) MeshAccess::engine(mesh).note_halt(*halt);
-  mesh.mark_checkpoint();
+  mesh.take_cell_snapshots();
   return {};
 }
 

@@ -15,7 +15,7 @@
 namespace weft::mesh {
 
 /// Data of others in a mesh's file (a learner's optimiser state and messages in flight).
-struct SnapshotExtras {
+struct CheckpointExtras {
   std::vector<formats::Tensor> tensors;
   std::string meta_json = "{}";                      // an object, stored under meta.extras
   std::optional<std::string> stream = std::nullopt;  // the network's section "stream", where it is not the mesh's
@@ -26,9 +26,9 @@ struct SnapshotExtras {
 /// tick. What waits in mailboxes is delivered first, as the next tick would; commands for later ticks are in the file;
 /// the state becomes what `restart` goes back to. The same mesh state gives the same bytes.
 /// @error not_finite: a stored weight is not finite and would not be read back
-Result<ByteSource> entity_of(Mesh& mesh, bool live, const SnapshotExtras& extras = {});
+Result<ByteSource> entity_of(Mesh& mesh, bool live, const CheckpointExtras& extras = {});
 /// The same in memory.
-Result<ByteBuffer> encode_mesh(Mesh& mesh, bool live, const SnapshotExtras& extras = {});
+Result<ByteBuffer> encode_mesh(Mesh& mesh, bool live, const CheckpointExtras& extras = {});
 
 /// The network a file describes.
 Result<NetworkSpec> network_of(const formats::EntityFile& file);

@@ -7,6 +7,7 @@
 #include "mesh/persistence/internal/entity_blobs.hpp"
 #include "mesh/runtime/cell.hpp"
 #include "mesh/runtime/cell_hash.hpp"
+#include "mesh/runtime/cell_record.hpp"
 #include "mesh/runtime/command.hpp"
 #include "mesh/runtime/halt.hpp"
 #include "mesh/weights/weight_store.hpp"
@@ -28,33 +29,6 @@ using namespace internal;
 using formats::Tensor;
 
 constexpr std::size_t kPartBytes = std::size_t{1} << 20;  // of a matrix, about, that is brought into file order at once
-
-void add_cell(std::vector<std::uint64_t>& words, const Mesh& mesh, Cell& cell) {
-  const actors::ActorView view = mesh.registry().view(cell.id());
-  const auto restarts = mesh.supervisor().restarts(cell.id());
-  words.insert(words.end(), {std::uint64_t{cell.is_enabled()}, cell.period(), static_cast<std::uint64_t>(view.status),
-                             view.messages, view.faults, view.restarts, view.last_fault_tick, restarts.size(),
-                             std::uint64_t{cell.is_reset_pending()}, cell.deferred().size()});
-  words.insert(words.end(), restarts.begin(), restarts.end());
-  for (const CommandMessage& command : cell.deferred()) {
-    words.insert(words.end(),
-                 {static_cast<std::uint64_t>(command->kind), command->level | std::uint64_t{command->sender} << 32,
-                  command->parameter, command->number, encoding_word(command->encoding), command->not_before,
-                  command->values.size()});
-    for (const float value : command->values) words.push_back(std::bit_cast<std::uint32_t>(value));
-  }
-  for (const CellObserver& each : cell.observers()) {
-    const auto memory = each.observer->words();
-    words.insert(words.end(), memory.begin(), memory.end());
-  }
-}
-
-/// Words of a cell's part of `state/cells` before its observers' memory.
-std::size_t words_before_observers(std::span<const std::uint64_t> words) {
-  std::size_t next = kCellWords + words[7];
-  for (std::uint64_t command = 0; command < words[9]; ++command) next += kCommandWords + words[next + 6];
-  return next;
-}
 
 /// Hands a matrix to `part` in ranges of whole panels, about kPartBytes each.
 Status each_range(std::size_t out, std::size_t panel_bytes,
@@ -114,21 +88,12 @@ Tensor stored_tensor(std::string name, std::string_view type, Shape shape, const
 /// it.
 void add_weight(const ParameterSpec& spec, const std::string& base, const MeshView::Weight& weight,
                 std::vector<Tensor>& tensors) {
-  using kernels::OrderedWeight;
-  using kernels::WeightBytes;
   if (weight.stored.codes) {
     const Encoding encoding = weight.stored.encoding();
-    const auto add = [&](const std::string& name, std::string_view type, Shape shape,
-                         std::span<std::byte> OrderedWeight::*array, std::size_t WeightBytes::*size) {
-      tensors.push_back(stored_tensor(name, type, std::move(shape), weight.stored, array, size));
-    };
-    add(base, name(encoding.dtype), weight_shape(spec), &OrderedWeight::codes, &WeightBytes::codes);
-    if (has_scale(encoding.dtype))
-      add(base + ".scales", scale_type(encoding.dtype), scale_shape(encoding, spec), &OrderedWeight::scales,
-          &WeightBytes::scales);
-    if (has_zero_point(encoding.dtype))
-      add(base + ".zero_points", zero_type(encoding.dtype), scale_shape(encoding, spec), &OrderedWeight::zeros,
-          &WeightBytes::zeros);
+    for (const StoredArray& row : kStoredArrays)
+      if (row.is_in(encoding.dtype))
+        tensors.push_back(stored_tensor(base + std::string(row.suffix), row.type(encoding.dtype),
+                                        row.shape(encoding, spec), weight.stored, row.array, row.size));
     if (!weight.master) return;
   }
   tensors.push_back(master_tensor(weight.stored.codes ? base + ".master" : base, spec, weight.master));
@@ -209,7 +174,17 @@ MeshPlan::MeshPlan(const Mesh& mesh) : spec(mesh.spec()) {
 }
 
 void add_cell_words(const Mesh& mesh, std::vector<std::uint64_t>& words) {
-  for (const auto& cell : MeshAccess::cells(mesh)) add_cell(words, mesh, *cell);
+  CellRecord record;
+  add_cell_words(mesh, words, record);
+}
+
+void add_cell_words(const Mesh& mesh, std::vector<std::uint64_t>& words, CellRecord& record) {
+  WordWriter archive(words);
+  for (const auto& cell : MeshAccess::cells(mesh)) {
+    cell->record(mesh.supervisor(), record);
+    CellRecord::visit(std::as_const(record), archive);
+  }
+  record.commands.clear();
 }
 
 MeshView view_of(const Mesh& mesh, bool live) {
@@ -244,13 +219,13 @@ Hash128 state_hash(const MeshView& view, std::size_t session, const LayerHash& r
   const MeshPlan& plan = *view.plan;
   StateHasher hasher;
   hasher.add(view.ticks);
-  std::span<const std::uint64_t> words(*view.cells);
+  WordReader words(*view.cells);
+  CellRecord record;
   for (const MeshPlan::CellPlan& cell : plan.cells) {
-    const std::size_t before = words_before_observers(words), observers = cell.observers * Observer::kWords;
-    const CellPart part{words[0] != 0, words[1], words.subspan(before, observers), cell.first, cell.layers};
-    words = words.subspan(before + observers);
+    record.observers.resize(cell.observers);
+    CellRecord::visit(record, words);
     hasher.add(hash_cell(
-        part, *view.state, session, view.ticks,
+        record, {cell.first, cell.layers}, *view.state, session, view.ticks,
         [&](NodeId id, HashArchive& archive) {
           for (std::size_t i = plan.first[id]; i < plan.first[id + 1]; ++i)
             WeightStore::visit_parameter(plan.parameters[i].spec, view.weights[i].stored, view.weights[i].master,
@@ -261,7 +236,7 @@ Hash128 state_hash(const MeshView& view, std::size_t session, const LayerHash& r
   return hasher.digest();
 }
 
-Result<ByteSource> entity_of(const MeshView& view, const SnapshotExtras& extras) {
+Result<ByteSource> entity_of(const MeshView& view, const CheckpointExtras& extras) {
   const MeshPlan& plan = *view.plan;
   NetworkSpec spec = current_spec(view);
   if (extras.stream) spec.stream = *extras.stream;
@@ -292,15 +267,15 @@ Result<ByteSource> entity_of(const MeshView& view, const SnapshotExtras& extras)
   return formats::entity_source(network, meta, std::move(tensors));
 }
 
-Result<ByteSource> entity_of(Mesh& mesh, bool live, const SnapshotExtras& extras) {
+Result<ByteSource> entity_of(Mesh& mesh, bool live, const CheckpointExtras& extras) {
   // First: commands that are due change weights and types.
   if (live) mesh.deliver_commands();
   WEFT_TRY(ByteSource source, entity_of(view_of(mesh, live), extras));
-  if (live) mesh.mark_checkpoint();
+  if (live) mesh.take_cell_snapshots();
   return source;
 }
 
-Result<ByteBuffer> encode_mesh(Mesh& mesh, bool live, const SnapshotExtras& extras) {
+Result<ByteBuffer> encode_mesh(Mesh& mesh, bool live, const CheckpointExtras& extras) {
   WEFT_TRY(const ByteSource source, entity_of(mesh, live, extras));
   return collect(source);
 }

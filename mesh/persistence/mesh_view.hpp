@@ -5,7 +5,7 @@
 #include "mesh/mesh.hpp"
 #include "mesh/persistence/entity_model.hpp"
 #include "mesh/runtime/halt.hpp"
-#include "mesh/weights/weight_copy.hpp"
+#include "mesh/weights/weight_snapshot.hpp"
 
 #include "core/byte_source.hpp"
 #include "core/state_hash.hpp"
@@ -20,6 +20,8 @@
 #include <vector>
 
 namespace weft::mesh {
+
+struct CellRecord;
 
 /// Parts of a mesh that never change, as its files describe them.
 struct MeshPlan {
@@ -63,6 +65,8 @@ struct MeshView {
 MeshView view_of(const Mesh& mesh, bool live);
 /// Appends the words of `state/cells` as they are now.
 void add_cell_words(const Mesh& mesh, std::vector<std::uint64_t>& words);
+/// The same; the memory of `record` is used again.
+void add_cell_words(const Mesh& mesh, std::vector<std::uint64_t>& words, CellRecord& record);
 
 /// A rule's part of the state hash of a layer.
 using LayerHash = std::function<void(NodeId, StateHasher&)>;
@@ -72,6 +76,6 @@ Hash128 state_hash(const MeshView& view, std::size_t session, const LayerHash& r
 NetworkSpec current_spec(const MeshView& view);
 /// Content of the .entity file (docs/formats/entity.md), to be streamed: the view must stay valid as long as it is.
 /// @error not_finite: a stored weight is not finite and would not be read back
-Result<ByteSource> entity_of(const MeshView& view, const SnapshotExtras& extras);
+Result<ByteSource> entity_of(const MeshView& view, const CheckpointExtras& extras);
 
 }  // namespace weft::mesh

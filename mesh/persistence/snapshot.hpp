@@ -4,17 +4,14 @@
 
 #include "mesh/memory/byte_archive.hpp"
 #include "mesh/runtime/cell.hpp"
+#include "mesh/runtime/cell_record.hpp"
 #include "mesh/runtime/halt.hpp"
-#include "mesh/runtime/observer.hpp"
 #include "mesh/runtime/state.hpp"
-#include "mesh/weights/weight_copy.hpp"
-
-#include "actors/registry.hpp"
+#include "mesh/weights/weight_snapshot.hpp"
 
 #include "core/aligned_buffer.hpp"
 #include "core/state_hash.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,12 +20,12 @@
 
 namespace weft::mesh {
 
-/// Choice of weights in a snapshot: `automatic` saves them when a learning rule is attached, an observer may morph
-/// some, or a command that changes some waits. `never` leaves weights and optimiser as they are when it is loaded.
-enum class SaveWeights : int { automatic, always, never };
+/// Weights of a snapshot: with `automatic` it has them when a learning rule is attached, an observer may morph some, or
+/// a command that changes some waits. `never` leaves them, and the optimizer, as they are when it is restored.
+enum class SnapshotWeights : int { automatic, always, never };
 
-/// A mesh at one moment, in memory: what Mesh::save_state fills and Mesh::load_state goes back to. Its room is used
-/// again by the next save, so a ring of them serves a game's rollback without allocating.
+/// A mesh at one moment, in memory: Mesh::take_snapshot fills it, Mesh::restore_snapshot goes back to it. Its memory is
+/// used again by the next one, so a ring of them serves a game's rollback without allocating.
 /// @thread one at a time
 class Snapshot {
  public:
@@ -41,14 +38,9 @@ class Snapshot {
 
  private:
   friend class Mesh;
-  /// A cell without its layers' values.
-  struct CellCopy {
-    bool is_enabled = true, is_reset_pending = false, is_marked = false;
-    std::uint64_t period = 1;
-    actors::ActorView view;
-    std::vector<std::uint64_t> restarts;
-    std::vector<CommandMessage> deferred;
-    std::shared_ptr<Cell::Memory> memory;
+  struct CellPart {
+    CellRecord record;
+    std::shared_ptr<Cell::Snapshot> snapshot;  // for its restart
   };
 
   // Whose it is: a load looks at the numbers first, and at what they stand for when they differ.
@@ -62,12 +54,11 @@ class Snapshot {
   std::size_t live_size_ = 0;
   AlignedBuffer<std::byte> live_;
   std::uint64_t changes_ = 0;  // Registry::changes
-  std::vector<CellCopy> cells_;
-  std::vector<std::array<std::uint64_t, Observer::kWords>> observers_;
+  std::vector<CellPart> cells_;
   std::optional<Halt> halt_;
-  SaveWeights wanted_ = SaveWeights::automatic;
+  SnapshotWeights wanted_ = SnapshotWeights::automatic;
   bool holds_weights_ = false;
-  WeightCopy weights_;                // without weights: their versions
+  WeightSnapshot weights_;            // without weights: their versions
   std::uint64_t weight_changes_ = 0;  // WeightStore::changes
   ByteArchive rule_;
 };

@@ -5,28 +5,15 @@
 #include "mesh/runtime/step_rule.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
 namespace weft::mesh {
 namespace {
 
-constexpr std::array<std::string_view, 8> kControlNames{"enable", "disable", "set_period", "set_weights",
-                                                        "reset",  "probe",   "snapshot",   "morph"};
-
-void copy_out(kernels::ConstMatrixView rows, std::vector<float>& out) {
-  for (std::size_t i = 0; i < rows.rows; ++i) out.insert(out.end(), rows.row(i), rows.row(i) + rows.cols);
-}
-
-const float* copy_in(const float* in, kernels::MatrixView rows) {
-  for (std::size_t i = 0; i < rows.rows; ++i, in += rows.cols) std::copy_n(in, rows.cols, rows.row(i));
-  return in;
-}
+constexpr Field kMasterSize{"master_size", Scope::weights};
 
 }  // namespace
-
-std::string_view name(CommandKind kind) noexcept { return kControlNames[static_cast<std::size_t>(kind)]; }
 
 void Cell::bind(const Graph& graph, WeightStore& weights, State& state, actors::Registry& registry,
                 RuleState* rule) noexcept {
@@ -57,11 +44,6 @@ void Cell::run_deferred(std::uint64_t tick) {
   while (due < deferred_.size() && deferred_[due]->not_before <= tick) carry_out(tick, *deferred_[due++]);
   if (due == 0) return;
   deferred_.erase(deferred_.begin(), deferred_.begin() + static_cast<std::ptrdiff_t>(due));
-  registry_->note_change();
-}
-
-void Cell::restore_deferred(std::vector<CommandMessage> commands) noexcept {
-  deferred_ = std::move(commands);
   registry_->note_change();
 }
 
@@ -137,46 +119,75 @@ Status Cell::apply(std::uint64_t tick, Command& control, std::vector<float>& ans
   return fail(Errc::internal, object + ": unknown command");
 }
 
-void Cell::remember(std::uint64_t tick) {
-  // Memory that snapshots share is left alone; otherwise it is reused.
-  if (!remembered_ || remembered_.use_count() > 1) remembered_ = std::make_shared<Memory>();
-  std::size_t next = 0;
-  const auto room = [&]() -> std::vector<float>& {
-    if (next == remembered_->size()) remembered_->emplace_back();
-    (*remembered_)[next].clear();
-    return (*remembered_)[next++];
-  };
+void Cell::record_observers(CellRecord& to) const {
+  to.observers.resize(observers_.size());
+  for (std::size_t i = 0; i < observers_.size(); ++i) to.observers[i] = observers_[i].observer->words();
+}
+
+void Cell::record(const actors::Supervisor& supervisor, CellRecord& to) const {
+  to.switches = switches_;
+  to.supervision = registry_->view(id());
+  if (const auto& rule = supervisor.rule(id()); rule.policy == actors::Policy::restart)
+    to.restarts.reserve(rule.max_restarts);
+  const auto restarts = supervisor.restarts(id());
+  to.restarts.assign(restarts.begin(), restarts.end());
+  to.commands.assign(deferred_.begin(), deferred_.end());
+  record_observers(to);
+}
+
+Status Cell::restore_observers(const CellRecord& from) {
+  WEFT_ASSERT(from.observers.size() == observers_.size(), "a record of another cell");
+  for (std::size_t i = 0; i < observers_.size(); ++i)
+    if (!observers_[i].observer->restore(from.observers[i]))
+      return fail(Errc::corrupt, "cell " + to_string(at_) + " holds no memory of its observers");
+  return {};
+}
+
+Status Cell::restore(const CellRecord& from, actors::Supervisor& supervisor, std::uint64_t tick) {
+  if (auto restored = supervisor.restore(id(), from.restarts); !restored)
+    return fail(Errc::corrupt, "cell " + to_string(at_) + ": " + restored.error().text());
+  WEFT_CHECK(restore_observers(from));
+  registry_->restore(id(), from.supervision);
+  switches_ = from.switches;
+  marked_ = !registry_->is_active(id());
+  rewind_commands(tick, from.commands);
+  return {};
+}
+
+void Cell::take_snapshot(std::uint64_t tick) {
+  // One that snapshots of the mesh share stays as it is; else its memory is used again.
+  if (!snapshot_ || snapshot_.use_count() > 1) snapshot_ = std::make_shared<Snapshot>();
+  snapshot_->clear();
+  WriteArchive archive(*snapshot_, scopes::kRestart);
   for (NodeId node = first_; node < first_ + layers_; ++node) {
-    for (const auto& parameter : weights_->of(node))
-      room().assign(parameter.data, parameter.data + (parameter.data ? parameter.spec->stored_size() : 0));
-    std::vector<float>& live = room();
-    copy_out(state_->output(node, tick), live);
-    if (state_->hidden(node, tick).data) copy_out(state_->hidden(node, tick), live);
-    if (rule_) rule_->remember_layer(node, live);
+    for (const auto& parameter : std::as_const(*weights_).of(node)) {
+      archive(kMasterSize, std::uint64_t{parameter.data ? parameter.spec->stored_size() : 0});
+      if (parameter.data) archive(WeightStore::kMaster, std::span(parameter.data, parameter.spec->stored_size()));
+    }
+    visit_rows(node, tick, archive);
+    if (rule_) std::as_const(*rule_).visit_layer(node, archive);
   }
   registry_->note_change();
 }
 
 void Cell::restart(std::uint64_t tick) {
-  const Memory& remembered = *remembered_;
-  std::size_t next = 0;
+  RestoreArchive archive(snapshot_->bytes(), scopes::kRestart);
   for (NodeId node = first_; node < first_ + layers_; ++node) {
     for (auto& parameter : weights_->of(node)) {
-      const std::vector<float>& values = remembered[next++];
+      std::uint64_t size = 0;
+      archive(kMasterSize, size);
       // Weights without a master do not change, nor those that had none when they were remembered; nor, most of the
       // time, those that do not learn.
-      if (!parameter.data || values.empty() ||
-          std::memcmp(values.data(), parameter.data, values.size() * sizeof(float)) == 0)
-        continue;
-      std::copy(values.begin(), values.end(), parameter.data);
-      ++parameter.version;
-      weights_->note_change();
+      if (!parameter.data) {
+        archive.pass_over(size * sizeof(float));
+      } else if (archive(WeightStore::kMaster, std::span(parameter.data, size))) {
+        ++parameter.version;
+        weights_->note_change();
+      }
     }
     weights_->refresh(node);
-    const float* live = copy_in(remembered[next].data(), state_->output(node, tick));
-    if (state_->hidden(node, tick).data) live = copy_in(live, state_->hidden(node, tick));
-    if (rule_) rule_->restart_layer(node, live);
-    ++next;
+    visit_rows(node, tick, archive);
+    if (rule_) rule_->visit_layer(node, archive);
   }
 }
 

@@ -2,13 +2,16 @@
 
 #pragma once
 
+#include "mesh/memory/byte_archive.hpp"
 #include "mesh/network/graph.hpp"
+#include "mesh/runtime/cell_record.hpp"
 #include "mesh/runtime/command.hpp"
 #include "mesh/runtime/observer.hpp"
 #include "mesh/runtime/state.hpp"
 #include "mesh/weights/weight_store.hpp"
 
 #include "actors/actor.hpp"
+#include "actors/supervisor.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -46,7 +49,9 @@ class Cell final : public actors::Actor<CommandMessage> {
             RuleState* rule) noexcept;
 
   /// True when the cell is due at this tick; otherwise it keeps its output.
-  bool fires(std::uint64_t tick) const noexcept { return enabled_ && (period_ == 1 || tick % period_ == 0); }
+  bool fires(std::uint64_t tick) const noexcept {
+    return switches_.is_enabled && (switches_.period == 1 || tick % switches_.period == 0);
+  }
   /// True when the registry lists the cell as held, isolated or halting the mesh; the registry is told when the cell
   /// fires well again.
   bool is_marked() const noexcept { return marked_; }
@@ -54,16 +59,14 @@ class Cell final : public actors::Actor<CommandMessage> {
 
   /// True when it fires every tick, observes nothing and no command waits: its ticks may be computed many at once.
   bool is_steady() const noexcept {
-    return enabled_ && period_ == 1 && !reset_pending_ && deferred_.empty() && observers_.empty() && mailbox_is_empty();
+    return fires_always() && deferred_.empty() && observers_.empty() && mailbox_is_empty();
   }
   /// True when a tick does nothing for it besides firing its layers and looking at what they put out.
-  bool is_plain() const noexcept {
-    return enabled_ && period_ == 1 && !reset_pending_ && !marked_ && observers_.empty();
-  }
-  bool is_enabled() const noexcept { return enabled_; }
-  std::uint64_t period() const noexcept { return period_; }
-  void set_enabled(bool enabled) noexcept { change(enabled_, enabled); }
-  void set_period(std::uint64_t period) noexcept { change(period_, period); }
+  bool is_plain() const noexcept { return fires_always() && !marked_ && observers_.empty(); }
+  bool is_enabled() const noexcept { return switches_.is_enabled; }
+  std::uint64_t period() const noexcept { return switches_.period; }
+  void set_enabled(bool enabled) noexcept { change(switches_.is_enabled, enabled); }
+  void set_period(std::uint64_t period) noexcept { change(switches_.period, period); }
 
   /// Executes the commands kept for this tick: as they were sent, those of observers (by layer) after those from
   /// outside. To be called before `deliver`: what is kept was sent earlier.
@@ -72,38 +75,54 @@ class Cell final : public actors::Actor<CommandMessage> {
   void keep(CommandMessage message);
   /// Commands kept for later ticks, as they will be executed; part of a checkpoint.
   std::span<const CommandMessage> deferred() const noexcept { return deferred_; }
-  void restore_deferred(std::vector<CommandMessage> commands) noexcept;
-  /// Goes back to commands that were kept earlier; those kept or sent since are answered that they were withdrawn.
-  void rewind_commands(std::uint64_t tick, std::span<const CommandMessage> kept);
 
   /// True once after a `reset` command: the cell commits zeros at this tick instead of firing. Zeros go into the slot
   /// being written, since neighbours may be reading the committed one.
   bool take_reset() noexcept {
-    if (!reset_pending_) return false;
-    change(reset_pending_, false);
+    if (!switches_.is_reset_pending) return false;
+    change(switches_.is_reset_pending, false);
     return true;
   }
-  bool is_reset_pending() const noexcept { return reset_pending_; }
-  void set_reset_pending(bool ordered) noexcept { change(reset_pending_, ordered); }
+  bool is_reset_pending() const noexcept { return switches_.is_reset_pending; }
+  void set_reset_pending(bool ordered) noexcept { change(switches_.is_reset_pending, ordered); }
 
   std::vector<CellObserver>& observers() noexcept { return observers_; }
   const std::vector<CellObserver>& observers() const noexcept { return observers_; }
 
-  /// Parameters, then the live rest, layer by layer.
-  using Memory = std::vector<std::vector<float>>;
-  /// Remembers weights, what the learning rule keeps beside them, outputs and hidden states as they are now, and goes
-  /// back to them (`restart`).
-  void remember(std::uint64_t tick);
-  /// Memory of the last checkpoint, shared with snapshots; null before the first.
-  const std::shared_ptr<Memory>& memory() const noexcept { return remembered_; }
-  void set_memory(const std::shared_ptr<Memory>& memory) noexcept { change(remembered_, memory); }
-  /// `tick` is the one being written.
+  /// Its state besides values and weights. The memory of `to` is used again.
+  void record(const actors::Supervisor& supervisor, CellRecord& to) const;
+  /// The part of it that every tick of an observer changes.
+  void record_observers(CellRecord& to) const;
+  /// Puts it back, and answers commands kept or sent since that they were withdrawn.
+  /// @error corrupt: no such supervision, or no memory of its observers; the mesh is to be thrown away then
+  Status restore(const CellRecord& from, actors::Supervisor& supervisor, std::uint64_t tick);
+  Status restore_observers(const CellRecord& from);
+
+  /// Fields of the scopes of a restart, layer by layer.
+  using Snapshot = ByteArchive;
+  /// Takes a snapshot of weights, of a learning rule's arrays beside them, of outputs and hidden states, for `restart`.
+  void take_snapshot(std::uint64_t tick);
+  /// The last one, shared with snapshots of the mesh; null before the first.
+  const std::shared_ptr<Snapshot>& snapshot() const noexcept { return snapshot_; }
+  void set_snapshot(const std::shared_ptr<Snapshot>& snapshot) noexcept { change(snapshot_, snapshot); }
+  /// Goes back to the last snapshot. `tick` is the one being written.
   void restart(std::uint64_t tick);
 
  protected:
   void receive(std::uint64_t tick, std::uint64_t stamp, CommandMessage&& message) noexcept override;
 
  private:
+  /// The committed values of a layer in all sessions.
+  template <class Archive>
+  void visit_rows(NodeId node, std::uint64_t tick, Archive& archive) const {
+    for (std::size_t session = 0; session < state_->sessions(); ++session)
+      state_->visit_layer(node, session, tick, archive);
+  }
+  bool fires_always() const noexcept {
+    return switches_.is_enabled && switches_.period == 1 && !switches_.is_reset_pending;
+  }
+  /// Goes back to commands that were kept earlier.
+  void rewind_commands(std::uint64_t tick, std::span<const CommandMessage> kept);
   bool mailbox_is_empty() const noexcept { return const_cast<Cell*>(this)->mailbox().empty(); }
   void carry_out(std::uint64_t tick, Command& control) noexcept;
   Status apply(std::uint64_t tick, Command& control, std::vector<float>& answer);
@@ -118,17 +137,15 @@ class Cell final : public actors::Actor<CommandMessage> {
   Coord at_;
   NodeId first_;
   std::uint32_t layers_;
-  bool enabled_ = true;
-  bool reset_pending_ = false;
+  CellSwitches switches_;
   bool marked_ = false;
-  std::uint64_t period_ = 1;
   const Graph* graph_ = nullptr;
   WeightStore* weights_ = nullptr;
   State* state_ = nullptr;
   RuleState* rule_ = nullptr;
   std::vector<CommandMessage> deferred_;
   std::vector<CellObserver> observers_;
-  std::shared_ptr<Memory> remembered_;
+  std::shared_ptr<Snapshot> snapshot_;
   actors::Registry* registry_ = nullptr;
 };
 

@@ -14,26 +14,21 @@
 
 namespace weft::mesh::internal {
 
-/// A cell in the state hash, besides its layers.
-struct CellPart {
-  bool is_enabled = true;
-  std::uint64_t period = 1;
-  std::span<const std::uint64_t> monitors;  // memory of its metacognition layers
+/// Layers of a cell.
+struct CellLayers {
   NodeId first = 0;
-  std::uint32_t layers = 0;
+  std::uint32_t count = 0;
 };
 
-/// One cell's part of the state hash: its switches, then of each layer the session's values, the weights and what the
+/// One cell's part of the state hash: its record, then of each layer the session's values, the weights and what the
 /// rule keeps beside them. `weights(node, archive)`; `rule(node, hasher)`, which may be null.
-template <class Weights, class Rule>
-Hash128 hash_cell(const CellPart& cell, const State& state, std::size_t session, std::uint64_t tick,
-                  const Weights& weights, const Rule& rule) {
+template <class Record, class Weights, class Rule>
+Hash128 hash_cell(const Record& record, const CellLayers& layers, const State& state, std::size_t session,
+                  std::uint64_t tick, const Weights& weights, const Rule& rule) {
   StateHasher hasher;
   HashArchive archive(hasher);
-  archive({"enabled", Scope::control}, std::uint64_t{cell.is_enabled});
-  archive({"period", Scope::control}, cell.period);
-  archive({"monitors", Scope::control}, cell.monitors);
-  for (NodeId id = cell.first; id < cell.first + cell.layers; ++id) {
+  Record::visit(record, archive);
+  for (NodeId id = layers.first; id < layers.first + layers.count; ++id) {
     state.visit_layer(id, session, tick, archive);
     weights(id, archive);
     if (rule) rule(id, hasher);

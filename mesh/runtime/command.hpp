@@ -6,12 +6,15 @@
 
 #include "actors/actor.hpp"
 
+#include "core/archive.hpp"
 #include "core/encoding.hpp"
 #include "core/result.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +31,7 @@ enum class CommandKind : int {
   snapshot,     ///< answer with all parameters of layer `level`, one after another, row-major
   morph,        ///< store the weight matrices of layer `level` as `encoding` says
 };
+inline constexpr std::size_t kCommandKindCount = 8;
 std::string_view name(CommandKind kind) noexcept;
 
 /// A command to a cell and, when it is done, the answer. Make it, post it once, keep the pointer, check `is_done`.
@@ -48,7 +52,21 @@ struct Command {
   const Status& status() const noexcept { return status_; }
   const std::vector<float>& answer() const noexcept { return answer_; }
 
-  /// The first answer stands: after a mesh went back (Mesh::load_state) a command may be executed again.
+  /// Everything of a command that waits; its answer is no state.
+  template <class Self, class Archive>
+  static void visit(Self& self, Archive& archive) {
+    archive.word(Field{"kind", Scope::care}, self.kind, 0, kCommandKindCount - 1);
+    archive(Field{"level", Scope::care}, self.level);
+    archive(Field{"sender", Scope::care}, self.sender);
+    archive.word(Field{"parameter", Scope::care}, self.parameter, 0, UINT32_MAX);
+    archive.word(Field{"number", Scope::care}, self.number);
+    archive.coded(Field{"encoding", Scope::care}, self.encoding, encoding_word, read_encoding);
+    archive.word(Field{"not_before", Scope::care}, self.not_before);
+    archive.count(Field{"values", Scope::care}, self.values);
+    for (auto& value : self.values) archive.coded(Field{"values", Scope::care}, value, value_word, read_value);
+  }
+
+  /// The first answer stands: after a mesh went back (Mesh::restore_snapshot) an order may be carried out again.
   void finish(std::uint64_t tick, Status status, std::vector<float> answer = {}) {
     if (is_done()) return;
     done_at_ = tick;
@@ -58,6 +76,12 @@ struct Command {
   }
 
  private:
+  /// Type in the low byte, granularity above it.
+  static std::uint64_t encoding_word(const Encoding& encoding) noexcept;
+  static std::optional<Encoding> read_encoding(std::uint64_t word) noexcept;
+  static std::uint64_t value_word(float value) noexcept;
+  static std::optional<float> read_value(std::uint64_t word) noexcept;
+
   std::atomic<bool> done_{false};
   std::uint64_t done_at_ = 0;
   Status status_;

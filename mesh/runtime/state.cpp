@@ -216,28 +216,28 @@ std::size_t State::live_bytes() const noexcept {
   return total;
 }
 
-void State::save_live(std::uint64_t tick, std::byte* out, BatchCopy* copies) const {
+void State::take_live(std::uint64_t tick, std::byte* out, BatchCopy* copies) const {
   each_live_block(tick, [&](const std::byte* from, std::size_t size) {
     copy_or_note(out, from, size, copies);
     out += size;
   });
 }
 
-void State::load_live(std::uint64_t tick, const std::byte* in, BatchCopy* copies) {
+void State::restore_live(std::uint64_t tick, const std::byte* in, BatchCopy* copies) {
   each_live_block(tick, [&](std::byte* to, std::size_t size) {
     copy_or_note(to, in, size, copies);
     in += size;
   });
 }
 
-void State::save_live_session(std::size_t session, std::uint64_t tick, float* out) const noexcept {
+void State::take_live_session(std::size_t session, std::uint64_t tick, float* out) const noexcept {
   each_extent(session, tick, [&](const kernels::MatrixView& rows) {
     copy_rows(rows, {out, rows.rows, rows.cols, rows.cols});
     out += rows.rows * rows.cols;
   });
 }
 
-void State::load_live_session(std::size_t session, std::uint64_t tick, const float* in) noexcept {
+void State::restore_live_session(std::size_t session, std::uint64_t tick, const float* in) noexcept {
   each_extent(session, tick, [&](const kernels::MatrixView& rows) {
     copy_rows({in, rows.rows, rows.cols, rows.cols}, rows);
     in += rows.rows * rows.cols;

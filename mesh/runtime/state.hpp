@@ -109,9 +109,9 @@ class State {
   /// Bytes that ticks from `tick` on can tell from others: outputs and hidden states as committed; with history, all.
   std::size_t live_bytes() const noexcept;
   /// Copies them out and in, region by region, or, with `copies`, notes what to copy: for states of one layout.
-  void save_live(std::uint64_t tick, std::byte* out, BatchCopy* copies) const;
-  void load_live(std::uint64_t tick, const std::byte* in, BatchCopy* copies);
-  /// Digest of the memory layout: states over one network with equal layouts load each other's snapshots.
+  void take_live(std::uint64_t tick, std::byte* out, BatchCopy* copies) const;
+  void restore_live(std::uint64_t tick, const std::byte* in, BatchCopy* copies);
+  /// Digest of the memory layout: states over one network with equal layouts restore each other's snapshots.
   const Hash128& layout() const noexcept { return layout_; }
   /// Another one of the same layout, zeroed, and the copies of all bytes of another.
   Result<State> make_copy() const;
@@ -121,8 +121,8 @@ class State {
   /// The same for rows of one session, in an order that does not depend on the layout: floats of what ticks can tell,
   /// rows rounded up to cache lines, and their copy out and in.
   std::size_t live_session_size() const noexcept { return live_session_size_; }
-  void save_live_session(std::size_t session, std::uint64_t tick, float* out) const noexcept;
-  void load_live_session(std::size_t session, std::uint64_t tick, const float* in) noexcept;
+  void take_live_session(std::size_t session, std::uint64_t tick, float* out) const noexcept;
+  void restore_live_session(std::size_t session, std::uint64_t tick, const float* in) noexcept;
 
  private:
   struct Rings {

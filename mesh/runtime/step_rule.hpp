@@ -2,12 +2,11 @@
 
 #pragma once
 
-#include "mesh/memory/byte_archive.hpp"
 #include "mesh/network/graph.hpp"
 
 #include "actors/registry.hpp"
 
-#include "core/state_hash.hpp"
+#include "core/archive.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -57,21 +56,18 @@ class StepContext {
   ~StepContext() = default;
 };
 
-/// Part of a rule that is saved: with the mesh, in files, and with a cell that restarts.
+/// Part of a rule that is saved: with the mesh, in files, with a cell that restarts, and on the host's side of a
+/// device. A rule names each field once, in one function that both directions share (core/archive.hpp); the archive
+/// decides which fields it takes.
 class RuleState {
  public:
   virtual ~RuleState() = default;
-  /// Adds a layer's part (optimiser state) to the state hash.
-  virtual void hash_layer(NodeId node, StateHasher& hasher) const = 0;
-  /// Appends a layer's part, which its cell restores after a fault.
-  virtual void remember_layer(NodeId node, std::vector<float>& kept) const = 0;
-  /// Restores it; returns the end of what was read. @thread as StepRule::learn
-  virtual const float* restart_layer(NodeId node, const float* kept) noexcept = 0;
-  /// Everything that steps change besides mesh and weights; without `with_weights` also not what belongs to these
-  /// (optimiser state). Between runs.
-  virtual void save_state(ByteArchive& to, bool with_weights) const = 0;
-  /// Restores it. @error shape_mismatch: a rule of another shape saved it; nothing changes then
-  virtual Status load_state(const ByteArchive& from, bool with_weights) = 0;
+  /// Everything that steps change besides mesh and weights. What a state must agree in comes first.
+  virtual void visit(OutArchive& archive) const = 0;
+  virtual void visit(InArchive& archive) = 0;
+  /// The part of one layer that goes with its weights. @thread as StepRule::learn
+  virtual void visit_layer(NodeId node, OutArchive& archive) const = 0;
+  virtual void visit_layer(NodeId node, InArchive& archive) = 0;
 };
 
 /// A learning rule in a run: which steps are ticks, and what each layer does in a step once its cell has fired. A step

@@ -63,6 +63,10 @@ std::size_t QuantizedWeight::block_size(const Encoding& encoding, std::size_t ou
   return cache_lines(bytes.codes) + cache_lines(bytes.scales) + bytes.zeros + notes_nan(encoding.dtype);
 }
 
+std::size_t QuantizedWeight::padded_size() const noexcept {
+  return cache_lines(block_size(encoding_, weight_.out, weight_.in));
+}
+
 kernels::ConstWeight QuantizedWeight::view(const std::byte* block, const Encoding& encoding, std::size_t out,
                                            std::size_t in) noexcept {
   const kernels::WeightBytes bytes = kernels::weight_bytes(encoding, out, in);

@@ -8,6 +8,7 @@
 #include "topology/node_memory.hpp"
 
 #include "core/aligned_buffer.hpp"
+#include "core/archive.hpp"
 #include "core/encoding.hpp"
 #include "core/result.hpp"
 
@@ -15,6 +16,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
+#include <utility>
 
 namespace weft::mesh {
 
@@ -79,8 +82,24 @@ class QuantizedWeight {
   std::byte* block() noexcept { return memory_.data(); }
   const std::byte* block() const noexcept { return memory_.data(); }
   static std::size_t block_size(const Encoding& encoding, std::size_t out, std::size_t in) noexcept;
+  /// The block in whole cache lines, all of which belong to it.
+  std::size_t padded_size() const noexcept;
   static kernels::ConstWeight view(const std::byte* block, const Encoding& encoding, std::size_t out,
                                    std::size_t in) noexcept;
+
+  /// Its values: type, codes, scales, zero points.
+  template <class Archive>
+  static void visit(const kernels::ConstWeight& weight, Archive& archive) {
+    const kernels::WeightBytes bytes = kernels::weight_bytes(weight.encoding(), weight.out, weight.in);
+    const auto array = [&](std::string_view name, const void* data, std::size_t size) {
+      archive(Field{name, Scope::weights}, std::span(static_cast<const std::byte*>(data), size));
+    };
+    archive(Field{"dtype", Scope::weights}, std::uint64_t(weight.dtype));
+    archive(Field{"granularity", Scope::weights}, std::uint64_t(weight.granularity));
+    array("codes", weight.codes, bytes.codes);
+    array("scales", weight.scales, bytes.scales);
+    array("zeros", weight.zeros, bytes.zeros);
+  }
 
   /// The master's version that it was derived from.
   std::uint64_t version = 0;

@@ -15,9 +15,6 @@ namespace weft::mesh {
 namespace {
 constexpr std::size_t kFilledAtOnce = std::size_t{1} << 18;  // floats
 
-// 16 floats: parameters start on a cache line.
-std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
-
 /// `first`: index of the first of `values` in the parameter.
 Status check_finite(const ParameterSpec& spec, std::size_t first, std::span<const float> values,
                     std::string_view object) {
@@ -34,8 +31,7 @@ Result<WeightStore> WeightStore::build(const Graph& graph, const std::vector<std
   static std::atomic<std::uint64_t> last{0};
   WeightStore store;
   store.number_ = last.fetch_add(1, std::memory_order_relaxed) + 1;
-  store.memory_ = &memory;
-  for (const auto& region : plan.regions) store.region_node_.push_back(region.assignment.node);
+  store.memory_ = ParameterMemory(plan, memory);
   std::vector<bool> has_master;
   for (NodeId id = 0; id < graph.nodes().size(); ++id) {
     const Node& node = graph.nodes()[id];
@@ -45,7 +41,7 @@ Result<WeightStore> WeightStore::build(const Graph& graph, const std::vector<std
     for (std::uint32_t i = 0; i < node.layer->parameters().size(); ++i) {
       const ParameterSpec& spec = node.layer->parameters()[i];
       store.parameters_.push_back({id, i, &spec, nullptr, 0});
-      store.parameter_region_.push_back(node_region[id]);
+      store.memory_.add(spec.stored_size(), node_region[id]);
       has_master.push_back(keeps_masters || !spec.is_matrix() || node.quantization_aware ||
                            node.encoding.dtype == Dtype::float32);
       kernels::ConstWeight view;
@@ -58,64 +54,21 @@ Result<WeightStore> WeightStore::build(const Graph& graph, const std::vector<std
   store.first_.push_back(static_cast<std::uint32_t>(store.parameters_.size()));
   store.storage_.resize(store.parameters_.size());
   store.master_views_ = store.views_;
-  store.join(graph);
+  store.tied_ = TiedWeights(graph, store.first_);
   WEFT_CHECK(store.make_arena(has_master));
   for (std::size_t i = 0; i < store.parameters_.size(); ++i) {
-    const ParameterSpec& spec = *store.parameters_[i].spec;
     const Encoding& encoding = store.layers_[store.parameters_[i].node].encoding;
-    if (spec.is_matrix() && encoding.dtype != Dtype::float32) {
-      WEFT_TRY(auto made, QuantizedWeight::make(encoding, spec.out, spec.in, memory, store.numa_node(i)));
-      store.storage_[i].active = std::make_unique<QuantizedWeight>(std::move(made));
-    }
-    store.set_view(i);
+    if (!store.parameters_[i].spec->is_matrix() || encoding.dtype == Dtype::float32) continue;
+    WEFT_TRY(auto made, store.make_stored(i, encoding));
+    store.storage_[i].active = std::make_unique<QuantizedWeight>(std::move(made));
   }
+  for (NodeId node = 0; node < store.node_count(); ++node) store.set_views(node);
   return store;
-}
-
-void WeightStore::join(const Graph& graph) {
-  joined_.resize(graph.nodes().size());
-  for (NodeId id = 0; id < graph.nodes().size(); ++id) {
-    const Node& node = graph.nodes()[id];
-    if (node.owners.empty()) continue;
-    joined_[id] = std::make_unique<Joined>();
-    for (const WeightSlot& slot : node.layer->weight_slots()) {
-      const NodeId owner = slot.owner == WeightSlot::kOwn ? id : node.owners[static_cast<std::size_t>(slot.owner)];
-      joined_[id]->parameters.push_back(first_[owner] + slot.parameter);
-    }
-    joined_[id]->forward.resize(joined_[id]->parameters.size());
-    joined_[id]->backward.resize(joined_[id]->parameters.size());
-    for (std::uint32_t s = 0; s < joined_[id]->parameters.size(); ++s)
-      tied_places_[parameters_[joined_[id]->parameters[s]].node].push_back({joined_[id].get(), s});
-  }
-}
-
-Result<ParameterBuffer> WeightStore::make_buffer(const std::vector<bool>& is_inside) const {
-  ParameterBuffer made;
-  std::vector<std::size_t> floats(region_node_.size(), 0);
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (is_inside[i]) floats[parameter_region_[i]] += padded(parameters_[i].spec->stored_size());
-  std::vector<float*> next(region_node_.size(), nullptr);
-  for (std::size_t r = 0; r < region_node_.size(); ++r) {
-    if (floats[r] == 0) continue;
-    WEFT_TRY(auto buffer, memory_->allocate(floats[r] * sizeof(float), region_node_[r]));
-    next[r] = buffer.as<float>().data();
-    made.buffers_.push_back(std::move(buffer));
-  }
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    float*& place = next[parameter_region_[i]];
-    made.data_.push_back(is_inside[i] ? place : nullptr);
-    if (is_inside[i]) place += padded(parameters_[i].spec->stored_size());
-  }
-  return made;
-}
-
-Result<ParameterBuffer> WeightStore::make_buffer() const {
-  return make_buffer(std::vector<bool>(parameters_.size(), true));
 }
 
 // Masters of `is_inside` side by side, region by region; those that have one keep their values.
 Status WeightStore::make_arena(const std::vector<bool>& is_inside) {
-  WEFT_TRY(ParameterBuffer arena, make_buffer(is_inside));
+  WEFT_TRY(ParameterBuffer arena, memory_.make_buffer(is_inside));
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     float* const place = arena.data(i);
     if (!place) continue;
@@ -127,31 +80,33 @@ Status WeightStore::make_arena(const std::vector<bool>& is_inside) {
   return {};
 }
 
-void WeightStore::set_view(std::size_t i) noexcept {
-  const Storage& storage = storage_[i];
-  kernels::ConstWeight view;
-  if (storage.active) {
-    view = storage.active->view();
-  } else {
-    view.codes = parameters_[i].data;
-    view.out = parameters_[i].spec->out;
-    view.in = parameters_[i].spec->in;
-  }
-  view.activations = views_[i].activations;
-  views_[i] = view;
-  ++layers_[parameters_[i].node].changes;
-  note_change();
-  master_views_[i].codes = parameters_[i].data;
-  const auto parameters = of(parameters_[i].node);
-  layers_[parameters_[i].node].has_masters =
+void WeightStore::set_views(NodeId node) noexcept {
+  const auto parameters = of(node);
+  layers_[node].has_masters =
       std::all_of(parameters.begin(), parameters.end(), [](const Parameter& p) { return p.data != nullptr; });
-  const auto places = tied_places_.find(parameters_[i].node);
-  if (places == tied_places_.end()) return;
-  for (const auto& [joined, slot] : places->second) {
-    const std::uint32_t p = joined->parameters[slot];
-    joined->forward[slot] = views_[p];
-    joined->backward[slot] = goes_back_stored(parameters_[p].node) ? views_[p] : master_views_[p];
+  ++layers_[node].changes;
+  note_change();
+  for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) {
+    kernels::ConstWeight view;
+    if (const QuantizedWeight* const stored = storage_[i].active.get()) {
+      view = stored->view();
+    } else {
+      view.codes = parameters_[i].data;
+      view.out = parameters_[i].spec->out;
+      view.in = parameters_[i].spec->in;
+    }
+    view.activations = views_[i].activations;
+    views_[i] = view;
+    master_views_[i].codes = parameters_[i].data;
+    tied_.set(i, views_[i], goes_back_stored(node) ? views_[i] : master_views_[i]);
   }
+}
+
+void WeightStore::set_version(std::size_t parameter, std::uint64_t version) noexcept {
+  // Going back, it may come to versions that there were, with other values.
+  if (version < parameters_[parameter].version) ++layers_[parameters_[parameter].node].changes;
+  parameters_[parameter].version = version;
+  if (QuantizedWeight* const stored = storage_[parameter].active.get()) stored->version = version;
 }
 
 /// Some rows at a time, so that a large matrix takes no second of its size.
@@ -196,12 +151,12 @@ std::span<const WeightStore::Parameter> WeightStore::of(NodeId node) const noexc
   return std::span(parameters_).subspan(first_[node], first_[node + 1] - first_[node]);
 }
 
-kernels::ConstPanels WeightStore::panels(std::size_t i, AlignedBuffer<float>& room) const {
+kernels::ConstPanels WeightStore::panels(std::size_t i, AlignedBuffer<float>& decoded) const {
   const ParameterSpec& spec = *parameters_[i].spec;
   if (parameters_[i].data) return {parameters_[i].data, spec.out, spec.in};
-  room = AlignedBuffer<float>(spec.stored_size());
-  storage_[i].active->decode({room.data(), spec.out, spec.in});
-  return {room.data(), spec.out, spec.in};
+  decoded = AlignedBuffer<float>(spec.stored_size());
+  storage_[i].active->decode({decoded.data(), spec.out, spec.in});
+  return {decoded.data(), spec.out, spec.in};
 }
 
 std::vector<float> WeightStore::read(const Parameter& parameter) const {
@@ -254,15 +209,6 @@ Status WeightStore::write(Parameter& parameter, std::span<const float> values, s
   return {};
 }
 
-void WeightStore::each_array(const std::function<void(NodeId, const void*, std::size_t)>& visit) const {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const NodeId node = parameters_[i].node;
-    if (parameters_[i].data)
-      visit(node, parameters_[i].data, padded(parameters_[i].spec->stored_size()) * sizeof(float));
-    if (const QuantizedWeight* const stored = storage_[i].active.get()) visit(node, stored->block(), stored->bytes());
-  }
-}
-
 std::uint64_t WeightStore::bytes(NodeId node) const noexcept {
   std::uint64_t total = 0;
   for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) {
@@ -280,9 +226,7 @@ std::uint64_t WeightStore::bytes() const noexcept {
 }
 
 std::uint64_t WeightStore::allocated_bytes() const noexcept {
-  constexpr std::uint64_t kPage = 4096;
-  std::uint64_t total = 0;
-  for (const auto& buffer : arena_.buffers_) total += (buffer.size() + kPage - 1) / kPage * kPage;
+  std::uint64_t total = arena_.bytes();
   for (const Storage& storage : storage_)
     total += storage.master.bytes() + (storage.active ? storage.active->bytes() : 0);
   return total;

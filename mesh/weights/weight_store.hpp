@@ -2,10 +2,11 @@
 
 #pragma once
 
-#include "mesh/memory/batch_copy.hpp"
 #include "mesh/network/graph.hpp"
+#include "mesh/weights/parameter_memory.hpp"
 #include "mesh/weights/quantized_weight.hpp"
-#include "mesh/weights/weight_copy.hpp"
+#include "mesh/weights/tied_weights.hpp"
+#include "mesh/weights/weight_conversion.hpp"
 
 #include "topology/node_memory.hpp"
 #include "topology/plan.hpp"
@@ -14,27 +15,14 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <type_traits>
 #include <vector>
 
 namespace weft::mesh {
-
-/// An array beside every parameter, laid out and placed as the master weights are: gradients, velocities, moments.
-class ParameterBuffer {
- public:
-  /// The floats beside parameter `i` of the store, spec->stored_size() of them.
-  float* data(std::size_t i) const noexcept { return data_[i]; }
-
- private:
-  friend class WeightStore;
-  std::vector<float*> data_;
-  std::vector<topology::NodeBuffer> buffers_;
-};
 
 /// Every layer's weights. A matrix has a float32 master, which learning moves, and is stored in the encoding of its
 /// layer, which computes; in float32 the two are one. A version counts the changes of each master, so that derived
@@ -54,10 +42,8 @@ class WeightStore {
   /// by region. Without `keeps_masters`, only layers that are float32 or quantisation-aware have masters.
   static Result<WeightStore> build(const Graph& graph, const std::vector<std::uint32_t>& node_region,
                                    const topology::Plan& plan, topology::NodeMemory& memory, bool keeps_masters);
-  /// A zeroed array beside every parameter.
-  Result<ParameterBuffer> make_buffer() const;
-  /// The same beside some parameters; null beside the others.
-  Result<ParameterBuffer> make_buffer(const std::vector<bool>& is_inside) const;
+  /// Memory beside the parameters, for arrays that are laid out as they are.
+  const ParameterMemory& memory() const noexcept { return memory_; }
   /// Fills every parameter from the network's seed and its layer's place.
   void initialize(const Graph& graph, std::uint64_t seed);
 
@@ -72,13 +58,12 @@ class WeightStore {
   std::size_t first(NodeId node) const noexcept { return first_[node]; }
   /// The same as the ops take them; stays valid while types change.
   ConstWeights view(NodeId node) const noexcept {
-    return {joined_[node] ? joined_[node]->forward.data() : views_.data() + first_[node]};
+    const kernels::ConstWeight* const tied = tied_.forward(node);
+    return {tied ? tied : views_.data() + first_[node]};
   }
   /// Parameters that a layer computes with, in the order in which it is given them, where they are not just its own;
   /// else empty.
-  std::span<const std::uint32_t> slots(NodeId node) const noexcept {
-    return joined_[node] ? std::span<const std::uint32_t>(joined_[node]->parameters) : std::span<const std::uint32_t>();
-  }
+  std::span<const std::uint32_t> slots(NodeId node) const noexcept { return tied_.parameters(node); }
 
   /// Row-major values: of the master, or decoded where it is released.
   std::vector<float> read(const Parameter& parameter) const;
@@ -96,15 +81,18 @@ class WeightStore {
   /// The weights that errors and targets travel back through: the stored ones of a quantisation-aware layer (the
   /// straight-through estimate) and of one without masters, else the masters.
   ConstWeights backward_view(NodeId node) const noexcept {
-    if (joined_[node]) return {joined_[node]->backward.data()};
+    if (const kernels::ConstWeight* const tied = tied_.backward(node)) return {tied};
     return {(goes_back_stored(node) ? views_ : master_views_).data() + first_[node]};
   }
   /// Stores a layer's matrices in another encoding; the one before is given back. Other layers are not touched.
   /// @error unsupported: the layer has no matrix; not_finite: a weight the type cannot hold, the first index named,
   ///        also when it could (NaN, infinities) unless `allow_non_finite`; nothing changes then
   Status morph(NodeId node, std::string_view object, const Encoding& encoding, bool allow_non_finite = false);
-  /// Room for a matrix in another encoding, that belongs to the caller.
-  Result<QuantizedWeight> make_stored(std::size_t parameter, const Encoding& encoding) const;
+  /// Memory for a matrix in another encoding, which belongs to the caller.
+  Result<QuantizedWeight> make_stored(std::size_t parameter, const Encoding& encoding) const {
+    const ParameterSpec& spec = *parameters_[parameter].spec;
+    return memory_.make_quantized(parameter, encoding, spec.out, spec.in);
+  }
   /// Encodes a layer's matrices anew after its masters moved. Allocates nothing.
   void refresh(NodeId node) noexcept;
   /// The same by a stream's operations, whatever versions say: after a step that moved them.
@@ -124,25 +112,14 @@ class WeightStore {
   /// Sets a master that is held to what the stored form decodes to, after that was read from a file.
   void decode_master(std::size_t parameter) noexcept;
 
-  /// Notes what to copy for `to` to hold all weights; without `all_masters` only those of layers that compute with
-  /// them. What `to` holds already, from the last time, is left out where versions say that it has not moved. Allocates
-  /// nothing when `to` has held as much before.
-  void copy_to(WeightCopy& to, bool all_masters, BatchCopy& copies) const;
-  /// Memory needed before a copy (with all master weights) of this network's weights can be restored.
-  /// @error shape_mismatch: another network's; too_large
-  Result<WeightRoom> make_room(const WeightCopy& from) const;
-  /// Puts types and versions back and notes what to copy for the weights, two copies a parameter at most.
-  void load(const WeightCopy& from, WeightRoom room, BatchCopy& copies);
-  /// True when no weight, version or type has changed since the copy, whose arrays may be left out.
-  bool is_unchanged_since(const WeightCopy& copy) const noexcept;
   /// Another number after every change but those of a learning rule's steps.
   std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_relaxed); }
   /// A master was moved, and its version, other than through this class.
   void note_change() noexcept { changes_.fetch_add(1, std::memory_order_relaxed); }
-  /// Notes versions and types alone, for `is_unchanged_since`.
-  void note_to(WeightCopy& to) const;
+  /// A master's panels; released: decoded into `decoded`.
+  kernels::ConstPanels panels(std::size_t parameter, AlignedBuffer<float>& decoded) const;
 
-  /// The weights of a layer: the forms that compute, and the masters.
+  /// The weights of a layer as values: the forms that compute, and the masters.
   template <class Archive>
   void visit_layer(NodeId node, Archive& archive) const {
     for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) {
@@ -155,22 +132,20 @@ class WeightStore {
   template <class Archive>
   static void visit_parameter(const ParameterSpec& spec, const kernels::ConstWeight& stored, const float* master,
                               Archive& archive) {
-    if (stored.codes) {
-      const kernels::WeightBytes bytes = kernels::weight_bytes(stored.encoding(), stored.out, stored.in);
-      const auto array = [&](std::string_view name, const void* data, std::size_t size) {
-        archive(Field{name, Scope::weights}, std::span(static_cast<const std::byte*>(data), size));
-      };
-      archive(Field{"dtype", Scope::weights}, std::uint64_t(stored.dtype));
-      archive(Field{"granularity", Scope::weights}, std::uint64_t(stored.granularity));
-      array("codes", stored.codes, bytes.codes);
-      array("scales", stored.scales, bytes.scales);
-      array("zeros", stored.zeros, bytes.zeros);
-    }
-    if (master) archive(Field{"master", Scope::weights}, std::span<const float>(master, spec.stored_size()));
+    if (stored.codes) QuantizedWeight::visit(stored, archive);
+    if (master) archive(kMaster, std::span<const float>(master, spec.stored_size()));
   }
-
-  /// Every array that layers compute with or learn, as (address, bytes); a parameter's master before its stored form.
-  void each_array(const std::function<void(NodeId, const void*, std::size_t)>& visit) const;
+  /// The weights of a parameter as memory, in whole cache lines: its master, then its quantized form, each where it has
+  /// one. Versions beside them say when they changed. For archives that move all of it.
+  template <class Archive>
+  void visit_memory(std::size_t parameter, Archive&& archive) const {
+    visit_memory_of<const std::byte>(*this, parameter, archive);
+  }
+  template <class Archive>
+  void visit_memory(std::size_t parameter, Archive&& archive) {
+    visit_memory_of<std::byte>(*this, parameter, archive);
+  }
+  static constexpr Field kMaster{"master", Scope::weights}, kStored{"stored", Scope::weights};
 
   /// Bytes of what layers compute with: codes, scales, zero points, vectors; lane padding counted.
   std::uint64_t bytes() const noexcept;
@@ -181,10 +156,10 @@ class WeightStore {
   std::uint64_t count() const noexcept;
 
  private:
-  void fill_rows(Parameter& parameter, RandomStream& random);
+  friend class WeightSnapshot;
   struct Storage {
     std::unique_ptr<QuantizedWeight> active;  // null: the master computes
-    WeightMemory master;                      // made by `rebuild_master` or `morph`; else in the arena
+    WeightMemory master;                      // made by a conversion; else in the arena
   };
   struct LayerStorage {
     Encoding encoding;
@@ -192,17 +167,7 @@ class WeightStore {
     bool has_masters = true;
     std::uint64_t changes = 0;  // of places and types; never goes back
   };
-  /// The weights of a layer that computes with other layers' too, side by side.
-  struct Joined {
-    std::vector<std::uint32_t> parameters;
-    std::vector<kernels::ConstWeight> forward, backward;
-  };
-  /// A place of a layer's joined weights that another layer's parameter fills.
-  struct TiedPlace {
-    Joined* joined = nullptr;
-    std::uint32_t slot = 0;
-  };
-  /// Regions' threads execute commands, so they may count at once.
+  /// Threads of several regions execute commands, so they may count at once.
   struct Count : std::atomic<std::uint64_t> {
     Count() : std::atomic<std::uint64_t>(0) {}
     Count(Count&& other) noexcept : std::atomic<std::uint64_t>(other.load()) {}
@@ -211,31 +176,33 @@ class WeightStore {
       return *this;
     }
   };
-  WeightCopy::Entry note(std::size_t i) const noexcept;
-  void join(const Graph& graph);
+  template <class Byte, class Self, class Archive>
+  static void visit_memory_of(Self& self, std::size_t i, Archive& archive) {
+    using Floats = std::conditional_t<std::is_const_v<Byte>, const float, float>;
+    const std::size_t floats = ParameterMemory::padded(self.parameters_[i].spec->stored_size());
+    Floats* const master = self.parameters_[i].data;
+    if (master) archive(kMaster, std::span<Byte>(reinterpret_cast<Byte*>(master), floats * sizeof(float)));
+    QuantizedWeight* const stored = self.storage_[i].active.get();
+    if (stored) archive(kStored, std::span<Byte>(stored->block(), stored->padded_size()));
+  }
+  void fill_rows(Parameter& parameter, RandomStream& random);
   bool goes_back_stored(NodeId node) const noexcept {
     return layers_[node].quantization_aware || !layers_[node].has_masters;
   }
-  bool is_matrix(std::size_t i) const noexcept { return parameters_[i].spec->is_matrix(); }
-  /// A master's panels; released: decoded into `room`.
-  kernels::ConstPanels panels(std::size_t i, AlignedBuffer<float>& room) const;
-  void set_view(std::size_t i) noexcept;
-  Result<WeightMemory> make_master_room(std::size_t i) const;
-  /// Makes the decoded values the master.
-  void take_master(std::size_t i, WeightMemory room) noexcept;
+  /// Puts a conversion's storage in the place of what is there, and sets the views of its layers.
+  void install(WeightConversion made) noexcept;
+  /// Sets what a layer computes with, where others do too, after its storage or its types changed.
+  void set_views(NodeId node) noexcept;
   Status make_arena(const std::vector<bool>& is_inside);
-  std::uint32_t numa_node(std::size_t i) const noexcept { return region_node_[parameter_region_[i]]; }
 
   std::vector<Parameter> parameters_;
   std::vector<kernels::ConstWeight> views_, master_views_;
-  std::vector<std::unique_ptr<Joined>> joined_;                     // by node
-  std::unordered_map<NodeId, std::vector<TiedPlace>> tied_places_;  // by the node whose weights stand there
+  TiedWeights tied_;
   std::vector<Storage> storage_;
   std::vector<LayerStorage> layers_;  // by node
   std::vector<std::uint32_t> first_;  // node -> its first parameter; one past the end at the back
-  ParameterBuffer arena_;             // masters, a region after the other
-  std::vector<std::uint32_t> parameter_region_, region_node_;
-  topology::NodeMemory* memory_ = nullptr;
+  ParameterMemory memory_;
+  ParameterBuffer arena_;  // masters, a region after the other
   Count changes_;
   std::uint64_t number_ = 0;  // no two stores that were built have the same
 };

@@ -118,7 +118,7 @@ TEST(Supervisor, RestoredHistoryDecidesAlike) {
   Registry registry(1), registry_again(1);
   Supervisor supervisor(registry, rule), again(registry_again, rule);
   for (const std::uint64_t tick : {10, 20, 30}) supervisor.decide({0, tick, FaultKind::threw});
-  ASSERT_TRUE(again.restore(0, supervisor.restart_ticks(0)));
+  ASSERT_TRUE(again.restore(0, supervisor.restarts(0)));
   registry_again.restore(0, registry.view(0));
   for (const std::uint64_t tick : {40, 62, 63, 75, 200}) {
     EXPECT_EQ(again.decide({0, tick, FaultKind::threw}), supervisor.decide({0, tick, FaultKind::threw})) << tick;
@@ -135,7 +135,7 @@ TEST(Supervisor, RefusesImpossibleRules) {
             Errc::invalid_argument);
   EXPECT_EQ(supervisor.rule(0), SupervisionRule{});
   EXPECT_EQ(supervisor.restore(5, {}).error().code(), Errc::out_of_range);
-  EXPECT_EQ(supervisor.restore(0, {3, 2}).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(supervisor.restore(0, std::vector<std::uint64_t>{3, 2}).error().code(), Errc::invalid_argument);
 }
 
 TEST(Supervisor, PoliciesHaveNames) {

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that saving a mesh takes above the mesh: at most 64 MiB, whatever its size.
 
-  memory_test.py WEFT [--width N]   the mesh: a dense layer [N, N] of float32, 4096 (64 MiB) by default, and a small one
+  saving_memory_test.py WEFT [--width N]   the mesh: a dense layer [N, N] of float32, by default 4096 (64 MiB)
 
 Checked by the peak of resident memory of `weft run --save` and `--checkpoint` against the same run that keeps nothing;
-and of `weft morph`, `pack` and `pack --plain` against the mesh's bytes, or none. Mapped pages of a file count too.
+of a session taken out of the saved model and put back against the same run; and of `weft morph`, `pack` and `pack
+--plain` against the mesh's bytes, or none. Mapped pages of a file count too. An agent (`weft run --state`) writes beside
+the running mesh from one copy of its state: told, and checked against that.
 """
 import argparse
 import json
@@ -62,6 +64,14 @@ def main():
         alone = peak(run)
         print(f"the run alone: {alone / MIB:.0f} MiB, a mesh of {mesh / MIB:.0f}", flush=True)
         check("run --save, above the run", peak(run + ["--save", str(folder / "a.entity")]) - alone, LIMIT)
+        # Weights, velocities, and both again in the snapshot.
+        check("run --state, above the run", peak(run + ["--state", str(folder / "agent")]) - alone, 2 * mesh + LIMIT)
+        saved, session = str(folder / "a.entity"), str(folder / "s.entity")
+        check("hash of the saved model, above the run", peak([weft, "hash", saved]) - alone, LIMIT)
+        check("session detach, above the run",
+              peak([weft, "session", "detach", saved, "--session", "0", "-o", session]) - alone, LIMIT)
+        check("session attach, above the run",
+              peak([weft, "session", "attach", saved, session, "-o", str(folder / "e.entity")]) - alone, LIMIT)
         check("run --checkpoint, above the run", peak(run + ["--checkpoint", str(folder / "c")]) - alone, LIMIT)
         check("morph", peak([weft, "morph", net, "--dtype", "float32", "-o", str(folder / "b.entity")]), mesh + LIMIT)
         check("pack", peak([weft, "pack", str(folder / "b.entity"), "-o", str(folder / "p.entity")]), LIMIT)

@@ -28,7 +28,7 @@ using formats::Tensor;
 
 constexpr std::size_t kMostOut = 20, kMostIn = 70, kMostBlobs = 8, kMostBytes = 16384;
 const std::string kLayer = "weights/0,0,0,0/";
-constexpr const char* kNames[] = {"weight", "weight.scales", "weight.zeros", "weight.master", "bias"};
+constexpr const char* kNames[] = {"weight", "weight.scales", "weight.zero_points", "weight.master", "bias"};
 
 /// Layout of an input:
 ///   type, granularity and flags (1: a live file, 2: the layer trains through its codes), outputs - 1, inputs - 1

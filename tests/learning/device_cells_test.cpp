@@ -168,7 +168,7 @@ TEST_P(DeviceCellsFail, BesideMetacognition) {
   LearningOptions options;
   options.schedule = schedule;
   Pair pair(spec, with_defaults(options));
-  pair.both([](ReplayableMesh& life) { life.mesh->mark_checkpoint(); });
+  pair.both([](ReplayableMesh& life) { life.mesh->take_cell_snapshots(); });
   test::live_through_a_fault(pair, kOutput, {25, 12, 20});
   EXPECT_GT(actions(pair.cpu()), 0u);
 }

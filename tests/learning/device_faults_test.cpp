@@ -104,12 +104,12 @@ TEST_P(EachFault, WheneverItHappensLosesNothingThatWasLearned) {
     std::string all = life.told();
     life.teach(9);
     mesh::Snapshot saved;
-    life.mesh->save_state(saved);
+    life.mesh->take_snapshot(saved);
     life.teach(2);
     mesh::MeshAccess::weights(*life.mesh).parameters()[1].data[0] += 0.25f;
     life.teach(4);
     all += life.told();
-    must(life.mesh->load_state(saved));
+    must(life.mesh->restore_snapshot(saved));
     life.teach(5);
     must(life.learner->drain());
     all += life.told();

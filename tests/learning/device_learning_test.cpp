@@ -2,6 +2,7 @@
 // Learning on a device: the state and every score that the CPU has, to the bit. Skipped (77) where there is no Vulkan
 // device; WEFT_TEST_DEVICE names one.
 
+#include "learning/learner_snapshot.hpp"
 #include "learning/optimizer.hpp"
 
 #include "mesh/persistence/snapshot.hpp"
@@ -13,6 +14,8 @@
 #include "update_cases.hpp"
 #include <algorithm>
 #include <bit>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -21,6 +24,15 @@
 
 namespace weft::learning {
 namespace {
+
+/// Words of what is under way in a learner, as its file has them.
+std::vector<std::uint32_t> flight_of(Learner& learner) {
+  const LearnerSnapshot blobs(learner);
+  const ByteSpan bytes = blobs.tensors().back().bytes;
+  std::vector<std::uint32_t> words(bytes.size() / sizeof(std::uint32_t));
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  return words;
+}
 
 using mesh::testing_support::must;
 using mesh::testing_support::need_device;
@@ -216,13 +228,13 @@ TEST_F(DeviceRunTest, GoesBackToASavedStateWhileTheDeviceIsAhead) {
   };
   teach(0, 30);
   mesh::Snapshot saved[2];
-  pair.cpu().mesh->save_state(saved[0]);
-  pair.gpu().mesh->save_state(saved[1]);
+  pair.cpu().mesh->take_snapshot(saved[0]);
+  pair.gpu().mesh->take_snapshot(saved[1]);
   teach(30, 25);
   const Hash128 after = pair.gpu().mesh->state_hash();
   teach(55, 10);
-  must(pair.cpu().mesh->load_state(saved[0]));
-  must(pair.gpu().mesh->load_state(saved[1]));
+  must(pair.cpu().mesh->restore_snapshot(saved[0]));
+  must(pair.gpu().mesh->restore_snapshot(saved[1]));
   teach(30, 25);
   EXPECT_EQ(pair.gpu().mesh->state_hash(), after);
   pair.expect_equal("again");
@@ -233,7 +245,7 @@ TEST_F(DeviceRunTest, GivesOutWhatIsUnderWayAndTakesItBack) {
   Pair pair(test::digits_network(3), options);
   const Batch batch(test::all_digits(), 0, 40);
   pair.both([&](ReplayableMesh& life) { batch.teach(life, 40); });
-  EXPECT_EQ(pair.gpu().learner->save_in_flight(), pair.cpu().learner->save_in_flight());
+  EXPECT_EQ(flight_of(*pair.gpu().learner), flight_of(*pair.cpu().learner));
   pair.both([&](ReplayableMesh& life) { batch.teach(life, 40); });
   const Optimizer& there = pair.gpu().learner->optimizer();
   const Optimizer& here = pair.cpu().learner->optimizer();

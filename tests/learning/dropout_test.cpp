@@ -171,7 +171,7 @@ TEST(DropoutInLearning, LearnsWithTheSameBitsEverywhereAndGoesOnFromASnapshot) {
       const test::ForIsa active(isa);
       ReplayableMesh other(0.3, schedule, 1, 2);
       other.live(1500, 9);
-      const LearnerBlobs blobs(*other.learner);
+      const LearnerSnapshot blobs(*other.learner);
       const auto bytes = must(mesh::encode_mesh(other.mesh, true, {blobs.tensors(), "{}"}));
       const auto file = must(formats::decode_entity(ByteSpan(bytes), "test"));
       ReplayableMesh resumed(0.3, schedule);

@@ -126,7 +126,7 @@ TEST(Learner, ResumedFromAFileEndsInTheSameState) {
         auto first = mesh::Mesh::build(test::mixed_network(3), shape);
         auto first_learner = *Learner::build(*first, options);
         learn(*first_learner, 0, kCut);
-        const LearnerBlobs blobs(*first_learner);
+        const LearnerSnapshot blobs(*first_learner);
         bytes = *mesh::encode_mesh(*first, true, {blobs.tensors(), "{}"});
       }
       const auto file = formats::decode_entity(std::move(bytes));

@@ -120,7 +120,7 @@ TEST(MetacognitionInLearning, DecidesTheSameEverywhereAndFromASnapshot) {
         ReplayableMesh other(schedule, threads);
         other.live(300, 1, 0.5f), other.live(3, 3, 50.0f);
         ASSERT_EQ(other.hash(), at_cut) << kernels::name(isa) << ", " << threads << " threads";
-        const LearnerBlobs blobs(*other.learner);
+        const LearnerSnapshot blobs(*other.learner);
         const auto bytes = must(mesh::encode_mesh(other.mesh, true, {blobs.tensors(), "{}"}));
         const auto file = must(formats::decode_entity(ByteSpan(bytes), "test"));
         ReplayableMesh resumed(schedule, threads, must(mesh::network_of(file)));

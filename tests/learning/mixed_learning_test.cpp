@@ -182,13 +182,13 @@ TEST_F(MixedRunTest, GoesBackToASavedStateWhileTheDeviceIsAhead) {
   Pair pair(placed(3, {kMiddle}), with_defaults({.rule = Rule::fw_dtp, .schedule = Schedule::pipelined}));
   teach(pair, 0, 20);
   mesh::Snapshot saved[2];
-  pair.cpu().mesh->save_state(saved[0]);
-  pair.gpu().mesh->save_state(saved[1]);
+  pair.cpu().mesh->take_snapshot(saved[0]);
+  pair.gpu().mesh->take_snapshot(saved[1]);
   teach(pair, 20, 15);
   const Hash128 after = pair.gpu().mesh->state_hash();
   teach(pair, 35, 5);
-  test::must(pair.cpu().mesh->load_state(saved[0]));
-  test::must(pair.gpu().mesh->load_state(saved[1]));
+  test::must(pair.cpu().mesh->restore_snapshot(saved[0]));
+  test::must(pair.gpu().mesh->restore_snapshot(saved[1]));
   teach(pair, 20, 15);
   EXPECT_EQ(pair.gpu().mesh->state_hash(), after);
   pair.expect_equal("again");

@@ -57,13 +57,13 @@ TEST_P(RegisteredLearning, EndsWhereTheCpuDoesWithTheSameScores) {
   for (const std::uint64_t count : {1, 2, 20}) teach(count, 5);
   pair.expect_equal("on the way");
   mesh::Snapshot saved[2];
-  pair.cpu().mesh->save_state(saved[0]);
-  pair.gpu().mesh->save_state(saved[1]);
+  pair.cpu().mesh->take_snapshot(saved[0]);
+  pair.gpu().mesh->take_snapshot(saved[1]);
   teach(9, 0);
   const Hash128 after = pair.gpu().mesh->state_hash();
   pair.expect_equal("further");
-  test::must(pair.cpu().mesh->load_state(saved[0]));
-  test::must(pair.gpu().mesh->load_state(saved[1]));
+  test::must(pair.cpu().mesh->restore_snapshot(saved[0]));
+  test::must(pair.gpu().mesh->restore_snapshot(saved[1]));
   first -= 9;
   teach(9, 0);
   EXPECT_EQ(pair.gpu().mesh->state_hash(), after);

@@ -5,6 +5,7 @@
 #include "learning/learner.hpp"
 #include "learning/learner_snapshot.hpp"
 
+#include "mesh/memory/byte_archive.hpp"
 #include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
 #include "mesh/runtime/cell.hpp"
@@ -15,9 +16,11 @@
 
 #include "networks.hpp"
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace weft::learning {
 namespace {
@@ -147,7 +150,7 @@ Met life(const Way& run, Trigger trigger, mesh::MeshOptions options) {
   learn_with(one, run.schedule, run.rule);
   Met met;
   for (std::uint64_t sample = 0; sample < 40; ++sample) {
-    if (sample == 8) one.mesh.mark_checkpoint();
+    if (sample == 8) one.mesh.take_cell_snapshots();
     const bool fails = sample == 12 || sample == 20 || sample == 21 || sample == 30;
     if (const Status lived = live(one, sample, fails ? trigger : kNone); !lived) {
       met.course += "halted ";
@@ -248,13 +251,16 @@ TEST_P(EverySchedule, ARestartTakesWeightsOptimiserAndOutputsBackToTheCheckpoint
     Agent one = agent(network({.policy = Policy::restart, .max_restarts = 64}), {.threads = 1});
     learn_with(one, GetParam(), Rule::backprop);
     for (std::uint64_t sample = 0; sample < 10; ++sample) must(live(one, sample, kNone));
-    one.mesh.mark_checkpoint();
+    one.mesh.take_cell_snapshots();
     const mesh::NodeId node = *one.mesh.graph().find_layer(kBrittle);
     const auto kept = [&] {
-      std::vector<float> all =
+      const std::vector<float> weights =
           mesh::MeshAccess::weights(one.mesh).read(mesh::MeshAccess::weights(one.mesh).of(node)[0]);
-      one.learner->optimizer().save_layer(mesh::MeshAccess::weights(one.mesh), node, all);
-      return mesh::testing_support::bits(all);
+      mesh::ByteArchive all;
+      all.put(std::span(weights));
+      mesh::WriteArchive archive(all, scopes::kRestart);
+      std::as_const(*one.learner->saved()).visit_layer(node, archive);
+      return std::vector<std::byte>(all.bytes().begin(), all.bytes().end());
     };
     const auto saved = kept();
     const auto output = output_of(one.mesh, kBrittle);
@@ -281,8 +287,8 @@ TEST_P(EverySchedule, AResumedLifeRestartsAsTheUnbrokenOneDoes) {
   learn_with(unbroken, GetParam(), Rule::backprop);
   for (std::uint64_t sample = 0; sample < 12; ++sample)
     must(live(unbroken, sample, sample == 5 ? kBadGradient : kNone));
-  mesh::SnapshotExtras extras;
-  const LearnerBlobs blobs(*unbroken.learner);
+  mesh::CheckpointExtras extras;
+  const LearnerSnapshot blobs(*unbroken.learner);
   extras.tensors = blobs.tensors();
   const auto bytes = must(mesh::encode_mesh(unbroken.mesh, true, extras));
 
@@ -329,7 +335,7 @@ TEST(Supervision, AnOperatorsReportIsAnsweredBetweenRuns) {
     Agent one = agent(network({.policy = policy}), {.threads = 2});
     learn_with(one, Schedule::pipelined, Rule::backprop);
     for (std::uint64_t sample = 0; sample < 5; ++sample) must(live(one, sample, kNone));
-    one.mesh.mark_checkpoint();
+    one.mesh.take_cell_snapshots();
     const auto output = output_of(one.mesh, kBrittle);
     for (std::uint64_t sample = 5; sample < 8; ++sample) must(live(one, sample, kNone));
     const mesh::NodeId node = *one.mesh.graph().find_layer(kBrittle);

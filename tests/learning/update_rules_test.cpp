@@ -114,7 +114,7 @@ TEST(UpdateRules, GoOnFromAFileAsIfNothingHadHappened) {
     mesh::Mesh first = build_mesh(spec, setting);
     auto learner = must(Learner::build(first, options));
     teach(*learner, data, setting, 0, 37);
-    const LearnerBlobs blobs(*learner);
+    const LearnerSnapshot blobs(*learner);
     const auto bytes = must(mesh::encode_mesh(first, true, {blobs.tensors(), "{}"}));
     teach(*learner, data, setting, 37, 40);
     const auto file = must(formats::decode_entity(ByteSpan(bytes), "test"));

@@ -28,7 +28,7 @@ namespace weft::mesh {
 namespace {
 
 using formats::Tensor;
-using testing_support::encode_capture;
+using testing_support::encode_snapshot;
 using testing_support::expect_error;
 using testing_support::hashes;
 using testing_support::live_through_faults;
@@ -81,7 +81,7 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
         blobs.push_back({name + ".scales", kernels::has_double_scale(encoding.dtype) ? "float64" : "float32", groups,
                          arrays.scales});
       if (has_zero_point(encoding.dtype))
-        blobs.push_back({name + ".zeros",
+        blobs.push_back({name + ".zero_points",
                          std::string(weft::name(bits(encoding.dtype) < 8 ? Dtype::uint8 : encoding.dtype)), groups,
                          arrays.zeros});
     }
@@ -108,7 +108,7 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
     }
     for (const auto& cell : MeshAccess::cells(mesh)) {
       const actors::ActorView view = mesh.registry().view(cell->id());
-      const auto restarts = mesh.supervisor().restart_ticks(cell->id());
+      const auto restarts = mesh.supervisor().restarts(cell->id());
       for (const std::uint64_t word :
            {std::uint64_t{cell->is_enabled()}, cell->period(), static_cast<std::uint64_t>(view.status), view.messages,
             view.faults, view.restarts, view.last_fault_tick, std::uint64_t{restarts.size()},
@@ -143,7 +143,7 @@ void order_later(Mesh& mesh, Coord cell, CommandKind kind, std::uint64_t not_bef
   must(mesh.post(cell, std::move(order)));
 }
 
-TEST(Capture, HoldsTheFileThatTheMeshDescribes) {
+TEST(CheckpointSnapshots, HoldsTheFileThatTheMeshDescribes) {
   for (const std::size_t sessions : {std::size_t{1}, std::size_t{3}})
     for (const std::uint64_t ticks : {0u, 5u, 10u, 15u}) {
       Mesh mesh = started(sessions);
@@ -156,8 +156,8 @@ TEST(Capture, HoldsTheFileThatTheMeshDescribes) {
     }
 }
 
-TEST(Capture, HoldsEveryTypeAndHashesAsTheMesh) {
-  CheckpointSnapshot capture;
+TEST(CheckpointSnapshots, HoldsEveryTypeAndHashesAsTheMesh) {
+  CheckpointSnapshot snapshot;
   for (int i = 0; i < kDtypeCount; ++i)
     for (const bool keeps_masters : {true, false}) {
       const auto dtype = static_cast<Dtype>(i);
@@ -176,27 +176,27 @@ TEST(Capture, HoldsEveryTypeAndHashesAsTheMesh) {
                            {.threads = 1, .sessions = 2, .keeps_masters = keeps_masters}));
       testing_support::live(mesh, 0, 9);
       for (const bool live : {true, false}) {
-        must(capture_mesh(mesh, live, capture));
-        EXPECT_EQ(plain(must(encode_capture(capture))), described(mesh, live)) << name(dtype) << " " << live;
+        must(take_checkpoint_snapshot(mesh, live, snapshot));
+        EXPECT_EQ(plain(must(encode_snapshot(snapshot))), described(mesh, live)) << name(dtype) << " " << live;
       }
-      must(capture_mesh(mesh, true, capture));
+      must(take_checkpoint_snapshot(mesh, true, snapshot));
       for (std::size_t b = 0; b < 2; ++b)
-        EXPECT_EQ(state_hash(capture.view(), b, {}), mesh.state_hash(b)) << name(dtype);
+        EXPECT_EQ(state_hash(snapshot.view(), b, {}), mesh.state_hash(b)) << name(dtype);
     }
 }
 
-TEST(Capture, StaysAsItWasWhileTheMeshGoesOn) {
+TEST(CheckpointSnapshots, StaysAsItWasWhileTheMeshGoesOn) {
   Mesh mesh = started(2, {.threads = 2, .grain_bytes = 0});
-  CheckpointSnapshot capture;
+  CheckpointSnapshot snapshot;
   for (std::uint64_t tick = 0; tick < 20; ++tick) {
-    must(capture_mesh(mesh, true, capture));
+    must(take_checkpoint_snapshot(mesh, true, snapshot));
     const auto now = described(mesh, true);
     const std::string hash = to_string(mesh.state_hash(1));
     std::vector<std::byte> made;
     std::string made_hash;
     std::thread writer([&] {
-      made = plain(must(encode_capture(capture)));
-      made_hash = to_string(state_hash(capture.view(), 1, {}));
+      made = plain(must(encode_snapshot(snapshot)));
+      made_hash = to_string(state_hash(snapshot.view(), 1, {}));
     });
     live_through_faults(mesh, tick, tick + 1);
     if (tick == 7) order_later(mesh, {0, 0, 1, 0}, CommandKind::morph, 0);
@@ -207,32 +207,32 @@ TEST(Capture, StaysAsItWasWhileTheMeshGoesOn) {
   }
 }
 
-TEST(Capture, IsUsedAgainForAnotherMeshAndOtherSessions) {
-  CheckpointSnapshot capture;
+TEST(CheckpointSnapshots, IsUsedAgainForAnotherMeshAndOtherSessions) {
+  CheckpointSnapshot snapshot;
   Mesh one = started(2), two = must(Mesh::build(testing_support::mixed_network().spec(), {.threads = 1}));
-  must(capture_mesh(one, true, capture));
-  must(capture_mesh(two, true, capture));
-  EXPECT_EQ(plain(must(encode_capture(capture))), described(two, true));
+  must(take_checkpoint_snapshot(one, true, snapshot));
+  must(take_checkpoint_snapshot(two, true, snapshot));
+  EXPECT_EQ(plain(must(encode_snapshot(snapshot))), described(two, true));
   must(two.add_session());
-  must(capture_mesh(two, true, capture));
-  EXPECT_EQ(capture.sessions(), 2u);
-  EXPECT_EQ(plain(must(encode_capture(capture))), described(two, true));
-  must(capture_mesh(two, false, capture));
-  EXPECT_EQ(plain(must(encode_capture(capture))), described(two, false));
+  must(take_checkpoint_snapshot(two, true, snapshot));
+  EXPECT_EQ(snapshot.sessions(), 2u);
+  EXPECT_EQ(plain(must(encode_snapshot(snapshot))), described(two, true));
+  must(take_checkpoint_snapshot(two, false, snapshot));
+  EXPECT_EQ(plain(must(encode_snapshot(snapshot))), described(two, false));
 }
 
-/// A capture that was used before, against one that copies everything.
+/// A snapshot that was used before, against one that copies everything.
 void expect_whole(Mesh& mesh, CheckpointSnapshot& used, std::uint64_t copied_weights, const std::string& what) {
-  must(capture_mesh(mesh, true, used));
+  must(take_checkpoint_snapshot(mesh, true, used));
   const std::uint64_t state = MeshAccess::state(std::as_const(mesh)).bytes();
   EXPECT_EQ(used.copied_bytes(), state + copied_weights) << what;
   CheckpointSnapshot fresh;
-  must(capture_mesh(mesh, true, fresh));
+  must(take_checkpoint_snapshot(mesh, true, fresh));
   EXPECT_EQ(fresh.copied_bytes(), fresh.bytes()) << what;
-  EXPECT_EQ(plain(must(encode_capture(used))), plain(must(encode_capture(fresh)))) << what;
+  EXPECT_EQ(plain(must(encode_snapshot(used))), plain(must(encode_snapshot(fresh)))) << what;
 }
 
-TEST(Capture, CopiesOnlyWeightsThatMoved) {
+TEST(CheckpointSnapshots, CopiesOnlyWeightsThatMoved) {
   const auto order = [](Mesh& mesh, Coord cell, CommandKind kind, std::vector<float> values = {}) {
     order_later(mesh, cell, kind, 0, std::move(values));
     must(mesh.tick());
@@ -246,92 +246,92 @@ TEST(Capture, CopiesOnlyWeightsThatMoved) {
                                .spec();
   Mesh mesh = must(Mesh::build(spec, {.threads = 1}));
   constexpr std::uint64_t kFirst = 16 * 16 * 4, kSecond = 32 * 16 * 4;
-  CheckpointSnapshot capture;
-  must(capture_mesh(mesh, true, capture));
+  CheckpointSnapshot snapshot;
+  must(take_checkpoint_snapshot(mesh, true, snapshot));
   must(mesh.tick(3));
-  expect_whole(mesh, capture, 0, "ticks move nothing");
+  expect_whole(mesh, snapshot, 0, "ticks move nothing");
   order(mesh, {0, 0, 0, 0}, CommandKind::set_weights, testing_support::noise(16 * 16, 4));
-  expect_whole(mesh, capture, kFirst, "one matrix was set");
-  expect_whole(mesh, capture, 0, "and no more");
+  expect_whole(mesh, snapshot, kFirst, "one matrix was set");
+  expect_whole(mesh, snapshot, 0, "and no more");
 
   Snapshot saved;
-  mesh.save_state(saved, SaveWeights::always);
+  mesh.take_snapshot(saved, SnapshotWeights::always);
   order(mesh, {0, 0, 0, 0}, CommandKind::set_weights, testing_support::noise(16 * 16, 5));
-  expect_whole(mesh, capture, kFirst, "set again");
-  const std::uint64_t all = capture.bytes() - MeshAccess::state(std::as_const(mesh)).bytes();
-  must(mesh.load_state(saved));
-  expect_whole(mesh, capture, all, "all were put back");
+  expect_whole(mesh, snapshot, kFirst, "set again");
+  const std::uint64_t all = snapshot.bytes() - MeshAccess::state(std::as_const(mesh)).bytes();
+  must(mesh.restore_snapshot(saved));
+  expect_whole(mesh, snapshot, all, "all were put back");
   // The version that it had with other values.
   order(mesh, {0, 0, 0, 0}, CommandKind::set_weights, testing_support::noise(16 * 16, 6));
-  expect_whole(mesh, capture, kFirst, "a version that comes again");
+  expect_whole(mesh, snapshot, kFirst, "a version that comes again");
 
   // Codes come before the master, and all that follows stands elsewhere then.
   order(mesh, {0, 0, 1, 0}, CommandKind::morph);
-  must(capture_mesh(mesh, true, capture));
-  EXPECT_GE(capture.copied_bytes(), MeshAccess::state(std::as_const(mesh)).bytes() + kSecond + kSecond / 4);
-  expect_whole(mesh, capture, 0, "after a morph");
+  must(take_checkpoint_snapshot(mesh, true, snapshot));
+  EXPECT_GE(snapshot.copied_bytes(), MeshAccess::state(std::as_const(mesh)).bytes() + kSecond + kSecond / 4);
+  expect_whole(mesh, snapshot, 0, "after a morph");
 
   Mesh other = must(Mesh::build(spec, {.threads = 1}));
-  expect_whole(other, capture, kFirst + kSecond + 2 * 64 + 64, "another mesh has the same versions");
+  expect_whole(other, snapshot, kFirst + kSecond + 2 * 64 + 64, "another mesh has the same versions");
 }
 
-TEST(Capture, TakesAMeshThatThreadsShareTheCopyingOf) {
+TEST(CheckpointSnapshots, TakesAMeshThatThreadsShareTheCopyingOf) {
   // 4 MiB of weights and three regions.
   NetworkBuilder builder("large", {1, 1, 16, 1});
   builder.input("x", 256);
   for (std::uint32_t x = 0; x < 16; ++x) builder.dense({0, 0, x, 0}, 256, kernels::Activation::tanh);
   builder.output("y", {0, 0, 15, 0}).seed(8);
   Mesh mesh = must(Mesh::build(builder.spec(), {.threads = 3, .sessions = 2}));
-  CheckpointSnapshot capture;
+  CheckpointSnapshot snapshot;
   must(mesh.tick(4));
-  must(capture_mesh(mesh, true, capture));
-  EXPECT_GT(capture.copied_bytes(), BatchCopy::kShared);
-  EXPECT_EQ(plain(must(encode_capture(capture))), described(mesh, true));
+  must(take_checkpoint_snapshot(mesh, true, snapshot));
+  EXPECT_GT(snapshot.copied_bytes(), BatchCopy::kShared);
+  EXPECT_EQ(plain(must(encode_snapshot(snapshot))), described(mesh, true));
   Snapshot saved;
-  mesh.save_state(saved, SaveWeights::always);
+  mesh.take_snapshot(saved, SnapshotWeights::always);
   const std::string then = hashes(mesh);
   for (WeightStore::Parameter& parameter : MeshAccess::weights(mesh).parameters())
     must(MeshAccess::weights(mesh).write(
         parameter, testing_support::noise(parameter.spec->is_matrix() ? 256 * 256 : 256, 9), "w"));
   must(mesh.tick(3));
   EXPECT_NE(hashes(mesh), then);
-  must(mesh.load_state(saved));
+  must(mesh.restore_snapshot(saved));
   EXPECT_EQ(hashes(mesh), then);
 }
 
-TEST(Capture, MarksTheCheckpointThatRestartGoesBackTo) {
+TEST(CheckpointSnapshots, MarksTheCheckpointThatRestartGoesBackTo) {
   const auto after = [](bool live) {
     Mesh mesh = started(2);
     live_through_faults(mesh, 0, 8);
-    CheckpointSnapshot capture;
-    must(capture_mesh(mesh, live, capture));
+    CheckpointSnapshot snapshot;
+    must(take_checkpoint_snapshot(mesh, live, snapshot));
     live_through_faults(mesh, 8, 12);  // the restart at 9
     return hashes(mesh);
   };
   EXPECT_NE(after(true), after(false));
 }
 
-TEST(Capture, AllocatesNothingAfterTheFirst) {
+TEST(CheckpointSnapshots, AllocatesNothingAfterTheFirst) {
   if (!WEFT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer owns the allocator";
   Mesh mesh = started(3);
   live_through_faults(mesh, 0, 8);
-  CheckpointSnapshot capture;
-  must(capture_mesh(mesh, true, capture));
+  CheckpointSnapshot snapshot;
+  must(take_checkpoint_snapshot(mesh, true, snapshot));
   live_through_faults(mesh, 8, 10);
   // The room of what restarts grow is there from the second on.
-  must(capture_mesh(mesh, true, capture));
+  must(take_checkpoint_snapshot(mesh, true, snapshot));
   live_through_faults(mesh, 10, 12);
-  EXPECT_EQ(allocations_during([&] { must(capture_mesh(mesh, true, capture)); }), 0);
+  EXPECT_EQ(allocations_during([&] { must(take_checkpoint_snapshot(mesh, true, snapshot)); }), 0);
 }
 
-TEST(Capture, RefusesWhatWouldNotBeReadBack) {
+TEST(CheckpointSnapshots, RefusesWhatWouldNotBeReadBack) {
   Mesh mesh =
       must(Mesh::build(NetworkBuilder("n", {1, 1, 1, 1}).input("x", 4).dense({0, 0, 0, 0}, 3).spec(), {.threads = 1}));
   MeshAccess::weights(mesh).parameters()[0].data[0] = std::numeric_limits<float>::infinity();
   must(MeshAccess::weights(mesh).morph(1, "layers[0]", Encoding(Dtype::float16), true));
-  CheckpointSnapshot capture;
-  must(capture_mesh(mesh, true, capture));
-  expect_error(encode_capture(capture), Errc::not_finite, {"layers[0]", "weight 0"});
+  CheckpointSnapshot snapshot;
+  must(take_checkpoint_snapshot(mesh, true, snapshot));
+  expect_error(encode_snapshot(snapshot), Errc::not_finite, {"layers[0]", "weight 0"});
 }
 
 }  // namespace

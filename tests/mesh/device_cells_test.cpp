@@ -95,7 +95,7 @@ class DeviceCells : public testing_support::DevicePair {
       };
       write({0, 0, 0, 0}, adds);
       write({0, 0, 1, 0}, std::vector<float>(36, 6e37f));
-      mesh.mark_checkpoint();
+      mesh.take_cell_snapshots();
     });
   }
   /// Quiet at first, then loud enough to be noticed, then so loud that it goes off.
@@ -199,11 +199,11 @@ TEST_P(DeviceMetacognition, GoesBackToASavedStateWithOrdersUnderWay) {
   run_both(32, 30, 5);
   for (int i = 0; i < 6; ++i) {
     Snapshot here, there;
-    cpu_->save_state(here, SaveWeights::always);
-    gpu_->save_state(there, SaveWeights::always);
+    cpu_->take_snapshot(here, SnapshotWeights::always);
+    gpu_->take_snapshot(there, SnapshotWeights::always);
     run_both(9, 0, 7);
-    must(cpu_->load_state(here));
-    must(gpu_->load_state(there));
+    must(cpu_->restore_snapshot(here));
+    must(gpu_->restore_snapshot(there));
     expect_equal("back");
     run_both(1, 0, 9);
     expect_equal("again");

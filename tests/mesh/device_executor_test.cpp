@@ -18,7 +18,7 @@ namespace {
 using actors::Policy;
 using testing_support::bits;
 using testing_support::device_name;
-using testing_support::encode_capture;
+using testing_support::encode_snapshot;
 using testing_support::explosive;
 using testing_support::mesh_on;
 using testing_support::mixed_network;
@@ -74,7 +74,7 @@ TEST_F(DeviceRunTest, SessionsComeGoAndAreMovedWhileTheDeviceIsAhead) {
 
 TEST_F(DeviceRunTest, GoesBackToSavedStates) {
   build(mixed_network().spec());
-  go_back_to_saved_states(SaveWeights::automatic);
+  go_back_to_saved_states(SnapshotWeights::automatic);
 }
 
 TEST_F(DeviceRunTest, OrdersAreCarriedOutAtTheirTicksAndAnsweredAlike) {
@@ -150,14 +150,14 @@ TEST_F(DeviceRunTest, IsCapturedAndSavedWhileItIsAhead) {
   build(mixed_network().spec(), 2);
   set_inputs(1);
   tick(13);
-  CheckpointSnapshot capture;
-  must(capture_mesh(*gpu_, true, capture));
+  CheckpointSnapshot snapshot;
+  must(take_checkpoint_snapshot(*gpu_, true, snapshot));
   tick(4);
-  const auto file = must(formats::decode_entity(must(encode_capture(capture)), "capture"));
+  const auto file = must(formats::decode_entity(must(encode_snapshot(snapshot)), "snapshot"));
   Mesh again = mesh_on(mixed_network().spec(), "cpu", 2);
   must(restore_weights(again, file));
   must(restore_live(again, file));
-  EXPECT_EQ(again.state_hash(1), state_hash(capture.view(), 1, {}));
+  EXPECT_EQ(again.state_hash(1), state_hash(snapshot.view(), 1, {}));
   must(again.tick(4));
   EXPECT_EQ(testing_support::hashes(again), testing_support::hashes(*cpu_));
   tick(2);
@@ -195,7 +195,7 @@ TEST_P(DeviceFaults, HappenAtTheSameTickToTheSameEnd) {
   build(explosive(GetParam()), 2);
   set_inputs(1);
   tick(20);
-  both([](Mesh& mesh) { mesh.mark_checkpoint(); });
+  both([](Mesh& mesh) { mesh.take_cell_snapshots(); });
   tick(5);
   // Big, but finite for small inputs: what then comes in makes the second layer overflow.
   both([](Mesh& mesh) {

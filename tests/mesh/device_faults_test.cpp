@@ -67,7 +67,7 @@ std::string text(std::span<const float> values) {
 class DeviceFaultsTest : public FaultsTest {
  protected:
   const std::uint64_t failed_before_ = plan().failed();
-  /// Of all sorts: ticks one by one and many, runs, inputs while the device is ahead, commands, sessions, saved states.
+  /// Of all sorts: ticks one by one and many, runs, inputs while the device is ahead, commands, sessions, snapshots.
   static Lived live_fully(const std::string& where) { return live_fully(where, small_network()); }
   static Lived live_parted(const std::string& where) { return live_fully(where, parted_network()); }
   static Lived live_fully(const std::string& where, const NetworkSpec& spec) {
@@ -102,10 +102,10 @@ class DeviceFaultsTest : public FaultsTest {
     must(mesh.add_session());
     must(mesh.tick(3));
     SessionSnapshot state;
-    must(mesh.save_session_state(1, state));
+    must(mesh.take_session_snapshot(1, state));
     set(4);
     must(mesh.tick(2));
-    must(mesh.load_session_state(0, state));
+    must(mesh.restore_session_snapshot(0, state));
     must(mesh.tick(2));
     look();
     lived.all += hashes(mesh);

@@ -105,35 +105,35 @@ class DevicePair : public ::testing::Test {
     tick(4);
     expect_outputs();
     SessionSnapshot state;
-    must(gpu_->save_session_state(1, state));
+    must(gpu_->take_session_snapshot(1, state));
     tick(3);
-    both([&](Mesh& mesh) { must(mesh.load_session_state(0, state)); });
+    both([&](Mesh& mesh) { must(mesh.restore_session_snapshot(0, state)); });
     tick(3);
     expect_equal("loaded from memory");
   }
-  void go_back_to_saved_states(SaveWeights weights) {
+  void go_back_to_saved_states(SnapshotWeights weights) {
     set_inputs(1);
     tick(10);
     Snapshot here, there;
-    cpu_->save_state(here, weights);
-    gpu_->save_state(there, weights);
+    cpu_->take_snapshot(here, weights);
+    gpu_->take_snapshot(there, weights);
     tick(7);
     set_inputs(2);
     tick(2);
     const std::string after = hashes(*gpu_);
     tick(5);
-    must(cpu_->load_state(here));
-    must(gpu_->load_state(there));
+    must(cpu_->restore_snapshot(here));
+    must(gpu_->restore_snapshot(there));
     expect_equal("back");
     tick(7);
     set_inputs(2);
     tick(2);
     expect_equal("again");
     EXPECT_EQ(hashes(*gpu_), after);
-    if (weights != SaveWeights::always) return;
+    if (weights != SnapshotWeights::always) return;
     // And a state of the CPU's mesh goes on here.
-    must(gpu_->load_state(here));
-    must(cpu_->load_state(here));
+    must(gpu_->restore_snapshot(here));
+    must(cpu_->restore_snapshot(here));
     tick(4);
     expect_equal("the other's");
   }

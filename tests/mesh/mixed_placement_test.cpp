@@ -137,7 +137,7 @@ TEST_P(EitherColour, SessionsComeGoAndAreMovedWhileTheDeviceIsAhead) {
 
 TEST_P(EitherColour, GoesBackToSavedStates) {
   build(far_linked(GetParam()));
-  go_back_to_saved_states(SaveWeights::always);
+  go_back_to_saved_states(SnapshotWeights::always);
 }
 
 TEST_P(EitherColour, OrdersMorphAndSilenceCellsOfBothSides) {
@@ -238,7 +238,7 @@ TEST_P(MixedFaults, HappenAtTheSameTickToTheSameEnd) {
   build(placed(), 2);
   set_inputs(1);
   tick(12);
-  both([](Mesh& mesh) { mesh.mark_checkpoint(); });
+  both([](Mesh& mesh) { mesh.take_cell_snapshots(); });
   tick(5);
   write(1, std::vector<float>(36, 1e38f));
   both_say_the_same([](Mesh& mesh) { return mesh.tick(3); });

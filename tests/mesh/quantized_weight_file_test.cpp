@@ -25,7 +25,7 @@ using testing_support::quantized;
 
 constexpr std::size_t kOut = 3, kIn = 37;
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
-const std::string kCodes = "weights/0,0,0,0/weight", kScales = kCodes + ".scales", kZeros = kCodes + ".zeros",
+const std::string kCodes = "weights/0,0,0,0/weight", kScales = kCodes + ".scales", kZeros = kCodes + ".zero_points",
                   kMaster = kCodes + ".master";
 
 NetworkSpec network(const Encoding& encoding) {

@@ -77,7 +77,7 @@ TEST_F(RegisteredPlacement, RunsWithInputsAndMovesSessions) {
 
 TEST_F(RegisteredPlacement, GoesBackToSavedStates) {
   build(network());
-  go_back_to_saved_states(SaveWeights::always);
+  go_back_to_saved_states(SnapshotWeights::always);
 }
 
 TEST_F(RegisteredPlacement, SeesThemInsideOfOthersAndWhereTheirWeightsAreShared) {

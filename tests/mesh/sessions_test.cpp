@@ -114,8 +114,8 @@ TEST(Sessions, MoveToAnotherMeshThatStandsAtAnotherTick) {
   }
   ASSERT_NE(home.ticks() % 2, away.ticks() % 2);  // so the two stand at different slots of their rings
   SessionSnapshot moved;
-  must(home.save_session_state(0, moved));
-  must(away.load_session_state(1, moved));
+  must(home.take_session_snapshot(0, moved));
+  must(away.restore_session_snapshot(1, moved));
   EXPECT_EQ(output_bits(away, 1), output_bits(home, 0));
   for (std::uint64_t t = 8; t < 16; ++t) {
     if (t > 9) feed(home, 0, 1, t), feed(away, 1, 1, t);  // at first with the inputs it came with

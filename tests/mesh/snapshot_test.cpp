@@ -45,7 +45,7 @@ std::vector<std::string> lived(Mesh& mesh, std::uint64_t from, std::uint64_t to)
       for (const std::uint64_t figure : {static_cast<std::uint64_t>(view.status), view.messages, view.faults,
                                          view.restarts, view.last_fault_tick, cell->deferred().size()})
         now += std::to_string(figure) + ",";
-      for (const std::uint64_t restart : mesh.supervisor().restart_ticks(cell->id())) now += std::to_string(restart);
+      for (const std::uint64_t restart : mesh.supervisor().restarts(cell->id())) now += std::to_string(restart);
     }
     all.push_back(std::move(now));
   }
@@ -67,12 +67,12 @@ TEST_P(GoingBack, LeadsToTheSameBitsEachTick) {
   Mesh mesh = started(sessions(), options());
   live_through_faults(mesh, 0, at());
   Snapshot saved;
-  mesh.save_state(saved);
+  mesh.take_snapshot(saved);
   EXPECT_EQ(saved.ticks(), at());
   const std::string before = hashes(mesh);
   const auto first = lived(mesh, at(), at() + 14);
   for (int again = 0; again < 2; ++again) {
-    must(mesh.load_state(saved));
+    must(mesh.restore_snapshot(saved));
     EXPECT_EQ(hashes(mesh), before);
     EXPECT_EQ(lived(mesh, at(), at() + 14), first);
   }
@@ -89,14 +89,14 @@ TEST(Snapshot, OfARingOfThemEachIsGoneBackTo) {
   std::vector<std::string> before(24);
   std::vector<std::string> after(24);
   const auto step = [&](std::uint64_t tick) {
-    mesh.save_state(ring[tick % ring.size()]);
+    mesh.take_snapshot(ring[tick % ring.size()]);
     before[tick] = hashes(mesh);
     after[tick] = lived(mesh, tick, tick + 1).front();
   };
   for (std::uint64_t tick = 0; tick < 24; ++tick) step(tick);
   // In an order of no kind, so that every load stands at another tick than it leads to.
   for (const std::uint64_t tick : {20u, 12u, 23u, 13u, 22u, 14u, 21u, 15u, 16u}) {
-    must(mesh.load_state(ring[tick % ring.size()]));
+    must(mesh.restore_snapshot(ring[tick % ring.size()]));
     EXPECT_EQ(hashes(mesh), before[tick]) << tick;
     EXPECT_EQ(lived(mesh, tick, tick + 1).front(), after[tick]) << tick;
   }
@@ -120,13 +120,13 @@ TEST(Snapshot, HoldsOrdersThatWaitAndTheWeightsThatTheyChange) {
   must(mesh.post({0, 0, 1, 0}, morph));
   const auto reset = must(mesh.post({0, 1, 0, 0}, make_command(CommandKind::reset, 5)));
   Snapshot saved;
-  mesh.save_state(saved);
+  mesh.take_snapshot(saved);
   EXPECT_TRUE(saved.holds_weights()) << "orders that change weights wait";
   const auto first = lived(mesh, 2, 14);
   EXPECT_TRUE(reset->is_done());
   EXPECT_TRUE(weights->is_done());
   EXPECT_EQ(MeshAccess::weights(mesh).encoding(*mesh.graph().find_layer({0, 0, 1, 0})), Encoding(Dtype::int4));
-  must(mesh.load_state(saved));
+  must(mesh.restore_snapshot(saved));
   EXPECT_EQ(MeshAccess::weights(mesh).encoding(*mesh.graph().find_layer({0, 0, 1, 0})), Encoding(Dtype::float32));
   EXPECT_EQ(reset->done_at(), 5u);
   EXPECT_EQ(lived(mesh, 2, 14), first);
@@ -135,11 +135,11 @@ TEST(Snapshot, HoldsOrdersThatWaitAndTheWeightsThatTheyChange) {
 TEST(Snapshot, AnswersOrdersThatCameAfterIt) {
   Mesh mesh = started(1);
   Snapshot saved;
-  mesh.save_state(saved);
+  mesh.take_snapshot(saved);
   const auto waits = must(mesh.post({0, 0, 0, 0}, make_command(CommandKind::probe, 90)));
   must(mesh.tick());
   const auto unread = must(mesh.post({0, 0, 0, 0}, make_command(CommandKind::disable, 0)));
-  must(mesh.load_state(saved));
+  must(mesh.restore_snapshot(saved));
   for (const CommandMessage& order : {waits, unread}) {
     ASSERT_TRUE(order->is_done());
     expect_error(order->status(), Errc::not_found, {"cell [0,0,0,0]", name(order->kind), "went back to tick 0"});
@@ -170,20 +170,20 @@ TEST(Snapshot, PutsEveryTypeBack) {
       Mesh mesh = must(Mesh::build(spec, {.threads = 1, .keeps_masters = keeps_masters}));
       testing_support::live(mesh, 0, 4);
       Snapshot saved;
-      mesh.save_state(saved, SaveWeights::always);
+      mesh.take_snapshot(saved, SnapshotWeights::always);
       const auto tell = [&](std::uint64_t to) {
         testing_support::live(mesh, 4, to);
         return hashes(mesh) + std::to_string(MeshAccess::weights(mesh).parameters()[0].version);
       };
       const std::string same = tell(9);
-      must(mesh.load_state(saved));
+      must(mesh.restore_snapshot(saved));
       for (const std::uint32_t x : {0u, 2u}) {
         auto morph = make_command(CommandKind::morph, 0);
         morph->encoding = Encoding(other);
         must(mesh.post({0, 0, x, 0}, morph));
       }
       EXPECT_NE(tell(9), same) << name(first);
-      must(mesh.load_state(saved));
+      must(mesh.restore_snapshot(saved));
       EXPECT_EQ(MeshAccess::weights(mesh).encoding(1), Encoding(first)) << name(first);
       EXPECT_EQ(tell(9), same) << name(first) << (keeps_masters ? " with" : " without") << " masters";
     }
@@ -195,27 +195,27 @@ TEST(Snapshot, PutsMastersBackThatWereReleased) {
   Mesh mesh = must(Mesh::build(spec, {.threads = 1}));
   const std::vector<NodeId> nodes{1};
   Snapshot with, without;
-  mesh.save_state(with, SaveWeights::always);
+  mesh.take_snapshot(with, SnapshotWeights::always);
   const std::string hash_with = hashes(mesh);
   must(MeshAccess::weights(mesh).release_masters(mesh.graph(), nodes));
-  mesh.save_state(without, SaveWeights::always);
+  mesh.take_snapshot(without, SnapshotWeights::always);
   const std::string hash_without = hashes(mesh);
   EXPECT_NE(hash_with, hash_without);
-  must(mesh.load_state(with));
+  must(mesh.restore_snapshot(with));
   EXPECT_TRUE(MeshAccess::weights(mesh).learns(1));
   EXPECT_EQ(hashes(mesh), hash_with);
-  must(mesh.load_state(without));
+  must(mesh.restore_snapshot(without));
   EXPECT_FALSE(MeshAccess::weights(mesh).learns(1));
   EXPECT_EQ(hashes(mesh), hash_without);
-  must(mesh.load_state(with));
+  must(mesh.restore_snapshot(with));
   EXPECT_EQ(hashes(mesh), hash_with);
 }
 
 TEST(Snapshot, WithoutWeightsRefusesWhenTheyHaveChanged) {
   Mesh mesh = started(1);
   Snapshot saved, never;
-  mesh.save_state(saved);
-  mesh.save_state(never, SaveWeights::never);
+  mesh.take_snapshot(saved);
+  mesh.take_snapshot(never, SnapshotWeights::never);
   EXPECT_FALSE(saved.holds_weights());
   auto order = make_command(CommandKind::set_weights, 0);
   order->values = noise(19 * 19, 4);
@@ -223,9 +223,9 @@ TEST(Snapshot, WithoutWeightsRefusesWhenTheyHaveChanged) {
   live_through_faults(mesh, 0, 3);
   must(order->status());
   const std::string before = hashes(mesh);
-  expect_error(mesh.load_state(saved), Errc::invalid_argument, {"since tick 0", "SaveWeights::always"});
+  expect_error(mesh.restore_snapshot(saved), Errc::invalid_argument, {"since tick 0", "SnapshotWeights::always"});
   EXPECT_EQ(hashes(mesh), before) << "a load that fails changes nothing";
-  must(mesh.load_state(never));
+  must(mesh.restore_snapshot(never));
   EXPECT_EQ(mesh.ticks(), 0u);
   EXPECT_NE(hashes(mesh), before);
 }
@@ -235,26 +235,26 @@ TEST(Snapshot, OfAnotherShapeIsRefusedAndChangesNothing) {
   live_through_faults(mesh, 0, 5);
   const std::string before = hashes(mesh);
   const auto refuses = [&](const Snapshot& saved, Errc code, std::initializer_list<std::string_view> fragments) {
-    expect_error(mesh.load_state(saved), code, fragments);
+    expect_error(mesh.restore_snapshot(saved), code, fragments);
     EXPECT_EQ(hashes(mesh), before);
   };
   Snapshot saved;
-  refuses(saved, Errc::invalid_argument, {"nothing was saved"});
-  started(3).save_state(saved, SaveWeights::always);
+  refuses(saved, Errc::invalid_argument, {"nothing was taken"});
+  started(3).take_snapshot(saved, SnapshotWeights::always);
   refuses(saved, Errc::shape_mismatch, {"3 sessions with 2 ticks", "2 sessions with 2 ticks"});
   Mesh other = must(Mesh::build(mixed_network().spec(), {.threads = 1, .sessions = 2}));
-  other.save_state(saved, SaveWeights::always);
+  other.take_snapshot(saved, SnapshotWeights::always);
   refuses(saved, Errc::shape_mismatch, {to_string(other.network_digest()), to_string(mesh.network_digest())});
   Mesh threads = started(2, {.threads = 2, .grain_bytes = 0});
   ASSERT_GT(threads.plan().regions.size(), 1u);
-  threads.save_state(saved, SaveWeights::always);
+  threads.take_snapshot(saved, SnapshotWeights::always);
   refuses(saved, Errc::shape_mismatch, {"placed", "1 regions"});
-  started(2).save_state(saved);
-  refuses(saved, Errc::invalid_argument, {"another mesh", "SaveWeights::always"});
+  started(2).take_snapshot(saved);
+  refuses(saved, Errc::invalid_argument, {"another mesh", "SnapshotWeights::always"});
   // Also of itself, when sessions have come since.
-  mesh.save_state(saved);
+  mesh.take_snapshot(saved);
   must(mesh.add_session());
-  expect_error(mesh.load_state(saved), Errc::shape_mismatch, {"2 sessions", "3 sessions"});
+  expect_error(mesh.restore_snapshot(saved), Errc::shape_mismatch, {"2 sessions", "3 sessions"});
 }
 
 TEST(Snapshot, GoesIntoAnotherMeshOfTheSameNetwork) {
@@ -262,13 +262,13 @@ TEST(Snapshot, GoesIntoAnotherMeshOfTheSameNetwork) {
   live_through_faults(one, 0, 2);
   auto order = must(one.post({1, 1, 1, 0}, make_command(CommandKind::disable, 12)));
   Snapshot saved;
-  one.save_state(saved, SaveWeights::always);
-  must(two.load_state(saved));
+  one.take_snapshot(saved, SnapshotWeights::always);
+  must(two.restore_snapshot(saved));
   EXPECT_EQ(hashes(two), hashes(one));
   const auto first = lived(one, 2, 16);
   ASSERT_TRUE(order->is_done());
   EXPECT_EQ(lived(two, 2, 16), first);
-  must(two.load_state(saved));
+  must(two.restore_snapshot(saved));
   EXPECT_EQ(lived(two, 2, 16), first);
 }
 
@@ -282,12 +282,12 @@ TEST(Snapshot, HoldsAHaltAndItsAbsence) {
   };
   must(feed(1.0f));
   Snapshot before, halted;
-  mesh.save_state(before);
+  mesh.take_snapshot(before);
   expect_error(feed(testing_support::kThrow), Errc::halted, {"the fuse blew"});
-  mesh.save_state(halted);
-  must(mesh.load_state(before));
+  mesh.take_snapshot(halted);
+  must(mesh.restore_snapshot(before));
   must(feed(2.0f));
-  must(mesh.load_state(halted));
+  must(mesh.restore_snapshot(halted));
   expect_error(feed(2.0f), Errc::halted, {"the fuse blew", "at tick 1"});
   mesh.resume();
   must(feed(2.0f));
@@ -298,13 +298,13 @@ TEST(Snapshot, GoesBackBehindACheckpoint) {
   Mesh mesh = started(2);
   live_through_faults(mesh, 0, 8);
   Snapshot saved;
-  mesh.save_state(saved);
+  mesh.take_snapshot(saved);
   const auto first = lived(mesh, 8, 16);
-  must(mesh.load_state(saved));
-  mesh.mark_checkpoint();
+  must(mesh.restore_snapshot(saved));
+  mesh.take_cell_snapshots();
   const auto with_mark = lived(mesh, 8, 16);
   EXPECT_NE(with_mark, first) << "the checkpoint matters to the restart at tick 9";
-  must(mesh.load_state(saved));
+  must(mesh.restore_snapshot(saved));
   EXPECT_EQ(lived(mesh, 8, 16), first);
 }
 
@@ -327,11 +327,11 @@ TEST(Snapshot, HoldsWhatMetacognitionRemembersAndMorphs) {
   Mesh mesh = must(Mesh::build(spec, {.threads = 1}));
   for (std::uint64_t at = 0; at < 12; ++at) {
     Snapshot saved;
-    mesh.save_state(saved);
+    mesh.take_snapshot(saved);
     EXPECT_TRUE(saved.holds_weights());
     std::array<std::string, 2> lives;
     for (std::string& life : lives) {
-      must(mesh.load_state(saved));
+      must(mesh.restore_snapshot(saved));
       for (std::uint64_t tick = at; tick < at + 12; ++tick) {
         testing_support::live(mesh, tick, tick + 1);
         life += hashes(mesh);
@@ -339,7 +339,7 @@ TEST(Snapshot, HoldsWhatMetacognitionRemembersAndMorphs) {
       EXPECT_EQ(MeshAccess::weights(mesh).encoding(1), Encoding(Dtype::int8)) << at;
     }
     EXPECT_EQ(lives[0], lives[1]) << at;
-    must(mesh.load_state(saved));
+    must(mesh.restore_snapshot(saved));
     testing_support::live(mesh, at, at + 1);
   }
 }
@@ -359,8 +359,8 @@ TEST(SessionStates, GoOnElsewhereAtAnotherTick) {
     must(one.tick());
   }
   SessionSnapshot saved;
-  must(one.save_session_state(2, saved));
-  must(two.load_session_state(1, saved));
+  must(one.take_session_snapshot(2, saved));
+  must(two.restore_session_snapshot(1, saved));
   for (std::uint64_t age = 8; age < 20; ++age) {
     step(one, 2, age + 200);
     step(two, 1, age + 200);
@@ -369,36 +369,36 @@ TEST(SessionStates, GoOnElsewhereAtAnotherTick) {
     for (const char* const output : {"left", "right"})
       EXPECT_EQ(testing_support::bits(must(one.output(output, 2))), testing_support::bits(must(two.output(output, 1))));
   }
-  must(one.load_session_state(0, saved));
+  must(one.restore_session_snapshot(0, saved));
   const Mesh& there = one;
   EXPECT_NE(testing_support::bits(must(there.output("left", 0))), testing_support::bits(must(there.output("left", 2))));
 
-  expect_error(one.save_session_state(3, saved), Errc::out_of_range, {"3 of 3"});
-  expect_error(one.load_session_state(3, saved), Errc::out_of_range, {"3 of 3"});
-  expect_error(one.load_session_state(0, SessionSnapshot()), Errc::invalid_argument, {"nothing"});
-  expect_error(started(1).load_session_state(0, saved), Errc::shape_mismatch, {to_string(one.network_digest())});
+  expect_error(one.take_session_snapshot(3, saved), Errc::out_of_range, {"3 of 3"});
+  expect_error(one.restore_session_snapshot(3, saved), Errc::out_of_range, {"3 of 3"});
+  expect_error(one.restore_session_snapshot(0, SessionSnapshot()), Errc::invalid_argument, {"nothing"});
+  expect_error(started(1).restore_session_snapshot(0, saved), Errc::shape_mismatch, {to_string(one.network_digest())});
 }
 
 TEST(Snapshot, AllocatesNothingAfterTheFirst) {
   if (!WEFT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer owns the allocator";
   for (const std::size_t sessions : {std::size_t{1}, std::size_t{4}})
-    for (const SaveWeights weights : {SaveWeights::automatic, SaveWeights::always}) {
+    for (const SnapshotWeights weights : {SnapshotWeights::automatic, SnapshotWeights::always}) {
       Mesh mesh = started(sessions);
       live_through_faults(mesh, 0, 8);
       std::array<Snapshot, 3> ring;
       std::array<SessionSnapshot, 2> one;
-      for (Snapshot& saved : ring) mesh.save_state(saved, weights);
-      for (SessionSnapshot& saved : one) must(mesh.save_session_state(0, saved));
+      for (Snapshot& saved : ring) mesh.take_snapshot(saved, weights);
+      for (SessionSnapshot& saved : one) must(mesh.take_session_snapshot(0, saved));
       // Faults come at 9, 13, 14 and 15: what they change is copied too.
       for (std::uint64_t tick = 8; tick < 17; ++tick) {
         Snapshot& saved = ring[tick % ring.size()];
-        EXPECT_EQ(allocations_during([&] { mesh.save_state(saved, weights); }), 0) << "save at " << tick;
+        EXPECT_EQ(allocations_during([&] { mesh.take_snapshot(saved, weights); }), 0) << "save at " << tick;
         live_through_faults(mesh, tick, tick + 1);
-        EXPECT_EQ(allocations_during([&] { must(mesh.load_state(saved)); }), 0) << "load at " << tick;
+        EXPECT_EQ(allocations_during([&] { must(mesh.restore_snapshot(saved)); }), 0) << "load at " << tick;
         live_through_faults(mesh, tick, tick + 1);
         EXPECT_EQ(allocations_during([&] {
-                    must(mesh.save_session_state(0, one[tick % 2]));
-                    must(mesh.load_session_state(0, one[tick % 2]));
+                    must(mesh.take_session_snapshot(0, one[tick % 2]));
+                    must(mesh.restore_session_snapshot(0, one[tick % 2]));
                   }),
                   0);
       }

@@ -403,8 +403,8 @@ TEST(GumbelSoftmax, TakesASessionsNoiseAlongAndStartsAgainWithAReset) {
   live(mesh, 0, 5);
   live(elsewhere, 0, 2);
   SessionSnapshot moved;
-  must(mesh.save_session_state(2, moved));
-  must(elsewhere.load_session_state(0, moved));
+  must(mesh.take_session_snapshot(2, moved));
+  must(elsewhere.restore_session_snapshot(0, moved));
   live(mesh, 5, 12);
   live(elsewhere, 5, 12);
   const auto output = [](const Mesh& of, std::size_t b) {

@@ -45,8 +45,8 @@ inline QuantizedWeight quantized(const WeightStore& weights, std::size_t paramet
   return made;
 }
 /// The bytes of a snapshot's file.
-inline Result<ByteBuffer> encode_capture(const CheckpointSnapshot& capture, const SnapshotExtras& extras = {}) {
-  WEFT_TRY(const ByteSource source, entity_of(capture.view(), extras));
+inline Result<ByteBuffer> encode_snapshot(const CheckpointSnapshot& snapshot, const CheckpointExtras& extras = {}) {
+  WEFT_TRY(const ByteSource source, entity_of(snapshot.view(), extras));
   return collect(source);
 }
 

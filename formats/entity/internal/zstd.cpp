@@ -71,6 +71,16 @@ Status unpack_at_once(ByteSpan frame, std::size_t size, const ByteSource::Sink& 
   return size ? sink(bytes) : Status();
 }
 
+/// Checks that the bytes are one frame and no more. It visits every block, so a large frame would be read for it.
+Status check_whole(ByteSpan frame) {
+  const std::size_t whole = ::ZSTD_findFrameCompressedSize(frame.data(), frame.size());
+  if (::ZSTD_isError(whole)) return fail(Errc::corrupt, "no whole zstd frame");
+  if (whole != frame.size())
+    return fail(Errc::corrupt,
+                "a zstd frame of " + std::to_string(whole) + " bytes in " + std::to_string(frame.size()));
+  return {};
+}
+
 Status unpack_in_parts(ByteSpan frame, std::size_t size, const ByteSource::Sink& sink,
                        const std::function<void(ByteSpan)>& read) {
   const std::unique_ptr<ZSTD_DCtx, decltype(&::ZSTD_freeDCtx)> context(::ZSTD_createDCtx(), &::ZSTD_freeDCtx);
@@ -82,10 +92,12 @@ Status unpack_in_parts(ByteSpan frame, std::size_t size, const ByteSource::Sink&
   while (left != 0) {
     ZSTD_outBuffer out{part.data(), part.size(), 0};
     left = ::ZSTD_decompressStream(context.get(), &out, &in);
-    if (::ZSTD_getErrorCode(left) == ZSTD_error_frameParameter_windowTooLarge)
+    if (::ZSTD_getErrorCode(left) == ZSTD_error_frameParameter_windowTooLarge) {
+      WEFT_CHECK(check_whole(frame));
       return unpack_at_once(frame, size, sink);  // nothing was unpacked yet
+    }
     if (::ZSTD_isError(left)) return failure(Errc::corrupt, left);
-    if (left != 0 && out.pos == 0 && in.pos == in.size) return fail(Errc::corrupt, "zstd: the frame is cut short");
+    if (left != 0 && out.pos == 0 && in.pos == in.size) return fail(Errc::corrupt, "no whole zstd frame");
     got += out.pos;
     if (read && (in.pos - forgotten >= kForgotten || left == 0)) {
       read(frame.subspan(forgotten, in.pos - forgotten));
@@ -96,6 +108,8 @@ Status unpack_in_parts(ByteSpan frame, std::size_t size, const ByteSource::Sink&
   }
   if (got != size)
     return fail(Errc::corrupt, "unpacks to " + std::to_string(got) + " bytes, not " + std::to_string(size));
+  if (in.pos != in.size)
+    return fail(Errc::corrupt, "a zstd frame of " + std::to_string(in.pos) + " bytes in " + std::to_string(in.size));
   return {};
 }
 
@@ -109,18 +123,15 @@ Status pack_zstd(const ByteSource& content, const ByteSource::Sink& sink) {
 
 Status unpack_zstd(ByteSpan frame, std::size_t size, const ByteSource::Sink& sink,
                    const std::function<void(ByteSpan)>& read) {
-  const std::size_t whole = ::ZSTD_findFrameCompressedSize(frame.data(), frame.size());
-  if (::ZSTD_isError(whole)) return fail(Errc::corrupt, "no whole zstd frame");
-  if (whole != frame.size())
-    return fail(Errc::corrupt,
-                "a zstd frame of " + std::to_string(whole) + " bytes in " + std::to_string(frame.size()));
+  const bool is_large = size > std::size_t{1} << kWindowLog;
+  if (!is_large) WEFT_CHECK(check_whole(frame));
   const unsigned long long stated = ::ZSTD_getFrameContentSize(frame.data(), frame.size());
   if (stated == ZSTD_CONTENTSIZE_UNKNOWN || stated == ZSTD_CONTENTSIZE_ERROR)
     return fail(Errc::corrupt, "a zstd frame that does not state its size");
   if (stated != size)
     return fail(Errc::corrupt,
                 "a zstd frame of " + std::to_string(stated) + " bytes, the header says " + std::to_string(size));
-  if (size <= std::size_t{1} << kWindowLog) return unpack_at_once(frame, size, sink);
+  if (!is_large) return unpack_at_once(frame, size, sink);
   return unpack_in_parts(frame, size, sink, read);
 }
 

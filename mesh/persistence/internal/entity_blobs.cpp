@@ -18,16 +18,6 @@ Shape weight_shape(const ParameterSpec& parameter) {
   return parameter.is_matrix() ? Shape{parameter.out, parameter.in} : Shape{parameter.out};
 }
 
-std::uint64_t encoding_word(const Encoding& encoding) {
-  return static_cast<std::uint64_t>(encoding.dtype) | static_cast<std::uint64_t>(encoding.granularity) << 8;
-}
-std::optional<Encoding> read_encoding(std::uint64_t word) {
-  if ((word & 0xff) >= kDtypeCount || word >> 8 > static_cast<std::uint64_t>(Granularity::block32)) return std::nullopt;
-  return Encoding(static_cast<Dtype>(word & 0xff), static_cast<Granularity>(word >> 8));
-}
-
-std::string_view scale_type(Dtype dtype) { return kernels::has_double_scale(dtype) ? "float64" : "float32"; }
-std::string_view zero_type(Dtype dtype) { return name(bits(dtype) < 8 ? Dtype::uint8 : dtype); }
 Shape scale_shape(const Encoding& encoding, const ParameterSpec& spec) {
   switch (encoding.granularity) {
     case Granularity::tensor:
@@ -39,5 +29,18 @@ Shape scale_shape(const Encoding& encoding, const ParameterSpec& spec) {
   }
   return {};
 }
+
+constexpr std::array<StoredArray, 3> kStoredArrays{{
+    {"", [](Dtype) { return true; }, [](Dtype dtype) { return name(dtype); },
+     [](const Encoding&, const ParameterSpec& spec) { return weight_shape(spec); }, &kernels::OrderedWeight::codes,
+     &kernels::WeightBytes::codes},
+    {".scales", [](Dtype dtype) { return has_scale(dtype); },
+     [](Dtype dtype) { return std::string_view(kernels::has_double_scale(dtype) ? "float64" : "float32"); },
+     scale_shape, &kernels::OrderedWeight::scales, &kernels::WeightBytes::scales},
+    // As wide as the codes, a byte at least.
+    {".zero_points", [](Dtype dtype) { return has_zero_point(dtype); },
+     [](Dtype dtype) { return name(bits(dtype) < 8 ? Dtype::uint8 : dtype); }, scale_shape,
+     &kernels::OrderedWeight::zeros, &kernels::WeightBytes::zeros},
+}};
 
 }  // namespace weft::mesh::internal

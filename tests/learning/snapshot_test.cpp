@@ -2,16 +2,21 @@
 
 // A mesh that learns goes back in memory and is copied while it learns on: rule, optimiser and what is under way too.
 
+#include "mesh/persistence/snapshot.hpp"
+
 #include "learning/learner_snapshot.hpp"
 
 #include "mesh/mesh_access.hpp"
 #include "mesh/persistence/checkpoint_snapshot.hpp"
-#include "mesh/persistence/snapshot.hpp"
 
 #include "../allocations.hpp"
 #include "networks.hpp"
 #include <array>
+#include <list>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 namespace weft::learning {
 namespace {
@@ -53,7 +58,7 @@ struct ReplayableMesh {
   }
 
   std::vector<std::byte> file() {
-    const LearnerBlobs blobs(*learner);
+    const LearnerSnapshot blobs(*learner);
     const auto bytes = must(mesh::encode_mesh(*mesh, true, {blobs.tensors(), "{}"}));
     return {bytes.begin(), bytes.end()};
   }
@@ -88,14 +93,14 @@ void morph(mesh::Mesh& mesh, Dtype dtype) {
   must(mesh.post({0, 0, 1, 0}, std::move(order)));
 }
 
-TEST(SavedLearning, GoesBackToTheSameBitsScoresAndFile) {
+TEST(SnapshotsOfLearning, GoesBackToTheSameBitsScoresAndFile) {
   each_rule([](const LearningOptions& options) {
     ReplayableMesh life(options);
     life.learn(0, 37);
     life.learner->clear_scores();
     life.learn(37, 4);  // scores wait
     mesh::Snapshot saved;
-    life.mesh->save_state(saved);
+    life.mesh->take_snapshot(saved);
     EXPECT_TRUE(saved.holds_weights());
     const std::string before = life.told();
     const auto file = life.file();
@@ -111,98 +116,98 @@ TEST(SavedLearning, GoesBackToTheSameBitsScoresAndFile) {
       // Changes on the way do not matter.
       if (again == 1) morph(*life.mesh, Dtype::ternary);
       if (again == 1) life.learn(90, 9);
-      must(life.mesh->load_state(saved));
+      must(life.mesh->restore_snapshot(saved));
       EXPECT_EQ(life.told(), before);
       EXPECT_EQ(life.file(), file) << "the checkpoint, byte for byte";
       // Again with other samples in between.
       life.learn(100, 11);
-      must(life.mesh->load_state(saved));
+      must(life.mesh->restore_snapshot(saved));
     }
   });
 }
 
-TEST(SavedLearning, WithoutWeightsLeavesThemAndTheOptimiser) {
+TEST(SnapshotsOfLearning, WithoutWeightsLeavesThemAndTheOptimiser) {
   ReplayableMesh life(options_of(Rule::backprop, Schedule::pipelined));
   life.learn(0, 37);
   mesh::Snapshot saved;
-  life.mesh->save_state(saved, mesh::SaveWeights::never);
+  life.mesh->take_snapshot(saved, mesh::SnapshotWeights::never);
   life.learn(37, 20);
   const auto weights =
       mesh::MeshAccess::weights(*life.mesh).read(mesh::MeshAccess::weights(*life.mesh).parameters()[0]);
   const std::uint64_t updates = life.learner->optimizer().updates()[3];
-  must(life.mesh->load_state(saved));
+  must(life.mesh->restore_snapshot(saved));
   EXPECT_EQ(life.learner->samples(), 37u);
   EXPECT_EQ(mesh::MeshAccess::weights(*life.mesh).read(mesh::MeshAccess::weights(*life.mesh).parameters()[0]), weights);
   EXPECT_EQ(life.learner->optimizer().updates()[3], updates);
   EXPECT_GT(updates, 0u);
 }
 
-TEST(SavedLearning, OfAnotherRuleIsRefusedAndChangesNothing) {
+TEST(SnapshotsOfLearning, OfAnotherRuleIsRefusedAndChangesNothing) {
   ReplayableMesh life(options_of(Rule::backprop, Schedule::pipelined));
   life.learn(0, 20);
   mesh::Snapshot saved, bare;
-  life.mesh->save_state(saved);
+  life.mesh->take_snapshot(saved);
   const std::string before = life.told();
   {
     auto plain = must(mesh::Mesh::build(test::mixed_network(3), {.threads = 2, .sessions = 2, .grain_bytes = 0}));
-    plain.save_state(bare, mesh::SaveWeights::always);
-    expect_error(plain.load_state(saved), Errc::shape_mismatch, {"that learns", "without a learning rule"});
+    plain.take_snapshot(bare, mesh::SnapshotWeights::always);
+    expect_error(plain.restore_snapshot(saved), Errc::shape_mismatch, {"that learns", "without a learning rule"});
   }
-  expect_error(life.mesh->load_state(bare), Errc::shape_mismatch, {"without a learning rule", "that learns"});
+  expect_error(life.mesh->restore_snapshot(bare), Errc::shape_mismatch, {"without a learning rule", "that learns"});
   // As deep a history and as large arrays, another optimiser.
   LearningOptions others = options_of(Rule::backprop, Schedule::pipelined);
   others.optimizer.kind = OptimizerKind::sgd;
   ReplayableMesh other(others);
   mesh::Snapshot sgd;
-  other.mesh->save_state(sgd);
-  expect_error(life.mesh->load_state(sgd), Errc::shape_mismatch, {"learner state", "optimizer"});
+  other.mesh->take_snapshot(sgd);
+  expect_error(life.mesh->restore_snapshot(sgd), Errc::shape_mismatch, {"snapshot", "learning rule", "optimizer"});
   EXPECT_EQ(life.told(), before);
 }
 
-TEST(SavedLearning, AllocatesNothingAfterTheFirst) {
+TEST(SnapshotsOfLearning, AllocatesNothingAfterTheFirst) {
   if (!WEFT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer owns the allocator";
   each_rule([](const LearningOptions& options) {
     ReplayableMesh life(options, 1);  // other threads come to rest when they like, and may allocate then
     life.learn(0, 37);
     life.learner->clear_scores();
     std::array<mesh::Snapshot, 2> ring;
-    mesh::CheckpointSnapshot capture;
-    LearnerBlobs blobs;
-    for (mesh::Snapshot& saved : ring) life.mesh->save_state(saved);
-    must(mesh::capture_mesh(*life.mesh, true, capture));
-    blobs.capture(*life.learner);
+    mesh::CheckpointSnapshot snapshot;
+    LearnerSnapshot blobs;
+    for (mesh::Snapshot& saved : ring) life.mesh->take_snapshot(saved);
+    must(mesh::take_checkpoint_snapshot(*life.mesh, true, snapshot));
+    blobs.take(*life.learner);
     for (std::uint64_t s = 37; s < 60; s += 5) {
       mesh::Snapshot& saved = ring[s % 2];
       life.learner->clear_scores();
-      EXPECT_EQ(allocations_during([&] { life.mesh->save_state(saved); }), 0);
+      EXPECT_EQ(allocations_during([&] { life.mesh->take_snapshot(saved); }), 0);
       life.learn(s, 5);
       EXPECT_EQ(allocations_during([&] {
-                  must(mesh::capture_mesh(*life.mesh, true, capture));
-                  blobs.capture(*life.learner);
+                  must(mesh::take_checkpoint_snapshot(*life.mesh, true, snapshot));
+                  blobs.take(*life.learner);
                 }),
                 0);
-      EXPECT_EQ(allocations_during([&] { must(life.mesh->load_state(saved)); }), 0);
+      EXPECT_EQ(allocations_during([&] { must(life.mesh->restore_snapshot(saved)); }), 0);
     }
   });
 }
 
-TEST(CapturedLearning, IsTheFileOfThatMomentWhileTheMeshLearnsOn) {
+TEST(SnapshotsOfLearning, IsTheFileOfThatMomentWhileTheMeshLearnsOn) {
   each_rule([](const LearningOptions& options) {
     ReplayableMesh life(options);
-    mesh::CheckpointSnapshot capture;
-    LearnerBlobs blobs;
+    mesh::CheckpointSnapshot snapshot;
+    LearnerSnapshot blobs;
     for (std::uint64_t s = 0; s < 60; s += 20) {
       life.learn(s, 10);
       const auto now = life.file();
       const Hash128 hash = life.mesh->state_hash(1);
-      must(mesh::capture_mesh(*life.mesh, true, capture));
-      blobs.capture(*life.learner);
+      must(mesh::take_checkpoint_snapshot(*life.mesh, true, snapshot));
+      blobs.take(*life.learner);
       std::vector<std::byte> made;
       Hash128 made_hash;
       std::thread writer([&] {
-        const auto bytes = must(mesh::testing_support::encode_capture(capture, {blobs.tensors(), "{}"}));
+        const auto bytes = must(mesh::testing_support::encode_snapshot(snapshot, {blobs.tensors(), "{}"}));
         made.assign(bytes.begin(), bytes.end());
-        made_hash = mesh::state_hash(capture.view(), 1,
+        made_hash = mesh::state_hash(snapshot.view(), 1,
                                      [&](mesh::NodeId node, StateHasher& hasher) { blobs.hash_layer(node, hasher); });
       });
       if (s == 20) morph(*life.mesh, Dtype::int8);
@@ -212,6 +217,86 @@ TEST(CapturedLearning, IsTheFileOfThatMomentWhileTheMeshLearnsOn) {
       EXPECT_EQ(made_hash, hash) << s;
     }
   });
+}
+
+/// A rule's state of two fields, or of one field more.
+struct SmallState : mesh::RuleState {
+  explicit SmallState(bool has_more) : has_more_(has_more) {}
+  std::vector<float> momentum{1, 2};
+  std::uint64_t seen = 3;
+  std::vector<float> more{4, 5, 6};
+
+  void visit(OutArchive& archive) const override { fields(*this, archive); }
+  void visit(InArchive& archive) override { fields(*this, archive); }
+  void visit_layer(mesh::NodeId, OutArchive&) const override {}
+  void visit_layer(mesh::NodeId, InArchive&) override {}
+
+ private:
+  template <class Self, class Archive>
+  static void fields(Self& self, Archive& archive) {
+    archive(Field{"momentum", Scope::optimizer}, std::span(self.momentum));
+    archive(Field{"seen", Scope::messages}, self.seen);
+    if (self.has_more_) archive(Field{"more", Scope::optimizer, 7}, std::span(self.more));
+  }
+  bool has_more_;
+};
+
+/// Tensors in memory as a file of them.
+class TensorsInMemory final : public formats::TensorFile {
+ public:
+  explicit TensorsInMemory(const std::vector<formats::Tensor>& from) : tensors_(from) {
+    for (formats::Tensor& tensor : tensors_) {
+      auto& bytes = bytes_.emplace_back();
+      if (tensor.produce)
+        must(tensor.produce([&](ByteSpan part) -> Status {
+          bytes.insert(bytes.end(), part.begin(), part.end());
+          return {};
+        }));
+      else
+        bytes.assign(tensor.bytes.begin(), tensor.bytes.end());
+      tensor.bytes = bytes;
+    }
+  }
+  const std::vector<formats::Tensor>& tensors() const noexcept override { return tensors_; }
+  bool contains(std::string_view name) const noexcept override { return find(name).has_value(); }
+  Result<formats::Tensor> describe(std::string_view name) const override { return find(name); }
+  Result<formats::Tensor> find(std::string_view name) const override {
+    for (const formats::Tensor& tensor : tensors_)
+      if (tensor.name == name) return tensor;
+    return fail(Errc::not_found, "no tensor " + std::string(name));
+  }
+  Status read(std::string_view name, std::size_t, const ByteSource::Sink& sink) const override {
+    WEFT_TRY(const formats::Tensor tensor, find(name));
+    return sink(tensor.bytes);
+  }
+  void forget(std::string_view) const noexcept override {}
+  Status intact() const override { return {}; }
+
+ private:
+  std::vector<formats::Tensor> tensors_;
+  std::list<std::vector<std::byte>> bytes_;
+};
+
+TEST(LearnersInFiles, HaveEveryFieldThatARuleVisits) {
+  const SmallState plain(false), larger(true);
+  const auto names = [](const std::vector<formats::Tensor>& tensors) {
+    std::vector<std::string> all;
+    for (const formats::Tensor& tensor : tensors) all.push_back(tensor.name);
+    return all;
+  };
+  EXPECT_EQ(names(rule_tensors(plain)), (std::vector<std::string>{"learning/momentum", "learning/in_flight"}));
+  EXPECT_EQ(names(rule_tensors(larger)),
+            (std::vector<std::string>{"learning/momentum", "learning/more/7", "learning/in_flight"}));
+  const TensorsInMemory file(rule_tensors(larger));
+  SmallState back(true);
+  back.momentum = {0, 0};
+  back.more = {0, 0, 0};
+  back.seen = 0;
+  must(restore_rule(back, file));
+  EXPECT_EQ(back.momentum, larger.momentum);
+  EXPECT_EQ(back.more, larger.more);
+  EXPECT_EQ(back.seen, larger.seen);
+  expect_error(restore_rule(back, TensorsInMemory(rule_tensors(plain))), Errc::not_found, {"learning/more/7"});
 }
 
 }  // namespace

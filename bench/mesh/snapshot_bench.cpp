@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Going back in memory against memcpy of as many bytes, and the pause of a capture. Each row alternates the two, so
+// Going back in memory against memcpy of as many bytes, and the pause of a snapshot. Each row alternates the two, so
 // that a busy machine slows both: `ratio` is the median of the quotients.
 
 #include "mesh/mesh.hpp"
@@ -83,31 +83,31 @@ void against_memcpy(benchmark::State& state, std::uint64_t bytes, const auto& wo
 
 enum class Part { save, load, session };
 
-void going_back(benchmark::State& state, Part part, SaveWeights weights) {
+void going_back(benchmark::State& state, Part part, SnapshotWeights weights) {
   Mesh mesh = make_mesh(static_cast<std::uint32_t>(state.range(0)), static_cast<std::size_t>(state.range(1)),
                         static_cast<std::size_t>(state.range(2)));
   Snapshot saved;
   SessionSnapshot session;
-  mesh.save_state(saved, weights);
-  WEFT_ASSERT(mesh.save_session_state(0, session), "a session was not saved");
+  mesh.take_snapshot(saved, weights);
+  WEFT_ASSERT(mesh.take_session_snapshot(0, session), "a session was not saved");
   const std::uint64_t bytes = part == Part::session ? session.bytes() : saved.bytes();
   against_memcpy(state, bytes, [&] {
-    if (weights == SaveWeights::always && part == Part::save) move_weights(mesh);
-    if (part == Part::save) mesh.save_state(saved, weights);
-    if (part == Part::load) benchmark::DoNotOptimize(mesh.load_state(saved).has_value());
-    if (part == Part::session) benchmark::DoNotOptimize(mesh.save_session_state(0, session).has_value());
+    if (weights == SnapshotWeights::always && part == Part::save) move_weights(mesh);
+    if (part == Part::save) mesh.take_snapshot(saved, weights);
+    if (part == Part::load) benchmark::DoNotOptimize(mesh.restore_snapshot(saved).has_value());
+    if (part == Part::session) benchmark::DoNotOptimize(mesh.take_session_snapshot(0, session).has_value());
   });
 }
 
-void capturing(benchmark::State& state) {
+void checkpoint_snapshot(benchmark::State& state) {
   Mesh mesh = make_mesh(static_cast<std::uint32_t>(state.range(0)), static_cast<std::size_t>(state.range(1)),
                         static_cast<std::size_t>(state.range(2)), static_cast<std::size_t>(state.range(3)));
   const bool moves = state.range(4) != 0;
-  CheckpointSnapshot capture;
-  WEFT_ASSERT(capture_mesh(mesh, true, capture), "a mesh was not captured");
-  against_memcpy(state, capture.bytes(), [&] {
+  CheckpointSnapshot snapshot;
+  WEFT_ASSERT(take_checkpoint_snapshot(mesh, true, snapshot), "a mesh was not taken");
+  against_memcpy(state, snapshot.bytes(), [&] {
     if (moves) move_weights(mesh);
-    benchmark::DoNotOptimize(capture_mesh(mesh, true, capture).has_value());
+    benchmark::DoNotOptimize(take_checkpoint_snapshot(mesh, true, snapshot).has_value());
   });
 }
 
@@ -125,20 +125,20 @@ void weight_shapes(benchmark::internal::Benchmark* bench) {
   bench->UseManualTime()->Unit(benchmark::kMicrosecond)->Iterations(15);
 }
 
-// Threads (0: all), whether weights have moved since the last capture.
-void capture_shapes(benchmark::internal::Benchmark* bench) {
+// Threads (0: all), whether weights have moved since the last snapshot.
+void checkpoint_shapes(benchmark::internal::Benchmark* bench) {
   for (const auto& [cells, width] : {std::pair{4, 64}, {64, 64}, {64, 256}, {256, 256}, {1024, 256}})
     for (const auto& [threads, moves] : {std::pair{1, 1}, {0, 1}, {0, 0}})
       bench->Args({cells, width, 1, threads, moves});
   bench->UseManualTime()->Unit(benchmark::kMicrosecond)->Iterations(15);
 }
 
-BENCHMARK_CAPTURE(going_back, save, Part::save, SaveWeights::automatic)->Apply(shapes);
-BENCHMARK_CAPTURE(going_back, load, Part::load, SaveWeights::automatic)->Apply(shapes);
-BENCHMARK_CAPTURE(going_back, session, Part::session, SaveWeights::automatic)->Apply(shapes);
-BENCHMARK_CAPTURE(going_back, save_with_weights, Part::save, SaveWeights::always)->Apply(weight_shapes);
-BENCHMARK_CAPTURE(going_back, load_with_weights, Part::load, SaveWeights::always)->Apply(weight_shapes);
-BENCHMARK(capturing)->Apply(capture_shapes);
+BENCHMARK_CAPTURE(going_back, save, Part::save, SnapshotWeights::automatic)->Apply(shapes);
+BENCHMARK_CAPTURE(going_back, load, Part::load, SnapshotWeights::automatic)->Apply(shapes);
+BENCHMARK_CAPTURE(going_back, session, Part::session, SnapshotWeights::automatic)->Apply(shapes);
+BENCHMARK_CAPTURE(going_back, save_with_weights, Part::save, SnapshotWeights::always)->Apply(weight_shapes);
+BENCHMARK_CAPTURE(going_back, load_with_weights, Part::load, SnapshotWeights::always)->Apply(weight_shapes);
+BENCHMARK(checkpoint_snapshot)->Apply(checkpoint_shapes);
 
 }  // namespace
 }  // namespace weft::mesh

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/runtime/command.hpp"
+
+#include <array>
+#include <bit>
+
+namespace weft::mesh {
+namespace {
+constexpr std::array<std::string_view, kCommandKindCount> kNames{"enable", "disable", "set_period", "set_weights",
+                                                                 "reset",  "probe",   "snapshot",   "morph"};
+}  // namespace
+
+std::string_view name(CommandKind kind) noexcept { return kNames[static_cast<std::size_t>(kind)]; }
+
+std::uint64_t Command::encoding_word(const Encoding& encoding) noexcept {
+  return static_cast<std::uint64_t>(encoding.dtype) | static_cast<std::uint64_t>(encoding.granularity) << 8;
+}
+
+std::optional<Encoding> Command::read_encoding(std::uint64_t word) noexcept {
+  if ((word & 0xff) >= kDtypeCount || word >> 8 > static_cast<std::uint64_t>(Granularity::block32)) return std::nullopt;
+  return Encoding(static_cast<Dtype>(word & 0xff), static_cast<Granularity>(word >> 8));
+}
+
+std::uint64_t Command::value_word(float value) noexcept { return std::bit_cast<std::uint32_t>(value); }
+
+std::optional<float> Command::read_value(std::uint64_t word) noexcept {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(word));
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/weights/parameter_memory.hpp"
+
+#include <utility>
+
+namespace weft::mesh {
+
+std::uint64_t ParameterBuffer::bytes() const noexcept {
+  constexpr std::uint64_t kPage = 4096;
+  std::uint64_t total = 0;
+  for (const auto& buffer : buffers_) total += (buffer.size() + kPage - 1) / kPage * kPage;
+  return total;
+}
+
+ParameterMemory::ParameterMemory(const topology::Plan& plan, topology::NodeMemory& memory) : memory_(&memory) {
+  for (const auto& region : plan.regions) numa_nodes_.push_back(region.assignment.node);
+}
+
+void ParameterMemory::add(std::size_t floats, std::uint32_t region) {
+  floats_.push_back(floats);
+  regions_.push_back(region);
+}
+
+Result<ParameterBuffer> ParameterMemory::make_buffer(const std::vector<bool>& is_inside) const {
+  ParameterBuffer made;
+  std::vector<std::size_t> floats(numa_nodes_.size(), 0);
+  for (std::size_t i = 0; i < floats_.size(); ++i)
+    if (is_inside[i]) floats[regions_[i]] += padded(floats_[i]);
+  std::vector<float*> next(numa_nodes_.size(), nullptr);
+  for (std::size_t r = 0; r < numa_nodes_.size(); ++r) {
+    if (floats[r] == 0) continue;
+    WEFT_TRY(auto buffer, memory_->allocate(floats[r] * sizeof(float), numa_nodes_[r]));
+    next[r] = buffer.as<float>().data();
+    made.buffers_.push_back(std::move(buffer));
+  }
+  for (std::size_t i = 0; i < floats_.size(); ++i) {
+    float*& place = next[regions_[i]];
+    made.data_.push_back(is_inside[i] ? place : nullptr);
+    if (is_inside[i]) place += padded(floats_[i]);
+  }
+  return made;
+}
+
+Result<WeightMemory> ParameterMemory::make_master(std::size_t i) const {
+  return WeightMemory::allocate(floats_[i] * sizeof(float), *memory_, numa_node(i));
+}
+
+Result<QuantizedWeight> ParameterMemory::make_quantized(std::size_t i, const Encoding& encoding, std::size_t out,
+                                                        std::size_t in) const {
+  return QuantizedWeight::make(encoding, out, in, *memory_, numa_node(i));
+}
+
+}  // namespace weft::mesh
