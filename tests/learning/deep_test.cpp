@@ -87,10 +87,10 @@ TEST_P(DeepSettle, GoesBackInMemory) {
   Deep deep(GetParam());
   deep.learn(0, 10);
   mesh::Snapshot saved;
-  deep.mesh->save_state(saved);
+  deep.mesh->take_snapshot(saved);
   deep.learn(10, 10);
   const std::string hash = to_string(deep.mesh->state_hash(0));
-  must(deep.mesh->load_state(saved));
+  must(deep.mesh->restore_snapshot(saved));
   deep.learn(10, 10);
   EXPECT_EQ(to_string(deep.mesh->state_hash(0)), hash);
 }
