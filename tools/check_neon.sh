@@ -15,21 +15,22 @@ mkdir -p "$build/include" "$build/objects"
 # Highway is headers alone here; a link of its own keeps the host's other headers out of the cross build.
 ln -sfn /usr/include/hwy "$build/include/hwy"
 flags="-std=c++20 -O2 -DNDEBUG -ffp-contract=off -Wall -Wextra -Wno-unused-parameter -Wno-psabi
-  -I$source_folder -I$build/include -isystem $gtest/include -I$gtest -DWEFT_SOURCE_DIR=\"$source_folder\""
+  -I$source_folder -I$build/include -isystem $gtest/include -I$gtest"
 
 cd "$source_folder"
 # Of core, what kernels use and what needs no library: the log and the state hash stay out.
 core=$(ls core/*.cpp | grep -v -e core/log.cpp -e core/state_hash.cpp)
 kernels=$(find kernels -name '*.cpp')
 if [ $# -gt 0 ]; then tests=$(printf 'tests/kernels/%s_test.cpp\n' "$@"); else tests=$(ls tests/kernels/*_test.cpp); fi
+shared=$(ls tests/kernels/*.cpp | grep -v _test.cpp)  # what tests share
 {
-  for file in $core $kernels $tests; do echo "$file $(echo "$file" | tr / _)"; done
+  for file in $core $kernels $shared $tests; do echo "$file $(echo "$file" | tr / _)"; done
   echo "$gtest/src/gtest-all.cc gtest-all"
   echo "$gtest/src/gtest_main.cc gtest-main"
 } > "$build/sources"
 # Objects are made anew: ccache, where it is, knows which have not changed.
 xargs -P "$jobs" -L 1 sh -c "exec $(echo $compiler $flags | sed 's/"/\\"/g') -c \"\$0\" -o \"$build/objects/\$1.o\"" < "$build/sources"
-objects=$(for file in $core $kernels; do echo "$build/objects/$(echo "$file" | tr / _).o"; done)
+objects=$(for file in $core $kernels $shared; do echo "$build/objects/$(echo "$file" | tr / _).o"; done)
 failed=0
 for test in $tests; do
   name=$(basename "$test" _test.cpp)

@@ -3,15 +3,15 @@
 """What a build took, by kind of file, and the files that take too long; read from ninja's log, so of the last time that
 each was built there. What ccache kept shows as nothing: build with CCACHE_DISABLE=1 to measure.
 
-  tools/compile_times.py [BUILD]   BUILD: build/release. Ends with status 1 when a file took over 15 s, or a test program
-                                   (its own files and the link) over 10 s
+  tools/compile_times.py [BUILD]   BUILD: build/release. Ends with status 1 when a file took over 15 s, or one of tests
+                                   over 10 s
 """
 import collections
 import pathlib
 import re
 import sys
 
-FILE_LIMIT, PROGRAM_LIMIT = 15.0, 10.0
+FILE_LIMIT, TEST_LIMIT = 15.0, 10.0
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 OBJECT = re.compile(r"(?:^|/)CMakeFiles/([^/]+)\.dir/(.+)\.o$")
 
@@ -40,19 +40,15 @@ def kind(output):
 
 def main(build):
     seconds = read(build / ".ninja_log")
-    kinds, programs = collections.defaultdict(list), collections.Counter()
+    kinds = collections.defaultdict(list)
     for output, took in seconds.items():
         kinds[kind(output)].append(took)
-        found = OBJECT.search(output)
-        program = found[1] if found else pathlib.Path(output).name
-        if program.endswith("_test") and "cmake_pch" not in output:
-            programs[program] += took
     print(f"{'':20} {'files':>5} {'seconds':>8} {'longest':>8}")
     for name, took in sorted(kinds.items(), key=lambda item: -sum(item[1])):
         print(f"{name:20} {len(took):5} {sum(took):8.1f} {max(took):8.1f}")
     print(f"{'all':20} {len(seconds):5} {sum(seconds.values()):8.1f}")
-    slow = [(took, output) for output, took in seconds.items() if OBJECT.search(output) and took > FILE_LIMIT]
-    slow += [(took, f"{name} (test program)") for name, took in programs.items() if took > PROGRAM_LIMIT]
+    slow = [(took, output) for output, took in seconds.items()
+            if OBJECT.search(output) and took > (TEST_LIMIT if kind(output) == "tests" else FILE_LIMIT)]
     for took, name in sorted(slow, reverse=True):
         print(f"too long: {took:5.1f} s  {name}")
     return bool(slow)

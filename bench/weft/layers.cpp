@@ -20,6 +20,7 @@
 #include "bench/peers/measure.hpp"
 #include "bench/weft/must.hpp"
 #include "bench/weft/rows.hpp"
+#include "tests/support/source_path.hpp"
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -227,7 +228,7 @@ double at(std::vector<double> values, double share) {
 
 // A process that ends early is told by what it does not answer.
 void race_network(Rows& rows, const Network& network, const std::string& self) {
-  const std::string script = std::string(WEFT_SOURCE_DIR) + "/bench/peers/torch_steps.py";
+  const std::string script = source_path("bench/peers/torch_steps.py");
   Contender weft({self, "layers", "--steps-of", network.name});
   Contender one({"/usr/bin/python3", script, network.name, "1"}), two({"/usr/bin/python3", script, network.name, "2"});
   const int steps = network.steps, rounds = rows.settings().quick ? 5 : 31;

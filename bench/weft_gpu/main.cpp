@@ -20,6 +20,7 @@
 
 #include "bench/weft/must.hpp"
 #include "bench/weft/rows.hpp"
+#include "tests/support/source_path.hpp"
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -83,7 +84,7 @@ void check(const Status& status) {
 
 Json peer(const Request& request) {
   if (!request.has_peer) return Json::object();
-  const std::string command = std::string("python3 '") + WEFT_SOURCE_DIR + "/bench/peers/torch_gpu.py' 2>/dev/null";
+  const std::string command = "python3 '" + source_path("bench/peers/torch_gpu.py") + "' 2>/dev/null";
   std::string text;
   if (FILE* const pipe = popen(command.c_str(), "r")) {
     char block[4096];

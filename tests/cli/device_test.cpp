@@ -64,7 +64,7 @@ TEST_F(Gpu, OfTheFileCountsUntilAFlagSaysOtherwise) {
   Json network = Json::parse(read_file(kDigits));
   network["device"] = "vulkan";
   write_file(folder / "digits.json", network.dump());
-  const Words data{"--data", std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz"};
+  const Words data{"--data", source_path("examples/data/digits.csv.gz")};
   Words run = with(kRun, data);
   run[1] = folder / "digits.json";
   EXPECT_EQ(weft(run).last()["device"]["steps"], 307);
@@ -80,7 +80,7 @@ TEST_F(Gpu, MayLeaveCellsToTheCpu) {
   EXPECT_NE(looked["why_cpu_cells"].get<std::string>().find("kept there by the network"), std::string::npos) << looked;
   EXPECT_NE(weft({"inspect", folder / "digits.json"}).out.find("placement "), std::string::npos);
   EXPECT_TRUE(weft({"inspect", kDigits, "--json"}).last()["why_cpu_cells"].is_null());
-  Words run = with(kRun, {"--data", std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz"});
+  Words run = with(kRun, {"--data", source_path("examples/data/digits.csv.gz")});
   run[1] = folder / "digits.json";
   const Json here = weft(with(run, {"--device", "cpu"})).last(), there = weft(with(run, {"--device", "vulkan"})).last();
   EXPECT_EQ(here["device"], (Json{{"name", "cpu"}}));
@@ -96,7 +96,7 @@ TEST_F(Gpu, MayLeaveCellsToTheCpu) {
 
 TEST(Device, OfALayerIsNoPartOfALife) {
   const Folder folder;
-  const Words more{"--data", std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz", "--state", folder / "home"};
+  const Words more{"--data", source_path("examples/data/digits.csv.gz"), "--state", folder / "home"};
   const Outcome lived = weft(with(kRun, more));
   ASSERT_EQ(lived.exit, 0) << lived.err;
   Json network = Json::parse(read_file(kDigits));

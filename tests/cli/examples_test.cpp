@@ -6,7 +6,7 @@
 namespace weft::cli_test {
 namespace {
 
-std::string example(const std::string& name) { return std::string(WEFT_SOURCE_DIR) + "/examples/" + name + ".json"; }
+std::string example(const std::string& name) { return source_path("examples/") + name + ".json"; }
 
 Json last_event(const Words& words) {
   const Outcome outcome = weft(words);

@@ -225,7 +225,7 @@ TEST(Doctor, SaysWhyThereIsNoDevice) {
 }
 
 TEST(Bench, PrintsRowsWithTheseKeys) {
-  const std::string bench = std::filesystem::path(WEFT_PROGRAM).parent_path() / "weft-bench";
+  const std::string bench = std::filesystem::path(program_path()).parent_path() / "weft-bench";
   if (access(bench.c_str(), X_OK) != 0) GTEST_SKIP() << "built without benchmarks";
   const Outcome outcome = weft({"bench", "learn", "--json", "--quick"});
   ASSERT_EQ(outcome.exit, 0) << outcome.err;

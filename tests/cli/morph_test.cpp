@@ -75,7 +75,7 @@ TEST(Morph, KeepsTheWayToTheData) {
   Folder folder;
   std::filesystem::create_directories(folder / "a/data");
   std::filesystem::create_directories(folder / "b");
-  std::filesystem::copy(std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz", folder / "a/data/d.csv.gz");
+  std::filesystem::copy(source_path("examples/data/digits.csv.gz"), folder / "a/data/d.csv.gz");
   Json network = digits_json();
   network["stream"]["csv"] = "data/d.csv.gz";
   write_file(folder / "a/n.json", network.dump());

@@ -6,7 +6,7 @@
 namespace weft::cli_test {
 namespace {
 
-const std::string kGoldenV1 = std::string(WEFT_SOURCE_DIR) + "/tests/data/formats/golden_v1.entity";
+const std::string kGoldenV1 = source_path("tests/data/formats/golden_v1.entity");
 
 TEST(Pack, LosesNothingAndUnpacksToTheSameFile) {
   Folder folder;
@@ -36,7 +36,7 @@ TEST(Pack, KeepsTheWayToTheData) {
   Folder folder;
   std::filesystem::create_directories(folder / "a/data");
   std::filesystem::create_directories(folder / "b");
-  std::filesystem::copy(std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz", folder / "a/data/d.csv.gz");
+  std::filesystem::copy(source_path("examples/data/digits.csv.gz"), folder / "a/data/d.csv.gz");
   Json network = digits_json();
   network["stream"]["csv"] = "data/d.csv.gz";
   write_file(folder / "a/n.json", network.dump());

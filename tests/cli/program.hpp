@@ -11,6 +11,7 @@
 #include <spawn.h>
 #include <unistd.h>
 
+#include "tests/support/source_path.hpp"
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -31,7 +32,7 @@ using Json = nlohmann::ordered_json;
 using Words = std::vector<std::string>;
 using Environment = std::map<std::string, std::string>;
 
-inline const std::string kDigits = std::string(WEFT_SOURCE_DIR) + "/examples/digits.json";
+inline const std::string kDigits = source_path("examples/digits.json");
 
 inline std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -41,6 +42,9 @@ inline void write_file(const std::string& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary);
   out << text;
 }
+
+/// The program under test.
+const char* program_path();
 
 /// A directory of a test's own, gone when it ends.
 class Folder {
@@ -112,16 +116,16 @@ class Process {
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, out_.c_str(), O_WRONLY | O_CREAT, 0600);
     posix_spawn_file_actions_addopen(&actions, 2, (folder_ / "err").c_str(), O_WRONLY | O_CREAT, 0600);
-    arguments.insert(arguments.begin(), WEFT_PROGRAM);
+    arguments.insert(arguments.begin(), program_path());
     auto environment = environment_with(more);
     pid_t child = -1;
-    const int error =
-        posix_spawn(&child, WEFT_PROGRAM, &actions, nullptr, pointers(arguments).data(), pointers(environment).data());
+    const int error = posix_spawn(&child, program_path(), &actions, nullptr, pointers(arguments).data(),
+                                  pointers(environment).data());
     posix_spawn_file_actions_destroy(&actions);
     if (error == 0)
       pid_ = child;
     else  // such as ETXTBSY, when a build writes the program anew while its tests run
-      ADD_FAILURE() << "cannot start " << WEFT_PROGRAM << ": " << std::strerror(error);
+      ADD_FAILURE() << "cannot start " << program_path() << ": " << std::strerror(error);
   }
   ~Process() {
     if (pid_ <= 0) return;
@@ -176,7 +180,7 @@ inline Words operator+(Words first, const Words& second) {
 /// The digits network as JSON, its data named by full path, for a test to change.
 inline Json digits_json() {
   Json network = Json::parse(read_file(kDigits));
-  network["stream"]["csv"] = std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz";
+  network["stream"]["csv"] = source_path("examples/data/digits.csv.gz");
   return network;
 }
 

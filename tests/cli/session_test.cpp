@@ -94,8 +94,8 @@ TEST(Session, RefusesWithBothSidesNamed) {
   EXPECT_FALSE(std::filesystem::exists(out));
   const Outcome allowed = weft({"session", "attach", folder / "int8.entity", file, "-o", out, "--other-weights"});
   EXPECT_EQ(allowed.exit, 0) << allowed.told();
-  refuses({"session", "attach", std::string(WEFT_SOURCE_DIR) + "/examples/digits_gru.json", file, "-o", folder / "x"},
-          3, {"of network", "the mesh of network"});
+  refuses({"session", "attach", source_path("examples/digits_gru.json"), file, "-o", folder / "x"}, 3,
+          {"of network", "the mesh of network"});
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace weft::cli_test {
 namespace {
 
-const std::string kIris = std::string(WEFT_SOURCE_DIR) + "/examples/data/iris.csv";
+const std::string kIris = source_path("examples/data/iris.csv");
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

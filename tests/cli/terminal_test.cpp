@@ -28,7 +28,7 @@ class Terminal : public ::testing::Test {
 std::string on_terminal(Words arguments, unsigned short columns, const Environment& more) {
   winsize size{24, columns, 0, 0};
   int master = -1;
-  arguments.insert(arguments.begin(), WEFT_PROGRAM);
+  arguments.insert(arguments.begin(), program_path());
   auto environment = environment_with(more);
   const auto words = pointers(arguments), variables = pointers(environment);
   const pid_t child = forkpty(&master, nullptr, nullptr, &size);
@@ -37,7 +37,7 @@ std::string on_terminal(Words arguments, unsigned short columns, const Environme
     return {};
   }
   if (child == 0) {
-    execve(WEFT_PROGRAM, words.data(), variables.data());
+    execve(program_path(), words.data(), variables.data());
     _exit(127);
   }
   std::string out;

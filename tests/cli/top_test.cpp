@@ -249,13 +249,13 @@ TEST(TopSocket, ChangesNothingThatIsComputed) {
 std::string on_terminal(const std::string& place, unsigned short columns) {
   winsize size{24, columns, 0, 0};
   int master = -1;
-  Words arguments{WEFT_PROGRAM, "top", place, "--interval", "0.1"};
+  Words arguments{program_path(), "top", place, "--interval", "0.1"};
   auto environment = environment_with({{"TERM", "xterm-256color"}, {"LC_ALL", "C.UTF-8"}});
   const auto words = pointers(arguments), variables = pointers(environment);
   const pid_t child = forkpty(&master, nullptr, nullptr, &size);
   if (child < 0) return {};
   if (child == 0) {
-    execve(WEFT_PROGRAM, words.data(), variables.data());
+    execve(program_path(), words.data(), variables.data());
     _exit(127);
   }
   std::string out;

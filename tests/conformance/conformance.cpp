@@ -21,6 +21,7 @@
 
 #include "tests/learning/networks.hpp"
 #include "tests/mesh/on_device.hpp"
+#include "tests/support/source_path.hpp"
 #include "tests/thorough.hpp"
 #include <bit>
 #include <cstdio>
@@ -31,14 +32,18 @@
 #include <string>
 #include <vector>
 
-extern const char* const kConformanceLayer;
-
 namespace weft::learning {
 namespace {
 
+/// The layer under test.
+const std::string kConformanceLayer = [] {
+  const char* const layer = std::getenv("WEFT_CONFORMANCE_LAYER");
+  return std::string(layer ? layer : "none: WEFT_CONFORMANCE_LAYER names one");
+}();
+
 using mesh::testing_support::device_name;
 
-bool is_full() { return is_thorough() || std::string(kConformanceLayer) == "dense"; }
+bool is_full() { return is_thorough() || kConformanceLayer == "dense"; }
 
 template <class T>
 T must(Result<T> result) {
@@ -48,7 +53,7 @@ T must(Result<T> result) {
 void must(const Status& status) { WEFT_ASSERT(status, status.error().text()); }
 
 Json rows_of_layer() {
-  const std::string path = std::string(WEFT_SOURCE_DIR) + "/tests/conformance/layers.json";
+  const std::string path = source_path("tests/conformance/layers.json");
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
@@ -147,7 +152,7 @@ const gpu::Device* vulkan() {
 }
 
 /// True for layers whose steps the CPU may take beside a device: the ticks in which commands are executed.
-bool sends_commands() { return std::string(kConformanceLayer) == "metacognition"; }
+bool sends_commands() { return kConformanceLayer == "metacognition"; }
 
 std::uint64_t device_steps = 0, host_steps = 0;
 void note_device(const mesh::DeviceStatistics& figures) {
@@ -384,7 +389,7 @@ TEST(Conformance, AGpuGivesTheCpusBits) {
     }
   }
   for (const std::string& error : vulkan()->validation_errors()) ADD_FAILURE() << "validation layer: " << error;
-  std::printf("%s, validation %s: %llu steps on the device, %llu on the CPU\n", kConformanceLayer,
+  std::printf("%s, validation %s: %llu steps on the device, %llu on the CPU\n", kConformanceLayer.c_str(),
               vulkan()->validates() ? "on" : "off", static_cast<unsigned long long>(device_steps),
               static_cast<unsigned long long>(host_steps));
 }

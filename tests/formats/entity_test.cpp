@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "entity_files.hpp"
+#include "tests/support/source_path.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include <algorithm>
 #include <cmath>
@@ -20,8 +21,7 @@ namespace {
 using namespace entity_files;
 
 TEST(Entity, WritesTheBytesThatASecondWriterMadeFromTheDocument) {
-  const auto golden =
-      storage::real_file_system().read(std::string(WEFT_SOURCE_DIR) + "/tests/data/formats/golden.entity", 1 << 20);
+  const auto golden = storage::real_file_system().read(source_path("tests/data/formats/golden.entity"), 1 << 20);
   ASSERT_TRUE(golden) << golden.error().text();
   EXPECT_TRUE(same(Golden().encode(), *golden));
 }

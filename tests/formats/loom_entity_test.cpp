@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "loom_files.hpp"
+#include "tests/support/source_path.hpp"
 #include <cmath>
 #include <limits>
 
@@ -25,8 +26,7 @@ Bytes bytes_of(std::initializer_list<int> values) {
 }
 
 TEST(EntityV1, ReadsWhatAnotherWriterMadeFromTheDocument) {
-  const auto bytes =
-      storage::real_file_system().map(std::string(WEFT_SOURCE_DIR) + "/tests/data/formats/golden_v1.entity", 1 << 20);
+  const auto bytes = storage::real_file_system().map(source_path("tests/data/formats/golden_v1.entity"), 1 << 20);
   ASSERT_TRUE(bytes) << bytes.error().text();
   EXPECT_TRUE(is_entity_v1(bytes->bytes()));
   const auto file = decode_entity_v1(*bytes, "golden_v1.entity");

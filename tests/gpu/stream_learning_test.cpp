@@ -95,19 +95,6 @@ TEST(StreamLearning, CorrectionsAndRatesAreTheCpus) {
   });
 }
 
-TEST(StreamLearning, OneHotRowsStandWhereTheCpusDo) {
-  RandomStream random(22, 0, RandomPurpose::test);
-  for (const auto& [rows, cols] : {std::pair<std::size_t, std::size_t>{1, 1}, {1, 10}, {7, 10}, {3, 1000}, {300, 3}}) {
-    Comparison c;
-    std::vector<float> labels(rows);
-    for (float& label : labels) label = std::bit_cast<float>(random.next_below(static_cast<std::uint32_t>(cols)));
-    const auto at_labels = c.add_codes(labels), y = c.add(draw_matrix(random, rows, cols, true));
-    c.expect_same(std::to_string(rows) + " x " + std::to_string(cols), [&](OpStream& stream, const auto& at) {
-      stream.one_hot({at.template as<std::uint32_t>(at_labels), -0.75f, at.rows(y)});
-    });
-  }
-}
-
 // A network of two layers learns for some steps; after the last the weights are the CPU's.
 TEST(StreamLearning, ATrainedNetworkHasTheCpusWeights) {
   RandomStream random(21, 0, RandomPurpose::test);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Linear layers of sizes that other shaders compute. Each operation on smaller ones: op_cases_test.cpp.
 
 #include "tests/gpu/gpu_testing.hpp"
-#include "tests/thorough.hpp"
 
 namespace weft::gpu {
 namespace {
@@ -15,71 +15,6 @@ struct Size {
 };
 std::string text(const Size& s) {
   return "batch " + std::to_string(s.batch) + ", out " + std::to_string(s.out) + ", in " + std::to_string(s.in);
-}
-
-/// Few rows and many, ends inside and at panels, chunks and tiles, nothing at all.
-std::vector<Size> sizes() {
-  std::vector<Size> all = {{1, 1, 1},    {1, 64, 64},  {1, 63, 65},   {2, 10, 64},   {1, 16, 257},
-                           {1, 17, 0},   {0, 5, 5},    {7, 5, 0},     {1, 33, 1000}, {3, 100, 33},
-                           {4, 48, 130}, {5, 97, 101}, {13, 31, 64},  {64, 65, 127}, {70, 130, 7},
-                           {6, 80, 200}, {97, 40, 17}, {1, 40, 2200}, {5, 16400, 5}, {6, 16384, 18}};
-  RandomStream random(2025, 0, RandomPurpose::test);
-  for (int i = 0; i < 6; ++i)
-    all.push_back({1 + random.next_below(20), 1 + random.next_below(100), 1 + random.next_below(150)});
-  return all;
-}
-
-TEST(StreamLinear, HasTheCpusBits) {
-  RandomStream random(4, 0, RandomPurpose::test);
-  std::size_t turn = 0;
-  for (const Size& s : sizes())
-    for (const bool special : {false, true}) {
-      // With and without bias and pre-activation; all activations: stream_elementwise_test.
-      const auto activation = turn % 2 ? Activation::linear : turn % 4 ? Activation::tanh : Activation::gelu;
-      const bool with_bias = turn % 3 != 0, with_z = turn % 2 != 0;
-      ++turn;
-      Comparison c;
-      const auto w = c.add(draw_panels(random, s.out, s.in, special));
-      const auto bias = c.add(draw(random, s.out, special));
-      const auto x = c.add(draw_matrix(random, s.batch, s.in, special));
-      const auto z = c.add(draw_matrix(random, s.batch, s.out, special));
-      const auto y = c.add(draw_matrix(random, s.batch, s.out, special));
-      c.expect_same(text(s) + ", " + std::string(kernels::name(activation)), [&](OpStream& stream, const auto& at) {
-        stream.linear({ConstPanels{at.data(w), s.out, s.in}, with_bias ? at.data(bias) : nullptr, at.rows(x),
-                       activation, with_z ? at.rows(z) : MatrixView{}, at.rows(y)});
-      });
-    }
-}
-
-TEST(StreamLinear, GatedPairsHaveTheCpusBits) {
-  RandomStream random(9, 0, RandomPurpose::test);
-  std::size_t turn = 0;
-  auto all = sizes();
-  if (!is_thorough())
-    for (std::size_t i = 0; i < all.size(); ++i) all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
-  // Pairs that share a group, one that has too many panels for it, tiles that end inside of both matrices.
-  all.insert(all.end(), {{2, 256, 128}, {1, 260, 64}, {40, 68, 260}});
-  for (const Size& s : all)
-    for (const bool special : {false, true}) {
-      const auto activation = turn % 8 == 1 ? Activation::gelu : turn % 8 == 5 ? Activation::relu2 : Activation::silu;
-      const bool with_bias = turn++ % 2 != 0;
-      Comparison c;
-      const auto gate = c.add(draw_panels(random, s.out, s.in, special)),
-                 up = c.add(draw_panels(random, s.out, s.in, special)), gate_bias = c.add(draw(random, s.out, special)),
-                 up_bias = c.add(draw(random, s.out, special));
-      const auto x = c.add(draw_matrix(random, s.batch, s.in, special)),
-                 values = c.add(draw_matrix(random, s.batch, kernels::kGatedBlocks * s.out, special)),
-                 dy = c.add(draw_matrix(random, s.batch, s.out, special)),
-                 dup = c.add(draw_matrix(random, s.batch, s.out, special));
-      c.expect_same("gated, " + text(s), [&](OpStream& stream, const auto& at) {
-        stream.gated_linear({{ConstPanels{at.data(gate), s.out, s.in}, ConstPanels{at.data(up), s.out, s.in},
-                              with_bias ? at.data(gate_bias) : nullptr, with_bias ? at.data(up_bias) : nullptr},
-                             at.rows(x),
-                             activation,
-                             at.rows(values)});
-        stream.gated_backward({activation, at.rows(values), at.rows(dy), at.rows(dy), at.rows(dup)});
-      });
-    }
 }
 
 // As equal cells of a mesh are: many pairs a step apart in one dispatch, some of them sharing a group.
@@ -107,40 +42,6 @@ TEST(StreamLinear, ManyGatedPairsInAProgramHaveTheCpusBits) {
       }
     });
   }
-}
-
-TEST(StreamLinear, TransposedHasTheCpusBits) {
-  RandomStream random(5, 0, RandomPurpose::test);
-  for (const Size& s : sizes())
-    for (const bool special : {false, true}) {
-      Comparison c;
-      const auto w = c.add(draw_panels(random, s.out, s.in, special));
-      const auto dy = c.add(draw_matrix(random, s.batch, s.out, special));
-      const auto dx = c.add(draw_matrix(random, s.batch, s.in, special));
-      const auto sums = c.add(draw(random, s.in, special));
-      c.expect_same(text(s), [&](OpStream& stream, const auto& at) {
-        stream.linear_transposed({ConstPanels{at.data(w), s.out, s.in}, at.rows(dy), at.rows(dx)});
-        stream.column_l1_norms({ConstPanels{at.data(w), s.out, s.in}, at.data(sums)});
-      });
-    }
-}
-
-TEST(StreamLinear, WeightGradientsHaveTheCpusBits) {
-  RandomStream random(6, 0, RandomPurpose::test);
-  for (const Size& s : sizes())
-    for (const bool special : {false, true}) {
-      Comparison c;
-      auto panels = draw_panels(random, s.out, s.in, special);
-      // The padding must stay as it is, whatever it is.
-      for (std::size_t o = s.out; o < kernels::panel_count(s.out) * 16; ++o)
-        for (std::size_t k = 0; k < s.in; ++k) panels[kernels::panel_index(s.in, o, k)] = 7.0f;
-      const auto dw = c.add(panels);
-      const auto dy = c.add(draw_matrix(random, s.batch, s.out, special));
-      const auto x = c.add(draw_matrix(random, s.batch, s.in, special));
-      c.expect_same(text(s), [&](OpStream& stream, const auto& at) {
-        stream.outer_accumulate({at.rows(dy), at.rows(x), {at.data(dw), s.out, s.in}});
-      });
-    }
 }
 
 // A hundred tiles of 128 by 128 and more are worked through by other text than fewer.

@@ -9,31 +9,11 @@ namespace {
 
 using namespace testing_support;
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr BinaryOp kOps[] = {BinaryOp::add, BinaryOp::sub, BinaryOp::mul, BinaryOp::max, BinaryOp::min};
 
 float one(BinaryOp op, float a, float b) {
   float y = 0;
   binary(op, {&a, 1, 1, 1}, {&b, 1, 1, 1}, {&y, 1, 1, 1});
   return y;
-}
-
-TEST(Binary, GivesTheScalarBitsOnEveryIsaAndInPlace) {
-  RandomStream random(21, 0, RandomPurpose::test);
-  for (const BinaryOp op : kOps)
-    for (const std::size_t cols : kSizes) {
-      const std::size_t rows = 1 + random.next_below(4);
-      const Matrix a = special_matrix(random, rows, cols, 2), b = special_matrix(random, rows, cols, 2);
-      expect_one_result_on_every_isa("binary of " + std::to_string(cols), [&] {
-        Matrix y(rows, cols, 1), on_a(a), on_b(b);
-        binary(op, a.view(), b.view(), y.view());
-        binary(op, on_a.view(), b.view(), on_a.view());
-        binary(op, a.view(), on_b.view(), on_b.view());
-        EXPECT_TRUE(y.gaps_intact() && on_a.gaps_intact() && on_b.gaps_intact());
-        expect_same_bits(on_a.values(), y.values(), "in place of a");
-        expect_same_bits(on_b.values(), y.values(), "in place of b");
-        return y.values();
-      });
-    }
 }
 
 TEST(Binary, ComputesTheCorrectlyRoundedResult) {

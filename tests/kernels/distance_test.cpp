@@ -74,34 +74,6 @@ TEST_F(Distance, IsTheSumOfSquaredDifferencesAndItsSlopes) {
     }
 }
 
-TEST_F(Distance, GivesTheScalarBitsOnEveryIsaAndLeavesPaddingAlone) {
-  const FlushSubnormals flush;
-  RandomStream random(72, 0, RandomPurpose::test);
-  for (const Size& size : kShapes)
-    for (const Fill how : {Fill::plain, Fill::special}) {
-      PanelMatrix c(size.out, size.in), start(size.out, size.in);
-      Matrix x(size.batch, size.in), dy(size.batch, size.out);
-      c.fill(random, how), start.fill(random, how), x.fill(random, how), dy.fill(random, how);
-      expect_same_on_all((testing::Message() << size).GetString(), [&] {
-        Matrix y(size.batch, size.out), dx(size.batch, size.in), roots(size.batch, size.out), slopes(dy);
-        PanelMatrix dc(size.out, size.in);
-        std::copy(start.data.begin(), start.data.end(), dc.data.begin());
-        squared_distances(points_of(c), x.view(), y.view());
-        squared_distances_backward(points_of(c), x.view(), dy.view(), dx.view(), dc.view());
-        square_root(y.view(), roots.view());
-        square_root_backward(roots.view(), slopes.view(), slopes.view());
-        std::vector<float> all = y.data;
-        for (const Matrix* more : {&dx, &roots, &slopes}) all.insert(all.end(), more->data.begin(), more->data.end());
-        all.insert(all.end(), dc.data.begin(), dc.data.end());
-        for (std::size_t i = 0; i < dc.data.size(); ++i)
-          if (i / size.in / kPanelWidth * kPanelWidth + i % kPanelWidth >= size.out) {
-            EXPECT_EQ(std::bit_cast<std::uint32_t>(dc.data[i]), 0u) << "padding of the gradient";
-          }
-        return all;
-      });
-    }
-}
-
 TEST_F(Distance, OfARowDoesNotDependOnTheOthers) {
   const FlushSubnormals flush;
   RandomStream random(73, 0, RandomPurpose::test);

@@ -44,23 +44,6 @@ TEST(DropoutMask, IsTheDocumentedFunctionOfKeyStreamCounterAndColumn) {
       }
 }
 
-TEST(DropoutMask, GivesTheScalarBitsOnEveryIsa) {
-  RandomStream random(91, 0, RandomPurpose::test);
-  for (const std::size_t cols : kSizes) {
-    const std::size_t rows = 1 + random.next_below(4);
-    const Matrix state = special_matrix(random, rows, kNoiseState, 2);
-    const std::uint32_t threshold = random.next_u32();
-    expect_one_result_on_every_isa("dropout_mask of " + std::to_string(cols), [&] {
-      Matrix mask(rows, cols, 1), next(rows, kNoiseState, 2);
-      dropout_mask(kKey, state.view(), next.view(), threshold, 1.25f, mask.view());
-      EXPECT_TRUE(mask.gaps_intact() && next.gaps_intact());
-      std::vector<float> all = mask.values(), more = next.values();
-      all.insert(all.end(), more.begin(), more.end());
-      return all;
-    });
-  }
-}
-
 TEST(DropoutMask, DropsAsManyAsItsRateSaysAndOthersEachTick) {
   constexpr std::size_t kCols = 1000, kTicks = 400;
   for (const double rate : {0.1, 0.5, 0.85}) {

@@ -161,32 +161,6 @@ TEST_F(Encode, CodesAreTheNearestAndErrorsAtMostHalfAStep) {
   }
 }
 
-TEST_F(Encode, GivesTheSameBytesOnEveryInstructionSet) {
-  RandomStream random(13, 0, RandomPurpose::test);
-  for (const Shape2 shape : shapes())
-    for (const Fill fill : kFills)
-      for (const Encoding& e : all_encodings()) {
-        Master master = random_master(random, shape.out, shape.in, fill);
-        // Non-finite weights too: the bytes are defined whatever a caller lets through.
-        if (fill == Fill::sparse && shape.out * shape.in > 4) {
-          const float bad[] = {kInf, -kInf, kNan, -kNan, kMax, -kMax};
-          for (const float x : bad)
-            master.at(random.next_below(static_cast<std::uint32_t>(shape.out)),
-                      random.next_below(static_cast<std::uint32_t>(shape.in))) = x;
-        }
-        ASSERT_TRUE(set_active_isa(Isa::scalar));
-        const QuantizedWeight want = encoded(master, e);
-        ASSERT_EQ(last_isa_run(), Isa::scalar);
-        for (const Isa isa : available_isas()) {
-          ASSERT_TRUE(set_active_isa(isa));
-          const QuantizedWeight got = encoded(master, e);
-          ASSERT_EQ(last_isa_run(), general_isa(isa));
-          ASSERT_EQ(got.contents(), want.contents()) << describe(e, shape.out, shape.in, fill) << " on " << name(isa);
-          ASSERT_TRUE(got.sentinels_intact()) << describe(e, shape.out, shape.in, fill) << " on " << name(isa);
-        }
-      }
-}
-
 TEST_F(Encode, PaddingLanesAndCodesAreZeroBits) {
   RandomStream random(14, 0, RandomPurpose::test);
   for (const Isa isa : available_isas()) {

@@ -173,35 +173,6 @@ TEST(Entmax, SendsBackTheFiniteDifferences) {
   }
 }
 
-TEST(Entmax, GivesTheScalarBitsOnEveryIsaAndInPlace) {
-  RandomStream random(75, 0, RandomPurpose::test);
-  for (const std::size_t cols : kSizes)
-    for (const double alpha : kAlphas)
-      for (const bool special : {false, true}) {
-        const std::size_t rows = 1 + random.next_below(4);
-        const float k = static_cast<float>(alpha - 1), temperature = random.next_below(2) ? 1.0f : 0.3f;
-        const Matrix x = special ? special_matrix(random, rows, cols, 30) : random_matrix(random, rows, cols, 2.0f);
-        const Matrix dy = special ? special_matrix(random, rows, cols, 30) : random_matrix(random, rows, cols);
-        expect_one_result_on_every_isa("entmax of " + std::to_string(cols) + ", alpha " + std::to_string(alpha), [&] {
-          Matrix y(rows, cols, 1), dx(rows, cols, 2), in_place(x), dx_in_place(dy), of_any(rows, cols, 3);
-          entmax(x.view(), k, temperature, y.view());
-          entmax(in_place.view(), k, temperature, in_place.view());
-          entmax_backward(y.view(), dy.view(), k, temperature, dx.view());
-          entmax_backward(y.view(), dx_in_place.view(), k, temperature, dx_in_place.view());
-          entmax_backward(x.view(), dy.view(), k, temperature, of_any.view());
-          EXPECT_TRUE(y.gaps_intact() && dx.gaps_intact() && in_place.gaps_intact() && dx_in_place.gaps_intact());
-          expect_same_bits(in_place.values(), y.values(), "in place");
-          expect_same_bits(dx_in_place.values(), dx.values(), "backward in place");
-          std::vector<float> all = y.values();
-          for (const Matrix* more : {&dx, &of_any}) {
-            const std::vector<float> values = more->values();
-            all.insert(all.end(), values.begin(), values.end());
-          }
-          return all;
-        });
-      }
-}
-
 TEST(Entmax, GivesARowTheSameBitsAloneAndInABatch) {
   const FlushSubnormals flush;
   RandomStream random(76, 0, RandomPurpose::test);

@@ -53,34 +53,6 @@ TEST(Gumbel, IsTheDocumentedFunctionOfKeyStreamCounterAndColumn) {
       }
 }
 
-TEST(Gumbel, GivesTheScalarBitsOnEveryIsaAndInPlace) {
-  RandomStream random(81, 0, RandomPurpose::test);
-  for (const std::size_t cols : kSizes)
-    for (const bool special : {false, true}) {
-      const std::size_t rows = 1 + random.next_below(4);
-      const Matrix x = special ? special_matrix(random, rows, cols) : random_matrix(random, rows, cols);
-      // Any floats: a state that came from elsewhere must not be able to hurt.
-      const Matrix state =
-          special ? special_matrix(random, rows, kNoiseState, 1) : random_matrix(random, rows, 4, 1e7f);
-      expect_one_result_on_every_isa("gumbel_noise of " + std::to_string(cols), [&] {
-        Matrix y(rows, cols, 1), in_place(x), next(rows, kNoiseState, 2), hot(rows, cols, 3), hot_in_place(x);
-        gumbel_noise(x.view(), kKey, state.view(), next.view(), y.view());
-        gumbel_noise(in_place.view(), kKey, state.view(), next.view(), in_place.view());
-        argmax_one_hot(x.view(), hot.view());
-        argmax_one_hot(hot_in_place.view(), hot_in_place.view());
-        EXPECT_TRUE(y.gaps_intact() && next.gaps_intact() && in_place.gaps_intact() && hot.gaps_intact());
-        expect_same_bits(in_place.values(), y.values(), "in place");
-        expect_same_bits(hot_in_place.values(), hot.values(), "one-hot in place");
-        std::vector<float> all = y.values();
-        for (const Matrix* more : {&next, &hot}) {
-          const std::vector<float> values = more->values();
-          all.insert(all.end(), values.begin(), values.end());
-        }
-        return all;
-      });
-    }
-}
-
 TEST(Gumbel, GivesEveryRowTickAndKeyItsOwnNoise) {
   const FlushSubnormals flush;
   const Matrix x = [] {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A program of its own: it replaces operator new.
 
 #include "kernels/linear_decoded.hpp"
 
@@ -244,16 +245,6 @@ TEST_F(LinearDecoded, GivesPreactivationsAndActivations) {
           const auto want = forward_of_panels(p, p.decoded(), true, activation, with_z);
           ASSERT_TRUE(same_bits(forward(p, true, activation, with_z), want)) << to_string(encoding);
         }
-}
-
-TEST_F(LinearDecoded, SplitsOverThreadsAtPanels) {
-  for (const Encoding& encoding : all_encodings())
-    for (const Size& size : {Size{1, 300, 130}, Size{3, 300, 130}, Size{500, 40, 33}}) {
-      const Problem p(encoding, size, 13);
-      ASSERT_TRUE(same_bits(forward(p, true, Activation::tanh, true, true), forward(p, true, Activation::tanh, true)))
-          << describe(encoding, size);
-      ASSERT_TRUE(same_bits(backward(p, true), backward(p))) << describe(encoding, size);
-    }
 }
 
 TEST_F(LinearDecoded, DecodesInGroupsOfPanelsWhereAWeightIsLarge) {

@@ -35,15 +35,6 @@ class OuterAccumulate : public OnEachIsa {
   const FlushSubnormals flush_;
 };
 
-TEST_F(OuterAccumulate, HasTheScalarPathsBitsOnEveryIsa) {
-  std::uint64_t seed = 0;
-  for (const Size& size : sizes())
-    for (const Fill fill : {Fill::plain, Fill::special}) {
-      const Problem problem(size, fill, ++seed);
-      expect_same_on_all(testing::PrintToString(size), [&] { return problem.run(); });
-    }
-}
-
 TEST_F(OuterAccumulate, ScalarPathIsWithinTheErrorBoundOfFloat64AndLeavesPaddingAlone) {
   ASSERT_TRUE(set_active_isa(Isa::scalar));
   for (const Size& size : sizes()) {
@@ -77,18 +68,6 @@ TEST_F(OuterAccumulate, ABatchIsItsSamplesOneAfterTheOther) {
         outer_accumulate(problem.dy.row_view(b), problem.x.row_view(b), one_by_one.view());
       EXPECT_TRUE(same_bits(problem.run(), one_by_one.data)) << name(isa) << " batch " << batch;
     }
-  }
-}
-
-TEST_F(OuterAccumulate, SplittingOutputsOverThreadsKeepsTheBits) {
-  for (const Size& size : {Size{1, 300, 500}, Size{40, 150, 63}}) {
-    const Problem problem(size, Fill::special, 13);
-    expect_same_on_all(testing::PrintToString(size), [&] {
-      PanelMatrix dw = problem.before;
-      EXPECT_GT(run_in_parts(ops::OuterAccumulate{problem.dy.view(), problem.x.view(), dw.view()}), 1u);
-      EXPECT_TRUE(same_bits(dw.data, problem.run()));
-      return dw.data;
-    });
   }
 }
 

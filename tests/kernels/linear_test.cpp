@@ -35,16 +35,6 @@ class Linear : public OnEachIsa {
   const FlushSubnormals flush_;
 };
 
-TEST_F(Linear, HasTheScalarPathsBitsOnEveryIsa) {
-  std::uint64_t seed = 0;
-  for (const Size& size : sizes())
-    for (const Fill fill : {Fill::plain, Fill::special}) {
-      const Problem problem(size, fill, ++seed);
-      for (const bool with_bias : {false, true})
-        expect_same_on_all(testing::PrintToString(size), [&] { return problem.run(with_bias); });
-    }
-}
-
 // Their rows' sums lie among the outputs from one part of the inputs to the next.
 TEST_F(Linear, HasTheScalarPathsBitsOfDeepLayersToo) {
   std::uint64_t seed = 900;
@@ -173,22 +163,6 @@ TEST_F(Linear, MayWriteBothOutputsToOnePlaceWhenThereIsNoActivation) {
   Matrix y(3, 20);
   linear(problem.w.view(), problem.bias.data(), problem.x.view(), Activation::linear, y.view(), y.view());
   EXPECT_TRUE(same_bits(y.data, problem.run()));
-}
-
-TEST_F(Linear, SplittingOutputsOverThreadsKeepsTheBits) {
-  for (const Size& size : {Size{1, 1000, 500}, Size{1, 2000, 1000}, Size{130, 300, 90}, Size{3, 700, 70}}) {
-    const Problem problem(size, Fill::special, 13);
-    expect_same_on_all(testing::PrintToString(size), [&] {
-      Matrix z(size.batch, size.out), y(size.batch, size.out);
-      EXPECT_GT(run_in_parts(ops::Linear{ConstPanels(problem.w.view()), problem.bias.data(), problem.x.view(),
-                                         Activation::tanh, z.view(), y.view()}),
-                1u)
-          << size;
-      EXPECT_TRUE(same_bits(z.data, problem.run()));
-      EXPECT_TRUE(same_bits(y.data, problem.run(true, Activation::tanh)));
-      return y.data;
-    });
-  }
 }
 
 TEST_F(Linear, RunsOnManyThreadsAtOnce) {

@@ -39,15 +39,6 @@ using ColumnL1Norms = LinearTransposed;
 // Roundings that one element's sum meets: its lane's and the six folds.
 std::size_t roundings(std::size_t out) { return (out + kLanes - 1) / kLanes + 6; }
 
-TEST_F(LinearTransposed, HasTheScalarPathsBitsOnEveryIsa) {
-  std::uint64_t seed = 0;
-  for (const Size& size : sizes())
-    for (const Fill fill : {Fill::plain, Fill::special}) {
-      const Problem problem(size, fill, ++seed);
-      expect_same_on_all(testing::PrintToString(size), [&] { return problem.run(); });
-    }
-}
-
 TEST_F(LinearTransposed, ScalarPathIsWithinTheErrorBoundOfFloat64) {
   ASSERT_TRUE(set_active_isa(Isa::scalar));
   for (const Size& size : sizes()) {
@@ -107,27 +98,6 @@ TEST_F(LinearTransposed, ARowsResultDoesNotDependOnTheBatchAroundIt) {
       }
     }
   }
-}
-
-TEST_F(LinearTransposed, SplittingOutputsOverThreadsKeepsTheBits) {
-  for (const Size& size : {Size{1, 300, 500}, Size{9, 100, 333}}) {
-    const Problem problem(size, Fill::special, 13);
-    expect_same_on_all(testing::PrintToString(size), [&] {
-      Matrix dx(size.batch, size.in);
-      EXPECT_GT(run_in_parts(ops::LinearTransposed{ConstPanels(problem.w.view()), problem.dy.view(), dx.view()}), 1u);
-      EXPECT_TRUE(same_bits(dx.data, problem.run()));
-      return dx.data;
-    });
-  }
-}
-
-TEST_F(ColumnL1Norms, HaveTheScalarPathsBitsOnEveryIsa) {
-  std::uint64_t seed = 0;
-  for (const Size& size : sizes())
-    for (const Fill fill : {Fill::plain, Fill::special}) {
-      const Problem problem(size, fill, ++seed);
-      expect_same_on_all(testing::PrintToString(size), [&] { return problem.column_sums(); });
-    }
 }
 
 TEST_F(ColumnL1Norms, ScalarPathIsWithinTheErrorBoundOfFloat64) {

@@ -53,39 +53,6 @@ TEST(LogSoftmax, FollowsTheFormulaAndItsSlope) {
     }
 }
 
-TEST(LogSoftmax, GivesTheScalarBitsOnEveryIsa) {
-  RandomStream random(64, 0, RandomPurpose::test);
-  for (const std::size_t cols : kSizes)
-    for (const bool has_base : {false, true})
-      for (const bool special : {false, true}) {
-        const std::size_t rows = 1 + random.next_below(4);
-        const Matrix x = special ? special_matrix(random, rows, cols, 30) : random_matrix(random, rows, cols, 20.0f);
-        const Matrix dy = special ? special_matrix(random, rows, cols, 30) : random_matrix(random, rows, cols);
-        const Matrix base = random_matrix(random, rows, 1);
-        const ConstMatrixView from = has_base ? base.view() : ConstMatrixView{};
-        expect_one_result_on_every_isa("log_softmax of " + std::to_string(cols), [&] {
-          Matrix y(rows, cols, 1), dx(rows, cols, 2), in_place(dy), dbase(base), logs_in_place(x), logs(rows, cols, 3),
-              slopes(dy);
-          log_softmax(x.view(), from, y.view());
-          log_softmax(logs_in_place.view(), from, logs_in_place.view());
-          expect_same_bits(logs_in_place.values(), y.values(), "in place");
-          log_softmax_backward(y.view(), from, dy.view(), dx.view(), {});
-          log_softmax_backward(y.view(), from, in_place.view(), in_place.view(), dbase.view());
-          clamped_log(x.view(), logs.view());
-          clamped_log_backward(x.view(), slopes.view(), slopes.view());
-          EXPECT_TRUE(y.gaps_intact() && dx.gaps_intact() && in_place.gaps_intact() && logs.gaps_intact() &&
-                      slopes.gaps_intact() && dbase.gaps_intact());
-          expect_same_bits(in_place.values(), dx.values(), "backward in place");
-          std::vector<float> all = y.values();
-          for (const Matrix* more : {&dx, &dbase, &logs, &slopes}) {
-            const std::vector<float> values = more->values();
-            all.insert(all.end(), values.begin(), values.end());
-          }
-          return all;
-        });
-      }
-}
-
 TEST(LogSoftmax, HasTheDocumentedEdges) {
   const FlushSubnormals flush;
   const auto of = [](std::vector<float> x) {

@@ -5,6 +5,7 @@
 #include "core/json.hpp"
 
 #include "comparing.hpp"
+#include "tests/support/source_path.hpp"
 #include <algorithm>
 #include <fstream>
 #include <sstream>
@@ -58,7 +59,7 @@ std::vector<Loss> value_losses() {
 
 Json goldens() {
   std::stringstream text;
-  text << std::ifstream(WEFT_SOURCE_DIR "/tests/data/losses.json").rdbuf();
+  text << std::ifstream(source_path("tests/data/losses.json")).rdbuf();
   return parse_json(text.str(), "losses.json").value();
 }
 

@@ -117,47 +117,6 @@ TEST(Norm, BackwardIsTheSlopeOfTheFormula) {
   }
 }
 
-TEST(Norm, GivesTheScalarBitsOnEveryIsaWithAndWithoutGains) {
-  RandomStream random(53, 0, RandomPurpose::test);
-  for (const std::size_t cols : kSizes)
-    for (int variant = 0; variant < 8; ++variant) {
-      const std::size_t rows = 1 + random.next_below(4);
-      Operands o = operands(random, rows, cols);
-      if (variant & 4) o.x = special_matrix(random, rows, cols, 20), o.dy = special_matrix(random, rows, cols, 20);
-      const float* gain = variant & 1 ? o.gain.view().data : nullptr;
-      const float* bias = variant & 2 ? o.bias.view().data : nullptr;
-      expect_one_result_on_every_isa("norms of " + std::to_string(cols), [&] {
-        std::vector<float> all;
-        const auto take = [&](const std::vector<float>& v) {
-          for (const float x : v) all.push_back(x);
-        };
-        Matrix y(rows, cols, 1), in_place(o.x), dx(rows, cols, 2), dx_in_place(o.dy);
-        std::vector<float> kept(3 * rows), dgain(cols, 0.5f), dbias(cols, 0.5f), again(2 * cols, 0.5f);
-        rms_norm(o.x.view(), gain, kEpsilon, y.view(), kept.data());
-        rms_norm(in_place.view(), gain, kEpsilon, in_place.view(), kept.data());
-        expect_same_bits(in_place.values(), y.values(), "rms in place");
-        take(y.values());
-        rms_norm_backward(o.x.view(), gain, kept.data(), o.dy.view(), dx.view(), bias ? dgain.data() : nullptr);
-        rms_norm_backward(o.x.view(), gain, kept.data(), dx_in_place.view(), dx_in_place.view(), again.data());
-        expect_same_bits(dx_in_place.values(), dx.values(), "rms backward in place");
-        take(dx.values());
-        in_place = o.x, dx_in_place = o.dy;
-        layer_norm(o.x.view(), gain, bias, kEpsilon, y.view(), kept.data() + rows, kept.data() + 2 * rows);
-        layer_norm(in_place.view(), gain, bias, kEpsilon, in_place.view(), kept.data() + rows, kept.data() + 2 * rows);
-        expect_same_bits(in_place.values(), y.values(), "layer in place");
-        take(y.values());
-        layer_norm_backward(o.x.view(), gain, kept.data() + rows, kept.data() + 2 * rows, o.dy.view(), dx.view(),
-                            gain ? dgain.data() : nullptr, bias ? dbias.data() : nullptr);
-        layer_norm_backward(o.x.view(), gain, kept.data() + rows, kept.data() + 2 * rows, dx_in_place.view(),
-                            dx_in_place.view(), again.data(), again.data() + cols);
-        expect_same_bits(dx_in_place.values(), dx.values(), "layer backward in place");
-        take(dx.values()), take(kept), take(dgain), take(dbias), take(again);
-        EXPECT_TRUE(y.gaps_intact() && dx.gaps_intact() && in_place.gaps_intact() && dx_in_place.gaps_intact());
-        return all;
-      });
-    }
-}
-
 TEST(Norm, ARowOfOneValueHasNoDeviation) {
   const FlushSubnormals flush;
   const std::vector<float> x(7, 3.0f);

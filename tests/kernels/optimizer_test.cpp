@@ -99,31 +99,6 @@ TEST(Optimizer, RmspropTakesNoRootBelowZero) {
   EXPECT_TRUE(std::all_of(s.w.begin(), s.w.end(), [](float w) { return std::isfinite(w); }));
 }
 
-TEST(Optimizer, GivesTheScalarBitsOnEveryIsa) {
-  RandomStream random(83, 0, RandomPurpose::test);
-  for (const std::size_t n : kSizes)
-    for (const bool special : {false, true}) {
-      const State start{values(random, n, 1, special), values(random, n, 1, special), values(random, n, 1, special),
-                        values(random, n, 1, special)};
-      const std::vector<float> g = values(random, n, 1, special);
-      expect_one_result_on_every_isa("optimisers of " + std::to_string(n), [&] {
-        std::vector<float> all;
-        for (const OptimizerOptions& o : all_options())
-          for (const std::uint64_t before : {std::uint64_t{0}, std::uint64_t{999}, std::uint64_t{1} << 40}) {
-            State s = start;
-            // Means of squares.
-            std::vector<float>& squares = o.kind == OptimizerKind::rmsprop ? s.first : s.second;
-            if (!special)
-              for (float& x : squares) x *= x;
-            s.step(g, o, before);
-            for (const auto* const each : {&s.w, &s.first, &s.second, &s.third})
-              all.insert(all.end(), each->begin(), each->end());
-          }
-        return all;
-      });
-    }
-}
-
 TEST(Optimizer, WritesNothingPastTheEndAndNoArrayThatItDoesNotHave) {
   for (const Isa isa : available_isas()) {
     ASSERT_TRUE(set_active_isa(isa));

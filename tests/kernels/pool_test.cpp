@@ -121,20 +121,6 @@ std::vector<float> run_avg(const Pool& pool, const Matrix& x, const Matrix& dy) 
   return all;
 }
 
-TEST(Pool, GivesTheSameBitsOnEveryInstructionSet) {
-  RandomStream random(8, 0, RandomPurpose::test);
-  for (const Case& c : cases()) {
-    const std::size_t in = c.pool.window.image(), out = c.pool.window.channels * c.pool.window.positions();
-    const Matrix x = special_matrix(random, 2, in, 12), dy = random_matrix(random, 2, out);
-    expect_one_result_on_every_isa(c.name + ", max", [&] { return run_max(c.pool, x, dy); });
-    for (const bool counts_padding : {false, true}) {
-      Pool pool = c.pool;
-      pool.counts_padding = counts_padding;
-      expect_one_result_on_every_isa(c.name + ", average", [&] { return run_avg(pool, x, dy); });
-    }
-  }
-}
-
 TEST(Pool, IsWhatItsDefinitionSays) {
   const FlushSubnormals flush;
   RandomStream random(9, 0, RandomPurpose::test);

@@ -68,24 +68,6 @@ TEST(Reduce, IsCloseToBinary64) {
   }
 }
 
-TEST(Reduce, SpecialValuesGiveOneResultOnEveryIsa) {
-  RandomStream random(33, 0, RandomPurpose::test);
-  for (const std::size_t cols : kSizes)
-    for (const std::uint32_t one_in : {2u, 50u}) {
-      const Matrix a = special_matrix(random, 4, cols, one_in), b = special_matrix(random, 4, cols, one_in);
-      expect_one_result_on_every_isa("special values, " + std::to_string(cols), [&] {
-        std::vector<float> s(8 + cols);
-        row_sums(a.view(), s.data());
-        row_dots(a.view(), b.view(), s.data() + 4);
-        column_accumulate(a.view(), s.data() + 8);
-        std::uint32_t index[4];
-        row_argmax(a.view(), index);
-        for (const std::uint32_t i : index) s.push_back(static_cast<float>(i));
-        return s;
-      });
-    }
-}
-
 TEST(Reduce, ColumnsAccumulateRowByRow) {
   RandomStream random(34, 0, RandomPurpose::test);
   for (const std::size_t cols : kSizes) {

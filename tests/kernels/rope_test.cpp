@@ -122,24 +122,5 @@ TEST(Rope, RotatesEveryHeadOfEveryTokenAndBackAgain) {
   }
 }
 
-TEST(Rope, GivesOneResultOnEveryIsaAndInPlace) {
-  for (const RopeSettings& s : all_settings())
-    for (const bool transposed : {false, true}) {
-      const Turning turning(s);
-      RandomStream random(2, 0, RandomPurpose::test);
-      const Matrix x = special_matrix(random, 2, 4 * 3 * s.head_dim);
-      std::vector<float> space(2 * s.head_dim);
-      const auto compute = [&](bool in_place) {
-        Matrix y = in_place ? x : Matrix(2, x.cols());
-        rope(turning.rope, 4, in_place ? y.view() : x.view(), {}, transposed, y.view(), space.data());
-        EXPECT_TRUE(y.gaps_intact());
-        return y.values();
-      };
-      expect_one_result_on_every_isa("rope of " + std::to_string(s.head_dim), [&] { return compute(false); });
-      const FlushSubnormals flush;
-      expect_same_bits(compute(true), compute(false), "in place");
-    }
-}
-
 }  // namespace
 }  // namespace weft::kernels

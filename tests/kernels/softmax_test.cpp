@@ -52,30 +52,6 @@ TEST(Softmax, FollowsTheFormulaAndItsSlope) {
     }
 }
 
-TEST(Softmax, GivesTheScalarBitsOnEveryIsaAndInPlace) {
-  RandomStream random(62, 0, RandomPurpose::test);
-  for (const std::size_t cols : kSizes)
-    for (const float temperature : {1.0f, 0.3f})
-      for (const bool special : {false, true}) {
-        const std::size_t rows = 1 + random.next_below(4);
-        const Matrix x = special ? special_matrix(random, rows, cols, 30) : random_matrix(random, rows, cols, 20.0f);
-        const Matrix dy = special ? special_matrix(random, rows, cols, 30) : random_matrix(random, rows, cols);
-        expect_one_result_on_every_isa("softmax of " + std::to_string(cols), [&] {
-          Matrix y(rows, cols, 1), dx(rows, cols, 2), in_place(x), dx_in_place(dy);
-          softmax(x.view(), temperature, y.view());
-          softmax(in_place.view(), temperature, in_place.view());
-          softmax_backward(y.view(), dy.view(), temperature, dx.view());
-          softmax_backward(y.view(), dx_in_place.view(), temperature, dx_in_place.view());
-          EXPECT_TRUE(y.gaps_intact() && dx.gaps_intact() && in_place.gaps_intact() && dx_in_place.gaps_intact());
-          expect_same_bits(in_place.values(), y.values(), "in place");
-          expect_same_bits(dx_in_place.values(), dx.values(), "backward in place");
-          std::vector<float> all = y.values(), more = dx.values();
-          all.insert(all.end(), more.begin(), more.end());
-          return all;
-        });
-      }
-}
-
 TEST(Softmax, HasTheDocumentedEdges) {
   const FlushSubnormals flush;
   const auto of = [](std::vector<float> x) {

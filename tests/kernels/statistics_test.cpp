@@ -40,18 +40,5 @@ TEST(Statistics, AreThoseOfTheirFormulas) {
     }
 }
 
-TEST(Statistics, GiveTheScalarBitsOnEveryIsa) {
-  RandomStream random(98, 0, RandomPurpose::test);
-  for (const std::size_t cols : kSizes)
-    for (const bool special : {false, true}) {
-      const Matrix x = special ? special_matrix(random, 3, cols, 30) : random_matrix(random, 3, cols);
-      expect_one_result_on_every_isa("row_statistics of " + std::to_string(cols), [&] {
-        Matrix y(3, kStatistics);
-        row_statistics(x.view(), 0.5f, y.view());
-        return y.values();
-      });
-    }
-}
-
 }  // namespace
 }  // namespace weft::kernels

@@ -111,50 +111,6 @@ TEST(Unary, SlopesAreThoseOfTheFormulas) {
     }
 }
 
-TEST(Unary, GivesTheScalarBitsOnEveryIsa) {
-  RandomStream random(13, 0, RandomPurpose::test);
-  for (const Activation activation : all_activations())
-    for (const std::size_t cols : kSizes)
-      for (const bool special : {false, true}) {
-        const std::size_t rows = 1 + random.next_below(4);
-        const Matrix x = special ? special_matrix(random, rows, cols) : random_matrix(random, rows, cols, 4.0f);
-        const std::string what = std::string(name(activation)) + " of " + std::to_string(cols);
-        expect_one_result_on_every_isa(what, [&] {
-          Matrix y(rows, cols, 1), in_place(x);
-          unary(activation, x.view(), y.view());
-          unary(activation, in_place.view(), in_place.view());
-          EXPECT_TRUE(y.gaps_intact() && in_place.gaps_intact()) << what;
-          expect_same_bits(in_place.values(), y.values(), what + " in place");
-          return y.values();
-        });
-      }
-}
-
-TEST(Unary, BackwardGivesTheScalarBitsOnEveryIsa) {
-  RandomStream random(14, 0, RandomPurpose::test);
-  for (const Activation activation : all_activations())
-    for (const std::size_t cols : kSizes)
-      for (const bool special : {false, true}) {
-        const std::size_t rows = 1 + random.next_below(4);
-        const Matrix z = special ? special_matrix(random, rows, cols) : random_matrix(random, rows, cols, 4.0f);
-        const Matrix dy = special ? special_matrix(random, rows, cols) : random_matrix(random, rows, cols);
-        const std::string what = std::string(name(activation)) + " backward of " + std::to_string(cols);
-        expect_one_result_on_every_isa(what, [&] {
-          Matrix y(rows, cols, 1), dx(rows, cols, 2), in_place(dy);
-          unary(activation, z.view(), y.view());
-          // Only the operand that the slope is made of is there.
-          const ConstMatrixView none{nullptr, rows, cols, cols};
-          const bool by_z = needs_preactivation(activation);
-          unary_backward(activation, by_z ? ConstMatrixView(z.view()) : none, by_z ? none : ConstMatrixView(y.view()),
-                         dy.view(), dx.view());
-          unary_backward(activation, z.view(), y.view(), in_place.view(), in_place.view());
-          EXPECT_TRUE(dx.gaps_intact() && in_place.gaps_intact()) << what;
-          expect_same_bits(in_place.values(), dx.values(), what + " in place");
-          return dx.values();
-        });
-      }
-}
-
 TEST(Unary, EqualsItsScalarElements) {
   const FlushSubnormals flush;
   RandomStream random(15, 0, RandomPurpose::test);

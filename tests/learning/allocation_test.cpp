@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A program of its own: it replaces operator new.
 
 // Steady-state ticks and learning allocate nothing: every way to get memory through C++ is counted here.
 

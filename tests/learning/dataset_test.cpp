@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/memory_file_system.hpp"
+#include "tests/support/source_path.hpp"
 #include <cmath>
 #include <map>
 #include <set>
@@ -26,8 +27,7 @@ using Values = std::vector<float>;
 
 // Figures computed from sklearn.datasets.load_digits() (scikit-learn 1.2.1) by numpy.
 TEST(Dataset, ReadsSklearnsDigitsInSklearnsOrder) {
-  const auto data =
-      read_dataset(storage::real_file_system(), std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz", {});
+  const auto data = read_dataset(storage::real_file_system(), source_path("examples/data/digits.csv.gz"), {});
   ASSERT_TRUE(data) << data.error().text();
   ASSERT_EQ(data->size, 1797u);
   ASSERT_EQ(data->features, 64u);

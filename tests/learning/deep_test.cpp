@@ -12,6 +12,7 @@
 
 #include "../allocations.hpp"
 #include "networks.hpp"
+#include "tests/support/source_path.hpp"
 #include <memory>
 
 namespace weft::learning {
@@ -23,7 +24,7 @@ using weft::testing_support::allocations_during;
 constexpr std::uint64_t kSamples = 30;
 
 mesh::NetworkSpec deep_network() {
-  const std::string path = std::string(WEFT_SOURCE_DIR) + "/tests/data/deep.json";
+  const std::string path = source_path("tests/data/deep.json");
   const auto bytes = must(storage::real_file_system().read(path, 1 << 20));
   return must(mesh::read_network(as_text(bytes), path));
 }

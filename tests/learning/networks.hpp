@@ -10,6 +10,7 @@
 #include "kernels/isa.hpp"
 
 #include "tests/mesh/testing.hpp"
+#include "tests/support/source_path.hpp"
 #include <string>
 #include <vector>
 
@@ -88,8 +89,7 @@ struct Samples {
 };
 
 inline Dataset digits() {
-  auto data = read_dataset(storage::real_file_system(), std::string(WEFT_SOURCE_DIR) + "/examples/data/digits.csv.gz",
-                           {.scale = 0.0625f});
+  auto data = read_dataset(storage::real_file_system(), source_path("examples/data/digits.csv.gz"), {.scale = 0.0625f});
   WEFT_ASSERT(data, data.error().text());
   return *std::move(data);
 }

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/source_path.hpp"
 #include <cmath>
 #include <fstream>
 #include <set>
@@ -28,7 +29,7 @@ struct Line {
 };
 
 std::vector<Line> read_lines() {
-  std::ifstream in(std::string(WEFT_SOURCE_DIR) + "/tests/data/optimizers.txt");
+  std::ifstream in(source_path("tests/data/optimizers.txt"));
   std::vector<Line> lines;
   for (std::string text; std::getline(in, text);) {
     std::istringstream parts(text);

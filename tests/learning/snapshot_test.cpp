@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A program of its own: it replaces operator new.
 
 // A mesh that learns goes back in memory and is copied while it learns on: rule, optimiser and what is under way too.
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A program of its own: it replaces operator new.
 
 // A mesh is copied first and its file made later, on any thread: the same file as if it had stood still.
 // Learning: tests/learning/capture_test.cpp.

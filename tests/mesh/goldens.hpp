@@ -13,6 +13,7 @@
 #include "core/json.hpp"
 
 #include "testing.hpp"
+#include "tests/support/source_path.hpp"
 #include <algorithm>
 #include <fstream>
 #include <memory>
@@ -53,7 +54,7 @@ inline LayerSpec layer_of(Json layer) {
 }
 
 inline std::vector<Golden> read(const std::string& type) {
-  const std::string path = std::string(WEFT_SOURCE_DIR) + "/tests/data/layers/" + type + ".json";
+  const std::string path = source_path("tests/data/layers/") + type + ".json";
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();

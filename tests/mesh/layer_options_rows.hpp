@@ -7,6 +7,7 @@
 #include "core/option_row.hpp"
 
 #include "goldens.hpp"
+#include "tests/support/source_path.hpp"
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -79,7 +80,7 @@ struct Base {
 
 inline std::vector<Base> bases_of(const std::string& layer) {
   static const Json all = [] {
-    const std::string path = std::string(WEFT_SOURCE_DIR) + "/tests/conformance/layers.json";
+    const std::string path = source_path("tests/conformance/layers.json");
     std::ifstream file(path);
     std::stringstream text;
     text << file.rdbuf();

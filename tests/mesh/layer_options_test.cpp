@@ -12,6 +12,7 @@
 #include "core/json.hpp"
 
 #include "layer_options_rows.hpp"
+#include "tests/support/source_path.hpp"
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -441,7 +442,7 @@ TEST(LayerOptions, DeclaredOnceAreInTheSchema) {
   }
   const std::string schema_file = file.string() + ".schema";
   const std::string command =
-      "python3 -B " WEFT_SOURCE_DIR "/tools/make_network_schema.py --layers " + file.string() + " > " + schema_file;
+      "python3 -B " + source_path("tools/make_network_schema.py") + " --layers " + file.string() + " > " + schema_file;
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
   std::ifstream in(schema_file);
   std::stringstream text;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A program of its own: it replaces operator new.
 // Embedding a mesh: loading one, ticking within a budget, places as sources, memory asked for beforehand.
 
 #include "mesh/memory/memory_estimate.hpp"

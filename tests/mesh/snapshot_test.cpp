@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A program of its own: it replaces operator new.
 
 // States in memory: going back leads to the same bits, costs no memory, and refuses what is not its own.
 // Learning: tests/learning/saved_state_test.cpp.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A program of its own: it replaces operator new.
 // Steps allocate nothing: malloc of this program counts, TBB's and hwloc's calls included.
 
 #include "scheduler/executor.hpp"

@@ -12,7 +12,7 @@
 namespace weft::storage {
 namespace {
 
-TEST(Journal, KeepsOnARealDiskWhatAKilledProcessHadWritten) {
+TEST(JournalKill, KeepsOnARealDiskWhatAKilledProcessHadWritten) {
   const TemporaryDirectory directory;
   RandomStream random(5, 0, RandomPurpose::test);
   std::uint64_t promised = 0;
