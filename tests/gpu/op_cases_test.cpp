@@ -53,28 +53,26 @@ Floats on_the_cpu(const Case& c, const Image& image, bool in_place, bool& answer
   return {memory.begin(), memory.end()};
 }
 
-void expect_cpus_bits(const Case& c, bool in_place, bool as_program) {
+void expect_cpus_bits(VulkanStream& stream, const Case& c, bool in_place, bool as_program) {
   const std::string what = c.name + (in_place ? ", in place" : as_program ? ", as a program" : "");
   const Image image(c);
   bool answer = false, answered = false;
   const Floats want = on_the_cpu(c, image, in_place, answer);
-  auto stream = device().make_stream();
-  ASSERT_TRUE(stream) << stream.error().text();
   const std::size_t bytes = image.floats.size() * sizeof(float);
   auto buffer = device().memory().allocate(bytes, "operands");
   ASSERT_TRUE(buffer) << buffer.error().text();
-  (*stream)->upload(image.floats.data(), bytes, buffer->data());
+  stream.upload(image.floats.data(), bytes, buffer->data());
   if (as_program) {
-    ASSERT_TRUE((*stream)->begin_program());
+    ASSERT_TRUE(stream.begin_program());
   }
-  answered = run(c, **stream, image, buffer->data(), in_place);
+  answered = run(c, stream, image, buffer->data(), in_place);
   if (as_program) {
-    const auto program = (*stream)->end_program();
+    const auto program = stream.end_program();
     ASSERT_TRUE(program) << what << ": " << program.error().text();
-    ASSERT_TRUE((*stream)->run(*program));
+    ASSERT_TRUE(stream.run(*program));
   }
   Floats got(want.size());
-  const Status status = (*stream)->download(buffer->data(), bytes, got.data());
+  const Status status = stream.download(buffer->data(), bytes, got.data());
   ASSERT_TRUE(status) << what << ": " << status.error().text();
   EXPECT_EQ(answered, answer) << what;
   for (std::size_t i = 0; i < c.blocks.size(); ++i) {
@@ -92,10 +90,12 @@ TEST_P(EveryOperation, HasTheCpusBits) {
   const auto op = static_cast<kernels::OpId>(GetParam());
   const std::vector<Case> cases = cases_of(op, kernels::testing_ops::Breadth::device);
   ASSERT_FALSE(cases.empty()) << name(op) << " has no rows: tests/kernels/op_cases_values.cpp and its neighbours";
+  auto stream = device().make_stream();
+  ASSERT_TRUE(stream) << stream.error().text();
   for (const Case& c : cases) {
-    expect_cpus_bits(c, false, false);
-    if (c.as_program) expect_cpus_bits(c, false, true);
-    if (c.output != c.input) expect_cpus_bits(c, true, false);
+    expect_cpus_bits(**stream, c, false, false);
+    if (c.as_program) expect_cpus_bits(**stream, c, false, true);
+    if (c.output != c.input) expect_cpus_bits(**stream, c, true, false);
     if (HasFatalFailure()) return;
   }
 }

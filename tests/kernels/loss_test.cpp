@@ -145,43 +145,6 @@ TEST(Loss, OfSquaresIsTheSumByLanesOverTheWidth) {
   }
 }
 
-TEST(Loss, GivesTheScalarBitsOnEveryIsaAndInPlace) {
-  RandomStream random(73, 0, RandomPurpose::test);
-  for (const std::size_t cols : kSizes)
-    for (const bool special : {false, true}) {
-      const std::size_t rows = 1 + random.next_below(4);
-      const Matrix x = special ? special_matrix(random, rows, cols, 30) : random_matrix(random, rows, cols, 5.0f);
-      const Matrix target = special ? special_matrix(random, rows, cols, 30) : random_matrix(random, rows, cols);
-      std::vector<std::uint32_t> labels(rows);
-      for (std::uint32_t& label : labels) label = random.next_below(static_cast<std::uint32_t>(cols));
-      expect_one_result_on_every_isa("losses of " + std::to_string(cols), [&] {
-        Matrix dx(rows, cols, 1), in_place(x);
-        std::vector<float> all(rows);
-        cross_entropy(x.view(), labels.data(), all.data(), dx.view());
-        cross_entropy(in_place.view(), labels.data(), nullptr, in_place.view());
-        EXPECT_TRUE(dx.gaps_intact() && in_place.gaps_intact());
-        expect_same_bits(in_place.values(), dx.values(), "in place");
-        const auto keep = [&](const std::vector<float>& values) {
-          all.insert(all.end(), values.begin(), values.end());
-        };
-        keep(dx.values());
-        for (const Loss kind : value_losses()) {
-          Matrix slope(rows, cols, 2), on_target(target), on_x(x);
-          std::vector<float> losses(rows);
-          value_loss(kind, 0.75f, x.view(), target.view(), losses.data(), slope.view());
-          value_loss(kind, 0.75f, x.view(), on_target.view(), nullptr, on_target.view());
-          value_loss(kind, 0.75f, on_x.view(), target.view(), nullptr, on_x.view());
-          EXPECT_TRUE(slope.gaps_intact() && on_target.gaps_intact());
-          expect_same_bits(on_target.values(), slope.values(), "in place of the target");
-          expect_same_bits(on_x.values(), slope.values(), "in place of x");
-          keep(losses);
-          keep(slope.values());
-        }
-        return all;
-      });
-    }
-}
-
 TEST(Loss, ASureRightAnswerCostsNothing) {
   const FlushSubnormals flush;
   const float x[3] = {-200.0f, 0.0f, -200.0f};
