@@ -9,11 +9,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <sstream>
 
 namespace weft::mesh {
 namespace {
+
+/// ", such as "out": 64" for a whole number; what there is to choose from for a choice.
+std::string example_of(const OptionRow& row) {
+  const std::string key = "\"" + std::string(row.key) + "\": ";
+  if (row.kind == OptionKind::whole) {
+    const double usual = std::clamp(64.0, std::max(row.low, 1.0), std::max(row.high, 1.0));
+    return ", such as " + key + std::to_string(static_cast<std::uint64_t>(usual));
+  }
+  if (row.kind == OptionKind::choice && !row.names.empty())
+    return ", such as " + key + "\"" + std::string(row.names[0]) + "\"";
+  return {};
+}
 
 std::string show(const OptionValue& value) {
   if (const bool* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
@@ -121,7 +134,7 @@ Status OptionReader::check_names(std::size_t out) const {
                                                            : options_.contains(row.key);
     if (!row.is_needed || is_given || !counts(row, false)) continue;
     problems += (problems.empty() ? "" : "; ") + object_ + "." + std::string(row.key) + ": needed and not given (" +
-                std::string(row.meaning) + ")";
+                std::string(row.meaning) + ")" + example_of(row);
   }
   if (problems.empty()) return {};
   return fail(unknown.empty() ? Errc::parse_failed : Errc::unknown_name, problems);
