@@ -41,7 +41,8 @@ struct Operands {
   std::uint32_t index = 1;
 };
 
-void add(const char* name, void (*kernel)(Operands&)) {
+template <class Kernel>
+void add(const char* name, Kernel kernel) {
   for (const Isa isa : available_isas())
     benchmark::RegisterBenchmark((std::string(name) + "/" + std::string(kernels::name(isa))).c_str(),
                                  [=](benchmark::State& state) {
@@ -83,11 +84,11 @@ const bool kRegistered = [] {
   add("layer_norm", [](Operands& o) { layer_norm(o.x(), o.b.data(), o.b.data(), 1e-5f, o.y(), o.s, o.s + 1); });
   add("layer_norm_backward",
       [](Operands& o) { layer_norm_backward(o.x(), o.b.data(), o.s, o.s + 1, o.g(), o.y(), nullptr, nullptr); });
-  for (const std::string_view name : optimizer_names()) {
-    OptimizerOptions options = default_options(static_cast<OptimizerKind>(&name - optimizer_names().data()));
+  for (std::size_t kind = 0; kind < optimizer_names().size(); ++kind) {
+    OptimizerOptions options = default_options(static_cast<OptimizerKind>(kind));
     options.lr = 1e-3f;
     options.weight_decay = 1e-4f;
-    add(std::string(name).c_str(), [options](Operands& o) {
+    add(std::string(optimizer_names()[kind]).c_str(), [options](Operands& o) {
       const std::size_t arrays = arrays_of(options);
       const float factors[kOptimizerFactors] = {1e-3f, 1.0f, 0.63f};
       optimizer_step({o.c.size(), o.c.data(), arrays > 0 ? o.a.data() : nullptr, arrays > 1 ? o.d.data() : nullptr,
