@@ -21,7 +21,11 @@ layout(constant_id = 5) const bool CLIPS_VALUES = false;
 #define Real float
 float at_most(float limit, float x) { return limit < x ? limit : x; }
 float at_least(float limit, float x) { return limit > x ? limit : x; }
-float sign_of(float x) { return x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : 0.0; }
+// By bits: written with comparisons it becomes the driver's own sign, and Mesa's of -0 is -0. Of a NaN it is 0.
+float sign_of(float x) {
+  uint bits = floatBitsToUint(x), size = bits & 0x7fffffffu;
+  return size == 0u || size > 0x7f800000u ? 0.0 : uintBitsToFloat((bits & 0x80000000u) | 0x3f800000u);
+}
 
 struct Weight {
   float weight, gradient, first, second, third;
