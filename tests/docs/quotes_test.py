@@ -39,6 +39,12 @@ class Documents(unittest.TestCase):
                 with self.subTest(document=document.name, target=target):
                     self.assertTrue((document.parent / target).exists())
 
+    def test_hold_no_placeholder(self):
+        for document in DOCUMENTS:
+            text = re.sub(r"`[^`\n]*`", "", document.read_text())  # `@PREFIX@` may be spoken of
+            with self.subTest(document=document.name):
+                self.assertEqual(re.findall(r"@[A-Z_]+@", text), [])
+
 
 if __name__ == "__main__":
     unittest.main()
