@@ -16,6 +16,13 @@ def clean(out, arguments):
         expect("\n2026-01-01" not in stream, "a line was forged", arguments, out)
 
 
+def succeeds(weft, arguments, exit=0):
+    out = weft(*arguments)
+    expect(out.exit == exit, f"exit {out.exit}, not {exit}", arguments, out)
+    clean(out, arguments)
+    return out
+
+
 def spoiled(evil):
     spec = network(name=evil)
     spec["inputs"] = {evil: [4]}
@@ -33,11 +40,9 @@ def names(weft, folder, evil):
     runs = [("run", net, "--log", log, "--save", model, "--state", f"{folder}/h"), ("inspect", net), ("doctor", net), ("hash", net)]
     runs += [("inspect", model), ("run", model, "--quiet"), ("sweep", model, "--seconds", "0.001"), ("replay", f"{folder}/h")]
     for arguments in runs:
-        out = weft(*arguments)
-        expect(out.exit == 0, "failed", arguments, out)
-        clean(out, arguments)
+        succeeds(weft, arguments)
         if arguments[0] in ("inspect", "hash", "doctor"):
-            clean(weft(*arguments, "--json"), arguments)
+            succeeds(weft, (*arguments, "--json"))
     lines = read(log).decode("utf-8", "surrogateescape")
     expect(not DANGEROUS.search(lines) and "\n2026-01-01 weft[1]" not in lines, f"in the log: {lines!r}")
 
@@ -61,12 +66,14 @@ def errors(weft, folder, _, where, evil):
 def fields(weft, folder, evil):
     net = prepare(folder)
     out = weft("run", net, "--data", write(f"{folder}/d.csv", f"1,2,{evil},4,0\n" * 3))
+    expect(out.exit == 3, "a field that is no number was read", (), out)
     clean(out, ())
     labels = write(f"{folder}/d.csv", "".join(f"1,2,3,{n},{evil if n % 2 else 'b'}\n" for n in range(30)))
     model = f"{folder}/m.entity"
-    for arguments in (("run", net, "--data", labels, "--save", model), ("run", net, "--data", labels, "--json"), ("predict", model, labels),
-                      ("predict", model, labels, "--report"), ("new", "--from", labels)):
-        clean(weft(*arguments), arguments)
+    for arguments in (("run", net, "--data", labels, "--save", model), ("run", net, "--data", labels, "--json"),
+                      ("predict", model, "--data", labels), ("predict", model, "--data", labels, "--report"),
+                      ("predict", model, "--data", labels, "--json"), ("new", "--from", labels)):
+        succeeds(weft, arguments)
 
 
 @case("file names and arguments:", *[(e.replace("/", ""),) for e in EVIL] + [("\udcff\udcfe",)])
@@ -76,10 +83,14 @@ def paths(weft, folder, evil):
     os.mkdir(place)
     os.rename(f"{folder}/g.csv", f"{place}/g.csv"), os.rename(net, f"{place}/n.json")
     net = f"{place}/n.json"
-    for arguments in (("run", net, "--save", f"{place}/m.entity", "--log", f"{place}/w.log", "--state", f"{place}/h"), ("inspect", net),
-                      ("pack", f"{place}/m.entity", "-o", f"{place}/p.entity"), ("inspect", f"{place}/none"), ("top", place), ("replay", f"{place}/h"),
-                      (evil,), ("run", net, "--" + evil), ("run", net, "--rule", evil), ("run", net, "--lr", evil), ("diff", f"{place}/h", f"{place}/h")):
-        clean(weft(*arguments), arguments)
+    home, model = f"{place}/h", f"{place}/m.entity"
+    for arguments in (("run", net, "--save", model, "--log", f"{place}/w.log", "--state", home), ("inspect", net),
+                      ("pack", model, "-o", f"{place}/p.entity"), ("replay", home), ("diff", home, home)):
+        succeeds(weft, arguments)
+    for exit, arguments in ((3, ("inspect", f"{place}/none")), (3, ("top", place)), (2, (evil,)), (2, ("run", net, "--" + evil)),
+                            (2, ("run", net, "--rule", evil)), (2, ("run", net, "--lr", evil))):
+        out = succeeds(weft, arguments, exit)
+        expect(out.err.startswith("weft: error: "), "no word on it", arguments, out)
 
 
 @case("a server that weft top asks:", *[(e,) for e in EVIL])
@@ -98,6 +109,6 @@ def server(weft, folder, evil):
 
             serving = threading.Thread(target=serve)
             serving.start()
-            for more in ([],) if number else ([],):
-                clean(weft("top", path, "--once", *more), ("top", number))
+            # Statistics are shown, an error is passed on, and what is no JSON is refused.
+            succeeds(weft, ("top", path, "--once"), (0, 5, 3)[number])
             serving.join()

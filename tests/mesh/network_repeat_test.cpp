@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <set>
 
 namespace weft::mesh {
@@ -149,13 +148,12 @@ TEST(Repeat, RefusesWhatIsNoRange) {
     EXPECT_FALSE(read(R"({"x": 4})", entry)) << entry;
 }
 
-TEST(Repeat, OfMoreThanMemoryOrTheFormatHoldsIsRefusedAtOnce) {
-  const auto start = std::chrono::steady_clock::now();
+// The layers alone would take over 100 GiB, so they cannot have been made before.
+TEST(Repeat, OfMoreThanMemoryOrTheFormatHoldsIsRefused) {
   const auto spec = read(R"({"y": 40000, "x": 40000})", R"({"repeat": {}, "type": "dense", "out": 1})");
   ASSERT_FALSE(spec);
   EXPECT_EQ(spec.error().code(), Errc::too_large);
   EXPECT_NE(spec.error().text().find("1600000000 layers, at most 16777216"), std::string::npos) << spec.error().text();
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
 }
 
 }  // namespace

@@ -16,6 +16,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TASKS = ROOT / "examples/tasks"
 PLAIN = re.compile(r"^(#.*|set -e|\w+=\$\(.*\)\S*|)$")  # no commands: comments and where the script stands
 
+MOST = 5  # commands of a task
+QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+SEVERAL = re.compile(r";|&&|&(?!$)")  # a pipe is one command, and so is one that may fail
+
 # Output expected at the end. Figures of the model are the same bits on every machine.
 EXPECTED = {
     "train.sh": [r"^held out +9\d\.\d %|^held out +100\.0 %", r"^loss +\d", r"^setosa +10 ", r"^label . answer +setosa"],
@@ -31,12 +35,19 @@ def commands(script):
     return [line for line in script.read_text().splitlines() if not PLAIN.match(line)]
 
 
+def told(page):
+    """The lines of a page's blocks of commands."""
+    return {line for block in re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE) for line in block.splitlines()}
+
+
 def check_commands(script):
     found = commands(script)
-    assert 1 <= len(found) <= 5, f"{script.name}: {len(found)} commands"
-    tutorial = (ROOT / "docs/tutorial.md").read_text()
+    assert 1 <= len(found) <= MOST, f"{script.name}: {len(found)} commands"
     for line in found:
-        assert line in tutorial, f"{script.name}: docs/tutorial.md does not have: {line}"
+        assert not SEVERAL.search(QUOTED.sub("", line)), f"{script.name}: several commands in one line: {line}"
+    known = told((ROOT / "docs/tutorial.md").read_text())
+    for line in found:
+        assert line in known, f"{script.name}: no block of commands of docs/tutorial.md has the line: {line}"
 
 
 def needs(name):
@@ -65,6 +76,8 @@ def run(script, weft, build, folder):
 
 def main():
     weft, build = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+    scripts = {script.name for script in TASKS.glob("*.sh")}
+    assert scripts == set(EXPECTED), f"expectations for {sorted(EXPECTED)}, scripts {sorted(scripts)}"
     missing = set()
     for name in sys.argv[3:]:
         script = TASKS / name
