@@ -6,6 +6,7 @@
 #include <pty.h>
 
 #include "tests/cli/program.hpp"
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -116,6 +117,44 @@ TEST(WithoutTerminal, PrintsPlainLines) {
   EXPECT_NE(outcome.out.find("held out"), std::string::npos) << "results go to stdout";
   EXPECT_EQ(outcome.out.find("smp/s"), std::string::npos);
   EXPECT_EQ(weft(kRun + Words{"--quiet"}).err, "");
+}
+
+/// Texts that were drawn as one line each, to be drawn over: "\r" TEXT "\x1b[K".
+std::vector<std::string> drawn_lines(const std::string& out) {
+  std::vector<std::string> lines;
+  for (std::size_t at = out.find('\r'); at != out.npos; at = out.find('\r', at + 1)) {
+    const std::size_t end = out.find("\x1b[K", at);
+    if (end != out.npos && end > at + 1 && out.find_first_of("\r\n", at + 1) > end)
+      lines.push_back(out.substr(at + 1, end - at - 1));
+  }
+  return lines;
+}
+
+/// That progress was drawn, in lines that begin with `words`, and taken away before the results.
+void expect_progress(const std::string& out, const std::string& words) {
+  const auto lines = drawn_lines(out);
+  EXPECT_TRUE(std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return line.starts_with(words); }))
+      << words << " in:\n"
+      << out;
+  EXPECT_NE(out.find("\r\x1b[K"), out.npos) << "the line is still there:\n" << out;
+}
+
+// The first line is drawn at once, so none of these depends on how long the work takes.
+TEST_F(Terminal, ShowsProgressOfInspectSweepAndReplay) {
+  expect_progress(on_terminal({"inspect", kDigits}, 80, kXterm), "reading ");
+
+  const Folder folder;
+  ASSERT_EQ(
+      weft({"run", kDigits, "--max-samples", "500", "--save", folder / "m.entity", "--state", folder / "agent"}).exit,
+      0);
+  expect_progress(on_terminal({"sweep", folder / "m.entity", "--seconds", "0.001"}, 80, kXterm), "float32, 1 of ");
+  expect_progress(on_terminal({"replay", folder / "agent", "--verify"}, 80, kXterm), "tick ");
+}
+
+TEST_F(Terminal, ShowsNoProgressWhereItCannotDrawIt) {
+  const std::string out = on_terminal({"inspect", kDigits}, 80, {{"TERM", "dumb"}});
+  EXPECT_TRUE(drawn_lines(out).empty()) << out;
+  EXPECT_EQ(out.find("reading "), out.npos) << out;
 }
 
 TEST_F(Terminal, TablesBecomeListsWhenTooWide) {
