@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outputs that name an input, each other, a link, a device or a place where nothing can be written: refused,
 untouched."""
-import os, socket, stat, subprocess
+import json, os, resource, socket, stat, subprocess
 from harness import *
 
 SAVE, LOG, OUT = "--save", "--log", "-o"
@@ -94,6 +94,22 @@ def writable(weft, folder, what):
     # Endless, so that only a refusal before the work ends it in time.
     weft.refuses(5, os.path.dirname(path) if what == "missing" else path, "run", net, "--epochs", 1 << 30, SAVE, path, user=user,
                  limit=15)
+
+
+@case("more layers than a file's header describes are found before the run:", (SAVE,), ("--checkpoint",))
+def layers(weft, folder, flag):
+    # Each layer is written out with its four sources: 20,000 times 1 KB, where 16 MiB are read back.
+    names = [letter * 250 for letter in "abcd"]
+    spec = {"weft": 2, "grid": {"y": 20, "x": 1000}, "inputs": {name: [1] for name in names},
+            "layers": [{"repeat": {}, "type": "dense", "out": 2, "from": names}], "outputs": {"y": [0, 0, 0, 0]},
+            "learning": {"rule": "backprop", "horizon": 1}, "stream": {"csv": "g.csv", "input": names[0], "output": "y"}}
+    write(f"{folder}/g.csv", "0.5,0\n0.25,1\n" * 10)
+    net, path = write(f"{folder}/n.json", json.dumps(spec)), f"{folder}/out"
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+    # Hundreds of hours of work, so that only a refusal before it ends it in time.
+    weft.refuses(3, [path, flag, "20,000 layers", "16777216"], "run", net, "--epochs", 1 << 20, "--threads", 1, flag, path, limit=120,
+                 before=None if weft.is_sanitized() else limit)
+    expect(not os.path.isfile(path) and leftovers(folder) == [], "something was left behind")
 
 
 @case("a read-only file system is found before the run")
