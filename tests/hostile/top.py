@@ -164,7 +164,7 @@ def connections(weft, folder):
         looks(weft, agent)
 
 
-# What it answers, how long it stays, and the exit code.
+# Its answer, the seconds that it stays, and the exit code.
 EVIL = [("nothing", b"", 0, 5), ("silence", b"", 3600, 5), ("no JSON", b"hello\n", 0, 3), ("an array", b"[1]\n", 0, None), ("2 MiB without an end", b"x" * (2 << 20), 3600, 3),
         ("numbers beyond all", b'{"ticks":1e308,"samples":-1e308,"cells":{"a":1e308},"memory":{"resident":18446744073709551616}}\n', 3600, 3),
         ("deep", b"[" * 100000 + b"\n", 0, 3), ("null", b"null\n" * 5, 0, None), ("an error that is no text", b'{"error":[1,2]}\n', 0, 5)]
