@@ -27,6 +27,9 @@ class AskedModel {
   /// Values of the output, [rows][width()], of inputs [rows][features()].
   Status answer(std::span<const float> inputs, std::size_t rows, std::span<float> outputs) const;
 
+  const mesh::Graph& graph() const noexcept { return loaded_.mesh->graph(); }
+  /// Name of the input that rows are shown to.
+  const std::string& input() const noexcept { return options_.input; }
   std::size_t features() const noexcept { return features_; }
   std::size_t width() const noexcept { return width_; }
   /// True when the largest value of the output is the class.

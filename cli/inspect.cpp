@@ -23,7 +23,10 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace weft::cli {
 namespace {
@@ -51,8 +54,11 @@ struct Shown {
   }
 };
 
-constexpr std::size_t kListed = 1000;        // layers that are listed one by one on a terminal
-constexpr std::size_t kWalkedOutputs = 256;  // outputs whose latencies are counted
+constexpr std::size_t kListed = 1000;                       // layers that are listed one by one on a terminal
+constexpr std::size_t kWalkedOutputs = 256;                 // outputs whose latencies are counted
+constexpr std::size_t kSummarized = 32;                     // outputs whose latencies are summarized
+constexpr std::size_t kListedPairs = 1024;                  // latencies that are listed one by one
+constexpr std::size_t kWalkedLinks = std::size_t{1} << 23;  // nodes and links visited for latencies, beyond one walk
 
 std::string activation_of(const mesh::LayerSpec& layer) {
   const auto found = layer.options.find("activation");
@@ -92,16 +98,22 @@ std::uint64_t work_of(const mesh::Node& node, std::size_t sessions) {
   return static_cast<std::uint64_t>(std::llround(node.layer->multiply_adds() * static_cast<double>(sessions)));
 }
 
-Json layer_of(const Shown& shown, mesh::NodeId id) {
+Json place_of(const mesh::Node& node) { return {node.at.z, node.at.y, node.at.x, node.at.l}; }
+
+Json sources_of(const mesh::Graph& graph, const mesh::Node& node) {
+  Json from = Json::array();
+  for (const std::uint32_t e : node.sources) from.push_back(place(graph.nodes()[graph.edges()[e].from]));
+  return from;
+}
+
+/// All that is shown of a layer but its place, its sources and whether it is in a loop.
+Json body_of(const Shown& shown, mesh::NodeId id) {
   const mesh::Graph& graph = shown.graph;
   const mesh::Node& node = graph.nodes()[id];
   const mesh::LayerSpec& spec = graph.layer_spec(id);
   const Encoding encoding = shown.encoding(id);
   const std::uint64_t parameters = parameters_of(node), bytes = shown.bytes(id);
-  Json from = Json::array();
-  for (const std::uint32_t e : node.sources) from.push_back(place(graph.nodes()[graph.edges()[e].from]));
   return {
-      {"at", {node.at.z, node.at.y, node.at.x, node.at.l}},
       {"type", spec.type},
       {"in", node.in},
       {"out", node.width},
@@ -119,9 +131,7 @@ Json layer_of(const Shown& shown, mesh::NodeId id) {
        parameters ? Json(8.0 * static_cast<double>(bytes) / static_cast<double>(parameters)) : Json()},
       {"matrices", shown.mesh && !shown.is_folded ? matrices_of(*shown.mesh, id, shown.has_masters) : Json::array()},
       {"parameters", parameters},
-      {"bytes", bytes},
-      {"from", from},
-      {"in_loop", graph.is_in_loop(id)}};
+      {"bytes", bytes}};
 }
 
 /// True when two layers differ in nothing that is shown but their places and sources.
@@ -130,35 +140,105 @@ bool are_alike(const Shown& shown, mesh::NodeId a, mesh::NodeId b) {
   const mesh::LayerSpec &first = shown.graph.layer_spec(a), &second = shown.graph.layer_spec(b);
   return first.type == second.type && one.in == other.in && one.shape == other.shape &&
          first.options == second.options && first.layers.empty() && second.layers.empty() &&
-         one.layer->in_shape() == other.layer->in_shape() && shown.encoding(a) == shown.encoding(b);
+         one.layer->in_shape() == other.layer->in_shape() && shown.encoding(a) == shown.encoding(b) &&
+         one.activations == other.activations && one.quantization_aware == other.quantization_aware;
 }
 
 Json layers_of(const Shown& shown) {
+  const mesh::Graph& graph = shown.graph;
   Json layers = Json::array();
-  for (auto id = static_cast<mesh::NodeId>(shown.graph.port_count()); id < shown.graph.nodes().size(); ++id) {
+  for (auto id = static_cast<mesh::NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
+    const mesh::Node& node = graph.nodes()[id];
     if (shown.is_folded && !layers.empty() && are_alike(shown, id - 1, id)) {
-      const Coord at = shown.graph.nodes()[id].at;
-      layers.back()["last"] = {at.z, at.y, at.x, at.l};
+      layers.back()["last"] = place_of(node);
       layers.back()["alike"] = layers.back().get_or("alike", std::uint64_t{1}) + 1;
       continue;
     }
-    layers.push_back(layer_of(shown, id));
+    Json& layer = layers.push_back(body_of(shown, id));
+    layer["at"] = place_of(node);
+    layer["from"] = sources_of(graph, node);
     if (shown.progress && id % 1024 == 0 && shown.progress->is_due())
-      shown.progress->show("layer " + grouped(id) + " of " + grouped(shown.graph.nodes().size()));
+      shown.progress->show("layer " + grouped(id) + " of " + grouped(graph.nodes().size()));
   }
   return layers;
 }
 
-Json latencies_of(const mesh::Graph& graph) {
-  Json rows = Json::array();
-  for (std::size_t i = 0; i < std::min(graph.outputs().size(), kWalkedOutputs); ++i) {
-    const auto all = graph.latencies_to(graph.outputs()[i]);
-    for (std::size_t port = 0; port < all.size(); ++port)
-      rows.push_back({{"input", graph.nodes()[port].port},
-                      {"output", graph.spec().outputs[i].name},
-                      {"ticks", all[port] ? Json(*all[port]) : Json()}});
+std::string sources_text(const mesh::Graph& graph, const mesh::Node& node) {
+  std::string text;
+  for (const std::uint32_t e : node.sources) {
+    const mesh::Node& from = graph.nodes()[graph.edges()[e].from];
+    text.append(text.empty() ? "[" : ",");
+    text.append(from.is_port() ? Json(place(from)).dump() : "\"" + to_string(from.at) + "\"");
   }
-  return rows;
+  return text.empty() ? "[]" : text + "]";
+}
+
+/// Prints all layers as a JSON array, piece by piece: as values, 10^5 of them take 300 MB. What layers alike that
+/// follow each other have in common is made once.
+void print_layers_json(const Shown& shown) {
+  constexpr std::size_t kPiece = std::size_t{1} << 16;
+  const mesh::Graph& graph = shown.graph;
+  const auto first = static_cast<mesh::NodeId>(graph.port_count());
+  std::string text = "[", body;
+  for (mesh::NodeId id = first; id < graph.nodes().size(); ++id) {
+    const mesh::Node& node = graph.nodes()[id];
+    // Weights of layers alike still differ.
+    if (id == first || shown.mesh || !are_alike(shown, id - 1, id)) {
+      body = body_of(shown, id).dump(Json::Order::as_set);
+      body = body.substr(1, body.size() - 2);
+    }
+    text.append(id == first ? "{" : ",{").append("\"at\":").append(to_string(node.at)).append(",").append(body);
+    text.append(",\"from\":").append(sources_text(graph, node));
+    text.append(",\"in_loop\":").append(graph.is_in_loop(id) ? "true}" : "false}");
+    if (text.size() < kPiece) continue;
+    print_json_part(text);
+    text.clear();
+  }
+  print_json_part(text + "]");
+}
+
+/// Ticks from inputs to outputs: pairs up to a bound, their count beyond it, and a summary for each of the first
+/// outputs. Time and size are bounded, whatever the product of inputs and outputs is.
+struct Latencies {
+  Json pairs = Json::array(), by_output = Json::array();
+  std::uint64_t left_out = 0;
+};
+
+Json summary_of(const std::string& output, const std::vector<std::optional<std::uint32_t>>& ticks) {
+  std::uint64_t not_connected = 0;
+  std::optional<std::uint32_t> least, most;
+  for (const auto& each : ticks) {
+    not_connected += !each;
+    if (!each) continue;
+    least = std::min(least.value_or(*each), *each);
+    most = std::max(most.value_or(*each), *each);
+  }
+  return {{"output", output},
+          {"inputs", ticks.size()},
+          {"least", least ? Json(*least) : Json()},
+          {"most", most ? Json(*most) : Json()},
+          {"not_connected", not_connected}};
+}
+
+Latencies latencies_of(const mesh::Graph& graph) {
+  Latencies found;
+  const std::size_t walk = graph.nodes().size() + graph.edges().size();
+  const std::size_t outputs = std::min(graph.outputs().size(), kWalkedOutputs);
+  std::vector<std::optional<std::uint32_t>> ticks;
+  for (std::size_t i = 0, walked = 0; i < outputs; ++i) {
+    const bool is_same = i > 0 && graph.outputs()[i] == graph.outputs()[i - 1];
+    if (!is_same && i > 0 && (walked += walk) > kWalkedLinks) break;
+    if (!is_same) ticks = graph.latencies_to(graph.outputs()[i]);
+    const std::string& output = graph.spec().outputs[i].name;
+    if (i < kSummarized) found.by_output.push_back(summary_of(output, ticks));
+    for (std::size_t port = 0; port < ticks.size() && found.pairs.size() < kListedPairs; ++port)
+      found.pairs.push_back({{"input", graph.nodes()[port].port},
+                             {"output", output},
+                             {"ticks", ticks[port] ? Json(*ticks[port]) : Json()}});
+    if (found.pairs.size() >= kListedPairs && i + 1 >= kSummarized) break;
+  }
+  found.left_out = std::uint64_t{graph.port_count()} * graph.outputs().size() - found.pairs.size();
+  return found;
 }
 
 Json loops_of(const mesh::Graph& graph) {
@@ -220,6 +300,7 @@ Json memory_of(const Shown& shown) {
   return memory;
 }
 
+/// All but the layers.
 Json describe(const Model& model, const Shown& shown, bool is_live) {
   const mesh::Graph& graph = shown.graph;
   const GridShape& grid = graph.spec().grid;
@@ -230,6 +311,7 @@ Json describe(const Model& model, const Shown& shown, bool is_live) {
   // Of whatever device runs the rest.
   const std::string kept = mesh::host_places(graph).why;
   const Totals totals = totals_of(shown);
+  const Latencies latencies = latencies_of(graph);
   const bool has_mesh = shown.mesh != nullptr;
   return {{"file", model.path},
           {"kind", model.is_imported ? "entity v1"
@@ -243,7 +325,6 @@ Json describe(const Model& model, const Shown& shown, bool is_live) {
           {"grid", {{"z", grid.z}, {"y", grid.y}, {"x", grid.x}, {"layers", grid.layers}}},
           {"inputs", inputs},
           {"outputs", outputs},
-          {"layers", layers_of(shown)},
           {"cells", totals.cells},
           {"links", graph.edges().size()},
           {"parameters", totals.parameters},
@@ -256,7 +337,9 @@ Json describe(const Model& model, const Shown& shown, bool is_live) {
           {"sessions", shown.sessions()},
           {"device", graph.spec().device},
           {"why_cpu_cells", kept.empty() ? Json() : Json(kept)},
-          {"latency", latencies_of(graph)},
+          {"latency", latencies.pairs},
+          {"latency_by_output", latencies.by_output},
+          {"latency_left_out", latencies.left_out},
           {"loops", loops_of(graph)},
           {"settle_ticks", graph.settle_ticks()},
           {"ticks", has_mesh ? shown.mesh->ticks() : 0},
@@ -277,8 +360,23 @@ Status check_memory(const Shown& shown, const std::string& file, std::uint64_t m
   return mesh::check_memory(file + ": learning", learn, most);
 }
 
+void print(const Model& model, const Shown& shown, bool is_live, bool json) {
+  Json description = describe(model, shown, is_live);
+  if (json) {
+    std::string text = description.dump(Json::Order::as_set);
+    text.pop_back();
+    shown.progress->clear();
+    print_json_part(text + ",\"layers\":");
+    print_layers_json(shown);
+    return end_json_line("}");
+  }
+  description["layers"] = layers_of(shown);
+  shown.progress->clear();
+  print_network(escaped_texts(description));
+}
+
 /// A network file is described without drawing its weights; an .entity file with what it holds.
-Result<Json> look_at(const Model& model, const Request& request, ProgressLine& progress) {
+Status look_at(const Model& model, const Request& request, ProgressLine& progress) {
   progress.show(grouped(model.spec.layers.size()) + " layers");
   const auto shown = [&](const mesh::Graph& graph) {
     return Shown{graph, nullptr, true, !request.json && graph.nodes().size() > kListed, &progress};
@@ -287,7 +385,8 @@ Result<Json> look_at(const Model& model, const Request& request, ProgressLine& p
     auto graph = mesh::Graph::build(model.spec);
     if (!graph) return fail(blamed(std::move(graph).error(), model.path));
     WEFT_CHECK(check_memory(shown(*graph), model.path, request.max_memory));
-    return describe(model, shown(*graph), false);
+    print(model, shown(*graph), false, request.json);
+    return {};
   }
   mesh::MeshOptions options;
   options.threads = 1;
@@ -297,7 +396,8 @@ Result<Json> look_at(const Model& model, const Request& request, ProgressLine& p
   Shown with = shown(loaded->mesh->graph());
   with.mesh = loaded->mesh.get();
   with.has_masters = loaded->is_live;
-  return describe(model, with, loaded->is_live);
+  print(model, with, loaded->is_live, request.json);
+  return {};
 }
 
 }  // namespace
@@ -312,13 +412,7 @@ Verb add_inspect(CLI::App& program) {
             ProgressLine progress;
             progress.show("reading " + request->file);
             WEFT_TRY(const Model model, read_model(request->file));
-            WEFT_TRY(const Json description, look_at(model, *request, progress));
-            progress.clear();
-            if (request->json)
-              print_json(description);
-            else
-              print_network(escaped_texts(description));
-            return {};
+            return look_at(model, *request, progress);
           }};
 }
 

@@ -20,10 +20,12 @@
 namespace weft::cli {
 namespace {
 
-std::string joined(const Json& names) {
+/// The first few names and the count of the others: a line is for reading.
+std::string joined(const Json& names, std::size_t most) {
   std::string out;
-  for (const auto& each : names) out += (out.empty() ? "" : " ") + each.get<std::string>();
-  return out;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
+    out += (out.empty() ? "" : " ") + names[i].get<std::string>();
+  return names.size() > most ? out + " and " + grouped(names.size() - most) + " more" : out;
 }
 
 std::string decimal(const Json& number, const char* format) {
@@ -74,6 +76,7 @@ void print_stored(const Json& d, std::size_t columns) {
 }
 
 void print_layers(const Json& d, std::size_t columns) {
+  constexpr std::size_t kSources = 16;
   using Align = Table::Align;
   Table table({{"place"},
                {"type"},
@@ -89,7 +92,7 @@ void print_layers(const Json& d, std::size_t columns) {
     table.add({place_text(layer), layer["type"], std::to_string(layer["in"].get<std::size_t>()),
                std::to_string(layer["out"].get<std::size_t>()), layer["activation"], type_text(layer),
                layer["bits_per_weight"].is_null() ? "-" : decimal(layer["bits_per_weight"], "%.2f"),
-               grouped(layer["parameters"]), byte_size(layer["bytes"]), joined(layer["from"])});
+               grouped(layer["parameters"]), byte_size(layer["bytes"]), joined(layer["from"], kSources)});
   }
   std::printf("%s\n", table.text(columns).c_str());
 }
@@ -124,44 +127,32 @@ void print_memory(const Json& memory) {
               source.starts_with("/") ? "control group" : source.c_str());
 }
 
-/// One line for each pair of an input and an output; of many inputs one for each output.
-void print_latencies(const Json& rows) {
+/// One line for each pair of an input and an output; of many pairs one for each output.
+void print_latencies(const Json& d) {
   constexpr std::size_t kPairs = 32;
-  const auto ticks_text = [](const Json& ticks) {
-    return ticks.is_null() ? std::string("not connected") : ticks.dump() + " ticks";
-  };
-  if (rows.size() <= kPairs) {
-    for (const auto& row : rows)
+  const Json& pairs = d["latency"];
+  if (pairs.size() <= kPairs && d["latency_left_out"] == 0) {
+    for (const auto& row : pairs)
       std::printf("latency     %s to %s: %s\n", row["input"].get<std::string>().c_str(),
-                  row["output"].get<std::string>().c_str(), ticks_text(row["ticks"]).c_str());
+                  row["output"].get<std::string>().c_str(),
+                  row["ticks"].is_null() ? "not connected" : (row["ticks"].dump() + " ticks").c_str());
     return;
   }
-  for (std::size_t i = 0, shown = 0; i < rows.size() && shown < kPairs; ++shown) {
-    const std::string output = rows[i]["output"];
-    std::size_t inputs = 0, apart = 0;
-    std::uint64_t least = UINT64_MAX, most = 0;
-    for (; i < rows.size() && rows[i]["output"] == output; ++i, ++inputs) {
-      apart += rows[i]["ticks"].is_null();
-      if (rows[i]["ticks"].is_null()) continue;
-      least = std::min(least, rows[i]["ticks"].get<std::uint64_t>());
-      most = std::max(most, rows[i]["ticks"].get<std::uint64_t>());
-    }
-    std::printf("latency     %s inputs to %s: %s, %s not connected\n", grouped(inputs).c_str(), output.c_str(),
-                apart == inputs ? "-" : (std::to_string(least) + " to " + std::to_string(most) + " ticks").c_str(),
-                grouped(apart).c_str());
-  }
+  const Json& outputs = d["latency_by_output"];
+  for (const auto& row : outputs)
+    std::printf("latency     %s inputs to %s: %s, %s not connected\n", grouped(row["inputs"]).c_str(),
+                row["output"].get<std::string>().c_str(),
+                row["least"].is_null() ? "-" : (row["least"].dump() + " to " + row["most"].dump() + " ticks").c_str(),
+                grouped(row["not_connected"]).c_str());
+  if (d["outputs"].size() > outputs.size())
+    std::printf("latency     %s more outputs, left out\n", grouped(d["outputs"].size() - outputs.size()).c_str());
 }
 
 void print_loops(const Json& loops) {
-  constexpr std::size_t kLoops = 32, kMembers = 64;
+  constexpr std::size_t kLoops = 32, kMembers = 4;
   if (loops.empty()) std::printf("feedback    none\n");
-  for (std::size_t i = 0; i < std::min(loops.size(), kLoops); ++i) {
-    Json members = Json::array();
-    for (std::size_t m = 0; m < std::min(loops[i].size(), kMembers); ++m) members.push_back(loops[i][m]);
-    const std::size_t rest = loops[i].size() - members.size();
-    std::printf("feedback    loop of %s%s\n", joined(members).c_str(),
-                rest ? (" and " + grouped(rest) + " more").c_str() : "");
-  }
+  for (std::size_t i = 0; i < std::min(loops.size(), kLoops); ++i)
+    std::printf("feedback    loop of %s\n", joined(loops[i], kMembers).c_str());
   if (loops.size() > kLoops) std::printf("feedback    %s more loops\n", grouped(loops.size() - kLoops).c_str());
 }
 
@@ -186,7 +177,7 @@ void print_network(const Json& d) {
   if (!d["why_cpu_cells"].is_null())
     std::printf("placement   beside a device the CPU runs %s\n", d["why_cpu_cells"].get<std::string>().c_str());
   print_memory(d["memory"]);
-  print_latencies(d["latency"]);
+  print_latencies(d);
   std::printf("settles     after %s ticks, feedback left aside\n", d["settle_ticks"].dump().c_str());
   print_loops(d["loops"]);
   if (d["live"] == true) std::printf("live        at tick %s\n", number(d["ticks"]).c_str());

@@ -15,8 +15,15 @@ namespace {
 std::atomic<bool> is_broken{false};
 }
 
-void print_json(const Json& object) {
-  const std::string line = escaped_json(object.dump(Json::Order::as_set)) + "\n";
+void print_json(const Json& object) { end_json_line(object.dump(Json::Order::as_set)); }
+
+void print_json_part(std::string_view text) {
+  const std::string part = escaped_json(text);
+  std::fwrite(part.data(), 1, part.size(), stdout);
+}
+
+void end_json_line(std::string_view text) {
+  const std::string line = escaped_json(text) + "\n";
   flockfile(stdout);  // one line is one piece, whichever threads print
   std::fwrite(line.data(), 1, line.size(), stdout);
   if (std::fflush(stdout) != 0 && (errno == EPIPE || errno == EBADF)) is_broken.store(true, std::memory_order_relaxed);

@@ -6,6 +6,7 @@
 #include "mesh/network/network_json.hpp"
 #include "mesh/persistence/entity_model.hpp"
 
+#include "formats/csv/gzip.hpp"
 #include "formats/loom/loom_entity.hpp"
 #include "storage/file_system.hpp"
 
@@ -32,6 +33,16 @@ Status import(storage::MappedFile bytes, Model& model) {
     std::fprintf(stderr, "weft: note: %s: %s\n", escaped(model.path).c_str(), escaped(note).c_str());
   return {};
 }
+
+/// True for what begins like a table, and not like JSON: a line of fields with separators between them.
+bool is_table(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  if (formats::is_gzip(as_bytes(text))) return true;
+  const std::string_view line = text.substr(0, text.find('\n'));
+  const auto begin = line.find_first_not_of(" \t\r");
+  if (begin == line.npos || line[begin] == '{' || line[begin] == '[') return false;
+  return line.find('\0') == line.npos && line.find_first_of(",;|\t", begin) != line.npos;
+}
 }  // namespace
 
 Result<Model> read_model(const std::string& path) {
@@ -54,6 +65,9 @@ Result<Model> read_model(const std::string& path) {
   if (!as_text(bytes.bytes()).starts_with("ENTITY")) {
     auto spec = mesh::read_network(as_text(bytes.bytes()), path);
     WEFT_CHECK(bytes.intact());
+    if (!spec && is_table(as_text(bytes.bytes())))
+      return fail(Errc::parse_failed,
+                  path + ": is a table, and no network; write a network for it with weft new --from " + path);
     // Syntax errors carry the file's name already.
     if (!spec && spec.error().text().starts_with(path)) return fail(std::move(spec).error());
     if (!spec) return fail(std::move(spec).error().within(path));

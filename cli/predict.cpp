@@ -3,6 +3,7 @@
 #include "cli/asked_model.hpp"
 #include "cli/json_line.hpp"
 #include "cli/report.hpp"
+#include "cli/samples.hpp"
 #include "cli/table_flags.hpp"
 #include "cli/table_source.hpp"
 #include "cli/terminal.hpp"
@@ -122,7 +123,8 @@ class Prediction {
         samples_(std::move(samples)),
         printer_(model, request),
         labels_(model),
-        measurement_(static_cast<std::uint32_t>(model.width())) {}
+        measurement_(static_cast<std::uint32_t>(model.width())),
+        range_(model.graph(), model.input()) {}
 
   Status run() {
     if (!request_.report) printer_.heading();
@@ -163,6 +165,7 @@ class Prediction {
     if (rows == 0) return {};
     outputs_.resize(rows * width);
     WEFT_CHECK(model_.answer(inputs_, rows, outputs_));
+    warn_of_range();
     const kernels::MatrixView all{outputs_.data(), rows, width, width};
     rows_ += rows;
     if (request_.report) {
@@ -176,6 +179,16 @@ class Prediction {
     }
     if (std::fflush(stdout) != 0) return fail(Errc::storage, "stdout could not be written");
     return {};
+  }
+
+  /// Once: a table in another unit has it in every row.
+  void warn_of_range() {
+    if (is_warned_) return;
+    const auto note = range_.note(inputs_);
+    if (!note) return;
+    is_warned_ = true;
+    std::fprintf(stderr, "weft: note: %s: %s\n", escaped(samples_.table().source_name()).c_str(),
+                 escaped(*note).c_str());
   }
 
   void print_left_out(std::size_t until) {
@@ -202,6 +215,8 @@ class Prediction {
   AnswerPrinter printer_;
   KnownLabels labels_;
   learning::Measurement measurement_;
+  RangeCheck range_;
+  bool is_warned_ = false;
   std::vector<float> inputs_, outputs_;
   std::vector<std::uint32_t> expected_;
   std::vector<std::size_t> dropped_before_;  // rows left out before each of the batch, since the beginning

@@ -88,10 +88,15 @@ Status replay(const ReplayRequest& request) {
                 {"damages", damages},
                 {"seconds", std::chrono::duration<double>(took).count()}});
   } else {
-    std::printf("from        checkpoint of tick %s\n", grouped(replayed.start().tick).c_str());
+    // Two checkpoints may be of one tick, so that the journal's record is what names their directories.
+    std::printf("from        checkpoint of tick %s (ckpt-%llu, named by the journal's record)\n",
+                grouped(replayed.start().tick).c_str(), static_cast<unsigned long long>(replayed.start().record));
     std::printf("at          tick %s, %s records replayed in %s\n", grouped(replayed.tick()).c_str(),
                 grouped(replayed.records()).c_str(), milliseconds(took).c_str());
-    if (request.verify) std::printf("compared    %s markers, all equal\n", grouped(replayed.compared()).c_str());
+    if (request.verify && replayed.compared() == 0)
+      std::printf("compared    nothing: no marker follows that checkpoint\n");
+    else if (request.verify)
+      std::printf("compared    %s markers, all equal\n", grouped(replayed.compared()).c_str());
     for (const std::string& change : request.set) std::printf("changed     %s\n", escaped(change).c_str());
     if (findings.torn_bytes) std::printf("torn        %s bytes at the end\n", grouped(findings.torn_bytes).c_str());
     for (const std::string& damage : damages) std::printf("damaged     %s\n", escaped(damage).c_str());
@@ -106,6 +111,7 @@ Status replay(const ReplayRequest& request) {
 struct DiffRequest {
   std::string a, b;
   std::size_t threads = 0;
+  std::uint64_t max_memory = 0;
   bool json = false;
 };
 
@@ -141,6 +147,7 @@ void print(const agent::Comparison& found) {
 Status diff(const DiffRequest& request) {
   mesh::MeshOptions options;
   options.threads = request.threads;
+  options.max_memory = request.max_memory;
   WEFT_TRY(const auto found, agent::diff(storage::real_file_system(), request.a, request.b, options));
   if (request.json) {
     Json line{{"event", "done"}, {"equal", !found.divergence}, {"from_tick", found.from}, {"compared", found.compared}};
@@ -197,6 +204,7 @@ Verb add_diff(CLI::App& program) {
   add_argument(*app, "A", r.a, "An agent's data directory, or an .entity file with live state").required();
   add_argument(*app, "B", r.b, "Another one").required();
   add_threads(*app, r.threads);
+  add_max_memory(*app, r.max_memory);
   add_flag(*app, "json", r.json, "The result as a JSON object on stdout");
   return {app, [request] { return diff(*request); }};
 }

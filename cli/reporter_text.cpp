@@ -53,7 +53,7 @@ class TextReporter final : public Reporter {
     say(setup.spec.name + ": " + std::string(name(setup.learning.rule)) + ", " +
         std::string(name(setup.learning.schedule)));
     say(grouped(session.stream().total()) + " samples, " + grouped(session.stream().held_out_size()) + " held out");
-    for (const std::string& note : session.notes()) say("note: " + note);
+    for (const std::string& note : session.notes()) put_line("note: " + note);
     if (resumed_at) say("resumed at sample " + grouped(*resumed_at));
     last_ = Clock::now();
   }
@@ -164,7 +164,10 @@ class TextReporter final : public Reporter {
  private:
   /// A line of its own on stderr; a drawn line gives way.
   void say(const std::string& words) {
-    if (quiet_) return;
+    if (!quiet_) put_line(words);
+  }
+  /// The same, quiet or not: what the user must know is no progress.
+  void put_line(const std::string& words) {
     const std::string text = escaped(words);
     if (is_drawn_) put(stderr, "\r\x1b[K");
     is_drawn_ = false;

@@ -102,7 +102,7 @@ class Run {
   /// To the end of the stream, or to a signal.
   Status stream() {
     const std::uint64_t every = request_.checkpoint_every.value_or(0);
-    std::uint64_t block = 16;
+    std::uint64_t block = 1;  // a sample of a deep network takes seconds; a block of fast ones doubles soon
     bool had_drifted = session_.stream().progress().before_drift.has_value();
     while (!session_.stream().is_done()) {
       if (noted_signal() || RunMonitor::reader_is_gone()) return stop();
@@ -328,7 +328,7 @@ Verb add_run(CLI::App& program) {
   one_of(add_option(*app, "on-hang", r.on_hang, "Tell of a cell that takes longer, or also end with SIGABRT"),
          {"report", "abort"});
   add_flag(*app, "json", r.json, "Events on stdout, a JSON object a line");
-  add_flag(*app, "quiet", r.quiet, "No progress on stderr");
+  add_flag(*app, "quiet", r.quiet, "No progress on stderr; notes stay");
   return {app, [request] { return run(*request); }};
 }
 

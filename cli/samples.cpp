@@ -12,15 +12,17 @@
 #include <cstdio>
 #include <optional>
 #include <string_view>
+#include <variant>
 
 namespace weft::cli {
 namespace {
 
 // Standardised values have a root mean square of 1; pixels of 0 to 255 one near 100.
 constexpr double kFarOutside = 8;
+// Standard deviations from the mean of the training part; of n rows none is farther than the root of n.
+constexpr double kFarFromMean = 20;
 // Layers that bring their input into range or read it as an index, and those that may hold such layers.
-constexpr std::array<std::string_view, 6> kAnyRange{"standardize", "layer_norm", "rms_norm",
-                                                    "embedding",   "sequential", "parallel"};
+constexpr std::array<std::string_view, 5> kAnyRange{"layer_norm", "rms_norm", "embedding", "sequential", "parallel"};
 
 /// The only port or output where `name` is empty; nothing where there is no such one.
 template <class Found>
@@ -35,36 +37,67 @@ std::optional<mesh::NodeId> output_of(const mesh::Graph& graph, const learning::
                   [&] { return graph.find_output(stream.output.empty() ? outputs[0].name : stream.output); });
 }
 
-bool takes_any_range(const mesh::Graph& graph, const learning::StreamOptions& stream) {
+}  // namespace
+
+RangeCheck::RangeCheck(const mesh::Graph& graph, const std::string& input) {
   const auto& inputs = graph.spec().inputs;
-  const auto port = the_only(stream.input, inputs.size(),
-                             [&] { return graph.find_port(stream.input.empty() ? inputs[0].name : stream.input); });
-  if (!port) return true;
+  const auto port =
+      the_only(input, inputs.size(), [&] { return graph.find_port(input.empty() ? inputs[0].name : input); });
+  if (!port) return;
   for (const mesh::LayerSpec& layer : graph.spec().layers) {
-    if (std::find(kAnyRange.begin(), kAnyRange.end(), layer.type) != kAnyRange.end()) continue;
-    for (const std::uint32_t edge : graph.nodes()[*graph.find_layer(layer.at)].sources)
-      if (graph.edges()[edge].from == *port) return false;
+    const auto& sources = graph.nodes()[*graph.find_layer(layer.at)].sources;
+    if (std::none_of(sources.begin(), sources.end(), [&](auto edge) { return graph.edges()[edge].from == *port; }))
+      continue;
+    if (layer.type == "standardize" && sources.size() == 1)
+      standardized_.push_back({std::get<std::vector<double>>(layer.options.at("mean")),
+                               std::get<std::vector<double>>(layer.options.at("deviation"))});
+    else
+      is_raw_ |= std::find(kAnyRange.begin(), kAnyRange.end(), layer.type) == kAnyRange.end();
   }
-  return true;
 }
 
-std::optional<std::string> range_note(const learning::Dataset& data, const std::string& path) {
+std::optional<std::string> RangeCheck::note(std::span<const float> values) const {
+  if (values.empty()) return std::nullopt;
+  if (is_raw_)
+    if (auto raw = raw_note(values)) return raw;
+  for (const Standardized& layer : standardized_)
+    if (auto far = standardized_note(layer, values)) return far;
+  return std::nullopt;
+}
+
+std::optional<std::string> RangeCheck::raw_note(std::span<const float> values) {
   double squares = 0, largest = 0;
-  for (const float value : data.inputs) {
+  for (const float value : values) {
     squares += static_cast<double>(value) * value;
     largest = std::max(largest, std::abs(static_cast<double>(value)));
   }
-  const double root = std::sqrt(squares / static_cast<double>(data.inputs.size()));
+  const double root = std::sqrt(squares / static_cast<double>(values.size()));
   if (root <= kFarOutside) return std::nullopt;
   char text[200];
   std::snprintf(text, sizeof text,
-                ": inputs reach %.4g (root mean square %.3g), far outside the range in which layers learn well; "
+                "inputs reach %.4g (root mean square %.3g), far outside the range in which layers learn well; "
                 "standardise them (weft new --from) or give stream.scale, such as %.3g",
                 largest, root, 1 / largest);
-  return path + text;
+  return text;
 }
 
-}  // namespace
+std::optional<std::string> RangeCheck::standardized_note(const Standardized& layer, std::span<const float> values) {
+  double largest = 0;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t j = i % layer.mean.size();
+    const double z = std::abs((static_cast<double>(values[i]) - layer.mean[j]) / layer.deviation[j]);
+    if (z > largest) largest = z, at = i;
+  }
+  if (largest <= kFarFromMean) return std::nullopt;
+  char text[320];
+  const std::size_t j = at % layer.mean.size();
+  std::snprintf(text, sizeof text,
+                "value %zu reaches %.4g, %.3g standard deviations from its mean %.4g in the data learned from: far "
+                "outside the range in which answers mean something; is it in the same unit?",
+                j + 1, static_cast<double>(values[at]), largest, layer.mean[j]);
+  return text;
+}
 
 Result<Samples> read_samples(const mesh::Graph& graph, learning::StreamOptions& stream, const std::string& path,
                              bool is_trained) {
@@ -84,8 +117,7 @@ Result<Samples> read_samples(const mesh::Graph& graph, learning::StreamOptions& 
       learning::split_rows(data, stream.held_out, stream.stratified, stream.split_seed.value_or(stream.seed));
   auto filled = learning::fill_missing(data, split.train, stream.table.fill);
   if (!filled) return fail(std::move(filled).error().within(path));
-  if (!takes_any_range(graph, stream))
-    if (const auto note = range_note(data, path)) samples.notes.push_back(*note);
+  if (const auto note = RangeCheck(graph, stream.input).note(data.inputs)) samples.notes.push_back(path + ": " + *note);
   return samples;
 }
 

@@ -7,6 +7,8 @@
 
 #include "mesh/network/graph.hpp"
 
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,26 @@ namespace weft::cli {
 struct Samples {
   learning::Dataset data;
   std::vector<std::string> notes;  // what its owner should know, a line each
+};
+
+/// Compares inputs with the range that a network takes them in: where layers read them as they are, a root mean square
+/// of at most 8; behind a layer `standardize`, at most 20 of its standard deviations from its mean.
+class RangeCheck {
+ public:
+  /// `input`: name of the input; empty: the only one.
+  RangeCheck(const mesh::Graph& graph, const std::string& input);
+  /// Text of a note on [rows][features] that are far outside; nothing for others.
+  std::optional<std::string> note(std::span<const float> values) const;
+
+ private:
+  struct Standardized {
+    std::vector<double> mean, deviation;
+  };
+  static std::optional<std::string> raw_note(std::span<const float> values);
+  static std::optional<std::string> standardized_note(const Standardized& layer, std::span<const float> values);
+
+  std::vector<Standardized> standardized_;
+  bool is_raw_ = false;  // a layer reads the input as it is
 };
 
 /// Reads the table at `path`, and writes into `stream` what it left open: names of the classes, and what stands for

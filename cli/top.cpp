@@ -207,8 +207,9 @@ class Top {
     if (silent < due + kAskWhy) return {};
     const std::string why = why_silent(socket_);
     if (why.empty() && silent < due + kAnswerWithin) return {};
-    const std::string text = "socket " + path_ + ": no answer for " + std::to_string(static_cast<int>(silent.count())) +
-                             " s" + (why.empty() ? "" : ": " + why);
+    const std::string text =
+        "socket " + path_ + ": " +
+        (why.empty() ? "no answer for " + std::to_string(static_cast<int>(silent.count())) + " s" : why);
     if (!request_.wait) return fail(Errc::storage, text);
     if (!request_.json && !std::exchange(is_told_, true)) screen_.say(text);
     return {};

@@ -190,7 +190,12 @@ class Writer {
   std::string out;
 
  private:
-  void write_text(const std::string& text) { out += Library(text).dump(-1, ' ', false, handler_); }
+  void write_text(const std::string& text) {
+    const bool is_plain =
+        std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7F && c != '"' && c != '\\'; });
+    if (!is_plain) return void(out += Library(text).dump(-1, ' ', false, handler_));
+    out.append(1, '"').append(text).append(1, '"');
+  }
   void write_array(const Json& value) {
     if (value.empty()) return void(out += "[]");
     char before = '[';

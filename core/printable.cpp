@@ -72,6 +72,11 @@ std::string escaped_json(std::string_view json) {
   std::string out;
   out.reserve(json.size());
   while (!json.empty()) {
+    // Nearly all of it is ASCII.
+    const auto other = std::find_if(json.begin(), json.end(), [](char each) { return each < 0x20 || each == 0x7F; });
+    out.append(json.begin(), other);
+    json.remove_prefix(static_cast<std::size_t>(other - json.begin()));
+    if (json.empty()) break;
     const std::size_t length = std::max<std::size_t>(sequence_length(json), 1);
     const std::uint32_t c = decoded(json.substr(0, length));
     if (c >= 0x20 && is_dangerous(c)) {

@@ -2,6 +2,8 @@
 
 #include "learning/table.hpp"
 
+#include "core/near_word.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -93,7 +95,8 @@ Result<std::size_t> SampleReader::find_column(std::string_view text, std::string
     reason += "; the table has " + std::to_string(table_.columns()) + " columns, numbered from 1" +
               (names.empty() ? ", and no line of names" : "");
   else
-    reason += "; there are " + listed(names);
+    reason +=
+        did_you_mean(text, std::vector<std::string_view>(names.begin(), names.end())) + "; there are " + listed(names);
   return fail(Errc::unknown_name, std::move(reason));
 }
 

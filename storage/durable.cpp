@@ -20,6 +20,13 @@ std::string temporary_name(const std::string& path) {
   return path + "." + to_string(hash_bytes(words, sizeof words)).substr(0, 16) + ".tmp";
 }
 
+/// A failure at the temporary file, told of the file that the caller named: nobody else knows the other name.
+Failure told_of(const std::string& path, const std::string& temporary, Error error) {
+  std::string text = error.text();
+  for (std::size_t at; (at = text.find(temporary)) != text.npos;) text.replace(at, temporary.size(), path);
+  return fail(Error(error.code(), std::move(text), error.file(), error.line()));
+}
+
 /// Gathers small parts, so that a file of many takes few system calls.
 class Gathered {
  public:
@@ -65,17 +72,18 @@ Status write_file_durably(FileSystem& files, const std::string& path, const Byte
   if (status) status = files.rename(temporary, path);
   if (!status) {
     (void)files.remove(temporary);  // may not exist; the first failure is the one to tell
-    return status;
+    return told_of(path, temporary, std::move(status).error());
   }
   return files.sync_directory(parent_path(path));
 }
 
 Status prove_writable(FileSystem& files, const std::string& path) {
   const std::string temporary = temporary_name(path);
-  WEFT_TRY(const auto file, files.open(temporary, OpenMode::create_new));
-  const Status closed = file->close();
-  WEFT_CHECK(files.remove(temporary));
-  return closed;
+  auto file = files.open(temporary, OpenMode::create_new);
+  if (!file) return told_of(path, temporary, std::move(file).error());
+  Status closed = (*file)->close();
+  if (Status removed = files.remove(temporary); closed && !removed) closed = std::move(removed);
+  return closed ? closed : told_of(path, temporary, std::move(closed).error());
 }
 
 }  // namespace weft::storage

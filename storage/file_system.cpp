@@ -155,7 +155,8 @@ class PosixFileSystem final : public FileSystem {
   }
 
   Result<bool> make_directory(const std::string& path) override {
-    if (::mkdir(path.c_str(), 0777) == 0) return true;
+    // For the owner alone: what a model learned from may be private. Files in it follow the umask.
+    if (::mkdir(path.c_str(), 0700) == 0) return true;
     const int error = errno;
     struct stat info;
     if (error == EEXIST && ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return false;

@@ -132,12 +132,21 @@ std::string CsvReader::column_name(std::size_t column) const {
   return text;
 }
 
+/// Name of the format of what is no table; nothing for what may be one.
+static std::string_view other_format(std::string_view text) {
+  if (text.starts_with("ENTITY")) return "is a model (.entity), and no table of samples";
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  if (begin == text.npos || (text[begin] != '{' && text[begin] != '[')) return {};
+  return "is JSON, such as a network file, and no table of samples";
+}
+
 /// The mark, the separator and the names.
 Status CsvReader::begin() {
   while (!at_end_ && rest_.size() < kByteOrderMark.size()) WEFT_CHECK(fill());
   if (is_gzip(as_bytes(rest_)))
     return fail(Errc::unsupported, source_name_ + ": packed by gzip; unpack it first, as in zcat FILE | weft ...");
   if (rest_.starts_with(kByteOrderMark)) rest_.remove_prefix(kByteOrderMark.size());
+  if (const auto other = other_format(rest_); !other.empty()) return refuse(Errc::parse_failed, other);
   WEFT_TRY(const bool has_record, next());
   if (!has_record) return {};
   if (options_.header == CsvHeader::present || (options_.header == CsvHeader::detect && names_columns()))

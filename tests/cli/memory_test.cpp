@@ -87,7 +87,7 @@ TEST(Memory, IsBoundedInEveryVerbThatReadsAModel) {
        {Words{"inspect", kDigits}, Words{"inspect", model}, Words{"hash", model}, Words{"doctor", kDigits},
         Words{"predict", model, "--data", folder / "d.csv"}, Words{"run", kDigits, "--max-samples", "1"},
         Words{"sweep", model}, Words{"morph", model, "--dtype", "int8", "-o", folder / "o.entity"},
-        Words{"pack", model, "-o", folder / "o.entity"},
+        Words{"diff", model, model}, Words{"pack", model, "-o", folder / "o.entity"},
         Words{"session", "detach", model, "--session", "0", "-o", folder / "o.entity"},
         Words{"session", "attach", model, folder / "s.entity", "-o", folder / "o.entity"}}) {
     const Outcome refused = weft(words + Words{"--max-memory", "4K"});

@@ -196,11 +196,43 @@ TEST(Run, SaysWhatMaySurprise) {
   write_file(folder / "n.json",
              R"({"weft": 2,"inputs":{"x":[2]},"chain":[{"type":"dense","out":2,"activation":"tanh"}],)"
              R"("stream":{"csv":"far.csv","held_out":0}})");
+  EXPECT_TRUE(holds(weft({"run", folder / "n.json", "--quiet"}).err, "inputs reach 255"));
   const Outcome far = weft({"run", folder / "n.json"});
   EXPECT_TRUE(holds(far.err, "inputs reach 255")) << far.err;
   EXPECT_TRUE(holds(far.err, "--epochs")) << far.err;
   write_file(folder / "far.csv", "0.2,0.25,1\n0.19,0,0\n");
   EXPECT_FALSE(holds(weft({"run", folder / "n.json"}).err, "inputs reach"));
+}
+
+// A table in another unit than the one learned from.
+TEST(Predict, SaysOnceThatValuesAreFarFromThoseLearned) {
+  Folder folder;
+  const std::string model = trained(folder);
+  const std::string metres = "5.1,3.5,1.4,0.2\n", millimetres = "51,35,14,2\n";
+  write_file(folder / "t.csv", metres);
+  EXPECT_EQ(weft({"predict", model, "--data", folder / "t.csv"}).err, "");
+  write_file(folder / "t.csv", metres + millimetres + millimetres);
+  const Outcome far = weft({"predict", model, "--data", folder / "t.csv"});
+  EXPECT_EQ(far.exit, 0) << far.told();
+  EXPECT_TRUE(holds(far.err, "standard deviations") && holds(far.err, "t.csv")) << far.err;
+  EXPECT_EQ(lines_of(far.err).size(), 1u) << far.err;
+  write_file(folder / "t.csv", "a,b,c,d,species\n51,35,14,2,setosa\n63,33,60,25,virginica\n70,32,47,14,versicolor\n");
+  const Outcome learned = weft({"run", model, "--data", folder / "t.csv", "--quiet", "--held-out", "0"});
+  EXPECT_TRUE(holds(learned.err, "standard deviations") && holds(learned.err, "goes on learning")) << learned.told();
+  EXPECT_FALSE(holds(learned.err, "smp/s")) << learned.err;
+}
+
+TEST(Predict, SaysThatRawValuesAreFarOutside) {
+  Folder folder;
+  write_file(folder / "near.csv", "0.2,0.25,1\n0.19,0,0\n");
+  write_file(folder / "n.json",
+             R"({"weft": 2,"inputs":{"x":[2]},"chain":[{"type":"dense","out":2,"activation":"tanh"}],)"
+             R"("stream":{"csv":"near.csv","held_out":0}})");
+  ASSERT_EQ(weft({"run", folder / "n.json", "--quiet", "--save", folder / "m.entity"}).exit, 0);
+  write_file(folder / "far.csv", "200,255\n190,0\n");
+  const Outcome far = weft({"predict", folder / "m.entity", "--data", folder / "far.csv"});
+  EXPECT_TRUE(holds(far.err, "inputs reach 255")) << far.told();
+  EXPECT_EQ(weft({"predict", folder / "m.entity", "--data", folder / "near.csv"}).err, "");
 }
 
 // A run that ends with nonsense ends with exit code 0, and says so.

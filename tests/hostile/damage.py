@@ -85,6 +85,7 @@ def journal(weft, folder, how):
     expect(verified.exit == 3, "verify says all is well", (how,), verified)
     if how != "cut":
         expect("had been acknowledged" in verified.err, "not named", (how,), verified)
+        expect("compared    nothing" in verified.out and "equal" not in verified.out, "equal to what?", (how,), verified)
 
 
 @case("checkpoints and --resume, seed:", *[(seed,) for seed in range(4)])

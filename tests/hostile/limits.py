@@ -74,3 +74,13 @@ def stack(weft, folder, kibibytes):
     out = weft("run", prepare(folder), before=limited(resource.RLIMIT_STACK, kibibytes * KIB))
     no_crash(out)
     expect(out.exit == 0 or weft.is_sanitized(), "this is enough", (), out)
+
+
+@case("a limit on file sizes names the file that was asked for:", ("pack {m} -o {o}",), ("morph {m} --dtype int8 -o {o}",),
+      ("session detach {m} --session 0 -o {o}",), ("new --in 4 --out 3 -o {o}",))
+def file_size_outputs(weft, folder, line):
+    model, output = entity(weft, folder), f"{folder}/o.out"
+    arguments = line.format(m=model, o=output).split()
+    out = weft.refuses(5, [f"{output}: ", "too large"], *arguments, before=limited(resource.RLIMIT_FSIZE, 0))
+    expect(".tmp" not in out.err, "a name that nobody gave", arguments, out)
+    expect(not os.path.exists(output) and leftovers(folder) == [], "something was left", arguments, out)

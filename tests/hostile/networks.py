@@ -114,3 +114,60 @@ def places(weft, folder, what):
     for verb in VERBS:
         out = weft(verb, path, limit=10)
         expect(out.exit in (3, 5) and path in out.err, "not refused", (verb, path), out)
+
+
+def layers(sources, width=1):
+    """One dense layer a list of sources, in a row."""
+    return [{"at": [0, 0, x, 0], "type": "dense", "out": width, "from": from_} for x, from_ in enumerate(sources)]
+
+
+def plain(spec_layers, inputs, outputs):
+    return json.dumps({"weft": 2, "name": "large", "grid": {"z": 1, "y": 1, "x": len(spec_layers)}, "inputs": inputs,
+                       "layers": spec_layers, "outputs": outputs})
+
+
+def ports(count):
+    return plain(layers([[f"i{n}" for n in range(count)]]), {f"i{n}": [1] for n in range(count)},
+                 {f"o{n}": [0, 0, 0, 0] for n in range(count)})
+
+
+def chain(length):
+    return plain(layers([["x"]] + [[[0, 0, x - 1, 0]] for x in range(1, length)]), {"x": [1]}, {"y": [0, 0, length - 1, 0]})
+
+
+def ring(length):
+    return plain(layers([["x", [0, 0, length - 1, 0]]] + [[[0, 0, x - 1, 0]] for x in range(1, length)]), {"x": [1]},
+                 {"y": [0, 0, length - 1, 0]})
+
+
+@case("inspect takes memory in proportion to the file:", ("50,000 inputs and outputs", ports(50000), 1024),
+      ("100,000 cells", chain(100000), 384))
+def proportional(weft, folder, _, content, mebibytes):
+    path = write(f"{folder}/n.json", content)
+    bound = lambda: resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20, mebibytes << 20))
+    for more in ((), ("--json",)):
+        out = weft("inspect", path, *more, before=bound)
+        expect(out.exit == 0 and out.err == "", "not shown", more, out)
+        expect(more or len(out.out) < 20000, f"{len(out.out)} characters for a person", more)
+
+
+@case("inspect counts what it leaves out")
+def left_out(weft, folder):
+    seen = json.loads(weft("inspect", write(f"{folder}/n.json", ports(2000)), "--json").out)
+    expect(len(seen["latency"]) + seen["latency_left_out"] == 2000 * 2000, "pairs are missing")
+    expect(seen["latency_by_output"][0] == {"output": "o0", "inputs": 2000, "least": 1, "most": 1, "not_connected": 0},
+           "another summary")
+    expect([len(seen["inputs"]), len(seen["layers"]), len(seen["layers"][0]["from"])] == [2000, 1, 2000], "not all in JSON")
+    text = weft("inspect", write(f"{folder}/r.json", ring(100))).out
+    expect("loop of [0,0,0,0] [0,0,1,0] [0,0,2,0] [0,0,3,0] and 96 more\n" in text, "another loop", (), None)
+    every = json.loads(weft("inspect", f"{folder}/r.json", "--json").out)
+    expect([layer["at"] for layer in every["layers"]] == [[0, 0, x, 0] for x in range(100)], "layers are missing")
+    expect(all(layer["in_loop"] for layer in every["layers"]) and len(every["loops"][0]) == 100, "loops are missing")
+
+
+@case("a table where a network is meant:", ("a table", b"a,b,c\n1,2,x\n"), ("with a mark", b"\xef\xbb\xbfa;b\n1;2\n"),
+      ("no names", b"1\t2\n"))
+def table_as_network(weft, folder, _, content):
+    path = write(f"{folder}/q.csv", content)
+    for verb in VERBS:
+        weft.refuses(3, [path, "is a table", f"weft new --from {path}"], verb, path)

@@ -177,3 +177,12 @@ def race(weft, folder):
     running = [weft.spawn("run", net, "--seed", seed, SAVE, f"{folder}/m.entity") for seed in range(6)]
     expect([p.communicate() and p.returncode for p in running] == [0] * 6, "a run failed")
     expect(weft("hash", f"{folder}/m.entity").exit == 0 and leftovers(folder) == [], "not whole")
+
+
+@case("a data directory is its owner's alone, umask:", (0o022,), (0o077,), (0o000,))
+def private(weft, folder, umask):
+    home = f"{folder}/home"
+    out = weft("run", prepare(folder), "--state", home, before=lambda: os.umask(umask))
+    expect(out.exit == 0, "not run", (), out)
+    for path, _, _ in os.walk(home):
+        expect(os.lstat(path).st_mode & 0o777 == 0o700, f"{path}: {oct(os.lstat(path).st_mode)}")

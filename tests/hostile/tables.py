@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables, plain and packed: cut, flipped, swollen, and of odd texts. A word that names file and row, within bounded
 memory."""
-import gzip, os, random, resource, zlib
+import gzip, json, os, random, resource, zlib
 from harness import *
 
 TEXTS = [("nothing", ""), ("a header alone", "a,b,c,d,y\n"), ("one column", "1\n2\n"), ("ragged", "1,2,3,4,0\n1,2\n"), ("words", "1,2,x,4,0\n"),
@@ -53,3 +53,16 @@ def places(weft, folder, what):
     path = what if what.startswith("/") else f"{folder}/{what}"
     out = weft("run", net, "--data", path, limit=10)
     expect(out.exit in (3, 5) and path in out.err, "not refused", (path,), out)
+
+
+@case("what is no table:", ("JSON", json.dumps(network()), "JSON"), ("a list", " [[1,2]]", "JSON"), ("a model", b"ENTITY\0\0", "model"))
+def no_table(weft, folder, _, content, word):
+    model, path = entity(weft, folder), write(f"{folder}/iris.json", content)
+    for arguments in (("predict", model, "--data", path), ("run", f"{folder}/n.json", "--data", path), ("new", "--from", path, "-o", f"{folder}/o")):
+        weft.refuses(3, [path, word, "no table"], *arguments)
+
+
+@case("the column that was meant:", ("specis", "species"), ("Species", "species"))
+def meant_column(weft, folder, given, meant):
+    path = write(f"{folder}/t.csv", "long,wide,species\n1,2,a\n2,1,b\n")
+    weft.refuses(3, [f"did you mean '{meant}'", "long, wide, species"], "new", "--from", path, "--label", given, "-o", f"{folder}/o")

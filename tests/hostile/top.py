@@ -79,6 +79,7 @@ def stopped(weft, folder, more):
         agent.process.send_signal(signal.SIGSTOP)
         out = weft("top", agent.home, *more)  # it gives up by itself, or the case's limit fails it
         expect(out.exit == 5 and "stopped" in out.err and str(agent.process.pid) in out.err, "not told", (), out)
+        expect("no answer" not in out.err, "two reasons", (), out)
         agent.process.send_signal(signal.SIGCONT)
         looks(weft, agent)
 
