@@ -102,7 +102,8 @@ class Run {
   /// To the end of the stream, or to a signal.
   Status stream() {
     const std::uint64_t every = request_.checkpoint_every.value_or(0);
-    std::uint64_t block = 1;  // a sample of a deep network takes seconds; a block of fast ones doubles soon
+    // A sample of a deep network takes seconds, and a signal is heard between blocks.
+    std::uint64_t block = session_.mesh().graph().nodes().size() > 1000 ? 1 : 16;
     bool had_drifted = session_.stream().progress().before_drift.has_value();
     while (!session_.stream().is_done()) {
       if (noted_signal() || RunMonitor::reader_is_gone()) return stop();

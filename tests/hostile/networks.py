@@ -146,7 +146,7 @@ def proportional(weft, folder, _, content, mebibytes):
     path = write(f"{folder}/n.json", content)
     bound = lambda: resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20, mebibytes << 20))
     for more in ((), ("--json",)):
-        out = weft("inspect", path, *more, before=bound)
+        out = weft("inspect", path, *more, before=None if weft.is_sanitized() else bound)
         expect(out.exit == 0 and out.err == "", "not shown", more, out)
         expect(more or len(out.out) < 20000, f"{len(out.out)} characters for a person", more)
 
