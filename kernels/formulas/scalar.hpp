@@ -76,17 +76,6 @@ inline bool is_odd(std::uint32_t u) noexcept { return (u & 1) != 0; }
 #include "kernels/formulas/losses.def"
 #undef WEFT_LOSS_FORMULAS
 
-#undef WEFT_FORMULA
-#undef WEFT_INOUT
-#undef WEFT_TABLE
-#undef WEFT_LENGTH
-#undef WEFT_UNROLLED
-#undef WEFT_UINT
-#undef WEFT_BITS
-#undef WEFT_SELECT
-#undef WEFT_ZERO_OR
-#undef WEFT_OR_ZERO
-#undef WEFT_SHIFT_LEFT
-#undef WEFT_SHIFT_RIGHT_SIGNED
+#include "kernels/formulas/end.inc"
 
 }  // namespace weft::kernels::formulas

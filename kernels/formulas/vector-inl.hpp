@@ -184,18 +184,7 @@ HWY_INLINE U shifted_right_signed(U u) {
 #include "kernels/formulas/losses.def"
 #undef WEFT_LOSS_FORMULAS
 
-#undef WEFT_FORMULA
-#undef WEFT_INOUT
-#undef WEFT_TABLE
-#undef WEFT_LENGTH
-#undef WEFT_UNROLLED
-#undef WEFT_UINT
-#undef WEFT_BITS
-#undef WEFT_SELECT
-#undef WEFT_ZERO_OR
-#undef WEFT_OR_ZERO
-#undef WEFT_SHIFT_LEFT
-#undef WEFT_SHIFT_RIGHT_SIGNED
+#include "kernels/formulas/end.inc"
 
 }  // namespace formulas
 }  // namespace

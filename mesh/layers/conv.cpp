@@ -87,35 +87,23 @@ Result<std::unique_ptr<Layer>> make_convolution(std::size_t axes, const Shape& i
       new Convolution(in, spatial::shape_of(out, window.out, axes), window, activation, has_bias, std::move(init)));
 }
 
-std::vector<OptionRow> convolution_options(std::size_t axes) {
-  return {option::out(option::needed(), "channels", "channels of the output"),
-          option::wholes("kernel", option::needed(), 1, spatial::kMost, axes, axes, "elements",
-                         "taps on each axis: one number, or one an axis"),
-          option::wholes("stride", 1, 1, spatial::kMost, axes, axes, "elements",
-                         "from one window to the next: one number, or one an axis"),
-          option::wholes("padding", 0, 0, spatial::kMost, axes, axes, "elements",
-                         "zeros before and after each axis: one number, or one an axis"),
-          option::wholes("dilation", 1, 1, spatial::kMost, axes, axes, "elements",
-                         "from one tap to the next: one number, or one an axis"),
-          option::whole("groups", 1, 1, 16777216, "-",
-                        "divides the channels of both sides; as many as channels: depthwise"),
-          option::activation("linear"),
-          option::flag("bias", true, "whether b exists; it starts at 0"),
-          option::init("xavier", "how w begins; its fans are channels / groups times taps")};
+std::vector<OptionRow> options_of(std::size_t axes) {
+  return spatial::convolution_options(axes, "from one window to the next: one number, or one an axis",
+                                      "zeros before and after each axis: one number, or one an axis");
 }
 
 }  // namespace
 
-LayerDeclaration declare_conv1d() { return {"in, length", "out, length'", convolution_options(1)}; }
+LayerDeclaration declare_conv1d() { return {"in, length", "out, length'", options_of(1)}; }
 Result<std::unique_ptr<Layer>> make_conv1d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_convolution(1, in, out, options);
 }
-LayerDeclaration declare_conv2d() { return {"in, height, width", "out, height', width'", convolution_options(2)}; }
+LayerDeclaration declare_conv2d() { return {"in, height, width", "out, height', width'", options_of(2)}; }
 Result<std::unique_ptr<Layer>> make_conv2d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_convolution(2, in, out, options);
 }
 LayerDeclaration declare_conv3d() {
-  return {"in, depth, height, width", "out, depth', height', width'", convolution_options(3)};
+  return {"in, depth, height, width", "out, depth', height', width'", options_of(3)};
 }
 Result<std::unique_ptr<Layer>> make_conv3d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_convolution(3, in, out, options);

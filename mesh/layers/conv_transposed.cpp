@@ -114,39 +114,26 @@ Result<std::unique_ptr<Layer>> make_transposed(std::size_t axes, const Shape& in
                                                           activation, has_bias, std::move(init)));
 }
 
-std::vector<OptionRow> transposed_options(std::size_t axes) {
-  return {option::out(option::needed(), "channels", "channels of the output"),
-          option::wholes("kernel", option::needed(), 1, spatial::kMost, axes, axes, "elements",
-                         "taps on each axis: one number, or one an axis"),
-          option::wholes("stride", 1, 1, spatial::kMost, axes, axes, "elements",
-                         "between the places of neighbouring inputs: one number, or one an axis"),
-          option::wholes("padding", 0, 0, spatial::kMost, axes, axes, "elements",
-                         "cut off before and after each axis: one number, or one an axis"),
-          option::wholes("dilation", 1, 1, spatial::kMost, axes, axes, "elements",
-                         "from one tap to the next: one number, or one an axis"),
-          option::wholes("output_padding", 0, 0, spatial::kMost, axes, axes, "elements",
-                         "added after each axis, below stride or dilation: one number, or one an axis"),
-          option::whole("groups", 1, 1, 16777216, "-",
-                        "divides the channels of both sides; as many as channels: depthwise"),
-          option::activation("linear"),
-          option::flag("bias", true, "whether b exists; it starts at 0"),
-          option::init("xavier", "how w begins; its fans are channels / groups times taps")};
+std::vector<OptionRow> options_of(std::size_t axes) {
+  return spatial::convolution_options(
+      axes, "between the places of neighbouring inputs: one number, or one an axis",
+      "cut off before and after each axis: one number, or one an axis",
+      {option::wholes("output_padding", 0, 0, spatial::kMost, axes, axes, "elements",
+                      "added after each axis, below stride or dilation: one number, or one an axis")});
 }
 
 }  // namespace
 
-LayerDeclaration declare_conv_transposed1d() { return {"in, length", "out, length'", transposed_options(1)}; }
+LayerDeclaration declare_conv_transposed1d() { return {"in, length", "out, length'", options_of(1)}; }
 Result<std::unique_ptr<Layer>> make_conv_transposed1d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_transposed(1, in, out, options);
 }
-LayerDeclaration declare_conv_transposed2d() {
-  return {"in, height, width", "out, height', width'", transposed_options(2)};
-}
+LayerDeclaration declare_conv_transposed2d() { return {"in, height, width", "out, height', width'", options_of(2)}; }
 Result<std::unique_ptr<Layer>> make_conv_transposed2d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_transposed(2, in, out, options);
 }
 LayerDeclaration declare_conv_transposed3d() {
-  return {"in, depth, height, width", "out, depth', height', width'", transposed_options(3)};
+  return {"in, depth, height, width", "out, depth', height', width'", options_of(3)};
 }
 Result<std::unique_ptr<Layer>> make_conv_transposed3d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_transposed(3, in, out, options);

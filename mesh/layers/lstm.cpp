@@ -61,15 +61,7 @@ class Lstm final : public Recurrent {
 }  // namespace
 
 LayerDeclaration declare_lstm() {
-  return {"in | tokens, in",
-          "out | tokens, out",
-          {option::out(option::computed("the input's width"), "values", "width of h, of c and of the output"),
-           option::flag("bias", true, "whether b_ih and b_hh exist"),
-           option::init("uniform", "uniform: all parameters, as PyTorch; others: matrices, with biases 0"),
-           option::flag("stateful", option::computed("of a vector true, of a sequence false"),
-                        "whether the state persists across ticks"),
-           option::choice("output", "sequence", {"sequence", "last"},
-                          "of a sequence: every token's h, or only the last one's")}};
+  return {"in | tokens, in", "out | tokens, out", recurrent_options("width of h, of c and of the output")};
 }
 
 Result<std::unique_ptr<Layer>> make_lstm(const Shape& in, std::size_t out, OptionReader& options) {

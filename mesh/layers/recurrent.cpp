@@ -8,6 +8,7 @@
 #include "mesh/network/option_reader.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace weft::mesh {
@@ -228,6 +229,18 @@ void Recurrent::sequence_gradients(kernels::OpStream& stream, const BackwardArgs
           add({all_db.row(b), tokens_, width, width},
               {state_before(args.cache, 0).row(b), tokens_, hidden_, state_width()}, 1);
       });
+}
+
+std::vector<OptionRow> recurrent_options(std::string_view out_meaning, std::vector<OptionRow> own) {
+  std::vector<OptionRow> rows{option::out(option::computed("the input's width"), "values", out_meaning)};
+  std::move(own.begin(), own.end(), std::back_inserter(rows));
+  rows.push_back(option::flag("bias", true, "whether b_ih and b_hh exist"));
+  rows.push_back(option::init("uniform", "uniform: all parameters, as PyTorch; others: matrices, with biases 0"));
+  rows.push_back(option::flag("stateful", option::computed("of a vector true, of a sequence false"),
+                              "whether the state persists across ticks"));
+  rows.push_back(option::choice("output", "sequence", {"sequence", "last"},
+                                "of a sequence: every token's h, or only the last one's"));
+  return rows;
 }
 
 }  // namespace weft::mesh

@@ -116,4 +116,7 @@ class Recurrent : public Layer {
   std::vector<ParameterSpec> parameters_;
 };
 
+/// The options that all recurrent layers have; `own` come after `out`, whose meaning is `out_meaning`.
+std::vector<OptionRow> recurrent_options(std::string_view out_meaning, std::vector<OptionRow> own = {});
+
 }  // namespace weft::mesh

@@ -39,16 +39,9 @@ class Rnn final : public Recurrent {
 }  // namespace
 
 LayerDeclaration declare_rnn() {
-  return {"in | tokens, in",
-          "out | tokens, out",
-          {option::out(option::computed("the input's width"), "values", "width of h and of the output"),
-           option::choice("activation", "tanh", {"tanh", "relu"}, "of the two sums"),
-           option::flag("bias", true, "whether b_ih and b_hh exist"),
-           option::init("uniform", "uniform: all parameters, as PyTorch; others: matrices, with biases 0"),
-           option::flag("stateful", option::computed("of a vector true, of a sequence false"),
-                        "whether the state persists across ticks"),
-           option::choice("output", "sequence", {"sequence", "last"},
-                          "of a sequence: every token's h, or only the last one's")}};
+  return {"in | tokens, in", "out | tokens, out",
+          recurrent_options("width of h and of the output",
+                            {option::choice("activation", "tanh", {"tanh", "relu"}, "of the two sums")})};
 }
 
 Result<std::unique_ptr<Layer>> make_rnn(const Shape& in, std::size_t out, OptionReader& options) {

@@ -2,9 +2,13 @@
 
 #include "mesh/layers/spatial.hpp"
 
+#include "mesh/network/option.hpp"
+
 #include "kernels/convolve.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace weft::mesh::spatial {
 
@@ -15,7 +19,7 @@ Result<Window> window_over(std::string_view object, std::string_view type, const
   if (in.size() != wanted + 1) {
     const char* const axis_lists[] = {"", "length", "height, width", "depth, height, width"};
     return fail(Errc::shape_mismatch, std::string(object) + ": " + std::string(type) + " reads [channels, " +
-                                          axis_lists[wanted] + "], its input is " + to_string(in) +
+                                          axis_lists[wanted] + "], its input is " + weft::to_string(in) +
                                           "; a \"view\" can give it axes");
   }
   Window window;
@@ -88,6 +92,26 @@ void accumulate_channels(kernels::OpStream& stream, const kernels::ConstMatrixVi
                    own.column_accumulate({{workspace + first, 1, count, count}, sums + first});
                  }
                });
+}
+
+std::vector<OptionRow> convolution_options(std::size_t axes, std::string_view stride, std::string_view padding,
+                                           std::vector<OptionRow> own) {
+  const auto on_each_axis = [axes](std::string_view key, const option::Default& fallback, double low,
+                                   std::string_view meaning) {
+    return option::wholes(key, fallback, low, kMost, axes, axes, "elements", meaning);
+  };
+  std::vector<OptionRow> rows{
+      option::out(option::needed(), "channels", "channels of the output"),
+      on_each_axis("kernel", option::needed(), 1, "taps on each axis: one number, or one an axis"),
+      on_each_axis("stride", 1, 1, stride), on_each_axis("padding", 0, 0, padding),
+      on_each_axis("dilation", 1, 1, "from one tap to the next: one number, or one an axis")};
+  std::move(own.begin(), own.end(), std::back_inserter(rows));
+  rows.push_back(option::whole("groups", 1, 1, 16777216, "-",
+                               "divides the channels of both sides; as many as channels: depthwise"));
+  rows.push_back(option::activation("linear"));
+  rows.push_back(option::flag("bias", true, "whether b exists; it starts at 0"));
+  rows.push_back(option::init("xavier", "how w begins; its fans are channels / groups times taps"));
+  return rows;
 }
 
 }  // namespace weft::mesh::spatial

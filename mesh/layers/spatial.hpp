@@ -3,6 +3,7 @@
 #pragma once
 
 #include "mesh/layers/init.hpp"
+#include "mesh/network/layer.hpp"
 
 #include "kernels/op_stream.hpp"
 #include "kernels/window.hpp"
@@ -52,5 +53,10 @@ Result<Initializer> fill_weight(std::string_view kind, std::size_t rows, std::si
 /// The gradient of a bias: sums[c] = sums[c] + (sum of d over the elements of channel c, rule R2), samples ascending.
 void accumulate_channels(kernels::OpStream& stream, const kernels::ConstMatrixView& d, std::size_t channels,
                          float* workspace, float* sums);
+
+/// The options that convolutions and transposed ones have, on so many axes; `stride` and `padding` say what these are,
+/// `own` come before the groups.
+std::vector<OptionRow> convolution_options(std::size_t axes, std::string_view stride, std::string_view padding,
+                                           std::vector<OptionRow> own = {});
 
 }  // namespace weft::mesh::spatial
