@@ -339,17 +339,17 @@ Status Agent::acknowledge() {
   return committer_->flush();
 }
 
-AgentStatistics Agent::figures() const {
-  AgentStatistics figures;
-  figures.at = boundary();
-  figures.acknowledged = committer_->acknowledged();
-  figures.waiting_bytes = journal_->waiting_bytes();
-  figures.journal_bytes = journal_->appended_bytes() - checkpoint_bytes_;
-  figures.journal_failures = committer_->failures();
-  figures.checkpoint = checkpointer_->figures();
-  figures.last_error = committer_->last_error();
-  if (!figures.last_error) figures.last_error = checkpointer_->last_error();
-  return figures;
+AgentStatistics Agent::statistics() const {
+  AgentStatistics statistics;
+  statistics.at = boundary();
+  statistics.acknowledged = committer_->acknowledged();
+  statistics.waiting_bytes = journal_->waiting_bytes();
+  statistics.journal_bytes = journal_->appended_bytes() - checkpoint_bytes_;
+  statistics.journal_failures = committer_->failures();
+  statistics.checkpoint = checkpointer_->statistics();
+  statistics.last_error = committer_->last_error();
+  if (!statistics.last_error) statistics.last_error = checkpointer_->last_error();
+  return statistics;
 }
 
 }  // namespace weft::agent

@@ -150,7 +150,7 @@ class Agent {
   /// Waits until everything so far is acknowledged. @error storage
   Status acknowledge();
 
-  AgentStatistics figures() const;
+  AgentStatistics statistics() const;
   const std::string& directory() const noexcept { return store_.directory(); }
 
  private:

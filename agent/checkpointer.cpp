@@ -67,9 +67,9 @@ Status Checkpointer::wait() {
   return last_;
 }
 
-CheckpointStatistics Checkpointer::figures() const {
+CheckpointStatistics Checkpointer::statistics() const {
   const std::lock_guard lock(mutex_);
-  return figures_;
+  return statistics_;
 }
 
 std::optional<std::string> Checkpointer::last_error() const {
@@ -99,10 +99,10 @@ void Checkpointer::write(Job job) {
   if (done) done_(job.at);
   const std::lock_guard lock(mutex_);
   if (done) {
-    figures_ = {job.at, job.pause, now_() - begin, bytes, figures_.written + 1, figures_.failed};
+    statistics_ = {job.at, job.pause, now_() - begin, bytes, statistics_.written + 1, statistics_.failed};
     if (!last_) log_warn("checkpoints are written again, the last one at tick " + std::to_string(job.at.tick));
   } else {
-    ++figures_.failed;
+    ++statistics_.failed;
     if (last_)
       log_warn("no checkpoint could be written at tick " + std::to_string(job.at.tick) +
                ", the agent goes on and tries again: " + done.error().text());

@@ -58,7 +58,7 @@ class Checkpointer {
   void start(Job job, bool awaited = false);
   /// Until none is being written. @error what the last one failed with
   Status wait();
-  CheckpointStatistics figures() const;
+  CheckpointStatistics statistics() const;
   /// Why the last one failed; nothing when it did not.
   std::optional<std::string> last_error() const;
 
@@ -76,7 +76,7 @@ class Checkpointer {
   std::optional<Job> job_;
   bool is_writing_ = false, stops_ = false;
   Status last_;
-  CheckpointStatistics figures_;
+  CheckpointStatistics statistics_;
   std::thread thread_;
 };
 

@@ -55,17 +55,17 @@ float largest_weight(const mesh::Mesh& mesh) {
 
 }  // namespace
 
-DataStatistics figures_of(const learning::Dataset& data) {
-  DataStatistics figures;
-  for (const float value : data.inputs) figures.largest_input = std::max(figures.largest_input, std::fabs(value));
+DataStatistics statistics_of(const learning::Dataset& data) {
+  DataStatistics statistics;
+  for (const float value : data.inputs) statistics.largest_input = std::max(statistics.largest_input, std::fabs(value));
   std::map<std::uint32_t, std::size_t> counts;
   for (const std::uint32_t label : data.labels) ++counts[label];
-  figures.classes = counts.size();
+  statistics.classes = counts.size();
   std::size_t commonest = 0;
   for (const auto& [label, count] : counts) commonest = std::max(commonest, count);
   if (!data.labels.empty())
-    figures.commonest_share = static_cast<double>(commonest) / static_cast<double>(data.labels.size());
-  return figures;
+    statistics.commonest_share = static_cast<double>(commonest) / static_cast<double>(data.labels.size());
+  return statistics;
 }
 
 Error explain_halt(Error error, const mesh::Mesh& mesh, const learning::LearningOptions& learning,

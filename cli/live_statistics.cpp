@@ -15,9 +15,9 @@ double seconds_since(LiveStatistics::Clock::time_point then) {
 
 /// {"threw": 0, ...}: one figure for each name of an enumeration.
 template <class Kind, std::size_t kCount>
-Json by_name(const std::array<std::uint64_t, kCount>& figures) {
+Json by_name(const std::array<std::uint64_t, kCount>& statistics) {
   Json out = Json::object();
-  for (std::size_t i = 0; i < kCount; ++i) out[std::string(name(static_cast<Kind>(i)))] = figures[i];
+  for (std::size_t i = 0; i < kCount; ++i) out[std::string(name(static_cast<Kind>(i)))] = statistics[i];
   return out;
 }
 

@@ -67,22 +67,22 @@ struct AgentIdentity {
 class LivePublisher {
  public:
   /// Never waits: while somebody is copying, figures are dropped, and newer ones come soon.
-  void publish(const LiveStatistics& figures) {
+  void publish(const LiveStatistics& statistics) {
     const std::unique_lock hold(mutex_, std::try_to_lock);
-    if (hold) figures_ = figures;
+    if (hold) statistics_ = statistics;
   }
   LiveStatistics read() const {
     const std::lock_guard hold(mutex_);
-    return figures_;
+    return statistics_;
   }
 
  private:
   mutable std::mutex mutex_;
-  LiveStatistics figures_;
+  LiveStatistics statistics_;
 };
 
 /// The part of an answer of `weft top` that these figures make.
-Json to_json(const AgentIdentity& agent, const LiveStatistics& figures);
+Json to_json(const AgentIdentity& agent, const LiveStatistics& statistics);
 
 /// "[0,1,1]": a cell's place, without a level.
 Json cell_json(Coord at);

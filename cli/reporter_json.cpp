@@ -28,21 +28,21 @@ Json maybe(const std::optional<T>& value) {
 
 double seconds(std::chrono::nanoseconds length) { return std::chrono::duration<double>(length).count(); }
 
-Json device_json(const mesh::DeviceStatistics* figures) {
-  if (!figures) return {{"name", "cpu"}};
-  const std::string why = why_on_cpu(*figures);
-  return {{"name", figures->device.empty() ? "cpu" : figures->device},
-          {"steps", figures->device_steps},
-          {"cpu_steps", figures->host_steps},
+Json device_json(const mesh::DeviceStatistics* statistics) {
+  if (!statistics) return {{"name", "cpu"}};
+  const std::string why = why_on_cpu(*statistics);
+  return {{"name", statistics->device.empty() ? "cpu" : statistics->device},
+          {"steps", statistics->device_steps},
+          {"cpu_steps", statistics->host_steps},
           {"why_cpu", why.empty() ? Json() : Json(why)},
-          {"replays", figures->replays},
-          {"faults", figures->faults},
-          {"restarts", figures->restarts},
-          {"last_fault", figures->faults ? Json(figures->last_fault) : Json()},
-          {"bytes", figures->device_bytes},
-          {"cpu_cells", figures->host_cells},
-          {"why_cpu_cells", figures->why_host_cells.empty() ? Json() : Json(figures->why_host_cells)},
-          {"exchanged_bytes", figures->exchanged_bytes}};
+          {"replays", statistics->replays},
+          {"faults", statistics->faults},
+          {"restarts", statistics->restarts},
+          {"last_fault", statistics->faults ? Json(statistics->last_fault) : Json()},
+          {"bytes", statistics->device_bytes},
+          {"cpu_cells", statistics->host_cells},
+          {"why_cpu_cells", statistics->why_host_cells.empty() ? Json() : Json(statistics->why_host_cells)},
+          {"exchanged_bytes", statistics->exchanged_bytes}};
 }
 
 class JsonReporter final : public Reporter {
@@ -81,7 +81,7 @@ class JsonReporter final : public Reporter {
     last_seconds_ = pace.seconds;
     Json line{{"event", "progress"}};
     line.update(to_json({session.mesh().ticks(), pace.ticks_per_second(), pace.samples_per_second(), p}));
-    if (session.agent()) line["acknowledged_tick"] = session.agent()->figures().acknowledged.tick;
+    if (session.agent()) line["acknowledged_tick"] = session.agent()->statistics().acknowledged.tick;
     print_json(line);
   }
 

@@ -145,7 +145,7 @@ class Run {
   /// The whole run is on disk, in a checkpoint.
   Status keep_agent() {
     if (auto kept = agent_->checkpoint_and_wait(); !kept) {
-      const auto& acknowledged = agent_->figures().acknowledged;
+      const auto& acknowledged = agent_->statistics().acknowledged;
       return fail(std::move(kept).error().within("acknowledged up to tick " + std::to_string(acknowledged.tick)));
     }
     report_agent();
@@ -154,10 +154,10 @@ class Run {
 
   /// Reports the state of the journal, and each checkpoint that has been written meanwhile.
   void report_agent() {
-    const agent::AgentStatistics figures = agent_->figures();
-    monitor_.journal({to_string(session_.setup().durability), figures.acknowledged.tick, figures.waiting_bytes,
-                      figures.journal_bytes, figures.last_error.value_or("")});
-    const agent::CheckpointStatistics& checkpoint = figures.checkpoint;
+    const agent::AgentStatistics statistics = agent_->statistics();
+    monitor_.journal({to_string(session_.setup().durability), statistics.acknowledged.tick, statistics.waiting_bytes,
+                      statistics.journal_bytes, statistics.last_error.value_or("")});
+    const agent::CheckpointStatistics& checkpoint = statistics.checkpoint;
     for (; checkpoint_failures_ < checkpoint.failed; ++checkpoint_failures_) monitor_.save_failed();
     if (checkpoint.written == checkpoints_) return;
     checkpoints_ = checkpoint.written;

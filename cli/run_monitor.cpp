@@ -59,8 +59,8 @@ RunMonitor::RunMonitor(Session& session, Reporter& reporter, bool json)
   agent_.threads = mesh::MeshAccess::executor(session.mesh()).concurrency();
   agent_.sessions = mesh.sessions();
   for (const auto& cell : mesh::MeshAccess::cells(mesh)) agent_.cells.push_back(cell->at());
-  figures_.weight_bytes = mesh::MeshAccess::weights(mesh).allocated_bytes();
-  figures_.state_bytes = mesh::MeshAccess::state(mesh).bytes();
+  statistics_.weight_bytes = mesh::MeshAccess::weights(mesh).allocated_bytes();
+  statistics_.state_bytes = mesh::MeshAccess::state(mesh).bytes();
 }
 
 Result<std::unique_ptr<RunMonitor>> RunMonitor::open(const MonitorRequest& request, Session& session,
@@ -114,11 +114,11 @@ void RunMonitor::started() {
   last_measure_ = now;
   measured_ticks_ = session_.mesh().ticks();
   measured_samples_ = session_.stream().progress().samples;
-  figures_.phase = "running";
+  statistics_.phase = "running";
   measure(now);
   publish();
   notifier_.ready(status_line());
-  log_info(agent_.network + ": running, at tick " + std::to_string(figures_.run.ticks));
+  log_info(agent_.network + ": running, at tick " + std::to_string(statistics_.run.ticks));
 }
 
 void RunMonitor::progressed() {
@@ -138,21 +138,21 @@ void RunMonitor::progressed() {
 }
 
 void RunMonitor::enters(const char* phase) {
-  figures_.phase = phase;
+  statistics_.phase = phase;
   tell_faults();
   measure(Clock::now());
   publish();
   notifier_.alive();
-  if (figures_.phase == "stopping" || figures_.phase == "done") {
+  if (statistics_.phase == "stopping" || statistics_.phase == "done") {
     notifier_.stopping(status_line());
-    log_info(agent_.network + ": " + figures_.phase + ", at tick " + std::to_string(figures_.run.ticks));
+    log_info(agent_.network + ": " + statistics_.phase + ", at tick " + std::to_string(statistics_.run.ticks));
   }
 }
 
 void RunMonitor::saved(std::uint64_t bytes, std::chrono::duration<double> pause) {
   measure(Clock::now());
-  figures_.saved = {figures_.run.progress.samples, figures_.run.ticks, bytes, Clock::now(), pause.count()};
-  if (figures_.phase == "saving") figures_.phase = "running";
+  statistics_.saved = {statistics_.run.progress.samples, statistics_.run.ticks, bytes, Clock::now(), pause.count()};
+  if (statistics_.phase == "saving") statistics_.phase = "running";
   publish();
   notifier_.alive();
 }
@@ -233,7 +233,7 @@ void RunMonitor::tell(const actors::Hang& hang) {
 }
 
 void RunMonitor::measure(Clock::time_point now) {
-  LiveStatistics& f = figures_;
+  LiveStatistics& f = statistics_;
   RunStatistics& run = f.run;
   run.ticks = session_.mesh().ticks();
   run.progress = session_.stream().progress();
@@ -261,7 +261,7 @@ void RunMonitor::measure(Clock::time_point now) {
 
 void RunMonitor::publish() {
   last_publish_ = Clock::now();
-  publisher_.publish(figures_);
+  publisher_.publish(statistics_);
 }
 
 // On the server's thread: of the run loop's it sees what was published, of the mesh nothing.
@@ -281,8 +281,8 @@ std::string RunMonitor::answer() {
 }
 
 std::string RunMonitor::status_line() const {
-  const RunStatistics& run = figures_.run;
-  return figures_.phase + ", tick " + grouped(run.ticks) + ", " + short_number(run.ticks_per_second) +
+  const RunStatistics& run = statistics_.run;
+  return statistics_.phase + ", tick " + grouped(run.ticks) + ", " + short_number(run.ticks_per_second) +
          " ticks/s, sample " + grouped(run.progress.samples) + " of " + grouped(run.progress.total) + ", accuracy " +
          percent(run.progress.prequential_accuracy);
 }

@@ -51,9 +51,9 @@ class RunMonitor {
   void enters(const char* phase);
   /// A checkpoint is on the device. `pause`: for how long ticks stood still.
   void saved(std::uint64_t bytes, std::chrono::duration<double> pause);
-  void save_failed() noexcept { ++figures_.failed_checkpoints; }
+  void save_failed() noexcept { ++statistics_.failed_checkpoints; }
   /// For the journal to say how it fares.
-  void journal(LiveStatistics::Journal now) { figures_.journal = std::move(now); }
+  void journal(LiveStatistics::Journal now) { statistics_.journal = std::move(now); }
 
   /// True once the reader of the events has closed the pipe.
   static bool reader_is_gone() noexcept;
@@ -75,7 +75,7 @@ class RunMonitor {
   Reporter& reporter_;
   const bool json_;
   AgentIdentity agent_;
-  LiveStatistics figures_;
+  LiveStatistics statistics_;
   LivePublisher publisher_;
   ServiceNotifier notifier_;
 

@@ -31,7 +31,7 @@ Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setu
   const RunSetup& s = session->setup_;
   storage::FileSystem& files = storage::real_file_system();
   WEFT_CHECK(session->read_data(model));
-  session->data_statistics_ = figures_of(*session->data_);
+  session->data_statistics_ = statistics_of(*session->data_);
   const auto on_create = [&](mesh::Mesh& mesh) -> Status {
     return model.entity ? mesh::restore_weights(mesh, *model.entity) : Status();
   };

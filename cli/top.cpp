@@ -84,7 +84,7 @@ class Screen {
   bool draws() const noexcept { return draws_; }
   bool has_keys() const noexcept { return has_keys_; }
 
-  void show(const Json& figures) {
+  void show(const Json& statistics) {
     std::size_t columns = 100, rows = 1000;
     if (const std::size_t width = out_.columns()) columns = std::max<std::size_t>(width, 2) - 1;
     if (draws_) {
@@ -93,12 +93,12 @@ class Screen {
       drawn_columns_ = columns, drawn_rows_ = rows;
     }
     std::string page = draws_ ? "\x1b[H" : "";
-    for (const std::string& line : top_view(figures, columns, rows, out_.unicode))
+    for (const std::string& line : top_view(statistics, columns, rows, out_.unicode))
       page.append(line).append(draws_ ? "\x1b[K\n" : "\n");
     page += draws_ ? "\x1b[J" : "\n";
     std::fwrite(page.data(), 1, page.size(), stdout);
     std::fflush(stdout);
-    last_ = figures;
+    last_ = statistics;
   }
   /// After the window changed its size.
   void show_again_when_resized() {
@@ -235,11 +235,11 @@ class Top {
 
   /// Fails for an error that the server tells; else shows the figures, unless they are only to be looked through.
   Status show(const std::string& line, bool only_errors) {
-    WEFT_TRY(const auto figures, parse_json(line, "socket " + path_));
-    if (figures.is_object() && figures.contains("error"))
-      return fail(Errc::storage,
-                  "socket " + path_ + ": " +
-                      (figures["error"].is_string() ? figures["error"].get<std::string>() : figures["error"].dump()));
+    WEFT_TRY(const auto statistics, parse_json(line, "socket " + path_));
+    if (statistics.is_object() && statistics.contains("error"))
+      return fail(Errc::storage, "socket " + path_ + ": " +
+                                     (statistics["error"].is_string() ? statistics["error"].get<std::string>()
+                                                                      : statistics["error"].dump()));
     if (only_errors) return {};
     if (request_.json) {
       std::string out = escaped_json(line);
@@ -248,7 +248,7 @@ class Top {
       std::fputs((out + "\n").c_str(), stdout);
       std::fflush(stdout);
     } else {
-      screen_.show(figures);
+      screen_.show(statistics);
     }
     return {};
   }

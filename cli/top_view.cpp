@@ -65,10 +65,10 @@ std::string duration(double seconds) {
 }
 
 /// "3 threw, 1 update_not_finite": what is not zero; `none` when all is.
-std::string not_zero(const Json& figures, std::string_view none) {
+std::string not_zero(const Json& statistics, std::string_view none) {
   std::string out;
-  if (!figures.is_object()) return std::string(none);
-  for (const auto& [key, value] : figures.members())
+  if (!statistics.is_object()) return std::string(none);
+  for (const auto& [key, value] : statistics.members())
     if (number(value) > 0)
       out += (out.empty() ? "" : ", ") + grouped(static_cast<std::uint64_t>(number(value))) + " " + escaped(key);
   return out.empty() ? std::string(none) : out;
@@ -76,7 +76,8 @@ std::string not_zero(const Json& figures, std::string_view none) {
 
 class View {
  public:
-  View(const Json& figures, std::size_t columns, bool unicode) : f_(figures), columns_(columns), unicode_(unicode) {}
+  View(const Json& statistics, std::size_t columns, bool unicode)
+      : f_(statistics), columns_(columns), unicode_(unicode) {}
 
   std::vector<std::string> lines() && {
     head();
@@ -182,8 +183,8 @@ class View {
 
 }  // namespace
 
-std::vector<std::string> top_view(const Json& figures, std::size_t columns, std::size_t rows, bool unicode) {
-  auto lines = View(figures, columns, unicode).lines();
+std::vector<std::string> top_view(const Json& statistics, std::size_t columns, std::size_t rows, bool unicode) {
+  auto lines = View(statistics, columns, unicode).lines();
   if (lines.size() > rows) lines.resize(rows);
   return lines;
 }

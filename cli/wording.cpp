@@ -46,27 +46,27 @@ std::string milliseconds(std::chrono::nanoseconds length) {
   return text;
 }
 
-std::string why_on_cpu(const mesh::DeviceStatistics& figures) {
-  if (!figures.why_host.empty()) return figures.why_host;
-  if (figures.host_steps == 0) return {};
-  if (figures.faults)
-    return "the device failed " + (figures.faults == 1 ? "once" : grouped(figures.faults) + " times") + " (" +
-           figures.last_fault + ")";
-  return figures.replays ? "a value was not finite, so a cell's supervision had to see it"
-                         : "cells had commands to execute, watched others or were not enabled";
+std::string why_on_cpu(const mesh::DeviceStatistics& statistics) {
+  if (!statistics.why_host.empty()) return statistics.why_host;
+  if (statistics.host_steps == 0) return {};
+  if (statistics.faults)
+    return "the device failed " + (statistics.faults == 1 ? "once" : grouped(statistics.faults) + " times") + " (" +
+           statistics.last_fault + ")";
+  return statistics.replays ? "a value was not finite, so a cell's supervision had to see it"
+                            : "cells had commands to execute, watched others or were not enabled";
 }
 
-std::string where_it_ran(const mesh::DeviceStatistics* figures) {
-  if (!figures) return "cpu";
-  const std::string why = why_on_cpu(*figures);
-  if (figures->device_steps == 0 && !why.empty()) return "cpu: " + why;
-  std::string where = figures->device;
-  if (figures->host_cells)
-    where += " and " + grouped(figures->host_cells) + (figures->host_cells == 1 ? " cell" : " cells") +
-             " on the CPU (" + figures->why_host_cells + ")";
-  if (figures->host_steps == 0) return where;
-  return where + ", " + grouped(figures->host_steps) + " of " + grouped(figures->device_steps + figures->host_steps) +
-         " steps on the CPU: " + why;
+std::string where_it_ran(const mesh::DeviceStatistics* statistics) {
+  if (!statistics) return "cpu";
+  const std::string why = why_on_cpu(*statistics);
+  if (statistics->device_steps == 0 && !why.empty()) return "cpu: " + why;
+  std::string where = statistics->device;
+  if (statistics->host_cells)
+    where += " and " + grouped(statistics->host_cells) + (statistics->host_cells == 1 ? " cell" : " cells") +
+             " on the CPU (" + statistics->why_host_cells + ")";
+  if (statistics->host_steps == 0) return where;
+  return where + ", " + grouped(statistics->host_steps) + " of " +
+         grouped(statistics->device_steps + statistics->host_steps) + " steps on the CPU: " + why;
 }
 
 std::string grouped(std::uint64_t value) {

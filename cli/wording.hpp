@@ -22,10 +22,10 @@ double as_written(float value);
 /// "0.04 ms", "12.3 ms", "2,345 ms".
 std::string milliseconds(std::chrono::nanoseconds length);
 /// Why some steps, or all, ran on the CPU although a device was asked for; empty when none did.
-std::string why_on_cpu(const mesh::DeviceStatistics& figures);
+std::string why_on_cpu(const mesh::DeviceStatistics& statistics);
 /// Device that computed: "cpu", "cpu: vulkan: no loader ...", "llvmpipe", "llvmpipe, 8 of 250 steps on the CPU: ...".
 /// `figures`: null where no device was asked for.
-std::string where_it_ran(const mesh::DeviceStatistics* figures);
+std::string where_it_ran(const mesh::DeviceStatistics* statistics);
 /// "1,438".
 std::string grouped(std::uint64_t value);
 

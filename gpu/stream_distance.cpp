@@ -15,7 +15,7 @@ constexpr std::size_t kTile = 16;
 }  // namespace
 
 void Stream::lower(const ops::SquaredDistances& op) {
-  const ConstWeight c = decoded(op.c);
+  const ConstWeight c = dequantized(op.c);
   static const Shader& kernel = shader("distance");
   const auto dtype = static_cast<std::uint32_t>(c.dtype), granularity = static_cast<std::uint32_t>(c.granularity);
   const WeightRanges ranges(c);
@@ -29,7 +29,7 @@ void Stream::lower(const ops::SquaredDistances& op) {
 
 void Stream::lower(const ops::SquaredDistancesBackward& op) {
   if (op.x.rows == 0 || op.c.in == 0) return;
-  const ConstWeight c = decoded(op.c);
+  const ConstWeight c = dequantized(op.c);
   static const Shader &inputs = shader("distance_inputs"), &points = shader("distance");
   const auto dtype = static_cast<std::uint32_t>(c.dtype), granularity = static_cast<std::uint32_t>(c.granularity);
   const WeightRanges ranges(c);

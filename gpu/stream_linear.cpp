@@ -156,7 +156,7 @@ Range Stream::quantized_into(Push& push, const ConstMatrixView& x, Dtype codes) 
 
 void Stream::lower(const ops::Linear& op) {
   if (op.x.rows == 0 || op.w.out == 0) return;
-  const ConstWeight w = op.w.dtype == Dtype::float64 ? op.w : decoded(op.w);
+  const ConstWeight w = op.w.dtype == Dtype::float64 ? op.w : dequantized(op.w);
   LinearPush push{address(w.codes),
                   address(w.scales),
                   address(w.zeros),
@@ -192,7 +192,7 @@ void Stream::lower(const ops::GatedLinear& op) {
   if (kernels::has_double_scale(gate.dtype) && gate.dtype != Dtype::float64) {
     const std::size_t bytes = kernels::panels_size(gate.out, gate.in) * sizeof(float);
     const std::uint64_t at = scratch(2 * bytes);
-    gate = decoded(gate, at), up = decoded(up, at + bytes);
+    gate = dequantized(gate, at), up = dequantized(up, at + bytes);
   }
   const auto after = [](const void* from, const void* to) { return address(to) - address(from); };
   GatedPush push{address(gate.codes),
@@ -259,7 +259,7 @@ void Stream::lower(const ops::ColumnL1Norms& op) {
 
 void Stream::record_transposed(const ConstWeight& stored, const ConstMatrixView& dy, const MatrixView& dx,
                                bool absolute) {
-  const ConstWeight w = stored.dtype == Dtype::float64 ? stored : decoded(stored);
+  const ConstWeight w = stored.dtype == Dtype::float64 ? stored : dequantized(stored);
   static const Shader &kernel = shader("linear_transposed"), &doubles = shader("linear_transposed_double");
   const TransposedPush push{address(w.codes), address(w.scales), address(w.zeros), address(dy.data), address(dx.data),
                             word(w.out),      word(w.in),        word(dy.rows),    word(dy.stride),  word(dx.stride)};

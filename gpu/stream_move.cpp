@@ -38,7 +38,7 @@ void Stream::lower(const ops::Permute& op) {
 
 void Stream::lower(const ops::Embedding& op) {
   if (op.x.rows * op.x.cols * op.w.out == 0) return;
-  const ConstWeight w = decoded(op.w);
+  const ConstWeight w = dequantized(op.w);
   static const Shader& kernel = shader("embedding");
   const WeightRanges ranges(w);
   const auto record = [&](const Cut& p) {

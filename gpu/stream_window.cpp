@@ -94,14 +94,14 @@ void Stream::lower(const ops::Convolve& op) {
                        {groups_of(op.window.positions(), kTile), op.x.rows * tiles});
   }
   const bool is_double = op.w.dtype == Dtype::float64;
-  convolution(*recorder_, is_double ? doubles : kernel, op.window, is_double ? op.w : decoded(op.w), op.bias, op.w.out,
-              op.x, op.activation, op.z, op.y,
+  convolution(*recorder_, is_double ? doubles : kernel, op.window, is_double ? op.w : dequantized(op.w), op.bias,
+              op.w.out, op.x, op.activation, op.z, op.y,
               {groups_of(op.window.positions(), kTile), op.x.rows * kernels::panel_count(op.w.out)});
 }
 
 void Stream::lower(const ops::ConvolveTransposed& op) {
   static const Shader& kernel = shader("convolve_transposed");
-  convolution(*recorder_, kernel, op.window, decoded(op.w), op.bias, op.window.channels, op.x, op.activation, op.z,
+  convolution(*recorder_, kernel, op.window, dequantized(op.w), op.bias, op.window.channels, op.x, op.activation, op.z,
               op.y, {groups_of(op.window.plane(), kThreads), op.x.rows * op.window.channels});
 }
 

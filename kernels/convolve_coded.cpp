@@ -3,7 +3,7 @@
 #include "kernels/convolve_coded.hpp"
 
 #include "kernels/internal/convolve_plan.hpp"
-#include "kernels/linear_decoded.hpp"
+#include "kernels/linear_dequantized.hpp"
 #include "kernels/linear_integer.hpp"
 #include "kernels/unary.hpp"
 
@@ -16,11 +16,11 @@ bool sums_integers(const ConstWeight& w) noexcept {
   return w.activations == Activations::int8 && has_integer_kernel(w.dtype);
 }
 
-/// The decoded weight at the workspace's start; what is left of it behind.
-ConstPanels decode_into(const ConstWeight& w, float*& workspace) noexcept {
+/// The dequantized weight at the workspace's start; what is left of it behind.
+ConstPanels dequantize_into(const ConstWeight& w, float*& workspace) noexcept {
   if (w.dtype == Dtype::float32) return w.panels();
   const Panels panels{workspace, w.out, w.in};
-  decode(w, panels);
+  dequantize(w, panels);
   workspace += panels_size(w.out, w.in);
   return panels;
 }
@@ -52,7 +52,7 @@ void convolve_rows(const Window& window, const ConstWeight& w, const float* bias
         if (sums_integers(w))
           linear_integer(part, part_bias, in, Activation::linear, {}, out);
         else
-          linear_decoded(part, part_bias, in, Activation::linear, {}, out);
+          linear_dequantized(part, part_bias, in, Activation::linear, {}, out);
         transpose(out, {turned, part.out, count, count});
         for (std::size_t o = low; o < low + group_out; ++o)
           std::copy_n(turned + (o - first * kPanelWidth) * count, count, to + o * positions + p);
@@ -70,14 +70,14 @@ void convolve_coded(const Window& window, const ConstWeight& w, const float* bia
                     Activation activation, const MatrixView& z, const MatrixView& y, float* workspace) noexcept {
   if (sums_integers(w) || w.dtype == Dtype::float64)
     return convolve_rows(window, w, bias, x, activation, z, y, workspace, detail::kConvolveTile);
-  const ConstPanels panels = decode_into(w, workspace);
+  const ConstPanels panels = dequantize_into(w, workspace);
   convolve(window, panels, bias, x, activation, z, y, workspace);
 }
 
 void convolve_transposed_coded(const Window& window, const ConstWeight& w, const float* bias, const ConstMatrixView& x,
                                Activation activation, const MatrixView& z, const MatrixView& y,
                                float* workspace) noexcept {
-  const ConstPanels panels = decode_into(w, workspace);
+  const ConstPanels panels = dequantize_into(w, workspace);
   convolve_transposed(window, panels, bias, x, activation, z, y, workspace);
 }
 

@@ -6,10 +6,10 @@
 
 namespace weft::kernels {
 
-/// `convolve` on a weight stored in any type, with its bits on the decoded values; types that `linear` sums in another
-/// way (integers with int8 activations, float64) have the bits of `linear` on the windows as rows. A tile of windows is
-/// quantised like rows of a dense layer: each window alone, in blocks of 32 columns.
-/// Groups of such types that are not multiples of 16 outputs compute the outputs around them too, and drop them.
+/// `convolve` on a weight stored in any type, with its bits on the dequantized values; types that `linear` sums in
+/// another way (integers with int8 activations, float64) have the bits of `linear` on the windows as rows. A tile of
+/// windows is quantised like rows of a dense layer: each window alone, in blocks of 32 columns. Groups of such types
+/// that are not multiples of 16 outputs compute the outputs around them too, and drop them.
 /// @shape  as convolve; workspace of convolve_workspace() floats
 /// @dtype  all 21
 /// @thread any, inside FlushSubnormals; allocates only to grow a scratch of the thread
@@ -17,7 +17,7 @@ namespace weft::kernels {
 void convolve_coded(const Window& window, const ConstWeight& w, const float* bias, const ConstMatrixView& x,
                     Activation activation, const MatrixView& z, const MatrixView& y, float* workspace) noexcept;
 
-/// `convolve_transposed` on the decoded weight; float64 is rounded to float32.
+/// `convolve_transposed` on the dequantized weight; float64 is rounded to float32.
 void convolve_transposed_coded(const Window& window, const ConstWeight& w, const float* bias, const ConstMatrixView& x,
                                Activation activation, const MatrixView& z, const MatrixView& y,
                                float* workspace) noexcept;

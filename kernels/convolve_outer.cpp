@@ -246,7 +246,7 @@ std::size_t convolve_workspace(const Window& w, std::size_t out) noexcept {
                     backward = 2 * covering + segment_floats(w.taps() * (out / kChunk + 1)) + windows,
                     outer = whole_lines(columns) + kConvolveTile * covering + image,
                     rows = 2 * kConvolveTile * (columns + covering);
-  // Decoded weights come first (convolve_coded.cpp).
+  // Dequantized weights come first (convolve_coded.cpp).
   return panels_size(out, columns) + whole_lines(std::max({forward, backward, outer, rows}) + kConvolveTile);
 }
 

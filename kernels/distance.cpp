@@ -5,7 +5,7 @@
 #include "kernels/distance.hpp"
 
 #include "kernels/foreach_isa.hpp"
-#include "kernels/internal/decoded.hpp"
+#include "kernels/internal/dequantized.hpp"
 #include "kernels/lanes-inl.hpp"
 #include "kernels/simd/panel-inl.hpp"
 
@@ -229,21 +229,21 @@ constexpr auto kSquareRoot = WEFT_DISPATCH(square_root);
 constexpr auto kSquareRootBackward = WEFT_DISPATCH(square_root_backward);
 
 // Points as float32 panels, in a scratch of the thread when they are stored as something else.
-ConstPanels decoded(const ConstWeight& c) noexcept {
+ConstPanels dequantized(const ConstWeight& c) noexcept {
   if (c.dtype == Dtype::float32) return c.panels();
-  const Panels to{detail::decode_scratch(panels_size(c.out, c.in)), c.out, c.in};
-  decode(c, to);
+  const Panels to{detail::dequantize_scratch(panels_size(c.out, c.in)), c.out, c.in};
+  dequantize(c, to);
   return to;
 }
 }  // namespace
 
 void squared_distances(const ConstWeight& c, const ConstMatrixView& x, const MatrixView& y) noexcept {
-  kDistances.get()(decoded(c), x, y);
+  kDistances.get()(dequantized(c), x, y);
 }
 
 void squared_distances_backward(const ConstWeight& c, const ConstMatrixView& x, const ConstMatrixView& dy,
                                 const MatrixView& dx, const Panels& dc) noexcept {
-  const ConstPanels points = decoded(c);
+  const ConstPanels points = dequantized(c);
   if (dx.data) kDistanceInputs.get()(points, x, dy, dx);
   if (dc.data) kDistancePoints.get()(points, x, dy, dc);
 }

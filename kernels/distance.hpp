@@ -9,7 +9,7 @@ namespace weft::kernels {
 
 /// y[b][k] = sum over j of (x[b][j] - c[k][j])^2, from the differences themselves: |x|^2 - 2 x c + |c|^2 would cancel.
 /// @shape  c [points, features] in panels, x [rows, features], y [rows, points]; y aliases nothing
-/// @dtype  c: any; decoded to float32 (float64 rounded to it) into a scratch of the thread, which only grows
+/// @dtype  c: any; dequantized to float32 (float64 rounded to it) into a scratch of the thread, which only grows
 /// @exact  rule R1 over j: one subtraction, one fma an element (docs/numerics.md, Distances)
 void squared_distances(const ConstWeight& c, const ConstMatrixView& x, const MatrixView& y) noexcept;
 

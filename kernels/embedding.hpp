@@ -18,7 +18,7 @@ inline std::size_t column_of(float index, std::size_t columns) noexcept {
 }
 inline constexpr std::size_t kNoColumn = ~std::size_t{0};
 
-/// y[b][t] = column x[b][t] of w, decoded. A table of `in` entries with `out` features each stands as the weight
+/// y[b][t] = column x[b][t] of w, dequantized. A table of `in` entries with `out` features each stands as the weight
 /// [out, in], so that 16 features of an entry are one line of a panel.
 /// @shape  w [out, in], x [B, tokens] -> y [B, tokens * out]
 /// @dtype  all 21: the values of kernels/weight.hpp; float64 is rounded to float32

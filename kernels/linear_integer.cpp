@@ -22,7 +22,7 @@ using detail::CodeForm;
 using detail::IntegerKernels;
 using detail::PackedRows;
 
-// The reference for all other code here: codes in order, each decoded by itself.
+// The reference for all other code here: codes in order, each dequantized by itself.
 inline constexpr std::size_t kTileRows = 1;
 
 std::size_t block_bytes(const CodeForm&) { return kScaleBlock; }

@@ -133,7 +133,7 @@ void Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh
                            gradient_pointers_[i], factors, squares, options});
     ++parameter.version;
   }
-  weights.encode_stored(node, stream);
+  weights.quantize_stored(node, stream);
 }
 
 }  // namespace weft::learning

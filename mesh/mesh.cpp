@@ -222,7 +222,7 @@ const actors::Supervisor& Mesh::supervisor() const noexcept { return *parts_->su
 const actors::ActivityBoard& Mesh::activity() const noexcept { return *parts_->board; }
 const MeshOptions& Mesh::options() const noexcept { return parts_->options; }
 const DeviceStatistics* Mesh::device_statistics() const noexcept {
-  if (parts_->device.run) return &parts_->device.run->figures();
+  if (parts_->device.run) return &parts_->device.run->statistics();
   return parts_->device.missing ? &*parts_->device.missing : nullptr;
 }
 

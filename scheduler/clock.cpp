@@ -27,7 +27,7 @@ class SteadyTime final : public TimeSource {
 };
 
 // The figures every clock keeps. Written by the driving thread; relaxed, since each stands for itself.
-class Figures {
+class ClockRecorder {
  public:
   void add_tick(Nanoseconds latency, std::uint64_t count = 1) noexcept {
     ticks_.fetch_add(count, std::memory_order_relaxed);
@@ -71,16 +71,16 @@ class FreeClock final : public Clock {
     return wanted;
   }
   void finished(std::uint64_t ticks) noexcept override {
-    if (ticks > 0) figures_.add_tick((time_.now() - begun_) / static_cast<std::int64_t>(ticks), ticks);
+    if (ticks > 0) statistics_.add_tick((time_.now() - begun_) / static_cast<std::int64_t>(ticks), ticks);
   }
-  ClockReport report() const noexcept override { return figures_.report(); }
+  ClockReport report() const noexcept override { return statistics_.report(); }
   void stop() noexcept override { stopped_.store(true, std::memory_order_relaxed); }
 
  private:
   TimeSource& time_;
   std::atomic<bool> stopped_{false};
   Nanoseconds begun_{0};
-  Figures figures_;
+  ClockRecorder statistics_;
 };
 
 class SteppedClockImpl final : public SteppedClock {
@@ -114,9 +114,9 @@ class SteppedClockImpl final : public SteppedClock {
     ticks = std::min(ticks, granted_);
     taken_ -= granted_ - ticks;  // what was cut short stays allowed
     granted_ = 0;
-    if (ticks > 0) figures_.add_tick((time_.now() - begun_) / static_cast<std::int64_t>(ticks), ticks);
+    if (ticks > 0) statistics_.add_tick((time_.now() - begun_) / static_cast<std::int64_t>(ticks), ticks);
   }
-  ClockReport report() const noexcept override { return figures_.report(); }
+  ClockReport report() const noexcept override { return statistics_.report(); }
 
  private:
   void ring() noexcept {
@@ -129,7 +129,7 @@ class SteppedClockImpl final : public SteppedClock {
   std::atomic<bool> stopped_{false};
   std::uint64_t taken_ = 0, granted_ = 0;
   Nanoseconds begun_{0};
-  Figures figures_;
+  ClockRecorder statistics_;
 };
 
 class FixedRateClock final : public Clock {
@@ -146,14 +146,14 @@ class FixedRateClock final : public Clock {
     granted_ = 1;
     // Late by its own doing, or by a caller that was away for whole periods.
     if (last_end_ > next_ || now >= next_ + period_) {
-      figures_.add_overrun();
+      statistics_.add_overrun();
       make_up(now, wanted);
     }
     if (!wait_for(next_)) return 0;
     due_ = next_;
     next_ += static_cast<std::int64_t>(granted_) * period_;
     begun_ = time_.now();
-    figures_.add_start(begun_ - due_);
+    statistics_.add_start(begun_ - due_);
     return granted_;
   }
 
@@ -163,10 +163,10 @@ class FixedRateClock final : public Clock {
     next_ -= static_cast<std::int64_t>(granted_ - ticks) * period_;  // what was cut short stays due
     granted_ = 0;
     for (std::uint64_t i = 0; i < ticks; ++i) {
-      figures_.add_tick(last_end_ - (due_ + static_cast<std::int64_t>(i) * period_));
+      statistics_.add_tick(last_end_ - (due_ + static_cast<std::int64_t>(i) * period_));
     }
   }
-  ClockReport report() const noexcept override { return figures_.report(); }
+  ClockReport report() const noexcept override { return statistics_.report(); }
   void stop() noexcept override { stopped_.store(true, std::memory_order_relaxed); }
 
  private:
@@ -177,7 +177,7 @@ class FixedRateClock final : public Clock {
       case Overrun::skip: {
         const std::uint64_t dropped = late.count() == 0 ? 0 : passed + (late % period_ != Nanoseconds(0));
         next_ += static_cast<std::int64_t>(dropped) * period_;
-        figures_.add_skipped(dropped);
+        statistics_.add_skipped(dropped);
         break;
       }
       case Overrun::catch_up:
@@ -215,7 +215,7 @@ class FixedRateClock final : public Clock {
   bool started_ = false;
   std::uint64_t granted_ = 0;
   Nanoseconds next_{0}, due_{0}, begun_{0}, last_end_{0};
-  Figures figures_;
+  ClockRecorder statistics_;
 };
 
 }  // namespace

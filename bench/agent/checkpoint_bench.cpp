@@ -69,9 +69,9 @@ void beside_a_checkpoint(benchmark::State& state) {
                            ring(static_cast<std::uint32_t>(state.range(0))), options, recovery);
   WEFT_ASSERT(agent, agent.error().text());
   const auto written = [&] {
-    const CheckpointStatistics figures = (*agent)->figures().checkpoint;
-    WEFT_ASSERT(figures.failed == 0, "a checkpoint failed");
-    return figures.written;
+    const CheckpointStatistics statistics = (*agent)->statistics().checkpoint;
+    WEFT_ASSERT(statistics.failed == 0, "a checkpoint failed");
+    return statistics.written;
   };
   const auto beside = [&] {
     const std::uint64_t before = written();
@@ -81,7 +81,7 @@ void beside_a_checkpoint(benchmark::State& state) {
   beside();
   std::vector<double> quiet, busy, took, pauses;
   const auto be_steady = [&] {
-    const double length = Seconds((*agent)->figures().checkpoint.writing).count();
+    const double length = Seconds((*agent)->statistics().checkpoint.writing).count();
     quiet.push_back(ticks_a_second(**agent, [=](double seconds) { return seconds >= length; }));
   };
   be_steady();
@@ -89,14 +89,14 @@ void beside_a_checkpoint(benchmark::State& state) {
     const auto begin = Clock::now();
     busy.push_back(beside());
     state.SetIterationTime(Seconds(Clock::now() - begin).count());
-    const CheckpointStatistics figures = (*agent)->figures().checkpoint;
-    took.push_back(Seconds(figures.writing).count());
-    pauses.push_back(Seconds(figures.pause).count());
+    const CheckpointStatistics statistics = (*agent)->statistics().checkpoint;
+    took.push_back(Seconds(statistics.writing).count());
+    pauses.push_back(Seconds(statistics.pause).count());
     be_steady();
   }
   std::vector<double> slower;
   for (std::size_t i = 0; i < busy.size(); ++i) slower.push_back(100 * (1 - 2 * busy[i] / (quiet[i] + quiet[i + 1])));
-  state.counters["MiB"] = static_cast<double>((*agent)->figures().checkpoint.bytes) / 1048576.0;
+  state.counters["MiB"] = static_cast<double>((*agent)->statistics().checkpoint.bytes) / 1048576.0;
   state.counters["ticks_s"] = quantile(quiet, 0.5);
   state.counters["slower_%"] = quantile(slower, 0.5);
   state.counters["from_%"] = quantile(slower, 0.25);

@@ -3,11 +3,11 @@
 // last-level cache cannot hold are read in turn. And int8 products over a batch, in cache.
 
 #include "kernels/cpu_stream.hpp"
-#include "kernels/encode.hpp"
 #include "kernels/float_environment.hpp"
 #include "kernels/linear.hpp"
-#include "kernels/linear_decoded.hpp"
+#include "kernels/linear_dequantized.hpp"
 #include "kernels/linear_integer.hpp"
+#include "kernels/quantize.hpp"
 
 #include "core/philox.hpp"
 
@@ -37,7 +37,7 @@ void product(const ConstWeight& w, std::size_t batch, const float* x, float* y, 
   stream.linear({w, nullptr, {x, batch, w.in, w.in}, Activation::linear, {}, {y, batch, w.out, w.out}});
 }
 
-/// Copies of one encoded matrix, side by side; `next` gives them in turn.
+/// Copies of one quantized matrix, side by side; `next` gives them in turn.
 class Copies {
  public:
   Copies(const ConstPanels& master, Dtype dtype, Activations activations, std::size_t copies)
@@ -56,7 +56,7 @@ class Copies {
       weight.dtype = dtype;
       weight.granularity = encoding_.granularity;
       if (i == 0) {
-        encode(master, weight);
+        quantize(master, weight);
         nan_free_ = dtype == Dtype::fp8_e4m3 && !holds_nan_code(weight);
       } else {
         std::memcpy(base, memory_.data(), one_);

@@ -362,11 +362,11 @@ class Bench {
   /// Seconds of a tick from one copy back to the host to the next, which medians pass over: it is brought up to the
   /// device now and then, in case the device fails. None where it comes no more: the device is lost, say.
   static std::optional<double> mean(mesh::Mesh& mesh, std::uint64_t ticks) {
-    const mesh::DeviceStatistics& figures = *mesh.device_statistics();
+    const mesh::DeviceStatistics& statistics = *mesh.device_statistics();
     const auto until_next = [&]() -> std::optional<double> {
       std::uint64_t count = 0;
-      for (const std::uint64_t before = figures.pulls; figures.pulls == before; count += ticks) {
-        if (count >= kMostWithoutLanding || !figures.why_host.empty()) return std::nullopt;
+      for (const std::uint64_t before = statistics.downloads; statistics.downloads == before; count += ticks) {
+        if (count >= kMostWithoutLanding || !statistics.why_host.empty()) return std::nullopt;
         check(mesh.tick(ticks));
       }
       return static_cast<double>(count);
@@ -419,8 +419,8 @@ class Bench {
     const std::uint64_t ticks = is_real_ ? (cells <= 4096 ? 1000 : 100) : 4;
     check(mesh.tick(2));
     const Times times = measure([&] { check(mesh.tick(ticks)); }, static_cast<double>(ticks), rounds_);
-    const auto& figures = *mesh.device_statistics();
-    if (!figures.why_host.empty()) std::fprintf(stderr, "weft: on the CPU: %s\n", figures.why_host.c_str());
+    const auto& statistics = *mesh.device_statistics();
+    if (!statistics.why_host.empty()) std::fprintf(stderr, "weft: on the CPU: %s\n", statistics.why_host.c_str());
     const double bytes = static_cast<double>(mesh::MeshAccess::weights(mesh).bytes());
     // All that a tick moves: the inputs and outputs of cells too.
     const double moved = bytes + 2.0 * sizeof(float) * kWidth * static_cast<double>(cells);
@@ -436,7 +436,7 @@ class Bench {
       else
         std::fprintf(stderr, "weft: %s: no mean: the device brought no state to the host in %llu ticks: %s\n",
                      name.c_str(), static_cast<unsigned long long>(kMostWithoutLanding),
-                     figures.why_host.empty() ? "it never failed" : figures.why_host.c_str());
+                     statistics.why_host.empty() ? "it never failed" : statistics.why_host.c_str());
     }
     Row rate{name + " weights",
              bytes / times.median * 1e-9,
@@ -492,12 +492,14 @@ class Bench {
           learner->clear_scores();
         },
         static_cast<double>(steps), rounds_);
-    const auto& figures = *mesh.device_statistics();
+    const auto& statistics = *mesh.device_statistics();
     std::fprintf(
-        stderr, "weft: mlp: %llu steps on the device, %llu on the CPU, %llu programs, %llu pushes, %llu pulls %s\n",
-        static_cast<unsigned long long>(figures.device_steps), static_cast<unsigned long long>(figures.host_steps),
-        static_cast<unsigned long long>(figures.programs), static_cast<unsigned long long>(figures.pushes),
-        static_cast<unsigned long long>(figures.pulls), figures.why_host.c_str());
+        stderr,
+        "weft: mlp: %llu steps on the device, %llu on the CPU, %llu programs, %llu uploads, %llu downloads %s\n",
+        static_cast<unsigned long long>(statistics.device_steps),
+        static_cast<unsigned long long>(statistics.host_steps), static_cast<unsigned long long>(statistics.programs),
+        static_cast<unsigned long long>(statistics.uploads), static_cast<unsigned long long>(statistics.downloads),
+        statistics.why_host.c_str());
     Row row{"gpu/learn mlp 784-" + std::to_string(hidden) + "-" + std::to_string(hidden) + "-10, batch " +
                 std::to_string(batch),
             times.median * 1e6,

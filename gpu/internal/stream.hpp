@@ -90,9 +90,9 @@ class Stream final : public VulkanStream {
   template <class Push>
   Range quantized_into(Push& push, const ConstMatrixView& x, Dtype codes);
   /// Weights of 32 and 64 bits as float32, in scratch memory; others as they are.
-  ConstWeight decoded(const ConstWeight& w);
+  ConstWeight dequantized(const ConstWeight& w);
   /// As float32 at an address with room for its panels.
-  ConstWeight decoded(const ConstWeight& w, std::uint64_t at);
+  ConstWeight dequantized(const ConstWeight& w, std::uint64_t at);
   /// Lets the last captured linear layer set the flags itself when x is its output. False: another operation wrote x.
   bool note_in_last_linear(const ConstMatrixView& x, std::uint32_t* noted, std::uint32_t bits);
   /// RowDots into every s_stride-th place.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stored weights of 32 and 64 bits, whose numbers take binary64. Few shaders include it: it is long, and compilers of
-// drivers are slow with it. Others get such weights decoded (decode.comp).
+// drivers are slow with it. Others get such weights dequantized (dequantize.comp).
 #ifndef WEFT_WIDE
 #define WEFT_WIDE
 

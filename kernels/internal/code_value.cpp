@@ -132,7 +132,7 @@ float code_value(const ConstWeight& w, std::size_t o, std::size_t k) noexcept {
   return 0.0f;
 }
 
-void decode_codes(const ConstWeight& w, const DecodedPart& part, float* to) noexcept {
+void dequantize_codes(const ConstWeight& w, const DequantizedPart& part, float* to) noexcept {
   for (std::size_t p = part.first_panel; p < part.first_panel + part.panels; ++p)
     for (std::size_t k = part.first_k; k < part.first_k + part.count; ++k)
       for (std::size_t o = p * kPanelWidth; o < (p + 1) * kPanelWidth; ++o)

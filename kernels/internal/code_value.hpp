@@ -20,11 +20,11 @@ float half_number(std::uint16_t code) noexcept;
 float code_value(const ConstWeight& w, std::size_t o, std::size_t k) noexcept;
 
 /// A rectangle of a weight: `panels` panels from `first_panel`, `count` inputs from `first_k`, a multiple of 32.
-struct DecodedPart {
+struct DequantizedPart {
   std::size_t first_panel, panels, first_k, count;
 };
-/// The scalar variants of what internal/decoded.hpp lists.
-void decode_codes(const ConstWeight& w, const DecodedPart& part, float* to) noexcept;
+/// The scalar variants of what internal/dequantized.hpp lists.
+void dequantize_codes(const ConstWeight& w, const DequantizedPart& part, float* to) noexcept;
 void row_of_codes(const ConstWeight& w, const float* bias, const float* x, float* to) noexcept;
 
 }  // namespace weft::kernels::detail

@@ -56,7 +56,7 @@ const IntegerKernels& integer_kernels_of_8() noexcept;
 const IntegerKernels& integer_kernels_of_4() noexcept;
 const IntegerKernels& integer_kernels_of_2() noexcept;
 const IntegerKernels& integer_kernels_of_1() noexcept;
-/// The reference for all of them: codes in order, each decoded by itself.
+/// The reference for all of them: codes in order, each dequantized by itself.
 const IntegerKernels& scalar_integer_kernels() noexcept;
 
 }  // namespace weft::kernels::detail

@@ -2,9 +2,9 @@
 
 #pragma once
 
-#include "kernels/encode.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/ops/operands.hpp"
+#include "kernels/quantize.hpp"
 
 /// Losses of regression, and weights stored anew.
 namespace weft::kernels::ops {
@@ -29,7 +29,7 @@ struct ValueLoss {
 };
 
 /// Scales, zero points and codes of a float32 matrix in the encoding that `to` names, over all of its arrays.
-struct Encode {
+struct Quantize {
   ConstPanels master;
   Weight to;
 
@@ -37,7 +37,7 @@ struct Encode {
     visit.read(op.master, matrix(op.to.out, op.to.in));
     visit.write(op.to);
   }
-  void compute() const { kernels::encode(master, to); }
+  void compute() const { kernels::quantize(master, to); }
 };
 
 }  // namespace weft::kernels::ops

@@ -5,7 +5,7 @@
 #include "kernels/binary.hpp"
 #include "kernels/cpu_stream.hpp"
 #include "kernels/linear.hpp"
-#include "kernels/linear_decoded.hpp"
+#include "kernels/linear_dequantized.hpp"
 #include "kernels/linear_integer.hpp"
 #include "kernels/unary.hpp"
 
@@ -35,7 +35,7 @@ void linear_as_stored(const ConstWeight& w, const float* bias, const ConstMatrix
   else if (w.activations == Activations::int8 && has_integer_kernel(w.dtype))
     linear_integer(w, bias, x, activation, z, y);
   else
-    linear_decoded(w, bias, x, activation, z, y);
+    linear_dequantized(w, bias, x, activation, z, y);
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ void LinearTransposed::compute(CpuStream& cpu) const {
   const double work = product(w.out, w.in, dy.rows);
   if (w.dtype != Dtype::float32)
     return parts.units(dy.rows, work,
-                       [&](const Part& p) { linear_transposed_decoded(w, rows_of(dy, p), rows_of(dx, p)); });
+                       [&](const Part& p) { linear_transposed_dequantized(w, rows_of(dy, p), rows_of(dx, p)); });
   if (!parts.exceeds_grain(work)) return linear_transposed(w.panels(), dy, dx);
   if (parts.has_many(dy.rows))
     return parts.units(dy.rows, work,
@@ -100,7 +100,7 @@ void ColumnL1Norms::compute() const {
   if (w.dtype == Dtype::float32)
     column_l1_norms(w.panels(), s);
   else
-    column_l1_norms_decoded(w, s);
+    column_l1_norms_dequantized(w, s);
 }
 
 }  // namespace weft::kernels::ops

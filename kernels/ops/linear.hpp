@@ -10,7 +10,7 @@ namespace weft::kernels {
 class CpuStream;
 }
 
-/// Products with weight matrices, by R1 or R2: kernels/linear.hpp; weights in any type: kernels/linear_decoded.hpp,
+/// Products with weight matrices, by R1 or R2: kernels/linear.hpp; weights in any type: kernels/linear_dequantized.hpp,
 /// kernels/linear_integer.hpp.
 namespace weft::kernels::ops {
 

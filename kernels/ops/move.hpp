@@ -21,7 +21,7 @@ struct Permute {
   void compute() const noexcept { kernels::permute(x, order, y); }
 };
 
-/// y[b][t] = column x[b][t] of w, decoded; x holds whole numbers, and others name the nearest column below.
+/// y[b][t] = column x[b][t] of w, dequantized; x holds whole numbers, and others name the nearest column below.
 /// x [B, T], w [out, columns], y [B, T * out].
 struct Embedding {
   ConstWeight w;

@@ -153,7 +153,7 @@ std::uint64_t DeviceBuffers::constant(const void* host, std::size_t bytes) const
   return constants_.emplace(host, std::move(*made)).first->second.address();
 }
 
-void DeviceBuffers::push(gpu::VulkanStream& stream) const {
+void DeviceBuffers::upload(gpu::VulkanStream& stream) const {
   for (const Entry& entry : entries_)
     if (is_copied(entry)) stream.upload(entry.piece.host, entry.piece.bytes, reinterpret_cast<void*>(entry.device));
 }

@@ -61,13 +61,13 @@ class DeviceBuffers {
 
   /// Host ranges of the kept memory that operations touch; `only_written`: that they write.
   ByteRanges to_host(std::span<const gpu::Touched> touched, bool only_written) const;
-  /// Windows that these write are the host's from now on: they are no longer pulled.
+  /// Windows that these write are the host's from now on: they are no longer downloaded.
   void leave_windows(std::span<const gpu::Touched> touched);
   /// Kept memory among `ranges`.
   std::vector<DeviceCopy> device_copies(const ByteRanges& ranges) const;
 
   /// Copies everything to the device that is copied at all.
-  void push(gpu::VulkanStream& stream) const;
+  void upload(gpu::VulkanStream& stream) const;
   /// Brings what is `kept`, of the groups below `groups`, but for what the host has itself. After a failure `to` is of
   /// no use.
   Status land(gpu::VulkanStream& stream, std::uint32_t groups, const ByteRanges& except, Readback& to) const;

@@ -34,29 +34,29 @@ DeviceExecutor::DeviceExecutor(DeviceRecovery& hold, Engine& engine)
       places_(host_places(engine.runner().graph())),
       image_(hold, engine, places_.is_host, places_.is_opaque),
       windows_(engine),
-      mixed_(engine, image_, figures_, places_.is_host),
-      graphs_(engine, image_, windows_, figures_),
+      mixed_(engine, image_, statistics_, places_.is_host),
+      graphs_(engine, image_, windows_, statistics_),
       log_(engine) {
-  figures_.why_host_cells = places_.why;
-  if (hold_.is_held()) figures_.device = hold_.device().info().name;
-  for (const auto& cell : engine_.runner().cells()) figures_.host_cells += places_.is_host[cell->first()];
+  statistics_.why_host_cells = places_.why;
+  if (hold_.is_held()) statistics_.device = hold_.device().info().name;
+  for (const auto& cell : engine_.runner().cells()) statistics_.host_cells += places_.is_host[cell->first()];
   if (is_mixed()) graphs_.divide(mixed_);
 }
 
 void DeviceExecutor::count_on(const DeviceStatistics& before) {
-  figures_.device_steps += before.device_steps;
-  figures_.host_steps += before.host_steps;
-  figures_.replays += before.replays;
-  figures_.programs += before.programs;
-  figures_.pushes += before.pushes;
-  figures_.pulls += before.pulls;
-  figures_.exchanged_bytes += before.exchanged_bytes;
-  figures_.faults += before.faults;
-  figures_.restarts += before.restarts;
-  figures_.last_fault = before.last_fault;
+  statistics_.device_steps += before.device_steps;
+  statistics_.host_steps += before.host_steps;
+  statistics_.replays += before.replays;
+  statistics_.programs += before.programs;
+  statistics_.uploads += before.uploads;
+  statistics_.downloads += before.downloads;
+  statistics_.exchanged_bytes += before.exchanged_bytes;
+  statistics_.faults += before.faults;
+  statistics_.restarts += before.restarts;
+  statistics_.last_fault = before.last_fault;
   if (hold_.is_held()) return;
-  figures_.device = before.device;
-  figures_.why_host = before.why_host;
+  statistics_.device = before.device;
+  statistics_.why_host = before.why_host;
 }
 
 DeviceExecutor::~DeviceExecutor() { image_.finish(); }
@@ -121,7 +121,7 @@ std::uint64_t DeviceExecutor::run(scheduler::Executor& executor, std::uint64_t t
     const bool is_plain = !engine_.rule() && !has_feeds_or_sinks();  // it may go back in the middle
     if (wait >= steps || (wait > 0 && !is_plain)) return run_host(executor, tick, 0, steps);
     done = run_host(executor, tick, 0, wait);
-    if (!engine_.halt()) hold_.take(figures_);
+    if (!engine_.halt()) hold_.take(statistics_);
   }
   while (done < steps && !engine_.halt()) {
     const std::uint64_t quiet = hold_.is_held() ? steady_steps(tick, done, steps) : 0;
@@ -179,16 +179,16 @@ std::uint64_t DeviceExecutor::run_steady(scheduler::Executor& executor, std::uin
 void DeviceExecutor::settle(std::uint64_t done) noexcept {
   is_ahead_ = true;
   log_.end_run(done);
-  figures_.device_steps += done;
+  statistics_.device_steps += done;
   hold_.note_steps(done);
   if (mixed_.host().has_commands()) {
     // They are no part of the log, so it ends before them.
-    pull();
+    download();
     mixed_.host().send_commands(engine_.commands());
   } else if (log_.steps() > kMostLogged ||
              log_.bytes() > std::max(kMostLoggedBytes, kPullsLogged * readbacks_[0].bytes.size())) {
     if (is_mixed())
-      pull();  // the host's own cells go on from its memory
+      download();  // the host's own cells go on from its memory
     else
       land();
   }
@@ -197,50 +197,50 @@ void DeviceExecutor::settle(std::uint64_t done) noexcept {
 std::uint64_t DeviceExecutor::run_host(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t first,
                                        std::uint64_t steps) noexcept {
   if (steps == 0) return 0;
-  pull();
+  download();
   is_behind_ = true;
   is_running_ = true;
   const std::uint64_t done = engine_.run(executor, tick, steps, first);
   is_running_ = false;
-  figures_.host_steps += done;
+  statistics_.host_steps += done;
   if (!hold_.is_held()) hold_.note_steps(done);
   return done;
 }
 
 Status DeviceExecutor::prepare() {
   WEFT_CHECK(image_.open());
-  if (image_.is_outdated() || (!image_.exists() && figures_.why_host.empty())) {
+  if (image_.is_outdated() || (!image_.exists() && statistics_.why_host.empty())) {
     graphs_.clear();
     image_.reset();
     WEFT_CHECK(make_image());
     is_behind_ = true;
   }
   if (!image_.exists() || !is_behind_) return {};
-  image_.buffers().push(image_.stream());
-  ++figures_.pushes;
+  image_.buffers().upload(image_.stream());
+  ++statistics_.uploads;
   is_behind_ = false;
   return image_.stream().status();
 }
 
 Status DeviceExecutor::make_image() {
-  const std::string before = figures_.why_host;
-  figures_.why_host = engine_.rule() && !rule() ? "the learning rule does not say how" : "";
-  if (figures_.host_cells == engine_.runner().cells().size())
-    figures_.why_host = places_.is_asked ? "the network keeps all cells on the CPU"
-                                         : "no cell is left for the device: " + figures_.why_host_cells;
-  if (!figures_.why_host.empty()) {
-    if (figures_.why_host != before) log_warn("vulkan: the mesh runs on the CPU: " + figures_.why_host);
+  const std::string before = statistics_.why_host;
+  statistics_.why_host = engine_.rule() && !rule() ? "the learning rule does not say how" : "";
+  if (statistics_.host_cells == engine_.runner().cells().size())
+    statistics_.why_host = places_.is_asked ? "the network keeps all cells on the CPU"
+                                            : "no cell is left for the device: " + statistics_.why_host_cells;
+  if (!statistics_.why_host.empty()) {
+    if (statistics_.why_host != before) log_warn("vulkan: the mesh runs on the CPU: " + statistics_.why_host);
     return {};
   }
   // A placement that the network states is not reported.
-  if (!places_.is_asked && figures_.pushes == 0)
-    log_info("vulkan: the CPU runs cells of its own beside the device: " + figures_.why_host_cells);
+  if (!places_.is_asked && statistics_.uploads == 0)
+    log_info("vulkan: the CPU runs cells of its own beside the device: " + statistics_.why_host_cells);
   WEFT_CHECK(image_.make(block_steps(), [&](std::span<const DeviceRegion> pieces) {
     return is_mixed() ? mixed_.hosts_alone(pieces) : ByteRanges();
   }));
   windows_.reset_feeds();
   mixed_.reset();
-  figures_.device_bytes = image_.buffers().bytes();
+  statistics_.device_bytes = image_.buffers().bytes();
   return {};
 }
 
@@ -267,7 +267,7 @@ std::pair<std::uint64_t, std::uint64_t> DeviceExecutor::samples_of(std::uint64_t
 }
 
 Result<std::shared_ptr<StepGraph>> DeviceExecutor::graph_of(std::uint64_t tick, const BlockSteps& steps) {
-  WEFT_TRY(const bool has_moved, windows_.push(image_.stream(), image_.memory(), steps, block_steps()));
+  WEFT_TRY(const bool has_moved, windows_.upload(image_.stream(), image_.memory(), steps, block_steps()));
   if (has_moved) graphs_.clear();
   return graphs_.of(tick, steps);
 }
@@ -320,7 +320,7 @@ Status DeviceExecutor::run_block(std::uint64_t tick, std::uint64_t step, std::ui
   }
   log_.add_feeds(engine_.ticks_in(step + count));
   if (rule()) WEFT_CHECK(image_.buffers().pull_window(image_.stream(), end));
-  return windows_.pull(image_.stream(), step, count);
+  return windows_.download(image_.stream(), step, count);
 }
 
 void DeviceExecutor::give_up(const Error& error) noexcept {
@@ -330,7 +330,7 @@ void DeviceExecutor::give_up(const Error& error) noexcept {
   windows_.drop();
   mixed_.drop();
   image_.drop();
-  hold_.let_go(error, figures_);
+  hold_.let_go(error, statistics_);
 }
 
 void DeviceExecutor::set_input(NodeId port, std::size_t session, std::span<const float> values,
@@ -359,7 +359,7 @@ std::span<const float> DeviceExecutor::output(NodeId node, std::size_t session, 
   return kept;
 }
 
-void DeviceExecutor::pull() noexcept {
+void DeviceExecutor::download() noexcept {
   if (!is_ahead_ || is_running_) return;
   if (!land()) return;
   readbacks_[0].settle();
@@ -367,7 +367,7 @@ void DeviceExecutor::pull() noexcept {
 }
 
 bool DeviceExecutor::land() noexcept {
-  ++figures_.pulls;
+  ++statistics_.downloads;
   Readback& to = readbacks_[has_landed_];
   const std::uint32_t groups = engine_.rule() ? DeviceImage::kAll : DeviceImage::kWeights;
   if (Status landed = image_.buffers().land(image_.stream(), groups, mixed_.by_host(), to); !landed) {
@@ -387,7 +387,7 @@ void DeviceExecutor::forget_log() noexcept {
 }
 
 std::uint64_t DeviceExecutor::replay(scheduler::Executor& executor, bool is_under_way) noexcept {
-  ++figures_.replays;
+  ++statistics_.replays;
   RecordableRule* const rule = this->rule();
   RunBuffers& buffers = engine_.buffers();
   const std::vector<PortFeed> feeds(buffers.feeds().begin(), buffers.feeds().end());
@@ -430,7 +430,7 @@ std::uint64_t DeviceExecutor::replay_entry(scheduler::Executor& executor, const 
     buffers.feed(feed.port, {feed.values.data(), feed.feed.rows, feed.feed.hold});
   if (rule()) rule()->restore_host_snapshot(entry.rule);
   const std::uint64_t done = engine_.run(executor, entry.tick, entry.steps, entry.first);
-  figures_.host_steps += done;
+  statistics_.host_steps += done;
   return done;
 }
 

@@ -26,7 +26,7 @@ namespace weft::mesh {
 
 /// Runs an engine's steps on a device that has a copy of the mesh's memory. Steps are recorded as command graphs: the
 /// operations that the engine and the learning rule would do on the CPU, on the same pointers. The device goes ahead of
-/// the host; `pull` downloads. Only inputs, labels and scores cross the bus in between.
+/// the host; `download` brings its values back. Only inputs, labels and scores cross the bus in between.
 ///
 /// Recording supposes that all goes well: outputs and updates are finite, and no command is due. A run for which that
 /// does not hold is replayed on the CPU, from where host and device last agreed: everything since is in a log, and the
@@ -46,7 +46,7 @@ class DeviceExecutor {
   /// Sets a port's value between runs.
   void set_input(NodeId port, std::size_t session, std::span<const float> values, std::uint64_t tick) noexcept;
   /// Downloads the device's memory where it is newer; the host may write afterwards.
-  void pull() noexcept;
+  void download() noexcept;
   /// One row of a node's last committed output, without a download of everything, while the device is ahead.
   std::span<const float> output(NodeId node, std::size_t session, std::uint64_t tick) noexcept;
   /// True when the device is ahead of the host.
@@ -55,12 +55,12 @@ class DeviceExecutor {
   void note_host_change() noexcept { is_behind_ = true; }
   /// Steps are under way: code that asks for the mesh's memory is part of them.
   bool is_running() const noexcept { return is_running_; }
-  const DeviceStatistics& figures() const noexcept { return figures_; }
+  const DeviceStatistics& statistics() const noexcept { return statistics_; }
   /// Counts on from the figures of another one for the same mesh.
   void count_on(const DeviceStatistics& before);
 
  private:
-  bool is_mixed() const noexcept { return figures_.host_cells > 0; }
+  bool is_mixed() const noexcept { return statistics_.host_cells > 0; }
   /// Null: there is none, or its steps cannot be recorded.
   RecordableRule* rule() const noexcept;
   bool has_feeds_or_sinks() const noexcept;
@@ -109,7 +109,7 @@ class DeviceExecutor {
   DeviceRecovery& hold_;
   Engine& engine_;
   HostPlaces places_;
-  DeviceStatistics figures_;
+  DeviceStatistics statistics_;
   DeviceImage image_;
   RunWindows windows_;
   MixedSteps mixed_;

@@ -12,11 +12,11 @@
 
 namespace weft::mesh {
 
-void DeviceRecovery::let_go(const Error& error, DeviceStatistics& figures) noexcept {
-  ++figures.faults;
-  figures.last_fault = error.text();
-  figures.why_host = error.text();
-  figures.device_bytes = 0;
+void DeviceRecovery::let_go(const Error& error, DeviceStatistics& statistics) noexcept {
+  ++statistics.faults;
+  statistics.last_fault = error.text();
+  statistics.why_host = error.text();
+  statistics.device_bytes = 0;
   if (steps_ >= kProven) {
     tries_ = 0;
     wait_ = kFirstWait;
@@ -29,8 +29,8 @@ void DeviceRecovery::let_go(const Error& error, DeviceStatistics& figures) noexc
     device_.reset();
   else
     device_->memory().trim();
-  log_warn("the mesh goes on on the CPU, and nothing is lost: fault " + std::to_string(figures.faults) + " of " + name +
-           ": " + error.text() + "; " + next());
+  log_warn("the mesh goes on on the CPU, and nothing is lost: fault " + std::to_string(statistics.faults) + " of " +
+           name + ": " + error.text() + "; " + next());
 }
 
 std::string DeviceRecovery::next() const {
@@ -43,7 +43,7 @@ std::uint64_t DeviceRecovery::wait() const noexcept {
   return wait_ - std::min(wait_, steps_);
 }
 
-void DeviceRecovery::take(DeviceStatistics& figures) noexcept {
+void DeviceRecovery::take(DeviceStatistics& statistics) noexcept {
   ++tries_;
   wait_ *= 2;
   steps_ = 0;
@@ -56,16 +56,16 @@ void DeviceRecovery::take(DeviceStatistics& figures) noexcept {
   };
   auto opened = open();
   if (!opened) {
-    figures.why_host = opened.error().text();
+    statistics.why_host = opened.error().text();
     log_warn("the mesh stays on the CPU: " + opened.error().text() + "; " + next());
     return;
   }
   device_ = std::move(*opened);
   is_held_ = true;
-  ++figures.restarts;
-  figures.device = device_->info().name;
-  figures.why_host.clear();
-  log_warn("the mesh is on " + figures.device + " again");
+  ++statistics.restarts;
+  statistics.device = device_->info().name;
+  statistics.why_host.clear();
+  log_warn("the mesh is on " + statistics.device + " again");
 }
 
 }  // namespace weft::mesh

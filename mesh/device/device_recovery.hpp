@@ -32,11 +32,11 @@ class DeviceRecovery {
   /// @pre it is held
   gpu::Device& device() noexcept { return *device_; }
   /// It failed, and nothing of it is in use any more: counts that, and says so in the log.
-  void let_go(const Error& error, DeviceStatistics& figures) noexcept;
+  void let_go(const Error& error, DeviceStatistics& statistics) noexcept;
   /// Steps on the CPU before it may be taken again.
   std::uint64_t wait() const noexcept;
   /// Tries to; counts that where it succeeds. @pre wait() is 0
-  void take(DeviceStatistics& figures) noexcept;
+  void take(DeviceStatistics& statistics) noexcept;
   /// Steps that were run: on the device while it was held, on the CPU while it was not.
   void note_steps(std::uint64_t steps) noexcept { steps_ += steps; }
 

@@ -105,7 +105,7 @@ Status MixedSteps::run(scheduler::Executor& executor, const std::shared_ptr<gpu:
                        std::uint64_t end) {
   WEFT_CHECK(image_.stream().run(graph, 1));
   fetches_ = image_.buffers().device_copies(crossing.out);
-  figures_.exchanged_bytes += size_of(crossing.out) + size_of(crossing.in);
+  statistics_.exchanged_bytes += size_of(crossing.out) + size_of(crossing.in);
   if (engine_.rule())
     for (const DeviceBuffers::DeviceCopy& window : image_.buffers().written_windows(end)) fetches_.push_back(window);
   const std::uint64_t fired = engine_.ticks_in(step), ticks = engine_.ticks_in(step + 1) - fired;

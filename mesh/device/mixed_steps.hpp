@@ -28,8 +28,8 @@ namespace weft::mesh {
 class MixedSteps {
  public:
   /// `is_host`: by node.
-  MixedSteps(Engine& engine, DeviceImage& image, DeviceStatistics& figures, std::vector<std::uint8_t> is_host)
-      : engine_(engine), image_(image), figures_(figures), host_(engine.runner(), std::move(is_host)) {}
+  MixedSteps(Engine& engine, DeviceImage& image, DeviceStatistics& statistics, std::vector<std::uint8_t> is_host)
+      : engine_(engine), image_(image), statistics_(statistics), host_(engine.runner(), std::move(is_host)) {}
 
   HostSteps& host() noexcept { return host_; }
   const HostSteps& host() const noexcept { return host_; }
@@ -70,7 +70,7 @@ class MixedSteps {
 
   Engine& engine_;
   DeviceImage& image_;
-  DeviceStatistics& figures_;
+  DeviceStatistics& statistics_;
   HostSteps host_;
   HostDeviceExchange exchange_;
   std::vector<DeviceBuffers::DeviceCopy> fetches_;

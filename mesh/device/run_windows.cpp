@@ -26,8 +26,8 @@ Result<bool> RunWindows::grow(gpu::Memory& memory, gpu::Buffer& window, std::siz
   return true;
 }
 
-Result<bool> RunWindows::push(gpu::VulkanStream& stream, gpu::Memory& memory, const BlockSteps& steps,
-                              std::uint64_t block_steps) {
+Result<bool> RunWindows::upload(gpu::VulkanStream& stream, gpu::Memory& memory, const BlockSteps& steps,
+                                std::uint64_t block_steps) {
   bool has_grown = false;
   const std::span<const PortFeed> feeds = engine_.buffers().feeds();
   feed_places_.assign(feeds.size(), nullptr);
@@ -68,7 +68,7 @@ void RunWindows::push_feed(gpu::VulkanStream& stream, NodeId port, const BlockSt
   }
 }
 
-Status RunWindows::pull(gpu::VulkanStream& stream, std::uint64_t step, std::uint64_t count) {
+Status RunWindows::download(gpu::VulkanStream& stream, std::uint64_t step, std::uint64_t count) {
   const std::uint64_t fired = engine_.ticks_in(step), ticks = engine_.ticks_in(step + count) - fired;
   for (std::size_t i = 0; i < sink_places_.size(); ++i) {
     const std::size_t each = row(sink_places_[i].node);

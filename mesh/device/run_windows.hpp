@@ -32,9 +32,10 @@ class RunWindows {
   void drop();
   /// Uploads the feeds of these steps, and makes room for the outputs of blocks of `block_steps` steps.
   /// @return true when memory was allocated anew: graphs that were recorded before use the old one
-  Result<bool> push(gpu::VulkanStream& stream, gpu::Memory& memory, const BlockSteps& steps, std::uint64_t block_steps);
+  Result<bool> upload(gpu::VulkanStream& stream, gpu::Memory& memory, const BlockSteps& steps,
+                      std::uint64_t block_steps);
   /// Downloads the outputs of steps [step, step + count).
-  Status pull(gpu::VulkanStream& stream, std::uint64_t step, std::uint64_t count);
+  Status download(gpu::VulkanStream& stream, std::uint64_t step, std::uint64_t count);
   /// By port; null: it is not fed.
   std::span<float* const> feeds() const noexcept { return feed_places_; }
   std::span<const OutputSink> sinks() const noexcept { return sink_places_; }

@@ -79,7 +79,7 @@ Result<StepGraph> StepGraphs::record(std::uint64_t tick, const BlockSteps& steps
   for (const NodeId node : graph.guarded) rule->add_updates(node, before[node] - counts[node]);  // modulo 2^64: back
   for (NodeId node = 0; node < before.size(); ++node)
     if (counts[node] != before[node]) graph.updates.emplace_back(node, counts[node] - before[node]);
-  ++figures_.programs;
+  ++statistics_.programs;
   if (mixed_) WEFT_CHECK(mixed_->open(graph.crossing, by_host, by_device));
   return graph;
 }

@@ -32,8 +32,8 @@ struct StepGraph {
 /// Command graphs of steps: recorded once, cached by everything that their operations depend on.
 class StepGraphs {
  public:
-  StepGraphs(Engine& engine, DeviceImage& image, RunWindows& windows, DeviceStatistics& figures)
-      : engine_(engine), image_(image), windows_(windows), figures_(figures) {}
+  StepGraphs(Engine& engine, DeviceImage& image, RunWindows& windows, DeviceStatistics& statistics)
+      : engine_(engine), image_(image), windows_(windows), statistics_(statistics) {}
 
   /// The graph of these steps of a run that began at `tick`, recorded if there is none yet. Counts its updates.
   Result<std::shared_ptr<StepGraph>> of(std::uint64_t tick, const BlockSteps& steps);
@@ -50,7 +50,7 @@ class StepGraphs {
   DeviceImage& image_;
   RunWindows& windows_;
   MixedSteps* mixed_ = nullptr;  // null: the device runs all of a step
-  DeviceStatistics& figures_;
+  DeviceStatistics& statistics_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::shared_ptr<StepGraph>> graphs_;  // by key
 };
 

@@ -225,7 +225,7 @@ Status Mesh::Parts::open_device() {
 
 void Mesh::Parts::make_engine() {
   sync(true);
-  const DeviceStatistics figures = device.run ? device.run->figures() : DeviceStatistics();
+  const DeviceStatistics statistics = device.run ? device.run->statistics() : DeviceStatistics();
   device.run.reset();
   const auto before = std::move(engine);
   engine = std::make_unique<Engine>(RunSetup{graph, weights, *state, layout.plan, layout.node_region, cells,
@@ -234,7 +234,7 @@ void Mesh::Parts::make_engine() {
   for (const auto& cell : cells) cell->bind(graph, weights, *state, *registry, rule_state());
   if (!device.hold) return;
   device.run = std::make_unique<DeviceExecutor>(*device.hold, *engine);
-  device.run->count_on(figures);
+  device.run->count_on(statistics);
 }
 
 }  // namespace weft::mesh

@@ -91,7 +91,7 @@ struct Mesh::Parts {
   /// Brings the host's state and weights up to the device's, before somebody reads them; `may_write`: or writes.
   void sync(bool may_write) const noexcept {
     if (!device.run || device.run->is_running()) return;
-    device.run->pull();
+    device.run->download();
     if (may_write) device.run->note_host_change();
   }
   /// Empties the list, with room for all that a state of so many bytes, and weights, come to. Null where the state

@@ -6,10 +6,10 @@
 #include "mesh/network/graph.hpp"
 #include "mesh/network/network_json.hpp"
 
-#include "kernels/encode.hpp"
 #include "kernels/float_environment.hpp"
 #include "kernels/linear.hpp"
-#include "kernels/linear_decoded.hpp"
+#include "kernels/linear_dequantized.hpp"
+#include "kernels/quantize.hpp"
 
 #include "core/aligned_buffer.hpp"
 #include "core/json_reader.hpp"
@@ -40,8 +40,8 @@ bool holds_exactly(const Encoding& encoding, std::size_t out, std::size_t in, co
   weight.in = in;
   weight.dtype = encoding.dtype;
   weight.granularity = encoding.granularity;
-  kernels::encode({master.data(), out, in}, weight);
-  kernels::decode(weight, {back.data(), out, in});
+  kernels::quantize({master.data(), out, in}, weight);
+  kernels::dequantize(weight, {back.data(), out, in});
   return std::equal(master.begin(), master.end(), back.begin());
 }
 

@@ -23,7 +23,7 @@ struct ImportedEntity {
 
 /// Makes a network and weights of a file of the original system (docs/formats/entity_v1.md): its layers in their
 /// order, each reading the one before it; the first reads the port "in", the last is the output "out". Weights are
-/// decoded with the original's tables; a layer keeps its numeric type where ours holds every value exactly, and is
+/// dequantized with the original's tables; a layer keeps its numeric type where ours holds every value exactly, and is
 /// float32 otherwise.
 /// @error naming the path ("network.layers[3].type"): unknown_name, parse_failed; unsupported: a layer that has no
 ///        counterpart here; shape_mismatch; corrupt: weights that do not fit; storage

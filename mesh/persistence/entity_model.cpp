@@ -127,8 +127,8 @@ Status restore_stored(QuantizedWeight& stored, const ParameterSpec& spec, const 
   if (auto restored = stored.restore(arrays[0], arrays[1], arrays[2]); !restored)
     return fail(std::move(restored).error().within(base));
   if (const auto bad = stored.first_not_finite())
-    return fail(Errc::corrupt,
-                base + ": weight " + std::to_string(*bad) + " decodes to an infinity or NaN; weights must be finite");
+    return fail(Errc::corrupt, base + ": weight " + std::to_string(*bad) +
+                                   " dequantizes to an infinity or NaN; weights must be finite");
   return {};
 }
 
@@ -139,13 +139,13 @@ Status of_file(Status status) {
 }
 
 /// The values of a matrix that the file holds in another type than the mesh.
-Result<std::vector<float>> decoded_values(const WeightStore& weights, std::size_t i, const Encoding& encoding,
-                                          const std::string& base, const formats::EntityFile& file) {
+Result<std::vector<float>> dequantized_values(const WeightStore& weights, std::size_t i, const Encoding& encoding,
+                                              const std::string& base, const formats::EntityFile& file) {
   const ParameterSpec& spec = *weights.parameters()[i].spec;
   WEFT_TRY(QuantizedWeight stored, weights.make_stored(i, encoding));
   WEFT_CHECK(restore_stored(stored, spec, base, file));
   AlignedBuffer<float> panels(spec.stored_size());
-  stored.decode({panels.data(), spec.out, spec.in});
+  stored.dequantize({panels.data(), spec.out, spec.in});
   std::vector<float> values(spec.out * spec.in);
   kernels::unpack_panels({panels.data(), spec.out, spec.in}, {values.data(), spec.out, spec.in, spec.in});
   return values;
@@ -186,13 +186,13 @@ Status restore_weight(Mesh& mesh, WeightStore::Parameter& parameter, const std::
   if (has_master || encoding.dtype == Dtype::float32) {
     WEFT_CHECK(restore_values(weights, parameter, has_master ? base + ".master" : base, file));
   } else if (!is_same) {
-    WEFT_TRY(const auto values, decoded_values(weights, i, encoding, base, file));
+    WEFT_TRY(const auto values, dequantized_values(weights, i, encoding, base, file));
     WEFT_CHECK(of_file(weights.write(parameter, values, "values")));
   }
   if (!is_same) return {};
-  // The codes come last: what is in the file computes, not what its master would be encoded to.
+  // The codes come last: what is in the file computes, not what its master would be quantized to.
   WEFT_CHECK(restore_stored(*stored, *parameter.spec, base, file));
-  if (!has_master) weights.decode_master(i);
+  if (!has_master) weights.dequantize_master(i);
   return {};
 }
 

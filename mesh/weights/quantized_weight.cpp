@@ -2,10 +2,10 @@
 
 #include "mesh/weights/quantized_weight.hpp"
 
-#include "kernels/encode.hpp"
 #include "kernels/float_environment.hpp"
-#include "kernels/linear_decoded.hpp"
+#include "kernels/linear_dequantized.hpp"
 #include "kernels/op_stream.hpp"
+#include "kernels/quantize.hpp"
 #include "kernels/weight_order.hpp"
 
 #include <algorithm>
@@ -83,15 +83,15 @@ kernels::ConstWeight QuantizedWeight::view(const std::byte* block, const Encodin
   return weight;
 }
 
-void QuantizedWeight::encode(const kernels::ConstPanels& master) noexcept {
+void QuantizedWeight::quantize(const kernels::ConstPanels& master) noexcept {
   const kernels::FlushSubnormals exact;
-  kernels::encode(master, weight_);
+  kernels::quantize(master, weight_);
   look_at_codes();
 }
 
-// Finite masters give no NaN codes, so what a device encodes later changes nothing of what is noted here.
-void QuantizedWeight::encode(const kernels::ConstPanels& master, kernels::OpStream& stream) {
-  stream.encode({master, weight_});
+// Finite masters give no NaN codes, so what a device quantizes later changes nothing of what is noted here.
+void QuantizedWeight::quantize(const kernels::ConstPanels& master, kernels::OpStream& stream) {
+  stream.quantize({master, weight_});
   look_at_codes();
 }
 
@@ -101,9 +101,9 @@ void QuantizedWeight::look_at_codes() noexcept {
   memory_.data()[at] = std::byte{!kernels::holds_nan_code(weight_)};
 }
 
-void QuantizedWeight::decode(const kernels::Panels& to) const noexcept {
+void QuantizedWeight::dequantize(const kernels::Panels& to) const noexcept {
   const kernels::FlushSubnormals exact;
-  kernels::decode(view(), to);
+  kernels::dequantize(view(), to);
 }
 
 QuantizedWeight::Ordered QuantizedWeight::ordered(const kernels::ConstWeight& weight) {
@@ -129,7 +129,7 @@ std::optional<std::size_t> QuantizedWeight::first_not_finite(const kernels::Cons
   for (std::size_t p = 0; p < kernels::panel_count(weight.out); ++p) {
     const kernels::ConstWeight part = kernels::panel_range(weight, p, 1);
     const kernels::Panels to{panel.data(), part.out, part.in};
-    kernels::decode(part, to);
+    kernels::dequantize(part, to);
     if (const auto found = kernels::first_unstorable(to, Dtype::float32, false))
       if (!first) first = *found + p * kernels::kPanelWidth * weight.in;
   }
@@ -137,14 +137,14 @@ std::optional<std::size_t> QuantizedWeight::first_not_finite(const kernels::Cons
 }
 
 QuantizationError QuantizedWeight::error(const kernels::ConstPanels& master) const {
-  AlignedBuffer<float> decoded(kernels::panels_size(weight_.out, weight_.in));
-  decode({decoded.data(), weight_.out, weight_.in});
+  AlignedBuffer<float> dequantized(kernels::panels_size(weight_.out, weight_.in));
+  dequantize({dequantized.data(), weight_.out, weight_.in});
   QuantizationError error;
   double squares = 0.0, left = 0.0, right = 0.0, product = 0.0;
   for (std::size_t o = 0; o < weight_.out; ++o)
     for (std::size_t k = 0; k < weight_.in; ++k) {
       const std::size_t i = kernels::panel_index(weight_.in, o, k);
-      const double a = master.data[i], b = decoded[i];
+      const double a = master.data[i], b = dequantized[i];
       squares += (a - b) * (a - b);
       error.largest = std::max(error.largest, std::fabs(a - b));
       left += a * a;

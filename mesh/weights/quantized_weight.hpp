@@ -55,10 +55,10 @@ class QuantizedWeight {
   kernels::ConstWeight view() const noexcept { return view(memory_.data(), encoding_, weight_.out, weight_.in); }
   /// Writes codes, scales and zero points anew; allocates nothing. Runs as exact arithmetic does, wherever it is
   /// called.
-  void encode(const kernels::ConstPanels& master) noexcept;
+  void quantize(const kernels::ConstPanels& master) noexcept;
   /// The same by a stream's operation.
-  void encode(const kernels::ConstPanels& master, kernels::OpStream& stream);
-  void decode(const kernels::Panels& to) const noexcept;
+  void quantize(const kernels::ConstPanels& master, kernels::OpStream& stream);
+  void dequantize(const kernels::Panels& to) const noexcept;
 
   /// The arrays as files hold them (kernels/weight_order.hpp): row-major, without padding.
   struct Ordered {
@@ -69,7 +69,7 @@ class QuantizedWeight {
   /// @error corrupt: naming the array, the place and both values; nothing changes then
   Status restore(std::span<const std::byte> codes, std::span<const std::byte> scales, std::span<const std::byte> zeros);
 
-  /// The smallest row-major index of a weight that decodes to an infinity or NaN; nothing when there is none.
+  /// The smallest row-major index of a weight that dequantizes to an infinity or NaN; nothing when there is none.
   std::optional<std::size_t> first_not_finite() const { return first_not_finite(weight_); }
   static std::optional<std::size_t> first_not_finite(const kernels::ConstWeight& weight);
   QuantizationError error(const kernels::ConstPanels& master) const;

@@ -4,8 +4,8 @@
 
 #include "mesh/weights/weight_store.hpp"
 
-#include "kernels/encode.hpp"
 #include "kernels/linear.hpp"
+#include "kernels/quantize.hpp"
 
 #include <algorithm>
 #include <string>
@@ -33,8 +33,8 @@ Result<WeightConversion> WeightConversion::make(const WeightStore& weights, Node
     const ParameterSpec& spec = *parameter.spec;
     if (!spec.is_matrix()) continue;
     const std::size_t i = weights.first(node) + parameter.index;
-    AlignedBuffer<float> decoded;
-    const kernels::ConstPanels from = weights.panels(i, decoded);
+    AlignedBuffer<float> dequantized;
+    const kernels::ConstPanels from = weights.panels(i, dequantized);
     WEFT_CHECK(check_storable(spec, from, object, encoding, allow_non_finite));
     Matrix matrix;
     matrix.parameter = i;
@@ -42,12 +42,12 @@ Result<WeightConversion> WeightConversion::make(const WeightStore& weights, Node
     matrix.has_master = parameter.data || !matrix.is_stored;
     if (matrix.is_stored) {
       WEFT_TRY(QuantizedWeight stored, weights.memory().make_quantized(i, encoding, spec.out, spec.in));
-      stored.encode(from);
+      stored.quantize(from);
       stored.version = parameter.version;
       matrix.stored = std::make_unique<QuantizedWeight>(std::move(stored));
     } else if (!parameter.data) {
       WEFT_TRY(matrix.master, weights.memory().make_master(i));
-      weights.stored(i)->decode({reinterpret_cast<float*>(matrix.master.data()), spec.out, spec.in});
+      weights.stored(i)->dequantize({reinterpret_cast<float*>(matrix.master.data()), spec.out, spec.in});
     }
     made.matrices.push_back(std::move(matrix));
   }
@@ -96,17 +96,17 @@ Status WeightStore::rebuild_master(NodeId node) {
     WeightConversion::Matrix matrix{first_[node] + parameter.index, true, true, nullptr, {}};
     WEFT_TRY(matrix.master, memory_.make_master(matrix.parameter));
     stored(matrix.parameter)
-        ->decode({reinterpret_cast<float*>(matrix.master.data()), parameter.spec->out, parameter.spec->in});
+        ->dequantize({reinterpret_cast<float*>(matrix.master.data()), parameter.spec->out, parameter.spec->in});
     made.matrices.push_back(std::move(matrix));
   }
   install(std::move(made));
   return {};
 }
 
-void WeightStore::decode_master(std::size_t i) noexcept {
+void WeightStore::dequantize_master(std::size_t i) noexcept {
   QuantizedWeight* const stored = storage_[i].active.get();
   if (!stored) return;
-  if (parameters_[i].data) stored->decode({parameters_[i].data, parameters_[i].spec->out, parameters_[i].spec->in});
+  if (parameters_[i].data) stored->dequantize({parameters_[i].data, parameters_[i].spec->out, parameters_[i].spec->in});
   stored->version = ++parameters_[i].version;
   note_change();
 }
@@ -136,16 +136,16 @@ void WeightStore::refresh(NodeId node) noexcept {
   for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) {
     QuantizedWeight* const stored = storage_[i].active.get();
     if (!stored || !parameters_[i].data || stored->version == parameters_[i].version) continue;
-    stored->encode({parameters_[i].data, parameters_[i].spec->out, parameters_[i].spec->in});
+    stored->quantize({parameters_[i].data, parameters_[i].spec->out, parameters_[i].spec->in});
     stored->version = parameters_[i].version;
   }
 }
 
-void WeightStore::encode_stored(NodeId node, kernels::OpStream& stream) {
+void WeightStore::quantize_stored(NodeId node, kernels::OpStream& stream) {
   for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) {
     QuantizedWeight* const stored = storage_[i].active.get();
     if (!stored || !parameters_[i].data) continue;
-    stored->encode({parameters_[i].data, parameters_[i].spec->out, parameters_[i].spec->in}, stream);
+    stored->quantize({parameters_[i].data, parameters_[i].spec->out, parameters_[i].spec->in}, stream);
     stored->version = parameters_[i].version;
   }
 }

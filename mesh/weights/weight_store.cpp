@@ -151,12 +151,12 @@ std::span<const WeightStore::Parameter> WeightStore::of(NodeId node) const noexc
   return std::span(parameters_).subspan(first_[node], first_[node + 1] - first_[node]);
 }
 
-kernels::ConstPanels WeightStore::panels(std::size_t i, AlignedBuffer<float>& decoded) const {
+kernels::ConstPanels WeightStore::panels(std::size_t i, AlignedBuffer<float>& dequantized) const {
   const ParameterSpec& spec = *parameters_[i].spec;
   if (parameters_[i].data) return {parameters_[i].data, spec.out, spec.in};
-  decoded = AlignedBuffer<float>(spec.stored_size());
-  storage_[i].active->decode({decoded.data(), spec.out, spec.in});
-  return {decoded.data(), spec.out, spec.in};
+  dequantized = AlignedBuffer<float>(spec.stored_size());
+  storage_[i].active->dequantize({dequantized.data(), spec.out, spec.in});
+  return {dequantized.data(), spec.out, spec.in};
 }
 
 std::vector<float> WeightStore::read(const Parameter& parameter) const {
@@ -203,7 +203,7 @@ Status WeightStore::write(Parameter& parameter, std::span<const float> values, s
   const kernels::Panels panels{parameter.data ? parameter.data : room.data(), spec.out, spec.in};
   kernels::pack_panels({values.data(), spec.out, spec.in, spec.in}, panels);
   if (QuantizedWeight* stored = storage_[first_[parameter.node] + parameter.index].active.get()) {
-    stored->encode(panels);
+    stored->quantize(panels);
     stored->version = parameter.version;
   }
   return {};

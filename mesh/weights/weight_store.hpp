@@ -65,7 +65,7 @@ class WeightStore {
   /// else empty.
   std::span<const std::uint32_t> slots(NodeId node) const noexcept { return tied_.parameters(node); }
 
-  /// Row-major values: of the master, or decoded where it is released.
+  /// Row-major values: of the master, or dequantized where it is released.
   std::vector<float> read(const Parameter& parameter) const;
   /// @error shape_mismatch: wrong number of values; not_finite: naming the first index; the parameter is untouched
   Status write(Parameter& parameter, std::span<const float> values, std::string_view object);
@@ -93,11 +93,11 @@ class WeightStore {
     const ParameterSpec& spec = *parameters_[parameter].spec;
     return memory_.make_quantized(parameter, encoding, spec.out, spec.in);
   }
-  /// Encodes a layer's matrices anew after its masters moved. Allocates nothing.
+  /// Quantizes a layer's matrices anew after its masters moved. Allocates nothing.
   void refresh(NodeId node) noexcept;
   /// The same by a stream's operations, whatever versions say: after a step that moved them.
-  void encode_stored(NodeId node, kernels::OpStream& stream);
-  /// A parameter's version, where somebody else moved it and encoded it anew.
+  void quantize_stored(NodeId node, kernels::OpStream& stream);
+  /// A parameter's version, where somebody else moved it and quantized it anew.
   void set_version(std::size_t parameter, std::uint64_t version) noexcept;
   /// The matrix as stored, or null where it is float32.
   const QuantizedWeight* stored(std::size_t parameter) const noexcept { return storage_[parameter].active.get(); }
@@ -109,15 +109,15 @@ class WeightStore {
   Status release_masters(const Graph& graph, std::span<const NodeId> nodes);
   /// Makes the masters of a layer again from its stored form: the values that it computes with.
   Status rebuild_master(NodeId node);
-  /// Sets a master that is held to what the stored form decodes to, after that was read from a file.
-  void decode_master(std::size_t parameter) noexcept;
+  /// Sets a master that is held to what the stored form dequantizes to, after that was read from a file.
+  void dequantize_master(std::size_t parameter) noexcept;
 
   /// Another number after every change but those of a learning rule's steps.
   std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_relaxed); }
   /// A master was moved, and its version, other than through this class.
   void note_change() noexcept { changes_.fetch_add(1, std::memory_order_relaxed); }
-  /// A master's panels; released: decoded into `decoded`.
-  kernels::ConstPanels panels(std::size_t parameter, AlignedBuffer<float>& decoded) const;
+  /// A master's panels; released: dequantized into `dequantized`.
+  kernels::ConstPanels panels(std::size_t parameter, AlignedBuffer<float>& dequantized) const;
 
   /// The weights of a layer as values: the forms that compute, and the masters.
   template <class Archive>

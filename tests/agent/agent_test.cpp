@@ -102,22 +102,22 @@ TEST(Agent, AcknowledgesByItsDurability) {
     storage::MemoryFileSystem files;
     const auto opened = open(files, mode);
     live(*opened, 3);
-    const AgentStatistics figures = opened->agent->figures();
+    const AgentStatistics statistics = opened->agent->statistics();
     switch (mode) {
       case Mode::tick:
-        EXPECT_EQ(figures.acknowledged, figures.at);
+        EXPECT_EQ(statistics.acknowledged, statistics.at);
         break;
       case Mode::interval:
-        EXPECT_LT(figures.acknowledged.record, figures.at.record);
+        EXPECT_LT(statistics.acknowledged.record, statistics.at.record);
         break;
       case Mode::checkpoint:
-        EXPECT_EQ(figures.acknowledged.record, 0u);
+        EXPECT_EQ(statistics.acknowledged.record, 0u);
         break;
     }
-    const LogPosition before = opened->agent->figures().at;
+    const LogPosition before = opened->agent->statistics().at;
     ASSERT_TRUE(opened->agent->acknowledge());
-    EXPECT_GE(opened->agent->figures().acknowledged.record, before.record);
-    EXPECT_GE(opened->agent->figures().acknowledged.tick, before.tick);
+    EXPECT_GE(opened->agent->statistics().acknowledged.record, before.record);
+    EXPECT_GE(opened->agent->statistics().acknowledged.tick, before.tick);
   }
 }
 
@@ -151,12 +151,12 @@ TEST(Agent, WritesDownNothingThatTheMeshRefused) {
   storage::MemoryFileSystem files;
   const auto opened = open(files);
   live(*opened, 2);
-  const LogPosition before = opened->agent->figures().at;
+  const LogPosition before = opened->agent->statistics().at;
   EXPECT_FALSE(opened->agent->set_input("y", std::vector<float>(4)));
   EXPECT_FALSE(opened->agent->set_input("x", std::vector<float>(5)));
   EXPECT_FALSE(opened->agent->remove_session(9));
   EXPECT_FALSE(opened->agent->post({0, 7, 0, 0}, std::make_shared<mesh::Command>()));
-  EXPECT_EQ(opened->agent->figures().at, before);
+  EXPECT_EQ(opened->agent->statistics().at, before);
   live(*opened, kCalls);
   EXPECT_EQ(hash_of(*opened->agent), unbroken());
 }
@@ -273,7 +273,7 @@ TEST(Agent, WritesTheWholeJournalWhereverCheckpointsFall) {
     const auto findings = storage::read_journal(files, "home/journal", {}, [](const auto&) { return Status(); });
     ASSERT_TRUE(findings);
     EXPECT_TRUE(findings->damages.empty()) << findings->damages.front();
-    EXPECT_EQ(findings->end.number, (*agent)->figures().at.record);
+    EXPECT_EQ(findings->end.number, (*agent)->statistics().at.record);
   }
 }
 

@@ -38,8 +38,8 @@ class Background : public ::testing::TestWithParam<Durability::Mode> {
       const Status lived = live_call(agent, counter_, time_, kScript);
       ASSERT_TRUE(lived) << lived.error().text();
       // Looked at from here while the others write.
-      const AgentStatistics figures = agent.figures();
-      ASSERT_LE(figures.acknowledged.record, figures.at.record);
+      const AgentStatistics statistics = agent.statistics();
+      ASSERT_LE(statistics.acknowledged.record, statistics.at.record);
       // A disk that is slower than this short run would see it end before the second checkpoint.
       if (counter_.calls % 20 == 0) {
         ASSERT_TRUE(agent.checkpoint_and_wait());
@@ -72,8 +72,8 @@ TEST_P(Background, LivesTheSameLifeAsInTheCalls) {
     live(*agent, std::min<std::uint64_t>(until, kScript.size()));
     const Status kept = agent->acknowledge();
     ASSERT_TRUE(kept) << kept.error().text();
-    EXPECT_FALSE(agent->figures().last_error);
-    written += agent->figures().checkpoint.written;
+    EXPECT_FALSE(agent->statistics().last_error);
+    written += agent->statistics().checkpoint.written;
     if (counter_.calls == kScript.size()) {
       EXPECT_EQ(hash_of(*agent), whole);
     }

@@ -58,8 +58,8 @@ Lived live(storage::FileSystem& files, Mode mode) {
     const Status done = live_call(agent, counter, time, kScript);
     EXPECT_TRUE(done) << done.error().text();
     if (!done) return lived;
-    calls_by_record[agent.figures().at.record] = counter.calls;
-    const auto reached = std::prev(calls_by_record.upper_bound(agent.figures().acknowledged.record));
+    calls_by_record[agent.statistics().at.record] = counter.calls;
+    const auto reached = std::prev(calls_by_record.upper_bound(agent.statistics().acknowledged.record));
     lived.acknowledged = std::max(lived.acknowledged, reached->second);
   }
   lived.calls = counter.calls;
@@ -182,19 +182,19 @@ TEST_P(AgentFaults, CatchesUpWhenADiskThatWasFullHasSpaceAgain) {
   };
   live_until(20);
   ASSERT_TRUE(agent.acknowledge());
-  const LogPosition before = agent.figures().acknowledged;
+  const LogPosition before = agent.statistics().acknowledged;
   faulty.set({FaultKind::no_space, 1, UINT64_MAX});
   live_until(kCalls - 20);
-  EXPECT_EQ(agent.figures().acknowledged, before) << "what is on no disk is not acknowledged";
-  ASSERT_TRUE(agent.figures().last_error);
+  EXPECT_EQ(agent.statistics().acknowledged, before) << "what is on no disk is not acknowledged";
+  ASSERT_TRUE(agent.statistics().last_error);
   EXPECT_FALSE(agent.acknowledge());
-  EXPECT_LT(agent.figures().waiting_bytes, 8000u);
+  EXPECT_LT(agent.statistics().waiting_bytes, 8000u);
   faulty.clear();
   time.now += std::chrono::seconds(10);
   live_until(kCalls);
   ASSERT_TRUE(agent.acknowledge());
-  EXPECT_FALSE(agent.figures().last_error);
-  EXPECT_GE(agent.figures().acknowledged.tick, agent.mesh().ticks());
+  EXPECT_FALSE(agent.statistics().last_error);
+  EXPECT_GE(agent.statistics().acknowledged.tick, agent.mesh().ticks());
   const Hash128 hash = agent.mesh().state_hash();
   EXPECT_EQ(hash, undisturbed());
   opened->reset();

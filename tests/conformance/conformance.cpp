@@ -155,18 +155,18 @@ const gpu::Device* vulkan() {
 bool sends_commands() { return kConformanceLayer == "metacognition"; }
 
 std::uint64_t device_steps = 0, host_steps = 0;
-void note_device(const mesh::DeviceStatistics& figures) {
-  device_steps += figures.device_steps;
-  host_steps += figures.host_steps;
-  EXPECT_EQ(figures.faults, 0u) << figures.last_fault;
-  EXPECT_EQ(figures.why_host, "");
-  EXPECT_EQ(figures.replays, 0u);
-  EXPECT_GT(figures.device_steps, 0u);
+void note_device(const mesh::DeviceStatistics& statistics) {
+  device_steps += statistics.device_steps;
+  host_steps += statistics.host_steps;
+  EXPECT_EQ(statistics.faults, 0u) << statistics.last_fault;
+  EXPECT_EQ(statistics.why_host, "");
+  EXPECT_EQ(statistics.replays, 0u);
+  EXPECT_GT(statistics.device_steps, 0u);
   if (!sends_commands()) {
-    EXPECT_EQ(figures.host_steps, 0u);
-    EXPECT_EQ(figures.host_cells, 0u) << figures.why_host_cells;
+    EXPECT_EQ(statistics.host_steps, 0u);
+    EXPECT_EQ(statistics.host_cells, 0u) << statistics.why_host_cells;
   } else {
-    EXPECT_EQ(figures.host_cells, 3u) << figures.why_host_cells;
+    EXPECT_EQ(statistics.host_cells, 3u) << statistics.why_host_cells;
   }
 }
 

@@ -79,7 +79,7 @@ TEST(StreamChain, BackwardGoesInRoundsWhereMuchIsKept) {
 }
 
 // A step of learning in another type: the master moves, is stored anew, and computes.
-TEST(StreamChain, WhatIsEncodedComputes) {
+TEST(StreamChain, WhatIsQuantizedComputes) {
   RandomStream random(82, 0, RandomPurpose::test);
   constexpr std::size_t kOut = 20, kIn = 40;
   for (const Encoding& encoding : codec::all_encodings()) {
@@ -100,7 +100,7 @@ TEST(StreamChain, WhatIsEncodedComputes) {
                               encoding.granularity};
       for (int step = 0; step < 3; ++step) {
         stream.run(kernels::ops::sgd_step(kernels::panels_size(kOut, kIn), at.data(master), at.data(slope), 0.1f));
-        stream.encode({{at.data(master), kOut, kIn}, w});
+        stream.quantize({{at.data(master), kOut, kIn}, w});
         stream.linear({w, nullptr, at.rows(x), kernels::Activation::tanh, {}, at.rows(y)});
         stream.linear_transposed({w, at.rows(y), at.rows(dx)});
       }

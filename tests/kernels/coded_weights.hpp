@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/linear.hpp"
-#include "kernels/linear_decoded.hpp"
+#include "kernels/linear_dequantized.hpp"
 
 #include "core/aligned_buffer.hpp"
 #include "core/philox.hpp"
@@ -208,8 +208,8 @@ class CodedMatrix {
 };
 
 /// A coded weight's reference values as panels.
-struct DecodedMatrix {
-  explicit DecodedMatrix(const CodedMatrix& coded)
+struct DequantizedMatrix {
+  explicit DequantizedMatrix(const CodedMatrix& coded)
       : out(coded.view().out), in(coded.view().in), data(panels_size(out, in)) {
     for (std::size_t o = 0; o < out; ++o)
       for (std::size_t k = 0; k < in; ++k) data[panel_index(in, o, k)] = coded.value(o, k);

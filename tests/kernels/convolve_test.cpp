@@ -252,8 +252,8 @@ TEST(Convolve, TakesEveryTypeOfWeight) {
         return y;
       };
       const FlushSubnormals flush;
-      // On the decoded values, the bits of the float32 kernels; float64 alone is summed in binary64.
-      decode(w, {o.panels.data(), c.out, c.window.columns()});
+      // On the dequantized values, the bits of the float32 kernels; float64 alone is summed in binary64.
+      dequantize(w, {o.panels.data(), c.out, c.window.columns()});
       if (encoding.dtype != Dtype::float64) {
         const auto y = forward(c, o, Activation::sigmoid);
         expect_same_bits(run(Activations::float32, false),

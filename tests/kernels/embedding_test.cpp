@@ -46,14 +46,14 @@ TEST(Embedding, AddsGradientsInTheOrderOfTokensAndLeavesPaddingAlone) {
     }
 }
 
-TEST(Embedding, ReadsTheDecodedColumnInEveryType) {
+TEST(Embedding, ReadsTheDequantizedColumnInEveryType) {
   const FlushSubnormals flush;
   RandomStream random(5, 0, RandomPurpose::test);
   for (const Encoding& encoding : testing_coded::all_encodings()) {
     const std::size_t out = 35, in = 71;
     testing_coded::CodedMatrix coded(encoding, out, in);
     coded.fill(random, testing_coded::Codes::finite);
-    const testing_coded::DecodedMatrix decoded(coded);
+    const testing_coded::DequantizedMatrix dequantized(coded);
     Matrix x(2, 5), y(2, 5 * out);
     for (std::size_t b = 0; b < 2; ++b)
       for (std::size_t t = 0; t < 5; ++t) x.at(b, t) = static_cast<float>((b * 37 + t * 17) % in);
@@ -62,7 +62,7 @@ TEST(Embedding, ReadsTheDecodedColumnInEveryType) {
     for (std::size_t b = 0; b < 2; ++b)
       for (std::size_t t = 0; t < 5; ++t)
         for (std::size_t o = 0; o < out; ++o)
-          ASSERT_TRUE(same_bits(y.at(b, t * out + o), decoded.data[panel_index(in, o, column_of(x.at(b, t), in))]))
+          ASSERT_TRUE(same_bits(y.at(b, t * out + o), dequantized.data[panel_index(in, o, column_of(x.at(b, t), in))]))
               << name(encoding.dtype);
     EXPECT_TRUE(y.gaps_intact());
   }

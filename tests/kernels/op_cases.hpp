@@ -76,7 +76,7 @@ class Operands {
   /// Random codes: of finite numbers, or any where the case is special and they need not be finite.
   ConstWeight weight(const Encoding& encoding, std::size_t out, std::size_t in, Activations activations,
                      bool is_finite = false);
-  /// Memory for an encoded weight, of bits that no encoder leaves.
+  /// Memory for an quantized weight, of bits that no encoder leaves.
   Weight soiled(const Encoding& encoding, std::size_t out, std::size_t in);
   std::uint32_t* labels(std::size_t count, std::size_t below);
   std::uint64_t* words(const std::vector<std::uint64_t>& words);

@@ -249,13 +249,13 @@ static ConstPanels master(Operands& o, std::size_t out, std::size_t in, testing_
         to.data[panel_index(in, i, k)] = testing_codec::draw(o.random(), fill);
   return to;
 }
-void encode(Table& t) {
+void quantize(Table& t) {
   const auto make = [](Operands& o, const Encoding& encoding, std::size_t out, std::size_t in,
                        testing_codec::Fill fill) {
     const ConstPanels from = master(o, out, in, fill);
     return o.make(
         ", " + to_string(encoding) + text(Size{0, out, in}) + ", fill " + std::to_string(static_cast<int>(fill)),
-        ops::Encode{from, o.soiled(encoding, out, in)});
+        ops::Quantize{from, o.soiled(encoding, out, in)});
   };
   for (const Encoding& encoding : testing_codec::all_encodings()) {
     for (const testing_codec::Fill fill : testing_codec::kFills)

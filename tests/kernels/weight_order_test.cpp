@@ -2,8 +2,8 @@
 
 #include "kernels/weight_order.hpp"
 
-#include "kernels/encode.hpp"
 #include "kernels/float_environment.hpp"
+#include "kernels/quantize.hpp"
 
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ Bytes exported(const ConstWeight& weight) {
 QuantizedWeight random_weight(RandomStream& random, const Encoding& encoding, std::size_t out, std::size_t in) {
   QuantizedWeight stored(encoding, out, in);
   const FlushSubnormals flush;
-  encode(random_master(random, out, in, Fill::normal).view(), stored.view());
+  quantize(random_master(random, out, in, Fill::normal).view(), stored.view());
   return stored;
 }
 
@@ -78,7 +78,7 @@ TEST(WeightOrder, WritesTheBytesOfTheWorkedExample) {
     for (std::size_t k = 0; k < 5; ++k) master.at(o, k) = rows[o][k];
   const FlushSubnormals flush;
   QuantizedWeight stored(Encoding(Dtype::int4, Granularity::channel), 2, 5);
-  encode(master.view(), stored.view());
+  quantize(master.view(), stored.view());
   const auto* words = static_cast<const std::uint32_t*>(stored.view().codes);
   EXPECT_EQ(words[0], 0x000210d7u);
   EXPECT_EQ(words[1], 0x000f0239u);
@@ -90,7 +90,7 @@ TEST(WeightOrder, WritesTheBytesOfTheWorkedExample) {
   Master small(2, 5);
   for (std::size_t o = 0; o < 2; ++o)
     for (std::size_t k = 0; k < 5; ++k) small.at(o, k) = static_cast<float>((o * 5 + k) % 4) - 1.0f;
-  encode(small.view(), affine.view());
+  quantize(small.view(), affine.view());
   const Bytes packed = exported(affine.view());
   EXPECT_EQ(packed.codes, bytes_of({0xe4, 0xe4, 0x04}));
   EXPECT_EQ(packed.zeros, bytes_of({1}));

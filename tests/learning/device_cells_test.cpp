@@ -65,16 +65,16 @@ class DeviceCellsLearn : public ::testing::TestWithParam<std::tuple<Rule, Schedu
 TEST_P(DeviceCellsLearn, AndCostTheCpuTheStepsThatCarryOrdersOut) {
   Pair pair(test::digits_network(3), options());
   teach(pair, 0, 9);
-  EXPECT_EQ(pair.figures().host_steps, 0u);
+  EXPECT_EQ(pair.statistics().host_steps, 0u);
   order(pair, kMiddle, CommandKind::morph);
   teach(pair, 9, 20);
   pair.expect_equal("morphed at once");
-  EXPECT_EQ(pair.figures().host_steps, 1u);
+  EXPECT_EQ(pair.statistics().host_steps, 1u);
   order(pair, kFirst, CommandKind::reset, 0, 7);
   teach(pair, 29, 20);
   pair.expect_equal("reset later");
-  EXPECT_EQ(pair.figures().host_steps, 3u);
-  EXPECT_EQ(pair.figures().replays, 0u);
+  EXPECT_EQ(pair.statistics().host_steps, 3u);
+  EXPECT_EQ(pair.statistics().replays, 0u);
 }
 
 TEST_P(DeviceCellsLearn, AlthoughSomeAreSilent) {
@@ -88,8 +88,8 @@ TEST_P(DeviceCellsLearn, AlthoughSomeAreSilent) {
     teach(pair, 40, 10);
     pair.both([](ReplayableMesh& life) { must(life.learner->drain()); });
     pair.expect_equal("drained");
-    EXPECT_EQ(pair.figures().host_steps, 2u);
-    EXPECT_EQ(pair.figures().replays, 0u);
+    EXPECT_EQ(pair.statistics().host_steps, 2u);
+    EXPECT_EQ(pair.statistics().replays, 0u);
   }
 }
 
@@ -135,13 +135,13 @@ TEST_P(DeviceCellsLearn, BesideMetacognition) {
     pair.both([](ReplayableMesh& life) { must(life.learner->drain()); });
     pair.expect_equal("drained");
     EXPECT_GT(actions(pair.cpu()), 1u);
-    EXPECT_GT(pair.figures().host_steps, 0u);
+    EXPECT_GT(pair.statistics().host_steps, 0u);
     // The step that carries an order out, and one more where it was given in such a step.
-    EXPECT_LE(pair.figures().host_steps, 2 * actions(pair.cpu()));
-    EXPECT_GT(pair.figures().device_steps, 2 * pair.figures().host_steps);
-    EXPECT_EQ(pair.figures().why_host, "");
-    EXPECT_EQ(pair.figures().replays, 0u);
-    const std::string& why = pair.figures().why_host_cells;
+    EXPECT_LE(pair.statistics().host_steps, 2 * actions(pair.cpu()));
+    EXPECT_GT(pair.statistics().device_steps, 2 * pair.statistics().host_steps);
+    EXPECT_EQ(pair.statistics().why_host, "");
+    EXPECT_EQ(pair.statistics().replays, 0u);
+    const std::string& why = pair.statistics().why_host_cells;
     EXPECT_EQ(why.find("measures their gradients") != std::string::npos, measures) << why;
   }
 }

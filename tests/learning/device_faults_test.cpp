@@ -75,7 +75,7 @@ struct ReplayableMesh {
       all += to_string(mesh->state_hash(session)) + "\n";
     return all;
   }
-  mesh::DeviceStatistics figures() const {
+  mesh::DeviceStatistics statistics() const {
     return mesh->device_statistics() ? *mesh->device_statistics() : mesh::DeviceStatistics();
   }
 };
@@ -113,7 +113,7 @@ TEST_P(EachFault, WheneverItHappensLosesNothingThatWasLearned) {
     life.teach(5);
     must(life.learner->drain());
     all += life.told();
-    const Lived lived{all, life.figures()};
+    const Lived lived{all, life.statistics()};
     plan().clear();  // its end is no part of its run
     return lived;
   };
@@ -152,13 +152,13 @@ TEST_F(LearningFaultsTest, ALongLifeGoesOnFromWhatTheDeviceBroughtLast) {
       };
       teach(1030);
       teach(1100);
-      EXPECT_GE(gpu.figures().pulls, 2u);
-      EXPECT_EQ(gpu.figures().replays, 0u);
+      EXPECT_GE(gpu.statistics().downloads, 2u);
+      EXPECT_EQ(gpu.statistics().replays, 0u);
       teach(7);
       plan().fail(DriverFault::lost_at_submit, static_cast<std::uint64_t>(n));
       teach(40);
       teach(1030);
-      EXPECT_EQ(gpu.figures().faults, 1u);
+      EXPECT_EQ(gpu.statistics().faults, 1u);
       EXPECT_EQ(gpu.told(), cpu.told());
     }
 }
@@ -173,14 +173,14 @@ TEST_F(LearningFaultsTest, GoesBackToTheDeviceAtALessonsBeginning) {
   teach(5);
   plan().fail(DriverFault::lost_at_wait, 0);
   teach(5);
-  EXPECT_EQ(gpu.figures().faults, 1u);
+  EXPECT_EQ(gpu.statistics().faults, 1u);
   teach(mesh::DeviceRecovery::kFirstWait);
-  EXPECT_EQ(gpu.figures().restarts, 0u);
-  const std::uint64_t before = gpu.figures().device_steps, host = gpu.figures().host_steps;
+  EXPECT_EQ(gpu.statistics().restarts, 0u);
+  const std::uint64_t before = gpu.statistics().device_steps, host = gpu.statistics().host_steps;
   teach(20);
-  EXPECT_EQ(gpu.figures().restarts, 1u);
-  EXPECT_EQ(gpu.figures().device_steps, before + 20);
-  EXPECT_EQ(gpu.figures().host_steps, host);
+  EXPECT_EQ(gpu.statistics().restarts, 1u);
+  EXPECT_EQ(gpu.statistics().device_steps, before + 20);
+  EXPECT_EQ(gpu.statistics().host_steps, host);
   EXPECT_EQ(gpu.told(), cpu.told());
 }
 

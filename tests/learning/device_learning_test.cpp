@@ -184,10 +184,10 @@ TEST_F(DeviceRunTest, IsRecordedOnceAndRunAgain) {
       };
       teach(0);
       teach(32);
-      const std::uint64_t programs = pair.figures().programs;
+      const std::uint64_t programs = pair.statistics().programs;
       teach(64);
       teach(96);
-      EXPECT_EQ(pair.figures().programs, programs);
+      EXPECT_EQ(pair.statistics().programs, programs);
       pair.expect_equal("trained");
       pair.expect_on_device();
     }
@@ -215,7 +215,7 @@ TEST_F(DeviceRunTest, IsFedWideInputsInParts) {
     const Target targets[] = {{"digit", labels, {}}};
     pair.both([&](ReplayableMesh& life) { must(life.learner->learn(inputs, targets, kSteps)); });
   }
-  EXPECT_GT(pair.figures().programs, 3u);
+  EXPECT_GT(pair.statistics().programs, 3u);
   pair.expect_equal("trained");
   pair.expect_on_device();
 }
@@ -296,8 +296,8 @@ TEST_F(DeviceRunTest, LearnsInAStoredTypeWhereverThatCanBeDoneAndSaysWhere) {
   const Batch batch(test::all_digits(), 0, 20);
   pair.both([&](ReplayableMesh& life) { batch.teach(life, 20); });
   pair.expect_equal("int8");
-  EXPECT_EQ(pair.figures().device_steps > 0, pair.figures().why_host.empty()) << pair.figures().why_host;
-  EXPECT_EQ(pair.figures().host_steps > 0, !pair.figures().why_host.empty()) << pair.figures().why_host;
+  EXPECT_EQ(pair.statistics().device_steps > 0, pair.statistics().why_host.empty()) << pair.statistics().why_host;
+  EXPECT_EQ(pair.statistics().host_steps > 0, !pair.statistics().why_host.empty()) << pair.statistics().why_host;
 }
 
 TEST(DeviceLosses, EachHasTheCpusStateAndScores) {

@@ -56,7 +56,7 @@ class Pair {
 
   ReplayableMesh& cpu() { return cpu_; }
   ReplayableMesh& gpu() { return gpu_; }
-  const mesh::DeviceStatistics& figures() const { return *gpu_.mesh->device_statistics(); }
+  const mesh::DeviceStatistics& statistics() const { return *gpu_.mesh->device_statistics(); }
 
   template <class Act>
   void both(Act&& act) {
@@ -71,10 +71,10 @@ class Pair {
   }
   /// Nothing was run on the CPU instead.
   void expect_on_device() {
-    EXPECT_EQ(figures().why_host, "");
-    EXPECT_EQ(figures().host_steps, 0u);
-    EXPECT_EQ(figures().replays, 0u);
-    EXPECT_GT(figures().device_steps, 0u);
+    EXPECT_EQ(statistics().why_host, "");
+    EXPECT_EQ(statistics().host_steps, 0u);
+    EXPECT_EQ(statistics().replays, 0u);
+    EXPECT_GT(statistics().device_steps, 0u);
   }
 
  private:
@@ -136,7 +136,7 @@ inline void live_through_a_fault(Pair& pair, const Coord& output, const std::arr
   const auto &there = pair.gpu().mesh->supervisor().events(), &here = pair.cpu().mesh->supervisor().events();
   EXPECT_GT(here.appended(), 0u);
   EXPECT_EQ(there.appended(), here.appended());
-  EXPECT_GT(pair.figures().replays, 0u);
+  EXPECT_GT(pair.statistics().replays, 0u);
 }
 
 }  // namespace weft::learning::test

@@ -184,7 +184,7 @@ TEST(QuantizationAware, ErrorsTravelBackThroughTheStoredWeights) {
     const auto w1 = weights.read(weights.of(first)[0]), master = weights.read(weights.of(hidden)[0]),
                w3 = weights.read(weights.of(last)[0]);
     AlignedBuffer<float> panels(kernels::panels_size(8, 8));
-    weights.stored(weights.first(hidden))->decode({panels.data(), 8, 8});
+    weights.stored(weights.first(hidden))->dequantize({panels.data(), 8, 8});
     std::vector<float> stored(64);
     kernels::unpack_panels({panels.data(), 8, 8}, {stored.data(), 8, 8, 8});
 

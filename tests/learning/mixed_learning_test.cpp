@@ -33,12 +33,12 @@ mesh::NetworkSpec placed(std::uint64_t seed, std::initializer_list<Coord> on_hos
 constexpr Coord kFirst{0, 0, 0, 0}, kMiddle{0, 0, 1, 0}, kOutput{0, 1, 0, 0}, kBack{0, 1, 1, 0};
 
 void expect_mixed(const Pair& pair) {
-  EXPECT_EQ(pair.figures().why_host, "");
-  EXPECT_EQ(pair.figures().host_steps, 0u);
-  EXPECT_EQ(pair.figures().replays, 0u);
-  EXPECT_GT(pair.figures().device_steps, 0u);
-  EXPECT_GT(pair.figures().host_cells, 0u);
-  EXPECT_GT(pair.figures().exchanged_bytes, 0u);
+  EXPECT_EQ(pair.statistics().why_host, "");
+  EXPECT_EQ(pair.statistics().host_steps, 0u);
+  EXPECT_EQ(pair.statistics().replays, 0u);
+  EXPECT_GT(pair.statistics().device_steps, 0u);
+  EXPECT_GT(pair.statistics().host_cells, 0u);
+  EXPECT_GT(pair.statistics().exchanged_bytes, 0u);
 }
 
 void teach(Pair& pair, std::uint64_t first, std::uint64_t count, std::size_t sessions = 1, std::size_t learners = 1,
@@ -115,7 +115,7 @@ TEST_F(MixedRunTest, TheDeviceHasNoRoomForWhatTheHostLearns) {
       Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
       teach(pair, 0, 10);
       pair.expect_equal("trained");
-      bytes[is_mixed] = pair.figures().device_bytes;
+      bytes[is_mixed] = pair.statistics().device_bytes;
     }
     // Weights, gradients and velocities of 64 x (64 + 64) inputs: half of it is enough to tell.
     EXPECT_LT(bytes[1] + 3 * 64 * 64 * sizeof(float), bytes[0]) << name(schedule);
@@ -174,7 +174,7 @@ TEST_F(MixedRunTest, SharersOfWeightsLearnTogetherOnTheHost) {
     teach(pair, 0, 25);
     pair.expect_equal(std::string(name(schedule)));
     expect_mixed(pair);
-    EXPECT_EQ(pair.figures().host_cells, 2u);
+    EXPECT_EQ(pair.statistics().host_cells, 2u);
   }
 }
 
@@ -222,7 +222,7 @@ TEST_F(MixedRunTest, AFaultLongAfterBothAgreedTakesBackWhatSamplesUnderWayRead) 
       pair.both([&](test::ReplayableMesh& life) { batch.teach(life, 40); });
       pair.expect_equal("after");
       EXPECT_GT(pair.cpu().mesh->supervisor().events().appended(), 0u);
-      EXPECT_GT(pair.figures().replays, 0u);
+      EXPECT_GT(pair.statistics().replays, 0u);
     }
 }
 

@@ -70,8 +70,8 @@ TEST_P(RegisteredLearning, EndsWhereTheCpuDoesWithTheSameScores) {
   pair.both([](test::ReplayableMesh& life) { test::must(life.learner->drain()); });
   pair.expect_equal("drained");
   pair.expect_on_device();
-  EXPECT_EQ(pair.figures().host_cells, 1u);
-  EXPECT_GT(pair.figures().exchanged_bytes, 0u);
+  EXPECT_EQ(pair.statistics().host_cells, 1u);
+  EXPECT_GT(pair.statistics().exchanged_bytes, 0u);
   const auto updates = std::as_const(*pair.cpu().learner).optimizer().updates();
   EXPECT_GT(updates[*pair.cpu().mesh->graph().find_layer({0, 0, 1, 0})], 0u) << "the raw layer learns too";
 }

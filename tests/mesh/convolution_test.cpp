@@ -7,8 +7,8 @@
 #include "mesh/network/graph.hpp"
 #include "mesh/weights/weight_store.hpp"
 
-#include "kernels/encode.hpp"
 #include "kernels/isa.hpp"
+#include "kernels/quantize.hpp"
 
 #include "goldens.hpp"
 
@@ -228,7 +228,7 @@ std::vector<std::vector<float>> run_coded(const LayerSpec& spec, const Shape& in
   kernels::Weight stored;
   stored.codes = codes.data(), stored.scales = scales.data(), stored.zeros = zeros.data();
   stored.out = p.out, stored.in = p.in, stored.dtype = encoding.dtype, stored.granularity = encoding.granularity;
-  kernels::encode({master.data(), p.out, p.in}, stored);
+  kernels::quantize({master.data(), p.out, p.in}, stored);
   std::vector<kernels::ConstWeight> weights{stored, kernels::ConstPanels{bias.data(), bias.size(), 0}};
   weights[0].activations = activations;
   auto x = noise(2 * layer->in(), 1), dy = noise(2 * layer->out(), 2);

@@ -24,7 +24,7 @@ constexpr std::uint64_t kTicks = 20;
 /// All that comes of a run.
 struct Lived {
   std::string hashes, warnings;
-  DeviceStatistics figures;
+  DeviceStatistics statistics;
 };
 
 Lived live(const std::string& device, const std::shared_ptr<gpu::FaultPlan>& plan = nullptr) {
@@ -41,7 +41,7 @@ Lived live(const std::string& device, const std::shared_ptr<gpu::FaultPlan>& pla
       must(mesh.tick());
     }
     lived.hashes = testing_support::hashes(mesh);
-    if (mesh.device_statistics()) lived.figures = *mesh.device_statistics();
+    if (mesh.device_statistics()) lived.statistics = *mesh.device_statistics();
   }
   lived.warnings = ::testing::internal::GetCapturedStderr();
   return lived;
@@ -64,13 +64,13 @@ class DeviceAbsent : public ::testing::Test {
     const Lived cpu = live("cpu"), lived = live(testing_support::device_name(), plan_);
     EXPECT_GT(plan_->failed(), 0u);
     EXPECT_EQ(lived.hashes, cpu.hashes);
-    const std::string& why = lived.figures.why_host;
+    const std::string& why = lived.statistics.why_host;
     for (const std::string& fragment : fragments) EXPECT_NE(why.find(fragment), std::string::npos) << why;
     EXPECT_NE(lived.warnings.find("warning: the mesh runs on the CPU: " + why), std::string::npos) << lived.warnings;
-    EXPECT_EQ(lived.figures.host_steps, kTicks);
-    EXPECT_EQ(lived.figures.device_steps, 0u);
-    EXPECT_EQ(lived.figures.faults, 0u);  // there was nothing to fail
-    EXPECT_EQ(lived.figures.device, "");
+    EXPECT_EQ(lived.statistics.host_steps, kTicks);
+    EXPECT_EQ(lived.statistics.device_steps, 0u);
+    EXPECT_EQ(lived.statistics.faults, 0u);  // there was nothing to fail
+    EXPECT_EQ(lived.statistics.device, "");
     EXPECT_EQ(cpu.warnings.find("runs on the CPU"), std::string::npos) << cpu.warnings;
   }
 };
@@ -89,8 +89,8 @@ TEST_F(DeviceAbsent, SinceTheOneThatIsNamedLacksAFeature) {
   plan_->fail(DriverFault::no_feature, 0, UINT64_MAX);
   const Lived cpu = live("cpu"), lived = live("vulkan:0", plan_);
   EXPECT_EQ(lived.hashes, cpu.hashes);
-  EXPECT_NE(lived.figures.why_host.find("lacks 64-bit integers in shaders"), std::string::npos)
-      << lived.figures.why_host;
+  EXPECT_NE(lived.statistics.why_host.find("lacks 64-bit integers in shaders"), std::string::npos)
+      << lived.statistics.why_host;
 }
 
 TEST_F(DeviceAbsent, SinceItsArithmeticIsNotExact) {
@@ -101,8 +101,8 @@ TEST_F(DeviceAbsent, ButNotOnceAllIsWell) {
   // The same run with a plan that plans nothing.
   const Lived cpu = live("cpu"), lived = live(testing_support::device_name(), plan_);
   EXPECT_EQ(lived.hashes, cpu.hashes);
-  EXPECT_EQ(lived.figures.why_host, "");
-  EXPECT_GT(lived.figures.device_steps, 0u);
+  EXPECT_EQ(lived.statistics.why_host, "");
+  EXPECT_GT(lived.statistics.device_steps, 0u);
   EXPECT_EQ(lived.warnings.find("runs on the CPU"), std::string::npos) << lived.warnings;
   EXPECT_EQ(plan_->failed(), 0u);
   for (const DriverFault fault :

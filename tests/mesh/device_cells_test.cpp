@@ -46,10 +46,10 @@ class DeviceCells : public testing_support::DevicePair {
     return all;
   }
   void expect_on_device(std::uint64_t steps, std::uint64_t host_steps) {
-    EXPECT_EQ(figures().why_host, "");
-    EXPECT_EQ(figures().device_steps, steps);
-    EXPECT_EQ(figures().host_steps, host_steps);
-    EXPECT_EQ(figures().replays, 0u);
+    EXPECT_EQ(statistics().why_host, "");
+    EXPECT_EQ(statistics().device_steps, steps);
+    EXPECT_EQ(statistics().host_steps, host_steps);
+    EXPECT_EQ(statistics().replays, 0u);
   }
   /// Inputs are small, and larger from one tick on.
   void run_both(std::uint64_t ticks, std::uint64_t loud_from, std::uint64_t seed) {
@@ -159,11 +159,11 @@ class DeviceMetacognition : public DeviceCells, public ::testing::WithParamInter
   /// Each action costs the CPU the tick that carries it out.
   void expect_mixed() {
     EXPECT_GT(actions(), 1u);
-    EXPECT_GT(figures().host_steps, 0u);
-    EXPECT_LE(figures().host_steps, actions());
-    expect_on_device(cpu_->ticks() - figures().host_steps, figures().host_steps);
-    EXPECT_GT(figures().exchanged_bytes, 0u);
-    EXPECT_NE(figures().why_host_cells.find("metacognition decides there"), std::string::npos);
+    EXPECT_GT(statistics().host_steps, 0u);
+    EXPECT_LE(statistics().host_steps, actions());
+    expect_on_device(cpu_->ticks() - statistics().host_steps, statistics().host_steps);
+    EXPECT_GT(statistics().exchanged_bytes, 0u);
+    EXPECT_NE(statistics().why_host_cells.find("metacognition decides there"), std::string::npos);
   }
 };
 
@@ -209,7 +209,7 @@ TEST_P(DeviceMetacognition, GoesBackToASavedStateWithOrdersUnderWay) {
     expect_equal("again");
   }
   EXPECT_GT(actions(), 0u);
-  EXPECT_EQ(figures().replays, 0u);
+  EXPECT_EQ(statistics().replays, 0u);
 }
 
 constexpr const char* kRules[] = {"reset", "morph_and_reset", "swap_and_morph", "two_rivals"};
@@ -233,14 +233,14 @@ TEST_P(DeviceMetacognitionFaults, HappenOnceBesideOrders) {
     spec.layers.push_back(watcher);
     build_bomb(spec);
     run_bomb(20, 20, 20);
-    EXPECT_EQ(figures().replays, 0u);
+    EXPECT_EQ(statistics().replays, 0u);
     run_bomb(60, 31, 34);
     expect_equal("after the run");
     both([](Mesh& mesh) { mesh.resume(); });
     run_bomb(30, 3, 30);
     expect_equal("went on");
     EXPECT_GT(actions(), 1u);
-    replays += figures().replays;
+    replays += statistics().replays;
     expect_same_supervision();
   }
   EXPECT_GT(replays, 2u);
@@ -318,12 +318,12 @@ TEST_F(DeviceCells, ThatWereIsolatedStaySoOnTheDevice) {
   both_say_the_same([](Mesh& mesh) { return mesh.tick(6); });
   expect_equal("after the fault");
   expect_same_supervision();
-  const std::uint64_t host = figures().host_steps, device = figures().device_steps;
+  const std::uint64_t host = statistics().host_steps, device = statistics().device_steps;
   set_inputs(2);
   tick(30);
   expect_equal("isolated");
-  EXPECT_EQ(figures().host_steps, host);
-  EXPECT_EQ(figures().device_steps, device + 30);
+  EXPECT_EQ(statistics().host_steps, host);
+  EXPECT_EQ(statistics().device_steps, device + 30);
   // Enabled, it fails again.
   order({0, 0, 1, 0}, CommandKind::enable);
   both_say_the_same([](Mesh& mesh) { return mesh.tick(6); });

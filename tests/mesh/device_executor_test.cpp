@@ -36,15 +36,15 @@ TEST_F(DeviceRunTest, TicksOneByOneAsTheCpuDoes) {
     expect_outputs();
   }
   // Nothing came back but outputs.
-  EXPECT_EQ(figures().device_steps, 12u);
-  EXPECT_EQ(figures().host_steps, 0u);
-  EXPECT_EQ(figures().pulls, 0u);
-  EXPECT_EQ(figures().pushes, 1u);
+  EXPECT_EQ(statistics().device_steps, 12u);
+  EXPECT_EQ(statistics().host_steps, 0u);
+  EXPECT_EQ(statistics().downloads, 0u);
+  EXPECT_EQ(statistics().uploads, 1u);
   expect_equal("at the end");
-  EXPECT_EQ(figures().pulls, 1u);
+  EXPECT_EQ(statistics().downloads, 1u);
   // Looking is not writing.
   tick(1);
-  EXPECT_EQ(figures().pushes, 1u);
+  EXPECT_EQ(statistics().uploads, 1u);
 }
 
 TEST_F(DeviceRunTest, TicksManyAtOnceFromAnyTickOn) {
@@ -55,21 +55,21 @@ TEST_F(DeviceRunTest, TicksManyAtOnceFromAnyTickOn) {
     expect_outputs();
   }
   expect_equal("at the end");
-  EXPECT_EQ(figures().host_steps, 0u);
+  EXPECT_EQ(statistics().host_steps, 0u);
 }
 
 TEST_F(DeviceRunTest, RunsWithInputsAndOutputs) {
   build(mixed_network().spec(), 2);
   for (const std::uint64_t ticks : {1, 3, 50, 129}) run_with_inputs(ticks);
   expect_equal("at the end");
-  EXPECT_EQ(figures().host_steps, 0u);
+  EXPECT_EQ(statistics().host_steps, 0u);
 }
 
 TEST_F(DeviceRunTest, SessionsComeGoAndAreMovedWhileTheDeviceIsAhead) {
   build(mixed_network().spec(), 2);
   move_sessions_about();
   // Sessions came and went, and the figures are still the mesh's.
-  EXPECT_EQ(figures().device_steps, gpu_->ticks());
+  EXPECT_EQ(statistics().device_steps, gpu_->ticks());
 }
 
 TEST_F(DeviceRunTest, GoesBackToSavedStates) {
@@ -121,8 +121,8 @@ TEST_F(DeviceRunTest, OrdersAreCarriedOutAtTheirTicksAndAnsweredAlike) {
       EXPECT_EQ(bits(there.answer()), bits(here.answer())) << i;
     }
   }
-  EXPECT_GT(figures().host_steps, 0u);
-  EXPECT_GT(figures().device_steps, 0u);
+  EXPECT_GT(statistics().host_steps, 0u);
+  EXPECT_GT(statistics().device_steps, 0u);
 }
 
 TEST_F(DeviceRunTest, ComputesPassesAndHeldCopiesWhileItIsAhead) {
@@ -257,11 +257,11 @@ TEST_F(DeviceRunTest, ATypeThatSomebodyRegisteredRunsOnTheCpuBesideTheDeviceAndS
   set_inputs(2);
   tick(5);
   expect_equal("at the end");
-  EXPECT_NE(figures().why_host_cells.find("fragile"), std::string::npos) << figures().why_host_cells;
-  EXPECT_EQ(figures().host_cells, 2u);
-  EXPECT_EQ(figures().why_host, "");
-  EXPECT_EQ(figures().device_steps, 11u);
-  EXPECT_EQ(figures().host_steps, 0u);
+  EXPECT_NE(statistics().why_host_cells.find("fragile"), std::string::npos) << statistics().why_host_cells;
+  EXPECT_EQ(statistics().host_cells, 2u);
+  EXPECT_EQ(statistics().why_host, "");
+  EXPECT_EQ(statistics().device_steps, 11u);
+  EXPECT_EQ(statistics().host_steps, 0u);
 }
 
 TEST_F(DeviceRunTest, TakesTheNetworksDeviceUnlessToldOtherwise) {

@@ -54,7 +54,7 @@ Mesh mesh_on(const std::string& where, std::size_t sessions = 1, const NetworkSp
   return must(Mesh::build(spec, options));
 }
 
-DeviceStatistics figures_of(const Mesh& mesh) {
+DeviceStatistics statistics_of(const Mesh& mesh) {
   return mesh.device_statistics() ? *mesh.device_statistics() : DeviceStatistics();
 }
 
@@ -109,7 +109,7 @@ class DeviceFaultsTest : public FaultsTest {
     must(mesh.tick(2));
     look();
     lived.all += hashes(mesh);
-    lived.figures = figures_of(mesh);
+    lived.statistics = statistics_of(mesh);
     plan().clear();  // its end is no part of its run
     return lived;
   }
@@ -163,15 +163,15 @@ TEST_F(DeviceFaultsTest, ALongLifeGoesOnFromWhatTheDeviceBroughtLast) {
       live(1, 1030);
       live(2, 1030);
       live(3, 2);
-      EXPECT_EQ(figures_of(gpu).pulls, 2u);
-      EXPECT_EQ(figures_of(gpu).replays, 0u);
+      EXPECT_EQ(statistics_of(gpu).downloads, 2u);
+      EXPECT_EQ(statistics_of(gpu).replays, 0u);
       plan().fail(fault, static_cast<std::uint64_t>(n));
       live(4, 3);
       live(5, 1030);
       live(6, 2);
       EXPECT_EQ(hashes(gpu), hashes(cpu));
       const bool has_failed = plan().failed() != before;
-      EXPECT_EQ(figures_of(gpu).faults, has_failed ? 1u : 0u);
+      EXPECT_EQ(statistics_of(gpu).faults, has_failed ? 1u : 0u);
       plan().clear();
       if (!has_failed) EXPECT_GT(lives, 1);
       if (!has_failed || HasFailure()) break;
@@ -199,10 +199,10 @@ TEST_F(DeviceFaultsTest, ADeviceThatIsLostWhileItBringsMuchLeavesWhatItBroughtBe
     Mesh gpu = mesh_on(device_name(), 1, spec);
     must(gpu.set_input("a", a));
     for (int i = 0; i < 15; ++i) must(gpu.tick(130));
-    EXPECT_EQ(figures_of(gpu).pulls, 1u);
+    EXPECT_EQ(statistics_of(gpu).downloads, 1u);
     plan().fail(DriverFault::lost_at_wait, static_cast<std::uint64_t>(n));
     must(gpu.tick(130));
-    const bool has_failed = figures_of(gpu).faults == 1;
+    const bool has_failed = statistics_of(gpu).faults == 1;
     plan().clear();
     EXPECT_EQ(hashes(gpu), hashes(cpu));
     if (!has_failed) break;
@@ -227,34 +227,34 @@ TEST_F(DeviceFaultsTest, AFaultThatPassesCostsAWhileOnTheCpu) {
     must(cpu.add_session());
     must(gpu.add_session());
     tick(10);
-    EXPECT_EQ(figures_of(gpu).faults, 1u);
-    EXPECT_EQ(figures_of(gpu).restarts, 0u);
-    EXPECT_NE(figures_of(gpu).why_host, "");
+    EXPECT_EQ(statistics_of(gpu).faults, 1u);
+    EXPECT_EQ(statistics_of(gpu).restarts, 0u);
+    EXPECT_NE(statistics_of(gpu).why_host, "");
     EXPECT_EQ(hashes(gpu), hashes(cpu));
-    const std::uint64_t before = figures_of(gpu).device_steps;
+    const std::uint64_t before = statistics_of(gpu).device_steps;
     tick(DeviceRecovery::kFirstWait - 20);
-    EXPECT_EQ(figures_of(gpu).device_steps, before);
-    EXPECT_EQ(figures_of(gpu).restarts, 0u);
+    EXPECT_EQ(statistics_of(gpu).device_steps, before);
+    EXPECT_EQ(statistics_of(gpu).restarts, 0u);
     // In the middle of a call it is back, and sessions that come and go change nothing about that.
     must(cpu.remove_session(1));
     must(gpu.remove_session(1));
     tick(30);
-    EXPECT_EQ(figures_of(gpu).restarts, 1u);
-    EXPECT_EQ(figures_of(gpu).why_host, "");
-    EXPECT_GT(figures_of(gpu).device_steps, before);
-    EXPECT_NE(figures_of(gpu).last_fault, "");
+    EXPECT_EQ(statistics_of(gpu).restarts, 1u);
+    EXPECT_EQ(statistics_of(gpu).why_host, "");
+    EXPECT_GT(statistics_of(gpu).device_steps, before);
+    EXPECT_NE(statistics_of(gpu).last_fault, "");
     EXPECT_EQ(hashes(gpu), hashes(cpu));
-    const std::uint64_t host = figures_of(gpu).host_steps;
+    const std::uint64_t host = statistics_of(gpu).host_steps;
     tick(40);
     EXPECT_EQ(hashes(gpu), hashes(cpu));
-    EXPECT_EQ(figures_of(gpu).host_steps, host);
+    EXPECT_EQ(statistics_of(gpu).host_steps, host);
   }
 }
 
 TEST_F(DeviceFaultsTest, AHoldThatLastedLongForgetsEarlierFaults) {
   DeviceRecovery hold(device_name(), *gpu::Device::share(device_name()));
-  DeviceStatistics figures;
-  const auto fail = [&] { hold.let_go(Error(Errc::timed_out, "it hangs"), figures); };
+  DeviceStatistics statistics;
+  const auto fail = [&] { hold.let_go(Error(Errc::timed_out, "it hangs"), statistics); };
   const auto wait_and_take = [&](std::uint64_t expected) {
     EXPECT_FALSE(hold.is_held());
     EXPECT_EQ(hold.wait(), expected);
@@ -262,7 +262,7 @@ TEST_F(DeviceFaultsTest, AHoldThatLastedLongForgetsEarlierFaults) {
     EXPECT_EQ(hold.wait(), 1u);
     hold.note_steps(7);
     EXPECT_EQ(hold.wait(), 0u);
-    hold.take(figures);
+    hold.take(statistics);
     EXPECT_TRUE(hold.is_held());
   };
   fail();
@@ -275,10 +275,10 @@ TEST_F(DeviceFaultsTest, AHoldThatLastedLongForgetsEarlierFaults) {
   hold.note_steps(DeviceRecovery::kProven);
   fail();
   wait_and_take(DeviceRecovery::kFirstWait);
-  EXPECT_EQ(figures.faults, 4u);
-  EXPECT_EQ(figures.restarts, 4u);
-  EXPECT_EQ(figures.last_fault, "it hangs");
-  EXPECT_EQ(figures.why_host, "");
+  EXPECT_EQ(statistics.faults, 4u);
+  EXPECT_EQ(statistics.restarts, 4u);
+  EXPECT_EQ(statistics.last_fault, "it hangs");
+  EXPECT_EQ(statistics.why_host, "");
 }
 
 TEST_F(DeviceFaultsTest, ManyMeshesOnOneDeviceLoseItTogetherAndGetOneAgain) {
@@ -290,11 +290,11 @@ TEST_F(DeviceFaultsTest, ManyMeshesOnOneDeviceLoseItTogetherAndGetOneAgain) {
   plan().fail(DriverFault::lost_at_submit, 0);
   tick(5);  // only one of them made the failing call
   EXPECT_EQ(plan().failed(), 1u + failed_before_);
-  for (const Mesh* mesh : {&first, &second}) EXPECT_EQ(figures_of(*mesh).faults, 1u);
+  for (const Mesh* mesh : {&first, &second}) EXPECT_EQ(statistics_of(*mesh).faults, 1u);
   tick(DeviceRecovery::kFirstWait + 10);
   for (const Mesh* mesh : {&first, &second}) {
-    EXPECT_EQ(figures_of(*mesh).restarts, 1u);
-    EXPECT_EQ(figures_of(*mesh).why_host, "");
+    EXPECT_EQ(statistics_of(*mesh).restarts, 1u);
+    EXPECT_EQ(statistics_of(*mesh).why_host, "");
     EXPECT_EQ(hashes(*mesh), hashes(cpu));
   }
 }
@@ -309,11 +309,11 @@ TEST_F(DeviceFaultsTest, ADeviceThatOpensAndFailsIsTriedSoOftenAndNoMore) {
   tick(1);
   const std::uint64_t all = DeviceRecovery::kFirstWait << DeviceRecovery::kMostTries;
   for (std::uint64_t t = 0; t < all; t += 1000) tick(1000);
-  EXPECT_EQ(figures_of(gpu).faults, 1u + DeviceRecovery::kMostTries);
-  EXPECT_EQ(figures_of(gpu).restarts, std::uint64_t{DeviceRecovery::kMostTries});
-  EXPECT_EQ(figures_of(gpu).device_steps, 0u);
-  EXPECT_EQ(figures_of(gpu).device_bytes, 0u);
-  EXPECT_NE(figures_of(gpu).why_host, "");
+  EXPECT_EQ(statistics_of(gpu).faults, 1u + DeviceRecovery::kMostTries);
+  EXPECT_EQ(statistics_of(gpu).restarts, std::uint64_t{DeviceRecovery::kMostTries});
+  EXPECT_EQ(statistics_of(gpu).device_steps, 0u);
+  EXPECT_EQ(statistics_of(gpu).device_bytes, 0u);
+  EXPECT_NE(statistics_of(gpu).why_host, "");
   EXPECT_EQ(hashes(gpu), hashes(cpu));
 }
 
@@ -326,7 +326,7 @@ TEST_F(DeviceFaultsTest, AFaultThatStaysIsTriedSoOftenAndNoMore) {
     must(gpu.tick(n));
   };
   tick(1);
-  EXPECT_EQ(figures_of(gpu).faults, 1u);
+  EXPECT_EQ(statistics_of(gpu).faults, 1u);
   // The device proves itself when it is opened: that fails, so it is not even taken.
   for (int tries = 0; tries < DeviceRecovery::kMostTries; ++tries, wait *= 2) {
     const std::uint64_t asked = plan().calls(DriverFault::lost_at_wait);
@@ -339,8 +339,8 @@ TEST_F(DeviceFaultsTest, AFaultThatStaysIsTriedSoOftenAndNoMore) {
   plan().clear();
   tick(3 * wait);
   EXPECT_EQ(plan().calls(DriverFault::lost_at_wait), asked);
-  EXPECT_EQ(figures_of(gpu).restarts, 0u);
-  EXPECT_EQ(figures_of(gpu).faults, 1u);
+  EXPECT_EQ(statistics_of(gpu).restarts, 0u);
+  EXPECT_EQ(statistics_of(gpu).faults, 1u);
   EXPECT_EQ(hashes(gpu), hashes(cpu));
 }
 

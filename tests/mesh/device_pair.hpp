@@ -37,7 +37,7 @@ class DevicePair : public ::testing::Test {
     ASSERT_EQ(cpu_->device_statistics(), nullptr);
     ASSERT_NE(gpu_->device_statistics(), nullptr);
   }
-  const DeviceStatistics& figures() const { return *gpu_->device_statistics(); }
+  const DeviceStatistics& statistics() const { return *gpu_->device_statistics(); }
 
   template <class Act>
   void both(Act&& act) {

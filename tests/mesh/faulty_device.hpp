@@ -85,7 +85,7 @@ class FaultsTest : public ::testing::Test {
   /// A run on the CPU or the device: all that came of it, as text, and what the figures say just before its end.
   struct Lived {
     std::string all;
-    DeviceStatistics figures;
+    DeviceStatistics statistics;
   };
   using Live = std::function<Lived(const std::string& where)>;
 
@@ -101,11 +101,11 @@ class FaultsTest : public ::testing::Test {
       const Lived lived = live(device_name());
       EXPECT_EQ(lived.all, expected);
       const bool has_failed = plan().failed() != before;
-      EXPECT_EQ(lived.figures.faults, has_failed ? 1u : 0u) << lived.figures.last_fault;
-      EXPECT_EQ(lived.figures.last_fault.empty(), !has_failed);
-      EXPECT_EQ(lived.figures.why_host, lived.figures.last_fault);  // it has not been long ago
+      EXPECT_EQ(lived.statistics.faults, has_failed ? 1u : 0u) << lived.statistics.last_fault;
+      EXPECT_EQ(lived.statistics.last_fault.empty(), !has_failed);
+      EXPECT_EQ(lived.statistics.why_host, lived.statistics.last_fault);  // it has not been long ago
       if (!has_failed) {
-        EXPECT_GT(lived.figures.device_steps, 0u);
+        EXPECT_GT(lived.statistics.device_steps, 0u);
         return lives;
       }
       if (::testing::Test::HasFailure()) return lives;

@@ -64,13 +64,13 @@ class MixedPlacement : public testing_support::DevicePair {
  protected:
   /// Nothing but what crosses, and nothing went on the CPU instead.
   void expect_mixed(std::uint64_t steps) {
-    EXPECT_EQ(figures().why_host, "");
-    EXPECT_EQ(figures().device_steps, steps);
-    EXPECT_EQ(figures().host_steps, 0u);
-    EXPECT_EQ(figures().replays, 0u);
-    EXPECT_GT(figures().exchanged_bytes, 0u);
-    EXPECT_GT(figures().host_cells, 0u);
-    EXPECT_LT(figures().host_cells, MeshAccess::cells(*gpu_).size());
+    EXPECT_EQ(statistics().why_host, "");
+    EXPECT_EQ(statistics().device_steps, steps);
+    EXPECT_EQ(statistics().host_steps, 0u);
+    EXPECT_EQ(statistics().replays, 0u);
+    EXPECT_GT(statistics().exchanged_bytes, 0u);
+    EXPECT_GT(statistics().host_cells, 0u);
+    EXPECT_LT(statistics().host_cells, MeshAccess::cells(*gpu_).size());
   }
 };
 
@@ -84,11 +84,11 @@ TEST_P(EitherColour, TicksOneByOneAsTheCpuDoes) {
     tick(1);
     expect_outputs();
   }
-  EXPECT_EQ(figures().pulls, 0u);
-  EXPECT_EQ(figures().pushes, 1u);
+  EXPECT_EQ(statistics().downloads, 0u);
+  EXPECT_EQ(statistics().uploads, 1u);
   expect_equal("at the end");
   tick(3);
-  EXPECT_EQ(figures().pushes, 1u) << "looking is not writing";
+  EXPECT_EQ(statistics().uploads, 1u) << "looking is not writing";
   expect_equal("after a look");
   expect_mixed(17);
 }
@@ -103,7 +103,7 @@ TEST_P(EitherColour, TicksManyAtOnceFromAnyTickOn) {
   expect_equal("at the end");
   expect_mixed(150);
   // As many programs as there are slots.
-  EXPECT_EQ(figures().programs, 2u);
+  EXPECT_EQ(statistics().programs, 2u);
 }
 
 TEST_P(EitherColour, RunsWithInputsAndOutputs) {
@@ -168,8 +168,8 @@ TEST_P(EitherColour, OrdersMorphAndSilenceCellsOfBothSides) {
     tick(6);
     expect_equal(std::string(name(wanted.kind)));
   }
-  EXPECT_GT(figures().host_steps, 0u);
-  EXPECT_GT(figures().device_steps, 0u);
+  EXPECT_GT(statistics().host_steps, 0u);
+  EXPECT_GT(statistics().device_steps, 0u);
 }
 
 TEST_P(EitherColour, WeightsAndStatesWrittenByHandCount) {
@@ -275,7 +275,7 @@ TEST_P(MixedFaults, TakeBackWhatTheHostDidSinceBothAgreed) {
         must(mesh.set_input(port, std::vector<float>(width, 0.001f * static_cast<float>(i))));
       });
   }
-  EXPECT_EQ(figures().pulls, 0u);
+  EXPECT_EQ(statistics().downloads, 0u);
   std::vector<float> a(40 * 7, 0.0f), b(40 * 5, 0.0f), left[2], right[2];
   for (std::size_t i = 20 * 7; i < a.size(); ++i) a[i] = 900.0f;
   std::size_t which = 0;
@@ -291,7 +291,7 @@ TEST_P(MixedFaults, TakeBackWhatTheHostDidSinceBothAgreed) {
   EXPECT_EQ(bits(right[1]), bits(right[0]));
   expect_equal("after the run");
   expect_same_supervision();
-  EXPECT_GT(figures().replays, 0u);
+  EXPECT_GT(statistics().replays, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -310,8 +310,8 @@ TEST_F(MixedPlacement, RunsOnTheCpuAloneWhereAllCellsStayThere) {
   set_inputs(1);
   tick(5);
   expect_equal("at the end");
-  EXPECT_NE(figures().why_host.find("keeps all cells"), std::string::npos) << figures().why_host;
-  EXPECT_EQ(figures().host_steps, 5u);
+  EXPECT_NE(statistics().why_host.find("keeps all cells"), std::string::npos) << statistics().why_host;
+  EXPECT_EQ(statistics().host_steps, 5u);
 }
 
 TEST_F(MixedPlacement, OfOneLayerIsItsWholeCellsAndOfThoseThatShareItsWeights) {
@@ -340,7 +340,7 @@ TEST_F(MixedPlacement, OfOneLayerIsItsWholeCellsAndOfThoseThatShareItsWeights) {
   tick(9);
   expect_equal("at the end");
   expect_mixed(9);
-  EXPECT_EQ(figures().host_cells, 2u);
+  EXPECT_EQ(statistics().host_cells, 2u);
 }
 
 }  // namespace

@@ -24,12 +24,12 @@ class RegisteredPlacement : public testing_support::DevicePair {
     testing_support::register_fragile();
   }
   void expect_mixed(std::uint64_t host_cells) {
-    EXPECT_EQ(figures().why_host, "");
-    EXPECT_EQ(figures().host_steps, 0u);
-    EXPECT_EQ(figures().replays, 0u);
-    EXPECT_GT(figures().device_steps, 0u);
-    EXPECT_GT(figures().exchanged_bytes, 0u);
-    EXPECT_EQ(figures().host_cells, host_cells);
+    EXPECT_EQ(statistics().why_host, "");
+    EXPECT_EQ(statistics().host_steps, 0u);
+    EXPECT_EQ(statistics().replays, 0u);
+    EXPECT_GT(statistics().device_steps, 0u);
+    EXPECT_GT(statistics().exchanged_bytes, 0u);
+    EXPECT_EQ(statistics().host_cells, host_cells);
   }
 };
 
@@ -63,7 +63,7 @@ TEST_F(RegisteredPlacement, KeepsTheirCellsOnTheHostAndSaysWhich) {
   }
   expect_equal("at the end");
   expect_mixed(2);
-  const std::string& why = figures().why_host_cells;
+  const std::string& why = statistics().why_host_cells;
   EXPECT_NE(why.find("(0,0,1), (0,1,0): "), std::string::npos) << why;
   EXPECT_NE(why.find("'raw' is not one of Weft's own"), std::string::npos) << why;
 }
@@ -127,9 +127,10 @@ TEST_F(RegisteredPlacement, StaysOnTheCpuWhereThereIsNothingElse) {
   set_inputs(1);
   tick(5);
   expect_equal("at the end");
-  EXPECT_EQ(figures().host_steps, 5u);
-  EXPECT_EQ(figures().device_bytes, 0u);
-  EXPECT_NE(figures().why_host.find("(0,0,0), (0,0,1): the layer type 'raw'"), std::string::npos) << figures().why_host;
+  EXPECT_EQ(statistics().host_steps, 5u);
+  EXPECT_EQ(statistics().device_bytes, 0u);
+  EXPECT_NE(statistics().why_host.find("(0,0,0), (0,0,1): the layer type 'raw'"), std::string::npos)
+      << statistics().why_host;
 }
 
 TEST_F(RegisteredPlacement, WhatTheyDoWrongIsSeenAsOnTheCpu) {
@@ -186,8 +187,8 @@ TEST_F(RegisteredPlacement, TheDeviceHasNoRoomForCellsOfTheHost) {
     set_inputs(4);
     tick(4);
     expect_equal(is_host ? "mixed" : "on the device");
-    bytes[is_host] = figures().device_bytes;
-    EXPECT_EQ(figures().why_host, "");
+    bytes[is_host] = statistics().device_bytes;
+    EXPECT_EQ(statistics().why_host, "");
   }
   // The weights of 8 x 4096 and 4096 x 1024, and what only the host's cells read of each other.
   constexpr std::uint64_t kWeights = (8 + 1024) * 4096 * sizeof(float);

@@ -41,7 +41,7 @@ inline void must(const Status& status) { WEFT_ASSERT(status.has_value(), status.
 inline QuantizedWeight quantized(const WeightStore& weights, std::size_t parameter, const Encoding& encoding) {
   QuantizedWeight made = must(weights.make_stored(parameter, encoding));
   const WeightStore::Parameter& of = weights.parameters()[parameter];
-  made.encode({of.data, of.spec->out, of.spec->in});
+  made.quantize({of.data, of.spec->out, of.spec->in});
   return made;
 }
 /// The bytes of a snapshot's file.

@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(Encodings, OfType, ::testing::ValuesIn(all_encodings())
   return std::string(name(row.param.dtype)) + "_" + std::string(name(row.param.granularity));
 });
 
-TEST_P(OfType, ComputesWithWhatItsStoredWeightsDecodeTo) {
+TEST_P(OfType, ComputesWithWhatItsStoredWeightsDequantizeTo) {
   Mesh mesh = must(Mesh::build(two_layers(Dtype::float32)));
   const NodeId node = node_at(mesh, kFirst);
   must(MeshAccess::weights(mesh).morph(node, "first", GetParam()));
@@ -62,18 +62,18 @@ TEST_P(OfType, ComputesWithWhatItsStoredWeightsDecodeTo) {
   const auto input = noise(70, 5);
   must(mesh.set_input("in", input));
   must(mesh.tick());
-  // The same sum in float64 over decoded weights; int8 activations differ by at most half a step of each block.
-  AlignedBuffer<float> decoded(kernels::panels_size(33, 70));
+  // The same sum in float64 over dequantized weights; int8 activations differ by at most half a step of each block.
+  AlignedBuffer<float> dequantized(kernels::panels_size(33, 70));
   if (const QuantizedWeight* stored = MeshAccess::weights(mesh).stored(MeshAccess::weights(mesh).first(node)))
-    stored->decode({decoded.data(), 33, 70});
+    stored->dequantize({dequantized.data(), 33, 70});
   else
-    std::copy_n(MeshAccess::weights(mesh).of(node)[0].data, decoded.size(), decoded.data());
+    std::copy_n(MeshAccess::weights(mesh).of(node)[0].data, dequantized.size(), dequantized.data());
   const auto y = output_of(mesh, kFirst);
   const bool is_quantized = has_integer_kernel(GetParam().dtype);
   for (std::size_t o = 0; o < 33; ++o) {
     double z = MeshAccess::weights(mesh).of(node)[1].data[o], slack = 1e-5;
     for (std::size_t k = 0; k < 70; ++k) {
-      const double w = decoded[kernels::panel_index(70, o, k)];
+      const double w = dequantized[kernels::panel_index(70, o, k)];
       z += w * input[k];
       double largest = 0;
       for (std::size_t j = k / 32 * 32; j < std::min<std::size_t>(70, k / 32 * 32 + 32); ++j)
@@ -120,14 +120,14 @@ TEST_P(OfType, ComesBackToItsMasterAndToWhatWasLeftOfIt) {
   if (GetParam().dtype == Dtype::float32) return;
   // Without the master, what comes back is what the type kept, and it stays so.
   must(weights.morph(node, "first", GetParam()));
-  const auto decode = [&] {
+  const auto dequantize = [&] {
     AlignedBuffer<float> panels(kernels::panels_size(33, 70));
-    weights.stored(weights.first(node))->decode({panels.data(), 33, 70});
+    weights.stored(weights.first(node))->dequantize({panels.data(), 33, 70});
     std::vector<float> rows(33 * 70);
     kernels::unpack_panels({panels.data(), 33, 70}, {rows.data(), 33, 70, 70});
     return rows;
   };
-  const auto kept = decode();
+  const auto kept = dequantize();
   const NodeId nodes[] = {node};
   must(weights.release_masters(mesh.graph(), nodes));
   EXPECT_FALSE(weights.learns(node));
@@ -217,14 +217,14 @@ TEST(QuantizedWeight, SaysWhetherItsCodesAreFreeOfNans) {
   EXPECT_EQ(*view.nan_free, 0) << "nobody has looked yet";
   AlignedBuffer<float> master(kernels::panels_size(33, 64));
   for (std::size_t i = 0; i < master.size(); ++i) master[i] = i % 16 == 0 ? 0.5f : 0.0f;
-  const auto encode = [&](float value) {
+  const auto quantize = [&](float value) {
     master[kernels::panel_index(64, 32, 63)] = value;
-    stored.encode({master.data(), 33, 64});
+    stored.quantize({master.data(), 33, 64});
     return int{*view.nan_free};
   };
-  EXPECT_EQ(encode(1.0f), 1);
+  EXPECT_EQ(quantize(1.0f), 1);
   const auto finite = stored.ordered();
-  EXPECT_EQ(encode(std::numeric_limits<float>::quiet_NaN()), 0);
+  EXPECT_EQ(quantize(std::numeric_limits<float>::quiet_NaN()), 0);
   EXPECT_EQ(stored.first_not_finite(), 32u * 64 + 63);
   const auto with_nan = stored.ordered();
   must(stored.restore(finite.codes, finite.scales, finite.zeros));
@@ -236,7 +236,7 @@ TEST(QuantizedWeight, SaysWhetherItsCodesAreFreeOfNans) {
   const std::vector<std::byte> block(stored.block(),
                                      stored.block() + QuantizedWeight::block_size(stored.encoding(), 33, 64));
   EXPECT_EQ(*QuantizedWeight::view(block.data(), stored.encoding(), 33, 64).nan_free, 0);
-  EXPECT_EQ(encode(2.0f), 1);
+  EXPECT_EQ(quantize(2.0f), 1);
   EXPECT_EQ(must(QuantizedWeight::make(Encoding(Dtype::fp8_e5m2), 33, 64, memory, 0)).view().nan_free, nullptr);
 }
 

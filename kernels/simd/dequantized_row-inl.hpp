@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// One row against coded weights, and decoding into float32 panels, for any decoder of simd/decode-inl.hpp. Text that is
-// re-included once per ISA, see kernels/foreach_isa.hpp.
+// One row against coded weights, and decoding into float32 panels, for any decoder of simd/dequantize-inl.hpp. Text
+// that is re-included once per ISA, see kernels/foreach_isa.hpp.
 #if !WEFT_ISA_IS_SCALAR
-#if defined(WEFT_KERNELS_SIMD_DECODED_ROW_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef WEFT_KERNELS_SIMD_DECODED_ROW_INL
-#undef WEFT_KERNELS_SIMD_DECODED_ROW_INL
+#if defined(WEFT_KERNELS_SIMD_DEQUANTIZED_ROW_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_KERNELS_SIMD_DEQUANTIZED_ROW_INL
+#undef WEFT_KERNELS_SIMD_DEQUANTIZED_ROW_INL
 #else
-#define WEFT_KERNELS_SIMD_DECODED_ROW_INL
+#define WEFT_KERNELS_SIMD_DEQUANTIZED_ROW_INL
 #endif
 
-#include "kernels/simd/decode-inl.hpp"
+#include "kernels/simd/dequantize-inl.hpp"
 #include "kernels/simd/panel-inl.hpp"
 
 #include <algorithm>
@@ -100,15 +100,15 @@ HWY_INLINE void store_unit(const Decoder& decoder, const char* codes, const type
     PanelVector values[kStep];
     decoder.values(raw, group, values);
     WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j)
-        hn::Store(values[j], kDecodedTag, to + (i + j) * kPanelWidth + v * kPanelLanes);
+        hn::Store(values[j], kDequantizedTag, to + (i + j) * kPanelWidth + v * kPanelLanes);
     raw = Decoder::next(raw);
   }
 }
 
 /// The first `count` <= 32 inputs of a block as floats, [count][16].
 template <class Decoder>
-HWY_NOINLINE void decode_block(const Decoder& decoder, const PanelCodes<Decoder>& panel, std::size_t count,
-                               float* to) noexcept {
+HWY_NOINLINE void dequantize_block(const Decoder& decoder, const PanelCodes<Decoder>& panel, std::size_t count,
+                                   float* to) noexcept {
   constexpr std::size_t kCodes = Decoder::kCodes, kBytes = Decoder::kUnitBytes;
   const std::size_t whole = count / kCodes, rest = count % kCodes;
   for (std::size_t v = 0; v < kPanelVectors; ++v) {
@@ -132,12 +132,12 @@ HWY_NOINLINE void decode_block(const Decoder& decoder, const PanelCodes<Decoder>
 }
 
 template <class Decoder>
-void decode_part(const ConstWeight& w, const detail::DecodedPart& part, float* to) noexcept {
+void dequantize_part(const ConstWeight& w, const detail::DequantizedPart& part, float* to) noexcept {
   const CodedWeight<Decoder> coded(w);
   for (std::size_t p = part.first_panel; p < part.first_panel + part.panels; ++p, to += part.count * kPanelWidth) {
     for (std::size_t k = 0; k < part.count; k += kScaleBlock)
-      decode_block(coded.decoder, coded.at(p, (part.first_k + k) / kScaleBlock), std::min(kScaleBlock, part.count - k),
-                   to + k * kPanelWidth);
+      dequantize_block(coded.decoder, coded.at(p, (part.first_k + k) / kScaleBlock),
+                       std::min(kScaleBlock, part.count - k), to + k * kPanelWidth);
     const std::size_t used = w.out - p * kPanelWidth;
     if (used < kPanelWidth)
       for (std::size_t k = 0; k < part.count; ++k)
@@ -148,19 +148,19 @@ void decode_part(const ConstWeight& w, const detail::DecodedPart& part, float* t
 // --- one row ------------------------------------------------------------------------------------------------------
 
 /// Panels at once: as many sums in flight as an fma takes cycles, at least.
-inline constexpr std::size_t kDecodedPanels = kPanelVectors == 1 ? 4 : 2;
+inline constexpr std::size_t kDequantizedPanels = kPanelVectors == 1 ? 4 : 2;
 
 /// Fewer than 32 inputs at a row's end, or 32 that need care, by way of memory.
 template <class Decoder, std::size_t P>
-HWY_INLINE void add_decoded(const Decoder& decoder, const PanelCodes<Decoder> (&panel)[P], const float* x,
-                            std::size_t count, PanelVector (&sum)[P][kPanelVectors]) {
+HWY_INLINE void add_dequantized(const Decoder& decoder, const PanelCodes<Decoder> (&panel)[P], const float* x,
+                                std::size_t count, PanelVector (&sum)[P][kPanelVectors]) {
   alignas(64) float values[kScaleBlock * kPanelWidth];
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-    decode_block(decoder, panel[p], count, values);
+    dequantize_block(decoder, panel[p], count, values);
     for (std::size_t k = 0; k < count; ++k) {
-      const PanelVector xs = hn::Set(kDecodedTag, x[k]);
+      const PanelVector xs = hn::Set(kDequantizedTag, x[k]);
       WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[p][v] =
-          hn::MulAdd(hn::Load(kDecodedTag, values + k * kPanelWidth + v * kPanelLanes), xs, sum[p][v]);
+          hn::MulAdd(hn::Load(kDequantizedTag, values + k * kPanelWidth + v * kPanelLanes), xs, sum[p][v]);
     }
   }
 }
@@ -191,7 +191,7 @@ HWY_INLINE void add_block(const Decoder& decoder, const PanelCodes<Decoder> (&pa
       }
       for (std::size_t i = 0; i < kLoad; i += kStep) {
         PanelVector xs[kStep];
-        WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) xs[j] = hn::Set(kDecodedTag, x[k + load + i + j]);
+        WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) xs[j] = hn::Set(kDequantizedTag, x[k + load + i + j]);
         WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
           WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
             PanelVector ws[kStep];
@@ -223,7 +223,7 @@ HWY_INLINE void add_halves(const Decoder& decoder, const PanelCodes<Decoder> (&p
   if (HWY_LIKELY(is_plain))
     add_block<Halves::kCodes * kPanelWidth>(Halves(), by_half, x, later, sum);
   else
-    add_decoded(decoder, panel, x, kScaleBlock, sum);
+    add_dequantized(decoder, panel, x, kScaleBlock, sum);
 }
 
 /// Panels first .. first + P - 1 of one row by rule R1, and the bias.
@@ -238,12 +238,12 @@ HWY_NOINLINE void row_panels(const CodedWeight<Decoder>& w, std::size_t out, std
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) panel[p] = w.at(first + p, 0);
   PanelVector total[P][kPanelVectors];
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-    WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) total[p][v] = hn::Zero(kDecodedTag);
+    WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) total[p][v] = hn::Zero(kDequantizedTag);
   }
   for (std::size_t chunk = 0; chunk < in; chunk += kChunk) {
     PanelVector sum[P][kPanelVectors];
     WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[p][v] = hn::Zero(kDecodedTag);
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[p][v] = hn::Zero(kDequantizedTag);
     }
     const std::size_t end = std::min(in, chunk + kChunk);
     std::size_t k = chunk;
@@ -261,7 +261,7 @@ HWY_NOINLINE void row_panels(const CodedWeight<Decoder>& w, std::size_t out, std
         add_halves(decoder, panel, x + k, later, sum);
       WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) w.step(panel[p]);
     }
-    if (k < end) add_decoded(decoder, panel, x + k, end - k, sum);
+    if (k < end) add_dequantized(decoder, panel, x + k, end - k, sum);
     WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
       WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) total[p][v] = hn::Add(total[p][v], sum[p][v]);
     }
@@ -271,25 +271,25 @@ HWY_NOINLINE void row_panels(const CodedWeight<Decoder>& w, std::size_t out, std
     if (o + kPanelWidth <= out) {
       WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
         const std::size_t at = o + v * kPanelLanes;
-        if (bias) total[p][v] = hn::Add(total[p][v], hn::LoadU(kDecodedTag, bias + at));
-        hn::StoreU(total[p][v], kDecodedTag, to + at);
+        if (bias) total[p][v] = hn::Add(total[p][v], hn::LoadU(kDequantizedTag, bias + at));
+        hn::StoreU(total[p][v], kDequantizedTag, to + at);
       }
     } else {
       alignas(64) float rest[kPanelWidth];
       WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v)
-          hn::Store(total[p][v], kDecodedTag, rest + v * kPanelLanes);
+          hn::Store(total[p][v], kDequantizedTag, rest + v * kPanelLanes);
       for (std::size_t i = 0; o + i < out; ++i) to[o + i] = bias ? rest[i] + bias[o + i] : rest[i];
     }
   }
 }
 
 template <class Decoder>
-void decoded_row(const ConstWeight& w, const float* bias, const float* x, float* to) noexcept {
+void dequantized_row(const ConstWeight& w, const float* bias, const float* x, float* to) noexcept {
   const CodedWeight<Decoder> coded(w);
   const std::size_t panels = panel_count(w.out);
   std::size_t p = 0;
-  for (; p + kDecodedPanels <= panels; p += kDecodedPanels)
-    row_panels<Decoder, kDecodedPanels>(coded, w.out, w.in, bias, x, to, p);
+  for (; p + kDequantizedPanels <= panels; p += kDequantizedPanels)
+    row_panels<Decoder, kDequantizedPanels>(coded, w.out, w.in, bias, x, to, p);
   for (; p < panels; ++p) row_panels<Decoder, 1>(coded, w.out, w.in, bias, x, to, p);
 }
 

@@ -4,11 +4,11 @@
 // scales are a channel's or the tensor's; a pair of each group of weights becomes its scale.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "encode.glsl"
+#include "quantize_weight.glsl"
 
 layout(local_size_x = 64) in;
-#include "encode_operands.inc"
-WEFT_ENCODE_NUMBERS(WEFT_NUMBER)
+#include "quantize_operands.inc"
+WEFT_QUANTIZE_NUMBERS(WEFT_NUMBER)
 layout(constant_id = 1) const uint STEP = kPieces;
 const uint kPiece = GRANULARITY == kBlock32 ? 32 : 64;
 shared vec2 lanes[64];

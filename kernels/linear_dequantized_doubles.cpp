@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #undef WEFT_THIS_FILE
-#define WEFT_THIS_FILE "kernels/linear_decoded_doubles.cpp"
+#define WEFT_THIS_FILE "kernels/linear_dequantized_doubles.cpp"
 #include "kernels/foreach_isa.hpp"
-#include "kernels/internal/decoded.hpp"
+#include "kernels/internal/dequantized.hpp"
 #include "kernels/simd/panel-inl.hpp"
 
 #include <algorithm>
@@ -25,9 +25,9 @@ double fold(double (&lane)[kLanes]) noexcept {
 
 #if WEFT_ISA_IS_SCALAR
 
-void decode_values(const ConstWeight& w, const detail::DecodedPart& part, float* to) noexcept {
+void dequantize_values(const ConstWeight& w, const detail::DequantizedPart& part, float* to) noexcept {
   WEFT_ISA_RAN();
-  detail::decode_codes(w, part, to);
+  detail::dequantize_codes(w, part, to);
 }
 
 void rows(const ConstWeight& w, const float* bias, const ConstMatrixView& x, const MatrixView& to) noexcept {
@@ -76,7 +76,7 @@ constexpr DoubleTag kTag;
 constexpr hn::Half<PanelTag> kFloatTag;
 constexpr std::size_t kDoubleLanes = kPanelLanes / 2, kVectors = kPanelWidth / kDoubleLanes;
 
-void decode_values(const ConstWeight& w, const detail::DecodedPart& part, float* to) noexcept {
+void dequantize_values(const ConstWeight& w, const detail::DequantizedPart& part, float* to) noexcept {
   WEFT_ISA_RAN();
   for (std::size_t p = part.first_panel; p < part.first_panel + part.panels; ++p) {
     const double* from = doubles(w) + (p * w.in + part.first_k) * kPanelWidth;
@@ -191,7 +191,7 @@ void transposed_range(const ConstWeight& w, const ConstMatrixView& dy, const Mat
                       std::size_t count) noexcept {
   WEFT_ISA_RAN();
   const std::size_t padded = panel_count(w.out) * kPanelWidth;
-  auto* wide = reinterpret_cast<double*>(detail::decode_scratch(2 * padded));
+  auto* wide = reinterpret_cast<double*>(detail::dequantize_scratch(2 * padded));
   for (std::size_t b = 0; b < dy.rows; ++b) {
     // The padding is -0: with the weights' padding of +0 it adds -0, which changes no lane.
     std::copy_n(dy.row(b), w.out, wide);
@@ -215,13 +215,15 @@ WEFT_ISA_END();
 #if WEFT_ISA_IS_LAST
 namespace weft::kernels::detail {
 namespace {
-constexpr auto kDecode = WEFT_DISPATCH(decode_values);
+constexpr auto kDequantize = WEFT_DISPATCH(dequantize_values);
 constexpr auto kRows = WEFT_DISPATCH(rows);
 constexpr auto kTransposed = WEFT_DISPATCH(transposed_range);
 constexpr auto kColumnSums = WEFT_DISPATCH(column_sums);
 }  // namespace
 
-void decode_doubles(const ConstWeight& w, const DecodedPart& part, float* to) noexcept { kDecode.get()(w, part, to); }
+void dequantize_doubles(const ConstWeight& w, const DequantizedPart& part, float* to) noexcept {
+  kDequantize.get()(w, part, to);
+}
 void rows_of_doubles(const ConstWeight& w, const float* bias, const ConstMatrixView& x, const MatrixView& to) noexcept {
   kRows.get()(w, bias, x, to);
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #undef WEFT_THIS_FILE
-#define WEFT_THIS_FILE "kernels/encode.cpp"
-#include "kernels/encode.hpp"
+#define WEFT_THIS_FILE "kernels/quantize.cpp"
+#include "kernels/quantize.hpp"
 
 #include "kernels/foreach_isa.hpp"
-#include "kernels/internal/encode_reference.hpp"
-#include "kernels/simd/encode-inl.hpp"
-#include "kernels/simd/encode_wide-inl.hpp"
+#include "kernels/internal/quantize_reference.hpp"
+#include "kernels/simd/quantize_weight-inl.hpp"
+#include "kernels/simd/quantize_wide-inl.hpp"
 
 #include "core/numeric.hpp"
 
@@ -23,9 +23,9 @@ namespace {
 
 #if WEFT_ISA_IS_SCALAR
 
-void encode_weight(const ConstPanels& master, const Weight& to) noexcept {
+void quantize_weight(const ConstPanels& master, const Weight& to) noexcept {
   WEFT_ISA_RAN();
-  detail::encode_reference(master, to);
+  detail::quantize_reference(master, to);
 }
 
 bool has_magnitude_within(const float* w, std::size_t n, std::int32_t least, std::int32_t most) noexcept {
@@ -39,8 +39,8 @@ bool has_magnitude_within(const float* w, std::size_t n, std::int32_t least, std
 #else
 
 constexpr PanelTag kTag;
-constexpr EncodeIntTag kIntTag;
-constexpr EncodeWordTag kWordTag;
+constexpr QuantizeIntTag kIntTag;
+constexpr QuantizeWordTag kWordTag;
 using V = PanelVector;
 
 /// A panel's 16 lanes; zeros at first.
@@ -206,7 +206,7 @@ HWY_INLINE void gather_tensor(const ConstPanels& master, Statistics& all) {
 }
 
 template <class T>
-void encode_as(const ConstPanels& master, const Weight& to) noexcept {
+void quantize_as(const ConstPanels& master, const Weight& to) noexcept {
   const std::size_t out = master.out, in = master.in;
   if constexpr (T::scale_rule == numeric::ScaleRule::none) {
     for (std::size_t o = 0; o < out; o += kPanelWidth) PanelEncoder<T>(master, to, o).write(0, in);
@@ -266,7 +266,7 @@ WideGroups wide_groups(const Statistics& statistics, const Weight& to, std::size
 }
 
 template <class T>
-void encode_wide_as(const ConstPanels& master, const Weight& to) noexcept {
+void quantize_wide_as(const ConstPanels& master, const Weight& to) noexcept {
   const std::size_t out = master.out, in = master.in;
   const bool is_tensor = to.granularity == Granularity::tensor;
   Statistics all;
@@ -284,25 +284,25 @@ void encode_wide_as(const ConstPanels& master, const Weight& to) noexcept {
       if (!is_tensor) gather<T>(rows, n, some);
       const std::size_t at = is_tensor ? 0 : scale_index(to.granularity, in, o, k);
       const WideGroups by = wide_groups<T>(is_tensor ? all : some, to, lanes, at);
-      encode_words32<T>(rows, n, by, static_cast<std::uint32_t*>(to.codes) + panel_index(in, o, k));
+      quantize_words32<T>(rows, n, by, static_cast<std::uint32_t*>(to.codes) + panel_index(in, o, k));
     }
 }
 
-void encode_weight(const ConstPanels& master, const Weight& to) noexcept {
+void quantize_weight(const ConstPanels& master, const Weight& to) noexcept {
   WEFT_ISA_RAN();
   const std::size_t size = panels_size(master.out, master.in);
   visit(to.dtype, [&](auto type) HWY_ATTR {
     using T = decltype(type);
     if constexpr (T::bits < 32) {
-      encode_as<T>(master, to);
+      quantize_as<T>(master, to);
     } else if constexpr (T::dtype == Dtype::float64) {
       widen(master.data, size, static_cast<std::uint64_t*>(to.codes));
     } else if constexpr (T::dtype == Dtype::float32) {
       if (size != 0) std::memcpy(to.codes, master.data, size * sizeof(float));
     } else if constexpr (T::bits == 32) {
-      encode_wide_as<T>(master, to);
+      quantize_wide_as<T>(master, to);
     } else {
-      detail::encode_reference(master, to);
+      detail::quantize_reference(master, to);
     }
   });
 }
@@ -328,11 +328,11 @@ WEFT_ISA_END();
 #if WEFT_ISA_IS_LAST
 namespace weft::kernels {
 namespace {
-constexpr auto kEncode = WEFT_DISPATCH(encode_weight);
+constexpr auto kQuantize = WEFT_DISPATCH(quantize_weight);
 constexpr auto kHasMagnitudeWithin = WEFT_DISPATCH(has_magnitude_within);
 }  // namespace
 
-void encode(const ConstPanels& master, const Weight& to) noexcept { kEncode.get()(master, to); }
+void quantize(const ConstPanels& master, const Weight& to) noexcept { kQuantize.get()(master, to); }
 
 std::optional<std::size_t> first_unstorable(const ConstPanels& master, Dtype dtype, bool allow_non_finite) noexcept {
   constexpr std::int32_t kInfinity = 0x7f800000, kNan = 0x7f800001, kLast = 0x7fffffff;

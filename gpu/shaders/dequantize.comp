@@ -6,8 +6,8 @@
 #include "wide.glsl"
 
 layout(local_size_x = 64) in;
-#include "encode_operands.inc"
-#define WEFT_OPERANDS WEFT_DECODE_OPERANDS
+#include "quantize_operands.inc"
+#define WEFT_OPERANDS WEFT_DEQUANTIZE_OPERANDS
 #include "operands.glsl"
 
 float value_of(Weight w, uint p, uint k, uint lane) {

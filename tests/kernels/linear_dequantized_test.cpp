@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program of its own: it replaces operator new.
 
-#include "kernels/linear_decoded.hpp"
+#include "kernels/linear_dequantized.hpp"
 
 #include "kernels/float_environment.hpp"
 
@@ -44,10 +44,10 @@ struct Problem {
     dy.fill(random, fill);
     for (float& b : bias) b = draw(random, fill);
   }
-  Panels decoded() {
+  Panels dequantized() {
     panels = AlignedBuffer<float>(panels_size(w.view().out, w.view().in));
     const Panels to{panels.data(), w.view().out, w.view().in};
-    decode(w.view(), to);
+    dequantize(w.view(), to);
     return to;
   }
   CodedMatrix w;
@@ -67,7 +67,7 @@ std::vector<float> forward(const Problem& p, bool with_bias = true, Activation a
   if (in_parts)
     EXPECT_GT(run_in_parts(ops::Linear{w, bias, p.x.view(), activation, to, y.view()}), 1u);
   else
-    linear_decoded(p.w.view(), bias, p.x.view(), activation, to, y.view());
+    linear_dequantized(p.w.view(), bias, p.x.view(), activation, to, y.view());
   if (with_z) y.data.insert(y.data.end(), z.data.begin(), z.data.end());
   return y.data;
 }
@@ -85,12 +85,12 @@ std::vector<float> backward(const Problem& p, bool in_parts = false) {
     EXPECT_EQ(run_in_parts(ops::LinearTransposed{w, p.dy.view(), dx.view()}) > 1,
               p.dy.rows > 1 || w.dtype == Dtype::float32);
   else
-    linear_transposed_decoded(w, p.dy.view(), dx.view());
+    linear_transposed_dequantized(w, p.dy.view(), dx.view());
   return dx.data;
 }
 std::vector<float> column_sums(const Problem& p) {
   std::vector<float> s(p.w.view().in, -1.0f);
-  column_l1_norms_decoded(p.w.view(), s.data());
+  column_l1_norms_dequantized(p.w.view(), s.data());
   return s;
 }
 
@@ -98,11 +98,11 @@ std::string describe(const Encoding& encoding, const Size& size) {
   return to_string(encoding) + ", " + testing::PrintToString(size);
 }
 
-class LinearDecoded : public OnEachIsa {
+class LinearDequantized : public OnEachIsa {
   const FlushSubnormals flush_;
 };
 
-TEST_F(LinearDecoded, HasTheBitsOfDecodedPanelsOnEveryIsa) {
+TEST_F(LinearDequantized, HasTheBitsOfDequantizedPanelsOnEveryIsa) {
   std::uint64_t seed = 0;
   for (const Encoding& encoding : all_encodings())
     for (const Size& size : shapes()) {
@@ -111,7 +111,7 @@ TEST_F(LinearDecoded, HasTheBitsOfDecodedPanelsOnEveryIsa) {
       const std::string what = describe(encoding, size);
       for (const bool with_bias : {false, true}) {
         std::vector<float> want;
-        if (encoding.dtype != Dtype::float64) want = forward_of_panels(p, p.decoded(), with_bias);
+        if (encoding.dtype != Dtype::float64) want = forward_of_panels(p, p.dequantized(), with_bias);
         expect_same_on_all(what, [&] {
           const auto got = forward(p, with_bias);
           if (!want.empty()) {
@@ -123,7 +123,7 @@ TEST_F(LinearDecoded, HasTheBitsOfDecodedPanelsOnEveryIsa) {
     }
 }
 
-TEST_F(LinearDecoded, HasTheBitsOfDecodedPanelsWithSpecialCodesAndInputs) {
+TEST_F(LinearDequantized, HasTheBitsOfDequantizedPanelsWithSpecialCodesAndInputs) {
   std::uint64_t seed = 1000;
   for (const Encoding& encoding : all_encodings())
     for (const Size& size : {Size{1, 83, 100}, Size{1, 70, 64}, Size{6, 37, 75}, Size{31, 20, 96}}) {
@@ -131,7 +131,7 @@ TEST_F(LinearDecoded, HasTheBitsOfDecodedPanelsWithSpecialCodesAndInputs) {
       Problem p(encoding, size, seed, Fill::special, seed % 2 ? Codes::any : Codes::finite);
       const std::string what = describe(encoding, size);
       std::vector<float> want;
-      if (encoding.dtype != Dtype::float64) want = forward_of_panels(p, p.decoded());
+      if (encoding.dtype != Dtype::float64) want = forward_of_panels(p, p.dequantized());
       expect_same_on_all(what, [&] {
         const auto got = forward(p);
         if (!want.empty()) {
@@ -143,14 +143,14 @@ TEST_F(LinearDecoded, HasTheBitsOfDecodedPanelsWithSpecialCodesAndInputs) {
 }
 
 // A kernel that takes a power of two into the scale must see where that would overflow.
-TEST_F(LinearDecoded, TakesScalesAtTheEndsOfTheRange) {
+TEST_F(LinearDequantized, TakesScalesAtTheEndsOfTheRange) {
   for (const Encoding& encoding : all_encodings()) {
     if (!has_scale(encoding.dtype) || bits(encoding.dtype) > 16) continue;
     for (const double scale : {0x1p-126, 0x1.8p-120, 0x1.fffffep118, 0x1p119, 0x1.8p120, 0x1.fffffep127}) {
       Problem p(encoding, {1, 80, 96}, 21);
       for (std::size_t o = 0; o < 80; o += 3)
         for (std::size_t k = 0; k < 96; ++k) p.w.set_scale(o, k, scale);
-      const auto want = forward_of_panels(p, p.decoded());
+      const auto want = forward_of_panels(p, p.dequantized());
       expect_same_on_all(to_string(encoding), [&] {
         const auto got = forward(p);
         EXPECT_TRUE(same_bits(got, want)) << to_string(encoding) << " times " << scale;
@@ -172,7 +172,7 @@ CodedMatrix every_number(Granularity granularity, double scale) {
   return w;
 }
 
-TEST_F(LinearDecoded, NeedsNotLookForNansWhereThereAreNone) {
+TEST_F(LinearDequantized, NeedsNotLookForNansWhereThereAreNone) {
   const std::uint8_t yes = 1, no = 0;
   for (const Granularity granularity : {Granularity::tensor, Granularity::channel, Granularity::block32})
     for (const double scale : {0x1p-126, 0.3, 0x1p119}) {
@@ -185,10 +185,10 @@ TEST_F(LinearDecoded, NeedsNotLookForNansWhereThereAreNone) {
         view.nan_free = nan_free;
         Matrix y(1, 70), ys(6, 70), dx(6, 107);
         std::vector<float> all(107);
-        column_l1_norms_decoded(view, all.data());
-        linear_decoded(view, nullptr, x.row_view(0), Activation::linear, {}, y.view());
-        linear_decoded(view, nullptr, x.view(), Activation::linear, {}, ys.view());
-        linear_transposed_decoded(view, dy.view(), dx.view());
+        column_l1_norms_dequantized(view, all.data());
+        linear_dequantized(view, nullptr, x.row_view(0), Activation::linear, {}, y.view());
+        linear_dequantized(view, nullptr, x.view(), Activation::linear, {}, ys.view());
+        linear_transposed_dequantized(view, dy.view(), dx.view());
         for (const Matrix* each : {&y, &ys, &dx}) all.insert(all.end(), each->data.begin(), each->data.end());
         return all;
       };
@@ -202,7 +202,7 @@ TEST_F(LinearDecoded, NeedsNotLookForNansWhereThereAreNone) {
     }
 }
 
-TEST_F(LinearDecoded, SeesANansCodeWhereverItStands) {
+TEST_F(LinearDequantized, SeesANansCodeWhereverItStands) {
   for (unsigned code = 0; code < 256; ++code) {
     CodedMatrix w(Encoding(Dtype::fp8_e4m3), 19, 37);
     w.set_code(code % 19, code % 37, code);
@@ -217,17 +217,17 @@ TEST_F(LinearDecoded, SeesANansCodeWhereverItStands) {
   EXPECT_FALSE(holds_nan_code(CodedMatrix(Encoding(Dtype::fp8_e4m3), 5, 0).view()));
 }
 
-TEST_F(LinearDecoded, GivesEachRowTheSameBitsInEveryBatch) {
+TEST_F(LinearDequantized, GivesEachRowTheSameBitsInEveryBatch) {
   for (const Encoding& encoding : all_encodings()) {
     const Problem p(encoding, {40, 67, 101}, 9);
     Matrix single(40, 67);
     for (std::size_t b = 0; b < 40; ++b)
-      linear_decoded(p.w.view(), p.bias.data(), p.x.row_view(b), Activation::linear, {},
-                     {single.data.data() + b * single.stride, 1, 67, single.stride});
+      linear_dequantized(p.w.view(), p.bias.data(), p.x.row_view(b), Activation::linear, {},
+                         {single.data.data() + b * single.stride, 1, 67, single.stride});
     for (std::size_t batch = 1; batch <= 40; ++batch) {
       Matrix y(batch, 67);
-      linear_decoded(p.w.view(), p.bias.data(), {p.x.data.data(), batch, 101, p.x.stride}, Activation::linear, {},
-                     y.view());
+      linear_dequantized(p.w.view(), p.bias.data(), {p.x.data.data(), batch, 101, p.x.stride}, Activation::linear, {},
+                         y.view());
       const std::vector<float> want(single.data.begin(),
                                     single.data.begin() + static_cast<std::ptrdiff_t>(y.data.size()));
       ASSERT_TRUE(same_bits(y.data, want)) << to_string(encoding) << ", batch " << batch;
@@ -235,31 +235,31 @@ TEST_F(LinearDecoded, GivesEachRowTheSameBitsInEveryBatch) {
   }
 }
 
-TEST_F(LinearDecoded, GivesPreactivationsAndActivations) {
+TEST_F(LinearDequantized, GivesPreactivationsAndActivations) {
   for (const Encoding& encoding : all_encodings())
     for (const std::size_t batch : {1, 3})
       for (const bool with_z : {false, true})
         for (const Activation activation : {Activation::linear, Activation::tanh, Activation::relu}) {
           Problem p(encoding, {batch, 45, 70}, 11);
           if (encoding.dtype == Dtype::float64) continue;
-          const auto want = forward_of_panels(p, p.decoded(), true, activation, with_z);
+          const auto want = forward_of_panels(p, p.dequantized(), true, activation, with_z);
           ASSERT_TRUE(same_bits(forward(p, true, activation, with_z), want)) << to_string(encoding);
         }
 }
 
-TEST_F(LinearDecoded, DecodesInGroupsOfPanelsWhereAWeightIsLarge) {
+TEST_F(LinearDequantized, DequantizesInGroupsOfPanelsWhereAWeightIsLarge) {
   for (const Encoding& encoding :
        {Encoding(Dtype::int4), Encoding(Dtype::fp8_e4m3), Encoding(Dtype::binary), Encoding(Dtype::uint16)})
     for (const Size& size : {Size{2, 331, 1500}, Size{30, 331, 1500}}) {
       Problem p(encoding, size, 15);
-      ASSERT_TRUE(same_bits(forward(p), forward_of_panels(p, p.decoded()))) << describe(encoding, size);
+      ASSERT_TRUE(same_bits(forward(p), forward_of_panels(p, p.dequantized()))) << describe(encoding, size);
       Matrix dx(size.batch, size.in);
-      linear_transposed(p.decoded(), p.dy.view(), dx.view());
+      linear_transposed(p.dequantized(), p.dy.view(), dx.view());
       ASSERT_TRUE(same_bits(backward(p), dx.data)) << describe(encoding, size);
     }
 }
 
-TEST_F(LinearDecoded, TransposesWithTheBitsOfDecodedPanels) {
+TEST_F(LinearDequantized, TransposesWithTheBitsOfDequantizedPanels) {
   std::uint64_t seed = 2000;
   for (const Encoding& encoding : all_encodings())
     for (const Size& size : shapes()) {
@@ -268,9 +268,9 @@ TEST_F(LinearDecoded, TransposesWithTheBitsOfDecodedPanels) {
       Problem p(encoding, size, seed, fill, seed % 3 ? Codes::finite : Codes::any);
       const std::string what = describe(encoding, size);
       Matrix dx(size.batch, size.in);
-      linear_transposed(p.decoded(), p.dy.view(), dx.view());
+      linear_transposed(p.dequantized(), p.dy.view(), dx.view());
       std::vector<float> sums(size.in);
-      column_l1_norms(p.decoded(), sums.data());
+      column_l1_norms(p.dequantized(), sums.data());
       const bool is_double = encoding.dtype == Dtype::float64;
       expect_same_on_all(what, [&] {
         const auto got = backward(p);
@@ -292,7 +292,7 @@ TEST_F(LinearDecoded, TransposesWithTheBitsOfDecodedPanels) {
 // One rounding of a sum in binary64: within half an ulp of float32, and the sum's own error.
 float rounded(long double sum) { return static_cast<float>(sum); }
 
-TEST_F(LinearDecoded, SumsFloat64InFloat64) {
+TEST_F(LinearDequantized, SumsFloat64InFloat64) {
   std::uint64_t seed = 3000;
   for (const Size& size : shapes()) {
     const Problem p(Encoding(Dtype::float64), size, ++seed);
@@ -331,34 +331,34 @@ TEST_F(LinearDecoded, SumsFloat64InFloat64) {
 
 // The order of rule R1 shows here: 2^53 swallows ones inside its chunk, not those of the next; and the bias is added
 // before the only rounding to float32.
-TEST_F(LinearDecoded, SumsFloat64InChunksAndRoundsOnce) {
+TEST_F(LinearDequantized, SumsFloat64InChunksAndRoundsOnce) {
   CodedMatrix w(Encoding(Dtype::float64), 1, 128);
   for (std::size_t k = 0; k < 128; ++k) w.set_code(0, k, std::bit_cast<std::uint64_t>(k == 0 ? 0x1p53 : 1.0));
   const std::vector<float> x(128, 1.0f);
   const float bias = -0x1p53f;
   expect_same_on_all("float64", [&] {
     std::vector<float> y(1);
-    linear_decoded(w.view(), &bias, {x.data(), 1, 128, 128}, Activation::linear, {}, {y.data(), 1, 1, 1});
+    linear_dequantized(w.view(), &bias, {x.data(), 1, 128, 128}, Activation::linear, {}, {y.data(), 1, 1, 1});
     EXPECT_EQ(y[0], 64.0f);
     return y;
   });
 }
 
-TEST_F(LinearDecoded, Float32IsLinearItself) {
+TEST_F(LinearDequantized, Float32IsLinearItself) {
   Problem p(Encoding(Dtype::float32), {3, 50, 40}, 17);
   EXPECT_TRUE(same_bits(forward(p), forward_of_panels(p, p.w.view().panels())));
 }
 
-TEST_F(LinearDecoded, AllocatesNothingInASteadyState) {
+TEST_F(LinearDequantized, AllocatesNothingInASteadyState) {
   for (const Encoding& encoding : all_encodings())
     for (const std::size_t batch : {1, 5}) {
       const Problem p(encoding, {batch, 70, 90}, 19);
       Matrix y(batch, 70), dx(batch, 90);
       std::vector<float> s(90);
       const auto run = [&] {
-        linear_decoded(p.w.view(), p.bias.data(), p.x.view(), Activation::relu, {}, y.view());
-        linear_transposed_decoded(p.w.view(), p.dy.view(), dx.view());
-        column_l1_norms_decoded(p.w.view(), s.data());
+        linear_dequantized(p.w.view(), p.bias.data(), p.x.view(), Activation::relu, {}, y.view());
+        linear_transposed_dequantized(p.w.view(), p.dy.view(), dx.view());
+        column_l1_norms_dequantized(p.w.view(), s.data());
       };
       run();
       const std::size_t before = aligned_allocations;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Codes of one panel's 16 outputs. Text that is re-included once per ISA, see kernels/foreach_isa.hpp.
 #if !WEFT_ISA_IS_SCALAR
-#if defined(WEFT_KERNELS_SIMD_ENCODE_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef WEFT_KERNELS_SIMD_ENCODE_INL
-#undef WEFT_KERNELS_SIMD_ENCODE_INL
+#if defined(WEFT_KERNELS_SIMD_QUANTIZE_WEIGHT_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_KERNELS_SIMD_QUANTIZE_WEIGHT_INL
+#undef WEFT_KERNELS_SIMD_QUANTIZE_WEIGHT_INL
 #else
-#define WEFT_KERNELS_SIMD_ENCODE_INL
+#define WEFT_KERNELS_SIMD_QUANTIZE_WEIGHT_INL
 #endif
 
 #include "kernels/simd/panel-inl.hpp"
@@ -20,16 +20,16 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-using EncodeIntTag = hn::RebindToSigned<PanelTag>;
-using EncodeWordTag = hn::RebindToUnsigned<PanelTag>;
-using IntVector = hn::Vec<EncodeIntTag>;
-using WordVector = hn::Vec<EncodeWordTag>;
+using QuantizeIntTag = hn::RebindToSigned<PanelTag>;
+using QuantizeWordTag = hn::RebindToUnsigned<PanelTag>;
+using IntVector = hn::Vec<QuantizeIntTag>;
+using WordVector = hn::Vec<QuantizeWordTag>;
 
 inline constexpr std::int32_t kMagnitudeBits = 0x7fffffff, kInfinityBits = 0x7f800000;
 
 /// Bits of |x|: as signed integers they compare as the magnitudes do, NaNs above infinity.
 HWY_INLINE IntVector magnitude_bits(PanelVector x) {
-  const EncodeIntTag di;
+  const QuantizeIntTag di;
   return hn::And(hn::BitCast(di, x), hn::Set(di, kMagnitudeBits));
 }
 
@@ -37,8 +37,8 @@ HWY_INLINE IntVector magnitude_bits(PanelVector x) {
 template <class T>
 HWY_INLINE WordVector small_float_code(PanelVector x) {
   const PanelTag d;
-  const EncodeIntTag di;
-  const EncodeWordTag du;
+  const QuantizeIntTag di;
+  const QuantizeWordTag du;
   constexpr int kShift = 23 - T::mantissa_bits, kRebias = 127 - T::bias;
   // In lanes of infinity and NaN this is the largest number, until they are told apart below.
   const IntVector bits = magnitude_bits(x);
@@ -78,7 +78,7 @@ HWY_INLINE IntVector nearest_multiple(PanelVector x, PanelVector scale, float li
   const PanelVector quotient = hn::Div(x, scale);
   const PanelVector number = hn::IfThenElseZero(hn::Eq(quotient, quotient), quotient);
   const PanelVector limited = hn::Max(hn::Set(d, -limit), hn::Min(number, hn::Set(d, limit)));
-  return hn::BitCast(EncodeIntTag(), hn::Add(limited, hn::Set(d, kRounder)));
+  return hn::BitCast(QuantizeIntTag(), hn::Add(limited, hn::Set(d, kRounder)));
 }
 
 template <class T>
@@ -93,7 +93,7 @@ inline constexpr bool kIsSignOrZero = T::bits == 2 && T::scale_rule != numeric::
 template <class T>
 HWY_INLINE WordVector code_of(PanelVector x, [[maybe_unused]] const LaneGroups& groups) {
   [[maybe_unused]] const PanelTag d;
-  [[maybe_unused]] const EncodeWordTag du;
+  [[maybe_unused]] const QuantizeWordTag du;
   if constexpr (kIsSmallFloat<T>) {
     if constexpr (T::scale_rule == numeric::ScaleRule::none) return small_float_code<T>(x);
     return small_float_code<T>(hn::Div(x, groups.scale));
@@ -124,7 +124,7 @@ struct LaneStatistic {
 template <class T>
 HWY_INLINE LaneGroups lane_groups(const LaneStatistic& of, PanelVector& scale) {
   const PanelTag d;
-  const EncodeIntTag di;
+  const QuantizeIntTag di;
   const PanelVector smallest = hn::Set(d, 0x1p-126f), infinity = hn::BitCast(d, hn::Set(di, kInfinityBits));
   LaneGroups groups;
   scale = smallest;

@@ -16,7 +16,7 @@ namespace weft::kernels {
 /// @shape  master [out, in] -> to [out, in], arrays of weight_bytes() bytes; they alias nothing
 /// @thread any, inside FlushSubnormals; allocates nothing
 /// @exact  same bits on every ISA
-void encode(const ConstPanels& master, const Weight& to) noexcept;
+void quantize(const ConstPanels& master, const Weight& to) noexcept;
 
 /// The smallest row-major index o * in + k of a weight that `dtype` has no code for: infinities and NaNs. With
 /// `allow_non_finite` those that the type has codes for pass: all of them for IEEE formats, bfloat16 and fp8_e5m2, NaNs

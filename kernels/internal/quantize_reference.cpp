@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/internal/encode_reference.hpp"
+#include "kernels/internal/quantize_reference.hpp"
 
 #include "core/numeric.hpp"
 
@@ -130,7 +130,7 @@ void write_scales(const ConstPanels& master, const Weight& to) noexcept {
 }
 
 template <class T>
-void encode_as(const ConstPanels& master, const Weight& to) noexcept {
+void quantize_as(const ConstPanels& master, const Weight& to) noexcept {
   using Code = typename T::Code;
   using Scale = typename T::Scale;
   const std::size_t out = master.out, in = master.in;
@@ -180,8 +180,8 @@ WideScale wide_scale(Dtype dtype, float low, float high) noexcept {
   });
 }
 
-void encode_reference(const ConstPanels& master, const Weight& to) noexcept {
-  visit(to.dtype, [&](auto type) { encode_as<decltype(type)>(master, to); });
+void quantize_reference(const ConstPanels& master, const Weight& to) noexcept {
+  visit(to.dtype, [&](auto type) { quantize_as<decltype(type)>(master, to); });
 }
 
 }  // namespace weft::kernels::detail

@@ -9,7 +9,7 @@
 #include "kernels/cpu_stream.hpp"
 #include "kernels/float_environment.hpp"
 #include "kernels/linear.hpp"
-#include "kernels/linear_decoded.hpp"
+#include "kernels/linear_dequantized.hpp"
 
 #include "core/philox.hpp"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code shared by scales and codes of a float32 master (kernels/internal/encode_reference.cpp, core/numeric/).
-#ifndef WEFT_ENCODE
-#define WEFT_ENCODE
+// Code shared by scales and codes of a float32 master (kernels/internal/quantize_reference.cpp, core/numeric/).
+#ifndef WEFT_QUANTIZE_WEIGHT
+#define WEFT_QUANTIZE_WEIGHT
 
 #include "wide.glsl"
 
-#include "encode_operands.inc"
-#define WEFT_OPERANDS WEFT_ENCODE_OPERANDS
+#include "quantize_operands.inc"
+#define WEFT_OPERANDS WEFT_QUANTIZE_OPERANDS
 #include "operands.glsl"
 
 const bool kIsRange = kHasZero || DTYPE == kUint64 || DTYPE == kUint32;
@@ -48,4 +48,4 @@ uint64_t most_wide() {
   return DTYPE == kInt32 ? 0x7ffffffful : 0xfffffffful;
 }
 
-#endif  // WEFT_ENCODE
+#endif  // WEFT_QUANTIZE_WEIGHT

@@ -3,39 +3,39 @@
 
 #include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
-#include "gpu/shaders/encode_operands.inc"
+#include "gpu/shaders/quantize_operands.inc"
 
 #include <algorithm>
 
 namespace weft::gpu {
 namespace {
 
-struct EncodePush {
-  WEFT_ENCODE_OPERANDS(WEFT_MEMBER)
+struct QuantizePush {
+  WEFT_QUANTIZE_OPERANDS(WEFT_MEMBER)
 };
-struct DecodePush {
-  WEFT_DECODE_OPERANDS(WEFT_MEMBER)
+struct DequantizePush {
+  WEFT_DEQUANTIZE_OPERANDS(WEFT_MEMBER)
 };
-enum Step : std::uint32_t { WEFT_ENCODE_NUMBERS(WEFT_ENUMERATOR) };
+enum Step : std::uint32_t { WEFT_QUANTIZE_NUMBERS(WEFT_ENUMERATOR) };
 
 constexpr std::size_t kThreads = 64, kPair = 2 * sizeof(float);
 
 }  // namespace
 
-void Stream::lower(const ops::Encode& op) {
-  static const Shader &scales = shader("encode_scales"), &codes = shader("encode_codes");
+void Stream::lower(const ops::Quantize& op) {
+  static const Shader &scales = shader("quantize_scales"), &codes = shader("quantize_codes");
   const bool is_tensor = op.to.granularity == Granularity::tensor, is_block = op.to.granularity == Granularity::block32;
   const std::size_t panels = kernels::panel_count(op.master.out), all = panels * kernels::kPanelWidth,
                     pieces = groups_of(op.master.in, is_block ? kScaleBlock : kernels::kChunk);
-  EncodePush push{address(op.master.data),
-                  address(op.to.codes),
-                  address(op.to.scales),
-                  address(op.to.zeros),
-                  0,
-                  0,
-                  word(op.master.out),
-                  word(op.master.in),
-                  0.0f};
+  QuantizePush push{address(op.master.data),
+                    address(op.to.codes),
+                    address(op.to.scales),
+                    address(op.to.zeros),
+                    0,
+                    0,
+                    word(op.master.out),
+                    word(op.master.in),
+                    0.0f};
   push.count = static_cast<float>(is_tensor ? op.master.out * op.master.in : op.master.in);
   const WeightRanges ranges{ConstWeight(op.to)};
   const std::uint32_t dtype = static_cast<std::uint32_t>(op.to.dtype),
@@ -62,15 +62,15 @@ void Stream::lower(const ops::Encode& op) {
                       {range(op.master), ranges.scales, ranges.zeros}, {ranges.codes});
 }
 
-ConstWeight Stream::decoded(const ConstWeight& w) {
+ConstWeight Stream::dequantized(const ConstWeight& w) {
   if (w.dtype != Dtype::float64 && !kernels::has_double_scale(w.dtype)) return w;
-  return decoded(w, scratch(kernels::panels_size(w.out, w.in) * sizeof(float)));
+  return dequantized(w, scratch(kernels::panels_size(w.out, w.in) * sizeof(float)));
 }
 
-ConstWeight Stream::decoded(const ConstWeight& w, std::uint64_t at) {
-  static const Shader& kernel = shader("decode");
+ConstWeight Stream::dequantized(const ConstWeight& w, std::uint64_t at) {
+  static const Shader& kernel = shader("dequantize");
   const std::size_t panels = kernels::panel_count(w.out), floats = kernels::panels_size(w.out, w.in);
-  const DecodePush push{address(w.codes), address(w.scales), address(w.zeros), at, word(w.out), word(w.in)};
+  const DequantizePush push{address(w.codes), address(w.scales), address(w.zeros), at, word(w.out), word(w.in)};
   const WeightRanges ranges(w);
   recorder_->dispatch(kernel,
                       {0, 0, 0, 0, static_cast<std::uint32_t>(w.dtype), static_cast<std::uint32_t>(w.granularity)},

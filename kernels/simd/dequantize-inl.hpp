@@ -13,11 +13,11 @@
 //   Halves       a decoder of binary16 codes to go by (to_halves() writes them), or void
 // and is made from the weight, for its tables. `v` is the vector within the panel.
 #if !WEFT_ISA_IS_SCALAR
-#if defined(WEFT_KERNELS_SIMD_DECODE_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef WEFT_KERNELS_SIMD_DECODE_INL
-#undef WEFT_KERNELS_SIMD_DECODE_INL
+#if defined(WEFT_KERNELS_SIMD_DEQUANTIZE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_KERNELS_SIMD_DEQUANTIZE_INL
+#undef WEFT_KERNELS_SIMD_DEQUANTIZE_INL
 #else
-#define WEFT_KERNELS_SIMD_DECODE_INL
+#define WEFT_KERNELS_SIMD_DEQUANTIZE_INL
 #endif
 
 #include "kernels/internal/code_value.hpp"
@@ -34,12 +34,12 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-using DecodedSigned = hn::RebindToSigned<PanelTag>;
-using DecodedUnsigned = hn::RebindToUnsigned<PanelTag>;
-using WordVector = hn::Vec<DecodedUnsigned>;
-constexpr PanelTag kDecodedTag;
-constexpr DecodedSigned kSignedTag;
-constexpr DecodedUnsigned kUnsignedTag;
+using DequantizedSigned = hn::RebindToSigned<PanelTag>;
+using DequantizedUnsigned = hn::RebindToUnsigned<PanelTag>;
+using WordVector = hn::Vec<DequantizedUnsigned>;
+constexpr PanelTag kDequantizedTag;
+constexpr DequantizedSigned kSignedTag;
+constexpr DequantizedUnsigned kUnsignedTag;
 
 // Constructors that the compiler declares are of no target, and NEON's vectors have one that must be inlined.
 struct NoGroup {};
@@ -55,9 +55,10 @@ struct AffineGroup {
 template <class Group, class Zero>
 HWY_INLINE Group load_group([[maybe_unused]] const float* scales, [[maybe_unused]] const Zero* zeros) {
   Group group;
-  if constexpr (!std::is_same_v<Group, NoGroup>) group.scale = hn::Load(kDecodedTag, scales);
+  if constexpr (!std::is_same_v<Group, NoGroup>) group.scale = hn::Load(kDequantizedTag, scales);
   if constexpr (std::is_same_v<Group, AffineGroup>)
-    group.zero = hn::ConvertTo(kDecodedTag, hn::PromoteTo(kSignedTag, hn::LoadU(hn::Rebind<Zero, PanelTag>(), zeros)));
+    group.zero =
+        hn::ConvertTo(kDequantizedTag, hn::PromoteTo(kSignedTag, hn::LoadU(hn::Rebind<Zero, PanelTag>(), zeros)));
   return group;
 }
 
@@ -92,7 +93,7 @@ struct ElementDecoder {
 /// binary16's bits to float32: exact, and blind to the flushing of subnormals on x86 and ARM alike.
 template <class Bits>
 HWY_INLINE PanelVector from_half(Bits half) {
-  return hn::PromoteTo(kDecodedTag, hn::BitCast(hn::Rebind<hwy::float16_t, PanelTag>(), half));
+  return hn::PromoteTo(kDequantizedTag, hn::BitCast(hn::Rebind<hwy::float16_t, PanelTag>(), half));
 }
 
 struct HalfDecoder : ElementDecoder<std::uint16_t, NoGroup> {
@@ -108,7 +109,7 @@ struct Bfloat16Decoder : ElementDecoder<std::uint16_t, NoGroup> {
   HWY_INLINE void values(Raw raw, const Group&, PanelVector (&to)[kStep]) const {
     WEFT_UNROLL for (std::size_t j = 0; j < kStep; ++j) {
       const auto half = hn::LoadU(hn::Rebind<std::uint16_t, PanelTag>(), raw + j * kPanelWidth);
-      to[j] = hn::BitCast(kDecodedTag, hn::ShiftLeft<16>(hn::PromoteTo(kUnsignedTag, half)));
+      to[j] = hn::BitCast(kDequantizedTag, hn::ShiftLeft<16>(hn::PromoteTo(kUnsignedTag, half)));
     }
   }
 };
@@ -118,7 +119,7 @@ template <int exponent>
 struct ScaledHalfDecoder : ElementDecoder<std::uint16_t, ScaleGroup> {
   HWY_INLINE Group group(const float* scales, const Zero* zeros) const {
     Group group = load_group<Group>(scales, zeros);
-    if constexpr (exponent != 0) group.scale = hn::Mul(group.scale, hn::Set(kDecodedTag, float{1u << exponent}));
+    if constexpr (exponent != 0) group.scale = hn::Mul(group.scale, hn::Set(kDequantizedTag, float{1u << exponent}));
     return group;
   }
   HWY_INLINE void values(Raw raw, const Group& group, PanelVector (&to)[kStep]) const {
@@ -182,7 +183,7 @@ struct E4m3Decoder : ElementDecoder<std::uint8_t, ScaleGroup> {
       auto half = moved(d16, raw + j * kPanelWidth);
       if constexpr (may_be_nan) half = hn::IfThenElse(hn::Eq(hn::And(half, last), last), nan, half);
       const PanelVector number = from_half(half);
-      to[j] = scaled(hn::Mul(number, hn::Set(kDecodedTag, 256.0f)), group);
+      to[j] = scaled(hn::Mul(number, hn::Set(kDequantizedTag, 256.0f)), group);
     }
   }
   /// False where a code is NaN, or where 256 times a scale may overflow and a value not: those go by values().
@@ -199,10 +200,10 @@ struct E4m3Decoder : ElementDecoder<std::uint8_t, ScaleGroup> {
       for (std::size_t j = i; j < i + hn::MaxLanes(d8); j += kManyHalves)
         hn::Store(moved(d16, codes + j), d16, reinterpret_cast<std::int16_t*>(to + j));
     }
-    auto limit = hn::Load(kDecodedTag, scales);
+    auto limit = hn::Load(kDequantizedTag, scales);
     for (std::size_t v = 1; v < kPanelVectors; ++v)
-      limit = hn::Max(limit, hn::Load(kDecodedTag, scales + v * kPanelLanes));
-    const bool fits = hn::AllTrue(kDecodedTag, hn::Lt(limit, hn::Set(kDecodedTag, 0x1p119f)));
+      limit = hn::Max(limit, hn::Load(kDequantizedTag, scales + v * kPanelLanes));
+    const bool fits = hn::AllTrue(kDequantizedTag, hn::Lt(limit, hn::Set(kDequantizedTag, 0x1p119f)));
     if constexpr (!may_be_nan) return fits;
     return fits && hn::AllFalse(d8, hn::Eq(largest, hn::Set(d8, std::uint8_t{0xfe})));
   }
@@ -216,7 +217,7 @@ struct ShortDecoder
   HWY_INLINE void values(const Code* raw, const typename Base::Group& group, PanelVector (&to)[Base::kStep]) const {
     WEFT_UNROLL for (std::size_t j = 0; j < Base::kStep; ++j) {
       const auto code = hn::LoadU(hn::Rebind<Code, PanelTag>(), raw + j * kPanelWidth);
-      to[j] = scaled(hn::ConvertTo(kDecodedTag, hn::PromoteTo(kSignedTag, code)), group);
+      to[j] = scaled(hn::ConvertTo(kDequantizedTag, hn::PromoteTo(kSignedTag, code)), group);
     }
   }
 };
@@ -238,7 +239,7 @@ struct WideGroup {
 
 HWY_INLINE PanelVector to_float(DoubleVector lower, DoubleVector upper) {
   const hn::Half<PanelTag> half;
-  return hn::Combine(kDecodedTag, hn::DemoteTo(half, upper), hn::DemoteTo(half, lower));
+  return hn::Combine(kDequantizedTag, hn::DemoteTo(half, upper), hn::DemoteTo(half, lower));
 }
 
 /// u to the nearest double: exact halves, one rounded addition, where the CPU has no instruction for it.
@@ -363,7 +364,7 @@ struct ByteDecoder : WordDecoder<std::conditional_t<is_signed, ScaleGroup, Affin
   explicit ByteDecoder(const ConstWeight&) {}
   HWY_INLINE Group group(const float* scales, const std::uint8_t* zeros) const {
     Group group = Base::group(scales, zeros);
-    if constexpr (!is_signed) group.zero = hn::Add(group.zero, hn::Set(kDecodedTag, 0x1p23f));
+    if constexpr (!is_signed) group.zero = hn::Add(group.zero, hn::Set(kDequantizedTag, 0x1p23f));
     return group;
   }
   static HWY_INLINE WordVector next(WordVector raw) { return raw; }
@@ -371,11 +372,12 @@ struct ByteDecoder : WordDecoder<std::conditional_t<is_signed, ScaleGroup, Affin
   static HWY_INLINE PanelVector number(WordVector raw) {
     if constexpr (is_signed) {
       const auto top = hn::BitCast(kSignedTag, hn::ShiftLeft<24 - 8 * static_cast<int>(j)>(raw));
-      return hn::ConvertTo(kDecodedTag, hn::ShiftRight<24>(top));
+      return hn::ConvertTo(kDequantizedTag, hn::ShiftRight<24>(top));
     } else {
       // In the low digits of 2^23, a code is a float already; the zero point takes the 2^23 off again.
       const auto code = hn::ShiftRight<8 * static_cast<int>(j)>(raw);
-      return hn::BitCast(kDecodedTag, hn::OrAnd(hn::Set(kUnsignedTag, 0x4b000000u), code, hn::Set(kUnsignedTag, 255u)));
+      return hn::BitCast(kDequantizedTag,
+                         hn::OrAnd(hn::Set(kUnsignedTag, 0x4b000000u), code, hn::Set(kUnsignedTag, 255u)));
     }
   }
   HWY_INLINE void values(WordVector raw, const Group& group, PanelVector (&to)[kStep]) const {
@@ -389,7 +391,7 @@ struct ByteDecoder : WordDecoder<std::conditional_t<is_signed, ScaleGroup, Affin
 #if HWY_TARGET <= HWY_AVX3
 /// Sixteen floats, picked by the low four bits of each lane.
 struct NibbleTable {
-  explicit NibbleTable(const float (&entries)[16]) : all(hn::LoadU(kDecodedTag, entries)) {}
+  explicit NibbleTable(const float (&entries)[16]) : all(hn::LoadU(kDequantizedTag, entries)) {}
   HWY_INLINE PanelVector pick(WordVector raw) const { return PanelVector{_mm512_permutexvar_ps(raw.raw, all.raw)}; }
   PanelVector all;
 };
@@ -399,7 +401,7 @@ inline constexpr bool kHasTablePerPlace = true;
 #elif HWY_TARGET == HWY_AVX2
 struct NibbleTable {
   explicit NibbleTable(const float (&entries)[16])
-      : low(hn::LoadU(kDecodedTag, entries)), high(hn::LoadU(kDecodedTag, entries + 8)) {}
+      : low(hn::LoadU(kDequantizedTag, entries)), high(hn::LoadU(kDequantizedTag, entries + 8)) {}
   HWY_INLINE PanelVector pick(WordVector raw) const {
     // The permutation reads three bits; the fourth, moved to the sign, says which half.
     const __m256 lower = _mm256_permutevar8x32_ps(low.raw, raw.raw),

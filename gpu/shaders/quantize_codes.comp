@@ -3,7 +3,7 @@
 // the outputs and codes past the inputs are 0.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "encode.glsl"
+#include "quantize_weight.glsl"
 
 layout(local_size_x = 64) in;
 // Codes of a word: of consecutive inputs of one output, or of consecutive outputs.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Codes of 32 and 64 bits. Text that is re-included once per ISA, see kernels/foreach_isa.hpp.
 #if !WEFT_ISA_IS_SCALAR
-#if defined(WEFT_KERNELS_SIMD_ENCODE_WIDE_INL) == defined(HWY_TARGET_TOGGLE)
-#ifdef WEFT_KERNELS_SIMD_ENCODE_WIDE_INL
-#undef WEFT_KERNELS_SIMD_ENCODE_WIDE_INL
+#if defined(WEFT_KERNELS_SIMD_QUANTIZE_WIDE_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef WEFT_KERNELS_SIMD_QUANTIZE_WIDE_INL
+#undef WEFT_KERNELS_SIMD_QUANTIZE_WIDE_INL
 #else
-#define WEFT_KERNELS_SIMD_ENCODE_WIDE_INL
+#define WEFT_KERNELS_SIMD_QUANTIZE_WIDE_INL
 #endif
 
-#include "kernels/simd/encode-inl.hpp"
+#include "kernels/simd/quantize_weight-inl.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -50,8 +50,8 @@ struct WideGroups {
 
 /// Codes of n inputs of a panel, 32 bits each.
 template <class T>
-HWY_INLINE void encode_words32(const float* HWY_RESTRICT rows, std::size_t n, const WideGroups& groups,
-                               std::uint32_t* HWY_RESTRICT to) {
+HWY_INLINE void quantize_words32(const float* HWY_RESTRICT rows, std::size_t n, const WideGroups& groups,
+                                 std::uint32_t* HWY_RESTRICT to) {
   static_assert(T::bits == 32);
   const DoubleTag d;
   const hn::Rebind<float, DoubleTag> narrow;

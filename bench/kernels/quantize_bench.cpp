@@ -3,8 +3,8 @@
 // Arguments: outputs, inputs. The counter `of_copy` is the time as a multiple of copying the master's bytes, measured
 // in the same run, alternating.
 
-#include "kernels/encode.hpp"
 #include "kernels/float_environment.hpp"
+#include "kernels/quantize.hpp"
 
 #include "core/aligned_buffer.hpp"
 #include "core/philox.hpp"
@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void encode_weight(benchmark::State& state, Encoding encoding) {
+void quantize_weight(benchmark::State& state, Encoding encoding) {
   const auto out = static_cast<std::size_t>(state.range(0)), in = static_cast<std::size_t>(state.range(1));
   RandomStream random(1, 0, RandomPurpose::test);
   AlignedBuffer<float> master(panels_size(out, in)), copy(panels_size(out, in));
@@ -32,14 +32,14 @@ void encode_weight(benchmark::State& state, Encoding encoding) {
   double encoding_time = 0, copying_time = 0;
   for (auto _ : state) {
     const auto start = Clock::now();
-    encode({master.data(), out, in}, to);
+    quantize({master.data(), out, in}, to);
     benchmark::ClobberMemory();
     const auto middle = Clock::now();
     std::memcpy(copy.data(), master.data(), master.size() * sizeof(float));
     benchmark::ClobberMemory();
-    const std::chrono::duration<double> encoded = middle - start, copied = Clock::now() - middle;
-    state.SetIterationTime(encoded.count());
-    encoding_time += encoded.count(), copying_time += copied.count();
+    const std::chrono::duration<double> quantized = middle - start, copied = Clock::now() - middle;
+    state.SetIterationTime(quantized.count());
+    encoding_time += quantized.count(), copying_time += copied.count();
   }
   state.counters["of_copy"] = encoding_time / copying_time;
   state.counters["weights/s"] =
@@ -51,7 +51,7 @@ const int kRegistered = [] {
     for (const Granularity g : {Granularity::tensor, Granularity::channel, Granularity::block32}) {
       const Encoding encoding(static_cast<Dtype>(i), g);
       if (encoding.granularity != g) continue;
-      benchmark::RegisterBenchmark(("encode/" + to_string(encoding)).c_str(), encode_weight, encoding)
+      benchmark::RegisterBenchmark(("quantize/" + to_string(encoding)).c_str(), quantize_weight, encoding)
           ->Args({256, 256})
           ->Args({4096, 4096})
           ->UseManualTime();

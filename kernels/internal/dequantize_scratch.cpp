@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/internal/decoded.hpp"
+#include "kernels/internal/dequantized.hpp"
 
 #include "core/aligned_buffer.hpp"
 
 namespace weft::kernels::detail {
 
-float* decode_scratch(std::size_t floats) noexcept {
+float* dequantize_scratch(std::size_t floats) noexcept {
   thread_local AlignedBuffer<float> buffer;
   if (buffer.size() < floats) {
     buffer = AlignedBuffer<float>();  // the old one is given back first

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/encode.hpp"
+#include "kernels/quantize.hpp"
 
 #include "kernels/float_environment.hpp"
 #include "kernels/isa.hpp"
@@ -18,21 +18,21 @@ using namespace testing_codec;
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kMax = std::numeric_limits<float>::max();
 
-class Encode : public testing::Test {
+class Quantize : public testing::Test {
  protected:
   void TearDown() override { ASSERT_TRUE(set_active_isa(best_isa())); }
   FlushSubnormals flush_;
 };
-using FirstUnstorable = Encode;
+using FirstUnstorable = Quantize;
 
 std::string describe(const Encoding& e, std::size_t out, std::size_t in, Fill fill) {
   return to_string(e) + " [" + std::to_string(out) + ", " + std::to_string(in) + "], fill " +
          std::to_string(static_cast<int>(fill));
 }
 
-QuantizedWeight encoded(const Master& master, const Encoding& encoding) {
+QuantizedWeight quantized(const Master& master, const Encoding& encoding) {
   QuantizedWeight stored(encoding, master.out, master.in);
-  encode(master.view(), stored.view());
+  quantize(master.view(), stored.view());
   return stored;
 }
 
@@ -74,13 +74,13 @@ double largest_number(Dtype dtype) {
   }
 }
 
-TEST_F(Encode, ScalesFollowTheirRule) {
+TEST_F(Quantize, ScalesFollowTheirRule) {
   RandomStream random(11, 0, RandomPurpose::test);
   for (const Fill fill : kFills)
     for (const Encoding& e : all_encodings()) {
       if (!has_scale(e.dtype)) continue;
       const Master master = random_master(random, 19, 70, fill);
-      const QuantizedWeight stored = encoded(master, e);
+      const QuantizedWeight stored = quantized(master, e);
       for (const std::size_t o : {std::size_t{0}, std::size_t{15}, std::size_t{18}})
         for (const std::size_t k : {std::size_t{0}, std::size_t{31}, std::size_t{32}, std::size_t{69}}) {
           const Reference of = reference_of(master, e.granularity, o, k);
@@ -129,14 +129,14 @@ std::vector<double> neighbours(Dtype dtype, std::uint64_t code, std::uint64_t ze
 
 // No other number is nearer than by what rounding the quotient w / scale to float (or double) may move it: the error is
 // then at most half a step for all that lies within the codes' range, and the range holds every weight.
-TEST_F(Encode, CodesAreTheNearestAndErrorsAtMostHalfAStep) {
+TEST_F(Quantize, CodesAreTheNearestAndErrorsAtMostHalfAStep) {
   RandomStream random(12, 0, RandomPurpose::test);
   for (const Isa isa : available_isas()) {
     ASSERT_TRUE(set_active_isa(isa));
     for (const Fill fill : kFills)
       for (const Encoding& e : all_encodings()) {
         const Master master = random_master(random, 21, 75, fill);
-        const QuantizedWeight stored = encoded(master, e);
+        const QuantizedWeight stored = quantized(master, e);
         const double unit = has_double_scale(e.dtype) ? 0x1p-51 : 0x1p-24;
         const bool is_mean = e.dtype == Dtype::ternary || e.dtype == Dtype::binary;
         for (std::size_t o = 0; o < master.out; ++o)
@@ -161,12 +161,12 @@ TEST_F(Encode, CodesAreTheNearestAndErrorsAtMostHalfAStep) {
   }
 }
 
-TEST_F(Encode, PaddingLanesAndCodesAreZeroBits) {
+TEST_F(Quantize, PaddingLanesAndCodesAreZeroBits) {
   RandomStream random(14, 0, RandomPurpose::test);
   for (const Isa isa : available_isas()) {
     ASSERT_TRUE(set_active_isa(isa));
     for (const Encoding& e : all_encodings()) {
-      const QuantizedWeight stored = encoded(random_master(random, 21, 75, Fill::negative), e);
+      const QuantizedWeight stored = quantized(random_master(random, 21, 75, Fill::negative), e);
       const ConstWeight w = stored.view();
       for (std::size_t o = 21; o < 32; ++o)
         for (std::size_t k = 0; k < 75; ++k) {
@@ -192,7 +192,7 @@ Master unit_scaled(const std::vector<float>& weights, float largest, float least
   return master;
 }
 
-TEST_F(Encode, TiesGoToTheEvenCode) {
+TEST_F(Quantize, TiesGoToTheEvenCode) {
   for (const Isa isa : available_isas()) {
     ASSERT_TRUE(set_active_isa(isa));
     for (const Dtype dtype : {Dtype::int2, Dtype::int4, Dtype::int8, Dtype::int16, Dtype::int32, Dtype::uint2,
@@ -205,7 +205,7 @@ TEST_F(Encode, TiesGoToTheEvenCode) {
       std::vector<float> ties;
       for (double x = least + 0.5; x < most; x += bits(dtype) == 16 ? 13 : 1) ties.push_back(static_cast<float>(x));
       const Master master = unit_scaled(ties, static_cast<float>(most), static_cast<float>(least));
-      const QuantizedWeight stored = encoded(master, Encoding(dtype, Granularity::tensor));
+      const QuantizedWeight stored = quantized(master, Encoding(dtype, Granularity::tensor));
       ASSERT_EQ(scale_at(stored.view(), 0, 0), 1.0) << name(dtype);
       for (std::size_t k = 0; k < ties.size(); ++k)
         ASSERT_EQ(value_at(stored.view(), 0, k), std::nearbyint(static_cast<double>(ties[k]))) << name(dtype);
@@ -213,7 +213,7 @@ TEST_F(Encode, TiesGoToTheEvenCode) {
   }
 }
 
-TEST_F(Encode, TernaryTiesGoToZeroAndBinaryZerosArePositive) {
+TEST_F(Quantize, TernaryTiesGoToZeroAndBinaryZerosArePositive) {
   for (const Isa isa : available_isas()) {
     ASSERT_TRUE(set_active_isa(isa));
     // Mean magnitude 1.
@@ -221,7 +221,7 @@ TEST_F(Encode, TernaryTiesGoToZeroAndBinaryZerosArePositive) {
     const float weights[] = {0.5f, -0.5f, std::nextafter(0.5f, 1.0f), -std::nextafter(0.5f, 1.0f), 1.5f, -2.5f,
                              0.0f, 2.0f};
     for (std::size_t k = 0; k < 8; ++k) master.at(0, k) = weights[k];
-    const QuantizedWeight ternary = encoded(master, Encoding(Dtype::ternary, Granularity::channel));
+    const QuantizedWeight ternary = quantized(master, Encoding(Dtype::ternary, Granularity::channel));
     ASSERT_EQ(scale_at(ternary.view(), 0, 0), 1.0);
     const double want[] = {0, 0, 1, -1, 1, -1, 0, 1};
     for (std::size_t k = 0; k < 8; ++k) EXPECT_EQ(value_at(ternary.view(), 0, k), want[k]) << k;
@@ -229,7 +229,7 @@ TEST_F(Encode, TernaryTiesGoToZeroAndBinaryZerosArePositive) {
     Master signs(1, 5);
     const float zeros[] = {0.0f, -0.0f, -0x1p-149f, -0x1p-126f, 5.0f};
     for (std::size_t k = 0; k < 5; ++k) signs.at(0, k) = zeros[k];
-    const QuantizedWeight binary = encoded(signs, Encoding(Dtype::binary));
+    const QuantizedWeight binary = quantized(signs, Encoding(Dtype::binary));
     const std::uint64_t bits[] = {1, 1, 1, 0, 1};
     for (std::size_t k = 0; k < 5; ++k) EXPECT_EQ(code_at(binary.view(), 0, k), bits[k]) << k;
   }
@@ -266,7 +266,7 @@ void expect_codes_of_the_scalar_reference(bool with_non_finite) {
   if (with_non_finite) weights.insert(weights.end(), {kInf, -kInf, kNan, -kNan, std::bit_cast<float>(0xff800001u)});
   if (T::scale_rule == numeric::ScaleRule::none) weights.insert(weights.end(), {kMax, -kMax});
   const Master master = unit_scaled(weights, T::largest_number(), -T::largest_number());
-  const QuantizedWeight stored = encoded(master, Encoding(T::dtype, Granularity::tensor));
+  const QuantizedWeight stored = quantized(master, Encoding(T::dtype, Granularity::tensor));
   ASSERT_EQ(scale_at(stored.view(), 0, 0), 1.0);
   for (std::size_t k = 0; k < weights.size(); ++k) {
     // Division by the scale takes subnormals for zeros, which no format with a scale can tell apart.
@@ -274,7 +274,7 @@ void expect_codes_of_the_scalar_reference(bool with_non_finite) {
   }
 }
 
-TEST_F(Encode, SmallFloatsHaveTheCodesOfTheScalarReference) {
+TEST_F(Quantize, SmallFloatsHaveTheCodesOfTheScalarReference) {
   for (const Isa isa : available_isas()) {
     ASSERT_TRUE(set_active_isa(isa));
     expect_codes_of_the_scalar_reference<numeric::Float16>(true);
@@ -285,7 +285,7 @@ TEST_F(Encode, SmallFloatsHaveTheCodesOfTheScalarReference) {
   }
 }
 
-TEST_F(Encode, ScalarCodecsDoNotSeeTheFlushing) {
+TEST_F(Quantize, ScalarCodecsDoNotSeeTheFlushing) {
   ASSERT_TRUE(flushes_subnormals());
   for (unsigned code = 0; code < 0x8000; ++code) {
     // By bits, as comparing floats would flush: the middle between two codes of bfloat16 ends in 8000.
@@ -302,35 +302,35 @@ TEST_F(Encode, ScalarCodecsDoNotSeeTheFlushing) {
   EXPECT_EQ(numeric::Float64::encode(std::bit_cast<float>(0x807fffffu)), 0xb80fffffc0000000u);  // -(2^-126 - 2^-149)
 }
 
-TEST_F(Encode, SubnormalsStayInTypesWithoutAScale) {
+TEST_F(Quantize, SubnormalsStayInTypesWithoutAScale) {
   for (const Isa isa : available_isas()) {
     ASSERT_TRUE(set_active_isa(isa));
     Master master(1, 3);
     master.at(0, 0) = 0x1p-149f, master.at(0, 1) = -0x1.2p-130f, master.at(0, 2) = 0x1p-133f;
     for (const Dtype dtype : {Dtype::float64, Dtype::float32}) {
-      const QuantizedWeight stored = encoded(master, Encoding(dtype));
+      const QuantizedWeight stored = quantized(master, Encoding(dtype));
       for (std::size_t k = 0; k < 3; ++k) {
         const std::uint64_t want = dtype == Dtype::float32 ? numeric::Float32::encode(master.at(0, k))
                                                            : numeric::Float64::encode(master.at(0, k));
         EXPECT_EQ(code_at(stored.view(), 0, k), want);
       }
     }
-    const QuantizedWeight bf16 = encoded(master, Encoding(Dtype::bfloat16));
+    const QuantizedWeight bf16 = quantized(master, Encoding(Dtype::bfloat16));
     EXPECT_EQ(code_at(bf16.view(), 0, 0), 0x0000u);
     EXPECT_EQ(code_at(bf16.view(), 0, 1), 0x8009u);
     EXPECT_EQ(code_at(bf16.view(), 0, 2), 0x0001u);
   }
 }
 
-TEST_F(Encode, CodesOfTypesWithoutAScaleComeBack) {
+TEST_F(Quantize, CodesOfTypesWithoutAScaleComeBack) {
   RandomStream random(15, 0, RandomPurpose::test);
   for (const Dtype dtype : {Dtype::float64, Dtype::float32, Dtype::float16, Dtype::bfloat16})
     for (const Fill fill : kFills) {
-      const QuantizedWeight once = encoded(random_master(random, 18, 37, fill), Encoding(dtype));
-      Master decoded(18, 37);
+      const QuantizedWeight once = quantized(random_master(random, 18, 37, fill), Encoding(dtype));
+      Master dequantized(18, 37);
       for (std::size_t o = 0; o < 18; ++o)
         for (std::size_t k = 0; k < 37; ++k)
-          decoded.at(o, k) =
+          dequantized.at(o, k) =
               dtype == Dtype::float32
                   ? numeric::Float32::decode(static_cast<std::uint32_t>(code_at(once.view(), o, k)))
                   : visit(dtype, [&](auto type) {
@@ -339,11 +339,11 @@ TEST_F(Encode, CodesOfTypesWithoutAScaleComeBack) {
                     });
       // Narrowing a float64 code flushes subnormals here, which arithmetic may; the other types have none of that.
       if (dtype == Dtype::float64 && fill == Fill::tiny) continue;
-      EXPECT_EQ(encoded(decoded, Encoding(dtype)).contents(), once.contents()) << name(dtype);
+      EXPECT_EQ(quantized(dequantized, Encoding(dtype)).contents(), once.contents()) << name(dtype);
     }
 }
 
-TEST_F(Encode, TheLargestWeightsDecodeToFiniteOnes) {
+TEST_F(Quantize, TheLargestWeightsDequantizeToFiniteOnes) {
   RandomStream random(16, 0, RandomPurpose::test);
   for (const Isa isa : available_isas()) {
     ASSERT_TRUE(set_active_isa(isa));
@@ -352,7 +352,7 @@ TEST_F(Encode, TheLargestWeightsDecodeToFiniteOnes) {
         Master master = random_master(random, 5, 70, Fill::huge);
         for (std::size_t o = 0; o < 5; ++o)
           for (std::size_t k = 0; k < 70; k += 7) master.at(o, k) = k % 2 ? kMax : low;
-        const QuantizedWeight stored = encoded(master, e);
+        const QuantizedWeight stored = quantized(master, e);
         for (std::size_t o = 0; o < 5; ++o)
           for (std::size_t k = 0; k < 70; ++k) {
             const auto value = static_cast<float>(value_at(stored.view(), o, k));
@@ -372,7 +372,7 @@ TEST_F(Encode, TheLargestWeightsDecodeToFiniteOnes) {
   }
 }
 
-TEST_F(Encode, MeansOfHugeWeightsDoNotOverflow) {
+TEST_F(Quantize, MeansOfHugeWeightsDoNotOverflow) {
   for (const Isa isa : available_isas()) {
     ASSERT_TRUE(set_active_isa(isa));
     for (const Dtype dtype : {Dtype::ternary, Dtype::binary})
@@ -380,7 +380,7 @@ TEST_F(Encode, MeansOfHugeWeightsDoNotOverflow) {
         Master master(20, 100);
         for (std::size_t o = 0; o < 20; ++o)
           for (std::size_t k = 0; k < 100; ++k) master.at(o, k) = o % 2 ? kMax : k % 2 ? -kMax : kMax * 0.5f;
-        const QuantizedWeight stored = encoded(master, Encoding(dtype, g));
+        const QuantizedWeight stored = quantized(master, Encoding(dtype, g));
         for (const std::size_t o : {std::size_t{0}, std::size_t{1}, std::size_t{19}}) {
           const double want = g == Granularity::tensor ? kMax * 0.875 : o % 2 ? kMax : kMax * 0.75;
           EXPECT_NEAR(scale_at(stored.view(), o, 99), want, want * 0x1p-24 * 80) << to_string(Encoding(dtype, g));
@@ -389,28 +389,28 @@ TEST_F(Encode, MeansOfHugeWeightsDoNotOverflow) {
   }
 }
 
-TEST_F(Encode, StatisticsSkipWhatIsNotFinite) {
+TEST_F(Quantize, StatisticsSkipWhatIsNotFinite) {
   for (const Isa isa : available_isas()) {
     ASSERT_TRUE(set_active_isa(isa));
     Master master(2, 40);
     for (std::size_t k = 0; k < 40; ++k) master.at(0, k) = k % 2 ? 7.0f : -3.5f, master.at(1, k) = kNan;
     master.at(0, 4) = kInf, master.at(0, 5) = -kInf, master.at(0, 6) = -kNan;
-    const QuantizedWeight e5m2 = encoded(master, Encoding(Dtype::fp8_e5m2, Granularity::channel));
+    const QuantizedWeight e5m2 = quantized(master, Encoding(Dtype::fp8_e5m2, Granularity::channel));
     EXPECT_EQ(scale_at(e5m2.view(), 0, 0), 7.0 / 57344);
     EXPECT_EQ(scale_at(e5m2.view(), 1, 0), 0x1p-126);
     EXPECT_EQ(code_at(e5m2.view(), 0, 1), 0x7bu);
     EXPECT_EQ(code_at(e5m2.view(), 0, 4), 0x7cu);
     EXPECT_EQ(code_at(e5m2.view(), 0, 5), 0xfcu);
     EXPECT_EQ(code_at(e5m2.view(), 0, 6), 0x7eu);
-    const QuantizedWeight e4m3 = encoded(master, Encoding(Dtype::fp8_e4m3, Granularity::tensor));
+    const QuantizedWeight e4m3 = quantized(master, Encoding(Dtype::fp8_e4m3, Granularity::tensor));
     EXPECT_EQ(scale_at(e4m3.view(), 0, 0), 7.0 / 448);
     EXPECT_EQ(code_at(e4m3.view(), 0, 6), 0x7fu);
     EXPECT_EQ(code_at(e4m3.view(), 0, 4), 0x7eu);
-    const QuantizedWeight int8 = encoded(master, Encoding(Dtype::int8, Granularity::block32));
+    const QuantizedWeight int8 = quantized(master, Encoding(Dtype::int8, Granularity::block32));
     EXPECT_EQ(code_at(int8.view(), 0, 4), 127u);
     EXPECT_EQ(code_at(int8.view(), 0, 5), 0x81u);
     EXPECT_EQ(code_at(int8.view(), 0, 6), 0u);
-    const QuantizedWeight uint8 = encoded(master, Encoding(Dtype::uint8, Granularity::tensor));
+    const QuantizedWeight uint8 = quantized(master, Encoding(Dtype::uint8, Granularity::tensor));
     EXPECT_EQ(code_at(uint8.view(), 0, 4), 255u);
     EXPECT_EQ(code_at(uint8.view(), 0, 5), 0u);
     EXPECT_EQ(code_at(uint8.view(), 0, 6), zero_at(uint8.view(), 0, 0));

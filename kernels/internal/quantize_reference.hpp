@@ -9,8 +9,8 @@
 
 namespace weft::kernels::detail {
 
-/// encode() for every type in plain code: what vector code must equal, and all there is for 32- and 64-bit integers.
-void encode_reference(const ConstPanels& master, const Weight& to) noexcept;
+/// quantize() for every type in plain code: what vector code must equal, and all there is for 32- and 64-bit integers.
+void quantize_reference(const ConstPanels& master, const Weight& to) noexcept;
 
 /// A group of weights that share a scale: outputs [first_out, first_out + outs) by inputs [first_in, first_in + ins).
 struct WeightGroup {

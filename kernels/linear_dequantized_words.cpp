@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #undef WEFT_THIS_FILE
-#define WEFT_THIS_FILE "kernels/linear_decoded_words.cpp"
+#define WEFT_THIS_FILE "kernels/linear_dequantized_words.cpp"
 #include "kernels/foreach_isa.hpp"
-#include "kernels/internal/decoded.hpp"
-#include "kernels/simd/decoded_row-inl.hpp"
+#include "kernels/internal/dequantized.hpp"
+#include "kernels/simd/dequantized_row-inl.hpp"
 
 WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
@@ -11,9 +11,9 @@ namespace {
 
 #if WEFT_ISA_IS_SCALAR
 
-void decode_values(const ConstWeight& w, const detail::DecodedPart& part, float* to) noexcept {
+void dequantize_values(const ConstWeight& w, const detail::DequantizedPart& part, float* to) noexcept {
   WEFT_ISA_RAN();
-  detail::decode_codes(w, part, to);
+  detail::dequantize_codes(w, part, to);
 }
 
 void row(const ConstWeight& w, const float* bias, const float* x, float* to) noexcept {
@@ -47,14 +47,14 @@ void visit_decoder(const ConstWeight& w, const Visit& visit) {
   }
 }
 
-void decode_values(const ConstWeight& w, const detail::DecodedPart& part, float* to) noexcept {
+void dequantize_values(const ConstWeight& w, const detail::DequantizedPart& part, float* to) noexcept {
   WEFT_ISA_RAN();
-  visit_decoder(w, [&]<class Decoder>() HWY_ATTR { decode_part<Decoder>(w, part, to); });
+  visit_decoder(w, [&]<class Decoder>() HWY_ATTR { dequantize_part<Decoder>(w, part, to); });
 }
 
 void row(const ConstWeight& w, const float* bias, const float* x, float* to) noexcept {
   WEFT_ISA_RAN();
-  visit_decoder(w, [&]<class Decoder>() HWY_ATTR { decoded_row<Decoder>(w, bias, x, to); });
+  visit_decoder(w, [&]<class Decoder>() HWY_ATTR { dequantized_row<Decoder>(w, bias, x, to); });
 }
 
 #endif
@@ -66,11 +66,13 @@ WEFT_ISA_END();
 #if WEFT_ISA_IS_LAST
 namespace weft::kernels::detail {
 namespace {
-constexpr auto kDecode = WEFT_DISPATCH(decode_values);
+constexpr auto kDequantize = WEFT_DISPATCH(dequantize_values);
 constexpr auto kRow = WEFT_DISPATCH(row);
 }  // namespace
 
-void decode_words(const ConstWeight& w, const DecodedPart& part, float* to) noexcept { kDecode.get()(w, part, to); }
+void dequantize_words(const ConstWeight& w, const DequantizedPart& part, float* to) noexcept {
+  kDequantize.get()(w, part, to);
+}
 void row_of_words(const ConstWeight& w, const float* bias, const float* x, float* to) noexcept {
   kRow.get()(w, bias, x, to);
 }
