@@ -14,13 +14,13 @@
 
 namespace weft::cli {
 
-/// Figures of the data that decide if a learning rate suits them.
+/// Statistics of the data that decide if a learning rate suits them.
 struct DataStatistics {
   float largest_input = 0;     // absolute, after scaling
   double commonest_share = 0;  // of the commonest label: what guessing it always would score
   std::size_t classes = 0;     // labels that there are
 };
-DataStatistics figures_of(const learning::Dataset& data);
+DataStatistics statistics_of(const learning::Dataset& data);
 
 /// A run that a value which was not finite has halted, with what to do about it; other errors as they are.
 Error explain_halt(Error error, const mesh::Mesh& mesh, const learning::LearningOptions& learning,
