@@ -10,12 +10,8 @@
 #endif
 
 #include "kernels/activation.hpp"
-#include "kernels/rows-inl.hpp"
-#include "kernels/unary.hpp"
-#include "kernels/views.hpp"
-#if !WEFT_ISA_IS_SCALAR
 #include "kernels/unary-inl.hpp"
-#endif
+#include "kernels/views.hpp"
 
 #include <cstddef>
 #include <cstring>
@@ -23,18 +19,6 @@
 WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
-
-void activate_row(Activation activation, const float* from, float* to, std::size_t n) noexcept {
-  const ConstMatrixView x{from, 1, n, n};
-  const MatrixView y{to, 1, n, n};
-#if WEFT_ISA_IS_SCALAR
-  map(x, y, [&](float v) { return activate(activation, v); });
-#else
-  VisitActivation(activation, [&](auto a) HWY_ATTR {
-    map(x, y, [](FloatTag, FloatVec v) HWY_ATTR { return Activate<decltype(a)::value>(v); });
-  });
-#endif
-}
 
 /// Destination of a row's pre-activations and the arithmetic after them: the same for one row and for many.
 struct Outputs {

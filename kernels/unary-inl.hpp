@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Not a header of its own: re-included once per ISA (kernels/foreach_isa.hpp), never by the scalar pass.
-// Activations on vectors, for `unary` and for kernels that fuse them: rows of activations.def.
+// Not a header of its own: re-included once per ISA (kernels/foreach_isa.hpp), the scalar pass too.
+// Activations chosen before the loop, for `unary` and for kernels that fuse them: rows of activations.def.
 
 #if defined(WEFT_KERNELS_UNARY_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_KERNELS_UNARY_INL
@@ -10,16 +10,28 @@
 #endif
 
 #include "kernels/activation.hpp"
+#if WEFT_ISA_IS_SCALAR
+#include "kernels/formulas/scalar.hpp"
+#else
 #include "kernels/formulas/vector-inl.hpp"
+#endif
 
+#include <cstddef>
 #include <type_traits>
 
 WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
-namespace {
-namespace hn = hwy::HWY_NAMESPACE;
 
-// Activation A of x.
+// y = activation(x) of n floats; in unary.cpp, so that no other file compiles the loops of all activations.
+#if WEFT_ISA_IS_VNNI
+using avx512::activate_row;
+#else
+void activate_row(Activation activation, const float* x, float* y, std::size_t n) noexcept;
+#endif
+
+namespace {
+
+// Activation A of x, a float or a vector.
 template <Activation A, class V>
 HWY_INLINE V Activate(V x) {
 #define WEFT_ACTIVATION(name, slope_of, formula) \

@@ -6,9 +6,7 @@
 
 #include "kernels/foreach_isa.hpp"
 #include "kernels/rows-inl.hpp"
-#if !WEFT_ISA_IS_SCALAR
 #include "kernels/unary-inl.hpp"
-#endif
 
 #include "core/assert.hpp"
 
@@ -18,10 +16,9 @@ WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-void unary(Activation activation, const ConstMatrixView& x, const MatrixView& y) noexcept {
-  WEFT_ISA_RAN();
+HWY_INLINE void activate(Activation activation, const ConstMatrixView& x, const MatrixView& y) noexcept {
 #if WEFT_ISA_IS_SCALAR
-  map(x, y, [&](float v) { return activate(activation, v); });
+  VisitActivation(activation, [&](auto a) { map(x, y, [](float v) { return Activate<decltype(a)::value>(v); }); });
 #else
   VisitActivation(activation, [&](auto a) HWY_ATTR {
     map(x, y, [](FloatTag, FloatVec v) HWY_ATTR { return Activate<decltype(a)::value>(v); });
@@ -29,11 +26,18 @@ void unary(Activation activation, const ConstMatrixView& x, const MatrixView& y)
 #endif
 }
 
+void unary(Activation activation, const ConstMatrixView& x, const MatrixView& y) noexcept {
+  WEFT_ISA_RAN();
+  activate(activation, x, y);
+}
+
 void unary_backward(Activation activation, const ConstMatrixView& from, const ConstMatrixView& dy,
                     const MatrixView& dx) noexcept {
   WEFT_ISA_RAN();
 #if WEFT_ISA_IS_SCALAR
-  map(from, dy, dx, [&](float v, float g) { return activate_backward(activation, v, g); });
+  VisitActivation(activation, [&](auto a) {
+    map(from, dy, dx, [](float v, float g) { return ActivateBackward<decltype(a)::value>(v, g); });
+  });
 #else
   VisitActivation(activation, [&](auto a) HWY_ATTR {
     map(from, dy, dx,
@@ -43,6 +47,11 @@ void unary_backward(Activation activation, const ConstMatrixView& from, const Co
 }
 
 }  // namespace
+
+void activate_row(Activation activation, const float* x, float* y, std::size_t n) noexcept {
+  activate(activation, {x, 1, n, n}, {y, 1, n, n});
+}
+
 }  // namespace weft::kernels::WEFT_ISA
 WEFT_ISA_END();
 
