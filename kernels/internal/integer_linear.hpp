@@ -40,6 +40,20 @@ struct PackedRows {
   std::int32_t* zero_terms_of(std::size_t part) const noexcept { return zero_terms + parts.begin(part) * blocks; }
 };
 
+/// Unpacked weights of P panels: codes [block][word][kWords][P][16 words], scales (null: none) and zeros
+/// [block][P][16].
+struct TileWeights {
+  std::uint32_t* codes;
+  float* scales;
+  std::int32_t* zeros;
+};
+
+/// `count` <= 8 blocks of a part's rows, from an even block on, against unpacked panels; added to totals [R][P][16].
+using IntegerTile = void (*)(const TileWeights&, std::size_t count, const std::int8_t* codes, const float* scales,
+                             const std::int32_t* zero_terms, float* totals) noexcept;
+/// The active instruction set's tiles of 1, 2, .. rows by `panels`, for codes of 8 bits (`bytes`) or fewer.
+const IntegerTile* integer_tiles(bool bytes, bool lane_zero, std::size_t panels) noexcept;
+
 /// One instruction set's share of linear_integer for a width of codes. Taken together: their packing is their own.
 struct IntegerKernels {
   std::size_t tile_rows;                        ///< rows of a part, when there are several

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#undef WEFT_THIS_FILE
+#define WEFT_THIS_FILE "kernels/linear_integer_tiles.cpp"
+
+#define WEFT_WITH_VNNI
+#include "kernels/foreach_isa.hpp"
+#include "kernels/internal/integer_linear.hpp"
+#if !WEFT_ISA_IS_SCALAR
+#include "kernels/linear_integer_parts-inl.hpp"
+#endif
+
+#include <array>
+#include <utility>
+
+WEFT_ISA_BEGIN();
+namespace weft::kernels::WEFT_ISA {
+namespace {
+
+using detail::IntegerTile;
+using detail::TileWeights;
+
+#if WEFT_ISA_IS_SCALAR
+
+const IntegerTile* integer_tiles(bool, bool, std::size_t) noexcept { return nullptr; }  // it has none
+
+#else
+
+/// One block of R packed rows against P unpacked panels: exact sums to `to` [R][P][16]. They go by way of memory
+/// because compilers that must keep them in registers for what follows move and spill them inside the loop.
+template <bool kBytes, bool kLaneZero, std::size_t R, std::size_t P>
+HWY_INLINE void tile_block(const std::uint32_t* codes, const std::int32_t* zeros, const std::int8_t* q,
+                           const std::int32_t* zero_terms, std::int32_t* to) {
+  using D = Dot<kBytes>;
+  const auto init = [&](std::size_t r, std::size_t p, std::size_t v) HWY_ATTR {
+    const Ints term = hn::Set(IntTag(), zero_terms[r]);
+    if constexpr (kLaneZero)
+      return zero_product(hn::Load(IntTag(), zeros + p * kPanelWidth + v * kPanelLanes), term);
+    else
+      return term;
+  };
+  typename D::Sum sum[R][P][kPanelVectors];
+  WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[r][p][v] = D::start(init(r, p, v));
+    }
+  }
+  for (std::size_t word = 0; word < kBlockWords; ++word) {
+    typename D::Codes w[P][kPanelVectors];
+    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) w[p][v] =
+          load_codes<D>(codes + (word * D::kWords * P + p) * kPanelWidth + v * kPanelLanes, P * kPanelWidth);
+    }
+    WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+      const auto xs = broadcast_activations<D>(q + (r * kBlockWords + word) * 4 * D::kWords);
+      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[r][p][v] = D::add(sum[r][p][v], w[p][v], xs);
+      }
+    }
+  }
+  WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v)
+          hn::Store(D::finish(sum[r][p][v], init(r, p, v)), IntTag(), to + (r * P + p) * kPanelWidth + v * kPanelLanes);
+    }
+  }
+}
+
+/// Exact sums of a chunk's blocks, [kCount][rows][P][16], scaled and added to totals [rows][P][16].
+template <bool kBlockScale, std::size_t P, std::size_t kCount>
+HWY_INLINE void add_blocks(const std::int32_t* exact, const float* scales, const float* xs, std::size_t rows,
+                           float* totals) {
+  const PanelTag d;
+  constexpr std::size_t kLanes16 = P * kPanelWidth;
+  for (std::size_t r = 0; r < rows; ++r) {
+    V x_scale[kCount];
+    WEFT_UNROLL for (std::size_t c = 0; c < kCount; ++c) x_scale[c] = hn::Set(d, xs[c * rows + r]);
+    WEFT_UNROLL for (std::size_t i = 0; i < kLanes16; i += kPanelLanes) {
+      // A chunk's first product takes no sum: see row_panels.
+      V sum = hn::Zero(d);
+      WEFT_UNROLL for (std::size_t c = 0; c < kCount; ++c) {
+        const V scale = kBlockScale ? hn::Mul(x_scale[c], hn::Load(d, scales + c * kLanes16 + i)) : x_scale[c];
+        const V block = hn::ConvertTo(d, hn::Load(IntTag(), exact + (c * rows + r) * kLanes16 + i));
+        sum = c == 0 ? hn::Mul(block, scale) : hn::MulAdd(block, scale, sum);
+      }
+      float* const total = totals + r * kLanes16 + i;
+      hn::Store(hn::Add(hn::Load(d, total), sum), d, total);
+    }
+  }
+}
+
+/// The same for one block or two, with scales of their own or (null) without.
+template <std::size_t P>
+HWY_NOINLINE void add_chunk(const std::int32_t* exact, std::size_t count, const float* scales, const float* xs,
+                            std::size_t rows, float* totals) noexcept {
+  if (count == 2)
+    scales ? add_blocks<true, P, 2>(exact, scales, xs, rows, totals)
+           : add_blocks<false, P, 2>(exact, scales, xs, rows, totals);
+  else
+    scales ? add_blocks<true, P, 1>(exact, scales, xs, rows, totals)
+           : add_blocks<false, P, 1>(exact, scales, xs, rows, totals);
+}
+
+/// `count` blocks from an even one on, added to totals [R][P][16].
+template <bool kBytes, bool kLaneZero, std::size_t P, std::size_t R>
+void tile(const TileWeights& w, std::size_t count, const std::int8_t* q, const float* xs,
+          const std::int32_t* zero_terms, float* totals) noexcept {
+  constexpr std::size_t kLanes16 = P * kPanelWidth, kWords = kBlockWords * Dot<kBytes>::kWords;
+  alignas(64) std::int32_t exact[2 * R * kLanes16];
+  for (std::size_t t = 0; t < count; ++t) {
+    const std::size_t in_chunk = t % 2, first = t - in_chunk;
+    tile_block<kBytes, kLaneZero, R, P>(w.codes + t * kWords * kLanes16, w.zeros + t * kLanes16, q + t * R * kWords * 4,
+                                        zero_terms + t * R, exact + in_chunk * R * kLanes16);
+    if (in_chunk == 1 || t + 1 == count)
+      add_chunk<P>(exact, in_chunk + 1, w.scales ? w.scales + first * kLanes16 : nullptr, xs + first * R, R, totals);
+  }
+}
+
+template <bool kBytes, bool kLaneZero, std::size_t P, std::size_t... I>
+constexpr std::array<IntegerTile, sizeof...(I)> make_tiles(std::index_sequence<I...>) {
+  return {&tile<kBytes, kLaneZero, P, I + 1>...};
+}
+template <bool kBytes, bool kLaneZero, std::size_t P>
+inline constexpr auto kTiles = make_tiles<kBytes, kLaneZero, P>(std::make_index_sequence<kTileRows>());
+
+template <bool kBytes, bool kLaneZero>
+const IntegerTile* tiles_of(std::size_t panels) noexcept {
+  if constexpr (kTilePanels > 2)
+    if (panels == kTilePanels) return kTiles<kBytes, kLaneZero, kTilePanels>.data();
+  if constexpr (kTilePanels > 1)
+    if (panels == 2) return kTiles<kBytes, kLaneZero, 2>.data();
+  return kTiles<kBytes, kLaneZero, 1>.data();
+}
+
+const IntegerTile* integer_tiles(bool bytes, bool lane_zero, std::size_t panels) noexcept {
+  // If one Dot serves all widths, one width's tiles do too.
+  if (bytes && !WEFT_ISA_IS_VNNI) {
+    constexpr bool kBytes = !WEFT_ISA_IS_VNNI;
+    return lane_zero ? tiles_of<kBytes, true>(panels) : tiles_of<kBytes, false>(panels);
+  }
+  return lane_zero ? tiles_of<false, true>(panels) : tiles_of<false, false>(panels);
+}
+
+#endif
+
+}  // namespace
+}  // namespace weft::kernels::WEFT_ISA
+WEFT_ISA_END();
+
+#if WEFT_ISA_IS_LAST
+namespace weft::kernels::detail {
+namespace {
+constexpr auto kIntegerTiles = WEFT_DISPATCH(integer_tiles);
+}  // namespace
+
+const IntegerTile* integer_tiles(bool bytes, bool lane_zero, std::size_t panels) noexcept {
+  return kIntegerTiles.get()(bytes, lane_zero, panels);
+}
+
+}  // namespace weft::kernels::detail
+#endif
