@@ -205,9 +205,10 @@ void pack_rows(const ConstMatrixView& x, const Depth& depth, std::size_t first, 
 using Tile = void (*)(const ConstPanels&, const TileRows&, const Outputs&, const Depth&, std::size_t,
                       std::size_t) noexcept;
 
+// Low tiles ask for nothing, wherever the weights lie: one form serves both.
 template <std::size_t P, bool kIsNear, std::size_t... I>
 constexpr std::array<Tile, sizeof...(I)> make_tiles(std::index_sequence<I...>) {
-  return {&tile<I + 1, P, kIsNear>...};
+  return {&tile < I + 1, P, kIsNear && (I + 1 >= kPrefetchRows) > ...};
 }
 template <bool kIsNear>
 constexpr auto kSingleTiles = make_tiles<1, kIsNear>(std::make_index_sequence<kTileRows>());

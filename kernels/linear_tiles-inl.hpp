@@ -229,14 +229,15 @@ void tile(const ConstPanels& w, const TileRows& rows, const Outputs& outputs, co
     tile_chunks<R, kAsks>(panel, x, rows.chunk_step, in, goes_on ? total : nullptr, to, bias);
   } else {
     std::size_t k = 0;
-    for (; k + kChunk < in; k += kChunk, x.advance(rows.chunk_step)) {
-      const Wish next{x.first() + rows.chunk_step * sizeof(float), x.step()};
-      tile_chunk<R, P, kAsks>(panel + k * kPanelWidth, stride, x, kChunk, next, k > 0 || goes_on ? total : nullptr,
-                              here, nullptr);
-    }
-    tile_chunk<R, P, kAsks>(panel + k * kPanelWidth, stride, x, in - k,
-                            {reinterpret_cast<std::uintptr_t>(to.at), to.step * sizeof(float)},
-                            k > 0 || goes_on ? total : nullptr, to, bias);
+    do {
+      const bool ends = k + kChunk >= in;
+      const Wish wish = ends ? Wish{reinterpret_cast<std::uintptr_t>(to.at), to.step * sizeof(float)}
+                             : Wish{x.first() + rows.chunk_step * sizeof(float), x.step()};
+      tile_chunk<R, P, kAsks>(panel + k * kPanelWidth, stride, x, std::min(in - k, kChunk), wish,
+                              k > 0 || goes_on ? total : nullptr, ends ? to : here, ends ? bias : nullptr);
+      k += kChunk;
+      x.advance(rows.chunk_step);
+    } while (k < in);
   }
   if (!whole)
     for (std::size_t r = 0; r < R; ++r)
