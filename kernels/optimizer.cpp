@@ -5,8 +5,12 @@
 #include "kernels/optimizer.hpp"
 
 #include "kernels/foreach_isa.hpp"
+#include "kernels/formulas/scalar.hpp"
 #include "kernels/math.hpp"
 #include "kernels/rows-inl.hpp"
+#if !WEFT_ISA_IS_SCALAR
+#include "kernels/formulas/vector-inl.hpp"
+#endif
 
 #include <cmath>
 
@@ -14,23 +18,11 @@ WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-// The words that kernels/formulas/ is written in.
+using namespace formulas;
+
 #if WEFT_ISA_IS_SCALAR
 
-#undef WEFT_FORMULA
-#define WEFT_FORMULA inline
-using Real = float;
-inline Real real(float x) { return x; }
-inline Real fused(Real a, Real b, Real c) { return std::fma(a, b, c); }
-inline Real mul(Real a, Real b) { return a * b; }
-inline Real add(Real a, Real b) { return a + b; }
-inline Real sub(Real a, Real b) { return a - b; }
-inline Real divide(Real a, Real b) { return a / b; }
-inline Real root(Real x) { return std::sqrt(x); }
-inline Real negated(Real x) { return -x; }
-inline Real at_most(Real limit, Real x) { return limit < x ? limit : x; }
-inline Real at_least(Real limit, Real x) { return limit > x ? limit : x; }
-inline Real sign_of(Real x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; }
+inline Real repeated(float x) { return x; }
 
 template <class Body>
 void for_each_value(std::size_t n, const Body& body) {
@@ -39,27 +31,8 @@ void for_each_value(std::size_t n, const Body& body) {
 
 #else
 
-#undef WEFT_FORMULA
-#define WEFT_FORMULA HWY_INLINE
 using Real = FloatVec;
-HWY_INLINE Real real(float x) { return hn::Set(FloatTag(), x); }
-HWY_INLINE Real fused(Real a, Real b, Real c) { return hn::MulAdd(a, b, c); }
-HWY_INLINE Real mul(Real a, Real b) { return hn::Mul(a, b); }
-HWY_INLINE Real add(Real a, Real b) { return hn::Add(a, b); }
-HWY_INLINE Real add(Real a, float b) { return hn::Add(a, real(b)); }
-HWY_INLINE Real sub(Real a, Real b) { return hn::Sub(a, b); }
-HWY_INLINE Real sub(float a, Real b) { return hn::Sub(real(a), b); }
-HWY_INLINE Real divide(Real a, Real b) { return hn::Div(a, b); }
-HWY_INLINE Real root(Real x) { return hn::Sqrt(x); }
-HWY_INLINE Real negated(Real x) { return hn::Neg(x); }
-HWY_INLINE Real at_most(Real limit, Real x) { return hn::IfThenElse(hn::Lt(limit, x), limit, x); }
-HWY_INLINE Real at_most(float limit, Real x) { return at_most(real(limit), x); }
-HWY_INLINE Real at_least(Real limit, Real x) { return hn::IfThenElse(hn::Gt(limit, x), limit, x); }
-HWY_INLINE Real at_least(float limit, Real x) { return at_least(real(limit), x); }
-HWY_INLINE Real sign_of(Real x) {
-  const Real zero = hn::Zero(FloatTag());
-  return hn::IfThenElseZero(hn::Or(hn::Lt(x, zero), hn::Gt(x, zero)), hn::CopySign(real(1.0f), x));
-}
+HWY_INLINE Real repeated(float x) { return hn::Set(FloatTag(), x); }
 
 template <class Body>
 HWY_INLINE void for_each_value(std::size_t n, const Body& body) {
@@ -76,28 +49,26 @@ struct Settings {
   bool nesterov, centered, has_momentum;
 };
 
-#include "kernels/formulas/clip.inc"
-
-#define WEFT_OPTIMIZER_STEP(name) WEFT_FORMULA void step_##name(Weight& u, const Settings& s)
+#define WEFT_OPTIMIZER_STEP(name) HWY_INLINE void step_##name(Weight& u, const Settings& s)
 #include "kernels/formulas/optimizers.def"
 #undef WEFT_OPTIMIZER_STEP
 
-WEFT_FORMULA Settings settings_of(const OptimizerArguments& of, const OptimizerOptions& o) {
+HWY_INLINE Settings settings_of(const OptimizerArguments& of, const OptimizerOptions& o) {
   const float* const f = of.factors;
-  return {real(f ? f[0] : o.lr), real(o.weight_decay),  real(o.momentum), real(o.dampening),
-          real(o.beta1),         real(o.beta2),         real(o.alpha),    real(o.epsilon),
-          real(f ? f[1] : 1.0f), real(f ? f[2] : 1.0f), o.nesterov,       o.centered,
+  return {repeated(f ? f[0] : o.lr), repeated(o.weight_decay),  repeated(o.momentum), repeated(o.dampening),
+          repeated(o.beta1),         repeated(o.beta2),         repeated(o.alpha),    repeated(o.epsilon),
+          repeated(f ? f[1] : 1.0f), repeated(f ? f[2] : 1.0f), o.nesterov,           o.centered,
           o.momentum != 0.0f};
 }
 
 template <int kArrays, bool kClips, class Step>
-WEFT_FORMULA void walk(const OptimizerArguments& of, const OptimizerOptions& options, const Step& step) {
+HWY_INLINE void walk(const OptimizerArguments& of, const OptimizerOptions& options, const Step& step) {
   const Settings s = settings_of(of, options);
-  const Real limit = real(options.clip_limit);
-  const Real factor = of.squares ? clip_factor(real(*of.squares), limit) : real(1.0f);
+  const Real limit = repeated(options.clip_limit);
+  const Real factor = of.squares ? clip_factor(repeated(*of.squares), limit) : repeated(1.0f);
   const bool clips_values = options.clip == Clip::value;
   for_each_value(of.n, [&](auto load, auto store) HWY_ATTR {
-    Weight u{load(of.w), load(of.g), real(0.0f), real(0.0f), real(0.0f)};
+    Weight u{load(of.w), load(of.g), repeated(0.0f), repeated(0.0f), repeated(0.0f)};
     if constexpr (kClips) u.gradient = clips_values ? clip_value(u.gradient, limit) : mul(u.gradient, factor);
     if constexpr (kArrays > 0) u.first = load(of.first);
     if constexpr (kArrays > 1)

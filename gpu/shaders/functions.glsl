@@ -42,6 +42,11 @@ float cheap_keep_nan(float x, float y) { return isnan(x) ? NAN : y; }
 // A tie returns x; so does a NaN, since no comparison with it holds.
 float at_most(float limit, float x) { return limit < x ? limit : x; }
 float at_least(float limit, float x) { return limit > x ? limit : x; }
+// By bits: written with comparisons it becomes the driver's own sign, and Mesa's of -0 is -0.
+float sign_of(float x) {
+  uint u = bits(x), size = u & 0x7fffffffu;
+  return size == 0u || size > 0x7f800000u ? 0.0 : from_bits((u & 0x80000000u) | 0x3f800000u);
+}
 float negated_fused(float a, float b, float c) { return fused(negated(a), b, c); }
 
 #include "kernels/formulas/math.inc"

@@ -2,7 +2,7 @@
 // An update of n weights, as kernels/optimizer.cpp makes it, by the formulas of kernels/formulas/.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "exact.glsl"
+#include "functions.glsl"
 #include "memory.glsl"
 
 layout(local_size_x = 256) in;
@@ -16,16 +16,6 @@ layout(constant_id = 5) const bool CLIPS_VALUES = false;
 #include "learning_operands.inc"
 #define WEFT_OPERANDS WEFT_OPTIMIZER_OPERANDS
 #include "operands.glsl"
-
-#define WEFT_FORMULA
-#define Real float
-float at_most(float limit, float x) { return limit < x ? limit : x; }
-float at_least(float limit, float x) { return limit > x ? limit : x; }
-// By bits: written with comparisons it becomes the driver's own sign, and Mesa's of -0 is -0. Of a NaN it is 0.
-float sign_of(float x) {
-  uint bits = floatBitsToUint(x), size = bits & 0x7fffffffu;
-  return size == 0u || size > 0x7f800000u ? 0.0 : uintBitsToFloat((bits & 0x80000000u) | 0x3f800000u);
-}
 
 struct Weight {
   float weight, gradient, first, second, third;

@@ -56,6 +56,7 @@ inline float magnitude_of(float x) noexcept { return std::fabs(x); }
 inline float cheap_magnitude_of(float x) noexcept { return std::fabs(x); }
 inline float negated(float x) noexcept { return -x; }
 inline float with_sign(float magnitude, float sign) noexcept { return std::copysign(magnitude, sign); }
+inline float sign_of(float x) noexcept { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; }
 // Multiplying by 1 would not do: compilers take it away.
 inline float chosen(float x) noexcept { return std::fabs(x) < kSmallestNormal ? std::copysign(0.0f, x) : x; }
 
@@ -68,6 +69,7 @@ inline std::uint32_t and_bits(std::uint32_t u, std::uint32_t v) noexcept { retur
 inline std::uint32_t xor_bits(std::uint32_t u, std::uint32_t v) noexcept { return u ^ v; }
 inline bool is_odd(std::uint32_t u) noexcept { return (u & 1) != 0; }
 
+#include "kernels/formulas/clip.inc"
 #include "kernels/formulas/math.inc"
 // Activations are made of those.
 #include "kernels/formulas/activations.inc"

@@ -125,21 +125,26 @@ HWY_INLINE V select(M condition, A a, B b) {
   return hn::IfThenElse(condition, lifted<V>(a), lifted<V>(b));
 }
 // limit < x ? limit : x, so a NaN x stays: what x86 min does in this operand order, and no other machine's.
-template <class V>
-HWY_INLINE V at_most(float limit, V x) {
+template <class A, class V>
+HWY_INLINE V at_most(A limit, V x) {
 #if HWY_ARCH_X86
   return hn::Min(lifted<V>(limit), x);
 #else
   return select(is_less(limit, x), limit, x);
 #endif
 }
-template <class V>
-HWY_INLINE V at_least(float limit, V x) {
+template <class A, class V>
+HWY_INLINE V at_least(A limit, V x) {
 #if HWY_ARCH_X86
   return hn::Max(lifted<V>(limit), x);
 #else
   return select(is_greater(limit, x), limit, x);
 #endif
+}
+template <class V>
+HWY_INLINE V sign_of(V x) {
+  const V one = lifted<V>(1.0f), zero = hn::Zero(hn::DFromV<V>());
+  return hn::IfThenElseZero(hn::Or(hn::Lt(x, zero), hn::Gt(x, zero)), hn::CopySign(one, x));
 }
 template <class V>
 HWY_INLINE V chosen(V x) {
@@ -176,6 +181,7 @@ HWY_INLINE U shifted_right_signed(U u) {
   return hn::BitCast(hn::DFromV<U>(), hn::ShiftRight<kCount>(hn::BitCast(d, u)));
 }
 
+#include "kernels/formulas/clip.inc"
 #include "kernels/formulas/math.inc"
 // Activations are made of those.
 #include "kernels/formulas/activations.inc"
