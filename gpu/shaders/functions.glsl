@@ -12,7 +12,6 @@
 #define WEFT_TABLE(name, size) const float name[size]
 #define WEFT_LENGTH(table) table.length()
 #define WEFT_UNROLLED WEFT_UNROLL
-#define WEFT_UINT uint
 #define WEFT_BITS uint
 #define WEFT_SELECT(condition, a, b) ((condition) ? (a) : (b))
 #define WEFT_ZERO_OR(condition, a) ((condition) ? 0.0 : (a))
@@ -29,6 +28,7 @@
 #define sub_bits(u, v) ((u) - (v))
 #define and_bits(u, v) ((u) & (v))
 #define xor_bits(u, v) ((u) ^ (v))
+#define flipped(y, u) from_bits(bits(y) ^ (u))
 #define is_odd(u) (((u) & 1u) != 0u)
 #define from_signed(u) float(int(u))
 // Operands are flushed when they are loaded.

@@ -22,7 +22,6 @@ using Real = float;
 #define WEFT_TABLE(name, size) const float(&name)[size]
 #define WEFT_LENGTH(table) static_cast<int>(std::size(table))
 #define WEFT_UNROLLED
-#define WEFT_UINT std::uint32_t
 #define WEFT_BITS std::uint32_t
 #define WEFT_SELECT(condition, a, b) ((condition) ? (a) : (b))
 #define WEFT_ZERO_OR(condition, a) ((condition) ? 0.0f : (a))
@@ -67,6 +66,7 @@ inline std::uint32_t add_bits(std::uint32_t u, std::uint32_t v) noexcept { retur
 inline std::uint32_t sub_bits(std::uint32_t u, std::uint32_t v) noexcept { return u - v; }
 inline std::uint32_t and_bits(std::uint32_t u, std::uint32_t v) noexcept { return u & v; }
 inline std::uint32_t xor_bits(std::uint32_t u, std::uint32_t v) noexcept { return u ^ v; }
+inline float flipped(float y, std::uint32_t u) noexcept { return from_bits(bits(y) ^ u); }
 inline bool is_odd(std::uint32_t u) noexcept { return (u & 1) != 0; }
 
 #include "kernels/formulas/clip.inc"

@@ -56,7 +56,6 @@ HWY_INLINE U lifted(std::uint32_t u) {
 #define WEFT_TABLE(name, size) const float(&name)[size]
 #define WEFT_LENGTH(table) static_cast<int>(std::size(table))
 #define WEFT_UNROLLED
-#define WEFT_UINT std::uint32_t
 #define WEFT_BITS const auto
 #define WEFT_SELECT(condition, a, b) select(condition, a, b)
 #define WEFT_ZERO_OR(condition, a) hn::IfThenZeroElse(condition, a)
@@ -174,6 +173,11 @@ HWY_INLINE U and_bits(U u, std::uint32_t v) {
 template <class U>
 HWY_INLINE U xor_bits(U u, U v) {
   return hn::Xor(u, v);
+}
+// Floats' own exclusive or, which g++ makes one operation with a select after it.
+template <class V>
+HWY_INLINE V flipped(V y, Bits<V> u) {
+  return hn::Xor(y, hn::BitCast(hn::DFromV<V>(), u));
 }
 template <int kCount, class U>
 HWY_INLINE U shifted_right_signed(U u) {
