@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kName = "/durable";
 // Then it begins anew: only the last entry counts.
-constexpr std::uint64_t kLongest = std::uint64_t{64} << 10;
+constexpr std::uint64_t kLargestFile = std::uint64_t{64} << 10;
 constexpr std::size_t kMost = std::size_t{1} << 20;
 
 /// 16 bytes, little-endian: a record's number, and the low half of XXH3-128 of those eight bytes.
@@ -31,7 +31,7 @@ DurableWatermark::DurableWatermark(storage::FileSystem& files, std::string direc
 
 void DurableWatermark::note(std::uint64_t record) {
   const Entry entry{record, check_of(record)};
-  if (!file_ || bytes_ >= kLongest) {
+  if (!file_ || bytes_ >= kLargestFile) {
     bytes_ = 0;
     auto opened = files_.open(path_, storage::OpenMode::create);
     file_ = opened ? *std::move(opened) : nullptr;

@@ -31,7 +31,7 @@
 namespace weft::cli {
 namespace {
 
-struct Request {
+struct InspectRequest {
   std::string file;
   std::uint64_t max_memory = 0;
   bool json = false;
@@ -376,7 +376,7 @@ void print(const Model& model, const Shown& shown, bool is_live, bool json) {
 }
 
 /// A network file is described without drawing its weights; an .entity file with what it holds.
-Status look_at(const Model& model, const Request& request, ProgressLine& progress) {
+Status look_at(const Model& model, const InspectRequest& request, ProgressLine& progress) {
   progress.show(grouped(model.spec.layers.size()) + " layers");
   const auto shown = [&](const mesh::Graph& graph) {
     return Shown{graph, nullptr, true, !request.json && graph.nodes().size() > kListed, &progress};
@@ -404,7 +404,7 @@ Status look_at(const Model& model, const Request& request, ProgressLine& progres
 
 Verb add_inspect(CLI::App& program) {
   CLI::App* app = add_verb(program, "inspect", "Show a network: layers, weights, latencies, feedback loops, memory");
-  auto request = std::make_shared<Request>();
+  auto request = std::make_shared<InspectRequest>();
   add_argument(*app, "FILE", request->file, "A network file or an .entity file").required();
   add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "One JSON object on stdout");

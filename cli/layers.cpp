@@ -4,6 +4,7 @@
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
+#include "cli/wording.hpp"
 
 #include "mesh/network/layer.hpp"
 #include "mesh/network/layer_listing.hpp"
@@ -30,11 +31,6 @@ void print_types() {
   for (const std::string& type : mesh::layer_types())
     table.add({type, std::string(mesh::layer_declaration(type)->formula)});
   print_table(table);
-}
-
-std::string default_text(const OptionRow& row) {
-  if (row.is_needed) return "needed";
-  return row.fallback.empty() ? std::string(row.fallback_words) : row.fallback;
 }
 
 void print_type(const std::string& type, const mesh::LayerDeclaration& declared) {

@@ -23,7 +23,7 @@
 namespace weft::cli {
 namespace {
 
-struct Request {
+struct MorphRequest {
   std::string file, out;
   std::vector<std::string> places{"*"};
   EncodingFlags encoding;
@@ -31,7 +31,7 @@ struct Request {
   bool weights_only = false, json = false;
 };
 
-Status morph(const Request& request) {
+Status morph(const MorphRequest& request) {
   WEFT_TRY(const auto encoding, read_encoding(request.encoding));
   WEFT_TRY(const Model model, read_model(request.file));
   WEFT_CHECK(check_output({"--output", request.out}, inputs_of(model)));
@@ -71,7 +71,7 @@ Status morph(const Request& request) {
 
 Verb add_morph(CLI::App& program) {
   CLI::App* app = add_verb(program, "morph", "Store the weights of a model in another numeric type");
-  auto request = std::make_shared<Request>();
+  auto request = std::make_shared<MorphRequest>();
   add_argument(*app, "FILE", request->file, "An .entity file, or a network file").required();
   // One place a flag, so that FILE may follow, and as inspect prints it: [0,1,0,0] is no list.
   add_option(*app, "layer", request->places, "Place z,y,x,layer of a layer, or * for all with a weight matrix")

@@ -38,7 +38,7 @@ constexpr std::uint64_t kUpdates = 30000, kFewestEpochs = 5, kMostEpochs = 200;
 constexpr std::size_t kNarrowest = 32, kWidest = 256;
 constexpr std::uint32_t kWindow = 200;
 
-struct Request {
+struct NewRequest {
   std::optional<std::size_t> in, out;
   std::string hidden, from, output, name;
   TableFlags table;
@@ -82,7 +82,7 @@ std::vector<std::size_t> usual_hidden(std::size_t in) {
 }
 
 /// Labels that begin at 1 or have gaps are given names, so that the output needs a value for each class and no more.
-Result<learning::Dataset> read_table(const Request& request, const learning::TableOptions& options) {
+Result<learning::Dataset> read_table(const NewRequest& request, const learning::TableOptions& options) {
   storage::FileSystem& files = storage::real_file_system();
   learning::LabelBounds bounds;
   if (request.out) bounds.width = static_cast<std::uint32_t>(std::min<std::size_t>(*request.out, bounds.width));
@@ -93,7 +93,7 @@ Result<learning::Dataset> read_table(const Request& request, const learning::Tab
   return learning::read_dataset(files, request.from, options, bounds);
 }
 
-Result<Found> look_at(const Request& request, learning::StreamOptions& stream) {
+Result<Found> look_at(const NewRequest& request, learning::StreamOptions& stream) {
   Found found;
   WEFT_TRY(found.data, read_table(request, stream.table));
   learning::Dataset& data = found.data;
@@ -135,7 +135,7 @@ Json standardize_json(const learning::ColumnStatistics& statistics) {
   return layer;
 }
 
-Json chain_json(const Request& request, const std::vector<std::size_t>& hidden, std::size_t out,
+Json chain_json(const NewRequest& request, const std::vector<std::size_t>& hidden, std::size_t out,
                 const std::optional<Found>& found) {
   Json chain = Json::array();
   if (found && !request.raw) chain.push_back(standardize_json(found->statistics));
@@ -162,7 +162,7 @@ std::string pretty(const Json& network) {
   return text + "}\n";
 }
 
-Json learning_json(const Request& request) {
+Json learning_json(const NewRequest& request) {
   Json optimizer{{"type", "momentum"}};
   if (request.lr)
     optimizer["lr"] = *request.lr;
@@ -172,7 +172,7 @@ Json learning_json(const Request& request) {
 }
 
 /// The section that says how the table is learned.
-Json stream_json(const Request& request, const learning::StreamOptions& stream, const Found& found) {
+Json stream_json(const NewRequest& request, const learning::StreamOptions& stream, const Found& found) {
   const auto path = request.output.empty() ? std::nullopt : path_from(request.output, request.from);
   Json out{{"csv", path.value_or(request.from)}};
   const Json all = *parse_json(learning::write_stream(stream), "stream");
@@ -187,7 +187,7 @@ Json stream_json(const Request& request, const learning::StreamOptions& stream, 
   return out;
 }
 
-Status check(const Request& r) {
+Status check(const NewRequest& r) {
   std::string missing;
   if (r.from.empty() && !r.in) missing = "--in";
   if (r.from.empty() && !r.out) missing += missing.empty() ? "--out" : " and --out";
@@ -202,7 +202,7 @@ Status check(const Request& r) {
   return r.from.empty() ? check_output("--output", r.output) : check_output("--output", r.output, r.from);
 }
 
-Status make_network(const Request& request) {
+Status make_network(const NewRequest& request) {
   WEFT_CHECK(check(request));
   learning::StreamOptions stream;
   apply(request.table, stream.table);
@@ -247,8 +247,8 @@ Status make_network(const Request& request) {
 
 Verb add_new(CLI::App& program) {
   CLI::App* app = add_verb(program, "new", "Write a network for a table: layers one behind the other");
-  auto request = std::make_shared<Request>();
-  Request& r = *request;
+  auto request = std::make_shared<NewRequest>();
+  NewRequest& r = *request;
   add_option(*app, "in", r.in, "Values of a sample; else the table's")
       .within(std::uint64_t{1}, std::uint64_t{kMaxWidth});
   add_option(*app, "hidden", r.hidden, "Widths of the layers between, such as 16,16, or none").type_name("WIDTHS");

@@ -2,6 +2,8 @@
 
 #include "cli/notify.hpp"
 
+#include "cli/terminal.hpp"
+
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -18,11 +20,6 @@
 
 namespace weft::cli {
 namespace {
-
-std::string_view environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 std::optional<std::uint64_t> number(std::string_view text) {
   std::uint64_t value = 0;

@@ -7,6 +7,7 @@
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
+#include "cli/wording.hpp"
 
 #include "learning/stream_options.hpp"
 
@@ -30,11 +31,6 @@ struct Section {
 };
 constexpr std::array kSections{Section{"learning", learning::learning_rows}, Section{"stream", learning::stream_rows},
                                Section{"statistics", statistics_rows}};
-
-std::string default_text(const OptionRow& row) {
-  if (row.is_needed) return "required";
-  return row.fallback.empty() ? std::string(row.fallback_words) : row.fallback;
-}
 
 void add_rows(Table& table, const std::string& path, const std::vector<OptionRow>& rows) {
   for (const OptionRow& row : rows) {

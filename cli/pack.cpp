@@ -25,14 +25,14 @@
 namespace weft::cli {
 namespace {
 
-struct Request {
+struct PackRequest {
   std::string file, out;
   std::uint64_t max_memory = 0;
   bool plain = false, json = false;
 };
 
 /// Tensors are streamed; what is packed is kept, up to a bound, until it is written.
-Status check_memory(const Request& request, const Model& model) {
+Status check_memory(const PackRequest& request, const Model& model) {
   constexpr std::uint64_t kKept = std::uint64_t{64} << 20, kLayer = 4096;
   mesh::MemoryEstimate estimate;
   if (!request.plain) estimate.add("packed tensors", std::min<std::uint64_t>(model.file_bytes, kKept));
@@ -40,7 +40,7 @@ Status check_memory(const Request& request, const Model& model) {
   return mesh::check_memory("packing " + request.file, estimate, request.max_memory);
 }
 
-Status pack(const Request& request) {
+Status pack(const PackRequest& request) {
   WEFT_TRY(const Model model, read_model(request.file));
   WEFT_CHECK(check_output({"--output", request.out}, inputs_of(model)));
   if (!model.entity)
@@ -78,7 +78,7 @@ Status pack(const Request& request) {
 
 Verb add_pack(CLI::App& program) {
   CLI::App* app = add_verb(program, "pack", "Write an .entity file anew, with what it holds packed or unpacked");
-  auto request = std::make_shared<Request>();
+  auto request = std::make_shared<PackRequest>();
   add_argument(*app, "FILE", request->file, "An .entity file, of the original system too").required();
   add_output(*app, request->out);
   add_flag(*app, "plain", request->plain, "Unpack instead");

@@ -36,7 +36,7 @@ using learning::SampleReader;
 // Rows computed together at most; those that have come are not kept waiting for others.
 constexpr std::size_t kBatch = 256;
 
-struct Request {
+struct PredictRequest {
   std::string file, data;
   TableFlags table;
   std::size_t threads = 0;
@@ -53,7 +53,7 @@ std::string shortest(float value) {
 /// Writes answers to stdout, a line each: CSV under a heading, or a JSON object.
 class AnswerPrinter {
  public:
-  AnswerPrinter(const AskedModel& model, const Request& request)
+  AnswerPrinter(const AskedModel& model, const PredictRequest& request)
       : model_(model),
         has_class_(model.is_classifier()),
         has_values_(request.values || request.probabilities || !has_class_),
@@ -117,7 +117,7 @@ class KnownLabels {
 /// Answers to the rows of one table, batch by batch.
 class Prediction {
  public:
-  Prediction(const AskedModel& model, const Request& request, SampleReader samples)
+  Prediction(const AskedModel& model, const PredictRequest& request, SampleReader samples)
       : model_(model),
         request_(request),
         samples_(std::move(samples)),
@@ -210,7 +210,7 @@ class Prediction {
   }
 
   const AskedModel& model_;
-  const Request& request_;
+  const PredictRequest& request_;
   SampleReader samples_;
   AnswerPrinter printer_;
   KnownLabels labels_;
@@ -224,7 +224,7 @@ class Prediction {
   std::uint64_t rows_ = 0;
 };
 
-Status predict(const Request& request) {
+Status predict(const PredictRequest& request) {
   if (request.values && request.probabilities)
     return fail(Errc::invalid_argument, "--values and --probabilities: give one");
   if (request.report && (request.values || request.probabilities))
@@ -256,8 +256,8 @@ Status predict(const Request& request) {
 
 Verb add_predict(CLI::App& program) {
   CLI::App* app = add_verb(program, "predict", "Ask a model about the rows of a table; it learns nothing of them");
-  auto request = std::make_shared<Request>();
-  Request& r = *request;
+  auto request = std::make_shared<PredictRequest>();
+  PredictRequest& r = *request;
   add_argument(*app, "MODEL", r.file, "An .entity file").required();
   add_option(*app, "data", r.data, "The rows, with a label or without; -: standard input, answered as they come")
       .type_name("FILE.csv")

@@ -26,8 +26,6 @@ Json maybe(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
-double seconds(std::chrono::nanoseconds length) { return std::chrono::duration<double>(length).count(); }
-
 Json device_json(const mesh::DeviceStatistics* statistics) {
   if (!statistics) return {{"name", "cpu"}};
   const std::string why = why_on_cpu(*statistics);
@@ -112,15 +110,15 @@ class JsonReporter final : public Reporter {
                 {"tick", r.at.tick},
                 {"samples", session.stream().progress().samples},
                 {"state_hash", to_string(r.hash)},
-                {"seconds", seconds(r.took)}});
+                {"seconds", in_seconds(r.took)}});
   }
 
   void kept(const agent::CheckpointStatistics& checkpoint, std::string_view path) override {
     print_json({{"event", "checkpoint"},
                 {"tick", checkpoint.at.tick},
                 {"path", path},
-                {"pause_seconds", seconds(checkpoint.pause)},
-                {"writing_seconds", seconds(checkpoint.writing)},
+                {"pause_seconds", in_seconds(checkpoint.pause)},
+                {"writing_seconds", in_seconds(checkpoint.writing)},
                 {"bytes", checkpoint.bytes}});
   }
 

@@ -16,8 +16,8 @@ namespace weft::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kRedraw{100}, kPlainLine{5000};
-constexpr std::size_t kLabel = 12;
+constexpr std::chrono::milliseconds kReportRedraw{100}, kPlainLine{5000};
+constexpr std::size_t kReportLabel = 12;
 
 void put(std::FILE* file, const std::string& text) { std::fwrite(text.data(), 1, text.size(), file); }
 
@@ -63,7 +63,7 @@ class TextReporter final : public Reporter {
     const learning::StreamProgress p = session.stream().progress();
     const auto now = Clock::now();
     if (err_.redraws) {
-      if (now - last_ < kRedraw && p.samples != p.total) return;
+      if (now - last_ < kReportRedraw && p.samples != p.total) return;
       // The last column stays free: many terminals wrap when it is written.
       const std::size_t columns = std::max<std::size_t>(err_.columns(), 2) - 1;
       // Appended, not added: g++ 12 sees an overlap in "literal" + string that is not there.
@@ -136,13 +136,13 @@ class TextReporter final : public Reporter {
       line("recovery", p.recovery_samples ? "after " + grouped(*p.recovery_samples) + " samples" : "not yet");
     }
     const std::size_t room = out_.columns() ? out_.columns() - 1 : 80;
-    if (room > kLabel + 8 && !session.course().curve.empty())
-      line("course", sparkline(session.course().curve, std::min<std::size_t>(room - kLabel, 60), out_.unicode));
+    if (room > kReportLabel + 8 && !session.course().curve.empty())
+      line("course", sparkline(session.course().curve, std::min<std::size_t>(room - kReportLabel, 60), out_.unicode));
     line("samples", grouped(p.samples) + " (" + short_number(pace.samples_per_second()) + "/s)");
     line("ticks", grouped(session.mesh().ticks()) + " (" + short_number(pace.ticks_per_second()) + "/s)");
     if (const auto* const device = session.mesh().device_statistics()) line("device", where_it_ran(device));
     const std::string hash = to_string(session.mesh().state_hash());
-    if (room >= kLabel + hash.size()) {
+    if (room >= kReportLabel + hash.size()) {
       line("state hash", hash);
     } else {
       // Too long for one line, too precious to cut.
@@ -182,7 +182,7 @@ class TextReporter final : public Reporter {
   }
   void line(std::string_view label, const std::string& value) {
     std::string padded(label);
-    padded.resize(std::max(kLabel, label.size() + 1), ' ');
+    padded.resize(std::max(kReportLabel, label.size() + 1), ' ');
     padded += escaped(value);
     const std::size_t columns = out_.columns();
     put(stdout, columns ? fit(padded, columns - 1, out_.unicode) + "\n" : padded + "\n");

@@ -33,8 +33,6 @@ constexpr std::uint64_t kFaultsASecond = 20;  // told one by one; of more, only 
 constexpr std::size_t kBusiest = 8;
 constexpr std::chrono::seconds kSampleFor{5};  // after each answer: a second's subscribers keep it going
 
-double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
-
 std::string place(Coord at) {
   return "[" + std::to_string(at.z) + "," + std::to_string(at.y) + "," + std::to_string(at.x) + "]";
 }
@@ -46,7 +44,7 @@ std::uint64_t resident_bytes() {
 }
 
 Json hang_json(const actors::Hang& hang, Coord at) {
-  return {{"cell", cell_json(at)}, {"tick", hang.tick}, {"seconds", seconds(hang.stood)}};
+  return {{"cell", cell_json(at)}, {"tick", hang.tick}, {"seconds", in_seconds(hang.stood)}};
 }
 
 }  // namespace
@@ -221,7 +219,7 @@ void RunMonitor::tell_standings() {
 void RunMonitor::tell(const actors::Hang& hang) {
   const std::string which = "cell " + place(at(hang.actor)) + ", tick " + std::to_string(hang.tick);
   char time[32];
-  std::snprintf(time, sizeof time, "%.3g s", seconds(hang.stood));
+  std::snprintf(time, sizeof time, "%.3g s", in_seconds(hang.stood));
   if (hang.is_over)
     log_warn(which + ": goes on, after about " + time);
   else

@@ -22,7 +22,7 @@
 namespace weft::cli {
 namespace {
 
-struct Request {
+struct SessionRequest {
   std::string model, file, out;
   std::size_t session = 0;
   std::uint64_t max_memory = 0;
@@ -44,7 +44,7 @@ bool is_finished(const formats::EntityFile& file) {
   return extras && std::as_const(*extras)["run"]["finished"] == Json(true);
 }
 
-Status detach(const Request& request) {
+Status detach(const SessionRequest& request) {
   WEFT_TRY(const Model model, read_model(request.model));
   WEFT_CHECK(check_output({"--output", request.out}, inputs_of(model)));
   if (request.remove) WEFT_CHECK(check_output("--remove", request.model));
@@ -83,7 +83,7 @@ Status detach(const Request& request) {
   return {};
 }
 
-Status attach(const Request& request) {
+Status attach(const SessionRequest& request) {
   WEFT_TRY(const Model model, read_model(request.model));
   std::vector<NamedFile> inputs = inputs_of(model);
   inputs.push_back({"FILE", request.file});
@@ -113,7 +113,7 @@ Status attach(const Request& request) {
   return {};
 }
 
-CLI::App* add_part(CLI::App& verb, const std::string& name, const std::string& help, Request& request) {
+CLI::App* add_part(CLI::App& verb, const std::string& name, const std::string& help, SessionRequest& request) {
   CLI::App* part = add_verb(verb, name, help);
   add_argument(*part, "MODEL", request.model, "An .entity file, or a network file: its session 0 is new").required();
   add_output(*part, request.out);
@@ -127,7 +127,7 @@ CLI::App* add_part(CLI::App& verb, const std::string& name, const std::string& h
 Verb add_session(CLI::App& program) {
   CLI::App* app = add_verb(program, "session", "Move a session from one model's file to another's");
   require_part(*app);
-  auto request = std::make_shared<Request>();
+  auto request = std::make_shared<SessionRequest>();
   CLI::App* out = add_part(*app, "detach", "Copy one session into a file of its own", *request);
   add_option(*out, "session", request->session, "Which one, from 0 on").required();
   add_flag(*out, "remove", request->remove, "Take it out of MODEL, which is written anew");

@@ -30,7 +30,7 @@
 namespace weft::cli {
 namespace {
 
-struct Request {
+struct SweepRequest {
   std::string file, data;
   TableFlags table;
   EncodingFlags encoding;
@@ -42,7 +42,7 @@ struct Request {
 /// A model, its data, and what it says to them.
 class Sweep {
  public:
-  static Result<std::unique_ptr<Sweep>> open(const Request& request);
+  static Result<std::unique_ptr<Sweep>> open(const SweepRequest& request);
   /// The row of one type. The first call must be float32's: the others are measured against it.
   Result<Json> row(const Encoding& encoding);
 
@@ -52,7 +52,7 @@ class Sweep {
   Status morph(mesh::Mesh& mesh, const Encoding& encoding) const;
   Result<double> ticks_per_second(const Encoding& encoding);
 
-  Request request_;
+  SweepRequest request_;
   std::optional<Model> model_;
   Loaded loaded_;
   std::unique_ptr<learning::Learner> learner_;  // of a model without live state
@@ -71,7 +71,7 @@ Result<T> within(const std::string& file, Result<T> result) {
   return result;
 }
 
-Result<std::unique_ptr<Sweep>> Sweep::open(const Request& request) {
+Result<std::unique_ptr<Sweep>> Sweep::open(const SweepRequest& request) {
   auto sweep = std::make_unique<Sweep>();
   sweep->request_ = request;
   WEFT_TRY(sweep->model_, read_model(request.file));
@@ -189,7 +189,7 @@ Result<Json> Sweep::row(const Encoding& encoding) {
               {"ticks_per_second", rate}};
 }
 
-Status sweep(const Request& request) {
+Status sweep(const SweepRequest& request) {
   WEFT_TRY(auto opened, Sweep::open(request));
   std::vector<Encoding> encodings{Encoding(Dtype::float32)};
   for (int i = 0; i < kDtypeCount; ++i)
@@ -227,7 +227,7 @@ Status sweep(const Request& request) {
 
 Verb add_sweep(CLI::App& program) {
   CLI::App* app = add_verb(program, "sweep", "Measure a model with its weights in each of the numeric types");
-  auto request = std::make_shared<Request>();
+  auto request = std::make_shared<SweepRequest>();
   add_argument(*app, "FILE", request->file, "An .entity file, or a network file").required();
   add_option(*app, "data", request->data, "Labelled table to measure with; else what the file's stream holds out")
       .type_name("FILE.csv");

@@ -21,14 +21,14 @@ namespace {
 constexpr std::size_t kMaxPacked = std::size_t{1} << 30;
 
 /// An open file, closed with its last owner.
-class Descriptor {
+class TableDescriptor {
  public:
-  Descriptor(int number, bool is_owned) : number_(number), is_owned_(is_owned) {}
-  ~Descriptor() {
+  TableDescriptor(int number, bool is_owned) : number_(number), is_owned_(is_owned) {}
+  ~TableDescriptor() {
     if (is_owned_) ::close(number_);
   }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+  TableDescriptor(const TableDescriptor&) = delete;
+  TableDescriptor& operator=(const TableDescriptor&) = delete;
   int number() const noexcept { return number_; }
 
  private:
@@ -36,7 +36,7 @@ class Descriptor {
   bool is_owned_;
 };
 
-Result<bool> is_packed(const Descriptor& file, const std::string& path) {
+Result<bool> is_packed(const TableDescriptor& file, const std::string& path) {
   struct stat about {};
   if (::fstat(file.number(), &about) != 0) return fail(Errc::storage, path + ": " + std::strerror(errno));
   if (S_ISDIR(about.st_mode)) return fail(Errc::storage, path + ": a directory, not a table");
@@ -57,7 +57,7 @@ Result<TableSource> TableSource::open(const std::string& path, const learning::T
   const int number = is_standard ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (number < 0)
     return fail(errno == ENOENT ? Errc::not_found : Errc::storage, path + ": cannot open: " + std::strerror(errno));
-  const auto file = std::make_shared<Descriptor>(number, !is_standard);
+  const auto file = std::make_shared<TableDescriptor>(number, !is_standard);
   WEFT_TRY(const bool packed, is_packed(*file, name));
   if (packed && !is_standard) {
     WEFT_TRY(const auto bytes, storage::real_file_system().read(path, kMaxPacked));

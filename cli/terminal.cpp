@@ -14,11 +14,6 @@
 namespace weft::cli {
 namespace {
 
-std::string_view environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 bool is_utf8_locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const std::string_view value = environment(name);
@@ -32,6 +27,11 @@ constexpr std::array<std::string_view, 8> kBlocks{"▁", "▂", "▃", "▄", "�
 constexpr std::array<std::string_view, 8> kStrokes{"_", ".", ":", "-", "=", "+", "*", "#"};
 
 }  // namespace
+
+std::string_view environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
 
 Terminal Terminal::of(int descriptor) {
   Terminal t;

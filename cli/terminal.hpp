@@ -9,6 +9,9 @@
 
 namespace weft::cli {
 
+/// An environment variable, empty where it is not set.
+std::string_view environment(const char* name);
+
 /// Capabilities of an open file as a terminal.
 struct Terminal {
   int descriptor = -1;

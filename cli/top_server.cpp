@@ -32,15 +32,15 @@ constexpr std::chrono::seconds kLookAfter{1};    // between two looks at the soc
 constexpr std::chrono::milliseconds kIdle{200};  // a client that asked nothing for so long may give way
 
 /// An open descriptor, closed at last.
-class Descriptor {
+class SocketDescriptor {
  public:
-  explicit Descriptor(int value = -1) noexcept : value_(value) {}
-  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
+  explicit SocketDescriptor(int value = -1) noexcept : value_(value) {}
+  SocketDescriptor(SocketDescriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+  SocketDescriptor& operator=(SocketDescriptor&& other) noexcept {
     std::swap(value_, other.value_);
     return *this;
   }
-  ~Descriptor() {
+  ~SocketDescriptor() {
     if (value_ >= 0) close(value_);
   }
   int get() const noexcept { return value_; }
@@ -87,7 +87,7 @@ Status clear_stale(const std::string& path) {
 }
 
 struct Client {
-  Descriptor socket;
+  SocketDescriptor socket;
   std::string in, out;
   std::optional<Clock::duration> interval;  // subscribed
   Clock::time_point next{}, last_heard = Clock::now();
@@ -99,7 +99,7 @@ struct Client {
 
 Result<int> connect_to_top(const std::string& path) {
   WEFT_TRY(const sockaddr_un address, address_of(path));
-  Descriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  SocketDescriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (made.get() < 0) return fail(system_error(path, "cannot be made"));
   if (connect(made.get(), generic(address), sizeof address) == 0) return made.release();
   if (errno == ENOENT) return fail(Errc::not_found, "socket " + path + ": there is none");
@@ -115,7 +115,7 @@ class TopServer::Thread {
 
   Status open() {
     WEFT_CHECK(clear_stale(path_));
-    wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    wake_ = SocketDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (wake_.get() < 0) return fail(system_error(path_, "cannot be made"));
     WEFT_CHECK(listen_there());
     sigset_t all, before;
@@ -143,7 +143,7 @@ class TopServer::Thread {
   /// Makes the socket, where nothing has its name.
   Status listen_there() {
     WEFT_TRY(const sockaddr_un address, address_of(path_));
-    Descriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    SocketDescriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (made.get() < 0) return fail(system_error(path_, "cannot be made"));
     // Before it has a name: on Linux bind gives the name this mode, so it is never open to others.
     if (fchmod(made.get(), 0600) != 0) return fail(system_error(path_, "cannot be made private"));
@@ -204,7 +204,7 @@ class TopServer::Thread {
   void accept_all(Clock::time_point now) {
     for (;;) {
       Client client;
-      client.socket = Descriptor(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      client.socket = SocketDescriptor(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (client.socket.get() < 0) {
         // Out of descriptors: the connection stays in the queue, and poll would spin.
         if (errno == EMFILE || errno == ENFILE) poll(nullptr, 0, 100);
@@ -241,14 +241,14 @@ class TopServer::Thread {
     const bool is_lost = (events & (POLLERR | POLLNVAL)) || ((events & POLLHUP) && !(events & POLLIN));
     const bool is_silent = !client.interval && now - client.last_heard >= kTimeout;
     const bool is_stuck = !client.out.empty() && now - client.last_heard >= kTimeout;
-    if (is_lost || is_silent || is_stuck || (client.is_ending && client.out.empty())) client.socket = Descriptor();
+    if (is_lost || is_silent || is_stuck || (client.is_ending && client.out.empty())) client.socket = SocketDescriptor();
   }
 
   void receive(Client& client, Clock::time_point now) {
     char chunk[kLongestRequest];
     const ssize_t got = recv(client.socket.get(), chunk, sizeof chunk, MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
-      client.socket = Descriptor();
+      client.socket = SocketDescriptor();
       return;
     }
     if (got < 0) return;
@@ -296,13 +296,13 @@ class TopServer::Thread {
       client.out.erase(0, static_cast<std::size_t>(sent));
       client.last_heard = Clock::now();
     } else if (sent < 0 && errno != EAGAIN && errno != EINTR) {
-      client.socket = Descriptor();
+      client.socket = SocketDescriptor();
     }
   }
 
   const std::string path_;
   const std::function<std::string()> answer_;
-  Descriptor listener_, wake_;
+  SocketDescriptor listener_, wake_;
   struct stat made_ {};
   std::vector<Client> clients_;
   std::string last_;

@@ -18,7 +18,7 @@
 namespace weft::cli {
 namespace {
 
-constexpr std::size_t kLabel = 12;
+constexpr std::size_t kTopLabel = 12;
 
 const Json& member(const Json& object, std::string_view key) {
   static const Json kNone;
@@ -94,7 +94,7 @@ class View {
   void line(std::string_view label, const std::string& value) {
     std::string padded(label);
     // On a narrow terminal the label's column is narrow too.
-    padded.resize(std::max(columns_ < 60 ? kLabel - 2 : kLabel, label.size() + 1), ' ');
+    padded.resize(std::max(columns_ < 60 ? kTopLabel - 2 : kTopLabel, label.size() + 1), ' ');
     line(padded + value);
   }
 
@@ -110,7 +110,7 @@ class View {
     line("ticks", short_number(number(f_, "ticks_per_second")) + "/s  " + grouped(count(f_, "ticks")));
     if (total && columns_ >= 30) {
       const double share = static_cast<double>(samples) / static_cast<double>(total);
-      line("", bar(share, std::min<std::size_t>(columns_ - kLabel - 7, 50), unicode_) + " " + percent(share));
+      line("", bar(share, std::min<std::size_t>(columns_ - kTopLabel - 7, 50), unicode_) + " " + percent(share));
     }
     line("accuracy", percent(number(f_, "prequential_accuracy")) + "  overall " +
                          percent(number(f_, "overall_accuracy")) + "  loss " + short_number(number(f_, "mean_loss")));

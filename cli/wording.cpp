@@ -2,6 +2,8 @@
 
 #include "cli/wording.hpp"
 
+#include "core/option_row.hpp"
+
 #include <charconv>
 #include <cstdio>
 
@@ -13,6 +15,11 @@ std::string print(const char* format, double value) {
   return text;
 }
 }  // namespace
+
+std::string default_text(const OptionRow& row) {
+  if (row.is_needed) return "needed";
+  return row.fallback.empty() ? std::string(row.fallback_words) : row.fallback;
+}
 
 std::string short_number(double value) {
   const char* unit = "";

@@ -10,7 +10,7 @@ namespace {
 struct DistancePush {
   WEFT_DISTANCE_OPERANDS(WEFT_MEMBER)
 };
-constexpr std::size_t kTile = 16;
+constexpr std::size_t kDistanceTile = 16;
 
 }  // namespace
 
@@ -23,7 +23,7 @@ void Stream::lower(const ops::SquaredDistances& op) {
       address(c.codes), address(c.scales), address(c.zeros), address(op.x.data), 0, address(op.y.data),
       word(c.out),      word(c.in),        word(op.x.rows),  word(op.x.stride),  0, word(op.y.stride)};
   recorder_->dispatch(kernel, {0, 0, 0, 0, dtype, granularity}, push,
-                      {groups_of(op.x.rows, kTile), kernels::panel_count(c.out)},
+                      {groups_of(op.x.rows, kDistanceTile), kernels::panel_count(c.out)},
                       {ranges.codes, ranges.scales, ranges.zeros, range(op.x)}, {range(op.y)});
 }
 
@@ -38,7 +38,7 @@ void Stream::lower(const ops::SquaredDistancesBackward& op) {
   if (op.dc.data) {
     push.y = address(op.dc.data);
     recorder_->dispatch(
-        points, {1, 0, 0, 0, dtype, granularity}, push, {groups_of(c.in, kTile), kernels::panel_count(c.out)},
+        points, {1, 0, 0, 0, dtype, granularity}, push, {groups_of(c.in, kDistanceTile), kernels::panel_count(c.out)},
         {ranges.codes, ranges.scales, ranges.zeros, range(op.x), range(op.dy)}, {range(ConstPanels(op.dc))});
   }
   if (op.dx.data) {

@@ -23,7 +23,7 @@ struct GatedPush {
 struct TransposedPush {
   WEFT_TRANSPOSED_OPERANDS(WEFT_MEMBER)
 };
-struct QuantizePush {
+struct QuantizeRowsPush {
   WEFT_QUANTIZE_OPERANDS(WEFT_MEMBER)
 };
 struct OuterPush {
@@ -239,7 +239,7 @@ Stream::QuantizedOnDevice Stream::quantize(const ConstMatrixView& x, Dtype codes
   const std::size_t blocks = groups_of(x.cols, kScaleBlock), all = x.rows * blocks;
   const std::uint64_t at = scratch(all * (kScaleBlock + sizeof(float)));
   const QuantizedOnDevice to{{at, at + all * kScaleBlock}, {at + all * kScaleBlock, at + all * (kScaleBlock + 4)}};
-  const QuantizePush push{address(x.data), to.codes.begin, to.scales.begin, word(x.rows),
+  const QuantizeRowsPush push{address(x.data), to.codes.begin, to.scales.begin, word(x.rows),
                           word(x.cols),    word(x.stride), word(blocks)};
   constexpr std::size_t kBlocks = 32;  // of a group
   recorder_->dispatch(kernel, {word(8 / bits(codes))}, push, {groups_of(all, kBlocks), 1}, {range(x)},

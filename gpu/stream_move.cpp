@@ -16,7 +16,7 @@ struct PermutePush {
 struct EmbeddingPush {
   WEFT_EMBEDDING_OPERANDS(WEFT_MEMBER)
 };
-constexpr std::size_t kThreads = 64;  // of gpu/shaders/embedding.comp
+constexpr std::size_t kMoveThreads = 64;  // of gpu/shaders/embedding.comp
 
 }  // namespace
 
@@ -50,7 +50,7 @@ void Stream::lower(const ops::Embedding& op) {
                              static_cast<float>(w.in)};
     recorder_->dispatch(
         kernel, {0, 0, 0, 0, static_cast<std::uint32_t>(w.dtype), static_cast<std::uint32_t>(w.granularity)}, push,
-        groups_for(to.rows * to.cols, kThreads), {ranges.codes, ranges.scales, ranges.zeros, range(from)}, {range(to)});
+        groups_for(to.rows * to.cols, kMoveThreads), {ranges.codes, ranges.scales, ranges.zeros, range(from)}, {range(to)});
   };
   for_parts(op.x.rows, op.x.cols, record, w.out);
 }
@@ -70,7 +70,7 @@ void Stream::lower(const ops::EmbeddingBackward& op) {
                            word(op.dy.stride),
                            word(std::min<std::size_t>(op.skipped, 0xffffffffu)),
                            static_cast<float>(op.dw.in)};
-  recorder_->dispatch(kernel, {1, 0, 0, 0, 1, 0}, push, groups_for(op.dw.out, kThreads), {range(op.x), range(op.dy)},
+  recorder_->dispatch(kernel, {1, 0, 0, 0, 1, 0}, push, groups_for(op.dw.out, kMoveThreads), {range(op.x), range(op.dy)},
                       {range(ConstPanels(op.dw))});
 }
 

@@ -10,7 +10,7 @@
 namespace weft::gpu {
 namespace {
 
-struct QuantizePush {
+struct QuantizeWeightPush {
   WEFT_QUANTIZE_OPERANDS(WEFT_MEMBER)
 };
 struct DequantizePush {
@@ -18,7 +18,7 @@ struct DequantizePush {
 };
 enum Step : std::uint32_t { WEFT_QUANTIZE_NUMBERS(WEFT_ENUMERATOR) };
 
-constexpr std::size_t kThreads = 64, kPair = 2 * sizeof(float);
+constexpr std::size_t kQuantizeThreads = 64, kPair = 2 * sizeof(float);
 
 }  // namespace
 
@@ -27,7 +27,7 @@ void Stream::lower(const ops::Quantize& op) {
   const bool is_tensor = op.to.granularity == Granularity::tensor, is_block = op.to.granularity == Granularity::block32;
   const std::size_t panels = kernels::panel_count(op.master.out), all = panels * kernels::kPanelWidth,
                     pieces = groups_of(op.master.in, is_block ? kScaleBlock : kernels::kChunk);
-  QuantizePush push{address(op.master.data),
+  QuantizeWeightPush push{address(op.master.data),
                     address(op.to.codes),
                     address(op.to.scales),
                     address(op.to.zeros),
@@ -46,7 +46,7 @@ void Stream::lower(const ops::Quantize& op) {
     push.statistics = statistics.begin, push.combined = combined.begin;
     const auto record = [&](Step step, std::size_t of_panel, std::size_t rows, const Range& from,
                             std::initializer_list<Range> into) {
-      recorder_->dispatch(scales, {step, 0, 0, 0, dtype, granularity}, push, {groups_of(of_panel * 4, kThreads), rows},
+      recorder_->dispatch(scales, {step, 0, 0, 0, dtype, granularity}, push, {groups_of(of_panel * 4, kQuantizeThreads), rows},
                           {from}, into);
     };
     record(kPieces, pieces, panels, range(op.master), {statistics});
@@ -58,7 +58,7 @@ void Stream::lower(const ops::Quantize& op) {
   }
   // A thread a word, or less.
   const std::size_t threads = groups_of(ranges.codes.end - ranges.codes.begin, 4 * std::max<std::size_t>(panels, 1));
-  recorder_->dispatch(codes, {0, 0, 0, 0, dtype, granularity}, push, {groups_of(threads, kThreads), panels},
+  recorder_->dispatch(codes, {0, 0, 0, 0, dtype, granularity}, push, {groups_of(threads, kQuantizeThreads), panels},
                       {range(op.master), ranges.scales, ranges.zeros}, {ranges.codes});
 }
 
@@ -74,7 +74,7 @@ ConstWeight Stream::dequantized(const ConstWeight& w, std::uint64_t at) {
   const WeightRanges ranges(w);
   recorder_->dispatch(kernel,
                       {0, 0, 0, 0, static_cast<std::uint32_t>(w.dtype), static_cast<std::uint32_t>(w.granularity)},
-                      push, {groups_of(w.in * kernels::kPanelWidth, kThreads), panels},
+                      push, {groups_of(w.in * kernels::kPanelWidth, kQuantizeThreads), panels},
                       {ranges.codes, ranges.scales, ranges.zeros}, {{at, at + floats * sizeof(float)}});
   return ConstPanels{reinterpret_cast<const float*>(static_cast<std::uintptr_t>(at)), w.out, w.in};
 }

@@ -23,7 +23,7 @@ struct PoolPush {
 };
 enum PoolKind : std::uint32_t { WEFT_POOL_NUMBERS(WEFT_ENUMERATOR) };
 
-constexpr std::size_t kThreads = 128, kTile = 16;
+constexpr std::size_t kWindowThreads = 128, kWindowTile = 16;
 
 std::uint64_t place(Recorder& recorder, const Window& window, bool adaptive, bool counts_padding) {
   Geometry g{};
@@ -78,7 +78,7 @@ void pool_with(Recorder& recorder, PoolKind kind, const Pool& pool, const ConstM
                       word(y.stride)};
   const std::size_t each = backward ? pool.window.plane() : pool.window.positions();
   const Range index_read = backward ? range(index) : Range(), index_written = backward ? Range() : range(index);
-  recorder.dispatch(kernel, {kind}, push, {groups_of(each, kThreads), x.rows * pool.window.channels},
+  recorder.dispatch(kernel, {kind}, push, {groups_of(each, kWindowThreads), x.rows * pool.window.channels},
                     {range(x), index_read}, {range(y), index_written});
 }
 
@@ -88,21 +88,21 @@ void Stream::lower(const ops::Convolve& op) {
   static const Shader &kernel = shader("convolve"), &doubles = shader("convolve_double"),
                       &integer = shader("convolve_integer"), &dots = shader("convolve_integer_dots");
   if (op.w.activations == Activations::int8 && has_integer_kernel(op.w.dtype)) {
-    const std::size_t tiles = op.window.groups * groups_of(op.w.out / op.window.groups, kTile);
+    const std::size_t tiles = op.window.groups * groups_of(op.w.out / op.window.groups, kWindowTile);
     return convolution(*recorder_, recorder_->context().info.dot_product ? dots : integer, op.window, op.w, op.bias,
                        op.w.out, op.x, op.activation, op.z, op.y,
-                       {groups_of(op.window.positions(), kTile), op.x.rows * tiles});
+                       {groups_of(op.window.positions(), kWindowTile), op.x.rows * tiles});
   }
   const bool is_double = op.w.dtype == Dtype::float64;
   convolution(*recorder_, is_double ? doubles : kernel, op.window, is_double ? op.w : dequantized(op.w), op.bias,
               op.w.out, op.x, op.activation, op.z, op.y,
-              {groups_of(op.window.positions(), kTile), op.x.rows * kernels::panel_count(op.w.out)});
+              {groups_of(op.window.positions(), kWindowTile), op.x.rows * kernels::panel_count(op.w.out)});
 }
 
 void Stream::lower(const ops::ConvolveTransposed& op) {
   static const Shader& kernel = shader("convolve_transposed");
   convolution(*recorder_, kernel, op.window, dequantized(op.w), op.bias, op.window.channels, op.x, op.activation, op.z,
-              op.y, {groups_of(op.window.plane(), kThreads), op.x.rows * op.window.channels});
+              op.y, {groups_of(op.window.plane(), kWindowThreads), op.x.rows * op.window.channels});
 }
 
 void Stream::lower(const ops::ConvolveOuter& op) {
@@ -116,7 +116,7 @@ void Stream::lower(const ops::ConvolveOuter& op) {
                                word(op.x.rows),
                                word(op.dy.stride),
                                word(op.x.stride)};
-  recorder_->dispatch(kernel, {}, push, {groups_of(op.dw.in, kTile), kernels::panel_count(op.dw.out)},
+  recorder_->dispatch(kernel, {}, push, {groups_of(op.dw.in, kWindowTile), kernels::panel_count(op.dw.out)},
                       {range(op.dy), range(op.x)}, {range(ConstPanels(op.dw))});
 }
 

@@ -4,18 +4,18 @@
 
 namespace weft::kernels {
 namespace {
-constexpr std::string_view kNames[] = {
+constexpr std::string_view kActivationNames[] = {
 #define WEFT_ACTIVATION(name, slope_of, formula) #name,
 #include "kernels/activations.def"
 #undef WEFT_ACTIVATION
 };
 }  // namespace
 
-std::string_view name(Activation activation) noexcept { return kNames[static_cast<int>(activation)]; }
+std::string_view name(Activation activation) noexcept { return kActivationNames[static_cast<int>(activation)]; }
 
 std::optional<Activation> parse_activation(std::string_view text) noexcept {
   for (int i = 0; i < kActivationCount; ++i)
-    if (kNames[i] == text) return static_cast<Activation>(i);
+    if (kActivationNames[i] == text) return static_cast<Activation>(i);
   return std::nullopt;
 }
 

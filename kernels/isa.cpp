@@ -11,7 +11,7 @@
 namespace weft::kernels {
 namespace {
 
-constexpr std::string_view kNames[] = {
+constexpr std::string_view kIsaNames[] = {
 #define WEFT_ISA_ROW(name, needs) #name,
 #include "kernels/isa.def"
 #undef WEFT_ISA_ROW
@@ -110,12 +110,12 @@ namespace {
 [[maybe_unused]] const int kInitialised = (detail::active_isa_index = initial_isa());
 }
 
-std::string_view name(Isa isa) noexcept { return kNames[static_cast<int>(isa)]; }
+std::string_view name(Isa isa) noexcept { return kIsaNames[static_cast<int>(isa)]; }
 std::string_view needs(Isa isa) noexcept { return kNeeds[static_cast<int>(isa)]; }
 
 std::optional<Isa> parse_isa(std::string_view text) noexcept {
   for (int i = 0; i < kIsaCount; ++i)
-    if (kNames[i] == text) return static_cast<Isa>(i);
+    if (kIsaNames[i] == text) return static_cast<Isa>(i);
   return std::nullopt;
 }
 
@@ -170,7 +170,7 @@ Status check_isa_environment() {
   const auto named = parse_isa(text);
   if (!named) {
     std::string known;
-    for (const auto each : kNames) known += (known.empty() ? "" : ", ") + std::string(each);
+    for (const auto each : kIsaNames) known += (known.empty() ? "" : ", ") + std::string(each);
     return fail(Errc::unknown_name, "WEFT_ISA='" + std::string(text) + "' is not one of " + known);
   }
   if (!is_supported(*named))

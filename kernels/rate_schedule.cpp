@@ -11,14 +11,14 @@
 namespace weft::kernels {
 namespace {
 
-constexpr std::string_view kNames[] = {
+constexpr std::string_view kScheduleNames[] = {
 #define WEFT_RATE_SCHEDULE(number, name) #name,
 #include "kernels/formulas/schedules.def"
 #undef WEFT_RATE_SCHEDULE
 };
 
 /// Names that kernels/formulas/ computes with, as shaders have them.
-namespace formulas {
+namespace rate_formulas {
 using std::min;
 using uint = std::uint32_t;
 using RateSettings = const RateSchedule&;
@@ -36,11 +36,11 @@ float exact_exp(float x) noexcept { return math::exp(x); }
 float exact_log(float x) noexcept { return math::log(x); }
 
 #include "kernels/formulas/rate.inc"
-}  // namespace formulas
+}  // namespace rate_formulas
 
 }  // namespace
 
-std::span<const std::string_view> rate_schedule_names() noexcept { return kNames; }
+std::span<const std::string_view> rate_schedule_names() noexcept { return kScheduleNames; }
 
 bool is_constant(const RateSchedule& schedule) noexcept {
   return schedule.kind == RateScheduleKind::constant && schedule.warmup == 0;
@@ -48,7 +48,7 @@ bool is_constant(const RateSchedule& schedule) noexcept {
 
 float rate_share(const RateSchedule& schedule, std::uint64_t n) noexcept {
   const auto update = static_cast<std::uint32_t>(std::min<std::uint64_t>(n, UINT32_MAX));
-  return formulas::share_of_rate(static_cast<std::uint32_t>(schedule.kind), update, schedule);
+  return rate_formulas::share_of_rate(static_cast<std::uint32_t>(schedule.kind), update, schedule);
 }
 
 }  // namespace weft::kernels

@@ -2,16 +2,14 @@
 
 #include "learning/internal/activation_records.hpp"
 
+#include "core/cache_line.hpp"
+
 #include <algorithm>
 
 namespace weft::learning {
 
 using kernels::MatrixView;
 using mesh::NodeId;
-
-namespace {
-std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
-}  // namespace
 
 ActivationRecords::Layout ActivationRecords::layout_of(const mesh::Graph& graph, NodeId id, std::size_t learners) {
   const mesh::Node& node = graph.nodes()[id];

@@ -6,6 +6,8 @@
 #include "mesh/runtime/state.hpp"
 #include "mesh/weights/weight_store.hpp"
 
+#include "core/cache_line.hpp"
+
 #include <algorithm>
 #include <exception>
 
@@ -14,10 +16,6 @@ namespace weft::learning {
 using kernels::ConstMatrixView;
 using kernels::MatrixView;
 using mesh::NodeId;
-
-namespace {
-std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
-}  // namespace
 
 std::vector<LearningScratch> LearningScratch::make(const mesh::Graph& graph, const LearningPlan& plan,
                                                    const LearningOptions& options, std::size_t regions) {

@@ -6,6 +6,8 @@
 
 #include "core/philox.hpp"
 
+#include "learning/internal/shuffle.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -22,7 +24,7 @@ constexpr std::size_t kMaxClasses = 65536;
 // A place no grid reaches, so that it shares no random numbers with weights.
 constexpr std::uint64_t kSplitPlace = std::uint64_t{1} << 35;
 
-std::string listed(const std::vector<std::string>& names) {
+std::string listed_labels(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < names.size() && i < 12; ++i) text += (i ? ", " : "") + formats::csv_excerpt({names[i]});
   return names.size() > 12 ? text + ", ..." : text;
@@ -40,7 +42,7 @@ class Labels {
   Result<std::uint32_t> take(const SampleReader& reader) {
     LabelText label = canonical_label(reader.label());
     if (const auto found = seen_.find(label.text); found != seen_.end()) return found->second;
-    if (!classes_.empty()) return refuse(reader, "is none of the classes that the model knows: " + listed(classes_));
+    if (!classes_.empty()) return refuse(reader, "is none of the classes that the model knows: " + listed_labels(classes_));
     if (!bounds_.may_number && (!label.whole || *label.whole < 0 || *label.whole >= bounds_.width))
       return refuse(reader,
                     "is no class of the model, which knows them by number, 0 to " + std::to_string(bounds_.width - 1));
@@ -81,7 +83,7 @@ class Labels {
       data.classes = static_cast<std::uint32_t>(order.size());
       if (data.classes > bounds_.width)
         return fail(Errc::shape_mismatch, source_name + ": " + std::to_string(data.classes) + " classes (" +
-                                              listed(data.class_names) + "); the network's output has " +
+                                              listed_labels(data.class_names) + "); the network's output has " +
                                               std::to_string(bounds_.width) + " values");
     }
     for (std::uint32_t& label : data.labels) label = number[label];
@@ -112,12 +114,6 @@ class Labels {
   std::vector<LabelText> distinct_;
   std::vector<std::size_t> lines_;  // of the first row with each
 };
-
-// Fisher and Yates; Knuth, TAOCP 3.4.2, algorithm P.
-void shuffle(std::vector<std::uint32_t>& items, RandomStream random) {
-  for (std::size_t i = items.size(); i > 1; --i)
-    std::swap(items[i - 1], items[random.next_below(static_cast<std::uint32_t>(i))]);
-}
 
 /// Rows of each class that are held out.
 std::vector<std::size_t> class_shares(const Dataset& data, double held_out, std::size_t total) {

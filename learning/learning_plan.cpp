@@ -4,6 +4,8 @@
 
 #include "learning/rules/rule.hpp"
 
+#include "core/cache_line.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -20,7 +22,6 @@ namespace {
 /// Samples of one run of the executor: enough that starting it costs nothing, few enough that rings stay small.
 constexpr std::uint64_t kChunk = 256, kLeastChunk = 4;
 constexpr std::uint64_t kTargetValues = std::uint64_t{1} << 20;  // of a chunk, about
-std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
 
 class Planner {
  public:

@@ -10,6 +10,7 @@
 #include "kernels/views.hpp"
 
 #include "core/byte_size.hpp"
+#include "core/cache_line.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -19,8 +20,6 @@ namespace {
 
 // Of one pair of a layer and a distance: its lists, as measured on chains, without its messages.
 constexpr std::uint64_t kHopBytes = 192;
-
-std::uint64_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
 
 /// Floats of the messages that one hop of a layer sends: one a source that has use for it, and its own hidden state's.
 std::uint64_t message_floats(const mesh::Graph& graph, const ErrorSchedule& schedule, const RuleDefinition& rule,

@@ -7,6 +7,8 @@
 #include "core/json_reader.hpp"
 #include "core/philox.hpp"
 
+#include "learning/internal/shuffle.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -21,12 +23,6 @@ constexpr double kRecovered = 0.95;
 
 // Random streams of the data: places no grid reaches, so that they share no numbers with weights.
 constexpr std::uint64_t kDriftPlace = (std::uint64_t{1} << 35) + 1, kEpochPlace = kDriftPlace + 1;
-
-// Fisher and Yates; Knuth, TAOCP 3.4.2, algorithm P.
-void shuffle(std::vector<std::uint32_t>& items, RandomStream random) {
-  for (std::size_t i = items.size(); i > 1; --i)
-    std::swap(items[i - 1], items[random.next_below(static_cast<std::uint32_t>(i))]);
-}
 
 std::string label_range(const Dataset& data) {
   if (data.class_names.empty()) return "labels up to " + std::to_string(data.classes - 1);

@@ -13,8 +13,8 @@ namespace {
 const std::vector<std::string_view> kDrifts{"none", "labels", "pixels"};
 const std::vector<std::string_view> kSeparators{"auto", ",", ";", "tab", "|"};
 const std::vector<std::string_view> kHeaders{"detect", "absent", "present"};
-const std::vector<std::string_view> kMissing{"refuse", "drop", "mean", "zero"};
-constexpr std::size_t kMaxColumns = 65536, kMaxClasses = 65536;
+const std::vector<std::string_view> kMissingNames{"refuse", "drop", "mean", "zero"};
+constexpr std::size_t kMaxColumns = 65536, kMaxNamedClasses = 65536;
 
 using TableTable = OptionTable<TableOptions>;
 using StreamTable = OptionTable<StreamOptions>;
@@ -78,7 +78,7 @@ const TableTable& table_table() {
                                 {.names = kSeparators, .meaning = "between fields; `auto` finds it in the first line"}),
       option("header", &O::header, {.names = kHeaders, .meaning = "the first line names the columns, or is data"}),
       option("missing", &O::missing,
-             {.names = kMissing, .meaning = "rows with empty fields, NA, NaN or ?: refused, left out, or filled"}),
+             {.names = kMissingNames, .meaning = "rows with empty fields, NA, NaN or ?: refused, left out, or filled"}),
       option("fill", &O::fill,
              {.most = kMaxColumns,
               .fallback_words = "computed",
@@ -87,7 +87,7 @@ const TableTable& table_table() {
       option_as<ClassesCodec>(
           "classes", &O::classes,
           {.fewest = 1,
-           .most = kMaxClasses,
+           .most = kMaxNamedClasses,
            .fallback_words = "computed",
            .meaning = "names of the classes, in the order of the output's values; computed of the table where its "
                       "labels are no numbers below the output's width"}),

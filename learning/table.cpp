@@ -19,7 +19,7 @@ using formats::CsvNumber;
 constexpr std::array<std::string_view, 4> kMissing{"refuse", "drop", "mean", "zero"};
 constexpr std::size_t kListed = 12;  // columns that an error text names
 
-std::string listed(const std::vector<std::string>& names) {
+std::string listed_columns(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < names.size() && i < kListed; ++i) text += (i ? ", " : "") + names[i];
   return names.size() > kListed ? text + ", ..." : text;
@@ -96,7 +96,7 @@ Result<std::size_t> SampleReader::find_column(std::string_view text, std::string
               (names.empty() ? ", and no line of names" : "");
   else
     reason +=
-        did_you_mean(text, std::vector<std::string_view>(names.begin(), names.end())) + "; there are " + listed(names);
+        did_you_mean(text, std::vector<std::string_view>(names.begin(), names.end())) + "; there are " + listed_columns(names);
   return fail(Errc::unknown_name, std::move(reason));
 }
 

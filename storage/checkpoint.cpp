@@ -18,20 +18,20 @@
 namespace weft::storage {
 namespace {
 
-constexpr std::string_view kPrefix = "ckpt-";
+constexpr std::string_view kCheckpointPrefix = "ckpt-";
 constexpr std::string_view kTemporary = ".tmp";
 constexpr std::string_view kManifest = "manifest.json";
 constexpr std::size_t kMaxFiles = 65536;
 
 bool is_temporary(std::string_view name) {
-  return name.substr(0, kPrefix.size()) == kPrefix && name.size() > kTemporary.size() &&
+  return name.substr(0, kCheckpointPrefix.size()) == kCheckpointPrefix && name.size() > kTemporary.size() &&
          name.substr(name.size() - kTemporary.size()) == kTemporary;
 }
 
 /// The tick in "ckpt-<tick>", spelled as we spell it.
 std::optional<std::uint64_t> parse_name(std::string_view name) {
-  if (name.substr(0, kPrefix.size()) != kPrefix) return std::nullopt;
-  const std::string_view digits = name.substr(kPrefix.size());
+  if (name.substr(0, kCheckpointPrefix.size()) != kCheckpointPrefix) return std::nullopt;
+  const std::string_view digits = name.substr(kCheckpointPrefix.size());
   std::uint64_t tick = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), tick);
   if (error != std::errc() || std::to_string(tick) != digits) return std::nullopt;
@@ -155,7 +155,7 @@ Status CheckpointStore::may_change() const {
 }
 
 std::string CheckpointStore::path_of(std::uint64_t tick) const {
-  return directory_ + "/" + std::string(kPrefix) + std::to_string(tick);
+  return directory_ + "/" + std::string(kCheckpointPrefix) + std::to_string(tick);
 }
 
 std::vector<std::uint64_t> CheckpointStore::ticks() const {

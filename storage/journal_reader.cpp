@@ -10,7 +10,7 @@ namespace weft::storage {
 namespace {
 
 /// Result of reading a segment.
-struct Segment {
+struct ReadSegment {
   SegmentName name;
   bool is_read = false;
   bool is_gone = false;    // removed since it was listed
@@ -31,7 +31,7 @@ class Reader {
   Result<JournalFindings> run() {
     WEFT_TRY(const std::vector<SegmentName> names, list_segments(files_, directory_));
     for (const SegmentName& name : names) segments_.emplace_back().name = name;
-    while (Segment* next = candidate()) WEFT_CHECK(read(*next));
+    while (ReadSegment* next = candidate()) WEFT_CHECK(read(*next));
     findings_.end = place_;
     judge();
     return std::move(findings_);
@@ -40,15 +40,15 @@ class Reader {
  private:
   /// The newest segment not yet read that may hold the next record. Where the newest ends too early, as one does that
   /// a failure cut short, an older one may have more.
-  Segment* candidate() {
+  ReadSegment* candidate() {
     for (std::size_t i = segments_.size(); i-- > 0;) {
-      Segment& segment = segments_[i];
+      ReadSegment& segment = segments_[i];
       if (!segment.is_read && segment.name.first - 1 <= place_.number) return &segment;
     }
     return nullptr;
   }
 
-  Status read(Segment& segment) {
+  Status read(ReadSegment& segment) {
     segment.is_read = true;
     segment.last = segment.name.first - 1;
     const std::uint64_t limit = sizeof(SegmentHead) + kMaxSegmentBytes + frame_bytes(max_record_);
@@ -107,7 +107,7 @@ class Reader {
   }
 
   /// The head of a segment whose head is whole and fits its name; otherwise it is stopped at.
-  std::optional<SegmentHead> read_head(Segment& segment, ByteSpan bytes) {
+  std::optional<SegmentHead> read_head(ReadSegment& segment, ByteSpan bytes) {
     SegmentHead head;
     if (bytes.size() < sizeof head) {
       stop(segment, bytes, 0, std::to_string(bytes.size()) + " bytes, a segment's head takes 64", false);
@@ -138,7 +138,7 @@ class Reader {
 
   /// Notes where the whole records end, and looks for more behind: one that was written when the missing record was
   /// already on the device proves that no crash left this.
-  void stop(Segment& segment, ByteSpan bytes, std::uint64_t offset, std::string reason, bool is_certain) {
+  void stop(ReadSegment& segment, ByteSpan bytes, std::uint64_t offset, std::string reason, bool is_certain) {
     segment.reason = std::move(reason);
     segment.reason_at = offset;
     segment.left = bytes.size() - offset;
@@ -165,12 +165,12 @@ class Reader {
 
   /// After the last record: which segments ought to have gone on?
   void judge() {
-    const Segment* later = nullptr;
-    for (const Segment& segment : segments_)
+    const ReadSegment* later = nullptr;
+    for (const ReadSegment& segment : segments_)
       if (!segment.is_gone && segment.name.first - 1 > place_.number &&
           (!later || segment.name.first < later->name.first))
         later = &segment;
-    for (const Segment& segment : segments_) {
+    for (const ReadSegment& segment : segments_) {
       if (!segment.is_read || segment.reason.empty() || segment.last < place_.number) continue;
       if (later || segment.is_certain) {
         damage(segment, segment.reason_at, segment.reason);
@@ -188,7 +188,7 @@ class Reader {
                " in no segment before it");
   }
 
-  void damage(const Segment& segment, std::uint64_t offset, const std::string& reason) {
+  void damage(const ReadSegment& segment, std::uint64_t offset, const std::string& reason) {
     std::string line = directory_ + "/" + to_string(segment.name) + ": byte " + std::to_string(offset) + ": " + reason;
     if (segment.whole_after != 0) line += "; " + std::to_string(segment.whole_after) + " whole records follow";
     findings_.damages.push_back(std::move(line));
@@ -200,7 +200,7 @@ class Reader {
   std::uint64_t max_record_;
   JournalPlace place_;
   JournalFindings findings_;
-  std::vector<Segment> segments_;
+  std::vector<ReadSegment> segments_;
 };
 
 }  // namespace

@@ -55,7 +55,7 @@ struct Allocation {
   std::size_t end;
 };
 
-struct Segment {
+struct OpenSegment {
   SegmentName name;
   std::unique_ptr<File> file;
   std::uint64_t bytes = 0;
@@ -100,7 +100,7 @@ struct JournalWriter::Parts {
   std::uint64_t appended = 0;
 
   // The committing thread's.
-  std::optional<Segment> segment;
+  std::optional<OpenSegment> segment;
   std::optional<SegmentName> newest;    // made or found in the directory; nothing: not looked yet
   std::vector<std::string> superseded;  // given up, holding nothing synced: removed once their records are
   std::vector<Allocation> pieces;
@@ -275,7 +275,7 @@ Status JournalWriter::Parts::start_segment(const JournalPlace& before) {
   head.first = name.first;
   head.chain = before.chain;
   head.crc = checksum(head);
-  segment = Segment{name, std::move(file), sizeof head, before};
+  segment = OpenSegment{name, std::move(file), sizeof head, before};
   return segment->file->write(as_bytes(head));
 }
 
@@ -298,7 +298,7 @@ Status JournalWriter::Parts::finish_segment() {
 /// After a failure: its descriptor goes at once, so that nothing can be written to or synced through it again.
 void JournalWriter::Parts::give_up_segment() {
   if (!segment) return;
-  const Segment gone = *std::exchange(segment, std::nullopt);
+  const OpenSegment gone = *std::exchange(segment, std::nullopt);
   if (gone.name.first <= on_device) return;
   // It may hold records that only it has, should this process be killed before they are written again.
   if (gone.has_been_written)

@@ -32,6 +32,8 @@ python=/usr/bin/python3
 "$python" -B tools/count_layer_files.py
 "$python" -B tools/make_benchmarks.py --check
 "$python" -B tests/tools/check_layers_test.py -q
+"$python" -B tools/check_unity.py
+"$python" -B tests/tools/check_unity_test.py -q
 "$python" -B tools/check_classes.py
 "$python" -B tests/tools/check_classes_test.py -q
 "$python" -B tests/docs/quotes_test.py -q

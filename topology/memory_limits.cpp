@@ -43,7 +43,7 @@ std::optional<std::uint64_t> number_in(const fs::path& file) {
 std::uint64_t rest(std::uint64_t limit, std::uint64_t used) { return limit > used ? limit - used : 0; }
 
 /// One group's own limit.
-std::optional<MemoryLimit> limit_of(const fs::path& group, int version) {
+std::optional<MemoryLimit> memory_limit_of(const fs::path& group, int version) {
   const fs::path file = group / (version == 2 ? "memory.max" : "memory.limit_in_bytes");
   const auto limit = number_in(file);
   if (!limit) return std::nullopt;
@@ -76,7 +76,7 @@ MemoryLimits read_memory_limits(const MemorySources& sources) {
   internal::each_control_group(sources.cgroup_root, sources.membership, "memory",
                                [&](const fs::path& path, int version) {
                                  if (path.empty()) return;
-                                 auto limit = limit_of(path, version);
+                                 auto limit = memory_limit_of(path, version);
                                  if (!limit || (ram && limit->bytes >= ram)) return;  // v1's "none" is a huge number
                                  if (group && group->free <= limit->free) return;
                                  group = std::move(limit);

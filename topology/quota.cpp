@@ -22,7 +22,7 @@ std::optional<double> ratio(std::optional<std::int64_t> quota, std::optional<std
 }
 
 // One group's own limit. v2: "200000 100000" or "max 100000". v1: two files.
-std::optional<double> limit_of(const fs::path& group, int version) {
+std::optional<double> cpu_limit_of(const fs::path& group, int version) {
   if (version == 2) {
     const auto text = read_text(group / "cpu.max");
     if (!text) return std::nullopt;
@@ -45,7 +45,7 @@ Quota read_quota(const fs::path& root, std::string_view membership) {
   internal::each_control_group(root, membership, "cpu", [&](const fs::path& group, int version) {
     if (tightest.cgroup_version == 0) tightest.cgroup_version = version;
     if (group.empty()) return;
-    const auto cpus = limit_of(group, version);
+    const auto cpus = cpu_limit_of(group, version);
     if (!cpus || (tightest.cpus != 0 && *cpus >= tightest.cpus)) return;
     const char* const file = version == 2 ? "cpu.max" : "cpu.cfs_quota_us";
     tightest = {version, *cpus, (group / file).string()};

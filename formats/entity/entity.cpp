@@ -4,6 +4,7 @@
 
 #include "formats/entity/internal/entity_layout.hpp"
 #include "formats/entity/internal/zstd.hpp"
+#include "formats/internal/load.hpp"
 #include "storage/file_system.hpp"
 
 #include "core/json_reader.hpp"
@@ -24,13 +25,6 @@ using namespace entity;
 constexpr std::size_t kHashedAtOnce = std::size_t{4} << 20;
 // Packed blobs up to this size are unpacked when the file is opened, larger ones when they are asked for.
 constexpr std::size_t kUnpackedAtOnce = std::size_t{1} << 20;
-
-template <class T>
-T load(ByteSpan bytes, std::size_t at) {
-  T value;
-  std::memcpy(&value, bytes.data() + at, sizeof value);  // little-endian, as core/state_hash.cpp asserts
-  return value;
-}
 
 bool is_zero(ByteSpan bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });

@@ -5,6 +5,8 @@
 #include "core/json_reader.hpp"
 #include "core/printable.hpp"
 
+#include "formats/internal/load.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -16,20 +18,13 @@ namespace weft::formats {
 namespace {
 
 // docs/formats/entity_v1.md, "Layout".
-constexpr std::array<char, 8> kMagic{'E', 'N', 'T', 'I', 'T', 'Y', '\0', '\0'};
-constexpr std::uint16_t kVersion = 1;
-constexpr std::size_t kVersionAt = 8, kFlagsAt = 10, kHeaderLengthAt = 12, kFixedSize = 20;
-constexpr std::size_t kMaxBlobs = std::size_t{1} << 20;
-constexpr std::size_t kMaxPathSize = 512;
-constexpr JsonLimits kHeaderLimits{
+constexpr std::array<char, 8> kLoomMagic{'E', 'N', 'T', 'I', 'T', 'Y', '\0', '\0'};
+constexpr std::uint16_t kLoomVersion = 1;
+constexpr std::size_t kLoomVersionAt = 8, kLoomFlagsAt = 10, kLoomHeaderLengthAt = 12, kLoomFixedSize = 20;
+constexpr std::size_t kLoomMaxBlobs = std::size_t{1} << 20;
+constexpr std::size_t kLoomMaxPathSize = 512;
+constexpr JsonLimits kLoomHeaderLimits{
     .max_bytes = std::size_t{64} << 20, .max_depth = 66, .max_values = std::size_t{1} << 23};
-
-template <class T>
-T load(ByteSpan bytes, std::size_t at) {
-  T value;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
-}
 
 struct TypeName {
   std::string_view name;
@@ -73,29 +68,29 @@ std::vector<std::string_view> type_names() {
 }
 
 Result<std::string_view> check_fixed_part(ByteSpan bytes) {
-  if (bytes.size() < kMagic.size() || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
+  if (bytes.size() < kLoomMagic.size() || std::memcmp(bytes.data(), kLoomMagic.data(), kLoomMagic.size()) != 0)
     return fail(Errc::parse_failed, "not an .entity file: it does not begin with \"ENTITY\"");
-  if (bytes.size() < kFixedSize)
+  if (bytes.size() < kLoomFixedSize)
     return fail(Errc::corrupt, "cut short: " + std::to_string(bytes.size()) + " bytes of the first 20");
-  const auto version = load<std::uint16_t>(bytes, kVersionAt);
-  if (version != kVersion) return fail(Errc::unsupported, "version " + std::to_string(version) + ", expected 1");
-  if (const auto flags = load<std::uint16_t>(bytes, kFlagsAt); flags != 0)
+  const auto version = load<std::uint16_t>(bytes, kLoomVersionAt);
+  if (version != kLoomVersion) return fail(Errc::unsupported, "version " + std::to_string(version) + ", expected 1");
+  if (const auto flags = load<std::uint16_t>(bytes, kLoomFlagsAt); flags != 0)
     return fail(Errc::unsupported, "flags " + std::to_string(flags) + ", of version 1 none are known");
-  const auto length = load<std::uint64_t>(bytes, kHeaderLengthAt);
-  if (length > kHeaderLimits.max_bytes)
+  const auto length = load<std::uint64_t>(bytes, kLoomHeaderLengthAt);
+  if (length > kLoomHeaderLimits.max_bytes)
     return fail(Errc::too_large, "header of " + std::to_string(length) + " bytes, at most " +
-                                     std::to_string(kHeaderLimits.max_bytes) + " are read");
-  if (length > bytes.size() - kFixedSize)
+                                     std::to_string(kLoomHeaderLimits.max_bytes) + " are read");
+  if (length > bytes.size() - kLoomFixedSize)
     return fail(Errc::corrupt,
                 "cut short: " + std::to_string(bytes.size()) + " bytes, with a header of " + std::to_string(length));
-  return as_text(bytes.subspan(kFixedSize, length));
+  return as_text(bytes.subspan(kLoomFixedSize, length));
 }
 
 /// `offset` is where the blob before it ended.
 Result<LoomBlob> read_blob(const JsonValue& value, ByteSpan data, std::size_t& offset) {
   WEFT_TRY(JsonReader row, value.object());
   LoomBlob blob;
-  WEFT_TRY(blob.path, row.string("path", kMaxPathSize));
+  WEFT_TRY(blob.path, row.string("path", kLoomMaxPathSize));
   WEFT_TRY(const std::uint64_t start, row.u64("offset"));
   WEFT_TRY(const std::uint64_t length, row.u64("length"));
   WEFT_TRY(blob.dtype, row.one_of("dtype", parse_type, type_names()));
@@ -132,11 +127,11 @@ struct LoomEntityFile::Content {
 
 Status LoomEntityFile::Content::decode() {
   WEFT_TRY(const std::string_view text, check_fixed_part(file.bytes()));
-  const ByteSpan data = file.bytes().subspan(kFixedSize + text.size());
-  WEFT_TRY(Json header, parse_json(text, "header", kHeaderLimits));
+  const ByteSpan data = file.bytes().subspan(kLoomFixedSize + text.size());
+  WEFT_TRY(Json header, parse_json(text, "header", kLoomHeaderLimits));
   WEFT_TRY(JsonReader reader, JsonReader::open(header));
   WEFT_TRY(const std::uint32_t version, reader.u32("format_version"));
-  if (version != kVersion)
+  if (version != kLoomVersion)
     return fail(Errc::unsupported, "format_version: found " + std::to_string(version) + ", expected 1");
   WEFT_TRY(const JsonValue network_value, reader.value("network"));
   if (const auto transformer = reader.find("transformer"); transformer && !transformer->is_null())
@@ -144,7 +139,7 @@ Status LoomEntityFile::Content::decode() {
   std::vector<JsonValue> rows;
   // A network without weights has null there.
   if (const auto list = reader.find("blobs"); list && !list->is_null()) {
-    WEFT_TRY(rows, list->array(0, kMaxBlobs));
+    WEFT_TRY(rows, list->array(0, kLoomMaxBlobs));
   }
   WEFT_CHECK(reader.finish());
   std::size_t end = 0;
@@ -162,8 +157,8 @@ Status LoomEntityFile::Content::decode() {
 }
 
 bool is_entity_v1(ByteSpan bytes) noexcept {
-  return bytes.size() >= kFlagsAt && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0 &&
-         load<std::uint16_t>(bytes, kVersionAt) == kVersion;
+  return bytes.size() >= kLoomFlagsAt && std::memcmp(bytes.data(), kLoomMagic.data(), kLoomMagic.size()) == 0 &&
+         load<std::uint16_t>(bytes, kLoomVersionAt) == kLoomVersion;
 }
 
 Result<LoomEntityFile> decode_entity_v1(storage::MappedFile file, std::string_view source_name) {

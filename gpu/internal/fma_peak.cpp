@@ -13,11 +13,11 @@ namespace weft::gpu {
 namespace {
 
 // Sizes in gpu/shaders/fma_peak.comp.
-constexpr std::size_t kThreads = 256, kFusedEachStep = 8 * 16;
+constexpr std::size_t kPeakThreads = 256, kFusedEachStep = 8 * 16;
 constexpr double kLongEnough = 5e-3;  // seconds, of which handing it over is a small part
 constexpr int kRounds = 20;
 
-struct Push {
+struct PeakPush {
   WEFT_FMA_PEAK_OPERANDS(WEFT_MEMBER)
 };
 
@@ -27,10 +27,10 @@ Result<double> fma_peak(const std::shared_ptr<Context>& context, Heap& heap, Pip
   using Clock = std::chrono::steady_clock;
   WEFT_TRY(const auto recorder, Recorder::create(context, heap, pipelines));
   const std::size_t groups = context->info.kind == "cpu" ? 16 : 4096;
-  WEFT_TRY(const Buffer out, heap.allocate(groups * kThreads * sizeof(float), "a measurement"));
+  WEFT_TRY(const Buffer out, heap.allocate(groups * kPeakThreads * sizeof(float), "a measurement"));
   const auto seconds_of = [&](std::uint32_t steps) -> Result<double> {
     const auto begin = Clock::now();
-    recorder->dispatch(shader("fma_peak"), {}, Push{out.address(), steps, 0.5f}, {groups, 1}, {},
+    recorder->dispatch(shader("fma_peak"), {}, PeakPush{out.address(), steps, 0.5f}, {groups, 1}, {},
                        {{out.address(), out.address() + out.bytes()}});
     WEFT_TRY(const std::uint64_t number, recorder->submit());
     WEFT_CHECK(recorder->wait(number));
@@ -45,7 +45,7 @@ Result<double> fma_peak(const std::shared_ptr<Context>& context, Heap& heap, Pip
     WEFT_TRY(const double seconds, seconds_of(steps));
     least = std::min(least, seconds);
   }
-  return 2.0 * static_cast<double>(kFusedEachStep * kThreads * groups) * steps / least;
+  return 2.0 * static_cast<double>(kFusedEachStep * kPeakThreads * groups) * steps / least;
 }
 
 }  // namespace weft::gpu

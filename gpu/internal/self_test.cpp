@@ -95,7 +95,7 @@ bool same(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (a != a && b != b);
 }
 
-struct Push {
+struct SelfTestPush {
   WEFT_SELF_TEST_OPERANDS(WEFT_MEMBER)
 };
 
@@ -109,7 +109,7 @@ Result<std::vector<float>> on_device(const std::shared_ptr<Context>& context, He
   recorder->upload(cases.a.data(), bytes, in.data());
   recorder->upload(cases.b.data(), bytes, in.data() + kCases);
   recorder->upload(cases.c.data(), bytes, in.data() + 2 * kCases);
-  const Push push{in.address(), in.address() + bytes, in.address() + 2 * bytes, out.address(), kCases};
+  const SelfTestPush push{in.address(), in.address() + bytes, in.address() + 2 * bytes, out.address(), kCases};
   recorder->dispatch(shader("selftest"), {}, push, {kCases / 128, 1}, {{in.address(), in.address() + 3 * bytes}},
                      {{out.address(), out.address() + kNames.size() * bytes}});
   std::vector<float> y(kNames.size() * kCases);

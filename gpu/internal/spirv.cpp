@@ -11,7 +11,7 @@ namespace weft::gpu {
 namespace {
 
 // Numbers of the SPIR-V specification, 1.5.
-constexpr std::size_t kHeader = 5;
+constexpr std::size_t kSpirvHeader = 5;
 constexpr std::uint32_t kCapability = 17, kEntryPoint = 15, kExecutionMode = 16, kDecorate = 71;
 constexpr std::uint32_t kNoContraction = 42, kFloat64 = 10;
 constexpr std::uint32_t kDenormFlushToZero = 4465, kSignedZeroInfNanPreserve = 4466, kRoundingModeRte = 4467;
@@ -33,7 +33,7 @@ struct Instruction {
 
 template <class Take>
 void for_each(std::span<const std::uint32_t> module, const Take& take) {
-  for (std::size_t at = kHeader; at < module.size();) {
+  for (std::size_t at = kSpirvHeader; at < module.size();) {
     const std::size_t length = std::max<std::size_t>(module[at] >> 16, 1);
     take(Instruction{at, module[at] & 0xffff, module.subspan(at, std::min(length, module.size() - at))});
     at += length;
@@ -79,7 +79,7 @@ const char* arithmetic(std::uint32_t code) {
 }  // namespace
 
 std::vector<std::uint32_t> with_float_controls(std::span<const std::uint32_t> module, const FloatControls& controls) {
-  std::size_t after_capabilities = kHeader, after_entry = kHeader;
+  std::size_t after_capabilities = kSpirvHeader, after_entry = kSpirvHeader;
   std::uint32_t main = 0;
   for_each(module, [&](const Instruction& i) {
     if (i.code == kCapability) after_capabilities = i.at + i.words.size();

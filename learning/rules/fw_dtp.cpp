@@ -7,13 +7,13 @@
 namespace weft::learning::rules {
 namespace {
 
-void through_matrix(const MatrixStep& s) {
+void through_fixed_feedback(const MatrixStep& s) {
   s.stream.linear({s.feedback, nullptr, s.residual, kernels::Activation::linear, {}, s.dx});
 }
 
 }  // namespace
 
 constinit const RuleDefinition fw_dtp{
-    .name = "fw_dtp", .feedback = FeedbackMatrices::per_layer, .through_matrix = through_matrix};
+    .name = "fw_dtp", .feedback = FeedbackMatrices::per_layer, .through_matrix = through_fixed_feedback};
 
 }  // namespace weft::learning::rules

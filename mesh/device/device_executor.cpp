@@ -19,7 +19,7 @@ constexpr std::uint64_t kMostLogged = 1024;
 constexpr std::uint64_t kMostLoggedBytes = std::uint64_t{256} << 20;
 constexpr std::uint64_t kPullsLogged = 4;  // or this many times the size of a download, so that downloads are rare
 // Of what inputs bring, in a part of a block: later parts cross the bus while the device is at work on earlier ones.
-constexpr std::uint64_t kPartBytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t kUploadBytes = std::uint64_t{4} << 20;
 // Firings in a graph: its tables take some 300 bytes for each.
 constexpr std::uint64_t kMostFirings = std::uint64_t{1} << 19;
 constexpr std::uint64_t kMostSteps = 64;  // in a graph
@@ -91,7 +91,7 @@ std::uint64_t DeviceExecutor::part_steps() const noexcept {
   for (NodeId port = 0; port < feeds.size(); ++port)
     if (feeds[port].base)
       bytes += engine_.runner().state().sessions() * engine_.runner().graph().nodes()[port].width * sizeof(float);
-  return std::max(kPartBytes / (bytes * std::max<std::uint64_t>(engine_.ticks_in(base), 1)), std::uint64_t{1}) * base;
+  return std::max(kUploadBytes / (bytes * std::max<std::uint64_t>(engine_.ticks_in(base), 1)), std::uint64_t{1}) * base;
 }
 
 std::uint64_t DeviceExecutor::steps_at_once() const {

@@ -18,11 +18,6 @@ using kernels::Activation;
 using kernels::ConstMatrixView;
 using kernels::MatrixView;
 
-template <class View>
-View columns(const View& view, std::size_t first, std::size_t count) {
-  return {view.data ? view.data + first : nullptr, view.rows, count, view.stride};
-}
-
 /// The classes [first, first + classes) behind the head's entry `entry`, by way of `hidden` values.
 struct Cluster {
   std::size_t first, classes, hidden, entry;

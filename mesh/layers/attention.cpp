@@ -34,7 +34,7 @@ struct Settings {
 };
 
 // Parameters in order: four matrices, then those of biases and gains that exist.
-constexpr std::size_t kQuery = 0, kKey = 1, kValue = 2, kOutput = 3, kMatrices = 4;
+constexpr std::size_t kQuery = 0, kKey = 1, kValue = 2, kOutput = 3, kProjections = 4;
 
 class Attention final : public Layer {
  public:
@@ -169,8 +169,8 @@ class Attention final : public Layer {
 
   /// The bias of matrix i: its place among the parameters, or 0.
   std::size_t bias(std::size_t i) const noexcept {
-    if (i != kOutput) return settings_.has_bias ? kMatrices + i : 0;
-    return settings_.has_out_bias ? kMatrices + (settings_.has_bias ? 3 : 0) : 0;
+    if (i != kOutput) return settings_.has_bias ? kProjections + i : 0;
+    return settings_.has_out_bias ? kProjections + (settings_.has_bias ? 3 : 0) : 0;
   }
   void project(kernels::OpStream& stream, const ConstWeights& weights, std::size_t i, const ConstMatrixView& x,
                const MatrixView& y) const {

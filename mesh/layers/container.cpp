@@ -2,6 +2,8 @@
 
 #include "mesh/layers/container.hpp"
 
+#include "core/cache_line.hpp"
+
 #include <algorithm>
 #include <optional>
 
@@ -11,9 +13,6 @@ using kernels::ConstMatrixView;
 using kernels::MatrixView;
 
 namespace {
-
-// Whole cache lines, so that inner rows begin where vectors do.
-std::size_t padded(std::size_t width) noexcept { return (width + 15) / 16 * 16; }
 
 /// The key that a spec inside a container may not have, or an empty text.
 std::string_view key_of_places(const LayerSpec& spec) {

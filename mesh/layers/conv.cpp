@@ -87,23 +87,23 @@ Result<std::unique_ptr<Layer>> make_convolution(std::size_t axes, const Shape& i
       new Convolution(in, spatial::shape_of(out, window.out, axes), window, activation, has_bias, std::move(init)));
 }
 
-std::vector<OptionRow> options_of(std::size_t axes) {
+std::vector<OptionRow> conv_options(std::size_t axes) {
   return spatial::convolution_options(axes, "from one window to the next: one number, or one an axis",
                                       "zeros before and after each axis: one number, or one an axis");
 }
 
 }  // namespace
 
-LayerDeclaration declare_conv1d() { return {"in, length", "out, length'", options_of(1)}; }
+LayerDeclaration declare_conv1d() { return {"in, length", "out, length'", conv_options(1)}; }
 Result<std::unique_ptr<Layer>> make_conv1d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_convolution(1, in, out, options);
 }
-LayerDeclaration declare_conv2d() { return {"in, height, width", "out, height', width'", options_of(2)}; }
+LayerDeclaration declare_conv2d() { return {"in, height, width", "out, height', width'", conv_options(2)}; }
 Result<std::unique_ptr<Layer>> make_conv2d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_convolution(2, in, out, options);
 }
 LayerDeclaration declare_conv3d() {
-  return {"in, depth, height, width", "out, depth', height', width'", options_of(3)};
+  return {"in, depth, height, width", "out, depth', height', width'", conv_options(3)};
 }
 Result<std::unique_ptr<Layer>> make_conv3d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_convolution(3, in, out, options);

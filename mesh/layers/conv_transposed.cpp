@@ -114,7 +114,7 @@ Result<std::unique_ptr<Layer>> make_transposed(std::size_t axes, const Shape& in
                                                           activation, has_bias, std::move(init)));
 }
 
-std::vector<OptionRow> options_of(std::size_t axes) {
+std::vector<OptionRow> transposed_options(std::size_t axes) {
   return spatial::convolution_options(
       axes, "between the places of neighbouring inputs: one number, or one an axis",
       "cut off before and after each axis: one number, or one an axis",
@@ -124,16 +124,16 @@ std::vector<OptionRow> options_of(std::size_t axes) {
 
 }  // namespace
 
-LayerDeclaration declare_conv_transposed1d() { return {"in, length", "out, length'", options_of(1)}; }
+LayerDeclaration declare_conv_transposed1d() { return {"in, length", "out, length'", transposed_options(1)}; }
 Result<std::unique_ptr<Layer>> make_conv_transposed1d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_transposed(1, in, out, options);
 }
-LayerDeclaration declare_conv_transposed2d() { return {"in, height, width", "out, height', width'", options_of(2)}; }
+LayerDeclaration declare_conv_transposed2d() { return {"in, height, width", "out, height', width'", transposed_options(2)}; }
 Result<std::unique_ptr<Layer>> make_conv_transposed2d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_transposed(2, in, out, options);
 }
 LayerDeclaration declare_conv_transposed3d() {
-  return {"in, depth, height, width", "out, depth', height', width'", options_of(3)};
+  return {"in, depth, height, width", "out, depth', height', width'", transposed_options(3)};
 }
 Result<std::unique_ptr<Layer>> make_conv_transposed3d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_transposed(3, in, out, options);

@@ -16,7 +16,7 @@ using kernels::BinaryOp;
 using kernels::ConstMatrixView;
 using kernels::MatrixView;
 
-constexpr std::size_t kR = 0, kZ = 1, kN = 2, kGates = 3;
+constexpr std::size_t kR = 0, kZ = 1, kN = 2, kGruGates = 3;
 
 class Gru final : public Recurrent {
  public:
@@ -63,7 +63,7 @@ LayerDeclaration declare_gru() {
 }
 
 Result<std::unique_ptr<Layer>> make_gru(const Shape& in, std::size_t out, OptionReader& options) {
-  WEFT_TRY(auto sizes, Gru::read_sizes("gru", in, out, kGates, 1, options));
+  WEFT_TRY(auto sizes, Gru::read_sizes("gru", in, out, kGruGates, 1, options));
   return std::unique_ptr<Layer>(new Gru(std::move(sizes)));
 }
 

@@ -17,11 +17,6 @@ using kernels::ConstMatrixView;
 using kernels::ConstWeight;
 using kernels::MatrixView;
 
-template <class View>
-View columns(const View& view, std::size_t first, std::size_t count) {
-  return {view.data ? view.data + first : nullptr, view.rows, count, view.stride};
-}
-
 struct Assignment {
   std::size_t clusters;
   float temperature;

@@ -17,7 +17,7 @@ using kernels::ConstMatrixView;
 using kernels::MatrixView;
 
 // Blocks of the gates, and of the state.
-constexpr std::size_t kI = 0, kF = 1, kG = 2, kO = 3, kGates = 4;
+constexpr std::size_t kI = 0, kF = 1, kG = 2, kO = 3, kLstmGates = 4;
 constexpr std::size_t kH = 0, kC = 1, kStates = 2;
 
 class Lstm final : public Recurrent {
@@ -65,7 +65,7 @@ LayerDeclaration declare_lstm() {
 }
 
 Result<std::unique_ptr<Layer>> make_lstm(const Shape& in, std::size_t out, OptionReader& options) {
-  WEFT_TRY(auto sizes, Lstm::read_sizes("lstm", in, out, kGates, kStates, options));
+  WEFT_TRY(auto sizes, Lstm::read_sizes("lstm", in, out, kLstmGates, kStates, options));
   return std::unique_ptr<Layer>(new Lstm(std::move(sizes)));
 }
 

@@ -16,10 +16,6 @@ using kernels::Activation;
 using kernels::ConstMatrixView;
 using kernels::MatrixView;
 
-template <class View>
-View columns(const View& view, std::size_t first, std::size_t count) {
-  return {view.data ? view.data + first : nullptr, view.rows, count, view.stride};
-}
 /// Row b's values from column `first` on, as `count` rows.
 template <class View>
 View split(const View& view, std::size_t b, std::size_t first, std::size_t count, std::size_t width) {

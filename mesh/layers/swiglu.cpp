@@ -18,7 +18,7 @@ using kernels::BinaryOp;
 using kernels::ConstMatrixView;
 using kernels::MatrixView;
 
-constexpr std::size_t kGate = 0, kUp = 1, kDown = 2, kMatrices = 3;
+constexpr std::size_t kGate = 0, kUp = 1, kDown = 2, kSwigluMatrices = 3;
 
 class SwiGlu final : public Layer {
  public:
@@ -46,7 +46,7 @@ class SwiGlu final : public Layer {
 
  private:
   void forward_tokens(kernels::OpStream& stream, const ForwardArgs& args) const {
-    const auto bias = [&](std::size_t i) { return has_bias() ? args.weights.vector(kMatrices + i) : nullptr; };
+    const auto bias = [&](std::size_t i) { return has_bias() ? args.weights.vector(kSwigluMatrices + i) : nullptr; };
     stream.gated_linear({{args.weights.matrix(kGate), args.weights.matrix(kUp), bias(kGate), bias(kUp)},
                          args.x,
                          gate_,
@@ -68,7 +68,7 @@ class SwiGlu final : public Layer {
     stream.linear_transposed({args.weights.matrix(kUp), d_up, through_up});
     stream.binary({BinaryOp::add, args.dx, through_up, args.dx});
   }
-  bool has_bias() const noexcept { return parameters_.size() > kMatrices; }
+  bool has_bias() const noexcept { return parameters_.size() > kSwigluMatrices; }
   template <class View>
   View values(const View& cache) const noexcept {
     return {cache.data, cache.rows, kernels::kGatedBlocks * hidden_, cache.stride};
@@ -85,7 +85,7 @@ class SwiGlu final : public Layer {
                      const ConstMatrixView& x) const {
     if (!args.gradients.data) return;
     stream.outer_accumulate({d, x, {args.gradients[i], d.cols, x.cols}});
-    if (has_bias()) stream.column_accumulate({d, args.gradients[kMatrices + i]});
+    if (has_bias()) stream.column_accumulate({d, args.gradients[kSwigluMatrices + i]});
   }
 
   Tokens tokens_;
@@ -121,7 +121,7 @@ Result<std::unique_ptr<Layer>> make_swiglu(const Shape& in, std::size_t out, Opt
   parameters.push_back({"gate", hidden, width, true, branch});
   parameters.push_back({"up", hidden, width, true, std::move(branch)});
   parameters.push_back({"down", out, hidden, true, std::move(down)});
-  for (std::size_t i = 0; i < kMatrices && has_bias; ++i)
+  for (std::size_t i = 0; i < kSwigluMatrices && has_bias; ++i)
     parameters.push_back({parameters[i].name + "_bias", parameters[i].out, 0, false, constant(0.0f)});
   return std::unique_ptr<Layer>(new SwiGlu(in, hidden, out, *kernels::parse_activation(gate), std::move(parameters)));
 }

@@ -11,6 +11,12 @@
 
 namespace weft::mesh {
 
+/// The columns [first, first + count) of a view; of a view without data, none.
+template <class View>
+View columns(const View& view, std::size_t first, std::size_t count) {
+  return {view.data ? view.data + first : nullptr, view.rows, count, view.stride};
+}
+
 /// The axes before the last one of a row: a row [..., features] is `count` tokens, one after the other, and a layer
 /// that acts on the last axis takes rows of tokens [rows count, features] where others take rows. What it keeps a row
 /// (cache, scratch) is `count` times what it keeps a token.

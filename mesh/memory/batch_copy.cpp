@@ -4,14 +4,13 @@
 
 #include "scheduler/tick_program.hpp"
 
+#include "core/cache_line.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <span>
 
 namespace weft::mesh {
-namespace {
-std::size_t cache_lines(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
-}  // namespace
 
 /// The copies as a program of one step, in blocks of equal size, taken by any thread.
 class BatchCopy::Shared final : public scheduler::TickProgram {

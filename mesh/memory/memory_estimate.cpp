@@ -7,6 +7,7 @@
 #include "topology/memory_limits.hpp"
 
 #include "core/byte_size.hpp"
+#include "core/cache_line.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -23,8 +24,6 @@ constexpr std::uint64_t kWorthAsking = std::uint64_t{16} << 20;
 std::uint64_t saturated_sum(std::uint64_t a, std::uint64_t b) noexcept {
   return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
-
-std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
 
 template <class Visit>
 void each_parameter(const Graph& graph, Visit&& visit) {

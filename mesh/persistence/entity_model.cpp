@@ -162,12 +162,13 @@ Status restore_values(WeightStore& weights, WeightStore::Parameter& parameter, c
   WEFT_CHECK(file.check(name, "float32", weight_shape(spec)));
   std::size_t row = 0;
   const std::size_t unit = kernels::kPanelWidth * spec.in * sizeof(float);
-  WEFT_CHECK(file.read(name, unit, [&](ByteSpan part) -> Status {
+  const auto take = [&](ByteSpan part) -> Status {
     const std::span rows(reinterpret_cast<const float*>(part.data()), part.size() / sizeof(float));
     WEFT_CHECK(of_file(weights.write_rows(parameter, row, rows, "values")));
     row += rows.size() / spec.in;
     return {};
-  }));
+  };
+  WEFT_CHECK(file.read(name, unit, take));
   weights.end_rows(parameter);
   return {};
 }

@@ -4,6 +4,8 @@
 
 #include "kernels/binary.hpp"
 
+#include "core/cache_line.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -12,7 +14,6 @@
 
 namespace weft::mesh {
 namespace {
-std::size_t padded(std::size_t floats) { return (floats + 15) / 16 * 16; }
 
 /// Floats of one tick of a ring. Where they are a multiple of half a KiB, a line more: the rows of one session would
 /// else stand powers of two apart, in few sets of the caches, and copying them would cost several times as much.

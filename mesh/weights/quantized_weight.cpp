@@ -8,6 +8,8 @@
 #include "kernels/quantize.hpp"
 #include "kernels/weight_order.hpp"
 
+#include "core/cache_line.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,8 +19,6 @@ namespace weft::mesh {
 namespace {
 
 constexpr std::size_t kBoundFrom = std::size_t{256} << 10;  // pages are 4 KiB: below, whole pages would waste too much
-
-std::size_t cache_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // e4m3 alone has a NaN and no infinity, so that looking for it takes time in a kernel.
 bool notes_nan(Dtype dtype) { return dtype == Dtype::fp8_e4m3; }

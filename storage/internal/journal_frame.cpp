@@ -12,7 +12,7 @@
 namespace weft::storage {
 namespace {
 
-constexpr std::string_view kPrefix = "journal-";
+constexpr std::string_view kJournalPrefix = "journal-";
 constexpr std::size_t kDigits = 20;
 
 template <class Number>
@@ -70,16 +70,16 @@ FrameFound find_frame(ByteSpan bytes, std::uint64_t max_record_bytes) {
 
 std::string to_string(const SegmentName& name) {
   const std::string digits = std::to_string(name.first);
-  std::string text = std::string(kPrefix) + std::string(kDigits - digits.size(), '0') + digits;
+  std::string text = std::string(kJournalPrefix) + std::string(kDigits - digits.size(), '0') + digits;
   if (name.generation != 0) text += "." + std::to_string(name.generation);
   return text;
 }
 
 std::optional<SegmentName> parse_segment_name(std::string_view name) noexcept {
-  if (name.size() < kPrefix.size() + kDigits || name.substr(0, kPrefix.size()) != kPrefix) return std::nullopt;
-  const auto first = parse_number<std::uint64_t>(name.substr(kPrefix.size(), kDigits));
+  if (name.size() < kJournalPrefix.size() + kDigits || name.substr(0, kJournalPrefix.size()) != kJournalPrefix) return std::nullopt;
+  const auto first = parse_number<std::uint64_t>(name.substr(kJournalPrefix.size(), kDigits));
   if (!first || *first == 0) return std::nullopt;
-  const std::string_view rest = name.substr(kPrefix.size() + kDigits);
+  const std::string_view rest = name.substr(kJournalPrefix.size() + kDigits);
   if (rest.empty()) return SegmentName{0, *first};
   const auto generation = parse_number<std::uint32_t>(rest.substr(1));
   // Spelled as we spell it, so that two names are never one segment.

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-namespace weft::actors {
+namespace weft::actors::actor_test {
 namespace {
 
 struct Add {
@@ -132,4 +132,4 @@ TEST(Registry, StatusDecidesWhoComputes) {
 }
 
 }  // namespace
-}  // namespace weft::actors
+}  // namespace weft::actors::actor_test

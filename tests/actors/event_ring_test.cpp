@@ -7,7 +7,7 @@
 #include <atomic>
 #include <thread>
 
-namespace weft::actors {
+namespace weft::actors::event_ring_test {
 namespace {
 
 struct Wide {
@@ -58,4 +58,4 @@ TEST(EventRing, ReadersNeverSeeTornEvents) {
 }
 
 }  // namespace
-}  // namespace weft::actors
+}  // namespace weft::actors::event_ring_test

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace weft::actors {
+namespace weft::actors::mailbox_test {
 namespace {
 
 struct Note {
@@ -113,4 +113,4 @@ TEST(Mailbox, KeepsOrderPerSenderAndLosesNothing) {
 }
 
 }  // namespace
-}  // namespace weft::actors
+}  // namespace weft::actors::mailbox_test

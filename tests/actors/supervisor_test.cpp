@@ -7,7 +7,7 @@
 #include <atomic>
 #include <thread>
 
-namespace weft::actors {
+namespace weft::actors::supervisor_test {
 namespace {
 
 struct Row {
@@ -179,4 +179,4 @@ TEST(Supervisor, ActorsFailTogetherOnManyThreads) {
 }
 
 }  // namespace
-}  // namespace weft::actors
+}  // namespace weft::actors::supervisor_test

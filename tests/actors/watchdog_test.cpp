@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-namespace weft::actors {
+namespace weft::actors::watchdog_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -243,4 +243,4 @@ TEST(Watchdog, LooksOnWhileManyWorkersMove) {
 }
 
 }  // namespace
-}  // namespace weft::actors
+}  // namespace weft::actors::watchdog_test

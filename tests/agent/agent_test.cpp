@@ -8,7 +8,7 @@
 #include "tests/agent/living.hpp"
 #include "tests/support/memory_file_system.hpp"
 
-namespace weft::agent::test {
+namespace weft::agent::test::agent_test {
 namespace {
 
 using Mode = Durability::Mode;
@@ -343,4 +343,4 @@ TEST(Agent, GoesThroughAFaultThatHaltsTheMesh) {
 }
 
 }  // namespace
-}  // namespace weft::agent::test
+}  // namespace weft::agent::test::agent_test

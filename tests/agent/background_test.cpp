@@ -9,7 +9,7 @@
 #include "tests/agent/living.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-namespace weft::agent::test {
+namespace weft::agent::test::background_test {
 namespace {
 
 const std::vector<Call> kScript = script(80);
@@ -101,4 +101,4 @@ INSTANTIATE_TEST_SUITE_P(Agent, Background,
                          mode_name);
 
 }  // namespace
-}  // namespace weft::agent::test
+}  // namespace weft::agent::test::background_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft::agent {
+namespace weft::agent::durability_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -35,4 +35,4 @@ TEST(Durability, RefusesWhatIsNone) {
 }
 
 }  // namespace
-}  // namespace weft::agent
+}  // namespace weft::agent::durability_test

@@ -12,7 +12,7 @@
 #include <map>
 #include <sstream>
 
-namespace weft::agent::test {
+namespace weft::agent::test::fault_test {
 namespace {
 
 using storage::FaultKind, storage::FaultFileSystem, storage::MemoryFileSystem;
@@ -254,4 +254,4 @@ INSTANTIATE_TEST_SUITE_P(Modes, AgentFaults, testing::Values(Mode::tick, Mode::i
                          });
 
 }  // namespace
-}  // namespace weft::agent::test
+}  // namespace weft::agent::test::fault_test

@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <string>
 
-namespace weft::agent {
+namespace weft::agent::open_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -71,4 +71,4 @@ TEST_F(OpenTest, LeavesAStateKeptBesideTheAgentAlone) {
 }
 
 }  // namespace
-}  // namespace weft::agent
+}  // namespace weft::agent::open_test

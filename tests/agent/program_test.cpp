@@ -9,7 +9,7 @@
 #include "tests/support/temporary_directory.hpp"
 #include <cstdio>
 
-namespace weft::agent::test {
+namespace weft::agent::test::program_test {
 namespace {
 
 Hash128 hash_in_memory(int days) {
@@ -57,4 +57,4 @@ TEST(Program, OfTheDocumentsLivesOnFromDayToDay) {
 }
 
 }  // namespace
-}  // namespace weft::agent::test
+}  // namespace weft::agent::test::program_test

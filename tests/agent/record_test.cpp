@@ -10,7 +10,7 @@
 #include <cmath>
 #include <limits>
 
-namespace weft::agent {
+namespace weft::agent::record_test {
 namespace {
 
 Record reread(RecordKind kind, const RecordBytes& bytes) {
@@ -155,4 +155,4 @@ TEST(Record, NamesAKindThatItDoesNotKnow) {
 }
 
 }  // namespace
-}  // namespace weft::agent
+}  // namespace weft::agent::record_test

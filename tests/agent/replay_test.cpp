@@ -12,7 +12,7 @@
 #include "tests/support/memory_file_system.hpp"
 #include <map>
 
-namespace weft::agent::test {
+namespace weft::agent::test::replay_test {
 namespace {
 
 using storage::MemoryFileSystem;
@@ -240,4 +240,4 @@ TEST(Diff, FindsTheFirstTickAndCellWhereLivesPart) {
 }
 
 }  // namespace
-}  // namespace weft::agent::test
+}  // namespace weft::agent::test::replay_test

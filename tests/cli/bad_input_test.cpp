@@ -4,7 +4,7 @@
 
 #include "tests/cli/program.hpp"
 
-namespace weft::cli_test {
+namespace weft::cli_test::bad_input_test {
 namespace {
 
 void expect_refused(const Words& arguments, int exit, const std::string& fragment) {
@@ -192,4 +192,4 @@ TEST(Stdout, IsMissedWhenItCannotBeWritten) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::bad_input_test

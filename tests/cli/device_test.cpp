@@ -3,7 +3,7 @@
 
 #include "tests/cli/program.hpp"
 
-namespace weft::cli_test {
+namespace weft::cli_test::device_test {
 namespace {
 
 const Words kRun{"run", kDigits, "--json", "--max-samples", "300"};
@@ -150,4 +150,4 @@ TEST(Device, WithoutADriverTheCpuDoesItAndSaysWhy) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::device_test

@@ -3,7 +3,7 @@
 
 #include "tests/cli/dtypes.hpp"
 
-namespace weft::cli_test {
+namespace weft::cli_test::dtype_test {
 namespace {
 
 TEST(RunDtype, IsTheSameOnEveryThreadCountAndInstructionSet) {
@@ -64,4 +64,4 @@ TEST(RunDtype, RefusesWhatSaysNothing) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::dtype_test

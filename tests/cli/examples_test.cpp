@@ -3,7 +3,7 @@
 
 #include "tests/cli/program.hpp"
 
-namespace weft::cli_test {
+namespace weft::cli_test::examples_test {
 namespace {
 
 std::string example(const std::string& name) { return source_path("examples/") + name + ".json"; }
@@ -49,4 +49,4 @@ TEST(Examples, EndInOneStateOnAnyNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::examples_test

@@ -4,7 +4,7 @@
 #include "tests/cli/agent.hpp"
 #include <algorithm>
 
-namespace weft::cli_test {
+namespace weft::cli_test::faults_test {
 namespace {
 
 /// Digits so large that the first cell's sums overflow at every sample.
@@ -115,4 +115,4 @@ TEST(Hangs, AreNotLookedForWithoutALimit) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::faults_test

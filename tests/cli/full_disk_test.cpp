@@ -5,7 +5,7 @@
 
 #include "tests/cli/home.hpp"
 
-namespace weft::cli_test {
+namespace weft::cli_test::full_disk_test {
 namespace {
 
 /// A file system of so many KiB in memory, gone when the test ends.
@@ -97,4 +97,4 @@ TEST(FullDisk, ForAWhileCostsNothingButTheTelling) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::full_disk_test

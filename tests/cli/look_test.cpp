@@ -6,7 +6,7 @@
 #include "tests/cli/program.hpp"
 #include <algorithm>
 
-namespace weft::cli_test {
+namespace weft::cli_test::look_test {
 namespace {
 
 TEST(Inspect, TellsTheNetworkInNumbers) {
@@ -240,4 +240,4 @@ TEST(Bench, PrintsRowsWithTheseKeys) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::look_test

@@ -6,7 +6,7 @@
 #include "tests/cli/program.hpp"
 #include <algorithm>
 
-namespace weft::cli_test {
+namespace weft::cli_test::memory_test {
 namespace {
 
 /// Bounds the address space of what is started while it exists.
@@ -182,4 +182,4 @@ TEST(Hash, OfARepeatedNetworkIsThatOfTheSameWrittenOut) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::memory_test

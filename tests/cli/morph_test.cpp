@@ -6,7 +6,7 @@
 #include "tests/cli/dtypes.hpp"
 #include <iterator>
 
-namespace weft::cli_test {
+namespace weft::cli_test::morph_test {
 namespace {
 
 std::string hash_of(const std::string& file) { return weft({"hash", file}).out; }
@@ -168,4 +168,4 @@ TEST(Morph, MakesABinaryFileOfABitAWeight) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::morph_test

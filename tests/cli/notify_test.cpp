@@ -3,7 +3,7 @@
 
 #include "tests/cli/agent.hpp"
 
-namespace weft::cli_test {
+namespace weft::cli_test::notify_test {
 namespace {
 
 /// systemd's end of NOTIFY_SOCKET.
@@ -87,4 +87,4 @@ TEST(Notify, RunsOnWithoutAManagerOrWithOneThatIsGone) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::notify_test

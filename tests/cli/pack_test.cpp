@@ -3,7 +3,7 @@
 
 #include "tests/cli/dtypes.hpp"
 
-namespace weft::cli_test {
+namespace weft::cli_test::pack_test {
 namespace {
 
 const std::string kGoldenV1 = source_path("tests/data/formats/golden_v1.entity");
@@ -123,4 +123,4 @@ TEST(OriginalFiles, NameThePathOfWhatIsNotKnown) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::pack_test

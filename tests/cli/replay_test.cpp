@@ -3,7 +3,7 @@
 
 #include "tests/cli/home.hpp"
 
-namespace weft::cli_test {
+namespace weft::cli_test::replay_test {
 namespace {
 
 Outcome replayed(const std::string& home, const Words& more = {}) {
@@ -184,4 +184,4 @@ TEST(Diff, SaysWhatIsNoLife) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::replay_test

@@ -4,7 +4,7 @@
 #include "tests/cli/program.hpp"
 #include <random>
 
-namespace weft::cli_test {
+namespace weft::cli_test::resume_test {
 namespace {
 
 using std::chrono::microseconds, std::chrono::milliseconds;
@@ -156,4 +156,4 @@ TEST(Resume, FallsBackToTheEarlierCheckpointWhenTheNewestIsDamaged) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::resume_test

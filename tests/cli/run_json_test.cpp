@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-namespace weft::cli_test {
+namespace weft::cli_test::run_json_test {
 namespace {
 
 const Words kShort{"run", kDigits, "--json", "--max-samples", "3000"};
@@ -169,4 +169,4 @@ TEST(RunJson, NamesATwinForEveryFlagInItsHelp) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::run_json_test

@@ -3,7 +3,7 @@
 
 #include "tests/cli/program.hpp"
 
-namespace weft::cli_test {
+namespace weft::cli_test::session_test {
 namespace {
 
 /// digits after some samples, with two sessions beside the one that was trained.
@@ -99,4 +99,4 @@ TEST(Session, RefusesWithBothSidesNamed) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::session_test

@@ -6,7 +6,7 @@
 #include "tests/cli/agent.hpp"
 #include <random>
 
-namespace weft::cli_test {
+namespace weft::cli_test::signals_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -91,4 +91,4 @@ TEST(Signals, AReaderThatGoesAwayEndsTheRunWithACheckpoint) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::signals_test

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <random>
 
-namespace weft::cli_test {
+namespace weft::cli_test::state_test {
 namespace {
 
 using std::chrono::microseconds;
@@ -235,4 +235,4 @@ TEST(State, SaysInItsLogHowItWasFoundAlsoWhereItIsQuiet) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::state_test

@@ -4,7 +4,7 @@
 #include "tests/cli/dtypes.hpp"
 #include <algorithm>
 
-namespace weft::cli_test {
+namespace weft::cli_test::sweep_test {
 namespace {
 
 TEST(Sweep, GivesARowOfEachTypeMeasuredAgainstFloat32) {
@@ -103,4 +103,4 @@ TEST(Sweep, RefusesWhatItCannotMeasureWith) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::sweep_test

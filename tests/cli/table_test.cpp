@@ -9,7 +9,7 @@
 #include <sstream>
 #include <thread>
 
-namespace weft::cli_test {
+namespace weft::cli_test::table_test {
 namespace {
 
 const std::string kIris = source_path("examples/data/iris.csv");
@@ -377,4 +377,4 @@ TEST(Predict, FillsMissingValuesAsTheModelDid) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::table_test

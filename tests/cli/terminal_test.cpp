@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace weft::cli_test {
+namespace weft::cli_test::terminal_test {
 namespace {
 
 /// Skipped where there are no pseudo terminals: a container without /dev/pts, or all of them in use.
@@ -163,4 +163,4 @@ TEST_F(Terminal, TablesBecomeListsWhenTooWide) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::terminal_test

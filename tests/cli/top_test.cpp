@@ -8,7 +8,7 @@
 #include "tests/cli/agent.hpp"
 #include <memory>
 
-namespace weft::cli_test {
+namespace weft::cli_test::top_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -301,4 +301,4 @@ TEST(Top, RedrawsInPlaceFitsEveryWidthAndLeavesOnQ) {
 }
 
 }  // namespace
-}  // namespace weft::cli_test
+}  // namespace weft::cli_test::top_test

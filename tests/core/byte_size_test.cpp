@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft {
+namespace weft::byte_size_test {
 namespace {
 
 TEST(ByteSize, IsWrittenWithOneDigit) {
@@ -36,4 +36,4 @@ TEST(ByteSize, RefusesWhatIsNone) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::byte_size_test

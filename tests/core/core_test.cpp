@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft {
+namespace weft::core_test {
 namespace {
 
 Result<int> half(int x) {
@@ -78,4 +78,4 @@ TEST(StateHash, EqualsPublishedVectorAndPiecewiseEqualsWhole) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::core_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft {
+namespace weft::encoding_test {
 namespace {
 
 TEST(Encoding, TakesTheDefaultGranularityOfItsType) {
@@ -34,4 +34,4 @@ TEST(Encoding, SpellsWhatItIs) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::encoding_test

@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-namespace weft {
+namespace weft::json_reader_test {
 namespace {
 
 Json text(const char* source) { return parse_json(source, "t").value(); }
@@ -173,4 +173,4 @@ TEST(NearestName, FindsSlipsOfTheHandOnly) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::json_reader_test

@@ -7,7 +7,7 @@
 #include <clocale>
 #include <cmath>
 
-namespace weft {
+namespace weft::json_test {
 namespace {
 
 TEST(ParseJson, ReadsEveryKindOfValue) {
@@ -203,4 +203,4 @@ TEST(WriteJson, IndentsAsTheManifestDoes) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::json_test

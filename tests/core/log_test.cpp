@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-namespace weft {
+namespace weft::log_test {
 namespace {
 
 class LogFile : public testing::Test {
@@ -108,4 +108,4 @@ TEST_F(LogFile, KeepsLinesWholeWhileItIsOpenedAnewUnderWriters) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::log_test

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace weft {
+namespace weft::near_word_test {
 namespace {
 
 TEST(NearestWord, FindsWhatWasMeant) {
@@ -32,4 +32,4 @@ TEST(NearestWord, IsNoneWhereNothingIsNear) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::near_word_test

@@ -14,7 +14,7 @@
 #include <set>
 #include <vector>
 
-namespace weft::numeric {
+namespace weft::numeric::numeric_test {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
@@ -299,4 +299,4 @@ static_assert(Int8::encode(-128.0) == 0x81 && Int8::decode(0x81) == -127);
 static_assert(visit(Dtype::fp4, [](auto type) { return static_cast<int>(decltype(type)::encode(2.5f)); }) == 4);
 
 }  // namespace
-}  // namespace weft::numeric
+}  // namespace weft::numeric::numeric_test

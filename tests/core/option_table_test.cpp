@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft {
+namespace weft::option_table_test {
 namespace {
 
 enum class Kind : int { round, square };
@@ -123,4 +123,4 @@ TEST(OptionRow, SplitsConditions) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::option_table_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft {
+namespace weft::philox_test {
 namespace {
 
 using Words = std::array<std::uint32_t, 4>;
@@ -61,4 +61,4 @@ TEST(RandomStream, BelowStaysBelowAndReachesAll) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::philox_test

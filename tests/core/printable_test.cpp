@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace weft {
+namespace weft::printable_test {
 namespace {
 
 TEST(Printable, KeepsWellFormedTextOfAnyScript) {
@@ -51,4 +51,4 @@ TEST(EscapedJson, EscapesAsJsonDoes) {
 }
 
 }  // namespace
-}  // namespace weft
+}  // namespace weft::printable_test

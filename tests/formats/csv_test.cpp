@@ -13,7 +13,7 @@
 #include <clocale>
 #include <cmath>
 
-namespace weft::formats {
+namespace weft::formats::csv_test {
 namespace {
 
 struct Table {
@@ -314,4 +314,4 @@ TEST(Gzip, StopsADecompressionBomb) {
 }
 
 }  // namespace
-}  // namespace weft::formats
+}  // namespace weft::formats::csv_test

@@ -13,7 +13,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace weft::formats {
+namespace weft::formats::entity_packed_test {
 namespace {
 
 using namespace entity_files;
@@ -231,4 +231,4 @@ TEST(EntityCompatibility, RefusesWhatItMustUnderstand) {
 }
 
 }  // namespace
-}  // namespace weft::formats
+}  // namespace weft::formats::entity_packed_test

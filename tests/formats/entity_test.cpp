@@ -15,7 +15,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace weft::formats {
+namespace weft::formats::entity_test {
 namespace {
 
 using namespace entity_files;
@@ -231,4 +231,4 @@ TEST(Entity, LoadsWhatItSavedAndNamesThePathOtherwise) {
 }
 
 }  // namespace
-}  // namespace weft::formats
+}  // namespace weft::formats::entity_test

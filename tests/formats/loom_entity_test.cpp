@@ -14,7 +14,7 @@
 #include <cmath>
 #include <limits>
 
-namespace weft::formats {
+namespace weft::formats::loom_entity_test {
 namespace {
 
 using namespace entity_v1_files;
@@ -268,4 +268,4 @@ TEST(EntityV1, RefusesHeadersThatAreNoJson) {
 }
 
 }  // namespace
-}  // namespace weft::formats
+}  // namespace weft::formats::loom_entity_test

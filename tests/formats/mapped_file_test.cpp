@@ -20,7 +20,7 @@
 #include <numeric>
 #include <thread>
 
-namespace weft::storage {
+namespace weft::storage::mapped_file_test {
 namespace {
 
 constexpr std::size_t kSize = std::size_t{8} << 20;
@@ -308,4 +308,4 @@ TEST_F(SigbusDeathTest, ManyFilesFindNoSlotAndAreRead) {
 }
 
 }  // namespace
-}  // namespace weft::storage
+}  // namespace weft::storage::mapped_file_test

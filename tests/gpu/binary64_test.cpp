@@ -12,7 +12,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace weft::gpu {
+namespace weft::gpu::binary64_test {
 namespace glsl {
 
 using uint = std::uint32_t;
@@ -113,4 +113,4 @@ TEST_F(Binary64, ConvertsAsTheCpuDoes) {
 }
 
 }  // namespace
-}  // namespace weft::gpu
+}  // namespace weft::gpu::binary64_test

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace weft::gpu {
+namespace weft::gpu::device_test {
 namespace {
 
 using testing_support::device;
@@ -137,4 +137,4 @@ TEST(Device, HasAPeakOfMultiplyAdds) {
 }
 
 }  // namespace
-}  // namespace weft::gpu
+}  // namespace weft::gpu::device_test

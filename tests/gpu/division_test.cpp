@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace weft::gpu {
+namespace weft::gpu::division_test {
 namespace glsl {
 
 using uint = std::uint32_t;
@@ -123,4 +123,4 @@ TEST_P(Division, EdgesAreThoseOfTheStandard) {
 INSTANTIATE_TEST_SUITE_P(Estimates, Division, testing::Values(0, 1, -1, 2, -2, 3, -3));
 
 }  // namespace
-}  // namespace weft::gpu
+}  // namespace weft::gpu::division_test

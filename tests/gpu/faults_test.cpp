@@ -9,7 +9,7 @@
 #include <chrono>
 #include <thread>
 
-namespace weft::gpu {
+namespace weft::gpu::faults_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -189,4 +189,4 @@ TEST(FaultPlan, CountsCallsAndFailsThoseThatItWasTold) {
 }
 
 }  // namespace
-}  // namespace weft::gpu
+}  // namespace weft::gpu::faults_test

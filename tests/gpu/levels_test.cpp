@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace weft::gpu {
+namespace weft::gpu::levels_test {
 namespace {
 
 enum Access { kReads, kWrites, kNotes };
@@ -104,4 +104,4 @@ TEST(Levels, RowsWithGapsDoNotTouchWhatStandsInTheGaps) {
 }
 
 }  // namespace
-}  // namespace weft::gpu
+}  // namespace weft::gpu::levels_test

@@ -5,7 +5,7 @@
 #include "tests/gpu/gpu_testing.hpp"
 #include <map>
 
-namespace weft::gpu {
+namespace weft::gpu::memory_test {
 namespace {
 
 using testing_support::device;
@@ -166,4 +166,4 @@ TEST(Memory, AForeignAddressIsAnErrorThatStays) {
 }
 
 }  // namespace
-}  // namespace weft::gpu
+}  // namespace weft::gpu::memory_test

@@ -7,7 +7,7 @@
 #include "tests/gpu/gpu_testing.hpp"
 #include <limits>
 
-namespace weft::gpu {
+namespace weft::gpu::op_cases_test {
 namespace {
 
 using namespace testing_support;
@@ -127,4 +127,4 @@ TEST(IsFinite, InfinitiesAndNansAreFoundWhereverTheyStand) {
 }
 
 }  // namespace
-}  // namespace weft::gpu
+}  // namespace weft::gpu::op_cases_test

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <vector>
 
-namespace weft::gpu {
+namespace weft::gpu::operand_table_test {
 namespace {
 
 using Words = std::vector<std::uint64_t>;
@@ -183,4 +183,4 @@ TEST(OperandTable, KeepsRandomMixturesOfRuns) {
 }
 
 }  // namespace
-}  // namespace weft::gpu
+}  // namespace weft::gpu::operand_table_test

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace weft::gpu {
+namespace weft::gpu::parts_test {
 namespace {
 
 std::vector<Cut> cuts_of(std::size_t rows, std::size_t cols, std::size_t each = 1, std::size_t most = kMostOfPart) {
@@ -60,4 +60,4 @@ TEST(Parts, OfWhatSixtyFourBitsCount) {
 }
 
 }  // namespace
-}  // namespace weft::gpu
+}  // namespace weft::gpu::parts_test

@@ -9,7 +9,7 @@
 #include <limits>
 #include <tuple>
 
-namespace weft::gpu {
+namespace weft::gpu::program_test {
 namespace {
 
 using namespace testing_support;
@@ -482,4 +482,4 @@ TEST(Watch, TellsWhatOperationsTouchRowByRow) {
 }
 
 }  // namespace
-}  // namespace weft::gpu
+}  // namespace weft::gpu::program_test

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace weft::gpu {
+namespace weft::gpu::spirv_test {
 namespace {
 
 TEST(Spirv, NoShaderLetsItsArithmeticBeContracted) {
@@ -104,4 +104,4 @@ TEST(Spirv, ControlsAreWrittenBeforeWhatMustFollow) {
 }
 
 }  // namespace
-}  // namespace weft::gpu
+}  // namespace weft::gpu::spirv_test

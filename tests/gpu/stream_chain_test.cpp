@@ -9,7 +9,7 @@
 #include "tests/gpu/coded_testing.hpp"
 #include "tests/kernels/codec_testing.hpp"
 
-namespace weft::gpu {
+namespace weft::gpu::stream_chain_test {
 namespace {
 
 using namespace testing_support;
@@ -109,4 +109,4 @@ TEST(StreamChain, WhatIsQuantizedComputes) {
 }
 
 }  // namespace
-}  // namespace weft::gpu
+}  // namespace weft::gpu::stream_chain_test

@@ -4,7 +4,7 @@
 #include "tests/gpu/coded_testing.hpp"
 #include "tests/thorough.hpp"
 
-namespace weft::gpu {
+namespace weft::gpu::stream_coded_test {
 namespace {
 
 using namespace testing_support;
@@ -141,4 +141,4 @@ TEST(StreamCoded, DotProductsAndMatrixUnitsMakeNoDifference) {
 }
 
 }  // namespace
-}  // namespace weft::gpu
+}  // namespace weft::gpu::stream_coded_test

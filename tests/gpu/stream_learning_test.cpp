@@ -2,7 +2,7 @@
 
 #include "tests/gpu/gpu_testing.hpp"
 
-namespace weft::gpu {
+namespace weft::gpu::stream_learning_test {
 namespace {
 
 using namespace testing_support;
@@ -134,4 +134,4 @@ TEST(StreamLearning, ATrainedNetworkHasTheCpusWeights) {
 }
 
 }  // namespace
-}  // namespace weft::gpu
+}  // namespace weft::gpu::stream_learning_test

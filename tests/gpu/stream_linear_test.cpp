@@ -3,7 +3,7 @@
 
 #include "tests/gpu/gpu_testing.hpp"
 
-namespace weft::gpu {
+namespace weft::gpu::stream_linear_test {
 namespace {
 
 using namespace testing_support;
@@ -137,4 +137,4 @@ TEST(StreamLinear, ARowsBitsDoNotDependOnItsBatch) {
 }
 
 }  // namespace
-}  // namespace weft::gpu
+}  // namespace weft::gpu::stream_linear_test

@@ -4,7 +4,7 @@
 
 #include "tests/gpu/gpu_testing.hpp"
 
-namespace weft::gpu {
+namespace weft::gpu::stream_test {
 namespace {
 
 using kernels::MatrixView;
@@ -102,4 +102,4 @@ TEST(Stream, AFailureStaysAndNothingRunsAfterIt) {
 }
 
 }  // namespace
-}  // namespace weft::gpu
+}  // namespace weft::gpu::stream_test

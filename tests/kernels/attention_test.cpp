@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::kernels {
+namespace weft::kernels::attention_test {
 namespace {
 using namespace testing_support;
 
@@ -270,4 +270,4 @@ TEST(Attention, SendsBackTheSlopeThroughCallsAndCache) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::attention_test

@@ -4,7 +4,7 @@
 
 #include "comparing.hpp"
 
-namespace weft::kernels {
+namespace weft::kernels::binary_test {
 namespace {
 
 using namespace testing_support;
@@ -107,4 +107,4 @@ TEST(Binary, CopyKeepsEveryBitAndFillEveryGap) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::binary_test

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::kernels {
+namespace weft::kernels::convolve_test {
 namespace {
 
 using testing_support::expect_one_result_on_every_isa;
@@ -297,4 +297,4 @@ TEST(Convolve, GathersWindowsAndTransposes) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::convolve_test

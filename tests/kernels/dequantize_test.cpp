@@ -9,7 +9,7 @@
 #include "tests/kernels/linear_testing.hpp"
 #include <optional>
 
-namespace weft::kernels {
+namespace weft::kernels::dequantize_test {
 namespace {
 using namespace testing_linear;
 using namespace testing_coded;
@@ -183,4 +183,4 @@ TEST_F(Dequantize, CutsAtPanels) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::dequantize_test

@@ -7,7 +7,7 @@
 #include "coded_weights.hpp"
 #include "linear_testing.hpp"
 
-namespace weft::kernels {
+namespace weft::kernels::distance_test {
 namespace {
 
 using namespace testing_linear;
@@ -124,4 +124,4 @@ TEST_F(Distance, OfAPointFromItselfHasNoSlope) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::distance_test

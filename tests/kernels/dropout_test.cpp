@@ -7,7 +7,7 @@
 #include <array>
 #include <set>
 
-namespace weft::kernels {
+namespace weft::kernels::dropout_test {
 namespace {
 
 using namespace testing_support;
@@ -65,4 +65,4 @@ TEST(DropoutMask, DropsAsManyAsItsRateSaysAndOthersEachTick) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::dropout_test

@@ -8,7 +8,7 @@
 #include "comparing.hpp"
 #include <vector>
 
-namespace weft::kernels {
+namespace weft::kernels::embedding_test {
 namespace {
 using namespace testing_support;
 
@@ -92,4 +92,4 @@ TEST(Embedding, ReadsEveryE4m3CodeWhetherOrNotItWasLookedAt) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::embedding_test

@@ -9,7 +9,7 @@
 #include <functional>
 #include <numeric>
 
-namespace weft::kernels {
+namespace weft::kernels::entmax_test {
 namespace {
 
 using namespace testing_support;
@@ -240,4 +240,4 @@ TEST(Entmax, KeepsSteepSlopesFinite) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::entmax_test

@@ -4,7 +4,7 @@
 
 #include "comparing.hpp"
 
-namespace weft::kernels {
+namespace weft::kernels::finite_test {
 namespace {
 
 using namespace testing_support;
@@ -62,4 +62,4 @@ TEST(Finite, CanonicalNansHaveOnePatternAndTheRestStays) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::finite_test

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <thread>
 
-namespace weft::kernels {
+namespace weft::kernels::float_environment_test {
 namespace {
 
 // Operands and result pass through volatiles: the compiler must neither compute at build time, where nothing is
@@ -107,4 +107,4 @@ TEST(FlushSubnormals, TheTininessCornerIsWhereDocsSay) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::float_environment_test

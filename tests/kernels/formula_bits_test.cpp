@@ -6,7 +6,7 @@
 
 #include "comparing.hpp"
 
-namespace weft::kernels {
+namespace weft::kernels::formula_bits_test {
 namespace {
 
 using namespace testing_support;
@@ -88,4 +88,4 @@ TEST(FormulaBits, OfActivationsAndSlopesStay) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::formula_bits_test

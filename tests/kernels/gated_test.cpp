@@ -10,7 +10,7 @@
 #include "coded_weights.hpp"
 #include "linear_testing.hpp"
 
-namespace weft::kernels {
+namespace weft::kernels::gated_test {
 namespace {
 
 using namespace testing_linear;
@@ -182,4 +182,4 @@ TEST_F(Gated, BackwardHasTheBitsOfItsPartsOneByOne) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::gated_test

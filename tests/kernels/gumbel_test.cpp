@@ -8,7 +8,7 @@
 #include <numeric>
 #include <set>
 
-namespace weft::kernels {
+namespace weft::kernels::gumbel_test {
 namespace {
 
 using namespace testing_support;
@@ -132,4 +132,4 @@ TEST(ArgmaxOneHot, TakesTheFirstOfEqualsAndKeepsNan) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::gumbel_test

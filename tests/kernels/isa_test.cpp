@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace weft::kernels {
+namespace weft::kernels::isa_test {
 namespace {
 
 class WithIsa : public testing::Test {
@@ -107,4 +107,4 @@ TEST(Isa, OnlyVnniRunsTheCodeOfAnotherWhereAKernelHasNoneOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::isa_test

@@ -24,7 +24,7 @@ void* operator new(std::size_t size, std::align_val_t alignment) {
 }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 
-namespace weft::kernels {
+namespace weft::kernels::linear_dequantized_test {
 namespace {
 using namespace testing_linear;
 using namespace testing_coded;
@@ -368,4 +368,4 @@ TEST_F(LinearDequantized, AllocatesNothingInASteadyState) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::linear_dequantized_test

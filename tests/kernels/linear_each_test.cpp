@@ -8,7 +8,7 @@
 #include "tests/kernels/linear_testing.hpp"
 #include <deque>
 
-namespace weft::kernels {
+namespace weft::kernels::linear_each_test {
 namespace {
 using namespace testing_linear;
 
@@ -88,4 +88,4 @@ TEST_F(LinearEach, FindsTheOneElementThatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::linear_each_test

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::kernels {
+namespace weft::kernels::linear_integer_test {
 namespace {
 using namespace testing_support;
 
@@ -413,4 +413,4 @@ TEST_F(LinearInteger, StaysCloseToTheProductOfWhatItsCodesStandFor) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::linear_integer_test

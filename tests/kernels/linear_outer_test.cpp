@@ -7,7 +7,7 @@
 
 #include "tests/kernels/linear_testing.hpp"
 
-namespace weft::kernels {
+namespace weft::kernels::linear_outer_test {
 namespace {
 using namespace testing_linear;
 
@@ -72,4 +72,4 @@ TEST_F(OuterAccumulate, ABatchIsItsSamplesOneAfterTheOther) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::linear_outer_test

@@ -10,7 +10,7 @@
 #include "tests/kernels/linear_testing.hpp"
 #include <thread>
 
-namespace weft::kernels {
+namespace weft::kernels::linear_test {
 namespace {
 using namespace testing_linear;
 
@@ -197,4 +197,4 @@ TEST(Panels, PackAndUnpackAreInverseAndPadWithZero) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::linear_test

@@ -7,7 +7,7 @@
 
 #include "tests/kernels/linear_testing.hpp"
 
-namespace weft::kernels {
+namespace weft::kernels::linear_transposed_test {
 namespace {
 using namespace testing_linear;
 
@@ -114,4 +114,4 @@ TEST_F(ColumnL1Norms, ScalarPathIsWithinTheErrorBoundOfFloat64) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::linear_transposed_test

@@ -4,7 +4,7 @@
 
 #include "comparing.hpp"
 
-namespace weft::kernels {
+namespace weft::kernels::log_softmax_test {
 namespace {
 
 using namespace testing_support;
@@ -83,4 +83,4 @@ TEST(ClampedLog, IsTheLogarithmAndNeverInfiniteBelow) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::log_softmax_test

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace weft::kernels {
+namespace weft::kernels::loss_test {
 namespace {
 
 using namespace testing_support;
@@ -156,4 +156,4 @@ TEST(Loss, ASureRightAnswerCostsNothing) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::loss_test

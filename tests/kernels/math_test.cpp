@@ -7,7 +7,7 @@
 #include "comparing.hpp"
 #include <algorithm>
 
-namespace weft::kernels {
+namespace weft::kernels::math_test {
 namespace {
 
 using namespace testing_support;
@@ -165,4 +165,4 @@ TEST(Math, PowersAreExactWhereTheyCanBe) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::math_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft::kernels {
+namespace weft::kernels::max_backward_test {
 namespace {
 
 TEST(MaxBackward, GivesTheGradientToTheFirstSourceThatHoldsTheMaximum) {
@@ -21,4 +21,4 @@ TEST(MaxBackward, GivesTheGradientToTheFirstSourceThatHoldsTheMaximum) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::max_backward_test

@@ -14,7 +14,7 @@
 #include <numeric>
 #include <vector>
 
-namespace weft::kernels {
+namespace weft::kernels::mixture_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -95,4 +95,4 @@ TEST(WeightedSum, EqualsFloat64AndGoesBack) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::mixture_test

@@ -5,7 +5,7 @@
 #include "comparing.hpp"
 #include <functional>
 
-namespace weft::kernels {
+namespace weft::kernels::norm_test {
 namespace {
 
 using namespace testing_support;
@@ -129,4 +129,4 @@ TEST(Norm, ARowOfOneValueHasNoDeviation) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::norm_test

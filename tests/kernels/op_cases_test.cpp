@@ -12,7 +12,7 @@
 #include <cstring>
 #include <set>
 
-namespace weft::kernels::testing_ops {
+namespace weft::kernels::testing_ops::op_cases_test {
 namespace {
 
 /// Memory of all operands after a run.
@@ -117,4 +117,4 @@ INSTANTIATE_TEST_SUITE_P(Table, EveryOperation, testing::Range(0, kOpCount),
                          [](const auto& op) { return std::string(name(static_cast<OpId>(op.param))); });
 
 }  // namespace
-}  // namespace weft::kernels::testing_ops
+}  // namespace weft::kernels::testing_ops::op_cases_test

@@ -11,7 +11,7 @@
 #include <vector>
 
 /// Properties of all operations that follow from their descriptions.
-namespace weft::kernels {
+namespace weft::kernels::ops_test {
 namespace {
 
 template <class Visit>
@@ -111,4 +111,4 @@ TEST(Operations, GiveEachPartItsPartOfTheOperands) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::ops_test

@@ -7,7 +7,7 @@
 #include <string>
 
 /// Values: tests/learning/optimizer_goldens_test.cpp, against PyTorch.
-namespace weft::kernels {
+namespace weft::kernels::optimizer_test {
 namespace {
 
 using namespace testing_support;
@@ -117,4 +117,4 @@ TEST(Optimizer, WritesNothingPastTheEndAndNoArrayThatItDoesNotHave) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::optimizer_test

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace weft::kernels {
+namespace weft::kernels::permute_test {
 namespace {
 
 using namespace testing_support;
@@ -51,4 +51,4 @@ TEST(Permute, MovesBitsOfEveryKind) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::permute_test

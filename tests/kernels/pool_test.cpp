@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace weft::kernels {
+namespace weft::kernels::pool_test {
 namespace {
 
 using testing_support::expect_one_result_on_every_isa;
@@ -178,4 +178,4 @@ TEST(Pool, LetsTheLastNaNWinAndFindsALargestAmongInfinities) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::pool_test

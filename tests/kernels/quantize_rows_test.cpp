@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::kernels {
+namespace weft::kernels::quantize_rows_test {
 namespace {
 using namespace testing_support;
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
@@ -160,4 +160,4 @@ TEST_F(QuantizeRows, ErrsByHalfAStepAtMost) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::quantize_rows_test

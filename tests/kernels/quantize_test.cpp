@@ -11,7 +11,7 @@
 #include <bit>
 #include <string>
 
-namespace weft::kernels {
+namespace weft::kernels::quantize_test {
 namespace {
 
 using namespace testing_codec;
@@ -455,4 +455,4 @@ TEST_F(FirstUnstorable, PassesWhatTheTypeHolds) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::quantize_test

@@ -5,7 +5,7 @@
 #include "comparing.hpp"
 #include <array>
 
-namespace weft::kernels {
+namespace weft::kernels::reduce_test {
 namespace {
 
 using namespace testing_support;
@@ -124,4 +124,4 @@ TEST(Reduce, AnEmptyRowSumsToZero) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::reduce_test

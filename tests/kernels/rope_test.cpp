@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-namespace weft::kernels {
+namespace weft::kernels::rope_test {
 namespace {
 using namespace testing_support;
 
@@ -123,4 +123,4 @@ TEST(Rope, RotatesEveryHeadOfEveryTokenAndBackAgain) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::rope_test

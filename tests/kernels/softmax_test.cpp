@@ -4,7 +4,7 @@
 
 #include "comparing.hpp"
 
-namespace weft::kernels {
+namespace weft::kernels::softmax_test {
 namespace {
 
 using namespace testing_support;
@@ -77,4 +77,4 @@ TEST(Softmax, BackwardDividesByTheTemperature) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::softmax_test

@@ -4,7 +4,7 @@
 
 #include "comparing.hpp"
 
-namespace weft::kernels {
+namespace weft::kernels::statistics_test {
 namespace {
 
 using namespace testing_support;
@@ -41,4 +41,4 @@ TEST(Statistics, AreThoseOfTheirFormulas) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::statistics_test

@@ -4,7 +4,7 @@
 
 #include "comparing.hpp"
 
-namespace weft::kernels {
+namespace weft::kernels::target_test {
 namespace {
 
 using namespace testing_support;
@@ -54,4 +54,4 @@ TEST(Target, CosineOfAZeroRowIsZero) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::target_test

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <functional>
 
-namespace weft::kernels {
+namespace weft::kernels::unary_test {
 namespace {
 
 using namespace testing_support;
@@ -174,4 +174,4 @@ TEST(Unary, HasTheDocumentedLimits) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::unary_test

@@ -10,7 +10,7 @@
 #include "codec_testing.hpp"
 #include <string>
 
-namespace weft::kernels {
+namespace weft::kernels::weight_order_test {
 namespace {
 
 using namespace testing_codec;
@@ -244,4 +244,4 @@ TEST(WeightOrder, RefusesBitsAfterTheLastCode) {
 }
 
 }  // namespace
-}  // namespace weft::kernels
+}  // namespace weft::kernels::weight_order_test

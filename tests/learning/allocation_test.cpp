@@ -8,7 +8,7 @@
 #include "../allocations.hpp"
 #include "networks.hpp"
 
-namespace weft::learning {
+namespace weft::learning::allocation_test {
 namespace {
 
 using weft::testing_support::allocations_during;
@@ -106,4 +106,4 @@ TEST_P(Allocation, LearningThroughEveryTypeAllocatesNothing) {
 INSTANTIATE_TEST_SUITE_P(Threads, Allocation, ::testing::Values(1, 2));
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::allocation_test

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft::learning {
+namespace weft::learning::builder_test {
 namespace {
 
 TEST(NetworkBuilder, StatesLearningAndStreamInTypedForm) {
@@ -31,4 +31,4 @@ TEST(NetworkBuilder, StatesLearningAndStreamInTypedForm) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::builder_test

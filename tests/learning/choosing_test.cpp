@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::learning {
+namespace weft::learning::choosing_test {
 namespace {
 
 using mesh::testing_support::must;
@@ -80,4 +80,4 @@ TEST(ChoosingLayers, LearnWithTheSameBitsEverywhere) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::choosing_test

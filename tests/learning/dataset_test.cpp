@@ -10,7 +10,7 @@
 #include <map>
 #include <set>
 
-namespace weft::learning {
+namespace weft::learning::dataset_test {
 namespace {
 
 Result<Dataset> read(std::string_view text, const TableOptions& options = {}, const LabelBounds& bounds = {}) {
@@ -229,4 +229,4 @@ TEST(ColumnStatistics, AreThoseOfTheRowsGiven) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::dataset_test

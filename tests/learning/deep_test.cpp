@@ -15,7 +15,7 @@
 #include "tests/support/source_path.hpp"
 #include <memory>
 
-namespace weft::learning {
+namespace weft::learning::deep_test {
 namespace {
 
 using mesh::testing_support::must;
@@ -133,4 +133,4 @@ TEST(History, IsLinearInTheDepthOfASettledChain) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::deep_test

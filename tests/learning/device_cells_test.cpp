@@ -16,7 +16,7 @@
 #include <tuple>
 #include <vector>
 
-namespace weft::learning {
+namespace weft::learning::device_cells_test {
 namespace {
 
 using mesh::CommandKind;
@@ -183,4 +183,4 @@ INSTANTIATE_TEST_SUITE_P(Policies, DeviceCellsFail,
                          });
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::device_cells_test

@@ -18,7 +18,7 @@
 #include <tuple>
 #include <vector>
 
-namespace weft::learning {
+namespace weft::learning::device_faults_test {
 namespace {
 
 using mesh::testing_support::device_name;
@@ -185,4 +185,4 @@ TEST_F(LearningFaultsTest, GoesBackToTheDeviceAtALessonsBeginning) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::device_faults_test

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace weft::learning {
+namespace weft::learning::device_learning_test {
 namespace {
 
 /// Words of what is under way in a learner, as its file has them.
@@ -322,4 +322,4 @@ TEST(DeviceLosses, EachHasTheCpusStateAndScores) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::device_learning_test

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::learning {
+namespace weft::learning::dropout_test {
 namespace {
 
 using mesh::testing_support::bits;
@@ -185,4 +185,4 @@ TEST(DropoutInLearning, LearnsWithTheSameBitsEverywhereAndGoesOnFromASnapshot) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::dropout_test

@@ -17,7 +17,7 @@
 #include <cmath>
 #include <fstream>
 
-namespace weft::learning {
+namespace weft::learning::dtype_test {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -293,4 +293,4 @@ TEST(Morph, AThousandTimesInAWalkNeitherLeaksNorDivergesBetweenThreads) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::dtype_test

@@ -13,7 +13,7 @@
 #include "networks.hpp"
 #include <cmath>
 
-namespace weft::learning {
+namespace weft::learning::exactness_test {
 namespace {
 
 // A sanitizer looks for other things and is ten times slower.
@@ -116,4 +116,4 @@ TEST(Exactness, TheHashSeesASingleWeight) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::exactness_test

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <functional>
 
-namespace weft::learning {
+namespace weft::learning::gradient_test {
 namespace {
 
 using kernels::Activation;
@@ -174,4 +174,4 @@ TEST(Backprop, PipelinedMeetsEverySampleWithItsOwnActivations) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::gradient_test

@@ -12,7 +12,7 @@
 #include "networks.hpp"
 #include <cmath>
 
-namespace weft::learning {
+namespace weft::learning::learner_test {
 namespace {
 
 TEST(Learner, RefusesWhatCannotBeLearned) {
@@ -203,4 +203,4 @@ TEST(Learner, AnUpdateThatIsNotFiniteIsDroppedAndHaltsTheMesh) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::learner_test

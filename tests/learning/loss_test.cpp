@@ -15,7 +15,7 @@
 #include <cmath>
 #include <string>
 
-namespace weft::learning {
+namespace weft::learning::loss_test {
 namespace {
 
 using mesh::testing_support::expect_error;
@@ -197,4 +197,4 @@ TEST(Losses, AStreamOfLabelsSaysWhichItTakes) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::loss_test

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace weft::learning {
+namespace weft::learning::measurement_test {
 namespace {
 
 // By hand, as sklearn.metrics.confusion_matrix and classification_report count: rows are labels, columns answers.
@@ -56,4 +56,4 @@ TEST(Measurement, HasNoMatrixForVeryManyClasses) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::measurement_test

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::learning {
+namespace weft::learning::metacognition_test {
 namespace {
 
 using mesh::testing_support::must;
@@ -134,4 +134,4 @@ TEST(MetacognitionInLearning, DecidesTheSameEverywhereAndFromASnapshot) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::metacognition_test

@@ -14,7 +14,7 @@
 #include <tuple>
 #include <vector>
 
-namespace weft::learning {
+namespace weft::learning::mixed_learning_test {
 namespace {
 
 using mesh::Placement;
@@ -227,4 +227,4 @@ TEST_F(MixedRunTest, AFaultLongAfterBothAgreedTakesBackWhatSamplesUnderWayRead) 
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::mixed_learning_test

@@ -20,7 +20,7 @@
 #include <vector>
 
 /// Optimisers, clipping and schedules against PyTorch 1.13 in float64 (tools/make_optimizer_goldens.py).
-namespace weft::learning {
+namespace weft::learning::optimizer_goldens_test {
 namespace {
 
 struct Line {
@@ -129,4 +129,4 @@ TEST(OptimizerGoldens, SchedulesEndWhereTheySay) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::optimizer_goldens_test

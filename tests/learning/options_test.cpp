@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace weft::learning {
+namespace weft::learning::options_test {
 namespace {
 
 // Texts that files and checkpoints hold: written by the program before options were rows.
@@ -94,4 +94,4 @@ TEST(Options, EachRowSaysWhatItMeans) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::options_test

@@ -14,7 +14,7 @@
 #include "tests/mesh/layer_models.hpp"
 #include <cmath>
 
-namespace weft::learning {
+namespace weft::learning::recurrent_test {
 namespace {
 
 using mesh::models::Model;
@@ -341,4 +341,4 @@ TEST(RecurrentRules, EveryRuleLearnsThroughEveryLayer) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::recurrent_test

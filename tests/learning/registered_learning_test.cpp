@@ -13,7 +13,7 @@
 #include <string>
 #include <tuple>
 
-namespace weft::learning {
+namespace weft::learning::registered_learning_test {
 namespace {
 
 using test::Batch;
@@ -85,4 +85,4 @@ INSTANTIATE_TEST_SUITE_P(Rules, RegisteredLearning,
                          });
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::registered_learning_test

@@ -11,7 +11,7 @@
 #include "../mesh/testing.hpp"
 #include "networks.hpp"
 
-namespace weft::learning {
+namespace weft::learning::sharing_test {
 namespace {
 
 using mesh::testing_support::expect_error;
@@ -186,4 +186,4 @@ TEST(SharedWeights, AreRefusedWhereTheyCannotBe) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::sharing_test

@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-namespace weft::learning {
+namespace weft::learning::snapshot_test {
 namespace {
 
 using mesh::testing_support::expect_error;
@@ -301,4 +301,4 @@ TEST(LearnersInFiles, HaveEveryFieldThatARuleVisits) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::snapshot_test

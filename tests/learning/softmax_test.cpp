@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::learning {
+namespace weft::learning::softmax_test {
 namespace {
 
 struct Kind {
@@ -78,4 +78,4 @@ TEST(EverySoftmax, LearnsWithTheSameBitsEverywhere) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::softmax_test

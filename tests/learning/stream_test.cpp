@@ -7,7 +7,7 @@
 #include "networks.hpp"
 #include <set>
 
-namespace weft::learning {
+namespace weft::learning::stream_test {
 namespace {
 
 struct ReplayableMesh {
@@ -127,4 +127,4 @@ TEST(Stream, RecoversFromAShiftAndSaysSo) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::stream_test

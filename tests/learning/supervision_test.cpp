@@ -22,7 +22,7 @@
 #include <string>
 #include <utility>
 
-namespace weft::learning {
+namespace weft::learning::supervision_test {
 namespace {
 
 using actors::ActorStatus;
@@ -355,4 +355,4 @@ TEST(Supervision, AnOperatorsReportIsAnsweredBetweenRuns) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::supervision_test

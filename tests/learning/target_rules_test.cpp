@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace weft::learning {
+namespace weft::learning::target_rules_test {
 namespace {
 
 using kernels::Activation;
@@ -200,4 +200,4 @@ TEST(TargetRules, LeaveALayerAloneWhoseTargetPointsAway) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::target_rules_test

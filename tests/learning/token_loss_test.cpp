@@ -11,7 +11,7 @@
 #include "networks.hpp"
 #include <cmath>
 
-namespace weft::learning {
+namespace weft::learning::token_loss_test {
 namespace {
 
 using mesh::testing_support::expect_error;
@@ -171,4 +171,4 @@ TEST(Transformer, LearnsToCopySequencesOfSixteenExactly) { learns_to(false, 320)
 TEST(Transformer, LearnsToReverseSequencesOfSixteenExactly) { learns_to(true, 320); }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::token_loss_test

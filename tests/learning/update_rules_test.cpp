@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::learning {
+namespace weft::learning::update_rules_test {
 namespace {
 
 using mesh::testing_support::expect_error;
@@ -337,4 +337,4 @@ TEST(UpdateRules, OptionsAreWrittenAsTheyAreRead) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::update_rules_test

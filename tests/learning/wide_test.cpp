@@ -11,7 +11,7 @@
 
 #include "networks.hpp"
 
-namespace weft::learning {
+namespace weft::learning::wide_test {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -137,4 +137,4 @@ TEST(Wide, MeshesOfEvenOrLittleWorkStayCutIntoRegions) {
 }
 
 }  // namespace
-}  // namespace weft::learning
+}  // namespace weft::learning::wide_test

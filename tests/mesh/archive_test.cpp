@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-namespace weft::mesh {
+namespace weft::mesh::archive_test {
 namespace {
 
 using testing_support::expect_error;
@@ -366,4 +366,4 @@ TEST(Archives, StopAtAWordThatIsNotTheSameAndAtAListThatCannotBe) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::archive_test

@@ -10,7 +10,7 @@
 
 #include "goldens.hpp"
 
-namespace weft::mesh {
+namespace weft::mesh::attention_test {
 namespace {
 
 using testing_support::bits;
@@ -296,4 +296,4 @@ TEST(Attention, ForgetsExactlyWhatIsFurtherBackThanItsContext) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::attention_test

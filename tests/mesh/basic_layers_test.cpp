@@ -6,7 +6,7 @@
 #include "goldens.hpp"
 #include <set>
 
-namespace weft::mesh {
+namespace weft::mesh::basic_layers_test {
 namespace {
 
 using goldens::Golden;
@@ -92,4 +92,4 @@ TEST(Norms, TakeTheLastAxisOfAThreeDimensionalInput) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::basic_layers_test

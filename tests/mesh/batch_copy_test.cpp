@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::mesh {
+namespace weft::mesh::batch_copy_test {
 namespace {
 
 std::unique_ptr<scheduler::Executor> executor(std::size_t threads) {
@@ -74,4 +74,4 @@ TEST(BatchCopy, JoinsWhatFollowsOnBothSides) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::batch_copy_test

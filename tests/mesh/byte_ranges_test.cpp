@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace weft::mesh {
+namespace weft::mesh::byte_ranges_test {
 namespace {
 
 constexpr std::size_t kBytes = 64;
@@ -107,4 +107,4 @@ TEST(HostDeviceExchange, TakesBackWhatWasKeptOnceForEachEra) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::byte_ranges_test

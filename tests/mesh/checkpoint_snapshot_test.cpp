@@ -25,7 +25,7 @@
 #include <deque>
 #include <thread>
 
-namespace weft::mesh {
+namespace weft::mesh::checkpoint_snapshot_test {
 namespace {
 
 using formats::Tensor;
@@ -336,4 +336,4 @@ TEST(CheckpointSnapshots, RefusesWhatWouldNotBeReadBack) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::checkpoint_snapshot_test

@@ -8,7 +8,7 @@
 #include "testing.hpp"
 #include <functional>
 
-namespace weft::mesh {
+namespace weft::mesh::combine_test {
 namespace {
 
 using kernels::ConstMatrixView;
@@ -157,4 +157,4 @@ TEST(Combine, TakesTheSameSourceTwice) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::combine_test

@@ -9,7 +9,7 @@
 #include "testing.hpp"
 #include <thread>
 
-namespace weft::mesh {
+namespace weft::mesh::command_test {
 namespace {
 
 using testing_support::expect_error;
@@ -347,4 +347,4 @@ TEST(Command, GivesTheSameBitsOnEveryThreadCountAndExecutor) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::command_test

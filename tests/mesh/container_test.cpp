@@ -6,7 +6,7 @@
 
 #include "goldens.hpp"
 
-namespace weft::mesh {
+namespace weft::mesh::container_test {
 namespace {
 
 using testing_support::expect_error;
@@ -206,4 +206,4 @@ TEST(Container, RefusesWhatCannotBeBuilt) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::container_test

@@ -12,7 +12,7 @@
 
 #include "goldens.hpp"
 
-namespace weft::mesh {
+namespace weft::mesh::convolution_test {
 namespace {
 
 using testing_support::bits;
@@ -324,4 +324,4 @@ TEST(Convolutions, TickInAMeshAsTheyComputeAlone) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::convolution_test

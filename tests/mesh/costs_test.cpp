@@ -6,7 +6,7 @@
 
 #include "goldens.hpp"
 
-namespace weft::mesh {
+namespace weft::mesh::costs_test {
 namespace {
 
 using testing_support::must;
@@ -68,4 +68,4 @@ TEST(Costs, OfBorrowedWeightsAreTheirOwners) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::costs_test

@@ -13,7 +13,7 @@
 #include <memory>
 #include <string>
 
-namespace weft::mesh {
+namespace weft::mesh::device_absent_test {
 namespace {
 
 using gpu::DriverFault;
@@ -111,4 +111,4 @@ TEST_F(DeviceAbsent, ButNotOnceAllIsWell) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::device_absent_test

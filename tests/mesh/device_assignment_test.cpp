@@ -12,7 +12,7 @@
 #include <numeric>
 #include <string>
 
-namespace weft::mesh {
+namespace weft::mesh::device_assignment_test {
 namespace {
 
 using testing_support::expect_error;
@@ -74,4 +74,4 @@ TEST(Placement, KeepsWatchersAndThoseWhoseGradientsTheyMeasure) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::device_assignment_test

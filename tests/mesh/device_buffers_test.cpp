@@ -7,7 +7,7 @@
 #include "on_device.hpp"
 #include <vector>
 
-namespace weft::mesh {
+namespace weft::mesh::device_buffers_test {
 namespace {
 
 // Labels and targets go to the device and stay there: what comes back of a sample is what steps wrote.
@@ -46,4 +46,4 @@ TEST(DeviceBuffers, BringsBackOnlyWindowsThatStepsWrite) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::device_buffers_test

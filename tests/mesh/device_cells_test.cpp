@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::mesh {
+namespace weft::mesh::device_cells_test {
 namespace {
 
 using actors::Policy;
@@ -393,4 +393,4 @@ TEST_F(DeviceCells, HaltInACallBehindOthersWhereTheyWouldOnTheCpu) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::device_cells_test

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::mesh {
+namespace weft::mesh::device_executor_test {
 namespace {
 
 using actors::Policy;
@@ -272,4 +272,4 @@ TEST_F(DeviceRunTest, TakesTheNetworksDeviceUnlessToldOtherwise) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::device_executor_test

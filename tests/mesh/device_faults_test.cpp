@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::mesh {
+namespace weft::mesh::device_faults_test {
 namespace {
 
 using testing_support::bits;
@@ -345,4 +345,4 @@ TEST_F(DeviceFaultsTest, AFaultThatStaysIsTriedSoOftenAndNoMore) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::device_faults_test

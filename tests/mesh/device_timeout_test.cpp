@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::mesh {
+namespace weft::mesh::device_timeout_test {
 namespace {
 
 NetworkSpec network() { return NetworkBuilder("patient", {1, 1, 1, 1}).input("in", 4).dense({0, 0, 0, 0}, 4).spec(); }
@@ -36,4 +36,4 @@ TEST(DevicePatience, IsTheDevices) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::device_timeout_test

@@ -7,7 +7,7 @@
 #include "goldens.hpp"
 #include <array>
 
-namespace weft::mesh {
+namespace weft::mesh::dropout_test {
 namespace {
 
 using testing_support::bits;
@@ -104,4 +104,4 @@ TEST(Dropout, RefusesOptionsThatAreWrong) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::dropout_test

@@ -4,7 +4,7 @@
 
 #include "goldens.hpp"
 
-namespace weft::mesh {
+namespace weft::mesh::embedding_test {
 namespace {
 
 using testing_support::bits;
@@ -84,4 +84,4 @@ TEST(Embedding, RefusesOptionsThatAreWrong) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::embedding_test

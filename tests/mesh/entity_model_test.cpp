@@ -12,7 +12,7 @@
 #include <cstring>
 #include <map>
 
-namespace weft::mesh {
+namespace weft::mesh::entity_model_test {
 namespace {
 
 using actors::Policy;
@@ -287,4 +287,4 @@ TEST(EntityModel, RefusesWeightsThatNoFileGivesBack) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::entity_model_test

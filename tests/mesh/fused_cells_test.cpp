@@ -12,7 +12,7 @@
 #include <cmath>
 #include <optional>
 
-namespace weft::mesh {
+namespace weft::mesh::fused_cells_test {
 namespace {
 
 using kernels::Activation;
@@ -132,4 +132,4 @@ TEST(RowCells, PutOutWhatARunAsksFor) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::fused_cells_test

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-namespace weft::mesh {
+namespace weft::mesh::graph_test {
 namespace {
 
 using testing_support::expect_error;
@@ -503,4 +503,4 @@ TEST(Graph, RefusesALayerTypeThatReturnsNothingOrOtherWidthsThanAskedFor) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::graph_test

@@ -7,7 +7,7 @@
 #include "testing.hpp"
 #include <cmath>
 
-namespace weft::mesh {
+namespace weft::mesh::init_test {
 namespace {
 
 using testing_support::bits;
@@ -127,4 +127,4 @@ TEST(Init, NamesWhatItKnows) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::init_test

@@ -4,7 +4,7 @@
 
 #include "goldens.hpp"
 
-namespace weft::mesh {
+namespace weft::mesh::kmeans_test {
 namespace {
 
 using testing_support::bits;
@@ -98,4 +98,4 @@ TEST(KMeans, RefusesOptionsThatAreWrong) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::kmeans_test

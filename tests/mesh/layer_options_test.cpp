@@ -18,7 +18,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace weft::mesh {
+namespace weft::mesh::layer_options_test {
 namespace {
 
 using namespace option_rows;
@@ -459,4 +459,4 @@ TEST(LayerOptions, DeclaredOnceAreInTheSchema) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::layer_options_test

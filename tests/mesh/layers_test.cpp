@@ -18,7 +18,7 @@
 #include <functional>
 #include <set>
 
-namespace weft::mesh {
+namespace weft::mesh::layers_test {
 namespace {
 
 using kernels::Activation;
@@ -690,4 +690,4 @@ TEST(Layers, DrawWeightsFromTheirStatedDistribution) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::layers_test

@@ -15,7 +15,7 @@
 #include <cmath>
 #include <functional>
 
-namespace weft::mesh {
+namespace weft::mesh::loom_network_test {
 namespace {
 
 using namespace testing_support;
@@ -409,4 +409,4 @@ TEST(EntityV1Import, NamesWhatItDoesNotUnderstand) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::loom_network_test

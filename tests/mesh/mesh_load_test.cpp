@@ -18,7 +18,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace weft::mesh {
+namespace weft::mesh::mesh_load_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -175,4 +175,4 @@ TEST(MemoryEstimate, AboveItsBoundIsRefusedWithBothSizes) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::mesh_load_test

@@ -16,7 +16,7 @@
 #include "testing.hpp"
 #include <algorithm>
 
-namespace weft::mesh {
+namespace weft::mesh::metacognition_test {
 namespace {
 
 using testing_support::expect_error;
@@ -298,4 +298,4 @@ TEST(Metacognition, RefusesWhatItCannotWatch) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::metacognition_test

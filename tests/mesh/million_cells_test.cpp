@@ -13,7 +13,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace weft::mesh {
+namespace weft::mesh::million_cells_test {
 namespace {
 
 using testing_support::must;
@@ -56,4 +56,4 @@ TEST(MillionCells, OfThePageTickWithinTheMemoryThatItNames) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::million_cells_test

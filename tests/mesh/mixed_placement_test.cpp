@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::mesh {
+namespace weft::mesh::mixed_placement_test {
 namespace {
 
 using actors::Policy;
@@ -344,4 +344,4 @@ TEST_F(MixedPlacement, OfOneLayerIsItsWholeCellsAndOfThoseThatShareItsWeights) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::mixed_placement_test

@@ -6,7 +6,7 @@
 
 #include "testing.hpp"
 
-namespace weft::mesh {
+namespace weft::mesh::network_json_test {
 namespace {
 
 using testing_support::expect_error;
@@ -375,4 +375,4 @@ TEST(NetworkJson, NamesOfDevicesAreCheckedWhereNoFileWasReadToo) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::network_json_test

@@ -8,7 +8,7 @@
 
 #include <set>
 
-namespace weft::mesh {
+namespace weft::mesh::network_repeat_test {
 namespace {
 
 Result<NetworkSpec> read(const std::string& grid, const std::string& layers) {
@@ -157,4 +157,4 @@ TEST(Repeat, OfMoreThanMemoryOrTheFormatHoldsIsRefused) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::network_repeat_test

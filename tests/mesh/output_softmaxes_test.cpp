@@ -5,7 +5,7 @@
 
 #include "goldens.hpp"
 
-namespace weft::mesh {
+namespace weft::mesh::output_softmaxes_test {
 namespace {
 
 using testing_support::expect_error;
@@ -124,4 +124,4 @@ TEST(MixtureOfSoftmaxes, RefusesOptionsThatAreWrong) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::output_softmaxes_test

@@ -14,7 +14,7 @@
 #include <limits>
 #include <optional>
 
-namespace weft::mesh {
+namespace weft::mesh::quantized_weight_file_test {
 namespace {
 
 using formats::EntityFile;
@@ -245,4 +245,4 @@ TEST(StoredWeightFile, RefusesBitsAfterTheLastCode) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::quantized_weight_file_test

@@ -10,7 +10,7 @@
 
 #include "goldens.hpp"
 
-namespace weft::mesh {
+namespace weft::mesh::recurrent_test {
 namespace {
 
 using testing_support::bits;
@@ -180,4 +180,4 @@ TEST_P(Recurrent, GoesOnFromAFileWithItsHiddenState) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::recurrent_test

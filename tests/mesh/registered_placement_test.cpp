@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::mesh {
+namespace weft::mesh::registered_placement_test {
 namespace {
 
 using kernels::Activation;
@@ -199,4 +199,4 @@ TEST_F(RegisteredPlacement, TheDeviceHasNoRoomForCellsOfTheHost) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::registered_placement_test

@@ -13,7 +13,7 @@
 #include "lives.hpp"
 #include <functional>
 
-namespace weft::mesh {
+namespace weft::mesh::session_file_test {
 namespace {
 
 using formats::EntityFile;
@@ -167,4 +167,4 @@ TEST(SessionFile, RefusesWhatIsNoSession) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::session_file_test

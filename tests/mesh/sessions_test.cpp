@@ -7,7 +7,7 @@
 #include "testing.hpp"
 #include <set>
 
-namespace weft::mesh {
+namespace weft::mesh::sessions_test {
 namespace {
 
 using testing_support::bits;
@@ -289,4 +289,4 @@ TEST(Forward, NamesTheLayerThatFails) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::sessions_test

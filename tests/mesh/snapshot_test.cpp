@@ -15,7 +15,7 @@
 #include <array>
 #include <functional>
 
-namespace weft::mesh {
+namespace weft::mesh::snapshot_test {
 namespace {
 
 using actors::Policy;
@@ -433,4 +433,4 @@ TEST(NetworkDigest, TellsNetworksApartAndNotTheirTypesOrNames) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::snapshot_test

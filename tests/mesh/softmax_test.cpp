@@ -15,7 +15,7 @@
 #include "goldens.hpp"
 #include <set>
 
-namespace weft::mesh {
+namespace weft::mesh::softmax_test {
 namespace {
 
 using testing_support::bits;
@@ -508,4 +508,4 @@ TEST(GumbelSoftmax, RunsManyTicksAsItRunsThemOneByOne) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::softmax_test

@@ -3,7 +3,7 @@
 #include "goldens.hpp"
 #include "testing.hpp"
 
-namespace weft::mesh {
+namespace weft::mesh::standardize_test {
 namespace {
 
 using testing_support::bits;
@@ -68,4 +68,4 @@ TEST(Standardize, RefusesNumbersThatItCannotUse) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::standardize_test

@@ -11,7 +11,7 @@
 #include "testing.hpp"
 #include <map>
 
-namespace weft::mesh {
+namespace weft::mesh::supervision_test {
 namespace {
 
 using actors::ActorStatus;
@@ -349,4 +349,4 @@ TEST(Supervision, KeepsTheWholeHistoryOfARowThatDidNotFire) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::supervision_test

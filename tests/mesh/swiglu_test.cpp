@@ -4,7 +4,7 @@
 
 #include "goldens.hpp"
 
-namespace weft::mesh {
+namespace weft::mesh::swiglu_test {
 namespace {
 
 using testing_support::must;
@@ -60,4 +60,4 @@ TEST(SwiGlu, RefusesOptionsThatAreWrong) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::swiglu_test

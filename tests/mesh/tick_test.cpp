@@ -14,7 +14,7 @@
 #include <limits>
 #include <optional>
 
-namespace weft::mesh {
+namespace weft::mesh::tick_test {
 namespace {
 
 using kernels::Activation;
@@ -211,4 +211,4 @@ TEST(Tick, ThousandsOfCellsAgreeOnAnyNumberOfThreads) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::tick_test

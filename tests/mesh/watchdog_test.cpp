@@ -14,7 +14,7 @@
 #include <set>
 #include <thread>
 
-namespace weft::mesh {
+namespace weft::mesh::watchdog_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -264,4 +264,4 @@ TEST(Watchdog, SamplesWhereTicksTakeTheirTime) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::watchdog_test

@@ -14,7 +14,7 @@
 #include <fstream>
 #include <set>
 
-namespace weft::mesh {
+namespace weft::mesh::weight_store_test {
 namespace {
 
 using testing_support::bits;
@@ -258,4 +258,4 @@ TEST(WeightStore, ReportsHowFarTheStoredWeightsAreFromTheirMasters) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::weight_store_test

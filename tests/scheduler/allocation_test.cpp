@@ -54,7 +54,7 @@ int posix_memalign(void** result, std::size_t alignment, std::size_t size) {
 }
 #endif
 
-namespace weft::scheduler {
+namespace weft::scheduler::allocation_test {
 namespace {
 
 // Notes the count of allocations at two of its steps.
@@ -126,4 +126,4 @@ TEST(Allocation, RunsOnTheCallerAllocateNothing) {
 }
 
 }  // namespace
-}  // namespace weft::scheduler
+}  // namespace weft::scheduler::allocation_test

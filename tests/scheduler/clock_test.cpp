@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-namespace weft::scheduler {
+namespace weft::scheduler::clock_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -221,4 +221,4 @@ TEST(Histogram, QuantilesAreWithinAnEighth) {
 }
 
 }  // namespace
-}  // namespace weft::scheduler
+}  // namespace weft::scheduler::clock_test

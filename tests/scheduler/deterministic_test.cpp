@@ -6,7 +6,7 @@
 
 #include "checked_program.hpp"
 
-namespace weft::scheduler {
+namespace weft::scheduler::deterministic_test {
 namespace {
 
 using Event = DeterministicExecutor::Event;
@@ -93,4 +93,4 @@ TEST(DeterministicExecutor, StepsOneEventAtATime) {
 }
 
 }  // namespace
-}  // namespace weft::scheduler
+}  // namespace weft::scheduler::deterministic_test

@@ -13,7 +13,7 @@
 #include <chrono>
 #include <thread>
 
-namespace weft::scheduler {
+namespace weft::scheduler::executor_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -263,4 +263,4 @@ TEST(Executor, RefusesImpossibleOptions) {
 }
 
 }  // namespace
-}  // namespace weft::scheduler
+}  // namespace weft::scheduler::executor_test

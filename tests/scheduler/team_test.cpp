@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-namespace weft::scheduler {
+namespace weft::scheduler::team_test {
 namespace {
 
 thread_local int depth = 0;
@@ -136,4 +136,4 @@ TEST(Team, OfTheDeterministicExecutorTakesDrawnOrders) {
 }
 
 }  // namespace
-}  // namespace weft::scheduler
+}  // namespace weft::scheduler::team_test

@@ -6,7 +6,7 @@
 
 #include <thread>
 
-namespace weft::scheduler::internal {
+namespace weft::scheduler::internal::wait_test {
 namespace {
 
 // One side of a game of ping-pong: waits for its turn asleep.
@@ -66,4 +66,4 @@ TEST(ParkingSpot, ForgottenSleepersWakeByThemselves) {
 }
 
 }  // namespace
-}  // namespace weft::scheduler::internal
+}  // namespace weft::scheduler::internal::wait_test

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <thread>
 
-namespace weft::scheduler::internal {
+namespace weft::scheduler::internal::worker_pool_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -171,4 +171,4 @@ TEST(WorkerPool, SleepsInsteadOfSpinningWhenANeighbourIsSlow) {
 }
 
 }  // namespace
-}  // namespace weft::scheduler::internal
+}  // namespace weft::scheduler::internal::worker_pool_test

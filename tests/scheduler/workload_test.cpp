@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace weft::scheduler::internal {
+namespace weft::scheduler::internal::workload_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -60,4 +60,4 @@ TEST(Workload, ZeroAlwaysShares) {
 }
 
 }  // namespace
-}  // namespace weft::scheduler::internal
+}  // namespace weft::scheduler::internal::workload_test

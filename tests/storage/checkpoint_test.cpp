@@ -17,7 +17,7 @@
 #include <fstream>
 #include <limits>
 
-namespace weft::storage {
+namespace weft::storage::checkpoint_test {
 namespace {
 
 /// Content that names its tick, so that a mix of two checkpoints shows.
@@ -479,4 +479,4 @@ TEST(CheckpointStore, NeedsAParentDirectory) {
 }
 
 }  // namespace
-}  // namespace weft::storage
+}  // namespace weft::storage::checkpoint_test

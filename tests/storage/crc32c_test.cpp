@@ -6,7 +6,7 @@
 
 #include <array>
 
-namespace weft::storage {
+namespace weft::storage::crc32c_test {
 namespace {
 
 std::uint32_t crc_of(const auto& bytes) { return crc32c(std::as_bytes(std::span(bytes))); }
@@ -43,4 +43,4 @@ TEST(Crc32c, GoesOnFromAnyCutAndMatchesBitAfterBit) {
 }
 
 }  // namespace
-}  // namespace weft::storage
+}  // namespace weft::storage::crc32c_test

@@ -8,7 +8,7 @@
 #include "tests/support/memory_file_system.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-namespace weft::storage {
+namespace weft::storage::durable_test {
 namespace {
 
 std::string content(FileSystem& files, const std::string& path) {
@@ -53,4 +53,4 @@ TEST(WriteFileDurably, LeavesOldOrNewAfterAFaultAtEveryOperationAndAPowerCut) {
 }
 
 }  // namespace
-}  // namespace weft::storage
+}  // namespace weft::storage::durable_test

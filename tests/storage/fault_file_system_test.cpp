@@ -7,7 +7,7 @@
 #include "tests/support/memory_file_system.hpp"
 #include "tests/support/recording_file_system.hpp"
 
-namespace weft::storage {
+namespace weft::storage::fault_file_system_test {
 namespace {
 
 struct Fixture : testing::Test {
@@ -131,4 +131,4 @@ TEST_F(FaultFileSystemTest, IsRecordedCallByCall) {
 }
 
 }  // namespace
-}  // namespace weft::storage
+}  // namespace weft::storage::fault_file_system_test

@@ -11,7 +11,7 @@
 #include <csignal>
 #include <thread>
 
-namespace weft::storage {
+namespace weft::storage::file_system_test {
 namespace {
 
 FileSystem& files() { return real_file_system(); }
@@ -163,4 +163,4 @@ TEST(ParentPath, StripsTheLastName) {
 }
 
 }  // namespace
-}  // namespace weft::storage
+}  // namespace weft::storage::file_system_test

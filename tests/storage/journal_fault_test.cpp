@@ -11,7 +11,7 @@
 #include <atomic>
 #include <thread>
 
-namespace weft::storage {
+namespace weft::storage::journal_fault_test {
 namespace {
 
 using enum FaultKind;
@@ -291,4 +291,4 @@ TEST(JournalFaults, CommitsOnOneThreadWhileAnotherAppends) {
 }
 
 }  // namespace
-}  // namespace weft::storage
+}  // namespace weft::storage::journal_fault_test

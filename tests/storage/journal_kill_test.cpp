@@ -9,7 +9,7 @@
 #include "tests/support/killed_process.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-namespace weft::storage {
+namespace weft::storage::journal_kill_test {
 namespace {
 
 TEST(JournalKill, KeepsOnARealDiskWhatAKilledProcessHadWritten) {
@@ -38,4 +38,4 @@ TEST(JournalKill, KeepsOnARealDiskWhatAKilledProcessHadWritten) {
 }
 
 }  // namespace
-}  // namespace weft::storage
+}  // namespace weft::storage::journal_kill_test

@@ -11,7 +11,7 @@
 #include "tests/support/recording_file_system.hpp"
 #include <cstring>
 
-namespace weft::storage {
+namespace weft::storage::journal_test {
 namespace {
 
 struct Fixture : testing::Test {
@@ -324,4 +324,4 @@ TEST_F(Journal, PrunesByAgeWhereALaterSegmentBeginsEarlier) {
 }
 
 }  // namespace
-}  // namespace weft::storage
+}  // namespace weft::storage::journal_test

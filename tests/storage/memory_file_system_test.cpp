@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <set>
 
-namespace weft::storage {
+namespace weft::storage::memory_file_system_test {
 namespace {
 
 std::string get(FileSystem& files, const std::string& path) {
@@ -160,4 +160,4 @@ TEST(MemoryFileSystem, DamagesAsAsked) {
 }
 
 }  // namespace
-}  // namespace weft::storage
+}  // namespace weft::storage::memory_file_system_test

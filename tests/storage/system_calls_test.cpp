@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <map>
 
-namespace weft::storage {
+namespace weft::storage::system_calls_test {
 namespace {
 
 /// Behaviour of the calls below, and the calls made on each descriptor.
@@ -163,4 +163,4 @@ TEST(SystemCalls, AFileThatGrowsMeanwhileIsReadAsFarAsItWentOrNotAtAll) {
 }
 
 }  // namespace
-}  // namespace weft::storage
+}  // namespace weft::storage::system_calls_test

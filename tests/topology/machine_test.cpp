@@ -13,7 +13,7 @@
 #include <set>
 #include <thread>
 
-namespace weft::topology {
+namespace weft::topology::machine_test {
 namespace {
 
 std::set<int> own_mask() {
@@ -171,4 +171,4 @@ TEST(ThreadBinding, RefusesSyntheticAndMaskedCores) {
 }
 
 }  // namespace
-}  // namespace weft::topology
+}  // namespace weft::topology::machine_test

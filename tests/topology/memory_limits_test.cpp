@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <fstream>
 
-namespace weft::topology {
+namespace weft::topology::memory_limits_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -119,4 +119,4 @@ TEST(MemoryLimits, OfThisProcessFollowItsUlimit) {
 }
 
 }  // namespace
-}  // namespace weft::topology
+}  // namespace weft::topology::memory_limits_test

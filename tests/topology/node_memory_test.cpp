@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace weft::topology {
+namespace weft::topology::node_memory_test {
 namespace {
 
 TEST(NodeMemory, IsZeroedAlignedAndAccountedFor) {
@@ -56,4 +56,4 @@ TEST(NodeMemory, RefusesNodesAndSizesThatCannotBe) {
 }
 
 }  // namespace
-}  // namespace weft::topology
+}  // namespace weft::topology::node_memory_test

@@ -8,7 +8,7 @@
 
 #include <set>
 
-namespace weft::topology {
+namespace weft::topology::plan_test {
 namespace {
 
 Machine machine(const char* description, Machine::SyntheticOptions options = {}) {
@@ -226,4 +226,4 @@ TEST(Plan, Prints) {
 }
 
 }  // namespace
-}  // namespace weft::topology
+}  // namespace weft::topology::plan_test

@@ -8,7 +8,7 @@
 
 #include <fstream>
 
-namespace weft::topology {
+namespace weft::topology::quota_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -93,4 +93,4 @@ TEST_F(QuotaTest, NonsenseLimitsNothing) {
 }
 
 }  // namespace
-}  // namespace weft::topology
+}  // namespace weft::topology::quota_test

@@ -36,11 +36,11 @@ const std::vector<std::string_view> kActivations{"ReLU",    "Silu",      "GELU",
                                                  "Sigmoid", "LeakyReLU", "ReLU2", "Linear"};
 
 /// Sizes by their key.
-struct Field {
+struct SizeField {
   const char* key;
   std::size_t LayerV1::*member;
 };
-constexpr Field kSizes[] = {{"input_height", &LayerV1::input_height},
+constexpr SizeField kSizes[] = {{"input_height", &LayerV1::input_height},
                             {"input_width", &LayerV1::input_width},
                             {"input_depth", &LayerV1::input_depth},
                             {"output_height", &LayerV1::output_height},
@@ -116,7 +116,7 @@ class Planner {
     return fail(code, layer_.path + "." + key + ": " + text);
   }
   Result<std::size_t> needed(const char* key) const {
-    for (const Field& field : kSizes)
+    for (const SizeField& field : kSizes)
       if (std::string_view(field.key) == key && layer_.*field.member != 0) return layer_.*field.member;
     return fail(Errc::out_of_range, layer_.path + "." + key + ": is 0 or left out; at least 1 is needed");
   }
@@ -416,7 +416,7 @@ Result<LayerV1> read_layer_v1(const JsonValue& value, const GridShape& grid) {
   WEFT_TRY(layer.activation, reader.one_of_or("activation", std::string("linear"), parse_activation_v1, kActivations));
   WEFT_TRY(layer.softmax, reader.string_or("softmax_type", "Standard", 64));
   WEFT_TRY(layer.is_disabled, reader.boolean_or("is_disabled", false));
-  for (const Field& field : kSizes) {
+  for (const SizeField& field : kSizes) {
     WEFT_TRY(layer.*field.member, reader.u32_or(field.key, 0, 0, kMostExtent));
   }
   WEFT_TRY(layer.rope_freq_base, reader.f64_or("rope_freq_base", 0, 0, 1e12));
