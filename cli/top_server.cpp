@@ -241,7 +241,8 @@ class TopServer::Thread {
     const bool is_lost = (events & (POLLERR | POLLNVAL)) || ((events & POLLHUP) && !(events & POLLIN));
     const bool is_silent = !client.interval && now - client.last_heard >= kTimeout;
     const bool is_stuck = !client.out.empty() && now - client.last_heard >= kTimeout;
-    if (is_lost || is_silent || is_stuck || (client.is_ending && client.out.empty())) client.socket = SocketDescriptor();
+    if (is_lost || is_silent || is_stuck || (client.is_ending && client.out.empty()))
+      client.socket = SocketDescriptor();
   }
 
   void receive(Client& client, Clock::time_point now) {

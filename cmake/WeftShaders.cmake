@@ -41,7 +41,7 @@ function(weft_add_shaders target folder)
         COMMAND ${WEFT_GLSLANG} --quiet -V --target-env vulkan1.2 -g0 -D${define} ${macros}
                 -I${PROJECT_SOURCE_DIR}/${folder} -I${PROJECT_SOURCE_DIR} -I${out}
                 --depfile ${module}.d -o ${module}.spv ${shader}
-        COMMAND ${WEFT_PYTHON} -B ${PROJECT_SOURCE_DIR}/tools/embed_shader.py ${module}.spv ${module}.inc
+        COMMAND ${WEFT_PYTHON} -B -E -S ${PROJECT_SOURCE_DIR}/tools/embed_shader.py ${module}.spv ${module}.inc
         DEPENDS ${shader} ${constants} ${PROJECT_SOURCE_DIR}/tools/embed_shader.py
         DEPFILE ${module}.d
         COMMENT "Shader ${name} (${variant})"

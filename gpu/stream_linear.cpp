@@ -240,7 +240,7 @@ Stream::QuantizedOnDevice Stream::quantize(const ConstMatrixView& x, Dtype codes
   const std::uint64_t at = scratch(all * (kScaleBlock + sizeof(float)));
   const QuantizedOnDevice to{{at, at + all * kScaleBlock}, {at + all * kScaleBlock, at + all * (kScaleBlock + 4)}};
   const QuantizeRowsPush push{address(x.data), to.codes.begin, to.scales.begin, word(x.rows),
-                          word(x.cols),    word(x.stride), word(blocks)};
+                              word(x.cols),    word(x.stride), word(blocks)};
   constexpr std::size_t kBlocks = 32;  // of a group
   recorder_->dispatch(kernel, {word(8 / bits(codes))}, push, {groups_of(all, kBlocks), 1}, {range(x)},
                       {to.codes, to.scales});

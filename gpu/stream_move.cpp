@@ -48,9 +48,10 @@ void Stream::lower(const ops::Embedding& op) {
                              address(to.data),        word(w.out),       word(w.in),       word(from.rows),
                              word(from.cols),         word(from.stride), word(to.stride),  0,
                              static_cast<float>(w.in)};
-    recorder_->dispatch(
-        kernel, {0, 0, 0, 0, static_cast<std::uint32_t>(w.dtype), static_cast<std::uint32_t>(w.granularity)}, push,
-        groups_for(to.rows * to.cols, kMoveThreads), {ranges.codes, ranges.scales, ranges.zeros, range(from)}, {range(to)});
+    recorder_->dispatch(kernel,
+                        {0, 0, 0, 0, static_cast<std::uint32_t>(w.dtype), static_cast<std::uint32_t>(w.granularity)},
+                        push, groups_for(to.rows * to.cols, kMoveThreads),
+                        {ranges.codes, ranges.scales, ranges.zeros, range(from)}, {range(to)});
   };
   for_parts(op.x.rows, op.x.cols, record, w.out);
 }
@@ -70,8 +71,8 @@ void Stream::lower(const ops::EmbeddingBackward& op) {
                            word(op.dy.stride),
                            word(std::min<std::size_t>(op.skipped, 0xffffffffu)),
                            static_cast<float>(op.dw.in)};
-  recorder_->dispatch(kernel, {1, 0, 0, 0, 1, 0}, push, groups_for(op.dw.out, kMoveThreads), {range(op.x), range(op.dy)},
-                      {range(ConstPanels(op.dw))});
+  recorder_->dispatch(kernel, {1, 0, 0, 0, 1, 0}, push, groups_for(op.dw.out, kMoveThreads),
+                      {range(op.x), range(op.dy)}, {range(ConstPanels(op.dw))});
 }
 
 }  // namespace weft::gpu

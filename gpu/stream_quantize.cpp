@@ -28,14 +28,14 @@ void Stream::lower(const ops::Quantize& op) {
   const std::size_t panels = kernels::panel_count(op.master.out), all = panels * kernels::kPanelWidth,
                     pieces = groups_of(op.master.in, is_block ? kScaleBlock : kernels::kChunk);
   QuantizeWeightPush push{address(op.master.data),
-                    address(op.to.codes),
-                    address(op.to.scales),
-                    address(op.to.zeros),
-                    0,
-                    0,
-                    word(op.master.out),
-                    word(op.master.in),
-                    0.0f};
+                          address(op.to.codes),
+                          address(op.to.scales),
+                          address(op.to.zeros),
+                          0,
+                          0,
+                          word(op.master.out),
+                          word(op.master.in),
+                          0.0f};
   push.count = static_cast<float>(is_tensor ? op.master.out * op.master.in : op.master.in);
   const WeightRanges ranges{ConstWeight(op.to)};
   const std::uint32_t dtype = static_cast<std::uint32_t>(op.to.dtype),
@@ -46,8 +46,8 @@ void Stream::lower(const ops::Quantize& op) {
     push.statistics = statistics.begin, push.combined = combined.begin;
     const auto record = [&](Step step, std::size_t of_panel, std::size_t rows, const Range& from,
                             std::initializer_list<Range> into) {
-      recorder_->dispatch(scales, {step, 0, 0, 0, dtype, granularity}, push, {groups_of(of_panel * 4, kQuantizeThreads), rows},
-                          {from}, into);
+      recorder_->dispatch(scales, {step, 0, 0, 0, dtype, granularity}, push,
+                          {groups_of(of_panel * 4, kQuantizeThreads), rows}, {from}, into);
     };
     record(kPieces, pieces, panels, range(op.master), {statistics});
     if (!is_block) record(kOutputs, 1, panels, statistics, {combined});

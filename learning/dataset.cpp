@@ -2,11 +2,11 @@
 
 #include "learning/dataset.hpp"
 
+#include "learning/internal/shuffle.hpp"
+
 #include "formats/csv/gzip.hpp"
 
 #include "core/philox.hpp"
-
-#include "learning/internal/shuffle.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -42,7 +42,8 @@ class Labels {
   Result<std::uint32_t> take(const SampleReader& reader) {
     LabelText label = canonical_label(reader.label());
     if (const auto found = seen_.find(label.text); found != seen_.end()) return found->second;
-    if (!classes_.empty()) return refuse(reader, "is none of the classes that the model knows: " + listed_labels(classes_));
+    if (!classes_.empty())
+      return refuse(reader, "is none of the classes that the model knows: " + listed_labels(classes_));
     if (!bounds_.may_number && (!label.whole || *label.whole < 0 || *label.whole >= bounds_.width))
       return refuse(reader,
                     "is no class of the model, which knows them by number, 0 to " + std::to_string(bounds_.width - 1));

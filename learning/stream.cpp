@@ -2,12 +2,12 @@
 
 #include "learning/stream.hpp"
 
+#include "learning/internal/shuffle.hpp"
+
 #include "mesh/mesh_access.hpp"
 
 #include "core/json_reader.hpp"
 #include "core/philox.hpp"
-
-#include "learning/internal/shuffle.hpp"
 
 #include <algorithm>
 #include <cmath>

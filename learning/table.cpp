@@ -95,8 +95,8 @@ Result<std::size_t> SampleReader::find_column(std::string_view text, std::string
     reason += "; the table has " + std::to_string(table_.columns()) + " columns, numbered from 1" +
               (names.empty() ? ", and no line of names" : "");
   else
-    reason +=
-        did_you_mean(text, std::vector<std::string_view>(names.begin(), names.end())) + "; there are " + listed_columns(names);
+    reason += did_you_mean(text, std::vector<std::string_view>(names.begin(), names.end())) + "; there are " +
+              listed_columns(names);
   return fail(Errc::unknown_name, std::move(reason));
 }
 

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdlib>
 #include <string_view>
 
@@ -12,6 +13,13 @@ namespace weft {
 inline bool is_thorough() {
   const char* const asked = std::getenv("WEFT_TEST_FULL");
   return asked && std::string_view(asked) == "1";
+}
+
+/// Slice that a test with `slices` of them tries beside its fixed part: WEFT_TEST_SLICE in the environment, modulo
+/// `slices`, or the first. tools/test.sh sets it to the number of commits, so that pushes in a row try all.
+inline std::size_t test_slice(std::size_t slices) {
+  const char* const asked = std::getenv("WEFT_TEST_SLICE");
+  return asked ? std::strtoull(asked, nullptr, 10) % slices : 0;
 }
 
 }  // namespace weft

@@ -3,15 +3,15 @@
 """What a build took, by kind of file, and the files that take too long; read from ninja's log, so of the last time that
 each was built there. What ccache kept shows as nothing: build with CCACHE_DISABLE=1 to measure.
 
-  tools/compile_times.py [BUILD]   BUILD: build/release. Ends with status 1 when a file took over 15 s, or one of tests
-                                   over 10 s
+  tools/compile_times.py [BUILD]   BUILD: build/release. Ends with status 1 when a file took over 15 s, one of tests over
+                                   10 s, or a batch of files (WEFT_UNITY) over 30 s
 """
 import collections
 import pathlib
 import re
 import sys
 
-FILE_LIMIT, TEST_LIMIT = 15.0, 10.0
+FILE_LIMIT, TEST_LIMIT, BATCH_LIMIT = 15.0, 10.0, 30.0
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 OBJECT = re.compile(r"(?:^|/)CMakeFiles/([^/]+)\.dir/(.+)\.o$")
 
@@ -31,11 +31,21 @@ def kind(output):
     if not found:
         return "shaders" if "shaders/" in output else "libraries and links"
     target, source = found.groups()
-    if source.startswith(("tests/", "bench/")):
-        return source.partition("/")[0]
+    if "cmake_pch" in source:
+        return "precompiled headers"
     if target.endswith("_headers"):
         return "headers alone"
-    return "precompiled headers" if "cmake_pch" in source else source.partition("/")[0]
+    if target.endswith(("_tests", "_test", "_testing")) or output.startswith("tests/"):
+        return "tests"
+    if source.startswith("Unity/"):
+        return "cli" if target == "weft" else target.removeprefix("weft_").partition("-")[0]
+    return "examples" if output.startswith("examples/") else source.partition("/")[0]
+
+
+def limit(output):
+    if "/Unity/" in output:
+        return BATCH_LIMIT
+    return TEST_LIMIT if kind(output) == "tests" else FILE_LIMIT
 
 
 def main(build):
@@ -48,7 +58,7 @@ def main(build):
         print(f"{name:20} {len(took):5} {sum(took):8.1f} {max(took):8.1f}")
     print(f"{'all':20} {len(seconds):5} {sum(seconds.values()):8.1f}")
     slow = [(took, output) for output, took in seconds.items()
-            if OBJECT.search(output) and took > (TEST_LIMIT if kind(output) == "tests" else FILE_LIMIT)]
+            if OBJECT.search(output) and took > limit(output)]
     for took, name in sorted(slow, reverse=True):
         print(f"too long: {took:5.1f} s  {name}")
     return bool(slow)

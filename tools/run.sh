@@ -10,7 +10,8 @@ tools/setup.sh
 log=build/release-build.log
 mkdir -p build
 [ -x build/release/bin/weft ] || echo "building weft, some minutes the first time; what the compiler says goes to $log" >&2
-if ! { cmake --preset release -DWEFT_PRECOMPILE=all && cmake --build --preset release --target weft; } > "$log" 2>&1; then
+if ! { cmake --preset release -DWEFT_PRECOMPILE=all -DWEFT_UNITY=ON &&
+  cmake --build --preset release --target weft; } > "$log" 2>&1; then
   cat "$log" >&2
   exit 1
 fi

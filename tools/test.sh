@@ -4,13 +4,19 @@
 #
 #   tools/test.sh                       everything, as released
 #   tools/test.sh PRESET [ARGUMENTS]    another preset of CMakePresets.json; further arguments go to ctest
-# The same as `cmake --workflow --preset PRESET`, but CMAKE_BUILD_PARALLEL_LEVEL (jobs) and arguments are heeded.
+# The same as `cmake --workflow --preset PRESET`, but CMAKE_BUILD_PARALLEL_LEVEL (jobs) and arguments are heeded, and files
+# are compiled in batches. Conformance takes four numeric types always and a sixth of the others: the slice goes round with
+# the commits; WEFT_TEST_SLICE=N asks for one, WEFT_TEST_FULL=1 for everything.
 set -eu
 cd "$(dirname "$0")/.."
 preset=${1:-release}
 [ $# -eq 0 ] || shift
 tools/setup.sh gpu
-cmake --preset "$preset" -DWEFT_PRECOMPILE=all
+cmake --preset "$preset" -DWEFT_PRECOMPILE=all -DWEFT_UNITY=ON
 cmake --build --preset "$preset"
 export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(nproc)}"
+if [ "${WEFT_TEST_FULL:-0}" != 1 ]; then
+  export WEFT_TEST_SLICE="${WEFT_TEST_SLICE:-$(git rev-list --count HEAD 2> /dev/null || echo 0)}"
+  echo "tools/test.sh: conformance runs slice $((WEFT_TEST_SLICE % 6)) of 6; WEFT_TEST_FULL=1 runs all"
+fi
 exec ctest --preset "$preset" "$@"

@@ -2,10 +2,10 @@
 
 #include "formats/loom/loom_entity.hpp"
 
+#include "formats/internal/load.hpp"
+
 #include "core/json_reader.hpp"
 #include "core/printable.hpp"
-
-#include "formats/internal/load.hpp"
 
 #include <algorithm>
 #include <array>

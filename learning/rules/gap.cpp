@@ -16,7 +16,10 @@ void through_weighted_mean(const MatrixStep& s) {
 
 }  // namespace
 
-constinit const RuleDefinition gap{
-    .name = "gap", .lr = 0.001f, .output_step = 5.0f, .takes_wanted_output = true, .through_matrix = through_weighted_mean};
+constinit const RuleDefinition gap{.name = "gap",
+                                   .lr = 0.001f,
+                                   .output_step = 5.0f,
+                                   .takes_wanted_output = true,
+                                   .through_matrix = through_weighted_mean};
 
 }  // namespace weft::learning::rules

@@ -128,7 +128,9 @@ LayerDeclaration declare_conv_transposed1d() { return {"in, length", "out, lengt
 Result<std::unique_ptr<Layer>> make_conv_transposed1d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_transposed(1, in, out, options);
 }
-LayerDeclaration declare_conv_transposed2d() { return {"in, height, width", "out, height', width'", transposed_options(2)}; }
+LayerDeclaration declare_conv_transposed2d() {
+  return {"in, height, width", "out, height', width'", transposed_options(2)};
+}
 Result<std::unique_ptr<Layer>> make_conv_transposed2d(const Shape& in, std::size_t out, OptionReader& options) {
   return make_transposed(2, in, out, options);
 }

@@ -76,7 +76,8 @@ std::string to_string(const SegmentName& name) {
 }
 
 std::optional<SegmentName> parse_segment_name(std::string_view name) noexcept {
-  if (name.size() < kJournalPrefix.size() + kDigits || name.substr(0, kJournalPrefix.size()) != kJournalPrefix) return std::nullopt;
+  if (name.size() < kJournalPrefix.size() + kDigits || name.substr(0, kJournalPrefix.size()) != kJournalPrefix)
+    return std::nullopt;
   const auto first = parse_number<std::uint64_t>(name.substr(kJournalPrefix.size(), kDigits));
   if (!first || *first == 0) return std::nullopt;
   const std::string_view rest = name.substr(kJournalPrefix.size() + kDigits);
