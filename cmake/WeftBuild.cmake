@@ -62,7 +62,7 @@ endfunction()
 
 # weft_precompile(target group <gtest/gtest.h>...): the standard library's headers and those given, precompiled once for
 # a group of targets with the same options. Ours are not: they change. No header that only some files include, either:
-# each file pays for what is in there (CLI11 in it took every file 3 s; docs/building.md).
+# each file pays for what is in there (CLI11 in it took every file 3 s; docs/building.md). Kernels have Highway beside it.
 set(WEFT_PRECOMPILE programs CACHE STRING "Precompile the standard library's headers for: nothing, programs, all. What \
 builds once and cold (tools/run.sh, tools/test.sh) asks for all; where libraries are not among them, the build shows that \
 their files include what they use, and ccache serves every worktree")
@@ -158,8 +158,8 @@ function(weft_add_module module)
   target_include_directories(weft_${module} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                                    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/weft>)
   weft_link(weft_${module} PUBLIC ${arg_DEPENDS})
-  if(module STREQUAL "kernels" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
-    weft_precompile(weft_kernels kernels <immintrin.h>)
+  if(module STREQUAL "kernels" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    weft_precompile(weft_kernels kernels ${PROJECT_SOURCE_DIR}/kernels/internal/precompiled_highway.hpp)
   else()
     weft_precompile(weft_${module} library)
   endif()

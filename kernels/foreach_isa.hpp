@@ -45,7 +45,7 @@
 #include <cstdint>
 #include <cstring>
 
-#ifdef HWY_HIGHWAY_INCLUDED
+#if defined(HWY_HIGHWAY_INCLUDED) && !defined(WEFT_HIGHWAY_PRECOMPILED)
 #error "include kernels/foreach_isa.hpp before anything that includes hwy/highway.h"
 #endif
 #define WEFT_ISA_RAN() (::weft::kernels::detail::last_isa = ::weft::kernels::Isa::WEFT_ISA)
@@ -58,10 +58,19 @@
 // Guards of -inl headers compare themselves with HWY_TARGET_TOGGLE, so it flips after each pass.
 #if defined(__x86_64__)
 
+// Operations of both passes that kernels/internal/precompiled_highway.hpp has read are not read again: the guard of
+// Highway's header is set to what makes a pass skip it.
+#ifdef WEFT_HIGHWAY_PRECOMPILED
+#define HWY_HIGHWAY_PER_TARGET
+#define WEFT_HIGHWAY <hwy/ops/set_macros-inl.h>
+#else
+#define WEFT_HIGHWAY <hwy/highway.h>
+#endif
+
 #undef HWY_TARGET
 #define HWY_TARGET HWY_AVX2
 #define WEFT_ISA avx2
-#include <hwy/highway.h>
+#include WEFT_HIGHWAY
 #include WEFT_THIS_FILE
 #undef WEFT_ISA
 #define HWY_TARGET_TOGGLE
@@ -69,7 +78,10 @@
 #undef HWY_TARGET
 #define HWY_TARGET HWY_AVX3
 #define WEFT_ISA avx512
-#include <hwy/highway.h>
+#ifdef WEFT_HIGHWAY_PRECOMPILED
+#undef HWY_HIGHWAY_PER_TARGET
+#endif
+#include WEFT_HIGHWAY
 #include WEFT_THIS_FILE
 #undef WEFT_ISA
 #undef HWY_TARGET_TOGGLE
