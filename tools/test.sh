@@ -5,8 +5,8 @@
 #   tools/test.sh                       everything, as released
 #   tools/test.sh PRESET [ARGUMENTS]    another preset of CMakePresets.json; further arguments go to ctest
 # The same as `cmake --workflow --preset PRESET`, but CMAKE_BUILD_PARALLEL_LEVEL (jobs) and arguments are heeded, and files
-# are compiled in batches. Conformance takes four numeric types always and a sixth of the others: the slice goes round with
-# the commits; WEFT_TEST_SLICE=N asks for one, WEFT_TEST_FULL=1 for everything.
+# are compiled in batches. Conformance takes some numeric types always and a sixth of all in turn: the slice goes round
+# with the commits; WEFT_TEST_SLICE=N asks for one, WEFT_TEST_FULL=1 for everything.
 set -eu
 cd "$(dirname "$0")/.."
 preset=${1:-release}
