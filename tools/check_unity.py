@@ -158,9 +158,11 @@ def check(folder):
                 return path
         return None
 
-    for room in rooms:
-        sources = [path for path in sorted(room.rglob("*.cpp")) if not ALONE.search(path.read_text())]
-        yield from check_room(folder, sources, seen)
+    batches = [room.rglob("*.cpp") for room in rooms]
+    batches += [path.parent.glob("*.cpp") for path in folder.glob("bench/*/main.cpp")]
+    batches += [(path for path in room.glob("*.cpp") if not path.stem.endswith("_test")) for room in folder.glob("tests/*/")]
+    for sources in batches:
+        yield from check_room(folder, [path for path in sorted(sources) if not ALONE.search(path.read_text())], seen)
     for path in sorted(folder.glob("tests/*/*_test.cpp")):
         spaces = re.findall(r"^namespace (weft(?:::\w+)*) \{$", path.read_text(), re.M)
         if any(not space.endswith("::" + path.stem) for space in spaces):

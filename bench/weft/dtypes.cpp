@@ -25,13 +25,13 @@ namespace {
 
 using namespace kernels;
 
-constexpr std::size_t kThreads = 2;
+constexpr std::size_t kDtypeThreads = 2;
 
 std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 void product(const ConstWeight& w, std::size_t batch, const float* x, float* y, const ParallelFor& threads) {
   ParallelOptions parallel{threads};
-  parallel.threads = kThreads;
+  parallel.threads = kDtypeThreads;
   CpuStream stream;
   stream.set_parallel(&parallel);
   stream.linear({w, nullptr, {x, batch, w.in, w.in}, Activation::linear, {}, {y, batch, w.out, w.out}});
@@ -109,10 +109,10 @@ void race_gemv(Rows& rows, SpinningThreads& threads) {
       std::size_t turn = 0;
       const auto read = [&] {
         const float* const from = stored.data() + turn++ % stored.count() * stored.floats_of_one();
-        const std::size_t half = stored.floats_of_one() / kThreads / 16 * 16;
+        const std::size_t half = stored.floats_of_one() / kDtypeThreads / 16 * 16;
         const auto body = [&](std::size_t task) { sink = read_all(from + task * half, half); };
         const ParallelFor parallel(threads);
-        parallel(kThreads, body);
+        parallel(kDtypeThreads, body);
       };
       const Contestant all[] = {
           {"weft", [&] { product(stored.next(), 1, m.x.data(), m.y.data(), threads); }},
@@ -164,7 +164,7 @@ void race_gemm(Rows& rows, SpinningThreads& threads) {
 
 void bench_dtypes(Rows& rows) {
   const FlushSubnormals exact;
-  SpinningThreads threads(kThreads);
+  SpinningThreads threads(kDtypeThreads);
   race_gemv(rows, threads);
   race_gemm(rows, threads);
 }

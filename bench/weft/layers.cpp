@@ -33,8 +33,8 @@
 namespace weft::bench {
 namespace {
 
-constexpr std::uint64_t kSamples = 8;
-constexpr std::size_t kThreads = 2;
+constexpr std::uint64_t kLayerSamples = 8;
+constexpr std::size_t kLayerThreads = 2;
 
 struct Network {
   std::string name;
@@ -119,7 +119,8 @@ class Steps {
  public:
   explicit Steps(const Network& network) : mesh_(build(network)), learner_(must(build(mesh_, network))) {
     const auto& graph = mesh_.graph();
-    const std::size_t in = graph.nodes()[0].width, out = graph.nodes().back().width, rows = kSamples * network.sessions;
+    const std::size_t in = graph.nodes()[0].width, out = graph.nodes().back().width,
+                      rows = kLayerSamples * network.sessions;
     RandomStream random(1, 0, RandomPurpose::test);
     inputs_.resize(rows * in);
     for (float& value : inputs_) value = random.next_normal();
@@ -136,13 +137,13 @@ class Steps {
     const mesh::RunInput input{"in", inputs_};
     const learning::Target target{"out", labels_, values_};
     std::vector<double> times;
-    for (int done = 0; done < steps; done += static_cast<int>(kSamples)) {
+    for (int done = 0; done < steps; done += static_cast<int>(kLayerSamples)) {
       const auto begin = std::chrono::steady_clock::now();
-      if (const Status learned = learner_->learn({&input, 1}, {&target, 1}, kSamples); !learned) {
+      if (const Status learned = learner_->learn({&input, 1}, {&target, 1}, kLayerSamples); !learned) {
         std::fprintf(stderr, "weft: error: %s\n", learned.error().text().c_str());
         std::exit(1);
       }
-      times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / kSamples);
+      times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / kLayerSamples);
       learner_->clear_scores();
     }
     std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
@@ -152,7 +153,7 @@ class Steps {
  private:
   static mesh::Mesh build(const Network& network) {
     mesh::MeshOptions options;
-    options.threads = kThreads;
+    options.threads = kLayerThreads;
     options.sessions = network.sessions;
     return must(mesh::Mesh::build(network.spec(), options));
   }
@@ -246,8 +247,13 @@ void race_network(Rows& rows, const Network& network, const std::string& self) {
     peaks.push_back(operations / 2 / std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   const double own = at(times[0], 0.5);
-  Row row{
-      "layers/" + network.name, own * 1e6, "", {}, {}, network.multiply_adds / (kThreads * at(peaks, 0.5)) * 1e6, "us"};
+  Row row{"layers/" + network.name,
+          own * 1e6,
+          "",
+          {},
+          {},
+          network.multiply_adds / (kLayerThreads * at(peaks, 0.5)) * 1e6,
+          "us"};
   if (!has_peer) return rows.add(row);
   const std::size_t best = at(times[1], 0.5) < at(times[2], 0.5) ? 1 : 2;
   for (std::size_t i = 0; i < times[0].size(); ++i) ratios.push_back(times[best][i] / times[0][i]);
