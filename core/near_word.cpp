@@ -3,6 +3,7 @@
 #include "core/near_word.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <array>
 #include <cstdint>
 #include <vector>
