@@ -94,11 +94,11 @@ TEST_F(Gpu, MayLeaveCellsToTheCpu) {
   EXPECT_GT(there["device"]["exchanged_bytes"], 0);
 }
 
-TEST(Device, OfALayerIsNoPartOfALife) {
+TEST(Device, OfALayerIsNoPartOfARun) {
   const Folder folder;
-  const Words more{"--data", source_path("examples/data/digits.csv.gz"), "--state", folder / "home"};
-  const Outcome lived = weft(with(kRun, more));
-  ASSERT_EQ(lived.exit, 0) << lived.err;
+  const Words more{"--data", source_path("examples/data/digits.csv.gz"), "--state", folder / "agent"};
+  const Outcome original = weft(with(kRun, more));
+  ASSERT_EQ(original.exit, 0) << original.err;
   Json network = Json::parse(read_file(kDigits));
   network["layers"][1]["device"] = "cpu";
   write_file(folder / "digits.json", network.dump());
@@ -106,18 +106,18 @@ TEST(Device, OfALayerIsNoPartOfALife) {
   run[1] = folder / "digits.json";
   const Outcome again = weft(run);
   ASSERT_EQ(again.exit, 0) << again.err;
-  EXPECT_EQ(again.last()["state_hash"], lived.last()["state_hash"]);
+  EXPECT_EQ(again.last()["state_hash"], original.last()["state_hash"]);
 }
 
-TEST_F(Gpu, ALifeLivedOnADeviceIsLivedAgainAnywhere) {
+TEST_F(Gpu, ARunOnADeviceIsReplayedAnywhere) {
   const Folder folder;
-  const Words home{"--state", folder / "home"};
+  const Words directory{"--state", folder / "agent"};
   const std::string hash = weft(kRun).last()["state_hash"];
-  const Outcome lived = weft(with(with(kRun, home), {"--device", "vulkan"}));
-  ASSERT_EQ(lived.exit, 0) << lived.err;
-  EXPECT_EQ(lived.last()["state_hash"], hash);
+  const Outcome original = weft(with(with(kRun, directory), {"--device", "vulkan"}));
+  ASSERT_EQ(original.exit, 0) << original.err;
+  EXPECT_EQ(original.last()["state_hash"], hash);
   for (const char* device : {"cpu", "vulkan"}) {
-    const Outcome again = weft({"replay", folder / "home", "--verify", "--json", "--device", device});
+    const Outcome again = weft({"replay", folder / "agent", "--verify", "--json", "--device", device});
     ASSERT_EQ(again.exit, 0) << again.err;
     EXPECT_EQ(again.last()["state_hash"], hash) << device;
     EXPECT_EQ(again.last()["device"] == "cpu", std::string(device) == "cpu") << again.last();

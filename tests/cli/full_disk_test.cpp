@@ -3,7 +3,7 @@
 
 #include <sys/mount.h>
 
-#include "tests/cli/home.hpp"
+#include "tests/cli/data_directory.hpp"
 
 namespace weft::cli_test::full_disk_test {
 namespace {
@@ -50,30 +50,30 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 
 constexpr const char* kGoesOn = "the agent goes on and tries again";
 
-TEST(FullDisk, TheLifeGoesOnToItsEndAndSaysThatItCouldNotBeKept) {
+TEST(FullDisk, TheRunGoesOnToItsEndAndSaysThatItCouldNotBeSaved) {
   // Room for its beginning; its journal alone takes more than twice as much.
   const SmallDisk disk(900);
   if (!disk.is_there()) GTEST_SKIP() << disk.why_not();
-  const Words run = at_home(disk / "home") + Words{"--durability", "interval=20ms"};
-  const Outcome life = weft(run);
-  EXPECT_EQ(life.exit, 5) << life.told();
-  EXPECT_EQ(count_of(life.err, "the journal cannot be written"), 1u) << life.err;
-  EXPECT_LE(count_of(life.err, kGoesOn), 2u) << "once of the journal, once of the checkpoints: " << life.err;
-  EXPECT_NE(life.err.find("No space left on device"), std::string::npos) << life.err;
-  EXPECT_NE(life.err.find("acknowledged up to tick"), std::string::npos) << life.err;
-  EXPECT_EQ(last_event(life.out, "progress")["samples"], 20000) << "it lived on: " << life.told();
+  const Words run = run_in(disk / "agent") + Words{"--durability", "interval=20ms"};
+  const Outcome outcome = weft(run);
+  EXPECT_EQ(outcome.exit, 5) << outcome.told();
+  EXPECT_EQ(count_of(outcome.err, "the journal cannot be written"), 1u) << outcome.err;
+  EXPECT_LE(count_of(outcome.err, kGoesOn), 2u) << "once of the journal, once of the checkpoints: " << outcome.err;
+  EXPECT_NE(outcome.err.find("No space left on device"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("acknowledged up to tick"), std::string::npos) << outcome.err;
+  EXPECT_EQ(last_event(outcome.out, "progress")["samples"], 20000) << "it ran on: " << outcome.told();
   // Acknowledged records are there, and with free space again the same command finishes the run.
   ASSERT_EQ(mount("", disk.path().c_str(), "", MS_REMOUNT, "size=64m"), 0) << std::strerror(errno);
   const Outcome again = weft(run);
   expect_uninterrupted_run(again);
-  EXPECT_GE(again.events().front()["tick"].get<std::uint64_t>(), acknowledged_tick(life.out));
+  EXPECT_GE(again.events().front()["tick"].get<std::uint64_t>(), acknowledged_tick(outcome.out));
 }
 
 TEST(FullDisk, ForAWhileCostsNothingButTheTelling) {
   const SmallDisk disk(48 << 10);
   if (!disk.is_there()) GTEST_SKIP() << disk.why_not();
-  const std::string home = disk / "home";
-  Process agent({"run", kDigits, "--json", "--quiet", "--epochs", "1000000", "--state", home, "--durability",
+  const std::string directory = disk / "agent";
+  Process agent({"run", kDigits, "--json", "--quiet", "--epochs", "1000000", "--state", directory, "--durability",
                  "interval=20ms", "--checkpoint-every", "20000"});
   const auto wait_for = [&](const std::string& told) {
     while (!agent.has_ended() && agent.err_so_far().find(told) == std::string::npos)
@@ -87,11 +87,11 @@ TEST(FullDisk, ForAWhileCostsNothingButTheTelling) {
   wait_for("the journal is written again");
   ASSERT_FALSE(agent.has_ended()) << agent.wait().told();
   agent.send(SIGTERM);
-  const Outcome life = agent.wait();
-  EXPECT_EQ(life.exit, 143) << life.told();
-  const Json last = last_event(life.out, "checkpoint");
+  const Outcome outcome = agent.wait();
+  EXPECT_EQ(outcome.exit, 143) << outcome.told();
+  const Json last = last_event(outcome.out, "checkpoint");
   EXPECT_GT(last["tick"].get<std::uint64_t>(), kept);
-  const Outcome replay = weft({"replay", home, "--verify", "--json"});
+  const Outcome replay = weft({"replay", directory, "--verify", "--json"});
   EXPECT_EQ(replay.exit, 0) << replay.told();
   EXPECT_EQ(replay.last()["tick"], last["tick"]) << "all of it is there";
 }

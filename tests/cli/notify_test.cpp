@@ -37,7 +37,7 @@ class Manager {
   int socket_;
 };
 
-void expect_life(const std::string& address, const Folder& folder) {
+void expect_notifications(const std::string& address, const Folder& folder) {
   const Manager manager(address);
   Process agent(endless(folder / "c"), {{"NOTIFY_SOCKET", address}, {"WATCHDOG_USEC", "400000"}});
   const std::string ready = manager.read();
@@ -53,17 +53,17 @@ void expect_life(const std::string& address, const Folder& folder) {
   EXPECT_EQ(agent.wait().exit, 143);
 }
 
-TEST(Notify, TellsReadyStatusSignsOfLifeAndStopping) {
+TEST(Notify, TellsReadyStatusHeartbeatsAndStopping) {
   Folder folder;
-  expect_life(folder / "notify", folder);
+  expect_notifications(folder / "notify", folder);
 }
 
 TEST(Notify, SpeaksToAbstractSockets) {
   Folder folder;
-  expect_life("@weft-test-" + std::to_string(getpid()), folder);
+  expect_notifications("@weft-test-" + std::to_string(getpid()), folder);
 }
 
-TEST(Notify, GivesNoSignsOfLifeThatNobodyAskedOfIt) {
+TEST(Notify, SendsNoHeartbeatsUnasked) {
   Folder folder;
   const Manager manager(folder / "notify");
   // Meant for another process: a parent that passed its environment on.

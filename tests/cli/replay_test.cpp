@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // weft replay and weft diff: a run replayed, otherwise than it was, and beside another.
 
-#include "tests/cli/home.hpp"
+#include "tests/cli/data_directory.hpp"
 
 namespace weft::cli_test::replay_test {
 namespace {
 
-Outcome replayed(const std::string& home, const Words& more = {}) {
-  return weft(Words{"replay", home, "--json"} + more);
+Outcome replayed(const std::string& directory, const Words& more = {}) {
+  return weft(Words{"replay", directory, "--json"} + more);
 }
 
 void expect_refused(const Words& command, int exit, const std::string& fragment) {
@@ -20,69 +20,69 @@ std::string tick_flag(const Json& tick) { return "tick=" + std::to_string(tick.g
 
 TEST(Replay, ComesToTheSameEndFromEveryCheckpoint) {
   Folder folder;
-  const Outcome life = weft(at_home(folder / "home") + Words{"--checkpoint-every", "3000", "--keep", "100"});
-  expect_uninterrupted_run(life);
+  const Outcome outcome = weft(run_in(folder / "agent") + Words{"--checkpoint-every", "3000", "--keep", "100"});
+  expect_uninterrupted_run(outcome);
   std::uint64_t checkpoints = 0;
-  for (const Json& event : life.events()) {
+  for (const Json& event : outcome.events()) {
     if (event["event"] != "checkpoint") continue;
     ++checkpoints;
-    const Outcome replay = replayed(folder / "home", {"--verify", "--from", tick_flag(event["tick"])});
+    const Outcome replay = replayed(folder / "agent", {"--verify", "--from", tick_flag(event["tick"])});
     ASSERT_EQ(replay.exit, 0) << replay.told();
     EXPECT_EQ(replay.last()["from_tick"], event["tick"]);
     EXPECT_EQ(replay.last()["state_hash"], uninterrupted_run());
-    EXPECT_EQ(replay.last()["tick"], life.last()["ticks"]);
+    EXPECT_EQ(replay.last()["tick"], outcome.last()["ticks"]);
   }
-  EXPECT_GE(checkpoints, 2u) << life.told();
-  const Outcome whole = replayed(folder / "home", {"--verify", "--threads", "1"});
+  EXPECT_GE(checkpoints, 2u) << outcome.told();
+  const Outcome whole = replayed(folder / "agent", {"--verify", "--threads", "1"});
   EXPECT_GT(whole.last()["compared"], 100) << "marks and checkpoints: " << whole.told();
 }
 
-TEST(Replay, StandsAtATickAsTheLifeThatEndedThereDid) {
+TEST(Replay, StandsAtATickAsTheRunThatEndedThereDid) {
   Folder folder;
-  std::string home;
-  ASSERT_EQ(stopped_life(SIGTERM, folder, home, {"--keep", "100"}).exit, 143);
+  std::string directory;
+  ASSERT_EQ(stopped_run(SIGTERM, folder, directory, {"--keep", "100"}).exit, 143);
   // The run itself says what it found there; then it goes on.
-  const Outcome rest = weft(at_home(home) + Words{"--keep", "100"});
+  const Outcome rest = weft(run_in(directory) + Words{"--keep", "100"});
   expect_uninterrupted_run(rest);
   const Json found = rest.events().front();
   ASSERT_GT(found["tick"], 0);
-  const Outcome until = replayed(home, {"--until", tick_flag(found["tick"])});
+  const Outcome until = replayed(directory, {"--until", tick_flag(found["tick"])});
   EXPECT_EQ(until.last()["from_tick"], 0) << until.told();
   EXPECT_EQ(until.last()["tick"], found["tick"]);
   EXPECT_EQ(until.last()["state_hash"], found["state_hash"]);
-  EXPECT_EQ(replayed(home).last()["state_hash"], uninterrupted_run());
+  EXPECT_EQ(replayed(directory).last()["state_hash"], uninterrupted_run());
 }
 
 TEST(Replay, AsksWhatIf) {
   Folder folder;
-  expect_uninterrupted_run(weft(at_home(folder / "home")));
-  const Outcome as_it_was = replayed(folder / "home", {"--set", "layers[1].dtype=float32"});
+  expect_uninterrupted_run(weft(run_in(folder / "agent")));
+  const Outcome as_it_was = replayed(folder / "agent", {"--set", "layers[1].dtype=float32"});
   ASSERT_EQ(as_it_was.exit, 0) << as_it_was.told();
   EXPECT_EQ(as_it_was.last()["state_hash"], uninterrupted_run()) << "a change to what it was anyway changes nothing";
-  const Outcome otherwise = replayed(folder / "home", {"--set", "layers[1].dtype=int8"});
+  const Outcome otherwise = replayed(folder / "agent", {"--set", "layers[1].dtype=int8"});
   ASSERT_EQ(otherwise.exit, 0) << otherwise.told();
   EXPECT_EQ(otherwise.last()["tick"], as_it_was.last()["tick"]);
   EXPECT_NE(otherwise.last()["state_hash"], uninterrupted_run());
   const auto refused = [&](const std::string& change, int exit, const std::string& fragment) {
-    expect_refused({"replay", folder / "home", "--set", change}, exit, fragment);
+    expect_refused({"replay", folder / "agent", "--set", change}, exit, fragment);
   };
   refused("layers[9].dtype=int8", 2, "no element [9] there, there are 4");
   refused("layers[0]dtype=int8", 2, "a change is PATH=VALUE");
   refused("nowhere.at=1", 2, "no 'nowhere'");
   refused("layers[1].dtype=int9", 3, "layers[1].dtype: found \"int9\"");
   refused("layers[1].colour=red", 3, "this layer type has no such option");
-  expect_refused({"replay", folder / "home", "--set", "seed=7", "--verify"}, 2, "--verify and --set");
+  expect_refused({"replay", folder / "agent", "--set", "seed=7", "--verify"}, 2, "--verify and --set");
 }
 
 TEST(Replay, RunsBesideTheLivingAgent) {
   Folder folder;
-  const std::string home = folder / "home";
-  Process agent({"run", kDigits, "--json", "--quiet", "--epochs", "1000000", "--state", home, "--durability",
+  const std::string directory = folder / "agent";
+  Process agent({"run", kDigits, "--json", "--quiet", "--epochs", "1000000", "--state", directory, "--durability",
                  "interval=50ms", "--checkpoint-every", "5000", "--keep", "1000"});
   wait_for_progress(agent);
   std::vector<Json> looks;
   for (int look = 0; look < 5; ++look) {
-    const Outcome replay = replayed(home, {"--verify", "--threads", "1", "--from", "tick=9000000000000"});
+    const Outcome replay = replayed(directory, {"--verify", "--threads", "1", "--from", "tick=9000000000000"});
     ASSERT_EQ(replay.exit, 0) << replay.told();
     looks.push_back(replay.last());
   }
@@ -90,30 +90,30 @@ TEST(Replay, RunsBesideTheLivingAgent) {
   ASSERT_FALSE(agent.has_ended());
   agent.send(SIGTERM);
   ASSERT_EQ(agent.wait().exit, 143);
-  const Outcome after = replayed(home, {"--verify", "--from", "tick=9000000000000"});
+  const Outcome after = replayed(directory, {"--verify", "--from", "tick=9000000000000"});
   EXPECT_EQ(after.exit, 0) << after.told();
   EXPECT_GE(after.last()["tick"], looks.back()["tick"]);
 }
 
 TEST(Replay, SaysWhatIsWrong) {
   Folder folder;
-  expect_uninterrupted_run(weft(at_home(folder / "home")));
+  expect_uninterrupted_run(weft(run_in(folder / "agent")));
   expect_refused({"replay", folder / "missing"}, 3, folder / "missing");
   std::filesystem::create_directory(folder / "empty");
   expect_refused({"replay", folder / "empty"}, 3, "no agent is there");
   expect_refused({"replay", kDigits}, 5, kDigits);
-  expect_refused({"replay", folder / "home", "--until", "tick=-1"}, 2, "give tick=N");
-  expect_refused({"replay", folder / "home", "--from", "noon"}, 2, "give tick=N");
-  expect_refused({"replay", folder / "home", "--from", "tick=9000000", "--until", "tick=3"}, 2, "--until tick=3");
+  expect_refused({"replay", folder / "agent", "--until", "tick=-1"}, 2, "give tick=N");
+  expect_refused({"replay", folder / "agent", "--from", "noon"}, 2, "give tick=N");
+  expect_refused({"replay", folder / "agent", "--from", "tick=9000000", "--until", "tick=3"}, 2, "--until tick=3");
 }
 
-TEST(Diff, OfEqualLivesIsEqual) {
+TEST(Diff, OfEqualRunsIsEqual) {
   Folder folder;
-  expect_uninterrupted_run(weft(at_home(folder / "a") + Words{"--threads", "2", "--save", folder / "end.entity"}));
+  expect_uninterrupted_run(weft(run_in(folder / "a") + Words{"--threads", "2", "--save", folder / "end.entity"}));
   std::string b;
-  stopped_life(SIGKILL, folder, b, {"--threads", "1", "--durability", "tick"});
+  stopped_run(SIGKILL, folder, b, {"--threads", "1", "--durability", "tick"});
   std::filesystem::copy(b, folder / "half", std::filesystem::copy_options::recursive);
-  expect_uninterrupted_run(weft(at_home(b) + Words{"--executor", "deterministic"}));
+  expect_uninterrupted_run(weft(run_in(b) + Words{"--executor", "deterministic"}));
   const Outcome equal = weft({"diff", folder / "a", b, "--json"});
   ASSERT_EQ(equal.exit, 0) << equal.told();
   EXPECT_EQ(equal.last()["equal"], true);
@@ -129,26 +129,26 @@ TEST(Diff, OfEqualLivesIsEqual) {
 
 TEST(Diff, NamesTheFirstTickAndCell) {
   Folder folder;
-  ASSERT_EQ(weft(at_home(folder / "a")).exit, 0);
-  ASSERT_EQ(weft(at_home(folder / "seeded") + Words{"--seed", "5"}).exit, 0);
+  ASSERT_EQ(weft(run_in(folder / "a")).exit, 0);
+  ASSERT_EQ(weft(run_in(folder / "seeded") + Words{"--seed", "5"}).exit, 0);
   const Outcome seeded = weft({"diff", folder / "a", folder / "seeded", "--json"});
   EXPECT_EQ(seeded.exit, 1) << seeded.told();
   EXPECT_EQ(seeded.events().front()["tick"], 0) << "other weights from the start";
   EXPECT_NE(seeded.err.find("differ at tick 0, cell [0,0,0]"), std::string::npos) << seeded.err;
 
   // Labels change at 40 % of the stream: a shorter stream is the same until there.
-  Words shorter = at_home(folder / "shorter");
+  Words shorter = run_in(folder / "shorter");
   shorter[std::find(shorter.begin(), shorter.end(), "20000") - shorter.begin()] = "15000";
-  const Outcome short_life = weft(shorter);
-  ASSERT_EQ(short_life.exit, 0) << short_life.told();
+  const Outcome short_run = weft(shorter);
+  ASSERT_EQ(short_run.exit, 0) << short_run.told();
   const Outcome apart = weft({"diff", folder / "a", folder / "shorter", "--json"});
   ASSERT_EQ(apart.exit, 1) << apart.told();
   const Json divergence = apart.events().front();
   EXPECT_GT(divergence["external_since"], 15000 * 0.4);
   EXPECT_LE(divergence["external_since"], divergence["tick"]);
   EXPECT_LT(divergence["tick"], 15000 * 0.4 + 64);
-  const auto at = [&](const std::string& home, std::uint64_t tick) {
-    return replayed(folder / home, {"--until", "tick=" + std::to_string(tick)}).last()["state_hash"];
+  const auto at = [&](const std::string& directory, std::uint64_t tick) {
+    return replayed(folder / directory, {"--until", "tick=" + std::to_string(tick)}).last()["state_hash"];
   };
   const std::uint64_t tick = divergence["tick"];
   EXPECT_EQ(at("a", tick - 1), at("shorter", tick - 1));
@@ -157,9 +157,9 @@ TEST(Diff, NamesTheFirstTickAndCell) {
   EXPECT_NE(text.out.find("external inputs differ since tick"), std::string::npos) << text.out;
 }
 
-TEST(Diff, SaysWhatIsNoLife) {
+TEST(Diff, NamesWhatIsNoRun) {
   Folder folder;
-  expect_uninterrupted_run(weft(at_home(folder / "a")));
+  expect_uninterrupted_run(weft(run_in(folder / "a")));
   expect_refused({"diff", folder / "a", folder / "missing"}, 3, folder / "missing");
   expect_refused({"diff", folder / "a", kDigits}, 3, "not an .entity file");
   std::filesystem::create_directory(folder / "empty");
@@ -176,7 +176,7 @@ TEST(Diff, SaysWhatIsNoLife) {
   network["layers"][2]["from"] = {{0, 1, 1, 0}};
   network["layers"][1]["from"] = {{0, 0, 0, 0}};
   write_file(folder / "other.json", network.dump());
-  Words other = at_home(folder / "other");
+  Words other = run_in(folder / "other");
   other[1] = folder / "other.json";
   const Outcome run = weft(other);
   ASSERT_EQ(run.exit, 0) << run.told();

@@ -33,7 +33,7 @@ TEST(Resume, EndsTheSameAfterTwentyKillsAtRandomMoments) {
   RecordProperty("seed", static_cast<int>(seed));
   std::mt19937 random(seed);
   // Threads and executor must not matter after a resume, so every process has others.
-  const std::vector<Words> lives{{}, {"--threads", "1"}, {"--threads", "2"}, {"--executor", "deterministic"}};
+  const std::vector<Words> variants{{}, {"--threads", "1"}, {"--threads", "2"}, {"--executor", "deterministic"}};
   int kills = 0, finished = 0;
   const auto when = [&] {
     return "seed " + std::to_string(seed) + ", after " + std::to_string(kills) + " kills and " +
@@ -41,15 +41,15 @@ TEST(Resume, EndsTheSameAfterTwentyKillsAtRandomMoments) {
   };
   for (int attempt = 0; kills < 20 && attempt < 200; ++attempt) {
     const std::string place = folder / std::to_string(finished);
-    Process process(resumed(place) + lives[random() % lives.size()]);
+    Process process(resumed(place) + variants[random() % variants.size()]);
     std::this_thread::sleep_for(microseconds(random() % 120000));
     process.send(SIGKILL);
-    const Outcome life = process.wait();
-    if (life.exit == 128 + SIGKILL) {
+    const Outcome outcome = process.wait();
+    if (outcome.exit == 128 + SIGKILL) {
       ++kills;
       continue;
     }
-    expect_unbroken(life, when());
+    expect_unbroken(outcome, when());
     if (HasFailure()) return;
     ++finished;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run with a data directory: killed, ended, damaged, it goes on as if nothing had happened, or says why not.
 
-#include "tests/cli/home.hpp"
+#include "tests/cli/data_directory.hpp"
 #include <algorithm>
 #include <cstdlib>
 #include <random>
@@ -35,25 +35,25 @@ TEST_P(Killed, LosesNothingAcknowledgedAndEndsTheSame) {
            std::to_string(finished) + " ends: ";
   };
   for (int attempt = 0; kills < wanted && attempt < 20 * wanted; ++attempt) {
-    const Words life = at_home(folder / std::to_string(finished)) + durable + ways[random() % ways.size()];
-    Process process(life);
+    const Words arguments = run_in(folder / std::to_string(finished)) + durable + ways[random() % ways.size()];
+    Process process(arguments);
     // Half of them while they open the data directory, half while they run.
     if (attempt % 2) wait_for_progress(process);
     std::this_thread::sleep_for(microseconds(random() % 60000));
     process.send(SIGKILL);
-    const Outcome life_end = process.wait();
-    const Json found = last_event(life_end.out, "found");
+    const Outcome outcome = process.wait();
+    const Json found = last_event(outcome.out, "found");
     if (!found.is_null()) {
-      ASSERT_GE(found["tick"].get<std::uint64_t>(), furthest) << when() << life_end.told();
+      ASSERT_GE(found["tick"].get<std::uint64_t>(), furthest) << when() << outcome.told();
     }
-    const std::uint64_t acknowledged = acknowledged_tick(life_end.out);
+    const std::uint64_t acknowledged = acknowledged_tick(outcome.out);
     told += acknowledged > furthest;
     furthest = std::max(furthest, acknowledged);
-    if (life_end.exit == 128 + SIGKILL) {
+    if (outcome.exit == 128 + SIGKILL) {
       ++kills;
       continue;
     }
-    expect_uninterrupted_run(life_end, when());
+    expect_uninterrupted_run(outcome, when());
     const Outcome again = weft({"replay", folder / std::to_string(finished), "--verify"});
     EXPECT_EQ(again.exit, 0) << when() << "an older checkpoint leads to the end too: " << again.told();
     if (HasFailure()) return;
@@ -62,7 +62,7 @@ TEST_P(Killed, LosesNothingAcknowledgedAndEndsTheSame) {
   }
   EXPECT_EQ(kills, wanted) << when();
   EXPECT_GT(told, 0) << when() << "nothing was ever acknowledged, so nothing was proved";
-  expect_uninterrupted_run(weft(at_home(folder / std::to_string(finished)) + durable), when());
+  expect_uninterrupted_run(weft(run_in(folder / std::to_string(finished)) + durable), when());
 }
 
 INSTANTIATE_TEST_SUITE_P(State, Killed, ::testing::Values("tick", "interval=50ms", "checkpoint"),
@@ -71,15 +71,15 @@ INSTANTIATE_TEST_SUITE_P(State, Killed, ::testing::Values("tick", "interval=50ms
 TEST(State, EndsOnTerminationWithAllOnTheDeviceAndGoesOn) {
   for (const char* durability : {"interval=60min", "checkpoint"}) {
     Folder folder;
-    std::string home;
-    const Outcome stopped = stopped_life(SIGTERM, folder, home, {"--durability", durability});
+    std::string directory;
+    const Outcome stopped = stopped_run(SIGTERM, folder, directory, {"--durability", durability});
     ASSERT_EQ(stopped.exit, 143) << stopped.told();
     EXPECT_NE(stopped.err.find("the same command goes on"), std::string::npos) << stopped.err;
     const Json kept = last_event(stopped.out, "checkpoint");
     ASSERT_FALSE(kept.is_null()) << stopped.told();
     EXPECT_GT(kept["pause_seconds"], 0.0);
     EXPECT_EQ(stopped.last()["code"], "interrupted");
-    const Outcome rest = weft(at_home(home) + Words{"--durability", durability});
+    const Outcome rest = weft(run_in(directory) + Words{"--durability", durability});
     expect_uninterrupted_run(rest);
     const Json found = rest.events().front();
     EXPECT_EQ(found["event"], "found");
@@ -90,20 +90,20 @@ TEST(State, EndsOnTerminationWithAllOnTheDeviceAndGoesOn) {
   }
 }
 
-TEST(State, ALifeThatCameToItsEndSaysItsResultAgain) {
+TEST(State, AFinishedRunSaysItsResultAgain) {
   Folder folder;
-  const Outcome first = weft(at_home(folder / "home"));
+  const Outcome first = weft(run_in(folder / "agent"));
   expect_uninterrupted_run(first);
   EXPECT_EQ(first.events().front()["is_new"], true);
   EXPECT_EQ(first.events().front()["is_finished"], false);
-  const Outcome second = weft(at_home(folder / "home"));
+  const Outcome second = weft(run_in(folder / "agent"));
   EXPECT_EQ(second.events().front()["is_finished"], true) << second.told();
   EXPECT_TRUE(last_event(second.out, "progress").is_null()) << "nothing is learned twice";
   Json again = second.last(), once = first.last();
   again.erase("ticks_per_second");
   once.erase("ticks_per_second");
   EXPECT_EQ(again, once);
-  const Outcome text = weft({"run", kDigits, "--max-samples", "20000", "--state", folder / "home"});
+  const Outcome text = weft({"run", kDigits, "--max-samples", "20000", "--state", folder / "agent"});
   EXPECT_NE(text.err.find("it had come to its end"), std::string::npos) << text.err;
   EXPECT_NE(text.out.find(uninterrupted_run()), std::string::npos) << text.out;
 }
@@ -115,12 +115,12 @@ void expect_refused(const Words& command, int exit, const std::string& fragment)
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
 }
 
-TEST(State, RefusesAnotherLifeAndIsNoneTheWorseForIt) {
+TEST(State, RefusesAnotherRunAndKeepsItsOwn) {
   Folder folder;
-  std::string home;
-  stopped_life(SIGKILL, folder, home);
+  std::string directory;
+  stopped_run(SIGKILL, folder, directory);
   const auto refused = [&](const Words& more, const std::string& fragment) {
-    expect_refused(at_home(home) + more, 2, fragment);
+    expect_refused(run_in(directory) + more, 2, fragment);
   };
   refused({"--epochs", "9"}, "stream.epochs: 20 there, 9 here");
   refused({"--seed", "9"}, "seed: 0 there, 9 here");
@@ -129,10 +129,10 @@ TEST(State, RefusesAnotherLifeAndIsNoneTheWorseForIt) {
   Json network = digits_json();
   network["layers"][0]["out"] = 32;
   write_file(folder / "other.json", network.dump());
-  Words other = at_home(home);
+  Words other = run_in(directory);
   other[1] = folder / "other.json";
   expect_refused(other, 2, "layers[0].out: 64 there, 32 here");
-  expect_uninterrupted_run(weft(at_home(home)));
+  expect_uninterrupted_run(weft(run_in(directory)));
 }
 
 TEST(State, RefusesOtherDataUnderTheSameName) {
@@ -142,27 +142,27 @@ TEST(State, RefusesOtherDataUnderTheSameName) {
   network["stream"].erase("drift");
   network["inputs"]["pixels"] = {2};
   write_file(folder / "n.json", network.dump());
-  const Words run{"run", folder / "n.json", "--state", folder / "home", "--epochs", "1", "--quiet"};
+  const Words run{"run", folder / "n.json", "--state", folder / "agent", "--epochs", "1", "--quiet"};
   write_file(folder / "data.csv", "1,2,0\n3,4,1\n5,6,0\n7,8,1\n");
   ASSERT_EQ(weft(run).exit, 0) << weft(run).err;
   write_file(folder / "data.csv", "1,2,0\n3,4,1\n5,6,0\n7,9,1\n");
   expect_refused(run, 2, "the data were");
 }
 
-TEST(State, RefusesACheckpointDirectoryOfARunWithoutAHome) {
+TEST(State, RefusesACheckpointDirectoryOfARunWithoutADataDirectory) {
   Folder folder;
-  ASSERT_EQ(weft(kLife + Words{"--checkpoint", folder / "c"}).exit, 0);
-  expect_refused(at_home(folder / "c"), 2, "weft run");
+  ASSERT_EQ(weft(kDigitsRun + Words{"--checkpoint", folder / "c"}).exit, 0);
+  expect_refused(run_in(folder / "c"), 2, "weft run");
 }
 
 TEST(State, BelongsToOneProcessAtATime) {
   Folder folder;
-  const Words endless_life{"run", kDigits, "--json", "--quiet", "--epochs", "1000000", "--state", folder / "home"};
-  Process first(endless_life);
+  const Words endless_run{"run", kDigits, "--json", "--quiet", "--epochs", "1000000", "--state", folder / "agent"};
+  Process first(endless_run);
   wait_for_progress(first);
-  const Outcome second = weft(endless_life);
+  const Outcome second = weft(endless_run);
   EXPECT_EQ(second.exit, 5) << second.told();
-  EXPECT_NE(second.err.find(folder / "home"), std::string::npos) << second.err;
+  EXPECT_NE(second.err.find(folder / "agent"), std::string::npos) << second.err;
   EXPECT_NE(second.err.find("in use"), std::string::npos) << second.err;
   first.send(SIGTERM);
   EXPECT_EQ(first.wait().exit, 143);
@@ -170,43 +170,43 @@ TEST(State, BelongsToOneProcessAtATime) {
 
 TEST(State, RefusesFlagsThatContradictEachOther) {
   Folder folder;
-  const Words home{"--state", folder / "home"};
-  expect_refused(kLife + home + Words{"--checkpoint", folder / "c"}, 2, "--checkpoint and --state");
-  expect_refused(kLife + home + Words{"--durability", "nonsense"}, 2, "'nonsense' is no durability");
-  expect_refused(kLife + home + Words{"--durability", "interval=2h"}, 2, "from 1ms to 60min");
-  expect_refused(kLife + home + Words{"--resume"}, 2, "--resume");
-  expect_refused(kLife + Words{"--durability", "tick"}, 2,
+  const Words directory{"--state", folder / "agent"};
+  expect_refused(kDigitsRun + directory + Words{"--checkpoint", folder / "c"}, 2, "--checkpoint and --state");
+  expect_refused(kDigitsRun + directory + Words{"--durability", "nonsense"}, 2, "'nonsense' is no durability");
+  expect_refused(kDigitsRun + directory + Words{"--durability", "interval=2h"}, 2, "from 1ms to 60min");
+  expect_refused(kDigitsRun + directory + Words{"--resume"}, 2, "--resume");
+  expect_refused(kDigitsRun + Words{"--durability", "tick"}, 2,
                  "--durability: name the agent's data directory with --state DIR");
-  expect_refused(kLife + Words{"--salvage"}, 2, "--salvage: name the agent's data directory with --state DIR");
-  expect_refused(kLife + home + Words{"--keep", "0"}, 2, "--keep");
-  EXPECT_FALSE(std::filesystem::exists(folder / "home")) << "a refused command leaves nothing behind";
+  expect_refused(kDigitsRun + Words{"--salvage"}, 2, "--salvage: name the agent's data directory with --state DIR");
+  expect_refused(kDigitsRun + directory + Words{"--keep", "0"}, 2, "--keep");
+  EXPECT_FALSE(std::filesystem::exists(folder / "agent")) << "a refused command leaves nothing behind";
 }
 
 TEST(State, RefusesADamagedJournalUntilItIsToldToSalvage) {
   Folder folder;
-  std::string home;
+  std::string directory;
   // No checkpoint but the first: all that was run is in the journal, and on the device.
-  ASSERT_EQ(stopped_life(SIGKILL, folder, home, {"--durability", "tick"}).exit, 128 + SIGKILL);
-  flip_middle_byte(newest_in(home + "/journal", "journal-"));
-  const Outcome refused = weft(at_home(home));
+  ASSERT_EQ(stopped_run(SIGKILL, folder, directory, {"--durability", "tick"}).exit, 128 + SIGKILL);
+  flip_middle_byte(newest_in(directory + "/journal", "journal-"));
+  const Outcome refused = weft(run_in(directory));
   EXPECT_EQ(refused.exit, 3) << refused.told();
-  EXPECT_NE(refused.err.find(newest_in(home + "/journal", "journal-")), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find(newest_in(directory + "/journal", "journal-")), std::string::npos) << refused.err;
   EXPECT_NE(refused.err.find("salvage goes on from tick"), std::string::npos) << refused.err;
-  EXPECT_EQ(weft(at_home(home)).err, refused.err) << "nothing was changed";
-  const Outcome salvaged = weft(at_home(home) + Words{"--salvage"});
+  EXPECT_EQ(weft(run_in(directory)).err, refused.err) << "nothing was changed";
+  const Outcome salvaged = weft(run_in(directory) + Words{"--salvage"});
   expect_uninterrupted_run(salvaged);
   EXPECT_FALSE(salvaged.events().front()["damages"].empty()) << salvaged.told();
   EXPECT_LT(salvaged.events().front()["samples"], 20000);
-  const Outcome after = weft(at_home(home));
+  const Outcome after = weft(run_in(directory));
   expect_uninterrupted_run(after);
-  EXPECT_TRUE(after.events().front()["damages"].empty()) << "and from then on it is a life as any other";
+  EXPECT_TRUE(after.events().front()["damages"].empty()) << "and from then on it is a run like any other";
 }
 
 TEST(State, PassesOverADamagedCheckpointAndSaysSo) {
   Folder folder;
-  const Words run = at_home(folder / "home") + Words{"--checkpoint-every", "4000"};
+  const Words run = run_in(folder / "agent") + Words{"--checkpoint-every", "4000"};
   expect_uninterrupted_run(weft(run));
-  const std::string newest = newest_in(folder / "home", "ckpt-");
+  const std::string newest = newest_in(folder / "agent", "ckpt-");
   flip_middle_byte(newest + "/agent.entity");
   const Outcome outcome = weft(run);
   expect_uninterrupted_run(outcome);
@@ -219,18 +219,18 @@ TEST(State, PassesOverADamagedCheckpointAndSaysSo) {
 
 TEST(State, SaysInItsLogHowItWasFoundAlsoWhereItIsQuiet) {
   Folder folder;
-  Words run{"run", kDigits, "--max-samples", "20000", "--checkpoint-every", "4000", "--state", folder / "home"};
+  Words run{"run", kDigits, "--max-samples", "20000", "--checkpoint-every", "4000", "--state", folder / "agent"};
   run = run + Words{"--quiet", "--log", folder / "log"};
   ASSERT_EQ(weft(run).exit, 0);
-  EXPECT_NE(read_file(folder / "log").find("info: a new agent in " + folder / "home"), std::string::npos);
-  const std::string newest = newest_in(folder / "home", "ckpt-");
+  EXPECT_NE(read_file(folder / "log").find("info: a new agent in " + folder / "agent"), std::string::npos);
+  const std::string newest = newest_in(folder / "agent", "ckpt-");
   flip_middle_byte(newest + "/agent.entity");
   const Outcome again = weft(run);
   ASSERT_EQ(again.exit, 0) << again.told();
   const std::string log = read_file(folder / "log");
   EXPECT_NE(log.find("does not verify, trying the one before: " + newest), std::string::npos) << log;
   EXPECT_NE(again.err.find("does not verify"), std::string::npos) << "a service's journal has it too: " << again.err;
-  EXPECT_NE(log.find("info: found in " + folder / "home" + ": checkpoint of tick "), std::string::npos) << log;
+  EXPECT_NE(log.find("info: found in " + folder / "agent" + ": checkpoint of tick "), std::string::npos) << log;
   EXPECT_NE(log.find(", state hash "), std::string::npos) << log;
 }
 

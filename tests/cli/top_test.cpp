@@ -76,7 +76,7 @@ TEST(Top, SaysWhenTheLastCheckpointWasWrittenAndFollowsUntilTheAgentGoes) {
   EXPECT_FALSE(std::filesystem::exists(folder / "c/top.path")) << "removed at the end";
 }
 
-// A home is copied with any tool, after a kill too; a socket in it is what many of them stop at.
+// A data directory is copied with any tool, after a kill too; a socket in it is what many of them stop at.
 TEST(Top, LeavesPlainFilesAloneInTheDirectoryOfAKilledAgent) {
   Folder folder;
   std::string socket;

@@ -31,21 +31,21 @@ def entities(weft, folder, seed, packed):
         expect(out.exit == 0 or "bad.entity" in out.err, "not named", (verb, n), out)
 
 
-def parts(home):
-    return sorted(os.path.join(base, name) for base, _, names in os.walk(home) for name in names if name not in ("lock", "top.path"))
+def parts(directory):
+    return sorted(os.path.join(base, name) for base, _, names in os.walk(directory) for name in names if name not in ("lock", "top.path"))
 
 
-@case("homes, seed:", *[(seed,) for seed in range(16)])
-def homes(weft, folder, seed):
-    net, home = prepare(folder), f"{folder}/home"
+@case("damaged data directories, seed:", *[(seed,) for seed in range(16)])
+def directories(weft, folder, seed):
+    net, directory = prepare(folder), f"{folder}/agent"
     arguments = ("run", net, "--epochs", 40, "--checkpoint-every", 300)
     right = state_hash(weft("run", net, "--epochs", 40))
-    expect(weft(*arguments, "--state", home).exit == 0, "no home")
+    expect(weft(*arguments, "--state", directory).exit == 0, "no data directory")
     draw = random.Random(seed)
     for n in range(3):
         copy = f"{folder}/copy"
         shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(home, copy)
+        shutil.copytree(directory, copy)
         path = draw.choice(parts(copy))
         if draw.random() < 0.2 or not os.path.getsize(path):
             os.unlink(path)
@@ -55,7 +55,7 @@ def homes(weft, folder, seed):
         verified, run = weft("replay", copy, "--verify"), weft(*arguments, "--state", copy)
         for out in (verified, run):
             expect(out.exit in (0, 3), f"exit {out.exit}", (where, n), out)
-            expect(out.exit == 0 or "weft: error: " + copy in out.err, "the home is not named", (where, n), out)
+            expect(out.exit == 0 or "weft: error: " + copy in out.err, "the data directory is not named", (where, n), out)
         if run.exit == 3:
             expect(verified.exit == 3, "verify accepts what run refuses", (where, n), run)
         else:
@@ -67,20 +67,20 @@ def homes(weft, folder, seed):
 
 @case("a journal is deleted, emptied, cut at a record:", ("deleted",), ("emptied",), ("cut",))
 def journal(weft, folder, how):
-    net, home = prepare(folder), f"{folder}/home"
-    arguments = ("run", net, "--epochs", 40, "--state", home)
-    expect(weft(*arguments).exit == 0, "no home")
+    net, directory = prepare(folder), f"{folder}/agent"
+    arguments = ("run", net, "--epochs", 40, "--state", directory)
+    expect(weft(*arguments).exit == 0, "no data directory")
     # The end's checkpoint goes, so that the journal alone knows how it ended.
-    checkpoints = sorted((n for n in os.listdir(home) if n.startswith("ckpt-")), key=lambda n: int(n[5:]))
-    shutil.rmtree(f"{home}/{checkpoints[-1]}")
-    expect(weft("replay", home, "--verify").exit == 0, "not whole before")
-    for name in os.listdir(f"{home}/journal"):
-        path = f"{home}/journal/{name}"
+    checkpoints = sorted((n for n in os.listdir(directory) if n.startswith("ckpt-")), key=lambda n: int(n[5:]))
+    shutil.rmtree(f"{directory}/{checkpoints[-1]}")
+    expect(weft("replay", directory, "--verify").exit == 0, "not whole before")
+    for name in os.listdir(f"{directory}/journal"):
+        path = f"{directory}/journal/{name}"
         if not name.startswith("journal-"):
             continue
         bytes = read(path)
         os.unlink(path) if how == "deleted" else write(path, b"" if how == "emptied" else bytes[:len(bytes) // 2])
-    verified, run = weft("replay", home, "--verify"), weft(*arguments)
+    verified, run = weft("replay", directory, "--verify"), weft(*arguments)
     expect(run.exit == 3 and "had been acknowledged" in run.err, "run goes on", (how,), run)
     expect(verified.exit == 3, "verify says all is well", (how,), verified)
     if how != "cut":
@@ -115,20 +115,20 @@ def sessions(weft, folder, seed):
         expect(out.exit in (0, 3), f"exit {out.exit}", (n,), out)
 
 
-@case("parts of a home that may not be read or written, as a user, mode:", *[(m,) for m in (0o000, 0o200, 0o400, 0o444, 0o500)])
+@case("parts of a data directory that may not be read or written, as a user, mode:", *[(m,) for m in (0o000, 0o200, 0o400, 0o444, 0o500)])
 def modes(weft, folder, mode):
-    net, home = prepare(folder), f"{folder}/home"
+    net, directory = prepare(folder), f"{folder}/agent"
     user = other_user(folder)
-    os.mkdir(home), os.chown(home, user, user)
-    arguments = ("run", net, "--epochs", 20, "--state", home)
+    os.mkdir(directory), os.chown(directory, user, user)
+    arguments = ("run", net, "--epochs", 20, "--state", directory)
     right = state_hash(weft("run", net, "--epochs", 20))
-    expect(weft(*arguments, user=user).exit == 0, "no home")
-    for path in [home, f"{home}/journal", f"{home}/lock"] + parts(home)[:3]:
+    expect(weft(*arguments, user=user).exit == 0, "no data directory")
+    for path in [directory, f"{directory}/journal", f"{directory}/lock"] + parts(directory)[:3]:
         before = os.stat(path).st_mode & 0o777
         os.chmod(path, mode)
         out = weft(*arguments, user=user)
         expect(out.exit in (0, 3, 5), f"exit {out.exit}", (path,), out)
-        expect(out.exit == 0 or home in out.err, "not named", (path,), out)
+        expect(out.exit == 0 or directory in out.err, "not named", (path,), out)
         os.chmod(path, before)
     again = weft(*arguments, user=user)
     expect(again.exit == 0 and state_hash(again) == right, "another state hash", (), again)

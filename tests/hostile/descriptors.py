@@ -22,17 +22,17 @@ def foreign_text(folder):
                 yield path
 
 
-@case("a home stays clean with these closed:", *[(c, j) for c in CLOSED for j in ([], ["--json"])])
-def home(weft, folder, closed, json):
+@case("a data directory stays clean with these closed:", *[(c, j) for c in CLOSED for j in ([], ["--json"])])
+def directory(weft, folder, closed, json):
     net = prepare(folder)
-    home = f"{folder}/home"
-    out = weft("run", net, "--epochs", 300, "--state", home, *json, before=closing(closed), stdin=None)
+    directory = f"{folder}/agent"
+    out = weft("run", net, "--epochs", 300, "--state", directory, *json, before=closing(closed), stdin=None)
     expect(out.exit == (5 if 1 in closed else 0), f"exit {out.exit}", closed, out)
-    expect(list(foreign_text(home)) == [], f"words in {list(foreign_text(home))}")
-    again = weft("run", net, "--epochs", 300, "--state", home)
+    expect(list(foreign_text(directory)) == [], f"words in {list(foreign_text(directory))}")
+    again = weft("run", net, "--epochs", 300, "--state", directory)
     undisturbed = weft("run", net, "--epochs", 300)
     expect(again.exit == 0 and state_hash(again) == state_hash(undisturbed), "another state hash", (), again)
-    verified = weft("replay", home, "--verify")
+    verified = weft("replay", directory, "--verify")
     expect(verified.exit == 0, "not verified", (), verified)
 
 

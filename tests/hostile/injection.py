@@ -83,9 +83,9 @@ def paths(weft, folder, evil):
     os.mkdir(place)
     os.rename(f"{folder}/g.csv", f"{place}/g.csv"), os.rename(net, f"{place}/n.json")
     net = f"{place}/n.json"
-    home, model = f"{place}/h", f"{place}/m.entity"
-    for arguments in (("run", net, "--save", model, "--log", f"{place}/w.log", "--state", home), ("inspect", net),
-                      ("pack", model, "-o", f"{place}/p.entity"), ("replay", home), ("diff", home, home)):
+    directory, model = f"{place}/h", f"{place}/m.entity"
+    for arguments in (("run", net, "--save", model, "--log", f"{place}/w.log", "--state", directory), ("inspect", net),
+                      ("pack", model, "-o", f"{place}/p.entity"), ("replay", directory), ("diff", directory, directory)):
         succeeds(weft, arguments)
     for exit, arguments in ((3, ("inspect", f"{place}/none")), (3, ("top", place)), (2, (evil,)), (2, ("run", net, "--" + evil)),
                             (2, ("run", net, "--rule", evil)), (2, ("run", net, "--lr", evil))):

@@ -25,10 +25,10 @@ def file_size_save(weft, folder, size):
     expect(leftovers(folder) == [], f"left behind: {leftovers(folder)}")
 
 
-@case("an agent outlives a limit on file sizes, bytes:", (0,), (1 * KIB,), (3 * KIB,), (20 * KIB,), (64 * KIB,))
-def file_size_home(weft, folder, size):
-    net, home = prepare(folder), f"{folder}/home"
-    arguments = ("run", net, "--epochs", 200, "--state", home)
+@case("an agent survives a limit on file sizes, bytes:", (0,), (1 * KIB,), (3 * KIB,), (20 * KIB,), (64 * KIB,))
+def file_size_directory(weft, folder, size):
+    net, directory = prepare(folder), f"{folder}/agent"
+    arguments = ("run", net, "--epochs", 200, "--state", directory)
     out = weft(*arguments, before=limited(resource.RLIMIT_FSIZE, size))
     # Nothing can be kept within a block or less; more is enough for the first files.
     expect(out.exit == 5 if size < KIB * 3 else out.exit in (0, 5), f"exit {out.exit}", arguments, out)
@@ -41,13 +41,13 @@ def file_size_home(weft, folder, size):
 @case("few descriptors:", *[(n,) for n in (3, 4, 5, 6, 8, 10, 12, 16)])
 def descriptors(weft, folder, count):
     net = prepare(folder)
-    for arguments in (("hash", net), ("run", net, "--state", f"{folder}/home")):
+    for arguments in (("hash", net), ("run", net, "--state", f"{folder}/agent")):
         out = weft(*arguments, before=limited(resource.RLIMIT_NOFILE, count))
         if count > 3 or out.exit != 127:  # the loader needs one itself, before any code of ours
             no_crash(out, arguments)
         if count >= 12:
             expect(out.exit == 0, "these are enough", arguments, out)
-    expect(weft("run", net, "--state", f"{folder}/home").exit == 0, "the home is spoiled")
+    expect(weft("run", net, "--state", f"{folder}/agent").exit == 0, "the data directory is damaged")
 
 
 @case("little address space, MiB:", *[(n,) for n in (64, 100, 200, 400, 1000)])

@@ -21,7 +21,7 @@ def number(weft, folder, _, option, value, ranges):
         weft.refuses(2, [option, f"'{value}'", *ranges], "run", net, *arguments, *more)
     variable = "WEFT_ARG_" + option[2:].upper().replace("-", "_")
     weft.refuses(2, [variable, f"'{value}'", *ranges], "run", net, *more, env={variable: value})
-    expect(not os.path.exists(f"{folder}/h"), "a home was made")
+    expect(not os.path.exists(f"{folder}/h"), "a data directory was made")
 
 
 @case("other verbs: no number:", ("top", "--interval", "nan"), ("top", "--interval", "0"), ("sweep", "--seconds", "nan"),
@@ -110,8 +110,8 @@ def help_words(weft, folder, asked, usual):
 @case("a directory where a file is meant")
 def directory(weft, folder):
     net = prepare(folder)
-    expect(weft("run", net, "--state", f"{folder}/home").exit == 0, "no home")
-    weft.refuses(5, [f"{folder}/home", "weft replay"], "inspect", f"{folder}/home")
+    expect(weft("run", net, "--state", f"{folder}/agent").exit == 0, "no data directory")
+    weft.refuses(5, [f"{folder}/agent", "weft replay"], "inspect", f"{folder}/agent")
 
 
 @case("what the machine refuses names itself:", ("HWLOC_XMLFILE", "/nowhere.xml", 0),
@@ -123,16 +123,16 @@ def hwloc(weft, folder, variable, value, exit):
         expect(f"{variable}={value}" in out.err and not out.err.startswith("weft: error: " + folder), "not named", (), out)
 
 
-@case("the file at fault is named first:", ("data", "d.csv"), ("cell", "d.csv"), ("home", "home"), ("network", "n.json"))
+@case("the file at fault is named first:", ("data", "d.csv"), ("cell", "d.csv"), ("directory", "agent"), ("network", "n.json"))
 def blame(weft, folder, what, name):
     net = prepare(folder)
-    data, home = f"{folder}/d.csv", f"{folder}/home"
+    data, directory = f"{folder}/d.csv", f"{folder}/agent"
     write(data, {"data": "1,2\n3,4\n5", "cell": "1,2,3,4,0\n1,2,x,4,0\n"}.get(what, table()))
     more = []
-    if what == "home":
-        os.mkdir(home)
-        write(f"{home}/ckpt-1", "no checkpoint")
-        more = ["--state", home]
+    if what == "directory":
+        os.mkdir(directory)
+        write(f"{directory}/ckpt-1", "no checkpoint")
+        more = ["--state", directory]
     if what == "network":
         net = write(f"{folder}/n.json", json.dumps(network(inputs={"x": [5]})))
     out = weft("run", net, "--data", data, *more)

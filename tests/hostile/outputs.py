@@ -140,7 +140,7 @@ def log_appends(weft, folder):
 
 
 @case("--state in a directory of somebody else's files:", ("mythesis.txt",), (".git",), ("n.json",))
-def home(weft, folder, name):
+def directory(weft, folder, name):
     net = prepare(folder)
     place = folder if name == "n.json" else f"{folder}/d"
     os.makedirs(place, exist_ok=True)
@@ -149,7 +149,7 @@ def home(weft, folder, name):
 
 
 @case("--state in a directory that is empty, or has logs")
-def home_with_log(weft, folder):
+def directory_with_log(weft, folder):
     net = prepare(folder)
     os.mkdir(f"{folder}/d")
     for _ in range(2):
@@ -157,16 +157,16 @@ def home_with_log(weft, folder):
         expect(out.exit == 0, "refused", (), out)
 
 
-@case("links in a home's place stay links:", ("lock",), ("top.path",), ("journal",), ("home",))
-def home_links(weft, folder, name):
-    net, home = prepare(folder), f"{folder}/home"
+@case("links in a data directory's place stay links:", ("lock",), ("top.path",), ("journal",), ("directory",))
+def directory_links(weft, folder, name):
+    net, directory = prepare(folder), f"{folder}/agent"
     victim = write(f"{folder}/victim", "mine")
-    if name == "home":
-        os.mkdir(f"{folder}/real"), os.symlink("real", home)
-        expect(weft("run", net, "--state", home).exit == 0 and os.path.islink(home), "a link to a home is a home")
+    if name == "directory":
+        os.mkdir(f"{folder}/real"), os.symlink("real", directory)
+        expect(weft("run", net, "--state", directory).exit == 0 and os.path.islink(directory), "a link to a data directory is refused or replaced")
         return
-    os.mkdir(home), os.symlink(victim, f"{home}/{name}")
-    out = weft("run", net, "--state", home)
+    os.mkdir(directory), os.symlink(victim, f"{directory}/{name}")
+    out = weft("run", net, "--state", directory)
     expect(out.exit in (0, 5), f"exit {out.exit}", (), out)
     expect(read(victim) == b"mine", "the victim was written to", (), out)
 
@@ -181,8 +181,8 @@ def race(weft, folder):
 
 @case("a data directory is its owner's alone, umask:", (0o022,), (0o077,), (0o000,))
 def private(weft, folder, umask):
-    home = f"{folder}/home"
-    out = weft("run", prepare(folder), "--state", home, before=lambda: os.umask(umask))
+    directory = f"{folder}/agent"
+    out = weft("run", prepare(folder), "--state", directory, before=lambda: os.umask(umask))
     expect(out.exit == 0, "not run", (), out)
-    for path, _, _ in os.walk(home):
+    for path, _, _ in os.walk(directory):
         expect(os.lstat(path).st_mode & 0o777 == 0o700, f"{path}: {oct(os.lstat(path).st_mode)}")

@@ -24,13 +24,13 @@ def ended(process, within=15):
 @case("ends a run:", *[(s.name, s, code) for s, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131),
                                                          (signal.SIGKILL, 137))])
 def ends(weft, folder, _, number, code):
-    home = f"{folder}/home"
-    process = running(weft, folder, "--state", home)
+    directory = f"{folder}/agent"
+    process = running(weft, folder, "--state", directory)
     time.sleep(0.2)
     process.send_signal(number)
     out = ended(process)
     expect(out.exit == code, f"exit {out.exit}", (), out)
-    verified = weft("replay", home, "--verify")
+    verified = weft("replay", directory, "--verify")
     expect(verified.exit == 0, "not verified", (), verified)
 
 
@@ -57,21 +57,21 @@ def stopped(weft, folder):
 
 @case("kill -9 again and again, seed:", *[(seed,) for seed in range(4)])
 def killed(weft, folder, seed):
-    net, home, draw = prepare(folder), f"{folder}/home", random.Random(seed)
+    net, directory, draw = prepare(folder), f"{folder}/agent", random.Random(seed)
     arguments = ("run", net, "--epochs", EPOCHS)
     right = state_hash(weft(*arguments))
     for _ in range(8):
-        process = weft.spawn(*arguments, "--quiet", "--state", home)
+        process = weft.spawn(*arguments, "--quiet", "--state", directory)
         time.sleep(draw.uniform(0.01, 0.25))
         process.kill(), process.communicate()
-    last = weft(*arguments, "--state", home)
+    last = weft(*arguments, "--state", directory)
     expect(last.exit == 0 and state_hash(last) == right, "another state hash", (), last)
 
 
-@case("two processes and one home: one of them is refused")
+@case("two processes and one data directory: one of them is refused")
 def two(weft, folder):
-    home = f"{folder}/home"
-    process = running(weft, folder, "--state", home)
-    weft.refuses(5, [home, "in use by"], "run", f"{folder}/n.json", "--epochs", 1 << 30, "--state", home)
+    directory = f"{folder}/agent"
+    process = running(weft, folder, "--state", directory)
+    weft.refuses(5, [directory, "in use by"], "run", f"{folder}/n.json", "--epochs", 1 << 30, "--state", directory)
     process.send_signal(signal.SIGTERM)
     expect(ended(process).exit == 143, "another end")

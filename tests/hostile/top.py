@@ -8,12 +8,12 @@ class Agent:
     """A run without an end, with a data directory, while the block lasts."""
 
     def __init__(self, weft, folder):
-        self.home = f"{folder}/home"
-        self.process = weft.spawn("run", prepare(folder), "--epochs", 1 << 30, "--quiet", "--state", self.home)
+        self.directory = f"{folder}/agent"
+        self.process = weft.spawn("run", prepare(folder), "--epochs", 1 << 30, "--quiet", "--state", self.directory)
 
     def __enter__(self):
-        wait_for(lambda: os.path.exists(f"{self.home}/top.path"), "no socket")
-        self.socket = read(f"{self.home}/top.path").decode().strip()
+        wait_for(lambda: os.path.exists(f"{self.directory}/top.path"), "no socket")
+        self.socket = read(f"{self.directory}/top.path").decode().strip()
         return self
 
     def __exit__(self, *_):
@@ -46,7 +46,7 @@ def line(client):
 
 
 def looks(weft, agent):
-    out = weft("top", agent.home, "--once", limit=20)
+    out = weft("top", agent.directory, "--once", limit=20)
     expect(out.exit == 0 and "samples" in out.out, "cannot look", (), out)
 
 
@@ -57,7 +57,7 @@ def refusal(weft, folder):
         for client in clients:
             client.sendall(b'{"subscribe":0.1}\n'), line(client)
         for _ in range(5):
-            out = weft("top", agent.home, "--once")
+            out = weft("top", agent.directory, "--once")
             expect(out.exit == 5 and "8 clients are served already" in out.err, "not told", (), out)
         clients.pop().close()
         time.sleep(0.3)
@@ -77,7 +77,7 @@ def silent(weft, folder, count):
 def stopped(weft, folder, more):
     with Agent(weft, folder) as agent:
         agent.process.send_signal(signal.SIGSTOP)
-        out = weft("top", agent.home, *more)  # it gives up by itself, or the case's limit fails it
+        out = weft("top", agent.directory, *more)  # it gives up by itself, or the case's limit fails it
         expect(out.exit == 5 and "stopped" in out.err and str(agent.process.pid) in out.err, "not told", (), out)
         expect("no answer" not in out.err, "two reasons", (), out)
         agent.process.send_signal(signal.SIGCONT)
@@ -110,7 +110,7 @@ def taken(weft, folder):
 def comes_back(weft, folder):
     with Agent(weft, folder) as agent:
         first = agent.process
-        viewer = weft.spawn("top", agent.home, "--json", "--wait", "--interval", "0.1")
+        viewer = weft.spawn("top", agent.directory, "--json", "--wait", "--interval", "0.1")
         viewer.stdout.readline()
         first.kill(), first.communicate()
         with Agent(weft, folder) as again:
@@ -127,14 +127,14 @@ def nobody(weft, folder):
     weft.refuses(3, "--state", "top", folder)
 
 
-@case("a killed agent's home is copied with what copies files")
-def killed_home(weft, folder):
+@case("a killed agent's data directory is copied with what copies files")
+def killed_directory(weft, folder):
     with Agent(weft, folder) as agent:
         pass
-    shutil.copytree(agent.home, f"{folder}/copy")
-    expect(os.path.isfile(f"{agent.home}/top.path"), "the note should be there: the agent was killed")
+    shutil.copytree(agent.directory, f"{folder}/copy")
+    expect(os.path.isfile(f"{agent.directory}/top.path"), "the note should be there: the agent was killed")
     out = weft("replay", f"{folder}/copy", "--verify", limit=60)
-    expect(out.exit == 0, "the copy is no home", (), out)
+    expect(out.exit == 0, "the copy is no data directory", (), out)
 
 
 @case("garbage, floods and half lines cost the agent nothing")

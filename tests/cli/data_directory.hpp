@@ -10,9 +10,9 @@
 namespace weft::cli_test {
 
 /// A run of the digits that a test sees the end of.
-inline const Words kLife{"run", kDigits, "--json", "--quiet", "--max-samples", "20000"};
+inline const Words kDigitsRun{"run", kDigits, "--json", "--quiet", "--max-samples", "20000"};
 
-inline Words at_home(const std::string& home) { return kLife + Words{"--state", home}; }
+inline Words run_in(const std::string& directory) { return kDigitsRun + Words{"--state", directory}; }
 
 /// The lines of stdout that were written whole: a process that is killed may leave half a one.
 inline std::vector<Json> whole_events(const std::string& out) {
@@ -33,7 +33,7 @@ inline Json last_event(const std::string& out, const std::string& name) {
 
 /// State hash of the same run when nothing interrupts it and nothing is saved.
 inline std::string uninterrupted_run() {
-  static const Outcome run = weft(kLife);
+  static const Outcome run = weft(kDigitsRun);
   EXPECT_EQ(run.exit, 0) << run.told();
   return run.exit == 0 ? run.last()["state_hash"] : Json("no run");
 }
@@ -52,16 +52,16 @@ inline std::uint64_t acknowledged_tick(const std::string& out) {
 }
 
 /// Starts a run that `signal` stops between its first sample and its last; each attempt in a data directory of its own.
-inline Outcome stopped_life(int signal, const Folder& folder, std::string& home, const Words& more = {}) {
+inline Outcome stopped_run(int signal, const Folder& folder, std::string& directory, const Words& more = {}) {
   for (int attempt = 0; attempt < 20; ++attempt) {
-    home = folder / ("home" + std::to_string(attempt));
-    Process process(at_home(home) + more);
+    directory = folder / ("agent" + std::to_string(attempt));
+    Process process(run_in(directory) + more);
     wait_for_progress(process);
     process.send(signal);
     Outcome outcome = process.wait();
     if (outcome.exit != 0) return outcome;
   }
-  ADD_FAILURE() << "twenty lives ended before their signal came";
+  ADD_FAILURE() << "twenty runs ended before their signal came";
   return {};
 }
 
