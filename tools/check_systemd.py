@@ -165,7 +165,7 @@ def check_start(agent):
     say(f"systemd-analyze security: exposure {exposure}")
 
 
-def check_signs_of_life(agent):
+def check_heartbeats(agent):
     pid = agent.show("MainPID")
     time.sleep(2.5 * WATCHDOG)
     assert agent.show("MainPID") == pid and agent.show("NRestarts") == "0", agent.systemctl("status")
@@ -234,7 +234,7 @@ def check(container):
                     f"[Service]\nWatchdogSec={WATCHDOG}s\nRestartSec=100ms\nStandardOutput=journal\nStandardError=journal\n")
     container("systemctl", "daemon-reload")
     check_start(digits)
-    check_signs_of_life(digits)
+    check_heartbeats(digits)
     check_comes_back(digits, "SIGSTOP", "Watchdog timeout")
     check_comes_back(digits, "SIGKILL", "status=9/KILL")
     check_reload(digits)

@@ -16,7 +16,9 @@ COLUMNS = 120
 OPENING = re.compile(r"^\s*(///?|#) ?(What|How|Whether|Where|Who|Which) ")
 # coinage: the field's term
 TERMS = {
-    r"lived again|lives again|relived": "replayed",
+    r"lived|relived|life|lives|(?-i:kLife)|\w+_(?:life|lived|lives)|(?:life|lived|lives)_\w*": "run, replayed",
+    r"(?-i:\w*(?:Life|Lived|Lives)(?![a-z])\w*)": "run, replayed",
+    r"at_home": "data directory",
     r"landings?": "readback",
     r"arrears": "pending transfers",
     r"complaints?": "validation error",

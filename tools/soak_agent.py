@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A long life of an agent: memory, descriptors and disk must not grow, and checkpoints must not hold it up.
+"""A long run of an agent: memory, descriptors and disk must not grow, and checkpoints must not hold it up.
 
   soak_agent.py build/release/bin/weft [--samples N] [--every N] [--durability D]
 
@@ -19,7 +19,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RSS_SLACK = 0.02
-SETTLED = 0.1  # of the life: until then it may grow
+SETTLED = 0.1  # of the run: until then it may grow
 
 
 def resident_kib(pid):
@@ -40,19 +40,19 @@ def disk_bytes(folder):
     return total
 
 
-def look(pid, home):
-    return resident_kib(pid), len(os.listdir(f"/proc/{pid}/fd")), disk_bytes(home)
+def look(pid, directory):
+    return resident_kib(pid), len(os.listdir(f"/proc/{pid}/fd")), disk_bytes(directory)
 
 
-def live(arguments, home, out):
+def run(arguments, directory, out):
     command = [arguments.weft, "run", ROOT / "examples/digits.json", "--json", "--quiet", "--epochs", "1000000",
-               "--max-samples", str(arguments.samples), "--state", home, "--durability", arguments.durability,
+               "--max-samples", str(arguments.samples), "--state", directory, "--durability", arguments.durability,
                "--checkpoint-every", str(arguments.every)]
     process = subprocess.Popen(command, stdout=out)
     looks = []
     while process.poll() is None:
         try:
-            looks.append((time.monotonic(), *look(process.pid, home)))
+            looks.append((time.monotonic(), *look(process.pid, directory)))
         except (ProcessLookupError, FileNotFoundError):
             pass
         time.sleep(arguments.interval)
@@ -70,9 +70,9 @@ def main():
     parser.add_argument("--interval", type=float, default=0.5, help="seconds between two looks")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        home, events_path = os.path.join(folder, "home"), os.path.join(folder, "events")
+        directory, events_path = os.path.join(folder, "agent"), os.path.join(folder, "events")
         with open(events_path, "wb") as out:
-            looks = live(arguments, home, out)
+            looks = run(arguments, directory, out)
         events = [json.loads(line) for line in open(events_path, encoding="utf-8")]
     if len(looks) < 10:
         sys.exit(f"only {len(looks)} looks at it: give more --samples or a shorter --interval")

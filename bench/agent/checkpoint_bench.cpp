@@ -65,7 +65,7 @@ void beside_a_checkpoint(benchmark::State& state) {
   options.learns = false;
   options.mesh.threads = static_cast<std::size_t>(state.range(1));
   Recovery recovery;
-  auto agent = Agent::open(storage::real_file_system(), directory.path + "/home",
+  auto agent = Agent::open(storage::real_file_system(), directory.path + "/agent",
                            ring(static_cast<std::uint32_t>(state.range(0))), options, recovery);
   WEFT_ASSERT(agent, agent.error().text());
   const auto written = [&] {

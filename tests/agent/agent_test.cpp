@@ -5,7 +5,7 @@
 
 #include "mesh/persistence/session_file.hpp"
 
-#include "tests/agent/living.hpp"
+#include "tests/agent/scripted.hpp"
 #include "tests/support/memory_file_system.hpp"
 
 namespace weft::agent::test::agent_test {
@@ -29,17 +29,17 @@ std::unique_ptr<Opened> open(storage::FileSystem& files, Mode mode = Mode::tick,
   Agent::Options options = deterministic_options(opened->time, opened->counter, mode);
   options.salvage = salvage;
   options.learns = learns;
-  auto agent = Agent::open(files, "home", small_network(), std::move(options), opened->recovery);
+  auto agent = Agent::open(files, "agent", small_network(), std::move(options), opened->recovery);
   EXPECT_TRUE(agent) << agent.error().text();
   if (!agent) return nullptr;
   opened->agent = *std::move(agent);
   return opened;
 }
 
-void live(Opened& opened, std::uint64_t until, const std::vector<Call>& calls = kScript) {
+void run(Opened& opened, std::uint64_t until, const std::vector<Call>& calls = kScript) {
   while (opened.counter.calls < until) {
-    const Status lived = live_call(*opened.agent, opened.counter, opened.time, calls);
-    ASSERT_TRUE(lived) << lived.error().text();
+    const Status ran = make_call(*opened.agent, opened.counter, opened.time, calls);
+    ASSERT_TRUE(ran) << ran.error().text();
   }
 }
 
@@ -52,7 +52,7 @@ Hash128 hash_of(const Agent& agent) {
 Hash128 unbroken() {
   storage::MemoryFileSystem files;
   const auto opened = open(files);
-  live(*opened, kCalls);
+  run(*opened, kCalls);
   return hash_of(*opened->agent);
 }
 
@@ -68,7 +68,7 @@ TEST(Agent, GoesOnAfterEveryCallAsIfItHadNeverStopped) {
       // Killed, and the journal was written: nothing is missing, in any mode.
       ASSERT_EQ(opened->counter.calls, call == 0 ? 0 : call - 1);
       EXPECT_EQ(opened->agent->mesh().ticks(), last_tick);
-      live(*opened, call);
+      run(*opened, call);
       last_tick = opened->agent->mesh().ticks();
       if (call == kCalls) {
         EXPECT_EQ(hash_of(*opened->agent), whole);
@@ -78,18 +78,18 @@ TEST(Agent, GoesOnAfterEveryCallAsIfItHadNeverStopped) {
   }
 }
 
-TEST(Agent, LivesWithoutATeacherToo) {
+TEST(Agent, RunsWithoutALearnerToo) {
   storage::MemoryFileSystem once, often;
   const auto whole = open(once, Mode::tick, false, false);
-  live(*whole, kUntrained.size(), kUntrained);
+  run(*whole, kUntrained.size(), kUntrained);
   for (std::uint64_t call = 0; call <= kUntrained.size(); call += 9) {
     const auto opened = open(often, Mode::interval, false, false);
     ASSERT_TRUE(opened);
-    live(*opened, call, kUntrained);
+    run(*opened, call, kUntrained);
     often.process_crash();
   }
   const auto opened = open(often, Mode::tick, false, false);
-  live(*opened, kUntrained.size(), kUntrained);
+  run(*opened, kUntrained.size(), kUntrained);
   EXPECT_EQ(hash_of(*opened->agent), hash_of(*whole->agent));
   const mesh::RunInput none{"x", {}};
   const Status trained = opened->agent->learn({&none, 1}, {}, 0);
@@ -101,7 +101,7 @@ TEST(Agent, AcknowledgesByItsDurability) {
   for (const Mode mode : {Mode::tick, Mode::interval, Mode::checkpoint}) {
     storage::MemoryFileSystem files;
     const auto opened = open(files, mode);
-    live(*opened, 3);
+    run(*opened, 3);
     const AgentStatistics statistics = opened->agent->statistics();
     switch (mode) {
       case Mode::tick:
@@ -121,15 +121,15 @@ TEST(Agent, AcknowledgesByItsDurability) {
   }
 }
 
-TEST(Agent, RefusesALifeOfAnotherNetwork) {
+TEST(Agent, RefusesARunOfAnotherNetwork) {
   storage::MemoryFileSystem files;
-  live(*open(files), 2);
+  run(*open(files), 2);
   VirtualTime time;
   Counter counter;
   Recovery recovery;
   auto spec = small_network();
   spec.layers[2].out = 4;
-  const auto other = Agent::open(files, "home", spec, deterministic_options(time, counter, Mode::tick), recovery);
+  const auto other = Agent::open(files, "agent", spec, deterministic_options(time, counter, Mode::tick), recovery);
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code(), Errc::invalid_argument);
   EXPECT_NE(other.error().text().find("layers[2].out: 3 there, 4 here"), std::string::npos) << other.error().text();
@@ -142,7 +142,7 @@ TEST(Agent, IsOneProcesssAtATime) {
   Counter counter;
   Recovery recovery;
   const auto second =
-      Agent::open(files, "home", small_network(), deterministic_options(time, counter, Mode::tick), recovery);
+      Agent::open(files, "agent", small_network(), deterministic_options(time, counter, Mode::tick), recovery);
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code(), Errc::storage);
 }
@@ -150,14 +150,14 @@ TEST(Agent, IsOneProcesssAtATime) {
 TEST(Agent, WritesDownNothingThatTheMeshRefused) {
   storage::MemoryFileSystem files;
   const auto opened = open(files);
-  live(*opened, 2);
+  run(*opened, 2);
   const LogPosition before = opened->agent->statistics().at;
   EXPECT_FALSE(opened->agent->set_input("y", std::vector<float>(4)));
   EXPECT_FALSE(opened->agent->set_input("x", std::vector<float>(5)));
   EXPECT_FALSE(opened->agent->remove_session(9));
   EXPECT_FALSE(opened->agent->post({0, 7, 0, 0}, std::make_shared<mesh::Command>()));
   EXPECT_EQ(opened->agent->statistics().at, before);
-  live(*opened, kCalls);
+  run(*opened, kCalls);
   EXPECT_EQ(hash_of(*opened->agent), unbroken());
 }
 
@@ -172,7 +172,7 @@ TEST(Agent, TakesAnOlderCheckpointAndTheJournalWhereTheNewestDoesNotVerify) {
   storage::MemoryFileSystem files;
   {
     const auto opened = open(files);
-    live(*opened, kCalls);
+    run(*opened, kCalls);
   }
   std::string newest;
   for (const std::string& path : files.all_files())
@@ -196,18 +196,18 @@ TEST(Agent, RefusesADamagedJournalUntilItIsToldToSalvage) {
     Recovery recovery;
     Agent::Options options = deterministic_options(time, counter, Mode::tick);
     options.checkpoint_every = 0;
-    auto agent = Agent::open(files, "home", small_network(), std::move(options), recovery);
+    auto agent = Agent::open(files, "agent", small_network(), std::move(options), recovery);
     ASSERT_TRUE(agent);
-    while (counter.calls < kCalls) ASSERT_TRUE(live_call(**agent, counter, time, kScript));
+    while (counter.calls < kCalls) ASSERT_TRUE(make_call(**agent, counter, time, kScript));
     ticks = (*agent)->mesh().ticks();
   }
   // In the middle of the first segment: much that was acknowledged follows.
-  ASSERT_TRUE(files.flip_bit("home/journal/journal-00000000000000000001", 8 * 700));
+  ASSERT_TRUE(files.flip_bit("agent/journal/journal-00000000000000000001", 8 * 700));
   VirtualTime time;
   Counter counter;
   Recovery recovery;
   const auto refused =
-      Agent::open(files, "home", small_network(), deterministic_options(time, counter, Mode::tick), recovery);
+      Agent::open(files, "agent", small_network(), deterministic_options(time, counter, Mode::tick), recovery);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), Errc::corrupt);
   EXPECT_NE(refused.error().text().find("journal-00000000000000000001"), std::string::npos) << refused.error().text();
@@ -218,7 +218,7 @@ TEST(Agent, RefusesADamagedJournalUntilItIsToldToSalvage) {
     EXPECT_FALSE(opened->recovery.damages.empty());
     EXPECT_GT(opened->counter.calls, 0u);
     EXPECT_LT(opened->agent->mesh().ticks(), ticks);
-    live(*opened, kCalls);
+    run(*opened, kCalls);
     EXPECT_EQ(hash_of(*opened->agent), unbroken());
   }
   // And from then on it is an agent as any other.
@@ -232,7 +232,7 @@ TEST(Agent, DropsATornTailAndSaysSo) {
   storage::MemoryFileSystem files;
   {
     const auto opened = open(files, Mode::checkpoint);
-    live(*opened, 5);
+    run(*opened, 5);
   }
   const std::string path = newest_journal(files);
   const auto bytes = files.read(path, 1 << 20);
@@ -242,15 +242,15 @@ TEST(Agent, DropsATornTailAndSaysSo) {
   ASSERT_TRUE(opened);
   EXPECT_GT(opened->recovery.torn_bytes, 0u);
   EXPECT_EQ(opened->counter.calls, 4u);
-  live(*opened, kCalls);
+  run(*opened, kCalls);
   EXPECT_EQ(hash_of(*opened->agent), unbroken());
 }
 
 TEST(Agent, KeepsTheJournalSinceItsOldestCheckpointAndNoMore) {
   storage::MemoryFileSystem files;
   const auto opened = open(files);
-  live(*opened, kCalls);
-  const auto segments = storage::journal_segments(files, "home/journal");
+  run(*opened, kCalls);
+  const auto segments = storage::journal_segments(files, "agent/journal");
   ASSERT_TRUE(segments);
   EXPECT_GT(segments->size(), 1u);
   EXPECT_GT(segments->front(), 1u);
@@ -267,10 +267,10 @@ TEST(Agent, WritesTheWholeJournalWhereverCheckpointsFall) {
     Recovery recovery;
     Agent::Options options = deterministic_options(time, counter, mode);
     options.keep = 100;
-    const auto agent = Agent::open(files, "home", small_network(), std::move(options), recovery);
+    const auto agent = Agent::open(files, "agent", small_network(), std::move(options), recovery);
     ASSERT_TRUE(agent);
-    while (counter.calls < kCalls) ASSERT_TRUE(live_call(**agent, counter, time, kScript));
-    const auto findings = storage::read_journal(files, "home/journal", {}, [](const auto&) { return Status(); });
+    while (counter.calls < kCalls) ASSERT_TRUE(make_call(**agent, counter, time, kScript));
+    const auto findings = storage::read_journal(files, "agent/journal", {}, [](const auto&) { return Status(); });
     ASSERT_TRUE(findings);
     EXPECT_TRUE(findings->damages.empty()) << findings->damages.front();
     EXPECT_EQ(findings->end.number, (*agent)->statistics().at.record);
@@ -280,14 +280,14 @@ TEST(Agent, WritesTheWholeJournalWhereverCheckpointsFall) {
 TEST(Agent, TakesInASessionFromElsewhereAndKeepsIt) {
   storage::MemoryFileSystem here, there;
   const auto other = open(there, Mode::tick, false, false);
-  live(*other, 30, kUntrained);
+  run(*other, 30, kUntrained);
   const auto file = mesh::detach_session(other->agent->mesh(), 0, 0);
   ASSERT_TRUE(file) << file.error().text();
   const ByteSpan bytes(file->data(), file->size());
   Hash128 hash;
   {
     const auto opened = open(here, Mode::tick, false, false);
-    live(*opened, 8, kUntrained);
+    run(*opened, 8, kUntrained);
     const auto refused = opened->agent->attach_session(bytes);
     ASSERT_FALSE(refused) << "the other one's weights were morphed since";
     EXPECT_EQ(refused.error().code(), Errc::invalid_argument);
@@ -321,7 +321,7 @@ TEST(Agent, GoesThroughAFaultThatHaltsTheMesh) {
   for (const bool is_broken : {false, true}) {
     storage::MemoryFileSystem files;
     auto opened = open(files, Mode::tick, false, false);
-    live(*opened, 4, kUntrained);
+    run(*opened, 4, kUntrained);
     ASSERT_TRUE(poison(*opened->agent));
     const Status halted = opened->agent->tick(5);
     ASSERT_FALSE(halted);

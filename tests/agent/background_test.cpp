@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Journal and checkpoints written beside the living agent, on the real file system, give the run that the calls give
+// Journal and checkpoints written beside the running agent, on the real file system, give the run that the calls give
 // when they write themselves.
 
 #include "agent/replay.hpp"
 
 #include "storage/file_system.hpp"
 
-#include "tests/agent/living.hpp"
+#include "tests/agent/scripted.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace weft::agent::test::background_test {
@@ -33,10 +33,10 @@ class Background : public ::testing::TestWithParam<Durability::Mode> {
     EXPECT_TRUE(agent) << agent.error().text();
     return agent ? *std::move(agent) : nullptr;
   }
-  void live(Agent& agent, std::uint64_t until) {
+  void run(Agent& agent, std::uint64_t until) {
     while (counter_.calls < until) {
-      const Status lived = live_call(agent, counter_, time_, kScript);
-      ASSERT_TRUE(lived) << lived.error().text();
+      const Status ran = make_call(agent, counter_, time_, kScript);
+      ASSERT_TRUE(ran) << ran.error().text();
       // Looked at from here while the others write.
       const AgentStatistics statistics = agent.statistics();
       ASSERT_LE(statistics.acknowledged.record, statistics.at.record);
@@ -51,14 +51,14 @@ class Background : public ::testing::TestWithParam<Durability::Mode> {
   Recovery recovery_;
 };
 
-TEST_P(Background, LivesTheSameLifeAsInTheCalls) {
+TEST_P(Background, GivesTheSameRunAsInTheCalls) {
   ASSERT_GT(kScript.size(), 200u);
-  const storage::TemporaryDirectory inline_home, background_home;
+  const storage::TemporaryDirectory inline_directory, background_directory;
   Hash128 whole;
   {
-    const auto agent = open(inline_home.path(), false);
+    const auto agent = open(inline_directory.path(), false);
     ASSERT_TRUE(agent);
-    live(*agent, kScript.size());
+    run(*agent, kScript.size());
     whole = hash_of(*agent);
   }
   counter_.calls = 0;
@@ -66,10 +66,10 @@ TEST_P(Background, LivesTheSameLifeAsInTheCalls) {
   for (std::uint64_t until = 45; counter_.calls < kScript.size(); until += 45) {
     const std::uint64_t before = counter_.calls;
     counter_.calls = 0;
-    const auto agent = open(background_home.path(), true);
+    const auto agent = open(background_directory.path(), true);
     ASSERT_TRUE(agent);
-    ASSERT_EQ(counter_.calls, before) << "all that was acknowledged at the end of the last life";
-    live(*agent, std::min<std::uint64_t>(until, kScript.size()));
+    ASSERT_EQ(counter_.calls, before) << "all that was acknowledged at the end of the last run";
+    run(*agent, std::min<std::uint64_t>(until, kScript.size()));
     const Status kept = agent->acknowledge();
     ASSERT_TRUE(kept) << kept.error().text();
     EXPECT_FALSE(agent->statistics().last_error);
@@ -79,11 +79,11 @@ TEST_P(Background, LivesTheSameLifeAsInTheCalls) {
     }
   }
   EXPECT_GT(written, 5u);
-  for (const auto* home : {&inline_home, &background_home}) {
+  for (const auto* directory : {&inline_directory, &background_directory}) {
     ReplayOptions options;
     options.verifies = true;
     options.mesh.threads = 1;
-    auto replay = Replay::open(storage::real_file_system(), home->path(), options);
+    auto replay = Replay::open(storage::real_file_system(), directory->path(), options);
     ASSERT_TRUE(replay) << replay.error().text();
     const Status ran = replay->run();
     ASSERT_TRUE(ran) << ran.error().text();

@@ -5,7 +5,7 @@
 #include "agent/agent.hpp"
 #include "agent/replay.hpp"
 
-#include "tests/agent/living.hpp"
+#include "tests/agent/scripted.hpp"
 #include "tests/support/fault_file_system.hpp"
 #include "tests/support/memory_file_system.hpp"
 #include "tests/thorough.hpp"
@@ -28,42 +28,42 @@ Hash128 undisturbed() {
     Counter counter;
     Recovery recovery;
     const auto agent =
-        Agent::open(files, "home", small_network(), deterministic_options(time, counter, Mode::tick), recovery);
+        Agent::open(files, "agent", small_network(), deterministic_options(time, counter, Mode::tick), recovery);
     EXPECT_TRUE(agent);
-    while (counter.calls < kCalls) EXPECT_TRUE(live_call(**agent, counter, time, kScript));
+    while (counter.calls < kCalls) EXPECT_TRUE(make_call(**agent, counter, time, kScript));
     return (*agent)->mesh().state_hash();
   }();
   return hash;
 }
 
 /// One run until its end or until no call goes through any more.
-struct Lived {
+struct Outcome {
   std::uint64_t acknowledged = 0;  // calls
   std::uint64_t calls = 0;
   bool was_opened = false;
 };
 
-Lived live(storage::FileSystem& files, Mode mode) {
-  Lived lived;
+Outcome run(storage::FileSystem& files, Mode mode) {
+  Outcome outcome;
   VirtualTime time;
   Counter counter;
   Recovery recovery;
-  auto opened = Agent::open(files, "home", small_network(), deterministic_options(time, counter, mode), recovery);
-  if (!opened) return lived;
-  lived.was_opened = true;
+  auto opened = Agent::open(files, "agent", small_network(), deterministic_options(time, counter, mode), recovery);
+  if (!opened) return outcome;
+  outcome.was_opened = true;
   Agent& agent = **opened;
   std::map<std::uint64_t, std::uint64_t> calls_by_record{{0, 0}};
   while (counter.calls < kCalls) {
     // Disks fail; the agent does not.
-    const Status done = live_call(agent, counter, time, kScript);
+    const Status done = make_call(agent, counter, time, kScript);
     EXPECT_TRUE(done) << done.error().text();
-    if (!done) return lived;
+    if (!done) return outcome;
     calls_by_record[agent.statistics().at.record] = counter.calls;
     const auto reached = std::prev(calls_by_record.upper_bound(agent.statistics().acknowledged.record));
-    lived.acknowledged = std::max(lived.acknowledged, reached->second);
+    outcome.acknowledged = std::max(outcome.acknowledged, reached->second);
   }
-  lived.calls = counter.calls;
-  return lived;
+  outcome.calls = counter.calls;
+  return outcome;
 }
 
 /// Each checkpoint that is kept leads through the journal to where the agent stands: should the newest be damaged one
@@ -72,7 +72,7 @@ void expect_no_gap(MemoryFileSystem& files, const Agent& agent, const std::strin
   ReplayOptions options;
   options.mesh.executor = mesh::ExecutorKind::deterministic;
   options.mesh.threads = 1;
-  auto replay = Replay::open(files, "home", options);
+  auto replay = Replay::open(files, "agent", options);
   ASSERT_TRUE(replay) << where << ": " << replay.error().text();
   const Status ran = replay->run();
   ASSERT_TRUE(ran) << where << ": " << ran.error().text();
@@ -83,22 +83,22 @@ void expect_no_gap(MemoryFileSystem& files, const Agent& agent, const std::strin
 
 /// Opened again it stands at the end of a call that was acknowledged or came later, and the rest of the run ends as it
 /// would have. That it is this very state, marks and checkpoints compare as they are replayed.
-void expect_life_goes_on(MemoryFileSystem& files, Mode mode, const Lived& lived, bool crashed,
-                         const std::string& where) {
+void expect_recovery(MemoryFileSystem& files, Mode mode, const Outcome& outcome, bool crashed,
+                     const std::string& where) {
   VirtualTime time;
   Counter counter;
   Recovery recovery;
-  auto opened = Agent::open(files, "home", small_network(), deterministic_options(time, counter, mode), recovery);
+  auto opened = Agent::open(files, "agent", small_network(), deterministic_options(time, counter, mode), recovery);
   ASSERT_TRUE(opened) << where << ": " << opened.error().text();
-  ASSERT_GE(counter.calls, lived.acknowledged) << where << ": acknowledged and lost";
+  ASSERT_GE(counter.calls, outcome.acknowledged) << where << ": acknowledged and lost";
   // A disk that failed may have kept the journal from saying what a checkpoint says.
   if (crashed && counter.calls < kCalls) {
-    ASSERT_TRUE(live_call(**opened, counter, time, kScript)) << where;
+    ASSERT_TRUE(make_call(**opened, counter, time, kScript)) << where;
     ASSERT_TRUE((*opened)->acknowledge()) << where;
     expect_no_gap(files, **opened, where);
     if (testing::Test::HasFatalFailure()) return;
   }
-  while (counter.calls < kCalls) ASSERT_TRUE(live_call(**opened, counter, time, kScript)) << where;
+  while (counter.calls < kCalls) ASSERT_TRUE(make_call(**opened, counter, time, kScript)) << where;
   ASSERT_EQ((*opened)->mesh().state_hash(), undisturbed()) << where;
 }
 
@@ -124,7 +124,7 @@ TEST_P(AgentFaults, NothingAcknowledgedIsLostWhereverItCrashes) {
     MemoryFileSystem disk;
     FaultFileSystem faulty(disk, [&](const std::string& path) { disk.lose_unsynced(path); });
     faulty.set({FaultKind::crash, n});
-    const Lived lived = live(faulty, mode);
+    const Outcome outcome = run(faulty, mode);
     if (faulty.struck() == 0) break;
     for (const std::uint64_t seed : {std::uint64_t{0}, n, n + 1000}) {
       const auto files = disk.copy();
@@ -132,7 +132,7 @@ TEST_P(AgentFaults, NothingAcknowledgedIsLostWhereverItCrashes) {
         files->process_crash();
       else
         files->power_cut(seed);
-      expect_life_goes_on(*files, mode, lived, true, describe(mode, FaultKind::crash, n, seed));
+      expect_recovery(*files, mode, outcome, true, describe(mode, FaultKind::crash, n, seed));
       if (HasFatalFailure()) return;
       ++runs;
     }
@@ -150,13 +150,13 @@ TEST_P(AgentFaults, GoesOnThroughEveryFailureAndLosesNothing) {
       MemoryFileSystem disk;
       FaultFileSystem faulty(disk, [&](const std::string& path) { disk.lose_unsynced(path); });
       faulty.set({kind, n, n + n % 4});
-      const Lived lived = live(faulty, mode);
+      const Outcome outcome = run(faulty, mode);
       if (faulty.calls() < n) break;
-      if (lived.was_opened) {
-        ASSERT_EQ(lived.calls, kCalls) << describe(mode, kind, n, 0);
+      if (outcome.was_opened) {
+        ASSERT_EQ(outcome.calls, kCalls) << describe(mode, kind, n, 0);
       }
       disk.power_cut(n);
-      expect_life_goes_on(disk, mode, lived, false, describe(mode, kind, n, n));
+      expect_recovery(disk, mode, outcome, false, describe(mode, kind, n, n));
       if (HasFatalFailure()) return;
       ++runs;
     }
@@ -174,11 +174,11 @@ TEST_P(AgentFaults, CatchesUpWhenADiskThatWasFullHasSpaceAgain) {
   Recovery recovery;
   Agent::Options options = deterministic_options(time, counter, mode);
   options.waiting_bytes = 4000;  // a few calls: some are given up, and a checkpoint must hold them
-  auto opened = Agent::open(faulty, "home", small_network(), std::move(options), recovery);
+  auto opened = Agent::open(faulty, "agent", small_network(), std::move(options), recovery);
   ASSERT_TRUE(opened) << opened.error().text();
   Agent& agent = **opened;
   const auto live_until = [&](std::uint64_t until) {
-    while (counter.calls < until) ASSERT_TRUE(live_call(agent, counter, time, kScript));
+    while (counter.calls < until) ASSERT_TRUE(make_call(agent, counter, time, kScript));
   };
   live_until(20);
   ASSERT_TRUE(agent.acknowledge());
@@ -200,7 +200,7 @@ TEST_P(AgentFaults, CatchesUpWhenADiskThatWasFullHasSpaceAgain) {
   opened->reset();
   disk.power_cut(5);
   Counter after;
-  auto again = Agent::open(disk, "home", small_network(), deterministic_options(time, after, mode), recovery);
+  auto again = Agent::open(disk, "agent", small_network(), deterministic_options(time, after, mode), recovery);
   ASSERT_TRUE(again) << again.error().text();
   EXPECT_EQ((*again)->mesh().state_hash(), hash);
 }
@@ -212,9 +212,9 @@ void expect_noticed(MemoryFileSystem& files, Hash128 whole, const std::string& w
   Counter counter;
   Recovery recovery;
   const auto opened =
-      Agent::open(files, "home", small_network(), deterministic_options(time, counter, Mode::tick), recovery);
+      Agent::open(files, "agent", small_network(), deterministic_options(time, counter, Mode::tick), recovery);
   if (!opened) {
-    ASSERT_NE(opened.error().text().find("home"), std::string::npos) << where << ": " << opened.error().text();
+    ASSERT_NE(opened.error().text().find("agent"), std::string::npos) << where << ": " << opened.error().text();
     return;
   }
   const bool says_so = recovery.torn_bytes > 0 || !recovery.passed_over.empty();
@@ -224,8 +224,8 @@ void expect_noticed(MemoryFileSystem& files, Hash128 whole, const std::string& w
 
 TEST(AgentDamage, IsNoticedInEveryFileAtEveryByte) {
   MemoryFileSystem disk;
-  const Lived lived = live(disk, Mode::tick);
-  ASSERT_EQ(lived.calls, kCalls);
+  const Outcome outcome = run(disk, Mode::tick);
+  ASSERT_EQ(outcome.calls, kCalls);
   disk.process_crash();
   std::uint64_t noticed = 0;
   for (const std::string& path : disk.all_files()) {

@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include "living.hpp"
+#include "scripted.hpp"
 #include <filesystem>
 #include <string>
 
@@ -23,14 +23,14 @@ class OpenTest : public testing::Test {
     fs::create_directories(folder_);
   }
   ~OpenTest() override { fs::remove_all(folder_); }
-  std::string home() const { return (folder_ / "home").string(); }
+  std::string directory() const { return (folder_ / "agent").string(); }
   fs::path folder_;
 };
 
 TEST_F(OpenTest, GoesOnWithTheNetworkThatTheDirectoryHolds) {
   Hash128 before;
   {
-    auto agent = Agent::open(home(), test::small_network()).value();
+    auto agent = Agent::open(directory(), test::small_network()).value();
     const std::vector<float> x{1, 2, 3, 4};
     const mesh::RunInput input{"x", x};
     const std::uint32_t label = 2;
@@ -39,17 +39,17 @@ TEST_F(OpenTest, GoesOnWithTheNetworkThatTheDirectoryHolds) {
     ASSERT_TRUE(agent->acknowledge());
     before = agent->mesh().state_hash();
   }
-  auto agent = Agent::open(home());
+  auto agent = Agent::open(directory());
   ASSERT_TRUE(agent) << agent.error().text();
   EXPECT_EQ((*agent)->mesh().state_hash(), before);
   EXPECT_EQ((*agent)->mesh().spec().name, "small");
-  const auto second = Agent::open(home());
+  const auto second = Agent::open(directory());
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code(), Errc::storage) << second.error().text();
 }
 
 TEST_F(OpenTest, OfNoAgentSaysSoAndMakesNothing) {
-  for (const std::string place : {home(), folder_.string()}) {
+  for (const std::string place : {directory(), folder_.string()}) {
     const auto agent = Agent::open(place);
     ASSERT_FALSE(agent) << place;
     EXPECT_EQ(agent.error().code(), Errc::not_found);
@@ -62,12 +62,12 @@ TEST_F(OpenTest, LeavesAStateKeptBesideTheAgentAlone) {
   test::Counter counter;
   Agent::Options options;
   options.extension = &counter;
-  { ASSERT_TRUE(Agent::open(home(), test::small_network(), options)); }
-  const auto bare = Agent::open(home());
+  { ASSERT_TRUE(Agent::open(directory(), test::small_network(), options)); }
+  const auto bare = Agent::open(directory());
   ASSERT_FALSE(bare);
   EXPECT_EQ(bare.error().code(), Errc::invalid_argument);
   EXPECT_NE(bare.error().text().find("state of its own"), std::string::npos) << bare.error().text();
-  EXPECT_TRUE(Agent::open(home(), options));
+  EXPECT_TRUE(Agent::open(directory(), options));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include "storage/file_system.hpp"
 
-#include "tests/agent/living.hpp"
+#include "tests/agent/scripted.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include <cstdio>
 
@@ -14,13 +14,13 @@ namespace {
 
 Hash128 hash_in_memory(int days) {
   const auto spec = small_network();
-  ReplayableMesh life = ReplayableMesh::begin(spec, true, {}).value();
+  ReplayableMesh run = ReplayableMesh::begin(spec, true, {}).value();
   const std::vector<float> x{0, 0.5f, 1, 0};
   const std::vector<std::uint32_t> y{2};
   const mesh::RunInput input{"x", x};
   const learning::Target target{"y", y, {}};
-  for (int sample = 0; sample < days * 100; ++sample) EXPECT_TRUE(life.learner()->learn({&input, 1}, {&target, 1}, 1));
-  return life.hash();
+  for (int sample = 0; sample < days * 100; ++sample) EXPECT_TRUE(run.learner()->learn({&input, 1}, {&target, 1}, 1));
+  return run.hash();
 }
 
 Status run_a_day(const std::string& directory, const mesh::NetworkSpec& network) {
@@ -43,13 +43,13 @@ Status run_a_day(const std::string& directory, const mesh::NetworkSpec& network)
   return agent->acknowledge();             // waits until all of it is on disk
 }
 
-TEST(Program, OfTheDocumentsLivesOnFromDayToDay) {
-  const storage::TemporaryDirectory home;
+TEST(Program, OfTheDocumentsGoesOnFromDayToDay) {
+  const storage::TemporaryDirectory directory;
   for (int day = 0; day < 3; ++day) {
-    const Status lived = run_a_day(home.path(), small_network());
-    ASSERT_TRUE(lived) << lived.error().text();
+    const Status ran = run_a_day(directory.path(), small_network());
+    ASSERT_TRUE(ran) << ran.error().text();
     Recovery found;
-    auto agent = Agent::open(storage::real_file_system(), home.path(), small_network(), {}, found);
+    auto agent = Agent::open(storage::real_file_system(), directory.path(), small_network(), {}, found);
     ASSERT_TRUE(agent) << agent.error().text();
     EXPECT_FALSE(found.is_new);
     EXPECT_EQ(found.hash, hash_in_memory(day + 1));

@@ -50,7 +50,7 @@ TEST(Record, StoresWhatIsExactInHalvesInHalfTheBytes) {
   expect_same_bits(std::get<InputRecord>(reread(RecordKind::input, bytes)).values, grey);
 }
 
-TEST(Record, KeepsLessonsWithLabelsOfEveryWidth) {
+TEST(Record, KeepsBatchesWithLabelsOfEveryWidth) {
   for (const std::uint32_t largest : {0u, 254u, 255u, 65534u, 65535u, 70000u, 4294967294u}) {
     const std::vector<float> inputs{1.5f, 2.25f, 0.3f, 0.7f}, values{0.25f, 8.0f};
     const std::vector<std::uint32_t> labels{largest, learning::kNoLabel};
@@ -70,7 +70,7 @@ TEST(Record, KeepsLessonsWithLabelsOfEveryWidth) {
   }
 }
 
-TEST(Record, KeepsAnOrder) {
+TEST(Record, KeepsACommand) {
   mesh::Command order;
   order.kind = mesh::CommandKind::morph;
   order.level = 2;

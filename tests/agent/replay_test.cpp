@@ -8,7 +8,7 @@
 
 #include "storage/journal.hpp"
 
-#include "tests/agent/living.hpp"
+#include "tests/agent/scripted.hpp"
 #include "tests/support/memory_file_system.hpp"
 #include <map>
 
@@ -20,8 +20,8 @@ const std::vector<Call> kScript = script(40);
 
 /// A run in `directory`, all of its checkpoints kept; `strange` is a call that goes another way. Returns the state
 /// hash at each tick where a call ended.
-std::map<std::uint64_t, Hash128> live(MemoryFileSystem& files, const std::string& directory,
-                                      std::optional<std::size_t> strange = {}, std::uint64_t checkpoint_every = 15) {
+std::map<std::uint64_t, Hash128> run(MemoryFileSystem& files, const std::string& directory,
+                                     std::optional<std::size_t> strange = {}, std::uint64_t checkpoint_every = 15) {
   VirtualTime time;
   Counter counter;
   Recovery recovery;
@@ -44,7 +44,7 @@ std::map<std::uint64_t, Hash128> live(MemoryFileSystem& files, const std::string
       EXPECT_TRUE((*agent)->learn({&input, 1}, {&target, 1}, 3));
       (*agent)->learner()->clear_scores();
     } else {
-      EXPECT_TRUE(live_call(**agent, counter, time, kScript));
+      EXPECT_TRUE(make_call(**agent, counter, time, kScript));
     }
     hashes[(*agent)->mesh().ticks()] = hash();
   }
@@ -58,10 +58,10 @@ ReplayOptions options() {
   return options;
 }
 
-TEST(Replay, StandsAtEachTickAsTheLifeDid) {
+TEST(Replay, StandsAtEachTickAsTheRunDid) {
   MemoryFileSystem files;
-  const auto hashes = live(files, "home");
-  const auto checkpoint_infos = Replay::checkpoint_infos(files, "home");
+  const auto hashes = run(files, "agent");
+  const auto checkpoint_infos = Replay::checkpoint_infos(files, "agent");
   ASSERT_TRUE(checkpoint_infos);
   ASSERT_GT(checkpoint_infos->size(), 5u);
   const std::uint64_t last = hashes.rbegin()->first;
@@ -69,7 +69,7 @@ TEST(Replay, StandsAtEachTickAsTheLifeDid) {
     for (std::uint64_t tick = stone.tick; tick <= last; tick += 7) {
       ReplayOptions wanted = options();
       wanted.from = stone.tick;
-      auto replay = Replay::open(files, "home", wanted);
+      auto replay = Replay::open(files, "agent", wanted);
       ASSERT_TRUE(replay) << replay.error().text();
       EXPECT_EQ(replay->start().tick, stone.tick);
       const Status ran = replay->run(tick);
@@ -82,7 +82,7 @@ TEST(Replay, StandsAtEachTickAsTheLifeDid) {
     }
     ReplayOptions wanted = options();
     wanted.from = stone.tick;
-    auto replay = Replay::open(files, "home", wanted);
+    auto replay = Replay::open(files, "agent", wanted);
     ASSERT_TRUE(replay);
     ASSERT_TRUE(replay->run());
     EXPECT_EQ(replay->tick(), last);
@@ -92,8 +92,8 @@ TEST(Replay, StandsAtEachTickAsTheLifeDid) {
 
 TEST(Replay, GoesByStepsWhereItWentByCalls) {
   MemoryFileSystem files;
-  const auto hashes = live(files, "home");
-  auto replay = Replay::open(files, "home", options());
+  const auto hashes = run(files, "agent");
+  auto replay = Replay::open(files, "agent", options());
   ASSERT_TRUE(replay);
   std::uint64_t steps = 0;
   for (;; ++steps) {
@@ -107,10 +107,10 @@ TEST(Replay, GoesByStepsWhereItWentByCalls) {
 
 TEST(Replay, ComparesMarksAndCheckpoints) {
   MemoryFileSystem files;
-  live(files, "home");
+  run(files, "agent");
   ReplayOptions wanted = options();
   wanted.verifies = true;
-  auto replay = Replay::open(files, "home", wanted);
+  auto replay = Replay::open(files, "agent", wanted);
   ASSERT_TRUE(replay);
   ASSERT_TRUE(replay->run());
   // Six marks (steps 3, 10, 17, 24, 31, 38) and a checkpoint every five batches of three ticks.
@@ -120,24 +120,24 @@ TEST(Replay, ComparesMarksAndCheckpoints) {
   EXPECT_EQ(rewards, 10u);
 }
 
-TEST(Replay, SaysWhereALifeGoesOtherwiseThanItWent) {
+TEST(Replay, SaysWhereARunDiffersFromItsJournal) {
   // A mark that lies: what a run on another machine would write if one bit came out differently.
   MemoryFileSystem files;
-  live(files, "home");
-  const auto checkpoint_infos = Replay::checkpoint_infos(files, "home");
+  run(files, "agent");
+  const auto checkpoint_infos = Replay::checkpoint_infos(files, "agent");
   storage::JournalPlace place;
-  ASSERT_TRUE(storage::read_journal(files, "home/journal", {}, [&](const storage::JournalRecord& record) {
+  ASSERT_TRUE(storage::read_journal(files, "agent/journal", {}, [&](const storage::JournalRecord& record) {
     place = storage::after(place, record.kind, record.payload);
     return Status();
   }));
-  storage::JournalWriter writer(files, "home/journal", place);
+  storage::JournalWriter writer(files, "agent/journal", place);
   RecordBytes bytes;
   bytes.begin().put_marker(checkpoint_infos->back().tick, {1, 2});
   writer.append(static_cast<std::uint32_t>(RecordKind::marker), bytes.bytes());
   ASSERT_TRUE(writer.commit(true));
   ReplayOptions wanted = options();
   wanted.verifies = true;
-  auto replay = Replay::open(files, "home", wanted);
+  auto replay = Replay::open(files, "agent", wanted);
   ASSERT_TRUE(replay);
   const Status ran = replay->run();
   ASSERT_FALSE(ran);
@@ -151,13 +151,13 @@ TEST(Replay, SaysThatTheAgentHasRemovedWhatItWasAboutToRead) {
   VirtualTime time;
   Counter counter;
   Recovery recovery;
-  auto agent = Agent::open(files, "home", small_network(), deterministic_options(time, counter, Durability::Mode::tick),
-                           recovery);
+  auto agent = Agent::open(files, "agent", small_network(),
+                           deterministic_options(time, counter, Durability::Mode::tick), recovery);
   ASSERT_TRUE(agent) << agent.error().text();
-  while (counter.calls < 10) ASSERT_TRUE(live_call(**agent, counter, time, kScript));
-  auto replay = Replay::open(files, "home", options());
+  while (counter.calls < 10) ASSERT_TRUE(make_call(**agent, counter, time, kScript));
+  auto replay = Replay::open(files, "agent", options());
   ASSERT_TRUE(replay) << replay.error().text();
-  while (counter.calls < kScript.size()) ASSERT_TRUE(live_call(**agent, counter, time, kScript));
+  while (counter.calls < kScript.size()) ASSERT_TRUE(make_call(**agent, counter, time, kScript));
   const Status ran = replay->run();
   ASSERT_FALSE(ran);
   EXPECT_EQ(ran.error().code(), Errc::not_found);
@@ -196,10 +196,10 @@ TEST(Replay, EndsWhereTheJournalEndedThoughItGrowsMeanwhile) {
 
 TEST(Replay, AsksWhatIf) {
   MemoryFileSystem files;
-  const auto hashes = live(files, "home");
+  const auto hashes = run(files, "agent");
   ReplayOptions wanted = options();
   wanted.set = {"layers[0].dtype=int8", "layers[1].dtype=bfloat16"};
-  auto replay = Replay::open(files, "home", wanted);
+  auto replay = Replay::open(files, "agent", wanted);
   ASSERT_TRUE(replay) << replay.error().text();
   ASSERT_TRUE(replay->run());
   EXPECT_EQ(replay->tick(), hashes.rbegin()->first);
@@ -213,18 +213,18 @@ TEST(Replay, AsksWhatIf) {
                                       {"=1", "PATH=VALUE"},
                                       {"layers[x].out=3", "PATH=VALUE"}}) {
     wanted.set = {change};
-    const auto refused = Replay::open(files, "home", wanted);
+    const auto refused = Replay::open(files, "agent", wanted);
     ASSERT_FALSE(refused) << change;
     EXPECT_NE(refused.error().text().find(words), std::string::npos) << refused.error().text();
   }
 }
 
-TEST(Diff, FindsTheFirstTickAndCellWhereLivesPart) {
+TEST(Diff, FindsTheFirstTickAndCellWhereRunsDiffer) {
   MemoryFileSystem files;
-  live(files, "a");
-  live(files, "same");
+  run(files, "a");
+  run(files, "same");
   // Half way through, another batch is given than the script wants.
-  live(files, "b", kScript.size() / 2, 0);
+  run(files, "b", kScript.size() / 2, 0);
   const mesh::MeshOptions one{.threads = 1, .executor = mesh::ExecutorKind::deterministic};
   const auto equal = diff(files, "a", "same", one);
   ASSERT_TRUE(equal) << equal.error().text();

@@ -141,7 +141,7 @@ bool has_matrix(const Json& row) {
   return false;
 }
 
-struct ReplayableMesh {
+struct RunShape {
   Rule rule = Rule::backprop;
   Schedule schedule = Schedule::settle;
   std::size_t threads = 1, sessions = 1;
@@ -181,48 +181,48 @@ void note_device(const mesh::DeviceStatistics& statistics) {
   }
 }
 
-std::string live(const Json& row, const Stored& stored, const ReplayableMesh& life) {
+std::string hash_of_run(const Json& row, const Stored& stored, const RunShape& run) {
   const std::uint64_t samples = is_full() ? 24 : 10;
   mesh::MeshOptions wanted;
-  wanted.threads = life.threads;
-  wanted.sessions = life.sessions;
+  wanted.threads = run.threads;
+  wanted.sessions = run.sessions;
   wanted.grain_bytes = 0;
-  wanted.wide = life.is_wide;
+  wanted.wide = run.is_wide;
   wanted.wide_from = 0;
-  wanted.executor = life.executor;
+  wanted.executor = run.executor;
   wanted.executor_seed = 3;
   wanted.pin = false;
-  wanted.device = life.device;
+  wanted.device = run.device;
   auto mesh = must(mesh::Mesh::build(network(row, stored), wanted));
   LearningOptions options;
-  options.rule = life.rule;
-  options.schedule = life.schedule;
+  options.rule = run.rule;
+  options.schedule = run.schedule;
   options.optimizer.lr = 0.01f;
-  options.learners = life.learners;
+  options.learners = run.learners;
   auto learner = must(Learner::build(mesh, options));
   const std::size_t width = mesh.graph().nodes()[0].width, limit = row.get_or("indices", std::size_t{0});
   std::vector<float> x;
   for (std::uint64_t s = 0; s < samples; ++s)
-    for (std::size_t b = 0; b < life.sessions; ++b) {
+    for (std::size_t b = 0; b < run.sessions; ++b) {
       RandomStream random(9, s * 64 + b, RandomPurpose::test);
       for (std::size_t j = 0; j < width; ++j)
         x.push_back(limit ? static_cast<float>(random.next_below(static_cast<std::uint32_t>(limit)))
                           : random.next_normal());
     }
   std::vector<std::uint32_t> labels;
-  for (std::uint64_t s = 0; s < samples * life.learners; ++s) labels.push_back(static_cast<std::uint32_t>(s * 7 % 4));
-  const std::uint64_t step = life.at_once ? samples : 1;
-  const std::size_t tick = life.sessions * width;
+  for (std::uint64_t s = 0; s < samples * run.learners; ++s) labels.push_back(static_cast<std::uint32_t>(s * 7 % 4));
+  const std::uint64_t step = run.at_once ? samples : 1;
+  const std::size_t tick = run.sessions * width;
   for (std::uint64_t s = 0; s < samples; s += step) {
     const mesh::RunInput input{"x", std::span(x).subspan(s * tick, step * tick)};
-    const Target target{"y", std::span(labels).subspan(s * life.learners, step * life.learners), {}};
+    const Target target{"y", std::span(labels).subspan(s * run.learners, step * run.learners), {}};
     must(learner->learn({&input, 1}, {&target, 1}, step));
   }
   must(learner->drain());
   if (mesh.device_statistics()) note_device(*mesh.device_statistics());
-  WEFT_ASSERT(life.is_wide == (mesh::MeshAccess::engine(mesh).forks() > 0),
+  WEFT_ASSERT(run.is_wide == (mesh::MeshAccess::engine(mesh).forks() > 0),
               "a wide mesh is one whose operations are cut up");
-  return to_string(mesh.state_hash(life.learners - 1));
+  return to_string(mesh.state_hash(run.learners - 1));
 }
 
 /// Ticks without learning: one by one against as many at once as the mesh likes.
@@ -254,12 +254,12 @@ std::string tick(const Json& row, const Stored& stored, std::size_t threads, boo
 }
 
 /// Adds a line to the file that WEFT_CONFORMANCE_HASHES names: to compare with what another machine wrote.
-void tell(const Json& row, const Stored& stored, std::string_view life, const std::string& hash) {
+void tell(const Json& row, const Stored& stored, std::string_view run, const std::string& hash) {
   const char* const path = std::getenv("WEFT_CONFORMANCE_HASHES");
   if (!path) return;
   std::ofstream file(path, std::ios::app);
   file << kConformanceLayer << " " << row.dump() << " " << name(stored.dtype) << " " << name(stored.activations) << " "
-       << life << " " << hash << "\n";
+       << run << " " << hash << "\n";
 }
 
 TEST(Conformance, HasRows) {
@@ -273,14 +273,13 @@ TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
     for (const Stored& stored : types()) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
       SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
-      for (const ReplayableMesh& base :
-           {ReplayableMesh{Rule::backprop, Schedule::settle}, ReplayableMesh{Rule::fw_dtp, Schedule::pipelined},
-            ReplayableMesh{Rule::dfa, Schedule::settle}, ReplayableMesh{Rule::gap, Schedule::pipelined},
-            ReplayableMesh{Rule::chain, Schedule::settle}}) {
+      for (const RunShape& base : {RunShape{Rule::backprop, Schedule::settle},
+                                   RunShape{Rule::fw_dtp, Schedule::pipelined}, RunShape{Rule::dfa, Schedule::settle},
+                                   RunShape{Rule::gap, Schedule::pipelined}, RunShape{Rule::chain, Schedule::settle}}) {
         // Errors travel through stored weights under every rule alike: two of the five for every type.
         const bool is_for_all = base.rule == Rule::backprop || base.rule == Rule::fw_dtp;
         if (!is_for_all && stored.dtype != Dtype::float32) continue;
-        const std::string first = live(row, stored, base);
+        const std::string first = hash_of_run(row, stored, base);
         tell(row, stored, "rule " + std::to_string(static_cast<int>(base.rule)), first);
         for (const kernels::Isa isa : kernels::available_isas()) {
           const test::ForIsa scope(isa);
@@ -290,10 +289,11 @@ TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
                 // The slice turns two of the three at once: what any of them breaks shows all the same.
                 const bool is_in_slice = threads == 2 ? sessions == 3 && at_once : threads == 7 && sessions == 1;
                 if (!is_full() && !is_in_slice) continue;
-                ReplayableMesh life = base;
-                life.threads = threads, life.sessions = sessions, life.at_once = at_once;
-                ASSERT_EQ(live(row, stored, life), first) << name(isa) << ", " << threads << " threads, " << sessions
-                                                          << " sessions, " << (at_once ? "at once" : "one by one");
+                RunShape run = base;
+                run.threads = threads, run.sessions = sessions, run.at_once = at_once;
+                ASSERT_EQ(hash_of_run(row, stored, run), first)
+                    << name(isa) << ", " << threads << " threads, " << sessions << " sessions, "
+                    << (at_once ? "at once" : "one by one");
               }
         }
       }
@@ -307,16 +307,16 @@ TEST(Conformance, ThreadsInsideOperationsChangeNothing) {
     for (const Stored& stored : types()) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
       SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
-      ReplayableMesh life{Rule::backprop, Schedule::pipelined, 1, 3, true, false, 3};
-      const std::string first = live(row, stored, life);
-      life.is_wide = true;
+      RunShape run{Rule::backprop, Schedule::pipelined, 1, 3, true, false, 3};
+      const std::string first = hash_of_run(row, stored, run);
+      run.is_wide = true;
       for (const kernels::Isa isa : kernels::available_isas()) {
         const test::ForIsa scope(isa);
         for (const std::size_t threads : {2, 7})
           for (const auto executor : {mesh::ExecutorKind::tbb, mesh::ExecutorKind::deterministic}) {
             if (!is_full() && (threads == 2) != (executor == mesh::ExecutorKind::tbb)) continue;
-            life.threads = threads, life.executor = executor;
-            ASSERT_EQ(live(row, stored, life), first)
+            run.threads = threads, run.executor = executor;
+            ASSERT_EQ(hash_of_run(row, stored, run), first)
                 << name(isa) << ", " << threads
                 << (executor == mesh::ExecutorKind::tbb ? " threads" : " parts in a drawn order");
           }
@@ -387,16 +387,15 @@ TEST(Conformance, AGpuGivesTheCpusBits) {
       const std::string ticked = tick(row, stored, 1, false);
       ASSERT_EQ(tick(row, stored, 1, false, device_name()), ticked);
       ASSERT_EQ(tick(row, stored, 1, true, device_name()), ticked);
-      for (ReplayableMesh life :
-           {ReplayableMesh{Rule::backprop, Schedule::settle}, ReplayableMesh{Rule::fw_dtp, Schedule::pipelined},
-            ReplayableMesh{Rule::dfa, Schedule::settle}, ReplayableMesh{Rule::gap, Schedule::pipelined},
-            ReplayableMesh{Rule::chain, Schedule::settle}}) {
-        if (life.rule != Rule::backprop && life.rule != Rule::fw_dtp && stored.dtype != Dtype::float32) continue;
-        life.at_once = true;
-        life.sessions = 3;
-        const std::string first = live(row, stored, life);
-        life.device = device_name();
-        ASSERT_EQ(live(row, stored, life), first) << "rule " << static_cast<int>(life.rule);
+      for (RunShape run : {RunShape{Rule::backprop, Schedule::settle}, RunShape{Rule::fw_dtp, Schedule::pipelined},
+                           RunShape{Rule::dfa, Schedule::settle}, RunShape{Rule::gap, Schedule::pipelined},
+                           RunShape{Rule::chain, Schedule::settle}}) {
+        if (run.rule != Rule::backprop && run.rule != Rule::fw_dtp && stored.dtype != Dtype::float32) continue;
+        run.at_once = true;
+        run.sessions = 3;
+        const std::string first = hash_of_run(row, stored, run);
+        run.device = device_name();
+        ASSERT_EQ(hash_of_run(row, stored, run), first) << "rule " << static_cast<int>(run.rule);
       }
     }
   }

@@ -175,7 +175,7 @@ TEST(EntityV1, RefusesEveryTruncationAndWhateverFollows) {
   EXPECT_EQ(decode_v1(std::move(longer)).error().text(), "v1: 1 bytes after the last blob");
 }
 
-TEST(EntityV1, RefusesEveryBitFlippedInItsFixedPartAndLivesThroughTheOthers) {
+TEST(EntityV1, RefusesEveryBitFlippedInItsFixedPartAndSurvivesTheOthers) {
   const ByteBuffer bytes = two_layers().encode();
   for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
     ByteBuffer flipped = bytes;

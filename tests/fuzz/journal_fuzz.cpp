@@ -79,7 +79,7 @@ void check(ByteSpan input, bool is_sealed) {
   WEFT_ASSERT(resumed->writer->commit(true).has_value(), "cannot go on");
   place = {};
   const auto again = read_journal(files, "j", {}, visit, options);
-  WEFT_ASSERT(again && again->end == next, "the life did not go on");
+  WEFT_ASSERT(again && again->end == next, "the journal did not go on");
 }
 
 }  // namespace

@@ -221,7 +221,7 @@ TEST(Attention, SeesNothingOfWhatIsHiddenFromAToken) {
   ASSERT_TRUE(set_active_isa(before));
 }
 
-TEST(Attention, KeepsItsPositionExactForVeryLongLives) {
+TEST(Attention, KeepsItsPositionExactForVeryLongRuns) {
   const FlushSubnormals flush;
   const AttentionShape shape{1, 1, 1, 4, 3, 0, true, 0.5f};
   ReplayableMesh run(shape, 1, 1, 16);

@@ -23,30 +23,30 @@ using mesh::CommandKind;
 using mesh::testing_support::must;
 using mesh::testing_support::need_device;
 using test::Batch;
+using test::LearningRun;
 using test::Pair;
-using test::ReplayableMesh;
 
 constexpr Coord kFirst{0, 0, 0, 0}, kMiddle{0, 0, 1, 0}, kOutput{0, 1, 0, 0};
 
-void teach(Pair& pair, std::uint64_t first, std::uint64_t count) {
+void train(Pair& pair, std::uint64_t first, std::uint64_t count) {
   const Batch batch(test::all_digits(), first, count);
-  pair.both([&](ReplayableMesh& life) { batch.teach(life, count); });
+  pair.both([&](LearningRun& run) { batch.train(run, count); });
 }
 
 void order(Pair& pair, Coord cell, CommandKind kind, std::uint64_t number = 0, std::uint64_t after = 0) {
-  pair.both([&](ReplayableMesh& life) {
+  pair.both([&](LearningRun& run) {
     auto control = std::make_shared<mesh::Command>();
     control->kind = kind;
     control->number = number;
     control->encoding = Encoding(Dtype::bfloat16);
-    if (after) control->not_before = life.mesh->ticks() + after;
-    must(life.mesh->post(cell, control));
+    if (after) control->not_before = run.mesh->ticks() + after;
+    must(run.mesh->post(cell, control));
   });
 }
 
-std::uint64_t actions(const ReplayableMesh& life) {
+std::uint64_t actions(const LearningRun& run) {
   std::uint64_t all = 0;
-  for (const auto& cell : mesh::MeshAccess::cells(*life.mesh))
+  for (const auto& cell : mesh::MeshAccess::cells(*run.mesh))
     for (const mesh::CellObserver& each : cell->observers())
       all += dynamic_cast<const mesh::Watcher&>(*each.observer).actions();
   return all;
@@ -64,14 +64,14 @@ class DeviceCellsLearn : public ::testing::TestWithParam<std::tuple<Rule, Schedu
 
 TEST_P(DeviceCellsLearn, AndCostTheCpuTheStepsThatCarryOrdersOut) {
   Pair pair(test::digits_network(3), options());
-  teach(pair, 0, 9);
+  train(pair, 0, 9);
   EXPECT_EQ(pair.statistics().host_steps, 0u);
   order(pair, kMiddle, CommandKind::morph);
-  teach(pair, 9, 20);
+  train(pair, 9, 20);
   pair.expect_equal("morphed at once");
   EXPECT_EQ(pair.statistics().host_steps, 1u);
   order(pair, kFirst, CommandKind::reset, 0, 7);
-  teach(pair, 29, 20);
+  train(pair, 29, 20);
   pair.expect_equal("reset later");
   EXPECT_EQ(pair.statistics().host_steps, 3u);
   EXPECT_EQ(pair.statistics().replays, 0u);
@@ -82,11 +82,11 @@ TEST_P(DeviceCellsLearn, AlthoughSomeAreSilent) {
     SCOPED_TRACE(period);
     Pair pair(test::digits_network(3), options());
     order(pair, kMiddle, period ? CommandKind::set_period : CommandKind::disable, period);
-    teach(pair, 0, 40);
+    train(pair, 0, 40);
     pair.expect_equal("silent");
     order(pair, kMiddle, period ? CommandKind::set_period : CommandKind::enable, 1);
-    teach(pair, 40, 10);
-    pair.both([](ReplayableMesh& life) { must(life.learner->drain()); });
+    train(pair, 40, 10);
+    pair.both([](LearningRun& run) { must(run.learner->drain()); });
     pair.expect_equal("drained");
     EXPECT_EQ(pair.statistics().host_steps, 2u);
     EXPECT_EQ(pair.statistics().replays, 0u);
@@ -128,11 +128,11 @@ TEST_P(DeviceCellsLearn, BesideMetacognition) {
   for (const bool measures : {false, true}) {
     SCOPED_TRACE(measures);
     Pair pair(measures ? minded({kStorm, kReset}) : minded({kMorph, kReset}), options());
-    teach(pair, 0, 30);
+    train(pair, 0, 30);
     pair.expect_equal("trained");
-    teach(pair, 30, 1);
-    teach(pair, 31, 29);
-    pair.both([](ReplayableMesh& life) { must(life.learner->drain()); });
+    train(pair, 30, 1);
+    train(pair, 31, 29);
+    pair.both([](LearningRun& run) { must(run.learner->drain()); });
     pair.expect_equal("drained");
     EXPECT_GT(actions(pair.cpu()), 1u);
     EXPECT_GT(pair.statistics().host_steps, 0u);
@@ -168,7 +168,7 @@ TEST_P(DeviceCellsFail, BesideMetacognition) {
   LearningOptions options;
   options.schedule = schedule;
   Pair pair(spec, with_defaults(options));
-  pair.both([](ReplayableMesh& life) { life.mesh->take_cell_snapshots(); });
+  pair.both([](LearningRun& run) { run.mesh->take_cell_snapshots(); });
   test::live_through_a_fault(pair, kOutput, {25, 12, 20});
   EXPECT_GT(actions(pair.cpu()), 0u);
 }

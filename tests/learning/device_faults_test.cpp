@@ -40,12 +40,12 @@ mesh::NetworkSpec small_network() {
 }
 
 /// A mesh, its learner, and batches whose samples go on.
-struct ReplayableMesh {
+struct LearningRun {
   std::unique_ptr<mesh::Mesh> mesh;
   std::unique_ptr<Learner> learner;
   std::uint64_t trained = 0;
 
-  ReplayableMesh(const LearningOptions& options, const std::string& where) {
+  LearningRun(const LearningOptions& options, const std::string& where) {
     mesh::MeshOptions wanted;
     wanted.threads = 1;
     wanted.sessions = 2;
@@ -54,7 +54,7 @@ struct ReplayableMesh {
     mesh = std::make_unique<mesh::Mesh>(must(mesh::Mesh::build(small_network(), wanted)));
     learner = must(Learner::build(*mesh, options));
   }
-  void teach(std::uint64_t count) {
+  void train(std::uint64_t count) {
     const std::vector<float> x = noise(count * 2 * 4, trained);
     std::vector<std::uint32_t> labels;
     for (std::uint64_t i = trained; i < trained + count; ++i)
@@ -97,30 +97,30 @@ TEST_P(EachFault, WheneverItHappensLosesNothingThatWasLearned) {
   const LearningOptions options = learning_by(what.first, what.second);
   // A lost device is opened again, which takes a second on a CPU; the others strike in the same places.
   const bool is_slow = fault == DriverFault::lost_at_submit || fault == DriverFault::lost_at_wait;
-  const auto live = [&](const std::string& where) {
-    ReplayableMesh life(options, where);
-    life.teach(3);
-    life.teach(1);
-    std::string all = life.told();
-    life.teach(9);
+  const auto run_on = [&](const std::string& where) {
+    LearningRun run(options, where);
+    run.train(3);
+    run.train(1);
+    std::string all = run.told();
+    run.train(9);
     mesh::Snapshot saved;
-    life.mesh->take_snapshot(saved);
-    life.teach(2);
-    mesh::MeshAccess::weights(*life.mesh).parameters()[1].data[0] += 0.25f;
-    life.teach(4);
-    all += life.told();
-    must(life.mesh->restore_snapshot(saved));
-    life.teach(5);
-    must(life.learner->drain());
-    all += life.told();
-    const Lived lived{all, life.statistics()};
+    run.mesh->take_snapshot(saved);
+    run.train(2);
+    mesh::MeshAccess::weights(*run.mesh).parameters()[1].data[0] += 0.25f;
+    run.train(4);
+    all += run.told();
+    must(run.mesh->restore_snapshot(saved));
+    run.train(5);
+    must(run.learner->drain());
+    all += run.told();
+    const Outcome outcome{all, run.statistics()};
     plan().clear();  // its end is no part of its run
-    return lived;
+    return outcome;
   };
   const int stride = is_thorough() ? (is_slow ? 2 : 1) : (is_slow ? 13 : 3);
-  const int lives = expect_nothing_lost(fault, live, false, stride);
-  std::printf("%d lives with a fault\n", lives);
-  EXPECT_GT(lives, is_thorough() ? 5 : 2);
+  const int runs = expect_nothing_lost(fault, run_on, false, stride);
+  std::printf("%d runs with a fault\n", runs);
+  EXPECT_GT(runs, is_thorough() ? 5 : 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, EachFault,
@@ -137,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, EachFault,
 
 class LearningFaultsTest : public FaultsTest {};
 
-TEST_F(LearningFaultsTest, ALongLifeGoesOnFromWhatTheDeviceBroughtLast) {
+TEST_F(LearningFaultsTest, ALongRunGoesOnFromTheLastDownload) {
   // Every 1,024 steps the host gets what the device holds: weights and the optimiser's memory too.
   for (const Rule rule : {Rule::backprop, Rule::fw_dtp})
     for (const int n : {0, 5}) {
@@ -145,39 +145,39 @@ TEST_F(LearningFaultsTest, ALongLifeGoesOnFromWhatTheDeviceBroughtLast) {
       SCOPED_TRACE(std::string(name(rule)) + ", " + std::to_string(n));
       faulty().open();
       const LearningOptions options = learning_by(rule, Schedule::pipelined);
-      ReplayableMesh cpu(options, "cpu"), gpu(options, device_name());
+      LearningRun cpu(options, "cpu"), gpu(options, device_name());
       const auto teach = [&](std::uint64_t count) {
-        cpu.teach(count);
-        gpu.teach(count);
+        cpu.train(count);
+        gpu.train(count);
       };
-      teach(1030);
-      teach(1100);
+      train(1030);
+      train(1100);
       EXPECT_GE(gpu.statistics().downloads, 2u);
       EXPECT_EQ(gpu.statistics().replays, 0u);
-      teach(7);
+      train(7);
       plan().fail(DriverFault::lost_at_submit, static_cast<std::uint64_t>(n));
-      teach(40);
-      teach(1030);
+      train(40);
+      train(1030);
       EXPECT_EQ(gpu.statistics().faults, 1u);
       EXPECT_EQ(gpu.told(), cpu.told());
     }
 }
 
-TEST_F(LearningFaultsTest, GoesBackToTheDeviceAtALessonsBeginning) {
+TEST_F(LearningFaultsTest, GoesBackToTheDeviceWhereABatchBegins) {
   const LearningOptions options = learning_by(Rule::backprop, Schedule::pipelined);
-  ReplayableMesh cpu(options, "cpu"), gpu(options, device_name());
+  LearningRun cpu(options, "cpu"), gpu(options, device_name());
   const auto teach = [&](std::uint64_t count) {
-    cpu.teach(count);
-    gpu.teach(count);
+    cpu.train(count);
+    gpu.train(count);
   };
-  teach(5);
+  train(5);
   plan().fail(DriverFault::lost_at_wait, 0);
-  teach(5);
+  train(5);
   EXPECT_EQ(gpu.statistics().faults, 1u);
-  teach(mesh::DeviceRecovery::kFirstWait);
+  train(mesh::DeviceRecovery::kFirstWait);
   EXPECT_EQ(gpu.statistics().restarts, 0u);
   const std::uint64_t before = gpu.statistics().device_steps, host = gpu.statistics().host_steps;
-  teach(20);
+  train(20);
   EXPECT_EQ(gpu.statistics().restarts, 1u);
   EXPECT_EQ(gpu.statistics().device_steps, before + 20);
   EXPECT_EQ(gpu.statistics().host_steps, host);

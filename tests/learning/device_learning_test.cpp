@@ -38,8 +38,8 @@ using mesh::testing_support::must;
 using mesh::testing_support::need_device;
 using mesh::testing_support::noise;
 using test::Batch;
+using test::LearningRun;
 using test::Pair;
-using test::ReplayableMesh;
 
 // A sanitizer looks for other things and is ten times slower.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -60,15 +60,15 @@ TEST_P(DeviceLearning, OfTheDigitsEndsWhereTheCpusDoesWithTheSameScores) {
   options.schedule = schedule;
   Pair pair(test::digits_network(3), with_defaults(options));
   const Batch batch(test::all_digits(), 0, kSamples);
-  pair.both([&](ReplayableMesh& life) { batch.teach(life, kSamples); });
+  pair.both([&](LearningRun& run) { batch.train(run, kSamples); });
   pair.expect_equal("undrained");
-  pair.both([](ReplayableMesh& life) { must(life.learner->drain()); });
+  pair.both([](LearningRun& run) { must(run.learner->drain()); });
   pair.expect_equal("drained");
   EXPECT_EQ(pair.gpu().learner->scores().size(), kSamples);
   pair.expect_on_device();
 }
 
-TEST_P(DeviceLearning, InLessonsOfManySizesWithUnlabelledSamplesBetween) {
+TEST_P(DeviceLearning, InBatchesOfManySizesWithUnlabelledSamplesBetween) {
   const auto [rule, schedule] = GetParam();
   LearningOptions options;
   options.rule = rule;
@@ -78,16 +78,16 @@ TEST_P(DeviceLearning, InLessonsOfManySizesWithUnlabelledSamplesBetween) {
   std::uint64_t first = 0;
   for (const std::uint64_t count : {1, 2, 7, 40, 3}) {
     const Batch batch(test::all_digits(), first, count, 3, 2, 5);
-    pair.both([&](ReplayableMesh& life) { batch.teach(life, count); });
+    pair.both([&](LearningRun& run) { batch.train(run, count); });
     first += count;
     if (count == 7) pair.expect_equal("on the way");
   }
-  pair.both([](ReplayableMesh& life) { must(life.learner->drain()); });
+  pair.both([](LearningRun& run) { must(run.learner->drain()); });
   pair.expect_equal("drained");
   pair.expect_on_device();
   // And once more after it stood still.
   const Batch batch(test::all_digits(), first, 9, 3, 2);
-  pair.both([&](ReplayableMesh& life) { batch.teach(life, 9); });
+  pair.both([&](LearningRun& run) { batch.train(run, 9); });
   pair.expect_equal("again");
 }
 
@@ -112,7 +112,7 @@ TEST_P(DeviceOptimizer, MovesWeightsAsOnTheCpu) {
     spec.layers[1].rate_scale = 0.5f;
     Pair pair(spec, GetParam().options(Rule::backprop, schedule));
     const Batch batch(test::all_digits(), 100, 60);
-    pair.both([&](ReplayableMesh& life) { batch.teach(life, 60); });
+    pair.both([&](LearningRun& run) { batch.train(run, 60); });
     pair.expect_equal(std::string(name(schedule)));
     pair.expect_on_device();
   }
@@ -144,14 +144,14 @@ TEST_P(DeviceUpdateCount, IsRightForLayersThatSometimesDoNotMove) {
   Pair pair(narrow, with_defaults(options));
   const auto teach = [&](std::uint64_t first) {
     const Batch batch(test::all_digits(), first, 64);
-    pair.both([&](ReplayableMesh& life) { batch.teach(life, 64); });
+    pair.both([&](LearningRun& run) { batch.train(run, 64); });
   };
-  teach(0);
-  teach(64);
+  train(0);
+  train(64);
   const auto updates = std::as_const(*pair.cpu().learner).optimizer().updates();
   EXPECT_TRUE(std::any_of(updates.begin(), updates.end(), [](std::uint64_t n) { return n > 0 && n < 100; }));
   pair.expect_equal("trained");
-  teach(128);
+  train(128);
   pair.expect_equal("trained on");
   pair.expect_on_device();
 }
@@ -180,13 +180,13 @@ TEST_F(DeviceRunTest, IsRecordedOnceAndRunAgain) {
       Pair pair(test::digits_network(9), with_defaults(options));
       const auto teach = [&](std::uint64_t first) {
         const Batch batch(test::all_digits(), first, 32);
-        pair.both([&](ReplayableMesh& life) { batch.teach(life, 32); });
+        pair.both([&](LearningRun& run) { batch.train(run, 32); });
       };
-      teach(0);
-      teach(32);
+      train(0);
+      train(32);
       const std::uint64_t programs = pair.statistics().programs;
-      teach(64);
-      teach(96);
+      train(64);
+      train(96);
       EXPECT_EQ(pair.statistics().programs, programs);
       pair.expect_equal("trained");
       pair.expect_on_device();
@@ -213,7 +213,7 @@ TEST_F(DeviceRunTest, IsFedWideInputsInParts) {
     for (std::uint32_t i = 0; i < kSteps * kSessions; ++i) labels.push_back((i / 7 + i) % 3);
     const mesh::RunInput inputs[] = {{"pixels", pixels}};
     const Target targets[] = {{"digit", labels, {}}};
-    pair.both([&](ReplayableMesh& life) { must(life.learner->learn(inputs, targets, kSteps)); });
+    pair.both([&](LearningRun& run) { must(run.learner->learn(inputs, targets, kSteps)); });
   }
   EXPECT_GT(pair.statistics().programs, 3u);
   pair.expect_equal("trained");
@@ -224,18 +224,18 @@ TEST_F(DeviceRunTest, GoesBackToASavedStateWhileTheDeviceIsAhead) {
   Pair pair(test::digits_network(3), with_defaults({.rule = Rule::fw_dtp, .schedule = Schedule::pipelined}));
   const auto teach = [&](std::uint64_t first, std::uint64_t count) {
     const Batch batch(test::all_digits(), first, count);
-    pair.both([&](ReplayableMesh& life) { batch.teach(life, count); });
+    pair.both([&](LearningRun& run) { batch.train(run, count); });
   };
-  teach(0, 30);
+  train(0, 30);
   mesh::Snapshot saved[2];
   pair.cpu().mesh->take_snapshot(saved[0]);
   pair.gpu().mesh->take_snapshot(saved[1]);
-  teach(30, 25);
+  train(30, 25);
   const Hash128 after = pair.gpu().mesh->state_hash();
-  teach(55, 10);
+  train(55, 10);
   must(pair.cpu().mesh->restore_snapshot(saved[0]));
   must(pair.gpu().mesh->restore_snapshot(saved[1]));
-  teach(30, 25);
+  train(30, 25);
   EXPECT_EQ(pair.gpu().mesh->state_hash(), after);
   pair.expect_equal("again");
 }
@@ -244,21 +244,21 @@ TEST_F(DeviceRunTest, GivesOutWhatIsUnderWayAndTakesItBack) {
   const auto options = with_defaults({.rule = Rule::backprop, .schedule = Schedule::pipelined});
   Pair pair(test::digits_network(3), options);
   const Batch batch(test::all_digits(), 0, 40);
-  pair.both([&](ReplayableMesh& life) { batch.teach(life, 40); });
+  pair.both([&](LearningRun& run) { batch.train(run, 40); });
   EXPECT_EQ(flight_of(*pair.gpu().learner), flight_of(*pair.cpu().learner));
-  pair.both([&](ReplayableMesh& life) { batch.teach(life, 40); });
+  pair.both([&](LearningRun& run) { batch.train(run, 40); });
   const Optimizer& there = pair.gpu().learner->optimizer();
   const Optimizer& here = pair.cpu().learner->optimizer();
   for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(there.slot(0, i)[0], here.slot(0, i)[0]) << i;
   // Values written there count from the next sample on.
-  pair.both([&](ReplayableMesh& life) {
-    life.learner->optimizer().slot(0, 2)[5] = 0.25f;
-    batch.teach(life, 40);
+  pair.both([&](LearningRun& run) {
+    run.learner->optimizer().slot(0, 2)[5] = 0.25f;
+    batch.train(run, 40);
   });
   pair.expect_equal("with another velocity");
 }
 
-TEST_F(DeviceRunTest, FaultsInTheMiddleAreLivedAsOnTheCpu) {
+TEST_F(DeviceRunTest, FaultsInTheMiddleEndAsOnTheCpu) {
   for (const auto policy :
        {actors::Policy::halt, actors::Policy::hold, actors::Policy::restart, actors::Policy::isolate})
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
@@ -274,17 +274,17 @@ TEST_F(DeviceRunTest, ARuleIsTakenOffAndPutOnWhileTheDeviceIsAhead) {
   const auto options = with_defaults({.rule = Rule::chain, .schedule = Schedule::pipelined});
   Pair pair(test::digits_network(3), options);
   const Batch batch(test::all_digits(), 0, 20);
-  pair.both([&](ReplayableMesh& life) { batch.teach(life, 20); });
-  pair.both([&](ReplayableMesh& life) {
-    life.learner.reset();
-    must(life.mesh->set_input("pixels", noise(64, 3)));
-    must(life.mesh->tick(9));
+  pair.both([&](LearningRun& run) { batch.train(run, 20); });
+  pair.both([&](LearningRun& run) {
+    run.learner.reset();
+    must(run.mesh->set_input("pixels", noise(64, 3)));
+    must(run.mesh->tick(9));
   });
   EXPECT_EQ(pair.gpu().mesh->state_hash(), pair.cpu().mesh->state_hash());
-  pair.both([&](ReplayableMesh& life) {
-    must(life.mesh->tick(3));
-    life.learner = must(Learner::build(*life.mesh, options));
-    batch.teach(life, 20);
+  pair.both([&](LearningRun& run) {
+    must(run.mesh->tick(3));
+    run.learner = must(Learner::build(*run.mesh, options));
+    batch.train(run, 20);
   });
   pair.expect_equal("with a new rule");
 }
@@ -294,7 +294,7 @@ TEST_F(DeviceRunTest, LearnsInAStoredTypeWhereverThatCanBeDoneAndSaysWhere) {
   for (mesh::LayerSpec& layer : spec.layers) layer.dtype = Dtype::int8, layer.quantization_aware = true;
   Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = Schedule::settle}));
   const Batch batch(test::all_digits(), 0, 20);
-  pair.both([&](ReplayableMesh& life) { batch.teach(life, 20); });
+  pair.both([&](LearningRun& run) { batch.train(run, 20); });
   pair.expect_equal("int8");
   EXPECT_EQ(pair.statistics().device_steps > 0, pair.statistics().why_host.empty()) << pair.statistics().why_host;
   EXPECT_EQ(pair.statistics().host_steps > 0, !pair.statistics().why_host.empty()) << pair.statistics().why_host;
@@ -314,7 +314,7 @@ TEST(DeviceLosses, EachHasTheCpusStateAndScores) {
       const std::string what = std::string(name(options.loss)) + " " + std::string(name(rule));
       for (const std::uint64_t count : {1, 20, 3}) {
         const test::LossSamples given(options.loss, count, count);
-        pair.both([&](ReplayableMesh& each) { given.give_to(*each.learner, count); });
+        pair.both([&](LearningRun& each) { given.give_to(*each.learner, count); });
         pair.expect_equal(what);
       }
       pair.expect_on_device();

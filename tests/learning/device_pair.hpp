@@ -22,13 +22,13 @@ namespace weft::learning::test {
 using mesh::testing_support::device_name;
 using mesh::testing_support::must;
 
-/// A mesh and its learner that live through the same as another pair does.
-struct ReplayableMesh {
+/// A mesh and its learner that run the same as another pair does.
+struct LearningRun {
   std::unique_ptr<mesh::Mesh> mesh;
   std::unique_ptr<Learner> learner;
 
-  ReplayableMesh(const mesh::NetworkSpec& spec, const LearningOptions& options, std::size_t sessions,
-                 const std::string& where) {
+  LearningRun(const mesh::NetworkSpec& spec, const LearningOptions& options, std::size_t sessions,
+              const std::string& where) {
     mesh::MeshOptions wanted;
     wanted.threads = 1;
     wanted.sessions = sessions;
@@ -54,8 +54,8 @@ class Pair {
   Pair(const mesh::NetworkSpec& spec, const LearningOptions& options, std::size_t sessions = 1)
       : cpu_(spec, options, sessions, "cpu"), gpu_(spec, options, sessions, device_name()) {}
 
-  ReplayableMesh& cpu() { return cpu_; }
-  ReplayableMesh& gpu() { return gpu_; }
+  LearningRun& cpu() { return cpu_; }
+  LearningRun& gpu() { return gpu_; }
   const mesh::DeviceStatistics& statistics() const { return *gpu_.mesh->device_statistics(); }
 
   template <class Act>
@@ -78,7 +78,7 @@ class Pair {
   }
 
  private:
-  ReplayableMesh cpu_, gpu_;
+  LearningRun cpu_, gpu_;
 };
 
 /// Samples [first, first + count) of the digits; a multiple of `skip` has no label, session `s` sees them s later.
@@ -96,10 +96,10 @@ struct Batch {
         if (session < learners) labels.push_back(skip && i % skip == 0 ? kNoLabel : data.labels[row]);
       }
   }
-  void teach(ReplayableMesh& life, std::uint64_t count) const {
+  void train(LearningRun& run, std::uint64_t count) const {
     const mesh::RunInput inputs[] = {{"pixels", pixels}};
     const Target targets[] = {{"digit", labels, {}}};
-    must(life.learner->learn(inputs, targets, count));
+    must(run.learner->learn(inputs, targets, count));
   }
 };
 
@@ -109,7 +109,7 @@ inline const Dataset& all_digits() {
 }
 
 /// Three batches of so many samples each. Before the second the output's weights become so large that a sum of it is
-/// infinite after some more samples; both sides live through that to the same end, and say the same of it.
+/// infinite after some more samples; both sides run that to the same end, and say the same of it.
 inline void live_through_a_fault(Pair& pair, const Coord& output, const std::array<std::uint64_t, 3>& counts) {
   std::uint64_t first = 0;
   const auto try_to_train = [&](std::uint64_t count) {
@@ -117,17 +117,17 @@ inline void live_through_a_fault(Pair& pair, const Coord& output, const std::arr
     const mesh::RunInput inputs[] = {{"pixels", batch.pixels}};
     const Target targets[] = {{"digit", batch.labels, {}}};
     std::string told[2], *next = told;
-    pair.both([&](ReplayableMesh& life) {
-      const Status learned = life.learner->learn(inputs, targets, count);
+    pair.both([&](LearningRun& run) {
+      const Status learned = run.learner->learn(inputs, targets, count);
       *next++ = learned ? "learned" : learned.error().text();
     });
     EXPECT_EQ(told[1], told[0]);
     first += count;
   };
   try_to_train(counts[0]);
-  pair.both([&](ReplayableMesh& life) {
-    mesh::WeightStore& weights = mesh::MeshAccess::weights(*life.mesh);
-    const mesh::NodeId node = *life.mesh->graph().find_layer(output);
+  pair.both([&](LearningRun& run) {
+    mesh::WeightStore& weights = mesh::MeshAccess::weights(*run.mesh);
+    const mesh::NodeId node = *run.mesh->graph().find_layer(output);
     must(weights.write(weights.parameters()[weights.first(node)], std::vector<float>(640, 3e38f), "large"));
   });
   try_to_train(counts[1]);

@@ -35,9 +35,9 @@ mesh::NetworkSpec network(double rate) {
       .spec();
 }
 
-struct ReplayableMesh {
-  explicit ReplayableMesh(double rate, Schedule schedule = Schedule::settle, std::size_t sessions = 1,
-                          std::size_t threads = 1, std::size_t learners = 1)
+struct LearningRun {
+  explicit LearningRun(double rate, Schedule schedule = Schedule::settle, std::size_t sessions = 1,
+                       std::size_t threads = 1, std::size_t learners = 1)
       : mesh(must(mesh::Mesh::build(network(rate),
                                     {.threads = threads, .sessions = sessions, .pin = false, .grain_bytes = 0}))) {
     LearningOptions options;
@@ -46,10 +46,10 @@ struct ReplayableMesh {
     options.optimizer.lr = 0.02f;
     learner = must(Learner::build(mesh, options));
   }
-  ~ReplayableMesh() { learner.reset(); }
+  ~LearningRun() { learner.reset(); }
 
   /// Learns the largest of the first four inputs; `labelled` false: runs without learning.
-  void live(std::size_t samples, std::uint64_t seed, bool labelled = true) {
+  void learn(std::size_t samples, std::uint64_t seed, bool labelled = true) {
     const std::vector<float> x = mesh::testing_support::noise(samples * mesh.sessions() * kIn, seed);
     std::vector<std::uint32_t> labels;
     const std::size_t learners = learner->options().learners;
@@ -77,28 +77,28 @@ struct ReplayableMesh {
 
 TEST(DropoutInLearning, DropsLabelledSamplesOnly) {
   for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-    ReplayableMesh run(0.5, schedule);
-    run.live(20, 1, false);
+    LearningRun run(0.5, schedule);
+    run.learn(20, 1, false);
     EXPECT_EQ(run.dropped(), 0u);
-    run.live(20, 2);
+    run.learn(20, 2);
     EXPECT_GT(run.dropped(), 5u);
     EXPECT_LT(run.dropped(), 35u);
-    run.live(20, 3, false);
+    run.learn(20, 3, false);
     EXPECT_EQ(run.dropped(), 0u);
   }
 }
 
 TEST(DropoutInLearning, ScalesWhatItKeeps) {
-  ReplayableMesh run(0.75);
-  run.live(3, 4);
+  LearningRun run(0.75);
+  run.learn(3, 4);
   // Settled: the layer before holds what the dropout layer read.
   const std::vector<float> y = run.at(kDropout), x = run.at({0, 0, 0, 0});
   for (std::size_t j = 0; j < kWide; ++j) EXPECT_TRUE(y[j] == 0.0f || y[j] == 4.0f * x[j]) << j;
 }
 
 TEST(DropoutInLearning, EvaluationDropsNothing) {
-  ReplayableMesh run(0.5);
-  run.live(50, 5);
+  LearningRun run(0.5);
+  run.learn(50, 5);
   mesh::NetworkSpec plain_spec = network(0.0);
   mesh::Mesh plain = must(mesh::Mesh::build(plain_spec, {.threads = 1}));
   for (const Coord at : {Coord{0, 0, 0, 0}, Coord{0, 0, 2, 0}}) {
@@ -123,8 +123,8 @@ TEST(DropoutInLearning, EvaluationDropsNothing) {
 }
 
 TEST(DropoutInLearning, DropsNothingOfSessionsThatDoNotLearn) {
-  ReplayableMesh run(0.5, Schedule::settle, 3, 1, 2);
-  run.live(10, 7);
+  LearningRun run(0.5, Schedule::settle, 3, 1, 2);
+  run.learn(10, 7);
   EXPECT_GT(run.dropped(0), 0u);
   EXPECT_GT(run.dropped(1), 0u);
   EXPECT_NE(bits(run.at(kDropout, 0)), bits(run.at(kDropout, 1)));
@@ -134,13 +134,13 @@ TEST(DropoutInLearning, DropsNothingOfSessionsThatDoNotLearn) {
 // A gradient through dropout is that of the network with this very mask: a step moves no weight whose input was
 // dropped.
 TEST(DropoutInLearning, WeightsOfDroppedInputsStay) {
-  ReplayableMesh run(0.5);
+  LearningRun run(0.5);
   const auto weights = [&] {
     return mesh::MeshAccess::weights(run.mesh).read(
         mesh::MeshAccess::weights(run.mesh).of(*run.mesh.graph().find_layer({0, 0, 2, 0}))[0]);
   };
   const std::vector<float> before = weights();
-  run.live(1, 8);
+  run.learn(1, 8);
   // The output that was scored read what the dropout layer committed a tick before.
   const std::vector<float> after = weights();
   const float* y =
@@ -158,9 +158,9 @@ TEST(DropoutInLearning, WeightsOfDroppedInputsStay) {
 
 TEST(DropoutInLearning, LearnsWithTheSameBitsEverywhereAndGoesOnFromASnapshot) {
   for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-    ReplayableMesh one(0.3, schedule);
-    one.live(1500, 9);
-    one.live(500, 10);
+    LearningRun one(0.3, schedule);
+    one.learn(1500, 9);
+    one.learn(500, 10);
     const std::string want = to_string(one.mesh.state_hash(0));
     double first = 0, last = 0;
     const auto& scores = one.learner->scores();
@@ -169,16 +169,16 @@ TEST(DropoutInLearning, LearnsWithTheSameBitsEverywhereAndGoesOnFromASnapshot) {
     EXPECT_LT(last, 0.7 * first);
     for (const kernels::Isa isa : kernels::available_isas()) {
       const test::ForIsa active(isa);
-      ReplayableMesh other(0.3, schedule, 1, 2);
-      other.live(1500, 9);
+      LearningRun other(0.3, schedule, 1, 2);
+      other.learn(1500, 9);
       const LearnerSnapshot blobs(*other.learner);
       const auto bytes = must(mesh::encode_mesh(other.mesh, true, {blobs.tensors(), "{}"}));
       const auto file = must(formats::decode_entity(ByteSpan(bytes), "test"));
-      ReplayableMesh resumed(0.3, schedule);
+      LearningRun resumed(0.3, schedule);
       must(mesh::restore_weights(resumed.mesh, file));
       must(mesh::restore_live(resumed.mesh, file));
       must(restore_learner(*resumed.learner, file));
-      resumed.live(500, 10);
+      resumed.learn(500, 10);
       EXPECT_EQ(to_string(resumed.mesh.state_hash(0)), want) << kernels::name(isa);
     }
   }

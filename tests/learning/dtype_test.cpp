@@ -252,7 +252,7 @@ TEST(Morph, ALayerWithoutMasterPassesErrorsOnAndStaysAsItIs) {
 }
 
 /// A run that morphs a random layer to a random type every 100 ticks, by commands to running cells.
-Hash128 morphing_life(std::size_t threads, std::uint64_t ticks, std::vector<std::uint64_t>* resident) {
+Hash128 morphing_run(std::size_t threads, std::uint64_t ticks, std::vector<std::uint64_t>* resident) {
   auto mesh = mesh::Mesh::build(test::mixed_network(3), mesh_options(threads, 1));
   WEFT_ASSERT(mesh, mesh.error().text());
   std::vector<Coord> places;
@@ -285,8 +285,8 @@ Hash128 morphing_life(std::size_t threads, std::uint64_t ticks, std::vector<std:
 
 TEST(Morph, AThousandTimesInAWalkNeitherLeaksNorDivergesBetweenThreads) {
   std::vector<std::uint64_t> resident;
-  const Hash128 alone = morphing_life(1, kMorphTicks, &resident);
-  EXPECT_EQ(to_string(morphing_life(2, kMorphTicks, nullptr)), to_string(alone));
+  const Hash128 alone = morphing_run(1, kMorphTicks, &resident);
+  EXPECT_EQ(to_string(morphing_run(2, kMorphTicks, nullptr)), to_string(alone));
   if (resident.size() > 3) {
     EXPECT_LE(resident.back(), resident[2] + 256 * 1024) << "resident memory grew from " << resident[2];
   }

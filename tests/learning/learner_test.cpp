@@ -51,7 +51,7 @@ TEST(Learner, RefusesBadSamplesAndChangesNothing) {
   EXPECT_EQ(mesh->state_hash(), before);
 }
 
-TEST(Learner, AnUnlabelledSampleIsLivedThroughAndNotLearnedFrom) {
+TEST(Learner, AnUnlabelledSampleIsRunAndNotLearnedFrom) {
   for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
     auto mesh = mesh::Mesh::build(test::digits_network(1), {});
     LearningOptions options;

@@ -42,8 +42,8 @@ mesh::NetworkSpec network() {
       .spec();
 }
 
-struct ReplayableMesh {
-  ReplayableMesh(Schedule schedule, std::size_t threads, const mesh::NetworkSpec& spec = network())
+struct LearningRun {
+  LearningRun(Schedule schedule, std::size_t threads, const mesh::NetworkSpec& spec = network())
       : mesh(must(mesh::Mesh::build(spec, {.threads = threads, .pin = false, .grain_bytes = 0}))) {
     LearningOptions options;
     options.schedule = schedule;
@@ -52,9 +52,9 @@ struct ReplayableMesh {
     options.optimizer.lr = 0.001f;
     learner = must(Learner::build(mesh, options));
   }
-  ~ReplayableMesh() { learner.reset(); }
+  ~LearningRun() { learner.reset(); }
   /// Samples whose targets, and so whose errors, are of size `scale`.
-  void live(std::size_t samples, std::uint64_t seed, float scale) {
+  void learn(std::size_t samples, std::uint64_t seed, float scale) {
     const std::vector<float> x = mesh::testing_support::noise(samples * kIn, seed);
     const std::vector<float> wanted = mesh::testing_support::noise(samples * kOut, seed + 1, scale);
     const mesh::RunInput input{"x", x};
@@ -76,58 +76,58 @@ struct ReplayableMesh {
 
 TEST(MetacognitionInLearning, ActsOnAGradientStormOnly) {
   for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-    ReplayableMesh life(schedule, 1);
-    life.live(400, 1, 0.5f);
-    EXPECT_EQ(life.actions(), 0u);
-    EXPECT_EQ(life.dtype(), Dtype::float32);
-    life.live(10, 3, 50.0f);
-    EXPECT_GE(life.actions(), 1u);
-    EXPECT_EQ(life.dtype(), Dtype::bfloat16);
+    LearningRun run(schedule, 1);
+    run.learn(400, 1, 0.5f);
+    EXPECT_EQ(run.actions(), 0u);
+    EXPECT_EQ(run.dtype(), Dtype::float32);
+    run.learn(10, 3, 50.0f);
+    EXPECT_GE(run.actions(), 1u);
+    EXPECT_EQ(run.dtype(), Dtype::bfloat16);
   }
 }
 
 // The rms of all of the layer's gradients: the first step of sgd moves each weight by lr times its gradient.
 TEST(MetacognitionInLearning, MeasuresTheGradientThatMovesTheWeights) {
-  ReplayableMesh life(Schedule::settle, 1);
-  const mesh::NodeId node = *life.mesh.graph().find_layer(kWatched);
+  LearningRun run(Schedule::settle, 1);
+  const mesh::NodeId node = *run.mesh.graph().find_layer(kWatched);
   std::vector<std::vector<float>> before;
-  for (const auto& parameter : mesh::MeshAccess::weights(life.mesh).of(node))
-    before.push_back(mesh::MeshAccess::weights(life.mesh).read(parameter));
-  life.live(1, 5, 40.0f);
+  for (const auto& parameter : mesh::MeshAccess::weights(run.mesh).of(node))
+    before.push_back(mesh::MeshAccess::weights(run.mesh).read(parameter));
+  run.learn(1, 5, 40.0f);
   double squares = 0, count = 0;
-  const float lr = life.learner->options().optimizer.lr;
+  const float lr = run.learner->options().optimizer.lr;
   for (std::size_t i = 0; i < before.size(); ++i) {
     const std::vector<float> after =
-        mesh::MeshAccess::weights(life.mesh).read(mesh::MeshAccess::weights(life.mesh).of(node)[i]);
+        mesh::MeshAccess::weights(run.mesh).read(mesh::MeshAccess::weights(run.mesh).of(node)[i]);
     for (std::size_t k = 0; k < after.size(); ++k, ++count)
       squares += std::pow((double{after[k]} - before[i][k]) / lr, 2);
   }
-  const double size = static_cast<double>(life.learner->gradient_size(node, 0));
+  const double size = static_cast<double>(run.learner->gradient_size(node, 0));
   EXPECT_GT(size, 0.0);
   EXPECT_NEAR(size, std::sqrt(squares / count), 1e-3 * size);
 }
 
 TEST(MetacognitionInLearning, DecidesTheSameEverywhereAndFromASnapshot) {
   for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-    ReplayableMesh one(schedule, 1);
-    one.live(300, 1, 0.5f), one.live(3, 3, 50.0f);
+    LearningRun one(schedule, 1);
+    one.learn(300, 1, 0.5f), one.learn(3, 3, 50.0f);
     const std::string at_cut = one.hash();
-    one.live(200, 5, 20.0f);
+    one.learn(200, 5, 20.0f);
     EXPECT_GE(one.actions(), 1u);
     for (const kernels::Isa isa : kernels::available_isas())
       for (const std::size_t threads : {1, 2, 4}) {
         const test::ForIsa active(isa);
-        ReplayableMesh other(schedule, threads);
-        other.live(300, 1, 0.5f), other.live(3, 3, 50.0f);
+        LearningRun other(schedule, threads);
+        other.learn(300, 1, 0.5f), other.learn(3, 3, 50.0f);
         ASSERT_EQ(other.hash(), at_cut) << kernels::name(isa) << ", " << threads << " threads";
         const LearnerSnapshot blobs(*other.learner);
         const auto bytes = must(mesh::encode_mesh(other.mesh, true, {blobs.tensors(), "{}"}));
         const auto file = must(formats::decode_entity(ByteSpan(bytes), "test"));
-        ReplayableMesh resumed(schedule, threads, must(mesh::network_of(file)));
+        LearningRun resumed(schedule, threads, must(mesh::network_of(file)));
         must(mesh::restore_weights(resumed.mesh, file));
         must(mesh::restore_live(resumed.mesh, file));
         must(restore_learner(*resumed.learner, file));
-        resumed.live(200, 5, 20.0f);
+        resumed.learn(200, 5, 20.0f);
         ASSERT_EQ(resumed.hash(), one.hash()) << kernels::name(isa) << ", " << threads << " threads";
       }
   }

@@ -41,10 +41,10 @@ void expect_mixed(const Pair& pair) {
   EXPECT_GT(pair.statistics().exchanged_bytes, 0u);
 }
 
-void teach(Pair& pair, std::uint64_t first, std::uint64_t count, std::size_t sessions = 1, std::size_t learners = 1,
+void train(Pair& pair, std::uint64_t first, std::uint64_t count, std::size_t sessions = 1, std::size_t learners = 1,
            std::uint64_t skip = 0) {
   const Batch batch(test::all_digits(), first, count, sessions, learners, skip);
-  pair.both([&](test::ReplayableMesh& life) { batch.teach(life, count); });
+  pair.both([&](test::LearningRun& run) { batch.train(run, count); });
 }
 
 class MixedLearning : public ::testing::TestWithParam<std::tuple<Rule, Schedule>> {
@@ -55,10 +55,10 @@ class MixedLearning : public ::testing::TestWithParam<std::tuple<Rule, Schedule>
 TEST_P(MixedLearning, WithTheMiddleLayerOnTheHostEndsWhereTheCpuDoes) {
   const auto [rule, schedule] = GetParam();
   Pair pair(placed(3, {kMiddle}), with_defaults({.rule = rule, .schedule = schedule}));
-  teach(pair, 0, 45);
+  train(pair, 0, 45);
   pair.expect_equal("on the way");
-  teach(pair, 45, 15);
-  pair.both([](test::ReplayableMesh& life) { test::must(life.learner->drain()); });
+  train(pair, 45, 15);
+  pair.both([](test::LearningRun& run) { test::must(run.learner->drain()); });
   pair.expect_equal("drained");
   EXPECT_EQ(pair.gpu().learner->scores().size(), 60u);
   expect_mixed(pair);
@@ -73,10 +73,10 @@ TEST_P(MixedLearning, WithTheOutputOnTheHostAndSamplesWithoutLabels) {
   Pair pair(placed(5, {kOutput, kFirst}), with_defaults(options), 3);
   std::uint64_t first = 0;
   for (const std::uint64_t count : {1, 2, 7, 20}) {
-    teach(pair, first, count, 3, 2, 5);
+    train(pair, first, count, 3, 2, 5);
     first += count;
   }
-  pair.both([](test::ReplayableMesh& life) { test::must(life.learner->drain()); });
+  pair.both([](test::LearningRun& run) { test::must(run.learner->drain()); });
   pair.expect_equal("drained");
   expect_mixed(pair);
 }
@@ -101,7 +101,7 @@ TEST_F(MixedRunTest, MovesWeightsOfBothSidesByEachOptimizer) {
       if (!each.takes(schedule)) continue;
       SCOPED_TRACE(each.name + ", " + std::string(name(schedule)));
       Pair pair(placed(9, {kFirst, kBack}), each.options(Rule::backprop, schedule));
-      teach(pair, 100, 25);
+      train(pair, 100, 25);
       pair.expect_equal("trained");
       expect_mixed(pair);
     }
@@ -113,7 +113,7 @@ TEST_F(MixedRunTest, TheDeviceHasNoRoomForWhatTheHostLearns) {
     for (const bool is_mixed : {false, true}) {
       const mesh::NetworkSpec spec = is_mixed ? placed(9, {kFirst}) : test::digits_network(9);
       Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
-      teach(pair, 0, 10);
+      train(pair, 0, 10);
       pair.expect_equal("trained");
       bytes[is_mixed] = pair.statistics().device_bytes;
     }
@@ -129,7 +129,7 @@ TEST_F(MixedRunTest, KeepsStoredTypesWhereverTheyAre) {
     spec.layers[1].dtype = Dtype::fp8_e4m3;
     for (mesh::LayerSpec& layer : spec.layers) layer.quantization_aware = layer.dtype != Dtype::float32;
     Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = Schedule::settle}));
-    teach(pair, 0, 20);
+    train(pair, 0, 20);
     pair.expect_equal(to_string(at));
     expect_mixed(pair);
   }
@@ -144,10 +144,10 @@ TEST_F(MixedRunTest, LearnsOneOfEverything) {
         if ((layer.at.z + layer.at.y + layer.at.x) % 2 == colour) layer.device = Placement::cpu;
       Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}), 2);
       const test::Samples samples(16, 2, 3);
-      pair.both([&](test::ReplayableMesh& life) {
+      pair.both([&](test::LearningRun& run) {
         const mesh::RunInput inputs[] = {{"a", samples.a}, {"b", samples.b}};
         const Target targets[] = {{"left", samples.left, {}}, {"right", samples.right, {}}};
-        test::must(life.learner->learn(inputs, targets, samples.count));
+        test::must(run.learner->learn(inputs, targets, samples.count));
       });
       pair.expect_equal("trained");
       expect_mixed(pair);
@@ -171,7 +171,7 @@ TEST_F(MixedRunTest, SharersOfWeightsLearnTogetherOnTheHost) {
                                        .seed(5)
                                        .spec();
     Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
-    teach(pair, 0, 25);
+    train(pair, 0, 25);
     pair.expect_equal(std::string(name(schedule)));
     expect_mixed(pair);
     EXPECT_EQ(pair.statistics().host_cells, 2u);
@@ -180,21 +180,21 @@ TEST_F(MixedRunTest, SharersOfWeightsLearnTogetherOnTheHost) {
 
 TEST_F(MixedRunTest, GoesBackToASavedStateWhileTheDeviceIsAhead) {
   Pair pair(placed(3, {kMiddle}), with_defaults({.rule = Rule::fw_dtp, .schedule = Schedule::pipelined}));
-  teach(pair, 0, 20);
+  train(pair, 0, 20);
   mesh::Snapshot saved[2];
   pair.cpu().mesh->take_snapshot(saved[0]);
   pair.gpu().mesh->take_snapshot(saved[1]);
-  teach(pair, 20, 15);
+  train(pair, 20, 15);
   const Hash128 after = pair.gpu().mesh->state_hash();
-  teach(pair, 35, 5);
+  train(pair, 35, 5);
   test::must(pair.cpu().mesh->restore_snapshot(saved[0]));
   test::must(pair.gpu().mesh->restore_snapshot(saved[1]));
-  teach(pair, 20, 15);
+  train(pair, 20, 15);
   EXPECT_EQ(pair.gpu().mesh->state_hash(), after);
   pair.expect_equal("again");
 }
 
-TEST_F(MixedRunTest, FaultsOfEitherSideAreLivedAsOnTheCpu) {
+TEST_F(MixedRunTest, FaultsOfEitherSideEndAsOnTheCpu) {
   for (const auto policy : {actors::Policy::halt, actors::Policy::hold, actors::Policy::restart})
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined})
       for (const bool is_on_host : {false, true}) {
@@ -215,11 +215,11 @@ TEST_F(MixedRunTest, AFaultLongAfterBothAgreedTakesBackWhatSamplesUnderWayRead) 
       spec.layers[0].options.insert_or_assign("activation", std::string("linear"));
       spec.supervision = {actors::Policy::hold, 3, 50, actors::Policy::isolate};
       Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
-      teach(pair, 0, 12);
+      train(pair, 0, 12);
       pair.expect_equal("before");
       Batch batch(test::all_digits(), 12, 40);
       std::fill_n(batch.pixels.begin() + 36 * 64, 64, 3e38f);  // their sums are infinite
-      pair.both([&](test::ReplayableMesh& life) { batch.teach(life, 40); });
+      pair.both([&](test::LearningRun& run) { batch.train(run, 40); });
       pair.expect_equal("after");
       EXPECT_GT(pair.cpu().mesh->supervisor().events().appended(), 0u);
       EXPECT_GT(pair.statistics().replays, 0u);

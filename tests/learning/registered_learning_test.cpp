@@ -51,23 +51,23 @@ TEST_P(RegisteredLearning, EndsWhereTheCpuDoesWithTheSameScores) {
   std::uint64_t first = 0;
   const auto teach = [&](std::uint64_t count, std::uint64_t skip) {
     const Batch batch(test::all_digits(), first, count, 3, 2, skip);
-    pair.both([&](test::ReplayableMesh& life) { batch.teach(life, count); });
+    pair.both([&](test::LearningRun& run) { batch.train(run, count); });
     first += count;
   };
-  for (const std::uint64_t count : {1, 2, 20}) teach(count, 5);
+  for (const std::uint64_t count : {1, 2, 20}) train(count, 5);
   pair.expect_equal("on the way");
   mesh::Snapshot saved[2];
   pair.cpu().mesh->take_snapshot(saved[0]);
   pair.gpu().mesh->take_snapshot(saved[1]);
-  teach(9, 0);
+  train(9, 0);
   const Hash128 after = pair.gpu().mesh->state_hash();
   pair.expect_equal("further");
   test::must(pair.cpu().mesh->restore_snapshot(saved[0]));
   test::must(pair.gpu().mesh->restore_snapshot(saved[1]));
   first -= 9;
-  teach(9, 0);
+  train(9, 0);
   EXPECT_EQ(pair.gpu().mesh->state_hash(), after);
-  pair.both([](test::ReplayableMesh& life) { test::must(life.learner->drain()); });
+  pair.both([](test::LearningRun& run) { test::must(run.learner->drain()); });
   pair.expect_equal("drained");
   pair.expect_on_device();
   EXPECT_EQ(pair.statistics().host_cells, 1u);

@@ -30,7 +30,7 @@ constexpr const char* kNetwork = R"({"weft": 2, "seed": 3, "grid": {"z": 1, "y":
   {"at": [0,1,2,0], "type": "dense", "out": 4}],
  "outputs": {"y": [0,1,2,0]}})";
 
-struct ReplayableMesh {
+struct RunShape {
   std::size_t threads = 1, sessions = 1;
   mesh::ExecutorKind executor = mesh::ExecutorKind::tbb;
   Rule rule = Rule::backprop;
@@ -38,34 +38,34 @@ struct ReplayableMesh {
   bool at_once = true;
 };
 
-mesh::Mesh mesh_of(const mesh::NetworkSpec& spec, const ReplayableMesh& life) {
+mesh::Mesh mesh_of(const mesh::NetworkSpec& spec, const RunShape& run) {
   mesh::MeshOptions options;
-  options.threads = life.threads;
-  options.sessions = life.sessions;
-  options.executor = life.executor;
+  options.threads = run.threads;
+  options.sessions = run.sessions;
+  options.executor = run.executor;
   options.grain_bytes = 0;
   return must(mesh::Mesh::build(spec, options));
 }
 
-std::string live(const ReplayableMesh& life, std::uint64_t samples) {
+std::string hash_of_run(const RunShape& run, std::uint64_t samples) {
   const auto spec = must(mesh::read_network(kNetwork, "sharing"));
-  auto mesh = mesh_of(spec, life);
+  auto mesh = mesh_of(spec, run);
   LearningOptions options;
-  options.rule = life.rule;
-  options.schedule = life.schedule;
+  options.rule = run.rule;
+  options.schedule = run.schedule;
   options.optimizer.lr = 0.05f;
   options.learners = 1;
   const auto learner = must(Learner::build(mesh, options));
-  std::vector<float> x(samples * life.sessions * 6);
+  std::vector<float> x(samples * run.sessions * 6);
   const std::vector<float> one = noise(samples * 6, 11);
   for (std::uint64_t s = 0; s < samples; ++s)
-    for (std::size_t b = 0; b < life.sessions; ++b)
-      std::copy_n(one.data() + s * 6, 6, x.data() + (s * life.sessions + b) * 6);
+    for (std::size_t b = 0; b < run.sessions; ++b)
+      std::copy_n(one.data() + s * 6, 6, x.data() + (s * run.sessions + b) * 6);
   std::vector<std::uint32_t> labels(samples);
   for (std::uint64_t s = 0; s < samples; ++s) labels[s] = static_cast<std::uint32_t>(s * 7 % 4);
-  const std::uint64_t block = life.at_once ? samples : 1;
+  const std::uint64_t block = run.at_once ? samples : 1;
   for (std::uint64_t s = 0; s < samples; s += block) {
-    const mesh::RunInput input{"in", std::span(x).subspan(s * life.sessions * 6, block * life.sessions * 6)};
+    const mesh::RunInput input{"in", std::span(x).subspan(s * run.sessions * 6, block * run.sessions * 6)};
     const Target target{"y", std::span(labels).subspan(s, block), {}};
     must(learner->learn({&input, 1}, {&target, 1}, block));
   }
@@ -76,21 +76,21 @@ std::string live(const ReplayableMesh& life, std::uint64_t samples) {
   return to_string(hash_bytes(weights.data(), weights.size() * sizeof(float)));
 }
 
-TEST(SharedWeights, LiveOneLifeOnEveryThreadCountExecutorAndBlock) {
+TEST(SharedWeights, EndInOneStateOnEveryThreadCountExecutorAndBlock) {
   for (const Rule rule : {Rule::backprop, Rule::fw_dtp, Rule::dfa})
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-      ReplayableMesh life;
-      life.rule = rule;
-      life.schedule = schedule;
-      const std::string first = live(life, 60);
+      RunShape run;
+      run.rule = rule;
+      run.schedule = schedule;
+      const std::string first = hash_of_run(run, 60);
       for (const std::size_t threads : {2u, 7u}) {
-        life.threads = threads;
-        EXPECT_EQ(live(life, 60), first) << threads << " threads";
+        run.threads = threads;
+        EXPECT_EQ(hash_of_run(run, 60), first) << threads << " threads";
       }
-      life.executor = mesh::ExecutorKind::deterministic;
-      EXPECT_EQ(live(life, 60), first) << "deterministic";
-      life = {2, 3, mesh::ExecutorKind::tbb, rule, schedule, false};
-      EXPECT_EQ(live(life, 60), first) << "three sessions, one by one";
+      run.executor = mesh::ExecutorKind::deterministic;
+      EXPECT_EQ(hash_of_run(run, 60), first) << "deterministic";
+      run = {2, 3, mesh::ExecutorKind::tbb, rule, schedule, false};
+      EXPECT_EQ(hash_of_run(run, 60), first) << "three sessions, one by one";
     }
 }
 
@@ -107,8 +107,8 @@ TEST(SharedWeights, LearnFromAllTheirUses) {
     for (const float v : y) sum += std::exp(double{v});
     return std::log(sum) - y[2];
   };
-  ReplayableMesh life;
-  auto mesh = mesh_of(spec, life);
+  RunShape run;
+  auto mesh = mesh_of(spec, run);
   const auto before =
       mesh::MeshAccess::weights(mesh).read(mesh::MeshAccess::weights(mesh).of(1)[0]);  // node 0 is the port
   constexpr float kStep = 2e-3f;
@@ -151,8 +151,8 @@ TEST(SharedWeights, SurviveAFileAndFollowTheirOwnersMorph) {
   const auto again = must(mesh::read_network(must(mesh::write_network(spec)), "again"));
   ASSERT_EQ(again.layers[1].layers[0].type, "shared");
   EXPECT_EQ(again.layers[1].layers[0].at, (Coord{0, 0, 0, 0}));
-  ReplayableMesh life;
-  auto mesh = mesh_of(again, life);
+  RunShape run;
+  auto mesh = mesh_of(again, run);
   EXPECT_EQ(mesh::MeshAccess::weights(mesh).of(2).size(), 2u) << "the container owns the dense layer's weights only";
   EXPECT_EQ(mesh::MeshAccess::weights(mesh).slots(2).size(), 4u);
   EXPECT_EQ(mesh::MeshAccess::weights(mesh).view(2).matrix(0).codes,

@@ -30,8 +30,8 @@ constexpr std::uint64_t kSamples = 120;
 constexpr std::size_t kSessions = 2;
 
 /// A learner with its mesh and its samples.
-struct ReplayableMesh {
-  explicit ReplayableMesh(LearningOptions options, std::size_t threads = 2) : data(kSamples, kSessions, 5) {
+struct LearningRun {
+  explicit LearningRun(LearningOptions options, std::size_t threads = 2) : data(kSamples, kSessions, 5) {
     mesh::MeshOptions shape;
     shape.sessions = kSessions;
     shape.threads = threads;
@@ -96,113 +96,112 @@ void morph(mesh::Mesh& mesh, Dtype dtype) {
 
 TEST(SnapshotsOfLearning, GoesBackToTheSameBitsScoresAndFile) {
   each_rule([](const LearningOptions& options) {
-    ReplayableMesh life(options);
-    life.learn(0, 37);
-    life.learner->clear_scores();
-    life.learn(37, 4);  // scores wait
+    LearningRun run(options);
+    run.learn(0, 37);
+    run.learner->clear_scores();
+    run.learn(37, 4);  // scores wait
     mesh::Snapshot saved;
-    life.mesh->take_snapshot(saved);
+    run.mesh->take_snapshot(saved);
     EXPECT_TRUE(saved.holds_weights());
-    const std::string before = life.told();
-    const auto file = life.file();
+    const std::string before = run.told();
+    const auto file = run.file();
     std::vector<std::string> first;
     for (int again = 0; again < 3; ++again) {
       std::vector<std::string> now;
       for (std::uint64_t s = 41; s < 90; s += 7) {
-        life.learn(s, 7);
-        now.push_back(life.told());
+        run.learn(s, 7);
+        now.push_back(run.told());
       }
       if (again == 0) first = now;
       EXPECT_EQ(now, first);
       // Changes on the way do not matter.
-      if (again == 1) morph(*life.mesh, Dtype::ternary);
-      if (again == 1) life.learn(90, 9);
-      must(life.mesh->restore_snapshot(saved));
-      EXPECT_EQ(life.told(), before);
-      EXPECT_EQ(life.file(), file) << "the checkpoint, byte for byte";
+      if (again == 1) morph(*run.mesh, Dtype::ternary);
+      if (again == 1) run.learn(90, 9);
+      must(run.mesh->restore_snapshot(saved));
+      EXPECT_EQ(run.told(), before);
+      EXPECT_EQ(run.file(), file) << "the checkpoint, byte for byte";
       // Again with other samples in between.
-      life.learn(100, 11);
-      must(life.mesh->restore_snapshot(saved));
+      run.learn(100, 11);
+      must(run.mesh->restore_snapshot(saved));
     }
   });
 }
 
 TEST(SnapshotsOfLearning, WithoutWeightsLeavesThemAndTheOptimiser) {
-  ReplayableMesh life(options_of(Rule::backprop, Schedule::pipelined));
-  life.learn(0, 37);
+  LearningRun run(options_of(Rule::backprop, Schedule::pipelined));
+  run.learn(0, 37);
   mesh::Snapshot saved;
-  life.mesh->take_snapshot(saved, mesh::SnapshotWeights::never);
-  life.learn(37, 20);
-  const auto weights =
-      mesh::MeshAccess::weights(*life.mesh).read(mesh::MeshAccess::weights(*life.mesh).parameters()[0]);
-  const std::uint64_t updates = life.learner->optimizer().updates()[3];
-  must(life.mesh->restore_snapshot(saved));
-  EXPECT_EQ(life.learner->samples(), 37u);
-  EXPECT_EQ(mesh::MeshAccess::weights(*life.mesh).read(mesh::MeshAccess::weights(*life.mesh).parameters()[0]), weights);
-  EXPECT_EQ(life.learner->optimizer().updates()[3], updates);
+  run.mesh->take_snapshot(saved, mesh::SnapshotWeights::never);
+  run.learn(37, 20);
+  const auto weights = mesh::MeshAccess::weights(*run.mesh).read(mesh::MeshAccess::weights(*run.mesh).parameters()[0]);
+  const std::uint64_t updates = run.learner->optimizer().updates()[3];
+  must(run.mesh->restore_snapshot(saved));
+  EXPECT_EQ(run.learner->samples(), 37u);
+  EXPECT_EQ(mesh::MeshAccess::weights(*run.mesh).read(mesh::MeshAccess::weights(*run.mesh).parameters()[0]), weights);
+  EXPECT_EQ(run.learner->optimizer().updates()[3], updates);
   EXPECT_GT(updates, 0u);
 }
 
 TEST(SnapshotsOfLearning, OfAnotherRuleIsRefusedAndChangesNothing) {
-  ReplayableMesh life(options_of(Rule::backprop, Schedule::pipelined));
-  life.learn(0, 20);
+  LearningRun run(options_of(Rule::backprop, Schedule::pipelined));
+  run.learn(0, 20);
   mesh::Snapshot saved, bare;
-  life.mesh->take_snapshot(saved);
-  const std::string before = life.told();
+  run.mesh->take_snapshot(saved);
+  const std::string before = run.told();
   {
     auto plain = must(mesh::Mesh::build(test::mixed_network(3), {.threads = 2, .sessions = 2, .grain_bytes = 0}));
     plain.take_snapshot(bare, mesh::SnapshotWeights::always);
     expect_error(plain.restore_snapshot(saved), Errc::shape_mismatch, {"that learns", "without a learning rule"});
   }
-  expect_error(life.mesh->restore_snapshot(bare), Errc::shape_mismatch, {"without a learning rule", "that learns"});
+  expect_error(run.mesh->restore_snapshot(bare), Errc::shape_mismatch, {"without a learning rule", "that learns"});
   // As deep a history and as large arrays, another optimiser.
   LearningOptions others = options_of(Rule::backprop, Schedule::pipelined);
   others.optimizer.kind = OptimizerKind::sgd;
-  ReplayableMesh other(others);
+  LearningRun other(others);
   mesh::Snapshot sgd;
   other.mesh->take_snapshot(sgd);
-  expect_error(life.mesh->restore_snapshot(sgd), Errc::shape_mismatch, {"snapshot", "learning rule", "optimizer"});
-  EXPECT_EQ(life.told(), before);
+  expect_error(run.mesh->restore_snapshot(sgd), Errc::shape_mismatch, {"snapshot", "learning rule", "optimizer"});
+  EXPECT_EQ(run.told(), before);
 }
 
 TEST(SnapshotsOfLearning, AllocatesNothingAfterTheFirst) {
   if (!WEFT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer owns the allocator";
   each_rule([](const LearningOptions& options) {
-    ReplayableMesh life(options, 1);  // other threads come to rest when they like, and may allocate then
-    life.learn(0, 37);
-    life.learner->clear_scores();
+    LearningRun run(options, 1);  // other threads come to rest when they like, and may allocate then
+    run.learn(0, 37);
+    run.learner->clear_scores();
     std::array<mesh::Snapshot, 2> ring;
     mesh::CheckpointSnapshot snapshot;
     LearnerSnapshot blobs;
-    for (mesh::Snapshot& saved : ring) life.mesh->take_snapshot(saved);
-    must(mesh::take_checkpoint_snapshot(*life.mesh, true, snapshot));
-    blobs.take(*life.learner);
+    for (mesh::Snapshot& saved : ring) run.mesh->take_snapshot(saved);
+    must(mesh::take_checkpoint_snapshot(*run.mesh, true, snapshot));
+    blobs.take(*run.learner);
     for (std::uint64_t s = 37; s < 60; s += 5) {
       mesh::Snapshot& saved = ring[s % 2];
-      life.learner->clear_scores();
-      EXPECT_EQ(allocations_during([&] { life.mesh->take_snapshot(saved); }), 0);
-      life.learn(s, 5);
+      run.learner->clear_scores();
+      EXPECT_EQ(allocations_during([&] { run.mesh->take_snapshot(saved); }), 0);
+      run.learn(s, 5);
       EXPECT_EQ(allocations_during([&] {
-                  must(mesh::take_checkpoint_snapshot(*life.mesh, true, snapshot));
-                  blobs.take(*life.learner);
+                  must(mesh::take_checkpoint_snapshot(*run.mesh, true, snapshot));
+                  blobs.take(*run.learner);
                 }),
                 0);
-      EXPECT_EQ(allocations_during([&] { must(life.mesh->restore_snapshot(saved)); }), 0);
+      EXPECT_EQ(allocations_during([&] { must(run.mesh->restore_snapshot(saved)); }), 0);
     }
   });
 }
 
 TEST(SnapshotsOfLearning, IsTheFileOfThatMomentWhileTheMeshLearnsOn) {
   each_rule([](const LearningOptions& options) {
-    ReplayableMesh life(options);
+    LearningRun run(options);
     mesh::CheckpointSnapshot snapshot;
     LearnerSnapshot blobs;
     for (std::uint64_t s = 0; s < 60; s += 20) {
-      life.learn(s, 10);
-      const auto now = life.file();
-      const Hash128 hash = life.mesh->state_hash(1);
-      must(mesh::take_checkpoint_snapshot(*life.mesh, true, snapshot));
-      blobs.take(*life.learner);
+      run.learn(s, 10);
+      const auto now = run.file();
+      const Hash128 hash = run.mesh->state_hash(1);
+      must(mesh::take_checkpoint_snapshot(*run.mesh, true, snapshot));
+      blobs.take(*run.learner);
       std::vector<std::byte> made;
       Hash128 made_hash;
       std::thread writer([&] {
@@ -211,8 +210,8 @@ TEST(SnapshotsOfLearning, IsTheFileOfThatMomentWhileTheMeshLearnsOn) {
         made_hash = mesh::state_hash(snapshot.view(), 1,
                                      [&](mesh::NodeId node, StateHasher& hasher) { blobs.hash_layer(node, hasher); });
       });
-      if (s == 20) morph(*life.mesh, Dtype::int8);
-      life.learn(s + 10, 10);
+      if (s == 20) morph(*run.mesh, Dtype::int8);
+      run.learn(s + 10, 10);
       writer.join();
       EXPECT_EQ(made, now) << s;
       EXPECT_EQ(made_hash, hash) << s;

@@ -121,7 +121,7 @@ void learn_with(Agent& one, Schedule schedule, Rule rule) {
 }
 
 /// One sample; errors of a halted mesh are handed back.
-Status live(Agent& one, std::uint64_t sample, Trigger trigger) {
+Status learn_sample(Agent& one, std::uint64_t sample, Trigger trigger) {
   const std::vector<float> in = noise(3, 900 + sample),
                            fuse{trigger == kNone ? 0.5f : 100.0f + static_cast<float>(trigger)};
   const std::vector<std::uint32_t> y{static_cast<std::uint32_t>(sample % 4)},
@@ -144,7 +144,7 @@ struct Way {
   Rule rule = Rule::backprop;
 };
 
-Met life(const Way& run, Trigger trigger, mesh::MeshOptions options) {
+Met outcome_of(const Way& run, Trigger trigger, mesh::MeshOptions options) {
   Agent one =
       agent(network({.policy = run.policy, .max_restarts = 2, .window = 0, .escalation = Policy::isolate}), options);
   learn_with(one, run.schedule, run.rule);
@@ -152,7 +152,7 @@ Met life(const Way& run, Trigger trigger, mesh::MeshOptions options) {
   for (std::uint64_t sample = 0; sample < 40; ++sample) {
     if (sample == 8) one.mesh.take_cell_snapshots();
     const bool fails = sample == 12 || sample == 20 || sample == 21 || sample == 30;
-    if (const Status lived = live(one, sample, fails ? trigger : kNone); !lived) {
+    if (const Status learned = learn_sample(one, sample, fails ? trigger : kNone); !learned) {
       met.course += "halted ";
       one.mesh.resume();
     }
@@ -197,7 +197,7 @@ TEST_P(EveryFault, StaysInItsCellAndIsAnsweredAlikeEverywhere) {
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
       const Way run{policy, schedule};
       const std::string where = std::string(name(policy)) + ", " + std::string(name(schedule));
-      const Met expected = life(run, GetParam(), {.threads = 1});
+      const Met expected = outcome_of(run, GetParam(), {.threads = 1});
       const auto faults = expected.counters.faults;
       EXPECT_GT(faults[static_cast<std::size_t>(kind_of(GetParam()))], 0u) << where;
       std::uint64_t all = 0;
@@ -224,7 +224,7 @@ TEST_P(EveryFault, StaysInItsCellAndIsAnsweredAlikeEverywhere) {
         for (const std::uint64_t seed : {0, 5})
           others.push_back({.threads = threads, .executor = mesh::ExecutorKind::deterministic, .executor_seed = seed});
       for (const mesh::MeshOptions& other : others) {
-        const Met met = life(run, GetParam(), other);
+        const Met met = outcome_of(run, GetParam(), other);
         EXPECT_EQ(met.course, expected.course) << where << ", " << other.threads << " threads";
         EXPECT_EQ(met.events, expected.events) << where << ", " << other.threads << " threads";
         EXPECT_EQ(met.counters, expected.counters) << where;
@@ -235,8 +235,8 @@ TEST_P(EveryFault, StaysInItsCellAndIsAnsweredAlikeEverywhere) {
 
 TEST_P(EveryFault, StaysInItsCellUnderEveryRule) {
   for (const Rule rule : {Rule::gap, Rule::chain, Rule::fw_dtp, Rule::dfa}) {
-    const Met one = life({Policy::hold, Schedule::pipelined, rule}, GetParam(), {.threads = 1});
-    const Met two = life({Policy::hold, Schedule::pipelined, rule}, GetParam(), {.threads = 2});
+    const Met one = outcome_of({Policy::hold, Schedule::pipelined, rule}, GetParam(), {.threads = 1});
+    const Met two = outcome_of({Policy::hold, Schedule::pipelined, rule}, GetParam(), {.threads = 2});
     EXPECT_EQ(one.course, two.course) << name(rule);
     EXPECT_EQ(one.events, two.events) << name(rule);
   }
@@ -250,7 +250,7 @@ TEST_P(EverySchedule, ARestartTakesWeightsOptimiserAndOutputsBackToTheCheckpoint
   for (const Trigger trigger : {kEmitsNan, kThrowsBackward, kBadGradient, kBadMessage}) {
     Agent one = agent(network({.policy = Policy::restart, .max_restarts = 64}), {.threads = 1});
     learn_with(one, GetParam(), Rule::backprop);
-    for (std::uint64_t sample = 0; sample < 10; ++sample) must(live(one, sample, kNone));
+    for (std::uint64_t sample = 0; sample < 10; ++sample) must(learn_sample(one, sample, kNone));
     one.mesh.take_cell_snapshots();
     const mesh::NodeId node = *one.mesh.graph().find_layer(kBrittle);
     const auto kept = [&] {
@@ -264,12 +264,12 @@ TEST_P(EverySchedule, ARestartTakesWeightsOptimiserAndOutputsBackToTheCheckpoint
     };
     const auto saved = kept();
     const auto output = output_of(one.mesh, kBrittle);
-    for (std::uint64_t sample = 10; sample < 15; ++sample) must(live(one, sample, kNone));
+    for (std::uint64_t sample = 10; sample < 15; ++sample) must(learn_sample(one, sample, kNone));
     EXPECT_NE(kept(), saved);
     bool has_restarted = false;
     // A pipelined layer learns from a sample a few ticks after it was shown.
     for (std::uint64_t sample = 15; sample < 25 && !has_restarted; ++sample) {
-      must(live(one, sample, sample == 15 ? trigger : kNone));
+      must(learn_sample(one, sample, sample == 15 ? trigger : kNone));
       has_restarted = one.mesh.registry().view(kBrittleId).restarts > 0;
     }
     ASSERT_TRUE(has_restarted) << trigger;
@@ -281,12 +281,12 @@ TEST_P(EverySchedule, ARestartTakesWeightsOptimiserAndOutputsBackToTheCheckpoint
   }
 }
 
-TEST_P(EverySchedule, AResumedLifeRestartsAsTheUnbrokenOneDoes) {
+TEST_P(EverySchedule, AResumedRunRestartsAsTheUnbrokenOneDoes) {
   const auto spec = network({.policy = Policy::restart, .max_restarts = 64});
   Agent unbroken = agent(spec, {.threads = 1});
   learn_with(unbroken, GetParam(), Rule::backprop);
   for (std::uint64_t sample = 0; sample < 12; ++sample)
-    must(live(unbroken, sample, sample == 5 ? kBadGradient : kNone));
+    must(learn_sample(unbroken, sample, sample == 5 ? kBadGradient : kNone));
   mesh::CheckpointExtras extras;
   const LearnerSnapshot blobs(*unbroken.learner);
   extras.tensors = blobs.tensors();
@@ -303,8 +303,8 @@ TEST_P(EverySchedule, AResumedLifeRestartsAsTheUnbrokenOneDoes) {
                             : sample == 19 ? kThrowsForward
                             : sample == 27 ? kBadMessage
                                            : kNone;
-    must(live(unbroken, sample, trigger));
-    must(live(resumed, sample, trigger));
+    must(learn_sample(unbroken, sample, trigger));
+    must(learn_sample(resumed, sample, trigger));
     ASSERT_EQ(to_string(unbroken.mesh.state_hash()), to_string(resumed.mesh.state_hash())) << "sample " << sample;
   }
   EXPECT_GE(unbroken.mesh.registry().view(kBrittleId).restarts, 4u);
@@ -318,14 +318,15 @@ TEST_P(EverySchedule, AnIsolatedCellLearnsNothingUntilItIsEnabled) {
     return mesh::MeshAccess::weights(one.mesh).read(
         mesh::MeshAccess::weights(one.mesh).of(*one.mesh.graph().find_layer(kBrittle))[0])[0];
   };
-  for (std::uint64_t sample = 0; sample < 10; ++sample) must(live(one, sample, sample == 5 ? kEmitsNan : kNone));
+  for (std::uint64_t sample = 0; sample < 10; ++sample)
+    must(learn_sample(one, sample, sample == 5 ? kEmitsNan : kNone));
   EXPECT_EQ(one.mesh.registry().status(kBrittleId), ActorStatus::isolated);
   const float frozen = scale();
-  for (std::uint64_t sample = 10; sample < 20; ++sample) must(live(one, sample, kBadGradient));
+  for (std::uint64_t sample = 10; sample < 20; ++sample) must(learn_sample(one, sample, kBadGradient));
   EXPECT_EQ(scale(), frozen);
   EXPECT_EQ(one.mesh.registry().view(kBrittleId).faults, 1u);
   mesh::testing_support::post(one.mesh, kBrittle, mesh::CommandKind::enable);
-  for (std::uint64_t sample = 20; sample < 40; ++sample) must(live(one, sample, kNone));
+  for (std::uint64_t sample = 20; sample < 40; ++sample) must(learn_sample(one, sample, kNone));
   EXPECT_NE(scale(), frozen);
   EXPECT_EQ(one.mesh.registry().status(kBrittleId), ActorStatus::running);
 }
@@ -334,15 +335,15 @@ TEST(Supervision, AnOperatorsReportIsAnsweredBetweenRuns) {
   for (const Policy policy : {Policy::halt, Policy::hold, Policy::restart, Policy::isolate}) {
     Agent one = agent(network({.policy = policy}), {.threads = 2});
     learn_with(one, Schedule::pipelined, Rule::backprop);
-    for (std::uint64_t sample = 0; sample < 5; ++sample) must(live(one, sample, kNone));
+    for (std::uint64_t sample = 0; sample < 5; ++sample) must(learn_sample(one, sample, kNone));
     one.mesh.take_cell_snapshots();
     const auto output = output_of(one.mesh, kBrittle);
-    for (std::uint64_t sample = 5; sample < 8; ++sample) must(live(one, sample, kNone));
+    for (std::uint64_t sample = 5; sample < 8; ++sample) must(learn_sample(one, sample, kNone));
     const mesh::NodeId node = *one.mesh.graph().find_layer(kBrittle);
     mesh::MeshAccess::engine(one.mesh).report_fault(node, one.mesh.ticks(), FaultKind::reported, "a hunch");
     EXPECT_EQ(one.mesh.supervisor().counters().faults[static_cast<std::size_t>(FaultKind::reported)], 1u);
     EXPECT_EQ(output_of(one.mesh, kBrittle) == output, policy == Policy::restart);
-    const Status next = live(one, 8, kNone);
+    const Status next = learn_sample(one, 8, kNone);
     EXPECT_EQ(next.has_value(), policy != Policy::halt);
     if (policy == Policy::halt) {
       EXPECT_NE(next.error().text().find("reported: a hunch"), std::string::npos) << next.error().text();

@@ -49,7 +49,7 @@ std::vector<Case> cases() {
       {"swiglu", one_layer("swiglu", 96, {11, 96}, {})}};
 }
 
-struct ReplayableMesh {
+struct RunShape {
   std::size_t threads = 1;
   mesh::ExecutorKind executor = mesh::ExecutorKind::tbb;
   std::optional<bool> wide = std::nullopt;
@@ -61,13 +61,13 @@ struct End {
   std::uint64_t forks = 0;
 };
 
-End train(const mesh::NetworkSpec& spec, OptimizerKind optimizer, const ReplayableMesh& life) {
+End train(const mesh::NetworkSpec& spec, OptimizerKind optimizer, const RunShape& run) {
   mesh::MeshOptions shape;
-  shape.threads = life.threads;
+  shape.threads = run.threads;
   shape.sessions = kSessions;
-  shape.executor = life.executor;
-  shape.executor_seed = 5 * life.threads;
-  shape.wide = life.wide;
+  shape.executor = run.executor;
+  shape.executor_seed = 5 * run.threads;
+  shape.wide = run.wide;
   shape.pin = false;
   auto mesh = mesh::Mesh::build(spec, shape);
   WEFT_ASSERT(mesh, mesh.error().text());

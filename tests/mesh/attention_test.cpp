@@ -15,10 +15,10 @@ namespace {
 
 using testing_support::bits;
 using testing_support::expect_error;
-using testing_support::live;
 using testing_support::must;
 using testing_support::noise;
 using testing_support::output_of;
+using testing_support::run_ticks;
 
 LayerSpec spec_of(Options options, std::size_t out = 0) {
   LayerSpec spec;
@@ -209,7 +209,7 @@ TEST(Attention, RunsManyTicksAtOnceAsOneByOne) {
     x.insert(x.end(), row.begin(), row.end());
   }
   Mesh one = must(Mesh::build(network(), {.threads = 1}));
-  live(one, 0, kTicks);
+  run_ticks(one, 0, kTicks);
   for (const std::size_t threads : {1, 2, 7}) {
     Mesh all = must(Mesh::build(network(), {.threads = threads, .grain_bytes = 0}));
     const RunInput input{"x", x};
@@ -223,28 +223,28 @@ TEST(Attention, AcrossBatchSamplesKeepsSessionsApartAndForgetsOnReset) {
   Mesh both = must(Mesh::build(network(), {.threads = 1, .sessions = 2}));
   for (std::uint64_t t = 0; t < 9; ++t) {
     must(both.set_input("x", noise(5, 900 + t), 1));
-    live(both, t, t + 1, 0);
+    run_ticks(both, t, t + 1, 0);
   }
   Mesh alone = must(Mesh::build(network(), {.threads = 1}));
-  live(alone, 0, 9);
+  run_ticks(alone, 0, 9);
   EXPECT_EQ(bits(output_of(both, {0, 0, 1, 0}, 0)), bits(output_of(alone, {0, 0, 1, 0})));
   EXPECT_NE(bits(output_of(both, {0, 0, 1, 0}, 1)), bits(output_of(alone, {0, 0, 1, 0})));
   must(both.reset_session(0));
-  live(both, 0, 9, 0);
+  run_ticks(both, 0, 9, 0);
   EXPECT_EQ(bits(output_of(both, {0, 0, 1, 0}, 0)), bits(output_of(alone, {0, 0, 1, 0})));
 }
 
 TEST(Attention, GoesOnFromAFileWithItsCache) {
   Mesh unbroken = must(Mesh::build(network(), {.threads = 1}));
-  live(unbroken, 0, 9);
+  run_ticks(unbroken, 0, 9);
   const auto bytes = must(encode_mesh(unbroken, true));
-  live(unbroken, 9, 13);
+  run_ticks(unbroken, 9, 13);
   const auto file = must(formats::decode_entity(ByteSpan(bytes), "test"));
   for (const bool with_state : {true, false}) {
     Mesh again = must(Mesh::build(must(network_of(file)), {.threads = 2, .grain_bytes = 0}));
     must(restore_weights(again, file));
     if (with_state) must(restore_live(again, file));
-    live(again, 9, 13);
+    run_ticks(again, 9, 13);
     EXPECT_EQ(bits(output_of(again, {0, 0, 1, 0})) == bits(output_of(unbroken, {0, 0, 1, 0})), with_state);
     EXPECT_EQ(again.state_hash() == unbroken.state_hash(), with_state);
   }

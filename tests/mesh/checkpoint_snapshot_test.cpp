@@ -21,7 +21,7 @@
 #include "core/json.hpp"
 
 #include "../allocations.hpp"
-#include "lives.hpp"
+#include "fault_scenarios.hpp"
 #include <deque>
 #include <thread>
 
@@ -32,8 +32,8 @@ using formats::Tensor;
 using testing_support::encode_snapshot;
 using testing_support::expect_error;
 using testing_support::hashes;
-using testing_support::live_through_faults;
 using testing_support::must;
+using testing_support::run_with_faults;
 using testing_support::started;
 using weft::testing_support::allocations_during;
 
@@ -150,7 +150,7 @@ TEST(CheckpointSnapshots, HoldsTheFileThatTheMeshDescribes) {
       Mesh mesh = started(sessions);
       order_later(mesh, {0, 1, 1, 0}, CommandKind::set_weights, 12, testing_support::noise(19 * 19, 4));
       order_later(mesh, {0, 0, 1, 0}, CommandKind::morph, 8);
-      live_through_faults(mesh, 0, ticks);
+      run_with_faults(mesh, 0, ticks);
       for (const bool live : {true, false})
         EXPECT_EQ(plain(must(encode_mesh(mesh, live))), described(mesh, live))
             << sessions << " at " << ticks << " " << live;
@@ -175,7 +175,7 @@ TEST(CheckpointSnapshots, HoldsEveryTypeAndHashesAsTheMesh) {
                                .seed(5)
                                .spec(),
                            {.threads = 1, .sessions = 2, .keeps_masters = keeps_masters}));
-      testing_support::live(mesh, 0, 9);
+      testing_support::run_ticks(mesh, 0, 9);
       for (const bool live : {true, false}) {
         must(take_checkpoint_snapshot(mesh, live, snapshot));
         EXPECT_EQ(plain(must(encode_snapshot(snapshot))), described(mesh, live)) << name(dtype) << " " << live;
@@ -199,9 +199,9 @@ TEST(CheckpointSnapshots, StaysAsItWasWhileTheMeshGoesOn) {
       made = plain(must(encode_snapshot(snapshot)));
       made_hash = to_string(state_hash(snapshot.view(), 1, {}));
     });
-    live_through_faults(mesh, tick, tick + 1);
+    run_with_faults(mesh, tick, tick + 1);
     if (tick == 7) order_later(mesh, {0, 0, 1, 0}, CommandKind::morph, 0);
-    live_through_faults(mesh, tick, tick + 1);
+    run_with_faults(mesh, tick, tick + 1);
     writer.join();
     EXPECT_EQ(made, now) << tick;
     EXPECT_EQ(made_hash, hash) << tick;
@@ -303,10 +303,10 @@ TEST(CheckpointSnapshots, TakesAMeshThatThreadsShareTheCopyingOf) {
 TEST(CheckpointSnapshots, MarksTheCheckpointThatRestartGoesBackTo) {
   const auto after = [](bool live) {
     Mesh mesh = started(2);
-    live_through_faults(mesh, 0, 8);
+    run_with_faults(mesh, 0, 8);
     CheckpointSnapshot snapshot;
     must(take_checkpoint_snapshot(mesh, live, snapshot));
-    live_through_faults(mesh, 8, 12);  // the restart at 9
+    run_with_faults(mesh, 8, 12);  // the restart at 9
     return hashes(mesh);
   };
   EXPECT_NE(after(true), after(false));
@@ -315,13 +315,13 @@ TEST(CheckpointSnapshots, MarksTheCheckpointThatRestartGoesBackTo) {
 TEST(CheckpointSnapshots, AllocatesNothingAfterTheFirst) {
   if (!WEFT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer owns the allocator";
   Mesh mesh = started(3);
-  live_through_faults(mesh, 0, 8);
+  run_with_faults(mesh, 0, 8);
   CheckpointSnapshot snapshot;
   must(take_checkpoint_snapshot(mesh, true, snapshot));
-  live_through_faults(mesh, 8, 10);
+  run_with_faults(mesh, 8, 10);
   // The room of what restarts grow is there from the second on.
   must(take_checkpoint_snapshot(mesh, true, snapshot));
-  live_through_faults(mesh, 10, 12);
+  run_with_faults(mesh, 10, 12);
   EXPECT_EQ(allocations_during([&] { must(take_checkpoint_snapshot(mesh, true, snapshot)); }), 0);
 }
 

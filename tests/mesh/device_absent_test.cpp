@@ -7,7 +7,7 @@
 
 #include "gpu/fault_plan.hpp"
 
-#include "lives.hpp"
+#include "fault_scenarios.hpp"
 #include "on_device.hpp"
 #include <cstdint>
 #include <memory>
@@ -22,16 +22,16 @@ using testing_support::must;
 constexpr std::uint64_t kTicks = 20;
 
 /// All that comes of a run.
-struct Lived {
+struct Outcome {
   std::string hashes, warnings;
   DeviceStatistics statistics;
 };
 
-Lived live(const std::string& device, const std::shared_ptr<gpu::FaultPlan>& plan = nullptr) {
+Outcome run_on(const std::string& device, const std::shared_ptr<gpu::FaultPlan>& plan = nullptr) {
   MeshOptions options{.threads = 1};
   options.device = device;
   options.device_faults = plan;
-  Lived lived;
+  Outcome outcome;
   ::testing::internal::CaptureStderr();
   {
     Mesh mesh = must(Mesh::build(testing_support::mixed_network().spec(), options));
@@ -40,11 +40,11 @@ Lived live(const std::string& device, const std::shared_ptr<gpu::FaultPlan>& pla
       must(mesh.set_input("b", testing_support::noise(5, 7777 + tick)));
       must(mesh.tick());
     }
-    lived.hashes = testing_support::hashes(mesh);
-    if (mesh.device_statistics()) lived.statistics = *mesh.device_statistics();
+    outcome.hashes = testing_support::hashes(mesh);
+    if (mesh.device_statistics()) outcome.statistics = *mesh.device_statistics();
   }
-  lived.warnings = ::testing::internal::GetCapturedStderr();
-  return lived;
+  outcome.warnings = ::testing::internal::GetCapturedStderr();
+  return outcome;
 }
 
 class DeviceAbsent : public ::testing::Test {
@@ -61,16 +61,17 @@ class DeviceAbsent : public ::testing::Test {
 
   void expect_on_cpu(DriverFault fault, const std::vector<std::string>& fragments) {
     plan_->fail(fault, 0, UINT64_MAX);
-    const Lived cpu = live("cpu"), lived = live(testing_support::device_name(), plan_);
+    const Outcome cpu = run_on("cpu"), outcome = run_on(testing_support::device_name(), plan_);
     EXPECT_GT(plan_->failed(), 0u);
-    EXPECT_EQ(lived.hashes, cpu.hashes);
-    const std::string& why = lived.statistics.why_host;
+    EXPECT_EQ(outcome.hashes, cpu.hashes);
+    const std::string& why = outcome.statistics.why_host;
     for (const std::string& fragment : fragments) EXPECT_NE(why.find(fragment), std::string::npos) << why;
-    EXPECT_NE(lived.warnings.find("warning: the mesh runs on the CPU: " + why), std::string::npos) << lived.warnings;
-    EXPECT_EQ(lived.statistics.host_steps, kTicks);
-    EXPECT_EQ(lived.statistics.device_steps, 0u);
-    EXPECT_EQ(lived.statistics.faults, 0u);  // there was nothing to fail
-    EXPECT_EQ(lived.statistics.device, "");
+    EXPECT_NE(outcome.warnings.find("warning: the mesh runs on the CPU: " + why), std::string::npos)
+        << outcome.warnings;
+    EXPECT_EQ(outcome.statistics.host_steps, kTicks);
+    EXPECT_EQ(outcome.statistics.device_steps, 0u);
+    EXPECT_EQ(outcome.statistics.faults, 0u);  // there was nothing to fail
+    EXPECT_EQ(outcome.statistics.device, "");
     EXPECT_EQ(cpu.warnings.find("runs on the CPU"), std::string::npos) << cpu.warnings;
   }
 };
@@ -87,10 +88,10 @@ TEST_F(DeviceAbsent, SinceItLacksAFeature) {
 
 TEST_F(DeviceAbsent, SinceTheOneThatIsNamedLacksAFeature) {
   plan_->fail(DriverFault::no_feature, 0, UINT64_MAX);
-  const Lived cpu = live("cpu"), lived = live("vulkan:0", plan_);
-  EXPECT_EQ(lived.hashes, cpu.hashes);
-  EXPECT_NE(lived.statistics.why_host.find("lacks 64-bit integers in shaders"), std::string::npos)
-      << lived.statistics.why_host;
+  const Outcome cpu = run_on("cpu"), outcome = run_on("vulkan:0", plan_);
+  EXPECT_EQ(outcome.hashes, cpu.hashes);
+  EXPECT_NE(outcome.statistics.why_host.find("lacks 64-bit integers in shaders"), std::string::npos)
+      << outcome.statistics.why_host;
 }
 
 TEST_F(DeviceAbsent, SinceItsArithmeticIsNotExact) {
@@ -99,11 +100,11 @@ TEST_F(DeviceAbsent, SinceItsArithmeticIsNotExact) {
 
 TEST_F(DeviceAbsent, ButNotOnceAllIsWell) {
   // The same run with a plan that plans nothing.
-  const Lived cpu = live("cpu"), lived = live(testing_support::device_name(), plan_);
-  EXPECT_EQ(lived.hashes, cpu.hashes);
-  EXPECT_EQ(lived.statistics.why_host, "");
-  EXPECT_GT(lived.statistics.device_steps, 0u);
-  EXPECT_EQ(lived.warnings.find("runs on the CPU"), std::string::npos) << lived.warnings;
+  const Outcome cpu = run_on("cpu"), outcome = run_on(testing_support::device_name(), plan_);
+  EXPECT_EQ(outcome.hashes, cpu.hashes);
+  EXPECT_EQ(outcome.statistics.why_host, "");
+  EXPECT_GT(outcome.statistics.device_steps, 0u);
+  EXPECT_EQ(outcome.warnings.find("runs on the CPU"), std::string::npos) << outcome.warnings;
   EXPECT_EQ(plan_->failed(), 0u);
   for (const DriverFault fault :
        {DriverFault::no_loader, DriverFault::no_device, DriverFault::no_feature, DriverFault::inexact})

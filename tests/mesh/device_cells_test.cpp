@@ -76,9 +76,9 @@ class DeviceCells : public testing_support::DevicePair {
       return mesh.run(inputs, ticks, outputs);
     });
     // Of ticks behind a halt nothing is said.
-    const std::uint64_t lived = cpu_->ticks() - before;
+    const std::uint64_t ticks_run = cpu_->ticks() - before;
     for (const auto* const outputs : {left, right}) {
-      const std::size_t values = outputs[0].size() / ticks * lived;
+      const std::size_t values = outputs[0].size() / ticks * ticks_run;
       EXPECT_EQ(bits(std::span(outputs[1]).first(values)), bits(std::span(outputs[0]).first(values)));
     }
   }

@@ -8,8 +8,8 @@
 #include "mesh/persistence/snapshot.hpp"
 #include "mesh/runtime/command.hpp"
 
+#include "fault_scenarios.hpp"
 #include "faulty_device.hpp"
-#include "lives.hpp"
 #include <span>
 #include <string>
 #include <vector>
@@ -68,12 +68,12 @@ class DeviceFaultsTest : public FaultsTest {
  protected:
   const std::uint64_t failed_before_ = plan().failed();
   /// Of all sorts: ticks one by one and many, runs, inputs while the device is ahead, commands, sessions, snapshots.
-  static Lived live_fully(const std::string& where) { return live_fully(where, small_network()); }
-  static Lived live_parted(const std::string& where) { return live_fully(where, parted_network()); }
-  static Lived live_fully(const std::string& where, const NetworkSpec& spec) {
-    Lived lived;
+  static Outcome run_fully(const std::string& where) { return run_fully(where, small_network()); }
+  static Outcome run_parted(const std::string& where) { return run_fully(where, parted_network()); }
+  static Outcome run_fully(const std::string& where, const NetworkSpec& spec) {
+    Outcome outcome;
     Mesh mesh = mesh_on(where, 2, spec);
-    const auto look = [&] { lived.all += text(must(mesh.output("y", 1))); };
+    const auto look = [&] { outcome.all += text(must(mesh.output("y", 1))); };
     const auto set = [&](std::uint64_t seed) { must(mesh.set_input("a", noise(3, seed), seed % 2)); };
     set(1);
     must(mesh.tick());
@@ -88,7 +88,7 @@ class DeviceFaultsTest : public FaultsTest {
     const RunInput inputs[] = {{"a", a}};
     const RunOutput outputs[] = {{"y", y}};
     must(mesh.run(inputs, 7, outputs));
-    lived.all += text(y);
+    outcome.all += text(y);
     testing_support::post(mesh, {0, 0, 0, 0}, CommandKind::probe, mesh.ticks() + 2);
     must(mesh.tick(4));
     auto morph = std::make_shared<Command>();
@@ -98,7 +98,7 @@ class DeviceFaultsTest : public FaultsTest {
     must(mesh.tick(3));
     EXPECT_TRUE(order->is_done() && order->status());
     look();
-    lived.all += hashes(mesh);
+    outcome.all += hashes(mesh);
     must(mesh.add_session());
     must(mesh.tick(3));
     SessionSnapshot state;
@@ -108,10 +108,10 @@ class DeviceFaultsTest : public FaultsTest {
     must(mesh.restore_session_snapshot(0, state));
     must(mesh.tick(2));
     look();
-    lived.all += hashes(mesh);
-    lived.statistics = statistics_of(mesh);
+    outcome.all += hashes(mesh);
+    outcome.statistics = statistics_of(mesh);
     plan().clear();  // its end is no part of its run
-    return lived;
+    return outcome;
   }
 };
 
@@ -123,10 +123,10 @@ TEST_P(EachFault, WheneverItHappensLosesNothing) {
   const bool anew = GetParam() == DriverFault::no_pipeline || GetParam() == DriverFault::no_memory ||
                     GetParam() == DriverFault::no_mapping;
   const bool is_slow = GetParam() == DriverFault::lost_at_submit || GetParam() == DriverFault::lost_at_wait;
-  const int lives = expect_nothing_lost(
-      GetParam(), [](const std::string& where) { return live_fully(where); }, anew, is_slow && !is_thorough() ? 3 : 1);
-  std::printf("%s: %d lives with a fault\n", testing_support::name(GetParam()), lives);
-  EXPECT_GT(lives, 1);
+  const int runs = expect_nothing_lost(
+      GetParam(), [](const std::string& where) { return run_fully(where); }, anew, is_slow && !is_thorough() ? 3 : 1);
+  std::printf("%s: %d runs with a fault\n", testing_support::name(GetParam()), runs);
+  EXPECT_GT(runs, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(OfTheDriver, EachFault,
@@ -141,39 +141,39 @@ TEST_F(DeviceFaultsTest, AMeshThatTheHostRunsInPartLosesNothingEither) {
   for (const auto& [fault, stride] :
        {std::pair(DriverFault::lost_at_submit, 11), std::pair(DriverFault::lost_at_wait, 23),
         std::pair(DriverFault::no_room, 4), std::pair(DriverFault::no_commands, 2)})
-    EXPECT_GT(expect_nothing_lost(fault, live_parted, false, stride), 0) << testing_support::name(fault);
+    EXPECT_GT(expect_nothing_lost(fault, run_parted, false, stride), 0) << testing_support::name(fault);
 }
 
-TEST_F(DeviceFaultsTest, ALongLifeGoesOnFromWhatTheDeviceBroughtLast) {
+TEST_F(DeviceFaultsTest, ALongRunGoesOnFromTheLastDownload) {
   // Every 1,024 steps the host gets what the device holds. Faults strike just after the second time, during the third
   // and after it.
   for (const DriverFault fault : {DriverFault::lost_at_submit, DriverFault::lost_at_wait, DriverFault::no_commands}) {
-    for (int n = 0, lives = 0;; n += is_thorough() ? 1 : 7, ++lives) {
+    for (int n = 0, runs = 0;; n += is_thorough() ? 1 : 7, ++runs) {
       SCOPED_TRACE(std::string(testing_support::name(fault)) + " number " + std::to_string(n));
       faulty().open();
       const std::uint64_t before = plan().failed();
       Mesh cpu = mesh_on("cpu", 2), gpu = mesh_on(device_name(), 2);
-      const auto live = [&](std::uint64_t seed, std::uint64_t ticks) {
+      const auto run_both = [&](std::uint64_t seed, std::uint64_t ticks) {
         for (Mesh* const mesh : {&cpu, &gpu}) {
           must(mesh->set_input("a", noise(3, seed), seed % 2));
           must(mesh->tick(ticks));
         }
         EXPECT_EQ(text(must(gpu.output("y", 1))), text(must(cpu.output("y", 1))));
       };
-      live(1, 1030);
-      live(2, 1030);
-      live(3, 2);
+      run_both(1, 1030);
+      run_both(2, 1030);
+      run_both(3, 2);
       EXPECT_EQ(statistics_of(gpu).downloads, 2u);
       EXPECT_EQ(statistics_of(gpu).replays, 0u);
       plan().fail(fault, static_cast<std::uint64_t>(n));
-      live(4, 3);
-      live(5, 1030);
-      live(6, 2);
+      run_both(4, 3);
+      run_both(5, 1030);
+      run_both(6, 2);
       EXPECT_EQ(hashes(gpu), hashes(cpu));
       const bool has_failed = plan().failed() != before;
       EXPECT_EQ(statistics_of(gpu).faults, has_failed ? 1u : 0u);
       plan().clear();
-      if (!has_failed) EXPECT_GT(lives, 1);
+      if (!has_failed) EXPECT_GT(runs, 1);
       if (!has_failed || HasFailure()) break;
     }
   }
@@ -193,8 +193,8 @@ TEST_F(DeviceFaultsTest, ADeviceThatIsLostWhileItBringsMuchLeavesWhatItBroughtBe
   Mesh cpu = mesh_on("cpu", 1, spec);
   must(cpu.set_input("a", a));
   must(cpu.tick(16 * 130));
-  int lives = 0;
-  for (int n = is_thorough() ? 0 : 1; !HasFailure(); n += is_thorough() ? 1 : 2, ++lives) {
+  int runs = 0;
+  for (int n = is_thorough() ? 0 : 1; !HasFailure(); n += is_thorough() ? 1 : 2, ++runs) {
     faulty().open();
     Mesh gpu = mesh_on(device_name(), 1, spec);
     must(gpu.set_input("a", a));
@@ -207,8 +207,8 @@ TEST_F(DeviceFaultsTest, ADeviceThatIsLostWhileItBringsMuchLeavesWhatItBroughtBe
     EXPECT_EQ(hashes(gpu), hashes(cpu));
     if (!has_failed) break;
   }
-  std::printf("%d lives with a fault\n", lives);
-  EXPECT_GT(lives, is_thorough() ? 2 : 0);
+  std::printf("%d runs with a fault\n", runs);
+  EXPECT_GT(runs, is_thorough() ? 2 : 0);
 }
 
 TEST_F(DeviceFaultsTest, AFaultThatPassesCostsAWhileOnTheCpu) {

@@ -10,14 +10,14 @@
 
 #include <gtest/gtest.h>
 
-#include "lives.hpp"
+#include "fault_scenarios.hpp"
 #include "on_device.hpp"
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-/// A mesh on the CPU and the same one on a device, which live through the same.
+/// A mesh on the CPU and the same one on a device, which run the same.
 namespace weft::mesh::testing_support {
 
 inline Mesh mesh_on(const NetworkSpec& spec, const std::string& where, std::size_t sessions) {

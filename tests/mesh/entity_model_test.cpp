@@ -7,7 +7,7 @@
 #include "mesh/runtime/cell.hpp"
 #include "mesh/weights/weight_store.hpp"
 
-#include "lives.hpp"
+#include "fault_scenarios.hpp"
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -20,11 +20,11 @@ using formats::EntityFile;
 using testing_support::expect_error;
 using testing_support::hashes;
 using testing_support::kNan;
-using testing_support::live_through_faults;
 using testing_support::must;
 using testing_support::noise;
 using testing_support::post;
 using testing_support::register_fragile;
+using testing_support::run_with_faults;
 using testing_support::started;
 
 EntityFile decode(const ByteBuffer& bytes) { return must(formats::decode_entity(ByteSpan(bytes), "test")); }
@@ -45,12 +45,12 @@ class BreakAt : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(BreakAt, ContinuesToTheHashOfTheUnbrokenRun) {
   Mesh unbroken = started(3);
-  live_through_faults(unbroken, 0, GetParam());
+  run_with_faults(unbroken, 0, GetParam());
   const ByteBuffer bytes = must(encode_mesh(unbroken, true));
   Mesh resumed = wake(bytes, {.threads = 2, .grain_bytes = 0});
   EXPECT_EQ(hashes(resumed), hashes(unbroken));
-  live_through_faults(unbroken, GetParam(), 24);
-  live_through_faults(resumed, GetParam(), 24);
+  run_with_faults(unbroken, GetParam(), 24);
+  run_with_faults(resumed, GetParam(), 24);
   EXPECT_EQ(hashes(resumed), hashes(unbroken));
   for (const auto& cell : MeshAccess::cells(unbroken)) {
     const auto a = unbroken.registry().view(cell->id()), b = resumed.registry().view(cell->id());
@@ -85,12 +85,12 @@ TEST(EntityModel, CarriesOnAMeshWithoutFeedback) {
 
 TEST(EntityModel, WritesTheSameBytesForTheSameState) {
   Mesh one = started(2), two = started(2);
-  live_through_faults(one, 0, 10);
-  live_through_faults(two, 0, 10);
+  run_with_faults(one, 0, 10);
+  run_with_faults(two, 0, 10);
   const auto bytes = plain(must(encode_mesh(one, true)));
   EXPECT_EQ(plain(must(encode_mesh(two, true))), bytes);
   EXPECT_EQ(plain(must(encode_mesh(one, true))), bytes) << "saving changed the state";
-  live_through_faults(two, 10, 11);
+  run_with_faults(two, 10, 11);
   EXPECT_NE(plain(must(encode_mesh(two, true))), bytes);
 }
 
@@ -101,12 +101,12 @@ TEST(EntityModel, KeepsOrdersThatAreNotDueYet) {
   weights->not_before = 10;
   weights->values = noise(4 * 19, 3);
   must(unbroken.post({1, 1, 0, 0}, weights));
-  live_through_faults(unbroken, 0, 2);
+  run_with_faults(unbroken, 0, 2);
   // Sent after the last tick, and not yet taken by any: due at the next one.
   post(unbroken, {0, 1, 0, 0}, CommandKind::reset);
   Mesh resumed = wake(must(encode_mesh(unbroken, true)));
-  live_through_faults(unbroken, 2, 12);
-  live_through_faults(resumed, 2, 12);
+  run_with_faults(unbroken, 2, 12);
+  run_with_faults(resumed, 2, 12);
   EXPECT_EQ(hashes(resumed), hashes(unbroken));
   EXPECT_TRUE(weights->is_done());
   const auto moved = MeshAccess::weights(resumed).of(*resumed.graph().find_layer({1, 1, 0, 0}))[0];
@@ -115,7 +115,7 @@ TEST(EntityModel, KeepsOrdersThatAreNotDueYet) {
 
 TEST(EntityModel, WithoutLiveStateHoldsNetworkAndWeights) {
   Mesh mesh = started(2);
-  live_through_faults(mesh, 0, 8);
+  run_with_faults(mesh, 0, 8);
   auto weight = MeshAccess::weights(mesh).of(*mesh.graph().find_layer({1, 1, 0, 0}))[0];
   must(MeshAccess::weights(mesh).write(weight, noise(4 * 19, 5), "test"));
   const EntityFile file = decode(must(encode_mesh(mesh, false)));
@@ -132,7 +132,7 @@ TEST(EntityModel, WithoutLiveStateHoldsNetworkAndWeights) {
 
 TEST(EntityModel, CarriesWhatOthersKeepBesideAMesh) {
   Mesh mesh = started(1);
-  live_through_faults(mesh, 0, 7);
+  run_with_faults(mesh, 0, 7);
   const std::vector<float> velocity = noise(9, 1);
   const ByteBuffer bytes = must(encode_mesh(
       mesh, true, {{formats::make_tensor("learner/v", std::span<const float>(velocity))}, R"({"step":7})"}));

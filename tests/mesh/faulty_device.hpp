@@ -83,32 +83,32 @@ class FaultsTest : public ::testing::Test {
   static gpu::FaultPlan& plan() { return faulty().plan(); }
 
   /// A run on the CPU or the device: all that came of it, as text, and what the figures say just before its end.
-  struct Lived {
+  struct Outcome {
     std::string all;
     DeviceStatistics statistics;
   };
-  using Live = std::function<Lived(const std::string& where)>;
+  using Run = std::function<Outcome(const std::string& where)>;
 
   /// Fails the first call of the kind, then the second (or `stride` later), and so on, until a run needs no more: each
   /// ends as the CPU's. Returns how many runs had a fault.
-  static int expect_nothing_lost(DriverFault fault, const Live& live, bool anew = false, int stride = 1) {
-    const std::string expected = live("cpu").all;
-    for (int n = 0, lives = 0;; n += stride, ++lives) {
+  static int expect_nothing_lost(DriverFault fault, const Run& run, bool anew = false, int stride = 1) {
+    const std::string expected = run("cpu").all;
+    for (int n = 0, runs = 0;; n += stride, ++runs) {
       SCOPED_TRACE(std::string(name(fault)) + " number " + std::to_string(n));
       faulty().open(anew);
       const std::uint64_t before = plan().failed();
       plan().fail(fault, static_cast<std::uint64_t>(n));
-      const Lived lived = live(device_name());
-      EXPECT_EQ(lived.all, expected);
+      const Outcome outcome = run(device_name());
+      EXPECT_EQ(outcome.all, expected);
       const bool has_failed = plan().failed() != before;
-      EXPECT_EQ(lived.statistics.faults, has_failed ? 1u : 0u) << lived.statistics.last_fault;
-      EXPECT_EQ(lived.statistics.last_fault.empty(), !has_failed);
-      EXPECT_EQ(lived.statistics.why_host, lived.statistics.last_fault);  // it has not been long ago
+      EXPECT_EQ(outcome.statistics.faults, has_failed ? 1u : 0u) << outcome.statistics.last_fault;
+      EXPECT_EQ(outcome.statistics.last_fault.empty(), !has_failed);
+      EXPECT_EQ(outcome.statistics.why_host, outcome.statistics.last_fault);  // it has not been long ago
       if (!has_failed) {
-        EXPECT_GT(lived.statistics.device_steps, 0u);
-        return lives;
+        EXPECT_GT(outcome.statistics.device_steps, 0u);
+        return runs;
       }
-      if (::testing::Test::HasFailure()) return lives;
+      if (::testing::Test::HasFailure()) return runs;
     }
   }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cells that are one product of one row each are computed many by one call (mesh/runtime/fused_cells.cpp); with two
-// sessions they are not. So a mesh of one session must live as each session of its counterpart does.
+// sessions they are not. So a mesh of one session must run as each session of its counterpart does.
 
 #include "mesh/mesh.hpp"
 #include "mesh/mesh_access.hpp"

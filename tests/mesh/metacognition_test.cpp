@@ -113,7 +113,7 @@ NetworkSpec network(const Options& rule, const Options& second = {}, std::vector
 }
 
 /// Runs [from, to), inputs growing from tick 30 on, and notes after each tick the state hash of each session.
-std::vector<std::string> live(Mesh& mesh, std::uint64_t from, std::uint64_t to) {
+std::vector<std::string> hashes_of_run(Mesh& mesh, std::uint64_t from, std::uint64_t to) {
   std::vector<std::string> hashes;
   for (std::uint64_t tick = from; tick < to; ++tick) {
     for (std::size_t b = 0; b < mesh.sessions(); ++b)
@@ -161,7 +161,7 @@ TEST(Metacognition, ResetsThreeTicksLater) {
   Mesh mesh = mesh_of(network(kReset));
   std::vector<std::uint64_t> zero_at, high_at;
   for (std::uint64_t tick = 0; tick < 80; ++tick) {
-    live(mesh, tick, tick + 1);
+    hashes_of_run(mesh, tick, tick + 1);
     const auto y = output_of(mesh, {0, 0, 1, 0});
     if (std::all_of(y.begin(), y.end(), [](float v) { return v == 0.0f; })) zero_at.push_back(mesh.ticks());
     double rms = 0;
@@ -180,9 +180,9 @@ TEST(Metacognition, ResetsThreeTicksLater) {
 TEST(Metacognition, MorphsOnceItsGainHasDrifted) {
   Mesh mesh = mesh_of(network(kMorph));
   const NodeId watched = *mesh.graph().find_layer({0, 0, 1, 0});
-  live(mesh, 0, 30);
+  hashes_of_run(mesh, 0, 30);
   EXPECT_EQ(MeshAccess::weights(mesh).encoding(watched).dtype, Dtype::float32);
-  live(mesh, 30, 50);
+  hashes_of_run(mesh, 30, 50);
   EXPECT_EQ(MeshAccess::weights(mesh).encoding(watched).dtype, Dtype::int8);
 }
 
@@ -193,14 +193,14 @@ TEST(Metacognition, SwapsToTheSpareAndBack) {
       if (cell->at() == at) return cell->is_enabled();
     return false;
   };
-  live(mesh, 0, 30);
+  hashes_of_run(mesh, 0, 30);
   EXPECT_TRUE(is_on({0, 0, 1, 0}) && is_on({0, 0, 2, 0}));
   std::uint64_t tick = 30;
-  while (is_on({0, 0, 1, 0}) && tick < 90) live(mesh, tick, tick + 1), ++tick;
+  while (is_on({0, 0, 1, 0}) && tick < 90) hashes_of_run(mesh, tick, tick + 1), ++tick;
   ASSERT_LT(tick, 90u);
   for (const float v : output_of(mesh, {0, 0, 1, 0})) EXPECT_EQ(v, 0.0f);
   EXPECT_TRUE(is_on({0, 0, 2, 0}));
-  while (is_on({0, 0, 2, 0}) && tick < 200) live(mesh, tick, tick + 1), ++tick;
+  while (is_on({0, 0, 2, 0}) && tick < 200) hashes_of_run(mesh, tick, tick + 1), ++tick;
   ASSERT_LT(tick, 200u) << "it watches the spare now";
   EXPECT_TRUE(is_on({0, 0, 1, 0}));
   for (const float v : output_of(mesh, {0, 0, 2, 0})) EXPECT_EQ(v, 0.0f);
@@ -219,7 +219,7 @@ TEST(Metacognition, DecidesTheSameOnEveryThreadCountIsaAndExecutorAndFromAFile) 
   for (const NetworkSpec& spec :
        {network(kReset, other), network(kMorph, kReset), network(kSwap, other, kBoth), network(rival, other)}) {
     Mesh first = mesh_of(spec);
-    const std::vector<std::string> want = live(first, 0, 120);
+    const std::vector<std::string> want = hashes_of_run(first, 0, 120);
     Mesh in_one_run = mesh_of(spec);
     const Ending ending = live_at_once(in_one_run, 0, 120);
     ASSERT_EQ(ending.hashes, std::vector<std::string>(want.end() - 2, want.end()));
@@ -243,13 +243,13 @@ TEST(Metacognition, DecidesTheSameOnEveryThreadCountIsaAndExecutorAndFromAFile) 
     }
     for (const std::uint64_t cut : {31, 33, 34, 60}) {  // with commands under way, too
       Mesh broken = mesh_of(spec);
-      live(broken, 0, cut);
+      hashes_of_run(broken, 0, cut);
       const ByteBuffer bytes = must(encode_mesh(broken, true));
       const formats::EntityFile file = must(formats::decode_entity(ByteSpan(bytes), "test"));
       Mesh resumed = mesh_of(must(network_of(file)), sessions_of(file), 2);
       must(restore_weights(resumed, file));
       must(restore_live(resumed, file));
-      const std::vector<std::string> rest = live(resumed, cut, 120);
+      const std::vector<std::string> rest = hashes_of_run(resumed, cut, 120);
       ASSERT_TRUE(std::equal(rest.begin(), rest.end(), want.begin() + static_cast<std::ptrdiff_t>(2 * cut))) << cut;
     }
   }
@@ -262,7 +262,7 @@ TEST(Metacognition, RunsManyTicksAsItRunsThemOneByOne) {
     for (const float v : noise(6, 100 * tick, tick < 30 ? 0.1f : 3.0f)) in.push_back(v);
   const RunInput input{"in", in};
   must(one.run({&input, 1}, 100));
-  EXPECT_EQ(to_string(one.state_hash()), live(two, 0, 100).back());
+  EXPECT_EQ(to_string(one.state_hash()), hashes_of_run(two, 0, 100).back());
 }
 
 TEST(Metacognition, RefusesWhatItCannotWatch) {

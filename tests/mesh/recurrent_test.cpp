@@ -14,10 +14,10 @@ namespace weft::mesh::recurrent_test {
 namespace {
 
 using testing_support::bits;
-using testing_support::live;
 using testing_support::must;
 using testing_support::noise;
 using testing_support::output_of;
+using testing_support::run_ticks;
 
 class Recurrent : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Types, Recurrent, testing::Values("rnn", "lstm", "gru"),
@@ -117,7 +117,7 @@ TEST_P(Recurrent, TicksInAMeshAsPlainStepsDo) {
   kernels::CpuStream stream;
   for (std::uint64_t t = 0; t < 6; ++t) {
     const auto x = output_of(mesh, {0, 0, 0, 0});  // what the tick will read
-    live(mesh, t, t + 1);
+    run_ticks(mesh, t, t + 1);
     const kernels::FlushSubnormals exact;
     layer.forward(stream, {MeshAccess::weights(mesh).view(node),
                            {x.data(), 1, 7, 7},
@@ -139,7 +139,7 @@ TEST_P(Recurrent, RunsManyTicksAtOnceAsOneByOne) {
     x.insert(x.end(), row.begin(), row.end());
   }
   Mesh one = must(Mesh::build(network(GetParam()), {.threads = 1}));
-  live(one, 0, kTicks);
+  run_ticks(one, 0, kTicks);
   for (const std::size_t threads : {1, 2, 7}) {
     Mesh all = must(Mesh::build(network(GetParam()), {.threads = threads, .grain_bytes = 0}));
     const RunInput input{"x", x};
@@ -152,28 +152,28 @@ TEST_P(Recurrent, KeepsSessionsApartAndForgetsOnReset) {
   Mesh both = must(Mesh::build(network(GetParam()), {.threads = 1, .sessions = 2}));
   for (std::uint64_t t = 0; t < 8; ++t) {
     must(both.set_input("x", noise(5, 900 + t), 1));
-    live(both, t, t + 1, 0);
+    run_ticks(both, t, t + 1, 0);
   }
   Mesh alone = must(Mesh::build(network(GetParam()), {.threads = 1}));
-  live(alone, 0, 8);
+  run_ticks(alone, 0, 8);
   EXPECT_EQ(bits(output_of(both, {0, 0, 1, 0}, 0)), bits(output_of(alone, {0, 0, 1, 0})));
   EXPECT_NE(bits(output_of(both, {0, 0, 1, 0}, 1)), bits(output_of(alone, {0, 0, 1, 0})));
   must(both.reset_session(0));
-  live(both, 0, 8, 0);
+  run_ticks(both, 0, 8, 0);
   EXPECT_EQ(bits(output_of(both, {0, 0, 1, 0}, 0)), bits(output_of(alone, {0, 0, 1, 0})));
 }
 
 TEST_P(Recurrent, GoesOnFromAFileWithItsHiddenState) {
   Mesh unbroken = must(Mesh::build(network(GetParam()), {.threads = 1}));
-  live(unbroken, 0, 5);
+  run_ticks(unbroken, 0, 5);
   const auto bytes = must(encode_mesh(unbroken, true));
-  live(unbroken, 5, 9);
+  run_ticks(unbroken, 5, 9);
   const auto file = must(formats::decode_entity(ByteSpan(bytes), "test"));
   for (const bool with_state : {true, false}) {
     Mesh again = must(Mesh::build(must(network_of(file)), {.threads = 2, .grain_bytes = 0}));
     must(restore_weights(again, file));
     if (with_state) must(restore_live(again, file));
-    live(again, 5, 9);
+    run_ticks(again, 5, 9);
     EXPECT_EQ(bits(output_of(again, {0, 0, 1, 0})) == bits(output_of(unbroken, {0, 0, 1, 0})), with_state);
     EXPECT_EQ(again.state_hash() == unbroken.state_hash(), with_state);
   }

@@ -10,7 +10,7 @@
 
 #include "core/json.hpp"
 
-#include "lives.hpp"
+#include "fault_scenarios.hpp"
 #include <functional>
 
 namespace weft::mesh::session_file_test {
@@ -28,7 +28,7 @@ EntityFile file_of(const Mesh& mesh, std::size_t session) {
 }
 
 /// Outputs of session `session` when it continues from tick `age`.
-std::vector<std::uint32_t> lived(Mesh& mesh, std::size_t session, std::uint64_t age, std::uint64_t ticks) {
+std::vector<std::uint32_t> outputs_of_run(Mesh& mesh, std::size_t session, std::uint64_t age, std::uint64_t ticks) {
   std::vector<std::uint32_t> said;
   for (std::uint64_t t = age; t < age + ticks; ++t) {
     if (t % 2 == 0) must(mesh.set_input("a", noise(7, 10 * t), session));
@@ -61,35 +61,35 @@ NetworkSpec moody_network(std::uint64_t seed = 4) {
 TEST(SessionFile, GoesOnElsewhereToTheSameBits) {
   for (const NetworkSpec& spec : {mixed_network().spec(), moody_network()}) {
     Mesh here = must(Mesh::build(spec, {.threads = 1, .sessions = 3}));
-    lived(here, 1, 0, 9);
+    outputs_of_run(here, 1, 0, 9);
     const EntityFile file = file_of(here, 1);
-    const auto stays = lived(here, 1, 9, 15);
+    const auto stays = outputs_of_run(here, 1, 9, 15);
     // Another name, more threads, other sessions, and it stands at another tick.
     NetworkSpec other = spec;
     other.name = "elsewhere";
     Mesh there = must(Mesh::build(other, {.threads = 2, .sessions = 2, .grain_bytes = 0}));
-    lived(there, 0, 100, 4);
+    outputs_of_run(there, 0, 100, 4);
     const std::size_t session = must(attach_session(there, file));
     EXPECT_EQ(session, 2u);
-    EXPECT_EQ(lived(there, session, 9, 15), stays) << spec.name;
+    EXPECT_EQ(outputs_of_run(there, session, 9, 15), stays) << spec.name;
     // A second time beside itself.
     const std::size_t counterpart = must(attach_session(there, file));
-    EXPECT_EQ(lived(there, counterpart, 9, 15), stays) << spec.name;
+    EXPECT_EQ(outputs_of_run(there, counterpart, 9, 15), stays) << spec.name;
   }
 }
 
-TEST(SessionFile, IsTheSameWhereverTheSameSessionLives) {
+TEST(SessionFile, IsTheSameWhereverTheSameSessionIs) {
   Mesh alone = must(Mesh::build(mixed_network().spec(), {.threads = 1}));
   Mesh among = must(Mesh::build(mixed_network().spec(), {.threads = 2, .sessions = 4, .grain_bytes = 0}));
-  lived(alone, 0, 0, 8);
-  lived(among, 3, 0, 8);
+  outputs_of_run(alone, 0, 0, 8);
+  outputs_of_run(among, 3, 0, 8);
   const auto one = must(detach_session(alone, 0)), two = must(detach_session(among, 3));
   EXPECT_TRUE(std::equal(one.begin(), one.end(), two.begin(), two.end()));
 }
 
 TEST(SessionFile, RefusesOtherNetworksAndOtherWeightsNamingBoth) {
   Mesh here = must(Mesh::build(mixed_network(7).spec(), {.threads = 1}));
-  lived(here, 0, 0, 5);
+  outputs_of_run(here, 0, 0, 5);
   const EntityFile file = file_of(here, 0);
   Mesh network = must(Mesh::build(moody_network(), {.threads = 1}));
   expect_error(attach_session(network, file), Errc::shape_mismatch,
@@ -121,7 +121,7 @@ TEST(SessionFile, OfASessionWithErrorsUnderWayIsRefused) {
   } rule;
   Mesh mesh = must(Mesh::build(mixed_network().spec(), {.threads = 1, .sessions = 3}));
   Mesh plain = must(Mesh::build(mixed_network().spec(), {.threads = 1}));
-  lived(mesh, 2, 0, 6);
+  outputs_of_run(mesh, 2, 0, 6);
   must(MeshAccess::attach(mesh, &rule, 8));
   expect_error(detach_session(mesh, 2), Errc::invalid_argument, {"session 2", "how many"});
   expect_error(detach_session(mesh, 1, 2), Errc::unsupported, {"session 1", "the 2", "from 2 on"});

@@ -23,10 +23,10 @@ Mesh mesh_of(std::size_t sessions) {
   return must(Mesh::build(mixed_network().spec(), {.threads = 1, .sessions = sessions}));
 }
 
-/// Input of sequence `life` at `tick`.
-void feed(Mesh& mesh, std::size_t session, std::uint64_t life, std::uint64_t tick) {
-  must(mesh.set_input("a", noise(7, 1000 * life + 2 * tick), session));
-  must(mesh.set_input("b", noise(5, 1000 * life + 2 * tick + 1), session));
+/// Input of sequence `sequence` at `tick`.
+void feed(Mesh& mesh, std::size_t session, std::uint64_t sequence, std::uint64_t tick) {
+  must(mesh.set_input("a", noise(7, 1000 * sequence + 2 * tick), session));
+  must(mesh.set_input("b", noise(5, 1000 * sequence + 2 * tick + 1), session));
 }
 
 TEST(Sessions, LiveAsIfAloneWhoeverElseIsAboard) {
@@ -106,22 +106,22 @@ TEST(Sessions, ResetAloneToTheirBirth) {
 }
 
 TEST(Sessions, MoveToAnotherMeshThatStandsAtAnotherTick) {
-  Mesh home = mesh_of(1), away = mesh_of(3);
-  must(away.tick(5));
+  Mesh here = mesh_of(1), there = mesh_of(3);
+  must(there.tick(5));
   for (std::uint64_t t = 0; t < 8; ++t) {
-    feed(home, 0, 1, t);
-    must(home.tick());
+    feed(here, 0, 1, t);
+    must(here.tick());
   }
-  ASSERT_NE(home.ticks() % 2, away.ticks() % 2);  // so the two stand at different slots of their rings
+  ASSERT_NE(here.ticks() % 2, there.ticks() % 2);  // so the two stand at different slots of their rings
   SessionSnapshot moved;
-  must(home.take_session_snapshot(0, moved));
-  must(away.restore_session_snapshot(1, moved));
-  EXPECT_EQ(output_bits(away, 1), output_bits(home, 0));
+  must(here.take_session_snapshot(0, moved));
+  must(there.restore_session_snapshot(1, moved));
+  EXPECT_EQ(output_bits(there, 1), output_bits(here, 0));
   for (std::uint64_t t = 8; t < 16; ++t) {
-    if (t > 9) feed(home, 0, 1, t), feed(away, 1, 1, t);  // at first with the inputs it came with
-    must(home.tick());
-    must(away.tick());
-    EXPECT_EQ(output_bits(away, 1), output_bits(home, 0)) << "tick " << t;
+    if (t > 9) feed(here, 0, 1, t), feed(there, 1, 1, t);  // at first with the inputs it came with
+    must(here.tick());
+    must(there.tick());
+    EXPECT_EQ(output_bits(there, 1), output_bits(here, 0)) << "tick " << t;
   }
 }
 

@@ -10,7 +10,7 @@
 #include "mesh/network/network_digest.hpp"
 
 #include "../allocations.hpp"
-#include "lives.hpp"
+#include "fault_scenarios.hpp"
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -23,19 +23,19 @@ using testing_support::expect_error;
 using testing_support::fragile_network;
 using testing_support::hashes;
 using testing_support::kNan;
-using testing_support::live_through_faults;
 using testing_support::mixed_network;
 using testing_support::must;
 using testing_support::noise;
 using testing_support::post;
+using testing_support::run_with_faults;
 using testing_support::started;
 using weft::testing_support::allocations_during;
 
 /// Hashes, outputs and supervision after each tick [from, to).
-std::vector<std::string> lived(Mesh& mesh, std::uint64_t from, std::uint64_t to) {
+std::vector<std::string> hashes_of_run(Mesh& mesh, std::uint64_t from, std::uint64_t to) {
   std::vector<std::string> all;
   for (std::uint64_t tick = from; tick < to; ++tick) {
-    live_through_faults(mesh, tick, tick + 1);
+    run_with_faults(mesh, tick, tick + 1);
     std::string now = hashes(mesh);
     for (std::size_t b = 0; b < mesh.sessions(); ++b)
       for (const char* const output : {"left", "right"})
@@ -66,21 +66,21 @@ class GoingBack : public testing::TestWithParam<std::tuple<std::uint64_t, std::s
 
 TEST_P(GoingBack, LeadsToTheSameBitsEachTick) {
   Mesh mesh = started(sessions(), options());
-  live_through_faults(mesh, 0, at());
+  run_with_faults(mesh, 0, at());
   Snapshot saved;
   mesh.take_snapshot(saved);
   EXPECT_EQ(saved.ticks(), at());
   const std::string before = hashes(mesh);
-  const auto first = lived(mesh, at(), at() + 14);
+  const auto first = hashes_of_run(mesh, at(), at() + 14);
   for (int again = 0; again < 2; ++again) {
     must(mesh.restore_snapshot(saved));
     EXPECT_EQ(hashes(mesh), before);
-    EXPECT_EQ(lived(mesh, at(), at() + 14), first);
+    EXPECT_EQ(hashes_of_run(mesh, at(), at() + 14), first);
   }
 }
 
 // The commands come due at 3 and 6, the faults come at 4, 9, 13 to 15.
-INSTANTIATE_TEST_SUITE_P(Lives, GoingBack,
+INSTANTIATE_TEST_SUITE_P(Runs, GoingBack,
                          testing::Combine(testing::Values(0, 1, 4, 5, 7, 13, 14, 16), testing::Values(2, 5),
                                           testing::Values(1, 2)));
 
@@ -92,14 +92,14 @@ TEST(Snapshot, OfARingOfThemEachIsGoneBackTo) {
   const auto step = [&](std::uint64_t tick) {
     mesh.take_snapshot(ring[tick % ring.size()]);
     before[tick] = hashes(mesh);
-    after[tick] = lived(mesh, tick, tick + 1).front();
+    after[tick] = hashes_of_run(mesh, tick, tick + 1).front();
   };
   for (std::uint64_t tick = 0; tick < 24; ++tick) step(tick);
   // In an order of no kind, so that every load stands at another tick than it leads to.
   for (const std::uint64_t tick : {20u, 12u, 23u, 13u, 22u, 14u, 21u, 15u, 16u}) {
     must(mesh.restore_snapshot(ring[tick % ring.size()]));
     EXPECT_EQ(hashes(mesh), before[tick]) << tick;
-    EXPECT_EQ(lived(mesh, tick, tick + 1).front(), after[tick]) << tick;
+    EXPECT_EQ(hashes_of_run(mesh, tick, tick + 1).front(), after[tick]) << tick;
   }
 }
 
@@ -112,7 +112,7 @@ CommandMessage make_command(CommandKind kind, std::uint64_t not_before) {
 
 TEST(Snapshot, HoldsOrdersThatWaitAndTheWeightsThatTheyChange) {
   Mesh mesh = started(2);
-  live_through_faults(mesh, 0, 2);
+  run_with_faults(mesh, 0, 2);
   auto weights = make_command(CommandKind::set_weights, 9);
   weights->values = noise(19 * 19, 3);
   must(mesh.post({0, 1, 1, 0}, weights));
@@ -123,14 +123,14 @@ TEST(Snapshot, HoldsOrdersThatWaitAndTheWeightsThatTheyChange) {
   Snapshot saved;
   mesh.take_snapshot(saved);
   EXPECT_TRUE(saved.holds_weights()) << "orders that change weights wait";
-  const auto first = lived(mesh, 2, 14);
+  const auto first = hashes_of_run(mesh, 2, 14);
   EXPECT_TRUE(reset->is_done());
   EXPECT_TRUE(weights->is_done());
   EXPECT_EQ(MeshAccess::weights(mesh).encoding(*mesh.graph().find_layer({0, 0, 1, 0})), Encoding(Dtype::int4));
   must(mesh.restore_snapshot(saved));
   EXPECT_EQ(MeshAccess::weights(mesh).encoding(*mesh.graph().find_layer({0, 0, 1, 0})), Encoding(Dtype::float32));
   EXPECT_EQ(reset->done_at(), 5u);
-  EXPECT_EQ(lived(mesh, 2, 14), first);
+  EXPECT_EQ(hashes_of_run(mesh, 2, 14), first);
 }
 
 TEST(Snapshot, AnswersOrdersThatCameAfterIt) {
@@ -145,7 +145,7 @@ TEST(Snapshot, AnswersOrdersThatCameAfterIt) {
     ASSERT_TRUE(order->is_done());
     expect_error(order->status(), Errc::not_found, {"cell [0,0,0,0]", name(order->kind), "went back to tick 0"});
   }
-  live_through_faults(mesh, 0, 3);
+  run_with_faults(mesh, 0, 3);
   EXPECT_TRUE(MeshAccess::cells(mesh).front()->is_enabled()) << "the order was taken back";
   // The mailbox counts right afterwards.
   const auto fresh = must(mesh.post({0, 0, 0, 0}, make_command(CommandKind::probe, 0)));
@@ -169,11 +169,11 @@ TEST(Snapshot, PutsEveryTypeBack) {
                              .seed(5)
                              .spec();
       Mesh mesh = must(Mesh::build(spec, {.threads = 1, .keeps_masters = keeps_masters}));
-      testing_support::live(mesh, 0, 4);
+      testing_support::run_ticks(mesh, 0, 4);
       Snapshot saved;
       mesh.take_snapshot(saved, SnapshotWeights::always);
       const auto tell = [&](std::uint64_t to) {
-        testing_support::live(mesh, 4, to);
+        testing_support::run_ticks(mesh, 4, to);
         return hashes(mesh) + std::to_string(MeshAccess::weights(mesh).parameters()[0].version);
       };
       const std::string same = tell(9);
@@ -221,7 +221,7 @@ TEST(Snapshot, WithoutWeightsRefusesWhenTheyHaveChanged) {
   auto order = make_command(CommandKind::set_weights, 0);
   order->values = noise(19 * 19, 4);
   must(mesh.post({0, 1, 1, 0}, order));
-  live_through_faults(mesh, 0, 3);
+  run_with_faults(mesh, 0, 3);
   must(order->status());
   const std::string before = hashes(mesh);
   expect_error(mesh.restore_snapshot(saved), Errc::invalid_argument, {"since tick 0", "SnapshotWeights::always"});
@@ -233,7 +233,7 @@ TEST(Snapshot, WithoutWeightsRefusesWhenTheyHaveChanged) {
 
 TEST(Snapshot, OfAnotherShapeIsRefusedAndChangesNothing) {
   Mesh mesh = started(2);
-  live_through_faults(mesh, 0, 5);
+  run_with_faults(mesh, 0, 5);
   const std::string before = hashes(mesh);
   const auto refuses = [&](const Snapshot& saved, Errc code, std::initializer_list<std::string_view> fragments) {
     expect_error(mesh.restore_snapshot(saved), code, fragments);
@@ -260,17 +260,17 @@ TEST(Snapshot, OfAnotherShapeIsRefusedAndChangesNothing) {
 
 TEST(Snapshot, GoesIntoAnotherMeshOfTheSameNetwork) {
   Mesh one = started(3), two = must(Mesh::build(fragile_network(), {.threads = 1, .sessions = 3}));
-  live_through_faults(one, 0, 2);
+  run_with_faults(one, 0, 2);
   auto order = must(one.post({1, 1, 1, 0}, make_command(CommandKind::disable, 12)));
   Snapshot saved;
   one.take_snapshot(saved, SnapshotWeights::always);
   must(two.restore_snapshot(saved));
   EXPECT_EQ(hashes(two), hashes(one));
-  const auto first = lived(one, 2, 16);
+  const auto first = hashes_of_run(one, 2, 16);
   ASSERT_TRUE(order->is_done());
-  EXPECT_EQ(lived(two, 2, 16), first);
+  EXPECT_EQ(hashes_of_run(two, 2, 16), first);
   must(two.restore_snapshot(saved));
-  EXPECT_EQ(lived(two, 2, 16), first);
+  EXPECT_EQ(hashes_of_run(two, 2, 16), first);
 }
 
 TEST(Snapshot, HoldsAHaltAndItsAbsence) {
@@ -297,16 +297,16 @@ TEST(Snapshot, HoldsAHaltAndItsAbsence) {
 TEST(Snapshot, GoesBackBehindACheckpoint) {
   // The cell restarts from the checkpoint that counted then, not from a later one.
   Mesh mesh = started(2);
-  live_through_faults(mesh, 0, 8);
+  run_with_faults(mesh, 0, 8);
   Snapshot saved;
   mesh.take_snapshot(saved);
-  const auto first = lived(mesh, 8, 16);
+  const auto first = hashes_of_run(mesh, 8, 16);
   must(mesh.restore_snapshot(saved));
   mesh.take_cell_snapshots();
-  const auto with_mark = lived(mesh, 8, 16);
+  const auto with_mark = hashes_of_run(mesh, 8, 16);
   EXPECT_NE(with_mark, first) << "the checkpoint matters to the restart at tick 9";
   must(mesh.restore_snapshot(saved));
-  EXPECT_EQ(lived(mesh, 8, 16), first);
+  EXPECT_EQ(hashes_of_run(mesh, 8, 16), first);
 }
 
 TEST(Snapshot, HoldsWhatMetacognitionRemembersAndMorphs) {
@@ -330,18 +330,18 @@ TEST(Snapshot, HoldsWhatMetacognitionRemembersAndMorphs) {
     Snapshot saved;
     mesh.take_snapshot(saved);
     EXPECT_TRUE(saved.holds_weights());
-    std::array<std::string, 2> lives;
-    for (std::string& life : lives) {
+    std::array<std::string, 2> runs;
+    for (std::string& run : runs) {
       must(mesh.restore_snapshot(saved));
       for (std::uint64_t tick = at; tick < at + 12; ++tick) {
-        testing_support::live(mesh, tick, tick + 1);
-        life += hashes(mesh);
+        testing_support::run_ticks(mesh, tick, tick + 1);
+        run += hashes(mesh);
       }
       EXPECT_EQ(MeshAccess::weights(mesh).encoding(1), Encoding(Dtype::int8)) << at;
     }
-    EXPECT_EQ(lives[0], lives[1]) << at;
+    EXPECT_EQ(runs[0], runs[1]) << at;
     must(mesh.restore_snapshot(saved));
-    testing_support::live(mesh, at, at + 1);
+    testing_support::run_ticks(mesh, at, at + 1);
   }
 }
 
@@ -385,7 +385,7 @@ TEST(Snapshot, AllocatesNothingAfterTheFirst) {
   for (const std::size_t sessions : {std::size_t{1}, std::size_t{4}})
     for (const SnapshotWeights weights : {SnapshotWeights::automatic, SnapshotWeights::always}) {
       Mesh mesh = started(sessions);
-      live_through_faults(mesh, 0, 8);
+      run_with_faults(mesh, 0, 8);
       std::array<Snapshot, 3> ring;
       std::array<SessionSnapshot, 2> one;
       for (Snapshot& saved : ring) mesh.take_snapshot(saved, weights);
@@ -394,9 +394,9 @@ TEST(Snapshot, AllocatesNothingAfterTheFirst) {
       for (std::uint64_t tick = 8; tick < 17; ++tick) {
         Snapshot& saved = ring[tick % ring.size()];
         EXPECT_EQ(allocations_during([&] { mesh.take_snapshot(saved, weights); }), 0) << "save at " << tick;
-        live_through_faults(mesh, tick, tick + 1);
+        run_with_faults(mesh, tick, tick + 1);
         EXPECT_EQ(allocations_during([&] { must(mesh.restore_snapshot(saved)); }), 0) << "load at " << tick;
-        live_through_faults(mesh, tick, tick + 1);
+        run_with_faults(mesh, tick, tick + 1);
         EXPECT_EQ(allocations_during([&] {
                     must(mesh.take_session_snapshot(0, one[tick % 2]));
                     must(mesh.restore_session_snapshot(0, one[tick % 2]));

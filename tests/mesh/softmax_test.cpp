@@ -337,7 +337,7 @@ Mesh mesh_of(std::size_t sessions, std::size_t threads = 1, const NetworkSpec& s
 }
 
 /// Ticks [from, to), every session with the same inputs, and the hash of each.
-std::vector<std::string> live(Mesh& mesh, std::uint64_t from, std::uint64_t to) {
+std::vector<std::string> hashes_of_run(Mesh& mesh, std::uint64_t from, std::uint64_t to) {
   for (std::uint64_t tick = from; tick < to; ++tick) {
     for (std::size_t b = 0; b < mesh.sessions(); ++b)
       must(mesh.set_input("in", testing_support::noise(6, 100 + tick), b));
@@ -350,26 +350,26 @@ std::vector<std::string> live(Mesh& mesh, std::uint64_t from, std::uint64_t to) 
 
 TEST(GumbelSoftmax, IsTheSameOnEveryIsaThreadCountAndNumberOfSessions) {
   Mesh mesh = mesh_of(3);
-  const std::vector<std::string> want = live(mesh, 0, 20);
+  const std::vector<std::string> want = hashes_of_run(mesh, 0, 20);
   const kernels::Isa before = kernels::active_isa();
   for (const kernels::Isa isa : kernels::available_isas())
     for (const std::size_t threads : {1, 2}) {
       ASSERT_TRUE(kernels::set_active_isa(isa));
       Mesh again = mesh_of(3, threads);
-      EXPECT_EQ(live(again, 0, 20), want) << name(isa) << ", " << threads << " threads";
+      EXPECT_EQ(hashes_of_run(again, 0, 20), want) << name(isa) << ", " << threads << " threads";
     }
   ASSERT_TRUE(kernels::set_active_isa(before));
   Mesh wider = mesh_of(7, 2);
-  std::vector<std::string> first = live(wider, 0, 20);
+  std::vector<std::string> first = hashes_of_run(wider, 0, 20);
   first.resize(3);
   EXPECT_EQ(first, want);
 }
 
 TEST(GumbelSoftmax, GivesEachSessionSeedAndPlaceItsOwnNoise) {
   Mesh mesh = mesh_of(4);
-  live(mesh, 0, 10);
+  hashes_of_run(mesh, 0, 10);
   Mesh other = mesh_of(1, 1, network(true, 6));
-  live(other, 0, 10);
+  hashes_of_run(other, 0, 10);
   std::set<std::vector<std::uint32_t>> outputs{bits(testing_support::output_of(other, {0, 0, 2, 0}))};
   for (std::size_t b = 0; b < 4; ++b) outputs.insert(bits(testing_support::output_of(mesh, {0, 0, 2, 0}, b)));
   EXPECT_EQ(outputs.size(), 5u);
@@ -388,39 +388,39 @@ TEST(GumbelSoftmax, GivesEachSessionSeedAndPlaceItsOwnNoise) {
 TEST(GumbelSoftmax, ReplaysExactlyFromASnapshot) {
   for (const bool is_straight : {false, true}) {
     Mesh unbroken = mesh_of(3, 1, network(is_straight));
-    live(unbroken, 0, 9);
+    hashes_of_run(unbroken, 0, 9);
     const ByteBuffer bytes = must(encode_mesh(unbroken, true));
     const formats::EntityFile file = must(formats::decode_entity(ByteSpan(bytes), "test"));
     Mesh resumed = must(Mesh::build(must(network_of(file)), {.threads = 2, .sessions = sessions_of(file)}));
     must(restore_weights(resumed, file));
     must(restore_live(resumed, file));
-    EXPECT_EQ(live(resumed, 9, 30), live(unbroken, 9, 30));
+    EXPECT_EQ(hashes_of_run(resumed, 9, 30), hashes_of_run(unbroken, 9, 30));
   }
 }
 
 TEST(GumbelSoftmax, TakesASessionsNoiseAlongAndStartsAgainWithAReset) {
   Mesh mesh = mesh_of(3), elsewhere = mesh_of(1);
-  live(mesh, 0, 5);
-  live(elsewhere, 0, 2);
+  hashes_of_run(mesh, 0, 5);
+  hashes_of_run(elsewhere, 0, 2);
   SessionSnapshot moved;
   must(mesh.take_session_snapshot(2, moved));
   must(elsewhere.restore_session_snapshot(0, moved));
-  live(mesh, 5, 12);
-  live(elsewhere, 5, 12);
+  hashes_of_run(mesh, 5, 12);
+  hashes_of_run(elsewhere, 5, 12);
   const auto output = [](const Mesh& of, std::size_t b) {
     return bits(testing_support::output_of(of, {0, 0, 2, 0}, b));
   };
   EXPECT_EQ(output(mesh, 2), output(elsewhere, 0));
 
   must(mesh.reset_session(1));
-  live(mesh, 0, 4);
+  hashes_of_run(mesh, 0, 4);
   Mesh fresh = mesh_of(2);
-  live(fresh, 0, 4);
+  hashes_of_run(fresh, 0, 4);
   EXPECT_EQ(output(mesh, 1), output(fresh, 1));
   // A session that moves to another row keeps its stream.
   must(mesh.remove_session(0));
-  live(mesh, 4, 8);
-  live(fresh, 4, 8);
+  hashes_of_run(mesh, 4, 8);
+  hashes_of_run(fresh, 4, 8);
   EXPECT_EQ(output(mesh, 0), output(fresh, 1));
 }
 
@@ -433,18 +433,18 @@ TEST(GumbelSoftmax, GivesASessionNoiseThatNoneEverHad) {
   Mesh all = mesh_of(6);
   std::vector<std::set<std::vector<std::uint32_t>>> said(6);
   for (std::uint64_t tick = 0; tick < 4; ++tick) {
-    live(all, 0, 1);
+    hashes_of_run(all, 0, 1);
     for (std::size_t b = 0; b < 6; ++b) said[b].insert(output(all, b));
   }
   Mesh mesh = mesh_of(3);
-  live(mesh, 0, 1);
+  hashes_of_run(mesh, 0, 1);
   must(mesh.remove_session(1));
   EXPECT_EQ(must(mesh.add_session()), 2u);
   must(mesh.remove_session(2));
   EXPECT_EQ(must(mesh.add_session()), 2u);
   const auto expect_as_fifth = [&](Mesh& of) {
     // Hidden states reach the output two ticks later.
-    for (std::uint64_t tick = 0; tick < 3; ++tick) live(of, 0, 1);
+    for (std::uint64_t tick = 0; tick < 3; ++tick) hashes_of_run(of, 0, 1);
     EXPECT_TRUE(said[4].contains(output(of, 2)));
   };
   // A file keeps the count.
@@ -455,7 +455,7 @@ TEST(GumbelSoftmax, GivesASessionNoiseThatNoneEverHad) {
   must(restore_live(resumed, file));
   expect_as_fifth(resumed);
   must(resumed.add_session());
-  for (std::uint64_t tick = 0; tick < 3; ++tick) live(resumed, 0, 1);
+  for (std::uint64_t tick = 0; tick < 3; ++tick) hashes_of_run(resumed, 0, 1);
   EXPECT_TRUE(said[5].contains(output(resumed, 3)));
 
   expect_as_fifth(mesh);
@@ -468,7 +468,7 @@ TEST(GumbelSoftmax, GivesASessionNoiseThatNoneEverHad) {
   auto reset = std::make_shared<Command>();
   reset->kind = CommandKind::reset;
   must(mesh.post({0, 0, 2, 0}, reset));
-  live(mesh, 0, 1);
+  hashes_of_run(mesh, 0, 1);
   const auto hidden = MeshAccess::state(mesh).hidden(*mesh.graph().find_layer({0, 0, 2, 0}), mesh.ticks());
   EXPECT_EQ(std::vector<float>(hidden.row(2), hidden.row(2) + 4), std::vector<float>({0, 0, 5, 0}));
 }

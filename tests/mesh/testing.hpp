@@ -68,7 +68,7 @@ inline std::vector<float> noise(std::size_t n, std::uint64_t seed, float scale =
 }
 
 /// Ticks [from, to) of a session whose input "x" takes five values, other ones at every tick.
-inline void live(Mesh& mesh, std::uint64_t from, std::uint64_t to, std::size_t session = 0) {
+inline void run_ticks(Mesh& mesh, std::uint64_t from, std::uint64_t to, std::size_t session = 0) {
   for (std::uint64_t t = from; t < to; ++t) {
     must(mesh.set_input("x", noise(5, 100 + t), session));
     must(mesh.tick());

@@ -423,7 +423,7 @@ TEST(CheckpointStore, LeavesAResumableDirectoryWhenKilledAtRandomMoments) {
   RandomStream random(3, 0, RandomPurpose::test);
   std::uint64_t reached = 0;
   for (int round = 0; round < 30; ++round) {
-    const auto live = [&](auto promise) {
+    const auto run = [&](auto promise) {
       auto store = CheckpointStore::open(real_file_system(), path);
       if (!store) ::_exit(1);
       for (std::uint64_t tick = reached + 1;; ++tick) {
@@ -431,7 +431,7 @@ TEST(CheckpointStore, LeavesAResumableDirectoryWhenKilledAtRandomMoments) {
         promise(tick);
       }
     };
-    const std::uint64_t acknowledged = live_until_killed(random, 4, 20000, live);
+    const std::uint64_t acknowledged = run_until_killed(random, 4, 20000, run);
     auto store = CheckpointStore::open(real_file_system(), path);
     ASSERT_TRUE(store) << store.error().text();
     const auto latest = store->latest();

@@ -28,7 +28,7 @@ struct Promises {
 };
 
 /// A process: goes on after what it finds, appends and commits in groups, and once hands all to a checkpoint.
-void live(FileSystem& files, Promises& promises, std::uint64_t groups, std::uint64_t checkpoint_after) {
+void run(FileSystem& files, Promises& promises, std::uint64_t groups, std::uint64_t checkpoint_after) {
   const auto resumed = resume_journal(files, "j", promises.checkpoint, ignore, kSmall);
   if (!resumed) return;
   JournalWriter& journal = *resumed->writer;
@@ -63,7 +63,7 @@ void expect_kept(MemoryFileSystem& files, const Promises& promises, std::uint64_
 void expect_goes_on(MemoryFileSystem& files, Promises promises, std::uint64_t at_least, std::uint64_t seed,
                     const std::string& what) {
   expect_kept(files, promises, at_least, what);
-  live(files, promises, 3, 0);
+  run(files, promises, 3, 0);
   files.power_cut(seed + 1000);
   expect_kept(files, promises, promises.synced, what + ", and the next process");
 }
@@ -78,12 +78,12 @@ Trial try_fault(const Fault& fault, std::uint64_t checkpoint_after, const std::s
   MemoryFileSystem memory;
   EXPECT_TRUE(memory.make_directory("j") && memory.sync_directory("."));
   Promises promises;
-  live(memory, promises, 6, 0);
+  run(memory, promises, 6, 0);
   memory.process_crash();
   FaultFileSystem faulty(memory, [&](const std::string& path) { memory.lose_unsynced(path); });
   RecordingFileSystem files(faulty);
   faulty.set(fault);
-  live(files, promises, 9, checkpoint_after);
+  run(files, promises, 9, checkpoint_after);
   EXPECT_EQ(files.use_after_failure(), "") << what;
   for (std::uint64_t seed = 0; seed < 12 && !testing::Test::HasFailure(); ++seed) {
     const auto machine = memory.copy();
@@ -104,7 +104,7 @@ void try_everywhere(FaultKind kind, std::uint64_t more) {
       const Trial trial = try_fault({kind, at, at + more}, checkpoint_after, what);
       if (testing::Test::HasFailure()) return;
       if (trial.calls >= at) continue;
-      EXPECT_GT(at, 40u) << "the faults must have covered a life";
+      EXPECT_GT(at, 40u) << "the faults must have covered a run";
       break;
     }
   }

@@ -17,7 +17,7 @@ TEST(JournalKill, KeepsOnARealDiskWhatAKilledProcessHadWritten) {
   RandomStream random(5, 0, RandomPurpose::test);
   std::uint64_t promised = 0;
   for (std::uint64_t round = 0; round < 25; ++round) {
-    const auto live = [&](auto promise) {
+    const auto run = [&](auto promise) {
       const auto ignore = [](const JournalRecord&) { return Status(); };
       const JournalOptions options{.segment_bytes = 20'000};
       const auto resumed = resume_journal(real_file_system(), directory.path(), {}, ignore, options);
@@ -29,7 +29,7 @@ TEST(JournalKill, KeepsOnARealDiskWhatAKilledProcessHadWritten) {
         promise(journal.written());
       }
     };
-    promised = std::max(promised, live_until_killed(random, 30, 2000, live));
+    promised = std::max(promised, run_until_killed(random, 30, 2000, run));
     const JournalFindings findings = read_all(real_file_system(), {}, directory.path());
     ASSERT_GE(findings.end.number, promised) << text_of(findings);
     ASSERT_TRUE(findings.damages.empty()) << text_of(findings);

@@ -181,7 +181,7 @@ TEST_F(Journal, NamesAMissingSegment) {
                                      std::to_string((*segments)[2] - 1) + " are in no segment before it");
 }
 
-TEST_F(Journal, RefusesAnotherLife) {
+TEST_F(Journal, RefusesAnotherRun) {
   fill(10, 1 << 20);
   const JournalPlace stranger{4, {1, 2}};
   const auto findings = read_journal(files, "j", stranger, [](const JournalRecord&) { return Status(); });
@@ -248,7 +248,7 @@ TEST_F(Journal, SaysWhatIsWrongThoughTheChecksumsAreRight) {
   EXPECT_NE(findings.damages[0].find(": chain "), std::string::npos) << text_of(findings);
 }
 
-TEST_F(Journal, DoesNotSpliceTwoLivesNorTakeSegmentsUnderOtherNames) {
+TEST_F(Journal, DoesNotSpliceTwoRunsNorTakeSegmentsUnderOtherNames) {
   fill(40);
   const auto names = *files.list("j");
   const std::uint64_t second = (*journal_segments(files, "j"))[1];

@@ -15,18 +15,18 @@
 
 namespace weft::storage {
 
-/// Runs `live(promise)` in a process of its own, which calls `promise(number)` for each thing it has made sure of, and
+/// Runs `run(promise)` in a process of its own, which calls `promise(number)` for each thing it has made sure of, and
 /// kills it at a random moment: after fewer than `most_promises`, and then within `most_us` microseconds. Returns the
 /// last number promised, 0 when there was none.
-template <class Live>
-std::uint64_t live_until_killed(RandomStream& random, std::uint32_t most_promises, std::uint32_t most_us, Live live) {
+template <class Run>
+std::uint64_t run_until_killed(RandomStream& random, std::uint32_t most_promises, std::uint32_t most_us, Run run) {
   int ends[2];
   EXPECT_EQ(::pipe(ends), 0);
   const pid_t child = ::fork();
   EXPECT_GE(child, 0);
   if (child == 0) {
     ::close(ends[0]);
-    live([&](std::uint64_t number) {
+    run([&](std::uint64_t number) {
       if (::write(ends[1], &number, sizeof number) != sizeof number) ::_exit(3);
     });
     ::_exit(4);

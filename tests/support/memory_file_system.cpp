@@ -33,7 +33,7 @@ struct MemoryFileSystem::State {
   std::mutex mutex;  // guards all that follows and every node
   std::shared_ptr<MemoryNode> root = std::make_shared<MemoryNode>(true);
   std::set<std::string> locks;
-  std::uint64_t lives = 0;  // files opened and locks taken in an earlier one are void
+  std::uint64_t starts = 0;  // files opened and locks taken in an earlier one are void
 };
 
 namespace {
@@ -52,7 +52,7 @@ Failure missing(const std::string& path, const char* action) {
 class MemoryFileSystem::OpenFile final : public File {
  public:
   OpenFile(std::shared_ptr<State> state, std::string path, std::shared_ptr<MemoryNode> node)
-      : state_(std::move(state)), path_(std::move(path)), node_(std::move(node)), life_(state_->lives) {}
+      : state_(std::move(state)), path_(std::move(path)), node_(std::move(node)), start_(state_->starts) {}
   Status write(ByteSpan bytes) override {
     const std::lock_guard lock(state_->mutex);
     WEFT_CHECK(usable());
@@ -74,30 +74,30 @@ class MemoryFileSystem::OpenFile final : public File {
 
  private:
   Status usable() const {
-    if (life_ != state_->lives) return refuse(path_, "use", "its process is gone");
+    if (start_ != state_->starts) return refuse(path_, "use", "its process is gone");
     if (is_closed_) return refuse(path_, "use", "it was closed");
     return {};
   }
   std::shared_ptr<State> state_;
   std::string path_;
   std::shared_ptr<MemoryNode> node_;
-  std::uint64_t life_;
+  std::uint64_t start_;
   bool is_closed_ = false;
 };
 
 class MemoryFileSystem::HeldLock final : public FileLock {
  public:
   HeldLock(std::shared_ptr<State> state, std::string path)
-      : state_(std::move(state)), path_(std::move(path)), life_(state_->lives) {}
+      : state_(std::move(state)), path_(std::move(path)), start_(state_->starts) {}
   ~HeldLock() override {
     const std::lock_guard lock(state_->mutex);
-    if (life_ == state_->lives) state_->locks.erase(path_);
+    if (start_ == state_->starts) state_->locks.erase(path_);
   }
 
  private:
   std::shared_ptr<State> state_;
   std::string path_;
-  std::uint64_t life_;
+  std::uint64_t start_;
 };
 
 MemoryFileSystem::MemoryFileSystem() : MemoryFileSystem(std::make_shared<State>()) {}
@@ -106,7 +106,7 @@ MemoryFileSystem::~MemoryFileSystem() = default;
 
 void MemoryFileSystem::process_crash() {
   const std::lock_guard lock(state_->mutex);
-  ++state_->lives;
+  ++state_->starts;
   state_->locks.clear();
 }
 

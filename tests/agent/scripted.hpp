@@ -132,7 +132,7 @@ inline std::vector<Call> script(std::uint64_t steps, bool learns = true) {
 }
 
 /// Runs the next call of a script. Counted before it is made: a checkpoint taken at its end holds the count.
-inline Status live_call(Agent& agent, Counter& counter, VirtualTime& time, const std::vector<Call>& calls) {
+inline Status make_call(Agent& agent, Counter& counter, VirtualTime& time, const std::vector<Call>& calls) {
   time.now += std::chrono::microseconds(300);
   return calls[counter.calls++](agent);
 }

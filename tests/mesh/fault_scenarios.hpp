@@ -37,7 +37,7 @@ inline NetworkSpec fragile_network() {
   return spec;
 }
 
-inline void live_through_faults(Mesh& mesh, std::uint64_t from, std::uint64_t to) {
+inline void run_with_faults(Mesh& mesh, std::uint64_t from, std::uint64_t to) {
   for (std::uint64_t tick = from; tick < to; ++tick) {
     for (std::size_t b = 0; b < mesh.sessions(); ++b) {
       // Some inputs are held over several ticks, so that what a port holds matters too.
