@@ -169,7 +169,7 @@ TEST_P(DeviceCellsFail, BesideMetacognition) {
   options.schedule = schedule;
   Pair pair(spec, with_defaults(options));
   pair.both([](LearningRun& run) { run.mesh->take_cell_snapshots(); });
-  test::live_through_a_fault(pair, kOutput, {25, 12, 20});
+  test::run_through_a_fault(pair, kOutput, {25, 12, 20});
   EXPECT_GT(actions(pair.cpu()), 0u);
 }
 

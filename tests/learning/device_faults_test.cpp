@@ -146,7 +146,7 @@ TEST_F(LearningFaultsTest, ALongRunGoesOnFromTheLastDownload) {
       faulty().open();
       const LearningOptions options = learning_by(rule, Schedule::pipelined);
       LearningRun cpu(options, "cpu"), gpu(options, device_name());
-      const auto teach = [&](std::uint64_t count) {
+      const auto train = [&](std::uint64_t count) {
         cpu.train(count);
         gpu.train(count);
       };
@@ -166,7 +166,7 @@ TEST_F(LearningFaultsTest, ALongRunGoesOnFromTheLastDownload) {
 TEST_F(LearningFaultsTest, GoesBackToTheDeviceWhereABatchBegins) {
   const LearningOptions options = learning_by(Rule::backprop, Schedule::pipelined);
   LearningRun cpu(options, "cpu"), gpu(options, device_name());
-  const auto teach = [&](std::uint64_t count) {
+  const auto train = [&](std::uint64_t count) {
     cpu.train(count);
     gpu.train(count);
   };

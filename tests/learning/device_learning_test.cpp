@@ -142,7 +142,7 @@ TEST_P(DeviceUpdateCount, IsRightForLayersThatSometimesDoNotMove) {
                                        .seed(9)
                                        .spec();
   Pair pair(narrow, with_defaults(options));
-  const auto teach = [&](std::uint64_t first) {
+  const auto train = [&](std::uint64_t first) {
     const Batch batch(test::all_digits(), first, 64);
     pair.both([&](LearningRun& run) { batch.train(run, 64); });
   };
@@ -178,7 +178,7 @@ TEST_F(DeviceRunTest, IsRecordedOnceAndRunAgain) {
       LearningOptions options{.rule = rule, .schedule = schedule};
       options.optimizer.kind = kind;
       Pair pair(test::digits_network(9), with_defaults(options));
-      const auto teach = [&](std::uint64_t first) {
+      const auto train = [&](std::uint64_t first) {
         const Batch batch(test::all_digits(), first, 32);
         pair.both([&](LearningRun& run) { batch.train(run, 32); });
       };
@@ -222,7 +222,7 @@ TEST_F(DeviceRunTest, IsFedWideInputsInParts) {
 
 TEST_F(DeviceRunTest, GoesBackToASavedStateWhileTheDeviceIsAhead) {
   Pair pair(test::digits_network(3), with_defaults({.rule = Rule::fw_dtp, .schedule = Schedule::pipelined}));
-  const auto teach = [&](std::uint64_t first, std::uint64_t count) {
+  const auto train = [&](std::uint64_t first, std::uint64_t count) {
     const Batch batch(test::all_digits(), first, count);
     pair.both([&](LearningRun& run) { batch.train(run, count); });
   };
@@ -266,7 +266,7 @@ TEST_F(DeviceRunTest, FaultsInTheMiddleEndAsOnTheCpu) {
       mesh::NetworkSpec spec = test::digits_network(3);
       spec.supervision = {policy, 3, 50, actors::Policy::isolate};
       Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
-      test::live_through_a_fault(pair, {0, 1, 0, 0}, {30, 20, 5});
+      test::run_through_a_fault(pair, {0, 1, 0, 0}, {30, 20, 5});
     }
 }
 

@@ -110,7 +110,7 @@ inline const Dataset& all_digits() {
 
 /// Three batches of so many samples each. Before the second the output's weights become so large that a sum of it is
 /// infinite after some more samples; both sides run that to the same end, and say the same of it.
-inline void live_through_a_fault(Pair& pair, const Coord& output, const std::array<std::uint64_t, 3>& counts) {
+inline void run_through_a_fault(Pair& pair, const Coord& output, const std::array<std::uint64_t, 3>& counts) {
   std::uint64_t first = 0;
   const auto try_to_train = [&](std::uint64_t count) {
     const Batch batch(all_digits(), first, count);

@@ -202,7 +202,7 @@ TEST_F(MixedRunTest, FaultsOfEitherSideEndAsOnTheCpu) {
         mesh::NetworkSpec spec = is_on_host ? placed(3, {kOutput}) : placed(3, {kMiddle});
         spec.supervision = {policy, 3, 50, actors::Policy::isolate};
         Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
-        test::live_through_a_fault(pair, kOutput, {12, 10, 4});
+        test::run_through_a_fault(pair, kOutput, {12, 10, 4});
       }
 }
 

@@ -49,7 +49,7 @@ TEST_P(RegisteredLearning, EndsWhereTheCpuDoesWithTheSameScores) {
   if (rule == Rule::chain) options.optimizer.kind = OptimizerKind::adamw;
   Pair pair(network(), with_defaults(options), 3);
   std::uint64_t first = 0;
-  const auto teach = [&](std::uint64_t count, std::uint64_t skip) {
+  const auto train = [&](std::uint64_t count, std::uint64_t skip) {
     const Batch batch(test::all_digits(), first, count, 3, 2, skip);
     pair.both([&](test::LearningRun& run) { batch.train(run, count); });
     first += count;

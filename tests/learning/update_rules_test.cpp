@@ -44,7 +44,7 @@ mesh::Mesh build_mesh(const mesh::NetworkSpec& spec, const Setting& setting) {
   return must(mesh::Mesh::build(spec, options));
 }
 
-void teach(Learner& learner, const test::Samples& data, const Setting& setting, std::uint64_t first,
+void train(Learner& learner, const test::Samples& data, const Setting& setting, std::uint64_t first,
            std::uint64_t count) {
   const std::size_t a = setting.sessions * 7, b = setting.sessions * 5;
   const std::uint64_t step = setting.at_once ? count : 1;
@@ -62,7 +62,7 @@ std::string train(const LearningOptions& options, const Setting& setting) {
   mesh::Mesh mesh = build_mesh(test::mixed_network(3), setting);
   auto learner = must(Learner::build(mesh, options));
   const test::Samples data(kSamples, setting.sessions, 11);
-  teach(*learner, data, setting, 0, kSamples);
+  train(*learner, data, setting, 0, kSamples);
   must(learner->drain());
   return to_string(mesh.state_hash(0));
 }
@@ -113,17 +113,17 @@ TEST(UpdateRules, GoOnFromAFileAsIfNothingHadHappened) {
     spec.layers[2].rate_scale = 0.5f;
     mesh::Mesh first = build_mesh(spec, setting);
     auto learner = must(Learner::build(first, options));
-    teach(*learner, data, setting, 0, 37);
+    train(*learner, data, setting, 0, 37);
     const LearnerSnapshot blobs(*learner);
     const auto bytes = must(mesh::encode_mesh(first, true, {blobs.tensors(), "{}"}));
-    teach(*learner, data, setting, 37, 40);
+    train(*learner, data, setting, 37, 40);
     const auto file = must(formats::decode_entity(ByteSpan(bytes), "test"));
     mesh::Mesh second = build_mesh(spec, {2, 2, true});
     auto again = must(Learner::build(second, options));
     must(mesh::restore_weights(second, file));
     must(mesh::restore_live(second, file));
     must(restore_learner(*again, file));
-    teach(*again, data, setting, 37, 40);
+    train(*again, data, setting, 37, 40);
     for (const std::size_t session : {0, 1})
       EXPECT_EQ(to_string(second.state_hash(session)), to_string(first.state_hash(session)));
   });
