@@ -11,6 +11,7 @@
 namespace weft::learning::allocation_test {
 namespace {
 
+using namespace test;
 using weft::testing_support::allocations_during;
 
 class Allocation : public ::testing::TestWithParam<std::size_t> {
@@ -24,7 +25,7 @@ TEST_P(Allocation, TicksAllocateNothing) {
   mesh::MeshOptions options;
   options.threads = GetParam();
   options.grain_bytes = GetParam() == 1 ? options.grain_bytes : 0;
-  for (const mesh::NetworkSpec& spec : {test::mixed_network(1), test::recurrent_network(1)}) {
+  for (const mesh::NetworkSpec& spec : {mixed_network(1), recurrent_network(1)}) {
     auto mesh = mesh::Mesh::build(spec, options);
     ASSERT_TRUE(mesh);
     ASSERT_TRUE(mesh->tick(1000));  // warm: scratch of the kernels, the workers
@@ -38,68 +39,42 @@ TEST_P(Allocation, TicksAllocateNothing) {
   }
 }
 
+/// Allocations of some batches, after others.
+void expect_no_allocations(const mesh::NetworkSpec& spec, const LearningOptions& options, std::uint64_t samples,
+                           std::size_t threads) {
+  mesh::MeshOptions wanted = shape(threads, options.learners);
+  if (threads == 1) wanted.grain_bytes = mesh::MeshOptions().grain_bytes;
+  LearningRun run(spec, options, wanted);
+  const Samples data(spec, options, samples, options.learners);
+  const auto learn = [&] {
+    for (int i = 0; i < 4; ++i) {
+      data.train(*run.learner, 0, samples);
+      run.learner->clear_scores();
+    }
+  };
+  learn();
+  EXPECT_LE(allocations_during(learn), threads == 1 ? 0 : 4 * 8) << spec.name << " " << name(options.rule);
+}
+
 TEST_P(Allocation, LearningAllocatesNothing) {
   for (const Rule rule : {Rule::backprop, Rule::gap, Rule::chain, Rule::fw_dtp, Rule::dfa})
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined})
-      for (const mesh::NetworkSpec& spec : {test::mixed_network(1), test::recurrent_network(1)}) {
-        mesh::MeshOptions shape;
-        shape.threads = GetParam();
-        shape.grain_bytes = GetParam() == 1 ? shape.grain_bytes : 0;
-        auto mesh = mesh::Mesh::build(spec, shape);
-        LearningOptions options;
-        options.rule = rule;
-        options.schedule = schedule;
+      for (const mesh::NetworkSpec& spec : {mixed_network(1), recurrent_network(1)}) {
+        LearningOptions options{.rule = rule, .schedule = schedule};
         options.optimizer.lr = 1e-3f;
-        auto learner = *Learner::build(*mesh, options);
-        const test::Samples data(200, 1, 3);
-        const mesh::RunInput inputs[] = {{"a", data.a}, {"b", data.b}};
-        const Target targets[] = {{"left", data.left, {}}, {"right", data.right, {}}};
-        const auto learn = [&] {
-          const Status learned = learner->learn(inputs, targets, 200);
-          WEFT_ASSERT(learned, learned.error().text());
-          learner->clear_scores();
-        };
-        for (int i = 0; i < 3; ++i) learn();
-        const long made = allocations_during([&] {
-          for (int i = 0; i < 5; ++i) learn();
-        });
-        EXPECT_LE(made, GetParam() == 1 ? 0 : 5 * 8) << spec.name << " " << name(rule) << " " << name(schedule);
+        expect_no_allocations(spec, options, 200, GetParam());
       }
 }
 
 TEST_P(Allocation, LearningThroughEveryTypeAllocatesNothing) {
   for (int i = 0; i < kDtypeCount; ++i)
     for (const Activations activations : {Activations::int8, Activations::float32}) {
-      mesh::MeshOptions shape;
-      shape.threads = GetParam();
-      shape.grain_bytes = GetParam() == 1 ? shape.grain_bytes : 0;
-      shape.sessions = 3;
-      mesh::NetworkSpec spec = test::mixed_network(1);
-      for (mesh::LayerSpec& layer : spec.layers) {
-        if (layer.type != "dense") continue;
-        layer.dtype = static_cast<Dtype>(i);
-        layer.activations = activations;
-        layer.quantization_aware = true;
-      }
-      auto mesh = mesh::Mesh::build(spec, shape);
+      SCOPED_TRACE(std::string(name(static_cast<Dtype>(i))) + " " + std::string(name(activations)));
       LearningOptions options;
       options.optimizer.lr = 1e-3f;
       options.learners = 3;
-      auto learner = *Learner::build(*mesh, options);
-      const test::Samples data(50, 3, 3);
-      const mesh::RunInput inputs[] = {{"a", data.a}, {"b", data.b}};
-      const std::vector<std::uint32_t> left(150, 1), right(150, 2);
-      const Target targets[] = {{"left", left, {}}, {"right", right, {}}};
-      const auto learn = [&] {
-        const Status learned = learner->learn(inputs, targets, 50);
-        WEFT_ASSERT(learned, learned.error().text());
-        learner->clear_scores();
-      };
-      for (int n = 0; n < 3; ++n) learn();
-      const long made = allocations_during([&] {
-        for (int n = 0; n < 3; ++n) learn();
-      });
-      EXPECT_LE(made, GetParam() == 1 ? 0 : 3 * 8) << name(static_cast<Dtype>(i)) << " " << name(activations);
+      expect_no_allocations(in_type(mixed_network(1), static_cast<Dtype>(i), activations, true), options, 50,
+                            GetParam());
     }
 }
 

@@ -5,104 +5,34 @@
 
 #include "learning/memory_estimate.hpp"
 
-#include "mesh/mesh_access.hpp"
-#include "mesh/network/network_json.hpp"
-#include "mesh/persistence/snapshot.hpp"
+#include "mesh/network/graph.hpp"
 #include "mesh/runtime/state.hpp"
+
+#include <gtest/gtest.h>
 
 #include "../allocations.hpp"
 #include "networks.hpp"
-#include "tests/support/source_path.hpp"
-#include <memory>
 
 namespace weft::learning::deep_test {
 namespace {
 
-using mesh::testing_support::must;
-using weft::testing_support::allocations_during;
-
-constexpr std::uint64_t kSamples = 30;
-
-mesh::NetworkSpec deep_network() {
-  const std::string path = source_path("tests/data/deep.json");
-  const auto bytes = must(storage::real_file_system().read(path, 1 << 20));
-  return must(mesh::read_network(as_text(bytes), path));
-}
-
-struct Deep {
-  explicit Deep(Rule rule, mesh::MeshOptions shape = {}) : sessions(shape.sessions) {
-    mesh = std::make_unique<mesh::Mesh>(must(mesh::Mesh::build(deep_network(), shape)));
-    LearningOptions options;
-    options.rule = rule;
-    options.optimizer.lr = 0.02f;
-    learner = must(Learner::build(*mesh, options));
-    for (std::uint64_t s = 0; s < kSamples; ++s)
-      for (std::size_t b = 0; b < sessions; ++b) {
-        RandomStream random(5, s * 64 + b, RandomPurpose::test);
-        for (int i = 0; i < 4; ++i) inputs.push_back(random.next_normal());
-      }
-    for (std::uint64_t s = 0; s < kSamples; ++s) labels.push_back(s % 7 == 6 ? kNoLabel : s % 3);
-  }
-  void learn(std::uint64_t first, std::uint64_t count) {
-    const mesh::RunInput input{"a", std::span(inputs).subspan(first * 4 * sessions, count * 4 * sessions)};
-    const Target target{"y", std::span(labels).subspan(first, count), {}};
-    must(learner->learn({&input, 1}, {&target, 1}, count));
-    learner->clear_scores();
-  }
-
-  std::size_t sessions;
-  std::unique_ptr<mesh::Mesh> mesh;
-  std::unique_ptr<Learner> learner;
-  std::vector<float> inputs;
-  std::vector<std::uint32_t> labels;
-};
+using namespace mesh::testing_support;
+using namespace test;
 
 class DeepSettle : public ::testing::TestWithParam<Rule> {};
 
-TEST_P(DeepSettle, KeepsTwoTicksInRings) {
-  const Deep deep(GetParam());
+TEST_P(DeepSettle, KeepsTwoTicksInRingsAndAllocatesNothingAsItLearns) {
+  const LearningOptions options{.rule = GetParam()};
+  LearningRun deep(deep_network(), options);
   EXPECT_EQ(mesh::MeshAccess::state(std::as_const(*deep.mesh)).depth(), 2u);
-}
-
-TEST_P(DeepSettle, EndsInTheSameStateOnEveryMachineShape) {
-  Deep reference(GetParam());
-  reference.learn(0, kSamples);
-  const std::string hash = to_string(reference.mesh->state_hash(0));
-  for (const kernels::Isa isa : kernels::available_isas())
-    for (const std::size_t threads : {1, 3})
-      for (const auto executor : {mesh::ExecutorKind::tbb, mesh::ExecutorKind::deterministic}) {
-        const test::ForIsa scope(isa);
-        mesh::MeshOptions shape;
-        shape.threads = threads;
-        shape.sessions = threads;
-        shape.executor = executor;
-        shape.grain_bytes = 0;
-        shape.pin = false;
-        Deep deep(GetParam(), shape);
-        for (std::uint64_t s = 0; s < kSamples; ++s) deep.learn(s, 1);
-        EXPECT_EQ(to_string(deep.mesh->state_hash(0)), hash) << name(isa) << ", " << threads << " threads";
-      }
-}
-
-TEST_P(DeepSettle, GoesBackInMemory) {
-  Deep deep(GetParam());
-  deep.learn(0, 10);
-  mesh::Snapshot saved;
-  deep.mesh->take_snapshot(saved);
-  deep.learn(10, 10);
-  const std::string hash = to_string(deep.mesh->state_hash(0));
-  must(deep.mesh->restore_snapshot(saved));
-  deep.learn(10, 10);
-  EXPECT_EQ(to_string(deep.mesh->state_hash(0)), hash);
-}
-
-TEST_P(DeepSettle, AllocatesNothingAsItLearns) {
   if (!WEFT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer owns the allocator";
-  mesh::MeshOptions shape;
-  shape.threads = 1;
-  Deep deep(GetParam(), shape);
-  deep.learn(0, kSamples);
-  EXPECT_EQ(allocations_during([&] { deep.learn(0, kSamples); }), 0);
+  const Samples samples(deep_network(), options, 30);
+  const auto learn = [&] {
+    samples.train(*deep.learner, 0, 30);
+    deep.learner->clear_scores();
+  };
+  learn();
+  EXPECT_EQ(weft::testing_support::allocations_during(learn), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, DeepSettle,

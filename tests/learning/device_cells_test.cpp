@@ -3,15 +3,9 @@
 // and every score that the CPU has, to the bit. Skipped (77) where there is no Vulkan device; WEFT_TEST_DEVICE names
 // one.
 
-#include "mesh/layers/metacognition.hpp"
-#include "mesh/mesh_access.hpp"
-#include "mesh/runtime/cell.hpp"
-#include "mesh/runtime/command.hpp"
-
 #include <gtest/gtest.h>
 
 #include "device_pair.hpp"
-#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -20,36 +14,19 @@ namespace weft::learning::device_cells_test {
 namespace {
 
 using mesh::CommandKind;
-using mesh::testing_support::must;
-using mesh::testing_support::need_device;
-using test::Batch;
-using test::LearningRun;
-using test::Pair;
+using namespace mesh::testing_support;
+using namespace test;
 
 constexpr Coord kFirst{0, 0, 0, 0}, kMiddle{0, 0, 1, 0}, kOutput{0, 1, 0, 0};
 
-void train(Pair& pair, std::uint64_t first, std::uint64_t count) {
-  const Batch batch(test::all_digits(), first, count);
-  pair.both([&](LearningRun& run) { batch.train(run, count); });
-}
-
 void order(Pair& pair, Coord cell, CommandKind kind, std::uint64_t number = 0, std::uint64_t after = 0) {
   pair.both([&](LearningRun& run) {
-    auto control = std::make_shared<mesh::Command>();
-    control->kind = kind;
-    control->number = number;
-    control->encoding = Encoding(Dtype::bfloat16);
-    if (after) control->not_before = run.mesh->ticks() + after;
-    must(run.mesh->post(cell, control));
+    post(*run.mesh, cell,
+         {.kind = kind,
+          .not_before = after ? run.mesh->ticks() + after : 0,
+          .number = number,
+          .encoding = Encoding(Dtype::bfloat16)});
   });
-}
-
-std::uint64_t actions(const LearningRun& run) {
-  std::uint64_t all = 0;
-  for (const auto& cell : mesh::MeshAccess::cells(*run.mesh))
-    for (const mesh::CellObserver& each : cell->observers())
-      all += dynamic_cast<const mesh::Watcher&>(*each.observer).actions();
-  return all;
 }
 
 class DeviceCellsLearn : public ::testing::TestWithParam<std::tuple<Rule, Schedule>> {
@@ -63,15 +40,15 @@ class DeviceCellsLearn : public ::testing::TestWithParam<std::tuple<Rule, Schedu
 };
 
 TEST_P(DeviceCellsLearn, AndCostTheCpuTheStepsThatCarryOrdersOut) {
-  Pair pair(test::digits_network(3), options());
-  train(pair, 0, 9);
+  Pair pair(digits_network(3), options());
+  pair.train(9);
   EXPECT_EQ(pair.statistics().host_steps, 0u);
   order(pair, kMiddle, CommandKind::morph);
-  train(pair, 9, 20);
+  pair.train(20);
   pair.expect_equal("morphed at once");
   EXPECT_EQ(pair.statistics().host_steps, 1u);
   order(pair, kFirst, CommandKind::reset, 0, 7);
-  train(pair, 29, 20);
+  pair.train(20);
   pair.expect_equal("reset later");
   EXPECT_EQ(pair.statistics().host_steps, 3u);
   EXPECT_EQ(pair.statistics().replays, 0u);
@@ -80,13 +57,13 @@ TEST_P(DeviceCellsLearn, AndCostTheCpuTheStepsThatCarryOrdersOut) {
 TEST_P(DeviceCellsLearn, AlthoughSomeAreSilent) {
   for (const std::uint64_t period : {0, 3, 11}) {
     SCOPED_TRACE(period);
-    Pair pair(test::digits_network(3), options());
+    Pair pair(digits_network(3), options());
     order(pair, kMiddle, period ? CommandKind::set_period : CommandKind::disable, period);
-    train(pair, 0, 40);
+    pair.train(40);
     pair.expect_equal("silent");
     order(pair, kMiddle, period ? CommandKind::set_period : CommandKind::enable, 1);
-    train(pair, 40, 10);
-    pair.both([](LearningRun& run) { must(run.learner->drain()); });
+    pair.train(10);
+    pair.drain();
     pair.expect_equal("drained");
     EXPECT_EQ(pair.statistics().host_steps, 2u);
     EXPECT_EQ(pair.statistics().replays, 0u);
@@ -95,7 +72,7 @@ TEST_P(DeviceCellsLearn, AlthoughSomeAreSilent) {
 
 /// Watchers of the middle cell beside the digits' network.
 mesh::NetworkSpec minded(std::initializer_list<mesh::Options> rules) {
-  mesh::NetworkSpec spec = test::digits_network(5);
+  mesh::NetworkSpec spec = digits_network(5);
   spec.grid.y = 3;
   std::uint32_t x = 0;
   for (const mesh::Options& rule : rules) {
@@ -128,16 +105,16 @@ TEST_P(DeviceCellsLearn, BesideMetacognition) {
   for (const bool measures : {false, true}) {
     SCOPED_TRACE(measures);
     Pair pair(measures ? minded({kStorm, kReset}) : minded({kMorph, kReset}), options());
-    train(pair, 0, 30);
+    pair.train(30);
     pair.expect_equal("trained");
-    train(pair, 30, 1);
-    train(pair, 31, 29);
-    pair.both([](LearningRun& run) { must(run.learner->drain()); });
+    pair.train(1);
+    pair.train(29);
+    pair.drain();
     pair.expect_equal("drained");
-    EXPECT_GT(actions(pair.cpu()), 1u);
+    EXPECT_GT(actions_of(*pair.cpu().mesh), 1u);
     EXPECT_GT(pair.statistics().host_steps, 0u);
     // The step that carries an order out, and one more where it was given in such a step.
-    EXPECT_LE(pair.statistics().host_steps, 2 * actions(pair.cpu()));
+    EXPECT_LE(pair.statistics().host_steps, 2 * actions_of(*pair.cpu().mesh));
     EXPECT_GT(pair.statistics().device_steps, 2 * pair.statistics().host_steps);
     EXPECT_EQ(pair.statistics().why_host, "");
     EXPECT_EQ(pair.statistics().replays, 0u);
@@ -165,12 +142,10 @@ TEST_P(DeviceCellsFail, BesideMetacognition) {
   const auto [policy, schedule] = GetParam();
   mesh::NetworkSpec spec = minded({kStorm, kMorph});
   spec.supervision = {policy, 3, 50, actors::Policy::isolate};
-  LearningOptions options;
-  options.schedule = schedule;
-  Pair pair(spec, with_defaults(options));
+  Pair pair(spec, {.schedule = schedule});
   pair.both([](LearningRun& run) { run.mesh->take_cell_snapshots(); });
-  test::run_through_a_fault(pair, kOutput, {25, 12, 20});
-  EXPECT_GT(actions(pair.cpu()), 0u);
+  pair.run_through_a_fault(kOutput, {25, 12, 20});
+  EXPECT_GT(actions_of(*pair.cpu().mesh), 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, DeviceCellsFail,

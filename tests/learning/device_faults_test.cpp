@@ -2,18 +2,10 @@
 // A device that fails while a mesh learns on it, at each call at which it can: scores, updates and hashes stay the
 // CPU's. Skipped (77) where there is no Vulkan device; WEFT_TEST_DEVICE names one.
 
-#include "learning/learner.hpp"
-#include "learning/optimizer.hpp"
-
 #include "mesh/device/device_recovery.hpp"
-#include "mesh/mesh_access.hpp"
-#include "mesh/persistence/snapshot.hpp"
-#include "mesh/weights/weight_store.hpp"
 
+#include "device_pair.hpp"
 #include "tests/mesh/faulty_device.hpp"
-#include "tests/mesh/testing.hpp"
-#include <bit>
-#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -21,11 +13,8 @@
 namespace weft::learning::device_faults_test {
 namespace {
 
-using mesh::testing_support::device_name;
-using mesh::testing_support::DriverFault;
-using mesh::testing_support::FaultsTest;
-using mesh::testing_support::must;
-using mesh::testing_support::noise;
+using namespace mesh::testing_support;
+using namespace test;
 
 mesh::NetworkSpec small_network() {
   return mesh::NetworkBuilder("small", {1, 1, 3, 1})
@@ -39,45 +28,19 @@ mesh::NetworkSpec small_network() {
       .spec();
 }
 
-/// A mesh, its learner, and batches whose samples go on.
-struct LearningRun {
-  std::unique_ptr<mesh::Mesh> mesh;
-  std::unique_ptr<Learner> learner;
-  std::uint64_t trained = 0;
-
-  LearningRun(const LearningOptions& options, const std::string& where) {
-    mesh::MeshOptions wanted;
-    wanted.threads = 1;
-    wanted.sessions = 2;
-    wanted.device = where;
-    wanted.pin = false;
-    mesh = std::make_unique<mesh::Mesh>(must(mesh::Mesh::build(small_network(), wanted)));
-    learner = must(Learner::build(*mesh, options));
-  }
+/// A run of batches whose samples go on.
+struct FaultyRun : LearningRun {
+  FaultyRun(const LearningOptions& options, const std::string& where, std::uint64_t samples = 30)
+      : LearningRun(small_network(), options, shape_on(where, 2)), data(small_network(), options, samples, 2) {}
   void train(std::uint64_t count) {
-    const std::vector<float> x = noise(count * 2 * 4, trained);
-    std::vector<std::uint32_t> labels;
-    for (std::uint64_t i = trained; i < trained + count; ++i)
-      labels.push_back(i % 4 == 3 ? kNoLabel : static_cast<std::uint32_t>(i % 3));
-    const mesh::RunInput inputs[] = {{"x", x}};
-    const Target targets[] = {{"y", labels, {}}};
-    must(learner->learn(inputs, targets, count));
+    data.train(*learner, trained, count);
     trained += count;
-  }
-  std::string told() const {
-    std::string all;
-    for (const Score& s : learner->scores())
-      all += std::to_string(s.sample) + " " + std::to_string(s.prediction) + " " + std::to_string(s.label) + " " +
-             std::to_string(std::bit_cast<std::uint32_t>(s.loss)) + "\n";
-    for (const std::uint64_t updates : std::as_const(*learner).optimizer().updates())
-      all += std::to_string(updates) + " ";
-    for (std::size_t session = 0; session < mesh->sessions(); ++session)
-      all += to_string(mesh->state_hash(session)) + "\n";
-    return all;
   }
   mesh::DeviceStatistics statistics() const {
     return mesh->device_statistics() ? *mesh->device_statistics() : mesh::DeviceStatistics();
   }
+  Samples data;
+  std::uint64_t trained = 0;
 };
 
 LearningOptions learning_by(Rule rule, Schedule schedule) {
@@ -98,7 +61,7 @@ TEST_P(EachFault, WheneverItHappensLosesNothingThatWasLearned) {
   // A lost device is opened again, which takes a second on a CPU; the others strike in the same places.
   const bool is_slow = fault == DriverFault::lost_at_submit || fault == DriverFault::lost_at_wait;
   const auto run_on = [&](const std::string& where) {
-    LearningRun run(options, where);
+    FaultyRun run(options, where);
     run.train(3);
     run.train(1);
     std::string all = run.told();
@@ -106,7 +69,7 @@ TEST_P(EachFault, WheneverItHappensLosesNothingThatWasLearned) {
     mesh::Snapshot saved;
     run.mesh->take_snapshot(saved);
     run.train(2);
-    mesh::MeshAccess::weights(*run.mesh).parameters()[1].data[0] += 0.25f;
+    run.store().parameters()[1].data[0] += 0.25f;
     run.train(4);
     all += run.told();
     must(run.mesh->restore_snapshot(saved));
@@ -131,8 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, EachFault,
                                                               DriverFault::validation_error,
                                                               DriverFault::lost_at_submit, DriverFault::lost_at_wait)),
                          [](const auto& row) {
-                           return std::string(name(std::get<0>(row.param).first)) + "_" +
-                                  mesh::testing_support::name(std::get<1>(row.param));
+                           return std::string(name(std::get<0>(row.param).first)) + "_" + name(std::get<1>(row.param));
                          });
 
 class LearningFaultsTest : public FaultsTest {};
@@ -145,7 +107,7 @@ TEST_F(LearningFaultsTest, ALongRunGoesOnFromTheLastDownload) {
       SCOPED_TRACE(std::string(name(rule)) + ", " + std::to_string(n));
       faulty().open();
       const LearningOptions options = learning_by(rule, Schedule::pipelined);
-      LearningRun cpu(options, "cpu"), gpu(options, device_name());
+      FaultyRun cpu(options, "cpu", 6000), gpu(options, device_name(), 6000);
       const auto train = [&](std::uint64_t count) {
         cpu.train(count);
         gpu.train(count);
@@ -165,7 +127,7 @@ TEST_F(LearningFaultsTest, ALongRunGoesOnFromTheLastDownload) {
 
 TEST_F(LearningFaultsTest, GoesBackToTheDeviceWhereABatchBegins) {
   const LearningOptions options = learning_by(Rule::backprop, Schedule::pipelined);
-  LearningRun cpu(options, "cpu"), gpu(options, device_name());
+  FaultyRun cpu(options, "cpu", 6000), gpu(options, device_name(), 6000);
   const auto train = [&](std::uint64_t count) {
     cpu.train(count);
     gpu.train(count);

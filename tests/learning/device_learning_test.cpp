@@ -1,124 +1,101 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learning on a device: the state and every score that the CPU has, to the bit. Skipped (77) where there is no Vulkan
-// device; WEFT_TEST_DEVICE names one.
+// Learning on a device, of all cells or beside the host: the state and every score that the CPU has, to the bit.
+// Skipped (77) where there is no Vulkan device; WEFT_TEST_DEVICE names one.
 
 #include "learning/learner_snapshot.hpp"
 #include "learning/optimizer.hpp"
 
-#include "mesh/persistence/snapshot.hpp"
-
 #include <gtest/gtest.h>
 
+#include "cases.hpp"
 #include "device_pair.hpp"
-#include "lossy_networks.hpp"
-#include "update_cases.hpp"
+#include "tests/mesh/raw_layer.hpp"
 #include <algorithm>
-#include <bit>
-#include <cstdint>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 namespace weft::learning::device_learning_test {
 namespace {
 
-/// Words of what is under way in a learner, as its file has them.
-std::vector<std::uint32_t> flight_of(Learner& learner) {
-  const LearnerSnapshot blobs(learner);
-  const ByteSpan bytes = blobs.tensors().back().bytes;
-  std::vector<std::uint32_t> words(bytes.size() / sizeof(std::uint32_t));
-  std::memcpy(words.data(), bytes.data(), bytes.size());
-  return words;
+using namespace mesh::testing_support;
+using namespace test;
+using kernels::Activation;
+using mesh::Placement;
+
+constexpr Coord kFirst{0, 0, 0, 0}, kMiddle{0, 0, 1, 0}, kOutput{0, 1, 0, 0};
+
+/// The digits' network 64-64-64-10 with a cell that feeds back, some of its cells on the host.
+mesh::NetworkSpec placed(std::uint64_t seed, const std::vector<Coord>& on_host) {
+  mesh::NetworkSpec spec = digits_network(seed);
+  for (mesh::LayerSpec& layer : spec.layers)
+    if (std::find(on_host.begin(), on_host.end(), layer.at) != on_host.end()) layer.device = Placement::cpu;
+  return spec;
 }
 
-using mesh::testing_support::must;
-using mesh::testing_support::need_device;
-using mesh::testing_support::noise;
-using test::Batch;
-using test::LearningRun;
-using test::Pair;
+/// A cell of a registered type, which the host keeps, between two others; its reader feeds back.
+mesh::NetworkSpec registered() {
+  register_raw();
+  return mesh::NetworkBuilder("registered", GridShape{1, 2, 2, 1})
+      .input("pixels", 64)
+      .dense({0, 0, 0, 0}, 24, Activation::tanh)
+      .from({"pixels", Coord{0, 1, 1, 0}})
+      .layer({0, 0, 1, 0}, "raw")
+      .dense({0, 1, 0, 0}, 10)
+      .dense({0, 1, 1, 0}, 16, Activation::tanh)
+      .from({Coord{0, 0, 1, 0}})
+      .output("digit", {0, 1, 0, 0})
+      .seed(12)
+      .spec();
+}
 
-// A sanitizer looks for other things and is ten times slower.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kSamples = 40;
-#else
-constexpr std::uint64_t kSamples = 500;
-#endif
-
-class DeviceLearning : public ::testing::TestWithParam<std::tuple<Rule, Schedule>> {
- protected:
-  void SetUp() override { need_device(); }
+struct Placed : Case {
+  bool is_mixed = false;
 };
 
-TEST_P(DeviceLearning, OfTheDigitsEndsWhereTheCpusDoesWithTheSameScores) {
-  const auto [rule, schedule] = GetParam();
-  LearningOptions options;
-  options.rule = rule;
-  options.schedule = schedule;
-  Pair pair(test::digits_network(3), with_defaults(options));
-  const Batch batch(test::all_digits(), 0, kSamples);
-  pair.both([&](LearningRun& run) { batch.train(run, kSamples); });
-  pair.expect_equal("undrained");
-  pair.both([](LearningRun& run) { must(run.learner->drain()); });
-  pair.expect_equal("drained");
-  EXPECT_EQ(pair.gpu().learner->scores().size(), kSamples);
-  pair.expect_on_device();
-}
-
-TEST_P(DeviceLearning, InBatchesOfManySizesWithUnlabelledSamplesBetween) {
-  const auto [rule, schedule] = GetParam();
-  LearningOptions options;
-  options.rule = rule;
-  options.schedule = schedule;
-  options.learners = 2;
-  Pair pair(test::digits_network(5), with_defaults(options), 3);
-  std::uint64_t first = 0;
-  for (const std::uint64_t count : {1, 2, 7, 40, 3}) {
-    const Batch batch(test::all_digits(), first, count, 3, 2, 5);
-    pair.both([&](LearningRun& run) { batch.train(run, count); });
-    first += count;
-    if (count == 7) pair.expect_equal("on the way");
+/// Every case, on a device and beside the host, and with layers of a registered type.
+std::vector<Placed> placed_cases() {
+  std::vector<Placed> all;
+  for (Case& row : cases()) {
+    row.options.learners = 2;
+    all.push_back({row, false});
+    row.spec = checkered(row.spec, row.name.size() % 2);
+    row.name += "_mixed";
+    all.push_back({row, true});
   }
-  pair.both([](LearningRun& run) { must(run.learner->drain()); });
-  pair.expect_equal("drained");
-  pair.expect_on_device();
-  // And once more after it stood still.
-  const Batch batch(test::all_digits(), first, 9, 3, 2);
-  pair.both([&](LearningRun& run) { batch.train(run, 9); });
-  pair.expect_equal("again");
+  for (const Rule rule : {Rule::backprop, Rule::chain, Rule::gap})
+    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+      Placed row{{std::string(name(rule)) + "_" + std::string(name(schedule)) + "_registered", registered()}, true};
+      row.options = {.rule = rule, .schedule = schedule, .learners = 2};
+      all.push_back(row);
+    }
+  return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, DeviceLearning,
-                         ::testing::Combine(::testing::Values(Rule::backprop, Rule::fw_dtp, Rule::dfa, Rule::gap,
-                                                              Rule::chain),
-                                            ::testing::Values(Schedule::settle, Schedule::pipelined)),
-                         [](const auto& row) {
-                           return std::string(name(std::get<0>(row.param))) + "_" +
-                                  std::string(name(std::get<1>(row.param)));
-                         });
-
-class DeviceOptimizer : public ::testing::TestWithParam<test::UpdateCase> {
+class DeviceLearning : public ::testing::TestWithParam<Placed> {
  protected:
   void SetUp() override { need_device(); }
 };
 
-TEST_P(DeviceOptimizer, MovesWeightsAsOnTheCpu) {
-  for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-    if (!GetParam().takes(schedule)) continue;
-    mesh::NetworkSpec spec = test::digits_network(9);
-    spec.layers[1].rate_scale = 0.5f;
-    Pair pair(spec, GetParam().options(Rule::backprop, schedule));
-    const Batch batch(test::all_digits(), 100, 60);
-    pair.both([&](LearningRun& run) { batch.train(run, 60); });
-    pair.expect_equal(std::string(name(schedule)));
+TEST_P(DeviceLearning, EndsWhereTheCpuDoesWithTheSameScores) {
+  Pair pair(GetParam().spec, GetParam().options, 3, 40);
+  for (const std::uint64_t count : {1, 2, 7}) pair.train(count);
+  pair.expect_equal("on the way");
+  pair.train(12);
+  pair.go_back_and_train(18);
+  pair.drain();
+  pair.expect_equal("drained");
+  EXPECT_GE(pair.gpu().learner->scores().size(), 80u);
+  if (GetParam().acts)
+    EXPECT_EQ(pair.statistics().replays, 0u);
+  else if (GetParam().is_mixed)
+    pair.expect_mixed();
+  else
     pair.expect_on_device();
-  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, DeviceOptimizer, ::testing::ValuesIn(test::update_cases()),
+INSTANTIATE_TEST_SUITE_P(Of, DeviceLearning, ::testing::ValuesIn(placed_cases()),
                          [](const auto& row) { return row.param.name; });
 
 class DeviceUpdateCount : public ::testing::TestWithParam<std::tuple<OptimizerKind, bool>> {
@@ -135,23 +112,18 @@ TEST_P(DeviceUpdateCount, IsRightForLayersThatSometimesDoNotMove) {
   // Three values often point away from their target.
   const mesh::NetworkSpec narrow = mesh::NetworkBuilder("narrow", GridShape{1, 1, 3, 1})
                                        .input("pixels", 64)
-                                       .dense({0, 0, 0, 0}, 3, kernels::Activation::tanh)
-                                       .dense({0, 0, 1, 0}, 3, kernels::Activation::tanh)
+                                       .dense({0, 0, 0, 0}, 3, Activation::tanh)
+                                       .dense({0, 0, 1, 0}, 3, Activation::tanh)
                                        .dense({0, 0, 2, 0}, 10)
                                        .output("digit", {0, 0, 2, 0})
                                        .seed(9)
                                        .spec();
-  Pair pair(narrow, with_defaults(options));
-  const auto train = [&](std::uint64_t first) {
-    const Batch batch(test::all_digits(), first, 64);
-    pair.both([&](LearningRun& run) { batch.train(run, 64); });
-  };
-  train(0);
-  train(64);
+  Pair pair(narrow, options, 1, 192);
+  for (int batch = 0; batch < 2; ++batch) pair.train(64);
   const auto updates = std::as_const(*pair.cpu().learner).optimizer().updates();
   EXPECT_TRUE(std::any_of(updates.begin(), updates.end(), [](std::uint64_t n) { return n > 0 && n < 100; }));
   pair.expect_equal("trained");
-  train(128);
+  pair.train(64);
   pair.expect_equal("trained on");
   pair.expect_on_device();
 }
@@ -177,16 +149,10 @@ TEST_F(DeviceRunTest, IsRecordedOnceAndRunAgain) {
       SCOPED_TRACE(std::string(name(rule)) + ", " + std::string(name(schedule)));
       LearningOptions options{.rule = rule, .schedule = schedule};
       options.optimizer.kind = kind;
-      Pair pair(test::digits_network(9), with_defaults(options));
-      const auto train = [&](std::uint64_t first) {
-        const Batch batch(test::all_digits(), first, 32);
-        pair.both([&](LearningRun& run) { batch.train(run, 32); });
-      };
-      train(0);
-      train(32);
+      Pair pair(digits_network(9), options, 1, 128);
+      for (int batch = 0; batch < 2; ++batch) pair.train(32);
       const std::uint64_t programs = pair.statistics().programs;
-      train(64);
-      train(96);
+      for (int batch = 0; batch < 2; ++batch) pair.train(32);
       EXPECT_EQ(pair.statistics().programs, programs);
       pair.expect_equal("trained");
       pair.expect_on_device();
@@ -196,129 +162,106 @@ TEST_F(DeviceRunTest, IsRecordedOnceAndRunAgain) {
 // Inputs of megabytes reach the device in parts of a block of steps, each with a program of its own: the first block
 // begins before samples reach the output, so its parts stand elsewhere in the window of samples than later ones'.
 TEST_F(DeviceRunTest, IsFedWideInputsInParts) {
-  constexpr std::size_t kWidth = 8192, kSessions = 64, kSteps = 24;
+  constexpr std::size_t kSessions = 64, kSteps = 24;
   const mesh::NetworkSpec wide = mesh::NetworkBuilder("wide", GridShape{1, 1, 2, 1})
-                                     .input("pixels", kWidth)
-                                     .dense({0, 0, 0, 0}, 3, kernels::Activation::tanh)
+                                     .input("pixels", 8192)
+                                     .dense({0, 0, 0, 0}, 3, Activation::tanh)
                                      .dense({0, 0, 1, 0}, 3)
                                      .output("digit", {0, 0, 1, 0})
                                      .seed(9)
                                      .spec();
-  LearningOptions options{.rule = Rule::backprop, .schedule = Schedule::pipelined};
-  options.learners = kSessions;
-  Pair pair(wide, with_defaults(options), kSessions);
-  for (int batch = 0; batch < 3; ++batch) {
-    const std::vector<float> pixels = noise(kSteps * kSessions * kWidth, static_cast<std::uint64_t>(batch));
-    std::vector<std::uint32_t> labels;
-    for (std::uint32_t i = 0; i < kSteps * kSessions; ++i) labels.push_back((i / 7 + i) % 3);
-    const mesh::RunInput inputs[] = {{"pixels", pixels}};
-    const Target targets[] = {{"digit", labels, {}}};
-    pair.both([&](LearningRun& run) { must(run.learner->learn(inputs, targets, kSteps)); });
-  }
+  Pair pair(wide, {.rule = Rule::backprop, .schedule = Schedule::pipelined, .learners = kSessions}, kSessions,
+            3 * kSteps);
+  for (int batch = 0; batch < 3; ++batch) pair.train(kSteps);
   EXPECT_GT(pair.statistics().programs, 3u);
   pair.expect_equal("trained");
   pair.expect_on_device();
 }
 
-TEST_F(DeviceRunTest, GoesBackToASavedStateWhileTheDeviceIsAhead) {
-  Pair pair(test::digits_network(3), with_defaults({.rule = Rule::fw_dtp, .schedule = Schedule::pipelined}));
-  const auto train = [&](std::uint64_t first, std::uint64_t count) {
-    const Batch batch(test::all_digits(), first, count);
-    pair.both([&](LearningRun& run) { batch.train(run, count); });
-  };
-  train(0, 30);
-  mesh::Snapshot saved[2];
-  pair.cpu().mesh->take_snapshot(saved[0]);
-  pair.gpu().mesh->take_snapshot(saved[1]);
-  train(30, 25);
-  const Hash128 after = pair.gpu().mesh->state_hash();
-  train(55, 10);
-  must(pair.cpu().mesh->restore_snapshot(saved[0]));
-  must(pair.gpu().mesh->restore_snapshot(saved[1]));
-  train(30, 25);
-  EXPECT_EQ(pair.gpu().mesh->state_hash(), after);
-  pair.expect_equal("again");
+/// Words of what is under way in a learner, as its file has them.
+std::vector<std::uint32_t> flight_of(Learner& learner) {
+  const LearnerSnapshot blobs(learner);
+  const ByteSpan bytes = blobs.tensors().back().bytes;
+  std::vector<std::uint32_t> words(bytes.size() / sizeof(std::uint32_t));
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  return words;
 }
 
 TEST_F(DeviceRunTest, GivesOutWhatIsUnderWayAndTakesItBack) {
-  const auto options = with_defaults({.rule = Rule::backprop, .schedule = Schedule::pipelined});
-  Pair pair(test::digits_network(3), options);
-  const Batch batch(test::all_digits(), 0, 40);
-  pair.both([&](LearningRun& run) { batch.train(run, 40); });
+  Pair pair(digits_network(3), {.rule = Rule::backprop, .schedule = Schedule::pipelined}, 1, 120);
+  pair.train(40);
   EXPECT_EQ(flight_of(*pair.gpu().learner), flight_of(*pair.cpu().learner));
-  pair.both([&](LearningRun& run) { batch.train(run, 40); });
-  const Optimizer& there = pair.gpu().learner->optimizer();
-  const Optimizer& here = pair.cpu().learner->optimizer();
+  pair.train(40);
+  const Optimizer &there = pair.gpu().learner->optimizer(), &here = pair.cpu().learner->optimizer();
   for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(there.slot(0, i)[0], here.slot(0, i)[0]) << i;
   // Values written there count from the next sample on.
-  pair.both([&](LearningRun& run) {
-    run.learner->optimizer().slot(0, 2)[5] = 0.25f;
-    batch.train(run, 40);
-  });
+  pair.both([](LearningRun& run) { run.learner->optimizer().slot(0, 2)[5] = 0.25f; });
+  pair.train(40);
   pair.expect_equal("with another velocity");
 }
 
-TEST_F(DeviceRunTest, FaultsInTheMiddleEndAsOnTheCpu) {
+TEST_F(DeviceRunTest, FaultsOfEitherSideEndAsOnTheCpu) {
   for (const auto policy :
        {actors::Policy::halt, actors::Policy::hold, actors::Policy::restart, actors::Policy::isolate})
+    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined})
+      for (const std::vector<Coord>& on_host : std::vector<std::vector<Coord>>{{}, {kOutput}, {kMiddle}}) {
+        SCOPED_TRACE(std::string(name(policy)) + ", " + std::string(name(schedule)));
+        mesh::NetworkSpec spec = placed(3, on_host);
+        spec.supervision = {policy, 3, 50, actors::Policy::isolate};
+        Pair pair(spec, {.rule = Rule::backprop, .schedule = schedule});
+        pair.run_through_a_fault(kOutput, {30, 20, 5});
+      }
+}
+
+TEST_F(DeviceRunTest, AFaultLongAfterBothAgreedTakesBackWhatSamplesUnderWayRead) {
+  for (const bool is_on_host : {false, true})
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-      SCOPED_TRACE(std::string(name(policy)) + ", " + std::string(name(schedule)));
-      mesh::NetworkSpec spec = test::digits_network(3);
-      spec.supervision = {policy, 3, 50, actors::Policy::isolate};
-      Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = schedule}));
-      test::run_through_a_fault(pair, {0, 1, 0, 0}, {30, 20, 5});
+      SCOPED_TRACE(std::string(name(schedule)) + (is_on_host ? ", host" : ", device"));
+      mesh::NetworkSpec spec = is_on_host ? placed(3, {kFirst}) : placed(3, {kMiddle, kOutput});
+      spec.layers[0].from = {"pixels"};  // its past inputs are the port's
+      spec.layers[0].options.insert_or_assign("activation", std::string("linear"));
+      spec.supervision = {actors::Policy::hold, 3, 50, actors::Policy::isolate};
+      Pair pair(spec, {.rule = Rule::backprop, .schedule = schedule});
+      pair.train(12);
+      pair.expect_equal("before");
+      std::fill_n(pair.data.inputs[0].values.begin() + 48 * 64, 64, 3e38f);  // their sums are infinite
+      pair.train(40);
+      pair.expect_equal("after");
+      EXPECT_GT(pair.cpu().mesh->supervisor().events().appended(), 0u);
+      EXPECT_GT(pair.statistics().replays, 0u);
     }
 }
 
 TEST_F(DeviceRunTest, ARuleIsTakenOffAndPutOnWhileTheDeviceIsAhead) {
   const auto options = with_defaults({.rule = Rule::chain, .schedule = Schedule::pipelined});
-  Pair pair(test::digits_network(3), options);
-  const Batch batch(test::all_digits(), 0, 20);
-  pair.both([&](LearningRun& run) { batch.train(run, 20); });
+  Pair pair(digits_network(3), options);
+  pair.train(20);
   pair.both([&](LearningRun& run) {
     run.learner.reset();
     must(run.mesh->set_input("pixels", noise(64, 3)));
     must(run.mesh->tick(9));
   });
-  EXPECT_EQ(pair.gpu().mesh->state_hash(), pair.cpu().mesh->state_hash());
+  EXPECT_EQ(pair.gpu().hash(), pair.cpu().hash());
   pair.both([&](LearningRun& run) {
     must(run.mesh->tick(3));
     run.learner = must(Learner::build(*run.mesh, options));
-    batch.train(run, 20);
   });
+  pair.train(20);
   pair.expect_equal("with a new rule");
 }
 
-TEST_F(DeviceRunTest, LearnsInAStoredTypeWhereverThatCanBeDoneAndSaysWhere) {
-  mesh::NetworkSpec spec = test::digits_network(3);
-  for (mesh::LayerSpec& layer : spec.layers) layer.dtype = Dtype::int8, layer.quantization_aware = true;
-  Pair pair(spec, with_defaults({.rule = Rule::backprop, .schedule = Schedule::settle}));
-  const Batch batch(test::all_digits(), 0, 20);
-  pair.both([&](LearningRun& run) { batch.train(run, 20); });
-  pair.expect_equal("int8");
-  EXPECT_EQ(pair.statistics().device_steps > 0, pair.statistics().why_host.empty()) << pair.statistics().why_host;
-  EXPECT_EQ(pair.statistics().host_steps > 0, !pair.statistics().why_host.empty()) << pair.statistics().why_host;
-}
-
-TEST(DeviceLosses, EachHasTheCpusStateAndScores) {
-  need_device();
-  for (int i = 0; i < kernels::kLossCount; ++i)
-    for (const Rule rule : {Rule::backprop, Rule::gap, Rule::dfa}) {
-      LearningOptions options;
-      options.rule = rule;
-      options.loss = static_cast<Loss>(i);
-      options.delta = 0.5f;
-      if (options.loss == Loss::multi_head_cross_entropy) options.heads = test::kHeads;
-      options.optimizer.lr = 0.01f;
-      Pair pair(test::two_layers(), with_defaults(options));
-      const std::string what = std::string(name(options.loss)) + " " + std::string(name(rule));
-      for (const std::uint64_t count : {1, 20, 3}) {
-        const test::LossSamples given(options.loss, count, count);
-        pair.both([&](LearningRun& each) { given.give_to(*each.learner, count); });
-        pair.expect_equal(what);
-      }
-      pair.expect_on_device();
+TEST_F(DeviceRunTest, HasNoRoomForWhatTheHostLearns) {
+  for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+    std::uint64_t bytes[2];
+    for (const bool is_mixed : {false, true}) {
+      Pair pair(is_mixed ? placed(9, {kFirst}) : digits_network(9), {.rule = Rule::backprop, .schedule = schedule});
+      pair.train(10);
+      pair.expect_equal("trained");
+      bytes[is_mixed] = pair.statistics().device_bytes;
     }
+    // Weights, gradients and velocities of 64 x (64 + 64) inputs: half of it is enough to tell.
+    EXPECT_LT(bytes[1] + 3 * 64 * 64 * sizeof(float), bytes[0]) << name(schedule);
+  }
 }
 
 }  // namespace

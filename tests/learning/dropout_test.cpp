@@ -17,8 +17,8 @@
 namespace weft::learning::dropout_test {
 namespace {
 
-using mesh::testing_support::bits;
-using mesh::testing_support::must;
+using namespace mesh::testing_support;
+using namespace test;
 
 constexpr std::size_t kIn = 6, kWide = 40, kOut = 4;
 constexpr Coord kDropout{0, 0, 1, 0};
@@ -35,49 +35,27 @@ mesh::NetworkSpec network(double rate) {
       .spec();
 }
 
-struct LearningRun {
-  explicit LearningRun(double rate, Schedule schedule = Schedule::settle, std::size_t sessions = 1,
-                       std::size_t threads = 1, std::size_t learners = 1)
-      : mesh(must(mesh::Mesh::build(network(rate),
-                                    {.threads = threads, .sessions = sessions, .pin = false, .grain_bytes = 0}))) {
-    LearningOptions options;
-    options.schedule = schedule;
-    options.learners = learners;
-    options.optimizer.lr = 0.02f;
-    learner = must(Learner::build(mesh, options));
-  }
-  ~LearningRun() { learner.reset(); }
+struct DropoutRun : LearningRun {
+  explicit DropoutRun(double rate, const LearningOptions& options = {}, std::size_t sessions = 1)
+      : LearningRun(network(rate), options, shape(1, sessions)) {}
 
-  /// Learns the largest of the first four inputs; `labelled` false: runs without learning.
+  /// Learns drawn labels; `labelled` false: runs without learning.
   void learn(std::size_t samples, std::uint64_t seed, bool labelled = true) {
-    const std::vector<float> x = mesh::testing_support::noise(samples * mesh.sessions() * kIn, seed);
-    std::vector<std::uint32_t> labels;
-    const std::size_t learners = learner->options().learners;
-    for (std::size_t s = 0; s < samples; ++s)
-      for (std::size_t b = 0; b < learners; ++b) {
-        const float* at = x.data() + (s * mesh.sessions() + b) * kIn;
-        labels.push_back(labelled ? static_cast<std::uint32_t>(std::max_element(at, at + kOut) - at) : kNoLabel);
-      }
-    const mesh::RunInput input{"x", x};
-    const Target target{"y", labels, {}};
-    must(learner->learn({&input, 1}, {&target, 1}, samples));
+    Samples data(mesh->spec(), learner->options(), samples, mesh->sessions(), seed);
+    if (!labelled) std::fill(data.targets[0].labels.begin(), data.targets[0].labels.end(), kNoLabel);
+    data.train(*learner, 0, samples);
   }
-  std::vector<float> at(Coord where, std::size_t session = 0) const {
-    return mesh::testing_support::output_of(mesh, where, session);
-  }
-  /// Of the dropout layer's output: how many are zero. tanh is not.
+  std::vector<float> at(Coord where, std::size_t session = 0) const { return output_of(*mesh, where, session); }
+  /// Zeros in the dropout layer's output. tanh gives none.
   std::size_t dropped(std::size_t session = 0) const {
     const std::vector<float> y = at(kDropout, session);
     return static_cast<std::size_t>(std::count(y.begin(), y.end(), 0.0f));
   }
-
-  mesh::Mesh mesh;
-  std::unique_ptr<Learner> learner;
 };
 
 TEST(DropoutInLearning, DropsLabelledSamplesOnly) {
   for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-    LearningRun run(0.5, schedule);
+    DropoutRun run(0.5, {.schedule = schedule});
     run.learn(20, 1, false);
     EXPECT_EQ(run.dropped(), 0u);
     run.learn(20, 2);
@@ -89,7 +67,7 @@ TEST(DropoutInLearning, DropsLabelledSamplesOnly) {
 }
 
 TEST(DropoutInLearning, ScalesWhatItKeeps) {
-  LearningRun run(0.75);
+  DropoutRun run(0.75);
   run.learn(3, 4);
   // Settled: the layer before holds what the dropout layer read.
   const std::vector<float> y = run.at(kDropout), x = run.at({0, 0, 0, 0});
@@ -97,33 +75,32 @@ TEST(DropoutInLearning, ScalesWhatItKeeps) {
 }
 
 TEST(DropoutInLearning, EvaluationDropsNothing) {
-  LearningRun run(0.5);
+  DropoutRun run(0.5);
   run.learn(50, 5);
-  mesh::NetworkSpec plain_spec = network(0.0);
-  mesh::Mesh plain = must(mesh::Mesh::build(plain_spec, {.threads = 1}));
+  mesh::Mesh plain = must(mesh::Mesh::build(network(0.0), {.threads = 1}));
   for (const Coord at : {Coord{0, 0, 0, 0}, Coord{0, 0, 2, 0}}) {
-    auto from = mesh::MeshAccess::weights(run.mesh).of(*run.mesh.graph().find_layer(at));
-    auto to = mesh::MeshAccess::weights(plain).of(*plain.graph().find_layer(at));
-    for (std::size_t i = 0; i < from.size(); ++i)
-      must(mesh::MeshAccess::weights(plain).write(to[i], mesh::MeshAccess::weights(run.mesh).read(from[i]), "weights"));
+    const auto values = run.weights(at);
+    mesh::WeightStore& store = mesh::MeshAccess::weights(plain);
+    auto to = store.of(*plain.graph().find_layer(at));
+    for (std::size_t i = 0; i < to.size(); ++i) must(store.write(to[i], values[i], "weights"));
   }
-  const std::vector<float> x = mesh::testing_support::noise(4 * kIn, 6);
+  const std::vector<float> x = noise(4 * kIn, 6);
   std::vector<float> want(4 * kOut), held(4 * kOut), passed(4 * kOut);
   const mesh::RunInput input{"x", x};
   const mesh::RunOutput into_want{"y", want}, into_held{"y", held}, into_passed{"y", passed};
   must(plain.forward({&input, 1}, 4, {&into_want, 1}));
-  must(mesh::MeshAccess::evaluate_copies(run.mesh, 0, {&input, 1}, 4, 10, {&into_held, 1}));
-  must(run.mesh.forward({&input, 1}, 4, {&into_passed, 1}));
+  must(mesh::MeshAccess::evaluate_copies(*run.mesh, 0, {&input, 1}, 4, 10, {&into_held, 1}));
+  must(run.mesh->forward({&input, 1}, 4, {&into_passed, 1}));
   EXPECT_EQ(bits(held), bits(want));
   EXPECT_EQ(bits(passed), bits(want));
   // And ticks without the learner.
   run.learner.reset();
-  must(run.mesh.tick(5));
+  must(run.mesh->tick(5));
   EXPECT_EQ(run.dropped(), 0u);
 }
 
 TEST(DropoutInLearning, DropsNothingOfSessionsThatDoNotLearn) {
-  LearningRun run(0.5, Schedule::settle, 3, 1, 2);
+  DropoutRun run(0.5, {.learners = 2}, 3);
   run.learn(10, 7);
   EXPECT_GT(run.dropped(0), 0u);
   EXPECT_GT(run.dropped(1), 0u);
@@ -134,17 +111,12 @@ TEST(DropoutInLearning, DropsNothingOfSessionsThatDoNotLearn) {
 // A gradient through dropout is that of the network with this very mask: a step moves no weight whose input was
 // dropped.
 TEST(DropoutInLearning, WeightsOfDroppedInputsStay) {
-  LearningRun run(0.5);
-  const auto weights = [&] {
-    return mesh::MeshAccess::weights(run.mesh).read(
-        mesh::MeshAccess::weights(run.mesh).of(*run.mesh.graph().find_layer({0, 0, 2, 0}))[0]);
-  };
-  const std::vector<float> before = weights();
+  DropoutRun run(0.5);
+  const std::vector<float> before = run.weights({0, 0, 2, 0})[0];
   run.learn(1, 8);
   // The output that was scored read what the dropout layer committed a tick before.
-  const std::vector<float> after = weights();
-  const float* y =
-      mesh::MeshAccess::state(run.mesh).output(*run.mesh.graph().find_layer(kDropout), run.mesh.ticks() - 1).data;
+  const std::vector<float> after = run.weights({0, 0, 2, 0})[0];
+  const float* y = mesh::MeshAccess::state(*run.mesh).output(run.node(kDropout), run.mesh->ticks() - 1).data;
   std::size_t moved = 0;
   for (std::size_t o = 0; o < kOut; ++o)
     for (std::size_t k = 0; k < kWide; ++k) {
@@ -154,34 +126,6 @@ TEST(DropoutInLearning, WeightsOfDroppedInputsStay) {
         moved += before[o * kWide + k] != after[o * kWide + k];
     }
   EXPECT_GT(moved, kWide);
-}
-
-TEST(DropoutInLearning, LearnsWithTheSameBitsEverywhereAndGoesOnFromASnapshot) {
-  for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-    LearningRun one(0.3, schedule);
-    one.learn(1500, 9);
-    one.learn(500, 10);
-    const std::string want = to_string(one.mesh.state_hash(0));
-    double first = 0, last = 0;
-    const auto& scores = one.learner->scores();
-    for (std::size_t i = 0; i < 200; ++i)
-      first += scores[i].loss / 200, last += scores[scores.size() - 1 - i].loss / 200;
-    EXPECT_LT(last, 0.7 * first);
-    for (const kernels::Isa isa : kernels::available_isas()) {
-      const test::ForIsa active(isa);
-      LearningRun other(0.3, schedule, 1, 2);
-      other.learn(1500, 9);
-      const LearnerSnapshot blobs(*other.learner);
-      const auto bytes = must(mesh::encode_mesh(other.mesh, true, {blobs.tensors(), "{}"}));
-      const auto file = must(formats::decode_entity(ByteSpan(bytes), "test"));
-      LearningRun resumed(0.3, schedule);
-      must(mesh::restore_weights(resumed.mesh, file));
-      must(mesh::restore_live(resumed.mesh, file));
-      must(restore_learner(*resumed.learner, file));
-      resumed.learn(500, 10);
-      EXPECT_EQ(to_string(resumed.mesh.state_hash(0)), want) << kernels::name(isa);
-    }
-  }
 }
 
 }  // namespace

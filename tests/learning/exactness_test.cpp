@@ -1,118 +1,116 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The promise: one result everywhere. The same training under every thread count, instruction set, number of sessions
-// aboard, executor and step length ends in the same state, bit for bit.
+// aboard, executor and step length, through a file and back in memory, ends in the same state, bit for bit.
 
-#include "mesh/mesh_access.hpp"
-#include "mesh/weights/weight_store.hpp"
+#include "mesh/persistence/snapshot.hpp"
 
 #include "kernels/isa.hpp"
 
 #include <gtest/gtest.h>
 
-#include "networks.hpp"
+#include "cases.hpp"
 #include <cmath>
+#include <map>
 
 namespace weft::learning::exactness_test {
 namespace {
 
-// A sanitizer looks for other things and is ten times slower.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kSamples = 40;
-#else
-constexpr std::uint64_t kSamples = 2000;
-#endif
+using namespace mesh::testing_support;
+using namespace test;
 
 struct Setting {
-  std::size_t threads = 1, sessions = 1;
-  mesh::ExecutorKind executor = mesh::ExecutorKind::tbb;
-  bool at_once = true;  // all samples in one call, or one call each
+  std::size_t threads, sessions;
+  bool is_deterministic, at_once;
 };
 
 std::string describe(const Setting& s) {
   return std::to_string(s.threads) + " threads, " + std::to_string(s.sessions) + " sessions, " +
-         (s.executor == mesh::ExecutorKind::tbb ? "tbb" : "deterministic") + (s.at_once ? ", at once" : ", one by one");
+         (s.is_deterministic ? "deterministic" : "tbb") + (s.at_once ? ", at once" : ", one by one");
 }
 
-mesh::MeshOptions mesh_options(const Setting& setting) {
-  mesh::MeshOptions options;
-  options.threads = setting.threads;
-  options.sessions = setting.sessions;
-  options.executor = setting.executor;
-  options.executor_seed = 7 * setting.threads;
-  options.grain_bytes = 0;  // as many regions as threads, however small the mesh
-  options.pin = false;
-  return options;
-}
-
-Hash128 train_mixed(Rule rule, Schedule schedule, OptimizerKind optimizer, const Setting& setting,
-                    std::uint64_t samples) {
-  auto mesh = mesh::Mesh::build(test::mixed_network(3), mesh_options(setting));
-  WEFT_ASSERT(mesh, mesh.error().text());
-  LearningOptions options;
-  options.rule = rule;
-  options.schedule = schedule;
-  options.optimizer.kind = optimizer;
-  options.optimizer.lr = 0.01f;
-  options.optimizer.weight_decay = 0.001f;
-  options.horizon = rule == Rule::backprop ? 9 : 0;
-  auto learner = Learner::build(*mesh, options);
-  WEFT_ASSERT(learner, learner.error().text());
-  const test::Samples data(samples, setting.sessions, 11);
-  const std::uint64_t step = setting.at_once ? samples : 1;
-  for (std::uint64_t s = 0; s < samples; s += step) {
-    const mesh::RunInput inputs[] = {
-        {"a", std::span(data.a).subspan(s * setting.sessions * 7, step * setting.sessions * 7)},
-        {"b", std::span(data.b).subspan(s * setting.sessions * 5, step * setting.sessions * 5)}};
-    const Target targets[] = {{"left", std::span(data.left).subspan(s, step), {}},
-                              {"right", std::span(data.right).subspan(s, step), {}}};
-    const Status learned = (*learner)->learn(inputs, targets, step);
-    WEFT_ASSERT(learned, learned.error().text());
-    (*learner)->clear_scores();
-  }
-  const Status drained = (*learner)->drain();
-  WEFT_ASSERT(drained, drained.error().text());
-  return mesh->state_hash(0);
-}
-
-std::vector<Setting> all_settings() {
+/// All machine shapes, or three in which each number of threads and sessions, executor and step length is met.
+std::vector<Setting> settings_of(const Case& row) {
+  if (row.falls_to > 0) return {{2, 1, false, true}};
+  if (!row.is_whole) return {{1, 5, true, false}, {2, 1, false, true}, {7, 5, false, true}};
   std::vector<Setting> settings;
-  for (std::size_t threads : {1, 2, 7})
-    for (std::size_t sessions : {1, 5})
-      for (const auto executor : {mesh::ExecutorKind::tbb, mesh::ExecutorKind::deterministic})
-        for (const bool at_once : {true, false}) settings.push_back({threads, sessions, executor, at_once});
+  for (const std::size_t threads : {1, 2, 7})
+    for (const std::size_t sessions : {1, 5})
+      for (const bool is_deterministic : {false, true})
+        for (const bool at_once : {true, false}) settings.push_back({threads, sessions, is_deterministic, at_once});
   return settings;
 }
 
-class Exactness : public ::testing::TestWithParam<std::tuple<Rule, Schedule>> {};
+class Exactness : public ::testing::TestWithParam<Case> {
+ protected:
+  static Samples samples(std::size_t sessions) {
+    const Case& row = GetParam();
+    return {row.spec, row.options, row.samples, sessions, 11, row.falls_to > 0};
+  }
+  static LearningRun trained(const Setting& setting) {
+    mesh::MeshOptions options = shape(setting.threads, setting.sessions);
+    if (setting.is_deterministic) options.executor = mesh::ExecutorKind::deterministic;
+    options.executor_seed = 7 * setting.threads;
+    LearningRun run(GetParam().spec, GetParam().options, options);
+    samples(setting.sessions).train(*run.learner, 0, GetParam().samples, setting.at_once);
+    must(run.learner->drain());
+    return run;
+  }
+};
 
 TEST_P(Exactness, TrainingEndsInTheSameStateOnEveryMachineShape) {
-  const auto [rule, schedule] = GetParam();
-  const Hash128 reference = train_mixed(rule, schedule, OptimizerKind::momentum, {}, kSamples);
+  const LearningRun alone = trained({1, 1, false, true});
   for (const kernels::Isa isa : kernels::available_isas()) {
-    const test::ForIsa scope(isa);
-    for (const Setting& setting : all_settings())
-      EXPECT_EQ(to_string(train_mixed(rule, schedule, OptimizerKind::momentum, setting, kSamples)),
-                to_string(reference))
-          << name(isa) << ", " << describe(setting);
+    const ForIsa scope(isa);
+    for (const Setting& setting : settings_of(GetParam()))
+      EXPECT_EQ(trained(setting).hash(), alone.hash()) << name(isa) << ", " << describe(setting);
   }
+  if (GetParam().ends_alone) {
+    static std::map<std::string, std::string> ends;
+    const auto other = ends.emplace(alone.hash(), GetParam().name);
+    EXPECT_TRUE(other.second) << "the same weights as with " << other.first->second;
+  }
+  for (const auto& weights : alone.weights())
+    for (const double weight : weights) ASSERT_TRUE(std::isfinite(weight));
+  if (GetParam().falls_to == 0) return;
+  double first = 0, last = 0;
+  const auto scores = alone.learner->scores();
+  for (std::size_t i = 0; i < 200; ++i) first += scores[i].loss, last += scores[scores.size() - 1 - i].loss;
+  EXPECT_LT(last, GetParam().falls_to * first);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, Exactness,
-                         ::testing::Combine(::testing::Values(Rule::backprop, Rule::fw_dtp, Rule::dfa, Rule::gap,
-                                                              Rule::chain),
-                                            ::testing::Values(Schedule::settle, Schedule::pipelined)),
-                         [](const auto& row) {
-                           return std::string(name(std::get<0>(row.param))) + "_" +
-                                  std::string(name(std::get<1>(row.param)));
-                         });
+// Saved in the middle of a stream, put into a new process's mesh, and gone on with; and gone back to in memory.
+TEST_P(Exactness, GoesOnFromAFileAndFromASnapshotToTheSameState) {
+  const Samples data = samples(2);
+  const std::uint64_t cut = data.count / 2 + 7, rest = data.count - cut;
+  LearningRun unbroken(GetParam().spec, GetParam().options, shape(1, 2));
+  data.train(*unbroken.learner, 0, cut);
+  const ByteBuffer bytes = unbroken.file();
+  mesh::Snapshot saved;
+  unbroken.mesh->take_snapshot(saved, mesh::SnapshotWeights::always);
+  const std::string before = unbroken.told();
+  data.train(*unbroken.learner, cut, rest);
+  const std::string after = unbroken.told();
 
-TEST(Exactness, TheHashSeesASingleWeight) {
-  auto mesh = mesh::Mesh::build(test::digits_network(1), {});
-  const Hash128 before = mesh->state_hash();
-  float& weight = mesh::MeshAccess::weights(*mesh).parameters()[2].data[5];
+  LearningRun resumed(bytes, GetParam().options, shape(2));
+  data.train(*resumed.learner, cut, rest);
+  for (const std::size_t session : {0, 1}) EXPECT_EQ(resumed.hash(session), unbroken.hash(session));
+
+  must(unbroken.mesh->restore_snapshot(saved));
+  EXPECT_EQ(unbroken.told(), before);
+  data.train(*unbroken.learner, cut, rest);
+  EXPECT_EQ(unbroken.told(), after);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Exactness, ::testing::ValuesIn(cases()),
+                         [](const auto& row) { return name_of(row.param); });
+
+TEST(State, HashSeesASingleWeight) {
+  LearningRun run(digits_network(1), {});
+  const std::string before = run.hash();
+  float& weight = run.store().parameters()[2].data[5];
   weight = std::nextafter(weight, 1.0f);
-  EXPECT_NE(mesh->state_hash(), before);
+  EXPECT_NE(run.hash(), before);
 }
 
 }  // namespace

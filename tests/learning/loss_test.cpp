@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each loss from its targets to the weights: against formulas in binary64, on every instruction set, with every rule.
+// Each loss from its targets to the weights, against formulas in binary64. The same bits everywhere:
+// exactness_test.cpp.
 
 #include "learning/learner.hpp"
 #include "learning/stream.hpp"
-
-#include "mesh/mesh_access.hpp"
-#include "mesh/weights/weight_store.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,13 +16,8 @@
 namespace weft::learning::loss_test {
 namespace {
 
-using mesh::testing_support::expect_error;
-using mesh::testing_support::must;
-using mesh::testing_support::noise;
-using test::kHeads;
-using test::kIn;
-using test::kOut;
-using test::LossSamples;
+using namespace mesh::testing_support;
+using namespace test;
 
 constexpr float kDelta = 0.5f;
 
@@ -84,27 +77,25 @@ std::pair<std::vector<double>, std::vector<double>> reference(Loss loss, const s
 }
 
 TEST_P(EachLoss, MovesTheWeightsAgainstItsGradient) {
-  mesh::Mesh mesh = must(mesh::Mesh::build(test::one_layer(), {}));
-  const auto learner = must(Learner::build(mesh, options_of(loss())));
+  LearningRun run(one_layer(), options_of(loss()));
   LossSamples given(loss(), 3, 1);
   if (loss() == Loss::multi_head_cross_entropy) given.labels[1] = kNoLabel;  // of the others the mean
-  mesh::WeightStore& weights = mesh::MeshAccess::weights(mesh);
-  const auto before = weights.read(weights.of(1)[0]);
+  const auto before = run.weights()[0];
   // A mesh's first sample is too young to be learned from.
   const mesh::RunInput input{"x", given.x};
-  for (int i = 0; i < 2; ++i) must(learner->learn({&input, 1}, {}, 1));
-  learner->clear_scores();
-  given.give_to(*learner, 1);
+  for (int i = 0; i < 2; ++i) must(run.learner->learn({&input, 1}, {}, 1));
+  run.learner->clear_scores();
+  given.give_to(*run.learner, 1);
 
   std::vector<double> y(kOut);
   for (std::size_t i = 0; i < kOut; ++i)
-    for (std::size_t k = 0; k < kIn; ++k) y[i] += double{before[i * kIn + k]} * double{given.x[k]};
+    for (std::size_t k = 0; k < kIn; ++k) y[i] += before[i * kIn + k] * double{given.x[k]};
   const auto [losses, slope] = reference(loss(), y, given);
-  const auto after = weights.read(weights.of(1)[0]);
+  const auto after = run.weights()[0];
   for (std::size_t i = 0; i < kOut; ++i)
     for (std::size_t k = 0; k < kIn; ++k)
-      EXPECT_NEAR(double{after[i * kIn + k]}, before[i * kIn + k] - 0.5 * slope[i] * double{given.x[k]}, 2e-6);
-  const auto scores = learner->scores();
+      EXPECT_NEAR(after[i * kIn + k], before[i * kIn + k] - 0.5 * slope[i] * double{given.x[k]}, 2e-6);
+  const auto scores = run.learner->scores();
   ASSERT_EQ(scores.size(), losses.size());
   for (std::size_t i = 0; i < losses.size(); ++i) {
     EXPECT_EQ(scores[i].token, i);
@@ -112,38 +103,11 @@ TEST_P(EachLoss, MovesTheWeightsAgainstItsGradient) {
   }
 }
 
-TEST_P(EachLoss, HasTheSameBitsOnEveryIsaAndUnderEveryRule) {
-  for (const Rule rule : {Rule::backprop, Rule::gap, Rule::chain, Rule::fw_dtp, Rule::dfa})
-    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-      LearningOptions options = options_of(loss());
-      options.rule = rule;
-      options.schedule = schedule;
-      options.optimizer.lr = 0.01f;
-      std::string scalar;
-      float first = 0, last = 0;
-      for (const kernels::Isa isa : {kernels::Isa::scalar, kernels::Isa::avx2, kernels::Isa::avx512}) {
-        if (!kernels::is_supported(isa)) continue;
-        const test::ForIsa on(isa);
-        mesh::Mesh mesh = must(mesh::Mesh::build(test::two_layers(), {}));
-        const auto learner = must(Learner::build(mesh, options));
-        for (std::uint64_t i = 0; i < 40; ++i) LossSamples(loss(), i % 4, 1).give_to(*learner, 1);
-        must(learner->drain());
-        const auto scores = learner->scores();
-        first = last = 0;
-        for (std::size_t i = 0; i < scores.size(); ++i) (i < scores.size() / 2 ? first : last) += scores[i].loss;
-        const std::string hash = to_string(mesh.state_hash());
-        if (scalar.empty()) scalar = hash;
-        EXPECT_EQ(hash, scalar) << kernels::name(isa) << " " << name(rule) << " " << name(schedule);
-      }
-      if (rule == Rule::backprop) EXPECT_LT(last, first) << name(schedule);
-    }
-}
-
 INSTANTIATE_TEST_SUITE_P(Losses, EachLoss, ::testing::Range(0, kernels::kLossCount),
                          [](const auto& info) { return std::string(name(static_cast<Loss>(info.param))); });
 
 TEST(Losses, RefuseTargetsThatDoNotFit) {
-  mesh::Mesh mesh = must(mesh::Mesh::build(test::one_layer(), {}));
+  mesh::Mesh mesh = must(mesh::Mesh::build(one_layer(), {}));
   const auto learn = [&](const LearningOptions& options, const LossSamples& given) {
     return must(Learner::build(mesh, options))->learn({}, std::vector<Target>{given.target()}, 1);
   };
@@ -163,7 +127,7 @@ TEST(Losses, RefuseTargetsThatDoNotFit) {
 }
 
 TEST(Losses, RefuseHeadsThatAreNotTheOutput) {
-  mesh::Mesh mesh = must(mesh::Mesh::build(test::one_layer(), {}));
+  mesh::Mesh mesh = must(mesh::Mesh::build(one_layer(), {}));
   LearningOptions options = options_of(Loss::multi_head_cross_entropy);
   options.heads = {3, 3};
   expect_error(Learner::build(mesh, options), Errc::shape_mismatch, {"learning.heads", "2 heads of 6", "'y' has 9"});
@@ -185,7 +149,7 @@ TEST(Losses, StayInTheFile) {
 
 TEST(Losses, AStreamOfLabelsSaysWhichItTakes) {
   for (int i = 1; i < kernels::kLossCount; ++i) {
-    mesh::Mesh mesh = must(mesh::Mesh::build(test::one_layer(), {}));
+    mesh::Mesh mesh = must(mesh::Mesh::build(one_layer(), {}));
     const auto learner = must(Learner::build(mesh, options_of(static_cast<Loss>(i))));
     Dataset data;
     data.size = 4, data.features = kIn, data.classes = 2;

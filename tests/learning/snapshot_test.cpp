@@ -22,51 +22,22 @@
 namespace weft::learning::snapshot_test {
 namespace {
 
-using mesh::testing_support::expect_error;
-using mesh::testing_support::must;
+using namespace mesh::testing_support;
+using namespace test;
 using weft::testing_support::allocations_during;
 
 constexpr std::uint64_t kSamples = 120;
-constexpr std::size_t kSessions = 2;
 
 /// A learner with its mesh and its samples.
-struct LearningRun {
-  explicit LearningRun(LearningOptions options, std::size_t threads = 2) : data(kSamples, kSessions, 5) {
-    mesh::MeshOptions shape;
-    shape.sessions = kSessions;
-    shape.threads = threads;
-    shape.grain_bytes = 0;
-    mesh = std::make_unique<mesh::Mesh>(must(mesh::Mesh::build(test::mixed_network(3), shape)));
-    learner = must(Learner::build(*mesh, options));
+struct SavedRun : LearningRun {
+  explicit SavedRun(const LearningOptions& options, std::size_t threads = 2)
+      : LearningRun(mixed_network(3), options, shape(threads, 2)), data(mixed_network(3), options, kSamples, 2, 5) {}
+  void learn(std::uint64_t first, std::uint64_t count) { data.train(*learner, first, count); }
+  std::vector<std::byte> bytes() const {
+    const ByteBuffer all = file();
+    return {all.begin(), all.end()};
   }
-
-  void learn(std::uint64_t first, std::uint64_t count) {
-    const std::size_t a = 7 * kSessions, b = 5 * kSessions;
-    const mesh::RunInput inputs[] = {{"a", std::span(data.a).subspan(first * a, count * a)},
-                                     {"b", std::span(data.b).subspan(first * b, count * b)}};
-    const Target targets[] = {{"left", std::span(data.left).subspan(first, count), {}},
-                              {"right", std::span(data.right).subspan(first, count), {}}};
-    must(learner->learn(inputs, targets, count));
-  }
-
-  std::string told() const {
-    std::string all = to_string(mesh->state_hash(0)) + to_string(mesh->state_hash(1));
-    for (const Score& s : learner->scores())
-      for (const std::uint64_t figure : {s.sample, std::uint64_t{s.learner}, std::uint64_t{s.prediction},
-                                         std::uint64_t{s.label}, std::uint64_t{std::bit_cast<std::uint32_t>(s.loss)}})
-        all += " " + std::to_string(figure);
-    return all;
-  }
-
-  std::vector<std::byte> file() {
-    const LearnerSnapshot blobs(*learner);
-    const auto bytes = must(mesh::encode_mesh(*mesh, true, {blobs.tensors(), "{}"}));
-    return {bytes.begin(), bytes.end()};
-  }
-
-  std::unique_ptr<mesh::Mesh> mesh;
-  std::unique_ptr<Learner> learner;
-  test::Samples data;
+  Samples data;
 };
 
 LearningOptions options_of(Rule rule, Schedule schedule) {
@@ -88,15 +59,12 @@ void each_rule(Check&& check) {
 }
 
 void morph(mesh::Mesh& mesh, Dtype dtype) {
-  auto order = std::make_shared<mesh::Command>();
-  order->kind = mesh::CommandKind::morph;
-  order->encoding = Encoding(dtype);
-  must(mesh.post({0, 0, 1, 0}, std::move(order)));
+  post(mesh, {0, 0, 1, 0}, {.kind = mesh::CommandKind::morph, .encoding = Encoding(dtype)});
 }
 
 TEST(SnapshotsOfLearning, GoesBackToTheSameBitsScoresAndFile) {
   each_rule([](const LearningOptions& options) {
-    LearningRun run(options);
+    SavedRun run(options);
     run.learn(0, 37);
     run.learner->clear_scores();
     run.learn(37, 4);  // scores wait
@@ -104,7 +72,7 @@ TEST(SnapshotsOfLearning, GoesBackToTheSameBitsScoresAndFile) {
     run.mesh->take_snapshot(saved);
     EXPECT_TRUE(saved.holds_weights());
     const std::string before = run.told();
-    const auto file = run.file();
+    const auto file = run.bytes();
     std::vector<std::string> first;
     for (int again = 0; again < 3; ++again) {
       std::vector<std::string> now;
@@ -119,7 +87,7 @@ TEST(SnapshotsOfLearning, GoesBackToTheSameBitsScoresAndFile) {
       if (again == 1) run.learn(90, 9);
       must(run.mesh->restore_snapshot(saved));
       EXPECT_EQ(run.told(), before);
-      EXPECT_EQ(run.file(), file) << "the checkpoint, byte for byte";
+      EXPECT_EQ(run.bytes(), file) << "the checkpoint, byte for byte";
       // Again with other samples in between.
       run.learn(100, 11);
       must(run.mesh->restore_snapshot(saved));
@@ -128,28 +96,28 @@ TEST(SnapshotsOfLearning, GoesBackToTheSameBitsScoresAndFile) {
 }
 
 TEST(SnapshotsOfLearning, WithoutWeightsLeavesThemAndTheOptimiser) {
-  LearningRun run(options_of(Rule::backprop, Schedule::pipelined));
+  SavedRun run(options_of(Rule::backprop, Schedule::pipelined));
   run.learn(0, 37);
   mesh::Snapshot saved;
   run.mesh->take_snapshot(saved, mesh::SnapshotWeights::never);
   run.learn(37, 20);
-  const auto weights = mesh::MeshAccess::weights(*run.mesh).read(mesh::MeshAccess::weights(*run.mesh).parameters()[0]);
+  const auto weights = run.weights();
   const std::uint64_t updates = run.learner->optimizer().updates()[3];
   must(run.mesh->restore_snapshot(saved));
   EXPECT_EQ(run.learner->samples(), 37u);
-  EXPECT_EQ(mesh::MeshAccess::weights(*run.mesh).read(mesh::MeshAccess::weights(*run.mesh).parameters()[0]), weights);
+  EXPECT_EQ(run.weights(), weights);
   EXPECT_EQ(run.learner->optimizer().updates()[3], updates);
   EXPECT_GT(updates, 0u);
 }
 
 TEST(SnapshotsOfLearning, OfAnotherRuleIsRefusedAndChangesNothing) {
-  LearningRun run(options_of(Rule::backprop, Schedule::pipelined));
+  SavedRun run(options_of(Rule::backprop, Schedule::pipelined));
   run.learn(0, 20);
   mesh::Snapshot saved, bare;
   run.mesh->take_snapshot(saved);
   const std::string before = run.told();
   {
-    auto plain = must(mesh::Mesh::build(test::mixed_network(3), {.threads = 2, .sessions = 2, .grain_bytes = 0}));
+    auto plain = must(mesh::Mesh::build(mixed_network(3), {.threads = 2, .sessions = 2, .grain_bytes = 0}));
     plain.take_snapshot(bare, mesh::SnapshotWeights::always);
     expect_error(plain.restore_snapshot(saved), Errc::shape_mismatch, {"that learns", "without a learning rule"});
   }
@@ -157,7 +125,7 @@ TEST(SnapshotsOfLearning, OfAnotherRuleIsRefusedAndChangesNothing) {
   // As deep a history and as large arrays, another optimiser.
   LearningOptions others = options_of(Rule::backprop, Schedule::pipelined);
   others.optimizer.kind = OptimizerKind::sgd;
-  LearningRun other(others);
+  SavedRun other(others);
   mesh::Snapshot sgd;
   other.mesh->take_snapshot(sgd);
   expect_error(run.mesh->restore_snapshot(sgd), Errc::shape_mismatch, {"snapshot", "learning rule", "optimizer"});
@@ -167,7 +135,7 @@ TEST(SnapshotsOfLearning, OfAnotherRuleIsRefusedAndChangesNothing) {
 TEST(SnapshotsOfLearning, AllocatesNothingAfterTheFirst) {
   if (!WEFT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer owns the allocator";
   each_rule([](const LearningOptions& options) {
-    LearningRun run(options, 1);  // other threads come to rest when they like, and may allocate then
+    SavedRun run(options, 1);  // other threads come to rest when they like, and may allocate then
     run.learn(0, 37);
     run.learner->clear_scores();
     std::array<mesh::Snapshot, 2> ring;
@@ -193,19 +161,19 @@ TEST(SnapshotsOfLearning, AllocatesNothingAfterTheFirst) {
 
 TEST(SnapshotsOfLearning, IsTheFileOfThatMomentWhileTheMeshLearnsOn) {
   each_rule([](const LearningOptions& options) {
-    LearningRun run(options);
+    SavedRun run(options);
     mesh::CheckpointSnapshot snapshot;
     LearnerSnapshot blobs;
     for (std::uint64_t s = 0; s < 60; s += 20) {
       run.learn(s, 10);
-      const auto now = run.file();
+      const auto now = run.bytes();
       const Hash128 hash = run.mesh->state_hash(1);
       must(mesh::take_checkpoint_snapshot(*run.mesh, true, snapshot));
       blobs.take(*run.learner);
       std::vector<std::byte> made;
       Hash128 made_hash;
       std::thread writer([&] {
-        const auto bytes = must(mesh::testing_support::encode_snapshot(snapshot, {blobs.tensors(), "{}"}));
+        const auto bytes = must(encode_snapshot(snapshot, {blobs.tensors(), "{}"}));
         made.assign(bytes.begin(), bytes.end());
         made_hash = mesh::state_hash(snapshot.view(), 1,
                                      [&](mesh::NodeId node, StateHasher& hasher) { blobs.hash_layer(node, hasher); });

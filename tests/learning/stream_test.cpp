@@ -10,14 +10,14 @@
 namespace weft::learning::stream_test {
 namespace {
 
-struct LearningRun {
+struct StreamRun {
   std::unique_ptr<mesh::Mesh> mesh;
   std::unique_ptr<Learner> learner;
   std::unique_ptr<Stream> stream;
 };
 
-LearningRun make_run(Rule rule, Schedule schedule, StreamOptions options) {
-  LearningRun run;
+StreamRun make_run(Rule rule, Schedule schedule, StreamOptions options) {
+  StreamRun run;
   run.mesh = std::make_unique<mesh::Mesh>(*mesh::Mesh::build(test::digits_network(options.seed), {}));
   LearningOptions learning;
   learning.rule = rule;
@@ -44,7 +44,7 @@ TEST(Digits, AreTheUciTestSet) {
 TEST(Stream, HoldsOutTheStatedShareAndNothingTwice) {
   StreamOptions options;
   options.held_out = 0.2;
-  const LearningRun run = make_run(Rule::backprop, Schedule::settle, options);
+  const StreamRun run = make_run(Rule::backprop, Schedule::settle, options);
   EXPECT_EQ(run.stream->held_out_size(), 359u);
   EXPECT_EQ(run.stream->train_size(), 1438u);
 }
@@ -67,9 +67,9 @@ TEST(Stream, GoesOnFromItsCursorAsIfNeverStopped) {
   options.epochs = 2;
   options.max_samples = 900;
   options.drift = Drift::labels;
-  LearningRun whole = make_run(Rule::fw_dtp, Schedule::settle, options);
+  StreamRun whole = make_run(Rule::fw_dtp, Schedule::settle, options);
   ASSERT_TRUE(whole.stream->advance(900));
-  LearningRun parts = make_run(Rule::fw_dtp, Schedule::settle, options);
+  StreamRun parts = make_run(Rule::fw_dtp, Schedule::settle, options);
   ASSERT_TRUE(parts.stream->advance(333));
   const std::string cursor = parts.stream->save_cursor();
   auto again = Stream::build(*parts.learner, test::digits(), options);
@@ -92,7 +92,7 @@ TEST_P(Learns, Digits) {
     StreamOptions options;
     options.epochs = 20;
     options.seed = seed;
-    LearningRun run = make_run(rule, schedule, options);
+    StreamRun run = make_run(rule, schedule, options);
     ASSERT_TRUE(run.stream->advance(run.stream->total()));
     ASSERT_TRUE(run.stream->finish());
     mean += *run.stream->held_out_accuracy() / 2;
@@ -111,7 +111,7 @@ TEST(Stream, RecoversFromAShiftAndSaysSo) {
     StreamOptions options;
     options.epochs = 8;
     options.drift = drift;
-    LearningRun run = make_run(Rule::fw_dtp, Schedule::pipelined, options);
+    StreamRun run = make_run(Rule::fw_dtp, Schedule::pipelined, options);
     const std::uint64_t at = run.stream->total() / 2;
     ASSERT_TRUE(run.stream->advance(at + 100));
     const double lowest_accuracy = run.stream->progress().prequential_accuracy;

@@ -3,11 +3,9 @@
 // happened, and everybody agrees on what came of it.
 
 #include "learning/learner.hpp"
-#include "learning/learner_snapshot.hpp"
 
 #include "mesh/memory/byte_archive.hpp"
 #include "mesh/mesh_access.hpp"
-#include "mesh/persistence/entity_model.hpp"
 #include "mesh/runtime/cell.hpp"
 #include "mesh/runtime/command.hpp"
 #include "mesh/runtime/engine.hpp"
@@ -28,9 +26,8 @@ namespace {
 using actors::ActorStatus;
 using actors::FaultKind;
 using actors::Policy;
-using mesh::testing_support::must;
-using mesh::testing_support::noise;
-using mesh::testing_support::output_of;
+using namespace mesh::testing_support;
+using namespace test;
 
 constexpr Coord kBrittle{0, 0, 1, 0};
 constexpr actors::ActorId kBrittleId = 1;
@@ -99,29 +96,18 @@ mesh::NetworkSpec network(actors::SupervisionRule rule) {
   return spec;
 }
 
-struct Agent {
-  mesh::Mesh mesh;
-  std::unique_ptr<Learner> learner;
-};
-
-/// The agent must not move: a learner, made by learn_with, refers to the mesh.
-Agent agent(const mesh::NetworkSpec& spec, mesh::MeshOptions options) {
+LearningRun learning_by(actors::SupervisionRule supervision, Schedule schedule, Rule rule = Rule::backprop,
+                        mesh::MeshOptions options = {.threads = 1}) {
+  LearningOptions learning{.rule = rule, .schedule = schedule};
+  learning.optimizer.lr = 0.05f;
+  learning.horizon = 4;  // the brittle layer passes errors on to A, which hears of them from the bystander sooner
   options.grain_bytes = 0;
   options.pin = false;
-  return {must(mesh::Mesh::build(spec, options)), nullptr};
-}
-
-void learn_with(Agent& one, Schedule schedule, Rule rule) {
-  LearningOptions options;
-  options.schedule = schedule;
-  options.rule = rule;
-  options.optimizer.lr = 0.05f;
-  options.horizon = 4;  // the brittle layer passes errors on to A, which hears of them from the bystander sooner
-  one.learner = must(Learner::build(one.mesh, options));
+  return LearningRun(network(supervision), learning, options);
 }
 
 /// One sample; errors of a halted mesh are handed back.
-Status learn_sample(Agent& one, std::uint64_t sample, Trigger trigger) {
+Status learn_sample(LearningRun& one, std::uint64_t sample, Trigger trigger) {
   const std::vector<float> in = noise(3, 900 + sample),
                            fuse{trigger == kNone ? 0.5f : 100.0f + static_cast<float>(trigger)};
   const std::vector<std::uint32_t> y{static_cast<std::uint32_t>(sample % 4)},
@@ -145,35 +131,34 @@ struct Way {
 };
 
 Met outcome_of(const Way& run, Trigger trigger, mesh::MeshOptions options) {
-  Agent one =
-      agent(network({.policy = run.policy, .max_restarts = 2, .window = 0, .escalation = Policy::isolate}), options);
-  learn_with(one, run.schedule, run.rule);
+  LearningRun one = learning_by({.policy = run.policy, .max_restarts = 2, .window = 0, .escalation = Policy::isolate},
+                                run.schedule, run.rule, options);
   Met met;
   for (std::uint64_t sample = 0; sample < 40; ++sample) {
-    if (sample == 8) one.mesh.take_cell_snapshots();
+    if (sample == 8) one.mesh->take_cell_snapshots();
     const bool fails = sample == 12 || sample == 20 || sample == 21 || sample == 30;
     if (const Status learned = learn_sample(one, sample, fails ? trigger : kNone); !learned) {
       met.course += "halted ";
-      one.mesh.resume();
+      one.mesh->resume();
     }
-    met.course += to_string(one.mesh.state_hash()) + " ";
-    for (const auto& cell : mesh::MeshAccess::cells(one.mesh))
-      for (const float value : output_of(one.mesh, cell->at()))
+    met.course += one.hash() + " ";
+    for (const auto& cell : mesh::MeshAccess::cells(*one.mesh))
+      for (const float value : output_of(*one.mesh, cell->at()))
         EXPECT_TRUE(std::isfinite(value)) << to_string(cell->at());
   }
-  for (const auto& p : mesh::MeshAccess::weights(one.mesh).parameters())
-    for (const float value : mesh::MeshAccess::weights(one.mesh).read(p)) EXPECT_TRUE(std::isfinite(value));
+  for (const auto& weights : one.weights())
+    for (const double value : weights) EXPECT_TRUE(std::isfinite(value));
   std::uint64_t first = 0;
-  for (const auto& [fault, decision] : one.mesh.supervisor().events().read(first)) {
+  for (const auto& [fault, decision] : one.mesh->supervisor().events().read(first)) {
     EXPECT_EQ(fault.actor, kBrittleId) << "a neighbour failed too, of " << name(fault.kind) << " at " << fault.tick;
     met.events += std::to_string(fault.actor) + "@" + std::to_string(fault.tick) + " " + std::string(name(fault.kind)) +
                   " '" + fault.reason.data() + "' " + std::string(name(decision.action)) + " " +
                   std::to_string(decision.restarts_used) + (decision.escalated ? " escalated\n" : "\n");
   }
-  met.counters = one.mesh.supervisor().counters();
-  met.status = one.mesh.registry().status(kBrittleId);
+  met.counters = one.mesh->supervisor().counters();
+  met.status = one.mesh->registry().status(kBrittleId);
   for (const actors::ActorId other : {0u, 2u, 3u})
-    EXPECT_EQ(one.mesh.registry().view(other).faults, 0u) << "cell " << other;
+    EXPECT_EQ(one.mesh->registry().view(other).faults, 0u) << "cell " << other;
   return met;
 }
 
@@ -248,14 +233,12 @@ INSTANTIATE_TEST_SUITE_P(Schedules, EverySchedule, testing::Values(Schedule::set
 
 TEST_P(EverySchedule, ARestartTakesWeightsOptimiserAndOutputsBackToTheCheckpoint) {
   for (const Trigger trigger : {kEmitsNan, kThrowsBackward, kBadGradient, kBadMessage}) {
-    Agent one = agent(network({.policy = Policy::restart, .max_restarts = 64}), {.threads = 1});
-    learn_with(one, GetParam(), Rule::backprop);
+    LearningRun one = learning_by({.policy = Policy::restart, .max_restarts = 64}, GetParam());
     for (std::uint64_t sample = 0; sample < 10; ++sample) must(learn_sample(one, sample, kNone));
-    one.mesh.take_cell_snapshots();
-    const mesh::NodeId node = *one.mesh.graph().find_layer(kBrittle);
+    one.mesh->take_cell_snapshots();
+    const mesh::NodeId node = one.node(kBrittle);
     const auto kept = [&] {
-      const std::vector<float> weights =
-          mesh::MeshAccess::weights(one.mesh).read(mesh::MeshAccess::weights(one.mesh).of(node)[0]);
+      const std::vector<float> weights = one.weights(kBrittle)[0];
       mesh::ByteArchive all;
       all.put(std::span(weights));
       mesh::WriteArchive archive(all, scopes::kRestart);
@@ -263,41 +246,29 @@ TEST_P(EverySchedule, ARestartTakesWeightsOptimiserAndOutputsBackToTheCheckpoint
       return std::vector<std::byte>(all.bytes().begin(), all.bytes().end());
     };
     const auto saved = kept();
-    const auto output = output_of(one.mesh, kBrittle);
+    const auto output = output_of(*one.mesh, kBrittle);
     for (std::uint64_t sample = 10; sample < 15; ++sample) must(learn_sample(one, sample, kNone));
     EXPECT_NE(kept(), saved);
     bool has_restarted = false;
     // A pipelined layer learns from a sample a few ticks after it was shown.
     for (std::uint64_t sample = 15; sample < 25 && !has_restarted; ++sample) {
       must(learn_sample(one, sample, sample == 15 ? trigger : kNone));
-      has_restarted = one.mesh.registry().view(kBrittleId).restarts > 0;
+      has_restarted = one.mesh->registry().view(kBrittleId).restarts > 0;
     }
     ASSERT_TRUE(has_restarted) << trigger;
     // A cell that fails while it fires goes on to learn in the same step, or later under settle.
     if (trigger == kEmitsNan) continue;
     EXPECT_EQ(kept(), saved) << trigger;
-    EXPECT_EQ(output_of(one.mesh, kBrittle), output) << trigger;
-    EXPECT_EQ(one.mesh.registry().status(kBrittleId), ActorStatus::restarted);
+    EXPECT_EQ(output_of(*one.mesh, kBrittle), output) << trigger;
+    EXPECT_EQ(one.mesh->registry().status(kBrittleId), ActorStatus::restarted);
   }
 }
 
 TEST_P(EverySchedule, AResumedRunRestartsAsTheUnbrokenOneDoes) {
-  const auto spec = network({.policy = Policy::restart, .max_restarts = 64});
-  Agent unbroken = agent(spec, {.threads = 1});
-  learn_with(unbroken, GetParam(), Rule::backprop);
+  LearningRun unbroken = learning_by({.policy = Policy::restart, .max_restarts = 64}, GetParam());
   for (std::uint64_t sample = 0; sample < 12; ++sample)
     must(learn_sample(unbroken, sample, sample == 5 ? kBadGradient : kNone));
-  mesh::CheckpointExtras extras;
-  const LearnerSnapshot blobs(*unbroken.learner);
-  extras.tensors = blobs.tensors();
-  const auto bytes = must(mesh::encode_mesh(unbroken.mesh, true, extras));
-
-  Agent resumed = agent(spec, {.threads = 2});
-  learn_with(resumed, GetParam(), Rule::backprop);
-  const auto file = must(formats::decode_entity(bytes, "memory"));
-  must(mesh::restore_weights(resumed.mesh, file));
-  must(mesh::restore_live(resumed.mesh, file));
-  must(restore_learner(*resumed.learner, file));
+  LearningRun resumed(unbroken.file(), unbroken.learner->options(), shape(2));
   for (std::uint64_t sample = 12; sample < 40; ++sample) {
     const Trigger trigger = sample == 18   ? kBadGradient
                             : sample == 19 ? kThrowsForward
@@ -305,53 +276,48 @@ TEST_P(EverySchedule, AResumedRunRestartsAsTheUnbrokenOneDoes) {
                                            : kNone;
     must(learn_sample(unbroken, sample, trigger));
     must(learn_sample(resumed, sample, trigger));
-    ASSERT_EQ(to_string(unbroken.mesh.state_hash()), to_string(resumed.mesh.state_hash())) << "sample " << sample;
+    ASSERT_EQ(unbroken.hash(), resumed.hash()) << "sample " << sample;
   }
-  EXPECT_GE(unbroken.mesh.registry().view(kBrittleId).restarts, 4u);
-  EXPECT_EQ(unbroken.mesh.registry().view(kBrittleId).restarts, resumed.mesh.registry().view(kBrittleId).restarts);
+  EXPECT_GE(unbroken.mesh->registry().view(kBrittleId).restarts, 4u);
+  EXPECT_EQ(unbroken.mesh->registry().view(kBrittleId).restarts, resumed.mesh->registry().view(kBrittleId).restarts);
 }
 
 TEST_P(EverySchedule, AnIsolatedCellLearnsNothingUntilItIsEnabled) {
-  Agent one = agent(network({.policy = Policy::isolate}), {.threads = 1});
-  learn_with(one, GetParam(), Rule::backprop);
-  const auto scale = [&] {
-    return mesh::MeshAccess::weights(one.mesh).read(
-        mesh::MeshAccess::weights(one.mesh).of(*one.mesh.graph().find_layer(kBrittle))[0])[0];
-  };
+  LearningRun one = learning_by({.policy = Policy::isolate}, GetParam());
+  const auto scale = [&] { return one.weights(kBrittle)[0][0]; };
   for (std::uint64_t sample = 0; sample < 10; ++sample)
     must(learn_sample(one, sample, sample == 5 ? kEmitsNan : kNone));
-  EXPECT_EQ(one.mesh.registry().status(kBrittleId), ActorStatus::isolated);
+  EXPECT_EQ(one.mesh->registry().status(kBrittleId), ActorStatus::isolated);
   const float frozen = scale();
   for (std::uint64_t sample = 10; sample < 20; ++sample) must(learn_sample(one, sample, kBadGradient));
   EXPECT_EQ(scale(), frozen);
-  EXPECT_EQ(one.mesh.registry().view(kBrittleId).faults, 1u);
-  mesh::testing_support::post(one.mesh, kBrittle, mesh::CommandKind::enable);
+  EXPECT_EQ(one.mesh->registry().view(kBrittleId).faults, 1u);
+  post(*one.mesh, kBrittle, mesh::CommandKind::enable);
   for (std::uint64_t sample = 20; sample < 40; ++sample) must(learn_sample(one, sample, kNone));
   EXPECT_NE(scale(), frozen);
-  EXPECT_EQ(one.mesh.registry().status(kBrittleId), ActorStatus::running);
+  EXPECT_EQ(one.mesh->registry().status(kBrittleId), ActorStatus::running);
 }
 
 TEST(Supervision, AnOperatorsReportIsAnsweredBetweenRuns) {
   for (const Policy policy : {Policy::halt, Policy::hold, Policy::restart, Policy::isolate}) {
-    Agent one = agent(network({.policy = policy}), {.threads = 2});
-    learn_with(one, Schedule::pipelined, Rule::backprop);
+    LearningRun one = learning_by({.policy = policy}, Schedule::pipelined, Rule::backprop, {.threads = 2});
     for (std::uint64_t sample = 0; sample < 5; ++sample) must(learn_sample(one, sample, kNone));
-    one.mesh.take_cell_snapshots();
-    const auto output = output_of(one.mesh, kBrittle);
+    one.mesh->take_cell_snapshots();
+    const auto output = output_of(*one.mesh, kBrittle);
     for (std::uint64_t sample = 5; sample < 8; ++sample) must(learn_sample(one, sample, kNone));
-    const mesh::NodeId node = *one.mesh.graph().find_layer(kBrittle);
-    mesh::MeshAccess::engine(one.mesh).report_fault(node, one.mesh.ticks(), FaultKind::reported, "a hunch");
-    EXPECT_EQ(one.mesh.supervisor().counters().faults[static_cast<std::size_t>(FaultKind::reported)], 1u);
-    EXPECT_EQ(output_of(one.mesh, kBrittle) == output, policy == Policy::restart);
+    const mesh::NodeId node = one.node(kBrittle);
+    mesh::MeshAccess::engine(*one.mesh).report_fault(node, one.mesh->ticks(), FaultKind::reported, "a hunch");
+    EXPECT_EQ(one.mesh->supervisor().counters().faults[static_cast<std::size_t>(FaultKind::reported)], 1u);
+    EXPECT_EQ(output_of(*one.mesh, kBrittle) == output, policy == Policy::restart);
     const Status next = learn_sample(one, 8, kNone);
     EXPECT_EQ(next.has_value(), policy != Policy::halt);
     if (policy == Policy::halt) {
       EXPECT_NE(next.error().text().find("reported: a hunch"), std::string::npos) << next.error().text();
     }
-    EXPECT_EQ(one.mesh.registry().status(kBrittleId), policy == Policy::halt      ? ActorStatus::halted
-                                                      : policy == Policy::isolate ? ActorStatus::isolated
-                                                      : policy == Policy::hold    ? ActorStatus::running
-                                                                                  : ActorStatus::restarted);
+    EXPECT_EQ(one.mesh->registry().status(kBrittleId), policy == Policy::halt      ? ActorStatus::halted
+                                                       : policy == Policy::isolate ? ActorStatus::isolated
+                                                       : policy == Policy::hold    ? ActorStatus::running
+                                                                                   : ActorStatus::restarted);
   }
 }
 

@@ -4,9 +4,6 @@
 
 #include "learning/optimizer.hpp"
 
-#include "mesh/mesh_access.hpp"
-#include "mesh/weights/weight_store.hpp"
-
 #include <gtest/gtest.h>
 
 #include "networks.hpp"
@@ -16,6 +13,8 @@
 namespace weft::learning::target_rules_test {
 namespace {
 
+using namespace mesh::testing_support;
+using namespace test;
 using kernels::Activation;
 using Vector = std::vector<double>;
 
@@ -129,36 +128,22 @@ class TargetRules : public ::testing::TestWithParam<std::tuple<Rule, Schedule>> 
 
 TEST_P(TargetRules, MoveEveryWeightAsTheEquationsSay) {
   const auto [rule, schedule] = GetParam();
-  auto mesh = mesh::Mesh::build(chain_network(), {});
-  ASSERT_TRUE(mesh);
-  LearningOptions options;
-  options.rule = rule;
-  options.schedule = schedule;
-  options.feedback_scale = 0.7f;
+  LearningOptions options{.rule = rule, .schedule = schedule, .feedback_scale = 0.7f};
   options.optimizer.lr = 0.25f;
-  auto learner = Learner::build(*mesh, options);
-  ASSERT_TRUE(learner);
-
-  Model model{rule, {}, {}};
-  for (const auto& parameter : mesh::MeshAccess::weights(*mesh).parameters()) {
-    const auto values = mesh::MeshAccess::weights(*mesh).read(parameter);
-    model.weights.emplace_back(values.begin(), values.end());
-  }
+  LearningRun run(chain_network(), options);
+  Model model{rule, run.weights(), {}};
   const std::size_t widths[] = {kIn, kA, kB, kOut};
   for (std::size_t l = 0; l < 3; ++l)
     model.feedback.push_back(rule == Rule::dfa ? random_feedback(21, l, widths[l + 1], kOut, 0.7f)
                                                : random_feedback(21, l, widths[l], widths[l + 1], 0.7f));
   const std::vector<float> x{0.5f, -1.25f, 0.75f, 0.3f, -0.1f};
-  const std::vector<std::uint32_t> label{2};
   model.forward({x.begin(), x.end()});
   const auto gradients = model.gradients(2);
-
-  const mesh::RunInput input{"x", x};
-  const Target target{"y", label, {}};
-  ASSERT_TRUE((*learner)->learn({&input, 1}, {&target, 1}, 1));
-  ASSERT_TRUE((*learner)->drain());
+  run.train(x, {2});
+  must(run.learner->drain());
+  const auto weights = run.weights();
   for (std::size_t p = 0; p < gradients.size(); ++p) {
-    const auto after = mesh::MeshAccess::weights(*mesh).read(mesh::MeshAccess::weights(*mesh).parameters()[p]);
+    const auto& after = weights[p];
     for (std::size_t i = 0; i < after.size(); ++i) {
       // velocity = 0.9 velocity + 0.1 step, from velocity 0.
       const double wanted = model.weights[p][i] - 0.25 * 0.1 * gradients[p][i];
@@ -177,23 +162,19 @@ INSTANTIATE_TEST_SUITE_P(Rules, TargetRules,
 
 // A target far on the other side of the activation has a budget below 0.2: the layer stays as it is.
 TEST(TargetRules, LeaveALayerAloneWhoseTargetPointsAway) {
-  auto mesh = mesh::Mesh::build(chain_network(), {});
-  LearningOptions options;
-  options.rule = Rule::dfa;
-  options.output_step = 1000.0f;  // target = activation - 1000 gradient: cosine near that of -gradient
+  // target = activation - 1000 gradient: cosine near that of -gradient
+  LearningOptions options{.rule = Rule::dfa, .output_step = 1000.0f};
   options.optimizer.lr = 1e-4f;
-  auto learner = Learner::build(*mesh, options);
+  LearningRun run(chain_network(), options);
+  const auto updates = [&] { return std::as_const(*run.learner).optimizer().updates()[3]; };
   const std::vector<float> x{0.5f, -1.25f, 0.75f, 0.3f, -0.1f};
   // With the label at the largest output the gradient is along the activation and the target against it, or the other
   // way round: of the four labels at least one leaves some layer alone and at least one moves it.
   std::vector<std::uint64_t> moved;
   for (std::uint32_t label = 0; label < kOut; ++label) {
-    const auto before = (*learner)->optimizer().updates()[3];
-    const std::vector<std::uint32_t> labels{label};
-    const mesh::RunInput input{"x", x};
-    const Target target{"y", labels, {}};
-    ASSERT_TRUE((*learner)->learn({&input, 1}, {&target, 1}, 1));
-    moved.push_back((*learner)->optimizer().updates()[3] - before);
+    const auto before = updates();
+    run.train(x, {label});
+    moved.push_back(updates() - before);
   }
   EXPECT_GT(std::count(moved.begin(), moved.end(), 0u), 0);
   EXPECT_GT(std::count(moved.begin(), moved.end(), 1u), 0);

@@ -4,43 +4,30 @@
 
 #include "learning/learner.hpp"
 
-#include "mesh/mesh_access.hpp"
-#include "mesh/network/network_json.hpp"
-#include "mesh/weights/weight_store.hpp"
-
 #include "networks.hpp"
 #include <cmath>
 
 namespace weft::learning::token_loss_test {
 namespace {
 
-using mesh::testing_support::expect_error;
-using mesh::testing_support::must;
-using mesh::testing_support::noise;
+using namespace mesh::testing_support;
+using namespace test;
 
 constexpr std::size_t kTokens = 3, kIn = 4, kClasses = 5, kSessions = 2;
 
-struct Net {
-  mesh::Mesh mesh;
-  std::unique_ptr<Learner> learner;
+struct Net : LearningRun {
   explicit Net(Rule rule = Rule::backprop, float lr = 0.5f)
-      : mesh(must(mesh::Mesh::build(mesh::NetworkBuilder("tokens", {1, 1, 1, 1})
-                                        .input("x", Shape{kTokens, kIn})
-                                        .dense({0, 0, 0, 0}, kClasses)
-                                        .output("y", {0, 0, 0, 0})
-                                        .seed(4)
-                                        .spec(),
-                                    sessions()))) {
-    LearningOptions options;
-    options.rule = rule;
-    options.learners = kSessions;
+      : LearningRun(mesh::NetworkBuilder("tokens", {1, 1, 1, 1})
+                        .input("x", Shape{kTokens, kIn})
+                        .dense({0, 0, 0, 0}, kClasses)
+                        .output("y", {0, 0, 0, 0})
+                        .seed(4)
+                        .spec(),
+                    options(rule, lr), shape(1, kSessions)) {}
+  static LearningOptions options(Rule rule, float lr) {
+    LearningOptions options{.rule = rule, .learners = kSessions};
     options.optimizer.kind = OptimizerKind::sgd;
     options.optimizer.lr = lr;
-    learner = must(Learner::build(mesh, options));
-  }
-  static mesh::MeshOptions sessions() {
-    mesh::MeshOptions options;
-    options.sessions = kSessions;
     return options;
   }
 };
@@ -48,16 +35,12 @@ struct Net {
 TEST(TokenLoss, IsTheMeanOverTheTokensThatHaveLabels) {
   Net net;
   const auto x = noise(kSessions * kTokens * kIn, 5);
-  const auto weight = mesh::MeshAccess::weights(net.mesh).read(mesh::MeshAccess::weights(net.mesh).of(1)[0]);
+  const auto weight = net.weights()[0];
   const std::vector<std::uint32_t> labels{4, kNoLabel, 0, kNoLabel, kNoLabel, 2};
-  const mesh::RunInput input{"x", x};
-  const Target target{"y", labels, {}};
-  const std::vector<std::uint32_t> none(labels.size(), kNoLabel);
-  const Target silent{"y", none, {}};
-  must(net.learner->learn({&input, 1}, {&silent, 1}, 1));  // a mesh's first sample is too young to be learned from
-  must(net.learner->learn({&input, 1}, {&silent, 1}, 1));
+  // A mesh's first sample is too young to be learned from.
+  for (int i = 0; i < 2; ++i) net.train(x, std::vector<std::uint32_t>(labels.size(), kNoLabel));
   net.learner->clear_scores();
-  must(net.learner->learn({&input, 1}, {&target, 1}, 1));
+  net.train(x, labels);
 
   std::vector<double> slope(weight.size());
   std::vector<double> losses;
@@ -65,7 +48,7 @@ TEST(TokenLoss, IsTheMeanOverTheTokensThatHaveLabels) {
     std::vector<double> z(kClasses);
     double sum = 0;
     for (std::size_t c = 0; c < kClasses; ++c) {
-      for (std::size_t k = 0; k < kIn; ++k) z[c] += double{weight[c * kIn + k]} * x[i * kIn + k];
+      for (std::size_t k = 0; k < kIn; ++k) z[c] += weight[c * kIn + k] * x[i * kIn + k];
       sum += std::exp(z[c]);
     }
     losses.push_back(labels[i] == kNoLabel ? 0 : std::log(sum) - z[labels[i]]);
@@ -75,7 +58,7 @@ TEST(TokenLoss, IsTheMeanOverTheTokensThatHaveLabels) {
       for (std::size_t k = 0; k < kIn; ++k)
         slope[c * kIn + k] += share * (std::exp(z[c]) / sum - (c == labels[i])) * x[i * kIn + k];
   }
-  const auto after = mesh::MeshAccess::weights(net.mesh).read(mesh::MeshAccess::weights(net.mesh).of(1)[0]);
+  const auto after = net.weights()[0];
   for (std::size_t i = 0; i < weight.size(); ++i) EXPECT_NEAR(after[i], weight[i] - 0.5 * slope[i], 2e-6) << i;
   const auto scores = net.learner->scores();
   ASSERT_EQ(scores.size(), labels.size());
@@ -93,12 +76,10 @@ TEST(TokenLoss, MovesTowardsTheLabelsUnderTargetPropagationToo) {
     Net net(rule, 0.05f);
     const auto x = noise(kSessions * kTokens * kIn, 5);
     const std::vector<std::uint32_t> labels{4, 1, 0, 3, kNoLabel, 2};
-    const mesh::RunInput input{"x", x};
-    const Target target{"y", labels, {}};
     float first = 0, last = 0;
     for (int i = 0; i < 60; ++i) {
       net.learner->clear_scores();
-      must(net.learner->learn({&input, 1}, {&target, 1}, 1));
+      net.train(x, labels);
       last = 0;
       for (const Score& score : net.learner->scores()) last += score.loss;
       if (i == 2) first = last;
@@ -132,16 +113,12 @@ void learns_to(bool reverse, std::size_t enough) {
       {"type": "rms_norm"}, {"type": "swiglu", "hidden": 64, "name": "c"}, {"type": "residual", "from": ["b", "c"]}]},
     {"at": [0,0,3,0], "type": "dense", "out": 8}], "outputs": {"y": [0,0,3,0]}})",
                                             "transformer"));
-  mesh::MeshOptions wanted;
-  wanted.sessions = kBatch;
-  auto mesh = must(mesh::Mesh::build(spec, wanted));
-  LearningOptions options;
-  options.rule = Rule::backprop;
-  options.schedule = Schedule::settle;
-  options.learners = kBatch;
+  LearningOptions options{.rule = Rule::backprop, .learners = kBatch};
   options.optimizer.kind = OptimizerKind::adamw;
   options.optimizer.lr = 3e-3f;
-  const auto learner = must(Learner::build(mesh, options));
+  mesh::MeshOptions wanted;
+  wanted.sessions = kBatch;
+  LearningRun run(spec, options, wanted);
   RandomStream random(7, 0, RandomPurpose::test);
   std::vector<float> x(kBatch * kLength);
   std::vector<float> places(x.size());
@@ -157,9 +134,9 @@ void learns_to(bool reverse, std::size_t enough) {
       }
     const mesh::RunInput inputs[] = {{"x", x}, {"place", places}};
     const Target target{"y", labels, {}};
-    learner->clear_scores();
-    must(learner->learn(inputs, {&target, 1}, 1));
-    const auto scores = learner->scores();
+    run.learner->clear_scores();
+    must(run.learner->learn(inputs, {&target, 1}, 1));
+    const auto scores = run.learner->scores();
     const bool is_right =
         std::all_of(scores.begin(), scores.end(), [](const Score& s) { return s.prediction == s.label; });
     faultless = is_right ? faultless + kBatch : 0;

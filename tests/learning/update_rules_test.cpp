@@ -1,133 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Updates by every optimiser, schedule of rates and way of clipping: the same bits everywhere and after a restore, and
-// what rates by layer, `freeze` and clipping do to the weights.
+// What rates by layer, `freeze`, clipping and schedules of rates do to the weights, and options that are refused. The
+// same bits everywhere: exactness_test.cpp.
 
-#include "learning/learner_snapshot.hpp"
 #include "learning/optimizer.hpp"
-
-#include "mesh/mesh_access.hpp"
-#include "mesh/persistence/entity_model.hpp"
-#include "mesh/weights/weight_store.hpp"
-
-#include "kernels/isa.hpp"
 
 #include <gtest/gtest.h>
 
+#include "cases.hpp"
 #include "networks.hpp"
-#include "update_cases.hpp"
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <string>
 #include <vector>
 
 namespace weft::learning::update_rules_test {
 namespace {
 
-using mesh::testing_support::expect_error;
-using mesh::testing_support::must;
-using test::UpdateCase;
-
-struct Setting {
-  std::size_t threads = 1, sessions = 1;
-  bool at_once = true;
-};
-
-mesh::Mesh build_mesh(const mesh::NetworkSpec& spec, const Setting& setting) {
-  mesh::MeshOptions options;
-  options.threads = setting.threads;
-  options.sessions = setting.sessions;
-  options.grain_bytes = 0;
-  options.pin = false;
-  return must(mesh::Mesh::build(spec, options));
-}
-
-void train(Learner& learner, const test::Samples& data, const Setting& setting, std::uint64_t first,
-           std::uint64_t count) {
-  const std::size_t a = setting.sessions * 7, b = setting.sessions * 5;
-  const std::uint64_t step = setting.at_once ? count : 1;
-  for (std::uint64_t s = first; s < first + count; s += step) {
-    const mesh::RunInput inputs[] = {{"a", std::span(data.a).subspan(s * a, step * a)},
-                                     {"b", std::span(data.b).subspan(s * b, step * b)}};
-    const Target targets[] = {{"left", std::span(data.left).subspan(s, step), {}},
-                              {"right", std::span(data.right).subspan(s, step), {}}};
-    must(learner.learn(inputs, targets, step));
-  }
-}
-
-std::string train(const LearningOptions& options, const Setting& setting) {
-  constexpr std::uint64_t kSamples = 60;
-  mesh::Mesh mesh = build_mesh(test::mixed_network(3), setting);
-  auto learner = must(Learner::build(mesh, options));
-  const test::Samples data(kSamples, setting.sessions, 11);
-  train(*learner, data, setting, 0, kSamples);
-  must(learner->drain());
-  return to_string(mesh.state_hash(0));
-}
-
-template <class Check>
-void each_case(Check&& check) {
-  for (const UpdateCase& each : test::update_cases())
-    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
-      if (!each.takes(schedule)) continue;
-      SCOPED_TRACE(each.name + ", " + std::string(name(schedule)));
-      check(each, schedule);
-    }
-}
-
-TEST(UpdateRules, EndInTheSameStateOnEveryMachineShape) {
-  std::map<std::string, std::string> ends;
-  each_case([&](const UpdateCase& each, Schedule schedule) {
-    const LearningOptions options = each.options(Rule::backprop, schedule);
-    const std::string alone = train(options, {});
-    const auto other = ends.emplace(alone, each.name + " " + std::string(name(schedule)));
-    EXPECT_TRUE(other.second) << "the same weights as with " << other.first->second;
-    for (const kernels::Isa isa : kernels::available_isas()) {
-      const test::ForIsa scope(isa);
-      for (const Setting& setting : {Setting{1, 5, false}, Setting{2, 1, true}, Setting{7, 5, true}})
-        EXPECT_EQ(train(options, setting), alone) << kernels::name(isa) << ", " << setting.threads << " threads";
-    }
-  });
-}
-
-TEST(UpdateRules, ClipTheNormOfAllLayersUnderEveryRule) {
-  for (const Rule rule : {Rule::gap, Rule::chain, Rule::fw_dtp, Rule::dfa})
-    for (const UpdateCase& each : test::update_cases()) {
-      if (each.optimizer.clip != Clip::global_norm) continue;
-      const LearningOptions options = each.options(rule, Schedule::settle);
-      const std::string alone = train(options, {});
-      for (const Setting& setting : {Setting{2, 1, true}, Setting{7, 5, false}})
-        EXPECT_EQ(train(options, setting), alone) << name(rule);
-    }
-}
-
-TEST(UpdateRules, GoOnFromAFileAsIfNothingHadHappened) {
-  const Setting setting{1, 2, true};
-  const test::Samples data(90, setting.sessions, 11);
-  each_case([&](const UpdateCase& each, Schedule schedule) {
-    const LearningOptions options = each.options(Rule::backprop, schedule);
-    mesh::NetworkSpec spec = test::mixed_network(3);
-    spec.layers[1].is_frozen = true;
-    spec.layers[2].rate_scale = 0.5f;
-    mesh::Mesh first = build_mesh(spec, setting);
-    auto learner = must(Learner::build(first, options));
-    train(*learner, data, setting, 0, 37);
-    const LearnerSnapshot blobs(*learner);
-    const auto bytes = must(mesh::encode_mesh(first, true, {blobs.tensors(), "{}"}));
-    train(*learner, data, setting, 37, 40);
-    const auto file = must(formats::decode_entity(ByteSpan(bytes), "test"));
-    mesh::Mesh second = build_mesh(spec, {2, 2, true});
-    auto again = must(Learner::build(second, options));
-    must(mesh::restore_weights(second, file));
-    must(mesh::restore_live(second, file));
-    must(restore_learner(*again, file));
-    train(*again, data, setting, 37, 40);
-    for (const std::size_t session : {0, 1})
-      EXPECT_EQ(to_string(second.state_hash(session)), to_string(first.state_hash(session)));
-  });
-}
+using namespace mesh::testing_support;
+using namespace test;
 
 /// Two layers in a row, of which the first has keys of its own.
 mesh::NetworkSpec pair_network(float rate_scale, bool freeze) {
@@ -146,23 +38,11 @@ mesh::NetworkSpec pair_network(float rate_scale, bool freeze) {
 /// Weights of each layer after some samples.
 std::vector<std::vector<float>> weights_after(const mesh::NetworkSpec& spec, const LearningOptions& options,
                                               std::uint64_t samples) {
-  mesh::Mesh mesh = build_mesh(spec, {});
-  auto learner = must(Learner::build(mesh, options));
-  std::vector<float> x;
-  std::vector<std::uint32_t> labels;
-  for (std::uint64_t s = 0; s < samples; ++s) {
-    RandomStream random(5, s, RandomPurpose::test);
-    for (int i = 0; i < 6; ++i) x.push_back(random.next_normal());
-    labels.push_back(random.next_below(3));
-  }
-  const mesh::RunInput inputs[] = {{"x", x}};
-  const Target targets[] = {{"y", labels, {}}};
-  must(learner->learn(inputs, targets, samples));
-  const mesh::WeightStore& store = mesh::MeshAccess::weights(mesh);
+  LearningRun run(spec, options);
+  if (samples > 0) Samples(spec, options, samples, 1, 5).train(*run.learner, 0, samples);
   std::vector<std::vector<float>> all(3);
-  for (mesh::NodeId node = 1; node <= 3; ++node)
-    for (const auto& parameter : store.of(node))
-      for (const float value : store.read(parameter)) all[node - 1].push_back(value);
+  for (std::uint32_t x = 0; x < 3; ++x)
+    for (const auto& values : run.weights({0, 0, x, 0})) all[x].insert(all[x].end(), values.begin(), values.end());
   return all;
 }
 
@@ -199,12 +79,11 @@ TEST(UpdateRules, AFrozenLayerStaysAndPassesErrorsOn) {
     EXPECT_NE(moved[1], start[1]) << name(rule);
     EXPECT_EQ(frozen[2], moved[2]) << name(rule);
   }
-  mesh::Mesh mesh = build_mesh(pair_network(1.0f, true), {});
   LearningOptions options;
   options.optimizer = kernels::default_options(OptimizerKind::adamw);
-  const auto learner = must(Learner::build(mesh, options));
-  const Optimizer& optimizer = learner->optimizer();
-  const mesh::WeightStore& store = mesh::MeshAccess::weights(mesh);
+  LearningRun run(pair_network(1.0f, true), options);
+  const Optimizer& optimizer = run.learner->optimizer();
+  const mesh::WeightStore& store = run.store();
   for (mesh::NodeId node = 1; node <= 3; ++node)
     for (const auto& parameter : store.of(node))
       for (std::size_t s = 0; s < 2; ++s)
@@ -281,8 +160,7 @@ TEST(UpdateRules, BadOptionsAreNamedWithTheirValues) {
   const auto expect_refused = [](const std::string& json, std::initializer_list<std::string_view> fragments) {
     const auto read = read_learning(json);
     ASSERT_FALSE(read) << json;
-    for (const std::string_view fragment : fragments)
-      EXPECT_NE(read.error().text().find(fragment), std::string::npos) << read.error().text() << ": " << fragment;
+    expect_error(read, read.error().code(), fragments);
   };
   expect_refused(R"({"optimizer": {"lr": -0.5}})", {"learning.optimizer.lr", "-0.5"});
   expect_refused(R"({"optimizer": {"type": "rmsprop", "alpha": 1.5}})", {"learning.optimizer.alpha", "1.5"});
@@ -301,7 +179,7 @@ TEST(UpdateRules, BadOptionsAreNamedWithTheirValues) {
 
 // Options that come from C++ and no file.
 TEST(UpdateRules, BadTypedOptionsAreNamedWithTheirValues) {
-  mesh::Mesh mesh = build_mesh(pair_network(1.0f, false), {});
+  mesh::Mesh mesh = must(mesh::Mesh::build(pair_network(1.0f, false), {}));
   LearningOptions options = by_sgd(-0.5f);
   expect_error(Learner::build(mesh, options), Errc::out_of_range, {"learning.optimizer.lr", "-0.5"});
   options = by_sgd(std::numeric_limits<float>::quiet_NaN());
@@ -330,7 +208,7 @@ TEST(UpdateRules, BadKeysOfLayersAreNamedWithTheirValues) {
 }
 
 TEST(UpdateRules, OptionsAreWrittenAsTheyAreRead) {
-  for (const UpdateCase& each : test::update_cases()) {
+  for (const UpdateCase& each : update_cases()) {
     const LearningOptions options = each.options(Rule::backprop, Schedule::settle);
     EXPECT_EQ(must(read_learning(write_learning(options))), options) << each.name;
   }

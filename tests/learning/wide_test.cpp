@@ -14,6 +14,9 @@
 namespace weft::learning::wide_test {
 namespace {
 
+using namespace mesh::testing_support;
+using namespace test;
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t kSamples = 3;
 #else
@@ -49,48 +52,29 @@ std::vector<Case> cases() {
       {"swiglu", one_layer("swiglu", 96, {11, 96}, {})}};
 }
 
-struct RunShape {
-  std::size_t threads = 1;
-  mesh::ExecutorKind executor = mesh::ExecutorKind::tbb;
-  std::optional<bool> wide = std::nullopt;
-};
-
 struct End {
   std::vector<std::string> hashes;
   std::size_t width = 0, regions = 0;
   std::uint64_t forks = 0;
 };
 
-End train(const mesh::NetworkSpec& spec, OptimizerKind optimizer, const RunShape& run) {
-  mesh::MeshOptions shape;
-  shape.threads = run.threads;
-  shape.sessions = kSessions;
-  shape.executor = run.executor;
-  shape.executor_seed = 5 * run.threads;
-  shape.wide = run.wide;
-  shape.pin = false;
-  auto mesh = mesh::Mesh::build(spec, shape);
-  WEFT_ASSERT(mesh, mesh.error().text());
-  LearningOptions options;
-  options.schedule = Schedule::pipelined;
+End train(const mesh::NetworkSpec& spec, OptimizerKind optimizer, std::size_t threads,
+          mesh::ExecutorKind executor = mesh::ExecutorKind::tbb, std::optional<bool> wide = std::nullopt) {
+  mesh::MeshOptions wanted;
+  wanted.threads = threads;
+  wanted.sessions = kSessions;
+  wanted.executor = executor;
+  wanted.executor_seed = 5 * threads;
+  wanted.wide = wide;
+  wanted.pin = false;
+  LearningOptions options{.schedule = Schedule::pipelined, .learners = kSessions};
   options.optimizer.kind = optimizer;
   options.optimizer.lr = 0.01f;
-  options.learners = kSessions;
-  auto learner = Learner::build(*mesh, options);
-  WEFT_ASSERT(learner, learner.error().text());
-  RandomStream random(7, 0, RandomPurpose::test);
-  std::vector<float> x(kSamples * kSessions * mesh->graph().nodes()[0].width);
-  for (float& value : x) value = random.next_normal();
-  std::vector<std::uint32_t> labels(kSamples * kSessions);
-  for (auto& label : labels) label = random.next_below(4);
-  const mesh::RunInput input{"x", x};
-  const Target target{"y", labels, {}};
-  const Status learned = (*learner)->learn({&input, 1}, {&target, 1}, kSamples);
-  WEFT_ASSERT(learned, learned.error().text());
-  const Status drained = (*learner)->drain();
-  WEFT_ASSERT(drained, drained.error().text());
-  End end{{}, mesh->width(), mesh->plan().regions.size(), mesh::MeshAccess::engine(*mesh).forks()};
-  for (std::size_t b = 0; b < kSessions; ++b) end.hashes.push_back(to_string(mesh->state_hash(b)));
+  LearningRun run(spec, options, wanted);
+  Samples(spec, options, kSamples, kSessions).train(*run.learner, 0, kSamples);
+  must(run.learner->drain());
+  End end{{}, run.mesh->width(), run.mesh->plan().regions.size(), mesh::MeshAccess::engine(*run.mesh).forks()};
+  for (std::size_t b = 0; b < kSessions; ++b) end.hashes.push_back(run.hash(b));
   return end;
 }
 
@@ -98,11 +82,11 @@ TEST(Wide, AHeavyLayerIsCutUpAndEndsInTheSameState) {
   for (const Case& each : cases())
     for (std::size_t row = 0; row < kernels::optimizer_names().size(); ++row) {
       const auto optimizer = static_cast<OptimizerKind>(row);
-      const End alone = train(each.spec, optimizer, {1});
+      const End alone = train(each.spec, optimizer, 1);
       EXPECT_EQ(alone.forks, 0u);
       for (const std::size_t threads : {2, 7})
         for (const auto executor : {mesh::ExecutorKind::tbb, mesh::ExecutorKind::deterministic}) {
-          const End wide = train(each.spec, optimizer, {threads, executor});
+          const End wide = train(each.spec, optimizer, threads, executor);
           EXPECT_EQ(wide.width, threads) << each.name;
           EXPECT_EQ(wide.regions, 1u) << each.name;
           EXPECT_GE(wide.forks, 3 * kSamples) << each.name << ": forward, weight gradients and errors of every sample";
@@ -113,17 +97,17 @@ TEST(Wide, AHeavyLayerIsCutUpAndEndsInTheSameState) {
 
 TEST(Wide, RegionsOfTheSameMeshEndInThatStateToo) {
   const Case each = cases()[1];
-  const End cut = train(each.spec, OptimizerKind::sgd, {2, mesh::ExecutorKind::tbb, false});
+  const End cut = train(each.spec, OptimizerKind::sgd, 2, mesh::ExecutorKind::tbb, false);
   EXPECT_EQ(cut.regions, 2u);
   EXPECT_EQ(cut.forks, 0u);
-  EXPECT_EQ(cut.hashes, train(each.spec, OptimizerKind::sgd, {1}).hashes);
+  EXPECT_EQ(cut.hashes, train(each.spec, OptimizerKind::sgd, 1).hashes);
 }
 
 TEST(Wide, MeshesOfEvenOrLittleWorkStayCutIntoRegions) {
   mesh::MeshOptions options;
   options.threads = 2;
   options.machine = std::nullopt;
-  auto small = mesh::Mesh::build(test::digits_network(1), options);
+  auto small = mesh::Mesh::build(digits_network(1), options);
   EXPECT_EQ(small->width(), 1u);
   mesh::NetworkBuilder even("even", {1, 1, 4, 1});
   even.input("x", 1024);

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cases.hpp"
+
+#include "mesh/network/network_json.hpp"
+
+#include "lossy_networks.hpp"
+#include <utility>
+
+namespace weft::learning::test {
+namespace {
+
+using kernels::Activation;
+using mesh::NetworkBuilder;
+using mesh::NetworkSpec;
+
+constexpr Rule kRules[] = {Rule::backprop, Rule::gap, Rule::chain, Rule::fw_dtp, Rule::dfa};
+constexpr Schedule kSchedules[] = {Schedule::settle, Schedule::pipelined};
+
+// A sanitizer looks for other things and is ten times slower.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kMany = 40, kSome = 20;
+#else
+constexpr std::uint64_t kMany = 2000, kSome = 60;
+#endif
+
+std::string joined(std::initializer_list<std::string_view> parts) {
+  std::string all;
+  for (const std::string_view part : parts) (all += all.empty() ? "" : "_") += part;
+  return all;
+}
+
+void add_rules(std::vector<Case>& all) {
+  for (const Rule rule : kRules)
+    for (const Schedule schedule : kSchedules) {
+      LearningOptions options{.rule = rule, .schedule = schedule};
+      options.optimizer.kind = rule == Rule::chain ? OptimizerKind::adamw : OptimizerKind::momentum;
+      options.optimizer.lr = 0.01f;
+      options.optimizer.weight_decay = 0.001f;
+      options.horizon = rule == Rule::backprop ? 9 : 0;
+      all.push_back({joined({name(rule), name(schedule)}), mixed_network(3), options, kMany});
+      all.back().is_whole = true;
+    }
+}
+
+void add_updates(std::vector<Case>& all) {
+  NetworkSpec spec = mixed_network(3);
+  spec.layers[1].is_frozen = true;
+  spec.layers[2].rate_scale = 0.5f;
+  for (const UpdateCase& each : update_cases())
+    for (const Schedule schedule : kSchedules)
+      if (each.takes(schedule)) {
+        all.push_back({joined({each.name, name(schedule)}), spec, each.options(Rule::backprop, schedule)});
+        all.back().ends_alone = true;
+      }
+  for (const UpdateCase& each : update_cases())
+    for (const Rule rule : kRules)
+      if (rule != Rule::backprop && each.optimizer.clip == Clip::global_norm)
+        all.push_back({joined({each.name, name(rule)}), spec, each.options(rule, Schedule::settle)});
+}
+
+void add_losses(std::vector<Case>& all) {
+  for (int i = 0; i < kernels::kLossCount; ++i)
+    for (const Rule rule : kRules)
+      for (const Schedule schedule : kSchedules) {
+        LearningOptions options{.rule = rule, .schedule = schedule, .loss = static_cast<Loss>(i), .delta = 0.5f};
+        if (options.loss == Loss::multi_head_cross_entropy) options.heads = kHeads;
+        if (options.loss != Loss::huber) options.delta = 1.0f;
+        options.optimizer.kind = OptimizerKind::sgd;
+        options.optimizer.lr = 0.01f;
+        all.push_back({joined({name(options.loss), name(rule), name(schedule)}), two_layers(), options, 40});
+      }
+}
+
+void add_types(std::vector<Case>& all) {
+  for (int i = 0; i < kDtypeCount; ++i)
+    for (const Activations activations : {Activations::int8, Activations::float32}) {
+      const auto dtype = static_cast<Dtype>(i);
+      if (activations == Activations::float32 && !has_integer_kernel(dtype)) continue;
+      for (const auto& [rule, schedule] :
+           {std::pair{Rule::backprop, Schedule::settle}, {Rule::fw_dtp, Schedule::pipelined}}) {
+        LearningOptions options{.rule = rule, .schedule = schedule};
+        options.optimizer.lr = 0.01f;
+        all.push_back({joined({name(dtype), name(activations), name(rule)}),
+                       in_type(mixed_network(3), dtype, activations, true), options, kSome});
+      }
+    }
+}
+
+void add_recurrent(std::vector<Case>& all) {
+  for (const auto& [dtype, activations] : {std::pair{Dtype::float32, Activations::int8},
+                                           {Dtype::int8, Activations::int8},
+                                           {Dtype::int8, Activations::float32},
+                                           {Dtype::bfloat16, Activations::int8},
+                                           {Dtype::int4, Activations::int8},
+                                           {Dtype::ternary, Activations::int8}})
+    for (const auto& [rule, schedule] : {std::pair{Rule::backprop, Schedule::settle},
+                                         {Rule::backprop, Schedule::pipelined},
+                                         {Rule::fw_dtp, Schedule::pipelined}}) {
+      LearningOptions options{.rule = rule, .schedule = schedule};
+      options.optimizer.lr = 0.01f;
+      options.horizon = rule == Rule::backprop ? 8 : 0;
+      all.push_back({joined({"recurrent", name(dtype), name(activations), name(rule), name(schedule)}),
+                     in_type(recurrent_network(3), dtype, activations, false), options, kSome});
+    }
+}
+
+void add_shared_weights(std::vector<Case>& all) {
+  for (const Rule rule : {Rule::backprop, Rule::fw_dtp, Rule::dfa})
+    for (const Schedule schedule : kSchedules) {
+      LearningOptions options{.rule = rule, .schedule = schedule};
+      options.optimizer.lr = 0.05f;
+      all.push_back({joined({"shared", name(rule), name(schedule)}), shared_network(), options});
+    }
+}
+
+void add_deep(std::vector<Case>& all) {
+  for (const Rule rule : kRules) {
+    all.push_back({joined({"deep", name(rule)}), deep_network(), {.rule = rule}, 30});
+    all.back().options.optimizer.lr = 0.02f;
+  }
+}
+
+/// A layer under test between what it reads and a dense layer, where it does not give the classes itself.
+NetworkSpec choosing(const std::string& type, const mesh::Options& options, bool gives_classes = false,
+                     Dtype dtype = Dtype::float32) {
+  NetworkBuilder builder("choosing", GridShape{1, 1, 3, 1});
+  builder.input("x", 6).dense({0, 0, 0, 0}, 16, Activation::tanh);
+  builder.layer({0, 0, 1, 0}, type, gives_classes ? 6 : 0);
+  for (const auto& [key, value] : options) builder.option(key, value);
+  if (dtype != Dtype::float32) builder.dtype(dtype);
+  if (gives_classes) return builder.output("y", {0, 0, 1, 0}).seed(3).spec();
+  return builder.dense({0, 0, 2, 0}, 6).output("y", {0, 0, 2, 0}).seed(3).spec();
+}
+
+/// Layers whose learning is seen: the loss of the largest of six values falls.
+void add_choosing(std::vector<Case>& all) {
+  const auto add = [&](std::string name, NetworkSpec spec, double falls_to = 0.75, float lr = 0.03f,
+                       Schedule schedule = Schedule::settle) {
+    LearningOptions options{.schedule = schedule};
+    options.optimizer.lr = lr;
+    all.push_back({std::move(name), std::move(spec), options, 2 * kMany, kMany > 1000 ? falls_to : 0});
+  };
+  for (const std::string kind : {"standard", "sparsemax", "entmax", "gumbel", "gumbel_straight"}) {
+    mesh::Options options{{"kind", kind}, {"groups", 2.0}};
+    if (kind.starts_with("gumbel")) options["temperature"] = 0.7, options["kind"] = std::string("gumbel");
+    if (kind == "gumbel_straight") options["straight_through"] = true;
+    add("softmax_" + kind, choosing("softmax", options));
+  }
+  const mesh::Options adaptive{{"cutoffs", std::vector<double>{2, 4}}, {"div_value", 2.0}};
+  const mesh::Options mixture{{"components", 3.0}, {"hidden", 8.0}};
+  for (const Dtype dtype : {Dtype::float32, Dtype::bfloat16})
+    add(joined({"adaptive_softmax", name(dtype)}), choosing("adaptive_softmax", adaptive, true, dtype));
+  for (const Dtype dtype : {Dtype::float32, Dtype::int8})
+    add(joined({"mixture_of_softmaxes", name(dtype)}), choosing("mixture_of_softmaxes", mixture, true, dtype));
+  for (const auto& [output, dtype] : {std::pair{"probabilities", Dtype::float32},
+                                      {"features", Dtype::float32},
+                                      {"both", Dtype::float32},
+                                      {"both", Dtype::int8}}) {
+    const mesh::Options kmeans{{"clusters", 8.0}, {"output", std::string(output)}, {"temperature", 4.0}};
+    add(joined({"kmeans", output, name(dtype)}), choosing("kmeans", kmeans, false, dtype));
+  }
+  for (const Schedule schedule : kSchedules)
+    add(joined({"dropout", name(schedule)}), choosing("dropout", {{"rate", 0.3}}), 0.8, 0.02f, schedule);
+}
+
+/// A watcher morphs a layer while all of it learns.
+void add_metacognition(std::vector<Case>& all) {
+  for (const Schedule schedule : kSchedules) {
+    const NetworkSpec spec = NetworkBuilder("stormy", GridShape{1, 2, 3, 1})
+                                 .input("x", 6)
+                                 .dense({0, 0, 0, 0}, 10, Activation::tanh)
+                                 .dense({0, 0, 1, 0}, 10, Activation::tanh)
+                                 .dense({0, 0, 2, 0}, 3)
+                                 .layer({0, 1, 0, 0}, "metacognition")
+                                 .from({Coord{0, 0, 0, 0}})
+                                 .option("statistic", std::string("gradient_storm"))
+                                 .option("above", 1.5)
+                                 .option("horizon", 10.0)
+                                 .option("cooldown", 50.0)
+                                 .option("action", std::string("morph"))
+                                 .option("to", std::string("bfloat16"))
+                                 .output("y", {0, 0, 2, 0})
+                                 .seed(4)
+                                 .spec();
+    LearningOptions options{.schedule = schedule, .loss = Loss::mse};
+    options.optimizer.lr = 0.001f;
+    all.push_back({joined({"metacognition", name(schedule)}), spec, options, kSome});
+    all.back().acts = true;
+  }
+}
+
+}  // namespace
+
+std::vector<UpdateCase> update_cases() {
+  std::vector<UpdateCase> cases;
+  for (std::size_t i = 0; i < kernels::optimizer_names().size(); ++i) {
+    OptimizerOptions o = kernels::default_options(static_cast<OptimizerKind>(i));
+    o.lr = 0.01f;
+    o.weight_decay = 0.001f;
+    cases.push_back({std::string(kernels::optimizer_names()[i]), o});
+  }
+  OptimizerOptions o = kernels::default_options(OptimizerKind::rmsprop);
+  o.lr = 0.003f;
+  o.momentum = 0.5f;
+  cases.push_back({"rmsprop_momentum", o});
+  o.centered = true;
+  cases.push_back({"rmsprop_centered_momentum", o});
+  o = kernels::default_options(OptimizerKind::momentum);
+  o.lr = 0.01f;
+  o.nesterov = true;
+  cases.push_back({"nesterov", o});
+  for (std::size_t i = 0; i < kernels::rate_schedule_names().size(); ++i) {
+    const RateSchedule rates{static_cast<RateScheduleKind>(i), 5, 9, 2, 0.125f, 0.875f, 1.5f};
+    cases.push_back({"rate_" + std::string(kernels::rate_schedule_names()[i]), o, rates});
+  }
+  cases.push_back({"adamw_cosine", kernels::default_options(OptimizerKind::adamw), {RateScheduleKind::cosine, 3, 40}});
+  cases.back().optimizer.lr = 0.01f;
+  for (const Clip clip : {Clip::value, Clip::norm, Clip::global_norm}) {
+    o.clip = clip;
+    o.clip_limit = clip == Clip::value ? 0.01f : 0.2f;
+    cases.push_back({"clip_" + std::string(learning::name(clip)), o});
+  }
+  return cases;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  add_rules(all);
+  add_updates(all);
+  add_losses(all);
+  add_types(all);
+  add_recurrent(all);
+  add_shared_weights(all);
+  add_deep(all);
+  add_choosing(all);
+  add_metacognition(all);
+  return all;
+}
+
+}  // namespace weft::learning::test
