@@ -28,8 +28,7 @@
 namespace weft::mesh::archive_test {
 namespace {
 
-using testing_support::expect_error;
-using testing_support::must;
+using namespace testing_support;
 
 /// Counts for each node the steps that it learned in, and all of them.
 class CountingRule final : public StepRule, private RuleState {

@@ -29,12 +29,7 @@ namespace weft::mesh::checkpoint_snapshot_test {
 namespace {
 
 using formats::Tensor;
-using testing_support::encode_snapshot;
-using testing_support::expect_error;
-using testing_support::hashes;
-using testing_support::must;
-using testing_support::run_with_faults;
-using testing_support::started;
+using namespace testing_support;
 using weft::testing_support::allocations_during;
 
 std::vector<std::byte> plain(const ByteBuffer& bytes) { return {bytes.begin(), bytes.end()}; }
@@ -124,7 +119,7 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
               std::uint64_t{order->parameter}, order->number, encoding, order->not_before,
               std::uint64_t{order->values.size()}})
           cells.push_back(word);
-        for (const std::uint32_t word : testing_support::bits(order->values)) cells.push_back(word);
+        for (const std::uint32_t word : bits(order->values)) cells.push_back(word);
       }
       for (const CellObserver& each : cell->observers())
         for (const std::uint64_t word : each.observer->words()) cells.push_back(word);
@@ -136,19 +131,15 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
 }
 
 void order_later(Mesh& mesh, Coord cell, CommandKind kind, std::uint64_t not_before, std::vector<float> values = {}) {
-  auto order = std::make_shared<Command>();
-  order->kind = kind;
-  order->not_before = not_before;
-  order->values = std::move(values);
-  order->encoding = Encoding(Dtype::int8);
-  must(mesh.post(cell, std::move(order)));
+  post(mesh, cell,
+       {.kind = kind, .not_before = not_before, .encoding = Encoding(Dtype::int8), .values = std::move(values)});
 }
 
 TEST(CheckpointSnapshots, HoldsTheFileThatTheMeshDescribes) {
   for (const std::size_t sessions : {std::size_t{1}, std::size_t{3}})
     for (const std::uint64_t ticks : {0u, 5u, 10u, 15u}) {
       Mesh mesh = started(sessions);
-      order_later(mesh, {0, 1, 1, 0}, CommandKind::set_weights, 12, testing_support::noise(19 * 19, 4));
+      order_later(mesh, {0, 1, 1, 0}, CommandKind::set_weights, 12, noise(19 * 19, 4));
       order_later(mesh, {0, 0, 1, 0}, CommandKind::morph, 8);
       run_with_faults(mesh, 0, ticks);
       for (const bool live : {true, false})
@@ -175,7 +166,7 @@ TEST(CheckpointSnapshots, HoldsEveryTypeAndHashesAsTheMesh) {
                                .seed(5)
                                .spec(),
                            {.threads = 1, .sessions = 2, .keeps_masters = keeps_masters}));
-      testing_support::run_ticks(mesh, 0, 9);
+      run_ticks(mesh, 0, 9);
       for (const bool live : {true, false}) {
         must(take_checkpoint_snapshot(mesh, live, snapshot));
         EXPECT_EQ(plain(must(encode_snapshot(snapshot))), described(mesh, live)) << name(dtype) << " " << live;
@@ -210,7 +201,7 @@ TEST(CheckpointSnapshots, StaysAsItWasWhileTheMeshGoesOn) {
 
 TEST(CheckpointSnapshots, IsUsedAgainForAnotherMeshAndOtherSessions) {
   CheckpointSnapshot snapshot;
-  Mesh one = started(2), two = must(Mesh::build(testing_support::mixed_network().spec(), {.threads = 1}));
+  Mesh one = started(2), two = must(Mesh::build(mixed_network().spec(), {.threads = 1}));
   must(take_checkpoint_snapshot(one, true, snapshot));
   must(take_checkpoint_snapshot(two, true, snapshot));
   EXPECT_EQ(plain(must(encode_snapshot(snapshot))), described(two, true));
@@ -251,19 +242,19 @@ TEST(CheckpointSnapshots, CopiesOnlyWeightsThatMoved) {
   must(take_checkpoint_snapshot(mesh, true, snapshot));
   must(mesh.tick(3));
   expect_whole(mesh, snapshot, 0, "ticks move nothing");
-  order(mesh, {0, 0, 0, 0}, CommandKind::set_weights, testing_support::noise(16 * 16, 4));
+  order(mesh, {0, 0, 0, 0}, CommandKind::set_weights, noise(16 * 16, 4));
   expect_whole(mesh, snapshot, kFirst, "one matrix was set");
   expect_whole(mesh, snapshot, 0, "and no more");
 
   Snapshot saved;
   mesh.take_snapshot(saved, SnapshotWeights::always);
-  order(mesh, {0, 0, 0, 0}, CommandKind::set_weights, testing_support::noise(16 * 16, 5));
+  order(mesh, {0, 0, 0, 0}, CommandKind::set_weights, noise(16 * 16, 5));
   expect_whole(mesh, snapshot, kFirst, "set again");
   const std::uint64_t all = snapshot.bytes() - MeshAccess::state(std::as_const(mesh)).bytes();
   must(mesh.restore_snapshot(saved));
   expect_whole(mesh, snapshot, all, "all were put back");
   // The version that it had with other values.
-  order(mesh, {0, 0, 0, 0}, CommandKind::set_weights, testing_support::noise(16 * 16, 6));
+  order(mesh, {0, 0, 0, 0}, CommandKind::set_weights, noise(16 * 16, 6));
   expect_whole(mesh, snapshot, kFirst, "a version that comes again");
 
   // Codes come before the master, and all that follows stands elsewhere then.
@@ -292,8 +283,7 @@ TEST(CheckpointSnapshots, TakesAMeshThatThreadsShareTheCopyingOf) {
   mesh.take_snapshot(saved, SnapshotWeights::always);
   const std::string then = hashes(mesh);
   for (WeightStore::Parameter& parameter : MeshAccess::weights(mesh).parameters())
-    must(MeshAccess::weights(mesh).write(
-        parameter, testing_support::noise(parameter.spec->is_matrix() ? 256 * 256 : 256, 9), "w"));
+    must(MeshAccess::weights(mesh).write(parameter, noise(parameter.spec->is_matrix() ? 256 * 256 : 256, 9), "w"));
   must(mesh.tick(3));
   EXPECT_NE(hashes(mesh), then);
   must(mesh.restore_snapshot(saved));

@@ -12,9 +12,7 @@ namespace weft::mesh::combine_test {
 namespace {
 
 using kernels::ConstMatrixView;
-using testing_support::must;
-using testing_support::noise;
-using testing_support::output_of;
+using namespace testing_support;
 using Vector = std::vector<double>;
 
 constexpr std::size_t kRows = 3;

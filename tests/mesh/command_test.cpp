@@ -12,12 +12,7 @@
 namespace weft::mesh::command_test {
 namespace {
 
-using testing_support::expect_error;
-using testing_support::mixed_network;
-using testing_support::must;
-using testing_support::noise;
-using testing_support::output_of;
-using testing_support::post;
+using namespace testing_support;
 
 constexpr Coord kCell{0, 0, 0, 0};
 
@@ -105,12 +100,9 @@ TEST(Command, ReplacesWeightsBetweenTwoTicks) {
   Mesh mesh = weighted();
   must(mesh.set_input("in", std::vector<float>{1.0f, 10.0f}));
   const auto order = [&](std::uint64_t tick, std::uint32_t parameter, std::vector<float> values) {
-    auto control = std::make_shared<Command>();
-    control->kind = CommandKind::set_weights;
-    control->not_before = tick;
-    control->parameter = parameter;
-    control->values = std::move(values);
-    return must(mesh.post(kCell, control));
+    return post(
+        mesh, kCell,
+        {.kind = CommandKind::set_weights, .not_before = tick, .values = std::move(values), .parameter = parameter});
   };
   order(0, 0, {1, 2, 3, 4, 5, 6});  // row-major [3, 2]
   order(2, 1, {100, 200, 300});
@@ -168,11 +160,8 @@ TEST(Command, MorphsALayerAtATickBoundary) {
   Mesh counterpart = must(Mesh::build(mesh.spec()));
   must(counterpart.set_input("in", noise(40, 1)));
   must(counterpart.tick(2));
-  auto order = std::make_shared<Command>();
-  order->kind = CommandKind::morph;
-  order->encoding = Encoding(Dtype::int4);
-  order->not_before = 4;
-  must(mesh.post(kCell, order));
+  const auto order =
+      post(mesh, kCell, {.kind = CommandKind::morph, .not_before = 4, .encoding = Encoding(Dtype::int4)});
   must(mesh.tick(5));
   ASSERT_TRUE(order->is_done());
   EXPECT_EQ(order->done_at(), 4u);
@@ -183,11 +172,7 @@ TEST(Command, MorphsALayerAtATickBoundary) {
   must(counterpart.tick(3));
   EXPECT_EQ(counterpart.state_hash(), mesh.state_hash());
 
-  auto wrong = std::make_shared<Command>();
-  wrong->kind = CommandKind::morph;
-  wrong->level = 1;
-  wrong->encoding = Encoding(Dtype::int8);
-  must(mesh.post(kCell, wrong));
+  const auto wrong = post(mesh, kCell, {.kind = CommandKind::morph, .encoding = Encoding(Dtype::int8), .level = 1});
   must(mesh.tick());
   must(counterpart.tick());
   expect_error(wrong->status(), Errc::unsupported, {"cell [0,0,0,0]", "morph", "no weight matrix", "int8/channel"});
@@ -204,10 +189,7 @@ TEST(Command, ProbesWhatASessionCommittedAtThatTick) {
   Mesh mesh = weighted(3);
   for (std::size_t b = 0; b < 3; ++b) must(mesh.set_input("in", noise(2, b), b));
   must(mesh.tick(2));
-  auto probe = std::make_shared<Command>();
-  probe->level = 1;
-  probe->number = 2;
-  must(mesh.post(kCell, probe));
+  const auto probe = post(mesh, kCell, {.number = 2, .level = 1});
   const auto committed = output_of(mesh, {0, 0, 0, 1}, 2);
   must(mesh.set_input("in", noise(2, 77), 2));
   must(mesh.tick(3));

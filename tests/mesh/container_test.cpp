@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// sequential and parallel against PyTorch, and what they refuse. Weights shared with the grid: sharing_test.cpp.
+// sequential and parallel. PyTorch: layer_goldens_test.cpp; what they refuse: layer_tables_test.cpp; weights shared
+// with the grid: tests/learning/sharing_test.cpp.
 
 #include "mesh/layers/container.hpp"
 
@@ -9,32 +10,9 @@
 namespace weft::mesh::container_test {
 namespace {
 
-using testing_support::expect_error;
-using testing_support::must;
+using namespace testing_support;
 
-LayerSpec layer(const std::string& json) { return goldens::layer_of(must(parse_json(json, "layer"))); }
-
-std::vector<goldens::Golden> goldens_of(const std::string& type, std::size_t rows) {
-  auto goldens = goldens::read(type);
-  EXPECT_GE(goldens.size(), rows);
-  return goldens;
-}
-
-TEST(Sequential, ComputesAndSendsBackWhatPyTorchDoes) {
-  for (const goldens::Golden& golden : goldens_of("sequential", 12)) {
-    SCOPED_TRACE(golden.spec.layers.size());
-    goldens::expect_as_pytorch(golden);
-  }
-}
-
-// The original's gradients of concat and filter were right for one sample only; the rows here are up to three.
-TEST(Parallel, ComputesAndSendsBackWhatPyTorchDoesForBatchesAboveOne) {
-  for (const goldens::Golden& golden : goldens_of("parallel", 15)) {
-    const auto merge = golden.spec.options.find("merge");
-    SCOPED_TRACE(merge == golden.spec.options.end() ? "concat" : std::get<std::string>(merge->second));
-    goldens::expect_as_pytorch(golden);
-  }
-}
+using goldens::layer;
 
 // The original dropped the skip's gradient.
 TEST(Sequential, SendsAResidualsErrorDownBothBranches) {
@@ -115,94 +93,6 @@ TEST(Container, NestsToItsLimitAndNoDeeper) {
   };
   EXPECT_EQ(must(make_layer(nested(kMaxContainerDepth), 3, "deep"))->out(), 3u);
   expect_error(make_layer(nested(kMaxContainerDepth + 1), 3, "deep"), Errc::too_large, {"deep.layers[0]", "16"});
-}
-
-struct Refused {
-  std::string json;
-  Errc code;
-  std::vector<std::string> fragments;
-};
-
-TEST(Container, RefusesWhatCannotBeBuilt) {
-  const std::vector<Refused> table{
-      {R"({"type": "sequential"})", Errc::parse_failed, {"layers[3].layers", "needed"}},
-      {R"({"type": "sequential", "out": 4, "layers": [{"type": "identity"}]})",
-       Errc::shape_mismatch,
-       {"layers[3].out"}},
-      {R"({"type": "dense", "out": 4, "layers": [{"type": "identity"}]})", Errc::unknown_name, {"layers[3].layers"}},
-      {R"({"type": "sequential", "layers": [{"type": "identity", "from": ["b"]}, {"type": "identity", "name": "b"}]})",
-       Errc::unknown_name,
-       {"layers[3].layers[0].from[0]", "'b'", "before"}},
-      {R"({"type": "sequential", "layers": [{"type": "identity", "name": "b", "from": ["b"]}]})",
-       Errc::unknown_name,
-       {"layers[3].layers[0].from[0]", "'b'"}},
-      {R"({"type": "sequential", "layers": [{"type": "identity", "from": [[0,0,0,0]]}]})",
-       Errc::unsupported,
-       {"layers[3].layers[0].from[0]", "[0,0,0,0]"}},
-      {R"({"type": "sequential", "layers": [{"type": "identity", "name": "a"}, {"type": "identity", "name": "a"}]})",
-       Errc::duplicate_name,
-       {"layers[3].layers[1].name", "'a'"}},
-      {R"({"type": "sequential", "layers": [{"type": "identity", "name": "input"}]})",
-       Errc::duplicate_name,
-       {"layers[3].layers[0].name"}},
-      {R"({"type": "sequential", "layers": [{"type": "dense", "out": 2}, {"type": "identity", "from": ["input"]}]})",
-       Errc::shape_mismatch,
-       {"layers[3].layers[0]", "no layer after it reads it"}},
-      {R"({"type": "sequential", "layers": [{"type": "dense", "out": 2}, {"type": "residual"}]})",
-       Errc::shape_mismatch,
-       {"layers[3].layers[1].from", "at least two"}},
-      {R"({"type": "sequential", "layers": [{"type": "dense", "out": 2, "name": "a"},
-          {"type": "residual", "from": ["a", "input"]}]})",
-       Errc::shape_mismatch,
-       {"layers[3].layers[1].combine", "2", "6"}},
-      {R"({"type": "sequential", "layers": [{"type": "identity", "view": [4, 2]}]})",
-       Errc::shape_mismatch,
-       {"layers[3].layers[0].view", "8", "6"}},
-      {R"({"type": "sequential", "layers": [{"type": "dense", "out": 2, "dtype": "int8"}]})",
-       Errc::unsupported,
-       {"layers[3].layers[0].dtype", "container"}},
-      {R"({"type": "sequential", "layers": [{"type": "dense", "out": 2, "activaton": "tanh"}]})",
-       Errc::unknown_name,
-       {"layers[3].layers[0].activaton", "activation"}},
-      {R"({"type": "sequential", "layers": [{"type": "shared", "at": [0,0,0,0]}]})",
-       Errc::unsupported,
-       {"layers[3].layers[0]", "grid"}},
-      {R"({"type": "sequential", "layers": [{"type": "metacognition", "above": 1.0}]})",
-       Errc::unsupported,
-       {"layers[3].layers[0]", "watches"}},
-      {R"({"type": "parallel", "merge": "sum", "layers": [{"type": "identity"}]})",
-       Errc::unknown_name,
-       {"layers[3].merge", "'sum'", "filter"}},
-      {R"({"type": "parallel", "merge": "add", "layers": [{"type": "identity"}, {"type": "dense", "out": 2}]})",
-       Errc::shape_mismatch,
-       {"merge", "6", "2"}},
-      {R"({"type": "parallel", "merge": "filter", "top_k": 3, "layers": [{"type": "identity"}, {"type": "identity"}]})",
-       Errc::out_of_range,
-       {"layers[3].top_k", "3", "2"}},
-      {R"({"type": "parallel", "merge": "grid_scatter", "layers": [{"type": "identity"}]})",
-       Errc::parse_failed,
-       {"layers[3].grid"}},
-      {R"({"type": "parallel", "merge": "grid_scatter", "grid": [1,2,2], "layers": [{"type": "identity"}]})",
-       Errc::parse_failed,
-       {"layers[3].places"}},
-      {R"({"type": "parallel", "merge": "grid_scatter", "grid": [1,2,2], "places": [0,2,0],
-          "layers": [{"type": "identity"}]})",
-       Errc::out_of_range,
-       {"layers[3].places", "[0, 2, 0]", "[1, 2, 2]"}},
-      {R"({"type": "parallel", "merge": "grid_scatter", "grid": [1,2,2], "places": [0,1,0,0,1,0],
-          "layers": [{"type": "identity"}, {"type": "identity"}]})",
-       Errc::duplicate_name,
-       {"layers[3].places", "[0, 1, 0]"}},
-      {R"({"type": "parallel", "top_k": 1, "layers": [{"type": "identity"}, {"type": "identity"}]})",
-       Errc::unknown_name,
-       {"layers[3].top_k"}},
-  };
-  for (const Refused& refused : table) {
-    SCOPED_TRACE(refused.json);
-    const auto made = make_layer(layer(refused.json), 6, "layers[3]");
-    expect_error(made, refused.code, {});
-    for (const std::string& fragment : refused.fragments) expect_error(made, refused.code, {fragment});
-  }
 }
 
 }  // namespace

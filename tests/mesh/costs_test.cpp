@@ -9,7 +9,7 @@
 namespace weft::mesh::costs_test {
 namespace {
 
-using testing_support::must;
+using namespace testing_support;
 
 std::unique_ptr<Layer> made(const Json& layer, const Shape& in) {
   return must(make_layer(goldens::layer_of(layer), in, "layer"));

@@ -17,7 +17,7 @@ namespace weft::mesh::device_absent_test {
 namespace {
 
 using gpu::DriverFault;
-using testing_support::must;
+using namespace testing_support;
 
 constexpr std::uint64_t kTicks = 20;
 
@@ -34,13 +34,13 @@ Outcome run_on(const std::string& device, const std::shared_ptr<gpu::FaultPlan>&
   Outcome outcome;
   ::testing::internal::CaptureStderr();
   {
-    Mesh mesh = must(Mesh::build(testing_support::mixed_network().spec(), options));
+    Mesh mesh = must(Mesh::build(mixed_network().spec(), options));
     for (std::uint64_t tick = 0; tick < kTicks; ++tick) {
-      must(mesh.set_input("a", testing_support::noise(7, tick)));
-      must(mesh.set_input("b", testing_support::noise(5, 7777 + tick)));
+      must(mesh.set_input("a", noise(7, tick)));
+      must(mesh.set_input("b", noise(5, 7777 + tick)));
       must(mesh.tick());
     }
-    outcome.hashes = testing_support::hashes(mesh);
+    outcome.hashes = hashes(mesh);
     if (mesh.device_statistics()) outcome.statistics = *mesh.device_statistics();
   }
   outcome.warnings = ::testing::internal::GetCapturedStderr();
@@ -52,16 +52,16 @@ class DeviceAbsent : public ::testing::Test {
   // The program ends here where there is no device at all. One that is not shared stays open, which sees what
   // validation finds; it is never closed, as in need_device.
   static void SetUpTestSuite() {
-    testing_support::open_device(testing_support::device_options());
-    static auto* const watcher = new std::shared_ptr<gpu::Device>(
-        must(gpu::Device::open(testing_support::device_name(), testing_support::device_options())));
-    ::testing::UnitTest::GetInstance()->listeners().Append(new testing_support::EachTestIsValid(**watcher));
+    open_device(device_options());
+    static auto* const watcher =
+        new std::shared_ptr<gpu::Device>(must(gpu::Device::open(device_name(), device_options())));
+    ::testing::UnitTest::GetInstance()->listeners().Append(new EachTestIsValid(**watcher));
   }
   const std::shared_ptr<gpu::FaultPlan> plan_ = std::make_shared<gpu::FaultPlan>();
 
   void expect_on_cpu(DriverFault fault, const std::vector<std::string>& fragments) {
     plan_->fail(fault, 0, UINT64_MAX);
-    const Outcome cpu = run_on("cpu"), outcome = run_on(testing_support::device_name(), plan_);
+    const Outcome cpu = run_on("cpu"), outcome = run_on(device_name(), plan_);
     EXPECT_GT(plan_->failed(), 0u);
     EXPECT_EQ(outcome.hashes, cpu.hashes);
     const std::string& why = outcome.statistics.why_host;
@@ -100,7 +100,7 @@ TEST_F(DeviceAbsent, SinceItsArithmeticIsNotExact) {
 
 TEST_F(DeviceAbsent, ButNotOnceAllIsWell) {
   // The same run with a plan that plans nothing.
-  const Outcome cpu = run_on("cpu"), outcome = run_on(testing_support::device_name(), plan_);
+  const Outcome cpu = run_on("cpu"), outcome = run_on(device_name(), plan_);
   EXPECT_EQ(outcome.hashes, cpu.hashes);
   EXPECT_EQ(outcome.statistics.why_host, "");
   EXPECT_GT(outcome.statistics.device_steps, 0u);

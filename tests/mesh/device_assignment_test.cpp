@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cells that stay on the host beside a device, and the keys that say so. Execution is tested in mixed_placement_test.
+// Cells that stay on the host beside a device, and the keys that say so. Execution is tested in device_executor_test.
 
 #include "mesh/device/device_assignment.hpp"
 
@@ -15,9 +15,7 @@
 namespace weft::mesh::device_assignment_test {
 namespace {
 
-using testing_support::expect_error;
-using testing_support::mixed_network;
-using testing_support::must;
+using namespace testing_support;
 
 /// Every other cell stays on the host, as squares of one colour of a board do.
 NetworkSpec checkered(std::uint32_t colour) {

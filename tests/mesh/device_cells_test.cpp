@@ -2,13 +2,6 @@
 // Cells that do not fire in every tick, that watch others, or that get commands, in a mesh on a device: the CPU's bits,
 // and no more of it on the CPU than must be. Skipped where no Vulkan device opens; WEFT_TEST_DEVICE names one.
 
-#include "mesh/layers/metacognition.hpp"
-#include "mesh/mesh.hpp"
-#include "mesh/mesh_access.hpp"
-#include "mesh/persistence/snapshot.hpp"
-#include "mesh/runtime/cell.hpp"
-#include "mesh/runtime/command.hpp"
-
 #include "device_pair.hpp"
 #include <algorithm>
 #include <cstdint>
@@ -19,38 +12,29 @@ namespace weft::mesh::device_cells_test {
 namespace {
 
 using actors::Policy;
-using testing_support::bits;
-using testing_support::explosive;
-using testing_support::mixed_network;
-using testing_support::must;
-using testing_support::noise;
+using namespace testing_support;
 
 constexpr Coord kWatched{0, 0, 1, 0}, kSpare{0, 0, 2, 0};
 
-class DeviceCells : public testing_support::DevicePair {
+class DeviceCells : public DevicePair {
  protected:
   void order(Coord cell, CommandKind kind, std::uint64_t number = 0, std::uint64_t after = 0) {
     both([&](Mesh& mesh) {
-      auto control = std::make_shared<Command>();
-      control->kind = kind;
-      control->number = number;
-      control->encoding = Encoding(Dtype::int8);
-      if (after) control->not_before = mesh.ticks() + after;
-      must(mesh.post(cell, control));
+      post(mesh, cell,
+           {.kind = kind,
+            .not_before = after ? mesh.ticks() + after : 0,
+            .number = number,
+            .encoding = Encoding(Dtype::int8)});
     });
   }
-  std::uint64_t actions() const {
-    std::uint64_t all = 0;
-    for (const auto& cell : MeshAccess::cells(*cpu_))
-      for (const CellObserver& each : cell->observers()) all += dynamic_cast<const Watcher&>(*each.observer).actions();
-    return all;
-  }
+  std::uint64_t actions() const { return actions_of(*cpu_); }
   void expect_on_device(std::uint64_t steps, std::uint64_t host_steps) {
     EXPECT_EQ(statistics().why_host, "");
     EXPECT_EQ(statistics().device_steps, steps);
     EXPECT_EQ(statistics().host_steps, host_steps);
     EXPECT_EQ(statistics().replays, 0u);
   }
+  using DevicePair::run_both;
   /// Inputs are small, and larger from one tick on.
   void run_both(std::uint64_t ticks, std::uint64_t loud_from, std::uint64_t seed) {
     const std::size_t sessions = cpu_->sessions();
@@ -62,39 +46,14 @@ class DeviceCells : public testing_support::DevicePair {
     soften(a, 7), soften(b, 5);
     run_both(ticks, a, b);
   }
-  void run_both(std::uint64_t ticks, const std::vector<float>& a, const std::vector<float>& b) {
-    const std::size_t sessions = cpu_->sessions();
-    const std::uint64_t before = cpu_->ticks();
-    std::vector<float> left[2], right[2];
-    std::size_t which = 0;
-    both_say_the_same([&](Mesh& mesh) {
-      left[which].assign(ticks * sessions * width(mesh, "left"), 0.0f);
-      right[which].assign(ticks * sessions * width(mesh, "right"), 0.0f);
-      const RunInput inputs[] = {{"a", a}, {"b", b}};
-      const RunOutput outputs[] = {{"left", left[which]}, {"right", right[which]}};
-      ++which;
-      return mesh.run(inputs, ticks, outputs);
-    });
-    // Of ticks behind a halt nothing is said.
-    const std::uint64_t ticks_run = cpu_->ticks() - before;
-    for (const auto* const outputs : {left, right}) {
-      const std::size_t values = outputs[0].size() / ticks * ticks_run;
-      EXPECT_EQ(bits(std::span(outputs[1]).first(values)), bits(std::span(outputs[0]).first(values)));
-    }
-  }
-
   /// `explosive` with a first cell that adds up "a", and a second that overflows when all of it is near 1.
   void build_bomb(const NetworkSpec& spec) {
     build(spec);
     std::vector<float> adds(6 * 18, 0.0f);
     for (std::size_t i = 0; i < adds.size(); ++i) adds[i] = i % 18 < 7 ? 1.0f : i % 18 < 12 ? 0.0f : 0.01f;
     both([&](Mesh& mesh) {
-      const auto write = [&](Coord at, const std::vector<float>& values) {
-        const std::size_t first = MeshAccess::weights(mesh).first(*mesh.graph().find_layer(at));
-        must(MeshAccess::weights(mesh).write(MeshAccess::weights(mesh).parameters()[first], values, "written"));
-      };
-      write({0, 0, 0, 0}, adds);
-      write({0, 0, 1, 0}, std::vector<float>(36, 6e37f));
+      write_weights(mesh, {0, 0, 0, 0}, adds);
+      write_weights(mesh, {0, 0, 1, 0}, std::vector<float>(36, 6e37f));
       mesh.take_cell_snapshots();
     });
   }
@@ -104,9 +63,6 @@ class DeviceCells : public testing_support::DevicePair {
     for (std::size_t i = 0; i < a.size(); ++i) a[i] = i / 7 < noticed_from ? 0.001f : i / 7 < off_from ? 0.12f : 9.0f;
     run_both(ticks, a, std::vector<float>(ticks * 5, 0.1f));
   }
-
- private:
-  static std::size_t width(const Mesh& mesh, const char* output) { return must(mesh.output(output)).size(); }
 };
 
 /// A watched layer, a spare of it, a watcher and a reader of them, each in a cell of its own; a second watcher of the
@@ -310,11 +266,7 @@ INSTANTIATE_TEST_SUITE_P(Of, DevicePeriods,
 TEST_F(DeviceCells, ThatWereIsolatedStaySoOnTheDevice) {
   build(explosive(Policy::isolate), 2);
   set_inputs(1);
-  both([](Mesh& mesh) {
-    const std::size_t first = MeshAccess::weights(mesh).first(*mesh.graph().find_layer({0, 0, 1, 0}));
-    must(MeshAccess::weights(mesh).write(MeshAccess::weights(mesh).parameters()[first], std::vector<float>(36, 3e38f),
-                                         "huge"));
-  });
+  both([](Mesh& mesh) { write_weights(mesh, {0, 0, 1, 0}, std::vector<float>(36, 3e38f)); });
   both_say_the_same([](Mesh& mesh) { return mesh.tick(6); });
   expect_equal("after the fault");
   expect_same_supervision();
@@ -380,11 +332,7 @@ TEST_F(DeviceCells, HaltInACallBehindOthersWhereTheyWouldOnTheCpu) {
   spec.supervision = {Policy::halt, 3, 50, Policy::halt};
   build(spec);
   // It feeds back 1.8 times its sum: some 150 ticks until it overflows.
-  both([](Mesh& mesh) {
-    const std::size_t first = MeshAccess::weights(mesh).first(*mesh.graph().find_layer({0, 0, 0, 0}));
-    must(MeshAccess::weights(mesh).write(MeshAccess::weights(mesh).parameters()[first], std::vector<float>(64, 0.45f),
-                                         "growing"));
-  });
+  both([](Mesh& mesh) { write_weights(mesh, {0, 0, 0, 0}, std::vector<float>(64, 0.45f)); });
   set_inputs(1);
   both_say_the_same([](Mesh& mesh) { return mesh.tick(100); });
   both_say_the_same([](Mesh& mesh) { return mesh.tick(1000); });

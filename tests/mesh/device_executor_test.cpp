@@ -1,119 +1,212 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mesh on a device against one on the CPU, given the same at the same ticks: every output, answer, fault
-// and hash must be the same bits, whoever is ahead. Skipped where no Vulkan device opens; WEFT_TEST_DEVICE names one.
+// Meshes on a device, alone, beside cells on the host and beside layers of registered types, against one on the CPU
+// that is given the same at the same ticks: every output, answer, fault and hash must be the same bits, whoever has
+// what and whoever is ahead. Skipped where no Vulkan device opens; WEFT_TEST_DEVICE names one.
 
 #include "mesh/mesh.hpp"
-#include "mesh/mesh_access.hpp"
-#include "mesh/persistence/checkpoint_snapshot.hpp"
-#include "mesh/persistence/entity_model.hpp"
 
 #include "device_pair.hpp"
-#include <memory>
+#include "raw_layer.hpp"
+#include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace weft::mesh::device_executor_test {
 namespace {
 
+using namespace testing_support;
 using actors::Policy;
-using testing_support::bits;
-using testing_support::device_name;
-using testing_support::encode_snapshot;
-using testing_support::explosive;
-using testing_support::mesh_on;
-using testing_support::mixed_network;
-using testing_support::must;
-using testing_support::noise;
-using testing_support::register_fragile;
+using kernels::Activation;
 
-class DeviceRunTest : public testing_support::DevicePair {};
+/// Remote links both ways, two loops, levels, hidden states and an input that both sides read.
+NetworkSpec far_linked() {
+  using kernels::Activation;
+  return NetworkBuilder("far", GridShape{2, 2, 3, 2})
+      .input("a", 7)
+      .input("b", 5)
+      .dense({0, 0, 0, 0}, 21, Activation::tanh)
+      .from({"a", Coord{1, 1, 2, 0}, Coord{1, 0, 1, 0}})
+      .layer({0, 0, 0, 1}, "rms_norm")
+      .layer({0, 0, 1, 0}, "gru", 17)
+      .from({"b", "a", Coord{0, 0, 0, 1}})
+      .layer({0, 0, 2, 0}, "lstm", 9)
+      .from({Coord{0, 0, 0, 0}, Coord{0, 0, 1, 0}})
+      .dense({0, 1, 0, 0}, 33, Activation::silu)
+      .from({Coord{0, 0, 2, 0}, Coord{1, 1, 1, 0}})
+      .layer({0, 1, 1, 0}, "leaky_integrator")
+      .dense({1, 0, 1, 0}, 12, Activation::sigmoid)
+      .from({Coord{0, 1, 0, 0}, Coord{0, 0, 0, 0}, "b"})
+      .layer({1, 0, 1, 1}, "softmax")
+      .dense({1, 1, 1, 0}, 14, Activation::gelu)
+      .from({Coord{1, 0, 1, 1}, Coord{1, 1, 1, 0}, Coord{0, 0, 0, 1}})
+      .dense({1, 1, 2, 0}, 4)
+      .from({Coord{1, 1, 1, 0}, Coord{0, 1, 1, 0}})
+      .dense({1, 1, 0, 0}, 3, Activation::tanh)
+      .from({Coord{1, 0, 1, 0}})
+      .output("left", {1, 1, 2, 0})
+      .output("right", {1, 1, 0, 0})
+      .seed(23)
+      .spec();
+}
 
-TEST_F(DeviceRunTest, TicksOneByOneAsTheCpuDoes) {
-  build(mixed_network().spec(), 2);
-  for (std::uint64_t t = 0; t < 12; ++t) {
-    set_inputs(t);
+/// Two of six cells are of a registered type: one between others, in a loop, and one that reads an input itself.
+NetworkSpec registered() {
+  register_raw();
+  return NetworkBuilder("registered", GridShape{1, 2, 3, 2})
+      .input("a", 7)
+      .input("b", 5)
+      .dense({0, 0, 0, 0}, 21, Activation::tanh)
+      .from({"a", "b", Coord{0, 1, 1, 0}})
+      .layer({0, 0, 1, 0}, "raw")
+      .layer({0, 0, 1, 1}, "rms_norm")
+      .dense({0, 0, 2, 0}, 4)
+      .layer({0, 1, 0, 0}, "raw")
+      .from({"b"})
+      .dense({0, 1, 1, 0}, 9, Activation::tanh)
+      .from({Coord{0, 0, 1, 1}, Coord{0, 1, 0, 0}})
+      .layer({0, 1, 2, 0}, "gru", 3)
+      .output("left", {0, 0, 2, 0})
+      .output("right", {0, 1, 2, 0})
+      .seed(31)
+      .spec();
+}
+
+/// Colour of the board whose cells the host keeps; 2: none, 3: the host keeps layers of a registered type.
+class DeviceRunTest : public DevicePair, public ::testing::WithParamInterface<std::uint32_t> {
+ protected:
+  static NetworkSpec far() { return GetParam() == 3 ? registered() : checkered(far_linked(), GetParam()); }
+  static NetworkSpec mixed() { return checkered(mixed_network().spec(), GetParam()); }
+  std::uint64_t host_cells() const {
+    std::uint64_t on_host = 0;
+    for (const auto& cell : MeshAccess::cells(*gpu_)) {
+      const Coord at = cell->at();
+      on_host +=
+          GetParam() == 3 ? at == Coord{0, 0, 1, 0} || at == Coord{0, 1, 0, 0} : (at.z + at.y + at.x) % 2 == GetParam();
+    }
+    return on_host;
+  }
+  void expect_placed() { expect_on_device(gpu_->ticks(), host_cells()); }
+};
+class DeviceCommandsTest : public DeviceRunTest {};  // of cells that only `mixed` has
+
+INSTANTIATE_TEST_SUITE_P(Of, DeviceRunTest, ::testing::Range(0u, 4u), [](const auto& row) {
+  return std::string(row.param == 3 ? "registered" : row.param == 2 ? "device" : row.param ? "odd" : "even");
+});
+INSTANTIATE_TEST_SUITE_P(Of, DeviceCommandsTest, ::testing::Range(0u, 3u), [](const auto& row) {
+  return std::string(row.param == 2 ? "device" : row.param ? "odd" : "even");
+});
+
+TEST_P(DeviceRunTest, TicksOneByOneAsTheCpuDoes) {
+  build(far(), 2);
+  for (std::uint64_t t = 0; t < 14; ++t) {
+    // Some inputs stay for a few ticks.
+    if (t % 3 != 1) set_inputs(t);
     tick(1);
     expect_outputs();
   }
   // Nothing came back but outputs.
-  EXPECT_EQ(statistics().device_steps, 12u);
-  EXPECT_EQ(statistics().host_steps, 0u);
   EXPECT_EQ(statistics().downloads, 0u);
   EXPECT_EQ(statistics().uploads, 1u);
   expect_equal("at the end");
   EXPECT_EQ(statistics().downloads, 1u);
-  // Looking is not writing.
-  tick(1);
-  EXPECT_EQ(statistics().uploads, 1u);
+  tick(3);
+  EXPECT_EQ(statistics().uploads, 1u) << "looking is not writing";
+  expect_equal("after a look");
+  expect_placed();
+  if (GetParam() != 3) return;
+  const std::string& why = statistics().why_host_cells;
+  EXPECT_NE(why.find("(0,0,1), (0,1,0): "), std::string::npos) << why;
+  EXPECT_NE(why.find("'raw' is not one of Weft's own"), std::string::npos) << why;
 }
 
-TEST_F(DeviceRunTest, TicksManyAtOnceFromAnyTickOn) {
-  build(mixed_network().spec());
+TEST_P(DeviceCommandsTest, TicksManyAtOnceFromAnyTickOn) {
+  build(mixed());
   set_inputs(3);
   for (const std::uint64_t n : {1, 2, 5, 64, 1, 300, 7}) {
     tick(n);
     expect_outputs();
   }
   expect_equal("at the end");
-  EXPECT_EQ(statistics().host_steps, 0u);
+  expect_placed();
+  // As many programs as there are slots.
+  if (GetParam() < 2) EXPECT_EQ(statistics().programs, 2u);
 }
 
-TEST_F(DeviceRunTest, RunsWithInputsAndOutputs) {
-  build(mixed_network().spec(), 2);
-  for (const std::uint64_t ticks : {1, 3, 50, 129}) run_with_inputs(ticks);
+TEST_P(DeviceRunTest, RunsWithInputsAndOutputs) {
+  build(far(), 2);
+  for (const std::uint64_t ticks : {1, 3, 50, 129}) {
+    run_both(ticks, noise(ticks * 2 * 7, ticks), noise(ticks * 2 * 5, ticks + 1));
+    tick(2);  // the last input stays
+    expect_outputs();
+  }
   expect_equal("at the end");
-  EXPECT_EQ(statistics().host_steps, 0u);
+  expect_placed();
 }
 
-TEST_F(DeviceRunTest, SessionsComeGoAndAreMovedWhileTheDeviceIsAhead) {
-  build(mixed_network().spec(), 2);
+TEST_P(DeviceCommandsTest, HasWeightsInOtherTypes) {
+  NetworkSpec spec = mixed();
+  const Dtype types[] = {Dtype::int8, Dtype::fp8_e4m3, Dtype::bfloat16, Dtype::int4};
+  std::size_t next = 0;
+  for (LayerSpec& layer : spec.layers)
+    if (layer.type == "dense") layer.dtype = types[next++ % 4];
+  build(spec);
+  for (std::uint64_t t = 0; t < 4; ++t) {
+    set_inputs(t);
+    tick(3);
+    expect_outputs();
+  }
+  expect_equal("at the end");
+  expect_placed();
+}
+
+TEST_P(DeviceRunTest, SessionsComeGoAndAreMovedWhileTheDeviceIsAhead) {
+  build(far(), 2);
   move_sessions_about();
-  // Sessions came and went, and the figures are still the mesh's.
-  EXPECT_EQ(statistics().device_steps, gpu_->ticks());
+  expect_placed();
 }
 
-TEST_F(DeviceRunTest, GoesBackToSavedStates) {
-  build(mixed_network().spec());
-  go_back_to_saved_states(SnapshotWeights::automatic);
+TEST_P(DeviceRunTest, GoesBackToSavedStates) {
+  build(far());
+  for (const SnapshotWeights weights : {SnapshotWeights::always, SnapshotWeights::automatic})
+    go_back_to_saved_states(weights);
 }
 
-TEST_F(DeviceRunTest, OrdersAreCarriedOutAtTheirTicksAndAnsweredAlike) {
-  build(mixed_network().spec());
+TEST_P(DeviceCommandsTest, CommandsAreCarriedOutAtTheirTicksAndAnsweredAlike) {
+  build(mixed());
   set_inputs(1);
   tick(4);
-  struct Wanted {
-    CommandKind kind;
-    Coord cell;
-    std::uint64_t after, number = 0;
+  const auto wanted = [](CommandKind kind, std::uint64_t after, std::uint64_t number = 0) {
+    return Wanted{.kind = kind, .not_before = after, .number = number, .encoding = Encoding(Dtype::int8)};
   };
-  const Wanted all[] = {{CommandKind::probe, {0, 0, 0, 0}, 0},         {CommandKind::snapshot, {1, 1, 0, 0}, 2},
-                        {CommandKind::set_weights, {0, 1, 1, 0}, 1},   {CommandKind::morph, {0, 0, 1, 0}, 3},
-                        {CommandKind::disable, {1, 0, 0, 0}, 0},       {CommandKind::enable, {1, 0, 0, 0}, 6},
-                        {CommandKind::set_period, {1, 1, 1, 0}, 2, 3}, {CommandKind::set_period, {1, 1, 1, 0}, 8, 1},
-                        {CommandKind::reset, {0, 0, 0, 0}, 4},         {CommandKind::probe, {1, 1, 0, 0}, 5}};
+  const std::pair<Coord, Wanted> all[] = {
+      {{0, 0, 0, 0}, wanted(CommandKind::probe, 0)},         {{1, 1, 0, 0}, wanted(CommandKind::snapshot, 2)},
+      {{0, 1, 1, 0}, wanted(CommandKind::set_weights, 1)},   {{0, 0, 1, 0}, wanted(CommandKind::morph, 3)},
+      {{0, 0, 0, 0}, wanted(CommandKind::morph, 0)},         {{1, 0, 0, 0}, wanted(CommandKind::disable, 0)},
+      {{1, 0, 0, 0}, wanted(CommandKind::enable, 6)},        {{0, 1, 0, 0}, wanted(CommandKind::disable, 2)},
+      {{0, 1, 0, 0}, wanted(CommandKind::enable, 5)},        {{1, 1, 1, 0}, wanted(CommandKind::set_period, 2, 3)},
+      {{1, 1, 1, 0}, wanted(CommandKind::set_period, 8, 1)}, {{0, 0, 0, 0}, wanted(CommandKind::reset, 4)},
+      {{1, 0, 1, 0}, wanted(CommandKind::reset, 2)},         {{1, 1, 0, 0}, wanted(CommandKind::probe, 5)}};
   for (const bool all_at_once : {false, true}) {
-    std::vector<CommandMessage> orders[2];
-    for (const Wanted& wanted : all) {
+    std::vector<CommandMessage> sent[2];
+    for (const auto& [cell, command] : all) {
       std::size_t which = 0;
-      both([&](Mesh& mesh) {
-        auto order = std::make_shared<Command>();
-        order->kind = wanted.kind;
-        order->number = wanted.number;
-        if (wanted.after) order->not_before = mesh.ticks() + wanted.after;
-        order->encoding = Encoding(Dtype::int8);
-        if (wanted.kind == CommandKind::set_weights) order->values = noise(19 * 19, 77, 0.2f);
-        orders[which++].push_back(must(mesh.post(wanted.cell, order)));
+      both([&, &cell = cell, &command = command](Mesh& mesh) {
+        Wanted now = command;
+        if (now.not_before) now.not_before += mesh.ticks();
+        if (now.kind == CommandKind::set_weights) now.values = noise(19 * 19, 77, 0.2f);
+        sent[which++].push_back(post(mesh, cell, now));
       });
       if (all_at_once) continue;
       tick(5);
       expect_outputs();
       tick(7);
-      expect_equal(std::string(name(wanted.kind)));
+      expect_equal(std::string(name(command.kind)));
     }
     tick(20);
-    expect_equal("after all orders");
-    for (std::size_t i = 0; i < orders[0].size(); ++i) {
-      const Command &here = *orders[0][i], &there = *orders[1][i];
+    expect_equal("after all commands");
+    for (std::size_t i = 0; i < sent[0].size(); ++i) {
+      const Command &here = *sent[0][i], &there = *sent[1][i];
       ASSERT_TRUE(here.is_done() && there.is_done()) << i;
       EXPECT_EQ(there.done_at(), here.done_at()) << i;
       ASSERT_TRUE(here.status().has_value()) << i << ": " << here.status().error().text();
@@ -125,8 +218,8 @@ TEST_F(DeviceRunTest, OrdersAreCarriedOutAtTheirTicksAndAnsweredAlike) {
   EXPECT_GT(statistics().device_steps, 0u);
 }
 
-TEST_F(DeviceRunTest, ComputesPassesAndHeldCopiesWhileItIsAhead) {
-  build(mixed_network().spec());
+TEST_P(DeviceCommandsTest, ComputesPassesAndHeldCopiesWhileItIsAhead) {
+  build(mixed());
   set_inputs(1);
   tick(11);
   const std::vector<float> a = noise(3 * 7, 5), b = noise(3 * 5, 6);
@@ -146,20 +239,18 @@ TEST_F(DeviceRunTest, ComputesPassesAndHeldCopiesWhileItIsAhead) {
   expect_equal("after");
 }
 
-TEST_F(DeviceRunTest, IsCapturedAndSavedWhileItIsAhead) {
-  build(mixed_network().spec(), 2);
+TEST_P(DeviceRunTest, IsCapturedAndSavedWhileItIsAhead) {
+  build(far(), 2);
   set_inputs(1);
   tick(13);
   CheckpointSnapshot snapshot;
   must(take_checkpoint_snapshot(*gpu_, true, snapshot));
   tick(4);
-  const auto file = must(formats::decode_entity(must(encode_snapshot(snapshot)), "snapshot"));
-  Mesh again = mesh_on(mixed_network().spec(), "cpu", 2);
-  must(restore_weights(again, file));
-  must(restore_live(again, file));
+  const ByteBuffer bytes = must(encode_snapshot(snapshot));
+  Mesh again = mesh_of_file(bytes);
   EXPECT_EQ(again.state_hash(1), state_hash(snapshot.view(), 1, {}));
   must(again.tick(4));
-  EXPECT_EQ(testing_support::hashes(again), testing_support::hashes(*cpu_));
+  EXPECT_EQ(hashes(again), hashes(*cpu_));
   tick(2);
   const auto saved = must(formats::decode_entity(must(encode_mesh(*gpu_, true)), "saved"));
   // And into a mesh whose device is ahead.
@@ -171,104 +262,280 @@ TEST_F(DeviceRunTest, IsCapturedAndSavedWhileItIsAhead) {
   expect_equal("went on");
 }
 
-TEST_F(DeviceRunTest, WeightsWrittenByHandCount) {
-  build(mixed_network().spec());
+TEST_P(DeviceRunTest, WeightsAndStatesWrittenByHandCount) {
+  build(far());
   set_inputs(1);
   for (int i = 0; i < 4; ++i) {
     tick(5);
-    both([&](Mesh& mesh) { MeshAccess::weights(mesh).parameters()[1].data[i] += 0.5f; });
-    if (i % 2)
-      both([&](Mesh& mesh) {
-        MeshAccess::state(mesh).output(*mesh.graph().find_layer({0, 0, 0, 0}), mesh.ticks()).row(0)[i] = 2;
-      });
+    both([&](Mesh& mesh) {
+      for (const Coord at : {Coord{0, 0, 0, 0}, Coord{0, 0, 1, 0}}) {
+        const NodeId node = *mesh.graph().find_layer(at);
+        MeshAccess::weights(mesh).parameters()[MeshAccess::weights(mesh).first(node)].data[i] += 0.5f;
+        if (i % 2) MeshAccess::state(mesh).output(node, mesh.ticks()).row(0)[i] = 2;
+      }
+    });
   }
   tick(5);
   expect_equal("at the end");
 }
 
-class DeviceFaults : public DeviceRunTest, public ::testing::WithParamInterface<Policy> {
+TEST_P(DeviceRunTest, WorksWithRegionsOnSeveralThreadsAndWithOneWideRegion) {
+  for (const bool is_wide : {false, true}) {
+    SCOPED_TRACE(is_wide);
+    build(far(), 3);
+    MeshOptions options;
+    options.threads = 3;
+    options.sessions = 3;
+    options.grain_bytes = 0;
+    options.wide = is_wide;
+    options.wide_from = 0;
+    options.pin = false;
+    options.device = device_name();
+    gpu_.emplace(must(Mesh::build(far(), options)));
+    for (std::uint64_t t = 0; t < 6; ++t) {
+      set_inputs(t);
+      tick(2);
+    }
+    expect_equal("at the end");
+    expect_placed();
+  }
+}
+
+/// Cells of `explosive`, whose second one fails, some of them on the host.
+class DeviceFaults : public DevicePair,
+                     public ::testing::WithParamInterface<std::tuple<Policy, std::vector<std::uint32_t>>> {
  protected:
-  void SetUp() override { DeviceRunTest::SetUp(); }
+  bool is_mixed() const { return !std::get<1>(GetParam()).empty(); }
+  static NetworkSpec network() {
+    NetworkSpec spec = explosive(std::get<0>(GetParam()));
+    for (LayerSpec& layer : spec.layers)
+      for (const std::uint32_t x : std::get<1>(GetParam()))
+        if (layer.at.x == x) layer.device = Placement::cpu;
+    return spec;
+  }
+  void write(std::uint32_t x, const std::vector<float>& values) {
+    both([&](Mesh& mesh) { write_weights(mesh, {0, 0, x, 0}, values); });
+  }
 };
 
 TEST_P(DeviceFaults, HappenAtTheSameTickToTheSameEnd) {
-  build(explosive(GetParam()), 2);
+  build(network(), 2);
   set_inputs(1);
   tick(20);
   both([](Mesh& mesh) { mesh.take_cell_snapshots(); });
   tick(5);
   // Big, but finite for small inputs: what then comes in makes the second layer overflow.
-  both([](Mesh& mesh) {
-    const std::size_t first = MeshAccess::weights(mesh).first(*mesh.graph().find_layer({0, 0, 1, 0}));
-    auto& parameter = MeshAccess::weights(mesh).parameters()[first];
-    const std::vector<float> huge(36, 1e38f);
-    must(MeshAccess::weights(mesh).write(parameter, huge, "huge"));
-  });
-  both_say_the_same([](Mesh& mesh) { return mesh.tick(3); });
-  both_say_the_same([](Mesh& mesh) { return mesh.tick(300); });
-  both_say_the_same([](Mesh& mesh) { return mesh.tick(2); });
+  write(1, std::vector<float>(36, 1e38f));
+  for (const std::uint64_t n : {3, 300, 2}) both_say_the_same([n](Mesh& mesh) { return mesh.tick(n); });
   expect_equal("after the fault");
   expect_same_supervision();
   // Mended, both go on.
-  both([](Mesh& mesh) {
-    const std::size_t first = MeshAccess::weights(mesh).first(*mesh.graph().find_layer({0, 0, 1, 0}));
-    must(MeshAccess::weights(mesh).write(MeshAccess::weights(mesh).parameters()[first], noise(36, 5, 0.1f), "mended"));
-    mesh.resume();
-  });
+  write(1, noise(36, 5, 0.1f));
+  both([](Mesh& mesh) { mesh.resume(); });
   set_inputs(9);
   both_say_the_same([](Mesh& mesh) { return mesh.tick(40); });
   expect_equal("mended");
 }
 
-TEST_P(DeviceFaults, InTheMiddleOfARunLeaveTheSameOutputsBehind) {
-  build(explosive(GetParam()));
-  set_inputs(1);
-  both([](Mesh& mesh) {
-    const std::size_t first = MeshAccess::weights(mesh).first(*mesh.graph().find_layer({0, 0, 1, 0}));
-    must(MeshAccess::weights(mesh).write(MeshAccess::weights(mesh).parameters()[first], std::vector<float>(36, 6e37f),
-                                         "large"));
-  });
-  // Small inputs at first; from tick 30 on saturated ones, so that the sum of six overflows.
-  std::vector<float> a(60 * 7, 0.0f), b(60 * 5, 0.0f), right[2];
-  for (std::size_t i = 30 * 7; i < a.size(); ++i) a[i] = i % 3 ? 900.0f : -900.0f;
-  both_say_the_same([](Mesh& mesh) { return mesh.tick(2); });
-  std::size_t which = 0;
-  both_say_the_same([&](Mesh& mesh) {
-    right[which].assign(60 * 4, 0.0f);
-    const RunInput inputs[] = {{"a", a}, {"b", b}};
-    const RunOutput outputs[] = {{"right", right[which++]}};
-    return mesh.run(inputs, 60, outputs);
-  });
-  EXPECT_EQ(bits(right[1]), bits(right[0]));
+TEST_P(DeviceFaults, InTheMiddleOfARunTakeBackWhatWasDoneSinceBothAgreed) {
+  build(network());
+  // The first cell adds up "a" and some of the third, which keeps the sign that it once had; the second sums six of it.
+  // Small inputs at first, in several calls; then saturated ones, so that the sum overflows.
+  std::vector<float> adds(6 * 18, 0.0f);
+  for (std::size_t i = 0; i < adds.size(); ++i) adds[i] = i % 18 < 7 ? 1.0f : i % 18 < 12 ? 0.0f : 0.1f;
+  write(0, adds);
+  write(1, std::vector<float>(36, 6e37f));
+  write(2, std::vector<float>(36, 1.0f));
+  for (int i = 0; i < 6; ++i) {
+    both([&](Mesh& mesh) {
+      must(mesh.set_input("a", std::vector<float>(7, i ? 0.001f * static_cast<float>(i) : -0.001f)));
+      must(mesh.set_input("b", std::vector<float>(5, 0.001f * static_cast<float>(i))));
+    });
+    both_say_the_same([](Mesh& mesh) { return mesh.tick(1); });
+  }
+  EXPECT_EQ(statistics().downloads, 0u);
+  std::vector<float> a(40 * 7, 0.0f);
+  std::fill(a.begin() + 20 * 7, a.end(), 900.0f);
+  run_both(40, a, std::vector<float>(40 * 5, 0.0f));
   expect_equal("after the run");
+  expect_same_supervision();
+  EXPECT_GT(statistics().replays, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, DeviceFaults,
-                         ::testing::Values(Policy::halt, Policy::hold, Policy::restart, Policy::isolate),
-                         [](const auto& row) { return std::string(name(row.param)); });
+INSTANTIATE_TEST_SUITE_P(
+    Policies, DeviceFaults,
+    ::testing::Combine(::testing::Values(Policy::halt, Policy::hold, Policy::restart, Policy::isolate),
+                       ::testing::Values(std::vector<std::uint32_t>{}, std::vector<std::uint32_t>{1},
+                                         std::vector<std::uint32_t>{0, 3})),
+    [](const auto& row) {
+      constexpr const char* kWhere[] = {"", "_on_the_host", "_on_the_device"};
+      return std::string(name(std::get<0>(row.param))) + kWhere[std::get<1>(row.param).size()];
+    });
 
-TEST_F(DeviceRunTest, ATypeThatSomebodyRegisteredRunsOnTheCpuBesideTheDeviceAndSaysWhy) {
-  register_fragile();
-  build(testing_support::fragile_network());
-  both([](Mesh& mesh) { must(mesh.set_input("fuse", std::vector<float>{0.5f})); });
-  set_inputs(1);
-  tick(6);
-  expect_outputs();
-  set_inputs(2);
-  tick(5);
-  expect_equal("at the end");
-  EXPECT_NE(statistics().why_host_cells.find("fragile"), std::string::npos) << statistics().why_host_cells;
-  EXPECT_EQ(statistics().host_cells, 2u);
-  EXPECT_EQ(statistics().why_host, "");
-  EXPECT_EQ(statistics().device_steps, 11u);
-  EXPECT_EQ(statistics().host_steps, 0u);
-}
+class DevicePlacement : public DevicePair {};
 
-TEST_F(DeviceRunTest, TakesTheNetworksDeviceUnlessToldOtherwise) {
+TEST_F(DevicePlacement, TakesTheNetworksDeviceUnlessToldOtherwise) {
   const NetworkSpec spec = mixed_network().device(device_name()).spec();
   EXPECT_NE(must(Mesh::build(spec)).device_statistics(), nullptr);
   EXPECT_EQ(mesh_on(spec, "cpu", 1).device_statistics(), nullptr);
   EXPECT_EQ(must(Mesh::build(spec)).current_spec().device, device_name());
+}
+
+TEST_F(DevicePlacement, RunsOnTheCpuAloneWhereAllCellsStayThere) {
+  build(checkered(checkered(mixed_network().spec(), 0), 1));
+  set_inputs(1);
+  tick(5);
+  expect_equal("at the end");
+  EXPECT_NE(statistics().why_host.find("keeps all cells"), std::string::npos) << statistics().why_host;
+  EXPECT_EQ(statistics().host_steps, 5u);
+}
+
+TEST_F(DevicePlacement, OfOneLayerIsItsWholeCellsAndOfThoseThatShareItsWeights) {
+  const NetworkSpec spec = NetworkBuilder("shared", GridShape{1, 1, 4, 2})
+                               .input("a", 7)
+                               .input("b", 5)
+                               .dense({0, 0, 0, 0}, 9, kernels::Activation::tanh)
+                               .from({"a", "b"})
+                               .dense({0, 0, 1, 0}, 9, kernels::Activation::tanh)
+                               .placement(Placement::cpu)
+                               .layer({0, 0, 1, 1}, "layer_norm")
+                               .layer({0, 0, 2, 0}, "sequential")
+                               .inside({[] {
+                                 LayerSpec shared;
+                                 shared.type = "shared";
+                                 shared.at = {0, 0, 1, 0};
+                                 return shared;
+                               }()})
+                               .dense({0, 0, 3, 0}, 4)
+                               .output("left", {0, 0, 3, 0})
+                               .output("right", {0, 0, 2, 0})
+                               .seed(3)
+                               .spec();
+  build(spec);
+  set_inputs(1);
+  tick(9);
+  expect_equal("at the end");
+  expect_on_device(9, 2);
+}
+
+TEST_F(DevicePlacement, SeesRegisteredTypesInsideOfOthersAndWhereTheirWeightsAreShared) {
+  register_raw();
+  LayerSpec raw, shared;
+  raw.type = "raw";
+  shared.type = "shared";
+  shared.at = {0, 0, 0, 0};
+  const NetworkSpec spec = NetworkBuilder("inside", GridShape{1, 1, 4, 1})
+                               .input("a", 7)
+                               .input("b", 5)
+                               .layer({0, 0, 0, 0}, "raw")
+                               .from({"a"})
+                               .layer({0, 0, 1, 0}, "sequential")
+                               .inside({shared})
+                               .from({"a"})
+                               .layer({0, 0, 2, 0}, "sequential")
+                               .inside({raw})
+                               .from({"b", Coord{0, 0, 1, 0}, Coord{0, 0, 3, 0}})
+                               .dense({0, 0, 3, 0}, 4, Activation::tanh)
+                               .output("left", {0, 0, 3, 0})
+                               .output("right", {0, 0, 2, 0})
+                               .seed(3)
+                               .spec();
+  build(spec);
+  for (std::uint64_t t = 0; t < 4; ++t) {
+    set_inputs(t);
+    tick(3);
+    expect_outputs();
+  }
+  expect_equal("at the end");
+  expect_on_device(12, 3);
+}
+
+TEST_F(DevicePlacement, StaysOnTheCpuWhereAllTypesAreRegistered) {
+  register_raw();
+  const NetworkSpec spec = NetworkBuilder("only", GridShape{1, 1, 2, 1})
+                               .input("a", 7)
+                               .input("b", 5)
+                               .layer({0, 0, 0, 0}, "raw")
+                               .from({"a"})
+                               .layer({0, 0, 1, 0}, "raw")
+                               .from({"b"})
+                               .output("left", {0, 0, 0, 0})
+                               .output("right", {0, 0, 1, 0})
+                               .spec();
+  build(spec);
+  set_inputs(1);
+  tick(5);
+  expect_equal("at the end");
+  EXPECT_EQ(statistics().host_steps, 5u);
+  EXPECT_EQ(statistics().device_bytes, 0u);
+  EXPECT_NE(statistics().why_host.find("(0,0,0), (0,0,1): the layer type 'raw'"), std::string::npos)
+      << statistics().why_host;
+}
+
+TEST_F(DevicePlacement, WhatRegisteredTypesDoWrongIsSeenAsOnTheCpu) {
+  register_fragile();
+  for (const auto policy : {actors::Policy::halt, actors::Policy::hold, actors::Policy::restart})
+    for (const float trigger : {kThrow, kNan}) {
+      SCOPED_TRACE(std::string(name(policy)) + ", " + std::to_string(trigger));
+      NetworkSpec spec = NetworkBuilder("fragile", GridShape{1, 1, 3, 1})
+                             .input("a", 7)
+                             .input("b", 5)
+                             .layer({0, 0, 0, 0}, "fragile")
+                             .from({"a"})
+                             .dense({0, 0, 1, 0}, 4, Activation::tanh)
+                             .from({Coord{0, 0, 0, 0}, Coord{0, 0, 2, 0}})
+                             .dense({0, 0, 2, 0}, 3)
+                             .from({"b", Coord{0, 0, 1, 0}})
+                             .output("left", {0, 0, 1, 0})
+                             .output("right", {0, 0, 2, 0})
+                             .seed(5)
+                             .spec();
+      spec.supervision = {policy, 3, 50, actors::Policy::isolate};
+      build(spec);
+      set_inputs(1);
+      tick(7);
+      std::vector<float> values(7, 0.25f);
+      values[0] = trigger;
+      both([&](Mesh& mesh) { must(mesh.set_input("a", values)); });
+      both_say_the_same([](Mesh& mesh) { return mesh.tick(3); });
+      expect_equal("after the fault");
+      expect_same_supervision();
+      set_inputs(2);
+      both([](Mesh& mesh) { mesh.resume(); });
+      both_say_the_same([](Mesh& mesh) { return mesh.tick(6); });
+      expect_equal("mended");
+    }
+}
+
+/// Device memory of a chain of which one layer is large.
+TEST_F(DevicePlacement, TheDeviceHasNoRoomForCellsOfTheHost) {
+  const auto chain = [](std::optional<Placement> place) {
+    NetworkBuilder builder("wide", GridShape{1, 1, 4, 1});
+    builder.input("a", 7)
+        .input("b", 5)
+        .dense({0, 0, 0, 0}, 8, Activation::tanh)
+        .from({"a", "b"})
+        .dense({0, 0, 1, 0}, 4096, Activation::tanh);
+    if (place) builder.placement(*place);
+    builder.dense({0, 0, 2, 0}, 1024, Activation::tanh);
+    if (place) builder.placement(*place);
+    return builder.dense({0, 0, 3, 0}, 3).output("left", {0, 0, 0, 0}).output("right", {0, 0, 3, 0}).seed(7).spec();
+  };
+  std::uint64_t bytes[2];
+  for (const bool is_host : {false, true}) {
+    build(chain(is_host ? std::optional(Placement::cpu) : std::nullopt));
+    set_inputs(4);
+    tick(4);
+    expect_equal(is_host ? "mixed" : "on the device");
+    bytes[is_host] = statistics().device_bytes;
+    EXPECT_EQ(statistics().why_host, "");
+  }
+  // The weights of 8 x 4096 and 4096 x 1024, and what only the host's cells read of each other.
+  constexpr std::uint64_t kWeights = (8 + 1024) * 4096 * sizeof(float);
+  EXPECT_GT(bytes[0], kWeights);
+  EXPECT_LT(bytes[1] + kWeights + 2 * 4096 * sizeof(float), bytes[0] + 4096);
+  // The rest: a layer of 16 x 1024 in panels, and less than that in rows.
+  EXPECT_LT(bytes[1], 16 * 1024 * sizeof(float) + 16 * 1024);
 }
 
 }  // namespace

@@ -17,13 +17,7 @@
 namespace weft::mesh::device_faults_test {
 namespace {
 
-using testing_support::bits;
-using testing_support::device_name;
-using testing_support::DriverFault;
-using testing_support::FaultsTest;
-using testing_support::hashes;
-using testing_support::must;
-using testing_support::noise;
+using namespace testing_support;
 
 /// Three cells, one of which remembers, one loop; few shaders, since a device that was lost compiles them again.
 NetworkSpec small_network() {
@@ -89,12 +83,10 @@ class DeviceFaultsTest : public FaultsTest {
     const RunOutput outputs[] = {{"y", y}};
     must(mesh.run(inputs, 7, outputs));
     outcome.all += text(y);
-    testing_support::post(mesh, {0, 0, 0, 0}, CommandKind::probe, mesh.ticks() + 2);
+    post(mesh, {0, 0, 0, 0}, CommandKind::probe, mesh.ticks() + 2);
     must(mesh.tick(4));
-    auto morph = std::make_shared<Command>();
-    morph->kind = CommandKind::morph;
-    morph->encoding = Encoding(Dtype::int8);
-    const CommandMessage order = must(mesh.post({0, 0, 2, 0}, morph));
+    const CommandMessage order =
+        post(mesh, {0, 0, 2, 0}, {.kind = CommandKind::morph, .encoding = Encoding(Dtype::int8)});
     must(mesh.tick(3));
     EXPECT_TRUE(order->is_done() && order->status());
     look();
@@ -125,7 +117,7 @@ TEST_P(EachFault, WheneverItHappensLosesNothing) {
   const bool is_slow = GetParam() == DriverFault::lost_at_submit || GetParam() == DriverFault::lost_at_wait;
   const int runs = expect_nothing_lost(
       GetParam(), [](const std::string& where) { return run_fully(where); }, anew, is_slow && !is_thorough() ? 3 : 1);
-  std::printf("%s: %d runs with a fault\n", testing_support::name(GetParam()), runs);
+  std::printf("%s: %d runs with a fault\n", name(GetParam()), runs);
   EXPECT_GT(runs, 1);
 }
 
@@ -134,14 +126,14 @@ INSTANTIATE_TEST_SUITE_P(OfTheDriver, EachFault,
                                            DriverFault::no_pipeline, DriverFault::no_commands,
                                            DriverFault::lost_at_submit, DriverFault::lost_at_wait, DriverFault::hang,
                                            DriverFault::validation_error),
-                         [](const auto& row) { return std::string(testing_support::name(row.param)); });
+                         [](const auto& row) { return std::string(name(row.param)); });
 
 TEST_F(DeviceFaultsTest, AMeshThatTheHostRunsInPartLosesNothingEither) {
   // Steps of the host since both last agreed are undone.
   for (const auto& [fault, stride] :
        {std::pair(DriverFault::lost_at_submit, 11), std::pair(DriverFault::lost_at_wait, 23),
         std::pair(DriverFault::no_room, 4), std::pair(DriverFault::no_commands, 2)})
-    EXPECT_GT(expect_nothing_lost(fault, run_parted, false, stride), 0) << testing_support::name(fault);
+    EXPECT_GT(expect_nothing_lost(fault, run_parted, false, stride), 0) << name(fault);
 }
 
 TEST_F(DeviceFaultsTest, ALongRunGoesOnFromTheLastDownload) {
@@ -149,7 +141,7 @@ TEST_F(DeviceFaultsTest, ALongRunGoesOnFromTheLastDownload) {
   // and after it.
   for (const DriverFault fault : {DriverFault::lost_at_submit, DriverFault::lost_at_wait, DriverFault::no_commands}) {
     for (int n = 0, runs = 0;; n += is_thorough() ? 1 : 7, ++runs) {
-      SCOPED_TRACE(std::string(testing_support::name(fault)) + " number " + std::to_string(n));
+      SCOPED_TRACE(std::string(name(fault)) + " number " + std::to_string(n));
       faulty().open();
       const std::uint64_t before = plan().failed();
       Mesh cpu = mesh_on("cpu", 2), gpu = mesh_on(device_name(), 2);

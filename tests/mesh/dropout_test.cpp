@@ -10,8 +10,7 @@
 namespace weft::mesh::dropout_test {
 namespace {
 
-using testing_support::bits;
-using testing_support::must;
+using namespace testing_support;
 
 LayerSpec spec_of(double rate) {
   LayerSpec spec;
@@ -21,30 +20,14 @@ LayerSpec spec_of(double rate) {
 }
 
 /// One firing of `rows` rows, of which the first `training` are learned from, and back.
-struct Firing {
-  Firing(double rate, const Shape& shape, std::size_t rows, std::size_t training, std::vector<float> before)
-      : layer(must(make_layer(spec_of(rate), shape, "layer", {{7, 9}, 0, {}}))), state(std::move(before)) {
-    const kernels::FlushSubnormals exact;
-    const std::size_t n = layer->in();
-    x = goldens::draw(goldens::kX, rows * n), dy = goldens::draw(goldens::kDy, rows * n);
-    y.resize(rows * n), dx.resize(rows * n), cache.resize(rows * n), next.resize(rows * 4);
-    const auto view = [&](std::vector<float>& v) {
-      return kernels::MatrixView{v.data(), rows, v.size() / rows, v.size() / rows};
-    };
-    ForwardArgs forward;
-    forward.x = view(x), forward.y = view(y), forward.cache = view(cache);
-    forward.state = view(state), forward.next_state = view(next);
-    forward.training_rows = training;
-    layer->forward(stream, forward);
-    BackwardArgs backward;
-    std::vector<float> down = dy;
-    backward.x = view(x), backward.y = view(y), backward.cache = view(cache), backward.state = view(state);
-    backward.dy = view(down), backward.dx = view(dx);
-    layer->backward(stream, backward);
+struct Firing : goldens::Sequence {
+  Firing(double rate, const Shape& shape, std::size_t rows, std::size_t training, const std::vector<float>& before)
+      : Sequence(spec_of(rate), shape, 1, rows, {{7, 9}, 0, {}}) {
+    std::copy(before.begin(), before.end(), state.begin());
+    training_rows = training;
+    forward(0, rows);
+    backward();
   }
-  std::unique_ptr<Layer> layer;
-  kernels::CpuStream stream;
-  std::vector<float> state, x, y, dy, dx, cache, next;
 };
 
 std::vector<float> fresh(std::size_t rows) { return std::vector<float>(rows * 4); }
@@ -77,30 +60,20 @@ TEST(Dropout, LeavesAloneWhatIsNotLearnedFrom) {
   Firing none(0.5, {40}, 3, 0, before), one(0.5, {40}, 3, 1, before), all(0.5, {40}, 3, 3, before);
   EXPECT_EQ(bits(none.y), bits(none.x));
   EXPECT_EQ(bits(none.dx), bits(none.dy));
-  EXPECT_EQ(none.next, before) << "nothing is drawn";
-  EXPECT_EQ(one.next, std::vector<float>({4, 0, 1, 0, 4, 0, 2, 0, 5, 0, 3, 0}));
+  EXPECT_EQ(none.last_state(), before) << "nothing is drawn";
+  EXPECT_EQ(one.last_state(), std::vector<float>({4, 0, 1, 0, 4, 0, 2, 0, 5, 0, 3, 0}));
   EXPECT_TRUE(std::equal(one.y.begin(), one.y.begin() + 40, all.y.begin()));
   EXPECT_TRUE(std::equal(one.y.begin() + 40, one.y.end(), one.x.begin() + 40));
   EXPECT_NE(bits(one.y), bits(all.y));
 }
 
 TEST(Dropout, DropsOthersEachTickAndEachRow) {
-  Firing now(0.5, {200}, 2, 2, fresh(2)), then(0.5, {200}, 2, 2, now.next);
+  Firing now(0.5, {200}, 2, 2, fresh(2)), then(0.5, {200}, 2, 2, now.last_state());
   EXPECT_NE(bits(now.cache), bits(then.cache));
   EXPECT_FALSE(std::equal(now.cache.begin(), now.cache.begin() + 200, now.cache.begin() + 200));
   // A row alone, at the same stream and counter.
-  Firing alone(0.5, {200}, 1, 1, {then.state.begin() + 4, then.state.end()});
+  Firing alone(0.5, {200}, 1, 1, {then.state.begin() + 4, then.state.begin() + 8});
   EXPECT_TRUE(std::equal(alone.cache.begin(), alone.cache.end(), then.cache.begin() + 200));
-}
-
-TEST(Dropout, RefusesOptionsThatAreWrong) {
-  goldens::expect_refused("dropout", {{"rate", 1.0, Errc::out_of_range, "1 is outside"},
-                                      {"rate", -0.1, Errc::out_of_range, "-0.1"},
-                                      {"rate", std::string("half"), Errc::parse_failed, "a number"},
-                                      {"ratio", 0.5, Errc::unknown_name, "it has rate"}});
-  LayerSpec wide = spec_of(0.5);
-  wide.out = 5;
-  testing_support::expect_error(make_layer(wide, 4, "layers[3]"), Errc::shape_mismatch, {"layers[3].out", "dropout"});
 }
 
 }  // namespace

@@ -17,29 +17,11 @@ namespace {
 
 using actors::Policy;
 using formats::EntityFile;
-using testing_support::expect_error;
-using testing_support::hashes;
-using testing_support::kNan;
-using testing_support::must;
-using testing_support::noise;
-using testing_support::post;
-using testing_support::register_fragile;
-using testing_support::run_with_faults;
-using testing_support::started;
+using namespace testing_support;
 
 EntityFile decode(const ByteBuffer& bytes) { return must(formats::decode_entity(ByteSpan(bytes), "test")); }
 
 std::vector<std::byte> plain(const ByteBuffer& bytes) { return {bytes.begin(), bytes.end()}; }
-
-/// A mesh as a file describes it, standing where the file was written.
-Mesh wake(const ByteBuffer& bytes, MeshOptions options = {.threads = 1}) {
-  const EntityFile file = decode(bytes);
-  options.sessions = sessions_of(file);
-  Mesh mesh = must(Mesh::build(must(network_of(file)), options));
-  must(restore_weights(mesh, file));
-  must(restore_live(mesh, file));
-  return mesh;
-}
 
 class BreakAt : public testing::TestWithParam<std::uint64_t> {};
 
@@ -47,7 +29,7 @@ TEST_P(BreakAt, ContinuesToTheHashOfTheUnbrokenRun) {
   Mesh unbroken = started(3);
   run_with_faults(unbroken, 0, GetParam());
   const ByteBuffer bytes = must(encode_mesh(unbroken, true));
-  Mesh resumed = wake(bytes, {.threads = 2, .grain_bytes = 0});
+  Mesh resumed = mesh_of_file(bytes, {.threads = 2, .grain_bytes = 0});
   EXPECT_EQ(hashes(resumed), hashes(unbroken));
   run_with_faults(unbroken, GetParam(), 24);
   run_with_faults(resumed, GetParam(), 24);
@@ -77,7 +59,7 @@ TEST(EntityModel, CarriesOnAMeshWithoutFeedback) {
   Mesh unbroken = must(Mesh::build(spec));
   must(unbroken.set_input("in", noise(3, 1)));
   must(unbroken.tick());
-  Mesh resumed = wake(must(encode_mesh(unbroken, true)));
+  Mesh resumed = mesh_of_file(must(encode_mesh(unbroken, true)));
   must(unbroken.run({}, 30));
   must(resumed.run({}, 30));
   EXPECT_EQ(hashes(resumed), hashes(unbroken));
@@ -96,15 +78,12 @@ TEST(EntityModel, WritesTheSameBytesForTheSameState) {
 
 TEST(EntityModel, KeepsOrdersThatAreNotDueYet) {
   Mesh unbroken = started(2);
-  auto weights = std::make_shared<Command>();
-  weights->kind = CommandKind::set_weights;
-  weights->not_before = 10;
-  weights->values = noise(4 * 19, 3);
-  must(unbroken.post({1, 1, 0, 0}, weights));
+  const auto weights =
+      post(unbroken, {1, 1, 0, 0}, {.kind = CommandKind::set_weights, .not_before = 10, .values = noise(4 * 19, 3)});
   run_with_faults(unbroken, 0, 2);
   // Sent after the last tick, and not yet taken by any: due at the next one.
   post(unbroken, {0, 1, 0, 0}, CommandKind::reset);
-  Mesh resumed = wake(must(encode_mesh(unbroken, true)));
+  Mesh resumed = mesh_of_file(must(encode_mesh(unbroken, true)));
   run_with_faults(unbroken, 2, 12);
   run_with_faults(resumed, 2, 12);
   EXPECT_EQ(hashes(resumed), hashes(unbroken));
@@ -140,7 +119,7 @@ TEST(EntityModel, CarriesWhatOthersKeepBesideAMesh) {
   EXPECT_EQ(extras_of(file), R"({"step":7})");
   const auto read = must(file.values<float>("learner/v"));
   EXPECT_EQ(std::vector<float>(read.begin(), read.end()), velocity);
-  EXPECT_EQ(hashes(wake(bytes)), hashes(mesh));
+  EXPECT_EQ(hashes(mesh_of_file(bytes)), hashes(mesh));
 }
 
 NetworkSpec small(std::size_t out, bool bias = true) {
@@ -220,7 +199,7 @@ TEST(EntityModel, ComesBackAfterAFaultThatOverflowedAnInput) {
   must(mesh.set_input("b", std::vector<float>{3e38f, 1}));
   must(mesh.tick(3));
   EXPECT_EQ(mesh.registry().view(0).faults, 3u);
-  Mesh resumed = wake(must(encode_mesh(mesh, true)));
+  Mesh resumed = mesh_of_file(must(encode_mesh(mesh, true)));
   EXPECT_EQ(resumed.registry().status(0), actors::ActorStatus::held);
   for (Mesh* each : {&mesh, &resumed}) {
     must(each->set_input("b", std::vector<float>{1, 2}));
@@ -235,12 +214,12 @@ TEST(EntityModel, KeepsAFaultThatHaltedTheMesh) {
   Mesh mesh = must(Mesh::build(NetworkBuilder("n", {1, 1, 1, 1}).input("in", 1).layer({0, 0, 0, 0}, "fragile").spec()));
   must(mesh.set_input("in", std::vector<float>{kNan}));
   EXPECT_FALSE(mesh.tick().has_value());
-  Mesh resumed = wake(must(encode_mesh(mesh, true)));
+  Mesh resumed = mesh_of_file(must(encode_mesh(mesh, true)));
   expect_error(resumed.tick(), Errc::halted, {"cell [0,0,0,0]", "tick 0"});
   resumed.resume();
   must(resumed.set_input("in", std::vector<float>{2.0f}));
   must(resumed.tick());
-  EXPECT_EQ(testing_support::output_of(resumed, {0, 0, 0, 0}), std::vector<float>{2.0f});
+  EXPECT_EQ(output_of(resumed, {0, 0, 0, 0}), std::vector<float>{2.0f});
 }
 
 TEST(EntityModel, RefusesEveryTruncationOfItsFile) {
@@ -266,17 +245,11 @@ TEST(EntityModel, SurvivesAnyFlippedBit) {
 TEST(EntityModel, HoldsOrdersThatWereDueWhenItWasTaken) {
   Mesh mesh = must(Mesh::build(NetworkBuilder("n", {1, 1, 1, 1}).input("in", 4).dense({0, 0, 0, 0}, 3).spec()));
   must(mesh.tick(2));
-  auto weights = std::make_shared<Command>();
-  weights->kind = CommandKind::set_weights;
-  weights->values = noise(12, 5);
-  must(mesh.post({0, 0, 0, 0}, weights));
-  auto type = std::make_shared<Command>();
-  type->kind = CommandKind::morph;
-  type->encoding = Encoding(Dtype::int8);
-  must(mesh.post({0, 0, 0, 0}, type));
+  const auto weights = post(mesh, {0, 0, 0, 0}, {.kind = CommandKind::set_weights, .values = noise(12, 5)});
+  const auto type = post(mesh, {0, 0, 0, 0}, {.kind = CommandKind::morph, .encoding = Encoding(Dtype::int8)});
   const ByteBuffer bytes = must(encode_mesh(mesh, true, {}));
   EXPECT_TRUE(weights->is_done() && type->is_done());
-  EXPECT_EQ(hashes(wake(bytes)), hashes(mesh));
+  EXPECT_EQ(hashes(mesh_of_file(bytes)), hashes(mesh));
 }
 
 TEST(EntityModel, RefusesWeightsThatNoFileGivesBack) {

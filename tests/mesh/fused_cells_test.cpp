@@ -16,10 +16,7 @@ namespace weft::mesh::fused_cells_test {
 namespace {
 
 using kernels::Activation;
-using testing_support::must;
-using testing_support::noise;
-using testing_support::output_bits;
-using testing_support::output_of;
+using namespace testing_support;
 
 constexpr std::uint32_t kCells = 40;
 constexpr Coord cell(std::uint32_t x) { return {0, 0, x, 0}; }
@@ -52,7 +49,7 @@ NetworkSpec ring() {
 }
 
 void order(Mesh& mesh, std::uint32_t x, CommandKind kind, std::uint64_t number = 0) {
-  testing_support::post(mesh, cell(x), kind, 0, number);
+  post(mesh, cell(x), kind, 0, number);
 }
 
 /// Disturbs the mesh before tick `tick`.
@@ -71,10 +68,7 @@ void disturb(Mesh& mesh, std::uint64_t tick) {
   if (tick == 16) weights(12, true);  // its sums overflow, as it is linear, and it holds its last output
   if (tick == 20) weights(12, false);
   if (tick == 22) {
-    auto morph = std::make_shared<Command>();
-    morph->kind = CommandKind::morph;
-    morph->encoding = Encoding(Dtype::int8);
-    must(mesh.post(cell(35), morph));
+    post(mesh, cell(35), {.kind = CommandKind::morph, .encoding = Encoding(Dtype::int8)});
   }
   if (tick == 24)
     must(MeshAccess::weights(mesh).morph(*mesh.graph().find_layer(cell(2)), "layer", Encoding(Dtype::bfloat16)));

@@ -53,6 +53,9 @@ inline LayerSpec layer_of(Json layer) {
   return testing_support::must(read_network(network.dump(), "golden")).layers[0];
 }
 
+/// A layer as JSON has it.
+inline LayerSpec layer(const std::string& json) { return layer_of(testing_support::must(parse_json(json, "layer"))); }
+
 inline std::vector<Golden> read(const std::string& type) {
   const std::string path = source_path("tests/data/layers/") + type + ".json";
   std::ifstream file(path);
@@ -83,13 +86,45 @@ inline std::vector<Golden> read(const std::string& type) {
   return goldens;
 }
 
+/// Rows that stand apart between values that no layer may touch. What is written goes to where it was taken from.
+class Apart {
+ public:
+  Apart(std::vector<float>& values, std::size_t width, std::size_t first_row, std::size_t rows)
+      : values_(values), width_(width), first_(first_row * width), stride_((width + 15) / 16 * 16 + 16) {
+    if (width == 0 || values.empty()) return;
+    rows_ = rows;
+    data_ = AlignedBuffer<float>(rows * stride_);
+    std::fill(data_.begin(), data_.end(), kGap);
+    for (std::size_t b = 0; b < rows; ++b)
+      std::copy_n(values.data() + first_ + b * width, width, data_.data() + b * stride_);
+  }
+  ~Apart() {
+    for (std::size_t i = 0; i < data_.size(); ++i)
+      if (i % stride_ < width_)
+        values_[first_ + i / stride_ * width_ + i % stride_] = data_[i];
+      else if (data_[i] != kGap)
+        ADD_FAILURE() << "written beside row " << i / stride_;
+  }
+  Apart(const Apart&) = delete;
+  Apart& operator=(const Apart&) = delete;
+  kernels::MatrixView view() {
+    return rows_ ? kernels::MatrixView{data_.data(), rows_, width_, stride_} : kernels::MatrixView{};
+  }
+
+ private:
+  static constexpr float kGap = 7654321.0f;
+  std::vector<float>& values_;
+  std::size_t width_, first_, stride_, rows_ = 0;
+  AlignedBuffer<float> data_;
+};
+
 /// A layer over `ticks` ticks and back through all of them, rows of a tick together or one at a time.
 class Sequence {
  public:
   Sequence(const LayerSpec& spec, std::size_t in, std::size_t ticks, std::size_t rows)
       : Sequence(spec, Shape{in}, ticks, rows) {}
-  Sequence(const LayerSpec& spec, const Shape& in, std::size_t ticks, std::size_t rows)
-      : layer(testing_support::must(make_layer(spec, in, "layer"))), ticks_(ticks), rows_(rows) {
+  Sequence(const LayerSpec& spec, const Shape& in, std::size_t ticks, std::size_t rows, LayerContext context = {})
+      : layer(testing_support::must(make_layer(spec, in, "layer", std::move(context)))), ticks_(ticks), rows_(rows) {
     x = draw(kX, ticks * rows * layer->in());
     state = draw(kState, rows * layer->state_size());
     state.resize((ticks + 1) * rows * layer->state_size());
@@ -97,20 +132,15 @@ class Sequence {
     dstate = draw(kDnext, rows * layer->state_size());
     y.resize(ticks * rows * layer->out());
     dx.resize(x.size());
-    if (layer->needs_preactivation()) z_.resize(y.size());
-    cache_.resize(ticks * rows * layer->cache_size());
+    if (layer->needs_preactivation()) z.resize(y.size());
+    cache.resize(ticks * rows * layer->cache_size());
     scratch_.resize(rows * layer->scratch_size());
     workspace_ = AlignedBuffer<float>(layer->workspace_size());
     for (std::size_t i = 0; i < layer->parameters().size(); ++i) {
       const ParameterSpec& p = layer->parameters()[i];
-      const auto values =
-          draw(kParameters + static_cast<std::uint32_t>(i), p.out * std::max<std::size_t>(p.in, 1), 0.5f);
       buffers_.emplace_back(p.stored_size());
       sums_.emplace_back(p.stored_size());
-      if (p.is_matrix())
-        kernels::pack_panels({values.data(), p.out, p.in, p.in}, {buffers_.back().data(), p.out, p.in});
-      else
-        std::copy(values.begin(), values.end(), buffers_.back().begin());
+      set_parameter(i, draw(kParameters + static_cast<std::uint32_t>(i), values_of(p), 0.5f));
       weights_.emplace_back(kernels::ConstPanels{buffers_.back().data(), p.out, p.in});
       pointers_.push_back(sums_.back().data());
     }
@@ -119,79 +149,81 @@ class Sequence {
   /// Rows [first, first + count) of every tick.
   void forward(std::size_t first, std::size_t count) {
     const kernels::FlushSubnormals exact;
-    for (std::size_t t = 0; t < ticks_; ++t)
+    const std::size_t n = layer->state_size();
+    for (std::size_t t = 0; t < ticks_; ++t) {
+      const std::size_t row = t * rows_ + first;
+      Apart in(x, layer->in(), row, count), before(z, layer->out(), row, count), out(y, layer->out(), row, count);
+      Apart kept(cache, layer->cache_size(), row, count), from(state, n, row, count), to(state, n, row + rows_, count);
       layer->forward(stream_, {{weights_.data()},
-                               view(x, layer->in(), t, first, count),
-                               preactivations(t, first, count),
-                               view(y, layer->out(), t, first, count),
-                               view(cache_, layer->cache_size(), t, first, count),
-                               view(state, layer->state_size(), t, first, count),
-                               view(state, layer->state_size(), t + 1, first, count),
+                               in.view(),
+                               before.view(),
+                               out.view(),
+                               kept.view(),
+                               from.view(),
+                               to.view(),
                                workspace_.data(),
                                std::min(training_rows, count)});
+    }
   }
   /// From the last tick to the first; dstate ends as that of the state before the first tick.
-  void backward() {
+  void backward(bool wants_dx = true, bool wants_gradients = true) {
     const kernels::FlushSubnormals exact;
-    std::vector<float> from = dstate, errors = dy;
-    for (std::size_t t = ticks_; t-- > 0;) {
+    const std::size_t n = layer->state_size();
+    std::vector<float> next = dstate, errors = dy;
+    for (std::size_t t = ticks_; t-- > 0; next = dstate) {
+      const std::size_t row = t * rows_;
+      Apart in(x, layer->in(), row, rows_), before(z, layer->out(), row, rows_), out(y, layer->out(), row, rows_);
+      Apart kept(cache, layer->cache_size(), row, rows_), from(state, n, row, rows_), to(dx, layer->in(), row, rows_);
+      Apart down(errors, layer->out(), row, rows_), above(next, n, 0, rows_), below(dstate, n, 0, rows_);
+      Apart scratch(scratch_, layer->scratch_size(), 0, rows_);
       BackwardArgs args;
       args.weights = {weights_.data()};
-      args.x = view(x, layer->in(), t, 0, rows_);
-      args.z = preactivations(t, 0, rows_);
-      args.y = view(y, layer->out(), t, 0, rows_);
-      args.cache = view(cache_, layer->cache_size(), t, 0, rows_);
-      args.state = view(state, layer->state_size(), t, 0, rows_);
-      args.dy = view(errors, layer->out(), t, 0, rows_);
-      args.gradients = {pointers_.data()};
-      args.dx = view(dx, layer->in(), t, 0, rows_);
-      args.dnext_state = view(from, layer->state_size(), 0, 0, rows_);
-      args.dstate = view(dstate, layer->state_size(), 0, 0, rows_);
+      args.x = in.view(), args.z = before.view(), args.y = out.view(), args.cache = kept.view();
+      args.state = from.view(), args.dy = down.view();
+      if (wants_gradients) args.gradients = {pointers_.data()};
+      if (wants_dx) args.dx = to.view();
+      args.dnext_state = above.view(), args.dstate = below.view();
       args.workspace = workspace_.data();
-      args.scratch = view(scratch_, layer->scratch_size(), 0, 0, rows_);
+      args.scratch = scratch.view();
       layer->backward(stream_, args);
-      from = dstate;
     }
   }
   std::vector<float> last_state() const {
     return {state.end() - static_cast<std::ptrdiff_t>(rows_ * layer->state_size()), state.end()};
   }
-  std::vector<float> gradient(std::size_t i) const {
+  std::vector<float> gradient(std::size_t i) const { return row_major(i, sums_[i]); }
+  std::vector<float> parameter(std::size_t i) const { return row_major(i, buffers_[i]); }
+  /// Other values, row-major, than `draw` gave; and what gradients begin with.
+  void set_parameter(std::size_t i, const std::vector<float>& values) { store(i, values, buffers_[i]); }
+  void set_gradient(std::size_t i, const std::vector<float>& values) { store(i, values, sums_[i]); }
+  /// Computes with a weight in another form.
+  void set_weight(std::size_t i, const kernels::ConstWeight& weight) { weights_[i] = weight; }
+  static std::size_t values_of(const ParameterSpec& p) { return p.out * std::max<std::size_t>(p.in, 1); }
+
+  std::unique_ptr<Layer> layer;
+  std::vector<float> x, y, state, dy, dx, dstate, z, cache;  // [ticks][rows][width]; state one tick more
+  std::size_t training_rows = 0;                             // of each call of forward
+
+ private:
+  void store(std::size_t i, const std::vector<float>& values, AlignedBuffer<float>& into) const {
     const ParameterSpec& p = layer->parameters()[i];
-    std::vector<float> values(p.out * std::max<std::size_t>(p.in, 1));
     if (p.is_matrix())
-      kernels::unpack_panels({sums_[i].data(), p.out, p.in}, {values.data(), p.out, p.in, p.in});
+      kernels::pack_panels({values.data(), p.out, p.in, p.in}, {into.data(), p.out, p.in});
     else
-      std::copy_n(sums_[i].begin(), values.size(), values.begin());
+      std::copy(values.begin(), values.end(), into.begin());
+  }
+  std::vector<float> row_major(std::size_t i, const AlignedBuffer<float>& from) const {
+    const ParameterSpec& p = layer->parameters()[i];
+    std::vector<float> values(values_of(p));
+    if (p.is_matrix())
+      kernels::unpack_panels({from.data(), p.out, p.in}, {values.data(), p.out, p.in, p.in});
+    else
+      std::copy_n(from.begin(), values.size(), values.begin());
     return values;
   }
 
-  /// Other values, row-major, than `draw` gave.
-  void set_parameter(std::size_t i, const std::vector<float>& values) {
-    const ParameterSpec& p = layer->parameters()[i];
-    if (p.is_matrix())
-      kernels::pack_panels({values.data(), p.out, p.in, p.in}, {buffers_[i].data(), p.out, p.in});
-    else
-      std::copy(values.begin(), values.end(), buffers_[i].begin());
-  }
-
-  std::unique_ptr<Layer> layer;
-  std::vector<float> x, y, state, dy, dx, dstate;  // [ticks][rows][width]; state one tick more
-  std::size_t training_rows = 0;                   // of each call of forward
-
- private:
-  kernels::MatrixView view(std::vector<float>& values, std::size_t width, std::size_t tick, std::size_t first,
-                           std::size_t count) const {
-    if (width == 0) return {};
-    return {values.data() + (tick * rows_ + first) * width, count, width, width};
-  }
-
-  kernels::MatrixView preactivations(std::size_t tick, std::size_t first, std::size_t count) {
-    return view(z_, z_.empty() ? 0 : layer->out(), tick, first, count);
-  }
-
   std::size_t ticks_, rows_;
-  std::vector<float> z_, cache_, scratch_;
+  std::vector<float> scratch_;
   AlignedBuffer<float> workspace_;
   std::vector<AlignedBuffer<float>> buffers_, sums_;
   std::vector<kernels::ConstWeight> weights_;
@@ -205,47 +237,6 @@ inline void expect_equal(const std::vector<float>& got, const std::vector<double
   double scale = 0;
   for (const double v : want) scale = std::max(scale, std::fabs(v));
   for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5 * scale) << what << ", element " << i;
-}
-
-inline void expect_as_pytorch(const Golden& golden) {
-  std::string label = golden.spec.type + " " + weft::to_string(golden.in) + " to " + std::to_string(golden.out) + ", " +
-                      std::to_string(golden.ticks) + " ticks of " + std::to_string(golden.rows) + " rows:";
-  for (const auto& option : golden.spec.options) label += " " + option.first;
-  SCOPED_TRACE(label);
-  Sequence run(golden.spec, golden.in, golden.ticks, golden.rows);
-  run.forward(0, golden.rows);
-  expect_equal(run.y, golden.y, "y");
-  expect_equal(run.last_state(), golden.state, "state");
-  run.backward();
-  expect_equal(run.dx, golden.dx, "dx");
-  expect_equal(run.dstate, golden.dstate, "dstate");
-  ASSERT_EQ(run.layer->parameters().size(), golden.gradients.size());
-  for (std::size_t i = 0; i < golden.gradients.size(); ++i)
-    expect_equal(run.gradient(i), golden.gradients[i], run.layer->parameters()[i].name);
-
-  Sequence alone(golden.spec, golden.in, golden.ticks, golden.rows);
-  for (std::size_t b = golden.rows; b-- > 0;) alone.forward(b, 1);
-  EXPECT_EQ(testing_support::bits(alone.y), testing_support::bits(run.y)) << "rows one at a time";
-  EXPECT_EQ(testing_support::bits(alone.state), testing_support::bits(run.state)) << "rows one at a time";
-}
-
-/// An option that a layer must refuse, and parts of the error's text.
-struct Refusal {
-  std::string key;
-  OptionValue value;
-  Errc code;
-  std::string fragment;
-};
-
-inline void expect_refused(const std::string& type, const std::vector<Refusal>& refusals) {
-  for (const Refusal& refusal : refusals) {
-    LayerSpec spec;
-    spec.type = type;
-    spec.options = {{refusal.key, refusal.value}};
-    SCOPED_TRACE(type + "." + refusal.key);
-    testing_support::expect_error(make_layer(spec, 4, "layers[3]"), refusal.code,
-                                  {"layers[3]." + refusal.key, refusal.fragment});
-  }
 }
 
 }  // namespace weft::mesh::goldens

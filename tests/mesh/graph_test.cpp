@@ -9,8 +9,7 @@
 namespace weft::mesh::graph_test {
 namespace {
 
-using testing_support::expect_error;
-using testing_support::must;
+using namespace testing_support;
 
 NetworkBuilder pair() { return NetworkBuilder("pair", {1, 1, 2, 1}).input("in", 4); }
 
@@ -240,233 +239,104 @@ TEST(Graph, InfersWidthsAgainstIndexOrderRoundALoopInOnePass) {
   EXPECT_EQ(graph.nodes().front().in, 3u);
 }
 
-struct Wrong {
-  std::string label;
-  NetworkSpec spec;
-  Errc code;
-  std::vector<std::string> fragments;
-};
-
 NetworkSpec grid_of(GridShape grid) {
   return NetworkBuilder("grid", grid).input("in", 4).dense({0, 0, 0, 0}, 2).spec();
 }
 
-std::vector<Wrong> wrong_places() {
-  return {
-      {"LayerOutside",
-       pair().dense({0, 0, 0, 0}, 2).dense({0, 0, 5, 0}, 2).spec(),
-       Errc::out_of_range,
-       {"layers[1].at", "[0,0,5,0]", "1x1x2x1"}},
-      {"LevelOutside",
-       pair().dense({0, 0, 0, 1}, 2).spec(),
-       Errc::out_of_range,
-       {"layers[0].at", "[0,0,0,1]", "1x1x2x1"}},
-      {"LinkOutside",
-       pair().dense({0, 0, 0, 0}, 2).from({"in", Coord{9, 0, 0, 0}}).spec(),
-       Errc::out_of_range,
-       {"layers[0]", "from[1]", "[9,0,0,0]", "1x1x2x1"}},
-      {"LinkFarOutside",
-       pair().dense({0, 0, 0, 0}, 2).from({Coord{~0u, ~0u, ~0u, ~0u}}).spec(),
-       Errc::out_of_range,
-       {"from[0]", "[4294967295,4294967295,4294967295,4294967295]"}},
-      {"LinkToAnEmptyPlace",
-       pair().dense({0, 0, 0, 0}, 2).from({Coord{0, 0, 1, 0}}).spec(),
-       Errc::unknown_name,
-       {"layers[0]", "from[0]", "no layer", "[0,0,1,0]"}},
-      {"LinkToNoPort",
-       pair().dense({0, 0, 0, 0}, 2).from({"inn"}).spec(),
-       Errc::unknown_name,
-       {"layers[0]", "from[0]", "'inn'"}},
-      {"OutputOutside",
-       pair().dense({0, 0, 0, 0}, 2).output("y", {0, 1, 0, 0}).spec(),
-       Errc::out_of_range,
-       {"outputs.y", "[0,1,0,0]", "1x1x2x1"}},
-      {"OutputOfAnEmptyPlace",
-       pair().dense({0, 0, 0, 0}, 2).output("y", {0, 0, 1, 0}).spec(),
-       Errc::unknown_name,
-       {"outputs.y", "[0,0,1,0]"}},
-      {"ZeroExtent", grid_of({1, 0, 1, 1}), Errc::out_of_range, {"grid", "1x0x1x1", "at least 1"}},
-      {"HugeGrid",
-       grid_of({65536, 65536, 65536, 65536}),
-       Errc::too_large,
-       {"grid", "65536x65536x65536x65536", "2147483647"}},
-      {"GridThatWrapsTo64Bits", grid_of({~0u, ~0u, 1, 1}), Errc::too_large, {"grid", "4294967295"}},
-      {"PlaceTakenTwice",
-       pair().dense({0, 0, 1, 0}, 2).dense({0, 0, 0, 0}, 2).dense({0, 0, 1, 0}, 2).spec(),
-       Errc::duplicate_name,
-       {"layers[2]", "[0,0,1,0]", "layers[0]"}},
-      {"PortTwice", pair().input("in", 3).dense({0, 0, 0, 0}, 2).spec(), Errc::duplicate_name, {"inputs.in", "twice"}},
-      {"OutputTwice",
-       pair().dense({0, 0, 0, 0}, 2).output("y", {0, 0, 0, 0}).output("y", {0, 0, 0, 0}).spec(),
-       Errc::duplicate_name,
-       {"outputs.y", "twice"}},
-      {"PortWithoutName", pair().input("", 3).dense({0, 0, 0, 0}, 2).spec(), Errc::parse_failed, {"inputs", "name"}},
-      {"OutputWithoutName",
-       pair().dense({0, 0, 0, 0}, 2).output("", {0, 0, 0, 0}).spec(),
-       Errc::parse_failed,
-       {"outputs", "name"}},
-      {"NoLayers", pair().spec(), Errc::parse_failed, {"layers", "at least one"}},
-      {"FirstLayerWithTwoPorts",
-       pair().input("more", 2).dense({0, 0, 0, 0}, 2).spec(),
-       Errc::parse_failed,
-       {"layers[0]", ".from", "2 inputs"}},
-      {"FirstLayerWithoutPorts",
-       NetworkBuilder("n", {1, 1, 1, 1}).dense({0, 0, 0, 0}, 2).spec(),
-       Errc::parse_failed,
-       {"layers[0]", ".from", "0 inputs"}},
-      {"NobodyAround",
-       pair().dense({0, 0, 0, 0}, 2).neighbours(Neighbourhood::moore).spec(),
-       Errc::shape_mismatch,
-       {"layers[0]", "neighbours", "level 0"}},
-      {"PoliciesOfOneCellThatDiffer",
-       NetworkBuilder("n", {1, 1, 1, 2})
-           .input("in", 2)
-           .dense({0, 0, 0, 0}, 2)
-           .policy(actors::Policy::hold)
-           .dense({0, 0, 0, 1}, 2)
-           .policy(actors::Policy::isolate)
-           .spec(),
-       Errc::duplicate_name,
-       {"layers[1].policy ([0,0,0,1])", "'isolate'", "layers[0] [0,0,0,0]", "'hold'", "one policy"}},
-      {"NameTooLongToBeReadBack",
-       NetworkBuilder(std::string(257, 'n'), {1, 1, 1, 1}).input("in", 2).dense({0, 0, 0, 0}, 2).spec(),
-       Errc::too_large,
-       {"name", "257", "256"}},
-      {"PortNameTooLong",
-       pair().input(std::string(300, 'p'), 2).dense({0, 0, 0, 0}, 2).spec(),
-       Errc::too_large,
-       {"inputs", "300", "256"}},
-  };
-}
-
-std::vector<Wrong> wrong_shapes() {
+TEST(Graph, RefusesWithThePlaceBothValuesAndWhatToDo) {
   constexpr std::size_t kWidest = std::size_t{1} << 24;
-  return {
-      {"EmptyPort",
-       NetworkBuilder("n", {1, 1, 1, 1}).input("in", 0).dense({0, 0, 0, 0}, 2).spec(),
-       Errc::out_of_range,
-       {"inputs.in", "width 0", "16777216"}},
-      {"HugePort",
-       NetworkBuilder("n", {1, 1, 1, 1}).input("in", kWidest + 1).dense({0, 0, 0, 0}, 2).spec(),
-       Errc::out_of_range,
-       {"inputs.in", "16777217", "16777216"}},
-      {"HugeLayer", pair().dense({0, 0, 0, 0}, kWidest + 1).spec(), Errc::too_large, {"layers[0]", ".out", "16777217"}},
-      {"LayerAsWideAsMemory",
-       pair().dense({0, 0, 0, 0}, SIZE_MAX).spec(),
-       Errc::too_large,
-       {"layers[0]", ".out", "18446744073709551615"}},
-      {"WeightsBeyondCounting",
-       NetworkBuilder("n", {1, 1, 1, 1}).input("in", kWidest).dense({0, 0, 0, 0}, kWidest).spec(),
-       Errc::too_large,
-       {"layers[0]", "'weight'", "[16777216, 16777216]"}},
-      {"SourcesTooWideTogether",
-       NetworkBuilder("n", {1, 1, 1, 1})
-           .input("a", kWidest)
-           .input("b", 1)
-           .dense({0, 0, 0, 0}, 1)
-           .from({"a", "b"})
-           .spec(),
-       Errc::too_large,
-       {"layers[0]", ".from", "16777216"}},
-      {"SumOfUnequals",
-       pair().input("wide", 9).dense({0, 0, 0, 0}, 2).from({"in", "wide"}, Combine::add).spec(),
-       Errc::shape_mismatch,
-       {"layers[0]", "'add'", "input 'in' has 4", "input 'wide' has 9"}},
-      {"GateOfUnequals",
-       pair().input("wide", 9).dense({0, 0, 0, 0}, 2).from({"in", "wide"}, Combine::gate).spec(),
-       Errc::shape_mismatch,
-       {"'gate'", "4", "9"}},
-      {"GateOfThree",
-       pair().dense({0, 0, 0, 0}, 2).from({"in", "in", "in"}, Combine::gate).spec(),
-       Errc::shape_mismatch,
-       {"layers[0]", ".from", "two sources", "3"}},
-      {"GateOfOne",
-       pair().dense({0, 0, 0, 0}, 2).from({"in"}, Combine::gate).spec(),
-       Errc::shape_mismatch,
-       {"two sources", "1"}},
-      {"ResidualOfOne",
-       pair().layer({0, 0, 0, 0}, "residual").from({"in"}).spec(),
-       Errc::shape_mismatch,
-       {"layers[0]", "residual", "at least two", "1"}},
-      {"ResidualOfUnequals",
-       pair().input("wide", 9).layer({0, 0, 0, 0}, "residual").from({"in", "wide"}).spec(),
-       Errc::shape_mismatch,
-       {"layers[0]", "4", "9"}},
-      {"IdentityOfAnotherWidth",
-       pair().layer({0, 0, 0, 0}, "identity", 5).spec(),
-       Errc::shape_mismatch,
-       {"layers[0]", ".out", "4", "5", "leave 'out' away"}},
-      {"DenseWithoutWidth",
-       pair().layer({0, 0, 0, 0}, "dense").spec(),
-       Errc::parse_failed,
-       {"layers[0]", ".out", "\"out\": 64"}},
-      {"WidthOfItself",
-       pair().layer({0, 0, 0, 0}, "identity").from({Coord{0, 0, 1, 0}}).layer({0, 0, 1, 0}, "identity").spec(),
-       Errc::shape_mismatch,
-       {"layers[0]", ".out", "loop", "state 'out'"}},
+  const auto refuse = [](const NetworkSpec& spec, Errc code, std::string_view fragments) {
+    expect_refused(Graph::build(spec), code, fragments);
   };
+  refuse(pair().dense({0, 0, 0, 0}, 2).dense({0, 0, 5, 0}, 2).spec(), Errc::out_of_range,
+         "layers[1].at|[0,0,5,0]|1x1x2x1");
+  refuse(pair().dense({0, 0, 0, 1}, 2).spec(), Errc::out_of_range, "layers[0].at|[0,0,0,1]|1x1x2x1");
+  refuse(pair().dense({0, 0, 0, 0}, 2).from({"in", Coord{9, 0, 0, 0}}).spec(), Errc::out_of_range,
+         "layers[0]|from[1]|[9,0,0,0]|1x1x2x1");
+  refuse(pair().dense({0, 0, 0, 0}, 2).from({Coord{~0u, ~0u, ~0u, ~0u}}).spec(), Errc::out_of_range,
+         "from[0]|[4294967295,4294967295,4294967295,4294967295]");
+  refuse(pair().dense({0, 0, 0, 0}, 2).from({Coord{0, 0, 1, 0}}).spec(), Errc::unknown_name,
+         "layers[0]|from[0]|no layer|[0,0,1,0]");
+  refuse(pair().dense({0, 0, 0, 0}, 2).from({"inn"}).spec(), Errc::unknown_name, "layers[0]|from[0]|'inn'");
+  refuse(pair().dense({0, 0, 0, 0}, 2).output("y", {0, 1, 0, 0}).spec(), Errc::out_of_range,
+         "outputs.y|[0,1,0,0]|1x1x2x1");
+  refuse(pair().dense({0, 0, 0, 0}, 2).output("y", {0, 0, 1, 0}).spec(), Errc::unknown_name, "outputs.y|[0,0,1,0]");
+  refuse(grid_of({1, 0, 1, 1}), Errc::out_of_range, "grid|1x0x1x1|at least 1");
+  refuse(grid_of({65536, 65536, 65536, 65536}), Errc::too_large, "grid|65536x65536x65536x65536|2147483647");
+  refuse(grid_of({~0u, ~0u, 1, 1}), Errc::too_large, "grid|4294967295");
+  refuse(pair().dense({0, 0, 1, 0}, 2).dense({0, 0, 0, 0}, 2).dense({0, 0, 1, 0}, 2).spec(), Errc::duplicate_name,
+         "layers[2]|[0,0,1,0]|layers[0]");
+  refuse(pair().input("in", 3).dense({0, 0, 0, 0}, 2).spec(), Errc::duplicate_name, "inputs.in|twice");
+  refuse(pair().dense({0, 0, 0, 0}, 2).output("y", {0, 0, 0, 0}).output("y", {0, 0, 0, 0}).spec(), Errc::duplicate_name,
+         "outputs.y|twice");
+  refuse(pair().input("", 3).dense({0, 0, 0, 0}, 2).spec(), Errc::parse_failed, "inputs|name");
+  refuse(pair().dense({0, 0, 0, 0}, 2).output("", {0, 0, 0, 0}).spec(), Errc::parse_failed, "outputs|name");
+  refuse(pair().spec(), Errc::parse_failed, "layers|at least one");
+  refuse(pair().input("more", 2).dense({0, 0, 0, 0}, 2).spec(), Errc::parse_failed, "layers[0]|.from|2 inputs");
+  refuse(NetworkBuilder("n", {1, 1, 1, 1}).dense({0, 0, 0, 0}, 2).spec(), Errc::parse_failed,
+         "layers[0]|.from|0 inputs");
+  refuse(pair().dense({0, 0, 0, 0}, 2).neighbours(Neighbourhood::moore).spec(), Errc::shape_mismatch,
+         "layers[0]|neighbours|level 0");
+  refuse(NetworkBuilder("n", {1, 1, 1, 2})
+             .input("in", 2)
+             .dense({0, 0, 0, 0}, 2)
+             .policy(actors::Policy::hold)
+             .dense({0, 0, 0, 1}, 2)
+             .policy(actors::Policy::isolate)
+             .spec(),
+         Errc::duplicate_name, "layers[1].policy ([0,0,0,1])|'isolate'|layers[0] [0,0,0,0]|'hold'|one policy");
+  refuse(NetworkBuilder(std::string(257, 'n'), {1, 1, 1, 1}).input("in", 2).dense({0, 0, 0, 0}, 2).spec(),
+         Errc::too_large, "name|257|256");
+  refuse(pair().input(std::string(300, 'p'), 2).dense({0, 0, 0, 0}, 2).spec(), Errc::too_large, "inputs|300|256");
+  refuse(NetworkBuilder("n", {1, 1, 1, 1}).input("in", 0).dense({0, 0, 0, 0}, 2).spec(), Errc::out_of_range,
+         "inputs.in|width 0|16777216");
+  refuse(NetworkBuilder("n", {1, 1, 1, 1}).input("in", kWidest + 1).dense({0, 0, 0, 0}, 2).spec(), Errc::out_of_range,
+         "inputs.in|16777217|16777216");
+  refuse(pair().dense({0, 0, 0, 0}, kWidest + 1).spec(), Errc::too_large, "layers[0]|.out|16777217");
+  refuse(pair().dense({0, 0, 0, 0}, SIZE_MAX).spec(), Errc::too_large, "layers[0]|.out|18446744073709551615");
+  refuse(NetworkBuilder("n", {1, 1, 1, 1}).input("in", kWidest).dense({0, 0, 0, 0}, kWidest).spec(), Errc::too_large,
+         "layers[0]|'weight'|[16777216, 16777216]");
+  refuse(NetworkBuilder("n", {1, 1, 1, 1})
+             .input("a", kWidest)
+             .input("b", 1)
+             .dense({0, 0, 0, 0}, 1)
+             .from({"a", "b"})
+             .spec(),
+         Errc::too_large, "layers[0]|.from|16777216");
+  refuse(pair().input("wide", 9).dense({0, 0, 0, 0}, 2).from({"in", "wide"}, Combine::add).spec(), Errc::shape_mismatch,
+         "layers[0]|'add'|input 'in' has 4|input 'wide' has 9");
+  refuse(pair().input("wide", 9).dense({0, 0, 0, 0}, 2).from({"in", "wide"}, Combine::gate).spec(),
+         Errc::shape_mismatch, "'gate'|4|9");
+  refuse(pair().dense({0, 0, 0, 0}, 2).from({"in", "in", "in"}, Combine::gate).spec(), Errc::shape_mismatch,
+         "layers[0]|.from|two sources|3");
+  refuse(pair().dense({0, 0, 0, 0}, 2).from({"in"}, Combine::gate).spec(), Errc::shape_mismatch, "two sources|1");
+  refuse(pair().layer({0, 0, 0, 0}, "residual").from({"in"}).spec(), Errc::shape_mismatch,
+         "layers[0]|residual|at least two|1");
+  refuse(pair().input("wide", 9).layer({0, 0, 0, 0}, "residual").from({"in", "wide"}).spec(), Errc::shape_mismatch,
+         "layers[0]|4|9");
+  refuse(pair().layer({0, 0, 0, 0}, "identity", 5).spec(), Errc::shape_mismatch, "layers[0]|.out|4|5|leave 'out' away");
+  refuse(pair().layer({0, 0, 0, 0}, "dense").spec(), Errc::parse_failed, "layers[0]|.out|\"out\": 64");
+  refuse(pair().layer({0, 0, 0, 0}, "identity").from({Coord{0, 0, 1, 0}}).layer({0, 0, 1, 0}, "identity").spec(),
+         Errc::shape_mismatch, "layers[0]|.out|loop|state 'out'");
+  refuse(pair().layer({0, 0, 0, 0}, "dence", 3).spec(), Errc::unknown_name, "layers[0]|.type|'dence'|dense|rms_norm");
+  refuse(pair().layer({0, 0, 0, 0}, "dense", 3).option("activation", "tahn").spec(), Errc::unknown_name,
+         "layers[0]|.activation|'tahn'|tanh");
+  refuse(pair().dense({0, 0, 0, 0}, 3).option("init", "glorot").spec(), Errc::unknown_name, ".init|'glorot'|xavier");
+  refuse(pair().dense({0, 0, 0, 0}, 3).option("activaton", "tanh").spec(), Errc::unknown_name,
+         "layers[0].activaton ([0,0,0,0]):|activation, bias, init|did you mean 'activation'?");
+  refuse(pair().dense({0, 0, 0, 0}, 3).option("bias", 1.0).spec(), Errc::parse_failed,
+         "layers[0]|.bias|1|true or false");
+  refuse(pair().layer({0, 0, 0, 0}, "leaky_integrator").option("rate", 1.5).spec(), Errc::out_of_range,
+         ".rate|1.5|[1e-06, 1]");
+  refuse(pair().layer({0, 0, 0, 0}, "softmax").option("temperature", NAN).spec(), Errc::out_of_range,
+         ".temperature|nan");
+  refuse(pair().layer({0, 0, 0, 0}, "layer_norm").dtype(Dtype::int8).spec(), Errc::unsupported,
+         "layers[0].dtype ([0,0,0,0])|layer_norm|no weight matrix|int8|leave it away");
+  refuse(pair().layer({0, 0, 0, 0}, "softmax").quantization_aware().spec(), Errc::unsupported,
+         "layers[0].qat ([0,0,0,0])|softmax|no weight matrix to train through");
+  refuse(pair().dense({0, 0, 0, 0}, 3).dtype(Dtype::float16, Granularity::channel).spec(), Errc::unsupported,
+         "layers[0].granularity ([0,0,0,0])|channel|float16|no scales");
 }
-
-std::vector<Wrong> wrong_settings() {
-  return {
-      {"UnknownType",
-       pair().layer({0, 0, 0, 0}, "dence", 3).spec(),
-       Errc::unknown_name,
-       {"layers[0]", ".type", "'dence'", "dense", "rms_norm"}},
-      {"UnknownActivation",
-       pair().layer({0, 0, 0, 0}, "dense", 3).option("activation", "tahn").spec(),
-       Errc::unknown_name,
-       {"layers[0]", ".activation", "'tahn'", "tanh"}},
-      {"UnknownInit",
-       pair().dense({0, 0, 0, 0}, 3).option("init", "glorot").spec(),
-       Errc::unknown_name,
-       {".init", "'glorot'", "xavier"}},
-      {"UnknownOption",
-       pair().dense({0, 0, 0, 0}, 3).option("activaton", "tanh").spec(),
-       Errc::unknown_name,
-       {"layers[0].activaton ([0,0,0,0]):", "activation, bias, init", "did you mean 'activation'?"}},
-      {"OptionOfAnotherKind",
-       pair().dense({0, 0, 0, 0}, 3).option("bias", 1.0).spec(),
-       Errc::parse_failed,
-       {"layers[0]", ".bias", "1", "true or false"}},
-      {"NumberOutOfRange",
-       pair().layer({0, 0, 0, 0}, "leaky_integrator").option("rate", 1.5).spec(),
-       Errc::out_of_range,
-       {".rate", "1.5", "[1e-06, 1]"}},
-      {"NumberThatIsNone",
-       pair().layer({0, 0, 0, 0}, "softmax").option("temperature", NAN).spec(),
-       Errc::out_of_range,
-       {".temperature", "nan"}},
-      {"TypeWithoutMatrix",
-       pair().layer({0, 0, 0, 0}, "layer_norm").dtype(Dtype::int8).spec(),
-       Errc::unsupported,
-       {"layers[0].dtype ([0,0,0,0])", "layer_norm", "no weight matrix", "int8", "leave it away"}},
-      {"QatWithoutMatrix",
-       pair().layer({0, 0, 0, 0}, "softmax").quantization_aware().spec(),
-       Errc::unsupported,
-       {"layers[0].qat ([0,0,0,0])", "softmax", "no weight matrix to train through"}},
-      {"GranularityWithoutScales",
-       pair().dense({0, 0, 0, 0}, 3).dtype(Dtype::float16, Granularity::channel).spec(),
-       Errc::unsupported,
-       {"layers[0].granularity ([0,0,0,0])", "channel", "float16", "no scales"}},
-  };
-}
-
-class WrongNetwork : public testing::TestWithParam<Wrong> {};
-
-TEST_P(WrongNetwork, IsRefusedWithThePlaceBothValuesAndWhatToDo) {
-  const auto graph = Graph::build(GetParam().spec);
-  ASSERT_FALSE(graph.has_value());
-  EXPECT_EQ(graph.error().code(), GetParam().code) << graph.error().text();
-  for (const std::string& fragment : GetParam().fragments)
-    EXPECT_NE(graph.error().text().find(fragment), std::string::npos)
-        << "'" << fragment << "' is missing in: " << graph.error().text();
-}
-
-const auto kLabel = [](const auto& tested) { return tested.param.label; };
-INSTANTIATE_TEST_SUITE_P(Place, WrongNetwork, testing::ValuesIn(wrong_places()), kLabel);
-INSTANTIATE_TEST_SUITE_P(Shape, WrongNetwork, testing::ValuesIn(wrong_shapes()), kLabel);
-INSTANTIATE_TEST_SUITE_P(Setting, WrongNetwork, testing::ValuesIn(wrong_settings()), kLabel);
 
 // A layer type of the user's own is not believed either.
 class Shaped final : public Layer {

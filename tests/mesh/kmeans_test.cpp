@@ -1,28 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// kmeans against PyTorch's autograd. Finite differences and single rows of a batch: layers_test.cpp, too.
+// kmeans where its values are known. PyTorch: layer_goldens_test.cpp; finite differences: layers_test.cpp.
 
 #include "goldens.hpp"
 
 namespace weft::mesh::kmeans_test {
 namespace {
 
-using testing_support::bits;
-using testing_support::expect_error;
-using testing_support::must;
+using namespace testing_support;
 
-LayerSpec spec_of(Options options, std::size_t out = 0) {
+LayerSpec spec_of(Options options) {
   LayerSpec spec;
   spec.type = "kmeans";
-  spec.out = out;
   spec.options = std::move(options);
   return spec;
-}
-
-TEST(KMeans, ComputesAndSendsBackWhatPyTorchDoes) {
-  const auto rows = goldens::read("kmeans");
-  ASSERT_GE(rows.size(), 12u);
-  for (const goldens::Golden& golden : rows) goldens::expect_as_pytorch(golden);
 }
 
 // The original took the distances of the whole batch together, and its gradients lacked the 1/T.
@@ -75,26 +66,6 @@ TEST(KMeans, BeginsAtTheGivenCentres) {
   RandomStream random(1, 0, RandomPurpose::init);
   layer->parameters()[0].init(random, values);
   EXPECT_EQ(values, std::vector<float>({1, 2, 3, 4, 5, 6}));
-  EXPECT_FALSE(layer->parameters()[0].decays);
-  EXPECT_EQ(must(make_layer(spec_of({}, 7), 2, "layer"))->parameters()[0].out, 7u) << "as many as 'out' says";
-}
-
-TEST(KMeans, RefusesOptionsThatAreWrong) {
-  const auto refuse = [](Options options, std::size_t out, Errc code, std::string_view text) {
-    SCOPED_TRACE(std::string(text));
-    expect_error(make_layer(spec_of(std::move(options), out), Shape{3, 4}, "layers[3]"), code, {"layers[3]", text});
-  };
-  refuse({}, 0, Errc::parse_failed, "layers[3].clusters");
-  refuse({{"clusters", 2.5}}, 0, Errc::out_of_range, "2.5");
-  refuse({{"clusters", 2.0}}, 3, Errc::shape_mismatch, "layers[3].out");
-  refuse({{"clusters", 2.0}, {"output", std::string("both")}}, 2, Errc::shape_mismatch, "6 values, not 2");
-  refuse({{"output", std::string("features")}}, 4, Errc::parse_failed, "layers[3].clusters");
-  refuse({{"clusters", 2.0}, {"output", std::string("all")}}, 0, Errc::unknown_name, "probabilities, features, both");
-  refuse({{"clusters", 2.0}, {"distance", std::string("cosine")}}, 0, Errc::unknown_name, "squared, euclidean");
-  refuse({{"clusters", 2.0}, {"temperature", 0.0}}, 0, Errc::out_of_range, "temperature");
-  refuse({{"clusters", 2.0}, {"centres", std::vector<double>{1, 2}}}, 0, Errc::shape_mismatch, "2 centres of 4");
-  refuse({{"clusters", 2.0}, {"init", std::string("kmeans++")}}, 0, Errc::unknown_name, "layers[3].init");
-  refuse({{"clusters", 2.0}, {"centers", std::vector<double>{1, 2}}}, 0, Errc::unknown_name, "centres");
 }
 
 }  // namespace

@@ -66,6 +66,119 @@ inline Vector affine(const Vector& w, const Vector* bias, const Vector& x) {
   return out;
 }
 
+/// Parameters: weight, and bias where there is one.
+inline Model dense(Activation activation) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
+    Outcome outcome{affine(p[0], p.size() > 1 ? &p[1] : nullptr, x), {}};
+    for (double& v : outcome.y) v = activate(activation, v);
+    return outcome;
+  };
+}
+
+/// Two dense layers with biases: one after the other, or both over the input and their outputs added.
+inline Model two_dense(Activation first, Activation second, bool side_by_side) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector& state) {
+    const std::vector<Vector> own{p[0], p[1]}, next{p[2], p[3]};
+    Outcome outcome = dense(first)(own, x, state);
+    if (!side_by_side) return dense(second)(next, outcome.y, state);
+    const Outcome other = dense(second)(next, x, state);
+    for (std::size_t i = 0; i < outcome.y.size(); ++i) outcome.y[i] += other.y[i];
+    return outcome;
+  };
+}
+
+inline Model elementwise(Activation activation) {
+  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
+    Outcome outcome;
+    for (const double v : x) outcome.y.push_back(activate(activation, v));
+    return outcome;
+  };
+}
+
+inline Model rms_norm(double epsilon) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
+    double squares = 0;
+    for (const double v : x) squares += v * v;
+    Outcome outcome;
+    for (std::size_t j = 0; j < x.size(); ++j)
+      outcome.y.push_back(x[j] / std::sqrt(squares / static_cast<double>(x.size()) + epsilon) * p[0][j]);
+    return outcome;
+  };
+}
+
+/// Parameters as the layer keeps them: the means, and the reciprocals of the deviations.
+inline Model standardize() {
+  return [](const std::vector<Vector>& p, const Vector& x, const Vector&) {
+    Outcome outcome;
+    for (std::size_t i = 0; i < x.size(); ++i) outcome.y.push_back((x[i] - p[0][i]) * p[1][i]);
+    return outcome;
+  };
+}
+
+inline Model layer_norm(double epsilon) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
+    const double n = static_cast<double>(x.size());
+    double mean = 0, variance = 0;
+    for (const double v : x) mean += v / n;
+    for (const double v : x) variance += (v - mean) * (v - mean) / n;
+    Outcome outcome;
+    for (std::size_t j = 0; j < x.size(); ++j)
+      outcome.y.push_back((x[j] - mean) / std::sqrt(variance + epsilon) * p[0][j] + p[1][j]);
+    return outcome;
+  };
+}
+
+inline Model softmax(double temperature) {
+  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
+    double sum = 0;
+    Outcome outcome;
+    for (const double v : x) sum += std::exp(v / temperature);
+    for (const double v : x) outcome.y.push_back(std::exp(v / temperature) / sum);
+    return outcome;
+  };
+}
+
+/// alpha-entmax by halving an interval for the threshold -exp((alpha - 1) log_top).
+inline Model entmax(double alpha, double temperature) {
+  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
+    const double top = *std::max_element(x.begin(), x.end());
+    const auto p = [&](double v, double log_top) {
+      const double u = (alpha - 1) * (v - top) / temperature + std::exp((alpha - 1) * log_top);
+      return u > 0 ? std::pow(u, 1 / (alpha - 1)) : 0.0;
+    };
+    double low = -std::log(static_cast<double>(x.size())) - 1e-9, high = 0;
+    for (int step = 0; step < 100; ++step) {
+      double sum = 0;
+      for (const double v : x) sum += p(v, (low + high) / 2);
+      (sum < 1 ? low : high) = (low + high) / 2;
+    }
+    Outcome outcome;
+    for (const double v : x) outcome.y.push_back(p(v, high));
+    return outcome;
+  };
+}
+
+inline Model in_groups(const Model& model, std::size_t groups) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
+    Outcome all;
+    const auto width = static_cast<std::ptrdiff_t>(x.size() / groups);
+    for (auto from = x.begin(); from != x.end(); from += width) {
+      const Outcome part = model(p, Vector(from, from + width), {});
+      all.y.insert(all.y.end(), part.y.begin(), part.y.end());
+    }
+    return all;
+  };
+}
+
+inline Model leaky_integrator(double rate) {
+  return [=](const std::vector<Vector>&, const Vector& x, const Vector& h) {
+    Outcome outcome;
+    for (std::size_t j = 0; j < x.size(); ++j) outcome.y.push_back((1.0 - rate) * h[j] + rate * x[j]);
+    outcome.next = outcome.y;
+    return outcome;
+  };
+}
+
 /// The two halves of a recurrent layer's pre-activation. Parameters: weight_ih, weight_hh, bias_ih, bias_hh.
 inline std::pair<Vector, Vector> halves(const std::vector<Vector>& p, bool has_bias, const Vector& x, const Vector& h) {
   return {affine(p[0], has_bias ? &p[2] : nullptr, x), affine(p[1], has_bias ? &p[3] : nullptr, h)};
@@ -194,7 +307,6 @@ inline Model kmeans(std::size_t clusters, double temperature, bool is_euclidean,
   };
 }
 
-/// Parameters: head, its bias, then each cluster's projection and classes.
 /// Softmaxes of the entries that share a number of `part`; entries with a negative one are 0.
 inline Model softmax_of_parts(std::vector<int> part, double temperature) {
   return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
@@ -225,6 +337,7 @@ inline Model softmax_tree(std::size_t first, std::size_t second) {
   };
 }
 
+/// Parameters: head, its bias, then each cluster's projection and classes.
 inline Model adaptive_softmax(std::size_t head_classes, bool has_bias, bool is_log) {
   return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
     const Vector head = log_softmax(affine(p[0], has_bias ? &p[1] : nullptr, x));

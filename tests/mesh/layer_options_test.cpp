@@ -22,8 +22,7 @@ namespace weft::mesh::layer_options_test {
 namespace {
 
 using namespace option_rows;
-using testing_support::expect_error;
-using testing_support::must;
+using namespace testing_support;
 using Type = OptionKind;
 
 bool contains(const std::string& text, std::string_view fragment) { return text.find(fragment) != std::string::npos; }
@@ -184,9 +183,9 @@ std::vector<double> look_of(const Base& base) {
   run.forward(0, 3);
   run.backward();
   for (const auto* values : {&run.y, &run.state, &run.dx, &run.dstate})
-    for (const std::uint32_t word : testing_support::bits(*values)) add(word);
+    for (const std::uint32_t word : bits(*values)) add(word);
   for (std::size_t i = 0; i < layer->parameters().size(); ++i)
-    for (const std::uint32_t word : testing_support::bits(run.gradient(i))) add(word);
+    for (const std::uint32_t word : bits(run.gradient(i))) add(word);
   return seen;
 }
 

@@ -22,8 +22,7 @@ namespace weft::mesh::mesh_load_test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing_support::expect_error;
-using testing_support::must;
+using namespace testing_support;
 using weft::testing_support::allocations_during;
 
 /// A file of a test's own.

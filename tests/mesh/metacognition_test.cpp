@@ -19,10 +19,7 @@
 namespace weft::mesh::metacognition_test {
 namespace {
 
-using testing_support::expect_error;
-using testing_support::must;
-using testing_support::noise;
-using testing_support::output_of;
+using namespace testing_support;
 
 using Statistic = WatchRule::Statistic;
 using Action = WatchRule::Action;
@@ -138,7 +135,7 @@ Ending live_at_once(Mesh& mesh, std::uint64_t from, std::uint64_t to) {
   const RunInput input{"in", in};
   const RunOutput output{"y", out};
   must(mesh.run({&input, 1}, to - from, {&output, 1}));
-  Ending ending{testing_support::bits(out), {}};
+  Ending ending{bits(out), {}};
   for (std::size_t b = 0; b < mesh.sessions(); ++b) ending.hashes.push_back(to_string(mesh.state_hash(b)));
   return ending;
 }

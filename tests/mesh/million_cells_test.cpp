@@ -16,7 +16,7 @@
 namespace weft::mesh::million_cells_test {
 namespace {
 
-using testing_support::must;
+using namespace testing_support;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;

@@ -18,10 +18,7 @@ namespace weft::mesh::quantized_weight_file_test {
 namespace {
 
 using formats::EntityFile;
-using testing_support::expect_error;
-using testing_support::must;
-using testing_support::noise;
-using testing_support::quantized;
+using namespace testing_support;
 
 constexpr std::size_t kOut = 3, kIn = 37;
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();

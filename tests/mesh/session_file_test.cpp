@@ -17,11 +17,7 @@ namespace weft::mesh::session_file_test {
 namespace {
 
 using formats::EntityFile;
-using testing_support::bits;
-using testing_support::expect_error;
-using testing_support::mixed_network;
-using testing_support::must;
-using testing_support::noise;
+using namespace testing_support;
 
 EntityFile file_of(const Mesh& mesh, std::size_t session) {
   return must(formats::decode_entity(must(detach_session(mesh, session)), "session"));

@@ -10,14 +10,7 @@
 namespace weft::mesh::sessions_test {
 namespace {
 
-using testing_support::bits;
-using testing_support::expect_error;
-using testing_support::mixed_network;
-using testing_support::must;
-using testing_support::noise;
-using testing_support::output_bits;
-using testing_support::output_of;
-using testing_support::register_fragile;
+using namespace testing_support;
 
 Mesh mesh_of(std::size_t sessions) {
   return must(Mesh::build(mixed_network().spec(), {.threads = 1, .sessions = sessions}));
@@ -147,85 +140,6 @@ TEST(Sessions, RefuseWhatDoesNotFit) {
                Errc::out_of_range, {"device_timeout: -1 ms; 0 or more are expected"});
 }
 
-// Runs.
-
-TEST(Runs, GiveTheBitsOfTicksWithInputsAndOutputsOfEverySession) {
-  constexpr std::size_t kTicks = 150, kSessions = 3;
-  std::vector<float> a, b;
-  Mesh ticked = mesh_of(kSessions), ran = mesh_of(kSessions);
-  std::vector<float> want;
-  for (std::size_t t = 0; t < kTicks; ++t) {
-    for (std::size_t s = 0; s < kSessions; ++s) {
-      feed(ticked, s, s, t);
-      const auto in_a = noise(7, 1000 * s + 2 * t), in_b = noise(5, 1000 * s + 2 * t + 1);
-      a.insert(a.end(), in_a.begin(), in_a.end());
-      b.insert(b.end(), in_b.begin(), in_b.end());
-    }
-    must(ticked.tick());
-    for (std::size_t s = 0; s < kSessions; ++s) {
-      const auto y = output_of(ticked, {1, 1, 0, 0}, s);
-      want.insert(want.end(), y.begin(), y.end());
-    }
-  }
-  std::vector<float> left(kTicks * kSessions * 4, NAN);
-  const RunInput inputs[] = {{"a", a}, {"b", b}};
-  const RunOutput outputs[] = {{"left", left}};
-  must(ran.run(inputs, kTicks, outputs));
-  EXPECT_EQ(bits(left), bits(want));
-  for (std::size_t s = 0; s < kSessions; ++s) EXPECT_EQ(ran.state_hash(s), ticked.state_hash(s));
-}
-
-/// Nothing feeds back, so that a long run is computed layer by layer.
-NetworkBuilder forward_network() {
-  return NetworkBuilder("forward", {1, 1, 4, 1})
-      .input("a", 7)
-      .input("b", 5)
-      .dense({0, 0, 0, 0}, 19, kernels::Activation::tanh)
-      .from({"a", "b"})
-      .layer({0, 0, 1, 0}, "leaky_integrator")
-      .layer({0, 0, 2, 0}, "layer_norm")
-      .from({Coord{0, 0, 1, 0}, Coord{0, 0, 0, 0}}, Combine::add)
-      .dense({0, 0, 3, 0}, 4)
-      .output("left", {0, 0, 3, 0})
-      .output("same", {0, 0, 3, 0});
-}
-
-class RunLengths : public testing::TestWithParam<std::uint64_t> {};
-
-TEST_P(RunLengths, BatchLayersOverTicksWithoutChangingABit) {
-  const std::uint64_t ticks = GetParam();
-  for (const std::size_t sessions : {1, 3}) {
-    Mesh ticked = must(Mesh::build(forward_network().spec(), {.threads = 1, .sessions = sessions}));
-    Mesh ran = must(Mesh::build(forward_network().spec(), {.threads = 1, .sessions = sessions}));
-    for (Mesh* mesh : {&ticked, &ran}) {
-      for (std::size_t s = 0; s < sessions; ++s) feed(*mesh, s, s, 99);
-      must(mesh->tick(3));
-    }
-    const auto a = noise(7 * sessions * ticks, 1);  // b stays as it was
-    std::vector<float> want, left(4 * sessions * ticks, NAN), same(4 * sessions * ticks, NAN);
-    for (std::uint64_t t = 0; t < ticks; ++t) {
-      for (std::size_t s = 0; s < sessions; ++s)
-        must(ticked.set_input("a", std::span(a).subspan((t * sessions + s) * 7, 7), s));
-      must(ticked.tick());
-      for (std::size_t s = 0; s < sessions; ++s) {
-        const auto y = must(ticked.output("left", s));
-        want.insert(want.end(), y.begin(), y.end());
-      }
-    }
-    const RunInput inputs[] = {{"a", a}};
-    const RunOutput outputs[] = {{"left", left}, {"same", same}};
-    must(ran.run(inputs, ticks, outputs));
-    EXPECT_EQ(bits(left), bits(want));
-    EXPECT_EQ(bits(same), bits(want)) << "the second name of an output";
-    // The last input stays in the port.
-    must(ran.tick(2));
-    must(ticked.tick(2));
-    for (std::size_t s = 0; s < sessions; ++s) EXPECT_EQ(ran.state_hash(s), ticked.state_hash(s));
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Ticks, RunLengths, testing::Values(1, 7, 8, 63, 64, 65, 200));
-
 TEST(Runs, RefuseInputsAndOutputsThatDoNotFit) {
   Mesh mesh = mesh_of(2);
   const std::vector<float> a(2 * 3 * 7);
@@ -245,33 +159,6 @@ TEST(Runs, RefuseInputsAndOutputsThatDoNotFit) {
   expect_error(run({{"a", bad}}, {}), Errc::not_finite, {"'a'", "value 5", "inf"});
 }
 
-TEST(Forward, EqualsHoldingAnInputUntilItHasSettledWhereNothingFeedsBack) {
-  const auto spec = NetworkBuilder("combinational", {1, 1, 3, 1})
-                        .input("a", 7)
-                        .dense({0, 0, 0, 0}, 19, kernels::Activation::gelu)
-                        .layer({0, 0, 1, 0}, "rms_norm")
-                        .dense({0, 0, 2, 0}, 4)
-                        .from({Coord{0, 0, 1, 0}, "a"})
-                        .output("y", {0, 0, 2, 0})
-                        .spec();
-  Mesh mesh = must(Mesh::build(spec));
-  const auto a = noise(7 * 5, 3);
-  std::vector<float> y(4 * 5, NAN), want;
-  const RunInput inputs[] = {{"a", a}};
-  const RunOutput outputs[] = {{"y", y}};
-  const auto before = mesh.state_hash();
-  must(mesh.forward(inputs, 5, outputs));
-  EXPECT_EQ(mesh.state_hash(), before);
-  for (std::size_t row = 0; row < 5; ++row) {
-    Mesh held = must(Mesh::build(spec));
-    must(held.set_input("a", std::span(a).subspan(7 * row, 7)));
-    must(held.tick(held.graph().settle_ticks()));
-    const auto one = must(held.output("y"));
-    want.insert(want.end(), one.begin(), one.end());
-  }
-  EXPECT_EQ(bits(y), bits(want));
-}
-
 TEST(Forward, NamesTheLayerThatFails) {
   register_fragile();
   Mesh mesh = must(Mesh::build(NetworkBuilder("n", {1, 1, 2, 1})
@@ -284,8 +171,8 @@ TEST(Forward, NamesTheLayerThatFails) {
     return mesh.forward(inputs, 1, {});
   };
   EXPECT_TRUE(forward(1.0f).has_value());
-  expect_error(forward(testing_support::kNan), Errc::not_finite, {"[0,0,1,0]", "not finite"});
-  expect_error(forward(testing_support::kThrow), Errc::internal, {"[0,0,1,0]", "the fuse blew"});
+  expect_error(forward(kNan), Errc::not_finite, {"[0,0,1,0]", "not finite"});
+  expect_error(forward(kThrow), Errc::internal, {"[0,0,1,0]", "the fuse blew"});
 }
 
 }  // namespace

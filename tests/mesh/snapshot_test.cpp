@@ -19,16 +19,7 @@ namespace weft::mesh::snapshot_test {
 namespace {
 
 using actors::Policy;
-using testing_support::expect_error;
-using testing_support::fragile_network;
-using testing_support::hashes;
-using testing_support::kNan;
-using testing_support::mixed_network;
-using testing_support::must;
-using testing_support::noise;
-using testing_support::post;
-using testing_support::run_with_faults;
-using testing_support::started;
+using namespace testing_support;
 using weft::testing_support::allocations_during;
 
 /// Hashes, outputs and supervision after each tick [from, to).
@@ -39,8 +30,7 @@ std::vector<std::string> hashes_of_run(Mesh& mesh, std::uint64_t from, std::uint
     std::string now = hashes(mesh);
     for (std::size_t b = 0; b < mesh.sessions(); ++b)
       for (const char* const output : {"left", "right"})
-        for (const std::uint32_t word : testing_support::bits(must(mesh.output(output, b))))
-          now += std::to_string(word) + " ";
+        for (const std::uint32_t word : bits(must(mesh.output(output, b)))) now += std::to_string(word) + " ";
     for (const auto& cell : MeshAccess::cells(mesh)) {
       const actors::ActorView view = mesh.registry().view(cell->id());
       for (const std::uint64_t figure : {static_cast<std::uint64_t>(view.status), view.messages, view.faults,
@@ -103,23 +93,16 @@ TEST(Snapshot, OfARingOfThemEachIsGoneBackTo) {
   }
 }
 
-CommandMessage make_command(CommandKind kind, std::uint64_t not_before) {
-  auto order = std::make_shared<Command>();
-  order->kind = kind;
-  order->not_before = not_before;
-  return order;
-}
-
 TEST(Snapshot, HoldsOrdersThatWaitAndTheWeightsThatTheyChange) {
   Mesh mesh = started(2);
   run_with_faults(mesh, 0, 2);
-  auto weights = make_command(CommandKind::set_weights, 9);
+  auto weights = make_command({CommandKind::set_weights, 9});
   weights->values = noise(19 * 19, 3);
   must(mesh.post({0, 1, 1, 0}, weights));
-  auto morph = make_command(CommandKind::morph, 8);
+  auto morph = make_command({CommandKind::morph, 8});
   morph->encoding = Encoding(Dtype::int4);
   must(mesh.post({0, 0, 1, 0}, morph));
-  const auto reset = must(mesh.post({0, 1, 0, 0}, make_command(CommandKind::reset, 5)));
+  const auto reset = must(mesh.post({0, 1, 0, 0}, make_command({CommandKind::reset, 5})));
   Snapshot saved;
   mesh.take_snapshot(saved);
   EXPECT_TRUE(saved.holds_weights()) << "orders that change weights wait";
@@ -137,9 +120,9 @@ TEST(Snapshot, AnswersOrdersThatCameAfterIt) {
   Mesh mesh = started(1);
   Snapshot saved;
   mesh.take_snapshot(saved);
-  const auto waits = must(mesh.post({0, 0, 0, 0}, make_command(CommandKind::probe, 90)));
+  const auto waits = must(mesh.post({0, 0, 0, 0}, make_command({CommandKind::probe, 90})));
   must(mesh.tick());
-  const auto unread = must(mesh.post({0, 0, 0, 0}, make_command(CommandKind::disable, 0)));
+  const auto unread = must(mesh.post({0, 0, 0, 0}, make_command({CommandKind::disable, 0})));
   must(mesh.restore_snapshot(saved));
   for (const CommandMessage& order : {waits, unread}) {
     ASSERT_TRUE(order->is_done());
@@ -148,7 +131,7 @@ TEST(Snapshot, AnswersOrdersThatCameAfterIt) {
   run_with_faults(mesh, 0, 3);
   EXPECT_TRUE(MeshAccess::cells(mesh).front()->is_enabled()) << "the order was taken back";
   // The mailbox counts right afterwards.
-  const auto fresh = must(mesh.post({0, 0, 0, 0}, make_command(CommandKind::probe, 0)));
+  const auto fresh = must(mesh.post({0, 0, 0, 0}, make_command({CommandKind::probe, 0})));
   must(mesh.tick());
   EXPECT_TRUE(fresh->is_done());
   must(fresh->status());
@@ -169,17 +152,17 @@ TEST(Snapshot, PutsEveryTypeBack) {
                              .seed(5)
                              .spec();
       Mesh mesh = must(Mesh::build(spec, {.threads = 1, .keeps_masters = keeps_masters}));
-      testing_support::run_ticks(mesh, 0, 4);
+      run_ticks(mesh, 0, 4);
       Snapshot saved;
       mesh.take_snapshot(saved, SnapshotWeights::always);
       const auto tell = [&](std::uint64_t to) {
-        testing_support::run_ticks(mesh, 4, to);
+        run_ticks(mesh, 4, to);
         return hashes(mesh) + std::to_string(MeshAccess::weights(mesh).parameters()[0].version);
       };
       const std::string same = tell(9);
       must(mesh.restore_snapshot(saved));
       for (const std::uint32_t x : {0u, 2u}) {
-        auto morph = make_command(CommandKind::morph, 0);
+        auto morph = make_command({CommandKind::morph, 0});
         morph->encoding = Encoding(other);
         must(mesh.post({0, 0, x, 0}, morph));
       }
@@ -218,7 +201,7 @@ TEST(Snapshot, WithoutWeightsRefusesWhenTheyHaveChanged) {
   mesh.take_snapshot(saved);
   mesh.take_snapshot(never, SnapshotWeights::never);
   EXPECT_FALSE(saved.holds_weights());
-  auto order = make_command(CommandKind::set_weights, 0);
+  auto order = make_command({CommandKind::set_weights, 0});
   order->values = noise(19 * 19, 4);
   must(mesh.post({0, 1, 1, 0}, order));
   run_with_faults(mesh, 0, 3);
@@ -261,7 +244,7 @@ TEST(Snapshot, OfAnotherShapeIsRefusedAndChangesNothing) {
 TEST(Snapshot, GoesIntoAnotherMeshOfTheSameNetwork) {
   Mesh one = started(3), two = must(Mesh::build(fragile_network(), {.threads = 1, .sessions = 3}));
   run_with_faults(one, 0, 2);
-  auto order = must(one.post({1, 1, 1, 0}, make_command(CommandKind::disable, 12)));
+  auto order = must(one.post({1, 1, 1, 0}, make_command({CommandKind::disable, 12})));
   Snapshot saved;
   one.take_snapshot(saved, SnapshotWeights::always);
   must(two.restore_snapshot(saved));
@@ -274,7 +257,7 @@ TEST(Snapshot, GoesIntoAnotherMeshOfTheSameNetwork) {
 }
 
 TEST(Snapshot, HoldsAHaltAndItsAbsence) {
-  testing_support::register_fragile();
+  register_fragile();
   Mesh mesh = must(Mesh::build(
       NetworkBuilder("halts", {1, 1, 1, 1}).input("fuse", 1).layer({0, 0, 0, 0}, "fragile").spec(), {.threads = 1}));
   const auto feed = [&](float value) {
@@ -284,7 +267,7 @@ TEST(Snapshot, HoldsAHaltAndItsAbsence) {
   must(feed(1.0f));
   Snapshot before, halted;
   mesh.take_snapshot(before);
-  expect_error(feed(testing_support::kThrow), Errc::halted, {"the fuse blew"});
+  expect_error(feed(kThrow), Errc::halted, {"the fuse blew"});
   mesh.take_snapshot(halted);
   must(mesh.restore_snapshot(before));
   must(feed(2.0f));
@@ -334,14 +317,14 @@ TEST(Snapshot, HoldsWhatMetacognitionRemembersAndMorphs) {
     for (std::string& run : runs) {
       must(mesh.restore_snapshot(saved));
       for (std::uint64_t tick = at; tick < at + 12; ++tick) {
-        testing_support::run_ticks(mesh, tick, tick + 1);
+        run_ticks(mesh, tick, tick + 1);
         run += hashes(mesh);
       }
       EXPECT_EQ(MeshAccess::weights(mesh).encoding(1), Encoding(Dtype::int8)) << at;
     }
     EXPECT_EQ(runs[0], runs[1]) << at;
     must(mesh.restore_snapshot(saved));
-    testing_support::run_ticks(mesh, at, at + 1);
+    run_ticks(mesh, at, at + 1);
   }
 }
 
@@ -368,11 +351,11 @@ TEST(SessionStates, GoOnElsewhereAtAnotherTick) {
     must(one.tick());
     must(two.tick());
     for (const char* const output : {"left", "right"})
-      EXPECT_EQ(testing_support::bits(must(one.output(output, 2))), testing_support::bits(must(two.output(output, 1))));
+      EXPECT_EQ(bits(must(one.output(output, 2))), bits(must(two.output(output, 1))));
   }
   must(one.restore_session_snapshot(0, saved));
   const Mesh& there = one;
-  EXPECT_NE(testing_support::bits(must(there.output("left", 0))), testing_support::bits(must(there.output("left", 2))));
+  EXPECT_NE(bits(must(there.output("left", 0))), bits(must(there.output("left", 2))));
 
   expect_error(one.take_session_snapshot(3, saved), Errc::out_of_range, {"3 of 3"});
   expect_error(one.restore_session_snapshot(3, saved), Errc::out_of_range, {"3 of 3"});

@@ -17,16 +17,7 @@ namespace {
 using actors::ActorStatus;
 using actors::FaultKind;
 using actors::Policy;
-using testing_support::expect_error;
-using testing_support::kBadHidden;
-using testing_support::kInfinite;
-using testing_support::kNan;
-using testing_support::kThrow;
-using testing_support::must;
-using testing_support::noise;
-using testing_support::output_of;
-using testing_support::post;
-using testing_support::register_fragile;
+using namespace testing_support;
 
 constexpr Coord kFragile{0, 0, 1, 0};
 constexpr actors::ActorId kFragileId = 1;
@@ -169,10 +160,7 @@ TEST_P(EveryFault, UnderRestartGoesBackToTheCheckpoint) {
   Mesh bystander = mesh_of({.policy = Policy::restart});
   for (std::uint64_t tick = 0; tick < 4; ++tick) must(step(bystander, tick));
 
-  auto control = std::make_shared<Command>();
-  control->kind = CommandKind::set_weights;
-  control->values = {3.0f};
-  must(mesh.post(kFragile, control));
+  post(mesh, kFragile, {.kind = CommandKind::set_weights, .values = {3.0f}});
   for (std::uint64_t tick = 4; tick < 7; ++tick) must(step(mesh, tick)), must(step(bystander, tick));
   EXPECT_NE(output_of(mesh, kFragile), fragile);
   const auto before = output_of(mesh, {0, 0, 2, 0});

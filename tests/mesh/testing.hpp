@@ -2,18 +2,25 @@
 
 #pragma once
 
+#include "mesh/layers/metacognition.hpp"
 #include "mesh/mesh.hpp"
+#include "mesh/mesh_access.hpp"
 #include "mesh/network/graph.hpp"
 #include "mesh/network/option.hpp"
 #include "mesh/network/option_reader.hpp"
 #include "mesh/persistence/checkpoint_snapshot.hpp"
+#include "mesh/persistence/entity_model.hpp"
+#include "mesh/runtime/cell.hpp"
 #include "mesh/runtime/command.hpp"
 #include "mesh/weights/weight_store.hpp"
+
+#include "kernels/isa.hpp"
 
 #include "core/philox.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -60,6 +67,16 @@ void expect_error(const Result<T>& result, Errc code, std::initializer_list<std:
         << "'" << fragment << "' is missing in: " << result.error().text();
 }
 
+/// The same of fragments between bars.
+template <class T>
+void expect_refused(const Result<T>& result, Errc code, std::string_view fragments) {
+  for (std::size_t at = 0; at <= fragments.size();) {
+    const std::size_t end = std::min(fragments.find('|', at), fragments.size());
+    expect_error(result, code, {fragments.substr(at, end - at)});
+    at = end + 1;
+  }
+}
+
 inline std::vector<float> noise(std::size_t n, std::uint64_t seed, float scale = 1.0f) {
   RandomStream random(seed, 0, RandomPurpose::test);
   std::vector<float> values(n);
@@ -96,15 +113,67 @@ inline std::vector<std::uint32_t> output_bits(const Mesh& mesh, std::size_t sess
   return all;
 }
 
-/// Posts an order and returns it, to be looked at when done.
+/// What a test sets of a command.
+struct Wanted {
+  CommandKind kind = CommandKind::probe;
+  std::uint64_t not_before = 0, number = 0;
+  Encoding encoding{};
+  std::vector<float> values{};
+  std::uint32_t level = 0, parameter = 0;
+};
+inline CommandMessage make_command(Wanted wanted) {
+  auto command = std::make_shared<Command>();
+  command->kind = wanted.kind;
+  command->not_before = wanted.not_before;
+  command->number = wanted.number;
+  command->encoding = wanted.encoding;
+  command->values = std::move(wanted.values);
+  command->level = wanted.level;
+  command->parameter = wanted.parameter;
+  return command;
+}
+/// Posts a command and returns it, to be looked at when done.
+inline CommandMessage post(Mesh& mesh, Coord cell, Wanted wanted) {
+  return must(mesh.post(cell, make_command(std::move(wanted))));
+}
 inline CommandMessage post(Mesh& mesh, Coord cell, CommandKind kind, std::uint64_t not_before = 0,
                            std::uint64_t number = 0) {
-  auto control = std::make_shared<Command>();
-  control->kind = kind;
-  control->not_before = not_before;
-  control->number = number;
-  return must(mesh.post(cell, std::move(control)));
+  return post(mesh, cell, Wanted{kind, not_before, number});
 }
+
+/// Replaces a layer's first weights.
+inline void write_weights(Mesh& mesh, Coord at, const std::vector<float>& values) {
+  WeightStore& weights = MeshAccess::weights(mesh);
+  must(weights.write(weights.parameters()[weights.first(*mesh.graph().find_layer(at))], values, "written"));
+}
+
+/// The mesh of a file, where it stood when that was written; `with_state` false: its weights alone.
+inline Mesh mesh_of_file(ByteSpan bytes, MeshOptions options = {.threads = 1}, bool with_state = true) {
+  const auto file = must(formats::decode_entity(bytes, "test"));
+  options.sessions = sessions_of(file);
+  Mesh mesh = must(Mesh::build(must(network_of(file)), options));
+  must(restore_weights(mesh, file));
+  if (with_state && holds_live_state(file)) must(restore_live(mesh, file));
+  return mesh;
+}
+
+/// Commands that watchers have sent.
+inline std::uint64_t actions_of(const Mesh& mesh) {
+  std::uint64_t all = 0;
+  for (const auto& cell : MeshAccess::cells(mesh))
+    for (const CellObserver& each : cell->observers()) all += dynamic_cast<const Watcher&>(*each.observer).actions();
+  return all;
+}
+
+/// Runs on another instruction set for as long as it exists.
+class ForIsa {
+ public:
+  explicit ForIsa(kernels::Isa isa) : before_(kernels::active_isa()) { must(kernels::set_active_isa(isa)); }
+  ~ForIsa() { (void)kernels::set_active_isa(before_).has_value(); }
+
+ private:
+  kernels::Isa before_;
+};
 
 /// One of everything: several levels a cell, norms, a skip, hidden state, every combine mode, two loops, empty places.
 inline NetworkBuilder mixed_network(std::uint64_t seed = 7) {

@@ -18,7 +18,7 @@ namespace weft::mesh::watchdog_test {
 namespace {
 
 using std::chrono::milliseconds;
-using testing_support::must;
+using namespace testing_support;
 
 /// Holds whoever comes with the value kTrigger until it is opened.
 class Latch {
@@ -147,7 +147,7 @@ TEST_P(EveryExecutor, TheWatchdogNamesTheCellThatHangsAndItsTickAndNoOther) {
   EXPECT_TRUE(told.wait_for(2)[1].is_over);
   EXPECT_EQ(watchdog.hangs(), 1u) << "regions that wait for a neighbour do not hang";
   EXPECT_EQ(mesh.ticks(), 25u);
-  EXPECT_EQ(testing_support::output_of(mesh, {0, 0, 1, 0}), std::vector<float>(4, kTrigger));
+  EXPECT_EQ(output_of(mesh, {0, 0, 1, 0}), std::vector<float>(4, kTrigger));
 }
 
 TEST_P(EveryExecutor, ACellAtWorkIsOnTheBoardAndARunThatIsOverLeavesItEmpty) {

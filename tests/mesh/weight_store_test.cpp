@@ -17,12 +17,7 @@
 namespace weft::mesh::weight_store_test {
 namespace {
 
-using testing_support::bits;
-using testing_support::expect_error;
-using testing_support::must;
-using testing_support::noise;
-using testing_support::output_of;
-using testing_support::quantized;
+using namespace testing_support;
 
 constexpr Coord kFirst{0, 0, 0, 0}, kSecond{0, 0, 1, 0};
 
