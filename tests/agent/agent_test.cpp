@@ -16,44 +16,23 @@ const std::vector<Call> kScript = script(40);
 const std::uint64_t kCalls = kScript.size();
 const std::vector<Call> kUntrained = script(40, false);
 
-struct Opened {
-  VirtualTime time;
-  Counter counter;
-  Recovery recovery;
-  std::unique_ptr<Agent> agent;
-};
+using Opened = std::unique_ptr<ScriptedAgent>;
 
-std::unique_ptr<Opened> open(storage::FileSystem& files, Mode mode = Mode::tick, bool salvage = false,
-                             bool learns = true) {
-  auto opened = std::make_unique<Opened>();
-  Agent::Options options = deterministic_options(opened->time, opened->counter, mode);
-  options.salvage = salvage;
-  options.learns = learns;
-  auto agent = Agent::open(files, "agent", small_network(), std::move(options), opened->recovery);
-  EXPECT_TRUE(agent) << agent.error().text();
-  if (!agent) return nullptr;
-  opened->agent = *std::move(agent);
-  return opened;
+Opened open(storage::FileSystem& files, Mode mode = Mode::tick, const ScriptedAgent::Change& change = {}) {
+  auto made = std::make_unique<ScriptedAgent>(files, mode, change);
+  EXPECT_TRUE(made->opened) << made->opened.error().text();
+  return made->agent ? std::move(made) : nullptr;
 }
-
-void run(Opened& opened, std::uint64_t until, const std::vector<Call>& calls = kScript) {
-  while (opened.counter.calls < until) {
-    const Status ran = make_call(*opened.agent, opened.counter, opened.time, calls);
-    ASSERT_TRUE(ran) << ran.error().text();
-  }
+Opened open_untrained(storage::FileSystem& files, Mode mode = Mode::tick) {
+  return open(files, mode, [](Agent::Options& options) { options.learns = false; });
 }
-
-Hash128 hash_of(const Agent& agent) {
-  StateHasher hasher;
-  for (std::size_t s = 0; s < agent.mesh().sessions(); ++s) hasher.add(agent.mesh().state_hash(s));
-  return hasher.digest();
-}
+void salvages(Agent::Options& options) { options.salvage = true; }
 
 Hash128 unbroken() {
   storage::MemoryFileSystem files;
   const auto opened = open(files);
-  run(*opened, kCalls);
-  return hash_of(*opened->agent);
+  opened->run(kCalls, kScript);
+  return opened->hash();
 }
 
 TEST(Agent, GoesOnAfterEveryCallAsIfItHadNeverStopped) {
@@ -68,10 +47,10 @@ TEST(Agent, GoesOnAfterEveryCallAsIfItHadNeverStopped) {
       // Killed, and the journal was written: nothing is missing, in any mode.
       ASSERT_EQ(opened->counter.calls, call == 0 ? 0 : call - 1);
       EXPECT_EQ(opened->agent->mesh().ticks(), last_tick);
-      run(*opened, call);
+      opened->run(call, kScript);
       last_tick = opened->agent->mesh().ticks();
       if (call == kCalls) {
-        EXPECT_EQ(hash_of(*opened->agent), whole);
+        EXPECT_EQ(opened->hash(), whole);
       }
       files.process_crash();
     }
@@ -80,17 +59,17 @@ TEST(Agent, GoesOnAfterEveryCallAsIfItHadNeverStopped) {
 
 TEST(Agent, RunsWithoutALearnerToo) {
   storage::MemoryFileSystem once, often;
-  const auto whole = open(once, Mode::tick, false, false);
-  run(*whole, kUntrained.size(), kUntrained);
+  const auto whole = open_untrained(once);
+  whole->run(kUntrained.size(), kUntrained);
   for (std::uint64_t call = 0; call <= kUntrained.size(); call += 9) {
-    const auto opened = open(often, Mode::interval, false, false);
+    const auto opened = open_untrained(often, Mode::interval);
     ASSERT_TRUE(opened);
-    run(*opened, call, kUntrained);
+    opened->run(call, kUntrained);
     often.process_crash();
   }
-  const auto opened = open(often, Mode::tick, false, false);
-  run(*opened, kUntrained.size(), kUntrained);
-  EXPECT_EQ(hash_of(*opened->agent), hash_of(*whole->agent));
+  const auto opened = open_untrained(often);
+  opened->run(kUntrained.size(), kUntrained);
+  EXPECT_EQ(opened->hash(), whole->hash());
   const mesh::RunInput none{"x", {}};
   const Status trained = opened->agent->learn({&none, 1}, {}, 0);
   ASSERT_FALSE(trained);
@@ -101,7 +80,7 @@ TEST(Agent, AcknowledgesByItsDurability) {
   for (const Mode mode : {Mode::tick, Mode::interval, Mode::checkpoint}) {
     storage::MemoryFileSystem files;
     const auto opened = open(files, mode);
-    run(*opened, 3);
+    opened->run(3, kScript);
     const AgentStatistics statistics = opened->agent->statistics();
     switch (mode) {
       case Mode::tick:
@@ -123,13 +102,10 @@ TEST(Agent, AcknowledgesByItsDurability) {
 
 TEST(Agent, RefusesARunOfAnotherNetwork) {
   storage::MemoryFileSystem files;
-  run(*open(files), 2);
-  VirtualTime time;
-  Counter counter;
-  Recovery recovery;
+  open(files)->run(2, kScript);
   auto spec = small_network();
   spec.layers[2].out = 4;
-  const auto other = Agent::open(files, "agent", spec, deterministic_options(time, counter, Mode::tick), recovery);
+  const Status other = ScriptedAgent(files, Mode::tick, {}, spec).opened;
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code(), Errc::invalid_argument);
   EXPECT_NE(other.error().text().find("layers[2].out: 3 there, 4 here"), std::string::npos) << other.error().text();
@@ -138,11 +114,7 @@ TEST(Agent, RefusesARunOfAnotherNetwork) {
 TEST(Agent, IsOneProcesssAtATime) {
   storage::MemoryFileSystem files;
   const auto first = open(files);
-  VirtualTime time;
-  Counter counter;
-  Recovery recovery;
-  const auto second =
-      Agent::open(files, "agent", small_network(), deterministic_options(time, counter, Mode::tick), recovery);
+  const Status second = ScriptedAgent(files).opened;
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code(), Errc::storage);
 }
@@ -150,15 +122,15 @@ TEST(Agent, IsOneProcesssAtATime) {
 TEST(Agent, WritesDownNothingThatTheMeshRefused) {
   storage::MemoryFileSystem files;
   const auto opened = open(files);
-  run(*opened, 2);
+  opened->run(2, kScript);
   const LogPosition before = opened->agent->statistics().at;
   EXPECT_FALSE(opened->agent->set_input("y", std::vector<float>(4)));
   EXPECT_FALSE(opened->agent->set_input("x", std::vector<float>(5)));
   EXPECT_FALSE(opened->agent->remove_session(9));
   EXPECT_FALSE(opened->agent->post({0, 7, 0, 0}, std::make_shared<mesh::Command>()));
   EXPECT_EQ(opened->agent->statistics().at, before);
-  run(*opened, kCalls);
-  EXPECT_EQ(hash_of(*opened->agent), unbroken());
+  opened->run(kCalls, kScript);
+  EXPECT_EQ(opened->hash(), unbroken());
 }
 
 std::string newest_journal(const storage::MemoryFileSystem& files) {
@@ -172,7 +144,7 @@ TEST(Agent, TakesAnOlderCheckpointAndTheJournalWhereTheNewestDoesNotVerify) {
   storage::MemoryFileSystem files;
   {
     const auto opened = open(files);
-    run(*opened, kCalls);
+    opened->run(kCalls, kScript);
   }
   std::string newest;
   for (const std::string& path : files.all_files())
@@ -184,55 +156,45 @@ TEST(Agent, TakesAnOlderCheckpointAndTheJournalWhereTheNewestDoesNotVerify) {
   EXPECT_EQ(opened->recovery.passed_over.size(), 1u);
   EXPECT_GT(opened->recovery.records, 10u);
   EXPECT_EQ(opened->counter.calls, kCalls);
-  EXPECT_EQ(hash_of(*opened->agent), unbroken());
+  EXPECT_EQ(opened->hash(), unbroken());
 }
 
 TEST(Agent, RefusesADamagedJournalUntilItIsToldToSalvage) {
   storage::MemoryFileSystem files;
   std::uint64_t ticks = 0;
   {
-    VirtualTime time;
-    Counter counter;
-    Recovery recovery;
-    Agent::Options options = deterministic_options(time, counter, Mode::tick);
-    options.checkpoint_every = 0;
-    auto agent = Agent::open(files, "agent", small_network(), std::move(options), recovery);
-    ASSERT_TRUE(agent);
-    while (counter.calls < kCalls) ASSERT_TRUE(make_call(**agent, counter, time, kScript));
-    ticks = (*agent)->mesh().ticks();
+    const auto opened = open(files, Mode::tick, [](Agent::Options& options) { options.checkpoint_every = 0; });
+    opened->run(kCalls, kScript);
+    ticks = opened->agent->mesh().ticks();
   }
   // In the middle of the first segment: much that was acknowledged follows.
   ASSERT_TRUE(files.flip_bit("agent/journal/journal-00000000000000000001", 8 * 700));
-  VirtualTime time;
-  Counter counter;
-  Recovery recovery;
-  const auto refused =
-      Agent::open(files, "agent", small_network(), deterministic_options(time, counter, Mode::tick), recovery);
+  const Status refused = ScriptedAgent(files).opened;
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), Errc::corrupt);
   EXPECT_NE(refused.error().text().find("journal-00000000000000000001"), std::string::npos) << refused.error().text();
   EXPECT_NE(refused.error().text().find("salvage goes on from tick"), std::string::npos) << refused.error().text();
   {
-    const auto opened = open(files, Mode::tick, true);
+    const auto opened = open(files, Mode::tick, salvages);
     ASSERT_TRUE(opened);
     EXPECT_FALSE(opened->recovery.damages.empty());
     EXPECT_GT(opened->counter.calls, 0u);
     EXPECT_LT(opened->agent->mesh().ticks(), ticks);
-    run(*opened, kCalls);
-    EXPECT_EQ(hash_of(*opened->agent), unbroken());
+    opened->run(kCalls, kScript);
+    EXPECT_EQ(opened->hash(), unbroken());
   }
   // And from then on it is an agent as any other.
   const auto opened = open(files);
   ASSERT_TRUE(opened);
   EXPECT_TRUE(opened->recovery.damages.empty());
-  EXPECT_EQ(hash_of(*opened->agent), unbroken());
+  EXPECT_EQ(opened->hash(), unbroken());
 }
 
 TEST(Agent, DropsATornTailAndSaysSo) {
   storage::MemoryFileSystem files;
   {
     const auto opened = open(files, Mode::checkpoint);
-    run(*opened, 5);
+    opened->run(5, kScript);
   }
   const std::string path = newest_journal(files);
   const auto bytes = files.read(path, 1 << 20);
@@ -242,14 +204,14 @@ TEST(Agent, DropsATornTailAndSaysSo) {
   ASSERT_TRUE(opened);
   EXPECT_GT(opened->recovery.torn_bytes, 0u);
   EXPECT_EQ(opened->counter.calls, 4u);
-  run(*opened, kCalls);
-  EXPECT_EQ(hash_of(*opened->agent), unbroken());
+  opened->run(kCalls, kScript);
+  EXPECT_EQ(opened->hash(), unbroken());
 }
 
 TEST(Agent, KeepsTheJournalSinceItsOldestCheckpointAndNoMore) {
   storage::MemoryFileSystem files;
   const auto opened = open(files);
-  run(*opened, kCalls);
+  opened->run(kCalls, kScript);
   const auto segments = storage::journal_segments(files, "agent/journal");
   ASSERT_TRUE(segments);
   EXPECT_GT(segments->size(), 1u);
@@ -262,32 +224,26 @@ TEST(Agent, KeepsTheJournalSinceItsOldestCheckpointAndNoMore) {
 TEST(Agent, WritesTheWholeJournalWhereverCheckpointsFall) {
   for (const Mode mode : {Mode::tick, Mode::interval, Mode::checkpoint}) {
     storage::MemoryFileSystem files;
-    VirtualTime time;
-    Counter counter;
-    Recovery recovery;
-    Agent::Options options = deterministic_options(time, counter, mode);
-    options.keep = 100;
-    const auto agent = Agent::open(files, "agent", small_network(), std::move(options), recovery);
-    ASSERT_TRUE(agent);
-    while (counter.calls < kCalls) ASSERT_TRUE(make_call(**agent, counter, time, kScript));
+    const auto opened = open(files, mode, [](Agent::Options& options) { options.keep = 100; });
+    opened->run(kCalls, kScript);
     const auto findings = storage::read_journal(files, "agent/journal", {}, [](const auto&) { return Status(); });
     ASSERT_TRUE(findings);
     EXPECT_TRUE(findings->damages.empty()) << findings->damages.front();
-    EXPECT_EQ(findings->end.number, (*agent)->statistics().at.record);
+    EXPECT_EQ(findings->end.number, opened->agent->statistics().at.record);
   }
 }
 
 TEST(Agent, TakesInASessionFromElsewhereAndKeepsIt) {
   storage::MemoryFileSystem here, there;
-  const auto other = open(there, Mode::tick, false, false);
-  run(*other, 30, kUntrained);
+  const auto other = open_untrained(there);
+  other->run(30, kUntrained);
   const auto file = mesh::detach_session(other->agent->mesh(), 0, 0);
   ASSERT_TRUE(file) << file.error().text();
   const ByteSpan bytes(file->data(), file->size());
   Hash128 hash;
   {
-    const auto opened = open(here, Mode::tick, false, false);
-    run(*opened, 8, kUntrained);
+    const auto opened = open_untrained(here);
+    opened->run(8, kUntrained);
     const auto refused = opened->agent->attach_session(bytes);
     ASSERT_FALSE(refused) << "the other one's weights were morphed since";
     EXPECT_EQ(refused.error().code(), Errc::invalid_argument);
@@ -295,12 +251,12 @@ TEST(Agent, TakesInASessionFromElsewhereAndKeepsIt) {
     ASSERT_TRUE(session) << session.error().text();
     EXPECT_EQ(*session, 1u);
     ASSERT_TRUE(opened->agent->tick(4));
-    hash = hash_of(*opened->agent);
+    hash = opened->hash();
   }
-  const auto opened = open(here, Mode::tick, false, false);
+  const auto opened = open_untrained(here);
   ASSERT_TRUE(opened);
   EXPECT_EQ(opened->agent->mesh().sessions(), 2u);
-  EXPECT_EQ(hash_of(*opened->agent), hash);
+  EXPECT_EQ(opened->hash(), hash);
 }
 
 TEST(Agent, GoesThroughAFaultThatHaltsTheMesh) {
@@ -320,8 +276,8 @@ TEST(Agent, GoesThroughAFaultThatHaltsTheMesh) {
   std::uint64_t tick = 0;
   for (const bool is_broken : {false, true}) {
     storage::MemoryFileSystem files;
-    auto opened = open(files, Mode::tick, false, false);
-    run(*opened, 4, kUntrained);
+    auto opened = open_untrained(files);
+    opened->run(4, kUntrained);
     ASSERT_TRUE(poison(*opened->agent));
     const Status halted = opened->agent->tick(5);
     ASSERT_FALSE(halted);
@@ -329,16 +285,16 @@ TEST(Agent, GoesThroughAFaultThatHaltsTheMesh) {
     if (is_broken) {
       opened.reset();
       files.process_crash();
-      opened = open(files, Mode::tick, false, false);
+      opened = open_untrained(files);
       ASSERT_TRUE(opened);
       const Status still = opened->agent->tick();
       ASSERT_FALSE(still);
       EXPECT_EQ(still.error().code(), Errc::halted);
       EXPECT_EQ(opened->agent->mesh().ticks(), tick);
-      EXPECT_EQ(hash_of(*opened->agent), whole);
+      EXPECT_EQ(opened->hash(), whole);
     }
     tick = opened->agent->mesh().ticks();
-    whole = hash_of(*opened->agent);
+    whole = opened->hash();
   }
 }
 

@@ -24,14 +24,9 @@ const std::uint64_t kCalls = kScript.size();
 Hash128 undisturbed() {
   static const Hash128 hash = [] {
     MemoryFileSystem files;
-    VirtualTime time;
-    Counter counter;
-    Recovery recovery;
-    const auto agent =
-        Agent::open(files, "agent", small_network(), deterministic_options(time, counter, Mode::tick), recovery);
-    EXPECT_TRUE(agent);
-    while (counter.calls < kCalls) EXPECT_TRUE(make_call(**agent, counter, time, kScript));
-    return (*agent)->mesh().state_hash();
+    ScriptedAgent agent(files);
+    agent.run(kCalls, kScript);
+    return agent->mesh().state_hash();
   }();
   return hash;
 }
@@ -45,24 +40,20 @@ struct Outcome {
 
 Outcome run(storage::FileSystem& files, Mode mode) {
   Outcome outcome;
-  VirtualTime time;
-  Counter counter;
-  Recovery recovery;
-  auto opened = Agent::open(files, "agent", small_network(), deterministic_options(time, counter, mode), recovery);
-  if (!opened) return outcome;
+  ScriptedAgent agent(files, mode);
+  if (!agent.opened) return outcome;
   outcome.was_opened = true;
-  Agent& agent = **opened;
   std::map<std::uint64_t, std::uint64_t> calls_by_record{{0, 0}};
-  while (counter.calls < kCalls) {
+  while (agent.counter.calls < kCalls) {
     // Disks fail; the agent does not.
-    const Status done = make_call(agent, counter, time, kScript);
+    const Status done = agent.call(kScript);
     EXPECT_TRUE(done) << done.error().text();
     if (!done) return outcome;
-    calls_by_record[agent.statistics().at.record] = counter.calls;
-    const auto reached = std::prev(calls_by_record.upper_bound(agent.statistics().acknowledged.record));
+    calls_by_record[agent->statistics().at.record] = agent.counter.calls;
+    const auto reached = std::prev(calls_by_record.upper_bound(agent->statistics().acknowledged.record));
     outcome.acknowledged = std::max(outcome.acknowledged, reached->second);
   }
-  outcome.calls = counter.calls;
+  outcome.calls = agent.counter.calls;
   return outcome;
 }
 
@@ -85,21 +76,18 @@ void expect_no_gap(MemoryFileSystem& files, const Agent& agent, const std::strin
 /// would have. That it is this very state, marks and checkpoints compare as they are replayed.
 void expect_recovery(MemoryFileSystem& files, Mode mode, const Outcome& outcome, bool crashed,
                      const std::string& where) {
-  VirtualTime time;
-  Counter counter;
-  Recovery recovery;
-  auto opened = Agent::open(files, "agent", small_network(), deterministic_options(time, counter, mode), recovery);
-  ASSERT_TRUE(opened) << where << ": " << opened.error().text();
-  ASSERT_GE(counter.calls, outcome.acknowledged) << where << ": acknowledged and lost";
+  ScriptedAgent agent(files, mode);
+  ASSERT_TRUE(agent.opened) << where << ": " << agent.opened.error().text();
+  ASSERT_GE(agent.counter.calls, outcome.acknowledged) << where << ": acknowledged and lost";
   // A disk that failed may have kept the journal from saying what a checkpoint says.
-  if (crashed && counter.calls < kCalls) {
-    ASSERT_TRUE(make_call(**opened, counter, time, kScript)) << where;
-    ASSERT_TRUE((*opened)->acknowledge()) << where;
-    expect_no_gap(files, **opened, where);
+  if (crashed && agent.counter.calls < kCalls) {
+    ASSERT_TRUE(agent.call(kScript)) << where;
+    ASSERT_TRUE(agent->acknowledge()) << where;
+    expect_no_gap(files, *agent.agent, where);
     if (testing::Test::HasFatalFailure()) return;
   }
-  while (counter.calls < kCalls) ASSERT_TRUE(make_call(**opened, counter, time, kScript)) << where;
-  ASSERT_EQ((*opened)->mesh().state_hash(), undisturbed()) << where;
+  while (agent.counter.calls < kCalls) ASSERT_TRUE(agent.call(kScript)) << where;
+  ASSERT_EQ(agent->mesh().state_hash(), undisturbed()) << where;
 }
 
 std::string describe(Mode mode, FaultKind kind, std::uint64_t n, std::uint64_t seed) {
@@ -169,56 +157,43 @@ TEST_P(AgentFaults, CatchesUpWhenADiskThatWasFullHasSpaceAgain) {
   const Mode mode = GetParam();
   MemoryFileSystem disk;
   FaultFileSystem faulty(disk, [&](const std::string& path) { disk.lose_unsynced(path); });
-  VirtualTime time;
-  Counter counter;
-  Recovery recovery;
-  Agent::Options options = deterministic_options(time, counter, mode);
-  options.waiting_bytes = 4000;  // a few calls: some are given up, and a checkpoint must hold them
-  auto opened = Agent::open(faulty, "agent", small_network(), std::move(options), recovery);
-  ASSERT_TRUE(opened) << opened.error().text();
-  Agent& agent = **opened;
-  const auto live_until = [&](std::uint64_t until) {
-    while (counter.calls < until) ASSERT_TRUE(make_call(agent, counter, time, kScript));
-  };
-  live_until(20);
-  ASSERT_TRUE(agent.acknowledge());
-  const LogPosition before = agent.statistics().acknowledged;
+  // A few calls: some are given up, and a checkpoint must hold them.
+  ScriptedAgent agent(faulty, mode, [](Agent::Options& options) { options.waiting_bytes = 4000; });
+  agent.run(20, kScript);
+  ASSERT_TRUE(agent->acknowledge());
+  const LogPosition before = agent->statistics().acknowledged;
   faulty.set({FaultKind::no_space, 1, UINT64_MAX});
-  live_until(kCalls - 20);
-  EXPECT_EQ(agent.statistics().acknowledged, before) << "what is on no disk is not acknowledged";
-  ASSERT_TRUE(agent.statistics().last_error);
-  EXPECT_FALSE(agent.acknowledge());
-  EXPECT_LT(agent.statistics().waiting_bytes, 8000u);
+  agent.run(kCalls - 20, kScript);
+  EXPECT_EQ(agent->statistics().acknowledged, before) << "what is on no disk is not acknowledged";
+  ASSERT_TRUE(agent->statistics().last_error);
+  EXPECT_FALSE(agent->acknowledge());
+  EXPECT_LT(agent->statistics().waiting_bytes, 8000u);
   faulty.clear();
-  time.now += std::chrono::seconds(10);
-  live_until(kCalls);
-  ASSERT_TRUE(agent.acknowledge());
-  EXPECT_FALSE(agent.statistics().last_error);
-  EXPECT_GE(agent.statistics().acknowledged.tick, agent.mesh().ticks());
-  const Hash128 hash = agent.mesh().state_hash();
+  agent.time.now += std::chrono::seconds(10);
+  agent.run(kCalls, kScript);
+  ASSERT_TRUE(agent->acknowledge());
+  EXPECT_FALSE(agent->statistics().last_error);
+  EXPECT_GE(agent->statistics().acknowledged.tick, agent->mesh().ticks());
+  const Hash128 hash = agent->mesh().state_hash();
   EXPECT_EQ(hash, undisturbed());
-  opened->reset();
+  agent.agent.reset();
   disk.power_cut(5);
-  Counter after;
-  auto again = Agent::open(disk, "agent", small_network(), deterministic_options(time, after, mode), recovery);
-  ASSERT_TRUE(again) << again.error().text();
-  EXPECT_EQ((*again)->mesh().state_hash(), hash);
+  ScriptedAgent again(disk, mode);
+  ASSERT_TRUE(again.opened) << again.opened.error().text();
+  EXPECT_EQ(again->mesh().state_hash(), hash);
 }
 
 /// Expects that a run with damaged files is recovered as a whole, recovered in part with a message, or refused by an
 /// error that names a file.
 void expect_noticed(MemoryFileSystem& files, Hash128 whole, const std::string& where) {
-  VirtualTime time;
-  Counter counter;
-  Recovery recovery;
-  const auto opened =
-      Agent::open(files, "agent", small_network(), deterministic_options(time, counter, Mode::tick), recovery);
-  if (!opened) {
-    ASSERT_NE(opened.error().text().find("agent"), std::string::npos) << where << ": " << opened.error().text();
+  const ScriptedAgent agent(files);
+  if (!agent.opened) {
+    ASSERT_NE(agent.opened.error().text().find("agent"), std::string::npos)
+        << where << ": " << agent.opened.error().text();
     return;
   }
-  const bool says_so = recovery.torn_bytes > 0 || !recovery.passed_over.empty();
-  if ((*opened)->mesh().state_hash() == whole) return;
+  const bool says_so = agent.recovery.torn_bytes > 0 || !agent.recovery.passed_over.empty();
+  if (agent->mesh().state_hash() == whole) return;
   ASSERT_TRUE(says_so) << where << ": another state, and not a word";
 }
 

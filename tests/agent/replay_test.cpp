@@ -22,31 +22,24 @@ const std::vector<Call> kScript = script(40);
 /// hash at each tick where a call ended.
 std::map<std::uint64_t, Hash128> run(MemoryFileSystem& files, const std::string& directory,
                                      std::optional<std::size_t> strange = {}, std::uint64_t checkpoint_every = 15) {
-  VirtualTime time;
-  Counter counter;
-  Recovery recovery;
-  Agent::Options options = deterministic_options(time, counter, Durability::Mode::tick);
-  options.keep = 1000;
-  options.checkpoint_every = checkpoint_every;
-  auto agent = Agent::open(files, directory, small_network(), std::move(options), recovery);
-  EXPECT_TRUE(agent) << agent.error().text();
+  ScriptedAgent agent(
+      files, Durability::Mode::tick,
+      [&](Agent::Options& options) { options.keep = 1000, options.checkpoint_every = checkpoint_every; },
+      small_network(), directory);
   std::map<std::uint64_t, Hash128> hashes;
-  const auto hash = [&] {
-    return fold_sessions((*agent)->mesh().sessions(), [&](std::size_t s) { return (*agent)->mesh().state_hash(s); });
-  };
-  while (counter.calls < kScript.size()) {
-    if (strange && counter.calls == *strange) {
-      ++counter.calls;
-      const std::vector<float> samples(3 * (*agent)->mesh().sessions() * 4, 9.0f);
+  while (agent.counter.calls < kScript.size()) {
+    if (strange && agent.counter.calls == *strange) {
+      ++agent.counter.calls;
+      const std::vector<float> samples(3 * agent->mesh().sessions() * 4, 9.0f);
       const std::vector<std::uint32_t> labels{2, 1, 0};
       const mesh::RunInput input{"x", samples};
       const learning::Target target{"y", labels, {}};
-      EXPECT_TRUE((*agent)->learn({&input, 1}, {&target, 1}, 3));
-      (*agent)->learner()->clear_scores();
+      EXPECT_TRUE(agent->learn({&input, 1}, {&target, 1}, 3));
+      agent->learner()->clear_scores();
     } else {
-      EXPECT_TRUE(make_call(**agent, counter, time, kScript));
+      EXPECT_TRUE(agent.call(kScript));
     }
-    hashes[(*agent)->mesh().ticks()] = hash();
+    hashes[agent->mesh().ticks()] = agent.hash();
   }
   return hashes;
 }
@@ -148,16 +141,11 @@ TEST(Replay, SaysWhereARunDiffersFromItsJournal) {
 
 TEST(Replay, SaysThatTheAgentHasRemovedWhatItWasAboutToRead) {
   MemoryFileSystem files;
-  VirtualTime time;
-  Counter counter;
-  Recovery recovery;
-  auto agent = Agent::open(files, "agent", small_network(),
-                           deterministic_options(time, counter, Durability::Mode::tick), recovery);
-  ASSERT_TRUE(agent) << agent.error().text();
-  while (counter.calls < 10) ASSERT_TRUE(make_call(**agent, counter, time, kScript));
+  ScriptedAgent agent(files);
+  agent.run(10, kScript);
   auto replay = Replay::open(files, "agent", options());
   ASSERT_TRUE(replay) << replay.error().text();
-  while (counter.calls < kScript.size()) ASSERT_TRUE(make_call(**agent, counter, time, kScript));
+  agent.run(kScript.size(), kScript);
   const Status ran = replay->run();
   ASSERT_FALSE(ran);
   EXPECT_EQ(ran.error().code(), Errc::not_found);

@@ -131,10 +131,40 @@ inline std::vector<Call> script(std::uint64_t steps, bool learns = true) {
   return calls;
 }
 
-/// Runs the next call of a script. Counted before it is made: a checkpoint taken at its end holds the count.
-inline Status make_call(Agent& agent, Counter& counter, VirtualTime& time, const std::vector<Call>& calls) {
-  time.now += std::chrono::microseconds(300);
-  return calls[counter.calls++](agent);
-}
+/// An agent, its clock and its count of calls.
+struct ScriptedAgent {
+  using Change = std::function<void(Agent::Options&)>;
+  explicit ScriptedAgent(storage::FileSystem& files, Durability::Mode mode = Durability::Mode::tick,
+                         const Change& change = {}, const mesh::NetworkSpec& spec = small_network(),
+                         const std::string& directory = "agent") {
+    Agent::Options options = deterministic_options(time, counter, mode);
+    if (change) change(options);
+    auto made = Agent::open(files, directory, spec, std::move(options), recovery);
+    if (!made) opened = Failure{made.error()};
+    if (made) agent = *std::move(made);
+  }
+  Agent* operator->() const { return agent.get(); }
+  /// The next call of a script. Counted before it is made: a checkpoint taken at its end holds the count.
+  Status call(const std::vector<Call>& calls) {
+    time.now += std::chrono::microseconds(300);
+    return calls[counter.calls++](*agent);
+  }
+  void run(std::uint64_t until, const std::vector<Call>& calls) {
+    ASSERT_TRUE(opened) << opened.error().text();
+    while (counter.calls < until) {
+      const Status ran = call(calls);
+      ASSERT_TRUE(ran) << ran.error().text();
+    }
+  }
+  Hash128 hash() const {
+    return fold_sessions(agent->mesh().sessions(), [&](std::size_t s) { return agent->mesh().state_hash(s); });
+  }
+
+  VirtualTime time;
+  Counter counter;
+  Recovery recovery;
+  Status opened;
+  std::unique_ptr<Agent> agent;
+};
 
 }  // namespace weft::agent::test

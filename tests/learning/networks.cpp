@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -48,7 +49,7 @@ Samples::Samples(const mesh::NetworkSpec& spec, const LearningOptions& options, 
     : count(samples), sessions(session_count), learners(options.learners) {
   const auto graph = must(mesh::Graph::build(spec));
   std::vector<Shape> shapes;
-  for (const mesh::InputSpec& input : spec.inputs) inputs.push_back({input.name, values_of(input.shape), {}, {}});
+  for (const mesh::PortSpec& input : spec.inputs) inputs.push_back({input.name, values_of(input.shape), {}, {}});
   for (const mesh::OutputSpec& output : spec.outputs) {
     shapes.push_back(graph.nodes()[*graph.find_layer(output.at)].layer->out_shape());
     targets.push_back({output.name, values_of(shapes.back()), {}, {}});

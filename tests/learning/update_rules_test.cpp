@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What rates by layer, `freeze`, clipping and schedules of rates do to the weights, and options that are refused. The
+// Rates by layer, `freeze`, clipping and schedules of rates in the weights, and options that are refused. The
 // same bits everywhere: exactness_test.cpp.
 
 #include "learning/optimizer.hpp"

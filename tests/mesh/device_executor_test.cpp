@@ -368,8 +368,10 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values(std::vector<std::uint32_t>{}, std::vector<std::uint32_t>{1},
                                          std::vector<std::uint32_t>{0, 3})),
     [](const auto& row) {
-      constexpr const char* kWhere[] = {"", "_on_the_host", "_on_the_device"};
-      return std::string(name(std::get<0>(row.param))) + kWhere[std::get<1>(row.param).size()];
+      const std::size_t on_host = std::get<1>(row.param).size();
+      return std::string(name(std::get<0>(row.param))) + (on_host == 0   ? ""
+                                                          : on_host == 1 ? "_on_the_host"
+                                                                         : "_on_the_device");
     });
 
 class DevicePlacement : public DevicePair {};

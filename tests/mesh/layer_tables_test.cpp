@@ -261,6 +261,7 @@ TEST(Layers, RefuseWhatCannotBe) {
   refuse("sequential", R"("layers": [{"type": "shared", "at": [0,0,0,0]}])", {6}, unsupported, ".layers[0]|grid");
   refuse("sequential", R"("layers": [{"type": "metacognition", "above": 1.0}])", {6}, unsupported,
          ".layers[0]|watches");
+  refuse("metacognition", R"("above": 1, "action": "swap")", {5}, shape_mismatch, "two vectors");
   refuse("parallel", R"("merge": "add", "layers": [{"type": "identity"}, {"type": "dense", "out": 2}])", {6},
          shape_mismatch, "merge|6|2");
   refuse("parallel", R"("merge": "filter", "top_k": 3, "layers": [{"type": "identity"}, {"type": "identity"}])", {6},

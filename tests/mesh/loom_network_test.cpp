@@ -154,7 +154,7 @@ TEST(EntityV1Import, ConvolutionsAndTheirMirrors) {
       }
       const auto w = noise(static_cast<std::size_t>(kFilters * kChannels * taps), 12),
                  x = noise(static_cast<std::size_t>(kChannels * volume), 13);
-      // There filters come first in mirrors too.
+      // There filters come first in transposed ones too.
       Values ours = wide(w);
       for (int f = 0; f < kFilters && is_transposed; ++f)
         for (int c = 0; c < kChannels; ++c)

@@ -127,7 +127,7 @@ struct Ending {
   std::vector<std::string> hashes;
   bool operator==(const Ending&) const = default;
 };
-Ending live_at_once(Mesh& mesh, std::uint64_t from, std::uint64_t to) {
+Ending run_at_once(Mesh& mesh, std::uint64_t from, std::uint64_t to) {
   std::vector<float> in, out((to - from) * mesh.sessions() * 3);
   for (std::uint64_t tick = from; tick < to; ++tick)
     for (std::size_t b = 0; b < mesh.sessions(); ++b)
@@ -218,48 +218,32 @@ TEST(Metacognition, DecidesTheSameOnEveryThreadCountIsaAndExecutorAndFromAFile) 
     Mesh first = mesh_of(spec);
     const std::vector<std::string> want = hashes_of_run(first, 0, 120);
     Mesh in_one_run = mesh_of(spec);
-    const Ending ending = live_at_once(in_one_run, 0, 120);
+    const Ending ending = run_at_once(in_one_run, 0, 120);
     ASSERT_EQ(ending.hashes, std::vector<std::string>(want.end() - 2, want.end()));
-    const kernels::Isa before = kernels::active_isa();
     for (const kernels::Isa isa : kernels::available_isas())
       for (const std::size_t threads : {1, 2, 3, 6}) {
-        ASSERT_TRUE(kernels::set_active_isa(isa));
+        const ForIsa scope(isa);
         for (int repeat = 0; repeat < 5; ++repeat) {
           Mesh again = mesh_of(spec, 2, threads);
-          ASSERT_TRUE(live_at_once(again, 0, 120) == ending) << kernels::name(isa) << ", " << threads << " threads";
+          ASSERT_TRUE(run_at_once(again, 0, 120) == ending) << kernels::name(isa) << ", " << threads << " threads";
         }
       }
-    ASSERT_TRUE(kernels::set_active_isa(before));
     for (std::uint64_t seed = 1; seed <= 40; ++seed) {
       Mesh stepped = must(Mesh::build(spec, {.threads = 6,
                                              .sessions = 2,
                                              .executor = ExecutorKind::deterministic,
                                              .executor_seed = seed,
                                              .grain_bytes = 0}));
-      ASSERT_TRUE(live_at_once(stepped, 0, 120) == ending) << "seed " << seed;
+      ASSERT_TRUE(run_at_once(stepped, 0, 120) == ending) << "seed " << seed;
     }
     for (const std::uint64_t cut : {31, 33, 34, 60}) {  // with commands under way, too
       Mesh broken = mesh_of(spec);
       hashes_of_run(broken, 0, cut);
-      const ByteBuffer bytes = must(encode_mesh(broken, true));
-      const formats::EntityFile file = must(formats::decode_entity(ByteSpan(bytes), "test"));
-      Mesh resumed = mesh_of(must(network_of(file)), sessions_of(file), 2);
-      must(restore_weights(resumed, file));
-      must(restore_live(resumed, file));
+      Mesh resumed = mesh_of_file(must(encode_mesh(broken, true)), {.threads = 2, .pin = false, .grain_bytes = 0});
       const std::vector<std::string> rest = hashes_of_run(resumed, cut, 120);
       ASSERT_TRUE(std::equal(rest.begin(), rest.end(), want.begin() + static_cast<std::ptrdiff_t>(2 * cut))) << cut;
     }
   }
-}
-
-TEST(Metacognition, RunsManyTicksAsItRunsThemOneByOne) {
-  Mesh one = mesh_of(network(kReset), 1), two = mesh_of(network(kReset), 1);
-  std::vector<float> in;
-  for (std::uint64_t tick = 0; tick < 100; ++tick)
-    for (const float v : noise(6, 100 * tick, tick < 30 ? 0.1f : 3.0f)) in.push_back(v);
-  const RunInput input{"in", in};
-  must(one.run({&input, 1}, 100));
-  EXPECT_EQ(to_string(one.state_hash()), hashes_of_run(two, 0, 100).back());
 }
 
 TEST(Metacognition, RefusesWhatItCannotWatch) {
@@ -277,21 +261,6 @@ TEST(Metacognition, RefusesWhatItCannotWatch) {
   for (std::uint32_t x = 1; x < 6; ++x)
     many.layer({0, 0, x, 0}, "metacognition").from({Coord{0, 0, 0, 0}}).option("above", 1.0);
   refuse(many.output("y", {0, 0, 0, 0}).spec(), Errc::too_large, "more than 4");
-
-  const auto refuse_option = [](Options options, Errc code, std::string_view text) {
-    LayerSpec spec;
-    spec.type = "metacognition";
-    spec.options = std::move(options);
-    SCOPED_TRACE(std::string(text));
-    expect_error(make_layer(spec, 5, "layers[3]"), code, {"layers[3]", text});
-  };
-  refuse_option({}, Errc::parse_failed, "above");
-  refuse_option({{"above", 1.0}, {"statistic", std::string("size")}}, Errc::unknown_name, "gain_drift, gradient_storm");
-  refuse_option({{"above", 1.0}, {"action", std::string("panic")}}, Errc::unknown_name, "morph, reset, swap");
-  refuse_option({{"above", 1.0}, {"action", std::string("morph")}}, Errc::parse_failed, "layers[3].to");
-  refuse_option({{"above", 1.0}, {"action", std::string("swap")}}, Errc::shape_mismatch, "two vectors");
-  refuse_option({{"above", 1.0}, {"cooldown", 3.0}}, Errc::out_of_range, "cooldown");
-  refuse_option({{"above", 1.0}, {"to", std::string("int8")}}, Errc::unknown_name, "no such option");
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ inline std::vector<std::uint32_t> output_bits(const Mesh& mesh, std::size_t sess
   return all;
 }
 
-/// What a test sets of a command.
+/// Fields of a command that a test sets.
 struct Wanted {
   CommandKind kind = CommandKind::probe;
   std::uint64_t not_before = 0, number = 0;
