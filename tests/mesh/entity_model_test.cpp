@@ -252,12 +252,5 @@ TEST(EntityModel, HoldsOrdersThatWereDueWhenItWasTaken) {
   EXPECT_EQ(hashes(mesh_of_file(bytes)), hashes(mesh));
 }
 
-TEST(EntityModel, RefusesWeightsThatNoFileGivesBack) {
-  Mesh mesh = must(Mesh::build(NetworkBuilder("n", {1, 1, 1, 1}).input("in", 4).dense({0, 0, 0, 0}, 3).spec()));
-  MeshAccess::weights(mesh).parameters()[0].data[kernels::panel_index(4, 1, 2)] = INFINITY;
-  must(MeshAccess::weights(mesh).morph(1, "layer", Encoding(Dtype::float16), true));
-  expect_error(encode_mesh(mesh, false, {}), Errc::not_finite, {"layers[0]", "weight 6"});
-}
-
 }  // namespace
 }  // namespace weft::mesh::entity_model_test

@@ -8,38 +8,14 @@ namespace weft::mesh::output_softmaxes_test {
 namespace {
 
 using namespace testing_support;
-using List = std::vector<double>;
-
-LayerSpec spec_of(std::string type, std::size_t out, Options options) {
-  LayerSpec spec;
-  spec.type = std::move(type);
-  spec.out = out;
-  spec.options = std::move(options);
-  return spec;
-}
-
-TEST(AdaptiveSoftmax, GivesEveryClassAProbability) {
-  for (const bool is_log : {true, false}) {
-    goldens::Sequence run(spec_of("adaptive_softmax", 30,
-                                  {{"cutoffs", List{4, 9, 20}},
-                                   {"div_value", 2.0},
-                                   {"output", std::string(is_log ? "log_probabilities" : "probabilities")}}),
-                          16, 1, 3);
-    run.forward(0, 3);
-    for (std::size_t b = 0; b < 3; ++b) {
-      double sum = 0;
-      for (std::size_t j = 0; j < 30; ++j) sum += is_log ? std::exp(double{run.y[b * 30 + j]}) : run.y[b * 30 + j];
-      EXPECT_NEAR(sum, 1.0, 1e-6);
-    }
-  }
-}
 
 // Purpose of the mixture: the logarithms of its outputs over many contexts have a higher rank than a context has
 // values.
 TEST(MixtureOfSoftmaxes, IsNotBoundToTheRankOfItsContexts) {
   const auto second_difference = [](std::size_t components) {
-    goldens::Sequence run(spec_of("mixture_of_softmaxes", 3,
-                                  {{"components", static_cast<double>(components)}, {"hidden", 1.0}, {"bias", false}}),
+    goldens::Sequence run(goldens::layer(R"({"type": "mixture_of_softmaxes", "out": 3, "hidden": 1, "bias": false,
+                                             "components": )" +
+                                         std::to_string(components) + "}"),
                           1, 1, 3);
     for (float& v : run.x) v *= 8;
     run.forward(0, 3);
@@ -54,7 +30,8 @@ TEST(MixtureOfSoftmaxes, IsNotBoundToTheRankOfItsContexts) {
 }
 
 TEST(MixtureOfSoftmaxes, StaysFiniteWhereNoComponentGivesAClassAnything) {
-  goldens::Sequence run(spec_of("mixture_of_softmaxes", 2, {{"components", 2.0}, {"hidden", 1.0}}), 1, 1, 1);
+  goldens::Sequence run(goldens::layer(R"({"type": "mixture_of_softmaxes", "out": 2, "components": 2, "hidden": 1})"),
+                        1, 1, 1);
   run.set_parameter(2, {1000.0f, -1000.0f});
   run.set_parameter(3, {5.0f, 5.0f});
   run.forward(0, 1);

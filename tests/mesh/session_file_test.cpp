@@ -5,6 +5,7 @@
 #include "mesh/mesh_access.hpp"
 #include "mesh/network/graph.hpp"
 #include "mesh/persistence/entity_model.hpp"
+#include "mesh/persistence/snapshot.hpp"
 #include "mesh/runtime/step_rule.hpp"
 #include "mesh/weights/weight_store.hpp"
 
@@ -59,6 +60,8 @@ TEST(SessionFile, GoesOnElsewhereToTheSameBits) {
     Mesh here = must(Mesh::build(spec, {.threads = 1, .sessions = 3}));
     outputs_of_run(here, 1, 0, 9);
     const EntityFile file = file_of(here, 1);
+    SessionSnapshot saved;
+    must(here.take_session_snapshot(1, saved));
     const auto stays = outputs_of_run(here, 1, 9, 15);
     // Another name, more threads, other sessions, and it stands at another tick.
     NetworkSpec other = spec;
@@ -68,7 +71,9 @@ TEST(SessionFile, GoesOnElsewhereToTheSameBits) {
     const std::size_t session = must(attach_session(there, file));
     EXPECT_EQ(session, 2u);
     EXPECT_EQ(outputs_of_run(there, session, 9, 15), stays) << spec.name;
-    // A second time beside itself.
+    // In memory too, and a second time beside itself.
+    must(there.restore_session_snapshot(1, saved));
+    EXPECT_EQ(outputs_of_run(there, 1, 9, 15), stays) << spec.name;
     const std::size_t counterpart = must(attach_session(there, file));
     EXPECT_EQ(outputs_of_run(there, counterpart, 9, 15), stays) << spec.name;
   }

@@ -98,26 +98,6 @@ TEST(Sessions, ResetAloneToTheirBirth) {
   EXPECT_EQ(output_bits(mesh, 1), output_bits(other, 0));
 }
 
-TEST(Sessions, MoveToAnotherMeshThatStandsAtAnotherTick) {
-  Mesh here = mesh_of(1), there = mesh_of(3);
-  must(there.tick(5));
-  for (std::uint64_t t = 0; t < 8; ++t) {
-    feed(here, 0, 1, t);
-    must(here.tick());
-  }
-  ASSERT_NE(here.ticks() % 2, there.ticks() % 2);  // so the two stand at different slots of their rings
-  SessionSnapshot moved;
-  must(here.take_session_snapshot(0, moved));
-  must(there.restore_session_snapshot(1, moved));
-  EXPECT_EQ(output_bits(there, 1), output_bits(here, 0));
-  for (std::uint64_t t = 8; t < 16; ++t) {
-    if (t > 9) feed(here, 0, 1, t), feed(there, 1, 1, t);  // at first with the inputs it came with
-    must(here.tick());
-    must(there.tick());
-    EXPECT_EQ(output_bits(there, 1), output_bits(here, 0)) << "tick " << t;
-  }
-}
-
 TEST(Sessions, RefuseWhatDoesNotFit) {
   Mesh mesh = mesh_of(2);
   expect_error(mesh.set_input("a", std::vector<float>(7), 2), Errc::out_of_range, {"'a'", "session 2 of 2"});

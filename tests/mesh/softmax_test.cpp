@@ -85,30 +85,6 @@ TEST(Softmax, MaskedEntriesAreExactlyZeroAndGetNoGradient) {
   }
 }
 
-TEST(Softmax, TreeIsTheProductAlongEachPath) {
-  goldens::Sequence run(spec_of({{"kind", std::string("hierarchical")}, {"branches", std::vector<double>{2, 3, 2}}}),
-                        20, 1, 3);
-  EXPECT_EQ(run.layer->out(), 12u);
-  run.forward(0, 3);
-  const auto softmax = [](const float* x, std::size_t n, std::size_t j) {
-    double sum = 0;
-    for (std::size_t k = 0; k < n; ++k) sum += std::exp(double{x[k]});
-    return std::exp(double{x[j]}) / sum;
-  };
-  for (std::size_t b = 0; b < 3; ++b) {
-    const float* x = run.x.data() + b * 20;
-    double total = 0;
-    for (std::size_t i = 0; i < 2; ++i)
-      for (std::size_t j = 0; j < 3; ++j)
-        for (std::size_t k = 0; k < 2; ++k) {
-          const double want = softmax(x, 2, i) * softmax(x + 2 + 3 * i, 3, j) * softmax(x + 8 + 2 * (3 * i + j), 2, k);
-          EXPECT_NEAR(run.y[b * 12 + (i * 3 + j) * 2 + k], want, 3e-7);
-          total += run.y[b * 12 + (i * 3 + j) * 2 + k];
-        }
-    EXPECT_NEAR(total, 1.0, 5e-7);
-  }
-}
-
 TEST(Softmax, IsEntmaxOfOneAndSparsemaxIsThatOfTwo) {
   const OptionValue entmax = std::string("entmax"), sparsemax = std::string("sparsemax");
   for (const double temperature : {1.0, 0.7}) {
@@ -119,23 +95,6 @@ TEST(Softmax, IsEntmaxOfOneAndSparsemaxIsThatOfTwo) {
               bits(run({{"kind", sparsemax}, {"temperature", t}}, 17, 3)));
     EXPECT_NE(bits(run({{"kind", sparsemax}, {"temperature", t}}, 17, 3)), bits(run({{"temperature", t}}, 17, 3)));
   }
-}
-
-TEST(Softmax, GivesEachGroupASumOfOneWhateverTheBatch) {
-  for (const char* kind : {"standard", "sparsemax", "entmax"})
-    // More rows than groups and fewer: the layer walks them differently.
-    for (const std::size_t rows : {1, 2, 5}) {
-      goldens::Sequence together(spec_of({{"kind", std::string(kind)}, {"groups", 3.0}}), 12, 1, rows);
-      goldens::Sequence alone(spec_of({{"kind", std::string(kind)}, {"groups", 3.0}}), 12, 1, rows);
-      together.forward(0, rows);
-      for (std::size_t b = 0; b < rows; ++b) alone.forward(b, 1);
-      EXPECT_EQ(bits(together.y), bits(alone.y)) << kind;
-      for (std::size_t part = 0; part < rows * 3; ++part) {
-        double sum = 0;
-        for (std::size_t j = 0; j < 4; ++j) sum += together.y[part * 4 + j];
-        EXPECT_NEAR(sum, 1.0, 3e-7) << kind;
-      }
-    }
 }
 
 TEST(Softmax, RefusesAnAlphaThatIsNoNumber) {
