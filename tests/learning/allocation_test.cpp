@@ -11,6 +11,7 @@
 namespace weft::learning::allocation_test {
 namespace {
 
+using namespace mesh::testing_support;
 using namespace test;
 using weft::testing_support::allocations_during;
 
@@ -46,9 +47,10 @@ void expect_no_allocations(const mesh::NetworkSpec& spec, const LearningOptions&
   if (threads == 1) wanted.grain_bytes = mesh::MeshOptions().grain_bytes;
   LearningRun run(spec, options, wanted);
   const Samples data(spec, options, samples, options.learners);
+  const Samples::Batch batch = data.batch(0, samples);
   const auto learn = [&] {
     for (int i = 0; i < 4; ++i) {
-      data.train(*run.learner, 0, samples);
+      must(run.learner->learn(batch.inputs, batch.targets, samples));
       run.learner->clear_scores();
     }
   };

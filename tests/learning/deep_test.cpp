@@ -27,8 +27,9 @@ TEST_P(DeepSettle, KeepsTwoTicksInRingsAndAllocatesNothingAsItLearns) {
   EXPECT_EQ(mesh::MeshAccess::state(std::as_const(*deep.mesh)).depth(), 2u);
   if (!WEFT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer owns the allocator";
   const Samples samples(deep_network(), options, 30);
+  const Samples::Batch batch = samples.batch(0, 30);
   const auto learn = [&] {
-    samples.train(*deep.learner, 0, 30);
+    must(deep.learner->learn(batch.inputs, batch.targets, 30));
     deep.learner->clear_scores();
   };
   learn();

@@ -71,16 +71,20 @@ Samples::Samples(const mesh::NetworkSpec& spec, const LearningOptions& options, 
   }
 }
 
-Status Samples::try_to_train(Learner& learner, std::uint64_t first, std::uint64_t n) const {
-  std::vector<mesh::RunInput> given;
-  std::vector<Target> wanted;
+Samples::Batch Samples::batch(std::uint64_t first, std::uint64_t n) const {
   const auto part = [&](const auto& all) {
     const std::size_t each = all.size() / count;
     return std::span(all).subspan(first * each, n * each);
   };
-  for (const Port& port : inputs) given.push_back({port.name, part(port.values)});
-  for (const Port& port : targets) wanted.push_back({port.name, part(port.labels), part(port.values)});
-  return learner.learn(given, wanted, n);
+  Batch made;
+  for (const Port& port : inputs) made.inputs.push_back({port.name, part(port.values)});
+  for (const Port& port : targets) made.targets.push_back({port.name, part(port.labels), part(port.values)});
+  return made;
+}
+
+Status Samples::try_to_train(Learner& learner, std::uint64_t first, std::uint64_t n) const {
+  const Batch given = batch(first, n);
+  return learner.learn(given.inputs, given.targets, n);
 }
 
 LearningRun::LearningRun(const ByteBuffer& bytes, const LearningOptions& options, mesh::MeshOptions wanted) {

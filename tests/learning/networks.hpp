@@ -109,7 +109,13 @@ struct Samples {
   Samples(const mesh::NetworkSpec& spec, const LearningOptions& options, std::uint64_t samples,
           std::size_t session_count = 1, std::uint64_t seed = 11, bool finds_largest = false);
 
-  /// Samples [first, first + n), by one call or a call each.
+  struct Batch {
+    std::vector<mesh::RunInput> inputs;
+    std::vector<Target> targets;
+  };
+  /// Samples [first, first + n), as a learner takes them.
+  Batch batch(std::uint64_t first, std::uint64_t n) const;
+  /// The same, by one call or a call each.
   Status try_to_train(Learner& learner, std::uint64_t first, std::uint64_t n) const;
   void train(Learner& learner, std::uint64_t first, std::uint64_t n, bool at_once = true) const {
     for (std::uint64_t s = 0; s < n; s += at_once ? n : 1)
