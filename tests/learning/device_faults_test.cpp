@@ -94,7 +94,8 @@ INSTANTIATE_TEST_SUITE_P(Rules, EachFault,
                                                               DriverFault::validation_error,
                                                               DriverFault::lost_at_submit, DriverFault::lost_at_wait)),
                          [](const auto& row) {
-                           return std::string(name(std::get<0>(row.param).first)) + "_" + name(std::get<1>(row.param));
+                           return std::string(name(std::get<0>(row.param).first)) + "_" +
+                                  mesh::testing_support::name(std::get<1>(row.param));
                          });
 
 class LearningFaultsTest : public FaultsTest {};
