@@ -54,8 +54,8 @@ TEST(Layers, HaveTheirSizes) {
       // PyTorch: a window that would start in the lower padding is left out.
       {R"({"type": "max_pool", "kernel": 2, "padding": 1, "ceil_mode": true})", {3, 7, 8}, "[3, 4, 5];"},
       {R"({"type": "adaptive_avg_pool", "out": 3, "size": [2, 9]})", {3, 7, 8}, "[3, 2, 9];"},
-      {R"({"type": "embedding", "out": 7, "vocabulary": 300})", {1}, "[7]; weight 7x300"},
-      {R"({"type": "embedding", "out": 7, "vocabulary": 300})", {5}, "[5, 7]; weight 7x300"},
+      {R"({"type": "embedding", "out": 7, "vocabulary": 300})", {1}, "[7]; table 7x300"},
+      {R"({"type": "embedding", "out": 7, "vocabulary": 300})", {5}, "[5, 7]; table 7x300"},
       {R"({"type": "swiglu"})", {1}, "[1]; gate 16x1 up 16x1 down 1x16", 48},
       {R"({"type": "swiglu"})", {6}, "[6]; gate 16x6 up 16x6 down 6x16", 288},
       {R"({"type": "swiglu"})", {7}, "[7]; gate 32x7 up 32x7 down 7x32", 672},
