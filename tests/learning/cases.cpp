@@ -19,9 +19,9 @@ constexpr Schedule kSchedules[] = {Schedule::settle, Schedule::pipelined};
 
 // A sanitizer looks for other things and is ten times slower.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kMany = 40, kSome = 20;
+constexpr std::uint64_t kMany = 40, kSome = 20, kLong = 80;
 #else
-constexpr std::uint64_t kMany = 2000, kSome = 60;
+constexpr std::uint64_t kMany = 400, kSome = 60, kLong = 3000;
 #endif
 
 std::string joined(std::initializer_list<std::string_view> parts) {
@@ -139,7 +139,7 @@ void add_choosing(std::vector<Case>& all) {
                        Schedule schedule = Schedule::settle) {
     LearningOptions options{.schedule = schedule};
     options.optimizer.lr = lr;
-    all.push_back({std::move(name), std::move(spec), options, 2 * kMany, kMany > 1000 ? falls_to : 0});
+    all.push_back({std::move(name), std::move(spec), options, kLong, kLong > 1000 ? falls_to : 0});
   };
   for (const std::string kind : {"standard", "sparsemax", "entmax", "gumbel", "gumbel_straight"}) {
     mesh::Options options{{"kind", kind}, {"groups", 2.0}};

@@ -6,7 +6,7 @@
 #include "goldens.hpp"
 #include <set>
 
-namespace weft::mesh {
+namespace weft::mesh::layer_goldens_test {
 namespace {
 
 using namespace testing_support;
@@ -117,4 +117,4 @@ TEST(GoldensOfBasicLayers, MeetVectorsTokensImagesAndEveryActivation) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::layer_goldens_test

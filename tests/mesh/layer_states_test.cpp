@@ -8,7 +8,7 @@
 
 #include "goldens.hpp"
 
-namespace weft::mesh {
+namespace weft::mesh::layer_states_test {
 namespace {
 
 using namespace testing_support;
@@ -160,4 +160,4 @@ TEST_P(LayerState, GoesOnFromAFile) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::layer_states_test

@@ -5,7 +5,7 @@
 
 #include "goldens.hpp"
 
-namespace weft::mesh {
+namespace weft::mesh::layer_tables_test {
 namespace {
 
 using namespace testing_support;
@@ -281,4 +281,4 @@ TEST(Layers, RefuseWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace weft::mesh
+}  // namespace weft::mesh::layer_tables_test
