@@ -21,6 +21,7 @@ def main():
     parser.add_argument("--build", default=ROOT / "build/coverage", type=pathlib.Path)
     parser.add_argument("--files", action="store_true")
     arguments = parser.parse_args()
+    arguments.build = arguments.build.resolve()
 
     folders = list(rooms.existing())
     hit = collections.defaultdict(lambda: collections.defaultdict(int))  # file -> line -> times, over all programs
