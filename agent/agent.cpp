@@ -123,7 +123,7 @@ Status Agent::recover(const internal::Found& saved, Recovery& recovery) {
   recovery.hash = replayable_.hash();
   if (recovery.damages.empty()) return {};
   // From here on, a checkpoint covers the damaged part.
-  WEFT_CHECK(store_.discard_after(findings.end.number));
+  WEFT_CHECK(store_.discard_after({tick, findings.end.number}));
   return checkpoint_and_wait();
 }
 
@@ -139,7 +139,7 @@ void Agent::begin_writing(std::unique_ptr<storage::JournalWriter> journal) {
     committer_->covered(at);
     // The segments that go may be the only ones on the device to hold what was written anew since.
     if (!committer_->flush()) return;
-    if (const Status pruned = storage::prune_journal(files_, journal_directory_, store_.ticks().front()); !pruned)
+    if (const Status pruned = storage::prune_journal(files_, journal_directory_, store_.keys().front().record); !pruned)
       log_warn(pruned.error().text());  // costs room, not safety; the next checkpoint tries again
   };
   checkpointer_ = std::make_unique<Checkpointer>(store_, before, written, options_.background, options_.now);

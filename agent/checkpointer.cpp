@@ -117,7 +117,7 @@ Status Checkpointer::store(const Job& job, std::uint64_t& bytes) {
   bytes = content.file.size();
   WEFT_TRY(const auto info, parse_json(content.info, "checkpoint info"));
   before_();
-  return store_.write(job.at.record, {{kAgentFile, content.file}}, info);
+  return store_.write({job.at.tick, job.at.record}, {{kAgentFile, content.file}}, info);
 }
 
 }  // namespace weft::agent

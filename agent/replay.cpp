@@ -16,16 +16,20 @@ namespace {
 
 /// The oldest checkpoint, or the newest at or before `tick`, that verifies.
 Result<internal::Found> find_start(storage::CheckpointStore& store, std::optional<std::uint64_t> tick) {
-  std::vector<std::uint64_t> records = store.ticks();
-  if (tick) std::reverse(records.begin(), records.end());
-  if (records.empty()) return fail(Errc::not_found, store.directory() + ": no agent is there: it has no checkpoint");
+  std::vector<storage::CheckpointKey> keys = store.keys();
+  if (tick) std::reverse(keys.begin(), keys.end());
+  if (keys.empty()) return fail(Errc::not_found, store.directory() + ": no agent is there: it has no checkpoint");
   std::string reasons;
-  for (const std::uint64_t record : records) {
-    auto checkpoint = store.at(record);
+  for (const storage::CheckpointKey key : keys) {
+    if (tick && key.tick > *tick) {
+      reasons += "; the one of tick " + std::to_string(key.tick) + " is younger";
+      continue;
+    }
+    auto checkpoint = store.at(key);
     auto found =
         checkpoint ? internal::read_checkpoint(*checkpoint) : Result<internal::Found>(fail(checkpoint.error()));
-    if (found && (!tick || found->tick <= *tick)) return found;
-    reasons += found ? "; the one of tick " + std::to_string(found->tick) + " is younger" : "; " + found.error().text();
+    if (found) return found;
+    reasons += "; " + found.error().text();
   }
   return fail(Errc::not_found, store.directory() + ": no checkpoint to begin from" +
                                    (tick ? " at or before tick " + std::to_string(*tick) : std::string()) + reasons);
@@ -68,10 +72,10 @@ Result<Replay> Replay::open(storage::FileSystem& files, const std::string& direc
 Result<std::vector<CheckpointInfo>> Replay::checkpoint_infos(storage::FileSystem& files, const std::string& directory) {
   WEFT_TRY(auto store, storage::CheckpointStore::look(files, directory));
   std::vector<CheckpointInfo> all;
-  for (const std::uint64_t record : store.ticks()) {
-    const auto checkpoint = store.at(record);
+  for (const storage::CheckpointKey key : store.keys()) {
+    const auto checkpoint = store.at(key);
     if (!checkpoint) continue;
-    if (const auto found = internal::read_checkpoint(*checkpoint)) all.push_back({record, found->tick, found->hash});
+    if (const auto found = internal::read_checkpoint(*checkpoint)) all.push_back({key.record, key.tick, found->hash});
   }
   return all;
 }
@@ -96,8 +100,8 @@ Result<bool> Replay::next() {
 Status Replay::check_overtaken() const {
   if (source_.findings().damages.empty()) return {};
   WEFT_TRY(auto store, storage::CheckpointStore::look(*files_, directory_));
-  const auto oldest = store.ticks();
-  if (oldest.empty() || oldest.front() <= number_) return {};
+  const auto oldest = store.keys();
+  if (oldest.empty() || oldest.front().record <= number_) return {};
   return fail(Errc::not_found, directory_ + ": its agent is running, and has removed what came after record " +
                                    std::to_string(number_) +
                                    " meanwhile; begin at a later checkpoint, or let it keep more of them");

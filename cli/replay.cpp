@@ -88,9 +88,7 @@ Status replay(const ReplayRequest& request) {
                 {"damages", damages},
                 {"seconds", std::chrono::duration<double>(took).count()}});
   } else {
-    // Two checkpoints may be of one tick, so that the journal's record is what names their directories.
-    std::printf("from        checkpoint of tick %s (ckpt-%llu, named by the journal's record)\n",
-                grouped(replayed.start().tick).c_str(), static_cast<unsigned long long>(replayed.start().record));
+    std::printf("from        checkpoint of tick %s\n", grouped(replayed.start().tick).c_str());
     std::printf("at          tick %s, %s records replayed in %s\n", grouped(replayed.tick()).c_str(),
                 grouped(replayed.records()).c_str(), milliseconds(took).c_str());
     if (request.verify && replayed.compared() == 0)

@@ -135,7 +135,7 @@ class Run {
     WEFT_TRY(const auto bytes, session_.snapshot());
     const std::uint64_t at = samples();
     const Json info{{"kind", "weft run"}, {"samples", at}, {"ticks", session_.mesh().ticks()}};
-    WEFT_CHECK(store_->write(at, {{kFileInCheckpoint, bytes}}, info));
+    WEFT_CHECK(store_->write({session_.mesh().ticks()}, {{kFileInCheckpoint, bytes}}, info));
     reporter_.saved(at, store_->directory());
     monitor_.saved(bytes.size(), Clock::now() - begin);
     last_saved_ = at;
@@ -198,10 +198,10 @@ class Run {
 Result<std::optional<std::uint64_t>> resume(const RunRequest& request, storage::CheckpointStore& store,
                                             Session& session) {
   if (!request.resume) {
-    const auto ticks = store.ticks();
-    if (ticks.empty()) return std::optional<std::uint64_t>();
-    return fail(Errc::invalid_argument, "--checkpoint " + request.checkpoint + ": holds a run that stood at sample " +
-                                            std::to_string(ticks.back()) +
+    const auto keys = store.keys();
+    if (keys.empty()) return std::optional<std::uint64_t>();
+    return fail(Errc::invalid_argument, "--checkpoint " + request.checkpoint + ": holds a run that stood at " +
+                                            to_string(keys.back()) +
                                             "; give --resume to go on with it, or remove the directory");
   }
   WEFT_TRY(const auto found, store.latest());

@@ -28,14 +28,21 @@ bool is_temporary(std::string_view name) {
          name.substr(name.size() - kTemporary.size()) == kTemporary;
 }
 
-/// The tick in "ckpt-<tick>", spelled as we spell it.
-std::optional<std::uint64_t> parse_name(std::string_view name) {
+std::string name_of(CheckpointKey key) {
+  std::string name = std::string(kCheckpointPrefix) + std::to_string(key.tick);
+  if (key.record) name += "-" + std::to_string(key.record);
+  return name;
+}
+
+/// The key in a directory's name, spelled as we spell it.
+std::optional<CheckpointKey> parse_name(std::string_view name) {
   if (name.substr(0, kCheckpointPrefix.size()) != kCheckpointPrefix) return std::nullopt;
-  const std::string_view digits = name.substr(kCheckpointPrefix.size());
-  std::uint64_t tick = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), tick);
-  if (error != std::errc() || std::to_string(tick) != digits) return std::nullopt;
-  return tick;
+  CheckpointKey key;
+  const char* const end = name.data() + name.size();
+  const auto tick = std::from_chars(name.data() + kCheckpointPrefix.size(), end, key.tick);
+  if (tick.ptr != end) std::from_chars(tick.ptr + 1, end, key.record);
+  if (name_of(key) != name) return std::nullopt;
+  return key;
 }
 
 Status check_names(const std::vector<NamedBytes>& files) {
@@ -74,14 +81,14 @@ class Digested {
 };
 
 /// The manifest of a checkpoint that is not written.
-Result<std::string> manifest_of(std::uint64_t tick, const std::vector<NamedBytes>& files, const Json& info) {
+Result<std::string> manifest_of(CheckpointKey key, const std::vector<NamedBytes>& files, const Json& info) {
   std::vector<ManifestFile> rows;
   for (const NamedBytes& file : files) {
     Digested digested(file);
     WEFT_CHECK(digested.source().produce([](ByteSpan) -> Status { return {}; }));
     rows.push_back(digested.row());
   }
-  return encode_manifest(tick, rows, info);
+  return encode_manifest(key, rows, info);
 }
 
 /// Digest of a file's bytes; the memory of a mapped file's pages is given back as it goes on.
@@ -99,6 +106,10 @@ Result<Hash128> digest_of(const MappedFile& file) {
 }
 
 }  // namespace
+
+std::string to_string(const CheckpointKey& key) {
+  return "tick " + std::to_string(key.tick) + (key.record ? ", record " + std::to_string(key.record) : std::string());
+}
 
 Result<MappedFile> Checkpoint::file(std::string_view name) const {
   for (const auto& [key, file] : files)
@@ -136,17 +147,17 @@ Result<std::vector<std::string>> CheckpointStore::list_entries() {
   WEFT_TRY(auto names, files_->list(directory_));
   entries_.clear();
   std::erase_if(names, [&](const std::string& name) {
-    const auto tick = parse_name(name);
-    if (tick) entries_.push_back({*tick, std::nullopt});
-    return tick.has_value();
+    const auto key = parse_name(name);
+    if (key) entries_.push_back({*key, std::nullopt});
+    return key.has_value();
   });
-  std::sort(entries_.begin(), entries_.end(), [](Entry a, Entry b) { return a.tick < b.tick; });
+  std::sort(entries_.begin(), entries_.end(), [](Entry a, Entry b) { return a.key < b.key; });
   return names;
 }
 
-void CheckpointStore::add_entry(std::uint64_t tick) {
-  entries_.push_back({tick, std::nullopt});
-  std::sort(entries_.begin(), entries_.end(), [](Entry a, Entry b) { return a.tick < b.tick; });
+void CheckpointStore::add_entry(CheckpointKey key) {
+  entries_.push_back({key, std::nullopt});
+  std::sort(entries_.begin(), entries_.end(), [](Entry a, Entry b) { return a.key < b.key; });
 }
 
 Status CheckpointStore::may_change() const {
@@ -154,52 +165,50 @@ Status CheckpointStore::may_change() const {
   return fail(Errc::invalid_argument, directory_ + ": opened to look at only; open it as its owner to change it");
 }
 
-std::string CheckpointStore::path_of(std::uint64_t tick) const {
-  return directory_ + "/" + std::string(kCheckpointPrefix) + std::to_string(tick);
-}
+std::string CheckpointStore::path_of(CheckpointKey key) const { return directory_ + "/" + name_of(key); }
 
-std::vector<std::uint64_t> CheckpointStore::ticks() const {
-  std::vector<std::uint64_t> all;
-  for (const Entry& entry : entries_) all.push_back(entry.tick);
+std::vector<CheckpointKey> CheckpointStore::keys() const {
+  std::vector<CheckpointKey> all;
+  for (const Entry& entry : entries_) all.push_back(entry.key);
   return all;
 }
 
-Status CheckpointStore::write(std::uint64_t tick, const std::vector<NamedBytes>& files, const Json& info) {
+Status CheckpointStore::write(CheckpointKey key, const std::vector<NamedBytes>& files, const Json& info) {
   WEFT_CHECK(may_change());
   WEFT_CHECK(check_names(files));
   WEFT_CHECK(check_json(info));
-  if (!entries_.empty() && entries_.back().tick >= tick) {
-    WEFT_TRY(const std::string manifest, manifest_of(tick, files, info));
-    WEFT_TRY(const bool is_there, make_room(tick, manifest));
+  if (!entries_.empty() && entries_.back().key >= key) {
+    WEFT_TRY(const std::string manifest, manifest_of(key, files, info));
+    WEFT_TRY(const bool is_there, make_room(key, manifest));
     if (is_there) return {};
   }
-  const std::string path = path_of(tick), temporary = path + std::string(kTemporary);
+  const std::string path = path_of(key), temporary = path + std::string(kTemporary);
   WEFT_CHECK(remove_tree(temporary));
-  const Result<std::string> written = write_new(temporary, tick, files, info);
+  const Result<std::string> written = write_new(temporary, key, files, info);
   Status status = written ? files_->rename(temporary, path) : fail(written.error());
   if (!status) {
     // Void: what a failed sync left in the page cache may look right and be gone tomorrow.
     if (const Status removed = remove_tree(temporary); !removed) log_warn(removed.error().text());
     // A rename may have been done and yet be said to have failed.
     if (written && files_->list(path)) {
-      add_entry(tick);
-      if (const Status removed = discard(tick); !removed) log_warn(removed.error().text());
+      add_entry(key);
+      if (const Status removed = discard(key); !removed) log_warn(removed.error().text());
     }
     return status;
   }
-  add_entry(tick);
+  add_entry(key);
   status = files_->sync_directory(directory_);
-  if (status) status = verify(tick, &*written);
+  if (status) status = verify(key, &*written);
   if (!status) {
-    if (const Status removed = discard(tick); !removed) log_warn(removed.error().text());
+    if (const Status removed = discard(key); !removed) log_warn(removed.error().text());
     return status;
   }
-  entry_of(tick).is_good = true;
+  entry_of(key).is_good = true;
   prune();
   return {};
 }
 
-Result<std::string> CheckpointStore::write_new(const std::string& path, std::uint64_t tick,
+Result<std::string> CheckpointStore::write_new(const std::string& path, CheckpointKey key,
                                                const std::vector<NamedBytes>& files, const Json& info) {
   WEFT_TRY(const bool is_new, files_->make_directory(path));
   if (!is_new) return fail(Errc::storage, path + ": appeared while this process holds the lock");
@@ -210,55 +219,55 @@ Result<std::string> CheckpointStore::write_new(const std::string& path, std::uin
     rows.push_back(digested.row());
   }
   // Last, so that a manifest says that all else is there.
-  WEFT_TRY(std::string manifest, encode_manifest(tick, rows, info));
+  WEFT_TRY(std::string manifest, encode_manifest(key, rows, info));
   WEFT_CHECK(write_new_file(*files_, path + "/" + std::string(kManifest), as_bytes(manifest)));
   WEFT_CHECK(files_->sync_directory(path));
   return manifest;
 }
 
-Result<bool> CheckpointStore::make_room(std::uint64_t tick, const std::string& manifest) {
-  for (std::size_t i = entries_.size(); i-- > 0 && entries_[i].tick >= tick;) {
+Result<bool> CheckpointStore::make_room(CheckpointKey key, const std::string& manifest) {
+  for (std::size_t i = entries_.size(); i-- > 0 && entries_[i].key >= key;) {
     Entry& entry = entries_[i];
-    const bool is_same_tick = entry.tick == tick;
-    if (is_same_tick && verify(tick, &manifest)) {
+    const bool is_same = entry.key == key;
+    if (is_same && verify(key, &manifest)) {
       entry.is_good = true;
       return true;
     }
     if (is_good(entry))
       return fail(Errc::invalid_argument,
-                  directory_ + ": tick " + std::to_string(tick) + " is not newer than its checkpoint of tick " +
-                      std::to_string(entry.tick) + "; resume from that one, or clear the directory");
-    if (is_same_tick) WEFT_CHECK(discard(tick));
+                  directory_ + ": " + to_string(key) + " is not newer than its checkpoint of " +
+                      to_string(entry.key) + "; resume from that one, or clear the directory");
+    if (is_same) WEFT_CHECK(discard(key));
   }
   return false;
 }
 
 bool CheckpointStore::is_good(Entry& entry) {
   if (!entry.is_good) {
-    const Status status = verify(entry.tick, nullptr);
+    const Status status = verify(entry.key, nullptr);
     if (!status) log_warn(status.error().text());
     entry.is_good = status.has_value();
   }
   return *entry.is_good;
 }
 
-CheckpointStore::Entry& CheckpointStore::entry_of(std::uint64_t tick) {
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](Entry e) { return e.tick == tick; });
-  WEFT_ASSERT(found != entries_.end(), directory_ + ": no entry for tick " + std::to_string(tick));
+CheckpointStore::Entry& CheckpointStore::entry_of(CheckpointKey key) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](Entry e) { return e.key == key; });
+  WEFT_ASSERT(found != entries_.end(), directory_ + ": no entry for " + to_string(key));
   return *found;
 }
 
-Result<Checkpoint> CheckpointStore::read(std::uint64_t tick, const std::string* manifest) {
+Result<Checkpoint> CheckpointStore::read(CheckpointKey key, const std::string* manifest) {
   Checkpoint checkpoint;
-  checkpoint.tick = tick;
-  checkpoint.path = path_of(tick);
+  checkpoint.key = key;
+  checkpoint.path = path_of(key);
   const std::string manifest_path = checkpoint.path + "/" + std::string(kManifest);
   WEFT_TRY(const ByteBuffer text, files_->read(manifest_path, kMaxManifestBytes));
   if (manifest && as_text(text) != *manifest) return fail(Errc::corrupt, manifest_path + ": is not as it was written");
   WEFT_TRY(Manifest stated, decode_manifest(as_text(text), manifest_path));
-  if (stated.tick != tick)
-    return fail(Errc::corrupt, manifest_path + ": says tick " + std::to_string(stated.tick) + ", the directory " +
-                                   std::to_string(tick));
+  if (stated.key != key)
+    return fail(Errc::corrupt, manifest_path + ": says " + to_string(stated.key) + ", the directory " +
+                                   to_string(key));
   checkpoint.info = std::move(stated.info);
   for (const ManifestFile& file : stated.files) {
     const std::string path = checkpoint.path + "/" + file.name;
@@ -274,8 +283,8 @@ Result<Checkpoint> CheckpointStore::read(std::uint64_t tick, const std::string* 
   return checkpoint;
 }
 
-Status CheckpointStore::verify(std::uint64_t tick, const std::string* manifest) {
-  WEFT_TRY([[maybe_unused]] const Checkpoint checkpoint, read(tick, manifest));
+Status CheckpointStore::verify(CheckpointKey key, const std::string* manifest) {
+  WEFT_TRY([[maybe_unused]] const Checkpoint checkpoint, read(key, manifest));
   return {};
 }
 
@@ -284,31 +293,31 @@ Result<std::optional<Checkpoint>> CheckpointStore::latest() {
   // The owner may prune what was listed before it is read; it always has put a newer one there first.
   for (;;) {
     WEFT_CHECK(list_entries());
-    const std::vector<std::uint64_t> before = ticks();
+    const std::vector<CheckpointKey> before = keys();
     auto found = newest_that_verifies();
     if (found && *found && (*found)->skipped.empty()) return found;
     WEFT_CHECK(list_entries());
-    if (ticks() == before) return found;
+    if (keys() == before) return found;
   }
 }
 
-Result<Checkpoint> CheckpointStore::at(std::uint64_t tick) {
+Result<Checkpoint> CheckpointStore::at(CheckpointKey key) {
   if (!lock_) WEFT_CHECK(list_entries());
-  if (!std::ranges::any_of(entries_, [&](const Entry& entry) { return entry.tick == tick; }))
-    return fail(Errc::not_found, directory_ + ": no checkpoint of tick " + std::to_string(tick));
-  return read(tick, nullptr);
+  if (!std::ranges::any_of(entries_, [&](const Entry& entry) { return entry.key == key; }))
+    return fail(Errc::not_found, directory_ + ": no checkpoint of " + to_string(key));
+  return read(key, nullptr);
 }
 
 Result<std::optional<Checkpoint>> CheckpointStore::newest_that_verifies() {
   std::vector<std::string> skipped;
   for (std::size_t i = entries_.size(); i-- > 0;) {
-    auto checkpoint = read(entries_[i].tick, nullptr);
+    auto checkpoint = read(entries_[i].key, nullptr);
     entries_[i].is_good = checkpoint.has_value();
     if (checkpoint) {
       checkpoint->skipped = std::move(skipped);
       return std::optional<Checkpoint>(*std::move(checkpoint));
     }
-    log_warn("checkpoint of tick " + std::to_string(entries_[i].tick) +
+    log_warn("checkpoint of " + to_string(entries_[i].key) +
              " does not verify, trying the one before: " + checkpoint.error().text());
     skipped.push_back(checkpoint.error().text());
   }
@@ -323,7 +332,7 @@ void CheckpointStore::prune() {
   for (std::size_t i = entries_.size(); i-- > 0;) {
     if (good < options_.keep) {
       good += is_good(entries_[i]) ? 1 : 0;
-    } else if (const Status removed = discard(entries_[i].tick); !removed) {
+    } else if (const Status removed = discard(entries_[i].key); !removed) {
       log_warn(removed.error().text());  // costs room, not safety; the next write tries again
     }
   }
@@ -332,35 +341,35 @@ void CheckpointStore::prune() {
   if (const Status synced = files_->sync_directory(directory_); !synced) log_warn(synced.error().text());
 }
 
-Status CheckpointStore::discard_after(std::uint64_t tick) {
-  while (!entries_.empty() && entries_.back().tick > tick) WEFT_CHECK(discard(entries_.back().tick));
+Status CheckpointStore::discard_after(CheckpointKey key) {
+  while (!entries_.empty() && entries_.back().key > key) WEFT_CHECK(discard(entries_.back().key));
   return files_->sync_directory(directory_);
 }
 
 Status CheckpointStore::clear() {
   WEFT_CHECK(may_change());
-  while (!entries_.empty()) WEFT_CHECK(discard(entries_.front().tick));
+  while (!entries_.empty()) WEFT_CHECK(discard(entries_.front().key));
   return files_->sync_directory(directory_);
 }
 
-Status CheckpointStore::remove_before(std::uint64_t tick) {
+Status CheckpointStore::remove_before(CheckpointKey key) {
   WEFT_CHECK(may_change());
   // Newest first: once one that verifies stays, all before it may go.
   bool has_good = false;
   for (std::size_t i = entries_.size(); i-- > 0;) {
     const bool is_needed = !has_good && is_good(entries_[i]);
     has_good |= is_needed;
-    if (!is_needed && entries_[i].tick < tick) WEFT_CHECK(discard(entries_[i].tick));
+    if (!is_needed && entries_[i].key < key) WEFT_CHECK(discard(entries_[i].key));
   }
   return files_->sync_directory(directory_);
 }
 
-Status CheckpointStore::discard(std::uint64_t tick) {
+Status CheckpointStore::discard(CheckpointKey key) {
   // In one step it stops being a checkpoint, so that no crash leaves half of one under its name.
-  const std::string path = path_of(tick), temporary = path + std::string(kTemporary);
+  const std::string path = path_of(key), temporary = path + std::string(kTemporary);
   WEFT_CHECK(remove_tree(temporary));
   WEFT_CHECK(files_->rename(path, temporary));
-  entries_.erase(entries_.begin() + (&entry_of(tick) - entries_.data()));
+  entries_.erase(entries_.begin() + (&entry_of(key) - entries_.data()));
   return remove_tree(temporary);
 }
 

@@ -9,6 +9,7 @@
 #include "core/json.hpp"
 #include "core/result.hpp"
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,9 +27,19 @@ struct NamedBytes {
   ByteSource bytes;
 };
 
+/// Place of a checkpoint in time, and its name: `ckpt-<tick>`, or `ckpt-<tick>-<record>` where a journal goes with it,
+/// because two may be of one tick.
+struct CheckpointKey {
+  std::uint64_t tick = 0;
+  std::uint64_t record = 0;  ///< last record of the journal in it; 0: none
+  auto operator<=>(const CheckpointKey&) const = default;
+};
+/// "tick 7", or "tick 7, record 3".
+std::string to_string(const CheckpointKey& key);
+
 /// A checkpoint whose every byte was read and found as its manifest says.
 struct Checkpoint {
-  std::uint64_t tick = 0;
+  CheckpointKey key;
   std::string path;                  ///< its directory
   std::shared_ptr<const Json> info;  ///< what the writer gave
   std::vector<std::pair<std::string, MappedFile>> files;
@@ -43,8 +54,7 @@ struct CheckpointOptions {
   std::size_t max_file_bytes = std::size_t{1} << 40;
 };
 
-/// A directory of checkpoints, `ckpt-<tick>/`, that a crash at any moment leaves resumable
-/// (docs/formats/checkpoint.md). One process at a time: the directory is locked while this exists.
+/// A directory of checkpoints that a crash at any moment leaves resumable (docs/formats/checkpoint.md). One process at a time: the directory is locked while this exists.
 /// @thread one at a time
 class CheckpointStore {
  public:
@@ -61,62 +71,61 @@ class CheckpointStore {
   /// Writes a checkpoint beside its name, syncs each file, manifest last, renames it into place, syncs the parent, then
   /// reads it all back; only then are older ones pruned. After a failure the earlier ones are untouched, and nothing
   /// is tried again on a descriptor whose sync failed.
-  /// Writing a tick that is already there with the same content succeeds and does nothing.
+  /// Writing one that is already there with the same content succeeds and does nothing.
   /// @error invalid_argument: a bad name, or a checkpoint that is not newer than the newest one that verifies;
   ///        storage; corrupt: what was read back differs
-  Status write(std::uint64_t tick, const std::vector<NamedBytes>& files, const Json& info);
+  Status write(CheckpointKey key, const std::vector<NamedBytes>& files, const Json& info);
 
   /// The newest checkpoint that verifies, or nothing when there is none at all. Each newer one that does not verify is
   /// logged and listed in `skipped`.
   /// @error corrupt: there are checkpoints and none verifies
   Result<std::optional<Checkpoint>> latest();
 
-  /// The checkpoint of a tick.
   /// @error not_found: there is none; corrupt, storage: it does not verify
-  Result<Checkpoint> at(std::uint64_t tick);
+  Result<Checkpoint> at(CheckpointKey key);
 
-  /// Ticks present, ascending, verified or not.
-  std::vector<std::uint64_t> ticks() const;
-  /// Removes the checkpoints newer than `tick`, which nobody is to go on from.
-  Status discard_after(std::uint64_t tick);
+  /// Checkpoints present, oldest first, verified or not.
+  std::vector<CheckpointKey> keys() const;
+  /// Removes the checkpoints after `key`, which nobody is to go on from.
+  Status discard_after(CheckpointKey key);
   /// Removes every checkpoint, oldest first, so that a new run can use the directory.
   Status clear();
-  /// Removes the checkpoints of earlier ticks, but never the newest one that verifies.
-  Status remove_before(std::uint64_t tick);
+  /// Removes the checkpoints before `key`, but never the newest one that verifies.
+  Status remove_before(CheckpointKey key);
 
   const std::string& directory() const noexcept { return directory_; }
 
  private:
   struct Entry {
-    std::uint64_t tick;
+    CheckpointKey key;
     std::optional<bool> is_good;  // unknown until it was read in this process
   };
   CheckpointStore(FileSystem& files, std::string directory, CheckpointOptions options);
-  std::string path_of(std::uint64_t tick) const;
+  std::string path_of(CheckpointKey key) const;
   /// Takes the directory's checkpoints for entries; returns the other names in it.
   Result<std::vector<std::string>> list_entries();
-  void add_entry(std::uint64_t tick);
+  void add_entry(CheckpointKey key);
   Status may_change() const;
   Result<std::optional<Checkpoint>> newest_that_verifies();
-  Entry& entry_of(std::uint64_t tick);
+  Entry& entry_of(CheckpointKey key);
   bool is_good(Entry& entry);
   /// True when the very same checkpoint is there already. Refuses to write behind a newer good one.
-  Result<bool> make_room(std::uint64_t tick, const std::string& manifest);
+  Result<bool> make_room(CheckpointKey key, const std::string& manifest);
   /// Writes all files of a checkpoint and returns the manifest's text.
-  Result<std::string> write_new(const std::string& path, std::uint64_t tick, const std::vector<NamedBytes>& files,
+  Result<std::string> write_new(const std::string& path, CheckpointKey key, const std::vector<NamedBytes>& files,
                                 const Json& info);
   /// Reads and checks all of it; with `manifest`, that text must be the one stored.
-  Result<Checkpoint> read(std::uint64_t tick, const std::string* manifest);
-  Status verify(std::uint64_t tick, const std::string* manifest);
+  Result<Checkpoint> read(CheckpointKey key, const std::string* manifest);
+  Status verify(CheckpointKey key, const std::string* manifest);
   void prune();
-  Status discard(std::uint64_t tick);
+  Status discard(CheckpointKey key);
   Status remove_tree(const std::string& path);
 
   FileSystem* files_;
   std::string directory_;
   CheckpointOptions options_;
   std::unique_ptr<FileLock> lock_;  // none: only looking
-  std::vector<Entry> entries_;      // ascending ticks
+  std::vector<Entry> entries_;      // oldest first
 };
 
 }  // namespace weft::storage

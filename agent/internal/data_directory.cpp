@@ -54,7 +54,7 @@ Result<std::optional<storage::Checkpoint>> find_latest(storage::FileSystem& file
     return found;
   }
   WEFT_TRY(const auto segments, storage::journal_segments(files, journal_in(store.directory())));
-  if (found.error().code() != Errc::corrupt || store.ticks() != std::vector<std::uint64_t>{0} || !segments.empty())
+  if (found.error().code() != Errc::corrupt || store.keys() != std::vector{storage::CheckpointKey{}} || !segments.empty())
     return found;
   passed_over.push_back(found.error().text());
   WEFT_CHECK(store.clear());
@@ -80,8 +80,9 @@ Result<Found> read_checkpoint(const storage::Checkpoint& checkpoint) {
   WEFT_TRY(found.tick, info.u64("tick"));
   WEFT_TRY(found.hash, read_hash(info, "state_hash"));
   WEFT_CHECK(info.finish());
-  if (found.place.number != checkpoint.tick)
-    return fail(Errc::corrupt, checkpoint.path + ": info.record is " + std::to_string(found.place.number));
+  if (storage::CheckpointKey{found.tick, found.place.number} != checkpoint.key)
+    return fail(Errc::corrupt, checkpoint.path + ": info says tick " + std::to_string(found.tick) + ", record " +
+                                   std::to_string(found.place.number));
   WEFT_TRY(const Json extras, parse_json(mesh::extras_of(found.file), checkpoint.path));
   WEFT_TRY(auto reader, JsonReader::open(extras, "extras"));
   WEFT_TRY(auto agent, reader.object("agent"));

@@ -9,7 +9,7 @@
 namespace weft::storage {
 namespace {
 
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 constexpr JsonLimits kLimits{.max_bytes = kMaxManifestBytes, .max_depth = 68};
 
 /// The one text of a manifest: {"digest": <of the text of "manifest">, "manifest": {...}}, two spaces, a final newline.
@@ -27,7 +27,8 @@ Result<Manifest> read_manifest(JsonReader& reader) {
     return fail(Errc::unsupported, "weft_checkpoint: version " + std::to_string(version) +
                                        " of the checkpoint format; this program reads " + std::to_string(kVersion) +
                                        ", so start afresh in another directory");
-  WEFT_TRY(manifest.tick, reader.u64("tick"));
+  WEFT_TRY(manifest.key.tick, reader.u64("tick"));
+  WEFT_TRY(manifest.key.record, reader.u64("record"));
   WEFT_TRY(const JsonValue info, reader.value("info"));
   manifest.info = std::make_shared<const Json>(info.raw());
   WEFT_TRY(const auto files, reader.array("files"));
@@ -58,12 +59,16 @@ bool is_file_name(std::string_view name) noexcept {
          });
 }
 
-Result<std::string> encode_manifest(std::uint64_t tick, const std::vector<ManifestFile>& files, const Json& info) {
+Result<std::string> encode_manifest(CheckpointKey key, const std::vector<ManifestFile>& files, const Json& info) {
   WEFT_CHECK(check_json(info));
   Json rows = Json::array();
   for (const ManifestFile& file : files)
     rows.push_back({{"name", file.name}, {"size", file.size}, {"xxh3_128", to_string(file.hash)}});
-  return seal({{"weft_checkpoint", kVersion}, {"tick", tick}, {"info", info}, {"files", std::move(rows)}});
+  return seal({{"weft_checkpoint", kVersion},
+               {"tick", key.tick},
+               {"record", key.record},
+               {"info", info},
+               {"files", std::move(rows)}});
 }
 
 Result<Manifest> decode_manifest(std::string_view text, std::string_view source_name) {

@@ -24,7 +24,7 @@ struct ManifestFile {
 };
 
 struct Manifest {
-  std::uint64_t tick = 0;
+  CheckpointKey key;
   std::shared_ptr<const Json> info;
   std::vector<ManifestFile> files;
 };
@@ -33,7 +33,7 @@ struct Manifest {
 bool is_file_name(std::string_view name) noexcept;
 
 /// The text of `manifest.json`; it carries its own digest (docs/formats/checkpoint.md).
-Result<std::string> encode_manifest(std::uint64_t tick, const std::vector<ManifestFile>& files, const Json& info);
+Result<std::string> encode_manifest(CheckpointKey key, const std::vector<ManifestFile>& files, const Json& info);
 /// @error corrupt when the text differs in any byte from what was encoded
 Result<Manifest> decode_manifest(std::string_view text, std::string_view source_name);
 

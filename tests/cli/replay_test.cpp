@@ -37,6 +37,56 @@ TEST(Replay, ComesToTheSameEndFromEveryCheckpoint) {
   EXPECT_GT(whole.last()["compared"], 100) << "marks and checkpoints: " << whole.told();
 }
 
+TEST(Replay, TakesTheTicksThatNameTheCheckpoints) {
+  Folder folder;
+  const std::string directory = folder / "directory";
+  ASSERT_EQ(weft(run_in(directory) + Words{"--checkpoint-every", "5000", "--keep", "100"}).exit, 0);
+  std::size_t checkpoints = 0;
+  for (const auto& each : std::filesystem::directory_iterator(directory)) {
+    const std::string name = each.path().filename();
+    if (!name.starts_with("ckpt-")) continue;
+    ++checkpoints;
+    const std::string tick = name.substr(5, name.find('-', 5) - 5);
+    const Outcome replay = replayed(directory, {"--from", "tick=" + tick, "--until", "tick=" + tick});
+    ASSERT_EQ(replay.exit, 0) << name << replay.told();
+    EXPECT_EQ(tick_flag(replay.last()["from_tick"]), "tick=" + tick);
+    EXPECT_EQ(tick_flag(replay.last()["tick"]), "tick=" + tick);
+    const Json manifest = Json::parse(read_file(directory + "/" + name + "/manifest.json"))["manifest"];
+    EXPECT_EQ(tick_flag(manifest["info"]["tick"]), "tick=" + tick);
+    EXPECT_EQ(manifest["info"]["record"], manifest["record"]);
+  }
+  EXPECT_GE(checkpoints, 3u);
+}
+
+// As versions before wrote it: the directory is named by the journal's record. Its digest is of Python's xxhash.
+TEST(Replay, RefusesADataDirectoryOfAnEarlierVersionByItsNumber) {
+  Folder folder;
+  const std::string directory = folder / "directory";
+  std::filesystem::create_directories(directory + "/ckpt-504");
+  const std::string manifest = R"({
+  "digest": "cde9f1551b5ef775c1709ef2257eeeff",
+  "manifest": {
+    "files": [
+      {
+        "name": "state.entity",
+        "size": 3,
+        "xxh3_128": "06b05ab6733a618578af5f94892f3950"
+      }
+    ],
+    "info": {
+      "cursor": 3
+    },
+    "tick": 7,
+    "weft_checkpoint": 2
+  }
+}
+)";
+  write_file(directory + "/ckpt-504/manifest.json", manifest);
+  for (const Words& command : {run_in(directory), Words{"replay", directory}})
+    expect_refused(command, 3, "ckpt-504/manifest.json: manifest.weft_checkpoint: version 2 of the checkpoint format");
+  EXPECT_EQ(read_file(directory + "/ckpt-504/manifest.json"), manifest) << "nothing was changed";
+}
+
 TEST(Replay, StandsAtATickAsTheRunThatEndedThereDid) {
   Folder folder;
   std::string directory;

@@ -71,7 +71,7 @@ def journal(weft, folder, how):
     arguments = ("run", net, "--epochs", 40, "--state", directory)
     expect(weft(*arguments).exit == 0, "no data directory")
     # The end's checkpoint goes, so that the journal alone knows how it ended.
-    checkpoints = sorted((n for n in os.listdir(directory) if n.startswith("ckpt-")), key=lambda n: int(n[5:]))
+    checkpoints = sorted((n for n in os.listdir(directory) if n.startswith("ckpt-")), key=lambda n: [int(part) for part in n[5:].split("-")])
     shutil.rmtree(f"{directory}/{checkpoints[-1]}")
     expect(weft("replay", directory, "--verify").exit == 0, "not whole before")
     for name in os.listdir(f"{directory}/journal"):

@@ -30,11 +30,17 @@ std::vector<std::byte> content(std::uint64_t tick, std::uint32_t file, std::size
 
 Status write_tick(CheckpointStore& store, std::uint64_t tick, std::size_t size = 100) {
   const auto a = content(tick, 0, size), b = content(tick, 1, size / 2);
-  return store.write(tick, {{"state.entity", a}, {"cursor", b}, {"empty", {}}}, Json{{"cursor", tick * 3}});
+  return store.write({tick}, {{"state.entity", a}, {"cursor", b}, {"empty", {}}}, Json{{"cursor", tick * 3}});
+}
+
+std::vector<std::uint64_t> ticks_of(const CheckpointStore& store) {
+  std::vector<std::uint64_t> ticks;
+  for (const CheckpointKey& key : store.keys()) ticks.push_back(key.tick);
+  return ticks;
 }
 
 void expect_tick(const Checkpoint& found, std::uint64_t tick, std::size_t size = 100) {
-  EXPECT_EQ(found.tick, tick);
+  EXPECT_EQ(found.key, CheckpointKey{tick});
   EXPECT_EQ(*found.info, (Json{{"cursor", tick * 3}}));
   ASSERT_EQ(found.files.size(), 3u);
   const auto a = content(tick, 0, size), b = content(tick, 1, size / 2);
@@ -50,20 +56,20 @@ TEST(CheckpointStore, GivesBackTheNewestAndKeepsTwo) {
   ASSERT_TRUE(store);
   EXPECT_FALSE(store->latest()->has_value());
   for (const std::uint64_t tick : {7u, 100u, 9000u}) ASSERT_TRUE(write_tick(*store, tick));
-  EXPECT_EQ(store->ticks(), (std::vector<std::uint64_t>{100, 9000}));
+  EXPECT_EQ(ticks_of(*store), (std::vector<std::uint64_t>{100, 9000}));
   auto latest = store->latest();
   ASSERT_TRUE(latest && *latest);
   expect_tick(**latest, 9000);
   EXPECT_TRUE((*latest)->skipped.empty());
 }
 
-// The digest in it is that of another implementation of XXH3 (tests/data/fuzz/checkpoint/whole.json before version 2).
+// The digest in it is that of another implementation of XXH3 (tests/data/fuzz/checkpoint/whole.json before version 3).
 TEST(CheckpointStore, RefusesAnEarlierFormatByItsVersion) {
   MemoryFileSystem files;
   ASSERT_TRUE(CheckpointStore::open(files, "c"));
   ASSERT_TRUE(files.make_directory("c/ckpt-7"));
   const std::string manifest = R"({
-  "digest": "833aa383b21945951d5c1cdd53de3194",
+  "digest": "cde9f1551b5ef775c1709ef2257eeeff",
   "manifest": {
     "files": [
       {
@@ -76,7 +82,7 @@ TEST(CheckpointStore, RefusesAnEarlierFormatByItsVersion) {
       "cursor": 3
     },
     "tick": 7,
-    "weft_checkpoint": 1
+    "weft_checkpoint": 2
   }
 }
 )";
@@ -88,7 +94,7 @@ TEST(CheckpointStore, RefusesAnEarlierFormatByItsVersion) {
   }
   const auto latest = CheckpointStore::open(files, "c")->latest();
   ASSERT_FALSE(latest);
-  for (const char* part : {"ckpt-7", "version 1 of the checkpoint format", "reads 2"})
+  for (const char* part : {"ckpt-7", "version 2 of the checkpoint format", "reads 3"})
     EXPECT_NE(latest.error().text().find(part), std::string::npos) << latest.error().text();
 }
 
@@ -97,15 +103,59 @@ TEST(CheckpointStore, KeepsAsManyAsAskedAndGivesBackEach) {
   auto store = CheckpointStore::open(files, "c", {.keep = 4});
   ASSERT_TRUE(store);
   for (std::uint64_t tick = 1; tick <= 7; ++tick) ASSERT_TRUE(write_tick(*store, tick));
-  EXPECT_EQ(store->ticks(), (std::vector<std::uint64_t>{4, 5, 6, 7}));
+  EXPECT_EQ(ticks_of(*store), (std::vector<std::uint64_t>{4, 5, 6, 7}));
   for (std::uint64_t tick = 4; tick <= 7; ++tick) {
-    const auto found = store->at(tick);
+    const auto found = store->at({tick});
     ASSERT_TRUE(found) << found.error().text();
     expect_tick(*found, tick);
   }
-  EXPECT_EQ(store->at(3).error().code(), Errc::not_found);
+  EXPECT_EQ(store->at({3}).error().code(), Errc::not_found);
   files.flip_bit("c/ckpt-5/cursor", 3);
-  EXPECT_EQ(store->at(5).error().code(), Errc::corrupt);
+  EXPECT_EQ(store->at({5}).error().code(), Errc::corrupt);
+}
+
+TEST(CheckpointStore, IsNamedByTickAndByTheRecordBesideItWhereAJournalGoesWithIt) {
+  MemoryFileSystem files;
+  auto store = CheckpointStore::open(files, "c", {.keep = 9});
+  ASSERT_TRUE(store);
+  // Records count on within a tick, and ticks within a record count for more.
+  const std::vector<CheckpointKey> keys{{0, 0}, {7, 2}, {7, 10}, {9, 11}, {10, 12}, {100, 13}};
+  for (const CheckpointKey& key : keys) {
+    const auto bytes = content(key.tick, 0, 10);
+    ASSERT_TRUE(store->write(key, {{"a", bytes}}, Json{{"record", key.record}})) << to_string(key);
+  }
+  EXPECT_EQ(*files.list("c"), (std::vector<std::string>{"ckpt-0", "ckpt-10-12", "ckpt-100-13", "ckpt-7-10", "ckpt-7-2",
+                                                        "ckpt-9-11", "lock"}));
+  EXPECT_EQ(CheckpointStore::look(files, "c")->keys(), keys);
+  EXPECT_EQ(store->at({7, 10})->key, (CheckpointKey{7, 10}));
+  EXPECT_EQ(store->at({7, 3}).error().text(), "c: no checkpoint of tick 7, record 3");
+  EXPECT_EQ(store->write({7, 11}, {}, Json()).error().code(), Errc::invalid_argument) << "one of tick 100 is there";
+  ASSERT_TRUE(store->discard_after({7, 2}));
+  EXPECT_EQ(store->keys(), (std::vector<CheckpointKey>{{0, 0}, {7, 2}}));
+  EXPECT_EQ((*store->latest())->key, (CheckpointKey{7, 2}));
+}
+
+TEST(CheckpointStore, LeavesNamesAloneThatAreNotSpelledAsOurs) {
+  MemoryFileSystem files;
+  ASSERT_TRUE(CheckpointStore::open(files, "c"));
+  for (const char* name : {"ckpt-", "ckpt-07", "ckpt-7-0", "ckpt-7-", "ckpt-7-02", "ckpt--7", "ckpt-7-2-1", "ckpt-7+2",
+                           "ckpt-18446744073709551616"})
+    ASSERT_TRUE(files.make_directory(std::string("c/") + name)) << name;
+  auto store = CheckpointStore::open(files, "c");
+  EXPECT_TRUE(store->keys().empty()) << to_string(store->keys().front());
+  EXPECT_EQ(files.list("c")->size(), 10u);
+}
+
+TEST(CheckpointStore, RefusesADirectoryOfAnotherNameThanItsManifestSays) {
+  MemoryFileSystem files;
+  auto store = CheckpointStore::open(files, "c");
+  const auto bytes = content(7, 0, 10);
+  ASSERT_TRUE(store->write({7, 2}, {{"a", bytes}}, Json()));
+  ASSERT_TRUE(files.rename("c/ckpt-7-2", "c/ckpt-7-3"));
+  const auto latest = CheckpointStore::look(files, "c")->latest();
+  ASSERT_FALSE(latest);
+  EXPECT_NE(latest.error().text().find("says tick 7, record 2, the directory tick 7, record 3"), std::string::npos)
+      << latest.error().text();
 }
 
 TEST(CheckpointStore, RemovesWhatIsOlderButNeverTheLastThatVerifies) {
@@ -113,13 +163,13 @@ TEST(CheckpointStore, RemovesWhatIsOlderButNeverTheLastThatVerifies) {
   {
     auto store = CheckpointStore::open(files, "c", {.keep = 9});
     for (std::uint64_t tick = 1; tick <= 5; ++tick) ASSERT_TRUE(write_tick(*store, tick));
-    ASSERT_TRUE(store->remove_before(3));
-    EXPECT_EQ(store->ticks(), (std::vector<std::uint64_t>{3, 4, 5}));
+    ASSERT_TRUE(store->remove_before({3}));
+    EXPECT_EQ(ticks_of(*store), (std::vector<std::uint64_t>{3, 4, 5}));
   }
   files.flip_bit("c/ckpt-5/cursor", 0);
   auto store = CheckpointStore::open(files, "c", {.keep = 9});
-  ASSERT_TRUE(store->remove_before(100));
-  EXPECT_EQ(store->ticks(), (std::vector<std::uint64_t>{4})) << "5 does not verify";
+  ASSERT_TRUE(store->remove_before({100}));
+  EXPECT_EQ(ticks_of(*store), (std::vector<std::uint64_t>{4})) << "5 does not verify";
   expect_tick(**store->latest(), 4);
 }
 
@@ -164,7 +214,7 @@ TEST(CheckpointStore, WritesOnlyForwards) {
   EXPECT_EQ(write_tick(*store, 40).error().code(), Errc::invalid_argument);
   EXPECT_TRUE(write_tick(*store, 50)) << "the same content again is no news";
   EXPECT_EQ(write_tick(*store, 50, 200).error().code(), Errc::invalid_argument);
-  EXPECT_EQ(store->ticks(), (std::vector<std::uint64_t>{50}));
+  EXPECT_EQ(ticks_of(*store), (std::vector<std::uint64_t>{50}));
   ASSERT_TRUE(store->clear());
   EXPECT_FALSE(store->latest()->has_value());
   EXPECT_TRUE(write_tick(*store, 40));
@@ -174,13 +224,13 @@ TEST(CheckpointStore, RefusesNamesThatLeaveTheDirectory) {
   MemoryFileSystem files;
   auto store = CheckpointStore::open(files, "c");
   for (const char* name : {"", ".", "..", "../x", "a/b", ".hidden", "manifest.json", "a b", "\xC3\xA9"})
-    EXPECT_EQ(store->write(1, {{name, {}}}, Json()).error().code(), Errc::invalid_argument) << name;
-  EXPECT_EQ(store->write(1, {{"a", {}}, {"a", {}}}, Json()).error().code(), Errc::invalid_argument);
-  EXPECT_EQ(store->write(1, {}, Json(std::numeric_limits<double>::quiet_NaN())).error().code(), Errc::invalid_argument);
+    EXPECT_EQ(store->write({1}, {{name, {}}}, Json()).error().code(), Errc::invalid_argument) << name;
+  EXPECT_EQ(store->write({1}, {{"a", {}}, {"a", {}}}, Json()).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(store->write({1}, {}, Json(std::numeric_limits<double>::quiet_NaN())).error().code(), Errc::invalid_argument);
   Json deep = 1;
   for (int i = 0; i < 100000; ++i) deep = Json::array({std::move(deep)});
-  EXPECT_EQ(store->write(1, {}, deep).error().code(), Errc::too_large);
-  EXPECT_TRUE(store->ticks().empty());
+  EXPECT_EQ(store->write({1}, {}, deep).error().code(), Errc::too_large);
+  EXPECT_TRUE(store->keys().empty());
 }
 
 TEST(CheckpointStore, FallsBackWhateverBitIsFlippedOrByteCutAndThenWritesOn) {
@@ -412,7 +462,7 @@ TEST(CheckpointStore, ReadsBackAndRefusesWhatTheDiskStoredWrongly) {
     if (written) continue;
     ++refused;
     EXPECT_EQ(written.error().code(), Errc::corrupt) << written.error().text();
-    EXPECT_EQ(store->ticks(), (std::vector<std::uint64_t>{1, 2}));
+    EXPECT_EQ(ticks_of(*store), (std::vector<std::uint64_t>{1, 2}));
   }
   EXPECT_EQ(refused, 3u) << "two files with bytes and the manifest";
 }
