@@ -17,6 +17,7 @@ int main() {
   network.dense(answer, 2).from({hidden});
   network.dense(memory, 8, kernels::Activation::tanh).from({hidden});
   auto mesh = mesh::Mesh::build(network.spec()).value();
+  // fw_dtp: each layer learns towards a target that comes back to it, not along a gradient.
   auto learner = learning::Learner::build(mesh, {.rule = learning::Rule::fw_dtp}).value();
 
   const std::vector<float> bits{0, 0, 0, 1, 1, 0, 1, 1};
