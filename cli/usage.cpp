@@ -35,10 +35,12 @@ constexpr std::array kOptionsElsewhere{
     Pair{"type", "dtype"},         Pair{"precision", "dtype"},     Pair{"logfile", "log"},
     Pair{"continue", "resume"}};
 constexpr std::array kVerbsElsewhere{
-    Pair{"train", "run"},     Pair{"fit", "run"},           Pair{"learn", "run"},      Pair{"show", "inspect"},
-    Pair{"info", "inspect"},  Pair{"summary", "inspect"},   Pair{"quantize", "morph"}, Pair{"convert", "morph"},
-    Pair{"compress", "pack"}, Pair{"benchmark", "bench"},   Pair{"monitor", "top"},    Pair{"status", "top"},
-    Pair{"man", "help"},      Pair{"version", "--version"}, Pair{"check", "doctor"}};
+    Pair{"train", "run"},        Pair{"fit", "run"},           Pair{"learn", "run"},      Pair{"show", "inspect"},
+    Pair{"info", "inspect"},     Pair{"summary", "inspect"},   Pair{"quantize", "morph"}, Pair{"convert", "morph"},
+    Pair{"compress", "pack"},    Pair{"benchmark", "bench"},   Pair{"monitor", "top"},    Pair{"status", "top"},
+    Pair{"man", "help"},         Pair{"version", "--version"}, Pair{"check", "doctor"},   Pair{"eval", "predict"},
+    Pair{"evaluate", "predict"}, Pair{"test", "predict"},      Pair{"infer", "predict"},  Pair{"classify", "predict"},
+    Pair{"init", "new"},         Pair{"create", "new"},        Pair{"serve", "run"}};
 
 std::optional<std::string> elsewhere(std::span<const Pair> table, std::string_view given, const Words& known) {
   for (const auto& [theirs, ours] : table)
@@ -112,6 +114,15 @@ std::string extra_argument(const CLI::App& app) {
          suggestion(bare, kOptionsElsewhere, long_names(app), "--");
 }
 
+/// Where an option is missing and an argument is one too many, the one with the other.
+std::string meant_for(const CLI::App& app, const CLI::ParseError& error) {
+  if (!dynamic_cast<const CLI::RequiredError*>(&error)) return {};
+  const std::string text = error.what(), name = text.substr(0, text.find(' '));
+  const Words extras = app.remaining(true);
+  if (!name.starts_with("--") || extras.empty() || extras.front().starts_with("-")) return {};
+  return "; did you mean " + name + " " + extras.front() + "?";
+}
+
 }  // namespace
 
 bool is_yes(std::string_view value) noexcept { return value == "1" || value == "true"; }
@@ -180,7 +191,7 @@ std::string usage_error(const CLI::App& program, std::span<const Verb> verbs, Ar
   if (dynamic_cast<const CLI::ExtrasError*>(&error))
     text = extra_argument(*deepest);
   else
-    text += from_environment(*deepest, text, arguments);
+    text += from_environment(*deepest, text, arguments) + meant_for(*deepest, error);
   if (asked) return text + " (see weft " + app.get_name() + " --help)";
   return text + " (see weft --help)";
 }

@@ -95,7 +95,8 @@ def of_another(weft, folder):
       ("run N --learning-rate=1", "--learning-rate", "--lr"), ("run N --heldout 0.1", "--heldout", "--held-out"),
       ("run N --gpu", "--gpu", "--device"), ("helpp", "'helpp'", "weft help"), ("hlep", "'hlep'", "weft help"),
       ("train N", "'train'", "weft run"), ("inspekt N", "'inspekt'", "weft inspect"), ("quantize N", "'quantize'", "weft morph"),
-      ("--verion", "--verion", "--version"), ("run N N", "one argument too many", "weft run --help"))
+      ("--verion", "--verion", "--version"), ("eval N", "'eval'", "weft predict"), ("init", "'init'", "weft new"),
+      ("predict N t.csv", "--data is required", "did you mean --data t.csv?"), ("run N N", "one argument too many", "weft run --help"))
 def meant(weft, folder, line, *names):
     net = prepare(folder)
     weft.refuses(2, names, *[net if word == "N" else word for word in line.split()])
