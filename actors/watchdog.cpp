@@ -2,6 +2,8 @@
 
 #include "actors/watchdog.hpp"
 
+#include "core/out_of_memory.hpp"
+
 #include <signal.h>
 
 #include <algorithm>
@@ -115,9 +117,15 @@ void Watchdog::watch() {
     if (!watches || now < next_look) continue;
     next_look = now + period_;
     hold.unlock();  // who is told may ask for shares
-    look(now);
+    (void)or_out_of_memory([&]() -> Status {
+      look(now);
+      return {};
+    });
     hold.lock();
-    hanging_ = detector_.hanging();
+    (void)or_out_of_memory([&]() -> Status {
+      hanging_ = detector_.hanging();
+      return {};
+    });
   }
 }
 

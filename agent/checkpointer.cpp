@@ -4,6 +4,7 @@
 
 #include "core/json.hpp"
 #include "core/log.hpp"
+#include "core/out_of_memory.hpp"
 
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -95,18 +96,24 @@ void Checkpointer::work() {
 void Checkpointer::write(Job job) {
   const auto begin = now_();
   std::uint64_t bytes = 0;
-  Status done = store(job, bytes);
-  if (done) done_(job.at);
+  Status done = or_out_of_memory([&]() -> Status {
+    WEFT_CHECK(store(job, bytes));
+    done_(job.at);
+    return {};
+  });
   const std::lock_guard lock(mutex_);
-  if (done) {
+  if (done)
     statistics_ = {job.at, job.pause, now_() - begin, bytes, statistics_.written + 1, statistics_.failed};
-    if (!last_) log_warn("checkpoints are written again, the last one at tick " + std::to_string(job.at.tick));
-  } else {
+  else
     ++statistics_.failed;
-    if (last_)
+  (void)or_out_of_memory([&]() -> Status {
+    if (done && !last_)
+      log_warn("checkpoints are written again, the last one at tick " + std::to_string(job.at.tick));
+    else if (!done && last_)
       log_warn("no checkpoint could be written at tick " + std::to_string(job.at.tick) +
                ", the agent goes on and tries again: " + done.error().text());
-  }
+    return {};
+  });
   last_ = std::move(done);
   is_writing_ = false;
   changed_.notify_all();

@@ -3,6 +3,7 @@
 #include "agent/journal_flusher.hpp"
 
 #include "core/log.hpp"
+#include "core/out_of_memory.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -148,7 +149,7 @@ void JournalFlusher::work() {
       if (stops_) return;
     }
     if (journal_.waiting_bytes() == 0) continue;
-    if (const Status done = commit(wants_sync(), false); !done) continue;
+    if (const Status done = or_out_of_memory([this] { return commit(wants_sync(), false); }); !done) continue;
   }
 }
 

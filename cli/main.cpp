@@ -13,6 +13,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cxxabi.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -20,6 +23,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <typeinfo>
 #include <vector>
 
 namespace weft::cli {
@@ -108,11 +112,22 @@ int main_of(int argc, char** argv) {
   return exit_code(Errc::invalid_argument);
 }
 
+/// Memory that ends where no exception may pass, in a kernel's scratch or a destructor, ends the process as a kill
+/// would, but in words: nothing is written after it.
+[[noreturn]] void end_without_memory() noexcept {
+  const std::type_info* const thrown = abi::__cxa_current_exception_type();
+  if (!thrown || *thrown != typeid(std::bad_alloc)) std::abort();
+  constexpr std::string_view kText = "weft: error: not enough memory\n";
+  (void)!write(STDERR_FILENO, kText.data(), kText.size());
+  _exit(exit_code(Errc::too_large));
+}
+
 }  // namespace
 }  // namespace weft::cli
 
 int main(int argc, char** argv) {
   weft::cli::secure_standard_streams();
+  std::set_terminate(weft::cli::end_without_memory);
   std::vector<char*> words = weft::cli::words_of(argc, argv);
   return weft::cli::main_of(static_cast<int>(words.size()), words.data());
 }

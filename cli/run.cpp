@@ -53,8 +53,10 @@ class Run {
     if (!session_.is_finished()) {
       WEFT_CHECK(stream());
       monitor_.enters("finishing");
-      if (Status finished = timed([&] { return session_.finish(); }); !finished)
+      if (Status finished = timed([&] { return session_.finish(); }); !finished) {
+        if (finished.error().code() == Errc::interrupted) return stop();
         return fail(explained(std::move(finished).error()));
+      }
       if (store_) kept_ = checkpoint();
       if (agent_) kept_ = keep_agent();
     }
@@ -110,6 +112,7 @@ class Run {
       const std::uint64_t wanted = every ? std::min(block, every - samples() % every) : block;
       Status advanced = timed([&] { return session_.advance(wanted); });
       monitor_.progressed();  // also when a cell halted the mesh
+      if (!advanced && advanced.error().code() == Errc::interrupted) return stop();
       if (!advanced) return fail(explained(std::move(advanced).error()));
       if (last_seconds_ < kBlockSeconds / 4) block = std::min(block * 2, kLongestBlock);
       if (last_seconds_ > kBlockSeconds) block = std::max<std::uint64_t>(block / 2, 1);
@@ -260,6 +263,7 @@ Status run(const RunRequest& request) {
   }
   WEFT_CHECK(check_savable(request, session));
   watch_signals();
+  session.stop_by(signal_flag());
   const auto reporter = request.json ? make_json_reporter() : make_text_reporter(request.quiet);
   if (session.agent()) {
     reporter->found(session);

@@ -7,8 +7,12 @@
 #include "agent/network_difference.hpp"
 #include "learning/learner_snapshot.hpp"
 
+#include "mesh/memory/memory_estimate.hpp"
+#include "mesh/mesh_access.hpp"
 #include "mesh/network/network_json.hpp"
 #include "mesh/persistence/entity_model.hpp"
+#include "mesh/runtime/state.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "storage/file_system.hpp"
 
@@ -79,15 +83,45 @@ Status Session::read_data(const Model& model) {
 
 Status Session::begin(agent::ReplayableMesh& replayable) {
   learner_ = replayable.learner();
-  WEFT_TRY(stream_, learning::Stream::build(*learner_, *std::move(data_), setup_.stream));
+  auto stream = learning::Stream::build(*learner_, *std::move(data_), setup_.stream);
+  if (!stream) {
+    // The table itself, not the key that may name another.
+    constexpr std::string_view kKey = "stream.csv: ";
+    const std::string& text = stream.error().text();
+    if (!text.starts_with(kKey)) return fail(std::move(stream).error());
+    return fail(stream.error().code(),
+                setup_.csv_path + ": " + text.substr(kKey.size()) + " (network '" + setup_.spec.name + "')");
+  }
+  stream_ = *std::move(stream);
   data_.reset();
   stride_ = std::max(kShortest, (stream_->total() / kMarks + kShortest - 1) / kShortest * kShortest);
   return {};
 }
 
+void Session::stop_by(const std::atomic<int>& flag) {
+  // A sample of fewer steps makes a short block, and a copy of all weights would be felt.
+  constexpr std::size_t kManySteps = 512;
+  const mesh::Mesh& m = mesh();
+  const std::uint64_t copy =
+      mesh::MeshAccess::state(m).live_bytes() + 4 * mesh::MeshAccess::weights(m).allocated_bytes();
+  is_stoppable_ = learner_->hold() >= kManySteps && copy < mesh::free_memory(m.options().max_memory) / 2;
+  if (is_stoppable_) mesh::MeshAccess::stop_by(mesh(), &flag);
+}
+
+template <class Work>
+Status Session::or_undo(Work&& work) {
+  mesh().take_snapshot(before_);
+  Status done = work();
+  if (!done && done.error().code() == Errc::interrupted) WEFT_CHECK(mesh().restore_snapshot(before_));
+  return done;
+}
+
 Status Session::advance(std::uint64_t samples) {
   const std::uint64_t done = stream_->progress().samples;
-  WEFT_CHECK(stream_->advance(std::min(samples, stride_ - done % stride_)));
+  const auto run = [&] { return stream_->advance(std::min(samples, stride_ - done % stride_)); };
+  // A pipelined sample is one step.
+  const bool is_long = is_stoppable_ && learner_->options().schedule == learning::Schedule::settle;
+  WEFT_CHECK(is_long ? or_undo(run) : run());
   return mark() && agent_ ? agent_->mark() : Status();
 }
 
@@ -101,7 +135,8 @@ bool Session::mark() {
 }
 
 Status Session::finish() {
-  WEFT_CHECK(stream_->finish());
+  const auto drain = [&] { return stream_->finish(); };
+  WEFT_CHECK(is_stoppable_ ? or_undo(drain) : drain());
   is_finished_ = true;
   return measure_held_out();
 }

@@ -10,12 +10,14 @@
 #include "learning/stream.hpp"
 
 #include "mesh/mesh.hpp"
+#include "mesh/persistence/snapshot.hpp"
 
 #include "formats/entity/entity.hpp"
 
 #include "core/bytes.hpp"
 #include "core/json_reader.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -37,6 +39,9 @@ class Session final : private agent::StateExtension {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  /// From now on a sample that takes many steps, the end of the stream and the measurement after it are given up once
+  /// `flag` is not 0: `interrupted`. Then mesh and stream stand as they stood before the call.
+  void stop_by(const std::atomic<int>& flag);
   /// Runs at most `samples` samples, no further than the next marker.
   Status advance(std::uint64_t samples);
   /// Learns what is under way; held-out accuracy is measured. After the last sample, once.
@@ -76,6 +81,9 @@ class Session final : private agent::StateExtension {
   explicit Session(RunSetup setup) : setup_(std::move(setup)) {}
   Status read_data(const Model& model);
   Status measure_held_out();
+  /// Does `work`, and undoes it where it was interrupted.
+  template <class Work>
+  Status or_undo(Work&& work);
   /// True where the sample number is a mark.
   bool mark();
   /// State of the run besides mesh and learner, as a JSON object, and back.
@@ -101,6 +109,8 @@ class Session final : private agent::StateExtension {
   bool is_finished_ = false;
   std::optional<learning::Measurement> held_out_;
   std::vector<std::string> notes_;
+  bool is_stoppable_ = false;
+  mesh::Snapshot before_;
 };
 
 /// A section `stream` for a file at `path`: its relative path to the data, `written` in it and `found` from here, is

@@ -38,6 +38,7 @@ void watch_signals() noexcept {
 }
 
 int noted_signal() noexcept { return noted.load(); }
+const std::atomic<int>& signal_flag() noexcept { return noted; }
 
 void watch_hangups() noexcept { handle(SIGHUP, note_hangup); }
 bool take_hangup() noexcept { return hung_up.exchange(false); }

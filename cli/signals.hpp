@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <atomic>
+
 namespace weft::cli {
 
 /// From now on SIGINT and SIGTERM are noted and work goes on; the second one ends the process at once, with 128 +
@@ -9,6 +11,7 @@ namespace weft::cli {
 void watch_signals() noexcept;
 /// The signal noted, or 0.
 int noted_signal() noexcept;
+const std::atomic<int>& signal_flag() noexcept;
 
 /// From now on SIGHUP is noted instead of ending the process.
 void watch_hangups() noexcept;

@@ -3,6 +3,7 @@
 #include "cli/top_server.hpp"
 
 #include "core/json.hpp"
+#include "core/out_of_memory.hpp"
 
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -29,6 +30,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kLookAfter{1};    // between two looks at the socket's name
+constexpr std::chrono::seconds kBusy{2};         // that a full queue of connections is waited for
 constexpr std::chrono::milliseconds kIdle{200};  // a client that asked nothing for so long may give way
 
 /// An open descriptor, closed at last.
@@ -101,7 +103,12 @@ Result<int> connect_to_top(const std::string& path) {
   WEFT_TRY(const sockaddr_un address, address_of(path));
   SocketDescriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (made.get() < 0) return fail(system_error(path, "cannot be made"));
-  if (connect(made.get(), generic(address), sizeof address) == 0) return made.release();
+  // Its queue may be full for a moment: of connections that close at once, or because the machine is busy.
+  const auto until = Clock::now() + kBusy;
+  int connected = connect(made.get(), generic(address), sizeof address);
+  for (; connected != 0 && errno == EAGAIN && Clock::now() < until; poll(nullptr, 0, 20))
+    connected = connect(made.get(), generic(address), sizeof address);
+  if (connected == 0) return made.release();
   if (errno == ENOENT) return fail(Errc::not_found, "socket " + path + ": there is none");
   if (errno == ECONNREFUSED) return fail(Errc::not_found, "socket " + path + ": nobody listens there");
   if (errno == EAGAIN)
@@ -148,7 +155,7 @@ class TopServer::Thread {
     // Before it has a name: on Linux bind gives the name this mode, so it is never open to others.
     if (fchmod(made.get(), 0600) != 0) return fail(system_error(path_, "cannot be made private"));
     if (bind(made.get(), generic(address), sizeof address) != 0) return fail(system_error(path_, "cannot be made"));
-    if (lstat(path_.c_str(), &made_) != 0 || chmod(path_.c_str(), 0600) != 0 || listen(made.get(), 16) != 0) {
+    if (lstat(path_.c_str(), &made_) != 0 || chmod(path_.c_str(), 0600) != 0 || listen(made.get(), 128) != 0) {
       const Error error = system_error(path_, "cannot be listened on");
       unlink(path_.c_str());
       return fail(error);
@@ -167,22 +174,32 @@ class TopServer::Thread {
   }
 
   void serve() {
-    for (;;) {
-      std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
-      for (const Client& client : clients_) {
-        short events = client.out.empty() ? 0 : POLLOUT;
-        // A client that does not read is not read from, so its answers do not pile up in memory.
-        if (client.out.empty() && !client.is_ending) events |= POLLIN;
-        polled.push_back({client.socket.get(), events, 0});
-      }
-      if (poll(polled.data(), polled.size(), wait_milliseconds()) < 0 && errno != EINTR) return;
-      if (polled[0].revents) return;
-      const auto now = Clock::now();
-      look_after_name(now);
-      for (std::size_t i = 0; i < clients_.size(); ++i) attend(clients_[i], polled[2 + i].revents, now);
-      std::erase_if(clients_, [](const Client& client) { return client.socket.get() < 0; });
-      if (polled[1].revents) accept_all(now);
+    for (bool ends = false; !ends;) {
+      const Status served = or_out_of_memory([&]() -> Status {
+        ends = !serve_once();
+        return {};
+      });
+      if (!served) clients_.clear();  // with what they were to be told
     }
+  }
+
+  /// Waits for something to do and does it. False: the end.
+  bool serve_once() {
+    std::vector<pollfd> polled{{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+    for (const Client& client : clients_) {
+      short events = client.out.empty() ? 0 : POLLOUT;
+      // A client that does not read is not read from, so its answers do not pile up in memory.
+      if (client.out.empty() && !client.is_ending) events |= POLLIN;
+      polled.push_back({client.socket.get(), events, 0});
+    }
+    if (poll(polled.data(), polled.size(), wait_milliseconds()) < 0 && errno != EINTR) return false;
+    if (polled[0].revents) return false;
+    const auto now = Clock::now();
+    look_after_name(now);
+    for (std::size_t i = 0; i < clients_.size(); ++i) attend(clients_[i], polled[2 + i].revents, now);
+    std::erase_if(clients_, [](const Client& client) { return client.socket.get() < 0; });
+    if (polled[1].revents) accept_all(now);
+    return true;
   }
 
   /// A flood of requests is answered with one look at the agent.

@@ -114,7 +114,7 @@ std::string extra_argument(const CLI::App& app) {
          suggestion(bare, kOptionsElsewhere, long_names(app), "--");
 }
 
-/// Where an option is missing and an argument is one too many, the one with the other.
+/// An option that is missing, with the argument that is one too many for its value.
 std::string meant_for(const CLI::App& app, const CLI::ParseError& error) {
   if (!dynamic_cast<const CLI::RequiredError*>(&error)) return {};
   const std::string text = error.what(), name = text.substr(0, text.find(' '));

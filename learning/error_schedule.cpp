@@ -57,13 +57,29 @@ bool ErrorSchedule::has(mesh::NodeId node, std::uint32_t distance) const noexcep
   return std::binary_search(distances_[node].begin(), distances_[node].end(), distance);
 }
 
-History history_of(const LearningOptions& options, std::uint32_t depth, std::uint32_t hold) noexcept {
+History history_of(const mesh::Graph& graph, const ErrorSchedule& schedule, const LearningOptions& options,
+                   std::uint32_t hold) {
+  const std::uint32_t depth = schedule.depth();
   const bool is_settle = options.schedule == Schedule::settle, is_direct = rule_of(options).path == ErrorPath::direct;
-  const std::size_t ring = std::bit_ceil<std::size_t>(
-      is_direct && !is_settle && depth > kShallow ? std::size_t{depth} + 4 : 2 * std::size_t{depth} + 2);
+  if (depth <= kShallow) return {std::bit_ceil<std::size_t>(2 * std::size_t{depth} + 2), {}, false};
   // Each hop's record is of the sample's own ticks only where these reach back as far.
-  if (is_settle && depth > kShallow && depth <= hold) return {2, true};
-  return {ring, false};
+  if (is_settle && depth <= hold) return {2, {}, true};
+  // Each layer keeps what its own deepest hop and those of its readers look back to, and no more.
+  std::vector<std::uint32_t> back(graph.nodes().size(), 0);
+  for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < back.size(); ++id) {
+    if (schedule.of(id).empty()) continue;
+    const std::uint32_t distance = schedule.of(id).back();
+    const std::uint32_t age = is_settle ? 0 : is_direct ? std::min(distance, 1u) : distance;
+    back[id] = std::max(back[id], age + distance + 1);  // hidden state: a tick before the output
+    for (const std::uint32_t e : graph.nodes()[id].sources) {
+      std::uint32_t& source = back[graph.edges()[e].from];
+      source = std::max(source, age + distance + 1);
+    }
+  }
+  History history;
+  for (const std::uint32_t ticks : back) history.node_depths.push_back(ticks ? std::bit_ceil(ticks + 3) : 2);
+  history.depth = *std::max_element(history.node_depths.begin(), history.node_depths.end());
+  return history;
 }
 
 Result<std::uint32_t> latency_of(const mesh::Graph& graph) {

@@ -39,13 +39,15 @@ class ErrorSchedule {
 
 /// Memory of the past that errors are paired with.
 struct History {
-  std::size_t depth = 2;     // of the mesh's rings, a power of two
+  std::size_t depth = 2;                     // of the mesh's rings, a power of two
+  std::vector<std::uint32_t> node_depths{};  // of each node's; empty: `depth` of all
   bool has_records = false;  // the rest is copied into records, one a hop (internal/activation_records.hpp)
 };
-/// History of a rule whose hops are `depth` deep. In rings the oldest value is the source of the deepest hop,
-/// 2 (depth - 1) + 1 ticks back (dfa: depth + 1); a neighbour may be two ticks ahead. A settled sample that is held for
-/// as many ticks, `hold`, has records once rings would be deep.
-History history_of(const LearningOptions& options, std::uint32_t depth, std::uint32_t hold) noexcept;
+/// History that a rule needs. In rings a hop of distance r reads its layer 2 r ticks back (dfa and settled samples:
+/// fewer), and the layer's sources a tick further; a neighbour may be two ticks ahead. A settled sample that is held
+/// for as many ticks, `hold`, as errors travel has records once rings would be deep.
+History history_of(const mesh::Graph& graph, const ErrorSchedule& schedule, const LearningOptions& options,
+                   std::uint32_t hold);
 
 /// Ticks from a sample's input to the outputs.
 /// @error invalid_argument: an output that no input reaches

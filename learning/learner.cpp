@@ -43,7 +43,13 @@ Status check_memory(const mesh::Mesh& mesh, const LearningOptions& options) {
   auto estimate = estimate_memory(mesh.graph(), options, mesh.sessions(), mesh::free_memory(most));
   const std::string object = "network '" + mesh.spec().name + "'";
   if (!estimate) return fail(std::move(estimate).error().within(object));
-  return mesh::check_memory("learning on " + object, *estimate, most);
+  Status fits = mesh::check_memory("learning on " + object, *estimate, most);
+  if (fits || options.schedule != Schedule::pipelined) return fits;
+  const bool is_direct = rule_of(options).path == ErrorPath::direct;
+  return fail(fits.error().code(),
+              fits.error().text() + "; a pipelined layer r links before an output keeps " +
+                  (is_direct ? "r + 5" : "2 r + 4") + " ticks, so that a chain of n layers keeps about " +
+                  (is_direct ? "n n / 2" : "n n") + " of a layer's values: give --schedule settle or learning.horizon");
 }
 
 }  // namespace
@@ -54,20 +60,17 @@ Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOption
   WEFT_CHECK(check_memory(mesh, options));
   WEFT_TRY(LearningPlan plan, LearningPlan::build(mesh.graph(), mesh.sessions(), options));
   WEFT_TRY(Optimizer optimizer, Optimizer::build(mesh.graph(), MeshAccess::weights(mesh), options));
-  const std::size_t history = plan.history.depth;
+  const History history = plan.history;
   std::unique_ptr<Learner> learner(
       new Learner(std::make_unique<LearnerParts>(mesh, options, std::move(plan), std::move(optimizer))));
-  WEFT_CHECK(MeshAccess::attach(mesh, learner.get(), history));
+  WEFT_CHECK(MeshAccess::attach(mesh, learner.get(), history.depth, history.node_depths));
   LearnerParts& p = *learner->parts_;
   p.scratch = LearningScratch::make(mesh.graph(), p.plan, p.options, mesh.plan().regions.size());
   p.clock.now.start_tick = mesh.ticks();
   return learner;
 }
 
-Learner::~Learner() {
-  const Status taken_off = MeshAccess::attach(parts_->mesh, nullptr, 2);
-  WEFT_ASSERT(taken_off, "taking a learner off shrinks the state, which cannot fail but for memory");
-}
+Learner::~Learner() { MeshAccess::detach(parts_->mesh, this); }
 
 Status Learner::check(std::span<const mesh::RunInput> inputs, std::span<const Target> targets,
                       std::uint64_t samples) const {

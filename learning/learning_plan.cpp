@@ -80,7 +80,7 @@ void Planner::plan_hops() {
   const ErrorSchedule schedule(graph_, options_.rule, options_.horizon);
   plan_.deepest = schedule.depth();
   plan_.depth = std::max<std::uint32_t>(plan_.deepest, 2);
-  plan_.history = history_of(options_, plan_.deepest, plan_.hold);
+  plan_.history = history_of(graph_, schedule, options_, plan_.hold);
   plan_.layers.resize(graph_.nodes().size());
   for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
     const NodeId node = graph_.outputs()[i];

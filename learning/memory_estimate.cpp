@@ -79,9 +79,9 @@ Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const Lea
     for (const mesh::NodeId output : graph.outputs()) messages += padded(graph.nodes()[output].width);
   // Of an output that nothing reaches, the learner says so.
   const auto latency = latency_of(graph);
-  const History history = history_of(options, schedule.depth(), hold_of(graph, options, latency ? *latency : 0));
+  const History history = history_of(graph, schedule, options, hold_of(graph, options, latency ? *latency : 0));
   mesh::MemoryEstimate estimate;
-  estimate.add("history", mesh::State::bytes_for(graph, {sessions, history.depth, true}) +
+  estimate.add("history", mesh::State::bytes_for(graph, {sessions, history.depth, true, history.node_depths}) +
                               record_bytes(graph, options, schedule, history));
   estimate.add("messages", messages * 2 * options.learners * sizeof(float) + count * kHopBytes);
   estimate.add("optimizer", mesh::parameter_buffer_bytes(graph) * (1 + kernels::arrays_of(options.optimizer)));

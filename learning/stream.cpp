@@ -29,6 +29,9 @@ std::string label_range(const Dataset& data) {
   return std::to_string(data.classes) + " classes";
 }
 
+/// True where a call's work is going to be undone, its scores too.
+bool is_interrupted(const Status& status) { return !status && status.error().code() == Errc::interrupted; }
+
 std::vector<std::uint32_t> iota(std::size_t n) {
   std::vector<std::uint32_t> items(n);
   std::iota(items.begin(), items.end(), 0u);
@@ -138,7 +141,7 @@ Status Stream::advance(std::uint64_t samples) {
     const Target target{options_.output, labels_, {}};
     const Status learned = training_.learn ? training_.learn({&input, 1}, {&target, 1}, now)
                                            : learner_->learn({&input, 1}, {&target, 1}, now);
-    take_scores();
+    if (!is_interrupted(learned)) take_scores();
     WEFT_CHECK(learned);
     next_ += now;
     samples -= now;
@@ -148,7 +151,7 @@ Status Stream::advance(std::uint64_t samples) {
 
 Status Stream::finish() {
   const Status drained = training_.drain ? training_.drain() : learner_->drain();
-  take_scores();
+  if (!is_interrupted(drained)) take_scores();
   return drained;
 }
 

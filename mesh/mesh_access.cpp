@@ -5,6 +5,7 @@
 #include "mesh/internal/mesh_parts.hpp"
 #include "mesh/memory/byte_archive.hpp"
 
+#include <new>
 #include <utility>
 
 namespace weft::mesh {
@@ -31,13 +32,44 @@ scheduler::Executor& MeshAccess::executor(const Mesh& mesh) noexcept { return *m
 const Halt* MeshAccess::halt(const Mesh& mesh) noexcept { return mesh.parts_->engine->halt(); }
 void MeshAccess::sync(const Mesh& mesh, bool may_write) noexcept { mesh.parts_->sync(may_write); }
 
-Status MeshAccess::attach(Mesh& mesh, StepRule* rule, std::size_t history_depth) {
+Status MeshAccess::attach(Mesh& mesh, StepRule* rule, std::size_t history_depth,
+                          std::vector<std::uint32_t> node_depths) {
   Mesh::Parts& p = *mesh.parts_;
-  p.rule = rule;
-  const std::size_t sessions = mesh.sessions();
-  WEFT_CHECK(p.rebuild_state({sessions, history_depth, rule != nullptr}, sessions, std::nullopt));
+  StepRule* const before = std::exchange(p.rule, rule);
+  const auto rebuild = [&] {
+    const std::size_t sessions = mesh.sessions();
+    return p.rebuild_state({sessions, history_depth, rule != nullptr, std::move(node_depths)}, sessions, std::nullopt);
+  };
+  try {
+    if (Status rebuilt = rebuild(); !rebuilt) {
+      p.rule = before;
+      return rebuilt;
+    }
+  } catch (...) {
+    p.rule = before;
+    throw;
+  }
   mesh.take_cell_snapshots();
   return {};
+}
+
+void MeshAccess::detach(Mesh& mesh, const StepRule* rule) noexcept {
+  Mesh::Parts& p = *mesh.parts_;
+  if (p.rule != rule) return;  // it was never quite attached
+  try {
+    if (attach(mesh, nullptr, 2)) return;
+  } catch (const std::bad_alloc&) {
+  }
+  p.rule = nullptr;
+  p.sync(true);
+  p.device.run.reset();  // what it has recorded learns
+  p.engine->forget_rule();
+  for (const auto& cell : p.cells) cell->bind(p.graph, p.weights, *p.state, *p.registry, nullptr);
+}
+
+void MeshAccess::stop_by(Mesh& mesh, const std::atomic<int>* flag) noexcept {
+  // A device's steps are run again on the CPU where it fails, and must all come to their end.
+  if (!mesh.parts_->device.hold) mesh.parts_->engine->stop_by(flag);
 }
 
 void MeshAccess::feed(Mesh& mesh, NodeId port, const PortFeed& feed) noexcept {
@@ -79,7 +111,8 @@ Status MeshAccess::evaluate_copies(const Mesh& mesh, std::optional<std::size_t> 
   engine.begin_visits(p.visits);
   p.visits += ticks;
   for (const auto& [node, values] : feeds) engine.buffers().feed(node, {values, 1, 1});
-  engine.run(*p.executor, 0, ticks);
+  engine.stop_by(p.engine->stop_flag());
+  if (engine.run(*p.executor, 0, ticks) < ticks) return fail(Errc::interrupted, "stopped before all outputs settled");
   for (const OutputSink& sink : sinks) {
     const kernels::MatrixView y = scratch.output(sink.node, ticks);
     for (std::size_t b = 0; b < rows; ++b) std::copy_n(y.row(b), y.cols, sink.base + b * y.cols);

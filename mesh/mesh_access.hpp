@@ -8,6 +8,7 @@
 
 #include "actors/registry.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,9 +42,16 @@ struct MeshAccess {
   /// Brings the host's memory up to a device's, before it is read; `may_write`: or written.
   static void sync(const Mesh& mesh, bool may_write) noexcept;
 
-  /// Joins a learning rule to the ticks (null: takes it off). State is rebuilt with the history the rule needs;
-  /// sessions keep their committed values.
-  static Status attach(Mesh& mesh, StepRule* rule, std::size_t history_depth);
+  /// Joins a learning rule to the ticks (null: takes it off). State is rebuilt with the history the rule needs, of all
+  /// nodes or (`node_depths`) of each; sessions keep their committed values.
+  static Status attach(Mesh& mesh, StepRule* rule, std::size_t history_depth,
+                       std::vector<std::uint32_t> node_depths = {});
+  /// Takes a rule off that is attached; for destructors. Where there is no memory for a smaller state, the one with the
+  /// rule's history stays, and ticks go on as without it.
+  static void detach(Mesh& mesh, const StepRule* rule) noexcept;
+  /// Long runs on the CPU end with `interrupted`, at a multiple of 256 steps, once `flag` is not 0; what they began is
+  /// the caller's to undo (Mesh::restore_snapshot). The flag outlives the mesh.
+  static void stop_by(Mesh& mesh, const std::atomic<int>* flag) noexcept;
   /// The feed of a port for the next runs; base == null: the port keeps its last value.
   static void feed(Mesh& mesh, NodeId port, const PortFeed& feed) noexcept;
   /// Runs `steps` steps of the attached rule (ticks, without one); `done` tells how many were, also after a fault.

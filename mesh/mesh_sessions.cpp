@@ -17,9 +17,15 @@ Status Mesh::Parts::rebuild_state(State::Options wanted, std::size_t keep_sessio
     if (removed && from == *removed) ++from;
     fresh.copy_session(*state, from, b, ticks, std::min(wanted.depth, state->depth()));
   }
-  state = std::make_unique<State>(std::move(fresh));
+  auto next = std::make_unique<State>(std::move(fresh));
+  next.swap(state);
+  try {
+    make_engine();
+  } catch (...) {
+    next.swap(state);  // the engine still runs on the one before
+    throw;
+  }
   options.sessions = wanted.sessions;
-  make_engine();
   return {};
 }
 

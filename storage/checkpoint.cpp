@@ -234,9 +234,8 @@ Result<bool> CheckpointStore::make_room(CheckpointKey key, const std::string& ma
       return true;
     }
     if (is_good(entry))
-      return fail(Errc::invalid_argument,
-                  directory_ + ": " + to_string(key) + " is not newer than its checkpoint of " +
-                      to_string(entry.key) + "; resume from that one, or clear the directory");
+      return fail(Errc::invalid_argument, directory_ + ": " + to_string(key) + " is not newer than its checkpoint of " +
+                                              to_string(entry.key) + "; resume from that one, or clear the directory");
     if (is_same) WEFT_CHECK(discard(key));
   }
   return false;
@@ -266,8 +265,7 @@ Result<Checkpoint> CheckpointStore::read(CheckpointKey key, const std::string* m
   if (manifest && as_text(text) != *manifest) return fail(Errc::corrupt, manifest_path + ": is not as it was written");
   WEFT_TRY(Manifest stated, decode_manifest(as_text(text), manifest_path));
   if (stated.key != key)
-    return fail(Errc::corrupt, manifest_path + ": says " + to_string(stated.key) + ", the directory " +
-                                   to_string(key));
+    return fail(Errc::corrupt, manifest_path + ": says " + to_string(stated.key) + ", the directory " + to_string(key));
   checkpoint.info = std::move(stated.info);
   for (const ManifestFile& file : stated.files) {
     const std::string path = checkpoint.path + "/" + file.name;

@@ -54,7 +54,8 @@ struct CheckpointOptions {
   std::size_t max_file_bytes = std::size_t{1} << 40;
 };
 
-/// A directory of checkpoints that a crash at any moment leaves resumable (docs/formats/checkpoint.md). One process at a time: the directory is locked while this exists.
+/// A directory of checkpoints that a crash at any moment leaves resumable (docs/formats/checkpoint.md). One process at
+/// a time: the directory is locked while this exists.
 /// @thread one at a time
 class CheckpointStore {
  public:

@@ -4,6 +4,7 @@
 #include "storage/journal.hpp"
 
 #include "core/assert.hpp"
+#include "core/out_of_memory.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -201,8 +202,10 @@ void JournalWriter::forget(std::uint64_t number) {
 
 Status JournalWriter::commit(bool sync) {
   Parts& p = *parts_;
-  p.collect_regions();
-  Status status = p.try_commit(sync);
+  Status status = or_out_of_memory([&] {
+    p.collect_regions();
+    return p.try_commit(sync);
+  });
   if (!status) p.give_up_segment();
   {
     const std::lock_guard lock(p.mutex);

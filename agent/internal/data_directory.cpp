@@ -54,7 +54,8 @@ Result<std::optional<storage::Checkpoint>> find_latest(storage::FileSystem& file
     return found;
   }
   WEFT_TRY(const auto segments, storage::journal_segments(files, journal_in(store.directory())));
-  if (found.error().code() != Errc::corrupt || store.keys() != std::vector{storage::CheckpointKey{}} || !segments.empty())
+  if (found.error().code() != Errc::corrupt || store.keys() != std::vector{storage::CheckpointKey{}} ||
+      !segments.empty())
     return found;
   passed_over.push_back(found.error().text());
   WEFT_CHECK(store.clear());

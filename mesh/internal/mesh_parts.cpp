@@ -226,11 +226,13 @@ Status Mesh::Parts::open_device() {
 void Mesh::Parts::make_engine() {
   sync(true);
   const DeviceStatistics statistics = device.run ? device.run->statistics() : DeviceStatistics();
+  auto made = std::make_unique<Engine>(RunSetup{graph, weights, *state, layout.plan, layout.node_region, cells,
+                                                supervisor.get(), registry.get(), rule, layout.width, board.get()});
+  // Without memory, nothing has changed until here.
   device.run.reset();
-  const auto before = std::move(engine);
-  engine = std::make_unique<Engine>(RunSetup{graph, weights, *state, layout.plan, layout.node_region, cells,
-                                             supervisor.get(), registry.get(), rule, layout.width, board.get()});
-  if (before && before->halt()) engine->note_halt(*before->halt());
+  if (engine && engine->halt()) made->note_halt(*engine->halt());
+  if (engine) made->stop_by(engine->stop_flag());
+  engine = std::move(made);
   for (const auto& cell : cells) cell->bind(graph, weights, *state, *registry, rule_state());
   if (!device.hold) return;
   device.run = std::make_unique<DeviceExecutor>(*device.hold, *engine);

@@ -26,7 +26,11 @@ Status Mesh::Parts::run_steps(std::uint64_t steps, std::uint64_t& done) {
   done = device.run ? device.run->run(*executor, ticks, steps) : engine->run(*executor, ticks, steps);
   if (device.missing) device.missing->host_steps += done;
   ticks += engine->ticks_in(done);
-  return halted_error();
+  WEFT_CHECK(halted_error());
+  if (done < steps)
+    return fail(Errc::interrupted, "stopped at tick " + std::to_string(ticks) + ", in step " + std::to_string(done) +
+                                       " of " + std::to_string(steps));
+  return {};
 }
 
 Result<std::vector<std::pair<NodeId, const float*>>> Mesh::Parts::check_inputs(std::span<const RunInput> inputs,

@@ -55,24 +55,29 @@ class RowsArchive {
   explicit RowsArchive(std::span<const float> rows) : left_(rows) {}
   void operator()(const Field&, std::span<float> row) {
     std::copy_n(left_.data(), row.size(), row.data());
-    left_ = left_.subspan(row.size());
+    skip(row.size());
   }
+  void skip(std::size_t floats) { left_ = left_.subspan(floats); }
 
  private:
   std::span<const float> left_;
 };
 
-Status restore_session(Mesh& mesh, std::size_t session, const formats::EntityFile& file) {
+Status restore_session(Mesh& mesh, std::size_t session, const LiveHistory& history, const formats::EntityFile& file) {
   WEFT_TRY(const auto values, file.values<float>(session_name(session)));
   State& state = MeshAccess::state(mesh);
-  if (values.size_bytes() != state.session_bytes())
+  const std::size_t wanted = state.session_bytes_of(history.node_depths, history.depth);
+  if (values.size_bytes() != wanted)
     return fail(Errc::shape_mismatch, "session state: " + std::to_string(values.size()) + " values where " +
-                                          std::to_string(state.session_bytes() / sizeof(float)) +
+                                          std::to_string(wanted / sizeof(float)) +
                                           " are expected; network or history depth differ");
   RowsArchive archive(values);
-  state.visit_session(session, mesh.ticks(), archive);
+  if (history.node_depths.empty())
+    state.visit_session_of(history.depth, session, mesh.ticks(), archive);
+  else
+    state.visit_session(session, mesh.ticks(), archive);
   if (const auto bad = state.first_not_finite(session, mesh.ticks()))
-    return fail(Errc::corrupt, "session state: value " + std::to_string(*bad) + " is " + std::to_string(values[*bad]));
+    return fail(Errc::corrupt, "session state: value " + std::to_string(*bad) + " that it keeps is not finite");
   file.forget(session_name(session));
   return {};
 }
@@ -238,13 +243,37 @@ Status restore_weights(Mesh& mesh, const formats::EntityFile& file) {
   return {};
 }
 
-Result<std::size_t> history_depth_of(const formats::EntityFile& file) {
-  WEFT_TRY(JsonReader live, JsonReader::open(file.meta()["live"], "meta.live"));
+namespace {
+
+Result<LiveHistory> read_history(JsonReader& live) {
   constexpr std::uint64_t kDeepest = std::uint64_t{1} << 32;
-  WEFT_TRY(const std::uint64_t depth, live.u64("depth", 2, kDeepest));
-  if (!std::has_single_bit(depth))
-    return fail(Errc::corrupt, "meta.live.depth: " + std::to_string(depth) + " ticks of history, not a power of two");
-  return depth;
+  LiveHistory history;
+  WEFT_TRY(history.depth, live.u64("depth", 2, kDeepest));
+  const auto check = [](std::uint64_t depth, const std::string& path) -> Status {
+    if (std::has_single_bit(depth)) return {};
+    return fail(Errc::corrupt, path + ": " + std::to_string(depth) + " ticks of history, not a power of two");
+  };
+  WEFT_CHECK(check(history.depth, live.path_of("depth")));
+  const auto found = live.find("node_depths");
+  if (!found) return history;
+  WEFT_TRY(const auto depths, found->array());
+  for (const JsonValue& value : depths) {
+    WEFT_TRY(history.node_depths.emplace_back(), value.u32(2, static_cast<std::uint32_t>(history.depth)));
+    WEFT_CHECK(check(history.node_depths.back(), value.path()));
+  }
+  return history;
+}
+
+/// History that `to` keeps can be taken from a file: it has the same, or as many ticks of every node.
+bool can_take(const State::Options& to, const LiveHistory& history) {
+  return history.depth == to.depth && (history.node_depths == to.node_depths || history.node_depths.empty());
+}
+
+}  // namespace
+
+Result<LiveHistory> history_of(const formats::EntityFile& file) {
+  WEFT_TRY(JsonReader live, JsonReader::open(file.meta()["live"], "meta.live"));
+  return read_history(live);
 }
 
 Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
@@ -255,7 +284,7 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
   WEFT_TRY(const std::uint64_t sessions, live.u64("sessions"));
   // Files from before it was counted have no such number.
   WEFT_TRY(const std::uint64_t created, live.u64("sessions_created", sessions));
-  WEFT_TRY(const std::uint64_t depth, live.u64("depth"));
+  WEFT_TRY(const LiveHistory history, read_history(live));
   WEFT_TRY(const bool keeps_history, live.boolean("keeps_history"));
   std::optional<Halt> halt;
   if (const auto found = live.find("halt")) {
@@ -263,9 +292,9 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
   }
   WEFT_CHECK(live.finish());
   const auto& options = MeshAccess::state(mesh).options();
-  if (sessions != options.sessions || depth != options.depth || keeps_history != options.keeps_history)
+  if (sessions != options.sessions || !can_take(options, history) || keeps_history != options.keeps_history)
     return fail(Errc::shape_mismatch, "live state: " + std::to_string(sessions) + " sessions with " +
-                                          std::to_string(depth) + " ticks of history in the file, " +
+                                          std::to_string(history.depth) + " ticks of history in the file, " +
                                           std::to_string(options.sessions) + " with " + std::to_string(options.depth) +
                                           " in the mesh; use the file's learning options and sessions");
   if (created < sessions || created >> 48 != 0)
@@ -274,7 +303,7 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
   MeshAccess::set_ticks(mesh, ticks);
   MeshAccess::set_sessions_created(mesh, created);
   for (std::size_t s = 0; s < sessions; ++s)
-    if (auto loaded = restore_session(mesh, s, file); !loaded)
+    if (auto loaded = restore_session(mesh, s, history, file); !loaded)
       return fail(std::move(loaded).error().within(session_name(s)));
   WEFT_TRY(const auto cells, file.values<std::uint64_t>("state/cells"));
   WEFT_CHECK(restore_cells(mesh, cells));

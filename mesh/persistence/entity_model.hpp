@@ -46,7 +46,12 @@ Status restore_weights(Mesh& mesh, const formats::EntityFile& file);
 Status restore_live(Mesh& mesh, const formats::EntityFile& file);
 /// Sessions in the file's live state; 1 without any.
 std::size_t sessions_of(const formats::EntityFile& file);
-/// Ticks of history in the file's live state; 2 without a learning rule. @error corrupt
-Result<std::size_t> history_depth_of(const formats::EntityFile& file);
+/// History in a file's live state: ticks of all nodes, or, `node_depths`, of each.
+struct LiveHistory {
+  std::size_t depth = 2;
+  std::vector<std::uint32_t> node_depths{};
+};
+/// 2 ticks without a learning rule. @error corrupt
+Result<LiveHistory> history_of(const formats::EntityFile& file);
 
 }  // namespace weft::mesh

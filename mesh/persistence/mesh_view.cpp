@@ -148,6 +148,7 @@ Json live_meta(const MeshView& view) {
             {"sessions_created", view.sessions_created},
             {"depth", options.depth},
             {"keeps_history", options.keeps_history}};
+  if (!options.node_depths.empty()) live["node_depths"] = options.node_depths;
   if (view.halt)
     live["halt"] = {{"tick", view.halt->tick},
                     {"cell", view.halt->cell},

@@ -233,7 +233,8 @@ Status Mesh::restore_session_snapshot(std::size_t session, const SessionSnapshot
   if (from.network_ != network_digest())
     return fail(Errc::shape_mismatch, "session snapshot: of network " + to_string(from.network_) + ", into network " +
                                           to_string(network_digest()));
-  if (from.keeps_history_ != state.options().keeps_history || from.depth_ != state.depth())
+  if (from.keeps_history_ != state.options().keeps_history || from.depth_ != state.depth() ||
+      from.size_ != state.live_session_size())
     return fail(Errc::shape_mismatch, "session snapshot: " + std::to_string(from.depth_) +
                                           " ticks of history, the mesh keeps " + std::to_string(state.depth()) +
                                           "; attach the same learning rule, or none");

@@ -41,7 +41,7 @@ std::uint64_t Engine::run(scheduler::Executor& executor, std::uint64_t tick, std
     const std::uint64_t ran = executor.run(*this, past ? std::min(block() - past, steps - done) : steps - done);
     done += ran;
     runner_.serial() += ran;
-  } while (done < steps && !halt());
+  } while (done < steps && !should_stop(done));
   first_step_ = 0;
   is_running_ = false;
   return done;

@@ -10,6 +10,7 @@
 
 #include "scheduler/executor.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,6 +35,11 @@ class Engine final : public scheduler::TickProgram, private StepEvents {
   /// Ticks among the first `steps` steps.
   std::uint64_t ticks_in(std::uint64_t steps) const noexcept { return runner_.ticks_in(steps); }
   StepRule* rule() const noexcept { return runner_.rule(); }
+  /// Runs end at the next block boundary once `flag` is not 0; null: none does. It outlives the engine.
+  void stop_by(const std::atomic<int>* flag) noexcept { stop_ = flag; }
+  const std::atomic<int>* stop_flag() const noexcept { return stop_; }
+  /// Steps are ticks from now on, though what the rule needed stays.
+  void forget_rule() noexcept { runner_.forget_rule(); }
   /// Operations and layers that were cut up among threads so far.
   std::uint64_t forks() noexcept { return runner_.streams().forks(); }
 
@@ -57,7 +63,7 @@ class Engine final : public scheduler::TickProgram, private StepEvents {
   std::uint32_t own_core(std::size_t region) const noexcept override { return plan_.region(region).core; }
   void run_interior(std::size_t region, std::uint64_t step) noexcept override;
   void run_boundary(std::size_t region, std::uint64_t step) noexcept override;
-  bool should_stop(std::uint64_t) noexcept override { return halt() != nullptr; }
+  bool should_stop(std::uint64_t) noexcept override { return halt() || (stop_ && stop_->load() != 0); }
   bool wants_team() const noexcept override { return threads_ > 1; }
   void use_team(scheduler::Team* team) noexcept override { runner_.streams().use_team(team); }
 
@@ -84,6 +90,7 @@ class Engine final : public scheduler::TickProgram, private StepEvents {
   std::size_t threads_;
   bool may_fuse_;
   bool is_running_ = false;
+  const std::atomic<int>* stop_ = nullptr;
   std::uint64_t base_tick_ = 0;
   std::uint64_t first_step_ = 0;  // of the run, which the executor calls 0
 };

@@ -70,7 +70,8 @@ void State::each_extent(std::size_t session, std::uint64_t tick, Visit&& visit) 
   for (const std::vector<Extent>* const all : {&live_extents_, &other_extents_})
     for (std::size_t back = slots; back-- > 0;)
       for (const Extent& extent : *all) {
-        float* const base = extent.base + ((tick - back) & (options_.depth - 1)) * extent.slot;
+        if (back > extent.mask) continue;
+        float* const base = extent.base + ((tick - back) & extent.mask) * extent.slot;
         visit(kernels::MatrixView{base + session * extent.session, extent.rows, extent.floats, extent.step});
       }
 }
@@ -79,29 +80,43 @@ Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>&
                            const topology::Plan& plan, topology::NodeMemory& memory, Options options) {
   WEFT_ASSERT(options.depth >= 2 && std::has_single_bit(options.depth), "history depth must be a power of two");
   State state;
-  state.options_ = options;
+  state.options_ = std::move(options);
+  const Options& wanted = state.options_;
   state.memory_ = &memory;
   state.id_ = next_id();
   state.rings_.resize(graph.nodes().size());
-  state.blocks_.resize(plan.regions.size());
+  // A block for each region and depth that is there.
+  std::vector<std::size_t> depths{wanted.node_depths.begin(), wanted.node_depths.end()};
+  if (depths.empty()) depths.push_back(wanted.depth);
+  std::sort(depths.begin(), depths.end());
+  depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
+  state.blocks_.resize(plan.regions.size() * depths.size());
+  for (std::size_t b = 0; b < state.blocks_.size(); ++b) state.blocks_[b].depth = depths[b % depths.size()];
+  std::vector<std::uint32_t> node_block(graph.nodes().size());
+  for (NodeId id = 0; id < graph.nodes().size(); ++id) {
+    const auto place = std::lower_bound(depths.begin(), depths.end(), wanted.depth_of(id)) - depths.begin();
+    node_block[id] = static_cast<std::uint32_t>(node_region[id] * depths.size() + static_cast<std::size_t>(place));
+  }
 
   // Shapes first, then one buffer a region, then addresses.
   const auto shape = [&](Ring& ring, std::size_t width, Block& block, bool is_live) {
     ring.width = width;
     ring.stride = padded(width);
-    (is_live ? block.live : block.scratch) += room(ring, options.sessions);
+    ring.mask = block.depth - 1;
+    (is_live ? block.live : block.scratch) += room(ring, wanted.sessions);
   };
   const auto each_ring = [&](auto&& visit) {
     for (NodeId id = 0; id < graph.nodes().size(); ++id)
       for (const RingField& field : kRings)
-        if (const std::size_t width = field.width(graph.nodes()[id], options))
-          visit(state.rings_[id].*field.ring, width, state.blocks_[node_region[id]], field.scope == Scope::committed);
+        if (const std::size_t width = field.width(graph.nodes()[id], wanted))
+          visit(state.rings_[id].*field.ring, width, state.blocks_[node_block[id]], field.scope == Scope::committed);
   };
   each_ring(shape);
   StateHasher layout;
-  layout.add(std::span<const std::uint32_t>(node_region));
+  layout.add(std::span<const std::uint32_t>(node_block));
   for (const Block& block : state.blocks_) layout.add(block.live), layout.add(block.scratch);
-  for (const std::size_t n : {options.sessions, options.depth, std::size_t{options.keeps_history}}) layout.add(n);
+  for (const std::size_t n : {wanted.sessions, wanted.depth, std::size_t{wanted.keeps_history}}) layout.add(n);
+  for (const std::size_t depth : depths) layout.add(depth);
   state.layout_ = layout.digest();
 
   for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
@@ -110,47 +125,48 @@ Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>&
   struct Places {
     float *live = nullptr, *scratch = nullptr;
   };
-  std::vector<Places> next(plan.regions.size());
-  for (std::size_t r = 0; r < plan.regions.size(); ++r) {
-    Block& block = state.blocks_[r];
-    const std::size_t floats = (block.live + block.scratch) * options.depth;
+  std::vector<Places> next(state.blocks_.size());
+  for (std::size_t b = 0; b < state.blocks_.size(); ++b) {
+    Block& block = state.blocks_[b];
+    const std::size_t floats = (block.live + block.scratch) * block.depth;
     if (floats == 0) continue;
-    WEFT_TRY(block.buffer, memory.allocate(floats * sizeof(float), plan.regions[r].assignment.node));
-    next[r].live = block.buffer.as<float>().data();
-    next[r].scratch = next[r].live + block.live * options.depth;
+    WEFT_TRY(block.buffer, memory.allocate(floats * sizeof(float), plan.regions[b / depths.size()].assignment.node));
+    next[b].live = block.buffer.as<float>().data();
+    next[b].scratch = next[b].live + block.live * block.depth;
   }
   each_ring([&](Ring& ring, std::size_t, Block& block, bool is_live) {
     Places& places = next[static_cast<std::size_t>(&block - state.blocks_.data())];
     float*& place = is_live ? places.live : places.scratch;
     ring.base = place;
     ring.slot = is_live ? block.live : block.scratch;
-    place += room(ring, options.sessions);
+    place += room(ring, wanted.sessions);
   });
-  state.live_extents_ = state.extents(Scope::committed, node_region);
-  if (options.keeps_history) state.other_extents_ = state.extents(Scope::history, node_region);
+  state.live_extents_ = state.extents(Scope::committed, node_block);
+  if (wanted.keeps_history) state.other_extents_ = state.extents(Scope::history, node_block);
   state.each_extent(0, 0, [&](const kernels::MatrixView& rows) { state.live_session_size_ += rows.rows * rows.cols; });
   return state;
 }
 
 std::uint64_t State::bytes_for(const Graph& graph, const Options& options) noexcept {
   double floats = 0;  // exact up to 2^53, and no product of widths, sessions and ticks overflows it
-  for (const Node& node : graph.nodes())
+  for (NodeId id = 0; id < graph.nodes().size(); ++id)
     for (const RingField& field : kRings)
-      if (const std::size_t width = field.width(node, options))
-        floats += static_cast<double>(room({nullptr, 0, padded(width), width}, options.sessions));
-  const double bytes = floats * static_cast<double>(options.depth) * sizeof(float);
+      if (const std::size_t width = field.width(graph.nodes()[id], options))
+        floats += static_cast<double>(room({nullptr, 0, padded(width), width}, options.sessions)) *
+                  static_cast<double>(options.depth_of(id));
+  const double bytes = floats * sizeof(float);
   return bytes < 0x1p63 ? static_cast<std::uint64_t>(bytes) : UINT64_MAX;
 }
 
-std::vector<State::Extent> State::extents(Scope scope, const std::vector<std::uint32_t>& node_region) const {
+std::vector<State::Extent> State::extents(Scope scope, const std::vector<std::uint32_t>& node_block) const {
   std::vector<Extent> made;
-  std::uint32_t region = 0;  // of the last one: only rows of one block are told apart by a distance
+  std::uint32_t block = 0;  // of the last one: only rows of one block are told apart by a distance
   for (NodeId id = 0; id < rings_.size(); ++id)
     for (const RingField& field : kRings) {
       const Ring& ring = rings_[id].*field.ring;
       if (!ring.base || field.scope != scope) continue;
-      Extent* const last = made.empty() || region != node_region[id] ? nullptr : &made.back();
-      region = node_region[id];
+      Extent* const last = made.empty() || block != node_block[id] ? nullptr : &made.back();
+      block = node_block[id];
       if (last && last->rows == 1 && ring.base == last->base + last->floats) {
         last->floats += ring.stride;
       } else if (last && last->rows == 1 && last->floats == ring.stride && ring.base > last->base) {
@@ -159,7 +175,7 @@ std::vector<State::Extent> State::extents(Scope scope, const std::vector<std::ui
       } else if (last && last->floats == ring.stride && ring.base == last->base + last->rows * last->step) {
         ++last->rows;
       } else {
-        made.push_back({ring.base, ring.slot, ring.stride, ring.stride, ring.stride, 1});
+        made.push_back({ring.base, ring.slot, ring.stride, ring.stride, ring.stride, 1, ring.mask});
       }
     }
   return made;
@@ -177,6 +193,7 @@ Result<State> State::make_copy() const {
   for (std::size_t r = 0; r < blocks_.size(); ++r) {
     copy.blocks_[r].live = blocks_[r].live;
     copy.blocks_[r].scratch = blocks_[r].scratch;
+    copy.blocks_[r].depth = blocks_[r].depth;
     if (blocks_[r].buffer.empty()) continue;
     WEFT_TRY(copy.blocks_[r].buffer, memory_->allocate(blocks_[r].buffer.size(), blocks_[r].buffer.node()));
   }
@@ -205,9 +222,9 @@ void State::each_live_block(std::uint64_t tick, Visit&& visit) const noexcept {
   for (const Block& block : blocks_) {
     auto* const first = const_cast<std::byte*>(block.buffer.data());
     if (options_.keeps_history)
-      visit(first, (block.live + block.scratch) * options_.depth * sizeof(float));
+      visit(first, (block.live + block.scratch) * block.depth * sizeof(float));
     else
-      visit(first + (tick & (options_.depth - 1)) * block.live * sizeof(float), block.live * sizeof(float));
+      visit(first + (tick & (block.depth - 1)) * block.live * sizeof(float), block.live * sizeof(float));
   }
 }
 
@@ -279,11 +296,12 @@ void State::copy_streams(NodeId id, std::size_t session, std::uint64_t from, std
                   hidden(node, to).row(session) + place + kStreamNumber);
 }
 
-std::size_t State::session_bytes() const noexcept {
+std::size_t State::session_bytes_of(const std::vector<std::uint32_t>& node_depths, std::size_t depth) const noexcept {
   std::size_t floats = 0;
-  for (const Rings& rings : rings_)
+  for (NodeId id = 0; id < rings_.size(); ++id)
     for (const RingField& field : kRings)
-      if ((rings.*field.ring).base) floats += options_.depth * (rings.*field.ring).width;
+      if (const Ring& ring = rings_[id].*field.ring; ring.base)
+        floats += (node_depths.empty() ? depth : node_depths[id]) * ring.width;
   return floats * sizeof(float);
 }
 
@@ -293,7 +311,8 @@ void State::copy_session(const State& from, std::size_t from_session, std::size_
     for (const RingField& field : kRings) {
       // History that learning reads is copied only when both states keep it.
       if (field.scope == Scope::history && options_.keeps_history != from.options_.keeps_history) continue;
-      for (std::uint64_t back = 0; back < ticks && back <= tick; ++back) {
+      const std::size_t kept = std::min({ticks, options_.depth_of(id), from.options_.depth_of(id)});
+      for (std::uint64_t back = 0; back < kept && back <= tick; ++back) {
         const kernels::MatrixView source = from.at(from.rings_[id].*field.ring, tick - back);
         if (source.data)
           std::copy_n(source.row(from_session), source.cols, at(rings_[id].*field.ring, tick - back).row(to_session));
@@ -303,11 +322,11 @@ void State::copy_session(const State& from, std::size_t from_session, std::size_
 
 std::optional<std::size_t> State::first_not_finite(std::size_t session, std::uint64_t tick) const noexcept {
   std::size_t next = 0;
-  for (const Rings& rings : rings_)
+  for (NodeId id = 0; id < rings_.size(); ++id)
     for (const RingField& field : kRings) {
-      const Ring& ring = rings.*field.ring;
+      const Ring& ring = rings_[id].*field.ring;
       if (!ring.base) continue;
-      for (std::size_t back = options_.depth; back-- > 0; next += ring.width) {
+      for (std::size_t back = options_.depth_of(id); back-- > 0; next += ring.width) {
         const float* const row = at(ring, tick - back).row(session);
         for (std::size_t i = 0; i < ring.width && field.scope == Scope::committed; ++i)
           if (!std::isfinite(row[i])) return next + i;

@@ -31,6 +31,7 @@ struct Ring {
   std::size_t slot = 0;    // floats from one tick to the next
   std::size_t stride = 0;  // floats from one row (session) to the next
   std::size_t width = 0;
+  std::uint64_t mask = 1;  // depth - 1
 };
 
 /// The live state of B sessions over one network: outputs, hidden states, and, while learning, the history that targets
@@ -42,6 +43,9 @@ class State {
     std::size_t sessions = 1;
     std::size_t depth = 2;       // ticks kept, a power of two; more than 2 only for learning
     bool keeps_history = false;  // whether inputs, pre-activations and caches of past ticks are kept too
+    /// Ticks kept of each node, powers of two from 2 to `depth`; empty: `depth` of all.
+    std::vector<std::uint32_t> node_depths = {};
+    std::size_t depth_of(NodeId node) const noexcept { return node_depths.empty() ? depth : node_depths[node]; }
     bool operator==(const Options&) const = default;
   };
   static Result<State> build(const Graph& graph, const std::vector<std::uint32_t>& node_region,
@@ -81,11 +85,23 @@ class State {
   void visit_session(std::size_t session, std::uint64_t tick, Archive& archive) const {
     for (NodeId node = 0; node < rings_.size(); ++node)
       for (const RingField& field : kRings)
-        for (std::size_t back = options_.depth; back-- > 0;)
+        for (std::size_t back = options_.depth_of(node); back-- > 0;)
           visit_row(field, node, session, tick - back, back == 0 ? field.scope : Scope::history, archive);
   }
-  /// Bytes of one session in `visit_session`.
-  std::size_t session_bytes() const noexcept;
+  /// The same of a file whose history is `depth` ticks of every node: `archive.skip` passes over what is not kept here.
+  template <class Archive>
+  void visit_session_of(std::size_t depth, std::size_t session, std::uint64_t tick, Archive& archive) const {
+    for (NodeId node = 0; node < rings_.size(); ++node)
+      for (const RingField& field : kRings)
+        for (std::size_t back = depth; back-- > 0;)
+          if (back < options_.depth_of(node))
+            visit_row(field, node, session, tick - back, back == 0 ? field.scope : Scope::history, archive);
+          else
+            archive.skip((rings_[node].*field.ring).width);
+  }
+  /// Bytes of one session in `visit_session`, and in `visit_session_of` such a file.
+  std::size_t session_bytes() const noexcept { return session_bytes_of(options_.node_depths, options_.depth); }
+  std::size_t session_bytes_of(const std::vector<std::uint32_t>& node_depths, std::size_t depth) const noexcept;
   /// Copies the values that both keep of a session, `ticks` of them back from `tick`, out of a state of the same
   /// network.
   void copy_session(const State& from, std::size_t from_session, std::size_t to_session, std::uint64_t tick,
@@ -102,7 +118,8 @@ class State {
         for (const Block& block : blocks_) {
           const auto* const data = reinterpret_cast<const float*>(block.buffer.data());
           const std::size_t floats = is_live ? block.live : block.scratch;
-          visit(data + (is_live ? 0 : options_.depth * block.live) + slot * floats, floats * sizeof(float));
+          if (slot < block.depth)
+            visit(data + (is_live ? 0 : block.depth * block.live) + slot * floats, floats * sizeof(float));
         }
   }
 
@@ -137,7 +154,7 @@ class State {
   };
   static const std::array<RingField, 5> kRings;
   kernels::MatrixView at(const Ring& ring, std::uint64_t tick) const noexcept {
-    return {ring.base ? ring.base + (tick & (options_.depth - 1)) * ring.slot : nullptr, options_.sessions, ring.width,
+    return {ring.base ? ring.base + (tick & ring.mask) * ring.slot : nullptr, options_.sessions, ring.width,
             ring.stride};
   }
   template <class Archive>
@@ -157,8 +174,9 @@ class State {
     std::size_t session = 0;  // floats from one session to the next
     std::size_t floats = 0;   // of a row
     std::size_t rows = 0;
+    std::uint64_t mask = 1;  // depth - 1
   };
-  std::vector<Extent> extents(Scope scope, const std::vector<std::uint32_t>& node_region) const;
+  std::vector<Extent> extents(Scope scope, const std::vector<std::uint32_t>& node_block) const;
   template <class Visit>
   void each_extent(std::size_t session, std::uint64_t tick, Visit&& visit) const noexcept;
 
@@ -168,10 +186,12 @@ class State {
   std::size_t live_session_size_ = 0;
   std::vector<std::pair<NodeId, std::size_t>>
       noise_;  // by node: where in its hidden state a noise stream's place stands
-  /// A region's rings: `depth` slots of outputs and hidden states, then `depth` slots of what else a firing leaves.
+  /// A region's rings of one depth: that many slots of outputs and hidden states, then as many of what else a firing
+  /// leaves.
   struct Block {
     topology::NodeBuffer buffer;
     std::size_t live = 0, scratch = 0;  // floats of a slot
+    std::size_t depth = 2;
   };
   std::vector<Block> blocks_;
   topology::NodeMemory* memory_ = nullptr;

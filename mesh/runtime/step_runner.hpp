@@ -92,6 +92,7 @@ class StepRunner {
   std::span<const std::unique_ptr<Cell>> cells() const noexcept { return cells_; }
   const actors::Registry* registry() const noexcept { return registry_; }
   StepRule* rule() const noexcept { return rule_; }
+  void forget_rule() noexcept { rule_ = nullptr; }
   const LayerRunner& layers() const noexcept { return layers_; }
   CellOutputs& outputs() noexcept { return outputs_; }
   RegionStreams& streams() noexcept { return streams_; }

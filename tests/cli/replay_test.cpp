@@ -83,7 +83,7 @@ TEST(Replay, RefusesADataDirectoryOfAnEarlierVersionByItsNumber) {
 )";
   write_file(directory + "/ckpt-504/manifest.json", manifest);
   for (const Words& command : {run_in(directory), Words{"replay", directory}})
-    expect_refused(command, 3, "ckpt-504/manifest.json: manifest.weft_checkpoint: version 2 of the checkpoint format");
+    expect_refused(command, 3, "ckpt-504/manifest.json: weft_checkpoint: version 2 of the checkpoint format");
   EXPECT_EQ(read_file(directory + "/ckpt-504/manifest.json"), manifest) << "nothing was changed";
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ulimit: file sizes, descriptors, memory, stack, processes. An error in words, nothing lost, no temporary left
 behind."""
-import os, resource, signal, subprocess
+import collections, json, os, resource, signal, subprocess
 from harness import *
 
 KIB = 1024
@@ -53,11 +53,44 @@ def descriptors(weft, folder, count):
 @case("little address space, MiB:", *[(n,) for n in (64, 100, 200, 400, 1000)])
 def memory(weft, folder, mebibytes):
     out = weft("run", prepare(folder), "--threads", 1, before=limited(resource.RLIMIT_AS, mebibytes << 20))
-    # Below some 50 MiB the loader fails, before any code of ours.
-    expect(out.exit in (0, 1, 3, 127, 134), f"exit {out.exit}", (), out)
+    # Below some 50 MiB the loader fails, before any code of ours; sanitizers end a program that gets no memory.
+    expect(out.exit in (0, 1, 3, 127) or weft.is_sanitized(), f"exit {out.exit}", (), out)
     expect(out.exit == 0 or out.err, "no word", (), out)
     if mebibytes >= 400 and not weft.is_sanitized():
         expect(out.exit == 0, "this is enough", (), out)
+
+
+def deep(folder, cells):
+    write(f"{folder}/g.csv", table())
+    layers = [{"type": "dense", "out": 3, "activation": "tanh"}] * cells
+    return write(f"{folder}/deep.json", json.dumps({"weft": 2, "inputs": {"x": [4]}, "chain": layers, "stream": {"csv": "g.csv"}}))
+
+
+# Memory ends in every part of the work in turn: while the network is read, built, placed, while learning is planned,
+# taken back, run and saved. Each end is an error in words.
+@case("address space that ends anywhere, of a chain of 1,500 layers:",
+      *[(verb,) for verb in ("run N --max-samples 1 --held-out 0 --quiet --threads 1", "run N --max-samples 1 --held-out 0 --quiet --threads 2 --state {to}",
+                             "run N --max-samples 1 --held-out 0 --quiet --threads 1 --save {to}", "hash N", "inspect N --json")])
+def memory_ends(weft, folder, line):
+    if weft.is_sanitized():
+        return  # their shadow takes all of the address space
+    net, ends = deep(folder, 1500), collections.Counter()
+
+    def end(kibibytes):
+        words = [net if word == "N" else word.format(to=f"{folder}/{kibibytes}") for word in line.split()]
+        out = weft(*words, before=limited(resource.RLIMIT_AS, kibibytes * KIB))
+        # Below some 20 MiB the loader fails, before any code of ours.
+        expect(out.exit in (0, 1, 3, 5, 127), f"exit {out.exit} of {kibibytes} KiB", words, out)
+        expect(out.exit in (0, 127) or out.err.splitlines()[-1].startswith("weft: error: "), f"no word of {kibibytes} KiB", words, out)
+        ends[out.exit] += 1
+        return out.exit
+
+    enough = 24 * KIB
+    while end(enough) != 0:
+        enough += enough // 4
+    for part in range(20):
+        end(enough - enough * part // 5 // 20)
+    expect(ends[3] > 1, f"nothing was missing: {dict(ends)}", (line,))
 
 
 @case("no processes left: the message has a noun, threads:", (2,), (8,))

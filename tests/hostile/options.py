@@ -135,7 +135,7 @@ def blame(weft, folder, what, name):
         write(f"{directory}/ckpt-1", "no checkpoint")
         more = ["--state", directory]
     if what == "network":
-        net = write(f"{folder}/n.json", json.dumps(network(inputs={"x": [5]})))
+        net = write(f"{folder}/n.json", json.dumps(network(outputs={"y": [0, 0, 9, 0]})))
     out = weft("run", net, "--data", data, *more)
     expect(out.exit in (3, 5) and f"weft: error: {folder}/{name}" in out.err, "another is blamed", (), out)
 

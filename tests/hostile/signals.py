@@ -45,6 +45,26 @@ def goes_on(weft, folder, _, number):
     expect(ended(process).exit == 143, "another end")
 
 
+@case("a sample of a deep network is given up and run again:", ("--state",), ("--checkpoint",))
+def deep(weft, folder, keep):
+    write(f"{folder}/g.csv", table())
+    layers = [{"type": "dense", "out": 3, "activation": "tanh"}] * 2000
+    net = write(f"{folder}/deep.json", json.dumps({"weft": 2, "inputs": {"x": [4]}, "chain": layers, "stream": {"csv": "g.csv"}}))
+    arguments = ("run", net, "--max-samples", 1, "--held-out", 0, "--quiet", "--json")
+    right = json.loads(weft(*arguments).out.splitlines()[-1])["state_hash"]
+    kept = (keep, f"{folder}/home") + (("--resume",) if keep == "--checkpoint" else ())
+    process = weft.spawn(*arguments, *kept)
+    # The sample's 4,000 steps take a second; who waited for its end would say sample 1.
+    while '"start"' not in text(process.stdout.readline()):
+        pass
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    out = ended(process)
+    expect(out.exit == 143 and "stopped by a signal at sample 0" in out.err, f"exit {out.exit}", (), out)
+    last = weft(*arguments, *kept)
+    expect(json.loads(last.out.splitlines()[-1])["state_hash"] == right, "another state hash", (), last)
+
+
 @case("stopped and continued: no hang is told")
 def stopped(weft, folder):
     process = running(weft, folder, "--hang-limit", 1, "--on-hang", "abort")

@@ -21,6 +21,12 @@ def texts(weft, folder, what, content):
     expect(exit == 0 or "d.csv" in out.err and out.out == "", "not named", (what,), out)
 
 
+@case("a table that does not fit is named, and not the key that names another:", ("values", "1,2,0\n3,4,1\n", "d.csv: 2 values a sample; input 'x' takes 4 (network '"),
+      ("classes", "1,2,3,4,a\n1,2,3,4,b\n1,2,3,4,c\n1,2,3,4,d\n", 'd.csv: 4 classes ("a", "b", "c", "d"); the network\'s output has 3 values'))
+def misfit(weft, folder, _, content, words):
+    weft.refuses(3, f"weft: error: {folder}/{words}", "run", prepare(folder), "--data", write(f"{folder}/d.csv", content))
+
+
 @case("gzip, seed:", *[(seed,) for seed in range(8)])
 def packed(weft, folder, seed):
     net, draw = prepare(folder), random.Random(seed)

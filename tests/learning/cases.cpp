@@ -116,8 +116,11 @@ void add_shared_weights(std::vector<Case>& all) {
 
 void add_deep(std::vector<Case>& all) {
   for (const Rule rule : kRules) {
-    all.push_back({joined({"deep", name(rule)}), deep_network(), {.rule = rule}, 30});
-    all.back().options.optimizer.lr = 0.02f;
+    for (const Schedule schedule : kSchedules) {
+      all.push_back(
+          {joined({"deep", name(rule), name(schedule)}), deep_network(), {.rule = rule, .schedule = schedule}, 60});
+      all.back().options.optimizer.lr = 0.02f;
+    }
   }
 }
 

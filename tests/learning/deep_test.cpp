@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Settled samples in a network that is deep: what errors meet later is kept one copy a hop, and not as rings of all
-// ticks. Hashes of the same runs by rings: tests/data/golden_hashes.json.
+// Memory of the past in a network that is deep: of a settled sample what errors meet later is kept one copy a hop, and
+// not as rings of all ticks; a pipelined layer keeps the ticks that its own errors look back to. Hashes of the same
+// runs by rings of all ticks: tests/data/golden_hashes.json.
 
 #include "learning/memory_estimate.hpp"
 
@@ -12,6 +13,8 @@
 
 #include "../allocations.hpp"
 #include "networks.hpp"
+#include <algorithm>
+#include <bit>
 
 namespace weft::learning::deep_test {
 namespace {
@@ -41,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, DeepSettle,
                          [](const auto& row) { return std::string(name(row.param)); });
 
 /// Bytes of history that a chain of `cells` is told to take.
-std::uint64_t history(std::size_t cells, Schedule schedule) {
+std::uint64_t history(std::size_t cells, Schedule schedule, Rule rule = Rule::backprop) {
   mesh::NetworkBuilder builder("chain", {1, 1, static_cast<std::uint32_t>(cells), 1});
   builder.input("x", 2);
   for (std::uint32_t x = 0; x < cells; ++x) builder.dense({0, 0, x, 0}, 2);
@@ -49,6 +52,7 @@ std::uint64_t history(std::size_t cells, Schedule schedule) {
       must(mesh::Graph::build(builder.output("y", {0, 0, static_cast<std::uint32_t>(cells - 1), 0}).spec()));
   LearningOptions options;
   options.schedule = schedule;
+  options.rule = rule;
   const auto estimate = must(estimate_memory(graph, with_defaults(options), 1, UINT64_MAX));
   for (const auto& [name, bytes] : estimate.parts)
     if (name == "history") return bytes;
@@ -59,9 +63,41 @@ TEST(History, IsLinearInTheDepthOfASettledChain) {
   const std::uint64_t some = history(1000, Schedule::settle);
   EXPECT_GT(some, 1000u * 2 * 64);
   EXPECT_LT(history(2000, Schedule::settle), 2 * some + 4096);
-  // A new sample every tick: each activation waits for the error's round trip.
-  EXPECT_GT(history(2000, Schedule::pipelined), 3 * history(1000, Schedule::pipelined));
 }
+
+// A new sample every tick: a layer r links before the output keeps what it published since the sample passed it, r
+// ticks to the output and, but for dfa, r ticks back; a tick more for its reader, and two that neighbours are ahead.
+TEST(History, OfAPipelinedChainIsWhatEachLayerWaitsForAndNoMore) {
+  constexpr std::uint64_t kRow = 64;  // bytes of two floats, padded
+  for (const Rule rule : {Rule::backprop, Rule::fw_dtp, Rule::gap, Rule::chain, Rule::dfa})
+    for (const std::uint64_t cells : {100u, 1000u, 3000u}) {
+      std::uint64_t expected = 0, least = 0;
+      for (std::uint64_t r = 0; r < cells; ++r) {
+        const std::uint64_t waits = rule == Rule::dfa ? r + std::min<std::uint64_t>(r, 1) : 2 * r;
+        least += (waits + 1) * kRow;
+        expected += std::bit_ceil(waits + 4) * kRow;
+        if (r == cells - 1) expected += std::bit_ceil(waits + 4) * kRow;  // the input
+      }
+      EXPECT_EQ(history(cells, Schedule::pipelined, rule), expected) << name(rule) << ", " << cells;
+      EXPECT_LE(2 * expected, 3 * least + 8 * cells * kRow)
+          << "rounded up to powers of two: at most half as much again";
+    }
+}
+
+class DeepPipelined : public ::testing::TestWithParam<Rule> {};
+
+TEST_P(DeepPipelined, KeepsOfEachLayerWhatItsDeepestErrorLooksBackTo) {
+  const LearningRun deep(deep_network(), {.rule = GetParam(), .schedule = Schedule::pipelined});
+  const mesh::State::Options& kept = mesh::MeshAccess::state(std::as_const(*deep.mesh)).options();
+  ASSERT_EQ(kept.node_depths.size(), deep.mesh->graph().nodes().size());
+  EXPECT_EQ(kept.depth, *std::ranges::max_element(kept.node_depths));
+  EXPECT_EQ(kept.depth_of(*deep.mesh->graph().find_output("y")), 4u);
+  EXPECT_GE(kept.depth, GetParam() == Rule::dfa ? 16u : 32u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, DeepPipelined,
+                         ::testing::Values(Rule::backprop, Rule::fw_dtp, Rule::dfa, Rule::gap, Rule::chain),
+                         [](const auto& row) { return std::string(name(row.param)); });
 
 }  // namespace
 }  // namespace weft::learning::deep_test

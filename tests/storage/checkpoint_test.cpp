@@ -184,12 +184,12 @@ TEST(CheckpointStore, IsLookedAtBesideItsOwnerWithoutAChange) {
   expect_tick(**look->latest(), 1);
   for (std::uint64_t tick = 2; tick <= 5; ++tick) ASSERT_TRUE(write_tick(*store, tick));
   expect_tick(**look->latest(), 5);  // what it saw first was pruned
-  EXPECT_EQ(look->ticks(), (std::vector<std::uint64_t>{4, 5}));
-  EXPECT_TRUE(look->at(4));
-  EXPECT_EQ(look->at(1).error().code(), Errc::not_found);
+  EXPECT_EQ(ticks_of(*look), (std::vector<std::uint64_t>{4, 5}));
+  EXPECT_TRUE(look->at({4}));
+  EXPECT_EQ(look->at({1}).error().code(), Errc::not_found);
   EXPECT_EQ(write_tick(*look, 6).error().code(), Errc::invalid_argument);
   EXPECT_EQ(look->clear().error().code(), Errc::invalid_argument);
-  EXPECT_EQ(look->remove_before(9).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(look->remove_before({9}).error().code(), Errc::invalid_argument);
   const auto names = files.list("c");
   EXPECT_EQ(*names, (std::vector<std::string>{"ckpt-4", "ckpt-5", "ckpt-9.tmp", "lock"}));
   files.flip_bit("c/ckpt-5/cursor", 0);
@@ -226,7 +226,8 @@ TEST(CheckpointStore, RefusesNamesThatLeaveTheDirectory) {
   for (const char* name : {"", ".", "..", "../x", "a/b", ".hidden", "manifest.json", "a b", "\xC3\xA9"})
     EXPECT_EQ(store->write({1}, {{name, {}}}, Json()).error().code(), Errc::invalid_argument) << name;
   EXPECT_EQ(store->write({1}, {{"a", {}}, {"a", {}}}, Json()).error().code(), Errc::invalid_argument);
-  EXPECT_EQ(store->write({1}, {}, Json(std::numeric_limits<double>::quiet_NaN())).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(store->write({1}, {}, Json(std::numeric_limits<double>::quiet_NaN())).error().code(),
+            Errc::invalid_argument);
   Json deep = 1;
   for (int i = 0; i < 100000; ++i) deep = Json::array({std::move(deep)});
   EXPECT_EQ(store->write({1}, {}, deep).error().code(), Errc::too_large);
@@ -284,7 +285,7 @@ void expect_resumable(MemoryFileSystem& files, std::uint64_t acknowledged, const
   for (const std::string& name : *names) EXPECT_EQ(name.find(".tmp"), std::string::npos) << what;
   const auto latest = store->latest();
   ASSERT_TRUE(latest) << what << ": " << latest.error().text();
-  const std::uint64_t tick = *latest ? (*latest)->tick : 0;
+  const std::uint64_t tick = *latest ? (*latest)->key.tick : 0;
   EXPECT_GE(tick, acknowledged) << what;
   EXPECT_LE(tick, 4u) << what;
   if (*latest) expect_tick(**latest, tick);
@@ -302,7 +303,7 @@ void expect_lasting(const MemoryFileSystem& files, const std::string& what) {
     const auto given = store->latest();
     ASSERT_TRUE(given) << what << ": " << given.error().text();
     machine->power_cut(seed);
-    if (*given) expect_resumable(*machine, (*given)->tick, what + ", resumed, power cut " + std::to_string(seed));
+    if (*given) expect_resumable(*machine, (*given)->key.tick, what + ", resumed, power cut " + std::to_string(seed));
   }
 }
 
@@ -488,9 +489,9 @@ TEST(CheckpointStore, LeavesAResumableDirectoryWhenKilledAtRandomMoments) {
     ASSERT_TRUE(latest) << latest.error().text();
     ASSERT_TRUE(latest->has_value() || (acknowledged == 0 && reached == 0));
     if (!*latest) continue;
-    EXPECT_GE((*latest)->tick, std::max(acknowledged, reached));
-    expect_tick(**latest, (*latest)->tick, 20000);
-    reached = (*latest)->tick;
+    EXPECT_GE((*latest)->key.tick, std::max(acknowledged, reached));
+    expect_tick(**latest, (*latest)->key.tick, 20000);
+    reached = (*latest)->key.tick;
     ASSERT_LT(reached, 1000000u);
   }
   EXPECT_GT(reached, 0u);
