@@ -77,7 +77,10 @@ Status restore_session(Mesh& mesh, std::size_t session, const LiveHistory& histo
   else
     state.visit_session(session, mesh.ticks(), archive);
   if (const auto bad = state.first_not_finite(session, mesh.ticks()))
-    return fail(Errc::corrupt, "session state: value " + std::to_string(*bad) + " that it keeps is not finite");
+    // A file that keeps more of the past than the mesh has its values elsewhere.
+    return fail(Errc::corrupt,
+                "session state: value " + std::to_string(*bad) +
+                    (wanted == state.session_bytes() ? " is " + std::to_string(values[*bad]) : " is not finite"));
   file.forget(session_name(session));
   return {};
 }
