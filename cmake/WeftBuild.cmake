@@ -196,7 +196,7 @@ function(weft_add_test_support module)
   endif()
 endfunction()
 
-# tests/<module>/softmax_test.cpp -> a part of program <module>_tests, ctest <module>.softmax, label <module>.
+# tests/<module>/rope_test.cpp -> a part of program <module>_tests, ctest <module>.rope, label <module>.
 function(weft_add_tests module)
   if(NOT WEFT_TESTS)
     return()

@@ -129,7 +129,7 @@ TEST_F(Faults, APlannedHangIsTakenForALossAndTheDeviceIsClosedInOrder) {
 }
 
 // A wait that is really too long: work that takes far more than the timeout.
-TEST_F(Faults, ASubmissionThatTakesLongerThanThePatienceIsAHang) {
+TEST_F(Faults, ASubmissionThatTakesLongerThanTheTimeoutIsAHang) {
   // The device's proof has to be done within it too.
   options_.timeout = device_->info().kind == "cpu" ? 3000ms : 200ms;
   open();

@@ -16,23 +16,24 @@
 
 #include "tests/gpu/leak_suppressions.hpp"
 #include "tests/kernels/comparing.hpp"
+#include "tests/kernels/op_cases.hpp"
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
-/// Fixtures of the GPU tests: one device for the program (WEFT_TEST_DEVICE names another than the first), and
-/// operations run on the CPU's scalar path and on the device from the same bytes.
+/// Fixtures of the GPU tests: one device for the program (WEFT_TEST_DEVICE names another than the first), and cases
+/// (tests/kernels/op_cases.hpp) run on the CPU's scalar path and on the device from the same bytes.
 namespace weft::gpu::testing_support {
 
 using kernels::ConstMatrixView;
 using kernels::ConstWeight;
 using kernels::MatrixView;
 using kernels::OpStream;
-using kernels::Panels;
+using kernels::testing_ops::Case;
+using kernels::testing_ops::Operands;
 using kernels::testing_support::same_bits;
 
 inline std::string selector() {
@@ -94,141 +95,106 @@ inline const bool kListens = [] {
   return true;
 }();
 
-/// Bytes that lie on the CPU and on the device, and come back to be compared.
-class Operand {
- public:
-  explicit Operand(std::vector<float> values) : initial_(std::move(values)), cpu_(initial_) {}
-  Operand(const kernels::testing_support::Matrix& m) {
-    const ConstMatrixView view = m.view();
-    rows_ = view.rows, cols_ = view.cols, stride_ = view.stride;
-    initial_.assign(view.data, view.data + (view.rows == 0 ? 0 : (view.rows - 1) * view.stride + view.cols));
-    cpu_ = initial_;
+/// The operands of a case one behind the other, as on the device: a margin behind each, workspaces left out.
+struct Image {
+  explicit Image(const Case& c) {
+    for (const kernels::testing_ops::Block& each : c.blocks) {
+      starts.push_back(floats.size());
+      if (each.is_workspace) continue;
+      floats.insert(floats.end(), each.initial.begin(), each.initial.end());
+      floats.resize((floats.size() / 64 + 2) * 64, 1234567.0f);
+    }
   }
-  std::size_t rows() const { return rows_; }
-
- private:
-  friend class Comparison;
-  template <class T>
-  friend class View;
-  std::vector<float> initial_, cpu_;
-  bool is_codes_ = false;  // no numbers: a NaN's bits count too
-  std::size_t rows_ = 0, cols_ = 0, stride_ = 0;
-  Buffer device_;
+  std::vector<float> floats;
+  std::vector<std::size_t> starts;
 };
 
-/// The operands of one operation: `run(stream, at)` is called for the CPU and for the device, `at` giving the pointers
-/// of each, there recorded and as a program. Whatever an operand holds afterwards, sentinels between rows too, must be
-/// the same bits.
-class Comparison {
- public:
-  std::size_t add(const kernels::testing_support::Matrix& m) { return take(Operand(m)); }
-  std::size_t add(std::vector<float> values) { return take(Operand(std::move(values))); }
-
-  /// Bytes that only look like floats: all of their bits count.
-  std::size_t add_codes(std::vector<float> words) {
-    const std::size_t i = add(std::move(words));
-    all_[i].is_codes_ = true;
-    return i;
-  }
-
-  class At {
-   public:
-    MatrixView rows(std::size_t i) const { return {data(i), all_[i].rows_, all_[i].cols_, all_[i].stride_}; }
-    float* data(std::size_t i) const { return is_cpu_ ? all_[i].cpu_.data() : all_[i].device_.data(); }
-    template <class T>
-    T* as(std::size_t i) const {
-      return reinterpret_cast<T*>(data(i));
-    }
-
-   private:
-    friend class Comparison;
-    At(std::vector<Operand>& all, bool is_cpu) : all_(all), is_cpu_(is_cpu) {}
-    std::vector<Operand>& all_;
-    bool is_cpu_;
-  };
-
-  /// `programs` false: recorded only, where compiling for both would take too long.
-  template <class Run>
-  void expect_same(const std::string& what, const Run& run, bool programs = true) {
-    run_on_cpu(run);
-    for (const bool as_program : {false, true}) {
-      if (as_program && !programs) return;
-      expect_same_on_device(what + (as_program ? ", as a program" : ""), as_program, run);
-      if (testing::Test::HasFatalFailure()) return;
-    }
-  }
-
- private:
-  template <class Run>
-  void expect_same_on_device(const std::string& what, bool as_program, const Run& run) {
-    auto stream = device().make_stream();
-    ASSERT_TRUE(stream) << stream.error().text();
-    for (Operand& each : all_) {
-      auto buffer = device().memory().allocate(each.initial_.size() * sizeof(float), "an operand");
-      ASSERT_TRUE(buffer) << buffer.error().text();
-      each.device_ = std::move(*buffer);
-      (*stream)->upload(each.initial_.data(), each.initial_.size() * sizeof(float), each.device_.data());
-    }
-    if (as_program) {
-      ASSERT_TRUE((*stream)->begin_program());
-      run(**stream, At(all_, false));
-      const auto program = (*stream)->end_program();
-      ASSERT_TRUE(program) << what << ": " << program.error().text();
-      ASSERT_TRUE((*stream)->run(*program));
-    } else {
-      run(**stream, At(all_, false));
-    }
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      Operand& each = all_[i];
-      std::vector<float> got(each.initial_.size());
-      const Status status = (*stream)->download(each.device_.data(), got.size() * sizeof(float), got.data());
-      ASSERT_TRUE(status) << what << ": " << status.error().text();
-      for (std::size_t j = 0; j < got.size(); ++j)
-        ASSERT_TRUE(each.is_codes_ ? std::memcmp(&got[j], &each.cpu_[j], sizeof got[j]) == 0
-                                   : same_bits(got[j], each.cpu_[j]))
-            << what << ": operand " << i << ", element " << j << ": " << got[j] << " against the CPU's " << each.cpu_[j]
-            << std::hexfloat << " (" << got[j] << ", " << each.cpu_[j] << ", before " << each.initial_[j] << ")";
-    }
-  }
-
-  std::size_t take(Operand operand) {
-    all_.push_back(std::move(operand));
-    return all_.size() - 1;
-  }
-  template <class Run>
-  void run_on_cpu(const Run& run) {
-    const kernels::FlushSubnormals flush;
-    const kernels::Isa before = kernels::active_isa();
-    ASSERT_TRUE(kernels::set_active_isa(kernels::Isa::scalar));
-    kernels::CpuStream cpu;
-    run(cpu, At(all_, true));
-    ASSERT_TRUE(kernels::set_active_isa(before));
-  }
-  std::vector<Operand> all_;
-};
-
-inline std::vector<float> values_of(const kernels::testing_support::Matrix& m) { return m.values(); }
-
-/// `n` floats: normal numbers, every fourth a special value where `special`.
-inline std::vector<float> draw(RandomStream& random, std::size_t n, bool special) {
-  if (n == 0) return {};
-  const auto m = special ? kernels::testing_support::special_matrix(random, 1, n)
-                         : kernels::testing_support::random_matrix(random, 1, n);
-  return m.values();
-}
-inline kernels::testing_support::Matrix draw_matrix(RandomStream& random, std::size_t rows, std::size_t cols,
-                                                    bool special) {
-  return special ? kernels::testing_support::special_matrix(random, rows, cols)
-                 : kernels::testing_support::random_matrix(random, rows, cols);
+/// Runs a case on operands that lie at `base` as in `image`.
+inline bool run(const Case& c, OpStream& stream, const Image& image, float* base, bool in_place) {
+  return c.run(stream, [&](const void* host) -> void* {
+    std::size_t i = c.block_of(host);
+    if (i == c.blocks.size()) return nullptr;
+    if (c.blocks[i].is_workspace) return const_cast<void*>(host);
+    const std::ptrdiff_t offset = static_cast<const float*>(host) - c.blocks[i].initial.data();
+    if (in_place && i == c.output) i = c.input;
+    return base + image.starts[i] + offset;
+  });
 }
 
-/// A float32 weight [out, in] in panels, padding +0.
-inline std::vector<float> draw_panels(RandomStream& random, std::size_t out, std::size_t in, bool special) {
-  const std::vector<float> rows = draw(random, out * in, special);
-  std::vector<float> panels(kernels::panels_size(out, in));
-  for (std::size_t o = 0; o < out; ++o)
-    for (std::size_t k = 0; k < in; ++k) panels[kernels::panel_index(in, o, k)] = rows[o * in + k];
-  return panels;
+inline std::vector<float> on_the_cpu(const Case& c, const Image& image, bool in_place, bool& answer) {
+  const kernels::FlushSubnormals flush;
+  const kernels::Isa before = kernels::active_isa();
+  EXPECT_TRUE(kernels::set_active_isa(kernels::Isa::scalar));
+  AlignedBuffer<float> memory(image.floats.size());
+  std::copy(image.floats.begin(), image.floats.end(), memory.begin());
+  kernels::CpuStream cpu;
+  answer = run(c, cpu, image, memory.data(), in_place);
+  EXPECT_TRUE(kernels::set_active_isa(before));
+  return {memory.begin(), memory.end()};
+}
+
+enum class Form { recorded, program, in_place };
+
+/// Runs a case on the CPU's scalar path and on the device: what each operand holds afterwards, gaps and margins too,
+/// must be the same bits.
+inline void expect_cpus_bits(VulkanStream& stream, const Case& c, Form form, Device& on = device()) {
+  constexpr const char* kForms[] = {"", ", as a program", ", in place"};
+  const std::string what = c.name + kForms[static_cast<int>(form)];
+  const Image image(c);
+  const bool in_place = form == Form::in_place;
+  bool answer = false, answered = false;
+  const std::vector<float> want = on_the_cpu(c, image, in_place, answer);
+  const std::size_t bytes = image.floats.size() * sizeof(float);
+  auto buffer = on.memory().allocate(bytes, "operands");
+  ASSERT_TRUE(buffer) << buffer.error().text();
+  stream.upload(image.floats.data(), bytes, buffer->data());
+  if (form == Form::program) {
+    ASSERT_TRUE(stream.begin_program());
+  }
+  answered = run(c, stream, image, buffer->data(), in_place);
+  if (form == Form::program) {
+    const auto program = stream.end_program();
+    ASSERT_TRUE(program) << what << ": " << program.error().text();
+    ASSERT_TRUE(stream.run(*program));
+  }
+  std::vector<float> got(want.size());
+  const Status status = stream.download(buffer->data(), bytes, got.data());
+  ASSERT_TRUE(status) << what << ": " << status.error().text();
+  EXPECT_EQ(answered, answer) << what;
+  for (std::size_t i = 0; i < c.blocks.size(); ++i) {
+    const std::size_t end = i + 1 < c.blocks.size() ? image.starts[i + 1] : want.size();
+    for (std::size_t j = image.starts[i]; j < end; ++j)
+      ASSERT_TRUE(c.blocks[i].is_bits ? std::memcmp(&got[j], &want[j], sizeof(float)) == 0 : same_bits(got[j], want[j]))
+          << what << ": operand " << i << ", element " << j - image.starts[i] << ": " << got[j] << " against the CPU's "
+          << want[j] << std::hexfloat << " (" << got[j] << ", " << want[j] << ", before " << image.floats[j] << ")";
+  }
+}
+/// Recorded and as a program; `programs` false: where compiling for both would take too long.
+inline void expect_cpus_bits(const Case& c, bool programs = true) {
+  auto stream = device().make_stream();
+  ASSERT_TRUE(stream) << stream.error().text();
+  expect_cpus_bits(**stream, c, Form::recorded);
+  if (programs && !testing::Test::HasFatalFailure()) expect_cpus_bits(**stream, c, Form::program);
+}
+
+/// A buffer of the device with these values, which come back.
+inline Buffer on_device(VulkanStream& stream, const std::vector<float>& values) {
+  auto buffer = device().memory().allocate(values.size() * sizeof(float), "values");
+  EXPECT_TRUE(buffer) << buffer.error().text();
+  stream.upload(values.data(), values.size() * sizeof(float), buffer->data());
+  return std::move(*buffer);
+}
+inline std::vector<float> from_device(VulkanStream& stream, const Buffer& buffer) {
+  std::vector<float> values(buffer.bytes() / sizeof(float));
+  const Status status = stream.download(buffer.data(), buffer.bytes(), values.data());
+  EXPECT_TRUE(status) << status.error().text();
+  return values;
+}
+/// Normal numbers.
+inline std::vector<float> draw(RandomStream& random, std::size_t n) {
+  std::vector<float> values(n);
+  for (float& each : values) each = random.next_normal();
+  return values;
 }
 
 }  // namespace weft::gpu::testing_support

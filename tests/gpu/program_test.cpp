@@ -2,7 +2,7 @@
 
 #include "gpu/program.hpp"
 
-#include "tests/gpu/coded_testing.hpp"
+#include "tests/gpu/gpu_testing.hpp"
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -16,20 +16,8 @@ using namespace testing_support;
 using kernels::Activation;
 using kernels::BinaryOp;
 using kernels::ConstPanels;
-using kernels::testing_coded::Codes;
+using kernels::testing_ops::At;
 
-Buffer on_device(VulkanStream& stream, const std::vector<float>& values) {
-  auto buffer = device().memory().allocate(values.size() * sizeof(float), "values");
-  EXPECT_TRUE(buffer) << buffer.error().text();
-  stream.upload(values.data(), values.size() * sizeof(float), buffer->data());
-  return std::move(*buffer);
-}
-std::vector<float> from_device(VulkanStream& stream, const Buffer& buffer) {
-  std::vector<float> values(buffer.bytes() / sizeof(float));
-  const Status status = stream.download(buffer.data(), buffer.bytes(), values.data());
-  EXPECT_TRUE(status) << status.error().text();
-  return values;
-}
 std::unique_ptr<VulkanStream> make_stream() {
   auto stream = device().make_stream();
   EXPECT_TRUE(stream) << stream.error().text();
@@ -105,20 +93,18 @@ void perform(const Step& s, OpStream& stream, float* arena, const float* panels,
   }
 }
 
-// Recorded, and as a program, by way of Comparison: once and thrice.
 TEST(Program, OfRandomOperationsHasTheBitsOfThemOneByOne) {
   for (std::uint32_t seed = 0; seed < 12; ++seed) {
     RandomStream random(90, seed, RandomPurpose::test);
     std::vector<Step> steps;
     for (int i = 0; i < 150; ++i) steps.push_back(draw_step(random));
-    Comparison c;
-    const auto arena = c.add(draw(random, kSlots * kSlot, false)),
-               panels = c.add(draw_panels(random, kSide, kSide, false));
-    const CodedOperand coded(c, random, Encoding(Dtype::int8), kSide, kSide, Codes::finite);
-    c.expect_same("seed " + std::to_string(seed), [&](OpStream& stream, const auto& at) {
-      for (const Step& each : steps)
-        perform(each, stream, at.data(arena), at.data(panels), coded.at(at, Activations::int8));
-    });
+    Operands o(90 + seed, false);
+    float* const arena = o.values(kSlots * kSlot);
+    const kernels::Panels panels = o.panels(kSide, kSide);
+    const ConstWeight coded = o.weight(Encoding(Dtype::int8), kSide, kSide, Activations::int8);
+    expect_cpus_bits(o.chain("seed " + std::to_string(seed), [=](OpStream& stream, const At& at) {
+      for (const Step& each : steps) perform(each, stream, at(arena), at(panels.data), at(coded));
+    }));
   }
 }
 
@@ -127,8 +113,8 @@ struct Cells {
   static constexpr std::size_t kWidth = 16;
   Cells(VulkanStream& stream, std::size_t n) : count(n) {
     RandomStream random(91, 0, RandomPurpose::test);
-    w = on_device(stream, draw(random, count * kWidth * kWidth, false));
-    x = on_device(stream, draw(random, count * kWidth, false));
+    w = on_device(stream, draw(random, count * kWidth * kWidth));
+    x = on_device(stream, draw(random, count * kWidth));
     y = on_device(stream, std::vector<float>(count * kWidth));
   }
   void tick(VulkanStream& stream, bool back) const {

@@ -4,108 +4,111 @@
 
 #include "kernels/attention.hpp"
 
-#include "core/aligned_buffer.hpp"
-
-#include "tests/gpu/coded_testing.hpp"
-#include "tests/kernels/codec_testing.hpp"
+#include "tests/gpu/gpu_testing.hpp"
+#include "tests/kernels/coded_weights.hpp"
 
 namespace weft::gpu::stream_chain_test {
 namespace {
 
 using namespace testing_support;
+using kernels::Activation;
 using kernels::AttentionShape;
-using Values = kernels::testing_support::Matrix;
-namespace codec = kernels::testing_codec;
-
-/// Bits that no encoder leaves behind, as floats.
-std::vector<float> soiled(std::size_t bytes) {
-  const std::vector<std::uint8_t> all((bytes + 3) / 4 * 4, 0xa5);
-  return as_floats(all.data(), all.size());
-}
+using kernels::Panels;
+using kernels::testing_ops::At;
 
 // A sequence in ticks: the state that one tick leaves is what the next one starts from.
 TEST(StreamChain, StatesGoFromTickToTick) {
-  RandomStream random(61, 0, RandomPurpose::test);
   const AttentionShape shape{3, 2, 1, 10, 19, 0, true, 0.3f};
-  constexpr std::size_t kTicks = 20;
-  const std::size_t width = 60, keys = 30, size = kernels::attention_state_size(shape);
-  AlignedBuffer<float> workspace(kernels::attention_workspace_size(shape));
-  Comparison c;
-  const auto q = c.add(draw_matrix(random, 2, kTicks * width, false)),
-             k = c.add(draw_matrix(random, 2, kTicks * keys, false)),
-             v = c.add(draw_matrix(random, 2, kTicks * keys, false)), y = c.add(Values(2, kTicks * width)),
-             statistics = c.add(Values(2, kernels::attention_statistics_size(shape))),
-             state = c.add(std::vector<float>(4 * size));
-  c.expect_same("ticks", [&](OpStream& stream, const auto& at) {
+  constexpr std::size_t kTicks = 20, kWidth = 60, kKeys = 30;
+  const std::size_t size = kernels::attention_state_size(shape);
+  Operands o(61, false);
+  const MatrixView q = o.matrix(2, kTicks * kWidth), k = o.matrix(2, kTicks * kKeys), v = o.matrix(2, kTicks * kKeys),
+                   y = o.matrix(2, kTicks * kWidth), statistics = o.matrix(2, attention_statistics_size(shape));
+  const MatrixView states[2] = {o.matrix_of(2, size, std::vector<float>(2 * size)), o.matrix(2, size)};
+  float* const workspace = o.workspace(kernels::attention_workspace_size(shape));
+  expect_cpus_bits(o.chain("ticks", [=](OpStream& stream, const At& at) {
     for (std::size_t i = 0; i < kTicks; ++i) {
-      const auto of = [&](std::size_t operand, std::size_t each) {
-        const MatrixView all = at.rows(operand);
-        return MatrixView{all.data + i * each, all.rows, each, all.stride};
+      const auto of = [&](MatrixView all, std::size_t each) {
+        all.data += i * each, all.cols = each;
+        return at(all);
       };
-      const MatrixView from{at.data(state) + i % 2 * 2 * size, 2, size, size},
-          to{at.data(state) + (i + 1) % 2 * 2 * size, 2, size, size};
       stream.attention({shape,
-                        {of(q, width), of(k, keys), of(v, keys), from},
-                        of(y, width),
-                        at.rows(statistics),
-                        to,
-                        workspace.data()});
+                        {of(q, kWidth), of(k, kKeys), of(v, kKeys), at(states[i % 2])},
+                        of(y, kWidth),
+                        at(statistics),
+                        at(states[(i + 1) % 2]),
+                        at(workspace)});
     }
-  });
+  }));
 }
 
 // More probabilities than are kept at once: kv heads and sessions go in several rounds.
 TEST(StreamChain, BackwardGoesInRoundsWhereMuchIsKept) {
-  RandomStream random(62, 0, RandomPurpose::test);
   const AttentionShape far{2400, 3, 3,    2,
                            0,    3, true, 0.3f};  // 2400 rows of 2496 keys: three heads need more than 64 MiB
   const std::size_t width = far.tokens * 3 * 2;
-  AlignedBuffer<float> workspace(kernels::attention_workspace_size(far));
-  Comparison c;
-  const auto q = c.add(draw_matrix(random, 1, width, false)), k = c.add(draw_matrix(random, 1, width, false)),
-             v = c.add(draw_matrix(random, 1, width, false)), dy = c.add(draw_matrix(random, 1, width, false)),
-             y = c.add(Values(1, width)), statistics = c.add(Values(1, kernels::attention_statistics_size(far))),
-             dq = c.add(Values(1, width)), dk = c.add(Values(1, width)), dv = c.add(Values(1, width));
-  c.expect_same("rounds", [&](OpStream& stream, const auto& at) {
-    const kernels::AttentionOperands operands{at.rows(q), at.rows(k), at.rows(v), {}};
-    stream.attention({far, operands, at.rows(y), at.rows(statistics), {}, workspace.data()});
-    stream.attention_backward({far,
-                               operands,
-                               at.rows(y),
-                               at.rows(statistics),
-                               {at.rows(dy), {}, at.rows(dq), at.rows(dk), at.rows(dv), {}},
-                               workspace.data()});
-  });
+  Operands o(62, false);
+  const auto row = [&] { return o.matrix(1, width); };
+  const MatrixView q = row(), k = row(), v = row(), dy = row(), y = row(), dq = row(), dk = row(), dv = row(),
+                   statistics = o.matrix(1, attention_statistics_size(far));
+  float* const workspace = o.workspace(kernels::attention_workspace_size(far));
+  expect_cpus_bits(o.chain("rounds", [=](OpStream& stream, const At& at) {
+    const kernels::AttentionOperands operands{at(q), at(k), at(v), {}};
+    stream.attention({far, operands, at(y), at(statistics), {}, at(workspace)});
+    stream.attention_backward(
+        {far, operands, at(y), at(statistics), {at(dy), {}, at(dq), at(dk), at(dv), {}}, at(workspace)});
+  }));
 }
 
 // A step of learning in another type: the master moves, is stored anew, and computes.
 TEST(StreamChain, WhatIsQuantizedComputes) {
-  RandomStream random(82, 0, RandomPurpose::test);
-  constexpr std::size_t kOut = 20, kIn = 40;
-  for (const Encoding& encoding : codec::all_encodings()) {
-    const auto bytes = kernels::weight_bytes(encoding, kOut, kIn);
-    Comparison c;
-    const auto master = c.add(draw_panels(random, kOut, kIn, false)),
-               slope = c.add(draw_panels(random, kOut, kIn, false)), codes = c.add_codes(soiled(bytes.codes)),
-               scales = c.add_codes(soiled(bytes.scales)), zeros = c.add_codes(soiled(bytes.zeros));
-    const auto x = c.add(draw_matrix(random, 3, kIn, false)), y = c.add(kernels::testing_support::Matrix(3, kOut)),
-               dx = c.add(kernels::testing_support::Matrix(3, kIn));
-    c.expect_same(to_string(encoding), [&](OpStream& stream, const auto& at) {
-      const kernels::Weight w{at.data(codes),
-                              bytes.scales ? at.data(scales) : nullptr,
-                              bytes.zeros ? at.data(zeros) : nullptr,
-                              kOut,
-                              kIn,
-                              encoding.dtype,
-                              encoding.granularity};
+  constexpr std::size_t kOut = 20, kIn = 40, kSize = kernels::panels_size(kOut, kIn);
+  for (const Encoding& encoding : kernels::testing_coded::all_encodings()) {
+    Operands o(82, false);
+    const Panels master = o.panels(kOut, kIn), slope = o.panels(kOut, kIn);
+    const kernels::Weight stored = o.filler(encoding, kOut, kIn);
+    const MatrixView x = o.matrix(3, kIn), y = o.matrix(3, kOut), dx = o.matrix(3, kIn);
+    expect_cpus_bits(o.chain(to_string(encoding), [=](OpStream& stream, const At& at) {
+      kernels::Weight w = stored;
+      w.codes = at(w.codes), w.scales = at(w.scales), w.zeros = at(w.zeros);
       for (int step = 0; step < 3; ++step) {
-        stream.run(kernels::ops::sgd_step(kernels::panels_size(kOut, kIn), at.data(master), at.data(slope), 0.1f));
-        stream.quantize({{at.data(master), kOut, kIn}, w});
-        stream.linear({w, nullptr, at.rows(x), kernels::Activation::tanh, {}, at.rows(y)});
-        stream.linear_transposed({w, at.rows(y), at.rows(dx)});
+        stream.run(kernels::ops::sgd_step(kSize, at(master.data), at(slope.data), 0.1f));
+        stream.quantize({at(master), w});
+        stream.linear({w, nullptr, at(x), Activation::tanh, {}, at(y)});
+        stream.linear_transposed({w, at(y), at(dx)});
       }
-    });
+    }));
   }
+}
+
+// A network of two layers learns for some steps; after the last the weights are the CPU's.
+TEST(StreamChain, ATrainedNetworkHasTheCpusWeights) {
+  constexpr std::size_t kBatch = 6, kIn = 70, kHidden = 40, kOut = 10;
+  Operands o(21, false);
+  const Panels w1 = o.panels(kHidden, kIn), w2 = o.panels(kOut, kHidden), g1 = o.panels(kHidden, kIn),
+               g2 = o.panels(kOut, kHidden);
+  float *const b1 = o.values(kHidden), *const db1 = o.values(kHidden), *const losses = o.values(kBatch);
+  const MatrixView x = o.matrix(kBatch, kIn), z = o.matrix(kBatch, kHidden), h = o.matrix(kBatch, kHidden),
+                   y = o.matrix(kBatch, kOut), dy = o.matrix(kBatch, kOut), dh = o.matrix(kBatch, kHidden);
+  const std::uint32_t* const labels = o.labels(kBatch, kOut);
+  expect_cpus_bits(o.chain("training", [=](OpStream& stream, const At& at) {
+    const auto each = [](const Panels& p) { return kernels::panels_size(p.out, p.in); };
+    for (int step = 0; step < 20; ++step) {
+      for (const Panels& g : {g1, g2}) stream.fill({0.0f, {at(g.data), 1, each(g), each(g)}});
+      stream.fill({0.0f, {at(db1), 1, kHidden, kHidden}});
+      stream.linear({kernels::ConstPanels(at(w1)), at(b1), at(x), Activation::gelu, at(z), at(h)});
+      stream.linear({kernels::ConstPanels(at(w2)), nullptr, at(h), Activation::linear, {}, at(y)});
+      stream.cross_entropy({at(y), at(labels), at(losses), at(dy)});
+      stream.linear_transposed({kernels::ConstPanels(at(w2)), at(dy), at(dh)});
+      stream.outer_accumulate({at(dy), at(h), at(g2)});
+      stream.unary_backward({Activation::gelu, at(z), at(h), at(dh), at(dh)});
+      stream.outer_accumulate({at(dh), at(x), at(g1)});
+      stream.column_accumulate({at(dh), at(db1)});
+      stream.run(kernels::ops::sgd_step(each(w1), at(w1.data), at(g1.data), 0.05f));
+      stream.run(kernels::ops::sgd_step(each(w2), at(w2.data), at(g2.data), 0.05f));
+      stream.run(kernels::ops::sgd_step(kHidden, at(b1), at(db1), 0.05f));
+    }
+  }));
 }
 
 }  // namespace

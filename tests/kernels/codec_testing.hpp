@@ -9,6 +9,7 @@
 #include "core/numeric.hpp"
 #include "core/philox.hpp"
 
+#include "tests/kernels/coded_weights.hpp"
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -17,19 +18,10 @@
 #include <limits>
 #include <vector>
 
-/// Fixtures of quantized weights: arrays with sentinels behind them, ways to fill a master weight, and a decoder of
-/// single elements in double, written from weight.hpp.
+/// Fixtures of quantized weights: arrays with sentinels behind them, and ways to fill a master weight.
 namespace weft::kernels::testing_codec {
 
-inline std::vector<Encoding> all_encodings() {
-  std::vector<Encoding> all;
-  for (int i = 0; i < kDtypeCount; ++i)
-    for (const Granularity g : {Granularity::tensor, Granularity::channel, Granularity::block32}) {
-      const Encoding encoding(static_cast<Dtype>(i), g);
-      if (all.empty() || all.back() != encoding) all.push_back(encoding);
-    }
-  return all;
-}
+using namespace testing_coded;
 
 /// Arrays of a weight, filled with what no encoder leaves behind, and sentinels past their ends.
 class QuantizedWeight {
@@ -82,55 +74,6 @@ class QuantizedWeight {
   std::array<std::size_t, 3> starts_{};
   AlignedBuffer<std::uint8_t> memory_;
 };
-
-/// The bits of element (o, k), by the layout's words.
-inline std::uint64_t code_at(const ConstWeight& w, std::size_t o, std::size_t k) {
-  const int width = bits(w.dtype);
-  const auto* bytes = static_cast<const unsigned char*>(w.codes);
-  const std::size_t panel = o / 16, lane = o % 16;
-  std::uint64_t code = 0;
-  if (code_layout(w.dtype) == CodeLayout::elements) {
-    const auto size = static_cast<std::size_t>(width) / 8;
-    std::memcpy(&code, bytes + ((panel * w.in + k) * 16 + lane) * size, size);
-    return code;
-  }
-  const std::size_t n = 32 / static_cast<std::size_t>(width), words = (w.in + n - 1) / n;
-  std::uint32_t word;
-  std::memcpy(&word, bytes + ((panel * words + k / n) * 16 + lane) * 4, 4);
-  return word >> (k % n * static_cast<std::size_t>(width)) & ((1u << width) - 1);
-}
-
-inline double scale_at(const ConstWeight& w, std::size_t o, std::size_t k) {
-  if (!has_scale(w.dtype)) return 1.0;
-  const std::size_t i = scale_index(w.granularity, w.in, o, k);
-  return has_double_scale(w.dtype) ? static_cast<const double*>(w.scales)[i]
-                                   : static_cast<double>(static_cast<const float*>(w.scales)[i]);
-}
-
-inline std::uint64_t zero_at(const ConstWeight& w, std::size_t o, std::size_t k) {
-  if (!has_zero_point(w.dtype)) return 0;
-  const std::size_t i = scale_index(w.granularity, w.in, o, k);
-  const auto size = static_cast<std::size_t>(std::max(bits(w.dtype), 8)) / 8;
-  std::uint64_t zero = 0;
-  std::memcpy(&zero, static_cast<const unsigned char*>(w.zeros) + i * size, size);
-  return zero;
-}
-
-/// Number of a code: a multiple of the scale, or the weight itself.
-inline double number_of(Dtype dtype, std::uint64_t code, std::uint64_t zero) {
-  return visit(dtype, [&](auto type) -> double {
-    using T = decltype(type);
-    if constexpr (T::scale_rule == numeric::ScaleRule::range)
-      return T::difference(static_cast<typename T::Code>(code), static_cast<typename T::Code>(zero));
-    else
-      return static_cast<double>(T::decode(static_cast<typename T::Code>(code)));
-  });
-}
-
-/// scale * number in double: exact for scales of float32, before the rounding to float32 that decoding adds.
-inline double value_at(const ConstWeight& w, std::size_t o, std::size_t k) {
-  return scale_at(w, o, k) * number_of(w.dtype, code_at(w, o, k), zero_at(w, o, k));
-}
 
 struct Master {
   Master(std::size_t o, std::size_t i) : out(o), in(i), data(panels_size(o, i)) {}

@@ -2,8 +2,7 @@
 
 #pragma once
 
-#include "kernels/linear.hpp"
-#include "kernels/linear_dequantized.hpp"
+#include "kernels/weight.hpp"
 
 #include "core/aligned_buffer.hpp"
 #include "core/philox.hpp"
@@ -14,7 +13,6 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <string>
 #include <vector>
 
 /// Weights of random codes for tests, and what they are worth: written from kernels/weight.hpp and the published tables
@@ -39,6 +37,112 @@ inline std::vector<Encoding> all_encodings() {
   return all;
 }
 
+__extension__ using Int128 = __int128;
+
+/// The place of element (o, k) among the codes: elements [panel][k][lane], words [panel][k / n][lane].
+struct CodePlace {
+  CodePlace(Dtype dtype, std::size_t in, std::size_t o, std::size_t k) {
+    const auto width = static_cast<std::size_t>(bits(dtype));
+    if (width >= 8 && dtype != Dtype::int8 && dtype != Dtype::uint8) {
+      bytes = width / 8, byte = ((o / 16 * in + k) * 16 + o % 16) * bytes;
+      return;
+    }
+    const std::size_t n = 32 / width, words = (in + n - 1) / n;
+    bytes = 4, byte = ((o / 16 * words + k / n) * 16 + o % 16) * 4, shift = static_cast<unsigned>(k % n * width);
+  }
+  std::size_t byte, bytes;
+  unsigned shift = 0;
+};
+inline std::uint64_t code_mask(Dtype dtype) { return ~std::uint64_t{0} >> (64 - bits(dtype)); }
+inline bool is_wide(Dtype dtype) { return has_scale(dtype) && bits(dtype) >= 32; }
+inline std::size_t zero_bytes(Dtype dtype) { return bits(dtype) < 8 ? 1 : static_cast<std::size_t>(bits(dtype)) / 8; }
+/// The index of an element's scale and zero point.
+inline std::size_t group_of(Granularity granularity, std::size_t in, std::size_t o, std::size_t k) {
+  if (granularity == Granularity::tensor) return 0;
+  if (granularity == Granularity::channel) return o;
+  return (o / 16 * ((in + 31) / 32) + k / 32) * 16 + o % 16;
+}
+
+inline std::uint64_t code_at(const ConstWeight& w, std::size_t o, std::size_t k) {
+  const CodePlace at(w.dtype, w.in, o, k);
+  std::uint64_t word = 0;
+  std::memcpy(&word, static_cast<const unsigned char*>(w.codes) + at.byte, at.bytes);
+  return word >> at.shift & code_mask(w.dtype);
+}
+/// 1 where the type has no scale.
+inline double scale_at(const ConstWeight& w, std::size_t o, std::size_t k) {
+  if (!has_scale(w.dtype)) return 1;
+  const std::size_t i = group_of(w.granularity, w.in, o, k);
+  if (is_wide(w.dtype)) return static_cast<const double*>(w.scales)[i];
+  return static_cast<double>(static_cast<const float*>(w.scales)[i]);
+}
+inline std::uint64_t zero_at(const ConstWeight& w, std::size_t o, std::size_t k) {
+  std::uint64_t zero = 0;
+  const std::size_t size = zero_bytes(w.dtype);
+  if (has_zero_point(w.dtype))
+    std::memcpy(&zero, static_cast<const unsigned char*>(w.zeros) + group_of(w.granularity, w.in, o, k) * size, size);
+  return zero;
+}
+
+/// The number of a small float: sign, exponent, mantissa, without infinities.
+inline double small_float(std::uint64_t code, int exponent_bits, int mantissa_bits) {
+  const auto exponent = static_cast<int>(code >> mantissa_bits & ((1u << exponent_bits) - 1));
+  const double fraction = std::ldexp(static_cast<double>(code & ((1u << mantissa_bits) - 1)), -mantissa_bits);
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const double magnitude = exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias);
+  return code >> (exponent_bits + mantissa_bits) & 1 ? -magnitude : magnitude;
+}
+inline double ieee_float(std::uint64_t code, int exponent_bits, int mantissa_bits) {
+  const std::uint64_t top = (std::uint64_t{1} << exponent_bits) - 1;
+  if ((code >> mantissa_bits & top) != top) return small_float(code, exponent_bits, mantissa_bits);
+  if (code & ((1u << mantissa_bits) - 1)) return std::nan("");
+  const double infinity = std::numeric_limits<double>::infinity();
+  return code >> (exponent_bits + mantissa_bits) & 1 ? -infinity : infinity;
+}
+inline std::int64_t signed_code(Dtype dtype, std::uint64_t code) {
+  const int unused = 64 - bits(dtype);
+  return static_cast<std::int64_t>(code << unused) >> unused;
+}
+/// The number of a code by its format's definition: a multiple of the scale, or the weight itself.
+inline double number_of(Dtype dtype, std::uint64_t code, std::uint64_t zero = 0) {
+  switch (dtype) {
+    case Dtype::float64:
+      return std::bit_cast<double>(code);
+    case Dtype::float32: {
+      const auto word = static_cast<std::uint32_t>(code);  // by bits: subnormals too, whatever the CPU flushes
+      return (word & 0x7f800000u) ? std::bit_cast<float>(word) : small_float(code, 8, 23);
+    }
+    case Dtype::float16:
+      return ieee_float(code, 5, 10);
+    case Dtype::bfloat16:
+      return ieee_float(code, 8, 7);
+    case Dtype::fp8_e5m2:
+      return ieee_float(code, 5, 2);
+    case Dtype::fp8_e4m3:
+      return (code & 0x7f) == 0x7f ? std::nan("") : small_float(code, 4, 3);
+    case Dtype::fp4:
+      return small_float(code, 2, 1);
+    case Dtype::binary:
+      return code ? 1 : -1;
+    default:  // wide enough for the exact difference of any two integers of 64 bits
+      return has_zero_point(dtype) ? static_cast<double>(static_cast<Int128>(code) - static_cast<Int128>(zero))
+                                   : static_cast<double>(signed_code(dtype, code));
+  }
+}
+/// scale * number in binary64: exact for scales of float32, before the rounding to float32 that dequantizing adds.
+inline double exact_value_at(const ConstWeight& w, std::size_t o, std::size_t k) {
+  return scale_at(w, o, k) * number_of(w.dtype, code_at(w, o, k), zero_at(w, o, k));
+}
+/// The same rounded and flushed as weight.hpp says. Tiny results are judged as if the exponent had no end
+/// (docs/numerics.md, the tininess corner); float32 and bfloat16 move.
+inline float value_at(const ConstWeight& w, std::size_t o, std::size_t k) {
+  if (w.dtype == Dtype::float32) return std::bit_cast<float>(static_cast<std::uint32_t>(code_at(w, o, k)));
+  if (w.dtype == Dtype::bfloat16) return std::bit_cast<float>(static_cast<std::uint32_t>(code_at(w, o, k)) << 16);
+  const double exact = exact_value_at(w, o, k);
+  const bool is_tiny = std::fabs(exact) < 0x1p-100 && std::fabs(static_cast<float>(exact * 0x1p100)) < 0x1p-26f;
+  return is_tiny ? static_cast<float>(std::copysign(0.0, exact)) : static_cast<float>(exact);
+}
+
 class CodedMatrix {
  public:
   CodedMatrix(Encoding encoding, std::size_t out, std::size_t in)
@@ -56,29 +160,28 @@ class CodedMatrix {
     w.out = out_, w.in = in_, w.dtype = encoding_.dtype, w.granularity = encoding_.granularity;
     return w;
   }
+  std::uint64_t code(std::size_t o, std::size_t k) const { return code_at(view(), o, k); }
+  float value(std::size_t o, std::size_t k) const { return value_at(view(), o, k); }
 
-  std::uint64_t code(std::size_t o, std::size_t k) const {
-    std::uint64_t word = 0;
-    const Place at = place(o, k);
-    std::memcpy(&word, codes_.data() + at.byte, at.bytes);
-    return word >> at.shift & mask();
-  }
   void set_code(std::size_t o, std::size_t k, std::uint64_t code) {
+    const CodePlace at(encoding_.dtype, in_, o, k);
+    const std::uint64_t mask = code_mask(encoding_.dtype);
     std::uint64_t word = 0;
-    const Place at = place(o, k);
     std::memcpy(&word, codes_.data() + at.byte, at.bytes);
-    word = (word & ~(mask() << at.shift)) | (code & mask()) << at.shift;
+    word = (word & ~(mask << at.shift)) | (code & mask) << at.shift;
     std::memcpy(codes_.data() + at.byte, &word, at.bytes);
   }
   void set_scale(std::size_t o, std::size_t k, double scale) {
     const float rounded = static_cast<float>(scale);
-    if (wide())
-      std::memcpy(scales_.data() + group(o, k) * 8, &scale, 8);
+    const std::size_t i = group_of(encoding_.granularity, in_, o, k);
+    if (is_wide(encoding_.dtype))
+      std::memcpy(scales_.data() + i * 8, &scale, 8);
     else
-      std::memcpy(scales_.data() + group(o, k) * 4, &rounded, 4);
+      std::memcpy(scales_.data() + i * 4, &rounded, 4);
   }
   void set_zero(std::size_t o, std::size_t k, std::uint64_t zero) {
-    std::memcpy(zeros_.data() + group(o, k) * zero_bytes(), &zero, zero_bytes());
+    const std::size_t size = zero_bytes(encoding_.dtype);
+    std::memcpy(zeros_.data() + group_of(encoding_.granularity, in_, o, k) * size, &zero, size);
   }
 
   void fill(RandomStream& random, Codes which) {
@@ -91,116 +194,17 @@ class CodedMatrix {
         if (encoding_.dtype == Dtype::float32) set_code(o, k, std::bit_cast<std::uint32_t>(random.next_normal()));
         if (encoding_.dtype == Dtype::bfloat16 && (which == Codes::finite || random.next_below(8) != 0))
           set_code(o, k, std::bit_cast<std::uint32_t>(random.next_normal()) >> 16);
-        while (which == Codes::finite && !std::isfinite(number(code(o, k)))) set_code(o, k, bits64());
+        while (which == Codes::finite && !std::isfinite(number_of(encoding_.dtype, code(o, k))))
+          set_code(o, k, bits64());
         if (has_scale(encoding_.dtype)) {
           // Later elements of a group write over the earlier ones' scale.
           set_scale(o, k, (0.5 + random.next_uniform()) * std::exp2(-bits(encoding_.dtype)));
-          if (has_zero_point(encoding_.dtype)) set_zero(o, k, bits64() & mask());
+          if (has_zero_point(encoding_.dtype)) set_zero(o, k, bits64() & code_mask(encoding_.dtype));
         }
       }
   }
 
-  /// The number of a code by its format's definition, scale and zero point aside; integers of 64 bits lose digits.
-  double number(std::uint64_t code) const {
-    switch (encoding_.dtype) {
-      case Dtype::float64:
-        return std::bit_cast<double>(code);
-      case Dtype::float32:
-        return std::bit_cast<float>(static_cast<std::uint32_t>(code));
-      case Dtype::float16:
-        return ieee(code, 5, 10);
-      case Dtype::bfloat16:
-        return ieee(code, 8, 7);
-      case Dtype::fp8_e5m2:
-        return ieee(code, 5, 2);
-      case Dtype::fp8_e4m3:
-        return (code & 0x7f) == 0x7f ? std::nan("") : finite(code, 4, 3);
-      case Dtype::fp4:
-        return finite(code, 2, 1);
-      case Dtype::binary:
-        return code ? 1 : -1;
-      case Dtype::uint64:
-      case Dtype::uint32:
-      case Dtype::uint16:
-      case Dtype::uint8:
-      case Dtype::uint4:
-      case Dtype::uint2:
-        return static_cast<double>(code);
-      default:
-        return static_cast<double>(signed_code(code));
-    }
-  }
-
-  /// The value of an element, rounded to float as weight.hpp says and flushed.
-  float value(std::size_t o, std::size_t k) const {
-    const bool moved = encoding_.dtype == Dtype::float32 || encoding_.dtype == Dtype::bfloat16;
-    const double exact = unrounded(o, k);
-    return moved ? static_cast<float>(exact) : rounded(exact);
-  }
-
  private:
-  __extension__ using Int128 = __int128;
-  struct Place {
-    std::size_t byte, bytes;
-    unsigned shift;
-  };
-  // Elements [panel][k][lane], words [panel][k / n][lane].
-  Place place(std::size_t o, std::size_t k) const {
-    const auto width = static_cast<std::size_t>(bits(encoding_.dtype));
-    const bool in_words = width < 8 || encoding_.dtype == Dtype::int8 || encoding_.dtype == Dtype::uint8;
-    if (!in_words) return {((o / 16 * in_ + k) * 16 + o % 16) * (width / 8), width / 8, 0};
-    const std::size_t n = 32 / width, words = (in_ + n - 1) / n;
-    return {((o / 16 * words + k / n) * 16 + o % 16) * 4, 4, static_cast<unsigned>(k % n * width)};
-  }
-  std::uint64_t mask() const { return ~std::uint64_t{0} >> (64 - bits(encoding_.dtype)); }
-  bool wide() const { return has_scale(encoding_.dtype) && bits(encoding_.dtype) >= 32; }
-  std::size_t zero_bytes() const { return static_cast<std::size_t>(std::max(8, bits(encoding_.dtype))) / 8; }
-  std::size_t group(std::size_t o, std::size_t k) const {
-    if (encoding_.granularity == Granularity::tensor) return 0;
-    if (encoding_.granularity == Granularity::channel) return o;
-    return (o / 16 * ((in_ + 31) / 32) + k / 32) * 16 + o % 16;
-  }
-  std::int64_t signed_code(std::uint64_t code) const {
-    const int unused = 64 - bits(encoding_.dtype);
-    return static_cast<std::int64_t>(code << unused) >> unused;
-  }
-  static double finite(std::uint64_t code, int exponent_bits, int mantissa_bits) {
-    const auto exponent = static_cast<int>(code >> mantissa_bits & ((1u << exponent_bits) - 1));
-    const double fraction = std::ldexp(static_cast<double>(code & ((1u << mantissa_bits) - 1)), -mantissa_bits);
-    const int bias = (1 << (exponent_bits - 1)) - 1;
-    const double magnitude = exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias);
-    return code >> (exponent_bits + mantissa_bits) & 1 ? -magnitude : magnitude;
-  }
-  static double ieee(std::uint64_t code, int exponent_bits, int mantissa_bits) {
-    const std::uint64_t top = (std::uint64_t{1} << exponent_bits) - 1;
-    if ((code >> mantissa_bits & top) != top) return finite(code, exponent_bits, mantissa_bits);
-    if (code & ((1u << mantissa_bits) - 1)) return std::nan("");
-    const double infinity = std::numeric_limits<double>::infinity();
-    return code >> (exponent_bits + mantissa_bits) & 1 ? -infinity : infinity;
-  }
-  // Tiny results are judged as if the exponent had no end (docs/numerics.md, the tininess corner).
-  static float rounded(double exact) {
-    const bool is_tiny = std::fabs(exact) < 0x1p-100 && std::fabs(static_cast<float>(exact * 0x1p100)) < 0x1p-26f;
-    return is_tiny ? static_cast<float>(std::copysign(0.0, exact)) : static_cast<float>(exact);
-  }
-  double unrounded(std::size_t o, std::size_t k) const {
-    const std::uint64_t q = code(o, k);
-    if (!has_scale(encoding_.dtype)) return number(q);
-    std::uint64_t zero = 0;
-    if (has_zero_point(encoding_.dtype)) std::memcpy(&zero, zeros_.data() + group(o, k) * zero_bytes(), zero_bytes());
-    if (wide()) {
-      double scale;
-      std::memcpy(&scale, scales_.data() + group(o, k) * 8, 8);
-      // Wide enough for the exact difference of any two 64-bit integers.
-      const Int128 difference = has_zero_point(encoding_.dtype) ? static_cast<Int128>(q) - zero : signed_code(q);
-      return scale * static_cast<double>(difference);
-    }
-    float scale;
-    std::memcpy(&scale, scales_.data() + group(o, k) * 4, 4);
-    // At most 24 and 17 digits: exact in binary64.
-    return static_cast<double>(scale) * (number(q) - static_cast<double>(zero));
-  }
-
   Encoding encoding_;
   std::size_t out_, in_;
   WeightBytes bytes_;

@@ -6,12 +6,11 @@
 #include <gtest/gtest.h>
 
 #include "tests/kernels/coded_weights.hpp"
-#include "tests/kernels/linear_testing.hpp"
-#include <optional>
+#include "tests/kernels/comparing.hpp"
 
 namespace weft::kernels::dequantize_test {
 namespace {
-using namespace testing_linear;
+using namespace testing_support;
 using namespace testing_coded;
 
 /// dequantize() as the code under test computes it: with subnormals flushed. The references here are computed without.
@@ -25,17 +24,15 @@ std::vector<float> dequantized(const CodedMatrix& w) {
   return {to.begin(), to.end()};
 }
 
-class Dequantize : public OnEachIsa {
- protected:
-  void expect_values(const CodedMatrix& w, const std::string& what) {
-    const DequantizedMatrix want(w);
-    expect_same_on_all(what, [&] {
-      const std::vector<float> got = dequantized(w);
-      EXPECT_TRUE(same_bits(got, want.data)) << what << " on " << name(active_isa());
-      return got;
-    });
-  }
-};
+/// The reference's values, on every instruction set.
+void expect_values(const CodedMatrix& w, const std::string& what) {
+  const DequantizedMatrix want(w);
+  expect_one_result_on_every_isa(what, [&] {
+    const std::vector<float> got = dequantized(w);
+    expect_same_bits(got, {want.data.begin(), want.data.end()}, what);
+    return got;
+  });
+}
 
 /// One panel row after the other: every code of a type, in order.
 CodedMatrix every_code(Dtype dtype, double scale = 1.0, std::uint64_t zero = 0) {
@@ -47,7 +44,7 @@ CodedMatrix every_code(Dtype dtype, double scale = 1.0, std::uint64_t zero = 0) 
   return w;
 }
 
-TEST_F(Dequantize, GivesEveryCodeOfSixteenBitsAndFewerItsNumber) {
+TEST(Dequantize, GivesEveryCodeOfSixteenBitsAndFewerItsNumber) {
   for (const Dtype dtype : all_dtypes()) {
     if (bits(dtype) > 16) continue;
     expect_values(every_code(dtype), std::string(name(dtype)));
@@ -60,15 +57,15 @@ TEST_F(Dequantize, GivesEveryCodeOfSixteenBitsAndFewerItsNumber) {
 }
 
 // OCP Microscaling Formats 1.0, table 4 (E2M1), and OCP FP8 1.0, table 1 (E4M3, E5M2).
-TEST_F(Dequantize, GivesThePublishedNumbersOfSmallFloats) {
+TEST(Dequantize, GivesThePublishedNumbersOfSmallFloats) {
   const std::vector<float> e2m1 = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
-  expect_same_on_all("fp4", [&] {
+  expect_one_result_on_every_isa("fp4", [&] {
     const auto got = dequantized(every_code(Dtype::fp4));
-    EXPECT_TRUE(same_bits(got, e2m1));
+    expect_same_bits(got, e2m1, "fp4");
     return got;
   });
   const auto at = [](const std::vector<float>& all, std::size_t code) { return all[code / 16 * 16 + code % 16]; };
-  expect_same_on_all("e4m3", [&] {
+  expect_one_result_on_every_isa("e4m3", [&] {
     const auto got = dequantized(every_code(Dtype::fp8_e4m3));
     EXPECT_EQ(at(got, 0x7e), 448.0f);
     EXPECT_EQ(at(got, 0xfe), -448.0f);
@@ -79,7 +76,7 @@ TEST_F(Dequantize, GivesThePublishedNumbersOfSmallFloats) {
     EXPECT_TRUE(at(got, 0x80) == 0 && std::signbit(at(got, 0x80)));
     return got;
   });
-  expect_same_on_all("e5m2", [&] {
+  expect_one_result_on_every_isa("e5m2", [&] {
     const auto got = dequantized(every_code(Dtype::fp8_e5m2));
     EXPECT_EQ(at(got, 0x7b), 57344.0f);
     EXPECT_EQ(at(got, 0x04), 0x1p-14f);
@@ -92,21 +89,7 @@ TEST_F(Dequantize, GivesThePublishedNumbersOfSmallFloats) {
   });
 }
 
-TEST_F(Dequantize, AgreesWithTheDefinitionForEveryTypeGranularityAndShape) {
-  std::uint64_t seed = 0;
-  for (const Encoding& encoding : all_encodings())
-    // float32 is copied, by no ISA's code.
-    if (encoding.dtype != Dtype::float32)
-      for (const auto& [out, in] : std::vector<std::pair<std::size_t, std::size_t>>{
-               {1, 1}, {1, 31}, {2, 32}, {16, 33}, {17, 64}, {63, 65}, {64, 63}, {65, 97}, {5, 257}, {131, 29}}) {
-        CodedMatrix w(encoding, out, in);
-        RandomStream random(++seed, 3, RandomPurpose::test);
-        w.fill(random, Codes::any);
-        expect_values(w, to_string(encoding) + " " + std::to_string(out) + "x" + std::to_string(in));
-      }
-}
-
-TEST_F(Dequantize, TakesDifferencesOf64BitsExactly) {
+TEST(Dequantize, TakesDifferencesOf64BitsExactly) {
   const std::uint64_t top = ~std::uint64_t{0}, half = std::uint64_t{1} << 63;
   const std::vector<std::uint64_t> corners = {0,
                                               1,
@@ -135,7 +118,7 @@ TEST_F(Dequantize, TakesDifferencesOf64BitsExactly) {
     }
 }
 
-TEST_F(Dequantize, RoundsOnceAndFlushesAtTheEndsOfTheRange) {
+TEST(Dequantize, RoundsOnceAndFlushesAtTheEndsOfTheRange) {
   for (const Dtype dtype : all_dtypes()) {
     if (!has_scale(dtype) || bits(dtype) > 16) continue;
     for (const double scale : {0x1p-126, 0x1.8p-126, 0x1.fffffep-120, 0x1p119, 0x1p120, 0x1.555556p125, 0x1p127})
@@ -143,43 +126,24 @@ TEST_F(Dequantize, RoundsOnceAndFlushesAtTheEndsOfTheRange) {
   }
 }
 
-TEST_F(Dequantize, KeepsSubnormalsOfBfloat16AndRoundsFloat64) {
+TEST(Dequantize, KeepsSubnormalsOfBfloat16AndRoundsFloat64) {
   CodedMatrix w(Encoding(Dtype::float64), 3, 2);
   const double values[] = {1 + 0x1p-24, 1 + 0x1.8p-24, 1e300, -1e300, 0x1p-130, -0x1p-1030};
   for (std::size_t i = 0; i < 6; ++i) w.set_code(i / 2, i % 2, std::bit_cast<std::uint64_t>(values[i]));
   const float infinity = std::numeric_limits<float>::infinity();
   const std::vector<float> want = {1.0f, 1 + 0x1p-23f, infinity, -infinity, 0.0f, -0.0f};
-  expect_same_on_all("float64", [&] {
+  expect_one_result_on_every_isa("float64", [&] {
     const auto got = dequantized(w);
-    for (std::size_t i = 0; i < 6; ++i) EXPECT_TRUE(same(got[panel_index(2, i / 2, i % 2)], want[i])) << i;
+    for (std::size_t i = 0; i < 6; ++i) EXPECT_TRUE(same_bits(got[panel_index(2, i / 2, i % 2)], want[i])) << i;
     return got;
   });
   CodedMatrix b(Encoding(Dtype::bfloat16), 1, 1);
   b.set_code(0, 0, 1);
-  expect_same_on_all("bfloat16", [&] {
+  expect_one_result_on_every_isa("bfloat16", [&] {
     const auto got = dequantized(b);
     EXPECT_EQ(std::bit_cast<std::uint32_t>(got[0]), 0x10000u);
     return got;
   });
-}
-
-TEST_F(Dequantize, CutsAtPanels) {
-  for (const Encoding& encoding : all_encodings()) {
-    CodedMatrix w(encoding, 75, 70);
-    RandomStream random(5, 3, RandomPurpose::test);
-    w.fill(random, Codes::any);
-    const auto whole = dequantized(w);
-    const FlushSubnormals flush;
-    for (std::size_t first = 0; first < 5; ++first)
-      for (std::size_t panels = 1; first + panels <= 5; ++panels) {
-        const ConstWeight part = panel_range(w.view(), first, panels);
-        AlignedBuffer<float> to(panels_size(part.out, part.in));
-        dequantize(part, {to.data(), part.out, part.in});
-        const std::vector<float> want(whole.begin() + static_cast<std::ptrdiff_t>(first * 70 * 16),
-                                      whole.begin() + static_cast<std::ptrdiff_t>((first + panels) * 70 * 16));
-        ASSERT_TRUE(same_bits(to, want)) << to_string(encoding) << " from panel " << first;
-      }
-  }
 }
 
 }  // namespace

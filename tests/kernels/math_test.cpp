@@ -80,36 +80,6 @@ TEST(Math, StaysWithinTwoUlpOfTheCorrectlyRoundedValue) {
   }
 }
 
-TEST(Math, GivesTheScalarBitsOnEveryIsa) {
-  std::vector<float> x = sample(9973);
-  RandomStream random(1, 0, RandomPurpose::test);
-  for (int i = 0; i < 200000; ++i) x.push_back(std::bit_cast<float>(random.next_u32()));
-  for (const Case& c : kCases) {
-    std::vector<float> inside = x;
-    inside.erase(std::remove_if(inside.begin(), inside.end(), [&](float v) { return !c.in_domain(v); }), inside.end());
-    expect_one_result_on_every_isa(std::string(name(c.function)), [&] {
-      std::vector<float> y(inside.size());
-      apply(c.function, {inside.data(), 1, inside.size(), inside.size()}, {y.data(), 1, y.size(), y.size()});
-      return y;
-    });
-  }
-}
-
-TEST(Math, HandlesRowsWithGapsOfEverySizeAndInPlace) {
-  RandomStream random(2, 0, RandomPurpose::test);
-  for (const std::size_t cols : kSizes) {
-    const Matrix x = special_matrix(random, 3, cols);
-    expect_one_result_on_every_isa("tanh of " + std::to_string(cols), [&] {
-      Matrix y(3, cols, 2), z(x);
-      apply(Function::tanh, x.view(), y.view());
-      apply(Function::tanh, z.view(), z.view());
-      EXPECT_TRUE(y.gaps_intact() && z.gaps_intact());
-      expect_same_bits(z.values(), y.values(), "in place");
-      return y.values();
-    });
-  }
-}
-
 TEST(Math, HasTheDocumentedEdges) {
   const FlushSubnormals flush;
   EXPECT_EQ(math::exp(kInf), kInf);

@@ -39,7 +39,7 @@ float* Operands::add(AlignedBuffer<float> values, bool is_bits) {
 
 float Operands::draw() {
   const auto& special = testing_support::special_values();
-  if (special_ && random_.next_below(4) == 0)
+  if (special_ && random_.next_below(one_in_) == 0)
     return special[random_.next_below(static_cast<std::uint32_t>(special.size()))];
   return random_.next_normal() * (special_ ? 3.0f : 1.0f);
 }
@@ -99,10 +99,14 @@ ConstWeight Operands::weight(const Encoding& encoding, std::size_t out, std::siz
   ConstWeight w = matrix.view();
   w.codes = copy(w.codes, bytes.codes), w.scales = copy(w.scales, bytes.scales), w.zeros = copy(w.zeros, bytes.zeros);
   w.activations = activations;
+  if (encoding.dtype == Dtype::fp8_e4m3 && (!special_ || is_finite) && weights_++ % 2 == 0) {
+    const std::uint8_t yes[4] = {1};
+    w.nan_free = static_cast<const std::uint8_t*>(copy(yes, sizeof yes));
+  }
   return w;
 }
 
-Weight Operands::soiled(const Encoding& encoding, std::size_t out, std::size_t in) {
+Weight Operands::filler(const Encoding& encoding, std::size_t out, std::size_t in) {
   const WeightBytes bytes = weight_bytes(encoding, out, in);
   const auto array = [&](std::size_t count) -> void* {
     AlignedBuffer<float> to((count + 3) / 4);

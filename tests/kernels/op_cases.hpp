@@ -8,6 +8,7 @@
 #include "core/aligned_buffer.hpp"
 #include "core/philox.hpp"
 
+#include "tests/kernels/oracle.hpp"
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,8 +18,8 @@
 #include <vector>
 
 /// Every operation of kernels/ops.def as rows of one table (op_cases.cpp): operands of many shapes, of normal numbers
-/// and with special values among them. What runs the rows is written once for all operations: every instruction set,
-/// threads and in place in op_cases_test.cpp, a device in tests/gpu/op_cases_test.cpp.
+/// and with special values among them. What runs the rows is written once for all operations: the oracle, every
+/// instruction set, threads and in place in op_cases_test.cpp, a device in tests/gpu/op_cases_test.cpp.
 namespace weft::kernels::testing_ops {
 
 /// Says where an operand lies that the table has at `host`.
@@ -40,6 +41,9 @@ struct Case {
   std::function<bool(OpStream& stream, const Place& at)> run;
   /// Marks what the operation says that it writes, in floats: mark(address, count).
   std::function<void(const std::function<void(const void*, std::size_t)>& mark)> written;
+  /// The oracle's bits, and its values in binary64 with bounds, from the initial operands; inside FlushSubnormals.
+  std::function<void(Expected<float>& to)> exact;
+  std::function<void(Expected<Bounded>& to)> bounded;
   /// An output that may be an input, as blocks; equal if it may not.
   std::size_t output = 0, input = 0;
   std::size_t workspace_stride = 0;  // floats; there are kMostThreads of them
@@ -51,6 +55,21 @@ struct Case {
 };
 inline constexpr std::size_t kMostThreads = 7;
 
+/// Operands where they lie elsewhere.
+struct At {
+  const Place& place;
+  template <class T>
+  T* operator()(T* host) const {
+    return static_cast<T*>(place(host));
+  }
+  MatrixView operator()(const MatrixView& m) const { return {(*this)(m.data), m.rows, m.cols, m.stride}; }
+  Panels operator()(const Panels& p) const { return {(*this)(p.data), p.out, p.in}; }
+  ConstWeight operator()(ConstWeight w) const {
+    w.codes = place(w.codes), w.scales = place(w.scales), w.zeros = place(w.zeros), w.nan_free = nullptr;
+    return w;
+  }
+};
+
 /// Cases for the host are many and small; those for a device fewer.
 enum class Breadth { host, device };
 
@@ -60,9 +79,10 @@ std::vector<Case> cases_of(OpId op, Breadth breadth);
 /// Makes the operands of a case.
 class Operands {
  public:
-  Operands(std::uint64_t seed, bool special) : special_(special), random_(seed, 0, RandomPurpose::test) {}
+  Operands(std::uint64_t seed, bool special)
+      : special_(special), one_in_(seed % 2 ? 4 : 60), random_(seed, 0, RandomPurpose::test) {}
 
-  /// Rows apart, junk between them; of a quarter special values where the case is special.
+  /// Rows apart, junk between them; where the case is special, many or few of them special values.
   MatrixView matrix(std::size_t rows, std::size_t cols, std::size_t gap = 5);
   /// Rows of given values, without gaps.
   MatrixView matrix_of(std::size_t rows, std::size_t cols, const std::vector<float>& values);
@@ -76,8 +96,8 @@ class Operands {
   /// Random codes: of finite numbers, or any where the case is special and they need not be finite.
   ConstWeight weight(const Encoding& encoding, std::size_t out, std::size_t in, Activations activations,
                      bool is_finite = false);
-  /// Memory for an quantized weight, of bits that no encoder leaves.
-  Weight soiled(const Encoding& encoding, std::size_t out, std::size_t in);
+  /// Memory for a quantized weight, of bits that no encoder leaves.
+  Weight filler(const Encoding& encoding, std::size_t out, std::size_t in);
   std::uint32_t* labels(std::size_t count, std::size_t below);
   std::uint64_t* words(const std::vector<std::uint64_t>& words);
   float* workspace(std::size_t floats);
@@ -100,18 +120,30 @@ class Operands {
         ops::for_each_pointer(operand, [&](auto& pointer) {
           pointer = static_cast<std::remove_reference_t<decltype(pointer)>>(at(pointer));
         });
-        if constexpr (std::is_same_v<T, ConstWeight>) operand.nan_free = nullptr;
+        if constexpr (std::is_same_v<T, ConstWeight>)
+          operand.nan_free = static_cast<const std::uint8_t*>(at(operand.nan_free));  // a hint to the host's kernels
       });
       if constexpr (std::is_void_v<ops::Answer<Op>>)
         return stream.run(there), true;
       else
         return stream.run(there);
     };
+    made.exact = [op](Expected<float>& to) { expect(op, to); };
+    made.bounded = [op](Expected<Bounded>& to) { expect(op, to); };
     made.written = [op](const auto& mark) {
       ops::for_each_operand(op, [&](ops::Access access, const auto& operand, const ops::Extent& extent) {
         if (access == ops::Access::write || access == ops::Access::update) mark_written(operand, extent, mark);
       });
     };
+    return made;
+  }
+
+  /// The case of several operations on operands that were made here: run(stream, At).
+  template <class Run>
+  Case chain(const std::string& name, const Run& run) {
+    Case made;
+    made.name = name, made.blocks = std::move(blocks_);
+    made.run = [run](OpStream& stream, const Place& place) { return run(stream, At{place}), true; };
     return made;
   }
 
@@ -136,9 +168,10 @@ class Operands {
   float draw();
 
   bool special_;
+  std::uint32_t one_in_;
   RandomStream random_;
   std::vector<Block> blocks_;
-  std::size_t workspace_stride_ = 0;
+  std::size_t workspace_stride_ = 0, weights_ = 0;
 };
 
 }  // namespace weft::kernels::testing_ops

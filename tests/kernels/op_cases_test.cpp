@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operation of the table, on every instruction set, on one thread and on several, and in place where it may be:
-// the bits of the scalar path on one thread, and nothing written but what the operation says. What these bits should be
-// is the business of the tests of each kernel.
+// Every operation of the table: what its oracle says (oracle.hpp), on every instruction set, on one thread and on
+// several, and in place where it may be, and nothing written but what the operation says.
 
 #include "tests/kernels/op_cases.hpp"
 
 #include "kernels/cpu_stream.hpp"
 
 #include "tests/kernels/comparing.hpp"
-#include "tests/kernels/linear_testing.hpp"
 #include <cstring>
 #include <set>
 
 namespace weft::kernels::testing_ops::op_cases_test {
 namespace {
+
+/// Runs tasks backwards on the calling thread, so that nothing can lean on their order.
+struct Backwards {
+  void operator()(std::size_t count, ParallelFor::Body body, void* context) const {
+    for (std::size_t i = count; i-- > 0;) body(context, i);
+  }
+};
 
 /// Memory of all operands after a run.
 struct Outcome {
@@ -24,7 +29,7 @@ struct Outcome {
 Outcome run(const Case& c, std::size_t threads, bool in_place) {
   Outcome outcome;
   for (const Block& each : c.blocks) outcome.blocks.push_back(each.initial);
-  testing_linear::Backwards tasks;
+  Backwards tasks;
   ParallelOptions options{ParallelFor(tasks)};
   options.threads = threads, options.grain_size = 0, options.workspace_stride = c.workspace_stride;
   CpuStream stream;
@@ -56,22 +61,74 @@ void expect_same(const Case& c, const Outcome& got, const Outcome& want, const s
     }
 }
 
-/// All but what the operation says that it writes is as it was: inputs, gaps between rows, padding of panels.
-void expect_the_rest_untouched(const Case& c, const Outcome& outcome) {
-  std::vector<std::vector<bool>> written;
-  for (const Block& each : c.blocks) written.emplace_back(each.initial.size(), each.is_workspace);
-  c.written([&](const void* at, std::size_t count) {
-    const std::size_t i = c.block_of(at);
-    if (i == c.blocks.size()) return;
-    const auto first = static_cast<const float*>(at) - c.blocks[i].initial.data();
-    std::fill_n(written[i].begin() + first, count, true);
+/// Marks of all elements of a case's operands.
+using Marks = std::vector<std::vector<bool>>;
+void mark(const Case& c, Marks& marks, const void* at, std::size_t count) {
+  const std::size_t i = c.block_of(at);
+  if (i == c.blocks.size()) return;
+  const auto first = static_cast<const float*>(at) - c.blocks[i].initial.data();
+  std::fill_n(marks[i].begin() + first, count, true);
+}
+
+/// Hands visit(operand, element) those that are unmarked in one and marked in the other.
+template <class Visit>
+void each_apart(const Marks& without, const Marks& with, const Visit& visit) {
+  for (std::size_t i = 0; i < with.size(); ++i)
+    for (std::size_t j = 0; j < with[i].size(); ++j)
+      if (with[i][j] && !without[i][j]) visit(i, j);
+}
+
+/// Each element that is written has the oracle's value; the rest is as it was: inputs, gaps, padding of panels.
+void expect_what_the_oracle_says(const Case& c, const Outcome& outcome) {
+  Marks none, all, written, known;
+  for (const Block& each : c.blocks) {
+    none.emplace_back(each.initial.size(), false), all.emplace_back(each.initial.size(), true);
+    written.emplace_back(each.initial.size(), each.is_workspace);
+  }
+  known = none;
+  c.written([&](const void* at, std::size_t count) { mark(c, written, at, count); });
+  each_apart(written, all, [&](std::size_t i, std::size_t j) {
+    EXPECT_EQ(std::memcmp(&outcome.blocks[i][j], &c.blocks[i].initial[j], sizeof(float)), 0)
+        << c.name << ": operand " << i << ", element " << j << " is not among those written";
   });
-  for (std::size_t i = 0; i < c.blocks.size(); ++i)
-    for (std::size_t j = 0; j < written[i].size(); ++j)
-      if (!written[i][j]) {
-        ASSERT_EQ(std::memcmp(&outcome.blocks[i][j], &c.blocks[i].initial[j], sizeof(float)), 0)
-            << c.name << ": operand " << i << ", element " << j << " is not among those written";
-      }
+  const auto compare = [&](const auto& expected, const auto& is_right) {
+    for (const auto& each : expected.values) {
+      mark(c, known, each.at, 1);
+      const std::size_t i = c.block_of(each.at);
+      const auto j = static_cast<const float*>(each.at) - c.blocks[i].initial.data();
+      const float got = outcome.blocks[i][static_cast<std::size_t>(j)];
+      ASSERT_TRUE(is_right(got, each)) << c.name << ": operand " << i << ", element " << j << ": " << std::hexfloat
+                                       << got << std::defaultfloat << " = " << got;
+    }
+    if (expected.answer) {
+      EXPECT_EQ(outcome.answer, *expected.answer) << c.name;
+    }
+  };
+  Expected<float> exact;
+  c.exact(exact);
+  compare(exact, [](float got, const auto& want) {
+    const bool is_same =
+        want.is_bits ? std::memcmp(&got, &want.value, sizeof got) == 0 : testing_support::same_bits(got, want.value);
+    return is_same ? testing::AssertionSuccess()
+                   : testing::AssertionFailure() << std::hexfloat << want.value << " by the definition";
+  });
+  if (testing::Test::HasFatalFailure()) return;
+  Expected<Bounded> bounded;
+  c.bounded(bounded);
+  compare(bounded, [](float got, const auto& want) {
+    const auto [value, error] = want.value;
+    const bool is_near = std::isnan(value)   ? error > 0 || std::isnan(got)
+                         : std::isinf(error) ? true
+                         : std::isinf(value) ? double{got} == value
+                                             : std::fabs(double{got} - value) <= error;
+    return is_near ? testing::AssertionSuccess()
+                   : testing::AssertionFailure() << value << " in binary64, at most " << error << " off";
+  });
+  for (std::size_t i = 0; i < written.size(); ++i)
+    if (c.blocks[i].is_workspace) written[i] = none[i];
+  each_apart(known, written, [&](std::size_t i, std::size_t j) {
+    ADD_FAILURE() << c.name << ": operand " << i << ", element " << j << " has no expected value";
+  });
 }
 
 class EveryOperation : public testing::TestWithParam<int> {
@@ -85,7 +142,7 @@ const std::set<OpId> kScalarOnly = {
     OpId::max_backward,       OpId::permute,           OpId::top_k_mask, OpId::one_hot,    OpId::embedding,
     OpId::embedding_backward, OpId::optimizer_factors, OpId::fill,       OpId::scale_rows, OpId::gap_residual};
 
-TEST_P(EveryOperation, HasTheScalarPathsBitsEverywhere) {
+TEST_P(EveryOperation, IsItsDefinitionEverywhere) {
   const auto op = static_cast<OpId>(GetParam());
   const std::vector<Case> cases = cases_of(op, Breadth::host);
   ASSERT_FALSE(cases.empty()) << name(op) << " has no rows: tests/kernels/op_cases_values.cpp and its neighbours";
@@ -93,8 +150,8 @@ TEST_P(EveryOperation, HasTheScalarPathsBitsEverywhere) {
   for (const Case& c : cases) {
     ASSERT_TRUE(set_active_isa(Isa::scalar));
     const Outcome want = run(c, 1, false);
-    expect_the_rest_untouched(c, want);
-    if (HasFatalFailure()) return;
+    expect_what_the_oracle_says(c, want);
+    if (HasFailure()) return;
     for (const Isa isa : available_isas()) {
       ASSERT_TRUE(set_active_isa(isa));
       for (const std::size_t threads : {std::size_t{1}, std::size_t{2}, kMostThreads}) {

@@ -15,6 +15,10 @@ void map(Table& t, const Make& make, bool few = false) {
     return o.make("", make(x, y), y.data, x.data);
   };
   t.shapes(each, few);
+  t.edges([&](Operands& o, const MatrixView& x) {
+    const MatrixView y = o.matrix(1, x.cols);
+    return o.make(" of an edge", make(x, y), y.data, x.data);
+  });
 }
 /// op(a, b, y) of two matrices into a third, or in place of the second.
 template <class Make>
@@ -107,11 +111,25 @@ void axpy(Table& t) {
       return o.make("", ops::Axpy{alpha, o.matrix(s.rows, s.cols), o.matrix(s.rows, s.cols)});
     });
 }
+/// Rows of one to four cache lines go a way of their own, as do long ones, and rows without gaps.
+template <class Make>
+void lines(Table& t, const Make& make) {
+  t.shapes([&](Operands& o, const Shape& s) { return make(o, s, 5); });
+  for (const std::size_t cols : {15, 16, 17, 32, 37, 48, 64, 65, 1023, 1024, 1025})
+    for (const std::size_t rows : {0, 1, 2, 3, 4, 5, 9})
+      for (const std::size_t gap : {0, 3})
+        if (t.is_broad()) t.one(true, [&](Operands& o) { return make(o, Shape{rows, cols}, gap); });
+}
 void copy(Table& t) {
-  map(t, [](const MatrixView& x, const MatrixView& y) { return ops::Copy{x, y}; });
+  lines(t, [](Operands& o, const Shape& s, std::size_t gap) {
+    const MatrixView x = o.matrix(s.rows, s.cols, gap), y = o.matrix(s.rows, s.cols, gap);
+    return o.make("", ops::Copy{x, y}, y.data, x.data);
+  });
 }
 void fill(Table& t) {
-  t.shapes([](Operands& o, const Shape& s) { return o.make("", ops::Fill{-2.5f, o.matrix(s.rows, s.cols)}); });
+  lines(t, [](Operands& o, const Shape& s, std::size_t gap) {
+    return o.make("", ops::Fill{-2.5f, o.matrix(s.rows, s.cols, gap)});
+  });
 }
 void max_backward(Table& t) {
   t.shapes([](Operands& o, const Shape& s) {
@@ -180,13 +198,18 @@ void softmax_backward(Table& t) {
       return ops::SoftmaxBackward{y, dy, temperature, dx};
     });
 }
-constexpr float kAlphas[] = {1.0f, 0.5f, 0.25f, 2.0f};
+/// alpha - 1.
+static std::vector<float> alphas(const Table& t) {
+  std::vector<float> all = {1.0f, 0.5f, 0.25f, 2.0f};
+  if (t.is_broad()) all.insert(all.end(), {1e-8f, 0x1p-20f, 1.5f, 4.0f});
+  return all;
+}
 void entmax(Table& t) {
-  for (const float alpha : kAlphas)
+  for (const float alpha : alphas(t))
     map(t, [&](const MatrixView& x, const MatrixView& y) { return ops::Entmax{x, alpha, 0.7f, y}; });
 }
 void entmax_backward(Table& t) {
-  for (const float alpha : kAlphas)
+  for (const float alpha : alphas(t))
     map_two(t, [&](const MatrixView& y, const MatrixView& dy, const MatrixView& dx) {
       return ops::EntmaxBackward{y, dy, alpha, 0.7f, dx};
     });
@@ -197,6 +220,9 @@ void log_softmax(Table& t) {
       const MatrixView x = o.matrix(s.rows, s.cols), y = o.matrix(s.rows, s.cols);
       return o.make("", ops::LogSoftmax{x, has_base ? o.matrix(s.rows, 1) : MatrixView(), y}, y.data, x.data);
     });
+  t.edges([](Operands& o, const MatrixView& x) {
+    return o.make(" of an edge", ops::LogSoftmax{x, {}, o.matrix(1, x.cols)});
+  });
 }
 void log_softmax_backward(Table& t) {
   for (const bool has_base : {false, true})
@@ -236,6 +262,9 @@ void argmax_one_hot(Table& t) {
     const MatrixView x = tied(o, s), y = o.matrix(s.rows, s.cols);
     return o.make("", ops::ArgmaxOneHot{x, y}, y.data, x.data);
   });
+  t.edges([](Operands& o, const MatrixView& x) {
+    return o.make(" of an edge", ops::ArgmaxOneHot{x, o.matrix(1, x.cols)});
+  });
 }
 void top_k_mask(Table& t) {
   for (const std::size_t count : {std::size_t{2}, std::size_t{33}, std::size_t{1000}})
@@ -243,6 +272,9 @@ void top_k_mask(Table& t) {
       const MatrixView x = tied(o, s), y = o.matrix(s.rows, s.cols);
       return o.make("", ops::TopKMask{x, count, y}, y.data, x.data);
     });
+  t.edges([](Operands& o, const MatrixView& x) {
+    return o.make(" of an edge", ops::TopKMask{x, 2, o.matrix(1, x.cols)});
+  });
 }
 void row_sums(Table& t) {
   reduce(t, [](const MatrixView& a, const MatrixView&, float* s) { return ops::RowSums{a, s}; });
@@ -263,6 +295,7 @@ void row_argmax(Table& t) {
     const MatrixView a = tied(o, s);
     return o.make("", ops::RowArgmax{a, o.labels(s.rows, 1000)});
   });
+  t.edges([](Operands& o, const MatrixView& x) { return o.make(" of an edge", ops::RowArgmax{x, o.labels(1, 1000)}); });
   std::vector<float> zeros(300, 0x1p-140f);  // subnormals count as zeros: the first of all
   zeros[0] = -0.0f;
   for (const std::vector<float>& row : {zeros, std::vector<float>(300, std::nanf(""))})
@@ -281,6 +314,18 @@ void is_finite(Table& t) {
     made.as_program = false;  // it asks the device
     return made;
   });
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const float bad : {kInf, -kInf, std::nanf(""), 0x1.fffffep127f, -0x1p-149f})
+    for (const std::size_t cols : testing_support::kSizes)
+      for (const std::size_t at : {std::size_t{0}, cols / 2, cols - 1, cols})
+        if (t.is_broad() || cols == 257)
+          t.one(false, [&](Operands& o) {
+            const MatrixView x = o.matrix(2, cols);
+            x.row(at < cols ? at % 2 : 0)[at] = bad;  // or between the rows, which is no element
+            Case made = o.make(" with one bad element", ops::IsFinite{x});
+            made.as_program = false;
+            return made;
+          });
 }
 
 void cross_entropy(Table& t) {
@@ -290,6 +335,9 @@ void cross_entropy(Table& t) {
       float* const loss = wants_loss ? o.values(s.rows) : nullptr;
       return o.make("", ops::CrossEntropy{x, o.labels(s.rows, s.cols), loss, dx}, dx.data, x.data);
     });
+  t.edges([](Operands& o, const MatrixView& x) {
+    return o.make(" of an edge", ops::CrossEntropy{x, o.labels(1, x.cols), o.values(1), o.matrix(1, x.cols)});
+  });
 }
 void value_loss(Table& t) {
   for (int kind = 0; kind < kLossCount; ++kind)
@@ -313,16 +361,26 @@ void one_hot(Table& t) {
 void optimizer_factors(Table& t) {
   // Small, large and very large counts; betas that are gone after a few steps, and those that hardly change.
   constexpr float kBetas[][2] = {{0.9f, 0.999f}, {0.0f, 0.9999999f}, {0x1p-100f, 0x1p-130f}, {0.5f, 0.95f}};
-  for (std::size_t i = 0; i < rate_schedule_names().size(); ++i) {
-    const RateSchedule schedule{static_cast<RateScheduleKind>(i), 50, 60, 2, 0.125f, 0.97f, 2.5f};
-    for (const std::uint64_t before : {0ull, 1ull, 48ull, 98ull, 54321ull, 0xfffffffeull, (1ull << 40) + 12345})
-      for (const auto& betas : kBetas)
-        t.one(false, [&](Operands& o) {
-          std::uint64_t* const updates = o.words({before});
-          return o.make(
-              "", ops::OptimizerFactors{updates, 0.1f, betas[0], betas[1], schedule, o.values(kOptimizerFactors)});
-        });
-  }
+  for (std::size_t i = 0; i < rate_schedule_names().size(); ++i)
+    for (const std::uint32_t updates : {60u, 1u, 100000u, UINT32_MAX}) {
+      const bool is_short = updates == 60;
+      if (!t.is_broad() && !is_short && updates != UINT32_MAX) continue;
+      const RateSchedule schedule{static_cast<RateScheduleKind>(i),
+                                  is_short ? 50u : 0u,
+                                  updates,
+                                  updates % 3 + 1,
+                                  0.125f,
+                                  is_short ? 0.97f : 0.9999f,
+                                  2.5f};
+      for (const std::uint64_t before :
+           {0ull, 1ull, 48ull, 98ull, 1023ull, 54321ull, 0xfffffffeull, (1ull << 40) + 12345})
+        for (const auto& betas : kBetas)
+          t.one(false, [&](Operands& o) {
+            std::uint64_t* const updates = o.words({before});
+            return o.make(
+                "", ops::OptimizerFactors{updates, 0.1f, betas[0], betas[1], schedule, o.values(kOptimizerFactors)});
+          });
+    }
 }
 /// Every optimiser, with each of its settings that changes the formula.
 static std::vector<OptimizerOptions> all_options() {

@@ -4,6 +4,8 @@
 
 #include "tests/kernels/comparing.hpp"
 #include "tests/kernels/op_cases.hpp"
+#include <limits>
+#include <vector>
 
 /// Shared by the files of rows.
 namespace weft::kernels::testing_ops {
@@ -40,6 +42,29 @@ class Table {
       made.name += text(s);
       return made;
     });
+  }
+  /// make(operands, row) -> Case of rows where formulas have edges: one value, ties, infinities, NaNs, all alike.
+  template <class Make>
+  void edges(const Make& make) {
+    constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+    if (!is_broad()) return;
+    for (const std::vector<float>& row : std::vector<std::vector<float>>{{-7},
+                                                                         {1e30f, 1e30f},
+                                                                         {0.0f, -0.0f, 0.0f, -0.0f},
+                                                                         {-0.0f, 0x1p-140f},
+                                                                         {0, -kInf},
+                                                                         {0, -1000},
+                                                                         {3e38f, -3e38f, -3e38f},
+                                                                         {5, -kInf, 5},
+                                                                         {0.25f, 0.75f, 0.75f, 0.25f, 0},
+                                                                         {1, kNan, 2},
+                                                                         {kNan, -kInf, -kInf},
+                                                                         {kInf, 1},
+                                                                         {0, kInf, kInf},
+                                                                         {-kInf, -kInf},
+                                                                         {kNan, kNan},
+                                                                         std::vector<float>(1000, -3.25f)})
+      one(false, [&](Operands& o) { return make(o, o.matrix_of(1, row.size(), row)); });
   }
   template <class Make>
   void one(bool special, const Make& make) {

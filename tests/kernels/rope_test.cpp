@@ -92,35 +92,5 @@ TEST(Rope, KeepsDistancesHoweverFarOut) {
     }
 }
 
-TEST(Rope, RotatesEveryHeadOfEveryTokenAndBackAgain) {
-  const FlushSubnormals flush;
-  RandomStream random(1, 0, RandomPurpose::test);
-  for (const RopeSettings& s : all_settings()) {
-    const Turning turning(s, 3);
-    const std::size_t tokens = 5, heads = 3, n = s.head_dim;
-    const Matrix x = random_matrix(random, 2, tokens * heads * n);
-    Matrix y(2, tokens * heads * n), state(2, 16);
-    state.at(0, 0) = 0, state.at(0, 1) = 0, state.at(1, 0) = 16777215, state.at(1, 1) = 2;
-    std::vector<float> row(2 * n), space(2 * n);
-    const Matrix& places = state;
-    rope(turning.rope, tokens, x.view(), places.view(), false, y.view(), space.data());
-    for (std::size_t b = 0; b < 2; ++b)
-      for (std::size_t t = 0; t < tokens; ++t) {
-        rope_row(turning.rope, (b ? 3 * 16777216ull - 1 : 0) + t, row.data());
-        for (std::size_t at = t * heads * n; at < (t + 1) * heads * n; at += n)
-          for (std::size_t i = 0; i < n; ++i) {
-            const bool half = s.pairs == RopePairs::half;
-            const std::size_t partner = half ? (i + n / 2) % n : i ^ 1;
-            ASSERT_NEAR(y.at(b, at + i), double{x.at(b, at + i)} * row[i] + double{x.at(b, at + partner)} * row[n + i],
-                        1e-6);
-          }
-      }
-    rope(turning.rope, tokens, y.view(), places.view(), true, y.view(), space.data());
-    for (std::size_t b = 0; b < 2; ++b)
-      for (std::size_t i = 0; i < x.cols(); ++i) ASSERT_NEAR(y.at(b, i), x.at(b, i), 2e-6);
-    EXPECT_TRUE(y.gaps_intact());
-  }
-}
-
 }  // namespace
 }  // namespace weft::kernels::rope_test

@@ -2,11 +2,8 @@
 
 #include "kernels/unary.hpp"
 
-#include "kernels/linear.hpp"
-
-#include "core/aligned_buffer.hpp"
-
 #include "comparing.hpp"
+#include "tests/kernels/oracle.hpp"
 #include <algorithm>
 #include <functional>
 
@@ -22,41 +19,9 @@ std::vector<Activation> all_activations() {
   return all;
 }
 
-// The formulas of activations.def in binary64, by libm.
-double reference(Activation activation, double x) {
-  switch (activation) {
-    case Activation::linear:
-      return x;
-    case Activation::relu:
-      return std::fmax(x, 0);
-    case Activation::leaky_relu:
-      return x > 0 ? x : 0.01 * x;
-    case Activation::relu2:
-      return x > 0 ? x * x : 0;
-    case Activation::silu:
-      return x / (1 + std::exp(-x));
-    case Activation::gelu:
-      return x / 2 * std::erfc(-x / std::sqrt(2.0));  // 1 + erf, without its cancellation
-    case Activation::gelu_tanh:
-      // (1 + tanh a)/2 = 1/(1 + exp(-2a)), which cancels nowhere either
-      return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-    case Activation::tanh:
-      return std::tanh(x);
-    case Activation::sigmoid:
-      return 1 / (1 + std::exp(-x));
-    case Activation::softplus:
-      return std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x)));
-    case Activation::elu:
-      return x > 0 ? x : std::expm1(x);
-    case Activation::mish:
-      return x * std::tanh(std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x))));
-  }
-  return 0;
-}
-
 double central_difference(Activation activation, double x) {
   constexpr double kStep = 1e-5;
-  return (reference(activation, x + kStep) - reference(activation, x - kStep)) / (2 * kStep);
+  return (testing_ops::formula(activation, x + kStep) - testing_ops::formula(activation, x - kStep)) / (2 * kStep);
 }
 
 /// Largest error of `activate` against the formula; measured over all x of 2^-6 <= |x| < 16 (docs/numerics.md, section
@@ -81,7 +46,7 @@ TEST(Unary, FollowsTheFormulas) {
   for (const Activation activation : all_activations())
     for (int i = 0; i < 40000; ++i) {
       const float x = random.next_normal() * (i % 2 ? 2.0f : 12.0f);
-      const double want = reference(activation, x);
+      const double want = testing_ops::formula(activation, x);
       ASSERT_NEAR(activate(activation, x), want, allowed_error(activation, x, want)) << name(activation) << " of " << x;
     }
 }
@@ -91,7 +56,7 @@ TEST(Unary, GelusKeepTheBitsOfXAlongTheWholeLine) {
   for (const Activation activation : {Activation::gelu, Activation::gelu_tanh})
     for (std::uint32_t bits = 0x00800000; bits < 0x42000000; bits += 1009)  // 2^-126 to 32
       for (const float x : {std::bit_cast<float>(bits), -std::bit_cast<float>(bits)}) {
-        const double want = reference(activation, x), error = std::fabs(activate(activation, x) - want);
+        const double want = testing_ops::formula(activation, x), error = std::fabs(activate(activation, x) - want);
         ASSERT_LE(error, allowed_error(activation, x, want)) << name(activation) << " of " << x;
       }
 }
@@ -109,42 +74,6 @@ TEST(Unary, SlopesAreThoseOfTheFormulas) {
       ASSERT_NEAR(activate_backward(activation, v, dy), dy * want, std::fabs(dy) * (2e-7 + 1e-6 * std::fabs(want)))
           << name(activation) << " at " << x;
     }
-}
-
-TEST(Unary, EqualsItsScalarElements) {
-  const FlushSubnormals flush;
-  RandomStream random(15, 0, RandomPurpose::test);
-  const Matrix x = special_matrix(random, 5, 67), dy = random_matrix(random, 5, 67);
-  for (const Activation activation : all_activations()) {
-    Matrix y(5, 67), dx(5, 67);
-    unary(activation, x.view(), y.view());
-    unary_backward(activation, x.view(), y.view(), dy.view(), dx.view());
-    for (std::size_t i = 0; i < 5; ++i)
-      for (std::size_t j = 0; j < 67; ++j) {
-        ASSERT_TRUE(same_bits(y.at(i, j), activate(activation, x.at(i, j)))) << name(activation) << " " << x.at(i, j);
-        const float v = needs_preactivation(activation) ? x.at(i, j) : y.at(i, j);
-        ASSERT_TRUE(same_bits(dx.at(i, j), activate_backward(activation, v, dy.at(i, j)))) << name(activation);
-      }
-  }
-}
-
-TEST(Unary, GivesTheBitsThatLinearFusesIn) {
-  constexpr std::size_t kOut = 37, kIn = 19, kBatch = 3;
-  RandomStream random(16, 0, RandomPurpose::test);
-  AlignedBuffer<float> w(panels_size(kOut, kIn)), bias(kOut);
-  for (std::size_t o = 0; o < kOut; ++o) {
-    bias[o] = random.next_normal();
-    for (std::size_t k = 0; k < kIn; ++k) w[panel_index(kIn, o, k)] = random.next_normal();
-  }
-  const Matrix x = random_matrix(random, kBatch, kIn);
-  for (const Activation activation : all_activations())
-    expect_one_result_on_every_isa("linear with " + std::string(name(activation)), [&] {
-      Matrix z(kBatch, kOut, 1), fused(kBatch, kOut, 2), apart(kBatch, kOut, 3);
-      linear({w.data(), kOut, kIn}, bias.data(), x.view(), activation, z.view(), fused.view());
-      unary(activation, z.view(), apart.view());
-      expect_same_bits(fused.values(), apart.values(), std::string(name(activation)));
-      return fused.values();
-    });
 }
 
 TEST(Unary, HasTheDocumentedLimits) {

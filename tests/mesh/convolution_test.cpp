@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Convolutions in every type of weight, and in meshes. PyTorch: layer_goldens_test.cpp; finite differences:
-// layers_test.cpp; bits on every instruction set: tests/kernels/convolve_test.cpp.
+// layers_test.cpp; bits on every instruction set: tests/kernels/op_cases.hpp.
 
 #include "mesh/mesh_access.hpp"
 #include "mesh/network/graph.hpp"

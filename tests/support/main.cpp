@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The main of a module's test program: runs all tests, or with --source=softmax_test.cpp those of one file.
+// The main of a module's test program: runs all tests, or with --source=rope_test.cpp those of one file.
 
 #include <gtest/gtest.h>
 
