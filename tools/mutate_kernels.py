@@ -2,19 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutants of the kernels that the kernels' tests kill: small faults (another operator, constant or bound), one at a time.
 
-  tools/mutate_kernels.py [--build build/release] [--count 40] [--files softmax,norm] [--filter NAME=FILTER]...
+  tools/mutate_kernels.py [--build build/release] [--count 40] [--files softmax,norm] [--filter NAME=FILTER]... [--jobs 2]
 
 Needs a build with the program kernels_tests; changes neither it nor the tree: a mutant's object is compiled beside them,
 lightly optimised, and linked in place of the right one. Of each file in turn the candidates are taken evenly spread, so
 the same tree has the same mutants. Each --filter (GoogleTest's) is a set of tests to be judged; without any, all tests.
-Minutes of CPU: for a person who changes tests, not for CI.
+About half a minute of CPU for each mutant: for a person who changes tests, not for CI.
 """
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -45,16 +45,15 @@ def spread(items, count):
 
 
 class Builder:
-    def __init__(self, build, folder):
-        self.build, self.folder = build, folder
+    def __init__(self, build):
+        self.build = build
         self.commands = {e["file"]: e for e in json.loads((build / "compile_commands.json").read_text())}
         out = subprocess.run(["ninja", "-t", "commands", "kernels_tests"], cwd=build, capture_output=True, text=True, check=True)
         self.link = out.stdout.strip().split("\n")[-1]
 
-    def make(self, source, text):
-        """The program with this text of a source; None where it does not compile."""
-        overlay = self.folder / "overlay"
-        shutil.rmtree(overlay, ignore_errors=True)
+    def make(self, folder, source, text):
+        """The program with this text of a source, in a folder of its own; None where it does not compile."""
+        overlay = folder / "overlay"
         changed = overlay / source  # found before the tree's own, by the file's own re-inclusion too
         changed.parent.mkdir(parents=True)
         changed.write_text(text)
@@ -64,13 +63,13 @@ class Builder:
             words.pop(0)
         made = pathlib.Path(words[words.index("-o") + 1]).name
         words = [words[0], f"-I{overlay}"] + [w for w in words[1:] if not w.startswith(("-O3", "-O2"))] + ["-O1", "-w"]
-        words[words.index("-o") + 1] = str(self.folder / made)
+        words[words.index("-o") + 1] = str(folder / made)
         words[words.index(str(ROOT / source))] = str(changed)
         if subprocess.run(words, cwd=entry["directory"], capture_output=True).returncode != 0:
             return None
-        program = self.folder / "mutant"
+        program = folder / "mutant"
         # Before the archive: what the object defines is not looked for there.
-        link = self.link.replace("-o bin/kernels_tests", f"{self.folder / made} -o {program}")
+        link = self.link.replace("-o bin/kernels_tests", f"{folder / made} -o {program}")
         subprocess.run(link, shell=True, cwd=self.build, check=True, capture_output=True)
         return program
 
@@ -84,37 +83,45 @@ def is_killed(program, tests):
         return True
 
 
+def mutants(texts, count):
+    """(source, text, what was changed) of `count` faults, as many in each source."""
+    each, left = -(-count // len(texts)), count
+    for source, text in texts.items():
+        for first, last, other, line in spread(candidates(text), min(each, left)):
+            left -= 1
+            what = f"{source}:{line}: '{text[first:last].strip()}' -> '{other.strip()}'"
+            yield source, text[:first] + other + text[last:], what
+
+
+def judge(builder, filters, mutant):
+    """The names of the filters whose tests kill the mutant; None where it does not compile."""
+    source, text, what = mutant
+    with tempfile.TemporaryDirectory() as folder:
+        program = builder.make(pathlib.Path(folder), source, text)
+        killers = program and [name for name, tests in filters.items() if is_killed(program, tests)]
+    outcomes = [f"{name} {'kills' if name in killers else 'SPARES'}" for name in filters] if program else ["does not compile"]
+    print(f"{what}: " + ", ".join(outcomes), flush=True)
+    return killers
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=ROOT / "build/release", type=pathlib.Path)
     parser.add_argument("--count", default=40, type=int)
     parser.add_argument("--files", default="", help="names without .cpp; all that have candidates if not given")
     parser.add_argument("--filter", action="append", default=[], metavar="NAME=FILTER")
+    parser.add_argument("--jobs", default=1, type=int)
     arguments = parser.parse_args()
     filters = dict(each.split("=", 1) for each in arguments.filter) or {"all": "*"}
     names = arguments.files.split(",") if arguments.files else sorted(p.stem for p in (ROOT / "kernels").glob("*.cpp"))
     texts = {f"kernels/{name}.cpp": (ROOT / f"kernels/{name}.cpp").read_text() for name in names}
     texts = {source: text for source, text in texts.items() if candidates(text)}
-    each = -(-arguments.count // len(texts))
-    killed, made = {name: 0 for name in filters}, 0
-    with tempfile.TemporaryDirectory() as folder:
-        builder = Builder(arguments.build.resolve(), pathlib.Path(folder))
-        for source, text in texts.items():
-            for first, last, other, line in spread(candidates(text), each):
-                if made == arguments.count:
-                    break
-                what = f"{source}:{line}: '{text[first:last].strip()}' -> '{other.strip()}'"
-                program = builder.make(source, text[:first] + other + text[last:])
-                if not program:
-                    print(f"{what}: does not compile", flush=True)
-                    continue
-                made += 1
-                outcomes = {name: is_killed(program, tests) for name, tests in filters.items()}
-                for name, outcome in outcomes.items():
-                    killed[name] += outcome
-                print(f"{what}: " + ", ".join(f"{n} {'kills' if o else 'SPARES'}" for n, o in outcomes.items()), flush=True)
+    builder = Builder(arguments.build.resolve())
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        killed = list(pool.map(lambda mutant: judge(builder, filters, mutant), mutants(texts, arguments.count)))
+    made = [each for each in killed if each is not None]
     for name in filters:
-        print(f"{name}: {killed[name]} of {made} mutants killed")
+        print(f"{name}: {sum(name in each for each in made)} of {len(made)} mutants killed")
 
 
 if __name__ == "__main__":
