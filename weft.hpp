@@ -11,6 +11,7 @@
 #include "mesh/mesh.hpp"
 #include "mesh/network/network_json.hpp"
 #include "mesh/persistence/snapshot.hpp"
+#include "mesh/runtime/cell_actor.hpp"
 
 namespace weft {
 
@@ -19,9 +20,14 @@ using kernels::Activation;
 using learning::Learner;
 using learning::LearningOptions;
 using learning::StreamOptions;
+using mesh::CellActor;
+using mesh::CellActorOf;
+using mesh::CellContext;
 using mesh::Mesh;
 using mesh::MeshOptions;
 using mesh::NetworkBuilder;
 using mesh::NetworkSpec;
+
+namespace message = mesh::message;
 
 }  // namespace weft

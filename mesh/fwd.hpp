@@ -21,6 +21,8 @@ class State;
 class StepRule;
 class WeightStore;
 struct Command;
+struct Mail;
+struct Message;
 struct DeviceStatistics;
 struct LayerSpec;
 struct MeshOptions;
@@ -31,4 +33,6 @@ enum class SnapshotWeights : int;
 /// Index of a node: input ports first, sorted by name, then layers in grid index order.
 using NodeId = std::uint32_t;
 using CommandMessage = std::shared_ptr<Command>;
+using MailPointer = std::shared_ptr<Mail>;
+using MessagePointer = std::shared_ptr<Message>;
 }  // namespace weft::mesh

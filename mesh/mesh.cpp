@@ -45,6 +45,9 @@ Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
   Mesh mesh(std::move(parts));
   WEFT_CHECK(mesh.parts_->rebuild_state({mesh.parts_->options.sessions, 2, false}, 0, std::nullopt));
   mesh.take_cell_snapshots();
+  Parts& built = *mesh.parts_;
+  built.mailing.address.emplace(built.number,
+                        [&built](Coord to, MessagePointer message) { return built.tell(to, std::move(message)); });
   return mesh;
 }
 
@@ -149,17 +152,14 @@ Result<CommandMessage> Mesh::post(Coord at, std::shared_ptr<Command> control) {
   if (!spec().grid.contains(at))
     return fail(Errc::out_of_range, "cell " + to_string(at) + " is outside the grid " + to_string(spec().grid));
   if (!control) return fail(Errc::invalid_argument, "cell " + to_string(at) + ": no command to post");
-  at.l = 0;
-  const auto& cells = parts_->cells;
-  const auto found =
-      std::lower_bound(cells.begin(), cells.end(), at, [](const auto& c, Coord b) { return c->at() < b; });
-  if (found == cells.end() || (*found)->at() != at)
-    return fail(Errc::unknown_name, "no layer stands in cell " + to_string(at));
-  WEFT_CHECK(parts_->engine->commands().post((*found)->id(), control));
+  Cell* const cell = parts_->find_cell(at);
+  if (!cell) return fail(Errc::unknown_name, "no layer stands in cell " + to_string(at));
+  WEFT_TRY([[maybe_unused]] const std::uint64_t stamp, parts_->engine->commands().post(cell->id(), control));
   return control;
 }
 
 void Mesh::Parts::deliver_commands() noexcept {
+  for (Cell* cell : mailing.observing) cell->collect_mail(ticks);
   if (!engine->commands().has_mail() && !engine->commands().has_deferred()) return;
   sync(true);
   engine->commands().deliver_all(ticks);

@@ -4,6 +4,7 @@
 
 #include "mesh/fwd.hpp"
 #include "mesh/network/network.hpp"
+#include "mesh/runtime/address_book.hpp"
 
 #include "actors/fwd.hpp"
 
@@ -147,6 +148,19 @@ class Mesh {
   /// @error out_of_range, unknown_name, invalid_argument (no command), full
   /// @thread any
   Result<CommandMessage> post(Coord cell, std::shared_ptr<Command> control);
+
+  /// The address of a cell, or of one layer of it, for senders that do not hold the mesh.
+  Address address(Coord at) const noexcept { return {number(), at}; }
+  /// Sends a message to the layer at `to`: a command to its cell, or mail (a target, a user's own), which an actor
+  /// handles in the next tick that its cell fires. Returns the message's stamp: messages from outside are handled in
+  /// the order of their stamps. The pointer tells when it was handled, and the answer.
+  /// @error halted: the mesh has stopped; full: tick, then send again; unsupported: the layer handles no such message;
+  ///        out_of_range, unknown_name, invalid_argument (no message)
+  /// @thread any
+  Result<std::uint64_t> tell(Coord to, MessagePointer message);
+  /// The same, and wants an answer: `ticks` after it has arrived it is handled no more and answered timed_out; 0: it
+  /// waits. The pointer given back has the answer (Message::is_done, wait_for).
+  Result<MailPointer> ask(Coord to, MailPointer mail, std::uint64_t ticks = 0);
 
   /// Carries out what waits for the cells and is due, as the next tick would: so that a checkpoint holds it.
   void deliver_commands() noexcept;

@@ -62,6 +62,10 @@ HostPlaces host_places(const Graph& graph) {
   }
   for (NodeId id = first; id < nodes.size(); ++id)
     for (const NodeId owner : nodes[id].owners) places.is_opaque[id] |= places.is_opaque[owner];
+  // Weights that targets move are no part of what a step on both sides can take back.
+  std::set<std::size_t> trained;
+  if (std::any_of(nodes.begin() + first, nodes.end(), [](const Node& node) { return !node.layer->trains().empty(); }))
+    for (NodeId id = first; id < nodes.size(); ++id) trained.insert(nodes[id].cell);
   // Their observations are computed on the host as soon as the values are there.
   std::map<std::string, std::set<std::size_t>> observing, measured;  // by type
   for (const LayerSpec& layer : graph.spec().layers) {
@@ -81,6 +85,7 @@ HostPlaces host_places(const Graph& graph) {
   for (const auto& [type, those] : registered) add(those, "the layer type '" + type + "' is not one of Weft's own");
   for (const auto& [type, those] : observing) add(those, type + " decides there");
   for (const auto& [type, those] : measured) add(those, type + " measures their gradients");
+  add(trained, "actors send targets (\"trains\"), which move weights on the host");
   places.is_asked = cells == kept;
   // Weights that several layers compute with move when all of them have learned: in the middle of a step, when nothing
   // crosses. So all are on one side.

@@ -11,7 +11,7 @@ namespace weft::mesh {
 
 ReplayLog::ReplayLog(Engine& engine) : engine_(engine) {
   for (const auto& cell : engine.runner().cells())
-    for (const CellObserver& each : cell->observers()) observers_.push_back(each.observer.get());
+    if (!cell->observers().empty()) observing_.push_back(cell.get());
 }
 
 std::size_t ReplayLog::row(NodeId port) const noexcept {
@@ -20,8 +20,11 @@ std::size_t ReplayLog::row(NodeId port) const noexcept {
 
 void ReplayLog::begin_run(std::uint64_t tick, std::uint64_t first, std::uint64_t steps) {
   if (entries_.empty()) {
-    memory_.clear();
-    for (const Observer* observer : observers_) memory_.push_back(observer->words());
+    memory_.resize(observing_.size());
+    for (std::size_t i = 0; i < observing_.size(); ++i) {
+      observing_[i]->collect_mail(tick + engine_.ticks_in(first));
+      observing_[i]->record_observers(memory_[i]);
+    }
   }
   steps_ += steps;
   Entry& run = entries_.emplace_back();
@@ -79,9 +82,10 @@ void ReplayLog::forget() noexcept {
 }
 
 void ReplayLog::restore_observers() noexcept {
-  for (std::size_t i = 0; i < observers_.size(); ++i) {
-    const bool restored = observers_[i]->restore(memory_[i]);
+  for (std::size_t i = 0; i < observing_.size(); ++i) {
+    const Status restored = observing_[i]->restore_observers(memory_[i]);
     WEFT_ASSERT(restored, "an observer takes what it gave");
+    observing_[i]->restore_mail(memory_[i], entries_.empty() ? 0 : entries_.front().tick);
   }
 }
 

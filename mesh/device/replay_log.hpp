@@ -7,7 +7,6 @@
 #include "mesh/runtime/observer.hpp"
 #include "mesh/runtime/run_io.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -58,8 +57,8 @@ class ReplayLog {
   std::vector<Entry> entries_;
   std::uint64_t bytes_ = 0, steps_ = 0;
   std::vector<std::vector<float>> spare_;  // of feeds that were logged
-  std::vector<Observer*> observers_;
-  std::vector<std::array<std::uint64_t, Observer::kWords>> memory_;  // by observer: as the log began
+  std::vector<Cell*> observing_;           // cells of those
+  std::vector<CellRecord> memory_;         // by observing cell: as the log began
 };
 
 }  // namespace weft::mesh

@@ -133,16 +133,19 @@ Status Mesh::Parts::check_memory() const {
 }
 
 Status Mesh::Parts::make_cells() {
+  const std::map<std::size_t, std::size_t> commands = count_commands();
   for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size();) {
     const NodeId first = id;
     while (id < graph.nodes().size() && graph.nodes()[id].cell == graph.nodes()[first].cell) ++id;
     Coord at = graph.nodes()[first].at;
     at.l = 0;
-    cells.push_back(std::make_unique<Cell>(static_cast<actors::ActorId>(cells.size()), at, first, id - first));
+    const auto told = commands.find(graph.nodes()[first].cell);
+    const std::size_t mailbox = Cell::kMailboxCapacity + (told == commands.end() ? 0 : told->second);
+    cells.push_back(std::make_unique<Cell>(static_cast<actors::ActorId>(cells.size()), at, first, id - first, mailbox));
   }
   WEFT_CHECK(make_observers());
   for (const auto& cell : cells)
-    if (!cell->observers().empty()) observing.push_back(cell.get());
+    if (!cell->observers().empty()) mailing.observing.push_back(cell.get());
   registry = std::make_unique<actors::Registry>(cells.size());
   supervisor = std::make_unique<actors::Supervisor>(*registry);
   board = std::make_unique<actors::ActivityBoard>(layout.plan.regions.size());
@@ -156,29 +159,6 @@ Status Mesh::Parts::make_cells() {
     actors::SupervisionRule own = graph.spec().supervision;
     own.policy = *layer.policy;
     WEFT_CHECK(supervisor->set_rule((*cell)->id(), own));
-  }
-  return {};
-}
-
-Status Mesh::Parts::make_observers() {
-  // More could fill a cell's mailbox: each may send three commands, which lie there for up to two ticks.
-  constexpr std::size_t kMostObservers = 4;
-  std::vector<std::size_t> observers(cells.size(), 0);
-  const auto place_of = [&](NodeId node) {
-    const auto after =
-        std::upper_bound(cells.begin(), cells.end(), node, [](NodeId id, const auto& c) { return id < c->first(); });
-    const auto cell = static_cast<std::uint32_t>(after - cells.begin() - 1);
-    return CellPlace{node, cell, node - cells[cell]->first()};
-  };
-  for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
-    const Node& node = graph.nodes()[id];
-    if (!node.layer->is_observer()) continue;
-    WEFT_TRY(MadeObserver made, node.layer->make_observer({graph, id, place_of}));
-    for (const CellPlace& place : made.commanded)
-      if (++observers[place.cell] > kMostObservers)
-        return fail(Errc::too_large, node.object + ".from: more than " + std::to_string(kMostObservers) +
-                                         " layers like it act on the cell of " + graph.nodes()[place.node].object);
-    cells[place_of(id).cell]->observers().push_back({id, std::move(made.observer)});
   }
   return {};
 }
@@ -227,7 +207,8 @@ void Mesh::Parts::make_engine() {
   sync(true);
   const DeviceStatistics statistics = device.run ? device.run->statistics() : DeviceStatistics();
   auto made = std::make_unique<Engine>(RunSetup{graph, weights, *state, layout.plan, layout.node_region, cells,
-                                                supervisor.get(), registry.get(), rule, layout.width, board.get()});
+                                                supervisor.get(), registry.get(), rule, layout.width, board.get(),
+                                                mailing.links});
   // Without memory, nothing has changed until here.
   device.run.reset();
   if (engine && engine->halt()) made->note_halt(*engine->halt());

@@ -7,12 +7,14 @@
 #include "mesh/mesh.hpp"
 #include "mesh/network/graph.hpp"
 #include "mesh/persistence/snapshot.hpp"
+#include "mesh/runtime/address_book.hpp"
 #include "mesh/runtime/cell.hpp"
 #include "mesh/runtime/engine.hpp"
 #include "mesh/runtime/state.hpp"
 #include "mesh/weights/weight_store.hpp"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -39,6 +41,13 @@ struct DeviceSide {
   std::optional<DeviceStatistics> missing;  // where a GPU was asked for and there is none
 };
 
+/// Cells that act on others, and the way to a mesh's cells for senders that do not hold it.
+struct MailSide {
+  std::vector<Cell*> observing;                  // cells with observers
+  std::vector<std::pair<NodeId, NodeId>> links;  // that mail takes
+  std::optional<AddressEntry> address;           // once the mesh is built
+};
+
 /// Parts of a mesh.
 struct Mesh::Parts {
   Graph graph;
@@ -57,10 +66,10 @@ struct Mesh::Parts {
   DeviceSide device;
   std::uint64_t ticks = 0;
   std::uint64_t sessions_created = 0;  // ever, those that were removed too
-  std::vector<Cell*> observing;        // cells with observers
   std::uint64_t number = 0;            // no two meshes have the same
   std::optional<Hash128> digest;       // of the network, once asked for
   BatchCopy copies;                    // of a state in memory, used again
+  MailSide mailing;                    // last: its address goes first
 
   Parts(Graph g, MeshOptions o, topology::Machine m);
 
@@ -71,6 +80,14 @@ struct Mesh::Parts {
   void keep_tied_together(std::vector<std::uint32_t>& unit_of, std::vector<topology::Demand::Unit>& units) const;
   Status make_cells();
   Status make_observers();
+  CellPlace place_of(NodeId node) const noexcept;
+  /// The cell at a place, whatever its level; null: none.
+  Cell* find_cell(Coord at) const noexcept;
+  Result<std::uint64_t> tell(Coord to, MessagePointer message);
+  /// Commands that actors may have under way to cells, by Node::cell.
+  std::map<std::size_t, std::size_t> count_commands() const;
+  /// Layers that move towards targets, and who reads whose mail; by the node that sends.
+  void link_mail(const std::map<NodeId, MadeObserver>& senders);
   Status make_executor();
   void make_engine();
   Status open_device();

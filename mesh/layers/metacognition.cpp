@@ -138,7 +138,8 @@ bool Watcher::update(std::uint64_t tick, double value) noexcept {
   return true;
 }
 
-bool Watcher::restore(std::span<const std::uint64_t, kWords> words) noexcept {
+bool Watcher::restore(std::span<const std::uint64_t> words) noexcept {
+  if (words.size() != kWords) return false;
   const auto slow = std::bit_cast<double>(words[3]);
   if (!(slow >= 0) || !std::isfinite(slow)) return false;
   if ((words[4] & 1) != 0 && rule_.action != WatchRule::Action::swap) return false;

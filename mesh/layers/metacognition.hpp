@@ -14,6 +14,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace weft::mesh {
 
@@ -54,10 +55,14 @@ class Watcher final : public Observer {
 
   void observe(const Observation& seen, CommandSink& to) override;
   bool may_change_weights() const noexcept override { return rule_.action == WatchRule::Action::morph; }
-  std::array<std::uint64_t, kWords> words() const noexcept override {
+  void save(std::vector<std::uint64_t>& to) const override {
+    const auto all = words();
+    to.assign(all.begin(), all.end());
+  }
+  std::array<std::uint64_t, kWords> words() const noexcept {
     return {cooldown_until_, held_, seen_, std::bit_cast<std::uint64_t>(slow_), actions_ << 1 | is_swapped_};
   }
-  bool restore(std::span<const std::uint64_t, kWords> words) noexcept override;
+  bool restore(std::span<const std::uint64_t> words) noexcept override;
 
  private:
   bool holds(double value) noexcept;

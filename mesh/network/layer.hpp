@@ -127,6 +127,12 @@ class Layer {
   /// Its observer in a mesh. @pre is_observer
   /// @error sources that cannot be observed so, naming the place in the network file
   virtual Result<MadeObserver> make_observer(const ObserverSite& site) const;
+  /// True for an actor of a user's own.
+  virtual bool handles_mail() const noexcept { return false; }
+  /// Places that it exchanges mail with besides its links, and those of layers that it sends targets to
+  /// (mesh/runtime/cell_actor.hpp).
+  virtual std::span<const Coord> tells() const noexcept { return {}; }
+  virtual std::span<const Coord> trains() const noexcept { return {}; }
   /// True when backward reads z.
   virtual bool needs_preactivation() const noexcept { return false; }
   virtual const std::vector<ParameterSpec>& parameters() const noexcept;

@@ -33,7 +33,7 @@ Status restore_cells(Mesh& mesh, std::span<const std::uint64_t> words) {
   WordReader reader(words);
   for (const auto& cell : MeshAccess::cells(mesh)) {
     CellRecord record;
-    record.observers.resize(cell->observers().size());
+    record.prepare(cell->observer_sizes(), cell->mail() != nullptr);
     CellRecord::visit(record, reader);
     if (reader.is_short()) return bad_cells("too short for the network's cells");
     const bool is_known = std::all_of(record.commands.begin(), record.commands.end(), [&](const auto& command) {
@@ -42,6 +42,12 @@ Status restore_cells(Mesh& mesh, std::span<const std::uint64_t> words) {
     if (reader.has_failed() || !is_known)
       return bad_cells("cell " + to_string(cell->at()) + " holds values out of range: " +
                        (is_known ? std::string(reader.failed_field()) : "a command's sender"));
+    const bool is_mail = std::all_of(record.mail.begin(), record.mail.end(), [&](const MailPointer& mail) {
+      return mail && way_of(mail->type) == MessageWay::mailed && mail->type != MessageType::command &&
+             mail->level < cell->layers() && mail->sender <= mesh.graph().nodes().size() &&
+             (mail->sender == 0 || mail->sender > mesh.graph().port_count());
+    });
+    if (!is_mail) return bad_cells("cell " + to_string(cell->at()) + " holds mail of nobody, or for nobody");
     if (auto restored = MeshAccess::restore_cell(mesh, *cell, record); !restored)
       return bad_cells(restored.error().text());
   }

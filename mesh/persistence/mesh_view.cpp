@@ -169,7 +169,7 @@ MeshPlan::MeshPlan(const Mesh& mesh) : spec(mesh.spec()) {
     parameters.push_back({*parameter.spec, weight_name(node, *parameter.spec), node.object});
   }
   for (const auto& cell : MeshAccess::cells(mesh)) {
-    cells.push_back({cell->first(), cell->layers(), cell->observers().size()});
+    cells.push_back({cell->first(), cell->layers(), cell->observer_sizes(), cell->mail() != nullptr});
     has_observers = has_observers || !cell->observers().empty();
   }
 }
@@ -223,7 +223,7 @@ Hash128 state_hash(const MeshView& view, std::size_t session, const LayerHash& r
   WordReader words(*view.cells);
   CellRecord record;
   for (const MeshPlan::CellPlan& cell : plan.cells) {
-    record.observers.resize(cell.observers);
+    record.prepare(cell.observers, cell.takes_mail);
     CellRecord::visit(record, words);
     hasher.add(hash_cell(
         record, {cell.first, cell.layers}, *view.state, session, view.ticks,

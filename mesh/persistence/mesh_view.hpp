@@ -32,7 +32,8 @@ struct MeshPlan {
   struct CellPlan {
     NodeId first = 0;
     std::uint32_t layers = 0;
-    std::size_t observers = 0;
+    std::vector<std::size_t> observers{};  // sizes of their memory
+    bool takes_mail = false;
   };
 
   explicit MeshPlan(const Mesh& mesh);

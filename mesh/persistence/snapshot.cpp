@@ -57,7 +57,7 @@ std::string shape_text(const State::Options& options) {
 }  // namespace
 
 bool Mesh::Parts::may_change_weights() const noexcept {
-  for (const Cell* cell : observing)
+  for (const Cell* cell : mailing.observing)
     for (const CellObserver& each : cell->observers())
       if (each.observer->may_change_weights()) return true;
   if (!engine->commands().has_deferred()) return false;
@@ -99,7 +99,7 @@ void Mesh::take_snapshot(Snapshot& to, SnapshotWeights weights) {
   p.state->take_live(p.ticks, to.live_.data(), p.begin_copies(to.live_size_, to.holds_weights_));
 
   if (!is_known || to.changes_ != p.registry->changes()) p.take_cells(to);
-  for (const Cell* cell : p.observing) cell->record_observers(to.cells_[cell->id()].record);
+  for (const Cell* cell : p.mailing.observing) cell->record_observers(to.cells_[cell->id()].record);
   const Halt* const halt = p.engine->halt();
   if (halt || to.halt_) to.halt_ = halt ? std::optional(*halt) : std::nullopt;
 
@@ -179,9 +179,11 @@ Status Mesh::restore_snapshot(const Snapshot& from) {
   p.state->restore_live(p.ticks, from.live_.data(), shared);
   if (p.copies.count()) p.copies.make(*p.executor);
   if (!is_own || from.changes_ != p.registry->changes() || p.engine->commands().has_mail()) p.restore_cells(from);
-  for (Cell* cell : p.observing) {
-    const Status restored = cell->restore_observers(from.cells_[cell->id()].record);
+  for (Cell* cell : p.mailing.observing) {
+    const CellRecord& record = from.cells_[cell->id()].record;
+    const Status restored = cell->restore_observers(record);
     WEFT_ASSERT(restored, "an observer takes back what it gave");
+    if (is_own) cell->restore_mail(record, p.ticks);
   }
   p.engine->clear_halt();
   if (from.halt_) p.engine->note_halt(*from.halt_);
@@ -197,9 +199,10 @@ void Mesh::Parts::restore_cells(const Snapshot& from) {
     const Snapshot::CellPart& part = from.cells_[i];
     p.cells[i]->set_snapshot(part.snapshot);
     const CellRecord* record = &part.record;
-    if (!is_own && !record->commands.empty()) {
+    if (!is_own && !(record->commands.empty() && record->mail.empty())) {
       own = *record;
       for (CommandMessage& command : own.commands) command = copy_of(*command);
+      for (MailPointer& mail : own.mail) mail = copy_of(*mail);
       record = &own;
     }
     const Status restored = p.cells[i]->restore(*record, *p.supervisor, p.ticks);

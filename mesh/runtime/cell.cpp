@@ -12,6 +12,7 @@ namespace weft::mesh {
 namespace {
 
 constexpr Field kMasterSize{"master_size", Scope::weights};
+constexpr Field kMemory{"memory", Scope::weights};  // of observers whose memory a restart brings back
 
 }  // namespace
 
@@ -24,9 +25,11 @@ void Cell::bind(const Graph& graph, WeightStore& weights, State& state, actors::
   rule_ = rule;
 }
 
-void Cell::receive(std::uint64_t tick, std::uint64_t, CommandMessage&& message) noexcept {
-  if (message->not_before <= tick) return carry_out(tick, *message);
-  keep(std::move(message));
+void Cell::receive(std::uint64_t tick, std::uint64_t, MessagePointer&& message) noexcept {
+  if (message->type != MessageType::command) return mail_->deliver(tick, std::static_pointer_cast<Mail>(message));
+  CommandMessage command = std::static_pointer_cast<Command>(std::move(message));
+  if (command->not_before <= tick) return carry_out(tick, *command);
+  keep(std::move(command));
 }
 
 void Cell::keep(CommandMessage message) {
@@ -48,13 +51,19 @@ void Cell::run_deferred(std::uint64_t tick) {
 }
 
 void Cell::rewind_commands(std::uint64_t tick, std::span<const CommandMessage> kept) {
-  const auto withdraw = [&](const CommandMessage& command) {
-    if (command->is_done() || std::find(kept.begin(), kept.end(), command) != kept.end()) return;
-    command->finish(tick, fail(Errc::not_found, "cell " + to_string(at_) + ", " + std::string(name(command->kind)) +
-                                                    ": the mesh went back to tick " + std::to_string(tick) +
-                                                    ", before this command was sent; send it again"));
+  const auto withdraw = [&](const MessagePointer& message) {
+    if (message->is_done() || std::find(kept.begin(), kept.end(), message) != kept.end()) return;
+    const bool is_command = message->type == MessageType::command;
+    const std::string_view what = is_command ? name(static_cast<const Command&>(*message).kind) : name(message->type);
+    message->finish(
+        tick, fail(Errc::not_found, "cell " + to_string(at_) + ", " + std::string(what) +
+                                        ": the mesh went back to tick " + std::to_string(tick) + ", before this " +
+                                        (is_command ? "command" : "message") + " was sent; send it again"));
   };
-  mailbox().drain([&](std::uint64_t, CommandMessage&& command) { withdraw(command); });
+  mailbox().drain([&](std::uint64_t, MessagePointer&& message) {
+    if (message->type != MessageType::command) mail_->leave();
+    withdraw(message);
+  });
   for (const CommandMessage& command : deferred_) withdraw(command);
   deferred_.assign(kept.begin(), kept.end());
   registry_->note_change();
@@ -119,9 +128,20 @@ Status Cell::apply(std::uint64_t tick, Command& control, std::vector<float>& ans
   return fail(Errc::internal, object + ": unknown command");
 }
 
+std::vector<std::size_t> Cell::observer_sizes() const {
+  std::vector<std::size_t> sizes;
+  for (const CellObserver& each : observers_) sizes.push_back(each.observer->size());
+  return sizes;
+}
+
 void Cell::record_observers(CellRecord& to) const {
   to.observers.resize(observers_.size());
-  for (std::size_t i = 0; i < observers_.size(); ++i) to.observers[i] = observers_[i].observer->words();
+  for (std::size_t i = 0; i < observers_.size(); ++i) {
+    to.observers[i].is_counted = observers_[i].observer->size() == 0;
+    observers_[i].observer->save(to.observers[i].words);
+  }
+  to.takes_mail = mail_ != nullptr;
+  if (mail_) to.mail.assign(mail_->waiting().begin(), mail_->waiting().end());
 }
 
 void Cell::record(const actors::Supervisor& supervisor, CellRecord& to) const {
@@ -138,9 +158,15 @@ void Cell::record(const actors::Supervisor& supervisor, CellRecord& to) const {
 Status Cell::restore_observers(const CellRecord& from) {
   WEFT_ASSERT(from.observers.size() == observers_.size(), "a record of another cell");
   for (std::size_t i = 0; i < observers_.size(); ++i)
-    if (!observers_[i].observer->restore(from.observers[i]))
+    if (!observers_[i].observer->restore(from.observers[i].words))
       return fail(Errc::corrupt, "cell " + to_string(at_) + " holds no memory of its observers");
   return {};
+}
+
+void Cell::restore_mail(const CellRecord& from, std::uint64_t tick) {
+  if (!mail_) return;
+  mail_->restore(tick, from.mail);
+  for (const CellObserver& each : observers_) each.observer->forget_sent();
 }
 
 Status Cell::restore(const CellRecord& from, actors::Supervisor& supervisor, std::uint64_t tick) {
@@ -151,6 +177,7 @@ Status Cell::restore(const CellRecord& from, actors::Supervisor& supervisor, std
   switches_ = from.switches;
   marked_ = !registry_->is_active(id());
   rewind_commands(tick, from.commands);
+  restore_mail(from, tick);
   return {};
 }
 
@@ -166,6 +193,12 @@ void Cell::take_snapshot(std::uint64_t tick) {
     }
     visit_rows(node, tick, archive);
     if (rule_) std::as_const(*rule_).visit_layer(node, archive);
+  }
+  std::vector<std::uint64_t> words;
+  for (const CellObserver& each : observers_) {
+    if (each.observer->size() != 0) continue;
+    each.observer->save(words);
+    archive.list(kMemory, words);
   }
   registry_->note_change();
 }
@@ -188,6 +221,13 @@ void Cell::restart(std::uint64_t tick) {
     weights_->refresh(node);
     visit_rows(node, tick, archive);
     if (rule_) rule_->visit_layer(node, archive);
+  }
+  std::vector<std::uint64_t> words;
+  for (const CellObserver& each : observers_) {
+    if (each.observer->size() != 0) continue;
+    archive.list(kMemory, words);
+    const bool restored = each.observer->restore(words);
+    WEFT_ASSERT(restored, "an observer takes back what it gave");
   }
 }
 

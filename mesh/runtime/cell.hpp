@@ -4,6 +4,7 @@
 
 #include "mesh/memory/byte_archive.hpp"
 #include "mesh/network/graph.hpp"
+#include "mesh/runtime/cell_mail.hpp"
 #include "mesh/runtime/cell_record.hpp"
 #include "mesh/runtime/command.hpp"
 #include "mesh/runtime/observer.hpp"
@@ -30,15 +31,15 @@ struct CellObserver {
 };
 
 /// One place (z, y, x) of the grid: an actor whose behaviour is its layers. Data reaches it through the rings its
-/// layers read; commands reach it through its mailbox and are executed at tick boundaries, in the order of their
-/// stamps.
+/// layers read; commands and mail reach it through its mailbox. Commands are executed at tick boundaries, in the order
+/// of their stamps; mail is handled as the cell fires.
 /// @thread mailbox: any; everything else: the thread that runs the cell's region
-class Cell final : public actors::Actor<CommandMessage> {
+class Cell final : public actors::Actor<MessagePointer> {
  public:
   static constexpr std::size_t kMailboxCapacity = 16;
 
-  Cell(actors::ActorId id, Coord at, NodeId first, std::uint32_t layers)
-      : Actor(id, kMailboxCapacity), at_(at), first_(first), layers_(layers) {}
+  Cell(actors::ActorId id, Coord at, NodeId first, std::uint32_t layers, std::size_t mailbox = kMailboxCapacity)
+      : Actor(id, mailbox), at_(at), first_(first), layers_(layers) {}
 
   Coord at() const noexcept { return at_; }
   NodeId first() const noexcept { return first_; }
@@ -89,14 +90,30 @@ class Cell final : public actors::Actor<CommandMessage> {
   std::vector<CellObserver>& observers() noexcept { return observers_; }
   const std::vector<CellObserver>& observers() const noexcept { return observers_; }
 
+  /// Its mail; null: no layer of it handles any.
+  CellMail* mail() const noexcept { return mail_.get(); }
+  /// Makes room for mail. Before the mesh runs.
+  CellMail& open_mail() {
+    if (!mail_) mail_ = std::make_unique<CellMail>();
+    return *mail_;
+  }
+  /// Takes in what neighbours sent it for `tick`.
+  void collect_mail(std::uint64_t tick) {
+    if (mail_) mail_->collect(tick, id());
+  }
+  /// Sizes of its observers' memory, as CellRecord::prepare takes them.
+  std::vector<std::size_t> observer_sizes() const;
+
   /// Its state besides values and weights. The memory of `to` is used again.
   void record(const actors::Supervisor& supervisor, CellRecord& to) const;
-  /// The part of it that every tick of an observer changes.
+  /// The part of it that every tick of an observer changes: its memory, and mail.
   void record_observers(CellRecord& to) const;
   /// Puts it back, and answers commands kept or sent since that they were withdrawn.
   /// @error corrupt: no such supervision, or no memory of its observers; the mesh is to be thrown away then
   Status restore(const CellRecord& from, actors::Supervisor& supervisor, std::uint64_t tick);
   Status restore_observers(const CellRecord& from);
+  /// Puts mail back; what came since is answered that it was withdrawn.
+  void restore_mail(const CellRecord& from, std::uint64_t tick);
 
   /// Fields of the scopes of a restart, layer by layer.
   using Snapshot = ByteArchive;
@@ -109,7 +126,7 @@ class Cell final : public actors::Actor<CommandMessage> {
   void restart(std::uint64_t tick);
 
  protected:
-  void receive(std::uint64_t tick, std::uint64_t stamp, CommandMessage&& message) noexcept override;
+  void receive(std::uint64_t tick, std::uint64_t stamp, MessagePointer&& message) noexcept override;
 
  private:
   /// The committed values of a layer in all sessions.
@@ -145,6 +162,7 @@ class Cell final : public actors::Actor<CommandMessage> {
   RuleState* rule_ = nullptr;
   std::vector<CommandMessage> deferred_;
   std::vector<CellObserver> observers_;
+  std::unique_ptr<CellMail> mail_;
   std::shared_ptr<Snapshot> snapshot_;
   actors::Registry* registry_ = nullptr;
 };

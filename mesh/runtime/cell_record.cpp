@@ -25,15 +25,32 @@ bool WordReader::get(const Field& field, Element, std::span<std::byte> to) {
   return true;
 }
 
-CommandMessage copy_of(const Command& command) {
+void CellRecord::prepare(std::span<const std::size_t> sizes, bool has_mail) {
+  observers.resize(sizes.size());
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    observers[i].is_counted = sizes[i] == 0;
+    observers[i].words.resize(sizes[i]);
+  }
+  takes_mail = has_mail;
+  mail.clear();
+}
+
+namespace {
+
+template <class Content>
+std::shared_ptr<Content> copy_through_words(const Content& message, std::shared_ptr<Content> made) {
   std::vector<std::uint64_t> words;
   WordWriter writer(words);
-  Command::visit(command, writer);
-  auto made = std::make_shared<Command>();
+  Content::visit(message, writer);
   WordReader reader(words);
-  Command::visit(*made, reader);
-  WEFT_ASSERT(!reader.has_failed(), "a command takes back what it gave");
+  Content::visit(*made, reader);
+  WEFT_ASSERT(!reader.has_failed(), "a message takes back what it gave");
   return made;
 }
+
+}  // namespace
+
+CommandMessage copy_of(const Command& command) { return copy_through_words(command, std::make_shared<Command>()); }
+MailPointer copy_of(const Mail& mail) { return copy_through_words(mail, std::make_shared<Mail>(mail.type)); }
 
 }  // namespace weft::mesh

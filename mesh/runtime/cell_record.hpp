@@ -10,7 +10,6 @@
 #include "core/archive.hpp"
 #include "core/result.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -28,6 +27,12 @@ struct CellSwitches {
   std::uint64_t period = 1;
 };
 
+/// Memory of an observer: always as many words, or counted.
+struct ObserverMemory {
+  std::vector<std::uint64_t> words;
+  bool is_counted = false;
+};
+
 /// State of a cell besides values and weights of its layers. Hash, snapshot, checkpoint and their ways back are
 /// archives that `visit` is called with: a field is a line of it.
 struct CellRecord {
@@ -35,7 +40,12 @@ struct CellRecord {
   actors::ActorView supervision;
   std::vector<std::uint64_t> restarts;   // ticks of those that still count
   std::vector<CommandMessage> commands;  // that wait
-  std::vector<std::array<std::uint64_t, Observer::kWords>> observers;
+  std::vector<ObserverMemory> observers;
+  bool takes_mail = false;
+  std::vector<MailPointer> mail;  // that waits
+
+  /// Makes room for the memory of observers of these sizes (Observer::size), before it is read.
+  void prepare(std::span<const std::size_t> sizes, bool has_mail);
 
   template <class Self, class Archive>
   static void visit(Self& self, Archive& archive) {
@@ -55,7 +65,13 @@ struct CellRecord {
         if (!command) command = std::make_shared<Command>();
       Command::visit(*command, archive);
     }
-    for (auto& words : self.observers) archive(Field{"observers", Scope::control}, std::span(words));
+    for (auto& memory : self.observers) {
+      if (memory.is_counted) archive.count(Field{"memory", Scope::control}, memory.words);
+      archive(Field{"observers", Scope::control}, std::span(memory.words));
+    }
+    if (!self.takes_mail) return;
+    archive.count(Field{"mail", Scope::care}, self.mail);
+    for (auto& mail : self.mail) visit_mail(mail, archive);
   }
 };
 
@@ -94,5 +110,6 @@ class WordReader final : public InArchive {
 
 /// The same command, not executed yet, for another mesh, which answers it by itself.
 CommandMessage copy_of(const Command& command);
+MailPointer copy_of(const Mail& mail);
 
 }  // namespace weft::mesh

@@ -3,17 +3,15 @@
 #pragma once
 
 #include "mesh/fwd.hpp"
+#include "mesh/runtime/message.hpp"
 
 #include "actors/actor.hpp"
 
 #include "core/archive.hpp"
 #include "core/encoding.hpp"
-#include "core/result.hpp"
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -34,23 +32,15 @@ enum class CommandKind : int {
 inline constexpr std::size_t kCommandKindCount = 8;
 std::string_view name(CommandKind kind) noexcept;
 
-/// A command to a cell and, when it is done, the answer. Make it, post it once, keep the pointer, check `is_done`.
-struct Command {
+/// A command to a cell and, when it is done, the answer.
+struct Command final : Message {
+  Command() noexcept : Message(MessageType::command) {}
+
   CommandKind kind = CommandKind::probe;
-  std::uint32_t level = 0;      // layer inside the cell
   std::uint32_t parameter = 0;  // index into Layer::parameters()
   std::uint64_t number = 0;
-  std::uint32_t sender = 0;  // 0: from outside; else the layer that sent it, its node + 1
-  Encoding encoding;         // wanted by morph
+  Encoding encoding;  // wanted by morph
   std::vector<float> values;
-  std::uint64_t not_before = 0;  // tick before which it is not executed; recorded commands are replayed by it
-
-  /// @thread any; pairs with the release in `finish`
-  bool is_done() const noexcept { return done_.load(std::memory_order_acquire); }
-  /// Tick at whose boundary it was carried out, and what went wrong. Read after is_done().
-  std::uint64_t done_at() const noexcept { return done_at_; }
-  const Status& status() const noexcept { return status_; }
-  const std::vector<float>& answer() const noexcept { return answer_; }
 
   /// Everything of a command that waits; its answer is no state.
   template <class Self, class Archive>
@@ -66,26 +56,20 @@ struct Command {
     for (auto& value : self.values) archive.coded(Field{"values", Scope::care}, value, value_word, read_value);
   }
 
-  /// The first answer stands: after a mesh went back (Mesh::restore_snapshot) an order may be carried out again.
-  void finish(std::uint64_t tick, Status status, std::vector<float> answer = {}) {
-    if (is_done()) return;
-    done_at_ = tick;
-    status_ = std::move(status);
-    answer_ = std::move(answer);
-    done_.store(true, std::memory_order_release);  // pairs with the acquire in is_done
-  }
-
  private:
   /// Type in the low byte, granularity above it.
   static std::uint64_t encoding_word(const Encoding& encoding) noexcept;
   static std::optional<Encoding> read_encoding(std::uint64_t word) noexcept;
   static std::uint64_t value_word(float value) noexcept;
   static std::optional<float> read_value(std::uint64_t word) noexcept;
-
-  std::atomic<bool> done_{false};
-  std::uint64_t done_at_ = 0;
-  Status status_;
-  std::vector<float> answer_;
 };
+
+/// A command without further fields.
+inline CommandMessage make_command(CommandKind kind, std::uint64_t not_before = 0) {
+  auto command = std::make_shared<Command>();
+  command->kind = kind;
+  command->not_before = not_before;
+  return command;
+}
 
 }  // namespace weft::mesh

@@ -8,14 +8,15 @@
 
 namespace weft::mesh {
 
-Status CommandDelivery::post(std::size_t cell, CommandMessage message) {
-  if (auto sent = cells_[cell]->mailbox().push(std::move(message)); !sent)
+Result<std::uint64_t> CommandDelivery::post(std::size_t cell, MessagePointer message) {
+  auto sent = cells_[cell]->mailbox().push(std::move(message));
+  if (!sent)
     return fail(Errc::full, "cell " + to_string(cells_[cell]->at()) + ": its mailbox holds " +
                                 std::to_string(cells_[cell]->mailbox().capacity()) +
                                 " commands that no tick has taken yet; tick, then send again");
   // Pairs with the exchange in deliver_now.
   regions_[plan_.region_of_cell(cell)].posted.fetch_add(1, std::memory_order_release);
-  return {};
+  return sent;
 }
 
 void CommandDelivery::keep(std::size_t cell, CommandMessage message) {

@@ -23,8 +23,8 @@ class CommandDelivery {
   CommandDelivery(const RegionPlan& plan, std::span<const std::unique_ptr<Cell>> cells, actors::Registry* registry)
       : plan_(plan), cells_(cells), registry_(registry), regions_(plan.regions().size()) {}
 
-  /// @error full
-  Status post(std::size_t cell, CommandMessage message);
+  /// The message's stamp: its number in the cell's mailbox. @error full
+  Result<std::uint64_t> post(std::size_t cell, MessagePointer message);
   /// Puts a command where the next tick would put it.
   void keep(std::size_t cell, CommandMessage message);
   /// Delivers to a region's cells what waits for them.

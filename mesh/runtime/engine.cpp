@@ -14,7 +14,7 @@ std::vector<std::pair<NodeId, NodeId>> links_of(const StepRule* rule) {
 }  // namespace
 
 Engine::Engine(const RunSetup& setup)
-    : plan_(setup.graph, setup.plan, setup.node_region, links_of(setup.rule)),
+    : plan_(setup.graph, setup.plan, setup.node_region, links_of(setup.rule), setup.mail_links),
       runner_(setup, plan_),
       commands_(plan_, setup.cells, setup.registry),
       faults_(setup.cells, setup.supervisor, setup.registry),
@@ -76,10 +76,11 @@ void Engine::fail_learning(std::uint32_t cell, std::uint64_t tick, actors::Fault
   faults_.answer(cell, tick, slot, kind, reason);
 }
 
-// A few observers' commands fit a cell's mailbox: it is full of commands from outside only, and then this one is
-// dropped, as those are.
-void Engine::command(std::size_t, std::uint32_t cell, CommandMessage command) {
-  (void)commands_.post(cell, std::move(command)).has_value();
+// The commands of observers fit a cell's mailbox: it is full of messages from outside only, and then this one is
+// refused, as those are.
+void Engine::command(std::size_t region, std::uint32_t cell, CommandMessage command) {
+  if (auto sent = commands_.post(cell, command); !sent)
+    command->finish(regions_[region].writes, fail(std::move(sent).error()));
 }
 
 void Engine::report_fault(NodeId node, std::uint64_t tick, actors::FaultKind kind, const char* reason) noexcept {

@@ -5,9 +5,9 @@
 #include "mesh/fwd.hpp"
 #include "mesh/runtime/command.hpp"
 
+#include "kernels/op_stream.hpp"
 #include "kernels/views.hpp"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,6 +17,9 @@
 
 namespace weft::mesh {
 
+struct BackwardArgs;
+class Cell;
+class Outbox;
 class StepRule;
 
 /// A layer as the target of commands: its cell, by index, and its level in the cell.
@@ -26,10 +29,15 @@ struct CellPlace {
 
 /// A firing of an observer's layer.
 struct Observation {
-  std::uint64_t tick = 0;           // committed before it
-  kernels::ConstMatrixView output;  // of the layer, as it will be committed
+  std::uint64_t tick = 0;      // committed before it
+  kernels::MatrixView output;  // of the layer, as it will be committed
   const StepRule* rule = nullptr;
   std::uint64_t step = 0;
+  Cell* cell = nullptr;  // of the layer, its state and its weights
+  State* state = nullptr;
+  WeightStore* weights = nullptr;
+  kernels::OpStream* stream = nullptr;
+  float* workspace = nullptr;
   /// The rms of a layer's last gradient; 0 before the first, and where nothing learns.
   float gradient_size(NodeId node) const noexcept;
 };
@@ -48,14 +56,22 @@ class CommandSink {
 /// @thread the one that runs the cell of its layer
 class Observer {
  public:
-  /// Words of its memory, which are part of the state hash and of files.
+  /// Words of memory that metacognition keeps. 0 elsewhere: as many as there are.
   static constexpr std::size_t kWords = 5;
 
   virtual ~Observer() = default;
   virtual void observe(const Observation& seen, CommandSink& to) = 0;
-  virtual std::array<std::uint64_t, kWords> words() const noexcept = 0;
+  /// Words of its memory, which are part of the state hash and of files. 0: their number changes.
+  virtual std::size_t size() const noexcept { return kWords; }
+  virtual void save(std::vector<std::uint64_t>& to) const = 0;
   /// False when they are no such words.
-  virtual bool restore(std::span<const std::uint64_t, kWords> words) noexcept = 0;
+  virtual bool restore(std::span<const std::uint64_t> words) = 0;
+  /// True when it handles mail of a type.
+  virtual bool handles(MessageType) const noexcept { return false; }
+  /// The layer's backward, where it is the observer's. False: it is the layer's own.
+  virtual bool backward(const BackwardArgs&) { return false; }
+  /// Forgets mail that it sent: the mesh went to another state, between runs.
+  virtual void forget_sent() noexcept {}
   /// True when its commands may change weights.
   virtual bool may_change_weights() const noexcept { return false; }
 };
@@ -65,12 +81,22 @@ struct ObserverSite {
   const Graph& graph;
   NodeId node = 0;
   std::function<CellPlace(NodeId)> place_of;
+  /// Layers that name a node among those that they tell.
+  std::function<std::vector<NodeId>(NodeId)> told_by;
 };
 
 /// An observer, and the cells that it may command.
 struct MadeObserver {
   std::unique_ptr<Observer> observer;
   std::vector<CellPlace> commanded;
+  /// Layers that it may train: they move towards targets that it sends.
+  std::vector<CellPlace> trained{};
+  /// Layers that its layer exchanges mail with, ascending.
+  std::vector<NodeId> neighbours{};
+  /// Mail that it sends; null: it sends none.
+  const Outbox* outbox = nullptr;
+  /// True when its layer handles mail.
+  bool takes_mail = false;
 };
 
 }  // namespace weft::mesh

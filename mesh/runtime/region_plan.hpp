@@ -33,9 +33,11 @@ class RegionPlan {
     std::vector<NodeId> late;  // layers with tied weights, which learn when all have fired
   };
 
-  /// `extra_links`: links besides the network's own that cells read across as they learn.
-  RegionPlan(const Graph& graph, const topology::Plan& plan, std::vector<std::uint32_t> node_region,
-             std::span<const std::pair<NodeId, NodeId>> extra_links);
+  using Links = std::span<const std::pair<NodeId, NodeId>>;
+  /// `extra_links`: links besides the network's own that cells read across as they learn; `mail_links`: those that
+  /// cells exchange mail across.
+  RegionPlan(const Graph& graph, const topology::Plan& plan, std::vector<std::uint32_t> node_region, Links extra_links,
+             Links mail_links = {});
 
   const std::vector<Region>& regions() const noexcept { return regions_; }
   const Region& region(std::size_t region) const noexcept { return regions_[region]; }
@@ -44,7 +46,7 @@ class RegionPlan {
   bool learns_late(NodeId node) const noexcept { return learns_late_[node]; }
 
  private:
-  void link(const Graph& graph, std::span<const std::pair<NodeId, NodeId>> extra_links);
+  void link(const Graph& graph, Links extra_links, Links mail_links);
   void add(const Graph& graph, const RegionPart& part, bool may_run_early);
 
   std::vector<Region> regions_;

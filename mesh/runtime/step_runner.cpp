@@ -31,7 +31,11 @@ class CpuStepContext final : public StepContext {
     return std::any_of(values.begin(), values.end(), [](float v) { return v != 0.0f; });
   }
   void backward(NodeId node, const BackwardArgs& args) override {
-    runner_.layers().unit(node).layer->backward(stream, args);
+    const Layer& layer = *runner_.layers().unit(node).layer;
+    if (layer.is_observer() && !runner_.cells().empty())
+      for (const CellObserver& each : runner_.cells()[runner_.plan().cell_of(node)]->observers())
+        if (each.node == node && each.observer->backward(args)) return;
+    layer.backward(stream, args);
   }
   void report_fault(NodeId node, actors::FaultKind kind, const char* reason) noexcept override {
     if (!runner_.cells().empty() && !is_isolated(node))
@@ -151,8 +155,10 @@ void StepRunner::fire_cell(const RegionPart& part, const RegionPart& next, const
                            StepEvents& events) noexcept {
   Cell* cell = cells_.empty() ? nullptr : cells_[part.cell].get();
   if (cell && cell->take_reset()) {
+    cell->collect_mail(at.tick);
     outputs_.zero(part, at.tick);
   } else if (cell && !cell->fires(at.tick)) {
+    cell->collect_mail(at.tick);
     outputs_.keep(part, at.tick, false);
   } else {
     try {
@@ -192,7 +198,9 @@ inline void StepRunner::fire_layers(const RegionPart& part, const RegionPart& ne
   if (cell->observers().empty()) return;
   RegionCommands commands(events, at.region);
   for (const CellObserver& each : cell->observers())
-    each.observer->observe({at.tick, state_.output(each.node, at.tick + 1), rule_, at.step}, commands);
+    each.observer->observe({at.tick, state_.output(each.node, at.tick + 1), rule_, at.step, cell, &state_, &weights_,
+                            &stream, streams_.workspace(at.region)},
+                           commands);
 }
 
 inline void StepRunner::prefetch(const RegionPart& part) const noexcept {

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace weft::mesh {
@@ -35,6 +36,7 @@ struct RunSetup {
   StepRule* rule = nullptr;
   Width width{};
   actors::ActivityBoard* board = nullptr;  // each region tells there at which cell it is
+  std::span<const std::pair<NodeId, NodeId>> mail_links{};
 };
 
 /// Faults and commands of a step, for its caller.

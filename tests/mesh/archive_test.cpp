@@ -193,7 +193,7 @@ Record filled() {
   record.commands[0]->encoding = Encoding(Dtype::int4, Granularity::block32);
   record.commands[0]->values = {1.5f, -0.0f};
   record.commands[0]->not_before = 30;
-  record.observers = {{1, 2, 3, 4, 5}};
+  record.observers.push_back({{1, 2, 3, 4, 5}});
   return record;
 }
 
@@ -220,7 +220,7 @@ TEST(CellRecords, AFieldComesBackOrIsNamed) {
   const auto record = filled<LargerRecord<Scope::control>>();
   std::vector<std::uint64_t> words = words_of(record, scopes::kCheckpoint);
   LargerRecord<Scope::control> back;
-  back.observers.resize(1);
+  back.prepare(std::vector<std::size_t>{5}, false);
   back.fuel = 1;
   WordReader reader(words);
   LargerRecord<Scope::control>::visit(back, reader);

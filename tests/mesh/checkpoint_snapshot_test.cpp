@@ -121,8 +121,11 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
           cells.push_back(word);
         for (const std::uint32_t word : bits(order->values)) cells.push_back(word);
       }
-      for (const CellObserver& each : cell->observers())
-        for (const std::uint64_t word : each.observer->words()) cells.push_back(word);
+      for (const CellObserver& each : cell->observers()) {
+        std::vector<std::uint64_t> words;
+        each.observer->save(words);
+        cells.insert(cells.end(), words.begin(), words.end());
+      }
     }
     blobs.push_back(formats::make_tensor("state/cells", std::span<const std::uint64_t>(cells)));
   }

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/runtime/actor_runner.hpp"
+
+#include "mesh/runtime/cell.hpp"
+#include "mesh/runtime/cell_record.hpp"
+#include "mesh/runtime/state.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <string>
+#include <utility>
+
+namespace weft::mesh {
+
+/// One firing of the actor. What a handler sends counts when the handler has returned.
+class ActorRunner::Context final : public CellContext {
+ public:
+  Context(ActorRunner& runner, const Observation& seen, CommandSink& sink)
+      : runner_(runner), seen_(seen), sink_(sink) {}
+
+  const Observation& seen() const noexcept { return seen_; }
+  std::uint64_t tick() const noexcept override { return seen_.tick; }
+  Coord at() const noexcept override { return runner_.graph_.nodes()[runner_.node_].at; }
+  std::size_t sessions() const noexcept override { return seen_.output.rows; }
+
+  Status publish(std::span<const float> values, std::size_t session) override {
+    const std::string object = runner_.graph_.nodes()[runner_.node_].object + ", publish: ";
+    if (session >= seen_.output.rows)
+      return fail(Errc::out_of_range,
+                  object + "session " + std::to_string(session) + " of " + std::to_string(seen_.output.rows));
+    if (values.size() != seen_.output.cols)
+      return fail(Errc::shape_mismatch, object + std::to_string(values.size()) + " values where " +
+                                            std::to_string(seen_.output.cols) + " are expected");
+    if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); }))
+      return fail(Errc::not_finite, object + "a value is not finite");
+    std::copy(values.begin(), values.end(), seen_.output.row(session));
+    return {};
+  }
+
+  Result<std::uint64_t> tell(Coord to, MessagePointer message) override {
+    const std::string object = runner_.graph_.nodes()[runner_.node_].object + ", message to " + to_string(to) + ": ";
+    if (!message) return fail(Errc::invalid_argument, object + "there is none");
+    const ActorNeighbour* const neighbour = runner_.neighbour(to);
+    if (!neighbour)
+      return fail(Errc::unknown_name, object + "no layer there is linked with it; name the place in \"tells\"");
+    return message->type == MessageType::command
+               ? tell_command(object, *neighbour, std::static_pointer_cast<Command>(std::move(message)))
+               : tell_mail(object, *neighbour, std::static_pointer_cast<Mail>(std::move(message)));
+  }
+
+  Result<std::uint64_t> ask(Coord to, MailPointer mail, std::uint64_t ticks) override {
+    const std::string object = runner_.graph_.nodes()[runner_.node_].object + ", question to " + to_string(to) + ": ";
+    if (ticks == 0) return fail(Errc::invalid_argument, object + "0 ticks; a reply takes 2 at least");
+    if (runner_.questions_.size() >= kMostQuestions)
+      return fail(Errc::full, object + std::to_string(kMostQuestions) + " others wait for a reply");
+    if (mail) {
+      mail->kind = Mail::Kind::ask;
+      mail->deadline = tick() + ticks;
+    }
+    WEFT_TRY(const std::uint64_t number, tell(to, std::move(mail)));
+    runner_.questions_.push_back({number, tick() + ticks, runner_.neighbour(to)->place.node});
+    return number;
+  }
+
+  void reply(std::vector<float> values) override { reply_ = std::move(values); }
+
+  /// Before a handler runs, and after it has: what it sent goes out. After one that threw `drop` instead.
+  void begin(const Mail* question = nullptr) {
+    reply_.clear();
+    question_ = question;
+    letters_ = runner_.outbox_.size();
+    questions_ = runner_.questions_.size();
+    commands_.clear();
+  }
+  void commit() {
+    for (auto& [cell, command] : commands_) sink_.send(cell, std::move(command));
+    commands_.clear();
+    answer(0);
+  }
+  void drop(Errc why) {
+    runner_.outbox_.drop(letters_);
+    runner_.questions_.resize(questions_);
+    commands_.clear();
+    reply_.clear();
+    answer(static_cast<std::uint32_t>(why) + 1);
+  }
+  std::vector<float> take_reply() { return std::move(reply_); }
+
+ private:
+  Result<std::uint64_t> tell_command(const std::string& object, const ActorNeighbour& neighbour,
+                                     CommandMessage command) {
+    if (!neighbour.may_command)
+      return fail(Errc::unsupported, object + "it commands cells that it reads or names in \"tells\", not its readers");
+    const auto same = [&](const auto& sent) { return sent.first == neighbour.place.cell; };
+    if (static_cast<std::size_t>(std::count_if(commands_.begin(), commands_.end(), same) +
+                                 std::count_if(earlier_.begin(), earlier_.end(), [&](std::uint32_t cell) {
+                                   return cell == neighbour.place.cell;
+                                 })) >= kMostCommands)
+      return fail(Errc::full, object + std::to_string(kMostCommands) + " commands went there in this tick");
+    command->sender = runner_.node_ + 1;
+    command->level = neighbour.place.level;
+    command->not_before = std::max(command->not_before, tick() + 3);  // as Observer says
+    commands_.emplace_back(neighbour.place.cell, std::move(command));
+    earlier_.push_back(neighbour.place.cell);
+    return ++runner_.sent_;
+  }
+
+  Result<std::uint64_t> tell_mail(const std::string& object, const ActorNeighbour& neighbour, MailPointer mail) {
+    const bool is_trained = neighbour.may_train && mail->type == MessageType::target;
+    if (way_of(mail->type) == MessageWay::published)
+      return fail(Errc::unsupported, object + std::string(name(mail->type)) + " is published, not mailed");
+    if (!neighbour.handles_mail && !is_trained)
+      return fail(Errc::unsupported, object + "the layer there handles no " + std::string(name(mail->type)) +
+                                         (mail->type == MessageType::target ? "; name it in \"trains\"" : ""));
+    if (runner_.outbox_.is_full())
+      return fail(Errc::full, object + std::to_string(Outbox::kMost) + " messages went out in this tick");
+    mail->sender = runner_.node_ + 1;
+    mail->level = neighbour.place.level;
+    mail->not_before = std::max(mail->not_before, tick() + 1);
+    mail->sequence = ++runner_.sent_;
+    runner_.outbox_.put(neighbour.place.cell, std::move(mail));
+    return runner_.sent_;
+  }
+
+  /// The reply to a neighbour's question.
+  void answer(std::uint32_t failure) {
+    if (!question_ || question_->sender == 0 || question_->kind != Mail::Kind::ask) return;
+    const auto to = runner_.place_of(question_->sender);
+    const ActorNeighbour* const neighbour = to ? runner_.neighbour(*to) : nullptr;
+    if (!neighbour || runner_.outbox_.is_full()) return;  // the question ends by its deadline
+    MailPointer reply = make_mail(question_->number, reply_);
+    reply->kind = Mail::Kind::reply;
+    reply->failure = failure;
+    reply->sender = runner_.node_ + 1;
+    reply->level = neighbour->place.level;
+    reply->not_before = tick() + 1;
+    reply->sequence = question_->sequence;
+    runner_.outbox_.put(neighbour->place.cell, std::move(reply));
+  }
+
+  ActorRunner& runner_;
+  const Observation& seen_;
+  CommandSink& sink_;
+  const Mail* question_ = nullptr;
+  std::vector<float> reply_;
+  std::vector<std::pair<std::uint32_t, CommandMessage>> commands_;  // of the handler that runs
+  std::vector<std::uint32_t> earlier_;                              // cells that were sent commands in this tick
+  std::size_t letters_ = 0, questions_ = 0;
+};
+
+ActorRunner::ActorRunner(const Graph& graph, NodeId node, std::uint32_t level, std::unique_ptr<CellActor> actor,
+                         std::vector<ActorNeighbour> neighbours)
+    : graph_(graph), node_(node), level_(level), actor_(std::move(actor)), neighbours_(std::move(neighbours)) {
+  std::sort(neighbours_.begin(), neighbours_.end());
+}
+
+const ActorNeighbour* ActorRunner::neighbour(Coord at) const noexcept {
+  const auto found = std::lower_bound(neighbours_.begin(), neighbours_.end(), at,
+                                      [](const ActorNeighbour& a, Coord b) { return a.at < b; });
+  return found != neighbours_.end() && found->at == at ? &*found : nullptr;
+}
+
+std::optional<Coord> ActorRunner::place_of(std::uint32_t sender) const {
+  if (sender == 0) return std::nullopt;
+  return graph_.nodes()[sender - 1].at;
+}
+
+void ActorRunner::observe(const Observation& seen, CommandSink& to) {
+  Context context(*this, seen, to);
+  outbox_.begin(seen.tick + 1);
+  // The output stays until it is published anew.
+  const kernels::MatrixView before = seen.state->output(node_, seen.tick);
+  for (std::size_t b = 0; b < before.rows; ++b) std::copy_n(before.row(b), before.cols, seen.output.row(b));
+  seen.cell->collect_mail(seen.tick);
+  CellMail& box = *seen.cell->mail();
+  for (MailPointer mail = box.next(level_, seen.tick); mail; mail = box.next(level_, seen.tick)) handle(context, mail);
+  end_questions(context);
+  show_activations(context);
+}
+
+void ActorRunner::handle(Context& context, const MailPointer& mail) {
+  const std::uint64_t tick = context.tick();
+  if (mail->deadline != 0 && tick > mail->deadline)
+    return mail->finish(tick, fail(Errc::timed_out, graph_.nodes()[node_].object + ": its deadline, tick " +
+                                                        std::to_string(mail->deadline) + ", has passed"));
+  context.begin(mail.get());
+  try {
+    dispatch(context, *mail);
+  } catch (const std::exception& error) {
+    context.drop(Errc::internal);
+    mail->finish(tick, fail(Errc::internal, graph_.nodes()[node_].object + ": its handler threw: " + error.what()));
+    throw;
+  } catch (...) {
+    context.drop(Errc::internal);
+    mail->finish(tick, fail(Errc::internal, graph_.nodes()[node_].object + ": its handler threw"));
+    throw;
+  }
+  context.commit();
+  mail->finish(tick, {}, context.take_reply());
+}
+
+void ActorRunner::dispatch(Context& context, const Mail& mail) {
+  const std::optional<Coord> from = place_of(mail.sender);
+  if (mail.kind == Mail::Kind::reply) {
+    const auto question = std::find_if(questions_.begin(), questions_.end(),
+                                       [&](const Question& one) { return one.number == mail.sequence; });
+    if (question == questions_.end()) return;  // it came too late
+    questions_.erase(question);
+    context.begin();
+    std::optional<Errc> failure;
+    if (mail.failure != 0) failure = static_cast<Errc>(mail.failure - 1);
+    return actor_->on_reply({from.value_or(Coord()), mail.sequence, failure, mail.values}, context);
+  }
+  if (mail.type == MessageType::target) return actor_->on_target({from, mail.number, mail.values, mail.rate}, context);
+  actor_->on_message({from, mail.number, mail.values, mail.bytes, mail.kind == Mail::Kind::ask}, context);
+}
+
+void ActorRunner::end_questions(Context& context) {
+  const auto is_over = [&](const Question& one) { return one.deadline < context.tick(); };
+  for (auto late = std::find_if(questions_.begin(), questions_.end(), is_over); late != questions_.end();
+       late = std::find_if(questions_.begin(), questions_.end(), is_over)) {
+    const Question question = *late;
+    questions_.erase(late);
+    context.begin();
+    actor_->on_reply({graph_.nodes()[question.to].at, question.number, Errc::timed_out, {}}, context);
+    context.commit();
+  }
+}
+
+void ActorRunner::show_activations(Context& context) {
+  const Observation& seen = context.seen();
+  const Node& node = graph_.nodes()[node_];
+  for (std::size_t i = 0; i < node.sources.size(); ++i) {
+    const NodeId from = graph_.edges()[node.sources[i]].from;
+    const Node& source = graph_.nodes()[from];
+    const kernels::ConstMatrixView rows = std::as_const(*seen.state).output(from, seen.tick);
+    for (std::size_t session = 0; session < rows.rows; ++session) {
+      context.begin();
+      actor_->on_activation({i, source.at, source.port, session, {rows.row(session), rows.cols}}, context);
+      context.commit();
+    }
+  }
+}
+
+bool ActorRunner::backward(const BackwardArgs& args) {
+  for (std::size_t b = 0; b < args.dy.rows; ++b) {
+    const std::span<float> back = args.dx.data ? std::span(args.dx.row(b), args.dx.cols) : std::span<float>();
+    std::fill(back.begin(), back.end(), 0.0f);
+    actor_->on_gradient({b, {args.dy.row(b), args.dy.cols}, back});
+  }
+  return true;
+}
+
+template <class Self, class Archive>
+void ActorRunner::visit_own(Self& self, Archive& archive) {
+  archive.word(Field{"sent", Scope::control}, self.sent_);
+  archive.count(Field{"questions", Scope::control}, self.questions_);
+  for (auto& question : self.questions_) {
+    archive.word(Field{"question", Scope::control}, question.number);
+    archive.word(Field{"deadline", Scope::control}, question.deadline);
+    archive.word(Field{"to", Scope::control}, question.to, 0, self.graph_.nodes().size() - 1);
+  }
+}
+
+void ActorRunner::save(std::vector<std::uint64_t>& to) const {
+  to.clear();
+  WordWriter archive(to, scopes::kSnapshot);
+  visit_own(*this, archive);
+  std::as_const(*actor_).visit(archive);
+}
+
+bool ActorRunner::restore(std::span<const std::uint64_t> words) {
+  WordReader archive(words, scopes::kSnapshot);
+  const std::uint64_t sent = sent_;
+  std::vector<Question> questions = questions_;
+  std::unique_ptr<CellActor> actor = actor_->clone();
+  visit_own(*this, archive);
+  actor->visit(static_cast<InArchive&>(archive));
+  if (archive.has_failed() || archive.words_left() != 0) {
+    sent_ = sent;
+    questions_ = std::move(questions);
+    return false;
+  }
+  actor_ = std::move(actor);
+  return true;
+}
+
+}  // namespace weft::mesh

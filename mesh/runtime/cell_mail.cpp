@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/runtime/cell_mail.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace weft::mesh {
+
+void CellMail::keep(MailPointer mail) {
+  const auto place = [](const Mail& one) { return std::pair(one.not_before, one.sender); };
+  const auto later = std::upper_bound(waiting_.begin(), waiting_.end(), mail,
+                                      [&](const auto& a, const auto& b) { return place(*a) < place(*b); });
+  if (mail->sender != 0) ++neighbours_;
+  waiting_.insert(later, std::move(mail));
+}
+
+void CellMail::deliver(std::uint64_t tick, MailPointer mail) {
+  mail->not_before = std::max(mail->not_before, tick);
+  if (mail->deadline != 0) mail->deadline += tick;
+  keep(std::move(mail));
+}
+
+void CellMail::collect(std::uint64_t tick, std::uint32_t cell) {
+  if (std::exchange(collected_, tick) == tick) return;
+  for (const Outbox* outbox : outboxes_)
+    outbox->each(tick, cell, [&](const MailPointer& mail) {
+      if (neighbours_ < kRoom) return keep(mail);
+      mail->finish(tick, fail(Errc::full, "the receiver has " + std::to_string(kRoom) +
+                                              " messages of neighbours that it has not handled yet"));
+    });
+}
+
+MailPointer CellMail::next(std::uint32_t level, std::uint64_t tick) {
+  const auto found =
+      std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& mail) { return mail->level == level; });
+  if (found == waiting_.end() || (*found)->not_before > tick) return nullptr;
+  MailPointer mail = std::move(*found);
+  waiting_.erase(found);
+  if (mail->sender == 0)
+    leave();
+  else
+    --neighbours_;
+  return mail;
+}
+
+void CellMail::restore(std::uint64_t tick, std::span<const MailPointer> waiting) {
+  for (const MailPointer& mail : waiting_)
+    if (std::find(waiting.begin(), waiting.end(), mail) == waiting.end())
+      mail->finish(tick, fail(Errc::not_found, "the mesh went back to tick " + std::to_string(tick) +
+                                                   ", before this message was sent; send it again"));
+  const auto of_outside = [&] { return static_cast<std::uint32_t>(waiting_.size()) - neighbours_; };
+  const std::uint32_t before = of_outside();
+  waiting_.clear();
+  neighbours_ = 0;
+  for (const MailPointer& mail : waiting) keep(mail);
+  outside_.fetch_add(of_outside() - before, std::memory_order_relaxed);
+  collected_ = UINT64_MAX;
+}
+
+}  // namespace weft::mesh

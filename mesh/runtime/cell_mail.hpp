@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/runtime/message.hpp"
+#include "mesh/runtime/outbox.hpp"
+
+#include "core/result.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace weft::mesh {
+
+/// Mail of a cell with layers that handle some: from outside, delivered at a tick boundary, and from neighbours,
+/// collected from their outboxes. It waits until the cell fires. Within a tick mail from outside comes first, in the
+/// order of its stamps, then that of neighbours, by sender and then as it was sent.
+/// @thread admit, leave: any; everything else: the thread that runs the cell's region
+class CellMail {
+ public:
+  /// Mail from outside, and of neighbours, that may wait.
+  static constexpr std::uint32_t kRoom = 1024;
+
+  /// Neighbours' outboxes are read in the order in which they are added.
+  void add_neighbour(const Outbox& outbox) { outboxes_.push_back(&outbox); }
+
+  /// Room for one more from outside. False: there is none.
+  bool admit() noexcept {
+    if (outside_.fetch_add(1, std::memory_order_relaxed) < kRoom) return true;
+    leave();
+    return false;
+  }
+  void leave() noexcept { outside_.fetch_sub(1, std::memory_order_relaxed); }
+
+  /// Takes in mail from outside, delivered at the boundary before `tick`.
+  void deliver(std::uint64_t tick, MailPointer mail);
+  /// Takes in what neighbours sent for `tick`. What there is no room for is answered: full.
+  void collect(std::uint64_t tick, std::uint32_t cell);
+  /// The next mail for a layer that is due; null: none is. It waits no more.
+  MailPointer next(std::uint32_t level, std::uint64_t tick);
+
+  std::span<const MailPointer> waiting() const noexcept { return waiting_; }
+  /// Goes back to mail that waited then, at `tick`; what came since is answered: not found.
+  void restore(std::uint64_t tick, std::span<const MailPointer> waiting);
+
+ private:
+  void keep(MailPointer mail);
+
+  std::vector<const Outbox*> outboxes_;
+  std::vector<MailPointer> waiting_;  // by (not_before, sender), then as it came
+  std::uint64_t collected_ = UINT64_MAX;
+  std::uint32_t neighbours_ = 0;  // mail of neighbours that waits
+  std::atomic<std::uint32_t> outside_{0};
+};
+
+}  // namespace weft::mesh
