@@ -234,6 +234,28 @@ Result<mesh::CommandMessage> Agent::post(Coord cell, std::shared_ptr<mesh::Comma
   return sent;
 }
 
+Result<std::uint64_t> Agent::tell(Coord to, mesh::MessagePointer message) {
+  WEFT_CHECK(ready());
+  WEFT_TRY(const std::uint64_t stamp, replayable_.mesh().tell(to, message));
+  if (message->type == mesh::MessageType::command) {
+    const auto& command = static_cast<const mesh::Command&>(*message);
+    WEFT_CHECK(journaled({}, RecordKind::command, [&](RecordBytes& bytes) { bytes.put_command(to, command); }));
+  } else {
+    const auto& mail = static_cast<const mesh::Mail&>(*message);
+    WEFT_CHECK(journaled({}, RecordKind::message, [&](RecordBytes& bytes) { bytes.put_message(to, mail); }));
+  }
+  return stamp;
+}
+
+Result<mesh::MailPointer> Agent::ask(Coord to, mesh::MailPointer mail, std::uint64_t ticks) {
+  if (mail) {
+    mail->kind = mesh::Mail::Kind::ask;
+    mail->deadline = ticks;
+  }
+  WEFT_TRY([[maybe_unused]] const std::uint64_t stamp, tell(to, mail));
+  return mail;
+}
+
 Result<std::size_t> Agent::add_session() {
   WEFT_CHECK(ready());
   WEFT_TRY(const std::size_t session, replayable_.mesh().add_session());

@@ -132,6 +132,9 @@ class Agent {
                std::uint64_t samples);
   Status drain();
   Result<mesh::CommandMessage> post(Coord cell, std::shared_ptr<mesh::Command> control);
+  /// As Mesh::tell and Mesh::ask; a command is sent as by `post`.
+  Result<std::uint64_t> tell(Coord to, mesh::MessagePointer message);
+  Result<mesh::MailPointer> ask(Coord to, mesh::MailPointer mail, std::uint64_t ticks = 0);
   Result<std::size_t> add_session();
   Status remove_session(std::size_t session);
   Status reset_session(std::size_t session);

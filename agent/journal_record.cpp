@@ -133,6 +133,30 @@ std::optional<CommandRecord> read_command(Reader& in) {
   return record;
 }
 
+std::optional<MessageRecord> read_message(Reader& in) {
+  MessageRecord record;
+  record.to.z = in.number<std::uint32_t>();
+  record.to.y = in.number<std::uint32_t>();
+  record.to.x = in.number<std::uint32_t>();
+  record.to.l = in.number<std::uint32_t>();
+  const auto type = in.number<std::uint8_t>(), kind = in.number<std::uint8_t>();
+  if (type != static_cast<std::uint8_t>(mesh::MessageType::target) &&
+      type != static_cast<std::uint8_t>(mesh::MessageType::user))
+    return std::nullopt;
+  record.mail = std::make_shared<mesh::Mail>(static_cast<mesh::MessageType>(type));
+  mesh::Mail& mail = *record.mail;
+  mail.number = in.number<std::uint32_t>();
+  mail.not_before = in.number<std::uint64_t>();
+  mail.deadline = in.number<std::uint64_t>();
+  mail.rate = in.number<float>();
+  mail.values = in.floats();
+  const ByteSpan bytes = in.file();
+  mail.bytes.assign(bytes.begin(), bytes.end());
+  if (kind > static_cast<std::uint8_t>(mesh::Mail::Kind::ask)) return std::nullopt;
+  mail.kind = static_cast<mesh::Mail::Kind>(kind);
+  return record;
+}
+
 MarkerRecord read_mark(Reader& in) {
   MarkerRecord mark;
   mark.tick = in.number<std::uint64_t>();
@@ -182,6 +206,8 @@ std::optional<Record> read_any(RecordKind kind, Reader& in) {
       return read_mark(in);
     case RecordKind::checkpoint:
       return CheckpointRecord{in.number<std::uint64_t>()};
+    case RecordKind::message:
+      return read_message(in);
     case RecordKind::none:
       break;
   }
@@ -279,6 +305,19 @@ void RecordBytes::put_command(Coord cell, const mesh::Command& control) {
   number(static_cast<std::uint8_t>(control.encoding.granularity));
   number(control.not_before);
   floats(control.values);
+}
+
+void RecordBytes::put_message(Coord to, const mesh::Mail& mail) {
+  for (const std::uint32_t place : {to.z, to.y, to.x, to.l}) number(place);
+  number(static_cast<std::uint8_t>(mail.type));
+  number(static_cast<std::uint8_t>(mail.kind));
+  number(mail.number);
+  number(mail.not_before);
+  number(mail.deadline);
+  number(mail.rate);
+  floats(mail.values);
+  number(std::uint64_t{mail.bytes.size()});
+  bytes_.insert(bytes_.end(), mail.bytes.begin(), mail.bytes.end());
 }
 
 void RecordBytes::put_session(std::uint64_t session) { number(session); }

@@ -63,6 +63,11 @@ struct CommandRecord {
   Coord cell;
   std::shared_ptr<mesh::Command> control;
 };
+/// A target, or a user's own message. Commands have a record of their own.
+struct MessageRecord {
+  Coord to;
+  mesh::MailPointer mail;
+};
 struct AddSessionRecord {};
 struct RemoveSessionRecord {
   std::uint64_t session = 0;
@@ -88,7 +93,7 @@ struct CheckpointRecord {
 };
 using Record = std::variant<InputRecord, TicksRecord, LearnRecord, DrainRecord, CommandRecord, AddSessionRecord,
                             RemoveSessionRecord, ResetSessionRecord, AttachSessionRecord, ResumeRecord,
-                            AnnotationRecord, MarkerRecord, CheckpointRecord>;
+                            AnnotationRecord, MarkerRecord, CheckpointRecord, MessageRecord>;
 
 /// Bytes of records, written one after another into memory that is used again.
 /// Floats whose low halves are all zero (what is exact in bfloat16, as pictures of few grey levels are) take two bytes;
@@ -108,6 +113,7 @@ class RecordBytes {
                  std::uint64_t samples, bool halted);
   void put_drain(bool halted);
   void put_command(Coord cell, const mesh::Command& control);
+  void put_message(Coord to, const mesh::Mail& mail);
   void put_session(std::uint64_t session);
   void put_attach(ByteSpan file, bool allow_other_weights);
   void put_annotation(std::string_view topic, std::string_view text);

@@ -105,6 +105,12 @@ Status ReplayableMesh::apply_one(const CommandRecord& record) {
   return {};
 }
 
+Status ReplayableMesh::apply_one(const MessageRecord& record) {
+  // As above.
+  WEFT_TRY([[maybe_unused]] const std::uint64_t stamp, mesh_->tell(record.to, record.mail));
+  return {};
+}
+
 Status ReplayableMesh::apply_one(const AddSessionRecord&) {
   WEFT_TRY([[maybe_unused]] const std::size_t session, mesh_->add_session());
   return {};

@@ -59,6 +59,7 @@ class ReplayableMesh {
   Status apply_one(const LearnRecord& record);
   Status apply_one(const DrainRecord& record);
   Status apply_one(const CommandRecord& record);
+  Status apply_one(const MessageRecord& record);
   Status apply_one(const AddSessionRecord& record);
   Status apply_one(const RemoveSessionRecord& record);
   Status apply_one(const ResetSessionRecord& record);

@@ -92,6 +92,34 @@ TEST(Record, KeepsACommand) {
   EXPECT_EQ(read.control->values, order.values);
 }
 
+TEST(Record, KeepsAMessage) {
+  for (const auto type : {mesh::MessageType::target, mesh::MessageType::user}) {
+    mesh::Mail mail(type);
+    mail.kind = mesh::Mail::Kind::ask;
+    mail.number = 9;
+    mail.not_before = 1ull << 40;
+    mail.deadline = 12;
+    mail.rate = 0.1f;
+    mail.values = {1.0f, 0.1f};
+    mail.bytes = {std::byte{1}, std::byte{0}, std::byte{255}};
+    RecordBytes bytes;
+    bytes.begin().put_message({4, 5, 6, 7}, mail);
+    const auto read = std::get<MessageRecord>(reread(RecordKind::message, bytes));
+    EXPECT_EQ(read.to, (Coord{4, 5, 6, 7}));
+    EXPECT_EQ(read.mail->type, type);
+    EXPECT_EQ(read.mail->kind, mail.kind);
+    EXPECT_EQ(read.mail->number, mail.number);
+    EXPECT_EQ(read.mail->not_before, mail.not_before);
+    EXPECT_EQ(read.mail->deadline, mail.deadline);
+    EXPECT_EQ(read.mail->rate, mail.rate);
+    EXPECT_EQ(read.mail->values, mail.values);
+    EXPECT_EQ(read.mail->bytes, mail.bytes);
+  }
+  RecordBytes bytes;
+  bytes.begin().put_message({}, mesh::Mail(mesh::MessageType::activation));
+  EXPECT_FALSE(read_record(static_cast<std::uint32_t>(RecordKind::message), bytes.bytes())) << "published, not mailed";
+}
+
 TEST(Record, KeepsTheSmallOnes) {
   RecordBytes bytes;
   bytes.begin().put_ticks(9, true);
