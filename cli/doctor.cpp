@@ -199,7 +199,7 @@ void print(const Json& d) {
 
 Status doctor(const std::string& file, std::uint64_t max_memory, bool json) {
   WEFT_TRY(const auto machine, topology::Machine::discover());
-  WEFT_TRY(const auto executor, scheduler::make_tbb_executor(machine, {}));
+  WEFT_TRY(const auto executor, scheduler::make_executor(machine, {}));
   Json d{{"version", WEFT_VERSION},
          {"machine", machine_json(machine)},
          {"isa", isa_json()},

@@ -306,8 +306,7 @@ Verb add_run(CLI::App& program) {
   add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores").within(std::uint64_t{0}, kMostThreads);
   add_max_memory(*app, r.max_memory);
   add_device(*app, r.device);
-  one_of(add_option(*app, "executor", r.executor, "Who runs the ticks; the bits are the same"),
-         {"tbb", "deterministic"});
+  add_executor(*app, r.executor);
   add_option(*app, "held-out", r.held_out, option_row(stream, "held_out"));
   add_option(*app, "max-samples", r.max_samples, "Stop the stream after so many samples")
       .within(std::uint64_t{1}, UINT64_MAX);

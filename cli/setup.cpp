@@ -25,6 +25,8 @@ Status check(const RunRequest& r) {
   if (r.state.empty() && (r.durability || r.salvage))
     return fail(Errc::invalid_argument, std::string(r.salvage ? "--salvage" : "--durability") +
                                             ": name the agent's data directory with --state DIR");
+  if (r.overrun && !r.rate)
+    return fail(Errc::invalid_argument, "--overrun: say how many samples a second are due with --rate HZ");
   return {};
 }
 
@@ -128,8 +130,7 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   // A saved run may have begun in another directory.
   setup.mesh.device = request.device.empty() ? setup.spec.device : request.device;
   setup.mesh.sessions = std::max<std::size_t>(1, setup.learning.learners);
-  setup.mesh.executor =
-      request.executor == "deterministic" ? mesh::ExecutorKind::deterministic : mesh::ExecutorKind::tbb;
+  setup.mesh.executor = *scheduler::parse_executor(request.executor);
   return setup;
 }
 

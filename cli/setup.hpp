@@ -32,12 +32,14 @@ struct RunRequest {
   std::size_t threads = 0;
   std::uint64_t max_memory = 0;  // bytes; 0: no bound but the machine's
   std::string device;            // empty: the network's
-  std::string executor = "tbb", data, save, checkpoint;
+  std::string executor = "auto", data, save, checkpoint;
   std::string state;  // the agent's data directory
   std::optional<std::string> durability;
   std::size_t keep = 3;
   std::string socket, log, on_hang = "report";
-  double hang_limit = 10;  // seconds
+  double hang_limit = 10;              // seconds
+  std::optional<double> rate;          // samples a second; none: as fast as they go
+  std::optional<std::string> overrun;  // of scheduler::Overrun
   bool resume = false, salvage = false, json = false, quiet = false;
 };
 

@@ -4,6 +4,8 @@
 
 #include "cli/number.hpp"
 
+#include "scheduler/executor_kind.hpp"
+
 #include "core/byte_size.hpp"
 
 #include <CLI/CLI.hpp>
@@ -116,6 +118,14 @@ Flag add_flag(CLI::App& verb, const std::string& name, bool& value, const std::s
 Flag add_device(CLI::App& verb, std::string& value) {
   return add_option(verb, "device", value, "Where to compute, to the same bits; else where the network says")
       .type_name("cpu|vulkan[:N|:name]");
+}
+
+Flag add_executor(CLI::App& verb, std::string& value) {
+  const auto& names = scheduler::kExecutorNames;
+  const Flag flag = add_option(verb, "executor", value, "Who runs the ticks; the bits are the same");
+  flag.option_->check(
+      [](const std::string& given) { return given == "tbb" ? "'tbb' is named 'resident' now" : std::string(); });
+  return one_of(flag, {names.begin(), names.end()});
 }
 
 Flag add_max_memory(CLI::App& verb, std::uint64_t& bytes) {

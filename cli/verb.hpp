@@ -67,6 +67,7 @@ class Flag {
   Flag member_of(std::vector<std::string> names) const;
 
  private:
+  friend Flag add_executor(CLI::App& verb, std::string& value);
   friend Flag one_of(Flag flag, std::vector<std::string> names);
   friend Flag names_a_file(Flag flag);
   CLI::Option* option_;
@@ -95,6 +96,8 @@ Flag add_option(CLI::App& verb, const std::string& name, T& value, const OptionR
 Flag add_flag(CLI::App& verb, const std::string& name, bool& value, const std::string& help);
 /// `--device`: where ticks and learning run.
 Flag add_device(CLI::App& verb, std::string& value);
+/// `--executor`: who runs the ticks.
+Flag add_executor(CLI::App& verb, std::string& value);
 /// `--max-memory`: bytes that the verb's mesh may take by estimate.
 Flag add_max_memory(CLI::App& verb, std::uint64_t& bytes);
 /// `-o FILE.entity`, without which the verb does nothing.

@@ -8,6 +8,8 @@
 
 #include "actors/fwd.hpp"
 
+#include "scheduler/executor_kind.hpp"
+
 #include "gpu/fwd.hpp"
 
 #include "topology/fwd.hpp"
@@ -27,17 +29,20 @@
 
 namespace weft::mesh {
 
-enum class ExecutorKind : int { tbb, deterministic };
+using ExecutorKind = scheduler::ExecutorKind;
 
 struct MeshOptions {
   std::size_t threads = 0;   // at most, the caller included; 0: all usable cores
   std::size_t sessions = 1;  // independent states over one set of weights
-  ExecutorKind executor = ExecutorKind::tbb;
+  ExecutorKind executor = ExecutorKind::automatic;
   std::uint64_t executor_seed = 0;  // order of the deterministic executor
   bool pin = true;                  // keep workers on their cores
   /// One more region (thread) for so many bytes that a tick reads; 0: as many regions as threads. A region costs about
   /// 0.1 to 0.4 us a tick, the time one core reads 20 KiB from its second-level cache.
   std::uint64_t grain_bytes = 192 * 1024;
+  /// Regions of a thread, at most; 0: as many as are worth it to even out unequal work and to leave cores that others
+  /// use, up to 8 (1 without a grain, but for the executor `graph`). The executor `resident` alone has no use for them.
+  std::size_t regions_each = 0;
   /// True to keep a float32 master weight although the weight does not learn. Without it a quantized weight takes its
   /// true size, and a later morph starts from the quantized values.
   bool keeps_masters = true;

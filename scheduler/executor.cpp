@@ -12,11 +12,11 @@ Executor::~Executor() = default;
 
 namespace internal {
 
-std::uint64_t run_alone(TickProgram& program, std::uint64_t n) noexcept {
+std::uint64_t run_alone(TickProgram& program, std::uint64_t n, std::uint64_t first) noexcept {
   const std::size_t regions = program.region_count();
   const std::uint64_t block = program.block();
   if (regions == 0) return n;
-  std::uint64_t step = 0;
+  std::uint64_t step = first;
   while (step < n) {
     const std::uint64_t end = block == 0 ? n : step + std::min(block, n - step);
     if (regions == 1) {

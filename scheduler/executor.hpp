@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "scheduler/executor_kind.hpp"
 #include "scheduler/tick_program.hpp"
 
 #include "topology/machine.hpp"
@@ -35,13 +36,14 @@ class Executor {
   virtual std::uint64_t run(TickProgram& program, std::uint64_t n) noexcept = 0;
   /// Threads that may work at once, the caller included.
   virtual std::size_t concurrency() const noexcept = 0;
-  /// "tbb" or "deterministic".
+  /// One of kExecutorNames.
   virtual std::string_view name() const noexcept = 0;
   /// A run will come soon (within tens of microseconds): wakes what sleeps. A hint, never needed.
   virtual void prepare() noexcept {}
 };
 
 struct ExecutorOptions {
+  ExecutorKind kind = ExecutorKind::automatic;
   std::size_t threads = 0;  ///< caller included; 0: all usable cores. topology::core_assignments says where they sit
   bool pin = true;          ///< keep workers on their cores
   /// Time that a thread waiting for a neighbour spins before it yields and then blocks.
@@ -51,12 +53,17 @@ struct ExecutorOptions {
   /// Runs expected (by the last ones) to be shorter than this do not wake sleeping workers: waking costs more.
   /// Programs whose steps are shorter than meeting a neighbour takes run on the caller alone. Zero: always share.
   std::chrono::nanoseconds alone_below = std::chrono::microseconds(20);
+  /// True to give the regions of a core that other processes use to the other threads, for a while.
+  bool avoid_taken_cores = true;
   ThreadHooks hooks{};
 };
 
-/// Regions stay resident on pinned oneTBB workers and await each other's progress; no barrier but at `block()`.
-/// @error invalid_argument above 4096 threads; unsupported when TBB cannot make arenas
-Result<std::unique_ptr<Executor>> make_tbb_executor(const topology::Machine& machine, ExecutorOptions options);
+/// Pinned oneTBB workers, an arena a NUMA node, no barrier but at `block()`. `resident`: regions stay on their workers
+/// and await each other's progress. `graph`: a tbb::flow::graph made once for the shape of a program, whose nodes
+/// whoever is free runs; with more regions than threads, unequal work evens out. `automatic`: measures both while it
+/// runs a program of more regions than threads, and takes the faster.
+/// @error invalid_argument above 4096 threads, or the kind is deterministic; unsupported when TBB cannot make arenas
+Result<std::unique_ptr<Executor>> make_executor(const topology::Machine& machine, ExecutorOptions options);
 
 /// One thread. Seed 0: regions in ascending order, step by step. Any other seed: of all region halves (interior,
 /// boundary) that the neighbour rule allows next, one is drawn, to prove that order does not matter; tasks of a team,

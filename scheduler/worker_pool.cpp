@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <new>
 #include <thread>
+#include <utility>
 
 namespace weft::scheduler::internal {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 constexpr std::uint32_t kBareTries = 96;  // looks without a pause: a neighbour's line takes about so long to come
 constexpr std::uint32_t kCheckEvery = 16;
 constexpr std::uint32_t kYields = 16;
+constexpr Nanoseconds kRestSlice = std::chrono::milliseconds(2);  // how late a resting worker hears of the end
 
 }  // namespace
 
@@ -23,7 +25,7 @@ WorkerPool::WorkerPool(std::vector<std::uint32_t> cores, Options options, Reques
   scratch_.resize(workers_.size() + 1);
 }
 
-bool WorkerPool::prepare_regions(TickProgram& program) noexcept {
+bool WorkerPool::prepare_regions(TickProgram& program, std::uint64_t first) noexcept {
   region_count_ = static_cast<std::uint32_t>(program.region_count());
   if (region_count_ > regions_.size()) {
     try {
@@ -37,7 +39,7 @@ bool WorkerPool::prepare_regions(TickProgram& program) noexcept {
   for (std::uint32_t r = 0; r < region_count_; ++r) {
     Region& region = regions_[r];
     // Relaxed: the store that opens the generation publishes all of this.
-    region.progress.store(0, std::memory_order_relaxed);
+    region.progress.store(first, std::memory_order_relaxed);
     region.owner.store(0, std::memory_order_relaxed);
     region.neighbours = program.neighbours(r);
     region.checked = 0;
@@ -76,13 +78,14 @@ void WorkerPool::assign_homes(TickProgram& program) noexcept {
   for (std::uint32_t r = 0; r < region_count_; ++r) own_list_[workers_[regions_[r].home].own_end++] = r;
 }
 
-bool WorkerPool::run(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept {
-  if (!prepare_regions(program)) return false;
+bool WorkerPool::run(TickProgram& program, std::uint64_t n, std::uint64_t& done, std::uint64_t first) noexcept {
+  if (!prepare_regions(program, first)) return false;
   program_ = &program;
   n_ = n;
   block_ = program.block();
-  limit_.store(block_ == 0 ? n : std::min(block_, n), std::memory_order_relaxed);
+  limit_.store(block_ == 0 ? n : first + std::min(block_, n - first), std::memory_order_relaxed);
   helps_ = false;
+  watches_ = options_.watches_cores && pays_to_rest(region_count_, workers_.size());
   const std::uint64_t generation = open_run();
   Shift shift{.self = 0, .generation = generation};
   work(shift);
@@ -94,6 +97,7 @@ bool WorkerPool::run(TickProgram& program, std::uint64_t n, std::uint64_t& done)
 void WorkerPool::run_as_team(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept {
   region_count_ = 0;  // nothing to adopt
   helps_ = true;
+  watches_ = false;
   const std::uint64_t generation = open_run();
   program.use_team(this);
   done = run_alone(program, n);
@@ -171,6 +175,11 @@ bool WorkerPool::arrive(std::size_t worker) noexcept {
   return workers_[worker].phase.compare_exchange_strong(phase, kArrived, std::memory_order_seq_cst);
 }
 
+bool WorkerPool::decline(std::size_t worker) noexcept {
+  std::uint32_t phase = kRequested;
+  return workers_[worker].phase.compare_exchange_strong(phase, kAbsent, std::memory_order_seq_cst);
+}
+
 void WorkerPool::serve(std::size_t m) noexcept {
   Worker& worker = workers_[m];
   std::uint64_t served = 0;
@@ -179,8 +188,14 @@ void WorkerPool::serve(std::size_t m) noexcept {
     if (closing_.load(std::memory_order_seq_cst)) break;
     const std::uint64_t generation = generation_.load(std::memory_order_acquire);
     if ((generation & 1) && generation != served) {
+      if (options_.watches_cores && worker.is_resting()) {
+        std::this_thread::sleep_for(kRestSlice);
+        deadline = now() + options_.linger;
+        continue;
+      }
       served = generation;
       join(m, generation);
+      if (worker.is_resting()) served = 0;  // it comes back
       deadline = now() + options_.linger;
       continue;
     }
@@ -216,16 +231,24 @@ void WorkerPool::join(std::size_t m, std::uint64_t generation) noexcept {
     }
   }
   worker.in_run.store(0, std::memory_order_release);  // pairs with the wait in run
+  // Regions that it gave back to rest may be adopted from now on, and who could may be asleep.
+  if (options_.watches_cores) wake_all();
 }
 
 void WorkerPool::work(Shift& shift) noexcept {
-  const Worker& worker = workers_[shift.self];
+  Worker& worker = workers_[shift.self];
   shift.unclaimed = worker.own_end - worker.own_begin;
   shift.next_orphan = worker.own_begin;
+  if (watches_) worker.watch.restart();
+  if (watches_ && shift.self == 0 && worker.is_resting()) begin_rest(shift);
   for (;;) {
     if (pass(shift)) {
       if (shift.armed) disarm(shift);
       shift.tries = shift.yields = 0;
+      if (watches_ && should_rest(shift)) {
+        begin_rest(shift);
+        if (shift.self != 0) break;
+      }
     } else if (is_over(shift)) {
       break;
     } else {
@@ -233,6 +256,49 @@ void WorkerPool::work(Shift& shift) noexcept {
     }
   }
   if (shift.armed) disarm(shift);
+}
+
+bool WorkerPool::should_rest(Shift& shift) noexcept {
+  CoreWatch& watch = workers_[shift.self].watch;
+  if (!watch.is_due() || !watch.is_taken(thread_times())) return false;
+  const Nanoseconds time = now();
+  const auto resting = std::count_if(workers_.begin(), workers_.end(), [&](const Worker& worker) {
+    return worker.rest_ends.load(std::memory_order_relaxed) > time.count();
+  });
+  if (static_cast<std::size_t>(resting) >= most_resting(workers_.size())) return false;
+  workers_[shift.self].rest_ends.store(watch.rest_ends().count(), std::memory_order_relaxed);
+  return true;
+}
+
+// Gives all regions back. No longer in the run, so that others may adopt them; the caller stays to end it.
+void WorkerPool::begin_rest(Shift& shift) noexcept {
+  shift.rests = true;
+  while (shift.first != kNone) {
+    Region& region = regions_[shift.first];
+    shift.first = region.next;
+    region.owner.store(0, std::memory_order_release);  // pairs with the acquire of the next owner
+  }
+  shift.unclaimed = 0;
+  if (shift.self != 0) return;  // join tells the others
+  workers_[0].in_run.store(0, std::memory_order_seq_cst);
+  wake_all();
+}
+
+// The caller only: it takes its regions back as a worker does that came late.
+void WorkerPool::end_rest(Shift& shift) noexcept {
+  const Worker& worker = workers_[0];
+  shift.rests = false;
+  workers_[0].rest_ends.store(0, std::memory_order_relaxed);
+  shift.unclaimed = worker.own_end - worker.own_begin;
+  workers_[0].watch.restart();
+  workers_[0].in_run.store(shift.generation, std::memory_order_seq_cst);
+}
+
+// For a whole sleep of the caller's: it is needed.
+bool WorkerPool::is_standing_still(Shift& shift) const noexcept {
+  std::uint64_t steps = 0;
+  for (std::uint32_t r = 0; r < region_count_; ++r) steps += regions_[r].progress.load(std::memory_order_relaxed);
+  return std::exchange(shift.steps_seen, steps) == steps;
 }
 
 // Takes tasks from the board until the run is over, and waits for them as others wait for neighbours.
@@ -377,19 +443,22 @@ bool WorkerPool::is_cut_short(Shift& shift) noexcept {
 
 void WorkerPool::wait(Shift& shift) noexcept {
   if (shift.armed) {  // has looked once more since arming, in vain
-    if (!is_cut_short(shift)) workers_[shift.self].spot.park();
+    const bool was_woken = is_cut_short(shift) || workers_[shift.self].spot.park();
     disarm(shift);
     shift.yields = 0;
+    if (watches_) workers_[shift.self].watch.restart();
+    if (shift.rests && (!workers_[0].is_resting() || (!was_woken && is_standing_still(shift)))) end_rest(shift);
     return;
   }
   if (++shift.tries < kBareTries) return;
   if (shift.tries == kBareTries) shift.since = now();
   pause();
-  if (shift.tries % kCheckEvery != 0 || is_cut_short(shift) || adopt(shift, false)) return;
+  if (shift.tries % kCheckEvery != 0 || is_cut_short(shift)) return;
+  if (!shift.rests && adopt(shift, false)) return;
   if (now() - shift.since < options_.spin) return;
   std::this_thread::yield();
   if (++shift.yields < kYields) return;
-  if (shift.self == 0 && adopt(shift, true)) return;
+  if (shift.self == 0 && !shift.rests && adopt(shift, true)) return;
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   workers_[shift.self].spot.arm();
   shift.armed = true;

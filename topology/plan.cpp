@@ -136,13 +136,14 @@ Result<Plan> place(const Machine& machine, const Demand& demand) {
   plan.threads = core_assignments(machine, demand.threads).size();
   if (demand.units.empty()) return plan;
   const std::size_t count = region_count(demand, plan.threads);
-  const std::vector<std::size_t> bounds = cut(demand, count);
+  const std::size_t regions = std::min(count * std::max<std::size_t>(1, demand.regions_each), demand.units.size());
+  const std::vector<std::size_t> bounds = cut(demand, regions);
   const std::vector<CoreAssignment> places = core_assignments(machine, count);
-  for (std::size_t r = 0; r < count; ++r) {
+  for (std::size_t r = 0; r < regions; ++r) {
     Plan::Region region;
     region.begin = static_cast<std::uint32_t>(bounds[r]);
     region.end = static_cast<std::uint32_t>(bounds[r + 1]);
-    region.assignment = places[r];
+    region.assignment = places[r * count / regions];
     for (std::uint32_t u = region.begin; u < region.end; ++u) {
       region.bytes += demand.units[u].bytes;
       region.work += demand.units[u].work;

@@ -21,6 +21,7 @@ struct Demand {
   std::vector<Unit> units{};
   std::vector<std::pair<std::uint32_t, std::uint32_t>> links{};  ///< pairs of units that exchange values
   std::size_t threads = 0;                                       ///< wanted threads; 0: as many as pay
+  std::size_t regions_each = 1;                                  ///< regions of one thread, at most
   /// With threads = 0, a further region is opened only for each so many bytes a tick: waking and
   /// awaiting another core costs about what a core needs to read this much.
   std::uint64_t grain_bytes = 64 * 1024;
@@ -46,9 +47,9 @@ struct Plan {
   std::string describe() const;
 };
 
-/// Cuts the cells into contiguous blocks, one per thread, balanced by bytes and work; among nearly balanced
-/// boundaries the one that cuts fewest links wins, then the most balanced, then the lowest.
-/// Pure: the same machine and demand give the same plan. Links out of range are an error.
+/// Cuts the cells into contiguous blocks, one (or `regions_each`) per thread, balanced by bytes and work; among nearly
+/// balanced boundaries the one that cuts fewest links wins, then the most balanced, then the lowest. Pure: the same
+/// machine and demand give the same plan. Links out of range are an error.
 /// @error out_of_range when a link names a unit that does not exist; too_large above 2^32 - 1 units
 Result<Plan> place(const Machine& machine, const Demand& demand);
 

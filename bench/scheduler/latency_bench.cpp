@@ -74,7 +74,7 @@ void weft_tick(benchmark::State& state) {
   ExecutorOptions options;
   options.threads = 2;
   if (state.range(1)) options.alone_below = Nanoseconds(0);
-  const auto executor = std::move(make_tbb_executor(machine, options)).value();
+  const auto executor = std::move(make_executor(machine, options)).value();
   Cells program(static_cast<int>(state.range(0)));
   once_a_millisecond(state, state.range(2) ? executor.get() : nullptr, [&] { executor->run(program, 1); });
 }

@@ -70,7 +70,7 @@ void shared_steps(benchmark::State& state) {
   ExecutorOptions options;
   options.threads = static_cast<std::size_t>(state.range(1));
   options.alone_below = std::chrono::nanoseconds(0);
-  const auto executor = std::move(make_tbb_executor(machine, options)).value();
+  const auto executor = std::move(make_executor(machine, options)).value();
   EmptyProgram program(static_cast<std::size_t>(state.range(0)));
   measure(state, kSteps, [&] { executor->run(program, kSteps); });
 }
@@ -79,7 +79,7 @@ BENCHMARK(shared_steps)->Args({1, 1})->Args({2, 2})->Args({8, 2})->Args({8, 8})-
 // Default behaviour: the executor decides that empty regions are not worth sharing.
 void default_steps(benchmark::State& state) {
   const auto machine = topology::Machine::discover().value();
-  const auto executor = std::move(make_tbb_executor(machine, {})).value();
+  const auto executor = std::move(make_executor(machine, {})).value();
   EmptyProgram program(static_cast<std::size_t>(state.range(0)));
   measure(state, kSteps, [&] { executor->run(program, kSteps); });
 }
@@ -91,7 +91,7 @@ void single_step_runs(benchmark::State& state) {
   ExecutorOptions options;
   options.threads = 2;
   if (state.range(1)) options.alone_below = std::chrono::nanoseconds(0);
-  const auto executor = std::move(make_tbb_executor(machine, options)).value();
+  const auto executor = std::move(make_executor(machine, options)).value();
   EmptyProgram program(static_cast<std::size_t>(state.range(0)));
   measure(state, 1, [&] { executor->run(program, 1); });
 }

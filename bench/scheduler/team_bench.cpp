@@ -32,7 +32,7 @@ class Posting final : public TickProgram {
 void posting(benchmark::State& state) {
   ExecutorOptions options;
   options.threads = static_cast<std::size_t>(state.range(0));
-  const auto executor = std::move(make_tbb_executor(topology::Machine::discover().value(), options)).value();
+  const auto executor = std::move(make_executor(topology::Machine::discover().value(), options)).value();
   Posting program;
   executor->run(program, 10);
   for (auto _ : state) executor->run(program, 1);

@@ -6,6 +6,8 @@
 
 #include "topology/machine.hpp"
 
+#include "core/philox.hpp"
+
 #include "bench/peers/measure.hpp"
 #include "bench/weft/must.hpp"
 #include "bench/weft/rows.hpp"
@@ -13,6 +15,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <set>
 #include <thread>
 
 namespace weft::bench {
@@ -51,12 +54,64 @@ class EmptyCells final : public scheduler::TickProgram {
   std::size_t cells_;
 };
 
+/// A grid of 16 x 16 cells, of which one in sixteen, drawn once, does sixteen times the work. Cut into blocks of as
+/// many cells, as whoever does not know their work would.
+class UnequalCells final : public scheduler::TickProgram {
+ public:
+  explicit UnequalCells(std::size_t regions) : regions_(regions), work_(kCells, kLight), values_(kCells * 8) {
+    RandomStream random(1, 0, RandomPurpose::test);
+    for (std::size_t heavy = 0; heavy < kCells / 16;) {
+      std::uint32_t& work = work_[random.next_below(kCells)];
+      if (work != kLight) continue;
+      work = 16 * kLight;
+      ++heavy;
+    }
+    for (std::size_t r = 0; r < regions; ++r) {
+      std::set<std::uint32_t> found;
+      for (std::size_t cell = begin(r); cell < begin(r + 1); ++cell)
+        for (const std::ptrdiff_t to : {-16, -1, 1, 16}) {
+          const std::ptrdiff_t other = static_cast<std::ptrdiff_t>(cell) + to;
+          if (other < 0 || other >= static_cast<std::ptrdiff_t>(kCells)) continue;
+          if (const std::size_t region = region_of(static_cast<std::size_t>(other)); region != r)
+            found.insert(static_cast<std::uint32_t>(region));
+        }
+      neighbours_.emplace_back(found.begin(), found.end());
+    }
+  }
+  std::size_t region_count() const noexcept override { return regions_; }
+  std::span<const std::uint32_t> neighbours(std::size_t r) const noexcept override { return neighbours_[r]; }
+  void run_interior(std::size_t, std::uint64_t) noexcept override {}
+  void run_boundary(std::size_t r, std::uint64_t) noexcept override {
+    for (std::size_t cell = begin(r); cell < begin(r + 1); ++cell) {
+      double value = values_[cell * 8];
+      for (std::uint32_t i = 0; i < work_[cell]; ++i) value = value * 0.999 + 0.5;  // one sum waits for the last
+      values_[cell * 8] = value;
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kLight = 200;  // about half a microsecond
+  std::size_t begin(std::size_t r) const noexcept { return r * kCells / regions_; }
+  std::size_t region_of(std::size_t cell) const noexcept {
+    std::size_t r = cell * regions_ / kCells;
+    while (begin(r + 1) <= cell) ++r;
+    return r;
+  }
+  std::size_t regions_;
+  std::vector<std::uint32_t> work_;
+  std::vector<double> values_;
+  std::vector<std::vector<std::uint32_t>> neighbours_;
+};
+
+using scheduler::ExecutorKind;
+
 std::unique_ptr<scheduler::Executor> executor_of(const topology::Machine& machine, std::size_t threads,
-                                                 bool always_share) {
+                                                 bool always_share, ExecutorKind kind = ExecutorKind::resident) {
   scheduler::ExecutorOptions options;
+  options.kind = kind;
   options.threads = threads;
   if (always_share) options.alone_below = std::chrono::nanoseconds(0);
-  return must(scheduler::make_tbb_executor(machine, options));
+  return must(scheduler::make_executor(machine, options));
 }
 
 /// The rival: two threads that meet at a flag after every step, and nothing else. The second one spins for good, so it
@@ -121,6 +176,28 @@ void back_to_back(Rows& rows, const topology::Machine& machine, const std::strin
   rows.add({name, weft * scale, "flag barrier", rival * scale, rival / weft, {}, "ns"});
 }
 
+/// The executors raced over one program, in `unit` a step: the graph's time beside that of resident workers.
+void race_executors(Rows& rows, const topology::Machine& machine, const std::string& name,
+                    scheduler::TickProgram& program, std::size_t threads, const std::string& unit) {
+  std::vector<std::unique_ptr<scheduler::Executor>> executors;
+  std::vector<Contestant> contestants;
+  for (const ExecutorKind kind : {ExecutorKind::resident, ExecutorKind::graph, ExecutorKind::automatic}) {
+    executors.push_back(executor_of(machine, threads, true, kind));
+    contestants.push_back({std::string(scheduler::name(kind)),
+                           [executor = executors.back().get(), &program] { executor->run(program, kSteps); }});
+  }
+  const auto seconds = race(contestants, rows.settings().quick ? 9 : 41, 2e-2, Clock::wall);
+  const double scale = (unit == "ns" ? 1e9 : 1e6) / static_cast<double>(kSteps);
+  for (const std::size_t i : {1, 2})
+    rows.add({name + "/" + contestants[i].name,
+              seconds[i] * scale,
+              "resident",
+              seconds[0] * scale,
+              seconds[0] / seconds[i],
+              {},
+              unit});
+}
+
 /// Microseconds from a tick's call to its return, called once a millisecond by the fixed-rate clock.
 void once_a_millisecond(Rows& rows, const topology::Machine& machine) {
   const auto executor = executor_of(machine, 2, false);
@@ -153,6 +230,14 @@ void bench_tick(Rows& rows) {
   back_to_back(rows, machine, "tick/1 region", 1, false);
   back_to_back(rows, machine, "tick/2 regions", 2, false);
   back_to_back(rows, machine, "tick/2 regions, shared", 2, true);
+  EmptyCells empty(2, 1);
+  race_executors(rows, machine, "tick/2 regions, shared", empty, 2, "ns");
+  for (const std::size_t threads : {2, 16}) {
+    if (threads > machine.usable_cpus()) continue;
+    UnequalCells unequal(8 * threads);
+    race_executors(rows, machine, "tick/unequal cells, " + std::to_string(threads) + " threads", unequal, threads,
+                   "us");
+  }
   once_a_millisecond(rows, machine);
 }
 

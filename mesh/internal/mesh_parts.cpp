@@ -87,6 +87,17 @@ bool Mesh::Parts::should_be_wide(const topology::Plan& cut) const noexcept {
   return all >= kLeastWork && largest > kLargestShare * all;
 }
 
+// Of a thread, so that a thread which is done early finds another's region to take.
+std::size_t Mesh::Parts::regions_each(std::uint64_t bytes, std::size_t threads) const noexcept {
+  // A region takes about a microsecond for 32 KiB, and a tenth of one to be looked after. Two threads gain little.
+  const std::uint64_t least_bytes = (threads < 3 ? 256 : 64) * 1024;
+  constexpr std::uint64_t kMost = 8;
+  if (options.regions_each) return options.regions_each;
+  if (options.executor == ExecutorKind::resident || options.executor == ExecutorKind::deterministic) return 1;
+  if (options.grain_bytes == 0) return options.executor == ExecutorKind::graph ? 4 : 1;
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(bytes / (least_bytes * threads), 1, kMost));
+}
+
 Status Mesh::Parts::place() {
   topology::Demand demand;
   std::vector<std::uint32_t> unit_of(graph.nodes().size(), 0);
@@ -113,6 +124,11 @@ Status Mesh::Parts::place() {
   if (most > 1 && (options.wide ? *options.wide : should_be_wide(layout.plan))) {
     layout.width = {most, options.wide_from};
     demand.threads = 1;
+    WEFT_TRY(layout.plan, topology::place(layout.machine, demand));
+  }
+
+  demand.regions_each = regions_each(total, layout.plan.regions.size());
+  if (demand.threads > 1 && demand.regions_each > 1) {
     WEFT_TRY(layout.plan, topology::place(layout.machine, demand));
   }
 
@@ -169,12 +185,13 @@ Status Mesh::Parts::make_executor() {
     return {};
   }
   scheduler::ExecutorOptions wanted;
+  wanted.kind = options.executor;
   wanted.threads = options.threads;
   wanted.pin = options.pin;
   wanted.hooks = kExactMode;
   // Without a grain every region is a thread's own, however little it does.
   if (options.grain_bytes == 0) wanted.alone_below = std::chrono::nanoseconds(0);
-  WEFT_TRY(executor, scheduler::make_tbb_executor(layout.machine, wanted));
+  WEFT_TRY(executor, scheduler::make_executor(layout.machine, wanted));
   return {};
 }
 

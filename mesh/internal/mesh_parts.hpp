@@ -77,6 +77,7 @@ struct Mesh::Parts {
   /// Before anything large is allocated.
   Status check_memory() const;
   bool should_be_wide(const topology::Plan& cut) const noexcept;
+  std::size_t regions_each(std::uint64_t bytes, std::size_t threads) const noexcept;
   void keep_tied_together(std::vector<std::uint32_t>& unit_of, std::vector<topology::Demand::Unit>& units) const;
   Status make_cells();
   Status make_observers();

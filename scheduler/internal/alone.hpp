@@ -6,8 +6,9 @@
 
 namespace weft::scheduler::internal {
 
-/// Runs a program on the calling thread, region after region, step after step. With one region this is a bare loop.
-std::uint64_t run_alone(TickProgram& program, std::uint64_t n) noexcept;
+/// Runs steps [first, n) of a program on the calling thread, region after region, step after step. With one region this
+/// is a bare loop.
+std::uint64_t run_alone(TickProgram& program, std::uint64_t n, std::uint64_t first = 0) noexcept;
 
 /// Calls the hooks around a scope.
 class HookScope {

@@ -4,6 +4,7 @@
 
 #include "scheduler/executor.hpp"
 #include "scheduler/internal/board.hpp"
+#include "scheduler/internal/core_watch.hpp"
 #include "scheduler/internal/wait.hpp"
 
 #include <atomic>
@@ -37,6 +38,9 @@ namespace weft::scheduler::internal {
 /// among the owners of neighbouring regions (wait.hpp says why no wake-up is lost). No deadlock: of all unfinished
 /// regions one with the least progress can always go on.
 ///
+/// Rest. A worker that finds its core used by others leaves the run for a while: it gives its regions back, which
+/// others adopt, and sleeps (core_watch.hpp). The caller stays, and works nothing meanwhile unless nobody else does.
+///
 /// Help. A program that wants a team is run by the caller alone, and the workers of its run watch the board where the
 /// caller posts tasks of a step.
 class WorkerPool final : public Team {
@@ -44,6 +48,7 @@ class WorkerPool final : public Team {
   struct Options {
     Nanoseconds spin{0}, linger{0};
     ThreadHooks hooks{};
+    bool watches_cores = false;
   };
   using Request = std::function<bool(std::size_t worker)>;
 
@@ -55,9 +60,9 @@ class WorkerPool final : public Team {
   /// Tasks of the run that is open; on the thread that runs it.
   void operator()(std::size_t count, Body body, void* context) noexcept override;
 
-  /// Runs the program; the hooks of the calling thread are the caller's business. One run at a time.
-  /// False, with nothing done, when there is no memory for the regions.
-  bool run(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept;
+  /// Runs steps [first, n) of the program; the hooks of the calling thread are the caller's business. One run at a
+  /// time. `done`: where it stands, n or less. False, with nothing done, when there is no memory for the regions.
+  bool run(TickProgram& program, std::uint64_t n, std::uint64_t& done, std::uint64_t first = 0) noexcept;
   /// Runs a program of one region on the calling thread, with this pool as its team.
   void run_as_team(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept;
   /// True when some worker is awake.
@@ -67,6 +72,8 @@ class WorkerPool final : public Team {
 
   /// Marks a requested worker as arrived: true for exactly one thread.
   bool arrive(std::size_t worker) noexcept;
+  /// Takes a request back, so that it can be made again: true when there was one.
+  bool decline(std::size_t worker) noexcept;
   /// Loop of a worker that has started; returns when it is no longer needed.
   void serve(std::size_t worker) noexcept;
 
@@ -85,6 +92,12 @@ class WorkerPool final : public Team {
     alignas(kLine) std::atomic<std::uint32_t> phase{kAbsent};
     ParkingSpot spot;
     std::uint32_t core = 0;
+    std::atomic<std::int64_t> rest_ends{0};  // nanoseconds; the time until which it takes no regions
+    bool is_resting() const noexcept {
+      const std::int64_t end = rest_ends.load(std::memory_order_relaxed);
+      return end != 0 && now().count() < end;
+    }
+    alignas(kLine) CoreWatch watch;  // this worker's alone
     // Written by the caller before a run opens: home regions are own_list_[own_begin, own_end).
     alignas(kLine) std::uint32_t own_begin = 0;
     std::uint32_t own_end = 0;
@@ -111,12 +124,14 @@ class WorkerPool final : public Team {
     std::uint32_t next_orphan = 0;  // where to look on for orphans
     std::uint32_t unfinished = 0;   // caller only: all regions before it stand at the limit
     bool armed = false;
+    bool rests = false;            // others use the core
+    std::uint64_t steps_seen = 0;  // of all regions, when the resting caller looked last
     // Since something last moved: looks, yields, and when spinning began.
     std::uint32_t tries = 0, yields = 0;
     Nanoseconds since{0};
   };
 
-  bool prepare_regions(TickProgram& program) noexcept;
+  bool prepare_regions(TickProgram& program, std::uint64_t first) noexcept;
   void assign_homes(TickProgram& program) noexcept;
   void request(std::size_t worker) noexcept;
   void join(std::size_t worker, std::uint64_t generation) noexcept;
@@ -124,6 +139,10 @@ class WorkerPool final : public Team {
   void close_run(std::uint64_t generation) noexcept;
   void help(Shift& shift) noexcept;
   void work(Shift& shift) noexcept;
+  bool should_rest(Shift& shift) noexcept;
+  void begin_rest(Shift& shift) noexcept;
+  void end_rest(Shift& shift) noexcept;
+  bool is_standing_still(Shift& shift) const noexcept;
   bool pass(Shift& shift) noexcept;
   bool advance(Shift& shift, Region& region, std::uint32_t r) noexcept;
   void claim_homes(Shift& shift) noexcept;
@@ -147,7 +166,8 @@ class WorkerPool final : public Team {
   TickProgram* program_ = nullptr;
   std::uint64_t n_ = 0, block_ = 0;
   std::uint32_t region_count_ = 0;
-  bool helps_ = false;  // workers watch the board
+  bool helps_ = false;    // workers watch the board
+  bool watches_ = false;  // workers watch their cores
   std::vector<Region> regions_;
   std::vector<std::uint32_t> own_list_, scratch_;
   Board board_;

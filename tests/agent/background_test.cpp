@@ -26,7 +26,7 @@ class Background : public ::testing::TestWithParam<Durability::Mode> {
     options.now = steady_now;
     options.checkpoint_every = 6;
     if (background) {
-      options.mesh.executor = mesh::ExecutorKind::tbb;
+      options.mesh.executor = mesh::ExecutorKind::automatic;
       options.mesh.threads = 2;
     }
     auto agent = Agent::open(storage::real_file_system(), directory, small_network(), std::move(options), recovery_);

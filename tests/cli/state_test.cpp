@@ -25,7 +25,8 @@ TEST_P(Killed, LosesNothingAcknowledgedAndEndsTheSame) {
   RecordProperty("seed", static_cast<int>(seed));
   std::mt19937 random(seed);
   // Threads and executor must not matter after a restart, so every process has others.
-  const std::vector<Words> ways{{}, {"--threads", "1"}, {"--threads", "2"}, {"--executor", "deterministic"}};
+  const std::vector<Words> ways{
+      {}, {"--threads", "1"}, {"--threads", "2"}, {"--executor", "deterministic"}, {"--executor", "graph"}};
   const Words durable{"--durability", GetParam(), "--checkpoint-every", "1500", "--keep", "2"};
   const int wanted = wanted_kills();
   int kills = 0, finished = 0, told = 0;

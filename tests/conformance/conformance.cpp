@@ -148,7 +148,7 @@ struct RunShape {
   bool at_once = false;
   bool is_wide = false;  // every operation that can be is cut up among the threads, and all sessions learn
   std::size_t learners = 1;
-  mesh::ExecutorKind executor = mesh::ExecutorKind::tbb;
+  mesh::ExecutorKind executor = mesh::ExecutorKind::automatic;
   std::string device = "cpu";
 };
 
@@ -291,9 +291,10 @@ TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
                 if (!is_full() && !is_in_slice) continue;
                 RunShape run = base;
                 run.threads = threads, run.sessions = sessions, run.at_once = at_once;
+                run.executor = at_once ? mesh::ExecutorKind::graph : mesh::ExecutorKind::resident;
                 ASSERT_EQ(hash_of_run(row, stored, run), first)
                     << name(isa) << ", " << threads << " threads, " << sessions << " sessions, "
-                    << (at_once ? "at once" : "one by one");
+                    << (at_once ? "at once" : "one by one") << ", " << name(run.executor);
               }
         }
       }
@@ -313,12 +314,12 @@ TEST(Conformance, ThreadsInsideOperationsChangeNothing) {
       for (const kernels::Isa isa : kernels::available_isas()) {
         const test::ForIsa scope(isa);
         for (const std::size_t threads : {2, 7})
-          for (const auto executor : {mesh::ExecutorKind::tbb, mesh::ExecutorKind::deterministic}) {
-            if (!is_full() && (threads == 2) != (executor == mesh::ExecutorKind::tbb)) continue;
+          for (const auto executor : {mesh::ExecutorKind::automatic, mesh::ExecutorKind::deterministic}) {
+            if (!is_full() && (threads == 2) != (executor == mesh::ExecutorKind::automatic)) continue;
             run.threads = threads, run.executor = executor;
             ASSERT_EQ(hash_of_run(row, stored, run), first)
                 << name(isa) << ", " << threads
-                << (executor == mesh::ExecutorKind::tbb ? " threads" : " parts in a drawn order");
+                << (executor == mesh::ExecutorKind::automatic ? " threads" : " parts in a drawn order");
           }
       }
     }

@@ -19,25 +19,35 @@ namespace {
 using namespace mesh::testing_support;
 using namespace test;
 
+using mesh::ExecutorKind;
+
 struct Setting {
   std::size_t threads, sessions;
-  bool is_deterministic, at_once;
+  ExecutorKind executor;
+  bool at_once;
 };
 
 std::string describe(const Setting& s) {
   return std::to_string(s.threads) + " threads, " + std::to_string(s.sessions) + " sessions, " +
-         (s.is_deterministic ? "deterministic" : "tbb") + (s.at_once ? ", at once" : ", one by one");
+         std::string(name(s.executor)) + (s.at_once ? ", at once" : ", one by one");
 }
 
 /// All machine shapes, or three in which each number of threads and sessions, executor and step length is met.
 std::vector<Setting> settings_of(const Case& row) {
-  if (row.falls_to > 0) return {{2, 1, false, true}};
-  if (!row.is_whole) return {{1, 5, true, false}, {2, 1, false, true}, {7, 5, false, true}};
+  if (row.falls_to > 0) return {{2, 1, ExecutorKind::graph, true}};
+  if (!row.is_whole) {
+    return {{1, 5, ExecutorKind::deterministic, false},
+            {2, 1, ExecutorKind::resident, true},
+            {7, 5, ExecutorKind::graph, true}};
+  }
   std::vector<Setting> settings;
   for (const std::size_t threads : {1, 2, 7})
     for (const std::size_t sessions : {1, 5})
-      for (const bool is_deterministic : {false, true})
-        for (const bool at_once : {true, false}) settings.push_back({threads, sessions, is_deterministic, at_once});
+      for (const auto executor : {ExecutorKind::resident, ExecutorKind::graph, ExecutorKind::deterministic})
+        for (const bool at_once : {true, false})
+          // One thread has no graph.
+          if (threads > 1 || executor != ExecutorKind::graph)
+            settings.push_back({threads, sessions, executor, at_once});
   return settings;
 }
 
@@ -49,7 +59,7 @@ class Exactness : public ::testing::TestWithParam<Case> {
   }
   static LearningRun trained(const Setting& setting) {
     mesh::MeshOptions options = shape(setting.threads, setting.sessions);
-    if (setting.is_deterministic) options.executor = mesh::ExecutorKind::deterministic;
+    options.executor = setting.executor;
     options.executor_seed = 7 * setting.threads;
     LearningRun run(GetParam().spec, GetParam().options, options);
     samples(setting.sessions).train(*run.learner, 0, GetParam().samples, setting.at_once);
@@ -59,7 +69,7 @@ class Exactness : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(Exactness, TrainingEndsInTheSameStateOnEveryMachineShape) {
-  const LearningRun alone = trained({1, 1, false, true});
+  const LearningRun alone = trained({1, 1, ExecutorKind::resident, true});
   for (const kernels::Isa isa : kernels::available_isas()) {
     const ForIsa scope(isa);
     for (const Setting& setting : settings_of(GetParam()))

@@ -59,7 +59,7 @@ struct End {
 };
 
 End train(const mesh::NetworkSpec& spec, OptimizerKind optimizer, std::size_t threads,
-          mesh::ExecutorKind executor = mesh::ExecutorKind::tbb, std::optional<bool> wide = std::nullopt) {
+          mesh::ExecutorKind executor = mesh::ExecutorKind::resident, std::optional<bool> wide = std::nullopt) {
   mesh::MeshOptions wanted;
   wanted.threads = threads;
   wanted.sessions = kSessions;
@@ -85,7 +85,7 @@ TEST(Wide, AHeavyLayerIsCutUpAndEndsInTheSameState) {
       const End alone = train(each.spec, optimizer, 1);
       EXPECT_EQ(alone.forks, 0u);
       for (const std::size_t threads : {2, 7})
-        for (const auto executor : {mesh::ExecutorKind::tbb, mesh::ExecutorKind::deterministic}) {
+        for (const auto executor : {mesh::ExecutorKind::resident, mesh::ExecutorKind::deterministic}) {
           const End wide = train(each.spec, optimizer, threads, executor);
           EXPECT_EQ(wide.width, threads) << each.name;
           EXPECT_EQ(wide.regions, 1u) << each.name;
@@ -97,7 +97,7 @@ TEST(Wide, AHeavyLayerIsCutUpAndEndsInTheSameState) {
 
 TEST(Wide, RegionsOfTheSameMeshEndInThatStateToo) {
   const Case each = cases()[1];
-  const End cut = train(each.spec, OptimizerKind::sgd, 2, mesh::ExecutorKind::tbb, false);
+  const End cut = train(each.spec, OptimizerKind::sgd, 2, mesh::ExecutorKind::resident, false);
   EXPECT_EQ(cut.regions, 2u);
   EXPECT_EQ(cut.forks, 0u);
   EXPECT_EQ(cut.hashes, train(each.spec, OptimizerKind::sgd, 1).hashes);

@@ -19,8 +19,8 @@ namespace weft::mesh::batch_copy_test {
 namespace {
 
 std::unique_ptr<scheduler::Executor> executor(std::size_t threads) {
-  auto made = scheduler::make_tbb_executor(std::move(topology::Machine::discover()).value(),
-                                           {.threads = threads, .pin = false});
+  auto made =
+      scheduler::make_executor(std::move(topology::Machine::discover()).value(), {.threads = threads, .pin = false});
   WEFT_ASSERT(made, made.error().text());
   return *std::move(made);
 }

@@ -121,11 +121,12 @@ struct Case {
 };
 class EveryExecutor : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Executors, EveryExecutor,
-                         testing::Values(Case{ExecutorKind::tbb, 1}, Case{ExecutorKind::tbb, 2},
-                                         Case{ExecutorKind::tbb, 3}, Case{ExecutorKind::deterministic, 1},
+                         testing::Values(Case{ExecutorKind::automatic, 1}, Case{ExecutorKind::automatic, 2},
+                                         Case{ExecutorKind::automatic, 3}, Case{ExecutorKind::deterministic, 1},
                                          Case{ExecutorKind::deterministic, 2}),
                          [](const auto& tested) {
-                           return std::string(tested.param.executor == ExecutorKind::tbb ? "Tbb" : "Deterministic") +
+                           return std::string(tested.param.executor == ExecutorKind::automatic ? "Tbb"
+                                                                                               : "Deterministic") +
                                   std::to_string(tested.param.threads);
                          });
 

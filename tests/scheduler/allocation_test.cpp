@@ -94,9 +94,10 @@ TEST(Allocation, StepsAllocateNothing) {
   ASSERT_GT(allocations.load(), start) << "nothing is counted";
   for (const std::size_t threads : {1, 2, 7}) {
     ExecutorOptions options;
+    options.kind = ExecutorKind::resident;
     options.threads = threads;
     options.alone_below = std::chrono::nanoseconds(0);
-    const auto executor = std::move(make_tbb_executor(machine, options)).value();
+    const auto executor = std::move(make_executor(machine, options)).value();
     for (const std::size_t regions : {1, 2, 16}) {
       // A worker that arrives late, on a busy machine, allocates once; steps that allocate would do so every time.
       std::uint64_t least = ~std::uint64_t{0};
@@ -114,7 +115,7 @@ TEST(Allocation, RunsOnTheCallerAllocateNothing) {
 #ifdef WEFT_CANNOT_COUNT
   GTEST_SKIP() << "malloc belongs to the sanitizer";
 #endif
-  const auto executor = std::move(make_tbb_executor(topology::Machine::discover().value(), {})).value();
+  const auto executor = std::move(make_executor(topology::Machine::discover().value(), {})).value();
   const auto deterministic = make_deterministic_executor();
   Watched program(2, 1, 2);
   for (Executor* each : {executor.get(), deterministic.get()}) {

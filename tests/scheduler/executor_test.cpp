@@ -10,8 +10,11 @@
 #include <sched.h>
 
 #include "checked_program.hpp"
+#include <array>
 #include <chrono>
+#include <string>
 #include <thread>
+#include <tuple>
 
 namespace weft::scheduler::executor_test {
 namespace {
@@ -21,15 +24,16 @@ using namespace std::chrono_literals;
 topology::Machine this_machine() { return topology::Machine::discover().value(); }
 
 // Shares even the smallest run, so that the workers is what is tested.
-ExecutorOptions sharing(std::size_t threads) {
+ExecutorOptions sharing(std::size_t threads, ExecutorKind kind = ExecutorKind::resident) {
   ExecutorOptions options;
+  options.kind = kind;
   options.threads = threads;
   options.alone_below = 0ns;
   return options;
 }
 
-std::unique_ptr<Executor> tbb_executor(ExecutorOptions options) {
-  return std::move(make_tbb_executor(this_machine(), options)).value();
+std::unique_ptr<Executor> executor_of(ExecutorOptions options) {
+  return std::move(make_executor(this_machine(), options)).value();
 }
 
 std::uint64_t reference_digest(std::size_t regions, std::uint64_t seed, std::uint64_t n) {
@@ -41,12 +45,26 @@ std::uint64_t reference_digest(std::size_t regions, std::uint64_t seed, std::uin
   return program.digest();
 }
 
-class Threads : public testing::TestWithParam<std::size_t> {};
-INSTANTIATE_TEST_SUITE_P(Executor, Threads, testing::Values(1, 2, 7));
+constexpr std::array kKinds{ExecutorKind::resident, ExecutorKind::graph, ExecutorKind::automatic};
+
+class Threads : public testing::TestWithParam<std::tuple<std::size_t, ExecutorKind>> {
+ protected:
+  static std::size_t threads() { return std::get<0>(GetParam()); }
+  static ExecutorOptions sharing_options() { return sharing(threads(), std::get<1>(GetParam())); }
+};
+INSTANTIATE_TEST_SUITE_P(Executor, Threads, testing::Combine(testing::Values(1, 2, 7), testing::ValuesIn(kKinds)),
+                         [](const auto& of) {
+                           return std::string(name(std::get<1>(of.param))) + "_" +
+                                  std::to_string(std::get<0>(of.param));
+                         });
+
+class Kinds : public testing::TestWithParam<ExecutorKind> {};
+INSTANTIATE_TEST_SUITE_P(Executor, Kinds, testing::ValuesIn(kKinds),
+                         [](const auto& of) { return std::string(name(of.param)); });
 
 TEST_P(Threads, KeepTheNeighbourRuleOnRandomGraphs) {
-  const auto executor = tbb_executor(sharing(GetParam()));
-  EXPECT_EQ(executor->concurrency(), GetParam());
+  const auto executor = executor_of(sharing_options());
+  EXPECT_EQ(executor->concurrency(), threads());
   for (const std::size_t regions : {1, 2, 3, 7, 16, 40}) {
     for (std::uint64_t seed = 1; seed <= 3; ++seed) {
       CheckedProgram program(regions, seed);
@@ -58,7 +76,7 @@ TEST_P(Threads, KeepTheNeighbourRuleOnRandomGraphs) {
 }
 
 TEST_P(Threads, AskAtEveryBlockAndStopWhereTold) {
-  const auto executor = tbb_executor(sharing(GetParam()));
+  const auto executor = executor_of(sharing_options());
   for (const std::size_t regions : {1, 2, 16}) {
     CheckedProgram program(regions, 5);
     program.block_steps = 10;
@@ -86,7 +104,7 @@ TEST_P(Threads, AskAtEveryBlockAndStopWhereTold) {
 }
 
 TEST_P(Threads, RunAfterRunGoesOnWhereTheLastEnded) {
-  const auto executor = tbb_executor(sharing(GetParam()));
+  const auto executor = executor_of(sharing_options());
   CheckedProgram once(9, 3), often(9, 3);
   executor->run(once, 600);
   // Single steps in quick succession, then with pauses long enough for workers to leave.
@@ -108,7 +126,7 @@ TEST_P(Threads, HooksWrapEveryThreadThatRunsProgramCode) {
     std::atomic<int> entered{0}, left{0}, wrong{0};
   } counts;
   static thread_local int depth = 0;
-  ExecutorOptions options = sharing(GetParam());
+  ExecutorOptions options = sharing_options();
   options.hooks.context = &counts;
   options.hooks.enter = [](void* context) noexcept -> std::uint64_t {
     ++static_cast<Counts*>(context)->entered;
@@ -120,7 +138,7 @@ TEST_P(Threads, HooksWrapEveryThreadThatRunsProgramCode) {
     if (word != static_cast<std::uint64_t>(depth) + 41) ++c.wrong;
     --depth;
   };
-  const auto executor = tbb_executor(options);
+  const auto executor = executor_of(options);
   for (const std::size_t regions : {1, 12}) {
     CheckedProgram program(regions, 1);
     program.work = [&](std::size_t, std::uint64_t) {
@@ -134,7 +152,7 @@ TEST_P(Threads, HooksWrapEveryThreadThatRunsProgramCode) {
 }
 
 TEST_P(Threads, UnevenWorkKeepsTheRule) {
-  const auto executor = tbb_executor(sharing(GetParam()));
+  const auto executor = executor_of(sharing_options());
   CheckedProgram program(8, 11);
   // One region is slow now and then: the others spin, yield and sleep.
   program.work = [](std::size_t r, std::uint64_t step) {
@@ -146,7 +164,7 @@ TEST_P(Threads, UnevenWorkKeepsTheRule) {
 }
 
 TEST_P(Threads, HomeCoresMayBeAnything) {
-  const auto executor = tbb_executor(sharing(GetParam()));
+  const auto executor = executor_of(sharing_options());
   for (const std::uint32_t cores : {1u, 2u, 1000u}) {
     CheckedProgram program(12, 4);
     program.cores = cores;
@@ -156,17 +174,17 @@ TEST_P(Threads, HomeCoresMayBeAnything) {
   }
 }
 
-TEST(Executor, NothingToDoIsDoneAtOnce) {
-  const auto executor = tbb_executor(sharing(2));
+TEST_P(Kinds, NothingToDoIsDoneAtOnce) {
+  const auto executor = executor_of(sharing(2, GetParam()));
   CheckedProgram none(0, 1), some(4, 1);
   EXPECT_EQ(executor->run(none, 1000), 1000u);
   EXPECT_EQ(executor->run(some, 0), 0u);
   EXPECT_EQ(make_deterministic_executor(7)->run(none, 1000), 1000u);
 }
 
-TEST(Executor, SmallProgramsStayOnTheCaller) {
+TEST_P(Kinds, SmallProgramsStayOnTheCaller) {
   // With default options a program of empty regions is never shared once its cost is known.
-  const auto executor = tbb_executor({});
+  const auto executor = executor_of({.kind = GetParam()});
   CheckedProgram program(2, 1);
   for (int i = 0; i < 200; ++i) executor->run(program, 1), program.rewind();
   std::atomic<int> elsewhere{0};
@@ -176,9 +194,9 @@ TEST(Executor, SmallProgramsStayOnTheCaller) {
   EXPECT_EQ(elsewhere, 0);
 }
 
-TEST(Executor, LargeProgramsAreShared) {
+TEST_P(Kinds, LargeProgramsAreShared) {
   if (this_machine().usable_cpus() < 2) GTEST_SKIP() << "one CPU only";
-  const auto executor = tbb_executor({.threads = 2});
+  const auto executor = executor_of({.kind = GetParam(), .threads = 2});
   CheckedProgram program(2, 1, 4);
   std::atomic<int> elsewhere{0};
   const auto caller = std::this_thread::get_id();
@@ -191,8 +209,8 @@ TEST(Executor, LargeProgramsAreShared) {
   EXPECT_EQ(program.broken, 0);
 }
 
-TEST(Executor, TwoCallersAtOnceBothGetTheirRuns) {
-  const auto executor = tbb_executor(sharing(2));
+TEST_P(Kinds, TwoCallersAtOnceBothGetTheirRuns) {
+  const auto executor = executor_of(sharing(2, GetParam()));
   std::vector<std::thread> callers;
   std::atomic<int> wrong{0};
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
@@ -208,8 +226,8 @@ TEST(Executor, TwoCallersAtOnceBothGetTheirRuns) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(Executor, AProgramMayRunAnother) {
-  const auto executor = tbb_executor(sharing(2));
+TEST_P(Kinds, AProgramMayRunAnother) {
+  const auto executor = executor_of(sharing(2, GetParam()));
   CheckedProgram outer(4, 1);
   std::atomic<int> wrong{0};
   outer.work = [&](std::size_t, std::uint64_t step) {
@@ -221,9 +239,9 @@ TEST(Executor, AProgramMayRunAnother) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(Executor, ManyComeAndGo) {
+TEST_P(Kinds, ManyComeAndGo) {
   for (int i = 0; i < 40; ++i) {
-    const auto executor = tbb_executor(sharing(1 + i % 5));
+    const auto executor = executor_of(sharing(1 + i % 5, GetParam()));
     executor->prepare();
     CheckedProgram program(5, 1);
     if (i % 3) {
@@ -233,11 +251,11 @@ TEST(Executor, ManyComeAndGo) {
   }
 }
 
-TEST(Executor, LeavesTheCallersAffinityAlone) {
+TEST_P(Kinds, LeavesTheCallersAffinityAlone) {
   cpu_set_t before, after;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
   {
-    const auto executor = tbb_executor(sharing(2));
+    const auto executor = executor_of(sharing(2, GetParam()));
     CheckedProgram program(4, 1);
     executor->run(program, 2000);
     ASSERT_EQ(sched_getaffinity(0, sizeof after, &after), 0);
@@ -247,9 +265,9 @@ TEST(Executor, LeavesTheCallersAffinityAlone) {
   EXPECT_TRUE(CPU_EQUAL(&before, &after));
 }
 
-TEST(Executor, RunsOnMachinesItCannotPinOn) {
+TEST_P(Kinds, RunsOnMachinesItCannotPinOn) {
   const auto machine = topology::Machine::synthetic("node:2 core:3 pu:1").value();
-  const auto executor = std::move(make_tbb_executor(machine, sharing(0))).value();
+  const auto executor = std::move(make_executor(machine, sharing(0, GetParam()))).value();
   EXPECT_EQ(executor->concurrency(), 6u);  // two arenas
   CheckedProgram program(12, 2);
   EXPECT_EQ(executor->run(program, 1000), 1000u);
@@ -258,8 +276,10 @@ TEST(Executor, RunsOnMachinesItCannotPinOn) {
 }
 
 TEST(Executor, RefusesImpossibleOptions) {
-  EXPECT_EQ(make_tbb_executor(this_machine(), {.threads = 100000}).error().code(), Errc::invalid_argument);
-  EXPECT_EQ(make_tbb_executor(this_machine(), {.spin = -1ns}).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(make_executor(this_machine(), {.threads = 100000}).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(make_executor(this_machine(), {.kind = ExecutorKind::deterministic}).error().code(),
+            Errc::invalid_argument);
+  EXPECT_EQ(make_executor(this_machine(), {.spin = -1ns}).error().code(), Errc::invalid_argument);
 }
 
 }  // namespace

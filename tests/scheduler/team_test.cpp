@@ -58,17 +58,17 @@ class Asking final : public TickProgram {
   Team* team_ = nullptr;
 };
 
-std::unique_ptr<Executor> tbb_executor(std::size_t threads) {
+std::unique_ptr<Executor> executor_of(std::size_t threads) {
   ExecutorOptions options;
   options.threads = threads;
   options.hooks = kCounting;
-  return std::move(make_tbb_executor(topology::Machine::discover().value(), options)).value();
+  return std::move(make_executor(topology::Machine::discover().value(), options)).value();
 }
 
 TEST(Team, DoesEveryTaskOnceBeforeItComesBack) {
   for (const std::size_t threads : {2, 7})
     for (const std::size_t tasks : {1, 2, 3, 40, 70000}) {
-      const auto executor = tbb_executor(threads);
+      const auto executor = executor_of(threads);
       Asking program(tasks);
       const std::uint64_t steps = tasks > 1000 ? 3 : 5000;
       EXPECT_EQ(executor->run(program, steps), steps);
@@ -80,7 +80,7 @@ TEST(Team, DoesEveryTaskOnceBeforeItComesBack) {
 }
 
 TEST(Team, IsSeveralThreads) {
-  const auto executor = tbb_executor(2);
+  const auto executor = executor_of(2);
   Asking program(2);
   program.pause = std::chrono::microseconds(200);
   for (int tries = 0; tries < 50 && program.threads.size() < 2; ++tries) executor->run(program, 20);
@@ -88,7 +88,7 @@ TEST(Team, IsSeveralThreads) {
 }
 
 TEST(Team, WakesWhoSleptBetweenTwoQuestions) {
-  const auto executor = tbb_executor(2);
+  const auto executor = executor_of(2);
   Asking program(8);
   program.pause = std::chrono::microseconds(50);
   for (int run = 0; run < 20; ++run) {
@@ -99,7 +99,7 @@ TEST(Team, WakesWhoSleptBetweenTwoQuestions) {
 }
 
 TEST(Team, OneThreadHasNone) {
-  const auto executor = tbb_executor(1);
+  const auto executor = executor_of(1);
   Asking program(4);
   EXPECT_EQ(executor->run(program, 5), 5u);
   EXPECT_EQ(program.counts().front(), 0u) << "the program works alone";

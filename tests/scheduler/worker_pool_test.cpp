@@ -195,5 +195,37 @@ TEST(WorkerPool, SleepsInsteadOfSpinningWhenANeighbourIsSlow) {
   EXPECT_EQ(program.digest(), expected_digest(2, 1, kSteps));
 }
 
+// More threads than cores: each finds its core used by others now and then, and rests; so does the caller.
+TEST(WorkerPool, EndsWhileWorkersRest) {
+  const std::size_t workers = 2 * std::thread::hardware_concurrency() + 1;
+  Rig rig(workers, [](std::size_t) { return 0us; }, {.spin = 5us, .linger = 50us, .hooks = {}, .watches_cores = true});
+  for (int round = 0; round < 6; ++round) {
+    CheckedProgram program(5 * workers, 3);
+    program.block_steps = round % 2 ? 100 : 256;
+    program.work = [](std::size_t, std::uint64_t) {
+      const auto end = std::chrono::steady_clock::now() + 10us;
+      while (std::chrono::steady_clock::now() < end) {
+      }
+    };
+    std::uint64_t done = 0;
+    ASSERT_TRUE(rig.worker_pool.run(program, 600, done));
+    ASSERT_EQ(done, 600u);
+    ASSERT_EQ(program.broken, 0);
+    ASSERT_EQ(program.digest(), expected_digest(5 * workers, 3, 600));
+  }
+}
+
+TEST(WorkerPool, GoesOnWhereAPartOfARunEnded) {
+  Rig rig(3, [](std::size_t) { return 0us; });
+  CheckedProgram program(7, 4);
+  std::uint64_t done = 0;
+  for (std::uint64_t first = 0; first < 300; first = done) {
+    ASSERT_TRUE(rig.worker_pool.run(program, first + 1 + first % 5, done, first));
+    ASSERT_EQ(done, first + 1 + first % 5);
+  }
+  EXPECT_EQ(program.broken, 0);
+  EXPECT_EQ(program.digest(), expected_digest(7, 4, done));
+}
+
 }  // namespace
 }  // namespace weft::scheduler::internal::worker_pool_test

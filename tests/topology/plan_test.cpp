@@ -77,6 +77,27 @@ TEST(Plan, TwoNodesOfEightAreBalancedAndLocal) {
   EXPECT_EQ(plan->cut_links, 15u);  // a chain cut into 16 pieces
 }
 
+TEST(Plan, CutsSeveralRegionsForEachCore) {
+  Demand demand = chain(256, 0);
+  demand.regions_each = 8;
+  const auto plan = place(machine("node:2 core:8 pu:1"), demand);
+  ASSERT_TRUE(plan);
+  expect_sound(*plan, demand);
+  ASSERT_EQ(plan->regions.size(), 128u);
+  for (std::uint32_t r = 0; r < 128; ++r) {
+    EXPECT_EQ(plan->regions[r].end - plan->regions[r].begin, 2u);
+    EXPECT_EQ(plan->regions[r].assignment, (CoreAssignment{r / 8, r / 64}));
+  }
+  // Fewer cells than that: one each.
+  Demand few = chain(20, 4);
+  few.regions_each = 8;
+  const auto cut = place(machine("core:4 pu:1"), few);
+  ASSERT_TRUE(cut);
+  expect_sound(*cut, few);
+  ASSERT_EQ(cut->regions.size(), 20u);
+  for (std::uint32_t r = 0; r < 20; ++r) EXPECT_EQ(cut->regions[r].assignment.core, r / 5);
+}
+
 TEST(Plan, EightNodesOfSixteenUseEachCoreOnceAndNotItsThreads) {
   const Demand demand = chain(4096, 0);
   const auto plan = place(machine("node:8 core:16 pu:2"), demand);

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "scheduler/internal/wait.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace weft::scheduler::internal {
+
+/// Times of one thread, as the system counts them.
+struct ThreadTimes {
+  Nanoseconds wall{0}, cpu{0};
+  std::uint64_t switches = 0;  // involuntary context switches
+};
+/// The calling thread's. About half a microsecond.
+ThreadTimes thread_times() noexcept;
+
+/// Notices that others use the core of a thread that would work all the time, and says how long the thread then stays
+/// away. Only the thread itself uses it.
+class CoreWatch {
+ public:
+  static constexpr Nanoseconds kWindow = std::chrono::milliseconds(2);
+  static constexpr Nanoseconds kLeastLoss = std::chrono::milliseconds(1);
+  static constexpr Nanoseconds kFirstRest = std::chrono::milliseconds(100), kLongestRest = std::chrono::seconds(3);
+
+  /// True when a reading is due; cheap, for each step.
+  bool is_due() noexcept {
+    if (++steps_ % kStepsALook != 0) return false;
+    return now() - last_.wall >= kWindow;
+  }
+  /// True when, since the last reading, the thread was switched out and lost a fifth of its time: it rests until
+  /// `rest_ends`. Each rest that follows shortly on another is twice as long.
+  bool is_taken(const ThreadTimes& times) noexcept {
+    const ThreadTimes last = last_;
+    last_ = times;
+    if (last.wall == Nanoseconds(0) || times.switches == last.switches) return false;
+    const Nanoseconds window = times.wall - last.wall, lost = window - (times.cpu - last.cpu);
+    if (lost < kLeastLoss || lost * 5 < window) return false;
+    rest_ = rest_ends_ != Nanoseconds(0) && times.wall < rest_ends_ + 2 * rest_ ? std::min(2 * rest_, kLongestRest)
+                                                                                : kFirstRest;
+    rest_ends_ = times.wall + rest_;
+    return true;
+  }
+  /// The thread slept by itself: what follows is a new window.
+  void restart() noexcept { last_.wall = Nanoseconds(0); }
+  Nanoseconds rest_ends() const noexcept { return rest_ends_; }
+
+ private:
+  static constexpr std::uint32_t kStepsALook = 32;
+  ThreadTimes last_;
+  Nanoseconds rest_{0}, rest_ends_{0};
+  std::uint32_t steps_ = 0;
+};
+
+/// Threads, of so many, that may rest at a time: where more find their cores taken the whole machine is busy, and
+/// nobody would be left to work.
+constexpr std::size_t most_resting(std::size_t threads) noexcept { return threads < 3 ? 0 : (threads + 3) / 4; }
+
+/// True when moving the regions of one thread to the others costs less than waiting for it, half of the time away.
+constexpr bool pays_to_rest(std::size_t regions, std::size_t threads) noexcept {
+  if (threads < 3) return false;
+  const auto most = [&](std::size_t n) { return (regions + n - 1) / n; };
+  return 2 * most(threads - 1) <= 3 * most(threads);
+}
+
+}  // namespace weft::scheduler::internal

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "scheduler/internal/executor_choice.hpp"
+
+#include <gtest/gtest.h>
+
+namespace weft::scheduler::internal::executor_choice_test {
+namespace {
+
+using namespace std::chrono_literals;
+using Way = ExecutorChoice::Way;
+
+// A program whose steps take so long on either; tells how much of the last second each way had.
+class Program {
+ public:
+  Program(std::size_t regions, Nanoseconds resident, Nanoseconds graph) : regions_(regions), cost_{resident, graph} {}
+  /// Share of the steps of this time that the graph ran.
+  double graph_share(Nanoseconds time, std::uint64_t steps_a_run = 1'000'000) {
+    std::uint64_t all = 0, graph = 0;
+    for (const Nanoseconds end = now_ + time; now_ < end;) {
+      const ExecutorChoice::Turn turn = choice_.next(this, regions_, 4, steps_a_run, 256, now_);
+      EXPECT_GE(turn.steps, 1u);
+      EXPECT_LE(turn.steps, steps_a_run);
+      EXPECT_TRUE(turn.steps == steps_a_run || turn.steps % 256 == 0) << "the program is asked at blocks";
+      const Nanoseconds begin = now_;
+      now_ += cost_[turn.way] * static_cast<std::int64_t>(turn.steps);
+      choice_.note(turn.way, turn.steps, begin, now_);
+      all += turn.steps;
+      graph += turn.way == ExecutorChoice::kGraph ? turn.steps : 0;
+      if (regions_ <= 4) return 0;
+    }
+    return static_cast<double>(graph) / static_cast<double>(all);
+  }
+  void set(Nanoseconds resident, Nanoseconds graph) { cost_[0] = resident, cost_[1] = graph; }
+
+ private:
+  std::size_t regions_;
+  Nanoseconds cost_[2];
+  Nanoseconds now_ = 1s;
+  ExecutorChoice choice_;
+};
+
+TEST(ExecutorChoice, TakesWhateverIsFaster) {
+  Program even(16, 10us, 13us);
+  even.graph_share(1s);
+  EXPECT_LT(even.graph_share(2s), 0.05) << "tried now and then";
+  Program unequal(16, 20us, 13us);
+  unequal.graph_share(1s);
+  EXPECT_GT(unequal.graph_share(2s), 0.95);
+}
+
+TEST(ExecutorChoice, LeavesShortStepsAndFewRegionsAlone) {
+  EXPECT_EQ(Program(16, 1us, 100ns).graph_share(1s), 0);
+  EXPECT_EQ(Program(4, 20us, 1us).graph_share(1s), 0) << "nothing to even out";
+}
+
+TEST(ExecutorChoice, LearnsFromShortRunsToo) {
+  Program unequal(16, 200us, 100us);
+  unequal.graph_share(2s, 3);
+  EXPECT_GT(unequal.graph_share(2s, 3), 0.9);
+}
+
+TEST(ExecutorChoice, TriesTheOtherAtOnceWhenStepsGetSlower) {
+  Program program(16, 10us, 12us);
+  program.graph_share(20s);  // trials are seconds apart by now
+  program.set(20us, 12us);
+  EXPECT_GT(program.graph_share(200ms), 0.5);
+  program.set(10us, 30us);
+  EXPECT_LT(program.graph_share(1s), 0.5) << "trials take a thirty-second of the time";
+}
+
+}  // namespace
+}  // namespace weft::scheduler::internal::executor_choice_test
