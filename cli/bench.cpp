@@ -41,9 +41,9 @@ Verb add_bench(CLI::App& program) {
     bool json = false, quick = false;
   };
   auto request = std::make_shared<Request>();
-  add_argument(*app, "SUITE", request->suite, "kernels, tick, mesh, learn, dtypes, layers or gpu")
+  add_argument(*app, "SUITE", request->suite, "kernels, tick, mesh, clock, learn, dtypes, layers or gpu")
       .required()
-      .member_of({"kernels", "tick", "mesh", "learn", "dtypes", "layers", "gpu"});
+      .member_of({"kernels", "tick", "mesh", "clock", "learn", "dtypes", "layers", "gpu"});
   add_flag(*app, "json", request->json, "One JSON object a row on stdout");
   add_flag(*app, "quick", request->quick, "Fewer sizes and rounds: a look, not a measurement");
   return {app, [request] { return hand_over(request->suite, request->json, request->quick); }};

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "cli/clock_statistics.hpp"
 #include "cli/session.hpp"
 #include "cli/terminal.hpp"
 
@@ -17,6 +18,7 @@ namespace weft::cli {
 struct Pace {
   double seconds = 0;  // spent learning
   std::uint64_t samples = 0, ticks = 0;
+  std::optional<ClockStatistics> clock = std::nullopt;
   double samples_per_second() const noexcept { return seconds > 0 ? static_cast<double>(samples) / seconds : 0.0; }
   double ticks_per_second() const noexcept { return seconds > 0 ? static_cast<double>(ticks) / seconds : 0.0; }
 };

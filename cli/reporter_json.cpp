@@ -78,7 +78,7 @@ class JsonReporter final : public Reporter {
     last_samples_ = p.samples;
     last_seconds_ = pace.seconds;
     Json line{{"event", "progress"}};
-    line.update(to_json({session.mesh().ticks(), pace.ticks_per_second(), pace.samples_per_second(), p}));
+    line.update(to_json({session.mesh().ticks(), pace.ticks_per_second(), pace.samples_per_second(), p, pace.clock}));
     if (session.agent()) line["acknowledged_tick"] = session.agent()->statistics().acknowledged.tick;
     print_json(line);
   }
@@ -136,6 +136,7 @@ class JsonReporter final : public Reporter {
                 {"ticks_per_second", pace.ticks_per_second()},
                 {"samples", p.samples},
                 {"recovery_samples", maybe(p.recovery_samples)},
+                {"clock", pace.clock ? to_json(*pace.clock) : Json()},
                 {"device", device_json(session.mesh().device_statistics())}});
   }
 

@@ -43,6 +43,18 @@ std::optional<std::string> passes_hint(Session& session) {
          " samples were shown once; --epochs 20 shows them twenty times";
 }
 
+/// "100/s, late by 12 us in the median, 80 us p99.9; 3 overruns, 2 skipped".
+std::string clock_line(const ClockStatistics& clock) {
+  const auto microseconds = [](std::chrono::nanoseconds time) {
+    return short_number(static_cast<double>(time.count()) * 1e-3) + " us";
+  };
+  const scheduler::ClockReport& r = clock.report;
+  std::string text = short_number(clock.hertz) + "/s, late by " + microseconds(r.late_median) + " in the median, " +
+                     microseconds(r.late_p999) + " p99.9, jitter " + microseconds(r.jitter);
+  if (r.overruns) text += "; " + grouped(r.overruns) + " overruns, " + grouped(r.skipped) + " skipped";
+  return text;
+}
+
 class TextReporter final : public Reporter {
  public:
   explicit TextReporter(bool quiet)
@@ -140,6 +152,7 @@ class TextReporter final : public Reporter {
       line("course", sparkline(session.course().curve, std::min<std::size_t>(room - kReportLabel, 60), out_.unicode));
     line("samples", grouped(p.samples) + " (" + short_number(pace.samples_per_second()) + "/s)");
     line("ticks", grouped(session.mesh().ticks()) + " (" + short_number(pace.ticks_per_second()) + "/s)");
+    if (pace.clock) line("clock", clock_line(*pace.clock));
     if (const auto* const device = session.mesh().device_statistics()) line("device", where_it_ran(device));
     const std::string hash = to_string(session.mesh().state_hash());
     if (room >= kReportLabel + hash.size()) {

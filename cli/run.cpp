@@ -8,6 +8,10 @@
 #include "cli/verb.hpp"
 #include "cli/wording.hpp"
 
+#include "mesh/mesh_access.hpp"
+
+#include "scheduler/clock.hpp"
+
 #include "storage/checkpoint.hpp"
 #include "storage/durable.hpp"
 #include "storage/file_system.hpp"
@@ -32,6 +36,8 @@ constexpr const char* kFileInCheckpoint = "run.entity";
 // A block is what Ctrl-C waits for: long enough to cost nothing, short enough not to be noticed.
 constexpr std::uint64_t kLongestBlock = 256;
 constexpr double kBlockSeconds = 0.05;
+constexpr std::uint64_t kLongestCatchUp = 64;  // samples run at once that are overdue
+constexpr std::chrono::milliseconds kClockReading{50};
 
 /// One run from its first block to its result.
 class Run {
@@ -50,8 +56,10 @@ class Run {
     first_tick_ = session_.mesh().ticks();
     reporter_.started(session_, resumed_at);
     monitor_.started();
+    WEFT_CHECK(make_clock());
     if (!session_.is_finished()) {
       WEFT_CHECK(stream());
+      read_clock(true);
       monitor_.enters("finishing");
       if (Status finished = timed([&] { return session_.finish(); }); !finished) {
         if (finished.error().code() == Errc::interrupted) return stop();
@@ -90,7 +98,39 @@ class Run {
     return storage::write_file_durably(storage::real_file_system(), request_.save, bytes);
   }
 
-  Pace pace() { return {seconds_, samples() - first_sample_, session_.mesh().ticks() - first_tick_}; }
+  Pace pace() {
+    return {seconds_, samples() - first_sample_, session_.mesh().ticks() - first_tick_, clock_statistics_};
+  }
+
+  /// Quantiles take microseconds: not for every sample.
+  void read_clock(bool is_last = false) {
+    const Clock::time_point now = Clock::now();
+    if (!clock_ || (!is_last && now - clock_read_ < kClockReading)) return;
+    clock_read_ = now;
+    clock_statistics_ = ClockStatistics{*request_.rate, overrun_, clock_->report()};
+    monitor_.clock(*clock_statistics_);
+  }
+
+  Status make_clock() {
+    if (!request_.rate) return {};
+    overrun_ = *scheduler::parse_overrun(request_.overrun.value_or("skip"));
+    scheduler::FixedRate rate{.hertz = *request_.rate, .overrun = overrun_};
+    rate.executor = &mesh::MeshAccess::executor(session_.mesh());
+    rate.is_interrupted = [this] {
+      read_clock();
+      monitor_.progressed();
+      return noted_signal() != 0 || RunMonitor::reader_is_gone();
+    };
+    WEFT_TRY(clock_, scheduler::make_fixed_rate_clock(std::move(rate)));
+    return {};
+  }
+
+  /// Samples that are due now, one with a clock unless they are to be caught up; 0 when a signal came.
+  std::uint64_t await(std::uint64_t wanted) {
+    if (!clock_) return wanted;
+    read_clock();
+    return clock_->await(std::min(wanted, kLongestCatchUp));
+  }
 
   template <class Work>
   Status timed(Work&& work) {
@@ -109,8 +149,11 @@ class Run {
     bool had_drifted = session_.stream().progress().before_drift.has_value();
     while (!session_.stream().is_done()) {
       if (noted_signal() || RunMonitor::reader_is_gone()) return stop();
-      const std::uint64_t wanted = every ? std::min(block, every - samples() % every) : block;
+      const std::uint64_t wanted = await(every ? std::min(block, every - samples() % every) : block);
+      if (wanted == 0) continue;
+      const std::uint64_t before = samples();
       Status advanced = timed([&] { return session_.advance(wanted); });
+      if (clock_) clock_->finished(samples() - before);
       monitor_.progressed();  // also when a cell halted the mesh
       if (!advanced && advanced.error().code() == Errc::interrupted) return stop();
       if (!advanced) return fail(explained(std::move(advanced).error()));
@@ -194,6 +237,10 @@ class Run {
   std::optional<std::uint64_t> last_saved_;
   std::uint64_t checkpoints_ = 0, checkpoint_failures_ = 0;  // of the agent, told of
   double seconds_ = 0, last_seconds_ = 0;
+  std::unique_ptr<scheduler::Clock> clock_;  // of --rate
+  std::optional<ClockStatistics> clock_statistics_;
+  Clock::time_point clock_read_{};
+  scheduler::Overrun overrun_ = scheduler::Overrun::skip;
   Status kept_;  // the last state, in a checkpoint
 };
 
@@ -307,6 +354,11 @@ Verb add_run(CLI::App& program) {
   add_max_memory(*app, r.max_memory);
   add_device(*app, r.device);
   add_executor(*app, r.executor);
+  add_option(*app, "rate", r.rate, "Samples a second, each begun at its time; else one after the other")
+      .within(0.001, 1e6)
+      .type_name("HZ");
+  one_of(add_option(*app, "overrun", r.overrun, "What becomes of times missed while an earlier sample ran"),
+         {"skip", "catch_up", "stretch"});
   add_option(*app, "held-out", r.held_out, option_row(stream, "held_out"));
   add_option(*app, "max-samples", r.max_samples, "Stop the stream after so many samples")
       .within(std::uint64_t{1}, UINT64_MAX);

@@ -45,8 +45,10 @@ class RunMonitor {
   void found();
   /// All is loaded, the first block follows.
   void started();
-  /// After each block.
+  /// After each block, and now and then while a clock is waited for.
   void progressed();
+  /// For the clock to say how it is kept; before `progressed`.
+  void clock(const ClockStatistics& now) { statistics_.run.clock = now; }
   /// Before something during which no ticks are run: "saving", "finishing", "stopping", "done".
   void enters(const char* phase);
   /// A checkpoint is on the device. `pause`: for how long ticks stood still.

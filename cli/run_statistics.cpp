@@ -45,7 +45,11 @@ const OptionTable<RunStatistics>& run_table() {
 
 }  // namespace
 
-Json to_json(const RunStatistics& statistics) { return run_table().write(statistics); }
+Json to_json(const RunStatistics& statistics) {
+  Json out = run_table().write(statistics);
+  out["clock"] = statistics.clock ? to_json(*statistics.clock) : Json();
+  return out;
+}
 const std::vector<OptionRow>& statistics_rows() { return run_table().rows(); }
 
 }  // namespace weft::cli

@@ -108,6 +108,14 @@ class View {
     line("samples", short_number(number(f_, "samples_per_second")) + "/s  " + grouped(samples) +
                         (total ? " of " + grouped(total) : std::string()));
     line("ticks", short_number(number(f_, "ticks_per_second")) + "/s  " + grouped(count(f_, "ticks")));
+    if (const Json& clock = member(f_, "clock"); clock.is_object()) {
+      line("clock", short_number(number(clock, "hertz")) + "/s  late " + duration(number(clock, "late_median")) +
+                        "  p99.9 " + duration(number(clock, "late_p999")) + "  jitter " +
+                        duration(number(clock, "jitter")));
+      if (count(clock, "overruns"))
+        line("", grouped(count(clock, "overruns")) + " overruns (" + text(clock, "overrun") + ")  " +
+                     grouped(count(clock, "skipped")) + " skipped");
+    }
     if (total && columns_ >= 30) {
       const double share = static_cast<double>(samples) / static_cast<double>(total);
       line("", bar(share, std::min<std::size_t>(columns_ - kTopLabel - 7, 50), unicode_) + " " + percent(share));

@@ -9,6 +9,11 @@
 #include <cmath>
 #include <string>
 #include <thread>
+#include <utility>
+
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
 
 namespace weft::scheduler {
 namespace {
@@ -19,7 +24,15 @@ class SteadyTime final : public TimeSource {
  public:
   Nanoseconds now() noexcept override { return internal::now(); }
   void sleep_until(Nanoseconds time) noexcept override {
+#if defined(__linux__)
+    // The system may put a thread's timers off by 50 us to join them with others, unless told that it may not.
+    const int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+    if (slack > 1) prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+#endif
     std::this_thread::sleep_until(std::chrono::steady_clock::time_point(time));
+#if defined(__linux__)
+    if (slack > 1) prctl(PR_SET_TIMERSLACK, static_cast<unsigned long>(slack), 0, 0, 0);
+#endif
   }
   void spin_until(Nanoseconds time) noexcept override {
     while (now() < time) internal::pause();
@@ -35,7 +48,15 @@ class ClockRecorder {
     raise(worst_, latency);
     latencies_.record(latency, count);
   }
-  void add_start(Nanoseconds late) noexcept { raise(worst_start_, late); }
+  void add_start(Nanoseconds late) noexcept {
+    raise(worst_start_, late);
+    lateness_.record(late);
+    const double change = static_cast<double>((late - last_start_).count());
+    if (starts_++ > 0)
+      squares_.store(squares_.load(std::memory_order_relaxed) + change * change, std::memory_order_relaxed);
+    last_start_ = late;
+    changes_.store(starts_ - 1, std::memory_order_relaxed);
+  }
   void add_overrun() noexcept { overruns_.fetch_add(1, std::memory_order_relaxed); }
   void add_skipped(std::uint64_t count) noexcept { skipped_.fetch_add(count, std::memory_order_relaxed); }
 
@@ -50,6 +71,12 @@ class ClockRecorder {
     report.median = latencies_.quantile(0.5);
     report.p99 = latencies_.quantile(0.99);
     report.p999 = latencies_.quantile(0.999);
+    report.late_median = lateness_.quantile(0.5);
+    report.late_p99 = lateness_.quantile(0.99);
+    report.late_p999 = lateness_.quantile(0.999);
+    if (const std::uint64_t changes = changes_.load(std::memory_order_relaxed))
+      report.jitter =
+          Nanoseconds(std::llround(std::sqrt(squares_.load(std::memory_order_relaxed) / static_cast<double>(changes))));
     return report;
   }
 
@@ -59,7 +86,12 @@ class ClockRecorder {
   }
   std::atomic<std::uint64_t> ticks_{0}, overruns_{0}, skipped_{0};
   std::atomic<std::int64_t> last_{0}, worst_{0}, worst_start_{0};
-  internal::Histogram latencies_;
+  internal::Histogram latencies_, lateness_;
+  std::atomic<double> squares_{0};
+  std::atomic<std::uint64_t> changes_{0};
+  // The driving thread's.
+  std::uint64_t starts_ = 0;
+  Nanoseconds last_start_{0};
 };
 
 class FreeClock final : public Clock {
@@ -135,7 +167,11 @@ class SteppedClockImpl final : public SteppedClock {
 class FixedRateClock final : public Clock {
  public:
   FixedRateClock(FixedRate rate, TimeSource& time)
-      : rate_(rate), period_(std::max<std::int64_t>(1, std::llround(1e9 / rate.hertz))), time_(time) {}
+      : rate_(std::move(rate)),
+        period_(std::max<std::int64_t>(1, std::llround(1e9 / rate_.hertz))),
+        longest_spin_(std::min(rate_.wake_ahead, std::max<Nanoseconds>(kLeastSpin, period_ / 200))),
+        spin_(longest_spin_),
+        time_(time) {}
 
   std::uint64_t await(std::uint64_t wanted) noexcept override {
     const Nanoseconds now = time_.now();
@@ -192,24 +228,33 @@ class FixedRateClock final : public Clock {
   // False when stopped. Sleeps in slices, so that stop is heard within one.
   bool wait_for(Nanoseconds due) noexcept {
     constexpr Nanoseconds kSlice = std::chrono::milliseconds(20);
-    bool woken = false;
+    bool is_to_wake = rate_.executor && rate_.wake_ahead.count() > 0;
     for (;;) {
-      if (stopped_.load(std::memory_order_relaxed)) return false;
+      if (stopped_.load(std::memory_order_relaxed) || (rate_.is_interrupted && rate_.is_interrupted())) return false;
       const Nanoseconds now = time_.now();
       if (now >= due) return true;
-      const Nanoseconds wake = due - rate_.wake_ahead;
-      if (now < wake) {
-        time_.sleep_until(std::min(wake, now + kSlice));
-        continue;
+      if (is_to_wake && now >= due - rate_.wake_ahead) {
+        rate_.executor->prepare();
+        is_to_wake = false;
+      } else if (const Nanoseconds wake = due - (is_to_wake ? rate_.wake_ahead : spin_); now < wake) {
+        sleep_until(std::min(wake, now + kSlice));
+      } else {
+        time_.spin_until(std::min(due, now + kSlice));
       }
-      if (!woken && rate_.executor && rate_.wake_ahead.count() > 0) rate_.executor->prepare();
-      woken = true;
-      time_.spin_until(std::min(due, now + kSlice));
     }
   }
 
+  // Learns by how much wake-ups are late: more at once, less by and by.
+  void sleep_until(Nanoseconds time) noexcept {
+    time_.sleep_until(time);
+    const Nanoseconds late = time_.now() - time;
+    spin_ = std::clamp(std::max(late + late / 4 + kMargin, spin_ - spin_ / 16), Nanoseconds(0), longest_spin_);
+  }
+
+  static constexpr Nanoseconds kLeastSpin = std::chrono::microseconds(50), kMargin = std::chrono::microseconds(2);
   const FixedRate rate_;
-  const Nanoseconds period_;
+  const Nanoseconds period_, longest_spin_;
+  Nanoseconds spin_;
   TimeSource& time_;
   std::atomic<bool> stopped_{false};
   bool started_ = false;
@@ -243,6 +288,12 @@ std::string_view name(Overrun policy) noexcept {
   return "skip";
 }
 
+std::optional<Overrun> parse_overrun(std::string_view text) noexcept {
+  for (const Overrun policy : {Overrun::skip, Overrun::catch_up, Overrun::stretch})
+    if (name(policy) == text) return policy;
+  return std::nullopt;
+}
+
 std::unique_ptr<Clock> make_free_clock(TimeSource& time) { return std::make_unique<FreeClock>(time); }
 std::unique_ptr<SteppedClock> make_stepped_clock(TimeSource& time) { return std::make_unique<SteppedClockImpl>(time); }
 
@@ -251,7 +302,7 @@ Result<std::unique_ptr<Clock>> make_fixed_rate_clock(FixedRate rate, TimeSource&
     return fail(Errc::invalid_argument, "clock: " + std::to_string(rate.hertz) + " Hz, from 0.001 to 10000000");
   }
   if (rate.wake_ahead.count() < 0) return fail(Errc::invalid_argument, "clock: a negative time ahead");
-  return std::unique_ptr<Clock>(std::make_unique<FixedRateClock>(rate, time));
+  return std::unique_ptr<Clock>(std::make_unique<FixedRateClock>(std::move(rate), time));
 }
 
 }  // namespace weft::scheduler

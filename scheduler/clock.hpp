@@ -7,7 +7,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 namespace weft::scheduler {
@@ -46,6 +48,8 @@ enum class Overrun {
   stretch,   ///< shift the grid: the late tick is due now, later ones whole periods after it
 };
 std::string_view name(Overrun policy) noexcept;
+/// Of "skip", "catch_up" and "stretch".
+std::optional<Overrun> parse_overrun(std::string_view text) noexcept;
 
 /// Statistics so far. Durations in nanoseconds; quantiles are upper bounds within 1/8 of the value.
 struct ClockReport {
@@ -53,7 +57,10 @@ struct ClockReport {
   std::uint64_t overruns = 0;  ///< times that a tick was finished after the next one was due
   std::uint64_t skipped = 0;   ///< ticks dropped by Overrun::skip
   std::chrono::nanoseconds last{0}, worst{0}, median{0}, p99{0}, p999{0};  ///< due -> finished
-  std::chrono::nanoseconds worst_start{0};                                 ///< due -> begun, worst
+  /// Lateness: due -> begun, of each grant of a fixed-rate clock.
+  std::chrono::nanoseconds late_median{0}, late_p99{0}, late_p999{0}, worst_start{0};
+  /// Of the lateness, from one grant to the next: root of the mean square of the difference.
+  std::chrono::nanoseconds jitter{0};
 };
 
 /// Says when ticks may run.
@@ -62,7 +69,7 @@ struct ClockReport {
 class Clock {
  public:
   virtual ~Clock() = default;
-  /// Waits until ticks are due; returns how many may run now, at most `wanted` (>= 1); 0 when stopped.
+  /// Waits until ticks are due; returns how many may run now, at most `wanted` (>= 1); 0 when stopped or interrupted.
   virtual std::uint64_t await(std::uint64_t wanted) noexcept = 0;
   /// Tells that the ticks granted by the last await have run.
   virtual void finished(std::uint64_t ticks) noexcept = 0;
@@ -85,9 +92,12 @@ std::unique_ptr<SteppedClock> make_stepped_clock(TimeSource& time = steady_time(
 struct FixedRate {
   double hertz = 1000;
   Overrun overrun = Overrun::skip;
-  /// Before each tick, so long ahead, the executor's workers are woken and the wait becomes exact (a spin).
+  /// Before each tick, so long ahead, the executor's workers are woken. The wait ends in a spin, of this length at most
+  /// and as short as the system's wake-ups allow: what they were late by so far, and half a percent of the period.
   std::chrono::nanoseconds wake_ahead = std::chrono::microseconds(100);
   Executor* executor = nullptr;  ///< whom to wake; may be null
+  /// Asked every 20 ms of a wait: true ends it (await returns 0), and the tick stays due.
+  std::function<bool()> is_interrupted{};
 };
 /// The first tick is due at once, tick k after k periods (integer nanoseconds, rounded from hertz).
 /// @error invalid_argument unless 1e-3 <= hertz <= 1e7 and 0 <= wake_ahead

@@ -27,16 +27,17 @@ int main(int argc, char** argv) {
     const char* name;
     void (*run)(Rows&);
   };
-  for (const Suite& each :
-       {Suite{"kernels", bench_kernels}, Suite{"tick", bench_tick}, Suite{"mesh", bench_mesh},
-        Suite{"learn", bench_learn}, Suite{"dtypes", bench_dtypes}, Suite{"layers", bench_layers}}) {
+  for (const Suite& each : {Suite{"kernels", bench_kernels}, Suite{"tick", bench_tick}, Suite{"mesh", bench_mesh},
+                            Suite{"clock", bench_clock}, Suite{"learn", bench_learn}, Suite{"dtypes", bench_dtypes},
+                            Suite{"layers", bench_layers}}) {
     if (suite == nullptr || std::strcmp(suite, each.name) != 0) continue;
     Rows rows(settings);
     each.run(rows);
     rows.finish();
     return 0;
   }
-  std::fprintf(stderr,
-               "weft: error: weft-bench kernels|tick|mesh|learn|dtypes|layers [--json] [--quick] [--only NETWORK]\n");
+  std::fprintf(
+      stderr,
+      "weft: error: weft-bench kernels|tick|mesh|clock|learn|dtypes|layers [--json] [--quick] [--only NETWORK]\n");
   return 2;
 }

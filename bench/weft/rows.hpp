@@ -52,6 +52,7 @@ class Rows {
 void bench_kernels(Rows& rows);
 void bench_tick(Rows& rows);
 void bench_mesh(Rows& rows);
+void bench_clock(Rows& rows);
 void bench_learn(Rows& rows);
 void bench_dtypes(Rows& rows);
 void bench_layers(Rows& rows);

@@ -30,7 +30,8 @@ TEST(Usage, IsRefusedWithExit2) {
   expect_refused({"run", kDigits, "--fast"}, 2, "--fast");
   expect_refused({"run", kDigits, "--rule", "hebb"}, 2, "backprop|gap|chain|fw_dtp|dfa");
   expect_refused({"run", kDigits, "--schedule", "never"}, 2, "settle|pipelined");
-  expect_refused({"run", kDigits, "--executor", "omp"}, 2, "tbb|deterministic");
+  expect_refused({"run", kDigits, "--executor", "omp"}, 2, "auto|resident|graph|deterministic");
+  expect_refused({"run", kDigits, "--executor", "tbb"}, 2, "'tbb' is named 'resident' now");
   expect_refused({"run", kDigits, "--epochs", "0"}, 2, "--epochs");
   expect_refused({"run", kDigits, "--epochs", "-1"}, 2, "--epochs");
   expect_refused({"run", kDigits, "--epochs", "many"}, 2, "--epochs");
@@ -40,6 +41,10 @@ TEST(Usage, IsRefusedWithExit2) {
   expect_refused({"run", kDigits, "--threads", "100000"}, 2, "--threads");
   expect_refused({"run", kDigits, "--resume"}, 2, "--checkpoint");
   expect_refused({"run", kDigits, "--checkpoint-every", "9"}, 2, "--checkpoint");
+  for (const char* rate : {"0", "-1", "nan", "inf", "1e-9", "1e12", "fast", "", "60Hz", "0x10"})
+    expect_refused({"run", kDigits, "--rate", rate}, 2, "--rate");
+  expect_refused({"run", kDigits, "--overrun", "skip"}, 2, "--rate HZ");
+  expect_refused({"run", kDigits, "--rate", "10", "--overrun", "hurry"}, 2, "skip|catch_up|stretch");
   expect_refused({"bench", "nothing"}, 2, "nothing");
 }
 

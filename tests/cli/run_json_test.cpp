@@ -29,7 +29,8 @@ TEST(RunJson, EndsWithDoneAndItsKeysInOrder) {
   const Json done = ran.last();
   const std::vector<std::string> expected{
       "event",      "rule",  "held_out_accuracy", "held_out", "prequential_accuracy", "mean_loss",
-      "state_hash", "ticks", "ticks_per_second",  "samples",  "recovery_samples",     "device"};
+      "state_hash", "ticks", "ticks_per_second",  "samples",  "recovery_samples",     "clock",
+      "device"};
   EXPECT_EQ(keys(done), expected);
   EXPECT_EQ(done["event"], "done");
   EXPECT_EQ(done["rule"], "fw_dtp");
@@ -105,8 +106,9 @@ TEST(RunJson, IsTheSameOnEveryThreadCountExecutorAndInstructionSet) {
   const Words run{"run", kDigits, "--json", "--max-samples", "600"};
   const Json expected = lasting(weft(run).last());
   ASSERT_EQ(expected["event"], "done");
-  for (const Words& more : {Words{"--threads", "1"}, Words{"--threads", "2"}, Words{"--threads", "5"},
-                            Words{"--executor", "deterministic"}, Words{"--device", "cpu"}})
+  for (const Words& more :
+       {Words{"--threads", "1"}, Words{"--threads", "2"}, Words{"--threads", "5"}, Words{"--executor", "deterministic"},
+        Words{"--executor", "resident"}, Words{"--executor", "graph"}, Words{"--device", "cpu"}})
     EXPECT_EQ(lasting(weft(run + more).last()), expected) << more[0] << " " << more[1];
   const Json doctor = weft({"doctor", "--json"}).last();
   for (const std::string isa : doctor["isa"]["available"])

@@ -133,6 +133,103 @@ TEST(FixedRateClock, WakesTheExecutorAheadOfEachTick) {
   EXPECT_EQ(executor.prepared, (std::vector<Nanoseconds>{10ms - 150us, 20ms - 150us, 30ms - 150us}));
 }
 
+// Sleeps end late by so much each time.
+class LateTime final : public TimeSource {
+ public:
+  Nanoseconds now() noexcept override { return now_; }
+  void sleep_until(Nanoseconds time) noexcept override {
+    if (time > now_) now_ = time + late;
+    ++sleeps;
+  }
+  void spin_until(Nanoseconds time) noexcept override {
+    if (time <= now_) return;
+    spun += time - now_;
+    now_ = time;
+  }
+  void advance(Nanoseconds by) { now_ += by; }
+  Nanoseconds late{0}, spun{0};
+  int sleeps = 0;
+
+ private:
+  Nanoseconds now_ = 7s;
+};
+
+TEST(FixedRateClock, SpinsNoLongerThanWakeUpsAreLate) {
+  LateTime time;
+  time.late = 10us;
+  auto clock = std::move(make_fixed_rate_clock({.hertz = 1000}, time)).value();
+  const auto run = [&](int ticks) {
+    time.spun = 0ns;
+    for (int i = 0; i < ticks; ++i) {
+      ASSERT_EQ(clock->await(1), 1u);
+      clock->finished(1);
+    }
+  };
+  run(200);
+  run(100);
+  EXPECT_LT(time.spun, 100 * 8us) << "it learned that it may sleep until 14 us before";
+  EXPECT_EQ(clock->report().late_p999, 0ns);
+  // Slower wake-ups: late once, then it spins longer.
+  time.late = 30us;
+  run(100);
+  EXPECT_GT(clock->report().worst_start, 0ns);
+  const Nanoseconds worst = clock->report().worst_start;
+  run(1000);
+  EXPECT_EQ(clock->report().worst_start, worst);
+}
+
+TEST(FixedRateClock, LowRatesSpinHalfAPercentAtMost) {
+  LateTime time;
+  time.late = 3ms;  // wake-ups that nothing can be learned from
+  auto clock = std::move(make_fixed_rate_clock({.hertz = 100}, time)).value();
+  const Nanoseconds begin = time.now();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(clock->await(1), 1u);
+    clock->finished(1);
+  }
+  EXPECT_LE(time.spun * 200, time.now() - begin);
+}
+
+TEST(FixedRateClock, TellsLatenessAndJitter) {
+  LateTime time;
+  auto clock = std::move(make_fixed_rate_clock({.hertz = 1000, .overrun = Overrun::catch_up}, time)).value();
+  // Every other tick takes 1.1 ms, so that the next one begins 100 us late.
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_EQ(clock->await(1), 1u);
+    time.advance(i % 2 ? 0us : 1100us);
+    clock->finished(1);
+  }
+  const ClockReport report = clock->report();
+  EXPECT_EQ(report.late_median, 0ns);
+  EXPECT_GE(report.late_p99, 100us);
+  EXPECT_LE(report.late_p99, 113us) << "an eighth above at most";
+  EXPECT_EQ(report.worst_start, 100us);
+  EXPECT_EQ(report.jitter, 100us);
+}
+
+TEST(FixedRateClock, AnInterruptedTickStaysDue) {
+  VirtualTime time;
+  bool is_interrupted = false;
+  auto clock =
+      std::move(make_fixed_rate_clock({.hertz = 0.5, .is_interrupted = [&] { return is_interrupted; }}, time)).value();
+  EXPECT_EQ(clock->await(1), 1u);
+  clock->finished(1);
+  is_interrupted = true;
+  EXPECT_EQ(clock->await(1), 0u);
+  EXPECT_LT(time.now(), 1s);
+  is_interrupted = false;
+  EXPECT_EQ(clock->await(1), 1u);
+  EXPECT_EQ(time.now(), 2s);
+  EXPECT_EQ(clock->report().ticks, 1u);
+}
+
+TEST(Overrun, HasNames) {
+  for (const Overrun policy : {Overrun::skip, Overrun::catch_up, Overrun::stretch})
+    EXPECT_EQ(parse_overrun(name(policy)), policy);
+  EXPECT_EQ(parse_overrun("catch-up"), std::nullopt);
+  EXPECT_EQ(parse_overrun(""), std::nullopt);
+}
+
 TEST(FixedRateClock, RealTimeKeepsThePace) {
   auto clock = std::move(make_fixed_rate_clock({.hertz = 2000, .overrun = Overrun::catch_up})).value();
   const Nanoseconds begin = steady_time().now();

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/clock_statistics.hpp"
+
+#include <chrono>
+
+namespace weft::cli {
+
+Json to_json(const ClockStatistics& clock) {
+  const auto seconds = [](std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); };
+  const scheduler::ClockReport& r = clock.report;
+  return {{"hertz", clock.hertz},
+          {"overrun", scheduler::name(clock.overrun)},
+          {"overruns", r.overruns},
+          {"skipped", r.skipped},
+          {"late_median", seconds(r.late_median)},
+          {"late_p99", seconds(r.late_p99)},
+          {"late_p999", seconds(r.late_p999)},
+          {"late_worst", seconds(r.worst_start)},
+          {"jitter", seconds(r.jitter)},
+          {"latency_median", seconds(r.median)},
+          {"latency_p999", seconds(r.p999)},
+          {"latency_worst", seconds(r.worst)}};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs at a given rate: their pace, their figures, their end.
+
+#include "tests/cli/agent.hpp"
+#include <chrono>
+
+namespace weft::cli_test::clock_test {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+Words at_rate(const std::string& rate, const std::string& samples) {
+  return {"run", kDigits, "--json", "--held-out", "0", "--rate", rate, "--max-samples", samples};
+}
+
+double seconds_since(Steady::time_point begin) { return std::chrono::duration<double>(Steady::now() - begin).count(); }
+
+TEST(Clock, KeepsThePaceAndTheBits) {
+  const Outcome free = weft({"run", kDigits, "--json", "--held-out", "0", "--max-samples", "100"});
+  EXPECT_TRUE(free.last()["clock"].is_null());
+  for (const std::string overrun : {"skip", "catch_up", "stretch"}) {
+    const auto begin = Steady::now();
+    const Outcome ran = weft(at_rate("200", "100") + Words{"--overrun", overrun});
+    ASSERT_EQ(ran.exit, 0) << ran.told();
+    EXPECT_GE(seconds_since(begin), 99 * 0.005) << "a hundred samples, 5 ms each";
+    const Json done = ran.last(), clock = done["clock"];
+    EXPECT_EQ(done["state_hash"], free.last()["state_hash"]);
+    EXPECT_EQ(clock["hertz"], 200.0);
+    EXPECT_EQ(clock["overrun"], overrun);
+    if (overrun != "skip") {
+      EXPECT_EQ(clock["skipped"], 0);
+    }
+    const auto of = [&](const char* key) { return clock[key].get<double>(); };
+    EXPECT_LE(of("late_median"), of("late_p99"));
+    EXPECT_LE(of("late_p99"), of("late_p999"));
+    EXPECT_GE(of("latency_median"), 0.0);
+    EXPECT_GE(of("jitter"), 0.0);
+  }
+}
+
+TEST(Clock, CatchesUpWhatIsOverdue) {
+  // A million a second cannot be kept: each is overdue, and all run one after the other.
+  const Outcome ran = weft(at_rate("1000000", "3000") + Words{"--overrun", "catch_up"});
+  ASSERT_EQ(ran.exit, 0) << ran.told();
+  const Json clock = ran.last()["clock"];
+  EXPECT_GT(clock["overruns"], 0);
+  EXPECT_EQ(clock["skipped"], 0);
+  EXPECT_GT(clock["latency_worst"], clock["late_median"]);
+  const Outcome skipping = weft(at_rate("1000000", "3000"));
+  EXPECT_GT(skipping.last()["clock"]["skipped"], 0);
+}
+
+TEST(Clock, ASignalEndsALongWait) {
+  Folder folder;
+  // The first sample is due at once, the second after a quarter of an hour.
+  Process process(at_rate("0.001", "10") + Words{"--checkpoint", folder / "c"});
+  while (!process.has_ended() && process.out_so_far().find("\"start\"") == std::string::npos)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const auto begin = Steady::now();
+  process.send(SIGTERM);
+  const Outcome ended = process.wait();
+  EXPECT_EQ(ended.exit, 143) << ended.told();
+  EXPECT_LT(seconds_since(begin), 20.0);
+}
+
+TEST(Clock, IsShownByTopAndAtTheEnd) {
+  Folder folder;
+  Process agent(endless(folder / "c") + Words{"--rate", "500"});
+  wait_for_progress(agent);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const Outcome json = weft({"top", folder / "c", "--once", "--json"});
+  ASSERT_EQ(json.exit, 0) << json.told();
+  EXPECT_EQ(json.last()["clock"]["hertz"], 500.0);
+  EXPECT_GT(json.last()["clock"]["latency_median"], 0.0);
+  const Outcome text = weft({"top", folder / "c", "--once"});
+  EXPECT_NE(text.out.find("clock"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("jitter"), std::string::npos) << text.out;
+  agent.send(SIGTERM);
+  EXPECT_EQ(agent.wait().exit, 143);
+  const Outcome plain = weft({"run", kDigits, "--rate", "1000", "--max-samples", "50", "--quiet"});
+  EXPECT_NE(plain.out.find("late by"), std::string::npos) << plain.out;
+}
+
+}  // namespace
+}  // namespace weft::cli_test::clock_test
