@@ -198,6 +198,7 @@ class FixedRateClock final : public Clock {
     ticks = std::min(ticks, granted_);
     next_ -= static_cast<std::int64_t>(granted_ - ticks) * period_;  // what was cut short stays due
     granted_ = 0;
+    if (rate_.executor && next_ - last_end_ > 2 * rate_.wake_ahead) rate_.executor->dismiss();
     for (std::uint64_t i = 0; i < ticks; ++i) {
       statistics_.add_tick(last_end_ - (due_ + static_cast<std::int64_t>(i) * period_));
     }

@@ -92,8 +92,9 @@ std::unique_ptr<SteppedClock> make_stepped_clock(TimeSource& time = steady_time(
 struct FixedRate {
   double hertz = 1000;
   Overrun overrun = Overrun::skip;
-  /// Before each tick, so long ahead, the executor's workers are woken. The wait ends in a spin, of this length at most
-  /// and as short as the system's wake-ups allow: what they were late by so far, and half a percent of the period.
+  /// Before each tick, so long ahead, the executor's workers are woken, and after it sent to sleep. The wait ends in a
+  /// spin, of this length at most and as short as the system's wake-ups allow: what they were late by so far, and half
+  /// a percent of the period.
   std::chrono::nanoseconds wake_ahead = std::chrono::microseconds(100);
   Executor* executor = nullptr;  ///< whom to wake; may be null
   /// Asked every 20 ms of a wait: true ends it (await returns 0), and the tick stays due.

@@ -40,6 +40,8 @@ class Executor {
   virtual std::string_view name() const noexcept = 0;
   /// A run will come soon (within tens of microseconds): wakes what sleeps. A hint, never needed.
   virtual void prepare() noexcept {}
+  /// No run will come soon: workers go to sleep at once instead of waiting for one. A hint, never needed.
+  virtual void dismiss() noexcept {}
 };
 
 struct ExecutorOptions {

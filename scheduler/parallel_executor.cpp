@@ -90,6 +90,12 @@ class ParallelExecutor final : public Executor {
     busy_.store(false, std::memory_order_release);
   }
 
+  void dismiss() noexcept override {
+    if (busy_.exchange(true, std::memory_order_acquire)) return;
+    resident_->pool.dismiss();
+    busy_.store(false, std::memory_order_release);
+  }
+
  private:
   ExecutorChoice::Way way() const noexcept {
     if (options_.kind == ExecutorKind::automatic) return choice_.way();

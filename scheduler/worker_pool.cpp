@@ -165,6 +165,7 @@ void WorkerPool::request(std::size_t m) noexcept {
 }
 
 void WorkerPool::request_absent() noexcept {
+  dismissed_.store(~std::uint64_t{0}, std::memory_order_relaxed);
   for (std::size_t m = 1; m < workers_.size(); ++m) {
     if (workers_[m].phase.load(std::memory_order_relaxed) == kAbsent) request(m);
   }
@@ -199,7 +200,8 @@ void WorkerPool::serve(std::size_t m) noexcept {
       deadline = now() + options_.linger;
       continue;
     }
-    if (tries % 64 != 0 || now() < deadline) {
+    const bool is_dismissed = dismissed_.load(std::memory_order_relaxed) == generation;
+    if (tries % 64 != 0 || (now() < deadline && !is_dismissed)) {
       pause();
       continue;
     }

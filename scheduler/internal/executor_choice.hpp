@@ -11,12 +11,13 @@
 namespace weft::scheduler::internal {
 
 namespace choice {
-/// A message of the graph costs more than steps shorter than this can gain.
-inline constexpr double kLeastStepNs = 2000;
+/// Of a step's time, for each region: the graph's messages cost a quarter to half of this, all threads together, which
+/// is more than shorter steps can gain.
+inline constexpr double kLeastRegionNs = 1000;
 inline constexpr Nanoseconds kWindow = std::chrono::milliseconds(2);  // one measurement
 inline constexpr Nanoseconds kTurn = std::chrono::milliseconds(8);    // the longest between two looks
-inline constexpr Nanoseconds kFirstPause = std::chrono::milliseconds(64), kLongestPause = std::chrono::seconds(4);
-inline constexpr int kTrialShare = 32;   // trials take one part in so many of the time
+inline constexpr Nanoseconds kFirstPause = std::chrono::milliseconds(64), kLongestPause = std::chrono::seconds(16);
+inline constexpr int kTrialShare = 128;  // trials take one part in so many of the time
 inline constexpr double kMargin = 0.95;  // of the other's time, to be taken instead
 inline constexpr double kWorse = 1.25;   // than it was: the other is tried at once
 }  // namespace choice
@@ -40,7 +41,7 @@ class ExecutorChoice {
     }
     // A region is one thread's at a time: with as many threads there is nothing to even out.
     if (regions <= threads) return {kResident, left};
-    if (!is_trial_ && best_ != kUnknown && now >= retry_at_ && ns_[best_] >= choice::kLeastStepNs) begin_trial();
+    if (!is_trial_ && best_ != kUnknown && now >= retry_at_ && ns_[best_] >= least_step_ns()) begin_trial();
     return {way_, std::min(left, steps_for(block == 0 ? kBlock : block))};
   }
 
@@ -103,6 +104,8 @@ class ExecutorChoice {
     pause_ = choice::kFirstPause;
     retry_at_ = std::min(retry_at_, std::max(end, soonest_));
   }
+
+  double least_step_ns() const noexcept { return choice::kLeastRegionNs * static_cast<double>(regions_); }
 
   // Whole blocks, so that the program is asked where it would be.
   std::uint64_t steps_for(std::uint64_t block) const noexcept {

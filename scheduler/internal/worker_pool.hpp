@@ -70,6 +70,9 @@ class WorkerPool final : public Team {
   /// Requests all absent workers.
   void request_absent() noexcept;
 
+  /// Lets the workers leave that wait for the next run.
+  void dismiss() noexcept { dismissed_.store(generation_.load(std::memory_order_relaxed), std::memory_order_release); }
+
   /// Marks a requested worker as arrived: true for exactly one thread.
   bool arrive(std::size_t worker) noexcept;
   /// Takes a request back, so that it can be made again: true when there was one.
@@ -173,6 +176,7 @@ class WorkerPool final : public Team {
   Board board_;
 
   alignas(kLine) std::atomic<std::uint64_t> generation_{0};  // odd: a run is open
+  std::atomic<std::uint64_t> dismissed_{~std::uint64_t{0}};  // the generation after which nobody waits for the next
   std::atomic<bool> closing_{false};
   alignas(kLine) std::atomic<std::uint64_t> limit_{0};     // steps that regions may do before the next question
   alignas(kLine) std::atomic<std::uint32_t> sleepers_{0};  // workers asleep or about to be
