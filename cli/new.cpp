@@ -260,8 +260,9 @@ Verb add_new(CLI::App& program) {
   for (int i = 0; i < kernels::kActivationCount; ++i)
     activations.emplace_back(kernels::name(static_cast<kernels::Activation>(i)));
   one_of(add_option(*app, "activation", r.activation, "Of the layers between"), activations);
+  const auto rules = learning::rule_names();
   one_of(add_option(*app, "rule", r.rule, "How errors reach the layers"),
-         {"backprop", "gap", "chain", "fw_dtp", "dfa"});
+         std::vector<std::string>(rules.begin(), rules.end()));
   one_of(add_option(*app, "schedule", r.schedule, "Hold each sample until settled, or a new one every tick"),
          {"settle", "pipelined"});
   add_option(*app, "lr", r.lr, "Learning rate").within(1e-9, 1000.0);

@@ -37,7 +37,8 @@ void apply(const RunRequest& r, learning::LearningOptions& o) {
       // Step sizes are a rule's own: those of another rule would be noise or a standstill.
       o.optimizer.lr = 0;
       o.feedback_scale = 0;
-      o.output_step = learning::LearningOptions{}.output_step;
+      o.output_step = 0;
+      o.step_limit = o.displacement_limit = o.activation_limit = o.gradient_limit = 0;
     }
     o.rule = rule;
   }

@@ -44,6 +44,8 @@ std::vector<LearningScratch> LearningScratch::make(const mesh::Graph& graph, con
     scratch.delta = AlignedBuffer<float>(has_targets || splits ? n : padded(widest_gathered) * options.learners);
     scratch.own = AlignedBuffer<float>(padded(widest_own) * options.learners);
     scratch.factors = AlignedBuffer<float>(padded(std::max(widest, options.learners)));
+    if (has_targets) scratch.limits = AlignedBuffer<float>(padded(options.learners));
+    if (has_targets) scratch.ones = AlignedBuffer<float>(padded(options.learners));
   }
   return made;
 }
@@ -106,17 +108,25 @@ bool BackwardStep::process(const At& at, const Hop& hop, std::uint64_t tick, std
       stream.scale({-options_.output_step, delta, delta});
   } else if (rule_.path == ErrorPath::direct) {
     gather_direct(at, delta);
+  } else if (rule_.path == ErrorPath::local) {
+    local_errors(at, tick, sample, delta);
   } else if (!is_in_place) {
     gather(at, hop, delta);
   }
-  return rule_.path == ErrorPath::gradients ? process_gradient(at, hop, tick, delta)
-                                            : process_target(at, hop, tick, delta);
+  if (rule_.path == ErrorPath::gradients) return process_gradient(at, hop, tick, delta);
+  if (!is_output && options_.activation_limit != 0.0f)
+    pull_back(at, learner_rows(at.context.state.output(at.node, tick)), delta);
+  if (options_.displacement_limit != 0.0f) limit_displacement(at, delta);
+  return process_target(at, hop, tick, delta);
 }
 
 void BackwardStep::output_gradient(const At& at, std::uint64_t tick, std::uint64_t sample,
                                    MatrixView gradient) noexcept {
-  OutputRing& output = output_of(at.node);
-  const MatrixView y = learner_rows(at.context.state.output(at.node, tick));
+  loss_gradient(at, learner_rows(at.context.state.output(at.node, tick)), output_of(at.node), sample, gradient);
+}
+
+void BackwardStep::loss_gradient(const At& at, const MatrixView& y, OutputRing& output, std::uint64_t sample,
+                                 const MatrixView& gradient) noexcept {
   const std::size_t n = options_.learners, tokens = output.tokens, slot = rings_.slot(sample);
   const std::size_t first = slot * n * tokens;
   if (tokens == 1) {
@@ -150,12 +160,14 @@ void BackwardStep::part_gradients(const At& at, MatrixView y, OutputRing& output
 void BackwardStep::score_rows(const At& at, const MatrixView& y, OutputRing& output, std::size_t place,
                               const ConstMatrixView& values, const MatrixView& gradient) noexcept {
   kernels::OpStream& stream = at.context.stream;
-  float* const losses = output.losses.data() + place;
+  // Only the output itself is scored.
+  const bool is_scored = output.node == at.node;
+  float* const losses = is_scored ? output.losses.data() + place : nullptr;
   if (targets_of(options_.loss) == LossTargets::values)
     stream.value_loss({options_.loss, options_.delta, y, values, losses, gradient});
   else
     stream.cross_entropy({y, output.classes.data() + place, losses, gradient});
-  stream.row_argmax({y, output.predictions.data() + place});
+  if (is_scored) stream.row_argmax({y, output.predictions.data() + place});
   for (std::size_t i = 0; i < y.rows; ++i)
     if (output.labels[place + i] == kNoLabel) stream.fill({0.0f, {gradient.row(i), 1, gradient.cols, gradient.stride}});
 }
@@ -215,6 +227,59 @@ void BackwardStep::gather_direct(const At& at, MatrixView sum) noexcept {
   stream.scale({-options_.output_step, sum, sum});
 }
 
+void BackwardStep::local_errors(const At& at, std::uint64_t tick, std::uint64_t sample, MatrixView sum) noexcept {
+  LearningScratch& scratch = at.scratch;
+  kernels::OpStream& stream = at.context.stream;
+  const MatrixView y = learner_rows(at.context.state.output(at.node, tick));
+  std::size_t before = 0;
+  for (OutputRing& output : rings_.outputs()) {
+    const kernels::ConstPanels head = feedback_.of(at.node, output.width, sum.cols, before);
+    const MatrixView read = scratch_rows(scratch.target, output.width), error = scratch_rows(scratch.dx, output.width);
+    const MatrixView part = before == 0 ? sum : scratch_rows(scratch.work, sum.cols);
+    stream.linear({head, nullptr, y, kernels::Activation::linear, {}, read});
+    loss_gradient(at, read, output, sample, error);
+    stream.linear_transposed({head, error, part});
+    if (before != 0) stream.binary({kernels::BinaryOp::add, sum, part, sum});
+    before += kernels::panels_size(output.width, sum.cols);
+  }
+  stream.scale({-options_.output_step, sum, sum});
+}
+
+void BackwardStep::pull_back(const At& at, const ConstMatrixView& y, MatrixView residual) noexcept {
+  constexpr float kShare = 0.1f;
+  LearningScratch& scratch = at.scratch;
+  kernels::OpStream& stream = at.context.stream;
+  const MatrixView within = scratch_rows(scratch.work, residual.cols);
+  limit_rows(stream, options_.activation_limit, false, y, within, {scratch.limits.data(), scratch.ones.data()});
+  stream.scale_rows({scratch.limits.data(), y, within});
+  stream.binary({kernels::BinaryOp::sub, within, y, within});
+  stream.axpy({kShare, within, residual});
+}
+
+void BackwardStep::limit_displacement(const At& at, MatrixView residual) noexcept {
+  LearningScratch& scratch = at.scratch;
+  limit_rows(at.context.stream, options_.displacement_limit, false, residual, scratch_rows(scratch.work, residual.cols),
+             {scratch.limits.data(), scratch.ones.data()});
+  at.context.stream.scale_rows({scratch.limits.data(), residual, residual});
+}
+
+void BackwardStep::limit_step(const At& at, const ConstMatrixView& x) noexcept {
+  LearningScratch& scratch = at.scratch;
+  limit_rows(at.context.stream, options_.step_limit / plan_.layers[at.node].step_size, true, x,
+             scratch_rows(scratch.split, x.cols), {scratch.limits.data(), scratch.ones.data()});
+}
+
+void BackwardStep::learn_inverse(const At& at, const mesh::BackwardArgs& args) noexcept {
+  LearningScratch& scratch = at.scratch;
+  const mesh::Node& here = at.context.graph.nodes()[at.node];
+  inverses_.learn(at.context.stream, at.node, *here.layer, at.context.weights.view(at.node), args.x,
+                  {scratch_rows(scratch.split, here.in),
+                   scratch_rows(scratch.dx, here.in),
+                   scratch_rows(scratch.target, here.width),
+                   scratch_rows(scratch.work, here.width),
+                   {scratch.limits.data(), scratch.ones.data()}});
+}
+
 mesh::BackwardArgs BackwardStep::past(const At& at, const Hop& hop, std::uint64_t tick) noexcept {
   const Activation then = activation(at, hop, tick);
   mesh::BackwardArgs args;
@@ -258,12 +323,14 @@ bool BackwardStep::process_target(const At& at, const Hop& hop, std::uint64_t ti
     const MatrixView dx = scratch_rows(scratch.dx, here.in);
     propagate_target(at, hop, tick, residual, dx);
     send(at, hop, tick, dx);
+    if (inverses_.has(at.node)) learn_inverse(at, past(at, hop, tick));
   }
   if (here.layer->parameters().empty() && here.owners.empty()) return false;
   if (!at.context.weights.learns(at.node) || optimizer_.is_frozen(at.node)) return false;
 
   mesh::BackwardArgs args = past(at, hop, tick);
   const MatrixView target = scratch_rows(scratch.target, here.width);
+  if (rule_.target_share != 1.0f) stream.scale({rule_.target_share, residual, residual});
   stream.binary({kernels::BinaryOp::add, args.y, residual, target});
   stream.link_budget({args.y, target, scratch.factors.data()});
   const float* factors = scratch.factors.data();
@@ -272,6 +339,10 @@ bool BackwardStep::process_target(const At& at, const Hop& hop, std::uint64_t ti
   // Moving towards the target is descending against the residual.
   args.dy = scratch_rows(scratch.work, here.width);
   stream.scale_rows({factors, residual, args.dy});
+  if (options_.step_limit != 0.0f && plan_.layers[at.node].step_size != 0.0f) {
+    limit_step(at, args.x);
+    stream.scale_rows({scratch.limits.data(), args.dy, args.dy});
+  }
   stream.scale({-1.0f / static_cast<float>(options_.learners), args.dy, args.dy});
   args.gradients = optimizer_.gradients(at.node);
   at.context.backward(at.node, args);
@@ -285,19 +356,24 @@ void BackwardStep::propagate_target(const At& at, const Hop& hop, std::uint64_t 
   const mesh::Node& here = at.context.graph.nodes()[at.node];
   mesh::BackwardArgs args = past(at, hop, tick);
   const int mixing = here.layer->mixing_matrix();
-  if (rule_.through_matrix && mixing >= 0) {
-    const bool has_feedback = rule_.feedback == FeedbackMatrices::per_layer;
+  const bool is_direct_output = hop.distance == 0 && rule_.outputs_send_gradients;
+  if (rule_.through_matrix && mixing >= 0 && !is_direct_output) {
+    const bool is_learned = inverses_.has(at.node), has_feedback = is_per_layer(rule_.feedback);
     rule_.through_matrix({stream, args, args.weights.matrix(static_cast<std::size_t>(mixing)),
-                          has_feedback ? feedback_.of(at.node, here.in, here.width) : kernels::ConstPanels{}, residual,
+                          is_learned     ? inverses_.matrix(at.node)
+                          : has_feedback ? feedback_.of(at.node, here.in, here.width)
+                                         : kernels::ConstPanels{},
+                          is_learned ? inverses_.bias(at.node) : nullptr, options_.feedback == Feedback::tanh, residual,
                           dx, scratch_rows(scratch.target, here.width), scratch_rows(scratch.split, here.in),
                           scratch.factors.data()});
   } else {
+    if (const mesh::ConstWeights fixed = feedback_.weights(at.node); fixed.data && !is_direct_output)
+      args.weights = fixed;
     // The vector-Jacobian product is odd in its argument, so no sign needs turning twice.
     args.dy = scratch_rows(scratch.work, here.width);
     stream.copy({residual, args.dy});
     args.dx = dx;
     at.context.backward(at.node, args);
-    if (rule_.jacobian_share != 1.0f) stream.scale({rule_.jacobian_share, dx, dx});
   }
 }
 

@@ -14,6 +14,19 @@ namespace weft::learning {
 namespace {
 // Up to this depth all ticks are kept: a ring is small, and costs no copies.
 constexpr std::uint32_t kShallow = 15;
+// Links that errors go on through hidden states, without a stated horizon, once every layer has been reached.
+constexpr std::uint32_t kThroughStates = 8;
+
+/// True when some layer carries what it learned to compute from tick to tick; noise and tallies are no memory.
+bool has_memory(const mesh::Graph& graph) {
+  const auto& nodes = graph.nodes();
+  for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < nodes.size(); ++id) {
+    const std::string& type = graph.layer_spec(id).type;
+    const bool is_recurrent = type == "rnn" || type == "lstm" || type == "gru" || type == "attention";
+    if (is_recurrent && nodes[id].layer->state_size() != 0) return true;
+  }
+  return false;
+}
 }  // namespace
 
 ErrorSchedule::ErrorSchedule(const mesh::Graph& graph, Rule rule, std::uint32_t horizon, std::uint64_t most)
@@ -24,6 +37,7 @@ ErrorSchedule::ErrorSchedule(const mesh::Graph& graph, Rule rule, std::uint32_t 
   std::vector<mesh::NodeId> front(graph.outputs());
   std::sort(front.begin(), front.end());
   front.erase(std::unique(front.begin(), front.end()), front.end());
+  std::uint32_t further = takes_every_path && has_memory(graph) ? kThroughStates : 0;
   std::uint64_t count = 0;
   for (std::uint32_t distance = 0; !front.empty() && (horizon == 0 || distance < horizon); ++distance) {
     count += front.size();
@@ -47,8 +61,8 @@ ErrorSchedule::ErrorSchedule(const mesh::Graph& graph, Rule rule, std::uint32_t 
     next.erase(std::unique(next.begin(), next.end()), next.end());
     const auto is_known = [&](mesh::NodeId id) { return is_reached[id]; };
     if (!takes_every_path) std::erase_if(next, is_known);
-    // Without a stated horizon it stops once the error has reached every layer that it can.
-    if (takes_every_path && horizon == 0 && std::all_of(next.begin(), next.end(), is_known)) break;
+    // Without a stated horizon it stops once the error has reached every layer that it can, or that far through states.
+    if (takes_every_path && horizon == 0 && std::all_of(next.begin(), next.end(), is_known) && further-- == 0) break;
     front = std::move(next);
   }
 }
@@ -59,6 +73,8 @@ bool ErrorSchedule::has(mesh::NodeId node, std::uint32_t distance) const noexcep
 
 History history_of(const mesh::Graph& graph, const ErrorSchedule& schedule, const LearningOptions& options,
                    std::uint32_t hold) {
+  // Local errors are about what a layer has just published.
+  if (rule_of(options).path == ErrorPath::local) return {4, {}, false};
   const std::uint32_t depth = schedule.depth();
   const bool is_settle = options.schedule == Schedule::settle, is_direct = rule_of(options).path == ErrorPath::direct;
   if (depth <= kShallow) return {std::bit_ceil<std::size_t>(2 * std::size_t{depth} + 2), {}, false};

@@ -27,9 +27,10 @@ LearnerParts::LearnerParts(mesh::Mesh& of, const LearningOptions& wanted, Learni
       records(mesh.graph(), plan, options),
       messages(plan, options.learners),
       feedback(mesh.graph(), options),
+      inverses(mesh.graph(), options),
       sizes(mesh.graph()),
       updates(plan, std::move(optimizer)),
-      backward(options, plan, feedback, rings, records, messages, updates.optimizer()),
+      backward(options, plan, feedback, inverses, rings, records, messages, updates.optimizer()),
       saved(std::make_unique<LearnerState>(*this)),
       recordable(std::make_unique<RecordedLearner>(*this)) {}
 
@@ -196,6 +197,13 @@ Status Learner::predict(std::span<const mesh::RunInput> inputs, std::size_t rows
 
 std::uint32_t Learner::latency() const noexcept { return parts_->plan.latency; }
 const LearningOptions& Learner::options() const noexcept { return parts_->options; }
+std::vector<NodeId> Learner::inverse_nodes() const {
+  std::vector<NodeId> nodes;
+  for (NodeId node = 0; node < parts_->plan.layers.size(); ++node)
+    if (parts_->inverses.has(node)) nodes.push_back(node);
+  return nodes;
+}
+
 mesh::Mesh& Learner::mesh() noexcept { return parts_->mesh; }
 mesh::RuleState* Learner::saved() noexcept { return parts_->saved.get(); }
 mesh::RecordableRule* Learner::recordable() noexcept { return parts_->recordable.get(); }

@@ -88,6 +88,8 @@ class Learner final : public mesh::StepRule {
   Optimizer& optimizer() noexcept;
   const Optimizer& optimizer() const noexcept;
   mesh::Mesh& mesh() noexcept;
+  /// Layers with a learned inverse (dtp, sdtp), ascending.
+  std::vector<mesh::NodeId> inverse_nodes() const;
 
   /// After its fields came out of a file: checks them, and makes what follows from them.
   /// @error corrupt; then the learner is to be thrown away

@@ -2,6 +2,7 @@
 // Interface by which a device runs a learner's steps (mesh/device/device_executor.hpp).
 
 #include "learning/internal/learner_parts.hpp"
+#include "learning/rules/rule.hpp"
 
 #include "mesh/mesh_access.hpp"
 #include "mesh/weights/weight_store.hpp"
@@ -55,6 +56,12 @@ void RecordedLearner::each_region(const std::function<void(const DeviceRegion&)>
   visit(allocation_of(parts_.feedback.values(), RegionUse::constant));
   each_optimizer_region(visit);
   for (NodeId node = 0; node < parts_.plan.layers.size(); ++node)
+    if (parts_.inverses.has(node)) {
+      DeviceRegion piece = allocation_of(parts_.inverses.values(node), RegionUse::kept);
+      piece.node = node;
+      visit(piece);
+    }
+  for (NodeId node = 0; node < parts_.plan.layers.size(); ++node)
     if (parts_.sizes.is_measured(node)) {
       DeviceRegion piece{parts_.sizes.square(node), sizeof(float), RegionUse::own};
       piece.node = node;
@@ -67,8 +74,8 @@ void RecordedLearner::each_region(const std::function<void(const DeviceRegion&)>
       visit(piece);
     }
   for (const LearningScratch& scratch : parts_.scratch)
-    for (const auto* const buffer :
-         {&scratch.delta, &scratch.work, &scratch.target, &scratch.dx, &scratch.split, &scratch.own, &scratch.factors})
+    for (const auto* const buffer : {&scratch.delta, &scratch.work, &scratch.target, &scratch.dx, &scratch.split,
+                                     &scratch.own, &scratch.factors, &scratch.limits, &scratch.ones})
       visit(allocation_of(*buffer, RegionUse::scratch));
   for (const OutputRing& output : parts_.rings.outputs()) {
     const std::size_t places = parts_.rings.places(output);
@@ -92,10 +99,13 @@ std::pair<std::uint64_t, std::uint64_t> RecordedLearner::samples_of(std::uint64_
     const std::uint64_t first = clock.sample_of(step), each = clock.steps_per_sample();
     return {first, first + (count + each - 1) / each};
   }
-  // Outputs alone look at labels and values, those of the sample that they answer.
+  // Outputs look at labels and values of the sample that they answer.
   const std::uint64_t start = clock.now.start_tick + parts_.plan.latency;
   const std::uint64_t first = std::max(tick, start) - start;
-  const std::uint64_t end = std::min(std::max(tick + count, start) - start, clock.now.samples);
+  // Layers with a loss of their own look at the labels of samples that are on their way to the outputs.
+  const bool is_local = rule_of(parts_.options).path == ErrorPath::local;
+  const std::uint64_t newest = tick + count + (is_local ? parts_.plan.latency : 0);
+  const std::uint64_t end = std::min(std::max(newest, start) - start, clock.now.samples);
   return {std::min(first, end), end};
 }
 
@@ -116,7 +126,8 @@ std::optional<Hash128> RecordedLearner::record_key(std::uint64_t step, std::uint
     for (std::uint64_t sample = first; sample < end; ++sample) add_sample(static_cast<std::int64_t>(sample));
   } else {
     const std::uint64_t back = std::min<std::uint64_t>(tick, deepest + 1);
-    for (std::uint64_t t = tick - back; t < tick + count + deepest + 2; ++t) add_sample(clock.sample_at(t));
+    for (std::uint64_t t = tick - back; t < tick + count + std::max(deepest, parts_.plan.latency) + 2; ++t)
+      add_sample(clock.sample_at(t));
   }
   return key.digest();
 }

@@ -152,6 +152,7 @@ void LearnerSnapshot::take(Learner& learner) {
     }
     tensors_.push_back(formats::make_tensor(kFlight, std::span<const std::uint32_t>(messages_)));
     const mesh::WeightStore& weights = mesh::MeshAccess::weights(std::as_const(learner.mesh()));
+    inverses_ = learner.inverse_nodes();
     first_.clear();
     for (mesh::NodeId node = 0; node < weights.node_count(); ++node) first_.push_back(weights.first(node));
     first_.push_back(weights.parameters().size());
@@ -162,9 +163,13 @@ void LearnerSnapshot::take(Learner& learner) {
 void LearnerSnapshot::hash_layer(mesh::NodeId node, StateHasher& hasher) const {
   // Counts of updates by node, then arrays by slot and parameter (Optimizer::visit).
   hasher.add(tensors_.front().bytes.subspan(node * sizeof(std::uint64_t), sizeof(std::uint64_t)));
-  const std::size_t parameters = first_.back(), slots = (tensors_.size() - 2) / std::max<std::size_t>(parameters, 1);
+  const std::size_t parameters = first_.back(), arrays = tensors_.size() - 2 - inverses_.size(),
+                    slots = arrays / std::max<std::size_t>(parameters, 1);
   for (std::size_t s = 0; s < slots; ++s)
     for (std::size_t i = first_[node]; i < first_[node + 1]; ++i) hasher.add(tensors_[1 + s * parameters + i].bytes);
+  // Behind them the learned inverses (LearnedInverses::visit).
+  for (std::size_t i = 0; i < inverses_.size(); ++i)
+    if (inverses_[i] == node) hasher.add(tensors_[1 + arrays + i].bytes);
 }
 
 std::vector<Tensor> rule_tensors(const mesh::RuleState& rule) {

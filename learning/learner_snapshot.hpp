@@ -39,6 +39,7 @@ class LearnerSnapshot {
 
   std::vector<formats::Tensor> tensors_;  // of the optimizer's fields over bytes_, then of the messages
   std::vector<std::size_t> first_;        // node -> its first parameter; one past the end at the back
+  std::vector<mesh::NodeId> inverses_;    // layers with a learned inverse
   AlignedBuffer<std::byte> bytes_;
   mesh::BatchCopy copies_;
   std::vector<std::uint32_t> messages_;

@@ -47,6 +47,7 @@ void visit_learner(Parts& parts, Archive& archive) {
   archive.list(Field{"scores", Scope::answers}, parts.pending_scores);
   auto& optimizer = parts.updates.optimizer();
   Optimizer::visit(optimizer, archive, 0, optimizer.nodes());
+  LearnedInverses::visit(parts.inverses, archive, 0, static_cast<NodeId>(optimizer.nodes()));
   for (auto& group : parts.updates.progress()) {
     archive(Field{"pending", Scope::steps}, group.pending);
     archive(Field{"is_used", Scope::steps}, group.is_used);
@@ -78,10 +79,12 @@ void LearnerState::visit(InArchive& archive) {
 
 void LearnerState::visit_layer(NodeId node, OutArchive& archive) const {
   Optimizer::visit(std::as_const(parts_.updates).optimizer(), archive, node, 1);
+  LearnedInverses::visit(std::as_const(parts_.inverses), archive, node, 1);
 }
 
 void LearnerState::visit_layer(NodeId node, InArchive& archive) {
   Optimizer::visit(parts_.updates.optimizer(), archive, node, 1);
+  LearnedInverses::visit(parts_.inverses, archive, node, 1);
 }
 
 Status Learner::finish_restore() {

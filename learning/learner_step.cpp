@@ -64,9 +64,10 @@ std::size_t Learner::training_rows(NodeId node, std::uint64_t step, std::uint64_
   const std::vector<Hop>& hops = p.plan.layers[node].hops;
   if (!p.clock.is_pipelined())
     return !hops.empty() && p.rings.is_labelled(p.clock.sample_of(step)) ? p.options.learners : 0;
-  // The output committed at tick + 1 is paired with the errors of the outputs `distance` ticks later.
+  // The output committed at tick + 1 is paired with the errors of the outputs `back` ticks later.
   for (const Hop& hop : hops) {
-    const std::int64_t sample = p.clock.sample_at(tick + 1 + hop.distance);
+    const Meeting meeting = p.plan.meeting(rule_of(p.options).path, node, hop, false);
+    const std::int64_t sample = p.clock.sample_at(tick + 1 + static_cast<std::uint64_t>(meeting.back));
     if (sample != SampleClock::kNoSample && p.rings.is_labelled(static_cast<std::uint64_t>(sample)))
       return p.options.learners;
   }
@@ -94,7 +95,7 @@ void Learner::learn(mesh::StepContext& context, NodeId node) noexcept {
   if (layer.hops.empty()) return;
   const std::uint64_t step = context.step, tick = context.tick, parity = p.clock.parity(step);
   p.sizes.carry(node, parity);
-  const bool is_direct = rule_of(p.options).path == ErrorPath::direct;
+  const ErrorPath path = rule_of(p.options).path;
   LayerUpdate update(p, {context, node, parity, p.scratch[context.region]});
 
   if (!p.clock.is_pipelined()) {
@@ -108,11 +109,11 @@ void Learner::learn(mesh::StepContext& context, NodeId node) noexcept {
     // In a mesh's first ticks the deepest hops would read from before tick 0.
     if (!p.rings.is_labelled(sample) || tick < layer.reach + 1) return;
     for (const Hop& hop : layer.hops) {
-      const std::uint64_t when = is_direct ? std::min(hop.distance, 1u) : hop.distance;
-      if (p.plan.hold + when != phase) continue;
+      const Meeting meeting = p.plan.meeting(path, node, hop, true);
+      if (p.plan.hold + static_cast<std::uint64_t>(meeting.age) != phase) continue;
       // Gradients of all hops of a sample add up; the weights move once, after the last.
       if (&hop == &layer.hops.front()) update.begin();
-      update.take(hop, tick - hop.distance, sample);
+      update.take(hop, tick - static_cast<std::uint64_t>(meeting.back), sample);
       if (&hop == &layer.hops.back()) update.end();
     }
     return;
@@ -120,12 +121,13 @@ void Learner::learn(mesh::StepContext& context, NodeId node) noexcept {
 
   for (const Hop& hop : layer.hops) {
     // The error left the outputs `age` ticks ago and is about what they published then.
-    const std::uint64_t age = is_direct ? std::min(hop.distance, 1u) : hop.distance;
-    if (tick < age + hop.distance + 1) continue;
-    const std::int64_t sample = p.clock.sample_at(tick - age);
+    const Meeting meeting = p.plan.meeting(path, node, hop, false);
+    const auto past = static_cast<std::uint64_t>(meeting.age + meeting.back);
+    if (tick < past + 1) continue;
+    const std::int64_t sample = p.clock.sample_at(tick - static_cast<std::uint64_t>(meeting.age));
     if (sample == SampleClock::kNoSample || !p.rings.is_labelled(static_cast<std::uint64_t>(sample))) continue;
     if (!update.is_begun()) update.begin();
-    update.take(hop, tick - age - hop.distance, static_cast<std::uint64_t>(sample));
+    update.take(hop, tick - past, static_cast<std::uint64_t>(sample));
   }
   if (!update.is_begun() && !layer.groups.empty()) update.begin();
   if (update.is_begun()) update.end();

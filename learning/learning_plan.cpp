@@ -33,6 +33,8 @@ class Planner {
   void plan_hops();
   void plan_tied();
   void plan_moves();
+  void plan_steps();
+  void plan_arrivals();
   void size_rings();
 
  private:
@@ -100,7 +102,7 @@ void Planner::plan_hop(const ErrorSchedule& schedule, NodeId id, std::uint32_t d
   Hop hop;
   hop.distance = distance;
   hop.outbox.assign(node.sources.size(), kNoMessage);
-  if (rule_of(options_).path != ErrorPath::direct) {
+  if (is_along_links(rule_of(options_).path)) {
     for (std::uint32_t e : node.readers)
       for (const auto& [reader_distance, message] : edge_messages_[e])
         if (reader_distance + 1 == distance) hop.inbox.push_back(message);
@@ -163,7 +165,33 @@ void Planner::plan_moves() {
     owner.reach = std::max(owner.reach, group.reach);
   }
   plan_.moves_together = options_.optimizer.clip == Clip::global_norm;
-  plan_.travel = (rule_of(options_).path == ErrorPath::direct ? 2 : plan_.depth) + (plan_.moves_together ? 2 : 0);
+  plan_.travel = (is_along_links(rule_of(options_).path) ? plan_.depth : 2) + (plan_.moves_together ? 2 : 0);
+}
+
+void Planner::plan_steps() {
+  for (NodeId id = static_cast<NodeId>(graph_.port_count()); id < graph_.nodes().size(); ++id) {
+    const mesh::Node& node = graph_.nodes()[id];
+    if (is_one_product(node))
+      plan_.layers[id].step_size =
+          options_.optimizer.lr * node.rate_scale * rule_of(options_).target_share * static_cast<float>(node.in);
+  }
+}
+
+void Planner::plan_arrivals() {
+  std::vector<NodeId> front;
+  std::vector<bool> is_reached(graph_.nodes().size());
+  for (NodeId port = 0; port < graph_.port_count(); ++port) front.push_back(port);
+  for (std::uint32_t ticks = 0; !front.empty(); ++ticks) {
+    std::vector<NodeId> next;
+    for (const NodeId id : front) {
+      if (is_reached[id]) continue;
+      is_reached[id] = true;
+      plan_.layers[id].arrival = ticks;
+      for (const std::uint32_t e : graph_.nodes()[id].readers) next.push_back(graph_.edges()[e].to);
+    }
+    front = std::move(next);
+  }
+  for (const NodeId output : graph_.outputs()) plan_.layers[output].arrival = plan_.latency;
 }
 
 void Planner::size_rings() {
@@ -177,6 +205,25 @@ void Planner::size_rings() {
 
 }  // namespace
 
+bool is_one_product(const mesh::Node& node) noexcept {
+  const auto& parameters = node.layer->parameters();
+  if (parameters.empty() || !parameters[0].is_matrix() || !node.owners.empty()) return false;
+  if (std::count_if(parameters.begin(), parameters.end(), [](const auto& each) { return each.is_matrix(); }) != 1)
+    return false;
+  // Each value of the input is multiplied once by each row.
+  const auto rows = static_cast<double>(parameters[0].out);
+  return node.layer->vocabulary_size() == 0 && node.layer->multiply_adds() == rows * static_cast<double>(node.in);
+}
+
+Meeting LearningPlan::meeting(ErrorPath path, NodeId node, const Hop& hop, bool settled) const noexcept {
+  const std::int64_t distance = hop.distance;
+  if (path == ErrorPath::direct) return {std::min<std::int64_t>(distance, 1), distance};
+  if (path != ErrorPath::local) return {distance, distance};
+  if (settled) return {};
+  const auto early = static_cast<std::int64_t>(latency) - static_cast<std::int64_t>(layers[node].arrival);
+  return {-early, early};
+}
+
 Result<LearningPlan> LearningPlan::build(const mesh::Graph& graph, std::size_t sessions,
                                          const LearningOptions& options) {
   LearningPlan plan;
@@ -185,6 +232,8 @@ Result<LearningPlan> LearningPlan::build(const mesh::Graph& graph, std::size_t s
   planner.plan_hops();
   planner.plan_tied();
   planner.plan_moves();
+  planner.plan_steps();
+  planner.plan_arrivals();
   planner.size_rings();
   return plan;
 }

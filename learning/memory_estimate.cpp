@@ -4,6 +4,8 @@
 
 #include "learning/error_schedule.hpp"
 #include "learning/internal/activation_records.hpp"
+#include "learning/internal/feedback_weights.hpp"
+#include "learning/internal/learned_inverses.hpp"
 #include "learning/optimizer.hpp"
 #include "learning/rules/rule.hpp"
 
@@ -45,19 +47,6 @@ std::uint64_t record_bytes(const mesh::Graph& graph, const LearningOptions& opti
   return floats * sizeof(float);
 }
 
-std::uint64_t feedback_floats(const mesh::Graph& graph, FeedbackMatrices matrices) {
-  std::uint64_t floats = 0;
-  for (const mesh::Node& node : graph.nodes()) {
-    if (node.is_port()) continue;
-    if (matrices == FeedbackMatrices::per_layer && node.layer->mixing_matrix() >= 0)
-      floats += kernels::panels_size(node.in, node.width);
-    if (matrices != FeedbackMatrices::per_output) continue;
-    for (const mesh::NodeId output : graph.outputs())
-      floats += kernels::panels_size(node.width, graph.nodes()[output].width);
-  }
-  return floats;
-}
-
 }  // namespace
 
 Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const LearningOptions& options,
@@ -73,7 +62,7 @@ Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const Lea
   for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
     for (const std::uint32_t distance : schedule.of(id)) {
       ++count;
-      if (rule.path != ErrorPath::direct) messages += message_floats(graph, schedule, rule, id, distance);
+      if (is_along_links(rule.path)) messages += message_floats(graph, schedule, rule, id, distance);
     }
   if (rule.path == ErrorPath::direct)
     for (const mesh::NodeId output : graph.outputs()) messages += padded(graph.nodes()[output].width);
@@ -85,7 +74,9 @@ Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const Lea
                               record_bytes(graph, options, schedule, history));
   estimate.add("messages", messages * 2 * options.learners * sizeof(float) + count * kHopBytes);
   estimate.add("optimizer", mesh::parameter_buffer_bytes(graph) * (1 + kernels::arrays_of(options.optimizer)));
-  estimate.add("feedback weights", feedback_floats(graph, rule.feedback) * sizeof(float));
+  estimate.add(
+      "feedback weights",
+      (FeedbackWeights::floats_of(graph, options) + LearnedInverses::floats_of(graph, options)) * sizeof(float));
   return estimate;
 }
 

@@ -2,6 +2,8 @@
 
 #include "learning/optimizer.hpp"
 
+#include "learning/internal/learning_plan.hpp"
+
 #include <algorithm>
 #include <bit>
 
@@ -23,7 +25,11 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const mesh::WeightS
   Optimizer made;
   made.options_ = options.optimizer;
   made.schedule_ = options.rate_schedule;
+  const bool has_limits = options.gradient_limit > 0.0f && options.optimizer.clip == Clip::none;
   for (const mesh::Node& node : graph.nodes()) {
+    // Of one product the step itself has a limit.
+    const bool is_limited = has_limits && !node.is_port() && !is_one_product(node);
+    made.limits_.push_back(is_limited ? options.gradient_limit : 0.0f);
     made.rate_scales_.push_back(node.rate_scale);
     made.is_frozen_.push_back(node.is_frozen);
   }
@@ -57,7 +63,8 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const mesh::WeightS
 }
 
 void Optimizer::make_norms(const mesh::WeightStore& weights) {
-  if (options_.clip != Clip::norm && options_.clip != Clip::global_norm) return;
+  const bool has_limits = std::any_of(limits_.begin(), limits_.end(), [](float limit) { return limit > 0.0f; });
+  if (options_.clip != Clip::norm && options_.clip != Clip::global_norm && !has_limits) return;
   std::size_t squares = 0;
   for (const auto& parameter : weights.parameters()) {
     first_square_.push_back(squares);
@@ -111,6 +118,7 @@ void Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh
   OptimizerOptions options = options_;
   options.lr *= rate_share(weights.encoding(node).dtype);
   options.lr *= rate_scales_[node];
+  if (limits_[node] > 0.0f) options.clip = Clip::norm, options.clip_limit = limits_[node];
   float* factors = nullptr;
   if (!factors_.empty()) {
     factors = factors_.data() + kernels::kOptimizerFactors * node;

@@ -85,6 +85,7 @@ class Optimizer {
   std::vector<std::uint64_t> updates_;
   std::vector<float> rate_scales_;  // by node
   std::vector<bool> is_frozen_;     // by node
+  std::vector<float> limits_;       // by node, of the norm of its gradients; 0: none but the options'
   std::vector<float> factors_;
   std::vector<std::size_t> first_square_;  // by parameter
   std::vector<float> squares_, norms_, total_;

@@ -14,6 +14,7 @@ namespace weft::learning {
 namespace {
 
 const std::vector<std::string_view> kSchedules{"settle", "pipelined"};
+const std::vector<std::string_view> kFeedbacks{"linear", "tanh"};
 const std::vector<std::string_view> kClips{"none", "value", "norm", "global_norm"};
 const std::vector<std::string_view> kOptimizers(kernels::optimizer_names().begin(), kernels::optimizer_names().end());
 const std::vector<std::string_view> kRateSchedules(kernels::rate_schedule_names().begin(),
@@ -194,7 +195,8 @@ const LearningTable& learning_table() {
               .high = 1024,
               .is_always_written = true,
               .unit = "links",
-              .meaning = "links that an error travels back; 0: until every layer was reached"}),
+              .meaning = "links that an error travels back; 0: until every layer was reached, and 8 more where a layer "
+                         "has hidden state"}),
       option("hold", &O::hold,
              {.low = 0,
               .high = 1u << 20,
@@ -207,13 +209,47 @@ const LearningTable& learning_table() {
               .high = 1e6,
               .is_always_written = true,
               .meaning = "displacement of the output's target, in gradients; 0: the rule's default",
-              .applies = "rule=gap|chain|fw_dtp|dfa"}),
+              .applies = "rule=gap|chain|fw_dtp|dfa|dtp|sdtp|local_ce"}),
       option("feedback_scale", &O::feedback_scale,
              {.low = 0,
               .high = 1e6,
               .is_always_written = true,
               .meaning = "standard deviation of the feedback weights times sqrt(fan-in); 0: the rule's default",
-              .applies = "rule=fw_dtp|dfa"}),
+              .applies = "rule=fw_dtp|dfa|dtp|sdtp|local_ce"}),
+      option("feedback", &O::feedback,
+             {.names = kFeedbacks,
+              .meaning = "function of the feedback: linear, or tanh with the difference correction through it",
+              .applies = "rule=fw_dtp|dtp|sdtp"}),
+      option("step_limit", &O::step_limit,
+             {.low = 0,
+              .high = 1e20,
+              .meaning = "largest product of the learning rate and the squared norm of a layer's input: above it the "
+                         "step shrinks; 0: the rule's default",
+              .applies = "rule=gap|chain|fw_dtp|dfa|dtp|sdtp|local_ce"}),
+      option("displacement_limit", &O::displacement_limit,
+             {.low = 0,
+              .high = 1e20,
+              .meaning = "largest rms of a displacement: above it it shrinks; 0: the rule's default",
+              .applies = "rule=gap|chain|fw_dtp|dfa|dtp|sdtp|local_ce"}),
+      option("activation_limit", &O::activation_limit,
+             {.low = 0,
+              .high = 1e20,
+              .meaning = "rms of a hidden layer's output above which its target is pulled back by a tenth of the rest; "
+                         "0: the rule's default",
+              .applies = "rule=gap|chain|fw_dtp|dfa|dtp|sdtp|local_ce"}),
+      option("gradient_limit", &O::gradient_limit,
+             {.low = 0,
+              .high = 1e20,
+              .meaning = "largest norm of the gradients of a layer that is more than one product with its input, where "
+                         "`clip` is `none`; 0: the rule's default",
+              .applies = "rule=gap|chain|fw_dtp|dfa|dtp|sdtp|local_ce"}),
+      option("inverse_lr", &O::inverse_lr,
+             {.low = 0, .high = 1000, .meaning = "learning rate of the inverses", .applies = "rule=dtp|sdtp"}),
+      option("inverse_noise", &O::inverse_noise,
+             {.low = 0,
+              .high = 1000,
+              .meaning = "standard deviation of the noise that inverses learn with",
+              .applies = "rule=dtp|sdtp"}),
       option("learners", &O::learners,
              {.low = 1,
               .high = 65536,
@@ -257,6 +293,12 @@ Status check_options(const LearningOptions& options) {
       {"optimizer.weight_decay", o.weight_decay, 0.0f, 1.0f},
       {"optimizer.alpha", o.alpha, 0.0f, kLargestShare},
       {"optimizer.clip_limit", o.clip_limit, 1e-20f, 1e20f},
+      {"step_limit", options.step_limit, 0.0f, 1e20f},
+      {"displacement_limit", options.displacement_limit, 0.0f, 1e20f},
+      {"activation_limit", options.activation_limit, 0.0f, 1e20f},
+      {"gradient_limit", options.gradient_limit, 0.0f, 1e20f},
+      {"inverse_lr", options.inverse_lr, 0.0f, 1000.0f},
+      {"inverse_noise", options.inverse_noise, 0.0f, 1000.0f},
       {"rate_schedule.growth", static_cast<float>(s.growth), 1.0f, 1024.0f},
       {"rate_schedule.end", s.end, 0.0f, 1.0f},
       {"rate_schedule.factor", s.factor, 1e-20f, 1.0f},
@@ -285,6 +327,10 @@ LearningOptions with_defaults(LearningOptions options) noexcept {
   }
   if (options.output_step == 0.0f) options.output_step = rule.output_step;
   if (options.feedback_scale == 0.0f) options.feedback_scale = rule.feedback_scale;
+  if (options.step_limit == 0.0f) options.step_limit = rule.step_limit;
+  if (options.displacement_limit == 0.0f) options.displacement_limit = rule.displacement_limit;
+  if (options.gradient_limit == 0.0f) options.gradient_limit = rule.gradient_limit;
+  if (options.activation_limit == 0.0f) options.activation_limit = rule.activation_limit;
   return options;
 }
 

@@ -33,6 +33,9 @@ enum class Schedule : int { settle, pipelined };
 std::string_view name(Schedule schedule) noexcept;
 std::optional<Schedule> parse_schedule(std::string_view text) noexcept;
 
+/// Function of the feedback of target propagation, after its matrix.
+enum class Feedback : int { linear, tanh };
+
 using kernels::Loss;
 using kernels::LossTargets;
 using kernels::parse_loss;
@@ -59,13 +62,21 @@ struct LearningOptions {
   std::vector<std::uint32_t> heads{};  // multi_head_cross_entropy: values of an output that belong to each label
   OptimizerOptions optimizer{};
   RateSchedule rate_schedule{};  // of the learning rate, by each layer's count of updates
-  std::uint32_t horizon = 0;     // ticks an error travels back; 0: until it has reached every layer once
-  std::uint32_t hold = 0;        // ticks a sample is held (settle); 0: the network's latency
+  std::uint32_t horizon =
+      0;  // ticks an error travels back; 0: until it has reached every layer, and 8 more with hidden state
+  std::uint32_t hold = 0;  // ticks a sample is held (settle); 0: the network's latency
   /// Distance of the output's target from its activation, in gradients; gap: factor of the wanted output (one-hot row
   /// or values). 0: the rule's default, 5 for gap and 1 for the others.
   float output_step = 0.0f;
   float feedback_scale = 0.0f;  // standard deviation of feedback weights times sqrt(fan-in); 0: the rule's default
-  std::size_t learners = 1;     // number of sessions that learn, from the first
+  Feedback feedback = Feedback::linear;
+  float step_limit = 0.0f;          // of target rules: of lr times the square of a layer's input; 0: the rule's default
+  float displacement_limit = 0.0f;  // rms of a displacement; 0: the rule's default
+  float activation_limit = 0.0f;    // rms of a hidden layer's output above which targets lie nearer to 0; 0: as above
+  float gradient_limit = 0.0f;      // norm of the gradients of a layer that is no single product; 0: as above
+  float inverse_lr = 0.02f;         // of learned inverses
+  float inverse_noise = 0.1f;       // standard deviation of what is added to their samples
+  std::size_t learners = 1;         // number of sessions that learn, from the first
   bool operator==(const LearningOptions&) const = default;
 };
 

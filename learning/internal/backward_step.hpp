@@ -5,6 +5,7 @@
 #include "learning/internal/activation_records.hpp"
 #include "learning/internal/error_messages.hpp"
 #include "learning/internal/feedback_weights.hpp"
+#include "learning/internal/learned_inverses.hpp"
 #include "learning/internal/learning_plan.hpp"
 #include "learning/internal/sample_rings.hpp"
 #include "learning/optimizer.hpp"
@@ -25,7 +26,7 @@ namespace weft::learning {
 struct LearningScratch {
   AlignedBuffer<float> delta, work, target, dx, split;
   AlignedBuffer<float> own;  // Layer::scratch_size()
-  AlignedBuffer<float> factors;
+  AlignedBuffer<float> factors, limits, ones;
 
   static std::vector<LearningScratch> make(const mesh::Graph& graph, const LearningPlan& plan,
                                            const LearningOptions& options, std::size_t regions);
@@ -39,11 +40,13 @@ class BackwardStep {
  public:
   /// The parts must outlive it.
   BackwardStep(const LearningOptions& options, const LearningPlan& plan, const FeedbackWeights& feedback,
-               SampleRings& rings, ActivationRecords& records, ErrorMessages& messages, const Optimizer& optimizer)
+               LearnedInverses& inverses, SampleRings& rings, ActivationRecords& records, ErrorMessages& messages,
+               const Optimizer& optimizer)
       : options_(options),
         rule_(rule_of(options)),
         plan_(plan),
         feedback_(feedback),
+        inverses_(inverses),
         rings_(rings),
         records_(records),
         messages_(messages),
@@ -68,6 +71,9 @@ class BackwardStep {
   bool process_gradient(const At& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView delta);
   bool process_target(const At& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView residual);
   void output_gradient(const At& at, std::uint64_t tick, std::uint64_t sample, kernels::MatrixView gradient) noexcept;
+  /// The slope of the loss of `y`, which is the output itself or what a head reads.
+  void loss_gradient(const At& at, const kernels::MatrixView& y, OutputRing& output, std::uint64_t sample,
+                     const kernels::MatrixView& gradient) noexcept;
   /// The slope of several labels of one row: of tokens, or of heads.
   void part_gradients(const At& at, kernels::MatrixView y, OutputRing& output, std::size_t first,
                       const kernels::MatrixView& gradient) noexcept;
@@ -77,6 +83,14 @@ class BackwardStep {
   void output_target(const At& at, std::uint64_t tick, std::uint64_t sample, kernels::MatrixView residual) noexcept;
   void gather(const At& at, const Hop& hop, kernels::MatrixView sum) noexcept;
   void gather_direct(const At& at, kernels::MatrixView sum) noexcept;
+  void local_errors(const At& at, std::uint64_t tick, std::uint64_t sample, kernels::MatrixView sum) noexcept;
+  /// Moves the target of a layer whose activations are larger than their limit back towards it.
+  void pull_back(const At& at, const kernels::ConstMatrixView& y, kernels::MatrixView residual) noexcept;
+  /// Keeps the rms of a displacement within its limit.
+  void limit_displacement(const At& at, kernels::MatrixView residual) noexcept;
+  /// Factors that keep the layer's step from passing its target.
+  void limit_step(const At& at, const kernels::ConstMatrixView& x) noexcept;
+  void learn_inverse(const At& at, const mesh::BackwardArgs& args) noexcept;
   void propagate_target(const At& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView residual,
                         kernels::MatrixView dx);
   void send(const At& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView dx) noexcept;
@@ -100,6 +114,7 @@ class BackwardStep {
   const RuleDefinition& rule_;
   const LearningPlan& plan_;
   const FeedbackWeights& feedback_;
+  LearnedInverses& inverses_;
   SampleRings& rings_;
   ActivationRecords& records_;
   ErrorMessages& messages_;

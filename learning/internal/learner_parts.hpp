@@ -7,6 +7,7 @@
 #include "learning/internal/error_messages.hpp"
 #include "learning/internal/feedback_weights.hpp"
 #include "learning/internal/gradient_sizes.hpp"
+#include "learning/internal/learned_inverses.hpp"
 #include "learning/internal/learning_plan.hpp"
 #include "learning/internal/sample_clock.hpp"
 #include "learning/internal/sample_rings.hpp"
@@ -33,6 +34,7 @@ struct LearnerParts {
   ActivationRecords records;
   ErrorMessages messages;
   FeedbackWeights feedback;
+  LearnedInverses inverses;
   GradientSizes sizes;
   WeightUpdates updates;
   std::vector<LearningScratch> scratch;  // by region

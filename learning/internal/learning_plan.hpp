@@ -4,6 +4,7 @@
 
 #include "learning/error_schedule.hpp"
 #include "learning/options.hpp"
+#include "learning/rules/rule.hpp"
 
 #include "mesh/network/graph.hpp"
 
@@ -36,11 +37,19 @@ struct Hop {
   bool has_record() const noexcept { return record != kNoRecord; }
 };
 
+/// Way of a hop's error through time: it is there `age` steps after the outputs published (negative: before they do),
+/// and is about what the layer published `back` ticks before them.
+struct Meeting {
+  std::int64_t age = 0, back = 0;
+};
+
 struct LayerPlan {
   std::int32_t output = -1;  // index among the network's outputs
   std::vector<Hop> hops;
   std::vector<std::uint32_t> groups;  // of tied weights that it takes part in
   std::uint32_t reach = 0;            // ticks that it, or a layer tied to it, looks back
+  std::uint32_t arrival = 0;          // ticks from the inputs, of an output the latency: local rules
+  float step_size = 0.0f;             // of a step, over the mean square of the input; 0: it does not hang on that
   bool moves = false;                 // learning makes updates of it; one without weights counts them alone
 };
 
@@ -51,6 +60,9 @@ struct TiedGroup {
   std::vector<mesh::NodeId> users;  // that learn, ascending
   std::uint32_t reach = 0;          // the largest distance of a user
 };
+
+/// True where a layer's weights are one matrix that every value of the input meets once: Dense, token by token.
+bool is_one_product(const mesh::Node& node) noexcept;
 
 /// Everything about a learner that its network and options settle before the first step.
 struct LearningPlan {
@@ -68,6 +80,8 @@ struct LearningPlan {
   std::uint64_t ring = 0;       // samples kept for labels and scores, a power of two
   bool moves_together = false;  // all layers, once the norm of all gradients is known
 
+  /// @param settled  the outputs' tick is the layer's: a settled sample stands still
+  Meeting meeting(ErrorPath path, mesh::NodeId node, const Hop& hop, bool settled) const noexcept;
   /// Step of a settled sample in which the norms of all layers are added, and then that in which the layers move
   /// (moves_together).
   std::uint64_t norm_step() const noexcept { return std::uint64_t{hold} + travel - 2; }

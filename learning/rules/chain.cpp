@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Targets a tenth of a gradient step away: a rule of the system that Weft follows, taken literally.
+// Gradients travel on undiminished; each layer's target is a tenth of a step against its own. As in Loom, the system
+// that Weft follows.
 
 #include "learning/rules/rule.hpp"
 
 namespace weft::learning::rules {
 
-constinit const RuleDefinition chain{.name = "chain", .lr = 0.2f, .jacobian_share = 0.1f};
+constinit const RuleDefinition chain{.name = "chain",
+                                     .lr = 0.2f,
+                                     .target_share = 0.1f,
+                                     .step_limit = 0.5f,
+                                     .displacement_limit = 1.0f,
+                                     .activation_limit = 1.0f,
+                                     .gradient_limit = 3.0f};
 
 }  // namespace weft::learning::rules

@@ -6,7 +6,13 @@
 
 namespace weft::learning::rules {
 
-constinit const RuleDefinition dfa{
-    .name = "dfa", .path = ErrorPath::direct, .feedback = FeedbackMatrices::per_output, .feedback_scale = 1.6f};
+constinit const RuleDefinition dfa{.name = "dfa",
+                                   .path = ErrorPath::direct,
+                                   .feedback = FeedbackMatrices::per_output,
+                                   .feedback_scale = 1.6f,
+                                   .step_limit = 0.5f,
+                                   .displacement_limit = 1.0f,
+                                   .activation_limit = 1.0f,
+                                   .gradient_limit = 3.0f};
 
 }  // namespace weft::learning::rules

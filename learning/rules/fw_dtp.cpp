@@ -5,15 +5,13 @@
 #include "learning/rules/rule.hpp"
 
 namespace weft::learning::rules {
-namespace {
 
-void through_fixed_feedback(const MatrixStep& s) {
-  s.stream.linear({s.feedback, nullptr, s.residual, kernels::Activation::linear, {}, s.dx});
-}
-
-}  // namespace
-
-constinit const RuleDefinition fw_dtp{
-    .name = "fw_dtp", .feedback = FeedbackMatrices::per_layer, .through_matrix = through_fixed_feedback};
+constinit const RuleDefinition fw_dtp{.name = "fw_dtp",
+                                      .feedback = FeedbackMatrices::per_layer,
+                                      .step_limit = 0.5f,
+                                      .displacement_limit = 1.0f,
+                                      .activation_limit = 1.0f,
+                                      .gradient_limit = 3.0f,
+                                      .through_matrix = through_feedback};
 
 }  // namespace weft::learning::rules

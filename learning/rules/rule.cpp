@@ -15,6 +15,15 @@ constexpr std::array kDefinitions{
 
 }  // namespace
 
+void through_feedback(const MatrixStep& s) {
+  using kernels::Activation;
+  if (!s.is_tanh) return s.stream.linear({s.feedback, nullptr, s.residual, Activation::linear, {}, s.dx});
+  s.stream.binary({kernels::BinaryOp::add, s.past.y, s.residual, s.target});
+  s.stream.linear({s.feedback, s.bias, s.target, Activation::tanh, {}, s.weighted});
+  s.stream.linear({s.feedback, s.bias, s.past.y, Activation::tanh, {}, s.dx});
+  s.stream.binary({kernels::BinaryOp::sub, s.weighted, s.dx, s.dx});
+}
+
 const RuleDefinition& rule_of(Rule rule) noexcept { return *kDefinitions[static_cast<std::size_t>(rule)]; }
 std::string_view name(Rule rule) noexcept { return rule_of(rule).name; }
 std::optional<Rule> parse_rule(std::string_view text) noexcept {

@@ -273,10 +273,12 @@ TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
     for (const Stored& stored : types()) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
       SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
-      for (const RunShape& base : {RunShape{Rule::backprop, Schedule::settle},
-                                   RunShape{Rule::fw_dtp, Schedule::pipelined}, RunShape{Rule::dfa, Schedule::settle},
-                                   RunShape{Rule::gap, Schedule::pipelined}, RunShape{Rule::chain, Schedule::settle}}) {
-        // Errors travel through stored weights under every rule alike: two of the five for every type.
+      for (const RunShape& base :
+           {RunShape{Rule::backprop, Schedule::settle}, RunShape{Rule::fw_dtp, Schedule::pipelined},
+            RunShape{Rule::dfa, Schedule::settle}, RunShape{Rule::gap, Schedule::pipelined},
+            RunShape{Rule::chain, Schedule::settle}, RunShape{Rule::dtp, Schedule::pipelined},
+            RunShape{Rule::sdtp, Schedule::settle}, RunShape{Rule::local_ce, Schedule::pipelined}}) {
+        // Errors travel through stored weights under every rule alike: two of them for every type.
         const bool is_for_all = base.rule == Rule::backprop || base.rule == Rule::fw_dtp;
         if (!is_for_all && stored.dtype != Dtype::float32) continue;
         const std::string first = hash_of_run(row, stored, base);
@@ -390,7 +392,8 @@ TEST(Conformance, AGpuGivesTheCpusBits) {
       ASSERT_EQ(tick(row, stored, 1, true, device_name()), ticked);
       for (RunShape run : {RunShape{Rule::backprop, Schedule::settle}, RunShape{Rule::fw_dtp, Schedule::pipelined},
                            RunShape{Rule::dfa, Schedule::settle}, RunShape{Rule::gap, Schedule::pipelined},
-                           RunShape{Rule::chain, Schedule::settle}}) {
+                           RunShape{Rule::chain, Schedule::settle}, RunShape{Rule::dtp, Schedule::pipelined},
+                           RunShape{Rule::sdtp, Schedule::settle}, RunShape{Rule::local_ce, Schedule::pipelined}}) {
         if (run.rule != Rule::backprop && run.rule != Rule::fw_dtp && stored.dtype != Dtype::float32) continue;
         run.at_once = true;
         run.sessions = 3;

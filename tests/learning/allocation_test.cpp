@@ -59,7 +59,7 @@ void expect_no_allocations(const mesh::NetworkSpec& spec, const LearningOptions&
 }
 
 TEST_P(Allocation, LearningAllocatesNothing) {
-  for (const Rule rule : {Rule::backprop, Rule::gap, Rule::chain, Rule::fw_dtp, Rule::dfa})
+  for (const Rule rule : test::all_rules())
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined})
       for (const mesh::NetworkSpec& spec : {mixed_network(1), recurrent_network(1)}) {
         LearningOptions options{.rule = rule, .schedule = schedule};

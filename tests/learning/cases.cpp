@@ -14,7 +14,8 @@ using kernels::Activation;
 using mesh::NetworkBuilder;
 using mesh::NetworkSpec;
 
-constexpr Rule kRules[] = {Rule::backprop, Rule::gap, Rule::chain, Rule::fw_dtp, Rule::dfa};
+constexpr Rule kRules[] = {Rule::backprop, Rule::gap, Rule::chain, Rule::fw_dtp,
+                           Rule::dfa,      Rule::dtp, Rule::sdtp,  Rule::local_ce};
 constexpr Schedule kSchedules[] = {Schedule::settle, Schedule::pipelined};
 
 // A sanitizer looks for other things and is ten times slower.

@@ -39,8 +39,7 @@ TEST_P(DeepSettle, KeepsTwoTicksInRingsAndAllocatesNothingAsItLearns) {
   EXPECT_EQ(weft::testing_support::allocations_during(learn), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, DeepSettle,
-                         ::testing::Values(Rule::backprop, Rule::fw_dtp, Rule::dfa, Rule::gap, Rule::chain),
+INSTANTIATE_TEST_SUITE_P(Rules, DeepSettle, ::testing::ValuesIn(test::all_rules()),
                          [](const auto& row) { return std::string(name(row.param)); });
 
 /// Bytes of history that a chain of `cells` is told to take.

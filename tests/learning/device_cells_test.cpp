@@ -124,8 +124,7 @@ TEST_P(DeviceCellsLearn, BesideMetacognition) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, DeviceCellsLearn,
-                         ::testing::Combine(::testing::Values(Rule::backprop, Rule::fw_dtp, Rule::dfa, Rule::gap,
-                                                              Rule::chain),
+                         ::testing::Combine(::testing::ValuesIn(test::all_rules()),
                                             ::testing::Values(Schedule::settle, Schedule::pipelined)),
                          [](const auto& row) {
                            return std::string(name(std::get<0>(row.param))) + "_" +

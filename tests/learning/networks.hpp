@@ -22,6 +22,18 @@ namespace weft::learning::test {
 
 using mesh::testing_support::ForIsa;
 
+/// Every rule, and all but backprop.
+inline std::vector<Rule> all_rules() {
+  std::vector<Rule> rules;
+  for (std::size_t i = 0; i < rule_names().size(); ++i) rules.push_back(static_cast<Rule>(i));
+  return rules;
+}
+inline std::vector<Rule> target_rules() {
+  auto rules = all_rules();
+  rules.erase(rules.begin());
+  return rules;
+}
+
 /// The network of examples/digits.json: 64-64-64-10 with a cell that feeds back.
 inline mesh::NetworkSpec digits_network(std::uint64_t seed) {
   using kernels::Activation;

@@ -55,7 +55,7 @@ TEST(SeveralLearners, MoveALayerByTheMeanOfTheirGradients) {
 }
 
 TEST(RecurrentRules, EveryRuleMovesEveryParameterOfEveryLayer) {
-  for (const Rule rule : {Rule::backprop, Rule::gap, Rule::chain, Rule::fw_dtp, Rule::dfa})
+  for (const Rule rule : test::all_rules())
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
       LearningOptions options{.rule = rule, .schedule = schedule};
       options.horizon = rule == Rule::backprop ? 8 : 0;
@@ -109,6 +109,7 @@ double remember(const std::string& type, std::uint32_t horizon, std::uint64_t ep
 
 TEST_P(Recurrent, LearnsToRememberABitForFiveTicksThroughItsState) {
   EXPECT_GT(remember(GetParam(), 8, 3000), 0.95);
+  EXPECT_GT(remember(GetParam(), 0, 3000), 0.95);
   // The error must reach the tick that showed the bit: what a state holds by chance does not do.
   EXPECT_LT(remember(GetParam(), 2, 3000), 0.9);
 }
@@ -147,8 +148,7 @@ double classify(const std::string& type, Rule rule) {
 
 TEST(RecurrentRules, EveryRuleLearnsThroughEveryLayer) {
   for (const char* type : {"rnn", "lstm", "gru", "swiglu"})
-    for (const Rule rule : {Rule::backprop, Rule::gap, Rule::chain, Rule::fw_dtp, Rule::dfa})
-      EXPECT_GT(classify(type, rule), 0.95) << type << " by " << name(rule);
+    for (const Rule rule : test::all_rules()) EXPECT_GT(classify(type, rule), 0.95) << type << " by " << name(rule);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ LearningOptions options_of(Rule rule, Schedule schedule) {
 
 template <class Check>
 void each_rule(Check&& check) {
-  for (const Rule rule : {Rule::backprop, Rule::gap, Rule::chain, Rule::fw_dtp, Rule::dfa})
+  for (const Rule rule : test::all_rules())
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
       SCOPED_TRACE(std::string(name(rule)) + " " + std::string(name(schedule)));
       check(options_of(rule, schedule));

@@ -219,7 +219,7 @@ TEST_P(EveryFault, StaysInItsCellAndIsAnsweredAlikeEverywhere) {
 }
 
 TEST_P(EveryFault, StaysInItsCellUnderEveryRule) {
-  for (const Rule rule : {Rule::gap, Rule::chain, Rule::fw_dtp, Rule::dfa}) {
+  for (const Rule rule : test::target_rules()) {
     const Met one = outcome_of({Policy::hold, Schedule::pipelined, rule}, GetParam(), {.threads = 1});
     const Met two = outcome_of({Policy::hold, Schedule::pipelined, rule}, GetParam(), {.threads = 2});
     EXPECT_EQ(one.course, two.course) << name(rule);

@@ -72,7 +72,7 @@ TEST(TokenLoss, IsTheMeanOverTheTokensThatHaveLabels) {
 }
 
 TEST(TokenLoss, MovesTowardsTheLabelsUnderTargetPropagationToo) {
-  for (const Rule rule : {Rule::gap, Rule::fw_dtp, Rule::dfa, Rule::chain}) {
+  for (const Rule rule : test::target_rules()) {
     Net net(rule, 0.05f);
     const auto x = noise(kSessions * kTokens * kIn, 5);
     const std::vector<std::uint32_t> labels{4, 1, 0, 3, kNoLabel, 2};

@@ -66,7 +66,7 @@ TEST(UpdateRules, ALayersRateIsItsShareOfTheNetworks) {
 }
 
 TEST(UpdateRules, AFrozenLayerStaysAndPassesErrorsOn) {
-  for (const Rule rule : {Rule::backprop, Rule::fw_dtp, Rule::dfa, Rule::gap, Rule::chain}) {
+  for (const Rule rule : test::all_rules()) {
     LearningOptions options = by_sgd(0.1f);
     options.rule = rule;
     const auto start = weights_after(pair_network(1.0f, false), options, 0);
