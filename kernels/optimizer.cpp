@@ -62,7 +62,8 @@ HWY_INLINE Settings settings_of(const OptimizerArguments& of, const OptimizerOpt
 }
 
 template <int kArrays, bool kClips, class Step>
-HWY_INLINE void walk(const OptimizerArguments& of, const OptimizerOptions& options, const Step& step) {
+HWY_INLINE void walk(const OptimizerArguments& arguments, const OptimizerOptions& options, const Step& step) {
+  const OptimizerArguments of = arguments;  // a copy stays in registers: no store of a vector can change it
   const Settings s = settings_of(of, options);
   const Real limit = repeated(options.clip_limit);
   const Real factor = of.squares ? clip_factor(repeated(*of.squares), limit) : repeated(1.0f);
