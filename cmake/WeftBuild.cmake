@@ -31,6 +31,10 @@ endif()
 add_compile_options(-ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow -Wno-unused-parameter
                     # -Wrestrict: g++ 12 warns of its own std::string (GCC bug 105651)
                     $<$<CXX_COMPILER_ID:GNU>:-Wno-psabi> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+# Loops over a few vectors must not depend on where the file's other code leaves them (64 floats: 0.78 to 1.05 of the
+# speed).
+set_source_files_properties(kernels/unary.cpp kernels/math_rows.cpp PROPERTIES COMPILE_OPTIONS
+                            $<$<CXX_COMPILER_ID:GNU>:-falign-loops=32>)
 # -g1: lines are enough for a report; tracking variables through the unrolled kernels takes g++ minutes.
 if(WEFT_SANITIZE)
   add_compile_options(-fsanitize=${WEFT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
