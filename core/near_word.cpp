@@ -3,7 +3,6 @@
 #include "core/near_word.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <array>
 #include <cstdint>
 #include <vector>

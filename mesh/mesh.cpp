@@ -46,8 +46,8 @@ Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
   WEFT_CHECK(mesh.parts_->rebuild_state({mesh.parts_->options.sessions, 2, false}, 0, std::nullopt));
   mesh.take_cell_snapshots();
   Parts& built = *mesh.parts_;
-  built.mailing.address.emplace(built.number,
-                        [&built](Coord to, MessagePointer message) { return built.tell(to, std::move(message)); });
+  built.mailing.address.emplace(
+      built.number, [&built](Coord to, MessagePointer message) { return built.tell(to, std::move(message)); });
   return mesh;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Headers of the files that are re-included once per ISA, precompiled where WEFT_PRECOMPILE is "all": Highway's operations
-// for both of x86's passes. kernels/foreach_isa.hpp then defines the macros of each pass and reads no more.
+// Headers of the files that are re-included once per ISA, precompiled where WEFT_PRECOMPILE is "all": Highway's
+// operations for both of x86's passes. kernels/foreach_isa.hpp then defines the macros of each pass and reads no more.
 
 #pragma once
 

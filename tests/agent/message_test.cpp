@@ -6,7 +6,7 @@
 
 #include "mesh/runtime/cell_actor.hpp"
 
-#include "tests/agent/living.hpp"
+#include "tests/agent/scripted.hpp"
 #include "tests/support/memory_file_system.hpp"
 #include <memory>
 #include <string>
