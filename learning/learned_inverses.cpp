@@ -14,7 +14,6 @@
 
 namespace weft::learning {
 
-using kernels::Activation;
 using kernels::BinaryOp;
 using kernels::MatrixView;
 using mesh::NodeId;
@@ -85,11 +84,11 @@ void LearnedInverses::learn(kernels::OpStream& stream, NodeId node, const mesh::
   stream.linear({matrix(node),
                  is_tanh_ ? bias : nullptr,
                  scratch.output,
-                 is_tanh_ ? Activation::tanh : Activation::linear,
+                 is_tanh_ ? kernels::Activation::tanh : kernels::Activation::linear,
                  {},
                  error});
   stream.binary({BinaryOp::sub, noisy, error, noisy});
-  if (is_tanh_) stream.unary_backward({Activation::tanh, {}, error, noisy, noisy});
+  if (is_tanh_) stream.unary_backward({kernels::Activation::tanh, {}, error, noisy, noisy});
   limit_rows(stream, 1.0f / (lr_ * static_cast<float>(width)), true, scratch.output, scratch.other_output,
              scratch.rows);
   stream.scale_rows({scratch.rows.factors, noisy, noisy});
