@@ -57,7 +57,7 @@ class ActorRunner final : public Observer {
   const ActorNeighbour* neighbour(Coord at) const noexcept;
   std::optional<Coord> place_of(std::uint32_t sender) const;
   void handle(Context& context, const MailPointer& mail);
-  void dispatch(Context& context, const Mail& mail);
+  Status dispatch(Context& context, const Mail& mail);
   void end_questions(Context& context);
   void show_activations(Context& context);
   template <class Self, class Archive>
