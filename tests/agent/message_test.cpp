@@ -76,7 +76,8 @@ void step_of(Agent& agent, std::uint64_t step, std::vector<mesh::MailPointer>* a
     mail->not_before = step % 3 == 0 ? agent.mesh().ticks() + 2 : 0;
     ASSERT_TRUE(agent.tell(to, mail));
   }
-  if (step % 3 != 1) ASSERT_TRUE(agent.tick(1 + step % 2));
+  if (step % 3 == 1) return;
+  ASSERT_TRUE(agent.tick(1 + step % 2));
 }
 
 TEST(Message, IsWrittenDownAndReplayedWhereverTheRunEnds) {
