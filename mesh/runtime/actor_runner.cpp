@@ -82,6 +82,7 @@ class ActorRunner::Context final : public CellContext {
   void drop(Errc why) {
     runner_.outbox_.drop(letters_);
     runner_.questions_.resize(questions_);
+    commanded_.resize(commanded_.size() - commands_.size());
     commands_.clear();
     reply_.clear();
     answer(static_cast<std::uint32_t>(why) + 1);
@@ -93,17 +94,14 @@ class ActorRunner::Context final : public CellContext {
                                      CommandMessage command) {
     if (!neighbour.may_command)
       return fail(Errc::unsupported, object + "it commands cells that it reads or names in \"tells\", not its readers");
-    const auto same = [&](const auto& sent) { return sent.first == neighbour.place.cell; };
-    if (static_cast<std::size_t>(std::count_if(commands_.begin(), commands_.end(), same) +
-                                 std::count_if(earlier_.begin(), earlier_.end(), [&](std::uint32_t cell) {
-                                   return cell == neighbour.place.cell;
-                                 })) >= kMostCommands)
+    const auto sent = std::count(commanded_.begin(), commanded_.end(), neighbour.place.cell);
+    if (static_cast<std::size_t>(sent) >= kMostCommands)
       return fail(Errc::full, object + std::to_string(kMostCommands) + " commands went there in this tick");
     command->sender = runner_.node_ + 1;
     command->level = neighbour.place.level;
     command->not_before = std::max(command->not_before, tick() + 3);  // as Observer says
     commands_.emplace_back(neighbour.place.cell, std::move(command));
-    earlier_.push_back(neighbour.place.cell);
+    commanded_.push_back(neighbour.place.cell);
     return ++runner_.sent_;
   }
 
@@ -146,7 +144,7 @@ class ActorRunner::Context final : public CellContext {
   const Mail* question_ = nullptr;
   std::vector<float> reply_;
   std::vector<std::pair<std::uint32_t, CommandMessage>> commands_;  // of the handler that runs
-  std::vector<std::uint32_t> earlier_;                              // cells that were sent commands in this tick
+  std::vector<std::uint32_t> commanded_;                            // cells that were sent commands in this tick
   std::size_t letters_ = 0, questions_ = 0;
 };
 
