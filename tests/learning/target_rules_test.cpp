@@ -161,7 +161,8 @@ struct Model {
     for (std::size_t l = 0; l < 3; ++l) {
       if (options.rule == Rule::chain)
         for (double& v : displacements[l]) v *= 0.1;
-      const double size = options.optimizer.lr * static_cast<double>(a[l].size()) * rms(a[l]) * rms(a[l]);
+      const double lr = options.optimizer.lr * (options.rule == Rule::chain ? 0.1 : 1.0);
+      const double size = lr * static_cast<double>(a[l].size()) * rms(a[l]) * rms(a[l]);
       const double step = options.step_limit > 0 && size > options.step_limit ? options.step_limit / size : 1;
       const double f = factor(a[l + 1], displacements[l]) * step;
       Vector w, b;
