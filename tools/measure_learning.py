@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-RULES = ["backprop", "dfa", "fw_dtp", "chain", "gap"]
+RULES = ["backprop", "dfa", "fw_dtp", "dtp", "sdtp", "local_ce", "chain", "gap"]
 SCHEDULES = ["settle", "pipelined"]
 DTYPES = ["float32", "float64", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "fp4", "int64", "int32", "int16", "int8", "int4",
           "int2", "uint64", "uint32", "uint16", "uint8", "uint4", "uint2", "ternary", "binary"]
