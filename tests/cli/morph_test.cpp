@@ -71,7 +71,7 @@ TEST(Morph, LeavesTheStateOutWhenOnlyWeightsAreWanted) {
   EXPECT_EQ(weft({"run", folder / "codes.entity", "--json", "--max-samples", "40"}).exit, 0);
 }
 
-TEST(Morph, KeepsTheWayToTheData) {
+TEST(Morph, KeepsTheWayToTheDataAsPackDoes) {
   Folder folder;
   std::filesystem::create_directories(folder / "a/data");
   std::filesystem::create_directories(folder / "b");
@@ -81,10 +81,12 @@ TEST(Morph, KeepsTheWayToTheData) {
   write_file(folder / "a/n.json", network.dump());
   ASSERT_EQ(weft({"run", folder / "a/n.json", "--quiet", "--max-samples", "40", "--save", folder / "a/m.entity"}).exit,
             0);
-  for (const char* file : {"a/n.json", "a/m.entity"}) {
-    ASSERT_EQ(weft({"morph", folder / file, "--dtype", "int8", "-o", folder / "b/out.entity"}).exit, 0);
+  for (const Words& made : {Words{"morph", folder / "a/n.json", "--dtype", "int8"},
+                            {"morph", folder / "a/m.entity", "--dtype", "int8"},
+                            {"pack", folder / "a/m.entity"}}) {
+    ASSERT_EQ(weft(made + Words{"-o", folder / "b/out.entity"}).exit, 0);
     const Outcome ran = weft({"run", folder / "b/out.entity", "--json", "--max-samples", "40"});
-    EXPECT_EQ(ran.exit, 0) << file << ran.told();
+    EXPECT_EQ(ran.exit, 0) << made[0] << " " << made[1] << ran.told();
   }
 }
 

@@ -32,21 +32,6 @@ TEST(Pack, LosesNothingAndUnpacksToTheSameFile) {
   EXPECT_EQ(weft({"morph", packed, "--dtype", "int4", "-o", folder / "i.entity"}).exit, 0);
 }
 
-TEST(Pack, KeepsTheWayToTheData) {
-  Folder folder;
-  std::filesystem::create_directories(folder / "a/data");
-  std::filesystem::create_directories(folder / "b");
-  std::filesystem::copy(source_path("examples/data/digits.csv.gz"), folder / "a/data/d.csv.gz");
-  Json network = digits_json();
-  network["stream"]["csv"] = "data/d.csv.gz";
-  write_file(folder / "a/n.json", network.dump());
-  ASSERT_EQ(weft({"run", folder / "a/n.json", "--max-samples", "20", "--quiet", "--save", folder / "a/m.entity"}).exit,
-            0);
-  ASSERT_EQ(weft({"pack", folder / "a/m.entity", "-o", folder / "b/p.entity"}).exit, 0);
-  const Outcome ran = weft({"run", folder / "b/p.entity", "--json", "--max-samples", "20"});
-  EXPECT_EQ(ran.exit, 0) << ran.told();
-}
-
 TEST(Pack, RefusesWhatHasNoWeightsAndItsOwnFile) {
   Folder folder;
   save_digits(folder / "m.entity");

@@ -127,22 +127,6 @@ TEST(Resume, RefusesAnotherRun) {
   EXPECT_NE(anew.err.find("--resume"), std::string::npos) << anew.err;
 }
 
-TEST(Resume, RefusesOtherDataUnderTheSameName) {
-  Folder folder;
-  Json network = digits_json();
-  network["stream"]["csv"] = "data.csv";
-  network["stream"].erase("drift");
-  network["inputs"]["pixels"] = {2};
-  write_file(folder / "n.json", network.dump());
-  const Words run{"run", folder / "n.json", "--checkpoint", folder / "c", "--resume", "--epochs", "1"};
-  write_file(folder / "data.csv", "1,2,0\n3,4,1\n5,6,0\n7,8,1\n");
-  ASSERT_EQ(weft(run).exit, 0) << weft(run).err;
-  write_file(folder / "data.csv", "1,2,0\n3,4,1\n5,6,0\n7,9,1\n");
-  const Outcome changed = weft(run);
-  EXPECT_EQ(changed.exit, 2);
-  EXPECT_NE(changed.err.find("the data were"), std::string::npos) << changed.err;
-}
-
 TEST(Resume, FallsBackToTheEarlierCheckpointWhenTheNewestIsDamaged) {
   Folder folder;
   ASSERT_EQ(weft(resumed(folder / "c")).exit, 0);

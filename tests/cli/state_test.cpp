@@ -136,6 +136,7 @@ TEST(State, RefusesAnotherRunAndKeepsItsOwn) {
   expect_uninterrupted_run(weft(run_in(directory)));
 }
 
+// And so does a run with checkpoints alone.
 TEST(State, RefusesOtherDataUnderTheSameName) {
   Folder folder;
   Json network = digits_json();
@@ -143,11 +144,13 @@ TEST(State, RefusesOtherDataUnderTheSameName) {
   network["stream"].erase("drift");
   network["inputs"]["pixels"] = {2};
   write_file(folder / "n.json", network.dump());
-  const Words run{"run", folder / "n.json", "--state", folder / "agent", "--epochs", "1", "--quiet"};
-  write_file(folder / "data.csv", "1,2,0\n3,4,1\n5,6,0\n7,8,1\n");
-  ASSERT_EQ(weft(run).exit, 0) << weft(run).err;
-  write_file(folder / "data.csv", "1,2,0\n3,4,1\n5,6,0\n7,9,1\n");
-  expect_refused(run, 2, "the data were");
+  for (const Words& place : {Words{"--state", folder / "agent"}, {"--checkpoint", folder / "c", "--resume"}}) {
+    const Words run = Words{"run", folder / "n.json", "--epochs", "1", "--quiet"} + place;
+    write_file(folder / "data.csv", "1,2,0\n3,4,1\n5,6,0\n7,8,1\n");
+    ASSERT_EQ(weft(run).exit, 0) << weft(run).err;
+    write_file(folder / "data.csv", "1,2,0\n3,4,1\n5,6,0\n7,9,1\n");
+    expect_refused(run, 2, "the data were");
+  }
 }
 
 TEST(State, RefusesACheckpointDirectoryOfARunWithoutADataDirectory) {

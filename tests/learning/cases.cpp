@@ -64,11 +64,12 @@ void add_losses(std::vector<Case>& all) {
   for (int i = 0; i < kernels::kLossCount; ++i)
     for (const Rule rule : kRules)
       for (const Schedule schedule : kSchedules) {
-        LearningOptions options{.rule = rule, .schedule = schedule, .loss = static_cast<Loss>(i), .delta = 0.5f};
+        LearningOptions options{.rule = rule,
+                                .schedule = schedule,
+                                .loss = static_cast<Loss>(i),
+                                .optimizer = {.kind = OptimizerKind::sgd, .lr = 0.01f}};
         if (options.loss == Loss::multi_head_cross_entropy) options.heads = kHeads;
-        if (options.loss != Loss::huber) options.delta = 1.0f;
-        options.optimizer.kind = OptimizerKind::sgd;
-        options.optimizer.lr = 0.01f;
+        if (options.loss == Loss::huber) options.delta = 0.5f;
         all.push_back({joined({name(options.loss), name(rule), name(schedule)}), two_layers(), options, 40});
       }
 }

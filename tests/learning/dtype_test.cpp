@@ -86,10 +86,7 @@ TEST(QuantizationAware, ErrorsTravelBackThroughTheStoredWeights) {
                     .output("out", {0, 0, 2, 0})
                     .seed(5)
                     .spec();
-    LearningOptions options{.loss = Loss::mse};
-    options.optimizer.kind = OptimizerKind::sgd;
-    options.optimizer.lr = 1.0f;
-    LearningRun run(spec, options);
+    LearningRun run(spec, {.loss = Loss::mse, .optimizer = {.kind = OptimizerKind::sgd, .lr = 1.0f}});
     mesh::WeightStore& weights = run.store();
     const auto hidden = run.node({0, 0, 1, 0});
     const auto w1 = run.weights({0, 0, 0, 0})[0], master = run.weights({0, 0, 1, 0})[0],

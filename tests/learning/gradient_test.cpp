@@ -108,10 +108,7 @@ mesh::NetworkSpec one_layer_of(const std::string& type) {
 }
 
 LearningOptions by_sgd(std::uint32_t horizon, std::uint32_t hold, float lr) {
-  LearningOptions options{.horizon = horizon, .hold = hold};
-  options.optimizer.kind = OptimizerKind::sgd;
-  options.optimizer.lr = lr;
-  return options;
+  return {.optimizer = {.kind = OptimizerKind::sgd, .lr = lr}, .horizon = horizon, .hold = hold};
 }
 
 TEST(Backprop, ThroughTicksLoopsAndHiddenStatesEqualsFiniteDifferencesInFloat64) {

@@ -84,9 +84,7 @@ TEST(Learner, ASampleWithoutALabelHasAScoreWithoutOne) {
 }
 
 TEST(Learner, MeanSquaredErrorLearnsAFunction) {
-  LearningOptions options{.loss = Loss::mse};
-  options.optimizer.kind = OptimizerKind::adamw;
-  options.optimizer.lr = 0.01f;
+  const LearningOptions options{.loss = Loss::mse, .optimizer = {.kind = OptimizerKind::adamw, .lr = 0.01f}};
   LearningRun run(mesh::NetworkBuilder("sine", GridShape{1, 1, 2, 1})
                       .input("x", 1)
                       .dense({0, 0, 0, 0}, 32, kernels::Activation::tanh)

@@ -46,10 +46,7 @@ mesh::NetworkSpec network() {
 struct StormyRun : LearningRun {
   explicit StormyRun(Schedule schedule) : LearningRun(network(), options(schedule)) {}
   static LearningOptions options(Schedule schedule) {
-    LearningOptions options{.schedule = schedule, .loss = Loss::mse};
-    options.optimizer.kind = OptimizerKind::sgd;
-    options.optimizer.lr = 0.001f;
-    return options;
+    return {.schedule = schedule, .loss = Loss::mse, .optimizer = {.kind = OptimizerKind::sgd, .lr = 0.001f}};
   }
   /// Samples whose targets, and so whose errors, are of size `scale`.
   void learn(std::size_t samples, std::uint64_t seed, float scale) {

@@ -35,9 +35,8 @@ TEST(SeveralLearners, MoveALayerByTheMeanOfTheirGradients) {
   const std::vector<std::uint32_t> labels{1, 0, 2};
   for (const char* type : {"rnn", "lstm", "gru", "swiglu"}) {
     const auto change = [&](std::size_t first, std::size_t count) {
-      LearningOptions options{.horizon = 5, .hold = 5, .learners = count};
-      options.optimizer.kind = OptimizerKind::sgd;
-      options.optimizer.lr = 1.0f;
+      const LearningOptions options{
+          .optimizer = {.kind = OptimizerKind::sgd, .lr = 1.0f}, .horizon = 5, .hold = 5, .learners = count};
       LearningRun run(small_network(type), options, shape(1, count));
       auto moved = run.weights();
       run.train({x.begin() + first * kIn, x.begin() + (first + count) * kIn},
@@ -72,9 +71,8 @@ TEST(RecurrentRules, EveryRuleMovesEveryParameterOfEveryLayer) {
 /// answers of the last `kLast` episodes, each answered before it was learned from.
 double remember(const std::string& type, std::uint32_t horizon, std::uint64_t episodes) {
   constexpr std::uint64_t kTicks = 6, kLast = 300;
-  LearningOptions options{.schedule = Schedule::pipelined, .horizon = horizon};
-  options.optimizer.kind = OptimizerKind::adamw;
-  options.optimizer.lr = 0.005f;
+  const LearningOptions options{
+      .schedule = Schedule::pipelined, .optimizer = {.kind = OptimizerKind::adamw, .lr = 0.005f}, .horizon = horizon};
   LearningRun run(mesh::NetworkBuilder("remember", GridShape{1, 1, 2, 1})
                       .input("x", 3)
                       .layer({0, 0, 0, 0}, type, 16)

@@ -19,10 +19,7 @@ using namespace test;
 
 // The gradient of a shared weight is the sum over its uses: finite differences of the loss that one sample has.
 TEST(SharedWeights, LearnFromAllTheirUses) {
-  LearningOptions options{.rule = Rule::backprop};
-  options.optimizer.kind = OptimizerKind::sgd;
-  options.optimizer.lr = 1e-3f;
-  LearningRun run(shared_network(), options);
+  LearningRun run(shared_network(), {.optimizer = {.kind = OptimizerKind::sgd, .lr = 1e-3f}});
   const std::vector<float> x = noise(6, 21);
   const auto loss = [&] {
     std::vector<float> y(4);

@@ -25,10 +25,7 @@ struct Net : LearningRun {
                         .spec(),
                     options(rule, lr), shape(1, kSessions)) {}
   static LearningOptions options(Rule rule, float lr) {
-    LearningOptions options{.rule = rule, .learners = kSessions};
-    options.optimizer.kind = OptimizerKind::sgd;
-    options.optimizer.lr = lr;
-    return options;
+    return {.rule = rule, .optimizer = {.kind = OptimizerKind::sgd, .lr = lr}, .learners = kSessions};
   }
 };
 
@@ -113,9 +110,7 @@ void learns_to(bool reverse, std::size_t enough) {
       {"type": "rms_norm"}, {"type": "swiglu", "hidden": 64, "name": "c"}, {"type": "residual", "from": ["b", "c"]}]},
     {"at": [0,0,3,0], "type": "dense", "out": 8}], "outputs": {"y": [0,0,3,0]}})",
                                             "transformer"));
-  LearningOptions options{.rule = Rule::backprop, .learners = kBatch};
-  options.optimizer.kind = OptimizerKind::adamw;
-  options.optimizer.lr = 3e-3f;
+  const LearningOptions options{.optimizer = {.kind = OptimizerKind::adamw, .lr = 3e-3f}, .learners = kBatch};
   mesh::MeshOptions wanted;
   wanted.sessions = kBatch;
   LearningRun run(spec, options, wanted);

@@ -16,14 +16,6 @@ namespace {
 
 using namespace testing_support;
 
-LayerSpec spec_of(Options options, std::size_t out = 0) {
-  LayerSpec spec;
-  spec.type = "attention";
-  spec.out = out;
-  spec.options = std::move(options);
-  return spec;
-}
-
 const std::vector<Options>& remembering() {
   static const std::vector<Options> all = {
       {{"heads", 4.0}, {"kv_heads", 2.0}, {"context", 10.0}, {"rope", std::string("half")}},
@@ -43,11 +35,11 @@ TEST(Attention, PrefillsInOneTickWhatItDecodesTokenByToken) {
   for (const kernels::Isa isa : kernels::available_isas()) {
     const ForIsa scope(isa);
     for (const Options& options : remembering()) {
-      goldens::Sequence whole(spec_of(options), Shape{kTokens, kWidth}, 1, 1);
+      goldens::Sequence whole(goldens::layer("attention", options), Shape{kTokens, kWidth}, 1, 1);
       whole.forward(0, 1);
       for (const std::size_t tokens : {1, 3, 24, 36}) {
         const Shape shape = tokens == 1 ? Shape{kWidth} : Shape{tokens, kWidth};
-        goldens::Sequence parts(spec_of(options), shape, kTokens / tokens, 1);
+        goldens::Sequence parts(goldens::layer("attention", options), shape, kTokens / tokens, 1);
         ASSERT_EQ(bits(parts.x), bits(whole.x));
         parts.forward(0, 1);
         EXPECT_EQ(bits(parts.y), bits(whole.y)) << tokens << " tokens a tick on " << kernels::name(isa);
@@ -61,8 +53,8 @@ TEST(Attention, PrefillsInOneTickWhatItDecodesTokenByToken) {
 TEST(Attention, LearnsFromTokensThroughTheCacheAsFromAWholeSequence) {
   constexpr std::size_t kTokens = 24, kWidth = 8;
   for (const Options& options : remembering()) {
-    goldens::Sequence whole(spec_of(options, 6), Shape{kTokens, kWidth}, 1, 1);
-    goldens::Sequence parts(spec_of(options, 6), Shape{kWidth}, kTokens, 1);
+    goldens::Sequence whole(goldens::layer("attention", options, 6), Shape{kTokens, kWidth}, 1, 1);
+    goldens::Sequence parts(goldens::layer("attention", options, 6), Shape{kWidth}, kTokens, 1);
     for (goldens::Sequence* run : {&whole, &parts}) {
       run->forward(0, 1);
       run->backward();  // an error of the last state too

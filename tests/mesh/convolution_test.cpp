@@ -18,14 +18,6 @@ namespace {
 using namespace testing_support;
 using List = std::vector<double>;
 
-LayerSpec spec_of(const std::string& type, std::size_t out, Options options) {
-  LayerSpec spec;
-  spec.type = type;
-  spec.out = out;
-  spec.options = std::move(options);
-  return spec;
-}
-
 /// y, dx and the weight's gradient of a layer whose weight is stored as `encoding`.
 std::vector<std::vector<float>> run_coded(const LayerSpec& spec, const Shape& in, const Encoding& encoding,
                                           Activations activations) {
@@ -51,12 +43,13 @@ std::vector<std::vector<float>> run_coded(const LayerSpec& spec, const Shape& in
 TEST(Convolutions, TakeWeightsOfEveryKindWithTheSameBitsOnEveryInstructionSet) {
   for (const std::string type : {"conv2d", "conv_transposed2d"})
     for (const double groups : {1.0, 2.0, 6.0}) {
-      const LayerSpec spec = spec_of(type, 12,
-                                     {{"kernel", 3.0},
-                                      {"padding", 1.0},
-                                      {"stride", List{1, 2}},
-                                      {"groups", groups},
-                                      {"activation", std::string("relu")}});
+      const LayerSpec spec = goldens::layer(type,
+                                            {{"kernel", 3.0},
+                                             {"padding", 1.0},
+                                             {"stride", List{1, 2}},
+                                             {"groups", groups},
+                                             {"activation", std::string("relu")}},
+                                            12);
       for (const Dtype dtype : {Dtype::float32, Dtype::int8, Dtype::fp8_e4m3, Dtype::ternary, Dtype::float64}) {
         const Encoding encoding(dtype, Granularity::channel);
         std::vector<std::vector<float>> reference;

@@ -214,11 +214,7 @@ TEST_F(DeviceCells, ThatAreDisabledKeepTheirOutputOnTheDevice) {
   order({1, 0, 0, 0}, CommandKind::disable);
   tick(40);
   expect_outputs();
-  for (std::uint64_t t = 0; t < 5; ++t) {
-    set_inputs(t);
-    tick(1);
-    expect_outputs();
-  }
+  run_rounds(5, 1);
   run_both(20, 0, 2);
   expect_equal("silent");
   expect_on_device(9 + 39 + 5 + 20, 1);

@@ -21,7 +21,6 @@ using kernels::Activation;
 
 /// Remote links both ways, two loops, levels, hidden states and an input that both sides read.
 NetworkSpec far_linked() {
-  using kernels::Activation;
   return NetworkBuilder("far", GridShape{2, 2, 3, 2})
       .input("a", 7)
       .input("b", 5)
@@ -151,11 +150,7 @@ TEST_P(DeviceCommandsTest, HasWeightsInOtherTypes) {
   for (LayerSpec& layer : spec.layers)
     if (layer.type == "dense") layer.dtype = types[next++ % 4];
   build(spec);
-  for (std::uint64_t t = 0; t < 4; ++t) {
-    set_inputs(t);
-    tick(3);
-    expect_outputs();
-  }
+  run_rounds(4, 3);
   expect_equal("at the end");
   expect_placed();
 }
@@ -283,19 +278,9 @@ TEST_P(DeviceRunTest, WorksWithRegionsOnSeveralThreadsAndWithOneWideRegion) {
   for (const bool is_wide : {false, true}) {
     SCOPED_TRACE(is_wide);
     build(far(), 3);
-    MeshOptions options;
-    options.threads = 3;
-    options.sessions = 3;
-    options.grain_bytes = 0;
-    options.wide = is_wide;
-    options.wide_from = 0;
-    options.pin = false;
-    options.device = device_name();
-    gpu_.emplace(must(Mesh::build(far(), options)));
-    for (std::uint64_t t = 0; t < 6; ++t) {
-      set_inputs(t);
-      tick(2);
-    }
+    gpu_.emplace(mesh_on(far(), device_name(), 3,
+                         {.threads = 3, .pin = false, .grain_bytes = 0, .wide = is_wide, .wide_from = 0}));
+    run_rounds(6, 2);
     expect_equal("at the end");
     expect_placed();
   }
@@ -443,11 +428,7 @@ TEST_F(DevicePlacement, SeesRegisteredTypesInsideOfOthersAndWhereTheirWeightsAre
                                .seed(3)
                                .spec();
   build(spec);
-  for (std::uint64_t t = 0; t < 4; ++t) {
-    set_inputs(t);
-    tick(3);
-    expect_outputs();
-  }
+  run_rounds(4, 3);
   expect_equal("at the end");
   expect_on_device(12, 3);
 }

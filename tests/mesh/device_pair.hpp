@@ -20,9 +20,8 @@
 /// A mesh on the CPU and the same one on a device, which run the same.
 namespace weft::mesh::testing_support {
 
-inline Mesh mesh_on(const NetworkSpec& spec, const std::string& where, std::size_t sessions) {
-  MeshOptions options;
-  options.threads = 1;
+inline Mesh mesh_on(const NetworkSpec& spec, const std::string& where, std::size_t sessions,
+                    MeshOptions options = {.threads = 1}) {
   options.sessions = sessions;
   options.device = where;
   return must(Mesh::build(spec, options));
@@ -61,6 +60,14 @@ class DevicePair : public ::testing::Test {
   }
   void tick(std::uint64_t n) {
     both([&](Mesh& mesh) { must(mesh.tick(n)); });
+  }
+  /// Rounds of other inputs and a few ticks.
+  void run_rounds(std::uint64_t rounds, std::uint64_t ticks) {
+    for (std::uint64_t t = 0; t < rounds; ++t) {
+      set_inputs(t);
+      tick(ticks);
+      expect_outputs();
+    }
   }
   void expect_outputs() {
     for (const char* output : {"left", "right"})

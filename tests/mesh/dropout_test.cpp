@@ -12,17 +12,10 @@ namespace {
 
 using namespace testing_support;
 
-LayerSpec spec_of(double rate) {
-  LayerSpec spec;
-  spec.type = "dropout";
-  spec.options = {{"rate", rate}};
-  return spec;
-}
-
 /// One firing of `rows` rows, of which the first `training` are learned from, and back.
 struct Firing : goldens::Sequence {
   Firing(double rate, const Shape& shape, std::size_t rows, std::size_t training, const std::vector<float>& before)
-      : Sequence(spec_of(rate), shape, 1, rows, {{7, 9}, 0, {}}) {
+      : Sequence(goldens::layer("dropout", {{"rate", rate}}), shape, 1, rows, {{7, 9}, 0, {}}) {
     std::copy(before.begin(), before.end(), state.begin());
     training_rows = training;
     forward(0, rows);

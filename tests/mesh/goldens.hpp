@@ -56,6 +56,14 @@ inline LayerSpec layer_of(Json layer) {
 /// A layer as JSON has it.
 inline LayerSpec layer(const std::string& json) { return layer_of(testing_support::must(parse_json(json, "layer"))); }
 
+inline LayerSpec layer(std::string type, Options options, std::size_t out = 0) {
+  LayerSpec spec;
+  spec.type = std::move(type);
+  spec.out = out;
+  spec.options = std::move(options);
+  return spec;
+}
+
 inline std::vector<Golden> read(const std::string& type) {
   const std::string path = source_path("tests/data/layers/") + type + ".json";
   std::ifstream file(path);

@@ -9,19 +9,14 @@ namespace {
 
 using namespace testing_support;
 
-LayerSpec spec_of(Options options) {
-  LayerSpec spec;
-  spec.type = "kmeans";
-  spec.options = std::move(options);
-  return spec;
-}
-
 // The original took the distances of the whole batch together, and its gradients lacked the 1/T.
 TEST(KMeans, AssignsEachSampleByItselfAndItsSlopeHasOneOverTheTemperature) {
   // Two centres on a line at -1 and 1: d_0 - d_1 = 4 x, so p_1 = sigmoid(4 x / T) and its slope is 4/T p_1 (1 - p_1).
   for (const double temperature : {0.5, 1.0, 4.0}) {
     goldens::Sequence run(
-        spec_of({{"clusters", 2.0}, {"temperature", temperature}, {"centres", std::vector<double>{-1, 1}}}), 1, 1, 5);
+        goldens::layer("kmeans",
+                       {{"clusters", 2.0}, {"temperature", temperature}, {"centres", std::vector<double>{-1, 1}}}),
+        1, 1, 5);
     run.set_parameter(0, {-1.0f, 1.0f});
     run.forward(0, 5);
     for (std::size_t b = 0; b < 5; ++b) run.dy[2 * b] = 0.0f, run.dy[2 * b + 1] = 1.0f;
@@ -37,7 +32,7 @@ TEST(KMeans, AssignsEachSampleByItselfAndItsSlopeHasOneOverTheTemperature) {
 
 // |x|^2 - 2 x c + |c|^2 in float32 would give nothing but noise here.
 TEST(KMeans, TellsCentresApartThatAreFarFromZero) {
-  goldens::Sequence run(spec_of({{"clusters", 3.0}}), 2, 1, 1);
+  goldens::Sequence run(goldens::layer("kmeans", {{"clusters", 3.0}}), 2, 1, 1);
   run.set_parameter(0, {10000.0f, 10000.0f, 10000.5f, 10000.0f, 10000.0f, 10001.0f});
   run.x = {10000.25f, 10000.0f};
   run.forward(0, 1);
@@ -48,7 +43,7 @@ TEST(KMeans, TellsCentresApartThatAreFarFromZero) {
 }
 
 TEST(KMeans, AtACentreTheEuclideanSlopeIsFinite) {
-  goldens::Sequence run(spec_of({{"clusters", 2.0}, {"distance", std::string("euclidean")}}), 2, 1, 1);
+  goldens::Sequence run(goldens::layer("kmeans", {{"clusters", 2.0}, {"distance", std::string("euclidean")}}), 2, 1, 1);
   run.set_parameter(0, {0.5f, -0.25f, 3.0f, 4.0f});
   run.x = {0.5f, -0.25f};
   run.forward(0, 1);
@@ -61,7 +56,7 @@ TEST(KMeans, AtACentreTheEuclideanSlopeIsFinite) {
 
 TEST(KMeans, BeginsAtTheGivenCentres) {
   const std::vector<double> centres{1, 2, 3, 4, 5, 6};
-  const auto layer = must(make_layer(spec_of({{"clusters", 3.0}, {"centres", centres}}), 2, "layer"));
+  const auto layer = must(make_layer(goldens::layer("kmeans", {{"clusters", 3.0}, {"centres", centres}}), 2, "layer"));
   std::vector<float> values(6);
   RandomStream random(1, 0, RandomPurpose::init);
   layer->parameters()[0].init(random, values);

@@ -20,15 +20,8 @@ namespace {
 
 using namespace testing_support;
 
-LayerSpec spec_of(Options options) {
-  LayerSpec spec;
-  spec.type = "softmax";
-  spec.options = std::move(options);
-  return spec;
-}
-
 std::vector<float> run(const Options& options, std::size_t width, std::size_t rows) {
-  goldens::Sequence sequence(spec_of(options), width, 1, rows);
+  goldens::Sequence sequence(goldens::layer("softmax", options), width, 1, rows);
   sequence.forward(0, rows);
   sequence.backward();
   std::vector<float> all = sequence.y;
@@ -51,7 +44,7 @@ TEST(Softmax, SlopeHasOneOverTheTemperature) {
       Options options = more;
       options["kind"] = kind;
       options["temperature"] = temperature;
-      goldens::Sequence sequence(spec_of(options), 8, 1, 2);
+      goldens::Sequence sequence(goldens::layer("softmax", options), 8, 1, 2);
       for (float& v : sequence.x) v *= static_cast<float>(temperature);
       sequence.forward(0, 2);
       sequence.backward();
@@ -67,9 +60,10 @@ TEST(Softmax, SlopeHasOneOverTheTemperature) {
 }
 
 TEST(Softmax, MaskedEntriesAreExactlyZeroAndGetNoGradient) {
-  goldens::Sequence run(
-      spec_of({{"kind", std::string("masked")}, {"mask", std::vector<double>{0, 1, 0, 0, 1, 1}}, {"groups", 2.0}}),
-      Shape{3, 6}, 1, 2);
+  goldens::Sequence run(goldens::layer("softmax", {{"kind", std::string("masked")},
+                                                   {"mask", std::vector<double>{0, 1, 0, 0, 1, 1}},
+                                                   {"groups", 2.0}}),
+                        Shape{3, 6}, 1, 2);
   // A masked value may be the largest by far, and so may its gradient.
   for (std::size_t i = 0; i < run.x.size(); i += 6) run.x[i] = 1e30f, run.x[i + 2] = -1e30f, run.dy[i + 3] = 1e30f;
   run.forward(0, 2);
@@ -98,13 +92,14 @@ TEST(Softmax, IsEntmaxOfOneAndSparsemaxIsThatOfTwo) {
 }
 
 TEST(Softmax, RefusesAnAlphaThatIsNoNumber) {
-  expect_error(make_layer(spec_of({{"kind", std::string("entmax")}, {"alpha", std::nan("")}}), 4, "layers[3]"),
-               Errc::out_of_range, {"layers[3].alpha"});
+  expect_error(
+      make_layer(goldens::layer("softmax", {{"kind", std::string("entmax")}, {"alpha", std::nan("")}}), 4, "layers[3]"),
+      Errc::out_of_range, {"layers[3].alpha"});
 }
 
 TEST(Softmax, SaysThatABisectionCostsMore) {
   const auto cost = [](Options options) {
-    return must(make_layer(spec_of(std::move(options)), 10, "layer"))->multiply_adds();
+    return must(make_layer(goldens::layer("softmax", std::move(options)), 10, "layer"))->multiply_adds();
   };
   EXPECT_LT(cost({}), cost({{"kind", std::string("sparsemax")}}));
   EXPECT_LT(cost({{"kind", std::string("sparsemax")}}), cost({{"kind", std::string("entmax")}, {"alpha", 1.2}}));
@@ -145,7 +140,8 @@ TEST(GumbelSoftmax, IsTheSoftmaxOfItsInputAndItsNoiseAndSendsBackThatSlope) {
   constexpr std::size_t kTicks = 4, kRows = 3;
   for (const double temperature : {1.0, 0.5, 2.5})
     for (const bool is_straight : {false, true}) {
-      goldens::Sequence run(spec_of(gumbel(temperature, is_straight, kGroups)), kWidth, kTicks, kRows);
+      goldens::Sequence run(goldens::layer("softmax", gumbel(temperature, is_straight, kGroups)), kWidth, kTicks,
+                            kRows);
       std::fill(run.state.begin(), run.state.end(), 0.0f);
       run.forward(0, kRows);
       run.backward();
@@ -177,7 +173,7 @@ TEST(GumbelSoftmax, IsTheSoftmaxOfItsInputAndItsNoiseAndSendsBackThatSlope) {
 
 TEST(GumbelSoftmax, DrawsARowTheSameWhoeverElseIsInTheBatch) {
   for (const bool is_straight : {false, true}) {
-    const LayerSpec spec = spec_of(gumbel(0.7, is_straight, kGroups));
+    const LayerSpec spec = goldens::layer("softmax", gumbel(0.7, is_straight, kGroups));
     goldens::Sequence together(spec, kWidth, 3, 5), alone(spec, kWidth, 3, 5);
     for (goldens::Sequence* each : {&together, &alone})
       for (std::size_t b = 0; b < 5; ++b) {
@@ -193,7 +189,7 @@ TEST(GumbelSoftmax, DrawsARowTheSameWhoeverElseIsInTheBatch) {
 
 /// Counts of each value as the largest, in `ticks` draws of a straight-through layer over the same x.
 std::vector<double> counts(const std::vector<float>& x, double temperature, std::size_t ticks) {
-  goldens::Sequence run(spec_of(gumbel(temperature, true)), x.size(), ticks, 1);
+  goldens::Sequence run(goldens::layer("softmax", gumbel(temperature, true)), x.size(), ticks, 1);
   std::fill(run.state.begin(), run.state.end(), 0.0f);
   for (std::size_t i = 0; i < run.x.size(); ++i) run.x[i] = x[i % x.size()];
   run.forward(0, 1);
