@@ -65,7 +65,9 @@ TEST_P(OfType, SavesTheSameBytesThatItLoaded) {
     must(mesh.tick(3));
     const ByteBuffer first = must(mesh::encode_mesh(mesh, live, {}));
     mesh::Mesh again = mesh_of_file(first, shape(2));
-    if (live) EXPECT_EQ(again.state_hash(), mesh.state_hash());
+    if (live) {
+      EXPECT_EQ(again.state_hash(), mesh.state_hash());
+    }
     const ByteBuffer second = must(mesh::encode_mesh(again, live, {}));
     EXPECT_TRUE(std::equal(first.begin(), first.end(), second.begin(), second.end())) << "live: " << live;
   }

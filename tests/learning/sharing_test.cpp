@@ -53,7 +53,7 @@ TEST(SharedWeights, LearnFromAllTheirUses) {
   for (const double slope : slopes) scale = std::max(scale, std::fabs(slope));
   ASSERT_GT(scale, 0.01);
   for (std::size_t i = 0; i < before.size(); ++i)
-    EXPECT_NEAR((before[i] - after[i]) / options.optimizer.lr, slopes[i], 4e-3 * scale) << i;
+    EXPECT_NEAR((before[i] - after[i]) / run.learner->options().optimizer.lr, slopes[i], 4e-3 * scale) << i;
 }
 
 // The original lost remote links on save.

@@ -129,7 +129,9 @@ TEST_P(DeviceCommandsTest, TicksManyAtOnceFromAnyTickOn) {
   expect_equal("at the end");
   expect_placed();
   // As many programs as there are slots.
-  if (GetParam() < 2) EXPECT_EQ(statistics().programs, 2u);
+  if (GetParam() < 2) {
+    EXPECT_EQ(statistics().programs, 2u);
+  }
 }
 
 TEST_P(DeviceRunTest, RunsWithInputsAndOutputs) {
