@@ -204,7 +204,12 @@ TEST_P(Kinds, LargeProgramsAreShared) {
     std::this_thread::sleep_for(1ms);
     elsewhere += std::this_thread::get_id() != caller;
   };
-  executor->run(program, 200);
+  // On a machine where others take all cores a worker may be long in coming.
+  const auto end = std::chrono::steady_clock::now() + 30s;
+  do {
+    executor->run(program, 200);
+    program.rewind();
+  } while (elsewhere == 0 && std::chrono::steady_clock::now() < end);
   EXPECT_GT(elsewhere, 0);
   EXPECT_EQ(program.broken, 0);
 }
