@@ -117,7 +117,9 @@ TEST(Wide, MeshesOfEvenOrLittleWorkStayCutIntoRegions) {
   }
   auto balanced = mesh::Mesh::build(even.output("y", {0, 0, 3, 0}).spec(), options);
   EXPECT_EQ(balanced->width(), 1u);
-  EXPECT_EQ(balanced->plan().regions.size(), 2u);
+  EXPECT_EQ(balanced->plan().regions.size(), 4u) << "up to four a thread, a cell each";
+  options.executor = mesh::ExecutorKind::resident;
+  EXPECT_EQ(mesh::Mesh::build(even.spec(), options)->plan().regions.size(), 2u);
 }
 
 }  // namespace
