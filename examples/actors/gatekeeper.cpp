@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include "weft.hpp"
 #include <csignal>
 #include <cstdio>
