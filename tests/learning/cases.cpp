@@ -20,9 +20,9 @@ constexpr Schedule kSchedules[] = {Schedule::settle, Schedule::pipelined};
 
 // A sanitizer looks for other things and is ten times slower.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kSome = 20, kLong = 80;
+constexpr std::uint64_t kFew = 20, kSome = 20, kLong = 80;
 #else
-constexpr std::uint64_t kSome = 60, kLong = 3000;
+constexpr std::uint64_t kFew = 30, kSome = 60, kLong = 3000;
 #endif
 
 std::string joined(std::initializer_list<std::string_view> parts) {
@@ -39,7 +39,7 @@ void add_rules(std::vector<Case>& all) {
       options.optimizer.lr = 0.01f;
       options.optimizer.weight_decay = 0.001f;
       options.horizon = rule == Rule::backprop ? 9 : 0;
-      all.push_back({joined({name(rule), name(schedule)}), mixed_network(3), options, kSome});
+      all.push_back({joined({name(rule), name(schedule)}), mixed_network(3), options, kFew});
       all.back().is_whole = true;
     }
 }

@@ -10,6 +10,7 @@
 #include "cases.hpp"
 #include "device_pair.hpp"
 #include "tests/mesh/raw_layer.hpp"
+#include "tests/thorough.hpp"
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -55,10 +56,13 @@ struct Placed : Case {
 };
 
 /// Every case, on a device or beside the host, in turns; those of the rules on both. And layers of a registered type.
+/// Of the others a third (WEFT_TEST_SLICE), unless all are wanted.
 std::vector<Placed> placed_cases() {
+  constexpr std::size_t kSlices = 3;
   std::vector<Placed> all;
-  std::size_t number = 0;
+  std::size_t number = 0, other = 0;
   for (Case& row : cases()) {
+    if (!row.is_whole && other++ % kSlices != test_slice(kSlices) && !is_thorough()) continue;
     row.options.learners = 2;
     const bool is_odd = ++number % 2;
     if (is_odd || row.is_whole) all.push_back({row, false});
@@ -153,6 +157,7 @@ TEST_F(DeviceRunTest, IsRecordedOnceAndRunAgain) {
       LearningOptions options{.rule = rule, .schedule = schedule};
       options.optimizer.kind = kind;
       Pair pair(digits_network(9), options, 1, 128);
+      pair.label_all();
       for (int batch = 0; batch < 2; ++batch) pair.train(32);
       const std::uint64_t programs = pair.statistics().programs;
       for (int batch = 0; batch < 2; ++batch) pair.train(32);
@@ -175,6 +180,7 @@ TEST_F(DeviceRunTest, IsFedWideInputsInParts) {
                                      .spec();
   Pair pair(wide, {.rule = Rule::backprop, .schedule = Schedule::pipelined, .learners = kSessions}, kSessions,
             3 * kSteps);
+  pair.label_all();
   for (int batch = 0; batch < 3; ++batch) pair.train(kSteps);
   EXPECT_GT(pair.statistics().programs, 3u);
   pair.expect_equal("trained");

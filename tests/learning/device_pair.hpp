@@ -10,6 +10,7 @@
 
 #include "networks.hpp"
 #include "tests/mesh/on_device.hpp"
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -52,6 +53,10 @@ class Pair {
   void both(Act&& act) {
     act(cpu_);
     act(gpu_);
+  }
+  /// Gives labels to samples that have none, which are programs of their own.
+  void label_all() {
+    for (Samples::Port& port : data.targets) std::replace(port.labels.begin(), port.labels.end(), kNoLabel, 1u);
   }
   /// The next samples; a call that fails does so on both sides, in the same words.
   void train(std::uint64_t count) {
