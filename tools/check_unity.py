@@ -5,6 +5,7 @@ room by room, without a compiler:
 
   a name in anonymous namespaces of two files, unless both are functions of other parameters or the same alias
   a constant or type in an anonymous namespace that is named as one in a header which the room's files see
+  a using-declaration of a name that a header of the room declares
   a test file whose namespace is not its own: tests/mesh/tick_test.cpp has weft::mesh::tick_test
 
 Kernels stay out where they are compiled once an instruction set. Arguments: another folder to check in place of the tree.
@@ -89,7 +90,10 @@ def names(declaration):
             if c == ">" and depth == 0:
                 template, text = "template ", text[i + 1:].strip()
                 break
-    if not text or re.match(r"using namespace|using [\w:]+$|using enum|friend|static_assert|extern|namespace|return\b", text):
+    used = re.match(r"using (?!namespace|enum)[\w:]+::(\w+)$", text)
+    if used:
+        yield used[1], "using"
+    if not text or used or re.match(r"using namespace|using enum|friend|static_assert|extern|namespace|return\b", text):
         return
     alias = re.match(r"using (\w+) = (.*)", text)
     found = TYPE.match(text)
@@ -129,7 +133,9 @@ def check_room(folder, sources, seen):
     found = collections.defaultdict(dict)
     for path in sources:
         for scopes, name, kind in read(path):
-            if "" not in scopes or not re.match(r"\w+$", name):
+            if kind == "using" and (header := seen(scopes[:scopes.index("")] if "" in scopes else scopes, name, exact=True)):
+                yield f"{path.relative_to(folder)}: 'using ...::{name}' clashes with the {name} of {header} in the files after it"
+            if "" not in scopes or kind == "using" or not re.match(r"\w+$", name):
                 continue
             outer = scopes[:scopes.index("")]
             found[outer, scopes, name].setdefault(path, kind)
@@ -152,9 +158,9 @@ def check(folder):
                 if kind in ("variable", "type"):
                     declared[name].append((scopes, path.relative_to(folder)))
 
-    def seen(outer, name):
+    def seen(outer, name, exact=False):
         for scopes, path in declared[name]:
-            if scopes == outer[:len(scopes)]:
+            if scopes == (outer if exact else outer[:len(scopes)]):
                 return path
         return None
 

@@ -55,6 +55,13 @@ class CheckUnity(unittest.TestCase):
         told = self.errors({"core/field.hpp": header, "mesh/a.cpp": source("struct Field { int b; };")})
         self.assertIn("mesh/a.cpp: 'Field' in its anonymous namespace hides that of core/field.hpp", told)
 
+    def test_a_using_declaration_of_a_name_that_a_header_declares(self):
+        header = "namespace weft::mesh {\nstruct Field { int a; };\n}  // namespace weft::mesh\n"
+        text = "namespace weft::mesh {\nusing core::Field;\nint a() { using core::Field; return 1; }\n}  // namespace weft::mesh\n"
+        told = self.errors({"mesh/field.hpp": header, "mesh/a.cpp": text})
+        self.assertEqual(told, "mesh/a.cpp: 'using ...::Field' clashes with the Field of mesh/field.hpp in the files after it")
+        self.assertEqual(self.errors({"core/field.hpp": header.replace("weft::mesh", "weft"), "mesh/a.cpp": text}), "")
+
     def test_a_test_file_has_a_namespace_of_its_own(self):
         told = self.errors({"tests/mesh/a_test.cpp": source("int a;"), "tests/mesh/b_test.cpp": source("int a;", "weft::mesh::b_test")})
         self.assertEqual(told, "tests/mesh/a_test.cpp: its namespace ends with ::a_test, so that other tests may have the same names")
