@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 using namespace weft;
 
@@ -42,7 +43,9 @@ int main(int count, char** words) {
   network.dense({0, 0, 1, 0}, 8, Activation::tanh).from({{0, 0, 0, 0}});
   network.layer({0, 0, 2, 0}, "gatekeeper").from({{0, 0, 0, 0}, {0, 0, 1, 0}});
   network.option("trains", std::vector<double>{0, 0, 1, 0}).output("shut", {0, 0, 2, 0});
-  auto agent = Agent::open(count > 1 ? words[1] : "gate.agent", network.spec()).value();
+  Agent::Options options;
+  options.learns = false;  // no learner: the gatekeeper's targets are all that moves weights
+  auto agent = Agent::open(count > 1 ? words[1] : "gate.agent", network.spec(), std::move(options)).value();
   const std::uint64_t dies_at = count > 2 ? std::strtoull(words[2], nullptr, 10) : 0;
   while (agent->mesh().ticks() < 300) {
     const std::uint64_t tick = agent->mesh().ticks();

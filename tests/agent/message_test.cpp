@@ -27,6 +27,7 @@ class Adder final : public mesh::CellActorOf<Adder> {
     archive(Field{"other", Scope::control}, self.other_);
   }
   void on_activation(const mesh::message::Activation& seen, mesh::CellContext& self) override {
+    if (!seen.port.empty()) return;
     other_ = seen.from;
     if (seen.session == 0) sum_ = 0.5f * sum_ + seen.values[0];
     (void)self.publish(std::vector<float>{sum_}, seen.session);
@@ -51,9 +52,9 @@ mesh::NetworkSpec network() {
   EXPECT_TRUE(done);
   return mesh::NetworkBuilder("adders", {.x = 2})
       .input("x", 1)
-      .layer({0, 0, 0, 0}, "adder")
-      .from({Coord{0, 0, 1, 0}})
-      .layer({0, 0, 1, 0}, "adder")
+      .layer({0, 0, 0, 0}, "adder", 1)
+      .from({"x", Coord{0, 0, 1, 0}})
+      .layer({0, 0, 1, 0}, "adder", 1)
       .from({Coord{0, 0, 0, 0}})
       .output("y", {0, 0, 1, 0})
       .spec();
@@ -88,6 +89,7 @@ TEST(Message, IsWrittenDownAndReplayedWhereverTheRunEnds) {
       Counter counter;
       Agent::Options options = deterministic_options(time, counter, Durability::Mode::tick);
       options.extension = nullptr;
+      options.learns = false;
       options.keep = 1000;
       auto opened = Agent::open(files, "adders", network(), std::move(options), recovery);
       EXPECT_TRUE(opened) << opened.error().text();
@@ -140,6 +142,7 @@ TEST(Message, IsRefusedAndNotWrittenDown) {
   Recovery recovery;
   Agent::Options options = deterministic_options(time, counter, Durability::Mode::tick);
   options.extension = nullptr;
+  options.learns = false;
   auto agent = std::move(*Agent::open(files, "adders", network(), std::move(options), recovery));
   const LogPosition before = agent->statistics().at;
   EXPECT_FALSE(agent->tell({0, 0, 5, 0}, mesh::make_mail(1)));
