@@ -132,10 +132,18 @@ std::string CsvReader::column_name(std::size_t column) const {
   return text;
 }
 
+constexpr std::string_view kEntity = "ENTITY";
+constexpr std::size_t kProbed = 64;  // bytes that tell another format from a table
+
+/// Whether more bytes may show that `text` begins another format.
+static bool is_undecided(std::string_view text) {
+  return text.size() < kProbed && (kEntity.starts_with(text) || text.find_first_not_of(" \t\r\n") == text.npos);
+}
+
 /// Name of the format of what is no table; nothing for what may be one.
 static std::string_view other_format(std::string_view text) {
-  if (text.starts_with("ENTITY")) return "is a model (.entity), and no table of samples";
-  const auto begin = text.find_first_not_of(" \t\r\n");
+  if (text.starts_with(kEntity)) return "is a model (.entity), and no table of samples";
+  const auto begin = text.substr(0, kProbed).find_first_not_of(" \t\r\n");
   if (begin == text.npos || (text[begin] != '{' && text[begin] != '[')) return {};
   return "is JSON, such as a network file, and no table of samples";
 }
@@ -146,6 +154,7 @@ Status CsvReader::begin() {
   if (is_gzip(as_bytes(rest_)))
     return fail(Errc::unsupported, source_name_ + ": packed by gzip; unpack it first, as in zcat FILE | weft ...");
   if (rest_.starts_with(kByteOrderMark)) rest_.remove_prefix(kByteOrderMark.size());
+  while (!at_end_ && is_undecided(rest_)) WEFT_CHECK(fill());
   if (const auto other = other_format(rest_); !other.empty()) return refuse(Errc::parse_failed, other);
   WEFT_TRY(const bool has_record, next());
   if (!has_record) return {};

@@ -130,6 +130,20 @@ TEST(Csv, TakesAMarkAndBlankLinesAtTheEnd) {
     EXPECT_EQ(parse(std::string("1,2") + end)->rows, (Rows{{"1", "2"}})) << end;
 }
 
+TEST(Csv, KnowsOtherFormatsInPieces) {
+  for (const std::string text : {"\xEF\xBB\xBF"
+                                 "ENTITY 1",
+                                 "ENTITY", "\xEF\xBB\xBF \n\n  {\"chain\": []}", "\n\t ["}) {
+    const auto whole = parse(text);
+    ASSERT_FALSE(whole) << text;
+    for (std::size_t step = 1; step <= text.size(); ++step) {
+      const auto pieces = parse_in_steps(text, step);
+      ASSERT_FALSE(pieces) << text << " by " << step;
+      EXPECT_EQ(pieces.error().text(), whole.error().text()) << step;
+    }
+  }
+}
+
 TEST(Csv, ReadsTheSameInPieces) {
   const std::string text =
       "\xEF\xBB\xBF"
