@@ -135,7 +135,7 @@ std::string CsvReader::column_name(std::size_t column) const {
 constexpr std::string_view kEntity = "ENTITY";
 constexpr std::size_t kProbed = 64;  // bytes that tell another format from a table
 
-/// Whether more bytes may show that `text` begins another format.
+/// True where more bytes may show that `text` begins another format.
 static bool is_undecided(std::string_view text) {
   return text.size() < kProbed && (kEntity.starts_with(text) || text.find_first_not_of(" \t\r\n") == text.npos);
 }
