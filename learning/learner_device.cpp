@@ -102,11 +102,15 @@ std::pair<std::uint64_t, std::uint64_t> RecordedLearner::samples_of(std::uint64_
   // Outputs look at labels and values of the sample that they answer.
   const std::uint64_t start = clock.now.start_tick + parts_.plan.latency;
   const std::uint64_t first = std::max(tick, start) - start;
-  // Layers with a loss of their own look at the labels of samples that are on their way to the outputs.
-  const bool is_local = rule_of(parts_.options).path == ErrorPath::local;
-  const std::uint64_t newest = tick + count + (is_local ? parts_.plan.latency : 0);
+  const std::uint64_t newest = tick + count + samples_ahead();
   const std::uint64_t end = std::min(std::max(newest, start) - start, clock.now.samples);
   return {std::min(first, end), end};
+}
+
+// Layers with a loss of their own look at the labels of samples that are on their way to the outputs.
+std::uint64_t RecordedLearner::samples_ahead() const noexcept {
+  const bool is_local = rule_of(parts_.options).path == ErrorPath::local;
+  return is_local && parts_.clock.is_pipelined() ? parts_.plan.latency : 0;
 }
 
 std::optional<Hash128> RecordedLearner::record_key(std::uint64_t step, std::uint64_t tick, std::uint64_t count) const {

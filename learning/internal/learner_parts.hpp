@@ -65,6 +65,7 @@ class RecordedLearner final : public mesh::RecordableRule {
   std::uint64_t period() const noexcept override { return parts_.clock.steps_per_sample(); }
   std::pair<std::uint64_t, std::uint64_t> samples_of(std::uint64_t step, std::uint64_t tick,
                                                      std::uint64_t count) const override;
+  std::uint64_t samples_ahead() const noexcept override;
   std::optional<Hash128> record_key(std::uint64_t step, std::uint64_t tick, std::uint64_t count) const override;
   std::span<const std::uint64_t> update_counts() const noexcept override;
   void add_updates(mesh::NodeId node, std::uint64_t updates) noexcept override;

@@ -235,7 +235,8 @@ Status DeviceExecutor::make_image() {
   // A placement that the network states is not reported.
   if (!places_.is_asked && statistics_.uploads == 0)
     log_info("vulkan: the CPU runs cells of its own beside the device: " + statistics_.why_host_cells);
-  WEFT_CHECK(image_.make(block_steps(), [&](std::span<const DeviceRegion> pieces) {
+  const std::uint64_t window = block_steps() + (rule() ? rule()->samples_ahead() : 0);
+  WEFT_CHECK(image_.make(window, [&](std::span<const DeviceRegion> pieces) {
     return is_mixed() ? mixed_.hosts_alone(pieces) : ByteRanges();
   }));
   windows_.reset_feeds();

@@ -27,6 +27,8 @@ class RecordableRule {
   /// Samples [first, second) of which `count` steps from `step` on touch windows; `tick` is `step`'s.
   virtual std::pair<std::uint64_t, std::uint64_t> samples_of(std::uint64_t step, std::uint64_t tick,
                                                              std::uint64_t count) const = 0;
+  /// Samples that `samples_of` names beyond one for each step, at most: windows on a device hold them too.
+  virtual std::uint64_t samples_ahead() const noexcept = 0;
   /// Key of all that these steps' operations depend on besides the tick's position in the rings. None: it depends on
   /// more than can be told, so the steps are recorded each time.
   virtual std::optional<Hash128> record_key(std::uint64_t step, std::uint64_t tick, std::uint64_t count) const = 0;

@@ -395,8 +395,6 @@ TEST(Conformance, AGpuGivesTheCpusBits) {
                            RunShape{Rule::chain, Schedule::settle}, RunShape{Rule::dtp, Schedule::pipelined},
                            RunShape{Rule::sdtp, Schedule::settle}, RunShape{Rule::local_ce, Schedule::pipelined}}) {
         if (run.rule != Rule::backprop && run.rule != Rule::fw_dtp && stored.dtype != Dtype::float32) continue;
-        // Known: where the host runs some cells, local_ce goes on on the CPU (docs/gpu_run.md).
-        if (run.rule == Rule::local_ce && kConformanceLayer == "metacognition") continue;
         run.at_once = true;
         run.sessions = 3;
         const std::string first = hash_of_run(row, stored, run);

@@ -102,8 +102,6 @@ const mesh::Options kStorm{{"statistic", std::string("gradient_storm")},
                            {"to", std::string("bfloat16")}};
 
 TEST_P(DeviceCellsLearn, BesideMetacognition) {
-  if (GetParam() == std::tuple(Rule::local_ce, Schedule::pipelined))
-    GTEST_SKIP() << "known: the steps after one of the host's go on on the CPU (docs/gpu_run.md)";
   for (const bool measures : {false, true}) {
     SCOPED_TRACE(measures);
     Pair pair(measures ? minded({kStorm, kReset}) : minded({kMorph, kReset}), options());
