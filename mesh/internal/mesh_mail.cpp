@@ -12,6 +12,18 @@
 
 namespace weft::mesh {
 
+Mesh::Parts::~Parts() {
+  mailing.address.reset();  // nobody sends any more
+  // The text is short enough to need no memory.
+  const auto answer = [&](Message& message) { message.finish(ticks, fail(Errc::not_found, "mesh has ended")); };
+  for (const auto& cell : cells) {
+    cell->mailbox().drain([&](std::uint64_t, MessagePointer&& message) { answer(*message); });
+    for (const CommandMessage& command : cell->deferred()) answer(*command);
+    if (!cell->mail()) continue;
+    for (const MailPointer& mail : cell->mail()->waiting()) answer(*mail);
+  }
+}
+
 CellPlace Mesh::Parts::place_of(NodeId node) const noexcept {
   const auto after =
       std::upper_bound(cells.begin(), cells.end(), node, [](NodeId id, const auto& c) { return id < c->first(); });

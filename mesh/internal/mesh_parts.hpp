@@ -72,6 +72,8 @@ struct Mesh::Parts {
   MailSide mailing;                    // last: its address goes first
 
   Parts(Graph g, MeshOptions o, topology::Machine m);
+  /// Answers messages that wait: the mesh has ended.
+  ~Parts();
 
   Status place();
   /// Before anything large is allocated.

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Actors whose handlers throw or hang, and meshes of actors that go back or on from what was saved.
+
+#include "mesh/persistence/entity_model.hpp"
+#include "mesh/persistence/snapshot.hpp"
+
+#include "actors/watchdog.hpp"
+
+#include "formats/entity/entity.hpp"
+
+#include "clerks.hpp"
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace weft::mesh::cell_actor_faults_test {
+namespace {
+
+using namespace clerk_network;
+using actors::ActorStatus;
+using actors::Policy;
+using testing_support::expect_error;
+using testing_support::output_of;
+
+class Faulty : public testing::TestWithParam<Policy> {};
+
+TEST_P(Faulty, AHandlerThatThrowsIsAFaultOfItsCell) {
+  for (const std::size_t threads : {1, 4}) {
+    Mesh mesh = mesh_of(clerks(false, {GetParam(), 3, 50, Policy::isolate}), threads);
+    must(mesh.tell(kB, make_mail(kNote, {1})));
+    must(mesh.tick(2));
+    mesh.take_cell_snapshots();
+    const auto before = output_of(mesh, kB), quiet = output_of(mesh, kA);
+    const auto bad = must(mesh.ask(kB, make_mail(kThrow))), next = must(mesh.ask(kB, make_mail(kEcho, {9})));
+    const Status ticked = mesh.tick();
+    expect_error(bad->status(), Errc::internal, {"handler threw", "as it was told"});
+    EXPECT_EQ(output_of(mesh, kB), before) << "its output stays";
+    EXPECT_EQ(view_of(mesh, kB).faults, 1u);
+    EXPECT_FALSE(next->is_done()) << "mail behind it waits";
+    switch (GetParam()) {
+      case Policy::halt: {
+        expect_error(ticked, Errc::halted, {"cell [0,0,2,0]", "tick 2", "as it was told"});
+        expect_error(mesh.tell(kB, make_mail(kNote)), Errc::halted, {"[0,0,2,0]", "has stopped", "tick 2"});
+        mesh.resume();
+        break;
+      }
+      case Policy::hold:
+        must(ticked);
+        EXPECT_EQ(view_of(mesh, kB).status, ActorStatus::held);
+        break;
+      case Policy::restart:
+        must(ticked);
+        EXPECT_EQ(view_of(mesh, kB).restarts, 1u);
+        break;
+      case Policy::isolate:
+        must(ticked);
+        EXPECT_EQ(view_of(mesh, kB).status, ActorStatus::isolated);
+        must(mesh.tell(kB, make_command(CommandKind::enable)));
+        break;
+    }
+    must(mesh.tick());
+    EXPECT_TRUE(next->is_done());
+    EXPECT_EQ(next->answer(), std::vector<float>{9});
+    // Nothing that it sent before it threw was sent.
+    Mesh counterpart = mesh_of(clerks(false), threads);
+    must(counterpart.tick(mesh.ticks()));
+    EXPECT_EQ(output_of(mesh, kA), output_of(counterpart, kA));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Policies, Faulty,
+                         testing::Values(Policy::halt, Policy::hold, Policy::restart, Policy::isolate),
+                         [](const auto& tested) { return std::string(name(tested.param)); });
+
+TEST(CellActorFaults, ARestartBringsItsStateBack) {
+  Mesh mesh = mesh_of(clerks(false, {Policy::restart, 3, 50, Policy::isolate}));
+  must(mesh.tell(kB, make_mail(kNote, {1})));
+  must(mesh.tick(3));
+  mesh.take_cell_snapshots();
+  const auto state = [&] {
+    std::vector<std::uint64_t> words;
+    for (const auto& cell : MeshAccess::cells(mesh))
+      if (cell->at() == kB) cell->observers().front().observer->save(words);
+    return words;
+  };
+  const auto then = state();
+  must(mesh.tell(kB, make_mail(kNote, {2})));
+  must(mesh.tick(3));
+  EXPECT_NE(state(), then);
+  must(mesh.tell(kB, make_mail(kThrow)));
+  must(mesh.tick());
+  EXPECT_EQ(state(), then);
+}
+
+TEST(CellActorFaults, GoesBackToSnapshotsWithMailUnderWay) {
+  const NetworkSpec spec = clerks(true);
+  for (const std::size_t threads : {1, 3}) {
+    Mesh mesh = mesh_of(spec, threads), never = mesh_of(spec, threads);
+    live(mesh, 0, 37);
+    live(never, 0, 37);
+    Snapshot saved;
+    mesh.take_snapshot(saved);
+    const auto first = live(mesh, 37, 80);
+    EXPECT_EQ(live(never, 37, 80), first) << "a snapshot changes nothing";
+    must(mesh.restore_snapshot(saved));
+    EXPECT_EQ(live(mesh, 37, 80), first);
+    Mesh other = mesh_of(spec, threads);
+    Snapshot whole;
+    must(mesh.restore_snapshot(saved));
+    mesh.take_snapshot(whole, SnapshotWeights::always);
+    must(other.restore_snapshot(whole));
+    EXPECT_EQ(live(other, 37, 80), first);
+  }
+}
+
+TEST(CellActorFaults, GoesOnFromAFileWithMailUnderWay) {
+  const NetworkSpec spec = clerks(true);
+  Mesh mesh = mesh_of(spec);
+  live(mesh, 0, 41);
+  must(mesh.tell(kB, make_mail(kForward, {9}, {std::byte{1}, std::byte{2}, std::byte{3}})));
+  const ByteBuffer file = must(encode_mesh(mesh, true));
+  const auto decoded = must(formats::decode_entity(file, "file"));
+  Mesh again = mesh_of(must(network_of(decoded)), 2);
+  must(restore_weights(again, decoded));
+  must(restore_live(again, decoded));
+  EXPECT_EQ(again.state_hash(), mesh.state_hash());
+  EXPECT_EQ(live(again, 41, 90), live(mesh, 41, 90));
+}
+
+TEST(CellActorFaults, WithdrawsMailThatTheMeshWentBackBefore) {
+  Mesh mesh = mesh_of(clerks(false));
+  must(mesh.tick(2));
+  Snapshot saved;
+  mesh.take_snapshot(saved);
+  const auto unread = must(mesh.ask(kB, make_mail(kEcho, {1})));
+  must(mesh.restore_snapshot(saved));
+  expect_error(unread->status(), Errc::not_found, {"tick 2", "send it again"});
+}
+
+/// It does not return while it is held.
+class Sleeper final : public CellActorOf<Sleeper> {
+ public:
+  static std::atomic<bool>& is_held() {
+    static std::atomic<bool> instance{true};
+    return instance;
+  }
+  template <class Self, class Archive>
+  static void fields(Self&, Archive&) {}
+  void on_message(const message::User&, CellContext&) override {
+    while (is_held()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+};
+
+TEST(CellActorFaults, AHandlerThatDoesNotReturnIsReportedWithItsCell) {
+  static const Status done = register_cell<Sleeper>("sleeper");
+  must(done);
+  Mesh mesh = mesh_of(NetworkBuilder("sleepy", {1, 1, 2, 1})
+                          .input("in", 2)
+                          .dense({0, 0, 0, 0}, 2)
+                          .layer({0, 0, 1, 0}, "sleeper")
+                          .from({Coord{0, 0, 0, 0}})
+                          .spec());
+  std::atomic<std::uint32_t> cell{99};
+  std::atomic<bool> is_over{false};
+  actors::Watchdog watchdog(mesh.activity(), 2,
+                            {.limit = std::chrono::milliseconds(20), .told = [&](const actors::Hang& hang) {
+                               cell = hang.actor;
+                               if (hang.is_over) is_over = true;
+                               Sleeper::is_held() = false;
+                             }});
+  const auto asked = must(mesh.ask({0, 0, 1, 0}, make_mail(1)));
+  must(mesh.tick());
+  EXPECT_EQ(cell, 1u);
+  EXPECT_EQ(watchdog.hangs(), 1u);
+  EXPECT_TRUE(asked->is_done()) << "the mesh goes on";
+  for (int i = 0; i < 1000 && !is_over; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(is_over);
+}
+
+}  // namespace
+}  // namespace weft::mesh::cell_actor_faults_test

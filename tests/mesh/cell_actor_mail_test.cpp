@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Mail that is refused, that finds no room, and that comes from other threads.
+
+#include "mesh/runtime/address_book.hpp"
+
+#include "clerks.hpp"
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace weft::mesh::cell_actor_mail_test {
+namespace {
+
+using namespace clerk_network;
+using testing_support::expect_error;
+
+TEST(CellActorMail, RefusesWhatCannotBeSent) {
+  Mesh mesh = mesh_of(clerks(false));
+  expect_error(mesh.tell({0, 0, 9, 0}, make_mail(kNote)), Errc::out_of_range, {"[0,0,9,0]", "1x1x6x1"});
+  expect_error(mesh.tell(kB, nullptr), Errc::invalid_argument, {"[0,0,2,0]"});
+  expect_error(mesh.tell({0, 0, 0, 0}, make_mail(kNote)), Errc::unsupported, {"[0,0,0,0]", "handles no user"});
+  expect_error(mesh.tell({0, 0, 0, 0}, make_target({1}, 1)), Errc::unsupported, {"handles no target"});
+  expect_error(mesh.tell(kB, std::make_shared<Mail>(MessageType::gradient)), Errc::unsupported, {"published"});
+  const auto answer = must(mesh.ask(kB, make_mail(kStranger)));
+  must(mesh.tick());
+  const auto code = [](Errc errc) { return static_cast<float>(errc); };
+  EXPECT_EQ(answer->answer(),
+            (std::vector<float>{code(Errc::unknown_name), code(Errc::invalid_argument), code(Errc::invalid_argument),
+                                code(Errc::unsupported), code(Errc::shape_mismatch), code(Errc::not_finite),
+                                code(Errc::out_of_range)}));
+}
+
+TEST(CellActorMail, SaysWhenAMailboxIsFullAndLosesNothing) {
+  Mesh mesh = mesh_of(clerks(false));
+  const auto flood = must(mesh.ask(kB, make_mail(kFlood)));
+  must(mesh.tick());
+  EXPECT_EQ(flood->answer(), std::vector<float>{256}) << "an outbox of a tick";
+  // From outside: what was accepted is handled, each once.
+  must(mesh.tell(kC, make_command(CommandKind::disable)));
+  must(mesh.tick());
+  std::vector<MailPointer> accepted;
+  Status refused;
+  for (int i = 0; i < 2000 && refused; ++i) {
+    auto mail = make_mail(kNote, {static_cast<float>(i)});
+    if (auto sent = mesh.tell(kC, mail))
+      accepted.push_back(mail);
+    else if (i % 16 == 15 || sent.error().text().find("1024") != std::string::npos)
+      refused = fail(std::move(sent).error());
+    if (i % 8 == 7) must(mesh.tick());
+  }
+  expect_error(refused, Errc::full, {"[0,0,3,0]", "1024"});
+  EXPECT_EQ(accepted.size(), CellMail::kRoom);
+  must(mesh.tell(kC, make_command(CommandKind::enable)));
+  must(mesh.tick());
+  for (const MailPointer& mail : accepted) ASSERT_TRUE(mail->is_done() && mail->status());
+  must(mesh.tell(kC, make_mail(kNote)));
+}
+
+TEST(CellActorMail, MailForACellThatDoesNotFireWaitsUpToABound) {
+  // A and C flood B, which stands still.
+  Mesh mesh = mesh_of(clerks(false));
+  must(mesh.tell(kB, make_command(CommandKind::disable)));
+  for (int i = 0; i < 6; ++i) {
+    must(mesh.tell(kA, make_mail(kFlood)));
+    must(mesh.tick());
+  }
+  must(mesh.tick());
+  for (const auto& cell : MeshAccess::cells(mesh))
+    if (cell->at() == kB) {
+      EXPECT_EQ(cell->mail()->waiting().size(), CellMail::kRoom);
+    }
+  must(mesh.tell(kB, make_command(CommandKind::enable)));
+  must(mesh.tick());
+  for (const auto& cell : MeshAccess::cells(mesh))
+    if (cell->at() == kB) {
+      EXPECT_EQ(cell->mail()->waiting().size(), 0u);
+    }
+}
+
+TEST(CellActorMail, IsReachedByItsAddressUntilItsMeshEnds) {
+  Address address;
+  {
+    Mesh mesh = mesh_of(clerks(false));
+    address = mesh.address(kB);
+    const auto asked = must(ask(address, make_mail(kEcho, {4})));
+    Mesh moved = std::move(mesh);
+    must(moved.tick());
+    EXPECT_EQ(asked->answer(), std::vector<float>{4});
+    expect_error(tell({address.mesh, {0, 0, 7, 0}}, make_mail(kNote)), Errc::out_of_range, {"[0,0,7,0]"});
+  }
+  expect_error(tell(address, make_mail(kNote)), Errc::not_found, {"[0,0,2,0]", "has ended"});
+}
+
+TEST(CellActorMail, IsAnsweredWhenItsMeshEnds) {
+  MailPointer waiting, unread;
+  CommandMessage command = make_command(CommandKind::enable, 1000);
+  {
+    Mesh mesh = mesh_of(clerks(false));
+    must(mesh.tell(kB, make_command(CommandKind::disable)));
+    must(mesh.tell(kA, command));
+    must(mesh.tick());
+    waiting = must(mesh.ask(kB, make_mail(kEcho, {1})));
+    must(mesh.tick());
+    unread = must(mesh.ask(kB, make_mail(kEcho, {2})));
+    EXPECT_FALSE(waiting->is_done() || unread->is_done() || command->is_done());
+  }
+  for (const MessagePointer& message : {MessagePointer(waiting), MessagePointer(unread), MessagePointer(command)}) {
+    EXPECT_TRUE(message->wait_for(std::chrono::nanoseconds(0)));
+    expect_error(message->status(), Errc::not_found, {"mesh has ended"});
+    EXPECT_EQ(message->done_at(), 2u);
+  }
+}
+
+TEST(CellActorMail, TakesMessagesFromOtherThreadsWhileItTicks) {
+  Mesh mesh = mesh_of(clerks(true), 2);
+  const Address address = mesh.address(kB);
+  std::atomic<bool> ends{false}, is_done{false};
+  std::vector<MailPointer> sent;
+  std::thread sender([&] {
+    while (!ends || sent.size() < 100) {
+      auto mail = make_mail(kEcho, {static_cast<float>(sent.size())});
+      if (ask(address, mail)) sent.push_back(mail);
+    }
+    is_done = true;
+  });
+  for (int i = 0; i < 500; ++i) must(mesh.tick());
+  ends = true;
+  while (!is_done) must(mesh.tick());
+  sender.join();
+  must(mesh.tick());
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    ASSERT_TRUE(sent[i]->is_done()) << i;
+    ASSERT_EQ(sent[i]->answer(), std::vector<float>{static_cast<float>(i)});
+  }
+}
+
+TEST(CellActorMail, RefusesNetworksThatMeanNothing) {
+  register_clerk();
+  const auto refused = [](const char* option, std::vector<double> places) {
+    return Mesh::build(NetworkBuilder("n", {1, 1, 3, 1})
+                           .input("in", 2)
+                           .dense({0, 0, 0, 0}, 2)
+                           .layer({0, 0, 1, 0}, "residual")
+                           .from({Coord{0, 0, 0, 0}, Coord{0, 0, 0, 0}})
+                           .layer({0, 0, 2, 0}, "clerk")
+                           .from({Coord{0, 0, 1, 0}})
+                           .option(option, std::move(places))
+                           .spec());
+  };
+  expect_error(refused("tells", {0, 0, 0}), Errc::shape_mismatch, {"layers[2]", "tells", "3 numbers"});
+  expect_error(refused("tells", {0, 0, 9, 0}), Errc::unknown_name, {"layers[2]", ".tells", "[0,0,9,0]"});
+  expect_error(refused("trains", {0, 0, 9, 0}), Errc::unknown_name, {".trains", "[0,0,9,0]"});
+  expect_error(refused("trains", {0, 0, 0, 0}), Errc::invalid_argument, {".trains", "no neighbour"});
+  expect_error(refused("trains", {0, 0, 1, 0}), Errc::unsupported, {"no weights"});
+  expect_error(register_cell("clerk", nullptr), Errc::duplicate_name, {"clerk"});
+  expect_error(register_cell("dense", nullptr), Errc::duplicate_name, {"dense"});
+}
+
+}  // namespace
+}  // namespace weft::mesh::cell_actor_mail_test
