@@ -42,9 +42,11 @@ Result<Encoding> encoding_of(std::size_t position, const LayerSpec& layer) {
 Result<Graph> Graph::build(const NetworkSpec& spec) {
   Graph graph;
   graph.spec_ = spec;
-  // Ports have no place in the grid; by name they have one order, whatever order the description had.
-  std::stable_sort(graph.spec_.inputs.begin(), graph.spec_.inputs.end(),
-                   [](const PortSpec& a, const PortSpec& b) { return a.name < b.name; });
+  // Ports and outputs have one order, by name, whatever order the description had: a network's file keeps none, and
+  // learning adds up errors, and draws feedback weights, in the order of outputs.
+  const auto by_name = [](const auto& a, const auto& b) { return a.name < b.name; };
+  std::stable_sort(graph.spec_.inputs.begin(), graph.spec_.inputs.end(), by_name);
+  std::stable_sort(graph.spec_.outputs.begin(), graph.spec_.outputs.end(), by_name);
   WEFT_CHECK(check_name("name", spec.name));
   WEFT_CHECK(spec.grid.check());
   WEFT_CHECK(graph.add_layers());

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "networks.hpp"
+#include <algorithm>
 #include <cmath>
+#include <string>
 
 namespace weft::learning::learner_test {
 namespace {
@@ -47,6 +49,28 @@ TEST(Learner, RefusesBadSamplesAndChangesNothing) {
   x.pop_back();
   EXPECT_EQ(learn("pixels", "digit").error().code(), Errc::shape_mismatch);
   EXPECT_EQ(mesh->state_hash(), before);
+}
+
+// Feedback weights are drawn output by output, and gradients are added in their order.
+TEST(Learner, LearnsTheSameInWhateverOrderOutputsAreNamed) {
+  for (const Rule rule : all_rules())
+    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+      SCOPED_TRACE(std::string(name(rule)) + ", " + std::string(name(schedule)));
+      const LearningOptions options = with_defaults({.rule = rule, .schedule = schedule});
+      const mesh::NetworkSpec spec = mixed_network(3);
+      mesh::NetworkSpec reversed = spec;
+      std::reverse(reversed.outputs.begin(), reversed.outputs.end());
+      const mesh::NetworkSpec read = must(mesh::read_network(must(mesh::write_network(reversed)), "a file"));
+      const Samples data(spec, options, 40);
+      const auto told = [&](const mesh::NetworkSpec& network) {
+        LearningRun run(network, options);
+        data.train(*run.learner, 0, 40);
+        return run.told();
+      };
+      const std::string expected = told(spec);
+      EXPECT_EQ(told(reversed), expected);
+      EXPECT_EQ(told(read), expected);
+    }
 }
 
 TEST(Learner, AnUnlabelledSampleIsRunAndNotLearnedFrom) {

@@ -88,8 +88,8 @@ mesh::NetworkSpec network(actors::SupervisionRule rule) {
                                .dense({0, 0, 2, 0}, 4)
                                .dense({0, 0, 3, 0}, 4, Activation::tanh)
                                .from({Coord{0, 0, 0, 0}})
-                               .output("beside", {0, 0, 3, 0})
                                .output("y", {0, 0, 2, 0})
+                               .output("beside", {0, 0, 3, 0})
                                .seed(11)
                                .spec();
   spec.supervision = rule;

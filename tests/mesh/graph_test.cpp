@@ -49,6 +49,19 @@ TEST(Graph, CountsPortsByNameFirstAndThenLayersInGridOrder) {
   EXPECT_EQ(graph.nodes()[2].object, "layers[3] [0,0,0,0]");
 }
 
+TEST(Graph, CountsOutputsByName) {
+  const Graph graph = must(Graph::build(pair()
+                                            .dense({0, 0, 0, 0}, 5)
+                                            .dense({0, 0, 1, 0}, 6)
+                                            .output("y", {0, 0, 0, 0})
+                                            .output("beside", {0, 0, 1, 0})
+                                            .spec()));
+  ASSERT_EQ(graph.spec().outputs.size(), 2u);
+  EXPECT_EQ(graph.spec().outputs[0].name, "beside");
+  EXPECT_EQ(graph.spec().outputs[1].name, "y");
+  EXPECT_EQ(graph.outputs(), (std::vector<NodeId>{2, 1}));
+}
+
 TEST(Graph, LetsALayerReadThePlaceBeforeItInIndexOrderAndTheFirstOneTheOnlyPort) {
   const Graph graph = must(Graph::build(NetworkBuilder("defaults", {1, 2, 2, 2})
                                             .input("in", 3)
