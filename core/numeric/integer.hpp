@@ -51,8 +51,14 @@ struct Signed {
 
   /// The nearest integer, ties to even, at most kLargest away from 0; NaN gives 0.
   static constexpr Code encode(double x) noexcept {
-    const std::uint64_t magnitude = std::min(rounded_magnitude(x), kLargest);
-    return Code(Code(x < 0 ? 0 - magnitude : magnitude) & kMask);
+    // By bits alone, which are ordered as magnitudes are, infinity and then NaNs above all numbers: no sign hangs on a
+    // comparison of doubles or on a choice between numbers.
+    constexpr std::uint64_t kInfinity = 0x7ff0000000000000u;
+    const auto word = std::bit_cast<std::uint64_t>(x), distance = word << 1 >> 1;
+    const std::uint64_t sign = 0 - (word >> 63);  // all bits, or none
+    std::uint64_t magnitude = distance > kInfinity ? 0 : kLargest;
+    if (distance < std::bit_cast<std::uint64_t>(static_cast<double>(kLargest))) magnitude = rounded_magnitude(x);
+    return Code(((magnitude ^ sign) - sign) & kMask);
   }
   static constexpr Number decode(Code code) noexcept {
     return static_cast<std::int64_t>(std::uint64_t{code} << (64 - kBits)) >> (64 - kBits);

@@ -201,6 +201,8 @@ TYPED_TEST(Integers, RoundTiesToEvenAndSaturateAtTheSymmetricEnds) {
     ASSERT_EQ(number(-x - 0.5), -even);
     ASSERT_EQ(number(std::nextafter(x + 0.5, 0.0)), n);
     ASSERT_EQ(number(std::nextafter(x + 0.5, 1e9)), n + 1);
+    ASSERT_EQ(number(-std::nextafter(x + 0.5, 0.0)), -n);
+    ASSERT_EQ(number(-std::nextafter(x + 0.5, 1e9)), -n - 1);
   }
   const double past[] = {
       static_cast<double>(largest) + 0.5, static_cast<double>(largest) + 1, 1e18, 1e19, 1e30, 1e300, HUGE_VAL};
@@ -222,6 +224,31 @@ TYPED_TEST(Integers, AgreeWithTheMachinesRounding) {
                                 static_cast<int>(random.next_below(66)) - 2);
     const double want = std::min(std::max(std::nearbyint(x), -largest), largest);
     ASSERT_EQ(TypeParam::decode(TypeParam::encode(x)), static_cast<std::int64_t>(want)) << x;
+  }
+}
+
+TYPED_TEST(Integers, KeepTheSignOfWhatSaturatesAndHaveNoneOfNaN) {
+  const auto largest = static_cast<std::int64_t>(TypeParam::kLargest);
+  const auto number = [](std::uint64_t word) {
+    return TypeParam::decode(TypeParam::encode(std::bit_cast<double>(word)));
+  };
+  constexpr std::uint64_t kSign = std::uint64_t{1} << 63;
+  // The next number below the largest code's and all from it on, each exponent's first and last, and infinity.
+  const auto end = std::bit_cast<std::uint64_t>(static_cast<double>(largest));
+  EXPECT_EQ(number(end - 1), largest - (TypeParam::bits == 64 ? 1024 : 0));
+  std::vector<std::uint64_t> past{end, end + 1, std::bit_cast<std::uint64_t>(0x1p63), 0x7ff0000000000000u};
+  for (std::uint64_t exponent = (end >> 52) + 1; exponent < 0x7ff; ++exponent)
+    past.insert(past.end(), {exponent << 52, ((exponent + 1) << 52) - 1});
+  for (const std::uint64_t word : past) {
+    ASSERT_EQ(number(word), largest) << std::hex << word;
+    ASSERT_EQ(number(word | kSign), -largest) << std::hex << word;
+  }
+  // Quiet and signalling NaNs of either sign; zeros, subnormals and the last number that rounds to 0.
+  for (const std::uint64_t word :
+       std::vector<std::uint64_t>{0x7ff0000000000001u, 0x7ff8000000000000u, 0x7fffffffffffffffu, 0, 1,
+                                  0x000fffffffffffffu, 0x0010000000000000u, 0x3fe0000000000000u}) {
+    EXPECT_EQ(number(word), 0) << std::hex << word;
+    EXPECT_EQ(number(word | kSign), 0) << std::hex << word;
   }
 }
 

@@ -10,7 +10,9 @@
 
 #include "codec_testing.hpp"
 #include <bit>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace weft::kernels::quantize_test {
 namespace {
@@ -41,6 +43,37 @@ TEST_F(Quantize, ScalarCodecsDoNotSeeTheFlushing) {
   }
   EXPECT_EQ(numeric::Float64::encode(std::bit_cast<float>(1u)), 0x36a0000000000000u);           // 2^-149
   EXPECT_EQ(numeric::Float64::encode(std::bit_cast<float>(0x807fffffu)), 0xb80fffffc0000000u);  // -(2^-126 - 2^-149)
+}
+
+// In numbers, since the oracle of op_cases.hpp takes its codes from core/numeric.hpp, as the scalar path does.
+TEST_F(Quantize, KeepsSignsOfInfinitiesAndOfSingleSteps) {
+  struct Row {
+    float weight;
+    std::int16_t code;
+  };
+  constexpr float kStep = 0x1p-126f;  // the smallest scale
+  const std::vector<Row> rows[] = {
+      {{kStep, 1}, {-kStep, -1}, {0.0f, 0}, {-0.0f, 0}, {0x1p-149f, 0}, {-0x1p-149f, 0}, {-1.75f * kStep, -2}},
+      {{kInf, 32767}, {-kInf, -32767}, {kNan, 0}, {-kNan, 0}, {-kStep, -1}, {1.25f * kStep, 1}},
+      {{kInf, 32767}, {-kInf, -32767}, {kNan, 0}, {32767, 32767}, {-32766.5f, -32766}, {-1, -1}, {-0.75f, -1}},
+      {{-kMax, -32767}, {kMax, 32767}, {-kInf, -32767}, {-0x1p64f, 0}, {-kMax / 32768, -1}, {kMax / 32768, 1}}};
+  for (const Isa isa : available_isas()) {
+    ASSERT_TRUE(set_active_isa(isa));
+    for (const std::vector<Row>& row : rows)
+      for (const Granularity granularity : {Granularity::tensor, Granularity::channel, Granularity::block32})
+        for (const std::size_t out : {1, 2, 17}) {  // every output the same: a panel, and more
+          Master master(out, row.size());
+          for (std::size_t i = 0; i < out * row.size(); ++i)
+            master.at(i / row.size(), i % row.size()) = row[i % row.size()].weight;
+          QuantizedWeight weight(Encoding(Dtype::int16, granularity), out, row.size());
+          quantize(master.view(), weight.view());
+          const auto* const codes = static_cast<const std::int16_t*>(weight.view().codes);
+          for (std::size_t i = 0; i < out * row.size(); ++i)
+            ASSERT_EQ(codes[panel_index(row.size(), i / row.size(), i % row.size())], row[i % row.size()].code)
+                << name(isa) << ", " << name(granularity) << ", " << out << " outputs, weight "
+                << row[i % row.size()].weight;
+        }
+  }
 }
 
 TEST_F(FirstUnstorable, IsTheSmallestRowMajorIndex) {
