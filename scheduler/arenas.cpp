@@ -35,7 +35,9 @@ class PinningObserver final : public tbb::task_scheduler_observer {
   void on_scheduler_entry(bool is_worker) override {
     if (!is_worker) return;
     inside_.fetch_add(1, std::memory_order_relaxed);
-    auto binding = topology::ThreadBinding::pin(machine_, cores_[node_.workers.worker_here()].core);
+    const auto worker = node_.workers.worker_here();
+    if (!worker) return;
+    auto binding = topology::ThreadBinding::pin(machine_, cores_[*worker].core);
     if (binding) {
       binding_ = std::move(*binding);
     } else if (!told_.exchange(true, std::memory_order_relaxed)) {
@@ -65,10 +67,11 @@ NodeArena::NodeArena(const WorkerRange& workers_here)
 }
 NodeArena::~NodeArena() = default;
 
-std::size_t WorkerRange::worker_here() const noexcept {
+std::optional<std::size_t> WorkerRange::worker_here() const noexcept {
   std::size_t slot = static_cast<std::size_t>(std::max(0, tbb::this_task_arena::current_thread_index()));
   if (has_caller && slot-- == 0) return 0;
-  return first + slot % std::max<std::size_t>(1, count);
+  if (count == 0) return std::nullopt;
+  return first + slot % count;
 }
 
 Arenas::Arenas(const topology::Machine& machine, std::vector<topology::CoreAssignment> cores, bool pin)

@@ -84,7 +84,9 @@ class ParallelExecutor final : public Executor {
   std::size_t concurrency() const noexcept override { return arenas_.cores().size(); }
   std::string_view name() const noexcept override { return scheduler::name(options_.kind); }
   void prepare() noexcept override {
-    if (is_small_.load(std::memory_order_relaxed) || busy_.exchange(true, std::memory_order_acquire)) return;
+    if (concurrency() == 1 || is_small_.load(std::memory_order_relaxed) ||
+        busy_.exchange(true, std::memory_order_acquire))
+      return;
     if (options_.alone_below.count() == 0 || workload_.is_help_welcome())
       way() == ExecutorChoice::kGraph ? graph_->prepare() : resident_->pool.request_absent();
     busy_.store(false, std::memory_order_release);
@@ -110,7 +112,7 @@ class ParallelExecutor final : public Executor {
     try {
       // The task may outlive the arena.
       node.arena.enqueue([resident = resident_.get(), workers = node.workers] {
-        const std::size_t worker_here = workers.worker_here();
+        const std::size_t worker_here = workers.worker_here().value_or(0);
         const bool is_caller = worker_here == 0;  // which waits for the graph: no time to serve
         const std::size_t here = is_caller ? 0 : worker_here - workers.first;
         for (std::size_t i = 0; i < workers.count; ++i) {

@@ -240,9 +240,10 @@ void RegionGraph::Graph::end_region() noexcept {
 // takes no regions in the next blocks.
 void RegionGraph::Graph::rest_if_core_is_taken(std::size_t arena) noexcept {
   const WorkerRange& workers = arenas_.nodes()[arena]->workers;
-  const std::size_t worker = workers.worker_here();
-  CoreWatch& watch = workers_.all[worker].watch;
-  if (!watch.is_due() || !watch.is_taken(thread_times()) || worker == 0) return;
+  const auto worker = workers.worker_here();
+  if (!worker) return;
+  CoreWatch& watch = workers_.all[*worker].watch;
+  if (!watch.is_due() || !watch.is_taken(thread_times()) || *worker == 0) return;
   std::atomic<std::uint32_t>& resting = workers_.resting[arena];
   if (resting.fetch_add(1, std::memory_order_relaxed) < most_resting(workers.threads()))
     workers_.sleep_until(watch.rest_ends(), closing_);

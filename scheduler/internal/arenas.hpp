@@ -23,8 +23,9 @@ struct WorkerRange {
   std::size_t first = 0, count = 0;
   bool has_caller = false;  // the first slot of the arena is the caller's
   std::size_t threads() const noexcept { return count + has_caller; }
-  /// The worker whose place the calling thread has, which runs a task of this arena; 0: the caller.
-  std::size_t worker_here() const noexcept;
+  /// The worker whose place the calling thread has, which runs a task of this arena; 0: the caller. None: a thread that
+  /// oneTBB lends for what is enqueued where there is no place for a worker.
+  std::optional<std::size_t> worker_here() const noexcept;
 };
 
 /// The threads of an executor on one NUMA node: a oneTBB arena, whose workers keep to their cores.
