@@ -11,11 +11,16 @@
 namespace weft::scheduler::internal {
 
 namespace choice {
-/// Of a step's time, for each region: the graph's messages cost a quarter to half of this, all threads together, which
-/// is more than shorter steps can gain.
+/// Of a thread's time in a step, for each of its regions: the graph's messages cost a quarter to half of this, which is
+/// more than shorter steps can gain.
 inline constexpr double kLeastRegionNs = 1000;
 inline constexpr Nanoseconds kWindow = std::chrono::milliseconds(2);  // one measurement
 inline constexpr Nanoseconds kTurn = std::chrono::milliseconds(8);    // the longest between two looks
+/// A trial, and the time that what is known of a way comes from. On a busy machine a thread is switched out for as long
+/// as a window lasts, so that a few windows say nothing.
+inline constexpr Nanoseconds kTrial = std::chrono::milliseconds(16), kTrialMemory = std::chrono::milliseconds(64),
+                             kMemory = std::chrono::milliseconds(512);
+inline constexpr double kHopeless = 2;  // times the other's time: a window ends the trial
 inline constexpr Nanoseconds kFirstPause = std::chrono::milliseconds(64), kLongestPause = std::chrono::seconds(16);
 inline constexpr int kTrialShare = 128;  // trials take one part in so many of the time
 inline constexpr double kMargin = 0.95;  // of the other's time, to be taken instead
@@ -38,10 +43,11 @@ class ExecutorChoice {
       *this = ExecutorChoice();
       program_ = program;
       regions_ = regions;
+      threads_ = threads;
     }
     // A region is one thread's at a time: with as many threads there is nothing to even out.
     if (regions <= threads) return {kResident, left};
-    if (!is_trial_ && best_ != kUnknown && now >= retry_at_ && ns_[best_] >= least_step_ns()) begin_trial();
+    if (!is_trial_ && best_ != kUnknown && now >= retry_at_ && known_[best_].step_ns >= least_step_ns()) begin_trial();
     return {way_, std::min(left, steps_for(block == 0 ? kBlock : block))};
   }
 
@@ -56,8 +62,9 @@ class ExecutorChoice {
     window_.steps += steps;
     if (window_.took < choice::kWindow) return;
     const double step_ns = static_cast<double>(window_.took.count()) / static_cast<double>(window_.steps);
+    if (is_trial_ && window_.took < choice::kTrial && step_ns < choice::kHopeless * known_[best_].step_ns) return;
+    known_[way].add(step_ns, window_.took, is_trial_ ? choice::kTrialMemory : choice::kMemory);
     window_ = {};
-    ns_[way] = step_ns;
     is_trial_ ? end_trial(end) : follow(step_ns, end);
   }
 
@@ -66,6 +73,15 @@ class ExecutorChoice {
  private:
   static constexpr std::uint8_t kUnknown = 2;
   static constexpr std::uint64_t kBlock = 256;
+  /// Mean time of a step, as far as it is known.
+  struct Known {
+    double step_ns = 0;
+    Nanoseconds weight{0};  // time that it comes from
+    void add(double measured_ns, Nanoseconds took, Nanoseconds memory) noexcept {
+      weight = std::min(weight + took, std::max(memory, took));
+      step_ns += (measured_ns - step_ns) * static_cast<double>(took.count()) / static_cast<double>(weight.count());
+    }
+  };
 
   void begin_trial() noexcept {
     is_trial_ = warms_up_ = true;
@@ -77,25 +93,42 @@ class ExecutorChoice {
   void end_trial(Nanoseconds end) noexcept {
     is_trial_ = false;
     const Way tried = way_, other = static_cast<Way>(best_);
-    if (ns_[tried] < choice::kMargin * ns_[other]) {
-      best_ = tried;
-      pause_ = choice::kFirstPause;
+    if (is_better(tried, other)) {
+      take(tried, end);
     } else {
       way_ = other;
       warms_up_ = true;
       pause_ = std::min(2 * pause_, choice::kLongestPause);
     }
-    least_ = ns_[best_];
+    least_ = known_[best_].step_ns;
     soonest_ = end + choice::kTrialShare * trial_;
     retry_at_ = std::max(end + pause_, soonest_);
+  }
+
+  bool is_better(Way one, Way other) const noexcept {
+    return known_[one].step_ns < choice::kMargin * known_[other].step_ns;
+  }
+
+  void take(Way way, Nanoseconds now) noexcept {
+    best_ = way_ = way;
+    pause_ = choice::kFirstPause;
+    taken_at_ = now;
   }
 
   // A window of the way taken now.
   void follow(double step_ns, Nanoseconds end) noexcept {
     if (best_ == kUnknown) {
-      best_ = way_;
+      take(way_, end);
       least_ = step_ns;
       retry_at_ = end;
+      return;
+    }
+    // It was lucky in its trial, or steps have become slower.
+    const Way other = way_ == kResident ? kGraph : kResident;
+    if (known_[other].weight != Nanoseconds(0) && end - taken_at_ >= choice::kFirstPause && is_better(other, way_)) {
+      take(other, end);
+      warms_up_ = true;
+      least_ = known_[other].step_ns;
       return;
     }
     least_ = std::min(least_, step_ns);
@@ -105,11 +138,13 @@ class ExecutorChoice {
     retry_at_ = std::min(retry_at_, std::max(end, soonest_));
   }
 
-  double least_step_ns() const noexcept { return choice::kLeastRegionNs * static_cast<double>(regions_); }
+  double least_step_ns() const noexcept {
+    return choice::kLeastRegionNs * static_cast<double>(regions_) / static_cast<double>(threads_);
+  }
 
   // Whole blocks, so that the program is asked where it would be.
   std::uint64_t steps_for(std::uint64_t block) const noexcept {
-    const double known = best_ == kUnknown ? 0 : ns_[best_];
+    const double known = best_ == kUnknown ? 0 : known_[best_].step_ns;
     if (known <= 0) return block;
     const Nanoseconds time = is_trial_ ? choice::kWindow : choice::kTurn;
     const double blocks = static_cast<double>(time.count()) / (known * static_cast<double>(block));
@@ -117,17 +152,17 @@ class ExecutorChoice {
   }
 
   const void* program_ = nullptr;
-  std::size_t regions_ = 0;
+  std::size_t regions_ = 0, threads_ = 1;
   Way way_ = kResident;
   std::uint8_t best_ = kUnknown;
   bool is_trial_ = false, warms_up_ = true;
-  double ns_[2] = {0, 0};  // a step, by the last measurement
-  double least_ = 0;       // of the way taken, since it was
+  Known known_[2];
+  double least_ = 0;  // of the way taken, since it was
   struct {
     Nanoseconds took{0};
     std::uint64_t steps = 0;
   } window_;
-  Nanoseconds retry_at_{0}, soonest_{0}, trial_{0}, pause_ = choice::kFirstPause / 2;
+  Nanoseconds retry_at_{0}, soonest_{0}, trial_{0}, taken_at_{0}, pause_ = choice::kFirstPause / 2;
 };
 
 }  // namespace weft::scheduler::internal
