@@ -179,8 +179,8 @@ void print(const Json& d) {
   std::printf("subnormals   %s\n", d["subnormals"]["flushes"] == true && d["subnormals"]["restored"] == true
                                        ? "flushed in kernels, the thread's own mode restored"
                                        : "problem: not flushed as the arithmetic contract needs");
-  std::printf("executor     %s, %s threads\n", d["executor"]["name"].get<std::string>().c_str(),
-              d["executor"]["threads"].dump().c_str());
+  std::printf("executor     %s, %s threads; the task graph takes memory while it runs, --executor resident none\n",
+              d["executor"]["name"].get<std::string>().c_str(), d["executor"]["threads"].dump().c_str());
   print_gpu(d["gpu"]);
   if (!d.contains("placement")) return;
   const auto& placement = d["placement"];

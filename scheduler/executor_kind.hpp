@@ -12,7 +12,7 @@ namespace weft::scheduler {
 enum class ExecutorKind : int {
   automatic,      ///< resident or graph, whichever takes less time for a step
   resident,       ///< regions stay on their workers and await each other's progress
-  graph,          ///< a oneTBB flow graph: a node a region and phase, taken by whoever is free
+  graph,          ///< a oneTBB flow graph: steps of regions, taken by whoever is free
   deterministic,  ///< one thread, in an order that is a function of a seed
 };
 inline constexpr std::array<std::string_view, 4> kExecutorNames{"auto", "resident", "graph", "deterministic"};

@@ -18,8 +18,10 @@ namespace weft::scheduler::internal {
 namespace {
 
 using Message = tbb::flow::continue_msg;
-using Boundary = tbb::flow::continue_node<Message>;
-using Interior = tbb::flow::multifunction_node<Message, std::tuple<Message, Message>>;
+// Lightweight: done by the thread that brings the last message, without a task.
+using Gate = tbb::flow::continue_node<Message, tbb::flow::lightweight>;
+using Step = tbb::flow::multifunction_node<Message, std::tuple<Message, Message, Message, Message>>;
+using Ports = Step::output_ports_type;
 
 constexpr std::size_t kLine = 128;
 constexpr int kNaps = 4;                // of up to 50 ms
@@ -59,23 +61,28 @@ class RegionGraph::Graph {
   std::uint64_t run(TickProgram& program, std::uint64_t first, std::uint64_t end) noexcept;
 
  private:
+  // A graph counts its tasks up and down in one number, which threads would wait for one after the other: so each
+  // region has its own.
+  struct alignas(kLine) Tasks {
+    explicit Tasks(tbb::task_group_context& context) : graph(context) {}
+    tbb::flow::graph graph;
+  };
   struct alignas(kLine) Region {
     std::uint64_t steps = 0;  // done since the graph was made; read and written between the messages of its nodes
     std::size_t arena = 0;
-    std::unique_ptr<Interior> interior;
-    std::unique_ptr<Boundary> boundary[2];
+    std::unique_ptr<Tasks> tasks;
+    std::unique_ptr<Gate> gates[2];  // of steps of even and of odd number
+    std::unique_ptr<Step> step;
     std::vector<std::uint32_t> remote;  // neighbours in other arenas, whose messages must be put there
   };
 
   void assign_arenas();
   void make_nodes(std::uint32_t r);
   void connect(std::uint32_t r);
-  void run_interior(std::uint32_t r, Interior::output_ports_type& ports) noexcept;
-  void run_boundary(std::uint32_t r) noexcept;
+  void run_step(std::uint32_t r, Ports& ports) noexcept;
   void run_block(std::uint64_t limit) noexcept;
   void end_region() noexcept;
-  template <class Node>
-  void send(Node& node, std::uint32_t region) noexcept;
+  void send(std::uint32_t region, std::uint64_t step) noexcept;
   void rest_if_core_is_taken(std::size_t arena) noexcept;
   std::uint64_t step_of(const Region& region) const noexcept { return first_ + (region.steps - steps_before_); }
 
@@ -87,11 +94,11 @@ class RegionGraph::Graph {
   std::vector<std::uint32_t> neighbours_, ends_;  // neighbours of r: [ends_[r], ends_[r + 1])
   std::vector<std::uint32_t> cores_;
 
-  std::vector<std::unique_ptr<tbb::flow::graph>> graphs_;  // one an arena
-  std::unique_ptr<tbb::flow::graph> gate_;                 // no nodes: what the caller waits on, working meanwhile
+  tbb::task_group_context context_{tbb::task_group_context::isolated};
+  std::unique_ptr<tbb::flow::graph> block_;  // no nodes: what the caller waits on, working meanwhile
   std::vector<Region> regions_;
 
-  // The plan of a block, written by the caller while every region stands still: the messages that set off the interiors
+  // The plan of a block, written by the caller while every region stands still: the messages that set the regions off
   // publish it.
   TickProgram* program_ = nullptr;
   std::uint64_t first_ = 0, limit_ = 0;
@@ -116,19 +123,28 @@ RegionGraph::Graph::Graph(const TickProgram& program, const Arenas& arenas, cons
   ends_.push_back(static_cast<std::uint32_t>(neighbours_.size()));
   assign_arenas();
   // A graph belongs to the arena in which it is made.
-  for (const auto& node : arenas_.nodes())
-    node->arena.execute([&] { graphs_.push_back(std::make_unique<tbb::flow::graph>()); });
-  arenas_.nodes().front()->arena.execute([&] { gate_ = std::make_unique<tbb::flow::graph>(); });
+  arenas_.nodes().front()->arena.execute([&] { block_ = std::make_unique<tbb::flow::graph>(); });
+  for (std::size_t n = 0; n < arenas_.nodes().size(); ++n)
+    arenas_.nodes()[n]->arena.execute([&] {
+      for (Region& region : regions_)
+        if (region.arena == n) region.tasks = std::make_unique<Tasks>(context_);
+    });
   for (std::uint32_t r = 0; r < regions_.size(); ++r) make_nodes(r);
   for (std::uint32_t r = 0; r < regions_.size(); ++r) connect(r);
   // As if a step had been done before the first.
   for (std::uint32_t r = 0; r < regions_.size(); ++r)
-    for (std::uint32_t i = ends_[r]; i < ends_[r + 1]; ++i) regions_[r].boundary[0]->try_put(Message());
+    for (std::uint32_t i = ends_[r]; i < ends_[r + 1]; ++i) regions_[r].gates[0]->try_put(Message());
+  // At zero a graph looks for whoever waits for it: for nobody, before it ends.
+  for (Region& region : regions_) region.tasks->graph.reserve_wait();
 }
 
+// Once no task is left anywhere none can come: every region lacks its own message.
 RegionGraph::Graph::~Graph() {
   workers_.close(closing_);
-  for (const auto& graph : graphs_) graph->wait_for_all();
+  for (Region& region : regions_) {
+    region.tasks->graph.release_wait();
+    region.tasks->graph.wait_for_all();
+  }
 }
 
 bool RegionGraph::Graph::fits(const TickProgram& program) const noexcept {
@@ -163,77 +179,69 @@ void RegionGraph::Graph::make_nodes(std::uint32_t r) {
   Region& region = regions_[r];
   for (std::uint32_t i = ends_[r]; i < ends_[r + 1]; ++i)
     if (regions_[neighbours_[i]].arena != region.arena) region.remote.push_back(neighbours_[i]);
-  tbb::flow::graph& graph = *graphs_[region.arena];
-  region.interior = std::make_unique<Interior>(
-      graph, tbb::flow::unlimited,
-      [this, r](const Message&, Interior::output_ports_type& ports) { run_interior(r, ports); });
-  for (auto& boundary : region.boundary)
-    // Messages of other arenas come without an edge.
-    boundary = std::make_unique<Boundary>(graph, static_cast<int>(region.remote.size()), [this, r](const Message&) {
-      run_boundary(r);
-      return Message();
-    });
+  tbb::flow::graph& graph = region.tasks->graph;
+  region.step = std::make_unique<Step>(graph, tbb::flow::unlimited,
+                                       [this, r](const Message&, Ports& ports) { run_step(r, ports); });
+  // Messages of other arenas come without an edge.
+  for (auto& gate : region.gates)
+    gate = std::make_unique<Gate>(graph, static_cast<int>(region.remote.size()), [](const Message& m) { return m; });
 }
 
 void RegionGraph::Graph::connect(std::uint32_t r) {
   Region& region = regions_[r];
-  for (const std::size_t even : {0, 1}) {
+  const auto connect_to = [&](const std::size_t parity, auto& to_neighbours, auto& to_itself) {
     for (std::uint32_t i = ends_[r]; i < ends_[r + 1]; ++i) {
       Region& neighbour = regions_[neighbours_[i]];
-      if (neighbour.arena == region.arena) tbb::flow::make_edge(*region.boundary[even], *neighbour.boundary[1 - even]);
+      if (neighbour.arena == region.arena) tbb::flow::make_edge(to_neighbours, *neighbour.gates[parity]);
     }
-    // Last: of the nodes that a message sets off, the thread itself runs the last and others may steal the rest.
-    tbb::flow::make_edge(*region.boundary[even], *region.interior);
-  }
-  tbb::flow::make_edge(tbb::flow::output_port<0>(*region.interior), *region.boundary[0]);
-  tbb::flow::make_edge(tbb::flow::output_port<1>(*region.interior), *region.boundary[1]);
+    tbb::flow::make_edge(to_itself, *region.gates[parity]);
+    tbb::flow::make_edge(*region.gates[parity], *region.step);
+  };
+  connect_to(0, tbb::flow::output_port<0>(*region.step), tbb::flow::output_port<2>(*region.step));
+  connect_to(1, tbb::flow::output_port<1>(*region.step), tbb::flow::output_port<3>(*region.step));
 }
 
-void RegionGraph::Graph::run_interior(std::uint32_t r, Interior::output_ports_type& ports) noexcept {
-  const Region& region = regions_[r];
+void RegionGraph::Graph::run_step(std::uint32_t r, Ports& ports) noexcept {
+  Region& region = regions_[r];
   const std::uint64_t step = step_of(region);
-  if (step == limit_) return end_region();
-  const std::size_t arena = region.arena;
-  const bool is_odd = (region.steps & 1) != 0;
   {
     const HookScope scope(options_.hooks);
     program_->run_interior(r, step);
+    program_->run_boundary(r, step);
   }
-  // Nothing of the region may be touched from here on: its boundary may be running.
+  const std::uint64_t next = ++region.steps;
+  const bool is_odd = (next & 1) != 0;
   is_odd ? std::get<1>(ports).try_put(Message()) : std::get<0>(ports).try_put(Message());
+  for (const std::uint32_t neighbour : region.remote) send(neighbour, next);
+  if (step + 1 == limit_) return end_region();
+  const std::size_t arena = region.arena;
+  // Last: a thread takes what it set off last, others steal the rest. Nothing of the region may be touched from here
+  // on: its next step may be running.
+  is_odd ? std::get<3>(ports).try_put(Message()) : std::get<2>(ports).try_put(Message());
   if (watches_) rest_if_core_is_taken(arena);
 }
 
-void RegionGraph::Graph::run_boundary(std::uint32_t r) noexcept {
+// Puts a message into the gate of a step from outside its arena. Enqueued, not spawned: oneTBB may miss to wake workers
+// for what is spawned, as somebody is expected to wait in the arena and take it. The graph waits for what is under way.
+void RegionGraph::Graph::send(std::uint32_t r, std::uint64_t step) noexcept {
   Region& region = regions_[r];
-  {
-    const HookScope scope(options_.hooks);
-    program_->run_boundary(r, step_of(region));
-  }
-  ++region.steps;
-  for (const std::uint32_t neighbour : region.remote) send(*regions_[neighbour].boundary[region.steps & 1], neighbour);
-}
-
-// Puts a message into a node from outside its arena. Enqueued, not spawned: oneTBB may miss to wake workers for what is
-// spawned, as somebody is expected to wait in the arena and take it. The graph waits for what is under way.
-template <class Node>
-void RegionGraph::Graph::send(Node& node, std::uint32_t region) noexcept {
-  const std::size_t arena = regions_[region].arena;
-  tbb::flow::graph& graph = *graphs_[arena];
+  Gate& gate = *region.gates[step & 1];
+  tbb::flow::graph& graph = region.tasks->graph;
   graph.reserve_wait();
-  arenas_.nodes()[arena]->arena.enqueue([&node, &graph] {
-    node.try_put(Message());
+  arenas_.nodes()[region.arena]->arena.enqueue([&gate, &graph] {
+    gate.try_put(Message());
     graph.release_wait();
   });
 }
 
-// The last one ends the block, and touches nothing afterwards but the gate: the next one may be under way.
+// The last one ends the block, and touches nothing afterwards but what the caller waits on: the next one may be under
+// way.
 void RegionGraph::Graph::end_region() noexcept {
   // Acquire and release: the caller sees all that the regions wrote.
   if (running_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   light_fence();
   if (caller_.is_armed()) caller_.unpark();
-  gate_->release_wait();
+  block_->release_wait();
 }
 
 // Others may steal the tasks that this thread has set off, so nobody waits for it. The caller does not sleep here: it
@@ -254,12 +262,13 @@ void RegionGraph::Graph::rest_if_core_is_taken(std::size_t arena) noexcept {
 void RegionGraph::Graph::run_block(std::uint64_t limit) noexcept {
   limit_ = limit;
   running_.store(static_cast<std::uint32_t>(regions_.size()), std::memory_order_relaxed);
-  gate_->reserve_wait();
+  block_->reserve_wait();
   CoreWatch& watch = workers_.all[0].watch;
   const bool rests = watches_ && now() < watch.rest_ends();
   for (std::uint32_t r = 0; r < regions_.size(); ++r) {
-    Interior& interior = *regions_[r].interior;
-    regions_[r].arena == 0 && !rests ? static_cast<void>(interior.try_put(Message())) : send(interior, r);
+    const std::uint64_t step = regions_[r].steps;
+    regions_[r].arena == 0 && !rests ? static_cast<void>(regions_[r].gates[step & 1]->try_put(Message()))
+                                     : send(r, step);
   }
   if (rests) {
     // No regions for the caller: it sleeps, and helps if nobody wakes it in good time.
@@ -270,7 +279,7 @@ void RegionGraph::Graph::run_block(std::uint64_t limit) noexcept {
     caller_.disarm();
     watch.restart();
   }
-  gate_->wait_for_all();
+  block_->wait_for_all();
 }
 
 std::uint64_t RegionGraph::Graph::run(TickProgram& program, std::uint64_t first, std::uint64_t end) noexcept {

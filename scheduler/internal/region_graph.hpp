@@ -11,15 +11,16 @@
 
 namespace weft::scheduler::internal {
 
-/// The regions of a program as a oneTBB flow graph, one for each arena, made once and kept.
+/// The regions of a program as a oneTBB flow graph, made once for its shape and kept.
 ///
-/// A region is three nodes: `interior`, and `boundary` for steps of even and for steps of odd number. A boundary waits
-/// for a message from its interior and one from each neighbour's boundary of the step before, then sends to its own
-/// interior and to the neighbours' next boundaries: the neighbour rule. Even and odd apart, since of two neighbours the
-/// faster may be a step ahead, and its message must not count for the step that the slower still waits for.
+/// A region is three nodes: a `step`, which does the work, and before it a gate for steps of even and one for steps of
+/// odd number. A gate waits for a message of its own region and of each neighbour that the step before is done, then
+/// sets the step off: the neighbour rule. The step sends to the neighbours' next gates, then to its own. Even and odd
+/// apart, since of two neighbours the faster may be a step ahead, and its message must not count for the step that the
+/// slower still waits for.
 ///
-/// A run ends, or a block, by interiors that send nothing on: with all regions at the limit, every boundary has its
-/// neighbours' messages and lacks its interior's, so that the graph stands ready for the next run.
+/// A run ends, or a block, by steps that send nothing to their own gate: every gate then has its neighbours' messages
+/// and lacks its own, so that the graph stands ready for the next run.
 class RegionGraph {
  public:
   struct Options {
