@@ -5,6 +5,9 @@
 namespace weft::formats {
 class CsvReader;
 class EntityFile;
+class GgufFile;
+class GgufMetadata;
+class SafetensorsFile;
 class TensorFile;
 class LoomEntityFile;
 enum class CsvHeader;
@@ -15,5 +18,6 @@ struct CsvOptions;
 struct Tensor;
 struct EntityLimits;
 struct EntityOptions;
+struct GgufType;
 struct LoomBlob;
 }  // namespace weft::formats
