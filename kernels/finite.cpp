@@ -8,6 +8,7 @@
 #include "kernels/rows-inl.hpp"
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
 WEFT_ISA_BEGIN();
@@ -34,6 +35,24 @@ bool is_finite(const ConstMatrixView& x) noexcept {
   return true;
 }
 
+bool are_moderate(const float* values, std::size_t n) noexcept {
+  WEFT_ISA_RAN();
+  // Of magnitudes the order is that of their bits; infinities and NaNs are above all.
+  constexpr std::uint32_t kMagnitude = 0x7fffffffu, kLimit = std::bit_cast<std::uint32_t>(0x1p63f);
+#if WEFT_ISA_IS_SCALAR
+  for (std::size_t i = 0; i < n; ++i)
+    if ((std::bit_cast<std::uint32_t>(values[i]) & kMagnitude) >= kLimit) return false;
+  return true;
+#else
+  const hn::RebindToUnsigned<FloatTag> du;
+  const auto magnitude = hn::Set(du, kMagnitude);
+  auto largest = hn::Zero(du);
+  ForEachVector(n, [&](auto load, auto)
+                       HWY_ATTR { largest = hn::Max(largest, hn::And(hn::BitCast(du, load(values)), magnitude)); });
+  return hn::AllTrue(du, hn::Lt(largest, hn::Set(du, kLimit)));
+#endif
+}
+
 void canonicalize_nan(const MatrixView& x) noexcept {
   WEFT_ISA_RAN();
 #if WEFT_ISA_IS_SCALAR
@@ -54,10 +73,12 @@ WEFT_ISA_END();
 namespace weft::kernels {
 namespace {
 constexpr auto kIsFinite = WEFT_DISPATCH(is_finite);
+constexpr auto kAreModerate = WEFT_DISPATCH(are_moderate);
 constexpr auto kCanonicalizeNan = WEFT_DISPATCH(canonicalize_nan);
 }  // namespace
 
 bool is_finite(const ConstMatrixView& x) noexcept { return kIsFinite.get()(x); }
+bool are_moderate(const float* values, std::size_t n) noexcept { return kAreModerate.get()(values, n); }
 void canonicalize_nan(const MatrixView& x) noexcept { kCanonicalizeNan.get()(x); }
 
 }  // namespace weft::kernels

@@ -8,11 +8,14 @@
 #include "kernels/formulas/scalar.hpp"
 #include "kernels/math.hpp"
 #include "kernels/rows-inl.hpp"
+#include "kernels/views.hpp"
 #if !WEFT_ISA_IS_SCALAR
 #include "kernels/formulas/vector-inl.hpp"
 #endif
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
@@ -61,15 +64,74 @@ HWY_INLINE Settings settings_of(const OptimizerArguments& of, const OptimizerOpt
           o.momentum != 0.0f};
 }
 
-template <int kArrays, bool kClips, class Step>
-HWY_INLINE void walk(const OptimizerArguments& arguments, const OptimizerOptions& options, const Step& step) {
+/// Weights by their gradients in memory.
+struct FromMemory {
+  template <class Body>
+  HWY_INLINE void operator()(const OptimizerArguments& of, const Body& body) const {
+    const float* const g = of.g;
+    for_each_value(of.n, [&](auto load, auto store) HWY_ATTR { body(load, store, load(g)); });
+  }
+};
+
+/// Weights by the outer product that is their gradients.
+struct FromProduct {
+  const OuterProduct& product;
+  std::size_t first, count;
+
+  template <class Body>
+  HWY_INLINE void operator()(const OptimizerArguments&, const Body& body) const {
+    const OuterProduct p = product;
+    if (!p.x) {
+      for_each_value(p.out, [&](auto load, auto store) HWY_ATTR { body(load, store, add(load(p.dy), 0.0f)); });
+      return;
+    }
+    for (std::size_t panel = first; panel < first + count; ++panel) {
+      // Lanes that pad a panel have no error: their gradients are 0.
+      alignas(64) float lanes[kPanelWidth] = {};
+      const std::size_t width = std::min(kPanelWidth, p.out - panel * kPanelWidth);
+      std::memcpy(lanes, p.dy + panel * kPanelWidth, width * sizeof(float));
+      each_of_panel(lanes, p.x, p.in, panel * p.in * kPanelWidth, body);
+    }
+  }
+
+ private:
+#if WEFT_ISA_IS_SCALAR
+  template <class Body>
+  static void each_of_panel(const float* dy, const float* x, std::size_t in, std::size_t at, const Body& body) {
+    for (std::size_t k = 0; k < in; ++k)
+      for (std::size_t lane = 0; lane < kPanelWidth; ++lane, ++at)
+        body([at](const float* p) { return p[at]; }, [at](float v, float* p) { p[at] = v; },
+             fused(dy[lane], x[k], 0.0f));
+  }
+#else
+  static_assert(kPanelWidth % kVectorLanes == 0);
+  template <class Body>
+  static HWY_INLINE void each_of_panel(const float* dy, const float* x, std::size_t in, std::size_t at,
+                                       const Body& body) {
+    constexpr std::size_t kVectors = kPanelWidth / kVectorLanes;
+    const FloatTag d;
+    Real ds[kVectors];
+    for (std::size_t v = 0; v < kVectors; ++v) ds[v] = hn::Load(d, dy + v * kVectorLanes);
+    for (std::size_t k = 0; k < in; ++k) {
+      const Real xs = hn::Set(d, x[k]);
+      for (std::size_t v = 0; v < kVectors; ++v, at += kVectorLanes)
+        body([&](const float* p) HWY_ATTR { return hn::Load(d, p + at); },
+             [&](Real value, float* p) HWY_ATTR { hn::Store(value, d, p + at); }, fused(ds[v], xs, 0.0f));
+    }
+  }
+#endif
+};
+
+template <int kArrays, bool kClips, class From, class Step>
+HWY_INLINE void walk(const OptimizerArguments& arguments, const OptimizerOptions& options, const From& from,
+                     const Step& step) {
   const OptimizerArguments of = arguments;  // a copy stays in registers: no store of a vector can change it
   const Settings s = settings_of(of, options);
   const Real limit = repeated(options.clip_limit);
   const Real factor = of.squares ? clip_factor(repeated(*of.squares), limit) : repeated(1.0f);
   const bool clips_values = options.clip == Clip::value;
-  for_each_value(of.n, [&](auto load, auto store) HWY_ATTR {
-    Weight u{load(of.w), load(of.g), repeated(0.0f), repeated(0.0f), repeated(0.0f)};
+  from(of, [&](const auto& load, const auto& store, Real gradient) HWY_ATTR {
+    Weight u{load(of.w), gradient, repeated(0.0f), repeated(0.0f), repeated(0.0f)};
     if constexpr (kClips) u.gradient = clips_values ? clip_value(u.gradient, limit) : mul(u.gradient, factor);
     if constexpr (kArrays > 0) u.first = load(of.first);
     if constexpr (kArrays > 1)
@@ -86,18 +148,29 @@ HWY_INLINE void walk(const OptimizerArguments& arguments, const OptimizerOptions
   });
 }
 
-void optimizer_step(const OptimizerArguments& of, const OptimizerOptions& options) noexcept {
-  WEFT_ISA_RAN();
+template <class From>
+HWY_INLINE void move_all(const OptimizerArguments& of, const OptimizerOptions& options, const From& from) {
   const bool clips = options.clip == Clip::value || of.squares;
   switch (options.kind) {
-#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults)                             \
-  case OptimizerKind::name: {                                                                      \
-    const auto step = [](Weight& u, const Settings& s) HWY_ATTR { step_##name(u, s); };            \
-    return clips ? walk<arrays, true>(of, options, step) : walk<arrays, false>(of, options, step); \
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults)                                         \
+  case OptimizerKind::name: {                                                                                  \
+    const auto step = [](Weight& u, const Settings& s) HWY_ATTR { step_##name(u, s); };                        \
+    return clips ? walk<arrays, true>(of, options, from, step) : walk<arrays, false>(of, options, from, step); \
   }
 #include "kernels/formulas/optimizers.def"
 #undef WEFT_OPTIMIZER
   }
+}
+
+void optimizer_step(const OptimizerArguments& of, const OptimizerOptions& options) noexcept {
+  WEFT_ISA_RAN();
+  move_all(of, options, FromMemory());
+}
+
+void outer_step(const OptimizerArguments& of, const OuterProduct& product, const OptimizerOptions& options,
+                std::size_t first, std::size_t count) noexcept {
+  WEFT_ISA_RAN();
+  move_all(of, options, FromProduct{product, first, count});
 }
 
 }  // namespace
@@ -108,6 +181,7 @@ WEFT_ISA_END();
 namespace weft::kernels {
 namespace {
 constexpr auto kStep = WEFT_DISPATCH(optimizer_step);
+constexpr auto kOuterStep = WEFT_DISPATCH(outer_step);
 constexpr std::string_view kNames[] = {
 #define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) #name,
 #include "kernels/formulas/optimizers.def"
@@ -155,6 +229,10 @@ bool counts_updates(const OptimizerOptions& o) noexcept {
 
 void optimizer_step(const OptimizerArguments& of, const OptimizerOptions& options) noexcept {
   kStep.get()(of, options);
+}
+void outer_step(const OptimizerArguments& of, const OuterProduct& product, const OptimizerOptions& options,
+                std::size_t first, std::size_t count) noexcept {
+  kOuterStep.get()(of, product, options, first, count);
 }
 
 void optimizer_factors(std::uint64_t* updates, float lr, float beta1, float beta2, const RateSchedule& schedule,

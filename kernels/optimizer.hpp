@@ -70,6 +70,21 @@ struct OptimizerArguments {
 /// @exact  same bits on every ISA
 void optimizer_step(const OptimizerArguments& of, const OptimizerOptions& options) noexcept;
 
+/// Errors and inputs of one row whose outer product is the gradient of a matrix [out, in], and the errors that of its
+/// bias.
+struct OuterProduct {
+  const float* dy = nullptr;  // [out]
+  const float* x = nullptr;   // [in]; null: of a bias
+  std::size_t out = 0, in = 0;
+};
+
+/// The update by such gradients, fma(dy[o], x[k], 0), which stay in registers; of a bias dy[o] + 0. `of` is as for
+/// `optimizer_step`: arrays are panels, `n` is all of them; it has no `g` and no `squares`.
+/// @shape  panels [first, first + count) of a matrix; of a bias all
+/// @exact  the bits of `fill` by 0, `outer_accumulate` or `column_accumulate`, then `optimizer_step`
+void outer_step(const OptimizerArguments& of, const OuterProduct& product, const OptimizerOptions& options,
+                std::size_t first, std::size_t count) noexcept;
+
 /// Numbers of one update that are the same for all weights of a layer.
 inline constexpr std::size_t kOptimizerFactors = 3;
 

@@ -294,6 +294,12 @@ mesh::BackwardArgs BackwardStep::past(const At& at, const Hop& hop, std::uint64_
   return args;
 }
 
+void BackwardStep::backward(const At& at, mesh::BackwardArgs& args, bool learns) {
+  if (learns && !at.product) args.gradients = optimizer_.gradients(at.node);
+  at.context.backward(at.node, args);
+  if (learns && at.product) *at.product = {args.dy.data, args.x.data, args.dy.cols, args.x.cols};
+}
+
 bool BackwardStep::process_gradient(const At& at, const Hop& hop, std::uint64_t tick, MatrixView delta) {
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
@@ -302,7 +308,6 @@ bool BackwardStep::process_gradient(const At& at, const Hop& hop, std::uint64_t 
   mesh::BackwardArgs args = past(at, hop, tick);
   args.dy = delta;
   const bool learns = at.context.weights.learns(at.node) && !optimizer_.is_frozen(at.node);
-  if (learns) args.gradients = optimizer_.gradients(at.node);
   const bool sends_directly = hop.sends && at.context.graph.nodes()[at.node].reads_directly();
   if (sends_directly)
     args.dx = messages_.at(hop.outbox[0], at.parity);
@@ -310,7 +315,7 @@ bool BackwardStep::process_gradient(const At& at, const Hop& hop, std::uint64_t 
     args.dx = scratch_rows(scratch.dx, at.context.graph.nodes()[at.node].in);
   if (hop.state_in != kNoMessage) args.dnext_state = messages_.at(hop.state_in, at.parity ^ 1);
   if (hop.state_out != kNoMessage) args.dstate = messages_.at(hop.state_out, at.parity);
-  at.context.backward(at.node, args);
+  backward(at, args, learns);
   if (hop.sends && !sends_directly) send(at, hop, tick, args.dx);
   return learns;
 }
@@ -344,8 +349,7 @@ bool BackwardStep::process_target(const At& at, const Hop& hop, std::uint64_t ti
     stream.scale_rows({scratch.limits.data(), args.dy, args.dy});
   }
   stream.scale({-1.0f / static_cast<float>(options_.learners), args.dy, args.dy});
-  args.gradients = optimizer_.gradients(at.node);
-  at.context.backward(at.node, args);
+  backward(at, args, true);
   return true;
 }
 

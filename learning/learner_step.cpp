@@ -17,10 +17,18 @@ namespace {
 /// Learning of one layer in one step: one update, of the errors that reach the layer in it.
 class LayerUpdate {
  public:
-  LayerUpdate(LearnerParts& parts, BackwardStep::At at) : parts_(parts), at_(at) {}
+  LayerUpdate(LearnerParts& parts, BackwardStep::At at) : parts_(parts), at_(at) {
+    if (at.context.cpu && parts.plan.layers[at.node].is_outer && !parts.sizes.is_measured(at.node))
+      at_.product = &product_;
+  }
+  LayerUpdate(const LayerUpdate&) = delete;
+  LayerUpdate& operator=(const LayerUpdate&) = delete;
 
   void begin() noexcept {
-    parts_.updates.begin(at_.context, at_.node);
+    if (at_.product)
+      parts_.updates.begin_product(at_.node);
+    else
+      parts_.updates.begin(at_.context, at_.node);
     is_begun_ = true;
   }
   bool is_begun() const noexcept { return is_begun_; }
@@ -29,11 +37,17 @@ class LayerUpdate {
     if (outcome == BackwardStep::Outcome::failed) parts_.updates.fail(at_.node);
     is_used_ |= outcome == BackwardStep::Outcome::used;
   }
-  void end() noexcept { parts_.updates.end(at_.context, at_.node, is_used_, at_.parity, parts_.sizes); }
+  void end() noexcept {
+    if (!at_.product)
+      parts_.updates.end(at_.context, at_.node, is_used_, at_.parity, parts_.sizes);
+    else if (is_used_)
+      parts_.updates.end_product(at_.context, at_.node, product_);
+  }
 
  private:
   LearnerParts& parts_;
   BackwardStep::At at_;
+  kernels::OuterProduct product_;
   bool is_begun_ = false, is_used_ = false;
 };
 

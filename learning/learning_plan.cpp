@@ -165,6 +165,14 @@ void Planner::plan_moves() {
     owner.reach = std::max(owner.reach, group.reach);
   }
   plan_.moves_together = options_.optimizer.clip == Clip::global_norm;
+  // Of a norm all gradients must be known before the first weight moves.
+  const bool has_norm = plan_.moves_together || options_.optimizer.clip == Clip::norm;
+  for (NodeId id = static_cast<NodeId>(graph_.port_count()); id < graph_.nodes().size() && !has_norm; ++id) {
+    LayerPlan& layer = plan_.layers[id];
+    const mesh::Node& node = graph_.nodes()[id];
+    layer.is_outer = options_.learners == 1 && layer.moves && layer.hops.size() == 1 && layer.groups.empty() &&
+                     is_one_product(node) && node.layer->row_product();
+  }
   plan_.travel = (is_along_links(rule_of(options_).path) ? plan_.depth : 2) + (plan_.moves_together ? 2 : 0);
 }
 

@@ -4,6 +4,9 @@
 
 #include "learning/internal/learning_plan.hpp"
 
+#include "kernels/cpu_stream.hpp"
+#include "kernels/finite.hpp"
+
 #include <algorithm>
 #include <bit>
 
@@ -114,11 +117,17 @@ void Optimizer::add_norms(kernels::OpStream& stream) {
   stream.row_sums({{norms_.data(), 1, norms_.size(), norms_.size()}, total_.data()});
 }
 
-void Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node) {
+OptimizerOptions Optimizer::options_of(const mesh::WeightStore& weights, mesh::NodeId node) const noexcept {
   OptimizerOptions options = options_;
   options.lr *= rate_share(weights.encoding(node).dtype);
   options.lr *= rate_scales_[node];
   if (limits_[node] > 0.0f) options.clip = Clip::norm, options.clip_limit = limits_[node];
+  return options;
+}
+
+template <class Move>
+void Optimizer::step_each(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node,
+                          const float* squares, OptimizerOptions options, const Move& move) {
   float* factors = nullptr;
   if (!factors_.empty()) {
     factors = factors_.data() + kernels::kOptimizerFactors * node;
@@ -126,6 +135,20 @@ void Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh
   } else {
     ++updates_[node];
   }
+  for (auto& parameter : weights.of(node)) {
+    const std::size_t i = first_[node] + parameter.index;
+    const auto state = [&](std::size_t s) { return s < slots() ? slot(s, i) : nullptr; };
+    options.weight_decay = parameter.spec->decays ? options_.weight_decay : 0.0f;
+    const kernels::OptimizerArguments arguments{parameter.spec->stored_size(), parameter.data, state(0), state(1),
+                                                state(2), gradient_pointers_[i], factors, squares};
+    move(*parameter.spec, arguments, options);
+    ++parameter.version;
+  }
+  weights.quantize_stored(node, stream);
+}
+
+void Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node) {
+  const OptimizerOptions options = options_of(weights, node);
   const float* squares = nullptr;
   if (options.clip == Clip::norm) {
     measure_norm(stream, weights, node);
@@ -133,15 +156,41 @@ void Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh
   } else if (options.clip == Clip::global_norm) {
     squares = total_.data();
   }
-  for (auto& parameter : weights.of(node)) {
-    const std::size_t i = first_[node] + parameter.index;
-    const auto state = [&](std::size_t s) { return s < slots() ? slot(s, i) : nullptr; };
-    options.weight_decay = parameter.spec->decays ? options_.weight_decay : 0.0f;
-    stream.optimizer_step({parameter.spec->stored_size(), parameter.data, state(0), state(1), state(2),
-                           gradient_pointers_[i], factors, squares, options});
-    ++parameter.version;
+  step_each(stream, weights, node, squares, options,
+            [&](const mesh::ParameterSpec&, const kernels::OptimizerArguments& of, const OptimizerOptions& own) {
+              stream.optimizer_step({of.n, of.w, of.first, of.second, of.third, of.g, of.factors, of.squares, own});
+            });
+}
+
+bool Optimizer::step_product(kernels::CpuStream& stream, mesh::WeightStore& weights, mesh::NodeId node,
+                             const kernels::OuterProduct& product) {
+  if (!kernels::are_moderate(product.dy, product.out) || !kernels::are_moderate(product.x, product.in)) return false;
+  step_each(stream, weights, node, nullptr, options_of(weights, node),
+            [&](const mesh::ParameterSpec& spec, const kernels::OptimizerArguments& of, const OptimizerOptions& own) {
+              kernels::OuterProduct part = product;
+              if (!spec.is_matrix()) {
+                part.x = nullptr;
+                return kernels::outer_step(of, part, own, 0, 0);
+              }
+              const double work = static_cast<double>((2 + slots()) * of.n) * kernels::ops::kMoved;
+              stream.parts().units(kernels::panel_count(spec.out), work, [&](const kernels::ops::Part& p) {
+                kernels::outer_step(of, part, own, p.row, p.rows);
+              });
+            });
+  return true;
+}
+
+void Optimizer::take_product(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node,
+                             const kernels::OuterProduct& p) const {
+  clear_gradients(stream, weights, node);
+  const kernels::ConstMatrixView dy{p.dy, 1, p.out, p.out}, x{p.x, 1, p.in, p.in};
+  for (const auto& parameter : weights.of(node)) {
+    float* const to = gradient_pointers_[first_[node] + parameter.index];
+    if (parameter.spec->is_matrix())
+      stream.outer_accumulate({dy, x, {to, p.out, p.in}});
+    else
+      stream.column_accumulate({dy, to});
   }
-  weights.quantize_stored(node, stream);
 }
 
 }  // namespace weft::learning

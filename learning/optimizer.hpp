@@ -6,6 +6,7 @@
 
 #include "mesh/weights/weight_store.hpp"
 
+#include "kernels/fwd.hpp"
 #include "kernels/op_stream.hpp"
 
 #include "core/archive.hpp"
@@ -40,6 +41,13 @@ class Optimizer {
   void add_norms(kernels::OpStream& stream);
   /// Moves the layer's weights by gradients that are finite; counts one update.
   void step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node);
+  /// The same of a layer of one product, whose gradients are an outer product and stay out of memory. False where they
+  /// might not be finite: nothing has moved then.
+  bool step_product(kernels::CpuStream& stream, mesh::WeightStore& weights, mesh::NodeId node,
+                    const kernels::OuterProduct& product);
+  /// Writes those gradients to memory, for `step`.
+  void take_product(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node,
+                    const kernels::OuterProduct& product) const;
 
   /// Updates of each layer so far, by node.
   std::span<std::uint64_t> updates() noexcept { return updates_; }
@@ -73,6 +81,11 @@ class Optimizer {
 
  private:
   void make_norms(const mesh::WeightStore& weights);
+  /// Counts an update, and moves each parameter of the layer by move(parameter, its arrays, options).
+  template <class Move>
+  void step_each(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node, const float* squares,
+                 OptimizerOptions options, const Move& move);
+  OptimizerOptions options_of(const mesh::WeightStore& weights, mesh::NodeId node) const noexcept;
 
   OptimizerOptions options_;
   kernels::RateSchedule schedule_;

@@ -56,6 +56,10 @@ void WeightUpdates::end(mesh::StepContext& context, NodeId node, bool is_used, s
 void WeightUpdates::move(mesh::StepContext& context, NodeId node, std::uint64_t parity, GradientSizes& sizes) noexcept {
   if (is_held_back(context, node)) return;
   sizes.measure(context, node, parity, optimizer_);
+  move_checked(context, node);
+}
+
+void WeightUpdates::move_checked(mesh::StepContext& context, NodeId node) noexcept {
   context.begin_update(node);
   const bool is_finite = optimizer_.are_finite(context.stream, context.weights, node);
   is_dropped_[node] = !is_finite;
@@ -65,6 +69,15 @@ void WeightUpdates::move(mesh::StepContext& context, NodeId node, std::uint64_t 
     optimizer_.step(context.stream, context.weights, node);
   context.end_update(node);
   if (!is_finite) context.report_fault(node, actors::FaultKind::update_not_finite);
+}
+
+void WeightUpdates::end_product(mesh::StepContext& context, NodeId node,
+                                const kernels::OuterProduct& product) noexcept {
+  if (has_failed_[node] || is_held_back(context, node)) return;
+  if (optimizer_.step_product(*context.cpu, context.weights, node, product)) return;
+  // Some gradient may not be finite: all are looked at before the first weight moves.
+  optimizer_.take_product(context.stream, context.weights, node, product);
+  move_checked(context, node);
 }
 
 // A cell is isolated as a whole: its values and its weights.

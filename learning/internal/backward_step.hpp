@@ -58,6 +58,7 @@ class BackwardStep {
     mesh::NodeId node = 0;
     std::uint64_t parity = 0;
     LearningScratch& scratch;
+    kernels::OuterProduct* product = nullptr;  // takes the gradients of a layer that is one product, instead of memory
   };
   enum class Outcome : int { unused, used, failed };
   /// One hop of one layer; `activation_tick` is when the layer published what the error is about. used: gradients were
@@ -97,6 +98,8 @@ class BackwardStep {
   /// Values that the layer published at `tick` and made them from: out of a record or the rings.
   Activation activation(const At& at, const Hop& hop, std::uint64_t tick) noexcept;
   mesh::BackwardArgs past(const At& at, const Hop& hop, std::uint64_t tick) noexcept;
+  /// The layer's backward with gradients, if `learns`.
+  void backward(const At& at, mesh::BackwardArgs& args, bool learns);
   OutputRing& output_of(mesh::NodeId node) noexcept {
     return rings_.outputs()[static_cast<std::size_t>(plan_.layers[node].output)];
   }

@@ -35,6 +35,10 @@ class WeightUpdates {
 
   /// Clears the gradients of the weights that `node` computes with.
   void begin(mesh::StepContext& context, mesh::NodeId node) noexcept;
+  /// The same for an update by one outer product, which needs no gradients in memory.
+  void begin_product(mesh::NodeId node) noexcept { has_failed_[node] = 0; }
+  /// Moves the weights of `node` by such an update.
+  void end_product(mesh::StepContext& context, mesh::NodeId node, const kernels::OuterProduct& product) noexcept;
   /// Moves the weights of `node`, and tied ones after their last user; `is_used`: it added gradients.
   void end(mesh::StepContext& context, mesh::NodeId node, bool is_used, std::uint64_t parity,
            GradientSizes& sizes) noexcept;
@@ -57,6 +61,7 @@ class WeightUpdates {
   void clear(mesh::StepContext& context, mesh::NodeId node) noexcept;
   bool is_held_back(const mesh::StepContext& context, mesh::NodeId node) const noexcept;
   void move(mesh::StepContext& context, mesh::NodeId node, std::uint64_t parity, GradientSizes& sizes) noexcept;
+  void move_checked(mesh::StepContext& context, mesh::NodeId node) noexcept;
 
   const LearningPlan* plan_ = nullptr;
   Optimizer optimizer_;

@@ -162,7 +162,8 @@ class Layer {
   /// The target rules `gap` and `fw_dtp` send targets through it; layers without one send them by their own backward.
   virtual int mixing_matrix() const noexcept { return -1; }
   /// Of a layer whose forward is nothing but `linear` of parameter 0, plus parameter 1 where it has two: its
-  /// activation. A tick then computes many such cells by one call.
+  /// activation. A tick then computes many such cells by one call. Its backward leaves in dy the gradient of what the
+  /// activation is taken of.
   virtual std::optional<kernels::Activation> row_product() const noexcept { return std::nullopt; }
 
  protected:

@@ -6,6 +6,8 @@
 
 #include "actors/registry.hpp"
 
+#include "kernels/fwd.hpp"
+
 #include "core/archive.hpp"
 
 #include <cstddef>
@@ -31,8 +33,9 @@ class StepContext {
   const Graph& graph;
   const State& state;
   WeightStore& weights;
-  kernels::OpStream& stream;   // operations of this step go here
-  float* workspace = nullptr;  // Layer::workspace_size() floats of any layer
+  kernels::OpStream& stream;          // operations of this step go here
+  kernels::CpuStream* cpu = nullptr;  // the same, where they run at once; null: they are recorded
+  float* workspace = nullptr;         // Layer::workspace_size() floats of any layer
   std::size_t region = 0;
   std::uint64_t step = 0;  // of the run
   std::uint64_t tick = 0;  // committed when the step began

@@ -21,6 +21,7 @@ class CpuStepContext final : public StepContext {
       : StepContext(runner.graph(), runner.state(), runner.weights(), runner.streams().stream(at.region)),
         runner_(runner),
         events_(events) {
+    cpu = &runner.streams().stream(at.region);
     workspace = runner.streams().workspace(at.region);
     region = at.region;
     step = at.step;
