@@ -37,7 +37,6 @@ Result<std::unique_ptr<Agent>> Agent::open(storage::FileSystem& files, const std
                                            const mesh::NetworkSpec& spec, Options options, Recovery& recovery) {
   const auto begin = options.now();
   WEFT_TRY(const std::string network, mesh::write_network(spec, -1));
-  WEFT_CHECK(internal::check_unoccupied(files, directory));
   WEFT_TRY(auto store, storage::CheckpointStore::open(files, directory, {.keep = options.keep}));
   WEFT_CHECK(internal::make_journal_in(files, directory));
   recovery = {};

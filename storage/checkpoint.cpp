@@ -21,12 +21,8 @@ namespace {
 constexpr std::string_view kCheckpointPrefix = "ckpt-";
 constexpr std::string_view kTemporary = ".tmp";
 constexpr std::string_view kManifest = "manifest.json";
+constexpr std::string_view kLock = "lock";
 constexpr std::size_t kMaxFiles = 65536;
-
-bool is_temporary(std::string_view name) {
-  return name.substr(0, kCheckpointPrefix.size()) == kCheckpointPrefix && name.size() > kTemporary.size() &&
-         name.substr(name.size() - kTemporary.size()) == kTemporary;
-}
 
 std::string name_of(CheckpointKey key) {
   std::string name = std::string(kCheckpointPrefix) + std::to_string(key.tick);
@@ -43,6 +39,17 @@ std::optional<CheckpointKey> parse_name(std::string_view name) {
   if (tick.ptr != end) std::from_chars(tick.ptr + 1, end, key.record);
   if (name_of(key) != name) return std::nullopt;
   return key;
+}
+
+/// True for the name of a checkpoint that is being written or removed.
+bool is_temporary(std::string_view name) {
+  return name.ends_with(kTemporary) && parse_name(name.substr(0, name.size() - kTemporary.size()));
+}
+
+/// True for a directory that can be a checkpoint, damaged or not: its manifest was there before it had its name.
+bool has_manifest(FileSystem& files, const std::string& path) {
+  const auto names = files.list(path);
+  return names && std::ranges::find(*names, kManifest) != names->end();
 }
 
 Status check_names(const std::vector<NamedBytes>& files) {
@@ -117,6 +124,26 @@ Result<MappedFile> Checkpoint::file(std::string_view name) const {
   return fail(Errc::not_found, path + ": has no file " + in_quotes(name));
 }
 
+Status check_unoccupied(FileSystem& files, const std::string& directory) {
+  const auto names = files.list(directory);
+  if (!names) return {};  // not there yet, or opening it will say why not
+  const bool has_lock = std::ranges::find(*names, kLock) != names->end();
+  const std::string* foreign = nullptr;
+  for (const std::string& name : *names) {
+    // Other programs name their checkpoints so too.
+    const bool is_checkpoint = parse_name(name).has_value();
+    if (name == "journal" || (is_checkpoint && (has_lock || has_manifest(files, directory + "/" + name)))) return {};
+    const bool is_ours = is_temporary(name)
+                             ? has_lock
+                             : name == kLock || name == "top.path" || name == "top.sock" || name == "lost+found" ||
+                                   name.ends_with(".log") || name.ends_with(kTemporary);
+    if (!is_ours && !foreign) foreign = &name;
+  }
+  if (!foreign) return {};
+  return fail(Errc::invalid_argument, directory + ": is no data directory of Weft's and not empty: it holds " +
+                                          printable(*foreign) + "; give an empty or new directory");
+}
+
 CheckpointStore::CheckpointStore(FileSystem& files, std::string directory, CheckpointOptions options)
     : files_(&files), directory_(std::move(directory)), options_(options) {}
 
@@ -128,7 +155,8 @@ Result<CheckpointStore> CheckpointStore::open(FileSystem& files, std::string dir
   const Status synced = files.sync_directory(parent_path(store.directory_));
   if (!synced && is_new) return fail(synced.error());
   if (!synced) log_warn(synced.error().text());
-  WEFT_TRY(store.lock_, files.lock(store.directory_ + "/lock"));
+  if (!is_new) WEFT_CHECK(check_unoccupied(files, store.directory_));
+  WEFT_TRY(store.lock_, files.lock(store.directory_ + "/" + std::string(kLock)));
   // The writer of the newest checkpoint may have been killed before it was durable.
   WEFT_CHECK(files.sync_directory(store.directory_));
   WEFT_TRY(const auto others, store.list_entries());
@@ -177,6 +205,8 @@ Status CheckpointStore::write(CheckpointKey key, const std::vector<NamedBytes>& 
   WEFT_CHECK(may_change());
   WEFT_CHECK(check_names(files));
   WEFT_CHECK(check_json(info));
+  names_ = {};
+  for (const NamedBytes& file : files) names_.insert(file.name);
   if (!entries_.empty() && entries_.back().key >= key) {
     WEFT_TRY(const std::string manifest, manifest_of(key, files, info));
     WEFT_TRY(const bool is_there, make_room(key, manifest));
@@ -362,9 +392,21 @@ Status CheckpointStore::remove_before(CheckpointKey key) {
   return files_->sync_directory(directory_);
 }
 
+bool CheckpointStore::is_ours(const std::string& path) const {
+  if (has_manifest(*files_, path)) return true;
+  // A power cut in the middle of a removal may bring back the directory's name without all that was in it.
+  const auto names = files_->list(path);
+  return names && std::ranges::all_of(*names, [&](const std::string& name) { return names_.contains(name); });
+}
+
 Status CheckpointStore::discard(CheckpointKey key) {
   // In one step it stops being a checkpoint, so that no crash leaves half of one under its name.
   const std::string path = path_of(key), temporary = path + std::string(kTemporary);
+  if (!is_ours(path)) {
+    entries_.erase(entries_.begin() + (&entry_of(key) - entries_.data()));
+    log_warn(path + ": left alone: without a manifest.json it is no checkpoint of Weft's");
+    return {};
+  }
   WEFT_CHECK(remove_tree(temporary));
   WEFT_CHECK(files_->rename(path, temporary));
   entries_.erase(entries_.begin() + (&entry_of(key) - entries_.data()));

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,6 +55,11 @@ struct CheckpointOptions {
   std::size_t max_file_bytes = std::size_t{1} << 40;
 };
 
+/// A new directory of checkpoints must hold no other files. Leftovers of a creation that was interrupted, logs and a
+/// file system's lost+found may be there; checkpoints of other programs (no manifest.json) may not.
+/// @error invalid_argument: names the first file
+Status check_unoccupied(FileSystem& files, const std::string& directory);
+
 /// A directory of checkpoints that a crash at any moment leaves resumable (docs/formats/checkpoint.md). One process at
 /// a time: the directory is locked while this exists.
 /// @thread one at a time
@@ -61,7 +67,8 @@ class CheckpointStore {
  public:
   /// Makes the directory when it is missing (its parent must be there), locks it and clears what a crash left behind.
   /// `files` must outlive the store.
-  /// @error storage: in use by another process, or unreadable; not_found: no parent directory
+  /// @error storage: in use by another process, or unreadable; not_found: no parent directory; invalid_argument: other
+  ///        files are there (`check_unoccupied`), which are left as they are
   static Result<CheckpointStore> open(FileSystem& files, std::string directory, CheckpointOptions options = {});
 
   /// To read beside the process that owns the directory: takes no lock and changes nothing; `write`, `clear` and
@@ -119,6 +126,8 @@ class CheckpointStore {
   Result<Checkpoint> read(CheckpointKey key, const std::string* manifest);
   Status verify(CheckpointKey key, const std::string* manifest);
   void prune();
+  /// False for a directory that has the name of a checkpoint and is another program's.
+  bool is_ours(const std::string& path) const;
   Status discard(CheckpointKey key);
   Status remove_tree(const std::string& path);
 
@@ -127,6 +136,7 @@ class CheckpointStore {
   CheckpointOptions options_;
   std::unique_ptr<FileLock> lock_;  // none: only looking
   std::vector<Entry> entries_;      // oldest first
+  std::set<std::string> names_;     // of the files last written
 };
 
 }  // namespace weft::storage

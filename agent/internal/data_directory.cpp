@@ -25,21 +25,6 @@ Result<Hash128> read_hash(JsonReader& reader, std::string_view key) {
 
 std::string journal_in(const std::string& directory) { return directory + "/journal"; }
 
-Status check_unoccupied(storage::FileSystem& files, const std::string& directory) {
-  const auto names = files.list(directory);
-  if (!names) return {};  // not there yet, or opening it will say why not
-  const std::string* foreign = nullptr;
-  for (const std::string& name : *names) {
-    if (name == "journal" || name.starts_with("ckpt-")) return {};
-    const bool is_ours = name == "lock" || name == "top.path" || name == "top.sock" || name == "lost+found" ||
-                         name.ends_with(".log") || name.ends_with(".tmp");
-    if (!is_ours && !foreign) foreign = &name;
-  }
-  if (!foreign) return {};
-  return fail(Errc::invalid_argument, directory + ": is no agent's data directory and not empty: it holds " + *foreign +
-                                          "; give an empty or new directory");
-}
-
 Status make_journal_in(storage::FileSystem& files, const std::string& directory) {
   WEFT_TRY([[maybe_unused]] const bool is_new, files.make_directory(journal_in(directory)));
   // Also when it is not new: who made it may have been killed before it came to this.

@@ -36,10 +36,6 @@ struct Found {
 /// The journal's directory, apart from the checkpoints': a failed sync of a directory may lose all its new entries, so
 /// a failed checkpoint cannot lose a segment.
 std::string journal_in(const std::string& directory);
-/// A new data directory must hold no other files. Leftovers of a creation that was interrupted, logs and a file
-/// system's lost+found may be there.
-/// @error invalid_argument: no data directory, and not empty; names the first file
-Status check_unoccupied(storage::FileSystem& files, const std::string& directory);
 /// Makes it, and waits until it is there for good.
 Status make_journal_in(storage::FileSystem& files, const std::string& directory);
 

@@ -131,8 +131,8 @@ def blame(weft, folder, what, name):
     write(data, {"data": "1,2\n3,4\n5", "cell": "1,2,3,4,0\n1,2,x,4,0\n"}.get(what, table()))
     more = []
     if what == "directory":
-        os.mkdir(directory)
-        write(f"{directory}/ckpt-1", "no checkpoint")
+        os.makedirs(f"{directory}/ckpt-1")
+        write(f"{directory}/ckpt-1/manifest.json", "no manifest")
         more = ["--state", directory]
     if what == "network":
         net = write(f"{folder}/n.json", json.dumps(network(outputs={"y": [0, 0, 9, 0]})))

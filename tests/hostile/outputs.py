@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outputs that name an input, each other, a link, a device or a place where nothing can be written: refused,
 untouched."""
-import json, os, resource, socket, stat, subprocess
+import json, os, resource, shutil, socket, stat, subprocess
 from harness import *
 
 SAVE, LOG, OUT = "--save", "--log", "-o"
@@ -139,13 +139,35 @@ def log_appends(weft, folder):
     expect(weft("run", net, LOG, "/dev/null").exit == 0, "/dev/null is a fine log")
 
 
-@case("--state in a directory of somebody else's files:", ("mythesis.txt",), (".git",), ("n.json",))
-def directory(weft, folder, name):
+def tree(folder):
+    return {path: read(path) if os.path.isfile(path) else None
+            for path in (f"{at}/{name}" for at, folders, files in os.walk(folder) for name in folders + files)}
+
+
+@case("a directory of somebody else's files:",
+      *[(f"{flag} {name}", flag, name) for flag in ("--state", "--checkpoint", "--resume --checkpoint")
+        for name in ("mythesis.txt", ".git", "n.json", "ckpt-1000/model.pt", "ckpt-9.tmp/thesis", "ckpt-5-6/x", "checkpoint-5/x")])
+def directory(weft, folder, _, flags, name):
     net = prepare(folder)
     place = folder if name == "n.json" else f"{folder}/d"
-    os.makedirs(place, exist_ok=True)
+    os.makedirs(os.path.dirname(f"{place}/{name}"), exist_ok=True)
     write(f"{place}/{name}", read(f"{place}/{name}") if name == "n.json" else "mine")
-    untouched(place, lambda: weft.refuses(2, place, "run", net, "--state", place))
+    before = tree(place)
+    weft.refuses(2, [place, name.split("/")[0] if "/" in name else ""], "run", net, *flags.split(), place)
+    expect(tree(place) == before, "changed")
+
+
+@case("a checkpoint of another program beside ours stays")
+def beside(weft, folder):
+    at, run = f"{folder}/d", ["run", prepare(folder), "--epochs", 9, "--checkpoint-every", 100]
+    expect(weft(*run, "--checkpoint", at).exit == 0, "no run")
+    newest = max((name for name in os.listdir(at) if name.startswith("ckpt-")), key=lambda name: int(name[5:]))
+    shutil.rmtree(f"{at}/{newest}")
+    os.mkdir(f"{at}/ckpt-7")
+    write(f"{at}/ckpt-7/model.pt", "mine")
+    out = weft(*run, "--checkpoint", at, "--resume")
+    expect(out.exit == 0 and newest in os.listdir(at), "not gone on with", (), out)
+    expect(os.path.exists(f"{at}/ckpt-7/model.pt"), "gone", (), out)
 
 
 @case("--state in a directory that is empty, or has logs")

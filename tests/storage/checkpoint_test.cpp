@@ -137,13 +137,16 @@ TEST(CheckpointStore, IsNamedByTickAndByTheRecordBesideItWhereAJournalGoesWithIt
 
 TEST(CheckpointStore, LeavesNamesAloneThatAreNotSpelledAsOurs) {
   MemoryFileSystem files;
-  ASSERT_TRUE(CheckpointStore::open(files, "c"));
+  {
+    auto first = CheckpointStore::open(files, "c");
+    ASSERT_TRUE(write_tick(*first, 7));
+  }
   for (const char* name : {"ckpt-", "ckpt-07", "ckpt-7-0", "ckpt-7-", "ckpt-7-02", "ckpt--7", "ckpt-7-2-1", "ckpt-7+2",
                            "ckpt-18446744073709551616"})
     ASSERT_TRUE(files.make_directory(std::string("c/") + name)) << name;
   auto store = CheckpointStore::open(files, "c");
-  EXPECT_TRUE(store->keys().empty()) << to_string(store->keys().front());
-  EXPECT_EQ(files.list("c")->size(), 10u);
+  EXPECT_EQ(ticks_of(*store), (std::vector<std::uint64_t>{7}));
+  EXPECT_EQ(files.list("c")->size(), 11u);
 }
 
 TEST(CheckpointStore, RefusesADirectoryOfAnotherNameThanItsManifestSays) {
@@ -510,7 +513,12 @@ TEST(CheckpointStore, NamesTheProcessThatHoldsTheDirectory) {
 TEST(CheckpointStore, ClearsLeftoversWithoutFollowingLinks) {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/c", precious = directory.path() + "/precious";
+  {
+    auto first = CheckpointStore::open(real_file_system(), path);
+    ASSERT_TRUE(write_tick(*first, 1));
+  }
   std::filesystem::create_directories(path + "/ckpt-5.tmp");
+  std::filesystem::create_directories(path + "/ckpt-x.tmp");
   std::filesystem::create_directories(precious);
   std::ofstream(path + "/ckpt-5.tmp/half") << "x";
   std::ofstream(precious + "/file") << "x";
@@ -522,6 +530,40 @@ TEST(CheckpointStore, ClearsLeftoversWithoutFollowingLinks) {
   EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(path + "/ckpt-6.tmp")));
   EXPECT_TRUE(std::filesystem::exists(precious + "/file"));
   EXPECT_TRUE(std::filesystem::exists(path + "/notes.txt"));
+  EXPECT_TRUE(std::filesystem::exists(path + "/ckpt-x.tmp"));
+}
+
+TEST(CheckpointStore, TouchesNothingWhereOthersKeepFiles) {
+  for (const char* name : {"thesis", "ckpt-7/model.pt", "ckpt-9.tmp/half"}) {
+    const TemporaryDirectory directory;
+    const std::filesystem::path file = std::filesystem::path(directory.path()) / "c" / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << "mine";
+    const auto store = CheckpointStore::open(real_file_system(), directory.path() + "/c");
+    ASSERT_FALSE(store) << name;
+    EXPECT_EQ(store.error().code(), Errc::invalid_argument) << store.error().text();
+    EXPECT_TRUE(std::filesystem::exists(file)) << name;
+    EXPECT_FALSE(std::filesystem::exists(directory.path() + "/c/lock")) << name;
+  }
+}
+
+TEST(CheckpointStore, LeavesAloneWhatHasItsNamesAndNoManifest) {
+  MemoryFileSystem files;
+  auto store = CheckpointStore::open(files, "c");
+  ASSERT_TRUE(write_tick(*store, 1));
+  for (const char* name : {"c/ckpt-0", "c/ckpt-2"}) {
+    ASSERT_TRUE(files.make_directory(name));
+    ASSERT_TRUE(files.open(std::string(name) + "/model.pt", OpenMode::create));
+  }
+  *store = *CheckpointStore::open(files, "d");  // lets go of the lock
+  store = CheckpointStore::open(files, "c");
+  ASSERT_TRUE(store) << store.error().text();
+  expect_tick(**store->latest(), 1);
+  EXPECT_FALSE(write_tick(*store, 2)) << "its place is taken";
+  for (std::uint64_t tick = 3; tick <= 6; ++tick) ASSERT_TRUE(write_tick(*store, tick));
+  EXPECT_EQ(ticks_of(*store), (std::vector<std::uint64_t>{5, 6}));
+  for (const char* name : {"c/ckpt-0", "c/ckpt-2"})
+    EXPECT_EQ(*files.list(name), (std::vector<std::string>{"model.pt"})) << name;
 }
 
 TEST(CheckpointStore, NeedsAParentDirectory) {
