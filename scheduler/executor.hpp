@@ -63,7 +63,7 @@ struct ExecutorOptions {
 /// Pinned oneTBB workers, an arena a NUMA node, no barrier but at `block()`. `resident`: regions stay on their workers
 /// and await each other's progress. `graph`: a tbb::flow::graph made once for the shape of a program, whose nodes
 /// whoever is free runs; with more regions than threads, unequal work evens out. `automatic`: measures both while it
-/// runs a program of more regions than threads, and takes the faster.
+/// runs a program, and takes the faster.
 /// @error invalid_argument above 4096 threads, or the kind is deterministic; unsupported when TBB cannot make arenas
 Result<std::unique_ptr<Executor>> make_executor(const topology::Machine& machine, ExecutorOptions options);
 

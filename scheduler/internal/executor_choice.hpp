@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace weft::scheduler::internal {
 
@@ -45,24 +46,23 @@ class ExecutorChoice {
       regions_ = regions;
       threads_ = threads;
     }
-    // A region is one thread's at a time: with as many threads there is nothing to even out.
-    if (regions <= threads) return {kResident, left};
     if (!is_trial_ && best_ != kUnknown && now >= retry_at_ && known_[best_].step_ns >= least_step_ns()) begin_trial();
-    return {way_, std::min(left, steps_for(block == 0 ? kBlock : block))};
+    block_ = block == 0 ? kBlock : block;
+    return {way_, std::min(left, steps_to_run())};
   }
 
   void note(Way way, std::uint64_t steps, Nanoseconds begin, Nanoseconds end) noexcept {
     if (steps == 0 || way != way_) return;
     if (is_trial_) trial_ += end - begin;
-    if (warms_up_) {  // threads and caches have just changed over
-      warms_up_ = false;
+    // While threads and caches change over only what is hopeless counts.
+    if (std::exchange(warms_up_, false) &&
+        !(is_trial_ && end - begin >= choice::kWindow && is_hopeless(mean(end - begin, steps))))
       return;
-    }
     window_.took += end - begin;
     window_.steps += steps;
     if (window_.took < choice::kWindow) return;
-    const double step_ns = static_cast<double>(window_.took.count()) / static_cast<double>(window_.steps);
-    if (is_trial_ && window_.took < choice::kTrial && step_ns < choice::kHopeless * known_[best_].step_ns) return;
+    const double step_ns = mean(window_.took, window_.steps);
+    if (is_trial_ && window_.took < choice::kTrial && !is_hopeless(step_ns)) return;
     known_[way].add(step_ns, window_.took, is_trial_ ? choice::kTrialMemory : choice::kMemory);
     window_ = {};
     is_trial_ ? end_trial(end) : follow(step_ns, end);
@@ -101,9 +101,16 @@ class ExecutorChoice {
       pause_ = std::min(2 * pause_, choice::kLongestPause);
     }
     least_ = known_[best_].step_ns;
-    soonest_ = end + choice::kTrialShare * trial_;
+    // The trial of the former one takes as long as it was known to.
+    const double next_ns = 2 * static_cast<double>(block_) * known_[best_ == kResident ? kGraph : kResident].step_ns;
+    soonest_ = end + choice::kTrialShare * std::max(trial_, Nanoseconds(static_cast<std::int64_t>(next_ns)));
     retry_at_ = std::max(end + pause_, soonest_);
   }
+
+  static double mean(Nanoseconds took, std::uint64_t steps) noexcept {
+    return static_cast<double>(took.count()) / static_cast<double>(steps);
+  }
+  bool is_hopeless(double step_ns) const noexcept { return step_ns >= choice::kHopeless * known_[best_].step_ns; }
 
   bool is_better(Way one, Way other) const noexcept {
     return known_[one].step_ns < choice::kMargin * known_[other].step_ns;
@@ -143,16 +150,17 @@ class ExecutorChoice {
   }
 
   // Whole blocks, so that the program is asked where it would be.
-  std::uint64_t steps_for(std::uint64_t block) const noexcept {
+  std::uint64_t steps_to_run() const noexcept {
     const double known = best_ == kUnknown ? 0 : known_[best_].step_ns;
-    if (known <= 0) return block;
+    if (known <= 0) return block_;
     const Nanoseconds time = is_trial_ ? choice::kWindow : choice::kTurn;
-    const double blocks = static_cast<double>(time.count()) / (known * static_cast<double>(block));
-    return block * static_cast<std::uint64_t>(std::clamp(blocks, 1.0, 1e6));
+    const double blocks = static_cast<double>(time.count()) / (known * static_cast<double>(block_));
+    return block_ * static_cast<std::uint64_t>(std::clamp(blocks, 1.0, 1e6));
   }
 
   const void* program_ = nullptr;
   std::size_t regions_ = 0, threads_ = 1;
+  std::uint64_t block_ = kBlock;
   Way way_ = kResident;
   std::uint8_t best_ = kUnknown;
   bool is_trial_ = false, warms_up_ = true;
