@@ -25,6 +25,7 @@ class Allocation : public ::testing::TestWithParam<std::size_t> {
 TEST_P(Allocation, TicksAllocateNothing) {
   mesh::MeshOptions options;
   options.threads = GetParam();
+  options.executor = mesh::ExecutorKind::resident;  // the graph's tasks take memory now and then
   options.grain_bytes = GetParam() == 1 ? options.grain_bytes : 0;
   for (const mesh::NetworkSpec& spec : {mixed_network(1), recurrent_network(1)}) {
     auto mesh = mesh::Mesh::build(spec, options);
@@ -45,6 +46,7 @@ void expect_no_allocations(const mesh::NetworkSpec& spec, const LearningOptions&
                            std::size_t threads) {
   mesh::MeshOptions wanted = shape(threads, options.learners);
   if (threads == 1) wanted.grain_bytes = mesh::MeshOptions().grain_bytes;
+  wanted.executor = mesh::ExecutorKind::resident;
   LearningRun run(spec, options, wanted);
   const Samples data(spec, options, samples, options.learners);
   const Samples::Batch batch = data.batch(0, samples);
