@@ -100,7 +100,7 @@ class ParallelExecutor final : public Executor {
 
  private:
   ExecutorChoice::Way way() const noexcept {
-    if (options_.kind == ExecutorKind::automatic) return choice_.way();
+    if (options_.kind == ExecutorKind::automatic) return choices_.last().way();
     return options_.kind == ExecutorKind::graph ? ExecutorChoice::kGraph : ExecutorChoice::kResident;
   }
 
@@ -153,13 +153,14 @@ class ParallelExecutor final : public Executor {
   std::uint64_t share(TickProgram& program, std::uint64_t n, std::size_t regions, bool& shared) noexcept {
     if (options_.kind != ExecutorKind::automatic) return run_part(program, way(), 0, n, shared);
     std::uint64_t done = 0;
+    ExecutorChoice& choice = choices_.of(&program, regions);
     for (;;) {
       const Nanoseconds begin = internal::now();
-      const auto turn = choice_.next(&program, regions, concurrency(), n - done, program.block(), begin);
+      const auto turn = choice.next(&program, regions, concurrency(), n - done, program.block(), begin);
       const std::uint64_t end = done + turn.steps;
       const std::uint64_t before = done;
       done = run_part(program, turn.way, done, end, shared);
-      choice_.note(turn.way, done - before, begin, internal::now());
+      choice.note(turn.way, done - before, begin, internal::now());
       if (done != end || end == n) return done;
       const internal::HookScope scope(options_.hooks);
       if (program.block() != 0 && program.should_stop(done)) return done;
@@ -203,7 +204,7 @@ class ParallelExecutor final : public Executor {
   std::atomic<bool> busy_{false};
   std::atomic<bool> is_small_{false};  // the last program: nobody is to be woken for it
   internal::Workload workload_{options_.alone_below, options_.linger};  // guarded by busy_
-  ExecutorChoice choice_;                                               // guarded by busy_
+  internal::ExecutorChoices choices_;                                   // guarded by busy_
   Nanoseconds next_move_{0};                                            // guarded by busy_
 };
 

@@ -5,6 +5,7 @@
 #include "scheduler/internal/wait.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -40,7 +41,7 @@ class ExecutorChoice {
   /// @param left steps of the run that are still to be done, 1 or more
   Turn next(const void* program, std::size_t regions, std::size_t threads, std::uint64_t left, std::uint64_t block,
             Nanoseconds now) noexcept {
-    if (program != program_ || regions != regions_) {
+    if (!is_of(program, regions)) {
       *this = ExecutorChoice();
       program_ = program;
       regions_ = regions;
@@ -69,6 +70,9 @@ class ExecutorChoice {
   }
 
   Way way() const noexcept { return way_; }
+  bool is_of(const void* program, std::size_t regions) const noexcept {
+    return program == program_ && regions == regions_;
+  }
 
  private:
   static constexpr std::uint8_t kUnknown = 2;
@@ -171,6 +175,22 @@ class ExecutorChoice {
     std::uint64_t steps = 0;
   } window_;
   Nanoseconds retry_at_{0}, soonest_{0}, trial_{0}, taken_at_{0}, pause_ = choice::kFirstPause / 2;
+};
+
+/// Choices for the programs run last: the ticks of a mesh, copies of its state beside them.
+class ExecutorChoices {
+ public:
+  /// The program's own, which is the first one from now on.
+  ExecutorChoice& of(const void* program, std::size_t regions) noexcept {
+    const auto found = std::find_if(choices_.begin(), choices_.end() - 1,
+                                    [&](const ExecutorChoice& each) { return each.is_of(program, regions); });
+    std::rotate(choices_.begin(), found, found + 1);
+    return choices_.front();
+  }
+  const ExecutorChoice& last() const noexcept { return choices_.front(); }
+
+ private:
+  std::array<ExecutorChoice, 4> choices_;
 };
 
 }  // namespace weft::scheduler::internal

@@ -81,6 +81,23 @@ TEST(ExecutorChoice, TakesTheGraphWithFewRegionsToo) {
   EXPECT_GT(program.graph_share(4s), 0.98);
 }
 
+TEST(ExecutorChoice, IsKeptWhileOtherProgramsRunBetween) {
+  ExecutorChoices choices;
+  int ticks = 0, copies = 0;
+  Nanoseconds now = 1s;
+  std::uint64_t graph = 0;
+  for (int round = 0; round < 2000; ++round) {
+    ExecutorChoice& choice = choices.of(&ticks, 16);
+    const auto turn = choice.next(&ticks, 16, 4, 256, 256, now);
+    const Nanoseconds begin = now;
+    now += (turn.way == ExecutorChoice::kGraph ? 13us : 20us) * 256;
+    choice.note(turn.way, 256, begin, now);
+    graph += turn.way == ExecutorChoice::kGraph;
+    choices.of(&copies, 3).next(&copies, 3, 4, 1, 0, now);
+  }
+  EXPECT_GT(graph, 1900u);
+}
+
 TEST(ExecutorChoice, LearnsFromShortRunsToo) {
   Program unequal(16, 200us, 100us);
   unequal.graph_share(2s, 3);
