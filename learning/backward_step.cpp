@@ -129,13 +129,23 @@ void BackwardStep::loss_gradient(const At& at, const MatrixView& y, OutputRing& 
                                  const MatrixView& gradient) noexcept {
   const std::size_t n = options_.learners, tokens = output.tokens, slot = rings_.slot(sample);
   const std::size_t first = slot * n * tokens;
-  if (tokens == 1) {
-    const float* values = output.values.empty() ? nullptr : output.values.data() + slot * n * output.width;
-    return score_rows(at, y, output, first, {values, n, output.width, output.width}, gradient);
+  const float* values = output.values.empty() ? nullptr : output.values.data() + slot * n * output.width;
+  if (output.labels[first] == kGradient) {
+    at.context.stream.copy({{values, n, output.width, output.width}, gradient});
+  } else if (tokens == 1) {
+    score_rows(at, y, output, first, {values, n, output.width, output.width}, gradient);
+  } else {
+    for (std::size_t b = 0; b < n; ++b)
+      part_gradients(at, {y.row(b), 1, y.cols, y.stride}, output, first + b * tokens,
+                     {gradient.row(b), 1, y.cols, gradient.stride});
   }
-  for (std::size_t b = 0; b < n; ++b)
-    part_gradients(at, {y.row(b), 1, y.cols, y.stride}, output, first + b * tokens,
-                   {gradient.row(b), 1, y.cols, gradient.stride});
+  weigh(at, output, sample, gradient);
+}
+
+void BackwardStep::weigh(const At& at, const OutputRing& output, std::uint64_t sample,
+                         const MatrixView& rows) noexcept {
+  if (output.weights.empty()) return;
+  at.context.stream.scale_rows({output.weights.data() + rings_.slot(sample) * options_.learners, rows, rows});
 }
 
 void BackwardStep::part_gradients(const At& at, MatrixView y, OutputRing& output, std::size_t first,
@@ -194,6 +204,7 @@ void BackwardStep::output_target(const At& at, std::uint64_t tick, std::uint64_t
           {options_.output_step, {output.values.data() + (slot + b) * output.width, 1, row.cols, row.cols}, row});
     stream.binary({kernels::BinaryOp::sub, row, {y.row(b) + first, 1, classes, y.stride}, row});
   }
+  weigh(at, output, sample, residual);
 }
 
 void BackwardStep::gather(const At& at, const Hop& hop, MatrixView sum) noexcept {

@@ -73,13 +73,16 @@ bool ErrorSchedule::has(mesh::NodeId node, std::uint32_t distance) const noexcep
 
 History history_of(const mesh::Graph& graph, const ErrorSchedule& schedule, const LearningOptions& options,
                    std::uint32_t hold) {
-  // Local errors are about what a layer has just published.
-  if (rule_of(options).path == ErrorPath::local) return {4, {}, false};
   const std::uint32_t depth = schedule.depth();
   const bool is_settle = options.schedule == Schedule::settle, is_direct = rule_of(options).path == ErrorPath::direct;
-  if (depth <= kShallow) return {std::bit_ceil<std::size_t>(2 * std::size_t{depth} + 2), {}, false};
+  const bool meets_late = options.late == Late::meet;
+  // Ticks that may pass before an error leaves the outputs.
+  const std::size_t late = meets_late ? std::size_t{options.patience} * (is_settle ? hold : 1) : 0;
+  // Local errors are about what a layer has just published.
+  if (rule_of(options).path == ErrorPath::local) return {std::bit_ceil(4 + late), {}, false};
+  if (depth <= kShallow) return {std::bit_ceil(2 * std::size_t{depth} + 2 + late), {}, false};
   // Each hop's record is of the sample's own ticks only where these reach back as far.
-  if (is_settle && depth <= hold) return {2, {}, true};
+  if (is_settle && depth <= hold && !meets_late) return {2, {}, true};
   // Each layer keeps what its own deepest hop and those of its readers look back to, and no more.
   std::vector<std::uint32_t> back(graph.nodes().size(), 0);
   for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < back.size(); ++id) {
@@ -93,7 +96,8 @@ History history_of(const mesh::Graph& graph, const ErrorSchedule& schedule, cons
     }
   }
   History history;
-  for (const std::uint32_t ticks : back) history.node_depths.push_back(ticks ? std::bit_ceil(ticks + 3) : 2);
+  for (const std::uint32_t ticks : back)
+    history.node_depths.push_back(ticks ? static_cast<std::uint32_t>(std::bit_ceil(ticks + late + 3)) : 2);
   history.depth = *std::max_element(history.node_depths.begin(), history.node_depths.end());
   return history;
 }

@@ -45,7 +45,8 @@ struct History {
 };
 /// History that a rule needs. In rings a hop of distance r reads its layer 2 r ticks back (dfa and settled samples:
 /// fewer), and the layer's sources a tick further; a neighbour may be two ticks ahead. A settled sample that is held
-/// for as many ticks, `hold`, as errors travel has records once rings would be deep.
+/// for as many ticks, `hold`, as errors travel has records once rings would be deep. Rings reach back further by the
+/// ticks in which targets may come late (Late::meet).
 History history_of(const mesh::Graph& graph, const ErrorSchedule& schedule, const LearningOptions& options,
                    std::uint32_t hold);
 

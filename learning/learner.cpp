@@ -2,6 +2,7 @@
 
 #include "learning/learner.hpp"
 
+#include "learning/internal/late_steps.hpp"
 #include "learning/internal/learner_parts.hpp"
 #include "learning/memory_estimate.hpp"
 #include "learning/rules/rule.hpp"
@@ -24,6 +25,7 @@ LearnerParts::LearnerParts(mesh::Mesh& of, const LearningOptions& wanted, Learni
       plan(std::move(made)),
       clock(options.schedule, plan.hold, plan.travel, plan.latency),
       rings(mesh.graph(), options, plan.ring),
+      late(mesh.graph(), plan, options),
       records(mesh.graph(), plan, options),
       messages(plan, options.learners),
       feedback(mesh.graph(), options),
@@ -73,10 +75,41 @@ Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOption
 
 Learner::~Learner() { MeshAccess::detach(parts_->mesh, this); }
 
-Status Learner::check(std::span<const mesh::RunInput> inputs, std::span<const Target> targets,
-                      std::uint64_t samples) const {
+namespace {
+
+template <class Object>
+Status check_weights(const Target& target, std::size_t learners, const Object& object) {
+  if (target.weights.size() != learners)
+    return fail(Errc::shape_mismatch, object() + std::to_string(target.weights.size()) + " weights where " +
+                                          std::to_string(learners) + " are expected, one of each learner");
+  for (const float weight : target.weights)
+    if (!std::isfinite(weight) || weight < 0.0f)
+      return fail(std::isfinite(weight) ? Errc::out_of_range : Errc::not_finite,
+                  object() + "weight " + std::to_string(weight) + "; weights are finite and not below 0");
+  return {};
+}
+
+template <class Object>
+Status check_gradient(const Target& target, const LearningOptions& options, std::size_t wanted, const Object& object) {
+  if (!target.labels.empty() || !target.values.empty())
+    return fail(Errc::invalid_argument, object() + "a gradient beside labels or values; give one of them");
+  if (rule_of(options).takes_wanted_output || rule_of(options).path == ErrorPath::local)
+    return fail(Errc::invalid_argument, object() + "a gradient, and learning.rule '" + std::string(name(options.rule)) +
+                                            "' learns from what the output should say; give labels or values");
+  if (target.gradient.size() != wanted)
+    return fail(Errc::shape_mismatch, object() + "a gradient of " + std::to_string(target.gradient.size()) +
+                                          " values where " + std::to_string(wanted) + " are expected");
+  for (std::size_t i = 0; i < wanted; ++i)
+    if (!std::isfinite(target.gradient[i]))
+      return fail(Errc::not_finite,
+                  object() + "gradient " + std::to_string(i) + " is " + std::to_string(target.gradient[i]));
+  return {};
+}
+
+}  // namespace
+
+Status Learner::check(std::span<const mesh::RunInput> inputs, std::uint64_t samples) const {
   const mesh::Mesh& mesh = parts_->mesh;
-  const LearningOptions& options = parts_->options;
   for (const mesh::RunInput& input : inputs) {
     const auto port = mesh.graph().find_port(input.port);
     if (!port) return fail(Errc::unknown_name, "no input is named '" + std::string(input.port) + "'");
@@ -87,6 +120,12 @@ Status Learner::check(std::span<const mesh::RunInput> inputs, std::span<const Ta
                                             std::to_string(wanted) + " are expected (samples x sessions x width)");
     WEFT_CHECK(mesh::check_values(mesh.graph().nodes()[*port], input.values));
   }
+  return {};
+}
+
+Status Learner::check(std::span<const Target> targets, std::uint64_t samples, bool is_late) const {
+  const mesh::Mesh& mesh = parts_->mesh;
+  const LearningOptions& options = parts_->options;
   for (const Target& target : targets) {
     const auto node = mesh.graph().find_output(target.output);
     if (!node) return fail(Errc::unknown_name, "no output is named '" + std::string(target.output) + "'");
@@ -96,6 +135,13 @@ Status Learner::check(std::span<const mesh::RunInput> inputs, std::span<const Ta
     const std::vector<std::size_t>& starts = ring->starts;  // made once: learning allocates nothing
     const std::size_t width = output.width, tokens = starts.size() - 1;
     const auto object = [&] { return "target of '" + std::string(target.output) + "': "; };
+    if (is_late && !target.weights.empty()) WEFT_CHECK(check_weights(target, options.learners, object));
+    if (is_late && !target.gradient.empty()) {
+      WEFT_CHECK(check_gradient(target, options, options.learners * width, object));
+      continue;
+    }
+    if (!is_late && !(target.weights.empty() && target.gradient.empty()))
+      return fail(Errc::invalid_argument, object() + "weights and gradients go with Learner::teach");
     const bool takes_labels = targets_of(options.loss) != LossTargets::values;
     const std::uint64_t wanted = samples * options.learners * (takes_labels ? tokens : width);
     const std::size_t found = takes_labels ? target.labels.size() : target.values.size();
@@ -125,15 +171,22 @@ Status Learner::check(std::span<const mesh::RunInput> inputs, std::span<const Ta
 }
 
 Status Learner::learn(std::span<const mesh::RunInput> inputs, std::span<const Target> targets, std::uint64_t samples) {
-  WEFT_CHECK(check(inputs, targets, samples));
+  WEFT_CHECK(check(inputs, samples));
+  WEFT_CHECK(check(targets, samples, false));
   LearnerParts& p = *parts_;
   SampleClock::Counters& now = p.clock.now;
+  if (p.late.is_on()) p.late.follow(p.mesh);
   for (std::uint64_t done = 0; done < samples;) {
-    const std::uint64_t count = std::min(p.plan.chunk, samples - done);
+    if (p.late.has_entries()) WEFT_CHECK(make_room_for_errors());
+    const bool goes_alone = p.late.awaits_answers() || p.late.next_entry();
+    const std::uint64_t count = goes_alone ? 1 : std::min(p.plan.chunk, samples - done);
     p.rings.stage(p.mesh.graph(), targets, done, count, now.samples);
     now.block_first = now.samples;
+    if (p.late.is_on()) p.late.enter_learned(now.samples, count);
     now.samples += count;
-    WEFT_CHECK(run(inputs, done, count, count * p.clock.steps_per_sample()));
+    const Status ran = run(inputs, done, count, count * p.clock.steps_per_sample());
+    if (p.late.is_on()) p.late.take_back(now.block_first + count - now.samples);
+    WEFT_CHECK(ran);
     done += count;
   }
   return {};
@@ -143,8 +196,19 @@ Status Learner::drain() {
   LearnerParts& p = *parts_;
   if (!p.clock.is_pipelined()) return {};
   // The last sample's error has reached the farthest layer.
-  WEFT_CHECK(run({}, 0, 0, p.plan.latency + p.plan.depth));
+  const std::uint64_t steps = p.plan.latency + p.plan.depth;
+  if (!p.late.is_on()) {
+    WEFT_CHECK(run({}, 0, 0, steps));
+  } else {
+    // Tick by tick: answers leave, and errors that came late enter.
+    p.late.follow(p.mesh);
+    for (std::uint64_t done = 0; done < steps || p.late.next_entry(); ++done) {
+      WEFT_CHECK(make_room_for_errors());
+      WEFT_CHECK(run({}, 0, 0, 1));
+    }
+  }
   p.clock.now.start_tick = p.mesh.ticks() - p.clock.now.samples;
+  p.late.begin_at(p.clock.now.samples);
   return {};
 }
 
@@ -158,15 +222,28 @@ Status Learner::run(std::span<const mesh::RunInput> inputs, std::uint64_t first,
     MeshAccess::feed(p.mesh, port,
                      {input.values.data() + first * row, samples, p.clock.is_pipelined() ? 1 : p.plan.hold});
   }
-  p.updates.begin_run();
   std::uint64_t done = 0;
-  const Status ran = MeshAccess::run_steps(p.mesh, steps, done);
-  now.steps += done;
+  const Status ran = run_steps(steps, done);
   // After a halt, samples that were not finished are forgotten; the caller may give them again.
   if (!ran && now.samples > now.block_first)
     now.samples = std::min(now.samples, now.block_first + done / p.clock.steps_per_sample());
   collect_scores();
   for (const mesh::RunInput& input : inputs) MeshAccess::feed(p.mesh, *p.mesh.graph().find_port(input.port), {});
+  if (p.late.is_on()) {
+    take_answers(p);
+    p.late.expire(p.mesh.ticks());
+  }
+  return ran;
+}
+
+Status Learner::run_steps(std::uint64_t steps, std::uint64_t& done) {
+  LearnerParts& p = *parts_;
+  if (p.late.has_entries()) plan_errors(p, steps);
+  p.updates.begin_run();
+  Status ran = MeshAccess::run_steps(p.mesh, steps, done);
+  p.clock.now.steps += done;
+  p.late.plan(0);
+  if (done > 0) p.late.next_entry().reset();
   return ran;
 }
 
@@ -178,14 +255,21 @@ void Learner::collect_scores() {
     const std::uint64_t first = now.start_tick + p.plan.latency;
     end = std::clamp<std::uint64_t>(p.mesh.ticks() > first ? p.mesh.ticks() - first : 0, now.scored, now.samples);
   }
-  for (; now.scored < end; ++now.scored)
+  for (; now.scored < end; ++now.scored) {
+    const std::optional<Ticket> ticket = p.late.is_on() ? p.late.ticket_of(now.scored) : now.scored;
     for (const OutputRing& output : p.rings.outputs())
-      for (std::size_t i = 0; i < p.rings.places(output); ++i)
+      for (std::size_t i = 0; ticket && i < p.rings.places(output); ++i) {
         p.pending_scores.push_back(p.rings.score(output, now.scored, i));
+        p.pending_scores.back().sample = *ticket;
+      }
+  }
 }
 
 std::span<const Score> Learner::scores() const noexcept { return parts_->pending_scores; }
-void Learner::clear_scores() noexcept { parts_->pending_scores.clear(); }
+void Learner::clear_scores() noexcept {
+  parts_->pending_scores.clear();
+  parts_->late.clear_expired();
+}
 std::uint64_t Learner::samples() const noexcept { return parts_->clock.now.samples; }
 std::uint64_t Learner::scored() const noexcept { return parts_->clock.now.scored; }
 std::uint32_t Learner::hold() const noexcept { return parts_->plan.hold; }
@@ -205,6 +289,7 @@ std::vector<NodeId> Learner::inverse_nodes() const {
 }
 
 mesh::Mesh& Learner::mesh() noexcept { return parts_->mesh; }
+const mesh::Mesh& Learner::mesh() const noexcept { return parts_->mesh; }
 mesh::RuleState* Learner::saved() noexcept { return parts_->saved.get(); }
 mesh::RecordableRule* Learner::recordable() noexcept { return parts_->recordable.get(); }
 std::uint64_t Learner::ticks_per_sample() const noexcept {

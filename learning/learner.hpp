@@ -18,6 +18,7 @@
 namespace weft::learning {
 
 class Optimizer;
+struct LateSample;
 struct LearnerParts;
 
 /// No label: the sample is run and not learned from.
@@ -31,6 +32,21 @@ struct Target {
   std::string_view output;
   std::span<const std::uint32_t> labels{};
   std::span<const float> values{};
+  /// Instead of either: the caller's own gradient of its loss by the output's values, [learners][width]. It has no
+  /// loss of Weft's. Of `teach` alone.
+  std::span<const float> gradient{};
+  /// [learners]: factors, >= 0, of the gradients; empty: 1. A sample with none above 0 is scored and not learned from.
+  /// Of `teach` alone.
+  std::span<const float> weights{};
+};
+
+/// Number of a sample among all that entered, from 0.
+using Ticket = std::uint64_t;
+
+/// Samples that were observed, by their fates. The others are open.
+struct LateCounts {
+  std::uint64_t observed = 0, taught = 0, forgone = 0, expired = 0;
+  std::uint64_t open() const noexcept { return observed - taught - forgone - expired; }
 };
 
 /// Prediction for one sample before it was learned from.
@@ -65,6 +81,27 @@ class Learner final : public mesh::StepRule {
   /// nothing).
   Status drain();
 
+  /// One sample of each session enters, of which the target comes later or never; computed as in use, without dropout.
+  /// inputs [sessions][width] for every port that changes. settle: its answer is there at once; pipelined: `latency()`
+  /// ticks later, each a call of observe, learn or drain.
+  /// @error unsupported: `late` is none; as learn. A sample that a halt cut short is forgone
+  Result<Ticket> observe(std::span<const mesh::RunInput> inputs);
+  /// The answer to an open sample, as it left the mesh: [sessions][width].
+  /// @error not_found: it is not there yet; unknown_name; as teach
+  Result<std::span<const float>> answer(Ticket ticket, std::string_view output) const;
+  /// The target of an open sample, at last: it is scored by its answer and learned from. Late::meet: at the activations
+  /// of then, with the weights of now; settle at once, pipelined as the next tick's error. Late::again: it is shown
+  /// anew, as by `learn`. Refused targets change nothing.
+  /// @error out_of_range: no such sample, a label, a weight below 0; timed_out: the sample has expired;
+  ///        invalid_argument: it is taught or forgone, a gradient where the rule has no use for one; not_finite;
+  ///        shape_mismatch; unknown_name; halted
+  Status teach(Ticket ticket, std::span<const Target> targets);
+  /// No target will come. @error as teach
+  Status forgo(Ticket ticket);
+  LateCounts late_counts() const noexcept;
+  /// Samples that expired since scores were last cleared.
+  std::span<const Ticket> expired() const noexcept;
+
   /// The mesh's answers to `rows` inputs as it is now: each held for `hold()` ticks by a copy that starts where
   /// `session` stands (none: at zero). Nothing is learned from them, nothing changes, no tick passes for the mesh.
   /// inputs [rows][width], outputs [rows][width]. @error unknown_name, shape_mismatch, not_finite, out_of_range
@@ -88,6 +125,7 @@ class Learner final : public mesh::StepRule {
   Optimizer& optimizer() noexcept;
   const Optimizer& optimizer() const noexcept;
   mesh::Mesh& mesh() noexcept;
+  const mesh::Mesh& mesh() const noexcept;
   /// Layers with a learned inverse (dtp, sdtp), ascending.
   std::vector<mesh::NodeId> inverse_nodes() const;
 
@@ -111,9 +149,15 @@ class Learner final : public mesh::StepRule {
 
  private:
   explicit Learner(std::unique_ptr<LearnerParts> parts);
-  Status check(std::span<const mesh::RunInput> inputs, std::span<const Target> targets, std::uint64_t samples) const;
+  Status check(std::span<const mesh::RunInput> inputs, std::uint64_t samples) const;
+  Status check(std::span<const Target> targets, std::uint64_t samples, bool is_late) const;
   Status run(std::span<const mesh::RunInput> inputs, std::uint64_t first, std::uint64_t samples, std::uint64_t steps);
+  Status run_steps(std::uint64_t steps, std::uint64_t& done);
   void collect_scores();
+  Status let_errors_move();
+  Status make_room_for_errors();
+  Status teach_settled(const LateSample& sample);
+  Status learn_again(const LateSample& sample);
   void move_together(mesh::StepContext& context, mesh::NodeId node) noexcept;
 
   std::unique_ptr<LearnerParts> parts_;

@@ -87,6 +87,7 @@ void RecordedLearner::each_region(const std::function<void(const DeviceRegion&)>
     };
     ring(output.classes, places, true);
     ring(output.values, parts_.options.learners * output.width, true);
+    ring(output.weights, parts_.options.learners, true);
     ring(output.predictions, places, false);
     ring(output.losses, places, false);
   }
@@ -99,12 +100,22 @@ std::pair<std::uint64_t, std::uint64_t> RecordedLearner::samples_of(std::uint64_
     const std::uint64_t first = clock.sample_of(step), each = clock.steps_per_sample();
     return {first, first + (count + each - 1) / each};
   }
+  if (parts_.late.has_entries()) return entries_of(step, count);
   // Outputs look at labels and values of the sample that they answer.
   const std::uint64_t start = clock.now.start_tick + parts_.plan.latency;
   const std::uint64_t first = std::max(tick, start) - start;
   const std::uint64_t newest = tick + count + samples_ahead();
   const std::uint64_t end = std::min(std::max(newest, start) - start, clock.now.samples);
   return {std::min(first, end), end};
+}
+
+/// Samples whose errors enter in these steps, where errors may come late.
+std::pair<std::uint64_t, std::uint64_t> RecordedLearner::entries_of(std::uint64_t step, std::uint64_t count) const {
+  std::pair<std::uint64_t, std::uint64_t> samples{UINT64_MAX, 0};
+  for (std::uint64_t s = step; s < step + count; ++s)
+    if (const LateSamples::Entry& entry = parts_.late.entry(parts_.clock.now.steps + s); entry.is_one)
+      samples = {std::min(samples.first, entry.position), std::max(samples.second, entry.position + 1)};
+  return samples.second == 0 ? std::pair<std::uint64_t, std::uint64_t>() : samples;
 }
 
 // Layers with a loss of their own look at the labels of samples that are on their way to the outputs.
@@ -123,15 +134,35 @@ std::optional<Hash128> RecordedLearner::record_key(std::uint64_t step, std::uint
     if (sample == SampleClock::kNoSample) return key.add(std::uint64_t{2});
     for (const OutputRing& output : parts_.rings.outputs())
       for (const std::uint32_t label : parts_.rings.labels(output, static_cast<std::uint64_t>(sample)))
-        key.add(std::uint64_t{label != kNoLabel});
+        key.add(std::uint64_t{label == kGradient ? 3u : label != kNoLabel ? 1u : 0u});
+    key.add(std::uint64_t{parts_.late.is_observed(static_cast<std::uint64_t>(sample))});
   };
+  key.add(clock.first_phase);
+  key.add(clock.stands);
   if (!clock.is_pipelined()) {
+    // A sample that is trained late is at its own tick.
+    key.add(tick - clock.end_tick(tick));
+    key.add(std::min<std::uint64_t>(clock.end_tick(tick), 2 * std::uint64_t{deepest} + 2));
     const auto [first, end] = samples_of(step, tick, count);
     for (std::uint64_t sample = first; sample < end; ++sample) add_sample(static_cast<std::int64_t>(sample));
   } else {
     const std::uint64_t back = std::min<std::uint64_t>(tick, deepest + 1);
     for (std::uint64_t t = tick - back; t < tick + count + std::max(deepest, parts_.plan.latency) + 2; ++t)
       add_sample(clock.sample_at(t));
+  }
+  if (parts_.late.has_entries()) {
+    const std::uint64_t now = clock.now.steps + step, first = samples_of(step, tick, count).first;
+    for (std::uint64_t s = now - std::min<std::uint64_t>(now, deepest); s < now + count; ++s) {
+      const LateSamples::Entry& entry = parts_.late.entry(s);
+      key.add(std::uint64_t{entry.is_one});
+      if (!entry.is_one) continue;
+      key.add(tick - entry.end_tick);
+      key.add(std::min<std::uint64_t>(entry.end_tick, 2 * std::uint64_t{deepest} + 2));
+      if (s >= now) key.add(entry.position - first);
+      for (const OutputRing& output : parts_.rings.outputs())
+        for (const std::uint32_t label : parts_.rings.labels(output, entry.position))
+          key.add(std::uint64_t{label == kGradient ? 3u : label != kNoLabel ? 1u : 0u});
+    }
   }
   return key.digest();
 }

@@ -63,6 +63,18 @@ class WordArchive final : public OutArchive {
   std::vector<std::uint32_t>& to_;
 };
 
+/// Fields of a layer's hash beside the optimizer's fields.
+class OpenArchive final : public OutArchive {
+ public:
+  explicit OpenArchive(std::vector<std::byte>& to) : OutArchive(Scopes{Scope::control}), to_(to) {}
+
+ protected:
+  void put(const Field&, Element, ByteSpan bytes) override { to_.insert(to_.end(), bytes.begin(), bytes.end()); }
+
+ private:
+  std::vector<std::byte>& to_;
+};
+
 /// Fields out of tensors.
 class FileArchive final : public InArchive {
  public:
@@ -158,6 +170,9 @@ void LearnerSnapshot::take(Learner& learner) {
     first_.push_back(weights.parameters().size());
   }
   copies_.make(mesh::MeshAccess::executor(learner.mesh()));
+  open_.clear();
+  OpenArchive open(open_);
+  rule.visit_layer(static_cast<mesh::NodeId>(first_.size() - 2), open);
 }
 
 void LearnerSnapshot::hash_layer(mesh::NodeId node, StateHasher& hasher) const {
@@ -170,6 +185,7 @@ void LearnerSnapshot::hash_layer(mesh::NodeId node, StateHasher& hasher) const {
   // Behind them the learned inverses (LearnedInverses::visit).
   for (std::size_t i = 0; i < inverses_.size(); ++i)
     if (inverses_[i] == node) hasher.add(tensors_[1 + arrays + i].bytes);
+  if (node + 2 == first_.size() && !open_.empty()) hasher.add(ByteSpan(open_));
 }
 
 std::vector<Tensor> rule_tensors(const mesh::RuleState& rule) {
@@ -196,7 +212,10 @@ Status restore_rule(mesh::RuleState& rule, const formats::TensorFile& file) {
   WEFT_TRY(const auto words, file.values<std::uint32_t>(kFlight));
   mesh::SizeArchive wanted(kUnderWay);
   std::as_const(rule).visit(wanted);
-  if (words.size_bytes() != wanted.size())
+  // Lists come last, with their lengths.
+  const bool has_lists = wanted.size_with_lists() > wanted.size();
+  const std::size_t least = wanted.size() + (has_lists ? sizeof(std::uint64_t) : 0);
+  if (has_lists ? words.size_bytes() < least : words.size_bytes() != least)
     return fail(Errc::shape_mismatch, "learner state: " + std::to_string(words.size()) + " words where " +
                                           std::to_string(wanted.size() / sizeof(std::uint32_t)) +
                                           " are expected; network or learning options differ");

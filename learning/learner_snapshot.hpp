@@ -43,6 +43,7 @@ class LearnerSnapshot {
   AlignedBuffer<std::byte> bytes_;
   mesh::BatchCopy copies_;
   std::vector<std::uint32_t> messages_;
+  std::vector<std::byte> open_;  // samples that wait for their targets, as the last layer's hash takes them
 };
 
 /// A rule's state as tensors of an .entity file, over its own arrays, which are not copied: the rule must stay as it is

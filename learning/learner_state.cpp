@@ -13,6 +13,7 @@
 #include <cmath>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace weft::learning {
 
@@ -24,6 +25,19 @@ namespace {
 std::uint64_t kind_of(const LearningOptions& options) noexcept {
   return static_cast<std::uint64_t>(options.rule) | static_cast<std::uint64_t>(options.schedule) << 8 |
          static_cast<std::uint64_t>(options.loss) << 16 | static_cast<std::uint64_t>(options.optimizer.kind) << 24;
+}
+
+constexpr Field kLate{"late", Scope::messages};
+
+void visit_late(const LearnerParts& parts, OutArchive& archive) {
+  if (archive.takes(kLate)) archive.list(kLate, parts.late.encode(true, parts.clock));
+}
+
+void visit_late(LearnerParts& parts, InArchive& archive) {
+  if (!archive.takes(kLate)) return;
+  std::vector<std::uint32_t> words;
+  archive.list(kLate, words);
+  if (!archive.has_failed()) parts.late_words_fit = parts.late.decode(words, parts.clock);
 }
 
 /// Every field of a learner, named once.
@@ -53,6 +67,11 @@ void visit_learner(Parts& parts, Archive& archive) {
     archive(Field{"is_used", Scope::steps}, group.is_used);
     archive(Field{"has_failed", Scope::steps}, group.has_failed);
   }
+  archive(Field{"first_phase", Scope::steps}, parts.clock.first_phase);
+  archive(Field{"late_end", Scope::steps}, parts.clock.late_end);
+  archive(Field{"stands", Scope::steps}, parts.clock.stands);
+  // The last of its scope: its length is in the file.
+  if (parts.late.is_on()) visit_late(parts, archive);
 }
 
 constexpr Field kVersion{"version", Scope::steps};  // of a parameter
@@ -80,6 +99,12 @@ void LearnerState::visit(InArchive& archive) {
 void LearnerState::visit_layer(NodeId node, OutArchive& archive) const {
   Optimizer::visit(std::as_const(parts_.updates).optimizer(), archive, node, 1);
   LearnedInverses::visit(std::as_const(parts_.inverses), archive, node, 1);
+  // Samples that wait for their targets are part of a state's hash, with the last layer's; a cell that restarts leaves
+  // them.
+  constexpr Field kOpen{"open_samples", Scope::control};
+  if (node + 1 != parts_.plan.layers.size() || !parts_.late.is_on() || !archive.takes(kOpen)) return;
+  const std::vector<std::uint32_t> open = parts_.late.encode(false, parts_.clock);
+  if (!open.empty()) archive(kOpen, std::span(open));
 }
 
 void LearnerState::visit_layer(NodeId node, InArchive& archive) {
@@ -90,12 +115,13 @@ void LearnerState::visit_layer(NodeId node, InArchive& archive) {
 Status Learner::finish_restore() {
   LearnerParts& p = *parts_;
   const SampleClock::Counters& now = p.clock.now;
-  if (now.scored > now.samples || now.start_tick > p.mesh.ticks())
+  if (now.scored > now.samples || now.start_tick > p.mesh.ticks() || !p.late_words_fit)
     return fail(Errc::corrupt, "learner state: counters contradict each other");
   for (OutputRing& output : p.rings.outputs()) {
     for (std::size_t i = 0; i < output.labels.size(); ++i) {
       const std::size_t part = i % output.tokens, classes = output.starts[part + 1] - output.starts[part];
-      if (output.labels[i] != kNoLabel && output.labels[i] >= classes)
+      const bool is_free = output.labels[i] == kNoLabel || (p.late.is_on() && output.labels[i] == kGradient);
+      if (!is_free && output.labels[i] >= classes)
         return fail(Errc::corrupt, "learner state: label " + std::to_string(output.labels[i]) +
                                        " of an output of width " + std::to_string(classes));
     }

@@ -77,12 +77,15 @@ std::size_t Learner::training_rows(NodeId node, std::uint64_t step, std::uint64_
   const LearnerParts& p = *parts_;
   const std::vector<Hop>& hops = p.plan.layers[node].hops;
   if (!p.clock.is_pipelined())
-    return !hops.empty() && p.rings.is_labelled(p.clock.sample_of(step)) ? p.options.learners : 0;
+    return !hops.empty() && !p.late.is_observed(p.clock.sample_of(step)) && p.rings.is_labelled(p.clock.sample_of(step))
+               ? p.options.learners
+               : 0;
   // The output committed at tick + 1 is paired with the errors of the outputs `back` ticks later.
   for (const Hop& hop : hops) {
     const Meeting meeting = p.plan.meeting(rule_of(p.options).path, node, hop, false);
     const std::int64_t sample = p.clock.sample_at(tick + 1 + static_cast<std::uint64_t>(meeting.back));
-    if (sample != SampleClock::kNoSample && p.rings.is_labelled(static_cast<std::uint64_t>(sample)))
+    if (sample != SampleClock::kNoSample && !p.late.is_observed(static_cast<std::uint64_t>(sample)) &&
+        p.rings.is_labelled(static_cast<std::uint64_t>(sample)))
       return p.options.learners;
   }
   return 0;
@@ -95,10 +98,10 @@ float Learner::gradient_size(NodeId node, std::uint64_t step) const noexcept {
 /// The steps of a settled sample after its errors have reached all layers: norms are added, then all layers move.
 void Learner::move_together(mesh::StepContext& context, NodeId node) noexcept {
   LearnerParts& p = *parts_;
-  const std::uint64_t phase = context.step % p.clock.steps_per_sample();
+  const std::uint64_t phase = p.clock.phase(context.step);
   if (phase < p.plan.norm_step() || !p.rings.is_labelled(p.clock.sample_of(context.step))) return;
   if (phase == p.plan.norm_step() && node == p.plan.adder()) p.updates.add_norms(context);
-  if (phase == p.plan.move_step() && context.tick >= p.plan.layers[node].reach + 1)
+  if (phase == p.plan.move_step() && p.clock.end_tick(context.tick) >= p.plan.layers[node].reach + 1)
     p.updates.move_together(context, node);
 }
 
@@ -113,7 +116,7 @@ void Learner::learn(mesh::StepContext& context, NodeId node) noexcept {
   LayerUpdate update(p, {context, node, parity, p.scratch[context.region]});
 
   if (!p.clock.is_pipelined()) {
-    const std::uint64_t sample = p.clock.sample_of(step), phase = step % p.clock.steps_per_sample();
+    const std::uint64_t sample = p.clock.sample_of(step), phase = p.clock.phase(step), end = p.clock.end_tick(tick);
     if (p.clock.fires(step)) {
       const std::uint64_t left = p.plan.hold - phase;
       if (!p.records.empty() && p.records.is_due(node, left) && p.rings.is_labelled(sample))
@@ -121,13 +124,13 @@ void Learner::learn(mesh::StepContext& context, NodeId node) noexcept {
       return;
     }
     // In a mesh's first ticks the deepest hops would read from before tick 0.
-    if (!p.rings.is_labelled(sample) || tick < layer.reach + 1) return;
+    if (!p.rings.is_labelled(sample) || end < layer.reach + 1) return;
     for (const Hop& hop : layer.hops) {
       const Meeting meeting = p.plan.meeting(path, node, hop, true);
       if (p.plan.hold + static_cast<std::uint64_t>(meeting.age) != phase) continue;
       // Gradients of all hops of a sample add up; the weights move once, after the last.
       if (&hop == &layer.hops.front()) update.begin();
-      update.take(hop, tick - static_cast<std::uint64_t>(meeting.back), sample);
+      update.take(hop, end - static_cast<std::uint64_t>(meeting.back), sample);
       if (&hop == &layer.hops.back()) update.end();
     }
     return;
@@ -136,6 +139,14 @@ void Learner::learn(mesh::StepContext& context, NodeId node) noexcept {
   for (const Hop& hop : layer.hops) {
     // The error left the outputs `age` ticks ago and is about what they published then.
     const Meeting meeting = p.plan.meeting(path, node, hop, false);
+    if (p.late.has_entries()) {
+      const auto age = static_cast<std::uint64_t>(meeting.age), back = static_cast<std::uint64_t>(meeting.back);
+      const LateSamples::Entry& entry = p.late.entry(p.clock.now.steps + step - age);
+      if (!entry.is_one || entry.end_tick < back + 1) continue;
+      if (!update.is_begun()) update.begin();
+      update.take(hop, entry.end_tick - back, entry.position);
+      continue;
+    }
     const auto past = static_cast<std::uint64_t>(meeting.age + meeting.back);
     if (tick < past + 1) continue;
     const std::int64_t sample = p.clock.sample_at(tick - static_cast<std::uint64_t>(meeting.age));

@@ -208,7 +208,8 @@ void Planner::size_rings() {
     if (targets_of(options_.loss) == LossTargets::values)
       plan_.chunk =
           std::clamp(kTargetValues / (options_.learners * graph_.nodes()[node].width), kLeastChunk, plan_.chunk);
-  plan_.ring = std::bit_ceil<std::uint64_t>(plan_.chunk + plan_.latency + 2 * std::uint64_t{plan_.depth} + 2);
+  const std::uint64_t late = options_.late == Late::none ? 0 : options_.patience;
+  plan_.ring = std::bit_ceil<std::uint64_t>(plan_.chunk + plan_.latency + 2 * std::uint64_t{plan_.depth} + 2 + late);
 }
 
 }  // namespace

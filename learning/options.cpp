@@ -15,6 +15,7 @@ namespace {
 
 const std::vector<std::string_view> kSchedules{"settle", "pipelined"};
 const std::vector<std::string_view> kFeedbacks{"linear", "tanh"};
+const std::vector<std::string_view> kLates{"none", "meet", "again"};
 const std::vector<std::string_view> kClips{"none", "value", "norm", "global_norm"};
 const std::vector<std::string_view> kOptimizers(kernels::optimizer_names().begin(), kernels::optimizer_names().end());
 const std::vector<std::string_view> kRateSchedules(kernels::rate_schedule_names().begin(),
@@ -256,6 +257,16 @@ const LearningTable& learning_table() {
               .is_always_written = true,
               .unit = "sessions",
               .meaning = "sessions that learn, from the first on; the others only compute"}),
+      option("late", &O::late,
+             {.names = kLates,
+              .meaning = "learning from targets that come after the answer: `meet` keeps the activations of each "
+                         "sample, `again` its input and shows it anew"}),
+      option("patience", &O::patience,
+             {.low = 0,
+              .high = 65536,
+              .unit = "samples",
+              .meaning = "samples that may enter between an answer and its target; after them the sample expires",
+              .applies = "late=meet|again"}),
   });
   return table;
 }
@@ -264,6 +275,7 @@ const LearningTable& learning_table() {
 
 std::string_view name(Schedule schedule) noexcept { return kSchedules[static_cast<std::size_t>(schedule)]; }
 std::optional<Schedule> parse_schedule(std::string_view text) noexcept { return parse<Schedule>(kSchedules, text); }
+std::string_view name(Late late) noexcept { return kLates[static_cast<std::size_t>(late)]; }
 std::string_view name(OptimizerKind kind) noexcept { return kOptimizers[static_cast<std::size_t>(kind)]; }
 std::optional<OptimizerKind> parse_optimizer(std::string_view text) noexcept {
   return parse<OptimizerKind>(kOptimizers, text);
@@ -316,6 +328,12 @@ Status check_options(const LearningOptions& options) {
     return fail(Errc::invalid_argument,
                 "learning.optimizer.clip: 'global_norm' with learning.schedule 'pipelined', where layers learn from "
                 "different samples at once; use 'norm', or the schedule 'settle'");
+  if (options.late == Late::meet && options.schedule == Schedule::pipelined &&
+      rule_of(options).path == ErrorPath::local)
+    return fail(Errc::invalid_argument,
+                "learning.late: 'meet' with learning.rule '" + std::string(name(options.rule)) +
+                    "' and learning.schedule 'pipelined', where each layer learns before the answer is there and keeps "
+                    "no past; use 'again', or the schedule 'settle'");
   return {};
 }
 

@@ -33,6 +33,11 @@ enum class Schedule : int { settle, pipelined };
 std::string_view name(Schedule schedule) noexcept;
 std::optional<Schedule> parse_schedule(std::string_view text) noexcept;
 
+/// Learning from a target that comes after the answer (Learner::teach): through the activations that were kept of the
+/// sample, or by showing the sample anew.
+enum class Late : int { none, meet, again };
+std::string_view name(Late late) noexcept;
+
 /// Function of the feedback of target propagation, after its matrix.
 enum class Feedback : int { linear, tanh };
 
@@ -77,6 +82,8 @@ struct LearningOptions {
   float inverse_lr = 0.02f;         // of learned inverses
   float inverse_noise = 0.1f;       // standard deviation of what is added to their samples
   std::size_t learners = 1;         // number of sessions that learn, from the first
+  Late late = Late::none;           // not none: samples may be observed now and taught later
+  std::uint32_t patience = 32;      // samples that may enter between an answer and its target (late)
   bool operator==(const LearningOptions&) const = default;
 };
 

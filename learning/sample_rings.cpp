@@ -16,13 +16,15 @@ SampleRings::SampleRings(const mesh::Graph& graph, const LearningOptions& option
     output.classes.assign(output.labels.size(), 0);
     output.predictions.assign(output.labels.size(), OutputRing::kNotScored);
     output.losses.assign(output.labels.size(), 0.0f);
-    if (has_values_) output.values.assign(slots * learners_ * output.width, 0.0f);
+    const bool is_late = options.late != Late::none;
+    if (has_values_ || is_late) output.values.assign(slots * learners_ * output.width, 0.0f);
+    if (is_late) output.weights.assign(slots * learners_, 1.0f);
     outputs_.push_back(std::move(output));
   }
 }
 
 void OutputRing::set_classes(std::size_t first, std::size_t count) noexcept {
-  for (std::size_t i = first; i < first + count; ++i) classes[i] = labels[i] == kNoLabel ? 0 : labels[i];
+  for (std::size_t i = first; i < first + count; ++i) classes[i] = labels[i] >= kGradient ? 0 : labels[i];
 }
 
 void SampleRings::stage(const mesh::Graph& graph, std::span<const Target> targets, std::uint64_t first,
@@ -46,7 +48,21 @@ void SampleRings::stage(const mesh::Graph& graph, std::span<const Target> target
                     output.values.data() + at * n * output.width);
       }
       output.set_classes(at * each, each);
+      if (!output.weights.empty()) std::fill_n(output.weights.data() + at * n, n, 1.0f);
     }
+  }
+}
+
+void SampleRings::put(std::uint64_t sample, std::span<const TargetRow> target) {
+  const std::size_t at = slot(sample);
+  for (std::size_t o = 0; o < outputs_.size(); ++o) {
+    OutputRing& output = outputs_[o];
+    const std::size_t each = places(output);
+    std::fill_n(output.predictions.data() + at * each, each, OutputRing::kNotScored);
+    std::copy(target[o].labels.begin(), target[o].labels.end(), output.labels.data() + at * each);
+    std::copy(target[o].values.begin(), target[o].values.end(), output.values.data() + at * learners_ * output.width);
+    std::copy(target[o].weights.begin(), target[o].weights.end(), output.weights.data() + at * learners_);
+    output.set_classes(at * each, each);
   }
 }
 
@@ -56,7 +72,7 @@ Score SampleRings::score(const OutputRing& output, std::uint64_t sample, std::si
   score.token = static_cast<std::uint32_t>(place % output.tokens);
   if (output.predictions[at] == OutputRing::kNotScored) return score;
   score.prediction = output.predictions[at];
-  score.label = output.labels[at];
+  score.label = output.labels[at] == kGradient ? kNoLabel : output.labels[at];
   score.loss = score.label == kNoLabel ? 0.0f : output.losses[at];
   return score;
 }

@@ -75,6 +75,8 @@ class BackwardStep {
   /// The slope of the loss of `y`, which is the output itself or what a head reads.
   void loss_gradient(const At& at, const kernels::MatrixView& y, OutputRing& output, std::uint64_t sample,
                      const kernels::MatrixView& gradient) noexcept;
+  /// Multiplies the rows of learners by their weights, where samples have any.
+  void weigh(const At& at, const OutputRing& output, std::uint64_t sample, const kernels::MatrixView& rows) noexcept;
   /// The slope of several labels of one row: of tokens, or of heads.
   void part_gradients(const At& at, kernels::MatrixView y, OutputRing& output, std::size_t first,
                       const kernels::MatrixView& gradient) noexcept;

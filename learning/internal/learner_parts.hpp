@@ -7,6 +7,7 @@
 #include "learning/internal/error_messages.hpp"
 #include "learning/internal/feedback_weights.hpp"
 #include "learning/internal/gradient_sizes.hpp"
+#include "learning/internal/late_samples.hpp"
 #include "learning/internal/learned_inverses.hpp"
 #include "learning/internal/learning_plan.hpp"
 #include "learning/internal/sample_clock.hpp"
@@ -31,6 +32,7 @@ struct LearnerParts {
   LearningPlan plan;
   SampleClock clock;
   SampleRings rings;
+  LateSamples late;
   ActivationRecords records;
   ErrorMessages messages;
   FeedbackWeights feedback;
@@ -40,6 +42,7 @@ struct LearnerParts {
   std::vector<LearningScratch> scratch;  // by region
   BackwardStep backward;
   std::vector<Score> pending_scores;
+  bool late_words_fit = true;  // those that were read last
   std::unique_ptr<mesh::RuleState> saved;
   std::unique_ptr<mesh::RecordableRule> recordable;
 };
@@ -75,6 +78,7 @@ class RecordedLearner final : public mesh::RecordableRule {
   void restore_host_snapshot(const mesh::ByteArchive& from) override;
 
  private:
+  std::pair<std::uint64_t, std::uint64_t> entries_of(std::uint64_t step, std::uint64_t count) const;
   void each_optimizer_region(const std::function<void(const mesh::DeviceRegion&)>& visit) const;
 
   LearnerParts& parts_;

@@ -13,6 +13,7 @@ namespace weft::learning {
 class SampleClock {
  public:
   static constexpr std::int64_t kNoSample = -1;
+  static constexpr std::uint64_t kNow = UINT64_MAX;
 
   /// Values that change as samples pass, and are saved.
   struct Counters {
@@ -29,16 +30,23 @@ class SampleClock {
 
   bool is_pipelined() const noexcept { return is_pipelined_; }
   std::uint64_t steps_per_sample() const noexcept { return is_pipelined_ ? 1 : hold_ + travel_; }
-  bool fires(std::uint64_t step) const noexcept { return is_pipelined_ || step % steps_per_sample() < hold_; }
+  /// Step of a settled sample that a step of the run is.
+  std::uint64_t phase(std::uint64_t step) const noexcept { return (step + first_phase) % steps_per_sample(); }
+  bool fires(std::uint64_t step) const noexcept { return is_pipelined_ ? !stands : phase(step) < hold_; }
   std::uint64_t fired_before(std::uint64_t step) const noexcept {
-    if (is_pipelined_) return step;
-    const std::uint64_t period = steps_per_sample();
-    return step / period * hold_ + std::min<std::uint64_t>(step % period, hold_);
+    if (is_pipelined_) return stands ? 0 : step;
+    const std::uint64_t period = steps_per_sample(), last = step + first_phase;
+    return last / period * hold_ + std::min<std::uint64_t>(last % period, hold_) -
+           std::min<std::uint64_t>(first_phase, hold_);
   }
   /// Half of the messages that step `step` of this run writes; the step after it reads that half.
   std::uint64_t parity(std::uint64_t step) const noexcept { return (now.steps + step) & 1; }
   /// The sample that a step serves (settle).
-  std::uint64_t sample_of(std::uint64_t step) const noexcept { return now.block_first + step / steps_per_sample(); }
+  std::uint64_t sample_of(std::uint64_t step) const noexcept {
+    return now.block_first + (step + first_phase) / steps_per_sample();
+  }
+  /// Tick at which the sample under way left the outputs (settle); `tick` is that of a step behind it.
+  std::uint64_t end_tick(std::uint64_t tick) const noexcept { return late_end != kNow ? late_end : tick; }
   /// The sample that the outputs of `output_tick` answer (pipelined); kNoSample before the first and after the last.
   std::int64_t sample_at(std::uint64_t output_tick) const noexcept {
     const std::uint64_t first = now.start_tick + latency_;
@@ -47,6 +55,10 @@ class SampleClock {
   }
 
   Counters now;
+  // Of the run under way alone.
+  std::uint64_t first_phase = 0;  // of a settled sample's steps
+  std::uint64_t late_end = kNow;  // when the sample that is trained late left the outputs (settle)
+  std::uint64_t stands = 0;       // 1:                   // errors move and no tick passes (pipelined)
 
  private:
   bool is_pipelined_ = false;

@@ -35,6 +35,16 @@ inline std::vector<std::size_t> parts_of(const mesh::Node& output, const Learnin
   return starts;
 }
 
+/// In the place of labels: a sample has the caller's gradient of the output.
+inline constexpr std::uint32_t kGradient = kNoLabel - 1;
+
+/// Target of one sample at one output.
+struct TargetRow {
+  std::vector<std::uint32_t> labels;  // [learners][parts]: labels; 0 beside values; kGradient beside a gradient
+  std::vector<float> values;          // [learners][width]: values or a gradient
+  std::vector<float> weights;         // [learners]
+};
+
 /// Labels, targets and results of one output, in rings over samples: [sample & mask][learner][token].
 struct OutputRing {
   static constexpr std::uint32_t kNotScored = UINT32_MAX;
@@ -46,7 +56,8 @@ struct OutputRing {
   std::vector<std::uint32_t> classes{};      // the label, or 0: an operand of the loss
   std::vector<std::uint32_t> predictions{};  // kNotScored until the sample is scored
   std::vector<float> losses{};
-  std::vector<float> values{};  // ring [sample & mask][learner][width]
+  std::vector<float> values{};   // ring [sample & mask][learner][width]; with Late also of gradients
+  std::vector<float> weights{};  // ring [sample & mask][learner]; empty: all are 1
 
   /// The arrays of output number `i`.
   template <class Self, class Archive>
@@ -56,6 +67,7 @@ struct OutputRing {
     archive(Field{"predictions", Scope::results, i}, std::span(self.predictions));
     archive(Field{"losses", Scope::results, i}, std::span(self.losses));
     archive(Field{"targets", Scope::messages, i}, std::span(self.values));
+    archive(Field{"target_weights", Scope::messages, i}, std::span(self.weights));
   }
   void set_classes(std::size_t first, std::size_t count) noexcept;
 };
@@ -84,6 +96,8 @@ class SampleRings {
   /// Takes in targets [first, first + samples) of those given, for samples from `sample` on.
   void stage(const mesh::Graph& graph, std::span<const Target> targets, std::uint64_t first, std::uint64_t samples,
              std::uint64_t sample);
+  /// Takes in the target of one sample, by output.
+  void put(std::uint64_t sample, std::span<const TargetRow> target);
   Score score(const OutputRing& output, std::uint64_t sample, std::size_t place) const noexcept;
 
  private:
