@@ -24,6 +24,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -124,6 +125,22 @@ void note_row_numbers(const Found& found, const std::string& path) {
   }
 }
 
+/// Classes with nothing to be told from, or to be learned by: a heading of numbers, or the wrong column.
+void note_classes(const Found& found, const std::string& path) {
+  const learning::Dataset& data = found.data;
+  std::map<std::uint32_t, std::size_t> rows;
+  for (const std::uint32_t label : data.labels) ++rows[label];
+  const std::string place = escaped(path);
+  if (rows.size() == 1)
+    std::fprintf(stderr, "weft: note: %s: all rows are of one class; name the column of the class with --label\n",
+                 place.c_str());
+  if (data.size > 2 && rows.size() > 1 && rows[data.labels[0]] == 1)
+    std::fprintf(
+        stderr,
+        "weft: note: %s: the first row is the only one of its class; if it is a heading, say --header present\n",
+        place.c_str());
+}
+
 Json standardize_json(const learning::ColumnStatistics& statistics) {
   Json layer{{"type", "standardize"}, {"mean", Json::array()}, {"deviation", Json::array()}};
   for (std::size_t j = 0; j < statistics.mean.size(); ++j) {
@@ -213,6 +230,7 @@ Status make_network(const NewRequest& request) {
   if (!request.from.empty()) {
     WEFT_TRY(found, look_at(request, stream));
     note_row_numbers(*found, request.from);
+    note_classes(*found, request.from);
   }
   const std::size_t in = found ? found->data.features : *request.in;
   const std::size_t out = request.out.value_or(found ? found->data.classes : 1);

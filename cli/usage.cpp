@@ -114,6 +114,13 @@ std::string extra_argument(const CLI::App& app) {
          suggestion(bare, kOptionsElsewhere, long_names(app), "--");
 }
 
+/// True for something required that may be missing because an option is misspelled: that is the error to name.
+bool names_no_option(const CLI::App& app, const CLI::ParseError& error) {
+  const Words extras = app.remaining(true);
+  return dynamic_cast<const CLI::RequiredError*>(&error) &&
+         std::any_of(extras.begin(), extras.end(), [](const std::string& word) { return word.starts_with("-"); });
+}
+
 /// An option that is missing, with the argument that is one too many for its value.
 std::string meant_for(const CLI::App& app, const CLI::ParseError& error) {
   if (!dynamic_cast<const CLI::RequiredError*>(&error)) return {};
@@ -188,8 +195,12 @@ std::string usage_error(const CLI::App& program, std::span<const Verb> verbs, Ar
   const CLI::App& app = asked ? *asked->app : program;
   const CLI::App* deepest = levels(app).back();
   std::string text = error.what();
-  if (dynamic_cast<const CLI::ExtrasError*>(&error))
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) || names_no_option(*deepest, error))
     text = extra_argument(*deepest);
+  else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) && text.ends_with(" missing"))
+    text = text.substr(0, text.find(':')) + ": a value is missing";
+  else if (text == "A subcommand is required")
+    text = "a verb is required";
   else
     text += from_environment(*deepest, text, arguments) + meant_for(*deepest, error);
   if (asked) return text + " (see weft " + app.get_name() + " --help)";

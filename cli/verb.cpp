@@ -7,6 +7,7 @@
 #include "scheduler/executor_kind.hpp"
 
 #include "core/byte_size.hpp"
+#include "core/near_word.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -155,7 +156,8 @@ Flag one_of(Flag flag, std::vector<std::string> names) {
   flag.option_->type_name("")->option_text(text)->check([names = std::move(names), listed](const std::string& given) {
     for (const std::string& name : names)
       if (name == given) return std::string();
-    return "'" + given + "' is none of " + listed;
+    return "'" + given + "' is none of " + listed +
+           did_you_mean(given, std::vector<std::string_view>(names.begin(), names.end()));
   });
   return flag;
 }

@@ -6,6 +6,7 @@
 
 #include "formats/csv/gzip.hpp"
 
+#include "core/json.hpp"
 #include "core/philox.hpp"
 
 #include <algorithm>
@@ -50,6 +51,8 @@ class Labels {
     if (distinct_.size() == kMaxClasses)
       return fail(Errc::too_large,
                   reader.table().source_name() + ": more than " + std::to_string(kMaxClasses) + " different labels");
+    // A name of a class is kept in network files, which are UTF-8.
+    if (!write_json(Json(label.text))) return refuse(reader, "is not UTF-8; save the table as UTF-8");
     const auto id = static_cast<std::uint32_t>(distinct_.size());
     seen_.emplace(label.text, id);
     distinct_.push_back(std::move(label));

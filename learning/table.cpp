@@ -127,7 +127,10 @@ Status SampleReader::choose_columns(Label label, std::size_t features) {
   if (columns_.empty())
     return fail(Errc::shape_mismatch,
                 table_.source_name() + ": " + std::to_string(count) + (count == 1 ? " column" : " columns") +
-                    "; needed are samples with at least one value" + (needs_label_ ? " and a label" : ""));
+                    "; needed are samples with at least one value" + (needs_label_ ? " and a label" : "") +
+                    (count == 1 ? ". Fields are separated by commas, semicolons, tabs or |, and the first line is the "
+                                  "heading or a sample"
+                                : ""));
   if (features && columns_.size() != features)
     return fail(Errc::shape_mismatch, table_.source_name() + ": " + std::to_string(columns_.size()) +
                                           " values a sample" + (label_ ? " beside the label" : "") +

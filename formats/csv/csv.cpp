@@ -142,6 +142,7 @@ static bool is_undecided(std::string_view text) {
 
 /// Name of the format of what is no table; nothing for what may be one.
 static std::string_view other_format(std::string_view text) {
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) return "is UTF-16; save the table as UTF-8";
   if (text.starts_with(kEntity)) return "is a model (.entity), and no table of samples";
   const auto begin = text.substr(0, kProbed).find_first_not_of(" \t\r\n");
   if (begin == text.npos || (text[begin] != '{' && text[begin] != '[')) return {};
@@ -155,7 +156,8 @@ Status CsvReader::begin() {
     return fail(Errc::unsupported, source_name_ + ": packed by gzip; unpack it first, as in zcat FILE | weft ...");
   if (rest_.starts_with(kByteOrderMark)) rest_.remove_prefix(kByteOrderMark.size());
   while (!at_end_ && is_undecided(rest_)) WEFT_CHECK(fill());
-  if (const auto other = other_format(rest_); !other.empty()) return refuse(Errc::parse_failed, other);
+  if (const auto other = other_format(rest_); !other.empty())
+    return fail(Errc::parse_failed, source_name_ + ": " + std::string(other));
   WEFT_TRY(const bool has_record, next());
   if (!has_record) return {};
   if (options_.header == CsvHeader::present || (options_.header == CsvHeader::detect && names_columns()))
@@ -195,6 +197,9 @@ Result<bool> CsvReader::next() {
       line_ = blank;
       return refuse(Errc::parse_failed, "an empty line inside the table");
     }
+    if (!columns_ && record->find('\r') != record->npos && record->find('"') == record->npos)
+      return refuse(Errc::parse_failed,
+                    "lines end with a carriage return alone; save the table with the line ends of Windows or Unix");
     if (!separator_) find_separator(*record);
     WEFT_CHECK(split(*record));
     if (!columns_) columns_ = fields_.size();

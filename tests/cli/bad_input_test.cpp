@@ -24,7 +24,7 @@ void expect_refused(const Words& arguments, int exit, const std::string& fragmen
 }
 
 TEST(Usage, IsRefusedWithExit2) {
-  expect_refused({}, 2, "subcommand");
+  expect_refused({}, 2, "a verb is required");
   expect_refused({"fly"}, 2, "fly");
   expect_refused({"run"}, 2, "NETWORK");
   expect_refused({"run", kDigits, "--fast"}, 2, "--fast");

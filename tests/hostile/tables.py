@@ -72,3 +72,21 @@ def no_table(weft, folder, _, content, word):
 def meant_column(weft, folder, given, meant):
     path = write(f"{folder}/t.csv", "long,wide,species\n1,2,a\n2,1,b\n")
     weft.refuses(3, [f"did you mean '{meant}'", "long, wide, species"], "new", "--from", path, "--label", given, "-o", f"{folder}/o")
+
+
+@case("how a table is to be saved:", ("UTF-16", "a,b,y\n1,2,x\n".encode("utf-16"), "t.csv: is UTF-16"), ("line ends", "a,b,y\r1,2,x\r", "t.csv:1: lines end"),
+      ("no separator", "a b y\n1 2 x\n", "Fields are separated by"), ("a remark", "# mine\na,b,y\n1,2,x\n", "Fields are separated by"),
+      ("Latin 1", "a,b,y\n1,2,x\n2,1,bl\u00e5\n".encode("latin-1"), 't.csv:3: label "bl\\xe5" is not UTF-8'))
+def saving(weft, folder, _, content, words):
+    path = write(f"{folder}/t.csv", content)
+    weft.refuses(3, words, "new", "--from", path, "-o", f"{folder}/o")
+    expect(weft("new", "--in", 2, "--out", 2, "-o", f"{folder}/n.json").exit == 0, "no network")
+    weft.refuses(3, words, "run", f"{folder}/n.json", "--data", path, "--save", f"{folder}/m.entity")
+
+
+@case("a table that surprises is learned, with a note:", ("one class", "a,y\n1,x\n2,x\n4,x\n", "all rows are of one class"),
+      ("a heading of numbers", "2019,2020\n1,7\n2,8\n4,7\n5,8\n", "--header present"))
+def surprise(weft, folder, _, content, words):
+    out = weft("new", "--from", write(f"{folder}/t.csv", content), "-o", f"{folder}/n.json")
+    expect(out.exit == 0 and words in out.err, "no note", (), out)
+    expect(weft("run", f"{folder}/n.json").exit == 0, "not learned")
