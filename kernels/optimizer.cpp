@@ -15,7 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <iterator>
 
 WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
@@ -69,7 +69,8 @@ struct FromMemory {
   template <class Body>
   HWY_INLINE void operator()(const OptimizerArguments& of, const Body& body) const {
     const float* const g = of.g;
-    for_each_value(of.n, [&](auto load, auto store) HWY_ATTR { body(load, store, load(g)); });
+    const std::size_t n = of.n;
+    for_each_value(n, [&](auto load, auto store) HWY_ATTR { body(load, store, load(g)); });
   }
 };
 
@@ -80,17 +81,21 @@ struct FromProduct {
 
   template <class Body>
   HWY_INLINE void operator()(const OptimizerArguments&, const Body& body) const {
-    const OuterProduct p = product;
-    if (!p.x) {
-      for_each_value(p.out, [&](auto load, auto store) HWY_ATTR { body(load, store, add(load(p.dy), 0.0f)); });
+    const float *const errors = product.dy, *const inputs = product.x;
+    const std::size_t out = product.out, in = product.in, end = first + count;
+    if (!inputs) {
+      for_each_value(out, [&](auto load, auto store) HWY_ATTR { body(load, store, add(load(errors), 0.0f)); });
       return;
     }
-    for (std::size_t panel = first; panel < first + count; ++panel) {
-      // Lanes that pad a panel have no error: their gradients are 0.
-      alignas(64) float lanes[kPanelWidth] = {};
-      const std::size_t width = std::min(kPanelWidth, p.out - panel * kPanelWidth);
-      std::memcpy(lanes, p.dy + panel * kPanelWidth, width * sizeof(float));
-      each_of_panel(lanes, p.x, p.in, panel * p.in * kPanelWidth, body);
+    for (std::size_t panel = first; panel < end; ++panel) {
+      const float* dy = errors + panel * kPanelWidth;
+      alignas(64) float lanes[kPanelWidth];
+      if (const std::size_t width = out - panel * kPanelWidth; width < kPanelWidth) {
+        // Lanes that pad a panel have no error: their gradients are 0.
+        std::fill(std::copy_n(dy, width, lanes), std::end(lanes), 0.0f);
+        dy = lanes;
+      }
+      each_of_panel(dy, inputs, in, panel * in * kPanelWidth, body);
     }
   }
 
@@ -111,7 +116,7 @@ struct FromProduct {
     constexpr std::size_t kVectors = kPanelWidth / kVectorLanes;
     const FloatTag d;
     Real ds[kVectors];
-    for (std::size_t v = 0; v < kVectors; ++v) ds[v] = hn::Load(d, dy + v * kVectorLanes);
+    for (std::size_t v = 0; v < kVectors; ++v) ds[v] = hn::LoadU(d, dy + v * kVectorLanes);
     for (std::size_t k = 0; k < in; ++k) {
       const Real xs = hn::Set(d, x[k]);
       for (std::size_t v = 0; v < kVectors; ++v, at += kVectorLanes)
@@ -122,29 +127,40 @@ struct FromProduct {
 #endif
 };
 
-template <int kArrays, bool kClips, class From, class Step>
-HWY_INLINE void walk(const OptimizerArguments& arguments, const OptimizerOptions& options, const From& from,
-                     const Step& step) {
-  const OptimizerArguments of = arguments;  // a copy stays in registers: no store of a vector can change it
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults)               \
+  struct Stepper_##name {                                                            \
+    static constexpr int kArrays = arrays;                                           \
+    static HWY_INLINE void step(Weight& u, const Settings& s) { step_##name(u, s); } \
+  };
+#include "kernels/formulas/optimizers.def"
+#undef WEFT_OPTIMIZER
+
+// A function for each: small updates pay for the registers of their own formula only.
+template <class Stepper, bool kClips, class From>
+HWY_NOINLINE void walk(const OptimizerArguments& of, const OptimizerOptions& options, const From& from) {
+  constexpr int kArrays = Stepper::kArrays;
+  // Copies stay in registers: no store of a vector can change them. Member by member, since the caller has just written
+  // them so: one wide load would wait for all of these stores.
+  float *const w = of.w, *const first = of.first, *const second = of.second, *const third = of.third;
   const Settings s = settings_of(of, options);
   const Real limit = repeated(options.clip_limit);
-  const Real factor = of.squares ? clip_factor(repeated(*of.squares), limit) : repeated(1.0f);
+  const Real factor = kClips && of.squares ? clip_factor(repeated(*of.squares), limit) : repeated(1.0f);
   const bool clips_values = options.clip == Clip::value;
   from(of, [&](const auto& load, const auto& store, Real gradient) HWY_ATTR {
-    Weight u{load(of.w), gradient, repeated(0.0f), repeated(0.0f), repeated(0.0f)};
+    Weight u{load(w), gradient, repeated(0.0f), repeated(0.0f), repeated(0.0f)};
     if constexpr (kClips) u.gradient = clips_values ? clip_value(u.gradient, limit) : mul(u.gradient, factor);
-    if constexpr (kArrays > 0) u.first = load(of.first);
+    if constexpr (kArrays > 0) u.first = load(first);
     if constexpr (kArrays > 1)
-      if (of.second) u.second = load(of.second);
+      if (second) u.second = load(second);
     if constexpr (kArrays > 2)
-      if (of.third) u.third = load(of.third);
-    step(u, s);
-    store(u.weight, of.w);
-    if constexpr (kArrays > 0) store(u.first, of.first);
+      if (third) u.third = load(third);
+    Stepper::step(u, s);
+    store(u.weight, w);
+    if constexpr (kArrays > 0) store(u.first, first);
     if constexpr (kArrays > 1)
-      if (of.second) store(u.second, of.second);
+      if (second) store(u.second, second);
     if constexpr (kArrays > 2)
-      if (of.third) store(u.third, of.third);
+      if (third) store(u.third, third);
   });
 }
 
@@ -152,11 +168,9 @@ template <class From>
 HWY_INLINE void move_all(const OptimizerArguments& of, const OptimizerOptions& options, const From& from) {
   const bool clips = options.clip == Clip::value || of.squares;
   switch (options.kind) {
-#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults)                                         \
-  case OptimizerKind::name: {                                                                                  \
-    const auto step = [](Weight& u, const Settings& s) HWY_ATTR { step_##name(u, s); };                        \
-    return clips ? walk<arrays, true>(of, options, from, step) : walk<arrays, false>(of, options, from, step); \
-  }
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) \
+  case OptimizerKind::name:                                            \
+    return clips ? walk<Stepper_##name, true>(of, options, from) : walk<Stepper_##name, false>(of, options, from);
 #include "kernels/formulas/optimizers.def"
 #undef WEFT_OPTIMIZER
   }
