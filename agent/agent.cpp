@@ -201,17 +201,50 @@ Status Agent::learn(std::span<const mesh::RunInput> inputs, std::span<const lear
                     std::uint64_t samples) {
   WEFT_CHECK(ready());
   if (!replayable_.learner()) return no_learner();
-  std::uint64_t size = 0;
-  for (const mesh::RunInput& input : inputs) size += input.values.size_bytes();
-  for (const learning::Target& target : targets) size += target.labels.size_bytes() + target.values.size_bytes();
-  if (size > options_.journal.max_record_bytes / 2)
-    return fail(Errc::too_large, directory() + ": a batch of " + std::to_string(size) + " bytes, at most " +
-                                     std::to_string(options_.journal.max_record_bytes / 2) +
-                                     " go into one record; give the samples in several calls");
+  WEFT_CHECK(check_batch(inputs, targets));
   Status done = replayable_.learner()->learn(inputs, targets, samples);
   const bool halted = !done;
   return journaled(std::move(done), RecordKind::learn,
                    [&](RecordBytes& bytes) { bytes.put_learn(inputs, targets, samples, halted); });
+}
+
+Status Agent::check_batch(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets) const {
+  std::uint64_t size = 0;
+  for (const mesh::RunInput& input : inputs) size += input.values.size_bytes();
+  for (const learning::Target& target : targets)
+    size += target.labels.size_bytes() + target.values.size_bytes() + target.gradient.size_bytes();
+  if (size > options_.journal.max_record_bytes / 2)
+    return fail(Errc::too_large, directory() + ": a batch of " + std::to_string(size) + " bytes, at most " +
+                                     std::to_string(options_.journal.max_record_bytes / 2) +
+                                     " go into one record; give the samples in several calls");
+  return {};
+}
+
+Result<learning::Ticket> Agent::observe(std::span<const mesh::RunInput> inputs) {
+  WEFT_CHECK(ready());
+  if (!replayable_.learner()) return fail(no_learner().error());
+  WEFT_CHECK(check_batch(inputs, {}));
+  const auto ticket = replayable_.learner()->observe(inputs);
+  WEFT_CHECK(journaled(ticket ? Status() : Status(fail(ticket.error())), RecordKind::observe,
+                       [&](RecordBytes& bytes) { bytes.put_observe(inputs, !ticket); }));
+  return *ticket;
+}
+
+Status Agent::teach(learning::Ticket ticket, std::span<const learning::Target> targets) {
+  WEFT_CHECK(ready());
+  if (!replayable_.learner()) return no_learner();
+  WEFT_CHECK(check_batch({}, targets));
+  Status done = replayable_.learner()->teach(ticket, targets);
+  const bool halted = !done;
+  return journaled(std::move(done), RecordKind::teach,
+                   [&](RecordBytes& bytes) { bytes.put_teach(ticket, targets, halted); });
+}
+
+Status Agent::forgo(learning::Ticket ticket) {
+  WEFT_CHECK(ready());
+  if (!replayable_.learner()) return no_learner();
+  return journaled(replayable_.learner()->forgo(ticket), RecordKind::forgo,
+                   [&](RecordBytes& bytes) { bytes.put_forgo(ticket); });
 }
 
 Status Agent::drain() {

@@ -131,6 +131,9 @@ class Agent {
   Status learn(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets,
                std::uint64_t samples);
   Status drain();
+  Result<learning::Ticket> observe(std::span<const mesh::RunInput> inputs);
+  Status teach(learning::Ticket ticket, std::span<const learning::Target> targets);
+  Status forgo(learning::Ticket ticket);
   Result<mesh::CommandMessage> post(Coord cell, std::shared_ptr<mesh::Command> control);
   /// As Mesh::tell and Mesh::ask; a command is sent as by `post`.
   Result<std::uint64_t> tell(Coord to, mesh::MessagePointer message);
@@ -163,6 +166,7 @@ class Agent {
   void begin_writing(std::unique_ptr<storage::JournalWriter> journal);
   Status ready() const;
   Status no_learner() const;
+  Status check_batch(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets) const;
   Status take_checkpoint(bool awaited);
   Result<Checkpointer::Content> encode(const storage::JournalPlace& place, const std::string& extension) const;
   template <class Write>

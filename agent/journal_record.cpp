@@ -111,6 +111,20 @@ LearnRecord read_learn(Reader& in) {
   return record;
 }
 
+ObserveRecord read_observe(Reader& in) {
+  ObserveRecord record{in.boolean(), {}};
+  for (std::uint64_t i = 0, n = std::min(in.count(17), kMaxNames); i < n && in.is_good(); ++i)
+    record.inputs.push_back({in.text(), in.floats()});
+  return record;
+}
+
+TeachRecord read_teach(Reader& in) {
+  TeachRecord record{in.number<std::uint64_t>(), in.boolean(), {}};
+  for (std::uint64_t i = 0, n = std::min(in.count(44), kMaxNames); i < n && in.is_good(); ++i)
+    record.targets.push_back({in.text(), in.labels(), in.floats(), in.floats(), in.floats()});
+  return record;
+}
+
 std::optional<CommandRecord> read_command(Reader& in) {
   CommandRecord record;
   record.cell.z = in.number<std::uint32_t>();
@@ -208,6 +222,12 @@ std::optional<Record> read_any(RecordKind kind, Reader& in) {
       return CheckpointRecord{in.number<std::uint64_t>()};
     case RecordKind::message:
       return read_message(in);
+    case RecordKind::observe:
+      return read_observe(in);
+    case RecordKind::teach:
+      return read_teach(in);
+    case RecordKind::forgo:
+      return ForgoRecord{in.number<std::uint64_t>()};
     case RecordKind::none:
       break;
   }
@@ -292,6 +312,30 @@ void RecordBytes::put_learn(std::span<const mesh::RunInput> inputs, std::span<co
 }
 
 void RecordBytes::put_drain(bool halted) { number(std::uint8_t{halted}); }
+
+void RecordBytes::put_observe(std::span<const mesh::RunInput> inputs, bool halted) {
+  number(std::uint8_t{halted});
+  number(std::uint64_t{inputs.size()});
+  for (const mesh::RunInput& input : inputs) {
+    text(input.port);
+    floats(input.values);
+  }
+}
+
+void RecordBytes::put_teach(learning::Ticket ticket, std::span<const learning::Target> targets, bool halted) {
+  number(ticket);
+  number(std::uint8_t{halted});
+  number(std::uint64_t{targets.size()});
+  for (const learning::Target& target : targets) {
+    text(target.output);
+    labels(target.labels);
+    floats(target.values);
+    floats(target.gradient);
+    floats(target.weights);
+  }
+}
+
+void RecordBytes::put_forgo(learning::Ticket ticket) { number(ticket); }
 
 void RecordBytes::put_command(Coord cell, const mesh::Command& control) {
   number(std::uint32_t{cell.z});

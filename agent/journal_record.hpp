@@ -91,9 +91,27 @@ struct MarkerRecord {
 struct CheckpointRecord {
   std::uint64_t tick = 0;  // its hash is in the checkpoint: it takes time that the mesh should not stand still for
 };
-using Record = std::variant<InputRecord, TicksRecord, LearnRecord, DrainRecord, CommandRecord, AddSessionRecord,
-                            RemoveSessionRecord, ResetSessionRecord, AttachSessionRecord, ResumeRecord,
-                            AnnotationRecord, MarkerRecord, CheckpointRecord, MessageRecord>;
+struct ObserveRecord {
+  bool halted = false;
+  std::vector<LearnRecord::Port> inputs;
+};
+struct TeachRecord {
+  struct Output {
+    std::string name;
+    std::vector<std::uint32_t> labels;
+    std::vector<float> values, gradient, weights;
+  };
+  learning::Ticket ticket = 0;
+  bool halted = false;
+  std::vector<Output> targets;
+};
+struct ForgoRecord {
+  learning::Ticket ticket = 0;
+};
+using Record =
+    std::variant<InputRecord, TicksRecord, LearnRecord, DrainRecord, CommandRecord, AddSessionRecord,
+                 RemoveSessionRecord, ResetSessionRecord, AttachSessionRecord, ResumeRecord, AnnotationRecord,
+                 MarkerRecord, CheckpointRecord, MessageRecord, ObserveRecord, TeachRecord, ForgoRecord>;
 
 /// Bytes of records, written one after another into memory that is used again.
 /// Floats whose low halves are all zero (what is exact in bfloat16, as pictures of few grey levels are) take two bytes;
@@ -112,6 +130,9 @@ class RecordBytes {
   void put_learn(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets,
                  std::uint64_t samples, bool halted);
   void put_drain(bool halted);
+  void put_observe(std::span<const mesh::RunInput> inputs, bool halted);
+  void put_teach(learning::Ticket ticket, std::span<const learning::Target> targets, bool halted);
+  void put_forgo(learning::Ticket ticket);
   void put_command(Coord cell, const mesh::Command& control);
   void put_message(Coord to, const mesh::Mail& mail);
   void put_session(std::uint64_t session);

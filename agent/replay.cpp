@@ -121,9 +121,25 @@ std::uint64_t Replay::parts() const noexcept {
 }
 
 std::uint64_t Replay::ticks_of_part() const noexcept {
-  if (std::holds_alternative<LearnRecord>(*record_) && const_cast<ReplayableMesh&>(replayable_).learner())
+  const bool is_sample =
+      std::holds_alternative<LearnRecord>(*record_) || std::holds_alternative<ObserveRecord>(*record_) || shows_again();
+  if (is_sample && const_cast<ReplayableMesh&>(replayable_).learner())
     return const_cast<ReplayableMesh&>(replayable_).learner()->ticks_per_sample();
   return 1;
+}
+
+/// A target that shows its sample anew, which takes ticks; one of weight 0 does not.
+bool Replay::shows_again() const noexcept {
+  const learning::Learner* const learner = const_cast<ReplayableMesh&>(replayable_).learner();
+  const auto* const taught = std::get_if<TeachRecord>(&*record_);
+  if (!learner || !taught || learner->options().late != learning::Late::again) return false;
+  return std::any_of(taught->targets.begin(), taught->targets.end(), [](const TeachRecord::Output& target) {
+    const bool has_labels = std::any_of(target.labels.begin(), target.labels.end(),
+                                        [](std::uint32_t label) { return label != learning::kNoLabel; });
+    const bool is_heavy = target.weights.empty() || std::any_of(target.weights.begin(), target.weights.end(),
+                                                                [](float weight) { return weight > 0.0f; });
+    return is_heavy && (has_labels || !target.values.empty() || !target.gradient.empty());
+  });
 }
 
 void Replay::note_external(std::uint64_t first, std::uint64_t count) {
@@ -218,7 +234,8 @@ Status Replay::run(std::optional<std::uint64_t> until) {
       const std::uint64_t room = *until > tick() ? (*until - tick()) / ticks_of_part() : 0;
       const bool takes_time = std::holds_alternative<TicksRecord>(*record_) ||
                               std::holds_alternative<LearnRecord>(*record_) ||
-                              std::holds_alternative<DrainRecord>(*record_);
+                              std::holds_alternative<DrainRecord>(*record_) ||
+                              std::holds_alternative<ObserveRecord>(*record_) || shows_again();
       if (takes_time && room == 0) return {};
       if (takes_time && is_divisible()) count = std::min(count, room);
     }

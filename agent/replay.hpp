@@ -78,6 +78,7 @@ class Replay {
   bool is_divisible() const noexcept;
   std::uint64_t parts() const noexcept;
   std::uint64_t ticks_of_part() const noexcept;
+  bool shows_again() const noexcept;
   /// Replays `count` parts of the record.
   Status replay_parts(std::uint64_t count);
   void note_external(std::uint64_t first, std::uint64_t count);

@@ -99,6 +99,27 @@ Status ReplayableMesh::apply_one(const DrainRecord& record) {
   return as_told(learner_->drain(), record.halted);
 }
 
+Status ReplayableMesh::apply_one(const ObserveRecord& record) {
+  if (!learner_) return no_learner("observe");
+  std::vector<mesh::RunInput> inputs;
+  for (const LearnRecord::Port& port : record.inputs) inputs.push_back({port.name, port.values});
+  const auto ticket = learner_->observe(inputs);
+  return as_told(ticket ? Status() : Status(fail(ticket.error())), record.halted);
+}
+
+Status ReplayableMesh::apply_one(const TeachRecord& record) {
+  if (!learner_) return no_learner("teach");
+  std::vector<learning::Target> targets;
+  for (const TeachRecord::Output& each : record.targets)
+    targets.push_back({each.name, each.labels, each.values, each.gradient, each.weights});
+  return as_told(learner_->teach(record.ticket, targets), record.halted);
+}
+
+Status ReplayableMesh::apply_one(const ForgoRecord& record) {
+  if (!learner_) return no_learner("forgo");
+  return learner_->forgo(record.ticket);
+}
+
 Status ReplayableMesh::apply_one(const CommandRecord& record) {
   // A record is applied once, so the message may be sent as it is.
   WEFT_TRY([[maybe_unused]] const auto sent, mesh_->post(record.cell, record.control));

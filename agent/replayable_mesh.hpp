@@ -68,6 +68,9 @@ class ReplayableMesh {
   Status apply_one(const AnnotationRecord& record);
   Status apply_one(const MarkerRecord& record);
   Status apply_one(const CheckpointRecord& record);
+  Status apply_one(const ObserveRecord& record);
+  Status apply_one(const TeachRecord& record);
+  Status apply_one(const ForgoRecord& record);
   Status compare(std::uint64_t tick, Hash128 hash) const;
   Status compare_tick(std::uint64_t tick) const;
 

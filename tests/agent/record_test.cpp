@@ -50,6 +50,32 @@ TEST(Record, StoresWhatIsExactInHalvesInHalfTheBytes) {
   expect_same_bits(std::get<InputRecord>(reread(RecordKind::input, bytes)).values, grey);
 }
 
+TEST(Record, KeepsWhatComesLate) {
+  const std::vector<float> x{1.5f, 0.1f}, gradient{0.3f, -0.7f}, weights{2.0f, 0.5f};
+  const std::vector<std::uint32_t> labels{7, learning::kNoLabel};
+  const mesh::RunInput input{"pixels", x};
+  RecordBytes bytes;
+  bytes.begin().put_observe({&input, 1}, true);
+  const auto observed = std::get<ObserveRecord>(reread(RecordKind::observe, bytes));
+  EXPECT_TRUE(observed.halted);
+  ASSERT_EQ(observed.inputs.size(), 1u);
+  expect_same_bits(observed.inputs[0].values, x);
+  const std::vector<learning::Target> targets{{.output = "digit", .labels = labels, .weights = weights},
+                                              {.output = "size", .gradient = gradient}};
+  bytes.begin().put_teach(300, targets, false);
+  const auto taught = std::get<TeachRecord>(reread(RecordKind::teach, bytes));
+  EXPECT_EQ(taught.ticket, 300u);
+  EXPECT_FALSE(taught.halted);
+  ASSERT_EQ(taught.targets.size(), 2u);
+  EXPECT_EQ(taught.targets[0].labels, labels);
+  expect_same_bits(taught.targets[0].weights, weights);
+  EXPECT_TRUE(taught.targets[0].gradient.empty());
+  EXPECT_EQ(taught.targets[1].name, "size");
+  expect_same_bits(taught.targets[1].gradient, gradient);
+  bytes.begin().put_forgo(9);
+  EXPECT_EQ(std::get<ForgoRecord>(reread(RecordKind::forgo, bytes)).ticket, 9u);
+}
+
 TEST(Record, KeepsBatchesWithLabelsOfEveryWidth) {
   for (const std::uint32_t largest : {0u, 254u, 255u, 65534u, 65535u, 70000u, 4294967294u}) {
     const std::vector<float> inputs{1.5f, 2.25f, 0.3f, 0.7f}, values{0.25f, 8.0f};

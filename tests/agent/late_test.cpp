@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Samples that are observed now and taught later, in an agent: killed at any call, opened again, replayed and compared.
+
+#include "agent/diff.hpp"
+#include "agent/replay.hpp"
+
+#include "tests/agent/scripted.hpp"
+#include "tests/support/memory_file_system.hpp"
+#include <map>
+#include <string>
+#include <vector>
+
+namespace weft::agent::test::late_test {
+namespace {
+
+using storage::MemoryFileSystem;
+
+struct Way {
+  learning::Schedule schedule;
+  learning::Late late;
+};
+
+mesh::NetworkSpec network(const Way& way) {
+  auto spec = small_network();
+  spec.learning = R"({"rule":"backprop","patience":16,"schedule":")" + std::string(name(way.schedule)) +
+                  R"(","late":")" + std::string(name(way.late)) + R"("})";
+  return spec;
+}
+
+/// Samples that are taught three calls later by turns by a label, a gradient and a label of weight 0, forgone, or left.
+std::vector<Call> late_script(std::uint64_t steps) {
+  std::vector<Call> calls;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    calls.push_back([step](Agent& agent) -> Status {
+      RandomStream random(11, step, RandomPurpose::test);
+      std::vector<float> x(4);
+      for (float& value : x) value = random.next_normal();
+      const mesh::RunInput input{"x", x};
+      WEFT_TRY(const learning::Ticket ticket, agent.observe({&input, 1}));
+      EXPECT_EQ(ticket, step);
+      return {};
+    });
+    if (step >= 3 && step % 5 != 4)
+      calls.push_back([step](Agent& agent) -> Status {
+        const learning::Ticket ticket = step - 3;
+        if (step % 5 == 3) return agent.forgo(ticket);
+        const auto label = static_cast<std::uint32_t>(step % 3);
+        const float weight = step % 5 == 2 ? 0.0f : 1.5f;
+        const std::vector<float> gradient{0.5f, -0.25f, 0.125f};
+        learning::Target target{.output = "y", .weights = {&weight, 1}};
+        if (step % 5 == 1)
+          target.gradient = gradient;
+        else
+          target.labels = {&label, 1};
+        Status taught = agent.teach(ticket, {&target, 1});
+        agent.learner()->clear_scores();
+        return taught;
+      });
+    if (step % 7 == 3) calls.push_back([](Agent& agent) { return agent.mark(); });
+    if (step % 11 == 6)
+      calls.push_back([](Agent& agent) -> Status {
+        agent.learner()->clear_scores();
+        return agent.drain();
+      });
+  }
+  return calls;
+}
+
+class LateAgent : public ::testing::TestWithParam<Way> {};
+
+TEST_P(LateAgent, GoesOnFromAnyCallToTheSameEnd) {
+  const std::vector<Call> calls = late_script(40);
+  MemoryFileSystem whole;
+  Hash128 end;
+  {
+    ScriptedAgent agent(whole, Durability::Mode::tick, {}, network(GetParam()));
+    ASSERT_TRUE(agent.opened) << agent.opened.error().text();
+    while (agent.counter.calls < calls.size()) {
+      const Status called = agent.call(calls);
+      ASSERT_TRUE(called) << called.error().text();
+    }
+    end = agent.hash();
+    const learning::LateCounts counts = agent->learner()->late_counts();
+    EXPECT_EQ(counts.observed, 40u);
+    EXPECT_GT(counts.taught, 5u);
+    EXPECT_GT(counts.expired, 1u);
+    EXPECT_GT(counts.forgone, 2u);
+  }
+  for (std::size_t cut = 1; cut < calls.size(); cut += 5) {
+    MemoryFileSystem files;
+    {
+      ScriptedAgent agent(files, Durability::Mode::tick, {}, network(GetParam()));
+      while (agent.counter.calls < cut) ASSERT_TRUE(agent.call(calls));
+    }
+    ScriptedAgent agent(files, Durability::Mode::tick, {}, network(GetParam()));
+    ASSERT_TRUE(agent.opened) << agent.opened.error().text();
+    ASSERT_EQ(agent.counter.calls, cut);
+    while (agent.counter.calls < calls.size()) {
+      const Status called = agent.call(calls);
+      ASSERT_TRUE(called) << called.error().text() << " after a cut at " << cut;
+    }
+    EXPECT_EQ(agent.hash(), end) << "cut at " << cut;
+  }
+}
+
+TEST_P(LateAgent, ReplaysToTheSameHashes) {
+  const std::vector<Call> calls = late_script(40);
+  MemoryFileSystem files;
+  ScriptedAgent agent(
+      files, Durability::Mode::tick, [](Agent::Options& options) { options.keep = 1000; }, network(GetParam()));
+  std::map<std::uint64_t, Hash128> hashes;
+  while (agent.counter.calls < calls.size()) {
+    ASSERT_TRUE(agent.call(calls));
+    hashes[agent->mesh().ticks()] = agent.hash();
+  }
+  ReplayOptions options;
+  options.mesh.threads = 1;
+  options.verifies = true;
+  options.from = 0;
+  auto replay = Replay::open(files, "agent", options);
+  ASSERT_TRUE(replay) << replay.error().text();
+  const Status ran = replay->run();
+  ASSERT_TRUE(ran) << ran.error().text();
+  EXPECT_EQ(replay->replayable().hash(), agent.hash());
+  for (const auto& [tick, hash] : hashes) {
+    auto part = Replay::open(files, "agent", options);
+    ASSERT_TRUE(part->run(tick));
+    ASSERT_EQ(part->tick(), tick);
+    EXPECT_EQ(part->replayable().hash(), hash) << "tick " << tick;
+  }
+}
+
+TEST_P(LateAgent, WritesNothingDownOfWhatIsRefused) {
+  MemoryFileSystem files;
+  ScriptedAgent agent(files, Durability::Mode::tick, {}, network(GetParam()));
+  const std::uint64_t before = agent->statistics().at.record;
+  const std::uint32_t label = 1;
+  const learning::Target target{"y", {&label, 1}};
+  EXPECT_FALSE(agent->teach(3, {&target, 1}));
+  EXPECT_FALSE(agent->forgo(3));
+  EXPECT_EQ(agent->statistics().at.record, before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, LateAgent,
+                         ::testing::Values(Way{learning::Schedule::settle, learning::Late::meet},
+                                           Way{learning::Schedule::settle, learning::Late::again},
+                                           Way{learning::Schedule::pipelined, learning::Late::meet},
+                                           Way{learning::Schedule::pipelined, learning::Late::again}),
+                         [](const auto& row) {
+                           return std::string(name(row.param.schedule)) + "_" + std::string(name(row.param.late));
+                         });
+
+}  // namespace
+}  // namespace weft::agent::test::late_test
