@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The programs of docs/embedding.md do what it says.
 
-  embedding_test.py WEFT SOURCE PROGRAM...      programs: load, predict_while_learning, sixty_hz, two_agents, rollback
+  embedding_test.py WEFT SOURCE PROGRAM...      programs: load, predict_while_learning, sixty_hz, two_agents, rollback,
+      late_labels
 """
 import pathlib
 import subprocess
@@ -37,6 +38,13 @@ def main():
         assert run(PROGRAMS["predict_while_learning"]) == "100 of the last 100 answers were right\n"
         assert run(PROGRAMS["sixty_hz"]) == "30 frames, every one with ticks\n"
         assert run(PROGRAMS["rollback"]) == "the same bits\n"
+        whole = run(PROGRAMS["late_labels"], folder + "/whole")
+        assert whole.startswith("1000 samples, 995 trained, 5 open, state "), whole
+        for stop in ("3", "500", "777"):
+            run(PROGRAMS["late_labels"], folder + "/cut", stop, expected=-9)
+        assert run(PROGRAMS["late_labels"], folder + "/cut") == whole
+        replayed = run(weft, "replay", folder + "/cut")
+        assert whole.split("state ")[1].strip() in replayed, replayed
         for times in (1, 2, 3):
             assert run(PROGRAMS["two_agents"], folder) == f"ada has seen {times} samples\n"
 
