@@ -150,6 +150,16 @@ struct RunShape {
   std::size_t learners = 1;
   mesh::ExecutorKind executor = mesh::ExecutorKind::automatic;
   std::string device = "cpu";
+  Late late = Late::none;
+};
+
+/// Targets that come two samples late.
+const RunShape kLateRuns[] = {
+    {.rule = Rule::backprop, .schedule = Schedule::settle, .late = Late::meet},
+    {.rule = Rule::backprop, .schedule = Schedule::pipelined, .late = Late::meet},
+    {.rule = Rule::fw_dtp, .schedule = Schedule::pipelined, .late = Late::meet},
+    {.rule = Rule::backprop, .schedule = Schedule::settle, .late = Late::again},
+    {.rule = Rule::dfa, .schedule = Schedule::pipelined, .late = Late::again},
 };
 
 /// Kept open for the whole program: what it compiled is used by all runs. Null: there is no Vulkan device here.
@@ -199,6 +209,8 @@ std::string hash_of_run(const Json& row, const Stored& stored, const RunShape& r
   options.schedule = run.schedule;
   options.optimizer.lr = 0.01f;
   options.learners = run.learners;
+  options.late = run.late;
+  options.patience = 3;
   auto learner = must(Learner::build(mesh, options));
   const std::size_t width = mesh.graph().nodes()[0].width, limit = row.get_or("indices", std::size_t{0});
   std::vector<float> x;
@@ -213,7 +225,14 @@ std::string hash_of_run(const Json& row, const Stored& stored, const RunShape& r
   for (std::uint64_t s = 0; s < samples * run.learners; ++s) labels.push_back(static_cast<std::uint32_t>(s * 7 % 4));
   const std::uint64_t step = run.at_once ? samples : 1;
   const std::size_t tick = run.sessions * width;
-  for (std::uint64_t s = 0; s < samples; s += step) {
+  for (std::uint64_t s = 0; s < samples && run.late != Late::none; ++s) {
+    const mesh::RunInput input{"x", std::span(x).subspan(s * tick, tick)};
+    const Ticket ticket = must(learner->observe({&input, 1}));
+    const Target target{"y",
+                        std::span(labels).subspan((s - std::min<std::uint64_t>(s, 2)) * run.learners, run.learners)};
+    if (s >= 2) must(learner->teach(ticket - 2, {&target, 1}));
+  }
+  for (std::uint64_t s = 0; s < samples && run.late == Late::none; s += step) {
     const mesh::RunInput input{"x", std::span(x).subspan(s * tick, step * tick)};
     const Target target{"y", std::span(labels).subspan(s * run.learners, step * run.learners), {}};
     must(learner->learn({&input, 1}, {&target, 1}, step));
@@ -302,6 +321,24 @@ TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
       }
     }
   }
+}
+
+TEST(Conformance, LateTargetsEndInOneStateWhateverComputesIt) {
+  for (const Json& row : rows_of_layer())
+    for (const RunShape& base : kLateRuns) {
+      SCOPED_TRACE(row.dump() + " " + std::string(name(base.rule)) + " " + std::string(name(base.late)));
+      const std::string first = hash_of_run(row, {}, base);
+      tell(row, {}, "late " + std::string(name(base.late)), first);
+      for (const kernels::Isa isa : kernels::available_isas()) {
+        const test::ForIsa scope(isa);
+        for (const std::size_t threads : {1, 2, 7}) {
+          RunShape run = base;
+          run.threads = threads;
+          run.sessions = threads == 2 ? 3 : 1;
+          ASSERT_EQ(hash_of_run(row, {}, run), first) << name(isa) << ", " << threads << " threads";
+        }
+      }
+    }
 }
 
 TEST(Conformance, ThreadsInsideOperationsChangeNothing) {
@@ -403,6 +440,13 @@ TEST(Conformance, AGpuGivesTheCpusBits) {
       }
     }
   }
+  for (const Json& row : rows_of_layer())
+    for (RunShape run : kLateRuns) {
+      SCOPED_TRACE(row.dump() + " " + std::string(name(run.rule)) + " " + std::string(name(run.late)));
+      const std::string first = hash_of_run(row, {}, run);
+      run.device = device_name();
+      ASSERT_EQ(hash_of_run(row, {}, run), first);
+    }
   for (const std::string& error : vulkan()->validation_errors()) ADD_FAILURE() << "validation layer: " << error;
   std::printf("%s, validation %s: %llu steps on the device, %llu on the CPU\n", kConformanceLayer.c_str(),
               vulkan()->validates() ? "on" : "off", static_cast<unsigned long long>(device_steps),
