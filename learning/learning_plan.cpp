@@ -205,7 +205,7 @@ void Planner::plan_arrivals() {
 void Planner::size_rings() {
   plan_.chunk = kChunk;
   for (const NodeId node : graph_.outputs())
-    if (targets_of(options_.loss) == LossTargets::values)
+    if (targets_of(options_.loss) == LossTargets::values || options_.late != Late::none)
       plan_.chunk =
           std::clamp(kTargetValues / (options_.learners * graph_.nodes()[node].width), kLeastChunk, plan_.chunk);
   const std::uint64_t late = options_.late == Late::none ? 0 : options_.patience;
