@@ -56,9 +56,14 @@ struct GroupScale {
   std::uint64_t zero = 0;
 };
 
+/// True when the float of `x` is infinite. Products and differences are looked at as doubles: of floats that overflow
+/// g++ 13 concludes that an operand was infinite, and computes on with that (decodable, group_scale).
+bool is_past_floats(double x) noexcept { return x >= 0x1.ffffffp127; }
+
 /// The scale, or the next float down where `largest` times the scale is past the largest float.
 float decodable(float scale, float largest) noexcept {
-  return scale * largest > kLargestFloat ? std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) - 1) : scale;
+  return is_past_floats(double{scale} * largest) ? std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) - 1)
+                                                 : scale;
 }
 
 template <class T>
@@ -82,8 +87,8 @@ GroupScale<typename T::Scale> group_scale(const ConstPanels& master, const Weigh
     } else {
       constexpr float kSteps = T::largest_number();
       // A range past the largest float is halved, and so are the steps.
-      const float scale = high - low > kLargestFloat ? at_least((high * 0.5f - low * 0.5f) / (kSteps * 0.5f))
-                                                     : decodable(at_least((high - low) / kSteps), kSteps);
+      const float scale = is_past_floats(double{high} - low) ? at_least((high * 0.5f - low * 0.5f) / (kSteps * 0.5f))
+                                                             : decodable(at_least((high - low) / kSteps), kSteps);
       return {scale, T::encode(static_cast<double>(-low / scale))};
     }
   }
@@ -99,8 +104,8 @@ typename T::Code code_of(float w, [[maybe_unused]] typename T::Scale scale, [[ma
     return T::encode(static_cast<double>(w) / scale, zero);
   } else {
     // The end codes stand for up to half a step more than the weights: not for what is past the largest float.
-    const bool no_lowest = static_cast<float>(zero) * scale > kLargestFloat;
-    const bool no_highest = static_cast<float>(T::kLargest - zero) * scale > kLargestFloat;
+    const bool no_lowest = is_past_floats(static_cast<double>(zero) * scale);
+    const bool no_highest = is_past_floats(static_cast<double>(T::kLargest - zero) * scale);
     const std::uint64_t code = T::encode(static_cast<double>(w / scale), zero);
     return static_cast<typename T::Code>(
         std::clamp<std::uint64_t>(code, no_lowest ? 1 : 0, T::kLargest - (no_highest ? 1 : 0)));

@@ -203,6 +203,8 @@ class Quantizer {
   using Scale = typename Number::Scale;
   using Range = std::pair<std::size_t, std::size_t>;
   static constexpr float kMost = std::numeric_limits<float>::max();
+  /// From here on a number is an infinite float.
+  static constexpr double kPast = 0x1.ffffffp127;
 
   template <class Visit>
   void each_group(const Visit& visit) const {
@@ -245,10 +247,10 @@ class Quantizer {
       scale = static_cast<Scale>(made > 0 ? made : double{kLeast});
     } else {
       const auto steps = static_cast<float>(Number::largest_number());
-      const bool is_halved = high - low > kMost;
+      const bool is_halved = double{high} - low >= kPast;
       float made = is_halved ? (high * 0.5f - low * 0.5f) / (steps * 0.5f) : (high - low) / steps;
       made = std::max(made, kLeast);
-      scale = !is_halved && made * steps > kMost ? std::nextafter(made, 0.0f) : made;
+      scale = !is_halved && double{made} * steps >= kPast ? std::nextafter(made, 0.0f) : made;
     }
     std::memcpy(scales_.data() + group * sizeof scale, &scale, sizeof scale);
     if constexpr (Number::scale_rule == numeric::ScaleRule::range) {
@@ -273,10 +275,10 @@ class Quantizer {
         const std::uint64_t code = Number::encode(static_cast<double>(static_cast<Scale>(w) / scale), zero);
         if (sizeof(Scale) == 8) return code;
         // Neither end where it would stand for more than the largest float.
-        const auto by = static_cast<float>(scale), below = static_cast<float>(zero),
-                   above = static_cast<float>(Number::kLargest - zero);
-        if (code == 0 && below * by > kMost) return 1;
-        return code == Number::kLargest && above * by > kMost ? code - 1 : code;
+        const double below = static_cast<double>(zero) * scale,
+                     above = static_cast<double>(Number::kLargest - zero) * scale;
+        if (code == 0 && below >= kPast) return 1;
+        return code == Number::kLargest && above >= kPast ? code - 1 : code;
       }
     }
   }
