@@ -98,11 +98,14 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
     return fail(Errc::not_found, model.path +
                                      ": stream: the network has no such section, so there is nothing to run "
                                      "on; name the data with --data");
+  const auto within = [](const std::string& path, auto result) {
+    return result ? std::move(result) : decltype(result)(fail(std::move(result).error().within(path)));
+  };
   if (!setup.spec.learning.empty()) {
-    WEFT_TRY(setup.learning, learning::read_learning(setup.spec.learning));
+    WEFT_TRY(setup.learning, within(model.path, learning::read_learning(setup.spec.learning)));
   }
   if (!setup.spec.stream.empty()) {
-    WEFT_TRY(setup.stream, learning::read_stream(setup.spec.stream));
+    WEFT_TRY(setup.stream, within(model.path, learning::read_stream(setup.spec.stream)));
   }
   apply(request, setup.learning);
   if (request.seed) setup.spec.seed = setup.stream.seed = *request.seed;

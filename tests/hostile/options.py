@@ -127,7 +127,8 @@ def hwloc(weft, folder, variable, value, exit):
         expect(f"{variable}={value}" in out.err and not out.err.startswith("weft: error: " + folder), "not named", (), out)
 
 
-@case("the file at fault is named first:", ("data", "d.csv"), ("cell", "d.csv"), ("directory", "agent"), ("network", "n.json"))
+@case("the file at fault is named first:", ("data", "d.csv"), ("cell", "d.csv"), ("directory", "agent"), ("network", "n.json"),
+      ("learning", "n.json: learning.rule"), ("stream", "n.json: stream.epochs"))
 def blame(weft, folder, what, name):
     net = prepare(folder)
     data, directory = f"{folder}/d.csv", f"{folder}/agent"
@@ -139,6 +140,9 @@ def blame(weft, folder, what, name):
         more = ["--state", directory]
     if what == "network":
         net = write(f"{folder}/n.json", json.dumps(network(outputs={"y": [0, 0, 9, 0]})))
+    if what in ("learning", "stream"):
+        section = {"learning": {"rule": "bp"}, "stream": {**network()["stream"], "epochs": 1 << 32}}[what]
+        net = write(f"{folder}/n.json", json.dumps(network(**{what: section})))
     out = weft("run", net, "--data", data, *more)
     expect(out.exit in (3, 5) and f"weft: error: {folder}/{name}" in out.err, "another is blamed", (), out)
 
