@@ -28,7 +28,7 @@ Result<std::unique_ptr<AskedModel>> AskedModel::open(const std::string& path, me
   };
   const mesh::NetworkSpec& spec = asked->model_.spec;
   WEFT_TRY(asked->loaded_, within(load(asked->model_, options)));
-  learning::LearningOptions learning;
+  learning::LearningOptions& learning = asked->learning_;
   if (!spec.learning.empty()) {
     WEFT_TRY(learning, within(learning::read_learning(spec.learning)));
   }
@@ -50,7 +50,9 @@ Result<std::unique_ptr<AskedModel>> AskedModel::open(const std::string& path, me
   asked->features_ = graph.nodes()[*port].width;
   asked->width_ = graph.nodes()[*output].width;
   asked->hold_ = (asked->learner_ ? *asked->learner_ : *asked->loaded_.learner).hold();
-  asked->is_classifier_ = learning.loss == learning::Loss::cross_entropy;
+  asked->parts_ = learning::label_parts(asked->output(), learning);
+  WEFT_TRY(asked->bounds_, within(learning::label_bounds(asked->output(), learning, o.table)));
+  asked->units_ = learning::TargetUnits(o.table);
   return asked;
 }
 
@@ -60,8 +62,31 @@ Status AskedModel::answer(std::span<const float> inputs, std::size_t rows, std::
   return mesh::MeshAccess::evaluate_copies(*loaded_.mesh, 0, {&input, 1}, rows, hold_, {&output, 1});
 }
 
-std::string AskedModel::class_name(std::uint32_t answer) const {
-  return answer < options_.table.classes.size() ? options_.table.classes[answer] : std::to_string(answer);
+std::string AskedModel::class_name(std::size_t part, std::uint32_t answer) const {
+  const learning::TableOptions& table = options_.table;
+  if (learning_.heads.empty()) return answer < table.classes.size() ? table.classes[answer] : std::to_string(answer);
+  const bool is_named = part < table.head_classes.size() && answer < table.head_classes[part].size();
+  return is_named ? table.head_classes[part][answer] : std::to_string(answer);
+}
+
+learning::Evaluation AskedModel::evaluation() const {
+  std::vector<std::uint32_t> classes;
+  for (std::size_t i = 0; i < class_sets(); ++i)
+    classes.push_back(learning_.heads.empty() ? static_cast<std::uint32_t>(bounds_.width) : learning_.heads[i]);
+  return {output(), learning_, classes, units_};
+}
+
+AnswerNames AskedModel::names() const {
+  AnswerNames names;
+  names.classes = options_.table.head_classes;
+  if (learning_.heads.empty()) names.classes.assign(1, options_.table.classes);
+  // Numbers and places are no names.
+  const std::vector<std::string> columns = learning::target_columns(options_.table);
+  const bool is_named = std::none_of(columns.begin(), columns.end(), [](const std::string& column) {
+    return column == "first" || column == "last" || column.find_first_not_of("0123456789") == column.npos;
+  });
+  if (is_named) names.targets = columns;
+  return names;
 }
 
 }  // namespace weft::cli

@@ -3,15 +3,20 @@
 #pragma once
 
 #include "cli/model.hpp"
+#include "cli/report.hpp"
 #include "cli/session.hpp"
 
+#include "learning/dataset.hpp"
+#include "learning/evaluation.hpp"
 #include "learning/learner.hpp"
 #include "learning/stream_options.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace weft::cli {
 
@@ -32,21 +37,37 @@ class AskedModel {
   const std::string& input() const noexcept { return options_.input; }
   std::size_t features() const noexcept { return features_; }
   std::size_t width() const noexcept { return width_; }
-  /// True when the largest value of the output is the class.
-  bool is_classifier() const noexcept { return is_classifier_; }
+  /// True when the largest value of the output, or of each of its parts, is the class.
+  bool is_classifier() const noexcept { return !has_values(); }
+  /// First columns of the parts of the output that have a class each, and the end of the last.
+  const std::vector<std::size_t>& parts() const noexcept { return parts_; }
+  /// Nothing is measured yet.
+  learning::Evaluation evaluation() const;
+  const learning::TargetUnits& units() const noexcept { return units_; }
+  /// Names of classes and targets.
+  AnswerNames names() const;
   bool has_weights() const noexcept { return model_.entity.has_value(); }
   /// Options of its tables; the names of its classes.
   const learning::TableOptions& table() const noexcept { return options_.table; }
-  std::string class_name(std::uint32_t answer) const;
+  /// Of a part of the output.
+  std::string class_name(std::size_t part, std::uint32_t answer) const;
+  /// Bounds of the labels of a table to compare with.
+  const learning::LabelBounds& bounds() const noexcept { return bounds_; }
 
  private:
+  bool has_values() const noexcept { return targets_of(learning_.loss) == learning::LossTargets::values; }
+  const mesh::Node& output() const { return graph().nodes()[*graph().find_output(options_.output)]; }
+  std::size_t class_sets() const noexcept { return std::max<std::size_t>(learning_.heads.size(), 1); }
   Model model_;
   Loaded loaded_;
   std::unique_ptr<learning::Learner> learner_;  // of a model without live state
+  learning::LearningOptions learning_;
   learning::StreamOptions options_;
+  learning::TargetUnits units_;
+  learning::LabelBounds bounds_;
+  std::vector<std::size_t> parts_;
   std::size_t features_ = 0, width_ = 0;
   std::uint32_t hold_ = 0;
-  bool is_classifier_ = true;
 };
 
 }  // namespace weft::cli

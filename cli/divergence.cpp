@@ -58,6 +58,7 @@ float largest_weight(const mesh::Mesh& mesh) {
 DataStatistics statistics_of(const learning::Dataset& data) {
   DataStatistics statistics;
   for (const float value : data.inputs) statistics.largest_input = std::max(statistics.largest_input, std::fabs(value));
+  if (data.targets != 1 || data.has_values()) return statistics;
   std::map<std::uint32_t, std::size_t> counts;
   for (const std::uint32_t label : data.labels) ++counts[label];
   statistics.classes = counts.size();
@@ -86,7 +87,7 @@ std::optional<std::string> divergence_note(const mesh::Mesh& mesh, const learnin
            percent(data.commonest_share) + "; weights have grown to " + rounded(largest) + ". Most likely " +
            advice(learning, data);
   const double of_guessing = std::log(static_cast<double>(std::max<std::size_t>(data.classes, 2)));
-  if (learning.loss == learning::Loss::cross_entropy && !(loss <= kHopeless * of_guessing))
+  if (learning.loss == learning::Loss::cross_entropy && data.classes && !(loss <= kHopeless * of_guessing))
     return "the loss, " + rounded(loss) + ", is far above " + rounded(of_guessing) +
            ", that of guessing. Most likely " + advice(learning, data);
   return std::nullopt;

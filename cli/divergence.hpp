@@ -16,7 +16,8 @@ namespace weft::cli {
 
 /// Statistics of the data that decide if a learning rate suits them.
 struct DataStatistics {
-  float largest_input = 0;     // absolute, after scaling
+  float largest_input = 0;  // absolute, after scaling
+  // With one label a sample:
   double commonest_share = 0;  // of the commonest label: what guessing it always would score
   std::size_t classes = 0;     // labels that there are
 };

@@ -2,11 +2,13 @@
 
 #include "cli/model.hpp"
 #include "cli/output.hpp"
+#include "cli/samples.hpp"
 #include "cli/table_flags.hpp"
 #include "cli/verb.hpp"
 #include "cli/wording.hpp"
 
 #include "learning/dataset.hpp"
+#include "learning/learner.hpp"
 #include "learning/options.hpp"
 #include "learning/stream_options.hpp"
 
@@ -43,7 +45,7 @@ struct NewRequest {
   std::optional<std::size_t> in, out;
   std::string hidden, from, output, name;
   TableFlags table;
-  std::string activation = "tanh", rule = "backprop", schedule = "settle";
+  std::string activation = "tanh", rule = "backprop", schedule = "settle", loss;
   std::optional<double> lr, held_out;
   std::optional<std::uint64_t> epochs, seed, split_seed;
   bool raw = false, force = false;
@@ -86,12 +88,28 @@ std::vector<std::size_t> usual_hidden(std::size_t in) {
 Result<learning::Dataset> read_table(const NewRequest& request, const learning::TableOptions& options) {
   storage::FileSystem& files = storage::real_file_system();
   learning::LabelBounds bounds;
+  if (const std::size_t columns = learning::target_columns(options).size(); options.targets.empty() && columns > 1)
+    bounds.heads.assign(columns, bounds.width);
   if (request.out) bounds.width = static_cast<std::uint32_t>(std::min<std::size_t>(*request.out, bounds.width));
   WEFT_TRY(auto data, learning::read_dataset(files, request.from, options, bounds));
-  const std::set<std::uint32_t> distinct(data.labels.begin(), data.labels.end());
-  if (!data.class_names.empty() || distinct.size() == data.classes || request.out) return data;
-  bounds.width = static_cast<std::uint32_t>(distinct.size());
+  if (data.has_values() || request.out) return data;
+  bool has_gaps = false;
+  for (std::size_t i = 0; i < data.targets; ++i) {
+    std::set<std::uint32_t> distinct;
+    for (std::size_t at = i; at < data.labels.size(); at += data.targets) distinct.insert(data.labels[at]);
+    distinct.erase(learning::kNoLabel);
+    const learning::ClassSet classes = data.classes_of(i);
+    has_gaps |= classes.names.empty() && distinct.size() != classes.count;
+    (bounds.heads.empty() ? bounds.width : bounds.heads[i]) = static_cast<std::uint32_t>(distinct.size());
+  }
+  if (!has_gaps) return data;
   return learning::read_dataset(files, request.from, options, bounds);
+}
+
+/// A column of one value says nothing; its deviation is as good as any.
+float usable_deviation(double deviation) {
+  const auto rounded = static_cast<float>(deviation);
+  return rounded > 1e-30f ? rounded : 1.0f;
 }
 
 Result<Found> look_at(const NewRequest& request, learning::StreamOptions& stream) {
@@ -108,7 +126,14 @@ Result<Found> look_at(const NewRequest& request, learning::StreamOptions& stream
     auto filled = learning::fill_missing(data, found.split.train, stream.table.fill);
     if (!filled) return fail(std::move(filled).error().within(request.from));
   }
-  stream.table.classes = data.class_names;
+  keep_class_names(data, stream.table);
+  if (data.has_values() && !request.raw) {
+    const learning::ColumnStatistics targets = learning::target_statistics(data, found.split.train);
+    for (std::size_t i = 0; i < data.targets; ++i) {
+      stream.table.target_mean.push_back(static_cast<float>(targets.mean[i]));
+      stream.table.target_deviation.push_back(usable_deviation(targets.deviation[i]));
+    }
+  }
   return found;
 }
 
@@ -128,6 +153,7 @@ void note_row_numbers(const Found& found, const std::string& path) {
 /// Classes with nothing to be told from, or to be learned by: a heading of numbers, or the wrong column.
 void note_classes(const Found& found, const std::string& path) {
   const learning::Dataset& data = found.data;
+  if (data.targets != 1 || data.has_values()) return;
   std::map<std::uint32_t, std::size_t> rows;
   for (const std::uint32_t label : data.labels) ++rows[label];
   const std::string place = escaped(path);
@@ -144,10 +170,8 @@ void note_classes(const Found& found, const std::string& path) {
 Json standardize_json(const learning::ColumnStatistics& statistics) {
   Json layer{{"type", "standardize"}, {"mean", Json::array()}, {"deviation", Json::array()}};
   for (std::size_t j = 0; j < statistics.mean.size(); ++j) {
-    const auto deviation = static_cast<float>(statistics.deviation[j]);
     layer["mean"].push_back(as_written(static_cast<float>(statistics.mean[j])));
-    // A column of one value says nothing; its deviation is as good as any.
-    layer["deviation"].push_back(deviation > 1e-30f ? as_written(deviation) : 1.0);
+    layer["deviation"].push_back(as_written(usable_deviation(statistics.deviation[j])));
   }
   return layer;
 }
@@ -179,13 +203,34 @@ std::string pretty(const Json& network) {
   return text + "}\n";
 }
 
-Json learning_json(const NewRequest& request) {
+/// The loss that suits the table, and what it needs.
+Json loss_json(const NewRequest& request, const std::optional<Found>& found) {
+  if (!request.loss.empty()) return {{"loss", request.loss}};
+  if (found && found->data.has_values()) return {{"loss", "mse"}};
+  if (!found || found->data.heads.empty()) return {{"loss", "cross_entropy"}};
+  Json heads = Json::array();
+  for (const learning::ClassSet& head : found->data.heads) heads.push_back(head.count);
+  return {{"loss", "multi_head_cross_entropy"}, {"heads", std::move(heads)}};
+}
+
+/// Values of the output that the table needs.
+std::size_t outputs_of(const learning::Dataset& data) {
+  if (data.has_values()) return data.targets;
+  std::size_t all = 0;
+  for (std::size_t i = 0; i < std::max<std::size_t>(data.heads.size(), 1); ++i) all += data.classes_of(i).count;
+  return all;
+}
+
+Json learning_json(const NewRequest& request, const std::optional<Found>& found) {
   Json optimizer{{"type", "momentum"}};
   if (request.lr)
     optimizer["lr"] = *request.lr;
   else if (request.rule == "backprop")
     optimizer["lr"] = 0.01;
-  return {{"rule", request.rule}, {"schedule", request.schedule}, {"loss", "cross_entropy"}, {"optimizer", optimizer}};
+  Json out{{"rule", request.rule}, {"schedule", request.schedule}};
+  out.update(loss_json(request, found));
+  out["optimizer"] = optimizer;
+  return out;
 }
 
 /// The section that says how the table is learned.
@@ -193,11 +238,12 @@ Json stream_json(const NewRequest& request, const learning::StreamOptions& strea
   const auto path = request.output.empty() ? std::nullopt : path_from(request.output, request.from);
   Json out{{"csv", path.value_or(request.from)}};
   const Json all = *parse_json(learning::write_stream(stream), "stream");
-  for (const char* key : {"label", "skip", "separator", "header", "missing", "fill", "classes"})
+  for (const char* key : {"label", "labels", "targets", "target_mean", "target_deviation", "skip", "separator",
+                          "header", "missing", "fill", "classes", "head_classes"})
     if (all.contains(key)) out[key] = all[key];
   const std::uint64_t train = found.split.train.size();
   out["held_out"] = stream.held_out;
-  out["stratified"] = stream.stratified;
+  if (stream.stratified) out["stratified"] = true;
   out["split_seed"] = *stream.split_seed;
   out["epochs"] = request.epochs.value_or(std::clamp((kUpdates + train - 1) / train, kFewestEpochs, kMostEpochs));
   out["window"] = std::min<std::uint64_t>(kWindow, train);
@@ -219,12 +265,24 @@ Status check(const NewRequest& r) {
   return r.from.empty() ? check_output("--output", r.output) : check_output("--output", r.output, r.from);
 }
 
+/// A loss of values makes the label's column one of values; one of classes has no use for targets.
+Status check_loss(const NewRequest& request, learning::TableOptions& table) {
+  if (request.loss.empty()) return {};
+  const bool has_values = targets_of(*learning::parse_loss(request.loss)) == learning::LossTargets::values;
+  if (has_values && table.targets.empty()) table.targets = learning::target_columns(table);
+  if (!has_values && !(table.targets.empty() && table.labels.empty()))
+    return fail(Errc::invalid_argument, "--loss " + request.loss + ": learns one label a row; leave it out, or give " +
+                                            "mse, mae or huber with --target");
+  return {};
+}
+
 Status make_network(const NewRequest& request) {
   WEFT_CHECK(check(request));
   learning::StreamOptions stream;
   apply(request.table, stream.table);
+  WEFT_CHECK(check_loss(request, stream.table));
   stream.held_out = request.held_out.value_or(stream.held_out);
-  stream.stratified = true;
+  stream.stratified = stream.table.targets.empty() && stream.table.labels.empty();
   stream.split_seed = request.split_seed.value_or(0);
   std::optional<Found> found;
   if (!request.from.empty()) {
@@ -233,7 +291,7 @@ Status make_network(const NewRequest& request) {
     note_classes(*found, request.from);
   }
   const std::size_t in = found ? found->data.features : *request.in;
-  const std::size_t out = request.out.value_or(found ? found->data.classes : 1);
+  const std::size_t out = request.out.value_or(found ? outputs_of(found->data) : 1);
   std::vector<std::size_t> hidden = usual_hidden(in);
   if (!request.hidden.empty()) {
     WEFT_TRY(hidden, read_hidden(request.hidden));
@@ -244,7 +302,7 @@ Status make_network(const NewRequest& request) {
   if (request.seed) network["seed"] = *request.seed;
   network["inputs"] = {{"x", {in}}};
   network["chain"] = chain_json(request, hidden, out, found);
-  network["learning"] = learning_json(request);
+  network["learning"] = learning_json(request, found);
   if (found) network["stream"] = stream_json(request, stream, *found);
   const std::string text = pretty(network);
   // The text is read back before it is written, so no file of ours is refused.
@@ -255,7 +313,12 @@ Status make_network(const NewRequest& request) {
     return {};
   }
   WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.output, as_bytes(text)));
-  std::fprintf(stderr, "weft: %s: %zu values, %zu classes; %s\n", escaped(request.output).c_str(), in, out,
+  const bool has_values = found && found->data.has_values();
+  const std::size_t sets = found ? found->data.heads.size() : 0;
+  const std::string answers = has_values ? std::to_string(out) + (out == 1 ? " target" : " targets")
+                              : sets     ? std::to_string(sets) + " labels of " + std::to_string(out) + " classes"
+                                         : std::to_string(out) + " classes";
+  std::fprintf(stderr, "weft: %s: %zu values, %s; %s\n", escaped(request.output).c_str(), in, answers.c_str(),
                found ? ("learn with: weft run " + escaped(request.output)).c_str()
                      : ("learn with: weft run " + escaped(request.output) + " --data FILE.csv").c_str());
   return {};
@@ -274,6 +337,8 @@ Verb add_new(CLI::App& program) {
   add_option(*app, "from", r.from, "A table to learn: widths, classes, standardisation and epochs are taken from it")
       .type_name("FILE.csv");
   add_table_flags(*app, r.table);
+  one_of(add_option(*app, "loss", r.loss, "What is learned; else mse with --target, and cross_entropy"),
+         {"cross_entropy", "mse", "mae", "huber"});
   std::vector<std::string> activations;
   for (int i = 0; i < kernels::kActivationCount; ++i)
     activations.emplace_back(kernels::name(static_cast<kernels::Activation>(i)));

@@ -10,7 +10,7 @@
 #include "cli/verb.hpp"
 #include "cli/wording.hpp"
 
-#include "learning/measurement.hpp"
+#include "learning/evaluation.hpp"
 #include "learning/table.hpp"
 
 #include "kernels/softmax.hpp"
@@ -20,6 +20,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
@@ -55,63 +56,97 @@ class AnswerPrinter {
  public:
   AnswerPrinter(const AskedModel& model, const PredictRequest& request)
       : model_(model),
+        names_(model.names()),
         has_class_(model.is_classifier()),
         has_values_(request.values || request.probabilities || !has_class_),
+        in_units_(!has_class_),
         json_(request.json) {}
 
   void heading() const {
     if (json_) return;
-    std::string line = has_class_ ? "class" : "";
+    std::string line;
+    for (std::size_t i = 0; has_class_ && i < labels(); ++i) line += (i ? "," : "") + label_name(i);
     for (std::uint32_t i = 0; has_values_ && i < model_.width(); ++i) line += (line.empty() ? "" : ",") + value_name(i);
     put(line);
   }
   void row(std::span<const float> values) const {
-    const std::string answer = model_.class_name(learning::largest(values));
-    if (json_) {
-      Json line = Json::object();
-      if (has_class_) line["class"] = answer;
-      if (has_values_)
-        for (const float value : values) line["values"].push_back(as_written(value));
-      return print_json(line);
-    }
-    std::string line = has_class_ ? formats::csv_field(answer) : "";
+    if (json_) return print_json(object(values));
+    std::string line;
+    for (std::size_t i = 0; has_class_ && i < labels(); ++i)
+      line += (i ? "," : "") + formats::csv_field(answer(values, i));
     for (std::size_t i = 0; has_values_ && i < values.size(); ++i)
-      line += (i > 0 || has_class_ ? "," : "") + shortest(values[i]);
+      line += (i > 0 || has_class_ ? "," : "") + shortest(told(values, i));
     put(line);
   }
   /// A row that was left out: so that answers stay beside their questions.
   void nothing() const {
     if (json_) return print_json(nullptr);
-    put(std::string(has_values_ ? model_.width() - (has_class_ ? 0 : 1) : 0, ','));
+    put(std::string((has_class_ ? labels() : 0) + (has_values_ ? model_.width() : 0) - 1, ','));
   }
 
  private:
+  std::size_t labels() const { return model_.parts().size() - 1; }
+  std::string answer(std::span<const float> values, std::size_t part) const {
+    const std::size_t first = model_.parts()[part], width = model_.parts()[part + 1] - first;
+    return model_.class_name(part, learning::largest(values.subspan(first, width)));
+  }
+  float told(std::span<const float> values, std::size_t i) const {
+    return in_units_ ? static_cast<float>(model_.units().told(values[i], i)) : values[i];
+  }
+  Json object(std::span<const float> values) const {
+    Json line = Json::object();
+    if (has_class_ && labels() == 1) line["class"] = answer(values, 0);
+    for (std::size_t i = 0; has_class_ && labels() > 1 && i < labels(); ++i)
+      line["classes"].push_back(answer(values, i));
+    for (std::size_t i = 0; has_values_ && i < values.size(); ++i)
+      line["values"].push_back(as_written(told(values, i)));
+    return line;
+  }
+  std::string label_name(std::size_t i) const {
+    return labels() == 1 ? "class"
+                         : formats::csv_field(names_.targets.empty() ? "class" + names_.target(i) : names_.target(i));
+  }
   std::string value_name(std::uint32_t i) const {
-    return has_class_ ? formats::csv_field(model_.class_name(i)) : "y" + std::to_string(i + 1);
+    if (in_units_) return names_.targets.empty() ? "y" + std::to_string(i + 1) : formats::csv_field(names_.target(i));
+    const auto& parts = model_.parts();
+    const auto part = static_cast<std::size_t>(std::upper_bound(parts.begin(), parts.end(), i) - parts.begin()) - 1;
+    const std::string name = model_.class_name(part, i - static_cast<std::uint32_t>(parts[part]));
+    return formats::csv_field(labels() == 1 ? name : names_.target(part) + ":" + name);
   }
   static void put(const std::string& line) { std::printf("%s\n", escaped(line).c_str()); }
 
   const AskedModel& model_;
-  bool has_class_, has_values_, json_;
+  AnswerNames names_;
+  bool has_class_, has_values_, in_units_, json_;
 };
 
 /// Labels as numbers of a model's classes.
 class KnownLabels {
  public:
   explicit KnownLabels(const AskedModel& model) {
-    for (std::uint32_t i = 0; i < model.width(); ++i)
-      numbers_.emplace(learning::canonical_label(model.class_name(i)).text, i);
+    const auto& parts = model.parts();
+    for (std::size_t part = 0; model.is_classifier() && part + 1 < parts.size(); ++part) {
+      numbers_.emplace_back();
+      for (std::uint32_t i = 0; i < parts[part + 1] - parts[part]; ++i)
+        numbers_[part].emplace(learning::canonical_label(model.class_name(part, i)).text, i);
+    }
   }
-  Result<std::uint32_t> number(const SampleReader& samples) const {
-    const auto found = numbers_.find(learning::canonical_label(samples.label()).text);
-    if (found != numbers_.end()) return found->second;
-    return samples.table().refuse(Errc::out_of_range, "label " + formats::csv_excerpt({samples.label()}) +
-                                                          " is none of the model's " + std::to_string(numbers_.size()) +
-                                                          " classes");
+  /// Of the row that `samples` stands at, at the end of `to`; kNoLabel where a sequence has none.
+  Status take(const SampleReader& samples, std::vector<std::uint32_t>& to) const {
+    for (std::size_t part = 0; part < numbers_.size(); ++part) {
+      const std::string_view label = samples.label(part);
+      const auto found = numbers_[part].find(learning::canonical_label(label).text);
+      if (found == numbers_[part].end() && !label.empty())
+        return samples.table().refuse(Errc::out_of_range, "label " + formats::csv_excerpt({label}) +
+                                                              " is none of the model's " +
+                                                              std::to_string(numbers_[part].size()) + " classes");
+      to.push_back(label.empty() ? learning::kNoLabel : found->second);
+    }
+    return {};
   }
 
  private:
-  std::unordered_map<std::string, std::uint32_t> numbers_;
+  std::vector<std::unordered_map<std::string, std::uint32_t>> numbers_;  // of each part
 };
 
 /// Answers to the rows of one table, batch by batch.
@@ -123,7 +158,7 @@ class Prediction {
         samples_(std::move(samples)),
         printer_(model, request),
         labels_(model),
-        measurement_(static_cast<std::uint32_t>(model.width())),
+        evaluation_(model.evaluation()),
         range_(model.graph(), model.input()) {}
 
   Status run() {
@@ -146,13 +181,15 @@ class Prediction {
   Result<bool> take_batch() {
     inputs_.clear();
     expected_.clear();
+    expected_values_.clear();
     dropped_before_.clear();
     do {
       WEFT_TRY(const bool has_sample, samples_.next());
       if (!has_sample) return false;
       if (request_.report) {
-        WEFT_TRY(const std::uint32_t label, labels_.number(samples_));
-        expected_.push_back(label);
+        WEFT_CHECK(labels_.take(samples_, expected_));
+        const auto values = samples_.target_values();
+        expected_values_.insert(expected_values_.end(), values.begin(), values.end());
       }
       inputs_.insert(inputs_.end(), samples_.values().begin(), samples_.values().end());
       dropped_before_.push_back(samples_.dropped());
@@ -169,10 +206,17 @@ class Prediction {
     const kernels::MatrixView all{outputs_.data(), rows, width, width};
     rows_ += rows;
     if (request_.report) {
-      measurement_.add(all, expected_);
+      if (model_.is_classifier())
+        evaluation_.add(all, std::span<const std::uint32_t>(expected_));
+      else
+        evaluation_.add(all, std::span<const float>(expected_values_));
       return {};
     }
-    if (request_.probabilities) kernels::softmax(all, 1.0f, all);
+    for (std::size_t i = 0; request_.probabilities && i + 1 < model_.parts().size(); ++i) {
+      const std::size_t first = model_.parts()[i];
+      const kernels::MatrixView part{outputs_.data() + first, rows, model_.parts()[i + 1] - first, width};
+      kernels::softmax(part, 1.0f, part);
+    }
     for (std::size_t i = 0; i < rows; ++i) {
       print_left_out(dropped_before_[i]);
       printer_.row({all.row(i), width});
@@ -197,16 +241,20 @@ class Prediction {
   }
 
   void print_report() const {
-    const auto& names = model_.table().classes;
+    const AnswerNames names = model_.names();
     if (request_.json) {
       Json line{{"event", "report"}};
-      line.update(measurement_json(measurement_, names));
+      line.update(evaluation_json(evaluation_, names));
       return print_json(line);
     }
     const Terminal out = Terminal::of(STDOUT_FILENO);
-    std::printf("accuracy    %s of %s\nloss        %s\n\n%s", percent(measurement_.accuracy()).c_str(),
-                grouped(measurement_.samples()).c_str(), loss_text(measurement_.loss()).c_str(),
-                class_report(measurement_, names, out.columns(), out.unicode).c_str());
+    if (model_.is_classifier())
+      std::printf("accuracy    %s of %s\n", percent(evaluation_.accuracy()).c_str(),
+                  grouped(evaluation_.samples()).c_str());
+    else
+      std::printf("samples     %s\n", grouped(evaluation_.samples()).c_str());
+    std::printf("loss        %s\n\n%s", loss_text(evaluation_.loss()).c_str(),
+                evaluation_report(evaluation_, names, out.columns(), out.unicode).c_str());
   }
 
   const AskedModel& model_;
@@ -214,10 +262,10 @@ class Prediction {
   SampleReader samples_;
   AnswerPrinter printer_;
   KnownLabels labels_;
-  learning::Measurement measurement_;
+  learning::Evaluation evaluation_;
   RangeCheck range_;
   bool is_warned_ = false;
-  std::vector<float> inputs_, outputs_;
+  std::vector<float> inputs_, outputs_, expected_values_;
   std::vector<std::uint32_t> expected_;
   std::vector<std::size_t> dropped_before_;  // rows left out before each of the batch, since the beginning
   std::size_t told_dropped_ = 0;
@@ -233,15 +281,20 @@ Status predict(const PredictRequest& request) {
   options.threads = request.threads;
   options.max_memory = request.max_memory;
   WEFT_TRY(const auto model, AskedModel::open(request.file, std::move(options)));
-  if (!model->is_classifier() && (request.report || request.probabilities))
+  if (!model->is_classifier() && request.probabilities)
     return fail(Errc::unsupported, request.file +
-                                       ": --report and --probabilities need a network that learned classes "
+                                       ": --probabilities needs a network that learned classes "
                                        "(learning.loss: cross_entropy)");
   if (!model->has_weights())
     std::fprintf(stderr, "weft: note: %s holds no weights: a network as it begins answers by chance\n",
                  escaped(request.file).c_str());
   learning::TableOptions table = model->table();
   apply(request.table, table);
+  if (!model->is_classifier() && table.targets.empty()) table.targets = learning::target_columns(table);
+  if (learning::target_columns(table).size() != learning::target_columns(model->table()).size())
+    return fail(Errc::invalid_argument,
+                std::string(model->is_classifier() ? "--label" : "--target") + ": the model gives " +
+                    std::to_string(learning::target_columns(model->table()).size()) + " answers a row");
   if (table.missing == learning::Missing::mean && table.fill.empty())
     return fail(Errc::invalid_argument, request.file +
                                             ": stream.missing: the model keeps no means (stream.fill), as its "
@@ -252,23 +305,36 @@ Status predict(const PredictRequest& request) {
   return Prediction(*model, request, std::move(samples)).run();
 }
 
+void add_question(CLI::App& app, PredictRequest& r) {
+  add_argument(app, "MODEL", r.file, "An .entity file").required();
+  add_option(app, "data", r.data, "The rows; -: standard input, answered as they come")
+      .type_name("FILE.csv")
+      .required();
+  add_table_flags(app, r.table);
+  add_option(app, "threads", r.threads, "Threads at most; 0: all usable cores").within(std::uint64_t{0}, kMostThreads);
+  add_max_memory(app, r.max_memory);
+}
+
 }  // namespace
 
 Verb add_predict(CLI::App& program) {
   CLI::App* app = add_verb(program, "predict", "Ask a model about the rows of a table; it learns nothing of them");
   auto request = std::make_shared<PredictRequest>();
   PredictRequest& r = *request;
-  add_argument(*app, "MODEL", r.file, "An .entity file").required();
-  add_option(*app, "data", r.data, "The rows, with a label or without; -: standard input, answered as they come")
-      .type_name("FILE.csv")
-      .required();
-  add_table_flags(*app, r.table);
+  add_question(*app, r);
   add_flag(*app, "values", r.values, "The values of the output too, not the class alone");
   add_flag(*app, "probabilities", r.probabilities, "Their softmax too");
-  add_flag(*app, "report", r.report, "Compare with the table's labels: accuracy, loss, figures of each class");
-  add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores").within(std::uint64_t{0}, kMostThreads);
-  add_max_memory(*app, r.max_memory);
+  add_flag(*app, "report", r.report, "No answers: as weft eval");
   add_flag(*app, "json", r.json, "A JSON object a row");
+  return {app, [request] { return predict(*request); }};
+}
+
+Verb add_eval(CLI::App& program) {
+  CLI::App* app = add_verb(program, "eval", "Compare a model's answers with a table's labels or values");
+  auto request = std::make_shared<PredictRequest>();
+  request->report = true;
+  add_question(*app, *request);
+  add_flag(*app, "json", request->json, "One JSON object");
   return {app, [request] { return predict(*request); }};
 }
 

@@ -99,21 +99,21 @@ std::string mistakes(const Measurement& m, const Page& page) {
   return text;
 }
 
-}  // namespace
-
-std::string loss_text(double loss) {
+std::string figure(double value) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.4f", loss);
+  std::snprintf(text, sizeof text, "%.4g", value);
   return text;
 }
 
-std::string class_report(const Measurement& m, const std::vector<std::string>& names, std::size_t columns,
-                         bool unicode) {
-  const Page page{names, columns, unicode};
-  const std::string text = figures(m, page);
-  std::string confusion = matrix(m, page);
-  if (confusion.empty()) confusion = mistakes(m, page);
-  return confusion.empty() ? text : text + "\n" + confusion;
+std::string errors(const learning::Evaluation& e, const AnswerNames& names, std::size_t columns) {
+  Table table(
+      {{"target"}, {"samples", Align::right}, {"MSE", Align::right}, {"MAE", Align::right}, {"R2", Align::right}});
+  for (std::size_t i = 0; i < e.values().size(); ++i) {
+    const learning::ValueErrors& own = e.values()[i];
+    table.add({names.target(i), grouped(own.samples()), figure(own.mse()), figure(own.mae()),
+               own.r2() ? figure(*own.r2()) : "none"});
+  }
+  return table.text(columns);
 }
 
 Json measurement_json(const Measurement& m, const std::vector<std::string>& names) {
@@ -132,6 +132,76 @@ Json measurement_json(const Measurement& m, const std::vector<std::string>& name
   for (std::uint32_t label = 0; label < m.classes(); ++label) {
     confusion.push_back(Json::array());
     for (std::uint32_t answer = 0; answer < m.classes(); ++answer) confusion.back().push_back(m.count(label, answer));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string loss_text(double loss) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f", loss);
+  return text;
+}
+
+AnswerNames AnswerNames::of(const learning::Dataset& data) {
+  AnswerNames names;
+  for (std::size_t i = 0; i < std::max<std::size_t>(data.heads.size(), 1); ++i)
+    names.classes.push_back(data.classes_of(i).names);
+  names.targets = data.target_names;
+  return names;
+}
+
+const std::vector<std::string>& AnswerNames::classes_of(std::size_t head) const {
+  static const std::vector<std::string> none;
+  return head < classes.size() ? classes[head] : none;
+}
+
+std::string evaluation_report(const learning::Evaluation& e, const AnswerNames& names, std::size_t columns,
+                              bool unicode) {
+  if (e.has_values()) return errors(e, names, columns);
+  std::string text;
+  for (std::size_t i = 0; i < e.heads().size(); ++i) {
+    const Measurement& m = e.heads()[i];
+    const Page page{names.classes_of(i), columns, unicode};
+    if (e.heads().size() > 1)
+      text += (i ? "\n" : "") + names.target(i) + ": " + percent(m.accuracy()) + " of " + grouped(m.samples()) + "\n";
+    text += figures(m, page);
+    std::string confusion = matrix(m, page);
+    if (confusion.empty()) confusion = mistakes(m, page);
+    if (!confusion.empty()) text += "\n" + confusion;
+  }
+  return text;
+}
+
+std::string evaluation_line(const learning::Evaluation& e) {
+  const std::string of = " of " + grouped(e.samples());
+  if (!e.has_values()) return percent(e.accuracy()) + of;
+  const learning::ValueErrors& first = e.values()[0];
+  std::string text = (first.r2() ? "R2 " + figure(*first.r2()) + ", " : "") + "mean error " + figure(first.mae()) + of;
+  if (e.values().size() > 1) text += " (the first of " + grouped(e.values().size()) + " targets)";
+  return text;
+}
+
+Json evaluation_json(const learning::Evaluation& e, const AnswerNames& names) {
+  if (!e.has_values() && e.heads().size() == 1) return measurement_json(e.heads()[0], names.classes_of(0));
+  Json out{{"samples", e.samples()}, {"loss", e.loss()}};
+  if (e.has_values()) {
+    auto& targets = out["targets"] = Json::array();
+    for (std::size_t i = 0; i < e.values().size(); ++i) {
+      const learning::ValueErrors& errors = e.values()[i];
+      targets.push_back({{"name", names.target(i)},
+                         {"mse", errors.mse()},
+                         {"mae", errors.mae()},
+                         {"r2", errors.r2() ? Json(*errors.r2()) : Json()}});
+    }
+    return out;
+  }
+  out["accuracy"] = e.accuracy();
+  auto& heads = out["heads"] = Json::array();
+  for (std::size_t i = 0; i < e.heads().size(); ++i) {
+    heads.push_back({{"name", names.target(i)}});
+    heads.back().update(measurement_json(e.heads()[i], names.classes_of(i)));
   }
   return out;
 }

@@ -135,10 +135,11 @@ class TextReporter final : public Reporter {
     heading(setup.spec.name + ": " + std::string(name(setup.learning.rule)) + ", " +
             std::string(name(setup.learning.schedule)));
     const auto& held_out = session.held_out();
-    if (held_out) line("held out", percent(held_out->accuracy()) + " of " + grouped(held_out->samples()));
+    if (held_out) line("held out", evaluation_line(*held_out));
     if (p.samples) line("loss", loss_line(session));
-    line("prequential", percent(p.prequential_accuracy) + " of the last " +
-                            grouped(std::min<std::uint64_t>(session.stream().options().window, p.samples)));
+    if (p.has_accuracy)
+      line("prequential", percent(p.prequential_accuracy) + " of the last " +
+                              grouped(std::min<std::uint64_t>(session.stream().options().window, p.samples)));
     if (p.before_drift) {
       line("drift", std::string(what_changed(session.stream().options().drift)) + " at " +
                         grouped(session.stream().drift_sample()));
@@ -148,7 +149,7 @@ class TextReporter final : public Reporter {
       line("recovery", p.recovery_samples ? "after " + grouped(*p.recovery_samples) + " samples" : "not yet");
     }
     const std::size_t room = out_.columns() ? out_.columns() - 1 : 80;
-    if (room > kReportLabel + 8 && !session.course().curve.empty())
+    if (room > kReportLabel + 8 && p.has_accuracy && !session.course().curve.empty())
       line("course", sparkline(session.course().curve, std::min<std::size_t>(room - kReportLabel, 60), out_.unicode));
     line("samples", grouped(p.samples) + " (" + short_number(pace.samples_per_second()) + "/s)");
     line("ticks", grouped(session.mesh().ticks()) + " (" + short_number(pace.ticks_per_second()) + "/s)");
@@ -163,7 +164,8 @@ class TextReporter final : public Reporter {
       for (std::size_t at = 0; at < hash.size(); at += room) put(stdout, hash.substr(at, room) + "\n");
     }
     if (held_out)
-      put(stdout, "\n" + class_report(*held_out, session.stream().class_names(), out_.columns(), out_.unicode));
+      put(stdout,
+          "\n" + evaluation_report(*held_out, AnswerNames::of(session.stream().data()), out_.columns(), out_.unicode));
     if (const auto hint = passes_hint(session)) say(*hint);
     std::fflush(stdout);
   }
@@ -223,7 +225,7 @@ std::string progress_line(const learning::StreamProgress& p, const Course& cours
     if (display_width(line) + display_width(tail) + display_width(part) + 2 + reserve > columns) return;
     tail += "  " + part;
   };
-  take("acc " + percent(p.prequential_accuracy), 0);
+  take(p.has_accuracy ? "acc " + percent(p.prequential_accuracy) : "loss " + loss_text(p.mean_loss), 0);
   take(short_number(pace.samples_per_second()) + " smp/s", 8);
   take(short_number(pace.ticks_per_second()) + " ticks/s", 16);
   take(grouped(p.samples) + "/" + grouped(p.total), 16);
@@ -234,7 +236,7 @@ std::string progress_line(const learning::StreamProgress& p, const Course& cours
     line += "  " + bar(share, cells, unicode);
     room -= cells + 2;
   }
-  if (room >= 4 && !course.curve.empty())
+  if (room >= 4 && p.has_accuracy && !course.curve.empty())
     tail += "  " + sparkline(course.curve, std::min<std::size_t>(room, 40), unicode);
   return fit(line + tail, columns, unicode);
 }

@@ -47,6 +47,7 @@ const OptionTable<RunStatistics>& run_table() {
 
 Json to_json(const RunStatistics& statistics) {
   Json out = run_table().write(statistics);
+  if (!statistics.progress.has_accuracy) out["prequential_accuracy"] = out["overall_accuracy"] = nullptr;
   out["clock"] = statistics.clock ? to_json(*statistics.clock) : Json();
   return out;
 }

@@ -39,6 +39,14 @@ std::optional<mesh::NodeId> output_of(const mesh::Graph& graph, const learning::
 
 }  // namespace
 
+void keep_class_names(const learning::Dataset& data, learning::TableOptions& table) {
+  table.classes = data.class_names;
+  table.head_classes.clear();
+  const auto has_names = [](const learning::ClassSet& head) { return !head.names.empty(); };
+  if (std::none_of(data.heads.begin(), data.heads.end(), has_names)) return;
+  for (const learning::ClassSet& head : data.heads) table.head_classes.push_back(head.names);
+}
+
 RangeCheck::RangeCheck(const mesh::Graph& graph, const std::string& input) {
   const auto& inputs = graph.spec().inputs;
   const auto port =
@@ -103,8 +111,10 @@ Result<Samples> read_samples(const mesh::Graph& graph, learning::StreamOptions& 
                              bool is_trained) {
   Samples samples;
   learning::LabelBounds bounds;
-  if (const auto output = output_of(graph, stream))
-    bounds.width = static_cast<std::uint32_t>(std::min<std::size_t>(graph.nodes()[*output].width, bounds.width));
+  WEFT_TRY(const auto learning, learning::read_learning(graph.spec().learning));
+  if (const auto output = output_of(graph, stream)) {
+    WEFT_TRY(bounds, learning::label_bounds(graph.nodes()[*output], learning, stream.table));
+  }
   bounds.may_number = !is_trained;
   WEFT_TRY(samples.data, learning::read_dataset(storage::real_file_system(), path, stream.table, bounds));
   learning::Dataset& data = samples.data;
@@ -112,7 +122,7 @@ Result<Samples> read_samples(const mesh::Graph& graph, learning::StreamOptions& 
   if (data.missing)
     samples.notes.push_back(path + ": " + grouped(data.missing) + " missing values filled with " +
                             (stream.table.missing == learning::Missing::zero ? "zero" : "means of the training part"));
-  stream.table.classes = data.class_names;
+  keep_class_names(data, stream.table);
   const learning::Split split =
       learning::split_rows(data, stream.held_out, stream.stratified, stream.split_seed.value_or(stream.seed));
   auto filled = learning::fill_missing(data, split.train, stream.table.fill);

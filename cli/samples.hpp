@@ -40,6 +40,9 @@ class RangeCheck {
   bool is_raw_ = false;  // a layer reads the input as it is
 };
 
+/// Writes the names of classes that a table has into the options that keep them.
+void keep_class_names(const learning::Dataset& data, learning::TableOptions& table);
+
 /// Reads the table at `path`, and writes into `stream` what it left open: names of the classes, and what stands for
 /// missing values. `is_trained`: the network has weights that know its classes.
 Result<Samples> read_samples(const mesh::Graph& graph, learning::StreamOptions& stream, const std::string& path,

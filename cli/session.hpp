@@ -67,9 +67,10 @@ class Session final : private agent::StateExtension {
   const Course& course() const noexcept { return course_; }
   const DataStatistics& data_statistics() const noexcept { return data_statistics_; }
   /// None before `finish`, and where nothing is held out.
-  const std::optional<learning::Measurement>& held_out() const noexcept { return held_out_; }
+  const std::optional<learning::Evaluation>& held_out() const noexcept { return held_out_; }
+  /// None either where values are learned.
   std::optional<double> held_out_accuracy() const noexcept {
-    return held_out_ ? std::optional(held_out_->accuracy()) : std::nullopt;
+    return held_out_ && !held_out_->has_values() ? std::optional(held_out_->accuracy()) : std::nullopt;
   }
   /// Notes for the table's owner, a line each.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
@@ -107,7 +108,7 @@ class Session final : private agent::StateExtension {
   Course course_;
   std::uint64_t stride_ = 1;
   bool is_finished_ = false;
-  std::optional<learning::Measurement> held_out_;
+  std::optional<learning::Evaluation> held_out_;
   std::vector<std::string> notes_;
   bool is_stoppable_ = false;
   mesh::Snapshot before_;

@@ -3,6 +3,7 @@
 #include "cli/encoding_flags.hpp"
 #include "cli/json_line.hpp"
 #include "cli/progress.hpp"
+#include "cli/report.hpp"
 #include "cli/samples.hpp"
 #include "cli/session.hpp"
 #include "cli/table.hpp"
@@ -48,7 +49,7 @@ class Sweep {
 
  private:
   Result<std::vector<float>> outputs() const;
-  Result<double> accuracy(const std::vector<float>& outputs) const;
+  Result<learning::Evaluation> evaluation(const std::vector<float>& outputs) const;
   Status morph(mesh::Mesh& mesh, const Encoding& encoding) const;
   Result<double> ticks_per_second(const Encoding& encoding);
 
@@ -130,16 +131,21 @@ Result<std::vector<float>> Sweep::outputs() const {
   return outputs;
 }
 
-Result<double> Sweep::accuracy(const std::vector<float>& outputs) const {
-  if (stream_) return stream_->held_out_accuracy();
-  const std::size_t width = outputs.size() / data_.size;
-  std::size_t right = 0;
-  for (std::size_t i = 0; i < data_.size; ++i) {
-    const auto first = outputs.begin() + static_cast<std::ptrdiff_t>(i * width);
-    const auto largest = std::max_element(first, first + static_cast<std::ptrdiff_t>(width));
-    right += static_cast<std::uint32_t>(largest - first) == data_.labels[i];
-  }
-  return static_cast<double>(right) / static_cast<double>(data_.size);
+Result<learning::Evaluation> Sweep::evaluation(const std::vector<float>& outputs) const {
+  if (stream_) return stream_->measure_held_out();
+  const mesh::Graph& graph = loaded_.mesh->graph();
+  const mesh::Node& node = graph.nodes()[*graph.find_output(options_.output)];
+  std::vector<std::uint32_t> classes;
+  for (std::size_t i = 0; i < std::max<std::size_t>(data_.heads.size(), 1); ++i)
+    classes.push_back(data_.classes_of(i).count);
+  const auto& learning = (learner_ ? *learner_ : *loaded_.learner).options();
+  learning::Evaluation evaluation(node, learning, classes, learning::TargetUnits(options_.table));
+  const kernels::ConstMatrixView all{outputs.data(), data_.size, node.width, node.width};
+  if (data_.has_values())
+    evaluation.add(all, std::span<const float>(data_.values));
+  else
+    evaluation.add(all, std::span<const std::uint32_t>(data_.labels));
+  return evaluation;
 }
 
 Status Sweep::morph(mesh::Mesh& mesh, const Encoding& encoding) const {
@@ -177,14 +183,15 @@ Result<Json> Sweep::row(const Encoding& encoding) {
     squares += std::pow(static_cast<double>(said[i]) - reference_[i], 2);
     power += std::pow(static_cast<double>(reference_[i]), 2);
   }
-  WEFT_TRY(const double share, accuracy(said));
+  WEFT_TRY(const learning::Evaluation measured, evaluation(said));
   WEFT_TRY(const double rate, ticks_per_second(encoding));
   const std::uint64_t bytes = mesh::MeshAccess::weights(mesh).bytes();
   return Json{{"dtype", name(encoding.dtype)},
               {"granularity", has_scale(encoding.dtype) ? Json(name(encoding.granularity)) : Json()},
               {"bytes", bytes},
               {"ratio", static_cast<double>(bytes) / static_cast<double>(reference_bytes_)},
-              {"accuracy", share},
+              {"accuracy", measured.has_values() ? Json() : Json(measured.accuracy())},
+              {"loss", measured.loss()},
               {"output_error", power > 0 ? std::sqrt(squares / power) : 0.0},
               {"ticks_per_second", rate}};
 }
@@ -202,6 +209,7 @@ Status sweep(const SweepRequest& request) {
                {"bytes", Align::right},
                {"of fp32", Align::right},
                {"accuracy", Align::right},
+               {"loss", Align::right},
                {"output error", Align::right},
                {"ticks/s", Align::right}});
   ProgressLine progress;
@@ -215,8 +223,9 @@ Status sweep(const SweepRequest& request) {
       print_json(row);
     }
     table.add({row["dtype"], row["granularity"].is_null() ? "none" : row["granularity"].get<std::string>(),
-               byte_size(row["bytes"]), percent(row["ratio"]), percent(row["accuracy"]), percent(row["output_error"]),
-               short_number(row["ticks_per_second"])});
+               byte_size(row["bytes"]), percent(row["ratio"]),
+               row["accuracy"].is_null() ? "none" : percent(row["accuracy"]), loss_text(row["loss"]),
+               percent(row["output_error"]), short_number(row["ticks_per_second"])});
   }
   progress.clear();
   if (!request.json) std::printf("%s\n", table.text(Terminal::of(STDOUT_FILENO).columns()).c_str());

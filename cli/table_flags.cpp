@@ -10,7 +10,13 @@ namespace weft::cli {
 
 void add_table_flags(CLI::App& verb, TableFlags& flags) {
   const auto& rows = learning::stream_rows();
-  add_option(verb, "label", flags.label, option_row(rows, "label")).type_name("COLUMN");
+  add_option(verb, "label", flags.labels,
+             "Column of the class: its name, its number from 1, first or last; several with commas")
+      .type_name("COLUMN")
+      .between_commas();
+  add_option(verb, "target", flags.targets, "Columns of values to learn instead of a class; several with commas")
+      .type_name("COLUMN")
+      .between_commas();
   add_option(verb, "skip", flags.skip, "Columns left out, by name or number; several with commas")
       .type_name("COLUMN")
       .between_commas();
@@ -20,7 +26,12 @@ void add_table_flags(CLI::App& verb, TableFlags& flags) {
 }
 
 void apply(const TableFlags& flags, learning::TableOptions& o) {
-  if (flags.label) o.label = *flags.label;
+  if (flags.labels.size() == 1) o.label = flags.labels[0];
+  if (!flags.labels.empty()) {
+    o.labels = flags.labels.size() > 1 ? flags.labels : std::vector<std::string>();
+    o.targets.clear();
+  }
+  if (!flags.targets.empty()) o.targets = flags.targets;
   if (!flags.skip.empty()) o.skip = flags.skip;
   if (flags.separator) o.separator = *learning::parse_separator(*flags.separator);
   if (flags.header) o.header = *formats::parse_csv_header(*flags.header);

@@ -14,10 +14,11 @@ class App;
 
 namespace weft::cli {
 
-/// `--label`, `--skip`, `--separator`, `--header`, `--missing`: samples as a table's rows; empty: as the network says.
+/// `--label`, `--target`, `--skip`, `--separator`, `--header`, `--missing`: samples as a table's rows; empty: as the
+/// network says.
 struct TableFlags {
-  std::optional<std::string> label, separator, header, missing;
-  std::vector<std::string> skip;
+  std::optional<std::string> separator, header, missing;
+  std::vector<std::string> labels, targets, skip;
 };
 void add_table_flags(CLI::App& verb, TableFlags& flags);
 void apply(const TableFlags& flags, learning::TableOptions& options);

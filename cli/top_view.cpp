@@ -120,8 +120,10 @@ class View {
       const double share = static_cast<double>(samples) / static_cast<double>(total);
       line("", bar(share, std::min<std::size_t>(columns_ - kTopLabel - 7, 50), unicode_) + " " + percent(share));
     }
+    const std::string loss = short_number(number(f_, "mean_loss"));
+    if (member(f_, "prequential_accuracy").is_null()) return line("loss", loss);
     line("accuracy", percent(number(f_, "prequential_accuracy")) + "  overall " +
-                         percent(number(f_, "overall_accuracy")) + "  loss " + short_number(number(f_, "mean_loss")));
+                         percent(number(f_, "overall_accuracy")) + "  loss " + loss);
   }
 
   void last_error() {

@@ -35,12 +35,12 @@ constexpr std::array kOptionsElsewhere{
     Pair{"type", "dtype"},         Pair{"precision", "dtype"},     Pair{"logfile", "log"},
     Pair{"continue", "resume"}};
 constexpr std::array kVerbsElsewhere{
-    Pair{"train", "run"},        Pair{"fit", "run"},           Pair{"learn", "run"},      Pair{"show", "inspect"},
-    Pair{"info", "inspect"},     Pair{"summary", "inspect"},   Pair{"quantize", "morph"}, Pair{"convert", "morph"},
-    Pair{"compress", "pack"},    Pair{"benchmark", "bench"},   Pair{"monitor", "top"},    Pair{"status", "top"},
-    Pair{"man", "help"},         Pair{"version", "--version"}, Pair{"check", "doctor"},   Pair{"eval", "predict"},
-    Pair{"evaluate", "predict"}, Pair{"test", "predict"},      Pair{"infer", "predict"},  Pair{"classify", "predict"},
-    Pair{"init", "new"},         Pair{"create", "new"},        Pair{"serve", "run"}};
+    Pair{"train", "run"},     Pair{"fit", "run"},           Pair{"learn", "run"},      Pair{"show", "inspect"},
+    Pair{"info", "inspect"},  Pair{"summary", "inspect"},   Pair{"quantize", "morph"}, Pair{"convert", "morph"},
+    Pair{"compress", "pack"}, Pair{"benchmark", "bench"},   Pair{"monitor", "top"},    Pair{"status", "top"},
+    Pair{"man", "help"},      Pair{"version", "--version"}, Pair{"check", "doctor"},   Pair{"score", "eval"},
+    Pair{"evaluate", "eval"}, Pair{"test", "eval"},         Pair{"infer", "predict"},  Pair{"classify", "predict"},
+    Pair{"init", "new"},      Pair{"create", "new"},        Pair{"serve", "run"}};
 
 std::optional<std::string> elsewhere(std::span<const Pair> table, std::string_view given, const Words& known) {
   for (const auto& [theirs, ours] : table)

@@ -30,6 +30,7 @@ struct Verb {
 Verb add_run(CLI::App& program);
 Verb add_new(CLI::App& program);
 Verb add_predict(CLI::App& program);
+Verb add_eval(CLI::App& program);
 Verb add_inspect(CLI::App& program);
 Verb add_doctor(CLI::App& program);
 Verb add_hash(CLI::App& program);

@@ -3,6 +3,7 @@
 #include "learning/dataset.hpp"
 
 #include "learning/internal/shuffle.hpp"
+#include "learning/learner.hpp"
 
 #include "formats/csv/gzip.hpp"
 
@@ -31,28 +32,32 @@ std::string listed_labels(const std::vector<std::string>& names) {
   return names.size() > 12 ? text + ", ..." : text;
 }
 
-/// Distinct labels in the order in which they come, and then what each of them is as a class.
+/// Distinct labels of one or several columns in the order in which they come, and then what each of them is as a class.
 class Labels {
  public:
-  Labels(const TableOptions& options, const LabelBounds& bounds) : bounds_(bounds), classes_(options.classes) {
+  Labels(const std::vector<std::string>& classes, std::uint32_t width, bool may_number)
+      : classes_(classes), width_(width), may_number_(may_number) {
     for (std::size_t i = 0; i < classes_.size(); ++i)
       seen_.emplace(canonical_label(classes_[i]).text, static_cast<std::uint32_t>(i));
   }
 
-  /// The label of the row that `reader` stands at.
-  Result<std::uint32_t> take(const SampleReader& reader) {
-    LabelText label = canonical_label(reader.label());
+  /// Label `i` of the row that `reader` stands at.
+  Result<std::uint32_t> take(const SampleReader& reader, std::size_t i) {
+    LabelText label = canonical_label(reader.label(i));
+    if (label.text.empty()) return kNoLabel;
     if (const auto found = seen_.find(label.text); found != seen_.end()) return found->second;
-    if (!classes_.empty())
-      return refuse(reader, "is none of the classes that the model knows: " + listed_labels(classes_));
-    if (!bounds_.may_number && (!label.whole || *label.whole < 0 || *label.whole >= bounds_.width))
-      return refuse(reader,
-                    "is no class of the model, which knows them by number, 0 to " + std::to_string(bounds_.width - 1));
+    const auto refuse = [&](const std::string& reason) {
+      return reader.table().refuse(Errc::out_of_range,
+                                   "label " + formats::csv_excerpt({reader.label(i)}) + " " + reason);
+    };
+    if (!classes_.empty()) return refuse("is none of the classes that the model knows: " + listed_labels(classes_));
+    if (!may_number_ && (!label.whole || *label.whole < 0 || *label.whole >= width_))
+      return refuse("is no class of the model, which knows them by number, 0 to " + std::to_string(width_ - 1));
     if (distinct_.size() == kMaxClasses)
       return fail(Errc::too_large,
                   reader.table().source_name() + ": more than " + std::to_string(kMaxClasses) + " different labels");
     // A name of a class is kept in network files, which are UTF-8.
-    if (!write_json(Json(label.text))) return refuse(reader, "is not UTF-8; save the table as UTF-8");
+    if (!write_json(Json(label.text))) return refuse("is not UTF-8; save the table as UTF-8");
     const auto id = static_cast<std::uint32_t>(distinct_.size());
     seen_.emplace(label.text, id);
     distinct_.push_back(std::move(label));
@@ -60,13 +65,12 @@ class Labels {
     return id;
   }
 
-  /// Makes classes of what `take` gave out.
-  Status finish(Dataset& data, const std::string& source_name) {
-    if (!classes_.empty()) {
-      data.class_names = classes_;
-      data.classes = static_cast<std::uint32_t>(classes_.size());
-      return {};
-    }
+  /// Makes classes of what `take` gave out: label number `first` and each `stride`th after it.
+  Result<ClassSet> finish(std::vector<std::uint32_t>& labels, std::size_t first, std::size_t stride,
+                          const std::string& source_name) const {
+    if (!classes_.empty()) return ClassSet{static_cast<std::uint32_t>(classes_.size()), classes_};
+    ClassSet made;
+    if (distinct_.empty()) return fail(Errc::parse_failed, source_name + ": no row has a label");
     std::vector<std::uint32_t> order(distinct_.size()), number(distinct_.size());
     std::iota(order.begin(), order.end(), 0u);
     const auto is_whole = [](const LabelText& label) { return label.whole.has_value(); };
@@ -75,30 +79,27 @@ class Labels {
       return all_whole ? *distinct_[a].whole < *distinct_[b].whole : distinct_[a].text < distinct_[b].text;
     });
     const std::int64_t largest = all_whole ? *distinct_[order.back()].whole : -1;
-    if (all_whole && *distinct_[order.front()].whole >= 0 && largest < bounds_.width) {
+    if (all_whole && *distinct_[order.front()].whole >= 0 && largest < width_) {
       for (std::size_t i = 0; i < number.size(); ++i) number[i] = static_cast<std::uint32_t>(*distinct_[i].whole);
-      data.classes = static_cast<std::uint32_t>(largest) + 1;
+      made.count = static_cast<std::uint32_t>(largest) + 1;
     } else {
       if (!all_whole) WEFT_CHECK(refuse_values(source_name));
       for (const std::uint32_t id : order) {
-        number[id] = static_cast<std::uint32_t>(data.class_names.size());
-        data.class_names.push_back(distinct_[id].text);
+        number[id] = static_cast<std::uint32_t>(made.names.size());
+        made.names.push_back(distinct_[id].text);
       }
-      data.classes = static_cast<std::uint32_t>(order.size());
-      if (data.classes > bounds_.width)
-        return fail(Errc::shape_mismatch, source_name + ": " + std::to_string(data.classes) + " classes (" +
-                                              listed_labels(data.class_names) + "); the network's output has " +
-                                              std::to_string(bounds_.width) + " values");
+      made.count = static_cast<std::uint32_t>(order.size());
+      if (made.count > width_)
+        return fail(Errc::shape_mismatch, source_name + ": " + std::to_string(made.count) + " classes (" +
+                                              listed_labels(made.names) + "); the network's output has " +
+                                              std::to_string(width_) + " values");
     }
-    for (std::uint32_t& label : data.labels) label = number[label];
-    return {};
+    for (std::size_t i = first; i < labels.size(); i += stride)
+      if (labels[i] != kNoLabel) labels[i] = number[labels[i]];
+    return made;
   }
 
  private:
-  static Failure refuse(const SampleReader& reader, const std::string& reason) {
-    return reader.table().refuse(Errc::out_of_range, "label " + formats::csv_excerpt({reader.label()}) + " " + reason);
-  }
-
   /// Numbers with decimals are nobody's classes.
   Status refuse_values(const std::string& source_name) const {
     const auto is_number = [](const LabelText& label) {
@@ -108,15 +109,54 @@ class Labels {
     const auto found = std::find_if(distinct_.begin(), distinct_.end(), [](const auto& l) { return !l.whole; });
     const std::size_t line = lines_[static_cast<std::size_t>(found - distinct_.begin())];
     return fail(Errc::unsupported, source_name + ":" + std::to_string(line) + ": labels such as " + found->text +
-                                       " are values, not classes; a stream learns classes. Name the column of the "
-                                       "class with --label");
+                                       " are values, not classes. Name the column of the class with --label, or learn "
+                                       "values: weft new --target, learning.loss mse");
   }
 
-  LabelBounds bounds_;
-  const std::vector<std::string>& classes_;
+  std::vector<std::string> classes_;
+  std::uint32_t width_;
+  bool may_number_;
   std::unordered_map<std::string, std::uint32_t> seen_;
   std::vector<LabelText> distinct_;
   std::vector<std::size_t> lines_;  // of the first row with each
+};
+
+/// The labels of all columns of a table.
+class LabelColumns {
+ public:
+  LabelColumns(const TableOptions& options, const LabelBounds& bounds) {
+    for (std::size_t i = 0; i < std::max<std::size_t>(bounds.heads.size(), 1); ++i) {
+      const bool has_own = !bounds.heads.empty();
+      const std::vector<std::string> none;
+      const auto& classes = !has_own                          ? options.classes
+                            : i < options.head_classes.size() ? options.head_classes[i]
+                                                              : none;
+      sets_.emplace_back(classes, has_own ? bounds.heads[i] : bounds.width, bounds.may_number);
+    }
+    has_heads_ = !bounds.heads.empty();
+  }
+  Status take(const SampleReader& reader, Dataset& data) {
+    for (std::size_t i = 0; i < data.targets; ++i) {
+      WEFT_TRY(data.labels.emplace_back(), sets_[has_heads_ ? i : 0].take(reader, i));
+    }
+    return {};
+  }
+  Status finish(Dataset& data, const std::string& source_name) const {
+    for (std::size_t i = 0; i < sets_.size(); ++i) {
+      WEFT_TRY(ClassSet made, sets_[i].finish(data.labels, i, sets_.size(), source_name));
+      if (has_heads_) {
+        data.heads.push_back(std::move(made));
+      } else {
+        data.classes = made.count;
+        data.class_names = std::move(made.names);
+      }
+    }
+    return {};
+  }
+
+ private:
+  std::vector<Labels> sets_;
+  bool has_heads_ = false;
 };
 
 /// Rows of each class that are held out.
@@ -143,6 +183,41 @@ std::vector<std::size_t> class_shares(const Dataset& data, double held_out, std:
 
 }  // namespace
 
+Result<LabelBounds> label_bounds(const mesh::Node& output, const LearningOptions& learning, TableOptions& options) {
+  LabelBounds bounds;
+  const std::string loss(name(learning.loss));
+  const LossTargets kind = targets_of(learning.loss);
+  if (kind == LossTargets::values && options.targets.empty()) options.targets = target_columns(options);
+  if (kind != LossTargets::values && !options.targets.empty())
+    return fail(Errc::unsupported,
+                "stream.targets: values, and learning.loss " + loss + " learns classes; give mse, mae or huber");
+  const std::size_t columns = target_columns(options).size();
+  const std::size_t places = output.width / std::max<std::size_t>(output.shape.back(), 1);
+  const std::size_t wanted = kind == LossTargets::values        ? output.width
+                             : kind == LossTargets::head_labels ? learning.heads.size()
+                                                                : places;
+  if (columns != wanted)
+    return fail(Errc::shape_mismatch,
+                std::string(kind == LossTargets::values ? "stream.targets: " : "stream.labels: ") +
+                    std::to_string(columns) + (columns == 1 ? " column" : " columns") + "; output '" + output.object +
+                    "' takes " + std::to_string(wanted) + " under learning.loss " + loss +
+                    (kind == LossTargets::labels && wanted == 1
+                         ? "; several labels a sample need multi_head_cross_entropy, or an output [places, classes]"
+                         : ""));
+  for (const std::vector<float>* list : {&options.target_mean, &options.target_deviation})
+    if (!list->empty() && list->size() != columns)
+      return fail(Errc::shape_mismatch,
+                  std::string(list == &options.target_mean ? "stream.target_mean: " : "stream.target_deviation: ") +
+                      std::to_string(list->size()) + " values, " + std::to_string(columns) + " targets");
+  if (!options.head_classes.empty() && options.head_classes.size() != columns)
+    return fail(Errc::shape_mismatch, "stream.head_classes: " + std::to_string(options.head_classes.size()) +
+                                          " lists, " + std::to_string(columns) + " columns of labels");
+  bounds.heads = kind == LossTargets::head_labels ? learning.heads : std::vector<std::uint32_t>();
+  const std::size_t width = kind == LossTargets::labels ? output.shape.back() : output.width;
+  bounds.width = static_cast<std::uint32_t>(std::min<std::size_t>(width, bounds.width));
+  return bounds;
+}
+
 Result<Dataset> read_dataset(storage::FileSystem& files, const std::string& path, const TableOptions& options,
                              const LabelBounds& bounds) {
   WEFT_TRY(const ByteBuffer bytes, files.read(path, kMaxBytes));
@@ -160,14 +235,20 @@ Result<Dataset> read_dataset(storage::FileSystem& files, const std::string& path
   Dataset data;
   data.features = reader.features();
   data.names = reader.feature_names();
-  Labels labels(options, bounds);
+  data.targets = reader.target_count();
+  data.target_names = reader.target_names();
+  const bool has_values = !options.targets.empty();
+  LabelColumns labels(options, bounds);
   for (;;) {
     WEFT_TRY(const bool has_sample, reader.next());
     if (!has_sample) break;
-    if (data.inputs.size() + data.features > kMaxValues)
+    if (data.inputs.size() + data.features + data.values.size() + data.labels.size() > kMaxValues)
       return reader.table().refuse(Errc::too_large, "more than " + std::to_string(kMaxValues) + " values");
     data.inputs.insert(data.inputs.end(), reader.values().begin(), reader.values().end());
-    WEFT_TRY(data.labels.emplace_back(), labels.take(reader));
+    if (has_values)
+      data.values.insert(data.values.end(), reader.target_values().begin(), reader.target_values().end());
+    else
+      WEFT_CHECK(labels.take(reader, data));
     ++data.size;
   }
   data.dropped = reader.dropped();
@@ -175,7 +256,7 @@ Result<Dataset> read_dataset(storage::FileSystem& files, const std::string& path
   if (data.size == 0)
     return fail(Errc::parse_failed,
                 path + ": no rows" + (data.dropped ? " left; " + std::to_string(data.dropped) + " were dropped" : ""));
-  WEFT_CHECK(labels.finish(data, path));
+  if (!has_values) WEFT_CHECK(labels.finish(data, path));
   return data;
 }
 
@@ -185,7 +266,7 @@ Split split_rows(const Dataset& data, double held_out, bool is_stratified, std::
   shuffle(rows, RandomStream(seed, kSplitPlace, RandomPurpose::shuffle));
   const auto total = static_cast<std::size_t>(std::llround(held_out * static_cast<double>(data.size)));
   Split split;
-  if (!is_stratified) {
+  if (!is_stratified || data.targets != 1 || data.has_values()) {
     split.held_out.assign(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(total));
     split.train.assign(rows.begin() + static_cast<std::ptrdiff_t>(total), rows.end());
     return split;
@@ -199,32 +280,43 @@ Split split_rows(const Dataset& data, double held_out, bool is_stratified, std::
   return split;
 }
 
-ColumnStatistics column_statistics(const Dataset& data, std::span<const std::uint32_t> rows) {
+/// Of columns [size][columns], whose value j of row i `at` gives.
+template <class At>
+static ColumnStatistics statistics_of(std::size_t columns, std::span<const std::uint32_t> rows, At&& at) {
   std::vector<std::uint32_t> ascending(rows.begin(), rows.end());
   std::sort(ascending.begin(), ascending.end());
   ColumnStatistics s;
-  s.count.assign(data.features, 0);
-  s.mean.assign(data.features, 0.0);
-  s.deviation.assign(data.features, 0.0);
+  s.count.assign(columns, 0);
+  s.mean.assign(columns, 0.0);
+  s.deviation.assign(columns, 0.0);
   const auto each = [&](auto&& take) {
     for (const std::uint32_t row : ascending)
-      for (std::size_t j = 0; j < data.features; ++j)
-        if (const float value = data.row(row)[j]; !std::isnan(value)) take(j, static_cast<double>(value));
+      for (std::size_t j = 0; j < columns; ++j)
+        if (const float value = at(row, j); !std::isnan(value)) take(j, static_cast<double>(value));
   };
   each([&](std::size_t j, double value) {
     s.mean[j] += value;
     ++s.count[j];
   });
-  for (std::size_t j = 0; j < data.features; ++j)
+  for (std::size_t j = 0; j < columns; ++j)
     if (s.count[j]) s.mean[j] /= static_cast<double>(s.count[j]);
   each([&](std::size_t j, double value) {
     const double distance = value - s.mean[j];
     const double square = distance * distance;
     s.deviation[j] += square;
   });
-  for (std::size_t j = 0; j < data.features; ++j)
+  for (std::size_t j = 0; j < columns; ++j)
     if (s.count[j]) s.deviation[j] = std::sqrt(s.deviation[j] / static_cast<double>(s.count[j]));
   return s;
+}
+
+ColumnStatistics column_statistics(const Dataset& data, std::span<const std::uint32_t> rows) {
+  return statistics_of(data.features, rows, [&](std::uint32_t row, std::size_t j) { return data.row(row)[j]; });
+}
+
+ColumnStatistics target_statistics(const Dataset& data, std::span<const std::uint32_t> rows) {
+  return statistics_of(data.targets, rows,
+                       [&](std::uint32_t row, std::size_t j) { return data.values[row * data.targets + j]; });
 }
 
 Status fill_missing(Dataset& data, std::span<const std::uint32_t> train, std::vector<float>& fill) {

@@ -2,7 +2,10 @@
 
 #pragma once
 
+#include "learning/options.hpp"
 #include "learning/table.hpp"
+
+#include "mesh/network/graph.hpp"
 
 #include "storage/file_system.hpp"
 
@@ -16,30 +19,48 @@
 
 namespace weft::learning {
 
-/// Labelled samples in memory.
+/// Classes of labels.
+struct ClassSet {
+  std::uint32_t count = 0;           // labels are below this
+  std::vector<std::string> names{};  // [count]; empty: the labels of the table are the numbers
+};
+
+/// Samples with labels or values to learn, in memory.
 struct Dataset {
   std::size_t size = 0, features = 0;
-  std::uint32_t classes = 0;               // labels are below this
-  std::vector<float> inputs;               // [size][features]; not a number where a mean is still to be put
-  std::vector<std::uint32_t> labels;       // [size]
-  std::vector<std::string> class_names{};  // [classes]; empty: the labels of the table are the numbers
-  std::vector<std::string> names{};        // of the features; empty without a header
-  std::size_t dropped = 0, missing = 0;    // rows left out; values that were not there
+  std::size_t targets = 1;                  // labels or values of a sample
+  std::uint32_t classes = 0;                // labels are below this
+  std::vector<float> inputs;                // [size][features]; not a number where a mean is still to be put
+  std::vector<std::uint32_t> labels;        // [size][targets]; kNoLabel where a sequence has none. Empty: values
+  std::vector<std::string> class_names{};   // [classes]; empty: the labels of the table are the numbers
+  std::vector<ClassSet> heads{};            // of each target that has classes of its own, instead of the two above
+  std::vector<float> values{};              // [size][targets], in the table's units; empty: labels
+  std::vector<std::string> names{};         // of the features; empty without a header
+  std::vector<std::string> target_names{};  // empty without a header
+  std::size_t dropped = 0, missing = 0;     // rows left out; values that were not there
 
   const float* row(std::size_t i) const noexcept { return inputs.data() + i * features; }
+  bool has_values() const noexcept { return !values.empty(); }
+  /// The classes of label `i` of a sample.
+  ClassSet classes_of(std::size_t i) const { return heads.empty() ? ClassSet{classes, class_names} : heads[i]; }
 };
 
 /// Labels that a table may have, seen from the network that is to give them.
 struct LabelBounds {
-  std::uint32_t width = 65536;  // values of its output
+  std::uint32_t width = 65536;         // values of its output
+  std::vector<std::uint32_t> heads{};  // the same for each column of labels, where each has classes of its own
   /// Labels that are no numbers below `width` are given numbers, in ascending order. False: a model has learned what
   /// its numbers mean.
   bool may_number = true;
 };
 
-/// Reads a table. Labels: names of `options.classes` where there are some; else whole numbers below the width as they
-/// are; else each label gets a number, whole numbers ascending, texts in the order of their bytes, and
-/// `Dataset::class_names` says which.
+/// The bounds that a network sets. A loss of values learns `options.targets`, which are the label's columns where none
+/// are named. @error invalid_argument, unsupported: columns that the loss has no use for
+Result<LabelBounds> label_bounds(const mesh::Node& output, const LearningOptions& learning, TableOptions& options);
+
+/// Reads a table. Values where `options.targets` names columns. Labels: names of `options.classes` where there are
+/// some; else whole numbers below the width as they are; else each label gets a number, whole numbers ascending, texts
+/// in the order of their bytes, and `Dataset::class_names` says which.
 /// @error as SampleReader; out_of_range: a label that is none of the classes, or more classes than the output has
 ///        values; unsupported: labels that are no classes; too_large: more than 2^28 values
 Result<Dataset> read_dataset(storage::FileSystem& files, const std::string& path, const TableOptions& options,
@@ -49,8 +70,9 @@ Result<Dataset> read_dataset(storage::FileSystem& files, const std::string& path
 struct Split {
   std::vector<std::uint32_t> train, held_out;
 };
-/// The share `held_out` of all rows, or of each class of them: then each class gives its share rounded down, and those
-/// with the largest remainders one more until the whole is held_out of all rows, rounded.
+/// The share `held_out` of all rows, or, of data with one label a sample, of each class of them: then each class gives
+/// its share rounded down, and those with the largest remainders one more until the whole is held_out of all rows,
+/// rounded.
 Split split_rows(const Dataset& data, double held_out, bool is_stratified, std::uint64_t seed);
 
 /// Means and population standard deviations of columns, missing values left out.
@@ -60,6 +82,9 @@ struct ColumnStatistics {
   std::vector<double> mean, deviation;
 };
 ColumnStatistics column_statistics(const Dataset& data, std::span<const std::uint32_t> rows);
+
+/// The same of the values to learn.
+ColumnStatistics target_statistics(const Dataset& data, std::span<const std::uint32_t> rows);
 
 /// Puts the means of the rows `train`, or `fill` where it is known, in the place of missing values. What was put there
 /// is in `fill` afterwards.

@@ -2,6 +2,7 @@
 
 #include "learning/stream.hpp"
 
+#include "learning/internal/sample_rings.hpp"
 #include "learning/internal/shuffle.hpp"
 
 #include "mesh/mesh_access.hpp"
@@ -24,9 +25,12 @@ constexpr double kRecovered = 0.95;
 // Random streams of the data: places no grid reaches, so that they share no numbers with weights.
 constexpr std::uint64_t kDriftPlace = (std::uint64_t{1} << 35) + 1, kEpochPlace = kDriftPlace + 1;
 
-std::string label_range(const Dataset& data) {
-  if (data.class_names.empty()) return "labels up to " + std::to_string(data.classes - 1);
-  return std::to_string(data.classes) + " classes";
+// Held-out samples shown at once: bounds the memory that measuring takes.
+constexpr std::size_t kShown = 4096;
+
+std::string label_range(const ClassSet& classes) {
+  if (classes.names.empty()) return "labels up to " + std::to_string(classes.count - 1);
+  return std::to_string(classes.count) + " classes";
 }
 
 /// True where a call's work is going to be undone, its scores too.
@@ -59,21 +63,14 @@ Result<Stream> Stream::build(Learner& learner, Dataset data, StreamOptions optio
   const auto output = graph.find_output(options.output);
   if (!input) return fail(Errc::unknown_name, "stream.input: no input is named '" + options.input + "'");
   if (!output) return fail(Errc::unknown_name, "stream.output: no output is named '" + options.output + "'");
-  if (learner.options().loss != Loss::cross_entropy)
-    return fail(Errc::unsupported, "learning.loss: a stream has one label a sample, which needs cross_entropy, not " +
-                                       std::string(name(learner.options().loss)) + "; " +
-                                       (targets_of(learner.options().loss) == LossTargets::values
-                                            ? "targets that are values go through Learner::learn"
-                                            : "labels of several heads go through Learner::learn"));
   if (graph.nodes()[*input].width != data.features)
     return fail(Errc::shape_mismatch, "stream.csv: " + std::to_string(data.features) + " values a sample; input '" +
                                           options.input + "' takes " + std::to_string(graph.nodes()[*input].width));
-  if (graph.nodes()[*output].width < data.classes)
-    return fail(Errc::shape_mismatch, "stream.csv: " + label_range(data) + "; output '" + options.output + "' has " +
-                                          std::to_string(graph.nodes()[*output].width) + " values");
   Stream stream(learner);
   stream.data_ = std::move(data);
   stream.options_ = std::move(options);
+  WEFT_CHECK(stream.check_targets());
+  stream.units_ = TargetUnits(stream.options_.table);
   Split split = split_rows(stream.data_, stream.options_.held_out, stream.options_.stratified,
                            stream.options_.split_seed.value_or(stream.options_.seed));
   WEFT_CHECK(fill_missing(stream.data_, split.train, stream.options_.table.fill));
@@ -86,6 +83,37 @@ Result<Stream> Stream::build(Learner& learner, Dataset data, StreamOptions optio
   stream.scores_.hits.assign(stream.options_.window, 0);
   stream.scores_.losses.assign(stream.options_.window, 0.0f);
   return stream;
+}
+
+/// The data's labels or values against the output and its loss.
+Status Stream::check_targets() const {
+  const LearningOptions& learning = learner_->options();
+  const mesh::Graph& graph = learner_->mesh().graph();
+  const mesh::Node& output = graph.nodes()[*graph.find_output(options_.output)];
+  const LossTargets kind = targets_of(learning.loss);
+  if (data_.has_values() != (kind == LossTargets::values))
+    return fail(Errc::unsupported, "learning.loss: " + std::string(name(learning.loss)) + " learns " +
+                                       (data_.has_values() ? "classes, and the table's targets are values"
+                                                           : "values, and the table's targets are classes"));
+  const std::size_t parts = data_.has_values() ? output.width : parts_of(output, learning).size() - 1;
+  if (data_.targets != parts)
+    return fail(Errc::shape_mismatch,
+                "stream.csv: " + std::to_string(data_.targets) + (data_.has_values() ? " values" : " labels") +
+                    " to learn a sample; output '" + options_.output + "' takes " + std::to_string(parts));
+  if (options_.drift != Drift::none && (data_.targets != 1 || data_.has_values()))
+    return fail(Errc::unsupported, "stream.drift: is measured by the accuracy of one label a sample");
+  if (options_.stratified && (data_.targets != 1 || data_.has_values()))
+    return fail(Errc::unsupported, "stream.stratified: needs one label a sample");
+  if (data_.has_values()) return {};
+  for (std::size_t i = 0; i < data_.heads.size(); ++i)
+    if (data_.heads[i].count > learning.heads[i])
+      return fail(Errc::shape_mismatch, "stream.csv: " + label_range(data_.heads[i]) + " of label " +
+                                            std::to_string(i + 1) + "; learning.heads gives it " +
+                                            std::to_string(learning.heads[i]) + " values");
+  if (const std::size_t width = output.width / parts; data_.heads.empty() && width < data_.classes)
+    return fail(Errc::shape_mismatch, "stream.csv: " + label_range(data_.classes_of(0)) + "; output '" +
+                                          options_.output + "' has " + std::to_string(width) + " values");
+  return {};
 }
 
 void Stream::draw() {
@@ -115,30 +143,47 @@ void Stream::shuffle_epoch(std::uint64_t epoch) {
   order_epoch_ = epoch;
 }
 
-void Stream::put_sample(std::uint64_t sample, std::size_t row, float* input, std::uint32_t* label) const {
+void Stream::put_inputs(std::uint64_t sample, std::size_t row, float* to) const {
   const float* values = data_.row(row);
   const bool drifted = has_drifted(sample);
-  for (std::size_t j = 0; j < data_.features; ++j) input[j] = values[drifted ? pixel_map_[j] : j];
-  *label = drifted ? label_map_[data_.labels[row]] : data_.labels[row];
+  for (std::size_t j = 0; j < data_.features; ++j) to[j] = values[drifted ? pixel_map_[j] : j];
+}
+
+void Stream::put_labels(std::uint64_t sample, std::size_t row, std::uint32_t* to) const {
+  for (std::size_t j = 0; j < data_.targets; ++j) {
+    const std::uint32_t label = data_.labels[row * data_.targets + j];
+    to[j] = has_drifted(sample) ? label_map_[label] : label;
+  }
+}
+
+void Stream::put_values(std::size_t row, float* to) const {
+  for (std::size_t j = 0; j < data_.targets; ++j) to[j] = units_.learned(data_.values[row * data_.targets + j], j);
 }
 
 Status Stream::advance(std::uint64_t samples) {
   const std::size_t sessions = learner_->mesh().sessions(), learners = learner_->options().learners;
+  const std::size_t targets = data_.targets;
   while (samples > 0 && !is_done()) {
     const std::uint64_t now = std::min({kBlock, samples, total_ - next_});
     inputs_.resize(now * sessions * data_.features);
-    labels_.resize(now * learners);
+    (data_.has_values() ? values_.resize(now * learners * targets) : labels_.resize(now * learners * targets));
     for (std::uint64_t i = 0; i < now; ++i) {
       const std::uint64_t sample = next_ + i;
       shuffle_epoch(sample / train_.size());
-      std::uint32_t label;
+      const std::size_t row = order_[sample % train_.size()];
       float* first = inputs_.data() + i * sessions * data_.features;
-      put_sample(sample, order_[sample % train_.size()], first, &label);
+      put_inputs(sample, row, first);
       for (std::size_t b = 1; b < sessions; ++b) std::copy_n(first, data_.features, first + b * data_.features);
-      std::fill_n(labels_.begin() + static_cast<std::ptrdiff_t>(i * learners), learners, label);
+      for (std::size_t b = 0; b < learners; ++b) {
+        const std::size_t at = (i * learners + b) * targets;
+        if (data_.has_values())
+          put_values(row, values_.data() + at);
+        else
+          put_labels(sample, row, labels_.data() + at);
+      }
     }
     const mesh::RunInput input{options_.input, inputs_};
-    const Target target{options_.output, labels_, {}};
+    const Target target{options_.output, labels_, values_};
     const Status learned = training_.learn ? training_.learn({&input, 1}, {&target, 1}, now)
                                            : learner_->learn({&input, 1}, {&target, 1}, now);
     if (!is_interrupted(learned)) take_scores();
@@ -186,6 +231,7 @@ void Stream::score(const Score& score) {
 StreamProgress Stream::progress() const noexcept {
   StreamProgress p;
   p.samples = next_;
+  p.has_accuracy = !data_.has_values();
   p.total = total_;
   p.epoch = next_ / std::max<std::uint64_t>(train_.size(), 1);
   const auto filled =
@@ -199,27 +245,45 @@ StreamProgress Stream::progress() const noexcept {
   return p;
 }
 
-Result<Measurement> Stream::measure_held_out() const {
+Result<Evaluation> Stream::measure_held_out() const {
   if (held_out_.empty()) return fail(Errc::invalid_argument, "stream.held_out: no sample is held out to measure with");
-  const std::size_t n = held_out_.size();
-  std::vector<float> inputs(n * data_.features);
-  std::vector<std::uint32_t> labels(n);
   const std::uint64_t sample = next_ ? next_ - 1 : 0;
-  for (std::size_t i = 0; i < n; ++i) put_sample(sample, held_out_[i], inputs.data() + i * data_.features, &labels[i]);
   const mesh::Graph& graph = learner_->mesh().graph();
-  const std::size_t width = graph.nodes()[*graph.find_output(options_.output)].width;
-  std::vector<float> outputs(n * width);
-  const mesh::RunInput input{options_.input, inputs};
-  const mesh::RunOutput output{options_.output, outputs};
-  WEFT_CHECK(mesh::MeshAccess::evaluate_copies(learner_->mesh(), 0, {&input, 1}, n, learner_->hold(), {&output, 1}));
-  Measurement measurement(data_.classes);
-  measurement.add({outputs.data(), n, width, width}, labels);
-  return measurement;
+  const mesh::Node& node = graph.nodes()[*graph.find_output(options_.output)];
+  std::vector<std::uint32_t> classes;
+  for (std::size_t i = 0; i < std::max<std::size_t>(data_.heads.size(), 1); ++i)
+    classes.push_back(data_.classes_of(i).count);
+  Evaluation evaluation(node, learner_->options(), classes, units_);
+  std::vector<float> inputs, outputs, values;
+  std::vector<std::uint32_t> labels;
+  for (std::size_t first = 0; first < held_out_.size(); first += kShown) {
+    const std::size_t n = std::min(kShown, held_out_.size() - first);
+    inputs.resize(n * data_.features);
+    outputs.resize(n * node.width);
+    for (std::size_t i = 0; i < n; ++i) put_inputs(sample, held_out_[first + i], inputs.data() + i * data_.features);
+    const mesh::RunInput input{options_.input, inputs};
+    const mesh::RunOutput output{options_.output, outputs};
+    WEFT_CHECK(mesh::MeshAccess::evaluate_copies(learner_->mesh(), 0, {&input, 1}, n, learner_->hold(), {&output, 1}));
+    const kernels::ConstMatrixView answers{outputs.data(), n, node.width, node.width};
+    if (data_.has_values()) {
+      values.clear();
+      for (std::size_t i = 0; i < n; ++i) {
+        const float* const from = data_.values.data() + held_out_[first + i] * data_.targets;
+        values.insert(values.end(), from, from + data_.targets);
+      }
+      evaluation.add(answers, std::span<const float>(values));
+    } else {
+      labels.resize(n * data_.targets);
+      for (std::size_t i = 0; i < n; ++i) put_labels(sample, held_out_[first + i], labels.data() + i * data_.targets);
+      evaluation.add(answers, std::span<const std::uint32_t>(labels));
+    }
+  }
+  return evaluation;
 }
 
 Result<double> Stream::held_out_accuracy() const {
-  WEFT_TRY(const Measurement measurement, measure_held_out());
-  return measurement.accuracy();
+  WEFT_TRY(const Evaluation evaluation, measure_held_out());
+  return evaluation.accuracy();
 }
 
 std::string Stream::save_cursor() const {
@@ -243,7 +307,8 @@ Status Stream::load_cursor(std::string_view text) {
                                           " samples, this one " + std::to_string(total_) +
                                           "; resume with the same data, epochs, held-out share and bound");
   WEFT_TRY(next_, reader.u64("next", 0, total_));
-  WEFT_TRY(scores_.scored, reader.u64("scored", 0, next_));
+  const std::uint64_t labels = data_.has_values() ? 1 : data_.targets;
+  WEFT_TRY(scores_.scored, reader.u64("scored", 0, next_ * labels));
   WEFT_TRY(scores_.all_hits, reader.u64("hits", 0, scores_.scored));
   WEFT_TRY(const auto hits, reader.array("window_hits", options_.window, options_.window));
   WEFT_TRY(const auto losses, reader.array("window_losses", options_.window, options_.window));

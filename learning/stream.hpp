@@ -3,8 +3,8 @@
 #pragma once
 
 #include "learning/dataset.hpp"
+#include "learning/evaluation.hpp"
 #include "learning/learner.hpp"
-#include "learning/measurement.hpp"
 #include "learning/stream_options.hpp"
 
 #include <cstdint>
@@ -18,12 +18,14 @@
 
 namespace weft::learning {
 
-/// Prequential accuracy over a sliding window, and the recovery from a drift.
+/// Prequential accuracy over a sliding window, and the recovery from a drift. With several labels a sample, each counts
+/// for itself; of values there is the loss alone.
 /// @source Gama, Sebastiao and Rodrigues 2013, "On evaluating stream learning algorithms", section 3.2 (sliding
 /// windows)
 struct StreamProgress {
   std::uint64_t samples = 0, total = 0;  // so far; of the whole stream
   std::uint64_t epoch = 0;
+  bool has_accuracy = true;            // false: values are learned
   double prequential_accuracy = 0;     // over the last `window` scored samples
   double overall_accuracy = 0;         // over all scored samples
   double mean_loss = 0;                // over the window
@@ -47,7 +49,7 @@ struct ScoreWindow {
   std::optional<std::uint64_t> recovery_samples;
 };
 
-/// Feeds a labelled data set to a learner: every sample is predicted, scored, then learned. Split, order of each epoch
+/// Feeds a data set to a learner: every sample is predicted, scored, then learned. Split, order of each epoch
 /// and drift are functions of the seed, so a stream resumed at sample n goes on as if it had never stopped.
 /// @thread one at a time
 class Stream {
@@ -75,11 +77,10 @@ class Stream {
 
   /// Answers to the held-out samples: each is shown, until settled, to a copy of session 0; the task is the
   /// one of the stream's last sample. Touches neither mesh nor stream.
-  Result<Measurement> measure_held_out() const;
+  Result<Evaluation> measure_held_out() const;
   Result<double> held_out_accuracy() const;
-  /// Names of the classes; empty: their numbers.
-  const std::vector<std::string>& class_names() const noexcept { return data_.class_names; }
-  std::uint32_t classes() const noexcept { return data_.classes; }
+  /// Names of classes and targets; its rows are the stream's own matter.
+  const Dataset& data() const noexcept { return data_; }
 
   /// Position of the stream as JSON, and back. @error corrupt, parse_failed
   std::string save_cursor() const;
@@ -92,7 +93,10 @@ class Stream {
   bool has_drifted(std::uint64_t sample) const noexcept {
     return options_.drift != Drift::none && sample >= drift_sample_;
   }
-  void put_sample(std::uint64_t sample, std::size_t row, float* input, std::uint32_t* label) const;
+  void put_inputs(std::uint64_t sample, std::size_t row, float* to) const;
+  void put_labels(std::uint64_t sample, std::size_t row, std::uint32_t* to) const;
+  void put_values(std::size_t row, float* to) const;
+  Status check_targets() const;
   void score(const Score& score);
   void take_scores();
 
@@ -107,7 +111,8 @@ class Stream {
   std::uint64_t next_ = 0, total_ = 0, drift_sample_ = UINT64_MAX;
 
   ScoreWindow scores_;
-  std::vector<float> inputs_;
+  TargetUnits units_;
+  std::vector<float> inputs_, values_;
   std::vector<std::uint32_t> labels_;
 };
 

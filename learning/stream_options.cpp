@@ -59,6 +59,25 @@ struct ClassesCodec {
   static Json write(const OptionRow&, const std::vector<std::string>& classes) { return classes; }
 };
 
+struct HeadClassesCodec {
+  static constexpr OptionKind kind = OptionKind::text_list;
+  static Result<std::vector<std::vector<std::string>>> read(const OptionRow& row, const JsonValue& value) {
+    WEFT_TRY(const auto items, value.array(row.fewest, row.most));
+    OptionRow each = row;
+    each.fewest = 0;
+    std::vector<std::vector<std::string>> heads;
+    for (const JsonValue& item : items) {
+      WEFT_TRY(heads.emplace_back(), ClassesCodec::read(each, item));
+    }
+    return heads;
+  }
+  static Json write(const OptionRow&, const std::vector<std::vector<std::string>>& heads) {
+    Json out = Json::array();
+    for (const auto& classes : heads) out.push_back(Json(classes));
+    return out;
+  }
+};
+
 struct SeparatorCodec {
   static constexpr OptionKind kind = OptionKind::choice;
   static Result<char> read(const OptionRow& row, const JsonValue& value) {
@@ -72,6 +91,27 @@ const TableTable& table_table() {
   static const TableTable table({
       option_as<ColumnCodec>("label", &O::label,
                              {.meaning = "column of the class: its name, its number from 1, `first` or `last`"}),
+      option_as<ColumnsCodec>("labels", &O::labels,
+                              {.fewest = 1,
+                               .most = kMaxColumns,
+                               .fallback_words = "`label` alone",
+                               .meaning = "columns of several classes: one a head (`multi_head_cross_entropy`), or one "
+                                          "a place of an output [places, classes]"}),
+      option_as<ColumnsCodec>("targets", &O::targets,
+                              {.fewest = 1,
+                               .most = kMaxColumns,
+                               .fallback_words = "the label's, where the loss takes values",
+                               .meaning = "columns of values to learn instead of classes (`mse`, `mae`, `huber`, "
+                                          "`binary_cross_entropy`)"}),
+      option("target_mean", &O::target_mean,
+             {.most = kMaxColumns,
+              .fallback_words = "values as they are",
+              .meaning = "a number a target, subtracted before it is learned and added to answers"}),
+      option("target_deviation", &O::target_deviation,
+             {.low = 1e-30,
+              .most = kMaxColumns,
+              .fallback_words = "1 each",
+              .meaning = "a number a target that it is divided by before it is learned, and answers multiplied by"}),
       option_as<ColumnsCodec>("skip", &O::skip,
                               {.most = kMaxColumns, .meaning = "columns left out: names and numbers"}),
       option_as<SeparatorCodec>("separator", &O::separator,
@@ -91,6 +131,12 @@ const TableTable& table_table() {
            .fallback_words = "computed",
            .meaning = "names of the classes, in the order of the output's values; computed of the table where its "
                       "labels are no numbers below the output's width"}),
+      option_as<HeadClassesCodec>("head_classes", &O::head_classes,
+                                  {.fewest = 1,
+                                   .most = kMaxColumns,
+                                   .fallback_words = "computed",
+                                   .meaning = "`classes` of each of `labels` under `multi_head_cross_entropy`; an "
+                                              "empty list: labels are their numbers"}),
       option("scale", &O::scale, {.is_always_written = true, .meaning = "factor of the values"}),
   });
   return table;

@@ -62,6 +62,11 @@ LabelText canonical_label(std::string_view text) {
   return label;
 }
 
+std::vector<std::string> target_columns(const TableOptions& options) {
+  if (!options.targets.empty()) return options.targets;
+  return options.labels.empty() ? std::vector{options.label} : options.labels;
+}
+
 Result<SampleReader> SampleReader::open(formats::CsvReader table, const TableOptions& options, Label label,
                                         std::size_t features) {
   SampleReader reader(std::move(table), options);
@@ -112,31 +117,44 @@ Status SampleReader::choose_columns(Label label, std::size_t features) {
   }
   const auto left = static_cast<std::size_t>(std::count(skipped.begin(), skipped.end(), false));
   needs_label_ = label == Label::required;
-  if (needs_label_ || left != features) {
-    auto found = find_column(options_.label, "label", skipped);
-    if (found && *found < count && !skipped[*found])
-      label_ = *found;
-    else if (needs_label_ && found)
-      return fail(Errc::invalid_argument, table_.source_name() + ": label: " + table_.column_name(*found) +
-                                              " is one of those left out by skip");
-    else if (needs_label_)
-      return fail(std::move(found).error());
-  }
+  if (needs_label_ || left != features) WEFT_CHECK(choose_targets(skipped));
   for (std::size_t i = 0; i < count; ++i)
-    if (!skipped[i] && label_ != i) columns_.push_back(i);
+    if (!skipped[i] && std::find(targets_.begin(), targets_.end(), i) == targets_.end()) columns_.push_back(i);
+  const std::string what = has_values() ? "target" : "label";
   if (columns_.empty())
     return fail(Errc::shape_mismatch,
                 table_.source_name() + ": " + std::to_string(count) + (count == 1 ? " column" : " columns") +
-                    "; needed are samples with at least one value" + (needs_label_ ? " and a label" : "") +
+                    "; needed are samples with at least one value" + (needs_label_ ? " and a " + what : "") +
                     (count == 1 ? ". Fields are separated by commas, semicolons, tabs or |, and the first line is the "
                                   "heading or a sample"
                                 : ""));
   if (features && columns_.size() != features)
     return fail(Errc::shape_mismatch, table_.source_name() + ": " + std::to_string(columns_.size()) +
-                                          " values a sample" + (label_ ? " beside the label" : "") +
+                                          " values a sample" + (targets_.empty() ? "" : " beside the " + what) +
                                           "; the network takes " + std::to_string(features) +
-                                          ". Leave columns out with --skip, or name the label's with --label");
+                                          ". Leave columns out with --skip, or name the " + what + "'s with --" + what);
   values_.resize(columns_.size());
+  label_texts_.resize(has_values() ? 0 : targets_.size());
+  target_values_.resize(has_values() && needs_label_ ? targets_.size() : 0);
+  return {};
+}
+
+Status SampleReader::choose_targets(const std::vector<bool>& skipped) {
+  const std::string key = has_values() ? "target" : "label";
+  for (const std::string& column : target_columns(options_)) {
+    auto found = find_column(column, key, skipped);
+    if (found && *found < skipped.size() && !skipped[*found]) {
+      if (std::find(targets_.begin(), targets_.end(), *found) != targets_.end())
+        return fail(Errc::duplicate_name,
+                    table_.source_name() + ": " + key + ": " + table_.column_name(*found) + " is named twice");
+      targets_.push_back(*found);
+    } else if (needs_label_ && found) {
+      return fail(Errc::invalid_argument, table_.source_name() + ": " + key + ": " + table_.column_name(*found) +
+                                              " is one of those left out by skip");
+    } else if (needs_label_) {
+      return fail(std::move(found).error());
+    }
+  }
   return {};
 }
 
@@ -147,7 +165,12 @@ std::vector<std::string> SampleReader::feature_names() const {
   return names;
 }
 
-std::string SampleReader::label_name() const { return label_ ? table_.column_name(*label_) : std::string(); }
+std::vector<std::string> SampleReader::target_names() const {
+  std::vector<std::string> names;
+  if (table_.names().empty()) return names;
+  for (const std::size_t column : targets_) names.push_back(table_.names()[column]);
+  return names;
+}
 
 Result<bool> SampleReader::next() {
   for (;;) {
@@ -175,17 +198,39 @@ Result<bool> SampleReader::take_row() {
     else if (!options_.fill.empty())
       values_[j] = options_.fill[j];
   }
-  label_text_.clear();
-  if (!label_) return true;
-  const formats::CsvField& field = fields[*label_];
-  if (csv_number(field).kind != CsvNumber::Kind::missing) {
-    label_text_ = field.text;
-    return true;
+  return take_targets();
+}
+
+/// False: the row is left out.
+Result<bool> SampleReader::take_targets() {
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    const formats::CsvField& field = table_.fields()[targets_[i]];
+    const CsvNumber number = csv_number(field);
+    if (!label_texts_.empty()) label_texts_[i].clear();
+    if (number.kind == CsvNumber::Kind::missing) {
+      if (!needs_label_) continue;
+      if (options_.missing == Missing::drop) return false;
+      // A sequence that is shorter than others has places without a label.
+      if (!has_values() && targets_.size() > 1 && options_.missing != Missing::refuse) continue;
+      return table_.refuse(Errc::parse_failed, table_.column_name(targets_[i]) +
+                                                   (has_values() ? ": no value" : ": no label") +
+                                                   "; --missing drop leaves such rows out");
+    }
+    if (!has_values()) {
+      label_texts_[i] = field.text;
+    } else if (needs_label_) {
+      if (number.kind != CsvNumber::Kind::number || !std::isfinite(number.value))
+        return refuse_target(targets_[i], number.kind);
+      target_values_[i] = number.value;
+    }
   }
-  if (!needs_label_) return true;
-  if (options_.missing == Missing::drop) return false;
-  return table_.refuse(Errc::parse_failed,
-                       table_.column_name(*label_) + ": no label; --missing drop leaves such rows out");
+  return true;
+}
+
+Failure SampleReader::refuse_target(std::size_t column, CsvNumber::Kind kind) const {
+  const std::string text = table_.column_name(column) + ": " + csv_excerpt(table_.fields()[column]);
+  if (kind != CsvNumber::Kind::text) return table_.refuse(Errc::out_of_range, text + " is more than a float can hold");
+  return table_.refuse(Errc::parse_failed, text + " is not a number, and the network learns values (learning.loss)");
 }
 
 Failure SampleReader::refuse_value(std::size_t column, CsvNumber::Kind kind) const {

@@ -95,7 +95,7 @@ def of_another(weft, folder):
       ("run N --learning-rate=1", "--learning-rate", "--lr"), ("run N --heldout 0.1", "--heldout", "--held-out"),
       ("run N --gpu", "--gpu", "--device"), ("helpp", "'helpp'", "weft help"), ("hlep", "'hlep'", "weft help"),
       ("train N", "'train'", "weft run"), ("inspekt N", "'inspekt'", "weft inspect"), ("quantize N", "'quantize'", "weft morph"),
-      ("--verion", "--verion", "--version"), ("eval N", "'eval'", "weft predict"), ("init", "'init'", "weft new"),
+      ("--verion", "--verion", "--version"), ("infer N", "'infer'", "weft predict"), ("test N", "'test'", "weft eval"), ("init", "'init'", "weft new"),
       ("predict N t.csv", "--data is required", "did you mean --data t.csv?"), ("run N N", "one argument too many", "weft run --help"),
       ("run --helpp", "'--helpp'", "no option"), ("predict N --dat t.csv", "'--dat'", "--data"), ("morph N -o o --dtpe int8", "'--dtpe'", "--dtype"),
       ("run N --rule bckprop", "'bckprop'", "did you mean 'backprop'?"), ("run N --dtype fp8_e4m4", "did you mean 'fp8_e4m3'?"),

@@ -142,6 +142,45 @@ TEST(Dataset, FillsOrRefusesMissingValues) {
             "column out with --skip");
 }
 
+TEST(Dataset, ReadsValuesToLearn) {
+  const auto data = read("a,price,b,area\n1,10.5,2,-3\n4,1e3,5,0\n", {.targets = {"area", "price"}});
+  ASSERT_TRUE(data) << data.error().text();
+  EXPECT_EQ(data->targets, 2u);
+  EXPECT_EQ(data->inputs, (Values{1, 2, 4, 5}));
+  EXPECT_EQ(data->values, (Values{-3, 10.5f, 0, 1000}));
+  EXPECT_EQ(data->target_names, (Names{"area", "price"}));
+  EXPECT_TRUE(data->labels.empty());
+  const ColumnStatistics statistics = target_statistics(*data, Labels{0, 1});
+  EXPECT_DOUBLE_EQ(statistics.mean[1], 505.25);
+  EXPECT_DOUBLE_EQ(statistics.deviation[0], 1.5);
+  // Neither NaN nor an empty field is learned; `drop` leaves the row out, and nothing fills a target.
+  for (const char* const text : {"a,y\n1,2\n1,nan\n", "a,y\n1,2\n1,\n"}) {
+    for (const Missing missing : {Missing::refuse, Missing::mean, Missing::zero})
+      EXPECT_EQ(read(text, {.targets = {"y"}, .missing = missing}).error().text(),
+                "t:3: column 2 'y': no value; --missing drop leaves such rows out");
+    EXPECT_EQ(read(text, {.targets = {"y"}, .missing = Missing::drop})->values, (Values{2}));
+  }
+}
+
+TEST(Dataset, ReadsSeveralLabels) {
+  const std::string table = "colour,a,size\nred,1,3\nblue,2,1\nred,3,1\n";
+  const auto heads = read(table, {.labels = {"colour", "size"}}, {.heads = {2, 4}});
+  ASSERT_TRUE(heads) << heads.error().text();
+  ASSERT_EQ(heads->heads.size(), 2u);
+  EXPECT_EQ(heads->heads[0].names, (Names{"blue", "red"}));
+  EXPECT_EQ(heads->heads[1].count, 4u);
+  EXPECT_TRUE(heads->heads[1].names.empty());
+  EXPECT_EQ(heads->labels, (Labels{1, 3, 0, 1, 1, 1}));
+  EXPECT_EQ(heads->inputs, (Values{1, 2, 3}));
+  // A sequence has one set of classes, and a shorter one no label at its last places.
+  const auto places = read("1,2,n,v\n3,,v,\n", {.labels = {"3", "4"}, .missing = Missing::zero});
+  ASSERT_TRUE(places) << places.error().text();
+  EXPECT_EQ(places->class_names, (Names{"n", "v"}));
+  EXPECT_EQ(places->labels, (Labels{0, 1, 1, UINT32_MAX}));
+  EXPECT_EQ(places->inputs, (Values{1, 2, 3, 0}));
+  EXPECT_FALSE(read("1,2,n,v\n3,4,v,\n", {.labels = {"3", "4"}}));
+}
+
 TEST(Dataset, NamesColumnAndLineOfWhatItRefuses) {
   struct Case {
     std::string text;
@@ -169,6 +208,12 @@ TEST(Dataset, NamesColumnAndLineOfWhatItRefuses) {
             "t: label: column 3 'kind' is one of those left out by skip"},
            {"x\ny\n", {}, "t: 1 column; needed are samples with at least one value and a label"},
            {"1,0.5\n2,1.5\n", {}, "t:1: labels such as 0.5 are values, not classes"},
+           {"a,y\n1,2\n1,red\n", {.targets = {"y"}}, "t:3: column 2 'y': \"red\" is not a number, and the network"},
+           {"a,y\n1,1e39\n", {.targets = {"y"}}, "t:2: column 2 'y': \"1e39\" is more than a float can hold"},
+           {"a,y\n1,inf\n", {.targets = {"y"}}, "t:2: column 2 'y': \"inf\" is not a number, and the network"},
+           {"a,y\n1,2\n", {.targets = {"prize"}}, "t: target: no column 'prize'; there are a, y"},
+           {"a,y\n1,2\n", {.targets = {"y", "2"}}, "t: target: column 2 'y' is named twice"},
+           {"a,y\n1,2\n3\n", {.targets = {"y"}}, "t:3: 1 field, expected 2"},
            {"1,a\n2,b\n3,c\n", {}, "t: 3 classes (\"a\", \"b\", \"c\"); the network's output has 2 values"},
            {"", {}, "t: no rows"},
        }) {

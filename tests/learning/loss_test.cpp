@@ -147,16 +147,26 @@ TEST(Losses, StayInTheFile) {
   }
 }
 
-TEST(Losses, AStreamOfLabelsSaysWhichItTakes) {
-  for (int i = 1; i < kernels::kLossCount; ++i) {
+TEST(Losses, AStreamRefusesTargetsOfAnotherKind) {
+  for (int i = 0; i < kernels::kLossCount; ++i) {
     mesh::Mesh mesh = must(mesh::Mesh::build(one_layer(), {}));
-    const auto learner = must(Learner::build(mesh, options_of(static_cast<Loss>(i))));
+    const Loss loss = static_cast<Loss>(i);
+    const auto learner = must(Learner::build(mesh, options_of(loss)));
     Dataset data;
     data.size = 4, data.features = kIn, data.classes = 2;
     data.inputs = noise(data.size * kIn, 1);
     data.labels = {0, 1, 0, 1};
-    expect_error(Stream::build(*learner, data, {}), Errc::unsupported,
-                 {"learning.loss", "cross_entropy, not " + std::string(name(static_cast<Loss>(i))), "Learner::learn"});
+    const std::string which = "learning.loss: " + std::string(name(loss)) + " learns ";
+    if (targets_of(loss) == LossTargets::values)
+      expect_error(Stream::build(*learner, data, {}), Errc::unsupported, {which + "values"});
+    if (targets_of(loss) == LossTargets::head_labels)
+      expect_error(Stream::build(*learner, data, {}), Errc::shape_mismatch, {"1 labels to learn a sample", "takes 3"});
+    data.labels.clear();
+    data.values = {1, 2, 3, 4};
+    if (targets_of(loss) == LossTargets::values)
+      expect_error(Stream::build(*learner, data, {}), Errc::shape_mismatch, {"1 values to learn a sample", "takes 9"});
+    else
+      expect_error(Stream::build(*learner, data, {}), Errc::unsupported, {which + "classes"});
   }
 }
 

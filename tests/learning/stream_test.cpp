@@ -82,6 +82,93 @@ TEST(Stream, GoesOnFromItsCursorAsIfNeverStopped) {
   EXPECT_FALSE(again->load_cursor("nonsense"));
 }
 
+mesh::NetworkSpec chain_of(const std::string& in, const std::string& layers) {
+  return mesh::testing_support::must(mesh::read_network(
+      R"({"weft": 2, "name": "n", "inputs": {"x": [)" + in + R"(]}, "chain": [)" + layers + "]}", "n"));
+}
+
+/// y1 = 2 a - 3 b + 1 and y2 = -a / 2 + 4, over a grid.
+Dataset plane() {
+  Dataset data;
+  data.features = data.targets = 2;
+  for (int a = -3; a <= 3; ++a)
+    for (int b = -3; b <= 3; ++b, ++data.size) {
+      const auto x = static_cast<float>(a) / 2, z = static_cast<float>(b) / 2;
+      data.inputs.insert(data.inputs.end(), {x, z});
+      data.values.insert(data.values.end(), {2 * x - 3 * z + 1, -x / 2 + 4});
+    }
+  return data;
+}
+
+TEST(Stream, LearnsValuesToTheirClosedForm) {
+  for (const Loss loss : {Loss::mse, Loss::huber}) {
+    StreamRun run;
+    run.mesh = std::make_unique<mesh::Mesh>(
+        *mesh::Mesh::build(chain_of("2", R"({"type": "dense", "out": 2})"), mesh::MeshOptions{}));
+    LearningOptions learning;
+    learning.loss = loss;
+    learning.optimizer.lr = 0.1f;
+    run.learner = *Learner::build(*run.mesh, learning);
+    StreamOptions options;
+    options.epochs = 200;
+    options.table.target_mean = {1, 4};
+    options.table.target_deviation = {3.6f, 0.5f};
+    run.stream = std::make_unique<Stream>(*Stream::build(*run.learner, plane(), options));
+    ASSERT_TRUE(run.stream->advance(100));
+    EXPECT_FALSE(run.stream->progress().has_accuracy);
+    const std::string cursor = run.stream->save_cursor();
+    ASSERT_TRUE(run.stream->load_cursor(cursor));
+    ASSERT_TRUE(run.stream->advance(run.stream->total()));
+    const Evaluation measured = *run.stream->measure_held_out();
+    ASSERT_EQ(measured.values().size(), 2u);
+    EXPECT_LT(measured.values()[0].mae(), 1e-4);
+    EXPECT_LT(measured.values()[1].mae(), 1e-4);
+    EXPECT_GT(*measured.values()[0].r2(), 0.999999);
+    EXPECT_LT(run.stream->progress().mean_loss, 1e-9);
+    // (2 a - 3 b + 1 - 1) / 3.6 and (-a / 2 + 4 - 4) / 0.5 at (0, 0), (1, 0), (0, 1).
+    const std::vector<float> x{0, 0, 1, 0, 0, 1};
+    std::vector<float> y(6);
+    const mesh::RunInput in{run.stream->options().input, x};
+    const mesh::RunOutput out{run.stream->options().output, y};
+    ASSERT_TRUE(run.learner->predict({&in, 1}, 3, {&out, 1}));
+    const double expected[] = {0, 0, 2 / 3.6, -1, -3 / 3.6, 0};
+    for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(y[i], expected[i], 1e-4) << i;
+  }
+}
+
+TEST(Stream, LearnsSeveralLabelsASample) {
+  // Signs of two values, each a label: heads of classes of their own, or places of a sequence.
+  Dataset data;
+  data.features = data.targets = 2;
+  for (int i = 0; i < 64; ++i, ++data.size) {
+    const float a = i % 2 ? 1.0f : -1.0f, b = i / 2 % 2 ? 0.5f : -0.5f;
+    data.inputs.insert(data.inputs.end(), {a, b});
+    data.labels.insert(data.labels.end(), {a > 0, b > 0 ? 0u : 1u});
+  }
+  data.heads = {{2, {}}, {2, {"plus", "minus"}}};
+  StreamOptions options;
+  options.epochs = 20;
+  options.window = 50;
+  LearningOptions learning;
+  learning.loss = Loss::multi_head_cross_entropy;
+  learning.heads = {2, 2};
+  mesh::Mesh mesh = *mesh::Mesh::build(chain_of("2", R"({"type": "dense", "out": 4})"), {});
+  auto learner = *Learner::build(mesh, learning);
+  Stream stream = *Stream::build(*learner, data, options);
+  ASSERT_TRUE(stream.advance(stream.total()));
+  EXPECT_EQ(stream.progress().prequential_accuracy, 1.0);
+  const Evaluation measured = *stream.measure_held_out();
+  EXPECT_EQ(measured.accuracy(), 1.0);
+  ASSERT_EQ(measured.heads().size(), 2u);
+  EXPECT_EQ(measured.heads()[1].samples(), stream.held_out_size());
+  ASSERT_TRUE(stream.load_cursor(stream.save_cursor()));
+  options.drift = Drift::labels;
+  EXPECT_NE(Stream::build(*learner, data, options).error().text().find("stream.drift"), std::string::npos);
+  options.drift = Drift::none;
+  options.stratified = true;
+  EXPECT_NE(Stream::build(*learner, data, options).error().text().find("stream.stratified"), std::string::npos);
+}
+
 // The bounds are those of the issue (means of five seeds after twenty passes); here two seeds, so that a slow machine
 // does not wait, and bounds two points lower, the spread of single seeds.
 class Learns : public ::testing::TestWithParam<std::tuple<Rule, Schedule, double>> {};
