@@ -42,6 +42,9 @@ def bounded(schema, row):
     return {**schema, **({} if low is None else {"minimum": low}), **({} if high is None else {"maximum": high})}
 
 
+NESTED = {"head_classes"}  # lists of lists of texts
+
+
 def value_schema(row):
     kind = row["kind"]
     size = {key: row[own] for key, own in (("minItems", "fewest"), ("maxItems", "most")) if own in row}
@@ -66,6 +69,8 @@ def value_schema(row):
         schema = {"$ref": f"#/$defs/{row['set']}"}
     if row.get("one_for_all"):
         schema = {"anyOf": [whole, schema]}
+    if row["key"] in NESTED:
+        schema = {"type": "array", **size, "items": {"type": "array", "uniqueItems": True, "items": text}}
     return {**schema, "default": row["default"]} if "default" in row else schema
 
 

@@ -143,8 +143,11 @@ TEST(Targets, SeveralColumnsAreLearnedAtOnce) {
 
 TEST(Targets, RefusesTablesThatDoNotFit) {
   Folder folder;
-  write_file(folder / "t.csv", table_of(rows()));
-  const std::string model = trained(folder, {"--target", "price", "--skip", "half,side", "--epochs", "1"});
+  std::string table = "a,b,c,price\n";
+  for (int i = 0; i < 20; ++i)
+    table += std::to_string(i) + "," + std::to_string(i * i) + ",1," + std::to_string(3 * i) + "\n";
+  write_file(folder / "t.csv", table);
+  const std::string model = trained(folder, {"--target", "price", "--epochs", "1"});
   struct Case {
     std::string text, error;
   };
@@ -158,12 +161,10 @@ TEST(Targets, RefusesTablesThatDoNotFit) {
     for (const Words& words : {Words{"eval", model}, Words{"run", folder / "n.json", "--quiet"}}) {
       const Outcome refused = weft(words + Words{"--data", folder / "bad.csv"});
       EXPECT_EQ(refused.exit, 3) << refused.told();
-      EXPECT_TRUE(holds(refused.err, c.error) || (words[0] == "run" && holds(refused.err, "bad.csv")))
-          << refused.told();
+      EXPECT_TRUE(holds(refused.err, words[0] == "run" ? "bad.csv" : c.error)) << refused.told();
     }
   }
-  EXPECT_TRUE(
-      holds(weft({"eval", model, "--data", folder / "t.csv", "--target", "price,half"}).err, "1 answers a row"));
+  EXPECT_TRUE(holds(weft({"eval", model, "--data", folder / "t.csv", "--target", "price,a"}).err, "1 answers a row"));
   EXPECT_TRUE(holds(weft({"predict", model, "--data", folder / "t.csv", "--probabilities"}).err, "learned classes"));
   EXPECT_TRUE(holds(weft({"run", kDigits, "--target", "5"}).err, "give mse, mae or huber"));
   EXPECT_EQ(weft({"new", "--from", folder / "t.csv", "--target", "price", "--loss", "cross_entropy"}).exit, 2);

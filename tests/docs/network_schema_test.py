@@ -64,7 +64,9 @@ GOOD = {
     "device": "vulkan:part of a name",
     "learning": {"rule": "dfa", "schedule": "pipelined", "optimizer": {"type": "adamw", "lr": 0.01}},
     "stream": {"csv": "x.csv", "label": "kind", "skip": ["id", 2], "separator": "tab", "header": "present",
-               "missing": "mean", "fill": [0.5, 1], "classes": ["a", "b"], "stratified": True, "split_seed": 3,
+               "missing": "mean", "fill": [0.5, 1], "classes": ["a", "b"], "labels": ["kind", 7], "targets": [1],
+               "head_classes": [["a", "b"], [], ["a", "b"]], "target_mean": [2], "target_deviation": [0.5],
+               "stratified": True, "split_seed": 3,
                "drift": {"kind": "pixels", "at": 0.25}},
 }
 CHAIN = {"weft": 2, "inputs": {"x": [4]}, "chain": [
