@@ -57,12 +57,13 @@ Result<std::unique_ptr<Agent>> Agent::open(storage::FileSystem& files, const std
     return agent;
   }
   WEFT_TRY(const internal::Found saved, internal::read_checkpoint(*found));
-  WEFT_CHECK(saved.check_same(network, options.identity, directory));
+  const bool may_change = options.differ != nullptr;
+  WEFT_CHECK(saved.check_same(network, options.identity, directory, options.differ));
   WEFT_TRY(const mesh::NetworkSpec now, mesh::network_of(saved.file));
   WEFT_TRY(ReplayableMesh replayable, ReplayableMesh::restore(saved.file, now, options.mesh));
   WEFT_CHECK(saved.check_hash(replayable.hash(), found->path));
   std::unique_ptr<Agent> agent(new Agent(files, std::move(store), std::move(options), std::move(replayable)));
-  agent->network_ = saved.network;
+  agent->network_ = may_change ? network : saved.network;
   WEFT_CHECK(agent->recover(saved, recovery));
   recovery.took = agent->options_.now() - begin;
   return agent;

@@ -95,6 +95,9 @@ class Agent {
     /// Called for a new agent before its first checkpoint, for example to load weights from a file.
     std::function<Status(mesh::Mesh&)> on_create;
     StateExtension* extension = nullptr;
+    /// The first difference between the network of the agent that is found and the one given, in words; nothing where
+    /// it may go on. Empty: any difference but devices is one.
+    std::function<Result<std::optional<std::string>>(std::string_view stored, std::string_view given)> differ;
     /// Identity of the agent besides its network: it must be the same whenever the directory is opened.
     std::string identity;
   };

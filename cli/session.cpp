@@ -4,7 +4,6 @@
 
 #include "cli/samples.hpp"
 
-#include "agent/network_difference.hpp"
 #include "learning/learner_snapshot.hpp"
 
 #include "mesh/memory/memory_estimate.hpp"
@@ -34,6 +33,7 @@ Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setu
   std::unique_ptr<Session> session(new Session(std::move(setup)));
   const RunSetup& s = session->setup_;
   storage::FileSystem& files = storage::real_file_system();
+  if (!s.data_directory.empty()) WEFT_CHECK(inherit_table(s.data_directory, session->setup_.stream.table));
   WEFT_CHECK(session->read_data(model));
   session->data_statistics_ = statistics_of(*session->data_);
   const auto on_create = [&](mesh::Mesh& mesh) -> Status {
@@ -51,12 +51,14 @@ Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setu
     options.mesh = s.mesh;
     options.on_create = on_create;
     options.extension = session.get();
+    options.differ = run_difference;
     WEFT_TRY(session->agent_,
              agent::Agent::open(files, s.data_directory, s.spec, std::move(options), session->recovery_));
     agent::Agent& agent = *session->agent_;
     session->stream_->go_through(
         {[&agent](auto inputs, auto targets, auto samples) { return agent.learn(inputs, targets, samples); },
          [&agent] { return agent.drain(); }});
+    if (!session->recovery_.is_new) WEFT_CHECK(session->prolong());
     if (session->is_finished_) WEFT_CHECK(session->measure_held_out());
   }
   return session;
@@ -150,6 +152,7 @@ Status Session::measure_held_out() {
 std::string Session::run_state() const {
   Json run{{"cursor", *parse_json(stream_->save_cursor(), "cursor")},
            {"data", data_digest_},
+           {"order", order_digest(stream_->options())},
            {"finished", is_finished_},
            {"curve", course_.curve}};
   if (course_.lowest_accuracy) run["lowest_accuracy"] = *course_.lowest_accuracy;
@@ -157,13 +160,26 @@ std::string Session::run_state() const {
 }
 
 Status Session::load_run(JsonReader& run) {
-  WEFT_TRY(const std::string data, run.string("data"));
-  if (data != data_digest_)
-    return fail(Errc::invalid_argument, "the checkpoint is of another run: the data were " + data + ", " +
-                                            setup_.csv_path + " is " + data_digest_);
+  StreamPlace then = place();
+  WEFT_TRY(then.data, run.string("data"));
+  if (run.find("order")) {
+    WEFT_TRY(then.order, run.string("order"));
+  }
   WEFT_TRY(const auto cursor, run.value("cursor"));
-  WEFT_CHECK(stream_->load_cursor(cursor.raw().dump()));
   WEFT_TRY(is_finished_, run.boolean("finished"));
+  left_.reset();
+  if (then.data == data_digest_ && then.order == order_digest(stream_->options())) {
+    WEFT_TRY(JsonReader position, JsonReader::open(cursor.raw(), "cursor"));
+    WEFT_TRY(const std::uint64_t total, position.u64("total"));
+    is_prolonged_ = total != stream_->total();
+    WEFT_CHECK(stream_->load_cursor(cursor.raw().dump()));
+  } else {
+    WEFT_TRY(JsonReader position, JsonReader::open(cursor.raw(), "cursor"));
+    WEFT_TRY(then.next, position.u64("next"));
+    WEFT_TRY(then.total, position.u64("total"));
+    then.is_finished = is_finished_;
+    left_ = then;
+  }
   WEFT_TRY(const auto curve, run.array("curve", 0, std::size_t{1} << 20));
   course_ = {};
   for (const auto& value : curve) {
@@ -182,6 +198,24 @@ Status Session::load(std::string_view text) {
 }
 
 Status Session::replayed(const agent::Record& record) {
+  if (const auto* const note = std::get_if<agent::AnnotationRecord>(&record); note && note->topic == kStreamTopic) {
+    const auto next = read_stream_note(note->text);
+    if (!next) return {};
+    const bool is_ours = next->data == data_digest_ && next->order == order_digest(stream_->options());
+    // The stream that stands after the one that was left begins at its first sample.
+    if (left_ && is_ours) left_.reset(), course_ = {};
+    if (!is_ours) left_ = next;
+    is_finished_ = false;
+    return {};
+  }
+  if (left_) {
+    learner_->clear_scores();
+    if (const auto* const learned = std::get_if<agent::LearnRecord>(&record); learned && !learned->halted)
+      left_->next += learned->samples;
+    if (const auto* const drain = std::get_if<agent::DrainRecord>(&record))
+      left_->is_finished = !drain->halted && left_->next >= left_->total;
+    return {};
+  }
   if (const auto* const learned = std::get_if<agent::LearnRecord>(&record)) {
     stream_->replayed(learned->halted ? 0 : learned->samples);
     if (!learned->halted) mark();
@@ -191,6 +225,34 @@ Status Session::replayed(const agent::Record& record) {
     is_finished_ = !drain->halted && stream_->is_done();
   }
   return {};
+}
+
+StreamPlace Session::place() const {
+  return {data_digest_, order_digest(stream_->options()), stream_->progress().samples, stream_->total(), false};
+}
+
+Status Session::prolong() {
+  if (left_) {
+    const std::string stands = "its stream stands at sample " + std::to_string(left_->next) + " of " +
+                               std::to_string(left_->total) + "; let it come to its end with its own data first";
+    const bool has_drift = setup_.stream.drift != learning::Drift::none;
+    if (has_drift || !left_->is_finished)
+      return fail(Errc::invalid_argument,
+                  "the checkpoint is of another run: the data were " + left_->data + ", " + setup_.csv_path + " is " +
+                      data_digest_ +
+                      (left_->data == data_digest_ ? " with other rows held out, or in another order" : "") + "; " +
+                      (has_drift ? "a stream with a drift is one task" : stands));
+    notes_.push_back(setup_.csv_path + ": the run came to the end of its stream, and goes on with this one");
+    left_.reset();
+    course_ = {};
+    is_prolonged_ = true;
+    is_finished_ = false;
+  }
+  if (!is_prolonged_) return {};
+  is_finished_ = is_finished_ && stream_->is_done();
+  if (!agent_) return {};
+  WEFT_CHECK(agent_->note(kStreamTopic, stream_note(place())));
+  return agent_->checkpoint_and_wait();
 }
 
 Result<ByteSource> Session::snapshot() { return snapshot(std::nullopt); }
@@ -206,14 +268,15 @@ Result<ByteSource> Session::snapshot(std::optional<std::string> stream) {
 }
 
 Result<ByteSource> Session::snapshot_for(const std::string& path) {
-  WEFT_TRY(auto stream, fit_data_path(mesh().spec().stream, setup_.stream.csv, setup_.csv_path, path));
+  WEFT_TRY(auto stream, fit_data_path(setup_.spec.stream, setup_.stream.csv, setup_.csv_path, path));
+  if (!stream && is_prolonged_) stream = setup_.spec.stream;
   return snapshot(std::move(stream));
 }
 
 Status Session::resume(const formats::EntityFile& file) {
   WEFT_TRY(const std::string given, mesh::write_network(setup_.spec));
   WEFT_TRY(const std::string stored, write_json(file.network()));
-  WEFT_TRY(const auto difference, agent::network_difference(stored, given));
+  WEFT_TRY(const auto difference, run_difference(stored, given));
   if (difference) return fail(Errc::invalid_argument, "the checkpoint is of another run: " + *difference);
   const std::string text = mesh::extras_of(file);
   WEFT_TRY(const Json document, parse_json(text, "checkpoint"));
@@ -227,6 +290,7 @@ Status Session::resume(const formats::EntityFile& file) {
   if (hash != to_string(mesh().state_hash()))
     return fail(Errc::corrupt,
                 "the checkpoint's state has the hash " + to_string(mesh().state_hash()) + ", saved was " + hash);
+  WEFT_CHECK(prolong());
   if (is_finished_) WEFT_CHECK(measure_held_out());
   return {};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cli/divergence.hpp"
+#include "cli/prolong.hpp"
 #include "cli/setup.hpp"
 
 #include "agent/agent.hpp"
@@ -82,6 +83,9 @@ class Session final : private agent::StateExtension {
   explicit Session(RunSetup setup) : setup_(std::move(setup)) {}
   Status read_data(const Model& model);
   Status measure_held_out();
+  /// A run whose stream has been given more passes, or that came to the end of it and is given another one.
+  Status prolong();
+  StreamPlace place() const;
   /// Does `work`, and undoes it where it was interrupted.
   template <class Work>
   Status or_undo(Work&& work);
@@ -108,6 +112,8 @@ class Session final : private agent::StateExtension {
   Course course_;
   std::uint64_t stride_ = 1;
   bool is_finished_ = false;
+  std::optional<StreamPlace> left_;  // the stream of a run that goes on with another one
+  bool is_prolonged_ = false;
   std::optional<learning::Evaluation> held_out_;
   std::vector<std::string> notes_;
   bool is_stoppable_ = false;

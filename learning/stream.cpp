@@ -302,11 +302,16 @@ Status Stream::load_cursor(std::string_view text) {
   WEFT_TRY(const auto document, parse_json(text, "stream cursor"));
   WEFT_TRY(JsonReader reader, JsonReader::open(document, "cursor"));
   WEFT_TRY(const std::uint64_t total, reader.u64("total"));
-  if (total != total_)
+  if (total != total_ && options_.drift != Drift::none)
     return fail(Errc::shape_mismatch, "cursor.total: the checkpoint's stream has " + std::to_string(total) +
                                           " samples, this one " + std::to_string(total_) +
                                           "; resume with the same data, epochs, held-out share and bound");
-  WEFT_TRY(next_, reader.u64("next", 0, total_));
+  WEFT_TRY(const std::uint64_t next, reader.u64("next", 0, total));
+  if (next > total_)
+    return fail(Errc::invalid_argument, "cursor.next: the stream stands at sample " + std::to_string(next) +
+                                            ", and this one ends at " + std::to_string(total_) +
+                                            "; give more epochs, or the same data");
+  next_ = next;
   const std::uint64_t labels = data_.has_values() ? 1 : data_.targets;
   WEFT_TRY(scores_.scored, reader.u64("scored", 0, next_ * labels));
   WEFT_TRY(scores_.all_hits, reader.u64("hits", 0, scores_.scored));

@@ -82,7 +82,8 @@ class Stream {
   /// Names of classes and targets; its rows are the stream's own matter.
   const Dataset& data() const noexcept { return data_; }
 
-  /// Position of the stream as JSON, and back. @error corrupt, parse_failed
+  /// Position of the stream as JSON, and back; without a drift also of a shorter or longer stream of the same rows.
+  /// @error corrupt, parse_failed; invalid_argument: it stands beyond this one's end
   std::string save_cursor() const;
   Status load_cursor(std::string_view json);
 

@@ -88,9 +88,9 @@ Status Found::check_hash(Hash128 restored, std::string_view path) const {
                                  ", it was " + to_string(hash) + " when it was saved");
 }
 
-Status Found::check_same(std::string_view given_network, std::string_view given_identity,
-                         std::string_view directory) const {
-  WEFT_TRY(const auto difference, network_difference(network, given_network));
+Status Found::check_same(std::string_view given_network, std::string_view given_identity, std::string_view directory,
+                         const Differ& differ) const {
+  WEFT_TRY(const auto difference, differ ? differ(network, given_network) : network_difference(network, given_network));
   if (difference)
     return fail(Errc::invalid_argument, std::string(directory) + ": holds another agent: " + *difference +
                                             "; give it what it began with, or another directory");

@@ -10,12 +10,15 @@
 #include "core/state_hash.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace weft::agent::internal {
+
+using Differ = std::function<Result<std::optional<std::string>>(std::string_view, std::string_view)>;
 
 /// Content of an agent's checkpoint (docs/formats/agent.md).
 struct Found {
@@ -30,7 +33,8 @@ struct Found {
   /// @error corrupt: what was restored has another state hash than was saved
   Status check_hash(Hash128 restored, std::string_view path) const;
   /// @error invalid_argument: an agent of another network or identity; names the first difference
-  Status check_same(std::string_view network, std::string_view identity, std::string_view directory) const;
+  Status check_same(std::string_view network, std::string_view identity, std::string_view directory,
+                    const Differ& differ) const;
 };
 
 /// The journal's directory, apart from the checkpoints': a failed sync of a directory may lose all its new entries, so

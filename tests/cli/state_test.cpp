@@ -137,11 +137,11 @@ TEST(State, RefusesAnotherRunAndKeepsItsOwn) {
 }
 
 // And so does a run with checkpoints alone.
-TEST(State, RefusesOtherDataUnderTheSameName) {
+TEST(State, RefusesOtherDataUnderTheSameNameWhereATaskDrifts) {
   Folder folder;
   Json network = digits_json();
   network["stream"]["csv"] = "data.csv";
-  network["stream"].erase("drift");
+  network["stream"]["drift"] = {{"kind", "pixels"}};
   network["inputs"]["pixels"] = {2};
   write_file(folder / "n.json", network.dump());
   for (const Words& place : {Words{"--state", folder / "agent"}, {"--checkpoint", folder / "c", "--resume"}}) {

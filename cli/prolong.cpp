@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/prolong.hpp"
+
+#include "agent/checkpointer.hpp"
+#include "agent/network_difference.hpp"
+
+#include "mesh/persistence/entity_model.hpp"
+
+#include "formats/entity/entity.hpp"
+#include "storage/checkpoint.hpp"
+#include "storage/file_system.hpp"
+
+#include "core/json.hpp"
+#include "core/json_reader.hpp"
+#include "core/state_hash.hpp"
+
+#include <array>
+
+namespace weft::cli {
+namespace {
+
+// Keys of the section "stream" that say which samples come.
+constexpr std::array<std::string_view, 14> kWhichSamples{
+    "csv",     "label",    "labels",     "targets", "skip",        "separator", "header",
+    "missing", "held_out", "stratified", "epochs",  "max_samples", "seed",      "split_seed"};
+
+void leave_out_samples(Json& network) {
+  Json* const stream = network.is_object() ? network.find("stream") : nullptr;
+  if (!stream || !stream->is_object() || stream->contains("drift")) return;
+  for (const std::string_view key : kWhichSamples) stream->erase(std::string(key));
+}
+
+}  // namespace
+
+Result<std::optional<std::string>> run_difference(std::string_view stored, std::string_view given) {
+  WEFT_TRY(Json there, parse_json(stored, "network"));
+  WEFT_TRY(Json here, parse_json(given, "network"));
+  leave_out_samples(there);
+  leave_out_samples(here);
+  WEFT_TRY(const std::string one, write_json(there));
+  WEFT_TRY(const std::string other, write_json(here));
+  return agent::network_difference(one, other);
+}
+
+std::string order_digest(const learning::StreamOptions& options) {
+  Json section = *parse_json(learning::write_stream(options), "stream");
+  for (const char* const key : {"csv", "epochs", "max_samples"}) section.erase(key);
+  const std::string text = section.dump();
+  return to_string(hash_bytes(text.data(), text.size()));
+}
+
+Status inherit_table(const std::string& directory, learning::TableOptions& table) {
+  auto store = storage::CheckpointStore::look(storage::real_file_system(), directory);
+  if (!store) return {};  // nobody is there yet; opening it says what is wrong
+  const auto latest = store->latest();
+  if (!latest || !*latest) return {};
+  const auto bytes = (*latest)->file(agent::kAgentFile);
+  if (!bytes) return {};
+  const auto file = formats::decode_entity(*bytes, directory);
+  if (!file) return {};
+  const auto network = mesh::network_of(*file);
+  if (!network || network->stream.empty()) return {};
+  WEFT_TRY(const auto stream, learning::read_stream(network->stream));
+  if (table.classes.empty()) table.classes = stream.table.classes;
+  if (table.head_classes.empty()) table.head_classes = stream.table.head_classes;
+  if (table.fill.empty() && table.missing == stream.table.missing) table.fill = stream.table.fill;
+  return {};
+}
+
+std::string stream_note(const StreamPlace& place) {
+  return Json{{"data", place.data}, {"order", place.order}, {"samples", place.next}, {"total", place.total}}.dump();
+}
+
+std::optional<StreamPlace> read_stream_note(std::string_view text) {
+  const auto document = parse_json(text, "note");
+  if (!document) return std::nullopt;
+  const auto read = [&]() -> Result<StreamPlace> {
+    WEFT_TRY(JsonReader reader, JsonReader::open(*document, "note"));
+    StreamPlace place;
+    WEFT_TRY(place.data, reader.string("data"));
+    WEFT_TRY(place.order, reader.string("order"));
+    WEFT_TRY(place.next, reader.u64("samples"));
+    WEFT_TRY(place.total, reader.u64("total"));
+    return place;
+  };
+  const auto place = read();
+  return place ? std::optional(*place) : std::nullopt;
+}
+
+}  // namespace weft::cli
