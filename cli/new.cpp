@@ -119,6 +119,8 @@ Result<Found> look_at(const NewRequest& request, learning::StreamOptions& stream
   if (request.in && *request.in != data.features)
     return fail(Errc::shape_mismatch, "--in " + std::to_string(*request.in) + ": " + request.from + " has " +
                                           std::to_string(data.features) + " values a sample");
+  // Bytes of images have one unit: 0 to 255. Standardised each by itself, pixels that are seldom lit would be huge.
+  if (data.has_pixels && !request.raw) stream.table.scale = 1.0f / 255;
   found.split = learning::split_rows(data, stream.held_out, stream.stratified, *stream.split_seed);
   if (found.split.train.empty()) return fail(Errc::invalid_argument, request.from + ": no row is left to learn from");
   found.statistics = learning::column_statistics(data, found.split.train);
@@ -179,7 +181,7 @@ Json standardize_json(const learning::ColumnStatistics& statistics) {
 Json chain_json(const NewRequest& request, const std::vector<std::size_t>& hidden, std::size_t out,
                 const std::optional<Found>& found) {
   Json chain = Json::array();
-  if (found && !request.raw) chain.push_back(standardize_json(found->statistics));
+  if (found && !request.raw && !found->data.has_pixels) chain.push_back(standardize_json(found->statistics));
   for (const std::size_t width : hidden)
     chain.push_back({{"type", "dense"}, {"out", width}, {"activation", request.activation}});
   chain.push_back({{"type", "dense"}, {"out", out}});
@@ -241,6 +243,7 @@ Json stream_json(const NewRequest& request, const learning::StreamOptions& strea
   for (const char* key : {"label", "labels", "targets", "target_mean", "target_deviation", "skip", "separator",
                           "header", "missing", "fill", "classes", "head_classes"})
     if (all.contains(key)) out[key] = all[key];
+  if (stream.table.scale != 1.0f) out["scale"] = as_written(stream.table.scale);
   const std::uint64_t train = found.split.train.size();
   out["held_out"] = stream.held_out;
   if (stream.stratified) out["stratified"] = true;

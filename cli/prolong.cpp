@@ -21,9 +21,11 @@ namespace weft::cli {
 namespace {
 
 // Keys of the section "stream" that say which samples come.
-constexpr std::array<std::string_view, 14> kWhichSamples{
-    "csv",     "label",    "labels",     "targets", "skip",        "separator", "header",
-    "missing", "held_out", "stratified", "epochs",  "max_samples", "seed",      "split_seed"};
+constexpr std::array<std::string_view, 16> kWhichSamples{
+    "validation", "test",
+
+    "csv",        "label",    "labels",     "targets", "skip",        "separator", "header",
+    "missing",    "held_out", "stratified", "epochs",  "max_samples", "seed",      "split_seed"};
 
 void leave_out_samples(Json& network) {
   Json* const stream = network.is_object() ? network.find("stream") : nullptr;
@@ -45,7 +47,8 @@ Result<std::optional<std::string>> run_difference(std::string_view stored, std::
 
 std::string order_digest(const learning::StreamOptions& options) {
   Json section = *parse_json(learning::write_stream(options), "stream");
-  for (const char* const key : {"csv", "epochs", "max_samples"}) section.erase(key);
+  section["has_test"] = !options.test.empty();
+  for (const char* const key : {"csv", "epochs", "max_samples", "validation", "test"}) section.erase(key);
   const std::string text = section.dump();
   return to_string(hash_bytes(text.data(), text.size()));
 }

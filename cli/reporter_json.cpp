@@ -124,20 +124,22 @@ class JsonReporter final : public Reporter {
 
   void done(Session& session, const Pace& pace) override {
     const learning::StreamProgress p = session.stream().progress();
-    const auto& held_out = session.held_out();
-    print_json({{"event", "done"},
-                {"rule", name(session.setup().learning.rule)},
-                {"held_out_accuracy", maybe(session.held_out_accuracy())},
-                {"held_out", held_out ? evaluation_json(*held_out, AnswerNames::of(session.stream().data())) : Json()},
-                {"prequential_accuracy", p.has_accuracy ? Json(p.prequential_accuracy) : Json()},
-                {"mean_loss", p.mean_loss},
-                {"state_hash", to_string(session.mesh().state_hash())},
-                {"ticks", session.mesh().ticks()},
-                {"ticks_per_second", pace.ticks_per_second()},
-                {"samples", p.samples},
-                {"recovery_samples", maybe(p.recovery_samples)},
-                {"clock", pace.clock ? to_json(*pace.clock) : Json()},
-                {"device", device_json(session.mesh().device_statistics())}});
+    const auto &held_out = session.held_out(), &validation = session.validation();
+    print_json(
+        {{"event", "done"},
+         {"rule", name(session.setup().learning.rule)},
+         {"held_out_accuracy", maybe(session.held_out_accuracy())},
+         {"held_out", held_out ? evaluation_json(*held_out, AnswerNames::of(session.stream().data())) : Json()},
+         {"validation", validation ? evaluation_json(*validation, AnswerNames::of(session.stream().data())) : Json()},
+         {"prequential_accuracy", p.has_accuracy ? Json(p.prequential_accuracy) : Json()},
+         {"mean_loss", p.mean_loss},
+         {"state_hash", to_string(session.mesh().state_hash())},
+         {"ticks", session.mesh().ticks()},
+         {"ticks_per_second", pace.ticks_per_second()},
+         {"samples", p.samples},
+         {"recovery_samples", maybe(p.recovery_samples)},
+         {"clock", pace.clock ? to_json(*pace.clock) : Json()},
+         {"device", device_json(session.mesh().device_statistics())}});
   }
 
  private:

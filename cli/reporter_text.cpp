@@ -135,7 +135,8 @@ class TextReporter final : public Reporter {
     heading(setup.spec.name + ": " + std::string(name(setup.learning.rule)) + ", " +
             std::string(name(setup.learning.schedule)));
     const auto& held_out = session.held_out();
-    if (held_out) line("held out", evaluation_line(*held_out));
+    if (held_out) line(session.setup().stream.test.empty() ? "held out" : "test", evaluation_line(*held_out));
+    if (session.validation()) line("validation", evaluation_line(*session.validation()));
     if (p.samples) line("loss", loss_line(session));
     if (p.has_accuracy)
       line("prequential", percent(p.prequential_accuracy) + " of the last " +

@@ -268,8 +268,10 @@ Result<std::optional<std::uint64_t>> resume(const RunRequest& request, storage::
 
 /// Nothing that is read is written over, and what is to be kept can be: before any of it is touched.
 Status check_files(const RunRequest& request, const RunSetup& setup) {
-  const std::vector<NamedFile> inputs{{"NETWORK", request.file},
-                                      {request.data.empty() ? "stream.csv" : "--data", setup.csv_path}};
+  std::vector<NamedFile> inputs{{"NETWORK", request.file},
+                                {request.data.empty() ? "stream.csv" : "--data", setup.csv_path}};
+  if (!setup.validation_path.empty()) inputs.push_back({"--validation", setup.validation_path});
+  if (!setup.test_path.empty()) inputs.push_back({"--test", setup.test_path});
   std::vector<NamedFile> outputs;
   for (const auto& [role, path] :
        {std::pair("--save", &request.save), std::pair("--log", &request.log), std::pair("--socket", &request.socket),
@@ -302,7 +304,7 @@ Status run(const RunRequest& request) {
   WEFT_TRY(auto setup, make_setup(model, request));
   WEFT_CHECK(check_files(request, setup));
   if (!request.log.empty()) set_log_file(request.log);
-  const std::array others{setup.csv_path, setup.data_directory};
+  const std::array others{setup.csv_path, setup.data_directory, setup.validation_path, setup.test_path};
   auto opened = Session::open(model, std::move(setup));
   if (!opened) return fail(blamed(std::move(opened).error(), request.file, others));
   Session& session = **opened;
@@ -343,6 +345,9 @@ Verb add_run(CLI::App& program) {
   add_argument(*app, "NETWORK", r.file, "A network file with a section \"stream\", or an .entity file").required();
   names_a_file(add_option(*app, "data", r.data, "The samples; else those of the file's section \"stream\""))
       .type_name("FILE.csv");
+  names_a_file(add_option(*app, "validation", r.validation, "Samples to measure with at the end"))
+      .type_name("FILE.csv");
+  names_a_file(add_option(*app, "test", r.test, "The same, instead of the held-out share")).type_name("FILE.csv");
   add_table_flags(*app, r.table);
   const auto &learning = learning::learning_rows(), &stream = learning::stream_rows();
   add_option(*app, "rule", r.rule, option_row(learning, "rule"));

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 namespace weft::cli {
@@ -107,8 +108,9 @@ std::optional<std::string> RangeCheck::standardized_note(const Standardized& lay
   return text;
 }
 
-Result<Samples> read_samples(const mesh::Graph& graph, learning::StreamOptions& stream, const std::string& path,
+Result<Samples> read_samples(const mesh::Graph& graph, learning::StreamOptions& stream, const SamplePaths& paths,
                              bool is_trained) {
+  const std::string& path = paths.csv;
   Samples samples;
   learning::LabelBounds bounds;
   WEFT_TRY(const auto learning, learning::read_learning(graph.spec().learning));
@@ -123,6 +125,13 @@ Result<Samples> read_samples(const mesh::Graph& graph, learning::StreamOptions& 
     samples.notes.push_back(path + ": " + grouped(data.missing) + " missing values filled with " +
                             (stream.table.missing == learning::Missing::zero ? "zero" : "means of the training part"));
   keep_class_names(data, stream.table);
+  bounds.may_number = false;
+  for (const auto& [part, file] :
+       {std::pair(learning::Part::validation, &paths.validation), std::pair(learning::Part::test, &paths.test)}) {
+    if (file->empty()) continue;
+    WEFT_TRY(auto more, learning::read_dataset(storage::real_file_system(), *file, stream.table, bounds));
+    WEFT_CHECK(learning::append_part(data, std::move(more), part, *file));
+  }
   const learning::Split split =
       learning::split_rows(data, stream.held_out, stream.stratified, stream.split_seed.value_or(stream.seed));
   auto filled = learning::fill_missing(data, split.train, stream.table.fill);

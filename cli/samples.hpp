@@ -43,9 +43,14 @@ class RangeCheck {
 /// Writes the names of classes that a table has into the options that keep them.
 void keep_class_names(const learning::Dataset& data, learning::TableOptions& table);
 
-/// Reads the table at `path`, and writes into `stream` what it left open: names of the classes, and what stands for
+/// Files of a stream, as they are found from here.
+struct SamplePaths {
+  std::string csv, validation, test;  // the two last: empty, none
+};
+
+/// Reads the tables at `paths`, and writes into `stream` what it left open: names of the classes, and what stands for
 /// missing values. `is_trained`: the network has weights that know its classes.
-Result<Samples> read_samples(const mesh::Graph& graph, learning::StreamOptions& stream, const std::string& path,
+Result<Samples> read_samples(const mesh::Graph& graph, learning::StreamOptions& stream, const SamplePaths& paths,
                              bool is_trained);
 
 }  // namespace weft::cli

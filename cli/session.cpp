@@ -71,7 +71,8 @@ Status Session::read_data(const Model& model) {
   data_digest_ = to_string(hash_bytes(bytes.data(), bytes.size()));
   auto graph = mesh::Graph::build(s.spec);
   if (!graph) return fail(std::move(graph).error().within(model.path));
-  WEFT_TRY(Samples samples, read_samples(*graph, s.stream, s.csv_path, model.entity.has_value()));
+  WEFT_TRY(Samples samples,
+           read_samples(*graph, s.stream, {s.csv_path, s.validation_path, s.test_path}, model.entity.has_value()));
   s.spec.stream = learning::write_stream(s.stream);
   data_ = std::move(samples.data);
   notes_ = std::move(samples.notes);
@@ -144,6 +145,9 @@ Status Session::finish() {
 }
 
 Status Session::measure_held_out() {
+  if (stream_->validation_size() > 0) {
+    WEFT_TRY(validation_, stream_->measure_validation());
+  }
   if (stream_->held_out_size() == 0) return {};
   WEFT_TRY(held_out_, stream_->measure_held_out());
   return {};
@@ -268,7 +272,8 @@ Result<ByteSource> Session::snapshot(std::optional<std::string> stream) {
 }
 
 Result<ByteSource> Session::snapshot_for(const std::string& path) {
-  WEFT_TRY(auto stream, fit_data_path(setup_.spec.stream, setup_.stream.csv, setup_.csv_path, path));
+  WEFT_TRY(auto stream, fit_data_paths(setup_.spec.stream, setup_.stream,
+                                       {setup_.csv_path, setup_.validation_path, setup_.test_path}, path));
   if (!stream && is_prolonged_) stream = setup_.spec.stream;
   return snapshot(std::move(stream));
 }
@@ -295,14 +300,22 @@ Status Session::resume(const formats::EntityFile& file) {
   return {};
 }
 
-Result<std::optional<std::string>> fit_data_path(const std::string& stream, const std::string& written,
-                                                 const std::string& found, const std::string& path) {
+Result<std::optional<std::string>> fit_data_paths(const std::string& stream, const learning::StreamOptions& written,
+                                                  const SamplePaths& found, const std::string& path) {
   std::optional<std::string> fitted;
-  if (std::filesystem::path(written).is_absolute()) return fitted;
-  const auto way = path_from(path, found);
-  if (!way) return fitted;
   WEFT_TRY(Json section, parse_json(stream.empty() ? "{}" : stream, "stream"));
-  section["csv"] = *way;
+  bool is_changed = false;
+  const auto fit = [&](const char* key, const std::string& own, const std::string& there) {
+    if (own.empty() || std::filesystem::path(own).is_absolute()) return;
+    const auto way = path_from(path, there);
+    if (!way) return;
+    section[key] = *way;
+    is_changed = true;
+  };
+  fit("csv", written.csv, found.csv);
+  fit("validation", written.validation, found.validation);
+  fit("test", written.test, found.test);
+  if (!is_changed) return fitted;
   WEFT_TRY(fitted, write_json(section));
   return fitted;
 }
@@ -336,7 +349,10 @@ Result<ByteSource> encode(Loaded& loaded, const Model& model, bool live, const s
     auto stream = learning::read_stream(model.spec.stream);
     if (!stream) return fail(std::move(stream).error().within(model.path));
     WEFT_TRY(extras.stream,
-             fit_data_path(model.spec.stream, stream->csv, path_within(model.folder, stream->csv), path));
+             fit_data_paths(model.spec.stream, *stream,
+                            {path_within(model.folder, stream->csv), path_within(model.folder, stream->validation),
+                             path_within(model.folder, stream->test)},
+                            path));
   }
   return mesh::entity_of(*loaded.mesh, live, extras);
 }

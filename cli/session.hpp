@@ -4,6 +4,7 @@
 
 #include "cli/divergence.hpp"
 #include "cli/prolong.hpp"
+#include "cli/samples.hpp"
 #include "cli/setup.hpp"
 
 #include "agent/agent.hpp"
@@ -69,6 +70,8 @@ class Session final : private agent::StateExtension {
   const DataStatistics& data_statistics() const noexcept { return data_statistics_; }
   /// None before `finish`, and where nothing is held out.
   const std::optional<learning::Evaluation>& held_out() const noexcept { return held_out_; }
+  /// Of the samples to validate with; none before `finish`, and without such.
+  const std::optional<learning::Evaluation>& validation() const noexcept { return validation_; }
   /// None either where values are learned.
   std::optional<double> held_out_accuracy() const noexcept {
     return held_out_ && !held_out_->has_values() ? std::optional(held_out_->accuracy()) : std::nullopt;
@@ -114,16 +117,16 @@ class Session final : private agent::StateExtension {
   bool is_finished_ = false;
   std::optional<StreamPlace> left_;  // the stream of a run that goes on with another one
   bool is_prolonged_ = false;
-  std::optional<learning::Evaluation> held_out_;
+  std::optional<learning::Evaluation> held_out_, validation_;
   std::vector<std::string> notes_;
   bool is_stoppable_ = false;
   mesh::Snapshot before_;
 };
 
-/// A section `stream` for a file at `path`: its relative path to the data, `written` in it and `found` from here, is
-/// made to fit. Nothing where it fits as it is.
-Result<std::optional<std::string>> fit_data_path(const std::string& stream, const std::string& written,
-                                                 const std::string& found, const std::string& path);
+/// A section `stream` for a file at `path`: its relative paths to data, `written` in it and `found` from here, are made
+/// to fit. Nothing where all fit as they are.
+Result<std::optional<std::string>> fit_data_paths(const std::string& stream, const learning::StreamOptions& written,
+                                                  const SamplePaths& found, const std::string& path);
 
 /// A mesh with all that `file` holds: weights, and live state with a learner where there is one. For looking at, not
 /// for running.

@@ -86,7 +86,10 @@ std::vector<NamedFile> inputs_of(const Model& model) {
   std::vector<NamedFile> inputs{{"FILE", model.path}};
   if (model.spec.stream.empty()) return inputs;
   if (const auto stream = learning::read_stream(model.spec.stream))
-    inputs.push_back({"stream.csv", path_within(model.folder, stream->csv)});
+    for (const auto& [role, path] :
+         {std::pair("stream.csv", &stream->csv), std::pair("stream.validation", &stream->validation),
+          std::pair("stream.test", &stream->test)})
+      if (!path->empty()) inputs.push_back({role, path_within(model.folder, *path)});
   return inputs;
 }
 
@@ -116,6 +119,12 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   WEFT_CHECK(apply_encoding(request, setup.spec));
   setup.spec.learning = learning::write_learning(setup.learning);
   if (!request.data.empty()) setup.stream.csv = request.data;
+  const auto own_file = [&](std::string& key, const std::string& given) {
+    if (!given.empty()) key = given;
+    return given.empty() && !key.empty() ? path_within(model.folder, key) : key;
+  };
+  setup.validation_path = own_file(setup.stream.validation, request.validation);
+  setup.test_path = own_file(setup.stream.test, request.test);
   setup.spec.stream = learning::write_stream(setup.stream);
   setup.csv_path = request.data.empty() ? path_within(model.folder, setup.stream.csv) : request.data;
   std::error_code unknown;

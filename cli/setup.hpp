@@ -23,6 +23,7 @@ namespace weft::cli {
 /// Options of `weft run`; an empty one leaves the value in the file.
 struct RunRequest {
   std::string file;
+  std::string validation, test;  // files; empty: the network's
   std::optional<std::string> rule, schedule;
   std::optional<double> lr, held_out;
   std::optional<std::uint64_t> epochs, seed, max_samples, checkpoint_every;
@@ -49,7 +50,7 @@ struct RunSetup {
   learning::LearningOptions learning;
   learning::StreamOptions stream;
   mesh::MeshOptions mesh;
-  std::string csv_path;
+  std::string csv_path, validation_path, test_path;
   bool has_given_data = false;  // by --data, not the network's own
   std::string data_directory;   // the data directory of an agent; empty: none
   agent::Durability durability;

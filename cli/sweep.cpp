@@ -49,6 +49,11 @@ class Sweep {
 
  private:
   Result<std::vector<float>> outputs() const;
+  /// Without --data the network's own.
+  SamplePaths paths(const std::string& csv) const {
+    if (!request_.data.empty() || options_.test.empty()) return {csv, {}, {}};
+    return {csv, {}, path_within(model_->folder, options_.test)};
+  }
   Result<learning::Evaluation> evaluation(const std::vector<float>& outputs) const;
   Status morph(mesh::Mesh& mesh, const Encoding& encoding) const;
   Result<double> ticks_per_second(const Encoding& encoding);
@@ -97,7 +102,7 @@ Result<std::unique_ptr<Sweep>> Sweep::open(const SweepRequest& request) {
   const std::string path = request.data.empty() ? path_within(model.folder, sweep->options_.csv) : request.data;
   apply(request.table, sweep->options_.table);
   WEFT_TRY(Samples samples,
-           read_samples(sweep->loaded_.mesh->graph(), sweep->options_, path, model.entity.has_value()));
+           read_samples(sweep->loaded_.mesh->graph(), sweep->options_, sweep->paths(path), model.entity.has_value()));
   for (const std::string& note : samples.notes) std::fprintf(stderr, "weft: note: %s\n", note.c_str());
   sweep->data_ = std::move(samples.data);
   learning::Learner& learner = sweep->learner_ ? *sweep->learner_ : *sweep->loaded_.learner;

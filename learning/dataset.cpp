@@ -6,6 +6,7 @@
 #include "learning/learner.hpp"
 
 #include "formats/csv/gzip.hpp"
+#include "formats/idx/idx.hpp"
 
 #include "core/json.hpp"
 #include "core/philox.hpp"
@@ -160,9 +161,9 @@ class LabelColumns {
 };
 
 /// Rows of each class that are held out.
-std::vector<std::size_t> class_shares(const Dataset& data, double held_out, std::size_t total) {
+std::vector<std::size_t> class_shares(const Dataset& data, std::size_t rows, double held_out, std::size_t total) {
   std::vector<std::size_t> sizes(data.classes, 0), shares(data.classes, 0);
-  for (const std::uint32_t label : data.labels) ++sizes[label];
+  for (std::size_t i = 0; i < rows; ++i) ++sizes[data.labels[i]];
   std::vector<std::pair<double, std::uint32_t>> remainders;
   std::size_t given = 0;
   for (std::uint32_t c = 0; c < data.classes; ++c) {
@@ -179,6 +180,82 @@ std::vector<std::size_t> class_shares(const Dataset& data, double held_out, std:
     ++given;
   }
   return shares;
+}
+
+Result<std::string> read_unpacked(storage::FileSystem& files, const std::string& path) {
+  WEFT_TRY(const ByteBuffer bytes, files.read(path, kMaxBytes));
+  if (formats::is_gzip(bytes)) return formats::gunzip(bytes, kMaxBytes, path);
+  return std::string(as_text(bytes));
+}
+
+/// "train-labels-idx1-ubyte.gz" for "train-images-idx3-ubyte.gz"; nothing where the name has no "images".
+std::optional<std::string> label_file(const std::string& path) {
+  const std::size_t folder = path.rfind('/') == path.npos ? 0 : path.rfind('/') + 1;
+  std::string name = path.substr(folder);
+  const std::size_t images = name.rfind("images");
+  if (images == name.npos) return std::nullopt;
+  name.replace(images, 6, "labels");
+  if (const std::size_t axes = name.rfind("idx3"); axes != name.npos) name.replace(axes, 4, "idx1");
+  return path.substr(0, folder) + name;
+}
+
+/// The label of a sample as the model knows it.
+Result<std::uint32_t> idx_label(float value, std::size_t row, const std::string& path, const TableOptions& options,
+                                const LabelBounds& bounds) {
+  const auto refuse = [&](const std::string& reason) {
+    return fail(Errc::out_of_range, path + ": label " + std::to_string(row) + ": " + std::to_string(value) + reason);
+  };
+  if (!(value >= 0 && value < static_cast<float>(kMaxClasses)) || value != std::floor(value))
+    return refuse(" is no class: a whole number from 0");
+  const auto label = static_cast<std::uint32_t>(value);
+  if (options.classes.empty()) {
+    if (label >= bounds.width) return refuse("; the network's output has " + std::to_string(bounds.width) + " values");
+    return label;
+  }
+  const std::string text = std::to_string(label);
+  for (std::size_t i = 0; i < options.classes.size(); ++i)
+    if (canonical_label(options.classes[i]).text == text) return static_cast<std::uint32_t>(i);
+  return refuse(" is none of the classes that the model knows: " + listed_labels(options.classes));
+}
+
+/// Samples of an IDX file, and their labels in the file beside it.
+Result<Dataset> read_idx(storage::FileSystem& files, ByteSpan bytes, const std::string& path,
+                         const TableOptions& options, const LabelBounds& bounds) {
+  if (!options.targets.empty() || !options.labels.empty())
+    return fail(Errc::unsupported, path + ": an IDX file has one class a sample, and neither columns nor targets");
+  WEFT_TRY(const auto samples, formats::IdxArray::open(bytes, path, kMaxValues));
+  const auto beside = label_file(path);
+  if (!beside)
+    return fail(Errc::not_found,
+                path +
+                    ": an IDX file of samples has \"images\" in its name, where that of its labels has "
+                    "\"labels\"");
+  auto text = read_unpacked(files, *beside);
+  if (!text) return fail(text.error().code(), *beside + ": the labels of " + path + ": " + text.error().text());
+  WEFT_TRY(const auto labels, formats::IdxArray::open(as_bytes(*text), *beside, kMaxValues));
+  if (labels.width() != 1 || labels.rows() != samples.rows())
+    return fail(Errc::shape_mismatch, *beside + ": " + std::to_string(labels.rows()) + " labels of " +
+                                          std::to_string(labels.width()) + " values; " + path + " has " +
+                                          std::to_string(samples.rows()) + " samples");
+  Dataset data;
+  data.size = samples.rows();
+  data.features = samples.width();
+  data.has_pixels = samples.is_bytes();
+  data.inputs.resize(data.size * data.features);
+  for (std::size_t i = 0; i < data.inputs.size(); ++i) {
+    data.inputs[i] = samples.value(i) * options.scale;
+    if (!std::isfinite(data.inputs[i]))
+      return fail(Errc::not_finite, path + ": sample " + std::to_string(i / data.features) + ": value " +
+                                        std::to_string(i % data.features) + " is " + std::to_string(data.inputs[i]));
+  }
+  data.labels.reserve(data.size);
+  for (std::size_t i = 0; i < data.size; ++i) {
+    WEFT_TRY(data.labels.emplace_back(), idx_label(labels.value(i), i, *beside, options, bounds));
+    data.classes = std::max(data.classes, data.labels.back() + 1);
+  }
+  data.class_names = options.classes;
+  if (!options.classes.empty()) data.classes = static_cast<std::uint32_t>(options.classes.size());
+  return data;
 }
 
 }  // namespace
@@ -220,13 +297,8 @@ Result<LabelBounds> label_bounds(const mesh::Node& output, const LearningOptions
 
 Result<Dataset> read_dataset(storage::FileSystem& files, const std::string& path, const TableOptions& options,
                              const LabelBounds& bounds) {
-  WEFT_TRY(const ByteBuffer bytes, files.read(path, kMaxBytes));
-  std::string unpacked;
-  std::string_view text = as_text(bytes);
-  if (formats::is_gzip(bytes)) {
-    WEFT_TRY(unpacked, formats::gunzip(bytes, kMaxBytes, path));
-    text = unpacked;
-  }
+  WEFT_TRY(const std::string text, read_unpacked(files, path));
+  if (formats::is_idx(as_bytes(text))) return read_idx(files, as_bytes(text), path, options, bounds);
   formats::CsvOptions csv;
   csv.header = options.header;
   csv.separator = options.separator;
@@ -260,18 +332,47 @@ Result<Dataset> read_dataset(storage::FileSystem& files, const std::string& path
   return data;
 }
 
+Status append_part(Dataset& data, Dataset part, Part which, const std::string& path) {
+  const auto refuse = [&](const std::string& what, std::size_t found, std::size_t wanted) {
+    return fail(Errc::shape_mismatch, path + ": " + std::to_string(found) + " " + what +
+                                          "; the samples to learn from have " + std::to_string(wanted));
+  };
+  if (part.features != data.features) return refuse("values a sample", part.features, data.features);
+  if (part.targets != data.targets || part.has_values() != data.has_values())
+    return refuse("labels or targets a sample", part.targets, data.targets);
+  data.inputs.insert(data.inputs.end(), part.inputs.begin(), part.inputs.end());
+  data.labels.insert(data.labels.end(), part.labels.begin(), part.labels.end());
+  data.values.insert(data.values.end(), part.values.begin(), part.values.end());
+  data.classes = std::max(data.classes, part.classes);
+  for (std::size_t i = 0; i < data.heads.size(); ++i)
+    data.heads[i].count = std::max(data.heads[i].count, part.heads[i].count);
+  (which == Part::test ? data.tested : data.validated) = part.size;
+  data.size += part.size;
+  data.dropped += part.dropped;
+  data.missing += part.missing;
+  return {};
+}
+
 Split split_rows(const Dataset& data, double held_out, bool is_stratified, std::uint64_t seed) {
-  std::vector<std::uint32_t> rows(data.size);
+  Split split;
+  const auto own = static_cast<std::uint32_t>(data.size - data.validated - data.tested);
+  const auto tested = static_cast<std::uint32_t>(data.size - data.tested);
+  for (std::uint32_t row = own; row < tested; ++row) split.validation.push_back(row);
+  for (std::uint32_t row = tested; row < data.size; ++row) split.held_out.push_back(row);
+  std::vector<std::uint32_t> rows(own);
   std::iota(rows.begin(), rows.end(), 0u);
   shuffle(rows, RandomStream(seed, kSplitPlace, RandomPurpose::shuffle));
-  const auto total = static_cast<std::size_t>(std::llround(held_out * static_cast<double>(data.size)));
-  Split split;
+  if (data.tested > 0) {
+    split.train = std::move(rows);
+    return split;
+  }
+  const auto total = static_cast<std::size_t>(std::llround(held_out * static_cast<double>(own)));
   if (!is_stratified || data.targets != 1 || data.has_values()) {
     split.held_out.assign(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(total));
     split.train.assign(rows.begin() + static_cast<std::ptrdiff_t>(total), rows.end());
     return split;
   }
-  std::vector<std::size_t> shares = class_shares(data, held_out, total);
+  std::vector<std::size_t> shares = class_shares(data, own, held_out, total);
   for (const std::uint32_t row : rows) {
     std::size_t& share = shares[data.labels[row]];
     (share > 0 ? split.held_out : split.train).push_back(row);

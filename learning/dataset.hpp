@@ -37,6 +37,8 @@ struct Dataset {
   std::vector<float> values{};              // [size][targets], in the table's units; empty: labels
   std::vector<std::string> names{};         // of the features; empty without a header
   std::vector<std::string> target_names{};  // empty without a header
+  std::size_t validated = 0, tested = 0;    // last rows, of files of their own: first the one, then the other
+  bool has_pixels = false;                  // bytes of an IDX file
   std::size_t dropped = 0, missing = 0;     // rows left out; values that were not there
 
   const float* row(std::size_t i) const noexcept { return inputs.data() + i * features; }
@@ -58,19 +60,27 @@ struct LabelBounds {
 /// are named. @error invalid_argument, unsupported: columns that the loss has no use for
 Result<LabelBounds> label_bounds(const mesh::Node& output, const LearningOptions& learning, TableOptions& options);
 
-/// Reads a table. Values where `options.targets` names columns. Labels: names of `options.classes` where there are
-/// some; else whole numbers below the width as they are; else each label gets a number, whole numbers ascending, texts
-/// in the order of their bytes, and `Dataset::class_names` says which.
+/// Reads a table, or an IDX file with its labels beside it (docs/formats/idx.md). Values where `options.targets` names
+/// columns. Labels: names of `options.classes` where there are some; else whole numbers below the width as they are;
+/// else each label gets a number, whole numbers ascending, texts in the order of their bytes, and
+/// `Dataset::class_names` says which.
 /// @error as SampleReader; out_of_range: a label that is none of the classes, or more classes than the output has
 ///        values; unsupported: labels that are no classes; too_large: more than 2^28 values
 Result<Dataset> read_dataset(storage::FileSystem& files, const std::string& path, const TableOptions& options,
                              const LabelBounds& bounds = {});
 
-/// Rows to learn from and rows to measure with, each in shuffled order.
+/// Puts the rows of a file of its own behind those of `data`: samples to validate with, then samples to test with.
+enum class Part : int { validation, test };
+/// @error shape_mismatch: other widths, or labels that the first file's classes do not have
+Status append_part(Dataset& data, Dataset part, Part which, const std::string& path);
+
+/// Rows to learn from and rows to measure with. What is drawn is in shuffled order, rows of files of their own in
+/// theirs.
 struct Split {
-  std::vector<std::uint32_t> train, held_out;
+  std::vector<std::uint32_t> train, held_out, validation;
 };
-/// The share `held_out` of all rows, or, of data with one label a sample, of each class of them: then each class gives
+/// Rows with files of their own are held out, and with a test file nothing else is. Of the others
+/// the share `held_out` of all rows, or, of data with one label a sample, of each class of them: then each class gives
 /// its share rounded down, and those with the largest remainders one more until the whole is held_out of all rows,
 /// rounded.
 Split split_rows(const Dataset& data, double held_out, bool is_stratified, std::uint64_t seed);

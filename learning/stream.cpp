@@ -76,6 +76,7 @@ Result<Stream> Stream::build(Learner& learner, Dataset data, StreamOptions optio
   WEFT_CHECK(fill_missing(stream.data_, split.train, stream.options_.table.fill));
   stream.train_ = std::move(split.train);
   stream.held_out_ = std::move(split.held_out);
+  stream.validation_ = std::move(split.validation);
   stream.draw();
   if (stream.train_.empty())
     return fail(Errc::invalid_argument,
@@ -247,6 +248,10 @@ StreamProgress Stream::progress() const noexcept {
 
 Result<Evaluation> Stream::measure_held_out() const {
   if (held_out_.empty()) return fail(Errc::invalid_argument, "stream.held_out: no sample is held out to measure with");
+  return measure(held_out_);
+}
+
+Result<Evaluation> Stream::measure(const std::vector<std::uint32_t>& rows) const {
   const std::uint64_t sample = next_ ? next_ - 1 : 0;
   const mesh::Graph& graph = learner_->mesh().graph();
   const mesh::Node& node = graph.nodes()[*graph.find_output(options_.output)];
@@ -256,11 +261,11 @@ Result<Evaluation> Stream::measure_held_out() const {
   Evaluation evaluation(node, learner_->options(), classes, units_);
   std::vector<float> inputs, outputs, values;
   std::vector<std::uint32_t> labels;
-  for (std::size_t first = 0; first < held_out_.size(); first += kShown) {
-    const std::size_t n = std::min(kShown, held_out_.size() - first);
+  for (std::size_t first = 0; first < rows.size(); first += kShown) {
+    const std::size_t n = std::min(kShown, rows.size() - first);
     inputs.resize(n * data_.features);
     outputs.resize(n * node.width);
-    for (std::size_t i = 0; i < n; ++i) put_inputs(sample, held_out_[first + i], inputs.data() + i * data_.features);
+    for (std::size_t i = 0; i < n; ++i) put_inputs(sample, rows[first + i], inputs.data() + i * data_.features);
     const mesh::RunInput input{options_.input, inputs};
     const mesh::RunOutput output{options_.output, outputs};
     WEFT_CHECK(mesh::MeshAccess::evaluate_copies(learner_->mesh(), 0, {&input, 1}, n, learner_->hold(), {&output, 1}));
@@ -268,13 +273,13 @@ Result<Evaluation> Stream::measure_held_out() const {
     if (data_.has_values()) {
       values.clear();
       for (std::size_t i = 0; i < n; ++i) {
-        const float* const from = data_.values.data() + held_out_[first + i] * data_.targets;
+        const float* const from = data_.values.data() + rows[first + i] * data_.targets;
         values.insert(values.end(), from, from + data_.targets);
       }
       evaluation.add(answers, std::span<const float>(values));
     } else {
       labels.resize(n * data_.targets);
-      for (std::size_t i = 0; i < n; ++i) put_labels(sample, held_out_[first + i], labels.data() + i * data_.targets);
+      for (std::size_t i = 0; i < n; ++i) put_labels(sample, rows[first + i], labels.data() + i * data_.targets);
       evaluation.add(answers, std::span<const std::uint32_t>(labels));
     }
   }

@@ -78,6 +78,9 @@ class Stream {
   /// Answers to the held-out samples: each is shown, until settled, to a copy of session 0; the task is the
   /// one of the stream's last sample. Touches neither mesh nor stream.
   Result<Evaluation> measure_held_out() const;
+  /// The same of the samples to validate with.
+  Result<Evaluation> measure_validation() const { return measure(validation_); }
+  std::size_t validation_size() const noexcept { return validation_.size(); }
   Result<double> held_out_accuracy() const;
   /// Names of classes and targets; its rows are the stream's own matter.
   const Dataset& data() const noexcept { return data_; }
@@ -98,6 +101,7 @@ class Stream {
   void put_labels(std::uint64_t sample, std::size_t row, std::uint32_t* to) const;
   void put_values(std::size_t row, float* to) const;
   Status check_targets() const;
+  Result<Evaluation> measure(const std::vector<std::uint32_t>& rows) const;
   void score(const Score& score);
   void take_scores();
 
@@ -105,8 +109,8 @@ class Stream {
   Training training_;  // empty: the learner's own
   Dataset data_;
   StreamOptions options_;
-  std::vector<std::uint32_t> train_, held_out_;  // rows of the data set
-  std::vector<std::uint32_t> order_;             // of the current epoch
+  std::vector<std::uint32_t> train_, held_out_, validation_;  // rows of the data set
+  std::vector<std::uint32_t> order_;                          // of the current epoch
   std::uint64_t order_epoch_ = UINT64_MAX;
   std::vector<std::uint32_t> label_map_, pixel_map_;
   std::uint64_t next_ = 0, total_ = 0, drift_sample_ = UINT64_MAX;

@@ -181,6 +181,10 @@ const StreamTable& stream_table() {
     };
     append_options(fields, &O::table, table_table());
     for (auto& more : std::vector<StreamTable::Field>{
+             option("validation", &O::validation,
+                    {.meaning = "file of samples that are measured with at the end and never learned from, relative to "
+                                "the network file; empty: none"}),
+             option("test", &O::test, {.meaning = "the same, instead of the held-out share; empty: that share"}),
              option("held_out", &O::held_out,
                     {.low = 0,
                     .high = 0.99,

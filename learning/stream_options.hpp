@@ -24,6 +24,7 @@ std::optional<Drift> parse_drift(std::string_view text) noexcept;
 struct StreamOptions {
   std::string csv{};  // relative to the network file
   TableOptions table{};
+  std::string validation{}, test{};           // files of samples that are measured with and never learned from
   double held_out = 0.2;                      // share of the samples kept for measuring
   bool stratified = false;                    // of each class that share
   std::optional<std::uint64_t> split_seed{};  // of the hold-out; none: `seed`

@@ -162,6 +162,60 @@ TEST(Dataset, ReadsValuesToLearn) {
   }
 }
 
+// A file in memory, as the sizes and bytes of an IDX file say.
+void put(storage::FileSystem& files, const std::string& path, const std::string& text) {
+  auto file = *files.open(path, storage::OpenMode::create);
+  EXPECT_TRUE(file->write(as_bytes(text)));
+  EXPECT_TRUE(file->close());
+}
+
+TEST(Dataset, ReadsIdxFilesWithTheirLabelsBeside) {
+  using namespace std::string_literals;
+  storage::MemoryFileSystem files;
+  put(files, "train-images-idx3", "\0\0\x08\3\0\0\0\3\0\0\0\1\0\0\0\2\0\x04\x08\x0C\x10\x14"s);
+  put(files, "train-labels-idx1", "\0\0\x08\1\0\0\0\3\2\0\1"s);
+  const auto data = read_dataset(files, "train-images-idx3", {.scale = 0.25f}, {.width = 3});
+  ASSERT_TRUE(data) << data.error().text();
+  EXPECT_EQ(data->features, 2u);
+  EXPECT_EQ(data->inputs, (Values{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(data->labels, (Labels{2, 0, 1}));
+  EXPECT_EQ(data->classes, 3u);
+  EXPECT_TRUE(data->has_pixels);
+  const auto refused = [&](const std::string& labels, const TableOptions& options, const std::string& error) {
+    put(files, "train-labels-idx1", labels);
+    const auto bad = read_dataset(files, "train-images-idx3", options, {.width = 3});
+    ASSERT_FALSE(bad) << error;
+    EXPECT_NE(bad.error().text().find(error), std::string::npos) << bad.error().text();
+  };
+  refused("\0\0\x08\1\0\0\0\2\2\0"s, {}, "train-labels-idx1: 2 labels of 1 values; train-images-idx3 has 3 samples");
+  refused("\0\0\x08\1\0\0\0\3\2\0\3"s, {}, "label 2: 3.000000; the network's output has 3 values");
+  refused("\0\0\x08\1\0\0\0\3\2\0"s, {}, "train-labels-idx1: 10 bytes, its sizes say 11; it is cut short");
+  refused("x", {}, "does not begin as an IDX file");
+  refused("x", {.targets = {"y"}}, "has one class a sample, and neither columns nor targets");
+  put(files, "pictures", "\0\0\x08\1\0\0\0\1\1"s);
+  EXPECT_NE(read_dataset(files, "pictures", {}).error().text().find("has \"images\" in its name"), std::string::npos);
+}
+
+TEST(Dataset, HoldsOutTheRowsOfFilesOfTheirOwn) {
+  Dataset data = *read("1,0\n2,1\n3,0\n4,1\n");
+  ASSERT_TRUE(append_part(data, *read("5,1\n"), Part::validation, "v"));
+  Dataset without_test = data;
+  ASSERT_TRUE(append_part(data, *read("6,0\n7,2\n"), Part::test, "t"));
+  EXPECT_EQ(data.size, 7u);
+  EXPECT_EQ(data.classes, 3u);
+  const Split split = split_rows(data, 0.5, true, 0);
+  EXPECT_EQ(split.validation, Labels{4});
+  EXPECT_EQ(split.held_out, (Labels{5, 6}));
+  EXPECT_EQ(std::set<std::uint32_t>(split.train.begin(), split.train.end()), (std::set<std::uint32_t>{0, 1, 2, 3}));
+  // Without a test file the share is that of the rows to learn from.
+  const Split shared = split_rows(without_test, 0.5, true, 0);
+  EXPECT_EQ(shared.held_out.size(), 2u);
+  EXPECT_EQ(shared.train.size(), 2u);
+  EXPECT_LT(shared.held_out[0], 4u);
+  EXPECT_EQ(append_part(data, *read("1,2,0\n"), Part::test, "t").error().text(),
+            "t: 2 values a sample; the samples to learn from have 1");
+}
+
 TEST(Dataset, ReadsSeveralLabels) {
   const std::string table = "colour,a,size\nred,1,3\nblue,2,1\nred,3,1\n";
   const auto heads = read(table, {.labels = {"colour", "size"}}, {.heads = {2, 4}});
