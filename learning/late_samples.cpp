@@ -89,7 +89,10 @@ LateSamples::LateSamples(const mesh::Graph& graph, const LearningPlan& plan, con
       deepest_(plan.deepest),
       ticks_per_sample_(options.schedule == Schedule::settle ? plan.hold : 1) {
   if (!is_on()) return;
-  for (mesh::NodeId port = 0; port < graph.port_count(); ++port) widths_.inputs += graph.nodes()[port].width;
+  for (mesh::NodeId port = 0; port < graph.port_count(); ++port) {
+    widths_.ports.push_back(graph.nodes()[port].width);
+    widths_.inputs += graph.nodes()[port].width;
+  }
   for (const mesh::NodeId output : graph.outputs()) {
     const std::size_t parts = parts_of(graph.nodes()[output], options).size() - 1;
     widths_.outputs += graph.nodes()[output].width;
@@ -218,11 +221,26 @@ LateSample* LateSamples::answered_at(std::uint64_t tick) noexcept {
   return nullptr;
 }
 
+/// The learners' rows of arrays [sessions][width], one after another; widths in `each` floats.
+std::vector<float> LateSamples::learner_rows(const std::vector<float>& all, const std::vector<std::size_t>& widths,
+                                             std::size_t each) const {
+  std::vector<float> rows;
+  std::size_t at = 0;
+  for (const std::size_t floats : widths) {
+    const std::size_t width = floats / each;
+    if (at + width * options_.learners > all.size()) break;
+    rows.insert(rows.end(), all.begin() + static_cast<std::ptrdiff_t>(at),
+                all.begin() + static_cast<std::ptrdiff_t>(at + width * options_.learners));
+    at += width * sessions_.now;
+  }
+  return rows;
+}
+
 std::vector<std::uint32_t> LateSamples::encode(bool whole, const SampleClock& clock) const {
   Words words;
   if (!whole && open_.empty()) return {};
-  words.number(sessions_.now);
   if (whole) {
+    words.number(sessions_.now);
     for (const std::uint64_t value : {sessions_.created, entered_, counts_.observed, counts_.taught, counts_.forgone,
                                       counts_.expired, entries_.first_position, entries_.planned})
       words.number(value);
@@ -248,8 +266,14 @@ std::vector<std::uint32_t> LateSamples::encode(bool whole, const SampleClock& cl
     words.number(sample.end_tick);
     words.number(sample.has_answer);
     words.number(sample.has_target);
-    words.list(sample.x);
-    words.list(sample.has_answer ? sample.y : std::vector<float>());
+    if (whole) {
+      words.list(sample.x);
+      words.list(sample.has_answer ? sample.y : std::vector<float>());
+    } else {
+      // Rows of learners alone: a state's hash does not know how many sessions are aboard.
+      words.list(learner_rows(sample.x, widths_.ports));
+      words.list(sample.has_answer ? learner_rows(sample.y, widths_.values, options_.learners) : std::vector<float>());
+    }
     for (std::size_t o = 0; o < widths_.labels.size() && sample.has_target; ++o) {
       words.list(sample.target[o].labels);
       words.list(sample.target[o].values);

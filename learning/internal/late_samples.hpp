@@ -106,11 +106,14 @@ class LateSamples {
 
   LateSample& slot(Ticket ticket, std::uint64_t position, LateSample::Fate fate);
   std::uint64_t patience() const noexcept;
+  std::vector<float> learner_rows(const std::vector<float>& all, const std::vector<std::size_t>& widths,
+                                  std::size_t each = 1) const;
 
   /// Widths of what is kept.
   struct Widths {
     std::size_t inputs = 0, outputs = 0;      // floats of a session
     std::vector<std::size_t> labels, values;  // of a target, by output
+    std::vector<std::size_t> ports;           // floats of a session, by port
   };
   /// Sessions that were there, and how many were ever made.
   struct Sessions {
