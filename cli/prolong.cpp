@@ -22,10 +22,8 @@ namespace {
 
 // Keys of the section "stream" that say which samples come.
 constexpr std::array<std::string_view, 16> kWhichSamples{
-    "validation", "test",
-
-    "csv",        "label",    "labels",     "targets", "skip",        "separator", "header",
-    "missing",    "held_out", "stratified", "epochs",  "max_samples", "seed",      "split_seed"};
+    "csv",    "validation", "test",     "label",      "labels", "targets",     "skip", "separator",
+    "header", "missing",    "held_out", "stratified", "epochs", "max_samples", "seed", "split_seed"};
 
 void leave_out_samples(Json& network) {
   Json* const stream = network.is_object() ? network.find("stream") : nullptr;
@@ -54,8 +52,10 @@ std::string order_digest(const learning::StreamOptions& options) {
 }
 
 Status inherit_table(const std::string& directory, learning::TableOptions& table) {
+  // Opening it says what is wrong.
+  if (!storage::check_unoccupied(storage::real_file_system(), directory)) return {};
   auto store = storage::CheckpointStore::look(storage::real_file_system(), directory);
-  if (!store) return {};  // nobody is there yet; opening it says what is wrong
+  if (!store) return {};
   const auto latest = store->latest();
   if (!latest || !*latest) return {};
   const auto bytes = (*latest)->file(agent::kAgentFile);

@@ -27,10 +27,20 @@ TEST(RunJson, EndsWithDoneAndItsKeysInOrder) {
   ASSERT_EQ(ran.exit, 0) << ran.err;
   EXPECT_EQ(ran.err, "");
   const Json done = ran.last();
-  const std::vector<std::string> expected{
-      "event",      "rule",  "held_out_accuracy", "held_out", "prequential_accuracy", "mean_loss",
-      "state_hash", "ticks", "ticks_per_second",  "samples",  "recovery_samples",     "clock",
-      "device"};
+  const std::vector<std::string> expected{"event",
+                                          "rule",
+                                          "held_out_accuracy",
+                                          "held_out",
+                                          "validation",
+                                          "prequential_accuracy",
+                                          "mean_loss",
+                                          "state_hash",
+                                          "ticks",
+                                          "ticks_per_second",
+                                          "samples",
+                                          "recovery_samples",
+                                          "clock",
+                                          "device"};
   EXPECT_EQ(keys(done), expected);
   EXPECT_EQ(done["event"], "done");
   EXPECT_EQ(done["rule"], "fw_dtp");

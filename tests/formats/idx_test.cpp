@@ -28,7 +28,8 @@ TEST(Idx, ReadsEveryTypeBigEndian) {
     ASSERT_EQ(array->rows(), c.values.size());
     for (std::size_t i = 0; i < c.values.size(); ++i) EXPECT_EQ(array->value(i), c.values[i]);
   }
-  const auto images = open("\0\0\x08\3\0\0\0\2\0\0\0\1\0\0\0\3abcdef"s);
+  const std::string text = "\0\0\x08\3\0\0\0\2\0\0\0\1\0\0\0\3abcdef"s;
+  const auto images = open(text);
   EXPECT_EQ(images->rows(), 2u);
   EXPECT_EQ(images->width(), 3u);
   EXPECT_EQ(images->value(4), static_cast<float>('e'));
