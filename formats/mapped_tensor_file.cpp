@@ -54,15 +54,14 @@ Result<Tensor> MappedTensorFile::find(std::string_view name) const {
   if (reinterpret_cast<std::uintptr_t>(tensor.bytes.data()) % ByteBuffer::kAlignment == 0 || tensor.bytes.empty())
     return tensor;
   const std::lock_guard lock(content_->mutex);
-  const auto [at, is_new] = content_->copies.try_emplace(found);
-  if (is_new) {
-    at->second = ByteBuffer(tensor.bytes.size());
-    std::memcpy(at->second.data(), tensor.bytes.data(), tensor.bytes.size());
+  auto at = content_->copies.find(found);
+  if (at == content_->copies.end()) {
+    // Whole before it is kept: memory may end here.
+    ByteBuffer copy(tensor.bytes.size());
+    std::memcpy(copy.data(), tensor.bytes.data(), tensor.bytes.size());
     content_->file.forget(tensor.bytes);
-    if (Status status = content_->file.intact(); !status) {
-      content_->copies.erase(at);
-      return fail(std::move(status).error());
-    }
+    WEFT_CHECK(content_->file.intact());
+    at = content_->copies.emplace(found, std::move(copy)).first;
   }
   tensor.bytes = at->second;
   return tensor;

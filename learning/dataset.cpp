@@ -162,11 +162,12 @@ class LabelColumns {
 
 /// Rows of each class that are held out.
 std::vector<std::size_t> class_shares(const Dataset& data, std::size_t rows, double held_out, std::size_t total) {
-  std::vector<std::size_t> sizes(data.classes, 0), shares(data.classes, 0);
+  const std::size_t classes = data.classes_of(0).count;
+  std::vector<std::size_t> sizes(classes, 0), shares(classes, 0);
   for (std::size_t i = 0; i < rows; ++i) ++sizes[data.labels[i]];
   std::vector<std::pair<double, std::uint32_t>> remainders;
   std::size_t given = 0;
-  for (std::uint32_t c = 0; c < data.classes; ++c) {
+  for (std::uint32_t c = 0; c < classes; ++c) {
     const double wanted = held_out * static_cast<double>(sizes[c]);
     shares[c] = static_cast<std::size_t>(wanted);
     given += shares[c];
@@ -340,6 +341,7 @@ Status append_part(Dataset& data, Dataset part, Part which, const std::string& p
   if (part.features != data.features) return refuse("values a sample", part.features, data.features);
   if (part.targets != data.targets || part.has_values() != data.has_values())
     return refuse("labels or targets a sample", part.targets, data.targets);
+  if (part.heads.size() != data.heads.size()) return refuse("heads", part.heads.size(), data.heads.size());
   data.inputs.insert(data.inputs.end(), part.inputs.begin(), part.inputs.end());
   data.labels.insert(data.labels.end(), part.labels.begin(), part.labels.end());
   data.values.insert(data.values.end(), part.values.begin(), part.values.end());

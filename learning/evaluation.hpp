@@ -27,15 +27,16 @@ class TargetUnits {
       : mean_(options.target_mean), deviation_(options.target_deviation) {}
   /// As the network learns it, of target `i`.
   float learned(float value, std::size_t i) const noexcept {
-    return mean_.empty() ? value : static_cast<float>((value - mean(i)) / deviation(i));
+    return is_plain() ? value : static_cast<float>((value - mean(i)) / deviation(i));
   }
   /// In the table's units, of output `i`.
   double told(float output, std::size_t i) const noexcept {
-    return mean_.empty() ? output : static_cast<double>(output) * deviation(i) + mean(i);
+    return is_plain() ? output : static_cast<double>(output) * deviation(i) + mean(i);
   }
 
  private:
-  double mean(std::size_t i) const noexcept { return mean_[i]; }
+  bool is_plain() const noexcept { return mean_.empty() && deviation_.empty(); }
+  double mean(std::size_t i) const noexcept { return mean_.empty() ? 0.0 : mean_[i]; }
   double deviation(std::size_t i) const noexcept { return deviation_.empty() ? 1.0 : deviation_[i]; }
   std::vector<float> mean_, deviation_;
 };

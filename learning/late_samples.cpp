@@ -345,4 +345,26 @@ bool LateSamples::decode(std::span<const std::uint32_t> from, const SampleClock&
   return words.is_done();
 }
 
+bool LateSamples::fits(std::span<const OutputRing> outputs) const {
+  const auto fits_output = [&](const TargetRow& row, const OutputRing& output) {
+    bool has_target = false, has_gradient = false;
+    for (std::size_t i = 0; i < row.labels.size(); ++i) {
+      const std::size_t part = i % output.tokens, classes = output.starts[part + 1] - output.starts[part];
+      const std::uint32_t label = row.labels[i];
+      has_target = has_target || label != kNoLabel;
+      has_gradient = has_gradient || label == kGradient;
+      if (label != kNoLabel && label != kGradient && label >= classes) return false;
+    }
+    const bool takes_values = has_gradient || (has_target && targets_of(options_.loss) == LossTargets::values);
+    return row.values.empty() != takes_values &&
+           std::all_of(row.weights.begin(), row.weights.end(), [](float weight) { return weight >= 0.0f; });
+  };
+  return std::all_of(open_.begin(), open_.end(), [&](Ticket ticket) {
+    const LateSample& sample = samples_[ticket & mask_];
+    for (std::size_t o = 0; o < outputs.size() && sample.has_target; ++o)
+      if (!fits_output(sample.target[o], outputs[o])) return false;
+    return true;
+  });
+}
+
 }  // namespace weft::learning

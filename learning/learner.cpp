@@ -143,6 +143,9 @@ Status Learner::check(std::span<const Target> targets, std::uint64_t samples, bo
     if (!is_late && !(target.weights.empty() && target.gradient.empty()))
       return fail(Errc::invalid_argument, object() + "weights and gradients go with Learner::teach");
     const bool takes_labels = targets_of(options.loss) != LossTargets::values;
+    if (is_late && !target.labels.empty() && !target.values.empty())
+      return fail(Errc::invalid_argument, object() + std::to_string(target.labels.size()) + " labels beside " +
+                                              std::to_string(target.values.size()) + " values; give one of them");
     const std::uint64_t wanted = samples * options.learners * (takes_labels ? tokens : width);
     const std::size_t found = takes_labels ? target.labels.size() : target.values.size();
     if (found != wanted)
@@ -208,6 +211,8 @@ Status Learner::drain() {
     }
   }
   p.clock.now.start_tick = p.mesh.ticks() - p.clock.now.samples;
+  // The clock counts the last samples anew, beside outputs that answer none of them.
+  p.rings.forget();
   p.late.begin_at(p.clock.now.samples);
   return {};
 }

@@ -115,7 +115,8 @@ void LearnerState::visit_layer(NodeId node, InArchive& archive) {
 Status Learner::finish_restore() {
   LearnerParts& p = *parts_;
   const SampleClock::Counters& now = p.clock.now;
-  if (now.scored > now.samples || now.start_tick > p.mesh.ticks() || !p.late_words_fit)
+  if (now.scored > now.samples || now.start_tick > p.mesh.ticks() || !p.late_words_fit ||
+      (p.late.is_on() && !p.late.fits(p.rings.outputs())))
     return fail(Errc::corrupt, "learner state: counters contradict each other");
   for (OutputRing& output : p.rings.outputs()) {
     for (std::size_t i = 0; i < output.labels.size(); ++i) {

@@ -139,8 +139,9 @@ void Optimizer::step_each(kernels::OpStream& stream, mesh::WeightStore& weights,
     const std::size_t i = first_[node] + parameter.index;
     const auto state = [&](std::size_t s) { return s < slots() ? slot(s, i) : nullptr; };
     options.weight_decay = parameter.spec->decays ? options_.weight_decay : 0.0f;
-    const kernels::OptimizerArguments arguments{parameter.spec->stored_size(), parameter.data, state(0), state(1),
-                                                state(2), gradient_pointers_[i], factors, squares};
+    const kernels::OptimizerArguments arguments{
+        parameter.spec->stored_size(), parameter.data, state(0), state(1), state(2),
+        gradient_pointers_[i],         factors,        squares};
     move(*parameter.spec, arguments, options);
     ++parameter.version;
   }

@@ -66,6 +66,13 @@ void SampleRings::put(std::uint64_t sample, std::span<const TargetRow> target) {
   }
 }
 
+void SampleRings::forget() noexcept {
+  for (OutputRing& output : outputs_) {
+    std::fill(output.labels.begin(), output.labels.end(), kNoLabel);
+    std::fill(output.classes.begin(), output.classes.end(), 0);
+  }
+}
+
 Score SampleRings::score(const OutputRing& output, std::uint64_t sample, std::size_t place) const noexcept {
   const std::size_t at = slot(sample) * places(output) + place;
   Score score{sample, static_cast<std::uint32_t>(place / output.tokens)};

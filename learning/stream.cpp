@@ -123,7 +123,7 @@ void Stream::draw() {
   if (options_.drift != Drift::none)
     drift_sample_ = static_cast<std::uint64_t>(std::llround(options_.drift_at * static_cast<double>(total_)));
   const RandomStream random(options_.seed, kDriftPlace, RandomPurpose::shuffle);
-  label_map_ = iota(data_.classes);
+  label_map_ = iota(data_.targets == 1 && !data_.has_values() ? data_.classes_of(0).count : data_.classes);
   pixel_map_ = iota(data_.features);
   // A turn by one along a shuffled cycle leaves none of its members in place.
   const auto turn = [&](std::vector<std::uint32_t>& map) {

@@ -56,10 +56,17 @@ class Cursor {
                                      std::to_string(left()) + " bytes");
     return found;
   }
+  /// Memory that arrays take, all together: zeros cost a sparse file nothing.
+  Status spend(std::size_t bytes) {
+    if (bytes > kMaxArrayBytes - spent_)
+      return fail(Errc::too_large, "arrays of more than " + std::to_string(kMaxArrayBytes) + " bytes in all");
+    spent_ += bytes;
+    return {};
+  }
 
  private:
   ByteSpan bytes_;
-  std::size_t at_ = 0;
+  std::size_t at_ = 0, spent_ = 0;
 };
 
 template <class T>
@@ -80,6 +87,7 @@ template <class T>
 Result<GgufArray> read_elements(Cursor& in) {
   constexpr std::size_t kLeast = std::is_same_v<T, std::string> ? sizeof(std::uint64_t) : sizeof(T);
   WEFT_TRY(const std::size_t count, in.count(kMaxElements, kLeast, "elements"));
+  WEFT_CHECK(in.spend(count * sizeof(T)));
   std::vector<T> elements;
   elements.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {

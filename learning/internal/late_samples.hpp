@@ -100,6 +100,8 @@ class LateSamples {
   std::vector<std::uint32_t> encode(bool whole, const SampleClock& clock) const;
   /// False: not what `encode` wrote.
   bool decode(std::span<const std::uint32_t> words, const SampleClock& clock);
+  /// True when the targets of open samples, which were decoded, are such as these outputs take.
+  bool fits(std::span<const OutputRing> outputs) const;
 
  private:
   static constexpr std::uint64_t kObserved = UINT64_MAX, kShownAgain = UINT64_MAX - 1;

@@ -98,6 +98,8 @@ class SampleRings {
              std::uint64_t sample);
   /// Takes in the target of one sample, by output.
   void put(std::uint64_t sample, std::span<const TargetRow> target);
+  /// Drops all labels, once all samples are learned.
+  void forget() noexcept;
   Score score(const OutputRing& output, std::uint64_t sample, std::size_t place) const noexcept;
 
  private:

@@ -325,6 +325,8 @@ TEST(Late, RefusesWhatMeansNothingAndChangesNothing) {
   gradient[3] = 0;
   expect_error(d.teach(ticket, {.output = "digit", .labels = {&label, 1}, .gradient = gradient}),
                Errc::invalid_argument, "a gradient beside labels");
+  expect_error(d.teach(ticket, {.output = "digit", .labels = {&label, 1}, .values = gradient}), Errc::invalid_argument,
+               "1 labels beside 10 values");
   gradient.pop_back();
   expect_error(d.teach(ticket, {.output = "digit", .gradient = gradient}), Errc::shape_mismatch, "a gradient of 9");
   expect_error(d.teach(ticket, {.output = "digits", .labels = {&label, 1}}), Errc::unknown_name, "'digits'");

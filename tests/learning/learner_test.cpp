@@ -83,6 +83,25 @@ TEST(Learner, AnUnlabelledSampleIsRunAndNotLearnedFrom) {
   }
 }
 
+// The last labels were learned again after a drain, beside the outputs of the input that stays.
+TEST(Learner, LearnsNothingAgainAfterADrain) {
+  for (const Late late : {Late::none, Late::again}) {
+    const LearningOptions options{.schedule = Schedule::pipelined, .late = late};
+    LearningRun run(digits_network(1), options);
+    const Samples data(digits_network(1), options, 40);
+    data.train(*run.learner, 0, 20);
+    must(run.learner->drain());
+    const auto weights = run.weights();
+    const auto unlabelled = data.batch(20, 20);
+    must(run.learner->learn(unlabelled.inputs, {}, 20));
+    must(run.learner->drain());
+    EXPECT_EQ(run.weights(), weights) << name(late);
+    data.train(*run.learner, 0, 20);
+    must(run.learner->drain());
+    EXPECT_NE(run.weights(), weights) << name(late);
+  }
+}
+
 // Slots of scores are used again every few hundred samples; those without a label kept what had stood there.
 TEST(Learner, ASampleWithoutALabelHasAScoreWithoutOne) {
   constexpr std::uint64_t kSamples = 1500;

@@ -13,7 +13,7 @@ inline constexpr std::string_view kMagic = "GGUF";
 inline constexpr std::uint32_t kVersion = 3, kOldestVersion = 2;
 inline constexpr std::size_t kMaxPairs = 65'536, kMaxTensors = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxKeySize = std::size_t{64} << 10, kMaxTextSize = std::size_t{64} << 20;
-inline constexpr std::size_t kMaxElements = std::size_t{1} << 26;
+inline constexpr std::size_t kMaxElements = std::size_t{1} << 26, kMaxArrayBytes = std::size_t{1} << 30;
 inline constexpr std::size_t kMaxNameSize = 63, kMaxRank = 4;
 inline constexpr std::size_t kMaxFileSize = std::size_t{1} << 46;
 inline constexpr std::string_view kAlignmentKey = "general.alignment";
