@@ -133,7 +133,7 @@ Status apply_own_note(std::vector<HeaderRow>& rows, SafetensorsNotes& notes) {
   for (HeaderRow& row : rows) by_name.emplace(row.tensor.name, &row);
   for (const auto& [name, entry] : table.members()) {
     const auto found = by_name.find(name);
-    const auto refuse = [&](const std::string& reason) {
+    const auto refuse = [&name = name](const std::string& reason) {  // clang 14 captures no binding by itself
       return fail(Errc::corrupt, "__metadata__.weft: '" + printable(name) + "': " + reason);
     };
     if (found == by_name.end()) return refuse("no tensor of the file");

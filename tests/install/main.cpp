@@ -9,7 +9,7 @@
 using namespace weft;
 
 int main() {
-  // Two floors of two cells; upstairs stands a memory of the hidden layer, which reads it back: a remote link.
+  // Two planes of two cells. A memory in the upper one reads the hidden layer, and is read by it: a remote link.
   const Coord hidden{0, 0, 0, 0}, answer{0, 0, 1, 0}, memory{1, 0, 1, 0};
   mesh::NetworkBuilder network("xor", {.z = 2, .y = 1, .x = 2});
   network.input("bits", 2).output("answer", answer);
@@ -26,7 +26,7 @@ int main() {
   const learning::Target target{"answer", labels, {}};
   for (int pass = 0; pass < 500; ++pass)
     if (!learner->learn({&input, 1}, {&target, 1}, labels.size())) return 1;
-  learner.reset();  // learned: from here on the mesh only ticks
+  learner.reset();  // from here on the mesh only ticks
 
   for (std::size_t i = 0; i < 4; ++i) {
     if (!mesh.set_input("bits", {&bits[2 * i], 2}) || !mesh.tick(2)) return 1;  // two links from bits to answer
