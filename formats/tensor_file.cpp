@@ -12,7 +12,7 @@
 namespace weft::formats {
 namespace {
 
-constexpr std::size_t kMaxRank = 16;
+constexpr std::size_t kMaxAxes = 16;
 
 Result<std::size_t> bits_of(std::string_view type) {
   if (type == "bytes") return std::size_t{8};
@@ -23,8 +23,8 @@ Result<std::size_t> bits_of(std::string_view type) {
 }
 
 Result<std::size_t> elements_of(const Shape& shape) {
-  if (shape.size() > kMaxRank)
-    return fail(Errc::too_large, std::to_string(shape.size()) + " dimensions, at most " + std::to_string(kMaxRank));
+  if (shape.size() > kMaxAxes)
+    return fail(Errc::too_large, std::to_string(shape.size()) + " dimensions, at most " + std::to_string(kMaxAxes));
   // Extents of 0 are left out for the check, so that no order of extents overflows.
   Shape positive;
   std::copy_if(shape.begin(), shape.end(), std::back_inserter(positive), [](std::size_t n) { return n != 0; });

@@ -46,12 +46,13 @@ Status check_flags(std::uint16_t flags) {
 }
 
 Result<std::string_view> check_fixed_part(ByteSpan bytes, Hash128& checksum) {
-  if (bytes.size() < kMagic.size() || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0)
+  if (bytes.size() < entity::kMagic.size() ||
+      std::memcmp(bytes.data(), entity::kMagic.data(), entity::kMagic.size()) != 0)
     return fail(Errc::parse_failed, "not an .entity file: it does not begin with \"ENTITY\"");
   if (bytes.size() < kFixedSize)
     return fail(Errc::corrupt, "cut short: " + std::to_string(bytes.size()) + " bytes of the first 64");
   const auto version = load<std::uint16_t>(bytes, kVersionAt);
-  if (version != kVersion)
+  if (version != entity::kVersion)
     return fail(Errc::unsupported, "version " + std::to_string(version) + ", this build reads version 2");
   WEFT_CHECK(check_flags(load<std::uint16_t>(bytes, kFlagsAt)));
   if (load<std::uint16_t>(bytes, kReservedAt) != 0 || !is_zero(bytes.subspan(kTailAt, kFixedSize - kTailAt)))
@@ -133,9 +134,9 @@ Failure within_blob(const Tensor& blob, Error error) {
 Result<Row> EntityFile::Content::read_row(const JsonValue& value, ByteSpan data, std::size_t& offset) const {
   WEFT_TRY(JsonReader reader, value.object());
   Row row;
-  WEFT_TRY(row.blob.name, reader.string("name", kMaxNameSize));
+  WEFT_TRY(row.blob.name, reader.string("name", entity::kMaxNameSize));
   WEFT_TRY(row.blob.type, reader.string("type", kMaxTypeSize));
-  WEFT_TRY(const auto extents, reader.array("shape", 0, kMaxRank));
+  WEFT_TRY(const auto extents, reader.array("shape", 0, entity::kMaxRank));
   for (const JsonValue& extent : extents) {
     WEFT_TRY(const std::uint64_t n, extent.u64());
     row.blob.shape.push_back(n);
@@ -311,7 +312,7 @@ Result<EntityFile> decode_entity(ByteSpan bytes, std::string_view source_name, c
 }
 
 Result<EntityFile> load_entity(storage::FileSystem& files, const std::string& path) {
-  WEFT_TRY(storage::MappedFile file, files.map(path, kMaxFileSize));
+  WEFT_TRY(storage::MappedFile file, files.map(path, entity::kMaxFileSize));
   return decode_entity(std::move(file), path);
 }
 

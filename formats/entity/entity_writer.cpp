@@ -136,7 +136,7 @@ Result<std::string> encode_header(const Json& network, const Json& meta, const P
           {{"packed", "zstd"}, {"stored", blob.stored_size}, {"stored_xxh3_128", to_string(blob.stored_digest)}});
     rows.push_back(std::move(row));
     offset += aligned(blob.stored_size);
-    if (offset > kMaxFileSize) return fail(Errc::too_large, "entity: more than 2^46 bytes of blobs");
+    if (offset > entity::kMaxFileSize) return fail(Errc::too_large, "entity: more than 2^46 bytes of blobs");
   }
   Json header{{"network", network}, {"meta", meta}, {"blobs", std::move(rows)}};
   if (extra) {
@@ -157,8 +157,8 @@ Result<std::string> encode_header(const Json& network, const Json& meta, const P
 /// Fixed part and header.
 ByteBuffer make_head(const std::string& header, bool has_packed) {
   ByteBuffer head(aligned(kFixedSize + header.size()));
-  std::memcpy(head.data(), kMagic.data(), kMagic.size());
-  store(head, kVersionAt, kVersion);
+  std::memcpy(head.data(), entity::kMagic.data(), entity::kMagic.size());
+  store(head, kVersionAt, entity::kVersion);
   store(head, kFlagsAt, has_packed ? kPackedFlag : std::uint16_t{0});
   store(head, kHeaderLengthAt, std::uint64_t{header.size()});
   std::memcpy(head.data() + kChecksumAt, canonical(header_checksum(head, header)).data(), sizeof(Hash128));

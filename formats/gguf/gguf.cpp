@@ -192,8 +192,8 @@ struct TensorEntry {
 Result<TensorEntry> read_entry(Cursor& in, const std::string& name) {
   TensorEntry row{{name, {}, {}, {}}};
   WEFT_TRY(const auto rank, in.number<std::uint32_t>("a number of dimensions"));
-  if (rank > kMaxRank)
-    return fail(Errc::corrupt, std::to_string(rank) + " dimensions, at most " + std::to_string(kMaxRank));
+  if (rank > gguf::kMaxRank)
+    return fail(Errc::corrupt, std::to_string(rank) + " dimensions, at most " + std::to_string(gguf::kMaxRank));
   Shape& shape = row.tensor.shape;
   for (std::uint32_t i = 0; i < rank; ++i) {
     WEFT_TRY(const auto extent, in.number<std::int64_t>("an extent"));
@@ -237,14 +237,14 @@ struct GgufParts {
 };
 
 Status check_version(Cursor& in) {
-  auto magic = in.take(kMagic.size(), "the magic");
-  if (!magic || as_text(*magic) != kMagic)
+  auto magic = in.take(gguf::kMagic.size(), "the magic");
+  if (!magic || as_text(*magic) != gguf::kMagic)
     return fail(Errc::parse_failed, "not a GGUF file: it does not begin with \"GGUF\"");
   WEFT_TRY(const auto version, in.number<std::uint32_t>("the version"));
   if (version != 0 && (version & 0xffff) == 0)
     return fail(Errc::unsupported, "a big-endian file (version " + std::to_string(version >> 24) +
                                        " with its bytes reversed); only little-endian ones are read");
-  if (version < kOldestVersion || version > kVersion)
+  if (version < kOldestVersion || version > gguf::kVersion)
     return fail(Errc::unsupported, "version " + std::to_string(version) + ", this build reads versions 2 and 3");
   return {};
 }
@@ -261,7 +261,7 @@ Result<GgufParts> decode_gguf_header(ByteSpan bytes) {
   rows.reserve(tensors);
   std::unordered_set<std::string> names;
   for (std::size_t i = 0; i < tensors; ++i) {
-    WEFT_TRY(const std::string_view view, in.text(kMaxNameSize, "a tensor's name"));
+    WEFT_TRY(const std::string_view view, in.text(gguf::kMaxNameSize, "a tensor's name"));
     const std::string name(view);
     if (name.empty()) return fail(Errc::corrupt, "a tensor without a name");
     if (!names.insert(name).second)
@@ -285,7 +285,7 @@ Result<GgufFile> decode_gguf(storage::MappedFile file, std::string_view source_n
 }
 
 Result<GgufFile> load_gguf(storage::FileSystem& files, const std::string& path) {
-  WEFT_TRY(storage::MappedFile file, files.map(path, kMaxFileSize));
+  WEFT_TRY(storage::MappedFile file, files.map(path, gguf::kMaxFileSize));
   return decode_gguf(std::move(file), path);
 }
 

@@ -105,12 +105,12 @@ struct BlocksToWrite {
 
 Result<BlocksToWrite> blocks_to_write(Tensor tensor) {
   const std::string what = "tensor '" + printable(tensor.name) + "': ";
-  if (tensor.name.empty() || tensor.name.size() > kMaxNameSize)
+  if (tensor.name.empty() || tensor.name.size() > gguf::kMaxNameSize)
     return fail(Errc::invalid_argument, what + "a name has 1 to 63 bytes in GGUF");
   const auto type = find_gguf_type(tensor.type);
   if (!type || !type->in_files)
     return fail(Errc::unknown_name, what + "type " + in_quotes(tensor.type) + " has no form in GGUF");
-  if (tensor.shape.size() > kMaxRank)
+  if (tensor.shape.size() > gguf::kMaxRank)
     return fail(Errc::shape_mismatch, what + to_string(tensor.shape) + " has more than 4 dimensions");
   WEFT_TRY(const std::size_t elements, volume(tensor.shape));
   const std::size_t inner = tensor.shape.empty() ? 1 : tensor.shape.back();
@@ -156,8 +156,8 @@ Status produce(const GgufPlan& plan, const ByteSource::Sink& sink) {
 
 Status write_head(GgufPlan& plan, const GgufMetadata& metadata) {
   ValueWriter out;
-  out.bytes = kMagic;
-  out.number(kVersion);
+  out.bytes = gguf::kMagic;
+  out.number(gguf::kVersion);
   out.number(std::uint64_t{plan.rows.size()});
   out.number(std::uint64_t{metadata.size()});
   for (const auto& [key, value] : metadata.pairs()) {
@@ -173,7 +173,7 @@ Status write_head(GgufPlan& plan, const GgufMetadata& metadata) {
     out.number(row.type.number);
     out.number(std::uint64_t{offset});
     offset += aligned(row.size, plan.alignment);
-    if (offset > kMaxFileSize) return fail(Errc::too_large, "gguf: more than 2^46 bytes of tensors");
+    if (offset > gguf::kMaxFileSize) return fail(Errc::too_large, "gguf: more than 2^46 bytes of tensors");
   }
   plan.head = std::move(out.bytes);
   plan.head.resize(aligned(plan.head.size(), plan.alignment));

@@ -19,7 +19,7 @@ namespace {
 using namespace safetensors;
 
 constexpr JsonLimits kJsonLimits{
-    .max_bytes = kMaxHeaderSize, .max_depth = 4, .max_values = kMaxTensors * (kMaxRank + 6)};
+    .max_bytes = kMaxHeaderSize, .max_depth = 4, .max_values = kMaxTensors * (safetensors::kMaxRank + 6)};
 
 Failure within_tensor(const std::string& name, Error error) {
   return fail(std::move(error).within("tensor '" + printable(name) + "'"));
@@ -71,15 +71,15 @@ Result<HeaderRow> read_header_row(const std::string& name, const Json& value) {
   if (!type)
     return fail(Errc::unknown_name, "InvalidHeaderDeserialization: dtype " + in_quotes(dtype.text()) + " is not known");
   HeaderRow row{{name, std::string(type->type), {}, {}}};
-  if (shape.size() > kMaxRank)
+  if (shape.size() > safetensors::kMaxRank)
     return fail(Errc::too_large, "TensorInvalidInfo: " + std::to_string(shape.size()) + " dimensions, at most " +
-                                     std::to_string(kMaxRank));
+                                     std::to_string(safetensors::kMaxRank));
   for (const Json& extent : shape) {
     WEFT_TRY(const std::uint64_t n, natural(extent, kMaxExtent, "shape"));
     row.tensor.shape.push_back(n);
   }
-  WEFT_TRY(row.begin, natural(offsets[0], kMaxFileSize, "data_offsets"));
-  WEFT_TRY(row.end, natural(offsets[1], kMaxFileSize, "data_offsets"));
+  WEFT_TRY(row.begin, natural(offsets[0], safetensors::kMaxFileSize, "data_offsets"));
+  WEFT_TRY(row.end, natural(offsets[1], safetensors::kMaxFileSize, "data_offsets"));
   WEFT_TRY(const std::size_t size, size_of(row.tensor.shape, type->bits));
   if (row.begin > row.end || row.end - row.begin != size)
     return fail(Errc::corrupt, "TensorInvalidInfo: data_offsets [" + std::to_string(row.begin) + ", " +
@@ -138,7 +138,7 @@ Status apply_own_note(std::vector<HeaderRow>& rows, SafetensorsNotes& notes) {
     };
     if (found == by_name.end()) return refuse("no tensor of the file");
     const Json &type = entry["type"], &shape = entry["shape"];
-    if (!type.is_string() || !is_own_type(type.text()) || !shape.is_array() || shape.size() > kMaxRank)
+    if (!type.is_string() || !is_own_type(type.text()) || !shape.is_array() || shape.size() > safetensors::kMaxRank)
       return refuse("found " + printable(entry.dump()) + ", expected a type and a shape");
     Tensor& tensor = found->second->tensor;
     Shape wanted;
@@ -163,7 +163,7 @@ struct SafetensorsParts {
 };
 
 Result<SafetensorsParts> decode_header(ByteSpan bytes) {
-  if (bytes.size() > kMaxFileSize) return fail(Errc::too_large, "more than 2^46 bytes");
+  if (bytes.size() > safetensors::kMaxFileSize) return fail(Errc::too_large, "more than 2^46 bytes");
   WEFT_TRY(const std::string_view text, find_header(bytes));
   auto header = parse_json(text, "header", kJsonLimits);
   if (!header) return fail(std::move(header).error().within("InvalidHeaderDeserialization"));
@@ -200,7 +200,7 @@ Result<SafetensorsFile> decode_safetensors(storage::MappedFile file, std::string
 }
 
 Result<SafetensorsFile> load_safetensors(storage::FileSystem& files, const std::string& path) {
-  WEFT_TRY(storage::MappedFile file, files.map(path, kMaxFileSize));
+  WEFT_TRY(storage::MappedFile file, files.map(path, safetensors::kMaxFileSize));
   return decode_safetensors(std::move(file), path);
 }
 

@@ -31,9 +31,9 @@ Result<RowToWrite> row_to_write(Tensor tensor) {
   row.type = find_type(row.tensor.type);
   if (!row.type)
     return fail(Errc::unknown_name, what + "type " + in_quotes(row.tensor.type) + " has no form in safetensors");
-  if (row.tensor.shape.size() > kMaxRank)
-    return fail(Errc::too_large,
-                what + std::to_string(row.tensor.shape.size()) + " dimensions, at most " + std::to_string(kMaxRank));
+  if (row.tensor.shape.size() > safetensors::kMaxRank)
+    return fail(Errc::too_large, what + std::to_string(row.tensor.shape.size()) + " dimensions, at most " +
+                                     std::to_string(safetensors::kMaxRank));
   auto size = is_own_type(row.tensor.type) ? tensor_size(row.tensor.type, row.tensor.shape)
                                            : size_of(row.tensor.shape, row.type->bits);
   if (!size) return fail(std::move(size).error().within("tensor '" + printable(row.tensor.name) + "'"));
@@ -71,7 +71,7 @@ Result<std::string> make_header(const std::vector<RowToWrite>& rows, const Safet
     for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ",") + std::to_string(shape[i]);
     text += "],\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(begin + row.size) + "]}";
     begin += row.size;
-    if (begin > kMaxFileSize) return fail(Errc::too_large, "safetensors: more than 2^46 bytes of tensors");
+    if (begin > safetensors::kMaxFileSize) return fail(Errc::too_large, "safetensors: more than 2^46 bytes of tensors");
   }
   text += "}";
   text.resize((text.size() + 7) / 8 * 8, ' ');
