@@ -272,6 +272,8 @@ Status check_files(const RunRequest& request, const RunSetup& setup) {
                                 {request.data.empty() ? "stream.csv" : "--data", setup.csv_path}};
   if (!setup.validation_path.empty()) inputs.push_back({"--validation", setup.validation_path});
   if (!setup.test_path.empty()) inputs.push_back({"--test", setup.test_path});
+  for (std::size_t i = 1, files = inputs.size(); i < files; ++i)
+    if (const auto labels = learning::label_file(inputs[i].path)) inputs.push_back({inputs[i].role, *labels});
   std::vector<NamedFile> outputs;
   for (const auto& [role, path] :
        {std::pair("--save", &request.save), std::pair("--log", &request.log), std::pair("--socket", &request.socket),

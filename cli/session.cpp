@@ -13,6 +13,8 @@
 #include "mesh/runtime/state.hpp"
 #include "mesh/weights/weight_store.hpp"
 
+#include "formats/csv/gzip.hpp"
+#include "formats/idx/idx.hpp"
 #include "storage/file_system.hpp"
 
 #include "core/json_reader.hpp"
@@ -69,6 +71,16 @@ Status Session::read_data(const Model& model) {
   RunSetup& s = setup_;
   WEFT_TRY(const auto bytes, storage::real_file_system().read(s.csv_path, kMaxDataBytes));
   data_digest_ = to_string(hash_bytes(bytes.data(), bytes.size()));
+  if (formats::is_idx(bytes) || formats::is_gzip(bytes)) {
+    // Its labels are in another file.
+    const auto beside = learning::label_file(s.csv_path);
+    std::error_code ignored;
+    if (beside && std::filesystem::exists(*beside, ignored)) {
+      WEFT_TRY(const auto labels, storage::real_file_system().read(*beside, kMaxDataBytes));
+      data_digest_ += to_string(hash_bytes(labels.data(), labels.size()));
+      data_digest_ = to_string(hash_bytes(data_digest_.data(), data_digest_.size()));
+    }
+  }
   auto graph = mesh::Graph::build(s.spec);
   if (!graph) return fail(std::move(graph).error().within(model.path));
   WEFT_TRY(Samples samples,

@@ -189,17 +189,6 @@ Result<std::string> read_unpacked(storage::FileSystem& files, const std::string&
   return std::string(as_text(bytes));
 }
 
-/// "train-labels-idx1-ubyte.gz" for "train-images-idx3-ubyte.gz"; nothing where the name has no "images".
-std::optional<std::string> label_file(const std::string& path) {
-  const std::size_t folder = path.rfind('/') == path.npos ? 0 : path.rfind('/') + 1;
-  std::string name = path.substr(folder);
-  const std::size_t images = name.rfind("images");
-  if (images == name.npos) return std::nullopt;
-  name.replace(images, 6, "labels");
-  if (const std::size_t axes = name.rfind("idx3"); axes != name.npos) name.replace(axes, 4, "idx1");
-  return path.substr(0, folder) + name;
-}
-
 /// The label of a sample as the model knows it.
 Result<std::uint32_t> idx_label(float value, std::size_t row, const std::string& path, const TableOptions& options,
                                 const LabelBounds& bounds) {
@@ -331,6 +320,16 @@ Result<Dataset> read_dataset(storage::FileSystem& files, const std::string& path
                 path + ": no rows" + (data.dropped ? " left; " + std::to_string(data.dropped) + " were dropped" : ""));
   if (!has_values) WEFT_CHECK(labels.finish(data, path));
   return data;
+}
+
+std::optional<std::string> label_file(const std::string& path) {
+  const std::size_t folder = path.rfind('/') == path.npos ? 0 : path.rfind('/') + 1;
+  std::string name = path.substr(folder);
+  const std::size_t images = name.rfind("images");
+  if (images == name.npos) return std::nullopt;
+  name.replace(images, 6, "labels");
+  if (const std::size_t axes = name.rfind("idx3"); axes != name.npos) name.replace(axes, 4, "idx1");
+  return path.substr(0, folder) + name;
 }
 
 Status append_part(Dataset& data, Dataset part, Part which, const std::string& path) {

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -68,6 +69,10 @@ Result<LabelBounds> label_bounds(const mesh::Node& output, const LearningOptions
 ///        values; unsupported: labels that are no classes; too_large: more than 2^28 values
 Result<Dataset> read_dataset(storage::FileSystem& files, const std::string& path, const TableOptions& options,
                              const LabelBounds& bounds = {});
+
+/// Path of the labels that belong to an IDX file of samples: "train-labels-idx1-ubyte.gz" beside
+/// "train-images-idx3-ubyte.gz"; nothing where the name has no "images".
+std::optional<std::string> label_file(const std::string& path);
 
 /// Puts the rows of a file of its own behind those of `data`: samples to validate with, then samples to test with.
 enum class Part : int { validation, test };

@@ -49,6 +49,28 @@ TEST(Files, AreMeasuredWithAndNeverLearnedFrom) {
   EXPECT_EQ(weft(run + Words{"--test", folder / "gone.csv"}).exit, 3);
 }
 
+// Labels of an IDX file lie in a file of their own: it is an input like the other, and part of what a run is known by.
+TEST(Files, KeepTheLabelsOfAnIdxFile) {
+  using namespace std::literals;
+  Folder folder;
+  const std::string images = folder / "t-images-idx3-ubyte", labels = folder / "t-labels-idx1-ubyte";
+  write_file(images, "\0\0\x08\2\0\0\0\4\0\0\0\2"s + "abcdefgh");
+  const std::string head = "\0\0\x08\1\0\0\0\4"s;
+  write_file(labels, head + "\0\1\0\1"s);
+  ASSERT_EQ(weft({"new", "--in", "2", "--out", "2", "-o", folder / "n.json"}).exit, 0);
+  const Words run{"run", folder / "n.json", "--data", images, "--held-out", "0", "--quiet"};
+  for (const char* const flag : {"--save", "--log"}) {
+    const Outcome refused = weft(run + Words{flag, labels});
+    EXPECT_EQ(refused.exit, 2) << refused.told();
+    EXPECT_EQ(read_file(labels), head + "\0\1\0\1"s);
+  }
+  ASSERT_EQ(weft(run + Words{"--state", folder / "d", "--max-samples", "2"}).exit, 0);
+  write_file(labels, head + "\1\0\1\0"s);
+  const Outcome other = weft(run + Words{"--state", folder / "d"});
+  EXPECT_NE(other.err.find("goes on with this one"), std::string::npos)
+      << "other labels are other data: " << other.told();
+}
+
 // The official split. Classes of the test set as published; a linear model reaches 92 % (LeCun et al. 1998: 12 % error
 // for a linear classifier of squared errors, 8.4 % pairwise; softmax regression is commonly given as 7.4 to 8 %).
 TEST(Files, LearnMnistAsItIsPublished) {
