@@ -230,7 +230,7 @@ TEST(Bench, PrintsRowsWithTheseKeys) {
   const Outcome outcome = weft({"bench", "learn", "--json", "--quick"});
   ASSERT_EQ(outcome.exit, 0) << outcome.err;
   const auto rows = outcome.events();
-  ASSERT_EQ(rows.size(), 10u);
+  ASSERT_EQ(rows.size(), 12u);
   for (const Json& row : rows) {
     std::vector<std::string> keys;
     for (const auto& [key, value] : row.items()) keys.push_back(key);
